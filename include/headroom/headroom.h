@@ -1,0 +1,12 @@
+/* Headroom: neural networks trained inside a stated amount of memory.  This header includes the whole public API, in
+ * reading order. */
+#ifndef HEADROOM_HEADROOM_H
+#define HEADROOM_HEADROOM_H
+
+#include <headroom/status.h>
+#include <headroom/bytes.h>
+#include <headroom/context.h>
+#include <headroom/device.h>
+#include <headroom/memory.h>
+
+#endif

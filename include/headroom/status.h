@@ -1,0 +1,67 @@
+/* Statuses: what every fallible function of Headroom returns.
+ *
+ * Zero is success, every failure is a negative code from the one list below.  A failing call leaves its
+ * out-parameters and the objects it was given as they were.  The code says what kind of failure it was;
+ * the prose (with the numbers in it) lies on the object that failed: see hr_ctx_error().
+ *
+ * Threads: everything here may be called from any thread. */
+#ifndef HEADROOM_STATUS_H
+#define HEADROOM_STATUS_H
+
+#if defined(__GNUC__) && __GNUC__ >= 4
+#define HR_API               __attribute__((visibility("default")))
+#define HR_MUST_CHECK        __attribute__((warn_unused_result))
+#define HR_PRINTF(FMT, ARGS) __attribute__((format(printf, FMT, ARGS)))
+#else
+#define HR_API
+#define HR_MUST_CHECK
+#define HR_PRINTF(FMT, ARGS)
+#endif
+
+#ifdef __cplusplus
+#define HR_BEGIN_DECLS extern "C" {
+#define HR_END_DECLS   }
+#else
+#define HR_BEGIN_DECLS
+#define HR_END_DECLS
+#endif
+
+/* The one list: X(name, code, text).  Codes never change meaning; new ones go at the end. */
+#define HR_STATUS_MAP(X)                                                                           \
+    X(OK, 0, "success")                                                                            \
+    X(E_INVALID, -1, "an argument is wrong")                                                       \
+    X(E_NOMEM_HOST, -2, "the host has no memory for our own records")                              \
+    X(E_NOMEM_DEVICE, -3, "the device has no memory left")                                         \
+    X(E_LIMIT, -4, "the limit of the logical device does not allow it")                            \
+    X(E_RANGE, -5, "a number is outside its range")                                                \
+    X(E_UNSUPPORTED, -6, "this back end cannot do that")                                           \
+    X(E_NOT_FOUND, -7, "there is no such thing")                                                   \
+    X(E_EXISTS, -8, "there is one already")                                                        \
+    X(E_BUSY, -9, "it is still in use")                                                            \
+    X(E_DEVICE, -10, "the device reported a failure")                                              \
+    X(E_LOST, -11, "the device can no longer be used")                                             \
+    X(E_IO, -12, "reading or writing failed")                                                      \
+    X(E_FORMAT, -13, "the data is not in the form it claims")                                      \
+    X(E_EOF, -14, "there is no more")                                                              \
+    X(E_CANCELLED, -15, "it was cancelled")                                                        \
+    X(E_INTERNAL, -16, "a bug in Headroom")                                                        \
+    X(E_SHAPE, -17, "shapes or types do not fit together")                                         \
+    X(E_NO_PLAN, -18, "no plan fits the budget")                                                   \
+    X(E_AGAIN, -19, "not now; the same call may succeed later")
+
+HR_BEGIN_DECLS
+
+typedef enum hr_status {
+#define HR_STATUS_ENUM(NAME, CODE, TEXT) HR_##NAME = CODE,
+    HR_STATUS_MAP(HR_STATUS_ENUM)
+#undef HR_STATUS_ENUM
+} hr_status;
+
+/* "HR_E_LIMIT", or "HR_E_UNKNOWN" for a code that is not in the list.  Static storage. */
+HR_API const char *hr_status_name(hr_status status);
+
+/* One sentence part, lower case, without a full stop.  Static storage. */
+HR_API const char *hr_status_text(hr_status status);
+
+HR_END_DECLS
+#endif
