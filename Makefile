@@ -1,0 +1,15 @@
+# The front door to the CMake presets.  tools/build installs what is missing (tools/setup) and builds one preset.
+PREFIX ?= /usr/local
+
+all:      ; @tools/build release
+demo:     ; @tools/build release all examples && tools/demo
+test:     ; @tools/build dev && tools/run-tests build/dev
+asan:     ; @tools/build asan && tools/run-tests build/asan
+tsan:     ; @tools/build tsan && tools/run-tests build/tsan -LE script
+fuzz:     ; @tools/setup build fuzz && tools/build fuzz && tools/fuzz build/fuzz
+bench:    ; @tools/build release benches && tools/bench
+install:  ; @HEADROOM_PREFIX='$(PREFIX)' tools/build release && DESTDIR='$(DESTDIR)' cmake --install build
+format:   ; @tools/setup check && tools/check-format --fix
+check:    ; @tools/setup check && tools/check-format && tools/check-layers && tools/check-size
+clean:    ; @rm -rf build
+.PHONY: all demo test asan tsan fuzz bench install format check clean

@@ -1,0 +1,43 @@
+# The words of a runner written as a script; read it with `.`.  The lines are those of test.c.
+#
+#   try NAME COMMAND...         passes when the command does; its output is shown when it fails
+#   try_not CODE NAME COMMAND.. passes when the command exits with CODE
+#   skip NAME REASON            a case that cannot run here
+#   finish                      prints the closing line and exits as it says
+#
+# $tmp is an empty folder that is removed at the end; $tmp/before holds what the case before printed.
+passed=0 failed=0 skipped=0
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+try() { try_not 0 "$@"; }
+
+try_not() {
+    wanted_code=$1 case_name=$2
+    shift 2
+    [ ! -e "$tmp/output" ] || mv "$tmp/output" "$tmp/before"
+    "$@" >"$tmp/output" 2>&1
+    code=$?
+    if [ $code -eq "$wanted_code" ]; then
+        passed=$((passed + 1))
+        echo "ok      $case_name"
+    else
+        sed 's/^/    /' "$tmp/output"
+        echo "    exit code $code, wanted $wanted_code: $*"
+        failed=$((failed + 1))
+        echo "FAILED  $case_name"
+    fi
+}
+
+skip() {
+    skipped=$((skipped + 1))
+    echo "    skipped: $2"
+    echo "skipped $1"
+}
+
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed -eq 0 ]
+    exit
+}
