@@ -24,7 +24,8 @@
     X(LAUNCH, "launch")   /* a kernel */                                                           \
     X(OPEN, "open")       /* opening a device or a file */                                         \
     X(READ, "read")       /* reading a file */                                                     \
-    X(WRITE, "write")     /* writing a file */
+    X(WRITE, "write")     /* writing a file */                                                     \
+    X(THREAD, "thread")   /* starting a thread */
 
 typedef enum hri_fault_kind {
 #define HRI_FAULT_ENUM(NAME, TEXT) HRI_FAULT_##NAME,

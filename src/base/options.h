@@ -1,0 +1,119 @@
+/* The one option table: attributes, stage options, environment, flags, --help, completion, reference pages.
+ *
+ *   typedef struct train_options { int64_t batch; const char *device; uint64_t cache_bytes; } train_options;
+ *   static const hri_field train_fields[] = {
+ *       {"batch", "samples in a step", offsetof(train_options, batch), HRI_FIELD_INT, "32",
+ *        .min = 1, .max = 1e9, .metavar = "N"},
+ *       {"device", "where to run", offsetof(train_options, device), HRI_FIELD_STRING, "host",
+ *        .env = "HEADROOM_DEVICE"},
+ *       {"cache", "memory for ...", offsetof(train_options, cache_bytes), HRI_FIELD_BYTES, "1GiB"},
+ *       {0}};
+ *
+ *   train_options t;  hri_options o;  hri_prose why;
+ *   status = hri_options_init(&o, train_fields, &t, &why);      defaults set
+ *   status = hri_options_set_env(&o, &why);                     then environment
+ *   status = hri_options_set_argv(&o, argc, argv, &rest, &why); then flags
+ *   ...
+ *   hri_options_deinit(&o);                                     texts and lists in t die with it
+ *
+ * Each value goes into the caller's plain struct; texts and lists belong to the hri_options.  Every
+ * setter works on all or nothing: on failure the struct is as it was, and the sentence says which name
+ * ("batch: 0 is below 1", "--batch: ...", "HEADROOM_BATCH: ...").  HR_E_NOT_FOUND for an unknown name, with
+ * the nearest one; HR_E_INVALID for what cannot be read; HR_E_RANGE outside the range.
+ * `why` may be NULL everywhere.  Threads: one at a time. */
+#ifndef HRI_BASE_OPTIONS_H
+#define HRI_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <headroom/status.h>
+#include "base/arena.h"
+#include "base/prose.h"
+
+typedef enum hri_field_type {
+    HRI_FIELD_BOOL, /* bool: true false yes no on off 1 0; a flag alone means true, --no-name false */
+    HRI_FIELD_INT,    /* int64_t */
+    HRI_FIELD_DOUBLE, /* double */
+    HRI_FIELD_STRING, /* const char *, NULL when there is no default */
+    HRI_FIELD_BYTES,  /* uint64_t, as bytes.h reads sizes, no percentages */
+    HRI_FIELD_SIZE, /* const char *: a size or a percentage, checked; the owner of the whole resolves
+                         it with hr_bytes_parse(text, whole, ...) */
+    HRI_FIELD_ENUM, /* int: the index into `choices` */
+    HRI_FIELD_LIST  /* hri_list */
+} hri_field_type;
+
+typedef struct hri_list {
+    const char *const *items;
+    size_t count;
+} hri_list;
+
+typedef struct hri_field {
+    const char *name; /* "batch"; words joined by '-'; NULL ends a table */
+    const char *help; /* one line, lower case, no full stop */
+    size_t offset;
+    hri_field_type type;
+    const char *value; /* the default as text; NULL: zero, empty or none */
+    double min, max;   /* of INT, DOUBLE, BYTES and the length of a LIST; both 0: any */
+    const char *env;   /* "HEADROOM_BATCH" or NULL */
+    const char *metavar;
+    const char *const *choices; /* of an ENUM, NULL at the end */
+    char letter;                /* 'n' for -n, or 0 */
+} hri_field;
+
+typedef enum hri_origin {
+    HRI_ORIGIN_DEFAULT,
+    HRI_ORIGIN_FILE,
+    HRI_ORIGIN_ENV,
+    HRI_ORIGIN_FLAG,
+    HRI_ORIGIN_TEXT, /* a "key=value,..." string */
+    HRI_ORIGIN_CODE  /* set by a call */
+} hri_origin;
+
+typedef struct hri_options {
+    const hri_field *fields;
+    size_t count;
+    void *target;
+    unsigned char *origins; /* hri_origin of each field */
+    hri_arena arena;        /* texts and lists */
+} hri_options;
+
+/* Sets the defaults.  A default that its own table refuses is HR_E_INTERNAL. */
+HR_MUST_CHECK hr_status hri_options_init(hri_options *o, const hri_field *fields, void *target,
+                                         hri_prose *why);
+/* A zeroed hri_options is allowed. */
+void hri_options_deinit(hri_options *o);
+
+HR_MUST_CHECK hr_status hri_options_set(hri_options *o, const char *name, const char *text,
+                                        hri_origin origin, hri_prose *why);
+/* "key=value,key=value": the tail of a model string.  Empty text sets nothing.  A bare key sets a bool;
+ * after a list, pieces without '=' are further items of it (mean=0.1,0.2).  A backslash takes the next
+ * character as it is.  A key given twice is HR_E_INVALID. */
+HR_MUST_CHECK hr_status hri_options_set_text(hri_options *o, const char *text, hri_prose *why);
+/* Reads each field's variable.  An empty variable counts as not set.  Call it before other threads
+ * change the environment. */
+HR_MUST_CHECK hr_status hri_options_set_env(hri_options *o, hri_prose *why);
+/* --name value, --name=value, --no-name for bools, -n value, -nvalue; "--" ends the flags.  A list flag
+ * takes its items in one value, split at commas; given again it adds.  What is not a flag is left in
+ * *rest, in order (pointers into argv; the array lives as long as o).  argv[0] is skipped. */
+HR_MUST_CHECK hr_status hri_options_set_argv(hri_options *o, int argc, char *const *argv,
+                                             hri_list *rest, hri_prose *why);
+
+/* The field of that name or NULL. */
+const hri_field *hri_options_field(const hri_options *o, const char *name);
+hri_origin hri_options_origin(const hri_options *o, const hri_field *field);
+/* "default", "file", "environment", "flag", "text", "code". */
+const char *hri_origin_name(hri_origin origin);
+/* The value as text that `set` would read back to the same value; bytes as "1536MiB", exact.  Ends buf
+ * with a NUL when size > 0, cuts what does not fit; returns the whole length. */
+size_t hri_options_print(const hri_options *o, const hri_field *field, char *buf, size_t size);
+
+/* A block of lines for --help, wrapped at `width` columns (0: 80): flag, metavar, help, choices, default,
+ * variable. */
+void hri_options_help(const hri_field *fields, int width, FILE *out);
+/* The same as rows of a Markdown table, for the reference pages. */
+void hri_options_reference(const hri_field *fields, FILE *out);
+size_t hri_fields_count(const hri_field *fields);
+
+#endif

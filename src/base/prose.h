@@ -1,0 +1,21 @@
+/* A sentence for people, kept by the caller: where functions of this folder say what was wrong.
+ *
+ *   hri_prose why = {0};
+ *   if (hri_options_set(o, "batch", "0", HRI_ORIGIN_FLAG, &why) != HR_OK) ... why.text
+ *
+ * The status says which kind of failure it was, the prose names the thing and the numbers.  A sentence
+ * starts in lower case, ends without a full stop, and holds no newline. */
+#ifndef HRI_BASE_PROSE_H
+#define HRI_BASE_PROSE_H
+
+#include <headroom/status.h>
+
+typedef struct hri_prose {
+    char text[512]; /* "" while nothing has failed */
+} hri_prose;
+
+/* Writes the sentence (a longer one is cut) and returns `status`, so that a failure is one line:
+ * return hri_prose_set(why, HR_E_RANGE, "%s: 0 is below 1", name);  `why` may be NULL. */
+hr_status hri_prose_set(hri_prose *why, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
+
+#endif
