@@ -41,8 +41,17 @@ typedef enum hri_field_type {
     HRI_FIELD_SIZE, /* const char *: a size or a percentage, checked; the owner of the whole resolves
                          it with hr_bytes_parse(text, whole, ...) */
     HRI_FIELD_ENUM, /* int: the index into `choices` */
-    HRI_FIELD_LIST  /* hri_list */
+    HRI_FIELD_LIST, /* hri_list */
+    HRI_FIELD_DIMS  /* hri_dims: whole numbers joined by 'x' ("2x3x-1"); empty: none */
 } hri_field_type;
+
+enum { HRI_DIMS_MAX = 8 };
+
+/* Up to eight whole numbers, by value: shapes, axes, orders.  Unused places are 0. */
+typedef struct hri_dims {
+    int64_t count;
+    int64_t at[HRI_DIMS_MAX];
+} hri_dims;
 
 typedef struct hri_list {
     const char *const *items;
