@@ -1,0 +1,116 @@
+/* Opens the driver's libraries and fills the tables.
+ *
+ * Both tables are lists of (name, offset of the pointer), generated from the .def files, walked by one loop over
+ * dlsym.  dlsym by the exported name gives exactly the version of a function that we declare, so cuGetProcAddress,
+ * which would choose by driver version, is not needed.
+ *
+ * RTLD_NODELETE: the driver starts threads and exit handlers of its own, so its code must never be unmapped; with the
+ * flag our dlclose only gives the count back. */
+#include "device/cuda/cuda_load.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MUST = 1, MAY = 0 };
+
+typedef struct entry {
+    const char *name;
+    const char *feature;
+    size_t offset;
+    int must;
+} entry;
+
+static const entry driver_entries[] = {
+#define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS)                                      \
+    {#NAME, FEATURE, offsetof(hri_cuda_driver, NAME), NEED},
+#include "device/cuda/cuda_api.def"
+#undef HRI_CU_FN
+};
+
+static const entry nvml_entries[] = {
+#define HRI_NVML_FN(RETURNS, NAME, PARAMETERS) {#NAME, "", offsetof(hri_cuda_nvml, NAME), MUST},
+#include "device/cuda/nvml_api.def"
+#undef HRI_NVML_FN
+};
+
+#define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
+
+static void *open_library(const char *name, char *why_not) {
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library) {
+        const char *text = dlerror();
+        snprintf(why_not, HRI_CUDA_TEXT, "%s", text ? text : name);
+    }
+    return library;
+}
+
+/* Fills the pointers of `table`; 0 when one that must be there is not. */
+static int find_all(void *library, void *table, const entry *entries, size_t count, char *why_not) {
+    int all = 1;
+    for (size_t i = 0; i < count; i++) {
+        void *symbol = dlsym(library, entries[i].name);
+        memcpy((char *)table + entries[i].offset, &symbol, sizeof symbol);
+        if (!symbol && entries[i].must && all) {
+            snprintf(why_not, HRI_CUDA_TEXT, "the library has no function %s", entries[i].name);
+            all = 0;
+        }
+    }
+    return all;
+}
+
+void hri_cuda_driver_load(hri_cuda_driver *out) {
+    memset(out, 0, sizeof *out);
+    out->library = open_library("libcuda.so.1", out->why_not);
+    if (out->library) {
+        out->usable =
+            find_all(out->library, out, driver_entries, COUNT(driver_entries), out->why_not);
+    }
+}
+
+void hri_cuda_driver_unload(hri_cuda_driver *driver) {
+    if (driver->library) {
+        dlclose(driver->library);
+    }
+    memset(driver, 0, sizeof *driver);
+}
+
+void hri_cuda_driver_each_missing(const hri_cuda_driver *driver,
+                                  void (*fn)(void *user, const char *name, const char *feature),
+                                  void *user) {
+    for (size_t i = 0; i < COUNT(driver_entries); i++) {
+        void *symbol;
+        memcpy(&symbol, (const char *)driver + driver_entries[i].offset, sizeof symbol);
+        if (!symbol && !driver_entries[i].must) {
+            fn(user, driver_entries[i].name, driver_entries[i].feature);
+        }
+    }
+}
+
+void hri_cuda_nvml_load(hri_cuda_nvml *out) {
+    memset(out, 0, sizeof *out);
+    out->library = open_library("libnvidia-ml.so.1", out->why_not);
+    if (!out->library) {
+        return;
+    }
+    out->found = 1;
+    if (!find_all(out->library, out, nvml_entries, COUNT(nvml_entries), out->why_not)) {
+        return;
+    }
+    const nvmlReturn_t result = out->nvmlInit_v2();
+    if (result != NVML_SUCCESS) {
+        snprintf(out->why_not, sizeof out->why_not, "nvmlInit: %s", out->nvmlErrorString(result));
+        return;
+    }
+    out->usable = 1;
+}
+
+void hri_cuda_nvml_unload(hri_cuda_nvml *nvml) {
+    if (nvml->usable) {
+        nvml->nvmlShutdown(); /* counted by NVML; a failure here concerns nobody */
+    }
+    if (nvml->library) {
+        dlclose(nvml->library);
+    }
+    memset(nvml, 0, sizeof *nvml);
+}
