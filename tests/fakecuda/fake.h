@@ -1,0 +1,136 @@
+/* A CUDA driver of our own for tests: libcuda.so.1 and libnvidia-ml.so.1 over host memory.
+ *
+ * What it is for: the whole CUDA path of Headroom runs in CI on machines without a GPU, and strictly: each misuse that
+ * the real driver documents is answered with its error, capacity is shared by all processes, and everything can be made
+ * to fail.  The functions are those of src/device/cuda/cuda_api.def and nvml_api.def, so that no list can drift.
+ *
+ * Environment (read once a process, at cuInit or nvmlInit):
+ *   FAKECUDA_STATE      the file that all processes share; default: fakecuda-<uid> in XDG_RUNTIME_DIR or /tmp
+ *   FAKECUDA_DEVICES    how many devices (1 to 8; default 1); 0: no device
+ *   FAKECUDA_CAPACITY   bytes of each device, as "4GiB" (default) or a list "4GiB,512MiB"; the last one repeats
+ *   FAKECUDA_CONTEXT    what a context takes of them; default 64MiB
+ *   FAKECUDA_LAZY       what a context takes more at its first fill; default 2MiB
+ *   FAKECUDA_FAIL       "cuMemCreate:17" fails the 17th call once, "cuMemCreate:17+" from there on, "cuInit:1=803"
+ *                       with that error; several with commas between
+ *   FAKECUDA_DELAY_US   every piece of queued work starts that much later; default 0
+ *   FAKECUDA_NVML_PIDS  "hide" or "translate": what NVML does with process numbers in some containers
+ *   FAKECUDA_REPORT     a file that gets fakecuda_report()'s text when the process ends
+ *   CUDA_VISIBLE_DEVICES  as the real driver: numbers or GPU-... names, cut at the first wrong one
+ * Devices, capacities and context costs are those of the first process; they hold until the last one has gone.
+ *
+ * Device memory is a memfd that only the fake copy engine touches (pread, pwrite): the addresses that the program gets
+ * are never readable by the host, as on a GPU, and cost no resident memory.  A page mapped at two addresses is one
+ * page.  Work on an address that is not mapped, or has no access, is an asynchronous fault, and the context is lost. */
+#ifndef FAKECUDA_FAKE_H
+#define FAKECUDA_FAKE_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "device/cuda/cuda_min.h"
+
+#define FAKE_API __attribute__((visibility("default")))
+
+enum { FAKE_DEVICES = 8, FAKE_PROCESSES = 64, FAKE_PAGE = 2 << 20 };
+
+/* ---- state.c: what all processes share ---- */
+
+typedef struct fake_slot {
+    int64_t pid;         /* 0: free */
+    uint64_t started_at; /* tells a process from a later one of the same number */
+    uint64_t bytes[FAKE_DEVICES];
+} fake_slot;
+
+typedef struct fake_state {
+    uint64_t magic;
+    uint64_t devices, context_bytes, lazy_bytes;
+    uint64_t capacity[FAKE_DEVICES];
+    uint64_t peak[FAKE_DEVICES];
+    fake_slot slots[FAKE_PROCESSES];
+} fake_state;
+
+/* Opens the state file; with `join` also takes a slot.  0 on success. */
+int fake_state_open(int join);
+/* Gives the slot back.  The mapping stays. */
+void fake_state_leave(void);
+/* All of the following lock.  take: 0, or -1 when the capacity does not allow it. */
+int fake_state_take(int device, uint64_t bytes);
+void fake_state_give(int device, uint64_t bytes);
+uint64_t fake_state_used(int device);
+uint64_t fake_state_peak(int device, int reset);
+uint64_t fake_state_capacity(int device);
+uint64_t fake_state_devices(void);
+uint64_t fake_state_context_bytes(void);
+uint64_t fake_state_lazy_bytes(void);
+/* Copies (pid, bytes) of the processes on a device; returns how many there are. */
+unsigned fake_state_processes(int device, int64_t *pids, uint64_t *bytes, unsigned room);
+/* "64MiB" -> bytes; `otherwise` for NULL or nonsense. */
+uint64_t fake_bytes(const char *text, uint64_t otherwise);
+uint64_t fake_env_bytes(const char *name, uint64_t otherwise);
+
+/* The bus id and the UUID of a device, the same in both libraries. */
+void fake_bus_id(int device, char *buf, size_t size);
+void fake_uuid(int device, unsigned char out[16]);
+void fake_uuid_text(int device, char *buf, size_t size);
+
+/* ---- one lock for everything inside a process, and the objects ---- */
+
+extern pthread_mutex_t fake_lock;
+extern pthread_cond_t fake_changed; /* any queue moved */
+
+/* A primary context.  One a device, in a table; `alive` while it is retained. */
+struct CUctx_st {
+    int device; /* number of the shared state */
+    int retains;
+    int warm;     /* the lazy bytes are taken */
+    CUresult bad; /* sticky: an asynchronous fault happened in it */
+    uint64_t taken_bytes;
+};
+
+extern struct CUctx_st fake_contexts[FAKE_DEVICES];
+
+/* The device number behind an ordinal, or -1. */
+int fake_device_of(CUdevice ordinal);
+/* CUDA_SUCCESS with the current context, or why there is none.  Under the lock. */
+CUresult fake_current(struct CUctx_st **out);
+
+/* What the process still has; under no lock. */
+typedef struct fake_counts {
+    int64_t reservations, handles, mappings, pinned, streams, events, contexts;
+} fake_counts;
+extern fake_counts fake_live; /* under the lock */
+
+/* memory.c: the engine's access to device memory.  0, or -1 for an address that faults. */
+int fake_memory_copy(uint64_t to, uint64_t from, uint64_t bytes);
+int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes);
+/* Whether a fill may name this address: reserved or pinned.  Under the lock. */
+int fake_memory_fillable(uint64_t at);
+
+/* stream.c: ends the streams of a context that goes.  Under the lock. */
+void fake_streams_end(struct CUctx_st *context);
+
+/* The functions behind the exported ones: the exported ones check cuInit and the failure schedule first. */
+#define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS)                                      \
+    FAKE_API CUresult NAME PARAMETERS;                                                             \
+    CUresult fake_##NAME PARAMETERS;
+#include "device/cuda/cuda_api.def"
+#undef HRI_CU_FN
+#define HRI_NVML_FN(RETURNS, NAME, PARAMETERS) FAKE_API RETURNS NAME PARAMETERS;
+#include "device/cuda/nvml_api.def"
+#undef HRI_NVML_FN
+
+/* ---- for tests, by dlsym: their presence tells the fake driver from a real one ---- */
+
+/* Of the whole device, all processes; `device` counts without CUDA_VISIBLE_DEVICES. */
+FAKE_API uint64_t fakecuda_used_bytes(int device);
+/* The most that used_bytes has been since the first process came, or since the last reset. */
+FAKE_API uint64_t fakecuda_peak_bytes(int device, int reset);
+/* What this process has not given back, in words ("" when nothing), contexts excepted.  Returns how many things. */
+FAKE_API int64_t fakecuda_report(char *buf, size_t size);
+/* Replaces FAKECUDA_FAIL's schedule; calls are counted from 1 again.  No other thread may be in the driver. */
+FAKE_API void fakecuda_schedule(const char *text);
+/* How often the schedule was asked for this function ("cuMemCreate"); -1: no such function. */
+FAKE_API int64_t fakecuda_calls(const char *name);
+
+#endif

@@ -1,0 +1,554 @@
+/* Memory of the fake driver: reservations, handles, mappings, pinned host memory, and the engine that reads and
+ * writes them.
+ *
+ * Physical memory is one memfd, cut into pages of 2 MiB; a handle owns pages, a mapping names them.  A reservation is
+ * an unreadable piece of address space with a table of pages.  Pages go back to the system by a hole in the memfd, so
+ * a test may take and give terabytes over its life. */
+#include "fake.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct page_entry {
+    uint64_t handle; /* 0: not mapped */
+    uint64_t unit;   /* number of the page in the memfd */
+    uint32_t first;  /* a mapping starts here, this many pages long; 0: within one */
+    uint32_t access;
+} page_entry;
+
+typedef struct reservation {
+    uint64_t at, bytes;
+    uint64_t mapped; /* pages */
+    page_entry *pages;
+} reservation;
+
+/* A handle is (generation << 32 | number + 1), so that one given back is recognised. */
+typedef struct handle_entry {
+    uint32_t generation;
+    int live, released, device;
+    uint64_t mappings, count;
+    uint64_t *units;
+    uint32_t next_free;
+} handle_entry;
+
+typedef struct pinned_entry {
+    uint64_t at, bytes;
+} pinned_entry;
+
+/* All under fake_lock. */
+static reservation *reservations; /* sorted by address */
+static size_t reservation_count, reservation_room;
+static handle_entry *handles;
+static uint32_t handle_count, handle_room, handle_free = ~0u;
+static uint64_t *free_units;
+static size_t free_unit_count, free_unit_room;
+static uint64_t unit_count;
+static pinned_entry *pinned;
+static size_t pinned_count, pinned_room;
+static int memory_fd = -1;
+
+/* Makes room for one more; 0 when there is no memory. */
+static int grow(void **array, size_t count, size_t *room, size_t size) {
+    if (count < *room) {
+        return 1;
+    }
+    const size_t wanted = *room ? *room * 2 : 64;
+    void *larger = realloc(*array, wanted * size);
+    if (!larger) {
+        return 0;
+    }
+    *array = larger;
+    *room = wanted;
+    return 1;
+}
+
+static int unaligned(uint64_t number) {
+    return number % FAKE_PAGE != 0;
+}
+
+/* ---- reservations ---- */
+
+/* The index of the first reservation that ends after `at`. */
+static size_t position(uint64_t at) {
+    size_t low = 0, high = reservation_count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (reservations[middle].at + reservations[middle].bytes <= at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The reservation that holds all of [at, at + bytes), or NULL. */
+static reservation *find(uint64_t at, uint64_t bytes) {
+    const size_t i = position(at);
+    if (i == reservation_count || reservations[i].at > at ||
+        bytes > reservations[i].bytes - (at - reservations[i].at)) {
+        return NULL;
+    }
+    return &reservations[i];
+}
+
+CUresult fake_cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr hint,
+                                  unsigned long long flags) {
+    (void)hint;
+    if (!at || bytes == 0 || unaligned(bytes) || flags != 0 || (alignment & (alignment - 1)) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    alignment = alignment < FAKE_PAGE ? FAKE_PAGE : alignment;
+    if (bytes > (1ull << 46) || alignment > (1ull << 40)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    page_entry *pages = calloc(bytes / FAKE_PAGE, sizeof *pages);
+    char *memory = mmap(NULL, bytes + alignment, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED || !pages) {
+        free(pages);
+        if (memory != MAP_FAILED) {
+            munmap(memory, bytes + alignment);
+        }
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    const uint64_t start =
+        ((uint64_t)(uintptr_t)memory + alignment - 1) & ~(uint64_t)(alignment - 1);
+    const uint64_t before = start - (uint64_t)(uintptr_t)memory;
+    if (before) {
+        munmap(memory, before);
+    }
+    munmap(memory + before + bytes, alignment - before);
+
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (grow((void **)&reservations, reservation_count, &reservation_room, sizeof *reservations)) {
+        const size_t i = position(start);
+        memmove(&reservations[i + 1], &reservations[i],
+                (reservation_count - i) * sizeof *reservations);
+        reservations[i] = (reservation){.at = start, .bytes = bytes, .pages = pages};
+        reservation_count++;
+        fake_live.reservations++;
+        *at = start;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuMemAddressFree(CUdeviceptr at, size_t bytes) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    const size_t i = position(at);
+    if (i < reservation_count && reservations[i].at == at && reservations[i].bytes == bytes &&
+        reservations[i].mapped == 0) {
+        free(reservations[i].pages);
+        munmap((void *)(uintptr_t)at, bytes);
+        reservation_count--;
+        memmove(&reservations[i], &reservations[i + 1],
+                (reservation_count - i) * sizeof *reservations);
+        fake_live.reservations--;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* ---- handles ---- */
+
+static handle_entry *handle_of(uint64_t handle) {
+    const uint64_t number = (handle & 0xffffffffu) - 1;
+    if (number >= handle_count || !handles[number].live ||
+        handles[number].generation != (uint32_t)(handle >> 32)) {
+        return NULL;
+    }
+    return &handles[number];
+}
+
+static int prop_device(const CUmemAllocationProp *prop) {
+    if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->win32HandleMetaData) {
+        return -1;
+    }
+    return fake_device_of(prop->location.id);
+}
+
+CUresult fake_cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop,
+                                            CUmemAllocationGranularity_flags option) {
+    if (!bytes || prop_device(prop) < 0 || (unsigned)option > 1) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *bytes = FAKE_PAGE;
+    return CUDA_SUCCESS;
+}
+
+/* Finds pages of the memfd for `count`; 0 when the host refuses. */
+static int take_units(uint64_t *units, uint64_t count) {
+    if (memory_fd < 0) {
+        memory_fd = memfd_create("fakecuda", MFD_CLOEXEC);
+        if (memory_fd < 0) {
+            return 0;
+        }
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (free_unit_count) {
+            units[i] = free_units[--free_unit_count];
+        } else {
+            units[i] = unit_count;
+            if (ftruncate(memory_fd, (off_t)((unit_count + 1) * FAKE_PAGE)) != 0) {
+                return 0;
+            }
+            unit_count++;
+        }
+    }
+    return 1;
+}
+
+static void free_handle(handle_entry *h) {
+    for (uint64_t i = 0; i < h->count; i++) {
+        fallocate(memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)(h->units[i] * FAKE_PAGE), FAKE_PAGE);
+        if (grow((void **)&free_units, free_unit_count, &free_unit_room, sizeof *free_units)) {
+            free_units[free_unit_count++] = h->units[i];
+        }
+    }
+    fake_state_give(h->device, h->count * FAKE_PAGE);
+    free(h->units);
+    h->units = NULL;
+    h->live = 0;
+    h->generation++;
+    h->next_free = handle_free;
+    handle_free = (uint32_t)(h - handles);
+    fake_live.handles--;
+}
+
+/* A free entry, or NULL. */
+static handle_entry *new_handle(void) {
+    if (handle_free != ~0u) {
+        handle_entry *h = &handles[handle_free];
+        handle_free = h->next_free;
+        return h;
+    }
+    size_t room = handle_room;
+    if (!grow((void **)&handles, handle_count, &room, sizeof *handles)) {
+        return NULL;
+    }
+    handle_room = (uint32_t)room;
+    handles[handle_count] = (handle_entry){.generation = 1};
+    return &handles[handle_count++];
+}
+
+CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+                          const CUmemAllocationProp *prop, unsigned long long flags) {
+    const int device = prop_device(prop);
+    if (!handle || bytes == 0 || unaligned(bytes) || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (device < 0) {
+        return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE
+                   ? CUDA_ERROR_INVALID_DEVICE
+                   : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (fake_state_take(device, bytes) != 0) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t *units = malloc(bytes / FAKE_PAGE * sizeof *units);
+    pthread_mutex_lock(&fake_lock);
+    handle_entry *h = units && take_units(units, bytes / FAKE_PAGE) ? new_handle() : NULL;
+    if (h) {
+        h->live = 1;
+        h->released = 0;
+        h->device = device;
+        h->mappings = 0;
+        h->count = bytes / FAKE_PAGE;
+        h->units = units;
+        *handle = (uint64_t)h->generation << 32 | (uint64_t)(h - handles + 1);
+        fake_live.handles++;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    if (result != CUDA_SUCCESS) {
+        free(units);
+        fake_state_give(device, bytes);
+    }
+    return result;
+}
+
+CUresult fake_cuMemRelease(CUmemGenericAllocationHandle handle) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    handle_entry *h = handle_of(handle);
+    if (h && !h->released) {
+        h->released = 1;
+        if (h->mappings == 0) {
+            free_handle(h);
+        }
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* ---- mappings ---- */
+
+CUresult fake_cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
+                       CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    if (bytes == 0 || unaligned(at) || unaligned(bytes) || offset != 0 || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = CUDA_SUCCESS;
+    handle_entry *h = handle_of(handle);
+    reservation *r = find(at, bytes);
+    const uint64_t count = bytes / FAKE_PAGE;
+    if (!h || h->released || !r || count > h->count) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    page_entry *pages = r ? &r->pages[(at - r->at) / FAKE_PAGE] : NULL;
+    for (uint64_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        if (pages[i].handle) {
+            result = CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    if (result == CUDA_SUCCESS) {
+        for (uint64_t i = 0; i < count; i++) {
+            pages[i] = (page_entry){
+                .handle = handle, .unit = h->units[i], .first = i == 0 ? (uint32_t)count : 0};
+        }
+        h->mappings++;
+        r->mapped += count;
+        fake_live.mappings++;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* The entries of [at, at + bytes) when they are whole mappings without a gap, else NULL. */
+static page_entry *whole_mappings(uint64_t at, uint64_t bytes, reservation **out) {
+    reservation *r = bytes && !unaligned(at) && !unaligned(bytes) ? find(at, bytes) : NULL;
+    if (!r) {
+        return NULL;
+    }
+    page_entry *pages = &r->pages[(at - r->at) / FAKE_PAGE];
+    const uint64_t count = bytes / FAKE_PAGE;
+    for (uint64_t i = 0; i < count; i += pages[i].first) {
+        if (!pages[i].handle || pages[i].first == 0 || pages[i].first > count - i) {
+            return NULL;
+        }
+    }
+    *out = r;
+    return pages;
+}
+
+CUresult fake_cuMemUnmap(CUdeviceptr at, size_t bytes) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    reservation *r = NULL;
+    page_entry *pages = whole_mappings(at, bytes, &r);
+    if (pages) {
+        const uint64_t count = bytes / FAKE_PAGE;
+        for (uint64_t i = 0; i < count; i++) {
+            if (pages[i].first) {
+                handle_entry *h = handle_of(pages[i].handle);
+                fake_live.mappings--;
+                if (--h->mappings == 0 && h->released) {
+                    free_handle(h);
+                }
+            }
+            pages[i] = (page_entry){0};
+        }
+        r->mapped -= count;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *desc,
+                             size_t count) {
+    if (!desc || count == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        if (fake_device_of(desc[i].location.id) < 0) {
+            return CUDA_ERROR_INVALID_DEVICE;
+        }
+    }
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    reservation *r = NULL;
+    page_entry *pages = whole_mappings(at, bytes, &r);
+    if (pages) {
+        for (uint64_t i = 0; i < bytes / FAKE_PAGE; i++) {
+            pages[i].access = (uint32_t)desc[count - 1].flags;
+        }
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    const CUresult result = fake_current(&context);
+    pthread_mutex_unlock(&fake_lock);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (!free_bytes || !total_bytes) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *total_bytes = fake_state_capacity(context->device);
+    *free_bytes = *total_bytes - fake_state_used(context->device);
+    return CUDA_SUCCESS;
+}
+
+/* ---- pinned host memory: mapped, so that use after free faults ---- */
+
+CUresult fake_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!memory || bytes == 0 || flags > 7)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        void *got = bytes > (1ull << 46) ? MAP_FAILED
+                                         : mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (got == MAP_FAILED ||
+            !grow((void **)&pinned, pinned_count, &pinned_room, sizeof *pinned)) {
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            pinned[pinned_count++] = (pinned_entry){(uint64_t)(uintptr_t)got, bytes};
+            fake_live.pinned++;
+            *memory = got;
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuMemFreeHost(void *memory) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_INVALID_VALUE;
+        for (size_t i = 0; i < pinned_count; i++) {
+            if (pinned[i].at == (uint64_t)(uintptr_t)memory) {
+                munmap(memory, pinned[i].bytes);
+                pinned[i] = pinned[--pinned_count];
+                fake_live.pinned--;
+                result = CUDA_SUCCESS;
+                break;
+            }
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* ---- the engine ---- */
+
+enum side { HOST, DEVICE, FAULT };
+
+/* Where `at` lies; for DEVICE the place in the memfd.  *bytes is cut so that the piece lies in one page. */
+static enum side locate(uint64_t at, int writes, uint64_t *bytes, off_t *out) {
+    enum side side = HOST;
+    pthread_mutex_lock(&fake_lock);
+    const reservation *r = find(at, 1);
+    if (r) {
+        const page_entry *page = &r->pages[(at - r->at) / FAKE_PAGE];
+        const uint64_t within = at % FAKE_PAGE;
+        const uint32_t needs = writes ? 3 : 1;
+        side = page->handle && (page->access & needs) == needs ? DEVICE : FAULT;
+        *out = (off_t)(page->unit * FAKE_PAGE + within);
+        if (*bytes > FAKE_PAGE - within) {
+            *bytes = FAKE_PAGE - within;
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return side;
+}
+
+static int copy_piece(uint64_t to, uint64_t from, uint64_t *bytes) {
+    off_t to_offset = 0, from_offset = 0;
+    const enum side from_side = locate(from, 0, bytes, &from_offset);
+    const enum side to_side = locate(to, 1, bytes, &to_offset);
+    void *to_host = (void *)(uintptr_t)to;
+    void *from_host = (void *)(uintptr_t)from;
+    ssize_t moved = -1;
+    if (from_side == FAULT || to_side == FAULT) {
+        return -1;
+    }
+    if (from_side == HOST && to_side == HOST) {
+        memmove(to_host, from_host, *bytes);
+        moved = (ssize_t)*bytes;
+    } else if (from_side == HOST) {
+        moved = pwrite(memory_fd, from_host, *bytes, to_offset);
+    } else if (to_side == HOST) {
+        moved = pread(memory_fd, to_host, *bytes, from_offset);
+    } else {
+        char bounce[16384];
+        *bytes = *bytes < sizeof bounce ? *bytes : sizeof bounce;
+        moved = pread(memory_fd, bounce, *bytes, from_offset);
+        moved = moved > 0 ? pwrite(memory_fd, bounce, (size_t)moved, to_offset) : -1;
+    }
+    if (moved <= 0) {
+        return -1;
+    }
+    *bytes = (uint64_t)moved;
+    return 0;
+}
+
+int fake_memory_copy(uint64_t to, uint64_t from, uint64_t bytes) {
+    while (bytes) {
+        uint64_t piece = bytes;
+        if (copy_piece(to, from, &piece) != 0) {
+            return -1;
+        }
+        to += piece;
+        from += piece;
+        bytes -= piece;
+    }
+    return 0;
+}
+
+int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes) {
+    char pattern[16384];
+    memset(pattern, value, sizeof pattern);
+    while (bytes) {
+        uint64_t piece = bytes < sizeof pattern ? bytes : sizeof pattern;
+        off_t offset = 0;
+        const enum side side = locate(to, 1, &piece, &offset);
+        if (side == HOST) {
+            memset((void *)(uintptr_t)to, value, piece);
+        } else if (side == FAULT || pwrite(memory_fd, pattern, piece, offset) != (ssize_t)piece) {
+            return -1;
+        }
+        to += piece;
+        bytes -= piece;
+    }
+    return 0;
+}
+
+int fake_memory_fillable(uint64_t at) {
+    if (find(at, 1)) {
+        return 1;
+    }
+    for (size_t i = 0; i < pinned_count; i++) {
+        if (at - pinned[i].at < pinned[i].bytes) {
+            return 1;
+        }
+    }
+    return 0;
+}
