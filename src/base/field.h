@@ -1,0 +1,30 @@
+/* One value of the option table: text to value, checked, and back.  For options.c; others use options.h. */
+#ifndef HRI_BASE_FIELD_H
+#define HRI_BASE_FIELD_H
+
+#include "base/options.h"
+
+typedef union hri_value {
+    bool truth;
+    int64_t integer;
+    double number;
+    const char *text; /* STRING and SIZE */
+    uint64_t bytes;
+    int choice;
+    hri_list list;
+    hri_dims dims;
+} hri_value;
+
+/* Reads `text`; texts and lists are copied into `arena`.  `label` is what sentences call the field.  Lists
+ * are split at commas, with a backslash before one that belongs to an item.  No range is checked. */
+HR_MUST_CHECK hr_status hri_value_parse(const hri_field *field, const char *label, const char *text,
+                                        hri_arena *arena, hri_value *out, hri_prose *why);
+/* HR_E_RANGE outside [min, max] of the field. */
+HR_MUST_CHECK hr_status hri_value_check(const hri_field *field, const char *label,
+                                        const hri_value *value, hri_prose *why);
+void hri_value_store(const hri_field *field, const hri_value *value, void *target);
+hri_value hri_value_load(const hri_field *field, const void *target);
+/* As hri_options_print. */
+size_t hri_value_print(const hri_field *field, const hri_value *value, char *buf, size_t size);
+
+#endif
