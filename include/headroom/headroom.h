@@ -8,5 +8,6 @@
 #include <headroom/context.h>
 #include <headroom/device.h>
 #include <headroom/memory.h>
+#include <headroom/graph.h>
 
 #endif

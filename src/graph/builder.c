@@ -1,0 +1,407 @@
+/* Building a graph.  Everything here is sticky: after the first mistake the builders return HR_NONE and do nothing.
+ *
+ * A mistake is reported with the path of the node, the op, and the types and shapes of its inputs, because at freeze
+ * the caller is far away from the line that made it. */
+#include "graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+hr_status hr_graph_create(hr_graph **out) {
+    hr_graph *g = hri_calloc(1, sizeof *g);
+    if (!g) {
+        return HR_E_NOMEM_HOST;
+    }
+    hri_arena_init(&g->arena, 0);
+    g->value_count = 1; /* id 0 is none */
+    *out = g;
+    return HR_OK;
+}
+
+void hr_graph_destroy(hr_graph *g) {
+    if (g) {
+        hri_arena_deinit(&g->arena);
+        hri_strmap_deinit(&g->names);
+        hri_free(g->values);
+        hri_free(g->nodes);
+        hri_free(g->results);
+        hri_free(g);
+    }
+}
+
+void hri_graph_fail(hr_graph *g, hr_status code, const char *format, ...) {
+    if (g->error.code != HR_OK) {
+        return;
+    }
+    g->error.code = code;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(g->error.message, sizeof g->error.message, format, args);
+    va_end(args);
+}
+
+void hr_graph_error(const hr_graph *g, hr_error *out) {
+    *out = g->error;
+}
+
+/* 1 when nothing more may be built. */
+static int stopped(hr_graph *g) {
+    if (g->frozen) {
+        hri_graph_fail(g, HR_E_BUSY, "the graph is frozen; nothing can be added");
+    }
+    return g->error.code != HR_OK;
+}
+
+static void *keep(hr_graph *g, size_t bytes) {
+    void *p = hri_arena_alloc(&g->arena, 1, bytes ? bytes : 1, 16);
+    if (!p) {
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+    }
+    return p;
+}
+
+/* Makes room for `more` items after `count`.  0 on failure, which is then sticky. */
+static int room(hr_graph *g, void **items, uint32_t *space, uint32_t count, uint32_t more,
+                size_t size) {
+    if (count + more <= *space) {
+        return 1;
+    }
+    const uint32_t wanted = (count + more) * 2 + 64;
+    void *p = hri_realloc(*items, (size_t)wanted * size);
+    if (!p) {
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+        return 0;
+    }
+    *items = p;
+    *space = wanted;
+    return 1;
+}
+
+/* ---- names ---- */
+
+void hr_graph_push(hr_graph *g, const char *part) {
+    if (stopped(g)) {
+        return;
+    }
+    const size_t at = strlen(g->path);
+    const size_t limit = sizeof g->path_ends / sizeof g->path_ends[0];
+    if (!*part || g->depth >= limit || at + strlen(part) + 2 > sizeof g->path) {
+        hri_graph_fail(g, HR_E_INVALID,
+                       "scope \"%s\" in \"%s\": an empty, too long or too deep path", part,
+                       g->path);
+        return;
+    }
+    g->path_ends[g->depth++] = (uint32_t)at;
+    snprintf(g->path + at, sizeof g->path - at, "%s%s", at ? "." : "", part);
+}
+
+void hr_graph_pop(hr_graph *g) {
+    if (stopped(g)) {
+        return;
+    }
+    if (g->depth == 0) {
+        hri_graph_fail(g, HR_E_INVALID, "hr_graph_pop without hr_graph_push");
+        return;
+    }
+    g->path[g->path_ends[--g->depth]] = '\0';
+}
+
+static const char *full_name(hr_graph *g, const char *name) {
+    const int absolute = *name == '/';
+    const char *path = absolute ? "" : g->path;
+    name += absolute;
+    const size_t bytes = strlen(path) + strlen(name) + 2;
+    char *full = keep(g, bytes);
+    if (full) {
+        snprintf(full, bytes, "%s%s%s", path, *path && *name ? "." : "", name);
+    }
+    return full;
+}
+
+/* ---- values ---- */
+
+static hr_value add_value(hr_graph *g, const hri_value *value) {
+    void *items = g->values;
+    if (!room(g, &items, &g->value_space, g->value_count, 1, sizeof *g->values)) {
+        return HR_NONE;
+    }
+    g->values = items;
+    g->values[g->value_count] = *value;
+    return g->value_count++;
+}
+
+/* Inputs and persistent values: checks meta and name. */
+static hr_value add_source(hr_graph *g, hr_value_kind kind, const char *name, hr_type type,
+                           hr_shape shape, hr_init init) {
+    if (stopped(g)) {
+        return HR_NONE;
+    }
+    hri_value value = {.meta = {type, shape}, .kind = kind, .node = HRI_NO_NODE, .init = init};
+    char text[256];
+    hr_meta_print(&value.meta, text, sizeof text);
+    const hr_status status = hr_meta_check(&value.meta, NULL);
+    if (status != HR_OK) {
+        hri_graph_fail(g, status, "%s%s%s: %s is no possible shape", g->path, *g->path ? "." : "",
+                       name, text);
+        return HR_NONE;
+    }
+    value.name = full_name(g, name);
+    if (!value.name) {
+        return HR_NONE;
+    }
+    if (!*value.name) {
+        hri_graph_fail(g, HR_E_INVALID, "an input or parameter without a name (%s)", text);
+        return HR_NONE;
+    }
+    if (hri_strmap_get(&g->names, value.name, NULL)) {
+        hri_graph_fail(g, HR_E_EXISTS, "there are two values named \"%s\" (%s)", value.name, text);
+        return HR_NONE;
+    }
+    if (kind != HR_VALUE_INPUT) {
+        value.origin = g->value_count;
+    }
+    const hr_value id = add_value(g, &value);
+    if (id != HR_NONE && hri_strmap_put(&g->names, value.name, id) != HR_OK) {
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+        return HR_NONE;
+    }
+    return id;
+}
+
+hr_value hr_graph_input(hr_graph *g, const char *name, hr_type type, hr_shape shape) {
+    return add_source(g, HR_VALUE_INPUT, name, type, shape, hr_init_constant(0.0));
+}
+
+hr_value hr_graph_param(hr_graph *g, const char *name, hr_type type, hr_shape shape, hr_init init) {
+    return add_source(g, HR_VALUE_PARAM, name, type, shape, init);
+}
+
+hr_value hr_graph_state(hr_graph *g, const char *name, hr_type type, hr_shape shape, hr_init init) {
+    return add_source(g, HR_VALUE_STATE, name, type, shape, init);
+}
+
+static hr_value add_constant(hr_graph *g, hr_type type, hr_shape shape, const void *data,
+                             double number) {
+    if (stopped(g)) {
+        return HR_NONE;
+    }
+    hri_value value = {.meta = {type, shape},
+                       .kind = HR_VALUE_CONSTANT,
+                       .node = HRI_NO_NODE,
+                       .name = full_name(g, "constant"),
+                       .init = hr_init_constant(number)};
+    uint64_t bytes = 0;
+    char text[256];
+    const hr_status status = hr_meta_check(&value.meta, &bytes);
+    if (status != HR_OK) {
+        hri_graph_fail(g, status, "%s: constant: %s is no possible shape", g->path,
+                       hr_meta_print(&value.meta, text, sizeof text));
+        return HR_NONE;
+    }
+    if (data) {
+        void *copy = keep(g, bytes);
+        if (!copy) {
+            return HR_NONE;
+        }
+        memcpy(copy, data, bytes);
+        value.data = copy;
+    }
+    return value.name ? add_value(g, &value) : HR_NONE;
+}
+
+hr_value hr_graph_constant(hr_graph *g, hr_type type, hr_shape shape, const void *data) {
+    if (!data) {
+        hri_graph_fail(g, HR_E_INVALID, "%s: a constant without contents", g->path);
+    }
+    return add_constant(g, type, shape, data, 0.0);
+}
+
+hr_value hr_graph_fill(hr_graph *g, hr_type type, hr_shape shape, double number) {
+    return add_constant(g, type, shape, NULL, number);
+}
+
+/* ---- nodes ---- */
+
+/* "layer3.0.conv2.conv2d (f32[8,8,8,64], f32[64,3,3,64])" */
+static void describe(const hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count,
+                     char *buf, size_t size) {
+    char meta[256];
+    int n = snprintf(buf, size, "%s%s%s (", g->path, *g->path ? "." : "", op->name);
+    size_t at = n > 0 ? (size_t)n : 0;
+    for (uint32_t i = 0; i < count && at < size; i++) {
+        const int there = in[i] != HR_NONE && in[i] < g->value_count;
+        n = snprintf(buf + at, size - at, "%s%s", i ? ", " : "",
+                     there ? hr_meta_print(&g->values[in[i]].meta, meta, sizeof meta) : "none");
+        at += n > 0 ? (size_t)n : 0;
+    }
+    if (at < size) {
+        snprintf(buf + at, size - at, ")");
+    }
+}
+
+/* Checks the inputs and asks the shape rule; 0 on failure, which is then sticky. */
+static int infer(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count, const void *attr,
+                 hr_meta *in_meta, hr_meta *out_meta) {
+    char where[600];
+    describe(g, op, in, count, where, sizeof where);
+    if (count < op->in_min || count > op->in_max) {
+        hri_graph_fail(g, HR_E_INVALID, "%s: %u inputs, but it takes %d to %d", where, count,
+                       op->in_min, op->in_max);
+        return 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (in[i] == HR_NONE || in[i] >= g->value_count) {
+            hri_graph_fail(g, HR_E_INVALID, "%s: input %u is not a value of this graph", where, i);
+            return 0;
+        }
+        in_meta[i] = g->values[in[i]].meta;
+    }
+    hri_infer c = {.attr = attr, .in_count = count, .in = in_meta, .out = out_meta};
+    hr_status status = op->infer(&c);
+    if (status != HR_OK) {
+        hri_graph_fail(g, status, "%s: %s", where, *c.message ? c.message : hr_status_text(status));
+        return 0;
+    }
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        status = hr_meta_check(&out_meta[k], NULL);
+        if (status != HR_OK) {
+            char text[256];
+            hri_graph_fail(g, status, "%s: output %u would be %s, which is not possible", where, k,
+                           hr_meta_print(&out_meta[k], text, sizeof text));
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The memory that output k of the node takes over, or HR_NONE. */
+static hr_value origin_of(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count,
+                          uint32_t k) {
+    const uint32_t i = op->updates[k];
+    if (i == 0 || i > count) {
+        return HR_NONE;
+    }
+    const hr_value origin = g->values[in[i - 1]].origin;
+    if (origin == HR_NONE) {
+        char where[600];
+        describe(g, op, in, count, where, sizeof where);
+        hri_graph_fail(g, HR_E_INVALID, "%s: input %u is updated but is not persistent", where,
+                       i - 1);
+    }
+    return origin;
+}
+
+hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count,
+                       const void *attr) {
+    hr_meta in_meta[HRI_IN_MAX], out_meta[HRI_OUT_MAX] = {{0}};
+    if (stopped(g) || !infer(g, op, in, count, attr, in_meta, out_meta)) {
+        return HR_NONE;
+    }
+    void *items = g->nodes;
+    if (!room(g, &items, &g->node_space, g->node_count, 1, sizeof *g->nodes)) {
+        return HR_NONE;
+    }
+    g->nodes = items;
+    items = g->values;
+    if (!room(g, &items, &g->value_space, g->value_count, op->out_count, sizeof *g->values)) {
+        return HR_NONE;
+    }
+    g->values = items;
+
+    void *attr_copy = keep(g, op->attr_bytes + 1);
+    hr_value *in_copy = keep(g, count * sizeof *in + 1);
+    hr_meta *in_metas = keep(g, count * sizeof *in_metas + 1);
+    hr_meta *out_metas = keep(g, op->out_count * sizeof *out_metas + 1);
+    const char *name = full_name(g, op->name);
+    hr_value origin[HRI_OUT_MAX] = {0};
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        origin[k] = origin_of(g, op, in, count, k);
+    }
+    if (g->error.code != HR_OK) {
+        return HR_NONE;
+    }
+    if (attr) {
+        memcpy(attr_copy, attr, op->attr_bytes);
+    }
+    memcpy(in_copy, in, count * sizeof *in);
+    memcpy(in_metas, in_meta, count * sizeof *in_metas);
+    memcpy(out_metas, out_meta, op->out_count * sizeof *out_metas);
+
+    const hr_value first = g->value_count;
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        g->values[g->value_count++] = (hri_value){.meta = out_meta[k],
+                                                  .kind = HR_VALUE_NODE,
+                                                  .node = g->node_count,
+                                                  .origin = origin[k],
+                                                  .name = name};
+    }
+    g->nodes[g->node_count++] = (hri_node_record){
+        .sig = {op, attr_copy, count, op->out_count, in_metas, out_metas},
+        .in = in_copy,
+        .out = first,
+        .name = name,
+        .phase = g->phase,
+        .forward = g->forward,
+    };
+    return first;
+}
+
+hr_value hr_graph_node(hr_graph *g, const char *name, const hr_value *inputs, size_t count,
+                       const char *attributes) {
+    if (stopped(g)) {
+        return HR_NONE;
+    }
+    const hr_op *op = hri_op_find(name);
+    if (!op) {
+        hri_graph_fail(g, HR_E_NOT_FOUND, "%s: there is no op \"%s\"", g->path, name);
+        return HR_NONE;
+    }
+    if (count > HRI_IN_MAX) {
+        hri_graph_fail(g, HR_E_INVALID, "%s.%s: %zu inputs, more than any op takes", g->path, name,
+                       count);
+        return HR_NONE;
+    }
+    hri_attr attr;
+    hri_prose why = {0};
+    const hr_status status = hri_attr_parse(op, attributes, &attr, &why);
+    if (status != HR_OK) {
+        char where[600];
+        describe(g, op, inputs, (uint32_t)count, where, sizeof where);
+        hri_graph_fail(g, status, "%s: attributes \"%s\": %s", where, attributes ? attributes : "",
+                       why.text);
+        return HR_NONE;
+    }
+    return hri_graph_add(g, op, inputs, (uint32_t)count, &attr);
+}
+
+hr_value hr_graph_output(hr_graph *g, hr_value value, uint32_t index) {
+    if (g->error.code != HR_OK) {
+        return HR_NONE;
+    }
+    if (value == HR_NONE || value >= g->value_count || g->values[value].node == HRI_NO_NODE ||
+        index >= g->nodes[g->values[value].node].sig.out_count) {
+        hri_graph_fail(g, HR_E_INVALID, "%s: there is no output %u of value %u", g->path, index,
+                       value);
+        return HR_NONE;
+    }
+    return g->nodes[g->values[value].node].out + index;
+}
+
+void hr_graph_result(hr_graph *g, hr_value value, const char *name) {
+    if (stopped(g)) {
+        return;
+    }
+    if (value == HR_NONE || value >= g->value_count) {
+        hri_graph_fail(g, HR_E_INVALID, "result \"%s\" is not a value of this graph", name);
+        return;
+    }
+    void *items = g->results;
+    const char *full = full_name(g, name);
+    if (full && room(g, &items, &g->result_space, g->result_count, 1, sizeof *g->results)) {
+        g->results = items;
+        g->results[g->result_count++] = (hri_result){value, full};
+    }
+}

@@ -1,0 +1,82 @@
+/* The graph inside: two arrays, values and nodes, in the order of building, which is a valid order of running.
+ *
+ * Ids are 32 bits.  Value ids start at 1 (0 is "none"); the outputs of a node have consecutive ids.  Names, attributes
+ * and constants lie in the graph's arena.  Before freeze everything may only be appended; freeze marks which nodes
+ * are live and nothing is renumbered, so ids that the caller holds stay good. */
+#ifndef HRI_GRAPH_GRAPH_H
+#define HRI_GRAPH_GRAPH_H
+
+#include <headroom/graph.h>
+#include "base/arena.h"
+#include "base/map.h"
+#include "graph/op.h"
+
+enum { HRI_NO_NODE = 0xffffffffu };
+
+typedef struct hri_value {
+    hr_meta meta;
+    hr_value_kind kind;
+    uint32_t node; /* the producer, HRI_NO_NODE for inputs, constants and persistent values */
+    hr_value
+        origin; /* the persistent value whose memory this is (itself, or a later version), or HR_NONE */
+    const char *name; /* full path */
+    hr_init init;     /* persistent values and fills */
+    const void *data; /* constants; NULL: every element is init.a */
+} hri_value;
+
+typedef enum hri_phase { HRI_FORWARD = 0, HRI_BACKWARD, HRI_UPDATE } hri_phase;
+
+typedef struct hri_node_record {
+    hri_sig sig; /* op, attributes, metas: all of the graph */
+    const hr_value *in;
+    hr_value out; /* the first; the others follow */
+    const char *name;
+    hri_phase phase;
+    uint32_t forward; /* of a backward node: the node it belongs to */
+    uint8_t live;     /* set by freeze */
+} hri_node_record;
+
+typedef struct hri_result {
+    hr_value value;
+    const char *name;
+} hri_result;
+
+struct hr_graph {
+    hri_arena arena;
+    hri_value *values; /* [0] is unused */
+    uint32_t value_count, value_space;
+    hri_node_record *nodes;
+    uint32_t node_count, node_space;
+    hri_result *results;
+    uint32_t result_count, result_space;
+
+    hri_strmap names; /* of inputs and persistent values */
+    char path[256];   /* the current scope, without a dot at the end */
+    uint32_t path_ends[32];
+    uint32_t depth;
+
+    hri_phase phase;  /* what nodes made now belong to */
+    uint32_t forward; /* see hri_node_record */
+    uint8_t frozen;
+    uint32_t live_count;
+    hr_error error; /* the first one */
+};
+
+static inline const hri_value *hri_value_at(const hr_graph *g, hr_value v) {
+    return &g->values[v];
+}
+
+/* Remembers the first failure. */
+void hri_graph_fail(hr_graph *g, hr_status code, const char *format, ...) HR_PRINTF(3, 4);
+/* A node of `op` with a struct of attributes (copied; NULL: defaults). */
+hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count,
+                       const void *attr);
+/* Marks which nodes results and updates need; gives their number. */
+uint32_t hri_graph_mark_live(hr_graph *g);
+/* Checks a graph from scratch, trusting nothing that the builder did.  The reason is in message. */
+HR_MUST_CHECK hr_status hri_graph_verify(const hr_graph *g, char *message, size_t size);
+
+/* The contents with which a persistent value or constant begins. */
+void hri_graph_initial(const hr_graph *g, hr_value v, uint64_t seed, void *out);
+
+#endif

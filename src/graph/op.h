@@ -1,0 +1,220 @@
+/* The descriptor of an op: everything that Headroom knows of it, in one place.
+ *
+ * src/ops/<name>.c defines exactly one `const hr_op hr_op_<name>`; the build lists the folder.  There is no enum, no
+ * switch and no second list: the builder, the verifier, differentiation, the planner, the interpreter and the
+ * conformance tests read the descriptor.  docs/adding-an-op.md is the guide; copy relu.c, add.c or sum.c.
+ *
+ * The facts the planner lives on, and what checks them in tests/conformance:
+ *   keeps      which forward values the gradient reads      compared with the nodes that the gradient rule made
+ *   overwrite  which inputs an output may take over         really tried, bit for bit
+ *   updates    which inputs an output must take over        the interpreter and the verifier
+ *   samples    whether samples of a batch touch one another split batches are compared with whole ones
+ *   workspace  scratch bytes                                canaries around the workspace
+ *
+ * A kernel gives the same bits for any number of threads: work is cut into pieces by shapes alone, and sums over
+ * pieces are added in a fixed order. */
+#ifndef HRI_GRAPH_OP_H
+#define HRI_GRAPH_OP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <headroom/graph.h>
+#include "base/options.h"
+#include "base/threads.h"
+
+enum { HRI_IN_MAX = 16, HRI_OUT_MAX = 6 };
+
+typedef struct hr_op hr_op;
+
+/* One use of an op: its attributes and the types and shapes around it. */
+typedef struct hri_sig {
+    const hr_op *op;
+    const void *attr; /* the op's own struct */
+    uint32_t in_count, out_count;
+    const hr_meta *in, *out;
+} hri_sig;
+
+/* ---- shape rule ---- */
+
+typedef struct hri_infer {
+    const void *attr;
+    uint32_t in_count;
+    const hr_meta *in;
+    hr_meta *out;      /* to be filled: out_count of the descriptor */
+    char message[256]; /* why not */
+} hri_infer;
+
+/* Writes the reason and returns HR_E_SHAPE. */
+HR_MUST_CHECK hr_status hri_infer_fail(hri_infer *c, const char *format, ...) HR_PRINTF(2, 3);
+/* Rules that many ops share.  Each checks that the inputs are real numbers of one type. */
+HR_MUST_CHECK hr_status hri_infer_same(hri_infer *c); /* out 0 is like input 0; all of one meta */
+HR_MUST_CHECK hr_status hri_infer_broadcast(hri_infer *c); /* numpy's rule over all inputs */
+
+/* ---- gradient rule ---- */
+
+/* The rule adds nodes with the builders (errors are sticky, so nothing has to be checked) and sets din[i] for the
+ * inputs in `need`.  HR_NONE in din means "no dependence". */
+typedef struct hri_grad {
+    hr_graph *g;
+    const hri_sig *sig;
+    const hr_value *in, *out;
+    const hr_value *dout; /* HR_NONE where the loss does not depend on that output */
+    uint32_t need;        /* bit i: din[i] is wanted */
+    hr_value *din;
+} hri_grad;
+
+#define HRI_NEEDS(C, I) (((C)->need >> (I)) & 1u)
+
+/* What the gradient for one input reads of the forward pass, as bit masks. */
+typedef struct hri_keeps {
+    uint16_t in, out;
+} hri_keeps;
+
+/* ---- batches ---- */
+
+/* How an output depends on the samples, when the inputs in `batched` carry samples along dimension 0. */
+typedef enum hri_samples {
+    HRI_SAMPLES_APART = 0, /* sample i of the output depends on sample i of the inputs alone */
+    HRI_SAMPLES_SUM,       /* the output is a sum over samples: results of parts add up */
+    HRI_SAMPLES_MEAN,      /* the output is a mean over samples: parts add up by their weights */
+    HRI_SAMPLES_COUPLED    /* anything else; parts of a batch give another function */
+} hri_samples;
+
+/* ---- cost ---- */
+
+typedef struct hri_cost {
+    double flops, bytes;
+} hri_cost;
+
+/* ---- kernels ---- */
+
+typedef struct hri_call {
+    const hri_sig *sig;
+    const void *const *in;
+    void *const *out;
+    void *workspace;      /* 64-byte aligned; NULL when the op asked for none; holds anything */
+    hri_threads *threads; /* NULL: one */
+    uint32_t variant;     /* index into variants; 0 without a list */
+    uint32_t
+        node; /* with seed and step: the counter of random ops; a recomputation sees the same one */
+    uint32_t step;
+    uint32_t first_sample; /* of this part of the batch */
+    uint64_t seed;
+} hri_call;
+
+/* Another way to compute the same, for the planner to choose. */
+typedef struct hri_variant {
+    const char *name;
+    double time; /* relative to the first, before anything is measured */
+    uint64_t (*workspace)(const hri_sig *s, uint32_t threads);
+    hr_status (*host)(const hri_call *c);
+} hri_variant;
+
+/* ---- test cases ---- */
+
+enum {
+    HRI_CASE_NO_GRAD = 1, /* do not compare the gradient with differences (kinks, plateaus) */
+    HRI_CASE_BAD = 2      /* the shape rule must refuse it */
+};
+
+typedef struct hri_case {
+    const char *name;       /* NULL ends the list */
+    const char *in;         /* "f32[7,33] i32[7]" */
+    const char *attributes; /* as for hr_graph_node; NULL: none */
+    double low, high;       /* range of real inputs; both 0: -1 .. 1 */
+    int64_t ids;            /* whole-number inputs are 0 .. ids-1; 0: 0 .. 9 */
+    double
+        tolerance; /* relative to the largest value, f32; 0: 1e-5.  2-byte types get theirs on top */
+    double grad_tolerance; /* 0: 1e-3 */
+    uint32_t flags;
+    uint16_t
+        batched; /* inputs with samples along dimension 0: parts of the batch are compared with the whole */
+} hri_case;
+
+/* An element-wise op written by HRI_MAP*: the scalar function, for oracles and for other back ends. */
+typedef struct hri_scalar {
+    uint32_t arity;
+    double (*f)(const double *x, const void *attr);
+    const char
+        *text; /* the expression in terms of a (and b, c), of type T, with p for the attributes */
+} hri_scalar;
+
+/* ---- the descriptor ---- */
+
+struct hr_op {
+    const char *name;
+    const char *formula; /* one line, for people */
+
+    uint8_t in_min, in_max; /* the last inputs may be left out */
+    uint8_t out_count;
+
+    const hri_field *fields; /* attributes; NULL: none */
+    size_t attr_bytes;
+
+    hr_status (*infer)(hri_infer *c);
+
+    void (*grad)(hri_grad *c); /* NULL: no gradient flows through this op */
+    hri_keeps keeps
+        [HRI_IN_MAX]; /* by input whose gradient is wanted; the last one stands for all further inputs */
+
+    uint8_t aux; /* bit k: no gradient flows through output k (kept statistics, indices) */
+
+    uint16_t overwrite
+        [HRI_OUT_MAX]; /* bit i: output may lie where input i of equal bytes lay, if that dies here */
+    uint8_t updates[HRI_OUT_MAX]; /* i + 1: output *is* input i's memory, afterwards; 0: no */
+    uint8_t view;   /* 1: output 0 has the same bytes as input 0; needs no kernel when they share */
+    uint8_t random; /* 1: reads seed, step, node and first_sample */
+
+    hri_samples (*samples)(const hri_sig *s, uint32_t batched); /* NULL: apart */
+
+    void (*cost)(const hri_sig *s, hri_cost *out); /* NULL: one flop an element, every byte once */
+    uint64_t (*workspace)(const hri_sig *s,
+                          uint32_t threads); /* NULL: none.  Never falls as threads grow */
+    const hri_variant *variants; /* NULL: host and workspace above; else ends with a NULL name */
+
+    hr_status (*host)(const hri_call *c);
+    const hri_scalar *scalar; /* element-wise ops */
+    const char
+        *cuda; /* source text of the CUDA kernel; NULL: made from scalar, or a library call */
+
+    const hri_case *cases;
+};
+
+/* Written by the build from the folder listing; ends with NULL. */
+extern const hr_op *const hr_ops[];
+const hr_op *hri_op_find(const char *name); /* NULL: none */
+
+/* What the planner asks. */
+int hri_op_may_overwrite(const hri_sig *s, uint32_t out, uint32_t in);
+hri_samples hri_op_samples(const hri_sig *s, uint32_t batched);
+hri_cost hri_op_cost(const hri_sig *s);
+uint64_t hri_op_workspace(const hri_sig *s, uint32_t variant, uint32_t threads);
+hri_keeps hri_op_keeps(const hr_op *op, uint32_t in);
+/* Runs the host kernel of the variant. */
+HR_MUST_CHECK hr_status hri_op_run(const hri_call *c);
+
+/* ---- attributes ---- */
+
+/* Room for the struct of any op. */
+typedef struct hri_attr {
+    _Alignas(16) unsigned char bytes[256];
+} hri_attr;
+
+/* Defaults, then the text ("stride=2,pad=1"; NULL: none). */
+HR_MUST_CHECK hr_status hri_attr_parse(const hr_op *op, const char *text, hri_attr *out,
+                                       hri_prose *why);
+/* The attributes that differ from their defaults, as text that parse reads back. */
+const char *hri_attr_print(const hr_op *op, const void *attr, char *buf, size_t size);
+
+/* ---- for gradient rules and other builders inside the library ---- */
+
+/* A node with attributes as a struct (NULL: defaults); returns its first output. */
+hr_value hri_node(hr_graph *g, const char *op, const hr_value *in, uint32_t count,
+                  const void *attr);
+#define HRI_NODE(G, OP, ATTR, ...)                                                                 \
+    hri_node((G), (OP), (const hr_value[]){__VA_ARGS__},                                           \
+             (uint32_t)(sizeof((const hr_value[]){__VA_ARGS__}) / sizeof(hr_value)), (ATTR))
+/* dy summed over the dimensions along which `like` was broadcast. */
+hr_value hri_sum_to(hr_graph *g, hr_value dy, hr_value like);
+
+#endif

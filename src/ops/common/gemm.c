@@ -1,0 +1,227 @@
+/* Tiles, parts and the kernel of gemm.h. */
+#include "ops/common/gemm.h"
+
+#include <string.h>
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "graph/half.h"
+
+enum { MR = HRI_GEMM_MR, NR = HRI_GEMM_NR, MC = HRI_GEMM_MC, NC = HRI_GEMM_NC, KC = HRI_GEMM_KC };
+
+/* ---- the kernel: c (MR, NR) += a panel * b panel ---- */
+
+typedef float v4 __attribute__((vector_size(16)));
+
+static inline v4 load4(const float *p) {
+    v4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline void store4(float *p, v4 v) {
+    memcpy(p, &v, sizeof v);
+}
+
+/* c + b * a[lane] */
+#if defined(__aarch64__)
+#define FMA(C, B, A, LANE) ((v4)vfmaq_laneq_f32((float32x4_t)(C), (float32x4_t)(B), (A), LANE))
+#else
+#define FMA(C, B, A, LANE) ((C) + (B) * (A)[LANE])
+#endif
+
+#define ROW(I, A, LANE)                                                                            \
+    c##I##0 = FMA(c##I##0, b0, A, LANE);                                                           \
+    c##I##1 = FMA(c##I##1, b1, A, LANE);                                                           \
+    c##I##2 = FMA(c##I##2, b2, A, LANE);
+#define ROWS(X)    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define DECLARE(I) v4 c##I##0 = {0}, c##I##1 = {0}, c##I##2 = {0};
+#define STORE(I)                                                                                   \
+    store4(c + I * ldc, c##I##0);                                                                  \
+    store4(c + I * ldc + 4, c##I##1);                                                              \
+    store4(c + I * ldc + 8, c##I##2);
+#define ADD(I)                                                                                     \
+    store4(c + I * ldc, load4(c + I * ldc) + c##I##0);                                             \
+    store4(c + I * ldc + 4, load4(c + I * ldc + 4) + c##I##1);                                     \
+    store4(c + I * ldc + 8, load4(c + I * ldc + 8) + c##I##2);
+
+/* 24 sums stay in registers; each step of k is 5 loads and 24 multiply-adds. */
+static __attribute__((noinline)) void kernel(int64_t kc, const float *a, const float *b, float *c,
+                                             int64_t ldc, int first) {
+    ROWS(DECLARE)
+    for (int64_t k = 0; k < kc; k++, a += MR, b += NR) {
+        const v4 a0 = load4(a), a1 = load4(a + 4);
+        const v4 b0 = load4(b), b1 = load4(b + 4), b2 = load4(b + 8);
+        ROW(0, a0, 0)
+        ROW(1, a0, 1)
+        ROW(2, a0, 2)
+        ROW(3, a0, 3)
+        ROW(4, a1, 0)
+        ROW(5, a1, 1)
+        ROW(6, a1, 2)
+        ROW(7, a1, 3)
+    }
+    if (first) {
+        ROWS(STORE)
+    } else {
+        ROWS(ADD)
+    }
+}
+
+/* ---- how the work is cut: by the shape alone ---- */
+
+typedef struct cut {
+    int64_t m_tiles, n_tiles, n_tile; /* n_tile: columns of a tile, a multiple of NR */
+    int64_t parts, k_part;            /* k_part: a multiple of KC, but for one part */
+} cut;
+
+static int64_t over(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static cut cut_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
+    cut u;
+    u.m_tiles = over(m, MC);
+    u.n_tiles = over(n, NC);
+    u.n_tile = u.n_tiles ? over(over(n, u.n_tiles), NR) * NR : NR;
+    const int64_t tiles = batch * u.m_tiles * u.n_tiles;
+    /* Enough tasks for a machine of some size, but no part shorter than four blocks. */
+    u.parts = tiles > 0 && tiles < 16 ? over(16, tiles) : 1;
+    if (u.parts > k / (4 * KC)) {
+        u.parts = k / (4 * KC) > 1 ? k / (4 * KC) : 1;
+    }
+    u.k_part = u.parts > 1 ? over(over(k, u.parts), KC) * KC : k;
+    u.parts = u.k_part ? over(k, u.k_part) : 1;
+    return u;
+}
+
+static int64_t scratch_floats(const cut *u, int64_t k) {
+    const int64_t kc = k < KC ? k : KC;
+    return MC * kc + kc * u->n_tile + MC * u->n_tile + 48;
+}
+
+uint64_t hri_gemm_workspace(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t threads) {
+    const cut u = cut_of(batch, m, n, k);
+    const int64_t partial = u.parts > 1 ? u.parts * batch * m * n : 0;
+    return (uint64_t)(scratch_floats(&u, k) * threads + partial) * sizeof(float);
+}
+
+/* ---- tasks ---- */
+
+typedef struct job {
+    const hri_gemm *g;
+    cut u;
+    float *scratch; /* by worker */
+    int64_t scratch_floats;
+    float *partial; /* (parts, batch, M, N) */
+} job;
+
+static float load_real(hr_type type, const void *p, int64_t i) {
+    return type == HR_TYPE_F32    ? ((const float *)p)[i]
+           : type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)p)[i])
+                                  : hri_from_f16(((const hri_f16 *)p)[i]);
+}
+
+/* One row of results to its place, in its type. */
+static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int64_t count,
+                    const float *from) {
+    const int64_t at = (g->row ? g->row(g, batch, i) : (batch * g->m + i) * g->n) + j;
+    float line[64];
+    for (int64_t k = 0; k < count; k += 64) {
+        const int64_t n = count - k < 64 ? count - k : 64;
+        const float *x = from + k;
+        if (g->bias) {
+            for (int64_t q = 0; q < n; q++) {
+                line[q] = x[q] + load_real(g->bias_type, g->bias, j + k + q);
+            }
+            x = line;
+        }
+        if (g->c_type == HR_TYPE_F32) {
+            memcpy((float *)g->c + at + k, x, (size_t)n * sizeof *x);
+        } else if (g->c_type == HR_TYPE_BF16) {
+            hri_bf16 *to = (hri_bf16 *)g->c + at + k;
+            for (int64_t q = 0; q < n; q++) {
+                to[q] = hri_to_bf16(x[q]);
+            }
+        } else {
+            hri_f16 *to = (hri_f16 *)g->c + at + k;
+            for (int64_t q = 0; q < n; q++) {
+                to[q] = hri_to_f16(x[q]);
+            }
+        }
+    }
+}
+
+/* Task: one tile of one part. */
+static void run_tile(void *arg, uint32_t number, uint32_t worker) {
+    const job *w = arg;
+    const hri_gemm *g = w->g;
+    const cut *u = &w->u;
+    int64_t rest = number;
+    /* Tiles that share columns of B follow one another. */
+    const int64_t im = rest % u->m_tiles;
+    rest /= u->m_tiles;
+    const int64_t in = rest % u->n_tiles;
+    rest /= u->n_tiles;
+    const int64_t part = rest % u->parts, batch = rest / u->parts;
+    const int64_t m0 = im * MC, n0 = in * u->n_tile;
+    const int64_t mc = g->m - m0 < MC ? g->m - m0 : MC;
+    const int64_t nc = g->n - n0 < u->n_tile ? g->n - n0 : u->n_tile;
+    const int64_t begin = part * u->k_part;
+    const int64_t end = begin + u->k_part < g->k ? begin + u->k_part : g->k;
+    const int64_t depth = g->k < KC ? g->k : KC;
+    float *c = w->scratch + worker * w->scratch_floats; /* (MC, n_tile) */
+    float *a = c + MC * u->n_tile, *b = a + MC * depth;
+    if (end <= begin) { /* K is 0 */
+        memset(c, 0, (size_t)(MC * u->n_tile) * sizeof *c);
+    }
+    for (int64_t k0 = begin; k0 < end; k0 += KC) {
+        const int64_t kc = end - k0 < KC ? end - k0 : KC;
+        g->pack_a(g, batch, m0, mc, k0, kc, a);
+        g->pack_b(g, batch, n0, nc, k0, kc, b);
+        for (int64_t j = 0; j < nc; j += NR) {
+            for (int64_t i = 0; i < mc; i += MR) {
+                kernel(kc, a + i * kc, b + j * kc, c + i * u->n_tile + j, u->n_tile, k0 == begin);
+            }
+        }
+    }
+    for (int64_t i = 0; i < mc; i++) {
+        const float *from = c + i * u->n_tile;
+        if (u->parts > 1) {
+            memcpy(w->partial + ((part * g->batch + batch) * g->m + m0 + i) * g->n + n0, from,
+                   (size_t)nc * sizeof *from);
+        } else {
+            put_row(g, batch, m0 + i, n0, nc, from);
+        }
+    }
+}
+
+/* Range over rows of all batches: adds the parts in order. */
+static void add_parts(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const job *w = arg;
+    const hri_gemm *g = w->g;
+    const int64_t all = g->batch * g->m * g->n;
+    (void)worker;
+    for (int64_t r = (int64_t)begin; r < (int64_t)end; r++) {
+        float *sum = w->partial + r * g->n;
+        for (int64_t p = 1; p < w->u.parts; p++) {
+            const float *more = sum + p * all;
+            for (int64_t j = 0; j < g->n; j++) {
+                sum[j] += more[j];
+            }
+        }
+        put_row(g, r / g->m, r % g->m, 0, g->n, sum);
+    }
+}
+
+void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace) {
+    job w = {.g = g, .u = cut_of(g->batch, g->m, g->n, g->k), .scratch = workspace};
+    w.scratch_floats = scratch_floats(&w.u, g->k);
+    w.partial = w.scratch + w.scratch_floats * hri_threads_count(threads);
+    const int64_t tasks = g->batch * w.u.parts * w.u.m_tiles * w.u.n_tiles;
+    hri_threads_run(threads, (uint32_t)tasks, run_tile, &w);
+    if (w.u.parts > 1) {
+        hri_threads_range(threads, (uint64_t)(g->batch * g->m), 16, add_parts, &w);
+    }
+}

@@ -1,0 +1,53 @@
+/* Matrix multiplication for every op that is one: C (M, N) = A (M, K) * B (K, N), f32 inside.
+ *
+ * The one idea: the matrices are never asked for as matrices.  An op gives two packers, which copy a block of A or B
+ * into small panels in the order the kernel reads them, converting and gathering as they go.  So convolution needs no
+ * unfolded image, transposition costs nothing, and scratch is a constant a thread.
+ *
+ * C is cut into tiles, and a long K into parts, by the shape alone; each tile is one task and parts are added in
+ * order.  So the bits do not depend on the number of threads.  Threads take tiles, the arithmetic is our own kernel
+ * (8 x 12 in registers): a BLAS would hold buffers of its own that no plan knows of. */
+#ifndef HRI_OPS_COMMON_GEMM_H
+#define HRI_OPS_COMMON_GEMM_H
+
+#include "graph/op.h"
+
+enum {
+    HRI_GEMM_MR = 8,   /* rows of a panel of A */
+    HRI_GEMM_NR = 12,  /* columns of a panel of B */
+    HRI_GEMM_MC = 128, /* rows of a tile */
+    HRI_GEMM_NC = 384, /* columns of a tile, at most */
+    HRI_GEMM_KC = 256  /* depth of a block */
+};
+
+typedef struct hri_gemm hri_gemm;
+
+/* Panels: row i, depth k of a panel of A lies at to[k * MR + i]; depth k, column j of one of B at to[k * NR + j].
+ * Panels follow one another (kc * MR or kc * NR apart).  Rows and columns beyond the matrix are packed as zeros. */
+typedef void hri_pack_fn(const hri_gemm *g, int64_t batch, int64_t first, int64_t count, int64_t k0,
+                         int64_t kc, float *to);
+
+struct hri_gemm {
+    int64_t batch, m, n, k;
+    hri_pack_fn *pack_a; /* first, count: rows */
+    hri_pack_fn *pack_b; /* first, count: columns */
+    /* Where row i of the result begins, in elements from c; NULL: (batch * m + i) * n. */
+    int64_t (*row)(const hri_gemm *g, int64_t batch, int64_t i);
+    const void *ctx;
+    hr_type c_type;
+    void *c;
+    const void *bias; /* (N) of bias_type, or NULL */
+    hr_type bias_type;
+    const void *a, *b; /* for the packers */
+    hr_type a_type, b_type;
+    int64_t lda, ldb;       /* for the plain packers: elements between rows */
+    int64_t a_step, b_step; /* and between batches */
+};
+
+/* Plain packers: A (M, K), A transposed (K, M), B (K, N), B transposed (N, K), any real type. */
+hri_pack_fn hri_pack_a, hri_pack_a_t, hri_pack_b, hri_pack_b_t;
+
+uint64_t hri_gemm_workspace(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t threads);
+void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace);
+
+#endif
