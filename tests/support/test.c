@@ -125,7 +125,11 @@ static int run_case(const test_case *c, unsigned timeout_s) {
     if (child == 0) {
         setpgid(0, 0);
         alarm(timeout_s); /* SIGALRM ends the child even when it hangs */
-        c->run();
+        if (c->run_with) {
+            c->run_with(c->arg);
+        } else {
+            c->run();
+        }
         check_nothing_leaked();
         fflush(NULL);
         /* exit, not _exit: leak checkers report at exit */

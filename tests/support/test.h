@@ -20,6 +20,8 @@ typedef struct test_case {
     void (*run)(void);
     unsigned timeout_s; /* 0: the runner's default of 60 s */
     struct test_case *next;
+    void (*run_with)(const void *arg); /* instead of run: cases made from a table */
+    const void *arg;
 } test_case;
 
 void test_register(test_case *c);

@@ -1,0 +1,161 @@
+/* Making cases real; see op_case.h. */
+#include "op_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { GUARD = 128 };
+
+guarded guarded_new(uint64_t bytes) {
+    guarded b = {.bytes = bytes};
+    b.memory = malloc(bytes + 3 * GUARD);
+    if (!b.memory) {
+        test_fail(__FILE__, __LINE__, "no memory");
+    }
+    memset(b.memory, 0xa5, bytes + 3 * GUARD);
+    b.data = (void *)(((uintptr_t)b.memory + GUARD + 63) & ~(uintptr_t)63);
+    return b;
+}
+
+void guarded_free(guarded *b, const char *what) {
+    const unsigned char *p = b->data;
+    for (int i = 1; b->memory && i <= 64; i++) {
+        if (p[-i] != 0xa5 || p[b->bytes + (uint64_t)i - 1] != 0xa5) {
+            test_fail(__FILE__, __LINE__, "%s: written %s its memory", what,
+                      p[-i] != 0xa5 ? "before" : "behind");
+        }
+    }
+    free(b->memory);
+    b->memory = NULL;
+}
+
+uint32_t op_case_parse(const char *text, hr_meta *out) {
+    uint32_t count = 0;
+    while (text && *text) {
+        char name[8] = "";
+        int used = 0;
+        if (sscanf(text, " %7[a-z0-9][%n", name, &used) != 1 || !used || count == HRI_IN_MAX ||
+            hr_type_find(name, &out[count].type) != HR_OK) {
+            test_fail(__FILE__, __LINE__, "cannot read the inputs \"%s\"", text);
+        }
+        hr_shape shape = {0};
+        char *at = (char *)(uintptr_t)text + used;
+        while (*at && *at != ']') {
+            shape.dim[shape.rank++] = strtoll(at, &at, 10);
+            at += *at == ',';
+        }
+        out[count++].shape = shape;
+        text = at + 1;
+    }
+    return count;
+}
+
+void op_case_init(op_case *t, const hr_op *op, const hri_case *c, const hr_meta *metas,
+                  uint32_t count) {
+    *t = (op_case){.op = op, .c = c, .in_count = count};
+    memcpy(t->in_meta, metas, count * sizeof *metas);
+    CHECK_OK(hr_graph_create(&t->g));
+    for (uint32_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "in%u", i);
+        t->in[i] = hr_graph_param(t->g, name, metas[i].type, metas[i].shape, hr_init_constant(0));
+    }
+    hr_value y = hr_graph_node(t->g, op->name, t->in, count, c->attributes);
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "out%u", k);
+        hr_graph_result(t->g, hr_graph_output(t->g, y, k), name);
+    }
+    const hr_status status = hr_graph_freeze(t->g);
+    hr_error error;
+    hr_graph_error(t->g, &error);
+    if (c->flags & HRI_CASE_BAD) {
+        if (status == HR_OK || !strstr(error.message, op->name)) {
+            FAIL_CASE(t, "it should be refused by name, and gave %s, \"%s\"",
+                      hr_status_name(status), error.message);
+        }
+        return;
+    }
+    if (status != HR_OK) {
+        FAIL_CASE(t, "%s: %s", hr_status_name(status), error.message);
+    }
+    t->node = &t->g->nodes[0];
+}
+
+void op_case_deinit(op_case *t) {
+    for (uint32_t i = 0; i < t->in_count; i++) {
+        if (t->data[i].memory) {
+            guarded_free(&t->data[i], t->op->name);
+        }
+        free(t->real[i]);
+    }
+    hr_graph_destroy(t->g);
+}
+
+void op_case_fill(op_case *t) {
+    uint64_t state = hri_hash_string(t->op->name) ^ hri_hash_string(t->c->name) ^ test_seed();
+    const double low = t->c->low == t->c->high ? -1.0 : t->c->low;
+    const double high = t->c->low == t->c->high ? 1.0 : t->c->high;
+    for (uint32_t i = 0; i < t->in_count; i++) {
+        const hr_meta *m = &t->in_meta[i];
+        const int64_t n = hr_shape_count(&m->shape);
+        t->data[i] = guarded_new(hr_meta_bytes(m));
+        t->real[i] = calloc((size_t)n + 1, sizeof(double));
+        for (int64_t k = 0; k < n; k++) {
+            const uint64_t r = test_random(&state);
+            const double x = hr_type_is_real(m->type)
+                                 ? low + (high - low) * (double)(r >> 11) * 0x1p-53
+                                 : (double)(r % (uint64_t)(t->c->ids ? t->c->ids : 10));
+            ref_store(m->type, t->data[i].data, k, x);
+            t->real[i][k] = ref_load(m->type, t->data[i].data, k);
+        }
+    }
+}
+
+void op_case_run(const op_case *t, uint32_t threads, const int *over, guarded out[HRI_OUT_MAX]) {
+    const hri_sig *s = &t->node->sig;
+    hri_threads *pool = NULL;
+    if (threads > 1) {
+        CHECK_OK(hri_threads_create(threads, &pool));
+    }
+    const void *in[HRI_IN_MAX];
+    void *to[HRI_OUT_MAX];
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        in[i] = t->data[i].data;
+    }
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        out[k] = guarded_new(hr_meta_bytes(&s->out[k]));
+        to[k] = out[k].data;
+        const int lies_over =
+            s->op->updates[k] && s->op->updates[k] <= s->in_count ? s->op->updates[k] - 1 : over[k];
+        if (lies_over >= 0) {
+            memcpy(out[k].data, in[lies_over], out[k].bytes);
+            in[lies_over] = out[k].data;
+        }
+    }
+    const uint64_t bytes = hri_op_workspace(s, 0, threads);
+    guarded workspace = guarded_new(bytes);
+    const hri_call call = {.sig = s,
+                           .in = in,
+                           .out = to,
+                           .workspace = bytes ? workspace.data : NULL,
+                           .threads = pool,
+                           .node = 0,
+                           .step = 1,
+                           .seed = 7};
+    const hr_status status = hri_op_run(&call);
+    if (status != HR_OK) {
+        FAIL_CASE(t, "the kernel gave %s", hr_status_name(status));
+    }
+    guarded_free(&workspace, "workspace");
+    hri_threads_destroy(pool);
+}
+
+void op_case_free(const op_case *t, guarded out[HRI_OUT_MAX]) {
+    for (uint32_t k = 0; k < t->node->sig.out_count; k++) {
+        guarded_free(&out[k], t->op->name);
+    }
+}
