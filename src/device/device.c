@@ -1,0 +1,108 @@
+/* One physical device.  It is opened at first use: a program that only lists devices, or uses one of eight, does not
+ * pay for the context of the others. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device.h"
+
+hr_status hri_device_open(hr_device *device) {
+    hr_status status = HR_OK;
+    pthread_mutex_lock(&device->mutex);
+    if (!device->dev) {
+        const hri_backend *backend = device->lib->backend;
+        hri_dev *dev;
+        status = backend->open(device->lib, device->index, &dev);
+        hr_device_info info;
+        memset(&info, 0, sizeof info);
+        if (status == HR_OK) {
+            status = backend->info(dev, &info);
+            if (status != HR_OK) {
+                backend->close(dev);
+            }
+        }
+        if (status == HR_OK) {
+            device->dev = dev;
+            device->total_bytes = info.total_bytes;
+            device->runtime_bytes = info.runtime_bytes;
+        }
+    }
+    pthread_mutex_unlock(&device->mutex);
+    if (status != HR_OK) {
+        return hri_fail(device->ctx, status, "%s cannot be opened: %s", device->name,
+                        hr_status_text(status));
+    }
+    return HR_OK;
+}
+
+void hri_device_deinit(hr_device *device) {
+    hri_device_drop_logicals(device);
+    if (device->dev) {
+        device->lib->backend->close(device->dev);
+    }
+    pthread_mutex_destroy(&device->mutex);
+}
+
+size_t hr_device_count(hr_ctx *ctx) {
+    return ctx->device_count;
+}
+
+hr_device *hr_device_at(hr_ctx *ctx, size_t index) {
+    return index < ctx->device_count ? ctx->devices[index] : NULL;
+}
+
+hr_status hr_device_find(hr_ctx *ctx, const char *name, hr_device **out) {
+    char names[512] = "";
+    if (!name) {
+        return hri_fail(ctx, HR_E_INVALID, "a device needs a name");
+    }
+    for (size_t i = 0; i < ctx->device_count; i++) {
+        if (!strcmp(ctx->devices[i]->name, name)) {
+            *out = ctx->devices[i];
+            return HR_OK;
+        }
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                 ctx->devices[i]->name);
+    }
+    return hri_fail(ctx, HR_E_NOT_FOUND, "there is no device \"%.60s\"; there is: %s", name, names);
+}
+
+static uint64_t held_by_all(hr_device *device) {
+    uint64_t held = 0;
+    for (hr_logical *l = device->logicals; l; l = l->next) {
+        hr_stats stats;
+        hri_heap_stats(&l->heap, &stats);
+        held += stats.held_bytes;
+    }
+    return held;
+}
+
+hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
+    const hri_backend *backend = device->lib->backend;
+    hr_device_info info;
+    memset(&info, 0, sizeof info);
+    if (!device->dev && !backend->describe) {
+        const hr_status status = hri_device_open(device);
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    pthread_mutex_lock(&device->mutex);
+    const hr_status status = device->dev ? backend->info(device->dev, &info)
+                                         : backend->describe(device->lib, device->index, &info);
+    if (status == HR_OK) {
+        info.limits_bytes = device->limits_bytes;
+        info.logical_count = device->logical_count;
+        info.held_bytes = held_by_all(device);
+        if (device->dev) {
+            info.runtime_bytes = device->runtime_bytes;
+        }
+        *out = info;
+    }
+    pthread_mutex_unlock(&device->mutex);
+    if (status != HR_OK) {
+        return hri_fail(device->ctx, status, "%s does not answer: %s", device->name,
+                        hr_status_text(status));
+    }
+    return HR_OK;
+}

@@ -1,0 +1,78 @@
+/* The objects of the device layer, as its own files see them.
+ *
+ * context.c   finds devices, owns all           device.c   one physical device: opened at first use
+ * logical.c   slices with limits                blocks.c   memory calls, passed on to the heap of a slice
+ * queue.c     queues, events, copies            error.c    prose for failures
+ * janitor.c   gives idle pages back by itself
+ *
+ * Locks, in the order in which they are taken: device->mutex (its list of slices, the sum of limits), then a heap's,
+ * then ctx->error_mutex.  The janitor takes device->mutex, so a slice cannot go away under it. */
+#ifndef HRI_DEVICE_DEVICE_H
+#define HRI_DEVICE_DEVICE_H
+
+#include <pthread.h>
+#include <headroom/headroom.h>
+#include "base/log.h"
+#include "device/backend.h"
+#include "memory/heap.h"
+
+typedef struct hri_janitor {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int running, stop, changed;
+} hri_janitor;
+
+struct hr_ctx {
+    hri_log log;
+    pthread_mutex_t error_mutex;
+    hr_error error;
+    hri_lib **libs; /* one a back end that was probed */
+    size_t lib_count;
+    hr_device **devices; /* in the visible order */
+    size_t device_count;
+    hri_janitor janitor;
+};
+
+struct hr_device {
+    hr_ctx *ctx;
+    hri_lib *lib;
+    int index; /* within the lib */
+    char name[HR_NAME_SIZE];
+    pthread_mutex_t mutex;
+    hri_dev *dev;                        /* NULL until first used */
+    uint64_t total_bytes, runtime_bytes; /* known once opened */
+    hr_logical *logicals;
+    uint64_t limits_bytes;
+    uint32_t logical_count, logicals_made;
+};
+
+struct hr_logical {
+    hr_device *device;
+    hr_logical *prev, *next;
+    char name[HR_NAME_SIZE];
+    hri_heap heap;
+    uint64_t limit_bytes;
+    uint32_t idle_trim_ms;
+    uint64_t next_tick_ns;
+};
+
+/* Opens the device if it is not open yet; any thread. */
+HR_MUST_CHECK hr_status hri_device_open(hr_device *device);
+void hri_device_deinit(hr_device *device);
+/* Takes every slice away, live blocks included. */
+void hri_device_drop_logicals(hr_device *device);
+
+/* What the back ends have to say about themselves, for `doctor`. */
+void hri_ctx_report(hr_ctx *ctx, hri_report_fn *fn, void *user);
+
+/* Records the failure on the context and returns `status`. */
+hr_status hri_fail(hr_ctx *ctx, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
+/* The same for a refusal of memory: `why` holds the numbers, `what` says what was wanted. */
+hr_status hri_fail_memory(hr_logical *logical, hr_status status, hr_error *why, const char *what);
+
+/* Starts the thread if a slice wants it; wakes it when settings changed. */
+HR_MUST_CHECK hr_status hri_janitor_wake(hr_ctx *ctx);
+void hri_janitor_stop(hr_ctx *ctx);
+
+#endif
