@@ -54,7 +54,7 @@ enum { HR_ERROR_HOLDERS = 5 };
 /* The last failure of an object, copied out whole.  The byte fields are zero where they mean nothing. */
 typedef struct hr_error {
     hr_status code;
-    char message[1024]; /* prose for people, several lines for out of memory */
+    char message[2048]; /* prose for people, several lines for out of memory */
     uint64_t wanted_bytes;
     uint64_t limit_bytes;
     uint64_t held_bytes;

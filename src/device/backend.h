@@ -59,6 +59,9 @@ struct hri_backend {
     /* May be NULL: nothing to say. */
     void (*report)(hri_lib *lib, hri_report_fn *fn, void *user);
 
+    /* Fills what can be known of device `index` without opening it: name, description, backend, total_bytes,
+     * page_bytes, and free_bytes where that costs nothing (0: unknown).  May be NULL: then it is opened to ask. */
+    hr_status (*describe)(hri_lib *lib, int index, hr_device_info *out);
     /* Opens device `index` (0 .. device_count-1); what that costs on the device is measured and reported by info as
      * runtime_bytes. */
     hr_status (*open)(hri_lib *lib, int index, hri_dev **out);
