@@ -1,11 +1,15 @@
 # headroom_programs(FOLDER LIBRARY): every FOLDER/x.c becomes the program FOLDER/x in the build folder, linked with
-# LIBRARY.  They are not part of `all`; the targets `examples` and `benches` build them.
+# LIBRARY.  The targets `examples` and `benches` build them; `all` does where tests are built, so that they stay whole.
 function(headroom_programs folder library)
   set(all ${folder})
   if(folder STREQUAL bench)
     set(all benches)
   endif()
-  add_custom_target(${all})
+  if(HEADROOM_TESTS)
+    add_custom_target(${all} ALL)
+  else()
+    add_custom_target(${all})
+  endif()
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.c)
   foreach(file ${files})
     get_filename_component(name ${file} NAME_WE)

@@ -32,7 +32,7 @@ static const char *metavar(const hri_field *field, char *buf, size_t size) {
 
 /* "--batch N" */
 static void print_flag(const hri_field *field, char *buf, size_t size) {
-    char choices[28];
+    char choices[28] = "";
     const char *meta = metavar(field, choices, sizeof choices);
     snprintf(buf, size, "--%s%s%s%s", is_true(field) ? "[no-]" : "", field->name, *meta ? " " : "",
              meta);
@@ -40,7 +40,7 @@ static void print_flag(const hri_field *field, char *buf, size_t size) {
 
 /* What stands in brackets behind the help: choices that the flag does not show, default, variable. */
 static void print_extras(const hri_field *field, char *buf, size_t size) {
-    char choices[28];
+    char choices[28] = "";
     size_t used = 0;
     buf[0] = '\0';
     const char *separator = " (";
