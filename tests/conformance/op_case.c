@@ -74,13 +74,13 @@ void op_case_init(op_case *t, const hr_op *op, const hri_case *c, const hr_meta 
     hr_graph_error(t->g, &error);
     if (c->flags & HRI_CASE_BAD) {
         if (status == HR_OK || !strstr(error.message, op->name)) {
-            FAIL_CASE(t, "it should be refused by name, and gave %s, \"%s\"",
+            FAIL_CASE(t, "it should be refused by name, and gave %s, \"%.900s\"",
                       hr_status_name(status), error.message);
         }
         return;
     }
     if (status != HR_OK) {
-        FAIL_CASE(t, "%s: %s", hr_status_name(status), error.message);
+        FAIL_CASE(t, "%s: %.900s", hr_status_name(status), error.message);
     }
     t->node = &t->g->nodes[0];
 }

@@ -160,7 +160,7 @@ static hr_graph *gradient_graph(const op_case *t, hr_value *in, hr_value *grads)
     hr_error error;
     hr_graph_error(g, &error);
     if (status != HR_OK) {
-        FAIL_CASE(t, "differentiating: %s", error.message);
+        FAIL_CASE(t, "differentiating: %.900s", error.message);
     }
     for (uint32_t i = 0, k = 0; i < t->in_count; i++) {
         if (hr_type_is_real(t->in_meta[i].type)) {
