@@ -9,5 +9,6 @@
 #include <headroom/device.h>
 #include <headroom/memory.h>
 #include <headroom/graph.h>
+#include <headroom/ops.h>
 
 #endif

@@ -317,8 +317,10 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
     hr_meta *out_metas = keep(g, op->out_count * sizeof *out_metas + 1);
     const char *name = full_name(g, op->name);
     hr_value origin[HRI_OUT_MAX] = {0};
+    hri_phase phase = g->phase;
     for (uint32_t k = 0; k < op->out_count; k++) {
         origin[k] = origin_of(g, op, in, count, k);
+        phase = origin[k] != HR_NONE ? HRI_UPDATE : phase;
     }
     if (g->error.code != HR_OK) {
         return HR_NONE;
@@ -343,7 +345,7 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
         .in = in_copy,
         .out = first,
         .name = name,
-        .phase = g->phase,
+        .phase = phase,
         .forward = g->forward,
     };
     return first;

@@ -1,0 +1,102 @@
+/* One line for each op: sugar over hr_graph_node(), so that models read as formulas.
+ *
+ *   hr_value y = hr_relu(g, hr_add(g, x, shortcut));
+ *
+ * Nothing here knows more than the op's name and the names of its attributes; src/ops/<name>.c has the formula, the
+ * shapes and the gradient.  Errors are sticky on the graph (graph.h). */
+#ifndef HEADROOM_OPS_H
+#define HEADROOM_OPS_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <headroom/graph.h>
+
+HR_BEGIN_DECLS
+
+/* A node with attributes by printf. */
+HR_PRINTF(5, 6)
+static inline hr_value hr_nodef(hr_graph *g, const char *op, const hr_value *in, size_t count,
+                                const char *format, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return hr_graph_node(g, op, in, count, text);
+}
+
+static inline hr_value hr_unary(hr_graph *g, const char *op, hr_value a) {
+    return hr_graph_node(g, op, &a, 1, NULL);
+}
+static inline hr_value hr_binary(hr_graph *g, const char *op, hr_value a, hr_value b) {
+    return hr_graph_node(g, op, (const hr_value[]){a, b}, 2, NULL);
+}
+
+/* ---- element-wise; binary ones broadcast ---- */
+static inline hr_value hr_add(hr_graph *g, hr_value a, hr_value b) {
+    return hr_binary(g, "add", a, b);
+}
+static inline hr_value hr_mul(hr_graph *g, hr_value a, hr_value b) {
+    return hr_binary(g, "mul", a, b);
+}
+static inline hr_value hr_relu(hr_graph *g, hr_value a) {
+    return hr_unary(g, "relu", a);
+}
+
+/* ---- products ---- */
+
+/* a (..., M, K) b (..., K, N); ta: a is (..., K, M); tb: b is (..., N, K). */
+static inline hr_value hr_matmul(hr_graph *g, hr_value a, hr_value b, int ta, int tb) {
+    return hr_nodef(g, "matmul", (const hr_value[]){a, b}, 2, "transpose-a=%d,transpose-b=%d", !!ta,
+                    !!tb);
+}
+/* x (..., in), w (out, in), bias (out) or HR_NONE. */
+static inline hr_value hr_linear(hr_graph *g, hr_value x, hr_value w, hr_value bias) {
+    return hr_graph_node(g, "matmul", (const hr_value[]){x, w, bias}, bias == HR_NONE ? 2 : 3,
+                         "transpose-b");
+}
+/* x (N, H, W, C), w (KH, KW, C / groups, O), bias (O) or HR_NONE; the same stride, padding and dilation both ways. */
+static inline hr_value hr_conv2d(hr_graph *g, hr_value x, hr_value w, hr_value bias, int stride,
+                                 int pad, int dilation, int groups) {
+    return hr_nodef(g, "conv2d", (const hr_value[]){x, w, bias}, bias == HR_NONE ? 2 : 3,
+                    "stride=%d,pad=%d,dilation=%d,groups=%d", stride, pad, dilation, groups);
+}
+
+/* ---- shapes and sums ---- */
+static inline hr_value hr_reshape(hr_graph *g, hr_value x, hr_shape to) {
+    char text[HR_RANK_MAX * 21 + 4] = "to=";
+    size_t at = 3;
+    for (int d = 0; d < to.rank && d < HR_RANK_MAX; d++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld", d ? "x" : "",
+                               (long long)to.dim[d]);
+    }
+    return hr_graph_node(g, "reshape", &x, 1, text);
+}
+/* axes as text: "0x1"; "" or NULL: all of them. */
+static inline hr_value hr_sum(hr_graph *g, hr_value x, const char *axes, int keep) {
+    return hr_nodef(g, "sum", &x, 1, "axes=%s,keep=%d", axes ? axes : "", !!keep);
+}
+
+/* ---- losses ---- */
+
+/* logits (..., C), ids (...) of i32 or i64; the mean over ids that are not negative. */
+static inline hr_value hr_cross_entropy(hr_graph *g, hr_value logits, hr_value ids,
+                                        double smoothing) {
+    return hr_nodef(g, "cross_entropy", (const hr_value[]){logits, ids}, 2, "smoothing=%.17g",
+                    smoothing);
+}
+
+/* ---- updates of persistent values; each returns the new version ---- */
+
+/* rate is a scalar f32; momentum is a state like w, or HR_NONE for plain descent. */
+static inline hr_value hr_sgd(hr_graph *g, hr_value w, hr_value grad, hr_value rate,
+                              hr_value velocity, double momentum, int nesterov, double decay) {
+    if (velocity == HR_NONE) {
+        return hr_nodef(g, "sgd", (const hr_value[]){w, grad, rate}, 3, "decay=%.17g", decay);
+    }
+    return hr_nodef(g, "sgd_momentum", (const hr_value[]){w, grad, rate, velocity}, 4,
+                    "momentum=%.17g,nesterov=%d,decay=%.17g", momentum, !!nesterov, decay);
+}
+
+HR_END_DECLS
+#endif

@@ -1,0 +1,147 @@
+/* cross_entropy(x, ids; smoothing, sum): softmax and negative log-likelihood in one.
+ *
+ *   x (..., C)   ids (...)   loss ()   lse (...)
+ *   lse_i = log sum_c exp(x_ic)
+ *   loss  = mean_i [ lse_i - (1 - s) * x_i,ids - s / C * sum_c x_ic ]
+ *
+ * Rows whose id is negative do not count (torch's ignore_index is -100).  With `sum` the rows are added, not averaged.
+ * The loss is f32 whatever the type of x.  The gradient keeps x and one f32 a row, never the probabilities, and may
+ * lie over x.  An id of C or more is HR_E_RANGE. */
+#include "ops/common/rows.h"
+
+#include <math.h>
+
+typedef struct cross_entropy_attr {
+    double smoothing;
+    bool sum;
+} cross_entropy_attr;
+
+static const hri_field cross_entropy_fields[] = {
+    {"smoothing", "label smoothing", offsetof(cross_entropy_attr, smoothing), HRI_FIELD_DOUBLE, "0",
+     .min = 0, .max = 1},
+    {"sum", "add the rows instead of averaging", offsetof(cross_entropy_attr, sum), HRI_FIELD_BOOL,
+     NULL},
+    {0},
+};
+
+static hr_status cross_entropy_infer(hri_infer *c) {
+    const hr_shape *x = &c->in[0].shape, *ids = &c->in[1].shape;
+    if (!hr_type_is_real(c->in[0].type)) {
+        return hri_infer_fail(c, "the scores are %s, not a real type", hr_type_name(c->in[0].type));
+    }
+    if (c->in[1].type != HR_TYPE_I32 && c->in[1].type != HR_TYPE_I64) {
+        return hri_infer_fail(c, "the ids must be i32 or i64");
+    }
+    hr_shape rows = *x;
+    rows.rank--;
+    rows.dim[x->rank > 0 ? x->rank - 1 : 0] = 0;
+    if (x->rank < 1 || !hr_shape_same(&rows, ids)) {
+        return hri_infer_fail(c, "the ids must have the shape of the scores without the last "
+                                 "dimension");
+    }
+    c->out[0] = (hr_meta){.type = HR_TYPE_F32};
+    c->out[1] = (hr_meta){HR_TYPE_F32, rows};
+    return HR_OK;
+}
+
+static void cross_entropy_grad(hri_grad *c) {
+    if (HRI_NEEDS(c, 0)) {
+        c->din[0] = HRI_NODE(c->g, "cross_entropy_grad", c->sig->attr, c->dout[0], c->in[0],
+                             c->in[1], c->out[1]);
+    }
+}
+
+static hri_samples cross_entropy_samples(const hri_sig *s, uint32_t batched) {
+    const cross_entropy_attr *p = s->attr;
+    return !batched ? HRI_SAMPLES_APART : p->sum ? HRI_SAMPLES_SUM : HRI_SAMPLES_MEAN;
+}
+
+static void cross_entropy_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 8.0 * (double)hr_shape_count(&s->in[0].shape);
+}
+
+/* A loss for each row, added up in order afterwards. */
+static uint64_t cross_entropy_workspace(const hri_sig *s, uint32_t threads) {
+    (void)threads;
+    return (uint64_t)hr_shape_count(&s->in[1].shape) * sizeof(double);
+}
+
+static void cross_entropy_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const hri_call *c = arg;
+    const cross_entropy_attr *p = c->sig->attr;
+    const int64_t width = hri_row_width(&c->sig->in[0].shape);
+    double *loss = c->workspace;
+    (void)worker;
+    for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
+        const int64_t id = hri_row_id(c->sig->in[1].type, c->in[1], i);
+        const hri_row x = {c->sig->in[0].type, c->in[0], i * width};
+        float most = -INFINITY;
+        double sum = 0.0, all = 0.0;
+        for (int64_t k = 0; k < width; k++) {
+            const float v = hri_row_at(&x, k);
+            most = v > most ? v : most;
+        }
+        for (int64_t k = 0; k < width; k++) {
+            const float v = hri_row_at(&x, k);
+            sum += (double)expf(v - most);
+            all += (double)v;
+        }
+        const double lse = (double)most + log(sum);
+        ((float *)c->out[1])[i] = (float)lse;
+        loss[i] = id < 0        ? 0.0
+                  : id >= width ? NAN
+                                : lse - (1.0 - p->smoothing) * (double)hri_row_at(&x, id) -
+                                      p->smoothing / (double)width * all;
+    }
+}
+
+static hr_status cross_entropy_host(const hri_call *c) {
+    const cross_entropy_attr *p = c->sig->attr;
+    const int64_t rows = hr_shape_count(&c->sig->in[1].shape);
+    const int64_t width = hri_row_width(&c->sig->in[0].shape);
+    hri_call call = *c;
+    int64_t counted = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t id = hri_row_id(c->sig->in[1].type, c->in[1], i);
+        counted += id >= 0;
+        if (id >= width) {
+            return HR_E_RANGE;
+        }
+    }
+    hri_threads_range(c->threads, (uint64_t)rows, hri_row_chunk(width), cross_entropy_rows, &call);
+    const double sum = hri_sum(c->workspace, (size_t)rows);
+    *(float *)c->out[0] = (float)(p->sum ? sum : counted ? sum / (double)counted : 0.0);
+    return HR_OK;
+}
+
+static const hri_case cross_entropy_cases[] = {
+    {"odd", "f32[7,33] i32[7]", .ids = 33},
+    {"one class", "f32[3,1] i64[3]", .ids = 1},
+    {"smoothing", "f32[5,10] i64[5]", "smoothing=0.1"},
+    {"sum over a sequence", "f32[2,3,10] i32[2,3]", "sum", .batched = 3},
+    {"large scores", "f32[4,10] i32[4]", .low = -90, .high = 90, .grad_tolerance = 1e-2},
+    {"no rows", "f32[0,10] i32[0]"},
+    {"bf16", "bf16[7,10] i32[7]"},
+    {"f16", "f16[7,10] i32[7]"},
+    {"ids of another shape", "f32[7,10] i32[6]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_cross_entropy = {
+    .name = "cross_entropy",
+    .formula = "loss = mean(logsumexp(x) - x[id])",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 2,
+    .fields = cross_entropy_fields,
+    .attr_bytes = sizeof(cross_entropy_attr),
+    .infer = cross_entropy_infer,
+    .grad = cross_entropy_grad,
+    .keeps = {{.in = 3, .out = 2}},
+    .aux = 2,
+    .samples = cross_entropy_samples,
+    .cost = cross_entropy_cost,
+    .workspace = cross_entropy_workspace,
+    .host = cross_entropy_host,
+    .cases = cross_entropy_cases,
+};

@@ -1,0 +1,105 @@
+/* cross_entropy_grad(dloss, x, ids, lse): the gradient of cross_entropy for its scores.
+ *
+ *   dx_ic = scale * (exp(x_ic - lse_i) - (1 - s) [c = id_i] - s / C),  scale = dloss / rows that count
+ *
+ * Rows whose id is negative get 0.  May lie over x: a row is read before it is written. */
+#include "ops/common/rows.h"
+
+#include <math.h>
+
+typedef struct cross_entropy_attr {
+    double smoothing;
+    bool sum;
+} cross_entropy_attr;
+
+static const hri_field cross_entropy_grad_fields[] = {
+    {"smoothing", "label smoothing", offsetof(cross_entropy_attr, smoothing), HRI_FIELD_DOUBLE,
+     "0"},
+    {"sum", "the rows were added", offsetof(cross_entropy_attr, sum), HRI_FIELD_BOOL, NULL},
+    {0},
+};
+
+static hr_status cross_entropy_grad_infer(hri_infer *c) {
+    if (c->in[0].type != HR_TYPE_F32 || c->in[0].shape.rank != 0) {
+        return hri_infer_fail(c, "the gradient of the loss must be a scalar f32");
+    }
+    if (c->in[1].shape.rank < 1 || !hr_shape_same(&c->in[2].shape, &c->in[3].shape)) {
+        return hri_infer_fail(c, "ids and lse must have one shape");
+    }
+    c->out[0] = c->in[1];
+    return HR_OK;
+}
+
+typedef struct task {
+    const hri_call *c;
+    float scale;
+} task;
+
+static void cross_entropy_grad_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const task *t = arg;
+    const hri_call *c = t->c;
+    const float smoothing = (float)((const cross_entropy_attr *)c->sig->attr)->smoothing;
+    const int64_t width = hri_row_width(&c->sig->in[1].shape);
+    (void)worker;
+    for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
+        const int64_t id = hri_row_id(c->sig->in[2].type, c->in[2], i);
+        const float lse = ((const float *)c->in[3])[i], even = smoothing / (float)width;
+        const float scale = id < 0 ? 0.0f : t->scale;
+        const hri_row x = {c->sig->in[1].type, c->in[1], i * width};
+        const hri_row_out dx = {c->sig->out[0].type, c->out[0], i * width};
+        for (int64_t k = 0; k < width; k++) {
+            const float hit = k == id ? 1.0f - smoothing : 0.0f;
+            hri_row_put(&dx, k, scale * (expf(hri_row_at(&x, k) - lse) - hit - even));
+        }
+    }
+}
+
+static hr_status cross_entropy_grad_host(const hri_call *c) {
+    const cross_entropy_attr *p = c->sig->attr;
+    const int64_t rows = hr_shape_count(&c->sig->in[2].shape);
+    int64_t counted = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        counted += hri_row_id(c->sig->in[2].type, c->in[2], i) >= 0;
+    }
+    const float dloss = *(const float *)c->in[0];
+    task t = {c, p->sum || !counted ? dloss : dloss / (float)counted};
+    hri_threads_range(c->threads, (uint64_t)rows,
+                      hri_row_chunk(hri_row_width(&c->sig->in[1].shape)), cross_entropy_grad_rows,
+                      &t);
+    return HR_OK;
+}
+
+static hri_samples cross_entropy_grad_samples(const hri_sig *s, uint32_t batched) {
+    const cross_entropy_attr *p = s->attr;
+    (void)batched; /* the scale of a mean knows how many rows there are */
+    return p->sum ? HRI_SAMPLES_APART : HRI_SAMPLES_MEAN;
+}
+
+static void cross_entropy_grad_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 8.0 * (double)hr_shape_count(&s->in[1].shape);
+}
+
+static const hri_case cross_entropy_grad_cases[] = {
+    {"odd", "f32[] f32[7,33] i32[7] f32[7]", .ids = 33},
+    {"smoothing", "f32[] f32[5,10] i64[5] f32[5]", "smoothing=0.1,sum"},
+    {"no rows", "f32[] f32[0,10] i64[0] f32[0]"},
+    {"bf16", "f32[] bf16[5,10] i64[5] f32[5]"},
+    {"f16", "f32[] f16[5,10] i64[5] f32[5]"},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_cross_entropy_grad = {
+    .name = "cross_entropy_grad",
+    .formula = "dx = dloss / n * (softmax(x) - onehot(id))",
+    .in_min = 4,
+    .in_max = 4,
+    .out_count = 1,
+    .fields = cross_entropy_grad_fields,
+    .attr_bytes = sizeof(cross_entropy_attr),
+    .infer = cross_entropy_grad_infer,
+    .overwrite = {2},
+    .samples = cross_entropy_grad_samples,
+    .cost = cross_entropy_grad_cost,
+    .host = cross_entropy_grad_host,
+    .cases = cross_entropy_grad_cases,
+};

@@ -1,0 +1,17 @@
+/* sgd with momentum, one number after the other. */
+#include "ref.h"
+
+static void run(const ref_call *c) {
+    const struct {
+        double momentum, decay;
+        bool nesterov;
+    } *p = c->sig->attr;
+    for (int64_t i = 0, n = hr_shape_count(&c->sig->in[0].shape); i < n; i++) {
+        const double w = c->in[0][i], d = c->in[1][i] + p->decay * w;
+        const double v = p->momentum * c->in[3][i] + d;
+        c->out[0][i] = w - c->in[2][0] * (p->nesterov ? d + p->momentum * v : v);
+        c->out[1][i] = v;
+    }
+}
+
+const test_ref test_ref_sgd_momentum = {"sgd_momentum", run};
