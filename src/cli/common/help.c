@@ -1,0 +1,177 @@
+/* The layout of help.h: verdict first (what it is), then examples, then the tables. */
+#include "cli/common/help.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH_DEFAULT = 80, WIDTH_MAX = 100, WIDTH_MIN = 30, COLUMN_MIN = 24 };
+
+const char hri_program_summary[] = "trains neural networks inside a stated amount of memory";
+
+const hri_exit_text hri_exit_texts[] = {
+    {HRI_EXIT_YES, "yes, or done"},
+    {HRI_EXIT_NO, "it does not fit, or a check failed"},
+    {HRI_EXIT_USAGE, "wrong use or bad input"},
+    {HRI_EXIT_FAULT, "a fault at run time"},
+    {0, NULL},
+};
+
+static size_t width_of(const hri_term *term) {
+    if (term->width == SIZE_MAX) {
+        return WIDTH_DEFAULT;
+    }
+    return term->width > WIDTH_MAX ? WIDTH_MAX : term->width < WIDTH_MIN ? WIDTH_MIN : term->width;
+}
+
+/* The cursor stands at `column`, where a word may begin. */
+static void wrap_from(hri_out *out, const char *text, size_t width, size_t indent, size_t column) {
+    int fresh = 1; /* no word is on the line yet */
+    for (;;) {
+        int newlines = 0;
+        for (; *text == ' ' || *text == '\n'; text++) {
+            newlines += *text == '\n';
+        }
+        const size_t length = strcspn(text, " \n");
+        if (!length) {
+            break;
+        }
+        const int paragraph = !fresh && newlines > 1;
+        if (paragraph || (!fresh && column + 1 + length > width)) {
+            hri_out_text(out, paragraph ? "\n\n" : "\n");
+            hri_out_pad(out, indent);
+            column = indent;
+            fresh = 1;
+        }
+        hri_out_text(out, fresh ? "" : " ");
+        hri_out_bytes(out, text, length);
+        column += length + !fresh;
+        fresh = 0;
+        text += length;
+    }
+    hri_out_text(out, "\n");
+}
+
+void hri_help_wrap(hri_out *out, const char *text, size_t width, size_t indent) {
+    hri_out_pad(out, indent);
+    wrap_from(out, text, width, indent, indent);
+}
+
+static void title(hri_out *out, const hri_term *term, const char *text) {
+    hri_out_printf(out, "\n%s%s%s\n", hri_term_style(term, HRI_STYLE_BOLD), text,
+                   hri_term_style(term, HRI_STYLE_PLAIN));
+}
+
+/* The option table prints to a FILE; here it is caught in memory. */
+static void print_fields(hri_out *out, const hri_term *term, const hri_field *fields) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    if (f) {
+        hri_options_help(fields, (int)width_of(term), f);
+        fclose(f);
+    }
+    if (text) {
+        hri_out_bytes(out, text, bytes);
+    }
+    free(text); /* open_memstream's */
+}
+
+/* "  left   right" with the right side wrapped in its column, or below the left one when that leaves little room. */
+static void pair(hri_out *out, const hri_term *term, const char *left, const char *right,
+                 size_t left_width) {
+    const size_t width = width_of(term), column = 2 + left_width + 2;
+    hri_out_printf(out, "  %s", left);
+    if (column + COLUMN_MIN <= width || column + strlen(right) <= width) {
+        hri_out_pad(out, left_width + 2 - strlen(left));
+        wrap_from(out, right, width, column, column);
+    } else {
+        hri_out_text(out, "\n");
+        hri_help_wrap(out, right, width, 6);
+    }
+}
+
+static void print_commands(hri_out *out, const hri_term *term) {
+    size_t left = 0;
+    for (size_t i = 0; hri_commands[i]; i++) {
+        const size_t length = strlen(hri_commands[i]->name);
+        left = !hri_commands[i]->hidden && length > left ? length : left;
+    }
+    for (size_t i = 0; hri_commands[i]; i++) {
+        if (!hri_commands[i]->hidden) {
+            pair(out, term, hri_commands[i]->name, hri_commands[i]->summary, left);
+        }
+    }
+}
+
+static void print_examples(hri_out *out, const hri_term *term, const hri_example *examples,
+                           size_t count) {
+    size_t left = 0;
+    for (size_t i = 0; i < count && examples[i].command; i++) {
+        const size_t length = strlen(examples[i].command);
+        left = length > left ? length : left;
+    }
+    for (size_t i = 0; i < count && examples[i].command; i++) {
+        pair(out, term, examples[i].command, examples[i].text, left);
+    }
+}
+
+/* "headroom devices: what it does" and the usage. */
+static void print_head(hri_out *out, const hri_term *term, const char *name, const char *summary,
+                       const char *usage) {
+    char text[512];
+    snprintf(text, sizeof text, "headroom %s: %s", name, summary);
+    hri_help_wrap(out, text, width_of(term), 0);
+    hri_out_printf(out, "\nusage: headroom %s [OPTION...]\n", usage);
+}
+
+static const hri_example first_steps[] = {
+    {"headroom devices", "what memory there is"},
+    {"headroom doctor", "whether all of it works here"},
+    {NULL, NULL},
+};
+
+void hri_help_short(hri_out *out, const hri_term *term) {
+    print_head(out, term, hr_version(), hri_program_summary, "COMMAND");
+    title(out, term, "try");
+    print_examples(out, term, first_steps, 2);
+    hri_out_text(out, "\nnext: headroom help\n");
+}
+
+static void print_exit_codes(hri_out *out, const hri_term *term) {
+    title(out, term, "exit codes");
+    for (size_t i = 0; hri_exit_texts[i].text; i++) {
+        hri_out_printf(out, "  %d  %s\n", hri_exit_texts[i].code, hri_exit_texts[i].text);
+    }
+}
+
+void hri_help_program(hri_out *out, const hri_term *term) {
+    print_head(out, term, hr_version(), hri_program_summary, "COMMAND");
+    title(out, term, "examples");
+    print_examples(out, term, first_steps, 2);
+    title(out, term, "commands");
+    print_commands(out, term);
+    title(out, term, "options of every command");
+    print_fields(out, term, hri_settings_fields);
+    print_exit_codes(out, term);
+    hri_out_text(out, "\nnext: headroom help COMMAND\n");
+}
+
+void hri_help_command(hri_out *out, const hri_term *term, const hri_command *command) {
+    char usage[128];
+    snprintf(usage, sizeof usage, "%s%s%s", command->name, command->arguments[0] ? " " : "",
+             command->arguments);
+    print_head(out, term, command->name, command->summary, usage);
+    title(out, term, "examples");
+    print_examples(out, term, command->examples, HRI_EXAMPLES);
+    hri_out_text(out, "\n");
+    hri_help_wrap(out, command->help, width_of(term), 0);
+    if (command->fields) {
+        title(out, term, "options");
+        print_fields(out, term, command->fields);
+    }
+    title(out, term, "options of every command");
+    print_fields(out, term, hri_settings_fields);
+    print_exit_codes(out, term);
+}

@@ -1,0 +1,176 @@
+/* The reading of machine.h. */
+#include "cli/common/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include "base/cores.h"
+
+/* Those that change which kernels run; a machine shows the ones it has. */
+static const char *const features_of_interest[] = {"avx",     "avx2",        "fma",      "f16c",
+                                                   "avx512f", "avx512_bf16", "amx_tile", "asimd",
+                                                   "asimdhp", "bf16",        "sve",      "sve2"};
+
+/* The first line of a file without its newline; 0 when there is none. */
+static int read_line(const char *path, char *line, int size) {
+    FILE *f = fopen(path, "r");
+    if (!f) {
+        return 0;
+    }
+    const int found = fgets(line, size, f) != NULL;
+    fclose(f);
+    if (found) {
+        line[strcspn(line, "\n")] = 0;
+    }
+    return found;
+}
+
+static void add_word(char *list, size_t size, const char *word) {
+    const size_t used = strlen(list);
+    if (used + strlen(word) + 2 <= size) {
+        snprintf(list + used, size - used, "%s%s", used ? " " : "", word);
+    }
+}
+
+static void read_features(hri_machine *machine, char *flags) {
+    char *save = NULL;
+    for (char *word = strtok_r(flags, " \t\n", &save); word;
+         word = strtok_r(NULL, " \t\n", &save)) {
+        for (size_t i = 0; i < sizeof features_of_interest / sizeof features_of_interest[0]; i++) {
+            if (!strcmp(word, features_of_interest[i])) {
+                add_word(machine->features, sizeof machine->features, word);
+            }
+        }
+    }
+}
+
+static void read_processor(hri_machine *machine) {
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char *line = NULL;
+    size_t room = 0;
+    while (f && getline(&line, &room, f) > 0) {
+        char *value = strchr(line, ':');
+        if (!value) {
+            continue;
+        }
+        value += 1 + strspn(value + 1, " ");
+        if (!strncmp(line, "model name", 10) && !machine->processor[0]) {
+            value[strcspn(value, "\n")] = 0;
+            snprintf(machine->processor, sizeof machine->processor, "%s", value);
+        } else if ((!strncmp(line, "flags", 5) || !strncmp(line, "Features", 8)) &&
+                   !machine->features[0]) {
+            read_features(machine, value);
+        }
+    }
+    free(line); /* getline's */
+    if (f) {
+        fclose(f);
+    }
+    if (!machine->processor[0]) {
+        strcpy(machine->processor, "unknown");
+    }
+    if (!machine->features[0]) {
+        strcpy(machine->features, "none known");
+    }
+}
+
+/* "always [madvise] never" -> "madvise" */
+static void chosen(const char *path, char *word, size_t size) {
+    char line[128];
+    snprintf(word, size, "unknown");
+    if (read_line(path, line, sizeof line)) {
+        char *from = strchr(line, '['), *to = from ? strchr(from, ']') : NULL;
+        if (to) {
+            *to = 0;
+            snprintf(word, size, "%s", from + 1);
+        }
+    }
+}
+
+static void read_huge_pages(hri_machine *machine) {
+    char normal[24], shared[24], reserved[24] = "unknown";
+    chosen("/sys/kernel/mm/transparent_hugepage/enabled", normal, sizeof normal);
+    chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", shared, sizeof shared);
+    char line[32];
+    if (read_line("/proc/sys/vm/nr_hugepages", line, sizeof line)) {
+        snprintf(reserved, sizeof reserved, "%.20s", line);
+    }
+    snprintf(machine->huge_pages, sizeof machine->huge_pages,
+             "transparent: %s, shared memory: %s, reserved: %s", normal, shared, reserved);
+}
+
+static void consider_limit(hri_machine *machine, const char *path) {
+    char line[64];
+    /* version 1 writes a huge number, version 2 the word "max", when there is no limit */
+    if (!read_line(path, line, sizeof line) || line[0] < '0' || line[0] > '9') {
+        return;
+    }
+    const uint64_t bytes = strtoull(line, NULL, 10);
+    if (bytes < machine->cgroup_limit_bytes && bytes < (UINT64_C(1) << 60)) {
+        machine->cgroup_limit_bytes = bytes;
+        snprintf(machine->cgroup_path, sizeof machine->cgroup_path, "%.255s", path);
+    }
+}
+
+/* A limit binds from anywhere above: every group from ours up to the root is looked at. */
+static void walk_up(hri_machine *machine, const char *root, char *group, const char *file) {
+    char path[1024];
+    for (;;) {
+        snprintf(path, sizeof path, "%s%s/%s", root, strcmp(group, "/") ? group : "", file);
+        consider_limit(machine, path);
+        char *slash = strrchr(group, '/');
+        if (!slash || !group[1]) {
+            return;
+        }
+        slash[slash == group] = 0;
+    }
+}
+
+static void read_cgroup(hri_machine *machine) {
+    char line[512];
+    machine->cgroup_limit_bytes = UINT64_MAX;
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group) {
+            continue;
+        }
+        *group++ = 0;
+        if (!strncmp(line, "0:", 2)) {
+            walk_up(machine, "/sys/fs/cgroup", group, "memory.max");
+        } else if (strstr(controllers + 1, "memory")) {
+            walk_up(machine, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+}
+
+void hri_machine_read(hri_machine *machine) {
+    memset(machine, 0, sizeof *machine);
+    struct utsname name;
+    if (uname(&name) == 0) {
+        snprintf(machine->system, sizeof machine->system, "%.32s %.64s %.32s", name.sysname,
+                 name.release, name.machine);
+    } else {
+        strcpy(machine->system, "unknown");
+    }
+    read_processor(machine);
+    machine->cores_online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    machine->cores_usable = (int)hri_cores_usable();
+    read_huge_pages(machine);
+    read_cgroup(machine);
+    struct rlimit lock;
+    machine->lock_limit_bytes = UINT64_MAX;
+    if (getrlimit(RLIMIT_MEMLOCK, &lock) == 0 && lock.rlim_cur != RLIM_INFINITY) {
+        machine->lock_limit_bytes = lock.rlim_cur;
+    }
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    machine->memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}

@@ -1,0 +1,93 @@
+/* The buffer of out.h.  Long prints go around the buffer's size by formatting into the heap. */
+#include "cli/common/out.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/alloc.h"
+#include "cli/common/cli.h"
+
+void hri_out_init(hri_out *out, int fd) {
+    out->fd = fd;
+    out->error = 0;
+    out->used = 0;
+}
+
+static void write_all(hri_out *out, const char *bytes, size_t count) {
+    while (count && !out->error) {
+        const ssize_t done = write(out->fd, bytes, count);
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done < 0) {
+            out->error = errno;
+            return;
+        }
+        bytes += done;
+        count -= (size_t)done;
+    }
+}
+
+void hri_out_flush(hri_out *out) {
+    write_all(out, out->buf, out->used);
+    out->used = 0;
+}
+
+void hri_out_bytes(hri_out *out, const char *bytes, size_t count) {
+    if (count > sizeof out->buf - out->used) {
+        hri_out_flush(out);
+    }
+    if (count > sizeof out->buf) {
+        write_all(out, bytes, count);
+        return;
+    }
+    memcpy(out->buf + out->used, bytes, count);
+    out->used += count;
+}
+
+void hri_out_text(hri_out *out, const char *text) {
+    hri_out_bytes(out, text, strlen(text));
+}
+
+void hri_out_printf(hri_out *out, const char *format, ...) {
+    char small[512];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(small, sizeof small, format, args);
+    va_end(args);
+    if (length < 0) {
+        out->error = out->error ? out->error : EILSEQ;
+        return;
+    }
+    if ((size_t)length < sizeof small) {
+        hri_out_bytes(out, small, (size_t)length);
+        return;
+    }
+    char *large = hri_malloc((size_t)length + 1);
+    if (!large) {
+        out->error = out->error ? out->error : ENOMEM;
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(large, (size_t)length + 1, format, args);
+    va_end(args);
+    hri_out_bytes(out, large, (size_t)length);
+    hri_free(large);
+}
+
+void hri_out_pad(hri_out *out, size_t count) {
+    while (count--) {
+        hri_out_bytes(out, " ", 1);
+    }
+}
+
+int hri_out_finish(hri_out *out, int code) {
+    hri_out_flush(out);
+    if (out->error && out->error != EPIPE) {
+        hri_say_error("cannot write the result: %s", strerror(out->error));
+        return HRI_EXIT_FAULT;
+    }
+    return code;
+}

@@ -1,0 +1,32 @@
+/* Standard output of the program: a buffer of our own in front of write(2).
+ *
+ * The one idea: a result that was not delivered must not look delivered.  Every byte of a result passes here, the
+ * first failure of a write is remembered with its errno, and hri_out_finish turns it into the exit code: a closed
+ * pipe is the reader's choice and stays silent, everything else (a full disk) is one sentence and exit code 3.
+ * stdio is left out because it forgets the errno of a flush that happened in the middle of a print. */
+#ifndef HRI_CLI_OUT_H
+#define HRI_CLI_OUT_H
+
+#include <stddef.h>
+#include <headroom/status.h>
+
+typedef struct hri_out {
+    int fd;
+    int error; /* errno of the first failed write; 0: none.  After it nothing more is written */
+    size_t used;
+    char buf[8192];
+} hri_out;
+
+void hri_out_init(hri_out *out, int fd);
+void hri_out_bytes(hri_out *out, const char *bytes, size_t count);
+void hri_out_text(hri_out *out, const char *text);
+void hri_out_printf(hri_out *out, const char *format, ...) HR_PRINTF(2, 3);
+/* count spaces */
+void hri_out_pad(hri_out *out, size_t count);
+/* Writes what is buffered. */
+void hri_out_flush(hri_out *out);
+/* Flushes; returns `code`, or 3 after a sentence on stderr when a write failed for another reason than a closed
+ * pipe. */
+int hri_out_finish(hri_out *out, int code);
+
+#endif

@@ -1,0 +1,182 @@
+/* headroom devices: what memory there is, and who has it.
+ *
+ * The one idea: total = free + ours + others, on every line.  "Ours" is what the outside sees of this process where
+ * the device can tell (NVML, the resident set), else what the runtime took and what logical devices hold; "others" is
+ * what is left.  The figures of a line are rounded so that they still add up; --json has the exact bytes. */
+#include <string.h>
+#include "cli/common/command.h"
+#include "cli/common/table.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
+
+typedef struct devices_options {
+    bool json;
+} devices_options;
+
+static const hri_field fields[] = {
+    {"json", "print one JSON object, sizes in bytes", offsetof(devices_options, json),
+     HRI_FIELD_BOOL, .value = NULL},
+    {0},
+};
+
+typedef struct device_sum {
+    uint64_t free_bytes, ours_bytes, others_bytes; /* add up to total_bytes */
+} device_sum;
+
+/* The three readings are not of one instant, and the host counts shared pages twice: what does not add up is cut,
+ * ours first by what is in use, so that no part is ever negative. */
+static device_sum sum_of(const hr_device_info *info) {
+    device_sum sum;
+    const uint64_t total = info->total_bytes;
+    sum.free_bytes = info->free_bytes < total ? info->free_bytes : total;
+    const uint64_t used = total - sum.free_bytes;
+    const uint64_t ours =
+        info->process_bytes ? info->process_bytes : info->runtime_bytes + info->held_bytes;
+    sum.ours_bytes = ours < used ? ours : used;
+    sum.others_bytes = used - sum.ours_bytes;
+    return sum;
+}
+
+static void add_json(hri_json *json, const hr_device_info *info) {
+    const device_sum sum = sum_of(info);
+    hri_json_object(json, NULL);
+    hri_json_string(json, "name", info->name);
+    hri_json_string(json, "description", info->description);
+    hri_json_string(json, "backend", info->backend);
+    hri_json_u64(json, "total_bytes", info->total_bytes);
+    hri_json_u64(json, "free_bytes", sum.free_bytes);
+    hri_json_u64(json, "ours_bytes", sum.ours_bytes);
+    hri_json_u64(json, "others_bytes", sum.others_bytes);
+    hri_json_u64(json, "runtime_bytes", info->runtime_bytes);
+    hri_json_u64(json, "page_bytes", info->page_bytes);
+    hri_json_u64(json, "limits_bytes", info->limits_bytes);
+    hri_json_u64(json, "held_bytes", info->held_bytes);
+    hri_json_u64(json, "logical_count", info->logical_count);
+    if (!strcmp(info->backend, "cuda")) {
+        hri_json_u64(json, "compute_major", info->compute_major);
+        hri_json_u64(json, "compute_minor", info->compute_minor);
+    }
+    hri_json_end(json);
+}
+
+/* Hundredths of a GiB, or of a MiB on a device smaller than that. */
+static uint64_t hundredths(uint64_t bytes, uint64_t unit) {
+    return bytes / unit * 100 + (bytes % unit * 100 + unit / 2) / unit;
+}
+
+static void add_size(hri_table *table, uint64_t count, const char *unit) {
+    hri_table_cell(table, HRI_STYLE_PLAIN, "%llu.%02llu %s", (unsigned long long)(count / 100),
+                   (unsigned long long)(count % 100), unit);
+}
+
+static void add_row(hri_table *table, const hr_device_info *info) {
+    const device_sum sum = sum_of(info);
+    const uint64_t unit = info->total_bytes >= GIB ? GIB : MIB;
+    const char *name = unit == GIB ? "GiB" : "MiB";
+    const uint64_t total = hundredths(info->total_bytes, unit);
+    const uint64_t ours = hundredths(sum.ours_bytes, unit);
+    uint64_t others = hundredths(sum.others_bytes, unit);
+    if (ours + others > total) { /* two roundings upwards on a full device */
+        others = total - ours;
+    }
+    hri_table_cell(table, HRI_STYLE_BOLD, "%s", info->name);
+    hri_table_cell(table, HRI_STYLE_PLAIN, "%s", info->description);
+    add_size(table, total, name);
+    add_size(table, total - ours - others, name);
+    add_size(table, ours, name);
+    add_size(table, others, name);
+    char text[32];
+    hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
+                   hr_bytes_print(info->runtime_bytes, text, sizeof text));
+    hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
+                   info->limits_bytes ? hr_bytes_print(info->limits_bytes, text, sizeof text)
+                                      : "none");
+}
+
+/* Both forms are filled from one reading of the devices, and the one that is not wanted is thrown away. */
+static int gather(hr_ctx *ctx, int count, const char *const *names, hri_json *json,
+                  hri_table *table, size_t *gpus) {
+    const size_t devices = hri_cli_device_count(ctx, count);
+    *gpus = 0;
+    hri_json_array(json, "devices");
+    for (size_t i = 0; i < devices; i++) {
+        hr_device *device = NULL;
+        hr_device_info info;
+        const int code = hri_cli_device(ctx, count, names, i, &device);
+        if (code != HRI_EXIT_YES) {
+            return code;
+        }
+        const hr_status status = hr_device_get_info(device, &info);
+        if (status != HR_OK) {
+            return hri_cli_failed(ctx, "devices", status);
+        }
+        *gpus += !strcmp(info.backend, "cuda");
+        add_json(json, &info);
+        add_row(table, &info);
+    }
+    hri_json_end(json);
+    return HRI_EXIT_YES;
+}
+
+static int print_table(hri_cli *cli, const hri_table *table, size_t count, size_t gpus) {
+    hri_say_title(cli, "%zu device%s, %zu GPU%s", count, count == 1 ? "" : "s", gpus,
+                  gpus == 1 ? "" : "s");
+    const hr_status status = hri_table_print(table, &cli->out, &cli->out_term, 0, 1);
+    if (status != HR_OK) {
+        return hri_cli_failed(NULL, "devices", status);
+    }
+    hri_out_text(&cli->out, "total = free + ours + others\n");
+    hri_say_next(cli, "headroom doctor");
+    return HRI_EXIT_YES;
+}
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    static const char *const headings[] = {"DEVICE", "WHAT",    ">TOTAL",   ">FREE",
+                                           ">OURS",  ">OTHERS", ">RUNTIME", ">LIMITS"};
+    hr_ctx *ctx = NULL;
+    int code = hri_cli_open(cli, &ctx);
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    hri_json json;
+    hri_table table;
+    size_t gpus = 0;
+    hri_cli_json_start(&json);
+    hri_table_init(&table, headings, sizeof headings / sizeof headings[0]);
+    code = gather(ctx, count, arguments, &json, &table, &gpus);
+    if (code == HRI_EXIT_YES && ((const devices_options *)options)->json) {
+        code = hri_cli_json_end(cli, &json, code);
+    } else {
+        hri_json_deinit(&json);
+        if (code == HRI_EXIT_YES) {
+            code = print_table(cli, &table, hri_cli_device_count(ctx, count), gpus);
+        }
+    }
+    hri_table_deinit(&table);
+    hr_ctx_destroy(ctx);
+    return code;
+}
+
+const hri_command hri_command_devices = {
+    .name = "devices",
+    .summary = "shows the devices: total, free, whose the rest is, limits",
+    .arguments = "[DEVICE...]",
+    .choices = "",
+    .arguments_max = HRI_ARGUMENTS_MAX,
+    .help =
+        "One line a device, in the order in which Headroom uses them, or those named. TOTAL is the "
+        "device's memory "
+        "(on the host that of the machine, or of its cgroup when that grants less), FREE what is "
+        "left of it now for anybody, OURS what the outside sees of this very process, OTHERS "
+        "what everybody else has. TOTAL is the sum of the three.\n\n"
+        "RUNTIME is measured: what the device takes before any tensor (context, libraries). LIMITS "
+        "is the sum of the limits of the logical devices that this process has made.",
+    .examples = {{"headroom devices", "a table"},
+                 {"headroom devices --json", "the same for programs, in bytes"},
+                 {"headroom devices cuda:0", "one device only"},
+                 {"headroom devices --null-device 24GiB", "with a device that is not there"}},
+    .fields = fields,
+    .options_bytes = sizeof(devices_options),
+    .run = run,
+};

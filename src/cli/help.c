@@ -1,0 +1,29 @@
+/* headroom help: the list of commands, or one command in full. */
+#include "cli/common/help.h"
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    (void)options;
+    if (count == 0) {
+        hri_help_program(&cli->out, &cli->out_term);
+        return HRI_EXIT_YES;
+    }
+    const hri_command *command = hri_command_find(arguments[0]);
+    if (!command) {
+        return hri_command_unknown(arguments[0]);
+    }
+    hri_help_command(&cli->out, &cli->out_term, command);
+    return HRI_EXIT_YES;
+}
+
+const hri_command hri_command_help = {
+    .name = "help",
+    .summary = "shows what a command does and takes",
+    .arguments = "[COMMAND]",
+    .choices = "@commands",
+    .arguments_max = 1,
+    .help = "Without a command it lists all of them, with the settings that every command takes. "
+            "\"headroom COMMAND --help\" prints the same as \"headroom help COMMAND\".",
+    .examples = {{"headroom help", "the list of commands"},
+                 {"headroom help devices", "one command in full"}},
+    .run = run,
+};
