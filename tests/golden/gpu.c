@@ -1,0 +1,70 @@
+/* The commands on a GPU: the fake driver of tests/fakecuda, whole, failing, lame, and none at all. */
+#include "golden.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A state file of this case alone, so that no other process is on the device. */
+static const char *state_variable(void) {
+    static char text[64];
+    char path[] = "/tmp/headroom-golden-XXXXXX";
+    const int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    unlink(path);
+    snprintf(text, sizeof text, "FAKECUDA_STATE=%s", path);
+    return text;
+}
+
+static golden_result run_with(const char *args, const char *library_path, const char *more) {
+    const char *state = state_variable();
+    const golden_result r = GOLDEN_RUN(args, .env = {library_path, state, "FAKECUDA_CAPACITY=24GiB",
+                                                     "HEADROOM_CACHE_DIR=/tmp", more});
+    unlink(strchr(state, '=') + 1);
+    return r;
+}
+
+#define WHOLE "LD_LIBRARY_PATH=" HEADROOM_BUILD "/fakecuda"
+#define LAME  "LD_LIBRARY_PATH=" HEADROOM_BUILD "/fakecuda-lame"
+
+TEST(gpu, devices_shows_its_runtime_as_ours) {
+    const golden_result r = run_with("devices cuda:0", WHOLE, NULL);
+    CHECK_STR(r.err, "");
+    CHECK_EQ(r.code, 0);
+    golden_compare("devices_gpu", r.out);
+}
+
+TEST(gpu, doctor_tries_it) {
+    const golden_result r = run_with("doctor cuda:0", WHOLE, NULL);
+    CHECK_EQ(r.code, 0);
+    CHECK(strstr(r.out, "cuda:0           copies through pinned memory"));
+    CHECK(strstr(r.out, "6 checks = 6 ok + 0 failed + 0 skipped"));
+}
+
+TEST(gpu, doctor_finds_a_device_that_gives_no_memory) {
+    const golden_result r = run_with("doctor cuda:0", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
+    CHECK_EQ(r.code, 1);
+    CHECK(strstr(r.out, "something is wrong here"));
+    CHECK(strstr(r.out, "FAILED   cuda:0"));
+    CHECK(strstr(r.out, "next: headroom doctor --log debug"));
+}
+
+TEST(gpu, doctor_names_a_driver_that_is_too_old_as_broken) {
+    const golden_result r = run_with("doctor host", LAME, NULL);
+    CHECK_EQ(r.code, 0);
+    CHECK(strstr(r.out, "\n  broken   cuda driver"));
+}
+
+TEST(gpu, cuda_visible_devices_hides_it) {
+    const golden_result r = run_with("devices cuda:0", WHOLE, "CUDA_VISIBLE_DEVICES=");
+    CHECK_EQ(r.code, 2);
+}
+
+TEST(gpu, no_cuda_does_not_look_for_it) {
+    const golden_result r = run_with("devices --no-cuda", WHOLE, NULL);
+    CHECK_EQ(r.code, 0);
+    CHECK(strstr(r.out, "1 device, 0 GPUs"));
+    CHECK(strstr(run_with("devices", WHOLE, "HEADROOM_CUDA=off").out, "1 device, 0 GPUs"));
+}
