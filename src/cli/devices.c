@@ -3,9 +3,11 @@
  * The one idea: total = free + ours + others, on every line.  "Ours" is what the outside sees of this process where
  * the device can tell (NVML, the resident set), else what the runtime took and what logical devices hold; "others" is
  * what is left.  The figures of a line are rounded so that they still add up; --json has the exact bytes. */
+#include <stdio.h>
 #include <string.h>
 #include "cli/common/command.h"
 #include "cli/common/table.h"
+#include "device/device.h"
 
 #define GIB (UINT64_C(1) << 30)
 #define MIB (UINT64_C(1) << 20)
@@ -42,6 +44,7 @@ static void add_json(hri_json *json, const hr_device_info *info) {
     const device_sum sum = sum_of(info);
     hri_json_object(json, NULL);
     hri_json_string(json, "name", info->name);
+    hri_json_bool(json, "usable", true);
     hri_json_string(json, "description", info->description);
     hri_json_string(json, "backend", info->backend);
     hri_json_u64(json, "total_bytes", info->total_bytes);
@@ -58,6 +61,22 @@ static void add_json(hri_json *json, const hr_device_info *info) {
         hri_json_u64(json, "compute_minor", info->compute_minor);
     }
     hri_json_end(json);
+}
+
+/* A device that is there and cannot be opened (a full GPU, say) is shown with the reason: that is what people look
+ * for. */
+static void add_unusable(hri_json *json, hri_table *table, const hr_device *device,
+                         const char *why) {
+    hri_json_object(json, NULL);
+    hri_json_string(json, "name", device->name);
+    hri_json_bool(json, "usable", false);
+    hri_json_string(json, "error", why);
+    hri_json_end(json);
+    hri_table_cell(table, HRI_STYLE_BOLD, "%s", device->name);
+    hri_table_cell(table, HRI_STYLE_BAD, "%.*s", (int)strcspn(why, "\n"), why);
+    for (size_t i = 2; i < table->column_count; i++) {
+        hri_table_cell(table, HRI_STYLE_PLAIN, "-");
+    }
 }
 
 /* Hundredths of a GiB, or of a MiB on a device smaller than that. */
@@ -94,41 +113,53 @@ static void add_row(hri_table *table, const hr_device_info *info) {
                                       : "none");
 }
 
+typedef struct device_counts {
+    size_t all, gpus, unusable;
+} device_counts;
+
 /* Both forms are filled from one reading of the devices, and the one that is not wanted is thrown away. */
 static int gather(hr_ctx *ctx, int count, const char *const *names, hri_json *json,
-                  hri_table *table, size_t *gpus) {
-    const size_t devices = hri_cli_device_count(ctx, count);
-    *gpus = 0;
+                  hri_table *table, device_counts *counts) {
+    *counts = (device_counts){.all = hri_cli_device_count(ctx, count)};
     hri_json_array(json, "devices");
-    for (size_t i = 0; i < devices; i++) {
+    for (size_t i = 0; i < counts->all; i++) {
         hr_device *device = NULL;
         hr_device_info info;
         const int code = hri_cli_device(ctx, count, names, i, &device);
         if (code != HRI_EXIT_YES) {
             return code;
         }
+        counts->gpus += !strcmp(device->lib->backend->name, "cuda");
         const hr_status status = hr_device_get_info(device, &info);
-        if (status != HR_OK) {
-            return hri_cli_failed(ctx, "devices", status);
+        if (status == HR_OK) {
+            add_json(json, &info);
+            add_row(table, &info);
+            continue;
         }
-        *gpus += !strcmp(info.backend, "cuda");
-        add_json(json, &info);
-        add_row(table, &info);
+        hr_error error;
+        hr_ctx_error(ctx, &error);
+        counts->unusable++;
+        add_unusable(json, table, device,
+                     error.code == status ? error.message : hr_status_text(status));
     }
     hri_json_end(json);
     return HRI_EXIT_YES;
 }
 
-static int print_table(hri_cli *cli, const hri_table *table, size_t count, size_t gpus) {
-    hri_say_title(cli, "%zu device%s, %zu GPU%s", count, count == 1 ? "" : "s", gpus,
-                  gpus == 1 ? "" : "s");
+static int print_table(hri_cli *cli, const hri_table *table, const device_counts *counts) {
+    char unusable[48] = "";
+    if (counts->unusable) {
+        snprintf(unusable, sizeof unusable, ", %zu cannot be used", counts->unusable);
+    }
+    hri_say_title(cli, "%zu device%s, %zu GPU%s%s", counts->all, counts->all == 1 ? "" : "s",
+                  counts->gpus, counts->gpus == 1 ? "" : "s", unusable);
     const hr_status status = hri_table_print(table, &cli->out, &cli->out_term, 0, 1);
     if (status != HR_OK) {
         return hri_cli_failed(NULL, "devices", status);
     }
     hri_out_text(&cli->out, "total = free + ours + others\n");
     hri_say_next(cli, "headroom doctor");
-    return HRI_EXIT_YES;
+    return counts->unusable ? HRI_EXIT_NO : HRI_EXIT_YES;
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
@@ -141,16 +172,16 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     hri_json json;
     hri_table table;
-    size_t gpus = 0;
+    device_counts counts;
     hri_cli_json_start(&json);
     hri_table_init(&table, headings, sizeof headings / sizeof headings[0]);
-    code = gather(ctx, count, arguments, &json, &table, &gpus);
+    code = gather(ctx, count, arguments, &json, &table, &counts);
     if (code == HRI_EXIT_YES && ((const devices_options *)options)->json) {
-        code = hri_cli_json_end(cli, &json, code);
+        code = hri_cli_json_end(cli, &json, counts.unusable ? HRI_EXIT_NO : HRI_EXIT_YES);
     } else {
         hri_json_deinit(&json);
         if (code == HRI_EXIT_YES) {
-            code = print_table(cli, &table, hri_cli_device_count(ctx, count), gpus);
+            code = print_table(cli, &table, &counts);
         }
     }
     hri_table_deinit(&table);
@@ -171,7 +202,9 @@ const hri_command hri_command_devices = {
         "left of it now for anybody, OURS what the outside sees of this very process, OTHERS "
         "what everybody else has. TOTAL is the sum of the three.\n\n"
         "RUNTIME is measured: what the device takes before any tensor (context, libraries). LIMITS "
-        "is the sum of the limits of the logical devices that this process has made.",
+        "is the sum of the limits of the logical devices that this process has made.\n\n"
+        "A device that is there but cannot be opened is shown with the reason, and the exit code "
+        "is 1.",
     .examples = {{"headroom devices", "a table"},
                  {"headroom devices --json", "the same for programs, in bytes"},
                  {"headroom devices cuda:0", "one device only"},

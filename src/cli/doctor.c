@@ -218,8 +218,7 @@ static int check_devices(hr_ctx *ctx, int count, const char *const *names,
         if (code != HRI_EXIT_YES) {
             return code;
         }
-        hri_checks_device(checks, ctx, device);
-        hri_checks_cgroup(checks, device, machine);
+        hri_checks_device(checks, ctx, device, machine);
     }
     return HRI_EXIT_YES;
 }

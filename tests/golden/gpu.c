@@ -47,14 +47,25 @@ TEST(gpu, doctor_finds_a_device_that_gives_no_memory) {
     const golden_result r = run_with("doctor cuda:0", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
     CHECK_EQ(r.code, 1);
     CHECK(strstr(r.out, "something is wrong here"));
-    CHECK(strstr(r.out, "FAILED   cuda:0"));
+    CHECK(strstr(r.out, "  FAILED  cuda:0 "));
     CHECK(strstr(r.out, "next: headroom doctor --log debug"));
 }
 
 TEST(gpu, doctor_names_a_driver_that_is_too_old_as_broken) {
     const golden_result r = run_with("doctor host", LAME, NULL);
     CHECK_EQ(r.code, 0);
-    CHECK(strstr(r.out, "\n  broken   cuda driver"));
+    CHECK(strstr(r.out, "\n  broken  cuda driver"));
+}
+
+TEST(gpu, devices_shows_one_that_cannot_be_opened) {
+    const golden_result r =
+        run_with("devices cuda:0 host --json", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
+    CHECK_EQ(r.code, 1);
+    CHECK(strstr(r.out, "\"usable\": false"));
+    CHECK(strstr(r.out, "\"usable\": true"));
+    const golden_result words = run_with("devices cuda:0", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
+    CHECK_EQ(words.code, 1);
+    golden_compare("devices_gpu_full", words.out);
 }
 
 TEST(gpu, cuda_visible_devices_hides_it) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "device/device.h"
 
 /* Larger than any one cache line and page, small enough to be instant. */
 enum { COPY_BYTES = 1 << 20, MADE_MAX = 16 };
@@ -148,12 +149,32 @@ static void check_copy(hri_checks *checks, hr_ctx *ctx, hr_device *device, hr_lo
                          : "1 MiB came back changed: do not trust this device");
 }
 
-void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device) {
+/* Our own reading of the limit against what the device layer says. */
+static void check_cgroup(hri_checks *checks, const hr_device_info *info,
+                         const hri_machine *machine) {
+    const char *name = "respects its cgroup";
+    if (machine->cgroup_limit_bytes == UINT64_MAX) {
+        hri_checks_add(checks, info->name, name, HRI_CHECK_SKIPPED, "no memory limit is set there");
+        return;
+    }
+    char limit[32], total[32];
+    hr_bytes_print(machine->cgroup_limit_bytes, limit, sizeof limit);
+    hr_bytes_print(info->total_bytes, total, sizeof total);
+    const int good = info->total_bytes <= machine->cgroup_limit_bytes;
+    hri_checks_add(checks, info->name, name, good ? HRI_CHECK_OK : HRI_CHECK_FAILED,
+                   "total %s, limit %s", total, limit);
+}
+
+void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
+                       const hri_machine *machine) {
     hr_device_info info;
     hr_status status = hr_device_get_info(device, &info);
     if (status != HR_OK) {
-        add_failure(checks, ctx, "a device", "answers", status);
+        add_failure(checks, ctx, device->name, "can be opened", status);
         return;
+    }
+    if (!strcmp(info.backend, "host")) {
+        check_cgroup(checks, &info, machine);
     }
     const uint64_t limit_bytes =
         info.page_bytes * (COPY_BYTES / info.page_bytes + 2); /* a page, and room for the copy */
@@ -251,24 +272,4 @@ void hri_checks_cache_dir(hri_checks *checks, const char *path) {
     }
     hri_checks_add(checks, subject, name, good ? HRI_CHECK_OK : HRI_CHECK_FAILED, "%.180s%s%s",
                    path, good ? "" : ": ", good ? "" : strerror(error));
-}
-
-/* ---- outer limits ---- */
-
-void hri_checks_cgroup(hri_checks *checks, hr_device *device, const hri_machine *machine) {
-    const char *name = "respects its cgroup";
-    hr_device_info info;
-    if (hr_device_get_info(device, &info) != HR_OK || strcmp(info.backend, "host") != 0) {
-        return; /* a device that does not answer has been reported */
-    }
-    if (machine->cgroup_limit_bytes == UINT64_MAX) {
-        hri_checks_add(checks, info.name, name, HRI_CHECK_SKIPPED, "no memory limit is set there");
-        return;
-    }
-    char limit[32], total[32];
-    hr_bytes_print(machine->cgroup_limit_bytes, limit, sizeof limit);
-    hr_bytes_print(info.total_bytes, total, sizeof total);
-    const int good = info.total_bytes <= machine->cgroup_limit_bytes;
-    hri_checks_add(checks, info.name, name, good ? HRI_CHECK_OK : HRI_CHECK_FAILED,
-                   "total %s, limit %s", total, limit);
 }

@@ -33,11 +33,11 @@ void hri_checks_deinit(hri_checks *checks);
 void hri_checks_add(hri_checks *checks, const char *subject, const char *name,
                     hri_check_result result, const char *format, ...) HR_PRINTF(5, 6);
 
-/* Maps a page, copies and compares, asks for pinned memory. */
-void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device);
+/* Maps a page, copies and compares, asks for pinned memory; on the host, its total must not exceed what the cgroup
+ * grants. */
+void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
+                       const hri_machine *machine);
 /* Makes, writes, reads and removes a file there. */
 void hri_checks_cache_dir(hri_checks *checks, const char *path);
-/* On the host: its total must not exceed what the cgroup grants.  Nothing is added for other devices. */
-void hri_checks_cgroup(hri_checks *checks, hr_device *device, const hri_machine *machine);
 
 #endif
