@@ -172,17 +172,28 @@ static hr_status probe(const hr_ctx_options *options, hri_log *log, hri_lib **ou
 
 /* ---- devices ---- */
 
-static void close_device(hri_dev *base) {
-    if (!base) {
-        return;
-    }
-    hri_cuda_dev *dev = (hri_cuda_dev *)base;
+static void dev_init(hri_cuda_dev *dev, hri_lib *lib, int index) {
+    memset(dev, 0, sizeof *dev);
+    dev->base.lib = lib;
+    dev->lib = (hri_cuda_lib *)lib;
+    dev->cu = &dev->lib->driver;
+    dev->index = index;
+    pthread_mutex_init(&dev->detail_mutex, NULL);
+}
+
+static void dev_deinit(hri_cuda_dev *dev) {
     if (dev->context) {
         hri_cuda_must(dev, "cuDevicePrimaryCtxRelease",
                       dev->cu->cuDevicePrimaryCtxRelease_v2(dev->device));
     }
     pthread_mutex_destroy(&dev->detail_mutex);
-    hri_free(dev);
+}
+
+static void close_device(hri_dev *base) {
+    if (base) {
+        dev_deinit((hri_cuda_dev *)base);
+        hri_free(base);
+    }
 }
 
 /* What can be asked without a context. */
@@ -208,13 +219,16 @@ static hr_status identify(hri_cuda_dev *dev) {
                                      dev->device));
     }
     dev->description[sizeof dev->description - 1] = '\0';
+    if (status == HR_OK) {
+        status = hri_cuda_memory_init(dev);
+    }
+    hri_cuda_nvml_match(dev);
     return status;
 }
 
 /* Makes the context and finds out what it costs. */
 static hr_status open_context(hri_cuda_dev *dev) {
     hri_cuda_before before;
-    hri_cuda_nvml_match(dev);
     hri_cuda_look_before(dev, &before);
     CUcontext context = NULL;
     const CUresult result = HRI_FAULT(OPEN)
@@ -227,10 +241,7 @@ static hr_status open_context(hri_cuda_dev *dev) {
         status = hri_cuda_enter(dev, &pushed);
     }
     if (status == HR_OK) {
-        status = hri_cuda_memory_init(dev);
-        if (status == HR_OK) {
-            status = hri_cuda_warm_up(dev);
-        }
+        status = hri_cuda_warm_up(dev);
         if (status == HR_OK) {
             hri_cuda_measure_runtime(dev, &before);
         }
@@ -241,19 +252,14 @@ static hr_status open_context(hri_cuda_dev *dev) {
 }
 
 static hr_status open_device(hri_lib *base, int index, hri_dev **out) {
-    hri_cuda_lib *lib = (hri_cuda_lib *)base;
     if (index < 0 || index >= base->device_count) {
         return HR_E_NOT_FOUND;
     }
-    hri_cuda_dev *dev = hri_calloc(1, sizeof *dev);
+    hri_cuda_dev *dev = hri_malloc(sizeof *dev);
     if (!dev) {
         return HR_E_NOMEM_HOST;
     }
-    dev->base.lib = base;
-    dev->lib = lib;
-    dev->cu = &lib->driver;
-    dev->index = index;
-    pthread_mutex_init(&dev->detail_mutex, NULL);
+    dev_init(dev, base, index);
     hr_status status = identify(dev);
     if (status == HR_OK) {
         status = open_context(dev);
@@ -266,6 +272,38 @@ static hr_status open_device(hri_lib *base, int index, hri_dev **out) {
     }
     *out = &dev->base;
     return HR_OK;
+}
+
+static void fill_identity(const hri_cuda_dev *dev, hr_device_info *out) {
+    snprintf(out->name, sizeof out->name, "cuda:%d", dev->index);
+    memcpy(out->description, dev->description, sizeof out->description);
+    snprintf(out->backend, sizeof out->backend, "cuda");
+    out->page_bytes = dev->base.source.page_bytes;
+    out->compute_major = (uint32_t)dev->major;
+    out->compute_minor = (uint32_t)dev->minor;
+}
+
+static hr_status describe(hri_lib *base, int index, hr_device_info *out) {
+    if (index < 0 || index >= base->device_count) {
+        return HR_E_NOT_FOUND;
+    }
+    hri_cuda_dev dev;
+    dev_init(&dev, base, index);
+    size_t total_bytes = 0;
+    hr_status status = identify(&dev);
+    if (status == HR_OK) {
+        status = hri_cuda_check(&dev, "cuDeviceTotalMem",
+                                dev.cu->cuDeviceTotalMem_v2(&total_bytes, dev.device));
+    }
+    if (status == HR_OK) {
+        fill_identity(&dev, out);
+        out->total_bytes = total_bytes;
+        out->free_bytes = hri_cuda_free_bytes(&dev);
+    } else {
+        hri_log_write(base->log, HR_LOG_ERROR, "cuda:%d: %s", index, dev.detail);
+    }
+    dev_deinit(&dev);
+    return status;
 }
 
 static hr_status info(hri_dev *base, hr_device_info *out) {
@@ -282,16 +320,11 @@ static hr_status info(hri_dev *base, hr_device_info *out) {
     if (status != HR_OK) {
         return status;
     }
-    snprintf(out->name, sizeof out->name, "cuda:%d", dev->index);
-    memcpy(out->description, dev->description, sizeof out->description);
-    snprintf(out->backend, sizeof out->backend, "cuda");
+    fill_identity(dev, out);
     out->total_bytes = total_bytes;
     out->free_bytes = free_bytes;
-    out->page_bytes = base->source.page_bytes;
     out->runtime_bytes = dev->runtime_bytes;
     out->process_bytes = hri_cuda_process_bytes(dev);
-    out->compute_major = (uint32_t)dev->major;
-    out->compute_minor = (uint32_t)dev->minor;
     return HR_OK;
 }
 
@@ -382,6 +415,7 @@ const hri_backend hri_backend_cuda = {
     .probe = probe,
     .unprobe = unprobe,
     .report = report,
+    .describe = describe,
     .open = open_device,
     .close = close_device,
     .info = info,

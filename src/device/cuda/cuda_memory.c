@@ -9,7 +9,9 @@
  * addresses faults and the context is lost.  The caller has synchronised.  cuMemRelease gives the bytes back when the
  * last mapping is gone too; a page may be mapped at several addresses.
  *
- * Left out on purpose: cuMemAlloc and the driver's own pools, which take memory that no account of ours shows. */
+ * Calls that give something back have no fault points: they fail on a lost device only, and then nothing is left to
+ * save.  Left out on purpose: cuMemAlloc and the driver's own pools, which take memory that no account of ours
+ * shows. */
 #include <stdint.h>
 #include "device/cuda/cuda_state.h"
 
@@ -135,10 +137,8 @@ static hr_status source_unmap(void *self, hr_addr at, size_t count) {
     if (status != HR_OK) {
         return status;
     }
-    const CUresult result = HRI_FAULT(MAP)
-                                ? CUDA_ERROR_UNKNOWN
-                                : dev->cu->cuMemUnmap(at, count * dev->base.source.page_bytes);
-    status = hri_cuda_check(dev, "cuMemUnmap", result);
+    status = hri_cuda_check(dev, "cuMemUnmap",
+                            dev->cu->cuMemUnmap(at, count * dev->base.source.page_bytes));
     hri_cuda_leave(dev, pushed);
     return status;
 }

@@ -158,6 +158,15 @@ void hri_cuda_measure_runtime(hri_cuda_dev *dev, const hri_cuda_before *before) 
     atomic_store(&dev->lib->measures[dev->index], (int)measure);
 }
 
+uint64_t hri_cuda_free_bytes(hri_cuda_dev *dev) {
+    nvmlMemory_t memory;
+    if (!dev->nvml_device ||
+        dev->lib->nvml.nvmlDeviceGetMemoryInfo(dev->nvml_device, &memory) != NVML_SUCCESS) {
+        return 0;
+    }
+    return memory.free;
+}
+
 uint64_t hri_cuda_process_bytes(hri_cuda_dev *dev) {
     unsigned count = 0;
     nvmlProcessInfo_t *list = dev->nvml_pid ? list_processes(dev, &count) : NULL;
@@ -218,7 +227,6 @@ hr_status hri_cuda_warm_up(hri_cuda_dev *dev) {
         status = use_page(dev, at);
     }
     if (mapped) {
-        /* Not by ops->unmap: its fault point would leave the page mapped, and this must not. */
         hri_cuda_must(dev, "cuMemUnmap", dev->cu->cuMemUnmap(at, source->page_bytes));
     }
     if (page) {

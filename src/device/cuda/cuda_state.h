@@ -63,7 +63,7 @@ void hri_cuda_words(const hri_cuda_driver *cu, const char *call, CUresult result
 extern const hri_backend hri_backend_cuda;
 
 /* ---- cuda_memory.c ---- */
-/* Fills base.source; HR_E_UNSUPPORTED when the device cannot map pages.  Within enter and leave. */
+/* Fills base.source; HR_E_UNSUPPORTED when the device cannot map pages.  Needs no context. */
 HR_MUST_CHECK hr_status hri_cuda_memory_init(hri_cuda_dev *dev);
 hr_status hri_cuda_pinned_create(hri_dev *dev, uint64_t bytes, void **out);
 void hri_cuda_pinned_destroy(hri_dev *dev, void *memory);
@@ -88,6 +88,7 @@ typedef struct hri_cuda_before {
     uint64_t used_bytes;
     int known; /* used_bytes is one */
 } hri_cuda_before;
+/* Sets nvml_device. */
 void hri_cuda_nvml_match(hri_cuda_dev *dev);
 void hri_cuda_look_before(hri_cuda_dev *dev, hri_cuda_before *out);
 void hri_cuda_before_deinit(hri_cuda_before *before);
@@ -95,6 +96,8 @@ void hri_cuda_before_deinit(hri_cuda_before *before);
 HR_MUST_CHECK hr_status hri_cuda_warm_up(hri_cuda_dev *dev);
 /* Sets runtime_bytes and nvml_pid.  The context is current. */
 void hri_cuda_measure_runtime(hri_cuda_dev *dev, const hri_cuda_before *before);
+/* What NVML calls free on the device now; 0: unknown.  Needs no context. */
+uint64_t hri_cuda_free_bytes(hri_cuda_dev *dev);
 /* NVML's bytes of this process now; 0: unknown. */
 uint64_t hri_cuda_process_bytes(hri_cuda_dev *dev);
 
