@@ -109,10 +109,15 @@ static CUresult before_call(int index) {
     return CUDA_SUCCESS;
 }
 
+/* A sync that is told to fail waits all the same: on a real device too, nothing runs on behind a failed one. */
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS)                                      \
     CUresult NAME PARAMETERS {                                                                     \
         const CUresult refused = before_call(INDEX_##NAME);                                        \
-        return refused != CUDA_SUCCESS ? refused : fake_##NAME ARGUMENTS;                          \
+        if (refused == CUDA_SUCCESS || INDEX_##NAME == INDEX_cuStreamSynchronize) {                \
+            const CUresult result = fake_##NAME ARGUMENTS;                                         \
+            return refused != CUDA_SUCCESS ? refused : result;                                     \
+        }                                                                                          \
+        return refused;                                                                            \
     }
 #include "device/cuda/cuda_api.def"
 #undef HRI_CU_FN
@@ -335,6 +340,17 @@ CUresult fake_cuDeviceGetName(char *name, int size, CUdevice device) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
     snprintf(name, (size_t)size, "Fake GPU %d", fake_device_of(device));
+    return CUDA_SUCCESS;
+}
+
+CUresult fake_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
+    if (!bytes) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (fake_device_of(device) < 0) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *bytes = fake_state_capacity(fake_device_of(device));
     return CUDA_SUCCESS;
 }
 

@@ -18,6 +18,23 @@ static void show_log(void *user, hr_log_level level, const char *line) {
     printf("log %d: %s\n", (int)level, line);
 }
 
+/* What may be switched off. */
+static void show_features(hri_dev *dev) {
+    void *pinned = NULL;
+    hri_dev_event *event = NULL;
+    uint64_t ns;
+    char text[256] = "";
+    hr_status status = hri_backend_cuda.pinned_create(dev, 4096, &pinned);
+    hri_backend_cuda.detail(dev, text, sizeof text);
+    printf("pinned: %s (%s)\n", hr_status_name(status), text);
+    hri_backend_cuda.pinned_destroy(dev, pinned);
+    if (hri_backend_cuda.event_open(dev, &event) == HR_OK) {
+        status = hri_backend_cuda.event_elapsed(event, event, &ns);
+        printf("elapsed: %s\n", hr_status_name(status));
+        hri_backend_cuda.event_close(event);
+    }
+}
+
 static void show_device(hri_lib *lib, int index) {
     hri_dev *dev;
     const hr_status status = hri_backend_cuda.open(lib, index, &dev);
@@ -33,6 +50,7 @@ static void show_device(hri_lib *lib, int index) {
                (unsigned long long)info.page_bytes, (unsigned long long)info.runtime_bytes,
                (unsigned long long)info.process_bytes);
     }
+    show_features(dev);
     hri_backend_cuda.close(dev);
 }
 
