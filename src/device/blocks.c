@@ -83,7 +83,9 @@ hr_status hr_logical_trim(hr_logical *logical, uint64_t *freed_bytes) {
 
 void hr_logical_get_stats(hr_logical *logical, hr_stats *out) {
     hri_heap_stats(&logical->heap, out);
+    pthread_mutex_lock(&logical->device->mutex);
     out->idle_trim_ms = logical->idle_trim_ms;
+    pthread_mutex_unlock(&logical->device->mutex);
 }
 
 void hr_logical_reset_peaks(hr_logical *logical) {

@@ -81,7 +81,7 @@ hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
     const hri_backend *backend = device->lib->backend;
     hr_device_info info;
     memset(&info, 0, sizeof info);
-    if (!device->dev && !backend->describe) {
+    if (!backend->describe) {
         const hr_status status = hri_device_open(device);
         if (status != HR_OK) {
             return status;
