@@ -2,6 +2,7 @@
 #include "cli/common/help.h"
 
 #include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,8 @@ static void print_fields(hri_out *out, const hri_term *term, const hri_field *fi
     }
     if (text) {
         hri_out_bytes(out, text, bytes);
+    } else {
+        hri_out_failed(out, ENOMEM);
     }
     free(text); /* open_memstream's */
 }

@@ -15,6 +15,10 @@ void hri_out_init(hri_out *out, int fd) {
     out->used = 0;
 }
 
+void hri_out_failed(hri_out *out, int error) {
+    out->error = out->error ? out->error : error;
+}
+
 static void write_all(hri_out *out, const char *bytes, size_t count) {
     while (count && !out->error) {
         const ssize_t done = write(out->fd, bytes, count);
@@ -58,7 +62,7 @@ void hri_out_printf(hri_out *out, const char *format, ...) {
     const int length = vsnprintf(small, sizeof small, format, args);
     va_end(args);
     if (length < 0) {
-        out->error = out->error ? out->error : EILSEQ;
+        hri_out_failed(out, EILSEQ);
         return;
     }
     if ((size_t)length < sizeof small) {
@@ -67,7 +71,7 @@ void hri_out_printf(hri_out *out, const char *format, ...) {
     }
     char *large = hri_malloc((size_t)length + 1);
     if (!large) {
-        out->error = out->error ? out->error : ENOMEM;
+        hri_out_failed(out, ENOMEM);
         return;
     }
     va_start(args, format);

@@ -23,6 +23,8 @@ void hri_out_text(hri_out *out, const char *text);
 void hri_out_printf(hri_out *out, const char *format, ...) HR_PRINTF(2, 3);
 /* count spaces */
 void hri_out_pad(hri_out *out, size_t count);
+/* The result cannot be whole: remembered like a failed write, unless one came before. */
+void hri_out_failed(hri_out *out, int error);
 /* Writes what is buffered. */
 void hri_out_flush(hri_out *out);
 /* Flushes; returns `code`, or 3 after a sentence on stderr when a write failed for another reason than a closed

@@ -2,6 +2,7 @@
 #include "cli/common/reference.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,8 @@ static void markdown_fields(hri_out *out, const hri_field *fields) {
     }
     if (text) {
         hri_out_bytes(out, text, bytes);
+    } else {
+        hri_out_failed(out, ENOMEM);
     }
     free(text); /* open_memstream's */
     hri_out_text(out, "\n");
