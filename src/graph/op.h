@@ -197,7 +197,7 @@ HR_MUST_CHECK hr_status hri_op_run(const hri_call *c);
 
 /* Room for the struct of any op. */
 typedef struct hri_attr {
-    _Alignas(16) unsigned char bytes[256];
+    _Alignas(16) unsigned char bytes[512];
 } hri_attr;
 
 /* Defaults, then the text ("stride=2,pad=1"; NULL: none). */

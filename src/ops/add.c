@@ -17,7 +17,7 @@ static void add_grad(hri_grad *c) {
 static const hri_case add_cases[] = {
     {"scalar", "f32[] f32[]"},
     {"odd", "f32[7,33] f32[7,33]"},
-    {"bias", "f32[5,3,17] f32[17]"},
+    {"bias", "f32[5,3,17] f32[17]", .batched = 1},
     {"both ways", "f32[4,1,3] f32[1,5,1]"},
     {"large", "f32[3,5000] f32[3,5000]"},
     {"long bias", "f32[2,40000] f32[40000]"},

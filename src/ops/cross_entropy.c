@@ -115,7 +115,7 @@ static hr_status cross_entropy_host(const hri_call *c) {
 }
 
 static const hri_case cross_entropy_cases[] = {
-    {"odd", "f32[7,33] i32[7]", .ids = 33},
+    {"odd", "f32[7,33] i32[7]", .ids = 33, .batched = 3},
     {"one class", "f32[3,1] i64[3]", .ids = 1},
     {"smoothing", "f32[5,10] i64[5]", "smoothing=0.1"},
     {"sum over a sequence", "f32[2,3,10] i32[2,3]", "sum", .batched = 3},

@@ -77,7 +77,7 @@ static const hri_case sum_cases[] = {
     {"scalar", "f32[]"},
     {"all", "f32[7,33]"},
     {"last", "f32[7,33]", "axes=-1"},
-    {"first", "f32[700,33]", "axes=0"},
+    {"first", "f32[700,33]", "axes=0", .batched = 1},
     {"long column", "f32[5000,3]", "axes=0,keep"},
     {"middle", "f32[3,50,5]", "axes=1,keep"},
     {"both ends", "f32[5,3,4]", "axes=0x2"},

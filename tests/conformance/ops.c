@@ -270,6 +270,78 @@ static void check_keeps(const op_case *t, uint32_t wanted) {
     hr_graph_destroy(g);
 }
 
+/* ---- samples ---- */
+
+/* The case with samples [begin, end) of its batched inputs. */
+static void part_init(op_case *part, const op_case *t, int64_t begin, int64_t end) {
+    hr_meta metas[HRI_IN_MAX];
+    memcpy(metas, t->in_meta, sizeof metas);
+    for (uint32_t i = 0; i < t->in_count; i++) {
+        if (t->c->batched >> i & 1) {
+            metas[i].shape.dim[0] = end - begin;
+        }
+    }
+    op_case_init(part, t->op, t->c, metas, t->in_count);
+    for (uint32_t i = 0; i < t->in_count; i++) {
+        const uint64_t bytes = hr_meta_bytes(&metas[i]);
+        const uint64_t skip = metas[i].shape.rank && t->c->batched >> i & 1
+                                  ? bytes / (uint64_t)(end - begin) * (uint64_t)begin
+                                  : 0;
+        part->data[i] = guarded_new(bytes);
+        memcpy(part->data[i].data, (const char *)t->data[i].data + skip, bytes);
+    }
+}
+
+/* What the whole output should be at i, from the outputs of the two parts. */
+static double joined(const op_case *t, uint32_t k, int64_t i, const guarded *a, const guarded *b,
+                     hri_samples samples, double share) {
+    const hr_type type = t->node->sig.out[k].type;
+    const int64_t first = (int64_t)(a[k].bytes / hr_type_bytes(type));
+    if (samples == HRI_SAMPLES_APART) {
+        return i < first ? ref_load(type, a[k].data, i) : ref_load(type, b[k].data, i - first);
+    }
+    const double wa = samples == HRI_SAMPLES_MEAN ? share : 1.0;
+    const double wb = samples == HRI_SAMPLES_MEAN ? 1.0 - share : 1.0;
+    return wa * ref_load(type, a[k].data, i) + wb * ref_load(type, b[k].data, i);
+}
+
+/* Two unequal parts of the batch must give the whole, in the way that the op says. */
+static void check_samples(const op_case *t, const guarded *whole) {
+    const hri_sig *s = &t->node->sig;
+    const hri_samples samples = hri_op_samples(s, t->c->batched);
+    const int64_t n = t->in_meta[__builtin_ctz(t->c->batched)].shape.dim[0];
+    op_case a, b;
+    guarded out_a[HRI_OUT_MAX], out_b[HRI_OUT_MAX];
+    CHECK(n >= 2 && samples != HRI_SAMPLES_COUPLED);
+    part_init(&a, t, 0, 1);
+    part_init(&b, t, 1, n);
+    op_case_run(&a, 1, nothing, out_a);
+    op_case_run(&b, 1, nothing, out_b);
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        if (s->op->aux >> k & 1) {
+            continue;
+        }
+        const int64_t count = hr_shape_count(&s->out[k].shape);
+        double largest = 1.0;
+        for (int64_t i = 0; i < count; i++) {
+            largest = fmax(largest, fabs(ref_load(s->out[k].type, whole[k].data, i)));
+        }
+        for (int64_t i = 0; i < count; i++) {
+            const double is = ref_load(s->out[k].type, whole[k].data, i);
+            const double want = joined(t, k, i, out_a, out_b, samples, 1.0 / (double)n);
+            test_count_check();
+            if (!(fabs(is - want) <= (1e-5 + 2 * worst_type(t)) * largest)) {
+                FAIL_CASE(t, "output %u[%lld] is %.9g, from parts of the batch %.9g", k,
+                          (long long)i, is, want);
+            }
+        }
+    }
+    op_case_free(&a, out_a);
+    op_case_free(&b, out_b);
+    op_case_deinit(&a);
+    op_case_deinit(&b);
+}
+
 /* ---- runner ---- */
 
 static void run_case(const hr_op *op, const hri_case *c) {
@@ -283,6 +355,9 @@ static void run_case(const hr_op *op, const hri_case *c) {
         check_values(&t, out);
         check_threads(&t, out);
         check_overwrite(&t, out);
+        if (c->batched) {
+            check_samples(&t, out);
+        }
         op_case_free(&t, out);
         for (uint32_t i = 0; op->grad && i < t.in_count; i++) {
             if (hr_type_is_real(t.in_meta[i].type)) {

@@ -12,22 +12,16 @@ enum { MR = HRI_GEMM_MR, NR = HRI_GEMM_NR, MC = HRI_GEMM_MC, NC = HRI_GEMM_NC, K
 
 /* ---- the kernel: c (MR, NR) += a panel * b panel ---- */
 
-typedef float v4 __attribute__((vector_size(16)));
-
-static inline v4 load4(const float *p) {
-    v4 v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void store4(float *p, v4 v) {
-    memcpy(p, &v, sizeof v);
-}
-
-/* c + b * a[lane] */
 #if defined(__aarch64__)
-#define FMA(C, B, A, LANE) ((v4)vfmaq_laneq_f32((float32x4_t)(C), (float32x4_t)(B), (A), LANE))
+typedef float32x4_t v4;
+#define load4(P)           vld1q_f32(P)
+#define store4(P, V)       vst1q_f32((P), (V))
+#define FMA(C, B, A, LANE) vfmaq_laneq_f32((C), (B), (A), LANE) /* C + B * A[LANE] */
 #else
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
+#define load4(P)           ((v4) * (const v4_any *)(P))
+#define store4(P, V)       (*(v4_any *)(P) = (V))
 #define FMA(C, B, A, LANE) ((C) + (B) * (A)[LANE])
 #endif
 
@@ -50,6 +44,7 @@ static inline void store4(float *p, v4 v) {
 static __attribute__((noinline)) void kernel(int64_t kc, const float *a, const float *b, float *c,
                                              int64_t ldc, int first) {
     ROWS(DECLARE)
+#pragma GCC unroll 4
     for (int64_t k = 0; k < kc; k++, a += MR, b += NR) {
         const v4 a0 = load4(a), a1 = load4(a + 4);
         const v4 b0 = load4(b), b1 = load4(b + 4), b2 = load4(b + 8);
@@ -133,7 +128,7 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
         const float *x = from + k;
         if (g->bias) {
             for (int64_t q = 0; q < n; q++) {
-                line[q] = x[q] + load_real(g->bias_type, g->bias, j + k + q);
+                line[q] = x[q] + load_real(g->bias_type, g->bias, batch * g->bias_step + j + k + q);
             }
             x = line;
         }

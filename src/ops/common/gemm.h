@@ -36,7 +36,8 @@ struct hri_gemm {
     const void *ctx;
     hr_type c_type;
     void *c;
-    const void *bias; /* (N) of bias_type, or NULL */
+    int64_t bias_step; /* between batches */
+    const void *bias;  /* (N) of bias_type, or NULL */
     hr_type bias_type;
     const void *a, *b; /* for the packers */
     hr_type a_type, b_type;
@@ -46,6 +47,12 @@ struct hri_gemm {
 
 /* Plain packers: A (M, K), A transposed (K, M), B (K, N), B transposed (N, K), any real type. */
 hri_pack_fn hri_pack_a, hri_pack_a_t, hri_pack_b, hri_pack_b_t;
+
+/* One panel from `rows` rows that are dense along the depth, `ld` apart, element `at` first; width is MR or NR. */
+void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t rows, int64_t kc,
+                   int64_t width, float *to);
+/* The same from eight rows of f32 anywhere. */
+void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to);
 
 uint64_t hri_gemm_workspace(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t threads);
 void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace);

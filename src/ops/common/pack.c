@@ -4,16 +4,17 @@
  * and turned over four by four. */
 #include "ops/common/gemm.h"
 
-#include <string.h>
-
 #include "graph/half.h"
 
 typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
 
 static inline v4 load4(const float *p) {
-    v4 v;
-    memcpy(&v, p, sizeof v);
-    return v;
+    return *(const v4_any *)p;
+}
+
+static inline void store4(float *p, v4 v) {
+    *(v4_any *)p = v;
 }
 
 static float load_real(hr_type type, const void *p, int64_t i) {
@@ -22,12 +23,12 @@ static float load_real(hr_type type, const void *p, int64_t i) {
                                   : hri_from_f16(((const hri_f16 *)p)[i]);
 }
 
-/* Four rows of the source become columns: to[k * width + 0..3]. */
-static void turn4(const float *from, int64_t ld, int64_t kc, float *to, int64_t width) {
+/* Four rows become columns: to[k * width + 0..3]. */
+static inline void turn4(const float *x0, const float *x1, const float *x2, const float *x3,
+                         int64_t kc, float *to, int64_t width) {
     int64_t k = 0;
     for (; k + 4 <= kc; k += 4) {
-        const v4 r0 = load4(from + k), r1 = load4(from + ld + k), r2 = load4(from + 2 * ld + k),
-                 r3 = load4(from + 3 * ld + k);
+        const v4 r0 = load4(x0 + k), r1 = load4(x1 + k), r2 = load4(x2 + k), r3 = load4(x3 + k);
         const v4 t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
         const v4 t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
         const v4 t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
@@ -36,33 +37,44 @@ static void turn4(const float *from, int64_t ld, int64_t kc, float *to, int64_t 
         const v4 o1 = __builtin_shufflevector(t0, t2, 2, 3, 6, 7);
         const v4 o2 = __builtin_shufflevector(t1, t3, 0, 1, 4, 5);
         const v4 o3 = __builtin_shufflevector(t1, t3, 2, 3, 6, 7);
-        memcpy(to + k * width, &o0, sizeof o0);
-        memcpy(to + (k + 1) * width, &o1, sizeof o1);
-        memcpy(to + (k + 2) * width, &o2, sizeof o2);
-        memcpy(to + (k + 3) * width, &o3, sizeof o3);
+        store4(to + k * width, o0);
+        store4(to + (k + 1) * width, o1);
+        store4(to + (k + 2) * width, o2);
+        store4(to + (k + 3) * width, o3);
     }
     for (; k < kc; k++) {
-        for (int64_t i = 0; i < 4; i++) {
-            to[k * width + i] = from[i * ld + k];
+        to[k * width] = x0[k];
+        to[k * width + 1] = x1[k];
+        to[k * width + 2] = x2[k];
+        to[k * width + 3] = x3[k];
+    }
+}
+
+void hri_pack_turn8(const float *const rows[HRI_GEMM_MR], int64_t kc, float *to) {
+    turn4(rows[0], rows[1], rows[2], rows[3], kc, to, HRI_GEMM_MR);
+    turn4(rows[4], rows[5], rows[6], rows[7], kc, to + 4, HRI_GEMM_MR);
+}
+
+void hri_pack_turn(hr_type type, const void *p, int64_t at, int64_t ld, int64_t rows, int64_t kc,
+                   int64_t width, float *to) {
+    int64_t r = 0;
+    for (; type == HR_TYPE_F32 && r + 4 <= rows; r += 4) {
+        const float *x = (const float *)p + at + r * ld;
+        turn4(x, x + ld, x + 2 * ld, x + 3 * ld, kc, to + r, width);
+    }
+    for (; r < width; r++) {
+        for (int64_t k = 0; k < kc; k++) {
+            to[k * width + r] = r < rows ? load_real(type, p, at + r * ld + k) : 0.0f;
         }
     }
 }
 
-/* Source rows are dense along the depth: (count rows, ld), panel rows are `width` wide. */
+/* Source rows are dense along the depth: (count rows, ld). */
 static void pack_turned(hr_type type, const void *p, int64_t at, int64_t ld, int64_t count,
                         int64_t kc, int64_t width, float *to) {
     for (int64_t i = 0; i < count; i += width, to += kc * width) {
         const int64_t rows = count - i < width ? count - i : width;
-        const int64_t base = at + i * ld;
-        int64_t r = 0;
-        for (; type == HR_TYPE_F32 && r + 4 <= rows; r += 4) {
-            turn4((const float *)p + base + r * ld, ld, kc, to + r, width);
-        }
-        for (; r < width; r++) {
-            for (int64_t k = 0; k < kc; k++) {
-                to[k * width + r] = r < rows ? load_real(type, p, base + r * ld + k) : 0.0f;
-            }
-        }
+        hri_pack_turn(type, p, at + i * ld, ld, rows, kc, width, to);
     }
 }
 
@@ -76,8 +88,7 @@ static void pack_straight(hr_type type, const void *p, int64_t at, int64_t ld, i
             if (type == HR_TYPE_F32 && n == width) {
                 const float *x = (const float *)p + from;
                 for (int64_t q = 0; q < width; q += 4) {
-                    const v4 v = load4(x + q);
-                    memcpy(to + q, &v, sizeof v);
+                    store4(to + q, load4(x + q));
                 }
                 continue;
             }

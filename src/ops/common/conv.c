@@ -1,0 +1,415 @@
+/* Geometry, gathering and the three products of conv.h. */
+#include "ops/common/conv.h"
+
+#include <string.h>
+
+#include "graph/half.h"
+#include "ops/common/gemm.h"
+
+/* ---- geometry ---- */
+
+const hri_field hri_conv_fields[] = {
+    {"stride", "step of the window", offsetof(hri_conv_attr, stride), HRI_FIELD_DIMS, "1"},
+    {"pad", "zeros at each edge", offsetof(hri_conv_attr, pad), HRI_FIELD_DIMS, "0"},
+    {"dilation", "step between taps", offsetof(hri_conv_attr, dilation), HRI_FIELD_DIMS, "1"},
+    {"size", "of gradients: height and width of the result", offsetof(hri_conv_attr, size),
+     HRI_FIELD_DIMS, NULL},
+    {"groups", "channels are split into so many", offsetof(hri_conv_attr, groups), HRI_FIELD_INT,
+     "1", .min = 1, .max = 1e9},
+    {0},
+};
+
+static int64_t down(const hri_dims *d) {
+    return d->count ? d->at[0] : 1;
+}
+
+static int64_t across(const hri_dims *d) {
+    return d->count > 1 ? d->at[1] : down(d);
+}
+
+hri_conv hri_conv_of(const hri_conv_attr *p, const hr_shape *x, const hr_shape *w) {
+    hri_conv v = {.n = x->dim[0], .h = x->dim[1], .w = x->dim[2], .c = x->dim[3]};
+    v.kh = w->dim[0];
+    v.kw = w->dim[1];
+    v.cg = w->dim[2];
+    v.o = w->dim[3];
+    v.sh = down(&p->stride);
+    v.sw = across(&p->stride);
+    v.ph = down(&p->pad);
+    v.pw = across(&p->pad);
+    v.dh = down(&p->dilation);
+    v.dw = across(&p->dilation);
+    v.groups = p->groups;
+    v.og = v.o / v.groups;
+    v.oh = (v.h + 2 * v.ph - v.dh * (v.kh - 1) - 1) / v.sh + 1;
+    v.ow = (v.w + 2 * v.pw - v.dw * (v.kw - 1) - 1) / v.sw + 1;
+    return v;
+}
+
+hr_status hri_conv_make(hri_infer *c, const hri_conv_attr *p, const hr_shape *x, const hr_shape *w,
+                        hri_conv *out) {
+    const int64_t limit = 1 << 20;
+    const hri_dims *all[] = {&p->stride, &p->pad, &p->dilation};
+    for (int i = 0; i < 3; i++) {
+        const int64_t low = i == 1 ? 0 : 1;
+        if (all[i]->count > 2 || down(all[i]) < low || across(all[i]) < low ||
+            down(all[i]) > limit || across(all[i]) > limit) {
+            return hri_infer_fail(c, "stride and dilation are 1 or more, pad 0 or more, one or two "
+                                     "numbers each");
+        }
+    }
+    if (x->rank != 4 || w->rank != 4) {
+        return hri_infer_fail(c, "images are (N, H, W, C) and weights (KH, KW, C / groups, O)");
+    }
+    if (w->dim[0] < 1 || w->dim[1] < 1 || w->dim[0] > limit || w->dim[1] > limit || p->groups < 1 ||
+        w->dim[2] * p->groups != x->dim[3] || w->dim[3] % p->groups) {
+        return hri_infer_fail(c,
+                              "%lld channels in %lld groups do not fit weights for %lld channels "
+                              "a group and %lld outputs",
+                              (long long)x->dim[3], (long long)p->groups, (long long)w->dim[2],
+                              (long long)w->dim[3]);
+    }
+    *out = hri_conv_of(p, x, w);
+    if (x->dim[1] + 2 * out->ph < out->dh * (out->kh - 1) + 1 ||
+        x->dim[2] + 2 * out->pw < out->dw * (out->kw - 1) + 1) {
+        return hri_infer_fail(c, "the window is larger than the padded image");
+    }
+    return HR_OK;
+}
+
+hr_shape hri_conv_out(const hri_conv *v) {
+    return (hr_shape){.rank = 4, .dim = {v->n, v->oh, v->ow, v->o}};
+}
+
+double hri_conv_flops(const hri_conv *v) {
+    return 2.0 * (double)(v->n * v->oh * v->ow) * (double)(v->kh * v->kw * v->cg) * (double)v->o;
+}
+
+/* ---- gathering ---- */
+
+/* An image whose pixels are asked for by position; outside it is zero. */
+typedef struct image {
+    hr_type type;
+    const void *data;
+    int64_t h, w, c; /* c: all channels; a group begins at `group * cg` */
+    int64_t cg;
+} image;
+
+enum { FETCH_MAX = HRI_GEMM_KC };
+
+static const float zeros[FETCH_MAX];
+
+static float image_at(const image *m, int64_t i) {
+    return m->type == HR_TYPE_F32    ? ((const float *)m->data)[i]
+           : m->type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)m->data)[i])
+                                     : hri_from_f16(((const hri_f16 *)m->data)[i]);
+}
+
+/* `count` numbers from number `off` on of the run of pixels that starts at (n, y, x): straight from the image where
+ * that is possible, else put together in `room`. */
+static const float *fetch(const image *m, int64_t group, int64_t n, int64_t y, int64_t x,
+                          int64_t off, int64_t count, float *room) {
+    if (y < 0 || y >= m->h) {
+        return zeros;
+    }
+    const int64_t first = x + off / m->cg, last = x + (off + count - 1) / m->cg;
+    const int64_t base = ((n * m->h + y) * m->w + x) * m->c + group * m->cg + off;
+    if (first >= 0 && last < m->w) {
+        if (m->type == HR_TYPE_F32) {
+            return (const float *)m->data + base;
+        }
+        for (int64_t k = 0; k < count; k++) {
+            room[k] = image_at(m, base + k);
+        }
+        return room;
+    }
+    if (last < 0 || first >= m->w) {
+        return zeros;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t at = x + (off + k) / m->cg;
+        room[k] = at >= 0 && at < m->w ? image_at(m, base + k) : 0.0f;
+    }
+    return room;
+}
+
+/* ---- patches: what forward and weights read of x, and input of dy ---- */
+
+typedef struct tap {
+    int64_t y, x;  /* offset of the pixel from the place of the grid */
+    int64_t index; /* of the weights: r * KW + s */
+} tap;
+
+typedef struct patches {
+    image from;
+    int64_t gh, gw; /* the grid of places: rows are (n, gh, gw) */
+    int64_t sh, sw; /* pixels between places */
+    int64_t depth;  /* numbers a run: run * cg */
+    int64_t kw;     /* runs: see tap_of */
+    const hri_conv *v;
+    int64_t a, b;           /* input: the class of pixels */
+    int64_t rows_r, rows_s; /* input: taps of the class, down and across */
+    int64_t first_r, first_s, step_r, step_s;
+    int input;
+} patches;
+
+/* Run number i: where it starts, relative to a place, and which weights it meets. */
+static tap tap_of(const patches *p, int64_t i) {
+    const hri_conv *v = p->v;
+    if (p->input) {
+        const int64_t r = p->first_r + i / p->rows_s * p->step_r;
+        const int64_t s = p->first_s + i % p->rows_s * p->step_s;
+        return (tap){(p->a + v->ph - r * v->dh) / v->sh, (p->b + v->pw - s * v->dw) / v->sw,
+                     r * v->kw + s};
+    }
+    const int64_t r = i / p->kw, s = i % p->kw;
+    return (tap){r * v->dh - v->ph, s * v->dw - v->pw, r * v->kw + s};
+}
+
+/* Rows are places, the depth is (run, number). */
+static void pack_patches(const hri_gemm *g, int64_t group, int64_t first, int64_t count, int64_t k0,
+                         int64_t kc, float *to) {
+    const patches *p = g->ctx;
+    float room[HRI_GEMM_MR][FETCH_MAX];
+    for (int64_t i = 0; i < count; i += HRI_GEMM_MR) {
+        int64_t n[HRI_GEMM_MR], y[HRI_GEMM_MR], x[HRI_GEMM_MR];
+        const int64_t rows = count - i < HRI_GEMM_MR ? count - i : HRI_GEMM_MR;
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t at = first + i + r;
+            n[r] = at / (p->gw * p->gh);
+            y[r] = at / p->gw % p->gh * p->sh;
+            x[r] = at % p->gw * p->sw;
+        }
+        for (int64_t k = k0; k < k0 + kc;) {
+            const int64_t off = k % p->depth;
+            const int64_t left = p->depth - off < k0 + kc - k ? p->depth - off : k0 + kc - k;
+            const tap t = tap_of(p, k / p->depth);
+            const float *row[HRI_GEMM_MR];
+            for (int64_t r = 0; r < HRI_GEMM_MR; r++) {
+                row[r] = r < rows ? fetch(&p->from, group, n[r], y[r] + t.y, x[r] + t.x, off, left,
+                                          room[r])
+                                  : zeros;
+            }
+            hri_pack_turn8(row, left, to);
+            to += left * HRI_GEMM_MR;
+            k += left;
+        }
+    }
+}
+
+/* Rows are (run, number), the depth is places: each place is fetched once for all panels. */
+static void pack_patches_t(const hri_gemm *g, int64_t group, int64_t first, int64_t count,
+                           int64_t k0, int64_t kc, float *to) {
+    const patches *p = g->ctx;
+    float room[FETCH_MAX];
+    const int64_t padded = (count + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR;
+    for (int64_t k = 0; k < kc; k++) {
+        const int64_t at = k0 + k, n = at / (p->gw * p->gh);
+        const int64_t y = at / p->gw % p->gh * p->sh, x = at % p->gw * p->sw;
+        for (int64_t i = 0; i < count;) {
+            const int64_t off = (first + i) % p->depth;
+            const int64_t left = p->depth - off < count - i ? p->depth - off : count - i;
+            const tap t = tap_of(p, (first + i) / p->depth);
+            const float *from = fetch(&p->from, group, n, y + t.y, x + t.x, off, left, room);
+            for (int64_t q = 0; q < left;) {
+                const int64_t row = (i + q) % HRI_GEMM_MR;
+                float *panel = to + (i + q - row) * kc + k * HRI_GEMM_MR;
+                if (row == 0 && left - q >= HRI_GEMM_MR) {
+                    memcpy(panel, from + q, HRI_GEMM_MR * sizeof *from);
+                    q += HRI_GEMM_MR;
+                } else {
+                    panel[row] = from[q++];
+                }
+            }
+            i += left;
+        }
+        for (int64_t i = count; i < padded; i++) {
+            to[(i - i % HRI_GEMM_MR) * kc + k * HRI_GEMM_MR + i % HRI_GEMM_MR] = 0.0f;
+        }
+    }
+}
+
+static patches patches_of_x(const hri_conv *v, hr_type type, const void *x) {
+    /* Taps side by side are one run when their pixels are. */
+    const int64_t run = v->groups == 1 && v->dw == 1 && v->kw * v->cg <= FETCH_MAX ? v->kw : 1;
+    return (patches){.from = {type, x, v->h, v->w, v->c, v->cg},
+                     .gh = v->oh,
+                     .gw = v->ow,
+                     .sh = v->sh,
+                     .sw = v->sw,
+                     .depth = run * v->cg,
+                     .kw = v->kw / run,
+                     .v = v};
+}
+
+/* ---- the products ---- */
+
+static int64_t forward_row(const hri_gemm *g, int64_t group, int64_t i) {
+    const patches *p = g->ctx;
+    return i * p->v->o + group * p->v->og;
+}
+
+static int is_plain(const hri_conv *v) { /* 1 x 1: x is its own matrix of patches */
+    return v->kh == 1 && v->kw == 1 && v->sh == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0 &&
+           v->groups == 1;
+}
+
+uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads) {
+    return hri_gemm_workspace(v->groups, v->n * v->oh * v->ow, v->og, v->kh * v->kw * v->cg,
+                              threads);
+}
+
+void hri_conv_forward(const hri_conv *v, const hri_call *c) {
+    const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
+    const hri_gemm g = {
+        .batch = v->groups,
+        .m = v->n * v->oh * v->ow,
+        .n = v->og,
+        .k = v->kh * v->kw * v->cg,
+        .pack_a = is_plain(v) ? hri_pack_a : pack_patches,
+        .pack_b = hri_pack_b,
+        .row = forward_row,
+        .ctx = &p,
+        .c_type = c->sig->out[0].type,
+        .c = c->out[0],
+        .bias = c->sig->in_count > 2 ? c->in[2] : NULL,
+        .bias_type = c->sig->in_count > 2 ? c->sig->in[2].type : HR_TYPE_F32,
+        .bias_step = v->og,
+        .a = c->in[0],
+        .a_type = c->sig->in[0].type,
+        .lda = v->c,
+        .b = c->in[1],
+        .b_type = c->sig->in[1].type,
+        .ldb = v->o,
+        .b_step = v->og,
+    };
+    hri_gemm_run(&g, c->threads, c->workspace);
+}
+
+uint64_t hri_conv_weight_workspace(const hri_conv *v, uint32_t threads) {
+    return hri_gemm_workspace(v->groups, v->kh * v->kw * v->cg, v->og, v->n * v->oh * v->ow,
+                              threads);
+}
+
+void hri_conv_weight(const hri_conv *v, const hri_call *c) {
+    const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
+    const hri_gemm g = {
+        .batch = v->groups,
+        .m = v->kh * v->kw * v->cg,
+        .n = v->og,
+        .k = v->n * v->oh * v->ow,
+        .pack_a = is_plain(v) ? hri_pack_a_t : pack_patches_t,
+        .pack_b = hri_pack_b,
+        .row = forward_row,
+        .ctx = &p,
+        .c_type = c->sig->out[0].type,
+        .c = c->out[0],
+        .a = c->in[0],
+        .a_type = c->sig->in[0].type,
+        .lda = v->c,
+        .b = c->in[1],
+        .b_type = c->sig->in[1].type,
+        .ldb = v->o,
+        .b_step = v->og,
+    };
+    hri_gemm_run(&g, c->threads, c->workspace);
+}
+
+/* w' (taps, O) x (C): turned, tap by tap. */
+static void pack_weights_t(const hri_gemm *g, int64_t group, int64_t first, int64_t count,
+                           int64_t k0, int64_t kc, float *to) {
+    const patches *p = g->ctx;
+    const hri_conv *v = p->v;
+    for (int64_t i = 0; i < count; i += HRI_GEMM_NR) {
+        const int64_t rows = count - i < HRI_GEMM_NR ? count - i : HRI_GEMM_NR;
+        for (int64_t k = k0; k < k0 + kc;) {
+            const int64_t off = k % v->og;
+            const int64_t left = v->og - off < k0 + kc - k ? v->og - off : k0 + kc - k;
+            const tap t = tap_of(p, k / v->og);
+            const int64_t at = (t.index * v->cg + first + i) * v->o + group * v->og + off;
+            hri_pack_turn(g->b_type, g->b, at, v->o, rows, left, HRI_GEMM_NR, to);
+            to += left * HRI_GEMM_NR;
+            k += left;
+        }
+    }
+}
+
+static int64_t input_row(const hri_gemm *g, int64_t group, int64_t i) {
+    const patches *p = g->ctx;
+    const hri_conv *v = p->v;
+    const int64_t n = i / (p->gh * p->gw), y = i / p->gw % p->gh, x = i % p->gw;
+    return ((n * v->h + y * v->sh + p->a) * v->w + x * v->sw + p->b) * v->c + group * v->cg;
+}
+
+/* The taps that reach pixels a, a + stride, ...: first, step, number. */
+static void taps_of(int64_t a, int64_t pad, int64_t dilation, int64_t stride, int64_t size,
+                    int64_t *first, int64_t *step, int64_t *count) {
+    *first = 0;
+    *step = 1;
+    *count = 0;
+    for (int64_t r = 0; r < size; r++) {
+        if ((a + pad - r * dilation) % stride == 0) {
+            if (*count == 1) {
+                *step = r - *first;
+            }
+            *first = *count == 0 ? r : *first;
+            ++*count;
+        }
+    }
+}
+
+/* The product for one class of pixels; 0 rows when the image has none. */
+static patches class_of(const hri_conv *v, int64_t a, int64_t b, hr_type type, const void *dy) {
+    patches p = {.from = {type, dy, v->oh, v->ow, v->o, v->og},
+                 .gh = a < v->h ? (v->h - a - 1) / v->sh + 1 : 0,
+                 .gw = b < v->w ? (v->w - b - 1) / v->sw + 1 : 0,
+                 .sh = 1,
+                 .sw = 1,
+                 .depth = v->og,
+                 .v = v,
+                 .a = a,
+                 .b = b,
+                 .input = 1};
+    taps_of(a, v->ph, v->dh, v->sh, v->kh, &p.first_r, &p.step_r, &p.rows_r);
+    taps_of(b, v->pw, v->dw, v->sw, v->kw, &p.first_s, &p.step_s, &p.rows_s);
+    return p;
+}
+
+uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads) {
+    uint64_t most = 0;
+    for (int64_t a = 0; a < v->sh; a++) {
+        for (int64_t b = 0; b < v->sw; b++) {
+            const patches p = class_of(v, a, b, HR_TYPE_F32, NULL);
+            const uint64_t bytes = hri_gemm_workspace(v->groups, v->n * p.gh * p.gw, v->cg,
+                                                      p.rows_r * p.rows_s * v->og, threads);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
+void hri_conv_input(const hri_conv *v, const hri_call *c) {
+    for (int64_t a = 0; a < v->sh; a++) {
+        for (int64_t b = 0; b < v->sw; b++) {
+            const patches p = class_of(v, a, b, c->sig->in[0].type, c->in[0]);
+            const hri_gemm g = {
+                .batch = v->groups,
+                .m = v->n * p.gh * p.gw,
+                .n = v->cg,
+                .k = p.rows_r * p.rows_s * v->og,
+                .pack_a = is_plain(v) ? hri_pack_a : pack_patches,
+                .pack_b = pack_weights_t,
+                .row = input_row,
+                .ctx = &p,
+                .c_type = c->sig->out[0].type,
+                .c = c->out[0],
+                .a = c->in[0],
+                .a_type = c->sig->in[0].type,
+                .lda = v->o,
+                .b = c->in[1],
+                .b_type = c->sig->in[1].type,
+            };
+            hri_gemm_run(&g, c->threads, c->workspace);
+        }
+    }
+}

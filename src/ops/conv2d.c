@@ -1,0 +1,103 @@
+/* conv2d(x, w [, bias]; stride, pad, dilation, groups): convolution of images.
+ *
+ *   x (N, H, W, C)   w (KH, KW, C / groups, O)   bias (O)   y (N, OH, OW, O)
+ *   OH = (H + 2 pad - dilation (KH - 1) - 1) / stride + 1
+ *
+ * The gradient for x keeps w, the gradient for w keeps x.  common/conv.h says how it is computed. */
+#include "ops/common/conv.h"
+
+#include "graph/dims.h"
+
+static hr_status conv2d_infer(hri_infer *c) {
+    hri_conv v;
+    if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
+        return hri_infer_fail(c, "image and weights must be of one real type");
+    }
+    const hr_status status = hri_conv_make(c, c->attr, &c->in[0].shape, &c->in[1].shape, &v);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (c->in_count > 2 && (!hr_type_is_real(c->in[2].type) || c->in[2].shape.rank != 1 ||
+                            c->in[2].shape.dim[0] != v.o)) {
+        return hri_infer_fail(c, "the bias must have %lld elements", (long long)v.o);
+    }
+    c->out[0] = (hr_meta){c->in[0].type, hri_conv_out(&v)};
+    return HR_OK;
+}
+
+static void conv2d_grad(hri_grad *c) {
+    hri_conv_attr p = *(const hri_conv_attr *)c->sig->attr;
+    const hr_shape *x = &c->sig->in[0].shape, *w = &c->sig->in[1].shape;
+    if (HRI_NEEDS(c, 0)) {
+        p.size = (hri_dims){2, {x->dim[1], x->dim[2]}};
+        c->din[0] = HRI_NODE(c->g, "conv2d_input", &p, c->dout[0], c->in[1]);
+    }
+    if (HRI_NEEDS(c, 1)) {
+        p.size = (hri_dims){2, {w->dim[0], w->dim[1]}};
+        c->din[1] = HRI_NODE(c->g, "conv2d_weight", &p, c->in[0], c->dout[0]);
+    }
+    if (c->sig->in_count > 2 && HRI_NEEDS(c, 2)) {
+        c->din[2] = hri_sum_to(c->g, c->dout[0], c->in[2]);
+    }
+}
+
+static hri_conv geometry(const hri_sig *s) {
+    return hri_conv_of(s->attr, &s->in[0].shape, &s->in[1].shape);
+}
+
+static void conv2d_cost(const hri_sig *s, hri_cost *cost) {
+    const hri_conv v = geometry(s);
+    cost->flops = hri_conv_flops(&v);
+}
+
+static uint64_t conv2d_workspace(const hri_sig *s, uint32_t threads) {
+    const hri_conv v = geometry(s);
+    return hri_conv_forward_workspace(&v, threads);
+}
+
+static hr_status conv2d_host(const hri_call *c) {
+    const hri_conv v = geometry(c->sig);
+    hri_conv_forward(&v, c);
+    return HR_OK;
+}
+
+static const hri_case conv2d_cases[] = {
+    {"one pixel", "f32[1,1,1,1] f32[1,1,1,1]"},
+    {"1x1", "f32[2,5,4,7] f32[1,1,7,9]", .batched = 1},
+    {"3x3", "f32[2,6,5,4] f32[3,3,4,6]", "pad=1", .batched = 1},
+    {"stride", "f32[2,9,8,3] f32[3,3,3,5]", "stride=2,pad=1"},
+    {"stem", "f32[1,17,19,3] f32[7,7,3,4]", "stride=2,pad=3"},
+    {"1x1 with stride", "f32[2,5,6,3] f32[1,1,3,4]", "stride=2"},
+    {"stride above the window", "f32[1,9,9,2] f32[2,2,2,3]", "stride=3"},
+    {"dilation", "f32[1,9,9,2] f32[3,3,2,3]", "dilation=2,pad=2"},
+    {"stride and dilation", "f32[1,11,9,2] f32[3,2,2,3]", "dilation=2,stride=3x2,pad=2x1"},
+    {"groups", "f32[2,5,5,6] f32[3,3,2,9]", "groups=3,pad=1"},
+    {"depthwise", "f32[2,5,5,6] f32[3,3,1,6]", "groups=6,pad=1"},
+    {"depthwise with stride", "f32[1,8,7,5] f32[3,3,1,10]", "groups=5,pad=1,stride=2"},
+    {"bias", "f32[2,4,4,3] f32[3,3,3,5] f32[5]", "pad=1"},
+    {"several tiles", "f32[2,12,11,20] f32[3,3,20,13]", "pad=1"},
+    {"wide", "f32[1,3,3,40] f32[3,3,40,400]", "pad=1", .flags = HRI_CASE_NO_GRAD},
+    {"no images", "f32[0,4,4,3] f32[3,3,3,5]"},
+    {"bf16", "bf16[1,5,5,8] bf16[3,3,8,4]", "pad=1", .tolerance = 1e-2},
+    {"f16", "f16[1,5,5,3] f16[3,3,3,4]", "pad=1", .tolerance = 1e-2},
+    {"channels differ", "f32[1,5,5,8] f32[3,3,7,4]", .flags = HRI_CASE_BAD},
+    {"window too large", "f32[1,2,2,3] f32[3,3,3,4]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_conv2d = {
+    .name = "conv2d",
+    .formula = "y[n,i,j,o] = sum x[n,si+r,sj+s,c] w[r,s,c,o] + bias[o]",
+    .in_min = 2,
+    .in_max = 3,
+    .out_count = 1,
+    .fields = hri_conv_fields,
+    .attr_bytes = sizeof(hri_conv_attr),
+    .infer = conv2d_infer,
+    .grad = conv2d_grad,
+    .keeps = {{.in = 2}, {.in = 1}, {0}},
+    .cost = conv2d_cost,
+    .workspace = conv2d_workspace,
+    .host = conv2d_host,
+    .cases = conv2d_cases,
+};

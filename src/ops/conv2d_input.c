@@ -1,0 +1,77 @@
+/* conv2d_input(dy, w; stride, pad, dilation, groups, size): the gradient of conv2d for its image, of height and width
+ * `size`. */
+#include "ops/common/conv.h"
+
+static hr_shape image_of(const hri_conv_attr *p, const hr_shape *dy, const hr_shape *w) {
+    return (hr_shape){.rank = 4,
+                      .dim = {dy->dim[0], p->size.at[0], p->size.at[1], w->dim[2] * p->groups}};
+}
+
+static hr_status conv2d_input_infer(hri_infer *c) {
+    const hri_conv_attr *p = c->attr;
+    hri_conv v;
+    if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
+        return hri_infer_fail(c, "gradient and weights must be of one real type");
+    }
+    if (c->in[0].shape.rank != 4 || c->in[1].shape.rank != 4 || p->size.count != 2) {
+        return hri_infer_fail(c, "gradient and weights have four dimensions, and size is needed");
+    }
+    const hr_shape x = image_of(p, &c->in[0].shape, &c->in[1].shape);
+    const hr_status status = hri_conv_make(c, p, &x, &c->in[1].shape, &v);
+    if (status != HR_OK) {
+        return status;
+    }
+    const hr_shape y = hri_conv_out(&v);
+    if (!hr_shape_same(&y, &c->in[0].shape)) {
+        return hri_infer_fail(c, "the gradient has not the shape of the convolution's result");
+    }
+    c->out[0] = (hr_meta){c->in[0].type, x};
+    return HR_OK;
+}
+
+static hri_conv geometry(const hri_sig *s) {
+    return hri_conv_of(s->attr, &s->out[0].shape, &s->in[1].shape);
+}
+
+static void conv2d_input_cost(const hri_sig *s, hri_cost *cost) {
+    const hri_conv v = geometry(s);
+    cost->flops = hri_conv_flops(&v);
+}
+
+static uint64_t conv2d_input_workspace(const hri_sig *s, uint32_t threads) {
+    const hri_conv v = geometry(s);
+    return hri_conv_input_workspace(&v, threads);
+}
+
+static hr_status conv2d_input_host(const hri_call *c) {
+    const hri_conv v = geometry(c->sig);
+    hri_conv_input(&v, c);
+    return HR_OK;
+}
+
+static const hri_case conv2d_input_cases[] = {
+    {"3x3", "f32[2,6,5,6] f32[3,3,4,6]", "pad=1,size=6x5"},
+    {"stride", "f32[2,5,4,5] f32[3,3,3,5]", "stride=2,pad=1,size=9x8"},
+    {"1x1 with stride", "f32[2,3,3,4] f32[1,1,3,4]", "stride=2,size=5x6"},
+    {"1x1", "f32[2,5,6,4] f32[1,1,3,4]", "size=5x6"},
+    {"groups", "f32[2,5,5,9] f32[3,3,2,9]", "groups=3,pad=1,size=5x5"},
+    {"bf16", "bf16[1,5,5,4] bf16[3,3,8,4]", "pad=1,size=5x5", .tolerance = 1e-2},
+    {"f16", "f16[1,5,5,4] f16[3,3,8,4]", "pad=1,size=5x5", .tolerance = 1e-2},
+    {"wrong size", "f32[2,6,5,6] f32[3,3,4,6]", "pad=1,size=7x5", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_conv2d_input = {
+    .name = "conv2d_input",
+    .formula = "dx[n,si+r,sj+s,c] += dy[n,i,j,o] w[r,s,c,o]",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .fields = hri_conv_fields,
+    .attr_bytes = sizeof(hri_conv_attr),
+    .infer = conv2d_input_infer,
+    .cost = conv2d_input_cost,
+    .workspace = conv2d_input_workspace,
+    .host = conv2d_input_host,
+    .cases = conv2d_input_cases,
+};

@@ -1,0 +1,84 @@
+/* conv2d_weight(x, dy; stride, pad, dilation, groups, size): the gradient of conv2d for its weights, whose windows are
+ * `size`.  A sum over the samples of the batch. */
+#include "ops/common/conv.h"
+
+static hr_shape weights_of(const hri_conv_attr *p, const hr_shape *x, const hr_shape *dy) {
+    return (hr_shape){.rank = 4,
+                      .dim = {p->size.at[0], p->size.at[1],
+                              p->groups > 0 ? x->dim[3] / p->groups : 0, dy->dim[3]}};
+}
+
+static hr_status conv2d_weight_infer(hri_infer *c) {
+    const hri_conv_attr *p = c->attr;
+    hri_conv v;
+    if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
+        return hri_infer_fail(c, "image and gradient must be of one real type");
+    }
+    if (c->in[0].shape.rank != 4 || c->in[1].shape.rank != 4 || p->size.count != 2) {
+        return hri_infer_fail(c, "image and gradient have four dimensions, and size is needed");
+    }
+    const hr_shape w = weights_of(p, &c->in[0].shape, &c->in[1].shape);
+    const hr_status status = hri_conv_make(c, p, &c->in[0].shape, &w, &v);
+    if (status != HR_OK) {
+        return status;
+    }
+    const hr_shape y = hri_conv_out(&v);
+    if (!hr_shape_same(&y, &c->in[1].shape)) {
+        return hri_infer_fail(c, "the gradient has not the shape of the convolution's result");
+    }
+    c->out[0] = (hr_meta){c->in[0].type, w};
+    return HR_OK;
+}
+
+static hri_conv geometry(const hri_sig *s) {
+    return hri_conv_of(s->attr, &s->in[0].shape, &s->out[0].shape);
+}
+
+static hri_samples conv2d_weight_samples(const hri_sig *s, uint32_t batched) {
+    (void)s;
+    return batched == 3u ? HRI_SAMPLES_SUM : batched ? HRI_SAMPLES_COUPLED : HRI_SAMPLES_APART;
+}
+
+static void conv2d_weight_cost(const hri_sig *s, hri_cost *cost) {
+    const hri_conv v = geometry(s);
+    cost->flops = hri_conv_flops(&v);
+}
+
+static uint64_t conv2d_weight_workspace(const hri_sig *s, uint32_t threads) {
+    const hri_conv v = geometry(s);
+    return hri_conv_weight_workspace(&v, threads);
+}
+
+static hr_status conv2d_weight_host(const hri_call *c) {
+    const hri_conv v = geometry(c->sig);
+    hri_conv_weight(&v, c);
+    return HR_OK;
+}
+
+static const hri_case conv2d_weight_cases[] = {
+    {"3x3", "f32[2,6,5,4] f32[2,6,5,6]", "pad=1,size=3x3", .batched = 3},
+    {"several parts", "f32[3,30,30,4] f32[3,30,30,6]", "pad=1,size=3x3", .batched = 3},
+    {"stride", "f32[2,9,8,3] f32[2,5,4,5]", "stride=2,pad=1,size=3x3"},
+    {"1x1", "f32[2,5,6,3] f32[2,5,6,4]", "size=1x1"},
+    {"groups", "f32[2,5,5,6] f32[2,5,5,9]", "groups=3,pad=1,size=3x3"},
+    {"bf16", "bf16[1,5,5,8] bf16[1,5,5,4]", "pad=1,size=3x3", .tolerance = 1e-2},
+    {"f16", "f16[1,5,5,8] f16[1,5,5,4]", "pad=1,size=3x3", .tolerance = 1e-2},
+    {"wrong size", "f32[2,6,5,4] f32[2,6,5,6]", "pad=1,size=5x3", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_conv2d_weight = {
+    .name = "conv2d_weight",
+    .formula = "dw[r,s,c,o] = sum x[n,si+r,sj+s,c] dy[n,i,j,o]",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .fields = hri_conv_fields,
+    .attr_bytes = sizeof(hri_conv_attr),
+    .infer = conv2d_weight_infer,
+    .samples = conv2d_weight_samples,
+    .cost = conv2d_weight_cost,
+    .workspace = conv2d_weight_workspace,
+    .host = conv2d_weight_host,
+    .cases = conv2d_weight_cases,
+};
