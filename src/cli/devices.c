@@ -13,12 +13,14 @@
 #define MIB (UINT64_C(1) << 20)
 
 typedef struct devices_options {
-    bool json;
+    bool json, measure;
 } devices_options;
 
 static const hri_field fields[] = {
     {"json", "print one JSON object, sizes in bytes", offsetof(devices_options, json),
      HRI_FIELD_BOOL, .value = NULL},
+    {"measure", "open each device and measure what its runtime takes",
+     offsetof(devices_options, measure), HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
 
@@ -40,7 +42,7 @@ static device_sum sum_of(const hr_device_info *info) {
     return sum;
 }
 
-static void add_json(hri_json *json, const hr_device_info *info) {
+static void add_json(hri_json *json, const hr_device_info *info, int measured) {
     const device_sum sum = sum_of(info);
     hri_json_object(json, NULL);
     hri_json_string(json, "name", info->name);
@@ -51,7 +53,11 @@ static void add_json(hri_json *json, const hr_device_info *info) {
     hri_json_u64(json, "free_bytes", sum.free_bytes);
     hri_json_u64(json, "ours_bytes", sum.ours_bytes);
     hri_json_u64(json, "others_bytes", sum.others_bytes);
-    hri_json_u64(json, "runtime_bytes", info->runtime_bytes);
+    if (measured) {
+        hri_json_u64(json, "runtime_bytes", info->runtime_bytes);
+    } else {
+        hri_json_null(json, "runtime_bytes");
+    }
     hri_json_u64(json, "page_bytes", info->page_bytes);
     hri_json_u64(json, "limits_bytes", info->limits_bytes);
     hri_json_u64(json, "held_bytes", info->held_bytes);
@@ -63,7 +69,7 @@ static void add_json(hri_json *json, const hr_device_info *info) {
     hri_json_end(json);
 }
 
-/* A device that is there and cannot be opened (a full GPU, say) is shown with the reason: that is what people look
+/* A device that is there and cannot be used (a full GPU, say) is shown with the reason: that is what people look
  * for. */
 static void add_unusable(hri_json *json, hri_table *table, const hr_device *device,
                          const char *why) {
@@ -89,7 +95,7 @@ static void add_size(hri_table *table, uint64_t count, const char *unit) {
                    (unsigned long long)(count % 100), unit);
 }
 
-static void add_row(hri_table *table, const hr_device_info *info) {
+static void add_row(hri_table *table, const hr_device_info *info, int measured) {
     const device_sum sum = sum_of(info);
     const uint64_t unit = info->total_bytes >= GIB ? GIB : MIB;
     const char *name = unit == GIB ? "GiB" : "MiB";
@@ -107,7 +113,7 @@ static void add_row(hri_table *table, const hr_device_info *info) {
     add_size(table, others, name);
     char text[32];
     hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
-                   hr_bytes_print(info->runtime_bytes, text, sizeof text));
+                   measured ? hr_bytes_print(info->runtime_bytes, text, sizeof text) : "not open");
     hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
                    info->limits_bytes ? hr_bytes_print(info->limits_bytes, text, sizeof text)
                                       : "none");
@@ -118,7 +124,7 @@ typedef struct device_counts {
 } device_counts;
 
 /* Both forms are filled from one reading of the devices, and the one that is not wanted is thrown away. */
-static int gather(hr_ctx *ctx, int count, const char *const *names, hri_json *json,
+static int gather(hr_ctx *ctx, int count, const char *const *names, int measure, hri_json *json,
                   hri_table *table, device_counts *counts) {
     *counts = (device_counts){.all = hri_cli_device_count(ctx, count)};
     hri_json_array(json, "devices");
@@ -129,11 +135,16 @@ static int gather(hr_ctx *ctx, int count, const char *const *names, hri_json *js
         if (code != HRI_EXIT_YES) {
             return code;
         }
-        counts->gpus += !strcmp(device->lib->backend->name, "cuda");
-        const hr_status status = hr_device_get_info(device, &info);
+        const int gpu = !strcmp(device->lib->backend->name, "cuda");
+        counts->gpus += (size_t)gpu;
+        /* to open the others takes nothing worth asking for */
+        hr_status status = measure || !gpu ? hri_device_open(device) : HR_OK;
         if (status == HR_OK) {
-            add_json(json, &info);
-            add_row(table, &info);
+            status = hr_device_get_info(device, &info);
+        }
+        if (status == HR_OK) {
+            add_json(json, &info, device->dev != NULL);
+            add_row(table, &info, device->dev != NULL);
             continue;
         }
         hr_error error;
@@ -165,6 +176,7 @@ static int print_table(hri_cli *cli, const hri_table *table, const device_counts
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     static const char *const headings[] = {"DEVICE", "WHAT",    ">TOTAL",   ">FREE",
                                            ">OURS",  ">OTHERS", ">RUNTIME", ">LIMITS"};
+    const devices_options *o = options;
     hr_ctx *ctx = NULL;
     int code = hri_cli_open(cli, &ctx);
     if (code != HRI_EXIT_YES) {
@@ -175,8 +187,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     device_counts counts;
     hri_cli_json_start(&json);
     hri_table_init(&table, headings, sizeof headings / sizeof headings[0]);
-    code = gather(ctx, count, arguments, &json, &table, &counts);
-    if (code == HRI_EXIT_YES && ((const devices_options *)options)->json) {
+    code = gather(ctx, count, arguments, o->measure, &json, &table, &counts);
+    if (code == HRI_EXIT_YES && o->json) {
         code = hri_cli_json_end(cli, &json, counts.unusable ? HRI_EXIT_NO : HRI_EXIT_YES);
     } else {
         hri_json_deinit(&json);
@@ -201,13 +213,15 @@ const hri_command hri_command_devices = {
         "(on the host that of the machine, or of its cgroup when that grants less), FREE what is "
         "left of it now for anybody, OURS what the outside sees of this very process, OTHERS "
         "what everybody else has. TOTAL is the sum of the three.\n\n"
-        "RUNTIME is measured: what the device takes before any tensor (context, libraries). LIMITS "
-        "is the sum of the limits of the logical devices that this process has made.\n\n"
-        "A device that is there but cannot be opened is shown with the reason, and the exit code "
-        "is 1.",
+        "RUNTIME is what the device takes before any tensor (context, libraries). It is known once "
+        "the device is open, which on a GPU itself takes memory, so a GPU is opened only with "
+        "--measure. LIMITS is the sum of the limits of the logical devices that this process has "
+        "made.\n\n"
+        "A device that is there but does not answer, or cannot be opened, is shown with the "
+        "reason, and the exit code is 1.",
     .examples = {{"headroom devices", "a table"},
                  {"headroom devices --json", "the same for programs, in bytes"},
-                 {"headroom devices cuda:0", "one device only"},
+                 {"headroom devices cuda:0 --measure", "one device, with what its runtime takes"},
                  {"headroom devices --null-device 24GiB", "with a device that is not there"}},
     .fields = fields,
     .options_bytes = sizeof(devices_options),

@@ -56,7 +56,7 @@ TEST(devices, color_always_colours_a_pipe_and_beats_no_color) {
 }
 
 TEST(devices, json_has_every_key_and_the_parts_add_up) {
-    const golden_result r = GOLDEN_RUN("devices --json --null-device 8GiB");
+    const golden_result r = GOLDEN_RUN("devices --json --no-cuda --null-device 8GiB");
     CHECK_EQ(r.code, 0);
     json_error_t error;
     json_t *root = json_loadb(r.out, r.out_bytes, JSON_REJECT_DUPLICATES, &error);

@@ -29,11 +29,19 @@ static golden_result run_with(const char *args, const char *library_path, const 
 #define WHOLE "LD_LIBRARY_PATH=" HEADROOM_BUILD "/fakecuda"
 #define LAME  "LD_LIBRARY_PATH=" HEADROOM_BUILD "/fakecuda-lame"
 
-TEST(gpu, devices_shows_its_runtime_as_ours) {
-    const golden_result r = run_with("devices cuda:0", WHOLE, NULL);
+TEST(gpu, devices_does_not_open_it) {
+    const golden_result r = run_with("devices cuda:0", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
     CHECK_STR(r.err, "");
     CHECK_EQ(r.code, 0);
     golden_compare("devices_gpu", r.out);
+    CHECK(strstr(run_with("devices cuda:0 --json", WHOLE, NULL).out, "\"runtime_bytes\": null"));
+}
+
+TEST(gpu, devices_measures_its_runtime_when_asked) {
+    const golden_result r = run_with("devices cuda:0 --measure", WHOLE, NULL);
+    CHECK_STR(r.err, "");
+    CHECK_EQ(r.code, 0);
+    golden_compare("devices_gpu_measured", r.out);
 }
 
 TEST(gpu, doctor_tries_it) {
@@ -59,11 +67,12 @@ TEST(gpu, doctor_names_a_driver_that_is_too_old_as_broken) {
 
 TEST(gpu, devices_shows_one_that_cannot_be_opened) {
     const golden_result r =
-        run_with("devices cuda:0 host --json", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
+        run_with("devices cuda:0 host --json --measure", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
     CHECK_EQ(r.code, 1);
     CHECK(strstr(r.out, "\"usable\": false"));
     CHECK(strstr(r.out, "\"usable\": true"));
-    const golden_result words = run_with("devices cuda:0", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
+    const golden_result words =
+        run_with("devices cuda:0 --measure", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
     CHECK_EQ(words.code, 1);
     golden_compare("devices_gpu_full", words.out);
 }
