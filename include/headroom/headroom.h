@@ -10,5 +10,6 @@
 #include <headroom/memory.h>
 #include <headroom/graph.h>
 #include <headroom/ops.h>
+#include <headroom/data.h>
 
 #endif

@@ -1,0 +1,48 @@
+/* The pipeline's inside, for the files of this folder that build and run it: pipeline.c (build, run, states),
+ * text.c (the textual form), tune.c (the tuner). */
+#ifndef HRI_DATA_PIPELINE_H
+#define HRI_DATA_PIPELINE_H
+
+#include <pthread.h>
+#include "base/log.h"
+#include "data/stage.h"
+
+enum { HRI_BAD_KEPT = 100 };
+
+struct hr_pipeline {
+    hr_pipeline_options options;
+    hri_log log;
+    hri_pool *pool;
+    hri_account *user;
+    hri_stage **stages; /* every one, nested ones too, inputs before those that pull from them */
+    uint32_t stage_count, stage_capacity;
+    hri_stage *last; /* of the outermost chain */
+    bool built;
+    uint64_t epoch, handed_elements, wait_ns;
+    uint64_t fingerprint;
+    pthread_mutex_t mutex; /* error, bad, progress, told */
+    hr_error error;
+    uint64_t bad_count;
+    char *bad[HRI_BAD_KEPT];
+    /* the tuner's */
+    uint64_t tuned_ns, tuned_wait_ns;
+    uint64_t *tuned; /* per stage: busy_ns, wait_ns, elements at the last look */
+};
+
+/* Keeps the prose on the pipeline and returns status. */
+hr_status hri_pipeline_fail(hr_pipeline *p, hr_status status, const char *format, ...)
+    HR_PRINTF(3, 4);
+/* Makes a stage of `type` with the options in `text` (may be NULL) behind `inputs`, which it does not own: the
+ * pipeline owns all stages. */
+HR_MUST_CHECK hr_status hri_pipeline_append(hr_pipeline *p, const hri_stage_type *type,
+                                            const char *text, hri_stage *const *inputs,
+                                            uint32_t input_count, hri_stage **out);
+/* The same at the end of the outermost chain, which then ends there. */
+HR_MUST_CHECK hr_status hri_pipeline_chain(hr_pipeline *p, const hri_stage_type *type,
+                                           const char *name, hri_stage **out);
+/* Takes back the stages from `count` on; for a text that turned out wrong half-way. */
+void hri_pipeline_cut(hr_pipeline *p, uint32_t count);
+/* Looks at the statistics now and then, and changes `parallel` and `depth` of stages. */
+void hri_pipeline_tune(hr_pipeline *p, uint64_t now_ns);
+
+#endif

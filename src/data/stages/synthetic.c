@@ -1,0 +1,133 @@
+/* synthetic[:count=N,shape=HxWxC,type=u8,classes=K]  random data, the same for a seed: to measure everything but the
+ * input.  "image" (any shape and type) and "label"; with classes=0 no label.  With vocab=V the elements are "tokens"
+ * (i32, numbers below V) of the given shape instead. */
+#include <string.h>
+#include "data/stage.h"
+
+typedef struct options {
+    int64_t count, classes, vocab, seed;
+    hri_dims shape;
+    const char *type;
+} options;
+
+static const hri_field fields[] = {
+    {"count", "elements an epoch", offsetof(options, count), HRI_FIELD_INT, "1024", .min = 0,
+     .max = 9e15, .metavar = "N"},
+    {"shape", "of one element", offsetof(options, shape), HRI_FIELD_DIMS, "224x224x3"},
+    {"type", "u8, f32, bf16, f16, i32 or i64", offsetof(options, type), HRI_FIELD_STRING, "u8"},
+    {"classes", "labels are below it; 0: no label", offsetof(options, classes), HRI_FIELD_INT,
+     "1000", .min = 0, .max = 2e9},
+    {"vocab", "tokens instead of an image, below it", offsetof(options, vocab), HRI_FIELD_INT, "0",
+     .min = 0, .max = 2e9},
+    {"seed", "of the random numbers", offsetof(options, seed), HRI_FIELD_INT},
+    {0}};
+
+typedef struct own {
+    hr_meta meta;
+    const char *name;
+} own;
+
+static hr_status open(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    w->name = o->vocab ? "tokens" : "image";
+    if (hr_type_find(o->vocab ? "i32" : o->type, &w->meta.type) != HR_OK) {
+        return hri_prose_set(why, HR_E_INVALID, "type: \"%s\" is no type", o->type);
+    }
+    w->meta.shape.rank = (int32_t)o->shape.count;
+    for (int64_t i = 0; i < o->shape.count; i++) {
+        w->meta.shape.dim[i] = o->shape.at[i];
+    }
+    hr_status status = hr_meta_check(&w->meta, NULL);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "shape: this cannot be");
+    }
+    s->spec.count = (uint64_t)o->count;
+    status = hri_spec_put(&s->spec, w->name, w->meta);
+    if (status == HR_OK && o->classes && !o->vocab) {
+        status = hri_spec_put(&s->spec, "label", (hr_meta){.type = HR_TYPE_I32});
+    }
+    if (status == HR_OK && !hri_spec_exact(&s->spec, &s->spec.item_bytes)) {
+        status = HR_E_INTERNAL;
+    }
+    s->spec.load_bytes = s->spec.item_bytes;
+    return status;
+}
+
+static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
+    *out = (hri_item){.source = s, .a = i, .epoch = s->epoch, .index = i};
+    return HR_OK;
+}
+
+/* Real numbers are multiples of 1/128 in [-1, 1): exact in every type. */
+static void fill(hri_stage *s, const own *w, uint64_t index, void *data, uint64_t count) {
+    const options *o = s->options;
+    uint32_t words[64];
+    for (uint64_t i = 0; i < count;) {
+        hri_random_fill_u32(s->seed, (uint32_t)(index >> 32), HRI_RANDOM_NODE_SYNTHETIC,
+                            (uint32_t)index, i, words, 64);
+        const uint64_t n = count - i < 64 ? count - i : 64;
+        for (uint64_t k = 0; k < n; k++) {
+            const uint32_t word = words[k];
+            const float real = (float)((int32_t)(word & 255) - 128) / 128.0f;
+            uint32_t bits;
+            memcpy(&bits, &real, sizeof bits);
+            switch (w->meta.type) {
+            case HR_TYPE_U8:
+                ((uint8_t *)data)[i + k] = (uint8_t)word;
+                break;
+            case HR_TYPE_F32:
+                ((float *)data)[i + k] = real;
+                break;
+            case HR_TYPE_BF16:
+                ((uint16_t *)data)[i + k] = (uint16_t)(bits >> 16);
+                break;
+            case HR_TYPE_F16: {
+                const _Float16 half = (_Float16)real;
+                memcpy((uint16_t *)data + i + k, &half, 2);
+                break;
+            }
+            case HR_TYPE_I32:
+                ((int32_t *)data)[i + k] = (int32_t)(word % (o->vocab ? (uint32_t)o->vocab : 256u));
+                break;
+            default:
+                ((int64_t *)data)[i + k] = (int64_t)(word & 255);
+                break;
+            }
+        }
+        i += n;
+    }
+}
+
+static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
+    const options *o = s->options;
+    const own *w = s->own;
+    void *data;
+    hr_status status = hr_emit_field(emit, w->name, &w->meta, &data);
+    if (status == HR_OK) {
+        fill(s, w, item->a, data, (uint64_t)hr_shape_count(&w->meta.shape));
+    }
+    if (status == HR_OK && o->classes && !o->vocab) {
+        const hr_meta meta = {.type = HR_TYPE_I32};
+        status = hr_emit_field(emit, "label", &meta, &data);
+        if (status == HR_OK) {
+            const uint32_t word =
+                hri_random_u32_of(s->seed, (uint32_t)(item->a >> 32), HRI_RANDOM_NODE_SYNTHETIC + 1,
+                                  (uint32_t)item->a, 0);
+            *(int32_t *)data = (int32_t)(word % (uint32_t)o->classes);
+        }
+    }
+    return status;
+}
+
+const hri_stage_type hri_stage_type_synthetic = {
+    .name = "synthetic",
+    .help = "random elements, to measure everything but the input",
+    .main = "count",
+    .fields = fields,
+    .options_bytes = sizeof(options),
+    .own_bytes = sizeof(own),
+    .open = open,
+    .at = at,
+    .load = load,
+};
