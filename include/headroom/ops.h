@@ -39,8 +39,55 @@ static inline hr_value hr_add(hr_graph *g, hr_value a, hr_value b) {
 static inline hr_value hr_mul(hr_graph *g, hr_value a, hr_value b) {
     return hr_binary(g, "mul", a, b);
 }
+static inline hr_value hr_sub(hr_graph *g, hr_value a, hr_value b) {
+    return hr_binary(g, "sub", a, b);
+}
+static inline hr_value hr_div(hr_graph *g, hr_value a, hr_value b) {
+    return hr_binary(g, "div", a, b);
+}
 static inline hr_value hr_relu(hr_graph *g, hr_value a) {
     return hr_unary(g, "relu", a);
+}
+static inline hr_value hr_silu(hr_graph *g, hr_value a) {
+    return hr_unary(g, "silu", a);
+}
+static inline hr_value hr_sigmoid(hr_graph *g, hr_value a) {
+    return hr_unary(g, "sigmoid", a);
+}
+static inline hr_value hr_tanh(hr_graph *g, hr_value a) {
+    return hr_unary(g, "tanh", a);
+}
+static inline hr_value hr_exp(hr_graph *g, hr_value a) {
+    return hr_unary(g, "exp", a);
+}
+static inline hr_value hr_log(hr_graph *g, hr_value a) {
+    return hr_unary(g, "log", a);
+}
+static inline hr_value hr_sqrt(hr_graph *g, hr_value a) {
+    return hr_unary(g, "sqrt", a);
+}
+static inline hr_value hr_rsqrt(hr_graph *g, hr_value a) {
+    return hr_unary(g, "rsqrt", a);
+}
+static inline hr_value hr_abs(hr_graph *g, hr_value a) {
+    return hr_unary(g, "abs", a);
+}
+/* approximate: 0 by erf, 1 by tanh. */
+static inline hr_value hr_gelu(hr_graph *g, hr_value a, int approximate) {
+    return hr_nodef(g, "gelu", &a, 1, "approximate=%s", approximate ? "tanh" : "erf");
+}
+static inline hr_value hr_power(hr_graph *g, hr_value a, double exponent) {
+    return hr_nodef(g, "power", &a, 1, "exponent=%.17g", exponent);
+}
+static inline hr_value hr_clip(hr_graph *g, hr_value a, double low, double high) {
+    return hr_nodef(g, "clip", &a, 1, "low=%.17g,high=%.17g", low, high);
+}
+/* scale * a + shift. */
+static inline hr_value hr_affine(hr_graph *g, hr_value a, double scale, double shift) {
+    return hr_nodef(g, "affine", &a, 1, "scale=%.17g,shift=%.17g", scale, shift);
+}
+static inline hr_value hr_neg(hr_graph *g, hr_value a) {
+    return hr_affine(g, a, -1.0, 0.0);
 }
 
 /* ---- products ---- */

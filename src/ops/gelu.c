@@ -1,0 +1,60 @@
+/* gelu(x; approximate) = x * P(x), P the distribution function of the normal distribution.
+ *
+ *   erf:   P = (1 + erf(x / sqrt 2)) / 2
+ *   tanh:  P = (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
+ *
+ * The function is not monotone, so the gradient keeps x.  The switch is outside the loop: the compiler unswitches it. */
+#include "ops/common/gelu.h"
+#include "ops/common/map.h"
+#include "ops/common/vmath.h"
+
+static const hri_field gelu_fields[] = {
+    {"approximate", "the distribution: exactly by erf, or by tanh",
+     offsetof(hri_attr_gelu, approximate), HRI_FIELD_ENUM, "erf", .choices = hri_gelu_choices},
+    {0},
+};
+
+HRI_MAP1(gelu, hri_attr_gelu,
+         p->approximate
+             ? (T)0.5 * a *((T)1 + tanh((T)0.7978845608028654 * (a + (T)0.044715 * a * a * a)))
+             : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
+
+static void gelu_grad(hri_grad *c) {
+    c->din[0] = HRI_NODE(c->g, "gelu_grad", c->sig->attr, c->dout[0], c->in[0]);
+}
+
+static void gelu_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 20.0 * (double)hr_shape_count(&s->out[0].shape);
+}
+
+static const hri_case gelu_cases[] = {
+    {"scalar", "f32[]"},
+    {"odd", "f32[7,33]"},
+    {"large", "f32[3,20001]"},
+    {"empty", "f32[0,3]"},
+    {"bf16", "bf16[7,9]"},
+    {"f16", "f16[7,9]"},
+    {"by erf", "f32[7,33]", "approximate=erf", .low = -6, .high = 6},
+    {"by tanh", "f32[7,33]", "approximate=tanh", .low = -6, .high = 6},
+    {"by tanh, bf16", "bf16[33]", "approximate=tanh"},
+    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_gelu = {
+    .name = "gelu",
+    .formula = "y = x * P(x), P of the normal distribution",
+    .in_min = 1,
+    .in_max = 1,
+    .out_count = 1,
+    .fields = gelu_fields,
+    .attr_bytes = sizeof(hri_attr_gelu),
+    .infer = hri_infer_same,
+    .grad = gelu_grad,
+    .keeps = {{.in = 1}},
+    .overwrite = {1},
+    .cost = gelu_cost,
+    .host = gelu_host,
+    .scalar = &gelu_scalar,
+    .cases = gelu_cases,
+};

@@ -1,0 +1,55 @@
+/* gelu_grad(dy, x; approximate) = dy * (P(x) + x P'(x)): the gradient of gelu in one pass.  The equal tanh terms are
+ * computed once: they are inlined, and the compiler sees that.  */
+#include "ops/common/gelu.h"
+#include "ops/common/map.h"
+#include "ops/common/vmath.h"
+
+static const hri_field gelu_grad_fields[] = {
+    {"approximate", "the distribution: exactly by erf, or by tanh",
+     offsetof(hri_attr_gelu, approximate), HRI_FIELD_ENUM, "erf", .choices = hri_gelu_choices},
+    {0},
+};
+
+HRI_MAP2(gelu_grad, hri_attr_gelu,
+         p->approximate
+             ? (T)0.5 *
+                   a *((T)1 + tanh((T)0.7978845608028654 * (b + (T)0.044715 * b * b * b)) +
+                       b * ((T)0.7978845608028654 + (T)0.10703222440890037 * b * b) *
+                           ((T)1 - tanh((T)0.7978845608028654 * (b + (T)0.044715 * b * b * b)) *
+                                       tanh((T)0.7978845608028654 * (b + (T)0.044715 * b * b * b))))
+             : a *((T)0.5 * ((T)1 + erf(b * (T)0.7071067811865476)) +
+                   b * (T)0.3989422804014327 * exp((T)-0.5 * b * b)))
+
+static void gelu_grad_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 25.0 * (double)hr_shape_count(&s->out[0].shape);
+}
+
+static const hri_case gelu_grad_cases[] = {
+    {"scalar", "f32[] f32[]"},
+    {"odd", "f32[7,33] f32[7,33]"},
+    {"large", "f32[3,20001] f32[3,20001]"},
+    {"empty", "f32[0,3] f32[0,3]"},
+    {"bf16", "bf16[7,9] bf16[7,9]"},
+    {"f16", "f16[7,9] f16[7,9]"},
+    {"by erf", "f32[7,33] f32[7,33]", "approximate=erf", .low = -6, .high = 6},
+    {"by tanh", "f32[7,33] f32[7,33]", "approximate=tanh", .low = -6, .high = 6},
+    {"by tanh, f16", "f16[33] f16[33]", "approximate=tanh"},
+    {"shapes differ", "f32[3] f32[4]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_gelu_grad = {
+    .name = "gelu_grad",
+    .formula = "dx = dy * (P(x) + x * P'(x))",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .fields = gelu_grad_fields,
+    .attr_bytes = sizeof(hri_attr_gelu),
+    .infer = hri_infer_same,
+    .overwrite = {3},
+    .cost = gelu_grad_cost,
+    .host = gelu_grad_host,
+    .scalar = &gelu_grad_scalar,
+    .cases = gelu_grad_cases,
+};

@@ -1,0 +1,33 @@
+/* rsqrt_grad(dy, y) = -dy * y^3 / 2: the gradient of rsqrt, from its output. */
+#include "ops/common/map.h"
+
+HRI_MAP2(rsqrt_grad, hri_no_attr, (T)-0.5 * a * (b * b * b))
+
+static void rsqrt_grad_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 4.0 * (double)hr_shape_count(&s->out[0].shape);
+}
+
+static const hri_case rsqrt_grad_cases[] = {
+    {"scalar", "f32[] f32[]"},
+    {"odd", "f32[7,33] f32[7,33]"},
+    {"large", "f32[3,20001] f32[3,20001]"},
+    {"empty", "f32[0,3] f32[0,3]"},
+    {"bf16", "bf16[7,9] bf16[7,9]"},
+    {"f16", "f16[7,9] f16[7,9]"},
+    {"shapes differ", "f32[3] f32[4]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_rsqrt_grad = {
+    .name = "rsqrt_grad",
+    .formula = "dx = -dy * y^3 / 2",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .infer = hri_infer_same,
+    .overwrite = {3},
+    .cost = rsqrt_grad_cost,
+    .host = rsqrt_grad_host,
+    .scalar = &rsqrt_grad_scalar,
+    .cases = rsqrt_grad_cases,
+};
