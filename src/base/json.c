@@ -235,10 +235,6 @@ hr_status hri_json_parse(const char *text, size_t bytes, const hri_json_limits *
     if (json_error_code(&error) == json_error_out_of_memory) {
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the values");
     }
-    /* jansson quotes what it met: control characters in it are not for a terminal. */
-    for (char *p = error.text; *p; p++) {
-        *p = (unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p;
-    }
     return hri_prose_set(why, HR_E_FORMAT, "line %d, column %d: %s", error.line, error.column,
                          error.text);
 }

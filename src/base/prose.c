@@ -1,4 +1,5 @@
-/* One formatted sentence. */
+/* One formatted sentence.  Texts of users and files go into it, so control characters become '?': a sentence may be
+ * printed to a terminal as it is. */
 #include "base/prose.h"
 
 #include <stdarg.h>
@@ -10,6 +11,9 @@ hr_status hri_prose_set(hri_prose *why, hr_status status, const char *format, ..
         va_start(args, format);
         vsnprintf(why->text, sizeof why->text, format, args);
         va_end(args);
+        for (char *p = why->text; *p; p++) {
+            *p = (unsigned char)*p < ' ' || *p == 0x7f ? '?' : *p;
+        }
     }
     return status;
 }
