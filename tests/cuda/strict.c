@@ -158,7 +158,9 @@ TEST(strict, maps_are_checked) {
         REFUSED(cu.cuMemUnmap(at, 4 * PAGE), CUDA_ERROR_INVALID_VALUE);
     }
     CHECK_EQ(cu.cuMemUnmap(at, 3 * PAGE), CUDA_SUCCESS);
-    REFUSED(cu.cuMemUnmap(at, 3 * PAGE), CUDA_ERROR_INVALID_VALUE); /* twice */
+    if (is_fake()) { /* twice: driver 580 accepts it, which is no reason for us to do it */
+        REFUSED(cu.cuMemUnmap(at, 3 * PAGE), CUDA_ERROR_INVALID_VALUE);
+    }
     CHECK_EQ(cu.cuMemRelease(a), CUDA_SUCCESS);
     CHECK_EQ(cu.cuMemRelease(b), CUDA_SUCCESS);
     CHECK_EQ(cu.cuMemAddressFree(at, 2 * PAGE),
