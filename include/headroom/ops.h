@@ -124,6 +124,40 @@ static inline hr_value hr_sum(hr_graph *g, hr_value x, const char *axes, int kee
     return hr_nodef(g, "sum", &x, 1, "axes=%s,keep=%d", axes ? axes : "", !!keep);
 }
 
+/* ---- normalisation; x (..., C), gamma and beta (C) ---- */
+
+/* In training: over the batch.  Output 1 is the mean, output 2 the inverse deviation.  z HR_NONE: nothing is added. */
+static inline hr_value hr_batch_norm(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
+                                     double eps) {
+    return hr_nodef(g, "batch_norm", (const hr_value[]){x, gamma, beta}, 3, "eps=%.17g", eps);
+}
+static inline hr_value hr_batch_norm_relu(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
+                                          hr_value z, double eps) {
+    return hr_nodef(g, z == HR_NONE ? "batch_norm_relu" : "batch_norm_add_relu",
+                    (const hr_value[]){x, gamma, beta, z}, z == HR_NONE ? 3 : 4, "eps=%.17g", eps);
+}
+/* With statistics that are given. */
+static inline hr_value hr_batch_norm_inference(hr_graph *g, hr_value x, hr_value gamma,
+                                               hr_value beta, hr_value mean, hr_value var,
+                                               double eps) {
+    return hr_nodef(g, "batch_norm_inference", (const hr_value[]){x, gamma, beta, mean, var}, 5,
+                    "eps=%.17g", eps);
+}
+/* Moves the running statistics (states, f32) by those of y, which hr_batch_norm[_relu] made with that eps.  Output 1 is
+ * the new variance. */
+static inline hr_value hr_batch_norm_stats(hr_graph *g, hr_value running_mean, hr_value running_var,
+                                           hr_value y, double eps, double momentum) {
+    const hr_shape shape = hr_graph_meta(g, y).shape;
+    long long rows = 1;
+    for (int d = 0; d + 1 < shape.rank; d++) {
+        rows *= (long long)shape.dim[d];
+    }
+    return hr_nodef(g, "batch_norm_stats",
+                    (const hr_value[]){running_mean, running_var, hr_graph_output(g, y, 1),
+                                       hr_graph_output(g, y, 2)},
+                    4, "eps=%.17g,momentum=%.17g,rows=%lld", eps, momentum, rows);
+}
+
 /* ---- losses ---- */
 
 /* logits (..., C), ids (...) of i32 or i64; the mean over ids that are not negative. */

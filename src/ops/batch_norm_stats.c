@@ -1,0 +1,79 @@
+/* batch_norm_stats(running_mean, running_var, mean, inv; eps, momentum, rows): moves the running statistics.
+ *
+ *   running_mean <- (1 - m) running_mean + m mean
+ *   running_var  <- (1 - m) running_var  + m var * rows / (rows - 1),   var = 1 / inv^2 - eps
+ *
+ * mean and inv are what batch_norm gave over `rows` rows with that eps; the running variance is the unbiased one, as
+ * torch has it.  Both are updated in their own memory, so a step does this once and never again. */
+#include "ops/common/blocks.h"
+
+typedef struct batch_norm_stats_attr {
+    double eps, momentum;
+    int64_t rows;
+} batch_norm_stats_attr;
+
+static const hri_field batch_norm_stats_fields[] = {
+    {"eps", "of the batch norm", offsetof(batch_norm_stats_attr, eps), HRI_FIELD_DOUBLE, "1e-5",
+     .min = 0, .max = 1},
+    {"momentum", "weight of the new statistics", offsetof(batch_norm_stats_attr, momentum),
+     HRI_FIELD_DOUBLE, "0.1", .min = 0, .max = 1},
+    {"rows", "over which the statistics were taken", offsetof(batch_norm_stats_attr, rows),
+     HRI_FIELD_INT, "0", .min = 0, .max = 9e18},
+    {0},
+};
+
+static hr_status batch_norm_stats_infer(hri_infer *c) {
+    const batch_norm_stats_attr *p = c->attr;
+    const int64_t channels = c->in[0].shape.rank ? c->in[0].shape.dim[0] : 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        if (!hri_is_vector(&c->in[i], channels) || c->in[i].type != HR_TYPE_F32) {
+            return hri_infer_fail(c, "all four must be f32 (C)");
+        }
+    }
+    if (p->rows < 1) {
+        return hri_infer_fail(c, "rows must be given, 1 or more");
+    }
+    c->out[0] = c->in[0];
+    c->out[1] = c->in[1];
+    return HR_OK;
+}
+
+static hr_status batch_norm_stats_host(const hri_call *c) {
+    const batch_norm_stats_attr *p = c->sig->attr;
+    const double m = p->momentum, rows = (double)p->rows;
+    const double unbiased = p->rows > 1 ? rows / (rows - 1.0) : 1.0;
+    float *mean = c->out[0], *var = c->out[1];
+    for (int64_t k = 0, n = c->sig->in[0].shape.dim[0]; k < n; k++) {
+        const double inv = (double)((const float *)c->in[3])[k];
+        const double batch = 1.0 / (inv * inv) - p->eps;
+        mean[k] = (float)((1.0 - m) * (double)((const float *)c->in[0])[k] +
+                          m * (double)((const float *)c->in[2])[k]);
+        var[k] = (float)((1.0 - m) * (double)((const float *)c->in[1])[k] +
+                         m * (batch < 0.0 ? 0.0 : batch) * unbiased);
+    }
+    return HR_OK;
+}
+
+static const hri_case batch_norm_stats_cases[] = {
+    {"odd", "f32[19] f32[19] f32[19] f32[19]", "rows=48", .low = 0.2, .high = 2},
+    {"one row", "f32[3] f32[3] f32[3] f32[3]", "rows=1,momentum=0.3,eps=0.001", .low = 0.2,
+     .high = 2},
+    {"empty", "f32[0] f32[0] f32[0] f32[0]", "rows=4"},
+    {"rows not given", "f32[3] f32[3] f32[3] f32[3]", .flags = HRI_CASE_BAD},
+    {"two widths", "f32[3] f32[4] f32[3] f32[3]", "rows=2", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_batch_norm_stats = {
+    .name = "batch_norm_stats",
+    .formula = "running = (1 - m) running + m batch",
+    .in_min = 4,
+    .in_max = 4,
+    .out_count = 2,
+    .fields = batch_norm_stats_fields,
+    .attr_bytes = sizeof(batch_norm_stats_attr),
+    .infer = batch_norm_stats_infer,
+    .updates = {1, 2},
+    .host = batch_norm_stats_host,
+    .cases = batch_norm_stats_cases,
+};

@@ -1,0 +1,42 @@
+/* Batch normalisation over all but the last dimension, shared by the ops of that name.
+ *
+ *   x (M, C)   mean_c, inv_c = 1 / sqrt(var_c + eps)   y = (x - mean) * inv * gamma + beta [+ z] [relu]
+ *
+ * Forward reads x twice and writes y once; backward reads x and dy twice and writes dx once.  Statistics: the rows are
+ * cut into parts by the shape alone; each part sums x - s and (x - s)^2 in f32 over short blocks, s being the part's
+ * first row, and the parts are joined in double by Chan's rule.  So a large mean costs no digits, and the bits do not
+ * depend on threads.
+ *
+ * What stands between sum and relu decides what the gradient keeps: without z the sign of y is found again from x and
+ * beta, with the same two operations; with z it is read from y, which the next layer keeps anyway. */
+#ifndef HRI_OPS_COMMON_BATCH_NORM_H
+#define HRI_OPS_COMMON_BATCH_NORM_H
+
+#include "graph/op.h"
+
+typedef struct hri_batch_norm_attr {
+    double eps;
+} hri_batch_norm_attr;
+
+extern const hri_field hri_batch_norm_fields[];
+
+/* Forward: inputs x, gamma, beta, and z when add; outputs y, mean (C) f32, inv (C) f32. */
+HR_MUST_CHECK hr_status hri_batch_norm_infer(hri_infer *c);
+uint64_t hri_batch_norm_workspace(const hri_sig *s, uint32_t threads);
+hr_status hri_batch_norm_run(const hri_call *c, int relu, int add);
+void hri_batch_norm_cost(const hri_sig *s, hri_cost *cost);
+
+/* y = x * a_c + b_c for channels whose scale and shift lie in `scale` (2, C): the second pass. */
+void hri_batch_norm_apply(const hri_call *c, const float *scale, const void *z, int relu);
+
+/* Backward.  Where the sign of y comes from. */
+typedef enum hri_batch_norm_sign { HRI_BN_PLAIN, HRI_BN_FROM_X, HRI_BN_FROM_Y } hri_batch_norm_sign;
+/* Inputs dy, x, gamma, mean, inv, and then nothing, beta, or y; outputs dx, dgamma, dbeta, and dz with FROM_Y. */
+HR_MUST_CHECK hr_status hri_batch_norm_grad_infer(hri_infer *c);
+uint64_t hri_batch_norm_grad_workspace(const hri_sig *s, uint32_t threads);
+hr_status hri_batch_norm_grad_run(const hri_call *c, hri_batch_norm_sign sign);
+void hri_batch_norm_grad_cost(const hri_sig *s, hri_cost *cost);
+
+hri_samples hri_batch_norm_samples(const hri_sig *s, uint32_t batched);
+
+#endif

@@ -1,0 +1,116 @@
+/* Runs of stored values as f32, for kernels that are written once and fast in every type.
+ *
+ * f32 is used where it lies; bf16 and f16 pass through a small room on the stack.  So a kernel asks for a run, works
+ * on floats, and hands the run back:
+ *
+ *   float room[2][HRI_BLOCK];
+ *   const float *x = hri_block_in(type, data, at, n, room[0]);
+ *   float *y = hri_block_out(type, to, at, room[1]);
+ *   ...                                                   y may lie over x: element k is read before it is written
+ *   hri_block_put(type, to, at, n, y);
+ *
+ * Sums over a run use fixed lanes, so their bits depend on the length alone. */
+#ifndef HRI_OPS_COMMON_BLOCKS_H
+#define HRI_OPS_COMMON_BLOCKS_H
+
+#include "graph/half.h"
+#include "graph/op.h"
+
+enum { HRI_BLOCK = 256, HRI_LANES = 16 };
+
+#define HRI_IVDEP _Pragma("GCC ivdep")
+
+static inline const float *hri_block_in(hr_type type, const void *data, int64_t at, int64_t n,
+                                        float *room) {
+    if (type == HR_TYPE_F32) {
+        return (const float *)data + at;
+    }
+    if (type == HR_TYPE_BF16) {
+        const hri_bf16 *from = (const hri_bf16 *)data + at;
+        for (int64_t k = 0; k < n; k++) {
+            room[k] = hri_from_bf16(from[k]);
+        }
+    } else {
+        const hri_f16 *from = (const hri_f16 *)data + at;
+        for (int64_t k = 0; k < n; k++) {
+            room[k] = hri_from_f16(from[k]);
+        }
+    }
+    return room;
+}
+
+static inline float *hri_block_out(hr_type type, void *data, int64_t at, float *room) {
+    return type == HR_TYPE_F32 ? (float *)data + at : room;
+}
+
+static inline void hri_block_put(hr_type type, void *data, int64_t at, int64_t n,
+                                 const float *from) {
+    if (type == HR_TYPE_BF16) {
+        hri_bf16 *to = (hri_bf16 *)data + at;
+        for (int64_t k = 0; k < n; k++) {
+            to[k] = hri_to_bf16(from[k]);
+        }
+    } else if (type == HR_TYPE_F16) {
+        hri_f16 *to = (hri_f16 *)data + at;
+        for (int64_t k = 0; k < n; k++) {
+            to[k] = hri_to_f16(from[k]);
+        }
+    }
+}
+
+/* One element. */
+static inline float hri_real_at(hr_type type, const void *data, int64_t i) {
+    return type == HR_TYPE_F32    ? ((const float *)data)[i]
+           : type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)data)[i])
+                                  : hri_from_f16(((const hri_f16 *)data)[i]);
+}
+
+static inline void hri_real_put(hr_type type, void *data, int64_t i, float x) {
+    if (type == HR_TYPE_F32) {
+        ((float *)data)[i] = x;
+    } else {
+        hri_block_put(type, data, i, 1, &x);
+    }
+}
+
+/* The sum of the lanes, by halves. */
+static inline float hri_lanes_sum(const float *lanes) {
+    float sum[HRI_LANES];
+    memcpy(sum, lanes, sizeof sum);
+    for (int half = HRI_LANES / 2; half > 0; half /= 2) {
+        for (int k = 0; k < half; k++) {
+            sum[k] += sum[k + half];
+        }
+    }
+    return sum[0];
+}
+
+/* Adds EXPRESSION of element k, for k of 0 .. N-1, to LANES. */
+#define HRI_LANES_ADD(LANES, N, EXPRESSION)                                                        \
+    do {                                                                                           \
+        int64_t lanes_i = 0;                                                                       \
+        for (; lanes_i + HRI_LANES <= (N); lanes_i += HRI_LANES) {                                 \
+            for (int lanes_k = 0; lanes_k < HRI_LANES; lanes_k++) {                                \
+                const int64_t k = lanes_i + lanes_k;                                               \
+                (LANES)[lanes_k] += (EXPRESSION);                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (; lanes_i < (N); lanes_i++) {                                                         \
+            const int64_t k = lanes_i;                                                             \
+            (LANES)[k % HRI_LANES] += (EXPRESSION);                                                \
+        }                                                                                          \
+    } while (0)
+
+static inline int64_t hri_min64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t hri_max64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* A per-channel vector: any real type, (C). */
+static inline int hri_is_vector(const hr_meta *m, int64_t n) {
+    return hr_type_is_real(m->type) && m->shape.rank == 1 && m->shape.dim[0] == n;
+}
+
+#endif
