@@ -158,6 +158,19 @@ static inline hr_value hr_batch_norm_stats(hr_graph *g, hr_value running_mean, h
                     4, "eps=%.17g,momentum=%.17g,rows=%lld", eps, momentum, rows);
 }
 
+/* ---- pooling; x (N, H, W, C) ---- */
+static inline hr_value hr_max_pool(hr_graph *g, hr_value x, int kernel, int stride, int pad) {
+    return hr_nodef(g, "max_pool", &x, 1, "kernel=%d,stride=%d,pad=%d", kernel, stride, pad);
+}
+/* Padding counts in the mean. */
+static inline hr_value hr_avg_pool(hr_graph *g, hr_value x, int kernel, int stride, int pad) {
+    return hr_nodef(g, "avg_pool", &x, 1, "kernel=%d,stride=%d,pad=%d", kernel, stride, pad);
+}
+/* (N, C) */
+static inline hr_value hr_global_avg_pool(hr_graph *g, hr_value x) {
+    return hr_unary(g, "global_avg_pool", x);
+}
+
 /* ---- losses ---- */
 
 /* logits (..., C), ids (...) of i32 or i64; the mean over ids that are not negative. */

@@ -1,0 +1,86 @@
+/* Windows over (N, H, W, C), for pooling and its gradients.
+ *
+ * Outputs are gathered: each output pixel, forward or backward, looks at the windows or places that concern it, for a
+ * block of channels at a time.  So nothing is added into from two sides, any cut is safe, and sums are f32 in every
+ * stored type. */
+#ifndef HRI_OPS_COMMON_POOL_H
+#define HRI_OPS_COMMON_POOL_H
+
+#include "ops/common/blocks.h"
+
+typedef struct hri_pool_attr {
+    hri_dims kernel, stride, pad; /* one number for both ways, or height and width */
+    int64_t height, width;        /* of the input, for gradients */
+    bool without_pad;             /* averages: padding does not count */
+} hri_pool_attr;
+
+#define HRI_POOL_FIELDS                                                                            \
+    {"kernel", "height and width of the window", offsetof(hri_pool_attr, kernel), HRI_FIELD_DIMS,  \
+     NULL},                                                                                        \
+        {"stride", "none: the kernel", offsetof(hri_pool_attr, stride), HRI_FIELD_DIMS, NULL}, {   \
+        "pad", "on every side", offsetof(hri_pool_attr, pad), HRI_FIELD_DIMS, NULL                 \
+    }
+#define HRI_POOL_GRAD_FIELDS                                                                       \
+    {"height", "of the input", offsetof(hri_pool_attr, height), HRI_FIELD_INT, "0",                \
+     .min = 0, .max = 9e18},                                                                       \
+    {                                                                                              \
+        "width", "of the input", offsetof(hri_pool_attr, width), HRI_FIELD_INT, "0", .min = 0,     \
+                                                                                     .max = 9e18   \
+    }
+
+typedef struct hri_pool {
+    int64_t n, h, w, channels; /* input */
+    int64_t oh, ow;            /* output */
+    int64_t kh, kw, sh, sw, ph, pw;
+} hri_pool;
+
+static inline int64_t hri_pool_number(const hri_dims *d, int i, int64_t none) {
+    return d->count == 0 ? none : d->at[d->count > 1 ? i : 0];
+}
+
+/* The geometry for an input of (N, h, w, C); 0 when it makes sense. */
+static inline int hri_pool_init(hri_pool *p, const hri_pool_attr *a, int64_t n, int64_t h,
+                                int64_t w, int64_t channels) {
+    *p = (hri_pool){.n = n, .h = h, .w = w, .channels = channels};
+    p->kh = hri_pool_number(&a->kernel, 0, 0);
+    p->kw = hri_pool_number(&a->kernel, 1, 0);
+    p->sh = hri_pool_number(&a->stride, 0, p->kh);
+    p->sw = hri_pool_number(&a->stride, 1, p->kw);
+    p->ph = hri_pool_number(&a->pad, 0, 0);
+    p->pw = hri_pool_number(&a->pad, 1, 0);
+    /* A window that lay in the padding alone would have no maximum. */
+    if (p->kh < 1 || p->kw < 1 || p->kh > 65535 || p->kw > 65535 || p->sh < 1 || p->sw < 1 ||
+        p->ph < 0 || p->pw < 0 || 2 * p->ph > p->kh || 2 * p->pw > p->kw || p->kh > h + 2 * p->ph ||
+        p->kw > w + 2 * p->pw) {
+        return -1;
+    }
+    p->oh = (h + 2 * p->ph - p->kh) / p->sh + 1;
+    p->ow = (w + 2 * p->pw - p->kw) / p->sw + 1;
+    return 0;
+}
+
+/* The part of the window of output o that lies in [0, size). */
+static inline void hri_pool_window(int64_t o, int64_t kernel, int64_t stride, int64_t pad,
+                                   int64_t size, int64_t *begin, int64_t *end) {
+    *begin = hri_max64(o * stride - pad, 0);
+    *end = hri_min64(o * stride - pad + kernel, size);
+}
+
+/* The outputs whose windows hold input place i. */
+static inline void hri_pool_owners(int64_t i, int64_t kernel, int64_t stride, int64_t pad,
+                                   int64_t outputs, int64_t *begin, int64_t *end) {
+    const int64_t first = i + pad - kernel + 1;
+    *begin = first > 0 ? (first + stride - 1) / stride : 0;
+    *end = hri_min64((i + pad) / stride + 1, outputs);
+}
+
+static inline hr_meta hri_pool_meta(hr_type type, int64_t n, int64_t h, int64_t w, int64_t c) {
+    return (hr_meta){type, {.rank = 4, .dim = {n, h, w, c}}};
+}
+
+/* Rows of pixels a task. */
+static inline uint64_t hri_pool_chunk(int64_t row) {
+    return (uint64_t)(16384 / (row + 1) + 1);
+}
+
+#endif

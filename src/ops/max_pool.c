@@ -1,0 +1,143 @@
+/* max_pool(x; kernel, stride, pad): the largest value of each window.
+ *
+ *   x (N, H, W, C)   y (N, OH, OW, C)   index (N, OH, OW, C) u8: which place of the window, row by row
+ *
+ * The first of equal values wins; a NaN wins over numbers, as in torch.  Padding never wins.  A window has at most 256
+ * places.  The gradient keeps the indices, one byte an output, and neither x nor y. */
+#include <math.h>
+
+#include "ops/common/pool.h"
+
+static const hri_field max_pool_fields[] = {HRI_POOL_FIELDS, {0}};
+
+static hr_status max_pool_infer(hri_infer *c) {
+    const hr_shape *x = &c->in[0].shape;
+    hri_pool p;
+    if (!hr_type_is_real(c->in[0].type) || x->rank != 4) {
+        return hri_infer_fail(c, "the input must be real, (N, H, W, C)");
+    }
+    if (hri_pool_init(&p, c->attr, x->dim[0], x->dim[1], x->dim[2], x->dim[3])) {
+        return hri_infer_fail(c, "the window must lie inside the padded input, pad at most half "
+                                 "the kernel");
+    }
+    if (p.kh * p.kw > 256) {
+        return hri_infer_fail(c, "the window has more than 256 places");
+    }
+    c->out[0] = hri_pool_meta(c->in[0].type, p.n, p.oh, p.ow, p.channels);
+    c->out[1] = hri_pool_meta(HR_TYPE_U8, p.n, p.oh, p.ow, p.channels);
+    return HR_OK;
+}
+
+static void max_pool_grad(hri_grad *c) {
+    hri_pool_attr attr = *(const hri_pool_attr *)c->sig->attr;
+    attr.height = c->sig->in[0].shape.dim[1];
+    attr.width = c->sig->in[0].shape.dim[2];
+    c->din[0] = HRI_NODE(c->g, "max_pool_grad", &attr, c->dout[0], c->out[1]);
+}
+
+typedef struct task {
+    const hri_call *c;
+    hri_pool p;
+} task;
+
+/* One output pixel, one block of channels.  Codes are counted in f32, so that all lanes are alike. */
+static void pool_pixel(const task *t, int64_t b, int64_t i, int64_t j, int64_t c0, int64_t n) {
+    const hri_pool *p = &t->p;
+    const hri_call *c = t->c;
+    const hr_type type = c->sig->in[0].type;
+    const int64_t to = ((b * p->oh + i) * p->ow + j) * p->channels + c0;
+    int64_t h0, h1, w0, w1;
+    float most[HRI_BLOCK], room[HRI_BLOCK];
+    int32_t code[HRI_BLOCK];
+    uint8_t *index = (uint8_t *)c->out[1] + to;
+    hri_pool_window(i, p->kh, p->sh, p->ph, p->h, &h0, &h1);
+    hri_pool_window(j, p->kw, p->sw, p->pw, p->w, &w0, &w1);
+    for (int64_t h = h0; h < h1; h++) {
+        for (int64_t w = w0; w < w1; w++) {
+            const float *x = hri_block_in(type, c->in[0],
+                                          ((b * p->h + h) * p->w + w) * p->channels + c0, n, room);
+            const int32_t at = (int32_t)((h - i * p->sh + p->ph) * p->kw + w - j * p->sw + p->pw);
+            if (h == h0 && w == w0) {
+                for (int64_t k = 0; k < n; k++) {
+                    most[k] = x[k];
+                    code[k] = at;
+                }
+                continue;
+            }
+            for (int64_t k = 0; k < n; k++) {
+                const int wins = (x[k] > most[k]) | (x[k] != x[k]);
+                code[k] = wins ? at : code[k];
+                most[k] = wins ? x[k] : most[k];
+            }
+        }
+    }
+    float *y = hri_block_out(type, c->out[0], to, room);
+    for (int64_t k = 0; k < n; k++) {
+        y[k] = most[k];
+        index[k] = (uint8_t)code[k];
+    }
+    hri_block_put(type, c->out[0], to, n, y);
+}
+
+static void max_pool_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const task *t = arg;
+    (void)worker;
+    for (int64_t r = (int64_t)begin; r < (int64_t)end; r++) {
+        for (int64_t j = 0; j < t->p.ow; j++) {
+            for (int64_t c0 = 0; c0 < t->p.channels; c0 += HRI_BLOCK) {
+                pool_pixel(t, r / t->p.oh, r % t->p.oh, j, c0,
+                           hri_min64(HRI_BLOCK, t->p.channels - c0));
+            }
+        }
+    }
+}
+
+static hr_status max_pool_host(const hri_call *c) {
+    const hr_shape *x = &c->sig->in[0].shape;
+    task t = {.c = c};
+    if (hri_pool_init(&t.p, c->sig->attr, x->dim[0], x->dim[1], x->dim[2], x->dim[3])) {
+        return HR_E_SHAPE;
+    }
+    hri_threads_range(c->threads, (uint64_t)(t.p.n * t.p.oh), hri_pool_chunk(t.p.ow * t.p.channels),
+                      max_pool_rows, &t);
+    return HR_OK;
+}
+
+static void max_pool_cost(const hri_sig *s, hri_cost *cost) {
+    const hri_pool_attr *a = s->attr;
+    const double places =
+        (double)(hri_pool_number(&a->kernel, 0, 1) * hri_pool_number(&a->kernel, 1, 1));
+    cost->flops = places * (double)hr_shape_count(&s->out[0].shape);
+}
+
+static const hri_case max_pool_cases[] = {
+    {"resnet's", "f32[2,9,11,19]", "kernel=3,stride=2,pad=1", .batched = 1},
+    {"two by two", "f32[2,6,8,5]", "kernel=2"},
+    {"rectangle", "f32[1,7,9,3]", "kernel=2x3,stride=1x2,pad=1x0"},
+    {"one place", "f32[3,4,4,1]", "kernel=1"},
+    {"whole image", "f32[2,5,5,300]", "kernel=5"},
+    {"no samples", "f32[0,4,4,3]", "kernel=2"},
+    {"bf16", "bf16[2,9,9,7]", "kernel=3,stride=2,pad=1"},
+    {"f16", "f16[2,9,9,7]", "kernel=3,stride=2,pad=1"},
+    {"window too large", "f32[2,4,4,3]", "kernel=5", .flags = HRI_CASE_BAD},
+    {"pad too large", "f32[2,4,4,3]", "kernel=2,pad=2", .flags = HRI_CASE_BAD},
+    {"no kernel", "f32[2,4,4,3]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_max_pool = {
+    .name = "max_pool",
+    .formula = "y = max of x over each window",
+    .in_min = 1,
+    .in_max = 1,
+    .out_count = 2,
+    .fields = max_pool_fields,
+    .attr_bytes = sizeof(hri_pool_attr),
+    .infer = max_pool_infer,
+    .grad = max_pool_grad,
+    .keeps = {{.out = 2}},
+    .aux = 2,
+    .cost = max_pool_cost,
+    .host = max_pool_host,
+    .cases = max_pool_cases,
+};
