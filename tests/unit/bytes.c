@@ -111,7 +111,8 @@ TEST(bytes, agrees_with_plain_arithmetic) {
     uint64_t state = test_seed();
     for (int i = 0; i < 20000; i++) {
         const unsigned unit = (unsigned)(test_random(&state) % 5);
-        const uint64_t digits = test_random(&state) >> (32 + test_random(&state) % 32);
+        const uint64_t word = test_random(&state);
+        const uint64_t digits = word >> (32 + test_random(&state) % 32);
         const unsigned places = (unsigned)(test_random(&state) % 10);
         uint64_t ten = 1;
         for (unsigned p = 0; p < places; p++) {
@@ -163,10 +164,11 @@ TEST(bytes, print_stays_inside_its_buffer) {
 TEST(bytes, shown_sizes_read_back_within_half_a_percent) {
     uint64_t state = test_seed();
     for (int i = 0; i < 20000; i++) {
-        const uint64_t bytes = test_random(&state) >> (1 + test_random(&state) % 63);
+        const uint64_t word = test_random(&state);
+        const uint64_t bytes = word >> (1 + test_random(&state) % 63);
         char buf[32];
         const uint64_t back = parsed(hr_bytes_print(bytes, buf, sizeof buf), 0);
         const uint64_t off = back > bytes ? back - bytes : bytes - back;
-        CHECK_LE(off, bytes / 200);
+        CHECK_LE(off, bytes / 200 + 1); /* half of the third figure, and reading rounds down */
     }
 }
