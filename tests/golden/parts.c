@@ -1,11 +1,14 @@
-/* Parts of the program that no command shows yet, or that need an odd terminal: progress, tables, cleaning. */
+/* Parts of the program that no command shows yet, or that need an odd terminal: progress, tables, cleaning,
+ * cgroups. */
 #include "golden.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include "cli/common/machine.h"
 #include "cli/common/progress.h"
 #include "cli/common/table.h"
 
@@ -139,4 +142,54 @@ TEST(out, long_prints_arrive_whole) {
     CHECK_EQ(lseek(fileno(file), 0, SEEK_END), 200002);
     fclose(file);
     free(large);
+}
+
+static void put_file(const char *root, const char *path, const char *text) {
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        mkdir(full, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(full, "w");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* `limits`: path and text in turn, NULL at the end. */
+static hri_machine machine_in(const char *membership, const char *const *limits) {
+    char root[] = "/tmp/headroom-golden-XXXXXX", path[64];
+    CHECK(mkdtemp(root));
+    put_file(root, "self", membership);
+    for (size_t i = 0; limits[i]; i += 2) {
+        put_file(root, limits[i], limits[i + 1]);
+    }
+    hri_machine machine;
+    snprintf(path, sizeof path, "%s/self", root);
+    hri_machine_read_cgroup(&machine, path, root);
+    GOLDEN_RUN("-rf", .program = "rm", .last_arg = root);
+    return machine;
+}
+
+TEST(machine, the_smallest_cgroup_limit_on_the_way_up_counts) {
+    static const char *const limits[] = {
+        "a/b/memory.max", "max\n", "a/memory.max", "1048576\n", "memory.max", "4194304\n", NULL};
+    const hri_machine machine = machine_in("0::/a/b\n", limits);
+    CHECK_EQ(machine.cgroup_limit_bytes, 1048576);
+    CHECK(strstr(machine.cgroup_path, "/a/memory.max"));
+}
+
+TEST(machine, version_1_cgroups_are_read_and_their_huge_number_is_no_limit) {
+    static const char *const limits[] = {"memory/c/memory.limit_in_bytes", "2097152\n", NULL};
+    static const char *const none[] = {"memory/c/memory.limit_in_bytes", "9223372036854771712\n",
+                                       NULL};
+    const char *membership = "3:cpu:/x\n2:memory:/c\n0::/\n";
+    CHECK_EQ(machine_in(membership, limits).cgroup_limit_bytes, 2097152);
+    CHECK(machine_in(membership, none).cgroup_limit_bytes == UINT64_MAX);
+}
+
+TEST(machine, a_group_that_cannot_be_read_is_no_limit) {
+    static const char *const limits[] = {"elsewhere/memory.max", "5\n", NULL};
+    CHECK(machine_in("0::/gone\n", limits).cgroup_limit_bytes == UINT64_MAX);
+    CHECK(machine_in("nonsense\n0:\n", limits).cgroup_limit_bytes == UINT64_MAX);
 }

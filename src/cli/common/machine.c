@@ -129,10 +129,12 @@ static void walk_up(hri_machine *machine, const char *root, char *group, const c
     }
 }
 
-static void read_cgroup(hri_machine *machine) {
-    char line[512];
+void hri_machine_read_cgroup(hri_machine *machine, const char *membership, const char *root) {
+    char line[512], memory_root[512];
+    snprintf(memory_root, sizeof memory_root, "%s/memory", root);
     machine->cgroup_limit_bytes = UINT64_MAX;
-    FILE *f = fopen("/proc/self/cgroup", "r");
+    machine->cgroup_path[0] = 0;
+    FILE *f = fopen(membership, "r");
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
         char *controllers = strchr(line, ':');
@@ -142,9 +144,9 @@ static void read_cgroup(hri_machine *machine) {
         }
         *group++ = 0;
         if (!strncmp(line, "0:", 2)) {
-            walk_up(machine, "/sys/fs/cgroup", group, "memory.max");
+            walk_up(machine, root, group, "memory.max");
         } else if (strstr(controllers + 1, "memory")) {
-            walk_up(machine, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+            walk_up(machine, memory_root, group, "memory.limit_in_bytes");
         }
     }
     if (f) {
@@ -165,7 +167,7 @@ void hri_machine_read(hri_machine *machine) {
     machine->cores_online = (int)sysconf(_SC_NPROCESSORS_ONLN);
     machine->cores_usable = (int)hri_cores_usable();
     read_huge_pages(machine);
-    read_cgroup(machine);
+    hri_machine_read_cgroup(machine, "/proc/self/cgroup", "/sys/fs/cgroup");
     struct rlimit lock;
     machine->lock_limit_bytes = UINT64_MAX;
     if (getrlimit(RLIMIT_MEMLOCK, &lock) == 0 && lock.rlim_cur != RLIM_INFINITY) {
