@@ -29,7 +29,8 @@ static inline hr_value hr_unary(hr_graph *g, const char *op, hr_value a) {
     return hr_graph_node(g, op, &a, 1, NULL);
 }
 static inline hr_value hr_binary(hr_graph *g, const char *op, hr_value a, hr_value b) {
-    return hr_graph_node(g, op, (const hr_value[]){a, b}, 2, NULL);
+    const hr_value in[] = {a, b};
+    return hr_graph_node(g, op, in, 2, NULL);
 }
 
 /* ---- element-wise; binary ones broadcast ---- */
@@ -94,18 +95,19 @@ static inline hr_value hr_neg(hr_graph *g, hr_value a) {
 
 /* a (..., M, K) b (..., K, N); ta: a is (..., K, M); tb: b is (..., N, K). */
 static inline hr_value hr_matmul(hr_graph *g, hr_value a, hr_value b, int ta, int tb) {
-    return hr_nodef(g, "matmul", (const hr_value[]){a, b}, 2, "transpose-a=%d,transpose-b=%d", !!ta,
-                    !!tb);
+    const hr_value in[] = {a, b};
+    return hr_nodef(g, "matmul", in, 2, "transpose-a=%d,transpose-b=%d", !!ta, !!tb);
 }
 /* x (..., in), w (out, in), bias (out) or HR_NONE. */
 static inline hr_value hr_linear(hr_graph *g, hr_value x, hr_value w, hr_value bias) {
-    return hr_graph_node(g, "matmul", (const hr_value[]){x, w, bias}, bias == HR_NONE ? 2 : 3,
-                         "transpose-b");
+    const hr_value in[] = {x, w, bias};
+    return hr_graph_node(g, "matmul", in, bias == HR_NONE ? 2 : 3, "transpose-b");
 }
 /* x (N, H, W, C), w (KH, KW, C / groups, O), bias (O) or HR_NONE; the same stride, padding and dilation both ways. */
 static inline hr_value hr_conv2d(hr_graph *g, hr_value x, hr_value w, hr_value bias, int stride,
                                  int pad, int dilation, int groups) {
-    return hr_nodef(g, "conv2d", (const hr_value[]){x, w, bias}, bias == HR_NONE ? 2 : 3,
+    const hr_value in[] = {x, w, bias};
+    return hr_nodef(g, "conv2d", in, bias == HR_NONE ? 2 : 3,
                     "stride=%d,pad=%d,dilation=%d,groups=%d", stride, pad, dilation, groups);
 }
 
@@ -176,8 +178,8 @@ static inline hr_value hr_global_avg_pool(hr_graph *g, hr_value x) {
 /* logits (..., C), ids (...) of i32 or i64; the mean over ids that are not negative. */
 static inline hr_value hr_cross_entropy(hr_graph *g, hr_value logits, hr_value ids,
                                         double smoothing) {
-    return hr_nodef(g, "cross_entropy", (const hr_value[]){logits, ids}, 2, "smoothing=%.17g",
-                    smoothing);
+    const hr_value in[] = {logits, ids};
+    return hr_nodef(g, "cross_entropy", in, 2, "smoothing=%.17g", smoothing);
 }
 
 /* ---- updates of persistent values; each returns the new version ---- */
@@ -186,10 +188,12 @@ static inline hr_value hr_cross_entropy(hr_graph *g, hr_value logits, hr_value i
 static inline hr_value hr_sgd(hr_graph *g, hr_value w, hr_value grad, hr_value rate,
                               hr_value velocity, double momentum, int nesterov, double decay) {
     if (velocity == HR_NONE) {
-        return hr_nodef(g, "sgd", (const hr_value[]){w, grad, rate}, 3, "decay=%.17g", decay);
+        const hr_value in[] = {w, grad, rate};
+        return hr_nodef(g, "sgd", in, 3, "decay=%.17g", decay);
     }
-    return hr_nodef(g, "sgd_momentum", (const hr_value[]){w, grad, rate, velocity}, 4,
-                    "momentum=%.17g,nesterov=%d,decay=%.17g", momentum, !!nesterov, decay);
+    const hr_value in[] = {w, grad, rate, velocity};
+    return hr_nodef(g, "sgd_momentum", in, 4, "momentum=%.17g,nesterov=%d,decay=%.17g", momentum,
+                    !!nesterov, decay);
 }
 
 HR_END_DECLS
