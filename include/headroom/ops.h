@@ -160,6 +160,20 @@ static inline hr_value hr_batch_norm_stats(hr_graph *g, hr_value running_mean, h
                     4, "eps=%.17g,momentum=%.17g,rows=%lld", eps, momentum, rows);
 }
 
+/* Inside a sample: by row, by row without mean and beta, by group of channels. */
+static inline hr_value hr_layer_norm(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
+                                     double eps) {
+    return hr_nodef(g, "layer_norm", (const hr_value[]){x, gamma, beta}, 3, "eps=%.17g", eps);
+}
+static inline hr_value hr_rms_norm(hr_graph *g, hr_value x, hr_value gamma, double eps) {
+    return hr_nodef(g, "rms_norm", (const hr_value[]){x, gamma}, 2, "eps=%.17g", eps);
+}
+static inline hr_value hr_group_norm(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
+                                     int groups, double eps) {
+    return hr_nodef(g, "group_norm", (const hr_value[]){x, gamma, beta}, 3, "groups=%d,eps=%.17g",
+                    groups, eps);
+}
+
 /* ---- pooling; x (N, H, W, C) ---- */
 static inline hr_value hr_max_pool(hr_graph *g, hr_value x, int kernel, int stride, int pad) {
     return hr_nodef(g, "max_pool", &x, 1, "kernel=%d,stride=%d,pad=%d", kernel, stride, pad);
