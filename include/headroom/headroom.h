@@ -11,5 +11,6 @@
 #include <headroom/graph.h>
 #include <headroom/ops.h>
 #include <headroom/data.h>
+#include <headroom/train.h>
 
 #endif
