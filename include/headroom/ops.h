@@ -3,7 +3,8 @@
  *   hr_value y = hr_relu(g, hr_add(g, x, shortcut));
  *
  * Nothing here knows more than the op's name and the names of its attributes; src/ops/<name>.c has the formula, the
- * shapes and the gradient.  Errors are sticky on the graph (graph.h). */
+ * shapes and the gradient.  Errors are sticky on the graph (graph.h).  Inputs stand in a
+ * named array, never in a compound literal: C++ reads this header too, and a test of the installed package looks. */
 #ifndef HEADROOM_OPS_H
 #define HEADROOM_OPS_H
 
@@ -131,19 +132,21 @@ static inline hr_value hr_sum(hr_graph *g, hr_value x, const char *axes, int kee
 /* In training: over the batch.  Output 1 is the mean, output 2 the inverse deviation.  z HR_NONE: nothing is added. */
 static inline hr_value hr_batch_norm(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
                                      double eps) {
-    return hr_nodef(g, "batch_norm", (const hr_value[]){x, gamma, beta}, 3, "eps=%.17g", eps);
+    const hr_value in[] = {x, gamma, beta};
+    return hr_nodef(g, "batch_norm", in, 3, "eps=%.17g", eps);
 }
 static inline hr_value hr_batch_norm_relu(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
                                           hr_value z, double eps) {
-    return hr_nodef(g, z == HR_NONE ? "batch_norm_relu" : "batch_norm_add_relu",
-                    (const hr_value[]){x, gamma, beta, z}, z == HR_NONE ? 3 : 4, "eps=%.17g", eps);
+    const hr_value in[] = {x, gamma, beta, z};
+    return hr_nodef(g, z == HR_NONE ? "batch_norm_relu" : "batch_norm_add_relu", in,
+                    z == HR_NONE ? 3 : 4, "eps=%.17g", eps);
 }
 /* With statistics that are given. */
 static inline hr_value hr_batch_norm_inference(hr_graph *g, hr_value x, hr_value gamma,
                                                hr_value beta, hr_value mean, hr_value var,
                                                double eps) {
-    return hr_nodef(g, "batch_norm_inference", (const hr_value[]){x, gamma, beta, mean, var}, 5,
-                    "eps=%.17g", eps);
+    const hr_value in[] = {x, gamma, beta, mean, var};
+    return hr_nodef(g, "batch_norm_inference", in, 5, "eps=%.17g", eps);
 }
 /* Moves the running statistics (states, f32) by those of y, which hr_batch_norm[_relu] made with that eps.  Output 1 is
  * the new variance. */
@@ -154,10 +157,10 @@ static inline hr_value hr_batch_norm_stats(hr_graph *g, hr_value running_mean, h
     for (int d = 0; d + 1 < shape.rank; d++) {
         rows *= (long long)shape.dim[d];
     }
-    return hr_nodef(g, "batch_norm_stats",
-                    (const hr_value[]){running_mean, running_var, hr_graph_output(g, y, 1),
-                                       hr_graph_output(g, y, 2)},
-                    4, "eps=%.17g,momentum=%.17g,rows=%lld", eps, momentum, rows);
+    const hr_value in[] = {running_mean, running_var, hr_graph_output(g, y, 1),
+                           hr_graph_output(g, y, 2)};
+    return hr_nodef(g, "batch_norm_stats", in, 4, "eps=%.17g,momentum=%.17g,rows=%lld", eps,
+                    momentum, rows);
 }
 
 /* Inside a sample: by row, by row without mean and beta, by group of channels. */
