@@ -183,6 +183,18 @@ TEST(doctor, a_bad_variable_is_a_failed_check_and_not_the_end) {
     CHECK(strstr(r.out, "copies and compares"));
 }
 
+TEST(doctor, on_a_narrow_terminal_wraps_what_is_long) {
+    const golden_result r = GOLDEN_RUN("doctor --no-cuda --color never " NULL_ONLY, .columns = 48,
+                                       .env = {"HEADROOM_CACHE_DIR=/tmp"});
+    CHECK_EQ(r.code, 0);
+    golden_compare("doctor_narrow", mask_doctor(r.out));
+    for (const char *line = mask_doctor(r.out); *line;) {
+        const size_t length = strcspn(line, "\n");
+        CHECK_LE(length, 48);
+        line += length + (line[length] == '\n');
+    }
+}
+
 TEST(doctor, leaves_no_cache_directory_behind) {
     char dir[] = "/tmp/headroom-golden-XXXXXX", variable[128], inner[128];
     CHECK(mkdtemp(dir));

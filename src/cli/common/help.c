@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/common/wrap.h"
 
 enum { WIDTH_DEFAULT = 80, WIDTH_MAX = 100, WIDTH_MIN = 30, COLUMN_MIN = 24 };
 
@@ -26,37 +27,10 @@ static size_t width_of(const hri_term *term) {
     return term->width > WIDTH_MAX ? WIDTH_MAX : term->width < WIDTH_MIN ? WIDTH_MIN : term->width;
 }
 
-/* The cursor stands at `column`, where a word may begin. */
-static void wrap_from(hri_out *out, const char *text, size_t width, size_t indent, size_t column) {
-    int fresh = 1; /* no word is on the line yet */
-    for (;;) {
-        int newlines = 0;
-        for (; *text == ' ' || *text == '\n'; text++) {
-            newlines += *text == '\n';
-        }
-        const size_t length = strcspn(text, " \n");
-        if (!length) {
-            break;
-        }
-        const int paragraph = !fresh && newlines > 1;
-        if (paragraph || (!fresh && column + 1 + length > width)) {
-            hri_out_text(out, paragraph ? "\n\n" : "\n");
-            hri_out_pad(out, indent);
-            column = indent;
-            fresh = 1;
-        }
-        hri_out_text(out, fresh ? "" : " ");
-        hri_out_bytes(out, text, length);
-        column += length + !fresh;
-        fresh = 0;
-        text += length;
-    }
-    hri_out_text(out, "\n");
-}
-
 void hri_help_wrap(hri_out *out, const char *text, size_t width, size_t indent) {
     hri_out_pad(out, indent);
-    wrap_from(out, text, width, indent, indent);
+    hri_wrap(out, text, width, indent, indent);
+    hri_out_text(out, "\n");
 }
 
 static void title(hri_out *out, const hri_term *term, const char *text) {
@@ -88,7 +62,8 @@ static void pair(hri_out *out, const hri_term *term, const char *left, const cha
     hri_out_printf(out, "  %s", left);
     if (column + COLUMN_MIN <= width || column + strlen(right) <= width) {
         hri_out_pad(out, left_width + 2 - strlen(left));
-        wrap_from(out, right, width, column, column);
+        hri_wrap(out, right, width, column, column);
+        hri_out_text(out, "\n");
     } else {
         hri_out_text(out, "\n");
         hri_help_wrap(out, right, width, 6);

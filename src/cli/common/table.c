@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "cli/common/wrap.h"
 
-enum { GAP = 2 };
+enum { GAP = 2, CELL_BYTES = 512 };
 
 void hri_table_init(hri_table *table, const char *const *headings, size_t count) {
     memset(table, 0, sizeof *table);
@@ -36,7 +37,7 @@ void hri_table_cell(hri_table *table, hri_style style, const char *format, ...) 
         table->cells = cells;
         table->room = room;
     }
-    char raw[512], clean[512];
+    char raw[CELL_BYTES], clean[CELL_BYTES];
     va_list args;
     va_start(args, format);
     vsnprintf(raw, sizeof raw, format, args);
@@ -49,16 +50,23 @@ void hri_table_cell(hri_table *table, hri_style style, const char *format, ...) 
     table->cells[table->used++] = (hri_table_item){text, style};
 }
 
+static const char *start_of(const hri_term *term, const hri_table_item *cell) {
+    return cell->style == HRI_STYLE_PLAIN ? "" : hri_term_style(term, cell->style);
+}
+
+static const char *end_of(const hri_term *term, const hri_table_item *cell) {
+    return cell->style == HRI_STYLE_PLAIN ? "" : hri_term_style(term, HRI_STYLE_PLAIN);
+}
+
 /* One styled cell, padded to `width` unless it ends the line. */
 static void print_cell(const hri_table_item *cell, hri_out *out, const hri_term *term, size_t width,
                        int right, int last) {
     const size_t columns = hri_term_columns(cell->text);
     const size_t pad = width > columns ? width - columns : 0;
-    const int plain = cell->style == HRI_STYLE_PLAIN;
     hri_out_pad(out, right ? pad : 0);
-    hri_out_text(out, plain ? "" : hri_term_style(term, cell->style));
+    hri_out_text(out, start_of(term, cell));
     hri_out_text(out, cell->text);
-    hri_out_text(out, plain ? "" : hri_term_style(term, HRI_STYLE_PLAIN));
+    hri_out_text(out, end_of(term, cell));
     hri_out_pad(out, right || last ? 0 : pad);
 }
 
@@ -89,31 +97,55 @@ static void print_columns(const hri_table *table, hri_out *out, const hri_term *
     }
 }
 
-static void print_upright(const hri_table *table, hri_out *out, const hri_term *term, size_t indent,
-                          int heads) {
+/* With headings: the first cell, then a line each for the others. */
+static void print_upright(const hri_table *table, hri_out *out, const hri_term *term,
+                          size_t indent) {
     const size_t count = table->column_count;
     size_t head_width = 0;
-    for (size_t c = 1; heads && c < count; c++) {
+    for (size_t c = 1; c < count; c++) {
         const size_t width = strlen(table->headings[c]);
         head_width = width > head_width ? width : head_width;
     }
+    const size_t column = indent + GAP + head_width + GAP;
     for (size_t i = 0; i + count <= table->used; i += count) {
         hri_out_pad(out, indent);
         print_cell(&table->cells[i], out, term, 0, 0, 1);
         hri_out_text(out, "\n");
         for (size_t c = 1; c < count; c++) {
-            if (!table->cells[i + c].text[0]) {
+            const hri_table_item *cell = &table->cells[i + c];
+            if (!cell->text[0]) {
                 continue;
             }
             const hri_table_item head = {(char *)table->headings[c], HRI_STYLE_DIM};
             hri_out_pad(out, indent + GAP);
-            if (heads) {
-                print_cell(&head, out, term, head_width, 0, 0);
-                hri_out_pad(out, GAP);
-            }
-            print_cell(&table->cells[i + c], out, term, 0, 0, 1);
+            print_cell(&head, out, term, head_width + GAP, 0, 0);
+            hri_out_text(out, start_of(term, cell));
+            hri_wrap(out, cell->text, term->width, column, column);
+            hri_out_text(out, end_of(term, cell));
             hri_out_text(out, "\n");
         }
+    }
+}
+
+/* Without headings a row becomes a sentence: "first: second, third". */
+static void print_sentences(const hri_table *table, hri_out *out, const hri_term *term,
+                            size_t indent) {
+    const size_t count = table->column_count;
+    for (size_t i = 0; i + count <= table->used; i += count) {
+        char text[HRI_TABLE_COLUMNS * (CELL_BYTES + 2)] = "";
+        size_t used = 0;
+        for (size_t c = 1; c < count; c++) {
+            if (table->cells[i + c].text[0]) {
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
+                                         table->cells[i + c].text);
+            }
+        }
+        hri_out_pad(out, indent);
+        print_cell(&table->cells[i], out, term, 0, 0, 1);
+        hri_out_text(out, used ? ": " : "");
+        hri_wrap(out, text, term->width, indent + GAP,
+                 indent + hri_term_columns(table->cells[i].text) + 2);
+        hri_out_text(out, "\n");
     }
 }
 
@@ -133,8 +165,10 @@ hr_status hri_table_print(const hri_table *table, hri_out *out, const hri_term *
     }
     if (total <= term->width) {
         print_columns(table, out, term, indent, heads, widths);
+    } else if (heads) {
+        print_upright(table, out, term, indent);
     } else {
-        print_upright(table, out, term, indent, heads);
+        print_sentences(table, out, term, indent);
     }
     return HR_OK;
 }

@@ -1,7 +1,8 @@
 /* A table for people: cells are collected, then printed as columns when they fit, else as one short block a row.
  *
  * The one idea: a narrow terminal never wraps a table into a heap of broken lines; the same cells are stood upright,
- * with the heading in front of each.  Cells are cleaned of control characters when they are put in. */
+ * with the heading in front of each, or, without headings, made into a wrapped sentence a row.  Cells are cleaned of
+ * control characters when they are put in. */
 #ifndef HRI_CLI_TABLE_H
 #define HRI_CLI_TABLE_H
 
