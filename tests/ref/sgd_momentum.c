@@ -6,10 +6,11 @@ static void run(const ref_call *c) {
         double momentum, decay;
         bool nesterov;
     } *p = c->sig->attr;
+    const double rate = c->in[2][0], factor = c->sig->in_count > 4 ? c->in[4][0] : 1.0;
     for (int64_t i = 0, n = hr_shape_count(&c->sig->in[0].shape); i < n; i++) {
-        const double w = c->in[0][i], d = c->in[1][i] + p->decay * w;
+        const double w = c->in[0][i], d = factor * c->in[1][i] + p->decay * w;
         const double v = p->momentum * c->in[3][i] + d;
-        c->out[0][i] = w - c->in[2][0] * (p->nesterov ? d + p->momentum * v : v);
+        c->out[0][i] = w - rate * (p->nesterov ? d + p->momentum * v : v);
         c->out[1][i] = v;
     }
 }

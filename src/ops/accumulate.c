@@ -1,0 +1,56 @@
+/* accumulate(sum, g, weight, first): sum <- (first ? 0 : sum) + weight * g.
+ *
+ * For batches that are trained in parts: weight is the share of the part in the batch.  Updates sum in its own memory;
+ * with first != 0 what was there is not read, so nothing has to be cleared between steps.  weight and first are
+ * scalars f32. */
+#include "ops/common/update.h"
+
+static void accumulate_block(const hri_update *u, uint64_t n, float *sum, const float *g, float *s0,
+                             float *s1) {
+    const float weight = u->rate;
+    (void)s0;
+    (void)s1;
+    if (u->scalar != 0.0f) {
+        for (uint64_t i = 0; i < n; i++) {
+            sum[i] = weight * g[i];
+        }
+    } else {
+        for (uint64_t i = 0; i < n; i++) {
+            sum[i] += weight * g[i];
+        }
+    }
+}
+
+static hr_status accumulate_host(const hri_call *c) {
+    return hri_update_run(c, 2, 0, accumulate_block);
+}
+
+static hr_status accumulate_infer(hri_infer *c) {
+    return hri_update_infer(c, 2, 0);
+}
+
+static void accumulate_cost(const hri_sig *s, hri_cost *cost) {
+    hri_update_cost(s, cost, 2.0);
+}
+
+static const hri_case accumulate_cases[] = {
+    {"first", "f32[7,33] f32[7,33] f32[] f32[]"},
+    {"chunks", "f32[20001] f32[20001] f32[] f32[]"},
+    {"bf16 gradient", "f32[301] bf16[301] f32[] f32[]"},
+    {"empty", "f32[0] f32[0] f32[] f32[]"},
+    {"shapes differ", "f32[3] f32[4] f32[] f32[]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_accumulate = {
+    .name = "accumulate",
+    .formula = "sum = (first ? 0 : sum) + weight * g",
+    .in_min = 4,
+    .in_max = 4,
+    .out_count = 1,
+    .infer = accumulate_infer,
+    .updates = {1},
+    .cost = accumulate_cost,
+    .host = accumulate_host,
+    .cases = accumulate_cases,
+};

@@ -1,0 +1,70 @@
+/* rmsprop(w, g, rate, s [, factor]; alpha, epsilon, decay):
+ *
+ *   d <- factor * g + decay * w    s <- alpha * s + (1 - alpha) * d * d    w <- w - rate * d / (sqrt(s) + epsilon)
+ *
+ * Updates w and s in their own memory, as torch.optim.RMSprop does without momentum. */
+#include "ops/common/update.h"
+
+#include <math.h>
+
+typedef struct rmsprop_attr {
+    double alpha, epsilon, decay;
+} rmsprop_attr;
+
+static const hri_field rmsprop_fields[] = {
+    {"alpha", "of the average of squares", offsetof(rmsprop_attr, alpha), HRI_FIELD_DOUBLE, "0.99"},
+    {"epsilon", "added to the root", offsetof(rmsprop_attr, epsilon), HRI_FIELD_DOUBLE, "1e-8"},
+    {"decay", "weight decay", offsetof(rmsprop_attr, decay), HRI_FIELD_DOUBLE, "0"},
+    {0},
+};
+
+static void rmsprop_block(const hri_update *u, uint64_t n, float *w, const float *g, float *s,
+                          float *none) {
+    const rmsprop_attr *p = u->attr;
+    const float alpha = (float)p->alpha, more = (float)(1.0 - p->alpha);
+    const float epsilon = (float)p->epsilon, decay = (float)p->decay;
+    const float rate = u->rate, factor = u->factor;
+    (void)none;
+    for (uint64_t i = 0; i < n; i++) {
+        const float d = factor * g[i] + decay * w[i];
+        s[i] = alpha * s[i] + more * d * d;
+        w[i] -= rate * d / (sqrtf(s[i]) + epsilon);
+    }
+}
+
+static hr_status rmsprop_host(const hri_call *c) {
+    return hri_update_run(c, 1, 1, rmsprop_block);
+}
+
+static hr_status rmsprop_infer(hri_infer *c) {
+    return hri_update_infer(c, 1, 1);
+}
+
+static void rmsprop_cost(const hri_sig *s, hri_cost *cost) {
+    hri_update_cost(s, cost, 9.0);
+}
+
+static const hri_case rmsprop_cases[] = {
+    {"odd", "f32[7,33] f32[7,33] f32[] f32[7,33]", .low = 0.5, .high = 2},
+    {"all of it", "f32[20001] f32[20001] f32[] f32[20001] f32[]",
+     "alpha=0.9,epsilon=1e-3,decay=0.1", .low = 0.5, .high = 2},
+    {"bf16 gradient", "f32[33] bf16[33] f32[] f32[33]", .low = 0.5, .high = 2},
+    {"empty", "f32[0] f32[0] f32[] f32[0]"},
+    {"average of another shape", "f32[3] f32[3] f32[] f32[4]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_rmsprop = {
+    .name = "rmsprop",
+    .formula = "s = average of g^2; w -= rate * g / (sqrt(s) + eps)",
+    .in_min = 4,
+    .in_max = 5,
+    .out_count = 2,
+    .fields = rmsprop_fields,
+    .attr_bytes = sizeof(rmsprop_attr),
+    .infer = rmsprop_infer,
+    .updates = {1, 4},
+    .cost = rmsprop_cost,
+    .host = rmsprop_host,
+    .cases = rmsprop_cases,
+};
