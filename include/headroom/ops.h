@@ -92,6 +92,11 @@ static inline hr_value hr_neg(hr_graph *g, hr_value a) {
     return hr_affine(g, a, -1.0, 0.0);
 }
 
+/* x (..., C), bias (C). */
+static inline hr_value hr_bias_add(hr_graph *g, hr_value x, hr_value bias) {
+    return hr_binary(g, "bias_add", x, bias);
+}
+
 /* ---- products ---- */
 
 /* a (..., M, K) b (..., K, N); ta: a is (..., K, M); tb: b is (..., N, K). */
@@ -125,6 +130,29 @@ static inline hr_value hr_reshape(hr_graph *g, hr_value x, hr_shape to) {
 /* axes as text: "0x1"; "" or NULL: all of them. */
 static inline hr_value hr_sum(hr_graph *g, hr_value x, const char *axes, int keep) {
     return hr_nodef(g, "sum", &x, 1, "axes=%s,keep=%d", axes ? axes : "", !!keep);
+}
+static inline hr_value hr_mean(hr_graph *g, hr_value x, const char *axes, int keep) {
+    return hr_nodef(g, "mean", &x, 1, "axes=%s,keep=%d", axes ? axes : "", !!keep);
+}
+/* Output 1 is where the largest was. */
+static inline hr_value hr_max(hr_graph *g, hr_value x, const char *axes, int keep) {
+    return hr_nodef(g, "max", &x, 1, "axes=%s,keep=%d", axes ? axes : "", !!keep);
+}
+/* Lists as text, one number a dimension: order "0x2x1", begin "0x4", size "-1x2"; "" or NULL: none. */
+static inline hr_value hr_transpose(hr_graph *g, hr_value x, const char *order) {
+    return hr_nodef(g, "transpose", &x, 1, "order=%s", order ? order : "");
+}
+static inline hr_value hr_slice(hr_graph *g, hr_value x, const char *begin, const char *size) {
+    return hr_nodef(g, "slice", &x, 1, "begin=%s,size=%s", begin ? begin : "", size ? size : "");
+}
+static inline hr_value hr_pad(hr_graph *g, hr_value x, const char *before, const char *after,
+                              double value) {
+    return hr_nodef(g, "pad", &x, 1, "before=%s,after=%s,value=%.17g", before ? before : "",
+                    after ? after : "", value);
+}
+/* At most 16 values. */
+static inline hr_value hr_concat(hr_graph *g, const hr_value *x, size_t count, int axis) {
+    return hr_nodef(g, "concat", x, count, "axis=%d", axis);
 }
 
 /* ---- normalisation; x (..., C), gamma and beta (C) ---- */

@@ -1,0 +1,113 @@
+/* slice(x; begin, size): a box of x.  Both lists start at the first dimension; dimensions beyond them are whole.  A
+ * begin below 0 counts from the end, a size of -1 is what is left.  Any type.  The gradient keeps nothing: dy is
+ * padded with zeros.  Steps other than 1 are left out on purpose: reshape and slice do them. */
+#include "ops/common/box.h"
+#include "ops/common/strided.h"
+
+static const hri_field slice_fields[] = {
+    {"begin", "the first element of each dimension", offsetof(hri_attr_slice, begin),
+     HRI_FIELD_DIMS, NULL},
+    {"size", "how many of each dimension; -1: the rest", offsetof(hri_attr_slice, size),
+     HRI_FIELD_DIMS, NULL},
+    {0},
+};
+
+/* The box along dimension d; -1 when it does not lie in the input. */
+static int box_of(const hri_attr_slice *p, const hr_shape *in, int d, int64_t *begin,
+                  int64_t *size) {
+    *begin = d < p->begin.count ? p->begin.at[d] : 0;
+    *begin += *begin < 0 ? in->dim[d] : 0;
+    *size = d < p->size.count ? p->size.at[d] : -1;
+    *size = *size == -1 ? in->dim[d] - *begin : *size;
+    return *begin < 0 || *begin > in->dim[d] || *size < 0 || *size > in->dim[d] - *begin ? -1 : 0;
+}
+
+static hr_status slice_infer(hri_infer *c) {
+    const hri_attr_slice *p = c->attr;
+    const hr_shape *in = &c->in[0].shape;
+    if (p->begin.count > in->rank || p->size.count > in->rank) {
+        return hri_infer_fail(c, "more dimensions are named than the input has, %d", in->rank);
+    }
+    c->out[0] = (hr_meta){c->in[0].type, *in};
+    for (int d = 0; d < in->rank; d++) {
+        int64_t begin;
+        if (box_of(p, in, d, &begin, &c->out[0].shape.dim[d])) {
+            return hri_infer_fail(c, "%lld from %lld on is not within dimension %d of %lld",
+                                  (long long)c->out[0].shape.dim[d], (long long)begin, d,
+                                  (long long)in->dim[d]);
+        }
+    }
+    return HR_OK;
+}
+
+static void slice_grad(hri_grad *c) {
+    const hr_shape *in = &c->sig->in[0].shape;
+    hri_attr_pad pad = {.before = {.count = in->rank}, .after = {.count = in->rank}};
+    for (int d = 0; d < in->rank; d++) {
+        int64_t begin, size;
+        (void)box_of(c->sig->attr, in, d, &begin, &size);
+        pad.before.at[d] = begin;
+        pad.after.at[d] = in->dim[d] - begin - size;
+    }
+    c->din[0] = HRI_NODE(c->g, "pad", &pad, c->dout[0]);
+}
+
+static hri_samples slice_samples(const hri_sig *s, uint32_t batched) {
+    return batched && s->in[0].shape.rank && s->in[0].shape.dim[0] != s->out[0].shape.dim[0]
+               ? HRI_SAMPLES_COUPLED
+               : HRI_SAMPLES_APART;
+}
+
+static hr_status slice_host(const hri_call *c) {
+    const hr_shape *in = &c->sig->in[0].shape;
+    hri_strided box = {
+        .rank = in->rank, .out = c->out[0], .bytes = hr_type_bytes(c->sig->out[0].type)};
+    int64_t first = 0;
+    hri_strides(in, box.from);
+    hri_strides(&c->sig->out[0].shape, box.to);
+    for (int d = 0; d < in->rank; d++) {
+        int64_t begin;
+        (void)box_of(c->sig->attr, in, d, &begin, &box.dim[d]);
+        first += begin * box.from[d];
+    }
+    if (hr_shape_count(&c->sig->out[0].shape) == 0) {
+        return HR_OK;
+    }
+    box.in = (const char *)c->in[0] + (size_t)first * box.bytes;
+    hri_strided_copy(&box, c->threads);
+    return HR_OK;
+}
+
+static const hri_case slice_cases[] = {
+    {"rows", "f32[7,33]", "begin=2,size=3"},
+    {"columns", "f32[7,33]", "begin=0x5,size=-1x11"},
+    {"middle", "f32[4,5,6]", "begin=1x2x3,size=2x2x2"},
+    {"last row", "f32[7,3]", "begin=-1"},
+    {"whole", "f32[3,5]"},
+    {"one number", "f32[3,5]", "begin=2x4,size=1x1"},
+    {"long rows", "f32[3,40000]", "begin=1x7,size=2x39990"},
+    {"nothing", "f32[3,5]", "size=0"},
+    {"bf16", "bf16[7,9]", "begin=1x1"},
+    {"f16", "f16[7,9]", "begin=1x1,size=3x3"},
+    {"bytes", "u8[7,9]", "begin=0x3"},
+    {"batch", "f32[4,9]", "begin=0x3,size=-1x2", .batched = 1},
+    {"too far", "f32[3,5]", "begin=1,size=3", .flags = HRI_CASE_BAD},
+    {"begins outside", "f32[3,5]", "begin=4", .flags = HRI_CASE_BAD},
+    {"too many dimensions", "f32[3]", "begin=0x0", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_slice = {
+    .name = "slice",
+    .formula = "y = a box of x",
+    .in_min = 1,
+    .in_max = 1,
+    .out_count = 1,
+    .fields = slice_fields,
+    .attr_bytes = sizeof(hri_attr_slice),
+    .infer = slice_infer,
+    .grad = slice_grad,
+    .samples = slice_samples,
+    .host = slice_host,
+    .cases = slice_cases,
+};
