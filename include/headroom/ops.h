@@ -50,6 +50,10 @@ static inline hr_value hr_div(hr_graph *g, hr_value a, hr_value b) {
 static inline hr_value hr_relu(hr_graph *g, hr_value a) {
     return hr_unary(g, "relu", a);
 }
+/* relu that keeps one bit an element (output 1) for its gradient. */
+static inline hr_value hr_relu_mask(hr_graph *g, hr_value a) {
+    return hr_unary(g, "relu_mask", a);
+}
 static inline hr_value hr_silu(hr_graph *g, hr_value a) {
     return hr_unary(g, "silu", a);
 }
@@ -216,6 +220,14 @@ static inline hr_value hr_avg_pool(hr_graph *g, hr_value x, int kernel, int stri
 /* (N, C) */
 static inline hr_value hr_global_avg_pool(hr_graph *g, hr_value x) {
     return hr_unary(g, "global_avg_pool", x);
+}
+
+/* Rows of a table (V, ...) by ids of i32 or i64: embedding. */
+static inline hr_value hr_gather(hr_graph *g, hr_value table, hr_value ids) {
+    return hr_binary(g, "gather", table, ids);
+}
+static inline hr_value hr_cast(hr_graph *g, hr_value x, hr_type to) {
+    return hr_nodef(g, "cast", &x, 1, "to=%s", hr_type_name(to));
 }
 
 /* ---- losses ---- */

@@ -1,0 +1,100 @@
+/* gather(table, ids): rows of a table by their numbers: embedding.
+ *
+ *   table (V, ...)   ids (...) of i32 or i64   y (ids' shape, ...)
+ *
+ * Any type of table.  An id below 0 or from V on is HR_E_RANGE.  The gradient keeps the ids alone; gather_grad adds up
+ * the rows of dy in the order of the ids. */
+#include "ops/common/rows.h"
+
+#include <string.h>
+
+static hr_status gather_infer(hri_infer *c) {
+    const hr_shape *table = &c->in[0].shape, *ids = &c->in[1].shape;
+    if (c->in[1].type != HR_TYPE_I32 && c->in[1].type != HR_TYPE_I64) {
+        return hri_infer_fail(c, "the ids must be i32 or i64");
+    }
+    if (table->rank < 1 || table->rank - 1 + ids->rank > HR_RANK_MAX) {
+        return hri_infer_fail(c, "a table has rows, and the result at most %d dimensions",
+                              HR_RANK_MAX);
+    }
+    c->out[0] = (hr_meta){c->in[0].type, *ids};
+    for (int d = 1; d < table->rank; d++) {
+        c->out[0].shape.dim[c->out[0].shape.rank++] = table->dim[d];
+    }
+    return HR_OK;
+}
+
+static void gather_grad(hri_grad *c) {
+    if (HRI_NEEDS(c, 0)) {
+        const int64_t rows = c->sig->in[0].shape.dim[0];
+        c->din[0] = HRI_NODE(c->g, "gather_grad", &rows, c->dout[0], c->in[1]);
+    }
+}
+
+static hri_samples gather_samples(const hri_sig *s, uint32_t batched) {
+    (void)s;
+    return batched & 1u ? HRI_SAMPLES_COUPLED : HRI_SAMPLES_APART;
+}
+
+/* Of the table only the rows that are read count. */
+static void gather_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 0.0;
+    cost->bytes = 2.0 * (double)hr_meta_bytes(&s->out[0]) + (double)hr_meta_bytes(&s->in[1]);
+}
+
+static void gather_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const hri_call *c = arg;
+    const uint64_t bytes = hr_meta_bytes(&c->sig->in[0]) / (uint64_t)c->sig->in[0].shape.dim[0];
+    (void)worker;
+    for (uint64_t i = begin; i < end; i++) {
+        const int64_t id = hri_row_id(c->sig->in[1].type, c->in[1], (int64_t)i);
+        memcpy((char *)c->out[0] + i * bytes, (const char *)c->in[0] + (uint64_t)id * bytes, bytes);
+    }
+}
+
+static hr_status gather_host(const hri_call *c) {
+    const int64_t rows = c->sig->in[0].shape.dim[0], count = hr_shape_count(&c->sig->in[1].shape);
+    hri_call call = *c;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t id = hri_row_id(c->sig->in[1].type, c->in[1], i);
+        if (id < 0 || id >= rows) {
+            return HR_E_RANGE;
+        }
+    }
+    if (hr_shape_count(&c->sig->out[0].shape)) {
+        const int64_t width = hr_shape_count(&c->sig->in[0].shape) / rows;
+        hri_threads_range(c->threads, (uint64_t)count, hri_row_chunk(width), gather_rows, &call);
+    }
+    return HR_OK;
+}
+
+static const hri_case gather_cases[] = {
+    {"embedding", "f32[33,7] i32[2,5]", .ids = 33, .batched = 2},
+    {"long ids", "f32[10,7] i64[9]"},
+    {"one id", "f32[10,7] i32[]"},
+    {"numbers", "f32[10] i32[9]"},
+    {"blocks", "f32[10,2,3] i32[4]"},
+    {"no ids", "f32[10,7] i32[0]"},
+    {"wide", "f32[10,9001] i32[5]"},
+    {"bf16", "bf16[10,7] i32[9]"},
+    {"f16", "f16[10,7] i32[9]"},
+    {"bytes", "u8[10,7] i32[9]"},
+    {"real ids", "f32[10,7] f32[9]", .flags = HRI_CASE_BAD},
+    {"no table", "f32[] i32[9]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_gather = {
+    .name = "gather",
+    .formula = "y[i] = table[ids[i]]",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .infer = gather_infer,
+    .grad = gather_grad,
+    .keeps = {{.in = 2}},
+    .samples = gather_samples,
+    .cost = gather_cost,
+    .host = gather_host,
+    .cases = gather_cases,
+};

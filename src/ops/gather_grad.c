@@ -1,0 +1,183 @@
+/* gather_grad(dy, ids; rows): the rows of dy added up by their ids: the gradient of gather.
+ *
+ *   dy (ids' shape, ...)   ids (...)   dtable (rows, ...)
+ *
+ * First the ids are sorted by counting (in order among equals); then each row of the table adds its own rows of dy, in
+ * f32, in the order of the ids, 64 to a block.  So a row has one writer, rows nobody asked for are written once, as
+ * zeros, and the bits do not depend on the number of threads.  The workspace holds one i32 a table row and one an id. */
+#include "ops/common/rows.h"
+
+#include <string.h>
+
+enum { TILE = 64, BLOCK = 64 };
+
+typedef struct gather_grad_attr {
+    int64_t rows;
+} gather_grad_attr;
+
+static const hri_field gather_grad_fields[] = {
+    {"rows", "rows of the table", offsetof(gather_grad_attr, rows), HRI_FIELD_INT, "1", .min = 0,
+     .max = 2147483646},
+    {0},
+};
+
+static hr_status gather_grad_infer(hri_infer *c) {
+    const gather_grad_attr *p = c->attr;
+    const hr_shape *dy = &c->in[0].shape, *ids = &c->in[1].shape;
+    if (!hr_type_is_real(c->in[0].type) ||
+        (c->in[1].type != HR_TYPE_I32 && c->in[1].type != HR_TYPE_I64)) {
+        return hri_infer_fail(c, "the gradient must be real, the ids i32 or i64");
+    }
+    int same = dy->rank >= ids->rank && dy->rank - ids->rank < HR_RANK_MAX;
+    for (int d = 0; same && d < ids->rank; d++) {
+        same &= dy->dim[d] == ids->dim[d];
+    }
+    if (!same || hr_shape_count(ids) > INT32_MAX || p->rows < 0 || p->rows >= INT32_MAX) {
+        return hri_infer_fail(c, "the gradient must begin with the shape of the ids, both below "
+                                 "2^31 rows");
+    }
+    c->out[0] = (hr_meta){.type = c->in[0].type, .shape = {.rank = 1, .dim = {p->rows}}};
+    for (int d = ids->rank; d < dy->rank; d++) {
+        c->out[0].shape.dim[c->out[0].shape.rank++] = dy->dim[d];
+    }
+    return HR_OK;
+}
+
+static hri_samples gather_grad_samples(const hri_sig *s, uint32_t batched) {
+    (void)s;
+    return batched ? HRI_SAMPLES_SUM : HRI_SAMPLES_APART;
+}
+
+static void gather_grad_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = (double)hr_shape_count(&s->in[0].shape);
+}
+
+static uint64_t gather_grad_workspace(const hri_sig *s, uint32_t threads) {
+    const gather_grad_attr *p = s->attr;
+    (void)threads;
+    return ((uint64_t)p->rows + 1 + (uint64_t)hr_shape_count(&s->in[1].shape)) * sizeof(int32_t);
+}
+
+typedef struct task {
+    const hri_call *c;
+    int64_t width;
+    const int32_t *end;   /* [rows]: where the ids of a row end in `order` */
+    const int32_t *order; /* [ids]: positions, sorted by their id */
+} task;
+
+/* y[0..n) = the sum of the rows of dy in order[first..end), columns from `column` on. */
+static void add_rows(const task *t, int64_t first, int64_t end, int64_t column, int64_t n,
+                     const hri_row_out *y) {
+    float total[TILE] = {0};
+    for (int64_t block = first; block < end; block += BLOCK) {
+        const int64_t stop = end - block < BLOCK ? end : block + BLOCK;
+        float sum[TILE] = {0}, v[TILE];
+        for (int64_t i = block; i < stop; i++) {
+            const hri_row x = {t->c->sig->in[0].type, t->c->in[0], t->order[i] * t->width + column};
+            if (x.type == HR_TYPE_F32) {
+                const float *row = (const float *)x.data + x.first;
+                for (int64_t k = 0; k < n; k++) {
+                    sum[k] += row[k];
+                }
+            } else {
+                hri_row_load(&x, n, v);
+                for (int64_t k = 0; k < n; k++) {
+                    sum[k] += v[k];
+                }
+            }
+        }
+        for (int64_t k = 0; k < n; k++) {
+            total[k] += sum[k];
+        }
+    }
+    for (int64_t k = 0; k < n; k++) {
+        hri_row_put(y, k, total[k]);
+    }
+}
+
+static void table_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const task *t = arg;
+    const hr_type type = t->c->sig->out[0].type;
+    const size_t bytes = hr_type_bytes(type) * (size_t)t->width;
+    (void)worker;
+    for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) {
+        const int64_t first = row ? t->end[row - 1] : 0;
+        if (first == t->end[row]) {
+            memset((char *)t->c->out[0] + (size_t)row * bytes, 0, bytes);
+            continue;
+        }
+        for (int64_t column = 0; column < t->width; column += TILE) {
+            const int64_t n = t->width - column < TILE ? t->width - column : TILE;
+            const hri_row_out y = {type, t->c->out[0], row * t->width + column};
+            add_rows(t, first, t->end[row], column, n, &y);
+        }
+    }
+}
+
+/* Counts, turns counts into first places, and puts each position into its place; `start` ends as the ends. */
+static hr_status sort_ids(const hri_call *c, int64_t rows, int64_t count, int32_t *start,
+                          int32_t *order) {
+    const hr_type type = c->sig->in[1].type;
+    int32_t at = 0;
+    memset(start, 0, (size_t)(rows + 1) * sizeof *start);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t id = hri_row_id(type, c->in[1], i);
+        if (id < 0 || id >= rows) {
+            return HR_E_RANGE;
+        }
+        start[id]++;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const int32_t n = start[row];
+        start[row] = at;
+        at += n;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        order[start[hri_row_id(type, c->in[1], i)]++] = (int32_t)i;
+    }
+    return HR_OK;
+}
+
+static hr_status gather_grad_host(const hri_call *c) {
+    const int64_t rows = c->sig->out[0].shape.dim[0];
+    const int64_t count = hr_shape_count(&c->sig->in[1].shape);
+    int32_t *start = c->workspace, *order = start + rows + 1;
+    const hr_status status = sort_ids(c, rows, count, start, order);
+    if (status != HR_OK || hr_shape_count(&c->sig->out[0].shape) == 0) {
+        return status;
+    }
+    task t = {c, hr_shape_count(&c->sig->out[0].shape) / rows, start, order};
+    hri_threads_range(c->threads, (uint64_t)rows, hri_row_chunk(t.width), table_rows, &t);
+    return HR_OK;
+}
+
+static const hri_case gather_grad_cases[] = {
+    {"embedding", "f32[2,5,7] i32[2,5]", "rows=33", .ids = 33, .batched = 3},
+    {"many of few", "f32[500,70] i64[500]", "rows=3", .ids = 3},
+    {"one id", "f32[7] i32[]", "rows=10"},
+    {"numbers", "f32[9] i32[9]", "rows=10"},
+    {"blocks", "f32[4,2,3] i32[4]", "rows=10"},
+    {"no ids", "f32[0,7] i32[0]", "rows=10"},
+    {"no columns", "f32[4,0] i32[4]", "rows=10"},
+    {"bf16", "bf16[30,7] i32[30]", "rows=10"},
+    {"f16", "f16[30,7] i32[30]", "rows=10"},
+    {"shapes differ", "f32[9,7] i32[8]", "rows=10", .flags = HRI_CASE_BAD},
+    {"real ids", "f32[9,7] f32[9]", "rows=10", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_gather_grad = {
+    .name = "gather_grad",
+    .formula = "dtable[r] = sum of dy[i] where ids[i] = r",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .fields = gather_grad_fields,
+    .attr_bytes = sizeof(gather_grad_attr),
+    .infer = gather_grad_infer,
+    .samples = gather_grad_samples,
+    .cost = gather_grad_cost,
+    .workspace = gather_grad_workspace,
+    .host = gather_grad_host,
+    .cases = gather_grad_cases,
+};

@@ -1,0 +1,12 @@
+/* gather: row after row. */
+#include "ref.h"
+
+static void run(const ref_call *c) {
+    const int64_t ids = hr_shape_count(&c->sig->in[1].shape);
+    const int64_t width = ids ? hr_shape_count(&c->sig->out[0].shape) / ids : 0;
+    for (int64_t i = 0; i < ids * width; i++) {
+        c->out[0][i] = c->in[0][(int64_t)c->in[1][i / width] * width + i % width];
+    }
+}
+
+const test_ref test_ref_gather = {"gather", run};
