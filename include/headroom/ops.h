@@ -209,6 +209,14 @@ static inline hr_value hr_group_norm(hr_graph *g, hr_value x, hr_value gamma, hr
                     groups, eps);
 }
 
+/* ---- attention; q (B, T, H, D), k and v (B, S, H, D), or one qkv (B, T, 3, H, D) ---- */
+static inline hr_value hr_attention(hr_graph *g, hr_value q, hr_value k, hr_value v, int causal) {
+    return hr_nodef(g, "attention", (const hr_value[]){q, k, v}, 3, "causal=%d", !!causal);
+}
+static inline hr_value hr_attention_packed(hr_graph *g, hr_value qkv, int causal) {
+    return hr_nodef(g, "attention_packed", &qkv, 1, "causal=%d", !!causal);
+}
+
 /* ---- pooling; x (N, H, W, C) ---- */
 static inline hr_value hr_max_pool(hr_graph *g, hr_value x, int kernel, int stride, int pad) {
     return hr_nodef(g, "max_pool", &x, 1, "kernel=%d,stride=%d,pad=%d", kernel, stride, pad);

@@ -41,8 +41,7 @@ typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
     store4(c + I * ldc + 8, load4(c + I * ldc + 8) + c##I##2);
 
 /* 24 sums stay in registers; each step of k is 5 loads and 24 multiply-adds. */
-static __attribute__((noinline)) void kernel(int64_t kc, const float *a, const float *b, float *c,
-                                             int64_t ldc, int first) {
+void hri_gemm_kernel(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
     ROWS(DECLARE)
 #pragma GCC unroll 4
     for (int64_t k = 0; k < kc; k++, a += MR, b += NR) {
@@ -177,7 +176,8 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
         g->pack_b(g, batch, n0, nc, k0, kc, b);
         for (int64_t j = 0; j < nc; j += NR) {
             for (int64_t i = 0; i < mc; i += MR) {
-                kernel(kc, a + i * kc, b + j * kc, c + i * u->n_tile + j, u->n_tile, k0 == begin);
+                hri_gemm_kernel(kc, a + i * kc, b + j * kc, c + i * u->n_tile + j, u->n_tile,
+                                k0 == begin);
             }
         }
     }

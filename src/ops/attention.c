@@ -1,0 +1,103 @@
+/* attention(q, k, v; causal, scale): scaled dot-product attention of every head.
+ *
+ *   q (B, T, H, D)   k, v (B, S, H, D)   o (B, T, H, D)   lse (B, H, T) f32
+ *   o_i = sum_j softmax_j(scale * q_i . k_j) v_j,   scale 1 / sqrt(D) unless given
+ *
+ * Causal: place i sees keys 0 .. i; then S = T.  No T x S matrix is ever whole.  The gradient keeps q, k, v, o and one
+ * number a query and head, and makes the probabilities again. */
+#include "ops/common/attention.h"
+
+static hr_status attention_infer(hri_infer *c) {
+    const hr_meta *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
+    if (!hr_type_is_real(q->type) || k->type != q->type || v->type != q->type) {
+        return hri_infer_fail(c, "q, k and v must have one real type");
+    }
+    if (q->shape.rank != 4 || !hr_shape_same(&k->shape, &v->shape) || k->shape.rank != 4 ||
+        k->shape.dim[0] != q->shape.dim[0] || k->shape.dim[2] != q->shape.dim[2] ||
+        k->shape.dim[3] != q->shape.dim[3]) {
+        return hri_infer_fail(c, "wanted q (B, T, H, D), k and v (B, S, H, D)");
+    }
+    if (((const hri_attention_attr *)c->attr)->causal && k->shape.dim[1] != q->shape.dim[1]) {
+        return hri_infer_fail(c, "causal attention wants as many keys as queries");
+    }
+    if (k->shape.dim[1] == 0 && q->shape.dim[1] > 0) {
+        return hri_infer_fail(c, "there is no key to see");
+    }
+    const int64_t *dim = q->shape.dim;
+    c->out[0] = *q;
+    c->out[1] = (hr_meta){HR_TYPE_F32, {.rank = 3, .dim = {dim[0], dim[2], dim[1]}}};
+    return HR_OK;
+}
+
+static void attention_grad(hri_grad *c) {
+    const hr_value dq = HRI_NODE(c->g, "attention_grad", c->sig->attr, c->dout[0], c->in[0],
+                                 c->in[1], c->in[2], c->out[0], c->out[1]);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (HRI_NEEDS(c, i)) {
+            c->din[i] = hr_graph_output(c->g, dq, i);
+        }
+    }
+}
+
+static uint64_t attention_workspace(const hri_sig *s, uint32_t threads) {
+    hri_attention a;
+    hri_attention_apart(&a, s->attr, &s->in[0], &s->in[1]);
+    return hri_attention_workspace(&a, threads);
+}
+
+static void attention_cost(const hri_sig *s, hri_cost *cost) {
+    hri_attention a;
+    hri_attention_apart(&a, s->attr, &s->in[0], &s->in[1]);
+    cost->flops = 2.0 * hri_attention_flops(&a);
+}
+
+static hr_status attention_host(const hri_call *c) {
+    hri_attention a;
+    hri_attention_apart(&a, c->sig->attr, &c->sig->in[0], &c->sig->in[1]);
+    a.q.data = c->in[0];
+    a.k.data = c->in[1];
+    a.v.data = c->in[2];
+    a.o.data = c->out[0];
+    a.lse = c->out[1];
+    hri_attention_run(&a, c->threads, c->workspace);
+    return HR_OK;
+}
+
+static const hri_case attention_cases[] = {
+    {"odd", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5]", .batched = 7},
+    {"causal", "f32[2,13,2,6] f32[2,13,2,6] f32[2,13,2,6]", "causal"},
+    {"many tiles", "f32[1,150,2,17] f32[1,211,2,17] f32[1,211,2,17]", "scale=0.7",
+     .flags = HRI_CASE_NO_GRAD},
+    {"many causal tiles", "f32[1,210,1,24] f32[1,210,1,24] f32[1,210,1,24]", "causal,scale=2",
+     .flags = HRI_CASE_NO_GRAD},
+    {"large scores", "f32[1,5,1,4] f32[1,5,1,4] f32[1,5,1,4]", "scale=40", .tolerance = 1e-4,
+     .grad_tolerance = 1e-2},
+    {"one of all", "f32[1,1,1,1] f32[1,1,1,1] f32[1,1,1,1]"},
+    {"no places", "f32[1,0,2,4] f32[1,0,2,4] f32[1,0,2,4]"},
+    {"no samples", "f32[0,3,2,4] f32[0,3,2,4] f32[0,3,2,4]"},
+    {"bf16", "bf16[2,7,3,5] bf16[2,7,3,5] bf16[2,7,3,5]", "causal"},
+    {"f16", "f16[2,7,3,5] f16[2,9,3,5] f16[2,9,3,5]"},
+    {"no keys", "f32[1,3,2,4] f32[1,0,2,4] f32[1,0,2,4]", .flags = HRI_CASE_BAD},
+    {"another depth", "f32[2,7,3,5] f32[2,7,3,4] f32[2,7,3,4]", .flags = HRI_CASE_BAD},
+    {"causal with more keys", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5]", "causal",
+     .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_attention = {
+    .name = "attention",
+    .formula = "o = softmax(scale * q k') v",
+    .in_min = 3,
+    .in_max = 3,
+    .out_count = 2,
+    .fields = hri_attention_fields,
+    .attr_bytes = sizeof(hri_attention_attr),
+    .infer = attention_infer,
+    .grad = attention_grad,
+    .keeps = {{.in = 7, .out = 3}, {.in = 7, .out = 3}, {.in = 7, .out = 3}},
+    .aux = 2,
+    .cost = attention_cost,
+    .workspace = attention_workspace,
+    .host = attention_host,
+    .cases = attention_cases,
+};

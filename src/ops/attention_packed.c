@@ -1,0 +1,74 @@
+/* attention_packed(qkv; causal, scale): attention over one value that holds q, k and v side by side.
+ *
+ *   qkv (B, T, 3, H, D)   o (B, T, H, D)   lse (B, H, T) f32
+ *
+ * What one projection made is used where it lies: no slices forward, no concatenation backward.  Otherwise as
+ * attention; the gradient keeps qkv, o and one number a query and head. */
+#include "ops/common/attention.h"
+
+static hr_status attention_packed_infer(hri_infer *c) {
+    const int64_t *dim = c->in[0].shape.dim;
+    if (!hr_type_is_real(c->in[0].type) || c->in[0].shape.rank != 5 || dim[2] != 3) {
+        return hri_infer_fail(c, "wanted qkv (B, T, 3, H, D), real");
+    }
+    c->out[0] = (hr_meta){c->in[0].type, {.rank = 4, .dim = {dim[0], dim[1], dim[3], dim[4]}}};
+    c->out[1] = (hr_meta){HR_TYPE_F32, {.rank = 3, .dim = {dim[0], dim[3], dim[1]}}};
+    return HR_OK;
+}
+
+static void attention_packed_grad(hri_grad *c) {
+    c->din[0] = HRI_NODE(c->g, "attention_packed_grad", c->sig->attr, c->dout[0], c->in[0],
+                         c->out[0], c->out[1]);
+}
+
+static uint64_t attention_packed_workspace(const hri_sig *s, uint32_t threads) {
+    hri_attention a;
+    hri_attention_packed(&a, s->attr, &s->in[0]);
+    return hri_attention_workspace(&a, threads);
+}
+
+static void attention_packed_cost(const hri_sig *s, hri_cost *cost) {
+    hri_attention a;
+    hri_attention_packed(&a, s->attr, &s->in[0]);
+    cost->flops = 2.0 * hri_attention_flops(&a);
+}
+
+static hr_status attention_packed_host(const hri_call *c) {
+    hri_attention a;
+    hri_attention_packed(&a, c->sig->attr, &c->sig->in[0]);
+    a.q.data = a.k.data = a.v.data = c->in[0];
+    a.o.data = c->out[0];
+    a.lse = c->out[1];
+    hri_attention_run(&a, c->threads, c->workspace);
+    return HR_OK;
+}
+
+static const hri_case attention_packed_cases[] = {
+    {"odd", "f32[2,7,3,3,5]", .batched = 1},
+    {"causal", "f32[2,13,3,2,6]", "causal"},
+    {"many causal tiles", "f32[1,210,3,2,16]", "causal,scale=2", .flags = HRI_CASE_NO_GRAD},
+    {"one of all", "f32[1,1,3,1,1]"},
+    {"no samples", "f32[0,3,3,2,4]"},
+    {"bf16", "bf16[2,7,3,3,5]", "causal"},
+    {"f16", "f16[2,7,3,3,5]"},
+    {"two side by side", "f32[2,7,2,3,5]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_attention_packed = {
+    .name = "attention_packed",
+    .formula = "o = softmax(scale * q k') v",
+    .in_min = 1,
+    .in_max = 1,
+    .out_count = 2,
+    .fields = hri_attention_fields,
+    .attr_bytes = sizeof(hri_attention_attr),
+    .infer = attention_packed_infer,
+    .grad = attention_packed_grad,
+    .keeps = {{.in = 1, .out = 3}},
+    .aux = 2,
+    .cost = attention_packed_cost,
+    .workspace = attention_packed_workspace,
+    .host = attention_packed_host,
+    .cases = attention_packed_cases,
+};

@@ -1,0 +1,193 @@
+/* Attention forward: a tile of queries goes over the keys with a running maximum and sum. */
+#include "ops/common/attention.h"
+
+#include <math.h>
+
+#include "ops/common/attention_tiles.h"
+#include "ops/common/exp.h"
+
+const hri_field hri_attention_fields[] = {
+    {"scale", "of the products; 0: 1 / sqrt(D)", offsetof(hri_attention_attr, scale),
+     HRI_FIELD_DOUBLE, "0"},
+    {"causal", "a place sees itself and what comes before", offsetof(hri_attention_attr, causal),
+     HRI_FIELD_BOOL, NULL},
+    {0},
+};
+
+static void set_sizes(hri_attention *a, const hri_attention_attr *p) {
+    a->scale =
+        (float)(p->scale != 0.0 ? p->scale : 1.0 / sqrt((double)(a->depth > 0 ? a->depth : 1)));
+    a->causal = p->causal;
+    a->o =
+        (hri_attention_view){.batch = a->queries * a->heads * a->depth, .row = a->heads * a->depth};
+    a->d = a->o;
+}
+
+void hri_attention_apart(hri_attention *a, const hri_attention_attr *p, const hr_meta *q,
+                         const hr_meta *k) {
+    const int64_t *dim = q->shape.dim;
+    *a = (hri_attention){.batch = dim[0], .heads = dim[2], .queries = dim[1], .depth = dim[3]};
+    a->keys = k->shape.dim[1];
+    a->type = q->type;
+    set_sizes(a, p);
+    a->q = a->o;
+    a->k = (hri_attention_view){.batch = a->keys * a->heads * a->depth, .row = a->heads * a->depth};
+    a->v = a->k;
+}
+
+void hri_attention_packed(hri_attention *a, const hri_attention_attr *p, const hr_meta *qkv) {
+    const int64_t *dim = qkv->shape.dim;
+    *a = (hri_attention){.batch = dim[0], .heads = dim[3], .queries = dim[1], .depth = dim[4]};
+    a->keys = a->queries;
+    a->type = qkv->type;
+    set_sizes(a, p);
+    const int64_t row = a->heads * a->depth;
+    a->q = (hri_attention_view){.batch = a->keys * 3 * row, .row = 3 * row};
+    a->k = a->v = a->q;
+    a->k.first = row;
+    a->v.first = 2 * row;
+}
+
+double hri_attention_flops(const hri_attention *a) {
+    const double all = 2.0 * (double)(a->batch * a->heads) * (double)a->queries * (double)a->keys *
+                       (double)a->depth;
+    return a->causal ? all / 2.0 : all;
+}
+
+/* ---- scratch of a worker ---- */
+
+typedef struct scratch {
+    float *q;    /* panels of A: queries by depth */
+    float *k;    /* panels of B: keys turned */
+    float *v;    /* panels of B: keys by columns */
+    float *s;    /* (Q, K) scores, then probabilities */
+    float *p;    /* panels of A of them */
+    float *o;    /* (Q, columns) */
+    float *most; /* (Q) */
+    float *sum;  /* (Q) */
+} scratch;
+
+static int64_t scratch_init(scratch *w, const hri_attention *a, float *at) {
+    const int64_t d = a->depth, columns = hri_at_columns(d);
+    float *const begin = at;
+    w->q = at;
+    w->k = w->q + HRI_AT_Q * d;
+    w->v = w->k + HRI_AT_K * d;
+    w->s = w->v + HRI_AT_K * columns;
+    w->p = w->s + HRI_AT_Q * HRI_AT_K;
+    w->o = w->p + HRI_AT_Q * HRI_AT_K;
+    w->most = w->o + HRI_AT_Q * columns;
+    w->sum = w->most + HRI_AT_Q;
+    return hri_at_up(w->sum + HRI_AT_Q - begin, 16);
+}
+
+uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads) {
+    static float nowhere[1];
+    scratch w;
+    return (uint64_t)scratch_init(&w, a, nowhere) * threads * sizeof(float);
+}
+
+/* ---- one tile of keys ---- */
+
+/* Scores of one row to exp(score - most); returns how what was summed before is to be scaled. */
+static float soften(float *s, int64_t n, float scale, float *most, float *sum) {
+    float lanes[HRI_LANES], new_most = *most;
+    if (n <= 0) {
+        memset(s, 0, HRI_AT_K * sizeof *s);
+        return 1.0f;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        s[k] *= scale;
+    }
+    for (int64_t k = n; k < HRI_AT_K; k++) {
+        s[k] = -INFINITY;
+    }
+    for (int k = 0; k < HRI_LANES; k++) {
+        lanes[k] = -INFINITY;
+    }
+    for (int64_t i = 0; i < HRI_AT_K; i += HRI_LANES) {
+        for (int k = 0; k < HRI_LANES; k++) {
+            lanes[k] = s[i + k] > lanes[k] ? s[i + k] : lanes[k];
+        }
+    }
+    for (int k = 0; k < HRI_LANES; k++) {
+        new_most = lanes[k] > new_most ? lanes[k] : new_most;
+    }
+    const float keep = hri_expf(*most - new_most);
+    memset(lanes, 0, sizeof lanes);
+    for (int64_t i = 0; i < HRI_AT_K; i += HRI_LANES) {
+        for (int k = 0; k < HRI_LANES; k++) {
+            s[i + k] = hri_expf(s[i + k] - new_most);
+            lanes[k] += s[i + k];
+        }
+    }
+    *sum = *sum * keep + hri_lanes_sum(lanes);
+    *most = new_most;
+    return keep;
+}
+
+static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
+                     int64_t count, int64_t k0) {
+    const int64_t d = a->depth, columns = hri_at_columns(d);
+    const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
+    hri_at_pack(HRI_AT_B_T, a->type, a->k.data, hri_at_first(a, &a->k, b, h, k0), a->k.row, keys, d,
+                w->k);
+    hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h, k0), a->v.row, keys, d,
+                w->v);
+    hri_at_product(hri_at_up(count, HRI_GEMM_MR), hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k, w->s,
+                   HRI_AT_K, 1);
+    for (int64_t i = 0; i < count; i++) {
+        const float keep = soften(w->s + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0), a->scale,
+                                  &w->most[i], &w->sum[i]);
+        for (int64_t k = 0; keep != 1.0f && k < columns; k++) {
+            w->o[i * columns + k] *= keep;
+        }
+    }
+    hri_at_pack(HRI_AT_A, HR_TYPE_F32, w->s, 0, HRI_AT_K, count, keys, w->p);
+    hri_at_product(hri_at_up(count, HRI_GEMM_MR), columns, keys, w->p, w->v, w->o, columns, 0);
+}
+
+typedef struct task {
+    const hri_attention *a;
+    float *workspace;
+    int64_t tiles; /* of queries */
+} task;
+
+static void run_tile(void *arg, uint32_t number, uint32_t worker) {
+    const task *t = arg;
+    const hri_attention *a = t->a;
+    const int64_t head = number / t->tiles, b = head / a->heads, h = head % a->heads;
+    const int64_t q0 = number % t->tiles * HRI_AT_Q, d = a->depth, columns = hri_at_columns(d);
+    const int64_t count = hri_min64(HRI_AT_Q, a->queries - q0);
+    scratch w;
+    const int64_t floats = scratch_init(&w, a, t->workspace);
+    scratch_init(&w, a, t->workspace + worker * floats);
+    memset(w.o, 0, (size_t)(HRI_AT_Q * columns) * sizeof *w.o);
+    for (int64_t i = 0; i < HRI_AT_Q; i++) {
+        w.most[i] = -INFINITY;
+        w.sum[i] = 0.0f;
+    }
+    hri_at_pack(HRI_AT_A, a->type, a->q.data, hri_at_first(a, &a->q, b, h, q0), a->q.row, count, d,
+                w.q);
+    for (int64_t k0 = 0; k0 < hri_at_keys(a, q0, count); k0 += HRI_AT_K) {
+        add_keys(a, &w, b, h, q0, count, k0);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t to = hri_at_first(a, &a->o, b, h, q0 + i);
+        const float over = 1.0f / w.sum[i];
+        float *o = w.o + i * columns;
+        for (int64_t k = 0; k < d; k++) {
+            o[k] *= over;
+        }
+        if (a->type == HR_TYPE_F32) {
+            memcpy((float *)(uintptr_t)a->o.data + to, o, (size_t)d * sizeof *o);
+        }
+        hri_block_put(a->type, (void *)(uintptr_t)a->o.data, to, d, o);
+        a->lse[head * a->queries + q0 + i] = w.most[i] + logf(w.sum[i]);
+    }
+}
+
+void hri_attention_run(const hri_attention *a, hri_threads *threads, void *workspace) {
+    task t = {a, workspace, (a->queries + HRI_AT_Q - 1) / HRI_AT_Q};
+    hri_threads_run(threads, (uint32_t)(a->batch * a->heads * t.tiles), run_tile, &t);
+}

@@ -1,0 +1,49 @@
+/* Scaled dot-product attention in tiles: the T x T matrix exists 64 x 96 at a time.
+ *
+ *   s_ij = scale * q_i . k_j     p_ij = exp(s_ij - lse_i)     o_i = sum_j p_ij v_j      (for each sample and head)
+ *
+ * Forward goes over the keys with a running maximum and sum for each query; what is kept is o and lse.  Backward makes
+ * each tile of p again from q, k and lse.  Products are the panels and the kernel of gemm.h.  A forward task is one tile
+ * of queries of one head, a backward task one head (its dq lies in the scratch); both depend on the shape alone.
+ *
+ * q, k and v are seen through strides, so that three values (B, T, H, D) and one (B, T, 3, H, D) are the same code. */
+#ifndef HRI_OPS_COMMON_ATTENTION_H
+#define HRI_OPS_COMMON_ATTENTION_H
+
+#include "graph/op.h"
+
+typedef struct hri_attention_attr {
+    double scale; /* 0: 1 / sqrt(D) */
+    bool causal;
+} hri_attention_attr;
+
+extern const hri_field hri_attention_fields[];
+
+typedef struct hri_attention_view {
+    const void *data;
+    int64_t first, batch, row; /* elements: of (0, 0, head 0), between samples, between places */
+} hri_attention_view;
+
+typedef struct hri_attention {
+    int64_t batch, heads, queries, keys, depth;
+    hr_type type;
+    float scale;
+    int causal;
+    hri_attention_view q, k, v; /* also the layout of the gradients */
+    hri_attention_view o, d;    /* the output and its gradient, (B, T, H, D) */
+    float *lse;                 /* (B, H, T); read backward, written forward */
+    void *dq, *dk, *dv;         /* by the views of q, k, v */
+} hri_attention;
+
+/* Sizes and scale; views for data that the caller sets. */
+void hri_attention_apart(hri_attention *a, const hri_attention_attr *p, const hr_meta *q,
+                         const hr_meta *k);
+void hri_attention_packed(hri_attention *a, const hri_attention_attr *p, const hr_meta *qkv);
+
+uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads);
+void hri_attention_run(const hri_attention *a, hri_threads *threads, void *workspace);
+uint64_t hri_attention_grad_workspace(const hri_attention *a, uint32_t threads);
+void hri_attention_grad_run(const hri_attention *a, hri_threads *threads, void *workspace);
+double hri_attention_flops(const hri_attention *a); /* of one product of all queries and keys */
+
+#endif

@@ -1,0 +1,153 @@
+/* Attention backward: for one head, each tile of keys goes over the queries that see it.
+ *
+ *   delta_i = o_i . do_i     ds_ij = scale * p_ij (do_i . v_j - delta_i)
+ *   dv_j = sum_i p_ij do_i     dk_j = sum_i ds_ij q_i     dq_i = sum_j ds_ij k_j */
+#include <math.h>
+
+#include "ops/common/attention.h"
+#include "ops/common/attention_tiles.h"
+#include "ops/common/exp.h"
+
+typedef struct scratch {
+    float *delta;             /* (T) */
+    float *dq;                /* (T, columns), T in whole tiles */
+    float *k_t, *v_t, *k;     /* panels of B: keys turned, values turned, keys by columns */
+    float *dk, *dv;           /* (K, columns) */
+    float *q, *d;             /* panels of A: queries and do by depth */
+    float *q_b, *d_b;         /* panels of B: the same by columns */
+    float *p, *ds;            /* (Q, K) */
+    float *p_t, *ds_t, *ds_a; /* panels of A: by keys, by keys, by queries */
+} scratch;
+
+static int64_t scratch_init(scratch *w, const hri_attention *a, float *at) {
+    const int64_t d = a->depth, columns = hri_at_columns(d);
+    const int64_t tile = HRI_AT_Q * HRI_AT_K;
+    float *const begin = at;
+    w->delta = at;
+    w->dq = w->delta + hri_at_up(a->queries, HRI_AT_Q);
+    w->k_t = w->dq + hri_at_up(a->queries, HRI_AT_Q) * columns;
+    w->v_t = w->k_t + HRI_AT_K * d;
+    w->k = w->v_t + HRI_AT_K * d;
+    w->dk = w->k + HRI_AT_K * columns;
+    w->dv = w->dk + HRI_AT_K * columns;
+    w->q = w->dv + HRI_AT_K * columns;
+    w->d = w->q + HRI_AT_Q * d;
+    w->q_b = w->d + HRI_AT_Q * d;
+    w->d_b = w->q_b + HRI_AT_Q * columns;
+    w->p = w->d_b + HRI_AT_Q * columns;
+    w->ds = w->p + tile;
+    w->p_t = w->ds + tile;
+    w->ds_t = w->p_t + tile;
+    w->ds_a = w->ds_t + tile;
+    return hri_at_up(w->ds_a + tile - begin, 16);
+}
+
+uint64_t hri_attention_grad_workspace(const hri_attention *a, uint32_t threads) {
+    static float nowhere[1];
+    scratch w;
+    return (uint64_t)scratch_init(&w, a, nowhere) * threads * sizeof(float);
+}
+
+static void set_delta(const hri_attention *a, const scratch *w, int64_t b, int64_t h) {
+    for (int64_t i = 0; i < a->queries; i++) {
+        const int64_t o = hri_at_first(a, &a->o, b, h, i), d = hri_at_first(a, &a->d, b, h, i);
+        float lanes[HRI_LANES] = {0}, room[2][HRI_BLOCK];
+        for (int64_t k0 = 0; k0 < a->depth; k0 += HRI_BLOCK) {
+            const int64_t n = hri_min64(HRI_BLOCK, a->depth - k0);
+            const float *x = hri_block_in(a->type, a->o.data, o + k0, n, room[0]);
+            const float *y = hri_block_in(a->type, a->d.data, d + k0, n, room[1]);
+            HRI_LANES_ADD(lanes, n, x[k] * y[k]);
+        }
+        w->delta[i] = hri_lanes_sum(lanes);
+    }
+}
+
+/* Scores and do . v to p and ds, one row; what is not seen is 0. */
+static void differentiate_row(float *p, float *ds, int64_t n, float scale, float lse, float delta) {
+    n = n > 0 ? n : 0;
+    HRI_IVDEP for (int64_t k = 0; k < n; k++) {
+        p[k] = hri_expf(p[k] * scale - lse);
+        ds[k] = scale * p[k] * (ds[k] - delta);
+    }
+    for (int64_t k = n; k < HRI_AT_K; k++) {
+        p[k] = ds[k] = 0.0f;
+    }
+}
+
+/* One tile: adds to dq of the queries and to dk, dv of the keys. */
+static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
+                     int64_t k0) {
+    const int64_t d = a->depth, columns = hri_at_columns(d);
+    const int64_t queries = hri_min64(HRI_AT_Q, a->queries - q0);
+    const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
+    const int64_t q_up = hri_at_up(queries, HRI_GEMM_MR), k_up = hri_at_up(keys, HRI_GEMM_MR);
+    const int64_t q = hri_at_first(a, &a->q, b, h, q0), o = hri_at_first(a, &a->d, b, h, q0);
+    const float *lse = a->lse + (b * a->heads + h) * a->queries + q0;
+    hri_at_pack(HRI_AT_A, a->type, a->q.data, q, a->q.row, queries, d, w->q);
+    hri_at_pack(HRI_AT_A, a->type, a->d.data, o, a->d.row, queries, d, w->d);
+    hri_at_pack(HRI_AT_B, a->type, a->q.data, q, a->q.row, queries, d, w->q_b);
+    hri_at_pack(HRI_AT_B, a->type, a->d.data, o, a->d.row, queries, d, w->d_b);
+    hri_at_product(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k_t, w->p, HRI_AT_K, 1);
+    hri_at_product(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->d, w->v_t, w->ds, HRI_AT_K, 1);
+    for (int64_t i = 0; i < queries; i++) {
+        differentiate_row(w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0),
+                          a->scale, lse[i], w->delta[q0 + i]);
+    }
+    hri_at_pack(HRI_AT_A_T, HR_TYPE_F32, w->p, 0, HRI_AT_K, queries, keys, w->p_t);
+    hri_at_pack(HRI_AT_A_T, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_t);
+    hri_at_pack(HRI_AT_A, HR_TYPE_F32, w->ds, 0, HRI_AT_K, queries, keys, w->ds_a);
+    hri_at_product(k_up, columns, queries, w->p_t, w->d_b, w->dv, columns, 0);
+    hri_at_product(k_up, columns, queries, w->ds_t, w->q_b, w->dk, columns, 0);
+    hri_at_product(q_up, columns, keys, w->ds_a, w->k, w->dq + q0 * columns, columns, 0);
+}
+
+static void put_rows(const hri_attention *a, const hri_attention_view *view, void *to, int64_t b,
+                     int64_t h, int64_t first, int64_t rows, const float *from) {
+    const int64_t columns = hri_at_columns(a->depth);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t at = hri_at_first(a, view, b, h, first + i);
+        if (a->type == HR_TYPE_F32) {
+            memcpy((float *)to + at, from + i * columns, (size_t)a->depth * sizeof *from);
+        }
+        hri_block_put(a->type, to, at, a->depth, from + i * columns);
+    }
+}
+
+typedef struct task {
+    const hri_attention *a;
+    float *workspace;
+} task;
+
+static void run_head(void *arg, uint32_t head, uint32_t worker) {
+    const task *t = arg;
+    const hri_attention *a = t->a;
+    const int64_t b = head / a->heads, h = head % a->heads, d = a->depth;
+    const int64_t columns = hri_at_columns(d);
+    scratch w;
+    const int64_t floats = scratch_init(&w, a, t->workspace);
+    scratch_init(&w, a, t->workspace + worker * floats);
+    set_delta(a, &w, b, h);
+    memset(w.dq, 0, (size_t)(hri_at_up(a->queries, HRI_AT_Q) * columns) * sizeof *w.dq);
+    for (int64_t k0 = 0; k0 < a->keys; k0 += HRI_AT_K) {
+        const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
+        const int64_t k = hri_at_first(a, &a->k, b, h, k0), v = hri_at_first(a, &a->v, b, h, k0);
+        hri_at_pack(HRI_AT_B_T, a->type, a->k.data, k, a->k.row, keys, d, w.k_t);
+        hri_at_pack(HRI_AT_B_T, a->type, a->v.data, v, a->v.row, keys, d, w.v_t);
+        hri_at_pack(HRI_AT_B, a->type, a->k.data, k, a->k.row, keys, d, w.k);
+        memset(w.dk, 0, (size_t)(HRI_AT_K * columns) * sizeof *w.dk);
+        memset(w.dv, 0, (size_t)(HRI_AT_K * columns) * sizeof *w.dv);
+        /* A causal tile begins with the queries that see its first key. */
+        for (int64_t q0 = a->causal ? k0 / HRI_AT_Q * HRI_AT_Q : 0; q0 < a->queries;
+             q0 += HRI_AT_Q) {
+            add_tile(a, &w, b, h, q0, k0);
+        }
+        put_rows(a, &a->k, a->dk, b, h, k0, keys, w.dk);
+        put_rows(a, &a->v, a->dv, b, h, k0, keys, w.dv);
+    }
+    put_rows(a, &a->q, a->dq, b, h, 0, a->queries, w.dq);
+}
+
+void hri_attention_grad_run(const hri_attention *a, hri_threads *threads, void *workspace) {
+    task t = {a, workspace};
+    hri_threads_run(threads, (uint32_t)(a->batch * a->heads), run_head, &t);
+}
