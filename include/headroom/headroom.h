@@ -12,5 +12,6 @@
 #include <headroom/ops.h>
 #include <headroom/data.h>
 #include <headroom/train.h>
+#include <headroom/model.h>
 
 #endif

@@ -1,0 +1,69 @@
+/* Models by name: "resnet50:classes=10,size=64" becomes a graph.
+ *
+ *   hr_model *m;
+ *   hr_error why;
+ *   if (hr_model_open("resnet18:classes=10,size=64", &m, &why) != HR_OK) ...      why.message says what and what else
+ *   status = hr_step_build(&options, hr_model_build, m, HR_STEP_WHOLE, 32, &graph, &why);      headroom/train.h
+ *   hr_model_close(m);
+ *
+ * A model's graph has two inputs and two results, the same names in every family:
+ *
+ *   image    f32 (N, size, size, channels)     or   tokens   i32 (N, context)
+ *   label    i32 (N), or (N, size, size) for a class a pixel, or (N, context) for the next token; negative: ignored
+ *   logits   f32, the label's shape and the classes behind it
+ *   loss     f32, the mean cross entropy
+ *
+ * Parameters have the names that torchvision (image models) and Hugging Face (GPT-2) use.  Their shapes are the same
+ * too but for the weights of convolutions, which lie as (KH, KW, C / groups, O) and in files as (O, C / groups, KH, KW).  A graph for training takes batch statistics and drops out; a graph for
+ * inference takes running statistics and does not.
+ *
+ * Threads: an opened model is read-only. */
+#ifndef HEADROOM_MODEL_H
+#define HEADROOM_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <headroom/context.h>
+#include <headroom/graph.h>
+
+HR_BEGIN_DECLS
+
+typedef struct hr_model hr_model;
+
+/* What a listing shows.  Static texts. */
+typedef struct hr_model_info {
+    const char *name;   /* "resnet50" */
+    const char *family; /* "resnet" */
+    const char *help;   /* one line */
+} hr_model_info;
+
+/* Names number 0, 1, ... until HR_E_EOF. */
+HR_API HR_MUST_CHECK hr_status hr_model_list(size_t index, hr_model_info *out);
+/* HR_E_NOT_FOUND with the nearest name in *why (may be NULL). */
+HR_API HR_MUST_CHECK hr_status hr_model_find(const char *name, hr_model_info *out, hr_error *why);
+/* Its keys, number 0, 1, ... until HR_E_EOF: name, help and default for this model ("" for none). */
+typedef struct hr_model_key {
+    const char *name, *help;
+    char value[64];
+} hr_model_key;
+HR_API HR_MUST_CHECK hr_status hr_model_keys(const char *name, size_t index, hr_model_key *out);
+
+/* "name[:key=value,...]".  HR_E_NOT_FOUND for an unknown name; HR_E_INVALID for an unknown key (the nearest is in the
+ * sentence) or values that do not go together; HR_E_RANGE outside a range.  *why may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_model_open(const char *text, hr_model **out, hr_error *why);
+/* NULL is allowed. */
+HR_API void hr_model_close(hr_model *m);
+
+HR_API const char *hr_model_name(const hr_model *m);
+/* The name with every key as it is: text that opens the same model. */
+HR_API const char *hr_model_text(const hr_model *m);
+/* How many classes a label tells apart: the end of the range of its ids. */
+HR_API int64_t hr_model_classes(const hr_model *m);
+
+/* Adds the model to g, for `batch` samples.  An hr_build_fn (headroom/train.h): `model` is an hr_model.  The graph's
+ * sticky error is its status; nothing is frozen. */
+HR_API HR_MUST_CHECK hr_status hr_model_build(void *model, hr_graph *g, int64_t batch,
+                                              int training);
+
+HR_END_DECLS
+#endif

@@ -1,0 +1,112 @@
+/* Layers: parameters by name, then one or two nodes. */
+#include "models/common/layers.h"
+
+#include <math.h>
+
+int64_t hri_dim(const hri_build *b, hr_value v, int axis) {
+    const hr_shape shape = hr_graph_meta(b->g, v).shape;
+    const int at = axis < 0 ? axis + shape.rank : axis;
+    return at >= 0 && at < shape.rank ? shape.dim[at] : 0;
+}
+
+hr_shape hri_shape2(int64_t a, int64_t b) {
+    return hr_shape_from(2, (const int64_t[]){a, b});
+}
+
+hr_shape hri_shape3(int64_t a, int64_t b, int64_t c) {
+    return hr_shape_from(3, (const int64_t[]){a, b, c});
+}
+
+hr_shape hri_shape4(int64_t a, int64_t b, int64_t c, int64_t d) {
+    return hr_shape_from(4, (const int64_t[]){a, b, c, d});
+}
+
+static hr_shape shape1(int64_t a) {
+    return hr_shape_from(1, &a);
+}
+
+hr_value hri_image(hri_build *b, int64_t size, int64_t channels) {
+    return hr_graph_input(b->g, "/image", HR_TYPE_F32, hri_shape4(b->batch, size, size, channels));
+}
+
+void hri_model_loss(hri_build *b, hr_value logits) {
+    hr_shape rows = hr_graph_meta(b->g, logits).shape;
+    if (rows.rank > 0) { /* 0 only when the graph has failed */
+        rows.dim[--rows.rank] = 0;
+    }
+    const hr_value label = hr_graph_input(b->g, "/label", HR_TYPE_I32, rows);
+    hr_graph_result(b->g, logits, "logits");
+    hr_graph_result(b->g, hr_cross_entropy(b->g, logits, label, 0.0), "loss");
+}
+
+/* torch's: uniform within 1 / sqrt(inputs). */
+static hr_init plain(int64_t inputs) {
+    const double bound = 1.0 / sqrt(inputs > 0 ? (double)inputs : 1.0);
+    return hr_init_uniform(-bound, bound);
+}
+
+static hr_value param(hri_build *b, const char *name, hr_shape shape, hr_init init) {
+    return hr_graph_param(b->g, name, HR_TYPE_F32, shape, init);
+}
+
+hr_value hri_layer_linear(hri_build *b, const char *name, hr_value x, int64_t out,
+                          const hr_init *weight, const hr_init *bias) {
+    const int64_t in = hri_dim(b, x, -1);
+    hr_graph_push(b->g, name);
+    const hr_value w = param(b, "weight", hri_shape2(out, in), weight ? *weight : plain(in));
+    const hr_value c = param(b, "bias", shape1(out), bias ? *bias : plain(in));
+    const hr_value y = hr_linear(b->g, x, w, c);
+    hr_graph_pop(b->g);
+    return y;
+}
+
+hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_conv_layer *layer) {
+    const int64_t in = hri_dim(b, x, 3), k = layer->kernel;
+    hr_graph_push(b->g, name);
+    const hr_value w = param(b, "weight", hri_shape4(k, k, in, layer->out),
+                             layer->weight ? *layer->weight : plain(in * k * k));
+    const hr_value c =
+        layer->bias ? param(b, "bias", shape1(layer->out), plain(in * k * k)) : HR_NONE;
+    const hr_value y = hr_conv2d(b->g, x, w, c, layer->stride, layer->pad, 1, 1);
+    hr_graph_pop(b->g);
+    return y;
+}
+
+hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z) {
+    static const double eps = 1e-5, momentum = 0.1;
+    hr_graph *g = b->g;
+    const hr_shape channels = shape1(hri_dim(b, x, -1));
+    hr_graph_push(g, name);
+    const hr_value gamma = param(b, "weight", channels, hr_init_constant(1.0));
+    const hr_value beta = param(b, "bias", channels, hr_init_constant(0.0));
+    const hr_value mean =
+        hr_graph_state(g, "running_mean", HR_TYPE_F32, channels, hr_init_constant(0.0));
+    const hr_value var =
+        hr_graph_state(g, "running_var", HR_TYPE_F32, channels, hr_init_constant(1.0));
+    hr_value y;
+    if (b->training) {
+        y = relu ? hr_batch_norm_relu(g, x, gamma, beta, z, eps)
+                 : hr_batch_norm(g, x, gamma, beta, eps);
+        hr_batch_norm_stats(g, mean, var, y, eps, momentum);
+    } else {
+        y = hr_batch_norm_inference(g, x, gamma, beta, mean, var, eps);
+        y = z == HR_NONE ? y : hr_add(g, y, z);
+        y = relu ? hr_relu(g, y) : y;
+    }
+    hr_graph_pop(g);
+    return y;
+}
+
+hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps) {
+    const hr_shape width = shape1(hri_dim(b, x, -1));
+    hr_graph_push(b->g, name);
+    const hr_value gamma = param(b, "weight", width, hr_init_constant(1.0));
+    const hr_value beta = param(b, "bias", width, hr_init_constant(0.0));
+    const hr_value y = hr_layer_norm(b->g, x, gamma, beta, eps);
+    hr_graph_pop(b->g);
+    return y;
+}
+
+hr_value hri_layer_dropout(hri_build *b, hr_value x, double rate) {
+    return b->training && rate > 0.0 ? hr_nodef(b->g, "dropout", &x, 1, "rate=%.17g", rate) : x;
+}

@@ -1,0 +1,41 @@
+/* The layers that families share: each makes its parameters under its name and returns its output.
+ *
+ * Beginnings are those of torch's layers where the caller gives none: uniform within 1 / sqrt(inputs) for linear and
+ * convolution weights and biases, 1 and 0 for norms. */
+#ifndef HRI_MODELS_COMMON_LAYERS_H
+#define HRI_MODELS_COMMON_LAYERS_H
+
+#include "models/common/model.h"
+
+/* A dimension of v, 0 when the graph has already failed. */
+int64_t hri_dim(const hri_build *b, hr_value v, int axis);
+hr_shape hri_shape2(int64_t a, int64_t b);
+hr_shape hri_shape3(int64_t a, int64_t b, int64_t c);
+hr_shape hri_shape4(int64_t a, int64_t b, int64_t c, int64_t d);
+
+/* The inputs "image" (N, size, size, channels). */
+hr_value hri_image(hri_build *b, int64_t size, int64_t channels);
+
+/* x (..., in) -> (..., out): <name>.weight (out, in), <name>.bias (out).  NULL: torch's beginning. */
+hr_value hri_layer_linear(hri_build *b, const char *name, hr_value x, int64_t out,
+                          const hr_init *weight, const hr_init *bias);
+
+/* (N, H, W, C) -> (N, H', W', out), square kernel: <name>.weight (K, K, C, out), and <name>.bias (out). */
+typedef struct hri_conv_layer {
+    int64_t out;
+    int kernel, stride, pad;
+    bool bias;
+    const hr_init *weight; /* NULL: torch's */
+} hri_conv_layer;
+hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_conv_layer *layer);
+
+/* Batch norm with running statistics: <name>.{weight,bias,running_mean,running_var}.  After it `z` is added (HR_NONE:
+ * nothing) and relu taken. */
+hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z);
+/* Over the last dimension: <name>.{weight,bias}. */
+hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps);
+
+/* Nothing when the rate is 0 or the graph is for inference. */
+hr_value hri_layer_dropout(hri_build *b, hr_value x, double rate);
+
+#endif

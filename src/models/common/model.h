@@ -1,0 +1,59 @@
+/* The descriptor of a model family: everything that Headroom knows of it, in one place.
+ *
+ * src/models/<family>.c defines exactly one `const hri_family hri_family_<family>`; the build lists the folder.  A family
+ * has one table of keys and one builder; its names (resnet18, resnet50) are sets of defaults.  Copy mlp.c.
+ *
+ * The builder makes inputs, parameters and nodes with the builders of graph.h and ops.h and with layers.h; errors are
+ * sticky, so nothing is checked.  It ends with hri_model_loss().  Models are built in f32: the step builder casts. */
+#ifndef HRI_MODELS_COMMON_MODEL_H
+#define HRI_MODELS_COMMON_MODEL_H
+
+#include <stdbool.h>
+#include <headroom/model.h>
+#include <headroom/ops.h>
+#include "base/options.h"
+
+/* What a builder is given. */
+typedef struct hri_build {
+    hr_graph *g;
+    const void *options; /* the family's own struct */
+    int64_t batch;
+    bool training;
+} hri_build;
+
+typedef struct hri_model_name {
+    const char *name;     /* NULL ends the list */
+    const char *help;     /* one line, lower case, no full stop */
+    const char *defaults; /* "layers=24,width=1024"; NULL: those of the table */
+} hri_model_name;
+
+typedef struct hri_family {
+    const char *name;
+    const hri_model_name *names;
+    const hri_field *fields;
+    size_t options_bytes;
+    /* Whether values go together; NULL: they always do. */
+    hr_status (*check)(const void *options, hri_prose *why);
+    void (*build)(hri_build *b);
+    int64_t (*classes)(const void *options);
+    /* Files of other programs: names may stand behind this prefix (all or none of them; NULL: never), and tensors whose
+     * names end in one of these (NULL at the end, or no list) say nothing new. */
+    const char *prefix;
+    const char *const *derived;
+} hri_family;
+
+/* Written by the build from the folder listing; ends with NULL. */
+extern const hri_family *const hri_familys[];
+
+struct hr_model {
+    const hri_family *family;
+    const hri_model_name *name;
+    hri_options parsed; /* texts of the options live here */
+    char *text;
+    _Alignas(16) unsigned char options[512];
+};
+
+/* Names logits and loss: the mean cross entropy of (..., classes) and label (...). */
+void hri_model_loss(hri_build *b, hr_value logits);
+
+#endif

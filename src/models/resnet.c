@@ -1,0 +1,118 @@
+/* resnet18, resnet34, resnet50: residual networks for images (He et al. 2015), as torchvision has them.
+ *
+ *   7x7/2 conv - norm - relu - 3x3/2 max pool - four stages of blocks - global mean - linear
+ *   basic:       3x3/s  3x3                        width, width
+ *   bottleneck:  1x1    3x3/s  1x1                 width, width, 4 width     ("v1.5": the stride is in the 3x3)
+ *
+ * Each stage but the first halves the image and doubles the width in its first block, where the shortcut is a 1x1
+ * convolution.  Names: conv1, bn1, layer<1-4>.<i>.{conv1,bn1,conv2,bn2[,conv3,bn3],downsample.0,downsample.1}, fc.
+ * Convolutions have no bias and begin normal with deviation sqrt(2 / (out * k * k)).  The sum and the relu at the end of
+ * a block are one node with its last norm. */
+#include "models/common/layers.h"
+
+#include <math.h>
+
+typedef struct resnet {
+    int64_t size, channels, width, classes;
+    hri_dims layers;
+    int block;
+} resnet;
+
+enum { BASIC, BOTTLENECK };
+static const char *const blocks[] = {"basic", "bottleneck", NULL};
+
+static const hri_field fields[] = {
+    {"size", "height and width of the image", offsetof(resnet, size), HRI_FIELD_INT, "224",
+     .min = 1, .max = 65536},
+    {"channels", "of the image", offsetof(resnet, channels), HRI_FIELD_INT, "3", .min = 1,
+     .max = 65536},
+    {"classes", "to tell apart", offsetof(resnet, classes), HRI_FIELD_INT, "1000", .min = 1,
+     .max = 1e7},
+    {"width", "of the first stage", offsetof(resnet, width), HRI_FIELD_INT, "64", .min = 1,
+     .max = 65536},
+    {"layers", "blocks in each stage", offsetof(resnet, layers), HRI_FIELD_DIMS, "2x2x2x2"},
+    {"block", "what a stage is made of", offsetof(resnet, block), HRI_FIELD_ENUM, "basic",
+     .choices = blocks},
+    {0}};
+
+static hr_status check(const void *options, hri_prose *why) {
+    const resnet *o = options;
+    if (o->layers.count < 1 || o->layers.count > 6) {
+        return hri_prose_set(why, HR_E_INVALID, "layers: there are 1 to 6 stages, not %lld",
+                             (long long)o->layers.count);
+    }
+    for (int i = 0; i < o->layers.count; i++) {
+        if (o->layers.at[i] < 1 || o->layers.at[i] > 1000) {
+            return hri_prose_set(why, HR_E_RANGE, "layers: a stage has 1 to 1000 blocks, not %lld",
+                                 (long long)o->layers.at[i]);
+        }
+    }
+    return HR_OK;
+}
+
+static hr_value conv(hri_build *b, const char *name, hr_value x, int64_t out, int kernel,
+                     int stride, int pad) {
+    const hr_init init = hr_init_normal(sqrt(2.0 / ((double)out * kernel * kernel)));
+    return hri_layer_conv(
+        b, name, x,
+        &(hri_conv_layer){
+            .out = out, .kernel = kernel, .stride = stride, .pad = pad, .weight = &init});
+}
+
+static hr_value block(hri_build *b, hr_value x, int64_t width, int stride, int kind) {
+    const int64_t out = kind == BOTTLENECK ? width * 4 : width;
+    hr_value y, shortcut = x;
+    if (kind == BOTTLENECK) {
+        y = hri_layer_batch_norm(b, "bn1", conv(b, "conv1", x, width, 1, 1, 0), true, HR_NONE);
+        y = hri_layer_batch_norm(b, "bn2", conv(b, "conv2", y, width, 3, stride, 1), true, HR_NONE);
+        y = conv(b, "conv3", y, out, 1, 1, 0);
+    } else {
+        y = hri_layer_batch_norm(b, "bn1", conv(b, "conv1", x, width, 3, stride, 1), true, HR_NONE);
+        y = conv(b, "conv2", y, out, 3, 1, 1);
+    }
+    if (stride != 1 || hri_dim(b, x, 3) != out) {
+        shortcut = conv(b, "downsample.0", x, out, 1, stride, 0);
+        shortcut = hri_layer_batch_norm(b, "downsample.1", shortcut, false, HR_NONE);
+    }
+    return hri_layer_batch_norm(b, kind == BOTTLENECK ? "bn3" : "bn2", y, true, shortcut);
+}
+
+static void build(hri_build *b) {
+    const resnet *o = b->options;
+    hr_value x = hri_image(b, o->size, o->channels);
+    x = hri_layer_batch_norm(b, "bn1", conv(b, "conv1", x, o->width, 7, 2, 3), true, HR_NONE);
+    x = hr_max_pool(b->g, x, 3, 2, 1);
+    for (int stage = 0; stage < o->layers.count; stage++) {
+        for (int64_t i = 0; i < o->layers.at[stage]; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "layer%d.%d", stage + 1, (int)i);
+            hr_graph_push(b->g, name);
+            x = block(b, x, o->width << stage, stage && i == 0 ? 2 : 1, o->block);
+            hr_graph_pop(b->g);
+        }
+    }
+    x = hr_global_avg_pool(b->g, x);
+    hri_model_loss(b, hri_layer_linear(b, "fc", x, o->classes, NULL, NULL));
+}
+
+static int64_t classes(const void *options) {
+    return ((const resnet *)options)->classes;
+}
+
+static const hri_model_name names[] = {
+    {"resnet18", "residual network, 18 layers, 11.7 million parameters", NULL},
+    {"resnet34", "residual network, 34 layers, 21.8 million parameters", "layers=3x4x6x3"},
+    {"resnet50", "residual network, 50 layers, 25.6 million parameters",
+     "layers=3x4x6x3,block=bottleneck"},
+    {NULL, NULL, NULL},
+};
+
+const hri_family hri_family_resnet = {
+    .name = "resnet",
+    .names = names,
+    .fields = fields,
+    .options_bytes = sizeof(resnet),
+    .check = check,
+    .build = build,
+    .classes = classes,
+};
