@@ -32,27 +32,6 @@ void guarded_free(guarded *b, const char *what) {
     b->memory = NULL;
 }
 
-uint32_t op_case_parse(const char *text, hr_meta *out) {
-    uint32_t count = 0;
-    while (text && *text) {
-        char name[8] = "";
-        int used = 0;
-        if (sscanf(text, " %7[a-z0-9][%n", name, &used) != 1 || !used || count == HRI_IN_MAX ||
-            hr_type_find(name, &out[count].type) != HR_OK) {
-            test_fail(__FILE__, __LINE__, "cannot read the inputs \"%s\"", text);
-        }
-        hr_shape shape = {0};
-        char *at = (char *)(uintptr_t)text + used;
-        while (*at && *at != ']') {
-            shape.dim[shape.rank++] = strtoll(at, &at, 10);
-            at += *at == ',';
-        }
-        out[count++].shape = shape;
-        text = at + 1;
-    }
-    return count;
-}
-
 void op_case_init(op_case *t, const hr_op *op, const hri_case *c, const hr_meta *metas,
                   uint32_t count) {
     *t = (op_case){.op = op, .c = c, .in_count = count};

@@ -31,7 +31,6 @@ void guarded_free(guarded *b, const char *what);
 void op_case_init(op_case *t, const hr_op *op, const hri_case *c, const hr_meta *metas,
                   uint32_t count);
 void op_case_deinit(op_case *t);
-uint32_t op_case_parse(const char *text, hr_meta *out);
 /* Fills the inputs; they are the same for the same case. */
 void op_case_fill(op_case *t);
 

@@ -348,7 +348,7 @@ static void check_samples(const op_case *t, const guarded *whole) {
 static void run_case(const hr_op *op, const hri_case *c) {
     hr_meta metas[HRI_IN_MAX];
     op_case t;
-    op_case_init(&t, op, c, metas, op_case_parse(c->in, metas));
+    op_case_init(&t, op, c, metas, ref_parse(c->in, metas));
     if (!(c->flags & HRI_CASE_BAD)) {
         guarded out[HRI_OUT_MAX];
         op_case_fill(&t);

@@ -1,11 +1,33 @@
 /* The naive interpreter of ref.h. */
 #include "ref.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/half.h"
 #include "test.h"
+
+uint32_t ref_parse(const char *text, hr_meta *out) {
+    uint32_t count = 0;
+    while (text && *text) {
+        char name[8] = "";
+        int used = 0;
+        if (sscanf(text, " %7[a-z0-9][%n", name, &used) != 1 || !used || count == HRI_IN_MAX ||
+            hr_type_find(name, &out[count].type) != HR_OK) {
+            test_fail(__FILE__, __LINE__, "cannot read the inputs \"%s\"", text);
+        }
+        hr_shape shape = {0};
+        char *at = (char *)(uintptr_t)text + used;
+        while (*at && *at != ']') {
+            shape.dim[shape.rank++] = strtoll(at, &at, 10);
+            at += *at == ',';
+        }
+        out[count++].shape = shape;
+        text = at + 1;
+    }
+    return count;
+}
 
 double ref_load(hr_type type, const void *data, int64_t i) {
     switch (type) {

@@ -26,6 +26,10 @@ extern const test_ref *const test_refs[];
 int ref_run(const ref_call *c);
 int ref_exists(const hr_op *op);
 
+/* The inputs of a case, "f32[7,33] i32[7]", as metas; at most HRI_IN_MAX.  Returns how many; fails the test on bad
+ * text. */
+uint32_t ref_parse(const char *text, hr_meta *out);
+
 /* Stored values to doubles and back (rounded as the type rounds). */
 double ref_load(hr_type type, const void *data, int64_t i);
 void ref_store(hr_type type, void *data, int64_t i, double x);
