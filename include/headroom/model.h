@@ -14,8 +14,8 @@
  *   loss     f32, the mean cross entropy
  *
  * Parameters have the names that torchvision (image models) and Hugging Face (GPT-2) use.  Their shapes are the same
- * too but for the weights of convolutions, which lie as (KH, KW, C / groups, O) and in files as (O, C / groups, KH, KW).  A graph for training takes batch statistics and drops out; a graph for
- * inference takes running statistics and does not.
+ * too but for the weights of convolutions, which lie as (KH, KW, C / groups, O) and in files as (O, C / groups, KH, KW).
+ * A graph for training takes batch statistics and drops out; one for inference takes running statistics and does not.
  *
  * Threads: an opened model is read-only. */
 #ifndef HEADROOM_MODEL_H

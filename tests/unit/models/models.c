@@ -72,7 +72,7 @@ TEST(models, every_name_of_the_list_opens_and_reads_its_own_text) {
         hr_model_close(again);
         hr_model_close(m);
     }
-    CHECK(count >= 4);
+    CHECK(count >= 13);
 }
 
 TEST(models, keys_are_listed_with_the_defaults_of_the_name) {
@@ -97,6 +97,8 @@ TEST(models, wrong_strings_are_refused_with_what_was_meant) {
     check_refused("resnet18:classes=ten", HR_E_INVALID, "classes");
     check_refused("resnet18:classes=1,classes=2", HR_E_INVALID, "twice");
     check_refused("resnet18:layers=2x0", HR_E_RANGE, "layers");
+    check_refused("gpt2:heads=7", HR_E_INVALID, "multiple of heads");
+    check_refused("vit-tiny:size=30", HR_E_INVALID, "multiple of patch");
     check_refused("mlp:size=-4", HR_E_RANGE, "size");
 }
 
@@ -119,6 +121,39 @@ TEST(models, resnets_have_the_names_of_torchvision) {
     check_value(g, "layer2.0.downsample.1.running_var", "f32[512]");
     check_value(g, "layer4.2.bn3.bias", "f32[2048]");
     check_value(g, "fc.weight", "f32[10,2048]");
+    hr_graph_destroy(g);
+}
+
+/* Hugging Face: GPT2Model without a head of its own; torchvision: vit_b_16.  lenet by hand. */
+TEST(models, transformers_have_the_parameters_of_their_files) {
+    CHECK_EQ(parameters("gpt2"), 124439808);
+    CHECK_EQ(parameters("gpt2-medium"), 354823168);
+    CHECK_EQ(parameters("gpt2-large"), 774030080);
+    CHECK_EQ(parameters("gpt2-xl"), 1557611200);
+    CHECK_EQ(parameters("vit-base"), 86567656);
+    CHECK_EQ(parameters("vit-small"), 22050664);
+    CHECK_EQ(parameters("vit-tiny"), 5717416);
+    CHECK_EQ(parameters("lenet"), 61706);
+}
+
+TEST(models, transformers_have_the_names_of_their_files) {
+    hr_graph *g = build("gpt2-nano", 2, 1);
+    check_value(g, "tokens", "i32[2,32]");
+    check_value(g, "label", "i32[2,32]");
+    check_value(g, "logits", "f32[2,32,128]");
+    check_value(g, "wte.weight", "f32[128,32]");
+    check_value(g, "wpe.weight", "f32[32,32]");
+    check_value(g, "h.1.attn.c_attn.weight", "f32[32,96]");
+    check_value(g, "h.1.mlp.c_proj.weight", "f32[128,32]");
+    check_value(g, "ln_f.bias", "f32[32]");
+    hr_graph_destroy(g);
+    g = build("vit-tiny:size=64", 2, 0);
+    check_value(g, "class_token", "f32[1,1,192]");
+    check_value(g, "conv_proj.weight", "f32[16,16,3,192]");
+    check_value(g, "encoder.pos_embedding", "f32[1,17,192]");
+    check_value(g, "encoder.layers.encoder_layer_11.self_attention.in_proj_weight", "f32[576,192]");
+    check_value(g, "encoder.layers.encoder_layer_0.mlp.3.weight", "f32[192,768]");
+    check_value(g, "heads.head.weight", "f32[1000,192]");
     hr_graph_destroy(g);
 }
 

@@ -1,0 +1,129 @@
+/* gpt2: decoder-only transformers for text (Radford et al. 2019), with the names and layouts of Hugging Face's files.
+ *
+ *   x = wte[tokens] + wpe
+ *   x = x + attn(ln_1(x));  x = x + mlp(ln_2(x))        `layers` times; gelu by tanh, four times wider inside
+ *   logits = ln_f(x) wte^T
+ *
+ * Names: wte.weight (vocab, width), wpe.weight (context, width), h.<i>.{ln_1,attn.c_attn,attn.c_proj,ln_2,mlp.c_fc,
+ * mlp.c_proj}, ln_f.  The weights of the four projections lie as (in, out).  The head shares wte.  Beginnings: normal
+ * with deviation 0.02, the two projections into the residual stream divided by sqrt(2 layers), biases 0.
+ *
+ * Dropout is off unless asked for; it is taken after the embedding and on both branches, not inside attention.  Files
+ * may put "transformer." before every name, and may hold the causal mask (attn.bias) and a copy of the head. */
+#include "models/common/layers.h"
+
+#include <math.h>
+
+typedef struct gpt2 {
+    int64_t context, vocab, layers, width, heads;
+    double dropout;
+} gpt2;
+
+static const hri_field fields[] = {
+    {"context", "tokens in a sample", offsetof(gpt2, context), HRI_FIELD_INT, "1024", .min = 1,
+     .max = 1e6},
+    {"vocab", "different tokens", offsetof(gpt2, vocab), HRI_FIELD_INT, "50257", .min = 1,
+     .max = 1e7},
+    {"layers", "blocks", offsetof(gpt2, layers), HRI_FIELD_INT, "12", .min = 1, .max = 1000},
+    {"width", "of the residual stream", offsetof(gpt2, width), HRI_FIELD_INT, "768", .min = 1,
+     .max = 1e6},
+    {"heads", "of attention; they share the width", offsetof(gpt2, heads), HRI_FIELD_INT, "12",
+     .min = 1, .max = 1e4},
+    {"dropout", "share dropped in training", offsetof(gpt2, dropout), HRI_FIELD_DOUBLE, "0",
+     .min = 0, .max = 0.99},
+    {0}};
+
+static hr_status check(const void *options, hri_prose *why) {
+    const gpt2 *o = options;
+    if (o->width % o->heads) {
+        return hri_prose_set(why, HR_E_INVALID, "width: %lld is not a multiple of heads, %lld",
+                             (long long)o->width, (long long)o->heads);
+    }
+    return HR_OK;
+}
+
+/* x (N, T, in) -> (N, T, out), weight (in, out). */
+static hr_value project(hri_build *b, const char *name, hr_value x, int64_t out, double deviation) {
+    const int64_t in = hri_dim(b, x, -1);
+    hr_graph_push(b->g, name);
+    const hr_value w =
+        hr_graph_param(b->g, "weight", HR_TYPE_F32, hri_shape2(in, out), hr_init_normal(deviation));
+    const hr_value c =
+        hr_graph_param(b->g, "bias", HR_TYPE_F32, hr_shape_from(1, &out), hr_init_constant(0.0));
+    const hr_value y = hr_graph_node(b->g, "matmul", (const hr_value[]){x, w, c}, 3, NULL);
+    hr_graph_pop(b->g);
+    return y;
+}
+
+static hr_value block(hri_build *b, hr_value x) {
+    const gpt2 *o = b->options;
+    hr_graph *g = b->g;
+    const double deviation = 0.02, into = 0.02 / sqrt(2.0 * (double)o->layers);
+    const int64_t qkv[] = {b->batch, o->context, 3, o->heads, o->width / o->heads};
+
+    hr_value y = hri_layer_norm(b, "ln_1", x, 1e-5);
+    y = project(b, "attn.c_attn", y, 3 * o->width, deviation);
+    y = hr_attention_packed(g, hr_reshape(g, y, hr_shape_from(5, qkv)), 1);
+    y = hr_reshape(g, y, hri_shape3(b->batch, o->context, o->width));
+    y = project(b, "attn.c_proj", y, o->width, into);
+    x = hr_add(g, x, hri_layer_dropout(b, y, o->dropout));
+
+    y = hri_layer_norm(b, "ln_2", x, 1e-5);
+    y = hr_gelu(g, project(b, "mlp.c_fc", y, 4 * o->width, deviation), 1);
+    y = project(b, "mlp.c_proj", y, o->width, into);
+    return hr_add(g, x, hri_layer_dropout(b, y, o->dropout));
+}
+
+static void build(hri_build *b) {
+    const gpt2 *o = b->options;
+    hr_graph *g = b->g;
+    const hr_init init = hr_init_normal(0.02);
+    const hr_value tokens =
+        hr_graph_input(g, "/tokens", HR_TYPE_I32, hri_shape2(b->batch, o->context));
+    const hr_value wte =
+        hr_graph_param(g, "wte.weight", HR_TYPE_F32, hri_shape2(o->vocab, o->width), init);
+    const hr_value wpe =
+        hr_graph_param(g, "wpe.weight", HR_TYPE_F32, hri_shape2(o->context, o->width), init);
+    hr_value x = hr_add(g, hr_gather(g, wte, tokens), wpe);
+    x = hri_layer_dropout(b, x, o->dropout);
+    for (int64_t i = 0; i < o->layers; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "h.%d", (int)i);
+        hr_graph_push(g, name);
+        x = block(b, x);
+        hr_graph_pop(g);
+    }
+    x = hri_layer_norm(b, "ln_f", x, 1e-5);
+    hri_model_loss(b, hr_linear(g, x, wte, HR_NONE));
+}
+
+static int64_t classes(const void *options) {
+    return ((const gpt2 *)options)->vocab;
+}
+
+static const hri_model_name names[] = {
+    {"gpt2-nano", "a transformer for tests: 2 layers, 32 wide",
+     "context=32,vocab=128,layers=2,width=32,heads=4"},
+    {"gpt2", "transformer for text, 12 layers, 124 million parameters", NULL},
+    {"gpt2-medium", "transformer for text, 24 layers, 355 million parameters",
+     "layers=24,width=1024,heads=16"},
+    {"gpt2-large", "transformer for text, 36 layers, 774 million parameters",
+     "layers=36,width=1280,heads=20"},
+    {"gpt2-xl", "transformer for text, 48 layers, 1.56 billion parameters",
+     "layers=48,width=1600,heads=25"},
+    {NULL, NULL, NULL},
+};
+
+static const char *const derived[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight", NULL};
+
+const hri_family hri_family_gpt2 = {
+    .name = "gpt2",
+    .names = names,
+    .fields = fields,
+    .options_bytes = sizeof(gpt2),
+    .check = check,
+    .build = build,
+    .classes = classes,
+    .prefix = "transformer.",
+    .derived = derived,
+};
