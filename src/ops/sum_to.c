@@ -10,7 +10,7 @@ static const hri_field sum_to_fields[] = {
 
 static uint32_t axes_of(const hr_shape *from, const hr_shape *to) {
     uint32_t axes = 0;
-    for (int d = 0; d < from->rank; d++) {
+    for (int d = 0; d < from->rank && d < HR_RANK_MAX; d++) {
         const int at = d - (from->rank - to->rank);
         axes |= (uint32_t)(at < 0 || to->dim[at] != from->dim[d]) << d;
     }

@@ -40,7 +40,8 @@ uint64_t test_resident_bytes(void);
 #define TEST_TIMEOUT(SUITE, NAME, SECONDS)                                                         \
     static void SUITE##_##NAME(void);                                                              \
     __attribute__((constructor)) static void register_##SUITE##_##NAME(void) {                     \
-        static test_case c = {#SUITE, #NAME, SUITE##_##NAME, (SECONDS), 0};                        \
+        static test_case c = {                                                                     \
+            .suite = #SUITE, .name = #NAME, .run = SUITE##_##NAME, .timeout_s = (SECONDS)};        \
         test_register(&c);                                                                         \
     }                                                                                              \
     static void SUITE##_##NAME(void)
