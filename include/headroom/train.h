@@ -39,6 +39,7 @@
 #ifndef HEADROOM_TRAIN_H
 #define HEADROOM_TRAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <headroom/context.h>
@@ -65,19 +66,20 @@ typedef enum hr_precision {
     HR_PRECISION_F16
 } hr_precision;
 
-/* Filled by hr_train_options_parse(); the names in its text are these with '-' for '_'. */
+/* Filled by hr_train_options_parse(); the names in its text are these with '-' for '_'.  Defaults are torch's, with
+ * momentum 0.9 for sgd. */
 typedef struct hr_train_options {
     int optimizer;       /* hr_optimizer */
     double rate;         /* the base learning rate */
     double momentum;     /* sgd, rmsprop */
-    int nesterov;        /* sgd */
+    bool nesterov;       /* sgd */
     double beta1, beta2; /* adam, adamw */
     double alpha;        /* rmsprop */
     double epsilon;      /* adam, adamw, rmsprop */
     double decay;        /* weight decay: decoupled in adamw, part of the gradient in the others */
-    int decay_all;       /* 0: parameters of rank 0 and 1 (biases, norms) are not decayed */
+    bool decay_all;      /* 0: parameters of rank 0 and 1 (biases, norms) are not decayed */
     double clip;         /* largest norm of all gradients; 0: no clipping */
-    int check;           /* 1: a step whose gradients are not finite is skipped (f16 always does) */
+    bool check;          /* 1: a step whose gradients are not finite is skipped (f16 always does) */
     int precision;       /* hr_precision */
     int schedule;        /* hr_schedule */
     int64_t steps;       /* of the cosine, warm-up included */

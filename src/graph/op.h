@@ -164,6 +164,8 @@ struct hr_op {
     uint8_t updates[HRI_OUT_MAX]; /* i + 1: output *is* input i's memory, afterwards; 0: no */
     uint8_t view;   /* 1: output 0 has the same bytes as input 0; needs no kernel when they share */
     uint8_t random; /* 1: reads seed, step, node and first_sample */
+    uint8_t
+        product; /* 1: where the arithmetic is; mixed precision gives it its real inputs in the small type */
 
     hri_samples (*samples)(const hri_sig *s, uint32_t batched); /* NULL: apart */
 

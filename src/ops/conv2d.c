@@ -96,6 +96,7 @@ const hr_op hr_op_conv2d = {
     .infer = conv2d_infer,
     .grad = conv2d_grad,
     .keeps = {{.in = 2}, {.in = 1}, {0}},
+    .product = 1,
     .cost = conv2d_cost,
     .workspace = conv2d_workspace,
     .host = conv2d_host,

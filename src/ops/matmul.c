@@ -185,6 +185,7 @@ const hr_op hr_op_matmul = {
     .grad = matmul_grad,
     .keeps = {{.in = 2}, {.in = 1}, {0}},
     .samples = matmul_samples,
+    .product = 1,
     .cost = matmul_cost,
     .workspace = matmul_workspace,
     .host = matmul_host,

@@ -9,6 +9,8 @@ struct hri_interp {
     const hr_graph *g;
     hri_threads *threads;
     uint64_t seed;
+    hri_interp *base;
+    uint32_t first_sample;
     void **data;     /* by value; versions of a persistent value share */
     void **owned;    /* what was allocated, by value */
     char *workspace; /* the largest of all nodes, aligned */
@@ -25,11 +27,35 @@ static int is_used(const hr_graph *g, hr_value v) {
     return node == HRI_NO_NODE || g->nodes[node].live;
 }
 
+/* The memory of a persistent value that the base has too, or NULL. */
+static hr_status shared_with_base(const hri_interp *it, hr_value v, void **out) {
+    const hri_value *value = &it->g->values[v];
+    const hr_value there =
+        it->base && value->origin == v ? hr_graph_find(it->base->g, value->name) : HR_NONE;
+    *out = NULL;
+    if (there == HR_NONE || it->base->g->values[there].origin != there) {
+        return HR_OK;
+    }
+    const hr_meta *meta = &it->base->g->values[there].meta;
+    if (meta->type != value->meta.type || !hr_shape_same(&meta->shape, &value->meta.shape)) {
+        return HR_E_SHAPE;
+    }
+    *out = it->base->data[there];
+    return HR_OK;
+}
+
 static hr_status allocate_values(hri_interp *it) {
     const hr_graph *g = it->g;
     for (hr_value v = 1; v < g->value_count; v++) {
         const hri_value *value = &g->values[v];
         const uint64_t bytes = hr_meta_bytes(&value->meta);
+        const hr_status status = shared_with_base(it, v, &it->data[v]);
+        if (status != HR_OK) {
+            return status;
+        }
+        if (it->data[v]) {
+            continue;
+        }
         if (value->origin != HR_NONE && value->origin != v) {
             it->data[v] = it->data[value->origin];
         } else if (is_used(g, v) && bytes) {
@@ -67,6 +93,11 @@ static hr_status allocate_workspace(hri_interp *it) {
 
 hr_status hri_interp_create(const hr_graph *g, hri_threads *threads, uint64_t seed,
                             hri_interp **out) {
+    return hri_interp_create_beside(g, threads, seed, NULL, out);
+}
+
+hr_status hri_interp_create_beside(const hr_graph *g, hri_threads *threads, uint64_t seed,
+                                   hri_interp *base, hri_interp **out) {
     if (!g->frozen) {
         return HR_E_BUSY;
     }
@@ -77,6 +108,7 @@ hr_status hri_interp_create(const hr_graph *g, hri_threads *threads, uint64_t se
     it->g = g;
     it->threads = threads;
     it->seed = seed;
+    it->base = base;
     it->data = hri_calloc(g->value_count, sizeof *it->data);
     it->owned = hri_calloc(g->value_count, sizeof *it->owned);
     hr_status status = it->data && it->owned ? allocate_values(it) : HR_E_NOMEM_HOST;
@@ -108,6 +140,10 @@ void *hri_interp_data(hri_interp *it, hr_value v) {
     return v < it->g->value_count ? it->data[v] : NULL;
 }
 
+void hri_interp_sample(hri_interp *it, uint32_t first_sample) {
+    it->first_sample = first_sample;
+}
+
 hr_status hri_interp_run(hri_interp *it, uint32_t step, uint32_t *node) {
     const hr_graph *g = it->g;
     for (uint32_t n = 0; n < g->node_count; n++) {
@@ -130,6 +166,7 @@ hr_status hri_interp_run(hri_interp *it, uint32_t step, uint32_t *node) {
                             .threads = it->threads,
                             .node = n,
                             .step = step,
+                            .first_sample = it->first_sample,
                             .seed = it->seed};
         const hr_status status = hri_op_run(&c);
         if (status != HR_OK) {

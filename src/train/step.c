@@ -1,0 +1,297 @@
+/* Building the graph of a step: model, precision, gradients, sums, factor, updates; in this order and once each.
+ *
+ * Nothing here knows a model or computes a number.  Everything that the optimizer needs is a node or a small input, so
+ * the planner sees it: without clipping and checks an update depends on its own gradient only and may run as soon as
+ * that is there. */
+#include <headroom/train.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/graph.h"
+#include "train/options.h"
+#include "train/precision.h"
+
+typedef struct maker {
+    const hr_train_options *o;
+    hr_step_kind kind;
+    hr_graph *g;
+    hri_precision precision;
+    hr_value loss;
+    size_t count; /* trainable parameters that the loss depends on, after differentiate */
+    hr_value *params, *reads, *grads;
+    hr_value rate, update, scale, weight, first, factor; /* HR_NONE: not needed */
+} maker;
+
+/* ---- small things ---- */
+
+static hr_value small_input(maker *m, const char *name) {
+    return hr_graph_input(m->g, name, HR_TYPE_F32, hr_shape_of(0));
+}
+
+/* "<param>.<what>", like the parameter, zeros, f32. */
+static hr_value state_of(maker *m, hr_value param, const char *what) {
+    char name[300];
+    const hri_value *p = &m->g->values[param];
+    const int n = snprintf(name, sizeof name, "/%s.%s", p->name, what);
+    if (n < 0 || (size_t)n >= sizeof name) {
+        hri_graph_fail(m->g, HR_E_INVALID, "%s: the name is too long", p->name);
+        return HR_NONE;
+    }
+    return hr_graph_state(m->g, name, HR_TYPE_F32, p->meta.shape, hr_init_constant(0.0));
+}
+
+static int is_last(const maker *m) {
+    return m->kind == HR_STEP_WHOLE || m->kind == HR_STEP_LAST;
+}
+
+/* ---- the model ---- */
+
+static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t batch) {
+    hr_graph *g = m->g;
+    const hr_status status = build(user, g, batch, m->kind != HR_STEP_EVALUATE);
+    if (status != HR_OK) {
+        hri_graph_fail(g, status, "the model could not be built: %s", hr_status_text(status));
+    }
+    if (g->error.code == HR_OK && g->depth) {
+        hri_graph_fail(g, HR_E_INVALID, "scope \"%s\" was never left (hr_graph_pop)", g->path);
+    }
+    return g->error.code;
+}
+
+/* Replaces m->g by its copy in the small type.  On failure m->g is the graph that holds the reason. */
+static hr_status lower_precision(maker *m) {
+    hr_graph *small;
+    const hr_type type = m->o->precision == HR_PRECISION_BF16 ? HR_TYPE_BF16 : HR_TYPE_F16;
+    hr_status status = hr_graph_create(&small);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_precision_copy(m->g, small, type, &m->precision);
+    hr_graph_destroy(m->g);
+    m->g = small;
+    return status;
+}
+
+static void find_loss(maker *m) {
+    const hr_value loss = hr_graph_find(m->g, "loss");
+    const hri_value *v = &m->g->values[loss];
+    if (loss == HR_NONE || v->meta.shape.rank != 0 || !hr_type_is_real(v->meta.type)) {
+        hri_graph_fail(m->g, HR_E_SHAPE, "the model needs a real scalar as its result \"loss\"");
+        return;
+    }
+    m->loss = v->meta.type == HR_TYPE_F32 ? loss : HRI_NODE(m->g, "cast", NULL, loss);
+    for (uint32_t i = 0; i < m->g->result_count; i++) {
+        if (m->g->results[i].value == loss) {
+            m->g->results[i].value = m->loss;
+        }
+    }
+}
+
+/* ---- gradients ---- */
+
+static hr_status find_params(maker *m) {
+    const hr_graph *g = m->g;
+    m->params = hri_calloc(g->value_count, sizeof *m->params);
+    m->reads = hri_calloc(g->value_count, sizeof *m->reads);
+    m->grads = hri_calloc(g->value_count, sizeof *m->grads);
+    if (!m->params || !m->reads || !m->grads) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (hr_value v = 1; v < g->value_count; v++) {
+        if (g->values[v].kind == HR_VALUE_PARAM && hr_type_is_real(g->values[v].meta.type)) {
+            m->params[m->count] = v;
+            m->reads[m->count++] = hri_precision_read(&m->precision, v);
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status differentiate(maker *m) {
+    hr_status status = find_params(m);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (m->o->precision == HR_PRECISION_F16) {
+        m->scale = small_input(m, "/train.scale");
+    }
+    status = hr_graph_differentiate(m->g, m->loss, m->scale, m->reads, m->count, m->grads);
+    if (status != HR_OK) {
+        return status;
+    }
+    size_t kept = 0; /* what the loss does not depend on stays as it is */
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->grads[i] != HR_NONE) {
+            m->params[kept] = m->params[i];
+            m->grads[kept++] = m->grads[i];
+        }
+    }
+    m->count = kept;
+    if (!kept) {
+        hri_graph_fail(m->g, HR_E_INVALID, "the loss depends on no parameter");
+    }
+    return m->g->error.code;
+}
+
+/* Parts: each gradient becomes the sum so far. */
+static void add_to_sums(maker *m) {
+    m->weight = small_input(m, "/train.weight");
+    m->first = small_input(m, "/train.first");
+    for (size_t i = 0; i < m->count; i++) {
+        const hr_value sum = state_of(m, m->params[i], "sum");
+        m->grads[i] = HRI_NODE(m->g, "accumulate", NULL, sum, m->grads[i], m->weight, m->first);
+    }
+}
+
+/* ---- clipping, the finite check ---- */
+
+static void make_factor(maker *m) {
+    hr_value total = HR_NONE;
+    for (size_t i = 0; i < m->count; i += HRI_IN_MAX) {
+        const size_t n = m->count - i < HRI_IN_MAX ? m->count - i : HRI_IN_MAX;
+        const hr_value sum = hri_node(m->g, "square_sum", m->grads + i, (uint32_t)n, NULL);
+        total = total == HR_NONE ? sum : HRI_NODE(m->g, "add", NULL, total, sum);
+    }
+    char attributes[64];
+    const hr_value in[] = {total, m->scale};
+    snprintf(attributes, sizeof attributes, "clip=%.17g", m->o->clip);
+    m->factor = hr_graph_node(m->g, "update_factor", in, m->scale == HR_NONE ? 1 : 2, attributes);
+    hr_graph_result(m->g, m->factor, "train.factor");
+    hr_graph_result(m->g, hr_graph_output(m->g, m->factor, 1), "train.norm");
+}
+
+/* ---- updates ---- */
+
+static void update(maker *m, hr_value w, hr_value grad) {
+    const hr_train_options *o = m->o;
+    const double decay = o->decay_all || m->g->values[w].meta.shape.rank > 1 ? o->decay : 0.0;
+    hr_value in[7] = {w, grad, m->rate};
+    size_t n = 3;
+    const char *op = "sgd";
+    char attributes[256];
+    snprintf(attributes, sizeof attributes, "decay=%.17g", decay);
+    switch (o->optimizer) {
+    case HR_OPTIMIZER_SGD:
+        if (o->momentum > 0.0) {
+            op = "sgd_momentum";
+            in[n++] = state_of(m, w, "velocity");
+            snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=%.17g,nesterov=%d", decay,
+                     o->momentum, o->nesterov);
+        }
+        break;
+    case HR_OPTIMIZER_RMSPROP:
+        op = o->momentum > 0.0 ? "rmsprop_momentum" : "rmsprop";
+        in[n++] = state_of(m, w, "average");
+        int at = snprintf(attributes, sizeof attributes, "decay=%.17g,alpha=%.17g,epsilon=%.17g",
+                          decay, o->alpha, o->epsilon);
+        if (o->momentum > 0.0 && at > 0) {
+            in[n++] = state_of(m, w, "velocity");
+            snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
+                     o->momentum);
+        }
+        break;
+    default:
+        op = o->optimizer == HR_OPTIMIZER_ADAMW ? "adamw" : "adam";
+        in[n++] = m->update;
+        in[n++] = state_of(m, w, "first");
+        in[n++] = state_of(m, w, "second");
+        snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g,epsilon=%.17g",
+                 decay, o->beta1, o->beta2, o->epsilon);
+        break;
+    }
+    if (m->factor != HR_NONE) {
+        in[n++] = m->factor;
+    }
+    hr_graph_node(m->g, op, in, n, attributes);
+}
+
+static void make_updates(maker *m) {
+    const hr_train_options *o = m->o;
+    m->rate = small_input(m, "/train.rate");
+    if (o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW) {
+        m->update = small_input(m, "/train.update");
+    }
+    if (o->clip > 0.0 || o->check || o->precision == HR_PRECISION_F16) {
+        make_factor(m);
+    }
+    /* Gradients of the last layers are there first. */
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        update(m, m->params[i], m->grads[i]);
+    }
+}
+
+static hr_status learn(maker *m) {
+    const hr_status status = differentiate(m);
+    if (status != HR_OK) {
+        return status;
+    }
+    m->g->phase = HRI_UPDATE;
+    if (m->kind != HR_STEP_WHOLE) {
+        add_to_sums(m);
+    }
+    if (is_last(m)) {
+        make_updates(m);
+    }
+    m->g->phase = HRI_FORWARD;
+    return m->g->error.code;
+}
+
+/* ---- all of it ---- */
+
+static hr_status make(maker *m, hr_build_fn *build, void *user, int64_t batch) {
+    hr_status status = build_model(m, build, user, batch);
+    if (status == HR_OK && m->o->precision != HR_PRECISION_F32) {
+        status = lower_precision(m);
+    }
+    if (status == HR_OK) {
+        find_loss(m);
+        status = m->g->error.code;
+    }
+    if (status == HR_OK && m->kind != HR_STEP_EVALUATE) {
+        status = learn(m);
+    }
+    return status == HR_OK ? hr_graph_freeze(m->g) : status;
+}
+
+static void explain(hr_error *why, const hr_graph *g, hr_status status, const char *text) {
+    if (!why) {
+        return;
+    }
+    *why = (hr_error){.code = status};
+    if (g && g->error.code != HR_OK) {
+        hr_graph_error(g, why);
+    } else {
+        snprintf(why->message, sizeof why->message, "%s", text ? text : hr_status_text(status));
+    }
+}
+
+hr_status hr_step_build(const hr_train_options *o, hr_build_fn *build, void *user,
+                        hr_step_kind kind, int64_t batch, hr_graph **out, hr_error *why) {
+    hr_train_options settled = *o;
+    hri_prose prose = {0};
+    maker m = {.o = &settled, .kind = kind};
+    hr_status status = hri_train_options_settle(&settled, &prose);
+    if (status == HR_OK && batch < 1) {
+        status = hri_prose_set(&prose, HR_E_RANGE, "a batch of %lld samples", (long long)batch);
+    }
+    if (status != HR_OK) {
+        explain(why, NULL, status, prose.text);
+        return status;
+    }
+    status = hr_graph_create(&m.g);
+    if (status == HR_OK) {
+        status = make(&m, build, user, batch);
+    }
+    hri_precision_deinit(&m.precision);
+    hri_free(m.params);
+    hri_free(m.reads);
+    hri_free(m.grads);
+    if (status != HR_OK) {
+        explain(why, m.g, status, NULL);
+        hr_graph_destroy(m.g);
+        return status;
+    }
+    *out = m.g;
+    return HR_OK;
+}
