@@ -438,3 +438,72 @@ TEST(train, synthetic_numbers_follow_the_rule_and_do_not_depend_on_parts) {
     }
     CHECK_EQ(seen, 127);
 }
+
+/* ---- mixed precision ---- */
+
+TEST(train, bf16_and_f16_follow_f32_closely) {
+    float full[30], bf16[30], f16[30];
+    train_net("rate=0.05", 0, 30, 2, NULL, full);
+    train_net("rate=0.05,precision=bf16", 0, 30, 2, NULL, bf16);
+    train_net("rate=0.05,precision=f16", 0, 30, 2, NULL, f16);
+    int differs = 0;
+    for (int s = 0; s < 30; s++) {
+        CHECK(fabsf(bf16[s] - full[s]) <= 2e-2f * (full[s] + 0.1f));
+        CHECK(fabsf(f16[s] - full[s]) <= 5e-3f * (full[s] + 0.1f));
+        differs |= bf16[s] != full[s];
+    }
+    CHECK(differs);
+    train_net("rate=0.05,precision=bf16", 3, 30, 2, NULL, f16); /* in parts */
+    for (int s = 0; s < 30; s++) {
+        CHECK(fabsf(bf16[s] - f16[s]) <= 2e-2f * (bf16[s] + 0.1f));
+    }
+}
+
+TEST(train, mixed_precision_keeps_f32_weights_casts_each_once_and_makes_small_gradients) {
+    hr_graph *g = step_graph("optimizer=adamw,precision=bf16", HR_STEP_WHOLE);
+    CHECK_EQ(hr_graph_meta(g, hr_graph_find(g, "a.weight")).type, HR_TYPE_F32);
+    CHECK_EQ(hr_graph_meta(g, hr_graph_find(g, "a.weight.first")).type, HR_TYPE_F32);
+    CHECK_EQ(hr_graph_meta(g, hr_graph_find(g, "loss")).type, HR_TYPE_F32);
+    int casts = 0, updates = 0;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const hri_node_record *node = &g->nodes[n];
+        casts += node->live && !strcmp(node->sig.op->name, "cast");
+        if (!strcmp(node->sig.op->name, "adamw")) {
+            updates++;
+            CHECK_EQ(node->sig.in[1].type, HR_TYPE_BF16);
+        }
+    }
+    CHECK_EQ(casts, 5); /* four parameters and the input */
+    CHECK_EQ(updates, 4);
+    hr_graph_destroy(g);
+}
+
+static int fill_large(void *user, const char *name, const hr_meta *meta, uint64_t step,
+                      uint32_t first_sample, void *out) {
+    (void)user;
+    (void)step;
+    (void)first_sample;
+    for (int64_t i = 0; !strcmp(name, "x") && i < hr_shape_count(&meta->shape); i++) {
+        ((float *)out)[i] = 300.0f + (float)i; /* gradients of about 1e2: too large times 2^15 */
+    }
+    return !strcmp(name, "x");
+}
+
+TEST(train, an_overflow_in_f16_lowers_the_scale_until_the_step_goes_through) {
+    int lines = 0;
+    float losses[25];
+    const hri_train_job job = {.options = options("rate=1e-6,precision=f16"),
+                               .build = build_net,
+                               .batch = 8,
+                               .steps = 25,
+                               .limit = 3,
+                               .fill = fill_large,
+                               .log = count_lines,
+                               .log_user = &lines};
+    CHECK_OK(hri_train_run(&job, losses, NULL));
+    CHECK(lines > 1 && lines < 14);
+    CHECK(losses[1] != losses[24]);
+    for (int s = 0; s < 25; s++) {
+        CHECK(isfinite(losses[s]));
+    }
+}
