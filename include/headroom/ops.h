@@ -209,6 +209,18 @@ static inline hr_value hr_group_norm(hr_graph *g, hr_value x, hr_value gamma, hr
                     groups, eps);
 }
 
+static inline hr_value hr_softmax(hr_graph *g, hr_value x, int axis) {
+    return hr_nodef(g, "softmax", &x, 1, "axis=%d", axis);
+}
+static inline hr_value hr_log_softmax(hr_graph *g, hr_value x, int axis) {
+    return hr_nodef(g, "log_softmax", &x, 1, "axis=%d", axis);
+}
+
+/* Training only: each element is 0 with probability p, the others are divided by 1 - p. */
+static inline hr_value hr_dropout(hr_graph *g, hr_value x, double p) {
+    return hr_nodef(g, "dropout", &x, 1, "p=%.17g", p);
+}
+
 /* ---- attention; q (B, T, H, D), k and v (B, S, H, D), or one qkv (B, T, 3, H, D) ---- */
 static inline hr_value hr_attention(hr_graph *g, hr_value q, hr_value k, hr_value v, int causal) {
     return hr_nodef(g, "attention", (const hr_value[]){q, k, v}, 3, "causal=%d", !!causal);
@@ -238,6 +250,11 @@ static inline hr_value hr_cast(hr_graph *g, hr_value x, hr_type to) {
     return hr_nodef(g, "cast", &x, 1, "to=%s", hr_type_name(to));
 }
 
+/* x (N, H, W, C) to (N, height, width, C); mode "nearest" or "bilinear", with half-pixel centres. */
+static inline hr_value hr_resize(hr_graph *g, hr_value x, int height, int width, const char *mode) {
+    return hr_nodef(g, "resize", &x, 1, "height=%d,width=%d,mode=%s", height, width, mode);
+}
+
 /* ---- losses ---- */
 
 /* logits (..., C), ids (...) of i32 or i64; the mean over ids that are not negative. */
@@ -245,6 +262,15 @@ static inline hr_value hr_cross_entropy(hr_graph *g, hr_value logits, hr_value i
                                         double smoothing) {
     const hr_value in[] = {logits, ids};
     return hr_nodef(g, "cross_entropy", in, 2, "smoothing=%.17g", smoothing);
+}
+
+/* Means over all elements. */
+static inline hr_value hr_mean_squared_error(hr_graph *g, hr_value a, hr_value b) {
+    return hr_binary(g, "mean_squared_error", a, b);
+}
+/* Of logits, and targets from 0 to 1. */
+static inline hr_value hr_binary_cross_entropy(hr_graph *g, hr_value logits, hr_value targets) {
+    return hr_binary(g, "binary_cross_entropy", logits, targets);
 }
 
 /* ---- updates of persistent values; each returns the new version ---- */

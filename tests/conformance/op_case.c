@@ -124,6 +124,7 @@ void op_case_run(const op_case *t, uint32_t threads, const int *over, guarded ou
                            .threads = pool,
                            .node = 0,
                            .step = 1,
+                           .first_sample = t->first_sample,
                            .seed = 7};
     const hr_status status = hri_op_run(&call);
     if (status != HR_OK) {

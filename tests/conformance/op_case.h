@@ -23,6 +23,7 @@ typedef struct op_case {
     const hri_node_record *node;
     guarded data[HRI_IN_MAX];
     double *real[HRI_IN_MAX]; /* the same as doubles */
+    uint32_t first_sample;    /* of this part of the batch */
 } op_case;
 
 guarded guarded_new(uint64_t bytes);

@@ -316,6 +316,7 @@ static void check_samples(const op_case *t, const guarded *whole) {
     CHECK(n >= 2 && samples != HRI_SAMPLES_COUPLED);
     part_init(&a, t, 0, 1);
     part_init(&b, t, 1, n);
+    b.first_sample = 1;
     op_case_run(&a, 1, nothing, out_a);
     op_case_run(&b, 1, nothing, out_b);
     for (uint32_t k = 0; k < s->out_count; k++) {

@@ -1,0 +1,56 @@
+/* binary_cross_entropy(x, t; sum): of logits x and targets t from 0 to 1.
+ *
+ *   loss = mean of max(x, 0) - x t + log(1 + exp(-|x|)) over all elements, f32
+ *
+ * which is -t log(sigmoid x) - (1 - t) log(1 - sigmoid x) without overflow.  The gradient keeps both inputs; none flows
+ * to the targets. */
+#include <math.h>
+
+#include "ops/common/exp.h"
+#include "ops/common/pair_loss.h"
+
+static const hri_field binary_cross_entropy_fields[] = {HRI_PAIR_FIELDS};
+
+HRI_PAIR_LOSS(binary_cross_entropy, (a > 0.0f ? a : 0.0f) - a * b + log1pf(hri_expf(-fabsf(a))))
+
+static void binary_cross_entropy_grad(hri_grad *c) {
+    if (HRI_NEEDS(c, 0)) {
+        c->din[0] = HRI_NODE(c->g, "binary_cross_entropy_grad", c->sig->attr, c->dout[0], c->in[0],
+                             c->in[1]);
+    }
+}
+
+static void binary_cross_entropy_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 4.0 * (double)hr_shape_count(&s->in[0].shape);
+}
+
+static const hri_case binary_cross_entropy_cases[] = {
+    {"odd", "f32[7,33] f32[7,33]", .batched = 3},
+    {"sum", "f32[7,33] f32[7,33]", "sum"},
+    {"many", "f32[40001] f32[40001]", .flags = HRI_CASE_NO_GRAD},
+    {"one number", "f32[] f32[]"},
+    {"large", "f32[40] f32[40]", .low = -50, .high = 50},
+    {"empty", "f32[0,5] f32[0,5]"},
+    {"bf16", "bf16[7,33] bf16[7,33]"},
+    {"f16", "f16[7,33] f16[7,33]"},
+    {"two shapes", "f32[7,33] f32[7]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_binary_cross_entropy = {
+    .name = "binary_cross_entropy",
+    .formula = "loss = mean(max(x, 0) - x t + log(1 + exp(-|x|)))",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .fields = binary_cross_entropy_fields,
+    .attr_bytes = sizeof(hri_pair_attr),
+    .infer = hri_pair_infer,
+    .grad = binary_cross_entropy_grad,
+    .keeps = {{.in = 3}, {.in = 0}},
+    .samples = hri_pair_samples,
+    .cost = binary_cross_entropy_cost,
+    .workspace = hri_pair_workspace,
+    .host = binary_cross_entropy_host,
+    .cases = binary_cross_entropy_cases,
+};

@@ -1,0 +1,97 @@
+/* dropout(x; p, node): sets each element to 0 with probability p and divides the others by 1 - p.
+ *
+ *   y = draw >= p ? x / (1 - p) : 0,   draw = the number of (seed, step, node, sample, index in the sample)
+ *
+ * Samples lie along dimension 0 and are counted through first_sample, so that parts of a batch draw what the whole
+ * draws.  The gradient is this op again with the forward node's number: it draws the same mask and keeps nothing. */
+#include "base/random.h"
+#include "graph/graph.h"
+#include "ops/common/blocks.h"
+
+typedef struct dropout_attr {
+    double p;
+    int64_t node; /* whose numbers; -1: this node's */
+} dropout_attr;
+
+static const hri_field dropout_fields[] = {
+    {"p", "probability of 0", offsetof(dropout_attr, p), HRI_FIELD_DOUBLE, "0.5", .min = 0,
+     .max = 1},
+    {"node", "whose numbers to draw; -1: its own", offsetof(dropout_attr, node), HRI_FIELD_INT,
+     "-1", .min = -1, .max = 2147483647},
+    {0},
+};
+
+static void dropout_grad(hri_grad *c) {
+    dropout_attr attr = *(const dropout_attr *)c->sig->attr;
+    if (attr.node < 0) {
+        attr.node = hri_value_at(c->g, c->out[0])->node;
+    }
+    c->din[0] = HRI_NODE(c->g, "dropout", &attr, c->dout[0]);
+}
+
+/* Range over elements: runs inside one sample. */
+static void dropout_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const hri_call *c = arg;
+    const dropout_attr *attr = c->sig->attr;
+    const hr_shape *x = &c->sig->in[0].shape;
+    const hr_type type = c->sig->in[0].type;
+    const uint32_t node = attr->node < 0 ? c->node : (uint32_t)attr->node;
+    const float p = (float)attr->p, scale = p < 1.0f ? 1.0f / (1.0f - p) : 0.0f;
+    const int64_t sample = x->rank ? hr_shape_count(x) / x->dim[0] : 1;
+    (void)worker;
+    for (int64_t at = (int64_t)begin, n; at < (int64_t)end; at += n) {
+        uint32_t draws[HRI_BLOCK];
+        float room[2][HRI_BLOCK];
+        n = hri_min64(hri_min64(HRI_BLOCK, (int64_t)end - at), sample - at % sample);
+        hri_random_fill_u32(c->seed, c->step, node, c->first_sample + (uint32_t)(at / sample),
+                            (uint64_t)(at % sample), draws, (size_t)n);
+        const float *from = hri_block_in(type, c->in[0], at, n, room[0]);
+        float *y = hri_block_out(type, c->out[0], at, room[1]);
+        HRI_IVDEP for (int64_t k = 0; k < n; k++) {
+            y[k] = hri_random_to_float(draws[k]) >= p ? from[k] * scale : 0.0f;
+        }
+        hri_block_put(type, c->out[0], at, n, y);
+    }
+}
+
+static hr_status dropout_host(const hri_call *c) {
+    hri_call call = *c;
+    hri_threads_range(c->threads, (uint64_t)hr_shape_count(&c->sig->in[0].shape), 16384,
+                      dropout_range, &call);
+    return HR_OK;
+}
+
+static void dropout_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 20.0 * (double)hr_shape_count(&s->in[0].shape);
+}
+
+static const hri_case dropout_cases[] = {
+    {"odd", "f32[7,33]", .batched = 1},
+    {"seldom", "f32[3,5,1001]", "p=0.1"},
+    {"never", "f32[5,7]", "p=0"},
+    {"always", "f32[5,7]", "p=1"},
+    {"another node's", "f32[5,7]", "node=12"},
+    {"one number", "f32[]"},
+    {"empty", "f32[0,5]"},
+    {"bf16", "bf16[7,33]"},
+    {"f16", "f16[7,33]"},
+    {"whole numbers", "i32[7]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_dropout = {
+    .name = "dropout",
+    .formula = "y = draw >= p ? x / (1 - p) : 0",
+    .in_min = 1,
+    .in_max = 1,
+    .out_count = 1,
+    .fields = dropout_fields,
+    .attr_bytes = sizeof(dropout_attr),
+    .infer = hri_infer_same,
+    .grad = dropout_grad,
+    .overwrite = {1},
+    .random = 1,
+    .cost = dropout_cost,
+    .host = dropout_host,
+    .cases = dropout_cases,
+};
