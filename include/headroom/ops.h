@@ -264,6 +264,12 @@ static inline hr_value hr_cross_entropy(hr_graph *g, hr_value logits, hr_value i
     return hr_nodef(g, "cross_entropy", in, 2, "smoothing=%.17g", smoothing);
 }
 
+/* logits and targets (..., C): probabilities instead of ids; the mean over rows. */
+static inline hr_value hr_cross_entropy_soft(hr_graph *g, hr_value logits, hr_value targets,
+                                             double smoothing) {
+    return hr_nodef(g, "cross_entropy_soft", (const hr_value[]){logits, targets}, 2,
+                    "smoothing=%.17g", smoothing);
+}
 /* Means over all elements. */
 static inline hr_value hr_mean_squared_error(hr_graph *g, hr_value a, hr_value b) {
     return hr_binary(g, "mean_squared_error", a, b);
@@ -271,6 +277,17 @@ static inline hr_value hr_mean_squared_error(hr_graph *g, hr_value a, hr_value b
 /* Of logits, and targets from 0 to 1. */
 static inline hr_value hr_binary_cross_entropy(hr_graph *g, hr_value logits, hr_value targets) {
     return hr_binary(g, "binary_cross_entropy", logits, targets);
+}
+
+/* ---- metrics; no gradient ---- */
+
+/* How often the id is among the `top` best of x (..., C). */
+static inline hr_value hr_accuracy(hr_graph *g, hr_value x, hr_value ids, int top) {
+    return hr_nodef(g, "accuracy", (const hr_value[]){x, ids}, 2, "top=%d", top);
+}
+/* The k largest of each row, the largest first; output 1 says where they were. */
+static inline hr_value hr_top_k(hr_graph *g, hr_value x, int k) {
+    return hr_nodef(g, "top_k", &x, 1, "k=%d", k);
 }
 
 /* ---- updates of persistent values; each returns the new version ---- */
