@@ -1,0 +1,137 @@
+/* headroom pack: the packer alone, for its developers and for benchmarks. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cli/common/command.h"
+#include "plan/pack_csv.h"
+
+typedef struct pack_options {
+    bool json;
+    uint64_t capacity;
+    uint64_t align;
+    int64_t effort;
+} pack_options;
+
+static const hri_field fields[] = {
+    {"capacity", "a height that is good enough; without it, as low as can be found",
+     offsetof(pack_options, capacity), HRI_FIELD_BYTES, .metavar = "SIZE"},
+    {"align", "offsets are multiples of it", offsetof(pack_options, align), HRI_FIELD_BYTES, "1",
+     .min = 1, .max = 1e12, .metavar = "SIZE"},
+    {"effort", "steps of search", offsetof(pack_options, effort), HRI_FIELD_INT, "20000", .min = 1,
+     .max = 1e9, .metavar = "N"},
+    {"json", "print one JSON object in place of CSV", offsetof(pack_options, json), HRI_FIELD_BOOL,
+     .value = NULL},
+    {0},
+};
+
+enum { MOST_BYTES = 256 << 20 };
+
+static int print_json(hri_cli *cli, const hri_pack_file *file, const uint64_t *offsets,
+                      const hri_pack_result *r, int code) {
+    hri_json json;
+    hri_cli_json_start(&json);
+    hri_json_bool(&json, "fits", code == HRI_EXIT_YES);
+    hri_json_u64(&json, "height_bytes", r->height);
+    hri_json_u64(&json, "lower_bound_bytes", r->lower_bound);
+    hri_json_bool(&json, "proved", r->proved != 0);
+    hri_json_string(&json, "method", r->method);
+    hri_json_u64(&json, "steps", r->steps);
+    hri_json_array(&json, "buffers");
+    for (size_t i = 0; i < file->count; i++) {
+        hri_json_object(&json, NULL);
+        hri_json_string(&json, "id", file->ids[i]);
+        hri_json_u64(&json, "offset", offsets[i]);
+        hri_json_end(&json);
+    }
+    hri_json_end(&json);
+    return hri_cli_json_end(cli, &json, code);
+}
+
+static void print_csv(hri_cli *cli, const hri_pack_file *file, const uint64_t *offsets) {
+    hri_out_text(&cli->out, "id,offset\n");
+    for (size_t i = 0; i < file->count; i++) {
+        hri_out_printf(&cli->out, "%s,%llu\n", file->ids[i], (unsigned long long)offsets[i]);
+    }
+}
+
+static void say_summary(const hri_pack_result *r) {
+    const double gap = r->lower_bound
+                           ? 100.0 * (double)(r->height - r->lower_bound) / (double)r->lower_bound
+                           : 0.0;
+    fprintf(stderr, "height %llu, lower bound %llu, gap %.3f %%, by %s in %llu steps%s\n",
+            (unsigned long long)r->height, (unsigned long long)r->lower_bound, gap, r->method,
+            (unsigned long long)r->steps, r->proved ? ", no lower one exists" : "");
+}
+
+/* Packs, checks with code that the packer does not share, prints. */
+static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) {
+    uint64_t *offsets = hri_calloc(file->count, sizeof *offsets);
+    if (!offsets) {
+        return hri_cli_failed(NULL, "the offsets", HR_E_NOMEM_HOST);
+    }
+    const hri_pack_options options = {
+        .align = o->align, .capacity = o->capacity, .effort = (uint64_t)o->effort};
+    hri_pack_result result;
+    size_t bad[2];
+    int code;
+    const hr_status status = hri_pack(file->buffers, file->count, &options, offsets, &result);
+    if (status != HR_OK) {
+        code = hri_cli_failed(NULL, "packing", status);
+    } else if (!hri_pack_check(file->buffers, file->count, o->align, offsets, result.height, bad)) {
+        code = hri_cli_failed(NULL, "the check of the packing", HR_E_INTERNAL);
+    } else {
+        code = o->capacity && result.height > o->capacity ? HRI_EXIT_NO : HRI_EXIT_YES;
+        say_summary(&result);
+        if (o->json) {
+            code = print_json(cli, file, offsets, &result, code);
+        } else {
+            print_csv(cli, file, offsets);
+        }
+    }
+    hri_free(offsets);
+    return code;
+}
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    (void)count;
+    char *text = NULL;
+    size_t bytes;
+    hri_prose why = {0};
+    hri_pack_file file = {0};
+    hr_status status = hri_file_read(arguments[0], MOST_BYTES, &text, &bytes, &why);
+    if (status != HR_OK) {
+        hri_say_error("%s", why.text);
+        return hri_cli_exit_code(status == HR_E_IO ? HR_E_NOT_FOUND : status);
+    }
+    status = hri_pack_file_parse(text, bytes, &file, &why);
+    hri_free(text);
+    if (status != HR_OK) {
+        hri_say_error("%s: %s", arguments[0], why.text);
+        return hri_cli_exit_code(status);
+    }
+    const int code = pack(cli, options, &file);
+    hri_pack_file_deinit(&file);
+    return code;
+}
+
+const hri_command hri_command_pack = {
+    .name = "pack",
+    .summary = "packs buffers with lifetimes into the lowest arena",
+    .arguments = "FILE.csv",
+    .choices = "",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .help =
+        "Reads buffers from CSV with the columns id, lower, upper and size (each lives in lower "
+        "<= t < upper), finds an offset for each so that no two that live together overlap, and "
+        "prints CSV with the columns id and offset. The height, the bound below which no packing "
+        "exists (the most bytes alive at one moment) and the gap between them go to stderr.\n\n"
+        "The same input gives the same packing on every machine: effort is counted in steps, not "
+        "in seconds. The exit code is 1 when a capacity was given and the height is above it.",
+    .examples = {{"headroom pack buffers.csv", "the lowest packing it finds"},
+                 {"headroom pack buffers.csv --capacity 1MiB", "does it fit? exit code 0 or 1"}},
+    .fields = fields,
+    .options_bytes = sizeof(pack_options),
+    .run = run,
+};

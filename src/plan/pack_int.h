@@ -1,0 +1,62 @@
+/* What the files of the packer share.  Sizes are aligned and times are renumbered: a section is a stretch of time in
+ * which nothing begins or ends. */
+#ifndef HRI_PLAN_PACK_INT_H
+#define HRI_PLAN_PACK_INT_H
+
+#include "plan/pack.h"
+
+typedef struct hri_pack_item {
+    uint32_t begin, end; /* sections, begin < end */
+    uint64_t size;       /* aligned, > 0 */
+    uint64_t total;      /* the most that lives at one moment of its life */
+} hri_pack_item;
+
+typedef struct hri_pack_problem {
+    hri_pack_item *items; /* (count); buffers of no size or no life are left out */
+    uint32_t *source;     /* (count): index of the caller's buffer */
+    uint32_t count, sections;
+    uint64_t *live; /* (sections): bytes alive */
+    uint64_t lower_bound;
+    uint32_t peak; /* the section where the bound is */
+} hri_pack_problem;
+
+static inline int hri_pack_overlap(const hri_pack_item *a, const hri_pack_item *b) {
+    return a->begin < b->end && b->begin < a->end;
+}
+
+/* ---- greedy ---- */
+
+typedef enum hri_pack_fit { HRI_PACK_LOWEST, HRI_PACK_TIGHTEST, HRI_PACK_FITS } hri_pack_fit;
+
+enum { HRI_PACK_ORDERS = 12 };
+
+typedef struct hri_pack_key {
+    uint32_t item;
+    int at_peak;
+    double first, second;
+} hri_pack_key;
+
+/* Writes order number `which` of the portfolio; `keys` is scratch of (count). */
+void hri_pack_order(const hri_pack_problem *p, uint32_t which, hri_pack_key *keys, uint32_t *order);
+/* Places the items in that order; `placed` is scratch of (count).  Returns the height; gives up with UINT64_MAX as
+ * soon as it would reach `stop`. */
+uint64_t hri_pack_place(const hri_pack_problem *p, const uint32_t *order, hri_pack_fit fit,
+                        uint64_t stop, uint64_t *offsets, uint32_t *placed);
+
+/* ---- exact ---- */
+
+enum { HRI_PACK_PREORDERS = 4 };
+
+typedef enum hri_pack_verdict {
+    HRI_PACK_FOUND,
+    HRI_PACK_NONE, /* proved: there is no packing of that height */
+    HRI_PACK_GAVE_UP
+} hri_pack_verdict;
+
+/* Looks for a packing of at most `capacity` within `nodes` nodes of search; `preorder` is one of
+ * HRI_PACK_PREORDERS.  offsets is touched only when one is found. */
+HR_MUST_CHECK hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capacity,
+                                       uint32_t preorder, uint64_t nodes, uint64_t *offsets,
+                                       hri_pack_verdict *verdict);
+
+#endif

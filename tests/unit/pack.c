@@ -1,0 +1,221 @@
+/* The packer: known packings, the bound, the checker, bad input, and the public problems where they are. */
+#include "plan/pack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "plan/pack_csv.h"
+#include "test.h"
+
+static hri_pack_result pack(const hri_pack_buffer *buffers, size_t count,
+                            const hri_pack_options *options, uint64_t *offsets) {
+    hri_pack_result result;
+    size_t bad[2];
+    CHECK_OK(hri_pack(buffers, count, options, offsets, &result));
+    CHECK(
+        hri_pack_check(buffers, count, options ? options->align : 1, offsets, result.height, bad));
+    CHECK(result.height >= result.lower_bound);
+    return result;
+}
+
+TEST(pack, buffers_apart_in_time_share_and_those_together_do_not) {
+    const hri_pack_buffer b[] = {{0, 2, 10}, {2, 4, 10}, {1, 3, 5}, {7, 9, 12}};
+    uint64_t offsets[4];
+    const hri_pack_result r = pack(b, 4, NULL, offsets);
+    CHECK_EQ(r.height, 15);
+    CHECK_EQ(r.lower_bound, 15);
+    CHECK_EQ(r.proved, 1);
+}
+
+TEST(pack, nothing_and_buffers_of_no_size_or_no_life_take_no_room) {
+    const hri_pack_buffer b[] = {{0, 5, 0}, {3, 3, 100}};
+    uint64_t offsets[2] = {9, 9};
+    hri_pack_result r;
+    CHECK_OK(hri_pack(b, 2, NULL, offsets, &r));
+    CHECK_EQ(r.height, 0);
+    CHECK_OK(hri_pack(NULL, 0, NULL, NULL, &r));
+    CHECK_EQ(r.height, 0);
+}
+
+TEST(pack, alignment_comes_before_the_bound) {
+    const hri_pack_buffer b[] = {{0, 2, 1}, {0, 2, 257}, {1, 3, 256}};
+    const hri_pack_options options = {.align = 256};
+    uint64_t offsets[3];
+    const hri_pack_result r = pack(b, 3, &options, offsets);
+    CHECK_EQ(r.lower_bound, 256 + 512 + 256);
+    CHECK_EQ(r.height, 1024);
+}
+
+TEST(pack, bad_input_is_refused_and_changes_nothing) {
+    const hri_pack_buffer backwards[] = {{5, 4, 1}};
+    const hri_pack_buffer huge[] = {{0, 1, UINT64_MAX}, {0, 1, UINT64_MAX}};
+    const hri_pack_options odd = {.align = 3};
+    uint64_t offset[2] = {77, 77};
+    hri_pack_result r = {.height = 5};
+    CHECK_STATUS(hri_pack(backwards, 1, NULL, offset, &r), HR_E_INVALID);
+    CHECK_STATUS(hri_pack(huge, 2, NULL, offset, &r), HR_E_RANGE);
+    CHECK_STATUS(hri_pack(huge, 1, &odd, offset, &r), HR_E_INVALID);
+    CHECK(offset[0] == 77 && r.height == 5);
+}
+
+TEST(pack, the_checker_sees_every_kind_of_mistake) {
+    const hri_pack_buffer b[] = {{0, 2, 10}, {1, 3, 10}};
+    size_t bad[2];
+    const uint64_t right[] = {0, 10}, overlap[] = {0, 9}, crooked[] = {0, 11};
+    CHECK(hri_pack_check(b, 2, 1, right, 20, bad));
+    CHECK(!hri_pack_check(b, 2, 1, overlap, 20, bad));
+    CHECK(bad[0] == 1 && bad[1] == 0);
+    CHECK(!hri_pack_check(b, 2, 1, right, 19, bad));
+    CHECK(!hri_pack_check(b, 2, 2, crooked, 40, bad));
+}
+
+/* A rectangle cut at random by straight cuts can be packed without a gap: an exact answer is known. */
+typedef struct cutter {
+    hri_pack_buffer *out;
+    size_t count;
+    uint64_t random;
+} cutter;
+
+static void cut(cutter *c, int64_t t0, int64_t t1, uint64_t bytes, int depth) {
+    const uint64_t choice = test_random(&c->random);
+    if (depth > 0 && choice % 2 && t1 - t0 > 1) {
+        const int64_t at = t0 + 1 + (int64_t)(test_random(&c->random) % (uint64_t)(t1 - t0 - 1));
+        cut(c, t0, at, bytes, depth - 1);
+        cut(c, at, t1, bytes, depth - 1);
+    } else if (depth > 0 && bytes > 1) {
+        const uint64_t part = 1 + test_random(&c->random) % (bytes - 1);
+        cut(c, t0, t1, part, depth - 1);
+        cut(c, t0, t1, bytes - part, depth - 1);
+    } else {
+        c->out[c->count++] = (hri_pack_buffer){t0, t1, bytes};
+    }
+}
+
+TEST(pack, rectangles_without_gaps_are_found) {
+    for (uint64_t i = 0; i < 40; i++) {
+        hri_pack_buffer b[64];
+        uint64_t offsets[64];
+        cutter c = {b, 0, test_seed() * 100 + i};
+        cut(&c, 0, 60, 100, 5);
+        const hri_pack_options options = {.effort = 20000};
+        const hri_pack_result r = pack(b, c.count, &options, offsets);
+        CHECK_EQ(r.lower_bound, 100);
+        CHECK_EQ(r.height, 100);
+    }
+}
+
+TEST(pack, the_same_problem_has_the_same_packing) {
+    hri_pack_buffer b[300];
+    uint64_t first[300], second[300], random = test_seed();
+    for (size_t i = 0; i < 300; i++) {
+        b[i].lower = (int64_t)(test_random(&random) % 100);
+        b[i].upper = b[i].lower + 1 + (int64_t)(test_random(&random) % 30);
+        b[i].bytes = 1 + test_random(&random) % 1000;
+    }
+    const hri_pack_result r = pack(b, 300, NULL, first);
+    CHECK_EQ(pack(b, 300, NULL, second).height, r.height);
+    CHECK(memcmp(first, second, sizeof first) == 0);
+    CHECK_LE(r.height - r.lower_bound, r.lower_bound / 50);
+}
+
+#ifdef HEADROOM_FAULTS
+TEST(pack, every_allocation_may_fail) {
+    hri_pack_buffer b[64];
+    uint64_t offsets[64];
+    cutter c = {b, 0, 5};
+    cut(&c, 0, 60, 100, 5);
+    const hri_pack_options options = {.effort = 400};
+    uint64_t failed = 0;
+    for (uint64_t nth = 1;; nth++) {
+        hri_pack_result r;
+        hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+        const hr_status status = hri_pack(b, c.count, &options, offsets, &r);
+        const uint64_t delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        if (delivered == 0) {
+            CHECK_OK(status);
+            break;
+        }
+        CHECK_STATUS(status, HR_E_NOMEM_HOST);
+        failed++;
+    }
+    CHECK(failed > 8);
+}
+#endif
+
+TEST(pack, csv_is_read_by_column_names_and_bad_lines_are_named) {
+    static const char good[] = "size,id,x,lower,upper\r\n5,a,?,0,3\n\n7,b,,1,2\n";
+    hri_pack_file file;
+    hri_prose why = {{0}};
+    CHECK_OK(hri_pack_file_parse(good, sizeof good - 1, &file, &why));
+    CHECK_EQ(file.count, 2);
+    CHECK_STR(file.ids[1], "b");
+    CHECK(file.buffers[1].lower == 1 && file.buffers[1].upper == 2 && file.buffers[1].bytes == 7);
+    hri_pack_file_deinit(&file);
+    static const struct {
+        const char *text, *says;
+    } bad[] = {{"", "line 1"},
+               {"id,lower,upper\n", "size"},
+               {"id,lower,upper,size\n1,2,3\n", "line 2"},
+               {"id,lower,upper,size\n1,0,1,5\n1,0,1,x\n", "line 3"},
+               {"id,lower,upper,size\n1,0,1,-5\n", "negative"},
+               {"id,lower,upper,size\n1,4,1,5\n", "before"},
+               {"id,lower,upper,size\n1,0,1,99999999999999999999\n", "line 2"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        CHECK_STATUS(hri_pack_file_parse(bad[i].text, strlen(bad[i].text), &file, &why),
+                     HR_E_FORMAT);
+        CHECK(strstr(why.text, bad[i].says) != NULL);
+    }
+}
+
+/* Public problems beside the checkout; HEADROOM_SHARED says where when it is elsewhere. */
+static void public_problem(const char *name, uint64_t capacity, double most_gap) {
+    char path[512];
+    const char *folder = getenv("HEADROOM_SHARED");
+    snprintf(path, sizeof path, "%s/data/packing/%s.csv",
+             folder ? folder : HEADROOM_SOURCE_DIR "/../shared", name);
+    char *text;
+    size_t bytes;
+    if (!hri_file_exists(path)) {
+        test_skip("there is no %s", path);
+    }
+    CHECK_OK(hri_file_read(path, 1 << 24, &text, &bytes, NULL));
+    hri_pack_file file;
+    CHECK_OK(hri_pack_file_parse(text, bytes, &file, NULL));
+    hri_free(text);
+    uint64_t *offsets = calloc(file.count, sizeof *offsets);
+    const hri_pack_options options = {.capacity = capacity, .effort = 20000};
+    const hri_pack_result r = pack(file.buffers, file.count, &options, offsets);
+    printf("    %s: %zu buffers, height %llu, bound %llu, by %s in %llu steps\n", name, file.count,
+           (unsigned long long)r.height, (unsigned long long)r.lower_bound, r.method,
+           (unsigned long long)r.steps);
+    if (capacity) {
+        CHECK_LE(r.height, capacity);
+    }
+    CHECK((double)r.height <= (double)r.lower_bound * (1 + most_gap));
+    free(offsets);
+    hri_pack_file_deinit(&file);
+}
+
+TEST(pack_public, resnet50_is_within_half_a_percent) {
+    public_problem("resnet50-somas", 0, 0.005);
+}
+TEST(pack_public, iopddl_g_is_within_half_a_percent) {
+    public_problem("iopddl-g", 0, 0.005);
+}
+TEST(pack_public, a_is_solved_at_its_capacity) {
+    public_problem("A", 1048576, 1);
+}
+TEST(pack_public, b_is_solved_at_its_capacity) {
+    public_problem("B", 1048576, 1);
+}
+TEST(pack_public, c_is_solved_at_its_capacity) {
+    public_problem("C", 1048576, 1);
+}
+TEST(pack_public, d_is_solved_at_its_capacity) {
+    public_problem("D", 1048576, 1);
+}
