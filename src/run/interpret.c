@@ -1,103 +1,192 @@
-/* A buffer for each value, a loop over the nodes. */
+/* Buffers for the values, a loop over the nodes. */
 #include "run/interpret.h"
 
 #include "base/alloc.h"
 
 enum { ALIGN = 64 };
 
+typedef struct buffer {
+    void *owned;
+    char *data; /* aligned */
+    uint64_t bytes;
+    int is_free;
+} buffer;
+
 struct hri_interp {
     const hr_graph *g;
-    hri_threads *threads;
-    uint64_t seed;
-    hri_interp *base;
+    hri_interp_options o;
     uint32_t first_sample;
-    void **data;     /* by value; versions of a persistent value share */
-    void **owned;    /* what was allocated, by value */
-    char *workspace; /* the largest of all nodes, aligned */
-    void *workspace_owned;
+    void **data;      /* by value; versions of a persistent value share */
+    uint32_t *holder; /* by value: index of its buffer + 1, 0: none or not to be reused */
+    buffer *buffers;
+    uint32_t buffer_count;
+    buffer workspace; /* the largest of all nodes */
 };
 
-static char *aligned(void *p) {
-    return (char *)(((uintptr_t)p + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+static hr_status fill_buffer(buffer *b, uint64_t bytes) {
+    b->owned = hri_malloc(bytes + ALIGN);
+    if (!b->owned) {
+        return HR_E_NOMEM_HOST;
+    }
+    b->data = (char *)(((uintptr_t)b->owned + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+    b->bytes = bytes;
+    return HR_OK;
 }
 
-/* Persistent values, inputs and constants always have memory; a node's values only when it runs. */
-static int is_used(const hr_graph *g, hr_value v) {
-    const uint32_t node = g->values[v].node;
-    return node == HRI_NO_NODE || g->nodes[node].live;
+/* A buffer for v: the tightest free one that is not much too large, or a new one. */
+static hr_status give_buffer(hri_interp *it, hr_value v, uint64_t bytes) {
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < it->buffer_count; i++) {
+        const buffer *b = &it->buffers[i];
+        if (b->is_free && b->bytes >= bytes && b->bytes - bytes <= bytes / 2 + 4096 &&
+            (best == UINT32_MAX || b->bytes < it->buffers[best].bytes)) {
+            best = i;
+        }
+    }
+    if (best == UINT32_MAX) {
+        const hr_status status = fill_buffer(&it->buffers[it->buffer_count], bytes);
+        if (status != HR_OK) {
+            return status;
+        }
+        best = it->buffer_count++;
+    }
+    it->buffers[best].is_free = 0;
+    it->holder[v] = best + 1;
+    it->data[v] = it->buffers[best].data;
+    return HR_OK;
 }
 
 /* The memory of a persistent value that the base has too, or NULL. */
 static hr_status shared_with_base(const hri_interp *it, hr_value v, void **out) {
     const hri_value *value = &it->g->values[v];
+    const hri_interp *base = it->o.base;
     const hr_value there =
-        it->base && value->origin == v ? hr_graph_find(it->base->g, value->name) : HR_NONE;
+        base && value->origin == v ? hr_graph_find(base->g, value->name) : HR_NONE;
     *out = NULL;
-    if (there == HR_NONE || it->base->g->values[there].origin != there) {
+    if (there == HR_NONE || base->g->values[there].origin != there) {
         return HR_OK;
     }
-    const hr_meta *meta = &it->base->g->values[there].meta;
+    const hr_meta *meta = &base->g->values[there].meta;
     if (meta->type != value->meta.type || !hr_shape_same(&meta->shape, &value->meta.shape)) {
         return HR_E_SHAPE;
     }
-    *out = it->base->data[there];
+    *out = base->data[there];
     return HR_OK;
 }
 
-static hr_status allocate_values(hri_interp *it) {
+/* Inputs, constants and persistent values. */
+static hr_status place_sources(hri_interp *it) {
     const hr_graph *g = it->g;
     for (hr_value v = 1; v < g->value_count; v++) {
-        const hri_value *value = &g->values[v];
-        const uint64_t bytes = hr_meta_bytes(&value->meta);
-        const hr_status status = shared_with_base(it, v, &it->data[v]);
+        const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
+        if (g->values[v].node != HRI_NO_NODE || !bytes) {
+            continue;
+        }
+        hr_status status = shared_with_base(it, v, &it->data[v]);
+        if (status == HR_OK && !it->data[v]) {
+            status = give_buffer(it, v, bytes);
+            if (status == HR_OK) {
+                hri_graph_initial(g, v, it->o.seed, it->data[v]);
+            }
+        }
         if (status != HR_OK) {
             return status;
         }
-        if (it->data[v]) {
-            continue;
-        }
-        if (value->origin != HR_NONE && value->origin != v) {
-            it->data[v] = it->data[value->origin];
-        } else if (is_used(g, v) && bytes) {
-            it->owned[v] = hri_malloc(bytes + ALIGN);
-            if (!it->owned[v]) {
-                return HR_E_NOMEM_HOST;
-            }
-            it->data[v] = aligned(it->owned[v]);
-            if (value->node == HRI_NO_NODE) {
-                hri_graph_initial(g, v, it->seed, it->data[v]);
-            }
-        }
     }
     return HR_OK;
 }
 
-static hr_status allocate_workspace(hri_interp *it) {
-    const hr_graph *g = it->g;
-    const uint32_t threads = hri_threads_count(it->threads);
-    uint64_t most = 0;
+/* last[v]: the last live node that reads or makes v; never for what must stay. */
+static void mark_last(const hr_graph *g, uint32_t *last) {
+    for (hr_value v = 1; v < g->value_count; v++) {
+        const hri_value *value = &g->values[v];
+        last[v] = value->node == HRI_NO_NODE || value->origin ? HRI_NO_NODE : value->node;
+    }
     for (uint32_t n = 0; n < g->node_count; n++) {
-        const uint64_t bytes =
-            g->nodes[n].live ? hri_op_workspace(&g->nodes[n].sig, 0, threads) : 0;
-        most = bytes > most ? bytes : most;
-    }
-    if (most) {
-        it->workspace_owned = hri_malloc(most + ALIGN);
-        if (!it->workspace_owned) {
-            return HR_E_NOMEM_HOST;
+        for (uint32_t i = 0; g->nodes[n].live && i < g->nodes[n].sig.in_count; i++) {
+            const hr_value v = g->nodes[n].in[i];
+            last[v] = last[v] == HRI_NO_NODE ? HRI_NO_NODE : n;
         }
-        it->workspace = aligned(it->workspace_owned);
+    }
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        last[g->results[i].value] = HRI_NO_NODE;
+    }
+}
+
+/* 1 when output k of node n could be laid over an input that dies here. */
+static int place_over(hri_interp *it, uint32_t n, uint32_t k, const uint32_t *last) {
+    const hri_node_record *node = &it->g->nodes[n];
+    for (uint32_t i = 0; i < node->sig.in_count; i++) {
+        const hr_value v = node->in[i];
+        uint32_t uses = 0;
+        for (uint32_t q = 0; q < node->sig.in_count; q++) {
+            uses += node->in[q] == v;
+        }
+        const int view = node->sig.op->view && k == 0 && i == 0;
+        if (it->holder[v] && last[v] == n && uses == 1 &&
+            (view || hri_op_may_overwrite(&node->sig, k, i))) {
+            it->data[node->out + k] = it->data[v];
+            it->holder[node->out + k] = it->holder[v];
+            it->holder[v] = 0; /* it has passed on */
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void free_dead(hri_interp *it, hr_value v, uint32_t n, const uint32_t *last) {
+    if (it->holder[v] && last[v] == n) {
+        it->buffers[it->holder[v] - 1].is_free = 1;
+        it->holder[v] = 0;
+    }
+}
+
+static hr_status place_node(hri_interp *it, uint32_t n, const uint32_t *last) {
+    const hr_graph *g = it->g;
+    const hri_node_record *node = &g->nodes[n];
+    for (uint32_t k = 0; k < node->sig.out_count; k++) {
+        const hr_value v = node->out + k;
+        const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
+        if (g->values[v].origin != HR_NONE) {
+            it->data[v] = it->data[g->values[v].origin];
+        } else if (bytes && !(it->o.reuse && place_over(it, n, k, last))) {
+            const hr_status status = give_buffer(it, v, bytes);
+            if (status != HR_OK) {
+                return status;
+            }
+        }
+    }
+    for (uint32_t i = 0; it->o.reuse && i < node->sig.in_count; i++) {
+        free_dead(it, node->in[i], n, last);
+    }
+    for (uint32_t k = 0; it->o.reuse && k < node->sig.out_count; k++) {
+        free_dead(it, node->out + k, n, last);
     }
     return HR_OK;
 }
 
-hr_status hri_interp_create(const hr_graph *g, hri_threads *threads, uint64_t seed,
-                            hri_interp **out) {
-    return hri_interp_create_beside(g, threads, seed, NULL, out);
+static hr_status place_nodes(hri_interp *it) {
+    const hr_graph *g = it->g;
+    uint32_t *last = hri_calloc(g->value_count, sizeof *last);
+    if (!last) {
+        return HR_E_NOMEM_HOST;
+    }
+    mark_last(g, last);
+    hr_status status = HR_OK;
+    uint64_t most = 0;
+    for (uint32_t n = 0; n < g->node_count && status == HR_OK; n++) {
+        if (g->nodes[n].live) {
+            const uint64_t bytes =
+                hri_op_workspace(&g->nodes[n].sig, 0, hri_threads_count(it->o.threads));
+            most = bytes > most ? bytes : most;
+            status = place_node(it, n, last);
+        }
+    }
+    hri_free(last);
+    return status == HR_OK && most ? fill_buffer(&it->workspace, most) : status;
 }
 
-hr_status hri_interp_create_beside(const hr_graph *g, hri_threads *threads, uint64_t seed,
-                                   hri_interp *base, hri_interp **out) {
+hr_status hri_interp_open(const hr_graph *g, const hri_interp_options *options, hri_interp **out) {
     if (!g->frozen) {
         return HR_E_BUSY;
     }
@@ -106,14 +195,13 @@ hr_status hri_interp_create_beside(const hr_graph *g, hri_threads *threads, uint
         return HR_E_NOMEM_HOST;
     }
     it->g = g;
-    it->threads = threads;
-    it->seed = seed;
-    it->base = base;
+    it->o = *options;
     it->data = hri_calloc(g->value_count, sizeof *it->data);
-    it->owned = hri_calloc(g->value_count, sizeof *it->owned);
-    hr_status status = it->data && it->owned ? allocate_values(it) : HR_E_NOMEM_HOST;
+    it->holder = hri_calloc(g->value_count, sizeof *it->holder);
+    it->buffers = hri_calloc(g->value_count, sizeof *it->buffers);
+    hr_status status = it->data && it->holder && it->buffers ? place_sources(it) : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
-        status = allocate_workspace(it);
+        status = place_nodes(it);
     }
     if (status != HR_OK) {
         hri_interp_destroy(it);
@@ -123,16 +211,23 @@ hr_status hri_interp_create_beside(const hr_graph *g, hri_threads *threads, uint
     return HR_OK;
 }
 
+hr_status hri_interp_create(const hr_graph *g, hri_threads *threads, uint64_t seed,
+                            hri_interp **out) {
+    const hri_interp_options options = {.threads = threads, .seed = seed};
+    return hri_interp_open(g, &options, out);
+}
+
 void hri_interp_destroy(hri_interp *it) {
     if (!it) {
         return;
     }
-    for (hr_value v = 0; it->owned && v < it->g->value_count; v++) {
-        hri_free(it->owned[v]);
+    for (uint32_t i = 0; i < it->buffer_count; i++) {
+        hri_free(it->buffers[i].owned);
     }
-    hri_free(it->workspace_owned);
+    hri_free(it->workspace.owned);
+    hri_free(it->buffers);
+    hri_free(it->holder);
     hri_free(it->data);
-    hri_free(it->owned);
     hri_free(it);
 }
 
@@ -140,40 +235,60 @@ void *hri_interp_data(hri_interp *it, hr_value v) {
     return v < it->g->value_count ? it->data[v] : NULL;
 }
 
+uint64_t hri_interp_bytes(const hri_interp *it) {
+    uint64_t bytes = it->workspace.bytes;
+    for (uint32_t i = 0; i < it->buffer_count; i++) {
+        bytes += it->buffers[i].bytes;
+    }
+    return bytes;
+}
+
 void hri_interp_sample(hri_interp *it, uint32_t first_sample) {
     it->first_sample = first_sample;
 }
 
+static hr_status run_node(hri_interp *it, uint32_t n, uint32_t step) {
+    const hri_node_record *record = &it->g->nodes[n];
+    const void *in[HRI_IN_MAX];
+    void *out[HRI_OUT_MAX];
+    for (uint32_t i = 0; i < record->sig.in_count; i++) {
+        in[i] = it->data[record->in[i]];
+    }
+    for (uint32_t k = 0; k < record->sig.out_count; k++) {
+        out[k] = it->data[record->out + k];
+    }
+    if (record->sig.op->view && out[0] == in[0]) {
+        return HR_OK;
+    }
+    const hri_call c = {.sig = &record->sig,
+                        .in = in,
+                        .out = out,
+                        .workspace = it->workspace.data,
+                        .threads = it->o.threads,
+                        .node = n,
+                        .step = step,
+                        .first_sample = it->first_sample,
+                        .seed = it->o.seed};
+    return hri_op_run(&c);
+}
+
 hr_status hri_interp_run(hri_interp *it, uint32_t step, uint32_t *node) {
-    const hr_graph *g = it->g;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        const hri_node_record *record = &g->nodes[n];
-        const void *in[HRI_IN_MAX];
-        void *out[HRI_OUT_MAX];
-        if (!record->live) {
+    for (uint32_t n = 0; n < it->g->node_count; n++) {
+        if (!it->g->nodes[n].live) {
             continue;
         }
-        for (uint32_t i = 0; i < record->sig.in_count; i++) {
-            in[i] = it->data[record->in[i]];
+        if (it->o.watch) {
+            it->o.watch(it->o.watch_user, n, 0);
         }
-        for (uint32_t k = 0; k < record->sig.out_count; k++) {
-            out[k] = it->data[record->out + k];
-        }
-        const hri_call c = {.sig = &record->sig,
-                            .in = in,
-                            .out = out,
-                            .workspace = it->workspace,
-                            .threads = it->threads,
-                            .node = n,
-                            .step = step,
-                            .first_sample = it->first_sample,
-                            .seed = it->seed};
-        const hr_status status = hri_op_run(&c);
+        const hr_status status = run_node(it, n, step);
         if (status != HR_OK) {
             if (node) {
                 *node = n;
             }
             return status;
+        }
+        if (it->o.watch) {
+            it->o.watch(it->o.watch_user, n, 1);
         }
     }
     return HR_OK;

@@ -25,7 +25,9 @@ static hr_status open_piece(trainer *t, piece *p, hr_step_kind kind, int64_t sam
         hr_step_build(&job->options, job->build, job->user, kind, samples, &p->g, why);
     if (status == HR_OK) {
         p->samples = samples;
-        status = hri_interp_create_beside(p->g, job->threads, job->seed, base, &p->it);
+        const hri_interp_options options = {
+            .threads = job->threads, .seed = job->seed, .base = base, .reuse = 1};
+        status = hri_interp_open(p->g, &options, &p->it);
         if (status != HR_OK && why) {
             *why = (hr_error){.code = status};
             snprintf(why->message, sizeof why->message, "no host memory to run the graph");
