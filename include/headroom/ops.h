@@ -198,15 +198,17 @@ static inline hr_value hr_batch_norm_stats(hr_graph *g, hr_value running_mean, h
 /* Inside a sample: by row, by row without mean and beta, by group of channels. */
 static inline hr_value hr_layer_norm(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
                                      double eps) {
-    return hr_nodef(g, "layer_norm", (const hr_value[]){x, gamma, beta}, 3, "eps=%.17g", eps);
+    const hr_value in[] = {x, gamma, beta};
+    return hr_nodef(g, "layer_norm", in, 3, "eps=%.17g", eps);
 }
 static inline hr_value hr_rms_norm(hr_graph *g, hr_value x, hr_value gamma, double eps) {
-    return hr_nodef(g, "rms_norm", (const hr_value[]){x, gamma}, 2, "eps=%.17g", eps);
+    const hr_value in[] = {x, gamma};
+    return hr_nodef(g, "rms_norm", in, 2, "eps=%.17g", eps);
 }
 static inline hr_value hr_group_norm(hr_graph *g, hr_value x, hr_value gamma, hr_value beta,
                                      int groups, double eps) {
-    return hr_nodef(g, "group_norm", (const hr_value[]){x, gamma, beta}, 3, "groups=%d,eps=%.17g",
-                    groups, eps);
+    const hr_value in[] = {x, gamma, beta};
+    return hr_nodef(g, "group_norm", in, 3, "groups=%d,eps=%.17g", groups, eps);
 }
 
 static inline hr_value hr_softmax(hr_graph *g, hr_value x, int axis) {
@@ -223,7 +225,8 @@ static inline hr_value hr_dropout(hr_graph *g, hr_value x, double p) {
 
 /* ---- attention; q (B, T, H, D), k and v (B, S, H, D), or one qkv (B, T, 3, H, D) ---- */
 static inline hr_value hr_attention(hr_graph *g, hr_value q, hr_value k, hr_value v, int causal) {
-    return hr_nodef(g, "attention", (const hr_value[]){q, k, v}, 3, "causal=%d", !!causal);
+    const hr_value in[] = {q, k, v};
+    return hr_nodef(g, "attention", in, 3, "causal=%d", !!causal);
 }
 static inline hr_value hr_attention_packed(hr_graph *g, hr_value qkv, int causal) {
     return hr_nodef(g, "attention_packed", &qkv, 1, "causal=%d", !!causal);
@@ -267,8 +270,8 @@ static inline hr_value hr_cross_entropy(hr_graph *g, hr_value logits, hr_value i
 /* logits and targets (..., C): probabilities instead of ids; the mean over rows. */
 static inline hr_value hr_cross_entropy_soft(hr_graph *g, hr_value logits, hr_value targets,
                                              double smoothing) {
-    return hr_nodef(g, "cross_entropy_soft", (const hr_value[]){logits, targets}, 2,
-                    "smoothing=%.17g", smoothing);
+    const hr_value in[] = {logits, targets};
+    return hr_nodef(g, "cross_entropy_soft", in, 2, "smoothing=%.17g", smoothing);
 }
 /* Means over all elements. */
 static inline hr_value hr_mean_squared_error(hr_graph *g, hr_value a, hr_value b) {
@@ -283,7 +286,8 @@ static inline hr_value hr_binary_cross_entropy(hr_graph *g, hr_value logits, hr_
 
 /* How often the id is among the `top` best of x (..., C). */
 static inline hr_value hr_accuracy(hr_graph *g, hr_value x, hr_value ids, int top) {
-    return hr_nodef(g, "accuracy", (const hr_value[]){x, ids}, 2, "top=%d", top);
+    const hr_value in[] = {x, ids};
+    return hr_nodef(g, "accuracy", in, 2, "top=%d", top);
 }
 /* The k largest of each row, the largest first; output 1 says where they were. */
 static inline hr_value hr_top_k(hr_graph *g, hr_value x, int k) {
