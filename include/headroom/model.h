@@ -14,8 +14,9 @@
  *   loss     f32, the mean cross entropy
  *
  * Parameters have the names that torchvision (image models) and Hugging Face (GPT-2) use.  Their shapes are the same
- * too but for the weights of convolutions, which lie as (KH, KW, C / groups, O) and in files as (O, C / groups, KH, KW).
- * A graph for training takes batch statistics and drops out; one for inference takes running statistics and does not.
+ * too but for the weights of convolutions, which lie as (KH, KW, C / groups, O) and in files as (O, C / groups, KH, KW);
+ * hr_model_load() and hr_model_save() turn them.  A graph for training takes batch statistics and drops out; one for
+ * inference takes running statistics and does not.
  *
  * Threads: an opened model is read-only. */
 #ifndef HEADROOM_MODEL_H
@@ -64,6 +65,30 @@ HR_API int64_t hr_model_classes(const hr_model *m);
  * sticky error is its status; nothing is frozen. */
 HR_API HR_MUST_CHECK hr_status hr_model_build(void *model, hr_graph *g, int64_t batch,
                                               int training);
+
+/* ---- weights in safetensors files ---- */
+
+/* Where a persistent value of the graph lies: NULL when it has no bytes. */
+typedef void *hr_value_memory(void *user, hr_value value);
+
+typedef struct hr_weights_options {
+    hr_value_memory *memory;
+    void *user;
+    hr_type type; /* save: of the weights in the file.  Running statistics and counts keep theirs */
+    int check;    /* load: 1 refuses weights that are not finite, before any is loaded */
+    uint64_t steps; /* save: written as num_batches_tracked of every batch norm */
+} hr_weights_options;
+
+/* The parameters and running statistics of the model, found in `g` by their names.  Everything is checked before the
+ * first byte is written: HR_E_NOT_FOUND for a missing tensor or file, HR_E_EXISTS for an extra one, HR_E_SHAPE for one
+ * of another shape, HR_E_FORMAT for a file that is cut short, lies about sizes or is none, HR_E_UNSUPPORTED for a type
+ * that weights cannot have, HR_E_RANGE for weights that are not finite.  After HR_E_IO in the middle the weights are a
+ * mixture.  Types are converted; memory beyond the header is a few KiB. */
+HR_API HR_MUST_CHECK hr_status hr_model_load(const hr_model *m, const hr_graph *g, const char *path,
+                                             const hr_weights_options *o, hr_error *why);
+/* Writes beside the place and renames: whatever fails, the old file stands. */
+HR_API HR_MUST_CHECK hr_status hr_model_save(const hr_model *m, const hr_graph *g, const char *path,
+                                             const hr_weights_options *o, hr_error *why);
 
 HR_END_DECLS
 #endif

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/nearest.h"
 
-static hr_status fail(hr_error *why, hr_status status, const hri_prose *prose) {
+hr_status hri_model_fail(hr_error *why, hr_status status, const hri_prose *prose) {
     if (why) {
         *why = (hr_error){.code = status};
         snprintf(why->message, sizeof why->message, "%s",
@@ -70,7 +70,7 @@ hr_status hr_model_find(const char *name, hr_model_info *out, hr_error *why) {
     hri_prose prose = {""};
     const hri_model_name *n = name_find(name, strlen(name), &family, &prose);
     if (!n) {
-        return fail(why, HR_E_NOT_FOUND, &prose);
+        return hri_model_fail(why, HR_E_NOT_FOUND, &prose);
     }
     *out = (hr_model_info){n->name, family->name, n->help};
     return HR_OK;
@@ -138,11 +138,11 @@ hr_status hr_model_open(const char *text, hr_model **out, hr_error *why) {
     const hri_model_name *n =
         name_find(text, colon ? (size_t)(colon - text) : strlen(text), &family, &prose);
     if (!n) {
-        return fail(why, HR_E_NOT_FOUND, &prose);
+        return hri_model_fail(why, HR_E_NOT_FOUND, &prose);
     }
     hr_model *m = hri_calloc(1, sizeof *m);
     if (!m) {
-        return fail(why, HR_E_NOMEM_HOST, &prose);
+        return hri_model_fail(why, HR_E_NOMEM_HOST, &prose);
     }
     m->family = family;
     m->name = n;
@@ -154,7 +154,7 @@ hr_status hr_model_open(const char *text, hr_model **out, hr_error *why) {
         hr_model_close(m);
         hri_prose_set(&prose, status, "%s: %s", n->name,
                       *inner.text ? inner.text : hr_status_text(status));
-        return fail(why, status, &prose);
+        return hri_model_fail(why, status, &prose);
     }
     *out = m;
     return HR_OK;

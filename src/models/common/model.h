@@ -53,6 +53,9 @@ struct hr_model {
     _Alignas(16) unsigned char options[512];
 };
 
+/* The prose as an error; returns status.  why may be NULL. */
+hr_status hri_model_fail(hr_error *why, hr_status status, const hri_prose *prose);
+
 /* Names logits and loss: the mean cross entropy of (..., classes) and label (...). */
 void hri_model_loss(hri_build *b, hr_value logits);
 
