@@ -7,6 +7,8 @@
  * Rows whose id is negative do not count (torch's ignore_index is -100).  With `sum` the rows are added, not averaged.
  * The loss is f32 whatever the type of x.  The gradient keeps x and one f32 a row, never the probabilities, and may
  * lie over x.  An id of C or more is HR_E_RANGE. */
+#include "ops/common/blocks.h"
+#include "ops/common/exp.h"
 #include "ops/common/rows.h"
 
 #include <math.h>
@@ -75,16 +77,20 @@ static void cross_entropy_rows(void *arg, uint64_t begin, uint64_t end, uint32_t
     for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
         const int64_t id = hri_row_id(c->sig->in[1].type, c->in[1], i);
         const hri_row x = {c->sig->in[0].type, c->in[0], i * width};
-        float most = -INFINITY;
+        float most = -INFINITY, room[HRI_BLOCK];
         double sum = 0.0, all = 0.0;
-        for (int64_t k = 0; k < width; k++) {
-            const float v = hri_row_at(&x, k);
-            most = v > most ? v : most;
+        for (int64_t k0 = 0; k0 < width; k0 += HRI_BLOCK) {
+            const int64_t n = hri_min64(HRI_BLOCK, width - k0);
+            most = hri_block_max(hri_block_in(x.type, x.data, x.first + k0, n, room), n, most);
         }
-        for (int64_t k = 0; k < width; k++) {
-            const float v = hri_row_at(&x, k);
-            sum += (double)expf(v - most);
-            all += (double)v;
+        for (int64_t k0 = 0; k0 < width; k0 += HRI_BLOCK) {
+            const int64_t n = hri_min64(HRI_BLOCK, width - k0);
+            const float *v = hri_block_in(x.type, x.data, x.first + k0, n, room);
+            float exps[HRI_LANES] = {0}, lanes[HRI_LANES] = {0};
+            HRI_LANES_ADD(exps, n, hri_expf(v[k] - most));
+            hri_lanes_add(lanes, v, n);
+            sum += (double)hri_lanes_sum(exps);
+            all += (double)hri_lanes_sum(lanes);
         }
         const double lse = (double)most + log(sum);
         ((float *)c->out[1])[i] = (float)lse;

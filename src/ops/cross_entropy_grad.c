@@ -3,9 +3,9 @@
  *   dx_ic = scale * (exp(x_ic - lse_i) - (1 - s) [c = id_i] - s / C),  scale = dloss / rows that count
  *
  * Rows whose id is negative get 0.  May lie over x: a row is read before it is written. */
+#include "ops/common/blocks.h"
+#include "ops/common/exp.h"
 #include "ops/common/rows.h"
-
-#include <math.h>
 
 typedef struct cross_entropy_attr {
     double smoothing;
@@ -45,11 +45,19 @@ static void cross_entropy_grad_rows(void *arg, uint64_t begin, uint64_t end, uin
         const int64_t id = hri_row_id(c->sig->in[2].type, c->in[2], i);
         const float lse = ((const float *)c->in[3])[i], even = smoothing / (float)width;
         const float scale = id < 0 ? 0.0f : t->scale;
-        const hri_row x = {c->sig->in[1].type, c->in[1], i * width};
-        const hri_row_out dx = {c->sig->out[0].type, c->out[0], i * width};
-        for (int64_t k = 0; k < width; k++) {
-            const float hit = k == id ? 1.0f - smoothing : 0.0f;
-            hri_row_put(&dx, k, scale * (expf(hri_row_at(&x, k) - lse) - hit - even));
+        const hr_type type = c->sig->in[1].type;
+        for (int64_t k0 = 0; k0 < width; k0 += HRI_BLOCK) {
+            const int64_t n = hri_min64(HRI_BLOCK, width - k0), at = i * width + k0;
+            float room[2][HRI_BLOCK];
+            const float *x = hri_block_in(type, c->in[1], at, n, room[0]);
+            float *dx = hri_block_out(type, c->out[0], at, room[1]);
+            HRI_IVDEP for (int64_t k = 0; k < n; k++) {
+                dx[k] = scale * (hri_expf(x[k] - lse) - even);
+            }
+            if (id >= k0 && id < k0 + n) {
+                dx[id - k0] -= scale * (1.0f - smoothing);
+            }
+            hri_block_put(type, c->out[0], at, n, dx);
         }
     }
 }

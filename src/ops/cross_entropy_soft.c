@@ -70,9 +70,7 @@ static double row_loss(const hri_call *c, int64_t row, int64_t width) {
     for (int64_t k0 = 0; k0 < width; k0 += HRI_BLOCK) {
         const int64_t n = hri_min64(HRI_BLOCK, width - k0);
         const float *x = hri_block_in(type, c->in[0], row * width + k0, n, room[0]);
-        for (int64_t k = 0; k < n; k++) {
-            most = x[k] > most ? x[k] : most;
-        }
+        most = hri_block_max(x, n, most);
     }
     for (int64_t k0 = 0; k0 < width; k0 += HRI_BLOCK) {
         const int64_t n = hri_min64(HRI_BLOCK, width - k0);

@@ -48,7 +48,8 @@ static void dropout_range(void *arg, uint64_t begin, uint64_t end, uint32_t work
         const float *from = hri_block_in(type, c->in[0], at, n, room[0]);
         float *y = hri_block_out(type, c->out[0], at, room[1]);
         HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-            y[k] = hri_random_to_float(draws[k]) >= p ? from[k] * scale : 0.0f;
+            const float kept = from[k] * scale;
+            y[k] = hri_random_to_float(draws[k]) >= p ? kept : 0.0f;
         }
         hri_block_put(type, c->out[0], at, n, y);
     }

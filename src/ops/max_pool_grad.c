@@ -42,7 +42,8 @@ static void grad_pixel(const task *t, int64_t b, int64_t h, int64_t w, int64_t c
             const float *dy = hri_block_in(type, c->in[0], at, n, room);
             const uint8_t code = (uint8_t)((h - i * p->sh + p->ph) * p->kw + w - j * p->sw + p->pw);
             for (int64_t k = 0; k < n; k++) {
-                sum[k] += index[k] == code ? dy[k] : 0.0f;
+                const float d = dy[k];
+                sum[k] += index[k] == code ? d : 0.0f;
             }
         }
     }

@@ -91,7 +91,7 @@ uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads) {
 
 /* Scores of one row to exp(score - most); returns how what was summed before is to be scaled. */
 static float soften(float *s, int64_t n, float scale, float *most, float *sum) {
-    float lanes[HRI_LANES], new_most = *most;
+    float lanes[HRI_LANES] = {0}, new_most = *most;
     if (n <= 0) {
         memset(s, 0, HRI_AT_K * sizeof *s);
         return 1.0f;
@@ -102,25 +102,12 @@ static float soften(float *s, int64_t n, float scale, float *most, float *sum) {
     for (int64_t k = n; k < HRI_AT_K; k++) {
         s[k] = -INFINITY;
     }
-    for (int k = 0; k < HRI_LANES; k++) {
-        lanes[k] = -INFINITY;
-    }
-    for (int64_t i = 0; i < HRI_AT_K; i += HRI_LANES) {
-        for (int k = 0; k < HRI_LANES; k++) {
-            lanes[k] = s[i + k] > lanes[k] ? s[i + k] : lanes[k];
-        }
-    }
-    for (int k = 0; k < HRI_LANES; k++) {
-        new_most = lanes[k] > new_most ? lanes[k] : new_most;
-    }
+    new_most = hri_block_max(s, HRI_AT_K, new_most);
     const float keep = hri_expf(*most - new_most);
-    memset(lanes, 0, sizeof lanes);
-    for (int64_t i = 0; i < HRI_AT_K; i += HRI_LANES) {
-        for (int k = 0; k < HRI_LANES; k++) {
-            s[i + k] = hri_expf(s[i + k] - new_most);
-            lanes[k] += s[i + k];
-        }
+    for (int64_t k = 0; k < HRI_AT_K; k++) {
+        s[k] = hri_expf(s[k] - new_most);
     }
+    hri_lanes_add(lanes, s, HRI_AT_K);
     *sum = *sum * keep + hri_lanes_sum(lanes);
     *most = new_most;
     return keep;

@@ -54,21 +54,30 @@ static inline __attribute__((always_inline)) void add_tile(const tiles *t, int64
                                                            const float (*line)[HRI_BN_TILE],
                                                            float *sum, float *product,
                                                            hri_batch_norm_sign sign) {
-    float s[HRI_BN_TILE] = {0}, q[HRI_BN_TILE] = {0};
+    const hri_v4 zero = {0};
+    hri_v4 s[HRI_BN_TILE / 4] = {{0}}, q[HRI_BN_TILE / 4] = {{0}};
+    hri_v4 a[HRI_BN_TILE / 4], b[HRI_BN_TILE / 4], mean[HRI_BN_TILE / 4];
+    for (int v = 0; v < HRI_BN_TILE / 4; v++) {
+        a[v] = hri_v4_load(line[LINE_A] + 4 * v);
+        b[v] = hri_v4_load(line[LINE_B] + 4 * v);
+        mean[v] = hri_v4_load(line[LINE_MEAN] + 4 * v);
+    }
     for (int64_t i = 0; i < rows; i++) {
-        const float *dy = t->dy.at + i * t->dy.stride, *x = t->x.at + i * t->x.stride;
-        const float *y = sign == HRI_BN_FROM_Y ? t->y.at + i * t->y.stride : x;
-        for (int k = 0; k < HRI_BN_TILE; k++) {
-            const float seen =
-                sign == HRI_BN_FROM_Y ? y[k] : hri_bn_at(x[k], line[LINE_A][k], line[LINE_B][k]);
-            const float d = sign == HRI_BN_PLAIN || seen > 0.0f ? dy[k] : 0.0f;
-            s[k] += d;
-            q[k] += d * (x[k] - line[LINE_MEAN][k]);
+        for (int v = 0; v < HRI_BN_TILE / 4; v++) {
+            const hri_v4 x = hri_v4_load(t->x.at + i * t->x.stride + 4 * v);
+            hri_v4 d = hri_v4_load(t->dy.at + i * t->dy.stride + 4 * v);
+            if (sign == HRI_BN_FROM_Y) {
+                d = hri_v4_pick(hri_v4_load(t->y.at + i * t->y.stride + 4 * v) > zero, d, zero);
+            } else if (sign == HRI_BN_FROM_X) {
+                d = hri_v4_pick(hri_bn_at4(x, a[v], b[v]) > zero, d, zero);
+            }
+            s[v] += d;
+            q[v] += d * (x - mean[v]);
         }
     }
     for (int k = 0; k < HRI_BN_TILE; k++) {
-        sum[k] += s[k];
-        product[k] += q[k];
+        sum[k] += s[k / 4][k % 4];
+        product[k] += q[k / 4][k % 4];
     }
 }
 
@@ -153,9 +162,9 @@ static inline __attribute__((always_inline)) void dx_block(const float *dy, cons
     const float *by_dy = line + LINE_DY * channels, *by_x = line + LINE_X * channels;
     const float *mean = line + LINE_MEAN * channels, *constant = line + LINE_CONST * channels;
     HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-        const float v = x[k];
+        const float v = x[k], whole = dy[k]; /* loaded whether or not it passes: no branch */
         const float seen = sign == HRI_BN_FROM_Y ? y[k] : hri_bn_at(v, a[k], b[k]);
-        const float d = sign == HRI_BN_PLAIN || seen > 0.0f ? dy[k] : 0.0f;
+        const float d = sign == HRI_BN_PLAIN || seen > 0.0f ? whole : 0.0f;
         if (sign == HRI_BN_FROM_Y) {
             dz[k] = d;
         }

@@ -3,6 +3,9 @@
 #define HRI_OPS_COMMON_BATCH_NORM_PARTS_H
 
 #include <math.h>
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 #include "ops/common/blocks.h"
 
@@ -52,6 +55,18 @@ static inline float hri_bn_at(float x, float a, float b) {
     return fmaf(x, a, b);
 #else
     return x * a + b;
+#endif
+}
+
+static inline hri_v4 hri_bn_at4(hri_v4 x, hri_v4 a, hri_v4 b) {
+#ifdef __aarch64__
+    return (hri_v4)vfmaq_f32((float32x4_t)b, (float32x4_t)x, (float32x4_t)a);
+#else
+    hri_v4 y;
+    for (int k = 0; k < 4; k++) {
+        y[k] = hri_bn_at(x[k], a[k], b[k]);
+    }
+    return y;
 #endif
 }
 

@@ -73,6 +73,19 @@ static inline void hri_real_put(hr_type type, void *data, int64_t i, float x) {
     }
 }
 
+/* Four floats, loaded from anywhere. */
+typedef float hri_v4 __attribute__((vector_size(16)));
+typedef int32_t hri_v4i __attribute__((vector_size(16)));
+
+static inline hri_v4 hri_v4_load(const float *p) {
+    hri_v4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline hri_v4 hri_v4_pick(hri_v4i mask, hri_v4 yes, hri_v4 no) {
+    return (hri_v4)(((hri_v4i)yes & mask) | ((hri_v4i)no & ~mask));
+}
+
 /* The sum of the lanes, by halves. */
 static inline float hri_lanes_sum(const float *lanes) {
     float sum[HRI_LANES];
@@ -85,21 +98,53 @@ static inline float hri_lanes_sum(const float *lanes) {
     return sum[0];
 }
 
-/* Adds EXPRESSION of element k, for k of 0 .. N-1, to LANES. */
+/* Element i is added to lane i % HRI_LANES.  In vectors by hand: compilers unroll lanes before they see them. */
+static inline void hri_lanes_add(float *lanes, const float *x, int64_t n) {
+    hri_v4 sum[HRI_LANES / 4];
+    int64_t i = 0;
+    memcpy(sum, lanes, sizeof sum);
+    for (; i + HRI_LANES <= n; i += HRI_LANES) {
+        for (int v = 0; v < HRI_LANES / 4; v++) {
+            sum[v] += hri_v4_load(x + i + 4 * v);
+        }
+    }
+    memcpy(lanes, sum, sizeof sum);
+    for (; i < n; i++) {
+        lanes[i % HRI_LANES] += x[i];
+    }
+}
+
+/* Adds EXPRESSION of element k, for k of 0 .. N-1, to LANES; N is HRI_BLOCK at most. */
 #define HRI_LANES_ADD(LANES, N, EXPRESSION)                                                        \
     do {                                                                                           \
-        int64_t lanes_i = 0;                                                                       \
-        for (; lanes_i + HRI_LANES <= (N); lanes_i += HRI_LANES) {                                 \
-            for (int lanes_k = 0; lanes_k < HRI_LANES; lanes_k++) {                                \
-                const int64_t k = lanes_i + lanes_k;                                               \
-                (LANES)[lanes_k] += (EXPRESSION);                                                  \
-            }                                                                                      \
+        float lanes_each[HRI_BLOCK];                                                               \
+        for (int64_t k = 0; k < (N); k++) {                                                        \
+            lanes_each[k] = (EXPRESSION);                                                          \
         }                                                                                          \
-        for (; lanes_i < (N); lanes_i++) {                                                         \
-            const int64_t k = lanes_i;                                                             \
-            (LANES)[k % HRI_LANES] += (EXPRESSION);                                                \
-        }                                                                                          \
+        hri_lanes_add((LANES), lanes_each, (N));                                                   \
     } while (0)
+
+/* The largest of n numbers and `most`; NaN is passed over. */
+static inline float hri_block_max(const float *x, int64_t n, float most) {
+    hri_v4 top[4] = {{0}};
+    int64_t i = 0;
+    for (int v = 0; v < 4; v++) {
+        top[v] += most;
+    }
+    for (; i + 16 <= n; i += 16) {
+        for (int v = 0; v < 4; v++) {
+            const hri_v4 y = hri_v4_load(x + i + 4 * v);
+            top[v] = hri_v4_pick(y > top[v], y, top[v]);
+        }
+    }
+    for (int v = 0; v < 16; v++) {
+        most = top[v / 4][v % 4] > most ? top[v / 4][v % 4] : most;
+    }
+    for (; i < n; i++) {
+        most = x[i] > most ? x[i] : most;
+    }
+    return most;
+}
 
 static inline int64_t hri_min64(int64_t a, int64_t b) {
     return a < b ? a : b;

@@ -70,9 +70,7 @@ static void soft_row(const task *t, int64_t first) {
     double sum = 0.0;
     EACH_BLOCK(first, t->length, {
         const float *x = hri_block_in(type, c->in[0], at, n, room[0]);
-        for (int64_t k = 0; k < n; k++) {
-            most = x[k] > most ? x[k] : most;
-        }
+        most = hri_block_max(x, n, most);
     })
     EACH_BLOCK(first, t->length, {
         const float *x = hri_block_in(type, c->in[0], at, n, room[0]);
