@@ -10,6 +10,7 @@
 #define HRI_DATA_ELEMENT_H
 
 #include <headroom/data.h>
+#include "base/prose.h"
 #include "base/random.h"
 #include "data/pool.h"
 

@@ -27,6 +27,9 @@ typedef struct hri_spec {
     uint64_t count;      /* an epoch; HR_COUNT_UNKNOWN */
     uint64_t load_bytes; /* the most that loading one ticket takes (0 when elements come loaded) */
     uint64_t item_bytes; /* the most that one element is charged, once loaded */
+    /* Of encoded pictures: the largest seen, for the working set of a decoder (image/image.h). */
+    uint32_t image_width, image_height;
+    uint64_t image_whole_bytes;
 } hri_spec;
 
 typedef struct hri_stage_type {

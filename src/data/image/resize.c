@@ -1,0 +1,221 @@
+/* Resizing: see resize.h.  Rows are added up first (long runs of bytes, which the compiler vectorises), then the one
+ * row of sums is added up in columns. */
+#include "data/image/resize.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ONE_BITS = 14, ONE = 1 << ONE_BITS };
+
+/* The most source pixels that an output pixel is made of. */
+static uint32_t most_taps(double scale) {
+    return (uint32_t)ceil(scale) + 2;
+}
+
+/* The window of an output pixel whose extent in the source is [from, to); its weights go to w. */
+static hri_window make_window(double from, double to, uint32_t size, hri_filter filter,
+                              uint16_t *w) {
+    const double centre = (from + to) / 2;
+    hri_window out = {0};
+    double exact[3] = {0};
+    if (filter == HRI_FILTER_NEAREST) {
+        const double p = floor(centre);
+        out.first = p < 0 ? 0 : p >= size ? size - 1 : (uint32_t)p;
+        out.count = 1;
+        w[0] = ONE;
+        return out;
+    }
+    if (filter == HRI_FILTER_BILINEAR) {
+        const double p = centre - 0.5;
+        const double base = floor(p), part = p - base;
+        const double last = (double)size - 1;
+        const double a = base < 0 ? 0 : base > last ? last : base;
+        const double b = base + 1 < 0 ? 0 : base + 1 > last ? last : base + 1;
+        out.first = (uint32_t)a;
+        out.count = b > a ? 2 : 1;
+        exact[1] = out.count == 2 ? part : 0;
+        w[1] = (uint16_t)lrint(exact[1] * ONE);
+        w[0] = (uint16_t)(ONE - w[1]);
+        return out;
+    }
+    from = from < 0 ? 0 : from;
+    to = to > size ? size : to;
+    out.first = from >= size ? size - 1 : (uint32_t)from;
+    const double end = ceil(to);
+    out.count = end > out.first + 1.0 ? (uint32_t)end - out.first : 1;
+    /* The running sum is rounded, not each weight: so they add up. */
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < out.count; i++) {
+        const double right = out.first + i + 1.0 < to ? out.first + i + 1.0 : to;
+        const double share = to > from ? (right - from) / (to - from) : 1;
+        const uint32_t sum = i + 1 == out.count ? ONE : (uint32_t)lrint(share * ONE);
+        w[i] = (uint16_t)(sum - before);
+        before = sum;
+    }
+    return out;
+}
+
+static hri_filter settle(hri_filter filter, double scale) {
+    if (filter == HRI_FILTER_AUTO) {
+        return scale > 1 ? HRI_FILTER_AREA : HRI_FILTER_BILINEAR;
+    }
+    /* An area smaller than a pixel is a blend of neighbours, which is what bilinear means. */
+    return filter == HRI_FILTER_AREA && scale < 1 ? HRI_FILTER_BILINEAR : filter;
+}
+
+static uint64_t align(uint64_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+typedef struct layout {
+    uint64_t columns, rows, weights, sums, ring, all;
+    uint32_t column_taps, row_taps;
+} layout;
+
+static layout lay_out(double x_scale, double y_scale, uint32_t in_width, uint32_t out_width,
+                      uint32_t out_height, uint32_t channels) {
+    layout l = {.column_taps = most_taps(x_scale), .row_taps = most_taps(y_scale)};
+    l.columns = 0;
+    l.rows = align(l.columns + (uint64_t)out_width * sizeof(hri_window));
+    l.weights = align(l.rows + (uint64_t)out_height * sizeof(hri_window));
+    const uint64_t weights =
+        (uint64_t)out_width * l.column_taps + (uint64_t)out_height * l.row_taps;
+    l.sums = align(l.weights + weights * sizeof(uint16_t));
+    l.ring = align(l.sums + (uint64_t)in_width * channels * sizeof(uint32_t));
+    l.all = align(l.ring + (uint64_t)l.row_taps * align((uint64_t)in_width * channels + 64));
+    return l;
+}
+
+uint64_t hri_resizer_bytes(uint32_t in_width, uint32_t in_height, uint32_t out_width,
+                           uint32_t out_height) {
+    const double x = out_width ? (double)in_width / out_width : 1;
+    const double y = out_height ? (double)in_height / out_height : 1;
+    return lay_out(x, y, in_width, out_width, out_height, 4).all;
+}
+
+hr_status hri_resizer_init(hri_resizer *r, hri_memory *memory, double x, double y, double width,
+                           double height, uint32_t in_width, uint32_t in_height, uint32_t out_width,
+                           uint32_t out_height, uint32_t channels, hri_filter filter, bool flip,
+                           uint8_t *out) {
+    const double x_scale = width / out_width, y_scale = height / out_height;
+    const layout l = lay_out(x_scale, y_scale, in_width, out_width, out_height, channels);
+    hri_buffer *buffer;
+    const hr_status status = hri_memory_buffer(memory, l.all, &buffer);
+    if (status != HR_OK) {
+        return status;
+    }
+    char *base = buffer->data;
+    *r = (hri_resizer){.memory = buffer,
+                       .columns = (hri_window *)(void *)(base + l.columns),
+                       .rows = (hri_window *)(void *)(base + l.rows),
+                       .weights = (uint16_t *)(void *)(base + l.weights),
+                       .sums = (uint32_t *)(void *)(base + l.sums),
+                       .ring = (uint8_t *)(base + l.ring),
+                       .out = out,
+                       .in_width = in_width,
+                       .in_height = in_height,
+                       .out_width = out_width,
+                       .out_height = out_height,
+                       .channels = channels,
+                       .ring_rows = l.row_taps,
+                       .flip = flip};
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < out_width; i++) {
+        r->columns[i] = make_window(x + i * x_scale, x + (i + 1) * x_scale, in_width,
+                                    settle(filter, x_scale), r->weights + used);
+        r->columns[i].weights = used;
+        used += l.column_taps;
+    }
+    for (uint32_t i = 0; i < out_height; i++) {
+        r->rows[i] = make_window(y + i * y_scale, y + (i + 1) * y_scale, in_height,
+                                 settle(filter, y_scale), r->weights + used);
+        r->rows[i].weights = used;
+        used += l.row_taps;
+    }
+    return HR_OK;
+}
+
+void hri_resizer_deinit(hri_resizer *r) {
+    hri_buffer_unref(r->memory);
+    r->memory = NULL;
+}
+
+static uint8_t *ring_row(hri_resizer *r, uint32_t row) {
+    return r->ring + (row % r->ring_rows) * align((uint64_t)r->in_width * r->channels + 64);
+}
+
+uint8_t *hri_resizer_row(hri_resizer *r) {
+    return ring_row(r, r->in_row);
+}
+
+/* sums[i] = sum of weight x row[i], in units of 1 / 2^14. */
+static void add_rows(hri_resizer *r, const hri_window *w) {
+    const uint32_t n = r->in_width * r->channels;
+    uint32_t *restrict sums = r->sums;
+    for (uint32_t k = 0; k < w->count; k++) {
+        const uint8_t *restrict row = ring_row(r, w->first + k);
+        const uint32_t weight = r->weights[w->weights + k];
+        if (k == 0) {
+            for (uint32_t i = 0; i < n; i++) {
+                sums[i] = weight * row[i];
+            }
+        } else {
+            for (uint32_t i = 0; i < n; i++) {
+                sums[i] += weight * row[i];
+            }
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        sums[i] = (sums[i] + 32) >> 6; /* in units of 1 / 256 */
+    }
+}
+
+static uint8_t to_byte(uint32_t sum) {
+    return (uint8_t)((sum + (1u << (ONE_BITS + 7))) >> (ONE_BITS + 8));
+}
+
+static void put_out_row(hri_resizer *r, uint8_t *to) {
+    const uint32_t *sums = r->sums;
+    for (uint32_t i = 0; i < r->out_width; i++) {
+        const hri_window *w = &r->columns[i];
+        const uint16_t *weights = r->weights + w->weights;
+        uint8_t *pixel = to + (r->flip ? r->out_width - 1 - i : i) * r->channels;
+        if (r->channels == 3) {
+            const uint32_t *at = sums + 3 * (size_t)w->first;
+            uint32_t a = 0, b = 0, c = 0;
+            for (uint32_t k = 0; k < w->count; k++, at += 3) {
+                a += weights[k] * at[0];
+                b += weights[k] * at[1];
+                c += weights[k] * at[2];
+            }
+            pixel[0] = to_byte(a);
+            pixel[1] = to_byte(b);
+            pixel[2] = to_byte(c);
+            continue;
+        }
+        for (uint32_t c = 0; c < r->channels; c++) {
+            uint32_t sum = 0;
+            for (uint32_t k = 0; k < w->count; k++) {
+                sum += weights[k] * sums[(w->first + k) * (size_t)r->channels + c];
+            }
+            pixel[c] = to_byte(sum);
+        }
+    }
+}
+
+void hri_resizer_done_row(hri_resizer *r) {
+    r->in_row++;
+    while (r->out_row < r->out_height) {
+        const hri_window *w = &r->rows[r->out_row];
+        if (w->first + w->count > r->in_row) {
+            return;
+        }
+        add_rows(r, w);
+        put_out_row(r, r->out + (uint64_t)r->out_row * r->out_width * r->channels);
+        r->out_row++;
+    }
+}
+
+bool hri_resizer_is_finished(const hri_resizer *r) {
+    return r->out_row == r->out_height;
+}

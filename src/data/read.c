@@ -1,0 +1,77 @@
+/* Reading files for sources: see read.h. */
+#include "data/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/fault.h"
+#include "base/prose.h"
+
+hr_status hri_read_open(const char *path, int *out_fd, uint64_t *out_bytes, hri_prose *why) {
+    errno = EIO;
+    const int fd = HRI_FAULT(OPEN) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        const hr_status status = errno == ENOENT ? HR_E_NOT_FOUND : HR_E_IO;
+        hri_prose_set(why, status, "%s: %s", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return status;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return hri_prose_set(why, HR_E_IO, "%s: it is no ordinary file", path);
+    }
+    *out_fd = fd;
+    *out_bytes = (uint64_t)st.st_size;
+    return HR_OK;
+}
+
+hr_status hri_read_at(int fd, const char *path, uint64_t offset, void *to, uint64_t bytes,
+                      hri_prose *why) {
+    char *at = to;
+    while (bytes > 0) {
+        const size_t piece = bytes < 1 << 30 ? (size_t)bytes : 1 << 30;
+        errno = EIO;
+        const ssize_t n = HRI_FAULT(READ) ? -1 : pread(fd, at, piece, (off_t)offset);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
+        }
+        if (n == 0) {
+            return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends early", path);
+        }
+        at += n;
+        offset += (uint64_t)n;
+        bytes -= (uint64_t)n;
+    }
+    return HR_OK;
+}
+
+hr_status hri_emit_file(hr_emit *emit, const char *name, const char *path) {
+    hri_prose why = {{0}};
+    int fd;
+    uint64_t bytes;
+    hr_status status = hri_read_open(path, &fd, &bytes, &why);
+    if (status != HR_OK) {
+        return hri_emit_fail(emit, status, "%s", strrchr(why.text, ':') + 2);
+    }
+    void *data;
+    const hr_meta meta = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {(int64_t)bytes}}};
+    status = hr_emit_field(emit, name, &meta, &data);
+    if (status == HR_OK) {
+        status = hri_read_at(fd, path, 0, data, bytes, &why);
+        if (status == HR_E_FORMAT) {
+            status = hri_emit_fail(emit, HR_E_IO, "it became shorter while it was read");
+        } else if (status != HR_OK) {
+            hr_emit_explain(emit, strrchr(why.text, ':') + 2);
+        }
+    }
+    close(fd);
+    return status;
+}
