@@ -400,11 +400,14 @@ static hr_status refuse(hr_pipeline *p, uint64_t sum, uint64_t user) {
     size_t used = 0;
     const char *worst = "the element in your hands";
     uint64_t worst_bytes = user;
+    bool worst_stage = false;
     for (uint32_t i = 0; i < p->stage_count; i++) {
         const hri_stage *s = p->stages[i];
-        if (s->smallest_bytes > worst_bytes) {
-            worst = s->name;
+        if (s->smallest_bytes >= worst_bytes) {
+            /* a stage rather than the user, and of equals the one that makes them */
+            worst = worst_stage && s->smallest_bytes == worst_bytes ? worst : s->name;
             worst_bytes = s->smallest_bytes;
+            worst_stage = true;
         }
         if (s->smallest_bytes && used < sizeof list - 1) {
             used += (size_t)snprintf(list + used, sizeof list - used, "%s %s + ", s->name,
