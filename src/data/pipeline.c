@@ -456,24 +456,7 @@ static hr_status promise(hr_pipeline *p) {
 
 static uint64_t make_fingerprint(hr_pipeline *p) {
     hri_state w = {0};
-    for (uint32_t i = 0; i < p->stage_count; i++) {
-        hri_stage *s = p->stages[i];
-        hri_state_put_blob(&w, s->name, strlen(s->name));
-        hri_state_put(&w, s->seed);
-        for (uint32_t k = 0; k < s->input_count; k++) {
-            hri_state_put(&w, s->inputs[k]->position);
-        }
-        for (const hri_field *f = s->type->fields; f && f->name; f++) {
-            if (strcmp(f->name, "parallel") != 0) { /* how fast is not what */
-                char text[512];
-                const size_t n = hri_options_print(&s->parsed, f, text, sizeof text);
-                hri_state_put_blob(&w, text, n < sizeof text ? n : sizeof text - 1);
-            }
-        }
-        if (s->type->fingerprint) {
-            s->type->fingerprint(s, &w);
-        }
-    }
+    hri_stage_fingerprint(p->last, &w);
     const uint64_t hash = w.count ? hri_hash_bytes(w.data, w.count, 0) : 0;
     hri_state_deinit(&w);
     return hash;

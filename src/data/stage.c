@@ -105,6 +105,24 @@ hr_status hri_stage_restore(hri_stage *s, hri_state *r) {
     return status;
 }
 
+void hri_stage_fingerprint(hri_stage *s, hri_state *w) {
+    for (uint32_t i = 0; i < s->input_count; i++) {
+        hri_stage_fingerprint(s->inputs[i], w);
+    }
+    hri_state_put_blob(w, s->name, strlen(s->name));
+    hri_state_put(w, s->seed);
+    for (const hri_field *f = s->type->fields; f && f->name; f++) {
+        if (strcmp(f->name, "parallel") != 0) { /* how fast is not what */
+            char text[512];
+            const size_t n = hri_options_print(&s->parsed, f, text, sizeof text);
+            hri_state_put_blob(w, text, n < sizeof text ? n : sizeof text - 1);
+        }
+    }
+    if (s->type->fingerprint) {
+        s->type->fingerprint(s, w);
+    }
+}
+
 /* ---- specs ---- */
 
 const hr_field *hri_spec_find(const hri_spec *spec, const char *name) {

@@ -97,6 +97,8 @@ void hri_stage_save(hri_stage *s, hri_state *w);
 HR_MUST_CHECK hr_status hri_stage_restore(hri_stage *s, hri_state *r);
 /* This stage and all above it. */
 void hri_stage_stop(hri_stage *s);
+/* Everything that decides which elements it and those above it give. */
+void hri_stage_fingerprint(hri_stage *s, hri_state *w);
 
 /* The bytes that one element of `s` is charged at most after loading, and while it is loaded. */
 uint64_t hri_spec_item_bytes(const hri_spec *spec);

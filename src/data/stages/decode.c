@@ -74,7 +74,9 @@ static hr_status open(hri_stage *s, hri_prose *why) {
                    out_h = height > 0 ? (uint32_t)height : h;
     if (!hri_spec_exact(spec, &spec->item_bytes)) {
         const uint64_t pixels = hri_bytes_mul(hri_bytes_mul(w, h), (uint64_t)o->channels);
-        spec->item_bytes = hri_bytes_add(hri_pool_round(pixels), 4096);
+        const uint64_t exact = (uint64_t)out_w * out_h * (uint64_t)o->channels;
+        spec->item_bytes =
+            hri_bytes_add(spec->item_bytes, hri_pool_round(width > 0 ? exact : pixels));
     }
     s->scratch_bytes = hri_image_scratch_bytes(w, h, spec->image_whole_bytes, out_w, out_h);
     spec->image_width = spec->image_height = 0;

@@ -1,0 +1,65 @@
+/* CRC-32C: the processor's instruction where the build knows there is one, else eight bytes a step by tables that are
+ * made once. */
+#include "data/formats/crc32c.h"
+
+#include <pthread.h>
+#include <string.h>
+#if defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
+#if defined(__ARM_FEATURE_CRC32)
+static uint32_t run(uint32_t crc, const unsigned char *p, size_t n) {
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        crc = __crc32cd(crc, word);
+    }
+    while (n-- > 0) {
+        crc = __crc32cb(crc, *p++);
+    }
+    return crc;
+}
+#else
+static uint32_t tables[8][256];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_tables(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++) {
+            c = c & 1 ? c >> 1 ^ 0x82f63b78u : c >> 1;
+        }
+        tables[0][i] = c;
+    }
+    for (int t = 1; t < 8; t++) {
+        for (uint32_t i = 0; i < 256; i++) {
+            tables[t][i] = tables[t - 1][i] >> 8 ^ tables[0][tables[t - 1][i] & 255];
+        }
+    }
+}
+
+static uint32_t run(uint32_t crc, const unsigned char *p, size_t n) {
+    pthread_once(&once, make_tables);
+    for (; n >= 8; n -= 8, p += 8) {
+        const uint32_t low = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+                                    (uint32_t)p[3] << 24);
+        crc = tables[7][low & 255] ^ tables[6][low >> 8 & 255] ^ tables[5][low >> 16 & 255] ^
+              tables[4][low >> 24] ^ tables[3][p[4]] ^ tables[2][p[5]] ^ tables[1][p[6]] ^
+              tables[0][p[7]];
+    }
+    while (n-- > 0) {
+        crc = crc >> 8 ^ tables[0][(crc ^ *p++) & 255];
+    }
+    return crc;
+}
+#endif
+
+uint32_t hri_crc32c(uint32_t crc, const void *data, size_t bytes) {
+    return ~run(~crc, data, bytes);
+}
+
+uint32_t hri_crc32c_masked(const void *data, size_t bytes) {
+    const uint32_t crc = hri_crc32c(0, data, bytes);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}

@@ -1,0 +1,39 @@
+/* The files of a source that may have several: an option with names and patterns ("train-*.tfrecord"), each kept open.
+ * A ticket's place in them is a file and an offset, in one number. */
+#ifndef HRI_DATA_FILELIST_H
+#define HRI_DATA_FILELIST_H
+
+#include "base/options.h"
+#include "data/stage.h"
+
+typedef struct hri_file {
+    char *path;
+    int fd;
+    uint64_t bytes;
+} hri_file;
+
+typedef struct hri_filelist {
+    hri_file *files;
+    size_t count;
+} hri_filelist;
+
+/* Patterns are expanded in the order of names; HR_E_NOT_FOUND for one that fits nothing. */
+HR_MUST_CHECK hr_status hri_filelist_open(hri_filelist *list, const hri_list *names,
+                                          hri_prose *why);
+void hri_filelist_close(hri_filelist *list);
+/* Names, sizes and times: a changed file is another pipeline. */
+void hri_filelist_fingerprint(const hri_filelist *list, hri_state *w);
+
+/* A file's number and a length below 2^40 in one number. */
+enum { HRI_LENGTH_BITS = 40 };
+static inline uint64_t hri_pack(size_t file, uint64_t length) {
+    return (uint64_t)file << HRI_LENGTH_BITS | length;
+}
+static inline size_t hri_packed_file(uint64_t packed) {
+    return (size_t)(packed >> HRI_LENGTH_BITS);
+}
+static inline uint64_t hri_packed_length(uint64_t packed) {
+    return packed & (((uint64_t)1 << HRI_LENGTH_BITS) - 1);
+}
+
+#endif

@@ -1,0 +1,359 @@
+/* csv:FILE[,FILE...]  records of comma-separated values (RFC 4180), a record an element, a column a field.
+ *
+ * Types are settled when the pipeline is opened, from the first 1000 records: i64 where all are whole numbers, f32
+ * where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A record that does not fit its column's
+ * type, or has another number of values, is a bad element. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "data/formats/records.h"
+#include "data/read.h"
+
+enum { LOOK = 1000 };
+
+typedef struct options {
+    hri_list path;
+    bool header;
+    const char *separator;
+    uint64_t max_bytes;
+} options;
+
+static const hri_field fields[] = {
+    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
+    {"header", "the first record of each file has the names", offsetof(options, header),
+     HRI_FIELD_BOOL, "on"},
+    {"separator", "the character between values; tab for a tab", offsetof(options, separator),
+     HRI_FIELD_STRING, ","},
+    {"max_bytes", "the longest record that is planned for", offsetof(options, max_bytes),
+     HRI_FIELD_BYTES, "64KiB"},
+    {0}};
+
+typedef struct column {
+    char name[HR_FIELD_NAME_SIZE];
+    hr_type type; /* U8: text */
+} column;
+
+typedef struct own {
+    hri_records records;
+    hri_cursor at;
+    column columns[HR_FIELD_MAX];
+    uint32_t count;
+    char separator;
+} own;
+
+/* The next value of a record: *p moves behind its separator.  Quoted values are unquoted in place.  False when there
+ * are no more. */
+static bool next_value(char **p, char *end, char separator, char **value, size_t *length) {
+    if (*p > end) {
+        return false;
+    }
+    char *at = *p, *to = *p;
+    *value = to;
+    if (at < end && *at == '"') {
+        for (at++; at < end; at++) {
+            if (*at == '"') {
+                if (at + 1 < end && at[1] == '"') {
+                    at++;
+                } else {
+                    at++;
+                    break;
+                }
+            }
+            *to++ = *at;
+        }
+        while (at < end && *at != separator) {
+            *to++ = *at++;
+        }
+    } else {
+        while (at < end && *at != separator) {
+            at++;
+        }
+        to = at;
+    }
+    *length = (size_t)(to - *value);
+    *p = at < end ? at + 1 : end + 1;
+    return true;
+}
+
+/* 0: a whole number (or empty), 1: a number, 2: text. */
+static int kind_of(const char *value, size_t length, double *real, int64_t *whole) {
+    char text[64], *end;
+    *real = (double)NAN;
+    *whole = 0;
+    if (length == 0) {
+        return 0;
+    }
+    if (length >= sizeof text) {
+        return 2;
+    }
+    memcpy(text, value, length);
+    text[length] = 0;
+    errno = 0;
+    *whole = strtoll(text, &end, 10);
+    if (*end == 0 && errno == 0 && end != text) {
+        *real = (double)*whole;
+        return 0;
+    }
+    *real = strtod(text, &end);
+    while (*end == ' ') {
+        end++;
+    }
+    return *end == 0 && end != text ? 1 : 2;
+}
+
+static hr_status read_record(const own *w, hri_cursor from, uint64_t length, char *to,
+                             hri_prose *why) {
+    const hri_file *f = &w->records.files.files[from.file];
+    return hri_read_at(f->fd, f->path, from.offset, to, length, why);
+}
+
+/* Names from the first record. */
+static void take_names(own *w, char *record, uint64_t length, bool header) {
+    char *p = record, *value;
+    size_t n;
+    while (w->count < HR_FIELD_MAX && next_value(&p, record + length, w->separator, &value, &n)) {
+        column *c = &w->columns[w->count];
+        if (header && n > 0) {
+            snprintf(c->name, sizeof c->name, "%.*s", (int)(n < 31 ? n : 31), value);
+        } else {
+            snprintf(c->name, sizeof c->name, "c%u", w->count);
+        }
+        c->type = HR_TYPE_I64;
+        w->count++;
+    }
+}
+
+static void widen(own *w, char *record, uint64_t length) {
+    char *p = record, *value;
+    size_t n;
+    for (uint32_t i = 0; i < w->count && next_value(&p, record + length, w->separator, &value, &n);
+         i++) {
+        double real;
+        int64_t whole;
+        const int kind = kind_of(value, n, &real, &whole);
+        hr_type *t = &w->columns[i].type;
+        if (kind == 2) {
+            *t = HR_TYPE_U8;
+        } else if (kind == 1 && *t == HR_TYPE_I64) {
+            *t = HR_TYPE_F32;
+        }
+    }
+}
+
+static hr_status look(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    char *record = hri_malloc(o->max_bytes + 1);
+    if (!record) {
+        return HR_E_NOMEM_HOST;
+    }
+    hri_cursor at = {0}, from;
+    uint64_t length;
+    hr_status status = HR_OK;
+    for (int i = 0; status == HR_OK && i < LOOK; i++) {
+        status = hri_records_next(&w->records, &at, &from, &length, why);
+        if (status == HR_OK && (length == 0 || length > o->max_bytes)) {
+            continue;
+        }
+        if (status == HR_OK) {
+            status = read_record(w, from, length, record, why);
+        }
+        if (status != HR_OK) {
+            break;
+        }
+        if (w->count == 0) {
+            take_names(w, record, length, o->header);
+            if (o->header) {
+                continue;
+            }
+            status = read_record(w, from, length, record, why);
+        }
+        if (status == HR_OK && !(o->header && from.offset == 0)) {
+            widen(w, record, length);
+        }
+    }
+    hri_free(record);
+    status = status == HR_E_EOF ? HR_OK : status;
+    return status == HR_OK && w->count == 0
+               ? hri_prose_set(why, HR_E_FORMAT, "%s: there is no record in it",
+                               w->records.files.files[0].path)
+               : status;
+}
+
+static hr_status open(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    w->separator = strcmp(o->separator, "tab") == 0 ? '\t' : o->separator[0];
+    if (w->separator == 0 || w->separator == '"' || w->separator == '\n') {
+        return hri_prose_set(why, HR_E_INVALID, "separator: one character that is no quote");
+    }
+    hr_status status = hri_filelist_open(&w->records.files, &o->path, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    w->records.quotes = true;
+    w->records.chunk_file = SIZE_MAX;
+    hri_memory memory = hri_stage_memory(s);
+    status = hri_memory_buffer(&memory, HRI_RECORDS_CHUNK, &w->records.memory);
+    if (status != HR_OK) {
+        return HR_E_LIMIT;
+    }
+    status = look(s, why);
+    for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
+        hr_meta m = {.type = w->columns[i].type};
+        if (m.type == HR_TYPE_U8) {
+            m.shape = (hr_shape){.rank = 1, .dim = {-1}};
+        }
+        if (hri_spec_find(&s->spec, w->columns[i].name)) {
+            return hri_prose_set(why, HR_E_EXISTS, "two columns are called \"%s\"",
+                                 w->columns[i].name);
+        }
+        status = hri_spec_put(&s->spec, w->columns[i].name, m);
+    }
+    s->spec.item_bytes = hri_bytes_add(hri_pool_round(o->max_bytes), 64u * w->count);
+    s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
+    return status;
+}
+
+static hr_status start(hri_stage *s, uint64_t epoch) {
+    (void)epoch;
+    ((own *)s->own)->at = (hri_cursor){0};
+    return HR_OK;
+}
+
+static hr_status next(hri_stage *s, hri_item *out) {
+    own *w = s->own;
+    for (;;) {
+        hri_prose why = {{0}};
+        hri_cursor from;
+        uint64_t length;
+        const hr_status status = hri_records_next(&w->records, &w->at, &from, &length, &why);
+        if (status == HR_E_EOF) {
+            return status;
+        }
+        if (status != HR_OK) {
+            const hri_item item = {.index = s->place};
+            w->at = (hri_cursor){.file = w->at.file + 1}; /* the rest of this file is lost */
+            const hr_status told = hri_pipeline_bad_item(s->pipeline, status, s, &item, why.text);
+            if (told != HR_E_AGAIN) {
+                return told;
+            }
+            continue;
+        }
+        if (length == 0 || (((const options *)s->options)->header && from.offset == 0)) {
+            continue;
+        }
+        *out = (hri_item){.source = s,
+                          .a = from.offset,
+                          .b = hri_pack(from.file, length),
+                          .epoch = s->epoch,
+                          .index = s->place++};
+        return HR_OK;
+    }
+}
+
+static hr_status emit_value(hr_emit *emit, const column *c, const char *value, size_t n) {
+    double real;
+    int64_t whole;
+    void *data;
+    hr_meta m = {.type = c->type};
+    const int kind = c->type == HR_TYPE_U8 ? 2 : kind_of(value, n, &real, &whole);
+    if (c->type != HR_TYPE_U8 && (kind == 2 || (kind == 1 && c->type == HR_TYPE_I64))) {
+        return hri_emit_fail(emit, HR_E_FORMAT, "\"%.*s\" is no %s for column \"%s\"",
+                             (int)(n < 40 ? n : 40), value,
+                             c->type == HR_TYPE_I64 ? "whole number" : "number", c->name);
+    }
+    if (c->type == HR_TYPE_U8) {
+        m.shape = (hr_shape){.rank = 1, .dim = {(int64_t)n}};
+    }
+    const hr_status status = hr_emit_field(emit, c->name, &m, &data);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (c->type == HR_TYPE_U8) {
+        memcpy(data, value, n);
+    } else if (c->type == HR_TYPE_F32) {
+        *(float *)data = (float)real;
+    } else {
+        *(int64_t *)data = whole;
+    }
+    return HR_OK;
+}
+
+static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
+    const own *w = s->own;
+    const uint64_t length = hri_packed_length(item->b);
+    hri_prose why = {{0}};
+    hri_buffer *record;
+    hr_status status = hri_memory_buffer(emit->memory, length + 1, &record);
+    if (status != HR_OK) {
+        return status;
+    }
+    const hri_cursor from = {hri_packed_file(item->b), item->a};
+    status = read_record(w, from, length, record->data, &why);
+    if (status != HR_OK) {
+        hr_emit_explain(emit, why.text);
+    }
+    char *p = record->data, *end = p + length, *value;
+    size_t n;
+    uint32_t i = 0;
+    for (; status == HR_OK && i < w->count && next_value(&p, end, w->separator, &value, &n); i++) {
+        status = emit_value(emit, &w->columns[i], value, n);
+    }
+    if (status == HR_OK && (i < w->count || p <= end)) {
+        status = hri_emit_fail(emit, HR_E_FORMAT, "it has %s than %u values",
+                               i < w->count ? "less" : "more", w->count);
+    }
+    hri_buffer_unref(record);
+    return status;
+}
+
+static void save(hri_stage *s, hri_state *state) {
+    const own *w = s->own;
+    hri_state_put(state, w->at.file);
+    hri_state_put(state, w->at.offset);
+}
+
+static hr_status restore(hri_stage *s, hri_state *r) {
+    own *w = s->own;
+    w->at.file = (size_t)hri_state_get(r);
+    w->at.offset = hri_state_get(r);
+    return hri_state_status(r);
+}
+
+static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {
+    const own *w = s->own;
+    snprintf(buf, size, "%s, record %llu", w->records.files.files[hri_packed_file(item->b)].path,
+             (unsigned long long)item->index + 1);
+}
+
+static void fingerprint(hri_stage *s, hri_state *w) {
+    hri_filelist_fingerprint(&((own *)s->own)->records.files, w);
+}
+
+static void close(hri_stage *s) {
+    own *w = s->own;
+    hri_buffer_unref(w->records.memory);
+    hri_filelist_close(&w->records.files);
+}
+
+const hri_stage_type hri_stage_type_csv = {
+    .name = "csv",
+    .help = "comma-separated values, a column a field",
+    .main = "path",
+    .fields = fields,
+    .options_bytes = sizeof(options),
+    .own_bytes = sizeof(own),
+    .open = open,
+    .close = close,
+    .start = start,
+    .next = next,
+    .load = load,
+    .save = save,
+    .restore = restore,
+    .name_of = name_of,
+    .fingerprint = fingerprint,
+};

@@ -1,0 +1,138 @@
+/* lines:FILE[,FILE...]  text files, a line an element: "text" (u8[n], without the line end).  Names may be patterns.
+ * Empty lines are elements too, unless empty=off. */
+#include <stdio.h>
+#include <string.h>
+#include "data/formats/records.h"
+#include "data/read.h"
+
+typedef struct options {
+    hri_list path;
+    bool empty;
+    uint64_t max_bytes;
+} options;
+
+static const hri_field fields[] = {
+    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
+    {"empty", "empty lines count", offsetof(options, empty), HRI_FIELD_BOOL, "on"},
+    {"max_bytes", "the longest line that is planned for", offsetof(options, max_bytes),
+     HRI_FIELD_BYTES, "64KiB"},
+    {0}};
+
+typedef struct own {
+    hri_records records;
+    hri_cursor at;
+} own;
+
+static hr_status open(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    hr_status status = hri_filelist_open(&w->records.files, &o->path, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    w->records.chunk_file = SIZE_MAX;
+    hri_memory memory = hri_stage_memory(s);
+    status = hri_memory_buffer(&memory, HRI_RECORDS_CHUNK, &w->records.memory);
+    if (status != HR_OK) {
+        return HR_E_LIMIT;
+    }
+    s->spec.item_bytes = s->spec.load_bytes = hri_pool_round(o->max_bytes);
+    return hri_spec_put(&s->spec, "text",
+                        (hr_meta){.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}});
+}
+
+static hr_status start(hri_stage *s, uint64_t epoch) {
+    (void)epoch;
+    ((own *)s->own)->at = (hri_cursor){0};
+    return HR_OK;
+}
+
+/* place counts lines, for the random identity. */
+static hr_status next(hri_stage *s, hri_item *out) {
+    own *w = s->own;
+    hri_prose why = {{0}};
+    hri_cursor from;
+    uint64_t length;
+    do {
+        const hr_status status = hri_records_next(&w->records, &w->at, &from, &length, &why);
+        if (status != HR_OK) {
+            if (status == HR_E_EOF) {
+                return status;
+            }
+            const hri_item item = {.index = s->place};
+            w->at = (hri_cursor){.file = w->at.file + 1}; /* the rest of this file is lost */
+            const hr_status told = hri_pipeline_bad_item(s->pipeline, status, s, &item, why.text);
+            return told == HR_E_AGAIN ? next(s, out) : told;
+        }
+    } while (length == 0 && !((const options *)s->options)->empty);
+    *out = (hri_item){.source = s,
+                      .a = from.offset,
+                      .b = hri_pack(from.file, length),
+                      .epoch = s->epoch,
+                      .index = s->place++};
+    return HR_OK;
+}
+
+static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
+    const own *w = s->own;
+    const hri_file *f = &w->records.files.files[hri_packed_file(item->b)];
+    const uint64_t length = hri_packed_length(item->b);
+    const hr_meta m = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {(int64_t)length}}};
+    hri_prose why = {{0}};
+    void *data;
+    hr_status status = hr_emit_field(emit, "text", &m, &data);
+    if (status == HR_OK) {
+        status = hri_read_at(f->fd, f->path, item->a, data, length, &why);
+        if (status != HR_OK) {
+            hr_emit_explain(emit, why.text);
+        }
+    }
+    return status;
+}
+
+static void save(hri_stage *s, hri_state *state) {
+    const own *w = s->own;
+    hri_state_put(state, w->at.file);
+    hri_state_put(state, w->at.offset);
+}
+
+static hr_status restore(hri_stage *s, hri_state *r) {
+    own *w = s->own;
+    w->at.file = (size_t)hri_state_get(r);
+    w->at.offset = hri_state_get(r);
+    return hri_state_status(r);
+}
+
+static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {
+    const own *w = s->own;
+    snprintf(buf, size, "%s, line %llu", w->records.files.files[hri_packed_file(item->b)].path,
+             (unsigned long long)item->index + 1);
+}
+
+static void fingerprint(hri_stage *s, hri_state *w) {
+    hri_filelist_fingerprint(&((own *)s->own)->records.files, w);
+}
+
+static void close(hri_stage *s) {
+    own *w = s->own;
+    hri_buffer_unref(w->records.memory);
+    hri_filelist_close(&w->records.files);
+}
+
+const hri_stage_type hri_stage_type_lines = {
+    .name = "lines",
+    .help = "text files, a line an element",
+    .main = "path",
+    .fields = fields,
+    .options_bytes = sizeof(options),
+    .own_bytes = sizeof(own),
+    .open = open,
+    .close = close,
+    .start = start,
+    .next = next,
+    .load = load,
+    .save = save,
+    .restore = restore,
+    .name_of = name_of,
+    .fingerprint = fingerprint,
+};

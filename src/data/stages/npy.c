@@ -1,0 +1,170 @@
+/* npy:X.npy[,Y.npy...]  NumPy arrays, sliced along their first dimension, side by side.  The fields are "x", "y" and then
+ * the files' names, or those in `names`.  Numbers of types that we have none for are converted: u16, i16 and i8 to
+ * i32, u32 to i64, f64 to f32. */
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "data/formats/filelist.h"
+#include "data/formats/npy.h"
+#include "data/read.h"
+
+enum { ARRAYS_MAX = 16 };
+
+typedef struct options {
+    hri_list path, names;
+} options;
+
+static const hri_field fields[] = {
+    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE",
+     .max = ARRAYS_MAX},
+    {"names", "of the fields", offsetof(options, names), HRI_FIELD_LIST},
+    {0}};
+
+typedef struct own {
+    hri_filelist files;
+    hri_npy arrays[ARRAYS_MAX];
+    hr_meta slices[ARRAYS_MAX];
+    char names[ARRAYS_MAX][HR_FIELD_NAME_SIZE];
+} own;
+
+static void choose_name(const options *o, own *w, size_t i) {
+    static const char *const usual[] = {"x", "y"};
+    char *name = w->names[i];
+    if (i < o->names.count) {
+        snprintf(name, HR_FIELD_NAME_SIZE, "%s", o->names.items[i]);
+    } else if (i < 2) {
+        snprintf(name, HR_FIELD_NAME_SIZE, "%s", usual[i]);
+    } else {
+        const char *file = hri_path_name(w->files.files[i].path);
+        snprintf(name, HR_FIELD_NAME_SIZE, "%.*s", (int)strcspn(file, "."), file);
+    }
+}
+
+static hr_status open_array(hri_stage *s, size_t i, hri_prose *why) {
+    own *w = s->own;
+    const hri_file *f = &w->files.files[i];
+    char head[4096];
+    hri_prose inner = {{0}};
+    const uint64_t n = f->bytes < sizeof head ? f->bytes : sizeof head;
+    hr_status status = hri_read_at(f->fd, f->path, 0, head, n, why);
+    if (status == HR_OK) {
+        status = hri_npy_parse(head, n, &w->arrays[i], &inner);
+        if (status != HR_OK) {
+            return hri_prose_set(why, status, "%s: %s", f->path, inner.text);
+        }
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    const hri_npy *a = &w->arrays[i];
+    const uint64_t numbers = (uint64_t)hr_shape_count(&a->meta.shape);
+    if (a->meta.shape.rank == 0 ||
+        numbers >
+            (f->bytes - (a->data_start < f->bytes ? a->data_start : f->bytes)) / a->unit_bytes) {
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s: it has no first dimension, or the file ends early", f->path);
+    }
+    if (a->meta.shape.dim[0] != w->arrays[0].meta.shape.dim[0]) {
+        return hri_prose_set(why, HR_E_SHAPE, "%s has %lld elements and %s %lld", f->path,
+                             (long long)a->meta.shape.dim[0], w->files.files[0].path,
+                             (long long)w->arrays[0].meta.shape.dim[0]);
+    }
+    hr_meta *m = &w->slices[i];
+    m->type = a->meta.type;
+    m->shape.rank = a->meta.shape.rank - 1;
+    memcpy(m->shape.dim, a->meta.shape.dim + 1, (size_t)m->shape.rank * sizeof m->shape.dim[0]);
+    choose_name(s->options, w, i);
+    if (hri_spec_find(&s->spec, w->names[i])) {
+        return hri_prose_set(why, HR_E_EXISTS, "two fields are called \"%s\"", w->names[i]);
+    }
+    return hri_spec_put(&s->spec, w->names[i], *m);
+}
+
+static hr_status open(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    hr_status status = hri_filelist_open(&w->files, &o->path, why);
+    if (status == HR_OK && w->files.count > ARRAYS_MAX) {
+        status = hri_prose_set(why, HR_E_RANGE, "more than %d files", ARRAYS_MAX);
+    }
+    uint64_t raw = 0;
+    for (size_t i = 0; status == HR_OK && i < w->files.count; i++) {
+        status = open_array(s, i, why);
+        if (status == HR_OK && w->arrays[i].kind != HRI_NPY_SAME) {
+            const uint64_t n = (uint64_t)hr_shape_count(&w->slices[i].shape);
+            const uint64_t bytes = hri_pool_round(n * w->arrays[i].unit_bytes);
+            raw = bytes > raw ? bytes : raw;
+        }
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    s->spec.count = (uint64_t)w->arrays[0].meta.shape.dim[0];
+    if (!hri_spec_exact(&s->spec, &s->spec.item_bytes)) {
+        return HR_E_INTERNAL;
+    }
+    s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, raw);
+    return HR_OK;
+}
+
+static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
+    *out = (hri_item){.source = s, .a = i, .epoch = s->epoch, .index = i};
+    return HR_OK;
+}
+
+static hr_status load_one(const own *w, size_t i, uint64_t index, hr_emit *emit) {
+    const hri_npy *a = &w->arrays[i];
+    const hri_file *f = &w->files.files[i];
+    const uint64_t n = (uint64_t)hr_shape_count(&w->slices[i].shape);
+    const uint64_t bytes = n * a->unit_bytes;
+    hri_prose why = {{0}};
+    void *data;
+    hri_buffer *raw = NULL;
+    hr_status status = hr_emit_field(emit, w->names[i], &w->slices[i], &data);
+    if (status == HR_OK && a->kind != HRI_NPY_SAME) {
+        status = hri_memory_buffer(emit->memory, bytes, &raw);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_read_at(f->fd, f->path, a->data_start + index * bytes, raw ? raw->data : data,
+                         bytes, &why);
+    if (status != HR_OK) {
+        hr_emit_explain(emit, why.text);
+    } else if (raw) {
+        hri_npy_convert(a->kind, raw->data, data, n);
+    }
+    hri_buffer_unref(raw);
+    return status;
+}
+
+static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
+    const own *w = s->own;
+    hr_status status = HR_OK;
+    for (size_t i = 0; status == HR_OK && i < w->files.count; i++) {
+        status = load_one(w, i, item->a, emit);
+    }
+    return status;
+}
+
+static void fingerprint(hri_stage *s, hri_state *w) {
+    hri_filelist_fingerprint(&((own *)s->own)->files, w);
+}
+
+static void close(hri_stage *s) {
+    hri_filelist_close(&((own *)s->own)->files);
+}
+
+const hri_stage_type hri_stage_type_npy = {
+    .name = "npy",
+    .help = "NumPy arrays side by side",
+    .main = "path",
+    .fields = fields,
+    .options_bytes = sizeof(options),
+    .own_bytes = sizeof(own),
+    .open = open,
+    .close = close,
+    .at = at,
+    .load = load,
+    .fingerprint = fingerprint,
+};
