@@ -1,67 +1,12 @@
-/* Tiles, parts and the kernel of gemm.h. */
+/* Tiles and parts of gemm.h. */
 #include "ops/common/gemm.h"
 
 #include <string.h>
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
 
 #include "graph/half.h"
+#include "ops/common/gemm_kernel.h"
 
 enum { MR = HRI_GEMM_MR, NR = HRI_GEMM_NR, MC = HRI_GEMM_MC, NC = HRI_GEMM_NC, KC = HRI_GEMM_KC };
-
-/* ---- the kernel: c (MR, NR) += a panel * b panel ---- */
-
-#if defined(__aarch64__)
-typedef float32x4_t v4;
-#define load4(P)           vld1q_f32(P)
-#define store4(P, V)       vst1q_f32((P), (V))
-#define FMA(C, B, A, LANE) vfmaq_laneq_f32((C), (B), (A), LANE) /* C + B * A[LANE] */
-#else
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_any __attribute__((vector_size(16), aligned(4), may_alias));
-#define load4(P)           ((v4) * (const v4_any *)(P))
-#define store4(P, V)       (*(v4_any *)(P) = (V))
-#define FMA(C, B, A, LANE) ((C) + (B) * (A)[LANE])
-#endif
-
-#define ROW(I, A, LANE)                                                                            \
-    c##I##0 = FMA(c##I##0, b0, A, LANE);                                                           \
-    c##I##1 = FMA(c##I##1, b1, A, LANE);                                                           \
-    c##I##2 = FMA(c##I##2, b2, A, LANE);
-#define ROWS(X)    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define DECLARE(I) v4 c##I##0 = {0}, c##I##1 = {0}, c##I##2 = {0};
-#define STORE(I)                                                                                   \
-    store4(c + I * ldc, c##I##0);                                                                  \
-    store4(c + I * ldc + 4, c##I##1);                                                              \
-    store4(c + I * ldc + 8, c##I##2);
-#define ADD(I)                                                                                     \
-    store4(c + I * ldc, load4(c + I * ldc) + c##I##0);                                             \
-    store4(c + I * ldc + 4, load4(c + I * ldc + 4) + c##I##1);                                     \
-    store4(c + I * ldc + 8, load4(c + I * ldc + 8) + c##I##2);
-
-/* 24 sums stay in registers; each step of k is 5 loads and 24 multiply-adds. */
-void hri_gemm_kernel(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
-    ROWS(DECLARE)
-#pragma GCC unroll 4
-    for (int64_t k = 0; k < kc; k++, a += MR, b += NR) {
-        const v4 a0 = load4(a), a1 = load4(a + 4);
-        const v4 b0 = load4(b), b1 = load4(b + 4), b2 = load4(b + 8);
-        ROW(0, a0, 0)
-        ROW(1, a0, 1)
-        ROW(2, a0, 2)
-        ROW(3, a0, 3)
-        ROW(4, a1, 0)
-        ROW(5, a1, 1)
-        ROW(6, a1, 2)
-        ROW(7, a1, 3)
-    }
-    if (first) {
-        ROWS(STORE)
-    } else {
-        ROWS(ADD)
-    }
-}
 
 /* ---- how the work is cut: by the shape alone ---- */
 
@@ -109,6 +54,7 @@ typedef struct job {
     float *scratch; /* by worker */
     int64_t scratch_floats;
     float *partial; /* (parts, batch, M, N) */
+    hri_gemm_kernels kernels;
 } job;
 
 static float load_real(hr_type type, const void *p, int64_t i) {
@@ -147,6 +93,19 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
     }
 }
 
+/* One block of the depth: c (mc, nc) of row length ldc, from panels of A and B. */
+static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
+                     const float *a, const float *b, float *c, int64_t ldc, int first) {
+    for (int64_t j = 0; j < nc; j += NR) {
+        for (int64_t i = 0; i < mc;) {
+            const int both = kernels->two && i + MR < mc;
+            (both ? kernels->two : kernels->one)(kc, a + i * kc, b + j * kc, c + i * ldc + j, ldc,
+                                                 first);
+            i += both ? 2 * MR : MR;
+        }
+    }
+}
+
 /* Task: one tile of one part. */
 static void run_tile(void *arg, uint32_t number, uint32_t worker) {
     const job *w = arg;
@@ -174,12 +133,7 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
         const int64_t kc = end - k0 < KC ? end - k0 : KC;
         g->pack_a(g, batch, m0, mc, k0, kc, a);
         g->pack_b(g, batch, n0, nc, k0, kc, b);
-        for (int64_t j = 0; j < nc; j += NR) {
-            for (int64_t i = 0; i < mc; i += MR) {
-                hri_gemm_kernel(kc, a + i * kc, b + j * kc, c + i * u->n_tile + j, u->n_tile,
-                                k0 == begin);
-            }
-        }
+        multiply(&w->kernels, mc, nc, kc, a, b, c, u->n_tile, k0 == begin);
     }
     for (int64_t i = 0; i < mc; i++) {
         const float *from = c + i * u->n_tile;
@@ -212,6 +166,7 @@ static void add_parts(void *arg, uint64_t begin, uint64_t end, uint32_t worker) 
 
 void hri_gemm_run(const hri_gemm *g, hri_threads *threads, void *workspace) {
     job w = {.g = g, .u = cut_of(g->batch, g->m, g->n, g->k), .scratch = workspace};
+    w.kernels = hri_gemm_kernels_pick();
     w.scratch_floats = scratch_floats(&w.u, g->k);
     w.partial = w.scratch + w.scratch_floats * hri_threads_count(threads);
     const int64_t tasks = g->batch * w.u.parts * w.u.m_tiles * w.u.n_tiles;
