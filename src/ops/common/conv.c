@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/half.h"
+#include "ops/common/depthwise.h"
 #include "ops/common/gemm.h"
 
 /* ---- geometry ---- */
@@ -255,11 +256,18 @@ static int is_plain(const hri_conv *v) { /* 1 x 1: x is its own matrix of patche
 }
 
 uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads) {
+    if (hri_depthwise_is(v)) {
+        return 0;
+    }
     return hri_gemm_workspace(v->groups, v->n * v->oh * v->ow, v->og, v->kh * v->kw * v->cg,
                               threads);
 }
 
 void hri_conv_forward(const hri_conv *v, const hri_call *c) {
+    if (hri_depthwise_is(v)) {
+        hri_depthwise_forward(v, c);
+        return;
+    }
     const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
     const hri_gemm g = {
         .batch = v->groups,
@@ -287,11 +295,18 @@ void hri_conv_forward(const hri_conv *v, const hri_call *c) {
 }
 
 uint64_t hri_conv_weight_workspace(const hri_conv *v, uint32_t threads) {
+    if (hri_depthwise_is(v)) {
+        return hri_depthwise_weight_workspace(v);
+    }
     return hri_gemm_workspace(v->groups, v->kh * v->kw * v->cg, v->og, v->n * v->oh * v->ow,
                               threads);
 }
 
 void hri_conv_weight(const hri_conv *v, const hri_call *c) {
+    if (hri_depthwise_is(v)) {
+        hri_depthwise_weight(v, c);
+        return;
+    }
     const patches p = patches_of_x(v, c->sig->in[0].type, c->in[0]);
     const hri_gemm g = {
         .batch = v->groups,
@@ -376,6 +391,9 @@ static patches class_of(const hri_conv *v, int64_t a, int64_t b, hr_type type, c
 }
 
 uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads) {
+    if (hri_depthwise_is(v)) {
+        return 0;
+    }
     uint64_t most = 0;
     for (int64_t a = 0; a < v->sh; a++) {
         for (int64_t b = 0; b < v->sw; b++) {
@@ -389,6 +407,10 @@ uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads) {
 }
 
 void hri_conv_input(const hri_conv *v, const hri_call *c) {
+    if (hri_depthwise_is(v)) {
+        hri_depthwise_input(v, c);
+        return;
+    }
     for (int64_t a = 0; a < v->sh; a++) {
         for (int64_t b = 0; b < v->sw; b++) {
             const patches p = class_of(v, a, b, c->sig->in[0].type, c->in[0]);
