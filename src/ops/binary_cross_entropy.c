@@ -6,12 +6,12 @@
  * to the targets. */
 #include <math.h>
 
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 #include "ops/common/pair_loss.h"
 
 static const hri_field binary_cross_entropy_fields[] = {HRI_PAIR_FIELDS};
 
-HRI_PAIR_LOSS(binary_cross_entropy, (a > 0.0f ? a : 0.0f) - a * b + log1pf(hri_expf(-fabsf(a))))
+HRI_PAIR_LOSS(binary_cross_entropy, (a > 0.0f ? a : 0.0f) - a * b + log1pf(hri_exp(-fabsf(a))))
 
 static void binary_cross_entropy_grad(hri_grad *c) {
     if (HRI_NEEDS(c, 0)) {

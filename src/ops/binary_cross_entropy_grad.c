@@ -1,10 +1,10 @@
 /* binary_cross_entropy_grad(dloss, x, t; sum): dx = dloss * (sigmoid(x) - t) / n.  May lie over either. */
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 #include "ops/common/pair_loss.h"
 
 static const hri_field binary_cross_entropy_grad_fields[] = {HRI_PAIR_FIELDS};
 
-HRI_PAIR_GRAD(binary_cross_entropy_grad, 1.0f / (1.0f + hri_expf(-a)) - b)
+HRI_PAIR_GRAD(binary_cross_entropy_grad, 1.0f / (1.0f + hri_exp(-a)) - b)
 
 static void binary_cross_entropy_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 4.0 * (double)hr_shape_count(&s->in[1].shape);

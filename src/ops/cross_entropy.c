@@ -8,7 +8,7 @@
  * The loss is f32 whatever the type of x.  The gradient keeps x and one f32 a row, never the probabilities, and may
  * lie over x.  An id of C or more is HR_E_RANGE. */
 #include "ops/common/blocks.h"
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 #include "ops/common/rows.h"
 
 #include <math.h>
@@ -87,7 +87,7 @@ static void cross_entropy_rows(void *arg, uint64_t begin, uint64_t end, uint32_t
             const int64_t n = hri_min64(HRI_BLOCK, width - k0);
             const float *v = hri_block_in(x.type, x.data, x.first + k0, n, room);
             float exps[HRI_LANES] = {0}, lanes[HRI_LANES] = {0};
-            HRI_LANES_ADD(exps, n, hri_expf(v[k] - most));
+            HRI_LANES_ADD(exps, n, hri_exp(v[k] - most));
             hri_lanes_add(lanes, v, n);
             sum += (double)hri_lanes_sum(exps);
             all += (double)hri_lanes_sum(lanes);

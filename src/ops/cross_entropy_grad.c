@@ -4,7 +4,7 @@
  *
  * Rows whose id is negative get 0.  May lie over x: a row is read before it is written. */
 #include "ops/common/blocks.h"
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 #include "ops/common/rows.h"
 
 typedef struct cross_entropy_attr {
@@ -52,7 +52,7 @@ static void cross_entropy_grad_rows(void *arg, uint64_t begin, uint64_t end, uin
             const float *x = hri_block_in(type, c->in[1], at, n, room[0]);
             float *dx = hri_block_out(type, c->out[0], at, room[1]);
             HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-                dx[k] = scale * (hri_expf(x[k] - lse) - even);
+                dx[k] = scale * (hri_exp(x[k] - lse) - even);
             }
             if (id >= k0 && id < k0 + n) {
                 dx[id - k0] -= scale * (1.0f - smoothing);

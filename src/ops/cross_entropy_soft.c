@@ -6,7 +6,7 @@
  * The targets of a row need not add up to 1.  With `sum` the rows are added, not averaged.  The gradient keeps x, t and
  * one number a row, and may lie over x; none flows to the targets. */
 #include "ops/common/blocks.h"
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 
 #include <math.h>
 
@@ -77,7 +77,7 @@ static double row_loss(const hri_call *c, int64_t row, int64_t width) {
         const float *x = hri_block_in(type, c->in[0], row * width + k0, n, room[0]);
         const float *t = hri_block_in(type, c->in[1], row * width + k0, n, room[1]);
         float exps[HRI_LANES] = {0}, targets[HRI_LANES] = {0}, products[HRI_LANES] = {0};
-        HRI_LANES_ADD(exps, n, hri_expf(x[k] - most));
+        HRI_LANES_ADD(exps, n, hri_exp(x[k] - most));
         HRI_LANES_ADD(targets, n, own * t[k] + even);
         HRI_LANES_ADD(products, n, (own * t[k] + even) * (x[k] - most));
         sum += (double)hri_lanes_sum(exps);

@@ -4,7 +4,7 @@
  *
  * May lie over x or t: a row is read for its sum before it is written. */
 #include "ops/common/blocks.h"
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 
 typedef struct cross_entropy_attr {
     double smoothing;
@@ -63,7 +63,7 @@ static void cross_entropy_soft_grad_rows(void *arg, uint64_t begin, uint64_t end
             const float *t = hri_block_in(type, c->in[2], at, n, room[1]);
             float *dx = hri_block_out(type, c->out[0], at, room[2]);
             HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-                dx[k] = scale * (hri_expf(x[k] - lse) * weight - (own * t[k] + even));
+                dx[k] = scale * (hri_exp(x[k] - lse) * weight - (own * t[k] + even));
             }
             hri_block_put(type, c->out[0], at, n, dx);
         }

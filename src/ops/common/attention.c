@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ops/common/attention_tiles.h"
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 
 const hri_field hri_attention_fields[] = {
     {"scale", "of the products; 0: 1 / sqrt(D)", offsetof(hri_attention_attr, scale),
@@ -103,9 +103,9 @@ static float soften(float *s, int64_t n, float scale, float *most, float *sum) {
         s[k] = -INFINITY;
     }
     new_most = hri_block_max(s, HRI_AT_K, new_most);
-    const float keep = hri_expf(*most - new_most);
+    const float keep = hri_exp(*most - new_most);
     for (int64_t k = 0; k < HRI_AT_K; k++) {
-        s[k] = hri_expf(s[k] - new_most);
+        s[k] = hri_exp(s[k] - new_most);
     }
     hri_lanes_add(lanes, s, HRI_AT_K);
     *sum = *sum * keep + hri_lanes_sum(lanes);

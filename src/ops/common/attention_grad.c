@@ -6,7 +6,7 @@
 
 #include "ops/common/attention.h"
 #include "ops/common/attention_tiles.h"
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 
 typedef struct scratch {
     float *delta;             /* (T) */
@@ -66,7 +66,7 @@ static void set_delta(const hri_attention *a, const scratch *w, int64_t b, int64
 static void differentiate_row(float *p, float *ds, int64_t n, float scale, float lse, float delta) {
     n = n > 0 ? n : 0;
     HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-        p[k] = hri_expf(p[k] * scale - lse);
+        p[k] = hri_exp(p[k] * scale - lse);
         ds[k] = scale * p[k] * (ds[k] - delta);
     }
     for (int64_t k = n; k < HRI_AT_K; k++) {

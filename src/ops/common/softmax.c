@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ops/common/blocks.h"
-#include "ops/common/exp.h"
+#include "ops/common/vmath.h"
 
 enum { TILE = 64 }; /* columns */
 
@@ -75,7 +75,7 @@ static void soft_row(const task *t, int64_t first) {
     EACH_BLOCK(first, t->length, {
         const float *x = hri_block_in(type, c->in[0], at, n, room[0]);
         float lanes[HRI_LANES] = {0};
-        HRI_LANES_ADD(lanes, n, hri_expf(x[k] - most));
+        HRI_LANES_ADD(lanes, n, hri_exp(x[k] - most));
         sum += (double)hri_lanes_sum(lanes);
     })
     const float over = (float)(1.0 / sum), lse = (float)log(sum);
@@ -88,7 +88,7 @@ static void soft_row(const task *t, int64_t first) {
             }
         } else {
             HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-                y[k] = hri_expf(x[k] - most) * over;
+                y[k] = hri_exp(x[k] - most) * over;
             }
         }
         hri_block_put(type, c->out[0], at, n, y);
@@ -118,7 +118,7 @@ static void grad_row(const task *t, int64_t first) {
         float *dx = hri_block_out(type, c->out[0], at, room[2]);
         if (t->logs) {
             HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-                dx[k] = dy[k] - hri_expf(y[k]) * sum;
+                dx[k] = dy[k] - hri_exp(y[k]) * sum;
             }
         } else {
             HRI_IVDEP for (int64_t k = 0; k < n; k++) {
@@ -147,7 +147,7 @@ static void soft_tile(const task *t, int64_t first, int64_t n) {
     for (int64_t i = 0; i < t->length; i++) {
         const float *x = hri_block_in(type, c->in[0], first + i * t->inner, n, room[0]);
         for (int64_t k = 0; k < n; k++) {
-            sum[k] += hri_expf(x[k] - most[k]);
+            sum[k] += hri_exp(x[k] - most[k]);
         }
     }
     for (int64_t i = 0; i < t->length; i++) {
@@ -155,7 +155,7 @@ static void soft_tile(const task *t, int64_t first, int64_t n) {
         const float *x = hri_block_in(type, c->in[0], at, n, room[0]);
         float *y = hri_block_out(type, c->out[0], at, room[1]);
         HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-            y[k] = t->logs ? x[k] - most[k] - logf(sum[k]) : hri_expf(x[k] - most[k]) / sum[k];
+            y[k] = t->logs ? x[k] - most[k] - logf(sum[k]) : hri_exp(x[k] - most[k]) / sum[k];
         }
         hri_block_put(type, c->out[0], at, n, y);
     }
@@ -179,7 +179,7 @@ static void grad_tile(const task *t, int64_t first, int64_t n) {
         const float *y = hri_block_in(type, c->in[1], at, n, room[1]);
         float *dx = hri_block_out(type, c->out[0], at, room[2]);
         HRI_IVDEP for (int64_t k = 0; k < n; k++) {
-            dx[k] = t->logs ? dy[k] - hri_expf(y[k]) * sum[k] : y[k] * (dy[k] - sum[k]);
+            dx[k] = t->logs ? dy[k] - hri_exp(y[k]) * sum[k] : y[k] * (dy[k] - sum[k]);
         }
         hri_block_put(type, c->out[0], at, n, dx);
     }
