@@ -1,0 +1,15 @@
+/* CSV files from outside: with and without a header, and with tabs. */
+#include "source.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const forms[] = {"csv:%s", "csv:%s,header=off,max_bytes=100",
+                                        "csv:%s,separator=tab"};
+    char path[32], text[96];
+    const int fd = fuzz_file(data, size, path);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        snprintf(text, sizeof text, forms[i], path);
+        fuzz_source(text);
+    }
+    close(fd);
+    return 0;
+}
