@@ -132,6 +132,9 @@ static void sum_part(const task *t, int64_t number) {
     const int64_t end = begin + r->part_rows < r->middle ? begin + r->part_rows : r->middle;
     float *acc = t->partial + number * r->inner;
     const int64_t base = outer * r->middle;
+    if (r->inner == 0) { /* no results: there may be no memory either */
+        return;
+    }
     memset(acc, 0, (size_t)r->inner * sizeof *acc);
     if (r->inner == 1) {
         for (int64_t i = begin; i < end; i += 4096) {
