@@ -17,7 +17,9 @@ static hr_status clip_infer(hri_infer *c) {
     return hri_infer_same(c);
 }
 
-HRI_MAP1(clip, hri_attr_clip, a < (T)p->low ? (T)p->low : (a > (T)p->high ? (T)p->high : a))
+HRI_MAP1(clip, hri_attr_clip,
+         (a < (T)p->low ? (T)p->low : a) > (T)p->high ? (T)p->high
+                                                      : (a < (T)p->low ? (T)p->low : a))
 
 static void clip_grad(hri_grad *c) {
     c->din[0] = HRI_NODE(c->g, "clip_grad", c->sig->attr, c->dout[0], c->out[0]);

@@ -25,7 +25,7 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
 
 /* Both functions of an expression: float and double. */
 #define HRI_MAP_SCALARS(NAME, PARAMS_F, PARAMS_D, ...)                                             \
-    static inline float NAME##_f32 PARAMS_F {                                                      \
+    __attribute__((always_inline)) static inline float NAME##_f32 PARAMS_F {                       \
         typedef float T __attribute__((unused));                                                   \
         (void)p;                                                                                   \
         return (T)(__VA_ARGS__);                                                                   \

@@ -208,6 +208,9 @@ static void sum_general(void *arg, uint64_t begin, uint64_t end, uint32_t worker
 
 void hri_reduction_sum(const hri_reduction *r, hri_threads *threads, hr_type type, const void *in,
                        void *out, float scale, void *workspace) {
+    if (r->results == 0) { /* there may be no memory to point to */
+        return;
+    }
     task t = {r, type, in, out, scale, direct(r, type) ? out : workspace};
     if (!r->outer) {
         hri_threads_range(threads, (uint64_t)r->results, 16, sum_general, &t);

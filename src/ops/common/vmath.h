@@ -27,7 +27,7 @@ static inline float hri_bits_float(uint32_t bits) {
 }
 
 /* e^x = 2^n e^r with |r| <= log(2) / 2.  2^n is multiplied on in two halves, so that neither leaves the range. */
-static inline float hri_exp(float x) {
+__attribute__((always_inline)) static inline float hri_exp(float x) {
     const float magic = 0x1.8p23f; /* adding it rounds to a whole number, which the low bits show */
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
@@ -46,7 +46,7 @@ static inline float hri_exp(float x) {
 }
 
 /* log x = e log 2 + log(1 + f) with 1 + f between the roots of 1/2 and 2. */
-static inline float hri_log(float x) {
+__attribute__((always_inline)) static inline float hri_log(float x) {
     const int tiny = x < 0x1p-126f;
     const uint32_t bits = hri_float_bits(tiny ? x * 0x1p24f : x) - 0x3f3504f3u;
     const int32_t exponent = (int32_t)bits >> 23;
@@ -68,7 +68,7 @@ static inline float hri_log(float x) {
     return x > 0.0f && x < INFINITY ? y : edge;
 }
 
-static inline float hri_tanh(float x) {
+__attribute__((always_inline)) static inline float hri_tanh(float x) {
     const float a = fabsf(x), u = x * x;
     float p = -0x1.8f8de4p-8f;
     p = p * u + 0x1.58048ep-6f;
@@ -81,7 +81,7 @@ static inline float hri_tanh(float x) {
 }
 
 /* Above 1, erf a = 1 - e^-q(a); from 4 on it is 1 in f32. */
-static inline float hri_erf(float x) {
+__attribute__((always_inline)) static inline float hri_erf(float x) {
     const float a = fabsf(x), u = x * x;
     float p = 0x1.4a5690p-14f;
     p = p * u - 0x1.a45088p-11f;
