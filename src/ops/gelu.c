@@ -3,7 +3,8 @@
  *   erf:   P = (1 + erf(x / sqrt 2)) / 2
  *   tanh:  P = (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
  *
- * The function is not monotone, so the gradient keeps x.  The switch is outside the loop: the compiler unswitches it. */
+ * The function is not monotone, so the gradient keeps x.  Each form has a
+ * loop of its own. */
 #include "ops/common/gelu.h"
 #include "ops/common/map.h"
 #include "ops/common/vmath.h"
@@ -14,10 +15,24 @@ static const hri_field gelu_fields[] = {
     {0},
 };
 
-HRI_MAP1(gelu, hri_attr_gelu,
-         p->approximate
-             ? (T)0.5 * a *((T)1 + tanh((T)0.7978845608028654 * (a + (T)0.044715 * a * a * a)))
-             : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
+HRI_MAP1_SCALAR(gelu, hri_attr_gelu,
+                p->approximate ? (T)0.5 * a *((T)1 + tanh((T)0.7978845608028654 *
+                                                          (a + (T)0.044715 * a * a * a)))
+                               : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
+
+#define BY(NAME, CHOICE)                                                                           \
+    __attribute__((always_inline)) static inline float NAME##_f32(float a,                         \
+                                                                  const hri_attr_gelu *p) {        \
+        (void)p;                                                                                   \
+        return gelu_f32(a, &(const hri_attr_gelu){CHOICE});                                        \
+    }                                                                                              \
+    HRI_MAP1_HOST(NAME, hri_attr_gelu)
+BY(by_erf, 0)
+BY(by_tanh, 1)
+
+static hr_status gelu_host(const hri_call *c) {
+    return ((const hri_attr_gelu *)c->sig->attr)->approximate ? by_tanh_host(c) : by_erf_host(c);
+}
 
 static void gelu_grad(hri_grad *c) {
     c->din[0] = HRI_NODE(c->g, "gelu_grad", c->sig->attr, c->dout[0], c->in[0]);

@@ -10,15 +10,29 @@ static const hri_field gelu_grad_fields[] = {
     {0},
 };
 
-HRI_MAP2(gelu_grad, hri_attr_gelu,
-         p->approximate
-             ? (T)0.5 *
-                   a *((T)1 + tanh((T)0.7978845608028654 * (b + (T)0.044715 * b * b * b)) +
+HRI_MAP2_SCALAR(
+    gelu_grad, hri_attr_gelu,
+    p->approximate
+        ? (T)0.5 * a *((T)1 + tanh((T)0.7978845608028654 * (b + (T)0.044715 * b * b * b)) +
                        b * ((T)0.7978845608028654 + (T)0.10703222440890037 * b * b) *
                            ((T)1 - tanh((T)0.7978845608028654 * (b + (T)0.044715 * b * b * b)) *
                                        tanh((T)0.7978845608028654 * (b + (T)0.044715 * b * b * b))))
-             : a *((T)0.5 * ((T)1 + erf(b * (T)0.7071067811865476)) +
-                   b * (T)0.3989422804014327 * exp((T)-0.5 * b * b)))
+        : a *((T)0.5 * ((T)1 + erf(b * (T)0.7071067811865476)) +
+              b * (T)0.3989422804014327 * exp((T)-0.5 * b * b)))
+
+#define BY(NAME, CHOICE)                                                                           \
+    __attribute__((always_inline)) static inline float NAME##_f32(float a, float b,                \
+                                                                  const hri_attr_gelu *p) {        \
+        (void)p;                                                                                   \
+        return gelu_grad_f32(a, b, &(const hri_attr_gelu){CHOICE});                                \
+    }                                                                                              \
+    HRI_MAP2_HOST(NAME, hri_attr_gelu)
+BY(by_erf, 0)
+BY(by_tanh, 1)
+
+static hr_status gelu_grad_host(const hri_call *c) {
+    return ((const hri_attr_gelu *)c->sig->attr)->approximate ? by_tanh_host(c) : by_erf_host(c);
+}
 
 static void gelu_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 25.0 * (double)hr_shape_count(&s->out[0].shape);

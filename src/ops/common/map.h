@@ -5,7 +5,8 @@
  *
  * The expression is written over a, b of type T and p, the attributes.  T is float in kernels (bf16 and f16 are
  * converted at the edges) and double in the oracle; <tgmath.h> picks the functions, and constants are written (T)0.5.
- * The macro makes NAME_host for `.host` and NAME_scalar for `.scalar`.  Inputs may be overwritten in place. */
+ * The macro makes NAME_host for `.host` and NAME_scalar for `.scalar`; HRI_MAP1_SCALAR and HRI_MAP1_HOST make one of
+ * the two, for ops that want a loop of its own for each value of an attribute (gelu.c).  Inputs may be overwritten in place. */
 #ifndef HRI_OPS_COMMON_MAP_H
 #define HRI_OPS_COMMON_MAP_H
 
@@ -88,12 +89,14 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
         }                                                                                          \
     }
 
-#define HRI_MAP1(NAME, ATTR, ...)                                                                  \
+#define HRI_MAP1_SCALAR(NAME, ATTR, ...)                                                           \
     HRI_MAP_SCALARS(NAME, (float a, const ATTR *p), (double a, const ATTR *p), __VA_ARGS__)        \
     static double NAME##_scalar_f(const double *x, const void *attr) {                             \
         return NAME##_f64(x[0], attr);                                                             \
     }                                                                                              \
-    static const hri_scalar NAME##_scalar = {1, NAME##_scalar_f, #__VA_ARGS__};                    \
+    static const hri_scalar NAME##_scalar = {1, NAME##_scalar_f, #__VA_ARGS__};
+
+#define HRI_MAP1_HOST(NAME, ATTR)                                                                  \
     static void NAME##_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {           \
         const hri_call *c = arg;                                                                   \
         const ATTR *p = c->sig->attr;                                                              \
@@ -107,19 +110,25 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
         return HR_OK;                                                                              \
     }
 
+#define HRI_MAP1(NAME, ATTR, ...)                                                                  \
+    HRI_MAP1_SCALAR(NAME, ATTR, __VA_ARGS__)                                                       \
+    HRI_MAP1_HOST(NAME, ATTR)
+
 /* Inputs of a binary map and of its walk travel together to the tasks. */
 typedef struct hri_map_call {
     const hri_call *call;
     hri_walk walk;
 } hri_map_call;
 
-#define HRI_MAP2(NAME, ATTR, ...)                                                                  \
+#define HRI_MAP2_SCALAR(NAME, ATTR, ...)                                                           \
     HRI_MAP_SCALARS(NAME, (float a, float b, const ATTR *p), (double a, double b, const ATTR *p),  \
                     __VA_ARGS__)                                                                   \
     static double NAME##_scalar_f(const double *x, const void *attr) {                             \
         return NAME##_f64(x[0], x[1], attr);                                                       \
     }                                                                                              \
-    static const hri_scalar NAME##_scalar = {2, NAME##_scalar_f, #__VA_ARGS__};                    \
+    static const hri_scalar NAME##_scalar = {2, NAME##_scalar_f, #__VA_ARGS__};
+
+#define HRI_MAP2_HOST(NAME, ATTR)                                                                  \
     static void NAME##_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {           \
         const hri_map_call *m = arg;                                                               \
         const hri_call *c = m->call;                                                               \
@@ -141,5 +150,9 @@ typedef struct hri_map_call {
         hri_threads_range(c->threads, (uint64_t)m.walk.count, HRI_MAP_CHUNK, NAME##_range, &m);    \
         return HR_OK;                                                                              \
     }
+
+#define HRI_MAP2(NAME, ATTR, ...)                                                                  \
+    HRI_MAP2_SCALAR(NAME, ATTR, __VA_ARGS__)                                                       \
+    HRI_MAP2_HOST(NAME, ATTR)
 
 #endif
