@@ -169,6 +169,9 @@ hr_status hr_emit_field(hr_emit *emit, const char *name, const hr_meta *meta, vo
     if (hr_element_find(emit->output, name)) {
         return hri_emit_fail(emit, HR_E_EXISTS, "two fields are called \"%s\"", name);
     }
+    if (emit->output->count == HR_FIELD_MAX) {
+        return hri_emit_fail(emit, HR_E_RANGE, "more than %d fields", HR_FIELD_MAX);
+    }
     memcpy(field.name, name, length + 1);
     hri_buffer *buffer;
     status = hri_memory_buffer(emit->memory, field.bytes, &buffer);

@@ -44,7 +44,8 @@ hr_status hri_read_at(int fd, const char *path, uint64_t offset, void *to, uint6
             return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
         }
         if (n == 0) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends early", path);
+            return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends early, at byte %llu", path,
+                                 (unsigned long long)offset);
         }
         at += n;
         offset += (uint64_t)n;

@@ -2,9 +2,12 @@
 #include "source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const forms[] = {"lines:%s", "lines:%s,empty=off,max_bytes=16",
+    static const char *const forms[] = {"lines:%s",
+                                        "lines:%s,index=on",
+                                        "lines:%s,empty=off,max_bytes=16",
                                         "tokens:%s,length=3",
-                                        "tokens:%s,length=2,stride=1,type=u32"};
+                                        "tokens:%s,length=2,stride=1,type=u32",
+                                        "tokens:%s,length=2,random=on"};
     char path[32], text[96];
     const int fd = fuzz_file(data, size, path);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {

@@ -32,6 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_source(text);
     snprintf(text, sizeof text, "tfrecord:%s,example=off,check=off", path);
     fuzz_source(text);
+    snprintf(text, sizeof text, "tfrecord:%s,example=off,index=on", path);
+    fuzz_source(text);
     close(fd);
     whole_record(data, size);
     return 0;

@@ -153,7 +153,8 @@ static hr_status emit_list(hr_emit *emit, const char *name, span list, uint32_t 
     if (status == HR_OK) {
         (void)walk_list(list, kind, data, lengths, &n);
     }
-    return status;
+    /* Two features of one name, or a name that leaves no room for ".lengths": the record's fault. */
+    return status == HR_E_EXISTS || status == HR_E_INVALID ? HR_E_FORMAT : status;
 }
 
 static hr_status emit_feature(hr_emit *emit, span pair) {

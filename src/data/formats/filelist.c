@@ -1,6 +1,7 @@
 /* The files of a source: see filelist.h. */
 #include "data/formats/filelist.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +9,19 @@
 #include "base/alloc.h"
 #include "data/read.h"
 
-enum { FILES_MAX = 1 << 16 };
+enum { FILES_MAX = 1 << 16, KEPT_OPEN = 256 };
+
+/* Takes size and time of the last change. */
+static hr_status look(int fd, const char *path, hri_file *f, hri_prose *why) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
+    }
+    f->bytes = (uint64_t)st.st_size;
+    f->changed_s = (int64_t)st.st_mtim.tv_sec;
+    f->changed_ns = (int64_t)st.st_mtim.tv_nsec;
+    return HR_OK;
+}
 
 static hr_status add(hri_filelist *list, const char *path, hri_prose *why) {
     if (list->count == FILES_MAX) {
@@ -25,7 +38,16 @@ static hr_status add(hri_filelist *list, const char *path, hri_prose *why) {
     if (!f.path) {
         return HR_E_NOMEM_HOST;
     }
-    const hr_status status = hri_read_open(path, &f.fd, &f.bytes, why);
+    hr_status status = hri_read_open(path, &f.fd, &f.bytes, why);
+    if (status != HR_OK) {
+        hri_free(f.path);
+        return status;
+    }
+    status = look(f.fd, path, &f, why);
+    if (status != HR_OK || list->count >= KEPT_OPEN) {
+        close(f.fd);
+        f.fd = -1;
+    }
     if (status != HR_OK) {
         hri_free(f.path);
         return status;
@@ -64,7 +86,9 @@ hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose
 
 void hri_filelist_close(hri_filelist *list) {
     for (size_t i = 0; i < list->count; i++) {
-        close(list->files[i].fd);
+        if (list->files[i].fd >= 0) {
+            close(list->files[i].fd);
+        }
         hri_free(list->files[i].path);
     }
     hri_free(list->files);
@@ -73,9 +97,36 @@ void hri_filelist_close(hri_filelist *list) {
 
 void hri_filelist_fingerprint(const hri_filelist *list, hri_state *w) {
     for (size_t i = 0; i < list->count; i++) {
-        struct stat st;
         hri_state_put_blob(w, list->files[i].path, strlen(list->files[i].path));
         hri_state_put(w, list->files[i].bytes);
-        hri_state_put(w, fstat(list->files[i].fd, &st) == 0 ? (uint64_t)st.st_mtime : 0);
+        hri_state_put(w, (uint64_t)list->files[i].changed_s);
+        hri_state_put(w, (uint64_t)list->files[i].changed_ns);
     }
+}
+
+hr_status hri_filelist_read(const hri_file *f, uint64_t offset, void *to, uint64_t bytes,
+                            hri_prose *why) {
+    int fd = f->fd;
+    uint64_t size;
+    hr_status status = HR_OK;
+    if (fd < 0) {
+        status = hri_read_open(f->path, &fd, &size, why);
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    status = hri_read_at(fd, f->path, offset, to, bytes, why);
+    hri_file now = {0};
+    /* Looked at after reading: a change before or during it shows. */
+    if ((status == HR_OK || status == HR_E_FORMAT) &&
+        (look(fd, f->path, &now, why) != HR_OK || now.bytes != f->bytes ||
+         now.changed_s != f->changed_s || now.changed_ns != f->changed_ns)) {
+        status = hri_prose_set(why, HR_E_IO,
+                               "%s: it was changed after it was opened (seen at byte %llu)",
+                               f->path, (unsigned long long)offset);
+    }
+    if (f->fd < 0) {
+        close(fd);
+    }
+    return status;
 }

@@ -1,5 +1,8 @@
-/* The files of a source that may have several: an option with names and patterns ("train-*.tfrecord"), each kept open.
- * A ticket's place in them is a file and an offset, in one number. */
+/* The files of a source that may have several: an option with names and patterns ("train-*.tfrecord").
+ *
+ * The first 256 are kept open; of a longer list (a data set may well have 1024 parts, and a process as many files open)
+ * the others are opened for each read.  A file is taken to stay as it is while a pipeline reads it: every read compares
+ * size and time of the last change with those at opening, and a file that changed gives HR_E_IO from then on. */
 #ifndef HRI_DATA_FILELIST_H
 #define HRI_DATA_FILELIST_H
 
@@ -8,8 +11,9 @@
 
 typedef struct hri_file {
     char *path;
-    int fd;
+    int fd; /* -1: opened for each read */
     uint64_t bytes;
+    int64_t changed_s, changed_ns; /* the last change, as seen at opening */
 } hri_file;
 
 typedef struct hri_filelist {
@@ -21,6 +25,10 @@ typedef struct hri_filelist {
 HR_MUST_CHECK hr_status hri_filelist_open(hri_filelist *list, const hri_list *names,
                                           hri_prose *why);
 void hri_filelist_close(hri_filelist *list);
+/* Exactly `bytes` bytes at `offset`.  HR_E_IO when it cannot be read or the file has changed, HR_E_FORMAT when it is too
+ * short; the path and the place go to why.  Any thread. */
+HR_MUST_CHECK hr_status hri_filelist_read(const hri_file *f, uint64_t offset, void *to,
+                                          uint64_t bytes, hri_prose *why);
 /* Names, sizes and times: a changed file is another pipeline. */
 void hri_filelist_fingerprint(const hri_filelist *list, hri_state *w);
 

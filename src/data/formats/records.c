@@ -10,7 +10,7 @@ static hr_status load_chunk(hri_records *r, size_t file, uint64_t offset, hri_pr
     const uint64_t left = f->bytes - offset;
     const uint64_t n = left < HRI_RECORDS_CHUNK ? left : HRI_RECORDS_CHUNK;
     r->chunk_file = SIZE_MAX;
-    const hr_status status = hri_read_at(f->fd, f->path, offset, r->memory->data, n, why);
+    const hr_status status = hri_filelist_read(f, offset, r->memory->data, n, why);
     if (status == HR_OK) {
         r->chunk_file = file;
         r->chunk_at = offset;

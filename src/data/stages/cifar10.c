@@ -90,7 +90,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     if (status != HR_OK) {
         return status;
     }
-    status = hri_read_at(f->fd, f->path, record * RECORD, raw, RECORD, &why);
+    status = hri_filelist_read(f, record * RECORD, raw, RECORD, &why);
     if (status != HR_OK) {
         return hri_emit_fail(emit, status, "%s", why.text);
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/alloc.h"
+#include "data/formats/index.h"
 #include "data/formats/records.h"
 #include "data/read.h"
 
@@ -16,7 +16,7 @@ enum { LOOK = 1000 };
 
 typedef struct options {
     hri_list path;
-    bool header;
+    bool header, index;
     const char *separator;
     uint64_t max_bytes;
 } options;
@@ -29,6 +29,8 @@ static const hri_field fields[] = {
      HRI_FIELD_STRING, ","},
     {"max_bytes", "the longest record that is planned for", offsetof(options, max_bytes),
      HRI_FIELD_BYTES, "64KiB"},
+    {"index", "find every record first: a full shuffle, 16 bytes each", offsetof(options, index),
+     HRI_FIELD_BOOL, "off"},
     {0}};
 
 typedef struct column {
@@ -38,6 +40,7 @@ typedef struct column {
 
 typedef struct own {
     hri_records records;
+    hri_index index;
     hri_cursor at;
     column columns[HR_FIELD_MAX];
     uint32_t count;
@@ -107,14 +110,21 @@ static int kind_of(const char *value, size_t length, double *real, int64_t *whol
 static hr_status read_record(const own *w, hri_cursor from, uint64_t length, char *to,
                              hri_prose *why) {
     const hri_file *f = &w->records.files.files[from.file];
-    return hri_read_at(f->fd, f->path, from.offset, to, length, why);
+    return hri_filelist_read(f, from.offset, to, length, why);
 }
 
 /* Names from the first record. */
-static void take_names(own *w, char *record, uint64_t length, bool header) {
+static hr_status take_names(own *w, char *record, uint64_t length, bool header, hri_prose *why) {
     char *p = record, *value;
     size_t n;
-    while (w->count < HR_FIELD_MAX && next_value(&p, record + length, w->separator, &value, &n)) {
+    if (header && length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
+        p += 3; /* the mark that some programs put before UTF-8 */
+    }
+    while (next_value(&p, record + length, w->separator, &value, &n)) {
+        if (w->count == HR_FIELD_MAX) {
+            return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: more than %d columns",
+                                 w->records.files.files[0].path, HR_FIELD_MAX);
+        }
         column *c = &w->columns[w->count];
         if (header && n > 0) {
             snprintf(c->name, sizeof c->name, "%.*s", (int)(n < 31 ? n : 31), value);
@@ -124,6 +134,7 @@ static void take_names(own *w, char *record, uint64_t length, bool header) {
         c->type = HR_TYPE_I64;
         w->count++;
     }
+    return HR_OK;
 }
 
 static void widen(own *w, char *record, uint64_t length) {
@@ -146,13 +157,16 @@ static void widen(own *w, char *record, uint64_t length) {
 static hr_status look(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     own *w = s->own;
-    char *record = hri_malloc(o->max_bytes + 1);
-    if (!record) {
-        return HR_E_NOMEM_HOST;
+    hri_buffer *memory;
+    hr_status status =
+        hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, o->max_bytes, &memory);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "no room for a record of %llu bytes",
+                             (unsigned long long)o->max_bytes);
     }
+    char *record = memory->data;
     hri_cursor at = {0}, from;
     uint64_t length;
-    hr_status status = HR_OK;
     for (int i = 0; status == HR_OK && i < LOOK; i++) {
         status = hri_records_next(&w->records, &at, &from, &length, why);
         if (status == HR_OK && (length == 0 || length > o->max_bytes)) {
@@ -164,18 +178,24 @@ static hr_status look(hri_stage *s, hri_prose *why) {
         if (status != HR_OK) {
             break;
         }
+        if (w->count == 0 && o->header && from.offset > 0) {
+            status = hri_prose_set(
+                why, HR_E_FORMAT,
+                "%s: the first record should have the names, but is empty or very long",
+                w->records.files.files[from.file].path);
+            break;
+        }
         if (w->count == 0) {
-            take_names(w, record, length, o->header);
-            if (o->header) {
-                continue;
+            status = take_names(w, record, length, o->header, why);
+            if (status == HR_OK && !o->header) {
+                status = read_record(w, from, length, record, why); /* unquoting changed it */
             }
-            status = read_record(w, from, length, record, why);
         }
         if (status == HR_OK && !(o->header && from.offset == 0)) {
             widen(w, record, length);
         }
     }
-    hri_free(record);
+    hri_buffer_unref(memory);
     status = status == HR_E_EOF ? HR_OK : status;
     return status == HR_OK && w->count == 0
                ? hri_prose_set(why, HR_E_FORMAT, "%s: there is no record in it",
@@ -199,7 +219,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     hri_memory memory = hri_stage_memory(s);
     status = hri_memory_buffer(&memory, HRI_RECORDS_CHUNK, &w->records.memory);
     if (status != HR_OK) {
-        return HR_E_LIMIT;
+        return hri_prose_set(why, status, "no room for a piece of %d bytes", HRI_RECORDS_CHUNK);
     }
     status = look(s, why);
     for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
@@ -215,7 +235,8 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     }
     s->spec.item_bytes = hri_bytes_add(hri_pool_round(o->max_bytes), 64u * w->count);
     s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
-    return status;
+    s->random = false;
+    return status == HR_OK && o->index ? hri_index_fill(&w->index, s, why) : status;
 }
 
 static hr_status start(hri_stage *s, uint64_t epoch) {
@@ -253,6 +274,13 @@ static hr_status next(hri_stage *s, hri_item *out) {
                           .index = s->place++};
         return HR_OK;
     }
+}
+
+/* With an index only. */
+static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
+    *out = (hri_item){.source = s, .epoch = s->epoch, .index = i};
+    hri_index_get(&((own *)s->own)->index, i, out);
+    return HR_OK;
 }
 
 static hr_status emit_value(hr_emit *emit, const column *c, const char *value, size_t n) {
@@ -336,6 +364,7 @@ static void fingerprint(hri_stage *s, hri_state *w) {
 
 static void close(hri_stage *s) {
     own *w = s->own;
+    hri_index_deinit(&w->index);
     hri_buffer_unref(w->records.memory);
     hri_filelist_close(&w->records.files);
 }
@@ -351,6 +380,7 @@ const hri_stage_type hri_stage_type_csv = {
     .close = close,
     .start = start,
     .next = next,
+    .at = at,
     .load = load,
     .save = save,
     .restore = restore,

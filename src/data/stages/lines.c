@@ -1,13 +1,17 @@
 /* lines:FILE[,FILE...]  text files, a line an element: "text" (u8[n], without the line end).  Names may be patterns.
- * Empty lines are elements too, unless empty=off. */
+ * Empty lines are elements too, unless empty=off.
+ *
+ * A stream of tickets: finding line ends and reading lines are apart, so a shuffle holds places and no text.  With
+ * index=on the places are all found at the start, and a shuffle is a full one. */
 #include <stdio.h>
 #include <string.h>
+#include "data/formats/index.h"
 #include "data/formats/records.h"
 #include "data/read.h"
 
 typedef struct options {
     hri_list path;
-    bool empty;
+    bool empty, index;
     uint64_t max_bytes;
 } options;
 
@@ -16,10 +20,13 @@ static const hri_field fields[] = {
     {"empty", "empty lines count", offsetof(options, empty), HRI_FIELD_BOOL, "on"},
     {"max_bytes", "the longest line that is planned for", offsetof(options, max_bytes),
      HRI_FIELD_BYTES, "64KiB"},
+    {"index", "find every record first: a full shuffle, 16 bytes each", offsetof(options, index),
+     HRI_FIELD_BOOL, "off"},
     {0}};
 
 typedef struct own {
     hri_records records;
+    hri_index index;
     hri_cursor at;
 } own;
 
@@ -34,11 +41,15 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     hri_memory memory = hri_stage_memory(s);
     status = hri_memory_buffer(&memory, HRI_RECORDS_CHUNK, &w->records.memory);
     if (status != HR_OK) {
-        return HR_E_LIMIT;
+        return hri_prose_set(why, status, "no room for a piece of %d bytes", HRI_RECORDS_CHUNK);
     }
     s->spec.item_bytes = s->spec.load_bytes = hri_pool_round(o->max_bytes);
-    return hri_spec_put(&s->spec, "text",
-                        (hr_meta){.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}});
+    s->random = false;
+    status = o->index ? hri_index_fill(&w->index, s, why) : HR_OK;
+    return status != HR_OK
+               ? status
+               : hri_spec_put(&s->spec, "text",
+                              (hr_meta){.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}});
 }
 
 static hr_status start(hri_stage *s, uint64_t epoch) {
@@ -50,26 +61,37 @@ static hr_status start(hri_stage *s, uint64_t epoch) {
 /* place counts lines, for the random identity. */
 static hr_status next(hri_stage *s, hri_item *out) {
     own *w = s->own;
-    hri_prose why = {{0}};
+    const bool empty = ((const options *)s->options)->empty;
     hri_cursor from;
-    uint64_t length;
+    uint64_t length = 0;
+    hr_status status;
     do {
-        const hr_status status = hri_records_next(&w->records, &w->at, &from, &length, &why);
+        hri_prose why = {{0}};
+        status = hri_records_next(&w->records, &w->at, &from, &length, &why);
+        if (status == HR_E_EOF) {
+            return status;
+        }
         if (status != HR_OK) {
-            if (status == HR_E_EOF) {
-                return status;
-            }
             const hri_item item = {.index = s->place};
             w->at = (hri_cursor){.file = w->at.file + 1}; /* the rest of this file is lost */
-            const hr_status told = hri_pipeline_bad_item(s->pipeline, status, s, &item, why.text);
-            return told == HR_E_AGAIN ? next(s, out) : told;
+            status = hri_pipeline_bad_item(s->pipeline, status, s, &item, why.text);
+            if (status != HR_E_AGAIN) {
+                return status;
+            }
         }
-    } while (length == 0 && !((const options *)s->options)->empty);
+    } while (status == HR_E_AGAIN || (length == 0 && !empty));
     *out = (hri_item){.source = s,
                       .a = from.offset,
                       .b = hri_pack(from.file, length),
                       .epoch = s->epoch,
                       .index = s->place++};
+    return HR_OK;
+}
+
+/* With an index only. */
+static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
+    *out = (hri_item){.source = s, .epoch = s->epoch, .index = i};
+    hri_index_get(&((own *)s->own)->index, i, out);
     return HR_OK;
 }
 
@@ -82,7 +104,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     void *data;
     hr_status status = hr_emit_field(emit, "text", &m, &data);
     if (status == HR_OK) {
-        status = hri_read_at(f->fd, f->path, item->a, data, length, &why);
+        status = hri_filelist_read(f, item->a, data, length, &why);
         if (status != HR_OK) {
             hr_emit_explain(emit, why.text);
         }
@@ -115,6 +137,7 @@ static void fingerprint(hri_stage *s, hri_state *w) {
 
 static void close(hri_stage *s) {
     own *w = s->own;
+    hri_index_deinit(&w->index);
     hri_buffer_unref(w->records.memory);
     hri_filelist_close(&w->records.files);
 }
@@ -130,6 +153,7 @@ const hri_stage_type hri_stage_type_lines = {
     .close = close,
     .start = start,
     .next = next,
+    .at = at,
     .load = load,
     .save = save,
     .restore = restore,

@@ -2,8 +2,11 @@
  * t10k-... with split=test.  "image" u8[rows,columns,1], "label" i32. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "data/formats/filelist.h"
 #include "data/read.h"
+
+enum { SIDE_MAX = 1 << 16 };
 
 typedef struct options {
     const char *path;
@@ -33,7 +36,7 @@ static hr_status read_head(const hri_file *f, int dims, uint64_t sizes[3], hri_p
     if (f->bytes < bytes) {
         return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends inside its header", f->path);
     }
-    const hr_status status = hri_read_at(f->fd, f->path, 0, head, bytes, why);
+    const hr_status status = hri_filelist_read(f, 0, head, bytes, why);
     if (status != HR_OK) {
         return status;
     }
@@ -65,6 +68,16 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     const hri_list list = {names, 2};
     uint64_t images[3], labels[3];
     hr_status status = hri_filelist_open(&w->files, &list, why);
+    for (int i = 0; status == HR_E_NOT_FOUND && i < 2; i++) {
+        char packed[sizeof paths[0] + 4];
+        snprintf(packed, sizeof packed, "%s.gz", paths[i]);
+        struct stat st;
+        if (stat(packed, &st) == 0 && stat(paths[i], &st) != 0) {
+            hri_prose_set(why, status, "%s is compressed, and is not read so: gunzip it first",
+                          packed);
+            break;
+        }
+    }
     if (status == HR_OK) {
         status = read_head(&w->files.files[0], 3, images, why);
     }
@@ -74,9 +87,14 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
-    if (images[0] != labels[0] || images[1] == 0 || images[2] == 0) {
-        return hri_prose_set(why, HR_E_FORMAT, "there are %llu pictures and %llu labels",
-                             (unsigned long long)images[0], (unsigned long long)labels[0]);
+    if (images[0] != labels[0]) {
+        return hri_prose_set(why, HR_E_FORMAT, "%s: there are %llu pictures and %llu labels",
+                             paths[0], (unsigned long long)images[0],
+                             (unsigned long long)labels[0]);
+    }
+    if (images[1] == 0 || images[2] == 0 || images[1] > SIDE_MAX || images[2] > SIDE_MAX) {
+        return hri_prose_set(why, HR_E_FORMAT, "%s: pictures of %llu x %llu cannot be", paths[0],
+                             (unsigned long long)images[2], (unsigned long long)images[1]);
     }
     w->rows = (int64_t)images[1];
     w->columns = (int64_t)images[2];
@@ -112,9 +130,9 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         status = hr_emit_field(emit, "label", &scalar, &label);
     }
     if (status == HR_OK) {
-        status = hri_read_at(images->fd, images->path, 16 + item->a * bytes, image, bytes, &why);
+        status = hri_filelist_read(images, 16 + item->a * bytes, image, bytes, &why);
         if (status == HR_OK) {
-            status = hri_read_at(labels->fd, labels->path, 8 + item->a, &number, 1, &why);
+            status = hri_filelist_read(labels, 8 + item->a, &number, 1, &why);
         }
         if (status != HR_OK) {
             return hri_emit_fail(emit, status, "%s", why.text);

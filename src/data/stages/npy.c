@@ -46,7 +46,7 @@ static hr_status open_array(hri_stage *s, size_t i, hri_prose *why) {
     char head[4096];
     hri_prose inner = {{0}};
     const uint64_t n = f->bytes < sizeof head ? f->bytes : sizeof head;
-    hr_status status = hri_read_at(f->fd, f->path, 0, head, n, why);
+    hr_status status = hri_filelist_read(f, 0, head, n, why);
     if (status == HR_OK) {
         status = hri_npy_parse(head, n, &w->arrays[i], &inner);
         if (status != HR_OK) {
@@ -127,8 +127,8 @@ static hr_status load_one(const own *w, size_t i, uint64_t index, hr_emit *emit)
     if (status != HR_OK) {
         return status;
     }
-    status = hri_read_at(f->fd, f->path, a->data_start + index * bytes, raw ? raw->data : data,
-                         bytes, &why);
+    status =
+        hri_filelist_read(f, a->data_start + index * bytes, raw ? raw->data : data, bytes, &why);
     if (status != HR_OK) {
         hr_emit_explain(emit, why.text);
     } else if (raw) {

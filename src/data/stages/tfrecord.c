@@ -3,20 +3,24 @@
  *
  * Opening reads the first record for the fields, and the lengths of the first 1000 for the size to plan for.  Lengths
  * carry a checksum of their own, so a damaged one is recognised before anything is asked for its sake; behind it the
- * rest of the file cannot be found any more.  A record whose data is damaged is one bad element. */
+ * rest of the file cannot be found any more.  A record whose data is damaged is one bad element.
+ *
+ * A stream of tickets; with index=on every record is found at the start (12 bytes of each are read), and a shuffle is
+ * a full one. */
 #include <stdio.h>
 #include <string.h>
-#include "base/alloc.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/example.h"
 #include "data/formats/filelist.h"
+#include "data/formats/index.h"
+#include "data/pipeline.h"
 #include "data/read.h"
 
 enum { LOOK = 1000, HEAD = 12 };
 
 typedef struct options {
     hri_list path;
-    bool example, check;
+    bool example, check, index;
     uint64_t max_bytes;
 } options;
 
@@ -26,12 +30,15 @@ static const hri_field fields[] = {
     {"check", "compare checksums of the data", offsetof(options, check), HRI_FIELD_BOOL, "on"},
     {"max_bytes", "the longest record that is planned for; 0: from the first ones",
      offsetof(options, max_bytes), HRI_FIELD_BYTES, "0"},
+    {"index", "find every record first: a full shuffle, 16 bytes each", offsetof(options, index),
+     HRI_FIELD_BOOL, "off"},
     {0}};
 
 typedef struct own {
     hri_filelist files;
     size_t file;
     uint64_t offset;
+    hri_index index;
 } own;
 
 static uint64_t number_at(const unsigned char *p, int bytes) {
@@ -57,7 +64,7 @@ static hr_status find(own *w, size_t *file, uint64_t *offset, uint64_t *length, 
         return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends inside a record, at byte %llu",
                              f->path, (unsigned long long)w->offset);
     }
-    const hr_status status = hri_read_at(f->fd, f->path, w->offset, head, HEAD, why);
+    const hr_status status = hri_filelist_read(f, w->offset, head, HEAD, why);
     if (status != HR_OK) {
         return status;
     }
@@ -110,6 +117,13 @@ static hr_status next(hri_stage *s, hri_item *out) {
     }
 }
 
+/* With an index only. */
+static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
+    *out = (hri_item){.source = s, .epoch = s->epoch, .index = i};
+    hri_index_get(&((own *)s->own)->index, i, out);
+    return HR_OK;
+}
+
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
     const own *w = s->own;
@@ -122,12 +136,14 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         return status;
     }
     unsigned char *data = raw->data;
-    status = hri_read_at(f->fd, f->path, item->a, data, length + 4, &why);
+    status = hri_filelist_read(f, item->a, data, length + 4, &why);
     if (status != HR_OK) {
         hr_emit_explain(emit, why.text);
     } else if (o->check &&
                hri_crc32c_masked(data, length) != (uint32_t)number_at(data + length, 4)) {
-        status = hri_emit_fail(emit, HR_E_FORMAT, "the data does not match its checksum");
+        status = hri_emit_fail(emit, HR_E_FORMAT,
+                               "the data from byte %llu on does not match its checksum",
+                               (unsigned long long)item->a);
     } else if (o->example) {
         status = hri_example_emit(data, length, emit);
     } else {
@@ -142,7 +158,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     return status;
 }
 
-/* The fields of the first record.  Byte strings vary in length; lists of numbers are taken to have one length, as they
+/* The fields of a record, the first as a rule.  Byte strings vary in length; lists of numbers are taken to have one length, as they
  * must to be batched without padding. */
 static hr_status learn_fields(hri_stage *s, const hri_item *item, hri_prose *why) {
     hri_memory memory = hri_stage_memory(s);
@@ -150,7 +166,8 @@ static hr_status learn_fields(hri_stage *s, const hri_item *item, hri_prose *why
     char reason[256] = "";
     hr_status status = hri_item_load(item, &memory, &e, reason, sizeof reason);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the first record: %s", reason);
+        return hri_prose_set(why, status, "the first record: %s",
+                             reason[0] ? reason : hr_status_text(status));
     }
     for (uint32_t i = 0; status == HR_OK && i < e->count; i++) {
         hr_meta m = e->parts[i].field.meta;
@@ -163,40 +180,64 @@ static hr_status learn_fields(hri_stage *s, const hri_item *item, hri_prose *why
     return status;
 }
 
-static hr_status open(hri_stage *s, hri_prose *why) {
-    const options *o = s->options;
-    own *w = s->own;
-    hr_status status = hri_filelist_open(&w->files, &o->path, why);
-    size_t file;
-    uint64_t offset, length, longest = 0;
-    hri_item first = {0};
-    for (int i = 0; status == HR_OK && i < LOOK; i++) {
-        status = find(w, &file, &offset, &length, why);
-        if (status == HR_OK && i == 0) {
-            first = (hri_item){.source = s, .a = offset, .b = hri_pack(file, length)};
-        }
-        longest = status == HR_OK && length > longest ? length : longest;
-    }
-    if (status != HR_OK && !first.source) {
-        return status == HR_E_EOF
-                   ? hri_prose_set(why, HR_E_FORMAT, "there is no record in the files")
-                   : status;
-    }
-    w->file = 0;
-    w->offset = 0;
-    longest = o->max_bytes ? o->max_bytes : 2 * longest;
-    s->spec.item_bytes = hri_bytes_add(hri_pool_round(longest), 16 << 10);
-    s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(longest + 4));
-    why->text[0] = 0;
-    return learn_fields(s, &first, why);
-}
-
 static hr_status start(hri_stage *s, uint64_t epoch) {
     (void)epoch;
     own *w = s->own;
     w->file = 0;
     w->offset = 0;
     return HR_OK;
+}
+
+/* Looks at the first records: the longest, and the fields of the first that can be read.  What is damaged is an error
+ * only when it comes before that; the element it belongs to says so again in its turn. */
+static hr_status look(hri_stage *s, uint64_t *longest, hri_prose *why) {
+    own *w = s->own;
+    const bool skip_bad = s->pipeline->options.skip_bad;
+    bool learned = false;
+    *longest = 0;
+    for (int i = 0; i < LOOK; i++) {
+        size_t file;
+        uint64_t offset, length;
+        hr_status status = find(w, &file, &offset, &length, why);
+        if (status == HR_E_EOF) {
+            break;
+        }
+        if (status == HR_OK) {
+            *longest = length > *longest ? length : *longest;
+            if (!learned) {
+                const hri_item item = {.source = s, .a = offset, .b = hri_pack(file, length)};
+                status = learn_fields(s, &item, why);
+                learned = status == HR_OK;
+            }
+        } else {
+            w->file++;
+            w->offset = 0;
+        }
+        if (status != HR_OK && !learned && (!skip_bad || status == HR_E_NOMEM_HOST)) {
+            return status;
+        }
+    }
+    return learned ? HR_OK
+                   : hri_prose_set(why, HR_E_FORMAT, "%s: there is no record that can be read",
+                                   w->files.files[0].path);
+}
+
+static hr_status open(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    hr_status status = hri_filelist_open(&w->files, &o->path, why);
+    uint64_t longest;
+    if (status == HR_OK) {
+        status = look(s, &longest, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    longest = o->max_bytes ? o->max_bytes : 2 * longest;
+    s->spec.item_bytes = hri_bytes_add(hri_pool_round(longest), 16 << 10);
+    s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(longest + 4));
+    s->random = false;
+    return o->index ? hri_index_fill(&w->index, s, why) : start(s, 0);
 }
 
 static void save(hri_stage *s, hri_state *state) {
@@ -224,6 +265,7 @@ static void fingerprint(hri_stage *s, hri_state *w) {
 }
 
 static void close(hri_stage *s) {
+    hri_index_deinit(&((own *)s->own)->index);
     hri_filelist_close(&((own *)s->own)->files);
 }
 
@@ -238,6 +280,7 @@ const hri_stage_type hri_stage_type_tfrecord = {
     .close = close,
     .start = start,
     .next = next,
+    .at = at,
     .load = load,
     .save = save,
     .restore = restore,

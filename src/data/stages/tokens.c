@@ -1,8 +1,13 @@
 /* tokens:FILE[,FILE...]  a file of token numbers (u16 or u32, little-endian), cut into windows: "tokens" i32[length] and
  * "targets" i32[length], the same one further on.  Windows begin every `stride` tokens (0: every `length`).  The
- * 1024-byte header of llm.c's files is recognised and skipped. */
+ * 1024-byte header of llm.c's files is recognised and skipped.
+ *
+ * With random=on there are as many windows, but each begins anywhere: window i of an epoch is a draw by (seed, epoch, i),
+ * every start in all files as likely as any other.  No window reaches over the end of a file. */
 #include <stdio.h>
 #include <string.h>
+#include "base/alloc.h"
+#include "base/random.h"
 #include "data/formats/filelist.h"
 #include "data/read.h"
 
@@ -11,6 +16,8 @@ typedef struct options {
     int type;
     int64_t length, stride;
     uint64_t skip;
+    bool random;
+    int64_t seed;
 } options;
 
 static const char *const types[] = {"u16", "u32", NULL};
@@ -24,10 +31,22 @@ static const hri_field fields[] = {
     {"type", "of a token in the file", offsetof(options, type), HRI_FIELD_ENUM, "u16",
      .choices = types},
     {"skip", "bytes before the first token", offsetof(options, skip), HRI_FIELD_BYTES, "0"},
+    {"random", "windows begin anywhere, by chance", offsetof(options, random), HRI_FIELD_BOOL,
+     "off"},
+    {"seed", "of random windows", offsetof(options, seed), HRI_FIELD_INT},
     {0}};
+
+/* What is in one file. */
+typedef struct part {
+    uint64_t head;    /* bytes before the first token */
+    uint64_t windows; /* at every stride */
+    uint64_t starts;  /* places at which a window can begin */
+} part;
 
 typedef struct own {
     hri_filelist files;
+    part *parts; /* of each file */
+    uint64_t starts;
 } own;
 
 static const uint32_t llmc_magic = 20240520;
@@ -36,24 +55,26 @@ static size_t unit(const options *o) {
     return o->type == 0 ? 2 : 4;
 }
 
-static uint64_t head_bytes(const options *o, const hri_file *f) {
-    uint32_t word;
-    if (o->skip == 0 && f->bytes >= 1024 &&
-        hri_read_at(f->fd, f->path, 0, &word, sizeof word, NULL) == HR_OK && word == llmc_magic) {
-        return 1024;
-    }
-    return o->skip;
-}
-
 static uint64_t stride(const options *o) {
     return (uint64_t)(o->stride ? o->stride : o->length);
 }
 
-/* Windows in a file; each needs one token more than its length. */
-static uint64_t windows(const options *o, const hri_file *f) {
-    const uint64_t head = head_bytes(o, f);
-    const uint64_t n = f->bytes > head ? (f->bytes - head) / unit(o) : 0;
-    return n > (uint64_t)o->length ? (n - 1 - (uint64_t)o->length) / stride(o) + 1 : 0;
+static hr_status measure(const options *o, const hri_file *f, part *out, hri_prose *why) {
+    part p = {.head = o->skip};
+    if (o->skip == 0 && f->bytes >= 1024) {
+        uint32_t word;
+        const hr_status status = hri_filelist_read(f, 0, &word, sizeof word, why);
+        if (status != HR_OK) {
+            return status;
+        }
+        p.head = word == llmc_magic ? 1024 : 0;
+    }
+    const uint64_t n = f->bytes > p.head ? (f->bytes - p.head) / unit(o) : 0;
+    /* A window needs one token more than its length. */
+    p.starts = n > (uint64_t)o->length ? n - (uint64_t)o->length : 0;
+    p.windows = p.starts ? (p.starts - 1) / stride(o) + 1 : 0;
+    *out = p;
+    return HR_OK;
 }
 
 static hr_status open(hri_stage *s, hri_prose *why) {
@@ -63,13 +84,23 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
+    w->parts = hri_calloc(w->files.count, sizeof *w->parts);
+    if (!w->parts) {
+        return HR_E_NOMEM_HOST;
+    }
     s->spec.count = 0;
     for (size_t i = 0; i < w->files.count; i++) {
-        s->spec.count += windows(o, &w->files.files[i]);
+        status = measure(o, &w->files.files[i], &w->parts[i], why);
+        if (status != HR_OK) {
+            return status;
+        }
+        s->spec.count += w->parts[i].windows;
+        w->starts += w->parts[i].starts;
     }
     if (s->spec.count == 0) {
-        return hri_prose_set(why, HR_E_FORMAT, "the files have less than %lld tokens and one more",
-                             (long long)o->length);
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s: the files have less than %lld tokens and one more",
+                             w->files.files[0].path, (long long)o->length);
     }
     const hr_meta m = {.type = HR_TYPE_I32, .shape = {.rank = 1, .dim = {o->length}}};
     status = hri_spec_put(&s->spec, "tokens", m);
@@ -84,20 +115,34 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     return status;
 }
 
+/* A ticket is a file and the token that its window begins with. */
 static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
-    *out = (hri_item){.source = s, .a = i, .epoch = s->epoch, .index = i};
+    const options *o = s->options;
+    const own *w = s->own;
+    *out = (hri_item){.source = s, .epoch = s->epoch, .index = i};
+    size_t file = 0;
+    if (o->random) {
+        hri_random r = hri_random_at(s->seed + (i >> 32) + (s->epoch >> 32) * 0x9e3779b97f4a7c15u,
+                                     (uint32_t)s->epoch, HRI_RANDOM_NODE_AUGMENT, (uint32_t)i);
+        uint64_t start = hri_random_below(&r, w->starts);
+        while (start >= w->parts[file].starts) {
+            start -= w->parts[file++].starts;
+        }
+        out->a = start;
+    } else {
+        while (i >= w->parts[file].windows) {
+            i -= w->parts[file++].windows;
+        }
+        out->a = i * stride(o);
+    }
+    out->b = file;
     return HR_OK;
 }
 
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
     const own *w = s->own;
-    size_t file = 0;
-    uint64_t window = item->a;
-    while (window >= windows(o, &w->files.files[file])) {
-        window -= windows(o, &w->files.files[file++]);
-    }
-    const hri_file *f = &w->files.files[file];
+    const hri_file *f = &w->files.files[item->b];
     const uint64_t n = (uint64_t)o->length;
     const hr_meta m = {.type = HR_TYPE_I32, .shape = {.rank = 1, .dim = {o->length}}};
     hri_prose why = {{0}};
@@ -113,14 +158,20 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     if (status != HR_OK) {
         return status;
     }
-    status = hri_read_at(f->fd, f->path, head_bytes(o, f) + window * stride(o) * unit(o), raw->data,
-                         (n + 1) * unit(o), &why);
+    status = hri_filelist_read(f, w->parts[item->b].head + item->a * unit(o), raw->data,
+                               (n + 1) * unit(o), &why);
     if (status != HR_OK) {
         hr_emit_explain(emit, why.text);
     }
     for (uint64_t i = 0; status == HR_OK && i <= n; i++) {
-        const int32_t token = o->type == 0 ? ((const uint16_t *)raw->data)[i]
-                                           : (int32_t)((const uint32_t *)raw->data)[i];
+        const uint32_t number =
+            o->type == 0 ? ((const uint16_t *)raw->data)[i] : ((const uint32_t *)raw->data)[i];
+        if (number > INT32_MAX) {
+            status = hri_emit_fail(emit, HR_E_FORMAT, "%s: token %llu is %u, which is no i32",
+                                   f->path, (unsigned long long)(item->a + i), number);
+            break;
+        }
+        const int32_t token = (int32_t)number;
         if (i < n) {
             ((int32_t *)tokens)[i] = token;
         }
@@ -137,7 +188,9 @@ static void fingerprint(hri_stage *s, hri_state *w) {
 }
 
 static void close(hri_stage *s) {
-    hri_filelist_close(&((own *)s->own)->files);
+    own *w = s->own;
+    hri_free(w->parts);
+    hri_filelist_close(&w->files);
 }
 
 const hri_stage_type hri_stage_type_tokens = {
