@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
+
 const char *fixture_device_name(void) {
     const char *name = getenv("HEADROOM_TEST_DEVICE");
     return name && *name ? name : "host";
@@ -90,12 +92,10 @@ const char *fixture_error(hr_ctx *ctx) {
     return error.message;
 }
 
-/* The context is reached through the error only, which every failure has set. */
 void fixture_check(hr_logical *logical) {
     const hr_status status = hr_logical_check(logical);
     if (status != HR_OK) {
-        test_fail(__FILE__, __LINE__, "invariant broken on %s (run with HEADROOM_LOG=debug)",
-                  hr_logical_name(logical));
+        test_fail(__FILE__, __LINE__, "%s", fixture_error(logical->device->ctx));
     }
     test_count_check();
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fault.h"
+
 TEST(logical, limits_and_growth_combine_and_differ) {
     fixture f = fixture_open();
     hr_logical *grows = fixture_slice(&f, "grows", 16 * MIB, HR_GROWTH_ON);
@@ -186,3 +188,29 @@ TEST(logical, trim_gives_the_memory_back_to_the_outside) {
     fixture_drop(l);
     fixture_close(&f);
 }
+
+#ifdef HEADROOM_FAULTS
+/* A device that is full (somebody else took it) while a neighbour keeps idle pages: those are given back first. */
+TEST(logical, a_neighbours_idle_pages_are_given_back_before_a_refusal) {
+    fixture f = fixture_open();
+    hr_logical *idle = fixture_slice(&f, "idle", 16 * MIB, HR_GROWTH_ON);
+    hr_logical *needs = fixture_slice(&f, "needs", 16 * MIB, HR_GROWTH_ON);
+    hr_block cached = fixture_alloc(idle, 8 * MIB), block;
+    fixture_free(idle, &cached);
+    hri_fault_set(HRI_FAULT_CREATE, 1, 0);
+    CHECK_OK(hr_block_alloc(needs, 4 * MIB, HR_CATEGORY_OTHER, 0, &block));
+    CHECK_EQ(hri_fault_delivered(), 1);
+    hr_stats s;
+    hr_logical_get_stats(idle, &s);
+    CHECK_EQ(s.held_bytes, 0);
+    hri_fault_set(HRI_FAULT_CREATE, 1, 0); /* now there is nothing left to give */
+    hr_block none;
+    CHECK_STATUS(hr_block_alloc(needs, 4 * MIB, HR_CATEGORY_OTHER, 0, &none), HR_E_NOMEM_DEVICE);
+    hri_fault_set(HRI_FAULT_ANY, 0, 0);
+    CHECK(strstr(fixture_error(f.ctx), "device free") != NULL);
+    fixture_free(needs, &block);
+    fixture_drop(idle);
+    fixture_drop(needs);
+    fixture_close(&f);
+}
+#endif
