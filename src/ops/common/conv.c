@@ -198,34 +198,57 @@ static void pack_patches(const hri_gemm *g, int64_t group, int64_t first, int64_
     }
 }
 
+enum { PLACES = 8 };
+
+/* `left` rows from row i on, at depth k for `places` places: a panel is written in one go for all of them, because
+ * panels lie a power of two apart and would push one another out of the cache. */
+static void put_rows(const float *const from[PLACES], int64_t places, int64_t i, int64_t left,
+                     int64_t k, int64_t kc, float *to) {
+    for (int64_t q = 0; q < left;) {
+        const int64_t row = (i + q) % HRI_GEMM_MR;
+        const int64_t rows = left - q < HRI_GEMM_MR - row ? left - q : HRI_GEMM_MR - row;
+        float *panel = to + (i + q - row) * kc + k * HRI_GEMM_MR;
+        if (rows == HRI_GEMM_MR) {
+            for (int64_t p = 0; p < places; p++) {
+                memcpy(panel + p * HRI_GEMM_MR, from[p] + q, HRI_GEMM_MR * sizeof *panel);
+            }
+        } else {
+            for (int64_t p = 0; p < places; p++) {
+                for (int64_t r = 0; r < rows; r++) {
+                    panel[p * HRI_GEMM_MR + row + r] = from[p][q + r];
+                }
+            }
+        }
+        q += rows;
+    }
+}
+
 /* Rows are (run, number), the depth is places: each place is fetched once for all panels. */
 static void pack_patches_t(const hri_gemm *g, int64_t group, int64_t first, int64_t count,
                            int64_t k0, int64_t kc, float *to) {
     const patches *p = g->ctx;
-    float room[FETCH_MAX];
+    float room[PLACES][FETCH_MAX];
+    const float *from[PLACES];
     const int64_t padded = (count + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR;
-    for (int64_t k = 0; k < kc; k++) {
-        const int64_t at = k0 + k, n = at / (p->gw * p->gh);
-        const int64_t y = at / p->gw % p->gh * p->sh, x = at % p->gw * p->sw;
+    for (int64_t k = 0; k < kc; k += PLACES) {
+        const int64_t places = kc - k < PLACES ? kc - k : PLACES;
         for (int64_t i = 0; i < count;) {
             const int64_t off = (first + i) % p->depth;
             const int64_t left = p->depth - off < count - i ? p->depth - off : count - i;
             const tap t = tap_of(p, (first + i) / p->depth);
-            const float *from = fetch(&p->from, group, n, y + t.y, x + t.x, off, left, room);
-            for (int64_t q = 0; q < left;) {
-                const int64_t row = (i + q) % HRI_GEMM_MR;
-                float *panel = to + (i + q - row) * kc + k * HRI_GEMM_MR;
-                if (row == 0 && left - q >= HRI_GEMM_MR) {
-                    memcpy(panel, from + q, HRI_GEMM_MR * sizeof *from);
-                    q += HRI_GEMM_MR;
-                } else {
-                    panel[row] = from[q++];
-                }
+            for (int64_t q = 0; q < places; q++) {
+                const int64_t at = k0 + k + q, n = at / (p->gw * p->gh);
+                const int64_t y = at / p->gw % p->gh * p->sh, x = at % p->gw * p->sw;
+                from[q] = fetch(&p->from, group, n, y + t.y, x + t.x, off, left, room[q]);
             }
+            put_rows(from, places, i, left, k, kc, to);
             i += left;
         }
         for (int64_t i = count; i < padded; i++) {
-            to[(i - i % HRI_GEMM_MR) * kc + k * HRI_GEMM_MR + i % HRI_GEMM_MR] = 0.0f;
+            float *panel = to + (i - i % HRI_GEMM_MR) * kc + k * HRI_GEMM_MR + i % HRI_GEMM_MR;
+            for (int64_t q = 0; q < places; q++) {
+                panel[q * HRI_GEMM_MR] = 0.0f;
+            }
         }
     }
 }

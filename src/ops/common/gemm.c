@@ -97,10 +97,12 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
 static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, int64_t kc,
                      const float *a, const float *b, float *c, int64_t ldc, int first) {
     for (int64_t j = 0; j < nc; j += NR) {
+        const int64_t left = nc - j;
+        hri_gemm_kernel_fn *one = left <= 8 && kernels->one_8 ? kernels->one_8 : kernels->one;
+        hri_gemm_kernel_fn *two = left <= 4 && kernels->two_4 ? kernels->two_4 : kernels->two;
         for (int64_t i = 0; i < mc;) {
-            const int both = kernels->two && i + MR < mc;
-            (both ? kernels->two : kernels->one)(kc, a + i * kc, b + j * kc, c + i * ldc + j, ldc,
-                                                 first);
+            const int both = two && i + MR < mc;
+            (both ? two : one)(kc, a + i * kc, b + j * kc, c + i * ldc + j, ldc, first);
             i += both ? 2 * MR : MR;
         }
     }

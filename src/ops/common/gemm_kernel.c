@@ -65,18 +65,72 @@ static void kernel(int64_t kc, const float *a, const float *b, float *c, int64_t
     }
 }
 
+/* ---- the last columns: 8 x 8 and 16 x 4, so that no register is spent on columns that are not there ---- */
+
+#define DECLARE8(I) v4 c##I##0 = {0}, c##I##1 = {0};
+#define ROW8(I, A, LANE)                                                                           \
+    c##I##0 = FMA(c##I##0, b0, A, LANE);                                                           \
+    c##I##1 = FMA(c##I##1, b1, A, LANE);
+#define STORE8(I)                                                                                  \
+    store4(c + I * ldc, first ? c##I##0 : load4(c + I * ldc) + c##I##0);                           \
+    store4(c + I * ldc + 4, first ? c##I##1 : load4(c + I * ldc + 4) + c##I##1);
+
+static void kernel_8(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
+    ROWS(DECLARE8)
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kc; k++, a += MR, b += NR) {
+        const v4 a0 = load4(a), a1 = load4(a + 4), b0 = load4(b), b1 = load4(b + 4);
+        ROW8(0, a0, 0)
+        ROW8(1, a0, 1)
+        ROW8(2, a0, 2)
+        ROW8(3, a0, 3)
+        ROW8(4, a1, 0)
+        ROW8(5, a1, 1)
+        ROW8(6, a1, 2)
+        ROW8(7, a1, 3)
+    }
+    ROWS(STORE8)
+}
+
+#define DECLARE4(I) v4 c##I##0 = {0}, c##I##1 = {0}; /* rows I and MR + I */
+#define ROW4(I, A, B, LANE)                                                                        \
+    c##I##0 = FMA(c##I##0, b0, A, LANE);                                                           \
+    c##I##1 = FMA(c##I##1, b0, B, LANE);
+#define STORE4(I)                                                                                  \
+    store4(c + I * ldc, first ? c##I##0 : load4(c + I * ldc) + c##I##0);                           \
+    store4(c + (MR + I) * ldc, first ? c##I##1 : load4(c + (MR + I) * ldc) + c##I##1);
+
+static void kernel_4(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
+    const float *more = a + kc * MR; /* the second panel */
+    ROWS(DECLARE4)
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kc; k++, a += MR, more += MR, b += NR) {
+        const v4 a0 = load4(a), a1 = load4(a + 4), m0 = load4(more), m1 = load4(more + 4);
+        const v4 b0 = load4(b);
+        ROW4(0, a0, m0, 0)
+        ROW4(1, a0, m0, 1)
+        ROW4(2, a0, m0, 2)
+        ROW4(3, a0, m0, 3)
+        ROW4(4, a1, m1, 0)
+        ROW4(5, a1, m1, 1)
+        ROW4(6, a1, m1, 2)
+        ROW4(7, a1, m1, 3)
+    }
+    ROWS(STORE4)
+}
+
 hri_gemm_kernels hri_gemm_kernels_pick(void) {
 #if defined(__x86_64__)
     _Static_assert(MR == 8 && NR == 12, "the kernels of gemm_x86.h are written for these");
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("fma")) {
-        return (hri_gemm_kernels){hri_kernel_avx2, hri_kernel_avx512};
+        return (hri_gemm_kernels){.one = hri_kernel_avx2, .two = hri_kernel_avx512};
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        return (hri_gemm_kernels){hri_kernel_avx2, 0};
+        return (hri_gemm_kernels){.one = hri_kernel_avx2};
     }
 #endif
-    return (hri_gemm_kernels){kernel, 0};
+    return (hri_gemm_kernels){.one = kernel, .one_8 = kernel_8, .two_4 = kernel_4};
 }
 
 void hri_gemm_kernel(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int first) {
