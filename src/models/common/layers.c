@@ -108,5 +108,5 @@ hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps) 
 }
 
 hr_value hri_layer_dropout(hri_build *b, hr_value x, double rate) {
-    return b->training && rate > 0.0 ? hr_nodef(b->g, "dropout", &x, 1, "rate=%.17g", rate) : x;
+    return b->training && rate > 0.0 ? hr_dropout(b->g, x, rate) : x;
 }
