@@ -72,7 +72,7 @@ TEST(models, every_name_of_the_list_opens_and_reads_its_own_text) {
         hr_model_close(again);
         hr_model_close(m);
     }
-    CHECK(count >= 13);
+    CHECK(count >= 14);
 }
 
 TEST(models, keys_are_listed_with_the_defaults_of_the_name) {
@@ -155,6 +155,21 @@ TEST(models, transformers_have_the_names_of_their_files) {
     check_value(g, "encoder.layers.encoder_layer_0.mlp.3.weight", "f32[192,768]");
     check_value(g, "heads.head.weight", "f32[1000,192]");
     hr_graph_destroy(g);
+}
+
+/* The counts of the same model in torch (tools/parity/models.py). */
+TEST(models, unet_has_long_skips_and_a_class_for_every_pixel) {
+    CHECK_EQ(parameters("unet"), 17263042);
+    hr_graph *g = build("unet:size=32,width=8,classes=3", 2, 1);
+    check_value(g, "label", "i32[2,32,32]");
+    check_value(g, "logits", "f32[2,32,32,3]");
+    check_value(g, "inc.double_conv.0.weight", "f32[3,3,3,8]");
+    check_value(g, "down4.maxpool_conv.1.double_conv.4.running_var", "f32[64]");
+    check_value(g, "up1.conv.double_conv.0.weight", "f32[3,3,128,64]");
+    check_value(g, "up4.conv.double_conv.3.weight", "f32[3,3,8,8]");
+    check_value(g, "outc.conv.bias", "f32[3]");
+    hr_graph_destroy(g);
+    check_refused("unet:size=40", HR_E_INVALID, "multiple of 16");
 }
 
 TEST(models, a_graph_for_inference_updates_nothing) {
