@@ -1,0 +1,250 @@
+/* The adaptor: one pass to find which views are mere names, one to make values, one to make ops. */
+#include "plan/from_graph.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct adaptor {
+    const hr_graph *g;
+    hri_machine machine;
+    hri_graph_problem x;
+    uint32_t *updater; /* by graph value: the node that overwrites it */
+    uint32_t *last;    /* by graph value: the last node that reads it or a view of it */
+    hr_value *root;    /* by graph value: what a view looks at, in the end */
+    uint8_t *used;     /* by graph value */
+    uint8_t *batched;  /* by graph value: samples along dimension 0 */
+} adaptor;
+
+static int is_live(const hr_graph *g, uint32_t n) {
+    return g->nodes[n].live;
+}
+
+/* Last readers, seen through views: nodes backwards, so that a view's readers are known before its own. */
+static void find_views(adaptor *a) {
+    const hr_graph *g = a->g;
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        const hri_node_record *node = &g->nodes[n];
+        if (!is_live(g, n)) {
+            continue;
+        }
+        const uint32_t through = node->sig.op->view ? a->last[node->out] : 0;
+        for (uint32_t i = 0; i < node->sig.in_count; i++) {
+            uint32_t *last = &a->last[node->in[i]];
+            const uint32_t at = i == 0 && through > n ? through : n;
+            *last = at > *last ? at : *last;
+            a->used[node->in[i]] = 1;
+        }
+        for (uint32_t k = 0; k < node->sig.out_count; k++) {
+            if (node->sig.op->updates[k]) {
+                a->updater[node->in[node->sig.op->updates[k] - 1]] = n;
+            }
+        }
+    }
+    for (hr_value v = 0; v < g->value_count; v++) {
+        a->root[v] = v;
+    }
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const hri_node_record *node = &g->nodes[n];
+        if (is_live(g, n) && node->sig.op->view && node->sig.out_count == 1 &&
+            hr_meta_bytes(&node->sig.in[0]) == hr_meta_bytes(&node->sig.out[0])) {
+            const hr_value root = a->root[node->in[0]];
+            const uint32_t updater = a->updater[root];
+            if (updater == HRI_NO_NODE || a->last[node->out] < updater) {
+                a->root[node->out] = root;
+            }
+        }
+    }
+}
+
+static int is_persistent(hr_value_kind kind) {
+    return kind == HR_VALUE_PARAM || kind == HR_VALUE_STATE;
+}
+
+static hr_status add_values(adaptor *a) {
+    const hr_graph *g = a->g;
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        a->used[a->root[g->results[i].value]] = 1;
+    }
+    for (hr_value v = 1; v < g->value_count; v++) {
+        const hri_value *value = &g->values[v];
+        a->x.value_of[v] = HRI_PROBLEM_NONE;
+        if (a->root[v] != v || (value->node != HRI_NO_NODE && !is_live(g, value->node)) ||
+            (value->node == HRI_NO_NODE && !a->used[v] && !is_persistent(value->kind))) {
+            continue;
+        }
+        const hri_problem_value new = {.name = value->name,
+                                       .bytes = hr_meta_bytes(&value->meta),
+                                       .role = value->kind == HR_VALUE_INPUT ? HRI_ROLE_INPUT
+                                               : value->kind == HR_VALUE_CONSTANT
+                                                   ? HRI_ROLE_CONSTANT
+                                               : is_persistent(value->kind) ? HRI_ROLE_PERSISTENT
+                                                                            : HRI_ROLE_MADE,
+                                       .id = v};
+        const hr_status status = hri_problem_add_value(&a->x.problem, &new, &a->x.value_of[v]);
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    for (hr_value v = 1; v < g->value_count; v++) {
+        a->x.value_of[v] = a->x.value_of[a->root[v]];
+    }
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        a->x.problem.values[a->x.value_of[g->results[i].value]].result = 1;
+    }
+    return HR_OK;
+}
+
+static double time_of(const adaptor *a, const hri_sig *sig) {
+    const hri_cost cost = hri_op_cost(sig);
+    const double compute = cost.flops / a->machine.flops_per_ns;
+    const double memory = cost.bytes / a->machine.bytes_per_ns;
+    return a->machine.launch_ns + (compute > memory ? compute : memory);
+}
+
+/* Does the node let samples of a batch touch one another? */
+static uint8_t follow_samples(adaptor *a, const hri_node_record *node) {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < node->sig.in_count; i++) {
+        mask |= (uint32_t)a->batched[node->in[i]] << i;
+    }
+    const hri_samples samples = mask ? hri_op_samples(&node->sig, mask) : HRI_SAMPLES_SUM;
+    for (uint32_t k = 0; k < node->sig.out_count; k++) {
+        a->batched[node->out + k] =
+            samples == HRI_SAMPLES_APART || (samples == HRI_SAMPLES_COUPLED && k == 0);
+    }
+    return samples == HRI_SAMPLES_COUPLED;
+}
+
+static hr_status add_op(adaptor *a, uint32_t n) {
+    const hri_node_record *node = &a->g->nodes[n];
+    const hri_sig *sig = &node->sig;
+    uint32_t in[HRI_IN_MAX];
+    hri_problem_output out[HRI_OUT_MAX];
+    hri_problem_variant variants[64];
+    hri_problem_op op = {.name = node->name,
+                         .kind = sig->op->name,
+                         .phase = node->phase == HRI_FORWARD    ? HRI_PROBLEM_FORWARD
+                                  : node->phase == HRI_BACKWARD ? HRI_PROBLEM_BACKWARD
+                                                                : HRI_PROBLEM_UPDATE,
+                         .id = n,
+                         .in_count = sig->in_count,
+                         .out_count = sig->out_count,
+                         .in = in,
+                         .out = out,
+                         .variants = variants};
+    op.coupled = follow_samples(a, node);
+    for (uint32_t i = 0; i < sig->in_count; i++) {
+        in[i] = a->x.value_of[node->in[i]];
+    }
+    for (uint32_t k = 0; k < sig->out_count; k++) {
+        out[k] = (hri_problem_output){
+            .value = a->x.value_of[node->out + k],
+            .updates = sig->op->updates[k] <= sig->in_count ? sig->op->updates[k] : 0};
+        for (uint32_t i = 0; i < sig->in_count && !out[k].updates; i++) {
+            out[k].overwrite |= (uint64_t)(hri_op_may_overwrite(sig, k, i) != 0) << i;
+        }
+    }
+    const double time = time_of(a, sig);
+    do {
+        const hri_variant *list = sig->op->variants;
+        const uint32_t i = op.variant_count++;
+        variants[i] = (hri_problem_variant){list ? list[i].name : "",
+                                            time * (list && list[i].time > 0 ? list[i].time : 1),
+                                            hri_op_workspace(sig, i, a->machine.threads)};
+    } while (sig->op->variants && sig->op->variants[op.variant_count].name &&
+             op.variant_count < 64);
+    return hri_problem_add_op(&a->x.problem, &op, &a->x.op_of[n]);
+}
+
+static hr_status add_ops(adaptor *a) {
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < a->g->value_count; v++) {
+        const hri_value *value = &a->g->values[v];
+        a->batched[v] = value->kind == HR_VALUE_INPUT && value->meta.shape.rank > 0;
+    }
+    for (uint32_t n = 0; n < a->g->node_count && status == HR_OK; n++) {
+        const hri_node_record *node = &a->g->nodes[n];
+        a->x.op_of[n] = HRI_PROBLEM_NONE;
+        if (!is_live(a->g, n)) {
+            continue;
+        }
+        if (a->root[node->out] != node->out) {
+            (void)follow_samples(a, node);
+            continue;
+        }
+        status = add_op(a, n);
+    }
+    return status;
+}
+
+static hr_status allocate(adaptor *a) {
+    const size_t values = (size_t)a->g->value_count + 1, nodes = (size_t)a->g->node_count + 1;
+    a->x.value_of = hri_malloc(values * sizeof *a->x.value_of);
+    a->x.op_of = hri_malloc(nodes * sizeof *a->x.op_of);
+    a->updater = hri_malloc(values * sizeof *a->updater);
+    a->last = hri_calloc(values, sizeof *a->last);
+    a->root = hri_calloc(values, sizeof *a->root);
+    a->used = hri_calloc(values, 1);
+    a->batched = hri_calloc(values, 1);
+    if (!a->x.value_of || !a->x.op_of || !a->updater || !a->last || !a->root || !a->used ||
+        !a->batched) {
+        return HR_E_NOMEM_HOST;
+    }
+    memset(a->updater, 0xff, values * sizeof *a->updater);
+    a->x.value_of[0] = HRI_PROBLEM_NONE;
+    return HR_OK;
+}
+
+static hri_machine with_defaults(const hri_machine *given) {
+    hri_machine m = given ? *given : (hri_machine){0};
+    if (m.flops_per_ns <= 0 || m.bytes_per_ns <= 0) {
+        m.flops_per_ns = 100; /* a few cores: 100 Gflop/s in products, 20 GB/s */
+        m.bytes_per_ns = 20;
+        m.launch_ns = m.launch_ns > 0 ? m.launch_ns : 1000;
+    }
+    m.threads = m.threads ? m.threads : 1;
+    m.align = m.align ? m.align : 256;
+    return m;
+}
+
+hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
+                                 hri_graph_problem *out, hri_prose *why) {
+    if (!g->frozen) {
+        return hri_prose_set(why, HR_E_BUSY, "the graph is not frozen");
+    }
+    adaptor a = {.g = g, .machine = with_defaults(machine)};
+    hri_problem_init(&a.x.problem, a.machine.align);
+    a.x.problem.out_bytes_per_ns = a.machine.out_bytes_per_ns;
+    a.x.problem.in_bytes_per_ns = a.machine.in_bytes_per_ns;
+    a.x.problem.copy_latency_ns = a.machine.copy_latency_ns;
+    hr_status status = allocate(&a);
+    if (status == HR_OK) {
+        find_views(&a);
+        status = add_values(&a);
+    }
+    if (status == HR_OK) {
+        status = add_ops(&a);
+    }
+    if (status == HR_OK) {
+        status = hri_problem_finish(&a.x.problem, why);
+    }
+    hri_free(a.updater);
+    hri_free(a.last);
+    hri_free(a.root);
+    hri_free(a.used);
+    hri_free(a.batched);
+    if (status == HR_OK) {
+        *out = a.x;
+    } else {
+        hri_graph_problem_deinit(&a.x);
+    }
+    return status;
+}
+
+void hri_graph_problem_deinit(hri_graph_problem *x) {
+    hri_problem_deinit(&x->problem);
+    hri_free(x->value_of);
+    hri_free(x->op_of);
+    *x = (hri_graph_problem){0};
+}

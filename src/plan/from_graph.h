@@ -1,0 +1,33 @@
+/* From a frozen graph to the planner's problem: bytes, lives and costs, nothing of tensors.
+ *
+ * Views disappear: a view is the value it looks at (the map says which), unless it looks at a persistent value that is
+ * updated before somebody reads the view; then it is a copy, and an op like others.
+ * Time is the roofline: the larger of flops and bytes over the machine's speeds, plus what a launch costs.  Measured
+ * times may be put over it afterwards; they decide speed, never whether a plan fits. */
+#ifndef HRI_PLAN_FROM_GRAPH_H
+#define HRI_PLAN_FROM_GRAPH_H
+
+#include "graph/graph.h"
+#include "plan/problem.h"
+
+typedef struct hri_machine {
+    double flops_per_ns, bytes_per_ns; /* 0: those of a few cores */
+    double launch_ns;
+    double out_bytes_per_ns, in_bytes_per_ns, copy_latency_ns; /* 0: no copies to another memory */
+    uint32_t threads;                                          /* for workspaces; 0: 1 */
+    uint64_t align;                                            /* 0: 256 */
+} hri_machine;
+
+typedef struct hri_graph_problem {
+    hri_problem problem;
+    uint32_t *value_of; /* by graph value: the problem's value, or HRI_PROBLEM_NONE */
+    uint32_t *op_of; /* by node: the problem's op, or NONE: dead, or a view that needs no kernel */
+} hri_graph_problem;
+
+/* ops[i].id is the node, values[i].id the graph value.  HR_E_BUSY when the graph is not frozen. */
+HR_MUST_CHECK hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
+                                               hri_graph_problem *out, hri_prose *why);
+/* A zeroed one is allowed. */
+void hri_graph_problem_deinit(hri_graph_problem *x);
+
+#endif

@@ -1,0 +1,272 @@
+/* Plans as objects: freeing, predicted time, and the JSON form.
+ *
+ * The JSON is for people who compare plans and for runs that reuse one; what is read back is checked like any other
+ * plan, so a file that was edited by hand is as safe as one of ours. */
+#include "plan/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+static const char *const step_names[] = {
+#define HRI_STEP_TEXT(NAME, TEXT) TEXT,
+    HRI_STEP_MAP(HRI_STEP_TEXT)
+#undef HRI_STEP_TEXT
+};
+
+const char *hri_step_name(uint32_t kind) {
+    return kind < HRI_STEP_KIND_COUNT ? step_names[kind] : "?";
+}
+
+void hri_plan_destroy(hri_plan *plan) {
+    if (plan) {
+        hri_free(plan->steps);
+        hri_free(plan->operands);
+        hri_free(plan->buffers);
+        hri_free(plan);
+    }
+}
+
+double hri_plan_makespan(const hri_problem *p, const hri_plan *plan) {
+    double compute = 0, queue[2] = {0, 0};
+    double *end = hri_calloc((size_t)plan->step_count + 1, sizeof *end);
+    if (!end) {
+        return NAN;
+    }
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const hri_plan_step *s = &plan->steps[i];
+        if (s->kind == HRI_STEP_RUN) {
+            compute += p->ops[s->op].variants[s->variant].time_ns;
+        } else if (s->kind == HRI_STEP_WAIT) {
+            compute = end[s->op] > compute ? end[s->op] : compute;
+        } else {
+            const int in = s->kind == HRI_STEP_IN;
+            const double speed = in ? p->in_bytes_per_ns : p->out_bytes_per_ns;
+            const double bytes = (double)plan->buffers[plan->operands[s->first]].bytes;
+            const double start = queue[in] > compute ? queue[in] : compute;
+            queue[in] = start + p->copy_latency_ns + (speed > 0 ? bytes / speed : 0);
+            end[i] = queue[in];
+        }
+    }
+    hri_free(end);
+    return compute;
+}
+
+/* ---- writing ---- */
+
+static void print_head(hri_json *j, const hri_plan *plan) {
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->problem_hash);
+    hri_json_string(j, "headroom", "plan");
+    hri_json_u64(j, "version", 1);
+    hri_json_string(j, "problem", hash);
+    hri_json_u64(j, "persistent_bytes", plan->persistent_bytes);
+    hri_json_u64(j, "arena_bytes", plan->arena_bytes);
+    hri_json_u64(j, "other_bytes", plan->other_bytes);
+    hri_json_u64(j, "live_bytes", plan->live_bytes);
+    hri_json_u64(j, "peak_step", plan->peak_step);
+    hri_json_u64(j, "floor_bytes", plan->floor_bytes);
+    hri_json_u64(j, "floor_op", plan->floor_op);
+    hri_json_u64(j, "unplanned_bytes", plan->unplanned_bytes);
+    hri_json_double(j, "time_ns", plan->time_ns);
+    hri_json_double(j, "base_time_ns", plan->base_time_ns);
+    hri_json_double(j, "bound_time_ns", plan->bound_time_ns);
+    hri_json_u64(j, "again_count", plan->again_count);
+    hri_json_double(j, "again_time_ns", plan->again_time_ns);
+    hri_json_u64(j, "copied_bytes", plan->copied_bytes);
+}
+
+static uint32_t operands_of(const hri_plan *plan, uint32_t step) {
+    const uint32_t next =
+        step + 1 < plan->step_count ? plan->steps[step + 1].first : plan->operand_count;
+    return next - plan->steps[step].first;
+}
+
+hr_status hri_plan_print(const hri_plan *plan, char **out) {
+    hri_json j;
+    hri_json_init(&j);
+    print_head(&j, plan);
+    hri_json_array(&j,
+                   "buffers"); /* [value or -1, offset, bytes, birth, death, in the other memory] */
+    for (uint32_t b = 0; b < plan->buffer_count; b++) {
+        const hri_plan_buffer *x = &plan->buffers[b];
+        hri_json_array(&j, NULL);
+        hri_json_i64(&j, NULL, x->value == HRI_PROBLEM_NONE ? -1 : (int64_t)x->value);
+        hri_json_u64(&j, NULL, x->offset);
+        hri_json_u64(&j, NULL, x->bytes);
+        hri_json_u64(&j, NULL, x->birth);
+        hri_json_u64(&j, NULL, x->death);
+        hri_json_u64(&j, NULL, x->other);
+        hri_json_end(&j);
+    }
+    hri_json_end(&j);
+    hri_json_array(&j, "steps"); /* [kind, op or step, again, variant, operands ...] */
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+        const hri_plan_step *x = &plan->steps[s];
+        const uint32_t count = operands_of(plan, s);
+        hri_json_array(&j, NULL);
+        hri_json_string(&j, NULL, hri_step_name(x->kind));
+        hri_json_u64(&j, NULL, x->op);
+        hri_json_u64(&j, NULL, x->again);
+        hri_json_u64(&j, NULL, x->variant);
+        for (uint32_t i = 0; i < count; i++) {
+            const uint32_t b = plan->operands[x->first + i];
+            hri_json_i64(&j, NULL, b == HRI_PROBLEM_NONE ? -1 : (int64_t)b);
+        }
+        hri_json_end(&j);
+    }
+    hri_json_end(&j);
+    const hr_status status = hri_json_print(&j, 0, out);
+    hri_json_deinit(&j);
+    return status;
+}
+
+/* ---- reading ---- */
+
+/* Item i of a list: a whole number from -1 (NONE) to `most`. */
+static hr_status item(const json_t *list, size_t i, uint64_t most, uint64_t *out, hri_prose *why) {
+    const json_t *x = json_array_get(list, i);
+    const json_int_t number = json_integer_value(x);
+    if (!json_is_integer(x) || number < -1 || (number >= 0 && (uint64_t)number > most)) {
+        return hri_prose_set(why, HR_E_FORMAT, "a number of a step or buffer is wrong");
+    }
+    *out = number < 0 ? HRI_PROBLEM_NONE : (uint64_t)number;
+    return HR_OK;
+}
+
+static hr_status read_head(const json_t *root, hri_plan *plan, hri_prose *why) {
+    const char *hash;
+    uint64_t small[3] = {0};
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } numbers[] = {{"persistent_bytes", &plan->persistent_bytes},
+                   {"arena_bytes", &plan->arena_bytes},
+                   {"other_bytes", &plan->other_bytes},
+                   {"live_bytes", &plan->live_bytes},
+                   {"floor_bytes", &plan->floor_bytes},
+                   {"unplanned_bytes", &plan->unplanned_bytes},
+                   {"copied_bytes", &plan->copied_bytes},
+                   {"peak_step", &small[0]},
+                   {"floor_op", &small[1]},
+                   {"again_count", &small[2]}};
+    const struct {
+        const char *key;
+        double *to;
+    } times[] = {{"time_ns", &plan->time_ns},
+                 {"base_time_ns", &plan->base_time_ns},
+                 {"bound_time_ns", &plan->bound_time_ns},
+                 {"again_time_ns", &plan->again_time_ns}};
+    hr_status status = hri_json_get_string(root, "problem", &hash, why);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == HR_OK; i++) {
+        status = hri_json_get_u64(root, numbers[i].key, numbers[i].to, why);
+    }
+    for (size_t i = 0; i < sizeof times / sizeof *times && status == HR_OK; i++) {
+        status = hri_json_get_double(root, times[i].key, times[i].to, why);
+    }
+    if (status == HR_OK) {
+        char is[20];
+        snprintf(is, sizeof is, "%016llx", (unsigned long long)plan->problem_hash);
+        if (strcmp(is, hash) != 0) {
+            return hri_prose_set(why, HR_E_INVALID, "the plan was made for problem %s, not for %s",
+                                 hash, is);
+        }
+        plan->peak_step = (uint32_t)small[0];
+        plan->floor_op = (uint32_t)small[1];
+        plan->again_count = (uint32_t)small[2];
+        plan->packing = "read";
+    }
+    return status;
+}
+
+static hr_status read_buffers(const json_t *list, hri_plan *plan, hri_prose *why) {
+    plan->buffer_count = (uint32_t)json_array_size(list);
+    plan->buffers = hri_calloc((size_t)plan->buffer_count + 1, sizeof *plan->buffers);
+    hr_status status = plan->buffers ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
+        static const uint64_t most[6] = {HRI_PROBLEM_NONE, INT64_MAX,  INT64_MAX,
+                                         UINT32_MAX,       UINT32_MAX, 1};
+        const json_t *x = json_array_get(list, b);
+        uint64_t n[6] = {0};
+        for (size_t i = 0; i < 6 && status == HR_OK; i++) {
+            status = item(x, i, most[i], &n[i], why);
+        }
+        plan->buffers[b] = (hri_plan_buffer){n[1],           n[2],           (uint32_t)n[3],
+                                             (uint32_t)n[4], (uint32_t)n[0], (uint8_t)n[5]};
+    }
+    return status;
+}
+
+static hr_status read_step(const json_t *x, hri_plan *plan, uint32_t s, hri_prose *why) {
+    const char *kind = json_string_value(json_array_get(x, 0));
+    uint64_t n[3] = {0};
+    hr_status status = kind ? HR_OK : hri_prose_set(why, HR_E_FORMAT, "step %u has no kind", s);
+    uint8_t k = 0;
+    while (status == HR_OK && k < HRI_STEP_KIND_COUNT && strcmp(step_names[k], kind) != 0) {
+        k++;
+    }
+    for (size_t i = 0; i < 3 && status == HR_OK; i++) {
+        status = item(x, i + 1, i == 0 ? UINT32_MAX : 64, &n[i], why);
+    }
+    plan->steps[s] =
+        (hri_plan_step){k, (uint8_t)n[1], (uint8_t)n[2], (uint32_t)n[0], plan->operand_count};
+    for (size_t i = 4; i < json_array_size(x) && status == HR_OK; i++) {
+        uint64_t operand = 0;
+        status = item(x, i, HRI_PROBLEM_NONE, &operand, why);
+        plan->operands[plan->operand_count++] = (uint32_t)operand;
+    }
+    return status;
+}
+
+static hr_status read_steps(const json_t *list, hri_plan *plan, hri_prose *why) {
+    size_t total = 0;
+    plan->step_count = (uint32_t)json_array_size(list);
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+        total += json_array_size(json_array_get(list, s));
+    }
+    plan->steps = hri_calloc((size_t)plan->step_count + 1, sizeof *plan->steps);
+    plan->operands = hri_calloc(total + 1, sizeof *plan->operands);
+    hr_status status = plan->steps && plan->operands ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint32_t s = 0; s < plan->step_count && status == HR_OK; s++) {
+        status = read_step(json_array_get(list, s), plan, s, why);
+    }
+    return status;
+}
+
+hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p, hri_plan **out,
+                         hri_prose *why) {
+    const hri_json_limits limits = {.max_bytes = (size_t)1 << 30, .max_depth = 8};
+    json_t *root = NULL;
+    hr_status status = hri_json_parse(text, bytes, &limits, &root, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_plan *plan = hri_calloc(1, sizeof *plan);
+    const char *kind = json_string_value(json_object_get(root, "headroom"));
+    if (!plan) {
+        status = HR_E_NOMEM_HOST;
+    } else if (!kind || strcmp(kind, "plan") != 0) {
+        status = hri_prose_set(why, HR_E_FORMAT, "\"headroom\" is not \"plan\": this is no plan");
+    } else {
+        plan->problem_hash = p->hash;
+        status = read_head(root, plan, why);
+    }
+    if (status == HR_OK) {
+        status = read_buffers(json_object_get(root, "buffers"), plan, why);
+    }
+    if (status == HR_OK) {
+        status = read_steps(json_object_get(root, "steps"), plan, why);
+    }
+    if (status == HR_OK) {
+        status = hri_plan_check(p, plan, UINT64_MAX, why);
+    }
+    json_decref(root);
+    if (status == HR_OK) {
+        *out = plan;
+    } else {
+        hri_plan_destroy(plan);
+    }
+    return status;
+}

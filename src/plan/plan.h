@@ -1,0 +1,108 @@
+/* The plan: what runs when, and where each byte lies.
+ *
+ * A plan is a list of steps and a list of buffers.  A step runs an op (for the first time or again), starts a copy to
+ * or from the other memory, or waits for such a copy.  A buffer is a range of the arena for a range of steps: it is
+ * there from step `birth` on and its bytes are free again from step `death` on.  What a buffer holds changes: an op
+ * that works in place reads and writes the same buffer.  Persistent values and constants lie at the bottom of the
+ * arena, [0, persistent_bytes), for all steps; inputs are written before step 0.
+ *
+ * Lifetimes are counted in steps, never in time: a copy's source is free only after the step that waits for the copy.
+ * So a plan holds on every machine, however long anything takes.
+ *
+ * hri_plan_check (plan_check.c) shares no code with the planner and passes every plan before it may run. */
+#ifndef HRI_PLAN_PLAN_H
+#define HRI_PLAN_PLAN_H
+
+#include "plan/problem.h"
+
+/* X(NAME, "name") */
+#define HRI_STEP_MAP(X)                                                                            \
+    X(RUN, "run")   /* an op */                                                                    \
+    X(OUT, "out")   /* start a copy: operand 0 in the arena to operand 1 in the other memory */    \
+    X(IN, "in")     /* start a copy: operand 0 in the other memory to operand 1 in the arena */    \
+    X(WAIT, "wait") /* until the copy that step `op` started is done */
+
+typedef enum hri_step_kind {
+#define HRI_STEP_ENUM(NAME, TEXT) HRI_STEP_##NAME,
+    HRI_STEP_MAP(HRI_STEP_ENUM)
+#undef HRI_STEP_ENUM
+        HRI_STEP_KIND_COUNT
+} hri_step_kind;
+
+typedef struct hri_plan_step {
+    uint8_t kind;  /* hri_step_kind */
+    uint8_t again; /* 1: this op has run before */
+    uint8_t variant;
+    uint32_t op; /* of the problem; WAIT: the step that started the copy */
+    uint32_t
+        first; /* operands[first ..): RUN inputs, outputs, workspace (or NONE); OUT and IN two */
+} hri_plan_step;
+
+typedef struct hri_plan_buffer {
+    uint64_t offset, bytes; /* multiples of the problem's alignment */
+    uint32_t birth, death;  /* steps: birth <= s < death */
+    uint32_t value;         /* what it holds first; NONE: workspace */
+    uint8_t other;          /* 1: in the other memory */
+} hri_plan_buffer;
+
+typedef struct hri_plan {
+    uint64_t problem_hash;
+    hri_plan_step *steps;
+    uint32_t *operands; /* buffers */
+    hri_plan_buffer *buffers;
+    uint32_t step_count, operand_count, buffer_count;
+
+    uint64_t persistent_bytes; /* the bottom of the arena */
+    uint64_t arena_bytes;      /* persistent ones included */
+    uint64_t other_bytes;      /* of the other memory */
+    uint64_t
+        live_bytes; /* the most alive at one step, persistent ones included: no packing is lower */
+    uint32_t peak_step;   /* where that is */
+    uint64_t floor_bytes; /* no plan of this problem has a smaller arena */
+    uint32_t floor_op;    /* or NONE */
+    uint64_t
+        unplanned_bytes;  /* every op once in the given order, everything kept, nothing in place */
+    double time_ns;       /* predicted: makespan of compute and copies */
+    double base_time_ns;  /* every op once, the fastest way */
+    double bound_time_ns; /* no plan within the budget it was made for is faster */
+    uint32_t again_count; /* ops run a second time or more often */
+    double again_time_ns;
+    uint64_t copied_bytes; /* to the other memory */
+    const char *packing;   /* what placed it: static text */
+} hri_plan;
+
+/* NULL is allowed. */
+void hri_plan_destroy(hri_plan *plan);
+
+/* The proof.  HR_OK, or HR_E_INVALID with a sentence that names step, op and value.  `budget_bytes` bounds the arena.
+ * Trusts nothing in the plan; the problem must be finished. */
+HR_MUST_CHECK hr_status hri_plan_check(const hri_problem *p, const hri_plan *plan,
+                                       uint64_t budget_bytes, hri_prose *why);
+
+/* The JSON form.  parse needs the problem that the plan was made for, and checks the plan against it. */
+HR_MUST_CHECK hr_status hri_plan_print(const hri_plan *plan, char **out);
+HR_MUST_CHECK hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p,
+                                       hri_plan **out, hri_prose *why);
+
+/* ---- making one ---- */
+
+typedef struct hri_plan_options {
+    uint64_t budget_bytes; /* of the arena, persistent values included; 0: as much as it takes */
+    uint64_t effort;       /* simulated steps of search; 0: about two seconds */
+    uint8_t no_recompute, no_offload, keep_order;
+    /* Offsets of persistent values and constants that several problems share, by value (others are not read), and
+     * where the free part of the arena begins.  NULL: laid out in the order of the values. */
+    const uint64_t *fixed_offsets;
+    uint64_t fixed_bytes;
+} hri_plan_options;
+
+/* HR_E_NO_PLAN when none was found: *impossible (may be NULL) is 1 when the floor proves that there is none, and the
+ * sentence says which.  The plan was checked.  Pure: same problem and options, same plan. */
+HR_MUST_CHECK hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options,
+                                      hri_plan **out, int *impossible, hri_prose *why);
+
+const char *hri_step_name(uint32_t kind);
+/* Predicted time of the steps as they stand: compute, copies out and copies in are queues beside one another. */
+double hri_plan_makespan(const hri_problem *p, const hri_plan *plan);
+
+#endif

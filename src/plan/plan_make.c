@@ -1,0 +1,272 @@
+/* The planner: orders, search, placement, in a loop until the placement fits; then the proof.
+ *
+ *   1. the floor: under it nothing is tried, because nothing is possible;
+ *   2. for each base order: from "keep all" (and from "drop all" when that finds no way) down to the limit, then back
+ *      up to speed; the fastest is kept;
+ *   3. offsets.  When fragmentation lifts the arena over the budget, the limit sinks by as much and 2 is continued;
+ *   4. certificates, and the checker.
+ * Nothing depends on clocks: effort is counted, so the same problem has the same plan everywhere. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/bound.h"
+#include "plan/order.h"
+#include "plan/place.h"
+#include "plan/plan.h"
+#include "plan/search.h"
+
+enum { ROUNDS = 8 };
+static const uint64_t default_effort = 30000000;
+
+typedef struct maker {
+    const hri_problem *p;
+    hri_plan_options o;
+    hri_schedule s;
+    uint64_t bottom; /* persistent bytes */
+    uint64_t limit;  /* for the rest */
+    uint32_t *order;
+    /* The best so far. */
+    uint32_t *best_order;
+    uint8_t *best_gaps, *best_variant;
+    double best_time;
+    int found;
+} maker;
+
+static hr_status refuse(const maker *m, uint64_t floor, uint32_t op, hri_prose *why) {
+    if (op == HRI_PROBLEM_NONE) {
+        return hri_prose_set(
+            why, HR_E_NO_PLAN,
+            "impossible: persistent values and inputs take %llu bytes, %llu more than the "
+            "budget of %llu",
+            (unsigned long long)floor, (unsigned long long)(floor - m->o.budget_bytes),
+            (unsigned long long)m->o.budget_bytes);
+    }
+    return hri_prose_set(
+        why, HR_E_NO_PLAN,
+        "impossible: %s needs %llu bytes beside %llu persistent ones, %llu more than the "
+        "budget of %llu",
+        m->p->ops[op].name, (unsigned long long)(floor - m->bottom), (unsigned long long)m->bottom,
+        (unsigned long long)(floor - m->o.budget_bytes), (unsigned long long)m->o.budget_bytes);
+}
+
+static void keep_best(maker *m) {
+    m->found = 1;
+    m->best_time = m->s.time_ns;
+    memcpy(m->best_order, m->s.order, m->p->op_count * sizeof *m->best_order);
+    memcpy(m->best_gaps, m->s.gaps, m->s.gap_count);
+    memcpy(m->best_variant, m->s.variant, m->p->op_count);
+}
+
+static hr_status go_to_best(maker *m) {
+    hri_schedule_set_order(&m->s, m->best_order);
+    memcpy(m->s.gaps, m->best_gaps, m->s.gap_count);
+    memcpy(m->s.variant, m->best_variant, m->p->op_count);
+    return hri_schedule_run(&m->s);
+}
+
+/* Every value is made again when it is needed. */
+static void drop_all(hri_schedule *s) {
+    for (uint32_t g = 0; g < s->gap_count; g++) {
+        s->gaps[g] = hri_schedule_can_drop(s, s->gap_value[g]) ? 1 : 0;
+    }
+}
+
+/* Down and up again from one start. */
+static hr_status try_start(maker *m, int dropped, uint64_t effort) {
+    hri_schedule_set_order(&m->s, m->order);
+    if (dropped) {
+        drop_all(&m->s);
+    }
+    hr_status status = hri_search_fit(&m->s, m->limit, effort);
+    if (status == HR_OK) {
+        status = hri_search_improve(&m->s, m->limit, effort / 4);
+    }
+    if (status == HR_OK && (!m->found || m->s.time_ns < m->best_time)) {
+        keep_best(m);
+    }
+    return status == HR_E_NO_PLAN ? HR_OK : status;
+}
+
+/* Fills in the best schedule that fits m->limit, if one is found. */
+static hr_status try_all(maker *m) {
+    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+    const double base = hri_base_time(m->p);
+    hr_status status = HR_OK;
+    for (int dropped = 0; dropped < 2 && status == HR_OK; dropped++) {
+        for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
+            if (m->found && m->best_time <= base * (1 + 1e-9)) {
+                return HR_OK;
+            }
+            status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);
+            if (status == HR_OK) {
+                status = try_start(m, dropped, effort / 6);
+            }
+            if (m->o.keep_order) {
+                break;
+            }
+        }
+    }
+    if (status == HR_OK && m->found) {
+        status = go_to_best(m);
+        if (status == HR_OK) {
+            status = hri_search_improve(&m->s, m->limit, effort / 3);
+        }
+        if (status == HR_OK) {
+            keep_best(m);
+        }
+    }
+    return status;
+}
+
+/* The order with the lowest peak, everything kept. */
+static hr_status unbounded(maker *m) {
+    uint64_t least = UINT64_MAX;
+    hr_status status = HR_OK;
+    for (uint32_t rule = 0; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
+        status = hri_order_make(m->p, rule, m->order);
+        if (status != HR_OK || (m->o.keep_order && rule)) {
+            break;
+        }
+        hri_schedule_set_order(&m->s, m->order);
+        status = hri_schedule_run(&m->s);
+        if (status == HR_OK && m->s.peak_bytes < least) {
+            least = m->s.peak_bytes;
+            keep_best(m);
+        }
+    }
+    return status;
+}
+
+/* Plain training: the given order, everything kept, nothing in place. */
+static hr_status unplanned(maker *m, uint64_t *out) {
+    m->s.in_place = 0;
+    const hr_status status = hri_schedule_run(&m->s);
+    m->s.in_place = 1;
+    *out = m->bottom + m->s.peak_bytes;
+    return status;
+}
+
+/* Places the best schedule; sinks the limit while fragmentation is in the way. */
+static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
+    const uint64_t budget = m->o.budget_bytes;
+    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+    hri_plan *plan = NULL;
+    for (int round = 0; round < ROUNDS; round++) {
+        hr_status status = go_to_best(m);
+        if (status == HR_OK) {
+            status = hri_place(&m->s, &m->o, &plan);
+        }
+        if (status != HR_OK) {
+            return status;
+        }
+        if (budget == 0 || plan->arena_bytes <= budget) {
+            *out = plan;
+            return HR_OK;
+        }
+        const uint64_t over = plan->arena_bytes - budget;
+        hri_plan_destroy(plan);
+        plan = NULL;
+        const uint64_t sink = over / 2 > m->limit / 400 ? over / 2 : m->limit / 400;
+        if (sink >= m->limit) {
+            break;
+        }
+        m->limit -= sink;
+        status = hri_search_fit(&m->s, m->limit, effort / 6);
+        if (status == HR_OK) {
+            status = hri_search_improve(&m->s, m->limit, effort / 8);
+        }
+        if (status == HR_E_NO_PLAN) {
+            break;
+        }
+        if (status != HR_OK) {
+            return status;
+        }
+        keep_best(m);
+    }
+    return hri_prose_set(why, HR_E_NO_PLAN, "not found: no placement inside %llu bytes",
+                         (unsigned long long)budget);
+}
+
+static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why) {
+    uint32_t floor_op;
+    uint64_t floor = hri_problem_floor(m->p, &floor_op), plain = 0;
+    floor += m->bottom - m->p->persistent_bytes;
+    *impossible = m->o.budget_bytes && floor > m->o.budget_bytes;
+    if (*impossible) {
+        return refuse(m, floor, floor_op, why);
+    }
+    hr_status status = unplanned(m, &plain);
+    if (status == HR_OK) {
+        m->limit = m->o.budget_bytes ? m->o.budget_bytes - m->bottom : UINT64_MAX;
+        status = unbounded(m);
+    }
+    if (status == HR_OK && m->limit != UINT64_MAX) {
+        status = go_to_best(m);
+        m->found = status == HR_OK && m->s.peak_bytes <= m->limit;
+    }
+    if (status == HR_OK && !m->found && !m->o.no_recompute) {
+        status = try_all(m);
+    }
+    if (status == HR_OK && !m->found) {
+        return hri_prose_set(
+            why, HR_E_NO_PLAN,
+            "not found: the floor is %llu bytes, but no plan within %llu was found",
+            (unsigned long long)floor, (unsigned long long)m->o.budget_bytes);
+    }
+    hri_plan *plan = NULL;
+    if (status == HR_OK) {
+        status = place(m, &plan, why);
+    }
+    if (status == HR_OK) {
+        plan->floor_bytes = floor;
+        plan->floor_op = floor_op;
+        plan->unplanned_bytes = plain;
+        plan->base_time_ns = hri_base_time(m->p);
+        status = hri_bound_time(m->p, m->o.budget_bytes, plan->time_ns, &plan->bound_time_ns);
+    }
+    if (status == HR_OK) {
+        hri_prose bug = {{0}};
+        status =
+            hri_plan_check(m->p, plan, m->o.budget_bytes ? m->o.budget_bytes : UINT64_MAX, &bug);
+        if (status == HR_E_INVALID) {
+            status = hri_prose_set(why, HR_E_INTERNAL, "the plan does not pass the checker: %s",
+                                   bug.text);
+        }
+    }
+    if (status == HR_OK) {
+        *out = plan;
+    } else {
+        hri_plan_destroy(plan);
+    }
+    return status;
+}
+
+hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, hri_plan **out,
+                        int *impossible, hri_prose *why) {
+    int ignored;
+    maker m = {.p = p};
+    if (options) {
+        m.o = *options;
+    }
+    if (!p->finished) {
+        return hri_prose_set(why, HR_E_INVALID, "the problem is not finished");
+    }
+    m.bottom = m.o.fixed_offsets ? m.o.fixed_bytes : p->persistent_bytes;
+    hr_status status = hri_schedule_init(&m.s, p);
+    if (status == HR_OK) {
+        m.order = hri_malloc(p->op_count * sizeof *m.order);
+        m.best_order = hri_malloc(p->op_count * sizeof *m.best_order);
+        m.best_gaps = hri_malloc((size_t)m.s.gap_count + 1);
+        m.best_variant = hri_malloc(p->op_count);
+        status = m.order && m.best_order && m.best_gaps && m.best_variant ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    if (status == HR_OK) {
+        status = make(&m, out, impossible ? impossible : &ignored, why);
+    }
+    hri_free(m.order);
+    hri_free(m.best_order);
+    hri_free(m.best_gaps);
+    hri_free(m.best_variant);
+    hri_schedule_deinit(&m.s);
+    return status;
+}

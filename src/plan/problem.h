@@ -1,0 +1,144 @@
+/* The planner's problem: one step as plain data, without graphs, tensors or devices.
+ *
+ * Values have bytes; ops, listed in a valid order, read values and make values, take time and workspace.  That is all
+ * that planning needs to know, so a trace of another system can be planned as well as a graph of ours (from_graph.h
+ * makes problems from graphs; docs/problem-format.md has the JSON form).
+ *
+ * Invariants, checked by hri_problem_finish whoever built it:
+ *   - a value is made by one op, or by none: inputs, constants and persistent values are there when the step begins;
+ *   - an op reads only what was made before it, and no version of a persistent value that was updated before it;
+ *   - an update takes over the memory of a persistent value of equal bytes, and is never done twice (never again:
+ *     such ops cannot be recomputed);
+ *   - an output may overwrite only inputs of equal bytes.
+ * Views do not occur: a view is its root, under a second name that the maker of the problem keeps.
+ *
+ * Threads: one at a time while it is built; after finish any thread may read. */
+#ifndef HRI_PLAN_PROBLEM_H
+#define HRI_PLAN_PROBLEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <headroom/status.h>
+#include "base/arena.h"
+#include "base/prose.h"
+
+enum { HRI_PROBLEM_NONE = 0xffffffffu };
+enum {
+    HRI_PROBLEM_OPS_MAX = 1 << 20,
+    HRI_PROBLEM_VALUES_MAX = 1 << 21,
+    HRI_PROBLEM_OVERWRITE_MAX = 64, /* inputs that an output may overwrite are among the first */
+    HRI_PROBLEM_ALIGN_MAX = 1 << 21
+};
+
+/* X(NAME, "name") */
+#define HRI_ROLE_MAP(X)                                                                            \
+    X(MADE, "made")             /* by an op of this step */                                        \
+    X(INPUT, "input")           /* fed before the step; its memory is free after the last use */   \
+    X(CONSTANT, "constant")     /* written once, never changed */                                  \
+    X(PERSISTENT, "persistent") /* outlives the step */
+
+typedef enum hri_role {
+#define HRI_ROLE_ENUM(NAME, TEXT) HRI_ROLE_##NAME,
+    HRI_ROLE_MAP(HRI_ROLE_ENUM)
+#undef HRI_ROLE_ENUM
+        HRI_ROLE_COUNT
+} hri_role;
+
+/* X(NAME, "name") */
+#define HRI_PHASE_MAP(X)                                                                           \
+    X(FORWARD, "forward")                                                                          \
+    X(BACKWARD, "backward")                                                                        \
+    X(UPDATE, "update")
+
+typedef enum hri_problem_phase {
+#define HRI_PHASE_ENUM(NAME, TEXT) HRI_PROBLEM_##NAME,
+    HRI_PHASE_MAP(HRI_PHASE_ENUM)
+#undef HRI_PHASE_ENUM
+        HRI_PROBLEM_PHASE_COUNT
+} hri_problem_phase;
+
+typedef struct hri_problem_value {
+    const char *name;
+    uint64_t bytes;
+    uint8_t role;   /* hri_role */
+    uint8_t result; /* somebody reads it after the step */
+    uint32_t id;    /* the caller's own number for it */
+
+    /* Set by finish. */
+    uint32_t producer;   /* op, or NONE */
+    uint32_t updater;    /* the op that writes the next version over this one, or NONE */
+    uint32_t root;       /* the persistent value whose memory this is; itself for all others */
+    uint64_t room_bytes; /* bytes rounded up to the alignment */
+    uint32_t use_first, use_count; /* uses[use_first ..): ops that read it, rising, each once */
+} hri_problem_value;
+
+typedef struct hri_problem_output {
+    uint32_t value;
+    uint32_t updates;   /* input index + 1 whose memory it takes over; 0: none */
+    uint64_t overwrite; /* bit i: may lie where input i lay, if that dies here */
+} hri_problem_output;
+
+typedef struct hri_problem_variant {
+    const char *name;
+    double time_ns;
+    uint64_t workspace_bytes;
+} hri_problem_variant;
+
+typedef struct hri_problem_op {
+    const char *name, *kind; /* "layer1.0.conv1.conv2d", "conv2d" */
+    uint8_t phase;           /* hri_problem_phase */
+    uint8_t once;            /* 1: may not be run a second time in a step */
+    uint8_t coupled;         /* 1: samples of a batch touch one another */
+    uint32_t id;             /* the caller's own number for it */
+    uint32_t in_count, out_count, variant_count;
+    const uint32_t *in;
+    const hri_problem_output *out;
+    const hri_problem_variant *variants; /* one at least */
+} hri_problem_op;
+
+typedef struct hri_problem {
+    const char *name;
+    uint64_t align;          /* of every buffer; a power of two */
+    double out_bytes_per_ns; /* copies to the other memory and back; 0: there is none */
+    double in_bytes_per_ns;
+    double copy_latency_ns;
+    hri_problem_value *values;
+    hri_problem_op *ops;
+    uint32_t value_count, value_space, op_count, op_space;
+
+    /* Set by finish. */
+    uint32_t *uses;
+    uint64_t persistent_bytes; /* persistent values and constants, rounded up each */
+    uint64_t hash;             /* of everything that planning depends on: names do not count */
+    uint8_t finished;
+    hri_arena arena; /* names and lists */
+} hri_problem;
+
+/* An empty problem.  deinit accepts it, and a half-made one. */
+void hri_problem_init(hri_problem *p, uint64_t align);
+void hri_problem_deinit(hri_problem *p);
+
+/* Appends; texts and lists are copied.  `out` is the new number. */
+HR_MUST_CHECK hr_status hri_problem_add_value(hri_problem *p, const hri_problem_value *value,
+                                              uint32_t *out);
+HR_MUST_CHECK hr_status hri_problem_add_op(hri_problem *p, const hri_problem_op *op, uint32_t *out);
+
+/* Checks everything and derives the rest.  HR_E_INVALID (HR_E_RANGE for sums over 62 bits) with a sentence. */
+HR_MUST_CHECK hr_status hri_problem_finish(hri_problem *p, hri_prose *why);
+
+/* The JSON form.  print: hri_free() the text.  parse gives a finished problem; HR_E_FORMAT, HR_E_RANGE or HR_E_INVALID
+ * with a sentence for anything else, and *out untouched. */
+HR_MUST_CHECK hr_status hri_problem_print(const hri_problem *p, char **out);
+HR_MUST_CHECK hr_status hri_problem_parse(const char *text, size_t bytes, hri_problem *out,
+                                          hri_prose *why);
+
+const char *hri_role_name(uint32_t role);
+const char *hri_problem_phase_name(uint32_t phase);
+/* Room of a workspace or value of this problem. */
+uint64_t hri_problem_room(const hri_problem *p, uint64_t bytes);
+/* The bytes no plan can do without while it runs `op`: its operands and smallest workspace. */
+uint64_t hri_problem_op_floor(const hri_problem *p, uint32_t op);
+/* The floor: no plan has a smaller arena.  *op is the op that makes it (NONE: the inputs alone). */
+uint64_t hri_problem_floor(const hri_problem *p, uint32_t *op);
+
+#endif

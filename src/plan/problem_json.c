@@ -1,0 +1,459 @@
+/* The JSON form of a problem (docs/problem-format.md): written whole, read with every field checked.
+ *
+ * A file may come from anywhere.  Shapes of the JSON are checked here, the meaning of the numbers by
+ * hri_problem_finish; between the two nothing is trusted.  Unknown keys are refused, so that a misspelt one does not
+ * silently plan something else. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "plan/problem.h"
+
+/* ---- writing ---- */
+
+static void print_value(hri_json *j, const hri_problem_value *value) {
+    hri_json_object(j, NULL);
+    hri_json_string(j, "name", value->name);
+    hri_json_u64(j, "bytes", value->bytes);
+    if (value->role != HRI_ROLE_MADE) {
+        hri_json_string(j, "role", hri_role_name(value->role));
+    }
+    if (value->result) {
+        hri_json_bool(j, "result", true);
+    }
+    hri_json_end(j);
+}
+
+static void print_output(hri_json *j, const hri_problem_output *out) {
+    if (!out->updates && !out->overwrite) {
+        hri_json_u64(j, NULL, out->value);
+        return;
+    }
+    hri_json_object(j, NULL);
+    hri_json_u64(j, "value", out->value);
+    if (out->updates) {
+        hri_json_u64(j, "updates", out->updates - 1);
+    }
+    if (out->overwrite) {
+        hri_json_array(j, "overwrite");
+        for (uint32_t i = 0; i < HRI_PROBLEM_OVERWRITE_MAX; i++) {
+            if (out->overwrite >> i & 1) {
+                hri_json_u64(j, NULL, i);
+            }
+        }
+        hri_json_end(j);
+    }
+    hri_json_end(j);
+}
+
+static void print_op(hri_json *j, const hri_problem_op *op) {
+    hri_json_object(j, NULL);
+    hri_json_string(j, "name", op->name);
+    hri_json_string(j, "kind", op->kind);
+    hri_json_string(j, "phase", hri_problem_phase_name(op->phase));
+    hri_json_array(j, "in");
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        hri_json_u64(j, NULL, op->in[i]);
+    }
+    hri_json_end(j);
+    hri_json_array(j, "out");
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        print_output(j, &op->out[k]);
+    }
+    hri_json_end(j);
+    hri_json_array(j, "variants");
+    for (uint32_t i = 0; i < op->variant_count; i++) {
+        hri_json_object(j, NULL);
+        hri_json_string(j, "name", op->variants[i].name);
+        hri_json_double(j, "time_ns", op->variants[i].time_ns);
+        hri_json_u64(j, "workspace_bytes", op->variants[i].workspace_bytes);
+        hri_json_end(j);
+    }
+    hri_json_end(j);
+    if (op->once) {
+        hri_json_bool(j, "once", true);
+    }
+    if (op->coupled) {
+        hri_json_bool(j, "coupled", true);
+    }
+    hri_json_end(j);
+}
+
+hr_status hri_problem_print(const hri_problem *p, char **out) {
+    hri_json j;
+    hri_json_init(&j);
+    hri_json_string(&j, "headroom", "problem");
+    hri_json_u64(&j, "version", 1);
+    hri_json_string(&j, "name", p->name);
+    hri_json_u64(&j, "align", p->align);
+    hri_json_double(&j, "out_bytes_per_ns", p->out_bytes_per_ns);
+    hri_json_double(&j, "in_bytes_per_ns", p->in_bytes_per_ns);
+    hri_json_double(&j, "copy_latency_ns", p->copy_latency_ns);
+    hri_json_array(&j, "values");
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        print_value(&j, &p->values[v]);
+    }
+    hri_json_end(&j);
+    hri_json_array(&j, "ops");
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        print_op(&j, &p->ops[n]);
+    }
+    hri_json_end(&j);
+    const hr_status status = hri_json_print(&j, 0, out);
+    hri_json_deinit(&j);
+    return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    hri_problem *p;
+    hri_prose *why;
+    char where[64];   /* "op 12" */
+    uint32_t *number; /* file's value number -> ours, views already resolved */
+    uint32_t number_count;
+    uint32_t *list; /* room for inputs of one op */
+    hri_problem_output *outputs;
+    hri_problem_variant *variants;
+} reader;
+
+static hr_status bad(const reader *r, const char *what) {
+    return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s", r->where, r->where[0] ? ": " : "", what);
+}
+
+/* Every key of the object is in the list (NULL at the end). */
+static hr_status check_keys(const reader *r, json_t *object, const char *const *known) {
+    const char *key;
+    json_t *value;
+    if (!json_is_object(object)) {
+        return bad(r, "not an object");
+    }
+    json_object_foreach(object, key, value) {
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], key) != 0) {
+            i++;
+        }
+        if (!known[i]) {
+            return hri_prose_set(r->why, HR_E_FORMAT, "%s%sunknown key \"%s\"", r->where,
+                                 r->where[0] ? ": " : "", key);
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status get_u64(const reader *r, const json_t *object, const char *key, uint64_t fallback,
+                         uint64_t *out) {
+    const json_t *value = json_object_get(object, key);
+    if (!value) {
+        *out = fallback;
+        return HR_OK;
+    }
+    if (!json_is_integer(value) || json_integer_value(value) < 0) {
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s is not a whole number >= 0", r->where,
+                             r->where[0] ? ": " : "", key);
+    }
+    *out = (uint64_t)json_integer_value(value);
+    return HR_OK;
+}
+
+static hr_status get_double(const reader *r, const json_t *object, const char *key, double *out) {
+    const json_t *value = json_object_get(object, key);
+    *out = 0;
+    if (value && !json_is_number(value)) {
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s is not a number", r->where,
+                             r->where[0] ? ": " : "", key);
+    }
+    *out = value ? json_number_value(value) : 0;
+    return HR_OK;
+}
+
+static hr_status get_text(const reader *r, const json_t *object, const char *key,
+                          const char **out) {
+    const json_t *value = json_object_get(object, key);
+    *out = "";
+    if (value && !json_is_string(value)) {
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s is not a text", r->where,
+                             r->where[0] ? ": " : "", key);
+    }
+    *out = value ? json_string_value(value) : "";
+    return HR_OK;
+}
+
+static hr_status get_choice(const reader *r, const json_t *object, const char *key,
+                            const char *(*name)(uint32_t), uint32_t count, uint8_t *out) {
+    const char *text;
+    const hr_status status = get_text(r, object, key, &text);
+    *out = 0;
+    if (status != HR_OK || !text[0]) {
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!strcmp(name(i), text)) {
+            *out = (uint8_t)i;
+            return HR_OK;
+        }
+    }
+    return hri_prose_set(r->why, HR_E_FORMAT, "%s%s\"%s\" is no %s", r->where,
+                         r->where[0] ? ": " : "", text, key);
+}
+
+static hr_status read_value(reader *r, json_t *object, uint32_t at) {
+    static const char *const keys[] = {"name", "bytes", "role", "result", "view_of", NULL};
+    hri_problem_value value = {.id = at};
+    uint64_t root;
+    hr_status status = check_keys(r, object, keys);
+    if (status == HR_OK) {
+        status = get_text(r, object, "name", &value.name);
+    }
+    if (status == HR_OK) {
+        status = get_u64(r, object, "bytes", 0, &value.bytes);
+    }
+    if (status == HR_OK) {
+        status = get_u64(r, object, "view_of", UINT64_MAX, &root);
+    }
+    if (status == HR_OK) {
+        status = get_choice(r, object, "role", hri_role_name, HRI_ROLE_COUNT, &value.role);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    value.result = (uint8_t)json_is_true(json_object_get(object, "result"));
+    if (root == UINT64_MAX) {
+        return hri_problem_add_value(r->p, &value, &r->number[at]);
+    }
+    if (root >= at) {
+        return bad(r, "view_of must name an earlier value");
+    }
+    r->number[at] = r->number[root];
+    r->p->values[r->number[at]].result |= value.result;
+    return HR_OK;
+}
+
+static hr_status read_number(const reader *r, const json_t *value, const char *what,
+                             uint32_t *out) {
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) >= (json_int_t)r->number_count) {
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s: %s is no value's number", r->where, what);
+    }
+    *out = r->number[json_integer_value(value)];
+    return HR_OK;
+}
+
+static hr_status read_output(reader *r, json_t *item, hri_problem_output *out) {
+    static const char *const keys[] = {"value", "updates", "overwrite", NULL};
+    *out = (hri_problem_output){0};
+    if (json_is_integer(item)) {
+        return read_number(r, item, "an output", &out->value);
+    }
+    hr_status status = check_keys(r, item, keys);
+    uint64_t updates = 0;
+    if (status == HR_OK) {
+        status = read_number(r, json_object_get(item, "value"), "an output", &out->value);
+    }
+    if (status == HR_OK) {
+        status = get_u64(r, item, "updates", UINT64_MAX, &updates);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (updates != UINT64_MAX && updates >= HRI_PROBLEM_VALUES_MAX) {
+        return bad(r, "updates is no input");
+    }
+    out->updates = updates == UINT64_MAX ? 0 : (uint32_t)updates + 1;
+    const json_t *list = json_object_get(item, "overwrite");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_int_t bit = json_integer_value(json_array_get(list, i));
+        if (!json_is_integer(json_array_get(list, i)) || bit < 0 ||
+            bit >= HRI_PROBLEM_OVERWRITE_MAX) {
+            return bad(r, "overwrite lists numbers of inputs below 64");
+        }
+        out->overwrite |= (uint64_t)1 << bit;
+    }
+    return HR_OK;
+}
+
+static hr_status read_variant(const reader *r, json_t *object, hri_problem_variant *out) {
+    *out = (hri_problem_variant){0};
+    hr_status status = get_text(r, object, "name", &out->name);
+    if (status == HR_OK) {
+        status = get_double(r, object, "time_ns", &out->time_ns);
+    }
+    if (status == HR_OK) {
+        status = get_u64(r, object, "workspace_bytes", 0, &out->workspace_bytes);
+    }
+    return status;
+}
+
+/* Variants as a list, or the one way as time_ns and workspace_bytes of the op itself. */
+static hr_status read_variants(reader *r, json_t *object, hri_problem_op *op) {
+    static const char *const keys[] = {"name", "time_ns", "workspace_bytes", NULL};
+    const json_t *list = json_object_get(object, "variants");
+    op->variants = r->variants;
+    op->variant_count = 1;
+    if (!list) {
+        const hr_status status = read_variant(r, object, &r->variants[0]);
+        r->variants[0].name = "";
+        return status;
+    }
+    op->variant_count = (uint32_t)json_array_size(list);
+    if (!json_is_array(list) || json_array_size(list) > 64) {
+        return bad(r, "variants is a list of 1 to 64");
+    }
+    for (uint32_t i = 0; i < op->variant_count; i++) {
+        json_t *item = json_array_get(list, i);
+        hr_status status = check_keys(r, item, keys);
+        if (status == HR_OK) {
+            status = read_variant(r, item, &r->variants[i]);
+        }
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status read_op(reader *r, json_t *object, uint32_t at) {
+    static const char *const keys[] = {"name",     "kind", "phase",   "in",      "out",
+                                       "variants", "once", "coupled", "time_ns", "workspace_bytes",
+                                       NULL};
+    hri_problem_op op = {.id = at, .in = r->list, .out = r->outputs};
+    hr_status status = check_keys(r, object, keys);
+    if (status == HR_OK) {
+        status = get_text(r, object, "name", &op.name);
+    }
+    if (status == HR_OK) {
+        status = get_text(r, object, "kind", &op.kind);
+    }
+    if (status == HR_OK) {
+        status = get_choice(r, object, "phase", hri_problem_phase_name, HRI_PROBLEM_PHASE_COUNT,
+                            &op.phase);
+    }
+    if (status == HR_OK) {
+        status = read_variants(r, object, &op);
+    }
+    const json_t *in = json_object_get(object, "in"), *out = json_object_get(object, "out");
+    if (status == HR_OK && ((in && !json_is_array(in)) || (out && !json_is_array(out)))) {
+        status = bad(r, "in and out are lists");
+    }
+    op.in_count = (uint32_t)json_array_size(in);
+    op.out_count = (uint32_t)json_array_size(out);
+    for (uint32_t i = 0; i < op.in_count && status == HR_OK; i++) {
+        status = read_number(r, json_array_get(in, i), "an input", &r->list[i]);
+    }
+    for (uint32_t k = 0; k < op.out_count && status == HR_OK; k++) {
+        status = read_output(r, json_array_get(out, k), &r->outputs[k]);
+    }
+    op.once = (uint8_t)json_is_true(json_object_get(object, "once"));
+    op.coupled = (uint8_t)json_is_true(json_object_get(object, "coupled"));
+    uint32_t number;
+    return status == HR_OK ? hri_problem_add_op(r->p, &op, &number) : status;
+}
+
+/* Room for the longest lists of any op. */
+static hr_status make_room(reader *r, const json_t *values, const json_t *ops) {
+    size_t most_in = 0, most_out = 0;
+    for (size_t i = 0; i < json_array_size(ops); i++) {
+        const json_t *op = json_array_get(ops, i);
+        const size_t in = json_array_size(json_object_get(op, "in"));
+        const size_t out = json_array_size(json_object_get(op, "out"));
+        most_in = in > most_in ? in : most_in;
+        most_out = out > most_out ? out : most_out;
+    }
+    r->number_count = (uint32_t)json_array_size(values);
+    r->number = hri_calloc((size_t)r->number_count + 1, sizeof *r->number);
+    r->list = hri_calloc(most_in + 1, sizeof *r->list);
+    r->outputs = hri_calloc(most_out + 1, sizeof *r->outputs);
+    r->variants = hri_calloc(64, sizeof *r->variants);
+    return r->number && r->list && r->outputs && r->variants ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+static hr_status read_head(reader *r, json_t *root) {
+    static const char *const keys[] = {
+        "headroom",        "version",         "name",   "align", "out_bytes_per_ns",
+        "in_bytes_per_ns", "copy_latency_ns", "values", "ops",   NULL};
+    const char *text;
+    uint64_t version = 0;
+    hr_status status = check_keys(r, root, keys);
+    if (status == HR_OK) {
+        status = get_text(r, root, "headroom", &text);
+    }
+    if (status == HR_OK && strcmp(text, "problem") != 0) {
+        status = bad(r, "\"headroom\" is not \"problem\": this is no problem of the planner");
+    }
+    if (status == HR_OK) {
+        status = get_u64(r, root, "version", 0, &version);
+    }
+    if (status == HR_OK && version != 1) {
+        status = bad(r, "version is not 1");
+    }
+    if (status == HR_OK) {
+        status = get_u64(r, root, "align", 256, &r->p->align);
+    }
+    if (status == HR_OK) {
+        status = get_double(r, root, "out_bytes_per_ns", &r->p->out_bytes_per_ns);
+    }
+    if (status == HR_OK) {
+        status = get_double(r, root, "in_bytes_per_ns", &r->p->in_bytes_per_ns);
+    }
+    if (status == HR_OK) {
+        status = get_double(r, root, "copy_latency_ns", &r->p->copy_latency_ns);
+    }
+    if (status == HR_OK) {
+        status = get_text(r, root, "name", &text);
+    }
+    if (status == HR_OK) {
+        r->p->name = hri_arena_strdup(&r->p->arena, text);
+        status = r->p->name ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    return status;
+}
+
+static hr_status read_root(reader *r, json_t *root) {
+    hr_status status = read_head(r, root);
+    if (status != HR_OK) {
+        return status;
+    }
+    const json_t *values = json_object_get(root, "values"), *ops = json_object_get(root, "ops");
+    if (!json_is_array(values) || !json_is_array(ops)) {
+        return bad(r, "values and ops must be lists");
+    }
+    if (json_array_size(values) > HRI_PROBLEM_VALUES_MAX ||
+        json_array_size(ops) > HRI_PROBLEM_OPS_MAX) {
+        return hri_prose_set(r->why, HR_E_RANGE, "too many values or ops");
+    }
+    status = make_room(r, values, ops);
+    for (uint32_t i = 0; i < json_array_size(values) && status == HR_OK; i++) {
+        snprintf(r->where, sizeof r->where, "value %u", i);
+        status = read_value(r, json_array_get(values, i), i);
+    }
+    for (uint32_t i = 0; i < json_array_size(ops) && status == HR_OK; i++) {
+        snprintf(r->where, sizeof r->where, "op %u", i);
+        status = read_op(r, json_array_get(ops, i), i);
+    }
+    return status == HR_OK ? hri_problem_finish(r->p, r->why) : status;
+}
+
+hr_status hri_problem_parse(const char *text, size_t bytes, hri_problem *out, hri_prose *why) {
+    const hri_json_limits limits = {.max_bytes = (size_t)1 << 30, .max_depth = 8};
+    json_t *root = NULL;
+    hr_status status = hri_json_parse(text, bytes, &limits, &root, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_problem p;
+    hri_problem_init(&p, 256);
+    reader r = {.p = &p, .why = why};
+    status = read_root(&r, root);
+    json_decref(root);
+    hri_free(r.number);
+    hri_free(r.list);
+    hri_free(r.outputs);
+    hri_free(r.variants);
+    if (status == HR_OK) {
+        *out = p;
+    } else {
+        hri_problem_deinit(&p);
+    }
+    return status;
+}

@@ -1,0 +1,489 @@
+/* From a choice to its steps, its time and its bytes: see schedule.h.
+ *
+ * Two passes.  `generate` walks the base order and decides which ops run: it knows only whether a value is at hand.
+ * `measure` walks the entries and finds when each instance dies, which outputs lie over inputs, and how many bytes are
+ * alive at each entry.  Nothing is allocated once the arrays have grown to their size. */
+#include "plan/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/vector.h"
+
+struct hri_schedule_scratch {
+    uint8_t *at_hand;    /* by value: can be read now */
+    uint8_t *made;       /* by value: times made again in the current gap */
+    uint32_t *gap;       /* by value: uses passed */
+    uint32_t *version;   /* by value that is a root: the version in its memory */
+    uint32_t *current;   /* by value: newest instance */
+    uint32_t *stamp;     /* by op: the last burst it was part of */
+    uint32_t *burst;     /* ops of the burst; at most op_count */
+    uint32_t *stack;     /* values still to be looked into */
+    uint32_t *temporary; /* values made in this burst that are not kept */
+    uint32_t *taken;     /* by instance: the entry that took its memory over */
+    uint32_t taken_space;
+    uint32_t burst_count, stack_count, temporary_count, burst_number;
+};
+
+/* ---- set-up ---- */
+
+static void set_default_gaps(hri_schedule *s) {
+    memset(s->gaps, 0, s->gap_count);
+    for (uint32_t v = 0; v < s->p->value_count; v++) {
+        if (hri_schedule_can_drop(s, v)) {
+            s->gaps[hri_gap_of(s->p, v, s->p->values[v].use_count)] = 1;
+        }
+    }
+}
+
+int hri_schedule_can_drop(const hri_schedule *s, uint32_t v) {
+    const uint32_t producer = s->p->values[v].producer;
+    return producer != HRI_PROBLEM_NONE && !s->p->ops[producer].once && !hri_is_fixed(s->p, v);
+}
+
+static int by_number(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void hri_schedule_set_order(hri_schedule *s, const uint32_t *order) {
+    const hri_problem *p = s->p;
+    memmove(s->order, order, p->op_count * sizeof *order);
+    for (uint32_t t = 0; t < p->op_count; t++) {
+        s->position[s->order[t]] = t;
+    }
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        const hri_problem_value *value = &p->values[v];
+        uint32_t *at = s->use_at + value->use_first;
+        for (uint32_t i = 0; i < value->use_count; i++) {
+            at[i] = s->position[p->uses[value->use_first + i]];
+        }
+        qsort(at, value->use_count, sizeof *at, by_number);
+    }
+    set_default_gaps(s);
+}
+
+static hr_status allocate(hri_schedule *s) {
+    const size_t ops = (size_t)s->p->op_count + 1, values = (size_t)s->p->value_count + 1;
+    struct hri_schedule_scratch *x = hri_calloc(1, sizeof *x);
+    s->scratch = x;
+    if (!x) {
+        return HR_E_NOMEM_HOST;
+    }
+    s->order = hri_malloc(ops * sizeof *s->order);
+    s->position = hri_malloc(ops * sizeof *s->position);
+    s->use_at = hri_malloc(((size_t)s->gap_count + 1) * sizeof *s->use_at);
+    s->gaps = hri_calloc((size_t)s->gap_count + 1, 1);
+    s->gap_value = hri_malloc(((size_t)s->gap_count + 1) * sizeof *s->gap_value);
+    s->variant = hri_calloc(ops, 1);
+    x->at_hand = hri_malloc(values);
+    x->made = hri_malloc(values);
+    x->gap = hri_malloc(values * sizeof *x->gap);
+    x->version = hri_malloc(values * sizeof *x->version);
+    x->current = hri_malloc(values * sizeof *x->current);
+    x->stamp = hri_malloc(ops * sizeof *x->stamp);
+    x->burst = hri_malloc(ops * sizeof *x->burst);
+    x->stack = hri_malloc(values * sizeof *x->stack);
+    x->temporary = hri_malloc(values * sizeof *x->temporary);
+    const int all = s->order && s->position && s->use_at && s->gaps && s->gap_value && s->variant &&
+                    x->at_hand && x->made && x->gap && x->version && x->current && x->stamp &&
+                    x->burst && x->stack && x->temporary;
+    return all ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p) {
+    *s = (hri_schedule){.p = p, .in_place = 1, .limit = UINT64_MAX};
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        s->gap_count += p->values[v].use_count + 1;
+    }
+    const hr_status status = allocate(s);
+    if (status != HR_OK) {
+        hri_schedule_deinit(s);
+        return status;
+    }
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        s->order[n] = n;
+        for (uint32_t i = 1; i < p->ops[n].variant_count; i++) {
+            if (p->ops[n].variants[i].time_ns < hri_schedule_op_time(s, n)) {
+                s->variant[n] = (uint8_t)i;
+            }
+        }
+    }
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        for (uint32_t k = 0; k <= p->values[v].use_count; k++) {
+            s->gap_value[hri_gap_of(p, v, k)] = v;
+        }
+    }
+    hri_schedule_set_order(s, s->order);
+    return HR_OK;
+}
+
+void hri_schedule_deinit(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    if (x) {
+        void *const all[] = {x->at_hand, x->made,  x->gap,       x->version, x->current, x->stamp,
+                             x->burst,   x->stack, x->temporary, x->taken,   x};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            hri_free(all[i]);
+        }
+    }
+    void *const all[] = {s->order,   s->position, s->use_at,  s->gaps,      s->gap_value,
+                         s->variant, s->entries,  s->touches, s->instances, s->live};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        hri_free(all[i]);
+    }
+    *s = (hri_schedule){0};
+}
+
+/* ---- generate ---- */
+
+static hr_status room(void **items, uint32_t *space, uint32_t wanted, size_t bytes) {
+    size_t capacity = *space;
+    if (wanted <= *space) {
+        return HR_OK;
+    }
+    const hr_status status = hri_vector_grow(items, &capacity, wanted, bytes);
+    *space = status == HR_OK ? (uint32_t)capacity : *space;
+    return status;
+}
+
+static hr_status make_room(hri_schedule *s, const hri_problem_op *op) {
+    void *entries = s->entries, *touches = s->touches, *instances = s->instances;
+    hr_status status = room(&entries, &s->entry_space, s->entry_count + 1, sizeof *s->entries);
+    s->entries = entries;
+    if (status == HR_OK) {
+        status = room(&touches, &s->touch_space, s->touch_count + op->in_count + op->out_count,
+                      sizeof *s->touches);
+        s->touches = touches;
+    }
+    if (status == HR_OK) {
+        status = room(&instances, &s->instance_space, s->instance_count + op->out_count,
+                      sizeof *s->instances);
+        s->instances = instances;
+    }
+    return status;
+}
+
+/* The newest instance of `v` begins at this entry. */
+static uint32_t new_instance(hri_schedule *s, uint32_t v, uint32_t entry) {
+    struct hri_schedule_scratch *x = s->scratch;
+    const uint32_t i = s->instance_count++;
+    s->instances[i] = (hri_instance){v, entry, entry, i, x->current[v]};
+    x->current[v] = i;
+    return i;
+}
+
+static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
+    struct hri_schedule_scratch *x = s->scratch;
+    const hri_problem *p = s->p;
+    const hri_problem_op *op = &p->ops[n];
+    const hr_status status = make_room(s, op);
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint32_t entry = s->entry_count++;
+    s->entries[entry] = (hri_entry){HRI_STEP_RUN, again, n, HRI_PROBLEM_NONE, s->touch_count};
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        const uint32_t v = op->in[i];
+        const int fixed = hri_is_fixed(p, v);
+        s->touches[s->touch_count++] = (hri_touch){
+            x->current[v], fixed ? HRI_PROBLEM_NONE : hri_gap_of(p, v, x->gap[v]), x->made[v]};
+        s->instances[x->current[v]].last = entry;
+    }
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        const uint32_t v = op->out[k].value;
+        if (hri_is_fixed(p, v)) {
+            x->version[p->values[v].root] = v;
+        }
+        const int counts = again && !x->at_hand[v];
+        s->touches[s->touch_count++] =
+            (hri_touch){new_instance(s, v, entry),
+                        counts ? hri_gap_of(p, v, x->gap[v]) : HRI_PROBLEM_NONE, x->made[v]};
+    }
+    const double time = hri_schedule_op_time(s, n);
+    s->time_ns += time;
+    s->again_ns += again ? time : 0;
+    s->again_count += again;
+    return HR_OK;
+}
+
+/* 1: can be read; 0: must be made again; -1: is lost. */
+static int look(const hri_schedule *s, uint32_t v) {
+    const struct hri_schedule_scratch *x = s->scratch;
+    const hri_problem_value *value = &s->p->values[v];
+    if (hri_is_fixed(s->p, v)) {
+        return x->version[value->root] == v ? 1 : -1;
+    }
+    if (x->at_hand[v]) {
+        return 1;
+    }
+    return hri_schedule_can_drop(s, v) ? 0 : -1;
+}
+
+/* Collects the ops that must run again so that op n finds its inputs. */
+static hr_status collect(hri_schedule *s, uint32_t n) {
+    struct hri_schedule_scratch *x = s->scratch;
+    x->burst_number++;
+    x->burst_count = 0;
+    uint32_t next = n;
+    for (uint32_t done = 0;; next = x->burst[done++]) {
+        const hri_problem_op *op = &s->p->ops[next];
+        for (uint32_t i = 0; i < op->in_count; i++) {
+            const int found = look(s, op->in[i]);
+            if (found < 0) {
+                return HR_E_NO_PLAN;
+            }
+            const uint32_t producer = s->p->values[op->in[i]].producer;
+            if (found == 0 && x->stamp[producer] != x->burst_number) {
+                x->stamp[producer] = x->burst_number;
+                x->burst[x->burst_count++] = producer;
+            }
+        }
+        if (done == x->burst_count) {
+            return HR_OK;
+        }
+    }
+}
+
+static void sort_burst(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    for (uint32_t i = 0; i < x->burst_count; i++) {
+        x->burst[i] = s->position[x->burst[i]];
+    }
+    if (x->burst_count > 16) {
+        qsort(x->burst, x->burst_count, sizeof *x->burst, by_number);
+    } else {
+        for (uint32_t i = 1; i < x->burst_count; i++) {
+            const uint32_t item = x->burst[i];
+            uint32_t j = i;
+            for (; j > 0 && x->burst[j - 1] > item; j--) {
+                x->burst[j] = x->burst[j - 1];
+            }
+            x->burst[j] = item;
+        }
+    }
+    for (uint32_t i = 0; i < x->burst_count; i++) {
+        x->burst[i] = s->order[x->burst[i]];
+    }
+}
+
+/* Runs the burst; what it makes is at hand until the op has run, or is kept from now on. */
+static hr_status run_burst(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    x->temporary_count = 0;
+    for (uint32_t i = 0; i < x->burst_count; i++) {
+        const hri_problem_op *op = &s->p->ops[x->burst[i]];
+        const hr_status status = emit(s, x->burst[i], 1);
+        if (status != HR_OK) {
+            return status;
+        }
+        for (uint32_t k = 0; k < op->out_count; k++) {
+            const uint32_t v = op->out[k].value;
+            if (x->at_hand[v]) {
+                continue; /* it was kept; the new one takes its part */
+            }
+            x->made[v] = (uint8_t)(x->made[v] < 254 ? x->made[v] + 1 : 254);
+            x->at_hand[v] = 1;
+            if (x->made[v] < s->gaps[hri_gap_of(s->p, v, x->gap[v])]) {
+                x->temporary[x->temporary_count++] = v;
+            }
+        }
+    }
+    return HR_OK;
+}
+
+/* The base op has run: its inputs enter their next gap, its outputs their first. */
+static void advance(hri_schedule *s, uint32_t t) {
+    struct hri_schedule_scratch *x = s->scratch;
+    const hri_problem_op *op = &s->p->ops[s->order[t]];
+    for (uint32_t i = 0; i < x->temporary_count; i++) {
+        x->at_hand[x->temporary[i]] = 0;
+    }
+    x->temporary_count = 0;
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        const uint32_t v = op->in[i];
+        const hri_problem_value *value = &s->p->values[v];
+        if (x->gap[v] < value->use_count && s->use_at[value->use_first + x->gap[v]] == t) {
+            x->gap[v]++;
+            x->made[v] = 0;
+            x->at_hand[v] = s->gaps[hri_gap_of(s->p, v, x->gap[v])] == 0;
+        }
+    }
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        const uint32_t v = op->out[k].value;
+        x->gap[v] = 0;
+        x->made[v] = 0;
+        x->at_hand[v] = s->gaps[hri_gap_of(s->p, v, 0)] == 0;
+    }
+}
+
+static hr_status begin(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    const hri_problem *p = s->p;
+    void *instances = s->instances;
+    s->entry_count = s->touch_count = s->instance_count = s->again_count = 0;
+    s->time_ns = s->again_ns = 0;
+    x->burst_number = 0;
+    x->temporary_count = 0;
+    memset(x->stamp, 0, p->op_count * sizeof *x->stamp);
+    const hr_status status =
+        room(&instances, &s->instance_space, p->value_count, sizeof *s->instances);
+    s->instances = instances;
+    if (status != HR_OK) {
+        return status;
+    }
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        const int there = p->values[v].role != HRI_ROLE_MADE;
+        x->at_hand[v] = (uint8_t)there;
+        x->made[v] = 0;
+        x->gap[v] = 0;
+        x->version[v] = v;
+        x->current[v] = HRI_PROBLEM_NONE;
+        if (there) {
+            (void)new_instance(s, v, 0);
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status generate(hri_schedule *s) {
+    const uint64_t most = (uint64_t)s->p->op_count * 64 + 1024;
+    hr_status status = begin(s);
+    for (uint32_t t = 0; t < s->p->op_count && status == HR_OK; t++) {
+        status = collect(s, s->order[t]);
+        if (status == HR_OK && s->scratch->burst_count) {
+            sort_burst(s);
+            status = run_burst(s);
+        }
+        if (status == HR_OK) {
+            status = emit(s, s->order[t], 0);
+        }
+        if (status == HR_OK && s->entry_count > most) {
+            status = HR_E_NO_PLAN;
+        }
+        if (status == HR_OK) {
+            advance(s, t);
+        }
+    }
+    return status;
+}
+
+/* ---- measure ---- */
+
+/* Inputs of entry e that die there and may be overwritten by output k: the first one. */
+static uint32_t find_place(const hri_schedule *s, uint32_t e, const hri_problem_op *op,
+                           uint32_t k) {
+    const hri_touch *in = s->touches + s->entries[e].first;
+    const uint64_t mask = op->out[k].overwrite;
+    for (uint32_t i = 0; mask >> i && i < op->in_count; i++) {
+        const uint32_t x = in[i].instance;
+        const uint32_t v = s->instances[x].value;
+        if (!(mask >> i & 1) || s->instances[x].last != e || s->scratch->taken[x] == e ||
+            hri_is_fixed(s->p, v)) {
+            continue;
+        }
+        int other = 0; /* the same value in a place that must stay readable */
+        for (uint32_t j = 0; j < op->in_count; j++) {
+            other |= in[j].instance == x && (j >= HRI_PROBLEM_OVERWRITE_MAX || !(mask >> j & 1));
+        }
+        if (!other) {
+            return x;
+        }
+    }
+    return HRI_PROBLEM_NONE;
+}
+
+static hr_status grow_live(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    uint64_t *live = hri_realloc(s->live, ((size_t)s->entry_space + 1) * sizeof *live);
+    if (!live) {
+        return HR_E_NOMEM_HOST;
+    }
+    s->live = live;
+    if (x->taken_space < s->instance_space) {
+        uint32_t *taken = hri_realloc(x->taken, (size_t)s->instance_space * sizeof *taken);
+        if (!taken) {
+            return HR_E_NOMEM_HOST;
+        }
+        x->taken = taken;
+        x->taken_space = s->instance_space;
+    }
+    return HR_OK;
+}
+
+static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint64_t *after) {
+    const hri_entry *entry = &s->entries[e];
+    const hri_problem_op *op = &s->p->ops[entry->op];
+    hri_touch *t = s->touches + entry->first;
+    uint64_t now = before, freed = 0;
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        hri_instance *made = &s->instances[t[op->in_count + k].instance];
+        if (hri_is_fixed(s->p, made->value)) {
+            continue;
+        }
+        const uint32_t place = s->in_place && op->out[k].overwrite && !op->out[k].updates
+                                   ? find_place(s, e, op, k)
+                                   : HRI_PROBLEM_NONE;
+        const uint64_t bytes = s->p->values[made->value].room_bytes;
+        if (place != HRI_PROBLEM_NONE) {
+            made->place = s->instances[place].place;
+            s->scratch->taken[place] = e;
+        } else {
+            now += bytes;
+        }
+        freed += made->last == e ? bytes : 0;
+    }
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        const uint32_t x = t[i].instance;
+        if (s->instances[x].last == e && s->scratch->taken[x] != e &&
+            !hri_is_fixed(s->p, s->instances[x].value)) {
+            s->scratch->taken[x] = e; /* counted once, though read twice */
+            freed += s->p->values[s->instances[x].value].room_bytes;
+        }
+    }
+    *after = now - freed;
+    return now + hri_problem_room(s->p, op->variants[s->variant[entry->op]].workspace_bytes);
+}
+
+static hr_status measure(hri_schedule *s) {
+    const hri_problem *p = s->p;
+    const hr_status status = grow_live(s);
+    if (status != HR_OK) {
+        return status;
+    }
+    uint64_t live = 0, after = 0, unread = 0;
+    memset(s->scratch->taken, 0xff, s->instance_count * sizeof *s->scratch->taken);
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        const hri_problem_value *value = &p->values[v];
+        if (value->result) {
+            s->instances[s->scratch->current[v]].last = s->entry_count; /* beyond the last entry */
+        }
+        live += value->role == HRI_ROLE_INPUT ? value->room_bytes : 0;
+        unread += value->role == HRI_ROLE_INPUT && !value->use_count && !value->result
+                      ? value->room_bytes
+                      : 0;
+    }
+    s->peak_bytes = s->over = 0;
+    s->peak_entry = 0;
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        s->live[e] = measure_entry(s, e, live, &after);
+        live = after;
+        live -= e == 0 ? unread : 0;
+        if (s->live[e] > s->peak_bytes) {
+            s->peak_bytes = s->live[e];
+            s->peak_entry = e;
+        }
+        s->over += s->live[e] > s->limit ? s->live[e] - s->limit : 0;
+    }
+    return HR_OK;
+}
+
+hr_status hri_schedule_run(hri_schedule *s) {
+    hr_status status = generate(s);
+    if (status == HR_OK) {
+        status = measure(s);
+    }
+    s->work += s->entry_count + 64;
+    return status;
+}

@@ -1,0 +1,103 @@
+/* Schedules: a base order of the ops and, for every value and every gap between its uses, one small number.
+ *
+ * The one idea of the planner.  Let the uses of a value in the base order cut its life into gaps: gap 0 ends with its
+ * first use, gap k with the use after the k-th, and the last gap (the tail) begins with the last use.  For each gap a
+ * number says how often the value is let go in it:
+ *     0  kept from the start of the gap to its end;
+ *     1  dropped; made again when somebody needs it, and kept from then on;
+ *     k  dropped k times: made again whenever needed, kept only from the k-th time on.
+ * The steps follow from these numbers: before each op of the base order, the ops that make what is missing are run
+ * again, in base order, each once (the minimal completion).  Keeping everything, checkpoints, nested checkpoints at
+ * any depth and mixtures of them are all points of this space, for any graph, with cut points or without.
+ *
+ * When a value dies is not decided but read off: after its last reader.  So keeping what nobody needs costs nothing.
+ *
+ * AWAY in place of a number: the value is copied to the other memory at the start of the gap, and back in time for
+ * the next need.  Copies take the queues of plan.h; where they are started and waited for follows from the times.
+ *
+ * hri_schedule_run is the planner's only judge: time, bytes at every step, steps.  O(steps). */
+#ifndef HRI_PLAN_SCHEDULE_H
+#define HRI_PLAN_SCHEDULE_H
+
+#include "plan/plan.h"
+
+enum { HRI_GAP_AWAY = 255, HRI_GAP_MOST = 100 };
+
+/* One thing done, before buffers have addresses.  OUT, IN: of value `op`; `pair` is the entry of the wait, and for the
+ * wait that of the copy. */
+typedef struct hri_entry {
+    uint8_t kind, again;
+    uint32_t op;
+    uint32_t pair;
+    uint32_t first; /* into touches: inputs, then outputs (made instances) */
+} hri_entry;
+
+/* An operand of an entry. */
+typedef struct hri_touch {
+    uint32_t instance;
+    uint32_t
+        gap; /* index into gaps[]: of a read, the gap it ends; of a value made again, the gap it fell into;
+                       else NONE */
+    uint8_t count; /* how often the value had been made in that gap */
+} hri_touch;
+
+/* A stretch of memory holding one value, or one after the other in place. */
+typedef struct hri_instance {
+    uint32_t value;
+    uint32_t birth, last; /* entries: made at, last touched at */
+    uint32_t place;       /* the instance whose memory it took over; itself: its own */
+    uint32_t older;       /* the instance of the same value before it */
+} hri_instance;
+
+typedef struct hri_schedule {
+    const hri_problem *p;
+    /* The base order. */
+    uint32_t *order, *position; /* position -> op, op -> position */
+    uint32_t *use_at;           /* positions of uses of each value, rising; indexed like p->uses */
+    /* The choice. */
+    uint8_t *gaps;    /* of value v: gaps[p->values[v].use_first + v + k] */
+    uint8_t *variant; /* by op */
+    uint32_t gap_count;
+    uint32_t *gap_value; /* which value a gap is of */
+    uint8_t in_place;    /* 0: outputs never overwrite inputs */
+    /* What run() found. */
+    hri_entry *entries;
+    hri_touch *touches;
+    hri_instance *instances;
+    uint64_t *live; /* bytes at each entry, persistent ones not counted */
+    uint32_t entry_count, touch_count, instance_count;
+    uint32_t entry_space, touch_space, instance_space;
+    uint64_t peak_bytes; /* persistent ones not counted */
+    uint32_t peak_entry;
+    double time_ns, again_ns;
+    uint32_t again_count;
+    uint64_t over; /* sum over entries of bytes above `limit` */
+    uint64_t limit;
+    uint64_t work; /* entries simulated so far: the measure of effort */
+    struct hri_schedule_scratch *scratch;
+} hri_schedule;
+
+/* Keeps everything in the problem's own order, fastest variants. */
+HR_MUST_CHECK hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p);
+void hri_schedule_deinit(hri_schedule *s);
+/* Another base order (copied).  Resets the gaps to their defaults. */
+void hri_schedule_set_order(hri_schedule *s, const uint32_t *order);
+/* May the value be dropped and made again? */
+int hri_schedule_can_drop(const hri_schedule *s, uint32_t value);
+
+/* HR_OK, HR_E_NO_PLAN when the choice cannot be carried out (something to be made again needs a value that was
+ * overwritten) or becomes absurdly long, HR_E_NOMEM_HOST. */
+HR_MUST_CHECK hr_status hri_schedule_run(hri_schedule *s);
+
+static inline uint32_t hri_gap_of(const hri_problem *p, uint32_t value, uint32_t k) {
+    return p->values[value].use_first + value + k;
+}
+static inline double hri_schedule_op_time(const hri_schedule *s, uint32_t op) {
+    return s->p->ops[op].variants[s->variant[op]].time_ns;
+}
+static inline int hri_is_fixed(const hri_problem *p, uint32_t v) {
+    const uint8_t role = p->values[p->values[v].root].role;
+    return role == HRI_ROLE_PERSISTENT || role == HRI_ROLE_CONSTANT;
+}
+
+#endif

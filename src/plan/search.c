@@ -1,0 +1,514 @@
+/* Greedy descent and exchange over gaps: see search.h.
+ *
+ * Moves are ranked by an estimate (the time of what would have to run again, by the bytes and entries it relieves) and
+ * the best few are tried for real.  While there is far to go, many good moves are made at once. */
+#include "plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+enum { TRIES = 6, CLOSURE_MOST = 400 };
+
+typedef struct move {
+    double score;   /* low is good */
+    double benefit; /* bytes over the limit, summed over entries */
+    double cost;    /* nanoseconds, estimated */
+    uint32_t at;    /* a gap, or gap_count + op */
+    uint8_t was, to;
+} move;
+
+typedef struct searcher {
+    hri_schedule *s;
+    uint64_t stop; /* work at which effort is spent */
+    move *moves;
+    size_t move_count, move_space;
+    uint32_t *previous; /* by instance: the entry of the touch before */
+    uint32_t previous_space;
+    double *over;         /* by entry: bytes over the limit, summed from the start */
+    uint32_t *over_count; /* and entries */
+    uint32_t over_space;
+    uint32_t *stamp, *stack; /* by op */
+    uint32_t stamp_number;
+    uint32_t *newest; /* by value */
+    uint8_t *saved, *saved_variant;
+    uint8_t *tabu; /* by gap */
+    uint64_t random;
+} searcher;
+
+static void set(hri_schedule *s, uint32_t at, uint8_t to) {
+    if (at < s->gap_count) {
+        s->gaps[at] = to;
+    } else {
+        s->variant[at - s->gap_count] = to;
+    }
+}
+
+static hr_status open_searcher(searcher *x, hri_schedule *s, uint64_t effort) {
+    *x = (searcher){.s = s, .stop = s->work + effort};
+    x->stamp = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stamp);
+    x->stack = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stack);
+    x->newest = hri_calloc((size_t)s->p->value_count + 1, sizeof *x->newest);
+    x->saved = hri_malloc((size_t)s->gap_count + 1);
+    x->tabu = hri_calloc((size_t)s->gap_count + s->p->op_count + 1, 1);
+    x->saved_variant = hri_malloc((size_t)s->p->op_count + 1);
+    return x->stamp && x->stack && x->newest && x->saved && x->tabu && x->saved_variant
+               ? HR_OK
+               : HR_E_NOMEM_HOST;
+}
+
+static void close_searcher(searcher *x) {
+    void *const all[] = {x->moves, x->previous, x->over,  x->over_count,    x->stamp,
+                         x->stack, x->newest,   x->saved, x->saved_variant, x->tabu};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        hri_free(all[i]);
+    }
+}
+
+static void save(searcher *x) {
+    memcpy(x->saved, x->s->gaps, x->s->gap_count);
+    memcpy(x->saved_variant, x->s->variant, x->s->p->op_count);
+}
+
+static void restore(searcher *x) {
+    memcpy(x->s->gaps, x->saved, x->s->gap_count);
+    memcpy(x->s->variant, x->saved_variant, x->s->p->op_count);
+}
+
+static int grow(void **items, size_t count, size_t bytes) {
+    void *new = hri_realloc(*items, count * bytes);
+    if (!new) {
+        return 0;
+    }
+    *items = new;
+    return 1;
+}
+
+/* Arrays by entry and by instance as long as the schedule now is. */
+static hr_status size_up(searcher *x) {
+    const hri_schedule *s = x->s;
+    if (x->previous_space < s->instance_space) {
+        void *items = x->previous;
+        if (!grow(&items, s->instance_space, sizeof *x->previous)) {
+            return HR_E_NOMEM_HOST;
+        }
+        x->previous = items;
+        x->previous_space = s->instance_space;
+    }
+    if (x->over_space < s->entry_space + 1) {
+        void *over = x->over, *count = x->over_count;
+        const int a = grow(&over, (size_t)s->entry_space + 2, sizeof *x->over);
+        x->over = over;
+        const int b = grow(&count, (size_t)s->entry_space + 2, sizeof *x->over_count);
+        x->over_count = count;
+        if (!a || !b) {
+            return HR_E_NOMEM_HOST;
+        }
+        x->over_space = s->entry_space + 1;
+    }
+    x->over[0] = 0;
+    x->over_count[0] = 0;
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const int is = s->live[e] > s->limit;
+        x->over[e + 1] = x->over[e] + (is ? (double)(s->live[e] - s->limit) : 0);
+        x->over_count[e + 1] = x->over_count[e] + (uint32_t)is;
+    }
+    memset(x->newest, 0xff, s->p->value_count * sizeof *x->newest);
+    for (uint32_t i = 0; i < s->instance_count; i++) {
+        x->newest[s->instances[i].value] = i;
+        x->previous[i] = s->instances[i].birth;
+    }
+    return HR_OK;
+}
+
+/* Is the value there at this entry, as the schedule now stands? */
+static int is_there(const searcher *x, uint32_t v, uint32_t entry) {
+    const hri_schedule *s = x->s;
+    if (hri_is_fixed(s->p, v)) {
+        return 1;
+    }
+    for (uint32_t i = x->newest[v]; i != HRI_PROBLEM_NONE; i = s->instances[i].older) {
+        if (s->instances[i].birth < entry && s->instances[i].last >= entry) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The time to make v again at this entry. */
+static double closure_time(searcher *x, uint32_t v, uint32_t entry) {
+    const hri_schedule *s = x->s;
+    uint32_t count = 0, total = 1;
+    double time = 0;
+    x->stamp_number++;
+    x->stack[count++] = s->p->values[v].producer;
+    x->stamp[x->stack[0]] = x->stamp_number;
+    while (count) {
+        const hri_problem_op *op = &s->p->ops[x->stack[--count]];
+        time += hri_schedule_op_time(s, x->stack[count]);
+        if (op->once) {
+            return INFINITY;
+        }
+        for (uint32_t i = 0; i < op->in_count; i++) {
+            const uint32_t producer = s->p->values[op->in[i]].producer;
+            if (is_there(x, op->in[i], entry)) {
+                continue;
+            }
+            if (producer == HRI_PROBLEM_NONE || total > CLOSURE_MOST) {
+                return INFINITY;
+            }
+            if (x->stamp[producer] != x->stamp_number) {
+                x->stamp[producer] = x->stamp_number;
+                x->stack[count++] = producer;
+                total++;
+            }
+        }
+    }
+    return time;
+}
+
+static hr_status push_move(searcher *x, move m) {
+    if (x->move_count == x->move_space) {
+        void *items = x->moves;
+        const size_t space = x->move_space ? x->move_space * 2 : 256;
+        if (!grow(&items, space, sizeof *x->moves)) {
+            return HR_E_NOMEM_HOST;
+        }
+        x->moves = items;
+        x->move_space = space;
+    }
+    x->moves[x->move_count++] = m;
+    return HR_OK;
+}
+
+static int by_score(const void *a, const void *b) {
+    const move *x = a, *y = b;
+    if (x->score != y->score) {
+        return x->score < y->score ? -1 : 1;
+    }
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Drops at idle stretches.  With `any`, also those that relieve no entry over the limit. */
+static hr_status list_drops(searcher *x, int any) {
+    const hri_schedule *s = x->s;
+    hr_status status = size_up(x);
+    x->move_count = 0;
+    for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
+        const hri_problem_op *op = &s->p->ops[s->entries[e].op];
+        const hri_touch *in = s->touches + s->entries[e].first;
+        for (uint32_t i = 0; i < op->in_count && status == HR_OK; i++) {
+            const uint32_t from = in[i].gap == HRI_PROBLEM_NONE ? e : x->previous[in[i].instance];
+            x->previous[in[i].instance] = e;
+            if (from + 1 >= e || s->gaps[in[i].gap] > in[i].count || x->tabu[in[i].gap] ||
+                in[i].count >= HRI_GAP_MOST) {
+                continue;
+            }
+            const uint32_t v = s->instances[in[i].instance].value;
+            const uint32_t entries = x->over_count[e] - x->over_count[from + 1];
+            const double bytes = (double)s->p->values[v].room_bytes;
+            double benefit = bytes * entries;
+            const double most = x->over[e] - x->over[from + 1];
+            benefit = benefit < most ? benefit : most;
+            if (any) {
+                benefit = bytes * (e - from - 1);
+            }
+            if (benefit <= 0 || !hri_schedule_can_drop(s, v)) {
+                continue;
+            }
+            const double cost = closure_time(x, v, e);
+            if (cost < INFINITY) {
+                status = push_move(x, (move){(cost + 1) / benefit, benefit, cost, in[i].gap,
+                                             s->gaps[in[i].gap], (uint8_t)(in[i].count + 1)});
+            }
+        }
+    }
+    return status;
+}
+
+/* Smaller workspaces where the limit is exceeded. */
+static hr_status list_variants(searcher *x) {
+    const hri_schedule *s = x->s;
+    hr_status status = HR_OK;
+    for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
+        const uint32_t n = s->entries[e].op;
+        const hri_problem_op *op = &s->p->ops[n];
+        const hri_problem_variant *now = &op->variants[s->variant[n]];
+        for (uint32_t i = 0; i < op->variant_count && s->live[e] > s->limit && status == HR_OK;
+             i++) {
+            const hri_problem_variant *other = &op->variants[i];
+            if (other->workspace_bytes >= now->workspace_bytes || x->tabu[s->gap_count + n]) {
+                continue;
+            }
+            const double saved = (double)(now->workspace_bytes - other->workspace_bytes);
+            const double excess = (double)(s->live[e] - s->limit);
+            const double benefit = saved < excess ? saved : excess;
+            const double cost = other->time_ns > now->time_ns ? other->time_ns - now->time_ns : 0;
+            status = push_move(x, (move){(cost + 1) / benefit, benefit, cost, s->gap_count + n,
+                                         s->variant[n], (uint8_t)i});
+        }
+    }
+    return status;
+}
+
+/* Several of the best at once.  1: done and worth it. */
+static hr_status try_many(searcher *x, int *good) {
+    hri_schedule *s = x->s;
+    const uint64_t before = s->over;
+    size_t count = x->move_count / 12;
+    double expected = 0;
+    *good = 0;
+    if (count < 3) {
+        return HR_OK;
+    }
+    save(x);
+    size_t used = 0;
+    for (; used < count && expected < 0.35 * (double)before; used++) {
+        set(s, x->moves[used].at, x->moves[used].to);
+        expected += x->moves[used].benefit;
+    }
+    hr_status status = used < 2 ? HR_E_NO_PLAN : hri_schedule_run(s);
+    if (status == HR_OK && s->over < before &&
+        (double)(before - s->over) >
+            0.5 * (expected < (double)before ? expected : (double)before)) {
+        *good = 1;
+        return HR_OK;
+    }
+    restore(x);
+    return status == HR_E_NO_PLAN ? HR_OK : status;
+}
+
+/* The best of the first few, tried one by one.  1: one of them helped; it is set. */
+static hr_status try_few(searcher *x, int *good) {
+    hri_schedule *s = x->s;
+    const uint64_t before = s->over;
+    const double time = s->time_ns;
+    double best = INFINITY;
+    size_t chosen = 0;
+    *good = 0;
+    for (size_t i = 0; i < x->move_count && (i < TRIES || (!*good && i < 64)); i++) {
+        const move *m = &x->moves[i];
+        set(s, m->at, m->to);
+        const hr_status status = hri_schedule_run(s);
+        set(s, m->at, m->was);
+        if (status != HR_OK && status != HR_E_NO_PLAN) {
+            return status;
+        }
+        if (status == HR_OK && s->over < before) {
+            const double extra = s->time_ns > time ? s->time_ns - time : 0;
+            const double ratio = (extra + 1) / (double)(before - s->over);
+            if (ratio < best) {
+                best = ratio;
+                chosen = i;
+                *good = 1;
+            }
+        }
+    }
+    if (*good) {
+        set(s, x->moves[chosen].at, x->moves[chosen].to);
+    }
+    return hri_schedule_run(s);
+}
+
+/* No single move helps: make the best one all the same, and not again. */
+static hr_status push_on(searcher *x) {
+    hri_schedule *s = x->s;
+    for (size_t i = 0; i < x->move_count; i++) {
+        const move *m = &x->moves[i];
+        set(s, m->at, m->to);
+        x->tabu[m->at] = 1;
+        const hr_status status = hri_schedule_run(s);
+        if (status != HR_E_NO_PLAN) {
+            return status;
+        }
+        set(s, m->at, m->was);
+    }
+    return HR_E_NO_PLAN;
+}
+
+hr_status hri_search_fit(hri_schedule *s, uint64_t limit, uint64_t effort) {
+    searcher x;
+    s->limit = limit;
+    hr_status status = open_searcher(&x, s, effort);
+    if (status == HR_OK) {
+        status = hri_schedule_run(s);
+    }
+    while (status == HR_OK && s->over > 0) {
+        int good = 0;
+        if (s->work > x.stop) {
+            status = HR_E_NO_PLAN;
+            break;
+        }
+        status = list_drops(&x, 0);
+        if (status == HR_OK) {
+            status = list_variants(&x);
+        }
+        if (status != HR_OK) {
+            break;
+        }
+        qsort(x.moves, x.move_count, sizeof *x.moves, by_score);
+        status = try_many(&x, &good);
+        if (status == HR_OK && !good) {
+            status = hri_schedule_run(s);
+        }
+        if (status == HR_OK && !good) {
+            status = try_few(&x, &good);
+        }
+        if (status == HR_OK && !good) {
+            status = push_on(&x);
+        }
+    }
+    close_searcher(&x);
+    return status;
+}
+
+/* ---- back to speed ---- */
+
+/* Gaps in which something was made again, dearest first; and variants that are not the fastest. */
+static hr_status list_returns(searcher *x) {
+    const hri_schedule *s = x->s;
+    hr_status status = size_up(x);
+    x->move_count = 0;
+    for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
+        const hri_problem_op *op = &s->p->ops[s->entries[e].op];
+        const hri_touch *out = s->touches + s->entries[e].first + op->in_count;
+        for (uint32_t k = 0; k < op->out_count && s->entries[e].again && status == HR_OK; k++) {
+            if (out[k].gap == HRI_PROBLEM_NONE || s->gaps[out[k].gap] == 0 ||
+                s->instances[out[k].instance].last == e) {
+                continue;
+            }
+            const double time = hri_schedule_op_time(s, s->entries[e].op);
+            const double bytes =
+                (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
+            for (uint32_t to = 0; to < s->gaps[out[k].gap] && to < 2 && status == HR_OK; to++) {
+                status = push_move(x, (move){-time / (bytes + 1) / (to + 1), 0, time, out[k].gap,
+                                             s->gaps[out[k].gap], (uint8_t)to});
+            }
+        }
+    }
+    for (uint32_t n = 0; n < s->p->op_count && status == HR_OK; n++) {
+        for (uint32_t i = 0; i < s->p->ops[n].variant_count && status == HR_OK; i++) {
+            const double won = hri_schedule_op_time(s, n) - s->p->ops[n].variants[i].time_ns;
+            if (won > 0) {
+                status =
+                    push_move(x, (move){-won, 0, won, s->gap_count + n, s->variant[n], (uint8_t)i});
+            }
+        }
+    }
+    qsort(x->moves, x->move_count, sizeof *x->moves, by_score);
+    return status;
+}
+
+/* Takes back whatever fits.  *time is that of the schedule as it is set, before and after. */
+static hr_status take_back(searcher *x, double *time) {
+    hri_schedule *s = x->s;
+    for (int changed = 1; changed && s->work < x->stop;) {
+        changed = 0;
+        hr_status status = hri_schedule_run(s);
+        if (status == HR_OK) {
+            status = list_returns(x);
+        }
+        for (size_t i = 0; i < x->move_count && status == HR_OK && s->work < x->stop; i++) {
+            const move *m = &x->moves[i];
+            const uint8_t now =
+                m->at < s->gap_count ? s->gaps[m->at] : s->variant[m->at - s->gap_count];
+            if (now != m->was) {
+                continue;
+            }
+            set(s, m->at, m->to);
+            status = hri_schedule_run(s);
+            if (status == HR_OK && s->over == 0 && s->time_ns < *time) {
+                *time = s->time_ns;
+                changed = 1;
+            } else {
+                set(s, m->at, m->was);
+                status = status == HR_E_NO_PLAN ? HR_OK : status;
+            }
+        }
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    return HR_OK;
+}
+
+static uint64_t draw(searcher *x) {
+    x->random = hri_hash_u64(x->random + 0x9e3779b97f4a7c15u);
+    return x->random;
+}
+
+/* Drops one to three things of the cheaper kind. */
+static hr_status shake(searcher *x) {
+    hri_schedule *s = x->s;
+    hr_status status = list_drops(x, 1);
+    if (status != HR_OK || x->move_count == 0) {
+        return status == HR_OK ? HR_E_NO_PLAN : status;
+    }
+    qsort(x->moves, x->move_count, sizeof *x->moves, by_score);
+    const uint64_t count = 1 + draw(x) % 3;
+    for (uint64_t i = 0; i < count; i++) {
+        const double share = (double)(draw(x) >> 11) * 0x1p-53;
+        const move *m = &x->moves[(size_t)(share * share * (double)x->move_count)];
+        set(s, m->at, m->to);
+    }
+    return HR_OK;
+}
+
+hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
+    searcher x;
+    uint8_t *best = NULL, *best_variant = NULL;
+    s->limit = limit;
+    hr_status status = open_searcher(&x, s, effort);
+    if (status == HR_OK) {
+        best = hri_malloc((size_t)s->gap_count + 1);
+        best_variant = hri_malloc((size_t)s->p->op_count + 1);
+        status = best && best_variant ? hri_schedule_run(s) : HR_E_NOMEM_HOST;
+    }
+    double best_time = s->time_ns;
+    if (status == HR_OK) {
+        status = take_back(&x, &best_time);
+    }
+    while (status == HR_OK && s->work < x.stop) {
+        memcpy(best, s->gaps, s->gap_count);
+        memcpy(best_variant, s->variant, s->p->op_count);
+        status = hri_schedule_run(s);
+        if (status == HR_OK && s->again_count == 0) {
+            break;
+        }
+        double time = best_time;
+        if (status == HR_OK) {
+            status = shake(&x);
+        }
+        if (status == HR_E_NO_PLAN) {
+            status = HR_OK;
+            break;
+        }
+        if (status == HR_OK) {
+            status = hri_schedule_run(s);
+        }
+        const int fits = status == HR_OK && s->over == 0;
+        time = fits ? s->time_ns : INFINITY;
+        if (fits) {
+            status = take_back(&x, &time);
+        }
+        if (status == HR_E_NO_PLAN) {
+            status = HR_OK;
+        }
+        if (status == HR_OK && !(time < best_time)) {
+            memcpy(s->gaps, best, s->gap_count);
+            memcpy(s->variant, best_variant, s->p->op_count);
+        } else if (status == HR_OK) {
+            best_time = time;
+        }
+    }
+    if (status == HR_OK) {
+        status = hri_schedule_run(s);
+    }
+    hri_free(best);
+    hri_free(best_variant);
+    close_searcher(&x);
+    return status;
+}
