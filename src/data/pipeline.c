@@ -454,12 +454,15 @@ static hr_status promise(hr_pipeline *p) {
     return status == HR_OK ? HR_OK : refuse(p, sum, user);
 }
 
-static uint64_t make_fingerprint(hr_pipeline *p) {
+static hr_status make_fingerprint(hr_pipeline *p) {
     hri_state w = {0};
     hri_stage_fingerprint(p->last, &w);
-    const uint64_t hash = w.count ? hri_hash_bytes(w.data, w.count, 0) : 0;
+    const hr_status status = hri_state_status(&w);
+    if (status == HR_OK) {
+        p->fingerprint = w.count ? hri_hash_bytes(w.data, w.count, 0) : 0;
+    }
     hri_state_deinit(&w);
-    return hash;
+    return status;
 }
 
 hr_status hr_pipeline_build(hr_pipeline *p) {
@@ -497,7 +500,9 @@ hr_status hr_pipeline_build(hr_pipeline *p) {
         status = HR_E_NOMEM_HOST;
     }
     if (status == HR_OK) {
-        p->fingerprint = make_fingerprint(p);
+        status = make_fingerprint(p);
+    }
+    if (status == HR_OK) {
         p->built = true;
         status = hri_stage_start(p->last, 0);
         p->built = status == HR_OK;

@@ -44,7 +44,7 @@ void hri_state_deinit(hri_state *w) {
 }
 
 hri_state hri_state_reader(const void *data, size_t bytes) {
-    return (hri_state){.data = (unsigned char *)(uintptr_t)data, .count = bytes};
+    return (hri_state){.data = (unsigned char *)(uintptr_t)data, .count = bytes, .reads = true};
 }
 
 uint64_t hri_state_get(hri_state *r) {
@@ -64,9 +64,9 @@ hri_state hri_state_get_blob(hri_state *r) {
     const uint64_t bytes = hri_state_get(r);
     if (r->failed || bytes > r->count - r->at) {
         r->failed = true;
-        return (hri_state){.failed = true};
+        return (hri_state){.failed = true, .reads = true};
     }
-    const hri_state blob = {.data = r->data + r->at, .count = (size_t)bytes};
+    const hri_state blob = {.data = r->data + r->at, .count = (size_t)bytes, .reads = true};
     r->at += (size_t)bytes;
     return blob;
 }
@@ -75,5 +75,5 @@ hr_status hri_state_status(const hri_state *s) {
     if (!s->failed) {
         return HR_OK;
     }
-    return s->capacity ? HR_E_NOMEM_HOST : HR_E_FORMAT;
+    return s->reads ? HR_E_FORMAT : HR_E_NOMEM_HOST;
 }

@@ -11,9 +11,9 @@
 
 typedef struct hri_state {
     unsigned char *data;
-    size_t count, capacity; /* of a reader: capacity 0, data borrowed */
+    size_t count, capacity; /* of a reader: data borrowed */
     size_t at;              /* of a reader */
-    bool failed;
+    bool failed, reads;
 } hri_state;
 
 void hri_state_put(hri_state *w, uint64_t number);

@@ -1,26 +1,18 @@
-/* CRC-32C: the processor's instruction where the build knows there is one, else eight bytes a step by tables that are
- * made once. */
+/* CRC-32C: the processor's instruction where there is one, else eight bytes a step by tables.
+ *
+ * On x86 the instruction (SSE 4.2) is looked for when the program runs, on ARM when it is built.  The tables are made
+ * once, by whoever comes first. */
 #include "data/formats/crc32c.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
-#if defined(__ARM_FEATURE_CRC32)
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#elif defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
 #endif
 
-#if defined(__ARM_FEATURE_CRC32)
-static uint32_t run(uint32_t crc, const unsigned char *p, size_t n) {
-    for (; n >= 8; n -= 8, p += 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        crc = __crc32cd(crc, word);
-    }
-    while (n-- > 0) {
-        crc = __crc32cb(crc, *p++);
-    }
-    return crc;
-}
-#else
 static uint32_t tables[8][256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -39,7 +31,7 @@ static void make_tables(void) {
     }
 }
 
-static uint32_t run(uint32_t crc, const unsigned char *p, size_t n) {
+static uint32_t by_tables(uint32_t crc, const unsigned char *p, size_t n) {
     pthread_once(&once, make_tables);
     for (; n >= 8; n -= 8, p += 8) {
         const uint32_t low = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
@@ -53,10 +45,58 @@ static uint32_t run(uint32_t crc, const unsigned char *p, size_t n) {
     }
     return crc;
 }
+
+#if defined(__x86_64__)
+static bool has_instruction(void) {
+    return __builtin_cpu_supports("sse4.2");
+}
+
+__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc,
+                                                                 const unsigned char *p, size_t n) {
+    uint64_t wide = crc;
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        wide = _mm_crc32_u64(wide, word);
+    }
+    crc = (uint32_t)wide;
+    while (n-- > 0) {
+        crc = _mm_crc32_u8(crc, *p++);
+    }
+    return crc;
+}
+#elif defined(__ARM_FEATURE_CRC32)
+static bool has_instruction(void) {
+    return true;
+}
+
+static uint32_t by_instruction(uint32_t crc, const unsigned char *p, size_t n) {
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        crc = __crc32cd(crc, word);
+    }
+    while (n-- > 0) {
+        crc = __crc32cb(crc, *p++);
+    }
+    return crc;
+}
+#else
+static bool has_instruction(void) {
+    return false;
+}
+
+static uint32_t by_instruction(uint32_t crc, const unsigned char *p, size_t n) {
+    return by_tables(crc, p, n);
+}
 #endif
 
 uint32_t hri_crc32c(uint32_t crc, const void *data, size_t bytes) {
-    return ~run(~crc, data, bytes);
+    return ~(has_instruction() ? by_instruction(~crc, data, bytes) : by_tables(~crc, data, bytes));
+}
+
+uint32_t hri_crc32c_portable(uint32_t crc, const void *data, size_t bytes) {
+    return ~by_tables(~crc, data, bytes);
 }
 
 uint32_t hri_crc32c_masked(const void *data, size_t bytes) {
