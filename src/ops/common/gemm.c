@@ -11,8 +11,9 @@ enum { MR = HRI_GEMM_MR, NR = HRI_GEMM_NR, MC = HRI_GEMM_MC, NC = HRI_GEMM_NC, K
 /* ---- how the work is cut: by the shape alone ---- */
 
 typedef struct cut {
-    int64_t m_tiles, n_tiles, n_tile; /* n_tile: columns of a tile, a multiple of NR */
-    int64_t parts, k_part;            /* k_part: a multiple of KC, but for one part */
+    int64_t m_tiles, m_tile; /* m_tile: rows of a tile, a multiple of 2 MR, MC at most */
+    int64_t n_tiles, n_tile; /* n_tile: columns of a tile, a multiple of NR */
+    int64_t parts, k_part;   /* k_part: a multiple of KC, but for one part */
 } cut;
 
 static int64_t over(int64_t a, int64_t b) {
@@ -22,6 +23,7 @@ static int64_t over(int64_t a, int64_t b) {
 static cut cut_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
     cut u;
     u.m_tiles = over(m, MC);
+    u.m_tile = u.m_tiles ? over(over(m, u.m_tiles), 2 * MR) * 2 * MR : MC;
     u.n_tiles = over(n, NC);
     u.n_tile = u.n_tiles ? over(over(n, u.n_tiles), NR) * NR : NR;
     const int64_t tiles = batch * u.m_tiles * u.n_tiles;
@@ -120,8 +122,8 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
     const int64_t in = rest % u->n_tiles;
     rest /= u->n_tiles;
     const int64_t part = rest % u->parts, batch = rest / u->parts;
-    const int64_t m0 = im * MC, n0 = in * u->n_tile;
-    const int64_t mc = g->m - m0 < MC ? g->m - m0 : MC;
+    const int64_t m0 = im * u->m_tile, n0 = in * u->n_tile;
+    const int64_t mc = g->m - m0 < u->m_tile ? g->m - m0 : u->m_tile;
     const int64_t nc = g->n - n0 < u->n_tile ? g->n - n0 : u->n_tile;
     const int64_t begin = part * u->k_part;
     const int64_t end = begin + u->k_part < g->k ? begin + u->k_part : g->k;
