@@ -1,7 +1,7 @@
 /* csv:FILE[,FILE...]  records of comma-separated values (RFC 4180), a record an element, a column a field.
  *
- * Types are settled when the pipeline is opened, from the first 1000 records: i64 where all are whole numbers, f32
- * where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A record that does not fit its column's
+ * Types are settled when the pipeline is opened: those that `types` gives, and the others from the first 1000 records:
+ * i64 where all are whole numbers, f32 where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A record that does not fit its column's
  * type, or has another number of values, is a bad element. */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 enum { LOOK = 1000 };
 
 typedef struct options {
-    hri_list path;
+    hri_list path, types;
     bool header, index;
     const char *separator;
     uint64_t max_bytes;
@@ -27,6 +27,8 @@ static const hri_field fields[] = {
      HRI_FIELD_BOOL, "on"},
     {"separator", "the character between values; tab for a tab", offsetof(options, separator),
      HRI_FIELD_STRING, ","},
+    {"types", "of columns, as \"NAME:i64,NAME:f32,NAME:text\"; of the others by what is in them",
+     offsetof(options, types), HRI_FIELD_LIST},
     {"max_bytes", "the longest record that is planned for", offsetof(options, max_bytes),
      HRI_FIELD_BYTES, "64KiB"},
     {"index", "find every record first: a full shuffle, 16 bytes each", offsetof(options, index),
@@ -36,6 +38,7 @@ static const hri_field fields[] = {
 typedef struct column {
     char name[HR_FIELD_NAME_SIZE];
     hr_type type; /* U8: text */
+    bool given;
 } column;
 
 typedef struct own {
@@ -137,6 +140,38 @@ static hr_status take_names(own *w, char *record, uint64_t length, bool header, 
     return HR_OK;
 }
 
+/* The types that the user gives, once the names are known. */
+static hr_status take_types(own *w, const hri_list *types, hri_prose *why) {
+    static const struct {
+        const char *name;
+        hr_type type;
+    } known[] = {{"i64", HR_TYPE_I64}, {"f32", HR_TYPE_F32}, {"text", HR_TYPE_U8}};
+    for (size_t i = 0; i < types->count; i++) {
+        const char *text = types->items[i], *colon = strrchr(text, ':');
+        const size_t n = colon ? (size_t)(colon - text) : 0;
+        size_t k = 0;
+        uint32_t c = 0;
+        while (colon && k < 3 && strcmp(colon + 1, known[k].name) != 0) {
+            k++;
+        }
+        if (!colon || k == 3) {
+            return hri_prose_set(why, HR_E_INVALID, "types: \"%s\" is not NAME:i64, :f32 or :text",
+                                 text);
+        }
+        while (c < w->count &&
+               (strlen(w->columns[c].name) != n || memcmp(w->columns[c].name, text, n) != 0)) {
+            c++;
+        }
+        if (c == w->count) {
+            return hri_prose_set(why, HR_E_NOT_FOUND, "types: there is no column \"%.*s\"", (int)n,
+                                 text);
+        }
+        w->columns[c].type = known[k].type;
+        w->columns[c].given = true;
+    }
+    return HR_OK;
+}
+
 static void widen(own *w, char *record, uint64_t length) {
     char *p = record, *value;
     size_t n;
@@ -146,6 +181,9 @@ static void widen(own *w, char *record, uint64_t length) {
         int64_t whole;
         const int kind = kind_of(value, n, &real, &whole);
         hr_type *t = &w->columns[i].type;
+        if (w->columns[i].given) {
+            continue;
+        }
         if (kind == 2) {
             *t = HR_TYPE_U8;
         } else if (kind == 1 && *t == HR_TYPE_I64) {
@@ -187,6 +225,9 @@ static hr_status look(hri_stage *s, hri_prose *why) {
         }
         if (w->count == 0) {
             status = take_names(w, record, length, o->header, why);
+            if (status == HR_OK) {
+                status = take_types(w, &o->types, why);
+            }
             if (status == HR_OK && !o->header) {
                 status = read_record(w, from, length, record, why); /* unquoting changed it */
             }
@@ -216,8 +257,8 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     }
     w->records.quotes = true;
     w->records.chunk_file = SIZE_MAX;
-    hri_memory memory = hri_stage_memory(s);
-    status = hri_memory_buffer(&memory, HRI_RECORDS_CHUNK, &w->records.memory);
+    status = hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, HRI_RECORDS_CHUNK,
+                               &w->records.memory);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "no room for a piece of %d bytes", HRI_RECORDS_CHUNK);
     }

@@ -38,8 +38,8 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         return status;
     }
     w->records.chunk_file = SIZE_MAX;
-    hri_memory memory = hri_stage_memory(s);
-    status = hri_memory_buffer(&memory, HRI_RECORDS_CHUNK, &w->records.memory);
+    status = hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, HRI_RECORDS_CHUNK,
+                               &w->records.memory);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "no room for a piece of %d bytes", HRI_RECORDS_CHUNK);
     }

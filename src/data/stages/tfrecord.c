@@ -165,6 +165,10 @@ static hr_status learn_fields(hri_stage *s, const hri_item *item, hri_prose *why
     hr_element *e;
     char reason[256] = "";
     hr_status status = hri_item_load(item, &memory, &e, reason, sizeof reason);
+    if (status == HR_E_RANGE && !reason[0]) {
+        return hri_prose_set(why, HR_E_LIMIT, "the first record has %llu bytes, and is too large",
+                             (unsigned long long)hri_packed_length(item->b));
+    }
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the first record: %s",
                              reason[0] ? reason : hr_status_text(status));

@@ -405,8 +405,7 @@ enum { FORMATS = sizeof formats / sizeof formats[0] };
 
 /* ---- pipelines ---- */
 
-static hr_pipeline *build(const format *f, const char *rest, uint32_t workers, uint64_t budget) {
-    char text[1024], *at = text;
+static void spell(const format *f, const char *rest, char *at) {
     for (const char *p = f->text; *p; p++) {
         if (*p == '@') {
             at += sprintf(at, "%s", root());
@@ -415,6 +414,11 @@ static hr_pipeline *build(const format *f, const char *rest, uint32_t workers, u
         }
     }
     sprintf(at, "%s", rest);
+}
+
+static hr_pipeline *build(const format *f, const char *rest, uint32_t workers, uint64_t budget) {
+    char text[1024];
+    spell(f, rest, text);
     const hr_pipeline_options o = {
         .size = sizeof o, .budget_bytes = budget, .workers = workers, .seed = 4};
     hr_pipeline *p;
@@ -545,6 +549,82 @@ TEST(files, more_of_them_than_a_process_may_open_are_read) {
         follow(&formats[k], p, want, &at, MANY);
         hr_pipeline_destroy(p);
     }
+    clean();
+}
+
+/* Opens with every budget from almost nothing on: it is refused, or it is enough to the end. */
+TEST_TIMEOUT(files, any_budget_is_refused_or_enough, 120) {
+    static const char *const more[] = {"", " | batch(4,pad=on)", " | shuffle(20) | prefetch(2)"};
+    char text[1024];
+    for (int k = 0; k < FORMATS; k++) {
+        const format *f = &formats[k];
+        f->write(30);
+        for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
+            hr_status last = HR_E_LIMIT;
+            uint64_t budget = 1000;
+            for (; budget < 4 << 20; budget += budget / 3) {
+                spell(f, more[m], text);
+                const hr_pipeline_options o = {
+                    .size = sizeof o, .budget_bytes = budget, .workers = 2};
+                hr_pipeline *p = NULL;
+                hr_error error;
+                const hr_status status = hr_pipeline_open(&o, text, &error, &p);
+                if (status != HR_OK) {
+                    CHECK_STATUS(status, HR_E_LIMIT);
+                    CHECK_STATUS(last, HR_E_LIMIT); /* more is never less */
+                    continue;
+                }
+                last = HR_OK;
+                uint64_t elements = 0;
+                hr_element *e;
+                while (hr_pipeline_next(p, &e) == HR_OK) {
+                    const hr_field *field = hr_element_field(e, 0);
+                    elements += m == 1 ? (uint64_t)field->meta.shape.dim[0] : 1;
+                    hr_element_unref(e);
+                }
+                CHECK_EQ(elements, 30);
+                hr_pipeline_stats stats;
+                hr_pipeline_get_stats(p, &stats);
+                CHECK_LE(stats.peak_bytes, budget);
+                hr_pipeline_destroy(p);
+            }
+            CHECK_OK(last);
+        }
+    }
+    clean();
+}
+
+TEST_TIMEOUT(files, a_record_larger_than_the_budget_is_refused_at_once, 60) {
+    bytes b = {0}, record = {0};
+    for (int i = 0; i < 200 << 10; i++) {
+        put_byte(&record, 'x');
+    }
+    put_framed(&b, record.data, record.count);
+    write_file("big", &b);
+    free(record.data);
+    put(&b, "one\n", 4);
+    write_file("lines", &b);
+    char text[512];
+    snprintf(text, sizeof text, "zip({lines:%s/lines,max_bytes=64},{tfrecord:%s/big,example=off})",
+             root(), root());
+    bool opened = false;
+    for (uint64_t budget = 32 << 10; budget < 4 << 20; budget += budget / 16) {
+        const hr_pipeline_options o = {.size = sizeof o, .budget_bytes = budget};
+        hr_pipeline *p = NULL;
+        hr_element *e;
+        hr_error error;
+        const hr_status status = hr_pipeline_open(&o, text, &error, &p);
+        if (status == HR_OK) {
+            CHECK_OK(hr_pipeline_next(p, &e));
+            hr_element_unref(e);
+            hr_pipeline_destroy(p);
+            opened = true;
+        } else {
+            CHECK_STATUS(status, HR_E_LIMIT);
+            CHECK(!opened);
+        }
+    }
+    CHECK(opened);
     clean();
 }
 
