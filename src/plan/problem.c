@@ -412,3 +412,15 @@ uint64_t hri_problem_floor(const hri_problem *p, uint32_t *op) {
     }
     return p->persistent_bytes + most;
 }
+
+void hri_problem_retime(hri_problem *p, hri_problem_time_fn *time_ns, void *user) {
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        for (uint32_t i = 0; i < p->ops[n].variant_count; i++) {
+            const double time = time_ns(user, &p->ops[n], i);
+            if (time >= 0) { /* the list is ours, const only for readers */
+                ((hri_problem_variant *)(uintptr_t)p->ops[n].variants)[i].time_ns = time;
+            }
+        }
+    }
+    p->hash = hash_of(p);
+}

@@ -126,6 +126,11 @@ HR_MUST_CHECK hr_status hri_problem_add_op(hri_problem *p, const hri_problem_op 
 /* Checks everything and derives the rest.  HR_E_INVALID (HR_E_RANGE for sums over 62 bits) with a sentence. */
 HR_MUST_CHECK hr_status hri_problem_finish(hri_problem *p, hri_prose *why);
 
+/* Other times for the variants of a finished problem, measured ones say; a negative answer changes nothing.  Plans made
+ * before are of another problem then. */
+typedef double hri_problem_time_fn(void *user, const hri_problem_op *op, uint32_t variant);
+void hri_problem_retime(hri_problem *p, hri_problem_time_fn *time_ns, void *user);
+
 /* The JSON form.  print: hri_free() the text.  parse gives a finished problem; HR_E_FORMAT, HR_E_RANGE or HR_E_INVALID
  * with a sentence for anything else, and *out untouched. */
 HR_MUST_CHECK hr_status hri_problem_print(const hri_problem *p, char **out);

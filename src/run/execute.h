@@ -1,0 +1,54 @@
+/* Executing a plan on the host: addresses are bound once, then there are only kernel calls.
+ *
+ * The one idea: everything that a plan says is turned into one flat list of calls with pointers in it when an executor
+ * is made.  Problem and plan may be freed afterwards; a run allocates nothing, looks nothing up and decides nothing.
+ *
+ * A value has an address from outside only where that means something: inputs before a run, persistent values and
+ * constants always, results after a run.  Copies to the other memory and back are done at once where the plan starts
+ * them, so waits have nothing to do: on the host there is one processor for both.
+ *
+ * The same seed, step and sample give the same bits as the interpreter (interpret.h), however often the plan computes
+ * a value again.
+ *
+ * Threads: one at a time. */
+#ifndef HRI_RUN_EXECUTE_H
+#define HRI_RUN_EXECUTE_H
+
+#include "base/threads.h"
+#include "graph/graph.h"
+#include "plan/plan.h"
+
+typedef struct hri_exec hri_exec;
+
+typedef struct hri_exec_options {
+    const hr_graph *g; /* frozen; lives as long as the executor */
+    const hri_problem
+        *problem;         /* of that graph: its ops' ids are nodes, its values' ids are values */
+    const hri_plan *plan; /* that has passed the checker */
+    void *arena;          /* plan->arena_bytes of them; need not be there yet */
+    void *other;          /* plan->other_bytes of them */
+    hri_threads
+        *threads; /* as many as the problem's workspaces were asked for, or fewer; NULL: one */
+    uint64_t seed;
+} hri_exec_options;
+
+/* HR_E_INVALID when the plan is of another problem, or the problem of another graph; HR_E_NOMEM_HOST. */
+HR_MUST_CHECK hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out,
+                                        hri_prose *why);
+/* NULL is allowed. */
+void hri_exec_destroy(hri_exec *e);
+
+/* Writes persistent values and constants as they begin. */
+void hri_exec_begin(hri_exec *e);
+/* The address of a value (see above); NULL: it has none, or no bytes. */
+void *hri_exec_data(const hri_exec *e, hr_value v);
+const hr_graph *hri_exec_graph(const hri_exec *e);
+/* The number of the first sample that later runs see: 0 unless a batch is run in parts. */
+void hri_exec_sample(hri_exec *e, uint32_t first_sample);
+/* One run of all steps.  After a failure, *node (may be NULL) is the node that failed. */
+HR_MUST_CHECK hr_status hri_exec_run(hri_exec *e, uint32_t step, uint32_t *node);
+
+/* What an executor of a plan with so many steps and operands takes at most, before there is a plan. */
+uint64_t hri_exec_record_bytes(uint64_t steps, uint64_t operands, uint64_t values);
+
+#endif

@@ -1,0 +1,153 @@
+/* One logical device, one range, one executor a graph. */
+#include "run/runner.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <headroom/bytes.h>
+#include <headroom/memory.h>
+
+#include "base/alloc.h"
+#include "run/resident.h"
+
+struct hri_runner {
+    hr_device *device;
+    hr_logical *logical;
+    hr_range *range;
+    void *other;
+    hri_threads *threads;
+    uint64_t arena_bytes, page_bytes, other_bytes;
+    uint32_t count;
+    hri_exec *execs[HRI_RUNNER_PIECES];
+    int taken;
+};
+
+static uint64_t whole_pages(uint64_t bytes, uint64_t page) {
+    const uint64_t pages = bytes / page + (bytes % page != 0);
+    return (pages ? pages : 1) * page;
+}
+
+static hr_status open_memory(hri_runner *r, const char *name, hri_prose *why) {
+    hr_device_info info;
+    hr_status status = hr_device_get_info(r->device, &info);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
+    }
+    if (strcmp(info.backend, "host") != 0) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s cannot run a plan", info.name);
+    }
+    r->page_bytes = info.page_bytes;
+    const hr_logical_options options = {.size = sizeof options,
+                                        .name = name,
+                                        .limit_bytes = whole_pages(r->arena_bytes, r->page_bytes)};
+    char text[32];
+    status = hr_logical_create(r->device, &options, &r->logical);
+    if (status == HR_OK) {
+        status = hr_range_create(r->logical, options.limit_bytes, HR_CATEGORY_OTHER, 0, &r->range);
+    }
+    if (status == HR_OK && r->other_bytes) {
+        status = hr_pinned_create(r->device, r->other_bytes, &r->other);
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "an arena of %s: %s",
+                                           hr_bytes_print(options.limit_bytes, text, sizeof text),
+                                           hr_status_text(status));
+}
+
+static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
+    hr_status status = HR_OK;
+    for (; r->count < o->count && status == HR_OK; r->count++) {
+        const hri_exec_options options = {.g = o->pieces[r->count].g,
+                                          .problem = o->pieces[r->count].problem,
+                                          .plan = o->pieces[r->count].plan,
+                                          .arena = (void *)(uintptr_t)hr_range_addr(r->range),
+                                          .other = r->other,
+                                          .threads = o->threads,
+                                          .seed = o->seed};
+        status = hri_exec_create(&options, &r->execs[r->count], why);
+    }
+    return status;
+}
+
+hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, hri_prose *why) {
+    if (options->count == 0 || options->count > HRI_RUNNER_PIECES) {
+        return hri_prose_set(why, HR_E_INVALID, "%u graphs cannot run together", options->count);
+    }
+    hri_runner *r = hri_calloc(1, sizeof *r);
+    if (!r) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to run the plan");
+    }
+    r->device = options->device;
+    r->threads = options->threads;
+    for (uint32_t i = 0; i < options->count; i++) {
+        const hri_plan *plan = options->pieces[i].plan;
+        r->arena_bytes = plan->arena_bytes > r->arena_bytes ? plan->arena_bytes : r->arena_bytes;
+        r->other_bytes = plan->other_bytes > r->other_bytes ? plan->other_bytes : r->other_bytes;
+    }
+    hr_status status = open_memory(r, options->name, why);
+    if (status == HR_OK) {
+        status = bind(r, options, why);
+    }
+    if (status != HR_OK) {
+        hri_runner_close(r);
+        return status;
+    }
+    *out = r;
+    return HR_OK;
+}
+
+hr_status hri_runner_take(hri_runner *r, hri_prose *why) {
+    if (!r->taken) {
+        const uint64_t bytes = whole_pages(r->arena_bytes, r->page_bytes);
+        const hr_status status = hr_range_resize(r->range, bytes);
+        if (status != HR_OK) {
+            char text[32];
+            return hri_prose_set(why, status, "the arena of %s could not be taken: %s",
+                                 hr_bytes_print(bytes, text, sizeof text), hr_status_text(status));
+        }
+        if (r->other) { /* touched now, so that no step finds the machine without memory */
+            memset(r->other, 0, r->other_bytes);
+        }
+        r->taken = 1;
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        hri_exec_begin(r->execs[i]);
+    }
+    return HR_OK;
+}
+
+void hri_runner_close(hri_runner *r) {
+    if (!r) {
+        return;
+    }
+    for (uint32_t i = 0; i < HRI_RUNNER_PIECES; i++) {
+        hri_exec_destroy(r->execs[i]);
+    }
+    if (r->other) {
+        hr_pinned_destroy(r->device, r->other);
+    }
+    /* Nothing shares the range and nothing else lives in the logical device: neither can be busy. */
+    if (r->range) {
+        (void)!hr_range_destroy(r->range);
+    }
+    if (r->logical) {
+        (void)!hr_logical_destroy(r->logical);
+    }
+    hri_free(r);
+}
+
+hri_exec *hri_runner_exec(hri_runner *r, uint32_t piece) {
+    return piece < r->count ? r->execs[piece] : NULL;
+}
+
+hri_threads *hri_runner_threads(hri_runner *r) {
+    return r->threads;
+}
+
+void hri_runner_measure(hri_runner *r, hri_measured *out) {
+    hr_stats stats;
+    hr_logical_get_stats(r->logical, &stats);
+    *out = (hri_measured){.planned_bytes = whole_pages(r->arena_bytes, r->page_bytes),
+                          .arena_bytes = stats.held_peak_bytes,
+                          .other_bytes = r->other_bytes};
+    hri_resident_read(&out->resident_bytes, &out->resident_peak_bytes);
+}

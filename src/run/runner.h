@@ -1,0 +1,60 @@
+/* The arena of a run: one range of one logical device, shared by all graphs of a training.
+ *
+ * A training has several graphs (a step, or a part of it and the last part; evaluation) with one plan each.  They run
+ * one after another, so they share one arena: persistent values lie at the bottom, at the same offsets in all of them,
+ * and the rest is as large as the largest needs.  The order of setting up is what keeps a budget:
+ *
+ *   hri_runner_open   addresses are reserved and every plan is bound to them; no memory is taken yet
+ *   (the caller frees problems and plans)
+ *   hri_runner_take   takes the memory: whole pages, at once, present from then on
+ *   hri_exec_...      runs; nothing is allocated any more
+ *
+ * Left out on purpose: which steps to run and what to feed (train/). */
+#ifndef HRI_RUN_RUNNER_H
+#define HRI_RUN_RUNNER_H
+
+#include <headroom/device.h>
+#include "run/execute.h"
+
+enum { HRI_RUNNER_PIECES = 4 };
+
+typedef struct hri_runner_piece {
+    const hr_graph *g;
+    const hri_problem *problem;
+    const hri_plan *plan;
+} hri_runner_piece;
+
+typedef struct hri_runner_options {
+    hr_device *device; /* one whose addresses are pointers: the host */
+    const char *name;  /* of the logical device; NULL: by the library */
+    hri_threads *threads;
+    uint64_t seed;
+    uint32_t count;
+    hri_runner_piece pieces[HRI_RUNNER_PIECES];
+} hri_runner_options;
+
+typedef struct hri_runner hri_runner;
+
+typedef struct hri_measured {
+    uint64_t planned_bytes;  /* the arena as planned, in whole pages */
+    uint64_t arena_bytes;    /* the most that the arena held */
+    uint64_t other_bytes;    /* of the other memory */
+    uint64_t resident_bytes; /* of the process, now */
+    uint64_t
+        resident_peak_bytes; /* of the process, the most since it began, as the kernel counts; 0: unknown */
+} hri_measured;
+
+/* HR_E_UNSUPPORTED for a device that runs nothing; HR_E_LIMIT when the device cannot promise the pages. */
+HR_MUST_CHECK hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out,
+                                        hri_prose *why);
+/* Takes the memory and writes persistent values and constants as they begin.  Again is allowed: then they only begin
+ * again. */
+HR_MUST_CHECK hr_status hri_runner_take(hri_runner *r, hri_prose *why);
+/* NULL is allowed. */
+void hri_runner_close(hri_runner *r);
+
+hri_exec *hri_runner_exec(hri_runner *r, uint32_t piece);
+hri_threads *hri_runner_threads(hri_runner *r);
+void hri_runner_measure(hri_runner *r, hri_measured *out);
+
+#endif

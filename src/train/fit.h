@@ -1,0 +1,128 @@
+/* Fitting a training into a budget: which parts of the batch, which plans, how many bytes in all.
+ *
+ * The planner (plan/) plans one graph.  A training has several: a whole step, or a part of it and the last part, and
+ * evaluation.  A *case* is one way of cutting the batch: the graphs and problems of it, over one layout of persistent
+ * values at the bottom of one arena.  Planning a case for a budget plans each of its graphs for what the budget leaves
+ * when the runtime is taken off; the arena is the largest of them, in whole pages.
+ *
+ *   peak = runtime + persistent + the rest of the arena        in bytes, exactly
+ *
+ * Runtime is what the process or device takes before any tensor.  On the host our own records (the graph, the bound
+ * calls) are part of it, so it depends a little on the case.
+ *
+ * hri_fit_search looks for the fastest case: the batch whole, in halves, in quarters, ... in single samples.  A batch
+ * is never cut where an op couples samples, unless the job allows it.
+ *
+ * Threads: one at a time. */
+#ifndef HRI_TRAIN_FIT_H
+#define HRI_TRAIN_FIT_H
+
+#include <headroom/train.h>
+#include "plan/from_graph.h"
+#include "plan/plan.h"
+#include "run/runner.h"
+
+typedef struct hri_fit_job {
+    hr_train_options options;
+    hr_build_fn *build;
+    void *user;
+    int64_t batch;
+    int64_t parts;     /* micro-batches: 0: as many as is fastest, 1: never, k: about as many */
+    int allow_coupled; /* cut the batch even where an op couples samples */
+    int evaluate;      /* plan the evaluation of a part into the same arena */
+    hri_machine machine;
+    uint64_t page_bytes;    /* the arena is taken in these; 0: single bytes */
+    uint64_t runtime_bytes; /* without our records */
+    int count_records;      /* 1: our records are in the budget too */
+    uint64_t effort;        /* of the planner; 0: its default */
+    uint8_t no_offload;
+    /* The time of a kernel in place of the analytic one, or a negative number: not known.  NULL: analytic. */
+    double (*time_ns)(void *user, const hri_sig *sig, uint32_t variant);
+    void *time_user;
+} hri_fit_job;
+
+enum { HRI_FIT_PIECES = 3, HRI_FIT_CASES = 24 };
+
+typedef struct hri_fit_piece {
+    hr_step_kind kind;
+    int64_t samples;
+    uint32_t runs; /* a step; 0: evaluation */
+    hr_graph *g;
+    hri_graph_problem x;
+    uint64_t *offsets; /* by value of the problem: where persistent values and constants lie */
+} hri_fit_piece;
+
+typedef struct hri_fit_case {
+    int64_t part;
+    uint32_t parts; /* runs a step */
+    uint32_t count;
+    hri_fit_piece pieces[HRI_FIT_PIECES];
+    int coupled;                    /* some op lets samples touch */
+    uint64_t bottom_bytes;          /* persistent values and constants */
+    uint64_t runtime_bytes;         /* with the records of this case */
+    uint64_t floor_bytes;           /* of the whole budget: no plan of this case needs less */
+    uint32_t floor_piece, floor_op; /* floor_op: NONE when persistent values and inputs make it */
+} hri_fit_case;
+
+/* What planning a case gave.  Zeroed: nothing. */
+typedef struct hri_fit_plans {
+    const hri_fit_case *c;
+    hri_plan *plans[HRI_FIT_PIECES];
+    uint64_t arena_bytes; /* the whole of it, in whole pages */
+    uint64_t peak_bytes;  /* runtime and arena */
+    uint64_t live_bytes;  /* the largest liveness bound of the plans */
+    uint64_t input_bytes; /* of the largest piece: inside the arena */
+    uint64_t other_bytes, copied_bytes;
+    double time_ns;      /* of a step: every part */
+    double base_time_ns; /* the same without anything computed twice */
+    double bound_time_ns;
+    uint64_t again_count; /* ops computed again, in a step */
+    uint32_t peak_piece;  /* whose arena is the largest */
+} hri_fit_plans;
+
+void hri_fit_plans_deinit(hri_fit_plans *plans);
+
+typedef struct hri_fit {
+    hri_fit_job job;
+    hri_fit_case *cases[HRI_FIT_CASES]; /* those made so far */
+    uint32_t case_count;
+    hri_fit_plans reference; /* the batch whole, as much memory as it takes */
+    uint64_t
+        unplanned_bytes; /* plain training: everything kept until its last reader, nothing in place */
+} hri_fit;
+
+/* Builds the case of the whole batch and plans it without a bound.  *why gets the reason of a failure. */
+HR_MUST_CHECK hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why);
+/* A zeroed one is allowed. */
+void hri_fit_close(hri_fit *f);
+/* Drops every case but `keep` (may be NULL), and the reference plan: memory for whoever runs now. */
+void hri_fit_drop_others(hri_fit *f, const hri_fit_case *keep);
+
+/* Drops problems and offsets: after plans were bound only the graphs are needed. */
+void hri_fit_release(hri_fit *f);
+
+/* May this training's batch be cut? */
+int hri_fit_may_cut(const hri_fit *f);
+/* The case with parts of this size. */
+HR_MUST_CHECK hr_status hri_fit_case_get(hri_fit *f, int64_t part, const hri_fit_case **out,
+                                         hri_prose *why);
+/* Plans one case.  budget_bytes is of everything; 0: as much as it takes.  HR_E_NO_PLAN when none was found. */
+HR_MUST_CHECK hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c,
+                                          uint64_t budget_bytes, uint64_t effort,
+                                          hri_fit_plans *out, hri_prose *why);
+/* The fastest case that fits.  `share` divides the job's effort: 1 for the answer, more for a look. */
+HR_MUST_CHECK hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share,
+                                       hri_fit_plans *out, hri_prose *why);
+/* The smallest floor of all cases that the job allows; *out is the case that has it. */
+HR_MUST_CHECK hr_status hri_fit_floor(hri_fit *f, const hri_fit_case **out, hri_prose *why);
+/* The smallest budget for which a plan is found, within a percent; *out (may be NULL) gets the plans. */
+HR_MUST_CHECK hr_status hri_fit_smallest(hri_fit *f, uint32_t share, uint64_t *out_bytes,
+                                         hri_fit_plans *out, hri_prose *why);
+/* The most samples of which one part fits the budget: without cutting, the largest batch; 0: not even one. */
+HR_MUST_CHECK hr_status hri_fit_largest(const hri_fit_job *job, uint64_t budget_bytes, int64_t *out,
+                                        hri_prose *why);
+
+/* A runner's options for these plans, but for device, threads and seed. */
+void hri_fit_runner(const hri_fit_plans *plans, hri_runner_options *out);
+
+#endif

@@ -1,0 +1,236 @@
+/* A case: graphs, problems, and one place for each persistent value that they share. */
+#include "train/fit_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit) {
+    return unit > 1 ? (bytes + unit - 1) / unit * unit : bytes;
+}
+
+uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes) {
+    return round_up(bytes, job->page_bytes);
+}
+
+/* ---- times ---- */
+
+typedef struct timer {
+    const hri_fit_job *job;
+    const hr_graph *g;
+} timer;
+
+static double time_of(void *user, const hri_problem_op *op, uint32_t variant) {
+    const timer *t = user;
+    return t->job->time_ns(t->job->time_user, &t->g->nodes[op->id].sig, variant);
+}
+
+/* ---- building ---- */
+
+static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
+                             uint32_t runs, hri_fit_piece *out, hri_prose *why) {
+    hr_error error = {.code = HR_OK};
+    out->kind = kind;
+    out->samples = samples;
+    out->runs = runs;
+    hr_status status =
+        hr_step_build(&job->options, job->build, job->user, kind, samples, &out->g, &error);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "%s",
+                             error.message[0] ? error.message : hr_status_text(status));
+    }
+    status = hri_problem_from_graph(out->g, &job->machine, &out->x, why);
+    if (status == HR_OK) {
+        out->offsets = hri_calloc(out->x.problem.value_count, sizeof *out->offsets);
+        status = out->offsets ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    if (status == HR_OK && job->time_ns) {
+        timer t = {job, out->g};
+        hri_problem_retime(&out->x.problem, time_of, &t);
+    }
+    return status;
+}
+
+static hr_status build_pieces(const hri_fit_job *job, hri_fit_case *c, hri_prose *why) {
+    const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
+    c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
+    const int whole = c->parts == 1;
+    hr_status status = build_piece(job, whole ? HR_STEP_WHOLE : HR_STEP_LAST, last, 1,
+                                   &c->pieces[c->count++], why);
+    if (status == HR_OK && !whole) {
+        status = build_piece(job, HR_STEP_PART, c->part, c->parts - 1, &c->pieces[c->count++], why);
+    }
+    if (status == HR_OK && job->evaluate) {
+        status = build_piece(job, HR_STEP_EVALUATE, c->part, 0, &c->pieces[c->count++], why);
+    }
+    return status;
+}
+
+/* ---- the bottom of the arena ---- */
+
+/* Persistent values lie where the first piece that has them put them; constants of each piece apart. */
+static hr_status place_bottom(hri_fit_case *c) {
+    hri_strmap places = {{0}};
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
+        const hri_problem *p = &c->pieces[i].x.problem;
+        for (uint32_t v = 0; v < p->value_count && status == HR_OK; v++) {
+            const hri_problem_value *value = &p->values[v];
+            const int persistent = value->role == HRI_ROLE_PERSISTENT;
+            uint64_t at;
+            if (!persistent && value->role != HRI_ROLE_CONSTANT) {
+                continue;
+            }
+            if (!persistent || !hri_strmap_get(&places, value->name, &at)) {
+                at = c->bottom_bytes;
+                c->bottom_bytes += value->room_bytes;
+                status = persistent ? hri_strmap_put(&places, value->name, at) : HR_OK;
+            }
+            c->pieces[i].offsets[v] = at;
+        }
+    }
+    hri_strmap_deinit(&places);
+    return status;
+}
+
+static uint64_t record_bytes(const hri_fit_case *c) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hr_graph *g = c->pieces[i].g;
+        const hri_problem *p = &c->pieces[i].x.problem;
+        uint64_t operands = 0;
+        for (uint32_t n = 0; n < p->op_count; n++) {
+            operands += p->ops[n].in_count + p->ops[n].out_count + 1;
+        }
+        bytes += hri_arena_held_bytes(&g->arena) + g->value_space * sizeof *g->values +
+                 g->node_space * sizeof *g->nodes;
+        bytes += hri_exec_record_bytes((uint64_t)p->op_count * 2, operands * 2, g->value_count);
+    }
+    return bytes;
+}
+
+static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hri_problem *p = &c->pieces[i].x.problem;
+        uint32_t op;
+        const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + c->bottom_bytes;
+        const uint64_t bytes = c->runtime_bytes + round_up(arena, job->page_bytes);
+        if (bytes > c->floor_bytes) {
+            c->floor_bytes = bytes;
+            c->floor_piece = i;
+            c->floor_op = op;
+        }
+        for (uint32_t n = 0; n < p->op_count; n++) {
+            c->coupled |=
+                p->ops[n].coupled && p->ops[n].phase == HRI_PROBLEM_FORWARD && c->pieces[i].runs;
+        }
+    }
+}
+
+hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case **out,
+                            hri_prose *why) {
+    hri_fit_case *c = hri_calloc(1, sizeof *c);
+    if (!c) {
+        return HR_E_NOMEM_HOST;
+    }
+    c->part = part < job->batch ? part : job->batch;
+    hr_status status = build_pieces(job, c, why);
+    if (status == HR_OK) {
+        status = place_bottom(c);
+    }
+    if (status != HR_OK) {
+        hri_fit_case_close(c);
+        return status;
+    }
+    c->runtime_bytes = job->runtime_bytes + (job->count_records ? record_bytes(c) : 0);
+    c->runtime_bytes = round_up(c->runtime_bytes, job->count_records ? 64 << 10 : 1);
+    find_floor(job, c);
+    *out = c;
+    return HR_OK;
+}
+
+void hri_fit_case_close(hri_fit_case *c) {
+    for (uint32_t i = 0; c && i < c->count; i++) {
+        hr_graph_destroy(c->pieces[i].g);
+        hri_graph_problem_deinit(&c->pieces[i].x);
+        hri_free(c->pieces[i].offsets);
+    }
+    hri_free(c);
+}
+
+/* ---- planning ---- */
+
+static uint64_t input_bytes(const hri_problem *p) {
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        bytes += p->values[v].role == HRI_ROLE_INPUT ? p->values[v].room_bytes : 0;
+    }
+    return bytes;
+}
+
+static void add_up(const hri_fit *f, const hri_fit_case *c, hri_fit_plans *out) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hri_plan *plan = out->plans[i];
+        const double runs = c->pieces[i].runs;
+        if (plan->arena_bytes > most) {
+            most = plan->arena_bytes;
+            out->peak_piece = i;
+        }
+        out->live_bytes = plan->live_bytes > out->live_bytes ? plan->live_bytes : out->live_bytes;
+        out->other_bytes =
+            plan->other_bytes > out->other_bytes ? plan->other_bytes : out->other_bytes;
+        const uint64_t input = input_bytes(&c->pieces[i].x.problem);
+        out->input_bytes = input > out->input_bytes ? input : out->input_bytes;
+        out->copied_bytes += plan->copied_bytes * c->pieces[i].runs;
+        out->again_count += (uint64_t)plan->again_count * c->pieces[i].runs;
+        out->time_ns += runs * plan->time_ns;
+        out->base_time_ns += runs * plan->base_time_ns;
+        out->bound_time_ns += runs * plan->bound_time_ns;
+    }
+    out->c = c;
+    out->arena_bytes = round_up(most, f->job.page_bytes);
+    out->peak_bytes = c->runtime_bytes + out->arena_bytes;
+}
+
+hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c, uint64_t budget_bytes,
+                            uint64_t effort, hri_fit_plans *out, hri_prose *why) {
+    hri_fit_plans plans = {0};
+    hr_status status = HR_OK;
+    hri_plan_options o = {
+        .effort = effort, .no_offload = f->job.no_offload, .fixed_bytes = c->bottom_bytes};
+    if (budget_bytes) {
+        if (budget_bytes < c->floor_bytes) {
+            return hri_prose_set(why, HR_E_NO_PLAN, "the budget is under the floor");
+        }
+        const uint64_t page = f->job.page_bytes > 1 ? f->job.page_bytes : 1;
+        o.budget_bytes = (budget_bytes - c->runtime_bytes) / page * page;
+    }
+    for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
+        o.fixed_offsets = c->pieces[i].offsets;
+        status = hri_plan_make(&c->pieces[i].x.problem, &o, &plans.plans[i], NULL, why);
+    }
+    if (status != HR_OK) {
+        hri_fit_plans_deinit(&plans);
+        return status;
+    }
+    add_up(f, c, &plans);
+    *out = plans;
+    return HR_OK;
+}
+
+void hri_fit_plans_deinit(hri_fit_plans *plans) {
+    for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
+        hri_plan_destroy(plans->plans[i]);
+    }
+    *plans = (hri_fit_plans){0};
+}
+
+void hri_fit_runner(const hri_fit_plans *plans, hri_runner_options *out) {
+    out->count = plans->c->count;
+    for (uint32_t i = 0; i < plans->c->count; i++) {
+        out->pieces[i] = (hri_runner_piece){plans->c->pieces[i].g, &plans->c->pieces[i].x.problem,
+                                            plans->plans[i]};
+    }
+}

@@ -1,0 +1,14 @@
+/* Between the files of fit.h: making and dropping a case. */
+#ifndef HRI_TRAIN_FIT_INT_H
+#define HRI_TRAIN_FIT_INT_H
+
+#include "train/fit.h"
+
+HR_MUST_CHECK hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case **out,
+                                          hri_prose *why);
+/* NULL is allowed. */
+void hri_fit_case_close(hri_fit_case *c);
+/* In whole pages of the job. */
+uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes);
+
+#endif

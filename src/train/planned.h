@@ -1,0 +1,50 @@
+/* Training steps that run plans: the small inputs, the parts of a batch, the loss; in memory that was taken once.
+ *
+ * The order of setting up (see run/runner.h):
+ *
+ *   hri_planned_open     binds every plan to reserved addresses
+ *   hri_fit_release      problems and plans are no longer needed; the graphs are
+ *   hri_planned_take     takes the arena; weights and states begin
+ *   hri_planned_step ... nothing is allocated any more
+ *
+ * A step is fed by `fill`, or by the rule of synthetic.h.  The same seed and batches give the same losses, to the bit,
+ * for every plan of one case; cases that cut the batch differently agree up to rounding.
+ *
+ * Threads: one at a time. */
+#ifndef HRI_TRAIN_PLANNED_H
+#define HRI_TRAIN_PLANNED_H
+
+#include "train/fit.h"
+
+typedef struct hri_planned_options {
+    hr_device *device;
+    const hri_fit_plans *plans;
+    const hri_fit_job *job; /* options and batch; lives as long as the training */
+    hri_threads *threads;   /* NULL: one */
+    uint64_t seed;          /* of weights, random ops and made-up batches */
+    uint64_t cycle;         /* > 0: batch s % cycle is used in step s */
+    uint32_t limit;         /* of whole-number inputs: classes, vocabulary */
+    /* Fills an input with the samples from first_sample on; returns 0 when it did not.  NULL: all are made up. */
+    int (*fill)(void *user, const char *name, const hr_meta *meta, uint64_t step,
+                uint32_t first_sample, void *out);
+    void *fill_user;
+    hr_log_fn *log; /* NULL: silent */
+    void *log_user;
+} hri_planned_options;
+
+typedef struct hri_planned hri_planned;
+
+HR_MUST_CHECK hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out,
+                                         hri_prose *why);
+HR_MUST_CHECK hr_status hri_planned_take(hri_planned *p, hri_prose *why);
+/* One update of the weights.  The loss is that of the whole batch. */
+HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, float *loss, hri_prose *why);
+/* NULL is allowed. */
+void hri_planned_close(hri_planned *p);
+
+void hri_planned_measure(hri_planned *p, hri_measured *out);
+/* For loading and saving weights in place: an hr_value_memory over the values of this graph. */
+const hr_graph *hri_planned_graph(const hri_planned *p);
+void *hri_planned_memory(void *planned, hr_value value);
+
+#endif

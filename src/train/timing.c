@@ -1,0 +1,269 @@
+/* A map from signatures to medians; see timing.h. */
+#include "train/timing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/map.h"
+
+enum { RUNS = 5, ALIGN = 64, CACHE_MOST = 64 << 20 };
+/* A kernel that takes longer than this is run once, and all of a run's measuring stops after that long. */
+static const uint64_t long_ns = 50000000;
+static const uint64_t all_ns = 20000000000;
+
+struct hri_timing {
+    hri_timing_options o;
+    char *path;      /* NULL: none is kept */
+    hri_strmap seen; /* key -> bits of the time */
+    uint64_t measured, spent_ns;
+    double log_sum; /* of measured over analytic, logarithms */
+};
+
+static double as_double(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint64_t as_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* ---- the cache ---- */
+
+static void load(hri_timing *t) {
+    json_t *root, *times, *value;
+    const char *key;
+    hri_json_limits limits = {.max_bytes = CACHE_MOST};
+    if (!t->path || hri_json_load(t->path, &limits, &root, NULL) != HR_OK) {
+        return;
+    }
+    times = json_object_get(root, "times_ns");
+    json_object_foreach(times, key, value) {
+        const double time = json_number_value(value);
+        if (time > 0 && isfinite(time) && hri_strmap_put(&t->seen, key, as_bits(time)) != HR_OK) {
+            break;
+        }
+    }
+    json_decref(root);
+}
+
+static void save(const hri_timing *t) {
+    hri_json json;
+    const char *key;
+    uint64_t bits;
+    char *text;
+    hri_json_init(&json);
+    hri_json_u64(&json, "version", 1);
+    hri_json_object(&json, "times_ns");
+    for (size_t at = 0; hri_strmap_next(&t->seen, &at, &key, &bits);) {
+        hri_json_double(&json, key, as_double(bits));
+    }
+    hri_json_end(&json);
+    if (hri_json_print(&json, 1, &text) == HR_OK) {
+        (void)!hri_path_make_folders(t->o.folder, NULL);
+        (void)!hri_file_write(t->path, text, strlen(text), NULL);
+        hri_free(text);
+    }
+    hri_json_deinit(&json);
+}
+
+/* The processor is part of the name: a cache in a shared home serves several machines. */
+static uint64_t machine_hash(void) {
+    char *text;
+    size_t bytes;
+    uint64_t hash = 0;
+    if (hri_file_read("/proc/cpuinfo", 1 << 22, &text, &bytes, NULL) == HR_OK) {
+        const char *model = strstr(text, "model name");
+        model = model ? model : strstr(text, "CPU part");
+        hash = model ? hri_hash_bytes(model, strcspn(model, "\n"), 0) : 0;
+        hri_free(text);
+    }
+    return hash;
+}
+
+hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
+    hri_timing *t = hri_calloc(1, sizeof *t);
+    if (!t) {
+        return HR_E_NOMEM_HOST;
+    }
+    t->o = *options;
+    t->o.most_bytes = options->most_bytes ? options->most_bytes : UINT64_C(256) << 20;
+    if (options->folder && options->folder[0]) {
+        char name[128];
+        snprintf(name, sizeof name, "timings-%.32s-%u-%016llx.json", options->device,
+                 hri_threads_count(options->threads), (unsigned long long)machine_hash());
+        t->o.folder = hri_strdup(options->folder);
+        if (!t->o.folder || hri_path_join(options->folder, name, &t->path) != HR_OK) {
+            hri_free((void *)(uintptr_t)t->o.folder);
+            hri_free(t);
+            return HR_E_NOMEM_HOST;
+        }
+    } else {
+        t->o.folder = NULL;
+    }
+    load(t);
+    *out = t;
+    return HR_OK;
+}
+
+void hri_timing_close(hri_timing *t) {
+    if (t) {
+        if (t->path && t->measured) {
+            save(t);
+        }
+        hri_strmap_deinit(&t->seen);
+        hri_free(t->path);
+        hri_free((void *)(uintptr_t)t->o.folder);
+        hri_free(t);
+    }
+}
+
+/* ---- measuring ---- */
+
+/* "conv2d/1 f32[8,32,32,64] f32[3,3,64,64] -> f32[8,32,32,64] stride=2"; 0 when it does not fit. */
+static int make_key(const hri_sig *s, uint32_t variant, char *buf, size_t size) {
+    char part[320];
+    int used = snprintf(buf, size, "%s/%u", s->op->name, variant);
+    for (uint32_t i = 0; i < s->in_count + s->out_count && used > 0 && (size_t)used < size; i++) {
+        const hr_meta *meta = i < s->in_count ? &s->in[i] : &s->out[i - s->in_count];
+        hr_meta_print(meta, part, sizeof part);
+        used += snprintf(buf + used, size - (size_t)used, "%s%s", i == s->in_count ? " -> " : " ",
+                         part);
+    }
+    if (used > 0 && (size_t)used < size && s->op->fields) {
+        hri_attr_print(s->op, s->attr, part, sizeof part);
+        used += snprintf(buf + used, size - (size_t)used, " %s", part);
+    }
+    return used > 0 && (size_t)used < size;
+}
+
+static uint64_t room(uint64_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Small numbers that no kernel minds: reals near one, ids zero. */
+static void fill(const hr_meta *meta, void *out) {
+    const uint64_t bytes = hr_meta_bytes(meta);
+    if (meta->type == HR_TYPE_F32) {
+        float *x = out;
+        for (uint64_t i = 0; i < bytes / sizeof *x; i++) {
+            x[i] = 0.5f + (float)(i % 61) / 61.0f;
+        }
+    } else if (meta->type == HR_TYPE_BF16 || meta->type == HR_TYPE_F16) {
+        uint16_t *x = out;
+        for (uint64_t i = 0; i < bytes / sizeof *x; i++) {
+            x[i] = meta->type == HR_TYPE_BF16 ? 0x3f80 : 0x3c00;
+        }
+    } else {
+        memset(out, 0, bytes);
+    }
+}
+
+static int by_value(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median of a few runs in the memory at `at`; negative: the kernel refused. */
+static double run(const hri_timing *t, const hri_sig *s, uint32_t variant, char *at) {
+    const void *in[HRI_IN_MAX];
+    void *out[HRI_OUT_MAX];
+    uint64_t times[RUNS];
+    size_t count = 0;
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        in[i] = at;
+        fill(&s->in[i], at);
+        at += room(hr_meta_bytes(&s->in[i]));
+    }
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        if (s->op->updates[k]) { /* it is that input's memory */
+            out[k] = (void *)(uintptr_t)in[s->op->updates[k] - 1];
+            continue;
+        }
+        out[k] = at;
+        at += room(hr_meta_bytes(&s->out[k]));
+    }
+    const hri_call c = {
+        .sig = s,
+        .in = in,
+        .out = out,
+        .workspace = hri_op_workspace(s, variant, hri_threads_count(t->o.threads)) ? at : NULL,
+        .threads = t->o.threads,
+        .variant = variant};
+    while (count < RUNS) {
+        const uint64_t begin = hri_clock_ns();
+        if (hri_op_run(&c) != HR_OK) {
+            return -1;
+        }
+        times[count++] = hri_clock_ns() - begin;
+        if (times[count - 1] > long_ns) {
+            break;
+        }
+    }
+    qsort(times, count, sizeof times[0], by_value);
+    return (double)times[count / 2];
+}
+
+static double measure(hri_timing *t, const hri_sig *s, uint32_t variant) {
+    uint64_t bytes = hri_op_workspace(s, variant, hri_threads_count(t->o.threads)) + ALIGN;
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        bytes += room(hr_meta_bytes(&s->in[i]));
+    }
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        bytes += room(hr_meta_bytes(&s->out[k]));
+    }
+    if (bytes > t->o.most_bytes || t->spent_ns > all_ns) {
+        return -1;
+    }
+    char *memory = hri_malloc(bytes + ALIGN);
+    if (!memory) {
+        return -1;
+    }
+    const uint64_t begin = hri_clock_ns();
+    char *at = (char *)(((uintptr_t)memory + ALIGN - 1) / ALIGN * ALIGN);
+    const double time = run(t, s, variant, at);
+    hri_free(memory);
+    t->spent_ns += hri_clock_ns() - begin;
+    return time;
+}
+
+static double analytic(const hri_timing *t, const hri_sig *s) {
+    const hri_cost cost = hri_op_cost(s);
+    const double compute = cost.flops / t->o.flops_per_ns, memory = cost.bytes / t->o.bytes_per_ns;
+    return (compute > memory ? compute : memory) + 1;
+}
+
+double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
+    hri_timing *t = timing;
+    char key[1024];
+    uint64_t bits;
+    if (!make_key(sig, variant, key, sizeof key)) {
+        return -1;
+    }
+    if (hri_strmap_get(&t->seen, key, &bits)) {
+        return as_double(bits);
+    }
+    const double time = measure(t, sig, variant);
+    if (time <= 0) {
+        return t->measured ? analytic(t, sig) * exp(t->log_sum / (double)t->measured) : -1;
+    }
+    t->measured++;
+    t->log_sum += log(time / analytic(t, sig));
+    (void)!hri_strmap_put(&t->seen, key, as_bits(time));
+    return time;
+}
+
+void hri_timing_counts(const hri_timing *t, uint64_t *known, uint64_t *measured) {
+    *known = hri_strmap_count(&t->seen);
+    *measured = t->measured;
+}

@@ -1,0 +1,165 @@
+/* Plans that run: the same losses as the interpreter, to the bit, for every budget; in the memory that was planned and
+ * with no allocation after set-up. */
+#include <headroom/headroom.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "test.h"
+#include "train/planned.h"
+#include "train/run.h"
+
+enum { STEPS = 3 };
+
+typedef struct rig {
+    hr_model *model;
+    hr_ctx *ctx;
+    hr_device *host;
+    hri_threads *threads;
+    hri_fit_job job;
+} rig;
+
+static rig rig_open(const char *model, const char *options, int64_t batch) {
+    rig r = {0};
+    hr_error why = {0};
+    CHECK_OK(hr_model_open(model, &r.model, &why));
+    r.job.build = hr_model_build;
+    r.job.user = r.model;
+    r.job.batch = batch;
+    r.job.page_bytes = 1;
+    r.job.effort = 2000000;
+    r.job.machine.threads = 2;
+    CHECK_OK(hr_train_options_parse(options, &r.job.options, &why));
+    const hr_ctx_options o = {.size = sizeof o, .visible_devices = "", .no_cuda = 1};
+    CHECK_OK(hr_ctx_create(&o, &r.ctx));
+    CHECK_OK(hr_device_find(r.ctx, "host", &r.host));
+    CHECK_OK(hri_threads_create(2, &r.threads));
+    return r;
+}
+
+static void rig_close(rig *r) {
+    hri_threads_destroy(r->threads);
+    hr_ctx_destroy(r->ctx);
+    hr_model_close(r->model);
+}
+
+/* The plain meaning. */
+static void interpret(const rig *r, float *losses) {
+    const hri_train_job job = {.options = r->job.options,
+                               .build = r->job.build,
+                               .user = r->job.user,
+                               .batch = r->job.batch,
+                               .steps = STEPS,
+                               .seed = 7,
+                               .limit = (uint32_t)hr_model_classes(r->model),
+                               .threads = r->threads};
+    hr_error why = {0};
+    CHECK_OK(hri_train_run(&job, losses, &why));
+}
+
+static uint64_t run(rig *r, hri_fit *f, hri_fit_plans *plans, float *losses) {
+    const hri_planned_options o = {.device = r->host,
+                                   .plans = plans,
+                                   .job = &r->job,
+                                   .threads = r->threads,
+                                   .seed = 7,
+                                   .limit = (uint32_t)hr_model_classes(r->model)};
+    hri_planned *p = NULL;
+    hri_prose why = {{0}};
+    CHECK_OK(hri_planned_open(&o, &p, &why));
+    const uint64_t planned = plans->arena_bytes;
+    hri_fit_drop_others(f, plans->c);
+    hri_fit_plans_deinit(plans);
+    hri_fit_release(f);
+    CHECK_OK(hri_planned_take(p, &why));
+#ifdef HEADROOM_FAULTS
+    hri_fault_set(HRI_FAULT_ANY, 1, 1); /* from here on whatever asks for anything is refused */
+#endif
+    for (int s = 0; s < STEPS; s++) {
+        CHECK_OK(hri_planned_step(p, &losses[s], &why));
+    }
+#ifdef HEADROOM_FAULTS
+    CHECK_EQ(hri_fault_delivered(), 0);
+    hri_fault_set(HRI_FAULT_ANY, 0, 0);
+#endif
+    hri_measured m;
+    hri_planned_measure(p, &m);
+    CHECK_EQ(m.arena_bytes, m.planned_bytes);
+    CHECK(m.arena_bytes >= planned && m.arena_bytes - planned < (2 << 20));
+    hri_planned_close(p);
+    return m.arena_bytes;
+}
+
+static void at_budgets(const char *model, const char *options, int64_t batch) {
+    rig r = rig_open(model, options, batch);
+    float want[STEPS], is[STEPS];
+    interpret(&r, want);
+    CHECK(isfinite(want[STEPS - 1]));
+    static const double shares[] = {1.0, 0.5, 0.25, 0.0};
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+        hri_fit f;
+        hri_fit_plans plans = {0};
+        hri_prose why = {{0}};
+        r.job.parts = 1;
+        CHECK_OK(hri_fit_open(&r.job, &f, &why));
+        uint64_t budget = (uint64_t)((double)f.unplanned_bytes * shares[i]);
+        hr_status status = HR_E_NO_PLAN;
+        if (budget) {
+            status = hri_fit_search(&f, budget, 1, &plans, &why);
+        }
+        if (status ==
+            HR_E_NO_PLAN) { /* under what weights and one op take: the least that there is */
+            CHECK_OK(hri_fit_smallest(&f, 4, &budget, &plans, &why));
+        }
+        CHECK_LE(plans.peak_bytes, budget);
+        const double ratio = plans.time_ns / f.reference.time_ns;
+        const uint64_t again = plans.again_count;
+        const uint64_t arena = run(&r, &f, &plans, is);
+        printf("    %s: budget %.1f MiB of %.1f, arena %.1f MiB, time %.3f, %llu ops again\n",
+               model, (double)budget / 1048576, (double)f.unplanned_bytes / 1048576,
+               (double)arena / 1048576, ratio, (unsigned long long)again);
+        CHECK(!memcmp(want, is, sizeof is));
+        hri_fit_close(&f);
+    }
+    rig_close(&r);
+}
+
+TEST_TIMEOUT(planned, resnet18_loses_nothing_at_any_budget, 240) {
+    at_budgets("resnet18:size=64,width=8,classes=10", "optimizer=sgd,rate=0.01", 8);
+}
+
+TEST_TIMEOUT(planned, unet_loses_nothing_at_any_budget, 240) {
+    at_budgets("unet:size=32,width=4,depth=3", "optimizer=sgd,rate=0.01", 4);
+}
+
+TEST_TIMEOUT(planned, vit_with_dropout_loses_nothing_at_any_budget, 240) {
+    at_budgets("vit-tiny:size=32,patch=4,width=32,heads=2,layers=6,classes=10,dropout=0.1",
+               "optimizer=adamw,clip=1", 8);
+}
+
+TEST_TIMEOUT(planned, gpt2_in_bf16_loses_nothing_at_any_budget, 240) {
+    at_budgets("gpt2-nano:layers=6,context=64", "optimizer=adamw,precision=bf16", 4);
+}
+
+TEST_TIMEOUT(planned, parts_of_a_batch_agree_up_to_rounding, 240) {
+    rig r = rig_open("gpt2-nano", "optimizer=sgd,rate=0.1", 6);
+    float want[STEPS], is[STEPS];
+    interpret(&r, want);
+    for (int64_t parts = 2; parts <= 6; parts += 2) {
+        hri_fit f;
+        hri_fit_plans plans;
+        hri_prose why = {{0}};
+        r.job.parts = parts;
+        CHECK_OK(hri_fit_open(&r.job, &f, &why));
+        CHECK_OK(hri_fit_search(&f, 0, 1, &plans, &why));
+        CHECK(plans.c->parts > 1);
+        (void)run(&r, &f, &plans, is);
+        for (int s = 0; s < STEPS; s++) {
+            CHECK(fabs((double)want[s] - (double)is[s]) <= 1e-5 * fabs((double)want[s]));
+        }
+        hri_fit_close(&f);
+    }
+    rig_close(&r);
+}
