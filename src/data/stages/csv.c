@@ -27,7 +27,7 @@ static const hri_field fields[] = {
      HRI_FIELD_BOOL, "on"},
     {"separator", "the character between values; tab for a tab", offsetof(options, separator),
      HRI_FIELD_STRING, ","},
-    {"types", "of columns, as \"NAME:i64,NAME:f32,NAME:text\"; of the others by what is in them",
+    {"types", "of columns, as NAME:i64,NAME:f32,NAME:text; of the others by what is in them",
      offsetof(options, types), HRI_FIELD_LIST},
     {"max_bytes", "the longest record that is planned for", offsetof(options, max_bytes),
      HRI_FIELD_BYTES, "64KiB"},
