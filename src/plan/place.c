@@ -100,7 +100,7 @@ static hr_status give_offsets(placer *x, const hri_plan_options *options) {
         const hri_pack_options o = {
             .align = p->align,
             .capacity = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0,
-            .effort = 60};
+            .effort = 500};
         hri_pack_result result = {0};
         status = hri_pack(list, n, &o, offsets, &result);
         plan->arena_bytes = plan->persistent_bytes + result.height;

@@ -166,7 +166,8 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
         const uint64_t over = plan->arena_bytes - budget;
         hri_plan_destroy(plan);
         plan = NULL;
-        const uint64_t sink = over / 2 > m->limit / 400 ? over / 2 : m->limit / 400;
+        const uint64_t least = m->limit / 100;
+        const uint64_t sink = over / 2 > least ? over / 2 : least;
         if (sink >= m->limit) {
             break;
         }
