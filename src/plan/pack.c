@@ -8,10 +8,12 @@
 #include "plan/pack_int.h"
 
 enum {
-    EXACT_MOST = 1200,  /* buffers for which branch and bound is worth a try */
-    NODES_A_STEP = 200, /* nodes of exact search that cost about as much as one step */
+    EXACT_MOST = 1200,    /* buffers for which branch and bound is worth a try */
+    NODES_A_STEP = 60000, /* nodes of exact search, times buffers, that cost about one step */
     DEFAULT_EFFORT = 2000,
-    SEARCH_SHARE = 4 /* one part in so many of the effort goes to moves before exact search */
+    SEARCH_SHARE = 4, /* one part in so many of the effort goes to moves before exact search */
+    COARSE_SHARE = 4, /* and one before that to packing the large ones alone */
+    COARSE_MOST = 400 /* of them */
 };
 
 typedef struct packer {
@@ -201,8 +203,8 @@ static void try_orders(packer *k) {
     for (uint32_t which = 0; which < HRI_PACK_ORDERS && !good_enough(k); which++) {
         hri_pack_order(&k->p, which, k->keys, k->order);
         for (int fit = 0; fit < HRI_PACK_FITS; fit++) {
-            const uint64_t height =
-                hri_pack_place(&k->p, k->order, (hri_pack_fit)fit, k->height, k->trial, k->placed);
+            const uint64_t height = hri_pack_place(&k->p, k->order, 0, (hri_pack_fit)fit, k->height,
+                                                   k->trial, k->placed);
             if (height < k->height) {
                 keep_trial(k, height, "greedy");
                 memcpy(k->best_order, k->order, k->p.count * sizeof *k->order);
@@ -244,12 +246,14 @@ static void move_top(packer *k, uint64_t *random) {
 
 static void try_moves(packer *k, uint64_t steps) {
     uint64_t random = 1;
-    for (; steps > 0 && !good_enough(k); steps--) {
-        k->steps_left--;
-        k->steps_used++;
+    /* placing all is quadratic, and a step is meant to cost what it costs at 1,000 buffers */
+    const uint64_t cost = 1 + (uint64_t)k->p.count * k->p.count / 1000000;
+    for (; steps >= cost && !good_enough(k); steps -= cost) {
+        k->steps_left -= cost;
+        k->steps_used += cost;
         move_top(k, &random);
         const uint64_t height =
-            hri_pack_place(&k->p, k->order, k->best_fit, k->height + 1, k->trial, k->placed);
+            hri_pack_place(&k->p, k->order, 0, k->best_fit, k->height + 1, k->trial, k->placed);
         if (height <= k->height) { /* a sideways move is taken too: plateaus are wide */
             keep_trial(k, height, height < k->height ? "search" : k->method);
             uint32_t *old = k->best_order;
@@ -259,16 +263,40 @@ static void try_moves(packer *k, uint64_t steps) {
     }
 }
 
+/* The large ones exactly, the small ones into the gaps: on training steps the small ones are many and weigh nothing. */
+static hr_status try_coarse(packer *k) {
+    const uint64_t steps = k->steps_left / COARSE_SHARE;
+    const uint64_t nodes = steps * NODES_A_STEP / COARSE_MOST;
+    for (uint64_t part = 128; part <= 4096 && !good_enough(k); part *= 2) {
+        uint64_t height;
+        const hr_status status = hri_pack_coarse(&k->p, k->p.lower_bound / part, nodes / 6,
+                                                 k->height, k->trial, k->order, k->placed, &height);
+        if (status != HR_OK) {
+            return status;
+        }
+        if (height < k->height) {
+            keep_trial(k, height, "coarse");
+            /* the moves start from this one: by rising offset it is placed as it is */
+            memcpy(k->best_order, k->placed, k->p.count * sizeof *k->placed);
+            k->best_fit = HRI_PACK_LOWEST;
+        }
+    }
+    k->steps_left -= steps;
+    k->steps_used += steps;
+    return HR_OK;
+}
+
 /* One height: the preorders in turn, each time with twice as many nodes. */
 static hr_status try_height(packer *k, uint64_t height, uint64_t steps, hri_pack_verdict *verdict) {
-    uint64_t nodes = 2 * NODES_A_STEP;
+    const uint64_t a_step = NODES_A_STEP / k->p.count + 1;
+    uint64_t nodes = 2 * a_step;
     *verdict = HRI_PACK_GAVE_UP;
     while (steps > 0) {
         for (uint32_t preorder = 0; preorder < HRI_PACK_PREORDERS && steps > 0; preorder++) {
-            const uint64_t cost = nodes / NODES_A_STEP;
+            const uint64_t cost = nodes / a_step;
             const uint64_t used = cost < steps ? cost : steps;
             const hr_status status =
-                hri_pack_exact(&k->p, height, preorder, used * NODES_A_STEP, k->trial, verdict);
+                hri_pack_exact(&k->p, height, preorder, used * a_step, k->trial, verdict);
             if (status != HR_OK || *verdict != HRI_PACK_GAVE_UP) {
                 return status;
             }
@@ -332,6 +360,11 @@ hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_
     }
     if (status == HR_OK && k.p.count > 0) {
         try_orders(&k);
+        if (!good_enough(&k) && k.steps_left >= COARSE_SHARE) {
+            status = try_coarse(&k);
+        }
+    }
+    if (status == HR_OK && k.p.count > 0 && !good_enough(&k)) {
         const int small = k.p.count <= EXACT_MOST;
         try_moves(&k, small ? k.steps_left / SEARCH_SHARE : k.steps_left);
         if (small && !good_enough(&k)) {

@@ -1,8 +1,9 @@
 /* Packing: an offset for every buffer, so that no two that live at the same time overlap and the whole is low.
  *
- * This is where lifetimes become addresses.  Three means, tried in this order until the height is good enough:
+ * This is where lifetimes become addresses.  Four means, tried in this order until the height is good enough:
  *   greedy   a portfolio of orders, each placed by lowest fit and by tightest fit (pack_greedy.c); on training graphs
  *            this is nearly always within a fraction of a percent of the bound
+ *   coarse   the large buffers alone packed exactly, the small ones put into the gaps (pack_coarse.c)
  *   search   moves of single buffers in the best order, aimed at the buffer on top
  *   exact    branch and bound for a given height (pack_exact.c); finds the packings that greedy orders miss on small,
  *            tight problems, and can prove that there is none
@@ -34,7 +35,7 @@ typedef struct hri_pack_result {
     uint64_t height;
     uint64_t
         lower_bound;    /* the most bytes alive at one moment, sizes aligned: no packing is lower */
-    const char *method; /* what found it: "greedy", "search", "exact" */
+    const char *method; /* what found it: "greedy", "coarse", "search", "exact" */
     int proved;         /* 1: no lower one exists */
     uint64_t steps;     /* of search, used */
 } hri_pack_result;

@@ -102,10 +102,14 @@ static void insert_by_offset(const uint64_t *offsets, uint32_t *placed, uint32_t
     placed[low] = item;
 }
 
-uint64_t hri_pack_place(const hri_pack_problem *p, const uint32_t *order, hri_pack_fit fit,
-                        uint64_t stop, uint64_t *offsets, uint32_t *placed) {
+uint64_t hri_pack_place(const hri_pack_problem *p, const uint32_t *order, uint32_t start,
+                        hri_pack_fit fit, uint64_t stop, uint64_t *offsets, uint32_t *placed) {
     uint64_t height = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
+    for (uint32_t i = 0; i < start; i++) {
+        const uint64_t end = offsets[order[i]] + p->items[order[i]].size;
+        height = end > height ? end : height;
+    }
+    for (uint32_t i = start; i < p->count; i++) {
         const uint32_t id = order[i];
         offsets[id] = find_offset(p, offsets, placed, i, &p->items[id], fit);
         const uint64_t end = offsets[id] + p->items[id].size;

@@ -38,10 +38,20 @@ typedef struct hri_pack_key {
 
 /* Writes order number `which` of the portfolio; `keys` is scratch of (count). */
 void hri_pack_order(const hri_pack_problem *p, uint32_t which, hri_pack_key *keys, uint32_t *order);
-/* Places the items in that order; `placed` is scratch of (count).  Returns the height; gives up with UINT64_MAX as
- * soon as it would reach `stop`. */
-uint64_t hri_pack_place(const hri_pack_problem *p, const uint32_t *order, hri_pack_fit fit,
-                        uint64_t stop, uint64_t *offsets, uint32_t *placed);
+/* Places the items in that order, from place `start` on: those before it have their offsets and lie in `placed` by
+ * rising offset.  `placed` is scratch of (count).  Returns the height of all; gives up with UINT64_MAX as soon as it
+ * would reach `stop`. */
+uint64_t hri_pack_place(const hri_pack_problem *p, const uint32_t *order, uint32_t start,
+                        hri_pack_fit fit, uint64_t stop, uint64_t *offsets, uint32_t *placed);
+
+/* ---- coarse ---- */
+
+/* Packs those of at least `least` bytes exactly, as low as `nodes` nodes of search allow, and the others into the gaps
+ * that are left.  *height is UINT64_MAX when nothing below `stop` was found; else offsets holds the packing.  `order`
+ * and `placed` are scratch of (count). */
+HR_MUST_CHECK hr_status hri_pack_coarse(const hri_pack_problem *p, uint64_t least, uint64_t nodes,
+                                        uint64_t stop, uint64_t *offsets, uint32_t *order,
+                                        uint32_t *placed, uint64_t *height);
 
 /* ---- exact ---- */
 
