@@ -126,6 +126,12 @@ TEST(parity, mlp) {
 TEST(parity, lenet) {
     check_record("lenet");
 }
+TEST(parity, unet) {
+    check_record("unet");
+}
+TEST_TIMEOUT(parity, vit_tiny, 240) {
+    check_record("vit-tiny");
+}
 TEST(parity, gpt2_nano) {
     check_record("gpt2-nano");
 }
