@@ -54,6 +54,10 @@ hr_status hri_marker_take(hri_marker *m, hri_stage *input, hri_place *out) {
 }
 
 void hri_place_save(const hri_place *place, hri_state *w) {
+    if (!place->mark) { /* there was no memory for it */
+        w->failed = true;
+        return;
+    }
     hri_state_put(w, place->skip);
     hri_state_put_blob(w, place->mark->data, place->mark->bytes);
 }

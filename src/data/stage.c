@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <headroom/bytes.h>
 #include "base/clock.h"
 #include "data/pipeline.h"
 #include "data/workers.h"
@@ -214,10 +215,20 @@ hr_status hri_stage_claim(hri_stage *s, uint64_t bytes) {
         }
         const hr_status status = hri_ledger_wait(s->account, bytes, 0, 20);
         if (status != HR_OK) {
-            return status;
+            return hri_stage_no_room(s, bytes);
         }
     }
     return HR_OK;
+}
+
+hr_status hri_stage_no_room(hri_stage *s, uint64_t bytes) {
+    char b1[32], b2[32];
+    return hri_pipeline_fail(
+        s->pipeline, HR_E_LIMIT,
+        "%s: the elements that were not given back leave %s of the budget, and "
+        "one more needs %s",
+        s->name, hr_bytes_print(hri_ledger_room(s->account, true), b1, sizeof b1),
+        hr_bytes_print(bytes, b2, sizeof b2));
 }
 
 hr_status hri_stage_take(hri_stage *s, hri_item *item, hr_element **out) {

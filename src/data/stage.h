@@ -115,6 +115,8 @@ hri_memory hri_stage_memory(hri_stage *s);
 HR_MUST_CHECK hr_status hri_stage_take(hri_stage *s, hri_item *item, hr_element **out);
 /* Room for one element of the input before it is pulled (ledger.h, rule 2); waits while the guarantee is in use. */
 HR_MUST_CHECK hr_status hri_stage_claim(hri_stage *s, uint64_t bytes);
+/* Says that the user holds too much for `bytes` more; HR_E_LIMIT. */
+hr_status hri_stage_no_room(hri_stage *s, uint64_t bytes);
 
 /* Pipeline-wide services. */
 hri_pool *hri_pipeline_pool(hr_pipeline *p);

@@ -433,6 +433,9 @@ hr_status hri_workers_next(hri_workers *w, hri_item *out) {
             hri_account *account = w->stage->account;
             pthread_mutex_unlock(&w->mutex);
             status = hri_ledger_wait(account, w->input->spec.item_bytes, 0, 20);
+            if (status != HR_OK) {
+                status = hri_stage_no_room(w->stage, w->input->spec.item_bytes);
+            }
             pthread_mutex_lock(&w->mutex);
         }
     }
