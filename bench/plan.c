@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <headroom/model.h>
+#include <headroom/train.h>
 
 #include "base/clock.h"
 #include "graph/graph.h"
@@ -18,43 +19,14 @@
 static hr_graph *training_graph(const char *text, int64_t batch) {
     hr_error why = {0};
     hr_model *model;
-    hr_graph *g;
-    if (hr_model_open(text, &model, &why) != HR_OK || hr_graph_create(&g) != HR_OK ||
-        hr_model_build(model, g, batch, 1) != HR_OK) {
+    hr_graph *g = NULL;
+    hr_train_options o;
+    if (hr_model_open(text, &model, &why) != HR_OK ||
+        hr_train_options_parse("optimizer=sgd,momentum=0.9", &o, &why) != HR_OK ||
+        hr_step_build(&o, hr_model_build, model, HR_STEP_WHOLE, batch, &g, &why) != HR_OK) {
         fprintf(stderr, "%s: %s\n", text, why.message);
         exit(2);
     }
-    hr_value *params = calloc(g->value_count, sizeof *params);
-    hr_value *grads = calloc(g->value_count, sizeof *grads);
-    size_t count = 0;
-    for (hr_value v = 1; params && v < g->value_count; v++) {
-        if (g->values[v].kind == HR_VALUE_PARAM) {
-            params[count++] = v;
-        }
-    }
-    const hr_value loss = hr_graph_find(g, "loss");
-    if (!grads || hr_graph_differentiate(g, loss, HR_NONE, params, count, grads) != HR_OK) {
-        fprintf(stderr, "%s: no gradients\n", text);
-        exit(2);
-    }
-    g->phase = HRI_UPDATE;
-    const hr_value rate = hr_graph_input(g, "/train.rate", HR_TYPE_F32, hr_shape_of(0));
-    for (size_t i = 0; i < count; i++) {
-        char name[300];
-        snprintf(name, sizeof name, "/%s.velocity", g->values[params[i]].name);
-        if (grads[i] != HR_NONE) {
-            const hr_value state = hr_graph_state(
-                g, name, HR_TYPE_F32, g->values[params[i]].meta.shape, hr_init_constant(0.0));
-            (void)HRI_NODE(g, "sgd_momentum", NULL, params[i], grads[i], rate, state);
-        }
-    }
-    if (hr_graph_freeze(g) != HR_OK) {
-        hr_graph_error(g, &why);
-        fprintf(stderr, "%s: %s\n", text, why.message);
-        exit(2);
-    }
-    free(params);
-    free(grads);
     hr_model_close(model);
     return g;
 }

@@ -74,6 +74,18 @@ static hr_status lower_precision(maker *m) {
     return status;
 }
 
+/* Predictions are results of an evaluation.  In a training step nobody reads them, and to keep the logits of a language
+ * model to its end would cost as much memory as anything else in it. */
+static void drop_large_results(hr_graph *g) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        if (g->values[g->results[i].value].meta.shape.rank == 0) {
+            g->results[kept++] = g->results[i];
+        }
+    }
+    g->result_count = kept;
+}
+
 static void find_loss(maker *m) {
     const hr_value loss = hr_graph_find(m->g, "loss");
     const hri_value *v = &m->g->values[loss];
@@ -86,6 +98,9 @@ static void find_loss(maker *m) {
         if (m->g->results[i].value == loss) {
             m->g->results[i].value = m->loss;
         }
+    }
+    if (m->kind != HR_STEP_EVALUATE) {
+        drop_large_results(m->g);
     }
 }
 
