@@ -61,7 +61,8 @@ int main(int argc, char **argv) {
     hr_graph *g = training_graph(argv[1], atoll(argv[2]));
     /* PLAN_ACCELERATOR=1: 15 Tflop/s and 900 GB/s, launches of 4 microseconds. */
     const hri_machine accelerator = {.flops_per_ns = 15000, .bytes_per_ns = 900, .launch_ns = 4000};
-    if (hri_problem_from_graph(g, getenv("PLAN_ACCELERATOR") ? &accelerator : NULL, &x, &why) != HR_OK) {
+    if (hri_problem_from_graph(g, getenv("PLAN_ACCELERATOR") ? &accelerator : NULL, &x, &why) !=
+        HR_OK) {
         fprintf(stderr, "%s\n", why.text);
         return 2;
     }

@@ -199,8 +199,8 @@ static hr_status allocate(adaptor *a) {
 static hri_machine with_defaults(const hri_machine *given) {
     hri_machine m = given ? *given : (hri_machine){0};
     if (m.flops_per_ns <= 0 || m.bytes_per_ns <= 0) {
-        m.flops_per_ns = 100; /* a few cores: 100 Gflop/s in products, 20 GB/s */
-        m.bytes_per_ns = 20;
+        m.flops_per_ns = 64; /* two cores: 64 Gflop/s in products, 16 GB/s */
+        m.bytes_per_ns = 16;
         m.launch_ns = m.launch_ns > 0 ? m.launch_ns : 1000;
     }
     m.threads = m.threads ? m.threads : 1;

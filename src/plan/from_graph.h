@@ -11,7 +11,7 @@
 #include "plan/problem.h"
 
 typedef struct hri_machine {
-    double flops_per_ns, bytes_per_ns; /* 0: those of a few cores */
+    double flops_per_ns, bytes_per_ns; /* 0: those of two cores */
     double launch_ns;
     double out_bytes_per_ns, in_bytes_per_ns, copy_latency_ns; /* 0: no copies to another memory */
     uint32_t threads;                                          /* for workspaces; 0: 1 */

@@ -16,7 +16,7 @@
 #include "plan/search.h"
 
 enum { ROUNDS = 8 };
-static const uint64_t default_effort = 30000000;
+static const uint64_t default_effort = 8000000;
 
 typedef struct maker {
     const hri_problem *p;

@@ -5,6 +5,7 @@
  * alive at each entry.  Nothing is allocated once the arrays have grown to their size. */
 #include "plan/schedule.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ static void set_default_gaps(hri_schedule *s) {
 
 int hri_schedule_can_drop(const hri_schedule *s, uint32_t v) {
     const uint32_t producer = s->p->values[v].producer;
-    return producer != HRI_PROBLEM_NONE && !s->p->ops[producer].once && !hri_is_fixed(s->p, v);
+    return producer != HRI_PROBLEM_NONE && !s->p->ops[producer].once && !s->fixed[v];
 }
 
 static int by_number(const void *a, const void *b) {
@@ -77,6 +78,7 @@ static hr_status allocate(hri_schedule *s) {
     s->gaps = hri_calloc((size_t)s->gap_count + 1, 1);
     s->gap_value = hri_malloc(((size_t)s->gap_count + 1) * sizeof *s->gap_value);
     s->variant = hri_calloc(ops, 1);
+    s->fixed = hri_calloc(values, 1);
     x->at_hand = hri_malloc(values);
     x->made = hri_malloc(values);
     x->gap = hri_malloc(values * sizeof *x->gap);
@@ -87,13 +89,13 @@ static hr_status allocate(hri_schedule *s) {
     x->stack = hri_malloc(values * sizeof *x->stack);
     x->temporary = hri_malloc(values * sizeof *x->temporary);
     const int all = s->order && s->position && s->use_at && s->gaps && s->gap_value && s->variant &&
-                    x->at_hand && x->made && x->gap && x->version && x->current && x->stamp &&
-                    x->burst && x->stack && x->temporary;
+                    s->fixed && x->at_hand && x->made && x->gap && x->version && x->current &&
+                    x->stamp && x->burst && x->stack && x->temporary;
     return all ? HR_OK : HR_E_NOMEM_HOST;
 }
 
 hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p) {
-    *s = (hri_schedule){.p = p, .in_place = 1, .limit = UINT64_MAX};
+    *s = (hri_schedule){.p = p, .in_place = 1, .limit = UINT64_MAX, .stop_ns = INFINITY};
     for (uint32_t v = 0; v < p->value_count; v++) {
         s->gap_count += p->values[v].use_count + 1;
     }
@@ -111,6 +113,7 @@ hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p) {
         }
     }
     for (uint32_t v = 0; v < p->value_count; v++) {
+        s->fixed[v] = (uint8_t)hri_is_fixed(p, v);
         for (uint32_t k = 0; k <= p->values[v].use_count; k++) {
             s->gap_value[hri_gap_of(p, v, k)] = v;
         }
@@ -128,8 +131,8 @@ void hri_schedule_deinit(hri_schedule *s) {
             hri_free(all[i]);
         }
     }
-    void *const all[] = {s->order,   s->position, s->use_at,  s->gaps,      s->gap_value,
-                         s->variant, s->entries,  s->touches, s->instances, s->live};
+    void *const all[] = {s->order, s->position, s->use_at,  s->gaps,      s->gap_value, s->variant,
+                         s->fixed, s->entries,  s->touches, s->instances, s->live};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         hri_free(all[i]);
     }
@@ -186,14 +189,14 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
     s->entries[entry] = (hri_entry){HRI_STEP_RUN, again, n, HRI_PROBLEM_NONE, s->touch_count};
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t v = op->in[i];
-        const int fixed = hri_is_fixed(p, v);
+        const int fixed = s->fixed[v];
         s->touches[s->touch_count++] = (hri_touch){
             x->current[v], fixed ? HRI_PROBLEM_NONE : hri_gap_of(p, v, x->gap[v]), x->made[v]};
         s->instances[x->current[v]].last = entry;
     }
     for (uint32_t k = 0; k < op->out_count; k++) {
         const uint32_t v = op->out[k].value;
-        if (hri_is_fixed(p, v)) {
+        if (s->fixed[v]) {
             x->version[p->values[v].root] = v;
         }
         const int counts = again && !x->at_hand[v];
@@ -212,7 +215,7 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
 static int look(const hri_schedule *s, uint32_t v) {
     const struct hri_schedule_scratch *x = s->scratch;
     const hri_problem_value *value = &s->p->values[v];
-    if (hri_is_fixed(s->p, v)) {
+    if (s->fixed[v]) {
         return x->version[value->root] == v ? 1 : -1;
     }
     if (x->at_hand[v]) {
@@ -359,7 +362,7 @@ static hr_status generate(hri_schedule *s) {
         if (status == HR_OK) {
             status = emit(s, s->order[t], 0);
         }
-        if (status == HR_OK && s->entry_count > most) {
+        if (status == HR_OK && (s->entry_count > most || s->time_ns >= s->stop_ns)) {
             status = HR_E_NO_PLAN;
         }
         if (status == HR_OK) {
@@ -380,7 +383,7 @@ static uint32_t find_place(const hri_schedule *s, uint32_t e, const hri_problem_
         const uint32_t x = in[i].instance;
         const uint32_t v = s->instances[x].value;
         if (!(mask >> i & 1) || s->instances[x].last != e || s->scratch->taken[x] == e ||
-            hri_is_fixed(s->p, v)) {
+            s->fixed[v]) {
             continue;
         }
         int other = 0; /* the same value in a place that must stay readable */
@@ -419,7 +422,7 @@ static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint
     uint64_t now = before, freed = 0;
     for (uint32_t k = 0; k < op->out_count; k++) {
         hri_instance *made = &s->instances[t[op->in_count + k].instance];
-        if (hri_is_fixed(s->p, made->value)) {
+        if (s->fixed[made->value]) {
             continue;
         }
         const uint32_t place = s->in_place && op->out[k].overwrite && !op->out[k].updates
@@ -437,7 +440,7 @@ static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t x = t[i].instance;
         if (s->instances[x].last == e && s->scratch->taken[x] != e &&
-            !hri_is_fixed(s->p, s->instances[x].value)) {
+            !s->fixed[s->instances[x].value]) {
             s->scratch->taken[x] = e; /* counted once, though read twice */
             freed += s->p->values[s->instances[x].value].room_bytes;
         }

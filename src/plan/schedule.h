@@ -59,6 +59,7 @@ typedef struct hri_schedule {
     uint8_t *variant; /* by op */
     uint32_t gap_count;
     uint32_t *gap_value; /* which value a gap is of */
+    uint8_t *fixed;      /* by value: persistent or constant, in any version */
     uint8_t in_place;    /* 0: outputs never overwrite inputs */
     /* What run() found. */
     hri_entry *entries;
@@ -73,7 +74,8 @@ typedef struct hri_schedule {
     uint32_t again_count;
     uint64_t over; /* sum over entries of bytes above `limit` */
     uint64_t limit;
-    uint64_t work; /* entries simulated so far: the measure of effort */
+    double stop_ns; /* run() gives up with HR_E_NO_PLAN when it gets as slow as this */
+    uint64_t work;  /* entries simulated so far: the measure of effort */
     struct hri_schedule_scratch *scratch;
 } hri_schedule;
 

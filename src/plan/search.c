@@ -127,7 +127,7 @@ static hr_status size_up(searcher *x) {
 /* Is the value there at this entry, as the schedule now stands? */
 static int is_there(const searcher *x, uint32_t v, uint32_t entry) {
     const hri_schedule *s = x->s;
-    if (hri_is_fixed(s->p, v)) {
+    if (s->fixed[v]) {
         return 1;
     }
     for (uint32_t i = x->newest[v]; i != HRI_PROBLEM_NONE; i = s->instances[i].older) {
@@ -367,6 +367,33 @@ hr_status hri_search_fit(hri_schedule *s, uint64_t limit, uint64_t effort) {
 
 /* ---- back to speed ---- */
 
+/* Would the memory between the last touch of the value and its making again at entry e bear it?  What dies with the
+ * making (inputs kept for it alone) would make room. */
+static int may_stay(const hri_schedule *s, uint32_t e, uint32_t instance) {
+    const hri_instance *made = &s->instances[instance];
+    const hri_problem_op *op = &s->p->ops[s->entries[e].op];
+    const hri_touch *in = s->touches + s->entries[e].first;
+    uint64_t allowed = s->limit;
+    if (made->older == HRI_PROBLEM_NONE) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        const hri_instance *x = &s->instances[in[i].instance];
+        allowed += x->last == e && !s->fixed[x->value] ? s->p->values[x->value].room_bytes : 0;
+    }
+    const uint64_t bytes = s->p->values[made->value].room_bytes;
+    uint32_t end = e;
+    while (end > 0 && s->entries[end - 1].again) {
+        end--;
+    }
+    for (uint32_t i = s->instances[made->older].last + 1; i < end; i++) {
+        if (s->live[i] + bytes > allowed) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Gaps in which something was made again, dearest first; and variants that are not the fastest. */
 static hr_status list_returns(searcher *x) {
     const hri_schedule *s = x->s;
@@ -383,7 +410,9 @@ static hr_status list_returns(searcher *x) {
             const double time = hri_schedule_op_time(s, s->entries[e].op);
             const double bytes =
                 (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
-            for (uint32_t to = 0; to < s->gaps[out[k].gap] && to < 2 && status == HR_OK; to++) {
+            const uint32_t now = s->gaps[out[k].gap];
+            for (uint32_t to = may_stay(s, e, out[k].instance) || now > 1 ? 0 : now;
+                 to < now && to < 2 && status == HR_OK; to++) {
                 status = push_move(x, (move){-time / (bytes + 1) / (to + 1), 0, time, out[k].gap,
                                              s->gaps[out[k].gap], (uint8_t)to});
             }
@@ -419,7 +448,9 @@ static hr_status take_back(searcher *x, double *time) {
                 continue;
             }
             set(s, m->at, m->to);
+            s->stop_ns = *time;
             status = hri_schedule_run(s);
+            s->stop_ns = INFINITY;
             if (status == HR_OK && s->over == 0 && s->time_ns < *time) {
                 *time = s->time_ns;
                 changed = 1;
