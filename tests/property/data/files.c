@@ -28,7 +28,9 @@ static void put(bytes *b, const void *data, size_t n) {
         b->data = realloc(b->data, b->capacity);
         CHECK(b->data != NULL);
     }
-    memcpy(b->data + b->count, data, n);
+    if (n > 0) {
+        memcpy(b->data + b->count, data, n);
+    }
     b->count += n;
 }
 
