@@ -33,7 +33,7 @@ ADAMW = "optimizer=adamw,rate="
 RECORDS = {
     "mlp": ("mlp:size=8,width=64", 16, "0.02", "0.001"),
     "lenet": ("lenet", 8, "0.002", "0.0001"),
-    "resnet18": ("resnet18:size=64,classes=10", 4, "0.0002", "0.00001"),
+    "resnet18": ("resnet18:size=64,classes=10", 4, "0.000002", "0.0000003"),
     "unet": ("unet:size=32,width=8,classes=3", 2, "0.002", "0.00001"),
     "vit-tiny": ("vit-tiny:size=64,classes=10", 4, "0.0005", "0.00002"),
     "gpt2-nano": ("gpt2-nano", 4, "0.05", "0.001"),
