@@ -25,8 +25,8 @@ typedef struct hri_filelist {
 HR_MUST_CHECK hr_status hri_filelist_open(hri_filelist *list, const hri_list *names,
                                           hri_prose *why);
 void hri_filelist_close(hri_filelist *list);
-/* Exactly `bytes` bytes at `offset`.  HR_E_IO when it cannot be read or the file has changed, HR_E_FORMAT when it is too
- * short; the path and the place go to why.  Any thread. */
+/* Exactly `bytes` bytes at `offset`.  HR_E_IO when it cannot be read or the file has changed, HR_E_FORMAT when it is
+ * too short; the path and the place go to why.  Any thread. */
 HR_MUST_CHECK hr_status hri_filelist_read(const hri_file *f, uint64_t offset, void *to,
                                           uint64_t bytes, hri_prose *why);
 /* Names, sizes and times: a changed file is another pipeline. */

@@ -21,8 +21,8 @@ HR_MUST_CHECK hr_status hri_index_add(hri_index *x, hri_stage *s, uint64_t a, ui
 void hri_index_get(const hri_index *x, uint64_t i, hri_item *item);
 void hri_index_deinit(hri_index *x);
 
-/* Pulls every ticket of the stream `s` (a stage with `start` and `next`) into x and makes s a source with random access.
- * Damage that loses the rest of a file is left out and counted when bad elements are skipped, else refused. */
+/* Pulls every ticket of the stream `s` (a stage with `start` and `next`) into x and makes s a source with random
+ * access.  Damage that loses the rest of a file is left out and counted when bad elements are skipped, else refused. */
 HR_MUST_CHECK hr_status hri_index_fill(hri_index *x, hri_stage *s, hri_prose *why);
 
 #endif

@@ -72,7 +72,12 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
     if (wide) {
         length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     }
-    if (length > bytes - start || length > HRI_NPY_HEAD_MAX) {
+    if (length > HRI_NPY_HEAD_MAX) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED,
+                             "npy: a header of %zu bytes; more than %d are not read", length,
+                             HRI_NPY_HEAD_MAX);
+    }
+    if (length > bytes - start) {
         return hri_prose_set(why, HR_E_FORMAT, "npy: the file ends inside its header");
     }
     char text[1024];

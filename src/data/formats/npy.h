@@ -22,7 +22,8 @@ typedef struct hri_npy {
     uint64_t data_start; /* offset of the first number */
 } hri_npy;
 
-enum { HRI_NPY_HEAD_MAX = 64 << 10 };
+/* Of the types that we read, NumPy writes 118. */
+enum { HRI_NPY_HEAD_MAX = 4000 };
 
 /* From the first bytes of a file.  HR_E_FORMAT for what is no .npy, HR_E_UNSUPPORTED for types and orders that we do not
  * read (complex numbers, texts, big-endian, Fortran order). */

@@ -1,8 +1,8 @@
 /* csv:FILE[,FILE...]  records of comma-separated values (RFC 4180), a record an element, a column a field.
  *
  * Types are settled when the pipeline is opened: those that `types` gives, and the others from the first 1000 records:
- * i64 where all are whole numbers, f32 where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A record that does not fit its column's
- * type, or has another number of values, is a bad element. */
+ * i64 where all are whole numbers, f32 where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A
+ * record that does not fit its column's type, or has another number of values, is a bad element. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

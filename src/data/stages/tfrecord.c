@@ -158,8 +158,8 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     return status;
 }
 
-/* The fields of a record, the first as a rule.  Byte strings vary in length; lists of numbers are taken to have one length, as they
- * must to be batched without padding. */
+/* The fields of a record, the first as a rule.  Byte strings vary in length; lists of numbers are taken to have one
+ * length, as they must to be batched without padding. */
 static hr_status learn_fields(hri_stage *s, const hri_item *item, hri_prose *why) {
     hri_memory memory = hri_stage_memory(s);
     hr_element *e;

@@ -2,8 +2,8 @@
  * "targets" i32[length], the same one further on.  Windows begin every `stride` tokens (0: every `length`).  The
  * 1024-byte header of llm.c's files is recognised and skipped.
  *
- * With random=on there are as many windows, but each begins anywhere: window i of an epoch is a draw by (seed, epoch, i),
- * every start in all files as likely as any other.  No window reaches over the end of a file. */
+ * With random=on there are as many windows, but each begins anywhere: window i of an epoch is a draw by (seed, epoch,
+ * i), every start in all files as likely as any other.  No window reaches over the end of a file. */
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
