@@ -180,7 +180,7 @@ hr_status hri_fit_smallest(hri_fit *f, uint32_t share, uint64_t *out_bytes, hri_
         low = status == HR_OK ? low : budget;
         status = status == HR_E_NO_PLAN ? HR_OK : status;
     }
-    while (status == HR_OK && high - low > c->floor_bytes / 100 + f->job.page_bytes) {
+    while (status == HR_OK && high - low > c->floor_bytes / 64 + f->job.page_bytes) {
         hri_fit_plans plans;
         const uint64_t middle = low + (high - low) / 2;
         status = hri_fit_search(f, middle, share, &plans, why);
@@ -255,7 +255,7 @@ hr_status hri_fit_largest(const hri_fit_job *job, uint64_t budget_bytes, int64_t
     /* The floor is what is possible; what is found may be a little less. */
     int64_t good = 0, bad = low + 1;
     int64_t at = low;
-    for (int tries = 0; status == HR_OK && tries < 8 && bad - good > 1 + good / 50; tries++) {
+    for (int tries = 0; status == HR_OK && tries < 6 && bad - good > 1 + good / 50; tries++) {
         status = fits_whole(job, at, budget_bytes, 1, &level, why);
         good = level == FITS ? at : good;
         bad = level == FITS ? bad : at;

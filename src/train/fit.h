@@ -110,6 +110,9 @@ HR_MUST_CHECK hr_status hri_fit_case_get(hri_fit *f, int64_t part, const hri_fit
 HR_MUST_CHECK hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c,
                                           uint64_t budget_bytes, uint64_t effort,
                                           hri_fit_plans *out, hri_prose *why);
+/* Takes over plans that were made elsewhere, one for each piece of the case, and adds them up. */
+void hri_fit_plans_adopt(const hri_fit *f, const hri_fit_case *c, hri_plan *const *plans,
+                         hri_fit_plans *out);
 /* The fastest case that fits.  `share` divides the job's effort: 1 for the answer, more for a look. */
 HR_MUST_CHECK hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share,
                                        hri_fit_plans *out, hri_prose *why);

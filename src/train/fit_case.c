@@ -194,6 +194,15 @@ static void add_up(const hri_fit *f, const hri_fit_case *c, hri_fit_plans *out) 
     out->peak_bytes = c->runtime_bytes + out->arena_bytes;
 }
 
+void hri_fit_plans_adopt(const hri_fit *f, const hri_fit_case *c, hri_plan *const *plans,
+                         hri_fit_plans *out) {
+    *out = (hri_fit_plans){0};
+    for (uint32_t i = 0; i < c->count; i++) {
+        out->plans[i] = plans[i];
+    }
+    add_up(f, c, out);
+}
+
 hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c, uint64_t budget_bytes,
                             uint64_t effort, hri_fit_plans *out, hri_prose *why) {
     hri_fit_plans plans = {0};

@@ -1,0 +1,44 @@
+/* The answer of `headroom plan`: what was found, what else would be, and the ways out when nothing was.
+ *
+ * Everything in it is computed, by planning; nothing is an estimate.  Built once, then shown for people or as JSON
+ * (plan_show.h). */
+#ifndef HRI_CLI_PLAN_ANSWER_H
+#define HRI_CLI_PLAN_ANSWER_H
+
+#include "cli/common/plan_job.h"
+
+enum { HRI_PLAN_CHOICES = 8, HRI_PLAN_WAYS = 6, HRI_PLAN_POINTS = 24 };
+
+/* Another command that would fit. */
+typedef struct hri_plan_way {
+    char flags[96];   /* "--batch 27" */
+    const char *text; /* what it does */
+    hri_plan_row row;
+    int64_t batch;
+} hri_plan_way;
+
+typedef struct hri_plan_answer {
+    hri_plan_row row;      /* the plan, or the smallest there is when nothing fits */
+    bool fits, impossible; /* impossible: the floor proves it */
+    char peak_op[256], floor_op[256], floor_kind[32];
+    uint64_t floor_op_bytes; /* what that op needs beside persistent values */
+    uint64_t weights_bytes, states_bytes, constants_bytes; /* add up to row.persistent_bytes */
+    bool may_cut, coupled;
+    int64_t largest_batch; /* -1: not looked for */
+    hri_plan_row choices[HRI_PLAN_CHOICES];
+    uint32_t choice_count;
+    hri_plan_way ways[HRI_PLAN_WAYS];
+    uint32_t way_count;
+    hri_plan_row points[HRI_PLAN_POINTS]; /* of the curve, by rising budget */
+    uint32_t point_count;
+} hri_plan_answer;
+
+/* Plans for the job's budget and looks around.  plans (may be NULL) and plan get what was found, when it fits.
+ * HR_E_NO_PLAN is not a failure: then fits is false. */
+HR_MUST_CHECK hr_status hri_plan_answer_make(hri_plan_job *job, hri_plan_answer *out,
+                                             hri_fit_plans *plans, hri_plan **plan, hri_prose *why);
+/* The parts of the persistent bytes, and the ops at peak and floor. */
+void hri_plan_answer_describe(const hri_plan_job *job, const hri_fit_plans *plans,
+                              const hri_plan *plan, hri_plan_answer *out);
+
+#endif

@@ -1,0 +1,191 @@
+/* Saving and loading plans; see plan_file.h. */
+#include "cli/common/plan_file.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+static const char *const kinds[] = {"whole", "part", "last", "evaluate"};
+
+/* ---- writing ---- */
+
+/* Texts of our own JSON become members; all of it is built with jansson, which owns its memory. */
+static hr_status plan_member(json_t *object, const hri_plan *plan) {
+    char *text;
+    const hr_status status = hri_plan_print(plan, &text);
+    if (status != HR_OK) {
+        return status;
+    }
+    json_t *value = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    hri_free(text);
+    return value && json_object_set_new(object, "plan", value) == 0 ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+static hr_status times_member(json_t *object, const hri_problem *p) {
+    json_t *list = json_array();
+    int bad = list == NULL;
+    for (uint32_t n = 0; n < p->op_count && !bad; n++) {
+        for (uint32_t i = 0; i < p->ops[n].variant_count && !bad; i++) {
+            bad = json_array_append_new(list, json_real(p->ops[n].variants[i].time_ns));
+        }
+    }
+    return !bad && json_object_set_new(object, "times_ns", list) == 0 ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+static hr_status piece_member(json_t *list, const hri_fit_piece *piece, const hri_plan *plan) {
+    json_t *object =
+        json_pack("{s:s, s:I}", "kind", kinds[piece->kind], "samples", (json_int_t)piece->samples);
+    if (!object || json_array_append_new(list, object) != 0) {
+        return HR_E_NOMEM_HOST;
+    }
+    const hr_status status = times_member(object, &piece->x.problem);
+    return status == HR_OK ? plan_member(object, plan) : status;
+}
+
+static hr_status model_members(json_t *root, const hri_plan_job *j, const hri_fit_plans *plans) {
+    char options[512];
+    hri_plan_train_text(j->flags, options, sizeof options);
+    json_t *list = json_array();
+    hr_status status =
+        list && json_object_set_new(root, "pieces", list) == 0 &&
+                json_object_set_new(root, "model", json_string(hr_model_text(j->model))) == 0 &&
+                json_object_set_new(root, "batch", json_integer(j->job.batch)) == 0 &&
+                json_object_set_new(root, "options", json_string(options)) == 0 &&
+                json_object_set_new(root, "part", json_integer(plans->c->part)) == 0
+            ? HR_OK
+            : HR_E_NOMEM_HOST;
+    for (uint32_t i = 0; i < plans->c->count && status == HR_OK; i++) {
+        status = piece_member(list, &plans->c->pieces[i], plans->plans[i]);
+    }
+    return status;
+}
+
+hr_status hri_plan_file_save(const hri_plan_job *j, const hri_fit_plans *plans,
+                             const hri_plan *plan, const char *path, hri_prose *why) {
+    json_t *root = json_pack("{s:i}", "version", 1);
+    hr_status status = root ? HR_OK : HR_E_NOMEM_HOST;
+    if (status == HR_OK) {
+        status = j->model ? model_members(root, j, plans) : plan_member(root, plan);
+    }
+    char *text = status == HR_OK ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (status == HR_OK) {
+        status = text ? hri_file_write(path, text, strlen(text), why)
+                      : hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to write the plan");
+    }
+    free(text); /* jansson's */
+    json_decref(root);
+    return status;
+}
+
+/* ---- reading ---- */
+
+typedef struct times {
+    const json_t *list;
+    size_t at;
+} times;
+
+static double next_time(void *user, const hri_problem_op *op, uint32_t variant) {
+    times *t = user;
+    (void)op;
+    (void)variant;
+    const json_t *value = json_array_get(t->list, t->at++);
+    const double time = value ? json_number_value(value) : -1;
+    return time >= 0 && time < 1e30 ? time : -1;
+}
+
+static hr_status parse_plan(const json_t *object, const hri_problem *p, hri_plan **out,
+                            hri_prose *why) {
+    char *text = json_dumps(json_object_get(object, "plan"), JSON_COMPACT);
+    if (!text) {
+        return hri_prose_set(why, HR_E_FORMAT, "there is no plan in it");
+    }
+    const hr_status status = hri_plan_parse(text, strlen(text), p, out, why);
+    free(text); /* jansson's */
+    return status;
+}
+
+static hr_status check_head(const hri_plan_job *j, const json_t *root, hri_prose *why) {
+    char options[512];
+    const char *model, *text;
+    uint64_t batch;
+    hr_status status = hri_json_get_string(root, "model", &model, why);
+    if (status == HR_OK) {
+        status = hri_json_get_string(root, "options", &text, why);
+    }
+    if (status == HR_OK) {
+        status = hri_json_get_u64(root, "batch", &batch, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_plan_train_text(j->flags, options, sizeof options);
+    if (strcmp(model, hr_model_text(j->model)) != 0 || batch != (uint64_t)j->job.batch ||
+        strcmp(text, options) != 0) {
+        return hri_prose_set(why, HR_E_INVALID, "it was made for %.200s, batch %llu, %.100s", model,
+                             (unsigned long long)batch, text);
+    }
+    return HR_OK;
+}
+
+static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans *out,
+                             hri_prose *why) {
+    uint64_t part;
+    const hri_fit_case *found;
+    hri_plan *plans[HRI_FIT_PIECES] = {0};
+    const json_t *list = json_object_get(root, "pieces");
+    hr_status status = hri_json_get_u64(root, "part", &part, why);
+    if (status == HR_OK && (part == 0 || part > (uint64_t)j->job.batch)) {
+        status = hri_prose_set(why, HR_E_RANGE, "parts of %llu samples make no sense",
+                               (unsigned long long)part);
+    }
+    if (status == HR_OK) {
+        status = hri_fit_case_get(&j->fit, (int64_t)part, &found, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_fit_case *c = NULL;
+    for (uint32_t i = 0; i < j->fit.case_count; i++) {
+        c = j->fit.cases[i] == found ? j->fit.cases[i] : c;
+    }
+    if (json_array_size(list) != c->count) {
+        return hri_prose_set(why, HR_E_INVALID, "it has %zu graphs, not %u", json_array_size(list),
+                             c->count);
+    }
+    for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
+        const json_t *object = json_array_get(list, i);
+        times t = {.list = json_object_get(object, "times_ns")};
+        hri_problem_retime(&c->pieces[i].x.problem, next_time, &t);
+        status = parse_plan(object, &c->pieces[i].x.problem, &plans[i], why);
+    }
+    if (status == HR_OK) {
+        hri_fit_plans_adopt(&j->fit, c, plans, out);
+    } else {
+        for (uint32_t i = 0; i < c->count; i++) {
+            hri_plan_destroy(plans[i]);
+        }
+    }
+    return status;
+}
+
+hr_status hri_plan_file_load(hri_plan_job *j, const char *path, hri_fit_plans *plans,
+                             hri_plan **plan, hri_prose *why) {
+    json_t *root;
+    hri_prose reason = {0};
+    const hri_json_limits limits = {.max_bytes = (size_t)1 << 30};
+    hr_status status = hri_json_load(path, &limits, &root, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (j->model) {
+        status = check_head(j, root, &reason);
+        if (status == HR_OK) {
+            status = load_pieces(j, root, plans, &reason);
+        }
+    } else {
+        status = parse_plan(root, &j->problem, plan, &reason);
+    }
+    json_decref(root);
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%.200s: %s", path, reason.text);
+}

@@ -1,0 +1,458 @@
+/* Opening what is to be planned; see plan_job.h. */
+#include "cli/common/plan_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cores.h"
+#include "base/file.h"
+#include "device/device.h"
+#include "run/resident.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
+static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
+
+#define AT(MEMBER) offsetof(hri_plan_flags, MEMBER)
+
+const hri_field hri_plan_fields[] = {
+    {"batch", "samples in a step", AT(batch), HRI_FIELD_INT, "32", .min = 1, .max = 1e6,
+     .metavar = "N"},
+    {"budget", "the most that may ever be used, or a share of the device; default: no bound",
+     AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
+    {"device", "host, cuda:0, or null:SIZE for one that is not there", AT(device), HRI_FIELD_STRING,
+     "host", .metavar = "DEVICE"},
+    {"device-spec",
+     "of a device that is not there: flops=15e12,bandwidth=900e9,launch=4e-6,copy=25e9,runtime=0,"
+     "page=2MiB",
+     AT(device_spec), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
+    {"optimizer", "sgd has momentum 0.9", AT(optimizer), HRI_FIELD_ENUM, "sgd", .metavar = "NAME",
+     .choices = optimizers},
+    {"precision", "of products; weights stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
+     .metavar = "TYPE", .choices = precisions},
+    {"options", "further options of training: momentum=0,clip=1", AT(options), HRI_FIELD_STRING,
+     NULL, .metavar = "KEYS"},
+    {"micro-batches", "parts of a batch: auto, off, or a number", AT(micro_batches),
+     HRI_FIELD_STRING, "auto", .metavar = "K"},
+    {"ghost-norm", "cut the batch even where batch norm couples its samples: another function",
+     AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL},
+    {"measure", "time the ops of this device (kept on disk) in place of the analytic model",
+     AT(measure), HRI_FIELD_BOOL, "true"},
+    {"offload", "let values wait in the host's memory where the device can copy", AT(offload),
+     HRI_FIELD_BOOL, "true"},
+    {"choices", "look at other budgets, batches and ways out too", AT(choices), HRI_FIELD_BOOL,
+     "true"},
+    {"effort", "steps of search in thousands", AT(effort), HRI_FIELD_INT, "30000", .min = 1,
+     .max = 1e9, .metavar = "N"},
+    {"json", "print one JSON object, sizes in bytes", AT(json), HRI_FIELD_BOOL, .value = NULL},
+    {"curve", "print budget against time, from the floor to no bound", AT(curve), HRI_FIELD_BOOL,
+     .value = NULL},
+    {"svg", "draw the curve", AT(svg), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"dot", "write the graph for Graphviz", AT(dot), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"save", "write the plan", AT(save), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"load", "take a saved plan, and check it again", AT(load), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"compare", "show the plan beside a saved one", AT(compare), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"save-problem", "write the planner's problem as JSON", AT(save_problem), HRI_FIELD_STRING,
+     NULL, .metavar = "FILE"},
+    {"problem", "plan a problem from JSON in place of a model", AT(problem), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"try", "run so many steps of the plan on made-up data, and measure", AT(tries), HRI_FIELD_INT,
+     "0", .min = 0, .max = 1e6, .metavar = "STEPS"},
+    {"seed", "of weights and made-up data", AT(seed), HRI_FIELD_INT, "0", .min = 0, .max = 1e15,
+     .metavar = "N"},
+    {0},
+};
+
+/* ---- the device ---- */
+
+typedef struct spec {
+    double flops, bandwidth, launch, copy;
+    uint64_t runtime, page;
+} spec;
+
+static const hri_field spec_fields[] = {
+    {"flops", "operations a second", offsetof(spec, flops), HRI_FIELD_DOUBLE, "15e12", .min = 1,
+     .max = 1e20},
+    {"bandwidth", "bytes a second of its memory", offsetof(spec, bandwidth), HRI_FIELD_DOUBLE,
+     "900e9", .min = 1, .max = 1e18},
+    {"launch", "seconds that starting a kernel takes", offsetof(spec, launch), HRI_FIELD_DOUBLE,
+     "4e-6", .min = 0, .max = 1},
+    {"copy", "bytes a second to the host and back; 0: no copies", offsetof(spec, copy),
+     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e18},
+    {"runtime", "bytes taken before any tensor", offsetof(spec, runtime), HRI_FIELD_BYTES, "0"},
+    {"page", "bytes in which memory is taken", offsetof(spec, page), HRI_FIELD_BYTES, "2MiB",
+     .min = 1, .max = 1e12},
+    {0},
+};
+
+static int read_spec(const char *text, spec *out) {
+    hri_options o;
+    hri_prose why = {0};
+    hr_status status = hri_options_init(&o, spec_fields, out, &why);
+    if (status == HR_OK) {
+        status = hri_options_set_text(&o, text ? text : "", &why);
+        hri_options_deinit(&o);
+    }
+    if (status != HR_OK) {
+        hri_say_error("--device-spec: %s", why.text);
+    }
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_exit_code(status);
+}
+
+static void take_spec(hri_plan_job *j, const spec *s) {
+    j->job.machine.flops_per_ns = s->flops / 1e9;
+    j->job.machine.bytes_per_ns = s->bandwidth / 1e9;
+    j->job.machine.launch_ns = s->launch * 1e9;
+    j->job.machine.out_bytes_per_ns = s->copy / 1e9;
+    j->job.machine.in_bytes_per_ns = s->copy / 1e9;
+    j->job.machine.copy_latency_ns = s->copy > 0 ? 10e3 : 0;
+    j->job.runtime_bytes = s->runtime;
+    j->job.page_bytes = s->page;
+}
+
+/* What this very process takes before the arena: what is resident, what may still become so (code that has not run
+ * yet, stacks), rounded up so that two runs agree. */
+static uint64_t host_runtime(uint32_t threads) {
+    static const uint64_t slack = UINT64_C(1) << 20, stack = UINT64_C(64) << 10;
+    uint64_t now;
+    hri_resident_read(&now, NULL);
+    const uint64_t bytes = now + hri_resident_unmapped() + threads * stack + slack;
+    return (bytes + MIB - 1) / MIB * MIB;
+}
+
+static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, spec *s) {
+    const int64_t asked = cli->settings->threads;
+    const uint32_t threads = asked > 0 ? (uint32_t)asked : hri_cores_usable();
+    const hr_status status = hri_threads_create(threads, &j->threads);
+    if (status != HR_OK) {
+        return hri_cli_failed(NULL, "threads", status);
+    }
+    if (!j->flags->device_spec) { /* a core does about this much on our kernels */
+        s->flops = 15e9 * threads;
+        s->bandwidth = 10e9;
+        s->launch = 2e-6;
+    }
+    take_spec(j, s);
+    j->job.machine.threads = threads;
+    j->job.machine.align = 64;
+    j->job.page_bytes = info->page_bytes;
+    j->job.runtime_bytes = host_runtime(threads);
+    j->job.count_records = 1;
+    return HRI_EXIT_YES;
+}
+
+static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
+    hr_device_info info;
+    int code = hri_cli_open(cli, &j->ctx);
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    hr_status status = hr_device_find(j->ctx, j->flags->device, &j->device);
+    if (status == HR_OK) {
+        status = hri_device_open(j->device);
+    }
+    if (status == HR_OK) {
+        status = hr_device_get_info(j->device, &info);
+    }
+    if (status != HR_OK) {
+        return hri_cli_failed(j->ctx, j->flags->device, status);
+    }
+    snprintf(j->device_name, sizeof j->device_name, "%s", info.name);
+    j->device_bytes = info.total_bytes;
+    if (!strcmp(info.backend, "host")) {
+        return open_host(cli, j, &info, s);
+    }
+    if (!strcmp(info.backend, "cuda") && !j->flags->device_spec) {
+        s->copy = 20e9;
+    }
+    take_spec(j, s);
+    j->job.runtime_bytes = s->runtime ? s->runtime : info.runtime_bytes;
+    j->job.page_bytes = info.page_bytes;
+    return HRI_EXIT_YES;
+}
+
+static int open_device(hri_cli *cli, hri_plan_job *j) {
+    const char *name = j->flags->device;
+    spec s = {0};
+    const int code = read_spec(j->flags->device_spec, &s);
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    const char *size = !strncmp(name, "null:", 5) ? name + 5 : NULL;
+    if (!size || !strcmp(size, "0")) {
+        return open_real(cli, j, &s);
+    }
+    if (hr_bytes_parse(size, 0, &j->device_bytes) != HR_OK || !j->device_bytes) {
+        hri_say_error("--device: \"%s\" is no size; null:24GiB is a device of 24 GiB", size);
+        return HRI_EXIT_USAGE;
+    }
+    snprintf(j->device_name, sizeof j->device_name, "%s", name);
+    take_spec(j, &s);
+    return HRI_EXIT_YES;
+}
+
+/* ---- model or problem ---- */
+
+static int read_parts(const char *text, int64_t *out) {
+    char *end;
+    const long long k = strtoll(text, &end, 10);
+    if (!strcmp(text, "auto")) {
+        *out = 0;
+    } else if (!strcmp(text, "off")) {
+        *out = 1;
+    } else if (*text && !*end && k >= 1 && k <= 1000000) {
+        *out = k;
+    } else {
+        hri_say_error("--micro-batches: \"%s\" is neither auto nor off nor a number from 1", text);
+        return HRI_EXIT_USAGE;
+    }
+    return HRI_EXIT_YES;
+}
+
+void hri_plan_train_text(const hri_plan_flags *flags, char *buf, size_t size) {
+    snprintf(buf, size, "optimizer=%s,precision=%s%s%s", optimizers[flags->optimizer],
+             precisions[flags->precision], flags->options && *flags->options ? "," : "",
+             flags->options ? flags->options : "");
+}
+
+static int open_model(hri_plan_job *j, const char *name) {
+    char text[512];
+    hr_error why = {0};
+    hr_status status = hr_model_open(name, &j->model, &why);
+    if (status == HR_OK) {
+        hri_plan_train_text(j->flags, text, sizeof text);
+        status = hr_train_options_parse(text, &j->job.options, &why);
+    }
+    if (status != HR_OK) {
+        hri_say_error("%s", why.message[0] ? why.message : hr_status_text(status));
+        return hri_cli_exit_code(status);
+    }
+    j->job.build = hr_model_build;
+    j->job.user = j->model;
+    j->job.batch = j->flags->batch;
+    j->job.allow_coupled = j->flags->ghost_norm;
+    j->job.no_offload = !j->flags->offload;
+    j->job.effort = (uint64_t)j->flags->effort * 1000;
+    snprintf(j->what, sizeof j->what, "%s", name);
+    return read_parts(j->flags->micro_batches, &j->job.parts);
+}
+
+static int open_problem(hri_plan_job *j) {
+    char *text;
+    size_t bytes;
+    hri_prose why = {0};
+    hr_status status = hri_file_read(j->flags->problem, (size_t)1 << 30, &text, &bytes, &why);
+    if (status == HR_OK) {
+        status = hri_problem_parse(text, bytes, &j->problem, &why);
+        hri_free(text);
+    }
+    if (status == HR_OK) {
+        const hri_plan_options o = {.effort = (uint64_t)j->flags->effort * 1000};
+        status = hri_plan_make(&j->problem, &o, &j->reference, NULL, &why);
+    }
+    if (status != HR_OK) {
+        hri_say_error("%s: %s", j->flags->problem, why.text);
+        return hri_cli_exit_code(status == HR_E_IO ? HR_E_NOT_FOUND : status);
+    }
+    j->floor_bytes = j->reference->floor_bytes;
+    j->unplanned_bytes = j->reference->unplanned_bytes;
+    j->base_time_ns = j->reference->time_ns;
+    snprintf(j->what, sizeof j->what, "%s", j->flags->problem);
+    return HRI_EXIT_YES;
+}
+
+static int read_budget(hri_plan_job *j) {
+    if (!j->flags->budget) {
+        return HRI_EXIT_YES;
+    }
+    const hr_status status = hr_bytes_parse(j->flags->budget, j->device_bytes, &j->budget_bytes);
+    if (status != HR_OK || j->budget_bytes == 0) {
+        hri_say_error("--budget: \"%s\" is no amount of memory", j->flags->budget);
+        return HRI_EXIT_USAGE;
+    }
+    return HRI_EXIT_YES;
+}
+
+static int open_fit(hri_cli *cli, hri_plan_job *j) {
+    hri_prose why = {0};
+    hr_status status = HR_OK;
+    if (j->flags->measure && j->threads) {
+        char folder[1024];
+        const hri_timing_options o = {
+            .threads = j->threads,
+            .folder = hri_settings_cache_dir(cli->settings, folder, sizeof folder),
+            .device = j->device_name,
+            .flops_per_ns = j->job.machine.flops_per_ns,
+            .bytes_per_ns = j->job.machine.bytes_per_ns,
+            .most_bytes = j->budget_bytes / 4};
+        status = hri_timing_open(&o, &j->timing);
+        if (status == HR_OK) {
+            j->job.time_ns = hri_timing_time;
+            j->job.time_user = j->timing;
+        }
+    }
+    const hri_fit_case *floor = NULL;
+    if (status == HR_OK) {
+        status = hri_fit_open(&j->job, &j->fit, &why);
+    }
+    if (status == HR_OK) {
+        status = hri_fit_floor(&j->fit, &floor, &why);
+    }
+    if (status != HR_OK) {
+        hri_say_error("%s: %s", j->what, why.text[0] ? why.text : hr_status_text(status));
+        return hri_cli_exit_code(status);
+    }
+    j->floor_bytes = floor->floor_bytes;
+    j->unplanned_bytes = j->fit.unplanned_bytes;
+    j->base_time_ns = j->fit.reference.time_ns;
+    return HRI_EXIT_YES;
+}
+
+int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
+                      const char *const *arguments, hri_plan_job *out) {
+    *out = (hri_plan_job){.flags = flags};
+    if ((count == 1) == (flags->problem != NULL)) {
+        hri_say_error(count ? "plan: a model or --problem, not both"
+                            : "plan: MODEL is missing (or --problem FILE)");
+        hri_say_error("next: headroom plan --help");
+        return HRI_EXIT_USAGE;
+    }
+    int code = flags->problem ? HRI_EXIT_YES : open_model(out, arguments[0]);
+    if (code == HRI_EXIT_YES && !flags->problem) {
+        code = open_device(cli, out);
+    }
+    if (code == HRI_EXIT_YES) {
+        code = read_budget(out);
+    }
+    if (code == HRI_EXIT_YES) {
+        code = flags->problem ? open_problem(out) : open_fit(cli, out);
+    }
+    return code;
+}
+
+void hri_plan_job_close(hri_plan_job *j) {
+    hri_fit_close(&j->fit);
+    hri_plan_destroy(j->reference);
+    if (j->flags && j->flags->problem) {
+        hri_problem_deinit(&j->problem);
+    }
+    hri_timing_close(j->timing);
+    hri_threads_destroy(j->threads);
+    hr_model_close(j->model);
+    hr_ctx_destroy(j->ctx);
+}
+
+/* ---- searching ---- */
+
+void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan_row *row) {
+    const hri_fit_case *c = plans->c;
+    *row = (hri_plan_row){.fits = true,
+                          .budget_bytes = row->budget_bytes,
+                          .peak_bytes = plans->peak_bytes,
+                          .runtime_bytes = c->runtime_bytes,
+                          .persistent_bytes = c->bottom_bytes,
+                          .arena_bytes = plans->arena_bytes - c->bottom_bytes,
+                          .live_peak_bytes = plans->live_bytes,
+                          .input_bytes = plans->input_bytes,
+                          .host_peak_bytes = plans->other_bytes,
+                          .micro_batches = c->parts,
+                          .part = c->part,
+                          .recomputed_ops = plans->again_count,
+                          .offloaded_bytes = plans->copied_bytes,
+                          .time_ns = plans->time_ns,
+                          .time_ratio = plans->time_ns / j->base_time_ns,
+                          .bound_ratio = plans->bound_time_ns / j->base_time_ns};
+    if (j->threads) { /* on the host the peak of the process is the peak of the device */
+        row->host_peak_bytes = plans->peak_bytes;
+    }
+}
+
+static hr_status search_problem(hri_plan_job *j, uint64_t budget, uint32_t share, hri_plan_row *row,
+                                hri_plan **out, hri_prose *why) {
+    const hri_plan_options o = {.budget_bytes = budget,
+                                .no_offload = !j->flags->offload,
+                                .effort = (uint64_t)j->flags->effort * 1000 / share + 1};
+    hri_plan *plan;
+    const hr_status status = hri_plan_make(&j->problem, &o, &plan, NULL, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    *row = (hri_plan_row){.fits = true,
+                          .budget_bytes = budget,
+                          .peak_bytes = plan->arena_bytes,
+                          .persistent_bytes = plan->persistent_bytes,
+                          .arena_bytes = plan->arena_bytes - plan->persistent_bytes,
+                          .live_peak_bytes = plan->live_bytes,
+                          .host_peak_bytes = plan->other_bytes,
+                          .micro_batches = 1,
+                          .recomputed_ops = plan->again_count,
+                          .offloaded_bytes = plan->copied_bytes,
+                          .time_ns = plan->time_ns,
+                          .time_ratio = plan->time_ns / j->base_time_ns,
+                          .bound_ratio = plan->bound_time_ns / j->base_time_ns};
+    if (out) {
+        *out = plan;
+    } else {
+        hri_plan_destroy(plan);
+    }
+    return HR_OK;
+}
+
+hr_status hri_plan_job_search(hri_plan_job *j, uint64_t budget_bytes, uint32_t share,
+                              hri_plan_row *row, hri_fit_plans *plans, hri_plan **plan,
+                              hri_prose *why) {
+    hri_plan_row found = {.budget_bytes = budget_bytes};
+    hri_fit_plans got = {0};
+    hr_status status;
+    if (!j->model) {
+        status = search_problem(j, budget_bytes, share, &found, plan, why);
+    } else {
+        status = hri_fit_search(&j->fit, budget_bytes, share, &got, why);
+        if (status == HR_OK) {
+            hri_plan_row_of(j, &got, &found);
+        }
+    }
+    if (status == HR_OK || status == HR_E_NO_PLAN) {
+        *row = found;
+    }
+    if (status == HR_OK && plans && j->model) {
+        *plans = got;
+    } else {
+        hri_fit_plans_deinit(&got);
+    }
+    return status;
+}
+
+static hr_status find_smallest(hri_plan_job *j, uint32_t share, hri_plan_row *row, hri_prose *why) {
+    uint64_t bytes;
+    if (j->model) {
+        hri_fit_plans plans;
+        const hr_status status = hri_fit_smallest(&j->fit, share, &bytes, &plans, why);
+        if (status == HR_OK) {
+            *row = (hri_plan_row){.budget_bytes = bytes};
+            hri_plan_row_of(j, &plans, row);
+            hri_fit_plans_deinit(&plans);
+        }
+        return status;
+    }
+    hr_status status = HR_E_NO_PLAN;
+    uint64_t budget = j->floor_bytes, step = j->floor_bytes / 100 + 1;
+    for (; status == HR_E_NO_PLAN; budget += step, step *= 2) {
+        status = search_problem(j, budget, share, row, NULL, why);
+    }
+    return status;
+}
+
+hr_status hri_plan_job_smallest(hri_plan_job *j, uint32_t share, hri_plan_row *row,
+                                hri_prose *why) {
+    const hr_status status = j->smallest.fits ? HR_OK : find_smallest(j, share, &j->smallest, why);
+    if (status == HR_OK) {
+        *row = j->smallest;
+    }
+    return status;
+}

@@ -1,0 +1,78 @@
+/* What `headroom plan` is about: a model or a problem from a file, a device, a budget; and one summary of an answer.
+ *
+ * The one idea: every way of asking (one budget, a few beside one another, a curve) is a search that ends in a row of
+ * numbers.  A model is planned with train/fit.h; a problem of another system has no model, no batch and no runtime, and
+ * its budget bounds the arena alone. */
+#ifndef HRI_CLI_PLAN_JOB_H
+#define HRI_CLI_PLAN_JOB_H
+
+#include "cli/common/cli.h"
+#include "train/fit.h"
+#include "train/timing.h"
+
+typedef struct hri_plan_flags {
+    int64_t batch;
+    const char *budget;
+    const char *device, *device_spec;
+    int optimizer, precision;
+    const char *options;
+    const char *micro_batches;
+    bool ghost_norm, measure, offload, choices;
+    int64_t effort;
+    bool json, curve;
+    const char *svg, *dot, *save, *load, *compare, *save_problem, *problem;
+    int64_t tries, seed;
+} hri_plan_flags;
+
+extern const hri_field hri_plan_fields[];
+
+/* One plan in numbers; the parts add up to peak_bytes. */
+typedef struct hri_plan_row {
+    bool fits;
+    uint64_t budget_bytes; /* asked for; 0: none */
+    uint64_t peak_bytes, runtime_bytes, persistent_bytes, arena_bytes;
+    uint64_t live_peak_bytes, input_bytes, host_peak_bytes;
+    uint32_t micro_batches;
+    int64_t part;
+    uint64_t recomputed_ops, offloaded_bytes;
+    double time_ns, time_ratio, bound_ratio;
+} hri_plan_row;
+
+typedef struct hri_plan_job {
+    const hri_plan_flags *flags;
+    hr_ctx *ctx;
+    hr_device *device; /* NULL: planned for a device that is not there */
+    hr_model *model;   /* NULL: a problem */
+    hri_problem problem;
+    hri_plan *reference; /* of a problem */
+    hri_fit_job job;
+    hri_fit fit;
+    hri_timing *timing; /* NULL: times are analytic */
+    hri_threads *threads;
+    char device_name[64], what[256];
+    uint64_t device_bytes; /* what the device could give; 0: unknown */
+    uint64_t budget_bytes; /* 0: none was given */
+    uint64_t floor_bytes, unplanned_bytes;
+    double base_time_ns;
+    hri_plan_row smallest; /* once it was looked for */
+} hri_plan_job;
+
+/* Opens device and model (or problem) and plans without a bound.  Returns an exit code, after the reason was said.
+ * close accepts a half-made one. */
+int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
+                      const char *const *arguments, hri_plan_job *out);
+void hri_plan_job_close(hri_plan_job *job);
+
+/* Plans for a budget (0: none).  HR_E_NO_PLAN leaves row->fits false.  plans (may be NULL) gets the plans of a model,
+ * plan (may be NULL) that of a problem. */
+HR_MUST_CHECK hr_status hri_plan_job_search(hri_plan_job *job, uint64_t budget_bytes,
+                                            uint32_t share, hri_plan_row *row, hri_fit_plans *plans,
+                                            hri_plan **plan, hri_prose *why);
+/* The smallest budget for which a plan is found. */
+HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, uint32_t share, hri_plan_row *row,
+                                              hri_prose *why);
+void hri_plan_row_of(const hri_plan_job *job, const hri_fit_plans *plans, hri_plan_row *row);
+/* The training options as text for hr_train_options_parse. */
+void hri_plan_train_text(const hri_plan_flags *flags, char *buf, size_t size);
+
+#endif

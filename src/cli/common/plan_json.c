@@ -1,0 +1,149 @@
+/* The answer as JSON: every key of the design, and the parts that add up. */
+#include <string.h>
+
+#include "cli/common/plan_show.h"
+
+static const char *optimizer_name(int optimizer) {
+    static const char *const names[] = {"sgd", "adam", "adamw", "rmsprop"};
+    return names[optimizer & 3];
+}
+
+static const char *precision_name(int precision) {
+    static const char *const names[] = {"f32", "bf16", "f16"};
+    return names[precision < 3 ? precision : 0];
+}
+
+static void put_row(hri_json *json, const hri_plan_row *r) {
+    hri_json_bool(json, "fits", r->fits);
+    hri_json_u64(json, "budget_bytes", r->budget_bytes);
+    if (!r->fits) {
+        return;
+    }
+    hri_json_u64(json, "peak_bytes", r->peak_bytes);
+    hri_json_u64(json, "micro_batches", r->micro_batches);
+    hri_json_u64(json, "recomputed_ops", r->recomputed_ops);
+    hri_json_u64(json, "offloaded_bytes", r->offloaded_bytes);
+    hri_json_double(json, "time_ratio", r->time_ratio);
+}
+
+static void put_rows(hri_json *json, const char *key, const hri_plan_row *rows, uint32_t count) {
+    hri_json_array(json, key);
+    for (uint32_t i = 0; i < count; i++) {
+        hri_json_object(json, NULL);
+        put_row(json, &rows[i]);
+        hri_json_end(json);
+    }
+    hri_json_end(json);
+}
+
+static void put_head(hri_json *json, const hri_plan_job *j, const hri_plan_answer *a) {
+    hri_json_bool(json, "fits", a->fits);
+    hri_json_string(json, "model", j->model ? hr_model_text(j->model) : NULL);
+    if (!j->model) {
+        hri_json_string(json, "problem", j->what);
+    }
+    hri_json_string(json, "device", j->device_name[0] ? j->device_name : NULL);
+    hri_json_string(json, "precision", j->model ? precision_name(j->job.options.precision) : NULL);
+    hri_json_string(json, "optimizer", j->model ? optimizer_name(j->job.options.optimizer) : NULL);
+    hri_json_u64(json, "batch", j->model ? (uint64_t)j->job.batch : 0);
+}
+
+static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answer *a) {
+    const hri_plan_row *r = &a->row;
+    if (j->budget_bytes) {
+        hri_json_u64(json, "budget_bytes", j->budget_bytes);
+    } else {
+        hri_json_null(json, "budget_bytes");
+    }
+    hri_json_u64(json, "peak_bytes", r->peak_bytes);
+    hri_json_u64(json, "floor_bytes", j->floor_bytes);
+    hri_json_u64(json, "unplanned_peak_bytes", j->unplanned_bytes);
+    hri_json_u64(json, "runtime_bytes", r->runtime_bytes);
+    hri_json_u64(json, "persistent_bytes", r->persistent_bytes);
+    hri_json_u64(json, "arena_bytes", r->arena_bytes);
+    hri_json_u64(json, "live_peak_bytes", r->live_peak_bytes);
+    hri_json_u64(json, "input_bytes", r->input_bytes);
+    hri_json_u64(json, "host_peak_bytes", r->host_peak_bytes);
+    /* runtime + persistent + arena is the peak; so is the sum of these */
+    hri_json_object(json, "parts");
+    hri_json_u64(json, "runtime", r->runtime_bytes);
+    if (a->fits) {
+        hri_json_u64(json, "weights", a->weights_bytes);
+        hri_json_u64(json, "states", a->states_bytes);
+        hri_json_u64(json, "constants", a->constants_bytes);
+    } else {
+        hri_json_u64(json, "persistent", r->persistent_bytes);
+    }
+    hri_json_u64(json, "step", r->arena_bytes);
+    hri_json_end(json);
+}
+
+static void put_ways(hri_json *json, const hri_plan_answer *a) {
+    hri_json_array(json, "ways_out");
+    for (uint32_t i = 0; i < a->way_count; i++) {
+        hri_json_object(json, NULL);
+        hri_json_string(json, "flags", a->ways[i].flags);
+        hri_json_string(json, "what", a->ways[i].text);
+        hri_json_i64(json, "batch", a->ways[i].batch);
+        put_row(json, &a->ways[i].row);
+        hri_json_end(json);
+    }
+    hri_json_end(json);
+}
+
+static void put_trial(hri_json *json, const hri_plan_answer *a, const hri_plan_trial *t) {
+    hri_json_u64(json, "steps", t->steps);
+    hri_json_u64(json, "planned_arena_bytes", t->measured.planned_bytes);
+    hri_json_u64(json, "measured_arena_bytes", t->measured.arena_bytes);
+    hri_json_u64(json, "planned_peak_bytes", a->row.peak_bytes);
+    hri_json_u64(json, "measured_peak_bytes", t->measured.resident_peak_bytes);
+    hri_json_double(json, "seconds", t->seconds);
+    hri_json_array(json, "losses");
+    for (uint64_t i = 0; i < t->steps; i++) {
+        hri_json_double(json, NULL, (double)t->losses[i]);
+    }
+    hri_json_end(json);
+}
+
+void hri_plan_show_json(const hri_plan_job *j, const hri_plan_answer *a,
+                        const hri_plan_trial *trial, const hri_plan_saved *saved, hri_json *json) {
+    const hri_plan_row *r = &a->row;
+    put_head(json, j, a);
+    put_bytes(json, j, a);
+    hri_json_u64(json, "micro_batches", r->micro_batches);
+    hri_json_u64(json, "recomputed_ops", r->recomputed_ops);
+    hri_json_u64(json, "offloaded_bytes", r->offloaded_bytes);
+    hri_json_double(json, "time_ratio", r->time_ratio);
+    hri_json_double(json, "time_bound_ratio", r->bound_ratio);
+    hri_json_double(json, "step_ns", r->time_ns);
+    hri_json_string(json, "peak_op", a->fits ? a->peak_op : a->floor_op);
+    hri_json_string(json, "floor_op", a->floor_op);
+    if (!a->fits) {
+        hri_json_bool(json, "impossible", a->impossible);
+        hri_json_u64(json, "short_bytes",
+                     (a->impossible ? j->floor_bytes : r->peak_bytes) - j->budget_bytes);
+    }
+    if (a->largest_batch >= 0) {
+        hri_json_i64(json, "largest_batch", a->largest_batch);
+    } else {
+        hri_json_null(json, "largest_batch");
+    }
+    put_rows(json, "choices", a->choices, a->choice_count);
+    if (a->way_count) {
+        put_ways(json, a);
+    }
+    if (a->point_count) {
+        put_rows(json, "curve", a->points, a->point_count);
+    }
+    if (trial) {
+        hri_json_object(json, "try");
+        put_trial(json, a, trial);
+        hri_json_end(json);
+    }
+    if (saved) {
+        hri_json_object(json, "compared");
+        hri_json_string(json, "file", saved->path);
+        put_row(json, &saved->row);
+        hri_json_end(json);
+    }
+}

@@ -1,0 +1,295 @@
+/* The answer for people: the verdict, a sum that adds up, what else there is, the next command. */
+#include "cli/common/plan_show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common/command.h"
+#include "cli/common/table.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* ---- sizes that still add up when they are rounded ---- */
+
+typedef struct unit {
+    double bytes;
+    const char *name;
+} unit;
+
+static unit unit_for(uint64_t bytes) {
+    return bytes >= 10240 * MIB ? (unit){1073741824.0, "GiB"}
+           : bytes >= MIB       ? (unit){1048576.0, "MiB"}
+                                : (unit){1024.0, "KiB"};
+}
+
+static long long hundredths(uint64_t bytes, const unit *u) {
+    return llround((double)bytes / u->bytes * 100.0);
+}
+
+static void cell_size(hri_table *t, hri_style style, long long count, const unit *u) {
+    hri_table_cell(t, style, "%lld.%02lld %s", count / 100, count % 100, u->name);
+}
+
+static const char *shown(uint64_t bytes, char *buf, size_t size) {
+    return hr_bytes_print(bytes, buf, size);
+}
+
+/* ---- the sum ---- */
+
+static hr_status show_sum(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+    static const char *const headings[] = {"PART", ">BYTES", "WHAT"};
+    const hri_plan_row *r = &a->row;
+    const unit u = unit_for(r->peak_bytes);
+    const long long whole = hundredths(r->peak_bytes, &u);
+    const struct {
+        const char *name;
+        uint64_t bytes;
+        const char *what;
+    } parts[] = {
+        {"runtime", r->runtime_bytes,
+         j->threads ? "this process before any tensor, its code, stacks and records"
+                    : "what the device takes before any tensor"},
+        {j->model ? "weights" : "persistent", a->weights_bytes,
+         j->model ? "parameters of the model" : "values that outlive the step"},
+        {"states", a->states_bytes, "of the optimizer, running statistics, sums of parts"},
+        {"constants", a->constants_bytes, "numbers that lie in the graph"},
+    };
+    hri_table table;
+    long long used = 0;
+    hri_table_init(&table, headings, 3);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].bytes) {
+            const long long count = hundredths(parts[i].bytes, &u);
+            used += count;
+            hri_table_cell(&table, HRI_STYLE_PLAIN, "%s", parts[i].name);
+            cell_size(&table, HRI_STYLE_PLAIN, count, &u);
+            hri_table_cell(&table, HRI_STYLE_DIM, "%s", parts[i].what);
+        }
+    }
+    hri_table_cell(&table, HRI_STYLE_PLAIN, "step");
+    cell_size(&table, HRI_STYLE_PLAIN, whole - used, &u);
+    hri_table_cell(&table, HRI_STYLE_DIM,
+                   "activations, gradients, workspaces, inputs, whole pages");
+    hri_table_cell(&table, HRI_STYLE_BOLD, "peak");
+    cell_size(&table, HRI_STYLE_BOLD, whole, &u);
+    hri_table_cell(&table, HRI_STYLE_DIM, "at %s", a->peak_op[0] ? a->peak_op : "the floor");
+    const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 0);
+    hri_table_deinit(&table);
+    return status;
+}
+
+/* ---- verdicts ---- */
+
+static void show_fits(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+    char budget[32], peak[32], room[32];
+    const hri_plan_row *r = &a->row;
+    shown(r->peak_bytes, peak, sizeof peak);
+    if (j->budget_bytes) {
+        hri_say_title(cli, "fits: %s of %s, %s of headroom", peak,
+                      shown(j->budget_bytes, budget, sizeof budget),
+                      shown(j->budget_bytes - r->peak_bytes, room, sizeof room));
+    } else {
+        hri_say_title(cli, "without a budget: %s", peak);
+    }
+}
+
+static void show_refusal(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+    char budget[32], floor[32], less[32], op[32];
+    shown(j->budget_bytes, budget, sizeof budget);
+    shown(j->floor_bytes, floor, sizeof floor);
+    if (a->impossible) {
+        hri_say_title(cli, "does not fit: %s is %s short of the floor of %s", budget,
+                      shown(j->floor_bytes - j->budget_bytes, less, sizeof less), floor);
+    } else {
+        hri_say_title(cli, "does not fit: no plan was found within %s (the floor is %s)", budget,
+                      floor);
+    }
+    if (a->floor_op_bytes) {
+        hri_out_printf(&cli->out,
+                       "the floor is made by %s (%s): it needs %s beside what persists\n",
+                       a->floor_op, a->floor_kind, shown(a->floor_op_bytes, op, sizeof op));
+    } else {
+        hri_out_printf(&cli->out, "the floor is made by %s\n", a->floor_op);
+    }
+}
+
+static void show_cost(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+    const hri_plan_row *r = &a->row;
+    char text[32];
+    hri_out_printf(&cli->out, "time x %.3f of a step without a budget", r->time_ratio);
+    if (r->recomputed_ops) {
+        hri_out_printf(&cli->out, "; %llu ops computed again",
+                       (unsigned long long)r->recomputed_ops);
+    }
+    if (r->offloaded_bytes) {
+        hri_out_printf(&cli->out, "; %s copied out and back",
+                       shown(r->offloaded_bytes, text, sizeof text));
+    }
+    if (r->micro_batches > 1) {
+        hri_out_printf(&cli->out, "; %u parts of %lld samples", r->micro_batches,
+                       (long long)r->part);
+    } else if (j->model) {
+        hri_out_text(&cli->out, "; the batch whole");
+    }
+    hri_out_text(&cli->out, "\n");
+}
+
+/* ---- tables ---- */
+
+static void row_cells(hri_table *t, const hri_plan_row *r, uint64_t unplanned) {
+    char text[32];
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", shown(r->budget_bytes, text, sizeof text));
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%.0f %%",
+                   unplanned ? 100.0 * (double)r->budget_bytes / (double)unplanned : 0.0);
+    if (!r->fits) {
+        hri_table_cell(t, HRI_STYLE_BAD, "not found");
+        for (int i = 0; i < 3; i++) {
+            hri_table_cell(t, HRI_STYLE_PLAIN, "-");
+        }
+        return;
+    }
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", shown(r->peak_bytes, text, sizeof text));
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%.3f", r->time_ratio);
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%u", r->micro_batches);
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)r->recomputed_ops);
+}
+
+static hr_status show_rows(hri_cli *cli, const hri_plan_job *j, const char *title,
+                           const hri_plan_row *rows, uint32_t count) {
+    static const char *const headings[] = {">BUDGET", ">OF PLAIN", ">PEAK",
+                                           ">TIME",   ">PARTS",    ">AGAIN"};
+    hri_table table;
+    if (!count) {
+        return HR_OK;
+    }
+    hri_out_printf(&cli->out, "\n%s\n", title);
+    hri_table_init(&table, headings, 6);
+    for (uint32_t i = 0; i < count; i++) {
+        row_cells(&table, &rows[i], j->unplanned_bytes);
+    }
+    const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 1);
+    hri_table_deinit(&table);
+    return status;
+}
+
+static hr_status show_ways(hri_cli *cli, const hri_plan_answer *a) {
+    static const char *const headings[] = {"WITH", ">PEAK", ">TIME", "WHAT"};
+    hri_table table;
+    char text[32];
+    if (!a->way_count) {
+        return HR_OK;
+    }
+    hri_out_text(&cli->out, "\nways out, each of them planned\n");
+    hri_table_init(&table, headings, 4);
+    for (uint32_t i = 0; i < a->way_count; i++) {
+        const hri_plan_way *w = &a->ways[i];
+        hri_table_cell(&table, HRI_STYLE_BOLD, "%s", w->flags);
+        hri_table_cell(&table, HRI_STYLE_PLAIN, "%s", shown(w->row.peak_bytes, text, sizeof text));
+        hri_table_cell(&table, HRI_STYLE_PLAIN, "%.3f", w->row.time_ratio);
+        hri_table_cell(&table, HRI_STYLE_DIM, "%s", w->text);
+    }
+    const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 1);
+    hri_table_deinit(&table);
+    return status;
+}
+
+static void show_trial(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a,
+                       const hri_plan_trial *t) {
+    char planned[32], arena[32], rss[32], peak[32];
+    hri_out_printf(&cli->out, "\n%llu steps were run in %.2f s: loss %.6g to %.6g\n",
+                   (unsigned long long)t->steps, t->seconds, (double)t->losses[0],
+                   (double)t->losses[t->steps - 1]);
+    hri_out_printf(&cli->out, "  arena    planned %s, measured %s\n",
+                   shown(t->measured.planned_bytes, planned, sizeof planned),
+                   shown(t->measured.arena_bytes, arena, sizeof arena));
+    hri_out_printf(&cli->out, "  process  planned %s, resident at most %s%s\n",
+                   shown(a->row.peak_bytes, peak, sizeof peak),
+                   shown(t->measured.resident_peak_bytes, rss, sizeof rss),
+                   j->budget_bytes && t->measured.resident_peak_bytes > j->budget_bytes
+                       ? ": OVER THE BUDGET"
+                       : "");
+}
+
+static void show_saved(hri_cli *cli, const hri_plan_answer *a, const hri_plan_saved *s) {
+    char here[32], there[32];
+    hri_out_printf(&cli->out, "\nbeside %s\n", s->path);
+    hri_out_printf(&cli->out, "  peak   %s, there %s\n",
+                   shown(a->row.peak_bytes, here, sizeof here),
+                   shown(s->row.peak_bytes, there, sizeof there));
+    hri_out_printf(&cli->out, "  time   x %.3f, there x %.3f\n", a->row.time_ratio,
+                   s->row.time_ratio);
+    hri_out_printf(&cli->out, "  parts  %u, there %u; ops again %llu, there %llu\n",
+                   a->row.micro_batches, s->row.micro_batches,
+                   (unsigned long long)a->row.recomputed_ops,
+                   (unsigned long long)s->row.recomputed_ops);
+}
+
+/* ---- the next command ---- */
+
+static void say_next(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+    char command[640], budget[48] = "";
+    if (!j->model) {
+        snprintf(command, sizeof command, "headroom plan --problem %.200s --curve", j->what);
+    } else if (!a->fits) {
+        snprintf(command, sizeof command, "headroom plan %.200s --batch %lld %s%s%s", j->what,
+                 (long long)j->job.batch, a->way_count ? a->ways[0].flags : "",
+                 j->threads ? "" : " --device ", j->threads ? "" : j->device_name);
+    } else {
+        if (j->budget_bytes) {
+            snprintf(budget, sizeof budget, " --budget %.32s", j->flags->budget);
+        }
+        const bool train = hri_command_find("train") != NULL, here = j->threads != NULL;
+        snprintf(command, sizeof command, "headroom %s %.200s --batch %lld%s%s%s%s",
+                 train && here ? "train" : "plan", j->what, (long long)j->job.batch, budget,
+                 here ? "" : " --device ", here ? "" : j->device_name,
+                 !here   ? " --curve"
+                 : train ? " --data synthetic"
+                         : " --try 3");
+    }
+    hri_say_next(cli, command);
+}
+
+hr_status hri_plan_show_text(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a,
+                             const hri_plan_trial *trial, const hri_plan_saved *saved) {
+    char text[32], floor[32], batch[32] = "";
+    hr_status status;
+    if (a->fits) {
+        show_fits(cli, j, a);
+    } else {
+        show_refusal(cli, j, a);
+    }
+    if (j->model) {
+        snprintf(batch, sizeof batch, ", batch %lld", (long long)j->job.batch);
+    }
+    hri_out_printf(&cli->out, "%s%s on %s\n", j->what, batch,
+                   j->device_name[0] ? j->device_name : "any device");
+    if (a->fits) {
+        status = show_sum(cli, j, a);
+        show_cost(cli, j, a);
+        hri_out_printf(&cli->out, "plain training takes %s; the floor is %s, made by %s\n",
+                       shown(j->unplanned_bytes, text, sizeof text),
+                       shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+    } else {
+        status = show_ways(cli, a);
+    }
+    if (a->largest_batch >= 0) {
+        hri_out_printf(&cli->out, "the largest batch that fits whole: %lld%s\n",
+                       (long long)a->largest_batch,
+                       a->may_cut && a->largest_batch > 0 ? "; in parts, any" : "");
+    }
+    if (status == HR_OK) {
+        status = show_rows(cli, j, "choices", a->choices, a->choice_count);
+    }
+    if (status == HR_OK && j->flags->curve) {
+        status = show_rows(cli, j, "budget against time", a->points, a->point_count);
+    }
+    if (trial) {
+        show_trial(cli, j, a, trial);
+    }
+    if (saved) {
+        show_saved(cli, a, saved);
+    }
+    say_next(cli, j, a);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* Showing the answer of `headroom plan`: for people, as JSON, as a curve in text or SVG. */
+#ifndef HRI_CLI_PLAN_SHOW_H
+#define HRI_CLI_PLAN_SHOW_H
+
+#include "cli/common/plan_answer.h"
+#include "run/runner.h"
+
+/* What --try measured; NULL where nothing was run. */
+typedef struct hri_plan_trial {
+    const float *losses;
+    uint64_t steps;
+    hri_measured measured;
+    double seconds;
+} hri_plan_trial;
+
+/* A saved plan beside this one; NULL: none. */
+typedef struct hri_plan_saved {
+    const char *path;
+    hri_plan_row row;
+} hri_plan_saved;
+
+void hri_plan_show_json(const hri_plan_job *job, const hri_plan_answer *a,
+                        const hri_plan_trial *trial, const hri_plan_saved *saved, hri_json *json);
+/* HR_E_NOMEM_HOST when a table found no memory. */
+HR_MUST_CHECK hr_status hri_plan_show_text(hri_cli *cli, const hri_plan_job *job,
+                                           const hri_plan_answer *a, const hri_plan_trial *trial,
+                                           const hri_plan_saved *saved);
+/* The SVG of a.points; hri_free() it.  NULL: no memory. */
+char *hri_plan_show_svg(const hri_plan_job *job, const hri_plan_answer *a);
+
+#endif
