@@ -1,8 +1,8 @@
 /* The planner: orders, search, placement, in a loop until the placement fits; then the proof.
  *
  *   1. the floor: under it nothing is tried, because nothing is possible;
- *   2. for each base order: from "keep all" (and from "drop all" when that finds no way) down to the limit, then back
- *      up to speed; the fastest is kept;
+ *   2. for each base order: from "keep all" and from "drop all" down to the limit, then back up to speed; the fastest
+ *      is kept;
  *   3. offsets.  When fragmentation lifts the arena over the budget, the limit sinks by as much and 2 is continued;
  *   4. certificates, and the checker.
  * Nothing depends on clocks: effort is counted, so the same problem has the same plan everywhere. */
@@ -16,6 +16,7 @@
 #include "plan/search.h"
 
 enum { ROUNDS = 8 };
+enum { START_KEPT, START_DEEPER, START_DROPPED, START_COUNT };
 static const uint64_t default_effort = 8000000;
 
 typedef struct maker {
@@ -64,20 +65,26 @@ static hr_status go_to_best(maker *m) {
     return hri_schedule_run(&m->s);
 }
 
-/* Every value is made again when it is needed. */
+/* Every value of the forward part is made again when it is needed. */
 static void drop_all(hri_schedule *s) {
     for (uint32_t g = 0; g < s->gap_count; g++) {
-        s->gaps[g] = hri_schedule_can_drop(s, s->gap_value[g]) ? 1 : 0;
+        const uint32_t v = s->gap_value[g];
+        if (hri_schedule_can_drop(s, v) &&
+            s->p->ops[s->p->values[v].producer].phase == HRI_PROBLEM_FORWARD) {
+            s->gaps[g] = 1;
+        }
     }
 }
 
 /* Down and up again from one start. */
-static hr_status try_start(maker *m, int dropped, uint64_t effort) {
+static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     hri_schedule_set_order(&m->s, m->order);
-    if (dropped) {
+    if (start == START_DROPPED) {
         drop_all(&m->s);
     }
-    hr_status status = hri_search_fit(&m->s, m->limit, effort);
+    /* A way further down is often another way, and better for having more room left at its end. */
+    const uint64_t limit = start == START_DEEPER ? m->limit - m->limit / 20 : m->limit;
+    hr_status status = hri_search_fit(&m->s, limit, effort);
     if (status == HR_OK) {
         status = hri_search_improve(&m->s, m->limit, effort / 4);
     }
@@ -92,14 +99,14 @@ static hr_status try_all(maker *m) {
     const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
     const double base = hri_base_time(m->p);
     hr_status status = HR_OK;
-    for (int dropped = 0; dropped < 2 && status == HR_OK; dropped++) {
+    for (uint32_t start = 0; start < START_COUNT && status == HR_OK; start++) {
         for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
             if (m->found && m->best_time <= base * (1 + 1e-9)) {
                 return HR_OK;
             }
             status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);
             if (status == HR_OK) {
-                status = try_start(m, dropped, effort / 6);
+                status = try_start(m, start, effort / 8);
             }
             if (m->o.keep_order) {
                 break;

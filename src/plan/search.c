@@ -313,6 +313,37 @@ static hr_status try_few(searcher *x, int *good) {
     return hri_schedule_run(s);
 }
 
+/* A long burst is itself the peak: keeping one of the values it makes would cut it in two. */
+static hr_status list_keeps(searcher *x) {
+    const hri_schedule *s = x->s;
+    hr_status status = HR_OK;
+    x->move_count = 0;
+    for (uint32_t e = 0; e < s->entry_count && status == HR_OK;) {
+        uint32_t end = e;
+        int over = 0;
+        while (end < s->entry_count && (s->entries[end].again || end == e)) {
+            over |= s->live[end] > s->limit;
+            end++;
+        }
+        over |= end < s->entry_count && s->live[end] > s->limit;
+        for (; e < end && status == HR_OK; e++) {
+            const hri_problem_op *op = &s->p->ops[s->entries[e].op];
+            const hri_touch *out = s->touches + s->entries[e].first + op->in_count;
+            for (uint32_t k = 0; over && k < op->out_count && status == HR_OK; k++) {
+                if (out[k].gap != HRI_PROBLEM_NONE && s->gaps[out[k].gap] > 0 &&
+                    !x->tabu[out[k].gap]) {
+                    const double bytes =
+                        (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
+                    status =
+                        push_move(x, (move){bytes, 0, 0, out[k].gap, s->gaps[out[k].gap],
+                                            (uint8_t)(s->gaps[out[k].gap] > 1 ? out[k].count : 0)});
+                }
+            }
+        }
+    }
+    return status;
+}
+
 /* No single move helps: make the best one all the same, and not again. */
 static hr_status push_on(searcher *x) {
     hri_schedule *s = x->s;
@@ -358,7 +389,16 @@ hr_status hri_search_fit(hri_schedule *s, uint64_t limit, uint64_t effort) {
             status = try_few(&x, &good);
         }
         if (status == HR_OK && !good) {
-            status = push_on(&x);
+            status = list_keeps(&x);
+            qsort(x.moves, x.move_count, sizeof *x.moves, by_score);
+            if (status == HR_OK) {
+                status = try_few(&x, &good);
+            }
+        }
+        if (status == HR_OK && !good) {
+            status = list_drops(&x, 0);
+            qsort(x.moves, x.move_count, sizeof *x.moves, by_score);
+            status = status == HR_OK ? push_on(&x) : status;
         }
     }
     close_searcher(&x);
