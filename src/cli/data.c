@@ -3,6 +3,7 @@
  * The one idea: the text of a pipeline, with "|" between its stages or each as an argument of its own, is built as a
  * training run would build it, inside the same budget, and then looked at: the first elements, a whole epoch, a
  * measurement of every stage, a picture of a batch. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,19 +54,26 @@ typedef struct run_state {
     hri_progress progress;
     char progress_stage[64];
     bool drawing;
+    pthread_mutex_t mutex; /* the progress line: stages speak from their own threads */
     hri_json json;
     uint64_t elements, samples, bytes, epochs, ns, began_ns;
 } run_state;
+
+static void hide_progress(run_state *r) {
+    pthread_mutex_lock(&r->mutex);
+    if (r->drawing) {
+        hri_progress_hide(&r->progress);
+        hri_out_flush(&r->err);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
 
 static void on_log(void *user, hr_log_level level, const char *line) {
     run_state *r = user;
     if (level == HR_LOG_ERROR) {
         return; /* failures are reported once, where they end the run */
     }
-    if (r->drawing) {
-        hri_progress_hide(&r->progress);
-        hri_out_flush(&r->err);
-    }
+    hide_progress(r);
     hri_say_error("%s", line);
 }
 
@@ -74,6 +82,7 @@ static void on_progress(void *user, const char *stage, uint64_t done, uint64_t t
     if (hri_clock_ns() - r->began_ns < 1000000000u) {
         return; /* what is over at once needs no bar */
     }
+    pthread_mutex_lock(&r->mutex);
     if (!r->drawing || strcmp(stage, r->progress_stage) != 0 || total != r->progress.total) {
         snprintf(r->progress_stage, sizeof r->progress_stage, "%s", stage);
         hri_progress_init(&r->progress, &r->err, &r->cli->err_term, r->progress_stage, total,
@@ -82,13 +91,11 @@ static void on_progress(void *user, const char *stage, uint64_t done, uint64_t t
     }
     hri_progress_step(&r->progress, done, "", hri_clock_ns());
     hri_out_flush(&r->err);
+    pthread_mutex_unlock(&r->mutex);
 }
 
 static int failed(run_state *r, hr_status status, const hr_error *error) {
-    if (r->drawing) {
-        hri_progress_hide(&r->progress);
-        hri_out_flush(&r->err);
-    }
+    hide_progress(r);
     hri_say_error("%s", error->message[0] ? error->message : hr_status_text(status));
     if (status == HR_E_LIMIT || status == HR_E_NO_PLAN) {
         return HRI_EXIT_NO;
@@ -412,6 +419,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     static run_state r; /* large, and one a program */
     char text[8192];
     r = (run_state){.cli = cli, .options = options, .began_ns = hri_clock_ns()};
+    pthread_mutex_init(&r.mutex, NULL);
     const data_options *o = options;
     if (o->stages) {
         return hri_stages_print(cli, count, arguments);
@@ -443,10 +451,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_cli_json_start(&r.json);
     hri_json_array(&r.json, "first");
     int code = go_through(&r);
-    if (r.drawing) {
-        hri_progress_hide(&r.progress);
-        hri_out_flush(&r.err);
-    }
+    hide_progress(&r);
     if (code == HRI_EXIT_YES) {
         code = finish(&r);
     }

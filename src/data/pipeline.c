@@ -275,6 +275,35 @@ hr_status hr_pipeline_next(hr_pipeline *p, hr_element **out) {
     return status;
 }
 
+hr_status hr_pipeline_next_into(hr_pipeline *p, hr_field *to, size_t count) {
+    hr_element *e;
+    hr_status status = hr_pipeline_next(p, &e);
+    if (status != HR_OK) {
+        return status;
+    }
+    for (size_t i = 0; status == HR_OK && i < count; i++) {
+        const hr_field *from = hr_element_find(e, to[i].name);
+        char b1[32], b2[32];
+        if (!from) {
+            status = hri_pipeline_fail(p, HR_E_NOT_FOUND, "elements have no field \"%.31s\"",
+                                       to[i].name);
+        } else if (from->bytes > to[i].bytes) {
+            status =
+                hri_pipeline_fail(p, HR_E_SHAPE, "field \"%.31s\" has %s, and there is room for %s",
+                                  to[i].name, hr_bytes_print(from->bytes, b1, sizeof b1),
+                                  hr_bytes_print(to[i].bytes, b2, sizeof b2));
+        }
+    }
+    for (size_t i = 0; status == HR_OK && i < count; i++) {
+        const hr_field *from = hr_element_find(e, to[i].name);
+        memcpy(to[i].data, from->data, from->bytes);
+        to[i].meta = from->meta;
+        to[i].bytes = from->bytes;
+    }
+    hr_element_unref(e);
+    return status;
+}
+
 hr_status hr_pipeline_seek(hr_pipeline *p, uint64_t epoch) {
     if (!p->built) {
         return not_built(p);

@@ -335,6 +335,10 @@ static hr_status next_made(hri_stage *s, hri_item *out) {
         } else if (adding) {
             add_to_memory(s, e);
         }
+        if (adding && s->place % HRI_CACHE_MARK_EVERY == 0) {
+            const uint64_t total = s->spec.count == HR_COUNT_UNKNOWN ? 0 : s->spec.count;
+            hri_pipeline_progress(s->pipeline, s, s->place, total);
+        }
         w->input_at = s->place;
         if (w->to_file && cached(w) == s->place) {
             w->cursor = w->file.end;

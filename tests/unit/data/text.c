@@ -75,3 +75,25 @@ TEST(text, a_wrong_text_leaves_the_pipeline_as_it_was) {
     hr_element_unref(e);
     hr_pipeline_destroy(p);
 }
+
+TEST(next_into, copies_to_memory_of_the_caller) {
+    hr_pipeline *p;
+    CHECK_OK(hr_pipeline_open(NULL, "range:5 | batch(3)", NULL, &p));
+    int64_t room[3] = {0};
+    hr_field to = {.name = "value", .data = room, .bytes = sizeof room};
+    CHECK_OK(hr_pipeline_next_into(p, &to, 1));
+    CHECK_EQ(to.bytes, sizeof room);
+    CHECK_EQ(room[2], 2);
+    CHECK_OK(hr_pipeline_next_into(p, &to, 1));
+    CHECK_EQ(to.meta.shape.dim[0], 2);
+    CHECK_EQ(to.bytes, 2 * sizeof room[0]);
+    CHECK_STATUS(hr_pipeline_next_into(p, &to, 1), HR_E_EOF);
+    CHECK_OK(hr_pipeline_rewind(p));
+    to = (hr_field){.name = "value", .data = room, .bytes = 8};
+    room[0] = 77;
+    CHECK_STATUS(hr_pipeline_next_into(p, &to, 1), HR_E_SHAPE);
+    CHECK_EQ(room[0], 77);
+    to = (hr_field){.name = "other", .data = room, .bytes = sizeof room};
+    CHECK_STATUS(hr_pipeline_next_into(p, &to, 1), HR_E_NOT_FOUND);
+    hr_pipeline_destroy(p);
+}
