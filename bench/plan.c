@@ -32,10 +32,11 @@ static hr_graph *training_graph(const char *text, int64_t batch) {
 }
 
 static void show(const char *label, const hri_plan *plan, double seconds) {
-    printf("%-6s arena %8.1f MiB  live %8.1f  time %.4f  over bound %.4f  again %5u  %.2f s\n",
+    printf("%-6s arena %8.1f MiB  live %8.1f  time %.4f  over bound %.4f  again %5u  away %7.1f  "
+           "%.2f s\n",
            label, (double)plan->arena_bytes / 1048576.0, (double)plan->live_bytes / 1048576.0,
            plan->time_ns / plan->base_time_ns, plan->time_ns / plan->bound_time_ns,
-           plan->again_count, seconds);
+           plan->again_count, (double)plan->copied_bytes / 1048576.0, seconds);
     fflush(stdout);
 }
 
@@ -59,8 +60,13 @@ int main(int argc, char **argv) {
         return 2;
     }
     hr_graph *g = training_graph(argv[1], atoll(argv[2]));
-    /* PLAN_ACCELERATOR=1: 15 Tflop/s and 900 GB/s, launches of 4 microseconds. */
-    const hri_machine accelerator = {.flops_per_ns = 15000, .bytes_per_ns = 900, .launch_ns = 4000};
+    /* PLAN_ACCELERATOR=1: 15 Tflop/s and 900 GB/s, launches of 4 microseconds; with PLAN_COPIES=1, 12 GB/s to the host. */
+    const hri_machine accelerator = {.flops_per_ns = 15000,
+                                     .bytes_per_ns = 900,
+                                     .launch_ns = 4000,
+                                     .out_bytes_per_ns = getenv("PLAN_COPIES") ? 12 : 0,
+                                     .in_bytes_per_ns = 12,
+                                     .copy_latency_ns = 10000};
     if (hri_problem_from_graph(g, getenv("PLAN_ACCELERATOR") ? &accelerator : NULL, &x, &why) !=
         HR_OK) {
         fprintf(stderr, "%s\n", why.text);

@@ -10,6 +10,7 @@ typedef struct placer {
     const hri_schedule *s;
     hri_plan *plan;
     uint32_t *buffer; /* by instance; versions of a persistent value share one */
+    uint32_t *other;  /* by OUT entry: its buffer in the other memory */
 } placer;
 
 uint64_t hri_place_fixed(const hri_problem *p, uint64_t *offsets) {
@@ -27,6 +28,32 @@ static uint32_t new_buffer(hri_plan *plan, uint64_t bytes, uint32_t birth, uint3
                            uint32_t value) {
     plan->buffers[plan->buffer_count] = (hri_plan_buffer){0, bytes, birth, death, value, 0};
     return plan->buffer_count++;
+}
+
+/* A copy away takes a place in the other memory, which its way back gives up again. */
+static void make_copy(placer *x, uint32_t e) {
+    const hri_entry *entry = &x->s->entries[e];
+    hri_plan *plan = x->plan;
+    const uint32_t here = x->buffer[x->s->touches[entry->first].instance];
+    plan->steps[e] = (hri_plan_step){entry->kind, 0, 0, entry->op, plan->operand_count};
+    if (entry->kind == HRI_STEP_WAIT) {
+        plan->steps[e].op = entry->pair;
+        const hri_entry *copy = &x->s->entries[entry->pair];
+        if (copy->kind == HRI_STEP_IN) {
+            plan->buffers[x->other[copy->pair]].death = e + 1;
+        }
+        return;
+    }
+    const uint64_t bytes = x->s->p->values[entry->op].room_bytes;
+    if (entry->kind == HRI_STEP_OUT) {
+        x->other[e] = new_buffer(plan, bytes, e, plan->step_count, entry->op);
+        plan->buffers[x->other[e]].other = 1;
+        plan->operands[plan->operand_count++] = here;
+        plan->operands[plan->operand_count++] = x->other[e];
+    } else {
+        plan->operands[plan->operand_count++] = x->other[entry->pair];
+        plan->operands[plan->operand_count++] = here;
+    }
 }
 
 /* Instances in order: one that took over a place, or a new version, joins the buffer that is there. */
@@ -64,6 +91,10 @@ static void make_steps(placer *x, const uint32_t *by_root) {
     hri_plan *plan = x->plan;
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *entry = &s->entries[e];
+        if (entry->kind != HRI_STEP_RUN) {
+            make_copy(x, e);
+            continue;
+        }
         const hri_problem_op *op = &s->p->ops[entry->op];
         const hri_touch *t = s->touches + entry->first;
         const uint8_t variant = s->variant[entry->op];
@@ -78,46 +109,69 @@ static void make_steps(placer *x, const uint32_t *by_root) {
     }
 }
 
-static hr_status give_offsets(placer *x, const hri_plan_options *options) {
-    const hri_problem *p = x->s->p;
+static int is_packed(const hri_problem *p, const hri_plan_buffer *b, uint8_t other) {
+    return b->bytes && b->other == other &&
+           (other || b->value == HRI_PROBLEM_NONE || !hri_is_fixed(p, b->value));
+}
+
+/* Packs one of the two memories from `bottom` up. */
+static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capacity,
+                      hri_pack_result *result) {
     hri_plan *plan = x->plan;
     const size_t count = (size_t)plan->buffer_count + 1;
     hri_pack_buffer *list = hri_malloc(count * sizeof *list);
     uint64_t *offsets = hri_malloc(count * sizeof *offsets);
-    uint64_t *fixed = hri_calloc((size_t)p->value_count + 1, sizeof *fixed);
-    hr_status status = list && offsets && fixed ? HR_OK : HR_E_NOMEM_HOST;
+    hr_status status = list && offsets ? HR_OK : HR_E_NOMEM_HOST;
     size_t n = 0;
-    if (status == HR_OK) {
-        const uint64_t end = hri_place_fixed(p, fixed);
-        plan->persistent_bytes = options->fixed_offsets ? options->fixed_bytes : end;
-        for (uint32_t b = 0; b < plan->buffer_count; b++) {
+    for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
+        if (is_packed(x->s->p, &plan->buffers[b], other)) {
             const hri_plan_buffer *y = &plan->buffers[b];
-            if (y->bytes && (y->value == HRI_PROBLEM_NONE || !hri_is_fixed(p, y->value))) {
-                list[n++] = (hri_pack_buffer){y->birth, y->death, y->bytes};
-            }
+            list[n++] = (hri_pack_buffer){y->birth, y->death, y->bytes};
         }
-        const uint64_t budget = options->budget_bytes;
-        const hri_pack_options o = {
-            .align = p->align,
-            .capacity = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0,
-            .effort = 500};
-        hri_pack_result result = {0};
-        status = hri_pack(list, n, &o, offsets, &result);
-        plan->arena_bytes = plan->persistent_bytes + result.height;
-        plan->live_bytes = plan->persistent_bytes + result.lower_bound;
-        plan->packing = result.method ? result.method : "none";
+    }
+    const hri_pack_options o = {
+        .align = x->s->p->align, .capacity = capacity, .effort = other ? 1 : 500};
+    if (status == HR_OK) {
+        status = hri_pack(list, n, &o, offsets, result);
     }
     n = 0;
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
-        hri_plan_buffer *y = &plan->buffers[b];
-        if (y->value != HRI_PROBLEM_NONE && hri_is_fixed(p, y->value)) {
-            y->offset = options->fixed_offsets ? options->fixed_offsets[y->value] : fixed[y->value];
-        } else {
-            y->offset = plan->persistent_bytes + (y->bytes ? offsets[n++] : 0);
+        if (is_packed(x->s->p, &plan->buffers[b], other)) {
+            plan->buffers[b].offset = bottom + offsets[n++];
+        } else if (plan->buffers[b].bytes == 0) {
+            plan->buffers[b].offset = plan->buffers[b].other ? 0 : plan->persistent_bytes;
         }
     }
     hri_free(list);
     hri_free(offsets);
+    return status;
+}
+
+static hr_status give_offsets(placer *x, const hri_plan_options *options) {
+    const hri_problem *p = x->s->p;
+    hri_plan *plan = x->plan;
+    hri_pack_result here = {0}, there = {0};
+    uint64_t *fixed = hri_calloc((size_t)p->value_count + 1, sizeof *fixed);
+    if (!fixed) {
+        return HR_E_NOMEM_HOST;
+    }
+    const uint64_t end = hri_place_fixed(p, fixed), budget = options->budget_bytes;
+    plan->persistent_bytes = options->fixed_offsets ? options->fixed_bytes : end;
+    const uint64_t bottom = plan->persistent_bytes;
+    hr_status status = pack(x, 0, bottom, budget > bottom ? budget - bottom : 0, &here);
+    if (status == HR_OK) {
+        status = pack(x, 1, 0, 0, &there);
+    }
+    for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
+        hri_plan_buffer *y = &plan->buffers[b];
+        if (!y->other && y->value != HRI_PROBLEM_NONE && hri_is_fixed(p, y->value)) {
+            y->offset = options->fixed_offsets ? options->fixed_offsets[y->value] : fixed[y->value];
+        }
+    }
+    plan->arena_bytes = bottom + here.height;
+    plan->live_bytes = bottom + here.lower_bound;
+    plan->other_bytes = there.height;
+    plan->packing = here.method ? here.method : "none";
     hri_free(fixed);
     return status;
 }
@@ -144,6 +198,7 @@ static hr_status fill(placer *x, const hri_plan_options *options) {
     plan->time_ns = s->time_ns;
     plan->again_count = s->again_count;
     plan->again_time_ns = s->again_ns;
+    plan->copied_bytes = s->copied_bytes;
     return give_offsets(x, options);
 }
 
@@ -153,15 +208,18 @@ hr_status hri_place(const hri_schedule *s, const hri_plan_options *options, hri_
         return HR_E_NOMEM_HOST;
     }
     const size_t entries = (size_t)s->entry_count + 1;
+    x.other = hri_malloc(entries * sizeof *x.other);
     x.buffer = hri_malloc(((size_t)s->instance_count + 1) * sizeof *x.buffer);
     x.plan->steps = hri_calloc(entries, sizeof *x.plan->steps);
-    x.plan->operands = hri_malloc(((size_t)s->touch_count + entries) * sizeof *x.plan->operands);
+    x.plan->operands =
+        hri_malloc(((size_t)s->touch_count + 2 * entries) * sizeof *x.plan->operands);
     x.plan->buffers = hri_calloc((size_t)s->instance_count + entries, sizeof *x.plan->buffers);
     hr_status status = HR_E_NOMEM_HOST;
-    if (x.buffer && x.plan->steps && x.plan->operands && x.plan->buffers) {
+    if (x.buffer && x.other && x.plan->steps && x.plan->operands && x.plan->buffers) {
         status = fill(&x, options);
     }
     hri_free(x.buffer);
+    hri_free(x.other);
     if (status == HR_OK) {
         *out = x.plan;
     } else {

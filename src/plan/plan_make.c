@@ -79,7 +79,7 @@ static void drop_all(hri_schedule *s) {
 /* Down and up again from one start. */
 static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     hri_schedule_set_order(&m->s, m->order);
-    if (start == START_DROPPED) {
+    if (start == START_DROPPED && !m->o.no_recompute) {
         drop_all(&m->s);
     }
     /* A way further down is often another way, and better for having more room left at its end. */
@@ -212,7 +212,7 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
         status = go_to_best(m);
         m->found = status == HR_OK && m->s.peak_bytes <= m->limit;
     }
-    if (status == HR_OK && !m->found && !m->o.no_recompute) {
+    if (status == HR_OK && !m->found) {
         status = try_all(m);
     }
     if (status == HR_OK && !m->found) {
@@ -261,6 +261,8 @@ hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, h
     }
     m.bottom = m.o.fixed_offsets ? m.o.fixed_bytes : p->persistent_bytes;
     hr_status status = hri_schedule_init(&m.s, p);
+    m.s.no_copies = m.o.no_offload;
+    m.s.no_drops = m.o.no_recompute;
     if (status == HR_OK) {
         m.order = hri_malloc(p->op_count * sizeof *m.order);
         m.best_order = hri_malloc(p->op_count * sizeof *m.best_order);

@@ -14,6 +14,8 @@
 
 struct hri_schedule_scratch {
     uint8_t *at_hand;    /* by value: can be read now */
+    uint8_t *away;       /* by value: lies in the other memory */
+    uint32_t *sent;      /* by value: the OUT entry that put it there */
     uint8_t *made;       /* by value: times made again in the current gap */
     uint32_t *gap;       /* by value: uses passed */
     uint32_t *version;   /* by value that is a root: the version in its memory */
@@ -24,6 +26,11 @@ struct hri_schedule_scratch {
     uint32_t *temporary; /* values made in this burst that are not kept */
     uint32_t *taken;     /* by instance: the entry that took its memory over */
     uint32_t taken_space;
+    double *clock;  /* by entry: compute time before it */
+    uint64_t *keys; /* by entry: where it goes */
+    hri_entry *moved;
+    uint32_t *where;
+    uint32_t copy_space;
     uint32_t burst_count, stack_count, temporary_count, burst_number;
 };
 
@@ -41,6 +48,10 @@ static void set_default_gaps(hri_schedule *s) {
 int hri_schedule_can_drop(const hri_schedule *s, uint32_t v) {
     const uint32_t producer = s->p->values[v].producer;
     return producer != HRI_PROBLEM_NONE && !s->p->ops[producer].once && !s->fixed[v];
+}
+
+int hri_schedule_can_copy(const hri_schedule *s) {
+    return s->p->out_bytes_per_ns > 0 && s->p->in_bytes_per_ns > 0;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -81,6 +92,8 @@ static hr_status allocate(hri_schedule *s) {
     s->fixed = hri_calloc(values, 1);
     x->at_hand = hri_malloc(values);
     x->made = hri_malloc(values);
+    x->away = hri_malloc(values);
+    x->sent = hri_malloc(values * sizeof *x->sent);
     x->gap = hri_malloc(values * sizeof *x->gap);
     x->version = hri_malloc(values * sizeof *x->version);
     x->current = hri_malloc(values * sizeof *x->current);
@@ -89,8 +102,8 @@ static hr_status allocate(hri_schedule *s) {
     x->stack = hri_malloc(values * sizeof *x->stack);
     x->temporary = hri_malloc(values * sizeof *x->temporary);
     const int all = s->order && s->position && s->use_at && s->gaps && s->gap_value && s->variant &&
-                    s->fixed && x->at_hand && x->made && x->gap && x->version && x->current &&
-                    x->stamp && x->burst && x->stack && x->temporary;
+                    s->fixed && x->at_hand && x->made && x->away && x->sent && x->gap &&
+                    x->version && x->current && x->stamp && x->burst && x->stack && x->temporary;
     return all ? HR_OK : HR_E_NOMEM_HOST;
 }
 
@@ -125,7 +138,8 @@ hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p) {
 void hri_schedule_deinit(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     if (x) {
-        void *const all[] = {x->at_hand, x->made,  x->gap,       x->version, x->current, x->stamp,
+        void *const all[] = {x->at_hand, x->made,  x->away,      x->sent,    x->clock,   x->keys,
+                             x->moved,   x->where, x->gap,       x->version, x->current, x->stamp,
                              x->burst,   x->stack, x->temporary, x->taken,   x};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
             hri_free(all[i]);
@@ -211,7 +225,7 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
     return HR_OK;
 }
 
-/* 1: can be read; 0: must be made again; -1: is lost. */
+/* 2: must be copied in; 1: can be read; 0: must be made again; -1: is lost. */
 static int look(const hri_schedule *s, uint32_t v) {
     const struct hri_schedule_scratch *x = s->scratch;
     const hri_problem_value *value = &s->p->values[v];
@@ -221,10 +235,53 @@ static int look(const hri_schedule *s, uint32_t v) {
     if (x->at_hand[v]) {
         return 1;
     }
+    if (x->away[v]) {
+        return 2;
+    }
     return hri_schedule_can_drop(s, v) ? 0 : -1;
 }
 
-/* Collects the ops that must run again so that op n finds its inputs. */
+/* An entry of a copy or of a wait, with its one operand. */
+static hr_status emit_copy(hri_schedule *s, hri_step_kind kind, uint32_t v, uint32_t pair) {
+    struct hri_schedule_scratch *x = s->scratch;
+    const hri_problem_op one = {.in_count = 1, .out_count = 1};
+    const hr_status status = make_room(s, &one);
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint32_t entry = s->entry_count++;
+    s->entries[entry] = (hri_entry){(uint8_t)kind, 0, v, pair, s->touch_count};
+    if (kind == HRI_STEP_IN) {
+        (void)new_instance(s, v, entry);
+    }
+    const uint32_t instance = x->current[v];
+    s->instances[instance].last = entry;
+    s->touches[s->touch_count++] = (hri_touch){instance, hri_gap_of(s->p, v, x->gap[v]), 0};
+    return HR_OK;
+}
+
+/* At the start of a gap: the copy, and the wait for it, which is moved later on. */
+static hr_status send(hri_schedule *s, uint32_t v) {
+    struct hri_schedule_scratch *x = s->scratch;
+    x->away[v] = 1;
+    x->sent[v] = s->entry_count;
+    s->copy_count++;
+    s->copied_bytes += s->p->values[v].room_bytes;
+    s->copy_ns[0] += hri_copy_time(s->p, v, 0);
+    s->copy_ns[1] += hri_copy_time(s->p, v, 1);
+    const hr_status status = emit_copy(s, HRI_STEP_OUT, v, HRI_PROBLEM_NONE);
+    return status == HR_OK ? emit_copy(s, HRI_STEP_WAIT, v, s->entry_count - 1) : status;
+}
+
+static hr_status fetch(hri_schedule *s, uint32_t v) {
+    struct hri_schedule_scratch *x = s->scratch;
+    x->away[v] = 0;
+    x->at_hand[v] = 1;
+    const hr_status status = emit_copy(s, HRI_STEP_IN, v, x->sent[v]);
+    return status == HR_OK ? emit_copy(s, HRI_STEP_WAIT, v, s->entry_count - 1) : status;
+}
+
+/* Collects the ops that must run again so that op n finds its inputs; copies in what lies away. */
 static hr_status collect(hri_schedule *s, uint32_t n) {
     struct hri_schedule_scratch *x = s->scratch;
     x->burst_number++;
@@ -236,6 +293,13 @@ static hr_status collect(hri_schedule *s, uint32_t n) {
             const int found = look(s, op->in[i]);
             if (found < 0) {
                 return HR_E_NO_PLAN;
+            }
+            if (found == 2) {
+                const hr_status status = fetch(s, op->in[i]);
+                if (status != HR_OK) {
+                    return status;
+                }
+                continue;
             }
             const uint32_t producer = s->p->values[op->in[i]].producer;
             if (found == 0 && x->stamp[producer] != x->burst_number) {
@@ -297,7 +361,7 @@ static hr_status run_burst(hri_schedule *s) {
 }
 
 /* The base op has run: its inputs enter their next gap, its outputs their first. */
-static void advance(hri_schedule *s, uint32_t t) {
+static hr_status advance(hri_schedule *s, uint32_t t) {
     struct hri_schedule_scratch *x = s->scratch;
     const hri_problem_op *op = &s->p->ops[s->order[t]];
     for (uint32_t i = 0; i < x->temporary_count; i++) {
@@ -310,15 +374,26 @@ static void advance(hri_schedule *s, uint32_t t) {
         if (x->gap[v] < value->use_count && s->use_at[value->use_first + x->gap[v]] == t) {
             x->gap[v]++;
             x->made[v] = 0;
-            x->at_hand[v] = s->gaps[hri_gap_of(s->p, v, x->gap[v])] == 0;
+            const uint8_t choice = s->gaps[hri_gap_of(s->p, v, x->gap[v])];
+            x->at_hand[v] = choice == 0;
+            const hr_status status = choice == HRI_GAP_AWAY ? send(s, v) : HR_OK;
+            if (status != HR_OK) {
+                return status;
+            }
         }
     }
     for (uint32_t k = 0; k < op->out_count; k++) {
         const uint32_t v = op->out[k].value;
         x->gap[v] = 0;
         x->made[v] = 0;
-        x->at_hand[v] = s->gaps[hri_gap_of(s->p, v, 0)] == 0;
+        const uint8_t choice = s->gaps[hri_gap_of(s->p, v, 0)];
+        x->at_hand[v] = choice == 0;
+        const hr_status status = choice == HRI_GAP_AWAY ? send(s, v) : HR_OK;
+        if (status != HR_OK) {
+            return status;
+        }
     }
+    return HR_OK;
 }
 
 static hr_status begin(hri_schedule *s) {
@@ -326,7 +401,9 @@ static hr_status begin(hri_schedule *s) {
     const hri_problem *p = s->p;
     void *instances = s->instances;
     s->entry_count = s->touch_count = s->instance_count = s->again_count = 0;
-    s->time_ns = s->again_ns = 0;
+    s->time_ns = s->again_ns = s->copy_ns[0] = s->copy_ns[1] = 0;
+    s->copy_count = 0;
+    s->copied_bytes = 0;
     x->burst_number = 0;
     x->temporary_count = 0;
     memset(x->stamp, 0, p->op_count * sizeof *x->stamp);
@@ -339,6 +416,7 @@ static hr_status begin(hri_schedule *s) {
     for (uint32_t v = 0; v < p->value_count; v++) {
         const int there = p->values[v].role != HRI_ROLE_MADE;
         x->at_hand[v] = (uint8_t)there;
+        x->away[v] = 0;
         x->made[v] = 0;
         x->gap[v] = 0;
         x->version[v] = v;
@@ -366,10 +444,155 @@ static hr_status generate(hri_schedule *s) {
             status = HR_E_NO_PLAN;
         }
         if (status == HR_OK) {
-            advance(s, t);
+            status = advance(s, t);
         }
     }
     return status;
+}
+
+/* ---- copies ---- */
+
+static hr_status size_copies(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    if (x->copy_space >= s->entry_space) {
+        return HR_OK;
+    }
+    const size_t n = (size_t)s->entry_space + 1;
+    double *clock = hri_realloc(x->clock, n * sizeof *clock);
+    x->clock = clock ? clock : x->clock;
+    uint64_t *keys = hri_realloc(x->keys, n * sizeof *keys);
+    x->keys = keys ? keys : x->keys;
+    hri_entry *moved = hri_realloc(x->moved, n * sizeof *moved);
+    x->moved = moved ? moved : x->moved;
+    uint32_t *where = hri_realloc(x->where, n * sizeof *where);
+    x->where = where ? where : x->where;
+    if (!clock || !keys || !moved || !where) {
+        return HR_E_NOMEM_HOST;
+    }
+    x->copy_space = s->entry_space;
+    return HR_OK;
+}
+
+/* The first entry in [low, high] that begins at `time` or later. */
+static uint32_t entry_at(const double *clock, uint32_t low, uint32_t high, double time) {
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (clock[middle] < time) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Where waits for copies out go (when they are over by themselves) and copies in (so early that nobody waits).  A key
+ * is twice the entry it goes before, odd for those that stay. */
+static void find_places(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    double compute = 0, out_free = 0, in_busy = INFINITY;
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        x->clock[e] = compute;
+        x->keys[e] = 2 * (uint64_t)e + 1;
+        x->where[e] = s->entry_count; /* of an OUT: the latest place for its wait */
+        const int runs = s->entries[e].kind == HRI_STEP_RUN;
+        compute += runs ? hri_schedule_op_time(s, s->entries[e].op) : 0;
+        if (s->entries[e].kind == HRI_STEP_IN) {
+            x->where[s->entries[e].pair] = e;
+        }
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        if (s->entries[e].kind == HRI_STEP_OUT) {
+            const double start = out_free > x->clock[e] ? out_free : x->clock[e];
+            out_free = start + hri_copy_time(s->p, s->entries[e].op, 0);
+            x->keys[e + 1] = 2 * (uint64_t)entry_at(x->clock, e + 1, x->where[e], out_free);
+        }
+    }
+    for (uint32_t e = s->entry_count; e-- > 0;) {
+        if (s->entries[e].kind == HRI_STEP_IN) {
+            const double by = in_busy < x->clock[e] ? in_busy : x->clock[e];
+            in_busy = by - hri_copy_time(s->p, s->entries[e].op, 1);
+            const uint32_t first = (uint32_t)(x->keys[s->entries[e].pair + 1] / 2);
+            uint32_t at = entry_at(x->clock, first, e, in_busy);
+            at -= at > first && x->clock[at] > in_busy;
+            x->keys[e] = 2 * (uint64_t)at;
+        }
+    }
+}
+
+typedef struct keyed {
+    uint64_t key;
+    uint32_t entry;
+} keyed;
+
+static int by_key(const void *a, const void *b) {
+    const keyed *x = a, *y = b;
+    if (x->key != y->key) {
+        return x->key < y->key ? -1 : 1;
+    }
+    return x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+/* Puts the entries in their new order; pairs and lives follow. */
+static hr_status put_in_order(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    keyed *list = hri_malloc(((size_t)s->entry_count + 1) * sizeof *list);
+    if (!list) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        list[e] = (keyed){x->keys[e], e};
+    }
+    qsort(list, s->entry_count, sizeof *list, by_key);
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        x->moved[e] = s->entries[list[e].entry];
+        x->where[list[e].entry] = e;
+    }
+    hri_free(list);
+    memcpy(s->entries, x->moved, s->entry_count * sizeof *s->entries);
+    for (uint32_t i = 0; i < s->instance_count; i++) {
+        s->instances[i].last = 0;
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        hri_entry *entry = &s->entries[e];
+        const uint32_t ins = hri_entry_ins(s, e), outs = hri_entry_outs(s, e);
+        entry->pair = entry->pair == HRI_PROBLEM_NONE ? entry->pair : x->where[entry->pair];
+        for (uint32_t i = 0; i < ins + outs; i++) {
+            hri_instance *instance = &s->instances[s->touches[entry->first + i].instance];
+            instance->last = e;
+            instance->birth = i >= ins ? e : instance->birth;
+        }
+    }
+    return HR_OK;
+}
+
+/* Moves waits and copies to where they cost least, and predicts the time with what waiting is left. */
+static hr_status time_copies(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    hr_status status = size_copies(s);
+    if (status == HR_OK) {
+        find_places(s);
+        status = put_in_order(s);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    double compute = 0, queue[2] = {0, 0};
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const hri_entry *entry = &s->entries[e];
+        if (entry->kind == HRI_STEP_RUN) {
+            compute += hri_schedule_op_time(s, entry->op);
+        } else if (entry->kind == HRI_STEP_WAIT) {
+            compute = x->clock[entry->pair] > compute ? x->clock[entry->pair] : compute;
+        } else {
+            const int in = entry->kind == HRI_STEP_IN;
+            const double start = queue[in] > compute ? queue[in] : compute;
+            queue[in] = start + hri_copy_time(s->p, entry->op, in);
+            x->clock[e] = queue[in]; /* from here on: when the copy is over */
+        }
+    }
+    s->time_ns = compute;
+    return HR_OK;
 }
 
 /* ---- measure ---- */
@@ -417,8 +640,15 @@ static hr_status grow_live(hri_schedule *s) {
 
 static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint64_t *after) {
     const hri_entry *entry = &s->entries[e];
-    const hri_problem_op *op = &s->p->ops[entry->op];
     hri_touch *t = s->touches + entry->first;
+    if (entry->kind != HRI_STEP_RUN) {
+        const uint64_t size = s->p->values[entry->op].room_bytes;
+        *after = before + (entry->kind == HRI_STEP_IN ? size : 0);
+        const uint64_t most = *after;
+        *after -= s->instances[t[0].instance].last == e ? size : 0;
+        return most;
+    }
+    const hri_problem_op *op = &s->p->ops[entry->op];
     uint64_t now = before, freed = 0;
     for (uint32_t k = 0; k < op->out_count; k++) {
         hri_instance *made = &s->instances[t[op->in_count + k].instance];
@@ -484,6 +714,9 @@ static hr_status measure(hri_schedule *s) {
 
 hr_status hri_schedule_run(hri_schedule *s) {
     hr_status status = generate(s);
+    if (status == HR_OK && s->copy_count) {
+        status = time_copies(s);
+    }
     if (status == HR_OK) {
         status = measure(s);
     }

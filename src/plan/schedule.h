@@ -23,8 +23,8 @@
 
 enum { HRI_GAP_AWAY = 255, HRI_GAP_MOST = 100 };
 
-/* One thing done, before buffers have addresses.  OUT, IN: of value `op`; `pair` is the entry of the wait, and for the
- * wait that of the copy. */
+/* One thing done, before buffers have addresses.  OUT, IN and WAIT: `op` is the value; `pair` is, of an IN, the entry of
+ * the OUT before it, and of a WAIT that of the copy. */
 typedef struct hri_entry {
     uint8_t kind, again;
     uint32_t op;
@@ -58,9 +58,10 @@ typedef struct hri_schedule {
     uint8_t *gaps;    /* of value v: gaps[p->values[v].use_first + v + k] */
     uint8_t *variant; /* by op */
     uint32_t gap_count;
-    uint32_t *gap_value; /* which value a gap is of */
-    uint8_t *fixed;      /* by value: persistent or constant, in any version */
-    uint8_t in_place;    /* 0: outputs never overwrite inputs */
+    uint32_t *gap_value;         /* which value a gap is of */
+    uint8_t *fixed;              /* by value: persistent or constant, in any version */
+    uint8_t in_place;            /* 0: outputs never overwrite inputs */
+    uint8_t no_copies, no_drops; /* for the search: what it may not do */
     /* What run() found. */
     hri_entry *entries;
     hri_touch *touches;
@@ -72,7 +73,10 @@ typedef struct hri_schedule {
     uint32_t peak_entry;
     double time_ns, again_ns;
     uint32_t again_count;
-    uint64_t over; /* sum over entries of bytes above `limit` */
+    uint32_t copy_count;   /* OUT entries */
+    uint64_t copied_bytes; /* by them */
+    double copy_ns[2];     /* the queues of copies out and in are busy for so long */
+    uint64_t over;         /* sum over entries of bytes above `limit` */
     uint64_t limit;
     double stop_ns; /* run() gives up with HR_E_NO_PLAN when it gets as slow as this */
     uint64_t work;  /* entries simulated so far: the measure of effort */
@@ -82,6 +86,8 @@ typedef struct hri_schedule {
 /* Keeps everything in the problem's own order, fastest variants. */
 HR_MUST_CHECK hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p);
 void hri_schedule_deinit(hri_schedule *s);
+/* Is there another memory to copy to? */
+int hri_schedule_can_copy(const hri_schedule *s);
 /* Another base order (copied).  Resets the gaps to their defaults. */
 void hri_schedule_set_order(hri_schedule *s, const uint32_t *order);
 /* May the value be dropped and made again? */
@@ -96,6 +102,19 @@ static inline uint32_t hri_gap_of(const hri_problem *p, uint32_t value, uint32_t
 }
 static inline double hri_schedule_op_time(const hri_schedule *s, uint32_t op) {
     return s->p->ops[op].variants[s->variant[op]].time_ns;
+}
+/* Operands of an entry. */
+static inline uint32_t hri_entry_ins(const hri_schedule *s, uint32_t e) {
+    return s->entries[e].kind == HRI_STEP_RUN ? s->p->ops[s->entries[e].op].in_count
+                                              : s->entries[e].kind != HRI_STEP_IN;
+}
+static inline uint32_t hri_entry_outs(const hri_schedule *s, uint32_t e) {
+    return s->entries[e].kind == HRI_STEP_RUN ? s->p->ops[s->entries[e].op].out_count
+                                              : s->entries[e].kind == HRI_STEP_IN;
+}
+static inline double hri_copy_time(const hri_problem *p, uint32_t value, int in) {
+    return p->copy_latency_ns +
+           (double)p->values[value].room_bytes / (in ? p->in_bytes_per_ns : p->out_bytes_per_ns);
 }
 static inline int hri_is_fixed(const hri_problem *p, uint32_t v) {
     const uint8_t role = p->values[p->values[v].root].role;

@@ -36,6 +36,8 @@ typedef struct searcher {
     uint32_t *newest; /* by value */
     uint8_t *saved, *saved_variant;
     uint8_t *tabu; /* by gap */
+    double *clock; /* by entry: compute time before it */
+    int can_copy, no_drop;
     uint64_t random;
 } searcher;
 
@@ -48,7 +50,10 @@ static void set(hri_schedule *s, uint32_t at, uint8_t to) {
 }
 
 static hr_status open_searcher(searcher *x, hri_schedule *s, uint64_t effort) {
-    *x = (searcher){.s = s, .stop = s->work + effort};
+    *x = (searcher){.s = s,
+                    .stop = s->work + effort,
+                    .can_copy = !s->no_copies && hri_schedule_can_copy(s),
+                    .no_drop = s->no_drops};
     x->stamp = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stamp);
     x->stack = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stack);
     x->newest = hri_calloc((size_t)s->p->value_count + 1, sizeof *x->newest);
@@ -61,8 +66,9 @@ static hr_status open_searcher(searcher *x, hri_schedule *s, uint64_t effort) {
 }
 
 static void close_searcher(searcher *x) {
-    void *const all[] = {x->moves, x->previous, x->over,  x->over_count,    x->stamp,
-                         x->stack, x->newest,   x->saved, x->saved_variant, x->tabu};
+    void *const all[] = {x->moves,         x->previous, x->over,   x->over_count,
+                         x->stamp,         x->stack,    x->newest, x->saved,
+                         x->saved_variant, x->tabu,     x->clock};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         hri_free(all[i]);
     }
@@ -99,22 +105,28 @@ static hr_status size_up(searcher *x) {
         x->previous_space = s->instance_space;
     }
     if (x->over_space < s->entry_space + 1) {
-        void *over = x->over, *count = x->over_count;
+        void *over = x->over, *count = x->over_count, *clock = x->clock;
         const int a = grow(&over, (size_t)s->entry_space + 2, sizeof *x->over);
         x->over = over;
         const int b = grow(&count, (size_t)s->entry_space + 2, sizeof *x->over_count);
         x->over_count = count;
-        if (!a || !b) {
+        const int c = grow(&clock, (size_t)s->entry_space + 2, sizeof *x->clock);
+        x->clock = clock;
+        if (!a || !b || !c) {
             return HR_E_NOMEM_HOST;
         }
         x->over_space = s->entry_space + 1;
     }
     x->over[0] = 0;
     x->over_count[0] = 0;
+    x->clock[0] = 0;
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const int is = s->live[e] > s->limit;
         x->over[e + 1] = x->over[e] + (is ? (double)(s->live[e] - s->limit) : 0);
         x->over_count[e + 1] = x->over_count[e] + (uint32_t)is;
+        x->clock[e + 1] =
+            x->clock[e] +
+            (s->entries[e].kind == HRI_STEP_RUN ? hri_schedule_op_time(s, s->entries[e].op) : 0);
     }
     memset(x->newest, 0xff, s->p->value_count * sizeof *x->newest);
     for (uint32_t i = 0; i < s->instance_count; i++) {
@@ -192,37 +204,64 @@ static int by_score(const void *a, const void *b) {
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
+/* Copying away for the idle stretch (from, e): what cannot be hidden behind compute, and a price for the queues. */
+static double away_time(const searcher *x, uint32_t v, uint32_t from, uint32_t e) {
+    const hri_schedule *s = x->s;
+    const double out = hri_copy_time(s->p, v, 0), in = hri_copy_time(s->p, v, 1);
+    const double window = x->clock[e] - x->clock[from + 1];
+    const double busy = (s->copy_ns[0] + s->copy_ns[1] + out + in) / (2 * s->time_ns + 1);
+    const double open = out + in > window ? out + in - window : 0;
+    return open + (out + in) * (busy > 1 ? 1 : busy * busy * 0.5) + 0.001 * (out + in);
+}
+
+/* The moves for one idle stretch, ended by this read at entry e. */
+static hr_status list_stretch(searcher *x, const hri_touch *read, uint32_t from, uint32_t e,
+                              int any) {
+    const hri_schedule *s = x->s;
+    const uint32_t v = s->instances[read->instance].value;
+    const uint32_t entries = x->over_count[e] - x->over_count[from + 1];
+    const double bytes = (double)s->p->values[v].room_bytes;
+    const double most = x->over[e] - x->over[from + 1];
+    const double all = any ? bytes * (e - from - 1) : bytes * entries;
+    const double benefit = any || all < most ? all : most;
+    const uint8_t now = s->gaps[read->gap];
+    hr_status status = HR_OK;
+    if (benefit <= 0) {
+        return HR_OK;
+    }
+    if (hri_schedule_can_drop(s, v) && !x->no_drop) {
+        const double cost = closure_time(x, v, e);
+        if (cost < INFINITY) {
+            status = push_move(x, (move){(cost + 1) / benefit, benefit, cost, read->gap, now,
+                                         (uint8_t)(read->count + 1)});
+        }
+    }
+    const uint32_t birth = s->p->values[v].role == HRI_ROLE_MADE ? 0 : hri_gap_of(s->p, v, 0);
+    if (status == HR_OK && x->can_copy && read->count == 0 && now == 0 &&
+        read->gap != hri_gap_of(s->p, v, s->p->values[v].use_count) &&
+        (birth == 0 || read->gap != birth)) {
+        const double cost = away_time(x, v, from, e);
+        status =
+            push_move(x, (move){(cost + 1) / benefit, benefit, cost, read->gap, now, HRI_GAP_AWAY});
+    }
+    return status;
+}
+
 /* Drops at idle stretches.  With `any`, also those that relieve no entry over the limit. */
 static hr_status list_drops(searcher *x, int any) {
     const hri_schedule *s = x->s;
     hr_status status = size_up(x);
     x->move_count = 0;
     for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
-        const hri_problem_op *op = &s->p->ops[s->entries[e].op];
         const hri_touch *in = s->touches + s->entries[e].first;
-        for (uint32_t i = 0; i < op->in_count && status == HR_OK; i++) {
+        const uint32_t count = hri_entry_ins(s, e);
+        for (uint32_t i = 0; i < count && status == HR_OK; i++) {
             const uint32_t from = in[i].gap == HRI_PROBLEM_NONE ? e : x->previous[in[i].instance];
             x->previous[in[i].instance] = e;
-            if (from + 1 >= e || s->gaps[in[i].gap] > in[i].count || x->tabu[in[i].gap] ||
-                in[i].count >= HRI_GAP_MOST) {
-                continue;
-            }
-            const uint32_t v = s->instances[in[i].instance].value;
-            const uint32_t entries = x->over_count[e] - x->over_count[from + 1];
-            const double bytes = (double)s->p->values[v].room_bytes;
-            double benefit = bytes * entries;
-            const double most = x->over[e] - x->over[from + 1];
-            benefit = benefit < most ? benefit : most;
-            if (any) {
-                benefit = bytes * (e - from - 1);
-            }
-            if (benefit <= 0 || !hri_schedule_can_drop(s, v)) {
-                continue;
-            }
-            const double cost = closure_time(x, v, e);
-            if (cost < INFINITY) {
-                status = push_move(x, (move){(cost + 1) / benefit, benefit, cost, in[i].gap,
-                                             s->gaps[in[i].gap], (uint8_t)(in[i].count + 1)});
+            if (s->entries[e].kind == HRI_STEP_RUN && from + 1 < e &&
+                s->gaps[in[i].gap] <= in[i].count && !x->tabu[in[i].gap] &&
+                in[i].count < HRI_GAP_MOST) {
+                status = list_stretch(x, &in[i], from, e, any);
             }
         }
     }
@@ -234,6 +273,9 @@ static hr_status list_variants(searcher *x) {
     const hri_schedule *s = x->s;
     hr_status status = HR_OK;
     for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
+        if (s->entries[e].kind != HRI_STEP_RUN) {
+            continue;
+        }
         const uint32_t n = s->entries[e].op;
         const hri_problem_op *op = &s->p->ops[n];
         const hri_problem_variant *now = &op->variants[s->variant[n]];
@@ -258,8 +300,9 @@ static hr_status list_variants(searcher *x) {
 static hr_status try_many(searcher *x, int *good) {
     hri_schedule *s = x->s;
     const uint64_t before = s->over;
+    const double time = s->time_ns;
     size_t count = x->move_count / 12;
-    double expected = 0;
+    double expected = 0, cost = 0;
     *good = 0;
     if (count < 3) {
         return HR_OK;
@@ -269,9 +312,10 @@ static hr_status try_many(searcher *x, int *good) {
     for (; used < count && expected < 0.35 * (double)before; used++) {
         set(s, x->moves[used].at, x->moves[used].to);
         expected += x->moves[used].benefit;
+        cost += x->moves[used].cost;
     }
     hr_status status = used < 2 ? HR_E_NO_PLAN : hri_schedule_run(s);
-    if (status == HR_OK && s->over < before &&
+    if (status == HR_OK && s->over < before && s->time_ns - time <= 2 * cost + 0.01 * time &&
         (double)(before - s->over) >
             0.5 * (expected < (double)before ? expected : (double)before)) {
         *good = 1;
@@ -327,9 +371,9 @@ static hr_status list_keeps(searcher *x) {
         }
         over |= end < s->entry_count && s->live[end] > s->limit;
         for (; e < end && status == HR_OK; e++) {
-            const hri_problem_op *op = &s->p->ops[s->entries[e].op];
-            const hri_touch *out = s->touches + s->entries[e].first + op->in_count;
-            for (uint32_t k = 0; over && k < op->out_count && status == HR_OK; k++) {
+            const hri_touch *out = s->touches + s->entries[e].first + hri_entry_ins(s, e);
+            const uint32_t outs = s->entries[e].again ? hri_entry_outs(s, e) : 0;
+            for (uint32_t k = 0; over && k < outs && status == HR_OK; k++) {
                 if (out[k].gap != HRI_PROBLEM_NONE && s->gaps[out[k].gap] > 0 &&
                     !x->tabu[out[k].gap]) {
                     const double bytes =
@@ -440,9 +484,14 @@ static hr_status list_returns(searcher *x) {
     hr_status status = size_up(x);
     x->move_count = 0;
     for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
-        const hri_problem_op *op = &s->p->ops[s->entries[e].op];
-        const hri_touch *out = s->touches + s->entries[e].first + op->in_count;
-        for (uint32_t k = 0; k < op->out_count && s->entries[e].again && status == HR_OK; k++) {
+        const hri_touch *out = s->touches + s->entries[e].first + hri_entry_ins(s, e);
+        const uint32_t outs = hri_entry_outs(s, e);
+        if (s->entries[e].kind == HRI_STEP_IN) {
+            const double time = hri_copy_time(s->p, s->entries[e].op, 1);
+            status = push_move(x, (move){-time, 0, time, out[0].gap, s->gaps[out[0].gap], 0});
+            continue;
+        }
+        for (uint32_t k = 0; k < outs && s->entries[e].again && status == HR_OK; k++) {
             if (out[k].gap == HRI_PROBLEM_NONE || s->gaps[out[k].gap] == 0 ||
                 s->instances[out[k].instance].last == e) {
                 continue;
@@ -546,7 +595,7 @@ hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
         memcpy(best, s->gaps, s->gap_count);
         memcpy(best_variant, s->variant, s->p->op_count);
         status = hri_schedule_run(s);
-        if (status == HR_OK && s->again_count == 0) {
+        if (status == HR_OK && s->again_count == 0 && s->copy_count == 0) {
             break;
         }
         double time = best_time;
