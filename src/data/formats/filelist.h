@@ -34,7 +34,7 @@ void hri_filelist_fingerprint(const hri_filelist *list, hri_state *w);
 
 /* A file's number and a length below 2^40 in one number. */
 enum { HRI_LENGTH_BITS = 40 };
-static inline uint64_t hri_pack(size_t file, uint64_t length) {
+static inline uint64_t hri_packed_of(size_t file, uint64_t length) {
     return (uint64_t)file << HRI_LENGTH_BITS | length;
 }
 static inline size_t hri_packed_file(uint64_t packed) {

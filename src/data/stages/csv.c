@@ -310,7 +310,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
         }
         *out = (hri_item){.source = s,
                           .a = from.offset,
-                          .b = hri_pack(from.file, length),
+                          .b = hri_packed_of(from.file, length),
                           .epoch = s->epoch,
                           .index = s->place++};
         return HR_OK;

@@ -82,7 +82,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
     } while (status == HR_E_AGAIN || (length == 0 && !empty));
     *out = (hri_item){.source = s,
                       .a = from.offset,
-                      .b = hri_pack(from.file, length),
+                      .b = hri_packed_of(from.file, length),
                       .epoch = s->epoch,
                       .index = s->place++};
     return HR_OK;

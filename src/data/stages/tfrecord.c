@@ -99,7 +99,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
         if (status == HR_OK) {
             *out = (hri_item){.source = s,
                               .a = offset,
-                              .b = hri_pack(file, length),
+                              .b = hri_packed_of(file, length),
                               .epoch = s->epoch,
                               .index = s->place++};
             return HR_OK;
@@ -209,7 +209,7 @@ static hr_status look(hri_stage *s, uint64_t *longest, hri_prose *why) {
         if (status == HR_OK) {
             *longest = length > *longest ? length : *longest;
             if (!learned) {
-                const hri_item item = {.source = s, .a = offset, .b = hri_pack(file, length)};
+                const hri_item item = {.source = s, .a = offset, .b = hri_packed_of(file, length)};
                 status = learn_fields(s, &item, why);
                 learned = status == HR_OK;
             }
