@@ -21,7 +21,8 @@ static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
 const hri_field hri_plan_fields[] = {
     {"batch", "samples in a step", AT(batch), HRI_FIELD_INT, "32", .min = 1, .max = 1e6,
      .metavar = "N"},
-    {"budget", "the most that may ever be used, or a share of the device; default: no bound",
+    {"budget",
+     "the most that may ever be used, or a share of the device; default: what it has free",
      AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host, cuda:0, or null:SIZE for one that is not there", AT(device), HRI_FIELD_STRING,
      "host", .metavar = "DEVICE"},
@@ -164,6 +165,7 @@ static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
     }
     snprintf(j->device_name, sizeof j->device_name, "%s", info.name);
     j->device_bytes = info.total_bytes;
+    j->device_free = info.free_bytes;
     if (!strcmp(info.backend, "host")) {
         return open_host(cli, j, &info, s);
     }
@@ -192,6 +194,7 @@ static int open_device(hri_cli *cli, hri_plan_job *j) {
         return HRI_EXIT_USAGE;
     }
     snprintf(j->device_name, sizeof j->device_name, "%s", name);
+    j->device_free = j->device_bytes;
     take_spec(j, &s);
     return HRI_EXIT_YES;
 }
@@ -236,6 +239,7 @@ static int open_model(hri_plan_job *j, const char *name) {
     j->job.user = j->model;
     j->job.batch = j->flags->batch;
     j->job.allow_coupled = j->flags->ghost_norm;
+    j->job.evaluate = 1;
     j->job.no_offload = !j->flags->offload;
     j->job.effort = (uint64_t)j->flags->effort * 1000;
     snprintf(j->what, sizeof j->what, "%s", name);
@@ -267,13 +271,19 @@ static int open_problem(hri_plan_job *j) {
 }
 
 static int read_budget(hri_plan_job *j) {
-    if (!j->flags->budget) {
+    if (!j->flags->budget) { /* what the device has */
+        j->budget_bytes = j->device_free;
         return HRI_EXIT_YES;
     }
     const hr_status status = hr_bytes_parse(j->flags->budget, j->device_bytes, &j->budget_bytes);
     if (status != HR_OK || j->budget_bytes == 0) {
         hri_say_error("--budget: \"%s\" is no amount of memory", j->flags->budget);
         return HRI_EXIT_USAGE;
+    }
+    if (j->device_bytes && j->budget_bytes > j->device_bytes) {
+        char text[32];
+        hri_say_error("--budget: %s has only %s; planned all the same", j->device_name,
+                      hr_bytes_print(j->device_bytes, text, sizeof text));
     }
     return HRI_EXIT_YES;
 }

@@ -50,6 +50,7 @@ typedef struct hri_plan_job {
     hri_timing *timing; /* NULL: times are analytic */
     hri_threads *threads;
     char device_name[64], what[256];
+    uint64_t device_free;  /* what it has left now; 0: unknown */
     uint64_t device_bytes; /* what the device could give; 0: unknown */
     uint64_t budget_bytes; /* 0: none was given */
     uint64_t floor_bytes, unplanned_bytes;

@@ -59,9 +59,9 @@ static hr_status show_sum(hri_cli *cli, const hri_plan_job *j, const hri_plan_an
     long long used = 0;
     hri_table_init(&table, headings, 3);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (parts[i].bytes) {
-            const long long count = hundredths(parts[i].bytes, &u);
-            used += count;
+        const long long count = hundredths(parts[i].bytes, &u);
+        used += count;
+        if (count) {
             hri_table_cell(&table, HRI_STYLE_PLAIN, "%s", parts[i].name);
             cell_size(&table, HRI_STYLE_PLAIN, count, &u);
             hri_table_cell(&table, HRI_STYLE_DIM, "%s", parts[i].what);
