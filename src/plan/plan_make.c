@@ -1,7 +1,7 @@
 /* The planner: orders, search, placement, in a loop until the placement fits; then the proof.
  *
  *   1. the floor: under it nothing is tried, because nothing is possible;
- *   2. for each base order: from "keep all" and from "drop all" down to the limit, then back up to speed; the fastest
+ *   2. for each base order: from "keep all", "drop all" and nested checkpoints down to the limit, then back up to speed; the fastest
  *      is kept;
  *   3. offsets.  When fragmentation lifts the arena over the budget, the limit sinks by as much and 2 is continued;
  *   4. certificates, and the checker.
@@ -14,9 +14,10 @@
 #include "plan/place.h"
 #include "plan/plan.h"
 #include "plan/search.h"
+#include "plan/seed.h"
 
 enum { ROUNDS = 8 };
-enum { START_KEPT, START_DEEPER, START_DROPPED, START_COUNT };
+enum { START_KEPT, START_DEEPER, START_DROPPED, START_NESTED, START_COUNT = START_NESTED + 6 };
 static const uint64_t default_effort = 8000000;
 
 typedef struct maker {
@@ -79,12 +80,17 @@ static void drop_all(hri_schedule *s) {
 /* Down and up again from one start. */
 static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     hri_schedule_set_order(&m->s, m->order);
+    hr_status status = HR_OK;
     if (start == START_DROPPED && !m->o.no_recompute) {
         drop_all(&m->s);
+    } else if (start >= START_NESTED && !m->o.no_recompute) {
+        status = hri_seed_nested(&m->s, START_COUNT - start, m->limit / 6);
     }
     /* A way further down is often another way, and better for having more room left at its end. */
     const uint64_t limit = start == START_DEEPER ? m->limit - m->limit / 20 : m->limit;
-    hr_status status = hri_search_fit(&m->s, limit, effort);
+    if (status == HR_OK) {
+        status = hri_search_fit(&m->s, limit, effort);
+    }
     if (status == HR_OK) {
         status = hri_search_improve(&m->s, m->limit, effort / 4);
     }
@@ -94,14 +100,13 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     return status == HR_E_NO_PLAN ? HR_OK : status;
 }
 
-/* Fills in the best schedule that fits m->limit, if one is found. */
-static hr_status try_all(maker *m) {
-    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+/* Every start in every order.  `few`: only the first start of each. */
+static hr_status try_starts(maker *m, int few, uint64_t effort) {
     const double base = hri_base_time(m->p);
     hr_status status = HR_OK;
-    for (uint32_t start = 0; start < START_COUNT && status == HR_OK; start++) {
+    for (uint32_t start = 0; start < (few ? 1u : START_COUNT) && status == HR_OK; start++) {
         for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
-            if (m->found && m->best_time <= base * (1 + 1e-9)) {
+            if (m->found && (start >= START_NESTED || m->best_time <= base * (1 + 1e-9))) {
                 return HR_OK;
             }
             status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);
@@ -112,6 +117,19 @@ static hr_status try_all(maker *m) {
                 break;
             }
         }
+    }
+    return status;
+}
+
+/* Fills in the best schedule that fits m->limit, if one is found.  Copies may lead a search astray, so it is tried
+ * without them too: having another memory never makes a plan worse. */
+static hr_status try_all(maker *m) {
+    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+    hr_status status = try_starts(m, 0, effort);
+    if (status == HR_OK && !m->s.no_copies && !m->o.no_recompute && hri_schedule_can_copy(&m->s)) {
+        m->s.no_copies = 1;
+        status = try_starts(m, m->found, effort);
+        m->s.no_copies = 0;
     }
     if (status == HR_OK && m->found) {
         status = go_to_best(m);

@@ -1,0 +1,166 @@
+/* The planner on small problems whose answers are known, on real graphs, and without memory. */
+#include <string.h>
+#include <headroom/graph.h>
+#include <headroom/ops.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "plan/from_graph.h"
+#include "plan/plan.h"
+#include "test.h"
+
+/* A chain of `n` layers of 100 bytes and its backward part, which reads every layer's output.  The gradient may lie over
+ * the one before it. */
+static void chain(uint32_t n, hri_problem *p) {
+    const hri_problem_variant one = {"", 10, 0};
+    uint32_t at, y[64], number;
+    hri_problem_init(p, 4);
+    const hri_problem_value input = {.name = "x", .bytes = 100, .role = HRI_ROLE_INPUT};
+    const hri_problem_value made = {.name = "v", .bytes = 100};
+    CHECK_OK(hri_problem_add_value(p, &input, &at));
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_OK(hri_problem_add_value(p, &made, &y[i]));
+        const hri_problem_output out = {.value = y[i]};
+        const hri_problem_op op = {.name = "f",
+                                   .in_count = 1,
+                                   .in = i ? &y[i - 1] : &at,
+                                   .out_count = 1,
+                                   .out = &out,
+                                   .variant_count = 1,
+                                   .variants = &one};
+        CHECK_OK(hri_problem_add_op(p, &op, &number));
+    }
+    uint32_t grad = y[n - 1];
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t next;
+        CHECK_OK(hri_problem_add_value(p, &made, &next));
+        const uint32_t in[2] = {grad, i ? y[i - 1] : at};
+        const hri_problem_output out = {.value = next, .overwrite = 1};
+        const hri_problem_op op = {.name = "b",
+                                   .phase = HRI_PROBLEM_BACKWARD,
+                                   .in_count = 2,
+                                   .in = in,
+                                   .out_count = 1,
+                                   .out = &out,
+                                   .variant_count = 1,
+                                   .variants = &one};
+        CHECK_OK(hri_problem_add_op(p, &op, &number));
+        grad = next;
+    }
+    p->values[grad].result = 1;
+    CHECK_OK(hri_problem_finish(p, NULL));
+}
+
+TEST(planner, keeps_everything_when_it_may) {
+    hri_problem p;
+    hri_plan *plan = NULL;
+    chain(10, &p);
+    CHECK_OK(hri_plan_make(&p, NULL, &plan, NULL, NULL));
+    CHECK_EQ(plan->again_count, 0);
+    CHECK_EQ(plan->arena_bytes, 1100); /* the input and ten outputs; gradients lie over the last */
+    CHECK_EQ((long long)plan->time_ns, 200);
+    hri_plan_destroy(plan);
+    hri_problem_deinit(&p);
+}
+
+TEST(planner, finds_the_checkpoints_of_a_chain) {
+    hri_problem p;
+    hri_plan *plan = NULL;
+    const hri_plan_options o = {.budget_bytes = 700};
+    chain(16, &p);
+    CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
+    CHECK_LE(plan->arena_bytes, 700);
+    /* Six kept values cut the chain; at most one more forward pass is needed. */
+    CHECK_LE(plan->again_count, 16);
+    CHECK(plan->time_ns >= plan->bound_time_ns);
+    hri_plan_destroy(plan);
+    hri_problem_deinit(&p);
+}
+
+TEST(planner, nests_checkpoints_where_memory_is_very_small) {
+    hri_problem p;
+    hri_plan *plan = NULL;
+    const hri_plan_options o = {.budget_bytes = 500};
+    chain(32, &p);
+    CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
+    CHECK_LE(plan->arena_bytes, 500);
+    CHECK(plan->again_count > 32);
+    hri_plan_destroy(plan);
+    hri_problem_deinit(&p);
+}
+
+TEST(planner, says_impossible_only_below_the_floor_and_names_the_op) {
+    hri_problem p;
+    hri_plan *plan = NULL;
+    int impossible = 0;
+    hri_prose why = {{0}};
+    hri_plan_options o = {.budget_bytes = 199};
+    chain(16, &p);
+    CHECK_STATUS(hri_plan_make(&p, &o, &plan, &impossible, &why), HR_E_NO_PLAN);
+    CHECK(impossible && strstr(why.text, "impossible: f needs 200 bytes"));
+    o.budget_bytes = 200; /* no plan exists, but nothing proves it */
+    CHECK_STATUS(hri_plan_make(&p, &o, &plan, &impossible, &why), HR_E_NO_PLAN);
+    CHECK(!impossible && !strncmp(why.text, "not found", 9));
+    hri_problem_deinit(&p);
+}
+
+TEST(planner, copies_away_what_it_may_not_compute_again) {
+    hri_problem p;
+    hri_plan *plan = NULL;
+    const hri_plan_options o = {.budget_bytes = 1000, .no_recompute = 1};
+    chain(16, &p);
+    CHECK_STATUS(hri_plan_make(&p, &o, &plan, NULL, NULL), HR_E_NO_PLAN);
+    p.out_bytes_per_ns = p.in_bytes_per_ns = 50;
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
+    CHECK(plan->copied_bytes >= 700 && plan->other_bytes >= 700);
+    CHECK_EQ(plan->again_count, 0);
+    CHECK(plan->time_ns < 1.3 * plan->base_time_ns);
+    hri_plan_destroy(plan);
+    hri_problem_deinit(&p);
+}
+
+TEST(planner, without_memory_of_its_own_fails_and_leaks_nothing) {
+    hri_problem p;
+    hri_plan *plan = NULL;
+    chain(8, &p);
+    p.out_bytes_per_ns = p.in_bytes_per_ns = 50;
+    CHECK_OK(hri_problem_finish(&p, NULL));
+    const hri_plan_options o = {.budget_bytes = 600, .effort = 20000};
+    uint64_t nth = 1;
+    for (;; nth++) {
+        hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+        const hr_status status = hri_plan_make(&p, &o, &plan, NULL, NULL);
+        const int hit = hri_fault_delivered() > 0;
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        if (!hit) {
+            CHECK_OK(status);
+            break;
+        }
+        CHECK(plan == NULL);
+        CHECK_STATUS(status, HR_E_NOMEM_HOST);
+    }
+    CHECK(nth > 50);
+    hri_plan_destroy(plan);
+    hri_problem_deinit(&p);
+}
+
+/* ---- graphs ---- */
+
+TEST(from_graph, a_view_is_the_value_it_looks_at) {
+    hr_graph *g;
+    hri_graph_problem x;
+    CHECK_OK(hr_graph_create(&g));
+    const hr_value a = hr_graph_input(g, "a", HR_TYPE_F32, hr_shape_of(2, 4, 6));
+    const hr_value r = hr_relu(g, a);
+    const hr_value v = hr_graph_node(g, "reshape", &r, 1, "to=24");
+    const hr_value s = hr_graph_node(g, "sum", &v, 1, NULL);
+    hr_graph_result(g, s, "loss");
+    CHECK_OK(hr_graph_freeze(g));
+    CHECK_OK(hri_problem_from_graph(g, NULL, &x, NULL));
+    CHECK_EQ(x.value_of[v], x.value_of[r]);
+    CHECK_EQ(x.problem.op_count, 2);
+    CHECK_EQ(x.problem.values[x.value_of[s]].result, 1);
+    hri_graph_problem_deinit(&x);
+    hr_graph_destroy(g);
+}
