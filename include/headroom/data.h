@@ -154,8 +154,8 @@ HR_API HR_MUST_CHECK hr_status hr_pipeline_open(const hr_pipeline_options *optio
  * rewind.  Any other failure belongs to one element, which is passed over: the next call goes on behind it.
  * HR_E_LIMIT when the elements you hold leave too little room for one more. */
 HR_API HR_MUST_CHECK hr_status hr_pipeline_next(hr_pipeline *pipeline, hr_element **out);
-/* The same, copied into memory of yours, such as the pinned staging buffers of a plan: the field named to[i].name goes to
- * to[i].data, which has room for to[i].bytes; to[i].meta and to[i].bytes then say what came.  HR_E_NOT_FOUND or
+/* The same, copied into memory of yours, such as the pinned staging buffers of a plan: the field named to[i].name goes
+ * to to[i].data, which has room for to[i].bytes; to[i].meta and to[i].bytes then say what came.  HR_E_NOT_FOUND or
  * HR_E_SHAPE when a field is missing or larger than its room: nothing is copied, and the element is passed over. */
 HR_API HR_MUST_CHECK hr_status hr_pipeline_next_into(hr_pipeline *pipeline, hr_field *to,
                                                      size_t count);

@@ -1,5 +1,5 @@
-/* Pipelines: making, running, saving, ending, and what goes wrong on the way.  Building is in build.c, the textual form in
- * text.c, the tuner in tune.c, what stages have in common in stage.c, numbers for people in stats.c. */
+/* Pipelines: making, running, saving, ending, and what goes wrong on the way.  Building is in build.c, the textual form
+ * in text.c, the tuner in tune.c, what stages have in common in stage.c, numbers for people in stats.c. */
 #include "data/pipeline.h"
 
 #include <stdarg.h>

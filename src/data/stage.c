@@ -40,7 +40,9 @@ hr_status hri_stage_start(hri_stage *s, uint64_t epoch) {
 }
 
 hr_status hri_stage_at(hri_stage *s, uint64_t i, hri_item *out) {
-    return s->type->at(s, i, out);
+    const hr_status status = s->type->at(s, i, out);
+    s->out_elements += status == HR_OK;
+    return status;
 }
 
 hr_status hri_stage_next(hri_stage *s, hri_item *out) {

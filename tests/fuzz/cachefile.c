@@ -1,5 +1,5 @@
-/* Cache files: the bytes behind a good head.  Opening never fails for damage: what is whole is kept, the rest is cut off,
- * and afterwards all that is left is read without an error, and more can be added. */
+/* Cache files: the bytes behind a good head.  Opening never fails for damage: what is whole is kept, the rest is cut
+ * off, and afterwards all that is left is read without an error, and more can be added. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

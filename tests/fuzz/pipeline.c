@@ -1,5 +1,5 @@
-/* The textual form of pipelines: any text is read or refused with a sentence, and leaves the pipeline as it was.  Nothing
- * is built, so no text opens a file. */
+/* The textual form of pipelines: any text is read or refused with a sentence, and leaves the pipeline as it was. 
+ * Nothing is built, so no text opens a file. */
 #include <stdlib.h>
 #include <string.h>
 #include <headroom/data.h>

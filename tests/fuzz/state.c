@@ -1,5 +1,5 @@
-/* Saved states: any bytes are restored or refused; after a refusal the epoch begins anew and is whole.  To get behind the
- * checksum, it is put right first. */
+/* Saved states: any bytes are restored or refused; after a refusal the epoch begins anew and is whole.  To get behind
+ * the checksum, it is put right first. */
 #include <stdlib.h>
 #include <string.h>
 #include <headroom/data.h>

@@ -1,5 +1,5 @@
-/* cache  keeps what the stages above made in the first epoch, so that later epochs need not make it again; random choices
- * above it are frozen with it.  Put the shuffle and the random augmentation behind it.
+/* cache  keeps what the stages above made in the first epoch, so that later epochs need not make it again; random
+ * choices above it are frozen with it.  Put the shuffle and the random augmentation behind it.
  *
  *   cache            in memory: as many elements as the budget has room for; the others are made anew each epoch
  *   cache(DIR)       in a file in DIR, compressed, named by the fingerprint of the stages above: other stages, options

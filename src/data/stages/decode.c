@@ -1,5 +1,5 @@
-/* decode(size=224,random_crop=on,flip=on)  encoded pictures to u8[height,width,channels], in one go with the crop and the
- * scaling that training wants, so that no more of a picture is decoded than is used (image/image.h).
+/* decode(size=224,random_crop=on,flip=on)  encoded pictures to u8[height,width,channels], in one go with the crop and
+ * the scaling that training wants, so that no more of a picture is decoded than is used (image/image.h).
  *
  *   size alone         the middle of the picture: of its shorter side the share `centre`, scaled to size
  *   random_crop=on     a rectangle by chance: between min_area and all of the area, 3:4 to 4:3

@@ -1,6 +1,6 @@
-/* images:DIR  a folder of pictures: each folder in it is a class, in the order of the names; the files in a class (and in
- * folders below it) are its elements, in the order of the names.  "image" is the file as it is (u8[n]: decode comes
- * next), "label" the number of the class (i32).
+/* images:DIR  a folder of pictures: each folder in it is a class, in the order of the names; the files in a class (and
+ * in folders below it) are its elements, in the order of the names.  "image" is the file as it is (u8[n]: decode
+ * comes next), "label" the number of the class (i32).
  *
  * Opening lists the names (about 50 bytes each, charged), and looks into up to 4096 files, spread evenly, for the
  * largest file and picture: that is what the working sets of loading and decoding are made from.  A larger one found

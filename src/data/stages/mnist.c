@@ -1,5 +1,5 @@
-/* mnist:DIR  MNIST and what has its form (Fashion-MNIST, KMNIST): train-images-idx3-ubyte and train-labels-idx1-ubyte, or
- * t10k-... with split=test.  "image" u8[rows,columns,1], "label" i32. */
+/* mnist:DIR  MNIST and what has its form (Fashion-MNIST, KMNIST): train-images-idx3-ubyte and train-labels-idx1-ubyte,
+ * or t10k-... with split=test.  "image" u8[rows,columns,1], "label" i32. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

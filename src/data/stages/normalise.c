@@ -1,6 +1,6 @@
-/* normalise(mean=0.485,0.456,0.406,std=0.229,0.224,0.225,to=f32)  pixels 0 .. 255 to (x / 255 - mean) / std, as f32, bf16
- * or f16.  One mean and std serve all channels.  It makes pictures two or four times as large: the device can do the
- * same behind the copy, and then batches stay u8. */
+/* normalise(mean=0.485,0.456,0.406,std=0.229,0.224,0.225,to=f32)  pixels 0 .. 255 to (x / 255 - mean) / std, as f32,
+ * bf16 or f16.  One mean and std serve all channels.  It makes pictures two or four times as large: the device can do
+ * the same behind the copy, and then batches stay u8. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* npy:X.npy[,Y.npy...]  NumPy arrays, sliced along their first dimension, side by side.  The fields are "x", "y" and then
- * the files' names, or those in `names`.  Numbers of types that we have none for are converted: u16, i16 and i8 to
- * i32, u32 to i64, f64 to f32. */
+/* npy:X.npy[,Y.npy...]  NumPy arrays, sliced along their first dimension, side by side.  The fields are "x", "y" and
+ * then the files' names, or those in `names`.  Numbers of types that we have none for are converted: u16, i16 and i8
+ * to i32, u32 to i64, f64 to f32. */
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"

@@ -1,5 +1,5 @@
-/* rename(image/encoded,to=image)  gives a field another name; keep=off drops all others.  Without `to` the field keeps its
- * name, so that rename(x,keep=off) selects one field. */
+/* rename(image/encoded,to=image)  gives a field another name; keep=off drops all others.  Without `to` the field keeps
+ * its name, so that rename(x,keep=off) selects one field. */
 #include <stdio.h>
 #include <string.h>
 #include "data/apply.h"

@@ -1,5 +1,5 @@
-/* tokens:FILE[,FILE...]  a file of token numbers (u16 or u32, little-endian), cut into windows: "tokens" i32[length] and
- * "targets" i32[length], the same one further on.  Windows begin every `stride` tokens (0: every `length`).  The
+/* tokens:FILE[,FILE...]  a file of token numbers (u16 or u32, little-endian), cut into windows: "tokens" i32[length]
+ * and "targets" i32[length], the same one further on.  Windows begin every `stride` tokens (0: every `length`).  The
  * 1024-byte header of llm.c's files is recognised and skipped.
  *
  * With random=on there are as many windows, but each begins anywhere: window i of an epoch is a draw by (seed, epoch,

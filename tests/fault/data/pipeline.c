@@ -1,5 +1,5 @@
-/* Faults in a pipeline: the Nth allocation, mapping, opening, reading or writing fails, once and for ever.  Every call ends
- * with a status, nothing is leaked, and a new try succeeds. */
+/* Faults in a pipeline: the Nth allocation, mapping, opening, reading or writing fails, once and for ever.  Every call
+ * ends with a status, nothing is leaked, and a new try succeeds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* File sources against a sequential model: files with random records are written, and every element that a pipeline
- * gives is compared with the list that they were written from.  In order, shuffled by an index, with 1, 2 and 8 workers,
- * and across cuts in which the state is saved and restored in another pipeline.
+ * gives is compared with the list that they were written from.  In order, shuffled by an index, with 1, 2 and 8
+ * workers, and across cuts in which the state is saved and restored in another pipeline.
  *
  * An element is known by one number, `id`, that is drawn into everything else of it: a source that mixed two elements,
  * or read at a wrong place, does not give one that is whole. */

@@ -1,5 +1,5 @@
-/* What the outside sees: a pipeline of pictures in a small budget, watched by another process.  The ledger never exceeds
- * the budget, and the resident set stays within 32 MiB of it. */
+/* What the outside sees: a pipeline of pictures in a small budget, watched by another process.  The ledger never
+ * exceeds the budget, and the resident set stays within 32 MiB of it. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
