@@ -14,6 +14,7 @@
 #include "cli/common/progress.h"
 #include "cli/common/stages.h"
 #include "cli/common/table.h"
+#include "graph/half.h"
 
 typedef struct data_options {
     bool json, skip_bad, bench, stages;
@@ -147,9 +148,9 @@ static void print_values(const run_state *r, const hr_field *f, char *text, size
             is_real = true;
             break;
         case HR_TYPE_F16: {
-            _Float16 half;
+            hri_f16 half;
             memcpy(&half, at, 2);
-            real = (double)half;
+            real = (double)hri_from_f16(half);
             is_real = true;
             break;
         }

@@ -6,13 +6,14 @@
 #include "base/alloc.h"
 #include "cli/common/cli.h"
 #include "data/image/image.h"
+#include "graph/half.h"
 
 enum { GAP = 2, PICTURES_MAX = 256, PIXELS_MAX = 1 << 28 };
 
 static double number_at(const hr_field *f, int64_t i) {
     uint32_t bits;
     float real;
-    _Float16 half;
+    hri_f16 half;
     switch (f->meta.type) {
     case HR_TYPE_F32:
         return (double)((const float *)f->data)[i];
@@ -22,7 +23,7 @@ static double number_at(const hr_field *f, int64_t i) {
         return (double)real;
     case HR_TYPE_F16:
         memcpy(&half, (const uint16_t *)f->data + i, 2);
-        return (double)half;
+        return (double)hri_from_f16(half);
     default:
         return ((const uint8_t *)f->data)[i];
     }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "data/stage.h"
+#include "graph/half.h"
 
 typedef struct options {
     int64_t size;
@@ -180,7 +181,7 @@ static void fill_value(void *data, uint64_t bytes, hr_type type, double value) {
     uint32_t bits;
     const float real = (float)value;
     memcpy(&bits, &real, 4);
-    const _Float16 half = (_Float16)value;
+    const hri_f16 half = hri_to_f16((float)value);
     for (uint64_t i = 0; i < n; i++) {
         switch (type) {
         case HR_TYPE_F32:

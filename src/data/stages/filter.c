@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "data/pipeline.h"
+#include "graph/half.h"
 
 typedef struct options {
     const char *field;
@@ -39,7 +40,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
 static double first_number(const hr_field *f) {
     uint32_t bits;
     float real;
-    _Float16 half;
+    hri_f16 half;
     switch (f->meta.type) {
     case HR_TYPE_F32:
         return *(const float *)f->data;
@@ -49,7 +50,7 @@ static double first_number(const hr_field *f) {
         return real;
     case HR_TYPE_F16:
         memcpy(&half, f->data, 2);
-        return (double)half;
+        return (double)hri_from_f16(half);
     case HR_TYPE_I32:
         return *(const int32_t *)f->data;
     case HR_TYPE_I64:

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "data/image/op.h"
+#include "graph/half.h"
 
 enum { CHANNELS_MAX = 16 };
 
@@ -93,7 +94,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
         uint16_t table[256]; /* a byte has only so many values */
         for (int k = 0; k < 256; k++) {
             const float x = (float)k * scale + shift;
-            const _Float16 half = (_Float16)x;
+            const hri_f16 half = hri_to_f16(x);
             if (m.type == HR_TYPE_BF16) {
                 table[k] = to_bf16(x);
             } else {

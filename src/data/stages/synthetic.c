@@ -3,6 +3,7 @@
  * (i32, numbers below V) of the given shape instead. */
 #include <string.h>
 #include "data/stage.h"
+#include "graph/half.h"
 
 typedef struct options {
     int64_t count, classes, vocab, seed;
@@ -83,7 +84,7 @@ static void fill(hri_stage *s, const own *w, uint64_t index, void *data, uint64_
                 ((uint16_t *)data)[i + k] = (uint16_t)(bits >> 16);
                 break;
             case HR_TYPE_F16: {
-                const _Float16 half = (_Float16)real;
+                const hri_f16 half = hri_to_f16(real);
                 memcpy((uint16_t *)data + i + k, &half, 2);
                 break;
             }
