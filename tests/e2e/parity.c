@@ -96,7 +96,7 @@ static void check_record(const char *name) {
     CHECK_OK(hr_model_open(text_of(record, "model"), &m, NULL));
     CHECK_OK(hri_threads_create(2, &threads));
     const json_t *runs = json_object_get(record, "runs");
-    CHECK(json_array_size(runs) >= 2);
+    CHECK_EQ(json_array_size(runs), 4);
     for (size_t i = 0; i < json_array_size(runs); i++) {
         const json_t *run = json_array_get(runs, i);
         hri_train_job job = {.build = hr_model_build,
