@@ -105,6 +105,9 @@ static void print_head(hri_out *out, const hri_term *term, const char *name, con
 }
 
 static const hri_example first_steps[] = {
+    {"headroom plan resnet50 --batch 32 --budget 2GiB", "does a training fit, and at what cost"},
+    {"headroom data 'images:DIR | decode(224) | batch(32)' --budget 64MiB",
+     "what an input pipeline gives"},
     {"headroom devices", "what memory there is"},
     {"headroom doctor", "whether all of it works here"},
     {NULL, NULL},
@@ -113,7 +116,7 @@ static const hri_example first_steps[] = {
 void hri_help_short(hri_out *out, const hri_term *term) {
     print_head(out, term, hr_version(), hri_program_summary, "COMMAND");
     title(out, term, "try");
-    print_examples(out, term, first_steps, 2);
+    print_examples(out, term, first_steps, 4);
     hri_out_text(out, "\nnext: headroom help\n");
 }
 
@@ -127,7 +130,7 @@ static void print_exit_codes(hri_out *out, const hri_term *term) {
 void hri_help_program(hri_out *out, const hri_term *term) {
     print_head(out, term, hr_version(), hri_program_summary, "COMMAND");
     title(out, term, "examples");
-    print_examples(out, term, first_steps, 2);
+    print_examples(out, term, first_steps, 4);
     title(out, term, "commands");
     print_commands(out, term);
     title(out, term, "options of every command");
