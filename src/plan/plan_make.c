@@ -1,7 +1,8 @@
 /* The planner: orders, search, placement, in a loop until the placement fits; then the proof.
  *
  *   1. the floor: under it nothing is tried, because nothing is possible;
- *   2. for each base order: from "keep all", "drop all" and nested checkpoints down to the limit, then back up to speed; the fastest
+ *   2. for each base order: from "keep all", "drop all" and nested checkpoints down to the limit, then back up to
+ *      speed; the fastest
  *      is kept;
  *   3. offsets.  When fragmentation lifts the arena over the budget, the limit sinks by as much and 2 is continued;
  *   4. certificates, and the checker.

@@ -11,28 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/vector.h"
-
-struct hri_schedule_scratch {
-    uint8_t *at_hand;    /* by value: can be read now */
-    uint8_t *away;       /* by value: lies in the other memory */
-    uint32_t *sent;      /* by value: the OUT entry that put it there */
-    uint8_t *made;       /* by value: times made again in the current gap */
-    uint32_t *gap;       /* by value: uses passed */
-    uint32_t *version;   /* by value that is a root: the version in its memory */
-    uint32_t *current;   /* by value: newest instance */
-    uint32_t *stamp;     /* by op: the last burst it was part of */
-    uint32_t *burst;     /* ops of the burst; at most op_count */
-    uint32_t *stack;     /* values still to be looked into */
-    uint32_t *temporary; /* values made in this burst that are not kept */
-    uint32_t *taken;     /* by instance: the entry that took its memory over */
-    uint32_t taken_space;
-    double *clock;  /* by entry: compute time before it */
-    uint64_t *keys; /* by entry: where it goes */
-    hri_entry *moved;
-    uint32_t *where;
-    uint32_t copy_space;
-    uint32_t burst_count, stack_count, temporary_count, burst_number;
-};
+#include "plan/schedule_int.h"
 
 /* ---- set-up ---- */
 
@@ -450,151 +429,6 @@ static hr_status generate(hri_schedule *s) {
     return status;
 }
 
-/* ---- copies ---- */
-
-static hr_status size_copies(hri_schedule *s) {
-    struct hri_schedule_scratch *x = s->scratch;
-    if (x->copy_space >= s->entry_space) {
-        return HR_OK;
-    }
-    const size_t n = (size_t)s->entry_space + 1;
-    double *clock = hri_realloc(x->clock, n * sizeof *clock);
-    x->clock = clock ? clock : x->clock;
-    uint64_t *keys = hri_realloc(x->keys, n * sizeof *keys);
-    x->keys = keys ? keys : x->keys;
-    hri_entry *moved = hri_realloc(x->moved, n * sizeof *moved);
-    x->moved = moved ? moved : x->moved;
-    uint32_t *where = hri_realloc(x->where, n * sizeof *where);
-    x->where = where ? where : x->where;
-    if (!clock || !keys || !moved || !where) {
-        return HR_E_NOMEM_HOST;
-    }
-    x->copy_space = s->entry_space;
-    return HR_OK;
-}
-
-/* The first entry in [low, high] that begins at `time` or later. */
-static uint32_t entry_at(const double *clock, uint32_t low, uint32_t high, double time) {
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (clock[middle] < time) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-/* Where waits for copies out go (when they are over by themselves) and copies in (so early that nobody waits).  A key
- * is twice the entry it goes before, odd for those that stay. */
-static void find_places(hri_schedule *s) {
-    struct hri_schedule_scratch *x = s->scratch;
-    double compute = 0, out_free = 0, in_busy = INFINITY;
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        x->clock[e] = compute;
-        x->keys[e] = 2 * (uint64_t)e + 1;
-        x->where[e] = s->entry_count; /* of an OUT: the latest place for its wait */
-        const int runs = s->entries[e].kind == HRI_STEP_RUN;
-        compute += runs ? hri_schedule_op_time(s, s->entries[e].op) : 0;
-        if (s->entries[e].kind == HRI_STEP_IN) {
-            x->where[s->entries[e].pair] = e;
-        }
-    }
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        if (s->entries[e].kind == HRI_STEP_OUT) {
-            const double start = out_free > x->clock[e] ? out_free : x->clock[e];
-            out_free = start + hri_copy_time(s->p, s->entries[e].op, 0);
-            x->keys[e + 1] = 2 * (uint64_t)entry_at(x->clock, e + 1, x->where[e], out_free);
-        }
-    }
-    for (uint32_t e = s->entry_count; e-- > 0;) {
-        if (s->entries[e].kind == HRI_STEP_IN) {
-            const double by = in_busy < x->clock[e] ? in_busy : x->clock[e];
-            in_busy = by - hri_copy_time(s->p, s->entries[e].op, 1);
-            const uint32_t first = (uint32_t)(x->keys[s->entries[e].pair + 1] / 2);
-            uint32_t at = entry_at(x->clock, first, e, in_busy);
-            at -= at > first && x->clock[at] > in_busy;
-            x->keys[e] = 2 * (uint64_t)at;
-        }
-    }
-}
-
-typedef struct keyed {
-    uint64_t key;
-    uint32_t entry;
-} keyed;
-
-static int by_key(const void *a, const void *b) {
-    const keyed *x = a, *y = b;
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return x->entry < y->entry ? -1 : x->entry > y->entry;
-}
-
-/* Puts the entries in their new order; pairs and lives follow. */
-static hr_status put_in_order(hri_schedule *s) {
-    struct hri_schedule_scratch *x = s->scratch;
-    keyed *list = hri_malloc(((size_t)s->entry_count + 1) * sizeof *list);
-    if (!list) {
-        return HR_E_NOMEM_HOST;
-    }
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        list[e] = (keyed){x->keys[e], e};
-    }
-    qsort(list, s->entry_count, sizeof *list, by_key);
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        x->moved[e] = s->entries[list[e].entry];
-        x->where[list[e].entry] = e;
-    }
-    hri_free(list);
-    memcpy(s->entries, x->moved, s->entry_count * sizeof *s->entries);
-    for (uint32_t i = 0; i < s->instance_count; i++) {
-        s->instances[i].last = 0;
-    }
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        hri_entry *entry = &s->entries[e];
-        const uint32_t ins = hri_entry_ins(s, e), outs = hri_entry_outs(s, e);
-        entry->pair = entry->pair == HRI_PROBLEM_NONE ? entry->pair : x->where[entry->pair];
-        for (uint32_t i = 0; i < ins + outs; i++) {
-            hri_instance *instance = &s->instances[s->touches[entry->first + i].instance];
-            instance->last = e;
-            instance->birth = i >= ins ? e : instance->birth;
-        }
-    }
-    return HR_OK;
-}
-
-/* Moves waits and copies to where they cost least, and predicts the time with what waiting is left. */
-static hr_status time_copies(hri_schedule *s) {
-    struct hri_schedule_scratch *x = s->scratch;
-    hr_status status = size_copies(s);
-    if (status == HR_OK) {
-        find_places(s);
-        status = put_in_order(s);
-    }
-    if (status != HR_OK) {
-        return status;
-    }
-    double compute = 0, queue[2] = {0, 0};
-    for (uint32_t e = 0; e < s->entry_count; e++) {
-        const hri_entry *entry = &s->entries[e];
-        if (entry->kind == HRI_STEP_RUN) {
-            compute += hri_schedule_op_time(s, entry->op);
-        } else if (entry->kind == HRI_STEP_WAIT) {
-            compute = x->clock[entry->pair] > compute ? x->clock[entry->pair] : compute;
-        } else {
-            const int in = entry->kind == HRI_STEP_IN;
-            const double start = queue[in] > compute ? queue[in] : compute;
-            queue[in] = start + hri_copy_time(s->p, entry->op, in);
-            x->clock[e] = queue[in]; /* from here on: when the copy is over */
-        }
-    }
-    s->time_ns = compute;
-    return HR_OK;
-}
-
 /* ---- measure ---- */
 
 /* Inputs of entry e that die there and may be overwritten by output k: the first one. */
@@ -715,7 +549,7 @@ static hr_status measure(hri_schedule *s) {
 hr_status hri_schedule_run(hri_schedule *s) {
     hr_status status = generate(s);
     if (status == HR_OK && s->copy_count) {
-        status = time_copies(s);
+        status = hri_schedule_time_copies(s);
     }
     if (status == HR_OK) {
         status = measure(s);

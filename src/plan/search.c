@@ -1,47 +1,18 @@
-/* Greedy descent and exchange over gaps: see search.h.
+/* Greedy descent over gaps: see search.h.  search_improve.c goes back up.
  *
  * Moves are ranked by an estimate (the time of what would have to run again, by the bytes and entries it relieves) and
  * the best few are tried for real.  While there is far to go, many good moves are made at once. */
-#include "plan/search.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "plan/search_int.h"
 
 enum { TRIES = 6, CLOSURE_MOST = 400 };
 
-typedef struct move {
-    double score;   /* low is good */
-    double benefit; /* bytes over the limit, summed over entries */
-    double cost;    /* nanoseconds, estimated */
-    uint32_t at;    /* a gap, or gap_count + op */
-    uint8_t was, to;
-} move;
-
-typedef struct searcher {
-    hri_schedule *s;
-    uint64_t stop; /* work at which effort is spent */
-    move *moves;
-    size_t move_count, move_space;
-    uint32_t *previous; /* by instance: the entry of the touch before */
-    uint32_t previous_space;
-    double *over;         /* by entry: bytes over the limit, summed from the start */
-    uint32_t *over_count; /* and entries */
-    uint32_t over_space;
-    uint32_t *stamp, *stack; /* by op */
-    uint32_t stamp_number;
-    uint32_t *newest; /* by value */
-    uint8_t *saved, *saved_variant;
-    uint8_t *tabu; /* by gap */
-    double *clock; /* by entry: compute time before it */
-    int can_copy, no_drop;
-    uint64_t random;
-} searcher;
-
-static void set(hri_schedule *s, uint32_t at, uint8_t to) {
+void hri_set_move(hri_schedule *s, uint32_t at, uint8_t to) {
     if (at < s->gap_count) {
         s->gaps[at] = to;
     } else {
@@ -49,11 +20,11 @@ static void set(hri_schedule *s, uint32_t at, uint8_t to) {
     }
 }
 
-static hr_status open_searcher(searcher *x, hri_schedule *s, uint64_t effort) {
-    *x = (searcher){.s = s,
-                    .stop = s->work + effort,
-                    .can_copy = !s->no_copies && hri_schedule_can_copy(s),
-                    .no_drop = s->no_drops};
+hr_status hri_searcher_open(hri_searcher *x, hri_schedule *s, uint64_t effort) {
+    *x = (hri_searcher){.s = s,
+                        .stop = s->work + effort,
+                        .can_copy = !s->no_copies && hri_schedule_can_copy(s),
+                        .no_drop = s->no_drops};
     x->stamp = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stamp);
     x->stack = hri_calloc((size_t)s->p->op_count + 1, sizeof *x->stack);
     x->newest = hri_calloc((size_t)s->p->value_count + 1, sizeof *x->newest);
@@ -65,7 +36,7 @@ static hr_status open_searcher(searcher *x, hri_schedule *s, uint64_t effort) {
                : HR_E_NOMEM_HOST;
 }
 
-static void close_searcher(searcher *x) {
+void hri_searcher_close(hri_searcher *x) {
     void *const all[] = {x->moves,         x->previous, x->over,   x->over_count,
                          x->stamp,         x->stack,    x->newest, x->saved,
                          x->saved_variant, x->tabu,     x->clock};
@@ -74,12 +45,12 @@ static void close_searcher(searcher *x) {
     }
 }
 
-static void save(searcher *x) {
+static void save(hri_searcher *x) {
     memcpy(x->saved, x->s->gaps, x->s->gap_count);
     memcpy(x->saved_variant, x->s->variant, x->s->p->op_count);
 }
 
-static void restore(searcher *x) {
+static void restore(hri_searcher *x) {
     memcpy(x->s->gaps, x->saved, x->s->gap_count);
     memcpy(x->s->variant, x->saved_variant, x->s->p->op_count);
 }
@@ -94,7 +65,7 @@ static int grow(void **items, size_t count, size_t bytes) {
 }
 
 /* Arrays by entry and by instance as long as the schedule now is. */
-static hr_status size_up(searcher *x) {
+hr_status hri_size_up(hri_searcher *x) {
     const hri_schedule *s = x->s;
     if (x->previous_space < s->instance_space) {
         void *items = x->previous;
@@ -137,7 +108,7 @@ static hr_status size_up(searcher *x) {
 }
 
 /* Is the value there at this entry, as the schedule now stands? */
-static int is_there(const searcher *x, uint32_t v, uint32_t entry) {
+static int is_there(const hri_searcher *x, uint32_t v, uint32_t entry) {
     const hri_schedule *s = x->s;
     if (s->fixed[v]) {
         return 1;
@@ -151,7 +122,7 @@ static int is_there(const searcher *x, uint32_t v, uint32_t entry) {
 }
 
 /* The time to make v again at this entry. */
-static double closure_time(searcher *x, uint32_t v, uint32_t entry) {
+static double closure_time(hri_searcher *x, uint32_t v, uint32_t entry) {
     const hri_schedule *s = x->s;
     uint32_t count = 0, total = 1;
     double time = 0;
@@ -182,7 +153,7 @@ static double closure_time(searcher *x, uint32_t v, uint32_t entry) {
     return time;
 }
 
-static hr_status push_move(searcher *x, move m) {
+hr_status hri_push_move(hri_searcher *x, hri_move m) {
     if (x->move_count == x->move_space) {
         void *items = x->moves;
         const size_t space = x->move_space ? x->move_space * 2 : 256;
@@ -197,15 +168,24 @@ static hr_status push_move(searcher *x, move m) {
 }
 
 static int by_score(const void *a, const void *b) {
-    const move *x = a, *y = b;
+    const hri_move *x = a, *y = b;
     if (x->score != y->score) {
         return x->score < y->score ? -1 : 1;
     }
-    return x->at < y->at ? -1 : x->at > y->at;
+    if (x->at != y->at) {
+        return x->at < y->at ? -1 : 1;
+    }
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+void hri_sort_moves(hri_searcher *x) {
+    if (x->move_count) {
+        qsort(x->moves, x->move_count, sizeof *x->moves, by_score);
+    }
 }
 
 /* Copying away for the idle stretch (from, e): what cannot be hidden behind compute, and a price for the queues. */
-static double away_time(const searcher *x, uint32_t v, uint32_t from, uint32_t e) {
+static double away_time(const hri_searcher *x, uint32_t v, uint32_t from, uint32_t e) {
     const hri_schedule *s = x->s;
     const double out = hri_copy_time(s->p, v, 0), in = hri_copy_time(s->p, v, 1);
     const double window = x->clock[e] - x->clock[from + 1];
@@ -215,7 +195,7 @@ static double away_time(const searcher *x, uint32_t v, uint32_t from, uint32_t e
 }
 
 /* The moves for one idle stretch, ended by this read at entry e. */
-static hr_status list_stretch(searcher *x, const hri_touch *read, uint32_t from, uint32_t e,
+static hr_status list_stretch(hri_searcher *x, const hri_touch *read, uint32_t from, uint32_t e,
                               int any) {
     const hri_schedule *s = x->s;
     const uint32_t v = s->instances[read->instance].value;
@@ -232,8 +212,8 @@ static hr_status list_stretch(searcher *x, const hri_touch *read, uint32_t from,
     if (hri_schedule_can_drop(s, v) && !x->no_drop) {
         const double cost = closure_time(x, v, e);
         if (cost < INFINITY) {
-            status = push_move(x, (move){(cost + 1) / benefit, benefit, cost, read->gap, now,
-                                         (uint8_t)(read->count + 1)});
+            status = hri_push_move(x, (hri_move){(cost + 1) / benefit, benefit, cost, read->gap,
+                                                 now, (uint8_t)(read->count + 1)});
         }
     }
     const uint32_t birth = s->p->values[v].role == HRI_ROLE_MADE ? 0 : hri_gap_of(s->p, v, 0);
@@ -241,16 +221,16 @@ static hr_status list_stretch(searcher *x, const hri_touch *read, uint32_t from,
         read->gap != hri_gap_of(s->p, v, s->p->values[v].use_count) &&
         (birth == 0 || read->gap != birth)) {
         const double cost = away_time(x, v, from, e);
-        status =
-            push_move(x, (move){(cost + 1) / benefit, benefit, cost, read->gap, now, HRI_GAP_AWAY});
+        status = hri_push_move(
+            x, (hri_move){(cost + 1) / benefit, benefit, cost, read->gap, now, HRI_GAP_AWAY});
     }
     return status;
 }
 
 /* Drops at idle stretches.  With `any`, also those that relieve no entry over the limit. */
-static hr_status list_drops(searcher *x, int any) {
+hr_status hri_list_drops(hri_searcher *x, int any) {
     const hri_schedule *s = x->s;
-    hr_status status = size_up(x);
+    hr_status status = hri_size_up(x);
     x->move_count = 0;
     for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
         const hri_touch *in = s->touches + s->entries[e].first;
@@ -269,7 +249,7 @@ static hr_status list_drops(searcher *x, int any) {
 }
 
 /* Smaller workspaces where the limit is exceeded. */
-static hr_status list_variants(searcher *x) {
+static hr_status list_variants(hri_searcher *x) {
     const hri_schedule *s = x->s;
     hr_status status = HR_OK;
     for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
@@ -289,15 +269,15 @@ static hr_status list_variants(searcher *x) {
             const double excess = (double)(s->live[e] - s->limit);
             const double benefit = saved < excess ? saved : excess;
             const double cost = other->time_ns > now->time_ns ? other->time_ns - now->time_ns : 0;
-            status = push_move(x, (move){(cost + 1) / benefit, benefit, cost, s->gap_count + n,
-                                         s->variant[n], (uint8_t)i});
+            status = hri_push_move(x, (hri_move){(cost + 1) / benefit, benefit, cost,
+                                                 s->gap_count + n, s->variant[n], (uint8_t)i});
         }
     }
     return status;
 }
 
 /* Several of the best at once.  1: done and worth it. */
-static hr_status try_many(searcher *x, int *good) {
+static hr_status try_many(hri_searcher *x, int *good) {
     hri_schedule *s = x->s;
     const uint64_t before = s->over;
     const double time = s->time_ns;
@@ -310,7 +290,7 @@ static hr_status try_many(searcher *x, int *good) {
     save(x);
     size_t used = 0;
     for (; used < count && expected < 0.35 * (double)before; used++) {
-        set(s, x->moves[used].at, x->moves[used].to);
+        hri_set_move(s, x->moves[used].at, x->moves[used].to);
         expected += x->moves[used].benefit;
         cost += x->moves[used].cost;
     }
@@ -326,7 +306,7 @@ static hr_status try_many(searcher *x, int *good) {
 }
 
 /* The best of the first few, tried one by one.  1: one of them helped; it is set. */
-static hr_status try_few(searcher *x, int *good) {
+static hr_status try_few(hri_searcher *x, int *good) {
     hri_schedule *s = x->s;
     const uint64_t before = s->over;
     const double time = s->time_ns;
@@ -334,10 +314,10 @@ static hr_status try_few(searcher *x, int *good) {
     size_t chosen = 0;
     *good = 0;
     for (size_t i = 0; i < x->move_count && (i < TRIES || (!*good && i < 64)); i++) {
-        const move *m = &x->moves[i];
-        set(s, m->at, m->to);
+        const hri_move *m = &x->moves[i];
+        hri_set_move(s, m->at, m->to);
         const hr_status status = hri_schedule_run(s);
-        set(s, m->at, m->was);
+        hri_set_move(s, m->at, m->was);
         if (status != HR_OK && status != HR_E_NO_PLAN) {
             return status;
         }
@@ -352,13 +332,13 @@ static hr_status try_few(searcher *x, int *good) {
         }
     }
     if (*good) {
-        set(s, x->moves[chosen].at, x->moves[chosen].to);
+        hri_set_move(s, x->moves[chosen].at, x->moves[chosen].to);
     }
     return hri_schedule_run(s);
 }
 
 /* A long burst is itself the peak: keeping one of the values it makes would cut it in two. */
-static hr_status list_keeps(searcher *x) {
+static hr_status list_keeps(hri_searcher *x) {
     const hri_schedule *s = x->s;
     hr_status status = HR_OK;
     x->move_count = 0;
@@ -378,9 +358,9 @@ static hr_status list_keeps(searcher *x) {
                     !x->tabu[out[k].gap]) {
                     const double bytes =
                         (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
-                    status =
-                        push_move(x, (move){bytes, 0, 0, out[k].gap, s->gaps[out[k].gap],
-                                            (uint8_t)(s->gaps[out[k].gap] > 1 ? out[k].count : 0)});
+                    status = hri_push_move(
+                        x, (hri_move){bytes, 0, 0, out[k].gap, s->gaps[out[k].gap],
+                                      (uint8_t)(s->gaps[out[k].gap] > 1 ? out[k].count : 0)});
                 }
             }
         }
@@ -389,25 +369,25 @@ static hr_status list_keeps(searcher *x) {
 }
 
 /* No single move helps: make the best one all the same, and not again. */
-static hr_status push_on(searcher *x) {
+static hr_status push_on(hri_searcher *x) {
     hri_schedule *s = x->s;
     for (size_t i = 0; i < x->move_count; i++) {
-        const move *m = &x->moves[i];
-        set(s, m->at, m->to);
+        const hri_move *m = &x->moves[i];
+        hri_set_move(s, m->at, m->to);
         x->tabu[m->at] = 1;
         const hr_status status = hri_schedule_run(s);
         if (status != HR_E_NO_PLAN) {
             return status;
         }
-        set(s, m->at, m->was);
+        hri_set_move(s, m->at, m->was);
     }
     return HR_E_NO_PLAN;
 }
 
 hr_status hri_search_fit(hri_schedule *s, uint64_t limit, uint64_t effort) {
-    searcher x;
+    hri_searcher x;
     s->limit = limit;
-    hr_status status = open_searcher(&x, s, effort);
+    hr_status status = hri_searcher_open(&x, s, effort);
     if (status == HR_OK) {
         status = hri_schedule_run(s);
     }
@@ -417,14 +397,14 @@ hr_status hri_search_fit(hri_schedule *s, uint64_t limit, uint64_t effort) {
             status = HR_E_NO_PLAN;
             break;
         }
-        status = list_drops(&x, 0);
+        status = hri_list_drops(&x, 0);
         if (status == HR_OK) {
             status = list_variants(&x);
         }
         if (status != HR_OK) {
             break;
         }
-        qsort(x.moves, x.move_count, sizeof *x.moves, by_score);
+        hri_sort_moves(&x);
         status = try_many(&x, &good);
         if (status == HR_OK && !good) {
             status = hri_schedule_run(s);
@@ -434,201 +414,17 @@ hr_status hri_search_fit(hri_schedule *s, uint64_t limit, uint64_t effort) {
         }
         if (status == HR_OK && !good) {
             status = list_keeps(&x);
-            qsort(x.moves, x.move_count, sizeof *x.moves, by_score);
+            hri_sort_moves(&x);
             if (status == HR_OK) {
                 status = try_few(&x, &good);
             }
         }
         if (status == HR_OK && !good) {
-            status = list_drops(&x, 0);
-            qsort(x.moves, x.move_count, sizeof *x.moves, by_score);
+            status = hri_list_drops(&x, 0);
+            hri_sort_moves(&x);
             status = status == HR_OK ? push_on(&x) : status;
         }
     }
-    close_searcher(&x);
-    return status;
-}
-
-/* ---- back to speed ---- */
-
-/* Would the memory between the last touch of the value and its making again at entry e bear it?  What dies with the
- * making (inputs kept for it alone) would make room. */
-static int may_stay(const hri_schedule *s, uint32_t e, uint32_t instance) {
-    const hri_instance *made = &s->instances[instance];
-    const hri_problem_op *op = &s->p->ops[s->entries[e].op];
-    const hri_touch *in = s->touches + s->entries[e].first;
-    uint64_t allowed = s->limit;
-    if (made->older == HRI_PROBLEM_NONE) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < op->in_count; i++) {
-        const hri_instance *x = &s->instances[in[i].instance];
-        allowed += x->last == e && !s->fixed[x->value] ? s->p->values[x->value].room_bytes : 0;
-    }
-    const uint64_t bytes = s->p->values[made->value].room_bytes;
-    uint32_t end = e;
-    while (end > 0 && s->entries[end - 1].again) {
-        end--;
-    }
-    for (uint32_t i = s->instances[made->older].last + 1; i < end; i++) {
-        if (s->live[i] + bytes > allowed) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* Gaps in which something was made again, dearest first; and variants that are not the fastest. */
-static hr_status list_returns(searcher *x) {
-    const hri_schedule *s = x->s;
-    hr_status status = size_up(x);
-    x->move_count = 0;
-    for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
-        const hri_touch *out = s->touches + s->entries[e].first + hri_entry_ins(s, e);
-        const uint32_t outs = hri_entry_outs(s, e);
-        if (s->entries[e].kind == HRI_STEP_IN) {
-            const double time = hri_copy_time(s->p, s->entries[e].op, 1);
-            status = push_move(x, (move){-time, 0, time, out[0].gap, s->gaps[out[0].gap], 0});
-            continue;
-        }
-        for (uint32_t k = 0; k < outs && s->entries[e].again && status == HR_OK; k++) {
-            if (out[k].gap == HRI_PROBLEM_NONE || s->gaps[out[k].gap] == 0 ||
-                s->instances[out[k].instance].last == e) {
-                continue;
-            }
-            const double time = hri_schedule_op_time(s, s->entries[e].op);
-            const double bytes =
-                (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
-            const uint32_t now = s->gaps[out[k].gap];
-            for (uint32_t to = may_stay(s, e, out[k].instance) || now > 1 ? 0 : now;
-                 to < now && to < 2 && status == HR_OK; to++) {
-                status = push_move(x, (move){-time / (bytes + 1) / (to + 1), 0, time, out[k].gap,
-                                             s->gaps[out[k].gap], (uint8_t)to});
-            }
-        }
-    }
-    for (uint32_t n = 0; n < s->p->op_count && status == HR_OK; n++) {
-        for (uint32_t i = 0; i < s->p->ops[n].variant_count && status == HR_OK; i++) {
-            const double won = hri_schedule_op_time(s, n) - s->p->ops[n].variants[i].time_ns;
-            if (won > 0) {
-                status =
-                    push_move(x, (move){-won, 0, won, s->gap_count + n, s->variant[n], (uint8_t)i});
-            }
-        }
-    }
-    qsort(x->moves, x->move_count, sizeof *x->moves, by_score);
-    return status;
-}
-
-/* Takes back whatever fits.  *time is that of the schedule as it is set, before and after. */
-static hr_status take_back(searcher *x, double *time) {
-    hri_schedule *s = x->s;
-    for (int changed = 1; changed && s->work < x->stop;) {
-        changed = 0;
-        hr_status status = hri_schedule_run(s);
-        if (status == HR_OK) {
-            status = list_returns(x);
-        }
-        for (size_t i = 0; i < x->move_count && status == HR_OK && s->work < x->stop; i++) {
-            const move *m = &x->moves[i];
-            const uint8_t now =
-                m->at < s->gap_count ? s->gaps[m->at] : s->variant[m->at - s->gap_count];
-            if (now != m->was) {
-                continue;
-            }
-            set(s, m->at, m->to);
-            s->stop_ns = *time;
-            status = hri_schedule_run(s);
-            s->stop_ns = INFINITY;
-            if (status == HR_OK && s->over == 0 && s->time_ns < *time) {
-                *time = s->time_ns;
-                changed = 1;
-            } else {
-                set(s, m->at, m->was);
-                status = status == HR_E_NO_PLAN ? HR_OK : status;
-            }
-        }
-        if (status != HR_OK) {
-            return status;
-        }
-    }
-    return HR_OK;
-}
-
-static uint64_t draw(searcher *x) {
-    x->random = hri_hash_u64(x->random + 0x9e3779b97f4a7c15u);
-    return x->random;
-}
-
-/* Drops one to three things of the cheaper kind. */
-static hr_status shake(searcher *x) {
-    hri_schedule *s = x->s;
-    hr_status status = list_drops(x, 1);
-    if (status != HR_OK || x->move_count == 0) {
-        return status == HR_OK ? HR_E_NO_PLAN : status;
-    }
-    qsort(x->moves, x->move_count, sizeof *x->moves, by_score);
-    const uint64_t count = 1 + draw(x) % 3;
-    for (uint64_t i = 0; i < count; i++) {
-        const double share = (double)(draw(x) >> 11) * 0x1p-53;
-        const move *m = &x->moves[(size_t)(share * share * (double)x->move_count)];
-        set(s, m->at, m->to);
-    }
-    return HR_OK;
-}
-
-hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
-    searcher x;
-    uint8_t *best = NULL, *best_variant = NULL;
-    s->limit = limit;
-    hr_status status = open_searcher(&x, s, effort);
-    if (status == HR_OK) {
-        best = hri_malloc((size_t)s->gap_count + 1);
-        best_variant = hri_malloc((size_t)s->p->op_count + 1);
-        status = best && best_variant ? hri_schedule_run(s) : HR_E_NOMEM_HOST;
-    }
-    double best_time = s->time_ns;
-    if (status == HR_OK) {
-        status = take_back(&x, &best_time);
-    }
-    while (status == HR_OK && s->work < x.stop) {
-        memcpy(best, s->gaps, s->gap_count);
-        memcpy(best_variant, s->variant, s->p->op_count);
-        status = hri_schedule_run(s);
-        if (status == HR_OK && s->again_count == 0 && s->copy_count == 0) {
-            break;
-        }
-        double time = best_time;
-        if (status == HR_OK) {
-            status = shake(&x);
-        }
-        if (status == HR_E_NO_PLAN) {
-            status = HR_OK;
-            break;
-        }
-        if (status == HR_OK) {
-            status = hri_schedule_run(s);
-        }
-        const int fits = status == HR_OK && s->over == 0;
-        time = fits ? s->time_ns : INFINITY;
-        if (fits) {
-            status = take_back(&x, &time);
-        }
-        if (status == HR_E_NO_PLAN) {
-            status = HR_OK;
-        }
-        if (status == HR_OK && !(time < best_time)) {
-            memcpy(s->gaps, best, s->gap_count);
-            memcpy(s->variant, best_variant, s->p->op_count);
-        } else if (status == HR_OK) {
-            best_time = time;
-        }
-    }
-    if (status == HR_OK) {
-        status = hri_schedule_run(s);
-    }
-    hri_free(best);
-    hri_free(best_variant);
-    close_searcher(&x);
+    hri_searcher_close(&x);
     return status;
 }

@@ -1,0 +1,32 @@
+/* Shared by the files of the schedule: the state that one run needs, kept from run to run. */
+#ifndef HRI_PLAN_SCHEDULE_INT_H
+#define HRI_PLAN_SCHEDULE_INT_H
+
+#include "plan/schedule.h"
+
+struct hri_schedule_scratch {
+    uint8_t *at_hand;    /* by value: can be read now */
+    uint8_t *away;       /* by value: lies in the other memory */
+    uint32_t *sent;      /* by value: the OUT entry that put it there */
+    uint8_t *made;       /* by value: times made again in the current gap */
+    uint32_t *gap;       /* by value: uses passed */
+    uint32_t *version;   /* by value that is a root: the version in its memory */
+    uint32_t *current;   /* by value: newest instance */
+    uint32_t *stamp;     /* by op: the last burst it was part of */
+    uint32_t *burst;     /* ops of the burst; at most op_count */
+    uint32_t *stack;     /* values still to be looked into */
+    uint32_t *temporary; /* values made in this burst that are not kept */
+    uint32_t *taken;     /* by instance: the entry that took its memory over */
+    uint32_t taken_space;
+    double *clock;  /* by entry: compute time before it */
+    uint64_t *keys; /* by entry: where it goes */
+    hri_entry *moved;
+    uint32_t *where;
+    uint32_t copy_space;
+    uint32_t burst_count, stack_count, temporary_count, burst_number;
+};
+
+/* Moves waits and copies to where they cost least, and predicts the time with what waiting is left. */
+HR_MUST_CHECK hr_status hri_schedule_time_copies(hri_schedule *s);
+
+#endif

@@ -1,0 +1,193 @@
+/* Back to speed: keeps again what fits, then trades.
+ *
+ * Keeping is tried only where the bytes between the two touches leave room for it, which a look at the profile says at
+ * once.  Trading drops one to three of the cheaper things at random and keeps again; what is not faster is undone. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "plan/search_int.h"
+
+/* Would the memory between the last touch of the value and its making again at entry e bear it?  What dies with the
+ * making (inputs kept for it alone) would make room. */
+static int may_stay(const hri_schedule *s, uint32_t e, uint32_t instance) {
+    const hri_instance *made = &s->instances[instance];
+    const hri_problem_op *op = &s->p->ops[s->entries[e].op];
+    const hri_touch *in = s->touches + s->entries[e].first;
+    uint64_t allowed = s->limit;
+    if (made->older == HRI_PROBLEM_NONE) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        const hri_instance *x = &s->instances[in[i].instance];
+        allowed += x->last == e && !s->fixed[x->value] ? s->p->values[x->value].room_bytes : 0;
+    }
+    const uint64_t bytes = s->p->values[made->value].room_bytes;
+    uint32_t end = e;
+    while (end > 0 && s->entries[end - 1].again) {
+        end--;
+    }
+    for (uint32_t i = s->instances[made->older].last + 1; i < end; i++) {
+        if (s->live[i] + bytes > allowed) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Gaps in which something was made again, dearest first; and variants that are not the fastest. */
+static hr_status list_returns(hri_searcher *x) {
+    const hri_schedule *s = x->s;
+    hr_status status = hri_size_up(x);
+    x->move_count = 0;
+    for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
+        const hri_touch *out = s->touches + s->entries[e].first + hri_entry_ins(s, e);
+        const uint32_t outs = hri_entry_outs(s, e);
+        if (s->entries[e].kind == HRI_STEP_IN) {
+            const double time = hri_copy_time(s->p, s->entries[e].op, 1);
+            status =
+                hri_push_move(x, (hri_move){-time, 0, time, out[0].gap, s->gaps[out[0].gap], 0});
+            continue;
+        }
+        for (uint32_t k = 0; k < outs && s->entries[e].again && status == HR_OK; k++) {
+            if (out[k].gap == HRI_PROBLEM_NONE || s->gaps[out[k].gap] == 0 ||
+                s->instances[out[k].instance].last == e) {
+                continue;
+            }
+            const double time = hri_schedule_op_time(s, s->entries[e].op);
+            const double bytes =
+                (double)s->p->values[s->instances[out[k].instance].value].room_bytes;
+            const uint32_t now = s->gaps[out[k].gap];
+            for (uint32_t to = may_stay(s, e, out[k].instance) || now > 1 ? 0 : now;
+                 to < now && to < 2 && status == HR_OK; to++) {
+                status = hri_push_move(x, (hri_move){-time / (bytes + 1) / (to + 1), 0, time,
+                                                     out[k].gap, s->gaps[out[k].gap], (uint8_t)to});
+            }
+        }
+    }
+    for (uint32_t n = 0; n < s->p->op_count && status == HR_OK; n++) {
+        for (uint32_t i = 0; i < s->p->ops[n].variant_count && status == HR_OK; i++) {
+            const double won = hri_schedule_op_time(s, n) - s->p->ops[n].variants[i].time_ns;
+            if (won > 0) {
+                status = hri_push_move(
+                    x, (hri_move){-won, 0, won, s->gap_count + n, s->variant[n], (uint8_t)i});
+            }
+        }
+    }
+    hri_sort_moves(x);
+    return status;
+}
+
+/* Takes back whatever fits.  *time is that of the schedule as it is set, before and after. */
+static hr_status take_back(hri_searcher *x, double *time) {
+    hri_schedule *s = x->s;
+    for (int changed = 1; changed && s->work < x->stop;) {
+        changed = 0;
+        hr_status status = hri_schedule_run(s);
+        if (status == HR_OK) {
+            status = list_returns(x);
+        }
+        for (size_t i = 0; i < x->move_count && status == HR_OK && s->work < x->stop; i++) {
+            const hri_move *m = &x->moves[i];
+            const uint8_t now =
+                m->at < s->gap_count ? s->gaps[m->at] : s->variant[m->at - s->gap_count];
+            if (now != m->was) {
+                continue;
+            }
+            hri_set_move(s, m->at, m->to);
+            s->stop_ns = *time;
+            status = hri_schedule_run(s);
+            s->stop_ns = INFINITY;
+            if (status == HR_OK && s->over == 0 && s->time_ns < *time) {
+                *time = s->time_ns;
+                changed = 1;
+            } else {
+                hri_set_move(s, m->at, m->was);
+                status = status == HR_E_NO_PLAN ? HR_OK : status;
+            }
+        }
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    return HR_OK;
+}
+
+static uint64_t draw(hri_searcher *x) {
+    x->random = hri_hash_u64(x->random + 0x9e3779b97f4a7c15u);
+    return x->random;
+}
+
+/* Drops one to three things of the cheaper kind. */
+static hr_status shake(hri_searcher *x) {
+    hri_schedule *s = x->s;
+    hr_status status = hri_list_drops(x, 1);
+    if (status != HR_OK || x->move_count == 0) {
+        return status == HR_OK ? HR_E_NO_PLAN : status;
+    }
+    hri_sort_moves(x);
+    const uint64_t count = 1 + draw(x) % 3;
+    for (uint64_t i = 0; i < count; i++) {
+        const double share = (double)(draw(x) >> 11) * 0x1p-53;
+        const hri_move *m = &x->moves[(size_t)(share * share * (double)x->move_count)];
+        hri_set_move(s, m->at, m->to);
+    }
+    return HR_OK;
+}
+
+hr_status hri_search_improve(hri_schedule *s, uint64_t limit, uint64_t effort) {
+    hri_searcher x;
+    uint8_t *best = NULL, *best_variant = NULL;
+    s->limit = limit;
+    hr_status status = hri_searcher_open(&x, s, effort);
+    if (status == HR_OK) {
+        best = hri_malloc((size_t)s->gap_count + 1);
+        best_variant = hri_malloc((size_t)s->p->op_count + 1);
+        status = best && best_variant ? hri_schedule_run(s) : HR_E_NOMEM_HOST;
+    }
+    double best_time = s->time_ns;
+    if (status == HR_OK) {
+        status = take_back(&x, &best_time);
+    }
+    while (status == HR_OK && s->work < x.stop) {
+        memcpy(best, s->gaps, s->gap_count);
+        memcpy(best_variant, s->variant, s->p->op_count);
+        status = hri_schedule_run(s);
+        if (status == HR_OK && s->again_count == 0 && s->copy_count == 0) {
+            break;
+        }
+        double time = best_time;
+        if (status == HR_OK) {
+            status = shake(&x);
+        }
+        if (status == HR_E_NO_PLAN) {
+            status = HR_OK;
+            break;
+        }
+        if (status == HR_OK) {
+            status = hri_schedule_run(s);
+        }
+        const int fits = status == HR_OK && s->over == 0;
+        time = fits ? s->time_ns : INFINITY;
+        if (fits) {
+            status = take_back(&x, &time);
+        }
+        if (status == HR_E_NO_PLAN) {
+            status = HR_OK;
+        }
+        if (status == HR_OK && !(time < best_time)) {
+            memcpy(s->gaps, best, s->gap_count);
+            memcpy(s->variant, best_variant, s->p->op_count);
+        } else if (status == HR_OK) {
+            best_time = time;
+        }
+    }
+    if (status == HR_OK) {
+        status = hri_schedule_run(s);
+    }
+    hri_free(best);
+    hri_free(best_variant);
+    hri_searcher_close(&x);
+    return status;
+}
