@@ -129,8 +129,11 @@ static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capaci
             list[n++] = (hri_pack_buffer){y->birth, y->death, y->bytes};
         }
     }
-    const hri_pack_options o = {
-        .align = x->s->p->align, .capacity = capacity, .effort = other ? 1 : 500};
+    const hri_pack_options o = {.align = x->s->p->align,
+                                .capacity = capacity,
+                                .effort = other      ? 1
+                                          : capacity ? 500
+                                                     : 60};
     if (status == HR_OK) {
         status = hri_pack(list, n, &o, offsets, result);
     }

@@ -2,9 +2,9 @@
  *
  *   1. the floor: under it nothing is tried, because nothing is possible;
  *   2. for each base order: from "keep all", "drop all" and nested checkpoints down to the limit, then back up to
- *      speed; the fastest
- *      is kept;
+ *      speed; the fastest is kept;
  *   3. offsets.  When fragmentation lifts the arena over the budget, the limit sinks by as much and 2 is continued;
+ *      what is left in the end is spent on keeping more;
  *   4. certificates, and the checker.
  * Nothing depends on clocks: effort is counted, so the same problem has the same plan everywhere. */
 #include <string.h>
@@ -172,6 +172,36 @@ static hr_status unplanned(maker *m, uint64_t *out) {
     return status;
 }
 
+/* The limit had to sink, and the placement leaves room after all: keeps more while that can be placed. */
+static hr_status spend_rest(maker *m, hri_plan **plan) {
+    const uint64_t budget = m->o.budget_bytes;
+    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+    for (int tries = 0; tries < 3; tries++) {
+        const uint64_t slack = budget - (*plan)->arena_bytes;
+        hri_plan *better = NULL;
+        if (slack < budget / 200) {
+            return HR_OK;
+        }
+        hr_status status = go_to_best(m);
+        if (status == HR_OK) {
+            status = hri_search_improve(&m->s, m->limit + slack / 2, effort / 8);
+        }
+        if (status != HR_OK || m->s.time_ns >= m->best_time) {
+            return status;
+        }
+        status = hri_place(&m->s, &m->o, &better);
+        if (status != HR_OK || better->arena_bytes > budget) {
+            hri_plan_destroy(better);
+            return status;
+        }
+        hri_plan_destroy(*plan);
+        *plan = better;
+        m->limit += slack / 2;
+        keep_best(m);
+    }
+    return HR_OK;
+}
+
 /* Places the best schedule; sinks the limit while fragmentation is in the way. */
 static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
     const uint64_t budget = m->o.budget_bytes;
@@ -186,6 +216,11 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
             return status;
         }
         if (budget == 0 || plan->arena_bytes <= budget) {
+            status = round > 0 && plan->again_count ? spend_rest(m, &plan) : HR_OK;
+            if (status != HR_OK) {
+                hri_plan_destroy(plan);
+                return status;
+            }
             *out = plan;
             return HR_OK;
         }
