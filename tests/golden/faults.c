@@ -11,7 +11,7 @@ enum { SWEEP_MAX = 5000 };
 
 #ifdef HEADROOM_FAULTS
 static int run(const char *const *words, int out_fd) {
-    char *argv[8] = {(char *)"headroom"};
+    char *argv[16] = {(char *)"headroom"};
     int argc = 1;
     for (; words[argc - 1]; argc++) {
         argv[argc] = (char *)words[argc - 1];
@@ -69,3 +69,9 @@ SWEEP(devices_for_ever, 1, "devices", "--no-cuda", "--json")
 SWEEP(doctor_once, 0, "doctor", "--no-cuda", "--cache-dir", "/tmp")
 SWEEP(doctor_for_ever, 1, "doctor", "--no-cuda", "--json", "--cache-dir", "/tmp")
 SWEEP(version_once, 0, "version", "--json")
+SWEEP(plan_once, 0, "plan", "mlp:size=2,width=4", "--batch=2", "--no-measure", "--device=null:8MiB",
+      "--no-choices")
+SWEEP(plan_for_ever, 1, "plan", "mlp:size=2,width=4", "--batch=2", "--no-measure",
+      "--device=null:8MiB", "--json", "--no-choices")
+SWEEP(plan_tried_once, 0, "plan", "mlp:size=2,width=4", "--batch=2", "--no-measure", "--try=1",
+      "--no-cuda")
