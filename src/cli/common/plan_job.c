@@ -13,8 +13,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
-static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
+const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
+const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
 
 #define AT(MEMBER) offsetof(hri_plan_flags, MEMBER)
 
@@ -31,9 +31,9 @@ const hri_field hri_plan_fields[] = {
      "page=2MiB",
      AT(device_spec), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
     {"optimizer", "sgd has momentum 0.9", AT(optimizer), HRI_FIELD_ENUM, "sgd", .metavar = "NAME",
-     .choices = optimizers},
+     .choices = hri_plan_optimizers},
     {"precision", "of products; weights stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
-     .metavar = "TYPE", .choices = precisions},
+     .metavar = "TYPE", .choices = hri_plan_precisions},
     {"options", "further options of training: momentum=0,clip=1", AT(options), HRI_FIELD_STRING,
      NULL, .metavar = "KEYS"},
     {"micro-batches", "parts of a batch: auto, off, or a number", AT(micro_batches),
@@ -218,8 +218,8 @@ static int read_parts(const char *text, int64_t *out) {
 }
 
 void hri_plan_train_text(const hri_plan_flags *flags, char *buf, size_t size) {
-    snprintf(buf, size, "optimizer=%s,precision=%s%s%s", optimizers[flags->optimizer],
-             precisions[flags->precision], flags->options && *flags->options ? "," : "",
+    snprintf(buf, size, "optimizer=%s,precision=%s%s%s", hri_plan_optimizers[flags->optimizer],
+             hri_plan_precisions[flags->precision], flags->options && *flags->options ? "," : "",
              flags->options ? flags->options : "");
 }
 

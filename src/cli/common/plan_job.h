@@ -25,6 +25,8 @@ typedef struct hri_plan_flags {
 } hri_plan_flags;
 
 extern const hri_field hri_plan_fields[];
+/* Names by number, NULL at the end. */
+extern const char *const hri_plan_optimizers[], *const hri_plan_precisions[];
 
 /* One plan in numbers; the parts add up to peak_bytes. */
 typedef struct hri_plan_row {

@@ -3,16 +3,6 @@
 
 #include "cli/common/plan_show.h"
 
-static const char *optimizer_name(int optimizer) {
-    static const char *const names[] = {"sgd", "adam", "adamw", "rmsprop"};
-    return names[optimizer & 3];
-}
-
-static const char *precision_name(int precision) {
-    static const char *const names[] = {"f32", "bf16", "f16"};
-    return names[precision < 3 ? precision : 0];
-}
-
 static void put_row(hri_json *json, const hri_plan_row *r) {
     hri_json_bool(json, "fits", r->fits);
     hri_json_u64(json, "budget_bytes", r->budget_bytes);
@@ -43,8 +33,10 @@ static void put_head(hri_json *json, const hri_plan_job *j, const hri_plan_answe
         hri_json_string(json, "problem", j->what);
     }
     hri_json_string(json, "device", j->device_name[0] ? j->device_name : NULL);
-    hri_json_string(json, "precision", j->model ? precision_name(j->job.options.precision) : NULL);
-    hri_json_string(json, "optimizer", j->model ? optimizer_name(j->job.options.optimizer) : NULL);
+    hri_json_string(json, "precision",
+                    j->model ? hri_plan_precisions[j->job.options.precision] : NULL);
+    hri_json_string(json, "optimizer",
+                    j->model ? hri_plan_optimizers[j->job.options.optimizer] : NULL);
     hri_json_u64(json, "batch", j->model ? (uint64_t)j->job.batch : 0);
 }
 

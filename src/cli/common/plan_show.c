@@ -227,22 +227,54 @@ static void show_saved(hri_cli *cli, const hri_plan_answer *a, const hri_plan_sa
 
 /* ---- the next command ---- */
 
+/* The flags that say what is trained and where, as they were given; `with` replaces one of them. */
+static void put_flags(const hri_plan_job *j, const char *with, char *buf, size_t size) {
+    const hri_plan_flags *f = j->flags;
+    const struct {
+        const char *name, *value;
+        bool given;
+    } flags[] = {{"--device", f->device, strcmp(f->device, "host") != 0},
+                 {"--device-spec", f->device_spec, f->device_spec != NULL},
+                 {"--optimizer", hri_plan_optimizers[f->optimizer], f->optimizer != 0},
+                 {"--precision", hri_plan_precisions[f->precision], f->precision != 0},
+                 {"--options", f->options, f->options && *f->options},
+                 {"--micro-batches", f->micro_batches, strcmp(f->micro_batches, "auto") != 0},
+                 {"--ghost-norm", "", f->ghost_norm},
+                 {"--no-measure", "", !f->measure}};
+    size_t used = 0;
+    buf[0] = 0;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        const size_t length = strlen(flags[i].name);
+        const char *at = strstr(with, flags[i].name);
+        if (flags[i].given && !(at && (at[length] == ' ' || !at[length])) && used < size) {
+            const int n = snprintf(buf + used, size - used, " %s%s%s", flags[i].name,
+                                   *flags[i].value ? " " : "", flags[i].value);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
 static void say_next(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
-    char command[640], budget[48] = "";
+    char command[1024], budget[48] = "", flags[512], batch[48] = "";
+    const char *way = a->way_count ? a->ways[0].flags : "";
+    const bool train = hri_command_find("train") && j->threads;
+    put_flags(j, !a->fits ? way : train ? "--no-measure --device-spec" : "", flags, sizeof flags);
+    if (!strstr(way, "--batch ")) {
+        snprintf(batch, sizeof batch, " --batch %lld", (long long)j->job.batch);
+    }
     if (!j->model) {
-        snprintf(command, sizeof command, "headroom plan --problem %.200s --curve", j->what);
+        snprintf(command, sizeof command, "headroom plan --problem %.200s %s", j->what,
+                 a->fits ? "--curve" : way);
     } else if (!a->fits) {
-        snprintf(command, sizeof command, "headroom plan %.200s --batch %lld %s%s%s", j->what,
-                 (long long)j->job.batch, a->way_count ? a->ways[0].flags : "",
-                 j->threads ? "" : " --device ", j->threads ? "" : j->device_name);
+        snprintf(command, sizeof command, "headroom plan %.200s%s %s%s", j->what, batch, way,
+                 flags);
     } else {
-        if (j->budget_bytes) {
+        if (j->flags->budget) {
             snprintf(budget, sizeof budget, " --budget %.32s", j->flags->budget);
         }
-        const bool train = hri_command_find("train") != NULL, here = j->threads != NULL;
-        snprintf(command, sizeof command, "headroom %s %.200s --batch %lld%s%s%s%s",
-                 train && here ? "train" : "plan", j->what, (long long)j->job.batch, budget,
-                 here ? "" : " --device ", here ? "" : j->device_name,
+        const bool here = j->threads != NULL;
+        snprintf(command, sizeof command, "headroom %s %.200s%s%s%s%s", train ? "train" : "plan",
+                 j->what, batch, budget, flags,
                  !here   ? " --curve"
                  : train ? " --data synthetic"
                          : " --try 3");
