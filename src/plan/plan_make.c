@@ -103,11 +103,12 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
 
 /* Every start in every order.  `few`: only the first start of each. */
 static hr_status try_starts(maker *m, int few, uint64_t effort) {
-    const double base = hri_base_time(m->p);
-    hr_status status = HR_OK;
+    double good = 0; /* so close to the bound that more starts do not pay */
+    hr_status status = hri_bound_time(m->p, m->o.budget_bytes, 2 * hri_base_time(m->p), &good);
+    good *= 1.002;
     for (uint32_t start = 0; start < (few ? 1u : START_COUNT) && status == HR_OK; start++) {
         for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
-            if (m->found && (start >= START_NESTED || m->best_time <= base * (1 + 1e-9))) {
+            if (m->found && (start >= START_NESTED || m->best_time <= good)) {
                 return HR_OK;
             }
             status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);
