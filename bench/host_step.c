@@ -147,7 +147,8 @@ static void watch(void *user, uint32_t node, int done) {
 }
 
 static int is_product(const hr_op *op) {
-    return !strcmp(op->name, "matmul") || !strncmp(op->name, "conv2d", 6);
+    return !strcmp(op->name, "matmul") || !strncmp(op->name, "conv2d", 6) ||
+           !strncmp(op->name, "linear_cross_entropy", 20);
 }
 
 static double product_flops(const hr_graph *g) {

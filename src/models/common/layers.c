@@ -29,14 +29,29 @@ hr_value hri_image(hri_build *b, int64_t size, int64_t channels) {
     return hr_graph_input(b->g, "/image", HR_TYPE_F32, hri_shape4(b->batch, size, size, channels));
 }
 
-void hri_model_loss(hri_build *b, hr_value logits) {
+static hr_value label_of(hri_build *b, hr_value logits) {
     hr_shape rows = hr_graph_meta(b->g, logits).shape;
     if (rows.rank > 0) { /* 0 only when the graph has failed */
         rows.dim[--rows.rank] = 0;
     }
-    const hr_value label = hr_graph_input(b->g, "/label", HR_TYPE_I32, rows);
+    return hr_graph_input(b->g, "/label", HR_TYPE_I32, rows);
+}
+
+void hri_model_loss(hri_build *b, hr_value logits) {
+    const hr_value label = label_of(b, logits);
     hr_graph_result(b->g, logits, "logits");
     hr_graph_result(b->g, hr_cross_entropy(b->g, logits, label, 0.0), "loss");
+}
+
+void hri_model_linear_loss(hri_build *b, hr_value x, hr_value w) {
+    const hr_value logits = hr_linear(b->g, x, w, HR_NONE);
+    if (!b->training) {
+        hri_model_loss(b, logits);
+        return;
+    }
+    const hr_value label = label_of(b, logits);
+    hr_graph_result(b->g, logits, "logits");
+    hr_graph_result(b->g, hr_linear_cross_entropy(b->g, x, w, label, 0.0), "loss");
 }
 
 /* torch's: uniform within 1 / sqrt(inputs). */

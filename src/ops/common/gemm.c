@@ -79,7 +79,12 @@ static void put_row(const hri_gemm *g, int64_t batch, int64_t i, int64_t j, int6
             }
             x = line;
         }
-        if (g->c_type == HR_TYPE_F32) {
+        if (g->add) {
+            float *to = (float *)g->c + at + k;
+            for (int64_t q = 0; q < n; q++) {
+                to[q] += x[q];
+            }
+        } else if (g->c_type == HR_TYPE_F32) {
             memcpy((float *)g->c + at + k, x, (size_t)n * sizeof *x);
         } else if (g->c_type == HR_TYPE_BF16) {
             hri_bf16 *to = (hri_bf16 *)g->c + at + k;

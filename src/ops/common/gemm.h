@@ -36,6 +36,7 @@ struct hri_gemm {
     const void *ctx;
     hr_type c_type;
     void *c;
+    int add;           /* 1: the result, which must be f32, is added to what lies there */
     int64_t bias_step; /* between batches */
     const void *bias;  /* (N) of bias_type, or NULL */
     hr_type bias_type;
