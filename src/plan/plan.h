@@ -88,7 +88,7 @@ HR_MUST_CHECK hr_status hri_plan_parse(const char *text, size_t bytes, const hri
 
 typedef struct hri_plan_options {
     uint64_t budget_bytes; /* of the arena, persistent values included; 0: as much as it takes */
-    uint64_t effort;       /* simulated steps of search; 0: about two seconds */
+    uint64_t effort;       /* simulated steps of search; 0: a second or two for hundreds of ops */
     uint8_t no_recompute, no_offload, keep_order;
     /* Offsets of persistent values and constants that several problems share, by value (others are not read), and
      * where the free part of the arena begins.  NULL: laid out in the order of the values. */

@@ -19,7 +19,6 @@
 
 enum { ROUNDS = 8 };
 enum { START_KEPT, START_DEEPER, START_DROPPED, START_NESTED, START_COUNT = START_NESTED + 6 };
-static const uint64_t default_effort = 8000000;
 
 typedef struct maker {
     const hri_problem *p;
@@ -34,6 +33,12 @@ typedef struct maker {
     double best_time;
     int found;
 } maker;
+
+/* As many runs for a small problem as for one of hundreds of ops; large ones get fewer. */
+static uint64_t effort_of(const maker *m) {
+    const uint64_t most = 8000000, by_size = (uint64_t)m->p->op_count * 12000;
+    return m->o.effort ? m->o.effort : by_size < most ? by_size : most;
+}
 
 static hr_status refuse(const maker *m, uint64_t floor, uint32_t op, hri_prose *why) {
     if (op == HRI_PROBLEM_NONE) {
@@ -126,7 +131,7 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
 /* Fills in the best schedule that fits m->limit, if one is found.  Copies may lead a search astray, so it is tried
  * without them too: having another memory never makes a plan worse. */
 static hr_status try_all(maker *m) {
-    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+    const uint64_t effort = effort_of(m);
     hr_status status = try_starts(m, 0, effort);
     if (status == HR_OK && !m->s.no_copies && !m->o.no_recompute && hri_schedule_can_copy(&m->s)) {
         m->s.no_copies = 1;
@@ -176,7 +181,7 @@ static hr_status unplanned(maker *m, uint64_t *out) {
 /* The limit had to sink, and the placement leaves room after all: keeps more while that can be placed. */
 static hr_status spend_rest(maker *m, hri_plan **plan) {
     const uint64_t budget = m->o.budget_bytes;
-    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+    const uint64_t effort = effort_of(m);
     for (int tries = 0; tries < 3; tries++) {
         const uint64_t slack = budget - (*plan)->arena_bytes;
         hri_plan *better = NULL;
@@ -206,7 +211,7 @@ static hr_status spend_rest(maker *m, hri_plan **plan) {
 /* Places the best schedule; sinks the limit while fragmentation is in the way. */
 static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
     const uint64_t budget = m->o.budget_bytes;
-    const uint64_t effort = m->o.effort ? m->o.effort : default_effort;
+    const uint64_t effort = effort_of(m);
     hri_plan *plan = NULL;
     for (int round = 0; round < ROUNDS; round++) {
         hr_status status = go_to_best(m);
