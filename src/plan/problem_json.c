@@ -201,7 +201,7 @@ static hr_status get_choice(const reader *r, const json_t *object, const char *k
 static hr_status read_value(reader *r, json_t *object, uint32_t at) {
     static const char *const keys[] = {"name", "bytes", "role", "result", "view_of", NULL};
     hri_problem_value value = {.id = at};
-    uint64_t root;
+    uint64_t root = UINT64_MAX;
     hr_status status = check_keys(r, object, keys);
     if (status == HR_OK) {
         status = get_text(r, object, "name", &value.name);

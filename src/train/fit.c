@@ -98,7 +98,7 @@ static int64_t part_at(const hri_fit *f, uint32_t at) {
 /* Tries one case; a faster one than *best takes its place.  *slower: 1 when it fits and is slower. */
 static hr_status try_case(hri_fit *f, int64_t part, uint64_t budget, uint64_t effort,
                           hri_fit_plans *best, int *slower, hri_prose *why) {
-    const hri_fit_case *c;
+    const hri_fit_case *c = NULL;
     hri_fit_plans plans;
     *slower = 0;
     hr_status status = hri_fit_case_get(f, part, &c, why);
@@ -151,7 +151,7 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
 hr_status hri_fit_floor(hri_fit *f, const hri_fit_case **out, hri_prose *why) {
     const hri_fit_case *best = NULL;
     for (uint32_t at = 0; part_at(f, at); at++) {
-        const hri_fit_case *c;
+        const hri_fit_case *c = NULL;
         const hr_status status = hri_fit_case_get(f, part_at(f, at), &c, why);
         if (status != HR_OK) {
             return status;
@@ -212,7 +212,7 @@ typedef enum fit_level { UNDER_FLOOR, NOT_FOUND, FITS } fit_level;
 static hr_status fits_whole(const hri_fit_job *job, int64_t batch, uint64_t budget, int plan,
                             fit_level *out, hri_prose *why) {
     hri_fit f = {.job = *job};
-    const hri_fit_case *c;
+    const hri_fit_case *c = NULL;
     hri_fit_plans plans;
     f.job.batch = batch;
     f.job.parts = 1;

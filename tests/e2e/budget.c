@@ -25,8 +25,9 @@ static outcome headroom(const char *arguments) {
     outcome o = {0};
     int ends[2];
     /* exec: the child is the program itself, not a shell around it */
-    snprintf(command, sizeof command, "exec '%s' plan %s --no-measure --effort 4000 --json 2>/dev/null",
-             HEADROOM_PROGRAM, arguments);
+    snprintf(command, sizeof command,
+             "exec '%s' plan %s --no-measure --effort 4000 --json 2>/dev/null", HEADROOM_PROGRAM,
+             arguments);
     CHECK(pipe(ends) == 0);
     const pid_t child = fork();
     CHECK(child >= 0);

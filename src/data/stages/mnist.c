@@ -66,7 +66,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     snprintf(paths[1], sizeof paths[1], "%s/%s-labels-idx1-ubyte", o->path ? o->path : ".", half);
     const char *const names[] = {paths[0], paths[1]};
     const hri_list list = {names, 2};
-    uint64_t images[3], labels[3];
+    uint64_t images[3] = {0}, labels[3] = {0};
     hr_status status = hri_filelist_open(&w->files, &list, why);
     for (int i = 0; status == HR_E_NOT_FOUND && i < 2; i++) {
         char packed[sizeof paths[0] + 4];

@@ -93,8 +93,8 @@ static hr_status next(hri_stage *s, hri_item *out) {
     own *w = s->own;
     for (;;) {
         hri_prose why = {{0}};
-        size_t file;
-        uint64_t offset, length;
+        size_t file = 0;
+        uint64_t offset = 0, length = 0;
         const hr_status status = find(w, &file, &offset, &length, &why);
         if (status == HR_OK) {
             *out = (hri_item){.source = s,
@@ -200,8 +200,8 @@ static hr_status look(hri_stage *s, uint64_t *longest, hri_prose *why) {
     bool learned = false;
     *longest = 0;
     for (int i = 0; i < LOOK; i++) {
-        size_t file;
-        uint64_t offset, length;
+        size_t file = 0;
+        uint64_t offset = 0, length = 0;
         hr_status status = find(w, &file, &offset, &length, why);
         if (status == HR_E_EOF) {
             break;
