@@ -10,7 +10,7 @@
  *
  *   image    f32 (N, size, size, channels)     or   tokens   i32 (N, context)
  *   label    i32 (N), or (N, size, size) for a class a pixel, or (N, context) for the next token; negative: ignored
- *   logits   f32, the label's shape and the classes behind it
+ *   logits   f32, the label's shape and the classes behind it; gpt2's are no result of hr_step_build's graphs: large
  *   loss     f32, the mean cross entropy
  *
  * Parameters have the names that torchvision (image models) and Hugging Face (GPT-2) use.  Their shapes are the same

@@ -404,6 +404,14 @@ void hr_graph_result(hr_graph *g, hr_value value, const char *name) {
     const char *full = full_name(g, name);
     if (full && room(g, &items, &g->result_space, g->result_count, 1, sizeof *g->results)) {
         g->results = items;
-        g->results[g->result_count++] = (hri_result){value, full};
+        g->results[g->result_count++] = (hri_result){.value = value, .name = full};
+    }
+}
+
+void hri_graph_result_spare(hr_graph *g, hr_value value, const char *name) {
+    const uint32_t count = g->result_count;
+    hr_graph_result(g, value, name);
+    if (g->result_count > count) {
+        g->results[count].spare = 1;
     }
 }

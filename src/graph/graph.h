@@ -39,6 +39,8 @@ typedef struct hri_node_record {
 typedef struct hri_result {
     hr_value value;
     const char *name;
+    uint8_t
+        spare; /* 1: no step needs it; it is there for those who take the model's graph as it is */
 } hri_result;
 
 struct hr_graph {
@@ -71,6 +73,9 @@ void hri_graph_fail(hr_graph *g, hr_status code, const char *format, ...) HR_PRI
 /* A node of `op` with a struct of attributes (copied; NULL: defaults). */
 hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count,
                        const void *attr);
+/* A result like hr_graph_result's that the graph of a step leaves out, and whatever serves it alone. */
+void hri_graph_result_spare(hr_graph *g, hr_value value, const char *name);
+
 /* Marks which nodes results and updates need; gives their number. */
 uint32_t hri_graph_mark_live(hr_graph *g);
 /* Checks a graph from scratch, trusting nothing that the builder did.  The reason is in message. */

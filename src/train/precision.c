@@ -153,7 +153,8 @@ hr_status hri_precision_copy(const hr_graph *from, hr_graph *to, hr_type small,
         }
     }
     for (uint32_t i = 0; i < from->result_count && to->error.code == HR_OK; i++) {
-        hr_graph_result(to, c.map[from->results[i].value], from->results[i].name);
+        const hri_result *r = &from->results[i];
+        (r->spare ? hri_graph_result_spare : hr_graph_result)(to, c.map[r->value], r->name);
     }
     hri_free(c.map);
     if (to->error.code != HR_OK) {

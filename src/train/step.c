@@ -75,11 +75,13 @@ static hr_status lower_precision(maker *m) {
 }
 
 /* Predictions are results of an evaluation.  In a training step nobody reads them, and to keep the logits of a language
- * model to its end would cost as much memory as anything else in it. */
-static void drop_large_results(hr_graph *g) {
+ * model to its end would cost as much memory as anything else in it.  Spare results are left out of both: an evaluation
+ * lies in the arena of the training, and would make its floor. */
+static void drop_results(hr_graph *g, int training) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < g->result_count; i++) {
-        if (g->values[g->results[i].value].meta.shape.rank == 0) {
+        const hri_result *r = &g->results[i];
+        if (!r->spare && (!training || g->values[r->value].meta.shape.rank == 0)) {
             g->results[kept++] = g->results[i];
         }
     }
@@ -99,9 +101,7 @@ static void find_loss(maker *m) {
             m->g->results[i].value = m->loss;
         }
     }
-    if (m->kind != HR_STEP_EVALUATE) {
-        drop_large_results(m->g);
-    }
+    drop_results(m->g, m->kind != HR_STEP_EVALUATE);
 }
 
 /* ---- gradients ---- */

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "graph/graph.h"
+
 int64_t hri_dim(const hri_build *b, hr_value v, int axis) {
     const hr_shape shape = hr_graph_meta(b->g, v).shape;
     const int at = axis < 0 ? axis + shape.rank : axis;
@@ -45,12 +47,8 @@ void hri_model_loss(hri_build *b, hr_value logits) {
 
 void hri_model_linear_loss(hri_build *b, hr_value x, hr_value w) {
     const hr_value logits = hr_linear(b->g, x, w, HR_NONE);
-    if (!b->training) {
-        hri_model_loss(b, logits);
-        return;
-    }
     const hr_value label = label_of(b, logits);
-    hr_graph_result(b->g, logits, "logits");
+    hri_graph_result_spare(b->g, logits, "logits");
     hr_graph_result(b->g, hr_linear_cross_entropy(b->g, x, w, label, 0.0), "loss");
 }
 

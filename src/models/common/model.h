@@ -58,8 +58,8 @@ hr_status hri_model_fail(hr_error *why, hr_status status, const hri_prose *prose
 
 /* Names logits and loss: the mean cross entropy of (..., classes) and label (...). */
 void hri_model_loss(hri_build *b, hr_value logits);
-/* The same for logits x w^T with many classes: in training the loss is made without them.  The result "logits" is there
- * all the same; a training step drops it, and the product with it. */
+/* The same for logits x w^T with many classes: the loss is made without them.  The result "logits" is there all the
+ * same, but spare: the graphs of steps, training and evaluation, leave it out and the product with it. */
 void hri_model_linear_loss(hri_build *b, hr_value x, hr_value w);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "graph/graph.h"
 #include "run/interpret.h"
@@ -142,4 +143,30 @@ TEST(train_models, reused_buffers_give_the_same_bits_in_less_memory) {
     CHECK(own == reused && own > 0.0f);
     CHECK(reused_bytes < own_bytes);
     hr_graph_destroy(g);
+}
+
+/* Whether the graph of an evaluation has the result "logits". */
+static int predicts(const char *name, const char *options) {
+    hr_train_options o;
+    hr_model *m;
+    hr_graph *g;
+    CHECK_OK(hr_train_options_parse(options, &o, NULL));
+    CHECK_OK(hr_model_open(name, &m, NULL));
+    CHECK_OK(hr_step_build(&o, hr_model_build, m, HR_STEP_EVALUATE, 2, &g, NULL));
+    int found = 0, loss = 0;
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        found |= !strcmp(g->results[i].name, "logits");
+        loss |= !strcmp(g->results[i].name, "loss");
+    }
+    CHECK(loss);
+    hr_graph_destroy(g);
+    hr_model_close(m);
+    return found;
+}
+
+TEST(train_models, an_evaluation_has_predictions_but_not_those_of_a_whole_vocabulary) {
+    CHECK(predicts("mlp", ""));
+    CHECK(predicts("mlp", "precision=bf16"));
+    CHECK(!predicts("gpt2-nano", ""));
+    CHECK(!predicts("gpt2-nano", "precision=bf16"));
 }
