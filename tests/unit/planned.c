@@ -4,7 +4,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "test.h"
@@ -161,5 +163,120 @@ TEST_TIMEOUT(planned, parts_of_a_batch_agree_up_to_rounding, 240) {
         }
         hri_fit_close(&f);
     }
+    rig_close(&r);
+}
+
+TEST_TIMEOUT(planned, values_that_wait_in_the_other_memory_come_back_unchanged, 240) {
+    rig r = rig_open("gpt2-nano:layers=4,context=64", "optimizer=adamw", 4);
+    float want[STEPS], is[STEPS];
+    interpret(&r, want);
+    hri_fit f;
+    hri_fit_plans plans;
+    hri_prose why = {{0}};
+    r.job.parts = 1;
+    r.job.machine = (hri_machine){.threads = 2,
+                                  .flops_per_ns = 1,
+                                  .bytes_per_ns = 1,
+                                  .out_bytes_per_ns = 1000,
+                                  .in_bytes_per_ns = 1000};
+    CHECK_OK(hri_fit_open(&r.job, &f, &why));
+    CHECK_OK(hri_fit_search(&f, f.unplanned_bytes / 3 * 2, 1, &plans, &why));
+    CHECK(plans.copied_bytes > 0 && plans.other_bytes > 0);
+    (void)run(&r, &f, &plans, is);
+    CHECK(!memcmp(want, is, sizeof is));
+    hri_fit_close(&f);
+    rig_close(&r);
+}
+
+static hri_planned *open_with_seed(rig *r, hri_fit *f, uint64_t seed) {
+    hri_fit_plans plans;
+    hri_planned *p = NULL;
+    hri_prose why = {{0}};
+    CHECK_OK(hri_fit_open(&r->job, f, &why));
+    CHECK_OK(hri_fit_search(f, 0, 1, &plans, &why));
+    const hri_planned_options o = {.device = r->host,
+                                   .plans = &plans,
+                                   .job = &r->job,
+                                   .threads = r->threads,
+                                   .seed = seed,
+                                   .limit = 10};
+    CHECK_OK(hri_planned_open(&o, &p, &why));
+    hri_fit_drop_others(f, plans.c);
+    hri_fit_plans_deinit(&plans);
+    hri_fit_release(f);
+    CHECK_OK(hri_planned_take(p, &why));
+    return p;
+}
+
+TEST(planned, weights_are_saved_from_the_arena_and_loaded_into_it) {
+    char path[] = "/tmp/headroom-planned-XXXXXX";
+    const int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    rig r = rig_open("mlp:size=8,width=16", "optimizer=sgd", 4);
+    hri_fit f[2];
+    hri_planned *p[2] = {open_with_seed(&r, &f[0], 1), open_with_seed(&r, &f[1], 2)};
+    hr_error why = {0};
+    for (int i = 0; i < 2; i++) {
+        const hr_weights_options o = {.memory = hri_planned_memory, .user = p[i]};
+        const hr_graph *g = hri_planned_graph(p[i]);
+        CHECK_OK(i == 0 ? hr_model_save(r.model, g, path, &o, &why)
+                        : hr_model_load(r.model, g, path, &o, &why));
+    }
+    const hr_graph *g = hri_planned_graph(p[0]);
+    uint32_t compared = 0;
+    for (hr_value v = 1; v < g->value_count; v++) {
+        if (g->values[v].kind == HR_VALUE_PARAM) {
+            const hr_value there = hr_graph_find(hri_planned_graph(p[1]), g->values[v].name);
+            CHECK(!memcmp(hri_planned_memory(p[0], v), hri_planned_memory(p[1], there),
+                          hr_meta_bytes(&g->values[v].meta)));
+            compared++;
+        }
+    }
+    CHECK(compared >= 4);
+    for (int i = 0; i < 2; i++) {
+        hri_planned_close(p[i]);
+        hri_fit_close(&f[i]);
+    }
+    rig_close(&r);
+    unlink(path);
+}
+
+TEST(planned, a_byte_outside_the_plan_is_never_written) {
+    rig r = rig_open("resnet18:size=32,width=8,classes=10", "optimizer=sgd,rate=0.01", 4);
+    hri_fit f;
+    hri_fit_plans plans;
+    hri_prose why = {{0}};
+    r.job.parts = 1;
+    CHECK_OK(hri_fit_open(&r.job, &f, &why));
+    uint64_t least;
+    CHECK_OK(hri_fit_smallest(&f, 4, &least, &plans, &why));
+    enum { GUARD = 4096 };
+    const uint64_t bytes = plans.plans[0]->arena_bytes;
+    unsigned char *memory = aligned_alloc(4096, (bytes + 2 * GUARD + 4095) / 4096 * 4096);
+    CHECK(memory);
+    memset(memory, 0xa5, bytes + 2 * GUARD);
+    const hri_exec_options o = {.g = plans.c->pieces[0].g,
+                                .problem = &plans.c->pieces[0].x.problem,
+                                .plan = plans.plans[0],
+                                .arena = memory + GUARD,
+                                .threads = r.threads,
+                                .seed = 1};
+    hri_exec *e;
+    CHECK_OK(hri_exec_create(&o, &e, &why));
+    hri_exec_begin(e);
+    for (hr_value v = 1; v < o.g->value_count; v++) { /* whatever the inputs hold */
+        if (o.g->values[v].kind == HR_VALUE_INPUT && hri_exec_data(e, v)) {
+            memset(hri_exec_data(e, v), 0, hr_meta_bytes(&o.g->values[v].meta));
+        }
+    }
+    CHECK_OK(hri_exec_run(e, 0, NULL));
+    for (uint64_t i = 0; i < GUARD; i++) {
+        CHECK(memory[i] == 0xa5 && memory[GUARD + bytes + i] == 0xa5);
+    }
+    hri_exec_destroy(e);
+    free(memory);
+    hri_fit_plans_deinit(&plans);
+    hri_fit_close(&f);
     rig_close(&r);
 }
