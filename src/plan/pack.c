@@ -375,7 +375,9 @@ hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_
         }
     }
     if (status == HR_OK) {
-        memset(offsets, 0, count * sizeof *offsets);
+        for (size_t i = 0; i < count; i++) {
+            offsets[i] = 0; /* those of no size or no life */
+        }
         for (uint32_t i = 0; i < k.p.count; i++) {
             offsets[k.p.source[i]] = k.best[i];
         }
