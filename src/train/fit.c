@@ -173,14 +173,14 @@ hr_status hri_fit_smallest(hri_fit *f, uint32_t share, uint64_t *out_bytes, hri_
     if (status != HR_OK) {
         return status;
     }
-    uint64_t low = c->floor_bytes, high = 0, step = c->floor_bytes / 100 + 1;
+    uint64_t low = c->floor_bytes, high = 0, step = c->floor_bytes / 32 + 1;
     for (uint64_t budget = low; !high && status == HR_OK; budget += step, step *= 2) {
         status = hri_fit_search(f, budget, share, &best, why);
         high = status == HR_OK ? budget : 0;
         low = status == HR_OK ? low : budget;
         status = status == HR_E_NO_PLAN ? HR_OK : status;
     }
-    while (status == HR_OK && high - low > c->floor_bytes / 64 + f->job.page_bytes) {
+    while (status == HR_OK && high - low > c->floor_bytes / 32 + f->job.page_bytes) {
         hri_fit_plans plans;
         const uint64_t middle = low + (high - low) / 2;
         status = hri_fit_search(f, middle, share, &plans, why);
@@ -220,7 +220,7 @@ static hr_status fits_whole(const hri_fit_job *job, int64_t batch, uint64_t budg
     if (status == HR_OK) {
         *out = c->floor_bytes > budget ? UNDER_FLOOR : FITS;
         if (*out == FITS && plan) {
-            status = hri_fit_case_plan(&f, c, budget, effort_of(&f, 16), &plans, why);
+            status = hri_fit_case_plan(&f, c, budget, effort_of(&f, 48), &plans, why);
             if (status == HR_OK) {
                 hri_fit_plans_deinit(&plans);
             } else if (status == HR_E_NO_PLAN) {
@@ -255,7 +255,7 @@ hr_status hri_fit_largest(const hri_fit_job *job, uint64_t budget_bytes, int64_t
     /* The floor is what is possible; what is found may be a little less. */
     int64_t good = 0, bad = low + 1;
     int64_t at = low;
-    for (int tries = 0; status == HR_OK && tries < 6 && bad - good > 1 + good / 50; tries++) {
+    for (int tries = 0; status == HR_OK && tries < 6 && bad - good > 1 + good / 32; tries++) {
         status = fits_whole(job, at, budget_bytes, 1, &level, why);
         good = level == FITS ? at : good;
         bad = level == FITS ? bad : at;

@@ -118,7 +118,7 @@ HR_MUST_CHECK hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32
                                        hri_fit_plans *out, hri_prose *why);
 /* The smallest floor of all cases that the job allows; *out is the case that has it. */
 HR_MUST_CHECK hr_status hri_fit_floor(hri_fit *f, const hri_fit_case **out, hri_prose *why);
-/* The smallest budget for which a plan is found, within a percent; *out (may be NULL) gets the plans. */
+/* The smallest budget for which a plan is found, within three percent of the floor; *out (may be NULL) gets the plans. */
 HR_MUST_CHECK hr_status hri_fit_smallest(hri_fit *f, uint32_t share, uint64_t *out_bytes,
                                          hri_fit_plans *out, hri_prose *why);
 /* The most samples of which one part fits the budget: without cutting, the largest batch; 0: not even one. */
