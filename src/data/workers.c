@@ -10,6 +10,10 @@
 #include "base/clock.h"
 #include "data/mark.h"
 
+/* How far, by threads, workers may run ahead of the oldest element: pictures differ in size by a factor of fifty, and
+ * with a short ring all would wait behind a large one. */
+enum { AHEAD = 16 };
+
 typedef enum slot_state { SLOT_FREE, SLOT_READY, SLOT_RUNNING, SLOT_DONE } slot_state;
 
 typedef struct slot {
@@ -50,7 +54,7 @@ hr_status hri_workers_create(hri_stage *const *chain, uint32_t count, bool order
     w->chain_count = count;
     w->ordered = ordered;
     w->thread_max = w->stage->parallel_max;
-    w->slot_count = 2 * (uint64_t)w->thread_max + 2;
+    w->slot_count = AHEAD * (uint64_t)w->thread_max + 2;
     w->chain = hri_calloc(count, sizeof(hri_stage *));
     w->slots = hri_calloc(w->slot_count, sizeof *w->slots);
     w->threads = hri_calloc(w->thread_max, sizeof *w->threads);
@@ -265,9 +269,14 @@ static uint64_t find_ready(hri_workers *w) {
     return UINT64_MAX;
 }
 
+/* Two elements a thread always; more while the budget has room for two more at their largest. */
 static bool may_pull(const hri_workers *w) {
-    return !w->pulling && !w->at_end && w->running < w->stage->parallel &&
-           w->tail - w->head < w->slot_count && w->tail - w->head < 2u * w->stage->parallel + 1;
+    const uint64_t ahead = w->tail - w->head;
+    if (w->pulling || w->at_end || w->running >= w->stage->parallel || ahead >= w->slot_count) {
+        return false;
+    }
+    return ahead < 2u * w->stage->parallel + 1 ||
+           hri_ledger_could(w->stage->extra, 2 * w->stage->smallest_bytes);
 }
 
 static void wait_for_work(hri_workers *w) {
