@@ -462,7 +462,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     hri_json_deinit(&r.json);
     if (code == HRI_EXIT_YES) {
-        hri_say_next(cli, o->bench ? "headroom train MODEL --data SRC --budget SIZE"
+        hri_say_next(cli, o->bench ? "headroom plan MODEL --batch N --budget SIZE"
                                    : "headroom data ... --bench");
     }
     return code;

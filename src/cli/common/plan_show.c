@@ -272,7 +272,8 @@ static void say_next(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer 
         if (j->flags->budget) {
             snprintf(budget, sizeof budget, " --budget %.32s", j->flags->budget);
         }
-        const bool here = j->threads != NULL;
+        const bool here =
+            j->threads != NULL && !j->flags->tries; /* what was tried is not proposed */
         snprintf(command, sizeof command, "headroom %s %.200s%s%s%s%s", train ? "train" : "plan",
                  j->what, batch, budget, flags,
                  !here   ? " --curve"
