@@ -120,8 +120,9 @@ static hr_status try_case(hri_fit *f, int64_t part, uint64_t budget, uint64_t ef
 
 hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_fit_plans *out,
                          hri_prose *why) {
-    const int choice = part_at(f, 1) != 0;
-    const uint64_t effort = effort_of(f, share), look = choice ? effort / 4 + 1 : effort;
+    /* A short look at every case, then the whole effort for the one that is taken.  Both are kept in play: a search is
+     * not always better for being longer. */
+    const uint64_t effort = effort_of(f, share), look = effort / 4 + 1;
     hri_fit_plans best = {0};
     hr_status status = HR_OK;
     int slower = 0;
@@ -133,6 +134,9 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
         if (best.c && best.time_ns <= good_enough * f->reference.time_ns) {
             break;
         }
+    }
+    for (uint32_t at = 0; part_at(f, at) && status == HR_OK && !best.c; at++) {
+        status = try_case(f, part_at(f, at), budget_bytes, effort, &best, &slower, why);
     }
     if (status == HR_OK && !best.c) {
         return hri_prose_set(why, HR_E_NO_PLAN, "no plan was found within the budget");
