@@ -55,7 +55,9 @@ static void write_file(const char *name, bytes *b) {
     snprintf(path, sizeof path, "%s/%s", root(), name);
     FILE *f = fopen(path, "wb");
     CHECK(f != NULL);
-    CHECK_EQ(fwrite(b->data, 1, b->count, f), b->count);
+    if (b->count > 0) {
+        CHECK_EQ(fwrite(b->data, 1, b->count, f), b->count);
+    }
     CHECK(fclose(f) == 0);
     free(b->data);
     *b = (bytes){0};
