@@ -5,7 +5,7 @@ all:      ; @tools/build release
 demo:     ; @tools/build release all examples && tools/demo
 test:     ; @tools/build dev && tools/run-tests build/dev
 asan:     ; @tools/build asan && tools/run-tests build/asan
-tsan:     ; @tools/build tsan && tools/run-tests build/tsan -LE 'script|conformance'
+tsan:     ; @tools/build tsan && tools/test-tsan
 fuzz:     ; @tools/setup build fuzz && tools/build fuzz && tools/fuzz build/fuzz
 bench:    ; @tools/build release benches && tools/bench
 install:  ; @HEADROOM_PREFIX='$(PREFIX)' tools/build release && DESTDIR='$(DESTDIR)' cmake --install build

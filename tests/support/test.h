@@ -6,7 +6,7 @@
  *   }
  *
  * A runner is any number of files with TESTs linked with test.c:  runner [--list] [--seed N] [--timeout S] [FILTER...]
- * (a filter is a part of "suite/case").  It prints one line a case, then "N passed, N failed, N skipped", and exits
+ * (a filter is a part of "suite/case"; suites named in HEADROOM_TEST_LEAVE_OUT are not run).  It prints one line a case, then "N passed, N failed, N skipped", and exits
  * 0, or 1 when a case failed, or 2 for wrong use.  A case that ran no CHECK fails: a test that cannot fail is a
  * defect.  So does one that ends with memory of the library's own still allocated (base/alloc.h). */
 #ifndef HR_TEST_H
