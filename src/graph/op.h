@@ -21,6 +21,7 @@
 #include <headroom/graph.h>
 #include "base/options.h"
 #include "base/threads.h"
+#include "device/gpu.h"
 
 enum { HRI_IN_MAX = 16, HRI_OUT_MAX = 6 };
 
@@ -102,6 +103,26 @@ typedef struct hri_call {
     uint64_t seed;
 } hri_call;
 
+/* A call on a GPU.  The function puts launches into the queue in use of `gpu` (device/gpu.h) and waits for nothing; it is
+ * called while a step is captured, so it reads no device memory and decides by the signature alone. */
+typedef struct hri_gpu_call {
+    hri_gpu *gpu;
+    const hri_sig *sig;
+    const hr_addr *in; /* 0: an input that is left out, or empty */
+    const hr_addr *out;
+    hr_addr workspace; /* 256-byte aligned; 0 when the op asked for none */
+    uint64_t workspace_bytes;
+    hr_addr control; /* an hri_gpu_control on the device: what changes between replays */
+    uint32_t variant;
+    uint32_t node;
+} hri_gpu_call;
+
+/* Kernels of random ops read it from device memory; prelude.cuh declares the same struct. */
+typedef struct hri_gpu_control {
+    uint64_t seed;
+    uint32_t step, first_sample;
+} hri_gpu_control;
+
 /* Another way to compute the same, for the planner to choose. */
 typedef struct hri_variant {
     const char *name;
@@ -176,8 +197,10 @@ struct hr_op {
 
     hr_status (*host)(const hri_call *c);
     const hri_scalar *scalar; /* element-wise ops */
-    const char
-        *cuda; /* source text of the CUDA kernel; NULL: made from scalar, or a library call */
+
+    /* On a GPU.  NULL: made from scalar; without a scalar too, HR_E_UNSUPPORTED.  Kernels are text in src/ops/cuda. */
+    hr_status (*cuda)(const hri_gpu_call *c);
+    uint64_t (*cuda_workspace)(const hri_sig *s, hri_gpu *gpu, uint32_t variant); /* NULL: none */
 
     const hri_case *cases;
 };
@@ -194,6 +217,9 @@ uint64_t hri_op_workspace(const hri_sig *s, uint32_t variant, uint32_t threads);
 hri_keeps hri_op_keeps(const hr_op *op, uint32_t in);
 /* Runs the host kernel of the variant. */
 HR_MUST_CHECK hr_status hri_op_run(const hri_call *c);
+/* The same on a GPU (graph/op_cuda.c).  HR_E_UNSUPPORTED: the op has no kernel there for this signature. */
+HR_MUST_CHECK hr_status hri_op_launch(const hri_gpu_call *c);
+uint64_t hri_op_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
 
 /* ---- attributes ---- */
 

@@ -1,0 +1,18 @@
+# headroom_embed(OUT GLOB...): every file NAME.cu becomes `const hri_gpu_source hri_cu_NAME` in gen/cu_NAME.c, after the
+# text of the prelude; OUT gets the list of those files.  Kernels are text in the library: the machine that runs them
+# compiles them.
+function(headroom_embed out)
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  set(prelude ${CMAKE_CURRENT_SOURCE_DIR}/src/ops/cuda/prelude.cuh)
+  set(script ${CMAKE_CURRENT_SOURCE_DIR}/cmake/embed.awk)
+  set(made "")
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME_WE)
+    set(path ${CMAKE_BINARY_DIR}/gen/cu_${name}.c)
+    add_custom_command(OUTPUT ${path}
+      COMMAND awk -v name=${name} -f ${script} ${prelude} ${file} > ${path}
+      DEPENDS ${prelude} ${file} ${script} VERBATIM)
+    list(APPEND made ${path})
+  endforeach()
+  set(${out} ${made} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,166 @@
+/* Work on a GPU, as ops and the executor see it: kernels from source text, matrix products, convolutions, attention,
+ * and whole steps captured and replayed.
+ *
+ * The one idea: an op's `cuda` function is called once for every call of the plan while a step is captured, with the
+ * addresses already bound; it puts launches into the queue in use and returns.  Replays go round it.  So nothing here
+ * has to be fast but the launches themselves, and everything found on the way (compiled modules, algorithms, engines)
+ * is kept by key in the hri_gpu for the next call with the same signature.
+ *
+ * Set-up and memory.  Compiling, loading and choosing by timing happen in the first call with a signature ("warm-up");
+ * they may take device memory for modules, which is `runtime` and is measured.  Work space is never allocated here: its
+ * size is asked for before planning (the _workspace functions), and the caller gives the memory.
+ *
+ * Sources.  src/ops/cuda/NAME.cu is CUDA C text, put into the library by the build as hri_cu_NAME after the text of
+ * prelude.cuh, which stands before every source.  NVRTC compiles it for the device that is there; cubins are cached on
+ * disk.  HRI_EMULATED is defined where the tests run the same text on the host.
+ *
+ * Threads: one hri_gpu belongs to one thread at a time. */
+#ifndef HRI_DEVICE_GPU_H
+#define HRI_DEVICE_GPU_H
+
+#include <stdint.h>
+#include <headroom/device.h>
+#include <headroom/graph.h>
+#include "base/prose.h"
+
+typedef struct hri_gpu hri_gpu;
+
+typedef struct hri_gpu_options {
+    const char *
+        cache; /* folder of compiled kernels and choices; NULL: the default one, "": none is kept */
+    int no_cublaslt, no_cudnn; /* as if the library were missing */
+    int exact_f32;             /* 1: f32 products in f32 arithmetic; 0: tf32 is allowed */
+} hri_gpu_options;
+
+/* HR_E_UNSUPPORTED for a device that runs no kernels (host, null) or without NVRTC; *why says which. */
+HR_MUST_CHECK hr_status hri_gpu_open(hr_device *device, const hri_gpu_options *options,
+                                     hri_gpu **out, hri_prose *why);
+/* NULL is allowed.  Unloads all modules. */
+void hri_gpu_close(hri_gpu *gpu);
+/* Launches go there from now on.  The queue is the caller's. */
+void hri_gpu_use(hri_gpu *gpu, hr_queue *queue);
+hr_device *hri_gpu_device(const hri_gpu *gpu);
+/* What failed last, in words ("batch_norm.cu:17: ..."); "" when nothing did. */
+const char *hri_gpu_detail(const hri_gpu *gpu);
+/* Multiprocessors; for grids. */
+uint32_t hri_gpu_processors(const hri_gpu *gpu);
+
+/* ---- kernels of our own ---- */
+
+typedef struct hri_gpu_source {
+    const char *name; /* "batch_norm": for errors and the cache */
+    const char *text;
+} hri_gpu_source;
+
+/* The source src/ops/cuda/NAME.cu. */
+#define HRI_CU(NAME) extern const hri_gpu_source hri_cu_##NAME
+
+typedef struct hri_gpu_grid {
+    uint32_t x, y, z;      /* blocks; 0 counts as 1 */
+    uint32_t threads;      /* of a block, along x */
+    uint32_t shared_bytes; /* dynamic shared memory; over 48 KiB is asked for from the driver */
+} hri_gpu_grid;
+
+/* Launches `kernel` of `source` compiled with `defines` ("-DROWS=4 -DT=hr_bf16"; NULL: none).  args[i] points to the
+ * i-th argument, as cuLaunchKernel takes them.  A grid without blocks or threads is HR_OK and launches nothing. */
+HR_MUST_CHECK hr_status hri_gpu_launch(hri_gpu *gpu, const hri_gpu_source *source,
+                                       const char *defines, const char *kernel,
+                                       const hri_gpu_grid *grid, void *const *args);
+/* The same for a text made at run time (a fused chain); `name` is for errors. */
+HR_MUST_CHECK hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, const char *text,
+                                            const char *kernel, const hri_gpu_grid *grid,
+                                            void *const *args);
+/* HRI_GPU_ARGS(&a, &b) is the args array of a launch. */
+#define HRI_GPU_ARGS(...) ((void *const[]){__VA_ARGS__})
+HR_MUST_CHECK hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes);
+HR_MUST_CHECK hr_status hri_gpu_copy(hri_gpu *gpu, hr_addr to, hr_addr from, uint64_t bytes);
+
+/* ---- matrix products ---- */
+
+/* y (batch, M, N) = a (batch, M, K) b (batch, K, N) [+ y] [+ bias (N)], row-major; a is (K, M) in memory with ta, b is
+ * (N, K) with tb.  Sums are f32. */
+typedef enum hri_gpu_epilogue {
+    HRI_GPU_PLAIN = 0,
+    HRI_GPU_BIAS /* of `bias_type` */
+} hri_gpu_epilogue;
+
+typedef struct hri_gpu_matmul {
+    hr_type a_type, b_type, y_type, bias_type;
+    uint8_t ta, tb;
+    uint8_t add;      /* y is added to */
+    uint8_t epilogue; /* hri_gpu_epilogue */
+    int64_t batch, m, n, k;
+    int64_t lda, ldb, ldy;          /* elements from row to row as they lie */
+    int64_t a_step, b_step, y_step; /* elements from matrix to matrix; 0: the same one */
+} hri_gpu_matmul;
+
+/* Bytes that the product will ask for, at most `limit`; 0 when it needs none. */
+uint64_t hri_gpu_matmul_workspace(hri_gpu *gpu, const hri_gpu_matmul *x, uint64_t limit);
+/* Never HR_E_UNSUPPORTED: without cuBLASLt, or for what it refuses, our own kernel does it. */
+HR_MUST_CHECK hr_status hri_gpu_matmul_run(hri_gpu *gpu, const hri_gpu_matmul *x, hr_addr a,
+                                           hr_addr b, hr_addr bias, hr_addr y, hr_addr workspace,
+                                           uint64_t workspace_bytes);
+
+/* ---- convolutions ---- */
+
+typedef enum hri_gpu_conv_kind {
+    HRI_GPU_CONV_FORWARD = 0, /* x, w -> y */
+    HRI_GPU_CONV_INPUT,       /* dy, w -> dx */
+    HRI_GPU_CONV_WEIGHT       /* x, dy -> dw */
+} hri_gpu_conv_kind;
+
+/* x (N, H, W, C), y (N, P, Q, O).  w lies as (KH, KW, C / groups, O), as everywhere in Headroom; what a library wants
+ * otherwise is turned round in work space. */
+typedef struct hri_gpu_conv {
+    uint8_t kind;   /* hri_gpu_conv_kind */
+    hr_type type;   /* of x, w, y */
+    hr_type w_type; /* of dw with CONV_WEIGHT; else as type */
+    int64_t n, h, w, c, o, p, q, kh, kw;
+    int64_t stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w,
+        groups;
+} hri_gpu_conv;
+
+uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t limit);
+/* The two operands that are read and the one that is written, in the order of the kind.  Never HR_E_UNSUPPORTED. */
+HR_MUST_CHECK hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first,
+                                         hr_addr second, hr_addr result, hr_addr workspace,
+                                         uint64_t workspace_bytes);
+
+/* ---- attention ---- */
+
+/* q (B, H, T, D), k and v (B, H, S, D) by their strides in elements; o like q by its own; statistics (B, H, T) f32: the
+ * logarithm of each row's sum of exponentials. */
+typedef struct hri_gpu_attention {
+    hr_type type;
+    int64_t b, heads, t, s, d;
+    int64_t q_stride[3], k_stride[3], v_stride[3],
+        o_stride[3]; /* of batch, head, row; the last one is 1 */
+    int64_t dq_stride[3], dk_stride[3], dv_stride[3], do_stride[3]; /* backward */
+    float scale;
+    uint8_t causal, backward;
+} hri_gpu_attention;
+
+typedef struct hri_gpu_attention_at {
+    hr_addr q, k, v, o, stats, dout, dq, dk, dv;
+} hri_gpu_attention_at;
+
+/* HR_E_UNSUPPORTED: cuDNN is missing or refuses it; then the op's own kernels do it. */
+HR_MUST_CHECK hr_status hri_gpu_attention_workspace(hri_gpu *gpu, const hri_gpu_attention *x,
+                                                    uint64_t *out);
+HR_MUST_CHECK hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
+                                              const hri_gpu_attention_at *at, hr_addr workspace);
+
+/* ---- whole steps ---- */
+
+typedef struct hri_gpu_graph hri_gpu_graph;
+
+/* Everything put into the queue in use, and into queues joined to it by events, between begin and end becomes one
+ * graph.  Nothing runs meanwhile.  A failure between them ends the capture. */
+HR_MUST_CHECK hr_status hri_gpu_capture_begin(hri_gpu *gpu);
+HR_MUST_CHECK hr_status hri_gpu_capture_end(hri_gpu *gpu, hri_gpu_graph **out);
+/* After a failure inside: leaves the queue usable, drops what was captured. */
+void hri_gpu_capture_drop(hri_gpu *gpu);
+HR_MUST_CHECK hr_status hri_gpu_graph_launch(hri_gpu *gpu, hri_gpu_graph *graph);
+void hri_gpu_graph_destroy(hri_gpu *gpu, hri_gpu_graph *graph);
+
+#endif
