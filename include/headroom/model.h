@@ -68,12 +68,17 @@ HR_API HR_MUST_CHECK hr_status hr_model_build(void *model, hr_graph *g, int64_t 
 
 /* ---- weights in safetensors files ---- */
 
-/* Where a persistent value of the graph lies: NULL when it has no bytes. */
-typedef void *hr_value_memory(void *user, hr_value value);
+/* Copies bytes of a persistent value, from byte `at` of it on: out of wherever it lives, and into it.  Its memory may be
+ * a device's. */
+typedef hr_status hr_value_get(void *user, hr_value value, uint64_t at, void *to, uint64_t bytes);
+typedef hr_status hr_value_put(void *user, hr_value value, uint64_t at, const void *from,
+                               uint64_t bytes);
 
 typedef struct hr_weights_options {
-    hr_value_memory *memory;
+    hr_value_get *get; /* save */
+    hr_value_put *put; /* load */
     void *user;
+    uint64_t buffer_bytes; /* of what is turned at a time; 0: 256 KiB */
     hr_type type; /* save: of the weights in the file.  Running statistics and counts keep theirs */
     int check;    /* load: 1 refuses weights that are not finite, before any is loaded */
     uint64_t steps; /* save: written as num_batches_tracked of every batch norm */
@@ -83,7 +88,7 @@ typedef struct hr_weights_options {
  * first byte is written: HR_E_NOT_FOUND for a missing tensor or file, HR_E_EXISTS for an extra one, HR_E_SHAPE for one
  * of another shape, HR_E_FORMAT for a file that is cut short, lies about sizes or is none, HR_E_UNSUPPORTED for a type
  * that weights cannot have, HR_E_RANGE for weights that are not finite.  After HR_E_IO in the middle the weights are a
- * mixture.  Types are converted; memory beyond the header is a few KiB. */
+ * mixture.  Types are converted; memory beyond the header is one small buffer. */
 HR_API HR_MUST_CHECK hr_status hr_model_load(const hr_model *m, const hr_graph *g, const char *path,
                                              const hr_weights_options *o, hr_error *why);
 /* Writes beside the place and renames: whatever fails, the old file stands. */

@@ -231,8 +231,40 @@ void hri_exec_begin(hri_exec *e) {
     }
 }
 
-void *hri_exec_data(const hri_exec *e, hr_value v) {
-    return v < e->g->value_count ? e->data[v] : NULL;
+int hri_exec_holds(const hri_exec *e, hr_value v) {
+    return v < e->g->value_count && e->data[v] != NULL;
+}
+
+/* The first of the bytes meant, or why there are none. */
+static hr_status find_bytes(const hri_exec *e, hr_value v, uint64_t at, uint64_t bytes,
+                            char **out) {
+    if (!hri_exec_holds(e, v)) {
+        return HR_E_NOT_FOUND;
+    }
+    const uint64_t has = hr_meta_bytes(&e->g->values[v].meta);
+    if (at > has || bytes > has - at) {
+        return HR_E_RANGE;
+    }
+    *out = (char *)e->data[v] + at;
+    return HR_OK;
+}
+
+hr_status hri_exec_put(hri_exec *e, hr_value v, uint64_t at, const void *from, uint64_t bytes) {
+    char *to;
+    const hr_status status = find_bytes(e, v, at, bytes, &to);
+    if (status == HR_OK && bytes) {
+        memcpy(to, from, bytes);
+    }
+    return status;
+}
+
+hr_status hri_exec_get(const hri_exec *e, hr_value v, uint64_t at, void *to, uint64_t bytes) {
+    char *from;
+    const hr_status status = find_bytes(e, v, at, bytes, &from);
+    if (status == HR_OK && bytes) {
+        memcpy(to, from, bytes);
+    }
+    return status;
 }
 
 const hr_graph *hri_exec_graph(const hri_exec *e) {

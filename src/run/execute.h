@@ -3,7 +3,7 @@
  * The one idea: everything that a plan says is turned into one flat list of calls with pointers in it when an executor
  * is made.  Problem and plan may be freed afterwards; a run allocates nothing, looks nothing up and decides nothing.
  *
- * A value has an address from outside only where that means something: inputs before a run, persistent values and
+ * A value is open to the outside only where that means something: inputs before a run, persistent values and
  * constants always, results after a run.  Copies to the other memory and back are done at once where the plan starts
  * them, so waits have nothing to do: on the host there is one processor for both.
  *
@@ -40,8 +40,14 @@ void hri_exec_destroy(hri_exec *e);
 
 /* Writes persistent values and constants as they begin. */
 void hri_exec_begin(hri_exec *e);
-/* The address of a value (see above); NULL: it has none, or no bytes. */
-void *hri_exec_data(const hri_exec *e, hr_value v);
+/* 1 when the outside may read and write this value (see above): it has a place, and bytes. */
+int hri_exec_holds(const hri_exec *e, hr_value v);
+/* Copies bytes into a value, from byte `at` of it on, and out of one.  There is no other way in or out, so whoever uses
+ * these runs on any device.  HR_E_NOT_FOUND for a value that is not held, HR_E_RANGE outside of it. */
+HR_MUST_CHECK hr_status hri_exec_put(hri_exec *e, hr_value v, uint64_t at, const void *from,
+                                     uint64_t bytes);
+HR_MUST_CHECK hr_status hri_exec_get(const hri_exec *e, hr_value v, uint64_t at, void *to,
+                                     uint64_t bytes);
 const hr_graph *hri_exec_graph(const hri_exec *e);
 /* The number of the first sample that later runs see: 0 unless a batch is run in parts. */
 void hri_exec_sample(hri_exec *e, uint32_t first_sample);

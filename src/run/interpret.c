@@ -1,6 +1,8 @@
 /* Buffers for the values, a loop over the nodes. */
 #include "run/interpret.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 enum { ALIGN = 64 };
@@ -233,6 +235,37 @@ void hri_interp_destroy(hri_interp *it) {
 
 void *hri_interp_data(hri_interp *it, hr_value v) {
     return v < it->g->value_count ? it->data[v] : NULL;
+}
+
+static hr_status find_bytes(hri_interp *it, hr_value v, uint64_t at, uint64_t bytes, char **out) {
+    char *data = hri_interp_data(it, v);
+    const uint64_t has = data ? hr_meta_bytes(&it->g->values[v].meta) : 0;
+    if (!data) {
+        return HR_E_NOT_FOUND;
+    }
+    if (at > has || bytes > has - at) {
+        return HR_E_RANGE;
+    }
+    *out = data + at;
+    return HR_OK;
+}
+
+hr_status hri_interp_put(void *interp, hr_value v, uint64_t at, const void *from, uint64_t bytes) {
+    char *to;
+    const hr_status status = find_bytes(interp, v, at, bytes, &to);
+    if (status == HR_OK && bytes) {
+        memcpy(to, from, bytes);
+    }
+    return status;
+}
+
+hr_status hri_interp_get(void *interp, hr_value v, uint64_t at, void *to, uint64_t bytes) {
+    char *from;
+    const hr_status status = find_bytes(interp, v, at, bytes, &from);
+    if (status == HR_OK && bytes) {
+        memcpy(to, from, bytes);
+    }
+    return status;
 }
 
 uint64_t hri_interp_bytes(const hri_interp *it) {

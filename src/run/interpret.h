@@ -35,6 +35,12 @@ HR_MUST_CHECK hr_status hri_interp_create(const hr_graph *g, hri_threads *thread
 void hri_interp_destroy(hri_interp *it);
 /* The memory of a value: write inputs before a run, read results after it.  NULL for an empty or unused value. */
 void *hri_interp_data(hri_interp *it, hr_value v);
+/* The same by copying, from byte `at` on: what hr_weights_options asks for; `interp` is an hri_interp.  HR_E_NOT_FOUND
+ * for a value without memory, HR_E_RANGE outside of it. */
+HR_MUST_CHECK hr_status hri_interp_put(void *interp, hr_value v, uint64_t at, const void *from,
+                                       uint64_t bytes);
+HR_MUST_CHECK hr_status hri_interp_get(void *interp, hr_value v, uint64_t at, void *to,
+                                       uint64_t bytes);
 /* All memory that values and workspace take, without what is the base's. */
 uint64_t hri_interp_bytes(const hri_interp *it);
 /* The number of the first sample that later runs see: 0 unless a batch is run in parts. */

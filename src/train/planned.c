@@ -60,64 +60,106 @@ void hri_planned_close(hri_planned *p) {
     }
 }
 
-static void put(const piece *x, const char *name, float number) {
+/* Small inputs and results that a graph does without are left out. */
+static hr_status put(const piece *x, const char *name, float number) {
     const hr_value v = hr_graph_find(hri_exec_graph(x->exec), name);
-    void *data = v != HR_NONE ? hri_exec_data(x->exec, v) : NULL;
-    if (data) {
-        memcpy(data, &number, sizeof number);
-    }
+    return v != HR_NONE && hri_exec_holds(x->exec, v)
+               ? hri_exec_put(x->exec, v, 0, &number, sizeof number)
+               : HR_OK;
 }
 
-static float get(const piece *x, const char *name, float otherwise) {
+static hr_status get(const piece *x, const char *name, float *out) {
     const hr_value v = hr_graph_find(hri_exec_graph(x->exec), name);
-    const void *data = v != HR_NONE ? hri_exec_data(x->exec, v) : NULL;
-    if (data) {
-        memcpy(&otherwise, data, sizeof otherwise);
+    return v != HR_NONE && hri_exec_holds(x->exec, v)
+               ? hri_exec_get(x->exec, v, 0, out, sizeof *out)
+               : HR_OK;
+}
+
+/* One input by the rule of synthetic.h, through a buffer on the stack. */
+static hr_status make_up(hri_planned *p, const hri_planned_run *run, hr_value v, uint32_t k) {
+    const hr_meta *meta = &run->g->values[v].meta;
+    const uint64_t width = hr_type_bytes(meta->type);
+    const uint64_t samples = meta->shape.rank ? (uint64_t)meta->shape.dim[0] : 1;
+    const uint64_t each = samples ? (uint64_t)hr_shape_count(&meta->shape) / samples : 0;
+    uint64_t buf[HRI_SYNTHETIC_PIECE]; /* of the widest type */
+    hr_status status = HR_OK;
+    for (uint64_t n = 0; n < samples; n++) {
+        for (uint64_t i = 0; i < each && status == HR_OK; i += HRI_SYNTHETIC_PIECE) {
+            const uint64_t left = each - i;
+            const uint32_t here =
+                (uint32_t)(left < HRI_SYNTHETIC_PIECE ? left : HRI_SYNTHETIC_PIECE);
+            hri_synthetic_piece(meta->type, p->o.seed, (uint32_t)run->step, k,
+                                run->first_sample + (uint32_t)n, i, here, p->o.limit, buf);
+            status = hri_exec_put(run->exec, v, (n * each + i) * width, buf, here * width);
+        }
     }
-    return otherwise;
+    return status;
 }
 
 /* The model's inputs, samples first_sample and on. */
-static void feed(hri_planned *p, const piece *x, int64_t first_sample) {
-    const hr_graph *g = hri_exec_graph(x->exec);
-    const uint64_t step = p->o.cycle ? p->state.step % p->o.cycle : p->state.step;
+static hr_status feed(hri_planned *p, const piece *x, int64_t first_sample, hri_prose *why) {
+    const hri_planned_run run = {.exec = x->exec,
+                                 .g = hri_exec_graph(x->exec),
+                                 .step = p->o.cycle ? p->state.step % p->o.cycle : p->state.step,
+                                 .first_sample = (uint32_t)first_sample,
+                                 .samples = (uint32_t)x->samples};
+    if (p->o.feed) {
+        return p->o.feed(p->o.feed_user, &run, why);
+    }
     uint32_t k = 0;
-    for (hr_value v = 1; v < g->value_count; v++) {
-        const hri_value *value = &g->values[v];
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < run.g->value_count && status == HR_OK; v++) {
+        const hri_value *value = &run.g->values[v];
         if (value->kind != HR_VALUE_INPUT || !strncmp(value->name, "train.", 6)) {
             continue;
         }
-        void *data = hri_exec_data(x->exec, v);
-        const int done = data && p->o.fill &&
-                         p->o.fill(p->o.fill_user, value->name, &value->meta, step,
-                                   (uint32_t)first_sample, data);
-        if (data && !done) {
-            hri_synthetic_fill(&value->meta, p->o.seed, (uint32_t)step, k, (uint32_t)first_sample,
-                               p->o.limit, data);
-        }
+        status = hri_exec_holds(x->exec, v) ? make_up(p, &run, v, k) : HR_OK;
         k++;
     }
+    return status;
+}
+
+static hr_status put_small(hri_planned *p, const piece *x, int64_t first_sample) {
+    const hr_step_feed next = hr_step_next(&p->o.job->options, &p->state);
+    const struct {
+        const char *name;
+        float is;
+    } small[] = {{"train.rate", next.rate},
+                 {"train.update", next.update},
+                 {"train.scale", next.scale},
+                 {"train.weight", (float)x->samples / (float)p->o.job->batch},
+                 {"train.first", first_sample == 0 ? 1.0f : 0.0f}};
+    hr_status status = HR_OK;
+    for (size_t i = 0; i < sizeof small / sizeof small[0] && status == HR_OK; i++) {
+        status = put(x, small[i].name, small[i].is);
+    }
+    return status;
 }
 
 static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample, double *loss,
                            hri_prose *why) {
-    const hr_step_feed next = hr_step_next(&p->o.job->options, &p->state);
     const double share = (double)x->samples / (double)p->o.job->batch;
-    put(x, "train.rate", next.rate);
-    put(x, "train.update", next.update);
-    put(x, "train.scale", next.scale);
-    put(x, "train.weight", (float)x->samples / (float)p->o.job->batch);
-    put(x, "train.first", first_sample == 0 ? 1.0f : 0.0f);
-    feed(p, x, first_sample);
-    hri_exec_sample(x->exec, (uint32_t)first_sample);
+    hri_prose reason = {""};
     uint32_t node = 0;
-    const hr_status status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
+    float is = 0.0f;
+    hr_status status = put_small(p, x, first_sample);
+    if (status == HR_OK) {
+        status = feed(p, x, first_sample, &reason);
+    }
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "the inputs of step %llu: %s",
+                             (unsigned long long)p->state.step,
+                             reason.text[0] ? reason.text : hr_status_text(status));
+    }
+    hri_exec_sample(x->exec, (uint32_t)first_sample);
+    status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "step %llu, %s: %s", (unsigned long long)p->state.step,
                              hri_exec_graph(x->exec)->nodes[node].name, hr_status_text(status));
     }
-    *loss += (double)get(x, "loss", 0.0f) * (p->part.exec ? share : 1.0);
-    return HR_OK;
+    status = get(x, "loss", &is);
+    *loss += (double)is * (p->part.exec ? share : 1.0);
+    return status;
 }
 
 hr_status hri_planned_step(hri_planned *p, float *loss, hri_prose *why) {
@@ -131,10 +173,13 @@ hr_status hri_planned_step(hri_planned *p, float *loss, hri_prose *why) {
     if (status == HR_OK) {
         status = run_piece(p, &p->last, at, &sum, why);
     }
+    float factor = 1.0f;
+    if (status == HR_OK) {
+        status = get(&p->last, "train.factor", &factor);
+    }
     if (status == HR_OK) {
         *loss = (float)sum;
-        hr_step_done(&p->o.job->options, &p->state, get(&p->last, "train.factor", 1.0f), p->o.log,
-                     p->o.log_user);
+        hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
     }
     return status;
 }
@@ -147,6 +192,11 @@ const hr_graph *hri_planned_graph(const hri_planned *p) {
     return hri_exec_graph(p->last.exec);
 }
 
-void *hri_planned_memory(void *planned, hr_value value) {
-    return hri_exec_data(((hri_planned *)planned)->last.exec, value);
+hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,
+                          uint64_t bytes) {
+    return hri_exec_put(((hri_planned *)planned)->last.exec, value, at, from, bytes);
+}
+
+hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to, uint64_t bytes) {
+    return hri_exec_get(((hri_planned *)planned)->last.exec, value, at, to, bytes);
 }

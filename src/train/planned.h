@@ -7,7 +7,8 @@
  *   hri_planned_take     takes the arena; weights and states begin
  *   hri_planned_step ... nothing is allocated any more
  *
- * A step is fed by `fill`, or by the rule of synthetic.h.  The same seed and batches give the same losses, to the bit,
+ * A step is fed by `feed`, or by the rule of synthetic.h; values go in and out by copying alone, so that the device may
+ * be one whose memory the host cannot see.  The same seed and batches give the same losses, to the bit,
  * for every plan of one case; cases that cut the batch differently agree up to rounding.
  *
  * Threads: one at a time. */
@@ -15,6 +16,14 @@
 #define HRI_TRAIN_PLANNED_H
 
 #include "train/fit.h"
+
+/* One run that is about to begin: whose inputs, and which samples of which step. */
+typedef struct hri_planned_run {
+    hri_exec *exec;
+    const hr_graph *g;
+    uint64_t step;
+    uint32_t first_sample, samples; /* counted from the first of the whole batch */
+} hri_planned_run;
 
 typedef struct hri_planned_options {
     hr_device *device;
@@ -24,10 +33,9 @@ typedef struct hri_planned_options {
     uint64_t seed;          /* of weights, random ops and made-up batches */
     uint64_t cycle;         /* > 0: batch s % cycle is used in step s */
     uint32_t limit;         /* of whole-number inputs: classes, vocabulary */
-    /* Fills an input with the samples from first_sample on; returns 0 when it did not.  NULL: all are made up. */
-    int (*fill)(void *user, const char *name, const hr_meta *meta, uint64_t step,
-                uint32_t first_sample, void *out);
-    void *fill_user;
+    /* Feeds the model's inputs of one run with hri_exec_put; see hri_planned_run.  NULL: all are made up. */
+    hr_status (*feed)(void *user, const hri_planned_run *run, hri_prose *why);
+    void *feed_user;
     hr_log_fn *log; /* NULL: silent */
     void *log_user;
 } hri_planned_options;
@@ -43,8 +51,12 @@ HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, float *loss, hri_prose 
 void hri_planned_close(hri_planned *p);
 
 void hri_planned_measure(hri_planned *p, hri_measured *out);
-/* For loading and saving weights in place: an hr_value_memory over the values of this graph. */
+/* For loading and saving in place: values of this graph, copied in pieces from byte `at` on (hri_exec_put).  The
+ * functions are those that hr_weights_options asks for; `planned` is an hri_planned. */
 const hr_graph *hri_planned_graph(const hri_planned *p);
-void *hri_planned_memory(void *planned, hr_value value);
+HR_MUST_CHECK hr_status hri_planned_put(void *planned, hr_value value, uint64_t at,
+                                        const void *from, uint64_t bytes);
+HR_MUST_CHECK hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to,
+                                        uint64_t bytes);
 
 #endif

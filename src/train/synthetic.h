@@ -25,5 +25,10 @@ enum { HRI_SYNTHETIC_NODE = 0x7fffff10 };
  * sample. */
 void hri_synthetic_fill(const hr_meta *meta, uint64_t seed, uint32_t step, uint32_t k,
                         uint32_t first_sample, uint32_t limit, void *out);
+/* The same in pieces, for memory that is elsewhere: elements first .. first + count of one sample, at most
+ * HRI_SYNTHETIC_PIECE of them. */
+enum { HRI_SYNTHETIC_PIECE = 256 };
+void hri_synthetic_piece(hr_type type, uint64_t seed, uint32_t step, uint32_t k, uint32_t sample,
+                         uint64_t first, uint32_t count, uint32_t limit, void *out);
 
 #endif

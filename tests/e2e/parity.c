@@ -9,9 +9,9 @@
 
 #include "base/json.h"
 #include "base/random.h"
-#include "models/common/turn.h"
 #include "test.h"
 #include "train/run.h"
+#include "train/tensor_move.h"
 
 enum { STEPS = 20, WEIGHT_NODE = 0x7fffff40 };
 
@@ -23,10 +23,20 @@ static uint64_t fnv1a(const char *text) {
     return h;
 }
 
+/* Where element `i` of the file, (O, C, KH, KW) for convolutions, lies in memory, (KH, KW, C, O). */
+static int64_t index_in_memory(const hr_shape *memory, int64_t i) {
+    if (memory->rank != 4) {
+        return i;
+    }
+    const int64_t kw = memory->dim[1], kh = memory->dim[0], c = memory->dim[2], o = memory->dim[3];
+    const int64_t s = i % kw, r = i / kw % kh, k = i / kw / kh % c;
+    return ((r * kw + s) * c + k) * o + i / kw / kh / c;
+}
+
 /* One parameter by the rule of the script; `i` counts in the layout of files. */
 static void fill_weight(const char *name, const hr_shape *shape, float *out) {
     const uint64_t key = fnv1a(name);
-    const hr_shape file = hri_turn_shape(shape);
+    const hr_shape file = hri_file_shape(shape);
     const int64_t count = hr_shape_count(shape);
     const size_t length = strlen(name);
     const int gain = length >= 6 && !strcmp(name + length - 6, "weight");
@@ -36,7 +46,7 @@ static void fill_weight(const char *name, const hr_shape *shape, float *out) {
         const float u = (float)(word >> 8) * 0x1p-23f - 1.0f;
         float x = shape->rank > 1 ? u * scale : u / 8.0f;
         x = shape->rank == 1 && gain ? 1.0f + x : x;
-        out[hri_turn_index(shape, i)] = x;
+        out[index_in_memory(shape, i)] = x;
     }
 }
 

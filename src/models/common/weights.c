@@ -12,8 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "models/common/turn.h"
-#include "train/safetensors.h"
+#include "train/tensor_move.h"
 
 enum { PIECE = 1024 }; /* elements */
 
@@ -147,7 +146,7 @@ static hr_status check_missing(loading *x) {
 static hr_status check_shapes(loading *x) {
     for (size_t i = 0; i < x->l.count; i++) {
         const entry *e = &x->l.entries[i];
-        const hr_shape wanted = hri_turn_shape(&e->meta.shape);
+        const hr_shape wanted = hri_file_shape(&e->meta.shape);
         char is[256], should[256];
         if (!hr_shape_same(&wanted, &e->tensor->shape)) {
             return hri_prose_set(x->why, HR_E_SHAPE, "%s: tensor %s is %s, but %s wants %s",
@@ -245,33 +244,15 @@ static hr_status check_finite(loading *x, const entry *e, int64_t first, const f
     return HR_OK;
 }
 
-static hr_status put_turned(loading *x, const entry *e, int64_t first, const float *piece,
-                            int64_t n) {
-    float *memory = x->o->memory(x->o->user, e->value);
-    for (int64_t i = 0; i < n; i++) {
-        memory[hri_turn_index(&e->meta.shape, first + i)] = piece[i];
-    }
-    return HR_OK;
-}
-
 static hr_status load_entry(loading *x, const entry *e) {
-    void *memory = x->o->memory(x->o->user, e->value);
-    const int64_t count = hr_shape_count(&e->meta.shape);
-    if (count == 0) {
-        return HR_OK;
-    }
-    if (!memory) {
-        return hri_prose_set(x->why, HR_E_INVALID, "weight %s has no memory", e->name);
-    }
-    if (e->meta.shape.rank != 4) {
-        return hri_tensors_read(&x->file, e->tensor, 0, (uint64_t)count, e->meta.type, memory,
-                                x->why);
-    }
-    if (e->meta.type != HR_TYPE_F32) {
-        return hri_prose_set(x->why, HR_E_UNSUPPORTED, "weight %s is %s; weights are f32", e->name,
-                             hr_type_name(e->meta.type));
-    }
-    return read_pieces(x, e, put_turned);
+    const hri_values to = {
+        .put = x->o->put, .user = x->o->user, .buffer_bytes = x->o->buffer_bytes};
+    hri_prose reason = {""};
+    const hr_status status = hri_tensor_load(&x->file, e->tensor, &to, e->value, &e->meta, &reason);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(x->why, status, "%s: tensor %s: %s", x->file.path, e->tensor->name,
+                               reason.text[0] ? reason.text : hr_status_text(status));
 }
 
 static hr_status load(loading *x) {
@@ -373,7 +354,7 @@ static hr_status make_plan(saving *x) {
             if ((hr_type_bytes(type) < 4) == narrow) {
                 x->order[at] = i;
                 x->plan[x->counts + at++] =
-                    (hri_tensor_plan){e->name, {type, hri_turn_shape(&e->meta.shape)}};
+                    (hri_tensor_plan){e->name, {type, hri_file_shape(&e->meta.shape)}};
             }
         }
     }
@@ -381,32 +362,9 @@ static hr_status make_plan(saving *x) {
 }
 
 static hr_status save_entry(saving *x, const entry *e) {
-    const int64_t count = hr_shape_count(&e->meta.shape);
-    const float *memory = x->o->memory(x->o->user, e->value);
-    const hr_type to = type_in_file(x, e);
-    if (count == 0) {
-        return HR_OK;
-    }
-    if (!memory) {
-        return hri_prose_set(x->why, HR_E_INVALID, "weight %s has no memory", e->name);
-    }
-    if (e->meta.shape.rank != 4) {
-        return hri_tensors_write(&x->w, memory, (uint64_t)count, e->meta.type, to, x->why);
-    }
-    if (e->meta.type != HR_TYPE_F32) {
-        return hri_prose_set(x->why, HR_E_UNSUPPORTED, "weight %s is %s; weights are f32", e->name,
-                             hr_type_name(e->meta.type));
-    }
-    float piece[PIECE];
-    hr_status status = HR_OK;
-    for (int64_t first = 0; status == HR_OK && first < count; first += PIECE) {
-        const int64_t n = count - first < PIECE ? count - first : PIECE;
-        for (int64_t i = 0; i < n; i++) {
-            piece[i] = memory[hri_turn_index(&e->meta.shape, first + i)];
-        }
-        status = hri_tensors_write(&x->w, piece, (uint64_t)n, HR_TYPE_F32, to, x->why);
-    }
-    return status;
+    const hri_values from = {
+        .get = x->o->get, .user = x->o->user, .buffer_bytes = x->o->buffer_bytes};
+    return hri_tensor_save(&x->w, type_in_file(x, e), &from, e->value, &e->meta, x->why);
 }
 
 static hr_status save(saving *x, const char *path) {

@@ -34,16 +34,12 @@ static void rig_end(rig *r) {
     hr_model_close(r->m);
 }
 
-static void *memory(void *user, hr_value v) {
-    return hri_interp_data(user, v);
-}
-
 static float *data(rig *r, const char *name) {
     return hri_interp_data(r->it, hr_graph_find(r->g, name));
 }
 
 static hr_weights_options options(rig *r) {
-    return (hr_weights_options){.memory = memory, .user = r->it};
+    return (hr_weights_options){.get = hri_interp_get, .put = hri_interp_put, .user = r->it};
 }
 
 static char path[64];
@@ -88,7 +84,8 @@ TEST(weights, every_family_loads_what_it_saved) {
 
 TEST(weights, a_convolution_lies_in_the_file_as_torch_has_it) {
     rig r = rig_make("lenet", 3);
-    const hr_weights_options o = {.memory = memory, .user = r.it, .type = HR_TYPE_F32};
+    const hr_weights_options o = {
+        .get = hri_interp_get, .put = hri_interp_put, .user = r.it, .type = HR_TYPE_F32};
     hri_tensors t;
     float file[16 * 6 * 5 * 5];
     CHECK_OK(hr_model_save(r.m, r.g, temporary(), &o, NULL));
