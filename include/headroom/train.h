@@ -23,12 +23,14 @@
  *   train.factor     result, f32   what gradients were multiplied by; 0 when the step was skipped (clip, f16, check)
  *   train.norm       result, f32   the norm of all gradients before clipping (clip, f16, check)
  *   <param>.velocity, <param>.first, <param>.second, <param>.average   states of the optimizer, like the parameter
- *   <param>.sum      state         parts: the gradient so far, f32
+ *   <param>.sum      state         parts: the gradient so far, f32; not for sgd with momentum, whose velocity serves
  *
  * Parts.  A batch may be trained in k parts (micro-batches, explicit accumulation): k - 1 runs of a HR_STEP_PART graph
  * and one of a HR_STEP_LAST graph, which may be built for another number of samples (the short last part).  Persistent
  * values are the same memory in all of them, by name.  Each part adds weight * gradient to the sums; the last one goes
- * on to clip and update, once a step, with its own gradients never stored apart.  The loss of the step is the sum of
+ * on to clip and update, once a step, with its own gradients never stored apart.  Sgd with momentum (not nesterov, no
+ * clipping, no check, not f16) needs no sums: parts add to its velocity, v = m v + sum of weight * gradient + decay w,
+ * so a step that was begun must be ended before the velocities mean something.  The loss of the step is the sum of
  * weight * loss.  When the mean of the loss is not over samples (ids that do not count), feed the share of what counts.
  *
  * Mixed precision.  Parameters stay f32; what the descriptors call products (matrix products, convolutions,

@@ -2,7 +2,11 @@
  *
  * Nothing here knows a model or computes a number.  Everything that the optimizer needs is a node or a small input, so
  * the planner sees it: without clipping and checks an update depends on its own gradient only and may run as soon as
- * that is there. */
+ * that is there.
+ *
+ * What is only ever summed is never kept apart.  A weight that is used twice has its gradients in several pieces, and a
+ * batch in parts has several of each; where nothing looks at the whole gradient before the update, they go one by one
+ * into the sum, or (sgd with momentum) straight into the velocity: v = m v + d1 + d2 + ... + decay w. */
 #include <headroom/train.h>
 
 #include <stdio.h>
@@ -22,7 +26,10 @@ typedef struct maker {
     size_t count; /* trainable parameters that the loss depends on, after differentiate */
     hr_value *params, *reads, *grads;
     hr_value rate, update, scale, weight, first, factor; /* HR_NONE: not needed */
+    hr_value one, zero;                                  /* constants, made when needed */
 } maker;
+
+enum { PIECES_MAX = 16 };
 
 /* ---- small things ---- */
 
@@ -149,13 +156,65 @@ static hr_status differentiate(maker *m) {
     return m->g->error.code;
 }
 
+/* ---- gradients in pieces ---- */
+
+static hr_value constant(maker *m, hr_value *kept, double number) {
+    if (*kept == HR_NONE) {
+        *kept = hr_graph_fill(m->g, HR_TYPE_F32, hr_shape_of(0), number);
+    }
+    return *kept;
+}
+
+/* The summands of a gradient, `most` of them: those of the "add" nodes that made it.  The sum itself is made only if
+ * somebody reads it. */
+static size_t take_apart(const maker *m, hr_value grad, hr_value *pieces, size_t count,
+                         size_t most) {
+    const hr_graph *g = m->g;
+    const hri_node_record *node =
+        g->values[grad].node == HRI_NO_NODE ? NULL : &g->nodes[g->values[grad].node];
+    if (count + 2 <= most && node && !strcmp(node->sig.op->name, "add") &&
+        hr_shape_same(&node->sig.in[0].shape, &node->sig.out[0].shape) &&
+        hr_shape_same(&node->sig.in[1].shape, &node->sig.out[0].shape)) {
+        const hr_value left = node->in[0], right = node->in[1];
+        count = take_apart(m, left, pieces, count, most - 1);
+        return take_apart(m, right, pieces, count, most);
+    }
+    pieces[count++] = grad;
+    return count;
+}
+
+static int in_parts(const maker *m) {
+    return m->kind != HR_STEP_WHOLE;
+}
+
+/* May gradients go into the velocity before all of them are known?  Nobody scales, clips or refuses them later, and the
+ * update needs nothing but their sum. */
+static int feeds_velocity(const hr_train_options *o) {
+    return o->optimizer == HR_OPTIMIZER_SGD && o->momentum > 0.0 && !o->nesterov &&
+           !(o->clip > 0.0) && !o->check && o->precision != HR_PRECISION_F16;
+}
+
+/* state <- (first of the step ? begin : state) + weight * piece, for pieces[0 .. count). */
+static hr_value add_pieces(maker *m, const char *op, const char *attributes, hr_value state,
+                           const hr_value *pieces, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const hr_value weight = in_parts(m) ? m->weight : constant(m, &m->one, 1.0);
+        const hr_value first = i             ? constant(m, &m->zero, 0.0)
+                               : in_parts(m) ? m->first
+                                             : constant(m, &m->one, 1.0);
+        const hr_value in[] = {state, pieces[i], weight, first};
+        state = hr_graph_node(m->g, op, in, 4, attributes);
+    }
+    return state;
+}
+
 /* Parts: each gradient becomes the sum so far. */
 static void add_to_sums(maker *m) {
-    m->weight = small_input(m, "/train.weight");
-    m->first = small_input(m, "/train.first");
     for (size_t i = 0; i < m->count; i++) {
+        hr_value pieces[PIECES_MAX];
+        const size_t count = take_apart(m, m->grads[i], pieces, 0, PIECES_MAX);
         const hr_value sum = state_of(m, m->params[i], "sum");
-        m->grads[i] = HRI_NODE(m->g, "accumulate", NULL, sum, m->grads[i], m->weight, m->first);
+        m->grads[i] = add_pieces(m, "accumulate", NULL, sum, pieces, count);
     }
 }
 
@@ -178,9 +237,31 @@ static void make_factor(maker *m) {
 
 /* ---- updates ---- */
 
+static double decay_of(const maker *m, hr_value w) {
+    return m->o->decay_all || m->g->values[w].meta.shape.rank > 1 ? m->o->decay : 0.0;
+}
+
+/* Sgd whose gradient comes in pieces: all but the last of the step go into the velocity, which is complete with that one
+ * and then moves the weight. */
+static void update_by_pieces(maker *m, hr_value w, hr_value grad) {
+    hr_value pieces[PIECES_MAX], in[5] = {w};
+    char attributes[64];
+    const size_t count = take_apart(m, grad, pieces, 0, PIECES_MAX), last = is_last(m) ? 1 : 0;
+    snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
+    in[3] =
+        add_pieces(m, "sgd_velocity", attributes, state_of(m, w, "velocity"), pieces, count - last);
+    if (last) {
+        in[1] = pieces[count - 1];
+        in[2] = m->rate;
+        in[4] = m->weight;
+        snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=1", decay_of(m, w));
+        hr_graph_node(m->g, "sgd_momentum", in, in_parts(m) ? 5 : 4, attributes);
+    }
+}
+
 static void update(maker *m, hr_value w, hr_value grad) {
     const hr_train_options *o = m->o;
-    const double decay = o->decay_all || m->g->values[w].meta.shape.rank > 1 ? o->decay : 0.0;
+    const double decay = decay_of(m, w);
     hr_value in[7] = {w, grad, m->rate};
     size_t n = 3;
     const char *op = "sgd";
@@ -232,7 +313,20 @@ static void make_updates(maker *m) {
     }
     /* Gradients of the last layers are there first. */
     for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
-        update(m, m->params[i], m->grads[i]);
+        hr_value pieces[PIECES_MAX];
+        if (feeds_velocity(o) &&
+            (in_parts(m) || take_apart(m, m->grads[i], pieces, 0, PIECES_MAX) > 1)) {
+            update_by_pieces(m, m->params[i], m->grads[i]);
+        } else {
+            update(m, m->params[i], m->grads[i]);
+        }
+    }
+}
+
+/* A part that is not the last, whose gradients need no sums. */
+static void feed_velocities(maker *m) {
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        update_by_pieces(m, m->params[i], m->grads[i]);
     }
 }
 
@@ -242,11 +336,17 @@ static hr_status learn(maker *m) {
         return status;
     }
     m->g->phase = HRI_UPDATE;
-    if (m->kind != HR_STEP_WHOLE) {
+    if (in_parts(m)) {
+        m->weight = small_input(m, "/train.weight");
+        m->first = small_input(m, "/train.first");
+    }
+    if (in_parts(m) && !feeds_velocity(m->o)) {
         add_to_sums(m);
     }
     if (is_last(m)) {
         make_updates(m);
+    } else if (feeds_velocity(m->o)) {
+        feed_velocities(m);
     }
     m->g->phase = HRI_FORWARD;
     return m->g->error.code;

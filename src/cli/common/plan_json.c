@@ -49,6 +49,11 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     }
     hri_json_u64(json, "peak_bytes", r->peak_bytes);
     hri_json_u64(json, "floor_bytes", j->floor_bytes);
+    if (j->smallest.fits) { /* looked for with the choices, or because nothing fits */
+        hri_json_u64(json, "smallest_bytes", j->smallest.peak_bytes);
+    } else {
+        hri_json_null(json, "smallest_bytes");
+    }
     hri_json_u64(json, "unplanned_peak_bytes", j->unplanned_bytes);
     hri_json_u64(json, "runtime_bytes", r->runtime_bytes);
     hri_json_u64(json, "persistent_bytes", r->persistent_bytes);

@@ -26,6 +26,7 @@ static const sample samples[] = {
     {"vit-tiny:size=32,patch=8,layers=2,width=48,heads=3,classes=10",
      "optimizer=adamw,rate=1e-3,clip=1", 0},
     {"gpt2-nano", "optimizer=adamw,rate=1e-3,clip=1", 0},
+    {"gpt2-nano", "rate=0.05,decay=1e-3", 0}, /* two gradients of one weight go into its velocity */
     {"gpt2-nano:dropout=0.2", "optimizer=adam,rate=1e-3", 0},
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };

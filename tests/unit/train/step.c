@@ -288,8 +288,10 @@ TEST(train, a_net_learns_one_batch_by_heart_with_the_same_bits_on_3_threads) {
 }
 
 TEST(train, parts_of_any_size_give_the_losses_of_the_whole_batch) {
-    static const char *const texts[] = {"rate=0.1,clip=0.3", "optimizer=adamw,rate=0.02"};
-    for (int k = 0; k < 2; k++) {
+    static const char *const texts[] = {"rate=0.1,clip=0.3", "optimizer=adamw,rate=0.02",
+                                        "rate=0.1,momentum=0.8,decay=0.01",
+                                        "rate=0.05,nesterov,decay=0.01"};
+    for (int k = 0; k < 4; k++) {
         float whole[20], parts[20];
         train_net(texts[k], 0, 20, 0, NULL, whole);
         for (int64_t part = 1; part < 8; part += 2) {
@@ -325,6 +327,15 @@ TEST(train, a_graph_has_the_small_inputs_and_states_it_needs_and_no_others) {
     CHECK(!hr_graph_find(g, "train.rate") && !hr_graph_find(g, "a.weight.first"));
     CHECK(hr_graph_find(g, "a.weight.sum"));
     hr_graph_destroy(g);
+    /* Sgd keeps the sum of the parts where its velocity is, unless somebody must see the gradient before. */
+    static const char *const texts[] = {"momentum=0.9", "nesterov", "clip=1", "check",
+                                        "precision=f16"};
+    for (int k = 0; k < 5; k++) {
+        g = step_graph(texts[k], HR_STEP_PART);
+        CHECK_EQ(hr_graph_find(g, "a.weight.sum") != HR_NONE, k > 0);
+        CHECK_EQ(hr_graph_find(g, "a.weight.velocity") != HR_NONE, k == 0);
+        hr_graph_destroy(g);
+    }
     g = step_graph("optimizer=adam", HR_STEP_EVALUATE);
     CHECK_EQ(hr_graph_node_count(g), 4);
     hr_graph_destroy(g);
