@@ -201,6 +201,9 @@ struct hr_op {
     /* On a GPU.  NULL: made from scalar; without a scalar too, HR_E_UNSUPPORTED.  Kernels are text in src/ops/cuda. */
     hr_status (*cuda)(const hri_gpu_call *c);
     uint64_t (*cuda_workspace)(const hri_sig *s, hri_gpu *gpu, uint32_t variant); /* NULL: none */
+    /* For ops on many small tensors (updates, casts): calls of this op that touch none of each other's results, with
+     * no work space, in few launches and to the bits of `cuda` for each.  NULL: one by one. */
+    hr_status (*cuda_many)(const hri_gpu_call *calls, uint32_t count);
 
     const hri_case *cases;
 };
@@ -220,6 +223,9 @@ HR_MUST_CHECK hr_status hri_op_run(const hri_call *c);
 /* The same on a GPU (graph/op_cuda.c).  HR_E_UNSUPPORTED: the op has no kernel there for this signature. */
 HR_MUST_CHECK hr_status hri_op_launch(const hri_gpu_call *c);
 uint64_t hri_op_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
+/* Calls in the order of the plan, as hri_op_launch one after the other would do them, to the last bit; runs of calls of
+ * one op with `cuda_many` that touch none of each other's results go together (graph/op_many.c). */
+HR_MUST_CHECK hr_status hri_op_launch_many(const hri_gpu_call *calls, uint32_t count);
 
 /* ---- attributes ---- */
 

@@ -1,0 +1,65 @@
+/* Calls that may go together: see hri_op_launch_many in op.h.
+ *
+ * A step ends with hundreds of updates of small tensors, and begins with as many casts of them; one launch each would
+ * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
+ * memory itself: no call may write what another reads or writes.  Ops say how (cuda_many), never whether. */
+#include "graph/op.h"
+
+enum { TOGETHER = 256 }; /* more in one run would only make the comparisons many */
+
+typedef struct range {
+    hr_addr first, end;
+} range;
+
+static range range_of(hr_addr at, const hr_meta *meta) {
+    return (range){at, at + (at ? hr_meta_bytes(meta) : 0)};
+}
+
+static int touch(range a, range b) {
+    return a.first < b.end && b.first < a.end;
+}
+
+/* Whether `a` writes something that `b` reads or writes. */
+static int writes_into(const hri_gpu_call *a, const hri_gpu_call *b) {
+    for (uint32_t k = 0; k < a->sig->out_count; k++) {
+        const range out = range_of(a->out[k], &a->sig->out[k]);
+        for (uint32_t i = 0; i < b->sig->in_count; i++) {
+            if (touch(out, range_of(b->in[i], &b->sig->in[i]))) {
+                return 1;
+            }
+        }
+        for (uint32_t i = 0; i < b->sig->out_count; i++) {
+            if (touch(out, range_of(b->out[i], &b->sig->out[i]))) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* How many calls from the first on go together. */
+static uint32_t run_of(const hri_gpu_call *calls, uint32_t count) {
+    const hr_op *op = calls[0].sig->op;
+    uint32_t n = 1;
+    for (; op->cuda_many && n < count && n < TOGETHER && calls[n].sig->op == op; n++) {
+        for (uint32_t i = 0; i < n; i++) {
+            if (writes_into(&calls[i], &calls[n]) || writes_into(&calls[n], &calls[i])) {
+                return n;
+            }
+        }
+    }
+    return n;
+}
+
+hr_status hri_op_launch_many(const hri_gpu_call *calls, uint32_t count) {
+    while (count > 0) {
+        const uint32_t n = run_of(calls, count);
+        const hr_status status = n > 1 ? calls->sig->op->cuda_many(calls, n) : hri_op_launch(calls);
+        if (status != HR_OK) {
+            return status;
+        }
+        calls += n;
+        count -= n;
+    }
+    return HR_OK;
+}
