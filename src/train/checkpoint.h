@@ -1,0 +1,112 @@
+/* Checkpoints: one safetensors file with everything that a training, or a prediction, goes on from.
+ *
+ *   weights and running statistics    under the model's names, in the layout of files: other programs load them
+ *   <norm>.num_batches_tracked        i64, as torch has it
+ *   optimizer/<param>.<state>         what the optimizer remembers (only in a whole checkpoint)
+ *   headroom/input                    u8: the place of the input pipeline (only in a whole one)
+ *   __metadata__                      "format": "pt", and "headroom": a JSON text with the rest: hri_about, hri_progress_state
+ *
+ * A run keeps two files in its folder: last.safetensors is whole and goes on with the same bits; best.safetensors has
+ * the weights of the best epoch and nothing that strict loaders would trip over.  Both are written beside their place,
+ * synced and renamed, so at every moment each of them is a whole old file or a whole new one.
+ *
+ * For inference:
+ *
+ *   hri_checkpoint c;
+ *   status = hri_checkpoint_open("runs/flowers", &c, &why);          a folder (best, else last) or a file
+ *   hr_model_open(c.about.model, ...); hr_step_build(..., HR_STEP_EVALUATE, ...)
+ *   hr_pipeline_open(..., "images:DIR" + c.about.stages, ...)        the same pictures as validation saw
+ *   status = hri_checkpoint_load(&c, graph, &values, HRI_CHECKPOINT_WEIGHTS, &why);
+ *   hri_checkpoint_close(&c);
+ *
+ * Reading trusts nothing: a file that was cut short, lies or belongs to another model is refused with a sentence before
+ * the first weight is changed.  Threads: one at a time. */
+#ifndef HRI_TRAIN_CHECKPOINT_H
+#define HRI_TRAIN_CHECKPOINT_H
+
+#include <headroom/train.h>
+#include "train/tensor_move.h"
+
+#define HRI_CHECKPOINT_LAST "last.safetensors"
+#define HRI_CHECKPOINT_BEST "best.safetensors"
+
+/* What the weights are of.  Texts belong to whoever filled it: hri_checkpoint_open's live until close. */
+typedef struct hri_about {
+    const char *model;     /* every key said: opens the same model */
+    const char *precision; /* "f32", "bf16", "f16" */
+    const char *source;    /* what it was trained on: "images:flowers" */
+    const char *
+        stages; /* behind any source of the same kind: " | decode(64) | normalise(...)"; may be "" */
+    const char *input;          /* the model's input that the data goes to: "image", "tokens" */
+    const char *const *classes; /* names, class_count of them; NULL: it has none */
+    size_t class_count;
+} hri_about;
+
+/* Where a training is: plain numbers, all of them in the file. */
+typedef struct hri_progress_state {
+    hr_step_state state; /* steps, updates, loss scale */
+    uint64_t epoch;      /* begun, from 0 */
+    uint64_t epoch_step; /* steps done in it */
+    uint64_t batch, seed;
+    uint64_t input_print;                /* fingerprint of the input pipeline */
+    double loss_sum, right_sum, top_sum; /* over the steps of this epoch, by samples */
+    uint64_t samples;                    /* of this epoch, behind the sums */
+    uint64_t digest; /* of the bits of every loss so far: the same history, the same number */
+    double best;     /* the number that is watched, at its best; NaN: none yet */
+    uint64_t best_epoch, bad_epochs;
+    uint64_t seconds_ns; /* trained so far */
+    char options[512];   /* of training, as text */
+} hri_progress_state;
+
+typedef enum hri_checkpoint_part {
+    HRI_CHECKPOINT_WEIGHTS, /* parameters and running statistics */
+    HRI_CHECKPOINT_WHOLE    /* the optimizer's states too */
+} hri_checkpoint_part;
+
+typedef struct hri_checkpoint {
+    hri_tensors file;
+    json_t *json; /* owns the texts of `about` */
+    hri_about about;
+    hri_progress_state progress; /* zeros in a file of weights alone */
+    int whole;                   /* 1: training can go on from it */
+    const char **names;
+    char *path; /* the file that was opened */
+} hri_checkpoint;
+
+/* HR_E_NOT_FOUND when there is none; HR_E_FORMAT for one that is no checkpoint, with the reason. */
+HR_MUST_CHECK hr_status hri_checkpoint_open(const char *path, hri_checkpoint *out, hri_prose *why);
+/* A zeroed one is allowed. */
+void hri_checkpoint_close(hri_checkpoint *c);
+/* Fills the persistent values of g.  Everything is compared first: HR_E_NOT_FOUND for a missing tensor, HR_E_SHAPE for
+ * another shape, HR_E_INVALID when the optimizer's states are asked for and are not there. */
+HR_MUST_CHECK hr_status hri_checkpoint_load(const hri_checkpoint *c, const hr_graph *g,
+                                            const hri_values *to, hri_checkpoint_part part,
+                                            hri_prose *why);
+/* The place of the input pipeline, for hr_pipeline_restore; hri_free() it. */
+HR_MUST_CHECK hr_status hri_checkpoint_input(const hri_checkpoint *c, void **out, size_t *out_bytes,
+                                             hri_prose *why);
+
+/* What is written.  input is the pipeline's place; NULL with input_bytes 0: a file of weights alone. */
+typedef struct hri_checkpoint_write {
+    const hr_graph *g;
+    const hri_values *from;
+    const hri_about *about;
+    const hri_progress_state *progress; /* NULL: weights alone */
+    const void *input;
+    size_t input_bytes;
+} hri_checkpoint_write;
+
+HR_MUST_CHECK hr_status hri_checkpoint_save(const char *path, const hri_checkpoint_write *w,
+                                            hri_prose *why);
+/* What the file will take, at most a few KiB less: for asking the disk before training starts. */
+uint64_t hri_checkpoint_bytes(const hr_graph *g, hri_checkpoint_part part);
+
+/* How a persistent value of a training's graph is kept. */
+typedef enum hri_keep {
+    HRI_KEEP_NOT,      /* sums of parts: dead between steps */
+    HRI_KEEP_WEIGHT,   /* parameters and running statistics */
+    HRI_KEEP_OPTIMIZER /* under optimizer/ */
+} hri_keep;
+hri_keep hri_keep_of(const hr_graph *g, hr_value v);
+
+#endif
