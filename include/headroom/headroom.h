@@ -10,6 +10,8 @@
 #include <headroom/memory.h>
 #include <headroom/graph.h>
 #include <headroom/ops.h>
+#include <headroom/custom.h>
+#include <headroom/run.h>
 #include <headroom/data.h>
 #include <headroom/train.h>
 #include <headroom/model.h>

@@ -88,3 +88,11 @@ uint64_t hri_resident_unmapped(void) {
     close(l.fd);
     return missing;
 }
+
+uint64_t hri_resident_runtime(uint32_t threads) {
+    static const uint64_t unit = UINT64_C(1) << 20, stack = UINT64_C(64) << 10;
+    uint64_t now;
+    hri_resident_read(&now, NULL);
+    const uint64_t bytes = now + hri_resident_unmapped() + threads * stack + unit;
+    return (bytes + unit - 1) / unit * unit;
+}

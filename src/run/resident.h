@@ -14,5 +14,8 @@
 void hri_resident_read(uint64_t *now_bytes, uint64_t *peak_bytes);
 /* Bytes of mapped files (the program and its libraries) that are not resident yet. */
 uint64_t hri_resident_unmapped(void);
+/* What this very process takes before an arena: what is resident, what may still become so (code that has not run yet,
+ * stacks of so many threads), rounded up so that two runs agree. */
+uint64_t hri_resident_runtime(uint32_t threads);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
+#include "plan/share.h"
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return unit > 1 ? (bytes + unit - 1) / unit * unit : bytes;
@@ -69,29 +69,14 @@ static hr_status build_pieces(const hri_fit_job *job, hri_fit_case *c, hri_prose
 
 /* ---- the bottom of the arena ---- */
 
-/* Persistent values lie where the first piece that has them put them; constants of each piece apart. */
-static hr_status place_bottom(hri_fit_case *c) {
-    hri_strmap places = {{0}};
-    hr_status status = HR_OK;
-    for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
-        const hri_problem *p = &c->pieces[i].x.problem;
-        for (uint32_t v = 0; v < p->value_count && status == HR_OK; v++) {
-            const hri_problem_value *value = &p->values[v];
-            const int persistent = value->role == HRI_ROLE_PERSISTENT;
-            uint64_t at;
-            if (!persistent && value->role != HRI_ROLE_CONSTANT) {
-                continue;
-            }
-            if (!persistent || !hri_strmap_get(&places, value->name, &at)) {
-                at = c->bottom_bytes;
-                c->bottom_bytes += value->room_bytes;
-                status = persistent ? hri_strmap_put(&places, value->name, at) : HR_OK;
-            }
-            c->pieces[i].offsets[v] = at;
-        }
+static hr_status place_bottom(hri_fit_case *c, hri_prose *why) {
+    const hri_problem *problems[HRI_FIT_PIECES];
+    uint64_t *offsets[HRI_FIT_PIECES];
+    for (uint32_t i = 0; i < c->count; i++) {
+        problems[i] = &c->pieces[i].x.problem;
+        offsets[i] = c->pieces[i].offsets;
     }
-    hri_strmap_deinit(&places);
-    return status;
+    return hri_problem_share(problems, offsets, c->count, &c->bottom_bytes, why);
 }
 
 static uint64_t record_bytes(const hri_fit_case *c) {
@@ -137,7 +122,7 @@ hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case *
     c->part = part < job->batch ? part : job->batch;
     hr_status status = build_pieces(job, c, why);
     if (status == HR_OK) {
-        status = place_bottom(c);
+        status = place_bottom(c, why);
     }
     if (status != HR_OK) {
         hri_fit_case_close(c);

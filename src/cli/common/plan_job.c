@@ -116,16 +116,6 @@ static void take_spec(hri_plan_job *j, const spec *s) {
     j->job.page_bytes = s->page;
 }
 
-/* What this very process takes before the arena: what is resident, what may still become so (code that has not run
- * yet, stacks), rounded up so that two runs agree. */
-static uint64_t host_runtime(uint32_t threads) {
-    static const uint64_t slack = UINT64_C(1) << 20, stack = UINT64_C(64) << 10;
-    uint64_t now;
-    hri_resident_read(&now, NULL);
-    const uint64_t bytes = now + hri_resident_unmapped() + threads * stack + slack;
-    return (bytes + MIB - 1) / MIB * MIB;
-}
-
 static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, spec *s) {
     const int64_t asked = cli->settings->threads;
     const uint32_t threads = asked > 0 ? (uint32_t)asked : hri_cores_usable();
@@ -142,7 +132,7 @@ static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     j->job.machine.threads = threads;
     j->job.machine.align = 64;
     j->job.page_bytes = info->page_bytes;
-    j->job.runtime_bytes = host_runtime(threads);
+    j->job.runtime_bytes = hri_resident_runtime(threads);
     j->job.count_records = 1;
     return HRI_EXIT_YES;
 }
