@@ -267,7 +267,8 @@ static inline hr_value hr_cross_entropy(hr_graph *g, hr_value logits, hr_value i
     return hr_nodef(g, "cross_entropy", in, 2, "smoothing=%.17g", smoothing);
 }
 
-/* The same of the scores x w^T, which are never whole in memory: x (..., C), w (V, C), ids (...). */
+/* The same of the scores x w^T, which are never whole in memory: x (..., C), w (V, C), ids (...).  With the attribute
+ * "keep" the gradient finds them in output 2. */
 static inline hr_value hr_linear_cross_entropy(hr_graph *g, hr_value x, hr_value w, hr_value ids,
                                                double smoothing) {
     const hr_value in[] = {x, w, ids};

@@ -62,6 +62,13 @@ typedef enum hr_schedule {
     HR_SCHEDULE_COSINE /* from rate to final_rate over `steps` */
 } hr_schedule;
 
+/* The scores of a head with very many classes (a vocabulary): larger than anything else in such a model. */
+typedef enum hr_scores {
+    HR_SCORES_AUTO = 0, /* kept, but a planner may take slices where memory is short */
+    HR_SCORES_KEPT,     /* from the forward to the backward pass */
+    HR_SCORES_SLICES /* a slice at a time, made again in the backward pass: same bits, one product more */
+} hr_scores;
+
 typedef enum hr_precision {
     HR_PRECISION_F32 = 0,
     HR_PRECISION_BF16,
@@ -83,6 +90,7 @@ typedef struct hr_train_options {
     double clip;         /* largest norm of all gradients; 0: no clipping */
     bool check;          /* 1: a step whose gradients are not finite is skipped (f16 always does) */
     int precision;       /* hr_precision */
+    int scores;          /* hr_scores */
     int schedule;        /* hr_schedule */
     int64_t steps;       /* of the cosine, warm-up included */
     int64_t warmup;      /* steps of linear rise to the base rate */

@@ -60,6 +60,7 @@ struct hr_graph {
     hri_phase phase;  /* what nodes made now belong to */
     uint32_t forward; /* see hri_node_record */
     uint8_t frozen;
+    uint8_t keep_scores; /* for models: a head of many classes keeps its scores for the gradient */
     uint32_t live_count;
     hr_error error; /* the first one */
 };

@@ -1,13 +1,14 @@
-/* linear_cross_entropy(x, w, ids; smoothing, sum): cross_entropy of the scores x w^T, which are never whole in memory.
+/* linear_cross_entropy(x, w, ids; smoothing, sum, keep): cross_entropy of the scores x w^T, which need not be whole.
  *
- *   x (..., C)   w (V, C)   ids (...)   loss ()   lse (...)
+ *   x (..., C)   w (V, C)   ids (...)   loss ()   lse (...)   scores (..., 0), or (..., V) with `keep`
  *   s = x w^T,  lse_i = log sum_v exp(s_iv)
  *   loss = mean_i [ lse_i - (1 - a) * s_i,ids - a / V * sum_v s_iv ]       a: smoothing
  *
  * For heads with many classes: the scores of a language model are larger than anything else in it.  They are made a
  * block of classes at a time, with a running maximum and sum for each row (common/linear_loss.h).  The gradient makes
- * them again from x, w and lse: one product more.  Ids, sums and means are those of cross_entropy; an id of V or more is
- * HR_E_RANGE.  There is no bias: heads that share their weights with an embedding have none. */
+ * them again from x, w and lse, one product more, unless they were kept; the bits are the same.  Ids, sums and means are
+ * those of cross_entropy; an id of V or more is HR_E_RANGE.  There is no bias: heads that share their weights with an
+ * embedding have none. */
 #include "ops/common/linear_loss.h"
 #include "ops/common/rows.h"
 #include "ops/common/vmath.h"
@@ -23,12 +24,15 @@ static hr_status linear_cross_entropy_infer(hri_infer *c) {
     }
     c->out[0] = (hr_meta){.type = HR_TYPE_F32};
     c->out[1] = (hr_meta){HR_TYPE_F32, c->in[2].shape};
+    c->out[2] =
+        hri_linear_loss_kept(&c->in[1], &c->in[2], ((const hri_linear_loss_attr *)c->attr)->keep);
     return HR_OK;
 }
 
 static void linear_cross_entropy_grad(hri_grad *c) {
-    const hr_value dx = HRI_NODE(c->g, "linear_cross_entropy_grad", c->sig->attr, c->dout[0],
-                                 c->in[0], c->in[1], c->in[2], c->out[1]);
+    const hri_linear_loss_attr *p = c->sig->attr;
+    const hr_value in[] = {c->dout[0], c->in[0], c->in[1], c->in[2], c->out[1], c->out[2]};
+    const hr_value dx = hri_node(c->g, "linear_cross_entropy_grad", in, p->keep ? 6 : 5, p);
     c->din[0] = HRI_NEEDS(c, 0) ? dx : HR_NONE;
     c->din[1] = HRI_NEEDS(c, 1) ? hr_graph_output(c->g, dx, 1) : HR_NONE;
 }
@@ -65,7 +69,8 @@ static uint64_t linear_cross_entropy_workspace(const hri_sig *s, uint32_t thread
     const hri_linear_loss z = sizes_of(s);
     const uint64_t a = hri_gemm_workspace(1, z.rows, z.width, z.depth, threads);
     const uint64_t b = hri_gemm_workspace(1, z.rows, hri_linear_loss_last(&z), z.depth, threads);
-    return hri_linear_loss_bytes(&z) + states_bytes(&z) + (a > b ? a : b);
+    const int keep = ((const hri_linear_loss_attr *)s->attr)->keep;
+    return (keep ? 0 : hri_linear_loss_bytes(&z)) + states_bytes(&z) + (a > b ? a : b);
 }
 
 typedef struct task {
@@ -125,9 +130,8 @@ static void finish_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker
 static hr_status linear_cross_entropy_host(const hri_call *c) {
     const hri_linear_loss_attr *p = c->sig->attr;
     const hri_linear_loss z = sizes_of(c->sig);
-    float *scores = c->workspace;
-    char *after = (char *)c->workspace + hri_linear_loss_bytes(&z);
-    task t = {.c = c, .z = z, .scores = scores, .states = (row_state *)(void *)after};
+    char *after = (char *)c->workspace + (p->keep ? 0 : hri_linear_loss_bytes(&z));
+    task t = {.c = c, .z = z, .states = (row_state *)(void *)after};
     int64_t counted = 0;
     for (int64_t i = 0; i < z.rows; i++) {
         const int64_t id = hri_row_id(c->sig->in[2].type, c->in[2], i);
@@ -138,6 +142,8 @@ static hr_status linear_cross_entropy_host(const hri_call *c) {
     }
     for (t.v0 = 0; t.v0 < z.classes; t.v0 += z.width) {
         t.count = hri_min64(z.width, z.classes - t.v0);
+        float *scores = p->keep ? (float *)c->out[2] + t.v0 * z.rows : c->workspace;
+        t.scores = scores;
         hri_linear_loss_scores(&z, c->sig->in[0].type, c->in[0], c->in[1], t.v0, t.count, scores,
                                c->threads, after + states_bytes(&z));
         hri_threads_range(c->threads, (uint64_t)z.rows, hri_row_chunk(t.count), add_block, &t);
@@ -162,6 +168,8 @@ static const hri_case linear_cross_entropy_cases[] = {
      .flags = HRI_CASE_NO_GRAD},
     {"a last block of another cut", "f32[150,40] f32[6150,40] i32[150]", .ids = 6150,
      .flags = HRI_CASE_NO_GRAD},
+    {"kept", "f32[7,5] f32[33,5] i32[7]", "keep,smoothing=0.1", .ids = 33, .batched = 5},
+    {"kept, bf16", "bf16[2,7,33] bf16[10,33] i32[2,7]", "keep,sum", .tolerance = 1e-2},
     {"no rows", "f32[0,5] f32[10,5] i32[0]"},
     {"no depth", "f32[3,0] f32[10,0] i32[3]"},
     {"bf16", "bf16[7,33] bf16[10,33] i32[7]", .tolerance = 1e-2},
@@ -176,13 +184,13 @@ const hr_op hr_op_linear_cross_entropy = {
     .formula = "loss = mean(logsumexp(x w^T) - (x w^T)[id])",
     .in_min = 3,
     .in_max = 3,
-    .out_count = 2,
+    .out_count = 3,
     .fields = linear_cross_entropy_fields,
     .attr_bytes = sizeof(hri_linear_loss_attr),
     .infer = linear_cross_entropy_infer,
     .grad = linear_cross_entropy_grad,
-    .keeps = {{.in = 7, .out = 2}, {.in = 7, .out = 2}},
-    .aux = 2,
+    .keeps = {{.in = 7, .out = 6}, {.in = 7, .out = 6}},
+    .aux = 6,
     .product = 1,
     .samples = linear_cross_entropy_samples,
     .cost = linear_cross_entropy_cost,

@@ -1,9 +1,9 @@
-/* linear_cross_entropy_grad(dloss, x, w, ids, lse): the gradients of linear_cross_entropy for x and w.
+/* linear_cross_entropy_grad(dloss, x, w, ids, lse [, scores]): the gradients of linear_cross_entropy for x and w.
  *
  *   d_iv = scale * (exp(s_iv - lse_i) - (1 - a) [v = id_i] - a / V),  s = x w^T,  scale = dloss / rows that count
  *   dx = d w   dw = d^T x
  *
- * d is made a block of classes at a time (common/linear_loss.h): scores, d over them, then both products.  A block of dw
+ * d is made a block of classes at a time (common/linear_loss.h): scores (or those that were kept), d, both products.  A block of dw
  * is final at once and is written after the last look at the same block of w, so dw may lie over w.  dx is a sum over
  * blocks, in order, in f32; with 2-byte types it is summed in the workspace.  Rows whose id is negative give 0. */
 #include "ops/common/linear_loss.h"
@@ -25,6 +25,12 @@ static hr_status linear_cross_entropy_grad_infer(hri_infer *c) {
     if (c->in[4].type != HR_TYPE_F32 || !hr_shape_same(&c->in[3].shape, &c->in[4].shape)) {
         return hri_infer_fail(c, "ids and lse must have one shape, and lse be f32");
     }
+    const bool keep = ((const hri_linear_loss_attr *)c->attr)->keep;
+    const hr_meta kept = hri_linear_loss_kept(&c->in[2], &c->in[3], true);
+    if (keep != (c->in_count == 6) ||
+        (keep && (c->in[5].type != kept.type || !hr_shape_same(&c->in[5].shape, &kept.shape)))) {
+        return hri_infer_fail(c, "kept scores must be f32 (..., classes), and come with \"keep\"");
+    }
     c->out[0] = c->in[1];
     c->out[1] = c->in[2];
     return HR_OK;
@@ -44,7 +50,8 @@ static hri_linear_loss sizes_of(const hri_sig *s) {
 
 static void linear_cross_entropy_grad_cost(const hri_sig *s, hri_cost *cost) {
     const hri_linear_loss z = sizes_of(s);
-    cost->flops = (double)z.rows * (double)z.classes * (6.0 * (double)z.depth + 8.0);
+    const double products = ((const hri_linear_loss_attr *)s->attr)->keep ? 4.0 : 6.0;
+    cost->flops = (double)z.rows * (double)z.classes * (products * (double)z.depth + 8.0);
 }
 
 /* ---- workspace: scores, the sum of dx, scratch of the products ---- */
@@ -78,8 +85,9 @@ typedef struct task {
     hri_linear_loss z;
     int64_t v0, count;
     float scale;
-    float *d;  /* (N, count) */
-    float *dx; /* (N, C) */
+    const float *scores; /* (N, count); may be d */
+    float *d;            /* (N, count) */
+    float *dx;           /* (N, C) */
     void *scratch;
 } task;
 
@@ -91,6 +99,7 @@ static void scores_to_d(void *arg, uint64_t begin, uint64_t end, uint32_t worker
     (void)worker;
     for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
         float *d = t->d + i * t->count;
+        const float *s = t->scores + i * t->count;
         const int64_t id = hri_row_id(c->sig->in[3].type, c->in[3], i);
         const float lse = ((const float *)c->in[4])[i];
         if (id < 0) {
@@ -98,7 +107,7 @@ static void scores_to_d(void *arg, uint64_t begin, uint64_t end, uint32_t worker
             continue;
         }
         HRI_IVDEP for (int64_t k = 0; k < t->count; k++) {
-            d[k] = scale * (hri_exp(d[k] - lse) - even);
+            d[k] = scale * (hri_exp(s[k] - lse) - even);
         }
         if (id >= t->v0 && id < t->v0 + t->count) {
             d[id - t->v0] -= scale * (1.0f - smoothing);
@@ -173,8 +182,11 @@ static hr_status linear_cross_entropy_grad_host(const hri_call *c) {
     t.scale = p->sum || !counted ? dloss : dloss / (float)counted;
     for (t.v0 = 0; t.v0 < z.classes; t.v0 += z.width) {
         t.count = hri_min64(z.width, z.classes - t.v0);
-        hri_linear_loss_scores(&z, type, c->in[1], c->in[2], t.v0, t.count, t.d, c->threads,
-                               t.scratch);
+        t.scores = p->keep ? (const float *)c->in[5] + t.v0 * z.rows : t.d;
+        if (!p->keep) {
+            hri_linear_loss_scores(&z, type, c->in[1], c->in[2], t.v0, t.count, t.d, c->threads,
+                                   t.scratch);
+        }
         hri_threads_range(c->threads, (uint64_t)z.rows, hri_row_chunk(t.count), scores_to_d, &t);
         add_to_dx(&t);
         make_dw(&t);
@@ -192,6 +204,13 @@ static const hri_case linear_cross_entropy_grad_cases[] = {
     {"several blocks", "f32[] f32[3,2] f32[13000,2] i32[3] f32[3]", "smoothing=0.1", .ids = 13000},
     {"a last block of another cut", "f32[] f32[150,40] f32[6150,40] i32[150] f32[150]",
      .ids = 6150},
+    {"kept", "f32[] f32[7,5] f32[33,5] i32[7] f32[7] f32[7,33]", "keep", .ids = 33},
+    {"kept, bf16", "f32[] bf16[2,5,7] bf16[10,7] i64[2,5] f32[2,5] f32[2,5,10]",
+     "keep,smoothing=0.1", .tolerance = 1e-2},
+    {"keep without scores", "f32[] f32[7,5] f32[10,5] i32[7] f32[7]", "keep",
+     .flags = HRI_CASE_BAD},
+    {"scores of another shape", "f32[] f32[7,5] f32[10,5] i32[7] f32[7] f32[7,9]", "keep",
+     .flags = HRI_CASE_BAD},
     {"no rows", "f32[] f32[0,5] f32[10,5] i64[0] f32[0]"},
     {"no depth", "f32[] f32[3,0] f32[10,0] i64[3] f32[3]"},
     {"bf16", "f32[] bf16[5,7] bf16[10,7] i64[5] f32[5]", .tolerance = 1e-2},
@@ -206,7 +225,7 @@ const hr_op hr_op_linear_cross_entropy_grad = {
     .name = "linear_cross_entropy_grad",
     .formula = "d = dloss / n * (softmax(x w^T) - onehot(id)); dx = d w; dw = d^T x",
     .in_min = 5,
-    .in_max = 5,
+    .in_max = 6,
     .out_count = 2,
     .fields = linear_cross_entropy_grad_fields,
     .attr_bytes = sizeof(hri_linear_loss_attr),

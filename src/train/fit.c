@@ -1,4 +1,5 @@
-/* The search over cases: the batch whole, halved, halved again; and the questions that an answer raises. */
+/* The search over cases: the batch whole, halved, halved again, each in its forms; and the questions that an answer
+ * raises. */
 #include "train/fit.h"
 
 #include "base/alloc.h"
@@ -17,7 +18,7 @@ static uint64_t effort_of(const hri_fit *f, uint32_t share) {
 hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why) {
     hri_fit f = {.job = *job};
     const hri_fit_case *whole;
-    hr_status status = hri_fit_case_get(&f, job->batch, &whole, why);
+    hr_status status = hri_fit_case_get(&f, job->batch, 0, &whole, why);
     if (status == HR_OK) {
         status = hri_fit_case_plan(&f, whole, 0, 0, &f.reference, why);
     }
@@ -64,9 +65,10 @@ int hri_fit_may_cut(const hri_fit *f) {
     return f->job.parts != 1 && f->job.batch > 1 && (f->job.allow_coupled || !f->cases[0]->coupled);
 }
 
-hr_status hri_fit_case_get(hri_fit *f, int64_t part, const hri_fit_case **out, hri_prose *why) {
+hr_status hri_fit_case_get(hri_fit *f, int64_t part, int slices, const hri_fit_case **out,
+                           hri_prose *why) {
     for (uint32_t i = 0; i < f->case_count; i++) {
-        if (f->cases[i]->part == part) {
+        if (f->cases[i]->part == part && f->cases[i]->slices == slices) {
             *out = f->cases[i];
             return HR_OK;
         }
@@ -74,7 +76,8 @@ hr_status hri_fit_case_get(hri_fit *f, int64_t part, const hri_fit_case **out, h
     if (f->case_count == HRI_FIT_CASES) {
         return hri_prose_set(why, HR_E_RANGE, "too many ways to cut the batch");
     }
-    const hr_status status = hri_fit_case_open(&f->job, part, &f->cases[f->case_count], why);
+    const hr_status status =
+        hri_fit_case_open(&f->job, part, slices, &f->cases[f->case_count], why);
     if (status == HR_OK) {
         *out = f->cases[f->case_count++];
     }
@@ -95,13 +98,15 @@ static int64_t part_at(const hri_fit *f, uint32_t at) {
     return hri_fit_may_cut(f) && k / 2 < batch ? (batch - 1) / k + 1 : 0;
 }
 
-/* Tries one case; a faster one than *best takes its place.  *slower: 1 when it fits and is slower. */
-static hr_status try_case(hri_fit *f, int64_t part, uint64_t budget, uint64_t effort,
-                          hri_fit_plans *best, int *slower, hri_prose *why) {
+/* Tries one case; a faster one than *best takes its place.  *result: what came of it. */
+typedef enum result { WITHOUT_PLAN, SLOWER, BETTER } result;
+
+static hr_status try_case(hri_fit *f, int64_t part, int slices, uint64_t budget, uint64_t effort,
+                          hri_fit_plans *best, result *out, hri_prose *why) {
     const hri_fit_case *c = NULL;
     hri_fit_plans plans;
-    *slower = 0;
-    hr_status status = hri_fit_case_get(f, part, &c, why);
+    *out = WITHOUT_PLAN;
+    hr_status status = hri_fit_case_get(f, part, slices, &c, why);
     if (status == HR_OK) {
         status = hri_fit_case_plan(f, c, budget, effort, &plans, why);
     }
@@ -111,11 +116,44 @@ static hr_status try_case(hri_fit *f, int64_t part, uint64_t budget, uint64_t ef
     if (!best->c || plans.time_ns < best->time_ns) {
         hri_fit_plans_deinit(best);
         *best = plans;
+        *out = BETTER;
     } else {
-        *slower = 1;
+        *out = SLOWER;
         hri_fit_plans_deinit(&plans);
     }
     return HR_OK;
+}
+
+static int is_good(const hri_fit *f, const hri_fit_plans *best) {
+    return best->c && best->time_ns <= good_enough * f->reference.time_ns;
+}
+
+/* The case in each of its forms.  *out: the best that came of it. */
+static hr_status try_forms(hri_fit *f, int64_t part, uint64_t budget, uint64_t effort,
+                           hri_fit_plans *best, result *out, hri_prose *why) {
+    const int forms = f->cases[0]->has_scores ? 2 : 1;
+    hr_status status = HR_OK;
+    *out = WITHOUT_PLAN;
+    for (int slices = 0; slices < forms && status == HR_OK && !is_good(f, best); slices++) {
+        result one;
+        status = try_case(f, part, slices, budget, effort, best, &one, why);
+        *out = one > *out ? one : *out;
+    }
+    return status;
+}
+
+/* A short look at every case, from the whole batch on, until cutting further only makes it slower. */
+static hr_status look_at_all(hri_fit *f, uint64_t budget, uint64_t effort, hri_fit_plans *best,
+                             hri_prose *why) {
+    hr_status status = HR_OK;
+    result last = WITHOUT_PLAN;
+    for (uint32_t at = 0; part_at(f, at) && status == HR_OK && last != SLOWER; at++) {
+        if (is_good(f, best)) {
+            break;
+        }
+        status = try_forms(f, part_at(f, at), budget, effort, best, &last, why);
+    }
+    return status;
 }
 
 hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_fit_plans *out,
@@ -124,25 +162,20 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
      * not always better for being longer. */
     const uint64_t effort = effort_of(f, share), look = effort / 4 + 1;
     hri_fit_plans best = {0};
-    hr_status status = HR_OK;
-    int slower = 0;
     if (f->job.parts > 1 && !hri_fit_may_cut(f)) {
         return hri_prose_set(why, HR_E_NO_PLAN, "an op couples the samples of a batch");
     }
-    for (uint32_t at = 0; part_at(f, at) && status == HR_OK && !slower; at++) {
-        status = try_case(f, part_at(f, at), budget_bytes, look, &best, &slower, why);
-        if (best.c && best.time_ns <= good_enough * f->reference.time_ns) {
-            break;
-        }
-    }
-    for (uint32_t at = 0; part_at(f, at) && status == HR_OK && !best.c; at++) {
-        status = try_case(f, part_at(f, at), budget_bytes, effort, &best, &slower, why);
+    hr_status status = look_at_all(f, budget_bytes, look, &best, why);
+    if (status == HR_OK && !best.c) {
+        status = look_at_all(f, budget_bytes, effort, &best, why);
     }
     if (status == HR_OK && !best.c) {
         return hri_prose_set(why, HR_E_NO_PLAN, "no plan was found within the budget");
     }
     if (status == HR_OK && look < effort && best.again_count) {
-        status = try_case(f, best.c->part, budget_bytes, effort, &best, &slower, why);
+        result ignored;
+        status =
+            try_case(f, best.c->part, best.c->slices, budget_bytes, effort, &best, &ignored, why);
     }
     if (status != HR_OK) {
         hri_fit_plans_deinit(&best);
@@ -155,8 +188,9 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
 hr_status hri_fit_floor(hri_fit *f, const hri_fit_case **out, hri_prose *why) {
     const hri_fit_case *best = NULL;
     for (uint32_t at = 0; part_at(f, at); at++) {
-        const hri_fit_case *c = NULL;
-        const hr_status status = hri_fit_case_get(f, part_at(f, at), &c, why);
+        const hri_fit_case *c = NULL; /* a head in slices never needs more than one that is kept */
+        const hr_status status =
+            hri_fit_case_get(f, part_at(f, at), f->cases[0]->has_scores, &c, why);
         if (status != HR_OK) {
             return status;
         }
@@ -220,7 +254,7 @@ static hr_status fits_whole(const hri_fit_job *job, int64_t batch, uint64_t budg
     hri_fit_plans plans;
     f.job.batch = batch;
     f.job.parts = 1;
-    hr_status status = hri_fit_case_get(&f, batch, &c, why);
+    hr_status status = hri_fit_case_get(&f, batch, 1, &c, why);
     if (status == HR_OK) {
         *out = c->floor_bytes > budget ? UNDER_FLOOR : FITS;
         if (*out == FITS && plan) {

@@ -11,7 +11,8 @@
  * calls) are part of it, so it depends a little on the case.
  *
  * hri_fit_search looks for the fastest case: the batch whole, in halves, in quarters, ... in single samples.  A batch
- * is never cut where an op couples samples, unless the job allows it.
+ * is never cut where an op couples samples, unless the job allows it.  Models whose head has very many classes have each
+ * of these in two forms, with all scores kept or made in slices (hr_scores); both give the same bits.
  *
  * Threads: one at a time. */
 #ifndef HRI_TRAIN_FIT_H
@@ -41,7 +42,7 @@ typedef struct hri_fit_job {
     void *time_user;
 } hri_fit_job;
 
-enum { HRI_FIT_PIECES = 3, HRI_FIT_CASES = 24 };
+enum { HRI_FIT_PIECES = 3, HRI_FIT_CASES = 48 };
 
 typedef struct hri_fit_piece {
     hr_step_kind kind;
@@ -54,10 +55,12 @@ typedef struct hri_fit_piece {
 
 typedef struct hri_fit_case {
     int64_t part;
+    int slices;     /* scores of the head are made in slices; 0: kept, or there is no such head */
     uint32_t parts; /* runs a step */
     uint32_t count;
     hri_fit_piece pieces[HRI_FIT_PIECES];
     int coupled;                    /* some op lets samples touch */
+    int has_scores;                 /* a head whose scores could be made in slices */
     uint64_t bottom_bytes;          /* persistent values and constants */
     uint64_t runtime_bytes;         /* with the records of this case */
     uint64_t floor_bytes;           /* of the whole budget: no plan of this case needs less */
@@ -103,9 +106,9 @@ void hri_fit_release(hri_fit *f);
 
 /* May this training's batch be cut? */
 int hri_fit_may_cut(const hri_fit *f);
-/* The case with parts of this size. */
-HR_MUST_CHECK hr_status hri_fit_case_get(hri_fit *f, int64_t part, const hri_fit_case **out,
-                                         hri_prose *why);
+/* The case with parts of this size, in one of its forms. */
+HR_MUST_CHECK hr_status hri_fit_case_get(hri_fit *f, int64_t part, int slices,
+                                         const hri_fit_case **out, hri_prose *why);
 /* Plans one case.  budget_bytes is of everything; 0: as much as it takes.  HR_E_NO_PLAN when none was found. */
 HR_MUST_CHECK hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c,
                                           uint64_t budget_bytes, uint64_t effort,

@@ -52,7 +52,12 @@ static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t 
     return status;
 }
 
-static hr_status build_pieces(const hri_fit_job *job, hri_fit_case *c, hri_prose *why) {
+static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_prose *why) {
+    hri_fit_job with_form = *given;
+    const hri_fit_job *job = &with_form;
+    if (given->options.scores == HR_SCORES_AUTO) {
+        with_form.options.scores = c->slices ? HR_SCORES_SLICES : HR_SCORES_KEPT;
+    }
     const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
     c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
     const int whole = c->parts == 1;
@@ -109,17 +114,20 @@ static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
         for (uint32_t n = 0; n < p->op_count; n++) {
             c->coupled |=
                 p->ops[n].coupled && p->ops[n].phase == HRI_PROBLEM_FORWARD && c->pieces[i].runs;
+            c->has_scores |= job->options.scores == HR_SCORES_AUTO && c->pieces[i].runs &&
+                             !strcmp(p->ops[n].kind, "linear_cross_entropy");
         }
     }
 }
 
-hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case **out,
+hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hri_fit_case **out,
                             hri_prose *why) {
     hri_fit_case *c = hri_calloc(1, sizeof *c);
     if (!c) {
         return HR_E_NOMEM_HOST;
     }
     c->part = part < job->batch ? part : job->batch;
+    c->slices = slices;
     hr_status status = build_pieces(job, c, why);
     if (status == HR_OK) {
         status = place_bottom(c, why);

@@ -4,8 +4,8 @@
 
 #include "train/fit.h"
 
-HR_MUST_CHECK hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case **out,
-                                          hri_prose *why);
+HR_MUST_CHECK hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices,
+                                          hri_fit_case **out, hri_prose *why);
 /* NULL is allowed. */
 void hri_fit_case_close(hri_fit_case *c);
 /* In whole pages of the job. */

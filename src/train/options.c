@@ -7,6 +7,7 @@
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", NULL};
 static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
+static const char *const scores[] = {"auto", "kept", "slices", NULL};
 
 #define AT(FIELD) offsetof(hr_train_options, FIELD)
 
@@ -33,6 +34,8 @@ const hri_field hri_train_fields[] = {
     {"check", "skip steps whose gradients are not finite", AT(check), HRI_FIELD_BOOL, NULL},
     {"precision", "of products; weights stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
      .choices = precisions},
+    {"scores", "of a head of many classes: kept, or made in slices twice", AT(scores),
+     HRI_FIELD_ENUM, "auto", .choices = scores},
     {"schedule", "of the learning rate", AT(schedule), HRI_FIELD_ENUM, "constant",
      .choices = schedules},
     {"steps", "cosine: length, warm-up included", AT(steps), HRI_FIELD_INT, "0", .min = 0,

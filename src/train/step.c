@@ -57,6 +57,7 @@ static int is_last(const maker *m) {
 
 static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t batch) {
     hr_graph *g = m->g;
+    g->keep_scores = m->o->scores != HR_SCORES_SLICES;
     const hr_status status = build(user, g, batch, m->kind != HR_STEP_EVALUATE);
     if (status != HR_OK) {
         hri_graph_fail(g, status, "the model could not be built: %s", hr_status_text(status));

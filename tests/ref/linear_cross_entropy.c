@@ -14,7 +14,7 @@ static double score(const double *x, const double *w, int64_t depth) {
 static void run(const ref_call *c) {
     const struct {
         double smoothing;
-        bool sum;
+        bool sum, keep;
     } *p = c->sig->attr;
     const int64_t classes = c->sig->in[1].shape.dim[0], depth = c->sig->in[1].shape.dim[1];
     const int64_t rows = hr_shape_count(&c->sig->in[2].shape);
@@ -29,6 +29,9 @@ static void run(const ref_call *c) {
             sum += exp(score(x, c->in[1] + v * depth, depth) - most);
         }
         const double lse = c->out[1][i] = most + log(sum);
+        for (int64_t v = 0; p->keep && v < classes; v++) { /* cases keep one block: row by row */
+            c->out[2][i * classes + v] = score(x, c->in[1] + v * depth, depth);
+        }
         if (c->in[2][i] < 0) {
             continue;
         }

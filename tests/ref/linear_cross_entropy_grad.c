@@ -7,7 +7,7 @@
 static void run(const ref_call *c) {
     const struct {
         double smoothing;
-        bool sum;
+        bool sum, keep;
     } *p = c->sig->attr;
     const int64_t classes = c->sig->in[2].shape.dim[0], depth = c->sig->in[2].shape.dim[1];
     const int64_t rows = hr_shape_count(&c->sig->in[3].shape);
@@ -20,8 +20,8 @@ static void run(const ref_call *c) {
     for (int64_t i = 0; i < rows * classes; i++) {
         const int64_t row = i / classes, v = i % classes, id = (int64_t)c->in[3][row];
         const double *x = c->in[1] + row * depth, *w = c->in[2] + v * depth;
-        double score = 0.0;
-        for (int64_t k = 0; k < depth; k++) {
+        double score = p->keep ? c->in[5][i] : 0.0; /* cases keep one block: row by row */
+        for (int64_t k = 0; k < depth && !p->keep; k++) {
             score += x[k] * w[k];
         }
         const double target = (v == id ? 1.0 - p->smoothing : 0.0) + p->smoothing / (double)classes;

@@ -81,3 +81,46 @@ TEST(linear_loss, an_id_beyond_the_classes_is_refused) {
     static outcome one;
     CHECK_STATUS(run(ids, 1, &one), HR_E_RANGE);
 }
+
+/* ---- kept scores ---- */
+
+enum { MANY = 13000 }; /* more than two blocks */
+
+typedef struct large {
+    float loss, dx[ROWS * DEPTH], dw[MANY * DEPTH];
+} large;
+
+static void run_large(const char *attributes, large *out) {
+    hr_graph *g;
+    hri_interp *it;
+    hr_value p[2], d[2];
+    CHECK_OK(hr_graph_create(&g));
+    p[0] = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_of(2, ROWS, DEPTH), hr_init_normal(1.0));
+    p[1] = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(2, MANY, DEPTH), hr_init_normal(1.0));
+    const hr_value label = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_of(1, ROWS));
+    const hr_value in[] = {p[0], p[1], label};
+    const hr_value loss = hr_graph_node(g, "linear_cross_entropy", in, 3, attributes);
+    CHECK_OK(hr_graph_differentiate(g, loss, HR_NONE, p, 2, d));
+    hr_graph_result(g, loss, "loss");
+    hr_graph_result(g, d[0], "dx");
+    hr_graph_result(g, d[1], "dw");
+    CHECK_OK(hr_graph_freeze(g));
+    CHECK_OK(hri_interp_create(g, NULL, 3, &it));
+    for (int32_t i = 0; i < ROWS; i++) {
+        ((int32_t *)hri_interp_data(it, label))[i] = i == 2 ? -1 : i * (MANY / ROWS);
+    }
+    CHECK_OK(hri_interp_run(it, 0, NULL));
+    out->loss = *(const float *)hri_interp_data(it, loss);
+    memcpy(out->dx, hri_interp_data(it, d[0]), sizeof out->dx);
+    memcpy(out->dw, hri_interp_data(it, d[1]), sizeof out->dw);
+    hri_interp_destroy(it);
+    hr_graph_destroy(g);
+}
+
+TEST(linear_loss, kept_scores_give_the_same_bits_as_slices) {
+    static large slices, kept;
+    run_large("smoothing=0.1", &slices);
+    run_large("smoothing=0.1,keep", &kept);
+    CHECK(slices.loss > 1.0f);
+    CHECK(!memcmp(&slices, &kept, sizeof kept));
+}

@@ -145,6 +145,32 @@ TEST_TIMEOUT(planned, gpt2_in_bf16_loses_nothing_at_any_budget, 240) {
     at_budgets("gpt2-nano:layers=6,context=64", "optimizer=adamw,precision=bf16", 4);
 }
 
+/* The scores of a vocabulary are kept where there is room, and made in slices where there is not. */
+TEST_TIMEOUT(planned, a_head_in_slices_loses_nothing, 240) {
+    rig r = rig_open("gpt2-nano:vocab=13000", "optimizer=adamw", 4);
+    float want[STEPS], is[STEPS];
+    interpret(&r, want);
+    for (int slices = 0; slices < 2; slices++) {
+        hri_fit f;
+        hri_fit_plans plans;
+        hri_prose why = {{0}};
+        uint64_t budget;
+        r.job.parts = 1;
+        CHECK_OK(hri_fit_open(&r.job, &f, &why));
+        if (slices) {
+            CHECK_OK(hri_fit_smallest(&f, 8, &budget, &plans, &why));
+        } else {
+            CHECK_OK(hri_fit_search(&f, f.unplanned_bytes, 1, &plans, &why));
+            CHECK(plans.time_ns == f.reference.time_ns);
+        }
+        CHECK_EQ(plans.c->slices, slices);
+        (void)run(&r, &f, &plans, is);
+        CHECK(!memcmp(want, is, sizeof is));
+        hri_fit_close(&f);
+    }
+    rig_close(&r);
+}
+
 TEST_TIMEOUT(planned, parts_of_a_batch_agree_up_to_rounding, 240) {
     rig r = rig_open("gpt2-nano", "optimizer=sgd,rate=0.1", 6);
     float want[STEPS], is[STEPS];

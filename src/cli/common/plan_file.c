@@ -52,7 +52,8 @@ static hr_status model_members(json_t *root, const hri_plan_job *j, const hri_fi
                 json_object_set_new(root, "model", json_string(hr_model_text(j->model))) == 0 &&
                 json_object_set_new(root, "batch", json_integer(j->job.batch)) == 0 &&
                 json_object_set_new(root, "options", json_string(options)) == 0 &&
-                json_object_set_new(root, "part", json_integer(plans->c->part)) == 0
+                json_object_set_new(root, "part", json_integer(plans->c->part)) == 0 &&
+                json_object_set_new(root, "slices", json_boolean(plans->c->slices)) == 0
             ? HR_OK
             : HR_E_NOMEM_HOST;
     for (uint32_t i = 0; i < plans->c->count && status == HR_OK; i++) {
@@ -140,7 +141,8 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
                                (unsigned long long)part);
     }
     if (status == HR_OK) {
-        status = hri_fit_case_get(&j->fit, (int64_t)part, &found, why);
+        const int slices = json_is_true(json_object_get(root, "slices"));
+        status = hri_fit_case_get(&j->fit, (int64_t)part, slices, &found, why);
     }
     if (status != HR_OK) {
         return status;

@@ -49,7 +49,9 @@ void hri_model_linear_loss(hri_build *b, hr_value x, hr_value w) {
     const hr_value logits = hr_linear(b->g, x, w, HR_NONE);
     const hr_value label = label_of(b, logits);
     hri_graph_result_spare(b->g, logits, "logits");
-    hr_graph_result(b->g, hr_linear_cross_entropy(b->g, x, w, label, 0.0), "loss");
+    const hr_value in[] = {x, w, label};
+    const char *keep = b->training && b->g->keep_scores ? "keep" : NULL;
+    hr_graph_result(b->g, hr_graph_node(b->g, "linear_cross_entropy", in, 3, keep), "loss");
 }
 
 /* torch's: uniform within 1 / sqrt(inputs). */

@@ -1,11 +1,14 @@
-/* How linear_cross_entropy and its gradient cut the scores s = x w^T (N, V), which are never whole in memory.
+/* How linear_cross_entropy and its gradient cut the scores s = x w^T (N, V).
  *
  * The cut goes through V: all rows of x meet a block of rows of w.  Forward then needs a running maximum and sum for
  * each row, as attention does.  Backward, a block of dw is complete at once, and only dx (N, C) is a sum over blocks;
  * cut by rows, dw (V, C) would be that sum, which is larger and would need a copy in f32 under mixed precision.
  *
  * The width of a block depends on the shape alone: whole tiles of gemm.h, about 24 MiB of scores, 384 columns at
- * least.  Scores are f32 whatever the stored type. */
+ * least.  Scores are f32 whatever the stored type.
+ *
+ * With `keep` all scores are kept for the gradient, block after block, each (N, width): the gradient saves a product and
+ * costs the memory of all scores.  Everything else is computed in the same order, so both ways give the same bits. */
 #ifndef HRI_OPS_COMMON_LINEAR_LOSS_H
 #define HRI_OPS_COMMON_LINEAR_LOSS_H
 
@@ -16,7 +19,7 @@ enum { HRI_LINEAR_LOSS_SCORES = 6 << 20, HRI_LINEAR_LOSS_TILES = 16 };
 
 typedef struct hri_linear_loss_attr {
     double smoothing;
-    bool sum;
+    bool sum, keep;
 } hri_linear_loss_attr;
 
 #define HRI_LINEAR_LOSS_FIELDS                                                                     \
@@ -27,8 +30,10 @@ typedef struct hri_linear_loss_attr {
      "0",                                                                                          \
      .min = 0,                                                                                     \
      .max = 1},                                                                                    \
+        {"sum", "add the rows instead of averaging", offsetof(hri_linear_loss_attr, sum),          \
+         HRI_FIELD_BOOL, NULL},                                                                    \
     {                                                                                              \
-        "sum", "add the rows instead of averaging", offsetof(hri_linear_loss_attr, sum),           \
+        "keep", "keep all scores for the gradient", offsetof(hri_linear_loss_attr, keep),          \
             HRI_FIELD_BOOL, NULL                                                                   \
     }
 
@@ -82,6 +87,13 @@ static inline uint64_t hri_linear_loss_bytes(const hri_linear_loss *z) {
 static inline int64_t hri_linear_loss_last(const hri_linear_loss *z) {
     const int64_t rest = z->classes % z->width;
     return rest ? rest : z->width;
+}
+
+/* What is kept of the scores: (..., V), or (..., 0). */
+static inline hr_meta hri_linear_loss_kept(const hr_meta *w, const hr_meta *ids, bool keep) {
+    hr_meta kept = {HR_TYPE_F32, ids->shape};
+    kept.shape.dim[kept.shape.rank++] = keep ? w->shape.dim[0] : 0;
+    return kept;
 }
 
 /* The scores of `count` classes from v0 on, (N, count). */
