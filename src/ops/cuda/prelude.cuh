@@ -57,9 +57,13 @@ HR_INLINE void hr_store(float *to, float x) {
     *to = x;
 }
 HR_INLINE void hr_store(hr_bf16 *to, float x) {
+#ifdef HRI_EMULATED
     const hr_u32 bits = __float_as_uint(x);
     const hr_u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     to->bits = (hr_u16)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
+#else
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
+#endif
 }
 HR_INLINE void hr_store(hr_f16 *to, float x) {
 #ifdef HRI_EMULATED
@@ -79,6 +83,32 @@ HR_INLINE float hr_load(hr_u8 x) {
     return (float)x;
 }
 
+// Two numbers of a small type in one word, `low` in the low half.
+HR_INLINE hr_u32 hr_two(float low, float high, hr_bf16) {
+#ifdef HRI_EMULATED
+    hr_bf16 a, b;
+    hr_store(&a, low);
+    hr_store(&b, high);
+    return (hr_u32)b.bits << 16 | a.bits;
+#else
+    hr_u32 two;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+#endif
+}
+HR_INLINE hr_u32 hr_two(float low, float high, hr_f16) {
+#ifdef HRI_EMULATED
+    hr_f16 a, b;
+    hr_store(&a, low);
+    hr_store(&b, high);
+    return (hr_u32)b.bits << 16 | a.bits;
+#else
+    hr_u32 two;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+#endif
+}
+
 // ---- N elements at once: one access of up to 16 bytes where N * sizeof(T) allows it ----
 
 template <typename T, int N> struct __align__(N * sizeof(T) < 16 ? N * sizeof(T) : 16) hr_pack {
@@ -91,13 +121,39 @@ template <typename T, int N> HR_INLINE void hr_load_pack(const T *from, float (&
         out[i] = hr_load(x.at[i]);
     }
 }
-template <typename T, int N> HR_INLINE void hr_store_pack(T *to, const float (&x)[N]) {
-    hr_pack<T, N> y;
+// Numbers in memory order as T: small types two by two, which is one conversion.
+template <typename T, int N> struct hr_packer {
+    static HR_INLINE void put(T *to, const float (&x)[N]) {
+        hr_pack<T, N> y;
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        hr_store(&y.at[i], x[i]);
+        for (int i = 0; i < N; i++) {
+            hr_store(&y.at[i], x[i]);
+        }
+        *(hr_pack<T, N> *)to = y;
     }
-    *(hr_pack<T, N> *)to = y;
+};
+template <typename T, int N> HR_INLINE void hr_put_twos(T *to, const float (&x)[N]) {
+    hr_pack<hr_u32, N / 2> y;
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) {
+        y.at[i] = hr_two(x[2 * i], x[2 * i + 1], T());
+    }
+    *(hr_pack<hr_u32, N / 2> *)to = y;
+}
+#define HR_PACKER(T, N)                                                                            \
+    template <> struct hr_packer<T, N> {                                                           \
+        static HR_INLINE void put(T *to, const float (&x)[N]) {                                    \
+            hr_put_twos<T, N>(to, x);                                                              \
+        }                                                                                          \
+    };
+HR_PACKER(hr_bf16, 2)
+HR_PACKER(hr_bf16, 4)
+HR_PACKER(hr_bf16, 8)
+HR_PACKER(hr_f16, 2)
+HR_PACKER(hr_f16, 4)
+HR_PACKER(hr_f16, 8)
+template <typename T, int N> HR_INLINE void hr_store_pack(T *to, const float (&x)[N]) {
+    hr_packer<T, N>::put(to, x);
 }
 // Elements of T in 16 bytes.
 template <typename T> struct hr_wide {
@@ -143,6 +199,81 @@ HR_INLINE float hr_block_max(float x, float *room) {
     __syncthreads();
     x = lane < warps ? room[lane] : room[0];
     return hr_warp_max(x);
+}
+
+// ---- tensor cores and copies into shared memory ----
+
+// d (16, 8) += a (16, 16) b (16, 8), one warp; fragments as the m16n8k16 form of PTX's mma has them:
+//   a: rows lane / 4 and + 8, columns lane % 4 * 2 (two numbers) and + 8: a[0] (row, col), a[1] (row + 8, col),
+//      a[2] (row, col + 8), a[3] (row + 8, col + 8);   b: rows lane % 4 * 2 and + 8 of column lane / 4;
+//   d: row lane / 4 in d[0], d[1], row + 8 in d[2], d[3]; columns lane % 4 * 2 and + 1.
+HR_INLINE void hr_mma(float (&d)[4], const hr_u32 (&a)[4], const hr_u32 (&b)[2], hr_bf16) {
+#ifdef HRI_EMULATED
+    hr_emulated_mma_16816(d, a, b, true);
+#else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+HR_INLINE void hr_mma(float (&d)[4], const hr_u32 (&a)[4], const hr_u32 (&b)[2], hr_f16) {
+#ifdef HRI_EMULATED
+    hr_emulated_mma_16816(d, a, b, false);
+#else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+// Four 8 x 8 matrices of 2-byte numbers from shared memory: lane l gives the address of row l % 8 of matrix l / 8, and
+// gets two neighbours of row l / 4 of each, at columns l % 4 * 2; of column l / 4 with _turned.
+HR_INLINE void hr_ldmatrix(hr_u32 (&r)[4], const void *row) {
+#ifdef HRI_EMULATED
+    hr_emulated_ldmatrix<4>(r, row, false);
+#else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((hr_u32)__cvta_generic_to_shared(row))
+                 : "memory");
+#endif
+}
+HR_INLINE void hr_ldmatrix_turned(hr_u32 (&r)[4], const void *row) {
+#ifdef HRI_EMULATED
+    hr_emulated_ldmatrix<4>(r, row, true);
+#else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((hr_u32)__cvta_generic_to_shared(row))
+                 : "memory");
+#endif
+}
+// 16 bytes to shared memory without waiting, the first `bytes` from memory, the rest zeros.  Copies between two commits
+// are a group; hr_async_wait<N> waits until at most the last N groups are under way.  A barrier comes after it.
+HR_INLINE void hr_async_copy(void *to, const void *from, hr_u32 bytes) {
+#ifdef HRI_EMULATED
+    fake_now->async_copy(to, from, 16, bytes);
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (hr_u32)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(bytes)
+                 : "memory");
+#endif
+}
+HR_INLINE void hr_async_commit() {
+#ifdef HRI_EMULATED
+    fake_now->async_commit();
+#else
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int N> HR_INLINE void hr_async_wait() {
+#ifdef HRI_EMULATED
+    fake_now->async_wait(N);
+#else
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
 }
 
 // ---- random numbers: Philox4x32-10, the four words of block `block` of a place ----

@@ -1,0 +1,371 @@
+// Batch normalisation over rows (M, C), forward and backward, in three launches each: sums, finish, apply.
+//
+// A block has LANES threads along the channels, PACK channels each, and 256 / LANES rows.  The grid is one wave: block
+// (tile of channels, part) takes every gridDim.y-th group of rows, so that all blocks move through memory together; the
+// last pass goes backwards and finds the end of the tensors still in the cache.  Sums: f32 in a thread, by rows in
+// order in a block, by parts in order and in double in the finish; they are taken around the first row, so a large mean
+// costs no digits.  Forward and backward find y by the same two operations, so that its sign is the same.
+//
+// Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD (forward), SIGN (backward: 0 plain, 1 from x, 2 from y).
+#ifndef ELEM
+#define ELEM float
+#define PACK 4
+#define LANES 16
+#define RELU 1
+#define ADD 1
+#define SIGN 1
+#endif
+
+enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK };
+
+typedef hr_pack<ELEM, PACK> pack;
+
+// A number of a vector of any real type; 0 f32, 1 bf16, 2 f16, as hr_type counts them.
+HR_INLINE float real_at(int type, const void *data, hr_i64 k) {
+    return type == 0   ? ((const float *)data)[k]
+           : type == 1 ? hr_load(((const hr_bf16 *)data)[k])
+                       : hr_load(((const hr_f16 *)data)[k]);
+}
+HR_INLINE void real_put(int type, void *data, hr_i64 k, float x) {
+    if (type == 0) {
+        ((float *)data)[k] = x;
+    } else if (type == 1) {
+        hr_store(&((hr_bf16 *)data)[k], x);
+    } else {
+        hr_store(&((hr_f16 *)data)[k], x);
+    }
+}
+
+// The two sums of every thread of a block to (2, channels) of its part: rows in order.
+HR_INLINE void put_sums(const float (&first)[PACK], const float (&second)[PACK], float *sums,
+                        hr_i32 channels) {
+    __shared__ float room[2][ROWS][WIDTH];
+    const int lane = threadIdx.x % LANES, row = threadIdx.x / LANES;
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        room[0][row][lane * PACK + j] = first[j];
+        room[1][row][lane * PACK + j] = second[j];
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 2 * WIDTH; i += THREADS) {
+        const int which = i / WIDTH, k = i % WIDTH;
+        const hr_i32 c = (hr_i32)blockIdx.x * WIDTH + k;
+        float sum = 0.0f;
+        for (int r = 0; r < ROWS; r++) {
+            sum += room[which][r][k];
+        }
+        if (c < channels) {
+            sums[((hr_i64)blockIdx.y * 2 + which) * channels + c] = sum;
+        }
+    }
+}
+
+// Both sums of channel blockIdx.x * 8 + threadIdx.x % 8 over all parts, for threads below 8; 512 threads.
+struct totals {
+    double first, second;
+};
+HR_INLINE totals join(const float *sums, hr_i32 channels, hr_i32 parts) {
+    __shared__ double room[2][64][9];
+    const int k = threadIdx.x % 8, lane = threadIdx.x / 8;
+    const hr_i32 c = (hr_i32)blockIdx.x * 8 + k;
+    totals t = {0.0, 0.0};
+    if (c < channels) {
+#pragma unroll 4
+        for (hr_i32 p = lane; p < parts; p += 64) {
+            t.first += (double)sums[(hr_i64)p * 2 * channels + c];
+            t.second += (double)sums[((hr_i64)p * 2 + 1) * channels + c];
+        }
+    }
+    room[0][lane][k] = t.first;
+    room[1][lane][k] = t.second;
+    __syncthreads();
+    if (threadIdx.x < 8) {
+        for (int i = 1; i < 64; i++) {
+            t.first += room[0][i][k];
+            t.second += room[1][i][k];
+        }
+    }
+    return t;
+}
+
+HR_INLINE float line(float x, float a, float b) {
+    return fmaf(x, a, b);
+}
+
+// ---- forward ----
+
+HR_KERNEL __launch_bounds__(THREADS, 4)
+    batch_norm_sums(const ELEM *x, float *sums, hr_i64 rows, hr_i32 channels) {
+    enum { DEEP = 4 };
+    const int lane = threadIdx.x % LANES, row = threadIdx.x / LANES;
+    const hr_i32 c = ((hr_i32)blockIdx.x * LANES + lane) * PACK;
+    const hr_i64 step = (hr_i64)gridDim.y * ROWS;
+    float shift[PACK], sum[PACK], squares[PACK];
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        sum[j] = squares[j] = 0.0f;
+    }
+    if (c < channels) {
+        hr_load_pack<ELEM, PACK>(x + c, shift);
+        for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + row; i < rows; i += DEEP * step) {
+            pack in[DEEP];
+#pragma unroll
+            for (int d = 0; d < DEEP; d++) {
+                if (i + d * step < rows) {
+                    in[d] = *(const pack *)(x + (i + d * step) * channels + c);
+                }
+            }
+#pragma unroll
+            for (int d = 0; d < DEEP; d++) {
+                if (i + d * step < rows) {
+#pragma unroll
+                    for (int j = 0; j < PACK; j++) {
+                        const float v = hr_load(in[d].at[j]) - shift[j];
+                        sum[j] += v;
+                        squares[j] = fmaf(v, v, squares[j]);
+                    }
+                }
+            }
+        }
+    }
+    put_sums(sum, squares, sums, channels);
+}
+
+HR_KERNEL __launch_bounds__(512)
+    batch_norm_finish(const float *sums, const ELEM *x, const void *gamma, const void *beta,
+                      float *mean, float *inv, float *lines, hr_i64 rows, hr_i32 channels,
+                      hr_i32 parts, hr_i32 gamma_type, hr_i32 beta_type, double eps) {
+    const totals t = join(sums, channels, parts);
+    const hr_i32 c = (hr_i32)blockIdx.x * 8 + (hr_i32)threadIdx.x;
+    if (threadIdx.x < 8 && c < channels) {
+        const double m = (double)rows, off = t.first / m, squares = t.second / m - off * off;
+        const double var = squares > 0.0 ? squares : squares * 0.0; // a NaN stays one
+        const float mu = (float)((double)hr_load(x[c]) + off), i = (float)(1.0 / sqrt(var + eps));
+        const float a = real_at(gamma_type, gamma, c) * i;
+        mean[c] = mu;
+        inv[c] = i;
+        lines[c] = a;
+        lines[channels + c] = line(-mu, a, real_at(beta_type, beta, c));
+    }
+}
+
+// y = x * a + b [+ z] [relu], rows from the last to the first.
+HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, const float (&a)[PACK],
+                     const float (&b)[PACK], hr_i64 rows, hr_i32 channels, hr_i32 c) {
+    enum { DEEP = ADD ? 2 : 4 };
+    const hr_i64 step = (hr_i64)gridDim.y * ROWS;
+    for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + threadIdx.x / LANES; i < rows; i += DEEP * step) {
+        pack in[DEEP], more[DEEP];
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            if (i + d * step < rows) {
+                const hr_i64 at = (rows - 1 - i - d * step) * channels + c;
+                in[d] = *(const pack *)(x + at);
+                if (ADD) {
+                    more[d] = *(const pack *)(z + at);
+                }
+            }
+        }
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            if (i + d * step < rows) {
+                float out[PACK];
+#pragma unroll
+                for (int j = 0; j < PACK; j++) {
+                    float v = line(hr_load(in[d].at[j]), a[j], b[j]);
+                    v += ADD ? hr_load(more[d].at[j]) : 0.0f;
+                    out[j] = RELU && v < 0.0f ? 0.0f : v;
+                }
+                hr_store_pack<ELEM, PACK>(y + (rows - 1 - i - d * step) * channels + c, out);
+            }
+        }
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS, 4)
+    batch_norm_apply(const ELEM *x, const ELEM *z, ELEM *y, const float *lines, hr_i64 rows,
+                     hr_i32 channels) {
+    const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
+    if (c < channels) {
+        float a[PACK], b[PACK];
+#pragma unroll
+        for (int j = 0; j < PACK; j++) {
+            a[j] = lines[c + j];
+            b[j] = lines[channels + c + j];
+        }
+        apply(x, z, y, a, b, rows, channels, c);
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS, 4)
+    batch_norm_inference(const ELEM *x, ELEM *y, const void *gamma, const void *beta,
+                         const void *mean, const void *var, hr_i64 rows, hr_i32 channels,
+                         hr_i32 gamma_type, hr_i32 beta_type, hr_i32 mean_type, hr_i32 var_type,
+                         double eps) {
+    const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
+    if (c < channels) {
+        float a[PACK], b[PACK];
+#pragma unroll
+        for (int j = 0; j < PACK; j++) {
+            const double v = (double)real_at(var_type, var, c + j);
+            a[j] = real_at(gamma_type, gamma, c + j) * (float)(1.0 / sqrt(v + eps));
+            b[j] = line(-real_at(mean_type, mean, c + j), a[j], real_at(beta_type, beta, c + j));
+        }
+        apply(x, x, y, a, b, rows, channels, c);
+    }
+}
+
+HR_KERNEL batch_norm_stats(const float *running_mean, const float *running_var, const float *mean,
+                           const float *inv, float *out_mean, float *out_var, hr_i32 channels,
+                           double m, double eps, double unbiased) {
+    const hr_i32 k = (hr_i32)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (k < channels) {
+        const double i = (double)inv[k], batch = 1.0 / (i * i) - eps;
+        out_mean[k] = (float)((1.0 - m) * (double)running_mean[k] + m * (double)mean[k]);
+        out_var[k] = (float)((1.0 - m) * (double)running_var[k] +
+                             m * (batch < 0.0 ? 0.0 : batch) * unbiased);
+    }
+}
+
+// ---- backward ----
+
+// d = dy where the relu let it through; y is the forward output with SIGN 2.
+HR_INLINE float passed(float dy, float x, float y, float a, float b) {
+    return SIGN == 0 || (SIGN == 1 ? line(x, a, b) : y) > 0.0f ? dy : 0.0f;
+}
+
+// What both passes know of a channel.
+struct channel {
+    float a[PACK], b[PACK], mean[PACK];
+};
+HR_INLINE void load_channel(channel *k, hr_i32 c, const void *gamma, const void *beta,
+                            const float *mean, const float *inv, int gamma_type, int beta_type) {
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        k->mean[j] = mean[c + j];
+        if (SIGN == 1) {
+            k->a[j] = real_at(gamma_type, gamma, c + j) * inv[c + j];
+            k->b[j] = line(-k->mean[j], k->a[j], real_at(beta_type, beta, c + j));
+        } else {
+            k->a[j] = k->b[j] = 0.0f;
+        }
+    }
+}
+
+// Sums of d and d (x - mean).  With SIGN 2, d goes to dz, which may lie over dy or y: the last pass reads it there.
+HR_KERNEL __launch_bounds__(THREADS, 2)
+    batch_norm_grad_sums(const ELEM *dy, const ELEM *x, const ELEM *y, ELEM *dz, const void *gamma,
+                         const void *beta, const float *mean, const float *inv, float *sums,
+                         hr_i64 rows, hr_i32 channels, hr_i32 gamma_type, hr_i32 beta_type) {
+    enum { DEEP = 4 };
+    const int lane = threadIdx.x % LANES, row = threadIdx.x / LANES;
+    const hr_i32 c = ((hr_i32)blockIdx.x * LANES + lane) * PACK;
+    const hr_i64 step = (hr_i64)gridDim.y * ROWS;
+    float sum[PACK], product[PACK];
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        sum[j] = product[j] = 0.0f;
+    }
+    if (c < channels) {
+        channel k;
+        load_channel(&k, c, gamma, beta, mean, inv, gamma_type, beta_type);
+        for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + row; i < rows; i += DEEP * step) {
+            pack in_dy[DEEP], in_x[DEEP], in_y[DEEP];
+#pragma unroll
+            for (int d = 0; d < DEEP; d++) {
+                if (i + d * step < rows) {
+                    const hr_i64 at = (i + d * step) * channels + c;
+                    in_dy[d] = *(const pack *)(dy + at);
+                    in_x[d] = *(const pack *)(x + at);
+                    if (SIGN == 2) {
+                        in_y[d] = *(const pack *)(y + at);
+                    }
+                }
+            }
+#pragma unroll
+            for (int d = 0; d < DEEP; d++) {
+                if (i + d * step < rows) {
+                    float out[PACK];
+#pragma unroll
+                    for (int j = 0; j < PACK; j++) {
+                        const float v = hr_load(in_x[d].at[j]);
+                        out[j] = passed(hr_load(in_dy[d].at[j]), v,
+                                        SIGN == 2 ? hr_load(in_y[d].at[j]) : 0.0f, k.a[j], k.b[j]);
+                        sum[j] += out[j];
+                        product[j] = fmaf(out[j], v - k.mean[j], product[j]);
+                    }
+                    if (SIGN == 2) {
+                        hr_store_pack<ELEM, PACK>(dz + (i + d * step) * channels + c, out);
+                    }
+                }
+            }
+        }
+    }
+    put_sums(sum, product, sums, channels);
+}
+
+// Gradients of gamma and beta, and three numbers a channel for the last pass: lines (3, C).
+HR_KERNEL __launch_bounds__(512)
+    batch_norm_grad_finish(const float *sums, const void *gamma, const float *inv, void *dgamma,
+                           void *dbeta, float *lines, hr_i64 rows, hr_i32 channels, hr_i32 parts,
+                           hr_i32 gamma_type, hr_i32 beta_type) {
+    const totals t = join(sums, channels, parts);
+    const hr_i32 c = (hr_i32)blockIdx.x * 8 + (hr_i32)threadIdx.x;
+    if (threadIdx.x < 8 && c < channels) {
+        const double i = (double)inv[c], scale = (double)real_at(gamma_type, gamma, c) * i;
+        const double m = rows > 0 ? (double)rows : 1.0;
+        real_put(gamma_type, dgamma, c, (float)(t.second * i));
+        real_put(beta_type, dbeta, c, (float)t.first);
+        lines[c] = (float)scale;
+        lines[channels + c] = (float)(-scale * i * i * t.second / m);
+        lines[2 * channels + c] = (float)(-scale * t.first / m);
+    }
+}
+
+// dx, rows from the last to the first.  With SIGN 2, dy is what the first pass let through.
+HR_KERNEL __launch_bounds__(THREADS, 2)
+    batch_norm_grad_apply(const ELEM *dy, const ELEM *x, ELEM *dx, const void *gamma,
+                          const void *beta, const float *mean, const float *inv,
+                          const float *lines, hr_i64 rows, hr_i32 channels, hr_i32 gamma_type,
+                          hr_i32 beta_type) {
+    enum { DEEP = 4 };
+    const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
+    const hr_i64 step = (hr_i64)gridDim.y * ROWS;
+    if (c >= channels) {
+        return;
+    }
+    channel k;
+    load_channel(&k, c, gamma, beta, mean, inv, gamma_type, beta_type);
+    float by_dy[PACK], by_x[PACK], constant[PACK];
+#pragma unroll
+    for (int j = 0; j < PACK; j++) {
+        by_dy[j] = lines[c + j];
+        by_x[j] = lines[channels + c + j];
+        constant[j] = lines[2 * channels + c + j];
+    }
+    for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + threadIdx.x / LANES; i < rows; i += DEEP * step) {
+        pack in_dy[DEEP], in_x[DEEP];
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            if (i + d * step < rows) {
+                const hr_i64 at = (rows - 1 - i - d * step) * channels + c;
+                in_dy[d] = *(const pack *)(dy + at);
+                in_x[d] = *(const pack *)(x + at);
+            }
+        }
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            if (i + d * step < rows) {
+                float out[PACK];
+#pragma unroll
+                for (int j = 0; j < PACK; j++) {
+                    const float v = hr_load(in_x[d].at[j]);
+                    const float whole = hr_load(in_dy[d].at[j]);
+                    const float p = SIGN == 1 ? passed(whole, v, 0.0f, k.a[j], k.b[j]) : whole;
+                    out[j] = fmaf(by_dy[j], p, fmaf(by_x[j], v - k.mean[j], constant[j]));
+                }
+                hr_store_pack<ELEM, PACK>(dx + (rows - 1 - i - d * step) * channels + c, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+// Pooling over windows of (N, H, W, C), and the gradients: outputs are gathered, one pack of channels a thread.
+//
+// A block of the grid is one row of output pixels (n, i), so that whole numbers are divided once a block, and 32 bits
+// wide where the thread finds its pixel.  KH and KW are known to the compiler, which unrolls small windows and has all
+// loads of one under way at once.  No sum is added into from two sides.
+//
+// Defines: ELEM, PACK, KH, KW.
+#ifndef ELEM
+#define ELEM float
+#define PACK 4
+#define KH 3
+#define KW 3
+#endif
+
+enum { THREADS = 256, SMALL = KH * KW <= 25 };
+#if KH * KW <= 25
+#define HR_UNROLL _Pragma("unroll")
+#else
+#define HR_UNROLL
+#endif
+
+// The geometry; ops/common/pool_cuda.c has the same struct.
+struct pool {
+    hr_i32 h, w, channels, oh, ow; // input, output
+    hr_i32 sh, sw, ph, pw;
+    hr_i32 without_pad;
+};
+
+// The pixel of this thread in a row of `width` pixels, and its first channel; false when there is none.
+struct place {
+    hr_i32 j, c;
+};
+HR_INLINE bool find_place(const pool &p, hr_i32 width, place *out) {
+    const hr_u32 packs = (hr_u32)p.channels / PACK;
+    const hr_u32 t = blockIdx.y * THREADS + threadIdx.x, j = t / packs;
+    out->j = (hr_i32)j;
+    out->c = (hr_i32)(t - j * packs) * PACK;
+    return j < (hr_u32)width;
+}
+
+HR_INLINE hr_i64 at_of(hr_i64 row, hr_i32 width, hr_i32 column, hr_i32 channels, hr_i32 c) {
+    return (row * width + column) * channels + c;
+}
+
+// ---- forward: blockIdx.x = n * OH + i ----
+
+HR_KERNEL __launch_bounds__(THREADS) max_pool(const ELEM *x, ELEM *y, hr_u8 *index, pool p) {
+    const hr_i32 n = (hr_i32)(blockIdx.x / p.oh), i = (hr_i32)(blockIdx.x % p.oh);
+    place o;
+    if (!find_place(p, p.ow, &o)) {
+        return;
+    }
+    float most[PACK];
+    int code[PACK];
+    bool first = true;
+    HR_UNROLL
+    for (int a = 0; a < KH; a++) {
+        const hr_i32 h = i * p.sh - p.ph + a;
+        HR_UNROLL
+        for (int b = 0; b < KW; b++) {
+            const hr_i32 w = o.j * p.sw - p.pw + b;
+            if (h >= 0 && h < p.h && w >= 0 && w < p.w) {
+                float v[PACK];
+                hr_load_pack<ELEM, PACK>(
+                    x + at_of((hr_i64)n * p.h + h, p.w, w, p.channels, o.c), v);
+#pragma unroll
+                for (int k = 0; k < PACK; k++) {
+                    const bool wins = first || v[k] > most[k] || v[k] != v[k];
+                    code[k] = wins ? a * KW + b : code[k];
+                    most[k] = wins ? v[k] : most[k];
+                }
+                first = false;
+            }
+        }
+    }
+    const hr_i64 to = at_of(blockIdx.x, p.ow, o.j, p.channels, o.c);
+    hr_pack<hr_u8, PACK> codes;
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        codes.at[k] = (hr_u8)code[k];
+    }
+    hr_store_pack<ELEM, PACK>(y + to, most);
+    *(hr_pack<hr_u8, PACK> *)(index + to) = codes;
+}
+
+HR_KERNEL __launch_bounds__(THREADS) avg_pool(const ELEM *x, ELEM *y, pool p) {
+    const hr_i32 n = (hr_i32)(blockIdx.x / p.oh), i = (hr_i32)(blockIdx.x % p.oh);
+    place o;
+    if (!find_place(p, p.ow, &o)) {
+        return;
+    }
+    float sum[PACK];
+    int places = 0;
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        sum[k] = 0.0f;
+    }
+    HR_UNROLL
+    for (int a = 0; a < KH; a++) {
+        const hr_i32 h = i * p.sh - p.ph + a;
+        HR_UNROLL
+        for (int b = 0; b < KW; b++) {
+            const hr_i32 w = o.j * p.sw - p.pw + b;
+            if (h >= 0 && h < p.h && w >= 0 && w < p.w) {
+                float v[PACK];
+                hr_load_pack<ELEM, PACK>(
+                    x + at_of((hr_i64)n * p.h + h, p.w, w, p.channels, o.c), v);
+#pragma unroll
+                for (int k = 0; k < PACK; k++) {
+                    sum[k] += v[k];
+                }
+                places++;
+            }
+        }
+    }
+    const float count = (float)(p.without_pad ? places : KH * KW);
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        sum[k] /= count;
+    }
+    hr_store_pack<ELEM, PACK>(y + at_of(blockIdx.x, p.ow, o.j, p.channels, o.c), sum);
+}
+
+// ---- backward: blockIdx.x = n * H + h ----
+
+// The outputs whose windows hold input place i: [begin, end).
+HR_INLINE void owners(hr_i32 i, hr_i32 kernel, hr_i32 stride, hr_i32 pad, hr_i32 outputs,
+                      hr_i32 *begin, hr_i32 *end) {
+    const hr_i32 first = i + pad - kernel + 1, last = (i + pad) / stride + 1;
+    *begin = first > 0 ? (first + stride - 1) / stride : 0;
+    *end = last < outputs ? last : outputs;
+}
+// How many places of the window of output o lie in [0, size).
+HR_INLINE hr_i32 inside(hr_i32 o, hr_i32 kernel, hr_i32 stride, hr_i32 pad, hr_i32 size) {
+    const hr_i32 begin = o * stride - pad, end = begin + kernel;
+    return (end < size ? end : size) - (begin > 0 ? begin : 0);
+}
+
+template <bool MAX>
+HR_INLINE void pool_grad(const ELEM *dy, const hr_u8 *index, ELEM *dx, const pool &p) {
+    const hr_i32 n = (hr_i32)(blockIdx.x / p.h), h = (hr_i32)(blockIdx.x % p.h);
+    place o;
+    if (!find_place(p, p.w, &o)) {
+        return;
+    }
+    hr_i32 i0, i1, j0, j1;
+    float sum[PACK];
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        sum[k] = 0.0f;
+    }
+    owners(h, KH, p.sh, p.ph, p.oh, &i0, &i1);
+    owners(o.j, KW, p.sw, p.pw, p.ow, &j0, &j1);
+    for (hr_i32 i = i0; i < i1; i++) {
+        for (hr_i32 j = j0; j < j1; j++) {
+            const hr_i64 at = at_of((hr_i64)n * p.oh + i, p.ow, j, p.channels, o.c);
+            float v[PACK];
+            hr_load_pack<ELEM, PACK>(dy + at, v);
+            if (MAX) {
+                const hr_pack<hr_u8, PACK> codes = *(const hr_pack<hr_u8, PACK> *)(index + at);
+                const int code = (h - i * p.sh + p.ph) * KW + o.j - j * p.sw + p.pw;
+#pragma unroll
+                for (int k = 0; k < PACK; k++) {
+                    sum[k] += codes.at[k] == code ? v[k] : 0.0f;
+                }
+            } else {
+                const float share =
+                    1.0f / (float)(p.without_pad ? inside(i, KH, p.sh, p.ph, p.h) *
+                                                       inside(j, KW, p.sw, p.pw, p.w)
+                                                 : KH * KW);
+#pragma unroll
+                for (int k = 0; k < PACK; k++) {
+                    sum[k] += v[k] * share;
+                }
+            }
+        }
+    }
+    hr_store_pack<ELEM, PACK>(dx + at_of(blockIdx.x, p.w, o.j, p.channels, o.c), sum);
+}
+HR_KERNEL __launch_bounds__(THREADS)
+    max_pool_grad(const ELEM *dy, const hr_u8 *index, ELEM *dx, pool p) {
+    pool_grad<true>(dy, index, dx, p);
+}
+HR_KERNEL __launch_bounds__(THREADS) avg_pool_grad(const ELEM *dy, ELEM *dx, pool p) {
+    pool_grad<false>(dy, (const hr_u8 *)dy, dx, p);
+}
+
+// ---- whole images: 32 packs of channels by 8 pixels a block; grid: tiles of channels, samples ----
+
+HR_KERNEL __launch_bounds__(THREADS)
+    global_avg_pool(const ELEM *x, ELEM *y, hr_i64 pixels, hr_i32 channels) {
+    __shared__ float room[8][32 * PACK + 1];
+    const int lane = threadIdx.x % 32, row = threadIdx.x / 32;
+    const hr_i32 c = ((hr_i32)blockIdx.y * 32 + lane) * PACK;
+    float sum[PACK];
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        sum[k] = 0.0f;
+    }
+    if (c < channels) {
+#pragma unroll 4
+        for (hr_i64 i = row; i < pixels; i += 8) {
+            float v[PACK];
+            hr_load_pack<ELEM, PACK>(x + ((hr_i64)blockIdx.x * pixels + i) * channels + c, v);
+#pragma unroll
+            for (int k = 0; k < PACK; k++) {
+                sum[k] += v[k];
+            }
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < PACK; k++) {
+        room[row][lane * PACK + k] = sum[k];
+    }
+    __syncthreads();
+    for (int k = threadIdx.x; k < 32 * PACK; k += THREADS) {
+        const hr_i32 to = (hr_i32)blockIdx.y * 32 * PACK + k;
+        float total = 0.0f;
+        for (int r = 0; r < 8; r++) {
+            total += room[r][k];
+        }
+        if (to < channels) {
+            hr_store(&y[(hr_i64)blockIdx.x * channels + to], total / (float)pixels);
+        }
+    }
+}
