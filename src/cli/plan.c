@@ -213,7 +213,9 @@ static int run_steps(work *w, hri_planned *p) {
     hr_status status = hri_planned_take(p, &why);
     const uint64_t begin = hri_clock_ns();
     for (; w->trial.steps < (uint64_t)w->flags->tries && status == HR_OK; w->trial.steps++) {
-        status = hri_planned_step(p, &w->losses[w->trial.steps], &why);
+        hri_numbers numbers = {0};
+        status = hri_planned_step(p, &numbers, &why);
+        w->losses[w->trial.steps] = numbers.loss;
     }
     w->trial.seconds = (double)(hri_clock_ns() - begin) / 1e9;
     w->trial.losses = w->losses;

@@ -31,6 +31,9 @@ typedef struct hri_fit_job {
     int64_t parts;     /* micro-batches: 0: as many as is fastest, 1: never, k: about as many */
     int allow_coupled; /* cut the batch even where an op couples samples */
     int evaluate;      /* plan the evaluation of a part into the same arena */
+    int64_t evaluate_samples; /* of it; 0: as many as a part has */
+    /* Bytes at the bottom of the arena that are somebody else's: below our persistent values, and above them. */
+    uint64_t below_bytes, above_bytes;
     hri_machine machine;
     uint64_t page_bytes;    /* the arena is taken in these; 0: single bytes */
     uint64_t runtime_bytes; /* without our records */
@@ -61,7 +64,8 @@ typedef struct hri_fit_case {
     hri_fit_piece pieces[HRI_FIT_PIECES];
     int coupled;                    /* some op lets samples touch */
     int has_scores;                 /* a head whose scores could be made in slices */
-    uint64_t bottom_bytes;          /* persistent values and constants */
+    uint64_t bottom_bytes;          /* persistent values and constants; somebody else's too */
+    uint64_t own_bytes;             /* without those */
     uint64_t runtime_bytes;         /* with the records of this case */
     uint64_t floor_bytes;           /* of the whole budget: no plan of this case needs less */
     uint32_t floor_piece, floor_op; /* floor_op: NONE when persistent values and inputs make it */

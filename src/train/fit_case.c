@@ -67,21 +67,31 @@ static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_pro
         status = build_piece(job, HR_STEP_PART, c->part, c->parts - 1, &c->pieces[c->count++], why);
     }
     if (status == HR_OK && job->evaluate) {
-        status = build_piece(job, HR_STEP_EVALUATE, c->part, 0, &c->pieces[c->count++], why);
+        const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;
+        status = build_piece(job, HR_STEP_EVALUATE, samples, 0, &c->pieces[c->count++], why);
     }
     return status;
 }
 
 /* ---- the bottom of the arena ---- */
 
-static hr_status place_bottom(hri_fit_case *c, hri_prose *why) {
+static hr_status place_bottom(const hri_fit_job *job, hri_fit_case *c, hri_prose *why) {
     const hri_problem *problems[HRI_FIT_PIECES];
     uint64_t *offsets[HRI_FIT_PIECES];
     for (uint32_t i = 0; i < c->count; i++) {
         problems[i] = &c->pieces[i].x.problem;
         offsets[i] = c->pieces[i].offsets;
     }
-    return hri_problem_share(problems, offsets, c->count, &c->bottom_bytes, why);
+    const hr_status status = hri_problem_share(problems, offsets, c->count, &c->own_bytes, why);
+    c->bottom_bytes = job->below_bytes + c->own_bytes + job->above_bytes;
+    for (uint32_t i = 0; i < c->count && status == HR_OK && job->below_bytes; i++) {
+        for (uint32_t v = 0; v < problems[i]->value_count; v++) {
+            const int role = problems[i]->values[v].role;
+            offsets[i][v] +=
+                role == HRI_ROLE_PERSISTENT || role == HRI_ROLE_CONSTANT ? job->below_bytes : 0;
+        }
+    }
+    return status;
 }
 
 static uint64_t record_bytes(const hri_fit_case *c) {
@@ -130,7 +140,7 @@ hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hr
     c->slices = slices;
     hr_status status = build_pieces(job, c, why);
     if (status == HR_OK) {
-        status = place_bottom(c, why);
+        status = place_bottom(job, c, why);
     }
     if (status != HR_OK) {
         hri_fit_case_close(c);

@@ -1,6 +1,7 @@
 /* The loop over parts; see planned.h. */
 #include "train/planned.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,17 +15,19 @@ typedef struct piece {
 struct hri_planned {
     hri_planned_options o;
     hri_runner *runner;
+    int owns_runner;
     piece part, last; /* part.exec is NULL when the batch is trained whole */
+    piece evaluation; /* exec is NULL when it was not planned */
     hr_step_state state;
 };
 
 static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
     for (uint32_t i = 0; i < plans->c->count; i++) {
         const hri_fit_piece *from = &plans->c->pieces[i];
-        piece *to = from->kind == HR_STEP_PART ? &p->part : &p->last;
-        if (from->kind != HR_STEP_EVALUATE) {
-            *to = (piece){hri_runner_exec(p->runner, i), from->samples};
-        }
+        piece *to = from->kind == HR_STEP_PART       ? &p->part
+                    : from->kind == HR_STEP_EVALUATE ? &p->evaluation
+                                                     : &p->last;
+        *to = (piece){hri_runner_exec(p->runner, p->o.first_piece + i), from->samples};
     }
 }
 
@@ -37,7 +40,9 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
     hri_runner_options o = {
         .device = options->device, .threads = options->threads, .seed = options->seed};
     hri_fit_runner(options->plans, &o);
-    const hr_status status = hri_runner_open(&o, &p->runner, why);
+    p->runner = options->runner;
+    p->owns_runner = !options->runner;
+    const hr_status status = p->owns_runner ? hri_runner_open(&o, &p->runner, why) : HR_OK;
     if (status != HR_OK) {
         hri_free(p);
         return status;
@@ -55,7 +60,9 @@ hr_status hri_planned_take(hri_planned *p, hri_prose *why) {
 
 void hri_planned_close(hri_planned *p) {
     if (p) {
-        hri_runner_close(p->runner);
+        if (p->owns_runner) {
+            hri_runner_close(p->runner);
+        }
         hri_free(p);
     }
 }
@@ -136,52 +143,105 @@ static hr_status put_small(hri_planned *p, const piece *x, int64_t first_sample)
     return status;
 }
 
-static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample, double *loss,
-                           hri_prose *why) {
-    const double share = (double)x->samples / (double)p->o.job->batch;
+/* Adds what one run gave, by its share of the batch. */
+static hr_status add_numbers(const piece *x, double share, double sum[3]) {
+    static const char *const names[] = {"loss", "accuracy", "top5"};
+    hr_status status = HR_OK;
+    for (int i = 0; i < 3 && status == HR_OK; i++) {
+        float is = NAN;
+        status = get(x, names[i], &is);
+        sum[i] += (double)is * share;
+    }
+    return status;
+}
+
+static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample, double share,
+                           double sum[3], hri_prose *why) {
+    const int evaluate = x == &p->evaluation;
+    const unsigned long long step = p->state.step;
     hri_prose reason = {""};
     uint32_t node = 0;
-    float is = 0.0f;
     hr_status status = put_small(p, x, first_sample);
     if (status == HR_OK) {
         status = feed(p, x, first_sample, &reason);
     }
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the inputs of step %llu: %s",
-                             (unsigned long long)p->state.step,
+        return hri_prose_set(why, status, "the inputs of step %llu: %s", step,
                              reason.text[0] ? reason.text : hr_status_text(status));
     }
     hri_exec_sample(x->exec, (uint32_t)first_sample);
     status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "step %llu, %s: %s", (unsigned long long)p->state.step,
-                             hri_exec_graph(x->exec)->nodes[node].name, hr_status_text(status));
+        return hri_prose_set(why, status, "%s %llu, %s: %s", evaluate ? "evaluation at" : "step",
+                             step, hri_exec_graph(x->exec)->nodes[node].name,
+                             hr_status_text(status));
     }
-    status = get(x, "loss", &is);
-    *loss += (double)is * (p->part.exec ? share : 1.0);
-    return status;
+    return add_numbers(x, share, sum);
 }
 
-hr_status hri_planned_step(hri_planned *p, float *loss, hri_prose *why) {
+static hr_status run_parts(hri_planned *p, double sum[3], hri_prose *why) {
     const int64_t all = p->o.job->batch;
-    double sum = 0.0;
+    const double whole = (double)all;
     hr_status status = HR_OK;
     int64_t at = 0;
     for (; at < all - p->last.samples && status == HR_OK; at += p->part.samples) {
-        status = run_piece(p, &p->part, at, &sum, why);
+        status = run_piece(p, &p->part, at, (double)p->part.samples / whole, sum, why);
     }
     if (status == HR_OK) {
-        status = run_piece(p, &p->last, at, &sum, why);
+        const double share = p->part.exec ? (double)p->last.samples / whole : 1.0;
+        status = run_piece(p, &p->last, at, share, sum, why);
     }
-    float factor = 1.0f;
+    return status;
+}
+
+hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
+    double sum[3] = {0};
+    float factor = 1.0f, norm = NAN;
+    const float rate = hr_step_next(&p->o.job->options, &p->state).rate;
+    hr_status status = run_parts(p, sum, why);
     if (status == HR_OK) {
         status = get(&p->last, "train.factor", &factor);
     }
     if (status == HR_OK) {
-        *loss = (float)sum;
-        hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
+        status = get(&p->last, "train.norm", &norm);
+    }
+    if (status == HR_OK) {
+        *out = (hri_numbers){.loss = (float)sum[0],
+                             .accuracy = (float)sum[1],
+                             .top5 = (float)sum[2],
+                             .norm = norm,
+                             .rate = rate};
+        out->skipped = hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
     }
     return status;
+}
+
+hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why) {
+    double sum[3] = {0};
+    if (!p->evaluation.exec) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
+    }
+    const hr_status status = run_piece(p, &p->evaluation, 0, 1.0, sum, why);
+    if (status == HR_OK) {
+        *out = (hri_numbers){.loss = (float)sum[0],
+                             .accuracy = (float)sum[1],
+                             .top5 = (float)sum[2],
+                             .norm = NAN,
+                             .rate = NAN};
+    }
+    return status;
+}
+
+int64_t hri_planned_evaluate_samples(const hri_planned *p) {
+    return p->evaluation.exec ? p->evaluation.samples : 0;
+}
+
+hr_step_state hri_planned_state(const hri_planned *p) {
+    return p->state;
+}
+
+void hri_planned_resume(hri_planned *p, const hr_step_state *state) {
+    p->state = *state;
 }
 
 void hri_planned_measure(hri_planned *p, hri_measured *out) {

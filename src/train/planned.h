@@ -23,11 +23,24 @@ typedef struct hri_planned_run {
     const hr_graph *g;
     uint64_t step;
     uint32_t first_sample, samples; /* counted from the first of the whole batch */
+    int evaluate;                   /* no step: a batch of evaluation */
 } hri_planned_run;
+
+/* What a step or an evaluation gave.  NAN where the graph does not say. */
+typedef struct hri_numbers {
+    float loss; /* of the whole batch */
+    float accuracy, top5;
+    float norm;  /* of the gradients, before clipping */
+    float rate;  /* the learning rate that was used */
+    int skipped; /* the gradients were not finite: nothing was updated */
+} hri_numbers;
 
 typedef struct hri_planned_options {
     hr_device *device;
     const hri_fit_plans *plans;
+    hri_runner
+        *runner; /* NULL: one of its own; else one that has these plans from `first_piece` on */
+    uint32_t first_piece;   /* and outlives the training */
     const hri_fit_job *job; /* options and batch; lives as long as the training */
     hri_threads *threads;   /* NULL: one */
     uint64_t seed;          /* of weights, random ops and made-up batches */
@@ -45,8 +58,14 @@ typedef struct hri_planned hri_planned;
 HR_MUST_CHECK hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out,
                                          hri_prose *why);
 HR_MUST_CHECK hr_status hri_planned_take(hri_planned *p, hri_prose *why);
-/* One update of the weights.  The loss is that of the whole batch. */
-HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, float *loss, hri_prose *why);
+/* One update of the weights. */
+HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why);
+/* One batch of evaluation, when the job asked for its plan: hri_planned_evaluate_samples() of them; 0: it has none. */
+HR_MUST_CHECK hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why);
+int64_t hri_planned_evaluate_samples(const hri_planned *p);
+/* What the host counts: part of a checkpoint, and set from one before the first step. */
+hr_step_state hri_planned_state(const hri_planned *p);
+void hri_planned_resume(hri_planned *p, const hr_step_state *state);
 /* NULL is allowed. */
 void hri_planned_close(hri_planned *p);
 

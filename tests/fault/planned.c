@@ -28,7 +28,9 @@ static hr_status set_up_and_run(hr_device *host, const hri_fit_job *job, float *
         status = hri_planned_take(p, why);
     }
     if (status == HR_OK) {
-        status = hri_planned_step(p, loss, why);
+        hri_numbers numbers = {0};
+        status = hri_planned_step(p, &numbers, why);
+        *loss = numbers.loss;
     }
     hri_planned_close(p);
     hri_fit_plans_deinit(&plans);

@@ -80,7 +80,9 @@ static uint64_t run(rig *r, hri_fit *f, hri_fit_plans *plans, float *losses) {
     hri_fault_set(HRI_FAULT_ANY, 1, 1); /* from here on whatever asks for anything is refused */
 #endif
     for (int s = 0; s < STEPS; s++) {
-        CHECK_OK(hri_planned_step(p, &losses[s], &why));
+        hri_numbers numbers;
+        CHECK_OK(hri_planned_step(p, &numbers, &why));
+        losses[s] = numbers.loss;
     }
 #ifdef HEADROOM_FAULTS
     CHECK_EQ(hri_fault_delivered(), 0);

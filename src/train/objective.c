@@ -1,0 +1,65 @@
+/* Two scalars more, and another loss; see objective.h. */
+#include "train/objective.h"
+
+#include <headroom/ops.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+static hri_result *find_result(hr_graph *g, const char *name) {
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        if (!strcmp(g->results[i].name, name)) {
+            return &g->results[i];
+        }
+    }
+    return NULL;
+}
+
+/* The node of the loss again, with smoothing; the old one serves nobody and is dropped at freeze. */
+static void smooth(hr_graph *g, double smoothing) {
+    const hri_result *loss = find_result(g, "loss");
+    const uint32_t node = loss ? g->values[loss->value].node : HRI_NO_NODE;
+    if (node == HRI_NO_NODE) {
+        return; /* the step builder says what is wrong */
+    }
+    const hri_sig *sig = &g->nodes[node].sig;
+    if (!strstr(sig->op->name, "cross_entropy")) {
+        hri_graph_fail(g, HR_E_UNSUPPORTED, "label smoothing needs a cross entropy, not %s",
+                       sig->op->name);
+        return;
+    }
+    hr_value in[HRI_IN_MAX];
+    const uint32_t count = sig->in_count;
+    const char *op = sig->op->name;
+    memcpy(in, g->nodes[node].in, count * sizeof in[0]); /* adding moves the nodes */
+    char attributes[64];
+    snprintf(attributes, sizeof attributes, "smoothing=%.17g", smoothing);
+    const hr_value made = hr_graph_node(g, op, in, count, attributes);
+    hri_result *result = find_result(g, "loss");
+    if (made != HR_NONE && result) {
+        result->value = made;
+    }
+}
+
+hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int training) {
+    const hri_objective *o = objective;
+    hr_status status = o->build(o->user, g, batch, training);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (training && o->smoothing > 0) {
+        smooth(g, o->smoothing);
+    }
+    const hri_result *logits = find_result(g, "logits");
+    const hr_value label = hr_graph_find(g, "label");
+    if (logits && !logits->spare && label != HR_NONE && !o->no_metrics) {
+        const hr_value scores = logits->value;
+        const hr_shape *shape = &g->values[scores].meta.shape;
+        const int64_t classes = shape->rank ? shape->dim[shape->rank - 1] : 0;
+        hr_graph_result(g, hr_accuracy(g, scores, label, 1), "accuracy");
+        if (classes > 5) {
+            hr_graph_result(g, hr_accuracy(g, scores, label, 5), "top5");
+        }
+    }
+    return g->error.code;
+}

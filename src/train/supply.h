@@ -1,0 +1,56 @@
+/* Samples from an input pipeline into the inputs of a plan, one at a time, each straight to its place.
+ *
+ * The one idea: the pipeline gives single samples, so neither its place in an epoch nor its budget knows how a batch is
+ * cut.  A training may go on with another budget and other parts and still sees the same samples in the same order.  No
+ * batch is ever put together beside the arena.
+ *
+ * Training takes sample after sample; where an epoch ends in the middle of a batch the next one begins.  Evaluation
+ * starts at the beginning each time and ends with the data: what is missing in its last batch is filled with zeros whose
+ * label, -1, counts for nothing.
+ *
+ * A label that is missing is, for tokens, the next token.  Bytes become numbers between 0 and 1 where no stage made them
+ * real before.  Threads: one at a time. */
+#ifndef HRI_TRAIN_SUPPLY_H
+#define HRI_TRAIN_SUPPLY_H
+
+#include "train/planned.h"
+#include "train/source.h"
+
+typedef struct hri_supply hri_supply;
+
+typedef struct hri_supply_options {
+    const char *pipeline;     /* gives single samples */
+    const hri_source *source; /* for the names of its fields */
+    const hri_model_input *want;
+    hr_pipeline_options pipeline_options;
+} hri_supply_options;
+
+HR_MUST_CHECK hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out,
+                                        hri_prose *why);
+/* NULL is allowed. */
+void hri_supply_close(hri_supply *s);
+hr_pipeline *hri_supply_pipeline(hri_supply *s);
+
+/* Fills the inputs of one run; *fed (may be NULL) says with how many samples.  HR_E_EOF when evaluation has no sample
+ * left, before anything was put. */
+HR_MUST_CHECK hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *fed,
+                                        hri_prose *why);
+/* 1 when the epoch's last sample was taken: by count, or because the pipeline said so. */
+int hri_supply_ended(const hri_supply *s);
+/* The place between two samples, and back to it: hr_pipeline_save, hr_pipeline_restore. */
+HR_MUST_CHECK hr_status hri_supply_restore(hri_supply *s, const void *place, size_t bytes,
+                                           uint64_t epoch, hri_prose *why);
+/* Starts epoch `epoch`. */
+HR_MUST_CHECK hr_status hri_supply_start(hri_supply *s, uint64_t epoch, hri_prose *why);
+/* Time spent waiting for samples, so far. */
+uint64_t hri_supply_wait_ns(const hri_supply *s);
+
+/* What feeds a training: the function and the user that hri_planned_options asks for. */
+typedef struct hri_feeds {
+    hri_supply *train, *validation; /* validation may be NULL */
+    uint32_t fed;                   /* samples that the last run had */
+} hri_feeds;
+
+HR_MUST_CHECK hr_status hri_feeds_feed(void *feeds, const hri_planned_run *run, hri_prose *why);
+
+#endif

@@ -1,0 +1,485 @@
+/* The loop, one step at a time; see trainer.h. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "run/resident.h"
+
+struct hri_trainer {
+    hri_trainer_options o;
+    hri_progress_state at;
+    hri_trainer_sums sums;
+    hri_trainer_end end;
+    char *last_path, *best_path;
+    char saved_path[512];
+    uint64_t saved_step, saved_ns, begun_ns;
+    uint64_t epoch_begun_ns, epoch_wait_ns, epoch_own_samples;
+    int validated; /* the epoch's last step was validated already */
+    int save_failed, failed;
+    hri_prose save_why;
+};
+
+/* ---- the clock and memory ---- */
+
+static double seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+static void read_memory(uint64_t *now, uint64_t *peak) {
+    hri_resident_read(now, peak);
+}
+
+static void log_line(const hri_trainer *t, hr_log_level level, const char *line) {
+    if (t->o.log) {
+        t->o.log(t->o.log_user, level, line);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+static hri_values values_of(hri_planned *p) {
+    return (hri_values){.get = hri_planned_get, .put = hri_planned_put, .user = p};
+}
+
+static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
+    void *place = NULL;
+    size_t bytes = 0;
+    hr_status status = hr_pipeline_save(hri_supply_pipeline(t->o.feeds->train), &place, &bytes);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "the place of the input cannot be saved: %s",
+                             hr_status_text(status));
+    }
+    const hri_values from = values_of(t->o.planned);
+    const hri_checkpoint_write w = {.g = hri_planned_graph(t->o.planned),
+                                    .from = &from,
+                                    .about = t->o.about,
+                                    .progress = &t->at,
+                                    .input = place,
+                                    .input_bytes = bytes};
+    status = hri_checkpoint_save(path, &w, why);
+    hr_pipeline_state_free(place);
+    return status;
+}
+
+static hr_status write_weights(hri_trainer *t, const char *path, hri_prose *why) {
+    const hri_values from = values_of(t->o.planned);
+    const hri_checkpoint_write w = {
+        .g = hri_planned_graph(t->o.planned), .from = &from, .about = t->o.about};
+    return hri_checkpoint_save(path, &w, why);
+}
+
+/* A failure is kept and said; whoever needs the file decides. */
+static hr_status save(hri_trainer *t, int best) {
+    const char *path = best ? t->best_path : t->last_path;
+    if (!path) {
+        return HR_OK;
+    }
+    hri_prose why = {""};
+    const uint64_t begin = hri_clock_ns();
+    t->at.state = hri_planned_state(t->o.planned);
+    t->at.seconds_ns += begin - t->begun_ns;
+    t->begun_ns = begin;
+    const hr_status status = best ? write_weights(t, path, &why) : write_whole(t, path, &why);
+    const uint64_t end = hri_clock_ns();
+    t->sums.save_ns += end - begin;
+    t->saved_ns = end;
+    if (status == HR_OK) {
+        t->sums.saves++;
+        if (!best) {
+            t->save_failed = 0;
+            t->saved_step = t->at.state.step;
+            snprintf(t->saved_path, sizeof t->saved_path, "%s", path);
+        }
+        return HR_OK;
+    }
+    char line[800], before[128] = "no checkpoint was written before";
+    if (t->saved_path[0]) {
+        snprintf(before, sizeof before, "that of step %llu stands",
+                 (unsigned long long)t->saved_step);
+    }
+    snprintf(line, sizeof line, "the checkpoint could not be written (%s); %s", why.text, before);
+    log_line(t, HR_LOG_WARN, line);
+    t->save_failed = 1;
+    hri_prose_set(&t->save_why, status, "%s", line);
+    return status;
+}
+
+/* ---- validation ---- */
+
+static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
+    double loss = 0, right = 0, top = 0;
+    uint64_t samples = 0;
+    const uint64_t begin = hri_clock_ns();
+    hr_status status = hri_supply_start(t->o.feeds->validation, 0, why);
+    while (status == HR_OK) {
+        hri_numbers n;
+        status = hri_planned_evaluate(t->o.planned, &n, why);
+        if (status == HR_OK) {
+            const double fed = (double)t->o.feeds->fed;
+            loss += (double)n.loss * fed;
+            right += (double)n.accuracy * fed;
+            top += (double)n.top5 * fed;
+            samples += t->o.feeds->fed;
+        }
+    }
+    if (status == HR_E_EOF && samples) {
+        status = HR_OK;
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint64_t end = hri_clock_ns();
+    t->sums.validate_ns += end - begin;
+    *out = (hri_record_validation){.step = t->at.state.step,
+                                   .epoch = t->at.epoch + 1,
+                                   .samples = samples,
+                                   .loss = loss / (double)samples,
+                                   .accuracy = right / (double)samples,
+                                   .top5 = top / (double)samples,
+                                   .seconds = seconds(end - begin)};
+    return HR_OK;
+}
+
+/* Is this number the best so far?  Counts those that were not. */
+static int judge(hri_trainer *t, double number) {
+    const int better = isnan(t->at.best) || number < t->at.best - t->o.min_delta;
+    if (better) {
+        t->at.best = number;
+        t->at.best_epoch = t->at.epoch + 1;
+        t->at.bad_epochs = 0;
+    } else {
+        t->at.bad_epochs++;
+    }
+    return better;
+}
+
+static hr_status validate(hri_trainer *t, hri_prose *why) {
+    hri_record_validation v;
+    const hr_status status = run_validation(t, &v, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    v.best = judge(t, v.loss);
+    t->sums.validation = v;
+    t->validated = 1;
+    hri_record_validation_done(t->o.record, &v);
+    if (t->o.on_validation) {
+        t->o.on_validation(t->o.user, &v);
+    }
+    if (v.best) {
+        t->sums.best = v;
+        (void)save(t, 1); /* a warning was given; the last checkpoint decides */
+    }
+    return HR_OK;
+}
+
+/* ---- steps ---- */
+
+static hr_status take_step(hri_trainer *t, hri_prose *why) {
+    hri_numbers n;
+    const uint64_t begin = hri_clock_ns(), waited = hri_supply_wait_ns(t->o.feeds->train);
+    const hr_status status = hri_planned_step(t->o.planned, &n, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint64_t ns = hri_clock_ns() - begin,
+                   wait = hri_supply_wait_ns(t->o.feeds->train) - waited;
+    const uint64_t batch = t->at.batch;
+    t->at.state = hri_planned_state(t->o.planned);
+    if (!isfinite(n.loss) && !n.skipped) {
+        char saved[96] = "nothing was saved before";
+        if (t->saved_path[0]) {
+            snprintf(saved, sizeof saved, "the checkpoint of step %llu stands",
+                     (unsigned long long)t->saved_step);
+        }
+        return hri_prose_set(why, HR_E_RANGE,
+                             "the loss of step %llu is %s; %s.  A smaller --rate, --clip 1 or "
+                             "--warmup helps as a rule",
+                             (unsigned long long)t->at.state.step,
+                             isnan(n.loss) ? "not a number" : "infinite", saved);
+    }
+    uint32_t bits;
+    memcpy(&bits, &n.loss, sizeof bits);
+    t->at.digest = hri_hash_u64(t->at.digest ^ bits) + t->at.state.step;
+    t->at.loss_sum += (double)n.loss * (double)batch;
+    t->at.right_sum += (double)n.accuracy * (double)batch;
+    t->at.top_sum += (double)n.top5 * (double)batch;
+    t->at.samples += batch;
+    t->at.epoch_step++;
+    t->epoch_own_samples += batch;
+    t->sums.steps++;
+    t->sums.samples += batch;
+    t->sums.step_ns += ns;
+    t->sums.wait_ns += wait;
+    t->sums.loss = n.loss;
+    t->validated = 0;
+    hri_record_step s = {.step = t->at.state.step,
+                         .epoch = t->at.epoch + 1,
+                         .loss = (double)n.loss,
+                         .accuracy = (double)n.accuracy,
+                         .top5 = (double)n.top5,
+                         .rate = (double)n.rate,
+                         .norm = (double)n.norm,
+                         .samples_per_second = (double)batch / seconds(ns ? ns : 1),
+                         .seconds = seconds(ns),
+                         .wait_seconds = seconds(wait)};
+    read_memory(&s.memory_bytes, &s.peak_bytes);
+    hri_record_step_done(t->o.record, &s);
+    if (t->o.on_step) {
+        t->o.on_step(t->o.user, &s);
+    }
+    return HR_OK;
+}
+
+static int epoch_is_over(const hri_trainer *t) {
+    return t->o.steps_per_epoch ? t->at.epoch_step >= t->o.steps_per_epoch
+                                : hri_supply_ended(t->o.feeds->train);
+}
+
+static int enough(const hri_trainer *t) {
+    return (t->o.epochs && t->at.epoch >= t->o.epochs) ||
+           (t->o.steps && t->at.state.step >= t->o.steps);
+}
+
+static void report_epoch(hri_trainer *t) {
+    const uint64_t now = hri_clock_ns();
+    const double all = (double)t->at.samples, own = (double)t->epoch_own_samples;
+    const double took = seconds(now - t->epoch_begun_ns + 1);
+    hri_record_epoch e = {.step = t->at.state.step,
+                          .epoch = t->at.epoch + 1,
+                          .samples = t->at.samples,
+                          .loss = t->at.loss_sum / all,
+                          .accuracy = t->at.right_sum / all,
+                          .top5 = t->at.top_sum / all,
+                          .samples_per_second = own / took,
+                          .seconds = took,
+                          .wait_seconds = seconds(t->sums.wait_ns - t->epoch_wait_ns)};
+    read_memory(&e.memory_bytes, &e.peak_bytes);
+    t->sums.epoch = e;
+    hri_record_epoch_done(t->o.record, &e);
+    if (t->o.on_epoch) {
+        t->o.on_epoch(t->o.user, &e, t->validated ? &t->sums.validation : NULL);
+    }
+}
+
+static void begin_epoch(hri_trainer *t) {
+    t->epoch_begun_ns = hri_clock_ns();
+    t->epoch_wait_ns = t->sums.wait_ns;
+    t->epoch_own_samples = 0;
+}
+
+static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
+    hr_status status = HR_OK;
+    if (t->o.feeds->validation && !t->validated) {
+        status = validate(t, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (!t->o.feeds->validation && judge(t, t->at.loss_sum / (double)t->at.samples)) {
+        (void)save(t, 1);
+    }
+    report_epoch(t);
+    t->at.epoch++;
+    t->at.epoch_step = 0;
+    t->at.loss_sum = t->at.right_sum = t->at.top_sum = 0;
+    t->at.samples = 0;
+    if (t->o.steps_per_epoch) { /* a stream has begun its next epoch by itself */
+        status = hri_supply_start(t->o.feeds->train, t->at.epoch, why);
+    }
+    begin_epoch(t);
+    return status;
+}
+
+/* The end of a training needs its last checkpoint. */
+static hr_status finish(hri_trainer *t, hri_trainer_end end, hri_prose *why) {
+    const hr_status status =
+        t->last_path && (t->saved_step != t->at.state.step || !t->saved_path[0] || t->save_failed)
+            ? save(t, 0)
+            : HR_OK;
+    t->end = status == HR_OK ? end : HRI_TRAINER_FAILED;
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", t->save_why.text);
+}
+
+static int is_time_to_save(const hri_trainer *t) {
+    return (t->o.save_every && t->at.state.step % t->o.save_every == 0) ||
+           (t->o.save_seconds &&
+            hri_clock_ns() - t->saved_ns >= t->o.save_seconds * UINT64_C(1000000000));
+}
+
+static hr_status advance(hri_trainer *t, hri_prose *why) {
+    hr_status status = take_step(t, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (t->o.feeds->validation && t->o.validate_every &&
+        t->at.state.step % t->o.validate_every == 0) {
+        status = validate(t, why);
+    }
+    const int over = epoch_is_over(t);
+    if (status == HR_OK && over) {
+        status = end_epoch(t, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (t->o.patience && t->at.bad_epochs >= t->o.patience) {
+        return finish(t, HRI_TRAINER_EARLY, why);
+    }
+    if (enough(t)) {
+        if (!over && t->o.feeds->validation && !t->validated) {
+            status = validate(t, why);
+        }
+        return status == HR_OK ? finish(t, HRI_TRAINER_DONE, why) : status;
+    }
+    if (over || is_time_to_save(t)) {
+        (void)save(t, 0); /* a warning was given, and it is tried again */
+    }
+    return HR_OK;
+}
+
+hr_status hri_trainer_step(hri_trainer *t, hri_prose *why) {
+    if (t->end != HRI_TRAINER_RUNS) {
+        return hri_prose_set(why, HR_E_BUSY, "the training is over");
+    }
+    const uint64_t begin = hri_clock_ns();
+    const hr_status status = advance(t, why);
+    t->sums.all_ns += hri_clock_ns() - begin;
+    if (status != HR_OK) {
+        t->end = HRI_TRAINER_FAILED;
+    }
+    return status;
+}
+
+hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why) {
+    return t->end != HRI_TRAINER_RUNS ? HR_OK : finish(t, HRI_TRAINER_INTERRUPTED, why);
+}
+
+/* ---- beginning ---- */
+
+/* Is it the same training?  What may differ: threads, budget, how long. */
+static hr_status check_same(const hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
+    const hri_progress_state *is = &c->progress, *here = &t->o.begin;
+    if (strcmp(c->about.model, t->o.about->model) != 0) {
+        return hri_prose_set(why, HR_E_INVALID, "%s is a checkpoint of %s, not of %s", c->path,
+                             c->about.model, t->o.about->model);
+    }
+    if (is->batch != here->batch) {
+        return hri_prose_set(why, HR_E_INVALID, "%s was trained with --batch %llu, not %llu",
+                             c->path, (unsigned long long)is->batch,
+                             (unsigned long long)here->batch);
+    }
+    if (is->seed != here->seed) {
+        return hri_prose_set(why, HR_E_INVALID, "%s was trained with --seed %llu, not %llu",
+                             c->path, (unsigned long long)is->seed, (unsigned long long)here->seed);
+    }
+    if (strcmp(is->options, here->options) != 0) {
+        return hri_prose_set(why, HR_E_INVALID, "%s was trained with \"%.160s\", not \"%.160s\"",
+                             c->path, is->options, here->options);
+    }
+    if (is->input_print != here->input_print) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "%s was trained on other data or other stages: %.200s", c->path,
+                             c->about.source);
+    }
+    return HR_OK;
+}
+
+static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
+    void *place = NULL;
+    size_t bytes = 0;
+    const hri_values to = values_of(t->o.planned);
+    hr_status status = check_same(t, c, why);
+    if (status == HR_OK) {
+        status = hri_checkpoint_input(c, &place, &bytes, why);
+    }
+    if (status == HR_OK) {
+        status =
+            hri_checkpoint_load(c, hri_planned_graph(t->o.planned), &to, HRI_CHECKPOINT_WHOLE, why);
+    }
+    if (status == HR_OK) {
+        status = hri_supply_restore(t->o.feeds->train, place, bytes, c->progress.epoch, why);
+    }
+    hri_free(place);
+    if (status == HR_OK) {
+        t->at = c->progress;
+        hri_planned_resume(t->o.planned, &c->progress.state);
+        t->saved_step = t->at.state.step;
+        snprintf(t->saved_path, sizeof t->saved_path, "%s", c->path);
+    }
+    return status;
+}
+
+static hr_status make_paths(hri_trainer *t, hri_prose *why) {
+    if (!t->o.folder) {
+        return HR_OK;
+    }
+    hr_status status = hri_path_make_folders(t->o.folder, why);
+    if (status == HR_OK) {
+        status = hri_path_join(t->o.folder, HRI_CHECKPOINT_LAST, &t->last_path);
+    }
+    if (status == HR_OK) {
+        status = hri_path_join(t->o.folder, HRI_CHECKPOINT_BEST, &t->best_path);
+    }
+    return status;
+}
+
+hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_prose *why) {
+    hri_trainer *t = hri_calloc(1, sizeof *t);
+    if (!t) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
+    }
+    t->o = *o;
+    t->at = o->begin;
+    t->at.state = hri_planned_state(o->planned);
+    t->at.best = NAN;
+    hr_status status = make_paths(t, why);
+    if (status == HR_OK && o->resume) {
+        status = resume(t, o->resume, why);
+    } else if (status == HR_OK) {
+        status = hri_supply_start(o->feeds->train, 0, why);
+    }
+    if (status != HR_OK) {
+        hri_trainer_close(t);
+        return status;
+    }
+    t->begun_ns = t->saved_ns = hri_clock_ns();
+    begin_epoch(t);
+    t->end = enough(t) ? HRI_TRAINER_DONE : HRI_TRAINER_RUNS;
+    *out = t;
+    return HR_OK;
+}
+
+void hri_trainer_close(hri_trainer *t) {
+    if (t) {
+        hri_free(t->last_path);
+        hri_free(t->best_path);
+        hri_free(t);
+    }
+}
+
+/* ---- questions ---- */
+
+hri_trainer_end hri_trainer_over(const hri_trainer *t) {
+    return t->end;
+}
+
+void hri_trainer_get_sums(const hri_trainer *t, hri_trainer_sums *out) {
+    *out = t->sums;
+}
+
+const hri_progress_state *hri_trainer_progress(const hri_trainer *t) {
+    return &t->at;
+}
+
+const char *hri_trainer_saved(const hri_trainer *t, uint64_t *step) {
+    if (step) {
+        *step = t->saved_step;
+    }
+    return t->saved_path;
+}
