@@ -63,6 +63,9 @@ void hri_device_deinit(hr_device *device);
 /* Takes every slice away, live blocks included. */
 void hri_device_drop_logicals(hr_device *device);
 
+/* What a queue is to its back end; gpu.c launches there. */
+hri_dev_queue *hri_queue_native(const hr_queue *queue);
+
 /* What the back ends have to say about themselves, for `doctor`. */
 void hri_ctx_report(hr_ctx *ctx, hri_report_fn *fn, void *user);
 

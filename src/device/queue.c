@@ -12,6 +12,10 @@ struct hr_event {
     hri_dev_event *event;
 };
 
+hri_dev_queue *hri_queue_native(const hr_queue *queue) {
+    return queue->queue;
+}
+
 static const hri_backend *backend_of(const hr_device *device) {
     return device->lib->backend;
 }

@@ -66,6 +66,9 @@ static CUresult usual_failure(int index) {
     case INDEX_cuMemHostAlloc:
     case INDEX_cuStreamCreate:
     case INDEX_cuEventCreate:
+    case INDEX_cuModuleLoadData:
+    case INDEX_cuGraphInstantiateWithFlags:
+    case INDEX_cuGraphUpload:
         return CUDA_ERROR_OUT_OF_MEMORY;
     default:
         return CUDA_ERROR_UNKNOWN;
@@ -150,17 +153,18 @@ int64_t fakecuda_report(char *buf, size_t size) {
     pthread_mutex_lock(&fake_lock);
     const fake_counts live = fake_live;
     pthread_mutex_unlock(&fake_lock);
-    const int64_t things =
-        live.reservations + live.handles + live.mappings + live.pinned + live.streams + live.events;
+    const int64_t things = live.reservations + live.handles + live.mappings + live.pinned +
+                           live.streams + live.events + live.modules + live.graphs;
     if (size) {
         buf[0] = '\0';
     }
     if (things) {
         snprintf(buf, size,
                  "left: %lld reservations, %lld handles, %lld mappings, %lld pinned, %lld streams, "
-                 "%lld events",
+                 "%lld events, %lld modules, %lld graphs",
                  (long long)live.reservations, (long long)live.handles, (long long)live.mappings,
-                 (long long)live.pinned, (long long)live.streams, (long long)live.events);
+                 (long long)live.pinned, (long long)live.streams, (long long)live.events,
+                 (long long)live.modules, (long long)live.graphs);
     }
     return things;
 }
@@ -271,6 +275,15 @@ CUresult fake_cuDriverGetVersion(int *version) {
     X(CUDA_ERROR_NOT_INITIALIZED, "initialization error")                                          \
     X(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected")                                  \
     X(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal")                                         \
+    X(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid")                                  \
+    X(CUDA_ERROR_NOT_FOUND, "named symbol not found")                                              \
+    X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch")               \
+    X(CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address")                                         \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing")   \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,                                                       \
+      "operation failed due to a previous error during capture")                                   \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the capture was not initiated in this stream")         \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")                    \
     X(CUDA_ERROR_INVALID_CONTEXT, "invalid device context")                                        \
     X(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle")                                        \
     X(CUDA_ERROR_NOT_READY, "device not ready")                                                    \
@@ -367,6 +380,12 @@ CUresult fake_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUd
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
         *value = 0;
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = 4; /* few, so that loops over a grid run more than once */
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        *value = FAKE_SHARED_MAX;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:

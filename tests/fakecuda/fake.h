@@ -1,4 +1,4 @@
-/* A CUDA driver of our own for tests: libcuda.so.1 and libnvidia-ml.so.1 over host memory.
+/* A CUDA driver of our own for tests: libcuda.so.1, libnvidia-ml.so.1 and libnvrtc.so.13 over host memory.
  *
  * What it is for: the whole CUDA path of Headroom runs in CI on machines without a GPU, and strictly: each misuse that
  * the real driver documents is answered with its error, capacity is shared by all processes, and everything can be made
@@ -13,14 +13,17 @@
  *   FAKECUDA_FAIL       "cuMemCreate:17" fails the 17th call once, "cuMemCreate:17+" from there on, "cuInit:1=803"
  *                       with that error; several with commas between
  *   FAKECUDA_DELAY_US   every piece of queued work starts that much later; default 0
+ *   FAKECUDA_ORDER      "reverse": threads and blocks of kernels run from the last to the first, and side branches of
+ *                       graphs as early as they may, not as late: what differs between the two orders is a race
+ *   FAKECUDA_CXX        the compiler of kernels; default g++, then c++
  *   FAKECUDA_NVML_PIDS  "hide" or "translate": what NVML does with process numbers in some containers
  *   FAKECUDA_REPORT     a file that gets fakecuda_report()'s text when the process ends
  *   CUDA_VISIBLE_DEVICES  as the real driver: numbers or GPU-... names, cut at the first wrong one
  * Devices, capacities and context costs are those of the first process; they hold until the last one has gone.
  *
  * Device memory is a memfd that only the fake copy engine touches (pread, pwrite): the addresses that the program gets
- * are never readable by the host, as on a GPU, and cost no resident memory.  A page mapped at two addresses is one
- * page.  Work on an address that is not mapped, or has no access, is an asynchronous fault, and the context is lost. */
+ * are readable only while a kernel runs, and cost no resident memory until then.  A page mapped at two addresses is one
+ * page.  Kernels are compiled by g++ and run thread by thread (nvrtc.c, module.c, emulate.c).  Work on an address that is not mapped, or has no access, is an asynchronous fault, and the context is lost. */
 #ifndef FAKECUDA_FAKE_H
 #define FAKECUDA_FAKE_H
 
@@ -32,7 +35,7 @@
 
 #define FAKE_API __attribute__((visibility("default")))
 
-enum { FAKE_DEVICES = 8, FAKE_PROCESSES = 64, FAKE_PAGE = 2 << 20 };
+enum { FAKE_DEVICES = 8, FAKE_PROCESSES = 64, FAKE_PAGE = 2 << 20, FAKE_SHARED_MAX = 227 << 10 };
 
 /* ---- state.c: what all processes share ---- */
 
@@ -97,13 +100,16 @@ CUresult fake_current(struct CUctx_st **out);
 
 /* What the process still has; under no lock. */
 typedef struct fake_counts {
-    int64_t reservations, handles, mappings, pinned, streams, events, contexts;
+    int64_t reservations, handles, mappings, pinned, streams, events, modules, graphs, contexts;
 } fake_counts;
 extern fake_counts fake_live; /* under the lock */
 
 /* memory.c: the engine's access to device memory.  0, or -1 for an address that faults. */
 int fake_memory_copy(uint64_t to, uint64_t from, uint64_t bytes);
 int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes);
+/* Makes device memory readable and writable for a kernel, and unreadable again after the last close. */
+void fake_memory_open(void);
+void fake_memory_close(void);
 /* Whether a fill may name this address: reserved or pinned.  Under the lock. */
 int fake_memory_fillable(uint64_t at);
 

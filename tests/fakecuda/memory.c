@@ -17,6 +17,7 @@ typedef struct page_entry {
     uint64_t unit;   /* number of the page in the memfd */
     uint32_t first;  /* a mapping starts here, this many pages long; 0: within one */
     uint32_t access;
+    int present; /* the memfd's page lies at the address, for kernels */
 } page_entry;
 
 typedef struct reservation {
@@ -327,6 +328,64 @@ CUresult fake_cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
     return result;
 }
 
+/* ---- for kernels: the pages at their addresses ---- */
+
+static int open_count; /* kernels that run; under the lock */
+
+static void *place(const reservation *r, uint64_t page) {
+    return (void *)(uintptr_t)(r->at + page * FAKE_PAGE);
+}
+
+static void absent(reservation *r, uint64_t page) {
+    if (r->pages[page].present) {
+        mmap(place(r, page), FAKE_PAGE, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        r->pages[page].present = 0;
+    }
+}
+
+/* Gives every usable page of a reservation this protection. */
+static void protect(reservation *r, int protection) {
+    uint64_t seen = 0;
+    for (uint64_t i = 0; seen < r->mapped && i < r->bytes / FAKE_PAGE; i++) {
+        page_entry *page = &r->pages[i];
+        seen += page->handle != 0;
+        if (!page->handle || (page->access & 3) != 3) {
+            continue;
+        }
+        if (page->present) {
+            mprotect(place(r, i), FAKE_PAGE, protection);
+        } else {
+            page->present = mmap(place(r, i), FAKE_PAGE, protection, MAP_SHARED | MAP_FIXED,
+                                 memory_fd, (off_t)(page->unit * FAKE_PAGE)) != MAP_FAILED;
+        }
+    }
+}
+
+static void protect_all(int protection) {
+    for (size_t i = 0; i < reservation_count; i++) {
+        if (reservations[i].mapped) {
+            protect(&reservations[i], protection);
+        }
+    }
+}
+
+void fake_memory_open(void) {
+    pthread_mutex_lock(&fake_lock);
+    if (open_count++ == 0) {
+        protect_all(PROT_READ | PROT_WRITE);
+    }
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_memory_close(void) {
+    pthread_mutex_lock(&fake_lock);
+    if (--open_count == 0) {
+        protect_all(PROT_NONE);
+    }
+    pthread_mutex_unlock(&fake_lock);
+}
+
 /* The entries of [at, at + bytes) when they are whole mappings without a gap, else NULL. */
 static page_entry *whole_mappings(uint64_t at, uint64_t bytes, reservation **out) {
     reservation *r = bytes && !unaligned(at) && !unaligned(bytes) ? find(at, bytes) : NULL;
@@ -359,6 +418,7 @@ CUresult fake_cuMemUnmap(CUdeviceptr at, size_t bytes) {
                     free_handle(h);
                 }
             }
+            absent(r, (uint64_t)(pages - r->pages) + i);
             pages[i] = (page_entry){0};
         }
         r->mapped -= count;
@@ -388,6 +448,9 @@ CUresult fake_cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc
     if (pages) {
         for (uint64_t i = 0; i < bytes / FAKE_PAGE; i++) {
             pages[i].access = (uint32_t)desc[count - 1].flags;
+        }
+        if (open_count) {
+            protect(r, PROT_READ | PROT_WRITE);
         }
         result = CUDA_SUCCESS;
     }

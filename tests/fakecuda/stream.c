@@ -5,39 +5,11 @@
  * event may be recorded again, or destroyed, while others wait for its earlier mark.  Pageable copies are as
  * asynchronous as any: stricter than the real driver, which may have finished reading when the call returns. */
 #include "fake.h"
+#include "work.h"
 
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-
-typedef struct mark {
-    int references, done;
-    uint64_t at_ns;
-} mark;
-
-enum work_kind { COPY, FILL, MARK, WAIT };
-
-typedef struct work {
-    enum work_kind kind;
-    unsigned char value;
-    uint64_t to, from, bytes;
-    mark *mark;
-    struct work *next;
-} work;
-
-struct CUstream_st {
-    struct CUctx_st *context;
-    work *first, **last;
-    int busy, ending;
-    struct CUstream_st *next;
-};
-
-struct CUevent_st {
-    struct CUctx_st *context;
-    mark *mark; /* NULL: never recorded */
-    unsigned flags;
-    struct CUevent_st *next;
-};
 
 static CUstream streams; /* under fake_lock, as all here */
 static CUevent events;
@@ -48,6 +20,34 @@ static void drop(mark *m) {
     }
 }
 
+void fake_drop_work(work *w) {
+    drop(w->mark);
+    if (w->launch) {
+        fake_launch_drop(w->launch);
+    }
+    if (w->graph) {
+        fake_graph_drop(w->graph);
+    }
+    free(w);
+}
+
+CUresult fake_do(const work *w) {
+    switch (w->kind) {
+    case COPY:
+        return fake_memory_copy(w->to, w->from, w->bytes) ? CUDA_ERROR_ILLEGAL_ADDRESS
+                                                          : CUDA_SUCCESS;
+    case FILL:
+        return fake_memory_fill(w->to, w->value, w->bytes) ? CUDA_ERROR_ILLEGAL_ADDRESS
+                                                           : CUDA_SUCCESS;
+    case LAUNCH:
+        return fake_launch_do(w->launch);
+    case GRAPH:
+        return fake_graph_do(w->graph);
+    default:
+        return CUDA_SUCCESS;
+    }
+}
+
 /* Does one piece of work; the lock is held at entry and exit, not in between. */
 static void perform(CUstream stream, work *w) {
     static _Atomic long delay_us = -1;
@@ -55,22 +55,21 @@ static void perform(CUstream stream, work *w) {
         const char *text = getenv("FAKECUDA_DELAY_US");
         delay_us = text ? strtol(text, NULL, 10) : 0;
     }
-    int failed = 0;
+    CUresult failed = CUDA_SUCCESS;
     if (w->kind == WAIT) {
         while (!w->mark->done) {
             pthread_cond_wait(&fake_changed, &fake_lock);
         }
-    } else if (stream->context->bad == CUDA_SUCCESS && (w->kind == COPY || w->kind == FILL)) {
+    } else if (stream->context->bad == CUDA_SUCCESS && w->kind != MARK) {
         pthread_mutex_unlock(&fake_lock);
         if (delay_us > 0) {
             usleep((useconds_t)delay_us);
         }
-        failed = w->kind == COPY ? fake_memory_copy(w->to, w->from, w->bytes)
-                                 : fake_memory_fill(w->to, w->value, w->bytes);
+        failed = fake_do(w);
         pthread_mutex_lock(&fake_lock);
     }
-    if (failed) {
-        stream->context->bad = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (failed != CUDA_SUCCESS) {
+        stream->context->bad = failed;
     }
     if (w->kind == MARK) {
         struct timespec now;
@@ -78,8 +77,7 @@ static void perform(CUstream stream, work *w) {
         w->mark->at_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
         w->mark->done = 1;
     }
-    drop(w->mark);
-    free(w);
+    fake_drop_work(w);
 }
 
 static void *run_stream(void *argument) {
@@ -105,7 +103,7 @@ static void *run_stream(void *argument) {
     return NULL;
 }
 
-static int known_stream(CUstream stream) {
+int fake_known_stream(CUstream stream) {
     for (CUstream s = streams; s; s = s->next) {
         if (s == stream) {
             return 1;
@@ -194,8 +192,12 @@ CUresult fake_cuStreamSynchronize(CUstream stream) {
     struct CUctx_st *context;
     pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&context);
-    if (result == CUDA_SUCCESS && !known_stream(stream)) {
+    if (result == CUDA_SUCCESS && !fake_known_stream(stream)) {
         result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (result == CUDA_SUCCESS && stream->capture) {
+        stream->capture->invalid = 1; /* waiting for work that does not run */
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     if (result == CUDA_SUCCESS) {
         while (stream->first || stream->busy) {
@@ -207,8 +209,10 @@ CUresult fake_cuStreamSynchronize(CUstream stream) {
     return result;
 }
 
-/* Puts a copy of *w into the stream.  Under the lock. */
-static CUresult put(CUstream stream, const work *w) {
+CUresult fake_put(CUstream stream, const work *w) {
+    if (stream->capture) {
+        return fake_capture_add(stream, w);
+    }
     work *copy = malloc(sizeof *copy);
     if (!copy) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -220,6 +224,12 @@ static CUresult put(CUstream stream, const work *w) {
     if (copy->mark) {
         copy->mark->references++;
     }
+    if (copy->launch) {
+        fake_launch_hold(copy->launch);
+    }
+    if (copy->graph) {
+        copy->graph->references++;
+    }
     pthread_cond_broadcast(&fake_changed);
     return CUDA_SUCCESS;
 }
@@ -228,13 +238,13 @@ CUresult fake_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUst
     struct CUctx_st *context;
     pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&context);
-    if (result == CUDA_SUCCESS && !known_stream(stream)) {
+    if (result == CUDA_SUCCESS && !fake_known_stream(stream)) {
         result = CUDA_ERROR_INVALID_HANDLE;
     } else if (result == CUDA_SUCCESS && bytes && (!to || !from)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS && bytes) {
-        result = put(stream, &(work){.kind = COPY, .to = to, .from = from, .bytes = bytes});
+        result = fake_put(stream, &(work){.kind = COPY, .to = to, .from = from, .bytes = bytes});
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -256,7 +266,7 @@ CUresult fake_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
     struct CUctx_st *context;
     pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&context);
-    if (result == CUDA_SUCCESS && !known_stream(stream)) {
+    if (result == CUDA_SUCCESS && !fake_known_stream(stream)) {
         result = CUDA_ERROR_INVALID_HANDLE;
     } else if (result == CUDA_SUCCESS && count && !fake_memory_fillable(to)) {
         result = CUDA_ERROR_INVALID_VALUE;
@@ -265,13 +275,51 @@ CUresult fake_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
         result = load_fill(stream->context);
     }
     if (result == CUDA_SUCCESS && count) {
-        result = put(stream, &(work){.kind = FILL, .to = to, .value = value, .bytes = count});
+        result = fake_put(stream, &(work){.kind = FILL, .to = to, .value = value, .bytes = count});
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
 }
 
 /* ---- events ---- */
+
+/* Takes back what was recorded. */
+static void forget(CUevent event) {
+    drop(event->mark);
+    event->mark = NULL;
+    if (event->capture) {
+        fake_graph_drop(event->capture);
+        event->capture = NULL;
+    }
+}
+
+/* A stream waits for an event that was recorded in a capture: it joins the capture, or learns what was before. */
+static CUresult wait_captured(CUstream stream, CUevent event) {
+    CUgraph capture = event->capture;
+    if (!capture->origin || (stream->capture && stream->capture != capture) ||
+        (!stream->capture && capture->lines == FAKE_LINES)) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (!stream->capture) {
+        stream->capture = capture;
+        stream->line = capture->lines++;
+        stream->known = (fake_clock){{0}};
+    }
+    for (int i = 0; i < FAKE_LINES; i++) {
+        if (event->known.done[i] > stream->known.done[i]) {
+            stream->known.done[i] = event->known.done[i];
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+void fake_capture_leave(CUgraph capture) {
+    for (CUstream s = streams; s; s = s->next) {
+        if (s->capture == capture) {
+            s->capture = NULL;
+        }
+    }
+}
 
 CUresult fake_cuEventCreate(CUevent *event, unsigned int flags) {
     struct CUctx_st *context;
@@ -309,7 +357,7 @@ CUresult fake_cuEventDestroy_v2(CUevent event) {
         result = CUDA_ERROR_INVALID_HANDLE;
     } else if (result != CUDA_ERROR_INVALID_CONTEXT) {
         *at = event->next;
-        drop(event->mark);
+        forget(event);
         free(event);
         fake_live.events--;
     }
@@ -322,14 +370,19 @@ CUresult fake_cuEventRecord(CUevent event, CUstream stream) {
     pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&context);
     if (result == CUDA_SUCCESS &&
-        (!known_event(event) || !known_stream(stream) || event->context != stream->context)) {
+        (!known_event(event) || !fake_known_stream(stream) || event->context != stream->context)) {
         result = CUDA_ERROR_INVALID_HANDLE;
     }
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && stream->capture) {
+        forget(event);
+        event->capture = stream->capture;
+        event->capture->references++;
+        event->known = stream->known;
+    } else if (result == CUDA_SUCCESS) {
         mark *m = calloc(1, sizeof *m);
-        result = m ? put(stream, &(work){.kind = MARK, .mark = m}) : CUDA_ERROR_OUT_OF_MEMORY;
+        result = m ? fake_put(stream, &(work){.kind = MARK, .mark = m}) : CUDA_ERROR_OUT_OF_MEMORY;
         if (result == CUDA_SUCCESS) {
-            drop(event->mark);
+            forget(event);
             event->mark = m;
             m->references++;
         } else {
@@ -346,11 +399,16 @@ CUresult fake_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int fla
     CUresult result = fake_current(&context);
     if (result == CUDA_SUCCESS && flags != 0) {
         result = CUDA_ERROR_INVALID_VALUE;
-    } else if (result == CUDA_SUCCESS && (!known_event(event) || !known_stream(stream))) {
+    } else if (result == CUDA_SUCCESS && (!known_event(event) || !fake_known_stream(stream))) {
         result = CUDA_ERROR_INVALID_HANDLE;
     }
-    if (result == CUDA_SUCCESS && event->mark) {
-        result = put(stream, &(work){.kind = WAIT, .mark = event->mark});
+    if (result == CUDA_SUCCESS && event->capture) {
+        result = wait_captured(stream, event);
+    } else if (result == CUDA_SUCCESS && stream->capture) {
+        stream->capture->invalid = 1; /* an event from outside the capture */
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    } else if (result == CUDA_SUCCESS && event->mark) {
+        result = fake_put(stream, &(work){.kind = WAIT, .mark = event->mark});
     }
     pthread_mutex_unlock(&fake_lock);
     return result;

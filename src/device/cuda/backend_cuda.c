@@ -5,7 +5,7 @@
  *
  * A machine without a driver, or with a broken one, is an ordinary machine without such devices: probe succeeds with
  * none, and report() has the reason.  CUDA_VISIBLE_DEVICES is the driver's own affair.  The primary context of a
- * device is shared with other libraries of the process (cuBLAS, PyTorch), as NVIDIA intends.  Kernels come later. */
+ * device is shared with other libraries of the process (cuBLAS, PyTorch), as NVIDIA intends.  Kernels are gpu.c's affair. */
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -115,6 +115,8 @@ static void unprobe(hri_lib *base) {
         return;
     }
     hri_cuda_lib *lib = (hri_cuda_lib *)base;
+    hri_cuda_nvrtc_unload(&lib->nvrtc);
+    pthread_mutex_destroy(&lib->nvrtc_mutex);
     hri_cuda_nvml_unload(&lib->nvml);
     hri_cuda_driver_unload(&lib->driver);
     hri_free((void *)lib->measures);
@@ -149,6 +151,7 @@ static hr_status probe(const hr_ctx_options *options, hri_log *log, hri_lib **ou
         return HR_E_NOMEM_HOST;
     }
     lib->base = (hri_lib){.backend = &hri_backend_cuda, .log = log};
+    pthread_mutex_init(&lib->nvrtc_mutex, NULL);
     lib->switched_off = options && options->no_cuda;
     lib->init_result = CUDA_ERROR_NOT_INITIALIZED;
     if (!lib->switched_off) {

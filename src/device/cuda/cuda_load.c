@@ -11,42 +11,49 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/fault.h"
 
 enum { MUST = 1, MAY = 0 };
 
-typedef struct entry {
-    const char *name;
-    const char *feature;
-    size_t offset;
-    int must;
-} entry;
-
-static const entry driver_entries[] = {
+static const hri_cuda_entry driver_entries[] = {
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS)                                      \
     {#NAME, FEATURE, offsetof(hri_cuda_driver, NAME), NEED},
 #include "device/cuda/cuda_api.def"
 #undef HRI_CU_FN
 };
 
-static const entry nvml_entries[] = {
+static const hri_cuda_entry nvml_entries[] = {
 #define HRI_NVML_FN(RETURNS, NAME, PARAMETERS) {#NAME, "", offsetof(hri_cuda_nvml, NAME), MUST},
 #include "device/cuda/nvml_api.def"
 #undef HRI_NVML_FN
 };
 
+static const hri_cuda_entry nvrtc_entries[] = {
+#define HRI_NVRTC_FN(RETURNS, NAME, PARAMETERS) {#NAME, "", offsetof(hri_cuda_nvrtc, NAME), MUST},
+#include "device/cuda/nvrtc_api.def"
+#undef HRI_NVRTC_FN
+};
+
 #define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
 
-static void *open_library(const char *name, char *why_not) {
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) {
+void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT]) {
+    for (; *names; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        if (library) {
+            return library;
+        }
         const char *text = dlerror();
-        snprintf(why_not, HRI_CUDA_TEXT, "%s", text ? text : name);
+        snprintf(why_not, HRI_CUDA_TEXT, "%s", text ? text : *names);
     }
-    return library;
+    return NULL;
 }
 
-/* Fills the pointers of `table`; 0 when one that must be there is not. */
-static int find_all(void *library, void *table, const entry *entries, size_t count, char *why_not) {
+static void *open_library(const char *name, char *why_not) {
+    return hri_cuda_library_open((const char *const[]){name, NULL}, why_not);
+}
+
+int hri_cuda_library_find(void *library, void *table, const hri_cuda_entry *entries, size_t count,
+                          char why_not[HRI_CUDA_TEXT]) {
     int all = 1;
     for (size_t i = 0; i < count; i++) {
         void *symbol = dlsym(library, entries[i].name);
@@ -63,8 +70,8 @@ void hri_cuda_driver_load(hri_cuda_driver *out) {
     memset(out, 0, sizeof *out);
     out->library = open_library("libcuda.so.1", out->why_not);
     if (out->library) {
-        out->usable =
-            find_all(out->library, out, driver_entries, COUNT(driver_entries), out->why_not);
+        out->usable = hri_cuda_library_find(out->library, out, driver_entries,
+                                            COUNT(driver_entries), out->why_not);
     }
 }
 
@@ -94,7 +101,8 @@ void hri_cuda_nvml_load(hri_cuda_nvml *out) {
         return;
     }
     out->found = 1;
-    if (!find_all(out->library, out, nvml_entries, COUNT(nvml_entries), out->why_not)) {
+    if (!hri_cuda_library_find(out->library, out, nvml_entries, COUNT(nvml_entries),
+                               out->why_not)) {
         return;
     }
     const nvmlReturn_t result = out->nvmlInit_v2();
@@ -113,4 +121,32 @@ void hri_cuda_nvml_unload(hri_cuda_nvml *nvml) {
         dlclose(nvml->library);
     }
     memset(nvml, 0, sizeof *nvml);
+}
+
+void hri_cuda_nvrtc_load(hri_cuda_nvrtc *out) {
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+    memset(out, 0, sizeof *out);
+    out->library = HRI_FAULT(OPEN) ? NULL : hri_cuda_library_open(names, out->why_not);
+    if (!out->library) {
+        return;
+    }
+    out->found = 1;
+    if (!hri_cuda_library_find(out->library, out, nvrtc_entries, COUNT(nvrtc_entries),
+                               out->why_not)) {
+        return;
+    }
+    const nvrtcResult result = out->nvrtcVersion(&out->major, &out->minor);
+    if (result != NVRTC_SUCCESS) {
+        snprintf(out->why_not, sizeof out->why_not, "nvrtcVersion: %s",
+                 out->nvrtcGetErrorString(result));
+        return;
+    }
+    out->usable = 1;
+}
+
+void hri_cuda_nvrtc_unload(hri_cuda_nvrtc *nvrtc) {
+    if (nvrtc->library) {
+        dlclose(nvrtc->library);
+    }
+    memset(nvrtc, 0, sizeof *nvrtc);
 }

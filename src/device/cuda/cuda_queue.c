@@ -34,6 +34,18 @@ static hr_status queue_check(cuda_queue *queue, const char *call, CUresult resul
     return status;
 }
 
+CUstream hri_cuda_stream(hri_dev_queue *queue) {
+    return ((cuda_queue *)queue)->stream;
+}
+
+hr_status hri_cuda_queue_failed(hri_dev_queue *queue) {
+    return ((cuda_queue *)queue)->failed;
+}
+
+hr_status hri_cuda_queue_check(hri_dev_queue *queue, const char *call, CUresult result) {
+    return queue_check((cuda_queue *)queue, call, result);
+}
+
 hr_status hri_cuda_queue_open(hri_dev *base, hri_dev_queue **out) {
     hri_cuda_dev *dev = (hri_cuda_dev *)base;
     cuda_queue *queue = hri_calloc(1, sizeof *queue);

@@ -27,6 +27,9 @@ typedef struct hri_cuda_lib {
     hri_lib base;
     hri_cuda_driver driver;
     hri_cuda_nvml nvml;
+    pthread_mutex_t nvrtc_mutex;
+    hri_cuda_nvrtc nvrtc; /* opened at first use, by hri_cuda_nvrtc_of */
+    int nvrtc_tried;
     int switched_off;      /* no_cuda of the options */
     int init_result;       /* of cuInit or of counting; a CUresult */
     _Atomic int *measures; /* hri_cuda_measure, one a device */
@@ -79,6 +82,16 @@ hr_status hri_cuda_event_wait(hri_dev_event *event, hri_dev_queue *queue);
 hr_status hri_cuda_event_elapsed(hri_dev_event *from, hri_dev_event *to, uint64_t *out_ns);
 hr_status hri_cuda_copy(hri_dev_queue *queue, hr_addr to, hr_addr from, uint64_t bytes);
 hr_status hri_cuda_fill(hri_dev_queue *queue, hr_addr to, uint8_t value, uint64_t bytes);
+
+/* For the files that launch: the stream behind a queue, the first failure that came out of the device in it, and the
+ * check of a call that put something into it. */
+CUstream hri_cuda_stream(hri_dev_queue *queue);
+hr_status hri_cuda_queue_failed(hri_dev_queue *queue);
+HR_MUST_CHECK hr_status hri_cuda_queue_check(hri_dev_queue *queue, const char *call,
+                                             CUresult result);
+
+/* The compiler of kernels; look at `usable`.  Any thread. */
+const hri_cuda_nvrtc *hri_cuda_nvrtc_of(hri_cuda_lib *lib);
 
 /* ---- cuda_runtime.c ---- */
 /* What NVML shows before the context is made. */

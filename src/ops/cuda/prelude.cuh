@@ -227,6 +227,29 @@ HR_INLINE void hr_mma(float (&d)[4], const hr_u32 (&a)[4], const hr_u32 (&b)[2],
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }
+// d (16, 8) += a (16, 8) b (8, 8) with f32 bits of which the upper 19 count: a[0] (g, t), a[1] (g + 8, t), a[2] (g, t +
+// 4), a[3] (g + 8, t + 4), b[0] (t, g), b[1] (t + 4, g), where g = lane / 4, t = lane % 4; d as above.
+HR_INLINE void hr_mma_tf32(float (&d)[4], const hr_u32 (&a)[4], const hr_u32 (&b)[2]) {
+#ifdef HRI_EMULATED
+    hr_emulated_mma_1688_tf32(d, a, b);
+#else
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                 "{%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+// The nearest tf32 of x, as the bits that hr_mma_tf32 takes.
+HR_INLINE hr_u32 hr_tf32(float x) {
+#ifdef HRI_EMULATED
+    const hr_u32 bits = __float_as_uint(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
+#else
+    hr_u32 y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return y;
+#endif
+}
 // Four 8 x 8 matrices of 2-byte numbers from shared memory: lane l gives the address of row l % 8 of matrix l / 8, and
 // gets two neighbours of row l / 4 of each, at columns l % 4 * 2; of column l / 4 with _turned.
 HR_INLINE void hr_ldmatrix(hr_u32 (&r)[4], const void *row) {

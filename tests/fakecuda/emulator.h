@@ -1,0 +1,33 @@
+/* What a kernel on the host and the fake driver that runs it know of each other.  Plain enough to be read as C (the
+ * driver) and as C++ (the kernels, compiled by the fake NVRTC after kernels.h). */
+#ifndef FAKECUDA_EMULATOR_H
+#define FAKECUDA_EMULATOR_H
+
+#define FAKE_EMULATOR_ABI 1
+
+typedef struct fake_uint3 {
+    unsigned x, y, z;
+} fake_uint3;
+
+/* Of the thread that runs now; the driver changes it at every switch.  There is one, as one kernel runs at a time. */
+typedef struct fake_emulator {
+    fake_uint3 thread, block, block_dim, grid_dim;
+    unsigned char *shared; /* dynamic shared memory */
+    unsigned shared_bytes;
+
+    /* All threads of the block, those that have returned excepted. */
+    void (*barrier)(void);
+    /* The same, and counts over them. */
+    unsigned (*barrier_count)(int predicate);
+    /* All lanes of `mask`, those that have returned excepted: gives in `bytes` (at most 64), and gets the values of all
+     * 32 lanes one after another, valid until the thread's next call; *there says whose are real. */
+    const void *(*exchange)(unsigned mask, const void *value, unsigned bytes, unsigned *there);
+    /* cp.async: copies are made when they are waited for, and not before, so that a missing wait shows. */
+    void (*async_copy)(void *to, const void *from, unsigned bytes, unsigned source_bytes);
+    void (*async_commit)(void);
+    void (*async_wait)(unsigned groups_left);
+    /* Ends the launch with an error. */
+    void (*fail)(const char *why);
+} fake_emulator;
+
+#endif

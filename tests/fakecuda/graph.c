@@ -1,0 +1,254 @@
+/* Stream capture and graphs of the fake driver.
+ *
+ * A capture keeps every piece of work with its line and with the clock that must have been reached before it.  Replays
+ * run one piece at a time, but not in the order of capture: lines other than the first run as late as their clocks
+ * allow, or as early (FAKECUDA_ORDER=reverse), so that an event that somebody forgot shows as a wrong result. */
+#include "work.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static CUgraph graphs; /* given to callers and not destroyed; under fake_lock, as all here */
+static CUgraphExec executables;
+
+void fake_graph_drop(CUgraph graph) {
+    if (--graph->references > 0) {
+        return;
+    }
+    for (size_t i = 0; i < graph->count; i++) {
+        fake_drop_work(graph->items[i]);
+    }
+    free(graph->items);
+    free(graph);
+}
+
+CUresult fake_capture_add(CUstream stream, const work *w) {
+    CUgraph c = stream->capture;
+    if (c->invalid) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (c->count == c->room) {
+        const size_t room = c->room ? 2 * c->room : 64;
+        work **items = realloc(c->items, room * sizeof *items);
+        if (!items) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        c->items = items;
+        c->room = room;
+    }
+    work *copy = malloc(sizeof *copy);
+    if (!copy) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *copy = *w;
+    copy->line = stream->line;
+    copy->before = stream->known;
+    if (copy->launch) {
+        fake_launch_hold(copy->launch);
+    }
+    if (copy->graph) {
+        copy->graph->references++;
+    }
+    c->items[c->count++] = copy;
+    stream->known.done[stream->line] = ++c->length[stream->line];
+    return CUDA_SUCCESS;
+}
+
+CUresult fake_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && ((unsigned)mode > 2 || !fake_known_stream(stream))) {
+        result = (unsigned)mode > 2 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (result == CUDA_SUCCESS && stream->capture) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    CUgraph c = result == CUDA_SUCCESS ? calloc(1, sizeof *c) : NULL;
+    if (c) {
+        c->references = 1;
+        c->context = context;
+        c->origin = stream;
+        c->lines = 1;
+        stream->capture = c;
+        stream->line = 0;
+        stream->known = (fake_clock){{0}};
+    } else if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!graph || !fake_known_stream(stream) || !stream->capture)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else if (result == CUDA_SUCCESS && stream->capture->origin != stream) {
+        result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    }
+    if (result == CUDA_SUCCESS) {
+        CUgraph c = stream->capture;
+        for (int i = 1; i < c->lines; i++) {
+            if (stream->known.done[i] < c->length[i]) {
+                result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+            }
+        }
+        if (c->invalid) {
+            result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        }
+        c->origin = NULL;
+        fake_capture_leave(c);
+        if (result == CUDA_SUCCESS) {
+            c->given = 1;
+            c->next = graphs;
+            graphs = c;
+            fake_live.graphs++;
+            *graph = c;
+        } else {
+            fake_graph_drop(c);
+            *graph = NULL;
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuGraphDestroy(CUgraph graph) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    CUgraph *at = &graphs;
+    while (*at && *at != graph) {
+        at = &(*at)->next;
+    }
+    if (!*at) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else if (result != CUDA_ERROR_INVALID_CONTEXT) {
+        *at = graph->next;
+        fake_live.graphs--;
+        fake_graph_drop(graph);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+static CUgraphExec *find_executable(CUgraphExec executable) {
+    CUgraphExec *at = &executables;
+    while (*at && *at != executable) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
+                                          unsigned long long flags) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!executable || !graph || flags != 0)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    CUgraphExec made = result == CUDA_SUCCESS ? calloc(1, sizeof *made) : NULL;
+    if (result == CUDA_SUCCESS) {
+        const uint64_t bytes = (graph->count * 512 + 65535) / 65536 * 65536;
+        if (!made || fake_state_take(context->device, bytes) != 0) {
+            free(made);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            made->bytes = bytes;
+            made->graph = graph;
+            graph->references++;
+            made->next = executables;
+            executables = made;
+            fake_live.graphs++;
+            *executable = made;
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuGraphUpload(CUgraphExec executable, CUstream stream) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!*find_executable(executable) || !fake_known_stream(stream))) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!*find_executable(executable) || !fake_known_stream(stream))) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = fake_put(stream, &(work){.kind = GRAPH, .graph = executable->graph});
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuGraphExecDestroy(CUgraphExec executable) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    CUgraphExec *at = find_executable(executable);
+    if (!*at) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else if (result != CUDA_ERROR_INVALID_CONTEXT) {
+        *at = executable->next;
+        fake_state_give(executable->graph->context->device, executable->bytes);
+        fake_graph_drop(executable->graph);
+        free(executable);
+        fake_live.graphs--;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* ---- replaying ---- */
+
+static int ready(const work *w, const unsigned *done) {
+    for (int i = 0; i < FAKE_LINES; i++) {
+        if (w->before.done[i] > done[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+CUresult fake_graph_do(CUgraph graph) {
+    const char *order = getenv("FAKECUDA_ORDER");
+    const int reverse = order && strcmp(order, "reverse") == 0;
+    size_t at[FAKE_LINES]; /* the next piece of each line */
+    unsigned done[FAKE_LINES] = {0};
+    for (int i = 0; i < FAKE_LINES; i++) {
+        at[i] = 0;
+    }
+    for (size_t left = graph->count; left > 0; left--) {
+        const work *next = NULL;
+        for (int i = 0; i < graph->lines && !next; i++) {
+            const int line = reverse ? graph->lines - 1 - i : i;
+            while (at[line] < graph->count && graph->items[at[line]]->line != line) {
+                at[line]++;
+            }
+            if (at[line] < graph->count && ready(graph->items[at[line]], done)) {
+                next = graph->items[at[line]++];
+                done[line]++;
+            }
+        }
+        const CUresult result = next ? fake_do(next) : CUDA_ERROR_LAUNCH_FAILED;
+        if (result != CUDA_SUCCESS) {
+            return result;
+        }
+    }
+    return CUDA_SUCCESS;
+}

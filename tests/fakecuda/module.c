@@ -1,0 +1,313 @@
+/* Modules and launches of the fake driver.  An image is a shared object that the fake NVRTC made; a function is a symbol
+ * NAME__run of it, with NAME__sizes for its arguments, which are copied at the launch as the real driver does.
+ *
+ * An image of another version of kernels.h or emulator.h is refused as invalid, so a cache of images is never stale. */
+#include "emulate.h"
+#include "work.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MOST_ARGUMENTS = 128 };
+
+struct CUfunc_st {
+    char *name;
+    CUmodule module;
+    void (*run)(void **arguments);
+    unsigned count, sizes[MOST_ARGUMENTS];
+    int shared_max;
+    struct CUfunc_st *next;
+};
+
+struct CUmod_st {
+    void *library;
+    int fd;
+    struct CUctx_st *context;
+    fake_emulator **now;
+    uint64_t bytes;
+    int references; /* the caller's, and one a launch in flight */
+    CUfunction functions;
+    struct CUmod_st *next;
+};
+
+typedef struct fake_launch {
+    int references;
+    CUfunction function;
+    fake_uint3 grid, block;
+    unsigned shared_bytes;
+    void *arguments[MOST_ARGUMENTS];
+    _Alignas(64) unsigned char values[]; /* of the arguments, 64 bytes aligned each */
+} fake_launch;
+
+static CUmodule modules; /* under fake_lock, as all here */
+
+/* ---- images ---- */
+
+/* The length of an ELF file with its section table at the end, as linkers write it; 0 for what is none. */
+static uint64_t image_bytes(const unsigned char *image) {
+    uint64_t sections;
+    uint16_t entry, count;
+    if (memcmp(image, "\177ELF\2", 5) != 0) {
+        return 0;
+    }
+    memcpy(&sections, image + 40, sizeof sections);
+    memcpy(&entry, image + 58, sizeof entry);
+    memcpy(&count, image + 60, sizeof count);
+    return sections + (uint64_t)entry * count;
+}
+
+/* The file stays open as long as the module lives: the loader knows libraries by their path. */
+static void *open_image(const void *image, uint64_t bytes, int *out_fd) {
+    char path[64];
+    const int fd = memfd_create("kernels", MFD_CLOEXEC);
+    void *library = NULL;
+    if (fd >= 0 && write(fd, image, bytes) == (ssize_t)bytes) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!library) {
+        const char *why = dlerror();
+        fprintf(stderr, "fakecuda: an image cannot be loaded: %s\n", why ? why : "no memfd");
+    }
+    if (fd >= 0 && !library) {
+        close(fd);
+    }
+    *out_fd = fd;
+    return library;
+}
+
+static CUresult load(struct CUctx_st *context, const void *image, CUmodule *out) {
+    const uint64_t bytes = image_bytes(image);
+    int fd = -1;
+    void *library = bytes ? open_image(image, bytes, &fd) : NULL;
+    if (!library) {
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    const unsigned long long *stamp = dlsym(library, "fake_stamp");
+    fake_emulator **now = dlsym(library, "fake_now");
+    CUmodule m = calloc(1, sizeof *m);
+    CUresult result = !stamp || !now || *stamp != fake_kernels_stamp() ? CUDA_ERROR_INVALID_IMAGE
+                      : !m || fake_state_take(context->device, bytes) != 0
+                          ? CUDA_ERROR_OUT_OF_MEMORY
+                          : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS) {
+        free(m);
+        dlclose(library);
+        close(fd);
+        return result;
+    }
+    *m = (struct CUmod_st){.library = library,
+                           .fd = fd,
+                           .context = context,
+                           .now = now,
+                           .bytes = bytes,
+                           .references = 1,
+                           .next = modules};
+    *now = fake_emulator_now();
+    modules = m;
+    fake_live.modules++;
+    *out = m;
+    return CUDA_SUCCESS;
+}
+
+CUresult fake_cuModuleLoadData(CUmodule *module, const void *image) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!module || !image)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = load(context, image, module);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+static void drop_module(CUmodule m) {
+    if (--m->references > 0) {
+        return;
+    }
+    while (m->functions) {
+        CUfunction f = m->functions;
+        m->functions = f->next;
+        free(f->name);
+        free(f);
+    }
+    dlclose(m->library);
+    close(m->fd);
+    free(m);
+}
+
+static CUmodule *find_module(CUmodule module) {
+    CUmodule *at = &modules;
+    while (*at && *at != module) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+CUresult fake_cuModuleUnload(CUmodule module) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    CUmodule *at = find_module(module);
+    if (!*at) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    } else if (result != CUDA_ERROR_INVALID_CONTEXT) {
+        *at = module->next;
+        fake_state_give(module->context->device, module->bytes);
+        fake_live.modules--;
+        drop_module(module);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!function || !name || !*find_module(module))) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        char symbol[300];
+        CUfunction f = calloc(1, sizeof *f);
+        unsigned (*sizes)(unsigned *) = NULL;
+        if (f) {
+            snprintf(symbol, sizeof symbol, "%s__sizes", name);
+            *(void **)&sizes = dlsym(module->library, symbol);
+            snprintf(symbol, sizeof symbol, "%s__run", name);
+            *(void **)&f->run = dlsym(module->library, symbol);
+        }
+        if (f && f->run && sizes) {
+            f->name = strdup(name);
+            f->module = module;
+            f->count = sizes(f->sizes);
+            f->shared_max = 48 << 10;
+            f->next = module->functions;
+            module->functions = f;
+            *function = f;
+        } else {
+            result = f ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
+            free(f);
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+static int known_function(CUfunction function) {
+    for (CUmodule m = modules; m; m = m->next) {
+        for (CUfunction f = m->functions; f; f = f->next) {
+            if (f == function) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+CUresult fake_cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && !known_function(function)) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    } else if (result == CUDA_SUCCESS &&
+               (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+                value > FAKE_SHARED_MAX)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        function->shared_max = value;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+/* ---- launches ---- */
+
+void fake_launch_hold(fake_launch *launch) {
+    launch->references++;
+}
+
+void fake_launch_drop(fake_launch *launch) {
+    if (--launch->references == 0) {
+        drop_module(launch->function->module);
+        free(launch);
+    }
+}
+
+CUresult fake_launch_do(const fake_launch *launch) {
+    const fake_kernel kernel = {.name = launch->function->name,
+                                .run = launch->function->run,
+                                .arguments = (void **)(uintptr_t)launch->arguments,
+                                .grid = launch->grid,
+                                .block = launch->block,
+                                .shared_bytes = launch->shared_bytes};
+    return fake_emulate(&kernel);
+}
+
+static fake_launch *new_launch(CUfunction f, void **arguments) {
+    size_t bytes = sizeof(fake_launch);
+    for (unsigned i = 0; i < f->count; i++) {
+        bytes += (f->sizes[i] + 63u) / 64u * 64u;
+    }
+    fake_launch *launch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!launch) {
+        return NULL;
+    }
+    memset(launch, 0, bytes);
+    launch->references = 1;
+    launch->function = f;
+    f->module->references++;
+    unsigned char *to = launch->values;
+    for (unsigned i = 0; i < f->count; i++) {
+        memcpy(to, arguments[i], f->sizes[i]);
+        launch->arguments[i] = to;
+        to += (f->sizes[i] + 63u) / 64u * 64u;
+    }
+    return launch;
+}
+
+static int sound(fake_uint3 grid, fake_uint3 block) {
+    return grid.x && grid.y && grid.z && grid.x < 1u << 31 && grid.y < 65536 && grid.z < 65536 &&
+           block.x && block.y && block.z && block.x <= 1024 && block.y <= 1024 && block.z <= 64 &&
+           (uint64_t)block.x * block.y * block.z <= 1024;
+}
+
+CUresult fake_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                             unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                             unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                             void **arguments, void **extra) {
+    const fake_uint3 grid = {grid_x, grid_y, grid_z}, block = {block_x, block_y, block_z};
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!known_function(function) || !fake_known_stream(stream))) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    } else if (result == CUDA_SUCCESS &&
+               (!sound(grid, block) || extra || (function->count && !arguments) ||
+                shared_bytes > (unsigned)function->shared_max)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        fake_launch *launch = new_launch(function, arguments);
+        result = launch ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (launch) {
+            launch->grid = grid;
+            launch->block = block;
+            launch->shared_bytes = shared_bytes;
+            result = fake_put(stream, &(work){.kind = LAUNCH, .launch = launch});
+            fake_launch_drop(launch); /* the queue holds it now */
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}

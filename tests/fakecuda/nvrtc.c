@@ -1,0 +1,323 @@
+/* A fake libnvrtc.so.13: compiles CUDA C for the host with g++, so that the fake driver can run it.
+ *
+ * The text is preprocessed after kernels.h, the kernels in it are found by the word __global__, a caller for each is
+ * added, and the whole becomes a shared object, which is the "cubin".  Misaligned accesses and indexes outside arrays
+ * trap.  Options are those that Headroom gives; others are refused, as NVRTC refuses what it does not know.
+ *
+ * FAKECUDA_NVRTC_FAIL=N makes the Nth compilation of the process fail; FAKECUDA_NVRTC_KEEP=1 keeps the files. */
+#include "emulate.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HRI_NVRTC_FN(RETURNS, NAME, PARAMETERS) FAKE_API RETURNS NAME PARAMETERS;
+#include "device/cuda/nvrtc_api.def"
+#undef HRI_NVRTC_FN
+
+extern char **environ;
+
+enum { MOST_WORDS = 96 };
+
+struct _nvrtcProgram {
+    char *text, *name, *log, *image;
+    size_t image_bytes;
+};
+
+nvrtcResult nvrtcVersion(int *major, int *minor) {
+    *major = 13;
+    *minor = 0;
+    return NVRTC_SUCCESS;
+}
+
+const char *nvrtcGetErrorString(nvrtcResult result) {
+    switch (result) {
+    case NVRTC_SUCCESS:
+        return "NVRTC_SUCCESS";
+    case NVRTC_ERROR_OUT_OF_MEMORY:
+        return "NVRTC_ERROR_OUT_OF_MEMORY";
+    case NVRTC_ERROR_INVALID_OPTION:
+        return "NVRTC_ERROR_INVALID_OPTION";
+    case NVRTC_ERROR_COMPILATION:
+        return "NVRTC_ERROR_COMPILATION";
+    default:
+        return "NVRTC_ERROR_INTERNAL_ERROR";
+    }
+}
+
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *text, const char *name,
+                               int header_count, const char *const *headers,
+                               const char *const *header_names) {
+    (void)headers;
+    (void)header_names;
+    if (!program || !text || header_count != 0) {
+        return NVRTC_ERROR_INVALID_INPUT;
+    }
+    nvrtcProgram p = calloc(1, sizeof *p);
+    if (!p) {
+        return NVRTC_ERROR_OUT_OF_MEMORY;
+    }
+    p->text = strdup(text);
+    p->name = strdup(name ? name : "default_program");
+    *program = p;
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
+    if (!program || !*program) {
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    }
+    free((*program)->text);
+    free((*program)->name);
+    free((*program)->log);
+    free((*program)->image);
+    free(*program);
+    *program = NULL;
+    return NVRTC_SUCCESS;
+}
+
+/* ---- files and programs ---- */
+
+static char *read_all(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    char *data = NULL;
+    struct stat info;
+    if (file && fstat(fileno(file), &info) == 0) {
+        data = malloc((size_t)info.st_size + 1);
+        *bytes = data ? fread(data, 1, (size_t)info.st_size, file) : 0;
+        if (data) {
+            data[*bytes] = '\0';
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return data;
+}
+
+static int write_all(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    const int failed = !file || fputs(text, file) < 0;
+    return file ? fclose(file) != 0 || failed : 1;
+}
+
+/* Runs it with both outputs into a file; 0 when it succeeded. */
+static int run(char *const *words, const char *log) {
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int code = -1;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    if (posix_spawnp(&pid, words[0], &actions, NULL, words, environ) == 0) {
+        while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {
+        }
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return code;
+}
+
+/* ---- kernels ---- */
+
+static int in_name(int c) {
+    return isalnum(c) || c == '_';
+}
+
+/* The name of the function that is declared at `at`, just before its parameters; NULL at the end of the text. */
+static const char *kernel_name(const char *at, size_t *length) {
+    const char *end = strchr(at, '(');
+    if (!end) {
+        return NULL;
+    }
+    while (end > at && isspace((unsigned char)end[-1])) {
+        end--;
+    }
+    const char *start = end;
+    while (start > at && in_name((unsigned char)start[-1])) {
+        start--;
+    }
+    *length = (size_t)(end - start);
+    return start;
+}
+
+/* Appends the callers of every kernel to the preprocessed text. */
+static int add_callers(const char *path) {
+    size_t bytes = 0;
+    char *text = read_all(path, &bytes);
+    FILE *file = text ? fopen(path, "a") : NULL;
+    if (!file) {
+        free(text);
+        return 1;
+    }
+    static const char seen[] = "__attribute__((visibility(\"default\")))";
+    fprintf(file,
+            "\nextern \"C\" %s unsigned long long fake_stamp;\nunsigned long long fake_stamp = "
+            "%lluull;\n",
+            seen, fake_kernels_stamp());
+    for (const char *at = text; (at = strstr(at, "__global__")) != NULL;) {
+        size_t length;
+        at += strlen("__global__");
+        const char *name = in_name((unsigned char)*at) ? NULL : kernel_name(at, &length);
+        if (name && length) {
+            const int n = (int)length;
+            fprintf(file,
+                    "extern \"C\" %s void %.*s__run(void **args) { fake_call(%.*s, args); }\n",
+                    seen, n, name, n, name);
+            fprintf(file,
+                    "extern \"C\" %s unsigned %.*s__sizes(unsigned *out) { return fake_sizes(%.*s, "
+                    "out); }\n",
+                    seen, n, name, n, name);
+        }
+    }
+    free(text);
+    return fclose(file) != 0;
+}
+
+/* ---- compiling ---- */
+
+typedef struct paths {
+    char folder[256], text[300], pre[300], image[300], log[300];
+} paths;
+
+static int make_paths(paths *p) {
+    const char *root = getenv("TMPDIR");
+    snprintf(p->folder, sizeof p->folder, "%s/fakecuda-XXXXXX", root && *root ? root : "/tmp");
+    if (!mkdtemp(p->folder)) {
+        return 1;
+    }
+    snprintf(p->text, sizeof p->text, "%s/text.cu", p->folder);
+    snprintf(p->pre, sizeof p->pre, "%s/text.ii", p->folder);
+    snprintf(p->image, sizeof p->image, "%s/image.so", p->folder);
+    snprintf(p->log, sizeof p->log, "%s/log", p->folder);
+    return 0;
+}
+
+static void remove_paths(const paths *p) {
+    if (getenv("FAKECUDA_NVRTC_KEEP")) {
+        return;
+    }
+    unlink(p->text);
+    unlink(p->pre);
+    unlink(p->image);
+    unlink(p->log);
+    rmdir(p->folder);
+}
+
+static int wanted_option(const char *option) {
+    return strncmp(option, "--gpu-architecture=sm_", 22) == 0 ||
+           strcmp(option, "--std=c++17") == 0 || strcmp(option, "-default-device") == 0 ||
+           strncmp(option, "-D", 2) == 0;
+}
+
+static nvrtcResult compile(nvrtcProgram program, int option_count, const char *const *options,
+                           const char *compiler, const paths *p) {
+    const char *first[MOST_WORDS] = {compiler,    "-std=c++17", "-x",
+                                     "c++",       "-E",         "-I",
+                                     FAKE_SOURCE, "-include",   FAKE_SOURCE "/kernels.h"};
+    int count = 9;
+    for (int i = 0; i < option_count; i++) {
+        if (!wanted_option(options[i]) || count > MOST_WORDS - 8) {
+            return NVRTC_ERROR_INVALID_OPTION;
+        }
+        if (strncmp(options[i], "-D", 2) == 0) {
+            first[count++] = options[i];
+        }
+    }
+    first[count++] = p->text;
+    first[count++] = "-o";
+    first[count++] = p->pre;
+    static const char *const flags[] = {"-std=c++17",
+                                        "-x",
+                                        "c++",
+                                        "-D__global__=",
+                                        "-O1",
+                                        "-w",
+                                        "-fPIC",
+                                        "-shared",
+                                        "-fvisibility=hidden",
+                                        "-fno-strict-aliasing",
+                                        "-fno-exceptions",
+                                        "-fno-rtti",
+                                        "-fno-threadsafe-statics",
+                                        "-fno-stack-protector",
+                                        "-fsanitize=alignment,bounds",
+                                        "-fsanitize-undefined-trap-on-error"};
+    const char *second[MOST_WORDS] = {compiler};
+    int more = 1;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        second[more++] = flags[i];
+    }
+    second[more++] = p->pre;
+    second[more++] = "-o";
+    second[more++] = p->image;
+    if (write_all(p->text, program->text) || run((char *const *)(uintptr_t)first, p->log) ||
+        add_callers(p->pre) || run((char *const *)(uintptr_t)second, p->log)) {
+        return NVRTC_ERROR_COMPILATION;
+    }
+    program->image = read_all(p->image, &program->image_bytes);
+    return program->image ? NVRTC_SUCCESS : NVRTC_ERROR_INTERNAL_ERROR;
+}
+
+static const char *find_compiler(void) {
+    const char *named = getenv("FAKECUDA_CXX");
+    if (named && *named) {
+        return named;
+    }
+    return system("command -v g++ >/dev/null 2>&1") == 0 ? "g++" : "c++";
+}
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int option_count,
+                                const char *const *options) {
+    static int compilations;
+    const char *fail = getenv("FAKECUDA_NVRTC_FAIL");
+    paths p;
+    if (!program) {
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    }
+    if (fail && ++compilations == atoi(fail)) {
+        program->log = strdup("told to fail: error");
+        return NVRTC_ERROR_COMPILATION;
+    }
+    if (make_paths(&p)) {
+        return NVRTC_ERROR_INTERNAL_ERROR;
+    }
+    const nvrtcResult result = compile(program, option_count, options, find_compiler(), &p);
+    size_t bytes;
+    free(program->log);
+    program->log = read_all(p.log, &bytes);
+    remove_paths(&p);
+    return result;
+}
+
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *bytes) {
+    *bytes = program->log ? strlen(program->log) + 1 : 1;
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log) {
+    strcpy(log, program->log ? program->log : "");
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *bytes) {
+    if (!program->image) {
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    }
+    *bytes = program->image_bytes;
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin) {
+    if (!program->image) {
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    }
+    memcpy(cubin, program->image, program->image_bytes);
+    return NVRTC_SUCCESS;
+}
