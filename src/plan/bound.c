@@ -2,9 +2,12 @@
  *
  * Look at the moment when the first backward op B runs for the first time.  Everything B depends on has been made by
  * then.  Of these values, those that are read by ops that depend on B are needed again: each is either in memory at
- * that moment, or copied back in later, or its op runs again.  What is in memory is bounded by the budget, what is
- * copied by bandwidth times the time of the whole step; so the ops with the least time per byte are paid for, and a
- * fractional knapsack says how much at least.  An op with several needed outputs counts once, for all their bytes. */
+ * that moment, or copied back in later, or its op runs again.  What is in memory is bounded by the budget.  What is to be
+ * copied back must have left before B runs, so it is bounded by bandwidth times the time that a step has before B: all of
+ * it less what depends on B.  So the ops with the least time per byte are paid for, and a fractional knapsack says how
+ * much at least.  An op with several needed outputs counts once, for all their bytes.
+ *
+ * Where nothing is computed during copies, copying back is one more way to pay, at the price of the copies. */
 #include "plan/bound.h"
 
 #include <stdlib.h>
@@ -74,7 +77,18 @@ static double needed_bytes(const hri_problem *p, uint32_t n, const uint8_t *afte
     return bytes;
 }
 
+/* The most time that a step of time_ns has before B runs. */
+static double time_before(const hri_problem *p, uint32_t b, const uint8_t *after, double time_ns) {
+    for (uint32_t n = b; n < p->op_count; n++) {
+        time_ns -= after[n] ? fastest(&p->ops[n]) : 0;
+    }
+    return time_ns > 0 ? time_ns : 0;
+}
+
 hr_status hri_bound_time(const hri_problem *p, uint64_t budget_bytes, double time_ns, double *out) {
+    const double copy_ns = p->out_bytes_per_ns > 0 && p->in_bytes_per_ns > 0
+                               ? 1 / p->out_bytes_per_ns + 1 / p->in_bytes_per_ns
+                               : 0;
     uint32_t b = 0;
     while (b < p->op_count && p->ops[b].phase != HRI_PROBLEM_BACKWARD) {
         b++;
@@ -95,10 +109,14 @@ hr_status hri_bound_time(const hri_problem *p, uint64_t budget_bytes, double tim
                 things[count++] = (thing){fastest(&p->ops[n]), bytes, n};
             }
         }
+        for (size_t i = 0; i < count && p->copies_block && copy_ns > 0; i++) {
+            const double copy = things[i].bytes * copy_ns;
+            things[i].time = copy < things[i].time ? copy : things[i].time;
+        }
         qsort(things, count, sizeof *things, by_density);
         double room =
             budget_bytes > p->persistent_bytes ? (double)(budget_bytes - p->persistent_bytes) : 0;
-        room += p->out_bytes_per_ns * time_ns;
+        room += p->copies_block ? 0 : p->out_bytes_per_ns * time_before(p, b, after, time_ns);
         for (size_t i = 0; i < count; i++) {
             const double kept = things[i].bytes < room ? things[i].bytes : room;
             room -= kept;

@@ -14,8 +14,9 @@ typedef struct hri_machine {
     double flops_per_ns, bytes_per_ns; /* 0: those of two cores */
     double launch_ns;
     double out_bytes_per_ns, in_bytes_per_ns, copy_latency_ns; /* 0: no copies to another memory */
-    uint32_t threads;                                          /* for workspaces; 0: 1 */
-    uint64_t align;                                            /* 0: 256 */
+    uint8_t copies_block; /* 1: nothing is computed during a copy */
+    uint32_t threads;     /* for workspaces; 0: 1 */
+    uint64_t align;       /* 0: 256 */
 } hri_machine;
 
 typedef struct hri_graph_problem {

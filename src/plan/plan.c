@@ -48,6 +48,7 @@ double hri_plan_makespan(const hri_problem *p, const hri_plan *plan) {
             const double start = queue[in] > compute ? queue[in] : compute;
             queue[in] = start + p->copy_latency_ns + (speed > 0 ? bytes / speed : 0);
             end[i] = queue[in];
+            compute = p->copies_block ? end[i] : compute;
         }
     }
     hri_free(end);

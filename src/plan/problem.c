@@ -307,6 +307,9 @@ static uint64_t hash_of(const hri_problem *p) {
     add_double(&h, p->out_bytes_per_ns);
     add_double(&h, p->in_bytes_per_ns);
     add_double(&h, p->copy_latency_ns);
+    if (p->copies_block) {
+        hri_hasher_add_u64(&h, 1);
+    }
     for (uint32_t v = 0; v < p->value_count; v++) {
         hri_hasher_add_u64(&h, p->values[v].bytes);
         hri_hasher_add_u64(&h, (uint64_t)p->values[v].role * 2 + p->values[v].result);

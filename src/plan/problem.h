@@ -102,6 +102,7 @@ typedef struct hri_problem {
     double out_bytes_per_ns; /* copies to the other memory and back; 0: there is none */
     double in_bytes_per_ns;
     double copy_latency_ns;
+    uint8_t copies_block; /* 1: nothing is computed during a copy: one processor does both */
     hri_problem_value *values;
     hri_problem_op *ops;
     uint32_t value_count, value_space, op_count, op_space;

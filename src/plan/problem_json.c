@@ -90,6 +90,9 @@ hr_status hri_problem_print(const hri_problem *p, char **out) {
     hri_json_double(&j, "out_bytes_per_ns", p->out_bytes_per_ns);
     hri_json_double(&j, "in_bytes_per_ns", p->in_bytes_per_ns);
     hri_json_double(&j, "copy_latency_ns", p->copy_latency_ns);
+    if (p->copies_block) {
+        hri_json_bool(&j, "copies_block", true);
+    }
     hri_json_array(&j, "values");
     for (uint32_t v = 0; v < p->value_count; v++) {
         print_value(&j, &p->values[v]);
@@ -369,9 +372,17 @@ static hr_status make_room(reader *r, const json_t *values, const json_t *ops) {
 }
 
 static hr_status read_head(reader *r, json_t *root) {
-    static const char *const keys[] = {
-        "headroom",        "version",         "name",   "align", "out_bytes_per_ns",
-        "in_bytes_per_ns", "copy_latency_ns", "values", "ops",   NULL};
+    static const char *const keys[] = {"headroom",
+                                       "version",
+                                       "name",
+                                       "align",
+                                       "out_bytes_per_ns",
+                                       "in_bytes_per_ns",
+                                       "copy_latency_ns",
+                                       "copies_block",
+                                       "values",
+                                       "ops",
+                                       NULL};
     const char *text;
     uint64_t version = 0;
     hr_status status = check_keys(r, root, keys);
@@ -399,6 +410,11 @@ static hr_status read_head(reader *r, json_t *root) {
     if (status == HR_OK) {
         status = get_double(r, root, "copy_latency_ns", &r->p->copy_latency_ns);
     }
+    const json_t *block = json_object_get(root, "copies_block");
+    if (status == HR_OK && block && !json_is_boolean(block)) {
+        status = bad(r, "copies_block must be true or false");
+    }
+    r->p->copies_block = json_is_true(block);
     if (status == HR_OK) {
         status = get_text(r, root, "name", &text);
     }

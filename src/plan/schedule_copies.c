@@ -126,6 +126,10 @@ static hr_status put_in_order(hri_schedule *s) {
 
 hr_status hri_schedule_time_copies(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
+    if (s->p->copies_block) { /* nothing runs beside a copy, so each stays where memory is best */
+        s->time_ns += s->copy_ns[0] + s->copy_ns[1];
+        return HR_OK;
+    }
     hr_status status = size_copies(s);
     if (status == HR_OK) {
         find_places(s);

@@ -188,6 +188,9 @@ void hri_sort_moves(hri_searcher *x) {
 static double away_time(const hri_searcher *x, uint32_t v, uint32_t from, uint32_t e) {
     const hri_schedule *s = x->s;
     const double out = hri_copy_time(s->p, v, 0), in = hri_copy_time(s->p, v, 1);
+    if (s->p->copies_block) {
+        return out + in;
+    }
     const double window = x->clock[e] - x->clock[from + 1];
     const double busy = (s->copy_ns[0] + s->copy_ns[1] + out + in) / (2 * s->time_ns + 1);
     const double open = out + in > window ? out + in - window : 0;

@@ -5,11 +5,12 @@
 
 #include "base/alloc.h"
 
-enum { CALL_COPY = 0xffffffffu };
+enum { CALL_COPY = 0xffffffffu, CALL_WRITE = 0xfffffffeu, CALL_READ = 0xfffffffdu };
 
-/* One step.  A kernel's pointers are its inputs and outputs; a copy's are where to and where from. */
+/* One step.  A kernel's pointers are its inputs and outputs; a copy's are where to and where from.  In a file that is a
+ * distance from NULL. */
 typedef struct call {
-    uint32_t node;  /* CALL_COPY: a copy */
+    uint32_t node;  /* CALL_...: a copy */
     uint32_t first; /* pointers[first ..) */
     union {
         void *workspace;
@@ -21,6 +22,7 @@ typedef struct call {
 struct hri_exec {
     const hr_graph *g;
     hri_threads *threads;
+    hri_spill *spill;
     uint64_t seed;
     uint32_t first_sample;
     call *calls;
@@ -44,6 +46,9 @@ uint64_t hri_exec_record_bytes(uint64_t steps, uint64_t operands, uint64_t value
 
 static void *address(const binder *b, uint32_t buffer) {
     const hri_plan_buffer *x = &b->o->plan->buffers[buffer];
+    if (x->other && b->o->spill) {
+        return (void *)(uintptr_t)x->offset;
+    }
     return (char *)(x->other ? b->o->other : b->o->arena) + x->offset;
 }
 
@@ -99,7 +104,10 @@ static void bind_copy(binder *b, const hri_plan_step *s, call *out) {
     const uint32_t *list = b->o->plan->operands + s->first;
     const uint64_t from = b->o->plan->buffers[list[0]].bytes;
     const uint64_t to = b->o->plan->buffers[list[1]].bytes;
-    *out = (call){.node = CALL_COPY, .first = b->pointer_count};
+    *out = (call){.node = !b->o->spill              ? CALL_COPY
+                          : s->kind == HRI_STEP_OUT ? CALL_WRITE
+                                                    : CALL_READ,
+                  .first = b->pointer_count};
     out->with.bytes = from < to ? from : to;
     b->e->pointers[b->pointer_count++] = operand(b, s, 1);
     b->e->pointers[b->pointer_count++] = operand(b, s, 0);
@@ -193,6 +201,7 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     if (e) {
         e->g = options->g;
         e->threads = options->threads;
+        e->spill = options->spill;
         e->seed = options->seed;
         e->calls = hri_calloc((size_t)plan->step_count + 1, sizeof *e->calls);
         e->pointers = hri_calloc((size_t)plan->operand_count + 1, sizeof *e->pointers);
@@ -294,17 +303,30 @@ static hr_status run_kernel(const hri_exec *e, const call *c, uint32_t step) {
     return hri_op_run(&kernel);
 }
 
+static hr_status run_call(const hri_exec *e, const call *c, uint32_t step) {
+    void *const *pointers = e->pointers + c->first;
+    switch (c->node) {
+    case CALL_COPY:
+        memcpy(pointers[0], pointers[1], c->with.bytes);
+        return HR_OK;
+    case CALL_WRITE:
+        return hri_spill_write(e->spill, (uintptr_t)pointers[0], pointers[1], c->with.bytes);
+    case CALL_READ:
+        return hri_spill_read(e->spill, (uintptr_t)pointers[1], pointers[0], c->with.bytes);
+    default:
+        return run_kernel(e, c, step);
+    }
+}
+
 hr_status hri_exec_run(hri_exec *e, uint32_t step, uint32_t *node) {
+    uint32_t last = 0; /* a copy has no node: the one before it stands for it */
     for (uint32_t i = 0; i < e->call_count; i++) {
         const call *c = &e->calls[i];
-        if (c->node == CALL_COPY) {
-            memcpy(e->pointers[c->first], e->pointers[c->first + 1], c->with.bytes);
-            continue;
-        }
-        const hr_status status = run_kernel(e, c, step);
+        last = c->node < e->g->node_count ? c->node : last;
+        const hr_status status = run_call(e, c, step);
         if (status != HR_OK) {
             if (node) {
-                *node = c->node;
+                *node = last;
             }
             return status;
         }

@@ -17,6 +17,7 @@
 #include "base/threads.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "run/spill.h"
 
 typedef struct hri_exec hri_exec;
 
@@ -27,6 +28,7 @@ typedef struct hri_exec_options {
     const hri_plan *plan; /* that has passed the checker */
     void *arena;          /* plan->arena_bytes of them; need not be there yet */
     void *other;          /* plan->other_bytes of them */
+    hri_spill *spill;     /* not NULL: a file is the other memory, in place of `other` */
     hri_threads
         *threads; /* as many as the problem's workspaces were asked for, or fewer; NULL: one */
     uint64_t seed;

@@ -13,7 +13,8 @@ struct hri_runner {
     hr_device *device;
     hr_logical *logical;
     hr_range *range;
-    void *other;
+    void *other;      /* the other memory, or */
+    hri_spill *spill; /* the file in its place */
     hri_threads *threads;
     uint64_t arena_bytes, page_bytes, other_bytes;
     uint32_t count;
@@ -26,7 +27,7 @@ static uint64_t whole_pages(uint64_t bytes, uint64_t page) {
     return (pages ? pages : 1) * page;
 }
 
-static hr_status open_memory(hri_runner *r, const char *name, hri_prose *why) {
+static hr_status open_memory(hri_runner *r, const char *name, const char *spill, hri_prose *why) {
     hr_device_info info;
     hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
@@ -44,7 +45,12 @@ static hr_status open_memory(hri_runner *r, const char *name, hri_prose *why) {
     if (status == HR_OK) {
         status = hr_range_create(r->logical, options.limit_bytes, HR_CATEGORY_OTHER, 0, &r->range);
     }
-    if (status == HR_OK && r->other_bytes) {
+    if (status == HR_OK && r->other_bytes && spill) {
+        const hr_status opened = hri_spill_open(spill, &r->spill, why);
+        if (opened != HR_OK) {
+            return opened;
+        }
+    } else if (status == HR_OK && r->other_bytes) {
         status = hr_pinned_create(r->device, r->other_bytes, &r->other);
     }
     return status == HR_OK ? HR_OK
@@ -61,6 +67,7 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                           .plan = o->pieces[r->count].plan,
                                           .arena = (void *)(uintptr_t)hr_range_addr(r->range),
                                           .other = r->other,
+                                          .spill = r->spill,
                                           .threads = o->threads,
                                           .seed = o->seed};
         status = hri_exec_create(&options, &r->execs[r->count], why);
@@ -83,7 +90,7 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
         r->arena_bytes = plan->arena_bytes > r->arena_bytes ? plan->arena_bytes : r->arena_bytes;
         r->other_bytes = plan->other_bytes > r->other_bytes ? plan->other_bytes : r->other_bytes;
     }
-    hr_status status = open_memory(r, options->name, why);
+    hr_status status = open_memory(r, options->name, options->spill, why);
     if (status == HR_OK) {
         status = bind(r, options, why);
     }
@@ -103,6 +110,10 @@ hr_status hri_runner_take(hri_runner *r, hri_prose *why) {
             char text[32];
             return hri_prose_set(why, status, "the arena of %s could not be taken: %s",
                                  hr_bytes_print(bytes, text, sizeof text), hr_status_text(status));
+        }
+        const hr_status file = r->spill ? hri_spill_take(r->spill, r->other_bytes, why) : HR_OK;
+        if (file != HR_OK) {
+            return file;
         }
         if (r->other) { /* touched now, so that no step finds the machine without memory */
             memset(r->other, 0, r->other_bytes);
@@ -125,6 +136,7 @@ void hri_runner_close(hri_runner *r) {
     if (r->other) {
         hr_pinned_destroy(r->device, r->other);
     }
+    hri_spill_close(r->spill);
     /* Nothing shares the range and nothing else lives in the logical device: neither can be busy. */
     if (r->range) {
         (void)!hr_range_destroy(r->range);

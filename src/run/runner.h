@@ -28,6 +28,8 @@ typedef struct hri_runner_options {
     hr_device *device; /* one whose addresses are pointers: the host */
     const char *name;  /* of the logical device; NULL: by the library */
     hri_threads *threads;
+    const char
+        *spill; /* a folder: values that wait elsewhere wait in a file there; NULL: in memory */
     uint64_t seed;
     uint32_t count;
     hri_runner_piece pieces[HRI_RUNNER_PIECES];

@@ -37,8 +37,10 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to run the plan");
     }
     p->o = *options;
-    hri_runner_options o = {
-        .device = options->device, .threads = options->threads, .seed = options->seed};
+    hri_runner_options o = {.device = options->device,
+                            .threads = options->threads,
+                            .spill = options->job->spill,
+                            .seed = options->seed};
     hri_fit_runner(options->plans, &o);
     p->runner = options->runner;
     p->owns_runner = !options->runner;

@@ -44,6 +44,10 @@ const hri_field hri_plan_fields[] = {
      AT(measure), HRI_FIELD_BOOL, "true"},
     {"offload", "let values wait in the host's memory where the device can copy", AT(offload),
      HRI_FIELD_BOOL, "true"},
+    {"spill",
+     "on the host: let values wait in a file without a name in this folder, at 1 GB/s unless "
+     "--device-spec copy= says otherwise",
+     AT(spill), HRI_FIELD_STRING, NULL, .metavar = "DIR"},
     {"choices", "look at other budgets, batches and ways out too", AT(choices), HRI_FIELD_BOOL,
      "true"},
     {"effort", "steps of search in thousands", AT(effort), HRI_FIELD_INT, "30000", .min = 1,
@@ -116,6 +120,10 @@ static void take_spec(hri_plan_job *j, const spec *s) {
     j->job.page_bytes = s->page;
 }
 
+static int is_given(const hri_plan_job *j, const char *key) {
+    return j->flags->device_spec && strstr(j->flags->device_spec, key);
+}
+
 static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, spec *s) {
     const int64_t asked = cli->settings->threads;
     const uint32_t threads = asked > 0 ? (uint32_t)asked : hri_cores_usable();
@@ -123,12 +131,13 @@ static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     if (status != HR_OK) {
         return hri_cli_failed(NULL, "threads", status);
     }
-    if (!j->flags->device_spec) { /* a core does about this much on our kernels */
-        s->flops = 15e9 * threads;
-        s->bandwidth = 10e9;
-        s->launch = 2e-6;
-    }
+    /* A core does about this much on our kernels; a disk behind the page cache takes about this much. */
+    s->flops = is_given(j, "flops=") ? s->flops : 15e9 * threads;
+    s->bandwidth = is_given(j, "bandwidth=") ? s->bandwidth : 10e9;
+    s->launch = is_given(j, "launch=") ? s->launch : 2e-6;
+    s->copy = is_given(j, "copy=") || !j->flags->spill ? s->copy : 1e9;
     take_spec(j, s);
+    j->job.machine.copies_block = 1;
     j->job.machine.threads = threads;
     j->job.machine.align = 64;
     j->job.page_bytes = info->page_bytes;
@@ -165,6 +174,23 @@ static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
     take_spec(j, s);
     j->job.runtime_bytes = s->runtime ? s->runtime : info.runtime_bytes;
     j->job.page_bytes = info.page_bytes;
+    return HRI_EXIT_YES;
+}
+
+/* Copies on the host go to a file, or there are none. */
+static int check_spill(const hri_plan_job *j) {
+    if (!j->flags->spill && !(j->threads && j->job.machine.out_bytes_per_ns > 0)) {
+        return HRI_EXIT_YES;
+    }
+    if (!j->threads) {
+        hri_say_error("--spill: only the host spills to a file; a GPU's values wait in the host's "
+                      "memory (--offload)");
+        return HRI_EXIT_USAGE;
+    }
+    if (!j->flags->spill) {
+        hri_say_error("--device-spec: copy= on the host needs --spill DIR, a folder for the file");
+        return HRI_EXIT_USAGE;
+    }
     return HRI_EXIT_YES;
 }
 
@@ -326,6 +352,10 @@ int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
     if (code == HRI_EXIT_YES && !flags->problem) {
         code = open_device(cli, out);
     }
+    if (code == HRI_EXIT_YES && !flags->problem) {
+        out->job.spill = flags->spill;
+        code = check_spill(out);
+    }
     if (code == HRI_EXIT_YES) {
         code = read_budget(out);
     }
@@ -364,6 +394,7 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
                           .part = c->part,
                           .recomputed_ops = plans->again_count,
                           .offloaded_bytes = plans->copied_bytes,
+                          .spill_bytes = j->job.spill ? plans->other_bytes : 0,
                           .time_ns = plans->time_ns,
                           .time_ratio = plans->time_ns / j->base_time_ns,
                           .bound_ratio = plans->bound_time_ns / j->base_time_ns};

@@ -18,6 +18,7 @@ typedef struct hri_plan_flags {
     const char *options;
     const char *micro_batches;
     bool ghost_norm, measure, offload, choices;
+    const char *spill;
     int64_t effort;
     bool json, curve;
     const char *svg, *dot, *save, *load, *compare, *save_problem, *problem;
@@ -37,6 +38,7 @@ typedef struct hri_plan_row {
     uint32_t micro_batches;
     int64_t part;
     uint64_t recomputed_ops, offloaded_bytes;
+    uint64_t spill_bytes; /* of the file */
     double time_ns, time_ratio, bound_ratio;
 } hri_plan_row;
 

@@ -110,6 +110,7 @@ void hri_plan_show_json(const hri_plan_job *j, const hri_plan_answer *a,
     hri_json_u64(json, "micro_batches", r->micro_batches);
     hri_json_u64(json, "recomputed_ops", r->recomputed_ops);
     hri_json_u64(json, "offloaded_bytes", r->offloaded_bytes);
+    hri_json_u64(json, "spill_bytes", r->spill_bytes);
     hri_json_double(json, "time_ratio", r->time_ratio);
     hri_json_double(json, "time_bound_ratio", r->bound_ratio);
     hri_json_double(json, "step_ns", r->time_ns);

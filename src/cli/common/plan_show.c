@@ -126,6 +126,9 @@ static void show_cost(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer
         hri_out_printf(&cli->out, "; %s copied out and back",
                        shown(r->offloaded_bytes, text, sizeof text));
     }
+    if (r->spill_bytes) {
+        hri_out_printf(&cli->out, " (a file of %s)", shown(r->spill_bytes, text, sizeof text));
+    }
     if (r->micro_batches > 1) {
         hri_out_printf(&cli->out, "; %u parts of %lld samples", r->micro_batches,
                        (long long)r->part);
@@ -235,6 +238,7 @@ static void put_flags(const hri_plan_job *j, const char *with, char *buf, size_t
         bool given;
     } flags[] = {{"--device", f->device, strcmp(f->device, "host") != 0},
                  {"--device-spec", f->device_spec, f->device_spec != NULL},
+                 {"--spill", f->spill, f->spill != NULL},
                  {"--optimizer", hri_plan_optimizers[f->optimizer], f->optimizer != 0},
                  {"--precision", hri_plan_precisions[f->precision], f->precision != 0},
                  {"--options", f->options, f->options && *f->options},
