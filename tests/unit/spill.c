@@ -142,7 +142,9 @@ TEST_TIMEOUT(spill, a_training_that_spills_loses_nothing, 120) {
     hri_planned *p = set_up(&r, &f, &spilled);
     CHECK(spilled > 100000);
     for (int s = 0; s < STEPS; s++) {
-        CHECK_OK(hri_planned_step(p, &is[s], &why));
+        hri_numbers n;
+        CHECK_OK(hri_planned_step(p, &n, &why));
+        is[s] = n.loss;
     }
     CHECK(!memcmp(want, is, sizeof is));
     hri_planned_close(p);
@@ -157,14 +159,14 @@ TEST_TIMEOUT(spill, a_disk_that_fails_in_a_step_is_a_status, 120) {
     uint64_t spilled = 0;
     hri_planned *p = set_up(&r, &f, &spilled);
     for (int write = 0; write < 2; write++) {
-        float loss = 5;
+        hri_numbers n = {.loss = 5};
         hri_prose why = {{0}};
         hri_fault_set(write ? HRI_FAULT_WRITE : HRI_FAULT_READ, 2, 0);
-        CHECK_STATUS(hri_planned_step(p, &loss, &why), HR_E_IO);
+        CHECK_STATUS(hri_planned_step(p, &n, &why), HR_E_IO);
         CHECK_EQ(hri_fault_delivered(), 1);
         hri_fault_set(HRI_FAULT_ANY, 0, 0);
-        CHECK(loss == 5 && strstr(why.text, "reading or writing failed"));
-        CHECK_OK(hri_planned_step(p, &loss, &why));
+        CHECK(n.loss == 5 && strstr(why.text, "reading or writing failed"));
+        CHECK_OK(hri_planned_step(p, &n, &why));
     }
     hri_planned_close(p);
     hri_fit_close(&f);
