@@ -196,7 +196,12 @@ static void give_back_records(work *w) {
 /* The last look before memory is taken: a plan that would break the promise does not run. */
 static int check_promise(const work *w) {
     uint64_t now;
-    hri_resident_read(&now, NULL);
+    if (w->job.engine) {
+        hri_engine_scratch_drop(w->job.engine);
+        now = hri_engine_runtime(w->job.engine);
+    } else {
+        hri_resident_read(&now, NULL);
+    }
     const uint64_t arena = w->answer.row.persistent_bytes + w->answer.row.arena_bytes;
     if (w->job.budget_bytes && now + arena > w->job.budget_bytes) {
         hri_say_error("this process has %llu bytes before the arena of %llu: over the budget of "
@@ -224,8 +229,8 @@ static int run_steps(work *w, hri_planned *p) {
 }
 
 static int try_plan(work *w) {
-    if (!w->job.model || !w->job.threads) {
-        hri_say_error("--try: plans run on the host alone so far, with a model");
+    if (!w->job.model || (!w->job.threads && !w->job.engine)) {
+        hri_say_error("--try: plans of a model run on the host, and on a GPU that runs kernels");
         return HRI_EXIT_USAGE;
     }
     const hri_planned_options o = {.device = w->job.device,

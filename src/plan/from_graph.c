@@ -146,6 +146,13 @@ static hr_status add_op(adaptor *a, uint32_t n) {
         }
     }
     const double time = time_of(a, sig);
+    if (a->machine
+            .gpu) { /* a GPU chooses among its own ways by itself, within the work space it names */
+        op.variant_count = 1;
+        variants[0] =
+            (hri_problem_variant){"", time, hri_op_launch_workspace(sig, a->machine.gpu, 0)};
+        return hri_problem_add_op(&a->x.problem, &op, &a->x.op_of[n]);
+    }
     do {
         const hri_variant *list = sig->op->variants;
         const uint32_t i = op.variant_count++;

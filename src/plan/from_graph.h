@@ -17,6 +17,7 @@ typedef struct hri_machine {
     uint8_t copies_block; /* 1: nothing is computed during a copy */
     uint32_t threads;     /* for workspaces; 0: 1 */
     uint64_t align;       /* 0: 256 */
+    hri_gpu *gpu;         /* whose work spaces are meant; NULL: the host's */
 } hri_machine;
 
 typedef struct hri_graph_problem {

@@ -1,11 +1,12 @@
-/* Executing a plan on the host: addresses are bound once, then there are only kernel calls.
+/* Executing a plan: addresses are bound once (bind.h), then there are only kernel calls.
  *
- * The one idea: everything that a plan says is turned into one flat list of calls with pointers in it when an executor
- * is made.  Problem and plan may be freed afterwards; a run allocates nothing, looks nothing up and decides nothing.
+ * One interface for both kinds of device.  On the host a run is a loop over the calls; on a GPU (options.lane) the calls
+ * are captured once as one graph and a run replays it (execute_gpu.h).  Problem and plan may be freed after create; a run
+ * allocates nothing, looks nothing up and decides nothing.
  *
  * A value is open to the outside only where that means something: inputs before a run, persistent values and
- * constants always, results after a run.  Copies to the other memory and back are done at once where the plan starts
- * them, so waits have nothing to do: on the host there is one processor for both.
+ * constants always, results after a run.  On the host copies to the other memory and back are done at once where the plan
+ * starts them, so waits have nothing to do: there is one processor for both.
  *
  * The same seed, step and sample give the same bits as the interpreter (interpret.h), however often the plan computes
  * a value again.
@@ -17,6 +18,7 @@
 #include "base/threads.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "run/lane.h"
 #include "run/spill.h"
 
 typedef struct hri_exec hri_exec;
@@ -30,7 +32,8 @@ typedef struct hri_exec_options {
     void *other;          /* plan->other_bytes of them */
     hri_spill *spill;     /* not NULL: a file is the other memory, in place of `other` */
     hri_threads
-        *threads; /* as many as the problem's workspaces were asked for, or fewer; NULL: one */
+        *threads;   /* as many as the problem's workspaces were asked for, or fewer; NULL: one */
+    hri_lane *lane; /* of a GPU, which arena and other belong to; NULL: the host */
     uint64_t seed;
 } hri_exec_options;
 
@@ -40,21 +43,36 @@ HR_MUST_CHECK hr_status hri_exec_create(const hri_exec_options *options, hri_exe
 /* NULL is allowed. */
 void hri_exec_destroy(hri_exec *e);
 
-/* Writes persistent values and constants as they begin. */
-void hri_exec_begin(hri_exec *e);
+/* On a GPU: runs the plan once on zeros, so that everything is compiled, loaded and chosen, and captures it.  Needs the
+ * memory; leaves persistent values as anything.  On the host there is nothing to do. */
+HR_MUST_CHECK hr_status hri_exec_prepare(hri_exec *e, hri_prose *why);
+/* Writes persistent values and constants as they begin; without those that `done` (may be NULL), an executor over the
+ * same arena, has written already. */
+HR_MUST_CHECK hr_status hri_exec_begin(hri_exec *e, const hri_exec *done);
 /* 1 when the outside may read and write this value (see above): it has a place, and bytes. */
 int hri_exec_holds(const hri_exec *e, hr_value v);
 /* Copies bytes into a value, from byte `at` of it on, and out of one.  There is no other way in or out, so whoever uses
- * these runs on any device.  HR_E_NOT_FOUND for a value that is not held, HR_E_RANGE outside of it. */
+ * these runs on any device.  get waits for the run that makes the value.  An input is put whole before every run.
+ * HR_E_NOT_FOUND for a value that is not held, HR_E_RANGE outside of it. */
 HR_MUST_CHECK hr_status hri_exec_put(hri_exec *e, hr_value v, uint64_t at, const void *from,
                                      uint64_t bytes);
 HR_MUST_CHECK hr_status hri_exec_get(const hri_exec *e, hr_value v, uint64_t at, void *to,
                                      uint64_t bytes);
 const hr_graph *hri_exec_graph(const hri_exec *e);
+/* What was put into inputs so far may travel to the device while the run before goes on. */
+HR_MUST_CHECK hr_status hri_exec_flush(hri_exec *e);
+/* 1 when inputs may be put for the next run while one still goes on. */
+int hri_exec_overlaps(const hri_exec *e);
 /* The number of the first sample that later runs see: 0 unless a batch is run in parts. */
 void hri_exec_sample(hri_exec *e, uint32_t first_sample);
-/* One run of all steps.  After a failure, *node (may be NULL) is the node that failed. */
+/* One run of all steps.  After a failure, *node (may be NULL) is the node that failed.  On a GPU it is only begun:
+ * whatever goes wrong there is known to the next get or wait. */
 HR_MUST_CHECK hr_status hri_exec_run(hri_exec *e, uint32_t step, uint32_t *node);
+HR_MUST_CHECK hr_status hri_exec_wait(hri_exec *e);
+/* The same, one call after another, each timed; node is HRI_NO_NODE for copies to and from the other memory. */
+typedef void hri_exec_time_fn(void *user, uint32_t node, uint64_t bytes, double ns);
+HR_MUST_CHECK hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each,
+                                         void *user);
 
 /* What an executor of a plan with so many steps and operands takes at most, before there is a plan. */
 uint64_t hri_exec_record_bytes(uint64_t steps, uint64_t operands, uint64_t values);

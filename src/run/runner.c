@@ -16,7 +16,11 @@ struct hri_runner {
     void *other;      /* the other memory, or */
     hri_spill *spill; /* the file in its place */
     hri_threads *threads;
-    uint64_t arena_bytes, page_bytes, other_bytes;
+    hri_engine *engine; /* NULL: the host */
+    hri_lane lane;
+    hri_lane_sizes sizes;
+    int stage;
+    uint64_t arena_bytes, top_bytes, page_bytes, other_bytes, runtime_bytes;
     uint32_t count;
     hri_exec *execs[HRI_RUNNER_PIECES];
     int taken;
@@ -33,25 +37,31 @@ static hr_status open_memory(hri_runner *r, const char *name, const char *spill,
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
     }
-    if (strcmp(info.backend, "host") != 0) {
+    if (!r->engine && strcmp(info.backend, "host") != 0) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "%s cannot run a plan", info.name);
     }
     r->page_bytes = info.page_bytes;
-    const hr_logical_options options = {.size = sizeof options,
-                                        .name = name,
-                                        .limit_bytes = whole_pages(r->arena_bytes, r->page_bytes)};
+    const hr_logical_options options = {
+        .size = sizeof options,
+        .name = name,
+        .limit_bytes = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes)};
     char text[32];
     status = hr_logical_create(r->device, &options, &r->logical);
     if (status == HR_OK) {
         status = hr_range_create(r->logical, options.limit_bytes, HR_CATEGORY_OTHER, 0, &r->range);
     }
-    if (status == HR_OK && r->other_bytes && spill) {
+    if (status == HR_OK && r->other_bytes && spill && !r->engine) {
         const hr_status opened = hri_spill_open(spill, &r->spill, why);
         if (opened != HR_OK) {
             return opened;
         }
     } else if (status == HR_OK && r->other_bytes) {
         status = hr_pinned_create(r->device, r->other_bytes, &r->other);
+    }
+    if (status == HR_OK && r->engine) {
+        status = hri_lane_open(&r->lane, r->engine, &r->sizes, r->stage,
+                               hr_range_addr(r->range) + r->arena_bytes, why);
+        return status;
     }
     return status == HR_OK ? HR_OK
                            : hri_prose_set(why, status, "an arena of %s: %s",
@@ -69,6 +79,7 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                           .other = r->other,
                                           .spill = r->spill,
                                           .threads = o->threads,
+                                          .lane = r->engine ? &r->lane : NULL,
                                           .seed = o->seed};
         status = hri_exec_create(&options, &r->execs[r->count], why);
     }
@@ -85,10 +96,18 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
     }
     r->device = options->device;
     r->threads = options->threads;
+    r->engine = options->engine;
+    r->stage = options->stage;
+    r->runtime_bytes = options->runtime_bytes;
     for (uint32_t i = 0; i < options->count; i++) {
         const hri_plan *plan = options->pieces[i].plan;
         r->arena_bytes = plan->arena_bytes > r->arena_bytes ? plan->arena_bytes : r->arena_bytes;
         r->other_bytes = plan->other_bytes > r->other_bytes ? plan->other_bytes : r->other_bytes;
+        hri_lane_need(options->pieces[i].g, &r->sizes);
+    }
+    if (r->engine) {
+        r->arena_bytes = whole_pages(r->arena_bytes, HRI_LANE_ALIGN);
+        r->top_bytes = hri_lane_top_bytes(&r->sizes, r->stage);
     }
     hr_status status = open_memory(r, options->name, options->spill, why);
     if (status == HR_OK) {
@@ -102,37 +121,82 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
     return HR_OK;
 }
 
-hr_status hri_runner_take(hri_runner *r, hri_prose *why) {
-    if (!r->taken) {
-        const uint64_t bytes = whole_pages(r->arena_bytes, r->page_bytes);
-        const hr_status status = hr_range_resize(r->range, bytes);
+/* Did the graphs and whatever was loaded late fit into what was planned for them? */
+static hr_status check_runtime(const hri_runner *r, hri_prose *why) {
+    const uint64_t is = r->runtime_bytes ? hri_engine_runtime(r->engine) : 0;
+    if (is <= r->runtime_bytes) {
+        return HR_OK;
+    }
+    char took[32], planned[32];
+    return hri_prose_set(why, HR_E_LIMIT,
+                         "%s are taken outside the arena, and %s were planned for that",
+                         hr_bytes_print(is, took, sizeof took),
+                         hr_bytes_print(r->runtime_bytes, planned, sizeof planned));
+}
+
+/* Kernels are tried on zeros: an id of zero is always one. */
+static hr_status prepare(hri_runner *r, uint64_t bytes, hri_prose *why) {
+    hr_queue *queue = hri_engine_queue(r->engine, HRI_ENGINE_COMPUTE);
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
+        status = hr_fill(queue, hr_range_addr(r->range), 0, bytes);
         if (status != HR_OK) {
-            char text[32];
-            return hri_prose_set(why, status, "the arena of %s could not be taken: %s",
-                                 hr_bytes_print(bytes, text, sizeof text), hr_status_text(status));
+            return hri_prose_set(why, status, "clearing the arena: %s", hr_status_text(status));
         }
-        const hr_status file = r->spill ? hri_spill_take(r->spill, r->other_bytes, why) : HR_OK;
-        if (file != HR_OK) {
-            return file;
-        }
-        if (r->other) { /* touched now, so that no step finds the machine without memory */
-            memset(r->other, 0, r->other_bytes);
-        }
-        r->taken = 1;
+        status = hri_exec_prepare(r->execs[i], why);
     }
-    for (uint32_t i = 0; i < r->count; i++) {
-        hri_exec_begin(r->execs[i]);
+    return status == HR_OK ? check_runtime(r, why) : status;
+}
+
+static hr_status take_memory(hri_runner *r, hri_prose *why) {
+    const uint64_t bytes = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes);
+    if (r->engine) {
+        hri_engine_scratch_drop(r->engine);
     }
-    return HR_OK;
+    hr_status status = hr_range_resize(r->range, bytes);
+    if (status != HR_OK) {
+        char text[32];
+        return hri_prose_set(why, status, "the arena of %s could not be taken: %s",
+                             hr_bytes_print(bytes, text, sizeof text), hr_status_text(status));
+    }
+    status = r->spill ? hri_spill_take(r->spill, r->other_bytes, why) : HR_OK;
+    if (r->other) { /* touched now, so that no step finds the machine without memory */
+        memset(r->other, 0, r->other_bytes);
+    }
+    if (status == HR_OK && r->engine) {
+        status = prepare(r, bytes, why);
+    }
+    if (status != HR_OK) { /* all that was given: none of it is needed */
+        (void)!hr_range_resize(r->range, 0);
+    }
+    return status;
+}
+
+hr_status hri_runner_take(hri_runner *r, hri_prose *why) {
+    hr_status status = r->taken ? HR_OK : take_memory(r, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    r->taken = 1;
+    for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
+        status = hri_exec_begin(r->execs[i], i ? r->execs[0] : NULL);
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "writing the weights as they begin: %s",
+                                           hr_status_text(status));
 }
 
 void hri_runner_close(hri_runner *r) {
     if (!r) {
         return;
     }
+    if (r->lane.engine && r->execs[0]) { /* what runs may still use everything below */
+        (void)!hri_exec_wait(r->execs[0]);
+    }
     for (uint32_t i = 0; i < HRI_RUNNER_PIECES; i++) {
         hri_exec_destroy(r->execs[i]);
     }
+    hri_lane_close(&r->lane);
     if (r->other) {
         hr_pinned_destroy(r->device, r->other);
     }
@@ -158,8 +222,15 @@ hri_threads *hri_runner_threads(hri_runner *r) {
 void hri_runner_measure(hri_runner *r, hri_measured *out) {
     hr_stats stats;
     hr_logical_get_stats(r->logical, &stats);
-    *out = (hri_measured){.planned_bytes = whole_pages(r->arena_bytes, r->page_bytes),
-                          .arena_bytes = stats.held_peak_bytes,
-                          .other_bytes = r->other_bytes};
+    *out =
+        (hri_measured){.planned_bytes = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes),
+                       .arena_bytes = stats.held_peak_bytes,
+                       .other_bytes = r->other_bytes};
     hri_resident_read(&out->resident_bytes, &out->resident_peak_bytes);
+    out->peak_bytes = out->resident_peak_bytes;
+    if (r->engine) {
+        out->process_bytes = hri_engine_process(r->engine);
+        out->runtime_bytes = hri_engine_runtime(r->engine);
+        out->peak_bytes = out->process_bytes;
+    }
 }

@@ -6,7 +6,8 @@
  *
  *   hri_runner_open   addresses are reserved and every plan is bound to them; no memory is taken yet
  *   (the caller frees problems and plans)
- *   hri_runner_take   takes the memory: whole pages, at once, present from then on
+ *   hri_runner_take   takes the memory: whole pages, at once, present from then on; on a GPU every plan is tried once
+ *                     on zeros and captured, and what that took is compared with what was planned for it
  *   hri_exec_...      runs; nothing is allocated any more
  *
  * Left out on purpose: which steps to run and what to feed (train/). */
@@ -25,8 +26,11 @@ typedef struct hri_runner_piece {
 } hri_runner_piece;
 
 typedef struct hri_runner_options {
-    hr_device *device; /* one whose addresses are pointers: the host */
-    const char *name;  /* of the logical device; NULL: by the library */
+    hr_device *device;  /* the host, or that of the engine */
+    hri_engine *engine; /* of a GPU; NULL: the host */
+    int stage;          /* GPU: large inputs have a place of their own at the top of the arena */
+    uint64_t runtime_bytes; /* GPU: what was planned for outside the arena; 0: whatever it takes */
+    const char *name;       /* of the logical device; NULL: by the library */
     hri_threads *threads;
     const char
         *spill; /* a folder: values that wait elsewhere wait in a file there; NULL: in memory */
@@ -44,13 +48,16 @@ typedef struct hri_measured {
     uint64_t resident_bytes; /* of the process, now */
     uint64_t
         resident_peak_bytes; /* of the process, the most since it began, as the kernel counts; 0: unknown */
+    uint64_t peak_bytes;    /* what a budget bounds: resident_peak_bytes, or process_bytes */
+    uint64_t process_bytes; /* GPU: what NVML shows for the process now */
+    uint64_t runtime_bytes; /* GPU: of them, what is outside our memory */
 } hri_measured;
 
 /* HR_E_UNSUPPORTED for a device that runs nothing; HR_E_LIMIT when the device cannot promise the pages. */
 HR_MUST_CHECK hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out,
                                         hri_prose *why);
 /* Takes the memory and writes persistent values and constants as they begin.  Again is allowed: then they only begin
- * again. */
+ * again.  HR_E_LIMIT when a GPU took more outside the arena than runtime_bytes. */
 HR_MUST_CHECK hr_status hri_runner_take(hri_runner *r, hri_prose *why);
 /* NULL is allowed. */
 void hri_runner_close(hri_runner *r);

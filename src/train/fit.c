@@ -156,12 +156,25 @@ static hr_status look_at_all(hri_fit *f, uint64_t budget, uint64_t effort, hri_f
     return status;
 }
 
+/* On a GPU trying a case loads kernels, so what was measured for an earlier one is no longer all. */
+static void measure_again(hri_fit *f) {
+    for (uint32_t i = 0; f->job.engine && i < f->case_count; i++) {
+        hri_fit_case_measure(&f->job, f->cases[i]);
+    }
+}
+
+static int outgrown(const hri_fit *f, const hri_fit_plans *plans, uint64_t budget_bytes) {
+    return f->job.engine && budget_bytes &&
+           plans->c->runtime_bytes + plans->arena_bytes > budget_bytes;
+}
+
 hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_fit_plans *out,
                          hri_prose *why) {
     /* A short look at every case, then the whole effort for the one that is taken.  Both are kept in play: a search is
      * not always better for being longer. */
     const uint64_t effort = effort_of(f, share), look = effort / 4 + 1;
     hri_fit_plans best = {0};
+    measure_again(f);
     if (f->job.parts > 1 && !hri_fit_may_cut(f)) {
         return hri_prose_set(why, HR_E_NO_PLAN, "an op couples the samples of a batch");
     }
@@ -177,10 +190,17 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
         status =
             try_case(f, best.c->part, best.c->slices, budget_bytes, effort, &best, &ignored, why);
     }
+    measure_again(f);
+    if (status == HR_OK && outgrown(f, &best, budget_bytes)) {
+        const hri_fit_case *c = best.c;
+        hri_fit_plans_deinit(&best);
+        status = hri_fit_case_plan(f, c, budget_bytes, effort, &best, why);
+    }
     if (status != HR_OK) {
         hri_fit_plans_deinit(&best);
         return status;
     }
+    best.peak_bytes = best.c->runtime_bytes + best.arena_bytes;
     *out = best;
     return HR_OK;
 }
@@ -252,6 +272,7 @@ static hr_status fits_whole(const hri_fit_job *job, int64_t batch, uint64_t budg
     hri_fit f = {.job = *job};
     const hri_fit_case *c = NULL;
     hri_fit_plans plans;
+    f.job.time_ns = job->engine ? NULL : job->time_ns; /* no GPU compiles for a mere question */
     f.job.batch = batch;
     f.job.parts = 1;
     hr_status status = hri_fit_case_get(&f, batch, 1, &c, why);

@@ -8,7 +8,8 @@
  *   peak = runtime + persistent + the rest of the arena        in bytes, exactly
  *
  * Runtime is what the process or device takes before any tensor.  On the host our own records (the graph, the bound
- * calls) are part of it, so it depends a little on the case.
+ * calls) are part of it, so it depends a little on the case.  On a GPU it is measured once the kernels of the case are
+ * loaded, and captured graphs come on top by an estimate that is checked when they are there (run/runner.h).
  *
  * hri_fit_search looks for the fastest case: the batch whole, in halves, in quarters, ... in single samples.  A batch
  * is never cut where an op couples samples, unless the job allows it.  Models whose head has very many classes have each
@@ -35,6 +36,8 @@ typedef struct hri_fit_job {
     /* Bytes at the bottom of the arena that are somebody else's: below our persistent values, and above them. */
     uint64_t below_bytes, above_bytes;
     hri_machine machine;
+    hri_engine *
+        engine; /* of a GPU, which machine.gpu belongs to; NULL: the host, or a device that is not there */
     uint64_t page_bytes;    /* the arena is taken in these; 0: single bytes */
     uint64_t runtime_bytes; /* without our records */
     int count_records;      /* 1: our records are in the budget too */
@@ -68,7 +71,8 @@ typedef struct hri_fit_case {
     int has_scores;                 /* a head whose scores could be made in slices */
     uint64_t bottom_bytes;          /* persistent values and constants; somebody else's too */
     uint64_t own_bytes;             /* without those */
-    uint64_t runtime_bytes;         /* with the records of this case */
+    uint64_t runtime_bytes;         /* with the records, or the captured graphs, of this case */
+    hri_lane_sizes lane;            /* GPU: inputs and results */
     uint64_t floor_bytes;           /* of the whole budget: no plan of this case needs less */
     uint32_t floor_piece, floor_op; /* floor_op: NONE when persistent values and inputs make it */
 } hri_fit_case;
@@ -87,6 +91,7 @@ typedef struct hri_fit_plans {
     double bound_time_ns;
     uint64_t again_count; /* ops computed again, in a step */
     uint32_t peak_piece;  /* whose arena is the largest */
+    int stage;            /* GPU: the next batch has a place on the device while a step runs */
 } hri_fit_plans;
 
 void hri_fit_plans_deinit(hri_fit_plans *plans);

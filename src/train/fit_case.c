@@ -110,11 +110,32 @@ static uint64_t record_bytes(const hri_fit_case *c) {
     return bytes;
 }
 
+static uint64_t runtime_bytes(const hri_fit_job *job, const hri_fit_case *c) {
+    if (job->engine) {
+        uint64_t nodes = 0;
+        for (uint32_t i = 0; i < c->count; i++) {
+            nodes += c->pieces[i].x.problem.op_count;
+        }
+        const uint64_t now = hri_engine_runtime(job->engine);
+        return (now > job->runtime_bytes ? now : job->runtime_bytes) +
+               hri_engine_graph_reserve(nodes);
+    }
+    const uint64_t bytes = job->runtime_bytes + (job->count_records ? record_bytes(c) : 0);
+    return round_up(bytes, job->count_records ? 64 << 10 : 1);
+}
+
+/* At the top of the arena, behind what is planned. */
+static uint64_t top_bytes(const hri_fit_job *job, const hri_fit_case *c, int stage) {
+    return job->engine ? HRI_LANE_ALIGN + hri_lane_top_bytes(&c->lane, stage) : 0;
+}
+
 static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
+    c->floor_bytes = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         const hri_problem *p = &c->pieces[i].x.problem;
         uint32_t op;
-        const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + c->bottom_bytes;
+        const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + c->bottom_bytes +
+                               top_bytes(job, c, 0);
         const uint64_t bytes = c->runtime_bytes + round_up(arena, job->page_bytes);
         if (bytes > c->floor_bytes) {
             c->floor_bytes = bytes;
@@ -146,11 +167,17 @@ hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hr
         hri_fit_case_close(c);
         return status;
     }
-    c->runtime_bytes = job->runtime_bytes + (job->count_records ? record_bytes(c) : 0);
-    c->runtime_bytes = round_up(c->runtime_bytes, job->count_records ? 64 << 10 : 1);
-    find_floor(job, c);
+    for (uint32_t i = 0; i < c->count; i++) {
+        hri_lane_need(c->pieces[i].g, &c->lane);
+    }
+    hri_fit_case_measure(job, c);
     *out = c;
     return HR_OK;
+}
+
+void hri_fit_case_measure(const hri_fit_job *job, hri_fit_case *c) {
+    c->runtime_bytes = runtime_bytes(job, c);
+    find_floor(job, c);
 }
 
 void hri_fit_case_close(hri_fit_case *c) {
@@ -193,32 +220,29 @@ static void add_up(const hri_fit *f, const hri_fit_case *c, hri_fit_plans *out) 
         out->bound_time_ns += runs * plan->bound_time_ns;
     }
     out->c = c;
-    out->arena_bytes = round_up(most, f->job.page_bytes);
+    out->arena_bytes = round_up(most + top_bytes(&f->job, c, out->stage), f->job.page_bytes);
     out->peak_bytes = c->runtime_bytes + out->arena_bytes;
 }
 
 void hri_fit_plans_adopt(const hri_fit *f, const hri_fit_case *c, hri_plan *const *plans,
                          hri_fit_plans *out) {
-    *out = (hri_fit_plans){0};
+    *out = (hri_fit_plans){.stage = 0};
     for (uint32_t i = 0; i < c->count; i++) {
         out->plans[i] = plans[i];
     }
     add_up(f, c, out);
 }
 
-hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c, uint64_t budget_bytes,
-                            uint64_t effort, hri_fit_plans *out, hri_prose *why) {
-    hri_fit_plans plans = {0};
+/* Every piece of the case in an arena of that size, all of it; 0: as much as it takes. */
+static hr_status plan_pieces(const hri_fit *f, const hri_fit_case *c, uint64_t arena_bytes,
+                             uint64_t effort, int stage, hri_fit_plans *out, hri_prose *why) {
+    hri_fit_plans plans = {.stage = stage};
     hr_status status = HR_OK;
-    hri_plan_options o = {
-        .effort = effort, .no_offload = f->job.no_offload, .fixed_bytes = c->bottom_bytes};
-    if (budget_bytes) {
-        if (budget_bytes < c->floor_bytes) {
-            return hri_prose_set(why, HR_E_NO_PLAN, "the budget is under the floor");
-        }
-        const uint64_t page = f->job.page_bytes > 1 ? f->job.page_bytes : 1;
-        o.budget_bytes = (budget_bytes - c->runtime_bytes) / page * page;
-    }
+    const uint64_t top = top_bytes(&f->job, c, stage);
+    hri_plan_options o = {.effort = effort,
+                          .no_offload = f->job.no_offload,
+                          .fixed_bytes = c->bottom_bytes,
+                          .budget_bytes = arena_bytes > top ? arena_bytes - top : 0};
     for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
         o.fixed_offsets = c->pieces[i].offsets;
         status = hri_plan_make(&c->pieces[i].x.problem, &o, &plans.plans[i], NULL, why);
@@ -232,6 +256,26 @@ hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c, uint64_t bu
     return HR_OK;
 }
 
+hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c, uint64_t budget_bytes,
+                            uint64_t effort, hri_fit_plans *out, hri_prose *why) {
+    const int gpu = f->job.engine != NULL;
+    if (!budget_bytes) {
+        return plan_pieces(f, c, 0, effort, gpu, out, why);
+    }
+    if (budget_bytes < c->floor_bytes) {
+        return hri_prose_set(why, HR_E_NO_PLAN, "the budget is under the floor");
+    }
+    const uint64_t page = f->job.page_bytes > 1 ? f->job.page_bytes : 1;
+    const uint64_t arena = (budget_bytes - c->runtime_bytes) / page * page;
+    /* A place for the next batch saves the time of copying it, as long as it is a small part of everything. */
+    const int stage = gpu && c->lane.large <= arena / 16;
+    hr_status status = plan_pieces(f, c, arena, effort, stage, out, why);
+    if (status == HR_E_NO_PLAN && stage) {
+        status = plan_pieces(f, c, arena, effort, 0, out, why);
+    }
+    return status;
+}
+
 void hri_fit_plans_deinit(hri_fit_plans *plans) {
     for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
         hri_plan_destroy(plans->plans[i]);
@@ -241,6 +285,7 @@ void hri_fit_plans_deinit(hri_fit_plans *plans) {
 
 void hri_fit_runner(const hri_fit_plans *plans, hri_runner_options *out) {
     out->count = plans->c->count;
+    out->stage = plans->stage;
     for (uint32_t i = 0; i < plans->c->count; i++) {
         out->pieces[i] = (hri_runner_piece){plans->c->pieces[i].g, &plans->c->pieces[i].x.problem,
                                             plans->plans[i]};

@@ -42,6 +42,8 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
                             .spill = options->job->spill,
                             .seed = options->seed};
     hri_fit_runner(options->plans, &o);
+    o.engine = options->job->engine;
+    o.runtime_bytes = options->plans->peak_bytes - options->plans->arena_bytes;
     p->runner = options->runner;
     p->owns_runner = !options->runner;
     const hr_status status = p->owns_runner ? hri_runner_open(&o, &p->runner, why) : HR_OK;
@@ -157,41 +159,71 @@ static hr_status add_numbers(const piece *x, double share, double sum[3]) {
     return status;
 }
 
-static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample, double share,
-                           double sum[3], hri_prose *why) {
-    const int evaluate = x == &p->evaluation;
-    const unsigned long long step = p->state.step;
+static hr_status feed_large(hri_planned *p, const piece *x, int64_t first_sample, hri_prose *why) {
     hri_prose reason = {""};
+    hr_status status = feed(p, x, first_sample, &reason);
+    if (status == HR_OK) {
+        status = hri_exec_flush(x->exec);
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "the inputs of step %llu: %s",
+                                           (unsigned long long)p->state.step,
+                                           reason.text[0] ? reason.text : hr_status_text(status));
+}
+
+/* Begins a run whose inputs are fed, but for the small ones. */
+static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample, hri_prose *why) {
+    const unsigned long long step = p->state.step;
     uint32_t node = 0;
     hr_status status = put_small(p, x, first_sample);
-    if (status == HR_OK) {
-        status = feed(p, x, first_sample, &reason);
-    }
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the inputs of step %llu: %s", step,
-                             reason.text[0] ? reason.text : hr_status_text(status));
+                             hr_status_text(status));
     }
     hri_exec_sample(x->exec, (uint32_t)first_sample);
     status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
-    if (status != HR_OK) {
-        return hri_prose_set(why, status, "%s %llu, %s: %s", evaluate ? "evaluation at" : "step",
-                             step, hri_exec_graph(x->exec)->nodes[node].name,
-                             hr_status_text(status));
-    }
-    return add_numbers(x, share, sum);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "%s %llu, %s: %s",
+                               x == &p->evaluation ? "evaluation at" : "step", step,
+                               hri_exec_graph(x->exec)->nodes[node].name, hr_status_text(status));
 }
 
+/* What a run gave, once it is over. */
+static hr_status end_piece(hri_planned *p, const piece *x, double share, double sum[3],
+                           hri_prose *why) {
+    const hr_status status = add_numbers(x, share, sum);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "step %llu did not end: %s",
+                               (unsigned long long)p->state.step, hr_status_text(status));
+}
+
+/* The inputs of a part travel while the part before it runs, where the device can do both at once. */
 static hr_status run_parts(hri_planned *p, double sum[3], hri_prose *why) {
     const int64_t all = p->o.job->batch;
-    const double whole = (double)all;
-    hr_status status = HR_OK;
     int64_t at = 0;
-    for (; at < all - p->last.samples && status == HR_OK; at += p->part.samples) {
-        status = run_piece(p, &p->part, at, (double)p->part.samples / whole, sum, why);
-    }
-    if (status == HR_OK) {
-        const double share = p->part.exec ? (double)p->last.samples / whole : 1.0;
-        status = run_piece(p, &p->last, at, share, sum, why);
+    const piece *x = p->part.exec ? &p->part : &p->last;
+    hr_status status = feed_large(p, x, at, why);
+    while (x && status == HR_OK) {
+        const int64_t next_at = at + x->samples;
+        const piece *next = next_at >= all                    ? NULL
+                            : next_at < all - p->last.samples ? &p->part
+                                                              : &p->last;
+        const int ahead = next && hri_exec_overlaps(next->exec);
+        const double share = p->part.exec ? (double)x->samples / (double)all : 1.0;
+        status = run_piece(p, x, at, why);
+        if (status == HR_OK && ahead) {
+            status = feed_large(p, next, next_at, why);
+        }
+        if (status == HR_OK) {
+            status = end_piece(p, x, share, sum, why);
+        }
+        if (status == HR_OK && next && !ahead) {
+            status = feed_large(p, next, next_at, why);
+        }
+        x = next;
+        at = next_at;
     }
     return status;
 }
@@ -223,7 +255,13 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
     if (!p->evaluation.exec) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
     }
-    const hr_status status = run_piece(p, &p->evaluation, 0, 1.0, sum, why);
+    hr_status status = feed_large(p, &p->evaluation, 0, why);
+    if (status == HR_OK) {
+        status = run_piece(p, &p->evaluation, 0, why);
+    }
+    if (status == HR_OK) {
+        status = end_piece(p, &p->evaluation, 1.0, sum, why);
+    }
     if (status == HR_OK) {
         *out = (hri_numbers){.loss = (float)sum[0],
                              .accuracy = (float)sum[1],
@@ -244,6 +282,10 @@ hr_step_state hri_planned_state(const hri_planned *p) {
 
 void hri_planned_resume(hri_planned *p, const hr_step_state *state) {
     p->state = *state;
+}
+
+hri_exec *hri_planned_exec(hri_planned *p) {
+    return p->last.exec;
 }
 
 void hri_planned_measure(hri_planned *p, hri_measured *out) {

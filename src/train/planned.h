@@ -70,6 +70,8 @@ void hri_planned_resume(hri_planned *p, const hr_step_state *state);
 void hri_planned_close(hri_planned *p);
 
 void hri_planned_measure(hri_planned *p, hri_measured *out);
+/* The run that ends a step: for profiles. */
+hri_exec *hri_planned_exec(hri_planned *p);
 /* For loading and saving in place: values of this graph, copied in pieces from byte `at` on (hri_exec_put).  The
  * functions are those that hr_weights_options asks for; `planned` is an hri_planned. */
 const hr_graph *hri_planned_graph(const hri_planned *p);

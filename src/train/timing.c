@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "train/timing_gpu.h"
 
 enum { RUNS = 5, ALIGN = 64, CACHE_MOST = 64 << 20 };
 /* A kernel that takes longer than this is run once, and all of a run's measuring stops after that long. */
@@ -20,8 +21,9 @@ static const uint64_t all_ns = 20000000000;
 
 struct hri_timing {
     hri_timing_options o;
-    char *path;      /* NULL: none is kept */
-    hri_strmap seen; /* key -> bits of the time */
+    char *path;       /* NULL: none is kept */
+    hri_strmap seen;  /* key -> bits of the time */
+    hri_strmap tried; /* GPU: by this process */
     uint64_t measured, spent_ns;
     double log_sum; /* of measured over analytic, logarithms */
 };
@@ -101,7 +103,11 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
     if (options->folder && options->folder[0]) {
         char name[128];
         snprintf(name, sizeof name, "timings-%.32s-%u-%016llx.json", options->device,
-                 hri_threads_count(options->threads), (unsigned long long)machine_hash());
+                 options->engine ? 0 : hri_threads_count(options->threads),
+                 (unsigned long long)(options->engine ? 0 : machine_hash()));
+        for (char *c = name; *c; c++) {
+            *c = *c == ' ' || *c == '/' || *c == ':' ? '-' : *c;
+        }
         t->o.folder = hri_strdup(options->folder);
         if (!t->o.folder || hri_path_join(options->folder, name, &t->path) != HR_OK) {
             hri_free((void *)(uintptr_t)t->o.folder);
@@ -122,6 +128,7 @@ void hri_timing_close(hri_timing *t) {
             save(t);
         }
         hri_strmap_deinit(&t->seen);
+        hri_strmap_deinit(&t->tried);
         hri_free(t->path);
         hri_free((void *)(uintptr_t)t->o.folder);
         hri_free(t);
@@ -215,6 +222,9 @@ static double run(const hri_timing *t, const hri_sig *s, uint32_t variant, char 
 }
 
 static double measure(hri_timing *t, const hri_sig *s, uint32_t variant) {
+    if (t->o.engine) {
+        return hri_timing_gpu(t->o.engine, s, variant, t->o.most_bytes, t->o.try_only);
+    }
     uint64_t bytes = hri_op_workspace(s, variant, hri_threads_count(t->o.threads)) + ALIGN;
     for (uint32_t i = 0; i < s->in_count; i++) {
         bytes += room(hr_meta_bytes(&s->in[i]));
@@ -249,6 +259,12 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     uint64_t bits;
     if (!make_key(sig, variant, key, sizeof key)) {
         return -1;
+    }
+    if (t->o.engine && !hri_strmap_get(&t->tried, key, &bits)) {
+        if (hri_strmap_get(&t->seen, key, &bits)) {
+            (void)!(hri_timing_gpu(t->o.engine, sig, variant, t->o.most_bytes, 1) < 0);
+        }
+        (void)!hri_strmap_put(&t->tried, key, 1);
     }
     if (hri_strmap_get(&t->seen, key, &bits)) {
         return as_double(bits);

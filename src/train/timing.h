@@ -1,8 +1,9 @@
-/* Measured times of kernels on the host, kept on disk between runs.
+/* Measured times of kernels, kept on disk between runs.
  *
  * A kernel is known by its signature (op, attributes, types, shapes), its variant and the number of threads.  The first
  * time one is asked for it is run a few times on made-up operands and the median is kept, in
- * <cache>/timings-<device>.json under a name that tells the machine apart.  What is too large to be tried in the memory
+ * <cache>/timings-<device>.json under a name that tells the machine apart.  On a GPU each signature is tried once even
+ * when its time is known, so that everything is loaded before runtime is measured (timing_gpu.h).  What is too large to be tried in the memory
  * allowed is not measured: it gets the analytic time, scaled by how far that was off for the others.
  *
  * Times decide how fast a plan is said to be and which of two plans is taken; never whether one fits.  A cache that
@@ -14,13 +15,16 @@
 
 #include "base/threads.h"
 #include "graph/op.h"
+#include "run/engine.h"
 
 typedef struct hri_timing hri_timing;
 
 typedef struct hri_timing_options {
     hri_threads *threads;
     const char *folder;                /* of the cache; NULL or "": none is kept */
-    const char *device;                /* "host" */
+    const char *device;                /* "host", "NVIDIA H200" */
+    hri_engine *engine;                /* of a GPU; NULL: the host */
+    int try_only;                      /* GPU: kernels are tried but not timed */
     double flops_per_ns, bytes_per_ns; /* of the analytic model */
     uint64_t most_bytes;               /* memory that measuring may take; 0: 256 MiB */
 } hri_timing_options;

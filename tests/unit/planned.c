@@ -299,7 +299,7 @@ TEST(planned, a_byte_outside_the_plan_is_never_written) {
                                 .seed = 1};
     hri_exec *e;
     CHECK_OK(hri_exec_create(&o, &e, &why));
-    hri_exec_begin(e);
+    CHECK_OK(hri_exec_begin(e, NULL));
     for (hr_value v = 1; v < o.g->value_count; v++) { /* whatever the inputs hold */
         const uint64_t has = hr_meta_bytes(&o.g->values[v].meta);
         for (uint64_t at = 0; o.g->values[v].kind == HR_VALUE_INPUT && at < has; at += 4) {

@@ -42,6 +42,8 @@ const hri_field hri_plan_fields[] = {
      AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL},
     {"measure", "time the ops of this device (kept on disk) in place of the analytic model",
      AT(measure), HRI_FIELD_BOOL, "true"},
+    {"exact", "f32 products of a GPU in f32 arithmetic, not tf32", AT(exact), HRI_FIELD_BOOL,
+     .value = NULL},
     {"offload", "let values wait in the host's memory where the device can copy", AT(offload),
      HRI_FIELD_BOOL, "true"},
     {"spill",
@@ -146,6 +148,48 @@ static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     return HRI_EXIT_YES;
 }
 
+/* Kernels and libraries are opened before anything is planned: what they take is runtime.  A GPU without a compiler for
+ * kernels can be planned for all the same. */
+static int open_cuda(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, spec *s) {
+    char folder[1024];
+    const hri_gpu_options o = {.cache =
+                                   hri_settings_cache_dir(cli->settings, folder, sizeof folder),
+                               .exact_f32 = j->flags->exact};
+    hri_prose why = {0};
+    const hr_status status = hri_engine_open(j->device, &o, &j->engine, &why);
+    if (status == HR_E_UNSUPPORTED) {
+        hri_say_error("%s runs no kernels: %s; planned all the same", info->name, why.text);
+        s->copy = j->flags->device_spec ? s->copy : 20e9;
+        take_spec(j, s);
+        j->job.runtime_bytes = s->runtime ? s->runtime : info->runtime_bytes;
+        j->job.page_bytes = info->page_bytes;
+        return HRI_EXIT_YES;
+    }
+    if (status != HR_OK) {
+        hri_say_error("%s: %s", info->name, why.text[0] ? why.text : hr_status_text(status));
+        return hri_cli_exit_code(status);
+    }
+    if (!j->flags->device_spec) {
+        hri_engine_speed speed;
+        hri_engine_measure_speed(j->engine, &speed);
+        j->job.machine = (hri_machine){.flops_per_ns = speed.flops_per_ns,
+                                       .bytes_per_ns = speed.bytes_per_ns,
+                                       .launch_ns = speed.launch_ns,
+                                       .out_bytes_per_ns = speed.out_bytes_per_ns,
+                                       .in_bytes_per_ns = speed.in_bytes_per_ns,
+                                       .copy_latency_ns = speed.copy_latency_ns};
+    } else {
+        take_spec(j, s);
+    }
+    j->job.machine.gpu = hri_engine_gpu(j->engine);
+    j->job.engine = j->engine;
+    j->job.runtime_bytes = s->runtime;
+    j->job.page_bytes = info->page_bytes;
+    snprintf(j->device_what, sizeof j->device_what, "%s%s", info->description,
+             j->flags->exact ? " exact" : "");
+    return HRI_EXIT_YES;
+}
+
 static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
     hr_device_info info;
     int code = hri_cli_open(cli, &j->ctx);
@@ -168,8 +212,8 @@ static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
     if (!strcmp(info.backend, "host")) {
         return open_host(cli, j, &info, s);
     }
-    if (!strcmp(info.backend, "cuda") && !j->flags->device_spec) {
-        s->copy = 20e9;
+    if (!strcmp(info.backend, "cuda")) {
+        return open_cuda(cli, j, &info, s);
     }
     take_spec(j, s);
     j->job.runtime_bytes = s->runtime ? s->runtime : info.runtime_bytes;
@@ -304,18 +348,26 @@ static int read_budget(hri_plan_job *j) {
     return HRI_EXIT_YES;
 }
 
+/* What kernels may be tried in before the arena is there: the budget, less what is taken and may still be. */
+static uint64_t scratch_bytes(const hri_plan_job *j) {
+    const uint64_t taken = hri_engine_runtime(j->engine) + 256 * MIB;
+    return j->budget_bytes > taken ? j->budget_bytes - taken : 64 * MIB;
+}
+
 static int open_fit(hri_cli *cli, hri_plan_job *j) {
     hri_prose why = {0};
     hr_status status = HR_OK;
-    if (j->flags->measure && j->threads) {
+    if ((j->flags->measure && j->threads) || j->engine) {
         char folder[1024];
         const hri_timing_options o = {
             .threads = j->threads,
+            .engine = j->engine,
+            .try_only = !j->flags->measure,
             .folder = hri_settings_cache_dir(cli->settings, folder, sizeof folder),
-            .device = j->device_name,
+            .device = j->engine ? j->device_what : j->device_name,
             .flops_per_ns = j->job.machine.flops_per_ns,
             .bytes_per_ns = j->job.machine.bytes_per_ns,
-            .most_bytes = j->budget_bytes / 4};
+            .most_bytes = j->engine ? scratch_bytes(j) : j->budget_bytes / 4};
         status = hri_timing_open(&o, &j->timing);
         if (status == HR_OK) {
             j->job.time_ns = hri_timing_time;
@@ -372,6 +424,7 @@ void hri_plan_job_close(hri_plan_job *j) {
         hri_problem_deinit(&j->problem);
     }
     hri_timing_close(j->timing);
+    hri_engine_close(j->engine);
     hri_threads_destroy(j->threads);
     hr_model_close(j->model);
     hr_ctx_destroy(j->ctx);

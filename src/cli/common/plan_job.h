@@ -17,7 +17,7 @@ typedef struct hri_plan_flags {
     int optimizer, precision;
     const char *options;
     const char *micro_batches;
-    bool ghost_norm, measure, offload, choices;
+    bool ghost_norm, measure, exact, offload, choices;
     const char *spill;
     int64_t effort;
     bool json, curve;
@@ -51,9 +51,10 @@ typedef struct hri_plan_job {
     hri_plan *reference; /* of a problem */
     hri_fit_job job;
     hri_fit fit;
-    hri_timing *timing; /* NULL: times are analytic */
-    hri_threads *threads;
-    char device_name[64], what[256];
+    hri_timing *timing;   /* NULL: times are analytic */
+    hri_threads *threads; /* of the host */
+    hri_engine *engine;   /* of a GPU */
+    char device_name[64], device_what[80], what[256];
     uint64_t device_free;  /* what it has left now; 0: unknown */
     uint64_t device_bytes; /* what the device could give; 0: unknown */
     uint64_t budget_bytes; /* 0: none was given */

@@ -93,7 +93,7 @@ static void put_trial(hri_json *json, const hri_plan_answer *a, const hri_plan_t
     hri_json_u64(json, "planned_arena_bytes", t->measured.planned_bytes);
     hri_json_u64(json, "measured_arena_bytes", t->measured.arena_bytes);
     hri_json_u64(json, "planned_peak_bytes", a->row.peak_bytes);
-    hri_json_u64(json, "measured_peak_bytes", t->measured.resident_peak_bytes);
+    hri_json_u64(json, "measured_peak_bytes", t->measured.peak_bytes);
     hri_json_double(json, "seconds", t->seconds);
     hri_json_array(json, "losses");
     for (uint64_t i = 0; i < t->steps; i++) {

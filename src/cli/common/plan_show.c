@@ -206,12 +206,11 @@ static void show_trial(hri_cli *cli, const hri_plan_job *j, const hri_plan_answe
     hri_out_printf(&cli->out, "  arena    planned %s, measured %s\n",
                    shown(t->measured.planned_bytes, planned, sizeof planned),
                    shown(t->measured.arena_bytes, arena, sizeof arena));
-    hri_out_printf(&cli->out, "  process  planned %s, resident at most %s%s\n",
-                   shown(a->row.peak_bytes, peak, sizeof peak),
-                   shown(t->measured.resident_peak_bytes, rss, sizeof rss),
-                   j->budget_bytes && t->measured.resident_peak_bytes > j->budget_bytes
-                       ? ": OVER THE BUDGET"
-                       : "");
+    hri_out_printf(
+        &cli->out, "  process  planned %s, %s %s%s\n", shown(a->row.peak_bytes, peak, sizeof peak),
+        j->engine ? "on the device" : "resident at most",
+        shown(t->measured.peak_bytes, rss, sizeof rss),
+        j->budget_bytes && t->measured.peak_bytes > j->budget_bytes ? ": OVER THE BUDGET" : "");
 }
 
 static void show_saved(hri_cli *cli, const hri_plan_answer *a, const hri_plan_saved *s) {

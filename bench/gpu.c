@@ -1,0 +1,544 @@
+/* Whole trainings on a GPU inside budgets: speed, the peak that NVML shows, and the bits of the loss.
+ *
+ *   bench/gpu                          the list below, each in a process of its own, then one table
+ *   bench/gpu --only resnet50          those whose line contains the text (again: any of the texts)
+ *   bench/gpu --list                   says what would run
+ *   bench/gpu --one MODEL BATCH BUDGET OPTIONS     one configuration: "resnet50 256 8GiB precision=bf16"
+ *
+ *   --device cuda:0   --steps 20   --warm 5   --effort 8000 (thousands)   --exact (no tf32)   --no-offload
+ *   --no-measure      times of ops from the analytic model
+ *   --profile         after the steps: one more, call by call, with the time of each kind of op
+ *   --feed            a new batch every step; without it the first one is trained on again and again
+ *
+ * The peak is sampled every 10 ms by a thread, from before anything is opened on.  A row ends with the loss of the last
+ * step in hexadecimal: equal texts are equal bits. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <headroom/headroom.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "train/planned.h"
+#include "train/synthetic.h"
+#include "train/timing.h"
+
+#define MIB   1048576.0
+#define SGD   "optimizer=sgd,momentum=0.9,rate=0.01"
+#define ADAMW "optimizer=adamw,rate=3e-4"
+
+typedef struct configuration {
+    const char *model, *batch, *budget, *options;
+} configuration;
+
+/* Issue 7's list. */
+static const configuration all[] = {
+    {"resnet50", "256", "0", SGD ",precision=bf16"},
+    {"resnet50", "256", "8GiB", SGD ",precision=bf16"},
+    {"resnet50", "256", "6GiB", SGD ",precision=bf16"},
+    {"resnet50", "256", "5GiB", SGD ",precision=bf16"},
+    {"resnet50", "256", "4GiB", SGD ",precision=bf16"},
+    {"resnet50", "256", "3GiB", SGD ",precision=bf16"},
+    {"resnet50", "256", "0", SGD},
+    {"resnet50", "1024", "16GiB", SGD ",precision=bf16"},
+    {"gpt2", "16", "0", ADAMW ",precision=bf16"},
+    {"gpt2", "16", "8.5GiB", ADAMW ",precision=bf16"},
+    {"gpt2", "16", "8GiB", ADAMW ",precision=bf16"},
+    {"gpt2", "16", "6GiB", ADAMW ",precision=bf16"},
+    {"gpt2", "16", "4GiB", ADAMW ",precision=bf16"},
+};
+enum { ALL = sizeof all / sizeof all[0], FLAGS = 32, ROW = 512 };
+
+typedef struct flags {
+    const char *device;
+    const char *only[FLAGS];
+    int only_count;
+    int steps, warm, exact, no_offload, no_measure, profile, feed, list;
+    uint64_t effort;
+    const configuration *one;
+} flags;
+
+static void stop(const char *what, hr_status status, const char *why) {
+    fprintf(stderr, "gpu: %s: %s\n", what, why && *why ? why : hr_status_text(status));
+    exit(3);
+}
+
+static void need(const char *what, hr_status status, const char *why) {
+    if (status != HR_OK) {
+        stop(what, status, why);
+    }
+}
+
+/* ---- the peak, seen by a thread ---- */
+
+typedef struct sampler {
+    hri_engine *engine;
+    pthread_t thread;
+    atomic_int over;
+    _Atomic uint64_t most, looks;
+} sampler;
+
+static void look(sampler *s) {
+    const uint64_t now = hri_engine_process(s->engine);
+    uint64_t most = atomic_load(&s->most);
+    if (now > most) {
+        atomic_store(&s->most, now);
+    }
+    atomic_fetch_add(&s->looks, 1);
+}
+
+static void *sample(void *user) {
+    sampler *s = user;
+    while (!atomic_load(&s->over)) {
+        look(s);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return NULL;
+}
+
+/* ---- inputs: one batch, made once ---- */
+
+typedef struct batch {
+    hri_exec *exec;
+    hr_value value;
+    uint32_t first;
+    void *data;
+} batch;
+
+typedef struct feeder {
+    batch batches[64];
+    uint32_t count, limit;
+    int again;  /* --feed */
+    int parted; /* the batch is cut: every part is fed every time */
+} feeder;
+
+static void *find_batch(feeder *f, const hri_planned_run *run, hr_value v, uint32_t k, int *known) {
+    const hr_meta *meta = &run->g->values[v].meta;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const batch *b = &f->batches[i];
+        if (b->exec == run->exec && b->value == v && b->first == run->first_sample) {
+            *known = 1;
+            return b->data;
+        }
+    }
+    void *data = malloc(hr_meta_bytes(meta));
+    if (!data || f->count == sizeof f->batches / sizeof f->batches[0]) {
+        stop("inputs", HR_E_NOMEM_HOST, NULL);
+    }
+    hri_synthetic_fill(meta, 1, 0, k, run->first_sample, f->limit, data);
+    f->batches[f->count++] = (batch){run->exec, v, run->first_sample, data};
+    *known = 0;
+    return data;
+}
+
+static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
+    feeder *f = user;
+    uint32_t k = 0;
+    (void)why;
+    for (hr_value v = 1; v < run->g->value_count; v++) {
+        const hri_value *value = &run->g->values[v];
+        if (value->kind != HR_VALUE_INPUT || !strncmp(value->name, "train.", 6)) {
+            continue;
+        }
+        if (hri_exec_holds(run->exec, v)) {
+            int known;
+            void *data = find_batch(f, run, v, k, &known);
+            const hr_status status =
+                known && !f->again && !f->parted
+                    ? HR_OK
+                    : hri_exec_put(run->exec, v, 0, data, hr_meta_bytes(&value->meta));
+            if (status != HR_OK) {
+                return status;
+            }
+        }
+        k++;
+    }
+    return HR_OK;
+}
+
+/* ---- where the time goes ---- */
+
+typedef struct line {
+    char name[48];
+    double ns, flops, bytes;
+    uint32_t calls;
+} line;
+
+typedef struct profile {
+    const hr_graph *g;
+    line lines[256];
+    uint32_t count;
+    double ns;
+} profile;
+
+static void add_call(void *user, uint32_t node, uint64_t bytes, double ns) {
+    profile *p = user;
+    char name[48];
+    hri_cost cost = {.bytes = (double)bytes};
+    if (node == HRI_NO_NODE) {
+        snprintf(name, sizeof name, "copy to or from the host");
+    } else {
+        const hri_sig *sig = &p->g->nodes[node].sig;
+        cost = hri_op_cost(sig);
+        snprintf(name, sizeof name, "%s %s", sig->op->name,
+                 sig->out_count ? hr_type_name(sig->out[0].type) : "");
+    }
+    uint32_t i = 0;
+    while (i < p->count && strcmp(p->lines[i].name, name) != 0) {
+        i++;
+    }
+    if (i == sizeof p->lines / sizeof p->lines[0]) {
+        return;
+    }
+    if (i == p->count) {
+        p->lines[p->count++] = (line){{0}, 0, 0, 0, 0};
+        memcpy(p->lines[i].name, name, sizeof name);
+    }
+    p->lines[i].ns += ns;
+    p->lines[i].flops += cost.flops;
+    p->lines[i].bytes += cost.bytes;
+    p->lines[i].calls++;
+    p->ns += ns;
+}
+
+static int by_time(const void *a, const void *b) {
+    const double d = ((const line *)b)->ns - ((const line *)a)->ns;
+    return d > 0 ? 1 : d < 0 ? -1 : 0;
+}
+
+static void show_profile(hri_planned *planned, double step_ms) {
+    static profile p;
+    p.g = hri_planned_graph(planned);
+    const hr_status status = hri_exec_profile(hri_planned_exec(planned), 0, add_call, &p);
+    if (status != HR_OK) {
+        fprintf(stderr, "gpu: the profile: %s\n", hr_status_text(status));
+        return;
+    }
+    qsort(p.lines, p.count, sizeof p.lines[0], by_time);
+    printf("  call by call: %.3f ms; as one graph: %.3f ms\n", p.ns / 1e6, step_ms);
+    printf("  %-44s %6s %9s %7s %9s %9s\n", "op", "calls", "ms", "share", "GB/s", "TFLOP/s");
+    for (uint32_t i = 0; i < p.count; i++) {
+        const line *l = &p.lines[i];
+        printf("  %-44s %6u %9.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls, l->ns / 1e6,
+               100 * l->ns / p.ns, l->bytes / l->ns, l->flops / l->ns / 1e3);
+    }
+}
+
+/* ---- one configuration ---- */
+
+typedef struct rig {
+    const flags *f;
+    const configuration *c;
+    hr_ctx *ctx;
+    hr_device *device;
+    hri_engine *engine;
+    hr_model *model;
+    hri_timing *timing;
+    hri_fit_job job;
+    hri_fit fit;
+    hri_fit_plans plans;
+    uint64_t budget;
+    sampler sampler;
+    double plan_seconds;
+} rig;
+
+static void open_device(rig *r) {
+    const hri_gpu_options o = {.exact_f32 = r->f->exact};
+    hri_prose why = {0};
+    hri_engine_speed speed;
+    hr_device_info info;
+    need("a context", hr_ctx_create(NULL, &r->ctx), NULL);
+    need(r->f->device, hr_device_find(r->ctx, r->f->device, &r->device), NULL);
+    need(r->f->device, hri_engine_open(r->device, &o, &r->engine, &why), why.text);
+    r->sampler.engine = r->engine;
+    if (pthread_create(&r->sampler.thread, NULL, sample, &r->sampler)) {
+        stop("a thread", HR_E_NOMEM_HOST, NULL);
+    }
+    hri_engine_measure_speed(r->engine, &speed);
+    need("the device", hr_device_get_info(r->device, &info), NULL);
+    printf("%s, copies out %.1f GB/s, in %.1f GB/s, runtime %.1f MiB\n", info.description,
+           speed.out_bytes_per_ns, speed.in_bytes_per_ns,
+           (double)hri_engine_runtime(r->engine) / MIB);
+    r->job.machine = (hri_machine){.flops_per_ns = speed.flops_per_ns,
+                                   .bytes_per_ns = speed.bytes_per_ns,
+                                   .launch_ns = speed.launch_ns,
+                                   .out_bytes_per_ns = speed.out_bytes_per_ns,
+                                   .in_bytes_per_ns = speed.in_bytes_per_ns,
+                                   .copy_latency_ns = speed.copy_latency_ns,
+                                   .gpu = hri_engine_gpu(r->engine)};
+    r->job.engine = r->engine;
+    r->job.page_bytes = info.page_bytes;
+    if (hr_bytes_parse(r->c->budget, info.total_bytes, &r->budget) != HR_OK) {
+        stop(r->c->budget, HR_E_INVALID, "no size");
+    }
+    char *folder = NULL;
+    const uint64_t taken = hri_engine_runtime(r->engine) + (UINT64_C(256) << 20);
+    const uint64_t most = r->budget ? r->budget : info.free_bytes / 2;
+    if (hri_path_cache(&folder) != HR_OK) {
+        folder = NULL;
+    }
+    const hri_timing_options t = {.engine = r->engine,
+                                  .try_only = r->f->no_measure,
+                                  .folder = folder,
+                                  .device = info.description,
+                                  .flops_per_ns = speed.flops_per_ns,
+                                  .bytes_per_ns = speed.bytes_per_ns,
+                                  .most_bytes = most > taken ? most - taken : 64 << 20};
+    need("timings", hri_timing_open(&t, &r->timing), NULL);
+    free(folder);
+}
+
+static void plan(rig *r) {
+    hr_error error = {0};
+    hri_prose why = {0};
+    const uint64_t begin = hri_clock_ns();
+    need(r->c->model, hr_model_open(r->c->model, &r->model, &error), error.message);
+    need(r->c->options, hr_train_options_parse(r->c->options, &r->job.options, &error),
+         error.message);
+    r->job.build = hr_model_build;
+    r->job.user = r->model;
+    r->job.batch = atoll(r->c->batch);
+    r->job.no_offload = (uint8_t)r->f->no_offload;
+    r->job.effort = r->f->effort * 1000;
+    r->job.time_ns = hri_timing_time;
+    r->job.time_user = r->timing;
+    need("planning", hri_fit_open(&r->job, &r->fit, &why), why.text);
+    need("planning", hri_fit_search(&r->fit, r->budget, 1, &r->plans, &why), why.text);
+    uint64_t known, measured;
+    hri_timing_counts(r->timing, &known, &measured);
+    r->plan_seconds = (double)(hri_clock_ns() - begin) / 1e9;
+    printf("planned in %.1f s: peak %.1f MiB, floor %.1f, plain %.1f; %u parts, %llu ops again, "
+           "%.1f MiB away, predicted %.3f ms (%.3f without a budget); %llu timings, %llu new\n",
+           r->plan_seconds, (double)r->plans.peak_bytes / MIB,
+           (double)r->plans.c->floor_bytes / MIB, (double)r->fit.unplanned_bytes / MIB,
+           r->plans.c->parts, (unsigned long long)r->plans.again_count,
+           (double)r->plans.copied_bytes / MIB, r->plans.time_ns / 1e6,
+           r->fit.reference.time_ns / 1e6, (unsigned long long)known, (unsigned long long)measured);
+    fflush(stdout);
+}
+
+static void finish(rig *r, hri_planned *p) {
+    atomic_store(&r->sampler.over, 1);
+    pthread_join(r->sampler.thread, NULL);
+    hri_planned_close(p);
+    hri_fit_close(&r->fit);
+    hri_timing_close(r->timing);
+    hri_engine_close(r->engine);
+    hr_model_close(r->model);
+    hr_ctx_destroy(r->ctx);
+}
+
+/* Of a step: images, or tokens where a sample is a row of ids. */
+static double things(const hr_graph *g, int64_t samples) {
+    for (hr_value v = 1; v < g->value_count; v++) {
+        const hri_value *value = &g->values[v];
+        if (value->kind == HR_VALUE_INPUT && value->meta.shape.rank == 2 &&
+            (value->meta.type == HR_TYPE_I32 || value->meta.type == HR_TYPE_I64)) {
+            return (double)(samples * value->meta.shape.dim[1]);
+        }
+    }
+    return (double)samples;
+}
+
+static void run_one(const flags *f, const configuration *c, int row_fd) {
+    rig r = {.f = f, .c = c};
+    feeder feeds = {.again = f->feed};
+    hri_prose why = {0};
+    hri_planned *p;
+    hri_numbers last = {0};
+    hri_measured m;
+    char row[ROW];
+    open_device(&r);
+    plan(&r);
+    feeds.limit = (uint32_t)hr_model_classes(r.model);
+    feeds.parted = r.plans.c->parts > 1;
+    const hri_planned_options o = {.device = r.device,
+                                   .plans = &r.plans,
+                                   .job = &r.job,
+                                   .seed = 1,
+                                   .cycle = 1,
+                                   .limit = feeds.limit,
+                                   .feed = feed,
+                                   .feed_user = &feeds};
+    need("binding", hri_planned_open(&o, &p, &why), why.text);
+    const hri_fit_plans planned = r.plans;
+    const uint32_t parts = planned.c->parts;
+    const uint64_t planned_runtime = planned.peak_bytes - planned.arena_bytes;
+    hri_fit_drop_others(&r.fit, planned.c);
+    hri_fit_plans_deinit(&r.plans);
+    hri_fit_release(&r.fit);
+    need("set-up", hri_planned_take(p, &why), why.text);
+    uint64_t digest = 0;
+    uint64_t begin = hri_clock_ns();
+    for (int s = 0; s < f->warm + f->steps; s++) {
+        begin = s == f->warm ? hri_clock_ns() : begin;
+        need("a step", hri_planned_step(p, &last, &why), why.text);
+        digest = hri_hash_u64(digest ^ hri_hash_bytes(&last.loss, sizeof last.loss, 0));
+    }
+    const double ms = (double)(hri_clock_ns() - begin) / 1e6 / f->steps;
+    const double count = things(hri_planned_graph(p), r.job.batch);
+    hri_planned_measure(p, &m);
+    look(&r.sampler);
+    const double peak = (double)atomic_load(&r.sampler.most);
+    if (f->profile) {
+        show_profile(p, ms);
+    }
+    printf("runtime planned %.1f MiB, measured %.1f MiB; %llu looks\n",
+           (double)planned_runtime / MIB, (double)m.runtime_bytes / MIB,
+           (unsigned long long)atomic_load(&r.sampler.looks));
+    snprintf(row, sizeof row,
+             "%-10s %-5s %5s %8s %5u %9.1f %9.1f %4s %10.0f %9.3f %9.3f %6llu %9.1f %a %016llx\n",
+             c->model,
+             r.job.options.precision == HR_PRECISION_BF16  ? "bf16"
+             : r.job.options.precision == HR_PRECISION_F16 ? "f16"
+             : f->exact                                    ? "f32"
+                                                           : "tf32",
+             c->batch, r.budget ? c->budget : "none", parts, (double)planned.peak_bytes / MIB,
+             peak / MIB, r.budget && peak > (double)r.budget ? "OVER" : "ok", count / ms * 1e3, ms,
+             planned.time_ns / 1e6, (unsigned long long)planned.again_count,
+             (double)planned.copied_bytes / MIB, (double)last.loss, (unsigned long long)digest);
+    printf("%s", row);
+    fflush(stdout);
+    if (row_fd >= 0 && write(row_fd, row, strlen(row)) < 0) {
+        fprintf(stderr, "gpu: %s\n", strerror(errno));
+    }
+    finish(&r, p);
+}
+
+/* ---- all of them ---- */
+
+static int wanted(const flags *f, const configuration *c) {
+    char text[256];
+    snprintf(text, sizeof text, "%s %s %s %s", c->model, c->batch, c->budget, c->options);
+    for (int i = 0; i < f->only_count; i++) {
+        if (strstr(text, f->only[i])) {
+            return 1;
+        }
+    }
+    return f->only_count == 0;
+}
+
+/* NVML counts processes, so each configuration is one. */
+static int run_apart(char **argv, int argc, const configuration *c, char *row) {
+    int ends[2];
+    if (pipe(ends)) {
+        return -1;
+    }
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        char fd[16];
+        char *child[FLAGS * 2 + 16];
+        int n = 0;
+        snprintf(fd, sizeof fd, "%d", ends[1]);
+        for (int i = 0; i < argc && n < FLAGS * 2; i++) {
+            child[n++] = argv[i];
+        }
+        const char *const more[] = {"--row",  fd,        "--one",    c->model,
+                                    c->batch, c->budget, c->options, NULL};
+        for (int i = 0; more[i]; i++) {
+            child[n++] = (char *)(uintptr_t)more[i];
+        }
+        child[n] = NULL;
+        close(ends[0]);
+        execv("/proc/self/exe", child);
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t got;
+    while (used + 1 < ROW && (got = read(ends[0], row + used, ROW - 1 - used)) > 0) {
+        used += (size_t)got;
+    }
+    row[used] = '\0';
+    close(ends[0]);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+static int run_all(const flags *f, char **argv, int argc) {
+    static char rows[ALL][ROW];
+    int failed = 0;
+    for (size_t i = 0; i < ALL; i++) {
+        const configuration *c = &all[i];
+        if (!wanted(f, c)) {
+            continue;
+        }
+        printf("== %s %s %s %s\n", c->model, c->batch, c->budget, c->options);
+        if (!f->list && run_apart(argv, argc, c, rows[i])) {
+            failed = 1;
+            if (!rows[i][0]) {
+                snprintf(rows[i], ROW, "%-10s %s, batch %s in %s: FAILED\n", c->model, c->options,
+                         c->batch, c->budget);
+            }
+        }
+    }
+    if (!f->list) {
+        printf("\n%-10s %-5s %5s %8s %5s %9s %9s %4s %10s %9s %9s %6s %9s %s\n", "model", "type",
+               "batch", "budget", "parts", "planned", "NVML MiB", "", "things/s", "ms", "predicted",
+               "again", "away MiB", "loss, digest of all losses");
+        for (size_t i = 0; i < ALL; i++) {
+            printf("%s", rows[i]);
+        }
+    }
+    return failed;
+}
+
+int main(int argc, char **argv) {
+    flags f = {.device = "cuda:0", .steps = 20, .warm = 5, .effort = 8000};
+    configuration one;
+    int row_fd = -1;
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        const int left = argc - 1 - i;
+        if (!strcmp(a, "--device") && left) {
+            f.device = argv[++i];
+        } else if (!strcmp(a, "--steps") && left) {
+            f.steps = atoi(argv[++i]);
+        } else if (!strcmp(a, "--warm") && left) {
+            f.warm = atoi(argv[++i]);
+        } else if (!strcmp(a, "--effort") && left) {
+            f.effort = (uint64_t)atoll(argv[++i]);
+        } else if (!strcmp(a, "--only") && left && f.only_count < FLAGS) {
+            f.only[f.only_count++] = argv[++i];
+        } else if (!strcmp(a, "--row") && left) {
+            row_fd = atoi(argv[++i]);
+        } else if (!strcmp(a, "--exact")) {
+            f.exact = 1;
+        } else if (!strcmp(a, "--no-offload")) {
+            f.no_offload = 1;
+        } else if (!strcmp(a, "--no-measure")) {
+            f.no_measure = 1;
+        } else if (!strcmp(a, "--profile")) {
+            f.profile = 1;
+        } else if (!strcmp(a, "--feed")) {
+            f.feed = 1;
+        } else if (!strcmp(a, "--list")) {
+            f.list = 1;
+        } else if (!strcmp(a, "--one") && left >= 4) {
+            one = (configuration){argv[i + 1], argv[i + 2], argv[i + 3], argv[i + 4]};
+            f.one = &one;
+            i += 4;
+        } else {
+            fprintf(stderr, "gpu: %s? The head of bench/gpu.c says what there is.\n", a);
+            return 2;
+        }
+    }
+    if (f.steps < 1 || f.warm < 0) {
+        fprintf(stderr, "gpu: at least one step\n");
+        return 2;
+    }
+    if (f.one) {
+        run_one(&f, f.one, row_fd);
+        return 0;
+    }
+    return run_all(&f, argv, argc);
+}

@@ -1,0 +1,54 @@
+/* A GPU made ready before there is a plan: its kernels and libraries, its queues, and what all that takes.
+ *
+ * The one idea: whatever takes device memory outside the arena is opened here, before planning, so that it can be
+ * measured and planned for as `runtime`.  hri_engine_runtime() is asked again whenever more was loaded.
+ *
+ * Scratch is memory for trying kernels out before the arena is there; it is given back before the arena is taken.
+ *
+ * Threads: one at a time. */
+#ifndef HRI_RUN_ENGINE_H
+#define HRI_RUN_ENGINE_H
+
+#include <headroom/device.h>
+#include "base/prose.h"
+#include "device/gpu.h"
+
+typedef struct hri_engine hri_engine;
+
+typedef enum hri_engine_lane {
+    HRI_ENGINE_COMPUTE = 0,
+    HRI_ENGINE_OUT,  /* copies of the plan to the other memory */
+    HRI_ENGINE_IN,   /* and back */
+    HRI_ENGINE_FEED, /* inputs of the next run */
+    HRI_ENGINE_LANES
+} hri_engine_lane;
+
+/* HR_E_UNSUPPORTED for a device that runs no kernels. */
+HR_MUST_CHECK hr_status hri_engine_open(hr_device *device, const hri_gpu_options *options,
+                                        hri_engine **out, hri_prose *why);
+/* NULL is allowed. */
+void hri_engine_close(hri_engine *e);
+hri_gpu *hri_engine_gpu(hri_engine *e);
+hr_device *hri_engine_device(hri_engine *e);
+hr_queue *hri_engine_queue(hri_engine *e, hri_engine_lane lane);
+
+/* Bytes that the outside sees for this process now, less those that our logical devices hold: context, modules, library
+ * handles, captured graphs.  By NVML where it shows the process, else by what the device's use grew by. */
+uint64_t hri_engine_runtime(hri_engine *e);
+/* What NVML shows for the process now, all of it; the same estimate where it does not. */
+uint64_t hri_engine_process(hri_engine *e);
+/* What to add to runtime for graphs of so many nodes in all that are not captured yet. */
+uint64_t hri_engine_graph_reserve(uint64_t nodes);
+
+/* Speeds of this device, in bytes and operations a nanosecond: products and memory from a table, copies measured. */
+typedef struct hri_engine_speed {
+    double flops_per_ns, bytes_per_ns, launch_ns;
+    double out_bytes_per_ns, in_bytes_per_ns, copy_latency_ns;
+} hri_engine_speed;
+void hri_engine_measure_speed(hri_engine *e, hri_engine_speed *out);
+
+/* At least `bytes` of device memory, aligned to pages, valid until the next call or drop.  HR_E_NOMEM_DEVICE, HR_E_LIMIT. */
+HR_MUST_CHECK hr_status hri_engine_scratch(hri_engine *e, uint64_t bytes, hr_addr *out);
+void hri_engine_scratch_drop(hri_engine *e);
+
+#endif

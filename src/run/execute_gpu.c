@@ -1,0 +1,472 @@
+/* Putting the calls of a plan into queues, capturing them, and the inputs and results around a replay. */
+#include "run/execute_gpu.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct input {
+    hr_value value;
+    hr_addr to;         /* where the plan wants it */
+    uint64_t at, bytes; /* in staging */
+    uint64_t low, high; /* bytes that were put since they last travelled; low == high: none */
+    uint8_t small;
+    uint8_t fed; /* it has been put at all */
+} input;
+
+typedef struct result {
+    hr_value value;
+    hr_addr from;
+    uint64_t at, bytes; /* in lane->back */
+} result;
+
+struct hri_exec_gpu {
+    hri_lane *lane;
+    const hri_bound *b;
+    uint64_t seed;
+    hr_addr *addrs;      /* bound->pointers as addresses */
+    hri_gpu_call *calls; /* by call of the plan; those that run nothing have no signature */
+    input *inputs;
+    result *results;
+    hr_event **done;      /* by copy of the plan: it is over */
+    hri_gpu_graph *graph; /* NULL: run call by call */
+    uint32_t input_count, result_count;
+};
+
+static hr_addr addr(const void *pointer) {
+    return (hr_addr)(uintptr_t)pointer;
+}
+
+static hr_queue *queue_of(const hri_exec_gpu *x, hri_engine_lane which) {
+    return hri_engine_queue(x->lane->engine, which);
+}
+
+static hr_addr staging(const hri_exec_gpu *x) {
+    return x->lane->control + HRI_LANE_ALIGN;
+}
+
+/* ---- making one ---- */
+
+static uint64_t room(uint64_t bytes) {
+    return (bytes + HRI_LANE_ALIGN - 1) / HRI_LANE_ALIGN * HRI_LANE_ALIGN;
+}
+
+/* Small ones first, so that they travel in one copy behind the control block. */
+static void list_inputs(hri_exec_gpu *x) {
+    const hr_graph *g = x->b->g;
+    uint64_t small = HRI_LANE_ALIGN, large = HRI_LANE_ALIGN + x->lane->sizes.small;
+    for (hr_value v = 1; v < g->value_count; v++) {
+        const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
+        if (g->values[v].kind != HR_VALUE_INPUT) {
+            continue;
+        }
+        uint64_t *at = bytes <= HRI_LANE_SMALL ? &small : &large;
+        if (x->b->data[v]) {
+            x->inputs[x->input_count++] = (input){.value = v,
+                                                  .to = addr(x->b->data[v]),
+                                                  .at = *at,
+                                                  .bytes = bytes,
+                                                  .small = bytes <= HRI_LANE_SMALL};
+        }
+        *at += room(bytes);
+    }
+}
+
+static void list_results(hri_exec_gpu *x) {
+    const hr_graph *g = x->b->g;
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        const hr_value v = g->results[i].value;
+        const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
+        if (bytes <= HRI_LANE_SMALL && x->b->data[v]) {
+            x->results[x->result_count++] =
+                (result){.value = v, .from = addr(x->b->data[v]), .at = at, .bytes = bytes};
+            at += room(bytes);
+        }
+    }
+}
+
+static void list_calls(hri_exec_gpu *x) {
+    for (uint32_t i = 0; i < x->b->pointer_count; i++) {
+        x->addrs[i] = addr(x->b->pointers[i]);
+    }
+    for (uint32_t i = 0; i < x->b->call_count; i++) {
+        const hri_bound_call *c = &x->b->calls[i];
+        if (c->kind != HRI_STEP_RUN || hri_bound_is_name(x->b, c)) {
+            continue;
+        }
+        const hri_sig *sig = &x->b->g->nodes[c->node].sig;
+        x->calls[i] = (hri_gpu_call){.gpu = hri_engine_gpu(x->lane->engine),
+                                     .sig = sig,
+                                     .in = x->addrs + c->first,
+                                     .out = x->addrs + c->first + sig->in_count,
+                                     .workspace = addr(c->workspace),
+                                     .workspace_bytes = c->workspace ? c->bytes : 0,
+                                     .control = x->lane->control,
+                                     .variant = c->variant,
+                                     .node = c->node};
+    }
+}
+
+static hr_status make_events(hri_exec_gpu *x) {
+    hr_device *device = hri_engine_device(x->lane->engine);
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < x->b->copy_count && status == HR_OK; i++) {
+        status = hr_event_create(device, &x->done[i]);
+    }
+    return status;
+}
+
+hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t seed,
+                              hri_exec_gpu **out, hri_prose *why) {
+    hri_exec_gpu *x = hri_calloc(1, sizeof *x);
+    hr_status status = HR_E_NOMEM_HOST;
+    if (x) {
+        x->lane = lane;
+        x->b = bound;
+        x->seed = seed;
+        x->inputs = hri_calloc(bound->g->value_count, sizeof *x->inputs);
+        x->results = hri_calloc((size_t)bound->g->result_count + 1, sizeof *x->results);
+        x->done = hri_calloc((size_t)bound->copy_count + 1, sizeof(hr_event *));
+        x->addrs = hri_calloc((size_t)bound->pointer_count + 1, sizeof *x->addrs);
+        x->calls = hri_calloc((size_t)bound->call_count + 1, sizeof *x->calls);
+        if (x->inputs && x->results && x->done && x->addrs && x->calls) {
+            list_calls(x);
+            list_inputs(x);
+            list_results(x);
+            status = make_events(x);
+        }
+    }
+    if (status != HR_OK) {
+        hri_exec_gpu_destroy(x);
+        return hri_prose_set(why, status, "the records of a plan on the device: %s",
+                             hr_status_text(status));
+    }
+    *out = x;
+    return HR_OK;
+}
+
+void hri_exec_gpu_destroy(hri_exec_gpu *x) {
+    if (!x) {
+        return;
+    }
+    for (uint32_t i = 0; x->done && i < x->b->copy_count; i++) {
+        hr_event_destroy(x->done[i]);
+    }
+    if (x->graph) {
+        hri_gpu_graph_destroy(hri_engine_gpu(x->lane->engine), x->graph);
+    }
+    hri_free(x->inputs);
+    hri_free(x->results);
+    hri_free(x->done);
+    hri_free(x->addrs);
+    hri_free(x->calls);
+    hri_free(x);
+}
+
+/* ---- the calls ---- */
+
+/* What the compute queue has so far comes before the copy: it made the source, or used the target for something else. */
+static hr_status start_copy(const hri_exec_gpu *x, const hri_bound_call *c) {
+    hr_queue *queue = queue_of(x, c->kind == HRI_STEP_OUT ? HRI_ENGINE_OUT : HRI_ENGINE_IN);
+    hr_status status = hr_event_mark(x->lane->ready, queue_of(x, HRI_ENGINE_COMPUTE));
+    status = status == HR_OK ? hr_event_wait(x->lane->ready, queue) : status;
+    status = status == HR_OK ? hr_copy(queue, addr(x->b->pointers[c->first]),
+                                       addr(x->b->pointers[c->first + 1]), c->bytes)
+                             : status;
+    return status == HR_OK ? hr_event_mark(x->done[c->copy], queue) : status;
+}
+
+/* Kernels of one op that follow one another go together: the op may have one launch for many (hri_op_launch_many). */
+static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
+    const hr_op *op = x->calls[first].sig ? x->calls[first].sig->op : NULL;
+    uint32_t count = 1;
+    while (op && first + count < x->b->call_count && x->calls[first + count].sig &&
+           x->calls[first + count].sig->op == op) {
+        count++;
+    }
+    return count;
+}
+
+static hr_status put_call(const hri_exec_gpu *x, uint32_t i, uint32_t count) {
+    const hri_bound_call *c = &x->b->calls[i];
+    switch ((hri_step_kind)c->kind) {
+    case HRI_STEP_RUN:
+        return x->calls[i].sig ? hri_op_launch_many(&x->calls[i], count) : HR_OK;
+    case HRI_STEP_OUT:
+    case HRI_STEP_IN:
+        return start_copy(x, c);
+    case HRI_STEP_WAIT:
+        return hr_event_wait(x->done[c->copy], queue_of(x, HRI_ENGINE_COMPUTE));
+    default:
+        return HR_E_INTERNAL;
+    }
+}
+
+/* All calls, then the small results.  The plan waits for each of its copies, so no queue is left behind. */
+static hr_status put_calls(const hri_exec_gpu *x, uint32_t *node) {
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < x->b->call_count && status == HR_OK;) {
+        const uint32_t count = neighbours(x, i);
+        status = put_call(x, i, count);
+        if (status != HR_OK && node) {
+            *node = x->b->calls[i].node;
+        }
+        i += count;
+    }
+    for (uint32_t i = 0; i < x->result_count && status == HR_OK; i++) {
+        const result *r = &x->results[i];
+        status = hr_copy(queue_of(x, HRI_ENGINE_COMPUTE), addr(x->lane->back + r->at), r->from,
+                         r->bytes);
+    }
+    return status;
+}
+
+/* ---- inputs ---- */
+
+static input *find_input(hri_exec_gpu *x, hr_value v) {
+    for (uint32_t i = 0; i < x->input_count; i++) {
+        if (x->inputs[i].value == v) {
+            return &x->inputs[i];
+        }
+    }
+    return NULL;
+}
+
+/* Staging belongs to one executor at a time; what another one put there is gone. */
+static void own_staging(hri_exec_gpu *x) {
+    if (x->lane->owner != x) {
+        for (uint32_t i = 0; i < x->input_count; i++) {
+            x->inputs[i].fed = 0;
+            x->inputs[i].low = x->inputs[i].high = 0;
+        }
+        x->lane->owner = x;
+    }
+}
+
+hr_status hri_exec_gpu_put(hri_exec_gpu *x, hr_value v, uint64_t at, const void *from,
+                           uint64_t bytes) {
+    input *in = find_input(x, v);
+    if (!in) {
+        return hri_lane_put(x->lane, addr(x->b->data[v]) + at, from, bytes);
+    }
+    const hr_status status = hri_lane_settle(x->lane);
+    if (status != HR_OK) {
+        return status;
+    }
+    own_staging(x);
+    memcpy(x->lane->pinned + in->at + at, from, bytes);
+    const int first = in->low == in->high;
+    in->low = first || at < in->low ? at : in->low;
+    in->high = first || at + bytes > in->high ? at + bytes : in->high;
+    in->fed = 1;
+    return HR_OK;
+}
+
+hr_status hri_exec_gpu_flush(hri_exec_gpu *x) {
+    hr_queue *feed = queue_of(x, HRI_ENGINE_FEED);
+    hr_status status = HR_OK;
+    int first = 1;
+    for (uint32_t i = 0; x->lane->stage && i < x->input_count && status == HR_OK; i++) {
+        input *in = &x->inputs[i];
+        if (in->small || in->low == in->high) {
+            continue;
+        }
+        status = first ? hr_event_wait(x->lane->taken, feed) : HR_OK;
+        first = 0;
+        x->lane->feeding = 1;
+        if (status == HR_OK) {
+            status = hr_copy(feed, staging(x) + in->at + in->low,
+                             addr(x->lane->pinned + in->at + in->low), in->high - in->low);
+        }
+        if (status == HR_OK) {
+            in->low = in->high = 0;
+        }
+    }
+    return status;
+}
+
+/* The control block and small inputs in one copy, and whatever large ones are not on their way yet. */
+static hr_status send_inputs(hri_exec_gpu *x, uint32_t step, uint32_t first_sample) {
+    hr_queue *feed = queue_of(x, HRI_ENGINE_FEED), *compute = queue_of(x, HRI_ENGINE_COMPUTE);
+    const hri_gpu_control control = {.seed = x->seed, .step = step, .first_sample = first_sample};
+    hr_status status = hri_lane_settle(x->lane);
+    if (status != HR_OK) {
+        return status;
+    }
+    own_staging(x);
+    memcpy(x->lane->pinned, &control, sizeof control);
+    status = hri_exec_gpu_flush(x);
+    status = status == HR_OK ? hr_event_wait(x->lane->taken, feed) : status;
+    x->lane->feeding = 1;
+    status = status == HR_OK ? hr_copy(feed, staging(x), addr(x->lane->pinned),
+                                       HRI_LANE_ALIGN + x->lane->sizes.small)
+                             : status;
+    status = status == HR_OK ? hr_event_mark(x->lane->staged, feed) : status;
+    return status == HR_OK ? hr_event_wait(x->lane->staged, compute) : status;
+}
+
+/* From staging to where the plan wants them.  Large inputs without a place come from the host here. */
+static hr_status take_inputs(hri_exec_gpu *x) {
+    hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
+    hr_status status = hr_copy(compute, x->lane->control, staging(x), sizeof(hri_gpu_control));
+    for (uint32_t i = 0; i < x->input_count && status == HR_OK; i++) {
+        input *in = &x->inputs[i];
+        const int staged = in->small || x->lane->stage;
+        status = hr_copy(compute, in->to,
+                         staged ? staging(x) + in->at : addr(x->lane->pinned + in->at), in->bytes);
+        x->lane->direct |= !staged;
+        in->low = in->high = 0;
+    }
+    return status == HR_OK ? hr_event_mark(x->lane->taken, compute) : status;
+}
+
+static hr_status feed_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample) {
+    hr_status status = send_inputs(x, step, first_sample);
+    for (uint32_t i = 0; i < x->input_count && status == HR_OK; i++) {
+        status = x->inputs[i].fed ? HR_OK : HR_E_INVALID; /* nobody put it */
+    }
+    return status == HR_OK ? take_inputs(x) : status;
+}
+
+/* ---- running ---- */
+
+static void feed_zeros(hri_exec_gpu *x) {
+    own_staging(x);
+    memset(x->lane->pinned, 0, HRI_LANE_ALIGN + x->lane->sizes.small + x->lane->sizes.large);
+    for (uint32_t i = 0; i < x->input_count; i++) {
+        x->inputs[i].low = 0;
+        x->inputs[i].high = x->inputs[i].bytes;
+        x->inputs[i].fed = 1;
+    }
+}
+
+static hr_status capture(hri_exec_gpu *x, uint32_t *node) {
+    hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
+    hri_gpu_graph *graph = NULL;
+    hr_status status = hri_gpu_capture_begin(gpu);
+    if (status == HR_E_UNSUPPORTED) {
+        return HR_OK; /* call by call, then */
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    status = put_calls(x, node);
+    if (status == HR_OK) {
+        status = hri_gpu_capture_end(gpu, &graph);
+    } else {
+        hri_gpu_capture_drop(gpu);
+    }
+    if (status == HR_OK) {
+        x->graph = graph;
+    }
+    return status;
+}
+
+hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why) {
+    hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
+    uint32_t node = HRI_NO_NODE;
+    const char *what = "trying the plan";
+    hri_gpu_use(gpu, queue_of(x, HRI_ENGINE_COMPUTE));
+    hr_status status = hri_lane_settle(x->lane);
+    if (status == HR_OK) {
+        feed_zeros(x);
+        status = feed_run(x, 0, 0);
+    }
+    status = status == HR_OK ? put_calls(x, &node) : status;
+    status = status == HR_OK ? hri_exec_gpu_wait(x) : status;
+    if (status == HR_OK && !x->graph) {
+        what = "capturing the plan";
+        status = capture(x, &node);
+    }
+    x->lane->owner = NULL; /* zeros are nobody's inputs */
+    if (status == HR_OK) {
+        return HR_OK;
+    }
+    (void)!hri_exec_gpu_wait(x); /* nothing may run on when the memory goes */
+    const char *detail = hri_gpu_detail(gpu);
+    return hri_prose_set(
+        why, status, "%s: %s%s%s", what, node != HRI_NO_NODE ? x->b->g->nodes[node].name : "",
+        node != HRI_NO_NODE ? ": " : "", detail[0] ? detail : hr_status_text(status));
+}
+
+hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample, uint32_t *node) {
+    hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
+    if (node) {
+        *node = 0; /* a graph does not say which */
+    }
+    hri_gpu_use(gpu, queue_of(x, HRI_ENGINE_COMPUTE));
+    const hr_status status = feed_run(x, step, first_sample);
+    if (status != HR_OK) {
+        return status;
+    }
+    return x->graph ? hri_gpu_graph_launch(gpu, x->graph) : put_calls(x, node);
+}
+
+hr_status hri_exec_gpu_wait(hri_exec_gpu *x) {
+    hr_status status = HR_OK;
+    for (int i = 0; i < HRI_ENGINE_LANES; i++) { /* every queue, whatever the one before said */
+        const hr_status synced = hr_queue_sync(queue_of(x, (hri_engine_lane)i));
+        status = status == HR_OK ? synced : status;
+    }
+    return status;
+}
+
+hr_status hri_exec_gpu_get(hri_exec_gpu *x, hr_value v, uint64_t at, void *to, uint64_t bytes) {
+    for (uint32_t i = 0; i < x->result_count; i++) {
+        if (x->results[i].value == v) {
+            const hr_status status = hr_queue_sync(queue_of(x, HRI_ENGINE_COMPUTE));
+            if (status == HR_OK) {
+                memcpy(to, x->lane->back + x->results[i].at + at, bytes);
+            }
+            return status;
+        }
+    }
+    return hri_lane_get(x->lane, to, addr(x->b->data[v]) + at, bytes);
+}
+
+/* ---- where the time goes ---- */
+
+static hr_status time_call(hri_exec_gpu *x, uint32_t i, hr_event *const *events) {
+    const hri_bound_call *c = &x->b->calls[i];
+    hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
+    hr_status status = hr_event_mark(events[0], compute);
+    status = status == HR_OK ? put_call(x, i, 1) : status;
+    if (status == HR_OK && c->kind != HRI_STEP_RUN && c->kind != HRI_STEP_WAIT) {
+        status = hr_event_wait(x->done[c->copy], compute); /* a copy alone, as long as it takes */
+    }
+    return status == HR_OK ? hr_event_mark(events[1], compute) : status;
+}
+
+hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
+                               hri_exec_time_fn *each, void *user) {
+    const uint32_t count = x->b->call_count;
+    hr_device *device = hri_engine_device(x->lane->engine);
+    hr_event **events = hri_calloc((size_t)count * 2 + 1, sizeof *events);
+    hr_status status = events ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint32_t i = 0; i < 2 * count && status == HR_OK; i++) {
+        status = hr_event_create(device, &events[i]);
+    }
+    if (status == HR_OK) {
+        hri_gpu_use(hri_engine_gpu(x->lane->engine), queue_of(x, HRI_ENGINE_COMPUTE));
+        status = feed_run(x, step, first_sample);
+    }
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        status = time_call(x, i, events + 2 * (size_t)i);
+    }
+    const hr_status synced = hri_exec_gpu_wait(x);
+    status = status == HR_OK ? synced : status;
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        const hri_bound_call *c = &x->b->calls[i];
+        uint64_t ns = 0;
+        status = hr_event_elapsed(events[2 * (size_t)i], events[2 * (size_t)i + 1], &ns);
+        if (status == HR_OK && c->kind != HRI_STEP_WAIT) {
+            each(user, c->kind == HRI_STEP_RUN ? c->node : HRI_NO_NODE, c->bytes, (double)ns);
+        }
+    }
+    for (uint32_t i = 0; events && i < 2 * count; i++) {
+        hr_event_destroy(events[i]);
+    }
+    hri_free(events);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* The executor of a GPU: a bound plan captured as one graph, and replayed.
+ *
+ * The calls of the plan go to four queues as they stand in it.  Kernels go to the compute queue.  A copy to the other
+ * memory waits for what the compute queue has so far and goes to a queue of its own, as do copies back; the plan's waits
+ * make the compute queue wait for them.  That is all the order a plan asks for, and capturing keeps it.
+ *
+ * A run is: inputs to where the plan wants them (lane.h), one launch, small results on their way back.  Everything that
+ * changes from run to run is in memory, so the graph is captured once.  A device that cannot capture runs call by call.
+ *
+ * Used by execute.c alone. */
+#ifndef HRI_RUN_EXECUTE_GPU_H
+#define HRI_RUN_EXECUTE_GPU_H
+
+#include "run/bind.h"
+#include "run/execute.h"
+#include "run/lane.h"
+
+typedef struct hri_exec_gpu hri_exec_gpu;
+
+/* Borrows lane and bound. */
+HR_MUST_CHECK hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t seed,
+                                            hri_exec_gpu **out, hri_prose *why);
+/* NULL is allowed. */
+void hri_exec_gpu_destroy(hri_exec_gpu *x);
+HR_MUST_CHECK hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why);
+/* The value is held and the bytes are in it. */
+HR_MUST_CHECK hr_status hri_exec_gpu_put(hri_exec_gpu *x, hr_value v, uint64_t at, const void *from,
+                                         uint64_t bytes);
+HR_MUST_CHECK hr_status hri_exec_gpu_get(hri_exec_gpu *x, hr_value v, uint64_t at, void *to,
+                                         uint64_t bytes);
+HR_MUST_CHECK hr_status hri_exec_gpu_flush(hri_exec_gpu *x);
+HR_MUST_CHECK hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
+                                         uint32_t *node);
+HR_MUST_CHECK hr_status hri_exec_gpu_wait(hri_exec_gpu *x);
+HR_MUST_CHECK hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
+                                             hri_exec_time_fn *each, void *user);
+
+#endif

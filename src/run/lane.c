@@ -1,0 +1,124 @@
+/* Pinned memory, events and the copies of persistent values; see lane.h. */
+#include "run/lane.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+static uint64_t room(uint64_t bytes) {
+    return (bytes + HRI_LANE_ALIGN - 1) / HRI_LANE_ALIGN * HRI_LANE_ALIGN;
+}
+
+void hri_lane_need(const hr_graph *g, hri_lane_sizes *sizes) {
+    hri_lane_sizes need = {0};
+    for (hr_value v = 1; v < g->value_count; v++) {
+        const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
+        if (g->values[v].kind == HR_VALUE_INPUT) {
+            *(bytes <= HRI_LANE_SMALL ? &need.small : &need.large) += room(bytes);
+        }
+    }
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        const uint64_t bytes = hr_meta_bytes(&g->values[g->results[i].value].meta);
+        need.results += bytes <= HRI_LANE_SMALL ? room(bytes) : 0;
+    }
+    sizes->small = need.small > sizes->small ? need.small : sizes->small;
+    sizes->large = need.large > sizes->large ? need.large : sizes->large;
+    sizes->results = need.results > sizes->results ? need.results : sizes->results;
+}
+
+uint64_t hri_lane_top_bytes(const hri_lane_sizes *sizes, int stage) {
+    /* The control block twice: where kernels read it, and where the next run's arrives. */
+    return 2 * HRI_LANE_ALIGN + sizes->small + (stage ? sizes->large : 0);
+}
+
+static hr_status open_all(hri_lane *lane) {
+    hr_device *device = hri_engine_device(lane->engine);
+    void *memory = NULL;
+    hr_status status =
+        hr_pinned_create(device, HRI_LANE_ALIGN + lane->sizes.small + lane->sizes.large, &memory);
+    lane->pinned = memory;
+    if (status == HR_OK) {
+        memory = NULL;
+        status = hr_pinned_create(device, lane->sizes.results + HRI_LANE_ALIGN, &memory);
+        lane->back = memory;
+    }
+    if (status == HR_OK) {
+        memory = NULL;
+        status = hr_pinned_create(device, HRI_LANE_BOUNCE, &memory);
+        lane->bounce = memory;
+    }
+    status = status == HR_OK ? hr_event_create(device, &lane->staged) : status;
+    status = status == HR_OK ? hr_event_create(device, &lane->taken) : status;
+    status = status == HR_OK ? hr_event_create(device, &lane->ready) : status;
+    return status;
+}
+
+hr_status hri_lane_open(hri_lane *lane, hri_engine *engine, const hri_lane_sizes *sizes, int stage,
+                        hr_addr top, hri_prose *why) {
+    hri_lane made = {.engine = engine, .sizes = *sizes, .stage = stage, .control = top};
+    const hr_status status = open_all(&made);
+    if (status != HR_OK) {
+        hri_lane_close(&made);
+        return hri_prose_set(why, status, "memory to stage inputs: %s", hr_status_text(status));
+    }
+    memset(made.pinned, 0, HRI_LANE_ALIGN + sizes->small + sizes->large);
+    memset(made.back, 0, sizes->results + HRI_LANE_ALIGN);
+    memset(made.bounce, 0, HRI_LANE_BOUNCE);
+    *lane = made;
+    return HR_OK;
+}
+
+void hri_lane_close(hri_lane *lane) {
+    if (lane->engine) {
+        hr_device *device = hri_engine_device(lane->engine);
+        for (int i = 0; i < HRI_ENGINE_LANES; i++) { /* nobody copies from or to it any more */
+            (void)!hr_queue_sync(hri_engine_queue(lane->engine, (hri_engine_lane)i));
+        }
+        hr_pinned_destroy(device, lane->pinned);
+        hr_pinned_destroy(device, lane->back);
+        hr_pinned_destroy(device, lane->bounce);
+        hr_event_destroy(lane->staged);
+        hr_event_destroy(lane->taken);
+        hr_event_destroy(lane->ready);
+    }
+    *lane = (hri_lane){0};
+}
+
+hr_status hri_lane_settle(hri_lane *lane) {
+    hr_status status = HR_OK;
+    if (lane->feeding) {
+        status = hr_queue_sync(hri_engine_queue(lane->engine, HRI_ENGINE_FEED));
+        lane->feeding = status != HR_OK;
+    }
+    if (status == HR_OK && lane->direct) {
+        status = hr_queue_sync(hri_engine_queue(lane->engine, HRI_ENGINE_COMPUTE));
+        lane->direct = status != HR_OK;
+    }
+    return status;
+}
+
+hr_status hri_lane_put(hri_lane *lane, hr_addr to, const void *from, uint64_t bytes) {
+    hr_queue *queue = hri_engine_queue(lane->engine, HRI_ENGINE_COMPUTE);
+    hr_status status = HR_OK;
+    for (uint64_t at = 0; at < bytes && status == HR_OK; at += HRI_LANE_BOUNCE) {
+        const uint64_t left = bytes - at, here = left < HRI_LANE_BOUNCE ? left : HRI_LANE_BOUNCE;
+        memcpy(lane->bounce, (const char *)from + at, here);
+        status = hr_copy(queue, to + at, (hr_addr)(uintptr_t)lane->bounce, here);
+        status = status == HR_OK ? hr_queue_sync(queue) : status;
+    }
+    return status;
+}
+
+hr_status hri_lane_get(hri_lane *lane, void *to, hr_addr from, uint64_t bytes) {
+    hr_queue *queue = hri_engine_queue(lane->engine, HRI_ENGINE_COMPUTE);
+    hr_status status = HR_OK;
+    for (uint64_t at = 0; at < bytes && status == HR_OK; at += HRI_LANE_BOUNCE) {
+        const uint64_t left = bytes - at, here = left < HRI_LANE_BOUNCE ? left : HRI_LANE_BOUNCE;
+        status = hr_copy(queue, (hr_addr)(uintptr_t)lane->bounce, from + at, here);
+        status = status == HR_OK ? hr_queue_sync(queue) : status;
+        if (status == HR_OK) {
+            memcpy((char *)to + at, lane->bounce, here);
+        }
+    }
+    return status;
+}
