@@ -3,7 +3,7 @@
  * For batches that are trained in parts: weight is the share of the part in the batch.  Updates sum in its own memory;
  * with first != 0 what was there is not read, so nothing has to be cleared between steps.  weight and first are
  * scalars f32. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 static void accumulate_block(const hri_update *u, uint64_t n, float *sum, const float *g, float *s0,
                              float *s1) {
@@ -24,6 +24,9 @@ static void accumulate_block(const hri_update *u, uint64_t n, float *sum, const 
 static hr_status accumulate_host(const hri_call *c) {
     return hri_update_run(c, 2, 0, accumulate_block);
 }
+
+static const hri_update_rule accumulate_rule = {"accumulate", 2, 0, NULL};
+HRI_UPDATE_CUDA(accumulate)
 
 static hr_status accumulate_infer(hri_infer *c) {
     return hri_update_infer(c, 2, 0);
@@ -52,5 +55,7 @@ const hr_op hr_op_accumulate = {
     .updates = {1},
     .cost = accumulate_cost,
     .host = accumulate_host,
+    .cuda = accumulate_cuda,
+    .cuda_many = accumulate_cuda_many,
     .cases = accumulate_cases,
 };

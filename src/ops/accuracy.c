@@ -3,7 +3,8 @@
  *   x (..., C)   ids (...) of i32 or i64   y () f32, from 0 to 1: the mean over rows whose id is not negative
  *
  * Of equal scores the class with the smaller number comes first.  A metric: no gradient.  An id of C or more is
- * HR_E_RANGE. */
+ * HR_E_RANGE; on a GPU, which cannot say so, it is never right. */
+#include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
 typedef struct accuracy_attr {
@@ -74,6 +75,34 @@ static hr_status accuracy_host(const hri_call *c) {
     return HR_OK;
 }
 
+HRI_CU(rank);
+
+static uint64_t accuracy_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    (void)gpu;
+    (void)variant;
+    return accuracy_workspace(s, 1);
+}
+
+static hr_status accuracy_cuda(const hri_gpu_call *c) {
+    enum { THREADS = 256, FINISH = 1024 };
+    const hri_defines d =
+        hri_launch_defines("-DHR_T=%s -DHR_I=%s", hri_launch_type(c->sig->in[0].type),
+                           hri_launch_type(c->sig->in[1].type));
+    int64_t width = hri_row_width(&c->sig->in[0].shape);
+    int64_t rows = hr_shape_count(&c->sig->in[1].shape);
+    int64_t top = ((const accuracy_attr *)c->sig->attr)->top;
+    hr_addr x = c->in[0], ids = c->in[1], out = c->out[0], right = c->workspace;
+    const hr_status status =
+        rows ? hri_gpu_launch(c->gpu, &hri_cu_rank, d.text, "rows_right",
+                              &(hri_gpu_grid){.x = (uint32_t)rows, .threads = THREADS},
+                              HRI_GPU_ARGS(&x, &ids, &right, &width, &top))
+             : HR_OK;
+    return status != HR_OK ? status
+                           : hri_gpu_launch(c->gpu, &hri_cu_rank, d.text, "share_right",
+                                            &(hri_gpu_grid){.x = 1, .threads = FINISH},
+                                            HRI_GPU_ARGS(&right, &out, &rows));
+}
+
 static hri_samples accuracy_samples(const hri_sig *s, uint32_t batched) {
     (void)s;
     return batched ? HRI_SAMPLES_MEAN : HRI_SAMPLES_APART;
@@ -108,5 +137,7 @@ const hr_op hr_op_accuracy = {
     .cost = accuracy_cost,
     .workspace = accuracy_workspace,
     .host = accuracy_host,
+    .cuda = accuracy_cuda,
+    .cuda_workspace = accuracy_cuda_workspace,
     .cases = accuracy_cases,
 };

@@ -6,7 +6,7 @@
  *
  * t is the number of this update, from 1, an f32 (exact up to 2^24).  Updates w, m and v in their own memory, as
  * torch.optim.Adam does; the decay is part of the gradient. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 #include <math.h>
 
@@ -45,6 +45,21 @@ static hr_status adam_host(const hri_call *c) {
     return hri_update_run(c, 2, 2, adam_block);
 }
 
+static void adam_constants(const void *attr, float *c, float *decay) {
+    const adam_attr *p = attr;
+    c[0] = (float)p->beta1;
+    c[1] = (float)(1.0 - p->beta1);
+    c[2] = (float)p->beta2;
+    c[3] = (float)(1.0 - p->beta2);
+    c[4] = (float)p->epsilon;
+    c[5] = (float)log(p->beta1);
+    c[6] = (float)log(p->beta2);
+    *decay = (float)p->decay;
+}
+
+static const hri_update_rule adam_rule = {"adam", 2, 2, adam_constants};
+HRI_UPDATE_CUDA(adam)
+
 static hr_status adam_infer(hri_infer *c) {
     return hri_update_infer(c, 2, 2);
 }
@@ -78,5 +93,7 @@ const hr_op hr_op_adam = {
     .updates = {1, 5, 6},
     .cost = adam_cost,
     .host = adam_host,
+    .cuda = adam_cuda,
+    .cuda_many = adam_cuda_many,
     .cases = adam_cases,
 };

@@ -6,7 +6,7 @@
  *
  * t is the number of this update, from 1, an f32 (exact up to 2^24).  Updates w, m and v in their own memory, as
  * torch.optim.AdamW does; the decay never enters the moments. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 #include <math.h>
 
@@ -45,6 +45,21 @@ static hr_status adamw_host(const hri_call *c) {
     return hri_update_run(c, 2, 2, adamw_block);
 }
 
+static void adamw_constants(const void *attr, float *c, float *decay) {
+    const adamw_attr *p = attr;
+    c[0] = (float)p->beta1;
+    c[1] = (float)(1.0 - p->beta1);
+    c[2] = (float)p->beta2;
+    c[3] = (float)(1.0 - p->beta2);
+    c[4] = (float)p->epsilon;
+    c[5] = (float)log(p->beta1);
+    c[6] = (float)log(p->beta2);
+    *decay = (float)p->decay;
+}
+
+static const hri_update_rule adamw_rule = {"adamw", 2, 2, adamw_constants};
+HRI_UPDATE_CUDA(adamw)
+
 static hr_status adamw_infer(hri_infer *c) {
     return hri_update_infer(c, 2, 2);
 }
@@ -78,5 +93,7 @@ const hr_op hr_op_adamw = {
     .updates = {1, 5, 6},
     .cost = adamw_cost,
     .host = adamw_host,
+    .cuda = adamw_cuda,
+    .cuda_many = adamw_cuda_many,
     .cases = adamw_cases,
 };

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "ops/common/vmath.h"
-#include "ops/common/pair_loss.h"
+#include "ops/common/pair_loss_cuda.h"
 
 static const hri_field binary_cross_entropy_fields[] = {HRI_PAIR_FIELDS};
 
@@ -22,6 +22,10 @@ static void binary_cross_entropy_grad(hri_grad *c) {
 
 static void binary_cross_entropy_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 4.0 * (double)hr_shape_count(&s->in[0].shape);
+}
+
+static hr_status binary_cross_entropy_cuda(const hri_gpu_call *c) {
+    return hri_pair_launch(c, "binary_cross_entropy");
 }
 
 static const hri_case binary_cross_entropy_cases[] = {
@@ -52,5 +56,7 @@ const hr_op hr_op_binary_cross_entropy = {
     .cost = binary_cross_entropy_cost,
     .workspace = hri_pair_workspace,
     .host = binary_cross_entropy_host,
+    .cuda = binary_cross_entropy_cuda,
+    .cuda_workspace = hri_pair_cuda_workspace,
     .cases = binary_cross_entropy_cases,
 };

@@ -1,6 +1,6 @@
 /* binary_cross_entropy_grad(dloss, x, t; sum): dx = dloss * (sigmoid(x) - t) / n.  May lie over either. */
 #include "ops/common/vmath.h"
-#include "ops/common/pair_loss.h"
+#include "ops/common/pair_loss_cuda.h"
 
 static const hri_field binary_cross_entropy_grad_fields[] = {HRI_PAIR_FIELDS};
 
@@ -8,6 +8,10 @@ HRI_PAIR_GRAD(binary_cross_entropy_grad, 1.0f / (1.0f + hri_exp(-a)) - b)
 
 static void binary_cross_entropy_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 4.0 * (double)hr_shape_count(&s->in[1].shape);
+}
+
+static hr_status binary_cross_entropy_grad_cuda(const hri_gpu_call *c) {
+    return hri_pair_grad_launch(c, "binary_cross_entropy");
 }
 
 static const hri_case binary_cross_entropy_grad_cases[] = {
@@ -34,5 +38,6 @@ const hr_op hr_op_binary_cross_entropy_grad = {
     .samples = hri_pair_grad_samples,
     .cost = binary_cross_entropy_grad_cost,
     .host = binary_cross_entropy_grad_host,
+    .cuda = binary_cross_entropy_grad_cuda,
     .cases = binary_cross_entropy_grad_cases,
 };

@@ -1,5 +1,6 @@
 /* broadcast_to(x; to) repeats x along the dimensions where it has size 1 or none: the gradient of sums. */
 #include "graph/dims.h"
+#include "ops/common/strided_cuda.h"
 #include "ops/common/walk.h"
 
 #include <string.h>
@@ -87,6 +88,22 @@ static hr_status broadcast_to_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status broadcast_to_cuda(const hri_gpu_call *c) {
+    hri_walk walk;
+    hri_walk_init(&walk, &c->sig->out[0].shape, c->sig->in, 1);
+    hri_strided box = {.rank = walk.rank, .bytes = hr_type_bytes(c->sig->out[0].type)};
+    if (walk.count == 0) {
+        return HR_OK;
+    }
+    hri_strides(&(hr_shape){.rank = walk.rank,
+                            .dim = {walk.dim[0], walk.dim[1], walk.dim[2], walk.dim[3], walk.dim[4],
+                                    walk.dim[5], walk.dim[6], walk.dim[7]}},
+                box.to);
+    memcpy(box.dim, walk.dim, sizeof box.dim);
+    memcpy(box.from, walk.stride[0], sizeof box.from);
+    return hri_strided_launch(c->gpu, &box, c->in[0], c->out[0]);
+}
+
 static const hri_case broadcast_to_cases[] = {
     {"rows", "f32[33]", "to=50x7x33"},
     {"scalar", "f32[]", "to=5x7"},
@@ -112,5 +129,6 @@ const hr_op hr_op_broadcast_to = {
     .infer = broadcast_to_infer,
     .grad = broadcast_to_grad,
     .host = broadcast_to_host,
+    .cuda = broadcast_to_cuda,
     .cases = broadcast_to_cases,
 };

@@ -7,7 +7,7 @@
  *
  * Between real types the gradient keeps nothing: dy is cast back.  The op may lie over an input of equal width. */
 #include "graph/half.h"
-#include "graph/op.h"
+#include "ops/common/launch.h"
 
 typedef struct cast_attr {
     int to; /* hr_type */
@@ -130,6 +130,74 @@ static hr_status cast_host(const hri_call *c) {
     return HR_OK;
 }
 
+/* ---- on a GPU: many tensors of one pair of types to a launch ---- */
+
+HRI_CU(cast);
+
+enum { TENSORS = 112, PIECE = 8192, THREADS = 256 };
+
+/* As in cast.cu. */
+typedef struct table {
+    uint64_t count;
+    struct {
+        hr_addr x, y;
+        int64_t count;
+        uint32_t first, unused;
+    } tensor[TENSORS];
+} table;
+
+_Static_assert(sizeof(table) <= 4096, "the table is the parameter of a kernel");
+
+/* Elements of an access: 16 bytes of the larger type. */
+static int cast_width(const hri_gpu_call *c) {
+    const size_t x = hr_type_bytes(c->sig->in[0].type), y = hr_type_bytes(c->sig->out[0].type);
+    return hri_launch_wide(c->in[0] | c->out[0]) ? (int)(16 / (x > y ? x : y)) : 1;
+}
+
+static int cast_alike(const hri_gpu_call *a, const hri_gpu_call *b) {
+    return a->sig->in[0].type == b->sig->in[0].type && a->sig->out[0].type == b->sig->out[0].type &&
+           cast_width(a) == cast_width(b);
+}
+
+static hr_status cast_launch(const hri_gpu_call *c, table *t, uint32_t blocks) {
+    const hri_defines d =
+        hri_launch_defines("-DHR_X=%s -DHR_Y=%s -DHR_WIDTH=%d", hri_launch_type(c->sig->in[0].type),
+                           hri_launch_type(c->sig->out[0].type), cast_width(c));
+    return hri_gpu_launch(c->gpu, &hri_cu_cast, d.text, "cast",
+                          &(hri_gpu_grid){.x = blocks, .threads = THREADS}, HRI_GPU_ARGS(t));
+}
+
+static hr_status cast_cuda_many(const hri_gpu_call *calls, uint32_t count) {
+    table t = {.count = 0};
+    const hri_gpu_call *group = calls;
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const hri_gpu_call *c = &calls[i];
+        const int64_t n = hr_shape_count(&c->sig->out[0].shape);
+        if (n == 0) {
+            continue;
+        }
+        if (t.count && (t.count == TENSORS || !cast_alike(c, group))) {
+            const hr_status status = cast_launch(group, &t, blocks);
+            if (status != HR_OK) {
+                return status;
+            }
+            t.count = blocks = 0;
+        }
+        group = c;
+        t.tensor[t.count].x = c->in[0];
+        t.tensor[t.count].y = c->out[0];
+        t.tensor[t.count].count = n;
+        t.tensor[t.count++].first = blocks;
+        blocks += hri_launch_blocks(n, PIECE);
+    }
+    return t.count ? cast_launch(group, &t, blocks) : HR_OK;
+}
+
+static hr_status cast_cuda(const hri_gpu_call *c) {
+    return cast_cuda_many(c, 1);
+}
+
 static const hri_case cast_cases[] = {
     {"nothing", "f32[7,33]", "to=f32"},
     {"scalar", "f32[]", "to=bf16", .flags = HRI_CASE_NO_GRAD},
@@ -173,5 +241,7 @@ const hr_op hr_op_cast = {
     .grad = cast_grad,
     .overwrite = {1},
     .host = cast_host,
+    .cuda = cast_cuda,
+    .cuda_many = cast_cuda_many,
     .cases = cast_cases,
 };

@@ -2,7 +2,7 @@
  * gradient keeps nothing: each input gets its slice of dy. */
 #include "graph/dims.h"
 #include "ops/common/box.h"
-#include "ops/common/strided.h"
+#include "ops/common/strided_cuda.h"
 
 typedef struct concat_attr {
     int64_t axis;
@@ -86,6 +86,27 @@ static hr_status concat_host(const hri_call *c) {
     return HR_OK;
 }
 
+/* One launch an input. */
+static hr_status concat_cuda(const hri_gpu_call *c) {
+    const hr_meta *out = &c->sig->out[0];
+    const int axis = axis_of(c->sig->attr, out->shape.rank);
+    hri_strided box = {.rank = out->shape.rank, .bytes = hr_type_bytes(out->type)};
+    hr_status status = HR_OK;
+    int64_t begin = 0;
+    hri_strides(&out->shape, box.to);
+    for (uint32_t i = 0; i < c->sig->in_count && status == HR_OK; i++) {
+        const hr_shape *x = &c->sig->in[i].shape;
+        hri_strides(x, box.from);
+        for (int d = 0; d < x->rank; d++) {
+            box.dim[d] = x->dim[d];
+        }
+        status = hri_strided_launch(c->gpu, &box, c->in[i],
+                                    c->out[0] + (uint64_t)(begin * box.to[axis]) * box.bytes);
+        begin += x->dim[axis];
+    }
+    return status;
+}
+
 static const hri_case concat_cases[] = {
     {"rows", "f32[7,33] f32[2,33]"},
     {"columns", "f32[7,3] f32[7,5] f32[7,1]", "axis=1"},
@@ -118,5 +139,6 @@ const hr_op hr_op_concat = {
     .grad = concat_grad,
     .samples = concat_samples,
     .host = concat_host,
+    .cuda = concat_cuda,
     .cases = concat_cases,
 };

@@ -6,9 +6,10 @@
  *
  * Rows whose id is negative do not count (torch's ignore_index is -100).  With `sum` the rows are added, not averaged.
  * The loss is f32 whatever the type of x.  The gradient keeps x and one f32 a row, never the probabilities, and may
- * lie over x.  An id of C or more is HR_E_RANGE. */
+ * lie over x.  An id of C or more is HR_E_RANGE; on a GPU, which cannot say so, the loss is NaN. */
 #include "ops/common/blocks.h"
 #include "ops/common/vmath.h"
+#include "ops/common/row_loss_cuda.h"
 #include "ops/common/rows.h"
 
 #include <math.h>
@@ -120,6 +121,29 @@ static hr_status cross_entropy_host(const hri_call *c) {
     return HR_OK;
 }
 
+/* A loss for each row. */
+static uint64_t cross_entropy_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    (void)gpu;
+    (void)variant;
+    return (uint64_t)hr_shape_count(&s->in[1].shape) * sizeof(float);
+}
+
+static hr_status cross_entropy_cuda(const hri_gpu_call *c) {
+    const cross_entropy_attr *p = c->sig->attr;
+    const hri_row_loss r = hri_row_loss_of(&c->sig->in[0], c->sig->in[1].type, c->in[0]);
+    int64_t rows = hr_shape_count(&c->sig->in[1].shape);
+    int64_t width = hri_row_width(&c->sig->in[0].shape);
+    hr_addr x = c->in[0], ids = c->in[1], loss = c->out[0], lse = c->out[1], each = c->workspace;
+    float smoothing = (float)p->smoothing;
+    uint32_t add = p->sum;
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "rows_of_ids", &r.grid,
+                       HRI_GPU_ARGS(&x, &ids, &lse, &each, &rows, &width, &smoothing));
+    return status != HR_OK ? status
+                           : hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish",
+                                            &r.one, HRI_GPU_ARGS(&each, &ids, &loss, &rows, &add));
+}
+
 static const hri_case cross_entropy_cases[] = {
     {"odd", "f32[7,33] i32[7]", .ids = 33, .batched = 3},
     {"one class", "f32[3,1] i64[3]", .ids = 1},
@@ -149,5 +173,7 @@ const hr_op hr_op_cross_entropy = {
     .cost = cross_entropy_cost,
     .workspace = cross_entropy_workspace,
     .host = cross_entropy_host,
+    .cuda = cross_entropy_cuda,
+    .cuda_workspace = cross_entropy_cuda_workspace,
     .cases = cross_entropy_cases,
 };

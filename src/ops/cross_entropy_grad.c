@@ -5,6 +5,7 @@
  * Rows whose id is negative get 0.  May lie over x: a row is read before it is written. */
 #include "ops/common/blocks.h"
 #include "ops/common/vmath.h"
+#include "ops/common/row_loss_cuda.h"
 #include "ops/common/rows.h"
 
 typedef struct cross_entropy_attr {
@@ -77,6 +78,35 @@ static hr_status cross_entropy_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+/* The scale, which the rows that count decide. */
+static uint64_t cross_entropy_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu,
+                                                  uint32_t variant) {
+    (void)s;
+    (void)gpu;
+    (void)variant;
+    return sizeof(float);
+}
+
+static hr_status cross_entropy_grad_cuda(const hri_gpu_call *c) {
+    const cross_entropy_attr *p = c->sig->attr;
+    const hri_row_loss r =
+        hri_row_loss_of(&c->sig->in[1], c->sig->in[2].type, c->in[1] | c->out[0]);
+    int64_t rows = hr_shape_count(&c->sig->in[2].shape);
+    int64_t width = hri_row_width(&c->sig->in[1].shape);
+    hr_addr dloss = c->in[0], x = c->in[1], ids = c->in[2], lse = c->in[3], dx = c->out[0],
+            scale = c->workspace;
+    float smoothing = (float)p->smoothing;
+    uint32_t add = p->sum;
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "scale_of", &r.one,
+                       HRI_GPU_ARGS(&dloss, &ids, &scale, &rows, &add));
+    return status != HR_OK
+               ? status
+               : hri_gpu_launch(
+                     c->gpu, &hri_cu_cross_entropy, r.defines.text, "grad_of_ids", &r.grid,
+                     HRI_GPU_ARGS(&x, &ids, &lse, &scale, &dx, &rows, &width, &smoothing));
+}
+
 static hri_samples cross_entropy_grad_samples(const hri_sig *s, uint32_t batched) {
     const cross_entropy_attr *p = s->attr;
     (void)batched; /* the scale of a mean knows how many rows there are */
@@ -109,5 +139,7 @@ const hr_op hr_op_cross_entropy_grad = {
     .samples = cross_entropy_grad_samples,
     .cost = cross_entropy_grad_cost,
     .host = cross_entropy_grad_host,
+    .cuda = cross_entropy_grad_cuda,
+    .cuda_workspace = cross_entropy_grad_cuda_workspace,
     .cases = cross_entropy_grad_cases,
 };

@@ -6,6 +6,7 @@
  * The targets of a row need not add up to 1.  With `sum` the rows are added, not averaged.  The gradient keeps x, t and
  * one number a row, and may lie over x; none flows to the targets. */
 #include "ops/common/blocks.h"
+#include "ops/common/row_loss_cuda.h"
 #include "ops/common/vmath.h"
 
 #include <math.h>
@@ -109,6 +110,30 @@ static hr_status cross_entropy_soft_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t cross_entropy_soft_cuda_workspace(const hri_sig *s, hri_gpu *gpu,
+                                                  uint32_t variant) {
+    (void)gpu;
+    (void)variant;
+    return (uint64_t)hr_shape_count(&s->out[1].shape) * sizeof(float);
+}
+
+static hr_status cross_entropy_soft_cuda(const hri_gpu_call *c) {
+    const cross_entropy_attr *p = c->sig->attr;
+    const hr_shape *shape = &c->sig->in[0].shape;
+    const hri_row_loss r = hri_row_loss_of(&c->sig->in[0], HR_TYPE_I32, c->in[0] | c->in[1]);
+    int64_t rows = hr_shape_count(&c->sig->out[1].shape), width = shape->dim[shape->rank - 1];
+    hr_addr x = c->in[0], t = c->in[1], loss = c->out[0], lse = c->out[1], each = c->workspace;
+    float smoothing = (float)p->smoothing;
+    uint32_t add = p->sum;
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "rows_of_targets", &r.grid,
+                       HRI_GPU_ARGS(&x, &t, &lse, &each, &rows, &width, &smoothing));
+    return status != HR_OK
+               ? status
+               : hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish_targets",
+                                &r.one, HRI_GPU_ARGS(&each, &loss, &rows, &add));
+}
+
 static const hri_case cross_entropy_soft_cases[] = {
     {"odd", "f32[7,33] f32[7,33]", .low = 0, .high = 1, .batched = 3},
     {"smoothing", "f32[5,10] f32[5,10]", "smoothing=0.1", .low = 0, .high = 1},
@@ -138,5 +163,7 @@ const hr_op hr_op_cross_entropy_soft = {
     .cost = cross_entropy_soft_cost,
     .workspace = cross_entropy_soft_workspace,
     .host = cross_entropy_soft_host,
+    .cuda = cross_entropy_soft_cuda,
+    .cuda_workspace = cross_entropy_soft_cuda_workspace,
     .cases = cross_entropy_soft_cases,
 };

@@ -4,6 +4,7 @@
  *
  * May lie over x or t: a row is read for its sum before it is written. */
 #include "ops/common/blocks.h"
+#include "ops/common/row_loss_cuda.h"
 #include "ops/common/vmath.h"
 
 typedef struct cross_entropy_attr {
@@ -79,6 +80,19 @@ static hr_status cross_entropy_soft_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status cross_entropy_soft_grad_cuda(const hri_gpu_call *c) {
+    const cross_entropy_attr *p = c->sig->attr;
+    const hr_shape *shape = &c->sig->in[1].shape;
+    const hri_row_loss r =
+        hri_row_loss_of(&c->sig->in[1], HR_TYPE_I32, c->in[1] | c->in[2] | c->out[0]);
+    int64_t rows = hr_shape_count(&c->sig->in[3].shape), width = shape->dim[shape->rank - 1];
+    hr_addr dloss = c->in[0], x = c->in[1], t = c->in[2], lse = c->in[3], dx = c->out[0];
+    float smoothing = (float)p->smoothing;
+    uint32_t add = p->sum;
+    return hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "grad_of_targets", &r.grid,
+                          HRI_GPU_ARGS(&dloss, &x, &t, &lse, &dx, &rows, &width, &smoothing, &add));
+}
+
 /* The scale of a mean knows how many rows there are. */
 static hri_samples cross_entropy_soft_grad_samples(const hri_sig *s, uint32_t batched) {
     (void)batched;
@@ -113,5 +127,6 @@ const hr_op hr_op_cross_entropy_soft_grad = {
     .samples = cross_entropy_soft_grad_samples,
     .cost = cross_entropy_soft_grad_cost,
     .host = cross_entropy_soft_grad_host,
+    .cuda = cross_entropy_soft_grad_cuda,
     .cases = cross_entropy_soft_grad_cases,
 };

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "graph/graph.h"
 #include "ops/common/blocks.h"
+#include "ops/common/launch.h"
 
 typedef struct dropout_attr {
     double p;
@@ -62,6 +63,27 @@ static hr_status dropout_host(const hri_call *c) {
     return HR_OK;
 }
 
+HRI_CU(dropout);
+
+static hr_status dropout_cuda(const hri_gpu_call *c) {
+    enum { THREADS = 256, EACH = 8 };
+    const dropout_attr *attr = c->sig->attr;
+    const hr_shape *shape = &c->sig->in[0].shape;
+    hr_addr x = c->in[0], y = c->out[0], control = c->control;
+    uint32_t node = attr->node < 0 ? c->node : (uint32_t)attr->node;
+    float p = (float)attr->p, scale = p < 1.0f ? 1.0f / (1.0f - p) : 0.0f;
+    int64_t count = hr_shape_count(shape);
+    if (count == 0) {
+        return HR_OK;
+    }
+    int64_t each = shape->rank ? count / shape->dim[0] : 1;
+    uint32_t wide = each % EACH == 0 && hri_launch_wide(x | y);
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_dropout, hri_launch_t(c->sig->in[0].type, 1).text, "dropout",
+        &(hri_gpu_grid){.x = hri_launch_blocks(count, THREADS * EACH), .threads = THREADS},
+        HRI_GPU_ARGS(&x, &y, &control, &node, &count, &each, &p, &scale, &wide));
+}
+
 static void dropout_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 20.0 * (double)hr_shape_count(&s->in[0].shape);
 }
@@ -94,5 +116,6 @@ const hr_op hr_op_dropout = {
     .random = 1,
     .cost = dropout_cost,
     .host = dropout_host,
+    .cuda = dropout_cuda,
     .cases = dropout_cases,
 };

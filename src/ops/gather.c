@@ -2,8 +2,10 @@
  *
  *   table (V, ...)   ids (...) of i32 or i64   y (ids' shape, ...)
  *
- * Any type of table.  An id below 0 or from V on is HR_E_RANGE.  The gradient keeps the ids alone; gather_grad adds up
+ * Any type of table.  An id below 0 or from V on is HR_E_RANGE; on a GPU, which cannot say so, its row is NaN (-1 in whole
+ * numbers).  The gradient keeps the ids alone; gather_grad adds up
  * the rows of dy in the order of the ids. */
+#include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
 #include <string.h>
@@ -68,6 +70,32 @@ static hr_status gather_host(const hri_call *c) {
     return HR_OK;
 }
 
+HRI_CU(gather);
+
+static hr_status gather_cuda(const hri_gpu_call *c) {
+    static const char *const elements[] = {"hr_u8", "hr_u16", "hr_u32", "hr_u64", "hr_u128"};
+    enum { THREADS = 256, EACH = 4 };
+    hr_addr table = c->in[0], ids = c->in[1], y = c->out[0];
+    int64_t rows = c->sig->in[0].shape.dim[0], count = hr_shape_count(&c->sig->out[0].shape);
+    if (count == 0) {
+        return HR_OK;
+    }
+    int64_t width = count / hr_shape_count(&c->sig->in[1].shape);
+    unsigned bytes = (unsigned)hr_type_bytes(c->sig->in[0].type);
+    while (bytes < 16 && width % 2 == 0 && (table | y) % (2 * bytes) == 0) {
+        bytes *= 2;
+        width /= 2;
+        count /= 2;
+    }
+    const hri_defines d =
+        hri_launch_defines("-DHR_I=%s -DHR_E=%s -DHR_INDEX=%s", hri_launch_type(c->sig->in[1].type),
+                           elements[__builtin_ctz(bytes)], count < INT32_MAX ? "hr_u32" : "hr_u64");
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_gather, d.text, "gather",
+        &(hri_gpu_grid){.x = hri_launch_blocks(count, THREADS * EACH), .threads = THREADS},
+        HRI_GPU_ARGS(&table, &ids, &y, &count, &width, &rows));
+}
+
 static const hri_case gather_cases[] = {
     {"embedding", "f32[33,7] i32[2,5]", .ids = 33, .batched = 2},
     {"long ids", "f32[10,7] i64[9]"},
@@ -96,5 +124,6 @@ const hr_op hr_op_gather = {
     .samples = gather_samples,
     .cost = gather_cost,
     .host = gather_host,
+    .cuda = gather_cuda,
     .cases = gather_cases,
 };

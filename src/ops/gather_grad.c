@@ -4,7 +4,9 @@
  *
  * First the ids are sorted by counting (in order among equals); then each row of the table adds its own rows of dy, in
  * f32, in the order of the ids, 64 to a block.  So a row has one writer, rows nobody asked for are written once, as
- * zeros, and the bits do not depend on the number of threads.  The workspace holds one i32 a table row and one an id. */
+ * zeros, and the bits do not depend on the number of threads.  On a GPU the same with a radix sort (cuda/gather.cu);
+ * there an id outside of the table counts nowhere.  The workspace holds one i32 a table row and one an id. */
+#include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
 #include <string.h>
@@ -151,6 +153,114 @@ static hr_status gather_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+/* ---- on a GPU ---- */
+
+HRI_CU(gather);
+
+enum { SORT_TILE = 1024, SORT_BITS = 8, GPU_THREADS = 256, SHORT = 16 };
+
+/* Where things lie in the work space: two lists of keys and of positions, first places of digits, starts of rows. */
+typedef struct sorting {
+    hr_addr keys[2], order[2], table, start;
+    int64_t n, rows, tiles;
+    uint64_t bytes;
+} sorting;
+
+static sorting sorting_of(const hri_sig *s, hr_addr at) {
+    sorting x = {.n = hr_shape_count(&s->in[1].shape), .rows = s->out[0].shape.dim[0]};
+    const hr_addr first = at;
+    x.tiles = hri_launch_up(x.n, SORT_TILE);
+    hr_addr *const lists[] = {&x.keys[0], &x.keys[1], &x.order[0], &x.order[1], &x.table, &x.start};
+    const int64_t counts[] = {x.n, x.n, x.n, x.n, x.tiles << SORT_BITS, x.rows + 1};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        *lists[i] = at;
+        at += (uint64_t)hri_launch_up(counts[i], 64) * 64 * sizeof(uint32_t);
+    }
+    x.bytes = at - first;
+    return x;
+}
+
+static uint64_t gather_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    (void)gpu;
+    (void)variant;
+    return sorting_of(s, 0).bytes;
+}
+
+/* One digit: from list `from` (-1: the ids themselves) to the other one. */
+static hr_status sort_digit(const hri_gpu_call *c, const char *defines, sorting *x, int from,
+                            uint32_t shift) {
+    hr_addr ids = c->in[1], keys = from < 0 ? 0 : x->keys[from],
+            order = from < 0 ? 0 : x->order[from];
+    hr_addr new_keys = x->keys[from == 0], new_order = x->order[from == 0];
+    const hri_gpu_grid grid = {.x = (uint32_t)x->tiles, .threads = SORT_TILE};
+    int64_t digits = x->tiles << SORT_BITS;
+    hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "count", &grid,
+                       HRI_GPU_ARGS(&ids, &keys, &x->table, &x->n, &x->rows, &shift));
+    if (status == HR_OK) {
+        status = hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "places",
+                                &(hri_gpu_grid){.x = 1, .threads = SORT_TILE},
+                                HRI_GPU_ARGS(&x->table, &digits));
+    }
+    if (status == HR_OK) {
+        status = hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "move", &grid,
+                                HRI_GPU_ARGS(&ids, &keys, &order, &new_keys, &new_order, &x->table,
+                                             &x->n, &x->rows, &shift));
+    }
+    return status;
+}
+
+/* Sums from the sorted list `in`. */
+static hr_status add_sorted(const hri_gpu_call *c, const char *defines, sorting *x, int in,
+                            int64_t width, int each) {
+    hr_addr dy = c->in[0], out = c->out[0];
+    uint32_t tiles = hri_launch_blocks(width, 32 * each);
+    hr_status status = hri_gpu_launch(
+        c->gpu, &hri_cu_gather, defines, "starts",
+        &(hri_gpu_grid){.x = hri_launch_blocks(x->rows + 1, GPU_THREADS), .threads = GPU_THREADS},
+        HRI_GPU_ARGS(&x->keys[in], &x->start, &x->n, &x->rows));
+    if (status == HR_OK) {
+        status =
+            hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "add_short",
+                           &(hri_gpu_grid){.x = hri_launch_blocks(x->rows, GPU_THREADS / 32),
+                                           .threads = GPU_THREADS},
+                           HRI_GPU_ARGS(&dy, &x->order[in], &x->start, &out, &x->rows, &width));
+    }
+    if (status == HR_OK) {
+        status = hri_gpu_launch(
+            c->gpu, &hri_cu_gather, defines, "add_long",
+            &(hri_gpu_grid){.x = hri_launch_blocks(x->n, SHORT) * tiles, .threads = GPU_THREADS},
+            HRI_GPU_ARGS(&dy, &x->keys[in], &x->order[in], &x->start, &out, &x->rows, &width,
+                         &tiles));
+    }
+    return status;
+}
+
+static hr_status gather_grad_cuda(const hri_gpu_call *c) {
+    const hr_meta *out = &c->sig->out[0];
+    sorting x = sorting_of(c->sig, c->workspace);
+    if (hr_shape_count(&out->shape) == 0) {
+        return HR_OK;
+    }
+    if (x.n == 0) {
+        return hri_gpu_fill(c->gpu, c->out[0], 0, hr_meta_bytes(out));
+    }
+    const int64_t width = hr_shape_count(&out->shape) / x.rows;
+    const int each = hri_launch_wide(c->in[0] | c->out[0]) ? hri_launch_width(out->type, width) : 1;
+    const hri_defines d =
+        hri_launch_defines("-DHR_I=%s -DHR_T=%s -DHR_V=%d", hri_launch_type(c->sig->in[1].type),
+                           hri_launch_type(out->type), each);
+    hr_status status = HR_OK;
+    int in = -1;
+    /* x.rows itself is the key of ids outside. */
+    for (uint32_t shift = 0; status == HR_OK && (shift == 0 || x.rows >> shift);
+         shift += SORT_BITS) {
+        status = sort_digit(c, d.text, &x, in, shift);
+        in = in == 0;
+    }
+    return status == HR_OK ? add_sorted(c, d.text, &x, in, width, each) : status;
+}
+
 static const hri_case gather_grad_cases[] = {
     {"embedding", "f32[2,5,7] i32[2,5]", "rows=33", .ids = 33, .batched = 3},
     {"many of few", "f32[500,70] i64[500]", "rows=3", .ids = 3},
@@ -179,5 +289,7 @@ const hr_op hr_op_gather_grad = {
     .cost = gather_grad_cost,
     .workspace = gather_grad_workspace,
     .host = gather_grad_host,
+    .cuda = gather_grad_cuda,
+    .cuda_workspace = gather_grad_cuda_workspace,
     .cases = gather_grad_cases,
 };

@@ -6,7 +6,7 @@
  * A NaN counts as the largest.  The gradient goes to that one position: it keeps one i32 a result, where comparing
  * again would keep x and y.  The largest of nothing does not exist, and is refused. */
 #include "ops/common/axes.h"
-#include "ops/common/reduce.h"
+#include "ops/common/reduce_cuda.h"
 #include "ops/common/rows.h"
 
 #include <math.h>
@@ -177,6 +177,32 @@ static hr_status max_host(const hri_call *c) {
     return HR_OK;
 }
 
+HRI_CU(reduce);
+
+static hr_status max_cuda(const hri_gpu_call *c) {
+    enum { THREADS = 256 };
+    hri_reduction r;
+    hr_addr in = c->in[0], out = c->out[0], index = c->out[1];
+    const hri_defines d = hri_launch_t(c->sig->in[0].type, 1);
+    hri_reduction_init(&r, &c->sig->in[0].shape, hri_axes_of(c->sig));
+    hri_pattern p = hri_pattern_of(&r);
+    int64_t results = r.results, middle = r.middle, inner = r.inner;
+    if (results == 0) {
+        return HR_OK;
+    }
+    if (r.outer && inner > 1) {
+        return hri_gpu_launch(
+            c->gpu, &hri_cu_reduce, d.text, "max_columns",
+            &(hri_gpu_grid){.x = hri_launch_blocks(results, THREADS), .threads = THREADS},
+            HRI_GPU_ARGS(&in, &out, &index, &results, &middle, &inner));
+    }
+    const int64_t each = hr_shape_count(&c->sig->in[0].shape) / results;
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_reduce, d.text, "max_general",
+        &(hri_gpu_grid){.x = (uint32_t)results, .threads = each > 256 ? THREADS : 32},
+        HRI_GPU_ARGS(&in, &out, &index, &p));
+}
+
 static const hri_case max_cases[] = {
     {"scalar", "f32[]"},
     {"all", "f32[7,33]"},
@@ -210,5 +236,6 @@ const hr_op hr_op_max = {
     .samples = max_samples,
     .cost = max_cost,
     .host = max_host,
+    .cuda = max_cuda,
     .cases = max_cases,
 };

@@ -1,6 +1,7 @@
 /* max_grad(dy, index; axes, to): dy at the position that won, 0 elsewhere: the gradient of max.  `to` is the shape of
  * max's input.  An index outside of it is HR_E_RANGE. */
 #include "graph/dims.h"
+#include "ops/common/reduce_cuda.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -94,6 +95,32 @@ static hr_status max_grad_host(const hri_call *c) {
     return t.outside ? HR_E_RANGE : HR_OK;
 }
 
+HRI_CU(reduce);
+
+/* Zeros, then each result to its place; one that is outside goes nowhere. */
+static hr_status max_grad_cuda(const hri_gpu_call *c) {
+    enum { THREADS = 256 };
+    const max_grad_attr *p = c->sig->attr;
+    hri_reduction r;
+    uint32_t axes = 0;
+    hr_addr dy = c->in[0], index = c->in[1], dx = c->out[0];
+    (void)hri_dims_axes(&p->axes, (int)p->to.count, &axes);
+    hri_reduction_init(&r, &c->sig->out[0].shape, axes);
+    hri_pattern pattern = hri_pattern_of(&r);
+    int64_t results = r.results;
+    if (hr_shape_count(&c->sig->out[0].shape) == 0) {
+        return HR_OK;
+    }
+    const hr_status status = hri_gpu_fill(c->gpu, dx, 0, hr_meta_bytes(&c->sig->out[0]));
+    if (status != HR_OK) {
+        return status;
+    }
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_reduce, hri_launch_t(c->sig->in[0].type, 1).text, "max_spread",
+        &(hri_gpu_grid){.x = hri_launch_blocks(results, THREADS), .threads = THREADS},
+        HRI_GPU_ARGS(&dy, &index, &dx, &results, &pattern));
+}
+
 static const hri_case max_grad_cases[] = {
     {"all", "f32[] i32[]", "to=7x33"},
     {"last", "f32[7] i32[7]", "axes=-1,to=7x33"},
@@ -119,5 +146,6 @@ const hr_op hr_op_max_grad = {
     .infer = max_grad_infer,
     .samples = max_grad_samples,
     .host = max_grad_host,
+    .cuda = max_grad_cuda,
     .cases = max_grad_cases,
 };

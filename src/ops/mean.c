@@ -2,7 +2,7 @@
  * The mean of nothing is NaN.  The gradient keeps nothing: dy / n is broadcast back. */
 #include "ops/common/affine.h"
 #include "ops/common/axes.h"
-#include "ops/common/reduce.h"
+#include "ops/common/reduce_cuda.h"
 
 static const hri_field mean_fields[] = {HRI_AXES_FIELDS, {0}};
 
@@ -53,6 +53,21 @@ static hr_status mean_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t mean_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    hri_reduction r;
+    (void)gpu;
+    (void)variant;
+    hri_reduction_init(&r, &s->in[0].shape, hri_axes_of(s));
+    return hri_reduction_launch_workspace(&r, s->in[0].type);
+}
+
+static hr_status mean_cuda(const hri_gpu_call *c) {
+    hri_reduction r;
+    hri_reduction_init(&r, &c->sig->in[0].shape, hri_axes_of(c->sig));
+    return hri_reduction_launch(c->gpu, &r, c->sig->in[0].type, c->in[0], c->out[0],
+                                (float)(1.0 / each_of(c->sig)), c->workspace);
+}
+
 static const hri_case mean_cases[] = {
     {"scalar", "f32[]"},
     {"all", "f32[7,33]"},
@@ -86,5 +101,7 @@ const hr_op hr_op_mean = {
     .cost = mean_cost,
     .workspace = mean_workspace,
     .host = mean_host,
+    .cuda = mean_cuda,
+    .cuda_workspace = mean_cuda_workspace,
     .cases = mean_cases,
 };

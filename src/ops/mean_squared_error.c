@@ -2,7 +2,7 @@
  *
  * With `sum` the squares are added, not averaged.  The gradient keeps both inputs; the one for b is the one for a with
  * the two exchanged. */
-#include "ops/common/pair_loss.h"
+#include "ops/common/pair_loss_cuda.h"
 
 static const hri_field mean_squared_error_fields[] = {HRI_PAIR_FIELDS};
 
@@ -21,6 +21,10 @@ static void mean_squared_error_grad(hri_grad *c) {
 
 static void mean_squared_error_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 4.0 * (double)hr_shape_count(&s->in[0].shape);
+}
+
+static hr_status mean_squared_error_cuda(const hri_gpu_call *c) {
+    return hri_pair_launch(c, "mean_squared_error");
 }
 
 static const hri_case mean_squared_error_cases[] = {
@@ -51,5 +55,7 @@ const hr_op hr_op_mean_squared_error = {
     .cost = mean_squared_error_cost,
     .workspace = hri_pair_workspace,
     .host = mean_squared_error_host,
+    .cuda = mean_squared_error_cuda,
+    .cuda_workspace = hri_pair_cuda_workspace,
     .cases = mean_squared_error_cases,
 };

@@ -1,5 +1,5 @@
 /* mean_squared_error_grad(dloss, a, b; sum): da = dloss * 2 (a - b) / n.  May lie over either. */
-#include "ops/common/pair_loss.h"
+#include "ops/common/pair_loss_cuda.h"
 
 static const hri_field mean_squared_error_grad_fields[] = {HRI_PAIR_FIELDS};
 
@@ -7,6 +7,10 @@ HRI_PAIR_GRAD(mean_squared_error_grad, 2.0f * (a - b))
 
 static void mean_squared_error_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 4.0 * (double)hr_shape_count(&s->in[1].shape);
+}
+
+static hr_status mean_squared_error_grad_cuda(const hri_gpu_call *c) {
+    return hri_pair_grad_launch(c, "mean_squared_error");
 }
 
 static const hri_case mean_squared_error_grad_cases[] = {
@@ -33,5 +37,6 @@ const hr_op hr_op_mean_squared_error_grad = {
     .samples = hri_pair_grad_samples,
     .cost = mean_squared_error_grad_cost,
     .host = mean_squared_error_grad_host,
+    .cuda = mean_squared_error_grad_cuda,
     .cases = mean_squared_error_grad_cases,
 };

@@ -4,7 +4,7 @@
 #include "graph/dims.h"
 #include "graph/half.h"
 #include "ops/common/box.h"
-#include "ops/common/strided.h"
+#include "ops/common/strided_cuda.h"
 
 #include <string.h>
 
@@ -140,6 +140,27 @@ static hr_status pad_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status pad_cuda(const hri_gpu_call *c) {
+    const hri_attr_pad *p = c->sig->attr;
+    const hr_meta *in = &c->sig->in[0], *out = &c->sig->out[0];
+    hri_border border = {.before = {0}};
+    char element[8];
+    if (hr_shape_count(&out->shape) == 0) {
+        return HR_OK;
+    }
+    if (out->shape.rank == 0) {
+        return hri_gpu_copy(c->gpu, c->out[0], c->in[0], hr_meta_bytes(out));
+    }
+    store(out->type, p->value, element);
+    memcpy(border.element, element, hr_type_bytes(out->type));
+    for (int d = 0; d < in->shape.rank; d++) {
+        border.before[d] = p->before.at[d];
+        border.inside[d] = in->shape.dim[d];
+    }
+    return hri_border_launch(c->gpu, &out->shape, hr_type_bytes(out->type), &border, c->in[0],
+                             c->out[0]);
+}
+
 static const hri_case pad_cases[] = {
     {"all round", "f32[7,33]", "before=1x2,after=3x4"},
     {"images", "f32[2,5,6,3]", "before=0x1x1,after=0x1x1"},
@@ -173,5 +194,6 @@ const hr_op hr_op_pad = {
     .grad = pad_grad,
     .samples = pad_samples,
     .host = pad_host,
+    .cuda = pad_cuda,
     .cases = pad_cases,
 };

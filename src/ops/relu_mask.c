@@ -5,6 +5,7 @@
  *
  * For places where nothing else keeps y: the gradient reads the mask alone, 1/32 of y in f32.  Where y is kept anyway
  * (the next op is a product), relu is the better choice.  NaN stays NaN, and its bit is 0. */
+#include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
 static hr_status relu_mask_infer(hri_infer *c) {
@@ -69,6 +70,24 @@ static hr_status relu_mask_host(const hri_call *c) {
     return HR_OK;
 }
 
+HRI_CU(relu_mask);
+
+static hr_status relu_mask_cuda(const hri_gpu_call *c) {
+    enum { THREADS = 256 };
+    const hr_shape *shape = &c->sig->out[1].shape;
+    hr_addr x = c->in[0], y = c->out[0], mask = c->out[1];
+    int64_t bytes = hr_shape_count(shape), row_bytes = shape->dim[1];
+    if (bytes == 0) {
+        return HR_OK;
+    }
+    int64_t each = hr_shape_count(&c->sig->in[0].shape) / shape->dim[0];
+    uint32_t wide = each % 8 == 0 && hri_launch_wide(x | y);
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_relu_mask, hri_launch_t(c->sig->in[0].type, 1).text, "relu_mask",
+        &(hri_gpu_grid){.x = hri_launch_blocks(bytes, THREADS), .threads = THREADS},
+        HRI_GPU_ARGS(&x, &y, &mask, &bytes, &row_bytes, &each, &wide));
+}
+
 static const hri_case relu_mask_cases[] = {
     {"scalar", "f32[]"},
     {"odd", "f32[7,33]", .batched = 1},
@@ -96,5 +115,6 @@ const hr_op hr_op_relu_mask = {
     .aux = 2,
     .overwrite = {1},
     .host = relu_mask_host,
+    .cuda = relu_mask_cuda,
     .cases = relu_mask_cases,
 };

@@ -1,4 +1,5 @@
 /* relu_mask_grad(dy, mask) = dy where the bit is set, else 0: the gradient of relu_mask. */
+#include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
 static hr_status relu_mask_grad_infer(hri_infer *c) {
@@ -52,6 +53,24 @@ static hr_status relu_mask_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+HRI_CU(relu_mask);
+
+static hr_status relu_mask_grad_cuda(const hri_gpu_call *c) {
+    enum { THREADS = 256 };
+    const hr_shape *shape = &c->sig->in[1].shape;
+    hr_addr x = c->in[0], y = c->out[0], mask = c->in[1];
+    int64_t bytes = hr_shape_count(shape), row_bytes = shape->dim[1];
+    if (bytes == 0) {
+        return HR_OK;
+    }
+    int64_t each = hr_shape_count(&c->sig->in[0].shape) / shape->dim[0];
+    uint32_t wide = each % 8 == 0 && hri_launch_wide(x | y);
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_relu_mask, hri_launch_t(c->sig->in[0].type, 1).text, "relu_mask_grad",
+        &(hri_gpu_grid){.x = hri_launch_blocks(bytes, THREADS), .threads = THREADS},
+        HRI_GPU_ARGS(&x, &mask, &y, &bytes, &row_bytes, &each, &wide));
+}
+
 static const hri_case relu_mask_grad_cases[] = {
     {"scalar", "f32[] u8[1,1]", .ids = 256},
     {"odd", "f32[7,33] u8[7,5]", .ids = 256, .batched = 3},
@@ -75,5 +94,6 @@ const hr_op hr_op_relu_mask_grad = {
     .infer = relu_mask_grad_infer,
     .overwrite = {1},
     .host = relu_mask_grad_host,
+    .cuda = relu_mask_grad_cuda,
     .cases = relu_mask_grad_cases,
 };

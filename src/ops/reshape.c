@@ -52,6 +52,12 @@ static hr_status reshape_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status reshape_cuda(const hri_gpu_call *c) {
+    const uint64_t bytes = hr_meta_bytes(&c->sig->out[0]);
+    return c->out[0] == c->in[0] || bytes == 0 ? HR_OK
+                                               : hri_gpu_copy(c->gpu, c->out[0], c->in[0], bytes);
+}
+
 static const hri_case reshape_cases[] = {
     {"flatten", "f32[5,3,2]", "to=5x-1"},
     {"unflatten", "f32[30]", "to=5x3x2"},
@@ -78,5 +84,6 @@ const hr_op hr_op_reshape = {
     .view = 1,
     .samples = reshape_samples,
     .host = reshape_host,
+    .cuda = reshape_cuda,
     .cases = reshape_cases,
 };

@@ -3,7 +3,7 @@
  *   d <- factor * g + decay * w    s <- alpha * s + (1 - alpha) * d * d    w <- w - rate * d / (sqrt(s) + epsilon)
  *
  * Updates w and s in their own memory, as torch.optim.RMSprop does without momentum. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 #include <math.h>
 
@@ -36,6 +36,17 @@ static hr_status rmsprop_host(const hri_call *c) {
     return hri_update_run(c, 1, 1, rmsprop_block);
 }
 
+static void rmsprop_constants(const void *attr, float *c, float *decay) {
+    const rmsprop_attr *p = attr;
+    c[0] = (float)p->alpha;
+    c[1] = (float)(1.0 - p->alpha);
+    c[2] = (float)p->epsilon;
+    *decay = (float)p->decay;
+}
+
+static const hri_update_rule rmsprop_rule = {"rmsprop", 1, 1, rmsprop_constants};
+HRI_UPDATE_CUDA(rmsprop)
+
 static hr_status rmsprop_infer(hri_infer *c) {
     return hri_update_infer(c, 1, 1);
 }
@@ -66,5 +77,7 @@ const hr_op hr_op_rmsprop = {
     .updates = {1, 4},
     .cost = rmsprop_cost,
     .host = rmsprop_host,
+    .cuda = rmsprop_cuda,
+    .cuda_many = rmsprop_cuda_many,
     .cases = rmsprop_cases,
 };

@@ -4,7 +4,7 @@
  *   v <- momentum * v + d / (sqrt(s) + epsilon)    w <- w - rate * v
  *
  * Updates w, s and v in their own memory, as torch.optim.RMSprop does with momentum. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 #include <math.h>
 
@@ -41,6 +41,19 @@ static hr_status rmsprop_momentum_host(const hri_call *c) {
     return hri_update_run(c, 1, 2, rmsprop_momentum_block);
 }
 
+static void rmsprop_momentum_constants(const void *attr, float *c, float *decay) {
+    const rmsprop_momentum_attr *p = attr;
+    c[0] = (float)p->alpha;
+    c[1] = (float)(1.0 - p->alpha);
+    c[2] = (float)p->epsilon;
+    c[3] = (float)p->momentum;
+    *decay = (float)p->decay;
+}
+
+static const hri_update_rule rmsprop_momentum_rule = {"rmsprop_momentum", 1, 2,
+                                                      rmsprop_momentum_constants};
+HRI_UPDATE_CUDA(rmsprop_momentum)
+
 static hr_status rmsprop_momentum_infer(hri_infer *c) {
     return hri_update_infer(c, 1, 2);
 }
@@ -71,5 +84,7 @@ const hr_op hr_op_rmsprop_momentum = {
     .updates = {1, 4, 5},
     .cost = rmsprop_momentum_cost,
     .host = rmsprop_momentum_host,
+    .cuda = rmsprop_momentum_cuda,
+    .cuda_many = rmsprop_momentum_cuda_many,
     .cases = rmsprop_momentum_cases,
 };

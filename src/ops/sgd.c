@@ -1,7 +1,7 @@
 /* sgd(w, g, rate [, factor]; decay): w <- w - rate * (factor * g + decay * w).
  *
  * Updates w in its own memory.  common/update.h has the rules of all updates. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 typedef struct sgd_attr {
     double decay;
@@ -26,6 +26,14 @@ static void sgd_block(const hri_update *u, uint64_t n, float *w, const float *g,
 static hr_status sgd_host(const hri_call *c) {
     return hri_update_run(c, 1, 0, sgd_block);
 }
+
+static void sgd_constants(const void *attr, float *c, float *decay) {
+    (void)c;
+    *decay = (float)((const sgd_attr *)attr)->decay;
+}
+
+static const hri_update_rule sgd_rule = {"sgd", 1, 0, sgd_constants};
+HRI_UPDATE_CUDA(sgd)
 
 static hr_status sgd_infer(hri_infer *c) {
     return hri_update_infer(c, 1, 0);
@@ -60,5 +68,7 @@ const hr_op hr_op_sgd = {
     .updates = {1},
     .cost = sgd_cost,
     .host = sgd_host,
+    .cuda = sgd_cuda,
+    .cuda_many = sgd_cuda_many,
     .cases = sgd_cases,
 };

@@ -3,7 +3,7 @@
  *   d <- factor * g + decay * w    v <- momentum * v + d    w <- w - rate * (nesterov ? d + momentum * v : v)
  *
  * Updates w and v in their own memory, as torch.optim.SGD does without dampening. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 typedef struct sgd_momentum_attr {
     double momentum, decay;
@@ -35,6 +35,17 @@ static hr_status sgd_momentum_host(const hri_call *c) {
     return hri_update_run(c, 1, 1, sgd_momentum_block);
 }
 
+static void sgd_momentum_constants(const void *attr, float *c, float *decay) {
+    const sgd_momentum_attr *p = attr;
+    c[0] = (float)p->momentum;
+    c[1] = p->nesterov ? 1.0f : 0.0f;
+    c[2] = p->nesterov ? c[0] : 1.0f;
+    *decay = (float)p->decay;
+}
+
+static const hri_update_rule sgd_momentum_rule = {"sgd_momentum", 1, 1, sgd_momentum_constants};
+HRI_UPDATE_CUDA(sgd_momentum)
+
 static hr_status sgd_momentum_infer(hri_infer *c) {
     return hri_update_infer(c, 1, 1);
 }
@@ -65,5 +76,7 @@ const hr_op hr_op_sgd_momentum = {
     .updates = {1, 4},
     .cost = sgd_momentum_cost,
     .host = sgd_momentum_host,
+    .cuda = sgd_momentum_cuda,
+    .cuda_many = sgd_momentum_cuda_many,
     .cases = sgd_momentum_cases,
 };

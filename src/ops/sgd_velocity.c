@@ -4,7 +4,7 @@
  * twice, go straight into the velocity, so that no sum of gradients exists beside it.  The last piece goes through
  * sgd_momentum with momentum=1, which adds the decay and moves the weight.  Updates v in its own memory; weight and
  * first are scalars f32. */
-#include "ops/common/update.h"
+#include "ops/common/update_cuda.h"
 
 typedef struct sgd_velocity_attr {
     double momentum;
@@ -29,6 +29,14 @@ static void sgd_velocity_block(const hri_update *u, uint64_t n, float *v, const 
 static hr_status sgd_velocity_host(const hri_call *c) {
     return hri_update_run(c, 2, 0, sgd_velocity_block);
 }
+
+static void sgd_velocity_constants(const void *attr, float *c, float *decay) {
+    c[0] = (float)((const sgd_velocity_attr *)attr)->momentum;
+    *decay = 0.0f;
+}
+
+static const hri_update_rule sgd_velocity_rule = {"sgd_velocity", 2, 0, sgd_velocity_constants};
+HRI_UPDATE_CUDA(sgd_velocity)
 
 static hr_status sgd_velocity_infer(hri_infer *c) {
     return hri_update_infer(c, 2, 0);
@@ -59,5 +67,7 @@ const hr_op hr_op_sgd_velocity = {
     .updates = {1},
     .cost = sgd_velocity_cost,
     .host = sgd_velocity_host,
+    .cuda = sgd_velocity_cuda,
+    .cuda_many = sgd_velocity_cuda_many,
     .cases = sgd_velocity_cases,
 };

@@ -2,7 +2,7 @@
  * begin below 0 counts from the end, a size of -1 is what is left.  Any type.  The gradient keeps nothing: dy is
  * padded with zeros.  Steps other than 1 are left out on purpose: reshape and slice do them. */
 #include "ops/common/box.h"
-#include "ops/common/strided.h"
+#include "ops/common/strided_cuda.h"
 
 static const hri_field slice_fields[] = {
     {"begin", "the first element of each dimension", offsetof(hri_attr_slice, begin),
@@ -58,24 +58,37 @@ static hri_samples slice_samples(const hri_sig *s, uint32_t batched) {
                : HRI_SAMPLES_APART;
 }
 
-static hr_status slice_host(const hri_call *c) {
-    const hr_shape *in = &c->sig->in[0].shape;
-    hri_strided box = {
-        .rank = in->rank, .out = c->out[0], .bytes = hr_type_bytes(c->sig->out[0].type)};
+/* The box without its memory; gives the byte at which it begins in x. */
+static uint64_t box_in(const hri_sig *sig, hri_strided *box) {
+    const hr_shape *in = &sig->in[0].shape;
+    *box = (hri_strided){.rank = in->rank, .bytes = hr_type_bytes(sig->out[0].type)};
     int64_t first = 0;
-    hri_strides(in, box.from);
-    hri_strides(&c->sig->out[0].shape, box.to);
+    hri_strides(in, box->from);
+    hri_strides(&sig->out[0].shape, box->to);
     for (int d = 0; d < in->rank; d++) {
         int64_t begin;
-        (void)box_of(c->sig->attr, in, d, &begin, &box.dim[d]);
-        first += begin * box.from[d];
+        (void)box_of(sig->attr, in, d, &begin, &box->dim[d]);
+        first += begin * box->from[d];
     }
+    return (uint64_t)first * box->bytes;
+}
+
+static hr_status slice_host(const hri_call *c) {
+    hri_strided box;
+    const uint64_t first = box_in(c->sig, &box);
     if (hr_shape_count(&c->sig->out[0].shape) == 0) {
         return HR_OK;
     }
-    box.in = (const char *)c->in[0] + (size_t)first * box.bytes;
+    box.in = (const char *)c->in[0] + first;
+    box.out = c->out[0];
     hri_strided_copy(&box, c->threads);
     return HR_OK;
+}
+
+static hr_status slice_cuda(const hri_gpu_call *c) {
+    hri_strided box;
+    const uint64_t first = box_in(c->sig, &box);
+    return hri_strided_launch(c->gpu, &box, c->in[0] + first, c->out[0]);
 }
 
 static const hri_case slice_cases[] = {
@@ -109,5 +122,6 @@ const hr_op hr_op_slice = {
     .grad = slice_grad,
     .samples = slice_samples,
     .host = slice_host,
+    .cuda = slice_cuda,
     .cases = slice_cases,
 };

@@ -4,7 +4,7 @@
  * chunks, so the result does not depend on the threads.  It is not finite exactly when an element is not (or when the
  * sum itself is beyond f32), which is the finite check of loss scaling too. */
 #include "graph/half.h"
-#include "graph/op.h"
+#include "ops/common/launch.h"
 
 enum { CHUNK = 16384 };
 
@@ -71,6 +71,64 @@ static uint64_t square_sum_workspace(const hri_sig *s, uint32_t threads) {
     return chunks * sizeof(double);
 }
 
+/* ---- on a GPU ---- */
+
+HRI_CU(square_sum);
+
+enum { THREADS = 256, PIECE = 16384, FINISH = 1024 };
+
+/* As in square_sum.cu. */
+typedef struct table {
+    uint64_t count;
+    struct {
+        hr_addr at;
+        int64_t count;
+        uint32_t first, type;
+    } tensor[HRI_IN_MAX];
+} table;
+
+static uint64_t square_sum_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    uint64_t pieces = 0;
+    (void)gpu;
+    (void)variant;
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        pieces += (uint64_t)hri_launch_up((int64_t)count_of(s, i), PIECE);
+    }
+    return pieces * sizeof(float);
+}
+
+static hr_status square_sum_cuda(const hri_gpu_call *c) {
+    table t = {.count = 0};
+    uint32_t blocks = 0;
+    hr_addr sums = c->workspace, out = c->out[0];
+    for (uint32_t i = 0; i < c->sig->in_count; i++) {
+        const int64_t n = (int64_t)count_of(c->sig, i);
+        const hr_type type = c->sig->in[i].type;
+        if (n) {
+            t.tensor[t.count].at = c->in[i];
+            t.tensor[t.count].count = n;
+            t.tensor[t.count].first = blocks;
+            t.tensor[t.count++].type = (type == HR_TYPE_F32    ? 0u
+                                        : type == HR_TYPE_BF16 ? 1u
+                                                               : 2u) +
+                                       (hri_launch_wide(c->in[i]) ? 0u : 4u);
+            blocks += hri_launch_blocks(n, PIECE);
+        }
+    }
+    if (blocks) {
+        const hr_status status = hri_gpu_launch(c->gpu, &hri_cu_square_sum, NULL, "pieces",
+                                                &(hri_gpu_grid){.x = blocks, .threads = THREADS},
+                                                HRI_GPU_ARGS(&t, &sums));
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    int64_t pieces = blocks;
+    return hri_gpu_launch(c->gpu, &hri_cu_square_sum, NULL, "finish",
+                          &(hri_gpu_grid){.x = 1, .threads = FINISH},
+                          HRI_GPU_ARGS(&sums, &out, &pieces));
+}
+
 static hr_status square_sum_infer(hri_infer *c) {
     for (uint32_t i = 0; i < c->in_count; i++) {
         if (!hr_type_is_real(c->in[i].type)) {
@@ -118,5 +176,7 @@ const hr_op hr_op_square_sum = {
     .cost = square_sum_cost,
     .workspace = square_sum_workspace,
     .host = square_sum_host,
+    .cuda = square_sum_cuda,
+    .cuda_workspace = square_sum_cuda_workspace,
     .cases = square_sum_cases,
 };

@@ -1,7 +1,7 @@
 /* sum(x; axes, keep) = the sum over some dimensions, or over all of them.  With keep they stay as dimensions of 1.
  * The gradient keeps nothing: dy is broadcast back. */
 #include "graph/dims.h"
-#include "ops/common/reduce.h"
+#include "ops/common/reduce_cuda.h"
 
 typedef struct sum_attr {
     hri_dims axes;
@@ -73,6 +73,21 @@ static hr_status sum_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t sum_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    hri_reduction r;
+    (void)gpu;
+    (void)variant;
+    hri_reduction_init(&r, &s->in[0].shape, axes_of(s));
+    return hri_reduction_launch_workspace(&r, s->in[0].type);
+}
+
+static hr_status sum_cuda(const hri_gpu_call *c) {
+    hri_reduction r;
+    hri_reduction_init(&r, &c->sig->in[0].shape, axes_of(c->sig));
+    return hri_reduction_launch(c->gpu, &r, c->sig->in[0].type, c->in[0], c->out[0], 1.0f,
+                                c->workspace);
+}
+
 static const hri_case sum_cases[] = {
     {"scalar", "f32[]"},
     {"all", "f32[7,33]"},
@@ -104,5 +119,7 @@ const hr_op hr_op_sum = {
     .cost = sum_cost,
     .workspace = sum_workspace,
     .host = sum_host,
+    .cuda = sum_cuda,
+    .cuda_workspace = sum_cuda_workspace,
     .cases = sum_cases,
 };

@@ -1,7 +1,7 @@
 /* sum_to(x; to) sums x over the dimensions along which a value of shape `to` would be broadcast to x's shape: the
  * gradient of broadcasting. */
 #include "graph/dims.h"
-#include "ops/common/reduce.h"
+#include "ops/common/reduce_cuda.h"
 
 static const hri_field sum_to_fields[] = {
     {"to", "the shape of the result", offsetof(hri_attr_dims, to), HRI_FIELD_DIMS, NULL},
@@ -66,6 +66,22 @@ static hr_status sum_to_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t sum_to_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    hri_reduction r;
+    (void)gpu;
+    (void)variant;
+    hri_reduction_init(&r, &s->in[0].shape, axes_of(&s->in[0].shape, &s->out[0].shape));
+    return hri_reduction_launch_workspace(&r, s->in[0].type);
+}
+
+static hr_status sum_to_cuda(const hri_gpu_call *c) {
+    hri_reduction r;
+    hri_reduction_init(&r, &c->sig->in[0].shape,
+                       axes_of(&c->sig->in[0].shape, &c->sig->out[0].shape));
+    return hri_reduction_launch(c->gpu, &r, c->sig->in[0].type, c->in[0], c->out[0], 1.0f,
+                                c->workspace);
+}
+
 static const hri_case sum_to_cases[] = {
     {"bias", "f32[50,7,33]", "to=33"},
     {"scalar", "f32[5,7]"},
@@ -92,5 +108,7 @@ const hr_op hr_op_sum_to = {
     .cost = sum_to_cost,
     .workspace = sum_to_workspace,
     .host = sum_to_host,
+    .cuda = sum_to_cuda,
+    .cuda_workspace = sum_to_cuda_workspace,
     .cases = sum_to_cases,
 };

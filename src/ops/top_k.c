@@ -3,6 +3,7 @@
  *   x (..., C)   values (..., k) like x   index (..., k) i32
  *
  * Of equal values the first comes first; NaN comes last.  For predictions: no gradient. */
+#include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
 typedef struct top_k_attr {
@@ -68,6 +69,22 @@ static hr_status top_k_host(const hri_call *c) {
     return HR_OK;
 }
 
+HRI_CU(rank);
+
+static hr_status top_k_cuda(const hri_gpu_call *c) {
+    enum { THREADS = 256 };
+    const hri_defines d =
+        hri_launch_defines("-DHR_T=%s -DHR_I=hr_i32", hri_launch_type(c->sig->in[0].type));
+    int64_t width = hri_row_width(&c->sig->in[0].shape);
+    int64_t k = ((const top_k_attr *)c->sig->attr)->k;
+    hr_addr x = c->in[0], values = c->out[0], index = c->out[1];
+    const int64_t rows = hr_shape_count(&c->sig->in[0].shape) / width;
+    return rows ? hri_gpu_launch(c->gpu, &hri_cu_rank, d.text, "top_k",
+                                 &(hri_gpu_grid){.x = (uint32_t)rows, .threads = THREADS},
+                                 HRI_GPU_ARGS(&x, &values, &index, &width, &k))
+                : HR_OK;
+}
+
 static void top_k_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops =
         2.0 * (double)((const top_k_attr *)s->attr)->k * (double)hr_shape_count(&s->in[0].shape);
@@ -96,5 +113,6 @@ const hr_op hr_op_top_k = {
     .infer = top_k_infer,
     .cost = top_k_cost,
     .host = top_k_host,
+    .cuda = top_k_cuda,
     .cases = top_k_cases,
 };

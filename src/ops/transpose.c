@@ -1,7 +1,7 @@
 /* transpose(x; order): dimension d of the result is dimension order[d] of x.  Without an order the dimensions are
  * reversed.  Any type.  The gradient keeps nothing: dy is turned back. */
 #include "graph/dims.h"
-#include "ops/common/strided.h"
+#include "ops/common/strided_cuda.h"
 
 static const hri_field transpose_fields[] = {
     {"order", "which dimension of the input each dimension of the result is; none: reversed",
@@ -48,21 +48,30 @@ static hri_samples transpose_samples(const hri_sig *s, uint32_t batched) {
     return batched && rank && order_at(s->attr, rank, 0) ? HRI_SAMPLES_COUPLED : HRI_SAMPLES_APART;
 }
 
-static hr_status transpose_host(const hri_call *c) {
-    const hr_shape *in = &c->sig->in[0].shape, *out = &c->sig->out[0].shape;
-    hri_strided box = {.rank = out->rank,
-                       .in = c->in[0],
-                       .out = c->out[0],
-                       .bytes = hr_type_bytes(c->sig->out[0].type)};
+static hri_strided box_of(const hri_sig *sig) {
+    const hr_shape *in = &sig->in[0].shape, *out = &sig->out[0].shape;
+    hri_strided box = {.rank = out->rank, .bytes = hr_type_bytes(sig->out[0].type)};
     int64_t from[HR_RANK_MAX];
     hri_strides(in, from);
     hri_strides(out, box.to);
     for (int d = 0; d < out->rank; d++) {
         box.dim[d] = out->dim[d];
-        box.from[d] = from[order_at(c->sig->attr, in->rank, d)];
+        box.from[d] = from[order_at(sig->attr, in->rank, d)];
     }
+    return box;
+}
+
+static hr_status transpose_host(const hri_call *c) {
+    hri_strided box = box_of(c->sig);
+    box.in = c->in[0];
+    box.out = c->out[0];
     hri_strided_copy(&box, c->threads);
     return HR_OK;
+}
+
+static hr_status transpose_cuda(const hri_gpu_call *c) {
+    const hri_strided box = box_of(c->sig);
+    return hri_strided_launch(c->gpu, &box, c->in[0], c->out[0]);
 }
 
 static const hri_case transpose_cases[] = {
@@ -98,5 +107,6 @@ const hr_op hr_op_transpose = {
     .grad = transpose_grad,
     .samples = transpose_samples,
     .host = transpose_host,
+    .cuda = transpose_cuda,
     .cases = transpose_cases,
 };

@@ -8,7 +8,7 @@
  * whole. */
 #include <math.h>
 
-#include "graph/op.h"
+#include "ops/common/launch.h"
 
 typedef struct update_factor_attr {
     double clip;
@@ -28,6 +28,17 @@ static hr_status update_factor_host(const hri_call *c) {
     *(float *)c->out[0] = isfinite(norm) ? (float)((limit < 1.0 ? limit : 1.0) / scale) : 0.0f;
     *(float *)c->out[1] = (float)norm;
     return HR_OK;
+}
+
+HRI_CU(square_sum);
+
+static hr_status update_factor_cuda(const hri_gpu_call *c) {
+    hr_addr sum = c->in[0], scale = c->sig->in_count > 1 ? c->in[1] : 0;
+    hr_addr factor = c->out[0], norm = c->out[1];
+    double clip = ((const update_factor_attr *)c->sig->attr)->clip;
+    return hri_gpu_launch(c->gpu, &hri_cu_square_sum, NULL, "update_factor",
+                          &(hri_gpu_grid){.x = 1, .threads = 32},
+                          HRI_GPU_ARGS(&sum, &scale, &factor, &norm, &clip));
 }
 
 static hr_status update_factor_infer(hri_infer *c) {
@@ -66,5 +77,6 @@ const hr_op hr_op_update_factor = {
     .infer = update_factor_infer,
     .samples = update_factor_samples,
     .host = update_factor_host,
+    .cuda = update_factor_cuda,
     .cases = update_factor_cases,
 };

@@ -1,6 +1,7 @@
 /* What the `cuda` functions of ops share: names of types in kernel texts, counts of blocks, alignment.
  *
- * A kernel is chosen by macros: hri_launch_defines(&d, "-DT=%s", ...) writes them.  Sizes of grids depend on shapes
+ * A kernel is chosen by macros: hri_launch_defines(&d, "-DHR_T=%s", ...) writes them (headers of the compiler
+ * have a T of their own, hence HR_).  Sizes of grids depend on shapes
  * alone, never on the number of multiprocessors, so that sums have the same bits on every GPU. */
 #ifndef HRI_OPS_COMMON_LAUNCH_H
 #define HRI_OPS_COMMON_LAUNCH_H
@@ -33,9 +34,9 @@ hri_launch_defines(const char *format, ...) {
     return d;
 }
 
-/* -DT=... for one stored type. */
-static inline hri_defines hri_launch_t(hr_type type) {
-    return hri_launch_defines("-DT=%s", hri_launch_type(type));
+/* For one stored type and so many elements an access. */
+static inline hri_defines hri_launch_t(hr_type type, int width) {
+    return hri_launch_defines("-DHR_T=%s -DHR_V=%d", hri_launch_type(type), width);
 }
 
 static inline int64_t hri_launch_up(int64_t n, int64_t each) {
@@ -45,6 +46,24 @@ static inline int64_t hri_launch_up(int64_t n, int64_t each) {
 /* Blocks for n things, `each` of them to a block. */
 static inline uint32_t hri_launch_blocks(int64_t n, int64_t each) {
     return (uint32_t)hri_launch_up(n, each);
+}
+
+/* The most elements up to 16 bytes that divide n. */
+static inline int hri_launch_width(hr_type type, int64_t n) {
+    int width = (int)(16 / hr_type_bytes(type));
+    while (n % width) {
+        width /= 2;
+    }
+    return width;
+}
+
+/* The least power of two, as an exponent, from n or `most` on: how many threads lie side by side. */
+static inline uint32_t hri_launch_across(int64_t n, int64_t most) {
+    uint32_t across = 0;
+    while ((1 << across) < most && (1 << across) < n) {
+        across++;
+    }
+    return across;
 }
 
 /* Whether 16-byte accesses are possible there; tensors of a plan always allow them. */

@@ -12,7 +12,7 @@ typedef struct task {
     int64_t along;  /* tiles: pieces of the dense dimension */
 } task;
 
-static void simplify(hri_strided *b) {
+void hri_strided_simplify(hri_strided *b) {
     int rank = 0;
     for (int d = 0; d < b->rank; d++) {
         if (b->dim[d] == 1) {
@@ -118,7 +118,7 @@ void hri_strided_copy(const hri_strided *box, hri_threads *threads) {
             return;
         }
     }
-    simplify(b);
+    hri_strided_simplify(b);
     const int last = b->rank - 1;
     const int runs = b->from[last] == 1 && b->to[last] == 1;
     for (int d = 0; d < last; d++) {

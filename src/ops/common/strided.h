@@ -27,6 +27,9 @@ static inline void hri_strides(const hr_shape *shape, int64_t stride[HR_RANK_MAX
     }
 }
 
+/* Drops dimensions of 1 and merges neighbours that both sides walk as one; at least one dimension is left. */
+void hri_strided_simplify(hri_strided *box);
+
 void hri_strided_copy(const hri_strided *box, hri_threads *threads);
 
 #endif

@@ -29,6 +29,10 @@ struct hr_control {
 
 #ifndef HRI_EMULATED
 #define HR_SHARED(NAME) extern __shared__ __align__(128) unsigned char NAME[]
+// A struct as a parameter that is indexed where it lies: tables of tensors, at most 4 KiB of them.
+#define HR_TABLE const __grid_constant__
+#else
+#define HR_TABLE const
 #endif
 #define HR_KERNEL extern "C" __global__ void
 #define HR_INLINE __device__ __forceinline__

@@ -1,0 +1,26 @@
+/* Sums over dimensions on a GPU: the kernels of ops/cuda/reduce.cu.
+ *
+ * The cut depends on the shape alone, so a sum has the same bits on every GPU.  It aims at about a thousand blocks,
+ * which fill the largest GPUs of today, as long as each thread keeps some rows to add. */
+#ifndef HRI_OPS_COMMON_REDUCE_CUDA_H
+#define HRI_OPS_COMMON_REDUCE_CUDA_H
+
+#include "ops/common/launch.h"
+#include "ops/common/reduce.h"
+
+/* As in reduce.cu. */
+typedef struct hri_pattern {
+    int32_t rank, unused;
+    int64_t dim[HR_RANK_MAX];
+    int64_t reduced[HR_RANK_MAX];
+} hri_pattern;
+
+hri_pattern hri_pattern_of(const hri_reduction *r);
+
+uint64_t hri_reduction_launch_workspace(const hri_reduction *r, hr_type type);
+/* out[i] = scale * sum; out and in of one real type. */
+HR_MUST_CHECK hr_status hri_reduction_launch(hri_gpu *gpu, const hri_reduction *r, hr_type type,
+                                             hr_addr in, hr_addr out, float scale,
+                                             hr_addr workspace);
+
+#endif

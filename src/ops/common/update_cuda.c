@@ -1,0 +1,104 @@
+/* Groups and launches; see update_cuda.h. */
+#include "ops/common/update_cuda.h"
+
+#include <string.h>
+
+HRI_CU(update);
+
+enum { TENSORS = 64, PIECE = 4096, THREADS = 256 };
+
+/* As in update.cu. */
+typedef struct tensor {
+    hr_addr at[4];
+    int64_t count;
+    uint32_t first;
+    float decay;
+} tensor;
+
+typedef struct table {
+    hr_addr rate, scalar, factor;
+    float c[HRI_UPDATE_CONSTANTS];
+    uint32_t count;
+    tensor tensor[TENSORS];
+} table;
+
+_Static_assert(sizeof(table) <= 4096, "the table is the parameter of a kernel");
+
+/* What a group has in common. */
+typedef struct kind {
+    hr_type type[4]; /* w, g, s0, s1 */
+    hr_addr rate, scalar, factor;
+    float c[HRI_UPDATE_CONSTANTS];
+    int wide;
+} kind;
+
+static kind kind_of(const hri_update_rule *rule, const hri_gpu_call *c, tensor *out) {
+    const uint32_t first = 2 + rule->scalars, factor = first + rule->states;
+    kind k;
+    memset(&k, 0, sizeof k); /* kinds are compared as bytes */
+    *out = (tensor){.count = hr_shape_count(&c->sig->in[0].shape)};
+    for (uint32_t i = 0; i < 2 + rule->states; i++) {
+        const uint32_t input = i < 2 ? i : first + i - 2;
+        k.type[i] = c->sig->in[input].type;
+        out->at[i] = i == 1 ? c->in[1] : c->out[i ? i - 1 : 0];
+        k.wide |= !hri_launch_wide(out->at[i]);
+    }
+    k.wide = !k.wide;
+    k.rate = c->in[2];
+    k.scalar = rule->scalars > 1 ? c->in[3] : 0;
+    k.factor = c->sig->in_count > factor ? c->in[factor] : 0;
+    if (rule->constants) {
+        rule->constants(c->sig->attr, k.c, &out->decay);
+    }
+    return k;
+}
+
+/* Elements of an access: 16 bytes of the largest type. */
+static int width_of(const kind *k, uint32_t tensors) {
+    size_t bytes = 2;
+    for (uint32_t i = 0; i < tensors; i++) {
+        bytes = hr_type_bytes(k->type[i]) > bytes ? hr_type_bytes(k->type[i]) : bytes;
+    }
+    return k->wide ? (int)(16 / bytes) : 1;
+}
+
+static hr_status launch(const hri_update_rule *rule, hri_gpu *gpu, const kind *k, table *t,
+                        uint32_t blocks) {
+    const hri_defines d = hri_launch_defines(
+        "-DHR_OP=%s -DHR_W=%s -DHR_G=%s -DHR_S0=%s -DHR_S1=%s -DHR_STATES=%u -DHR_WIDTH=%d",
+        rule->name, hri_launch_type(k->type[0]), hri_launch_type(k->type[1]),
+        hri_launch_type(k->type[2]), hri_launch_type(k->type[3]), rule->states,
+        width_of(k, 2 + rule->states));
+    t->rate = k->rate;
+    t->scalar = k->scalar;
+    t->factor = k->factor;
+    memcpy(t->c, k->c, sizeof t->c);
+    return hri_gpu_launch(gpu, &hri_cu_update, d.text, "update",
+                          &(hri_gpu_grid){.x = blocks, .threads = THREADS}, HRI_GPU_ARGS(t));
+}
+
+hr_status hri_update_launch(const hri_update_rule *rule, const hri_gpu_call *calls,
+                            uint32_t count) {
+    table t = {.count = 0};
+    kind group;
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        tensor x;
+        const kind k = kind_of(rule, &calls[i], &x);
+        if (x.count == 0) {
+            continue;
+        }
+        if (t.count && (t.count == TENSORS || memcmp(&k, &group, sizeof k) != 0)) {
+            const hr_status status = launch(rule, calls->gpu, &group, &t, blocks);
+            if (status != HR_OK) {
+                return status;
+            }
+            t.count = blocks = 0;
+        }
+        group = k;
+        x.first = blocks;
+        t.tensor[t.count++] = x;
+        blocks += hri_launch_blocks(x.count, PIECE);
+    }
+    return t.count ? launch(rule, calls->gpu, &group, &t, blocks) : HR_OK;
+}
