@@ -63,6 +63,19 @@ static hr_status attention_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t attention_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    hri_attention a;
+    (void)variant;
+    hri_attention_apart(&a, s->attr, &s->in[0], &s->in[1]);
+    return hri_attention_cuda_workspace(&a, gpu, 0);
+}
+
+static hr_status attention_cuda(const hri_gpu_call *c) {
+    hri_attention a;
+    hri_attention_apart(&a, c->sig->attr, &c->sig->in[0], &c->sig->in[1]);
+    return hri_attention_cuda(&a, c, c->in, c->out[0], c->out[1]);
+}
+
 static const hri_case attention_cases[] = {
     {"odd", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5]", .batched = 7},
     {"causal", "f32[2,13,2,6] f32[2,13,2,6] f32[2,13,2,6]", "causal"},
@@ -77,6 +90,14 @@ static const hri_case attention_cases[] = {
     {"no samples", "f32[0,3,2,4] f32[0,3,2,4] f32[0,3,2,4]"},
     {"bf16", "bf16[2,7,3,5] bf16[2,7,3,5] bf16[2,7,3,5]", "causal"},
     {"f16", "f16[2,7,3,5] f16[2,9,3,5] f16[2,9,3,5]"},
+    {"bf16 in whole eights", "bf16[2,70,2,24] bf16[2,133,2,24] bf16[2,133,2,24]"},
+    {"bf16 causal tiles", "bf16[1,150,2,64] bf16[1,150,2,64] bf16[1,150,2,64]", "causal",
+     .flags = HRI_CASE_NO_GRAD},
+    {"f16 causal tiles", "f16[1,70,1,32] f16[1,70,1,32] f16[1,70,1,32]", "causal,scale=0.5",
+     .flags = HRI_CASE_NO_GRAD},
+    {"f16 deep", "f16[1,66,1,128] f16[1,40,1,128] f16[1,40,1,128]", .flags = HRI_CASE_NO_GRAD},
+    {"deeper than tensor cores take", "f32[1,9,1,200] f32[1,9,1,200] f32[1,9,1,200]", "causal",
+     .flags = HRI_CASE_NO_GRAD},
     {"no keys", "f32[1,3,2,4] f32[1,0,2,4] f32[1,0,2,4]", .flags = HRI_CASE_BAD},
     {"another depth", "f32[2,7,3,5] f32[2,7,3,4] f32[2,7,3,4]", .flags = HRI_CASE_BAD},
     {"causal with more keys", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5]", "causal",
@@ -99,5 +120,7 @@ const hr_op hr_op_attention = {
     .cost = attention_cost,
     .workspace = attention_workspace,
     .host = attention_host,
+    .cuda = attention_cuda,
+    .cuda_workspace = attention_cuda_workspace,
     .cases = attention_cases,
 };

@@ -50,6 +50,19 @@ static hr_status attention_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t attention_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    hri_attention a;
+    (void)variant;
+    hri_attention_apart(&a, s->attr, &s->in[1], &s->in[2]);
+    return hri_attention_cuda_workspace(&a, gpu, 1);
+}
+
+static hr_status attention_grad_cuda(const hri_gpu_call *c) {
+    hri_attention a;
+    hri_attention_apart(&a, c->sig->attr, &c->sig->in[1], &c->sig->in[2]);
+    return hri_attention_grad_cuda(&a, c, c->in + 1, c->in[4], c->in[5], c->in[0], c->out);
+}
+
 static const hri_case attention_grad_cases[] = {
     {"odd", "f32[2,7,3,5] f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,7,3,5] f32[2,3,7]"},
     {"causal", "f32[2,13,2,6] f32[2,13,2,6] f32[2,13,2,6] f32[2,13,2,6] f32[2,13,2,6] f32[2,2,13]",
@@ -65,6 +78,21 @@ static const hri_case attention_grad_cases[] = {
     {"bf16", "bf16[2,7,3,5] bf16[2,7,3,5] bf16[2,7,3,5] bf16[2,7,3,5] bf16[2,7,3,5] f32[2,3,7]",
      "causal"},
     {"f16", "f16[2,7,3,5] f16[2,7,3,5] f16[2,7,3,5] f16[2,7,3,5] f16[2,7,3,5] f32[2,3,7]"},
+    {"bf16 in whole eights",
+     "bf16[2,70,2,24] bf16[2,70,2,24] bf16[2,133,2,24] bf16[2,133,2,24] bf16[2,70,2,24] "
+     "f32[2,2,70]"},
+    {"bf16 causal tiles",
+     "bf16[1,150,2,64] bf16[1,150,2,64] bf16[1,150,2,64] bf16[1,150,2,64] bf16[1,150,2,64] "
+     "f32[1,2,150]",
+     "causal"},
+    {"f16 deep",
+     "f16[1,66,1,128] f16[1,66,1,128] f16[1,40,1,128] f16[1,40,1,128] f16[1,66,1,128] f32[1,1,66]"},
+    {"f16 causal and deep",
+     "f16[1,70,1,72] f16[1,70,1,72] f16[1,70,1,72] f16[1,70,1,72] f16[1,70,1,72] f32[1,1,70]",
+     "causal,scale=0.2"},
+    {"deeper than tensor cores take",
+     "f32[1,9,1,200] f32[1,9,1,200] f32[1,9,1,200] f32[1,9,1,200] f32[1,9,1,200] f32[1,1,9]",
+     "causal"},
     {"o of another shape",
      "f32[2,7,3,5] f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,3,7]",
      .flags = HRI_CASE_BAD},
@@ -83,5 +111,7 @@ const hr_op hr_op_attention_grad = {
     .cost = attention_grad_cost,
     .workspace = attention_grad_workspace,
     .host = attention_grad_host,
+    .cuda = attention_grad_cuda,
+    .cuda_workspace = attention_grad_cuda_workspace,
     .cases = attention_grad_cases,
 };

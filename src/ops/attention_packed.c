@@ -43,6 +43,20 @@ static hr_status attention_packed_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t attention_packed_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    hri_attention a;
+    (void)variant;
+    hri_attention_packed(&a, s->attr, &s->in[0]);
+    return hri_attention_cuda_workspace(&a, gpu, 0);
+}
+
+static hr_status attention_packed_cuda(const hri_gpu_call *c) {
+    hri_attention a;
+    hri_attention_packed(&a, c->sig->attr, &c->sig->in[0]);
+    const hr_addr in[3] = {c->in[0], c->in[0], c->in[0]};
+    return hri_attention_cuda(&a, c, in, c->out[0], c->out[1]);
+}
+
 static const hri_case attention_packed_cases[] = {
     {"odd", "f32[2,7,3,3,5]", .batched = 1},
     {"causal", "f32[2,13,3,2,6]", "causal"},
@@ -51,6 +65,8 @@ static const hri_case attention_packed_cases[] = {
     {"no samples", "f32[0,3,3,2,4]"},
     {"bf16", "bf16[2,7,3,3,5]", "causal"},
     {"f16", "f16[2,7,3,3,5]"},
+    {"bf16 causal tiles", "bf16[1,130,3,2,64]", "causal", .flags = HRI_CASE_NO_GRAD},
+    {"f16 in whole eights", "f16[2,70,3,2,40]"},
     {"two side by side", "f32[2,7,2,3,5]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
@@ -70,5 +86,7 @@ const hr_op hr_op_attention_packed = {
     .cost = attention_packed_cost,
     .workspace = attention_packed_workspace,
     .host = attention_packed_host,
+    .cuda = attention_packed_cuda,
+    .cuda_workspace = attention_packed_cuda_workspace,
     .cases = attention_packed_cases,
 };

@@ -41,6 +41,22 @@ static hr_status attention_packed_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t attention_packed_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu,
+                                                     uint32_t variant) {
+    hri_attention a;
+    (void)variant;
+    hri_attention_packed(&a, s->attr, &s->in[1]);
+    return hri_attention_cuda_workspace(&a, gpu, 1);
+}
+
+static hr_status attention_packed_grad_cuda(const hri_gpu_call *c) {
+    hri_attention a;
+    hri_attention_packed(&a, c->sig->attr, &c->sig->in[1]);
+    const hr_addr in[3] = {c->in[1], c->in[1], c->in[1]};
+    const hr_addr out[3] = {c->out[0], c->out[0], c->out[0]};
+    return hri_attention_grad_cuda(&a, c, in, c->in[2], c->in[3], c->in[0], out);
+}
+
 static const hri_case attention_packed_grad_cases[] = {
     {"odd", "f32[2,7,3,5] f32[2,7,3,3,5] f32[2,7,3,5] f32[2,3,7]"},
     {"causal", "f32[2,13,2,6] f32[2,13,3,2,6] f32[2,13,2,6] f32[2,2,13]", "causal"},
@@ -48,6 +64,9 @@ static const hri_case attention_packed_grad_cases[] = {
      "causal,scale=0.7"},
     {"bf16", "bf16[2,7,3,5] bf16[2,7,3,3,5] bf16[2,7,3,5] f32[2,3,7]", "causal"},
     {"f16", "f16[2,7,3,5] f16[2,7,3,3,5] f16[2,7,3,5] f32[2,3,7]"},
+    {"bf16 causal tiles", "bf16[1,130,2,64] bf16[1,130,3,2,64] bf16[1,130,2,64] f32[1,2,130]",
+     "causal"},
+    {"f16 in whole eights", "f16[2,70,2,40] f16[2,70,3,2,40] f16[2,70,2,40] f32[2,2,70]"},
     {"two side by side", "f32[2,7,3,5] f32[2,7,2,3,5] f32[2,7,3,5] f32[2,3,7]",
      .flags = HRI_CASE_BAD},
     {NULL, NULL},
@@ -65,5 +84,7 @@ const hr_op hr_op_attention_packed_grad = {
     .cost = attention_packed_grad_cost,
     .workspace = attention_packed_grad_workspace,
     .host = attention_packed_grad_host,
+    .cuda = attention_packed_grad_cuda,
+    .cuda_workspace = attention_packed_grad_cuda_workspace,
     .cases = attention_packed_grad_cases,
 };

@@ -123,5 +123,6 @@ const hr_op hr_op_avg_pool = {
     .grad = avg_pool_grad,
     .cost = avg_pool_cost,
     .host = avg_pool_host,
+    .cuda = hri_avg_pool_cuda,
     .cases = avg_pool_cases,
 };

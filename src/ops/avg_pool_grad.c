@@ -118,5 +118,6 @@ const hr_op hr_op_avg_pool_grad = {
     .infer = avg_pool_grad_infer,
     .cost = avg_pool_grad_cost,
     .host = avg_pool_grad_host,
+    .cuda = hri_avg_pool_grad_cuda,
     .cases = avg_pool_grad_cases,
 };

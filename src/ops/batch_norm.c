@@ -21,6 +21,10 @@ static hr_status batch_norm_host(const hri_call *c) {
     return hri_batch_norm_run(c, 0, 0);
 }
 
+static hr_status batch_norm_cuda(const hri_gpu_call *c) {
+    return hri_batch_norm_cuda(c, 0, 0);
+}
+
 static const hri_case batch_norm_cases[] = {
     {"odd", "f32[3,5,7,19] f32[19] f32[19]"},
     {"many rows", "f32[4,33,29,35] f32[35] f32[35]", .flags = HRI_CASE_NO_GRAD},
@@ -32,6 +36,8 @@ static const hri_case batch_norm_cases[] = {
     {"no channels", "f32[4,0] f32[0] f32[0]"},
     {"bf16", "bf16[3,4,4,17] f32[17] f32[17]"},
     {"f16", "f16[3,4,4,17] f16[17] f16[17]"},
+    {"bf16 in packs", "bf16[3,9,9,64] f32[64] f32[64]", .flags = HRI_CASE_NO_GRAD},
+    {"f16, many channels", "f16[33,520] f32[520] f32[520]", .flags = HRI_CASE_NO_GRAD},
     {"gamma of another width", "f32[3,5] f32[4] f32[5]", .flags = HRI_CASE_BAD},
     {"no rows", "f32[0,5] f32[5] f32[5]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
@@ -54,5 +60,7 @@ const hr_op hr_op_batch_norm = {
     .cost = hri_batch_norm_cost,
     .workspace = hri_batch_norm_workspace,
     .host = batch_norm_host,
+    .cuda = batch_norm_cuda,
+    .cuda_workspace = hri_batch_norm_cuda_workspace,
     .cases = batch_norm_cases,
 };

@@ -20,11 +20,16 @@ static hr_status batch_norm_add_relu_host(const hri_call *c) {
     return hri_batch_norm_run(c, 1, 1);
 }
 
+static hr_status batch_norm_add_relu_cuda(const hri_gpu_call *c) {
+    return hri_batch_norm_cuda(c, 1, 1);
+}
+
 static const hri_case batch_norm_add_relu_cases[] = {
     {"odd", "f32[3,5,7,19] f32[19] f32[19] f32[3,5,7,19]"},
     {"many rows", "f32[4,33,29,35] f32[35] f32[35] f32[4,33,29,35]", .flags = HRI_CASE_NO_GRAD},
     {"bf16", "bf16[3,4,4,17] f32[17] f32[17] bf16[3,4,4,17]"},
     {"f16", "f16[3,4,4,17] f16[17] f16[17] f16[3,4,4,17]"},
+    {"bf16 in packs", "bf16[3,9,9,64] f32[64] f32[64] bf16[3,9,9,64]", .flags = HRI_CASE_NO_GRAD},
     {"another shape", "f32[3,5] f32[5] f32[5] f32[2,5]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
@@ -46,5 +51,7 @@ const hr_op hr_op_batch_norm_add_relu = {
     .cost = hri_batch_norm_cost,
     .workspace = hri_batch_norm_workspace,
     .host = batch_norm_add_relu_host,
+    .cuda = batch_norm_add_relu_cuda,
+    .cuda_workspace = hri_batch_norm_cuda_workspace,
     .cases = batch_norm_add_relu_cases,
 };

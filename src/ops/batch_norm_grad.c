@@ -6,6 +6,10 @@ static hr_status batch_norm_grad_host(const hri_call *c) {
     return hri_batch_norm_grad_run(c, HRI_BN_PLAIN);
 }
 
+static hr_status batch_norm_grad_cuda(const hri_gpu_call *c) {
+    return hri_batch_norm_grad_cuda(c, HRI_BN_PLAIN);
+}
+
 static const hri_case batch_norm_grad_cases[] = {
     {"odd", "f32[3,5,19] f32[3,5,19] f32[19] f32[19] f32[19]"},
     {"many rows", "f32[4001,35] f32[4001,35] f32[35] f32[35] f32[35]", .tolerance = 1e-4},
@@ -13,6 +17,7 @@ static const hri_case batch_norm_grad_cases[] = {
     {"empty", "f32[0,3] f32[0,3] f32[3] f32[3] f32[3]"},
     {"bf16", "bf16[30,17] bf16[30,17] f32[17] f32[17] f32[17]"},
     {"f16", "f16[30,17] f16[30,17] f16[17] f32[17] f32[17]"},
+    {"bf16 in packs", "bf16[243,64] bf16[243,64] f32[64] f32[64] f32[64]"},
     {"two shapes", "f32[3,5] f32[4,5] f32[5] f32[5] f32[5]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
@@ -29,5 +34,7 @@ const hr_op hr_op_batch_norm_grad = {
     .cost = hri_batch_norm_grad_cost,
     .workspace = hri_batch_norm_grad_workspace,
     .host = batch_norm_grad_host,
+    .cuda = batch_norm_grad_cuda,
+    .cuda_workspace = hri_batch_norm_grad_cuda_workspace,
     .cases = batch_norm_grad_cases,
 };

@@ -105,5 +105,6 @@ const hr_op hr_op_batch_norm_inference = {
     .cost = batch_norm_inference_cost,
     .workspace = batch_norm_inference_workspace,
     .host = batch_norm_inference_host,
+    .cuda = hri_batch_norm_inference_cuda,
     .cases = batch_norm_inference_cases,
 };

@@ -20,6 +20,10 @@ static hr_status batch_norm_relu_host(const hri_call *c) {
     return hri_batch_norm_run(c, 1, 0);
 }
 
+static hr_status batch_norm_relu_cuda(const hri_gpu_call *c) {
+    return hri_batch_norm_cuda(c, 1, 0);
+}
+
 static const hri_case batch_norm_relu_cases[] = {
     {"odd", "f32[3,5,7,19] f32[19] f32[19]"},
     {"many rows", "f32[4,33,29,35] f32[35] f32[35]", .flags = HRI_CASE_NO_GRAD},
@@ -47,5 +51,7 @@ const hr_op hr_op_batch_norm_relu = {
     .cost = hri_batch_norm_cost,
     .workspace = hri_batch_norm_workspace,
     .host = batch_norm_relu_host,
+    .cuda = batch_norm_relu_cuda,
+    .cuda_workspace = hri_batch_norm_cuda_workspace,
     .cases = batch_norm_relu_cases,
 };

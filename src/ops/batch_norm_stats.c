@@ -5,6 +5,7 @@
  *
  * mean and inv are what batch_norm gave over `rows` rows with that eps; the running variance is the unbiased one, as
  * torch has it.  Both are updated in their own memory, so a step does this once and never again. */
+#include "ops/common/batch_norm.h"
 #include "ops/common/blocks.h"
 
 typedef struct batch_norm_stats_attr {
@@ -54,6 +55,11 @@ static hr_status batch_norm_stats_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status batch_norm_stats_cuda(const hri_gpu_call *c) {
+    const batch_norm_stats_attr *p = c->sig->attr;
+    return hri_batch_norm_stats_cuda(c, p->eps, p->momentum, p->rows);
+}
+
 static const hri_case batch_norm_stats_cases[] = {
     {"odd", "f32[19] f32[19] f32[19] f32[19]", "rows=48", .low = 0.2, .high = 2},
     {"one row", "f32[3] f32[3] f32[3] f32[3]", "rows=1,momentum=0.3,eps=0.001", .low = 0.2,
@@ -75,5 +81,6 @@ const hr_op hr_op_batch_norm_stats = {
     .infer = batch_norm_stats_infer,
     .updates = {1, 2},
     .host = batch_norm_stats_host,
+    .cuda = batch_norm_stats_cuda,
     .cases = batch_norm_stats_cases,
 };

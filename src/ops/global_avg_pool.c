@@ -5,6 +5,7 @@
  * The gradient keeps nothing: dy / (H W), broadcast back. */
 #include "graph/dims.h"
 #include "ops/common/blocks.h"
+#include "ops/common/pool.h"
 
 static hr_status global_avg_pool_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
@@ -94,5 +95,6 @@ const hr_op hr_op_global_avg_pool = {
     .grad = global_avg_pool_grad,
     .cost = global_avg_pool_cost,
     .host = global_avg_pool_host,
+    .cuda = hri_global_avg_pool_cuda,
     .cases = global_avg_pool_cases,
 };

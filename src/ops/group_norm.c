@@ -41,6 +41,12 @@ static hr_status group_norm_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status group_norm_cuda(const hri_gpu_call *c) {
+    const hri_norm_attr *p = c->sig->attr;
+    const hri_norm v = hri_norm_groups(&c->sig->in[0].shape, p->groups);
+    return hri_norm_cuda(&v, c, p->eps);
+}
+
 static const hri_case group_norm_cases[] = {
     {"odd", "f32[3,5,7,21] f32[21] f32[21]", "groups=3", .batched = 1},
     {"one group", "f32[2,3,3,5] f32[5] f32[5]", "groups=1,eps=0.01"},
@@ -68,5 +74,6 @@ const hr_op hr_op_group_norm = {
     .overwrite = {1},
     .cost = hri_norm_cost,
     .host = group_norm_host,
+    .cuda = group_norm_cuda,
     .cases = group_norm_cases,
 };

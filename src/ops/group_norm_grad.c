@@ -33,6 +33,18 @@ static hr_status group_norm_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t group_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_norm v = view(s);
+    (void)gpu;
+    (void)variant;
+    return hri_norm_grad_cuda_workspace(&v, s->in[1].type);
+}
+
+static hr_status group_norm_grad_cuda(const hri_gpu_call *c) {
+    const hri_norm v = view(c->sig);
+    return hri_norm_grad_cuda(&v, c);
+}
+
 static const hri_case group_norm_grad_cases[] = {
     {"odd", "f32[3,5,7,21] f32[3,5,7,21] f32[21] f32[3,3] f32[3,3]", "groups=3"},
     {"wide", "f32[2,3,600] f32[2,3,600] f32[600] f32[2,2] f32[2,2]", "groups=2"},
@@ -58,5 +70,7 @@ const hr_op hr_op_group_norm_grad = {
     .cost = hri_norm_grad_cost,
     .workspace = group_norm_grad_workspace,
     .host = group_norm_grad_host,
+    .cuda = group_norm_grad_cuda,
+    .cuda_workspace = group_norm_grad_cuda_workspace,
     .cases = group_norm_grad_cases,
 };

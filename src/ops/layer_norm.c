@@ -28,6 +28,11 @@ static hr_status layer_norm_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status layer_norm_cuda(const hri_gpu_call *c) {
+    const hri_norm v = hri_norm_rows(&c->sig->in[0].shape, 0);
+    return hri_norm_cuda(&v, c, ((const hri_norm_attr *)c->sig->attr)->eps);
+}
+
 static const hri_case layer_norm_cases[] = {
     {"odd", "f32[7,33] f32[33] f32[33]", .batched = 1},
     {"wide", "f32[3,5,770] f32[770] f32[770]"},
@@ -38,6 +43,10 @@ static const hri_case layer_norm_cases[] = {
     {"no rows", "f32[0,5] f32[5] f32[5]"},
     {"bf16", "bf16[7,33] f32[33] f32[33]"},
     {"f16", "f16[7,33] f16[33] f16[33]"},
+    {"bf16 in packs", "bf16[19,768] f32[768] bf16[768]"},
+    {"wider than a warp's registers", "f32[3,3000] f32[3000] f32[3000]", .flags = HRI_CASE_NO_GRAD},
+    {"wider than a block's registers", "f16[2,9001] f32[9001] f32[9001]",
+     .flags = HRI_CASE_NO_GRAD},
     {"gamma of another width", "f32[7,33] f32[32] f32[33]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
@@ -57,5 +66,6 @@ const hr_op hr_op_layer_norm = {
     .overwrite = {1},
     .cost = hri_norm_cost,
     .host = layer_norm_host,
+    .cuda = layer_norm_cuda,
     .cases = layer_norm_cases,
 };

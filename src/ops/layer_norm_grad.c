@@ -20,6 +20,18 @@ static hr_status layer_norm_grad_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t layer_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_norm v = hri_norm_rows(&s->in[1].shape, 0);
+    (void)gpu;
+    (void)variant;
+    return hri_norm_grad_cuda_workspace(&v, s->in[1].type);
+}
+
+static hr_status layer_norm_grad_cuda(const hri_gpu_call *c) {
+    const hri_norm v = hri_norm_rows(&c->sig->in[1].shape, 0);
+    return hri_norm_grad_cuda(&v, c);
+}
+
 static const hri_case layer_norm_grad_cases[] = {
     {"odd", "f32[7,33] f32[7,33] f32[33] f32[7] f32[7]"},
     {"many rows", "f32[1001,35] f32[1001,35] f32[35] f32[1001] f32[1001]", .tolerance = 1e-4},
@@ -27,6 +39,9 @@ static const hri_case layer_norm_grad_cases[] = {
     {"no rows", "f32[0,5] f32[0,5] f32[5] f32[0] f32[0]"},
     {"bf16", "bf16[7,33] bf16[7,33] f32[33] f32[7] f32[7]"},
     {"f16", "f16[7,33] f16[7,33] f16[33] f32[7] f32[7]"},
+    {"bf16 in packs", "bf16[70,768] bf16[70,768] f32[768] f32[70] f32[70]"},
+    {"wider than a warp's registers", "f32[5,3000] f32[5,3000] f32[3000] f32[5] f32[5]"},
+    {"wider than a block's registers", "f16[2,9001] f16[2,9001] f32[9001] f32[2] f32[2]"},
     {"too few statistics", "f32[7,33] f32[7,33] f32[33] f32[6] f32[7]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
@@ -43,5 +58,7 @@ const hr_op hr_op_layer_norm_grad = {
     .cost = hri_norm_grad_cost,
     .workspace = layer_norm_grad_workspace,
     .host = layer_norm_grad_host,
+    .cuda = layer_norm_grad_cuda,
+    .cuda_workspace = layer_norm_grad_cuda_workspace,
     .cases = layer_norm_grad_cases,
 };

@@ -13,6 +13,10 @@ static hr_status log_softmax_host(const hri_call *c) {
     return hri_softmax_run(c, 1);
 }
 
+static hr_status log_softmax_cuda(const hri_gpu_call *c) {
+    return hri_softmax_cuda(c, 1);
+}
+
 static const hri_case log_softmax_cases[] = {
     {"odd", "f32[7,33]", .batched = 1},
     {"first dimension", "f32[7,33]", "axis=0"},
@@ -44,5 +48,6 @@ const hr_op hr_op_log_softmax = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = log_softmax_host,
+    .cuda = log_softmax_cuda,
     .cases = log_softmax_cases,
 };

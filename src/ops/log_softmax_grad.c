@@ -5,6 +5,10 @@ static hr_status log_softmax_grad_host(const hri_call *c) {
     return hri_softmax_grad_run(c, 1);
 }
 
+static hr_status log_softmax_grad_cuda(const hri_gpu_call *c) {
+    return hri_softmax_grad_cuda(c, 1);
+}
+
 static const hri_case log_softmax_grad_cases[] = {
     {"odd", "f32[7,33] f32[7,33]", .batched = 3},
     {"first dimension", "f32[7,33] f32[7,33]", "axis=0"},
@@ -30,5 +34,6 @@ const hr_op hr_op_log_softmax_grad = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = log_softmax_grad_host,
+    .cuda = log_softmax_grad_cuda,
     .cases = log_softmax_grad_cases,
 };

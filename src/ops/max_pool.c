@@ -139,5 +139,6 @@ const hr_op hr_op_max_pool = {
     .aux = 2,
     .cost = max_pool_cost,
     .host = max_pool_host,
+    .cuda = hri_max_pool_cuda,
     .cases = max_pool_cases,
 };

@@ -105,5 +105,6 @@ const hr_op hr_op_max_pool_grad = {
     .infer = max_pool_grad_infer,
     .cost = max_pool_grad_cost,
     .host = max_pool_grad_host,
+    .cuda = hri_max_pool_grad_cuda,
     .cases = max_pool_grad_cases,
 };

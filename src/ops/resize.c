@@ -122,5 +122,6 @@ const hr_op hr_op_resize = {
     .grad = resize_grad,
     .cost = resize_cost,
     .host = resize_host,
+    .cuda = hri_resize_cuda,
     .cases = resize_cases,
 };

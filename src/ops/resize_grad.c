@@ -96,5 +96,6 @@ const hr_op hr_op_resize_grad = {
     .infer = resize_grad_infer,
     .cost = resize_grad_cost,
     .host = resize_grad_host,
+    .cuda = hri_resize_grad_cuda,
     .cases = resize_grad_cases,
 };

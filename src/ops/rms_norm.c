@@ -28,6 +28,11 @@ static hr_status rms_norm_host(const hri_call *c) {
     return HR_OK;
 }
 
+static hr_status rms_norm_cuda(const hri_gpu_call *c) {
+    const hri_norm v = hri_norm_rows(&c->sig->in[0].shape, 1);
+    return hri_norm_cuda(&v, c, ((const hri_norm_attr *)c->sig->attr)->eps);
+}
+
 static const hri_case rms_norm_cases[] = {
     {"odd", "f32[7,33] f32[33]", .batched = 1},
     {"wide", "f32[3,5,770] f32[770]"},
@@ -55,5 +60,6 @@ const hr_op hr_op_rms_norm = {
     .overwrite = {1},
     .cost = hri_norm_cost,
     .host = rms_norm_host,
+    .cuda = rms_norm_cuda,
     .cases = rms_norm_cases,
 };

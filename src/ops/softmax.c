@@ -13,6 +13,10 @@ static hr_status softmax_host(const hri_call *c) {
     return hri_softmax_run(c, 0);
 }
 
+static hr_status softmax_cuda(const hri_gpu_call *c) {
+    return hri_softmax_cuda(c, 0);
+}
+
 static const hri_case softmax_cases[] = {
     {"odd", "f32[7,33]", .batched = 1},
     {"first dimension", "f32[7,33]", "axis=0"},
@@ -24,6 +28,9 @@ static const hri_case softmax_cases[] = {
     {"nothing to sum", "f32[5,0]"},
     {"bf16", "bf16[7,33]"},
     {"f16", "f16[7,33]", "axis=0"},
+    {"bf16 in packs", "bf16[9,1024]", .flags = HRI_CASE_NO_GRAD},
+    {"longer than a warp's registers", "f16[3,2048]", .flags = HRI_CASE_NO_GRAD},
+    {"longer than a block's registers", "f32[2,9001]", .flags = HRI_CASE_NO_GRAD},
     {"axis out of range", "f32[7,33]", "axis=2", .flags = HRI_CASE_BAD},
     {"a scalar", "f32[]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
@@ -44,5 +51,6 @@ const hr_op hr_op_softmax = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = softmax_host,
+    .cuda = softmax_cuda,
     .cases = softmax_cases,
 };

@@ -5,6 +5,10 @@ static hr_status softmax_grad_host(const hri_call *c) {
     return hri_softmax_grad_run(c, 0);
 }
 
+static hr_status softmax_grad_cuda(const hri_gpu_call *c) {
+    return hri_softmax_grad_cuda(c, 0);
+}
+
 static const hri_case softmax_grad_cases[] = {
     {"odd", "f32[7,33] f32[7,33]", .batched = 3},
     {"first dimension", "f32[7,33] f32[7,33]", "axis=0"},
@@ -13,6 +17,8 @@ static const hri_case softmax_grad_cases[] = {
     {"no rows", "f32[0,5] f32[0,5]"},
     {"bf16", "bf16[7,33] bf16[7,33]"},
     {"f16", "f16[7,33] f16[7,33]", "axis=0"},
+    {"bf16 in packs", "bf16[9,1024] bf16[9,1024]"},
+    {"longer than a block's registers", "f32[2,9001] f32[2,9001]"},
     {"two shapes", "f32[7,33] f32[7,32]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
@@ -30,5 +36,6 @@ const hr_op hr_op_softmax_grad = {
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
     .host = softmax_grad_host,
+    .cuda = softmax_grad_cuda,
     .cases = softmax_grad_cases,
 };

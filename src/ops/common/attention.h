@@ -44,6 +44,14 @@ uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads);
 void hri_attention_run(const hri_attention *a, hri_threads *threads, void *workspace);
 uint64_t hri_attention_grad_workspace(const hri_attention *a, uint32_t threads);
 void hri_attention_grad_run(const hri_attention *a, hri_threads *threads, void *workspace);
+/* On a GPU: `in` and `out` are q, k, v and their gradients, or three times the value that holds them. */
+uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward);
+hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, const hr_addr in[3],
+                             hr_addr o, hr_addr lse);
+hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
+                                  const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
+                                  const hr_addr out[3]);
+
 double hri_attention_flops(const hri_attention *a); /* of one product of all queries and keys */
 
 #endif

@@ -37,6 +37,15 @@ uint64_t hri_batch_norm_grad_workspace(const hri_sig *s, uint32_t threads);
 hr_status hri_batch_norm_grad_run(const hri_call *c, hri_batch_norm_sign sign);
 void hri_batch_norm_grad_cost(const hri_sig *s, hri_cost *cost);
 
+/* The same on a GPU. */
+uint64_t hri_batch_norm_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
+hr_status hri_batch_norm_cuda(const hri_gpu_call *c, int relu, int add);
+hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c);
+hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double momentum,
+                                    int64_t rows);
+uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
+hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign);
+
 hri_samples hri_batch_norm_samples(const hri_sig *s, uint32_t batched);
 
 #endif

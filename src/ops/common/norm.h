@@ -40,6 +40,11 @@ uint64_t hri_norm_grad_workspace(const hri_norm *v);
 void hri_norm_grad_run(const hri_norm *v, const hri_call *c);
 void hri_norm_grad_cost(const hri_sig *s, hri_cost *cost);
 
+/* The same on a GPU. */
+hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double eps);
+uint64_t hri_norm_grad_cuda_workspace(const hri_norm *v, hr_type type);
+hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c);
+
 /* The shape rules: vectors of x's last dimension, statistics of shape `stats`. */
 HR_MUST_CHECK hr_status hri_norm_infer(hri_infer *c, const hr_shape *stats, int rms);
 HR_MUST_CHECK hr_status hri_norm_grad_infer(hri_infer *c, int64_t stats, int rms);

@@ -78,6 +78,13 @@ static inline hr_meta hri_pool_meta(hr_type type, int64_t n, int64_t h, int64_t 
     return (hr_meta){type, {.rank = 4, .dim = {n, h, w, c}}};
 }
 
+/* On a GPU. */
+hr_status hri_max_pool_cuda(const hri_gpu_call *c);
+hr_status hri_avg_pool_cuda(const hri_gpu_call *c);
+hr_status hri_max_pool_grad_cuda(const hri_gpu_call *c);
+hr_status hri_avg_pool_grad_cuda(const hri_gpu_call *c);
+hr_status hri_global_avg_pool_cuda(const hri_gpu_call *c);
+
 /* Rows of pixels a task. */
 static inline uint64_t hri_pool_chunk(int64_t row) {
     return (uint64_t)(16384 / (row + 1) + 1);

@@ -18,6 +18,10 @@ typedef struct hri_resize_attr {
 
 extern const hri_field hri_resize_fields[];
 
+/* On a GPU. */
+hr_status hri_resize_cuda(const hri_gpu_call *c);
+hr_status hri_resize_grad_cuda(const hri_gpu_call *c);
+
 typedef struct hri_resize_source {
     int64_t low, high;
     float weight; /* of high; low has 1 - weight */

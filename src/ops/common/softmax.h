@@ -21,5 +21,8 @@ void hri_softmax_cost(const hri_sig *s, hri_cost *cost);
 hr_status hri_softmax_run(const hri_call *c, int logs);
 /* Inputs dy, y. */
 hr_status hri_softmax_grad_run(const hri_call *c, int logs);
+/* The same on a GPU. */
+hr_status hri_softmax_cuda(const hri_gpu_call *c, int logs);
+hr_status hri_softmax_grad_cuda(const hri_gpu_call *c, int logs);
 
 #endif

@@ -205,6 +205,18 @@ HR_INLINE float hr_block_max(float x, float *room) {
     return hr_warp_max(x);
 }
 
+// ---- powers of two, to 2 ulp; minus infinity gives 0 ----
+
+HR_INLINE float hr_exp2(float x) {
+#ifdef HRI_EMULATED
+    return exp2f(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
 // ---- tensor cores and copies into shared memory ----
 
 // d (16, 8) += a (16, 16) b (16, 8), one warp; fragments as the m16n8k16 form of PTX's mma has them:

@@ -1,0 +1,177 @@
+/* Attention on a GPU by kernels of our own.
+ *
+ * src/ops/cuda/attention.cu on tensor cores for 2-byte types and depths of whole eights up to 128, and
+ * src/ops/cuda/attention_plain.cu for the rest, up to a depth of 2,048.  Backward is three launches: delta, then dq by
+ * tiles of queries, then dk and dv by tiles of keys.  The work space is delta, (B, H, T) f32. */
+#include "ops/common/attention.h"
+
+#include "ops/common/gpu.h"
+
+HRI_CU(attention);
+HRI_CU(attention_plain);
+
+enum { THREADS = 128, WARPS = 4, DEPTH_MOST = 128, PLAIN_DEPTH_MOST = 2048 };
+
+/* As the kernels have it. */
+typedef struct shape {
+    int64_t queries, keys;
+    int64_t q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
+    int32_t heads, depth;
+    float scale;
+} shape;
+
+typedef struct cut {
+    const hri_gpu_source *source;
+    int64_t query_rows, grad_rows;                     /* of a block, forward and backward */
+    uint32_t forward_bytes, queries_bytes, keys_bytes; /* shared memory */
+    int64_t delta_rows;                                /* of a block */
+    char defines[128];
+    shape shape;
+} cut;
+
+static int on_tensor_cores(const hri_attention *a) {
+    return a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 && a->depth <= DEPTH_MOST;
+}
+
+static void cut_tensor(cut *c, const hri_attention *a) {
+    const int dp = (int)hri_gpu_up(a->depth, 16) * 16, pitch = dp + 8;
+    const int mt = dp <= 64 ? 2 : 1, bk = 64, bg = dp <= 64 ? 64 : 32;
+    const int bq = 16 * mt * WARPS, bm = 16 * WARPS;
+    c->source = &hri_cu_attention;
+    c->query_rows = bq;
+    c->grad_rows = bm;
+    c->delta_rows = THREADS / 8;
+    c->forward_bytes = (uint32_t)((bq + 4 * bk) * pitch * 2);
+    c->queries_bytes = (uint32_t)((2 * bm + 4 * bg) * pitch * 2);
+    c->keys_bytes = c->queries_bytes + (uint32_t)(4 * bg) * (uint32_t)sizeof(float);
+    snprintf(c->defines, sizeof c->defines, "-DELEM=%s -DDP=%d -DCAUSAL=%d -DMT=%d -DBK=%d -DBG=%d",
+             hri_gpu_type(a->type), dp, a->causal, mt, bk, bg);
+}
+
+static void cut_plain(cut *c, const hri_attention *a) {
+    const int rows = a->depth <= 128 ? 32 : a->depth <= 512 ? 16 : 4, lanes = THREADS / rows;
+    const uint32_t tile = (uint32_t)(rows * (a->depth | 1)) * (uint32_t)sizeof(float);
+    const uint32_t scores = (uint32_t)(rows * (rows + 1)) * (uint32_t)sizeof(float);
+    const int64_t held = a->depth > 0 ? hri_gpu_up(a->depth, lanes) : 1;
+    c->source = &hri_cu_attention_plain;
+    c->query_rows = c->grad_rows = rows;
+    c->delta_rows = THREADS / 32;
+    c->forward_bytes = 3 * tile + scores;
+    c->queries_bytes = 4 * tile + scores;
+    c->keys_bytes = 4 * tile + 2 * scores;
+    snprintf(c->defines, sizeof c->defines, "-DELEM=%s -DR=%d -DDL=%d -DCAUSAL=%d",
+             hri_gpu_type(a->type), rows, (int)held, a->causal);
+}
+
+static hr_status cut_init(cut *c, const hri_attention *a) {
+    if (!on_tensor_cores(a) && a->depth > PLAIN_DEPTH_MOST) {
+        return HR_E_UNSUPPORTED;
+    }
+    if (on_tensor_cores(a)) {
+        cut_tensor(c, a);
+    } else {
+        cut_plain(c, a);
+    }
+    c->shape = (shape){.queries = a->queries,
+                       .keys = a->keys,
+                       .q_batch = a->q.batch,
+                       .q_row = a->q.row,
+                       .k_batch = a->k.batch,
+                       .k_row = a->k.row,
+                       .v_batch = a->v.batch,
+                       .v_row = a->v.row,
+                       .o_batch = a->o.batch,
+                       .o_row = a->o.row,
+                       .heads = (int32_t)a->heads,
+                       .depth = (int32_t)a->depth,
+                       .scale = a->scale};
+    return HR_OK;
+}
+
+uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
+    (void)gpu;
+    return backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
+}
+
+/* Where q, k and v, or their gradients, begin inside their values. */
+static hr_addr begin_of(const hri_attention *a, const hri_attention_view *v, hr_addr at) {
+    return at + (uint64_t)v->first * hr_type_bytes(a->type);
+}
+
+static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
+                         const hri_gpu_attention_at *at) {
+    cut k;
+    hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats;
+    const hr_status status = cut_init(&k, a);
+    if (status != HR_OK) {
+        return status;
+    }
+    const hri_gpu_grid grid = {
+        .x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, k.query_rows)),
+        .threads = THREADS,
+        .shared_bytes = k.forward_bytes};
+    return hri_gpu_launch(c->gpu, k.source, k.defines, "attention_forward", &grid,
+                          HRI_GPU_ARGS(&q, &key, &v, &o, &lse, &k.shape));
+}
+
+static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
+                          const hri_gpu_attention_at *at) {
+    cut k;
+    hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats, dout = at->dout;
+    hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace;
+    const int64_t heads = a->batch * a->heads;
+    int64_t rows = heads * a->queries;
+    hr_status status = cut_init(&k, a);
+    if (status != HR_OK) {
+        return status;
+    }
+    const hri_gpu_grid deltas = {.x = (uint32_t)hri_gpu_up(rows, k.delta_rows), .threads = THREADS};
+    const hri_gpu_grid queries = {.x = (uint32_t)(heads * hri_gpu_up(a->queries, k.grad_rows)),
+                                  .threads = THREADS,
+                                  .shared_bytes = k.queries_bytes};
+    const hri_gpu_grid keys = {.x = (uint32_t)(heads * hri_gpu_up(a->keys, k.grad_rows)),
+                               .threads = THREADS,
+                               .shared_bytes = k.keys_bytes};
+    if (a->queries > 0) {
+        status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_delta", &deltas,
+                                HRI_GPU_ARGS(&o, &dout, &delta, &rows, &k.shape));
+    }
+    if (status == HR_OK && a->queries > 0) {
+        status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_queries", &queries,
+                                HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dq, &k.shape));
+    }
+    if (status == HR_OK && a->keys > 0) {
+        status =
+            hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
+                           HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape));
+    }
+    return status;
+}
+
+hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, const hr_addr in[3],
+                             hr_addr o, hr_addr lse) {
+    const hri_gpu_attention_at at = {.q = begin_of(a, &a->q, in[0]),
+                                     .k = begin_of(a, &a->k, in[1]),
+                                     .v = begin_of(a, &a->v, in[2]),
+                                     .o = o,
+                                     .stats = lse};
+    return a->batch * a->heads * a->queries == 0 ? HR_OK : forward(a, c, &at);
+}
+
+hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
+                                  const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
+                                  const hr_addr out[3]) {
+    const hri_gpu_attention_at at = {.q = begin_of(a, &a->q, in[0]),
+                                     .k = begin_of(a, &a->k, in[1]),
+                                     .v = begin_of(a, &a->v, in[2]),
+                                     .o = o,
+                                     .stats = lse,
+                                     .dout = dout,
+                                     .dq = begin_of(a, &a->q, out[0]),
+                                     .dk = begin_of(a, &a->k, out[1]),
+                                     .dv = begin_of(a, &a->v, out[2])};
+    if (a->batch * a->heads * a->depth == 0) {
+        return HR_OK;
+    }
+    return backward(a, c, &at);
+}

@@ -1,0 +1,163 @@
+/* The launches of batch norm on a GPU: sums, finish, apply (src/ops/cuda/batch_norm.cu).
+ *
+ * How rows and channels are cut follows from the shape alone, so that every run adds in the same order; the grid is
+ * what the processors of a Hopper GPU hold at once.  The work space has the sums of the parts, (parts, 2, C), and what
+ * the last pass knows of a channel, (3, C); both f32. */
+#include "ops/common/batch_norm.h"
+
+#include "ops/common/gpu.h"
+
+HRI_CU(batch_norm);
+
+enum { THREADS = 256, FORWARD_BLOCKS = 132 * 4, GRAD_BLOCKS = 132 * 2, DEEP = 4 };
+
+typedef struct cut {
+    int64_t rows, channels;
+    int pack, lanes;
+    hri_gpu_grid grid;   /* of sums and apply: tiles of channels by parts */
+    hri_gpu_grid finish; /* eight channels a block */
+    char defines[128];
+} cut;
+
+static cut cut_of(const hr_meta *x, uint32_t blocks) {
+    cut c = {.channels = x->shape.dim[x->shape.rank - 1]};
+    const int64_t channels = c.channels ? c.channels : 1;
+    c.rows = hr_shape_count(&x->shape) / channels;
+    c.pack = hri_gpu_pack(x->type, channels);
+    c.lanes = hri_gpu_lanes(channels / c.pack, 32);
+    const int64_t tiles = hri_gpu_up(channels, (int64_t)c.lanes * c.pack);
+    const int64_t group = (int64_t)(THREADS / c.lanes) * DEEP; /* rows that a block has under way */
+    int64_t parts = (int64_t)blocks / tiles;
+    parts = parts > 1 ? parts : 1;
+    if (parts > hri_gpu_up(c.rows, group)) {
+        parts = hri_gpu_up(c.rows, group);
+    }
+    c.grid = (hri_gpu_grid){.x = (uint32_t)tiles, .y = (uint32_t)parts, .threads = THREADS};
+    c.finish = (hri_gpu_grid){.x = (uint32_t)hri_gpu_up(channels, 8), .threads = 512};
+    return c;
+}
+
+static void define(cut *c, hr_type type, int relu, int add, int sign) {
+    snprintf(c->defines, sizeof c->defines,
+             "-DELEM=%s -DPACK=%d -DLANES=%d -DRELU=%d -DADD=%d -DSIGN=%d", hri_gpu_type(type),
+             c->pack, c->lanes, relu, add, sign);
+}
+
+static uint64_t workspace_of(const cut *c) {
+    return (uint64_t)((2 * (int64_t)c->grid.y + 3) * c->channels) * sizeof(float);
+}
+
+uint64_t hri_batch_norm_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const cut c = cut_of(&s->in[0], FORWARD_BLOCKS);
+    (void)gpu;
+    (void)variant;
+    return workspace_of(&c);
+}
+
+hr_status hri_batch_norm_cuda(const hri_gpu_call *c, int relu, int add) {
+    const hri_sig *s = c->sig;
+    cut k = cut_of(&s->in[0], FORWARD_BLOCKS);
+    hr_addr x = c->in[0], gamma = c->in[1], beta = c->in[2], z = add ? c->in[3] : 0;
+    hr_addr y = c->out[0], mean = c->out[1], inv = c->out[2], sums = c->workspace;
+    int64_t rows = k.rows;
+    int32_t channels = (int32_t)k.channels, parts = (int32_t)k.grid.y;
+    int32_t gamma_type = (int32_t)s->in[1].type, beta_type = (int32_t)s->in[2].type;
+    hr_addr lines = sums + (uint64_t)parts * 2 * (uint64_t)k.channels * sizeof(float);
+    double eps = ((const hri_batch_norm_attr *)s->attr)->eps;
+    if (channels == 0) {
+        return HR_OK;
+    }
+    define(&k, s->in[0].type, relu, add, 0);
+    hr_status status = hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_sums",
+                                      &k.grid, HRI_GPU_ARGS(&x, &sums, &rows, &channels));
+    if (status == HR_OK) {
+        status =
+            hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_finish", &k.finish,
+                           HRI_GPU_ARGS(&sums, &x, &gamma, &beta, &mean, &inv, &lines, &rows,
+                                        &channels, &parts, &gamma_type, &beta_type, &eps));
+    }
+    if (status == HR_OK) {
+        status = hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_apply", &k.grid,
+                                HRI_GPU_ARGS(&x, &z, &y, &lines, &rows, &channels));
+    }
+    return status;
+}
+
+hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c) {
+    const hri_sig *s = c->sig;
+    cut k = cut_of(&s->in[0], FORWARD_BLOCKS);
+    hr_addr x = c->in[0], at[4], y = c->out[0];
+    int32_t type[4], channels = (int32_t)k.channels;
+    int64_t rows = k.rows;
+    double eps = ((const hri_batch_norm_attr *)s->attr)->eps;
+    for (int i = 0; i < 4; i++) {
+        at[i] = c->in[i + 1];
+        type[i] = (int32_t)s->in[i + 1].type;
+    }
+    if (channels == 0 || rows == 0) {
+        return HR_OK;
+    }
+    define(&k, s->in[0].type, 0, 0, 0);
+    return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_inference", &k.grid,
+                          HRI_GPU_ARGS(&x, &y, &at[0], &at[1], &at[2], &at[3], &rows, &channels,
+                                       &type[0], &type[1], &type[2], &type[3], &eps));
+}
+
+hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double momentum,
+                                    int64_t rows) {
+    double unbiased = rows > 1 ? (double)rows / ((double)rows - 1.0) : 1.0;
+    int32_t channels = (int32_t)c->sig->in[0].shape.dim[0];
+    hr_addr in[4] = {c->in[0], c->in[1], c->in[2], c->in[3]}, out[2] = {c->out[0], c->out[1]};
+    if (channels == 0) {
+        return HR_OK;
+    }
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(channels, THREADS), .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, NULL, "batch_norm_stats", &grid,
+                          HRI_GPU_ARGS(&in[0], &in[1], &in[2], &in[3], &out[0], &out[1], &channels,
+                                       &momentum, &eps, &unbiased));
+}
+
+uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const cut c = cut_of(&s->in[1], GRAD_BLOCKS);
+    (void)gpu;
+    (void)variant;
+    return workspace_of(&c);
+}
+
+hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign) {
+    const hri_sig *s = c->sig;
+    cut k = cut_of(&s->in[1], GRAD_BLOCKS);
+    hr_addr dy = c->in[0], x = c->in[1], gamma = c->in[2], mean = c->in[3], inv = c->in[4];
+    hr_addr beta = sign == HRI_BN_FROM_X ? c->in[5] : 0, y = sign == HRI_BN_FROM_Y ? c->in[5] : 0;
+    hr_addr dx = c->out[0], dgamma = c->out[1], dbeta = c->out[2];
+    hr_addr dz = sign == HRI_BN_FROM_Y ? c->out[3] : 0, sums = c->workspace;
+    int64_t rows = k.rows;
+    int32_t channels = (int32_t)k.channels, parts = (int32_t)k.grid.y;
+    int32_t gamma_type = (int32_t)s->in[2].type, beta_type = (int32_t)s->out[2].type;
+    hr_addr lines = sums + (uint64_t)parts * 2 * (uint64_t)k.channels * sizeof(float);
+    hr_addr passed = sign == HRI_BN_FROM_Y ? dz : dy;
+    hr_status status = HR_OK;
+    if (channels == 0) {
+        return HR_OK;
+    }
+    define(&k, s->in[1].type, 0, 0, (int)sign);
+    if (rows > 0) {
+        status =
+            hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_sums", &k.grid,
+                           HRI_GPU_ARGS(&dy, &x, &y, &dz, &gamma, &beta, &mean, &inv, &sums, &rows,
+                                        &channels, &gamma_type, &beta_type));
+    }
+    if (status == HR_OK) {
+        status = hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_finish",
+                                &k.finish,
+                                HRI_GPU_ARGS(&sums, &gamma, &inv, &dgamma, &dbeta, &lines, &rows,
+                                             &channels, &parts, &gamma_type, &beta_type));
+    }
+    if (status == HR_OK && rows > 0) {
+        status =
+            hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_apply", &k.grid,
+                           HRI_GPU_ARGS(&passed, &x, &dx, &gamma, &beta, &mean, &inv, &lines, &rows,
+                                        &channels, &gamma_type, &beta_type));
+    }
+    return status;
+}

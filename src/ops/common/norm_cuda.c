@@ -1,0 +1,118 @@
+/* The launches of layer norm, RMS norm and group norm on a GPU (src/ops/cuda/norm.cu).
+ *
+ * Rows that fit into the registers of a warp or of a block, 8,192 numbers at most, are read once; longer rows and groups
+ * go through the kernels for (N, S, G, K).  How many partial rows gamma and beta have follows from the shape alone.  The
+ * work space of a gradient is those rows, (parts, 2, G K) f32. */
+#include "ops/common/norm.h"
+
+#include "ops/common/gpu.h"
+
+HRI_CU(norm);
+
+enum { THREADS = 256, HELD = 32, PARTS = 132 * 2, ROWS_A_PART = 32 };
+
+typedef struct cut {
+    int64_t width; /* G K */
+    int pack, row, keep;
+    int in_registers;
+    int64_t parts; /* of the gradient */
+    char defines[160];
+} cut;
+
+static cut cut_of(const hri_norm *v, hr_type type) {
+    cut c = {.width = v->g * v->k, .pack = hri_gpu_pack(type, v->k), .row = 32, .keep = 1};
+    if (v->s == 1 && v->g == 1) {
+        const int64_t packs = c.width / c.pack;
+        c.row = hri_gpu_up(packs, 32) * c.pack <= HELD ? 32 : THREADS;
+        c.in_registers = hri_gpu_up(packs, c.row) * c.pack <= HELD;
+        c.keep = c.in_registers ? (int)hri_gpu_up(packs, c.row) : 1;
+        c.keep = c.keep > 0 ? c.keep : 1;
+    }
+    c.parts =
+        c.in_registers ? hri_gpu_up(v->n, THREADS / c.row) : hri_gpu_up(v->n * v->s, ROWS_A_PART);
+    c.parts = c.parts < PARTS ? c.parts : PARTS;
+    return c;
+}
+
+static void define(cut *c, const hri_norm *v, hr_type type, hr_type gamma, hr_type beta) {
+    snprintf(c->defines, sizeof c->defines,
+             "-DELEM=%s -DPACK=%d -DGAMMA=%s -DBETA=%s -DRMS=%d -DROW=%d -DKEEP=%d",
+             hri_gpu_type(type), c->pack, hri_gpu_type(gamma), hri_gpu_type(beta), v->rms, c->row,
+             c->keep);
+}
+
+hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon) {
+    const hri_sig *s = c->sig;
+    cut k = cut_of(v, s->in[0].type);
+    hr_addr x = c->in[0], gamma = c->in[1], beta = v->rms ? 0 : c->in[2], y = c->out[0];
+    hr_addr mean = v->rms ? 0 : c->out[1], inv = c->out[v->rms ? 1 : 2];
+    int64_t rows = v->n, places = v->s;
+    int32_t width = (int32_t)k.width, groups = (int32_t)v->g, channels = (int32_t)v->k;
+    float eps = (float)epsilon;
+    if (v->n * v->g == 0) {
+        return HR_OK;
+    }
+    define(&k, v, s->in[0].type, s->in[1].type, v->rms ? HR_TYPE_F32 : s->in[2].type);
+    if (k.in_registers) {
+        const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(rows, THREADS / k.row),
+                                   .threads = THREADS};
+        return hri_gpu_launch(
+            c->gpu, &hri_cu_norm, k.defines, "norm_rows", &grid,
+            HRI_GPU_ARGS(&x, &gamma, &beta, &y, &mean, &inv, &rows, &width, &eps));
+    }
+    const hri_gpu_grid grid = {.x = (uint32_t)(v->n * v->g), .threads = THREADS};
+    return hri_gpu_launch(
+        c->gpu, &hri_cu_norm, k.defines, "norm_groups", &grid,
+        HRI_GPU_ARGS(&x, &gamma, &beta, &y, &mean, &inv, &places, &groups, &channels, &eps));
+}
+
+uint64_t hri_norm_grad_cuda_workspace(const hri_norm *v, hr_type type) {
+    const cut c = cut_of(v, type);
+    return (uint64_t)(c.parts * 2 * c.width) * sizeof(float);
+}
+
+/* dx, and the partial rows in the work space. */
+static hr_status launch_parts(const hri_norm *v, const hri_gpu_call *c, const cut *k) {
+    hr_addr dy = c->in[0], x = c->in[1], gamma = c->in[2], mean = v->rms ? 0 : c->in[3];
+    hr_addr inv = c->in[v->rms ? 3 : 4], dx = c->out[0], partial = c->workspace;
+    int64_t places = v->s, rows = v->n * v->s;
+    int32_t width = (int32_t)k->width, groups = (int32_t)v->g, channels = (int32_t)v->k;
+    if (k->in_registers) {
+        const hri_gpu_grid grid = {.x = (uint32_t)k->parts, .threads = THREADS};
+        return hri_gpu_launch(
+            c->gpu, &hri_cu_norm, k->defines, "norm_rows_grad", &grid,
+            HRI_GPU_ARGS(&dy, &x, &gamma, &mean, &inv, &dx, &partial, &rows, &width));
+    }
+    /* The sums come first: dx may lie over dy or x. */
+    const hri_gpu_grid columns = {
+        .x = (uint32_t)hri_gpu_up(width, THREADS), .y = (uint32_t)k->parts, .threads = THREADS};
+    const hri_gpu_grid grid = {.x = (uint32_t)(v->n * v->g), .threads = THREADS};
+    const hr_status status = hri_gpu_launch(
+        c->gpu, &hri_cu_norm, k->defines, "norm_columns", &columns,
+        HRI_GPU_ARGS(&dy, &x, &mean, &inv, &partial, &rows, &places, &groups, &channels));
+    return status != HR_OK
+               ? status
+               : hri_gpu_launch(
+                     c->gpu, &hri_cu_norm, k->defines, "norm_groups_grad", &grid,
+                     HRI_GPU_ARGS(&dy, &x, &gamma, &mean, &inv, &dx, &places, &groups, &channels));
+}
+
+hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c) {
+    const hri_sig *s = c->sig;
+    cut k = cut_of(v, s->in[1].type);
+    hr_addr dgamma = c->out[1], dbeta = v->rms ? 0 : c->out[2], partial = c->workspace;
+    int32_t width = (int32_t)k.width, parts = (int32_t)k.parts;
+    hr_status status = HR_OK;
+    if (width == 0) {
+        return HR_OK;
+    }
+    define(&k, v, s->in[1].type, s->in[2].type, HR_TYPE_F32);
+    if (parts > 0) {
+        status = launch_parts(v, c, &k);
+    }
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(width, 8), .threads = 512};
+    return status != HR_OK
+               ? status
+               : hri_gpu_launch(c->gpu, &hri_cu_norm, k.defines, "norm_finish", &grid,
+                                HRI_GPU_ARGS(&partial, &dgamma, &dbeta, &width, &parts));
+}

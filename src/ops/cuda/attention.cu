@@ -1,0 +1,508 @@
+// Attention on tensor cores, for 2-byte types: forward, and backward in two passes.
+//
+//   s = scale q k'   p = exp(s - lse)   o = p v      delta = rowsum(o do)   ds = p (do v' - delta)
+//   dv = p' do   dk = scale ds' q   dq = scale ds k
+//
+// Forward, a block has BQ queries and goes over the keys with a running maximum and sum.  Backward, one pass has a tile
+// of queries and makes dq, another has a tile of keys and makes dk and dv; each makes the probabilities again, so that
+// nothing is added into from two sides and the bits are the same every time.
+//
+// A warp owns 16 rows (MT times) of what its block keeps.  All products take their left operand from registers: the pass
+// over queries works with k q' (turned), so that p' and ds' are where the next product wants them.  Tiles of the other
+// side come through two stages of shared memory; their rows are 16 bytes longer than needed, which keeps ldmatrix free
+// of bank conflicts.
+//
+// Defines: ELEM; DP, the depth in whole sixteens, at most 128; CAUSAL; MT; BK (keys a step); BG (rows a step backward).
+#ifndef ELEM
+#define ELEM hr_bf16
+#define DP 64
+#define CAUSAL 1
+#define MT 2
+#define BK 64
+#define BG 64
+#endif
+
+enum {
+    THREADS = 128,
+    WARPS = 4,
+    STEPS = DP / 16,
+    TILES = DP / 8,
+    PITCH = DP + 8,
+    BQ = 16 * MT * WARPS, // queries of a block, forward
+    BM = 16 * WARPS,      // rows of a block, backward
+    HOLD = DP <= 64       // whether fragments of the block's own rows stay in registers
+};
+
+// ops/common/attention_cuda.c has the same.  Elements from sample to sample and from place to place.
+struct shape {
+    hr_i64 queries, keys;
+    hr_i64 q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
+    hr_i32 heads, depth;
+    float scale;
+};
+
+#define HR_LOG2E 1.4426950408889634f
+
+HR_INLINE float none() {
+    return hr_bits_float(0xff800000u); // minus infinity
+}
+
+// Rows first .. first + ROWS of one head to shared memory; those behind `end`, and what is deeper than a head, are 0.
+template <int ROWS>
+HR_INLINE void fetch(ELEM *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr_i64 end,
+                     hr_i32 depth) {
+    enum { CHUNKS = DP / 8 };
+#pragma unroll
+    for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+        const int row = i / CHUNKS, c = i % CHUNKS * 8;
+        const bool there = first + row < end && c < depth;
+        hr_async_copy(to + row * PITCH + c, from + (there ? (first + row) * stride + c : 0),
+                      there ? 16u : 0u);
+    }
+}
+
+// A fragment of the left operand: 16 rows by 16 columns.
+HR_INLINE void left(hr_u32 (&a)[4], const ELEM *rows, int column) {
+    const int lane = threadIdx.x & 31;
+    hr_ldmatrix(a, rows + (lane % 16) * PITCH + column + lane / 16 * 8);
+}
+// The right operand of a product with rows turned into columns: 16 rows by 16 columns; [0], [1] for the first eight rows.
+HR_INLINE void right_rows(hr_u32 (&b)[4], const ELEM *rows, int column) {
+    const int lane = threadIdx.x & 31;
+    hr_ldmatrix(b, rows + (lane / 16 * 8 + lane % 8) * PITCH + column + lane / 8 % 2 * 8);
+}
+// The right operand as it lies: 16 rows by 16 columns; [0], [1] for the first eight columns.
+HR_INLINE void right_columns(hr_u32 (&b)[4], const ELEM *rows, int column) {
+    const int lane = threadIdx.x & 31;
+    hr_ldmatrix_turned(b, rows + (lane % 16) * PITCH + column + lane / 16 * 8);
+}
+HR_INLINE void product(float (&d0)[4], float (&d1)[4], const hr_u32 (&a)[4],
+                       const hr_u32 (&b)[4]) {
+    const hr_u32 b0[2] = {b[0], b[1]}, b1[2] = {b[2], b[3]};
+    hr_mma(d0, a, b0, ELEM());
+    hr_mma(d1, a, b1, ELEM());
+}
+// Two neighbouring tiles of a result as a fragment of the next left operand.
+HR_INLINE void as_left(hr_u32 (&a)[4], const float (&d0)[4], const float (&d1)[4]) {
+    a[0] = hr_two(d0[0], d0[1], ELEM());
+    a[1] = hr_two(d0[2], d0[3], ELEM());
+    a[2] = hr_two(d1[0], d1[1], ELEM());
+    a[3] = hr_two(d1[2], d1[3], ELEM());
+}
+template <int N> HR_INLINE void clear(float (&d)[N][4]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        d[i][0] = d[i][1] = d[i][2] = d[i][3] = 0.0f;
+    }
+}
+
+// 16 rows of results of this warp, through its rows of shared memory, in accesses of 16 bytes.
+HR_INLINE void put_rows(ELEM *to, hr_i64 stride, hr_i64 first, hr_i64 end, hr_i32 depth, ELEM *room,
+                        const float (&d)[TILES][4], float by_low, float by_high) {
+    const int lane = threadIdx.x & 31;
+    __syncwarp();
+#pragma unroll
+    for (int n = 0; n < TILES; n++) {
+        ELEM *at = room + lane / 4 * PITCH + n * 8 + lane % 4 * 2;
+        *(hr_u32 *)at = hr_two(d[n][0] * by_low, d[n][1] * by_low, ELEM());
+        *(hr_u32 *)(at + 8 * PITCH) = hr_two(d[n][2] * by_high, d[n][3] * by_high, ELEM());
+    }
+    __syncwarp();
+    for (int i = lane; i < 16 * (DP / 8); i += 32) {
+        const int row = i / (DP / 8), c = i % (DP / 8) * 8;
+        if (first + row < end && c < depth) {
+            *(uint4 *)(to + (first + row) * stride + c) = *(const uint4 *)(room + row * PITCH + c);
+        }
+    }
+}
+
+// ---- forward ----
+
+// Scores of one step to probabilities; `most` and `sum` move on, and out is scaled to the new maximum.
+HR_INLINE void soften(float (&s)[BK / 8][4], float (&out)[TILES][4], float (&most)[2],
+                      float (&sum)[2], float scale) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float m = most[half];
+#pragma unroll
+        for (int n = 0; n < BK / 8; n++) {
+            m = fmaxf(m, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+        }
+        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+        m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+        const float keep = hr_exp2((most[half] - m) * scale), shift = m * scale;
+        float add = 0.0f;
+#pragma unroll
+        for (int n = 0; n < BK / 8; n++) {
+#pragma unroll
+            for (int e = 2 * half; e < 2 * half + 2; e++) {
+                s[n][e] = hr_exp2(fmaf(s[n][e], scale, -shift));
+                add += s[n][e];
+            }
+        }
+        sum[half] = fmaf(sum[half], keep, add);
+        most[half] = m;
+#pragma unroll
+        for (int n = 0; n < TILES; n++) {
+            out[n][2 * half] *= keep;
+            out[n][2 * half + 1] *= keep;
+        }
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a) {
+    HR_SHARED(shared);
+    ELEM *const qs = (ELEM *)shared, *const ks = qs + BQ * PITCH, *const vs = ks + 2 * BK * PITCH;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    const hr_u32 tiles = (hr_u32)((a.queries + BQ - 1) / BQ), all = gridDim.x / tiles;
+    // Heads change fastest and the tiles that see most come first.
+    const hr_i64 q0 = (hr_i64)(tiles - 1 - blockIdx.x / all) * BQ, head = blockIdx.x % all;
+    const hr_i64 b = head / a.heads, h = head % a.heads;
+    const hr_i64 end = CAUSAL && q0 + BQ < a.keys ? q0 + BQ : a.keys;
+    const int steps = (int)((end + BK - 1) / BK);
+    const float scale = a.scale * HR_LOG2E;
+    q += b * a.q_batch + h * a.depth;
+    k += b * a.k_batch + h * a.depth;
+    v += b * a.v_batch + h * a.depth;
+    fetch<BQ>(qs, q, a.q_row, q0, a.queries, a.depth);
+    hr_async_commit();
+    fetch<BK>(ks, k, a.k_row, 0, a.keys, a.depth);
+    fetch<BK>(vs, v, a.v_row, 0, a.keys, a.depth);
+    hr_async_commit();
+    ELEM *const own = qs + warp * 16 * MT * PITCH;
+    hr_u32 qf[MT][HOLD ? STEPS : 1][4];
+    hr_async_wait<1>();
+    __syncthreads();
+    if (HOLD) {
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+#pragma unroll
+            for (int t = 0; t < STEPS; t++) {
+                left(qf[m][HOLD ? t : 0], own + m * 16 * PITCH, t * 16);
+            }
+        }
+    }
+    float out[MT][TILES][4], most[MT][2], sum[MT][2];
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+        clear(out[m]);
+        most[m][0] = most[m][1] = none();
+        sum[m][0] = sum[m][1] = 0.0f;
+    }
+    for (int j = 0; j < steps; j++) {
+        const ELEM *const kj = ks + (j & 1) * BK * PITCH, *const vj = vs + (j & 1) * BK * PITCH;
+        const hr_i64 k0 = (hr_i64)j * BK;
+        if (j + 1 < steps) {
+            const int next = (j + 1) & 1;
+            fetch<BK>(ks + next * BK * PITCH, k, a.k_row, k0 + BK, a.keys, a.depth);
+            fetch<BK>(vs + next * BK * PITCH, v, a.v_row, k0 + BK, a.keys, a.depth);
+        }
+        hr_async_commit();
+        hr_async_wait<1>();
+        __syncthreads();
+        float s[MT][BK / 8][4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            clear(s[m]);
+        }
+#pragma unroll
+        for (int t = 0; t < STEPS; t++) {
+            if (!HOLD) {
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    left(qf[m][0], own + m * 16 * PITCH, t * 16);
+                }
+            }
+#pragma unroll
+            for (int n = 0; n < BK / 16; n++) {
+                hr_u32 bf[4];
+                right_rows(bf, kj + n * 16 * PITCH, t * 16);
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    product(s[m][2 * n], s[m][2 * n + 1], qf[m][HOLD ? t : 0], bf);
+                }
+            }
+        }
+        const bool edge = k0 + BK > a.keys || (CAUSAL && k0 + BK > q0 + warp * 16 * MT + 1);
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            if (edge) {
+                const hr_i64 row = q0 + (warp * MT + m) * 16 + lane / 4;
+#pragma unroll
+                for (int n = 0; n < BK / 8; n++) {
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        const hr_i64 key = k0 + n * 8 + lane % 4 * 2 + (e & 1);
+                        if (key >= a.keys || (CAUSAL && key > row + e / 2 * 8)) {
+                            s[m][n][e] = none();
+                        }
+                    }
+                }
+            }
+            soften(s[m], out[m], most[m], sum[m], scale);
+        }
+#pragma unroll
+        for (int n = 0; n < BK / 16; n++) {
+            hr_u32 pf[MT][4];
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                as_left(pf[m], s[m][2 * n], s[m][2 * n + 1]);
+            }
+#pragma unroll
+            for (int t = 0; t < STEPS; t++) {
+                hr_u32 bf[4];
+                right_columns(bf, vj + n * 16 * PITCH, t * 16);
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    product(out[m][2 * t], out[m][2 * t + 1], pf[m], bf);
+                }
+            }
+        }
+        __syncthreads();
+    }
+    o += b * a.o_batch + h * a.depth;
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+        const hr_i64 first = q0 + (warp * MT + m) * 16;
+        float over[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float l = sum[m][half];
+            l += __shfl_xor_sync(0xffffffffu, l, 1);
+            l += __shfl_xor_sync(0xffffffffu, l, 2);
+            over[half] = 1.0f / l;
+            const hr_i64 row = first + lane / 4 + half * 8;
+            if (lane % 4 == 0 && row < a.queries) {
+                lse[head * a.queries + row] = most[m][half] * a.scale + logf(l);
+            }
+        }
+        put_rows(o, a.o_row, first, a.queries, a.depth, own + m * 16 * PITCH, out[m], over[0],
+                 over[1]);
+    }
+}
+
+// ---- backward ----
+
+// delta (B, H, T) = rowsum(o do): a group of eight threads a row.
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_delta(const ELEM *o, const ELEM *dout, float *delta, hr_i64 rows, shape a) {
+    const hr_i64 r = (hr_i64)blockIdx.x * (THREADS / 8) + threadIdx.x / 8; // (b, t, h): as o lies
+    float sum = 0.0f;
+    if (r < rows) {
+        for (int c = threadIdx.x % 8 * 8; c < a.depth; c += 64) {
+            float x[8], y[8];
+            hr_load_pack<ELEM, 8>(o + r * a.depth + c, x);
+            hr_load_pack<ELEM, 8>(dout + r * a.depth + c, y);
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                sum = fmaf(x[j], y[j], sum);
+            }
+        }
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 4);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    if (r < rows && threadIdx.x % 8 == 0) {
+        const hr_i64 h = r % a.heads, t = r / a.heads % a.queries, b = r / a.heads / a.queries;
+        delta[(b * a.heads + h) * a.queries + t] = sum;
+    }
+}
+
+// The two products of a step: x = first rows', y = second rows'; own rows in fragments or in shared memory.
+HR_INLINE void two_products(float (&x)[BG / 8][4], float (&y)[BG / 8][4],
+                            hr_u32 (&xf)[HOLD ? STEPS : 1][4], hr_u32 (&yf)[HOLD ? STEPS : 1][4],
+                            const ELEM *own_x, const ELEM *own_y, const ELEM *rows_x,
+                            const ELEM *rows_y) {
+    clear(x);
+    clear(y);
+#pragma unroll
+    for (int t = 0; t < STEPS; t++) {
+        if (!HOLD) {
+            left(xf[0], own_x, t * 16);
+            left(yf[0], own_y, t * 16);
+        }
+#pragma unroll
+        for (int n = 0; n < BG / 16; n++) {
+            hr_u32 bf[4];
+            right_rows(bf, rows_x + n * 16 * PITCH, t * 16);
+            product(x[2 * n], x[2 * n + 1], xf[HOLD ? t : 0], bf);
+            right_rows(bf, rows_y + n * 16 * PITCH, t * 16);
+            product(y[2 * n], y[2 * n + 1], yf[HOLD ? t : 0], bf);
+        }
+    }
+}
+// out += left' rows, left being tiles of a result.
+HR_INLINE void add_product(float (&out)[TILES][4], const float (&s)[BG / 8][4], const ELEM *rows) {
+#pragma unroll
+    for (int n = 0; n < BG / 16; n++) {
+        hr_u32 af[4];
+        as_left(af, s[2 * n], s[2 * n + 1]);
+#pragma unroll
+        for (int t = 0; t < STEPS; t++) {
+            hr_u32 bf[4];
+            right_columns(bf, rows + n * 16 * PITCH, t * 16);
+            product(out[2 * t], out[2 * t + 1], af, bf);
+        }
+    }
+}
+HR_INLINE void hold(hr_u32 (&f)[HOLD ? STEPS : 1][4], const ELEM *own) {
+    if (HOLD) {
+#pragma unroll
+        for (int t = 0; t < STEPS; t++) {
+            left(f[HOLD ? t : 0], own, t * 16);
+        }
+    }
+}
+
+// dq of BM queries, over the keys they see.
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
+                           const float *lse, const float *delta, ELEM *dq, shape a) {
+    HR_SHARED(shared);
+    ELEM *const qs = (ELEM *)shared, *const ds = qs + BM * PITCH, *const ks = ds + BM * PITCH,
+                *const vs = ks + 2 * BG * PITCH;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    const hr_u32 tiles = (hr_u32)((a.queries + BM - 1) / BM), all = gridDim.x / tiles;
+    const hr_i64 q0 = (hr_i64)(tiles - 1 - blockIdx.x / all) * BM, head = blockIdx.x % all;
+    const hr_i64 b = head / a.heads, h = head % a.heads;
+    const hr_i64 end = CAUSAL && q0 + BM < a.keys ? q0 + BM : a.keys;
+    const int steps = (int)((end + BG - 1) / BG);
+    const float scale = a.scale * HR_LOG2E;
+    q += b * a.q_batch + h * a.depth;
+    k += b * a.k_batch + h * a.depth;
+    v += b * a.v_batch + h * a.depth;
+    dout += b * a.o_batch + h * a.depth;
+    fetch<BM>(qs, q, a.q_row, q0, a.queries, a.depth);
+    fetch<BM>(ds, dout, a.o_row, q0, a.queries, a.depth);
+    hr_async_commit();
+    fetch<BG>(ks, k, a.k_row, 0, a.keys, a.depth);
+    fetch<BG>(vs, v, a.v_row, 0, a.keys, a.depth);
+    hr_async_commit();
+    ELEM *const own_q = qs + warp * 16 * PITCH, *const own_d = ds + warp * 16 * PITCH;
+    hr_u32 qf[HOLD ? STEPS : 1][4], df[HOLD ? STEPS : 1][4];
+    float out[TILES][4], shift[2], less[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_i64 row = q0 + warp * 16 + lane / 4 + half * 8;
+        const bool there = row < a.queries;
+        shift[half] = there ? lse[head * a.queries + row] * HR_LOG2E : -none();
+        less[half] = there ? delta[head * a.queries + row] : 0.0f;
+    }
+    hr_async_wait<1>();
+    __syncthreads();
+    hold(qf, own_q);
+    hold(df, own_d);
+    clear(out);
+    for (int j = 0; j < steps; j++) {
+        const ELEM *const kj = ks + (j & 1) * BG * PITCH, *const vj = vs + (j & 1) * BG * PITCH;
+        const hr_i64 k0 = (hr_i64)j * BG;
+        if (j + 1 < steps) {
+            const int next = (j + 1) & 1;
+            fetch<BG>(ks + next * BG * PITCH, k, a.k_row, k0 + BG, a.keys, a.depth);
+            fetch<BG>(vs + next * BG * PITCH, v, a.v_row, k0 + BG, a.keys, a.depth);
+        }
+        hr_async_commit();
+        hr_async_wait<1>();
+        __syncthreads();
+        float s[BG / 8][4], dp[BG / 8][4];
+        two_products(s, dp, qf, df, own_q, own_d, kj, vj);
+        const bool edge = k0 + BG > a.keys || (CAUSAL && k0 + BG > q0 + warp * 16 + 1);
+        const hr_i64 row = q0 + warp * 16 + lane / 4;
+#pragma unroll
+        for (int n = 0; n < BG / 8; n++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const hr_i64 key = k0 + n * 8 + lane % 4 * 2 + (e & 1);
+                const float p = hr_exp2(fmaf(s[n][e], scale, -shift[e / 2]));
+                const float d = p * (dp[n][e] - less[e / 2]);
+                const bool seen =
+                    !edge || (key < a.keys && !(CAUSAL && key > row + e / 2 * 8));
+                s[n][e] = seen ? d : 0.0f;
+            }
+        }
+        add_product(out, s, kj);
+        __syncthreads();
+    }
+    put_rows(dq + b * a.q_batch + h * a.depth, a.q_row, q0 + warp * 16, a.queries, a.depth, own_q,
+             out, a.scale, a.scale);
+}
+
+// dk and dv of BM keys, over the queries that see them; scores are turned: rows are keys.
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
+                        const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a) {
+    HR_SHARED(shared);
+    ELEM *const ks = (ELEM *)shared, *const vs = ks + BM * PITCH, *const qs = vs + BM * PITCH,
+                *const ds = qs + 2 * BG * PITCH;
+    float *const shifts = (float *)(ds + 2 * BG * PITCH), *const lesses = shifts + 2 * BG;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    const hr_u32 tiles = (hr_u32)((a.keys + BM - 1) / BM), all = gridDim.x / tiles;
+    const hr_i64 k0 = (hr_i64)(blockIdx.x / all) * BM, head = blockIdx.x % all;
+    const hr_i64 b = head / a.heads, h = head % a.heads;
+    // A causal tile begins with the queries that see its first key.
+    const int begin = CAUSAL ? (int)(k0 / BG) : 0, end = (int)((a.queries + BG - 1) / BG);
+    const float scale = a.scale * HR_LOG2E;
+    q += b * a.q_batch + h * a.depth;
+    k += b * a.k_batch + h * a.depth;
+    v += b * a.v_batch + h * a.depth;
+    dout += b * a.o_batch + h * a.depth;
+    lse += head * a.queries;
+    delta += head * a.queries;
+    fetch<BM>(ks, k, a.k_row, k0, a.keys, a.depth);
+    fetch<BM>(vs, v, a.v_row, k0, a.keys, a.depth);
+    hr_async_commit();
+    fetch<BG>(qs + (begin & 1) * BG * PITCH, q, a.q_row, (hr_i64)begin * BG, a.queries, a.depth);
+    fetch<BG>(ds + (begin & 1) * BG * PITCH, dout, a.o_row, (hr_i64)begin * BG, a.queries, a.depth);
+    hr_async_commit();
+    ELEM *const own_k = ks + warp * 16 * PITCH, *const own_v = vs + warp * 16 * PITCH;
+    hr_u32 kf[HOLD ? STEPS : 1][4], vf[HOLD ? STEPS : 1][4];
+    float out_k[TILES][4], out_v[TILES][4];
+    hr_async_wait<1>();
+    __syncthreads();
+    hold(kf, own_k);
+    hold(vf, own_v);
+    clear(out_k);
+    clear(out_v);
+    for (int j = begin; j < end; j++) {
+        const ELEM *const qj = qs + (j & 1) * BG * PITCH, *const dj = ds + (j & 1) * BG * PITCH;
+        float *const shift = shifts + (j & 1) * BG, *const less = lesses + (j & 1) * BG;
+        const hr_i64 q0 = (hr_i64)j * BG;
+        if (j + 1 < end) {
+            const int next = (j + 1) & 1;
+            fetch<BG>(qs + next * BG * PITCH, q, a.q_row, q0 + BG, a.queries, a.depth);
+            fetch<BG>(ds + next * BG * PITCH, dout, a.o_row, q0 + BG, a.queries, a.depth);
+        }
+        hr_async_commit();
+        for (int i = threadIdx.x; i < BG; i += THREADS) {
+            shift[i] = q0 + i < a.queries ? lse[q0 + i] * HR_LOG2E : -none();
+            less[i] = q0 + i < a.queries ? delta[q0 + i] : 0.0f;
+        }
+        hr_async_wait<1>();
+        __syncthreads();
+        float s[BG / 8][4], dp[BG / 8][4];
+        two_products(s, dp, kf, vf, own_k, own_v, qj, dj);
+        const bool edge = CAUSAL && k0 + warp * 16 + 15 > q0;
+        const hr_i64 key = k0 + warp * 16 + lane / 4;
+#pragma unroll
+        for (int n = 0; n < BG / 8; n++) {
+            const int i = n * 8 + lane % 4 * 2;
+            const float2 by = *(const float2 *)(shift + i), off = *(const float2 *)(less + i);
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const float p = hr_exp2(fmaf(s[n][e], scale, -(e & 1 ? by.y : by.x)));
+                const bool seen = !edge || key + e / 2 * 8 <= q0 + i + (e & 1);
+                s[n][e] = seen ? p : 0.0f;
+                dp[n][e] = s[n][e] * (dp[n][e] - (e & 1 ? off.y : off.x));
+            }
+        }
+        add_product(out_v, s, dj);
+        add_product(out_k, dp, qj);
+        __syncthreads();
+    }
+    const hr_i64 first = k0 + warp * 16;
+    put_rows(dk + b * a.k_batch + h * a.depth, a.k_row, first, a.keys, a.depth, own_k, out_k,
+             a.scale, a.scale);
+    put_rows(dv + b * a.v_batch + h * a.depth, a.v_row, first, a.keys, a.depth, own_v, out_v, 1.0f,
+             1.0f);
+}

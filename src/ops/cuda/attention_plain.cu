@@ -1,0 +1,233 @@
+// Attention without tensor cores, for f32 and for depths that attention.cu does not take; forward and backward.
+//
+// The same passes as there, in f32: a block has R rows of one side and goes over tiles of R rows of the other.  Both lie
+// in shared memory as f32, in rows of an odd number of words.  L = 128 / R neighbouring threads share a row: each makes
+// every L-th score of it and has every L-th number of its results, DL of them, in registers.
+//
+// Defines: ELEM, R, DL, CAUSAL.
+#ifndef ELEM
+#define ELEM float
+#define R 32
+#define DL 16
+#define CAUSAL 1
+#endif
+
+enum { THREADS = 128, L = THREADS / R, SCORES = (R + L - 1) / L, EDGE = R + 1 };
+
+// As attention.cu has it.
+struct shape {
+    hr_i64 queries, keys;
+    hr_i64 q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
+    hr_i32 heads, depth;
+    float scale;
+};
+
+HR_INLINE void fetch(float *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr_i64 end,
+                     hr_i32 depth) {
+    const int pitch = depth | 1;
+    for (int i = threadIdx.x; i < R * depth; i += THREADS) {
+        const int row = i / depth, c = i - row * depth;
+        to[row * pitch + c] =
+            first + row < end ? hr_load(from[(first + row) * stride + c]) : 0.0f;
+    }
+}
+HR_INLINE float over_row(float x, bool most) {
+#pragma unroll
+    for (int step = L / 2; step > 0; step /= 2) {
+        const float y = __shfl_xor_sync(0xffffffffu, x, step);
+        x = most ? fmaxf(x, y) : x + y;
+    }
+    return x;
+}
+HR_INLINE float dot(const float *a, const float *b, int n) {
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) {
+        sum = fmaf(a[i], b[i], sum);
+    }
+    return sum;
+}
+// out += sum over j of by[j] * rows[j]
+HR_INLINE void add_rows(float (&out)[DL], const float *by, const float *rows, int depth) {
+    const int pitch = depth | 1, l = threadIdx.x % L;
+    for (int j = 0; j < R; j++) {
+        const float p = by[j];
+#pragma unroll
+        for (int x = 0; x < DL; x++) {
+            if (l + x * L < depth) {
+                out[x] = fmaf(p, rows[j * pitch + l + x * L], out[x]);
+            }
+        }
+    }
+}
+HR_INLINE void put_row(ELEM *to, const float (&out)[DL], int depth, float by) {
+    const int l = threadIdx.x % L;
+#pragma unroll
+    for (int x = 0; x < DL; x++) {
+        if (l + x * L < depth) {
+            hr_store(&to[l + x * L], out[x] * by);
+        }
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a) {
+    HR_SHARED(shared);
+    const int depth = a.depth, pitch = depth | 1, row = threadIdx.x / L, l = threadIdx.x % L;
+    float *const qs = (float *)shared, *const ks = qs + R * pitch, *const vs = ks + R * pitch;
+    float *const ps = vs + R * pitch + row * EDGE;
+    const hr_u32 tiles = (hr_u32)((a.queries + R - 1) / R), all = gridDim.x / tiles;
+    const hr_i64 q0 = (hr_i64)(tiles - 1 - blockIdx.x / all) * R, head = blockIdx.x % all;
+    const hr_i64 b = head / a.heads, h = head % a.heads;
+    const hr_i64 end = CAUSAL && q0 + R < a.keys ? q0 + R : a.keys;
+    float out[DL], most = hr_bits_float(0xff800000u), sum = 0.0f;
+#pragma unroll
+    for (int x = 0; x < DL; x++) {
+        out[x] = 0.0f;
+    }
+    fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
+    for (hr_i64 k0 = 0; k0 < end; k0 += R) {
+        float s[SCORES], m = most, add = 0.0f;
+        fetch(ks, k + b * a.k_batch + h * depth, a.k_row, k0, a.keys, depth);
+        fetch(vs, v + b * a.v_batch + h * depth, a.v_row, k0, a.keys, depth);
+        __syncthreads();
+#pragma unroll
+        for (int n = 0; n < SCORES; n++) {
+            const int j = l + n * L;
+            const bool seen = j < R && k0 + j < a.keys && !(CAUSAL && k0 + j > q0 + row);
+            s[n] = seen ? dot(qs + row * pitch, ks + j * pitch, depth) * a.scale
+                        : hr_bits_float(0xff800000u);
+            m = fmaxf(m, s[n]);
+        }
+        m = over_row(m, true);
+        const float keep = expf(most - m);
+#pragma unroll
+        for (int n = 0; n < SCORES; n++) {
+            s[n] = expf(s[n] - m);
+            add += s[n];
+            if (l + n * L < R) {
+                ps[l + n * L] = s[n];
+            }
+        }
+        sum = fmaf(sum, keep, over_row(add, false));
+        most = m;
+        __syncthreads();
+#pragma unroll
+        for (int x = 0; x < DL; x++) {
+            out[x] *= keep;
+        }
+        add_rows(out, ps, vs, depth);
+        __syncthreads();
+    }
+    if (q0 + row < a.queries) {
+        put_row(o + b * a.o_batch + h * depth + (q0 + row) * a.o_row, out, depth, 1.0f / sum);
+        if (l == 0) {
+            lse[head * a.queries + q0 + row] = most + logf(sum);
+        }
+    }
+}
+
+// delta (B, H, T) = rowsum(o do): a warp a row, which are (b, t, h) as o lies.
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_delta(const ELEM *o, const ELEM *dout, float *delta, hr_i64 rows, shape a) {
+    const hr_i64 r = (hr_i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+    float sum = 0.0f;
+    if (r >= rows) {
+        return; // the whole warp
+    }
+    for (int c = threadIdx.x % 32; c < a.depth; c += 32) {
+        sum = fmaf(hr_load(o[r * a.depth + c]), hr_load(dout[r * a.depth + c]), sum);
+    }
+    sum = hr_warp_sum(sum);
+    if (threadIdx.x % 32 == 0) {
+        const hr_i64 h = r % a.heads, t = r / a.heads % a.queries, b = r / a.heads / a.queries;
+        delta[(b * a.heads + h) * a.queries + t] = sum;
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
+                           const float *lse, const float *delta, ELEM *dq, shape a) {
+    HR_SHARED(shared);
+    const int depth = a.depth, pitch = depth | 1, row = threadIdx.x / L, l = threadIdx.x % L;
+    float *const qs = (float *)shared, *const ds = qs + R * pitch, *const ks = ds + R * pitch;
+    float *const vs = ks + R * pitch, *const ss = vs + R * pitch + row * EDGE;
+    const hr_u32 tiles = (hr_u32)((a.queries + R - 1) / R), all = gridDim.x / tiles;
+    const hr_i64 q0 = (hr_i64)(tiles - 1 - blockIdx.x / all) * R, head = blockIdx.x % all;
+    const hr_i64 b = head / a.heads, h = head % a.heads;
+    const hr_i64 end = CAUSAL && q0 + R < a.keys ? q0 + R : a.keys;
+    const bool there = q0 + row < a.queries;
+    const float shift = there ? lse[head * a.queries + q0 + row] : 0.0f;
+    const float less = there ? delta[head * a.queries + q0 + row] : 0.0f;
+    float out[DL];
+#pragma unroll
+    for (int x = 0; x < DL; x++) {
+        out[x] = 0.0f;
+    }
+    fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
+    fetch(ds, dout + b * a.o_batch + h * depth, a.o_row, q0, a.queries, depth);
+    for (hr_i64 k0 = 0; k0 < end; k0 += R) {
+        fetch(ks, k + b * a.k_batch + h * depth, a.k_row, k0, a.keys, depth);
+        fetch(vs, v + b * a.v_batch + h * depth, a.v_row, k0, a.keys, depth);
+        __syncthreads();
+        for (int j = l; j < R; j += L) {
+            const bool seen = there && k0 + j < a.keys && !(CAUSAL && k0 + j > q0 + row);
+            float s = 0.0f;
+            if (seen) {
+                s = dot(qs + row * pitch, ks + j * pitch, depth) * a.scale;
+                s = expf(s - shift) * (dot(ds + row * pitch, vs + j * pitch, depth) - less);
+            }
+            ss[j] = s;
+        }
+        __syncthreads();
+        add_rows(out, ss, ks, depth);
+        __syncthreads();
+    }
+    if (there) {
+        put_row(dq + b * a.q_batch + h * depth + (q0 + row) * a.q_row, out, depth, a.scale);
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
+                        const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a) {
+    HR_SHARED(shared);
+    const int depth = a.depth, pitch = depth | 1, row = threadIdx.x / L, l = threadIdx.x % L;
+    float *const ks = (float *)shared, *const vs = ks + R * pitch, *const qs = vs + R * pitch;
+    float *const ds = qs + R * pitch, *const ps = ds + R * pitch + row * EDGE;
+    float *const ss = ps + R * EDGE;
+    const hr_u32 tiles = (hr_u32)((a.keys + R - 1) / R), all = gridDim.x / tiles;
+    const hr_i64 k0 = (hr_i64)(blockIdx.x / all) * R, head = blockIdx.x % all;
+    const hr_i64 b = head / a.heads, h = head % a.heads;
+    float out_k[DL], out_v[DL];
+#pragma unroll
+    for (int x = 0; x < DL; x++) {
+        out_k[x] = out_v[x] = 0.0f;
+    }
+    lse += head * a.queries;
+    delta += head * a.queries;
+    fetch(ks, k + b * a.k_batch + h * depth, a.k_row, k0, a.keys, depth);
+    fetch(vs, v + b * a.v_batch + h * depth, a.v_row, k0, a.keys, depth);
+    for (hr_i64 q0 = CAUSAL ? k0 : 0; q0 < a.queries; q0 += R) {
+        fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
+        fetch(ds, dout + b * a.o_batch + h * depth, a.o_row, q0, a.queries, depth);
+        __syncthreads();
+        for (int i = l; i < R; i += L) {
+            const bool seen = q0 + i < a.queries && !(CAUSAL && k0 + row > q0 + i);
+            float p = 0.0f, s = 0.0f;
+            if (seen) {
+                p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale - lse[q0 + i]);
+                s = p * (dot(vs + row * pitch, ds + i * pitch, depth) - delta[q0 + i]);
+            }
+            ps[i] = p;
+            ss[i] = s;
+        }
+        __syncthreads();
+        add_rows(out_v, ps, ds, depth);
+        add_rows(out_k, ss, qs, depth);
+        __syncthreads();
+    }
+    if (k0 + row < a.keys) {
+        put_row(dk + b * a.k_batch + h * depth + (k0 + row) * a.k_row, out_k, depth, a.scale);
+        put_row(dv + b * a.v_batch + h * depth + (k0 + row) * a.v_row, out_v, depth, 1.0f);
+    }
+}
