@@ -94,6 +94,9 @@ typedef struct hri_gpu_matmul {
     int64_t a_step, b_step, y_step; /* elements from matrix to matrix; 0: the same one */
 } hri_gpu_matmul;
 
+/* Work space that pays for its memory: ops pass these as `limit`. */
+enum { HRI_GPU_LIMIT_MATMUL = 32 << 20, HRI_GPU_LIMIT_CONV = 256 << 20 };
+
 /* Bytes that the product will ask for, at most `limit`; 0 when it needs none. */
 uint64_t hri_gpu_matmul_workspace(hri_gpu *gpu, const hri_gpu_matmul *x, uint64_t limit);
 /* Never HR_E_UNSUPPORTED: without cuBLASLt, or for what it refuses, our own kernel does it. */

@@ -61,6 +61,17 @@ static hr_status conv2d_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t conv2d_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_conv v = geometry(s);
+    (void)variant;
+    return hri_conv_cuda_workspace(&v, HRI_GPU_CONV_FORWARD, s, gpu);
+}
+
+static hr_status conv2d_cuda(const hri_gpu_call *c) {
+    const hri_conv v = geometry(c->sig);
+    return hri_conv_cuda(&v, HRI_GPU_CONV_FORWARD, c);
+}
+
 static const hri_case conv2d_cases[] = {
     {"one pixel", "f32[1,1,1,1] f32[1,1,1,1]"},
     {"1x1", "f32[2,5,4,7] f32[1,1,7,9]", .batched = 1},
@@ -104,5 +115,7 @@ const hr_op hr_op_conv2d = {
     .cost = conv2d_cost,
     .workspace = conv2d_workspace,
     .host = conv2d_host,
+    .cuda = conv2d_cuda,
+    .cuda_workspace = conv2d_cuda_workspace,
     .cases = conv2d_cases,
 };

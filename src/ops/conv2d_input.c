@@ -49,6 +49,17 @@ static hr_status conv2d_input_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t conv2d_input_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_conv v = geometry(s);
+    (void)variant;
+    return hri_conv_cuda_workspace(&v, HRI_GPU_CONV_INPUT, s, gpu);
+}
+
+static hr_status conv2d_input_cuda(const hri_gpu_call *c) {
+    const hri_conv v = geometry(c->sig);
+    return hri_conv_cuda(&v, HRI_GPU_CONV_INPUT, c);
+}
+
 static const hri_case conv2d_input_cases[] = {
     {"3x3", "f32[2,6,5,6] f32[3,3,4,6]", "pad=1,size=6x5"},
     {"stride", "f32[2,5,4,5] f32[3,3,3,5]", "stride=2,pad=1,size=9x8"},
@@ -76,5 +87,7 @@ const hr_op hr_op_conv2d_input = {
     .cost = conv2d_input_cost,
     .workspace = conv2d_input_workspace,
     .host = conv2d_input_host,
+    .cuda = conv2d_input_cuda,
+    .cuda_workspace = conv2d_input_cuda_workspace,
     .cases = conv2d_input_cases,
 };

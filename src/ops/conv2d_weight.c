@@ -55,6 +55,17 @@ static hr_status conv2d_weight_host(const hri_call *c) {
     return HR_OK;
 }
 
+static uint64_t conv2d_weight_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_conv v = geometry(s);
+    (void)variant;
+    return hri_conv_cuda_workspace(&v, HRI_GPU_CONV_WEIGHT, s, gpu);
+}
+
+static hr_status conv2d_weight_cuda(const hri_gpu_call *c) {
+    const hri_conv v = geometry(c->sig);
+    return hri_conv_cuda(&v, HRI_GPU_CONV_WEIGHT, c);
+}
+
 static const hri_case conv2d_weight_cases[] = {
     {"3x3", "f32[2,6,5,4] f32[2,6,5,6]", "pad=1,size=3x3", .batched = 3},
     {"several parts", "f32[3,30,30,4] f32[3,30,30,6]", "pad=1,size=3x3", .batched = 3},
@@ -85,5 +96,7 @@ const hr_op hr_op_conv2d_weight = {
     .cost = conv2d_weight_cost,
     .workspace = conv2d_weight_workspace,
     .host = conv2d_weight_host,
+    .cuda = conv2d_weight_cuda,
+    .cuda_workspace = conv2d_weight_cuda_workspace,
     .cases = conv2d_weight_cases,
 };

@@ -10,6 +10,7 @@
  * those of cross_entropy; an id of V or more is HR_E_RANGE.  There is no bias: heads that share their weights with an
  * embedding have none. */
 #include "ops/common/linear_loss.h"
+#include "ops/common/linear_loss_cuda.h"
 #include "ops/common/rows.h"
 #include "ops/common/vmath.h"
 
@@ -196,5 +197,7 @@ const hr_op hr_op_linear_cross_entropy = {
     .cost = linear_cross_entropy_cost,
     .workspace = linear_cross_entropy_workspace,
     .host = linear_cross_entropy_host,
+    .cuda = hri_linear_loss_cuda,
+    .cuda_workspace = hri_linear_loss_cuda_workspace,
     .cases = linear_cross_entropy_cases,
 };

@@ -7,6 +7,7 @@
  * is final at once and is written after the last look at the same block of w, so dw may lie over w.  dx is a sum over
  * blocks, in order, in f32; with 2-byte types it is summed in the workspace.  Rows whose id is negative give 0. */
 #include "ops/common/linear_loss.h"
+#include "ops/common/linear_loss_cuda.h"
 #include "ops/common/rows.h"
 #include "ops/common/vmath.h"
 
@@ -235,5 +236,7 @@ const hr_op hr_op_linear_cross_entropy_grad = {
     .cost = linear_cross_entropy_grad_cost,
     .workspace = linear_cross_entropy_grad_workspace,
     .host = linear_cross_entropy_grad_host,
+    .cuda = hri_linear_loss_grad_cuda,
+    .cuda_workspace = hri_linear_loss_grad_cuda_workspace,
     .cases = linear_cross_entropy_grad_cases,
 };

@@ -153,6 +153,44 @@ static hr_status matmul_host(const hri_call *c) {
     return HR_OK;
 }
 
+/* ---- on a GPU ---- */
+
+static hri_gpu_matmul on_gpu(const hri_sig *s) {
+    const matmul_attr *p = s->attr;
+    const sizes z = sizes_of(s->in, p);
+    return (hri_gpu_matmul){
+        .a_type = s->in[0].type,
+        .b_type = s->in[1].type,
+        .y_type = s->out[0].type,
+        .bias_type = s->in_count > 2 ? s->in[2].type : HR_TYPE_F32,
+        .ta = p->ta,
+        .tb = p->tb,
+        .epilogue = s->in_count > 2 ? HRI_GPU_BIAS : HRI_GPU_PLAIN,
+        .batch = z.batch,
+        .m = z.m,
+        .n = z.n,
+        .k = z.k,
+        .lda = p->ta ? z.m : z.k,
+        .ldb = p->tb ? z.k : z.n,
+        .ldy = z.n,
+        .a_step = z.m * z.k,
+        .b_step = z.shared ? 0 : z.k * z.n,
+        .y_step = z.m * z.n,
+    };
+}
+
+static uint64_t matmul_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_gpu_matmul x = on_gpu(s);
+    (void)variant;
+    return hri_gpu_matmul_workspace(gpu, &x, HRI_GPU_LIMIT_MATMUL);
+}
+
+static hr_status matmul_cuda(const hri_gpu_call *c) {
+    const hri_gpu_matmul x = on_gpu(c->sig);
+    return hri_gpu_matmul_run(c->gpu, &x, c->in[0], c->in[1], c->sig->in_count > 2 ? c->in[2] : 0,
+                              c->out[0], c->workspace, c->workspace_bytes);
+}
+
 static const hri_case matmul_cases[] = {
     {"one", "f32[1,1] f32[1,1]"},
     {"odd", "f32[7,33] f32[33,5]"},
@@ -189,5 +227,7 @@ const hr_op hr_op_matmul = {
     .cost = matmul_cost,
     .workspace = matmul_workspace,
     .host = matmul_host,
+    .cuda = matmul_cuda,
+    .cuda_workspace = matmul_cuda_workspace,
     .cases = matmul_cases,
 };

@@ -35,3 +35,11 @@ TEST(layout, our_declarations_are_those_of_cuda_h) {
 TEST(layout, our_declarations_are_those_of_nvml_h) {
     compare(ours_nvml, layout_real_nvml, "nvml.h");
 }
+
+TEST(layout, our_declarations_are_those_of_cublaslt_h) {
+    compare(layout_ours_cublaslt, layout_real_cublaslt, "cublasLt.h");
+}
+
+TEST(layout, our_declarations_are_those_of_cudnn_graph_h) {
+    compare(layout_ours_cudnn, layout_real_cudnn, "cudnn_graph.h");
+}

@@ -17,5 +17,7 @@ typedef struct layout_entry {
 /* With NVIDIA's headers; they end with a NULL name, and hold nothing else where the machine has no such header. */
 extern const layout_entry layout_real_cuda[];
 extern const layout_entry layout_real_nvml[];
+extern const layout_entry layout_ours_cublaslt[], layout_real_cublaslt[];
+extern const layout_entry layout_ours_cudnn[], layout_real_cudnn[];
 
 #endif

@@ -99,6 +99,9 @@ static hr_status open_all(hri_gpu *gpu, const hri_gpu_options *options, hri_pros
     if (status == HR_OK) {
         status = ask(gpu, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &gpu->shared_max);
     }
+    if (status == HR_OK) {
+        status = hri_gpu_libs_open(gpu, &gpu->libs);
+    }
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status, "%s: %s", gpu->device->name, gpu->dev->detail);
@@ -138,6 +141,7 @@ void hri_gpu_close(hri_gpu *gpu) {
         return;
     }
     int pushed;
+    hri_gpu_libs_close(gpu, gpu->libs);
     if (hri_cuda_enter(gpu->dev, &pushed) == HR_OK) {
         hri_gpu_modules_close(gpu);
         hri_cuda_leave(gpu->dev, pushed);

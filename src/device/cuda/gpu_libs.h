@@ -12,13 +12,23 @@
 #include "device/cuda/cuda_state.h"
 #include "device/gpu.h"
 
-typedef struct hri_gpu_libs hri_gpu_libs;
+/* The parts; each is made at its first use, which is when work space is asked for, before planning. */
+typedef enum hri_gpu_part {
+    HRI_GPU_PART_CHOICES, /* gpu_tune.c */
+    HRI_GPU_PART_BLAS,    /* gpu_matmul.c */
+    HRI_GPU_PART_DNN,     /* gpu_dnn.c */
+    HRI_GPU_PARTS
+} hri_gpu_part;
+
+typedef struct hri_gpu_libs {
+    void *part[HRI_GPU_PARTS];
+    void (*close[HRI_GPU_PARTS])(void *part); /* with the context current */
+} hri_gpu_libs;
 
 /* ---- gpu_libs.c ---- */
 
-/* Opens cuBLASLt and cuDNN where they are and reads the choices that were kept on disk. */
 HR_MUST_CHECK hr_status hri_gpu_libs_open(hri_gpu *gpu, hri_gpu_libs **out);
-/* Writes new choices to disk.  NULL is allowed. */
+/* Closes all parts.  NULL is allowed. */
 void hri_gpu_libs_close(hri_gpu *gpu, hri_gpu_libs *libs);
 
 /* ---- gpu.c ---- */

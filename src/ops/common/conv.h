@@ -45,4 +45,10 @@ void hri_conv_forward(const hri_conv *v, const hri_call *c); /* x, w [, bias] ->
 void hri_conv_input(const hri_conv *v, const hri_call *c);   /* dy, w -> dx */
 void hri_conv_weight(const hri_conv *v, const hri_call *c);  /* x, dy -> dw */
 
+/* The same on a GPU (conv_cuda.c). */
+HR_MUST_CHECK hr_status hri_conv_cuda(const hri_conv *v, hri_gpu_conv_kind kind,
+                                      const hri_gpu_call *c);
+uint64_t hri_conv_cuda_workspace(const hri_conv *v, hri_gpu_conv_kind kind, const hri_sig *s,
+                                 hri_gpu *gpu);
+
 #endif

@@ -1,0 +1,194 @@
+/* Convolutions: a product where it is one, cuDNN where it is there, our own kernels otherwise.
+ *
+ * A window of one pixel without stride or padding is a matrix product of the images as they lie, and goes to
+ * gpu_matmul.c: no weights have to be turned.  For cuDNN the weights are turned in work space, which therefore holds
+ *
+ *   weights (O, KH, KW, C / groups)   the engine's own
+ *
+ * Engines are found, timed and kept as the algorithms of products are (gpu_matmul.c).  Engines that need far more than
+ * the library's first guess are left out, because the plan has to hold the largest need until one is chosen. */
+#include <stdio.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "device/cuda/gpu_dnn.h"
+#include "device/cuda/gpu_product.h"
+
+HRI_CU(turn);
+
+enum { CHEAP = 32 << 20 };
+enum { UID_X = 1, UID_W, UID_Y };
+
+/* ---- as a product ---- */
+
+static int is_product(const hri_gpu_conv *x) {
+    return x->kh == 1 && x->kw == 1 && x->stride_h == 1 && x->stride_w == 1 && x->groups == 1 &&
+           x->h == x->p && x->w == x->q && !x->pad_top && !x->pad_left;
+}
+
+static hri_gpu_matmul as_product(const hri_gpu_conv *x) {
+    const int64_t pixels = x->n * x->h * x->w;
+    hri_gpu_matmul y = {.a_type = x->type, .b_type = x->type, .y_type = x->type, .batch = 1};
+    switch ((hri_gpu_conv_kind)x->kind) {
+    case HRI_GPU_CONV_FORWARD: /* y (pixels, O) = x w */
+        y.m = pixels, y.n = x->o, y.k = x->c;
+        y.lda = x->c, y.ldb = x->o, y.ldy = x->o;
+        break;
+    case HRI_GPU_CONV_INPUT: /* dx (pixels, C) = dy w^T */
+        y.m = pixels, y.n = x->c, y.k = x->o, y.tb = 1;
+        y.lda = x->o, y.ldb = x->o, y.ldy = x->c;
+        break;
+    case HRI_GPU_CONV_WEIGHT: /* dw (C, O) = x^T dy */
+        y.m = x->c, y.n = x->o, y.k = pixels, y.ta = 1, y.y_type = x->w_type;
+        y.lda = x->c, y.ldb = x->o, y.ldy = x->o;
+        break;
+    }
+    return y;
+}
+
+/* ---- by cuDNN ---- */
+
+static cudnnBackendDescriptor_t image(hri_dnn_graph *g, int64_t uid, hr_type type, int64_t n,
+                                      int64_t h, int64_t w, int64_t c) {
+    const int64_t dim[4] = {n, c, h, w}, stride[4] = {h * w * c, 1, w * c, c};
+    return hri_dnn_tensor(g, uid, hri_dnn_type(type), 4, dim, stride, 0);
+}
+
+void hri_gpu_conv_graph(hri_dnn_graph *g, const hri_gpu_conv *x) {
+    const hri_dnn_window window = {
+        .stride = {x->stride_h, x->stride_w},
+        .before = {x->pad_top, x->pad_left},
+        .after = {x->pad_bottom, x->pad_right},
+        .dilation = {x->dilation_h, x->dilation_w},
+    };
+    cudnnBackendDescriptor_t xs = image(g, UID_X, x->type, x->n, x->h, x->w, x->c);
+    cudnnBackendDescriptor_t ws = image(g, UID_W, x->type, x->o, x->kh, x->kw, x->c / x->groups);
+    cudnnBackendDescriptor_t ys = image(g, UID_Y, x->type, x->n, x->p, x->q, x->o);
+    hri_dnn_convolution(g, x->kind, &window, xs, ws, ys);
+}
+
+static void key_of(hri_gpu *gpu, const hri_gpu_conv *x, char *out) {
+    snprintf(out, HRI_GPU_KEY,
+             "conv %zu %s %d %d %d %lldx%lldx%lldx%lld %lldx%lldx%lld %lldx%lld %lld,%lld "
+             "%lld,%lld,%lld,%lld %lld,%lld %lld",
+             hri_gpu_dnn(gpu)->version, gpu->dev->description, gpu->options.exact_f32, x->kind,
+             x->type, (long long)x->n, (long long)x->h, (long long)x->w, (long long)x->c,
+             (long long)x->p, (long long)x->q, (long long)x->o, (long long)x->kh, (long long)x->kw,
+             (long long)x->stride_h, (long long)x->stride_w, (long long)x->pad_top,
+             (long long)x->pad_left, (long long)x->pad_bottom, (long long)x->pad_right,
+             (long long)x->dilation_h, (long long)x->dilation_w, (long long)x->groups);
+}
+
+static hr_status build(hri_gpu *gpu, const void *problem, const char *tag, hri_gpu_dnn_record *r) {
+    const hri_gpu_conv *x = problem;
+    const hri_dnn_wish wish = {
+        .limit_bytes = HRI_GPU_LIMIT_CONV,
+        .deterministic = 1,
+        .exact = x->type == HR_TYPE_F32 && gpu->options.exact_f32,
+        .tag = tag,
+    };
+    hri_gpu_conv_graph(&r->graph, x);
+    const hr_status status =
+        hri_dnn_plans(&r->graph, &wish, r->plans, HRI_GPU_CANDIDATES, &r->count);
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint64_t first = r->plans[0].workspace_bytes, cap = first > CHEAP ? first : CHEAP;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->plans[i].workspace_bytes <= cap) {
+            r->plans[kept++] = r->plans[i];
+        }
+    }
+    r->count = kept;
+    return HR_OK;
+}
+
+/* NULL: our own kernels do it. */
+static hri_gpu_dnn_record *record_of(hri_gpu *gpu, const hri_gpu_conv *x, char *key) {
+    if (!hri_gpu_dnn(gpu) || x->n * x->p * x->q * x->o * x->c == 0) {
+        return NULL;
+    }
+    key_of(gpu, x, key);
+    return hri_gpu_dnn_find(gpu, key, x, build);
+}
+
+static uint64_t weights_bytes(const hri_gpu_conv *x) {
+    return hri_gpu_up((uint64_t)(x->o * x->kh * x->kw * (x->c / x->groups)) *
+                      hr_type_bytes(x->type));
+}
+
+uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t limit) {
+    char key[HRI_GPU_KEY];
+    if (is_product(x)) {
+        const hri_gpu_matmul y = as_product(x);
+        const uint64_t most = limit < HRI_GPU_LIMIT_MATMUL ? limit : HRI_GPU_LIMIT_MATMUL;
+        return hri_gpu_matmul_workspace(gpu, &y, most);
+    }
+    const hri_gpu_dnn_record *r = record_of(gpu, x, key);
+    return r && weights_bytes(x) < limit
+               ? weights_bytes(x) + hri_gpu_dnn_need(r, limit - weights_bytes(x))
+               : hri_gpu_own_conv_workspace(gpu, x, limit);
+}
+
+static hr_status turn(hri_gpu *gpu, hr_type type, hr_type to_type, hr_addr from, hr_addr to,
+                      int64_t rows, int64_t columns) {
+    static const char *const names[] = {"float", "hr_bf16", "hr_f16"};
+    char defines[48];
+    const char *a = names[type == HR_TYPE_F16 ? 2 : type == HR_TYPE_BF16];
+    const char *b = names[to_type == HR_TYPE_F16 ? 2 : to_type == HR_TYPE_BF16];
+    const hri_gpu_grid grid = {.x = (uint32_t)((columns + 31) / 32),
+                               .y = (uint32_t)((rows + 31) / 32),
+                               .threads = 256,
+                               .shared_bytes = 32 * 33 * sizeof(float)};
+    snprintf(defines, sizeof defines, "-DHR_T=%s -DHR_Y=%s", a, b);
+    return hri_gpu_launch(gpu, &hri_cu_turn, defines, "turn", &grid,
+                          HRI_GPU_ARGS(&from, &to, &rows, &columns));
+}
+
+static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record *r,
+                         const char *key, hr_addr first, hr_addr second, hr_addr result,
+                         hr_addr workspace, uint64_t workspace_bytes) {
+    const int64_t rows = x->kh * x->kw * (x->c / x->groups);
+    const uint64_t weights = weights_bytes(x);
+    hr_addr at[3] = {first, workspace, result}; /* x, w, y */
+    hr_status status = HR_OK;
+    if (workspace_bytes < weights || ((first | second | result) & 15)) {
+        return HR_E_UNSUPPORTED;
+    }
+    if (x->kind == HRI_GPU_CONV_INPUT) { /* dy, w -> dx */
+        at[0] = result, at[2] = first;
+    } else if (x->kind == HRI_GPU_CONV_WEIGHT) { /* x, dy -> dw */
+        at[2] = second;
+    }
+    if (x->kind != HRI_GPU_CONV_WEIGHT) {
+        status = turn(gpu, x->type, x->type, second, workspace, rows, x->o);
+    }
+    const hri_dnn_bound bound[] = {{UID_X, (const void *)(uintptr_t)at[0]},
+                                   {UID_W, (const void *)(uintptr_t)at[1]},
+                                   {UID_Y, (const void *)(uintptr_t)at[2]}};
+    if (status == HR_OK) {
+        status =
+            hri_gpu_dnn_run(gpu, r, key, bound, 3, workspace + weights, workspace_bytes - weights);
+    }
+    if (status == HR_OK && x->kind == HRI_GPU_CONV_WEIGHT) {
+        status = turn(gpu, x->type, x->w_type, workspace, result, x->o, rows);
+    }
+    return status;
+}
+
+hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first, hr_addr second,
+                           hr_addr result, hr_addr workspace, uint64_t workspace_bytes) {
+    char key[HRI_GPU_KEY];
+    if (is_product(x)) {
+        const hri_gpu_matmul y = as_product(x);
+        return hri_gpu_matmul_run(gpu, &y, first, second, 0, result, workspace, workspace_bytes);
+    }
+    hri_gpu_dnn_record *r = record_of(gpu, x, key);
+    hr_status status = HR_E_UNSUPPORTED;
+    if (r) {
+        status = run_dnn(gpu, x, r, key, first, second, result, workspace, workspace_bytes);
+    }
+    return status == HR_E_UNSUPPORTED
+               ? hri_gpu_own_conv(gpu, x, first, second, result, workspace, workspace_bytes)
+               : status;
+}

@@ -1,0 +1,153 @@
+/* See gpu_dnn.h. */
+#include "device/cuda/gpu_dnn.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/alloc.h"
+
+typedef struct dnn_part {
+    hri_dnn dnn;
+    hri_strmap records; /* key -> hri_gpu_dnn_record * */
+} dnn_part;
+
+static void close_dnn(void *part) {
+    dnn_part *p = part;
+    uint64_t at_record;
+    for (size_t at = 0; hri_strmap_next(&p->records, &at, NULL, &at_record);) {
+        hri_gpu_dnn_record *r = (hri_gpu_dnn_record *)(uintptr_t)at_record;
+        hri_dnn_graph_deinit(&r->graph);
+        hri_free(r);
+    }
+    hri_strmap_deinit(&p->records);
+    hri_dnn_unload(&p->dnn);
+    hri_free(p);
+}
+
+static dnn_part *part_of(hri_gpu *gpu) {
+    dnn_part *p = gpu->libs->part[HRI_GPU_PART_DNN];
+    int pushed;
+    if (!p && !gpu->options.no_cudnn && !gpu->capturing &&
+        hri_cuda_enter(gpu->dev, &pushed) == HR_OK) {
+        p = hri_calloc(1, sizeof *p);
+        if (p) {
+            hri_dnn_load(&p->dnn);
+            hri_dnn_start(&p->dnn, NULL);
+            gpu->libs->part[HRI_GPU_PART_DNN] = p;
+            gpu->libs->close[HRI_GPU_PART_DNN] = close_dnn;
+        }
+        hri_cuda_leave(gpu->dev, pushed);
+    }
+    return p && p->dnn.usable ? p : NULL;
+}
+
+const hri_dnn *hri_gpu_dnn(hri_gpu *gpu) {
+    dnn_part *p = part_of(gpu);
+    return p ? &p->dnn : NULL;
+}
+
+/* Plans for the engine that was chosen before, or else for all. */
+static hr_status build_record(hri_gpu *gpu, const hri_dnn *dnn, const char *key,
+                              const void *problem, hri_gpu_dnn_build *build,
+                              hri_gpu_dnn_record *r) {
+    const char *tag = hri_gpu_choice_get(gpu, key);
+    hri_dnn_graph_init(&r->graph, dnn);
+    if (tag && build(gpu, problem, tag, r) == HR_OK) {
+        r->tuned = 1;
+        return HR_OK;
+    }
+    hri_dnn_graph_deinit(&r->graph);
+    hri_dnn_graph_init(&r->graph, dnn);
+    return build(gpu, problem, NULL, r);
+}
+
+hri_gpu_dnn_record *hri_gpu_dnn_find(hri_gpu *gpu, const char *key, const void *problem,
+                                     hri_gpu_dnn_build *build) {
+    dnn_part *p = part_of(gpu);
+    uint64_t found;
+    int pushed;
+    if (!p) {
+        return NULL;
+    }
+    if (hri_strmap_get(&p->records, key, &found)) {
+        hri_gpu_dnn_record *r = (hri_gpu_dnn_record *)(uintptr_t)found;
+        return r->count ? r : NULL;
+    }
+    hri_gpu_dnn_record *r = hri_calloc(1, sizeof *r);
+    if (!r || hri_strmap_put(&p->records, key, (uint64_t)(uintptr_t)r) != HR_OK) {
+        hri_free(r);
+        return NULL;
+    }
+    hr_status status = hri_cuda_enter(gpu->dev, &pushed);
+    if (status == HR_OK) {
+        status = build_record(gpu, &p->dnn, key, problem, build, r);
+        hri_cuda_leave(gpu->dev, pushed);
+    }
+    if (status != HR_OK) {
+        r->count = 0;
+        hri_gpu_fail(gpu, status, "cuDNN: %s (%s)", r->graph.text, key);
+        hri_log_write(gpu->dev->lib->base.log, HR_LOG_INFO, "cuDNN: %s (%s)", r->graph.text, key);
+        return NULL;
+    }
+    return r;
+}
+
+uint64_t hri_gpu_dnn_need(const hri_gpu_dnn_record *r, uint64_t limit) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const uint64_t bytes = r->plans[i].workspace_bytes;
+        most = bytes <= limit && bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+typedef struct attempt {
+    hri_gpu *gpu;
+    hri_gpu_dnn_record *r;
+    const hri_dnn_bound *bound;
+    uint32_t count;
+    hr_addr workspace;
+    uint64_t workspace_bytes;
+} attempt;
+
+static hr_status try_one(void *user, uint32_t index) {
+    const attempt *t = user;
+    const hri_dnn_plan *plan = &t->r->plans[index];
+    if (plan->workspace_bytes > t->workspace_bytes) {
+        return HR_E_UNSUPPORTED;
+    }
+    return hri_dnn_run(hri_gpu_dnn(t->gpu), t->gpu->stream, plan, t->bound, t->count,
+                       (void *)(uintptr_t)t->workspace, t->r->graph.text);
+}
+
+hr_status hri_gpu_dnn_run(hri_gpu *gpu, hri_gpu_dnn_record *r, const char *key,
+                          const hri_dnn_bound *bound, uint32_t count, hr_addr workspace,
+                          uint64_t workspace_bytes) {
+    attempt t = {gpu, r, bound, count, workspace, workspace_bytes};
+    int pushed;
+    hr_status status = hri_gpu_ready(gpu);
+    if (status == HR_OK) {
+        status = hri_cuda_enter(gpu->dev, &pushed);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (!r->tuned && r->count > 1 && !gpu->capturing) {
+        uint32_t best = 0;
+        if (hri_gpu_fastest(gpu, r->count, try_one, &t, &best) == HR_OK) {
+            r->chosen = best;
+            hri_gpu_choice_put(gpu, key, r->plans[best].tag);
+        }
+        r->tuned = 1;
+    }
+    status = try_one(&t, r->chosen);
+    for (uint32_t i = 0; i < r->count && status == HR_E_UNSUPPORTED; i++) {
+        status = try_one(&t, i);
+    }
+    hri_cuda_leave(gpu->dev, pushed);
+    if (status == HR_E_DEVICE) {
+        r->failures++;
+        hri_gpu_fail(gpu, status, "cuDNN: %s (%s, engine %s)", r->graph.text, key,
+                     r->plans[r->chosen].tag);
+    }
+    return status;
+}

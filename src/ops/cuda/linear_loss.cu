@@ -1,0 +1,134 @@
+// Rows of linear_cross_entropy and its gradient: what is done with a block of scores between two products.
+//
+// The scores of `count` classes from `first` on lie as (rows, ld) f32.  Forward keeps for each row the largest score so
+// far, the sum of exponentials relative to it, the sum of scores and the score of the row's own class.  Backward writes
+// the gradient of the scores over them, in HR_T, from the start of each row on: a thread has read all of its part of a
+// stretch before anything is written there.  HR_ID is the type of the ids; one row a block.
+
+struct row_state {
+    float most, sum, all, target;
+};
+
+HR_KERNEL linear_loss_block(const float *scores, hr_i64 ld, hr_i64 first, hr_i64 count,
+                            const HR_ID *ids, row_state *states) {
+    HR_SHARED(room);
+    float *lanes = (float *)room;
+    const hr_i64 row = blockIdx.x;
+    const float *s = scores + row * ld;
+    row_state r = {-INFINITY, 0.0f, 0.0f, 0.0f};
+    if (first) {
+        r = states[row];
+    }
+    float most = -INFINITY;
+    for (hr_i64 i = threadIdx.x; i < count; i += blockDim.x) {
+        most = fmaxf(most, s[i]);
+    }
+    most = fmaxf(hr_block_max(most, lanes), r.most);
+    float sum = 0.0f, all = 0.0f;
+    for (hr_i64 i = threadIdx.x; i < count; i += blockDim.x) {
+        sum += expf(s[i] - most);
+        all += s[i];
+    }
+    __syncthreads();
+    sum = hr_block_sum(sum, lanes);
+    __syncthreads();
+    all = hr_block_sum(all, lanes);
+    if (threadIdx.x == 0) {
+        const hr_i64 id = (hr_i64)ids[row] - first;
+        r.sum = (first ? r.sum * expf(r.most - most) : 0.0f) + sum;
+        r.most = most;
+        r.all += all;
+        if (id >= 0 && id < count) {
+            r.target = s[id];
+        }
+        states[row] = r;
+    }
+}
+
+// One block: lse of all rows, and the loss.
+HR_KERNEL linear_loss_finish(const row_state *states, const HR_ID *ids, hr_i64 rows,
+                             float smoothing, hr_i64 classes, int sum_only, float *lse, float *loss) {
+    HR_SHARED(room);
+    double *sums = (double *)room;
+    hr_i64 *counts = (hr_i64 *)(sums + blockDim.x);
+    double sum = 0.0;
+    hr_i64 counted = 0;
+    for (hr_i64 i = threadIdx.x; i < rows; i += blockDim.x) {
+        const row_state r = states[i];
+        const float l = r.most + logf(r.sum);
+        lse[i] = l;
+        if (ids[i] >= 0) {
+            sum += (double)l - (1.0 - (double)smoothing) * (double)r.target -
+                   (double)smoothing / (double)classes * (double)r.all;
+            counted++;
+        }
+    }
+    sums[threadIdx.x] = sum;
+    counts[threadIdx.x] = counted;
+    __syncthreads();
+    for (unsigned step = blockDim.x / 2; step; step /= 2) {
+        if (threadIdx.x < step) {
+            sums[threadIdx.x] += sums[threadIdx.x + step];
+            counts[threadIdx.x] += counts[threadIdx.x + step];
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        *loss = (float)(sum_only ? sums[0] : counts[0] ? sums[0] / (double)counts[0] : 0.0);
+    }
+}
+
+// One block: what the gradient of each row is multiplied by.
+HR_KERNEL linear_loss_scale(const float *dloss, const HR_ID *ids, hr_i64 rows, int sum_only,
+                            float *scale) {
+    HR_SHARED(room);
+    hr_i64 *counts = (hr_i64 *)room;
+    hr_i64 counted = 0;
+    for (hr_i64 i = threadIdx.x; i < rows; i += blockDim.x) {
+        counted += ids[i] >= 0;
+    }
+    counts[threadIdx.x] = counted;
+    __syncthreads();
+    for (unsigned step = blockDim.x / 2; step; step /= 2) {
+        if (threadIdx.x < step) {
+            counts[threadIdx.x] += counts[threadIdx.x + step];
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        *scale = sum_only || !counts[0] ? *dloss : *dloss / (float)counts[0];
+    }
+}
+
+HR_KERNEL linear_loss_grad(float *scores, hr_i64 ld, hr_i64 first, hr_i64 count, const HR_ID *ids,
+                           const float *lse, const float *scale_at, float smoothing,
+                           hr_i64 classes) {
+    const hr_i64 row = blockIdx.x, id = (hr_i64)ids[row];
+    const float *s = scores + row * ld;
+    HR_T *d = (HR_T *)(scores + row * ld);
+    const float scale = *scale_at, l = lse[row], even = smoothing / (float)classes;
+    for (hr_i64 i0 = 0; i0 < count; i0 += (hr_i64)blockDim.x * 8) {
+        float x[8];
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            const hr_i64 i = i0 + threadIdx.x + (hr_i64)e * blockDim.x;
+            x[e] = i < count ? s[i] : 0.0f;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            const hr_i64 i = i0 + threadIdx.x + (hr_i64)e * blockDim.x;
+            if (i < count) {
+                const float own = first + i == id ? 1.0f - smoothing : 0.0f;
+                hr_store(&d[i], id < 0 ? 0.0f : scale * (expf(x[e] - l) - even - own));
+            }
+        }
+    }
+}
+
+HR_KERNEL linear_loss_store(const float *from, HR_T *to, hr_i64 count) {
+    const hr_i64 step = (hr_i64)gridDim.x * blockDim.x;
+    for (hr_i64 at = (hr_i64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) {
+        hr_store(&to[at], from[at]);
+    }
+}
