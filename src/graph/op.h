@@ -227,6 +227,23 @@ uint64_t hri_op_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t varian
  * one op with `cuda_many` that touch none of each other's results go together (graph/op_many.c). */
 HR_MUST_CHECK hr_status hri_op_launch_many(const hri_gpu_call *calls, uint32_t count);
 
+/* A chain of element-wise steps as one kernel (graph/op_scalar.c): every op has a scalar expression, all results have
+ * one shape and type.  Results that nobody reads outside the chain are not stored; those that are stored, and those
+ * that are not, have the bits of the steps one by one. */
+enum { HRI_CHAIN_STEPS = 24, HRI_CHAIN_OPERANDS = 8 };
+typedef struct hri_chain_operand {
+    hr_addr at;
+    const hr_meta *meta; /* broadcasts to the shape of the chain */
+} hri_chain_operand;
+typedef struct hri_chain_step {
+    const hri_sig *sig;
+    int32_t in[3]; /* >= 0: that operand; < 0: the result of step -1 - in */
+    hr_addr out;   /* 0: not stored.  May lie over operands of the same shape, and over no others */
+} hri_chain_step;
+HR_MUST_CHECK hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands,
+                                         uint32_t operand_count, const hri_chain_step *steps,
+                                         uint32_t step_count);
+
 /* ---- attributes ---- */
 
 /* Room for the struct of any op. */

@@ -66,15 +66,15 @@ struct dim3 {
     inline NAME##4 make_##NAME##4(T x, T y, T z, T w) {                                            \
         return NAME##4 {x, y, z, w};                                                               \
     }
-FAKE_VECTORS(float, float)
-FAKE_VECTORS(double, double)
-FAKE_VECTORS(int, int)
-FAKE_VECTORS(short, short)
-FAKE_VECTORS(unsigned short, ushort)
-FAKE_VECTORS(char, char)
-FAKE_VECTORS(unsigned char, uchar)
-FAKE_VECTORS(long long, longlong)
-FAKE_VECTORS(unsigned long long, ulonglong)
+FAKE_VECTORS(float, float);
+FAKE_VECTORS(double, double);
+FAKE_VECTORS(int, int);
+FAKE_VECTORS(short, short);
+FAKE_VECTORS(unsigned short, ushort);
+FAKE_VECTORS(char, char);
+FAKE_VECTORS(unsigned char, uchar);
+FAKE_VECTORS(long long, longlong);
+FAKE_VECTORS(unsigned long long, ulonglong);
 struct __align__(4) uint1 {
     unsigned x;
 };
@@ -197,12 +197,13 @@ inline unsigned short hr_emulated_to_f16(float x) {
     inline T max(T a, T b) {                                                                       \
         return a < b ? b : a;                                                                      \
     }
-FAKE_MINMAX(int)
-FAKE_MINMAX(unsigned)
-FAKE_MINMAX(long long)
-FAKE_MINMAX(unsigned long long)
-FAKE_MINMAX(long)
-FAKE_MINMAX(unsigned long)
+
+FAKE_MINMAX(int);
+FAKE_MINMAX(unsigned);
+FAKE_MINMAX(long long);
+FAKE_MINMAX(unsigned long long);
+FAKE_MINMAX(long);
+FAKE_MINMAX(unsigned long);
 inline unsigned min(int a, unsigned b) {
     return min((unsigned)a, b);
 }
@@ -244,13 +245,34 @@ inline double max(double a, double b) {
     inline float NAME(float x) {                                                                   \
         return NAME##f(x);                                                                         \
     }
-FAKE_MATH1(sqrt)
-FAKE_MATH1(exp) FAKE_MATH1(exp2) FAKE_MATH1(expm1) FAKE_MATH1(log) FAKE_MATH1(log2)
-    FAKE_MATH1(log10) FAKE_MATH1(log1p) FAKE_MATH1(sin) FAKE_MATH1(cos) FAKE_MATH1(tan)
-        FAKE_MATH1(tanh) FAKE_MATH1(erf) FAKE_MATH1(erfc) FAKE_MATH1(fabs) FAKE_MATH1(floor)
-            FAKE_MATH1(ceil) FAKE_MATH1(round) FAKE_MATH1(rint) FAKE_MATH1(trunc) FAKE_MATH1(sinh)
-                FAKE_MATH1(cosh) FAKE_MATH1(atan) FAKE_MATH1(asin) FAKE_MATH1(acos)
-                    FAKE_MATH1(cbrt) inline float pow(float a, float b) {
+
+FAKE_MATH1(sqrt);
+FAKE_MATH1(exp);
+FAKE_MATH1(exp2);
+FAKE_MATH1(expm1);
+FAKE_MATH1(log);
+FAKE_MATH1(log2);
+FAKE_MATH1(log10);
+FAKE_MATH1(log1p);
+FAKE_MATH1(sin);
+FAKE_MATH1(cos);
+FAKE_MATH1(tan);
+FAKE_MATH1(tanh);
+FAKE_MATH1(erf);
+FAKE_MATH1(erfc);
+FAKE_MATH1(fabs);
+FAKE_MATH1(floor);
+FAKE_MATH1(ceil);
+FAKE_MATH1(round);
+FAKE_MATH1(rint);
+FAKE_MATH1(trunc);
+FAKE_MATH1(sinh);
+FAKE_MATH1(cosh);
+FAKE_MATH1(atan);
+FAKE_MATH1(asin);
+FAKE_MATH1(acos);
+FAKE_MATH1(cbrt);
+inline float pow(float a, float b) {
     return powf(a, b);
 }
 inline float fmod(float a, float b) {
@@ -408,15 +430,23 @@ inline float __double2float_rn(double x) {
     template <typename T> inline T NAME(const T *from) {                                           \
         return *from;                                                                              \
     }
-FAKE_LOAD(__ldg)
-FAKE_LOAD(__ldcs) FAKE_LOAD(__ldcg) FAKE_LOAD(__ldca) FAKE_LOAD(__ldlu) FAKE_LOAD(__ldcv)
+
+FAKE_LOAD(__ldg);
+FAKE_LOAD(__ldcs);
+FAKE_LOAD(__ldcg);
+FAKE_LOAD(__ldca);
+FAKE_LOAD(__ldlu);
+FAKE_LOAD(__ldcv);
 #define FAKE_STORE(NAME)                                                                           \
     template <typename T> inline void NAME(T *to, T x) {                                           \
         *to = x;                                                                                   \
     }
-    FAKE_STORE(__stcs) FAKE_STORE(__stcg) FAKE_STORE(__stwb)
-        FAKE_STORE(__stwt) inline void __threadfence() {
-}
+
+FAKE_STORE(__stcs);
+FAKE_STORE(__stcg);
+FAKE_STORE(__stwb);
+FAKE_STORE(__stwt);
+inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 inline size_t __cvta_generic_to_shared(const void *p) {
@@ -462,9 +492,10 @@ inline size_t __cvta_generic_to_shared(const void *p) {
         *at = old & x;                                                                             \
         return old;                                                                                \
     }
-FAKE_ATOMICS(int)
-FAKE_ATOMICS(unsigned)
-FAKE_ATOMICS(unsigned long long)
+
+FAKE_ATOMICS(int);
+FAKE_ATOMICS(unsigned);
+FAKE_ATOMICS(unsigned long long);
 inline int atomicSub(int *at, int x) {
     return atomicAdd(at, -x);
 }
@@ -561,14 +592,13 @@ template <typename T> inline unsigned __match_any_sync(unsigned mask, T x) {
         }                                                                                          \
         return y;                                                                                  \
     }
-FAKE_REDUCE(__reduce_add_sync, unsigned, y + all[i])
-FAKE_REDUCE(__reduce_add_sync, int, y + all[i])
-FAKE_REDUCE(__reduce_max_sync, unsigned, max(y, all[i]))
-FAKE_REDUCE(__reduce_max_sync, int, max(y, all[i]))
-FAKE_REDUCE(__reduce_min_sync, unsigned, min(y, all[i]))
-FAKE_REDUCE(__reduce_min_sync, int, min(y, all[i]))
-FAKE_REDUCE(__reduce_or_sync, unsigned, y | all[i])
-
+FAKE_REDUCE(__reduce_add_sync, unsigned, y + all[i]);
+FAKE_REDUCE(__reduce_add_sync, int, y + all[i]);
+FAKE_REDUCE(__reduce_max_sync, unsigned, max(y, all[i]));
+FAKE_REDUCE(__reduce_max_sync, int, max(y, all[i]));
+FAKE_REDUCE(__reduce_min_sync, unsigned, min(y, all[i]));
+FAKE_REDUCE(__reduce_min_sync, int, min(y, all[i]));
+FAKE_REDUCE(__reduce_or_sync, unsigned, y | all[i]);
 // ---- tensor cores: the fragments of all lanes, then this lane's part of the product ----
 
 inline float fake_half(unsigned word, int which, bool bf16) {

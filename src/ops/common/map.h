@@ -6,7 +6,8 @@
  * The expression is written over a, b of type T and p, the attributes.  T is float in kernels (bf16 and f16 are
  * converted at the edges) and double in the oracle; <tgmath.h> picks the functions, and constants are written (T)0.5.
  * The macro makes NAME_host for `.host` and NAME_scalar for `.scalar`; HRI_MAP1_SCALAR and HRI_MAP1_HOST make one of
- * the two, for ops that want a loop of its own for each value of an attribute (gelu.c).  Inputs may be overwritten in place. */
+ * the two, for ops that want a loop of its own for each value of an attribute (gelu.c).  Inputs may be overwritten in
+ * place.  The text of the expression, for other back ends, is taken before <tgmath.h>'s macros change it. */
 #ifndef HRI_OPS_COMMON_MAP_H
 #define HRI_OPS_COMMON_MAP_H
 
@@ -89,12 +90,14 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
         }                                                                                          \
     }
 
-#define HRI_MAP1_SCALAR(NAME, ATTR, ...)                                                           \
+#define HRI_MAP1_SCALAR_AS(NAME, ATTR, TEXT, ...)                                                  \
     HRI_MAP_SCALARS(NAME, (float a, const ATTR *p), (double a, const ATTR *p), __VA_ARGS__)        \
     static double NAME##_scalar_f(const double *x, const void *attr) {                             \
         return NAME##_f64(x[0], attr);                                                             \
     }                                                                                              \
-    static const hri_scalar NAME##_scalar = {1, NAME##_scalar_f, #__VA_ARGS__};
+    static const hri_scalar NAME##_scalar = {1, NAME##_scalar_f, TEXT};
+
+#define HRI_MAP1_SCALAR(NAME, ATTR, ...) HRI_MAP1_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)
 
 #define HRI_MAP1_HOST(NAME, ATTR)                                                                  \
     static void NAME##_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {           \
@@ -111,7 +114,7 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
     }
 
 #define HRI_MAP1(NAME, ATTR, ...)                                                                  \
-    HRI_MAP1_SCALAR(NAME, ATTR, __VA_ARGS__)                                                       \
+    HRI_MAP1_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)                                      \
     HRI_MAP1_HOST(NAME, ATTR)
 
 /* Inputs of a binary map and of its walk travel together to the tasks. */
@@ -120,13 +123,15 @@ typedef struct hri_map_call {
     hri_walk walk;
 } hri_map_call;
 
-#define HRI_MAP2_SCALAR(NAME, ATTR, ...)                                                           \
+#define HRI_MAP2_SCALAR_AS(NAME, ATTR, TEXT, ...)                                                  \
     HRI_MAP_SCALARS(NAME, (float a, float b, const ATTR *p), (double a, double b, const ATTR *p),  \
                     __VA_ARGS__)                                                                   \
     static double NAME##_scalar_f(const double *x, const void *attr) {                             \
         return NAME##_f64(x[0], x[1], attr);                                                       \
     }                                                                                              \
-    static const hri_scalar NAME##_scalar = {2, NAME##_scalar_f, #__VA_ARGS__};
+    static const hri_scalar NAME##_scalar = {2, NAME##_scalar_f, TEXT};
+
+#define HRI_MAP2_SCALAR(NAME, ATTR, ...) HRI_MAP2_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)
 
 #define HRI_MAP2_HOST(NAME, ATTR)                                                                  \
     static void NAME##_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {           \
@@ -152,7 +157,7 @@ typedef struct hri_map_call {
     }
 
 #define HRI_MAP2(NAME, ATTR, ...)                                                                  \
-    HRI_MAP2_SCALAR(NAME, ATTR, __VA_ARGS__)                                                       \
+    HRI_MAP2_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)                                      \
     HRI_MAP2_HOST(NAME, ATTR)
 
 #endif
