@@ -1,0 +1,462 @@
+/* How fast single ops are on a GPU, at the sizes of ResNet-50 (batch 256) and GPT-2 124M (16 x 1024 tokens), bf16.
+ *
+ *   bench/gpu_ops [--device cuda:0] [--check] [--repeat N] [TEXT...]     lines that contain any of the texts
+ *   bench/gpu_ops --op softmax "bf16[64,1000]" "axis=0"                  any op, inputs and attributes
+ *
+ * A line: microseconds a call, bytes and floating-point operations a second as the op's own cost has them, and both over
+ * the ceilings: a copy inside the device, measured first, and 790 TFLOP/s, what an H200 reaches in large bf16 products.
+ * The calls are captured and replayed, as in training, so launches from the host cost nothing.  A last column with
+ * --check: the largest difference from the host kernel, over the largest value; 2-byte results may differ by 4e-3
+ * (f16) or 2e-2 (bf16).  A size of one line is small enough for the cache of the device only where the real one is. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <headroom/headroom.h>
+
+#include "base/cores.h"
+#include "base/threads.h"
+#include "device/gpu.h"
+#include "graph/graph.h"
+#include "graph/half.h"
+
+#define CEILING_FLOPS 790e12
+
+typedef struct row {
+    const char *op, *in, *attributes;
+} row;
+
+#define BN(X, C) X " f32[" C "] f32[" C "]"
+static const row rows[] = {
+    {"batch_norm_relu", BN("bf16[256,112,112,64]", "64"), NULL},
+    {"batch_norm_relu", BN("bf16[256,56,56,64]", "64"), NULL},
+    {"batch_norm_relu", BN("bf16[256,28,28,128]", "128"), NULL},
+    {"batch_norm_relu", BN("bf16[256,14,14,256]", "256"), NULL},
+    {"batch_norm_relu", BN("bf16[256,7,7,512]", "512"), NULL},
+    {"batch_norm", BN("bf16[256,56,56,256]", "256"), NULL},
+    {"batch_norm", BN("bf16[256,7,7,2048]", "2048"), NULL},
+    {"batch_norm_add_relu", BN("bf16[256,56,56,256]", "256") " bf16[256,56,56,256]", NULL},
+    {"batch_norm_add_relu", BN("bf16[256,28,28,512]", "512") " bf16[256,28,28,512]", NULL},
+    {"batch_norm_add_relu", BN("bf16[256,14,14,1024]", "1024") " bf16[256,14,14,1024]", NULL},
+    {"batch_norm_add_relu", BN("bf16[256,7,7,2048]", "2048") " bf16[256,7,7,2048]", NULL},
+    {"batch_norm_relu_grad",
+     "bf16[256,112,112,64] bf16[256,112,112,64] f32[64] f32[64] f32[64] f32[64]", NULL},
+    {"batch_norm_relu_grad",
+     "bf16[256,56,56,64] bf16[256,56,56,64] f32[64] f32[64] f32[64] f32[64]", NULL},
+    {"batch_norm_relu_grad",
+     "bf16[256,28,28,128] bf16[256,28,28,128] f32[128] f32[128] f32[128] f32[128]", NULL},
+    {"batch_norm_relu_grad",
+     "bf16[256,14,14,256] bf16[256,14,14,256] f32[256] f32[256] f32[256] f32[256]", NULL},
+    {"batch_norm_relu_grad",
+     "bf16[256,7,7,512] bf16[256,7,7,512] f32[512] f32[512] f32[512] f32[512]", NULL},
+    {"batch_norm_grad", "bf16[256,56,56,256] bf16[256,56,56,256] f32[256] f32[256] f32[256]", NULL},
+    {"batch_norm_add_relu_grad",
+     "bf16[256,56,56,256] bf16[256,56,56,256] f32[256] f32[256] f32[256] bf16[256,56,56,256]",
+     NULL},
+    {"batch_norm_add_relu_grad",
+     "bf16[256,28,28,512] bf16[256,28,28,512] f32[512] f32[512] f32[512] bf16[256,28,28,512]",
+     NULL},
+    {"batch_norm_add_relu_grad",
+     "bf16[256,14,14,1024] bf16[256,14,14,1024] f32[1024] f32[1024] f32[1024] "
+     "bf16[256,14,14,1024]",
+     NULL},
+    {"batch_norm_add_relu_grad",
+     "bf16[256,7,7,2048] bf16[256,7,7,2048] f32[2048] f32[2048] f32[2048] bf16[256,7,7,2048]",
+     NULL},
+    {"max_pool", "bf16[256,112,112,64]", "kernel=3,stride=2,pad=1"},
+    {"max_pool_grad", "bf16[256,56,56,64] u8[256,56,56,64]",
+     "kernel=3,stride=2,pad=1,height=112,width=112"},
+    {"global_avg_pool", "bf16[256,7,7,2048]", NULL},
+    {"broadcast_to", "bf16[256,1,1,2048]", "to=256x7x7x2048"},
+    {"add", "bf16[256,56,56,256] bf16[256,56,56,256]", NULL},
+    {"conv2d", "bf16[256,224,224,3] bf16[7,7,3,64]", "stride=2,pad=3"},
+    {"conv2d", "bf16[256,56,56,64] bf16[1,1,64,256]", NULL},
+    {"conv2d", "bf16[256,56,56,64] bf16[3,3,64,64]", "pad=1"},
+    {"conv2d", "bf16[256,14,14,256] bf16[3,3,256,256]", "pad=1"},
+    {"conv2d_input", "bf16[256,56,56,64] bf16[3,3,64,64]", "pad=1,size=56x56"},
+    {"conv2d_weight", "bf16[256,56,56,64] bf16[256,56,56,64]", "pad=1,size=3x3"},
+    {"sgd_momentum", "f32[25000000] f32[25000000] f32[] f32[25000000]", NULL},
+    {"layer_norm", "bf16[16384,768] f32[768] f32[768]", NULL},
+    {"layer_norm_grad", "bf16[16384,768] bf16[16384,768] f32[768] f32[16384] f32[16384]", NULL},
+    {"rms_norm", "bf16[16384,768] f32[768]", NULL},
+    {"rms_norm_grad", "bf16[16384,768] bf16[16384,768] f32[768] f32[16384]", NULL},
+    {"group_norm", "bf16[32,56,56,256] f32[256] f32[256]", "groups=32"},
+    {"softmax", "bf16[16384,1024]", NULL},
+    {"softmax_grad", "bf16[16384,1024] bf16[16384,1024]", NULL},
+    {"log_softmax", "f32[4096,50257]", NULL},
+    {"gelu", "bf16[16384,3072]", "approximate=tanh"},
+    {"gelu_grad", "bf16[16384,3072] bf16[16384,3072]", "approximate=tanh"},
+    {"bias_add", "bf16[16384,3072] bf16[3072]", NULL},
+    {"add", "bf16[16384,768] bf16[16384,768]", NULL},
+    {"attention_packed", "bf16[16,1024,3,12,64]", "causal"},
+    {"attention_packed_grad",
+     "bf16[16,1024,12,64] bf16[16,1024,3,12,64] bf16[16,1024,12,64] f32[16,12,1024]", "causal"},
+    {"attention", "bf16[64,197,12,64] bf16[64,197,12,64] bf16[64,197,12,64]", NULL},
+    {"attention", "bf16[4,2048,16,128] bf16[4,2048,16,128] bf16[4,2048,16,128]", "causal"},
+    {"attention_grad",
+     "bf16[4,2048,16,128] bf16[4,2048,16,128] bf16[4,2048,16,128] bf16[4,2048,16,128] "
+     "bf16[4,2048,16,128] f32[4,16,2048]",
+     "causal"},
+    {"attention_packed", "f32[4,1024,3,12,64]", "causal"},
+    {"matmul", "bf16[16384,768] bf16[768,3072]", NULL},
+    {"matmul", "bf16[8192,8192] bf16[8192,8192]", NULL},
+    {"gather", "bf16[50257,768] i32[16,1024]", NULL},
+    {"adamw", "f32[124000000] f32[124000000] f32[] f32[] f32[124000000] f32[124000000]", NULL},
+    {"square_sum", "f32[124000000]", NULL},
+    {"resize", "bf16[32,64,64,64]", "height=128,width=128,mode=bilinear"},
+    {"resize_grad", "bf16[32,128,128,64]", "height=64,width=64,mode=bilinear"},
+};
+
+typedef struct bench {
+    hr_ctx *ctx;
+    hr_device *device;
+    hr_logical *logical;
+    hr_queue *queue;
+    hr_event *begin, *end;
+    hri_gpu *gpu;
+    hri_threads *threads; /* of the check */
+    double copy;          /* bytes a second, read and written */
+    int check, repeat;
+} bench;
+
+static void need(hr_status status, const char *what, const char *why) {
+    if (status != HR_OK) {
+        fprintf(stderr, "gpu_ops: %s: %s%s%s\n", what, hr_status_text(status), why ? ": " : "",
+                why ? why : "");
+        exit(3);
+    }
+}
+
+/* ---- one op as a graph ---- */
+
+static uint32_t parse(const char *at, hr_meta *out) {
+    uint32_t count = 0;
+    while (*at) {
+        char type[8] = "";
+        size_t n = strcspn(at, "[");
+        memcpy(type, at, n < 7 ? n : 7);
+        out[count] = (hr_meta){0};
+        need(hr_type_find(type, &out[count].type), "a type of the list", type);
+        for (at += n + 1; *at != ']';) {
+            char *end;
+            out[count].shape.dim[out[count].shape.rank++] = strtoll(at, &end, 10);
+            at = end + (*end == ',');
+        }
+        at += 1 + (at[1] == ' ');
+        count++;
+    }
+    return count;
+}
+
+static hr_graph *graph_of(const row *r) {
+    hr_graph *g;
+    hr_meta in[HRI_IN_MAX];
+    hr_value values[HRI_IN_MAX];
+    const uint32_t count = parse(r->in, in);
+    need(hr_graph_create(&g), "a graph", NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "in%u", i);
+        values[i] = hr_graph_param(g, name, in[i].type, in[i].shape, hr_init_constant(0));
+    }
+    const hr_value y = hr_graph_node(g, r->op, values, count, r->attributes);
+    const hr_op *op = hri_op_find(r->op);
+    for (uint32_t k = 0; op && k < op->out_count; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "out%u", k);
+        hr_graph_result(g, hr_graph_output(g, y, k), name);
+    }
+    hr_error error;
+    const hr_status status = hr_graph_freeze(g);
+    hr_graph_error(g, &error);
+    need(status, r->op, error.message);
+    return g;
+}
+
+/* Numbers of size 0.5 to 1, of both signs in tensors and positive in vectors (variances); small whole numbers. */
+static void fill(const hr_meta *m, void *data) {
+    const uint64_t count = (uint64_t)hr_shape_count(&m->shape);
+    const uint16_t half = m->type == HR_TYPE_F16 ? 0x3800 : 0x3f00;
+    const int both = m->shape.rank > 1;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t mixed = (i + 1) * 0x9E3779B97F4A7C15u >> 40;
+        const uint16_t bits =
+            (uint16_t)((half + mixed % 127) | (both && mixed & 128 ? 0x8000u : 0u));
+        if (m->type == HR_TYPE_F32) {
+            ((uint32_t *)data)[i] = (uint32_t)bits << 16;
+        } else if (hr_type_is_real(m->type)) {
+            ((uint16_t *)data)[i] = bits;
+        } else if (m->type == HR_TYPE_U8) {
+            ((uint8_t *)data)[i] = (uint8_t)(mixed % 9);
+        } else if (m->type == HR_TYPE_I32) {
+            ((int32_t *)data)[i] = (int32_t)(mixed % 32000);
+        } else {
+            ((int64_t *)data)[i] = (int64_t)(mixed % 32000);
+        }
+    }
+}
+
+static void *room(uint64_t bytes) {
+    void *p = aligned_alloc(64, (bytes / 64 + 1) * 64);
+    if (!p) {
+        fputs("gpu_ops: no memory\n", stderr);
+        exit(3);
+    }
+    return p;
+}
+
+/* ---- memory of a call: everything in one block ---- */
+
+typedef struct call {
+    hri_gpu_call gpu;
+    hr_block block;
+    hr_addr in[HRI_IN_MAX], out[HRI_OUT_MAX];
+    void *host[HRI_IN_MAX];
+} call;
+
+static uint64_t up(uint64_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
+static void call_open(bench *b, const hri_sig *s, call *c) {
+    const uint64_t workspace = hri_op_launch_workspace(s, b->gpu, 0);
+    uint64_t bytes = up(workspace) + 256;
+    memset(c, 0, sizeof *c);
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        bytes += up(hr_meta_bytes(&s->in[i]));
+    }
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        bytes += up(hr_meta_bytes(&s->out[k]));
+    }
+    need(hr_block_alloc(b->logical, bytes, HR_CATEGORY_WEIGHTS, 0, &c->block), "device memory",
+         NULL);
+    hr_addr at = c->block.addr + 256;
+    need(hr_fill(b->queue, c->block.addr, 0, bytes), "a fill", NULL);
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        c->in[i] = at;
+        at += up(hr_meta_bytes(&s->in[i]));
+        c->host[i] = room(hr_meta_bytes(&s->in[i]));
+        fill(&s->in[i], c->host[i]);
+        need(hr_copy(b->queue, c->in[i], (hr_addr)(uintptr_t)c->host[i], hr_meta_bytes(&s->in[i])),
+             "a copy", NULL);
+    }
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        const uint32_t over = s->op->updates[k];
+        c->out[k] = over && over <= s->in_count ? c->in[over - 1] : at;
+        at += up(hr_meta_bytes(&s->out[k]));
+    }
+    need(hr_queue_sync(b->queue), "the copies", NULL);
+    c->gpu = (hri_gpu_call){.gpu = b->gpu,
+                            .sig = s,
+                            .in = c->in,
+                            .out = c->out,
+                            .workspace = workspace ? at : 0,
+                            .workspace_bytes = workspace,
+                            .control = c->block.addr};
+}
+
+static void call_close(bench *b, const hri_sig *s, call *c) {
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        free(c->host[i]);
+    }
+    need(hr_block_free(b->logical, &c->block), "device memory", NULL);
+}
+
+/* ---- time ---- */
+
+static double seconds_of(bench *b, const call *c) {
+    hri_gpu_graph *graph;
+    uint64_t ns = 0;
+    need(hri_gpu_capture_begin(b->gpu), "a capture", hri_gpu_detail(b->gpu));
+    for (int i = 0; i < b->repeat; i++) {
+        need(hri_op_launch(&c->gpu), "a launch", hri_gpu_detail(b->gpu));
+    }
+    need(hri_gpu_capture_end(b->gpu, &graph), "a capture", hri_gpu_detail(b->gpu));
+    need(hri_gpu_graph_launch(b->gpu, graph), "a replay", hri_gpu_detail(b->gpu));
+    need(hr_event_mark(b->begin, b->queue), "an event", NULL);
+    need(hri_gpu_graph_launch(b->gpu, graph), "a replay", hri_gpu_detail(b->gpu));
+    need(hr_event_mark(b->end, b->queue), "an event", NULL);
+    need(hr_queue_sync(b->queue), "the replays", hri_gpu_detail(b->gpu));
+    need(hr_event_elapsed(b->begin, b->end, &ns), "the time", NULL);
+    hri_gpu_graph_destroy(b->gpu, graph);
+    return (double)ns * 1e-9 / b->repeat;
+}
+
+/* Bytes read and written a second by a copy inside the device. */
+static double copy_rate(bench *b) {
+    enum { TIMES = 10 };
+    const uint64_t bytes = 1u << 30;
+    hr_block block;
+    uint64_t ns = 0;
+    if (hr_block_alloc(b->logical, 2 * bytes, HR_CATEGORY_WEIGHTS, 0, &block) != HR_OK) {
+        return 0.0;
+    }
+    for (int i = -1; i < TIMES; i++) {
+        if (i == 0) {
+            need(hr_event_mark(b->begin, b->queue), "an event", NULL);
+        }
+        need(hr_copy(b->queue, block.addr + bytes, block.addr, bytes), "a copy", NULL);
+    }
+    need(hr_event_mark(b->end, b->queue), "an event", NULL);
+    need(hr_queue_sync(b->queue), "the copies", NULL);
+    need(hr_event_elapsed(b->begin, b->end, &ns), "the time", NULL);
+    need(hr_block_free(b->logical, &block), "device memory", NULL);
+    return ns ? 2.0 * (double)bytes * TIMES / ((double)ns * 1e-9) : 0.0;
+}
+
+/* ---- the check ---- */
+
+static double at_of(hr_type type, const void *data, int64_t i) {
+    switch (type) {
+    case HR_TYPE_F32:
+        return (double)((const float *)data)[i];
+    case HR_TYPE_BF16:
+        return (double)hri_from_bf16(((const hri_bf16 *)data)[i]);
+    case HR_TYPE_F16:
+        return (double)hri_from_f16(((const hri_f16 *)data)[i]);
+    case HR_TYPE_I32:
+        return (double)((const int32_t *)data)[i];
+    case HR_TYPE_I64:
+        return (double)((const int64_t *)data)[i];
+    default:
+        return (double)((const uint8_t *)data)[i];
+    }
+}
+
+/* The largest difference of any output from the host kernel's, over that output's largest value. */
+static double difference(bench *b, const hri_sig *s, call *c) {
+    void *want[HRI_OUT_MAX], *is[HRI_OUT_MAX];
+    double worst = 0.0;
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        const uint64_t bytes = hr_meta_bytes(&s->out[k]);
+        const uint32_t over = s->op->updates[k];
+        want[k] = over && over <= s->in_count ? c->host[over - 1] : room(bytes);
+        is[k] = room(bytes);
+        need(hr_copy(b->queue, (hr_addr)(uintptr_t)is[k], c->out[k], bytes), "a copy", NULL);
+    }
+    need(hr_queue_sync(b->queue), "the copies", NULL);
+    void *workspace = room(hri_op_workspace(s, 0, hri_threads_count(b->threads)));
+    const hri_call host = {.sig = s,
+                           .in = (const void *const *)c->host,
+                           .out = want,
+                           .workspace = workspace,
+                           .threads = b->threads};
+    need(hri_op_run(&host), "the host kernel", NULL);
+    for (uint32_t k = 0; k < s->out_count; k++) {
+        double most = 1e-30, off = 0.0;
+        for (int64_t i = 0, n = hr_shape_count(&s->out[k].shape); i < n; i++) {
+            const double x = at_of(s->out[k].type, want[k], i);
+            const double y = at_of(s->out[k].type, is[k], i);
+            most = fabs(x) > most ? fabs(x) : most;
+            off = fabs(x - y) > off || y != y ? fabs(x - y) : off;
+        }
+        worst = off / most > worst || off != off ? off / most : worst;
+        free(is[k]);
+        if (!(s->op->updates[k] && s->op->updates[k] <= s->in_count)) {
+            free(want[k]);
+        }
+    }
+    free(workspace);
+    return worst;
+}
+
+/* ---- the table ---- */
+
+static void measure(bench *b, const row *r) {
+    hr_graph *g = graph_of(r);
+    const hri_sig *s = &g->nodes[0].sig;
+    const hri_cost cost = hri_op_cost(s);
+    call c;
+    char in[32];
+    snprintf(in, sizeof in, "%.*s", (int)strcspn(r->in, " "), r->in);
+    printf("%-25s %-22s %-8.8s", r->op, in, r->attributes ? r->attributes : "");
+    fflush(stdout);
+    call_open(b, s, &c);
+    /* The first call compiles, chooses and warms up; its results are what is checked. */
+    hr_status status = hri_op_launch(&c.gpu);
+    status = status == HR_OK ? hr_queue_sync(b->queue) : status;
+    if (status != HR_OK) {
+        printf(" %s: %s\n", hr_status_name(status), hri_gpu_detail(b->gpu));
+    } else {
+        const double off = b->check ? difference(b, s, &c) : 0.0;
+        const double seconds = seconds_of(b, &c);
+        printf(" %9.1f us %7.0f GB/s", seconds * 1e6, cost.bytes / seconds * 1e-9);
+        if (b->copy > 0.0) {
+            printf(" %4.0f %%", 100.0 * cost.bytes / seconds / b->copy);
+        }
+        printf(" %7.1f TFLOP/s %3.0f %%", cost.flops / seconds * 1e-12,
+               100.0 * cost.flops / seconds / CEILING_FLOPS);
+        if (b->check) {
+            printf("  off by %.1e", off);
+        }
+        printf("\n");
+    }
+    fflush(stdout);
+    call_close(b, s, &c);
+    hr_graph_destroy(g);
+}
+
+static int wanted(const row *r, int argc, char **argv, int first) {
+    char line[512];
+    snprintf(line, sizeof line, "%s %s %s", r->op, r->in, r->attributes ? r->attributes : "");
+    int any = first >= argc;
+    for (int i = first; i < argc; i++) {
+        any |= strstr(line, argv[i]) != NULL;
+    }
+    return any;
+}
+
+int main(int argc, char **argv) {
+    bench b = {.repeat = 20};
+    const char *device = "cuda:0";
+    hri_prose why = {0};
+    row own = {0};
+    int at = 1;
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        if (!strcmp(argv[at], "--check")) {
+            b.check = 1;
+        } else if (!strcmp(argv[at], "--device") && at + 1 < argc) {
+            device = argv[++at];
+        } else if (!strcmp(argv[at], "--repeat") && at + 1 < argc) {
+            b.repeat = atoi(argv[++at]) > 0 ? atoi(argv[at]) : 1;
+        } else if (!strcmp(argv[at], "--op") && at + 3 < argc) {
+            own = (row){argv[at + 1], argv[at + 2], argv[at + 3]};
+            at += 3;
+        } else {
+            fputs("gpu_ops [--device NAME] [--check] [--repeat N] [--op OP INPUTS ATTRIBUTES] "
+                  "[TEXT...]\n",
+                  stderr);
+            return 2;
+        }
+    }
+    need(hr_ctx_create(NULL, &b.ctx), "a context", NULL);
+    need(hr_device_find(b.ctx, device, &b.device), device, NULL);
+    need(hr_logical_create(b.device, &(hr_logical_options){.size = sizeof(hr_logical_options)},
+                           &b.logical),
+         "a logical device", NULL);
+    need(hr_queue_create(b.device, &b.queue), "a queue", NULL);
+    need(hr_event_create(b.device, &b.begin), "an event", NULL);
+    need(hr_event_create(b.device, &b.end), "an event", NULL);
+    need(hri_gpu_open(b.device, &(hri_gpu_options){0}, &b.gpu, &why), "the GPU", why.text);
+    hri_gpu_use(b.gpu, b.queue);
+    if (b.check) {
+        need(hri_threads_create(hri_cores_usable(), &b.threads), "threads", NULL);
+    }
+    b.copy = copy_rate(&b);
+    printf("copy inside the device: %.0f GB/s\n", b.copy * 1e-9);
+    if (own.op) {
+        measure(&b, &own);
+    }
+    for (size_t i = 0; !own.op && i < sizeof rows / sizeof *rows; i++) {
+        if (wanted(&rows[i], argc, argv, at)) {
+            measure(&b, &rows[i]);
+        }
+    }
+    hri_threads_destroy(b.threads);
+    hri_gpu_close(b.gpu);
+    hr_event_destroy(b.begin);
+    hr_event_destroy(b.end);
+    hr_queue_destroy(b.queue);
+    hr_ctx_destroy(b.ctx);
+    return 0;
+}
