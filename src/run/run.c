@@ -16,6 +16,7 @@
 #include "plan/from_graph.h"
 #include "plan/share.h"
 #include "run/resident.h"
+#include "run/run_int.h"
 #include "run/runner.h"
 
 struct hr_run {
@@ -278,4 +279,8 @@ void hr_run_get_report(const hr_run *run, hr_run_report *out) {
     *out = run->report;
     out->measured_bytes = measured.arena_bytes;
     out->resident_bytes = measured.resident_peak_bytes;
+}
+
+hri_exec *hri_run_exec(hr_run *run, size_t graph) {
+    return graph < run->count ? hri_runner_exec(run->runner, (uint32_t)graph) : NULL;
 }

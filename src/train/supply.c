@@ -16,6 +16,11 @@ struct hri_supply {
     char input[HR_FIELD_NAME_SIZE], label[HR_FIELD_NAME_SIZE];
     uint64_t epoch, wait_ns;
     int ended, any; /* any: this epoch has given a sample */
+    int no_labels;
+    const int32_t *label_map;
+    size_t label_count;
+    void (*seen)(void *user, uint32_t index, const hr_element *sample);
+    void *seen_user;
 };
 
 hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_prose *why) {
@@ -25,6 +30,11 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the input");
     }
     s->want = *o->want;
+    s->no_labels = o->no_labels;
+    s->label_map = o->label_map;
+    s->label_count = o->label_count;
+    s->seen = o->seen;
+    s->seen_user = o->seen_user;
     snprintf(s->input, sizeof s->input, "%s", o->source->input.name);
     snprintf(s->label, sizeof s->label, "%s", o->source->label.name);
     const hr_status status =
@@ -191,6 +201,18 @@ static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri
     return p->type == HR_TYPE_F32 ? put_reals(p, f) : put_wholes(p, f, 0, limit, why);
 }
 
+/* A number of the data's classes as the model numbers them. */
+static hr_status put_mapped(const hri_supply *s, const place *p, const hr_field *f,
+                            hri_prose *why) {
+    int64_t x = -1;
+    if (p->count != 1 || !whole_at(f, 0, &x) || x >= (int64_t)s->label_count) {
+        return hri_prose_set(why, HR_E_RANGE, "a sample has a %s that is not one of %zu classes",
+                             f->name, s->label_count);
+    }
+    const int32_t label = x < 0 ? -1 : s->label_map[x];
+    return put(p, 0, &label, 1);
+}
+
 /* ---- one sample ---- */
 
 static place place_of(const hri_planned_run *run, const char *name, const hr_meta *sample,
@@ -202,19 +224,40 @@ static place place_of(const hri_planned_run *run, const char *name, const hr_met
                    .index = index};
 }
 
+/* The same byte everywhere: 0 is zero in every type, 0xff is -1 in whole numbers. */
+static hr_status put_same(const place *p, int byte) {
+    int32_t piece[PIECE];
+    hr_status status = HR_OK;
+    memset(piece, byte, sizeof piece);
+    for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
+        status = put(p, at, piece, p->count - at < PIECE ? p->count - at : PIECE);
+    }
+    return status;
+}
+
+static hr_status put_no_label(const place *p) {
+    return put_same(p, 0xff);
+}
+
 static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
                             const hr_element *e, hri_prose *why) {
     const hr_field *input = hr_element_find(e, s->input);
     const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
     const place to = place_of(run, s->want.name, &s->want.sample, index);
     const place beside = place_of(run, "label", &s->want.label, index);
-    if (!input || (s->label[0] && !label)) {
+    if (!input || (s->label[0] && !label && !s->no_labels)) {
         return hri_prose_set(why, HR_E_NOT_FOUND, "a sample has no field %s",
                              input ? s->label : s->input);
     }
     hr_status status = put_field(&to, input, s->want.classes, why);
     if (status != HR_OK || beside.value == HR_NONE) {
         return status;
+    }
+    if (s->no_labels) {
+        return put_no_label(&beside);
+    }
+    if (label && s->label_map) {
+        return put_mapped(s, &beside, label, why);
     }
     if (label) {
         return put_field(&beside, label, s->want.classes, why);
@@ -227,18 +270,10 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
 
 /* Nothing, with a label that does not count. */
 static hr_status put_nothing(hri_supply *s, const hri_planned_run *run, uint32_t index) {
-    const place to[] = {place_of(run, s->want.name, &s->want.sample, index),
-                        place_of(run, "label", &s->want.label, index)};
-    hr_status status = HR_OK;
-    for (int k = 0; k < 2; k++) {
-        int32_t piece[PIECE]; /* zeros are zeros in f32 too */
-        memset(piece, k ? 0xff : 0, sizeof piece);
-        for (uint64_t at = 0; to[k].value != HR_NONE && at < to[k].count && status == HR_OK;
-             at += PIECE) {
-            status = put(&to[k], at, piece, to[k].count - at < PIECE ? to[k].count - at : PIECE);
-        }
-    }
-    return status;
+    const place to = place_of(run, s->want.name, &s->want.sample, index);
+    const place beside = place_of(run, "label", &s->want.label, index);
+    const hr_status status = put_same(&to, 0);
+    return status == HR_OK && beside.value != HR_NONE ? put_no_label(&beside) : status;
 }
 
 /* The next sample; HR_E_EOF at the end of the epoch. */
@@ -257,6 +292,9 @@ static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t
     }
     s->any = 1;
     status = put_sample(s, run, index, e, why);
+    if (status == HR_OK && s->seen) {
+        s->seen(s->seen_user, index, e);
+    }
     hr_element_unref(e);
     return status;
 }

@@ -23,6 +23,13 @@ typedef struct hri_supply_options {
     const hri_source *source; /* for the names of its fields */
     const hri_model_input *want;
     hr_pipeline_options pipeline_options;
+    int no_labels; /* 1: every label is -1, whatever the data has: for predicting */
+    const int32_t *
+        label_map; /* label_count numbers: what a label of the data is to the model; NULL: itself */
+    size_t label_count;
+    /* Is shown each sample that was put, with its place in the run; NULL: nobody is. */
+    void (*seen)(void *user, uint32_t index, const hr_element *sample);
+    void *seen_user;
 } hri_supply_options;
 
 HR_MUST_CHECK hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out,

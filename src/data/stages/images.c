@@ -1,6 +1,8 @@
 /* images:DIR  a folder of pictures: each folder in it is a class, in the order of the names; the files in a class (and
  * in folders below it) are its elements, in the order of the names.  "image" is the file as it is (u8[n]: decode
- * comes next), "label" the number of the class (i32).
+ * comes next), "label" the number of the class (i32), and with names=on "name" the path below DIR (u8[n]).
+ *
+ * images:FILE,classes=off is one picture, and images:@LIST,classes=off those whose paths are the lines of LIST.
  *
  * Opening lists the names (about 50 bytes each, charged), and looks into up to 4096 files, spread evenly, for the
  * largest file and picture: that is what the working sets of loading and decoding are made from.  A larger one found
@@ -22,17 +24,25 @@
 #include "data/read.h"
 #include "data/stage.h"
 
-enum { SAMPLE = 4096, HEAD_BYTES = 256 << 10, DEPTH_MAX = 8, PATH_SIZE = 4096 };
+enum {
+    SAMPLE = 4096,
+    HEAD_BYTES = 256 << 10,
+    DEPTH_MAX = 8,
+    PATH_SIZE = 4096,
+    LIST_MOST = 1 << 30
+};
 
 typedef struct options {
     const char *path;
-    bool classes;
+    bool classes, names;
 } options;
 
 static const hri_field fields[] = {
-    {"path", "the folder", offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
+    {"path", "the folder; with classes=off also a file, or @ and a list of files",
+     offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
     {"classes", "folders are classes; off: no labels", offsetof(options, classes), HRI_FIELD_BOOL,
      "on"},
+    {"names", "with the path of each file", offsetof(options, names), HRI_FIELD_BOOL, "off"},
     {0}};
 
 HRI_VECTOR(names, char *)
@@ -46,6 +56,7 @@ typedef struct own {
     uint64_t *class_first; /* the first element of each class; class_count + 1 of them */
     names classes;
     uint64_t largest_file;
+    bool listed; /* the names are whole paths */
 } own;
 
 /* ---- listing ---- */
@@ -209,11 +220,54 @@ static hr_status scan_classes(hri_stage *s, hri_prose *why) {
     return status;
 }
 
+/* The lines of a file, as they are; empty ones are nothing. */
+static hr_status read_list(hri_stage *s, const char *path, hri_prose *why) {
+    char *text;
+    hr_status status = hri_file_read(path, LIST_MOST, &text, NULL, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    for (char *line = text, *next; status == HR_OK && line; line = next) {
+        next = strchr(line, '\n');
+        if (next) {
+            *next++ = '\0';
+        }
+        const size_t length = strlen(line);
+        if (length && line[length - 1] == '\r') {
+            line[length - 1] = '\0';
+        }
+        if (strlen(line) >= PATH_SIZE) {
+            status = hri_prose_set(why, HR_E_RANGE, "%s: a path in it is too long", path);
+        } else if (line[0]) {
+            status = add_file(s, line);
+        }
+    }
+    hri_free(text);
+    return status;
+}
+
+/* Without classes: a folder with all below it, one file, or a list of files. */
+static hr_status scan_any(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    struct stat st;
+    if (o->path[0] == '@') {
+        w->listed = true;
+        return read_list(s, o->path + 1, why);
+    }
+    if (stat(o->path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        w->listed = true;
+        return add_file(s, o->path);
+    }
+    return scan(s, "", 0, why);
+}
+
 /* ---- sizes ---- */
 
 static void full_path(const hri_stage *s, uint64_t i, char *path) {
     const own *w = s->own;
-    snprintf(path, PATH_SIZE, "%s/%s", ((const options *)s->options)->path, w->text + w->starts[i]);
+    const char *folder = w->listed ? "" : ((const options *)s->options)->path;
+    snprintf(path, PATH_SIZE, "%s%s%s", folder, w->listed ? "" : "/", w->text + w->starts[i]);
 }
 
 /* The largest file and picture among a sample; files that cannot be read are left for later. */
@@ -262,7 +316,7 @@ static hr_status open_images(hri_stage *s, hri_prose *why) {
     if (!o->path) {
         return hri_prose_set(why, HR_E_INVALID, "path: which folder?");
     }
-    hr_status status = o->classes ? scan_classes(s, why) : scan(s, "", 0, why);
+    hr_status status = o->classes ? scan_classes(s, why) : scan_any(s, why);
     if (status == HR_OK && w->count == 0) {
         status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: there is no .jpg, .jpeg or .png in it",
                                o->path);
@@ -283,8 +337,12 @@ static hr_status open_images(hri_stage *s, hri_prose *why) {
     if (status == HR_OK && o->classes) {
         status = hri_spec_put(&s->spec, "label", (hr_meta){.type = HR_TYPE_I32});
     }
+    if (status == HR_OK && o->names) {
+        status = hri_spec_put(&s->spec, "name",
+                              (hr_meta){.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}});
+    }
     s->spec.item_bytes = s->spec.load_bytes =
-        hri_bytes_add(hri_pool_round(w->largest_file + 1), 64);
+        hri_bytes_add(hri_pool_round(w->largest_file + 1), o->names ? 64 + PATH_SIZE : 64);
     return status;
 }
 
@@ -306,6 +364,18 @@ static int32_t label_of(const own *w, uint64_t i) {
     return (int32_t)low;
 }
 
+static hr_status load_name(const own *w, uint64_t i, hr_emit *emit) {
+    const char *name = w->text + w->starts[i];
+    const size_t bytes = strlen(name);
+    const hr_meta meta = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {(int64_t)bytes}}};
+    void *data;
+    const hr_status status = hr_emit_field(emit, "name", &meta, &data);
+    if (status == HR_OK) {
+        memcpy(data, name, bytes);
+    }
+    return status;
+}
+
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
     char path[PATH_SIZE];
@@ -319,7 +389,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
             *(int32_t *)data = label_of(s->own, item->a);
         }
     }
-    return status;
+    return status == HR_OK && o->names ? load_name(s->own, item->a, emit) : status;
 }
 
 static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {

@@ -200,6 +200,38 @@ TEST(images, folders_without_classes_or_pictures_are_refused) {
     hr_pipeline_destroy(p);
 }
 
+TEST(images, one_file_and_a_list_of_files_come_in_order_with_their_names) {
+    size_t bytes;
+    unsigned char *file = test_jpeg_of(40, 30, 1, NULL, &bytes);
+    test_write(test_folder(), "a b/x,1.jpg", file, bytes);
+    test_write(test_folder(), "y.jpg", file, bytes);
+    free(file);
+    char list[1024], text[512];
+    const int n = snprintf(list, sizeof list, "%s/y.jpg\r\n\n%s/a b/x,1.jpg\n/nowhere.jpg",
+                           test_folder(), test_folder());
+    test_write(test_folder(), "list", list, (size_t)n);
+    snprintf(text, sizeof text, "images(\"@%s/list\",classes=off,names=on) | decode(8)",
+             test_folder());
+    hr_pipeline *p = open_with(text, 1, 0);
+    CHECK_EQ(hr_pipeline_count(p), 3);
+    static const char *const names[] = {"/y.jpg", "/a b/x,1.jpg"};
+    for (int i = 0; i < 2; i++) {
+        hr_element *e;
+        CHECK_OK(hr_pipeline_next(p, &e));
+        const hr_field *name = hr_element_find(e, "name");
+        snprintf(text, sizeof text, "%.*s", (int)name->bytes, (const char *)name->data);
+        CHECK_STR(text + strlen(test_folder()), names[i]);
+        hr_element_unref(e);
+    }
+    hr_element *e;
+    CHECK_STATUS(hr_pipeline_next(p, &e), HR_E_EOF);
+    CHECK(strstr(hr_pipeline_bad(p, 0), "/nowhere.jpg: ") != NULL);
+    hr_pipeline_destroy(p);
+    p = open_with(in("images:@,classes=off | decode(8)", "y.jpg"), 0, 0);
+    CHECK_EQ(hr_pipeline_count(p), 1);
+    hr_pipeline_destroy(p);
+}
+
 TEST(images, too_small_a_budget_is_refused_with_stage_and_bytes) {
     make_folder("set");
     hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 8 << 20};

@@ -1,0 +1,313 @@
+/* headroom predict: what a trained model takes pictures for, inside a budget.
+ *
+ * The one idea: predictions go out batch by batch, so a folder of any size takes no more memory than one batch; the
+ * object of --json is printed in pieces for the same reason. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/vector.h"
+#include "cli/common/command.h"
+#include "cli/common/given.h"
+#include "cli/common/inference.h"
+
+typedef struct predict_options {
+    int64_t top;
+    hri_inference_flags shared;
+} predict_options;
+
+static const hri_field fields[] = {
+    {"top", "how many classes are shown, the likeliest first", offsetof(predict_options, top),
+     HRI_FIELD_INT, "1", .min = 1, .max = 100, .metavar = "K"},
+    HRI_INFERENCE_FIELDS(predict_options),
+    {"json", "print one JSON object in place of CSV", offsetof(predict_options, shared.json),
+     HRI_FIELD_BOOL, .value = NULL},
+    {0},
+};
+
+HRI_VECTOR(letters, char)
+
+typedef struct guess {
+    int64_t number;
+    double probability;
+} guess;
+
+typedef struct work {
+    hri_cli *cli;
+    const predict_options *o;
+    hri_inference i;
+    hri_given given;
+    letters names; /* of this batch, one after the other, each with its NUL */
+    bool no_memory;
+    guess *order; /* all classes */
+    uint64_t done;
+} work;
+
+/* ---- names ---- */
+
+static void keep_name(work *w, const char *text, size_t bytes) {
+    const char end = '\0';
+    if (letters_append(&w->names, text, bytes) != HR_OK ||
+        letters_append(&w->names, &end, 1) != HR_OK) {
+        w->no_memory = true;
+    }
+}
+
+static void seen(void *user, uint32_t index, const hr_element *e) {
+    work *w = user;
+    const hr_field *f = hr_element_find(e, "name");
+    char number[32];
+    if (index == 0) {
+        letters_clear(&w->names);
+    }
+    if (w->given.only) {
+        keep_name(w, w->given.only, strlen(w->given.only));
+    } else if (f && w->given.pictures) {
+        if (letters_append(&w->names, w->given.prefix, strlen(w->given.prefix)) != HR_OK) {
+            w->no_memory = true;
+        }
+        keep_name(w, f->data, (size_t)f->bytes);
+    } else {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)(w->done + index));
+        keep_name(w, number, strlen(number));
+    }
+}
+
+/* ---- one sample ---- */
+
+static int by_probability(const void *a, const void *b) {
+    const guess *x = a, *y = b;
+    return x->probability != y->probability ? (x->probability > y->probability ? -1 : 1)
+                                            : (x->number > y->number) - (x->number < y->number);
+}
+
+/* Scores to probabilities, sorted.  The largest is taken off first, so that no power overflows. */
+static void rank(const float *scores, int64_t classes, guess *out) {
+    double most = -INFINITY, sum = 0;
+    for (int64_t k = 0; k < classes; k++) {
+        most = fmax(most, (double)scores[k]);
+    }
+    for (int64_t k = 0; k < classes; k++) {
+        out[k] = (guess){.number = k, .probability = exp((double)scores[k] - most)};
+        sum += out[k].probability;
+    }
+    for (int64_t k = 0; k < classes; k++) {
+        out[k].probability /= sum;
+    }
+    qsort(out, (size_t)classes, sizeof *out, by_probability);
+}
+
+/* A field of CSV: in quotes where it must be, as RFC 4180 has it. */
+static void put_csv(hri_out *out, const char *text) {
+    if (!strpbrk(text, ",\"\r\n")) {
+        hri_out_text(out, text);
+        return;
+    }
+    hri_out_text(out, "\"");
+    for (; *text; text++) {
+        hri_out_printf(out, *text == '"' ? "\"\"" : "%c", *text);
+    }
+    hri_out_text(out, "\"");
+}
+
+static void show_csv(work *w, const char *name, int64_t top) {
+    put_csv(&w->cli->out, name);
+    for (int64_t k = 0; k < top; k++) {
+        char buf[32];
+        hri_out_text(&w->cli->out, ",");
+        put_csv(&w->cli->out, hri_inference_class(&w->i, w->order[k].number, buf, sizeof buf));
+        hri_out_printf(&w->cli->out, ",%.6f", w->order[k].probability);
+    }
+    hri_out_text(&w->cli->out, "\n");
+}
+
+static int show_json(work *w, const char *name, int64_t top) {
+    hri_json j;
+    char *text;
+    hri_json_init(&j);
+    hri_json_string(&j, "path", name);
+    hri_json_array(&j, "classes");
+    for (int64_t k = 0; k < top; k++) {
+        char buf[32];
+        hri_json_object(&j, NULL);
+        hri_json_string(&j, "name",
+                        hri_inference_class(&w->i, w->order[k].number, buf, sizeof buf));
+        hri_json_double(&j, "probability", w->order[k].probability);
+        hri_json_end(&j);
+    }
+    hri_json_end(&j);
+    const hr_status status = hri_json_print(&j, 0, &text);
+    hri_json_deinit(&j);
+    if (status != HR_OK) {
+        return hri_cli_failed(NULL, "predict", status);
+    }
+    hri_out_printf(&w->cli->out, "%s\n    ", w->done ? "," : "");
+    hri_out_text(&w->cli->out, text);
+    hri_free(text);
+    return HRI_EXIT_YES;
+}
+
+static int64_t top_of(const work *w) {
+    const int64_t classes = hri_predictor_classes(w->i.predictor);
+    return w->o->top < classes ? w->o->top : classes;
+}
+
+static int show_batch(work *w) {
+    const uint32_t fed = hri_predictor_fed(w->i.predictor);
+    const int64_t classes = hri_predictor_classes(w->i.predictor);
+    const char *name = w->names.items;
+    int code = w->no_memory ? hri_cli_failed(NULL, "predict", HR_E_NOMEM_HOST) : HRI_EXIT_YES;
+    for (uint32_t s = 0; s < fed && code == HRI_EXIT_YES; s++) {
+        rank(hri_predictor_scores(w->i.predictor) + (int64_t)s * classes, classes, w->order);
+        if (w->o->shared.json) {
+            code = show_json(w, name, top_of(w));
+        } else {
+            show_csv(w, name, top_of(w));
+        }
+        name += strlen(name) + 1;
+        w->done++;
+    }
+    return code;
+}
+
+/* ---- the whole ---- */
+
+/* The object of --json begins with these keys and ends with those of hri_inference_json. */
+static int print_keys(work *w, bool first) {
+    hri_json j;
+    char *text;
+    hri_json_init(&j);
+    if (first) {
+        hri_json_u64(&j, "version", 1);
+        hri_json_string(&j, "model", w->i.checkpoint.about.model);
+        hri_json_string(&j, "checkpoint", w->i.checkpoint.path);
+    } else {
+        hri_inference_json(&w->i, &j);
+    }
+    const hr_status status = hri_json_print(&j, 2, &text);
+    hri_json_deinit(&j);
+    if (status != HR_OK) {
+        return hri_cli_failed(NULL, "predict", status);
+    }
+    if (first) {
+        text[strlen(text) - 2] = '\0'; /* without the newline and the bracket */
+        hri_out_printf(&w->cli->out, "%s,\n  \"predictions\": [", text);
+    } else {
+        hri_out_printf(&w->cli->out, "\n  ],%s\n", text + 1);
+    }
+    hri_free(text);
+    return HRI_EXIT_YES;
+}
+
+static int begin(work *w) {
+    if (!hri_predictor_scores(w->i.predictor)) {
+        hri_say_error("%s gives no class for a whole sample, so there is nothing to predict",
+                      w->i.checkpoint.about.model);
+        return HRI_EXIT_USAGE;
+    }
+    w->order = hri_calloc((size_t)hri_predictor_classes(w->i.predictor), sizeof *w->order);
+    if (!w->order) {
+        return hri_cli_failed(NULL, "predict", HR_E_NOMEM_HOST);
+    }
+    if (w->o->shared.json) {
+        return print_keys(w, true);
+    }
+    hri_out_text(&w->cli->out, "path,class,probability");
+    for (int64_t k = 2; k <= top_of(w); k++) {
+        hri_out_printf(&w->cli->out, ",class_%lld,probability_%lld", (long long)k, (long long)k);
+    }
+    hri_out_text(&w->cli->out, "\n");
+    return HRI_EXIT_YES;
+}
+
+/* CSV has no place for it: the sum goes to stderr, with other words. */
+static void say_sum(const work *w) {
+    hr_run_report r;
+    char planned[32], measured[32], budget[64] = "", size[32];
+    hri_predictor_report(w->i.predictor, &r);
+    if (w->o->shared.budget) {
+        snprintf(budget, sizeof budget, ", budget %s",
+                 hr_bytes_print(w->i.budget_bytes, size, sizeof size));
+    }
+    hri_say_error("%llu predicted; planned %s, resident at most %s%s",
+                  (unsigned long long)w->i.samples,
+                  hr_bytes_print(r.peak_bytes, planned, sizeof planned),
+                  hr_bytes_print(r.resident_bytes, measured, sizeof measured), budget);
+}
+
+static int predict(work *w) {
+    bool over = false;
+    int code = begin(w);
+    while (code == HRI_EXIT_YES && !over) {
+        code = hri_inference_next(&w->i, &over);
+        if (code == HRI_EXIT_YES && !over) {
+            code = show_batch(w);
+            hri_out_flush(&w->cli->out);
+        }
+    }
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    hri_inference_end(&w->i);
+    if (w->o->shared.json) {
+        code = print_keys(w, false);
+    } else if (w->cli->err_term.tty || w->o->shared.budget) {
+        say_sum(w);
+    }
+    return hri_inference_verdict(&w->i, code);
+}
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    const predict_options *o = options;
+    work w = {.cli = cli, .o = o};
+    int code = hri_given_open(count - 1, arguments + 1, &w.given);
+    if (code == HRI_EXIT_YES) {
+        const hri_inference_options io = {.flags = &o->shared,
+                                          .checkpoint = arguments[0],
+                                          .data = w.given.text,
+                                          .predict = true,
+                                          .seen = seen,
+                                          .seen_user = &w};
+        code = hri_inference_open(cli, &io, &w.i);
+    }
+    if (code == HRI_EXIT_YES) {
+        code = predict(&w);
+    }
+    hri_inference_close(&w.i);
+    hri_given_close(&w.given);
+    letters_deinit(&w.names);
+    hri_free(w.order);
+    return code;
+}
+
+const hri_command hri_command_predict = {
+    .name = "predict",
+    .summary = "says what a trained model takes pictures for, inside a budget",
+    .arguments = "CHECKPOINT PATH...",
+    .choices = "",
+    .arguments_min = 2,
+    .arguments_max = HRI_ARGUMENTS_MAX,
+    .help =
+        "CHECKPOINT is the folder of a training or a file of it. PATH is a folder (all pictures in "
+        "and below it), one or more files, or - for standard input: a picture, or a list of paths, "
+        "one a line. The text of a source (npy:X.npy) is taken too; its samples are numbered from "
+        "0.\n\n"
+        "Prints CSV with a heading: path, class, probability, and with --top K further pairs "
+        "class_2, probability_2 and so on. With --json it is one object whose predictions are "
+        "{\"path\", \"classes\": [{\"name\", \"probability\"}]}. Names of classes come from the "
+        "checkpoint. Both are printed batch by batch, so any number of pictures takes the memory "
+        "of one batch.\n\n"
+        "It is planned like a training and bounded by --budget; the exit code is 1 when it does "
+        "not fit. A picture that cannot be read ends it with exit code 3, after the predictions "
+        "before it; with --skip-bad it is named on stderr and left out.",
+    .examples = {{"headroom predict runs/flowers rose.jpg --top 3", "one picture, three guesses"},
+                 {"headroom predict runs/flowers new-photos/ --budget 100MiB > result.csv",
+                  "a folder, inside 100 MiB"},
+                 {"find . -name '*.png' | headroom predict runs/flowers - --json --skip-bad",
+                  "a list of files"}},
+    .fields = fields,
+    .options_bytes = sizeof(predict_options),
+    .run = run,
+};

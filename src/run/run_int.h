@@ -1,0 +1,11 @@
+/* What stands behind the public door (headroom/run.h), for those inside who feed and load value by value. */
+#ifndef HRI_RUN_RUN_INT_H
+#define HRI_RUN_RUN_INT_H
+
+#include <headroom/run.h>
+#include "run/execute.h"
+
+/* NULL when there is no such graph. */
+hri_exec *hri_run_exec(hr_run *run, size_t graph);
+
+#endif
