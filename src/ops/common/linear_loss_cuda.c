@@ -8,9 +8,8 @@ HRI_CU(linear_loss);
 enum { SCORES_BYTES = 128 << 20, WIDTH_MAX = 4096, TILE = 128, THREADS = 256 };
 
 typedef struct sizes {
-    int64_t rows, depth, classes, width, ld; /* ld: elements from row to row of the scores */
-    hr_type type;
-    hr_type ids;
+    int64_t rows, depth, classes, width;
+    hr_type type, ids;
 } sizes;
 
 static sizes sizes_of(const hr_meta *x, const hr_meta *w, const hr_meta *ids) {
@@ -21,7 +20,6 @@ static sizes sizes_of(const hr_meta *x, const hr_meta *w, const hr_meta *ids) {
                .ids = ids->type};
     const int64_t fit = SCORES_BYTES / (int64_t)sizeof(float) / hri_max64(z.rows, 1) / TILE * TILE;
     z.width = hri_min64(hri_max64(hri_min64(fit, WIDTH_MAX), TILE), z.classes);
-    z.ld = (z.width + 63) / 64 * 64;
     return z;
 }
 
@@ -29,7 +27,7 @@ static uint64_t up(uint64_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 static uint64_t scores_bytes(const sizes *z) {
-    return up((uint64_t)(z->rows * z->ld) * sizeof(float));
+    return up((uint64_t)(z->rows * z->width) * sizeof(float));
 }
 
 /* ---- the three products over `count` classes ---- */
@@ -45,12 +43,24 @@ static hri_gpu_matmul scores_product(const sizes *z, int64_t count) {
                             .k = z->depth,
                             .lda = z->depth,
                             .ldb = z->depth,
-                            .ldy = z->ld};
+                            .ldy = count};
 }
 
-/* Elements of the small type from row to row of the gradient that lies over the scores. */
-static int64_t grad_ld(const sizes *z) {
-    return z->ld * (int64_t)(sizeof(float) / hr_type_bytes(z->type));
+/* Where the gradient of a block lies in the memory of a block of scores: over them, or, where there is room because the
+ * last block is narrower and its rows would start at odd places, behind them in rows of whole 128 bytes. */
+typedef struct place {
+    uint64_t offset; /* bytes */
+    int64_t ld;      /* elements of the small type from row to row */
+} place;
+
+static place grad_place(const sizes *z, int64_t count) {
+    const int64_t bytes = (int64_t)hr_type_bytes(z->type), padded = (count + 63) / 64 * 64;
+    const int64_t behind = (int64_t)up((uint64_t)(z->rows * count) * sizeof(float));
+    const int64_t room = z->rows * z->width * (int64_t)sizeof(float);
+    if (count % 64 && z->type != HR_TYPE_F32 && behind + z->rows * padded * bytes <= room) {
+        return (place){(uint64_t)behind, padded};
+    }
+    return (place){0, count * (int64_t)sizeof(float) / bytes};
 }
 
 static hri_gpu_matmul dx_product(const sizes *z, int64_t count, int add) {
@@ -62,7 +72,7 @@ static hri_gpu_matmul dx_product(const sizes *z, int64_t count, int add) {
                             .m = z->rows,
                             .n = z->depth,
                             .k = count,
-                            .lda = grad_ld(z),
+                            .lda = grad_place(z, count).ld,
                             .ldb = z->depth,
                             .ldy = z->depth};
 }
@@ -76,7 +86,7 @@ static hri_gpu_matmul dw_product(const sizes *z, int64_t count) {
                             .m = count,
                             .n = z->depth,
                             .k = z->rows,
-                            .lda = grad_ld(z),
+                            .lda = grad_place(z, count).ld,
                             .ldb = z->depth,
                             .ldy = z->depth};
 }
@@ -129,16 +139,17 @@ static uint64_t states_bytes(const sizes *z) {
 
 uint64_t hri_linear_loss_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
     const sizes z = forward_sizes(s);
+    const int keep = ((const hri_linear_loss_attr *)s->attr)->keep;
     (void)variant;
-    return scores_bytes(&z) + states_bytes(&z) + products_workspace(&z, gpu, 0);
+    return (keep ? 0 : scores_bytes(&z)) + states_bytes(&z) + products_workspace(&z, gpu, 0);
 }
 
 hr_status hri_linear_loss_cuda(const hri_gpu_call *c) {
     const hri_linear_loss_attr *p = c->sig->attr;
     const sizes z = forward_sizes(c->sig);
-    const hr_addr scores = c->workspace, states = scores + scores_bytes(&z);
-    const hr_addr scratch = states + states_bytes(&z);
-    const uint64_t scratch_bytes = c->workspace_bytes - scores_bytes(&z) - states_bytes(&z);
+    const uint64_t before = p->keep ? 0 : scores_bytes(&z);
+    const hr_addr states = c->workspace + before, scratch = states + states_bytes(&z);
+    const uint64_t scratch_bytes = c->workspace_bytes - before - states_bytes(&z);
     const hri_gpu_grid rows = rows_grid(&z), one = one_block();
     char defines[64];
     defines_of(&z, defines, sizeof defines);
@@ -146,14 +157,16 @@ hr_status hri_linear_loss_cuda(const hri_gpu_call *c) {
     for (int64_t v0 = 0; v0 < z.classes && status == HR_OK; v0 += z.width) {
         const int64_t count = hri_min64(z.width, z.classes - v0);
         const hri_gpu_matmul product = scores_product(&z, count);
+        const hr_addr scores =
+            p->keep ? c->out[2] + (uint64_t)(v0 * z.rows) * sizeof(float) : c->workspace;
         const hr_addr w = c->in[1] + (uint64_t)(v0 * z.depth) * hr_type_bytes(z.type);
         status =
             hri_gpu_matmul_run(c->gpu, &product, c->in[0], w, 0, scores, scratch, scratch_bytes);
         if (status == HR_OK) {
-            status = hri_gpu_launch(
-                c->gpu, &hri_cu_linear_loss, defines, "linear_loss_block", &rows,
-                HRI_GPU_ARGS(&(hr_addr){scores}, &(int64_t){z.ld}, &v0, &(int64_t){count},
-                             &(hr_addr){c->in[2]}, &(hr_addr){states}));
+            status =
+                hri_gpu_launch(c->gpu, &hri_cu_linear_loss, defines, "linear_loss_block", &rows,
+                               HRI_GPU_ARGS(&(hr_addr){scores}, &v0, &(int64_t){count},
+                                            &(hr_addr){c->in[2]}, &(hr_addr){states}));
         }
     }
     if (status == HR_OK) {
@@ -196,22 +209,29 @@ static hr_status backward_block(const hri_gpu_call *c, const sizes *z, const pla
     const hri_gpu_grid rows = rows_grid(z);
     const hri_gpu_matmul scores = scores_product(z, count), dx = dx_product(z, count, v0 > 0),
                          dw = dw_product(z, count);
-    hr_status status = hri_gpu_matmul_run(c->gpu, &scores, c->in[1], c->in[2] + offset, 0,
-                                          at->scores, at->scratch, at->scratch_bytes);
-    if (status == HR_OK) {
-        status = hri_gpu_launch(
-            c->gpu, &hri_cu_linear_loss, defines, "linear_loss_grad", &rows,
-            HRI_GPU_ARGS(&(hr_addr){at->scores}, &(int64_t){z->ld}, &v0, &(int64_t){count},
-                         &(hr_addr){c->in[3]}, &(hr_addr){c->in[4]}, &(hr_addr){at->scale},
-                         &(float){(float)p->smoothing}, &(int64_t){z->classes}));
+    const place grad = grad_place(z, count);
+    hr_addr from = at->scores, d = at->scores + grad.offset;
+    hr_status status = HR_OK;
+    if (p->keep) {
+        from = c->in[5] + (uint64_t)(v0 * z->rows) * sizeof(float);
+    } else {
+        status = hri_gpu_matmul_run(c->gpu, &scores, c->in[1], c->in[2] + offset, 0, from,
+                                    at->scratch, at->scratch_bytes);
     }
     if (status == HR_OK) {
-        status = hri_gpu_matmul_run(c->gpu, &dx, at->scores, c->in[2] + offset, 0, at->dx,
-                                    at->scratch, at->scratch_bytes);
+        status = hri_gpu_launch(c->gpu, &hri_cu_linear_loss, defines, "linear_loss_grad", &rows,
+                                HRI_GPU_ARGS(&from, &d, &(int64_t){grad.ld}, &v0, &(int64_t){count},
+                                             &(hr_addr){c->in[3]}, &(hr_addr){c->in[4]},
+                                             &(hr_addr){at->scale}, &(float){(float)p->smoothing},
+                                             &(int64_t){z->classes}));
+    }
+    if (status == HR_OK) {
+        status = hri_gpu_matmul_run(c->gpu, &dx, d, c->in[2] + offset, 0, at->dx, at->scratch,
+                                    at->scratch_bytes);
     }
     if (status == HR_OK) { /* last, because dw may lie over w */
-        status = hri_gpu_matmul_run(c->gpu, &dw, at->scores, c->in[1], 0, c->out[1] + offset,
-                                    at->scratch, at->scratch_bytes);
+        status = hri_gpu_matmul_run(c->gpu, &dw, d, c->in[1], 0, c->out[1] + offset, at->scratch,
+                                    at->scratch_bytes);
     }
     return status;
 }

@@ -2,7 +2,8 @@
  *
  * Scores of a block are f32, at most 128 MiB of them, so that a block's products fill the device and the sum of dx is
  * read and written few times.  The gradient of the scores is put over them in the small type, which the two products
- * that follow read. */
+ * that follow read.  Kept scores lie block after block, each (N, count); the products are the same with and without
+ * them, so that keeping changes no bit. */
 #ifndef HRI_OPS_COMMON_LINEAR_LOSS_CUDA_H
 #define HRI_OPS_COMMON_LINEAR_LOSS_CUDA_H
 

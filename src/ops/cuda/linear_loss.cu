@@ -1,20 +1,20 @@
 // Rows of linear_cross_entropy and its gradient: what is done with a block of scores between two products.
 //
-// The scores of `count` classes from `first` on lie as (rows, ld) f32.  Forward keeps for each row the largest score so
+// The scores of `count` classes from `first` on lie as (rows, count) f32.  Forward keeps for each row the largest score so
 // far, the sum of exponentials relative to it, the sum of scores and the score of the row's own class.  Backward writes
-// the gradient of the scores over them, in HR_T, from the start of each row on: a thread has read all of its part of a
-// stretch before anything is written there.  HR_ID is the type of the ids; one row a block.
+// the gradient of the scores in HR_T, `ld` elements from row to row; it may lie over the scores, each row from the start
+// of the same row on: a stretch has been read by all threads before anything is written there.  HR_ID is the type of the ids; one row a block.
 
 struct row_state {
     float most, sum, all, target;
 };
 
-HR_KERNEL linear_loss_block(const float *scores, hr_i64 ld, hr_i64 first, hr_i64 count,
+HR_KERNEL linear_loss_block(const float *scores, hr_i64 first, hr_i64 count,
                             const HR_ID *ids, row_state *states) {
     HR_SHARED(room);
     float *lanes = (float *)room;
     const hr_i64 row = blockIdx.x;
-    const float *s = scores + row * ld;
+    const float *s = scores + row * count;
     row_state r = {-INFINITY, 0.0f, 0.0f, 0.0f};
     if (first) {
         r = states[row];
@@ -100,12 +100,13 @@ HR_KERNEL linear_loss_scale(const float *dloss, const HR_ID *ids, hr_i64 rows, i
     }
 }
 
-HR_KERNEL linear_loss_grad(float *scores, hr_i64 ld, hr_i64 first, hr_i64 count, const HR_ID *ids,
+HR_KERNEL linear_loss_grad(const float *scores, HR_T *to, hr_i64 ld, hr_i64 first, hr_i64 count,
+                           const HR_ID *ids,
                            const float *lse, const float *scale_at, float smoothing,
                            hr_i64 classes) {
     const hr_i64 row = blockIdx.x, id = (hr_i64)ids[row];
-    const float *s = scores + row * ld;
-    HR_T *d = (HR_T *)(scores + row * ld);
+    const float *s = scores + row * count;
+    HR_T *d = to + row * ld;
     const float scale = *scale_at, l = lse[row], even = smoothing / (float)classes;
     for (hr_i64 i0 = 0; i0 < count; i0 += (hr_i64)blockDim.x * 8) {
         float x[8];
