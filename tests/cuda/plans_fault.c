@@ -1,0 +1,98 @@
+/* Setting up a training while the outside refuses: the Nth call of each kind fails, once and for ever.  Each time a
+ * status that fits, nothing left on the device, and the same training works afterwards. */
+#include "training.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifdef HEADROOM_FAULTS
+
+/* The whole life, until something fails. */
+static hr_status live(training *t, float *loss) {
+    hri_prose why = {{0}};
+    hr_status s = training_try(t, "mlp:size=8,width=16", "optimizer=sgd", 4, &why);
+    s = s == HR_OK ? hri_fit_open(&t->job, &t->fit, &why) : s;
+    s = s == HR_OK ? hri_fit_search(&t->fit, 0, 1, &t->plans, &why) : s;
+    if (s == HR_OK) {
+        const hri_planned_options o = {
+            .device = t->device, .plans = &t->plans, .job = &t->job, .seed = 1, .limit = 10};
+        s = hri_planned_open(&o, &t->planned, &why);
+    }
+    s = s == HR_OK ? hri_planned_take(t->planned, &why) : s;
+    for (int i = 0; i < 2 && s == HR_OK; i++) {
+        hri_numbers n;
+        s = hri_planned_step(t->planned, &n, &why);
+        *loss = n.loss;
+    }
+    return s;
+}
+
+static void end_life(training *t, int64_t allocs) {
+    training_close(t);
+    CHECK_EQ(hri_fault_live_allocs(), allocs);
+    if (is_fake()) {
+        CHECK_EQ(fake()->used_bytes(0), 0);
+    }
+}
+
+static void sweep(hri_fault_kind kind, int for_ever, float want) {
+    const int64_t allocs = hri_fault_live_allocs();
+    uint64_t tried = 0;
+    for (uint64_t n = 1;; n += n / 3 + 1) {
+        training t = {0};
+        float loss = 0;
+        hri_fault_set(kind, n, for_ever);
+        const hr_status status = live(&t, &loss);
+        const uint64_t delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ANY, 0, 0);
+        end_life(&t, allocs);
+        if (status == HR_OK) { /* what could be done without changes nothing */
+            CHECK(loss == want);
+        }
+        if (!delivered) {
+            CHECK_OK(status);
+            break;
+        }
+        tried++;
+    }
+    CHECK(tried > 0);
+    training good = {0};
+    float loss = 0;
+    CHECK_OK(live(&good, &loss));
+    CHECK(loss == want);
+    end_life(&good, allocs);
+}
+
+static void sweep_kind(hri_fault_kind kind) {
+    training t = {0};
+    float want = 0;
+    training_open(&t, "mlp:size=8,width=16", "optimizer=sgd", 4); /* skips without a GPU */
+    training_close(&t);
+    CHECK_OK(live(&t, &want));
+    training_close(&t);
+    sweep(kind, 0, want);
+    sweep(kind, 1, want);
+}
+
+TEST_TIMEOUT(plans_fault, host_memory, 600) {
+    sweep_kind(HRI_FAULT_ALLOC);
+}
+TEST_TIMEOUT(plans_fault, pages, 600) {
+    sweep_kind(HRI_FAULT_CREATE);
+    sweep_kind(HRI_FAULT_MAP);
+    sweep_kind(HRI_FAULT_RESERVE);
+}
+TEST_TIMEOUT(plans_fault, pinned_memory, 600) {
+    sweep_kind(HRI_FAULT_PINNED);
+}
+TEST_TIMEOUT(plans_fault, queues_and_events, 600) {
+    sweep_kind(HRI_FAULT_QUEUE);
+}
+TEST_TIMEOUT(plans_fault, copies, 600) {
+    sweep_kind(HRI_FAULT_COPY);
+}
+TEST_TIMEOUT(plans_fault, launches, 600) {
+    sweep_kind(HRI_FAULT_LAUNCH);
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* See training.h. */
+#include "training.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/run.h"
+
+/* Kernels are compiled once for all cases and runs of them. */
+static const char *cache(void) {
+    const char *folder = getenv("HEADROOM_TEST_KERNELS");
+    return folder && *folder ? folder : "/tmp/headroom-test-kernels";
+}
+
+hr_status training_try(training *t, const char *model, const char *options, int64_t batch,
+                       hri_prose *why) {
+    hr_error error = {0};
+    hr_device_info info;
+    rig_isolate();
+    hr_status s = hr_ctx_create(NULL, &t->ctx);
+    s = s == HR_OK ? hr_device_find(t->ctx, "cuda:0", &t->device) : s;
+    const hri_gpu_options o = {.cache = cache(), .exact_f32 = 1};
+    s = s == HR_OK ? hri_engine_open(t->device, &o, &t->engine, why) : s;
+    s = s == HR_OK ? hr_model_open(model, &t->model, &error) : s;
+    s = s == HR_OK ? hr_train_options_parse(options, &t->job.options, &error) : s;
+    s = s == HR_OK ? hr_device_get_info(t->device, &info) : s;
+    if (s != HR_OK) {
+        return s;
+    }
+    t->job.machine = (hri_machine){.flops_per_ns = 1000,
+                                   .bytes_per_ns = 10,
+                                   .launch_ns = 1000,
+                                   .gpu = hri_engine_gpu(t->engine)};
+    t->job.engine = t->engine;
+    t->job.build = hr_model_build;
+    t->job.user = t->model;
+    t->job.batch = batch;
+    t->job.parts = 1;
+    t->job.page_bytes = info.page_bytes;
+    t->job.effort = 1000000;
+    const hri_timing_options timing = {.engine = t->engine,
+                                       .try_only = 1,
+                                       .device = "test",
+                                       .flops_per_ns = 1,
+                                       .bytes_per_ns = 1,
+                                       .most_bytes = UINT64_C(512) << 20};
+    s = hri_timing_open(&timing, &t->timing);
+    t->job.time_ns = hri_timing_time;
+    t->job.time_user = t->timing;
+    return s;
+}
+
+void training_open(training *t, const char *model, const char *options, int64_t batch) {
+    hri_prose why = {{0}};
+    *t = (training){0};
+    const hr_status s = training_try(t, model, options, batch, &why);
+    if (s == HR_E_NOT_FOUND || s == HR_E_UNSUPPORTED) {
+        test_skip("no GPU that runs kernels: %s", why.text[0] ? why.text : "no device cuda:0");
+    }
+    CHECK_OK(s);
+}
+
+static void check(hr_status status, const hri_prose *why) {
+    if (status != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s: %s", hr_status_name(status), why->text);
+    }
+    CHECK(status == HR_OK);
+}
+
+void training_plan(training *t, double share) {
+    hri_prose why = {{0}};
+    uint64_t least;
+    check(hri_fit_open(&t->job, &t->fit, &why), &why);
+    const hri_fit_case *floor;
+    check(hri_fit_floor(&t->fit, &floor, &why), &why);
+    const uint64_t low = floor->floor_bytes, high = t->fit.unplanned_bytes;
+    const uint64_t budget = low + (uint64_t)((double)(high > low ? high - low : 0) * share);
+    const hr_status status =
+        share > 0 ? hri_fit_search(&t->fit, budget, 1, &t->plans, &why) : HR_E_NO_PLAN;
+    if (status == HR_E_NO_PLAN) {
+        check(hri_fit_smallest(&t->fit, 4, &least, &t->plans, &why), &why);
+    } else {
+        check(status, &why);
+        CHECK_LE(t->plans.peak_bytes, budget);
+    }
+}
+
+void training_take(training *t) {
+    const hri_planned_options o = {.device = t->device,
+                                   .plans = &t->plans,
+                                   .job = &t->job,
+                                   .seed = TRAINING_SEED,
+                                   .limit = (uint32_t)hr_model_classes(t->model)};
+    hri_prose why = {{0}};
+    check(hri_planned_open(&o, &t->planned, &why), &why);
+    const hri_fit_plans sums = t->plans;
+    hri_fit_drop_others(&t->fit, t->plans.c);
+    hri_fit_plans_deinit(&t->plans);
+    hri_fit_release(&t->fit);
+    t->plans = sums;
+    memset(t->plans.plans, 0, sizeof t->plans.plans);
+    check(hri_planned_take(t->planned, &why), &why);
+}
+
+void training_steps(training *t, float *losses) {
+    hri_prose why = {{0}};
+    for (int s = 0; s < TRAINING_STEPS; s++) {
+        hri_numbers n;
+        check(hri_planned_step(t->planned, &n, &why), &why);
+        losses[s] = n.loss;
+    }
+}
+
+void training_drop(training *t) {
+    hri_planned_close(t->planned);
+    hri_fit_plans_deinit(&t->plans);
+    hri_fit_close(&t->fit);
+    t->planned = NULL;
+}
+
+void training_close(training *t) {
+    training_drop(t);
+    hri_timing_close(t->timing);
+    hri_engine_close(t->engine);
+    hr_model_close(t->model);
+    hr_ctx_destroy(t->ctx);
+    if (is_fake()) {
+        char text[256] = "";
+        fake()->report(text, sizeof text);
+        CHECK_STR(text, "");
+    }
+    *t = (training){0};
+}
+
+void training_on_the_host(const training *t, float *losses) {
+    const hri_train_job job = {.options = t->job.options,
+                               .build = t->job.build,
+                               .user = t->job.user,
+                               .batch = t->job.batch,
+                               .steps = TRAINING_STEPS,
+                               .seed = TRAINING_SEED,
+                               .limit = (uint32_t)hr_model_classes(t->model)};
+    hr_error why = {0};
+    CHECK_OK(hri_train_run(&job, losses, &why));
+}

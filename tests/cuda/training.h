@@ -1,0 +1,41 @@
+/* A training on cuda:0, set up as the program does it: engine, timings, fit, plans.  Every part may fail on the way; what
+ * is there is closed in any case. */
+#ifndef TESTS_CUDA_TRAINING_H
+#define TESTS_CUDA_TRAINING_H
+
+#include <headroom/headroom.h>
+#include "rig.h"
+#include "train/planned.h"
+#include "train/timing.h"
+
+enum { TRAINING_STEPS = 3, TRAINING_SEED = 7 };
+
+typedef struct training {
+    hr_ctx *ctx;
+    hr_device *device;
+    hri_engine *engine;
+    hri_timing *timing;
+    hr_model *model;
+    hri_fit_job job;
+    hri_fit fit;
+    hri_fit_plans plans;
+    hri_planned *planned;
+} training;
+
+/* The device, its engine and the job; skips the case where there is none that runs kernels. */
+void training_open(training *t, const char *model, const char *options, int64_t batch);
+/* The same without a check, for faults. */
+hr_status training_try(training *t, const char *model, const char *options, int64_t batch,
+                       hri_prose *why);
+/* Plans for a share of what plain training takes over the floor (1: all of it, 0: the floor, or a little more) and takes
+ * the memory.  Afterwards problems and plans are gone but for their sums in t->plans. */
+void training_plan(training *t, double share);
+void training_take(training *t);
+void training_steps(training *t, float *losses);
+/* Ends the plans, so that another budget can be tried, or everything. */
+void training_drop(training *t);
+void training_close(training *t);
+/* The same steps by the interpreter on the host. */
+void training_on_the_host(const training *t, float *losses);
+
+#endif
