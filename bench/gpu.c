@@ -3,6 +3,7 @@
  *   bench/gpu                          the list below, each in a process of its own, then one table
  *   bench/gpu --only resnet50          those whose line contains the text (again: any of the texts)
  *   bench/gpu --list                   says what would run
+ *   bench/gpu --floors                 operations and bytes of a step of each, counted from the graph: needs no GPU
  *   bench/gpu --one MODEL BATCH BUDGET OPTIONS     one configuration: "resnet50 256 8GiB precision=bf16"
  *
  *   --device cuda:0   --steps 20   --warm 5   --effort 8000 (thousands)   --exact (no tf32)   --no-offload
@@ -30,9 +31,12 @@
 #include "train/synthetic.h"
 #include "train/timing.h"
 
-#define MIB   1048576.0
-#define SGD   "optimizer=sgd,momentum=0.9,rate=0.01"
-#define ADAMW "optimizer=adamw,rate=3e-4"
+#define MIB 1048576.0
+/* Measured on an H200: dense bf16 products, and copies within the device. */
+#define PEAK_FLOPS_PER_NS 790e3
+#define PEAK_BYTES_PER_NS 4300.0
+#define SGD               "optimizer=sgd,momentum=0.9,rate=0.01"
+#define ADAMW             "optimizer=adamw,rate=3e-4"
 
 typedef struct configuration {
     const char *model, *batch, *budget, *options;
@@ -229,6 +233,53 @@ static void show_profile(hri_planned *planned, double step_ms) {
         printf("  %-44s %6u %9.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls, l->ns / 1e6,
                100 * l->ns / p.ns, l->bytes / l->ns, l->flops / l->ns / 1e3);
     }
+}
+
+/* ---- floors ---- */
+
+/* What a step must do: its operations, and every operand of every op moved once.  The second is no law (ops could
+ * be fused further), but what the ops as they are cannot go under. */
+static void show_floor(const configuration *c) {
+    hr_model *m;
+    hr_train_options o;
+    hr_graph *g;
+    hr_error why = {0};
+    need(c->model, hr_model_open(c->model, &m, &why), why.message);
+    need(c->options, hr_train_options_parse(c->options, &o, &why), why.message);
+    need(c->model, hr_step_build(&o, hr_model_build, m, HR_STEP_WHOLE, atoll(c->batch), &g, &why),
+         why.message);
+    double flops = 0, bytes = 0, bound_bytes = 0, floor = 0;
+    uint32_t ops = 0;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const hri_sig *sig = &g->nodes[n].sig;
+        if (!g->nodes[n].live || sig->op->view) {
+            continue;
+        }
+        const hri_cost cost = hri_op_cost(sig);
+        const double compute = cost.flops / PEAK_FLOPS_PER_NS;
+        const double memory = cost.bytes / PEAK_BYTES_PER_NS;
+        flops += cost.flops;
+        bound_bytes += compute > memory ? cost.bytes : 0;
+        bytes += cost.bytes;
+        floor += compute > memory ? compute : memory;
+        ops++;
+    }
+    printf("%-10s %5s %-44s %5u %8.2f %8.1f %8.1f %7.2f %7.2f %7.2f\n", c->model, c->batch,
+           c->options, ops, flops / 1e12, bound_bytes / 1e9, bytes / 1e9,
+           flops / PEAK_FLOPS_PER_NS / 1e6, bytes / PEAK_BYTES_PER_NS / 1e6, floor / 1e6);
+    hr_graph_destroy(g);
+    hr_model_close(m);
+}
+
+static int show_floors(void) {
+    printf("%-10s %5s %-44s %5s %8s %8s %8s %7s %7s %7s\n", "model", "batch", "options", "ops",
+           "TFLOP", "GB there", "GB, all", "ms comp", "ms mem", "ms both");
+    for (size_t i = 0; i < ALL; i++) {
+        if (!strcmp(all[i].budget, "0") || !strcmp(all[i].batch, "1024")) {
+            show_floor(&all[i]);
+        }
+    }
+    return 0;
 }
 
 /* ---- one configuration ---- */
@@ -521,6 +572,8 @@ int main(int argc, char **argv) {
             f.profile = 1;
         } else if (!strcmp(a, "--feed")) {
             f.feed = 1;
+        } else if (!strcmp(a, "--floors")) {
+            return show_floors();
         } else if (!strcmp(a, "--list")) {
             f.list = 1;
         } else if (!strcmp(a, "--one") && left >= 4) {
