@@ -166,8 +166,9 @@ static hr_status take_memory(hri_runner *r, hri_prose *why) {
     if (status == HR_OK && r->engine) {
         status = prepare(r, bytes, why);
     }
-    if (status != HR_OK) { /* all that was given: none of it is needed */
+    if (status != HR_OK) { /* back with all of it: the device is as it was */
         (void)!hr_range_resize(r->range, 0);
+        (void)!hr_logical_trim(r->logical, NULL);
     }
     return status;
 }

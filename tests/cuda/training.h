@@ -27,9 +27,10 @@ void training_open(training *t, const char *model, const char *options, int64_t 
 /* The same without a check, for faults. */
 hr_status training_try(training *t, const char *model, const char *options, int64_t batch,
                        hri_prose *why);
-/* Plans for a share of what plain training takes over the floor (1: all of it, 0: the floor, or a little more) and takes
- * the memory.  Afterwards problems and plans are gone but for their sums in t->plans. */
+/* Plans for a share of what plain training takes over the floor (1: all of it, 0: the floor), or a little more where no
+ * plan is found. */
 void training_plan(training *t, double share);
+/* Takes the memory.  Afterwards problems and plans are gone but for their sums in t->plans. */
 void training_take(training *t);
 void training_steps(training *t, float *losses);
 /* Ends the plans, so that another budget can be tried, or everything. */
