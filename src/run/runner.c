@@ -80,7 +80,7 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                           .spill = r->spill,
                                           .threads = o->threads,
                                           .lane = r->engine ? &r->lane : NULL,
-                                          .seed = o->seed};
+                                          .seed = o->seed + o->pieces[r->count].seed};
         status = hri_exec_create(&options, &r->execs[r->count], why);
     }
     return status;

@@ -17,12 +17,13 @@
 #include <headroom/device.h>
 #include "run/execute.h"
 
-enum { HRI_RUNNER_PIECES = 4 };
+enum { HRI_RUNNER_PIECES = 6 }; /* two trainings of three graphs each */
 
 typedef struct hri_runner_piece {
     const hr_graph *g;
     const hri_problem *problem;
     const hri_plan *plan;
+    uint64_t seed; /* added to the runner's: two trainings may differ */
 } hri_runner_piece;
 
 typedef struct hri_runner_options {

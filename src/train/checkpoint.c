@@ -43,8 +43,9 @@ static hr_status read_progress(const json_t *o, hri_progress_state *p, hri_prose
                    {"good", &p->state.good},       {"skipped", &p->state.skipped},
                    {"epoch", &p->epoch},           {"epoch_step", &p->epoch_step},
                    {"batch", &p->batch},           {"seed", &p->seed},
-                   {"samples", &p->samples},       {"best_epoch", &p->best_epoch},
-                   {"bad_epochs", &p->bad_epochs}, {"seconds_ns", &p->seconds_ns}};
+                   {"parts", &p->parts},           {"samples", &p->samples},
+                   {"best_epoch", &p->best_epoch}, {"bad_epochs", &p->bad_epochs},
+                   {"seconds_ns", &p->seconds_ns}};
     const struct {
         const char *key;
         double *to;

@@ -48,6 +48,7 @@ typedef struct hri_progress_state {
     uint64_t epoch;      /* begun, from 0 */
     uint64_t epoch_step; /* steps done in it */
     uint64_t batch, seed;
+    uint64_t parts;                      /* of a batch: another number would round otherwise */
     uint64_t input_print;                /* fingerprint of the input pipeline */
     double loss_sum, right_sum, top_sum; /* over the steps of this epoch, by samples */
     uint64_t samples;                    /* of this epoch, behind the sums */

@@ -141,6 +141,7 @@ static void put_progress(hri_json *j, const hri_progress_state *p) {
     hri_json_u64(j, "epoch_step", p->epoch_step);
     hri_json_u64(j, "batch", p->batch);
     hri_json_u64(j, "seed", p->seed);
+    hri_json_u64(j, "parts", p->parts);
     put_bits(j, "input_print", p->input_print);
     put_real(j, "loss_sum", p->loss_sum);
     put_real(j, "right_sum", p->right_sum);

@@ -113,7 +113,8 @@ static hr_status feed(hri_planned *p, const piece *x, int64_t first_sample, hri_
                                  .g = hri_exec_graph(x->exec),
                                  .step = p->o.cycle ? p->state.step % p->o.cycle : p->state.step,
                                  .first_sample = (uint32_t)first_sample,
-                                 .samples = (uint32_t)x->samples};
+                                 .samples = (uint32_t)x->samples,
+                                 .evaluate = x == &p->evaluation};
     if (p->o.feed) {
         return p->o.feed(p->o.feed_user, &run, why);
     }
@@ -294,6 +295,10 @@ void hri_planned_measure(hri_planned *p, hri_measured *out) {
 
 const hr_graph *hri_planned_graph(const hri_planned *p) {
     return hri_exec_graph(p->last.exec);
+}
+
+uint64_t hri_planned_band_bytes(const hri_planned *p) {
+    return p->o.job->engine ? UINT64_C(64) << 20 : 0;
 }
 
 hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,

@@ -75,6 +75,8 @@ hri_exec *hri_planned_exec(hri_planned *p);
 /* For loading and saving in place: values of this graph, copied in pieces from byte `at` on (hri_exec_put).  The
  * functions are those that hr_weights_options asks for; `planned` is an hri_planned. */
 const hr_graph *hri_planned_graph(const hri_planned *p);
+/* What should be copied at once: a host's own memory in small pieces, a GPU's in large ones; 0: small. */
+uint64_t hri_planned_band_bytes(const hri_planned *p);
 HR_MUST_CHECK hr_status hri_planned_put(void *planned, hr_value value, uint64_t at,
                                         const void *from, uint64_t bytes);
 HR_MUST_CHECK hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to,

@@ -27,6 +27,9 @@ hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why) 
     hri_model_input found = {.classes = hr_model_classes(m)};
     for (hr_value v = 1; status == HR_OK && v < g->value_count; v++) {
         const hri_value *value = &g->values[v];
+        found.weights += value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE;
+        found.parameters +=
+            value->kind == HR_VALUE_PARAM ? (uint64_t)hr_shape_count(&value->meta.shape) : 0;
         if (value->kind == HR_VALUE_INPUT && value->meta.shape.rank > 0) {
             const int label = !strcmp(value->name, "label");
             *(label ? &found.label : &found.sample) = one_sample(&value->meta);

@@ -33,6 +33,8 @@ typedef struct hri_model_input {
     char name[HR_FIELD_NAME_SIZE]; /* "image", "tokens" */
     hr_meta sample, label;         /* without the batch */
     int64_t classes;
+    uint32_t weights;    /* how many parameters and running statistics it has */
+    uint64_t parameters; /* numbers in all parameters */
 } hri_model_input;
 
 /* Asks the model by building it once. */

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "run/resident.h"
 
 struct hri_trainer {
     hri_trainer_options o;
@@ -30,8 +29,11 @@ static double seconds(uint64_t ns) {
     return (double)ns / 1e9;
 }
 
-static void read_memory(uint64_t *now, uint64_t *peak) {
-    hri_resident_read(now, peak);
+static void read_memory(const hri_trainer *t, uint64_t *now, uint64_t *peak) {
+    hri_measured m;
+    hri_planned_measure(t->o.planned, &m);
+    *now = m.process_bytes ? m.process_bytes : m.resident_bytes;
+    *peak = m.peak_bytes;
 }
 
 static void log_line(const hri_trainer *t, hr_log_level level, const char *line) {
@@ -43,7 +45,10 @@ static void log_line(const hri_trainer *t, hr_log_level level, const char *line)
 /* ---- checkpoints ---- */
 
 static hri_values values_of(hri_planned *p) {
-    return (hri_values){.get = hri_planned_get, .put = hri_planned_put, .user = p};
+    return (hri_values){.get = hri_planned_get,
+                        .put = hri_planned_put,
+                        .user = p,
+                        .buffer_bytes = hri_planned_band_bytes(p)};
 }
 
 static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
@@ -228,7 +233,7 @@ static hr_status take_step(hri_trainer *t, hri_prose *why) {
                          .samples_per_second = (double)batch / seconds(ns ? ns : 1),
                          .seconds = seconds(ns),
                          .wait_seconds = seconds(wait)};
-    read_memory(&s.memory_bytes, &s.peak_bytes);
+    read_memory(t, &s.memory_bytes, &s.peak_bytes);
     hri_record_step_done(t->o.record, &s);
     if (t->o.on_step) {
         t->o.on_step(t->o.user, &s);
@@ -259,7 +264,7 @@ static void report_epoch(hri_trainer *t) {
                           .samples_per_second = own / took,
                           .seconds = took,
                           .wait_seconds = seconds(t->sums.wait_ns - t->epoch_wait_ns)};
-    read_memory(&e.memory_bytes, &e.peak_bytes);
+    read_memory(t, &e.memory_bytes, &e.peak_bytes);
     t->sums.epoch = e;
     hri_record_epoch_done(t->o.record, &e);
     if (t->o.on_epoch) {
@@ -408,6 +413,7 @@ static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why)
     hri_free(place);
     if (status == HR_OK) {
         t->at = c->progress;
+        t->at.parts = t->o.begin.parts;
         hri_planned_resume(t->o.planned, &c->progress.state);
         t->saved_step = t->at.state.step;
         snprintf(t->saved_path, sizeof t->saved_path, "%s", c->path);

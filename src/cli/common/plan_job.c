@@ -354,7 +354,7 @@ static uint64_t scratch_bytes(const hri_plan_job *j) {
     return j->budget_bytes > taken ? j->budget_bytes - taken : 64 * MIB;
 }
 
-static int open_fit(hri_cli *cli, hri_plan_job *j) {
+int hri_plan_job_fit(hri_cli *cli, hri_plan_job *j) {
     hri_prose why = {0};
     hr_status status = HR_OK;
     if ((j->flags->measure && j->threads) || j->engine) {
@@ -391,6 +391,20 @@ static int open_fit(hri_cli *cli, hri_plan_job *j) {
     return HRI_EXIT_YES;
 }
 
+int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *model,
+                       hri_plan_job *out) {
+    *out = (hri_plan_job){.flags = flags};
+    int code = open_model(out, model);
+    if (code == HRI_EXIT_YES) {
+        code = open_device(cli, out);
+    }
+    if (code == HRI_EXIT_YES) {
+        out->job.spill = flags->spill;
+        code = check_spill(out);
+    }
+    return code == HRI_EXIT_YES ? read_budget(out) : code;
+}
+
 int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
                       const char *const *arguments, hri_plan_job *out) {
     *out = (hri_plan_job){.flags = flags};
@@ -400,21 +414,13 @@ int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
         hri_say_error("next: headroom plan --help");
         return HRI_EXIT_USAGE;
     }
-    int code = flags->problem ? HRI_EXIT_YES : open_model(out, arguments[0]);
-    if (code == HRI_EXIT_YES && !flags->problem) {
-        code = open_device(cli, out);
-    }
-    if (code == HRI_EXIT_YES && !flags->problem) {
-        out->job.spill = flags->spill;
-        code = check_spill(out);
-    }
-    if (code == HRI_EXIT_YES) {
+    int code = HRI_EXIT_YES;
+    if (flags->problem) {
         code = read_budget(out);
+        return code == HRI_EXIT_YES ? open_problem(out) : code;
     }
-    if (code == HRI_EXIT_YES) {
-        code = flags->problem ? open_problem(out) : open_fit(cli, out);
-    }
-    return code;
+    code = hri_plan_job_begin(cli, flags, arguments[0], out);
+    return code == HRI_EXIT_YES ? hri_plan_job_fit(cli, out) : code;
 }
 
 void hri_plan_job_close(hri_plan_job *j) {

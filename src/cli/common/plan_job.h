@@ -58,6 +58,7 @@ typedef struct hri_plan_job {
     uint64_t device_free;  /* what it has left now; 0: unknown */
     uint64_t device_bytes; /* what the device could give; 0: unknown */
     uint64_t budget_bytes; /* 0: none was given */
+    uint64_t data_bytes;   /* of the runtime: what input pipelines may take */
     uint64_t floor_bytes, unplanned_bytes;
     double base_time_ns;
     hri_plan_row smallest; /* once it was looked for */
@@ -68,6 +69,11 @@ typedef struct hri_plan_job {
 int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
                       const char *const *arguments, hri_plan_job *out);
 void hri_plan_job_close(hri_plan_job *job);
+/* The same for a model in two steps, for those who change the job in between: model, device and budget; then the plan
+ * without a bound. */
+int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *model,
+                       hri_plan_job *out);
+int hri_plan_job_fit(hri_cli *cli, hri_plan_job *job);
 
 /* Plans for a budget (0: none).  HR_E_NO_PLAN leaves row->fits false.  plans (may be NULL) gets the plans of a model,
  * plan (may be NULL) that of a problem. */

@@ -47,9 +47,10 @@ static hr_status show_sum(hri_cli *cli, const hri_plan_job *j, const hri_plan_an
         uint64_t bytes;
         const char *what;
     } parts[] = {
-        {"runtime", r->runtime_bytes,
+        {"runtime", r->runtime_bytes - j->data_bytes,
          j->threads ? "this process before any tensor, its code, stacks and records"
                     : "what the device takes before any tensor"},
+        {"input", j->data_bytes, "the input pipelines: what is read, decoded and waiting"},
         {j->model ? "weights" : "persistent", a->weights_bytes,
          j->model ? "parameters of the model" : "values that outlive the step"},
         {"states", a->states_bytes, "of the optimizer, running statistics, sums of parts"},
@@ -284,6 +285,19 @@ static void say_next(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer 
                          : " --try 3");
     }
     hri_say_next(cli, command);
+}
+
+hr_status hri_plan_show_parts(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+    char text[32], floor[32];
+    show_fits(cli, j, a);
+    hri_out_printf(&cli->out, "%s, batch %lld on %s\n", j->what, (long long)j->job.batch,
+                   j->device_name);
+    const hr_status status = show_sum(cli, j, a);
+    show_cost(cli, j, a);
+    hri_out_printf(&cli->out, "plain training takes %s; the floor is %s, made by %s\n",
+                   shown(j->unplanned_bytes, text, sizeof text),
+                   shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+    return status;
 }
 
 hr_status hri_plan_show_text(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a,

@@ -21,7 +21,10 @@ typedef struct hri_plan_saved {
 
 void hri_plan_show_json(const hri_plan_job *job, const hri_plan_answer *a,
                         const hri_plan_trial *trial, const hri_plan_saved *saved, hri_json *json);
-/* HR_E_NOMEM_HOST when a table found no memory. */
+/* HR_E_NOMEM_HOST when a table found no memory.  parts: of an answer that fits, the verdict, the sum that adds up and
+ * what it costs. */
+HR_MUST_CHECK hr_status hri_plan_show_parts(hri_cli *cli, const hri_plan_job *job,
+                                            const hri_plan_answer *a);
 HR_MUST_CHECK hr_status hri_plan_show_text(hri_cli *cli, const hri_plan_job *job,
                                            const hri_plan_answer *a, const hri_plan_trial *trial,
                                            const hri_plan_saved *saved);

@@ -1,0 +1,575 @@
+/* From flags to a trainer; see train_job.h. */
+#include "cli/common/train_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cores.h"
+#include "base/file.h"
+#include "run/resident.h"
+#include "train/options.h"
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+
+static int failed(hr_status status, const hri_prose *why) {
+    hri_say_error("%s", why->text[0] ? why->text : hr_status_text(status));
+    return status == HR_E_IO ? HRI_EXIT_USAGE : hri_cli_exit_code(status);
+}
+
+/* ---- looking ---- */
+
+/* The model as its string says, and what it takes. */
+static int look_at_model(hri_train_job *j) {
+    hr_model *m = NULL;
+    hr_error error = {0};
+    hri_prose why = {""};
+    hr_status status = hr_model_open(j->model_text, &m, &error);
+    if (status != HR_OK) {
+        hri_say_error("%s", error.message[0] ? error.message : hr_status_text(status));
+        return hri_cli_exit_code(status);
+    }
+    status = hri_model_input_of(m, &j->want, &why);
+    hr_model_close(m);
+    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+}
+
+static int look_at_validation(hri_train_job *j) {
+    hri_prose why = {""};
+    const hr_status status = hri_source_look(j->flags.val_data, &j->want, &j->val_source, &why);
+    if (status != HR_OK) {
+        return failed(status, &why);
+    }
+    const hri_source *a = &j->source, *b = &j->val_source;
+    for (size_t i = 0; a->classes && b->classes && i < b->class_count; i++) {
+        if (i >= a->class_count || strcmp(a->classes[i], b->classes[i]) != 0) {
+            hri_say_error("--val-data: class %zu is %s there and %s in the training data", i,
+                          b->classes[i], i < a->class_count ? a->classes[i] : "none");
+            return HRI_EXIT_USAGE;
+        }
+    }
+    j->val_count = b->count;
+    return HRI_EXIT_YES;
+}
+
+static int split_data(hri_train_job *j) {
+    const uint64_t all = j->source.count;
+    if (all == HR_COUNT_UNKNOWN) {
+        hri_say_error("--val-split: how many samples %s has is not known beforehand; --val-data "
+                      "takes data of its own",
+                      j->source.text);
+        return HRI_EXIT_USAGE;
+    }
+    j->val_count = (uint64_t)((double)all * j->flags.val_split + 0.5);
+    j->val_count = j->val_count ? j->val_count : 1;
+    if (j->val_count >= all) {
+        hri_say_error("--val-split: of %llu samples none are left to train on",
+                      (unsigned long long)all);
+        return HRI_EXIT_USAGE;
+    }
+    j->train_count = all - j->val_count;
+    return HRI_EXIT_YES;
+}
+
+int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *model,
+                       hri_train_job *j) {
+    hri_prose why = {""};
+    j->cli = cli;
+    j->flags = *flags;
+    j->resume.file.fd = -1;
+    if (!flags->data) {
+        hri_say_error("train: --data is missing: images:DIR, mnist:DIR, npy:X,Y ... or synthetic");
+        hri_say_error("next: headroom train --help");
+        return HRI_EXIT_USAGE;
+    }
+    if (flags->val_data && flags->val_split > 0) {
+        hri_say_error("--val-data or --val-split, not both");
+        return HRI_EXIT_USAGE;
+    }
+    snprintf(j->model_text, sizeof j->model_text, "%s", model);
+    int code = look_at_model(j);
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    hr_status status = hri_source_look(flags->data, &j->want, &j->source, &why);
+    if (status == HR_OK) {
+        status = hri_source_fill_model(model, &j->source, j->model_text, sizeof j->model_text,
+                                       j->said, sizeof j->said, &why);
+    }
+    if (status != HR_OK) {
+        return failed(status, &why);
+    }
+    if (strcmp(model, j->model_text) != 0) {
+        code = look_at_model(j); /* with the data's own numbers */
+    }
+    j->train_count = j->source.count;
+    if (code == HRI_EXIT_YES && flags->val_data) {
+        code = look_at_validation(j);
+    } else if (code == HRI_EXIT_YES && flags->val_split > 0) {
+        code = split_data(j);
+    }
+    return code;
+}
+
+/* ---- the pipelines ---- */
+
+static uint32_t threads_of(const hri_train_job *j) {
+    const int64_t asked = j->cli->settings->threads;
+    return asked > 0 ? (uint32_t)asked : hri_cores_usable();
+}
+
+static hr_pipeline_options pipeline_options(const hri_train_job *j, uint64_t budget) {
+    return (hr_pipeline_options){.size = sizeof(hr_pipeline_options),
+                                 .budget_bytes = budget,
+                                 .seed = (uint64_t)j->flags.seed,
+                                 .workers = threads_of(j),
+                                 .skip_bad = j->flags.skip_bad};
+}
+
+static hr_status write_pipelines(hri_train_job *j, hri_prose *why) {
+    const uint64_t seed = (uint64_t)j->flags.seed;
+    const int split = j->flags.val_split > 0;
+    const hri_source_use train = {.training = 1,
+                                  .augment = j->flags.augment,
+                                  .seed = seed,
+                                  .part_first = split ? j->val_count : 0,
+                                  .part_count = split ? j->train_count : 0};
+    const hri_source_use val = {.seed = seed, .part_count = split ? j->val_count : 0};
+    hr_status status =
+        hri_source_stages(&j->source, &j->want, NULL, j->stages, sizeof j->stages, why);
+    if (status == HR_OK) {
+        status = hri_source_pipeline(&j->source, &j->want, &train, j->train_text,
+                                     sizeof j->train_text, why);
+    }
+    if (status == HR_OK && j->val_count) {
+        status = hri_source_pipeline(split ? &j->source : &j->val_source, &j->want, &val,
+                                     j->val_text, sizeof j->val_text, why);
+    }
+    return status;
+}
+
+/* What a pipeline needs at least, and what one of its samples takes. */
+static hr_status measure_pipeline(const hri_train_job *j, const char *text, uint64_t *smallest,
+                                  uint64_t *each, hri_prose *why) {
+    hr_pipeline *p = NULL;
+    hr_error error = {0};
+    hr_pipeline_stats stats;
+    hr_pipeline_options o = pipeline_options(j, UINT64_C(1) << 40); /* nothing is read yet */
+    o.workers = 1;
+    const hr_status status = hr_pipeline_open(&o, text, &error, &p);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "%s", error.message);
+    }
+    hr_pipeline_get_stats(p, &stats);
+    *smallest = stats.smallest_bytes;
+    *each = 0;
+    for (size_t i = 0; i < hr_pipeline_field_count(p); i++) {
+        const hr_field *f = hr_pipeline_field(p, i);
+        *each += f->meta.shape.rank > 0 && f->meta.shape.dim[0] < 0 ? 0 : hr_meta_bytes(&f->meta);
+    }
+    hr_pipeline_destroy(p);
+    return HR_OK;
+}
+
+/* Two batches beside the smallest working set, so that one is made while the other is trained; but not more than an
+ * eighth of the budget. */
+static uint64_t choose_budget(const hri_train_job *j, uint64_t smallest, uint64_t each,
+                              int64_t samples) {
+    const uint64_t wanted = smallest + 2 * (uint64_t)samples * (each + KIB) + 64 * KIB;
+    const uint64_t most = j->plan.budget_bytes ? j->plan.budget_bytes / 8 : wanted;
+    const uint64_t least = smallest + smallest / 4 + 64 * KIB;
+    const uint64_t bytes = wanted < most ? wanted : most > least ? most : least;
+    return (bytes + 64 * KIB - 1) / (64 * KIB) * (64 * KIB);
+}
+
+static int size_input(hri_train_job *j, int64_t samples) {
+    uint64_t smallest = 0, each = 0;
+    hri_prose why = {""};
+    hr_status status = write_pipelines(j, &why);
+    if (status == HR_OK) {
+        status = measure_pipeline(j, j->train_text, &smallest, &each, &why);
+    }
+    if (status == HR_OK) {
+        j->train_bytes = j->flags.data_budget_bytes ? j->flags.data_budget_bytes
+                                                    : choose_budget(j, smallest, each, samples);
+    }
+    if (status == HR_OK && j->val_count) {
+        status = measure_pipeline(j, j->val_text, &smallest, &each, &why);
+        j->val_bytes = choose_budget(j, smallest, each, 1);
+    }
+    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+}
+
+/* ---- sizes ---- */
+
+/* What the trainer itself takes while it runs: writing a checkpoint, lists of tensors, threads of the pipelines, buffers
+ * of the records. */
+static uint64_t own_bytes(const hri_train_job *j) {
+    const uint64_t threads = threads_of(j);
+    const uint64_t records = (j->flags.log || j->flags.tensorboard || j->flags.svg) ? 256 * KIB : 0;
+    return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB + 2 * threads * 96 * KIB + records;
+}
+
+static int read_batch(const hri_train_job *j, int64_t *out) {
+    char *end;
+    const long long n = strtoll(j->flags.batch, &end, 10);
+    if (!strcmp(j->flags.batch, "auto")) {
+        *out = 0;
+    } else if (*j->flags.batch && !*end && n >= 1 && n <= 1000000) {
+        *out = n;
+    } else {
+        hri_say_error("--batch: \"%s\" is neither auto nor a number from 1", j->flags.batch);
+        return HRI_EXIT_USAGE;
+    }
+    return HRI_EXIT_YES;
+}
+
+static int begin_plan(hri_train_job *j, int64_t batch) {
+    const hri_train_flags *f = &j->flags;
+    char total[512];
+    hri_train_flags_options(f, UINT64_C(1) << 40, total, sizeof total);
+    snprintf(j->options, sizeof j->options, "%s", total);
+    j->plan_flags = (hri_plan_flags){.batch = batch ? batch : 1,
+                                     .budget = f->budget,
+                                     .device = f->device,
+                                     .optimizer = f->optimizer,
+                                     .precision = f->precision,
+                                     .options = j->options,
+                                     .micro_batches = f->micro_batches,
+                                     .ghost_norm = f->ghost_norm,
+                                     .measure = f->measure,
+                                     .exact = f->exact,
+                                     .offload = f->offload,
+                                     .spill = f->spill,
+                                     .json = f->json};
+    const int code = hri_plan_job_begin(j->cli, &j->plan_flags, j->model_text, &j->plan);
+    if (code == HRI_EXIT_YES) {
+        j->objective = (hri_objective){
+            .build = hr_model_build, .user = j->plan.model, .smoothing = f->smoothing};
+        j->plan.job.build = hri_objective_build;
+        j->plan.job.user = &j->objective;
+        j->plan.job.evaluate = j->val_count > 0;
+        j->plan.job.evaluate_samples = f->val_batch;
+    }
+    return code;
+}
+
+static int find_batch(hri_train_job *j, int64_t *out) {
+    hri_prose why = {""};
+    hri_fit_job job = j->plan.job;
+    int64_t most = 0;
+    if (j->plan.threads) {
+        job.runtime_bytes += j->train_bytes + j->val_bytes + own_bytes(j);
+    }
+    const hr_status status = hri_fit_largest(&job, j->plan.budget_bytes, &most, &why);
+    if (status != HR_OK) {
+        return failed(status, &why);
+    }
+    if (j->train_count != HR_COUNT_UNKNOWN && (uint64_t)most > j->train_count) {
+        most = (int64_t)j->train_count;
+    }
+    if (most < 1) {
+        most = 1; /* the refusal that follows has the numbers */
+    }
+    *out = most;
+    return HRI_EXIT_YES;
+}
+
+static int set_length(hri_train_job *j) {
+    const hri_train_flags *f = &j->flags;
+    if (j->train_count != HR_COUNT_UNKNOWN) {
+        if ((uint64_t)j->batch > j->train_count) {
+            hri_say_error("a batch of %lld is more than the %llu samples of %s; --batch %llu at "
+                          "most%s",
+                          (long long)j->batch, (unsigned long long)j->train_count, j->source.text,
+                          (unsigned long long)(j->train_count / (uint64_t)f->accumulate),
+                          f->accumulate > 1 ? " with this --accumulate" : "");
+            return HRI_EXIT_USAGE;
+        }
+        j->steps_per_epoch = j->train_count / (uint64_t)j->batch;
+    }
+    j->epochs = (uint64_t)f->epochs;
+    j->steps = (uint64_t)f->steps;
+    if (!j->epochs && !j->steps) {
+        j->epochs = 10;
+    }
+    const uint64_t by_epochs = j->epochs * j->steps_per_epoch;
+    j->total_steps = !by_epochs || (j->steps && j->steps < by_epochs) ? j->steps : by_epochs;
+    if (f->schedule == HR_SCHEDULE_COSINE && !j->total_steps &&
+        !(f->options && strstr(f->options, "steps="))) {
+        hri_say_error("--schedule cosine: how long the training is is not known; say --steps N");
+        return HRI_EXIT_USAGE;
+    }
+    return HRI_EXIT_YES;
+}
+
+/* All options as they are now, for the checkpoint: "optimizer=sgd,rate=0.01,...". */
+static void print_options(const hri_train_job *j, char *buf, size_t size) {
+    hri_options o;
+    hr_train_options copy, zero;
+    size_t used = 0;
+    buf[0] = '\0';
+    if (hri_options_init(&o, hri_train_fields, &zero, NULL) != HR_OK) {
+        return;
+    }
+    o.target = &copy; /* printing reads the target alone */
+    copy = j->plan.job.options;
+    for (const hri_field *f = hri_train_fields; f->name && used < size; f++) {
+        char value[64];
+        hri_options_print(&o, f, value, sizeof value);
+        used +=
+            (size_t)snprintf(buf + used, size - used, "%s%s=%s", used ? "," : "", f->name, value);
+    }
+    o.target = &zero;
+    hri_options_deinit(&o);
+    if (used < size) {
+        snprintf(buf + used, size - used, ",smoothing=%.17g", j->flags.smoothing);
+    }
+}
+
+static int set_options(hri_train_job *j) {
+    char text[640];
+    hr_error error = {0};
+    hri_train_flags_options(&j->flags, j->total_steps, j->options, sizeof j->options);
+    hri_plan_train_text(&j->plan_flags, text, sizeof text);
+    const hr_status status = hr_train_options_parse(text, &j->plan.job.options, &error);
+    if (status != HR_OK) {
+        hri_say_error("%s", error.message[0] ? error.message : hr_status_text(status));
+        return hri_cli_exit_code(status);
+    }
+    return HRI_EXIT_YES;
+}
+
+/* ---- the folder ---- */
+
+/* runs/NAME-1, runs/NAME-2, ...: the first that is free, or for --resume the last that is not. */
+static void choose_folder(hri_train_job *j) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(j->model_text, ":"), j->model_text);
+    for (unsigned n = 1; n < 100000; n++) {
+        char next[512];
+        snprintf(next, sizeof next, "runs/%s-%u", name, n);
+        const int there = access(next, F_OK) == 0;
+        if (there || !j->folder[0] || !j->flags.resume) {
+            snprintf(j->folder, sizeof j->folder, "%s", next);
+        }
+        if (!there) {
+            return;
+        }
+    }
+}
+
+static int open_folder(hri_train_job *j) {
+    char *path = NULL;
+    hri_prose why = {""};
+    int code = HRI_EXIT_YES;
+    if (!j->flags.save) {
+        return HRI_EXIT_YES;
+    }
+    if (j->flags.out) {
+        snprintf(j->folder, sizeof j->folder, "%s", j->flags.out);
+    } else {
+        choose_folder(j);
+    }
+    hr_status status = hri_path_join(j->folder, HRI_CHECKPOINT_LAST, &path);
+    if (status != HR_OK) {
+        return failed(status, &why);
+    }
+    if (hri_file_exists(path) && j->flags.resume) {
+        status = hri_checkpoint_open(path, &j->resume, &why);
+        j->resumes = status == HR_OK;
+        code = status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+    } else if (hri_file_exists(path) && !j->flags.overwrite) {
+        hri_say_error("%s holds a training already; --resume goes on with it, --overwrite begins "
+                      "anew",
+                      j->folder);
+        code = HRI_EXIT_USAGE;
+    }
+    hri_free(path);
+    return code;
+}
+
+int hri_train_job_size(hri_train_job *j) {
+    int64_t batch = 0;
+    int code = read_batch(j, &batch);
+    if (code == HRI_EXIT_YES) {
+        code = open_folder(j);
+    }
+    if (code == HRI_EXIT_YES) {
+        code = begin_plan(j, batch);
+    }
+    if (code == HRI_EXIT_YES) {
+        code = size_input(j, batch ? batch : 32);
+    }
+    if (code == HRI_EXIT_YES && !batch) {
+        code = find_batch(j, &batch);
+    }
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    const int64_t k = j->flags.accumulate;
+    j->batch = batch * k;
+    j->plan.job.batch = j->batch;
+    j->plan_flags.batch = j->batch;
+    if (k > 1) { /* asked for, so batch norm sees one batch at a time, as it does everywhere */
+        j->plan.job.parts = k;
+        j->plan.job.allow_coupled = 1;
+    } else if (j->resumes && !strcmp(j->flags.micro_batches, "auto")) {
+        j->plan.job.parts = (int64_t)j->resume.progress.parts; /* the same rounding */
+        j->plan.job.allow_coupled |= j->resume.progress.parts > 1;
+    }
+    code = set_length(j);
+    if (code == HRI_EXIT_YES) {
+        code = set_options(j);
+    }
+    if (j->plan.threads) { /* beside a GPU all this is in the host's memory, which has no budget */
+        j->plan.data_bytes = j->train_bytes + j->val_bytes;
+        j->plan.job.runtime_bytes += j->plan.data_bytes + own_bytes(j);
+    }
+    return code;
+}
+
+/* ---- planning ---- */
+
+int hri_train_job_plan(hri_train_job *j) {
+    hri_prose why = {""};
+    const hr_status status = hri_plan_answer_make(&j->plan, &j->answer, &j->plans, NULL, &why);
+    if (status != HR_OK) {
+        return failed(status, &why);
+    }
+    j->row = j->answer.row;
+    return j->answer.fits ? HRI_EXIT_YES : HRI_EXIT_NO;
+}
+
+void hri_train_job_release(hri_train_job *j) {
+    const hri_fit_case *c = j->plans.c;
+    hri_fit_plans_deinit(&j->plans);
+    hri_fit_drop_others(&j->plan.fit, c);
+    hri_fit_release(&j->plan.fit);
+    hri_timing_close(j->plan.timing);
+    j->plan.timing = NULL;
+}
+
+/* ---- starting ---- */
+
+static hr_status open_supply(hri_train_job *j, const hri_source *source, const char *text,
+                             uint64_t bytes, hri_supply **out, hri_prose *why) {
+    const hri_supply_options o = {.pipeline = text,
+                                  .source = source,
+                                  .want = &j->want,
+                                  .pipeline_options = pipeline_options(j, bytes)};
+    return hri_supply_open(&o, out, why);
+}
+
+int hri_train_job_open_input(hri_train_job *j) {
+    hri_prose why = {""};
+    hr_status status = open_supply(j, &j->source, j->train_text, j->train_bytes, &j->train, &why);
+    if (status == HR_OK && j->val_count) {
+        status = open_supply(j, j->flags.val_split > 0 ? &j->source : &j->val_source, j->val_text,
+                             j->val_bytes, &j->validation, &why);
+    }
+    j->feeds = (hri_feeds){.train = j->train, .validation = j->validation};
+    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+}
+
+static int load_init(hri_train_job *j) {
+    hri_prose why = {""};
+    const hri_values to = {.put = hri_planned_put,
+                           .user = j->planned,
+                           .buffer_bytes = hri_planned_band_bytes(j->planned)};
+    const hr_status status = hri_init_load(j->flags.init, hri_planned_graph(j->planned), &to,
+                                           j->want.classes, &j->init, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+}
+
+static void fill_about(hri_train_job *j) {
+    j->about = (hri_about){.model = hr_model_text(j->plan.model),
+                           .precision = hri_plan_precisions[j->flags.precision],
+                           .source = j->source.text,
+                           .stages = j->stages,
+                           .input = j->want.name,
+                           .classes = (const char *const *)j->source.classes,
+                           .class_count = j->source.classes ? j->source.class_count : 0};
+}
+
+static hr_status open_record(hri_train_job *j, hri_prose *why) {
+    const hri_train_flags *f = &j->flags;
+    const hri_record_options o = {.lines = f->log,
+                                  .events = f->tensorboard,
+                                  .picture = f->svg,
+                                  .every = (uint64_t)f->log_every,
+                                  .log = j->trainer_options.log,
+                                  .log_user = j->trainer_options.log_user};
+    const hri_record_start start = {.model = j->about.model,
+                                    .data = j->source.text,
+                                    .device = j->plan.device_name,
+                                    .optimizer = hri_plan_optimizers[f->optimizer],
+                                    .precision = j->about.precision,
+                                    .step = j->resumes ? j->resume.progress.state.step : 0,
+                                    .steps = j->total_steps,
+                                    .epochs = j->epochs,
+                                    .batch = (uint64_t)j->batch,
+                                    .parameters = j->want.parameters,
+                                    .seed = (uint64_t)f->seed,
+                                    .budget_bytes = j->plan.budget_bytes,
+                                    .planned_peak_bytes = j->row.peak_bytes,
+                                    .runtime_bytes = j->row.runtime_bytes,
+                                    .persistent_bytes = j->row.persistent_bytes,
+                                    .arena_bytes = j->row.arena_bytes,
+                                    .micro_batches = j->row.micro_batches};
+    return f->log || f->tensorboard || f->svg ? hri_record_open(&o, &start, &j->record, why)
+                                              : HR_OK;
+}
+
+int hri_train_job_start(hri_train_job *j) {
+    hri_prose why = {""};
+    int code = HRI_EXIT_YES;
+    fill_about(j);
+    if (j->flags.init && !j->resumes) {
+        code = load_init(j);
+    }
+    hr_status status = code == HRI_EXIT_YES ? open_record(j, &why) : HR_OK;
+    if (code != HRI_EXIT_YES || status != HR_OK) {
+        return code != HRI_EXIT_YES ? code : failed(status, &why);
+    }
+    hri_trainer_options *o = &j->trainer_options;
+    o->planned = j->planned;
+    o->feeds = &j->feeds;
+    o->about = &j->about;
+    o->epochs = j->epochs;
+    o->steps = j->steps;
+    o->steps_per_epoch = j->steps_per_epoch;
+    o->validate_every = (uint64_t)j->flags.val_every;
+    o->patience = (uint64_t)j->flags.patience;
+    o->min_delta = j->flags.min_delta;
+    o->save_every = (uint64_t)j->flags.save_every;
+    o->save_seconds = (uint64_t)(j->flags.save_minutes * 60);
+    o->folder = j->folder[0] ? j->folder : NULL;
+    o->resume = j->resumes ? &j->resume : NULL;
+    o->record = j->record;
+    o->begin =
+        (hri_progress_state){.batch = (uint64_t)j->batch,
+                             .seed = (uint64_t)j->flags.seed,
+                             .parts = j->row.micro_batches,
+                             .input_print = hr_pipeline_fingerprint(hri_supply_pipeline(j->train))};
+    print_options(j, o->begin.options, sizeof o->begin.options);
+    status = hri_trainer_open(o, &j->trainer, &why);
+    hri_checkpoint_close(&j->resume);
+    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+}
+
+void hri_train_job_close(hri_train_job *j) {
+    hri_trainer_close(j->trainer);
+    hri_record_close(j->record);
+    hri_planned_close(j->planned);
+    hri_supply_close(j->train);
+    hri_supply_close(j->validation);
+    hri_fit_plans_deinit(&j->plans);
+    hri_plan_job_close(&j->plan);
+    hri_checkpoint_close(&j->resume);
+    hri_source_deinit(&j->source);
+    hri_source_deinit(&j->val_source);
+}

@@ -1,0 +1,66 @@
+/* One training of `headroom train`: from flags to a trainer that is ready for its first step.
+ *
+ * The order is what keeps the promise:
+ *
+ *   look    data and model: what there is, what the model string leaves open
+ *   size    device, budget, batch, how long; what input pipelines may take
+ *   plan    the plan for the whole budget, or the refusal
+ *   start   records of planning go back; then pipelines, arena, weights, records of the run
+ *
+ * Every step says itself what is wrong, and returns an exit code.  Two trainings that share an arena go through the
+ * same steps, side by side (train_pair.h). */
+#ifndef HRI_CLI_TRAIN_JOB_H
+#define HRI_CLI_TRAIN_JOB_H
+
+#include "cli/common/plan_answer.h"
+#include "cli/common/train_flags.h"
+#include "train/init.h"
+#include "train/objective.h"
+#include "train/trainer.h"
+
+typedef struct hri_train_job {
+    hri_cli *cli;
+    hri_train_flags flags;
+    const char *name; /* "" for the only one, else "first", "second": for sentences */
+    char model_text[512], said[128];
+    hri_source source, val_source;
+    hri_model_input want;
+    hri_objective objective;
+    uint64_t train_count, val_count; /* samples of an epoch; HR_COUNT_UNKNOWN; 0: no validation */
+    int64_t batch;                   /* samples of a step */
+    uint64_t steps_per_epoch, epochs, steps, total_steps;
+    char train_text[HRI_SOURCE_TEXT + 1024], val_text[HRI_SOURCE_TEXT + 1024], stages[512];
+    char options[512];
+    uint64_t train_bytes, val_bytes; /* budgets of the pipelines */
+    char folder[512];                /* "": nothing is saved */
+    hri_checkpoint resume;
+    int resumes;
+    hri_plan_flags plan_flags;
+    hri_plan_job plan;
+    hri_plan_answer answer;
+    hri_fit_plans plans;
+    hri_plan_row row; /* what was planned, kept for the end */
+    hri_about about;
+    hri_supply *train, *validation;
+    hri_feeds feeds;
+    hri_planned *planned;
+    hri_init_report init;
+    hri_record *record;
+    hri_trainer *trainer;
+    hri_trainer_options trainer_options; /* callbacks are set by whoever shows */
+} hri_train_job;
+
+int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *model,
+                       hri_train_job *out);
+int hri_train_job_size(hri_train_job *j);
+/* Plans; HRI_EXIT_NO when nothing fits, and then answer says why. */
+int hri_train_job_plan(hri_train_job *j);
+/* Gives the records of planning back. */
+void hri_train_job_release(hri_train_job *j);
+/* After the memory was taken (hri_planned_take): weights, records, the trainer. */
+int hri_train_job_open_input(hri_train_job *j);
+int hri_train_job_start(hri_train_job *j);
+/* A zeroed one is allowed. */
+void hri_train_job_close(hri_train_job *j);
+
+#endif

@@ -1,0 +1,362 @@
+/* Side by side through the steps of train_job.h; see train_pair.h. */
+#include "cli/common/train_pair.h"
+
+#include <stdio.h>
+#include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "base/alloc.h"
+#include "run/resident.h"
+
+static int failed(hr_status status, const hri_prose *why) {
+    hri_say_error("%s", why->text[0] ? why->text : hr_status_text(status));
+    return hri_cli_exit_code(status);
+}
+
+/* ---- the second one's flags ---- */
+
+/* Cuts a text into words, in place; 'single' and "double" quotes hold one together. */
+static int split_words(char *text, char **words, int most) {
+    int count = 0;
+    char *out = text;
+    for (char *at = text; *at && count < most;) {
+        at += strspn(at, " \t");
+        if (!*at) {
+            break;
+        }
+        words[count++] = out;
+        char quote = 0;
+        for (; *at && (quote || (*at != ' ' && *at != '\t')); at++) {
+            if (quote ? *at == quote : *at == '\'' || *at == '"') {
+                quote = quote ? 0 : *at;
+            } else {
+                *out++ = *at;
+            }
+        }
+        at += *at != '\0';
+        *out++ = '\0';
+    }
+    return count;
+}
+
+static int read_also(hri_train_pair *p, const hri_train_flags *flags, const char **model) {
+    enum { WORDS = 64 };
+    char name[] = "train", *words[WORDS + 1] = {name};
+    hri_prose why = {""};
+    hri_list rest = {0};
+    p->also_text = hri_malloc(strlen(flags->also) + 2);
+    if (!p->also_text) {
+        return hri_cli_failed(NULL, "--also", HR_E_NOMEM_HOST);
+    }
+    strcpy(p->also_text, flags->also);
+    const int count = split_words(p->also_text, words + 1, WORDS - 1) + 1;
+    hr_status status = hri_options_init(&p->also, hri_train_flag_fields, &p->also_flags, &why);
+    if (status == HR_OK) {
+        status = hri_options_set_argv(&p->also, count, words, &rest, &why);
+    }
+    if (status != HR_OK) {
+        hri_say_error("--also: %s", why.text);
+        return hri_cli_exit_code(status);
+    }
+    if (rest.count != 1) {
+        hri_say_error("--also: \"%s\" does not name one model", flags->also);
+        return HRI_EXIT_USAGE;
+    }
+    if (p->also_flags.budget || p->also_flags.also || p->also_flags.json ||
+        strcmp(p->also_flags.device, "host") != 0) {
+        hri_say_error("--also: budget, device and --json are those of the first training");
+        return HRI_EXIT_USAGE;
+    }
+    p->also_flags.budget = flags->budget;
+    p->also_flags.device = flags->device;
+    p->also_flags.json = flags->json;
+    p->also_flags.measure = flags->measure;
+    *model = rest.items[0];
+    return HRI_EXIT_YES;
+}
+
+int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *model,
+                        hri_train_pair *p) {
+    const char *other = NULL;
+    int code = HRI_EXIT_YES;
+    p->count = 1;
+    if (flags->also) {
+        code = read_also(p, flags, &other);
+        p->count = 2;
+    }
+    p->jobs[0].name = p->count > 1 ? "first" : "";
+    p->jobs[1].name = "second";
+    if (code == HRI_EXIT_YES) {
+        code = hri_train_job_look(cli, flags, model, &p->jobs[0]);
+    }
+    if (code == HRI_EXIT_YES && p->count > 1) {
+        code = hri_train_job_look(cli, &p->also_flags, other, &p->jobs[1]);
+    }
+    for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
+        code = hri_train_job_size(&p->jobs[i]);
+    }
+    if (code == HRI_EXIT_YES && p->count > 1 && p->jobs[0].folder[0] &&
+        !strcmp(p->jobs[0].folder, p->jobs[1].folder)) {
+        snprintf(p->jobs[1].folder, sizeof p->jobs[1].folder, "%.480s-also", p->jobs[0].folder);
+    }
+    return code;
+}
+
+/* ---- planning ---- */
+
+/* The second one uses the device and the threads of the first. */
+static void share_device(hri_train_pair *p) {
+    hri_plan_job *a = &p->jobs[0].plan, *b = &p->jobs[1].plan;
+    hri_threads_destroy(b->threads);
+    hr_ctx_destroy(b->ctx);
+    b->ctx = NULL;
+    b->device = a->device;
+    b->threads = a->threads;
+}
+
+/* Plans a job anew with what is now known of the other. */
+static int plan_again(hri_train_pair *p, uint32_t i, uint64_t below, uint64_t above,
+                      uint64_t runtime) {
+    hri_train_job *j = &p->jobs[i];
+    const uint64_t parts = j->plans.c->parts;
+    hri_fit_plans_deinit(&j->plans);
+    hri_fit_close(&j->plan.fit);
+    j->plan.job.below_bytes = below;
+    j->plan.job.above_bytes = above;
+    j->plan.job.runtime_bytes = runtime;
+    j->plan.job.parts = (int64_t)parts;
+    hri_prose why = {""};
+    const hr_status status = hri_fit_open(&j->plan.job, &j->plan.fit, &why);
+    if (status != HR_OK) {
+        return failed(status, &why);
+    }
+    return hri_train_job_plan(j);
+}
+
+/* What a case takes of the runtime for its records. */
+static uint64_t records_of(const hri_train_job *j, const hri_fit_case *c) {
+    return c->runtime_bytes > j->plan.job.runtime_bytes
+               ? c->runtime_bytes - j->plan.job.runtime_bytes
+               : 0;
+}
+
+static int plan_two(hri_train_pair *p, uint32_t *which) {
+    hri_train_job *a = &p->jobs[0], *b = &p->jobs[1];
+    uint64_t own[2], records[2], alone[2];
+    /* The runtime was measured for each; the process is one, its pipelines are two. */
+    const uint64_t extra = b->plan.job.runtime_bytes > a->plan.job.runtime_bytes
+                               ? b->plan.job.runtime_bytes
+                               : a->plan.job.runtime_bytes;
+    const uint64_t runtime =
+        extra + (extra == b->plan.job.runtime_bytes ? a->plan.data_bytes : b->plan.data_bytes);
+    const uint64_t budget = a->plan.budget_bytes;
+    int code = HRI_EXIT_YES;
+    for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
+        code = hri_plan_job_fit(p->jobs[i].cli, &p->jobs[i].plan);
+    }
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    /* First how each is cut, with the other's weights in the way; then exactly. */
+    for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
+        const hri_fit_case *other = p->jobs[1 - i].plan.fit.cases[0];
+        const uint64_t taken = other->own_bytes + (runtime - p->jobs[i].plan.job.runtime_bytes) +
+                               records_of(&p->jobs[1 - i], other);
+        p->jobs[i].plan.budget_bytes = budget > taken ? budget - taken : 1;
+        *which = i;
+        code = hri_train_job_plan(&p->jobs[i]);
+        p->jobs[i].plan.budget_bytes = budget;
+        if (code == HRI_EXIT_YES) {
+            own[i] = p->jobs[i].plans.c->own_bytes;
+            records[i] = records_of(&p->jobs[i], p->jobs[i].plans.c);
+            alone[i] = p->jobs[i].row.peak_bytes;
+        }
+    }
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    p->separate_bytes = alone[0] + alone[1];
+    for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
+        *which = i;
+        p->jobs[i].plan.data_bytes = p->jobs[0].train_bytes + p->jobs[0].val_bytes +
+                                     p->jobs[1].train_bytes + p->jobs[1].val_bytes;
+        code = plan_again(p, i, i == 0 ? 0 : own[0], i == 0 ? own[1] : 0, runtime + records[1 - i]);
+    }
+    return code;
+}
+
+static void show_pair(hri_train_pair *p) {
+    hri_train_job *a = &p->jobs[0], *b = &p->jobs[1];
+    const hri_train_job *larger = a->row.peak_bytes > b->row.peak_bytes ? a : b;
+    char both[32], separate[32], weights[2][32], rest[32];
+    hri_out_printf(&a->cli->out,
+                   "two trainings by turns: %s in one process (persistent %s and %s, one arena of "
+                   "%s for the steps of both); two processes would take %s\n",
+                   hr_bytes_print(larger->row.peak_bytes, both, sizeof both),
+                   hr_bytes_print(a->plans.c->own_bytes, weights[0], sizeof weights[0]),
+                   hr_bytes_print(b->plans.c->own_bytes, weights[1], sizeof weights[1]),
+                   hr_bytes_print(larger->row.arena_bytes, rest, sizeof rest),
+                   hr_bytes_print(p->separate_bytes, separate, sizeof separate));
+    a->row.peak_bytes = b->row.peak_bytes = larger->row.peak_bytes;
+}
+
+int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
+    int code;
+    *which = 0;
+    if (p->count == 1) {
+        code = hri_plan_job_fit(p->jobs[0].cli, &p->jobs[0].plan);
+        code = code == HRI_EXIT_YES ? hri_train_job_plan(&p->jobs[0]) : code;
+    } else {
+        share_device(p);
+        code = plan_two(p, which);
+    }
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES && status == HR_OK; i++) {
+        hri_train_show_init(&p->shows[i], &p->jobs[i], p->count > 1);
+        status = hri_train_show_plan(&p->shows[i]);
+    }
+    if (status != HR_OK) {
+        return hri_cli_failed(NULL, "train", status);
+    }
+    if (code == HRI_EXIT_YES && p->count > 1) {
+        show_pair(p);
+    }
+    if (code == HRI_EXIT_YES) {
+        hri_out_flush(&p->jobs[0].cli->out);
+    }
+    return code;
+}
+
+/* ---- starting ---- */
+
+static hr_status open_runner(hri_train_pair *p, hri_prose *why) {
+    const hri_train_job *a = &p->jobs[0];
+    hri_runner_options o = {.device = a->plan.device,
+                            .threads = a->plan.threads,
+                            .engine = a->plan.job.engine,
+                            .runtime_bytes = a->row.runtime_bytes};
+    for (uint32_t i = 0; i < p->count; i++) {
+        hri_runner_options one = {0};
+        hri_fit_runner(&p->jobs[i].plans, &one);
+        for (uint32_t k = 0; k < one.count; k++) {
+            one.pieces[k].seed = (uint64_t)p->jobs[i].flags.seed;
+            o.pieces[o.count++] = one.pieces[k];
+        }
+    }
+    return hri_runner_open(&o, &p->runner, why);
+}
+
+static hr_status open_planned(hri_train_pair *p, hri_prose *why) {
+    hr_status status = p->count > 1 ? open_runner(p, why) : HR_OK;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < p->count && status == HR_OK; i++) {
+        hri_train_job *j = &p->jobs[i];
+        const hri_planned_options o = {.device = j->plan.device,
+                                       .plans = &j->plans,
+                                       .runner = p->runner,
+                                       .first_piece = first,
+                                       .job = &j->plan.job,
+                                       .threads = j->plan.threads,
+                                       .seed = (uint64_t)j->flags.seed,
+                                       .feed = hri_feeds_feed,
+                                       .feed_user = &j->feeds,
+                                       .log = j->trainer_options.log,
+                                       .log_user = j->trainer_options.log_user};
+        first += j->plans.c->count;
+        status = hri_planned_open(&o, &j->planned, why);
+    }
+    return status;
+}
+
+/* The last look before memory is taken: a plan that would break the promise does not run. */
+static int check_promise(const hri_train_pair *p) {
+    const hri_train_job *j = &p->jobs[0];
+    hri_measured m;
+    uint64_t now;
+    hri_planned_measure(j->planned, &m);
+    if (j->plan.engine) {
+        hri_engine_scratch_drop(j->plan.engine);
+        now = hri_engine_runtime(j->plan.engine);
+    } else {
+        hri_resident_read(&now, NULL);
+    }
+    const uint64_t needed = now + m.planned_bytes + j->plan.data_bytes;
+    if (j->plan.budget_bytes && needed > j->plan.budget_bytes) {
+        hri_say_error("this process has %llu bytes before the arena of %llu and the input's %llu: "
+                      "over the budget of %llu, so nothing was run",
+                      (unsigned long long)now, (unsigned long long)m.planned_bytes,
+                      (unsigned long long)j->plan.data_bytes,
+                      (unsigned long long)j->plan.budget_bytes);
+        return HRI_EXIT_FAULT;
+    }
+    return HRI_EXIT_YES;
+}
+
+static void say_begin(const hri_train_job *j) {
+    hri_out *out = &j->cli->out;
+    if (j->flags.json) {
+        return;
+    }
+    if (j->init.replaced) {
+        hri_out_printf(out,
+                       "%s: %zu weights loaded; %s has %lld classes there and %lld here, so the "
+                       "classifier begins anew\n",
+                       j->flags.init, j->init.loaded, j->init.head, (long long)j->init.file_classes,
+                       (long long)j->want.classes);
+    } else if (j->init.loaded) {
+        hri_out_printf(out, "%s: %zu weights loaded\n", j->flags.init, j->init.loaded);
+    }
+    if (j->resumes) {
+        const hri_progress_state *at = hri_trainer_progress(j->trainer);
+        hri_out_printf(out, "goes on from step %llu, epoch %llu of %s\n",
+                       (unsigned long long)at->state.step, (unsigned long long)at->epoch + 1,
+                       j->folder);
+    }
+    hri_out_flush(out);
+}
+
+int hri_train_pair_start(hri_train_pair *p) {
+    hri_prose why = {""};
+    hr_status status = open_planned(p, &why);
+    if (status != HR_OK) {
+        return failed(status, &why);
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        hri_train_job_release(&p->jobs[i]);
+    }
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+    int code = check_promise(p);
+    for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
+        code = hri_train_job_open_input(&p->jobs[i]);
+    }
+    if (code == HRI_EXIT_YES) {
+        status = hri_planned_take(p->jobs[0].planned, &why); /* of both, when they share it */
+        code = status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+    }
+    for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
+        code = hri_train_job_start(&p->jobs[i]);
+        if (code == HRI_EXIT_YES) {
+            say_begin(&p->jobs[i]);
+        }
+    }
+    return code;
+}
+
+void hri_train_pair_close(hri_train_pair *p) {
+    if (p->count > 1 && p->jobs[1].plan.threads == p->jobs[0].plan.threads) {
+        p->jobs[1].plan.threads = NULL; /* the first one's */
+    }
+    hri_train_job_close(&p->jobs[1]); /* before the device goes */
+    hri_trainer_close(p->jobs[0].trainer);
+    p->jobs[0].trainer = NULL;
+    hri_planned_close(p->jobs[0].planned);
+    p->jobs[0].planned = NULL;
+    hri_runner_close(p->runner);
+    hri_train_job_close(&p->jobs[0]);
+    hri_options_deinit(&p->also);
+    hri_free(p->also_text);
+}

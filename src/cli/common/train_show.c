@@ -1,0 +1,354 @@
+/* Lines and sums; see train_show.h. */
+#include "cli/common/train_show.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/common/command.h"
+#include "cli/common/plan_show.h"
+
+/* ---- while it runs ---- */
+
+void hri_train_show_hide(hri_train_show *s) {
+    hri_progress_hide(&s->bar);
+}
+
+static void on_log(void *user, hr_log_level level, const char *line) {
+    hri_train_show *s = user;
+    (void)level;
+    hri_train_show_hide(s);
+    hri_say_error("%s", line);
+}
+
+static uint64_t mib(uint64_t bytes) {
+    return (bytes + (1 << 20) - 1) >> 20;
+}
+
+typedef struct note {
+    char text[320];
+    size_t used;
+} note;
+
+static void add(note *n, const char *format, ...) HR_PRINTF(2, 3);
+static void add(note *n, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const size_t room = sizeof n->text - n->used;
+    const int wrote = vsnprintf(n->text + n->used, room, format, args);
+    va_end(args);
+    n->used += wrote > 0 && (size_t)wrote < room ? (size_t)wrote : 0;
+}
+
+/* "loss: 0.5410 - accuracy: 0.8123": what is not known is left out. */
+static void add_numbers(note *n, const char *prefix, double loss, double accuracy, double top5) {
+    const struct {
+        const char *name;
+        double is;
+    } numbers[] = {{"loss", loss}, {"accuracy", accuracy}, {"top5", top5}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (!isnan(numbers[i].is)) {
+            add(n, "%s%s%s: %.4f", n->used ? " - " : "", prefix, numbers[i].name, numbers[i].is);
+        }
+    }
+}
+
+static void add_memory(note *n, const hri_train_job *j, uint64_t bytes) {
+    if (j->plan.budget_bytes) {
+        add(n, " - mem: %llu/%llu MiB", (unsigned long long)mib(bytes),
+            (unsigned long long)mib(j->plan.budget_bytes));
+    } else {
+        add(n, " - mem: %llu MiB", (unsigned long long)mib(bytes));
+    }
+}
+
+static void head_line(hri_train_show *s, uint64_t epoch) {
+    char of[32] = "";
+    if (s->job->epochs) {
+        snprintf(of, sizeof of, "/%llu", (unsigned long long)s->job->epochs);
+    }
+    hri_out_printf(&s->err, "%s%sEpoch %llu%s\n", s->many ? s->job->name : "", s->many ? ": " : "",
+                   (unsigned long long)epoch, of);
+    hri_progress_init(&s->bar, &s->err, &s->job->cli->err_term, "", s->job->steps_per_epoch,
+                      hri_clock_ns());
+    s->epoch = epoch;
+}
+
+static void on_step(void *user, const hri_record_step *r) {
+    hri_train_show *s = user;
+    const hri_progress_state *p = hri_trainer_progress(s->job->trainer);
+    if (!s->job->cli->err_term.tty || s->many) {
+        return;
+    }
+    if (s->epoch != r->epoch) {
+        head_line(s, r->epoch);
+    }
+    note n = {.used = 0};
+    const uint64_t now = hri_clock_ns(), done = p->epoch_step;
+    if (s->bar.total && done) {
+        const double each = (double)(now - s->bar.start_ns) / (double)done;
+        add(&n, "ETA %.0fs", each * (double)(s->bar.total - done) / 1e9);
+    }
+    const double all = (double)p->samples;
+    add_numbers(&n, "", p->loss_sum / all, p->right_sum / all, p->top_sum / all);
+    add_memory(&n, s->job, r->memory_bytes);
+    hri_progress_step(&s->bar, done, n.text, now);
+}
+
+static void on_epoch(void *user, const hri_record_epoch *e, const hri_record_validation *v) {
+    hri_train_show *s = user;
+    hri_cli *cli = s->job->cli;
+    note n = {.used = 0};
+    add_numbers(&n, "", e->loss, e->accuracy, e->top5);
+    if (v) {
+        add_numbers(&n, "val_", v->loss, v->accuracy, v->top5);
+    }
+    add_memory(&n, s->job, e->peak_bytes);
+    if (cli->err_term.tty && !s->many) {
+        hri_progress_end(&s->bar, s->bar.total ? s->bar.total : 0, n.text, hri_clock_ns());
+        if (cli->out_term.tty || s->job->flags.json) {
+            return;
+        }
+    }
+    char of[32] = "";
+    if (s->job->epochs) {
+        snprintf(of, sizeof of, "/%llu", (unsigned long long)s->job->epochs);
+    }
+    hri_out *out = s->job->flags.json ? &s->err : &cli->out;
+    const double each = s->job->steps_per_epoch ? e->seconds * 1e3 / (double)s->job->steps_per_epoch
+                                                : e->seconds * 1e3;
+    hri_out_printf(out, "%s%sepoch %llu%s - %.1f s, %.0f ms/step, %.1f samples/s - %s\n",
+                   s->many ? s->job->name : "", s->many ? ": " : "", (unsigned long long)e->epoch,
+                   of, e->seconds, each, e->samples_per_second, n.text);
+    hri_out_flush(out);
+}
+
+void hri_train_show_init(hri_train_show *s, hri_train_job *job, int many) {
+    *s = (hri_train_show){.job = job, .many = many};
+    hri_out_init(&s->err, STDERR_FILENO);
+    job->trainer_options.user = s;
+    job->trainer_options.on_step = on_step;
+    job->trainer_options.on_epoch = on_epoch;
+    job->trainer_options.log = on_log;
+    job->trainer_options.log_user = s;
+}
+
+/* ---- before ---- */
+
+static void say_start(hri_train_show *s) {
+    const hri_train_job *j = s->job;
+    hri_out *out = &j->cli->out;
+    if (j->said[0]) {
+        hri_out_printf(out, "%s: %s, from the data\n", j->plan.what, j->said);
+    }
+    if (j->train_count != HR_COUNT_UNKNOWN) {
+        hri_out_printf(out, "%llu samples to train on", (unsigned long long)j->train_count);
+        if (j->val_count) {
+            hri_out_printf(out, ", %llu to validate on", (unsigned long long)j->val_count);
+        }
+        hri_out_printf(out, "; %llu steps an epoch", (unsigned long long)j->steps_per_epoch);
+        const uint64_t rest = j->train_count % (uint64_t)j->batch;
+        if (rest) {
+            hri_out_printf(out, ", %llu left over, others each time", (unsigned long long)rest);
+        }
+        hri_out_text(out, "\n");
+    }
+    if (j->flags.accumulate > 1) {
+        hri_out_printf(out, "%lld batches of %lld make one step%s\n",
+                       (long long)j->flags.accumulate, (long long)(j->batch / j->flags.accumulate),
+                       j->answer.coupled ? "; batch norm sees one of them at a time" : "");
+    }
+}
+
+hr_status hri_train_show_plan(hri_train_show *s) {
+    if (s->job->flags.json) {
+        return HR_OK;
+    }
+    const hr_status status = hri_plan_show_parts(s->job->cli, &s->job->plan, &s->job->answer);
+    if (status == HR_OK) {
+        say_start(s);
+    }
+    return status;
+}
+
+/* ---- after ---- */
+
+static const char *reason_of(hri_trainer_end end) {
+    switch (end) {
+    case HRI_TRAINER_DONE:
+        return "done";
+    case HRI_TRAINER_EARLY:
+        return "early stop";
+    case HRI_TRAINER_INTERRUPTED:
+        return "interrupted";
+    default:
+        return "failed";
+    }
+}
+
+/* Loss and accuracy of the last validation, else of the last epoch, else of the last step. */
+static void final_numbers(const hri_trainer_sums *sums, double *loss, double *accuracy) {
+    *loss = sums->validation.epoch ? sums->validation.loss
+            : sums->epoch.epoch    ? sums->epoch.loss
+                                   : (double)sums->loss;
+    *accuracy = sums->validation.epoch ? sums->validation.accuracy
+                : sums->epoch.epoch    ? sums->epoch.accuracy
+                                       : NAN;
+}
+
+static double seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+static void record_end(hri_train_show *s, const hri_trainer_sums *sums, const hri_measured *m) {
+    const hri_train_job *j = s->job;
+    uint64_t step;
+    const char *saved = hri_trainer_saved(j->trainer, &step);
+    hri_record_end e = {.step = hri_trainer_progress(j->trainer)->state.step,
+                        .reason = reason_of(hri_trainer_over(j->trainer)),
+                        .checkpoint = *saved ? saved : NULL,
+                        .planned_peak_bytes = j->row.peak_bytes,
+                        .measured_peak_bytes = m->peak_bytes,
+                        .samples_per_second =
+                            sums->step_ns ? (double)sums->samples / seconds(sums->step_ns) : 0,
+                        .seconds = seconds(sums->all_ns)};
+    final_numbers(sums, &e.loss, &e.accuracy);
+    hri_record_ended(j->record, &e);
+}
+
+static void say_saved(hri_train_show *s) {
+    const hri_train_job *j = s->job;
+    uint64_t step;
+    const char *saved = hri_trainer_saved(j->trainer, &step);
+    const hri_progress_state *p = hri_trainer_progress(j->trainer);
+    if (!*saved) {
+        return;
+    }
+    hri_out_printf(&j->cli->out, "  saved    %s: %s goes on from step %llu", j->folder,
+                   HRI_CHECKPOINT_LAST, (unsigned long long)step);
+    if (p->best_epoch) {
+        hri_out_printf(&j->cli->out, ", %s is of epoch %llu", HRI_CHECKPOINT_BEST,
+                       (unsigned long long)p->best_epoch);
+    }
+    hri_out_text(&j->cli->out, "\n");
+}
+
+static void say_next(hri_train_show *s) {
+    const hri_train_job *j = s->job;
+    const hri_trainer_end end = hri_trainer_over(j->trainer);
+    char command[2600];
+    if (!j->folder[0]) {
+        snprintf(command, sizeof command, "headroom train %.200s --data '%.900s' --out DIR",
+                 j->plan.what, j->flags.data);
+    } else if (end == HRI_TRAINER_INTERRUPTED || !hri_command_find("eval")) {
+        snprintf(command, sizeof command,
+                 "headroom train %.200s --data '%.900s' --batch %s --out %.300s --resume",
+                 j->plan.what, j->flags.data, j->flags.batch, j->folder);
+    } else {
+        snprintf(command, sizeof command, "headroom eval %.300s --data '%.900s'", j->folder,
+                 j->flags.val_data ? j->flags.val_data : j->flags.data);
+    }
+    hri_say_next(j->cli, command);
+}
+
+int hri_train_show_end(hri_train_show *s) {
+    const hri_train_job *j = s->job;
+    hri_trainer_sums sums;
+    hri_measured m;
+    hri_trainer_get_sums(j->trainer, &sums);
+    hri_planned_measure(j->planned, &m);
+    record_end(s, &sums, &m);
+    const hri_trainer_end end = hri_trainer_over(j->trainer);
+    if (s->epoch && j->cli->err_term.tty) {
+        hri_train_show_hide(s);
+    }
+    if (!j->flags.json) {
+        const hri_progress_state *p = hri_trainer_progress(j->trainer);
+        double loss, accuracy;
+        char planned[32], measured[32], right[48] = "";
+        final_numbers(&sums, &loss, &accuracy);
+        if (!isnan(accuracy)) {
+            snprintf(right, sizeof right, ", accuracy %.4f", accuracy);
+        }
+        hri_say_title(j->cli, "%s%s%s: %llu steps, %llu epochs in %.1f s; %sloss %.4f%s",
+                      s->many ? j->name : "", s->many ? ", " : "", reason_of(end),
+                      (unsigned long long)p->state.step, (unsigned long long)p->epoch,
+                      seconds(p->seconds_ns > sums.all_ns ? p->seconds_ns : sums.all_ns),
+                      sums.validation.epoch ? "validation " : "", loss, right);
+        hri_out_printf(
+            &j->cli->out, "  memory   planned %s, measured %s at most%s\n",
+            hr_bytes_print(j->row.peak_bytes, planned, sizeof planned),
+            hr_bytes_print(m.peak_bytes, measured, sizeof measured),
+            j->plan.budget_bytes && m.peak_bytes > j->plan.budget_bytes ? ": OVER THE BUDGET" : "");
+        const uint64_t compute = sums.step_ns - sums.wait_ns;
+        const uint64_t known = sums.step_ns + sums.validate_ns + sums.save_ns;
+        hri_out_printf(&j->cli->out,
+                       "  time     %.1f s: computing %.1f, waiting for data %.1f, validation "
+                       "%.1f, saving %.1f, other %.1f; %.1f samples/s\n",
+                       seconds(sums.all_ns), seconds(compute), seconds(sums.wait_ns),
+                       seconds(sums.validate_ns), seconds(sums.save_ns),
+                       seconds(sums.all_ns > known ? sums.all_ns - known : 0),
+                       sums.step_ns ? (double)sums.samples / seconds(sums.step_ns) : 0.0);
+        say_saved(s);
+        say_next(s);
+    }
+    return end == HRI_TRAINER_INTERRUPTED ? HRI_EXIT_NO : HRI_EXIT_YES;
+}
+
+void hri_train_show_json(hri_train_show *s, hri_json *json) {
+    const hri_train_job *j = s->job;
+    const hri_progress_state *p = hri_trainer_progress(j->trainer);
+    hri_trainer_sums sums;
+    hri_measured m;
+    double loss, accuracy;
+    uint64_t step;
+    char digest[24];
+    hri_trainer_get_sums(j->trainer, &sums);
+    hri_planned_measure(j->planned, &m);
+    final_numbers(&sums, &loss, &accuracy);
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)p->digest);
+    hri_json_string(json, "ended", reason_of(hri_trainer_over(j->trainer)));
+    hri_json_string(json, "model", j->about.model);
+    hri_json_string(json, "data", j->source.text);
+    hri_json_string(json, "device", j->plan.device_name);
+    hri_json_string(json, "precision", j->about.precision);
+    hri_json_i64(json, "batch", j->batch);
+    hri_json_u64(json, "micro_batches", j->row.micro_batches);
+    hri_json_u64(json, "recomputed_ops", j->row.recomputed_ops);
+    hri_json_u64(json, "steps", p->state.step);
+    hri_json_u64(json, "skipped_steps", p->state.skipped);
+    hri_json_u64(json, "epochs", p->epoch);
+    hri_json_double(json, "loss", loss);
+    hri_json_double(json, "accuracy", accuracy);
+    hri_json_double(json, "train_loss", sums.epoch.epoch ? sums.epoch.loss : (double)sums.loss);
+    hri_json_double(json, "last_loss", (double)sums.loss);
+    if (sums.validation.epoch) {
+        hri_json_double(json, "val_loss", sums.validation.loss);
+        hri_json_double(json, "val_accuracy", sums.validation.accuracy);
+        hri_json_double(json, "val_top5", sums.validation.top5);
+        hri_json_u64(json, "val_samples", sums.validation.samples);
+    }
+    hri_json_double(json, "best", p->best);
+    hri_json_u64(json, "best_epoch", p->best_epoch);
+    hri_json_string(json, "history", digest); /* of every loss: the same history, the same text */
+    if (j->plan.budget_bytes) {
+        hri_json_u64(json, "budget_bytes", j->plan.budget_bytes);
+    } else {
+        hri_json_null(json, "budget_bytes");
+    }
+    hri_json_u64(json, "planned_peak_bytes", j->row.peak_bytes);
+    hri_json_u64(json, "measured_peak_bytes", m.peak_bytes);
+    hri_json_u64(json, "planned_arena_bytes", m.planned_bytes);
+    hri_json_u64(json, "measured_arena_bytes", m.arena_bytes);
+    hri_json_u64(json, "data_bytes", j->plan.data_bytes);
+    hri_json_double(json, "samples_per_second",
+                    sums.step_ns ? (double)sums.samples / seconds(sums.step_ns) : 0.0);
+    hri_json_double(json, "seconds", seconds(sums.all_ns));
+    hri_json_double(json, "wait_seconds", seconds(sums.wait_ns));
+    hri_json_double(json, "validation_seconds", seconds(sums.validate_ns));
+    hri_json_double(json, "save_seconds", seconds(sums.save_ns));
+    const char *saved = hri_trainer_saved(j->trainer, &step);
+    hri_json_string(json, "checkpoint", *saved ? saved : NULL);
+}
