@@ -46,7 +46,17 @@ static int find_command_word(int argc, char **argv) {
     return argc;
 }
 
-/* Settings first, then the command's own rows moved behind them.  NULL: no memory. */
+static int has_row(const hri_field *fields, const char *name) {
+    for (; fields && fields->name; fields++) {
+        if (!strcmp(fields->name, name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Settings first, then the command's own rows moved behind them.  A setting whose flag the command uses for something of
+ * its own (train --log FILE) keeps its default there.  NULL: no memory. */
 static hri_field *join_fields(const hri_command *command) {
     const hri_field *own = command ? command->fields : NULL;
     const size_t shared = hri_fields_count(hri_settings_fields);
@@ -55,10 +65,15 @@ static hri_field *join_fields(const hri_command *command) {
     if (!fields) {
         return NULL;
     }
-    memcpy(fields, hri_settings_fields, shared * sizeof *fields);
+    size_t kept = 0;
+    for (size_t i = 0; i < shared; i++) {
+        if (!has_row(own, hri_settings_fields[i].name)) {
+            fields[kept++] = hri_settings_fields[i];
+        }
+    }
     for (size_t i = 0; i < extra; i++) {
-        fields[shared + i] = own[i];
-        fields[shared + i].offset += offsetof(run_target, options);
+        fields[kept + i] = own[i];
+        fields[kept + i].offset += offsetof(run_target, options);
     }
     return fields;
 }

@@ -70,9 +70,8 @@ const hri_field hri_train_flag_fields[] = {
      .value = NULL},
     {"offload", "let values wait in the host's memory where the device can copy", AT(offload),
      HRI_FIELD_BOOL, "true"},
-    {"spill",
-     "on the host: let values wait in a file without a name in this folder"
-     AT(spill), HRI_FIELD_STRING, NULL, .metavar = "DIR"},
+    {"spill", "on the host: let values wait in a file without a name in this folder", AT(spill),
+     HRI_FIELD_STRING, NULL, .metavar = "DIR"},
     {"augment", "what happens to training pictures by chance: flip, crop, jitter, or none",
      AT(augment), HRI_FIELD_STRING, "none", .metavar = "LIST"},
     {"data-budget", "RAM of the input pipeline, out of the budget; default: two batches' worth",
