@@ -41,6 +41,8 @@ static const hri_case accumulate_cases[] = {
     {"chunks", "f32[20001] f32[20001] f32[] f32[]"},
     {"bf16 gradient", "f32[301] bf16[301] f32[] f32[]"},
     {"empty", "f32[0] f32[0] f32[] f32[]"},
+    {"all bf16", "bf16[9001] bf16[9001] f32[] f32[]"},
+    {"f16 gradient", "f32[99] f16[99] f32[] f32[]"},
     {"shapes differ", "f32[3] f32[4] f32[] f32[]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -120,6 +120,7 @@ static const hri_case accuracy_cases[] = {
     {"no rows", "f32[0,3] i32[0]"},
     {"bf16", "bf16[77,5] i32[77]", .ids = 5},
     {"f16", "f16[77,5] i32[77]", .ids = 5},
+    {"many classes, bf16", "bf16[9,700] i32[9]", "top=400", .ids = 700},
     {"ids of another shape", "f32[7,5] i32[6]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

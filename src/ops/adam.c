@@ -77,6 +77,10 @@ static const hri_case adam_cases[] = {
     {"bf16 gradient", "f32[33] bf16[33] f32[] f32[] f32[33] f32[33]", .low = 0.5, .high = 2},
     {"bf16 moments", "f32[33] f32[33] f32[] f32[] bf16[33] bf16[33]", .low = 0.5, .high = 2},
     {"empty", "f32[0] f32[0] f32[] f32[] f32[0] f32[0]", .low = 0.5, .high = 2},
+    {"all bf16", "bf16[99] bf16[99] f32[] f32[] bf16[99] bf16[99]", .low = 0.5, .high = 2},
+    {"all f16", "f16[99] f16[99] f32[] f32[] f16[99] f16[99]", .low = 0.5, .high = 2},
+    {"many, bf16 gradient", "f32[9001] bf16[9001] f32[] f32[] f32[9001] f32[9001]", "decay=0.1",
+     .low = 0.5, .high = 2},
     {"no number of the update", "f32[3] f32[3] f32[] f32[3] f32[3] f32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -95,6 +95,8 @@ static const hri_case bias_add_cases[] = {
     {"no columns", "f32[3,0] f32[0]"},
     {"bf16", "bf16[7,9] bf16[9]"},
     {"f16", "f16[7,9] f16[9]"},
+    {"wide, bf16", "bf16[40,64] bf16[64]"},
+    {"wide, f16", "f16[5,7,24] f16[24]"},
     {"sizes differ", "f32[3,4] f32[3]", .flags = HRI_CASE_BAD},
     {"types differ", "bf16[3,4] f32[4]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

@@ -21,6 +21,8 @@ static const hri_case binary_cross_entropy_grad_cases[] = {
     {"empty", "f32[] f32[0,5] f32[0,5]"},
     {"bf16", "f32[] bf16[7,33] bf16[7,33]"},
     {"f16", "f32[] f16[7,33] f16[7,33]", "sum"},
+    {"many, bf16", "f32[] bf16[20000] bf16[20000]"},
+    {"many, f16", "f32[] f16[9001] f16[9001]"},
     {"two types", "f32[] f32[7] f16[7]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

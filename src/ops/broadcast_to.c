@@ -114,6 +114,10 @@ static const hri_case broadcast_to_cases[] = {
     {"bf16", "bf16[7]", "to=9x7"},
     {"f16", "f16[9,1]", "to=9x7"},
     {"whole numbers", "i64[1,3]", "to=4x3"},
+    {"wide rows, bf16", "bf16[64]", "to=9x64"},
+    {"wide column, bf16", "bf16[9,1]", "to=9x64"},
+    {"wide scalar", "f32[]", "to=300"},
+    {"columns inside, f16", "f16[3,1,5]", "to=3x4x5"},
     {"does not fit", "f32[4,5]", "to=5", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -121,6 +121,8 @@ static const hri_case concat_cases[] = {
     {"whole numbers", "i32[3] i32[4]"},
     {"bytes", "u8[3,3] u8[3,4]", "axis=1"},
     {"batch", "f32[4,3] f32[4,2]", "axis=1", .batched = 3},
+    {"wide, bf16", "bf16[8,64] bf16[8,16]", "axis=1"},
+    {"wide, f16", "f16[4,8] f16[2,8]"},
     {"shapes differ", "f32[3,5] f32[3,4]", .flags = HRI_CASE_BAD},
     {"types differ", "f32[3] bf16[3]", .flags = HRI_CASE_BAD},
     {"no such axis", "f32[3] f32[3]", "axis=1", .flags = HRI_CASE_BAD},

@@ -153,6 +153,9 @@ static const hri_case cross_entropy_cases[] = {
     {"no rows", "f32[0,10] i32[0]"},
     {"bf16", "bf16[7,10] i32[7]"},
     {"f16", "f16[7,10] i32[7]"},
+    {"many classes", "f32[3,2051] i32[3]", .ids = 2051, .flags = HRI_CASE_NO_GRAD},
+    {"many classes, bf16", "bf16[5,5001] i64[5]", "smoothing=0.1", .ids = 5001},
+    {"many rows, f16", "f16[1100,9] i32[1100]", .ids = 9},
     {"ids of another shape", "f32[7,10] i32[6]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

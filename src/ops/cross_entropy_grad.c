@@ -123,6 +123,9 @@ static const hri_case cross_entropy_grad_cases[] = {
     {"no rows", "f32[] f32[0,10] i64[0] f32[0]"},
     {"bf16", "f32[] bf16[5,10] i64[5] f32[5]"},
     {"f16", "f32[] f16[5,10] i64[5] f32[5]"},
+    {"many classes", "f32[] f32[3,2051] i32[3] f32[3]", .ids = 2051},
+    {"many classes, bf16", "f32[] bf16[5,5001] i64[5] f32[5]", "smoothing=0.1", .ids = 5001},
+    {"many classes, f16", "f32[] f16[5,1999] i32[5] f32[5]", .ids = 1999},
     {NULL, NULL},
 };
 

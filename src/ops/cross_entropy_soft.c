@@ -143,6 +143,8 @@ static const hri_case cross_entropy_soft_cases[] = {
     {"no rows", "f32[0,10] f32[0,10]"},
     {"bf16", "bf16[7,10] bf16[7,10]", .low = 0, .high = 1},
     {"f16", "f16[7,10] f16[7,10]", .low = 0, .high = 1},
+    {"many classes, bf16", "bf16[3,2051] bf16[3,2051]", .low = 0, .high = 1},
+    {"many classes, f16", "f16[3,1032] f16[3,1032]", "smoothing=0.1", .low = 0, .high = 1},
     {"two shapes", "f32[7,10] f32[6,10]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

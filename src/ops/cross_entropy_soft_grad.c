@@ -110,6 +110,8 @@ static const hri_case cross_entropy_soft_grad_cases[] = {
     {"no rows", "f32[] f32[0,10] f32[0,10] f32[0]"},
     {"bf16", "f32[] bf16[7,10] bf16[7,10] f32[7]"},
     {"f16", "f32[] f16[7,10] f16[7,10] f32[7]"},
+    {"many classes, bf16", "f32[] bf16[3,2051] bf16[3,2051] f32[3]"},
+    {"many classes, f16", "f32[] f16[3,1032] f16[3,1032] f32[3]", "smoothing=0.1"},
     {"too few rows", "f32[] f32[7,10] f32[7,10] f32[6]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

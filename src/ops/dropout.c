@@ -98,6 +98,9 @@ static const hri_case dropout_cases[] = {
     {"empty", "f32[0,5]"},
     {"bf16", "bf16[7,33]"},
     {"f16", "f16[7,33]"},
+    {"wide, bf16", "bf16[6,8,40]", "p=0.1"},
+    {"wide, f16", "f16[3,2056]"},
+    {"wide", "f32[5,64]", "p=0.3"},
     {"whole numbers", "i32[7]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -107,6 +107,8 @@ static const hri_case gather_cases[] = {
     {"bf16", "bf16[10,7] i32[9]"},
     {"f16", "f16[10,7] i32[9]"},
     {"bytes", "u8[10,7] i32[9]"},
+    {"wide, bf16", "bf16[300,64] i64[70]", .ids = 300},
+    {"wide, f16", "f16[30,20] i32[70]", .ids = 30},
     {"real ids", "f32[10,7] f32[9]", .flags = HRI_CASE_BAD},
     {"no table", "f32[] i32[9]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

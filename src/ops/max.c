@@ -215,6 +215,8 @@ static const hri_case max_cases[] = {
     {"no results", "f32[0,3]", "axes=1"},
     {"bf16", "bf16[9,7]", "axes=0"},
     {"f16", "f16[9,7]", "axes=1"},
+    {"long rows, bf16", "bf16[3,600]", "axes=1"},
+    {"images, f16", "f16[2,9,16]", "axes=1"},
     {"of nothing", "f32[0,3]", "axes=0", .flags = HRI_CASE_BAD},
     {"axis out of range", "f32[2]", "axes=1", .flags = HRI_CASE_BAD},
     {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},

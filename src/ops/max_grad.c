@@ -130,6 +130,7 @@ static const hri_case max_grad_cases[] = {
     {"no results", "f32[0] i32[0]", "axes=1,to=0x3"},
     {"bf16", "bf16[7] i32[7]", "axes=0,to=10x7"},
     {"f16", "f16[7] i32[7]", "axes=1,to=7x10"},
+    {"alternating, bf16", "bf16[2,4] i32[2,4]", "axes=1x3,to=2x3x4x5"},
     {"does not fit", "f32[7] i32[7]", "axes=1,to=6x10", .flags = HRI_CASE_BAD},
     {"index of another type", "f32[7] i64[7]", "axes=1,to=7x10", .flags = HRI_CASE_BAD},
     {NULL, NULL},

@@ -81,6 +81,8 @@ static const hri_case mean_cases[] = {
     {"no results", "f32[0,3]", "axes=1"},
     {"bf16", "bf16[9,7]", "axes=0"},
     {"f16", "f16[9,7]", "axes=1"},
+    {"images, bf16", "bf16[2,9,9,16]", "axes=1x2"},
+    {"long rows, f16", "f16[2,3000]", "axes=1"},
     {"axis out of range", "f32[2]", "axes=1", .flags = HRI_CASE_BAD},
     {"axis twice", "f32[2,3]", "axes=1x-1", .flags = HRI_CASE_BAD},
     {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},

@@ -36,6 +36,8 @@ static const hri_case mean_squared_error_cases[] = {
     {"empty", "f32[0,5] f32[0,5]"},
     {"bf16", "bf16[7,33] bf16[7,33]"},
     {"f16", "f16[7,33] f16[7,33]"},
+    {"many, bf16", "bf16[20000] bf16[20000]"},
+    {"many, f16", "f16[9001] f16[9001]", "sum"},
     {"two shapes", "f32[7,33] f32[7]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

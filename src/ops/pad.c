@@ -176,6 +176,8 @@ static const hri_case pad_cases[] = {
     {"bytes", "u8[3,5]", "after=1x1,value=7"},
     {"long numbers", "i64[3,5]", "after=1x1,value=7"},
     {"batch", "f32[4,5]", "before=0x2", .batched = 1},
+    {"wide, bf16", "bf16[4,16]", "before=1x8,after=0x16,value=2"},
+    {"wide, f16", "f16[2,3,8]", "before=0x1,after=0x2"},
     {"negative", "f32[3]", "before=-1", .flags = HRI_CASE_BAD},
     {"too many dimensions", "f32[3]", "before=1x1", .flags = HRI_CASE_BAD},
     {"value out of range", "u8[3]", "before=1,value=-1", .flags = HRI_CASE_BAD},

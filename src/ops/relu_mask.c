@@ -99,6 +99,8 @@ static const hri_case relu_mask_cases[] = {
     {"no columns", "f32[3,0]"},
     {"bf16", "bf16[7,9]"},
     {"f16", "f16[7,9]"},
+    {"wide, bf16", "bf16[6,64]"},
+    {"wide, f16", "f16[3,2,520]"},
     {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -80,6 +80,8 @@ static const hri_case relu_mask_grad_cases[] = {
     {"empty", "f32[0,3] u8[0,1]"},
     {"bf16", "bf16[7,9] u8[7,2]", .ids = 256},
     {"f16", "f16[7,9] u8[7,2]", .ids = 256},
+    {"wide, bf16", "bf16[6,64] u8[6,8]", .ids = 256},
+    {"wide, f16", "f16[3,2,520] u8[3,130]", .ids = 256},
     {"mask of another shape", "f32[7,9] u8[7,1]", .flags = HRI_CASE_BAD},
     {"mask of another type", "f32[7,9] i32[7,2]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

@@ -61,6 +61,8 @@ static const hri_case rmsprop_cases[] = {
      "alpha=0.9,epsilon=1e-3,decay=0.1", .low = 0.5, .high = 2},
     {"bf16 gradient", "f32[33] bf16[33] f32[] f32[33]", .low = 0.5, .high = 2},
     {"empty", "f32[0] f32[0] f32[] f32[0]"},
+    {"all bf16", "bf16[99] bf16[99] f32[] bf16[99]", .low = 0.5, .high = 2},
+    {"f16 gradient", "f32[99] f16[99] f32[] f32[99]", .low = 0.5, .high = 2},
     {"average of another shape", "f32[3] f32[3] f32[] f32[4]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -51,6 +51,8 @@ static const hri_case sgd_cases[] = {
     {"bf16 weights", "bf16[33] bf16[33] f32[]"},
     {"a scalar", "f32[] f32[] f32[] f32[]"},
     {"empty", "f32[0] f32[0] f32[]"},
+    {"f16 weights", "f16[99] f16[99] f32[]"},
+    {"many, bf16 weights", "bf16[9001] bf16[9001] f32[] f32[]", "decay=0.1"},
     {"shapes differ", "f32[3] f32[4] f32[]", .flags = HRI_CASE_BAD},
     {"rate is a vector", "f32[3] f32[3] f32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

@@ -60,6 +60,8 @@ static const hri_case sgd_momentum_cases[] = {
     {"factor", "f32[301] f32[301] f32[] f32[301] f32[]", "nesterov,decay=0.1"},
     {"bf16 gradient", "f32[33] bf16[33] f32[] f32[33]"},
     {"empty", "f32[0] f32[0] f32[] f32[0]"},
+    {"all f16", "f16[99] f16[99] f32[] f16[99]"},
+    {"many, bf16 gradient", "f32[9001] bf16[9001] f32[] f32[9001]", "decay=0.1"},
     {"velocity of another shape", "f32[3] f32[3] f32[] f32[4]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -104,6 +104,8 @@ static const hri_case slice_cases[] = {
     {"f16", "f16[7,9]", "begin=1x1,size=3x3"},
     {"bytes", "u8[7,9]", "begin=0x3"},
     {"batch", "f32[4,9]", "begin=0x3,size=-1x2", .batched = 1},
+    {"wide, bf16", "bf16[8,64]", "begin=0x8,size=-1x16"},
+    {"wide, f16", "f16[3,6,32]", "begin=1x2x16"},
     {"too far", "f32[3,5]", "begin=1,size=3", .flags = HRI_CASE_BAD},
     {"begins outside", "f32[3,5]", "begin=4", .flags = HRI_CASE_BAD},
     {"too many dimensions", "f32[3]", "begin=0x0", .flags = HRI_CASE_BAD},

@@ -161,6 +161,7 @@ static const hri_case square_sum_cases[] = {
      "f32[12] f32[13] f32[14] f32[15] f32[16]",
      .flags = HRI_CASE_NO_GRAD},
     {"empty", "f32[0]", .flags = HRI_CASE_NO_GRAD},
+    {"long ones", "bf16[40001] f16[20000] f32[17000] bf16[9]", .flags = HRI_CASE_NO_GRAD},
     {"whole numbers", "f32[3] i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -101,6 +101,12 @@ static const hri_case sum_cases[] = {
     {"empty", "f32[0,3]", "axes=0"},
     {"bf16", "bf16[9,7]", "axes=0"},
     {"f16", "f16[9,7]", "axes=1"},
+    {"many rows, bf16", "bf16[700,72]", "axes=0"},
+    {"many rows, f16", "f16[3,300,40]", "axes=1"},
+    {"short columns", "f32[3,5,1040]", "axes=1"},
+    {"wide rows", "f32[5,4096]", "axes=1", .flags = HRI_CASE_NO_GRAD},
+    {"long row, bf16", "bf16[20000]"},
+    {"long rows, f16", "f16[3,9000]", "axes=1"},
     {"axis out of range", "f32[2]", "axes=1", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -98,6 +98,8 @@ static const hri_case top_k_cases[] = {
     {"no rows", "f32[0,3]", "k=2"},
     {"bf16", "bf16[7,33]", "k=5"},
     {"f16", "f16[7,33]", "k=5"},
+    {"long rows", "f32[2,700]", "k=3"},
+    {"long rows, bf16", "bf16[2,1300]", "k=3"},
     {"more than there are", "f32[7,3]", "k=4", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
