@@ -5,7 +5,7 @@
 
 HRI_CU(update);
 
-enum { TENSORS = 64, PIECE = 4096, THREADS = 256 };
+enum { TENSORS = 64, PIECE = 4096, THREADS = 256, AT_ONCE = 256 };
 
 /* As in update.cu. */
 typedef struct tensor {
@@ -77,28 +77,47 @@ static hr_status launch(const hri_update_rule *rule, hri_gpu *gpu, const kind *k
                           &(hri_gpu_grid){.x = blocks, .threads = THREADS}, HRI_GPU_ARGS(t));
 }
 
-hr_status hri_update_launch(const hri_update_rule *rule, const hri_gpu_call *calls,
-                            uint32_t count) {
+/* The calls of the first one's kind, up to a full table; they leave `calls`, whose rest moves up. */
+static hr_status launch_kind(const hri_update_rule *rule, const hri_gpu_call **calls,
+                             uint32_t *count) {
     table t = {.count = 0};
     kind group;
-    uint32_t blocks = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    uint32_t blocks = 0, left = 0;
+    hri_gpu *gpu = calls[0]->gpu;
+    for (uint32_t i = 0; i < *count; i++) {
         tensor x;
-        const kind k = kind_of(rule, &calls[i], &x);
+        const kind k = kind_of(rule, calls[i], &x);
         if (x.count == 0) {
             continue;
         }
         if (t.count && (t.count == TENSORS || memcmp(&k, &group, sizeof k) != 0)) {
-            const hr_status status = launch(rule, calls->gpu, &group, &t, blocks);
-            if (status != HR_OK) {
-                return status;
-            }
-            t.count = blocks = 0;
+            calls[left++] = calls[i];
+            continue;
         }
         group = k;
         x.first = blocks;
         t.tensor[t.count++] = x;
         blocks += hri_launch_blocks(x.count, PIECE);
     }
-    return t.count ? launch(rule, calls->gpu, &group, &t, blocks) : HR_OK;
+    *count = left;
+    return t.count ? launch(rule, gpu, &group, &t, blocks) : HR_OK;
+}
+
+hr_status hri_update_launch(const hri_update_rule *rule, const hri_gpu_call *calls,
+                            uint32_t count) {
+    hr_status status = HR_OK;
+    while (count > 0 && status == HR_OK) {
+        const hri_gpu_call *some[AT_ONCE];
+        const uint32_t n = count < AT_ONCE ? count : AT_ONCE;
+        uint32_t left = n;
+        for (uint32_t i = 0; i < n; i++) {
+            some[i] = &calls[i];
+        }
+        while (left > 0 && status == HR_OK) {
+            status = launch_kind(rule, some, &left);
+        }
+        calls += n;
+        count -= n;
+    }
+    return status;
 }
