@@ -1,5 +1,5 @@
 # headroom_programs(FOLDER LIBRARY): every FOLDER/x.c becomes the program FOLDER/x in the build folder, linked with
-# LIBRARY.  The targets `examples` and `benches` build them; `all` does where tests are built, so that they stay whole.
+# LIBRARY.  The targets `examples`, `benches` and `tools` build them; `all` does where tests are built, so that they stay whole.
 function(headroom_programs folder library)
   set(all ${folder})
   if(folder STREQUAL bench)

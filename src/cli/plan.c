@@ -92,6 +92,20 @@ static int write_svg(const work *w) {
     return code;
 }
 
+/* Of the part of the training that takes most. */
+static int write_map(const work *w) {
+    const uint32_t piece = w->plans.peak_piece;
+    char *text = w->job.model ? hri_plan_show_map(&w->job, &w->plans.c->pieces[piece].x.problem,
+                                                  w->plans.plans[piece])
+                              : hri_plan_show_map(&w->job, &w->job.problem, w->plan);
+    if (!text) {
+        return hri_cli_failed(NULL, w->flags->map, HR_E_NOMEM_HOST);
+    }
+    const int code = write_text(w->flags->map, text, strlen(text));
+    hri_free(text);
+    return code;
+}
+
 static int write_files(work *w) {
     int code = HRI_EXIT_YES;
     if (w->flags->save_problem) {
@@ -102,6 +116,9 @@ static int write_files(work *w) {
     }
     if (code == HRI_EXIT_YES && w->flags->svg) {
         code = write_svg(w);
+    }
+    if (code == HRI_EXIT_YES && w->flags->map && w->answer.fits) {
+        code = write_map(w);
     }
     if (code == HRI_EXIT_YES && w->flags->save && w->answer.fits) {
         hri_prose why = {0};

@@ -158,6 +158,30 @@ TEST(plan, a_curve_falls_and_is_drawn) {
     CHECK(!strncmp(text, "<svg ", 5) && strstr(text, "budget in MiB"));
 }
 
+TEST(plan, a_map_has_a_box_for_what_is_kept_made_and_made_again) {
+    char command[512];
+    const char *svg = scratch("map.svg");
+    snprintf(command, sizeof command, RESNET "--no-choices --budget 2800KiB --json --map %s", svg);
+    const golden_result r = golden_run(&(golden_spec){.args = command});
+    CHECK_EQ(r.code, 0);
+    json_t *root = parse(&r);
+    CHECK(number(root, "recomputed_ops") > 0);
+    json_decref(root);
+    FILE *f = fopen(svg, "r");
+    char *text = calloc(1, 1 << 20);
+    CHECK(f && fread(text, 1, (1 << 20) - 1, f) > 5000);
+    fclose(f);
+    unlink(svg);
+    CHECK(!strncmp(text, "<svg ", 5) && strstr(text, "</svg>\n"));
+    static const char *const colors[] = {"#b8b8b8", "#8c6bb1", "#3b7dbd", "#e08a3c", "#2e8b57"};
+    for (size_t i = 0; i < sizeof colors / sizeof *colors; i++) {
+        const char *key = strstr(text, colors[i]); /* once beside its name, then in the map */
+        CHECK(key && strstr(key + 1, colors[i]));
+    }
+    CHECK(strstr(text, "going backward begins") && strstr(text, "<title>layer"));
+    free(text);
+}
+
 TEST(plan, a_saved_plan_is_loaded_checked_and_compared) {
     char command[512];
     const char *file = scratch("saved.json");

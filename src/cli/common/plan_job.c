@@ -58,6 +58,8 @@ const hri_field hri_plan_fields[] = {
     {"curve", "print budget against time, from the floor to no bound", AT(curve), HRI_FIELD_BOOL,
      .value = NULL},
     {"svg", "draw the curve", AT(svg), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"map", "draw which buffer lies where, step by step", AT(map), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
     {"dot", "write the graph for Graphviz", AT(dot), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"save", "write the plan", AT(save), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"load", "take a saved plan, and check it again", AT(load), HRI_FIELD_STRING, NULL,

@@ -30,5 +30,7 @@ HR_MUST_CHECK hr_status hri_plan_show_text(hri_cli *cli, const hri_plan_job *job
                                            const hri_plan_saved *saved);
 /* The SVG of a.points; hri_free() it.  NULL: no memory. */
 char *hri_plan_show_svg(const hri_plan_job *job, const hri_plan_answer *a);
+/* The SVG of one plan: which buffer lies where, step by step; hri_free() it.  NULL: no memory. */
+char *hri_plan_show_map(const hri_plan_job *job, const hri_problem *p, const hri_plan *plan);
 
 #endif
