@@ -104,7 +104,7 @@ uint64_t hri_engine_process(hri_engine *e) {
 }
 
 uint64_t hri_engine_graph_reserve(uint64_t nodes) {
-    static const uint64_t least = UINT64_C(8) << 20, each = UINT64_C(8) << 10;
+    static const uint64_t least = UINT64_C(16) << 20, each = UINT64_C(48) << 10;
     static const uint64_t page = UINT64_C(2) << 20;
     return (least + nodes * each + page - 1) / page * page;
 }

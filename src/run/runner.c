@@ -129,7 +129,7 @@ static hr_status check_runtime(const hri_runner *r, hri_prose *why) {
     }
     char took[32], planned[32];
     return hri_prose_set(why, HR_E_LIMIT,
-                         "%s are taken outside the arena, and %s were planned for that",
+                         "%s are taken outside the arena, and the budget leaves %s for that",
                          hr_bytes_print(is, took, sizeof took),
                          hr_bytes_print(r->runtime_bytes, planned, sizeof planned));
 }

@@ -30,8 +30,9 @@ typedef struct hri_runner_options {
     hr_device *device;  /* the host, or that of the engine */
     hri_engine *engine; /* of a GPU; NULL: the host */
     int stage;          /* GPU: large inputs have a place of their own at the top of the arena */
-    uint64_t runtime_bytes; /* GPU: what was planned for outside the arena; 0: whatever it takes */
-    const char *name;       /* of the logical device; NULL: by the library */
+    uint64_t
+        runtime_bytes; /* GPU: the most that may be taken outside the arena; 0: whatever it is */
+    const char *name;  /* of the logical device; NULL: by the library */
     hri_threads *threads;
     const char
         *spill; /* a folder: values that wait elsewhere wait in a file there; NULL: in memory */

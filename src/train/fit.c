@@ -201,6 +201,7 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
         return status;
     }
     best.peak_bytes = best.c->runtime_bytes + best.arena_bytes;
+    best.budget_bytes = budget_bytes;
     *out = best;
     return HR_OK;
 }

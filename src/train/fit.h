@@ -89,9 +89,10 @@ typedef struct hri_fit_plans {
     double time_ns;      /* of a step: every part */
     double base_time_ns; /* the same without anything computed twice */
     double bound_time_ns;
-    uint64_t again_count; /* ops computed again, in a step */
-    uint32_t peak_piece;  /* whose arena is the largest */
-    int stage;            /* GPU: the next batch has a place on the device while a step runs */
+    uint64_t again_count;  /* ops computed again, in a step */
+    uint32_t peak_piece;   /* whose arena is the largest */
+    uint64_t budget_bytes; /* that was asked for; 0: none */
+    int stage;             /* GPU: the next batch has a place on the device while a step runs */
 } hri_fit_plans;
 
 void hri_fit_plans_deinit(hri_fit_plans *plans);

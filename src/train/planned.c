@@ -43,7 +43,9 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
                             .seed = options->seed};
     hri_fit_runner(options->plans, &o);
     o.engine = options->job->engine;
-    o.runtime_bytes = options->plans->peak_bytes - options->plans->arena_bytes;
+    if (options->plans->budget_bytes) {
+        o.runtime_bytes = options->plans->budget_bytes - options->plans->arena_bytes;
+    }
     p->runner = options->runner;
     p->owns_runner = !options->runner;
     const hr_status status = p->owns_runner ? hri_runner_open(&o, &p->runner, why) : HR_OK;

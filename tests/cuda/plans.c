@@ -208,7 +208,7 @@ TEST_TIMEOUT(plans, more_runtime_than_was_planned_for_is_refused_and_given_back,
     hr_device_info info;
     training_open(&t, "mlp:size=8,width=16", "optimizer=sgd", 4);
     training_plan(&t, 1.0);
-    t.plans.peak_bytes = t.plans.arena_bytes + 4096; /* as if a context were next to nothing */
+    t.plans.budget_bytes = t.plans.arena_bytes + 4096; /* as if a context were next to nothing */
     const hri_planned_options o = {
         .device = t.device, .plans = &t.plans, .job = &t.job, .seed = 1, .limit = 10};
     CHECK_OK(hri_planned_open(&o, &t.planned, &why));

@@ -28,6 +28,7 @@ hr_status training_try(training *t, const char *model, const char *options, int6
     if (s != HR_OK) {
         return s;
     }
+    t->seed = TRAINING_SEED;
     t->job.machine = (hri_machine){.flops_per_ns = 1000,
                                    .bytes_per_ns = 10,
                                    .launch_ns = 1000,
@@ -88,7 +89,8 @@ void training_take(training *t) {
     const hri_planned_options o = {.device = t->device,
                                    .plans = &t->plans,
                                    .job = &t->job,
-                                   .seed = TRAINING_SEED,
+                                   .seed = t->seed,
+                                   .cycle = t->cycle,
                                    .limit = (uint32_t)hr_model_classes(t->model)};
     hri_prose why = {{0}};
     check(hri_planned_open(&o, &t->planned, &why), &why);

@@ -20,6 +20,7 @@ typedef struct training {
     hri_fit fit;
     hri_fit_plans plans;
     hri_planned *planned;
+    uint64_t seed, cycle; /* TRAINING_SEED and none, unless set after open */
 } training;
 
 /* The device, its engine and the job; skips the case where there is none that runs kernels. */
