@@ -24,8 +24,15 @@ static hr_status cross_entropy_grad_infer(hri_infer *c) {
     if (c->in[0].type != HR_TYPE_F32 || c->in[0].shape.rank != 0) {
         return hri_infer_fail(c, "the gradient of the loss must be a scalar f32");
     }
-    if (c->in[1].shape.rank < 1 || !hr_shape_same(&c->in[2].shape, &c->in[3].shape)) {
-        return hri_infer_fail(c, "ids and lse must have one shape");
+    hr_shape rows = c->in[1].shape;
+    if (!hr_type_is_real(c->in[1].type) || rows.rank < 1) {
+        return hri_infer_fail(c, "the scores must be real, (..., C)");
+    }
+    rows.dim[--rows.rank] = 0;
+    if ((c->in[2].type != HR_TYPE_I32 && c->in[2].type != HR_TYPE_I64) ||
+        c->in[3].type != HR_TYPE_F32 || !hr_shape_same(&rows, &c->in[2].shape) ||
+        !hr_shape_same(&rows, &c->in[3].shape)) {
+        return hri_infer_fail(c, "ids of i32 or i64 and lse of f32 must be one a row");
     }
     c->out[0] = c->in[1];
     return HR_OK;
@@ -126,6 +133,8 @@ static const hri_case cross_entropy_grad_cases[] = {
     {"many classes", "f32[] f32[3,2051] i32[3] f32[3]", .ids = 2051},
     {"many classes, bf16", "f32[] bf16[5,5001] i64[5] f32[5]", "smoothing=0.1", .ids = 5001},
     {"many classes, f16", "f32[] f16[5,1999] i32[5] f32[5]", .ids = 1999},
+    {"lse of another type", "f32[] f32[7,10] i32[7] bf16[7]", .flags = HRI_CASE_BAD},
+    {"lse of another shape", "f32[] f32[7,10] i32[7] f32[6]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 
