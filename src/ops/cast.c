@@ -142,28 +142,21 @@ typedef struct table {
     struct {
         hr_addr x, y;
         int64_t count;
-        uint32_t first, unused;
+        uint32_t first, narrow;
     } tensor[TENSORS];
 } table;
 
 _Static_assert(sizeof(table) <= 4096, "the table is the parameter of a kernel");
 
-/* Elements of an access: 16 bytes of the larger type. */
-static int cast_width(const hri_gpu_call *c) {
-    const size_t x = hr_type_bytes(c->sig->in[0].type), y = hr_type_bytes(c->sig->out[0].type);
-    return hri_launch_wide(c->in[0] | c->out[0]) ? (int)(16 / (x > y ? x : y)) : 1;
-}
-
 static int cast_alike(const hri_gpu_call *a, const hri_gpu_call *b) {
-    return a->sig->in[0].type == b->sig->in[0].type && a->sig->out[0].type == b->sig->out[0].type &&
-           cast_width(a) == cast_width(b);
+    return a->sig->in[0].type == b->sig->in[0].type && a->sig->out[0].type == b->sig->out[0].type;
 }
 
 static hr_status cast_launch(const hri_gpu_call *c, table *t, uint32_t blocks) {
-    const hri_defines d =
-        hri_launch_defines("-DHR_X=%s -DHR_Y=%s -DHR_WIDTH=%d", hri_launch_type(c->sig->in[0].type),
-                           hri_launch_type(c->sig->out[0].type), cast_width(c));
-    return hri_gpu_launch(c->gpu, &hri_cu_cast, d.text, "cast",
+    const hri_defines d = hri_launch_defines("-DHR_X=%s", hri_launch_type(c->sig->in[0].type));
+    char kernel[16];
+    snprintf(kernel, sizeof kernel, "to_%s", hr_type_name(c->sig->out[0].type));
+    return hri_gpu_launch(c->gpu, &hri_cu_cast, d.text, kernel,
                           &(hri_gpu_grid){.x = blocks, .threads = THREADS}, HRI_GPU_ARGS(t));
 }
 
@@ -188,6 +181,7 @@ static hr_status cast_cuda_many(const hri_gpu_call *calls, uint32_t count) {
         t.tensor[t.count].x = c->in[0];
         t.tensor[t.count].y = c->out[0];
         t.tensor[t.count].count = n;
+        t.tensor[t.count].narrow = !hri_launch_wide(c->in[0] | c->out[0]);
         t.tensor[t.count++].first = blocks;
         blocks += hri_launch_blocks(n, PIECE);
     }

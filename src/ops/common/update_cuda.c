@@ -18,7 +18,7 @@ typedef struct tensor {
 typedef struct table {
     hr_addr rate, scalar, factor;
     float c[HRI_UPDATE_CONSTANTS];
-    uint32_t count;
+    uint32_t count, types;
     tensor tensor[TENSORS];
 } table;
 
@@ -53,27 +53,34 @@ static kind kind_of(const hri_update_rule *rule, const hri_gpu_call *c, tensor *
     return k;
 }
 
-/* Elements of an access: 16 bytes of the largest type. */
-static int width_of(const kind *k, uint32_t tensors) {
-    size_t bytes = 2;
-    for (uint32_t i = 0; i < tensors; i++) {
-        bytes = hr_type_bytes(k->type[i]) > bytes ? hr_type_bytes(k->type[i]) : bytes;
+/* Weights and states of f32, all of them aligned: what training has. */
+static int is_usual(const kind *k, uint32_t states) {
+    int usual = k->wide && k->type[0] == HR_TYPE_F32;
+    for (uint32_t i = 0; i < states; i++) {
+        usual &= k->type[2 + i] == HR_TYPE_F32;
     }
-    return k->wide ? (int)(16 / bytes) : 1;
+    return usual;
+}
+
+static uint32_t code_of(hr_type type) {
+    return type == HR_TYPE_BF16 ? 1 : type == HR_TYPE_F16 ? 2 : 0;
 }
 
 static hr_status launch(const hri_update_rule *rule, hri_gpu *gpu, const kind *k, table *t,
                         uint32_t blocks) {
-    const hri_defines d = hri_launch_defines(
-        "-DHR_OP=%s -DHR_W=%s -DHR_G=%s -DHR_S0=%s -DHR_S1=%s -DHR_STATES=%u -DHR_WIDTH=%d",
-        rule->name, hri_launch_type(k->type[0]), hri_launch_type(k->type[1]),
-        hri_launch_type(k->type[2]), hri_launch_type(k->type[3]), rule->states,
-        width_of(k, 2 + rule->states));
+    const int usual = is_usual(k, rule->states);
+    const hri_defines d =
+        hri_launch_defines("-DHR_OP=%s -DHR_STATES=%u -DHR_G=%s", rule->name, rule->states,
+                           usual ? hri_launch_type(k->type[1]) : "float");
     t->rate = k->rate;
     t->scalar = k->scalar;
     t->factor = k->factor;
+    t->types = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        t->types |= code_of(k->type[i]) << 4 * i;
+    }
     memcpy(t->c, k->c, sizeof t->c);
-    return hri_gpu_launch(gpu, &hri_cu_update, d.text, "update",
+    return hri_gpu_launch(gpu, &hri_cu_update, d.text, usual ? "update" : "update_any",
                           &(hri_gpu_grid){.x = blocks, .threads = THREADS}, HRI_GPU_ARGS(t));
 }
 

@@ -1,16 +1,15 @@
-// The cast of many tensors from HR_X to HR_Y in one launch; ops/cast.c has the rules and the same table.
+// The cast of many tensors from HR_X to another type in one launch; ops/cast.c has the rules and the same table.
 //
-// The table is a kernel parameter.  A block finds its tensor and does PIECE elements of it, HR_WIDTH to an access (the
-// larger type's are 16 bytes).  A thread reads what it writes over before it writes, so input and output may be one.
+// The table is a kernel parameter.  A block finds its tensor and does PIECE elements of it, as many to an access as are
+// 16 bytes of the larger type; tensors that are not aligned go one by one.  A thread reads what it writes over before it writes, so input and output may be one.
 
 typedef HR_X X;
-typedef HR_Y Y;
-enum { TENSORS = 112, PIECE = 8192, THREADS = 256, WIDTH = HR_WIDTH };
+enum { TENSORS = 112, PIECE = 8192, THREADS = 256 };
 
 struct tensor {
     hr_u64 x, y;
     hr_i64 count;
-    hr_u32 first, unused; // its first block
+    hr_u32 first, narrow; // its first block; 1: not aligned
 };
 struct table {
     hr_u64 count;
@@ -67,7 +66,12 @@ template <> HR_INLINE void put<hr_u8>(hr_u8 *y, hr_i64 x) {
     *y = (hr_u8)(x < 0 ? 0 : x > 255 ? 255 : x);
 }
 
-HR_KERNEL __launch_bounds__(THREADS) cast(HR_TABLE struct table t) {
+template <typename Y> HR_INLINE void cast(const table &t) {
+    enum {
+        WIDTH = 16 / (sizeof(X) > sizeof(Y) ? sizeof(X) : sizeof(Y)),
+        ROUND = THREADS * WIDTH,
+        GROUP = PIECE / ROUND < 4 ? PIECE / ROUND : 4
+    };
     hr_u32 k = 0; // the last tensor that begins at this block or before
     for (hr_u32 step = 64; step > 0; step /= 2) {
         if (k + step < t.count && t.tensor[k + step].first <= blockIdx.x) {
@@ -76,31 +80,46 @@ HR_KERNEL __launch_bounds__(THREADS) cast(HR_TABLE struct table t) {
     }
     const X *x = (const X *)t.tensor[k].x;
     Y *y = (Y *)t.tensor[k].y;
-    const hr_i64 count = t.tensor[k].count;
     const hr_i64 begin = (hr_i64)(blockIdx.x - t.tensor[k].first) * PIECE;
-    enum { ROUND = THREADS * WIDTH, GROUP = PIECE / ROUND < 4 ? PIECE / ROUND : 4 };
-    for (int i = 0; i < PIECE && begin + i < count; i += ROUND * GROUP) {
-        const hr_i64 at = begin + i + threadIdx.x * WIDTH;
-        if (begin + i + ROUND * GROUP <= count) { // all loads first
-            hr_pack<X, WIDTH> from[GROUP];
+    const hr_i64 end = begin + PIECE < t.tensor[k].count ? begin + PIECE : t.tensor[k].count;
+    hr_i64 done = begin;
+    for (; done + ROUND * GROUP <= end && !t.tensor[k].narrow; done += ROUND * GROUP) {
+        const hr_i64 at = done + threadIdx.x * WIDTH;
+        hr_pack<X, WIDTH> from[GROUP]; // all loads first
 #pragma unroll
-            for (int r = 0; r < GROUP; r++) {
-                from[r] = *(const hr_pack<X, WIDTH> *)(x + at + r * ROUND);
-            }
-#pragma unroll
-            for (int r = 0; r < GROUP; r++) {
-                hr_pack<Y, WIDTH> to;
-#pragma unroll
-                for (int j = 0; j < WIDTH; j++) {
-                    put<Y>(&to.at[j], take(from[r].at[j]));
-                }
-                *(hr_pack<Y, WIDTH> *)(y + at + r * ROUND) = to;
-            }
-            continue;
+        for (int r = 0; r < GROUP; r++) {
+            from[r] = *(const hr_pack<X, WIDTH> *)(x + at + r * ROUND);
         }
-        for (hr_i64 j = begin + i + threadIdx.x; j < count; j += THREADS) {
-            put<Y>(&y[j], take(x[j]));
+#pragma unroll
+        for (int r = 0; r < GROUP; r++) {
+            hr_pack<Y, WIDTH> to;
+#pragma unroll
+            for (int j = 0; j < WIDTH; j++) {
+                put<Y>(&to.at[j], take(from[r].at[j]));
+            }
+            *(hr_pack<Y, WIDTH> *)(y + at + r * ROUND) = to;
         }
-        return;
     }
+    for (hr_i64 i = done + threadIdx.x; i < end; i += THREADS) {
+        put<Y>(&y[i], take(x[i]));
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS) to_f32(HR_TABLE struct table t) {
+    cast<float>(t);
+}
+HR_KERNEL __launch_bounds__(THREADS) to_bf16(HR_TABLE struct table t) {
+    cast<hr_bf16>(t);
+}
+HR_KERNEL __launch_bounds__(THREADS) to_f16(HR_TABLE struct table t) {
+    cast<hr_f16>(t);
+}
+HR_KERNEL __launch_bounds__(THREADS) to_i32(HR_TABLE struct table t) {
+    cast<hr_i32>(t);
+}
+HR_KERNEL __launch_bounds__(THREADS) to_i64(HR_TABLE struct table t) {
+    cast<hr_i64>(t);
+}
+HR_KERNEL __launch_bounds__(THREADS) to_u8(HR_TABLE struct table t) {
+    cast<hr_u8>(t);
 }

@@ -2,14 +2,12 @@
 //
 // The table of tensors is a kernel parameter, so it needs no memory.  A block finds its tensor and does PIECE elements
 // of it; arithmetic is f32 whatever is stored.  A factor of 0, or one that is not finite, leaves everything as it is.
-// Macros: HR_OP names the rule below, HR_W, HR_G, HR_S0, HR_S1 are the stored types, HR_STATES how many states there
-// are, HR_WIDTH the elements of an access.  ops/common/update_cuda.c has the same table.
+// `update` is for weights and states of f32, HR_G being the type of the gradients; `update_any` for any types, known at
+// run time, one element at a time.  HR_OP names the rule below, HR_STATES is how many states there are.
+// ops/common/update_cuda.c has the same table.
 
-typedef HR_W W;
 typedef HR_G G;
-typedef HR_S0 S0;
-typedef HR_S1 S1;
-enum { TENSORS = 64, PIECE = 4096, THREADS = 256, STATES = HR_STATES, WIDTH = HR_WIDTH };
+enum { TENSORS = 64, PIECE = 4096, THREADS = 256, STATES = HR_STATES, WIDTH = 4 };
 
 struct tensor {
     hr_u64 at[4]; // w, g, s0, s1
@@ -21,6 +19,7 @@ struct table {
     const float *rate, *scalar, *factor; // scalar and factor may be NULL
     float c[8];                          // constants of the rule
     hr_u32 count;
+    hr_u32 types; // update_any: 4 bits for each of w, g, s0, s1: 0 f32, 1 bf16, 2 f16
     struct tensor tensor[TENSORS];
 };
 
@@ -104,36 +103,36 @@ struct adamw : moments {
 };
 
 template <int N>
-HR_INLINE void some(const known &u, W *w, const G *g, S0 *s0, S1 *s1, hr_i64 at) {
+HR_INLINE void some(const known &u, float *w, const G *g, float *s0, float *s1, hr_i64 at) {
     float x[N], d[N], a[N] = {0}, b[N] = {0};
-    hr_load_pack<W, N>(w + at, x);
+    hr_load_pack<float, N>(w + at, x);
     hr_load_pack<G, N>(g + at, d);
     if (STATES > 0) {
-        hr_load_pack<S0, N>(s0 + at, a);
+        hr_load_pack<float, N>(s0 + at, a);
     }
     if (STATES > 1) {
-        hr_load_pack<S1, N>(s1 + at, b);
+        hr_load_pack<float, N>(s1 + at, b);
     }
 #pragma unroll
     for (int i = 0; i < N; i++) {
         HR_OP::step(u, x[i], d[i], a[i], b[i]);
     }
-    hr_store_pack<W, N>(w + at, x);
+    hr_store_pack<float, N>(w + at, x);
     if (STATES > 0) {
-        hr_store_pack<S0, N>(s0 + at, a);
+        hr_store_pack<float, N>(s0 + at, a);
     }
     if (STATES > 1) {
-        hr_store_pack<S1, N>(s1 + at, b);
+        hr_store_pack<float, N>(s1 + at, b);
     }
 }
 
-HR_KERNEL __launch_bounds__(THREADS) update(HR_TABLE struct table t) {
-    known u;
+// What this block has to know, and its tensor; false: the step is skipped.
+HR_INLINE bool begin(const table &t, known &u, hr_u32 &k) {
     u.factor = t.factor ? *t.factor : 1.0f;
     if (u.factor == 0.0f || !(fabsf(u.factor) <= 3.402823466e38f)) {
-        return;
+        return false;
     }
-    hr_u32 k = 0; // the last tensor that begins at this block or before
+    k = 0; // the last tensor that begins at this block or before
     for (hr_u32 step = TENSORS / 2; step > 0; step /= 2) {
         if (k + step < t.count && t.tensor[k + step].first <= blockIdx.x) {
             k += step;
@@ -147,20 +146,71 @@ HR_KERNEL __launch_bounds__(THREADS) update(HR_TABLE struct table t) {
         u.c[i] = t.c[i];
     }
     HR_OP::begin(u);
-    W *w = (W *)t.tensor[k].at[0];
+    return true;
+}
+
+HR_KERNEL __launch_bounds__(THREADS) update(HR_TABLE struct table t) {
+    known u;
+    hr_u32 k;
+    if (!begin(t, u, k)) {
+        return;
+    }
+    float *w = (float *)t.tensor[k].at[0];
     const G *g = (const G *)t.tensor[k].at[1];
-    S0 *s0 = (S0 *)t.tensor[k].at[2];
-    S1 *s1 = (S1 *)t.tensor[k].at[3];
+    float *s0 = (float *)t.tensor[k].at[2], *s1 = (float *)t.tensor[k].at[3];
     const hr_i64 count = t.tensor[k].count;
-    const hr_i64 begin = (hr_i64)(blockIdx.x - t.tensor[k].first) * PIECE;
+    const hr_i64 first = (hr_i64)(blockIdx.x - t.tensor[k].first) * PIECE;
     for (int i = 0; i < PIECE; i += THREADS * WIDTH) {
-        const hr_i64 at = begin + i + threadIdx.x * WIDTH;
+        const hr_i64 at = first + i + threadIdx.x * WIDTH;
         if (at + WIDTH <= count) {
             some<WIDTH>(u, w, g, s0, s1, at);
         } else {
             for (hr_i64 j = at; j < count; j++) {
                 some<1>(u, w, g, s0, s1, j);
             }
+        }
+    }
+}
+
+HR_INLINE float get(hr_u64 at, hr_u32 type, hr_i64 i) {
+    return type == 0   ? ((const float *)at)[i]
+           : type == 1 ? hr_load(((const hr_bf16 *)at)[i])
+                       : hr_load(((const hr_f16 *)at)[i]);
+}
+HR_INLINE void put(hr_u64 at, hr_u32 type, hr_i64 i, float x) {
+    if (type == 0) {
+        ((float *)at)[i] = x;
+    } else if (type == 1) {
+        hr_store((hr_bf16 *)at + i, x);
+    } else {
+        hr_store((hr_f16 *)at + i, x);
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS) update_any(HR_TABLE struct table t) {
+    known u;
+    hr_u32 k;
+    if (!begin(t, u, k)) {
+        return;
+    }
+    const hr_u32 w = t.types & 15, g = t.types >> 4 & 15, s0 = t.types >> 8 & 15, s1 = t.types >> 12 & 15;
+    const tensor &x = t.tensor[k];
+    const hr_i64 first = (hr_i64)(blockIdx.x - x.first) * PIECE;
+    for (hr_i64 i = first + threadIdx.x; i < first + PIECE && i < x.count; i += THREADS) {
+        float v = get(x.at[0], w, i), a = 0.0f, b = 0.0f;
+        if (STATES > 0) {
+            a = get(x.at[2], s0, i);
+        }
+        if (STATES > 1) {
+            b = get(x.at[3], s1, i);
+        }
+        HR_OP::step(u, v, get(x.at[1], g, i), a, b);
+        put(x.at[0], w, i, v);
+        if (STATES > 0) {
+            put(x.at[2], s0, i, a);
+        }
+        if (STATES > 1) {
+            put(x.at[3], s1, i, b);
         }
     }
 }
