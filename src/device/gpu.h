@@ -95,7 +95,11 @@ typedef struct hri_gpu_matmul {
 } hri_gpu_matmul;
 
 /* Work space that pays for its memory: ops pass these as `limit`. */
-enum { HRI_GPU_LIMIT_MATMUL = 32 << 20, HRI_GPU_LIMIT_CONV = 256 << 20 };
+enum {
+    HRI_GPU_LIMIT_MATMUL = 32 << 20,
+    HRI_GPU_LIMIT_CONV = 256 << 20,
+    HRI_GPU_LIMIT_ATTENTION = 640 << 20
+};
 
 /* Bytes that the product will ask for, at most `limit`; 0 when it needs none. */
 uint64_t hri_gpu_matmul_workspace(hri_gpu *gpu, const hri_gpu_matmul *x, uint64_t limit);

@@ -254,8 +254,9 @@ void hri_dnn_matmul(hri_dnn_graph *g, cudnnBackendDescriptor_t a, cudnnBackendDe
 void hri_dnn_pointwise(hri_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x,
                        cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t t,
                        cudnnBackendDescriptor_t y, int64_t axis) {
-    const cudnnDataType_t type =
-        mode == CUDNN_POINTWISE_CMP_GE ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = mode == CUDNN_POINTWISE_CMP_GE      ? CUDNN_DATA_BOOLEAN
+                                 : mode == CUDNN_POINTWISE_GEN_INDEX ? CUDNN_DATA_INT32
+                                                                     : CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t p = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     SET(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     SET(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
@@ -288,6 +289,13 @@ void hri_dnn_reduction(hri_dnn_graph *g, cudnnReduceTensorOp_t op, cudnnBackendD
     SET(o, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
     SET(o, CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &r);
     finish_op(g, o, "a reduction");
+}
+
+void hri_dnn_reshape(hri_dnn_graph *g, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t y) {
+    cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    SET(o, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
+    SET(o, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
+    finish_op(g, o, "a reshape");
 }
 
 /* ---- plans ---- */
@@ -363,6 +371,12 @@ static int try_config(hri_dnn_graph *g, const hri_dnn_wish *wish, cudnnBackendDe
         return 0;
     }
     drop_to(g, before);
+    /* Asked before the plan is built, which may mean compiling; versions before 9.2 cannot tell. */
+    if (d->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                    1, &count, &bytes) == CUDNN_STATUS_SUCCESS &&
+        (uint64_t)bytes > wish->limit_bytes) {
+        return 0;
+    }
     plan.plan = make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     if (d->handle) {
         SET(plan.plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);

@@ -73,6 +73,9 @@ void hri_dnn_pointwise(hri_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnBackend
 void hri_dnn_reduction(hri_dnn_graph *g, cudnnReduceTensorOp_t op, cudnnBackendDescriptor_t x,
                        cudnnBackendDescriptor_t y);
 
+/* The same numbers seen with other dimensions and strides. */
+void hri_dnn_reshape(hri_dnn_graph *g, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t y);
+
 typedef struct hri_dnn_plan {
     cudnnBackendDescriptor_t plan;
     uint64_t workspace_bytes;

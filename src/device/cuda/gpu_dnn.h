@@ -31,7 +31,8 @@ HR_MUST_CHECK hr_status hri_gpu_dnn_run(hri_gpu *gpu, hri_gpu_dnn_record *r, con
                                         const hri_dnn_bound *bound, uint32_t count,
                                         hr_addr workspace, uint64_t workspace_bytes);
 
-/* The graph of a convolution, for tests of it without a device (gpu_conv.c). */
+/* The graphs of convolutions and attention, for tests of them without a device. */
 void hri_gpu_conv_graph(hri_dnn_graph *g, const hri_gpu_conv *x);
+void hri_gpu_attention_graph(hri_dnn_graph *g, const hri_gpu_attention *x);
 
 #endif

@@ -88,9 +88,46 @@ static hr_status cut_init(cut *c, const hri_attention *a) {
     return HR_OK;
 }
 
+/* As cuDNN is asked for it (device/gpu.h). */
+static hri_gpu_attention described(const hri_attention *a, int backward) {
+    hri_gpu_attention x = {.type = a->type,
+                           .b = a->batch,
+                           .heads = a->heads,
+                           .t = a->queries,
+                           .s = a->keys,
+                           .d = a->depth,
+                           .scale = a->scale,
+                           .causal = a->causal != 0,
+                           .backward = backward != 0};
+    const hri_attention_view *const views[] = {&a->q, &a->k, &a->v, &a->o,
+                                               &a->q, &a->k, &a->v, &a->d};
+    int64_t *const strides[] = {x.q_stride,  x.k_stride,  x.v_stride,  x.o_stride,
+                                x.dq_stride, x.dk_stride, x.dv_stride, x.do_stride};
+    for (int i = 0; i < (backward ? 8 : 4); i++) {
+        strides[i][0] = views[i]->batch;
+        strides[i][1] = a->depth;
+        strides[i][2] = views[i]->row;
+    }
+    return x;
+}
+
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
-    (void)gpu;
-    return backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
+    const hri_gpu_attention x = described(a, backward);
+    const uint64_t own =
+        backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
+    uint64_t library = 0;
+    return hri_gpu_attention_workspace(gpu, &x, &library) == HR_OK && library > own ? library : own;
+}
+
+/* HR_E_UNSUPPORTED: the kernels below do it. */
+static hr_status by_library(const hri_attention *a, const hri_gpu_call *c,
+                            const hri_gpu_attention_at *at, int backward) {
+    const hri_gpu_attention x = described(a, backward);
+    uint64_t bytes = 0;
+    const hr_status status = hri_gpu_attention_workspace(c->gpu, &x, &bytes);
+    return status == HR_OK && bytes <= c->workspace_bytes
+               ? hri_gpu_attention_run(c->gpu, &x, at, c->workspace)
+               : HR_E_UNSUPPORTED;
 }
 
 /* Where q, k and v, or their gradients, begin inside their values. */
@@ -155,7 +192,11 @@ hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, cons
                                      .v = begin_of(a, &a->v, in[2]),
                                      .o = o,
                                      .stats = lse};
-    return a->batch * a->heads * a->queries == 0 ? HR_OK : forward(a, c, &at);
+    if (a->batch * a->heads * a->queries == 0) {
+        return HR_OK;
+    }
+    const hr_status status = by_library(a, c, &at, 0);
+    return status == HR_E_UNSUPPORTED ? forward(a, c, &at) : status;
 }
 
 hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
@@ -173,5 +214,6 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
     }
-    return backward(a, c, &at);
+    const hr_status status = by_library(a, c, &at, 1);
+    return status == HR_E_UNSUPPORTED ? backward(a, c, &at) : status;
 }
