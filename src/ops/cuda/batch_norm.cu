@@ -88,8 +88,9 @@ HR_INLINE totals join(const float *sums, hr_i32 channels, hr_i32 parts) {
     return t;
 }
 
-HR_INLINE float line(float x, float a, float b) {
-    return fmaf(x, a, b);
+// y before what follows: the mean goes first, so that a channel that stands still gives beta to the last digit.
+HR_INLINE float line(float x, float mean, float a, float beta) {
+    return fmaf(x - mean, a, beta);
 }
 
 // ---- forward ----
@@ -145,13 +146,15 @@ HR_KERNEL __launch_bounds__(512)
         mean[c] = mu;
         inv[c] = i;
         lines[c] = a;
-        lines[channels + c] = line(-mu, a, real_at(beta_type, beta, c));
+        lines[channels + c] = mu;
+        lines[2 * channels + c] = real_at(beta_type, beta, c);
     }
 }
 
-// y = x * a + b [+ z] [relu], rows from the last to the first.
+// y = (x - mean) * a + beta [+ z] [relu], rows from the last to the first.
 HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, const float (&a)[PACK],
-                     const float (&b)[PACK], hr_i64 rows, hr_i32 channels, hr_i32 c) {
+                     const float (&mean)[PACK], const float (&beta)[PACK], hr_i64 rows,
+                     hr_i32 channels, hr_i32 c) {
     enum { DEEP = ADD ? 2 : 4 };
     const hr_i64 step = (hr_i64)gridDim.y * ROWS;
     for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + threadIdx.x / LANES; i < rows; i += DEEP * step) {
@@ -172,7 +175,7 @@ HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, const float (&a)[PAC
                 float out[PACK];
 #pragma unroll
                 for (int j = 0; j < PACK; j++) {
-                    float v = line(hr_load(in[d].at[j]), a[j], b[j]);
+                    float v = line(hr_load(in[d].at[j]), mean[j], a[j], beta[j]);
                     v += ADD ? hr_load(more[d].at[j]) : 0.0f;
                     out[j] = RELU && v < 0.0f ? 0.0f : v;
                 }
@@ -187,13 +190,14 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
                      hr_i32 channels) {
     const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
     if (c < channels) {
-        float a[PACK], b[PACK];
+        float a[PACK], mean[PACK], beta[PACK];
 #pragma unroll
         for (int j = 0; j < PACK; j++) {
             a[j] = lines[c + j];
-            b[j] = lines[channels + c + j];
+            mean[j] = lines[channels + c + j];
+            beta[j] = lines[2 * channels + c + j];
         }
-        apply(x, z, y, a, b, rows, channels, c);
+        apply(x, z, y, a, mean, beta, rows, channels, c);
     }
 }
 
@@ -204,14 +208,15 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
                          double eps) {
     const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
     if (c < channels) {
-        float a[PACK], b[PACK];
+        float a[PACK], m[PACK], b[PACK];
 #pragma unroll
         for (int j = 0; j < PACK; j++) {
             const double v = (double)real_at(var_type, var, c + j);
             a[j] = real_at(gamma_type, gamma, c + j) * (float)(1.0 / sqrt(v + eps));
-            b[j] = line(-real_at(mean_type, mean, c + j), a[j], real_at(beta_type, beta, c + j));
+            m[j] = real_at(mean_type, mean, c + j);
+            b[j] = real_at(beta_type, beta, c + j);
         }
-        apply(x, x, y, a, b, rows, channels, c);
+        apply(x, x, y, a, m, b, rows, channels, c);
     }
 }
 
@@ -230,13 +235,13 @@ HR_KERNEL batch_norm_stats(const float *running_mean, const float *running_var, 
 // ---- backward ----
 
 // d = dy where the relu let it through; y is the forward output with SIGN 2.
-HR_INLINE float passed(float dy, float x, float y, float a, float b) {
-    return SIGN == 0 || (SIGN == 1 ? line(x, a, b) : y) > 0.0f ? dy : 0.0f;
+HR_INLINE float passed(float dy, float x, float y, float mean, float a, float beta) {
+    return SIGN == 0 || (SIGN == 1 ? line(x, mean, a, beta) : y) > 0.0f ? dy : 0.0f;
 }
 
 // What both passes know of a channel.
 struct channel {
-    float a[PACK], b[PACK], mean[PACK];
+    float a[PACK], mean[PACK], beta[PACK];
 };
 HR_INLINE void load_channel(channel *k, hr_i32 c, const void *gamma, const void *beta,
                             const float *mean, const float *inv, int gamma_type, int beta_type) {
@@ -245,9 +250,9 @@ HR_INLINE void load_channel(channel *k, hr_i32 c, const void *gamma, const void 
         k->mean[j] = mean[c + j];
         if (SIGN == 1) {
             k->a[j] = real_at(gamma_type, gamma, c + j) * inv[c + j];
-            k->b[j] = line(-k->mean[j], k->a[j], real_at(beta_type, beta, c + j));
+            k->beta[j] = real_at(beta_type, beta, c + j);
         } else {
-            k->a[j] = k->b[j] = 0.0f;
+            k->a[j] = k->beta[j] = 0.0f;
         }
     }
 }
@@ -290,7 +295,8 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                     for (int j = 0; j < PACK; j++) {
                         const float v = hr_load(in_x[d].at[j]);
                         out[j] = passed(hr_load(in_dy[d].at[j]), v,
-                                        SIGN == 2 ? hr_load(in_y[d].at[j]) : 0.0f, k.a[j], k.b[j]);
+                                        SIGN == 2 ? hr_load(in_y[d].at[j]) : 0.0f, k.mean[j], k.a[j],
+                                        k.beta[j]);
                         sum[j] += out[j];
                         product[j] = fmaf(out[j], v - k.mean[j], product[j]);
                     }
@@ -361,7 +367,8 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
                 for (int j = 0; j < PACK; j++) {
                     const float v = hr_load(in_x[d].at[j]);
                     const float whole = hr_load(in_dy[d].at[j]);
-                    const float p = SIGN == 1 ? passed(whole, v, 0.0f, k.a[j], k.b[j]) : whole;
+                    const float p =
+                        SIGN == 1 ? passed(whole, v, 0.0f, k.mean[j], k.a[j], k.beta[j]) : whole;
                     out[j] = fmaf(by_dy[j], p, fmaf(by_x[j], v - k.mean[j], constant[j]));
                 }
                 hr_store_pack<ELEM, PACK>(dx + (rows - 1 - i - d * step) * channels + c, out);
