@@ -180,7 +180,7 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
                                      f->name, hr_type_name(f->meta.type));
             }
             if (x >= limit) {
-                return hri_prose_set(why, HR_E_RANGE,
+                return hri_prose_set(why, HR_E_INVALID,
                                      "a sample has the %s %lld, and the model tells %lld apart",
                                      f->name, (long long)x, (long long)limit);
             }

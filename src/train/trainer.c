@@ -280,7 +280,7 @@ static void begin_epoch(hri_trainer *t) {
 
 static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
     hr_status status = HR_OK;
-    if (t->o.feeds->validation && !t->validated) {
+    if (t->o.feeds->validation && !t->o.validate_every) {
         status = validate(t, why);
     }
     if (status != HR_OK) {

@@ -191,6 +191,10 @@ static void show_pair(hri_train_pair *p) {
     hri_train_job *a = &p->jobs[0], *b = &p->jobs[1];
     const hri_train_job *larger = a->row.peak_bytes > b->row.peak_bytes ? a : b;
     char both[32], separate[32], weights[2][32], rest[32];
+    a->row.peak_bytes = b->row.peak_bytes = larger->row.peak_bytes;
+    if (a->flags.json) {
+        return;
+    }
     hri_out_printf(&a->cli->out,
                    "two trainings by turns: %s in one process (persistent %s and %s, one arena of "
                    "%s for the steps of both); two processes would take %s\n",
@@ -199,7 +203,6 @@ static void show_pair(hri_train_pair *p) {
                    hr_bytes_print(b->plans.c->own_bytes, weights[1], sizeof weights[1]),
                    hr_bytes_print(larger->row.arena_bytes, rest, sizeof rest),
                    hr_bytes_print(p->separate_bytes, separate, sizeof separate));
-    a->row.peak_bytes = b->row.peak_bytes = larger->row.peak_bytes;
 }
 
 int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
