@@ -34,6 +34,9 @@ struct hr_control {
 #else
 #define HR_TABLE const
 #endif
+#ifndef INFINITY // NVRTC has no header that would say it
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 #define HR_KERNEL extern "C" __global__ void
 #define HR_INLINE __device__ __forceinline__
 
