@@ -1,7 +1,7 @@
 /* gelu(x; approximate) = x * P(x), P the distribution function of the normal distribution.
  *
  *   erf:   P = (1 + erf(x / sqrt 2)) / 2
- *   tanh:  P = (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
+ *   tanh:  P = (1 + tanh u) / 2 = 1 / (1 + exp(-2 u)),   u = sqrt(2 / pi) * (x + 0.044715 x^3)
  *
  * The function is not monotone, so the gradient keeps x.  Each form has a
  * loop of its own. */
@@ -16,9 +16,9 @@ static const hri_field gelu_fields[] = {
 };
 
 HRI_MAP1_SCALAR(gelu, hri_attr_gelu,
-                p->approximate ? (T)0.5 * a *((T)1 + tanh((T)0.7978845608028654 *
-                                                          (a + (T)0.044715 * a * a * a)))
-                               : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
+                p->approximate
+                    ? a / ((T)1 + exp((T)-1.5957691216057308 * (a + (T)0.044715 * a * a * a)))
+                    : (T)0.5 * a * ((T)1 + erf(a * (T)0.7071067811865476)))
 
 #define BY(NAME, CHOICE)                                                                           \
     __attribute__((always_inline)) static inline float NAME##_f32(float a,                         \
