@@ -92,8 +92,8 @@ static rig rig_open(void) {
                           .effort = 300000,
                           .machine = {.flops_per_ns = 64,
                                       .bytes_per_ns = 16,
-                                      .out_bytes_per_ns = 4,
-                                      .in_bytes_per_ns = 4,
+                                      .out_bytes_per_ns = 100,
+                                      .in_bytes_per_ns = 100,
                                       .copies_block = 1},
                           .spill = temporary()};
     CHECK_OK(hr_train_options_parse("rate=0.01", &r.job.options, NULL));
@@ -114,7 +114,7 @@ static hri_planned *set_up(rig *r, hri_fit *f, uint64_t *spilled) {
     hri_planned *p = NULL;
     hri_prose why = {{0}};
     CHECK_OK(hri_fit_open(&r->job, f, &why));
-    CHECK_OK(hri_fit_search(f, f->unplanned_bytes / 10 * 7, 1, &plans, &why));
+    CHECK_OK(hri_fit_search(f, f->unplanned_bytes / 10 * 6, 1, &plans, &why));
     const hri_planned_options o = {
         .device = r->host, .plans = &plans, .job = &r->job, .seed = 7, .limit = 10};
     CHECK_OK(hri_planned_open(&o, &p, &why));

@@ -87,8 +87,25 @@ hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_co
     return y;
 }
 
+static const double norm_eps = 1e-5;
+
+/* In two halves: what is normalised can be made again from its input without another look for the moments. */
+static hr_value batch_norm(hri_build *b, hr_value x, hr_value gamma, hr_value beta, bool relu,
+                           hr_value z, hr_value running_mean, hr_value running_var) {
+    hr_graph *g = b->g;
+    const hr_value mean = hr_nodef(g, "batch_norm_moments", &x, 1, "eps=%.17g", norm_eps);
+    const hr_value inv = hr_graph_output(g, mean, 1);
+    const hr_value in[] = {x, gamma, beta, mean, inv, z};
+    const hr_value y =
+        hr_graph_node(g, "batch_norm_apply", in, z == HR_NONE ? 5 : 6, relu ? "relu" : NULL);
+    const hr_shape shape = hr_graph_meta(g, x).shape;
+    const hr_value move[] = {running_mean, running_var, mean, inv};
+    hr_nodef(g, "batch_norm_stats", move, 4, "eps=%.17g,momentum=0.1,rows=%lld", norm_eps,
+             shape.rank ? (long long)(hr_shape_count(&shape) / shape.dim[shape.rank - 1]) : 0);
+    return y;
+}
+
 hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z) {
-    static const double eps = 1e-5, momentum = 0.1;
     hr_graph *g = b->g;
     const hr_shape channels = shape1(hri_dim(b, x, -1));
     hr_graph_push(g, name);
@@ -100,11 +117,9 @@ hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool r
         hr_graph_state(g, "running_var", HR_TYPE_F32, channels, hr_init_constant(1.0));
     hr_value y;
     if (b->training) {
-        y = relu ? hr_batch_norm_relu(g, x, gamma, beta, z, eps)
-                 : hr_batch_norm(g, x, gamma, beta, eps);
-        hr_batch_norm_stats(g, mean, var, y, eps, momentum);
+        y = batch_norm(b, x, gamma, beta, relu, z, mean, var);
     } else {
-        y = hr_batch_norm_inference(g, x, gamma, beta, mean, var, eps);
+        y = hr_batch_norm_inference(g, x, gamma, beta, mean, var, norm_eps);
         y = z == HR_NONE ? y : hr_add(g, y, z);
         y = relu ? hr_relu(g, y) : y;
     }

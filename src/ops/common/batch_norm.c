@@ -51,10 +51,9 @@ uint64_t hri_batch_norm_workspace(const hri_sig *s, uint32_t threads) {
 typedef struct stats_task {
     const hri_call *c;
     hri_bn_parts p;
-    float *sums;  /* (parts, 3, C) */
-    float *scale; /* (2, C) */
+    float *sums; /* (parts, 3, C) */
+    float *mean, *inv;
     double eps;
-    const float *z;
 } stats_task;
 
 /* Sums of one block of rows and one tile of channels. */
@@ -107,7 +106,6 @@ static void sum_part(void *arg, uint32_t part, uint32_t worker) {
 static void join_parts(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const stats_task *t = arg;
     const hri_bn_parts *p = &t->p;
-    const hri_sig *s = t->c->sig;
     (void)worker;
     for (int64_t k = (int64_t)begin; k < (int64_t)end; k++) {
         double n = 0.0, mean = 0.0, m2 = 0.0;
@@ -121,14 +119,30 @@ static void join_parts(void *arg, uint64_t begin, uint64_t end, uint32_t worker)
             n += more;
         }
         const double var = m2 > 0.0 ? m2 / n : m2 * 0.0; /* a NaN stays one */
-        const float inv = (float)(1.0 / sqrt(var + t->eps));
-        ((float *)t->c->out[1])[k] = (float)mean;
-        ((float *)t->c->out[2])[k] = inv;
+        t->mean[k] = (float)mean;
+        t->inv[k] = (float)(1.0 / sqrt(var + t->eps));
+    }
+}
+
+void hri_batch_norm_moments(const hri_call *c, double eps, float *mean, float *inv) {
+    stats_task t = {.c = c,
+                    .p = hri_bn_parts_of(&c->sig->in[0].shape),
+                    .sums = c->workspace,
+                    .mean = mean,
+                    .inv = inv,
+                    .eps = eps};
+    hri_threads_run(c->threads, (uint32_t)t.p.parts, sum_part, &t);
+    hri_threads_range(c->threads, (uint64_t)t.p.channels, 64, join_parts, &t);
+}
+
+void hri_batch_norm_lines(const hri_call *c, int64_t channels, const float *mean, const float *inv,
+                          float *scale) {
+    for (int64_t k = 0; k < channels; k++) {
         const hri_bn_line line =
-            hri_bn_line_of(hri_real_at(s->in[1].type, t->c->in[1], k),
-                           hri_real_at(s->in[2].type, t->c->in[2], k), (float)mean, inv);
-        t->scale[k] = line.a;
-        t->scale[p->channels + k] = line.b;
+            hri_bn_line_of(hri_real_at(c->sig->in[1].type, c->in[1], k),
+                           hri_real_at(c->sig->in[2].type, c->in[2], k), mean[k], inv[k]);
+        scale[k] = line.a;
+        scale[channels + k] = line.b;
     }
 }
 
@@ -178,11 +192,10 @@ void hri_batch_norm_apply(const hri_call *c, const float *scale, const void *z, 
 
 hr_status hri_batch_norm_run(const hri_call *c, int relu, int add) {
     const hri_batch_norm_attr *attr = c->sig->attr;
-    stats_task t = {.c = c, .p = hri_bn_parts_of(&c->sig->in[0].shape), .eps = attr->eps};
-    t.sums = c->workspace;
-    t.scale = t.sums + t.p.parts * 3 * t.p.channels;
-    hri_threads_run(c->threads, (uint32_t)t.p.parts, sum_part, &t);
-    hri_threads_range(c->threads, (uint64_t)t.p.channels, 64, join_parts, &t);
-    hri_batch_norm_apply(c, t.scale, add ? c->in[3] : NULL, relu);
+    const hri_bn_parts p = hri_bn_parts_of(&c->sig->in[0].shape);
+    float *scale = (float *)c->workspace + p.parts * 3 * p.channels;
+    hri_batch_norm_moments(c, attr->eps, c->out[1], c->out[2]);
+    hri_batch_norm_lines(c, p.channels, c->out[1], c->out[2], scale);
+    hri_batch_norm_apply(c, scale, add ? c->in[3] : NULL, relu);
     return HR_OK;
 }

@@ -26,6 +26,11 @@ uint64_t hri_batch_norm_workspace(const hri_sig *s, uint32_t threads);
 hr_status hri_batch_norm_run(const hri_call *c, int relu, int add);
 void hri_batch_norm_cost(const hri_sig *s, hri_cost *cost);
 
+/* The first pass, over input 0: its mean and inverse deviation, (C) each. */
+void hri_batch_norm_moments(const hri_call *c, double eps, float *mean, float *inv);
+/* Scale and shift (2, C) of the second, from gamma (input 1), beta (input 2) and those. */
+void hri_batch_norm_lines(const hri_call *c, int64_t channels, const float *mean, const float *inv,
+                          float *scale);
 /* y = x * a_c + b_c for channels whose scale and shift lie in `scale` (2, C): the second pass. */
 void hri_batch_norm_apply(const hri_call *c, const float *scale, const void *z, int relu);
 
@@ -40,6 +45,8 @@ void hri_batch_norm_grad_cost(const hri_sig *s, hri_cost *cost);
 /* The same on a GPU. */
 uint64_t hri_batch_norm_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
 hr_status hri_batch_norm_cuda(const hri_gpu_call *c, int relu, int add);
+hr_status hri_batch_norm_moments_cuda(const hri_gpu_call *c);
+hr_status hri_batch_norm_apply_cuda(const hri_gpu_call *c, int relu);
 hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c);
 hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double momentum,
                                     int64_t rows);

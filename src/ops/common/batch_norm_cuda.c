@@ -83,6 +83,46 @@ hr_status hri_batch_norm_cuda(const hri_gpu_call *c, int relu, int add) {
     return status;
 }
 
+/* The first two launches. */
+hr_status hri_batch_norm_moments_cuda(const hri_gpu_call *c) {
+    const hri_sig *s = c->sig;
+    cut k = cut_of(&s->in[0], FORWARD_BLOCKS);
+    hr_addr x = c->in[0], mean = c->out[0], inv = c->out[1], sums = c->workspace;
+    int64_t rows = k.rows;
+    int32_t channels = (int32_t)k.channels, parts = (int32_t)k.grid.y;
+    double eps = ((const hri_batch_norm_attr *)s->attr)->eps;
+    if (channels == 0) {
+        return HR_OK;
+    }
+    define(&k, s->in[0].type, 0, 0, 0);
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_sums", &k.grid,
+                       HRI_GPU_ARGS(&x, &sums, &rows, &channels));
+    return status == HR_OK
+               ? hri_gpu_launch(
+                     c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_moments", &k.finish,
+                     HRI_GPU_ARGS(&sums, &x, &mean, &inv, &rows, &channels, &parts, &eps))
+               : status;
+}
+
+/* The last launch, which makes its lines itself. */
+hr_status hri_batch_norm_apply_cuda(const hri_gpu_call *c, int relu) {
+    const hri_sig *s = c->sig;
+    cut k = cut_of(&s->in[0], FORWARD_BLOCKS);
+    hr_addr x = c->in[0], gamma = c->in[1], beta = c->in[2], mean = c->in[3], inv = c->in[4];
+    hr_addr z = s->in_count > 5 ? c->in[5] : 0, y = c->out[0];
+    int64_t rows = k.rows;
+    int32_t channels = (int32_t)k.channels;
+    int32_t gamma_type = (int32_t)s->in[1].type, beta_type = (int32_t)s->in[2].type;
+    if (channels == 0 || rows == 0) {
+        return HR_OK;
+    }
+    define(&k, s->in[0].type, relu, s->in_count > 5, 0);
+    return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_lines_apply", &k.grid,
+                          HRI_GPU_ARGS(&x, &z, &y, &gamma, &beta, &mean, &inv, &rows, &channels,
+                                       &gamma_type, &beta_type));
+}
+
 hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c) {
     const hri_sig *s = c->sig;
     cut k = cut_of(&s->in[0], FORWARD_BLOCKS);

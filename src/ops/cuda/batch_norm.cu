@@ -151,6 +151,20 @@ HR_KERNEL __launch_bounds__(512)
     }
 }
 
+// The same without gamma and beta: the moments alone.
+HR_KERNEL __launch_bounds__(512)
+    batch_norm_moments(const float *sums, const ELEM *x, float *mean, float *inv, hr_i64 rows,
+                       hr_i32 channels, hr_i32 parts, double eps) {
+    const totals t = join(sums, channels, parts);
+    const hr_i32 c = (hr_i32)blockIdx.x * 8 + (hr_i32)threadIdx.x;
+    if (threadIdx.x < 8 && c < channels) {
+        const double m = (double)rows, off = t.first / m, squares = t.second / m - off * off;
+        const double var = squares > 0.0 ? squares : squares * 0.0; // a NaN stays one
+        mean[c] = (float)((double)hr_load(x[c]) + off);
+        inv[c] = (float)(1.0 / sqrt(var + eps));
+    }
+}
+
 // y = (x - mean) * a + beta [+ z] [relu], rows from the last to the first.
 HR_INLINE void apply(const ELEM *x, const ELEM *z, ELEM *y, const float (&a)[PACK],
                      const float (&mean)[PACK], const float (&beta)[PACK], hr_i64 rows,
@@ -198,6 +212,24 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
             beta[j] = lines[2 * channels + c + j];
         }
         apply(x, z, y, a, mean, beta, rows, channels, c);
+    }
+}
+
+// With lines made here, of gamma, beta and the moments.
+HR_KERNEL __launch_bounds__(THREADS, 4)
+    batch_norm_lines_apply(const ELEM *x, const ELEM *z, ELEM *y, const void *gamma,
+                           const void *beta, const float *mean, const float *inv, hr_i64 rows,
+                           hr_i32 channels, hr_i32 gamma_type, hr_i32 beta_type) {
+    const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
+    if (c < channels) {
+        float a[PACK], m[PACK], b[PACK];
+#pragma unroll
+        for (int j = 0; j < PACK; j++) {
+            a[j] = real_at(gamma_type, gamma, c + j) * inv[c + j];
+            m[j] = mean[c + j];
+            b[j] = real_at(beta_type, beta, c + j);
+        }
+        apply(x, z, y, a, m, b, rows, channels, c);
     }
 }
 
