@@ -3,7 +3,7 @@
 
 HRI_CU(reduce);
 
-enum { THREADS = 256, BLOCKS = 1056, WARP = 32 };
+enum { THREADS = 256, BLOCKS = 660, WARP = 32 };
 
 hri_pattern hri_pattern_of(const hri_reduction *r) {
     hri_pattern p = {.rank = r->rank};

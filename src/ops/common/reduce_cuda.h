@@ -1,7 +1,7 @@
 /* Sums over dimensions on a GPU: the kernels of ops/cuda/reduce.cu.
  *
- * The cut depends on the shape alone, so a sum has the same bits on every GPU.  It aims at about a thousand blocks,
- * which fill the largest GPUs of today, as long as each thread keeps some rows to add. */
+ * The cut depends on the shape alone, so a sum has the same bits on every GPU.  It aims at 660 blocks, which fill the
+ * largest GPUs of today once (132 multiprocessors, five blocks each), as long as each thread keeps some rows to add. */
 #ifndef HRI_OPS_COMMON_REDUCE_CUDA_H
 #define HRI_OPS_COMMON_REDUCE_CUDA_H
 

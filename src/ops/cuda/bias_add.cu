@@ -8,7 +8,7 @@ HR_KERNEL __launch_bounds__(THREADS) bias_add(const T *x, const T *bias, T *y, h
                                               hr_u32 tiles, hr_u32 across) {
     const hr_u32 tx = threadIdx.x & ((1u << across) - 1), ty = threadIdx.x >> across;
     const hr_u32 down = THREADS >> across;
-    const hr_i64 column = ((hr_i64)(blockIdx.x % tiles) * (1u << across) + tx) * V;
+    const hr_i64 column = (hr_i64)((blockIdx.x % tiles << across) + tx) * V;
     const hr_i64 first = (hr_i64)(blockIdx.x / tiles) * down * EACH + ty;
     if (column >= width) {
         return;

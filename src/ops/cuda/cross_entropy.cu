@@ -28,7 +28,15 @@ template <typename F> HR_INLINE void each_run(const T *row, hr_i64 width, F f) {
         float v[1] = {hr_load(row[lane])};
         f(lane, v);
     }
-    for (hr_i64 k = lane; k < packs; k += LANES) {
+    hr_i64 k = lane;
+    for (; k + LANES < packs; k += 2 * LANES) { // two in flight
+        float v[V], u[V];
+        hr_load_pack<T, V>(row + head + k * V, v);
+        hr_load_pack<T, V>(row + head + (k + LANES) * V, u);
+        f(head + k * V, v);
+        f(head + (k + LANES) * V, u);
+    }
+    if (k < packs) {
         float v[V];
         hr_load_pack<T, V>(row + head + k * V, v);
         f(head + k * V, v);

@@ -38,7 +38,7 @@ HR_KERNEL __launch_bounds__(THREADS) columns(const T *x, T *out, float *partial,
     const hr_u32 part = number % parts, outer = number / parts;
     const hr_u32 tx = threadIdx.x & ((1u << across) - 1), ty = threadIdx.x >> across;
     const hr_u32 rows = THREADS >> across;
-    const hr_i64 column = ((hr_i64)tile * (1u << across) + tx) * V;
+    const hr_i64 column = (hr_i64)((tile << across) + tx) * V;
     const hr_i64 begin = part * part_rows;
     const hr_i64 end = begin + part_rows < middle ? begin + part_rows : middle;
     float sum[V] = {0};
@@ -46,14 +46,15 @@ HR_KERNEL __launch_bounds__(THREADS) columns(const T *x, T *out, float *partial,
         const T *at = x + ((hr_i64)outer * middle) * inner + column;
         hr_i64 r = begin + ty;
         for (; r + 3 * rows < end; r += 4 * rows) {
-            float v[4][V];
+            hr_pack<T, V> v[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                hr_load_pack<T, V>(at + (r + i * rows) * inner, v[i]);
+                v[i] = *(const hr_pack<T, V> *)(at + (r + i * rows) * inner);
             }
 #pragma unroll
             for (int k = 0; k < V; k++) {
-                sum[k] += (v[0][k] + v[1][k]) + (v[2][k] + v[3][k]);
+                sum[k] += (hr_load(v[0].at[k]) + hr_load(v[1].at[k])) +
+                          (hr_load(v[2].at[k]) + hr_load(v[3].at[k]));
             }
         }
         for (; r < end; r += rows) {
