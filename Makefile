@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 
 all:      ; @tools/build release
-demo:     ; @tools/build release all examples && tools/demo
+demo:     ; @tools/build release all tools && tools/demo
 test:     ; @tools/build dev && tools/run-tests build/dev
 asan:     ; @tools/build asan && tools/run-tests build/asan
 tsan:     ; @tools/build tsan && tools/test-tsan
