@@ -355,6 +355,13 @@ static void drop_to(hri_dnn_graph *g, uint32_t count) {
     }
 }
 
+/* What f32 that must be f32 cannot have: tensor cores are tf32 there, transforms round on their way. */
+static const uint32_t inexact =
+    1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS |
+    1u << CUDNN_NUMERICAL_NOTE_FFT | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD |
+    1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 | 1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 |
+    1u << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
+
 /* Tries one engine configuration; 1 when it became a plan. */
 static int try_config(hri_dnn_graph *g, const hri_dnn_wish *wish, cudnnBackendDescriptor_t config,
                       hri_dnn_plan *out) {
@@ -365,8 +372,7 @@ static int try_config(hri_dnn_graph *g, const hri_dnn_wish *wish, cudnnBackendDe
     hri_dnn_plan plan = {0};
     if (!describe(g, config, plan.tag, &notes) ||
         (wish->deterministic && (notes & 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) ||
-        (wish->exact && (notes & 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) ||
-        (wish->tag && strcmp(wish->tag, plan.tag) != 0)) {
+        (wish->exact && (notes & inexact)) || (wish->tag && strcmp(wish->tag, plan.tag) != 0)) {
         drop_to(g, before);
         return 0;
     }
