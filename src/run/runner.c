@@ -23,7 +23,9 @@ struct hri_runner {
     uint64_t arena_bytes, top_bytes, page_bytes, other_bytes, runtime_bytes;
     uint32_t count;
     hri_exec *execs[HRI_RUNNER_PIECES];
-    int taken;
+    uint64_t needs[HRI_RUNNER_PIECES]; /* of the arena, by graph */
+    uint64_t held_bytes;
+    int taken, grow;
 };
 
 static uint64_t whole_pages(uint64_t bytes, uint64_t page) {
@@ -31,7 +33,8 @@ static uint64_t whole_pages(uint64_t bytes, uint64_t page) {
     return (pages ? pages : 1) * page;
 }
 
-static hr_status open_memory(hri_runner *r, const char *name, const char *spill, hri_prose *why) {
+static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
+    const char *spill = o->spill;
     hr_device_info info;
     hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
@@ -41,14 +44,14 @@ static hr_status open_memory(hri_runner *r, const char *name, const char *spill,
         return hri_prose_set(why, HR_E_UNSUPPORTED, "%s cannot run a plan", info.name);
     }
     r->page_bytes = info.page_bytes;
-    const hr_logical_options options = {
-        .size = sizeof options,
-        .name = name,
-        .limit_bytes = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes)};
+    const uint64_t arena = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes);
+    const hr_logical_options options = {.size = sizeof options,
+                                        .name = o->name,
+                                        .limit_bytes = o->limit_bytes ? o->limit_bytes : arena};
     char text[32];
     status = hr_logical_create(r->device, &options, &r->logical);
     if (status == HR_OK) {
-        status = hr_range_create(r->logical, options.limit_bytes, HR_CATEGORY_OTHER, 0, &r->range);
+        status = hr_range_create(r->logical, arena, HR_CATEGORY_OTHER, 0, &r->range);
     }
     if (status == HR_OK && r->other_bytes && spill && !r->engine) {
         const hr_status opened = hri_spill_open(spill, &r->spill, why);
@@ -99,17 +102,19 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
     r->engine = options->engine;
     r->stage = options->stage;
     r->runtime_bytes = options->runtime_bytes;
+    r->grow = options->grow && !options->engine;
     for (uint32_t i = 0; i < options->count; i++) {
         const hri_plan *plan = options->pieces[i].plan;
         r->arena_bytes = plan->arena_bytes > r->arena_bytes ? plan->arena_bytes : r->arena_bytes;
         r->other_bytes = plan->other_bytes > r->other_bytes ? plan->other_bytes : r->other_bytes;
+        r->needs[i] = plan->arena_bytes;
         hri_lane_need(options->pieces[i].g, &r->sizes);
     }
     if (r->engine) {
         r->arena_bytes = whole_pages(r->arena_bytes, HRI_LANE_ALIGN);
         r->top_bytes = hri_lane_top_bytes(&r->sizes, r->stage);
     }
-    hr_status status = open_memory(r, options->name, options->spill, why);
+    hr_status status = open_memory(r, options, why);
     if (status == HR_OK) {
         status = bind(r, options, why);
     }
@@ -148,8 +153,17 @@ static hr_status prepare(hri_runner *r, uint64_t bytes, hri_prose *why) {
     return status == HR_OK ? check_runtime(r, why) : status;
 }
 
+/* What every graph has in common lies at the bottom, so the smallest of them covers it. */
+static uint64_t first_bytes(const hri_runner *r) {
+    uint64_t bytes = r->arena_bytes + r->top_bytes;
+    for (uint32_t i = 0; i < r->count && r->grow; i++) {
+        bytes = r->needs[i] < bytes ? r->needs[i] : bytes;
+    }
+    return whole_pages(bytes, r->page_bytes);
+}
+
 static hr_status take_memory(hri_runner *r, hri_prose *why) {
-    const uint64_t bytes = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes);
+    const uint64_t bytes = first_bytes(r);
     if (r->engine) {
         hri_engine_scratch_drop(r->engine);
     }
@@ -159,6 +173,7 @@ static hr_status take_memory(hri_runner *r, hri_prose *why) {
         return hri_prose_set(why, status, "the arena of %s could not be taken: %s",
                              hr_bytes_print(bytes, text, sizeof text), hr_status_text(status));
     }
+    r->held_bytes = bytes;
     status = r->spill ? hri_spill_take(r->spill, r->other_bytes, why) : HR_OK;
     if (r->other) { /* touched now, so that no step finds the machine without memory */
         memset(r->other, 0, r->other_bytes);
@@ -185,6 +200,16 @@ hr_status hri_runner_take(hri_runner *r, hri_prose *why) {
     return status == HR_OK ? HR_OK
                            : hri_prose_set(why, status, "writing the weights as they begin: %s",
                                            hr_status_text(status));
+}
+
+hr_status hri_runner_need(hri_runner *r, uint32_t piece) {
+    const uint64_t bytes = piece < r->count ? whole_pages(r->needs[piece], r->page_bytes) : 0;
+    if (!r->grow || bytes <= r->held_bytes) {
+        return HR_OK;
+    }
+    const hr_status status = hr_range_resize(r->range, bytes);
+    r->held_bytes = status == HR_OK ? bytes : r->held_bytes;
+    return status;
 }
 
 void hri_runner_close(hri_runner *r) {

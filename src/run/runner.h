@@ -31,8 +31,10 @@ typedef struct hri_runner_options {
     hri_engine *engine; /* of a GPU; NULL: the host */
     int stage;          /* GPU: large inputs have a place of their own at the top of the arena */
     uint64_t
-        runtime_bytes; /* GPU: the most that may be taken outside the arena; 0: whatever it is */
-    const char *name;  /* of the logical device; NULL: by the library */
+        runtime_bytes;    /* GPU: the most that may be taken outside the arena; 0: whatever it is */
+    const char *name;     /* of the logical device; NULL: by the library */
+    uint64_t limit_bytes; /* of the logical device; 0: as large as the arena */
+    int grow; /* host: memory comes when a graph that needs it first runs (hri_runner_need) */
     hri_threads *threads;
     const char
         *spill; /* a folder: values that wait elsewhere wait in a file there; NULL: in memory */
@@ -61,6 +63,8 @@ HR_MUST_CHECK hr_status hri_runner_open(const hri_runner_options *options, hri_r
 /* Takes the memory and writes persistent values and constants as they begin.  Again is allowed: then they only begin
  * again.  HR_E_LIMIT when a GPU took more outside the arena than runtime_bytes. */
 HR_MUST_CHECK hr_status hri_runner_take(hri_runner *r, hri_prose *why);
+/* Before a graph is fed and run: its memory is there.  Does something only where memory grows. */
+HR_MUST_CHECK hr_status hri_runner_need(hri_runner *r, uint32_t piece);
 /* NULL is allowed. */
 void hri_runner_close(hri_runner *r);
 

@@ -10,6 +10,7 @@
 typedef struct piece {
     hri_exec *exec;
     int64_t samples;
+    uint32_t index; /* in the runner */
 } piece;
 
 struct hri_planned {
@@ -27,7 +28,8 @@ static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
         piece *to = from->kind == HR_STEP_PART       ? &p->part
                     : from->kind == HR_STEP_EVALUATE ? &p->evaluation
                                                      : &p->last;
-        *to = (piece){hri_runner_exec(p->runner, p->o.first_piece + i), from->samples};
+        const uint32_t index = p->o.first_piece + i;
+        *to = (piece){hri_runner_exec(p->runner, index), from->samples, index};
     }
 }
 
@@ -43,6 +45,9 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
                             .seed = options->seed};
     hri_fit_runner(options->plans, &o);
     o.engine = options->job->engine;
+    o.name = options->name;
+    o.limit_bytes = options->limit_bytes;
+    o.grow = options->grow;
     if (options->plans->budget_bytes) {
         o.runtime_bytes = options->plans->budget_bytes - options->plans->arena_bytes;
     }
@@ -164,7 +169,10 @@ static hr_status add_numbers(const piece *x, double share, double sum[3]) {
 
 static hr_status feed_large(hri_planned *p, const piece *x, int64_t first_sample, hri_prose *why) {
     hri_prose reason = {""};
-    hr_status status = feed(p, x, first_sample, &reason);
+    hr_status status = hri_runner_need(p->runner, x->index);
+    if (status == HR_OK) {
+        status = feed(p, x, first_sample, &reason);
+    }
     if (status == HR_OK) {
         status = hri_exec_flush(x->exec);
     }

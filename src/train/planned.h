@@ -38,14 +38,19 @@ typedef struct hri_numbers {
 typedef struct hri_planned_options {
     hr_device *device;
     const hri_fit_plans *plans;
-    hri_runner
-        *runner; /* NULL: one of its own; else one that has these plans from `first_piece` on */
-    uint32_t first_piece;   /* and outlives the training */
     const hri_fit_job *job; /* options and batch; lives as long as the training */
-    hri_threads *threads;   /* NULL: one */
-    uint64_t seed;          /* of weights, random ops and made-up batches */
-    uint64_t cycle;         /* > 0: batch s % cycle is used in step s */
-    uint32_t limit;         /* of whole-number inputs: classes, vocabulary */
+    /* NULL: a runner of its own.  Else one that has these plans from `first_piece` on, and outlives the training. */
+    hri_runner *runner;
+    uint32_t first_piece;
+    /* Of a runner of its own: its logical device's name (NULL: none) and limit (0: the arena's size), and whether memory
+     * comes when it is first needed. */
+    const char *name;
+    uint64_t limit_bytes;
+    int grow;
+    hri_threads *threads; /* NULL: one */
+    uint64_t seed;        /* of weights, random ops and made-up batches */
+    uint64_t cycle;       /* > 0: batch s % cycle is used in step s */
+    uint32_t limit;       /* of whole-number inputs: classes, vocabulary */
     /* Feeds the model's inputs of one run with hri_exec_put; see hri_planned_run.  NULL: all are made up. */
     hr_status (*feed)(void *user, const hri_planned_run *run, hri_prose *why);
     void *feed_user;

@@ -97,7 +97,7 @@ const hri_field hri_train_flag_fields[] = {
      AT(init), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"also", "a second training, by turns, in the same arena: \"MODEL --data SRC --batch N\"",
      AT(also), HRI_FIELD_STRING, NULL, .metavar = "TEXT"},
-    {"memory-growth", "take memory when it is first needed, not all of it at the start",
+    {"memory-growth", "host: take memory when it is first needed, not all of it at the start",
      AT(memory_growth), HRI_FIELD_BOOL, .value = NULL},
     {"logical-devices", "slices of the device with limits of their own, one for each training",
      AT(logical_devices), HRI_FIELD_STRING, NULL, .metavar = "SIZES"},

@@ -77,6 +77,27 @@ static int read_also(hri_train_pair *p, const hri_train_flags *flags, const char
     return HRI_EXIT_YES;
 }
 
+/* "2GiB,1GiB": a limit for each training. */
+static int read_slices(hri_train_pair *p, const char *text) {
+    uint32_t count = 0;
+    for (const char *at = text; *at && count < 2;) {
+        char size[64];
+        const size_t n = strcspn(at, ",");
+        snprintf(size, sizeof size, "%.*s", (int)(n < sizeof size ? n : sizeof size - 1), at);
+        if (hr_bytes_parse(size, 0, &p->slices[count]) != HR_OK || !p->slices[count]) {
+            hri_say_error("--logical-devices: \"%s\" is no amount of memory", size);
+            return HRI_EXIT_USAGE;
+        }
+        count++;
+        at += n + (at[n] == ',');
+    }
+    if (count < p->count) {
+        hri_say_error("--logical-devices: %u sizes for %u trainings", count, p->count);
+        return HRI_EXIT_USAGE;
+    }
+    return HRI_EXIT_YES;
+}
+
 int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *model,
                         hri_train_pair *p) {
     const char *other = NULL;
@@ -85,6 +106,9 @@ int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *
     if (flags->also) {
         code = read_also(p, flags, &other);
         p->count = 2;
+    }
+    if (code == HRI_EXIT_YES && flags->logical_devices) {
+        code = read_slices(p, flags->logical_devices);
     }
     p->jobs[0].name = p->count > 1 ? "first" : "";
     p->jobs[1].name = "second";
@@ -187,6 +211,39 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
     return code;
 }
 
+/* Each in its slice: the arena must fit there, and all of it the budget. */
+static int plan_slices(hri_train_pair *p, uint32_t *which) {
+    const uint64_t budget = p->jobs[0].plan.budget_bytes;
+    uint64_t data = 0, sum = 0;
+    int code = HRI_EXIT_YES;
+    for (uint32_t i = 0; i < p->count; i++) {
+        data += p->jobs[i].plan.data_bytes;
+        sum += p->slices[i];
+    }
+    for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
+        hri_train_job *j = &p->jobs[i];
+        j->plan.job.runtime_bytes += data - j->plan.data_bytes;
+        j->plan.data_bytes = data;
+        code = hri_plan_job_fit(j->cli, &j->plan);
+        if (code != HRI_EXIT_YES) {
+            break;
+        }
+        const uint64_t runtime = j->plan.fit.cases[0]->runtime_bytes;
+        if (budget && runtime + sum > budget) {
+            hri_say_error(
+                "--logical-devices: %llu bytes of slices and %llu of the process are more "
+                "than the budget of %llu",
+                (unsigned long long)sum, (unsigned long long)runtime, (unsigned long long)budget);
+            return HRI_EXIT_USAGE;
+        }
+        j->plan.budget_bytes = runtime + p->slices[i];
+        *which = i;
+        code = hri_train_job_plan(j);
+        p->separate_bytes += j->row.peak_bytes;
+    }
+    return code;
+}
+
 static void show_pair(hri_train_pair *p) {
     hri_train_job *a = &p->jobs[0], *b = &p->jobs[1];
     const hri_train_job *larger = a->row.peak_bytes > b->row.peak_bytes ? a : b;
@@ -208,11 +265,15 @@ static void show_pair(hri_train_pair *p) {
 int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     int code;
     *which = 0;
-    if (p->count == 1) {
+    if (p->count > 1) {
+        share_device(p);
+    }
+    if (p->slices[0]) {
+        code = plan_slices(p, which);
+    } else if (p->count == 1) {
         code = hri_plan_job_fit(p->jobs[0].cli, &p->jobs[0].plan);
         code = code == HRI_EXIT_YES ? hri_train_job_plan(&p->jobs[0]) : code;
     } else {
-        share_device(p);
         code = plan_two(p, which);
     }
     hr_status status = HR_OK;
@@ -223,7 +284,7 @@ int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     if (status != HR_OK) {
         return hri_cli_failed(NULL, "train", status);
     }
-    if (code == HRI_EXIT_YES && p->count > 1) {
+    if (code == HRI_EXIT_YES && p->count > 1 && !p->slices[0]) {
         show_pair(p);
     }
     if (code == HRI_EXIT_YES) {
@@ -239,6 +300,7 @@ static hr_status open_runner(hri_train_pair *p, hri_prose *why) {
     hri_runner_options o = {.device = a->plan.device,
                             .threads = a->plan.threads,
                             .engine = a->plan.job.engine,
+                            .grow = a->flags.memory_growth,
                             .runtime_bytes = a->row.runtime_bytes};
     for (uint32_t i = 0; i < p->count; i++) {
         hri_runner_options one = {0};
@@ -252,14 +314,18 @@ static hr_status open_runner(hri_train_pair *p, hri_prose *why) {
 }
 
 static hr_status open_planned(hri_train_pair *p, hri_prose *why) {
-    hr_status status = p->count > 1 ? open_runner(p, why) : HR_OK;
+    static const char *const names[] = {"slice 0", "slice 1"};
+    hr_status status = p->count > 1 && !p->slices[0] ? open_runner(p, why) : HR_OK;
     uint32_t first = 0;
     for (uint32_t i = 0; i < p->count && status == HR_OK; i++) {
         hri_train_job *j = &p->jobs[i];
         const hri_planned_options o = {.device = j->plan.device,
                                        .plans = &j->plans,
                                        .runner = p->runner,
-                                       .first_piece = first,
+                                       .first_piece = p->runner ? first : 0,
+                                       .name = p->slices[i] ? names[i] : NULL,
+                                       .limit_bytes = p->slices[i],
+                                       .grow = p->jobs[0].flags.memory_growth,
                                        .job = &j->plan.job,
                                        .threads = j->plan.threads,
                                        .seed = (uint64_t)j->flags.seed,
@@ -285,8 +351,12 @@ static int check_promise(const hri_train_pair *p) {
     } else {
         hri_resident_read(&now, NULL);
     }
-    const uint64_t needed = now + m.planned_bytes + j->plan.data_bytes;
-    if (j->plan.budget_bytes && needed > j->plan.budget_bytes) {
+    uint64_t needed = now + m.planned_bytes + j->plan.data_bytes;
+    if (!p->runner && p->count > 1) {
+        hri_planned_measure(p->jobs[1].planned, &m);
+        needed += m.planned_bytes;
+    }
+    if (j->plan.budget_bytes && !p->slices[0] && needed > j->plan.budget_bytes) {
         hri_say_error("this process has %llu bytes before the arena of %llu and the input's %llu: "
                       "over the budget of %llu, so nothing was run",
                       (unsigned long long)now, (unsigned long long)m.planned_bytes,
@@ -338,6 +408,9 @@ int hri_train_pair_start(hri_train_pair *p) {
     }
     if (code == HRI_EXIT_YES) {
         status = hri_planned_take(p->jobs[0].planned, &why); /* of both, when they share it */
+        if (status == HR_OK && p->count > 1 && !p->runner) {
+            status = hri_planned_take(p->jobs[1].planned, &why);
+        }
         code = status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
     }
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {

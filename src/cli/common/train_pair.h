@@ -6,7 +6,7 @@
  *   arena   | persistent of the first | persistent of the second | activations of whoever runs |
  *
  * Each is planned with the other's persistent bytes reserved at the bottom of its arena; the plans then run over one
- * range.  Nothing of one can touch the other, so each has the losses of its solo run, to the bit. */
+ * range.  With --logical-devices each has a slice and an arena of its own instead.  Nothing of one can touch the other, so each has the losses of its solo run, to the bit. */
 #ifndef HRI_CLI_TRAIN_PAIR_H
 #define HRI_CLI_TRAIN_PAIR_H
 
@@ -19,6 +19,7 @@ typedef struct hri_train_pair {
     hri_train_show shows[2];
     hri_runner *runner;      /* of two; a single one has its own */
     uint64_t separate_bytes; /* two processes would take so much */
+    uint64_t slices[2];      /* limits of logical devices; 0: none were given */
     hri_options also;        /* texts of the second one's flags */
     char *also_text;
     hri_train_flags also_flags;
