@@ -92,8 +92,18 @@ TEST(loader, a_whole_driver_misses_nothing) {
     check_has(output, "count 1");
     check_has(output, "pinned: HR_OK");
     check_has(output, "elapsed: HR_E_AGAIN");
-    check_has_not(output, "missing");
+    check_has_not(output, "the driver has no");
     check_has_not(output, "broken");
+    check_has(output, "nvrtc | ok | 13.0 | compiles the kernels\n");
+}
+
+TEST(loader, without_nvrtc_the_report_says_what_is_lost) {
+    const char *output = show("LD_LIBRARY_PATH=" FAKECUDA_ROOT "/fakecuda-old", "");
+    if (strstr(output, "nvrtc | ok")) {
+        test_skip("this machine has an NVRTC of its own");
+    }
+    check_has(output, "nvrtc | missing |  | libnvrtc.so.12: cannot open shared object file");
+    check_has(output, "no kernels, so nothing can be trained on the GPU");
 }
 
 TEST(loader, a_failing_cuInit_is_told_with_its_text) {

@@ -405,6 +405,7 @@ static void report(hri_lib *base, hri_report_fn *fn, void *user) {
     fn(user, "cuda driver", HRI_FOUND_OK, version, text);
     hri_cuda_driver_each_missing(&lib->driver, report_missing, &to);
     report_nvml(lib, &to);
+    hri_cuda_report_libraries(lib, fn, user);
     for (int i = 0; i < base->device_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "cuda:%d", i);

@@ -93,6 +93,10 @@ HR_MUST_CHECK hr_status hri_cuda_queue_check(hri_dev_queue *queue, const char *c
 /* The compiler of kernels; look at `usable`.  Any thread. */
 const hri_cuda_nvrtc *hri_cuda_nvrtc_of(hri_cuda_lib *lib);
 
+/* ---- cuda_libraries.c ---- */
+/* A line of report() for each library beside the driver. */
+void hri_cuda_report_libraries(hri_cuda_lib *lib, hri_report_fn *fn, void *user);
+
 /* ---- cuda_runtime.c ---- */
 /* What NVML shows before the context is made. */
 typedef struct hri_cuda_before {
