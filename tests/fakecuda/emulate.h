@@ -5,6 +5,9 @@
 #include "emulator.h"
 #include "fake.h"
 
+/* An image that starts so holds a cubin for real devices, and launches of it do nothing here. */
+#define FAKE_STUB "fakestub"
+
 typedef struct fake_kernel {
     const char *name;
     void (*run)(void **arguments);

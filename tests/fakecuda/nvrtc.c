@@ -4,7 +4,10 @@
  * added, and the whole becomes a shared object, which is the "cubin".  Misaligned accesses and indexes outside arrays
  * trap.  Options are those that Headroom gives; others are refused, as NVRTC refuses what it does not know.
  *
- * FAKECUDA_NVRTC_FAIL=N makes the Nth compilation of the process fail; FAKECUDA_NVRTC_KEEP=1 keeps the files. */
+ * FAKECUDA_NVRTC_FAIL=N makes the Nth compilation of the process fail; FAKECUDA_NVRTC_KEEP=1 keeps the files.
+ * FAKECUDA_NVRTC_REAL=PATH compiles nothing for the host: the real library at PATH compiles the text for the
+ * architectures in FAKECUDA_NVRTC_ARCHS ("sm_80 sm_90a"), and the image is a stub that can be launched and does nothing
+ * (tools/check-kernels). */
 #include "emulate.h"
 
 #include <ctype.h>
@@ -265,6 +268,55 @@ static nvrtcResult compile(nvrtcProgram program, int option_count, const char *c
     return program->image ? NVRTC_SUCCESS : NVRTC_ERROR_INTERNAL_ERROR;
 }
 
+/* ---- by the real library, for real devices ---- */
+
+/* The stub: eight bytes of a name, the length, the cubin. */
+static nvrtcResult take_stub(const char *path, nvrtcProgram program) {
+    size_t bytes = 0;
+    char *cubin = read_all(path, &bytes);
+    const uint64_t length = bytes;
+    free(program->image);
+    program->image_bytes = bytes + 16;
+    program->image = cubin ? malloc(program->image_bytes) : NULL;
+    if (program->image) {
+        memcpy(program->image, FAKE_STUB, 8);
+        memcpy(program->image + 8, &length, 8);
+        memcpy(program->image + 16, cubin, bytes);
+    }
+    free(cubin);
+    return program->image ? NVRTC_SUCCESS : NVRTC_ERROR_INTERNAL_ERROR;
+}
+
+static nvrtcResult compile_one(const char *library, nvrtcProgram program, int option_count,
+                               const char *const *options, const char *architecture,
+                               const paths *p) {
+    char first[64];
+    const char *words[MOST_WORDS] = {FAKE_COMPILE, library, p->text, p->image, first};
+    int count = 5;
+    snprintf(first, sizeof first, "--gpu-architecture=%s", architecture);
+    for (int i = 0; i < option_count && count < MOST_WORDS - 1; i++) {
+        if (strncmp(options[i], "--gpu-architecture", 18) != 0) {
+            words[count++] = options[i];
+        }
+    }
+    return write_all(p->text, program->text) || run((char *const *)(uintptr_t)words, p->log)
+               ? NVRTC_ERROR_COMPILATION
+               : take_stub(p->image, program);
+}
+
+static nvrtcResult compile_real(const char *library, nvrtcProgram program, int option_count,
+                                const char *const *options, const paths *p) {
+    const char *list = getenv("FAKECUDA_NVRTC_ARCHS");
+    char names[256], *rest = NULL;
+    nvrtcResult result = NVRTC_SUCCESS;
+    snprintf(names, sizeof names, "%s", list && *list ? list : "sm_90a");
+    for (char *name = strtok_r(names, " ", &rest); name && result == NVRTC_SUCCESS;
+         name = strtok_r(NULL, " ", &rest)) {
+        result = compile_one(library, program, option_count, options, name, p);
+    }
+    return result;
+}
+
 static const char *find_compiler(void) {
     const char *named = getenv("FAKECUDA_CXX");
     if (named && *named) {
@@ -285,10 +337,13 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int option_count,
         program->log = strdup("told to fail: error");
         return NVRTC_ERROR_COMPILATION;
     }
+    const char *real = getenv("FAKECUDA_NVRTC_REAL");
     if (make_paths(&p)) {
         return NVRTC_ERROR_INTERNAL_ERROR;
     }
-    const nvrtcResult result = compile(program, option_count, options, find_compiler(), &p);
+    const nvrtcResult result = real && *real
+                                   ? compile_real(real, program, option_count, options, &p)
+                                   : compile(program, option_count, options, find_compiler(), &p);
     size_t bytes;
     free(program->log);
     program->log = read_all(p.log, &bytes);

@@ -1,0 +1,82 @@
+/* compile LIBRARY TEXT CUBIN OPTION...: one CUDA text compiled by a real NVRTC.  Prints the log; exits with 0 or 1.
+ *
+ * A program of its own, because the real library looks for the driver in its process and falls over the fake one. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "device/cuda/cuda_min.h"
+
+typedef struct nvrtc {
+#define HRI_NVRTC_FN(RETURNS, NAME, PARAMETERS) RETURNS(*NAME) PARAMETERS;
+#include "device/cuda/nvrtc_api.def"
+#undef HRI_NVRTC_FN
+} nvrtc;
+
+static int open_library(const char *path, nvrtc *out) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int all = library != NULL;
+#define HRI_NVRTC_FN(RETURNS, NAME, PARAMETERS)                                                    \
+    *(void **)&out->NAME = library ? dlsym(library, #NAME) : NULL;                                 \
+    all &= out->NAME != NULL;
+#include "device/cuda/nvrtc_api.def"
+#undef HRI_NVRTC_FN
+    return all;
+}
+
+static char *read_text(const char *path) {
+    FILE *file = fopen(path, "rb");
+    char *text = NULL;
+    if (file && fseek(file, 0, SEEK_END) == 0) {
+        const long bytes = ftell(file);
+        rewind(file);
+        text = bytes >= 0 ? calloc((size_t)bytes + 1, 1) : NULL;
+        if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
+            free(text);
+            text = NULL;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return text;
+}
+
+static int write_cubin(const nvrtc *lib, nvrtcProgram program, const char *path) {
+    size_t bytes = 0;
+    char *cubin = lib->nvrtcGetCUBINSize(program, &bytes) == NVRTC_SUCCESS ? malloc(bytes) : NULL;
+    FILE *file =
+        cubin && lib->nvrtcGetCUBIN(program, cubin) == NVRTC_SUCCESS ? fopen(path, "wb") : NULL;
+    int failed = !file || fwrite(cubin, 1, bytes, file) != bytes;
+    failed |= file && fclose(file) != 0;
+    free(cubin);
+    return failed;
+}
+
+int main(int argc, char **argv) {
+    nvrtc lib;
+    nvrtcProgram program = NULL;
+    size_t bytes = 0;
+    char *text = argc > 3 ? read_text(argv[2]) : NULL;
+    if (!text || !open_library(argv[1], &lib)) {
+        fprintf(stderr, "error: compile LIBRARY TEXT CUBIN OPTION...\n");
+        return 1;
+    }
+    nvrtcResult result = lib.nvrtcCreateProgram(&program, text, "text.cu", 0, NULL, NULL);
+    if (result == NVRTC_SUCCESS) {
+        result = lib.nvrtcCompileProgram(program, argc - 4, (const char *const *)argv + 4);
+    }
+    if (lib.nvrtcGetProgramLogSize(program, &bytes) == NVRTC_SUCCESS && bytes > 1) {
+        char *log = calloc(bytes + 1, 1);
+        if (log && lib.nvrtcGetProgramLog(program, log) == NVRTC_SUCCESS) {
+            puts(log);
+        }
+        free(log);
+    }
+    const int failed = result != NVRTC_SUCCESS || write_cubin(&lib, program, argv[3]);
+    if (failed) {
+        printf("error: %s\n", lib.nvrtcGetErrorString(result));
+    }
+    free(text);
+    return failed;
+}
