@@ -74,8 +74,9 @@ static void machine_open(machine *m) {
     CHECK_OK(hr_logical_create(m->device, &(hr_logical_options){.size = sizeof(hr_logical_options)},
                                &m->logical));
     CHECK_OK(hr_queue_create(m->device, &m->queue));
+    /* Code for the host is the same in every build folder, so they share it. */
     const char *cache =
-        launch_only() ? FAKECUDA_ROOT "/fakecuda/checked" : FAKECUDA_ROOT "/fakecuda/cache";
+        launch_only() ? FAKECUDA_ROOT "/fakecuda/checked" : HEADROOM_SOURCE_DIR "/build/emulated";
     const hri_gpu_options options = {.cache = m->fake ? cache : NULL,
                                      .exact_f32 = 1,
                                      .no_cublaslt = m->fake,
@@ -414,9 +415,6 @@ static void run_small(machine *m, const hr_op *op, const hri_case *c, const hr_m
 static void run_op(const void *arg) {
     const hr_op *op = arg;
     machine m;
-    if (!op->cuda && !op->scalar && !op->view) {
-        test_skip("%s has no kernel for CUDA yet", op->name);
-    }
     machine_open(&m);
     for (const hri_case *c = op->cases; c->name; c++) {
         hr_meta metas[HRI_IN_MAX] = {{0}};
@@ -431,17 +429,12 @@ static void run_op(const void *arg) {
 }
 
 TEST(cuda, no_op_is_missing) {
-    int missing = 0;
     for (size_t i = 0; hr_ops[i]; i++) {
         const hr_op *op = hr_ops[i];
         test_count_check();
         if (!op->cuda && !op->scalar && !op->view) {
-            printf("        missing: %s\n", op->name);
-            missing++;
+            test_fail(__FILE__, __LINE__, "%s has no kernel for CUDA", op->name);
         }
-    }
-    if (missing) {
-        test_skip("%d ops have no kernel for CUDA yet", missing);
     }
 }
 
