@@ -185,7 +185,7 @@ static int open_cuda(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     }
     j->job.machine.gpu = hri_engine_gpu(j->engine);
     j->job.engine = j->engine;
-    j->job.runtime_bytes = s->runtime;
+    j->job.runtime_bytes = s->runtime ? s->runtime : hri_engine_runtime(j->engine);
     j->job.page_bytes = info->page_bytes;
     snprintf(j->device_what, sizeof j->device_what, "%s%s", info->description,
              j->flags->exact ? " exact" : "");

@@ -134,8 +134,15 @@ int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *
 static void share_device(hri_train_pair *p) {
     hri_plan_job *a = &p->jobs[0].plan, *b = &p->jobs[1].plan;
     hri_threads_destroy(b->threads);
+    hri_timing_close(b->timing);
+    hri_engine_close(b->engine);
     hr_ctx_destroy(b->ctx);
     b->ctx = NULL;
+    b->timing = NULL;
+    b->engine = b->job.engine = a->engine;
+    b->job.machine.gpu = a->job.machine.gpu;
+    b->job.time_ns = a->job.time_ns;
+    b->job.time_user = a->job.time_user;
     b->device = a->device;
     b->threads = a->threads;
 }
@@ -425,6 +432,9 @@ int hri_train_pair_start(hri_train_pair *p) {
 void hri_train_pair_close(hri_train_pair *p) {
     if (p->count > 1 && p->jobs[1].plan.threads == p->jobs[0].plan.threads) {
         p->jobs[1].plan.threads = NULL; /* the first one's */
+    }
+    if (p->count > 1 && p->jobs[1].plan.engine == p->jobs[0].plan.engine) {
+        p->jobs[1].plan.engine = NULL;
     }
     hri_train_job_close(&p->jobs[1]); /* before the device goes */
     hri_trainer_close(p->jobs[0].trainer);
