@@ -109,9 +109,10 @@ hr_status hri_reduction_launch(hri_gpu *gpu, const hri_reduction *r, hr_type typ
         return status;
     }
     int64_t results = r->results, inner = r->inner;
-    uint32_t parts = (uint32_t)c.parts;
+    uint32_t parts = (uint32_t)c.parts,
+             across = parts > 32 ? 3 : 5; /* 32 bytes side by side at least */
     return hri_gpu_launch(
         gpu, &hri_cu_reduce, d.text, "combine",
-        &(hri_gpu_grid){.x = hri_launch_blocks(results, WARP), .threads = THREADS},
-        HRI_GPU_ARGS(&workspace, &out, &results, &inner, &parts, &scale));
+        &(hri_gpu_grid){.x = hri_launch_blocks(results, 1 << across), .threads = THREADS},
+        HRI_GPU_ARGS(&workspace, &out, &results, &inner, &parts, &across, &scale));
 }

@@ -131,28 +131,30 @@ HR_KERNEL __launch_bounds__(THREADS) rows(const T *x, T *out, float *partial, hr
     }
 }
 
-// 32 results for a block, 8 threads each.
+// 2^across results for a block; the threads of each add parts of their own, and those sums are added pair by pair.
 HR_KERNEL __launch_bounds__(THREADS) combine(const float *partial, T *out, hr_i64 results,
-                                             hr_i64 inner, hr_u32 parts, float scale) {
-    __shared__ float room[8][33];
-    const hr_u32 tx = threadIdx.x & 31, ty = threadIdx.x >> 5;
-    const hr_i64 i = (hr_i64)blockIdx.x * 32 + tx;
+                                             hr_i64 inner, hr_u32 parts, hr_u32 across, float scale) {
+    __shared__ float room[THREADS];
+    const hr_u32 tx = threadIdx.x & ((1u << across) - 1), ty = threadIdx.x >> across;
+    const hr_u32 groups = THREADS >> across;
+    const hr_i64 i = ((hr_i64)blockIdx.x << across) + tx;
     float sum = 0.0f;
     if (i < results) {
         const float *at = partial + i / inner * parts * inner + i % inner;
 #pragma unroll 4
-        for (hr_u32 p = ty; p < parts; p += 8) {
+        for (hr_u32 p = ty; p < parts; p += groups) {
             sum += at[p * inner];
         }
     }
-    room[ty][tx] = sum;
-    __syncthreads();
-    if (ty == 0 && i < results) {
-        sum = 0.0f;
-        for (int k = 0; k < 8; k++) {
-            sum += room[k][tx];
+    room[threadIdx.x] = sum;
+    for (hr_u32 half = groups / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (ty < half) {
+            room[threadIdx.x] += room[threadIdx.x + (half << across)];
         }
-        hr_store(&out[i], sum * scale);
+    }
+    if (ty == 0 && i < results) {
+        hr_store(&out[i], room[threadIdx.x] * scale);
     }
 }
 
