@@ -79,6 +79,7 @@ int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *m
     hri_prose why = {""};
     j->cli = cli;
     j->flags = *flags;
+    j->given_model = model;
     j->resume.file.fd = -1;
     if (!flags->data) {
         hri_say_error("train: --data is missing: images:DIR, mnist:DIR, npy:X,Y ... or synthetic");

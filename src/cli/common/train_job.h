@@ -21,7 +21,8 @@
 typedef struct hri_train_job {
     hri_cli *cli;
     hri_train_flags flags;
-    const char *name; /* "" for the only one, else "first", "second": for sentences */
+    const char *name;        /* "" for the only one, else "first", "second": for sentences */
+    const char *given_model; /* as it was typed */
     char model_text[512], said[128];
     hri_source source, val_source;
     hri_model_input want;

@@ -64,7 +64,7 @@ static void add_memory(note *n, const hri_train_job *j, uint64_t bytes) {
     }
 }
 
-static void head_line(hri_train_show *s, uint64_t epoch) {
+static void head_line(hri_train_show *s, uint64_t epoch, double seconds_ago) {
     char of[32] = "";
     if (s->job->epochs) {
         snprintf(of, sizeof of, "/%llu", (unsigned long long)s->job->epochs);
@@ -72,7 +72,7 @@ static void head_line(hri_train_show *s, uint64_t epoch) {
     hri_out_printf(&s->err, "%s%sEpoch %llu%s\n", s->many ? s->job->name : "", s->many ? ": " : "",
                    (unsigned long long)epoch, of);
     hri_progress_init(&s->bar, &s->err, &s->job->cli->err_term, "", s->job->steps_per_epoch,
-                      hri_clock_ns());
+                      hri_clock_ns() - (uint64_t)(seconds_ago * 1e9));
     s->epoch = epoch;
 }
 
@@ -83,7 +83,7 @@ static void on_step(void *user, const hri_record_step *r) {
         return;
     }
     if (s->epoch != r->epoch) {
-        head_line(s, r->epoch);
+        head_line(s, r->epoch, r->seconds);
     }
     note n = {.used = 0};
     const uint64_t now = hri_clock_ns(), done = p->epoch_step;
@@ -92,9 +92,31 @@ static void on_step(void *user, const hri_record_step *r) {
         add(&n, "ETA %.0fs", each * (double)(s->bar.total - done) / 1e9);
     }
     const double all = (double)p->samples;
-    add_numbers(&n, "", p->loss_sum / all, p->right_sum / all, p->top_sum / all);
-    add_memory(&n, s->job, r->memory_bytes);
+    if (s->job->cli->err_term.width < 100) { /* leaves room for the bar */
+        add(&n, "%sloss %.3f", n.used ? " - " : "", p->loss_sum / all);
+        if (!isnan(p->right_sum)) {
+            add(&n, " - acc %.3f", p->right_sum / all);
+        }
+    } else {
+        add_numbers(&n, "", p->loss_sum / all, p->right_sum / all, p->top_sum / all);
+        add_memory(&n, s->job, r->memory_bytes);
+    }
     hri_progress_step(&s->bar, done, n.text, now);
+}
+
+/* The bar's last state, and validation on a line of its own: both together are wider than most terminals. */
+static void end_bar(hri_train_show *s, const hri_record_epoch *e, const hri_record_validation *v) {
+    note n = {.used = 0};
+    const hri_progress_state *p = hri_trainer_progress(s->job->trainer);
+    add_numbers(&n, "", e->loss, e->accuracy, v ? NAN : e->top5);
+    add_memory(&n, s->job, e->peak_bytes);
+    hri_progress_end(&s->bar, p->epoch_step, n.text, hri_clock_ns());
+    if (v) {
+        note val = {.used = 0};
+        add_numbers(&val, "val_", v->loss, v->accuracy, v->top5);
+        hri_out_printf(&s->err, "  %s%s\n", val.text, v->best ? " - the best so far" : "");
+        hri_out_flush(&s->err);
+    }
 }
 
 static void on_epoch(void *user, const hri_record_epoch *e, const hri_record_validation *v) {
@@ -107,7 +129,7 @@ static void on_epoch(void *user, const hri_record_epoch *e, const hri_record_val
     }
     add_memory(&n, s->job, e->peak_bytes);
     if (cli->err_term.tty && !s->many) {
-        hri_progress_end(&s->bar, s->bar.total ? s->bar.total : 0, n.text, hri_clock_ns());
+        end_bar(s, e, v);
         if (cli->out_term.tty || s->job->flags.json) {
             return;
         }
@@ -141,7 +163,7 @@ static void say_start(hri_train_show *s) {
     const hri_train_job *j = s->job;
     hri_out *out = &j->cli->out;
     if (j->said[0]) {
-        hri_out_printf(out, "%s: %s, from the data\n", j->plan.what, j->said);
+        hri_out_printf(out, "from the data: %s\n", j->said);
     }
     if (j->train_count != HR_COUNT_UNKNOWN) {
         hri_out_printf(out, "%llu samples to train on", (unsigned long long)j->train_count);
@@ -235,17 +257,48 @@ static void say_saved(hri_train_show *s) {
     hri_out_text(&j->cli->out, "\n");
 }
 
+/* The command again, as it was given, to go on with. */
+static void resume_command(const hri_train_job *j, char *buf, size_t size) {
+    static const char *const not_these[] = {"out", "resume", "overwrite", "init", NULL};
+    const hri_options *o = j->cli->options;
+    size_t used = (size_t)snprintf(buf, size, "headroom train %s", j->given_model);
+    for (const hri_field *f = hri_train_flag_fields; f->name && used < size; f++) {
+        const hri_field *row = hri_options_field(o, f->name);
+        char value[1024];
+        int skip = !row || hri_options_origin(o, row) != HRI_ORIGIN_FLAG;
+        for (const char *const *n = not_these; *n && !skip; n++) {
+            skip = !strcmp(f->name, *n);
+        }
+        if (skip) {
+            continue;
+        }
+        hri_options_print(o, row, value, sizeof value);
+        if (f->type == HRI_FIELD_BOOL) {
+            used += (size_t)snprintf(buf + used, size - used, " --%s%s",
+                                     !strcmp(value, "true") ? "" : "no-", f->name);
+        } else {
+            const char *quote = strpbrk(value, " |()*;&\"") ? "'" : "";
+            used += (size_t)snprintf(buf + used, size - used, " --%s %s%s%s", f->name, quote, value,
+                                     quote);
+        }
+    }
+    if (used < size) {
+        snprintf(buf + used, size - used, " --out %s --resume", j->folder);
+    }
+}
+
 static void say_next(hri_train_show *s) {
     const hri_train_job *j = s->job;
     const hri_trainer_end end = hri_trainer_over(j->trainer);
-    char command[2600];
+    char command[4096];
+    if (s->many && strcmp(j->name, "second") != 0) {
+        return; /* one next command at the very end */
+    }
     if (!j->folder[0]) {
         snprintf(command, sizeof command, "headroom train %.200s --data '%.900s' --out DIR",
-                 j->plan.what, j->flags.data);
-    } else if (end == HRI_TRAINER_INTERRUPTED || !hri_command_find("eval")) {
-        snprintf(command, sizeof command,
-                 "headroom train %.200s --data '%.900s' --batch %s --out %.300s --resume",
-                 j->plan.what, j->flags.data, j->flags.batch, j->folder);
+                 j->given_model, j->flags.data);
+    } else if (!s->many && (!hri_command_find("eval") || end == HRI_TRAINER_INTERRUPTED)) {
+        resume_command(j, command, sizeof command);
     } else {
         snprintf(command, sizeof command, "headroom eval %.300s --data '%.900s'", j->folder,
                  j->flags.val_data ? j->flags.val_data : j->flags.data);
