@@ -2,6 +2,7 @@
  *
  *   bench/gpu_ops [--device cuda:0] [--check] [--repeat N] [TEXT...]     lines that contain any of the texts
  *   bench/gpu_ops --op softmax "bf16[64,1000]" "axis=0"                  any op, inputs and attributes
+ *   bench/gpu_ops --no-cudnn --no-cublaslt conv attention matmul         our own kernels where a library has some
  *
  * A line: microseconds a call, bytes and floating-point operations a second as the op's own cost has them, and both over
  * the ceilings: a copy inside the device, measured first, and 790 TFLOP/s, what an H200 reaches in large bf16 products.
@@ -426,6 +427,7 @@ int main(int argc, char **argv) {
     const char *device = "cuda:0";
     hri_prose why = {0};
     row own = {0};
+    hri_gpu_options options = {0};
     int at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (!strcmp(argv[at], "--check")) {
@@ -434,11 +436,16 @@ int main(int argc, char **argv) {
             device = argv[++at];
         } else if (!strcmp(argv[at], "--repeat") && at + 1 < argc) {
             b.repeat = atoi(argv[++at]) > 0 ? atoi(argv[at]) : 1;
+        } else if (!strcmp(argv[at], "--no-cudnn")) {
+            options.no_cudnn = 1;
+        } else if (!strcmp(argv[at], "--no-cublaslt")) {
+            options.no_cublaslt = 1;
         } else if (!strcmp(argv[at], "--op") && at + 3 < argc) {
             own = (row){argv[at + 1], argv[at + 2], argv[at + 3]};
             at += 3;
         } else {
-            fputs("gpu_ops [--device NAME] [--check] [--repeat N] [--op OP INPUTS ATTRIBUTES] "
+            fputs("gpu_ops [--device NAME] [--check] [--repeat N] [--no-cudnn] [--no-cublaslt] "
+                  "[--op OP INPUTS ATTRIBUTES] "
                   "[TEXT...]\n",
                   stderr);
             return 2;
@@ -452,7 +459,7 @@ int main(int argc, char **argv) {
     need(hr_queue_create(b.device, &b.queue), "a queue", NULL);
     need(hr_event_create(b.device, &b.begin), "an event", NULL);
     need(hr_event_create(b.device, &b.end), "an event", NULL);
-    need(hri_gpu_open(b.device, &(hri_gpu_options){0}, &b.gpu, &why), "the GPU", why.text);
+    need(hri_gpu_open(b.device, &options, &b.gpu, &why), "the GPU", why.text);
     hri_gpu_use(b.gpu, b.queue);
     if (b.check) {
         need(hri_threads_create(hri_cores_usable(), &b.threads), "threads", NULL);

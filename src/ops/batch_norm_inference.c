@@ -106,5 +106,6 @@ const hr_op hr_op_batch_norm_inference = {
     .workspace = batch_norm_inference_workspace,
     .host = batch_norm_inference_host,
     .cuda = hri_batch_norm_inference_cuda,
+    .cuda_workspace = hri_batch_norm_inference_cuda_workspace,
     .cases = batch_norm_inference_cases,
 };

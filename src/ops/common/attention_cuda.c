@@ -1,8 +1,8 @@
-/* Attention on a GPU by kernels of our own.
+/* Attention on a GPU: cuDNN's where it takes the call (device/gpu.h), else kernels of our own.
  *
- * src/ops/cuda/attention.cu on tensor cores for 2-byte types and depths of whole eights up to 128, and
+ * Ours are src/ops/cuda/attention.cu on tensor cores for 2-byte types and depths of whole eights up to 128, and
  * src/ops/cuda/attention_plain.cu for the rest, up to a depth of 2,048.  Backward is three launches: delta, then dq by
- * tiles of queries, then dk and dv by tiles of keys.  The work space is delta, (B, H, T) f32. */
+ * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32. */
 #include "ops/common/attention.h"
 
 #include "ops/common/gpu.h"

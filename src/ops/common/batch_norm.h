@@ -47,6 +47,7 @@ uint64_t hri_batch_norm_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t 
 hr_status hri_batch_norm_cuda(const hri_gpu_call *c, int relu, int add);
 hr_status hri_batch_norm_moments_cuda(const hri_gpu_call *c);
 hr_status hri_batch_norm_apply_cuda(const hri_gpu_call *c, int relu);
+uint64_t hri_batch_norm_inference_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
 hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c);
 hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double momentum,
                                     int64_t rows);

@@ -123,10 +123,16 @@ hr_status hri_batch_norm_apply_cuda(const hri_gpu_call *c, int relu) {
                                        &gamma_type, &beta_type));
 }
 
+uint64_t hri_batch_norm_inference_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    (void)gpu;
+    (void)variant;
+    return 3 * (uint64_t)s->in[1].shape.dim[0] * sizeof(float);
+}
+
 hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c) {
     const hri_sig *s = c->sig;
     cut k = cut_of(&s->in[0], FORWARD_BLOCKS);
-    hr_addr x = c->in[0], at[4], y = c->out[0];
+    hr_addr x = c->in[0], at[4], y = c->out[0], z = 0, lines = c->workspace;
     int32_t type[4], channels = (int32_t)k.channels;
     int64_t rows = k.rows;
     double eps = ((const hri_batch_norm_attr *)s->attr)->eps;
@@ -137,10 +143,16 @@ hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c) {
     if (channels == 0 || rows == 0) {
         return HR_OK;
     }
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(channels, THREADS), .threads = THREADS};
     define(&k, s->in[0].type, 0, 0, 0);
-    return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_inference", &k.grid,
-                          HRI_GPU_ARGS(&x, &y, &at[0], &at[1], &at[2], &at[3], &rows, &channels,
-                                       &type[0], &type[1], &type[2], &type[3], &eps));
+    const hr_status status =
+        hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_lines", &grid,
+                       HRI_GPU_ARGS(&at[0], &at[1], &at[2], &at[3], &lines, &channels, &type[0],
+                                    &type[1], &type[2], &type[3], &eps));
+    return status != HR_OK
+               ? status
+               : hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_apply", &k.grid,
+                                HRI_GPU_ARGS(&x, &z, &y, &lines, &rows, &channels));
 }
 
 hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double momentum,

@@ -150,6 +150,73 @@ HR_INLINE void soften(float (&s)[BK / 8][4], float (&out)[TILES][4], float (&mos
     }
 }
 
+// One step of a warp: scores of its rows with BK keys, then what they take of the values.
+HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&sum)[MT][2],
+                    hr_u32 (&qf)[MT][HOLD ? STEPS : 1][4], const ELEM *own, const ELEM *kj,
+                    const ELEM *vj, hr_i64 k0, hr_i64 q0, float scale, const shape &a) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    float s[MT][BK / 8][4];
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+        clear(s[m]);
+    }
+#pragma unroll
+    for (int t = 0; t < STEPS; t++) {
+        if (!HOLD) {
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                left(qf[m][0], own + m * 16 * PITCH, t * 16);
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < BK / 16; n++) {
+            hr_u32 bf[4];
+            right_rows(bf, kj + n * 16 * PITCH, t * 16);
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                product(s[m][2 * n], s[m][2 * n + 1], qf[m][HOLD ? t : 0], bf);
+            }
+        }
+    }
+    const int keys = a.keys - k0 < BK ? (int)(a.keys - k0) : BK; // of this step
+    const int ahead = (int)(q0 - k0);
+    const bool edge = keys < BK || (CAUSAL && BK > ahead + warp * 16 * MT + 1);
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+        if (edge) {
+            const int row = ahead + (warp * MT + m) * 16 + lane / 4;
+#pragma unroll
+            for (int n = 0; n < BK / 8; n++) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const int key = n * 8 + lane % 4 * 2 + (e & 1);
+                    if (key >= keys || (CAUSAL && key > row + e / 2 * 8)) {
+                        s[m][n][e] = none();
+                    }
+                }
+            }
+        }
+        soften(s[m], out[m], most[m], sum[m], scale);
+    }
+#pragma unroll
+    for (int n = 0; n < BK / 16; n++) {
+        hr_u32 pf[MT][4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            as_left(pf[m], s[m][2 * n], s[m][2 * n + 1]);
+        }
+#pragma unroll
+        for (int t = 0; t < STEPS; t++) {
+            hr_u32 bf[4];
+            right_columns(bf, vj + n * 16 * PITCH, t * 16);
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                product(out[m][2 * t], out[m][2 * t + 1], pf[m], bf);
+            }
+        }
+    }
+}
+
 HR_KERNEL __launch_bounds__(THREADS)
     attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a) {
     HR_SHARED(shared);
@@ -201,63 +268,8 @@ HR_KERNEL __launch_bounds__(THREADS)
         hr_async_commit();
         hr_async_wait<1>();
         __syncthreads();
-        float s[MT][BK / 8][4];
-#pragma unroll
-        for (int m = 0; m < MT; m++) {
-            clear(s[m]);
-        }
-#pragma unroll
-        for (int t = 0; t < STEPS; t++) {
-            if (!HOLD) {
-#pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    left(qf[m][0], own + m * 16 * PITCH, t * 16);
-                }
-            }
-#pragma unroll
-            for (int n = 0; n < BK / 16; n++) {
-                hr_u32 bf[4];
-                right_rows(bf, kj + n * 16 * PITCH, t * 16);
-#pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    product(s[m][2 * n], s[m][2 * n + 1], qf[m][HOLD ? t : 0], bf);
-                }
-            }
-        }
-        const bool edge = k0 + BK > a.keys || (CAUSAL && k0 + BK > q0 + warp * 16 * MT + 1);
-#pragma unroll
-        for (int m = 0; m < MT; m++) {
-            if (edge) {
-                const hr_i64 row = q0 + (warp * MT + m) * 16 + lane / 4;
-#pragma unroll
-                for (int n = 0; n < BK / 8; n++) {
-#pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        const hr_i64 key = k0 + n * 8 + lane % 4 * 2 + (e & 1);
-                        if (key >= a.keys || (CAUSAL && key > row + e / 2 * 8)) {
-                            s[m][n][e] = none();
-                        }
-                    }
-                }
-            }
-            soften(s[m], out[m], most[m], sum[m], scale);
-        }
-#pragma unroll
-        for (int n = 0; n < BK / 16; n++) {
-            hr_u32 pf[MT][4];
-#pragma unroll
-            for (int m = 0; m < MT; m++) {
-                as_left(pf[m], s[m][2 * n], s[m][2 * n + 1]);
-            }
-#pragma unroll
-            for (int t = 0; t < STEPS; t++) {
-                hr_u32 bf[4];
-                right_columns(bf, vj + n * 16 * PITCH, t * 16);
-#pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    product(out[m][2 * t], out[m][2 * t + 1], pf[m], bf);
-                }
-            }
+        if (!CAUSAL || k0 < q0 + (warp + 1) * 16 * MT) { // else no row of the warp sees these keys
+            step(out, most, sum, qf, own, kj, vj, k0, q0, scale, a);
         }
         __syncthreads();
     }
@@ -356,7 +368,7 @@ HR_INLINE void hold(hr_u32 (&f)[HOLD ? STEPS : 1][4], const ELEM *own) {
 }
 
 // dq of BM queries, over the keys they see.
-HR_KERNEL __launch_bounds__(THREADS)
+HR_KERNEL __launch_bounds__(THREADS, 3)
     attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
                            const float *lse, const float *delta, ELEM *dq, shape a) {
     HR_SHARED(shared);
@@ -407,17 +419,17 @@ HR_KERNEL __launch_bounds__(THREADS)
         __syncthreads();
         float s[BG / 8][4], dp[BG / 8][4];
         two_products(s, dp, qf, df, own_q, own_d, kj, vj);
-        const bool edge = k0 + BG > a.keys || (CAUSAL && k0 + BG > q0 + warp * 16 + 1);
-        const hr_i64 row = q0 + warp * 16 + lane / 4;
+        const int keys = a.keys - k0 < BG ? (int)(a.keys - k0) : BG; // of this step
+        const int row = (int)(q0 - k0) + warp * 16 + lane / 4;
+        const bool edge = keys < BG || (CAUSAL && BG > row - lane / 4 + 1);
 #pragma unroll
         for (int n = 0; n < BG / 8; n++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                const hr_i64 key = k0 + n * 8 + lane % 4 * 2 + (e & 1);
+                const int key = n * 8 + lane % 4 * 2 + (e & 1);
                 const float p = hr_exp2(fmaf(s[n][e], scale, -shift[e / 2]));
                 const float d = p * (dp[n][e] - less[e / 2]);
-                const bool seen =
-                    !edge || (key < a.keys && !(CAUSAL && key > row + e / 2 * 8));
+                const bool seen = !edge || (key < keys && !(CAUSAL && key > row + e / 2 * 8));
                 s[n][e] = seen ? d : 0.0f;
             }
         }
@@ -482,8 +494,8 @@ HR_KERNEL __launch_bounds__(THREADS)
         __syncthreads();
         float s[BG / 8][4], dp[BG / 8][4];
         two_products(s, dp, kf, vf, own_k, own_v, qj, dj);
-        const bool edge = CAUSAL && k0 + warp * 16 + 15 > q0;
-        const hr_i64 key = k0 + warp * 16 + lane / 4;
+        const int key = (int)(k0 - q0) + warp * 16 + lane / 4;
+        const bool edge = CAUSAL && key - lane / 4 + 15 > 0;
 #pragma unroll
         for (int n = 0; n < BG / 8; n++) {
             const int i = n * 8 + lane % 4 * 2;
@@ -491,7 +503,7 @@ HR_KERNEL __launch_bounds__(THREADS)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const float p = hr_exp2(fmaf(s[n][e], scale, -(e & 1 ? by.y : by.x)));
-                const bool seen = !edge || key + e / 2 * 8 <= q0 + i + (e & 1);
+                const bool seen = !edge || key + e / 2 * 8 <= i + (e & 1);
                 s[n][e] = seen ? p : 0.0f;
                 dp[n][e] = s[n][e] * (dp[n][e] - (e & 1 ? off.y : off.x));
             }

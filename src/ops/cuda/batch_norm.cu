@@ -233,22 +233,16 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
     }
 }
 
-HR_KERNEL __launch_bounds__(THREADS, 4)
-    batch_norm_inference(const ELEM *x, ELEM *y, const void *gamma, const void *beta,
-                         const void *mean, const void *var, hr_i64 rows, hr_i32 channels,
-                         hr_i32 gamma_type, hr_i32 beta_type, hr_i32 mean_type, hr_i32 var_type,
-                         double eps) {
-    const hr_i32 c = ((hr_i32)blockIdx.x * LANES + threadIdx.x % LANES) * PACK;
+// Lines from statistics that are given: (3, C) a, mean, beta.
+HR_KERNEL batch_norm_lines(const void *gamma, const void *beta, const void *mean, const void *var,
+                           float *lines, hr_i32 channels, hr_i32 gamma_type, hr_i32 beta_type,
+                           hr_i32 mean_type, hr_i32 var_type, double eps) {
+    const hr_i32 c = (hr_i32)(blockIdx.x * blockDim.x + threadIdx.x);
     if (c < channels) {
-        float a[PACK], m[PACK], b[PACK];
-#pragma unroll
-        for (int j = 0; j < PACK; j++) {
-            const double v = (double)real_at(var_type, var, c + j);
-            a[j] = real_at(gamma_type, gamma, c + j) * (float)(1.0 / sqrt(v + eps));
-            m[j] = real_at(mean_type, mean, c + j);
-            b[j] = real_at(beta_type, beta, c + j);
-        }
-        apply(x, x, y, a, m, b, rows, channels, c);
+        const double v = (double)real_at(var_type, var, c);
+        lines[c] = real_at(gamma_type, gamma, c) * (float)(1.0 / sqrt(v + eps));
+        lines[channels + c] = real_at(mean_type, mean, c);
+        lines[2 * channels + c] = real_at(beta_type, beta, c);
     }
 }
 
