@@ -296,6 +296,9 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
         return hri_prose_set(why, HR_E_SHAPE, "pictures have 1 or 3 channels, and the model %lld",
                              (long long)channels);
     }
+    if (strcmp(s->input.name, "image") != 0) { /* what the stages below look for */
+        say(t, " | rename(%s,to=image)", s->input.name);
+    }
     if (encoded) {
         const int crop = wants(augment, "crop");
         say(t, " | decode(size=%lldx%lld,channels=%lld,%s%s)", (long long)h, (long long)w,

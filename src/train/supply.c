@@ -241,7 +241,8 @@ static hr_status put_no_label(const place *p) {
 
 static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
                             const hr_element *e, hri_prose *why) {
-    const hr_field *input = hr_element_find(e, s->input);
+    const hr_field *renamed = hr_element_find(e, s->want.name);
+    const hr_field *input = renamed ? renamed : hr_element_find(e, s->input);
     const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
     const place to = place_of(run, s->want.name, &s->want.sample, index);
     const place beside = place_of(run, "label", &s->want.label, index);

@@ -277,6 +277,42 @@ TEST(planned, weights_are_saved_from_the_arena_and_loaded_into_it) {
     unlink(path);
 }
 
+TEST(planned, memory_that_grows_comes_with_the_graph_that_needs_it) {
+    rig r = rig_open("lenet", "optimizer=sgd", 2);
+    hri_fit f;
+    hri_fit_plans plans;
+    hri_prose why = {{0}};
+    hri_numbers numbers;
+    hri_measured m;
+    r.job.evaluate = 1;
+    r.job.evaluate_samples = 512; /* far more than a step needs */
+    CHECK_OK(hri_fit_open(&r.job, &f, &why));
+    CHECK_OK(hri_fit_search(&f, 0, 1, &plans, &why));
+    const hri_planned_options o = {.device = r.host,
+                                   .plans = &plans,
+                                   .job = &r.job,
+                                   .threads = r.threads,
+                                   .grow = 1,
+                                   .name = "growing",
+                                   .limit_bytes = 64 << 20,
+                                   .limit = 10};
+    hri_planned *p;
+    CHECK_OK(hri_planned_open(&o, &p, &why));
+    CHECK_OK(hri_planned_take(p, &why));
+    CHECK_OK(hri_planned_step(p, &numbers, &why));
+    hri_planned_measure(p, &m);
+    const uint64_t before = m.arena_bytes;
+    CHECK(before < m.planned_bytes);
+    CHECK_OK(hri_planned_evaluate(p, &numbers, &why));
+    CHECK(isfinite(numbers.loss));
+    hri_planned_measure(p, &m);
+    CHECK(m.arena_bytes > before && m.arena_bytes == m.planned_bytes);
+    hri_planned_close(p);
+    hri_fit_plans_deinit(&plans);
+    hri_fit_close(&f);
+    rig_close(&r);
+}
+
 TEST(planned, a_byte_outside_the_plan_is_never_written) {
     rig r = rig_open("resnet18:size=32,width=8,classes=10", "optimizer=sgd,rate=0.01", 4);
     hri_fit f;
