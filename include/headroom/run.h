@@ -75,7 +75,7 @@ typedef struct hr_run_report {
     uint64_t floor_bytes;     /* no plan needs less */
     uint64_t unplanned_bytes; /* plain running, everything kept until its last use */
     uint64_t measured_bytes;  /* what the arena held at most */
-    uint64_t resident_bytes;  /* of this process, at most since it began; 0: unknown */
+    uint64_t resident_bytes;  /* of this process on the device, at most; 0: unknown */
     uint64_t recomputed_ops;  /* in one run of every graph */
     double time_ratio;        /* predicted, over the time without anything computed twice */
 } hr_run_report;

@@ -18,10 +18,12 @@
 #include "run/resident.h"
 #include "run/run_int.h"
 #include "run/runner.h"
+#include "run/trial.h"
 
 struct hr_run {
     hr_device *device;
     hri_threads *threads;
+    hri_engine *engine; /* of a GPU */
     hri_runner *runner;
     const hr_graph *graphs[HR_RUN_GRAPHS];
     uint32_t count, step, first_sample;
@@ -36,6 +38,7 @@ typedef struct making {
     hri_plan *plans[HR_RUN_GRAPHS];
     uint32_t count;
     uint64_t bottom_bytes, page_bytes;
+    uint64_t top_bytes; /* GPU: behind what is planned */
 } making;
 
 static void making_deinit(making *m) {
@@ -52,7 +55,8 @@ static uint64_t whole_pages(const making *m, uint64_t bytes) {
 }
 
 static hr_status make_problems(hr_run *r, making *m, hri_prose *why) {
-    const hri_machine machine = {.threads = hri_threads_count(r->threads)};
+    const hri_machine machine = {.threads = hri_threads_count(r->threads),
+                                 .gpu = r->engine ? hri_engine_gpu(r->engine) : NULL};
     const hri_problem *problems[HR_RUN_GRAPHS];
     for (uint32_t i = 0; i < r->count; i++) {
         const hr_status status = hri_problem_from_graph(r->graphs[i], &machine, &m->x[i], why);
@@ -69,6 +73,30 @@ static hr_status make_problems(hr_run *r, making *m, hri_prose *why) {
     return hri_problem_share(problems, m->offsets, r->count, &m->bottom_bytes, why);
 }
 
+/* On a GPU every kernel is tried once, so that what is loaded is there when runtime is measured.  One that is too large for
+ * the budget is loaded later, and the budget checked then. */
+static void try_kernels(hr_run *r, making *m) {
+    hri_lane_sizes sizes = {0};
+    uint64_t nodes = 0;
+    const uint64_t taken = hri_engine_runtime(r->engine);
+    hr_device_info info = {.free_bytes = 0};
+    (void)!hr_device_get_info(r->device, &info);
+    const uint64_t budget = r->report.budget_bytes ? r->report.budget_bytes : info.free_bytes / 2;
+    const uint64_t most = budget > taken ? (budget - taken) / 4 * 3 : 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const hr_graph *g = r->graphs[i];
+        const hri_problem *p = &m->x[i].problem;
+        for (uint32_t k = 0; k < p->op_count; k++) {
+            (void)!(hri_trial_time(r->engine, &g->nodes[p->ops[k].id].sig, 0, most, 1) < 0);
+        }
+        nodes += p->op_count;
+        hri_lane_need(g, &sizes);
+    }
+    hri_engine_scratch_drop(r->engine);
+    r->report.runtime_bytes = hri_engine_runtime(r->engine) + hri_engine_graph_reserve(nodes);
+    m->top_bytes = HRI_LANE_ALIGN + hri_lane_top_bytes(&sizes, 0);
+}
+
 /* The floor and the sum that plain running would take; refuses a budget under the floor. */
 static hr_status look_at_floor(hr_run *r, const making *m, hri_prose *why) {
     hr_run_report *t = &r->report;
@@ -77,7 +105,7 @@ static hr_status look_at_floor(hr_run *r, const making *m, hri_prose *why) {
         uint32_t op;
         const hri_problem *p = &m->x[i].problem;
         const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + m->bottom_bytes;
-        const uint64_t bytes = t->runtime_bytes + whole_pages(m, arena);
+        const uint64_t bytes = t->runtime_bytes + whole_pages(m, arena + m->top_bytes);
         if (bytes > t->floor_bytes) {
             t->floor_bytes = bytes;
             name = op == HRI_PROBLEM_NONE ? "what is fed and kept" : p->ops[op].name;
@@ -101,6 +129,7 @@ static hr_status make_plans(hr_run *r, making *m, hri_prose *why) {
     double time = 0, base = 0;
     if (t->budget_bytes) {
         o.budget_bytes = (t->budget_bytes - t->runtime_bytes) / m->page_bytes * m->page_bytes;
+        o.budget_bytes -= m->top_bytes; /* the floor has room for it */
     }
     for (uint32_t i = 0; i < r->count; i++) {
         o.fixed_offsets = m->offsets[i];
@@ -117,15 +146,22 @@ static hr_status make_plans(hr_run *r, making *m, hri_prose *why) {
     }
     t->time_ratio = base > 0 ? time / base : 1.0;
     t->persistent_bytes = m->bottom_bytes;
-    t->arena_bytes = whole_pages(m, arena) - m->bottom_bytes;
+    t->arena_bytes = whole_pages(m, arena + m->top_bytes) - m->bottom_bytes;
     t->peak_bytes = t->runtime_bytes + t->persistent_bytes + t->arena_bytes;
     t->unplanned_bytes = t->runtime_bytes + whole_pages(m, plain);
     return HR_OK;
 }
 
 static hr_status bind(hr_run *r, const making *m, uint64_t seed, hri_prose *why) {
-    hri_runner_options o = {
-        .device = r->device, .threads = r->threads, .seed = seed, .count = r->count};
+    hri_runner_options o = {.device = r->device,
+                            .engine = r->engine,
+                            .threads = r->threads,
+                            .seed = seed,
+                            .count = r->count};
+    if (r->engine && r->report.budget_bytes) {
+        o.runtime_bytes =
+            r->report.budget_bytes - r->report.persistent_bytes - r->report.arena_bytes;
+    }
     for (uint32_t i = 0; i < r->count; i++) {
         o.pieces[i] = (hri_runner_piece){r->graphs[i], &m->x[i].problem, m->plans[i]};
     }
@@ -139,6 +175,9 @@ static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
         return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
     }
     m->page_bytes = info.page_bytes ? info.page_bytes : 1;
+    if (!strcmp(info.backend, "cuda")) {
+        return hri_engine_open(r->device, NULL, &r->engine, why);
+    }
     r->report.runtime_bytes = strcmp(info.backend, "host")
                                   ? info.runtime_bytes
                                   : hri_resident_runtime(hri_threads_count(r->threads));
@@ -150,6 +189,9 @@ static hr_status set_up(hr_run *r, uint64_t seed, hri_prose *why) {
     hr_status status = look_at_device(r, &m, why);
     if (status == HR_OK) {
         status = make_problems(r, &m, why);
+    }
+    if (status == HR_OK && r->engine) {
+        try_kernels(r, &m);
     }
     if (status == HR_OK) {
         status = look_at_floor(r, &m, why);
@@ -209,6 +251,7 @@ hr_status hr_run_open(const hr_run_options *options, hr_run **out, hr_error *why
 void hr_run_close(hr_run *run) {
     if (run) {
         hri_runner_close(run->runner);
+        hri_engine_close(run->engine);
         hri_threads_destroy(run->threads);
         hri_free(run);
     }
@@ -278,7 +321,7 @@ void hr_run_get_report(const hr_run *run, hr_run_report *out) {
     hri_runner_measure(run->runner, &measured);
     *out = run->report;
     out->measured_bytes = measured.arena_bytes;
-    out->resident_bytes = measured.resident_peak_bytes;
+    out->resident_bytes = measured.peak_bytes;
 }
 
 hri_exec *hri_run_exec(hr_run *run, size_t graph) {

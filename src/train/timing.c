@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/map.h"
-#include "train/timing_gpu.h"
+#include "run/trial.h"
 
 enum { RUNS = 5, ALIGN = 64, CACHE_MOST = 64 << 20 };
 /* A kernel that takes longer than this is run once, and all of a run's measuring stops after that long. */
@@ -223,7 +223,7 @@ static double run(const hri_timing *t, const hri_sig *s, uint32_t variant, char 
 
 static double measure(hri_timing *t, const hri_sig *s, uint32_t variant) {
     if (t->o.engine) {
-        return hri_timing_gpu(t->o.engine, s, variant, t->o.most_bytes, t->o.try_only);
+        return hri_trial_time(t->o.engine, s, variant, t->o.most_bytes, t->o.try_only);
     }
     uint64_t bytes = hri_op_workspace(s, variant, hri_threads_count(t->o.threads)) + ALIGN;
     for (uint32_t i = 0; i < s->in_count; i++) {
@@ -262,7 +262,7 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     }
     if (t->o.engine && !hri_strmap_get(&t->tried, key, &bits)) {
         if (hri_strmap_get(&t->seen, key, &bits)) {
-            (void)!(hri_timing_gpu(t->o.engine, sig, variant, t->o.most_bytes, 1) < 0);
+            (void)!(hri_trial_time(t->o.engine, sig, variant, t->o.most_bytes, 1) < 0);
         }
         (void)!hri_strmap_put(&t->tried, key, 1);
     }

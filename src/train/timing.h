@@ -3,7 +3,7 @@
  * A kernel is known by its signature (op, attributes, types, shapes), its variant and the number of threads.  The first
  * time one is asked for it is run a few times on made-up operands and the median is kept, in
  * <cache>/timings-<device>.json under a name that tells the machine apart.  On a GPU each signature is tried once even
- * when its time is known, so that everything is loaded before runtime is measured (timing_gpu.h).  What is too large to be tried in the memory
+ * when its time is known, so that everything is loaded before runtime is measured (run/trial.h).  What is too large to be tried in the memory
  * allowed is not measured: it gets the analytic time, scaled by how far that was off for the others.
  *
  * Times decide how fast a plan is said to be and which of two plans is taken; never whether one fits.  A cache that

@@ -179,6 +179,57 @@ TEST_TIMEOUT(plans, weights_are_saved_from_the_device_and_loaded_into_it, 300) {
     unlink(path);
 }
 
+/* The public door, without training. */
+static float loss_of(hr_device *device, const hr_graph *g, uint64_t budget) {
+    const hr_run_options o = {.size = sizeof o,
+                              .device = device,
+                              .graphs = &g,
+                              .graph_count = 1,
+                              .budget_bytes = budget,
+                              .seed = 3,
+                              .threads = 1};
+    hr_run *door;
+    hr_error why = {0};
+    hr_run_report report;
+    float images[4][8][8][1], loss = 0;
+    int32_t labels[4] = {0, 1, 2, 3};
+    for (size_t i = 0; i < sizeof images / sizeof(float); i++) {
+        ((float *)images)[i] = (float)(i % 17) / 17.0f;
+    }
+    if (hr_run_open(&o, &door, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(hr_run_put(door, 0, "image", images, sizeof images));
+        CHECK_OK(hr_run_put(door, 0, "label", labels, sizeof labels));
+        CHECK_OK(hr_run_step(door, 0));
+        CHECK_OK(hr_run_get(door, 0, "loss", &loss, sizeof loss));
+    }
+    hr_run_get_report(door, &report);
+    CHECK(report.resident_bytes > 0);
+    if (budget) {
+        CHECK_LE(report.peak_bytes, budget);
+        CHECK_LE(report.resident_bytes, budget);
+    }
+    hr_run_close(door);
+    return loss;
+}
+
+TEST_TIMEOUT(plans, a_graph_runs_through_the_public_door, 300) {
+    training t;
+    hr_device *host;
+    hr_graph *g;
+    hr_error why = {0};
+    training_open(&t, "mlp:size=8,width=16", "optimizer=sgd", 4);
+    CHECK_OK(hr_device_find(t.ctx, "host", &host));
+    CHECK_OK(hr_step_build(&t.job.options, hr_model_build, t.model, HR_STEP_EVALUATE, 4, &g, &why));
+    const float want = loss_of(host, g, 0), is = loss_of(t.device, g, 0);
+    CHECK(isfinite(want) && fabsf(want - is) <= 1e-5f * fabsf(want));
+    CHECK(loss_of(t.device, g, is_fake() ? 160 << 20 : UINT64_C(2) << 30) == is);
+    hr_graph_destroy(g);
+    training_close(&t);
+}
+
 #ifdef HEADROOM_FAULTS
 TEST_TIMEOUT(plans, nothing_is_taken_after_set_up, 300) {
     static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_RESERVE, HRI_FAULT_CREATE,

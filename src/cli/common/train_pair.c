@@ -211,8 +211,10 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
     p->separate_bytes = alone[0] + alone[1];
     for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
         *which = i;
-        p->jobs[i].plan.data_bytes = p->jobs[0].train_bytes + p->jobs[0].val_bytes +
-                                     p->jobs[1].train_bytes + p->jobs[1].val_bytes;
+        p->jobs[i].plan.data_bytes = !p->jobs[i].plan.threads
+                                         ? 0
+                                         : p->jobs[0].train_bytes + p->jobs[0].val_bytes +
+                                               p->jobs[1].train_bytes + p->jobs[1].val_bytes;
         code = plan_again(p, i, i == 0 ? 0 : own[0], i == 0 ? own[1] : 0, runtime + records[1 - i]);
     }
     return code;

@@ -1,5 +1,5 @@
-/* Operands in scratch memory, launches between two events; see timing_gpu.h. */
-#include "train/timing_gpu.h"
+/* Operands in scratch memory, launches between two events; see trial.h. */
+#include "run/trial.h"
 
 enum { ALIGN = 256, MOST_RUNS = 20 };
 static const double long_ns = 20e6; /* all runs of one kernel together take about so long at most */
@@ -95,7 +95,7 @@ static double time_it(trial *t, int once) {
     return status != HR_OK ? -1 : once ? 0 : ns;
 }
 
-double hri_timing_gpu(hri_engine *engine, const hri_sig *s, uint32_t variant, uint64_t most_bytes,
+double hri_trial_time(hri_engine *engine, const hri_sig *s, uint32_t variant, uint64_t most_bytes,
                       int once) {
     hri_gpu *gpu = hri_engine_gpu(engine);
     const uint64_t workspace = hri_op_launch_workspace(s, gpu, variant);
