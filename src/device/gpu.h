@@ -66,7 +66,7 @@ typedef struct hri_gpu_grid {
 HR_MUST_CHECK hr_status hri_gpu_launch(hri_gpu *gpu, const hri_gpu_source *source,
                                        const char *defines, const char *kernel,
                                        const hri_gpu_grid *grid, void *const *args);
-/* The same for a text made at run time (a fused chain); `name` is for errors. */
+/* The same for a text made at run time (a fused chain); `name` is for errors.  Products and sums are rounded one by one. */
 HR_MUST_CHECK hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, const char *text,
                                             const char *kernel, const hri_gpu_grid *grid,
                                             void *const *args);

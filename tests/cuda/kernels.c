@@ -1,96 +1,7 @@
-/* Kernels from text: compiled, cached, launched, captured.  On the fake driver they run on the host (tests/fakecuda). */
-#include "rig.h"
+/* Kernels from text: compiled, launched, captured.  On the fake driver they run on the host (tests/fakecuda). */
+#include "kernel_rig.h"
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <headroom/headroom.h>
-
-#include "device/gpu.h"
-
-/* One opened GPU with a queue and a megabyte of its memory. */
-typedef struct bench {
-    hr_ctx *ctx;
-    hr_device *device;
-    hr_logical *logical;
-    hr_queue *queue;
-    hr_block block;
-    hri_gpu *gpu;
-    char folder[64]; /* the cache */
-} bench;
-
-enum { ROOM = 1 << 20 };
-
-static void bench_open(bench *b) {
-    rig_isolate();
-    memset(b, 0, sizeof *b);
-    CHECK_OK(hr_ctx_create(NULL, &b->ctx));
-    if (hr_device_find(b->ctx, "cuda:0", &b->device) != HR_OK) {
-        test_skip("no device cuda:0");
-    }
-    CHECK_OK(hr_logical_create(
-        b->device,
-        &(hr_logical_options){.size = sizeof(hr_logical_options), .limit_bytes = 64 << 20},
-        &b->logical));
-    CHECK_OK(hr_block_alloc(b->logical, ROOM, HR_CATEGORY_WEIGHTS, 0, &b->block));
-    CHECK_OK(hr_queue_create(b->device, &b->queue));
-    snprintf(b->folder, sizeof b->folder, "/tmp/headroom-cubins-XXXXXX");
-    CHECK(mkdtemp(b->folder) != NULL);
-}
-
-static void bench_gpu(bench *b) {
-    hri_prose why = {0};
-    const hr_status status =
-        hri_gpu_open(b->device, &(hri_gpu_options){.cache = b->folder}, &b->gpu, &why);
-    if (status == HR_E_UNSUPPORTED) {
-        test_skip("%s", why.text);
-    }
-    CHECK_OK(status);
-    hri_gpu_use(b->gpu, b->queue);
-}
-
-static void remove_cache(const bench *b) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", b->folder);
-    CHECK_EQ(system(command), 0);
-}
-
-static void bench_close(bench *b) {
-    hri_gpu_close(b->gpu);
-    hr_queue_destroy(b->queue);
-    hr_ctx_destroy(b->ctx);
-    remove_cache(b);
-    if (is_fake()) {
-        char text[256] = "";
-        fake()->report(text, sizeof text);
-        CHECK_STR(text, "");
-    }
-}
-
-static void launch(bench *b, const char *text, uint32_t blocks, uint32_t threads, hr_addr x,
-                   int32_t n) {
-    const hr_status status =
-        hri_gpu_launch_text(b->gpu, "test", text, "k",
-                            &(hri_gpu_grid){.x = blocks, .threads = threads}, HRI_GPU_ARGS(&x, &n));
-    if (status != HR_OK) {
-        test_fail(__FILE__, __LINE__, "%s: %s", hr_status_name(status), hri_gpu_detail(b->gpu));
-    }
-}
-
-static void put(bench *b, const void *from, size_t bytes) {
-    CHECK_OK(hr_copy(b->queue, b->block.addr, host_addr(from), bytes));
-    CHECK_OK(hr_queue_sync(b->queue));
-}
-
-static void get(bench *b, void *to, size_t bytes) {
-    CHECK_OK(hr_copy(b->queue, host_addr(to), b->block.addr, bytes));
-    CHECK_OK(hr_queue_sync(b->queue));
-}
-
-#define KERNEL "extern \"C\" __global__ void k(float *x, int n) "
 
 TEST(kernels, every_thread_runs_once) {
     bench b;
@@ -100,10 +11,11 @@ TEST(kernels, every_thread_runs_once) {
     for (int i = 0; i < 1000; i++) {
         x[i] = (float)i;
     }
-    put(&b, x, sizeof x);
-    launch(&b, KERNEL "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] += 1.0f; }",
-           8, 128, b.block.addr, 1000);
-    get(&b, x, sizeof x);
+    bench_put(&b, x, sizeof x);
+    bench_launch(
+        &b, KERNEL "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] += 1.0f; }", 8,
+        128, b.block.addr, 1000);
+    bench_get(&b, x, sizeof x);
     for (int i = 0; i < 1000; i++) {
         CHECK(x[i] == (float)(i + 1));
     }
@@ -118,8 +30,8 @@ TEST(kernels, threads_of_a_block_meet_at_barriers_and_in_warps) {
     for (int i = 0; i < 256; i++) {
         x[i] = (float)i;
     }
-    put(&b, x, sizeof x);
-    launch(
+    bench_put(&b, x, sizeof x);
+    bench_launch(
         &b,
         KERNEL
         "{ __shared__ float room[8]; float s = x[threadIdx.x];"
@@ -127,7 +39,7 @@ TEST(kernels, threads_of_a_block_meet_at_barriers_and_in_warps) {
         "if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = s; __syncthreads();"
         "s = 0.0f; for (int i = 0; i < 8; i++) s += room[i]; x[threadIdx.x] = s + threadIdx.x; }",
         1, 256, b.block.addr, 256);
-    get(&b, x, sizeof x);
+    bench_get(&b, x, sizeof x);
     for (int i = 0; i < 256; i++) {
         CHECK(x[i] == (float)(255 * 128 + i));
     }
@@ -139,7 +51,7 @@ static void check_lost(const char *text) {
     need_fake();
     bench_open(&b);
     bench_gpu(&b);
-    launch(&b, text, 1, 64, b.block.addr, 64);
+    bench_launch(&b, text, 1, 64, b.block.addr, 64);
     CHECK_STATUS(hr_queue_sync(b.queue), HR_E_LOST);
     bench_close(&b);
 }
@@ -181,18 +93,18 @@ TEST(kernels, a_step_is_captured_and_replayed) {
     float x[64] = {0};
     bench_open(&b);
     bench_gpu(&b);
-    put(&b, x, sizeof x);
+    bench_put(&b, x, sizeof x);
     CHECK_OK(hri_gpu_capture_begin(b.gpu));
     CHECK_OK(hri_gpu_fill(b.gpu, b.block.addr + 1024, 0, 64));
-    launch(&b, KERNEL "{ x[threadIdx.x] += n; }", 1, 64, b.block.addr, 3);
-    launch(&b, KERNEL "{ x[threadIdx.x] *= n; }", 1, 64, b.block.addr, 2);
+    bench_launch(&b, KERNEL "{ x[threadIdx.x] += n; }", 1, 64, b.block.addr, 3);
+    bench_launch(&b, KERNEL "{ x[threadIdx.x] *= n; }", 1, 64, b.block.addr, 2);
     CHECK_OK(hri_gpu_capture_end(b.gpu, &graph));
-    get(&b, x, sizeof x);
+    bench_get(&b, x, sizeof x);
     CHECK(x[5] == 0.0f); /* nothing has run */
     for (int i = 0; i < 3; i++) {
         CHECK_OK(hri_gpu_graph_launch(b.gpu, graph));
     }
-    get(&b, x, sizeof x);
+    bench_get(&b, x, sizeof x);
     if (x[0] != 42.0f || x[63] != 42.0f) {
         test_fail(__FILE__, __LINE__, "x is %g and %g, not 42", (double)x[0], (double)x[63]);
     }

@@ -224,7 +224,7 @@ static nvrtcResult compile(nvrtcProgram program, int option_count, const char *c
     const char *first[MOST_WORDS] = {compiler,    "-std=c++17", "-x",
                                      "c++",       "-E",         "-I",
                                      FAKE_SOURCE, "-include",   FAKE_SOURCE "/kernels.h"};
-    int count = 9;
+    int count = 9, contract = 1;
     for (int i = 0; i < option_count; i++) {
         if (!wanted_option(options[i]) || count > MOST_WORDS - 8) {
             return NVRTC_ERROR_INVALID_OPTION;
@@ -232,6 +232,7 @@ static nvrtcResult compile(nvrtcProgram program, int option_count, const char *c
         if (strncmp(options[i], "-D", 2) == 0) {
             first[count++] = options[i];
         }
+        contract &= strcmp(options[i], "--fmad=false") != 0;
     }
     first[count++] = p->text;
     first[count++] = "-o";
@@ -257,6 +258,7 @@ static nvrtcResult compile(nvrtcProgram program, int option_count, const char *c
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         second[more++] = flags[i];
     }
+    second[more++] = contract ? "-ffp-contract=fast" : "-ffp-contract=off";
     second[more++] = p->pre;
     second[more++] = "-o";
     second[more++] = p->image;

@@ -2,7 +2,8 @@
  *
  * A module is one text with one set of defines.  Texts of the library are told apart by their address, texts made at run
  * time by a hash, so a launch after the first costs two look-ups.  No option changes arithmetic: what a kernel computes
- * is written in its text (no --use_fast_math).
+ * is written in its text (no --use_fast_math), and texts made at run time are compiled without contraction into
+ * multiply-adds, so that a step has the same bits alone and in a chain.
  *
  * A cubin from the cache that the driver refuses is compiled anew: it may come from another machine.  Memory of modules
  * is the driver's own and part of `runtime`; it goes when the hri_gpu closes.
@@ -328,5 +329,6 @@ hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, const char *text, 
     snprintf(key, sizeof key, "#%016llx%016llx", (unsigned long long)hash.hi,
              (unsigned long long)hash.lo);
     const hri_gpu_source source = {name, text};
-    return launch(gpu, &source, NULL, key, kernel, grid, args);
+    /* Steps of a chain must not run into one another: a product rounded before a sum stays so. */
+    return launch(gpu, &source, "--fmad=false", key, kernel, grid, args);
 }
