@@ -32,6 +32,9 @@ static dnn_part *part_of(hri_gpu *gpu) {
         if (p) {
             hri_dnn_load(&p->dnn);
             hri_dnn_start(&p->dnn, NULL);
+            if (!p->dnn.usable) {
+                hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "no cuDNN: %s", p->dnn.why_not);
+            }
             gpu->libs->part[HRI_GPU_PART_DNN] = p;
             gpu->libs->close[HRI_GPU_PART_DNN] = close_dnn;
         }
@@ -134,20 +137,19 @@ hr_status hri_gpu_dnn_run(hri_gpu *gpu, hri_gpu_dnn_record *r, const char *key,
     if (!r->tuned && r->count > 1 && !gpu->capturing) {
         uint32_t best = 0;
         if (hri_gpu_fastest(gpu, r->count, try_one, &t, &best) == HR_OK) {
-            r->chosen = best;
-            hri_gpu_choice_put(gpu, key, r->plans[best].tag);
+            r->plans[0] = r->plans[best]; /* from now on its need is the answer */
+            r->count = 1;
+            hri_gpu_choice_put(gpu, key, r->plans[0].tag);
         }
         r->tuned = 1;
     }
-    status = try_one(&t, r->chosen);
+    status = HR_E_UNSUPPORTED;
     for (uint32_t i = 0; i < r->count && status == HR_E_UNSUPPORTED; i++) {
         status = try_one(&t, i);
     }
     hri_cuda_leave(gpu->dev, pushed);
     if (status == HR_E_DEVICE) {
-        r->failures++;
-        hri_gpu_fail(gpu, status, "cuDNN: %s (%s, engine %s)", r->graph.text, key,
-                     r->plans[r->chosen].tag);
+        hri_gpu_fail(gpu, status, "cuDNN: %s (%s, engine %s)", r->graph.text, key, r->plans[0].tag);
     }
     return status;
 }

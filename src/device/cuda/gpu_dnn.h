@@ -9,10 +9,8 @@
 typedef struct hri_gpu_dnn_record {
     hri_dnn_graph graph;
     hri_dnn_plan plans[HRI_GPU_CANDIDATES];
-    uint32_t count; /* 0: the library refuses it */
-    uint32_t chosen;
+    uint32_t count; /* 0: the library refuses it; 1 once one was chosen */
     int tuned;
-    uint32_t failures; /* runs that the library refused */
 } hri_gpu_dnn_record;
 
 /* Opened at first use, outside captures; NULL: there is none. */

@@ -1,9 +1,9 @@
 /* Matrix products: cuBLASLt where it is, our own kernels otherwise.
  *
  * A product is met first when its work space is asked for: it is described to the library, and its algorithms under the
- * limit are listed; the largest need of those is the answer, or that of the one chosen in an earlier run.  In the first
- * run outside a capture they are timed, and the fastest is kept (gpu_tune.h).  Met first while capturing, the library's
- * own guess is taken.
+ * limit are listed; the largest need of those is the answer, or that of the one that was chosen already.  In the first
+ * run outside a capture they are timed, and the fastest alone is kept (gpu_tune.h).  Met first while capturing, the
+ * library's own guess is taken.
  *
  * Operands that are added to are not timed: running twice would add twice.  They take the choice of the same product
  * without the addition where there is one. */
@@ -22,8 +22,7 @@ typedef struct blas {
 typedef struct product {
     hri_lt_product desc;
     hri_lt_algorithm algorithms[HRI_GPU_CANDIDATES];
-    uint32_t count; /* 0: the library refuses it */
-    uint32_t chosen;
+    uint32_t count; /* 0: the library refuses it; 1 once one was chosen */
     int tuned;
 } product;
 
@@ -50,6 +49,9 @@ static blas *blas_of(hri_gpu *gpu) {
         }
         hri_lt_load(&b->lt);
         hri_lt_start(&b->lt);
+        if (!b->lt.usable) {
+            hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "no cuBLASLt: %s", b->lt.why_not);
+        }
         gpu->libs->part[HRI_GPU_PART_BLAS] = b;
         gpu->libs->close[HRI_GPU_PART_BLAS] = close_blas;
     }
@@ -165,13 +167,14 @@ static hr_status run_library(attempt *t, const char *key) {
         char tag[129];
         uint32_t best = 0;
         if (hri_gpu_fastest(t->gpu, p->count, try_one, t, &best) == HR_OK) {
-            p->chosen = best;
-            tag_of(&p->algorithms[best], tag);
+            p->algorithms[0] = p->algorithms[best]; /* from now on its need is the answer */
+            p->count = 1;
+            tag_of(&p->algorithms[0], tag);
             hri_gpu_choice_put(t->gpu, key, tag);
         }
         p->tuned = 1;
     }
-    hr_status status = try_one(t, p->chosen);
+    hr_status status = HR_E_UNSUPPORTED;
     for (uint32_t i = 0; i < p->count && status == HR_E_UNSUPPORTED; i++) {
         status = try_one(t, i);
     }
