@@ -85,9 +85,8 @@ static uint64_t accuracy_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t
 
 static hr_status accuracy_cuda(const hri_gpu_call *c) {
     enum { THREADS = 256, FINISH = 1024 };
-    const hri_defines d =
-        hri_launch_defines("-DHR_T=%s -DHR_I=%s", hri_launch_type(c->sig->in[0].type),
-                           hri_launch_type(c->sig->in[1].type));
+    const hri_defines d = hri_launch_defines("-DHR_T=%s", hri_launch_type(c->sig->in[0].type));
+    uint32_t wide = c->sig->in[1].type == HR_TYPE_I64;
     int64_t width = hri_row_width(&c->sig->in[0].shape);
     int64_t rows = hr_shape_count(&c->sig->in[1].shape);
     int64_t top = ((const accuracy_attr *)c->sig->attr)->top;
@@ -95,7 +94,7 @@ static hr_status accuracy_cuda(const hri_gpu_call *c) {
     const hr_status status =
         rows ? hri_gpu_launch(c->gpu, &hri_cu_rank, d.text, "rows_right",
                               &(hri_gpu_grid){.x = (uint32_t)rows, .threads = THREADS},
-                              HRI_GPU_ARGS(&x, &ids, &right, &width, &top))
+                              HRI_GPU_ARGS(&x, &ids, &wide, &right, &width, &top))
              : HR_OK;
     return status != HR_OK ? status
                            : hri_gpu_launch(c->gpu, &hri_cu_rank, d.text, "share_right",

@@ -130,18 +130,19 @@ static uint64_t cross_entropy_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uin
 
 static hr_status cross_entropy_cuda(const hri_gpu_call *c) {
     const cross_entropy_attr *p = c->sig->attr;
-    const hri_row_loss r = hri_row_loss_of(&c->sig->in[0], c->sig->in[1].type, c->in[0]);
+    const hri_row_loss r = hri_row_loss_of(&c->sig->in[0], c->in[0]);
     int64_t rows = hr_shape_count(&c->sig->in[1].shape);
     int64_t width = hri_row_width(&c->sig->in[0].shape);
     hr_addr x = c->in[0], ids = c->in[1], loss = c->out[0], lse = c->out[1], each = c->workspace;
     float smoothing = (float)p->smoothing;
-    uint32_t add = p->sum;
+    uint32_t add = p->sum, wide = c->sig->in[1].type == HR_TYPE_I64;
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "rows_of_ids", &r.grid,
-                       HRI_GPU_ARGS(&x, &ids, &lse, &each, &rows, &width, &smoothing));
-    return status != HR_OK ? status
-                           : hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish",
-                                            &r.one, HRI_GPU_ARGS(&each, &ids, &loss, &rows, &add));
+                       HRI_GPU_ARGS(&x, &ids, &wide, &lse, &each, &rows, &width, &smoothing));
+    return status != HR_OK
+               ? status
+               : hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "finish", &r.one,
+                                HRI_GPU_ARGS(&each, &ids, &wide, &loss, &rows, &add));
 }
 
 static const hri_case cross_entropy_cases[] = {

@@ -96,22 +96,21 @@ static uint64_t cross_entropy_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu
 
 static hr_status cross_entropy_grad_cuda(const hri_gpu_call *c) {
     const cross_entropy_attr *p = c->sig->attr;
-    const hri_row_loss r =
-        hri_row_loss_of(&c->sig->in[1], c->sig->in[2].type, c->in[1] | c->out[0]);
+    const hri_row_loss r = hri_row_loss_of(&c->sig->in[1], c->in[1] | c->out[0]);
     int64_t rows = hr_shape_count(&c->sig->in[2].shape);
     int64_t width = hri_row_width(&c->sig->in[1].shape);
     hr_addr dloss = c->in[0], x = c->in[1], ids = c->in[2], lse = c->in[3], dx = c->out[0],
             scale = c->workspace;
     float smoothing = (float)p->smoothing;
-    uint32_t add = p->sum;
+    uint32_t add = p->sum, wide = c->sig->in[2].type == HR_TYPE_I64;
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_cross_entropy, r.defines.text, "scale_of", &r.one,
-                       HRI_GPU_ARGS(&dloss, &ids, &scale, &rows, &add));
+                       HRI_GPU_ARGS(&dloss, &ids, &wide, &scale, &rows, &add));
     return status != HR_OK
                ? status
                : hri_gpu_launch(
                      c->gpu, &hri_cu_cross_entropy, r.defines.text, "grad_of_ids", &r.grid,
-                     HRI_GPU_ARGS(&x, &ids, &lse, &scale, &dx, &rows, &width, &smoothing));
+                     HRI_GPU_ARGS(&x, &ids, &wide, &lse, &scale, &dx, &rows, &width, &smoothing));
 }
 
 static hri_samples cross_entropy_grad_samples(const hri_sig *s, uint32_t batched) {

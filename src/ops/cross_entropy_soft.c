@@ -120,7 +120,7 @@ static uint64_t cross_entropy_soft_cuda_workspace(const hri_sig *s, hri_gpu *gpu
 static hr_status cross_entropy_soft_cuda(const hri_gpu_call *c) {
     const cross_entropy_attr *p = c->sig->attr;
     const hr_shape *shape = &c->sig->in[0].shape;
-    const hri_row_loss r = hri_row_loss_of(&c->sig->in[0], HR_TYPE_I32, c->in[0] | c->in[1]);
+    const hri_row_loss r = hri_row_loss_of(&c->sig->in[0], c->in[0] | c->in[1]);
     int64_t rows = hr_shape_count(&c->sig->out[1].shape), width = shape->dim[shape->rank - 1];
     hr_addr x = c->in[0], t = c->in[1], loss = c->out[0], lse = c->out[1], each = c->workspace;
     float smoothing = (float)p->smoothing;

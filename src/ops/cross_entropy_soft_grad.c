@@ -83,8 +83,7 @@ static hr_status cross_entropy_soft_grad_host(const hri_call *c) {
 static hr_status cross_entropy_soft_grad_cuda(const hri_gpu_call *c) {
     const cross_entropy_attr *p = c->sig->attr;
     const hr_shape *shape = &c->sig->in[1].shape;
-    const hri_row_loss r =
-        hri_row_loss_of(&c->sig->in[1], HR_TYPE_I32, c->in[1] | c->in[2] | c->out[0]);
+    const hri_row_loss r = hri_row_loss_of(&c->sig->in[1], c->in[1] | c->in[2] | c->out[0]);
     int64_t rows = hr_shape_count(&c->sig->in[3].shape), width = shape->dim[shape->rank - 1];
     hr_addr dloss = c->in[0], x = c->in[1], t = c->in[2], lse = c->in[3], dx = c->out[0];
     float smoothing = (float)p->smoothing;

@@ -76,6 +76,7 @@ static hr_status gather_cuda(const hri_gpu_call *c) {
     static const char *const elements[] = {"hr_u8", "hr_u16", "hr_u32", "hr_u64", "hr_u128"};
     enum { THREADS = 256, EACH = 4 };
     hr_addr table = c->in[0], ids = c->in[1], y = c->out[0];
+    uint32_t wide = c->sig->in[1].type == HR_TYPE_I64;
     int64_t rows = c->sig->in[0].shape.dim[0], count = hr_shape_count(&c->sig->out[0].shape);
     if (count == 0) {
         return HR_OK;
@@ -88,12 +89,12 @@ static hr_status gather_cuda(const hri_gpu_call *c) {
         count /= 2;
     }
     const hri_defines d =
-        hri_launch_defines("-DHR_I=%s -DHR_E=%s -DHR_INDEX=%s", hri_launch_type(c->sig->in[1].type),
-                           elements[__builtin_ctz(bytes)], count < INT32_MAX ? "hr_u32" : "hr_u64");
+        hri_launch_defines("-DHR_E=%s -DHR_INDEX=%s", elements[__builtin_ctz(bytes)],
+                           count < INT32_MAX ? "hr_u32" : "hr_u64");
     return hri_gpu_launch(
         c->gpu, &hri_cu_gather, d.text, "gather",
         &(hri_gpu_grid){.x = hri_launch_blocks(count, THREADS * EACH), .threads = THREADS},
-        HRI_GPU_ARGS(&table, &ids, &y, &count, &width, &rows));
+        HRI_GPU_ARGS(&table, &ids, &wide, &y, &count, &width, &rows));
 }
 
 static const hri_case gather_cases[] = {

@@ -194,9 +194,10 @@ static hr_status sort_digit(const hri_gpu_call *c, const char *defines, sorting 
     hr_addr new_keys = x->keys[from == 0], new_order = x->order[from == 0];
     const hri_gpu_grid grid = {.x = (uint32_t)x->tiles, .threads = SORT_TILE};
     int64_t digits = x->tiles << SORT_BITS;
+    uint32_t wide = c->sig->in[1].type == HR_TYPE_I64;
     hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "count", &grid,
-                       HRI_GPU_ARGS(&ids, &keys, &x->table, &x->n, &x->rows, &shift));
+                       HRI_GPU_ARGS(&ids, &wide, &keys, &x->table, &x->n, &x->rows, &shift));
     if (status == HR_OK) {
         status = hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "places",
                                 &(hri_gpu_grid){.x = 1, .threads = SORT_TILE},
@@ -204,8 +205,8 @@ static hr_status sort_digit(const hri_gpu_call *c, const char *defines, sorting 
     }
     if (status == HR_OK) {
         status = hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "move", &grid,
-                                HRI_GPU_ARGS(&ids, &keys, &order, &new_keys, &new_order, &x->table,
-                                             &x->n, &x->rows, &shift));
+                                HRI_GPU_ARGS(&ids, &wide, &keys, &order, &new_keys, &new_order,
+                                             &x->table, &x->n, &x->rows, &shift));
     }
     return status;
 }
@@ -247,9 +248,7 @@ static hr_status gather_grad_cuda(const hri_gpu_call *c) {
     }
     const int64_t width = hr_shape_count(&out->shape) / x.rows;
     const int each = hri_launch_wide(c->in[0] | c->out[0]) ? hri_launch_width(out->type, width) : 1;
-    const hri_defines d =
-        hri_launch_defines("-DHR_I=%s -DHR_T=%s -DHR_V=%d", hri_launch_type(c->sig->in[1].type),
-                           hri_launch_type(out->type), each);
+    const hri_defines d = hri_launch_t(out->type, each);
     hr_status status = HR_OK;
     int in = -1;
     /* x.rows itself is the key of ids outside. */

@@ -73,8 +73,7 @@ HRI_CU(rank);
 
 static hr_status top_k_cuda(const hri_gpu_call *c) {
     enum { THREADS = 256 };
-    const hri_defines d =
-        hri_launch_defines("-DHR_T=%s -DHR_I=hr_i32", hri_launch_type(c->sig->in[0].type));
+    const hri_defines d = hri_launch_defines("-DHR_T=%s", hri_launch_type(c->sig->in[0].type));
     int64_t width = hri_row_width(&c->sig->in[0].shape);
     int64_t k = ((const top_k_attr *)c->sig->attr)->k;
     hr_addr x = c->in[0], values = c->out[0], index = c->out[1];

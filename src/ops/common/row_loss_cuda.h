@@ -13,8 +13,8 @@ typedef struct hri_row_loss {
     hri_gpu_grid grid, one; /* a launch over rows; one block over everything */
 } hri_row_loss;
 
-/* `x` are the scores, `ids` is HR_TYPE_I32 where there are none, `all` the addresses of everything like x, or-ed. */
-static inline hri_row_loss hri_row_loss_of(const hr_meta *x, hr_type ids, hr_addr all) {
+/* `x` are the scores, `all` the addresses of everything like x, or-ed. */
+static inline hri_row_loss hri_row_loss_of(const hr_meta *x, hr_addr all) {
     const int64_t width = x->shape.dim[x->shape.rank - 1];
     const int64_t rows = width ? hr_shape_count(&x->shape) / width : 0;
     const int lanes = width > 1024 ? HRI_ROW_LOSS_THREADS : 32;
@@ -23,9 +23,9 @@ static inline hri_row_loss hri_row_loss_of(const hr_meta *x, hr_type ids, hr_add
                  .threads = HRI_ROW_LOSS_THREADS},
         .one = {.x = 1, .threads = HRI_ROW_LOSS_FINISH},
     };
-    r.defines = hri_launch_defines(
-        "-DHR_T=%s -DHR_I=%s -DHR_V=%d -DHR_LANES=%d", hri_launch_type(x->type),
-        hri_launch_type(ids), hri_launch_wide(all) ? (int)(16 / hr_type_bytes(x->type)) : 1, lanes);
+    r.defines =
+        hri_launch_defines("-DHR_T=%s -DHR_V=%d -DHR_LANES=%d", hri_launch_type(x->type),
+                           hri_launch_wide(all) ? (int)(16 / hr_type_bytes(x->type)) : 1, lanes);
     return r;
 }
 

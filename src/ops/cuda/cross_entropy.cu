@@ -6,8 +6,12 @@
 // is negative do not count; an id beyond the classes makes the loss NaN.  Gradients may lie over what they read.
 
 typedef HR_T T;
-typedef HR_I id_type;
 enum { THREADS = 256, V = HR_V, LANES = HR_LANES, FINISH = 1024 };
+
+// Id i, of i64 or of i32.
+HR_INLINE hr_i64 id_at(const void *ids, hr_u32 wide, hr_i64 i) {
+    return wide ? ((const hr_i64 *)ids)[i] : ((const hr_i32 *)ids)[i];
+}
 
 #define LOG2E 1.4426950408889634f
 
@@ -79,7 +83,7 @@ HR_INLINE hr_i64 own_row() {
 
 // ---- with ids ----
 
-HR_KERNEL __launch_bounds__(THREADS) rows_of_ids(const T *x, const id_type *ids, float *lse, float *loss,
+HR_KERNEL __launch_bounds__(THREADS) rows_of_ids(const T *x, const void *ids, hr_u32 wide, float *lse, float *loss,
                                                  hr_i64 rows, hr_i64 width, float smoothing) {
     __shared__ float room[32];
     const hr_i64 i = own_row();
@@ -96,7 +100,7 @@ HR_KERNEL __launch_bounds__(THREADS) rows_of_ids(const T *x, const id_type *ids,
     const float log = log_sum(r, room);
     all = smoothing != 0.0f ? sum_of(all, room) : 0.0f;
     if (threadIdx.x % LANES == 0 && i < rows) {
-        const hr_i64 id = ids[i];
+        const hr_i64 id = id_at(ids, wide, i);
         lse[i] = log;
         loss[i] = id < 0        ? 0.0f
                   : id >= width ? hr_bits_float(0x7fc00000u)
@@ -106,13 +110,13 @@ HR_KERNEL __launch_bounds__(THREADS) rows_of_ids(const T *x, const id_type *ids,
 }
 
 // One block: the mean over rows that count, or the sum.
-HR_KERNEL __launch_bounds__(FINISH) finish(const float *loss, const id_type *ids, float *out, hr_i64 rows,
+HR_KERNEL __launch_bounds__(FINISH) finish(const float *loss, const void *ids, hr_u32 wide, float *out, hr_i64 rows,
                                            hr_u32 add) {
     __shared__ float room[32];
     float sum = 0.0f, counted = 0.0f;
     for (hr_i64 i = threadIdx.x; i < rows; i += FINISH) {
         sum += loss[i];
-        counted += ids[i] >= 0 ? 1.0f : 0.0f;
+        counted += id_at(ids, wide, i) >= 0 ? 1.0f : 0.0f;
     }
     sum = hr_block_sum(sum, room);
     counted = hr_block_sum(counted, room);
@@ -122,12 +126,12 @@ HR_KERNEL __launch_bounds__(FINISH) finish(const float *loss, const id_type *ids
 }
 
 // One block: dloss over the rows that count.
-HR_KERNEL __launch_bounds__(FINISH) scale_of(const float *dloss, const id_type *ids, float *scale, hr_i64 rows,
+HR_KERNEL __launch_bounds__(FINISH) scale_of(const float *dloss, const void *ids, hr_u32 wide, float *scale, hr_i64 rows,
                                              hr_u32 add) {
     __shared__ float room[32];
     float counted = 0.0f;
     for (hr_i64 i = threadIdx.x; i < rows; i += FINISH) {
-        counted += ids[i] >= 0 ? 1.0f : 0.0f;
+        counted += id_at(ids, wide, i) >= 0 ? 1.0f : 0.0f;
     }
     counted = hr_block_sum(counted, room);
     if (threadIdx.x == 0) {
@@ -135,14 +139,14 @@ HR_KERNEL __launch_bounds__(FINISH) scale_of(const float *dloss, const id_type *
     }
 }
 
-HR_KERNEL __launch_bounds__(THREADS) grad_of_ids(const T *x, const id_type *ids, const float *lse,
+HR_KERNEL __launch_bounds__(THREADS) grad_of_ids(const T *x, const void *ids, hr_u32 wide, const float *lse,
                                                  const float *scale, T *dx, hr_i64 rows, hr_i64 width,
                                                  float smoothing) {
     const hr_i64 i = own_row();
     if (i >= rows) {
         return;
     }
-    const hr_i64 id = ids[i];
+    const hr_i64 id = id_at(ids, wide, i);
     const float log = lse[i], even = smoothing / (float)width, s = id < 0 ? 0.0f : *scale;
     T *row = dx + i * width;
     each_run(x + i * width, width, [&](hr_i64 at, auto &v) {

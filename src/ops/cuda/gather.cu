@@ -1,6 +1,6 @@
 // Rows of a table by their numbers, and the gradient: rows of dy added up by their numbers.
 //
-// gather moves elements of HR_E, as wide as a row allows; HR_I is the type of the ids.  A row that is not in the table
+// gather moves elements of HR_E, as wide as a row allows.  A row that is not in the table
 // is read as bytes of ones: NaN, or -1.
 //
 // The gradient sorts the ids first (radix sort, 8 bits at a time, equal ids in their order), so that each row of the
@@ -8,9 +8,13 @@
 // count nowhere.  Rows with up to SHORT ids are summed by a warp, which also writes the zeros of those without; longer
 // ones by a block.  The order of every sum is fixed by the ids.
 
-typedef HR_I id_type;
 typedef hr_pack<hr_u64, 2> hr_u128;
 enum { THREADS = 256 };
+
+// Id i, of i64 or of i32.
+HR_INLINE hr_i64 id_at(const void *ids, hr_u32 wide, hr_i64 i) {
+    return wide ? ((const hr_i64 *)ids)[i] : ((const hr_i32 *)ids)[i];
+}
 
 #ifdef HR_E
 
@@ -24,7 +28,7 @@ HR_INLINE E ones() {
     return *(const E *)&x; // of 16 bytes the first
 }
 
-HR_KERNEL __launch_bounds__(THREADS) gather(const E *table, const id_type *ids, E *y, index_type count,
+HR_KERNEL __launch_bounds__(THREADS) gather(const E *table, const void *ids, hr_u32 wide, E *y, index_type count,
                                             index_type width, hr_i64 rows) {
     const index_type begin = (index_type)blockIdx.x * (THREADS * EACH) + threadIdx.x;
     E v[EACH];
@@ -32,7 +36,7 @@ HR_KERNEL __launch_bounds__(THREADS) gather(const E *table, const id_type *ids, 
     for (int i = 0; i < EACH; i++) {
         const index_type at = begin + i * THREADS;
         if (at < count) {
-            const hr_i64 id = ids[at / width];
+            const hr_i64 id = id_at(ids, wide, at / width);
             v[i] = id >= 0 && id < rows ? table[id * (hr_i64)width + at % width] : ones();
         }
     }
@@ -52,11 +56,11 @@ enum { V = HR_V, TILE = 1024, DIGITS = 256, WARPS = TILE / 32, SHORT = 16 };
 // ---- sorting: one pass over a digit is `count`, `places`, `move` ----
 
 // The key of place i: what an earlier pass left, or the id itself.
-HR_INLINE hr_u32 key_at(const id_type *ids, const hr_u32 *keys, hr_i64 i, hr_i64 rows) {
+HR_INLINE hr_u32 key_at(const void *ids, hr_u32 wide, const hr_u32 *keys, hr_i64 i, hr_i64 rows) {
     if (keys) {
         return keys[i];
     }
-    const hr_i64 id = ids[i];
+    const hr_i64 id = id_at(ids, wide, i);
     return (hr_u32)(id >= 0 && id < rows ? id : rows);
 }
 
@@ -86,12 +90,12 @@ HR_INLINE void count_tile(hr_u32 (*counts)[DIGITS], hr_u32 digit, hr_u32 &before
     __syncthreads();
 }
 
-HR_KERNEL __launch_bounds__(TILE) count(const id_type *ids, const hr_u32 *keys, hr_u32 *table, hr_i64 n,
+HR_KERNEL __launch_bounds__(TILE) count(const void *ids, hr_u32 wide, const hr_u32 *keys, hr_u32 *table, hr_i64 n,
                                         hr_i64 rows, hr_u32 shift) {
     __shared__ hr_u32 counts[WARPS][DIGITS];
     const hr_i64 i = (hr_i64)blockIdx.x * TILE + threadIdx.x;
     hr_u32 before;
-    count_tile(counts, i < n ? key_at(ids, keys, i, rows) >> shift & (DIGITS - 1) : DIGITS, before);
+    count_tile(counts, i < n ? key_at(ids, wide, keys, i, rows) >> shift & (DIGITS - 1) : DIGITS, before);
     if (threadIdx.x < DIGITS) {
         hr_u32 sum = 0;
         for (int w = 0; w < WARPS; w++) {
@@ -125,12 +129,12 @@ HR_KERNEL __launch_bounds__(TILE) places(hr_u32 *table, hr_i64 n) {
     }
 }
 
-HR_KERNEL __launch_bounds__(TILE) move(const id_type *ids, const hr_u32 *keys, const hr_u32 *order,
+HR_KERNEL __launch_bounds__(TILE) move(const void *ids, hr_u32 wide, const hr_u32 *keys, const hr_u32 *order,
                                        hr_u32 *new_keys, hr_u32 *new_order, const hr_u32 *table, hr_i64 n,
                                        hr_i64 rows, hr_u32 shift) {
     __shared__ hr_u32 counts[WARPS][DIGITS];
     const hr_i64 i = (hr_i64)blockIdx.x * TILE + threadIdx.x;
-    const hr_u32 key = i < n ? key_at(ids, keys, i, rows) : 0;
+    const hr_u32 key = i < n ? key_at(ids, wide, keys, i, rows) : 0;
     const hr_u32 digit = i < n ? key >> shift & (DIGITS - 1) : DIGITS;
     hr_u32 before;
     count_tile(counts, digit, before);

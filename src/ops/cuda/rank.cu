@@ -1,8 +1,12 @@
 // The k largest of each row, and how often the right one is among the first.  A block has a row.
 
 typedef HR_T T;
-typedef HR_I id_type;
 enum { THREADS = 256, FINISH = 1024 };
+
+// Id i, of i64 or of i32.
+HR_INLINE hr_i64 id_at(const void *ids, hr_u32 wide, hr_i64 i) {
+    return wide ? ((const hr_i64 *)ids)[i] : ((const hr_i32 *)ids)[i];
+}
 
 // Whether a at i comes before b at j: larger first, NaN last, of equals the first one.
 HR_INLINE bool before(float a, hr_i64 i, float b, hr_i64 j) {
@@ -50,11 +54,11 @@ HR_KERNEL __launch_bounds__(THREADS) top_k(const T *x, T *values, hr_i32 *index,
 }
 
 // What is known of a row: 0 does not count, 1 wrong, 2 right.  An id beyond the classes is never right.
-HR_KERNEL __launch_bounds__(THREADS) rows_right(const T *x, const id_type *ids, hr_u8 *right, hr_i64 width,
+HR_KERNEL __launch_bounds__(THREADS) rows_right(const T *x, const void *ids, hr_u32 wide, hr_u8 *right, hr_i64 width,
                                                 hr_i64 top) {
     __shared__ float room[32];
     const T *row = x + (hr_i64)blockIdx.x * width;
-    const hr_i64 id = ids[blockIdx.x];
+    const hr_i64 id = id_at(ids, wide, blockIdx.x);
     const bool is = id >= 0 && id < width;
     const float own = is ? hr_load(row[id]) : 0.0f;
     hr_i64 ahead = 0;
