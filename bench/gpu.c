@@ -3,7 +3,7 @@
  *   bench/gpu                          the list below, each in a process of its own, then one table
  *   bench/gpu --only resnet50          those whose line contains the text (again: any of the texts)
  *   bench/gpu --list                   says what would run
- *   bench/gpu --floors                 operations and bytes of a step of each, counted from the graph: needs no GPU
+ *   bench/gpu [--profile] --floors     operations and bytes of a step of each, counted from the graph: needs no GPU
  *   bench/gpu --one MODEL BATCH BUDGET OPTIONS     one configuration: "resnet50 256 8GiB precision=bf16"
  *
  *   --device cuda:0   --steps 20   --warm 5   --effort 8000 (thousands)   --exact (no tf32)   --no-offload
@@ -217,6 +217,16 @@ static int by_time(const void *a, const void *b) {
     return d > 0 ? 1 : d < 0 ? -1 : 0;
 }
 
+static void show_lines(profile *p) {
+    qsort(p->lines, p->count, sizeof p->lines[0], by_time);
+    printf("  %-44s %6s %9s %7s %9s %9s\n", "op", "calls", "ms", "share", "GB/s", "TFLOP/s");
+    for (uint32_t i = 0; i < p->count; i++) {
+        const line *l = &p->lines[i];
+        printf("  %-44s %6u %9.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls, l->ns / 1e6,
+               100 * l->ns / p->ns, l->bytes / l->ns, l->flops / l->ns / 1e3);
+    }
+}
+
 static void show_profile(hri_planned *planned, double step_ms) {
     static profile p;
     p.g = hri_planned_graph(planned);
@@ -225,21 +235,15 @@ static void show_profile(hri_planned *planned, double step_ms) {
         fprintf(stderr, "gpu: the profile: %s\n", hr_status_text(status));
         return;
     }
-    qsort(p.lines, p.count, sizeof p.lines[0], by_time);
     printf("  call by call: %.3f ms; as one graph: %.3f ms\n", p.ns / 1e6, step_ms);
-    printf("  %-44s %6s %9s %7s %9s %9s\n", "op", "calls", "ms", "share", "GB/s", "TFLOP/s");
-    for (uint32_t i = 0; i < p.count; i++) {
-        const line *l = &p.lines[i];
-        printf("  %-44s %6u %9.3f %6.1f%% %9.0f %9.1f\n", l->name, l->calls, l->ns / 1e6,
-               100 * l->ns / p.ns, l->bytes / l->ns, l->flops / l->ns / 1e3);
-    }
+    show_lines(&p);
 }
 
 /* ---- floors ---- */
 
 /* What a step must do: its operations, and every operand of every op moved once.  The second is no law (ops could
  * be fused further), but what the ops as they are cannot go under. */
-static void show_floor(const configuration *c) {
+static void show_floor(const configuration *c, int by_op) {
     hr_model *m;
     hr_train_options o;
     hr_graph *g;
@@ -248,6 +252,8 @@ static void show_floor(const configuration *c) {
     need(c->options, hr_train_options_parse(c->options, &o, &why), why.message);
     need(c->model, hr_step_build(&o, hr_model_build, m, HR_STEP_WHOLE, atoll(c->batch), &g, &why),
          why.message);
+    static profile p;
+    p = (profile){.g = g};
     double flops = 0, bytes = 0, bound_bytes = 0, floor = 0;
     uint32_t ops = 0;
     for (uint32_t n = 0; n < g->node_count; n++) {
@@ -262,21 +268,25 @@ static void show_floor(const configuration *c) {
         bound_bytes += compute > memory ? cost.bytes : 0;
         bytes += cost.bytes;
         floor += compute > memory ? compute : memory;
+        add_call(&p, n, 0, compute > memory ? compute : memory);
         ops++;
     }
     printf("%-10s %5s %-44s %5u %8.2f %8.1f %8.1f %7.2f %7.2f %7.2f\n", c->model, c->batch,
            c->options, ops, flops / 1e12, bound_bytes / 1e9, bytes / 1e9,
            flops / PEAK_FLOPS_PER_NS / 1e6, bytes / PEAK_BYTES_PER_NS / 1e6, floor / 1e6);
+    if (by_op) {
+        show_lines(&p);
+    }
     hr_graph_destroy(g);
     hr_model_close(m);
 }
 
-static int show_floors(void) {
+static int show_floors(int by_op) {
     printf("%-10s %5s %-44s %5s %8s %8s %8s %7s %7s %7s\n", "model", "batch", "options", "ops",
            "TFLOP", "GB there", "GB, all", "ms comp", "ms mem", "ms both");
     for (size_t i = 0; i < ALL; i++) {
         if (!strcmp(all[i].budget, "0") || !strcmp(all[i].batch, "1024")) {
-            show_floor(&all[i]);
+            show_floor(&all[i], by_op);
         }
     }
     return 0;
@@ -573,7 +583,7 @@ int main(int argc, char **argv) {
         } else if (!strcmp(a, "--feed")) {
             f.feed = 1;
         } else if (!strcmp(a, "--floors")) {
-            return show_floors();
+            return show_floors(f.profile);
         } else if (!strcmp(a, "--list")) {
             f.list = 1;
         } else if (!strcmp(a, "--one") && left >= 4) {
