@@ -35,8 +35,9 @@ static int on_tensor_cores(const hri_attention *a) {
 
 static void cut_tensor(cut *c, const hri_attention *a) {
     const int dp = (int)hri_gpu_up(a->depth, 16) * 16, pitch = dp + 8;
-    const int mt = dp <= 64 ? 2 : 1, bk = 64, bg = dp <= 64 ? 64 : 32;
-    const int bq = 16 * mt * WARPS, bm = 16 * WARPS;
+    /* Two tiles of rows a warp where registers allow it: every fragment from shared memory is used twice. */
+    const int mt = dp <= 64 ? 2 : 1, mg = mt, bk = 64, bg = 32;
+    const int bq = 16 * mt * WARPS, bm = 16 * mg * WARPS;
     c->source = &hri_cu_attention;
     c->query_rows = bq;
     c->grad_rows = bm;
@@ -44,8 +45,9 @@ static void cut_tensor(cut *c, const hri_attention *a) {
     c->forward_bytes = (uint32_t)((bq + 4 * bk) * pitch * 2);
     c->queries_bytes = (uint32_t)((2 * bm + 4 * bg) * pitch * 2);
     c->keys_bytes = c->queries_bytes + (uint32_t)(4 * bg) * (uint32_t)sizeof(float);
-    snprintf(c->defines, sizeof c->defines, "-DELEM=%s -DDP=%d -DCAUSAL=%d -DMT=%d -DBK=%d -DBG=%d",
-             hri_gpu_type(a->type), dp, a->causal, mt, bk, bg);
+    snprintf(c->defines, sizeof c->defines,
+             "-DELEM=%s -DDP=%d -DCAUSAL=%d -DMT=%d -DBK=%d -DMG=%d -DBG=%d", hri_gpu_type(a->type),
+             dp, a->causal, mt, bk, mg, bg);
 }
 
 static void cut_plain(cut *c, const hri_attention *a) {

@@ -7,19 +7,21 @@
 // of queries and makes dq, another has a tile of keys and makes dk and dv; each makes the probabilities again, so that
 // nothing is added into from two sides and the bits are the same every time.
 //
-// A warp owns 16 rows (MT times) of what its block keeps.  All products take their left operand from registers: the pass
+// A warp owns 16 rows (MT times, backward MG) of what its block keeps.  All products take their left operand from registers: the pass
 // over queries works with k q' (turned), so that p' and ds' are where the next product wants them.  Tiles of the other
 // side come through two stages of shared memory; their rows are 16 bytes longer than needed, which keeps ldmatrix free
 // of bank conflicts.
 //
-// Defines: ELEM; DP, the depth in whole sixteens, at most 128; CAUSAL; MT; BK (keys a step); BG (rows a step backward).
+// Defines: ELEM; DP, the depth in whole sixteens, at most 128; CAUSAL; MT; BK, keys a step; MG and BG, the same for
+// the passes backward.
 #ifndef ELEM
 #define ELEM hr_bf16
 #define DP 64
 #define CAUSAL 1
 #define MT 2
 #define BK 64
-#define BG 64
+#define MG 2
+#define BG 32
 #endif
 
 enum {
@@ -29,8 +31,10 @@ enum {
     TILES = DP / 8,
     PITCH = DP + 8,
     BQ = 16 * MT * WARPS, // queries of a block, forward
-    BM = 16 * WARPS,      // rows of a block, backward
-    HOLD = DP <= 64       // whether fragments of the block's own rows stay in registers
+    BM = 16 * MG * WARPS, // rows of a block, backward
+    // Whether fragments of the block's own rows stay in registers: forward and for dq, for dk and dv.
+    HOLD = DP <= 64,
+    HOLD_KEYS = DP <= 64 && MG == 1
 };
 
 // ops/common/attention_cuda.c has the same.  Elements from sample to sample and from place to place.
@@ -321,54 +325,81 @@ HR_KERNEL __launch_bounds__(THREADS)
     }
 }
 
-// The two products of a step: x = first rows', y = second rows'; own rows in fragments or in shared memory.
-HR_INLINE void two_products(float (&x)[BG / 8][4], float (&y)[BG / 8][4],
-                            hr_u32 (&xf)[HOLD ? STEPS : 1][4], hr_u32 (&yf)[HOLD ? STEPS : 1][4],
-                            const ELEM *own_x, const ELEM *own_y, const ELEM *rows_x,
+// The fragments of own rows, all of them or one step's.
+template <bool HELD> struct own_rows {
+    hr_u32 f[MG][HELD ? STEPS : 1][4];
+    const ELEM *at;
+
+    HR_INLINE void init(const ELEM *rows) {
+        at = rows;
+        if (HELD) {
+#pragma unroll
+            for (int t = 0; t < STEPS; t++) {
+                load(t);
+            }
+        }
+    }
+    HR_INLINE void load(int t) {
+#pragma unroll
+        for (int m = 0; m < MG; m++) {
+            left(f[m][HELD ? t : 0], at + m * 16 * PITCH, t * 16);
+        }
+    }
+};
+
+// The two products of a step: s = x rows_x', d = y rows_y'.
+template <bool HELD>
+HR_INLINE void two_products(float (&s)[MG][BG / 8][4], float (&d)[MG][BG / 8][4],
+                            own_rows<HELD> &x, own_rows<HELD> &y, const ELEM *rows_x,
                             const ELEM *rows_y) {
-    clear(x);
-    clear(y);
+#pragma unroll
+    for (int m = 0; m < MG; m++) {
+        clear(s[m]);
+        clear(d[m]);
+    }
 #pragma unroll
     for (int t = 0; t < STEPS; t++) {
-        if (!HOLD) {
-            left(xf[0], own_x, t * 16);
-            left(yf[0], own_y, t * 16);
+        if (!HELD) {
+            x.load(t);
+            y.load(t);
         }
 #pragma unroll
         for (int n = 0; n < BG / 16; n++) {
-            hr_u32 bf[4];
-            right_rows(bf, rows_x + n * 16 * PITCH, t * 16);
-            product(x[2 * n], x[2 * n + 1], xf[HOLD ? t : 0], bf);
-            right_rows(bf, rows_y + n * 16 * PITCH, t * 16);
-            product(y[2 * n], y[2 * n + 1], yf[HOLD ? t : 0], bf);
+            hr_u32 bx[4], by[4];
+            right_rows(bx, rows_x + n * 16 * PITCH, t * 16);
+            right_rows(by, rows_y + n * 16 * PITCH, t * 16);
+#pragma unroll
+            for (int m = 0; m < MG; m++) {
+                product(s[m][2 * n], s[m][2 * n + 1], x.f[m][HELD ? t : 0], bx);
+                product(d[m][2 * n], d[m][2 * n + 1], y.f[m][HELD ? t : 0], by);
+            }
         }
     }
 }
-// out += left' rows, left being tiles of a result.
-HR_INLINE void add_product(float (&out)[TILES][4], const float (&s)[BG / 8][4], const ELEM *rows) {
+// out += s rows, s being tiles of a result.
+HR_INLINE void add_product(float (&out)[MG][TILES][4], const float (&s)[MG][BG / 8][4],
+                           const ELEM *rows) {
 #pragma unroll
     for (int n = 0; n < BG / 16; n++) {
-        hr_u32 af[4];
-        as_left(af, s[2 * n], s[2 * n + 1]);
+        hr_u32 af[MG][4];
+#pragma unroll
+        for (int m = 0; m < MG; m++) {
+            as_left(af[m], s[m][2 * n], s[m][2 * n + 1]);
+        }
 #pragma unroll
         for (int t = 0; t < STEPS; t++) {
             hr_u32 bf[4];
             right_columns(bf, rows + n * 16 * PITCH, t * 16);
-            product(out[2 * t], out[2 * t + 1], af, bf);
-        }
-    }
-}
-HR_INLINE void hold(hr_u32 (&f)[HOLD ? STEPS : 1][4], const ELEM *own) {
-    if (HOLD) {
 #pragma unroll
-        for (int t = 0; t < STEPS; t++) {
-            left(f[HOLD ? t : 0], own, t * 16);
+            for (int m = 0; m < MG; m++) {
+                product(out[m][2 * t], out[m][2 * t + 1], af[m], bf);
+            }
         }
     }
 }
 
 // dq of BM queries, over the keys they see.
-HR_KERNEL __launch_bounds__(THREADS, 3)
+HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
     attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
                            const float *lse, const float *delta, ELEM *dq, shape a) {
     HR_SHARED(shared);
@@ -391,21 +422,24 @@ HR_KERNEL __launch_bounds__(THREADS, 3)
     fetch<BG>(ks, k, a.k_row, 0, a.keys, a.depth);
     fetch<BG>(vs, v, a.v_row, 0, a.keys, a.depth);
     hr_async_commit();
-    ELEM *const own_q = qs + warp * 16 * PITCH, *const own_d = ds + warp * 16 * PITCH;
-    hr_u32 qf[HOLD ? STEPS : 1][4], df[HOLD ? STEPS : 1][4];
-    float out[TILES][4], shift[2], less[2];
+    ELEM *const own = qs + warp * 16 * MG * PITCH;
+    own_rows<HOLD> own_q, own_d;
+    float out[MG][TILES][4], shift[MG][2], less[MG][2];
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const hr_i64 row = q0 + warp * 16 + lane / 4 + half * 8;
-        const bool there = row < a.queries;
-        shift[half] = there ? lse[head * a.queries + row] * HR_LOG2E : -none();
-        less[half] = there ? delta[head * a.queries + row] : 0.0f;
+    for (int m = 0; m < MG; m++) {
+        clear(out[m]);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const hr_i64 row = q0 + (warp * MG + m) * 16 + lane / 4 + half * 8;
+            const bool there = row < a.queries;
+            shift[m][half] = there ? lse[head * a.queries + row] * HR_LOG2E : -none();
+            less[m][half] = there ? delta[head * a.queries + row] : 0.0f;
+        }
     }
     hr_async_wait<1>();
     __syncthreads();
-    hold(qf, own_q);
-    hold(df, own_d);
-    clear(out);
+    own_q.init(own);
+    own_d.init(ds + warp * 16 * MG * PITCH);
     for (int j = 0; j < steps; j++) {
         const ELEM *const kj = ks + (j & 1) * BG * PITCH, *const vj = vs + (j & 1) * BG * PITCH;
         const hr_i64 k0 = (hr_i64)j * BG;
@@ -417,27 +451,37 @@ HR_KERNEL __launch_bounds__(THREADS, 3)
         hr_async_commit();
         hr_async_wait<1>();
         __syncthreads();
-        float s[BG / 8][4], dp[BG / 8][4];
-        two_products(s, dp, qf, df, own_q, own_d, kj, vj);
-        const int keys = a.keys - k0 < BG ? (int)(a.keys - k0) : BG; // of this step
-        const int row = (int)(q0 - k0) + warp * 16 + lane / 4;
-        const bool edge = keys < BG || (CAUSAL && BG > row - lane / 4 + 1);
+        if (!CAUSAL || k0 < q0 + (warp + 1) * 16 * MG) { // else no row of the warp sees these keys
+            float s[MG][BG / 8][4], dp[MG][BG / 8][4];
+            two_products<HOLD>(s, dp, own_q, own_d, kj, vj);
+            const int keys = a.keys - k0 < BG ? (int)(a.keys - k0) : BG; // of this step
+            const int ahead = (int)(q0 - k0) + warp * 16 * MG;
+            const bool edge = keys < BG || (CAUSAL && BG > ahead + 1);
 #pragma unroll
-        for (int n = 0; n < BG / 8; n++) {
+            for (int m = 0; m < MG; m++) {
+                const int row = ahead + m * 16 + lane / 4;
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int key = n * 8 + lane % 4 * 2 + (e & 1);
-                const float p = hr_exp2(fmaf(s[n][e], scale, -shift[e / 2]));
-                const float d = p * (dp[n][e] - less[e / 2]);
-                const bool seen = !edge || (key < keys && !(CAUSAL && key > row + e / 2 * 8));
-                s[n][e] = seen ? d : 0.0f;
+                for (int n = 0; n < BG / 8; n++) {
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        const int key = n * 8 + lane % 4 * 2 + (e & 1);
+                        const float p = hr_exp2(fmaf(s[m][n][e], scale, -shift[m][e / 2]));
+                        const float d = p * (dp[m][n][e] - less[m][e / 2]);
+                        const bool seen =
+                            !edge || (key < keys && !(CAUSAL && key > row + e / 2 * 8));
+                        s[m][n][e] = seen ? d : 0.0f;
+                    }
+                }
             }
+            add_product(out, s, kj);
         }
-        add_product(out, s, kj);
         __syncthreads();
     }
-    put_rows(dq + b * a.q_batch + h * a.depth, a.q_row, q0 + warp * 16, a.queries, a.depth, own_q,
-             out, a.scale, a.scale);
+#pragma unroll
+    for (int m = 0; m < MG; m++) {
+        put_rows(dq + b * a.q_batch + h * a.depth, a.q_row, q0 + (warp * MG + m) * 16, a.queries,
+                 a.depth, own + m * 16 * PITCH, out[m], a.scale, a.scale);
+    }
 }
 
 // dk and dv of BM keys, over the queries that see them; scores are turned: rows are keys.
@@ -467,15 +511,18 @@ HR_KERNEL __launch_bounds__(THREADS)
     fetch<BG>(qs + (begin & 1) * BG * PITCH, q, a.q_row, (hr_i64)begin * BG, a.queries, a.depth);
     fetch<BG>(ds + (begin & 1) * BG * PITCH, dout, a.o_row, (hr_i64)begin * BG, a.queries, a.depth);
     hr_async_commit();
-    ELEM *const own_k = ks + warp * 16 * PITCH, *const own_v = vs + warp * 16 * PITCH;
-    hr_u32 kf[HOLD ? STEPS : 1][4], vf[HOLD ? STEPS : 1][4];
-    float out_k[TILES][4], out_v[TILES][4];
+    ELEM *const own = ks + warp * 16 * MG * PITCH;
+    own_rows<HOLD_KEYS> own_k, own_v;
+    float out_k[MG][TILES][4], out_v[MG][TILES][4];
+#pragma unroll
+    for (int m = 0; m < MG; m++) {
+        clear(out_k[m]);
+        clear(out_v[m]);
+    }
     hr_async_wait<1>();
     __syncthreads();
-    hold(kf, own_k);
-    hold(vf, own_v);
-    clear(out_k);
-    clear(out_v);
+    own_k.init(own);
+    own_v.init(vs + warp * 16 * MG * PITCH);
     for (int j = begin; j < end; j++) {
         const ELEM *const qj = qs + (j & 1) * BG * PITCH, *const dj = ds + (j & 1) * BG * PITCH;
         float *const shift = shifts + (j & 1) * BG, *const less = lesses + (j & 1) * BG;
@@ -492,29 +539,39 @@ HR_KERNEL __launch_bounds__(THREADS)
         }
         hr_async_wait<1>();
         __syncthreads();
-        float s[BG / 8][4], dp[BG / 8][4];
-        two_products(s, dp, kf, vf, own_k, own_v, qj, dj);
-        const int key = (int)(k0 - q0) + warp * 16 + lane / 4;
-        const bool edge = CAUSAL && key - lane / 4 + 15 > 0;
+        const int behind = (int)(k0 - q0) + warp * 16 * MG; // the warp's first key after the first query
+        if (!CAUSAL || behind < BG) {                       // else no query sees its keys
+            float s[MG][BG / 8][4], dp[MG][BG / 8][4];
+            two_products<HOLD_KEYS>(s, dp, own_k, own_v, qj, dj);
+            const bool edge = CAUSAL && behind + 16 * MG > 1;
 #pragma unroll
-        for (int n = 0; n < BG / 8; n++) {
-            const int i = n * 8 + lane % 4 * 2;
-            const float2 by = *(const float2 *)(shift + i), off = *(const float2 *)(less + i);
+            for (int n = 0; n < BG / 8; n++) {
+                const int i = n * 8 + lane % 4 * 2;
+                const float2 by = *(const float2 *)(shift + i), off = *(const float2 *)(less + i);
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const float p = hr_exp2(fmaf(s[n][e], scale, -(e & 1 ? by.y : by.x)));
-                const bool seen = !edge || key + e / 2 * 8 <= i + (e & 1);
-                s[n][e] = seen ? p : 0.0f;
-                dp[n][e] = s[n][e] * (dp[n][e] - (e & 1 ? off.y : off.x));
+                for (int m = 0; m < MG; m++) {
+                    const int key = behind + m * 16 + lane / 4;
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        const float p = hr_exp2(fmaf(s[m][n][e], scale, -(e & 1 ? by.y : by.x)));
+                        const bool seen = !edge || key + e / 2 * 8 <= i + (e & 1);
+                        s[m][n][e] = seen ? p : 0.0f;
+                        dp[m][n][e] = s[m][n][e] * (dp[m][n][e] - (e & 1 ? off.y : off.x));
+                    }
+                }
             }
+            add_product(out_v, s, dj);
+            add_product(out_k, dp, qj);
         }
-        add_product(out_v, s, dj);
-        add_product(out_k, dp, qj);
         __syncthreads();
     }
-    const hr_i64 first = k0 + warp * 16;
-    put_rows(dk + b * a.k_batch + h * a.depth, a.k_row, first, a.keys, a.depth, own_k, out_k,
-             a.scale, a.scale);
-    put_rows(dv + b * a.v_batch + h * a.depth, a.v_row, first, a.keys, a.depth, own_v, out_v, 1.0f,
-             1.0f);
+#pragma unroll
+    for (int m = 0; m < MG; m++) {
+        const hr_i64 first = k0 + (warp * MG + m) * 16;
+        ELEM *const room = own + m * 16 * PITCH;
+        put_rows(dk + b * a.k_batch + h * a.depth, a.k_row, first, a.keys, a.depth, room, out_k[m],
+                 a.scale, a.scale);
+        put_rows(dv + b * a.v_batch + h * a.depth, a.v_row, first, a.keys, a.depth, room, out_v[m],
+                 1.0f, 1.0f);
+    }
 }
