@@ -37,7 +37,8 @@ static void sum_persistent(const hri_fit_case *c, hri_plan_answer *out) {
             *(weight ? &out->weights_bytes : &out->states_bytes) += p->values[v].room_bytes;
         }
     }
-    out->constants_bytes = c->bottom_bytes - out->weights_bytes - out->states_bytes;
+    out->others_bytes = c->bottom_bytes - c->own_bytes;
+    out->constants_bytes = c->own_bytes - out->weights_bytes - out->states_bytes;
 }
 
 void hri_plan_answer_describe(const hri_plan_job *j, const hri_fit_plans *plans,

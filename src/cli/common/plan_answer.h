@@ -22,7 +22,8 @@ typedef struct hri_plan_answer {
     bool fits, impossible; /* impossible: the floor proves it */
     char peak_op[256], floor_op[256], floor_kind[32];
     uint64_t floor_op_bytes; /* what that op needs beside persistent values */
-    uint64_t weights_bytes, states_bytes, constants_bytes; /* add up to row.persistent_bytes */
+    /* add up to row.persistent_bytes; others are those of another training in the same arena */
+    uint64_t weights_bytes, states_bytes, constants_bytes, others_bytes;
     bool may_cut, coupled;
     int64_t largest_batch; /* -1: not looked for */
     hri_plan_row choices[HRI_PLAN_CHOICES];

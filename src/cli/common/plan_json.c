@@ -68,6 +68,9 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
         hri_json_u64(json, "weights", a->weights_bytes);
         hri_json_u64(json, "states", a->states_bytes);
         hri_json_u64(json, "constants", a->constants_bytes);
+        if (a->others_bytes) {
+            hri_json_u64(json, "others", a->others_bytes);
+        }
     } else {
         hri_json_u64(json, "persistent", r->persistent_bytes);
     }

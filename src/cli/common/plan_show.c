@@ -55,6 +55,7 @@ static hr_status show_sum(hri_cli *cli, const hri_plan_job *j, const hri_plan_an
          j->model ? "parameters of the model" : "values that outlive the step"},
         {"states", a->states_bytes, "of the optimizer, running statistics, sums of parts"},
         {"constants", a->constants_bytes, "numbers that lie in the graph"},
+        {"other's", a->others_bytes, "weights and states of the training beside it"},
     };
     hri_table table;
     long long used = 0;

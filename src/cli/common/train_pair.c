@@ -159,10 +159,15 @@ static int plan_again(hri_train_pair *p, uint32_t i, uint64_t below, uint64_t ab
     j->plan.job.runtime_bytes = runtime;
     j->plan.job.parts = (int64_t)parts;
     hri_prose why = {""};
-    const hr_status status = hri_fit_open(&j->plan.job, &j->plan.fit, &why);
+    hr_status status = hri_fit_open(&j->plan.job, &j->plan.fit, &why);
+    const hri_fit_case *floor = NULL;
+    if (status == HR_OK) {
+        status = hri_fit_floor(&j->plan.fit, &floor, &why);
+    }
     if (status != HR_OK) {
         return failed(status, &why);
     }
+    j->plan.floor_bytes = floor->floor_bytes;
     return hri_train_job_plan(j);
 }
 
