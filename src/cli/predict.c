@@ -85,12 +85,14 @@ static int by_probability(const void *a, const void *b) {
 
 /* Scores to probabilities, sorted.  The largest is taken off first, so that no power overflows. */
 static void rank(const float *scores, int64_t classes, guess *out) {
-    double most = -INFINITY, sum = 0;
-    for (int64_t k = 0; k < classes; k++) {
-        most = fmax(most, (double)scores[k]);
+    float most = -INFINITY;
+    double sum = 0;
+    for (int64_t k = 0; k < classes;
+         k++) { /* no fmax over doubles: gcc 12 breaks off over it on arm64 */
+        most = scores[k] > most ? scores[k] : most;
     }
     for (int64_t k = 0; k < classes; k++) {
-        out[k] = (guess){.number = k, .probability = exp((double)scores[k] - most)};
+        out[k] = (guess){.number = k, .probability = exp((double)scores[k] - (double)most)};
         sum += out[k].probability;
     }
     for (int64_t k = 0; k < classes; k++) {
