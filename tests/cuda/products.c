@@ -87,6 +87,7 @@ TEST(products, our_own_kernel_multiplies_every_way_round) {
         check_product(&d, HR_TYPE_F32, HR_TYPE_F32, 3, 9, 200, 16, way & 1, way >> 1, 0, 1);
         check_product(&d, HR_TYPE_BF16, HR_TYPE_BF16, 2, 64, 72, 40, way & 1, way >> 1, 1, 0);
         check_product(&d, HR_TYPE_F16, HR_TYPE_F32, 1, 33, 65, 24, way & 1, way >> 1, 1, 1);
+        check_product(&d, HR_TYPE_BF16, HR_TYPE_F32, 1, 200, 150, 96, way & 1, way >> 1, 0, 0);
     }
     desk_close(&d);
 }

@@ -11,7 +11,10 @@
 HRI_CU(product);
 HRI_CU(direct_conv);
 
-enum { TILE = 128, DEPTH = 16, PARTS_MAX = 64, DEPTH_MIN = 256, THREADS = 256 };
+/* DEPTH is the larger of the two in product.cu. */
+enum { TILE = 128, DEPTH = 32, PARTS_MAX = 64, DEPTH_MIN = 256, THREADS = 256 };
+/* Dynamic shared memory of a tile: two of a and b with 40 numbers a row on tensor cores, else 16 rows of each in f32. */
+enum { MMA_SHARED = 4 * TILE * 40 * 2, FMA_SHARED = 2 * 16 * (TILE + 4) * 4 };
 
 /* As in product.cu. */
 typedef struct product {
@@ -57,8 +60,10 @@ static hr_status launch(hri_gpu *gpu, product *g, int loading, hr_type type, hr_
         return HR_OK;
     }
     char defines[128];
-    snprintf(defines, sizeof defines, "-DHR_T=%s -DHR_Y=%s -DHR_BIAS=%s -DHR_LOADING=%d",
-             name_of(type), name_of(y_type), name_of(bias_type), loading);
+    const int mma = type != HR_TYPE_F32;
+    snprintf(defines, sizeof defines,
+             "-DHR_T=%s -DHR_Y=%s -DHR_BIAS=%s -DHR_LOADING=%d -DHR_MMA=%d", name_of(type),
+             name_of(y_type), name_of(bias_type), loading, mma);
     g->splits = parts_of(gpu, g, workspace ? workspace_bytes : 0);
     g->depth = up(up(g->k, g->splits), DEPTH) * DEPTH;
     g->splits = g->k ? up(g->k, g->depth) : 1;
@@ -67,7 +72,7 @@ static hr_status launch(hri_gpu *gpu, product *g, int loading, hr_type type, hr_
         .y = (uint32_t)g->splits,
         .z = (uint32_t)least(g->batch, 32768),
         .threads = THREADS,
-        .shared_bytes = 2 * DEPTH * (TILE + 4) * sizeof(float),
+        .shared_bytes = mma ? MMA_SHARED : FMA_SHARED,
     };
     hr_status status = hri_gpu_launch(gpu, &hri_cu_product, defines, "product_tile", &tiles,
                                       HRI_GPU_ARGS(g, &a, &b, &bias, &y, &workspace));
