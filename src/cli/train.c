@@ -32,6 +32,30 @@ static void watch_signals(void) {
 
 /* ---- the loop ---- */
 
+/* One failed: it is said, what it left is named, and the other one is saved. */
+static int fail(hri_train_pair *p, uint32_t which, hr_status status, const hri_prose *why) {
+    const hri_train_job *j = &p->jobs[which];
+    hri_train_show_hide(&p->shows[which]);
+    hri_say_error("%s%s%s", j->name, *j->name ? ": " : "",
+                  why->text[0] ? why->text : hr_status_text(status));
+    const int bad_data = status == HR_E_FORMAT || status == HR_E_INVALID || status == HR_E_SHAPE ||
+                         status == HR_E_IO;
+    if (bad_data && !j->flags.skip_bad && status != HR_E_INVALID) {
+        hri_say_error("--skip-bad leaves such samples out");
+    }
+    hri_train_show_failed(&p->shows[which]);
+    for (uint32_t i = 0; i < p->count; i++) {
+        hri_prose reason = {""};
+        if (i != which && hri_trainer_stop(p->jobs[i].trainer, &reason) != HR_OK) {
+            hri_say_error("%s: %s", p->jobs[i].name, reason.text);
+        }
+    }
+    return bad_data && hri_trainer_over(j->trainer) == HRI_TRAINER_FAILED &&
+                   !hri_trainer_save_failed(j->trainer)
+               ? HRI_EXIT_USAGE
+               : HRI_EXIT_FAULT;
+}
+
 /* One step of each that is not over yet, by turns. */
 static int run_loop(hri_train_pair *p) {
     int running = 1;
@@ -46,12 +70,7 @@ static int run_loop(hri_train_pair *p) {
             const hr_status status = interrupted ? hri_trainer_stop(j->trainer, &why)
                                                  : hri_trainer_step(j->trainer, &why);
             if (status != HR_OK) {
-                hri_train_show_hide(&p->shows[i]);
-                hri_say_error("%s%s%s", j->name, *j->name ? ": " : "",
-                              why.text[0] ? why.text : hr_status_text(status));
-                return status == HR_E_FORMAT || status == HR_E_INVALID || status == HR_E_SHAPE
-                           ? HRI_EXIT_USAGE
-                           : HRI_EXIT_FAULT;
+                return fail(p, i, status, &why);
             }
             running = running || hri_trainer_over(j->trainer) == HRI_TRAINER_RUNS;
         }

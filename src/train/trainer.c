@@ -456,7 +456,9 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
     }
     t->begun_ns = t->saved_ns = hri_clock_ns();
     begin_epoch(t);
-    t->end = enough(t) ? HRI_TRAINER_DONE : HRI_TRAINER_RUNS;
+    t->end = enough(t)                                        ? HRI_TRAINER_DONE
+             : o->patience && t->at.bad_epochs >= o->patience ? HRI_TRAINER_EARLY
+                                                              : HRI_TRAINER_RUNS;
     *out = t;
     return HR_OK;
 }
@@ -481,6 +483,10 @@ void hri_trainer_get_sums(const hri_trainer *t, hri_trainer_sums *out) {
 
 const hri_progress_state *hri_trainer_progress(const hri_trainer *t) {
     return &t->at;
+}
+
+int hri_trainer_save_failed(const hri_trainer *t) {
+    return t->save_failed;
 }
 
 const char *hri_trainer_saved(const hri_trainer *t, uint64_t *step) {

@@ -84,6 +84,8 @@ HR_MUST_CHECK hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why);
 
 void hri_trainer_get_sums(const hri_trainer *t, hri_trainer_sums *out);
 const hri_progress_state *hri_trainer_progress(const hri_trainer *t);
+/* 1 when the last attempt to write a checkpoint failed. */
+int hri_trainer_save_failed(const hri_trainer *t);
 /* The last checkpoint that was written: its path and step; "" when there is none. */
 const char *hri_trainer_saved(const hri_trainer *t, uint64_t *step);
 

@@ -420,8 +420,11 @@ TEST(train, a_folder_that_cannot_be_read_and_a_picture_that_is_none) {
     test_write(where, "pics/class1/zz.jpg", "no picture", 10);
     refused("lenet:channels=3,size=24 --data images:pics --batch 20 --epochs 2 --no-save", 2,
             "zz.jpg");
+    refused("lenet:channels=3,size=24 --data images:pics --batch 20 --epochs 2 --no-save", 2,
+            "--skip-bad");
     outcome o = run_well("lenet:channels=3,size=24 --data images:pics --batch 20 --epochs 2 "
                          "--no-save --skip-bad");
+    CHECK(number(o.json, "bad_samples") >= 1);
     end(&o);
     if (geteuid() != 0) {
         CHECK_EQ(chmod(in("pics"), 0), 0);
@@ -439,6 +442,12 @@ TEST(train, a_loss_that_is_no_number_ends_it_and_leaves_the_checkpoint) {
     check_checkpoint(in("run/last.safetensors"));
     o = run_well(RESNET " --steps 9 --out run --resume");
     CHECK_EQ(number(o.json, "steps"), 9);
+    char history[32];
+    snprintf(history, sizeof history, "%s", text(&o, "history"));
+    end(&o);
+    o = run_well(RESNET " --steps 9 --out run --resume"); /* nothing is left to do */
+    CHECK(number(o.json, "steps") == 9 && json_is_null(json_object_get(o.json, "loss")));
+    CHECK_EQ(strcmp(text(&o, "history"), history), 0);
     end(&o);
 }
 

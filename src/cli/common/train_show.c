@@ -214,7 +214,8 @@ static const char *reason_of(hri_trainer_end end) {
 static void final_numbers(const hri_trainer_sums *sums, double *loss, double *accuracy) {
     *loss = sums->validation.epoch ? sums->validation.loss
             : sums->epoch.epoch    ? sums->epoch.loss
-                                   : (double)sums->loss;
+            : sums->steps          ? (double)sums->loss
+                                   : NAN; /* it was over before it began */
     *accuracy = sums->validation.epoch ? sums->validation.accuracy
                 : sums->epoch.epoch    ? sums->epoch.accuracy
                                        : NAN;
@@ -238,6 +239,25 @@ static void record_end(hri_train_show *s, const hri_trainer_sums *sums, const hr
                         .seconds = seconds(sums->all_ns)};
     final_numbers(sums, &e.loss, &e.accuracy);
     hri_record_ended(j->record, &e);
+}
+
+/* Samples that --skip-bad left out, with the first names. */
+static uint64_t bad_samples(const hri_train_job *j) {
+    hr_pipeline_stats train = {0}, validation = {0};
+    hr_pipeline_get_stats(hri_supply_pipeline(j->train), &train);
+    if (j->validation) {
+        hr_pipeline_get_stats(hri_supply_pipeline(j->validation), &validation);
+    }
+    return train.bad + validation.bad;
+}
+
+static void say_bad(const hri_train_job *j) {
+    const uint64_t bad = bad_samples(j);
+    if (bad) {
+        const char *name = hr_pipeline_bad(hri_supply_pipeline(j->train), 0);
+        hri_out_printf(&j->cli->out, "  left out %llu samples that could not be read%s%s\n",
+                       (unsigned long long)bad, name ? ", first " : "", name ? name : "");
+    }
 }
 
 static void say_saved(hri_train_show *s) {
@@ -320,16 +340,19 @@ int hri_train_show_end(hri_train_show *s) {
     if (!j->flags.json) {
         const hri_progress_state *p = hri_trainer_progress(j->trainer);
         double loss, accuracy;
-        char planned[32], measured[32], right[48] = "";
+        char planned[32], measured[32], numbers[96] = "nothing was left to do";
         final_numbers(&sums, &loss, &accuracy);
-        if (!isnan(accuracy)) {
-            snprintf(right, sizeof right, ", accuracy %.4f", accuracy);
+        if (!isnan(loss)) {
+            const int n = snprintf(numbers, sizeof numbers, "%sloss %.4f",
+                                   sums.validation.epoch ? "validation " : "", loss);
+            if (!isnan(accuracy) && n > 0) {
+                snprintf(numbers + n, sizeof numbers - (size_t)n, ", accuracy %.4f", accuracy);
+            }
         }
-        hri_say_title(j->cli, "%s%s%s: %llu steps, %llu epochs in %.1f s; %sloss %.4f%s",
+        hri_say_title(j->cli, "%s%s%s: %llu steps, %llu epochs in %.1f s; %s",
                       s->many ? j->name : "", s->many ? ", " : "", reason_of(end),
                       (unsigned long long)p->state.step, (unsigned long long)p->epoch,
-                      seconds(p->seconds_ns > sums.all_ns ? p->seconds_ns : sums.all_ns),
-                      sums.validation.epoch ? "validation " : "", loss, right);
+                      seconds(p->seconds_ns > sums.all_ns ? p->seconds_ns : sums.all_ns), numbers);
         hri_out_printf(
             &j->cli->out, "  memory   planned %s, measured %s at most%s\n",
             hr_bytes_print(j->row.peak_bytes, planned, sizeof planned),
@@ -344,10 +367,26 @@ int hri_train_show_end(hri_train_show *s) {
                        seconds(sums.validate_ns), seconds(sums.save_ns),
                        seconds(sums.all_ns > known ? sums.all_ns - known : 0),
                        sums.step_ns ? (double)sums.samples / seconds(sums.step_ns) : 0.0);
+        say_bad(j);
         say_saved(s);
         say_next(s);
     }
     return end == HRI_TRAINER_INTERRUPTED ? HRI_EXIT_NO : HRI_EXIT_YES;
+}
+
+void hri_train_show_failed(hri_train_show *s) {
+    const hri_train_job *j = s->job;
+    hri_trainer_sums sums;
+    hri_measured m;
+    uint64_t step;
+    char command[4096];
+    hri_trainer_get_sums(j->trainer, &sums);
+    hri_planned_measure(j->planned, &m);
+    record_end(s, &sums, &m);
+    if (*hri_trainer_saved(j->trainer, &step) && !s->many) {
+        resume_command(j, command, sizeof command);
+        hri_say_error("next: %s", command);
+    }
 }
 
 void hri_train_show_json(hri_train_show *s, hri_json *json) {
@@ -375,8 +414,8 @@ void hri_train_show_json(hri_train_show *s, hri_json *json) {
     hri_json_u64(json, "epochs", p->epoch);
     hri_json_double(json, "loss", loss);
     hri_json_double(json, "accuracy", accuracy);
-    hri_json_double(json, "train_loss", sums.epoch.epoch ? sums.epoch.loss : (double)sums.loss);
-    hri_json_double(json, "last_loss", (double)sums.loss);
+    hri_json_double(json, "train_loss", sums.epoch.epoch ? sums.epoch.loss : loss);
+    hri_json_double(json, "last_loss", sums.steps ? (double)sums.loss : NAN);
     if (sums.validation.epoch) {
         hri_json_double(json, "val_loss", sums.validation.loss);
         hri_json_double(json, "val_accuracy", sums.validation.accuracy);
@@ -402,6 +441,7 @@ void hri_train_show_json(hri_train_show *s, hri_json *json) {
     hri_json_double(json, "wait_seconds", seconds(sums.wait_ns));
     hri_json_double(json, "validation_seconds", seconds(sums.validate_ns));
     hri_json_double(json, "save_seconds", seconds(sums.save_ns));
+    hri_json_u64(json, "bad_samples", bad_samples(j));
     const char *saved = hri_trainer_saved(j->trainer, &step);
     hri_json_string(json, "checkpoint", *saved ? saved : NULL);
 }

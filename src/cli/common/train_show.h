@@ -23,6 +23,8 @@ void hri_train_show_init(hri_train_show *s, hri_train_job *job, int many);
 hr_status hri_train_show_plan(hri_train_show *s);
 /* The sums; the exit code of how it ended. */
 int hri_train_show_end(hri_train_show *s);
+/* After a step failed: closes the records, and says what to go on from. */
+void hri_train_show_failed(hri_train_show *s);
 void hri_train_show_json(hri_train_show *s, hri_json *json);
 void hri_train_show_hide(hri_train_show *s);
 
