@@ -42,18 +42,20 @@ static void close_blas(void *part) {
 /* NULL: there is no cuBLASLt, or no memory for its records. */
 static blas *blas_of(hri_gpu *gpu) {
     blas *b = gpu->libs->part[HRI_GPU_PART_BLAS];
-    if (!b && !gpu->options.no_cublaslt && !gpu->capturing) {
+    int pushed;
+    if (!b && !gpu->options.no_cublaslt && !gpu->capturing &&
+        hri_cuda_enter(gpu->dev, &pushed) == HR_OK) {
         b = hri_calloc(1, sizeof *b);
-        if (!b) {
-            return NULL;
+        if (b) {
+            hri_lt_load(&b->lt);
+            hri_lt_start(&b->lt); /* in the context that is current */
+            if (!b->lt.usable) {
+                hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "no cuBLASLt: %s", b->lt.why_not);
+            }
+            gpu->libs->part[HRI_GPU_PART_BLAS] = b;
+            gpu->libs->close[HRI_GPU_PART_BLAS] = close_blas;
         }
-        hri_lt_load(&b->lt);
-        hri_lt_start(&b->lt);
-        if (!b->lt.usable) {
-            hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "no cuBLASLt: %s", b->lt.why_not);
-        }
-        gpu->libs->part[HRI_GPU_PART_BLAS] = b;
-        gpu->libs->close[HRI_GPU_PART_BLAS] = close_blas;
+        hri_cuda_leave(gpu->dev, pushed);
     }
     return b && b->lt.usable ? b : NULL;
 }
