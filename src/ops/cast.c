@@ -134,7 +134,7 @@ static hr_status cast_host(const hri_call *c) {
 
 HRI_CU(cast);
 
-enum { TENSORS = 112, PIECE = 8192, THREADS = 256 };
+enum { TENSORS = 112, PIECE = 4096, THREADS = 256 };
 
 /* As in cast.cu. */
 typedef struct table {

@@ -5,7 +5,7 @@
 
 HRI_CU(update);
 
-enum { TENSORS = 64, PIECE = 4096, THREADS = 256, AT_ONCE = 256 };
+enum { TENSORS = 64, PIECE = 2048, THREADS = 256, AT_ONCE = 256 };
 
 /* As in update.cu. */
 typedef struct tensor {

@@ -4,7 +4,7 @@
 // 16 bytes of the larger type; tensors that are not aligned go one by one.  A thread reads what it writes over before it writes, so input and output may be one.
 
 typedef HR_X X;
-enum { TENSORS = 112, PIECE = 8192, THREADS = 256 };
+enum { TENSORS = 112, PIECE = 4096, THREADS = 256 };
 
 struct tensor {
     hr_u64 x, y;

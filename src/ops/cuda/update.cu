@@ -7,7 +7,7 @@
 // ops/common/update_cuda.c has the same table.
 
 typedef HR_G G;
-enum { TENSORS = 64, PIECE = 4096, THREADS = 256, STATES = HR_STATES, WIDTH = 4 };
+enum { TENSORS = 64, PIECE = 2048, THREADS = 256, STATES = HR_STATES, WIDTH = 4 };
 
 struct tensor {
     hr_u64 at[4]; // w, g, s0, s1
