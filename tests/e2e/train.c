@@ -598,6 +598,39 @@ TEST_TIMEOUT(train, slices_with_limits_of_their_own_and_memory_that_grows_change
     end(&both);
 }
 
+static void put_u32(uint8_t *to, uint32_t x) {
+    for (int i = 0; i < 4; i++) {
+        to[i] = (uint8_t)(x >> (24 - 8 * i));
+    }
+}
+
+TEST_TIMEOUT(train, digits_say_their_size_and_classes_themselves, 60) {
+    enum { N = 40, SIDE = 12 };
+    uint8_t images[16 + N * SIDE * SIDE], labels[8 + N];
+    snprintf(where, sizeof where, "%s", test_folder());
+    put_u32(images, 0x803);
+    put_u32(images + 4, N);
+    put_u32(images + 8, SIDE);
+    put_u32(images + 12, SIDE);
+    put_u32(labels, 0x801);
+    put_u32(labels + 4, N);
+    for (int i = 0; i < N; i++) {
+        labels[8 + i] = (uint8_t)(i % 10);
+        for (int k = 0; k < SIDE * SIDE; k++) { /* a bright row for each digit */
+            images[16 + i * SIDE * SIDE + k] = k / SIDE == i % 10 ? 250 : (uint8_t)(k * 7 % 40);
+        }
+    }
+    test_write(where, "digits/train-images-idx3-ubyte", images, sizeof images);
+    test_write(where, "digits/train-labels-idx1-ubyte", labels, sizeof labels);
+    outcome o =
+        run_well("mlp:width=64,layers=1 --data mnist:digits --batch 10 --epochs 40 --no-save "
+                 "--optimizer adam --rate 0.01");
+    CHECK(strstr(text(&o, "model"), "size=12,channels=1") &&
+          strstr(text(&o, "model"), "classes=10"));
+    CHECK(number(o.json, "accuracy") > 0.95);
+    end(&o);
+}
+
 TEST_TIMEOUT(train, arrays_and_tokens_are_trained_on_too, 60) {
     uint16_t tokens[4096];
     snprintf(where, sizeof where, "%s", test_folder());
