@@ -81,6 +81,25 @@ TEST_TIMEOUT(dnn, plans_for_every_convolution_of_resnet50, 120) {
     hri_dnn_unload(&dnn);
 }
 
+TEST(dnn, exact_arithmetic_takes_other_engines) {
+    static hri_dnn dnn;
+    static hri_dnn_graph g;
+    hri_dnn_plan fast, exact;
+    uint32_t count = 0;
+    open_described(&dnn);
+    const hri_gpu_conv x = conv_of(&(conv_case){0, F3, 28, 128, 128, 3, 1, 1}, 4, 0);
+    for (int way = 0; way < 2; way++) {
+        const hri_dnn_wish wish = {
+            .limit_bytes = HRI_GPU_LIMIT_CONV, .deterministic = 1, .exact = way};
+        hri_dnn_graph_init(&g, &dnn);
+        hri_gpu_conv_graph(&g, &x);
+        CHECK_OK(hri_dnn_plans(&g, &wish, way ? &exact : &fast, 1, &count));
+        hri_dnn_graph_deinit(&g);
+    }
+    CHECK(strcmp(fast.tag, exact.tag) != 0);
+    hri_dnn_unload(&dnn);
+}
+
 TEST(dnn, a_graph_that_makes_no_sense_is_refused_in_words) {
     static hri_dnn dnn;
     static hri_dnn_graph g;

@@ -1,7 +1,8 @@
 /* Convolutions: a product where it is one, cuDNN where it is there, our own kernels otherwise.
  *
- * A window of one pixel without stride or padding is a matrix product of the images as they lie, and goes to
- * gpu_matmul.c: no weights have to be turned.  For cuDNN the weights are turned in work space, which therefore holds
+ * A window of one pixel without stride or padding is a matrix product of the images as they lie (gpu_matmul.c): no
+ * weights have to be turned.  cuDNN knows better ways to cut a long sum, though, so where it is there the two are timed
+ * against each other and the faster one is kept.  For cuDNN the weights are turned in work space, which therefore holds
  *
  *   weights (O, KH, KW, C / groups)   the engine's own
  *
@@ -117,17 +118,42 @@ static uint64_t weights_bytes(const hri_gpu_conv *x) {
                       hr_type_bytes(x->type));
 }
 
+static uint64_t dnn_workspace(const hri_gpu_conv *x, const hri_gpu_dnn_record *r, uint64_t limit) {
+    return weights_bytes(x) + hri_gpu_dnn_need(r, limit - weights_bytes(x));
+}
+
+/* ---- which way ---- */
+
+/* PRODUCT for what is one, DNN where cuDNN takes it, OWN else; EITHER is a product that cuDNN takes too, not timed yet. */
+typedef enum way { OWN, PRODUCT, DNN, EITHER } way;
+static const char *const way_names[] = {"own", "product", "dnn", "either"};
+
+/* `key` gets the key of the convolution where there is a record. */
+static way way_of(hri_gpu *gpu, const hri_gpu_conv *x, char *key, hri_gpu_dnn_record **out) {
+    char choice[HRI_GPU_KEY + 8];
+    hri_gpu_dnn_record *r = record_of(gpu, x, key);
+    *out = r;
+    if (!r || !is_product(x)) {
+        return r ? DNN : is_product(x) ? PRODUCT : OWN;
+    }
+    snprintf(choice, sizeof choice, "way %s", key);
+    const char *chosen = hri_gpu_choice_get(gpu, choice);
+    return !chosen ? EITHER : strcmp(chosen, way_names[PRODUCT]) == 0 ? PRODUCT : DNN;
+}
+
 uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t limit) {
     char key[HRI_GPU_KEY];
-    if (is_product(x)) {
+    hri_gpu_dnn_record *r;
+    const way w = way_of(gpu, x, key, &r);
+    const int library = (w == DNN || w == EITHER) && weights_bytes(x) < limit;
+    const uint64_t dnn = library ? dnn_workspace(x, r, limit) : 0;
+    if (w == PRODUCT || w == EITHER) {
         const hri_gpu_matmul y = as_product(x);
         const uint64_t most = limit < HRI_GPU_LIMIT_MATMUL ? limit : HRI_GPU_LIMIT_MATMUL;
-        return hri_gpu_matmul_workspace(gpu, &y, most);
+        const uint64_t product = hri_gpu_matmul_workspace(gpu, &y, most);
+        return product > dnn ? product : dnn;
     }
-    const hri_gpu_dnn_record *r = record_of(gpu, x, key);
-    return r && weights_bytes(x) < limit
-               ? weights_bytes(x) + hri_gpu_dnn_need(r, limit - weights_bytes(x))
-               : hri_gpu_own_conv_workspace(gpu, x, limit);
+    return library ? dnn : hri_gpu_own_conv_workspace(gpu, x, limit);
 }
 
 static hr_status turn(hri_gpu *gpu, hr_type type, hr_type to_type, hr_addr from, hr_addr to,
@@ -176,17 +202,65 @@ static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record
     return status;
 }
 
+typedef struct attempt {
+    hri_gpu *gpu;
+    const hri_gpu_conv *x;
+    hri_gpu_dnn_record *r;
+    const char *key;
+    hr_addr first, second, result, workspace;
+    uint64_t workspace_bytes;
+} attempt;
+
+static hr_status run_product(const attempt *t) {
+    const hri_gpu_matmul y = as_product(t->x);
+    return hri_gpu_matmul_run(t->gpu, &y, t->first, t->second, 0, t->result, t->workspace,
+                              t->workspace_bytes);
+}
+
+static hr_status run_library(const attempt *t) {
+    return run_dnn(t->gpu, t->x, t->r, t->key, t->first, t->second, t->result, t->workspace,
+                   t->workspace_bytes);
+}
+
+static hr_status try_way(void *user, uint32_t index) {
+    return index ? run_library(user) : run_product(user);
+}
+
+/* Times both ways, each with the best of its own, and keeps the answer. */
+static way decide(attempt *t) {
+    char choice[HRI_GPU_KEY + 8];
+    uint32_t best = 0;
+    if (t->gpu->capturing || run_library(t) != HR_OK || run_product(t) != HR_OK ||
+        hri_gpu_fastest(t->gpu, 2, try_way, t, &best) != HR_OK) {
+        return PRODUCT;
+    }
+    const way w = best ? DNN : PRODUCT;
+    snprintf(choice, sizeof choice, "way %s", t->key);
+    hri_gpu_choice_put(t->gpu, choice, way_names[w]);
+    return w;
+}
+
 hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first, hr_addr second,
                            hr_addr result, hr_addr workspace, uint64_t workspace_bytes) {
     char key[HRI_GPU_KEY];
-    if (is_product(x)) {
-        const hri_gpu_matmul y = as_product(x);
-        return hri_gpu_matmul_run(gpu, &y, first, second, 0, result, workspace, workspace_bytes);
+    attempt t = {.gpu = gpu,
+                 .x = x,
+                 .key = key,
+                 .first = first,
+                 .second = second,
+                 .result = result,
+                 .workspace = workspace,
+                 .workspace_bytes = workspace_bytes};
+    way w = way_of(gpu, x, key, &t.r);
+    if (w == EITHER) {
+        w = decide(&t);
     }
-    hri_gpu_dnn_record *r = record_of(gpu, x, key);
     hr_status status = HR_E_UNSUPPORTED;
-    if (r) {
-        status = run_dnn(gpu, x, r, key, first, second, result, workspace, workspace_bytes);
+    if (w == DNN) {
+        status = run_library(&t);
+    }
+    if (status == HR_E_UNSUPPORTED && is_product(x)) {
+        status = run_product(&t);
     }
     return status == HR_E_UNSUPPORTED
                ? hri_gpu_own_conv(gpu, x, first, second, result, workspace, workspace_bytes)

@@ -9,7 +9,8 @@
 
 #include "device/cuda/gpu_state.h"
 
-enum { HRI_GPU_KEY = 256, HRI_GPU_CANDIDATES = 8 };
+/* Each candidate that is tried leaves its code on the device, so they are few. */
+enum { HRI_GPU_KEY = 256, HRI_GPU_CANDIDATES = 6 };
 
 /* NULL: nothing was chosen for that key yet. */
 const char *hri_gpu_choice_get(hri_gpu *gpu, const char *key);
