@@ -33,7 +33,7 @@ static int on_tensor_cores(const hri_attention *a) {
     return a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 && a->depth <= DEPTH_MOST;
 }
 
-static void cut_tensor(cut *c, const hri_attention *a) {
+static void cut_tensor(cut *c, const hri_attention *a, int backward) {
     const int dp = (int)hri_gpu_up(a->depth, 16) * 16, pitch = dp + 8;
     /* Two tiles of rows a warp where registers allow it: every fragment from shared memory is used twice. */
     const int mt = dp <= 64 ? 2 : 1, mg = mt, bk = 64, bg = 32;
@@ -46,11 +46,11 @@ static void cut_tensor(cut *c, const hri_attention *a) {
     c->queries_bytes = (uint32_t)((2 * bm + 4 * bg) * pitch * 2);
     c->keys_bytes = c->queries_bytes + (uint32_t)(4 * bg) * (uint32_t)sizeof(float);
     snprintf(c->defines, sizeof c->defines,
-             "-DELEM=%s -DDP=%d -DCAUSAL=%d -DMT=%d -DBK=%d -DMG=%d -DBG=%d", hri_gpu_type(a->type),
-             dp, a->causal, mt, bk, mg, bg);
+             "-DELEM=%s -DDP=%d -DCAUSAL=%d -DMT=%d -DBK=%d -DMG=%d -DBG=%d -DBACKWARD=%d",
+             hri_gpu_type(a->type), dp, a->causal, mt, bk, mg, bg, backward);
 }
 
-static void cut_plain(cut *c, const hri_attention *a) {
+static void cut_plain(cut *c, const hri_attention *a, int backward) {
     const int rows = a->depth <= 128 ? 32 : a->depth <= 512 ? 16 : 4, lanes = THREADS / rows;
     const uint32_t tile = (uint32_t)(rows * (a->depth | 1)) * (uint32_t)sizeof(float);
     const uint32_t scores = (uint32_t)(rows * (rows + 1)) * (uint32_t)sizeof(float);
@@ -61,18 +61,18 @@ static void cut_plain(cut *c, const hri_attention *a) {
     c->forward_bytes = 3 * tile + scores;
     c->queries_bytes = 4 * tile + scores;
     c->keys_bytes = 4 * tile + 2 * scores;
-    snprintf(c->defines, sizeof c->defines, "-DELEM=%s -DR=%d -DDL=%d -DCAUSAL=%d",
-             hri_gpu_type(a->type), rows, (int)held, a->causal);
+    snprintf(c->defines, sizeof c->defines, "-DELEM=%s -DR=%d -DDL=%d -DCAUSAL=%d -DBACKWARD=%d",
+             hri_gpu_type(a->type), rows, (int)held, a->causal, backward);
 }
 
-static hr_status cut_init(cut *c, const hri_attention *a) {
+static hr_status cut_init(cut *c, const hri_attention *a, int backward) {
     if (!on_tensor_cores(a) && a->depth > PLAIN_DEPTH_MOST) {
         return HR_E_UNSUPPORTED;
     }
     if (on_tensor_cores(a)) {
-        cut_tensor(c, a);
+        cut_tensor(c, a, backward);
     } else {
-        cut_plain(c, a);
+        cut_plain(c, a, backward);
     }
     c->shape = (shape){.queries = a->queries,
                        .keys = a->keys,
@@ -141,7 +141,7 @@ static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
                          const hri_gpu_attention_at *at) {
     cut k;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats;
-    const hr_status status = cut_init(&k, a);
+    const hr_status status = cut_init(&k, a, 0);
     if (status != HR_OK) {
         return status;
     }
@@ -160,7 +160,7 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace;
     const int64_t heads = a->batch * a->heads;
     int64_t rows = heads * a->queries;
-    hr_status status = cut_init(&k, a);
+    hr_status status = cut_init(&k, a, 1);
     if (status != HR_OK) {
         return status;
     }

@@ -67,7 +67,7 @@ hr_status hri_batch_norm_cuda(const hri_gpu_call *c, int relu, int add) {
     if (channels == 0) {
         return HR_OK;
     }
-    define(&k, s->in[0].type, relu, add, 0);
+    define(&k, s->in[0].type, relu, add, -1);
     hr_status status = hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_sums",
                                       &k.grid, HRI_GPU_ARGS(&x, &sums, &rows, &channels));
     if (status == HR_OK) {
@@ -94,7 +94,7 @@ hr_status hri_batch_norm_moments_cuda(const hri_gpu_call *c) {
     if (channels == 0) {
         return HR_OK;
     }
-    define(&k, s->in[0].type, 0, 0, 0);
+    define(&k, s->in[0].type, 0, 0, -1);
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_sums", &k.grid,
                        HRI_GPU_ARGS(&x, &sums, &rows, &channels));
@@ -117,7 +117,7 @@ hr_status hri_batch_norm_apply_cuda(const hri_gpu_call *c, int relu) {
     if (channels == 0 || rows == 0) {
         return HR_OK;
     }
-    define(&k, s->in[0].type, relu, s->in_count > 5, 0);
+    define(&k, s->in[0].type, relu, s->in_count > 5, -1);
     return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_lines_apply", &k.grid,
                           HRI_GPU_ARGS(&x, &z, &y, &gamma, &beta, &mean, &inv, &rows, &channels,
                                        &gamma_type, &beta_type));
@@ -144,7 +144,7 @@ hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c) {
         return HR_OK;
     }
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(channels, THREADS), .threads = THREADS};
-    define(&k, s->in[0].type, 0, 0, 0);
+    define(&k, s->in[0].type, 0, 0, -1);
     const hr_status status =
         hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_lines", &grid,
                        HRI_GPU_ARGS(&at[0], &at[1], &at[2], &at[3], &lines, &channels, &type[0],

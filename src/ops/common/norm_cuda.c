@@ -16,7 +16,7 @@ typedef struct cut {
     int pack, row, keep;
     int in_registers;
     int64_t parts; /* of the gradient */
-    char defines[160];
+    char defines[192];
 } cut;
 
 static cut cut_of(const hri_norm *v, hr_type type) {
@@ -34,11 +34,13 @@ static cut cut_of(const hri_norm *v, hr_type type) {
     return c;
 }
 
-static void define(cut *c, const hri_norm *v, hr_type type, hr_type gamma, hr_type beta) {
+static void define(cut *c, const hri_norm *v, hr_type type, hr_type gamma, hr_type beta,
+                   int backward) {
     snprintf(c->defines, sizeof c->defines,
-             "-DELEM=%s -DPACK=%d -DGAMMA=%s -DBETA=%s -DRMS=%d -DROW=%d -DKEEP=%d",
+             "-DELEM=%s -DPACK=%d -DGAMMA=%s -DBETA=%s -DRMS=%d -DROW=%d -DKEEP=%d "
+             "-DBACKWARD=%d -DGROUPED=%d",
              hri_gpu_type(type), c->pack, hri_gpu_type(gamma), hri_gpu_type(beta), v->rms, c->row,
-             c->keep);
+             c->keep, backward, !c->in_registers);
 }
 
 hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon) {
@@ -52,7 +54,7 @@ hr_status hri_norm_cuda(const hri_norm *v, const hri_gpu_call *c, double epsilon
     if (v->n * v->g == 0) {
         return HR_OK;
     }
-    define(&k, v, s->in[0].type, s->in[1].type, v->rms ? HR_TYPE_F32 : s->in[2].type);
+    define(&k, v, s->in[0].type, s->in[1].type, v->rms ? HR_TYPE_F32 : s->in[2].type, 0);
     if (k.in_registers) {
         const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(rows, THREADS / k.row),
                                    .threads = THREADS};
@@ -106,7 +108,7 @@ hr_status hri_norm_grad_cuda(const hri_norm *v, const hri_gpu_call *c) {
     if (width == 0) {
         return HR_OK;
     }
-    define(&k, v, s->in[1].type, s->in[2].type, HR_TYPE_F32);
+    define(&k, v, s->in[1].type, s->in[2].type, HR_TYPE_F32, 1);
     if (parts > 0) {
         status = launch_parts(v, c, &k);
     }

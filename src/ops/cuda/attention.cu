@@ -12,12 +12,13 @@
 // side come through two stages of shared memory; their rows are 16 bytes longer than needed, which keeps ldmatrix free
 // of bank conflicts.
 //
-// Defines: ELEM; DP, the depth in whole sixteens, at most 128; CAUSAL; MT; BK, keys a step; MG and BG, the same for
+// Defines: BACKWARD, as a module has one direction; ELEM; DP, the depth in whole sixteens, at most 128; CAUSAL; MT; BK, keys a step; MG and BG, the same for
 // the passes backward.
 #ifndef ELEM
 #define ELEM hr_bf16
 #define DP 64
 #define CAUSAL 1
+#define BACKWARD 0
 #define MT 2
 #define BK 64
 #define MG 2
@@ -119,6 +120,8 @@ HR_INLINE void put_rows(ELEM *to, hr_i64 stride, hr_i64 first, hr_i64 end, hr_i3
         }
     }
 }
+
+#if !BACKWARD
 
 // ---- forward ----
 
@@ -297,6 +300,8 @@ HR_KERNEL __launch_bounds__(THREADS)
                  over[1]);
     }
 }
+
+#else
 
 // ---- backward ----
 
@@ -575,3 +580,5 @@ HR_KERNEL __launch_bounds__(THREADS)
                  1.0f, 1.0f);
     }
 }
+
+#endif

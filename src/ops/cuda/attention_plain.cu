@@ -4,12 +4,13 @@
 // in shared memory as f32, in rows of an odd number of words.  L = 128 / R neighbouring threads share a row: each makes
 // every L-th score of it and has every L-th number of its results, DL of them, in registers.
 //
-// Defines: ELEM, R, DL, CAUSAL.
+// Defines: BACKWARD (a module has one direction), ELEM, R, DL, CAUSAL.
 #ifndef ELEM
 #define ELEM float
 #define R 32
 #define DL 16
 #define CAUSAL 1
+#define BACKWARD 0
 #endif
 
 enum { THREADS = 128, L = THREADS / R, SCORES = (R + L - 1) / L, EDGE = R + 1 };
@@ -69,6 +70,8 @@ HR_INLINE void put_row(ELEM *to, const float (&out)[DL], int depth, float by) {
     }
 }
 
+#if !BACKWARD
+
 HR_KERNEL __launch_bounds__(THREADS)
     attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a) {
     HR_SHARED(shared);
@@ -125,6 +128,8 @@ HR_KERNEL __launch_bounds__(THREADS)
         }
     }
 }
+
+#else
 
 // delta (B, H, T) = rowsum(o do): a warp a row, which are (b, t, h) as o lies.
 HR_KERNEL __launch_bounds__(THREADS)
@@ -231,3 +236,5 @@ HR_KERNEL __launch_bounds__(THREADS)
         put_row(dv + b * a.v_batch + h * depth + (k0 + row) * a.v_row, out_v, depth, 1.0f);
     }
 }
+
+#endif

@@ -6,14 +6,15 @@
 // order in a block, by parts in order and in double in the finish; they are taken around the first row, so a large mean
 // costs no digits.  Forward and backward find y by the same two operations, so that its sign is the same.
 //
-// Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD (forward), SIGN (backward: 0 plain, 1 from x, 2 from y).
+// Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD (forward), SIGN (-1 forward; backward: 0 plain, 1 from x, 2
+// from y).  A module has one direction.
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
 #define LANES 16
 #define RELU 1
 #define ADD 1
-#define SIGN 1
+#define SIGN -1
 #endif
 
 enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK };
@@ -94,6 +95,8 @@ HR_INLINE float line(float x, float mean, float a, float beta) {
 }
 
 // ---- forward ----
+
+#if SIGN < 0
 
 HR_KERNEL __launch_bounds__(THREADS, 4)
     batch_norm_sums(const ELEM *x, float *sums, hr_i64 rows, hr_i32 channels) {
@@ -258,6 +261,8 @@ HR_KERNEL batch_norm_stats(const float *running_mean, const float *running_var, 
     }
 }
 
+#else
+
 // ---- backward ----
 
 // d = dy where the relu let it through; y is the forward output with SIGN 2.
@@ -402,3 +407,5 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
         }
     }
 }
+
+#endif

@@ -7,7 +7,8 @@
 // Groups (norm_groups*): any (N, S, G, K); a block goes over one sample's group three times.  norm_columns makes the
 // partial rows for gamma and beta.
 //
-// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP.
+// Defines: ELEM and PACK (of x, y, dy, dx), GAMMA, BETA (types), RMS, ROW, KEEP; BACKWARD and GROUPED say which of the
+// four parts a module has.
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
@@ -16,6 +17,8 @@
 #define RMS 0
 #define ROW 32
 #define KEEP 6
+#define BACKWARD 0
+#define GROUPED 0
 #endif
 
 enum { THREADS = 256, GROUPS = THREADS / ROW };
@@ -27,6 +30,8 @@ HR_INLINE float row_sum(float x, float *room) {
 }
 
 // ---- rows ----
+
+#if !GROUPED && !BACKWARD
 
 HR_KERNEL __launch_bounds__(THREADS)
     norm_rows(const ELEM *x, const GAMMA *gamma, const BETA *beta, ELEM *y, float *mean, float *inv,
@@ -91,6 +96,8 @@ HR_KERNEL __launch_bounds__(THREADS)
         inv[r] = over;
     }
 }
+
+#elif !GROUPED
 
 // partial (gridDim.x, 2, width): sums of dy xhat and of dy over the rows of a block.
 HR_KERNEL __launch_bounds__(THREADS, 2)
@@ -183,6 +190,10 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
     }
 }
 
+#endif
+
+#if BACKWARD
+
 // dgamma, dbeta (C) from `parts` partial rows; 512 threads, eight channels a block.
 HR_KERNEL __launch_bounds__(512)
     norm_finish(const float *partial, GAMMA *dgamma, GAMMA *dbeta, hr_i32 width, hr_i32 parts) {
@@ -212,6 +223,8 @@ HR_KERNEL __launch_bounds__(512)
     }
 }
 
+#endif
+
 // ---- groups: x (N, S, G, K); block n * G + g ----
 
 // The packs of this thread in the group: the text sees at (element) and c (channel).
@@ -222,6 +235,8 @@ HR_KERNEL __launch_bounds__(512)
         const hr_i64 at = ((hr_i64)n * s + row) * groups * k + c;                                  \
         __VA_ARGS__                                                                                \
     }
+
+#if GROUPED && !BACKWARD
 
 HR_KERNEL __launch_bounds__(THREADS)
     norm_groups(const ELEM *x, const GAMMA *gamma, const BETA *beta, ELEM *y, float *mean,
@@ -261,6 +276,8 @@ HR_KERNEL __launch_bounds__(THREADS)
         inv[blockIdx.x] = over;
     }
 }
+
+#elif GROUPED
 
 HR_KERNEL __launch_bounds__(THREADS)
     norm_groups_grad(const ELEM *dy, const ELEM *x, const GAMMA *gamma, const float *mean,
@@ -316,3 +333,5 @@ HR_KERNEL __launch_bounds__(THREADS)
     partial[(hr_i64)blockIdx.y * 2 * width + c] = dgamma;
     partial[((hr_i64)blockIdx.y * 2 + 1) * width + c] = dbeta;
 }
+
+#endif
