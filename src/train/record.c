@@ -45,6 +45,22 @@ static void replay(void *user, const json_t *line) {
     }
 }
 
+/* The folder of a file that is to be written, made when it is not there. */
+static hr_status make_folder_of(const char *path, hri_prose *why) {
+    const size_t length = (size_t)(hri_path_name(path) - path);
+    if (length < 2) {
+        return HR_OK; /* here, or the root */
+    }
+    char *folder = hri_strdup(path);
+    if (!folder) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for its folder", path);
+    }
+    folder[length - 1] = '\0';
+    const hr_status status = hri_path_make_folders(folder, why);
+    hri_free(folder);
+    return status;
+}
+
 /* A place that cannot be written is found out now, not after the training. */
 static hr_status open_picture(hri_record *r, const char *path, const hri_record_start *start,
                               hri_prose *why) {
@@ -127,7 +143,13 @@ hr_status hri_record_open(const hri_record_options *o, const hri_record_start *s
     r->log_user = o->log_user;
     hr_status status = HR_OK;
     if (o->picture) {
+        status = make_folder_of(o->picture, why);
+    }
+    if (status == HR_OK && o->picture) {
         status = open_picture(r, o->picture, start, why);
+    }
+    if (status == HR_OK && o->lines) {
+        status = make_folder_of(o->lines, why);
     }
     if (status == HR_OK && o->lines) {
         status = hri_lines_open(o->lines, start, replay, r, o->log, o->log_user, &r->lines, why);

@@ -30,9 +30,9 @@
 typedef struct hri_record hri_record;
 
 typedef struct hri_record_options {
-    const char *lines;   /* file; NULL: none */
+    const char *lines;   /* file, its folder made when it is not there; NULL: none */
     const char *events;  /* folder, made when it is not there; NULL: none */
-    const char *picture; /* file; NULL: none */
+    const char *picture; /* file, as lines; NULL: none */
     uint64_t
         every; /* steps between records of steps; 0 or 1: all.  Epochs and validations are always kept */
     hr_log_fn *log; /* gets the warnings; NULL: silent */

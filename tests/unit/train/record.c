@@ -317,6 +317,22 @@ TEST(record, one_call_reaches_every_output) {
     free(svg);
 }
 
+TEST(record, folders_that_are_missing_are_made) {
+    char folder[512];
+    warnings w = {0};
+    snprintf(folder, sizeof folder, "%s/a/b", test_folder());
+    CHECK_OK(record(folder, 0, 1, &w));
+    char is[128];
+    summary_of(in(folder, "run.jsonl"), is, sizeof is);
+    CHECK_STR(is, "start0 step1 validation1 epoch1 end1");
+    const hri_record_options o = {.lines = "/dev/null/x/run.jsonl"};
+    const hri_record_start start = {.batch = 8};
+    hri_record *r = NULL;
+    hri_prose why = {0};
+    CHECK(hri_record_open(&o, &start, &r, &why) != HR_OK);
+    CHECK(r == NULL && strstr(why.text, "/dev/null"));
+}
+
 TEST(record, the_picture_of_a_continued_run_shows_its_first_part_too) {
     const char *folder = test_folder();
     warnings w = {0};
