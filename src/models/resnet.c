@@ -6,6 +6,7 @@
  *
  * Each stage but the first halves the image and doubles the width in its first block, where the shortcut is a 1x1
  * convolution.  Names: conv1, bn1, layer<1-4>.<i>.{conv1,bn1,conv2,bn2[,conv3,bn3],downsample.0,downsample.1}, fc.
+ * With norm=group each sample is normalised by itself, so that micro-batches give the same function; the names stay.
  * Convolutions have no bias and begin normal with deviation sqrt(2 / (out * k * k)).  The sum and the relu at the end of
  * a block are one node with its last norm. */
 #include "models/common/layers.h"
@@ -15,10 +16,12 @@
 typedef struct resnet {
     int64_t size, channels, width, classes;
     hri_dims layers;
-    int block;
+    int block, norm;
 } resnet;
 
 enum { BASIC, BOTTLENECK };
+enum { BATCH, GROUP };
+static const char *const norms[] = {"batch", "group", NULL};
 static const char *const blocks[] = {"basic", "bottleneck", NULL};
 
 static const hri_field fields[] = {
@@ -33,6 +36,8 @@ static const hri_field fields[] = {
     {"layers", "blocks in each stage", offsetof(resnet, layers), HRI_FIELD_DIMS, "2x2x2x2"},
     {"block", "what a stage is made of", offsetof(resnet, block), HRI_FIELD_ENUM, "basic",
      .choices = blocks},
+    {"norm", "over the batch, or over groups of channels of each sample", offsetof(resnet, norm),
+     HRI_FIELD_ENUM, "batch", .choices = norms},
     {0}};
 
 static hr_status check(const void *options, hri_prose *why) {
@@ -59,28 +64,34 @@ static hr_value conv(hri_build *b, const char *name, hr_value x, int64_t out, in
             .out = out, .kernel = kernel, .stride = stride, .pad = pad, .weight = &init});
 }
 
+static hr_value norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z) {
+    const resnet *o = b->options;
+    return o->norm == GROUP ? hri_layer_group_norm(b, name, x, relu, z)
+                            : hri_layer_batch_norm(b, name, x, relu, z);
+}
+
 static hr_value block(hri_build *b, hr_value x, int64_t width, int stride, int kind) {
     const int64_t out = kind == BOTTLENECK ? width * 4 : width;
     hr_value y, shortcut = x;
     if (kind == BOTTLENECK) {
-        y = hri_layer_batch_norm(b, "bn1", conv(b, "conv1", x, width, 1, 1, 0), true, HR_NONE);
-        y = hri_layer_batch_norm(b, "bn2", conv(b, "conv2", y, width, 3, stride, 1), true, HR_NONE);
+        y = norm(b, "bn1", conv(b, "conv1", x, width, 1, 1, 0), true, HR_NONE);
+        y = norm(b, "bn2", conv(b, "conv2", y, width, 3, stride, 1), true, HR_NONE);
         y = conv(b, "conv3", y, out, 1, 1, 0);
     } else {
-        y = hri_layer_batch_norm(b, "bn1", conv(b, "conv1", x, width, 3, stride, 1), true, HR_NONE);
+        y = norm(b, "bn1", conv(b, "conv1", x, width, 3, stride, 1), true, HR_NONE);
         y = conv(b, "conv2", y, out, 3, 1, 1);
     }
     if (stride != 1 || hri_dim(b, x, 3) != out) {
         shortcut = conv(b, "downsample.0", x, out, 1, stride, 0);
-        shortcut = hri_layer_batch_norm(b, "downsample.1", shortcut, false, HR_NONE);
+        shortcut = norm(b, "downsample.1", shortcut, false, HR_NONE);
     }
-    return hri_layer_batch_norm(b, kind == BOTTLENECK ? "bn3" : "bn2", y, true, shortcut);
+    return norm(b, kind == BOTTLENECK ? "bn3" : "bn2", y, true, shortcut);
 }
 
 static void build(hri_build *b) {
     const resnet *o = b->options;
     hr_value x = hri_image(b, o->size, o->channels);
-    x = hri_layer_batch_norm(b, "bn1", conv(b, "conv1", x, o->width, 7, 2, 3), true, HR_NONE);
+    x = norm(b, "bn1", conv(b, "conv1", x, o->width, 7, 2, 3), true, HR_NONE);
     x = hr_max_pool(b->g, x, 3, 2, 1);
     for (int stage = 0; stage < o->layers.count; stage++) {
         for (int64_t i = 0; i < o->layers.at[stage]; i++) {

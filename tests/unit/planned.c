@@ -173,8 +173,8 @@ TEST_TIMEOUT(planned, a_head_in_slices_loses_nothing, 240) {
     rig_close(&r);
 }
 
-TEST_TIMEOUT(planned, parts_of_a_batch_agree_up_to_rounding, 240) {
-    rig r = rig_open("gpt2-nano", "optimizer=sgd,rate=0.1", 6);
+static void check_parts(const char *model, const char *options) {
+    rig r = rig_open(model, options, 6);
     float want[STEPS], is[STEPS];
     interpret(&r, want);
     for (int64_t parts = 2; parts <= 6; parts += 2) {
@@ -192,6 +192,14 @@ TEST_TIMEOUT(planned, parts_of_a_batch_agree_up_to_rounding, 240) {
         hri_fit_close(&f);
     }
     rig_close(&r);
+}
+
+TEST_TIMEOUT(planned, parts_of_a_batch_agree_up_to_rounding, 240) {
+    check_parts("gpt2-nano", "optimizer=sgd,rate=0.1");
+}
+
+TEST_TIMEOUT(planned, parts_of_a_batch_agree_where_each_sample_is_normalised_by_itself, 240) {
+    check_parts("resnet18:size=32,width=8,classes=10,norm=group", "optimizer=sgd,rate=0.001");
 }
 
 TEST_TIMEOUT(planned, values_that_wait_in_the_other_memory_come_back_unchanged, 240) {

@@ -127,6 +127,24 @@ hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool r
     return y;
 }
 
+hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z) {
+    hr_graph *g = b->g;
+    const int64_t channels = hri_dim(b, x, -1);
+    int groups =
+        32; /* as its authors have it, or the largest power of two that divides the channels */
+    while (groups > 1 && channels % groups) {
+        groups /= 2;
+    }
+    hr_graph_push(g, name);
+    const hr_value gamma = param(b, "weight", shape1(channels), hr_init_constant(1.0));
+    const hr_value beta = param(b, "bias", shape1(channels), hr_init_constant(0.0));
+    hr_value y = hr_group_norm(g, x, gamma, beta, groups, norm_eps);
+    y = z == HR_NONE ? y : hr_add(g, y, z);
+    y = relu ? hr_relu(g, y) : y;
+    hr_graph_pop(g);
+    return y;
+}
+
 hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps) {
     const hr_shape width = shape1(hri_dim(b, x, -1));
     hr_graph_push(b->g, name);

@@ -32,6 +32,8 @@ hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_co
 /* Batch norm with running statistics: <name>.{weight,bias,running_mean,running_var}.  After it `z` is added (HR_NONE:
  * nothing) and relu taken. */
 hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z);
+/* The same over groups of channels of each sample: a batch may be cut anywhere.  It has no running statistics. */
+hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z);
 /* Over the last dimension: <name>.{weight,bias}. */
 hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps);
 
