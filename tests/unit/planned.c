@@ -199,7 +199,7 @@ TEST_TIMEOUT(planned, parts_of_a_batch_agree_up_to_rounding, 240) {
 }
 
 TEST_TIMEOUT(planned, parts_of_a_batch_agree_where_each_sample_is_normalised_by_itself, 240) {
-    check_parts("resnet18:size=32,width=8,classes=10,norm=group", "optimizer=sgd,rate=0.001");
+    check_parts("resnet18:size=48,width=16,classes=10,norm=group", "optimizer=sgd,rate=0.0001");
 }
 
 TEST_TIMEOUT(planned, values_that_wait_in_the_other_memory_come_back_unchanged, 240) {

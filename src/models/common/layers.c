@@ -131,8 +131,8 @@ hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool r
     hr_graph *g = b->g;
     const int64_t channels = hri_dim(b, x, -1);
     int groups =
-        32; /* as its authors have it, or the largest power of two that divides the channels */
-    while (groups > 1 && channels % groups) {
+        32; /* as its authors have it; fewer where channels are few: two in each at least */
+    while (groups > 1 && (channels % groups || channels / groups < 2)) {
         groups /= 2;
     }
     hr_graph_push(g, name);
