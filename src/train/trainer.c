@@ -8,12 +8,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "train/folder.h"
 
 struct hri_trainer {
     hri_trainer_options o;
     hri_progress_state at;
     hri_trainer_sums sums;
     hri_trainer_end end;
+    int folder; /* locked; -1: none */
     char *last_path, *best_path;
     char saved_path[512];
     uint64_t saved_step, saved_ns, begun_ns;
@@ -425,7 +427,7 @@ static hr_status make_paths(hri_trainer *t, hri_prose *why) {
     if (!t->o.folder) {
         return HR_OK;
     }
-    hr_status status = hri_path_make_folders(t->o.folder, why);
+    hr_status status = hri_folder_open(t->o.folder, &t->folder, why);
     if (status == HR_OK) {
         status = hri_path_join(t->o.folder, HRI_CHECKPOINT_LAST, &t->last_path);
     }
@@ -441,6 +443,7 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
     }
     t->o = *o;
+    t->folder = -1;
     t->at = o->begin;
     t->at.state = hri_planned_state(o->planned);
     t->at.best = NAN;
@@ -465,6 +468,7 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
 
 void hri_trainer_close(hri_trainer *t) {
     if (t) {
+        hri_folder_close(t->folder);
         hri_free(t->last_path);
         hri_free(t->best_path);
         hri_free(t);

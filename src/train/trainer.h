@@ -71,7 +71,8 @@ typedef struct hri_trainer_sums {
     uint64_t saves;
 } hri_trainer_sums;
 
-/* Loads the checkpoint, if there is one to go on from.  HR_E_INVALID when it is of another training. */
+/* Loads the checkpoint, if there is one to go on from.  HR_E_INVALID when it is of another training, HR_E_BUSY when
+ * another one runs in the folder. */
 HR_MUST_CHECK hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out,
                                          hri_prose *why);
 /* NULL is allowed.  Saves nothing. */

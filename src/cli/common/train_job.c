@@ -17,7 +17,7 @@
 
 static int failed(hr_status status, const hri_prose *why) {
     hri_say_error("%s", why->text[0] ? why->text : hr_status_text(status));
-    return status == HR_E_IO                                ? HRI_EXIT_USAGE
+    return status == HR_E_IO || status == HR_E_BUSY         ? HRI_EXIT_USAGE
            : status == HR_E_LIMIT || status == HR_E_NO_PLAN ? HRI_EXIT_NO
                                                             : hri_cli_exit_code(status);
 }

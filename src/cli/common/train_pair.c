@@ -73,6 +73,12 @@ static int read_also(hri_train_pair *p, const hri_train_flags *flags, const char
     p->also_flags.device = flags->device;
     p->also_flags.json = flags->json;
     p->also_flags.measure = flags->measure;
+    p->also_flags.resume |= flags->resume;
+    p->also_flags.overwrite |= flags->overwrite;
+    if (flags->resume && flags->save && p->also_flags.save && (!flags->out || !p->also_flags.out)) {
+        hri_say_error("--also with --resume: say --out for both, so that each finds its own");
+        return HRI_EXIT_USAGE;
+    }
     *model = rest.items[0];
     return HRI_EXIT_YES;
 }
