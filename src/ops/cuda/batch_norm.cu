@@ -3,8 +3,8 @@
 // A block has LANES threads along the channels, PACK channels each, and 256 / LANES rows.  The grid is one wave: block
 // (tile of channels, part) takes every gridDim.y-th group of rows, so that all blocks move through memory together; the
 // last pass goes backwards and finds the end of the tensors still in the cache.  Sums: f32 in a thread, by rows in
-// order in a block, by parts in order and in double in the finish; they are taken around the first row, so a large mean
-// costs no digits.  Forward and backward find y by the same two operations, so that its sign is the same.
+// order in a block, by parts in order and in double in the finish; they are taken around a value from the middle, so a
+// large mean costs no digits.  Forward and backward find y by the same two operations, so that its sign is the same.
 //
 // Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD (forward), SIGN (-1 forward; backward: 0 plain, 1 from x, 2
 // from y).  A module has one direction.
@@ -98,6 +98,21 @@ HR_INLINE float line(float x, float mean, float a, float beta) {
 
 #if SIGN < 0
 
+// What sums are taken around: the mean of four rows, since one alone may lie far from the others.
+template <int N>
+HR_INLINE void load_middle(const ELEM *x, hr_i32 c, hr_i64 rows, hr_i32 channels, float (&out)[N]) {
+    float more[3][N];
+    hr_load_pack<ELEM, N>(x + c, out);
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+        hr_load_pack<ELEM, N>(x + (rows - 1) * (i + 1) / 3 * channels + c, more[i]);
+    }
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        out[j] = 0.25f * ((out[j] + more[0][j]) + (more[1][j] + more[2][j]));
+    }
+}
+
 HR_KERNEL __launch_bounds__(THREADS, 4)
     batch_norm_sums(const ELEM *x, float *sums, hr_i64 rows, hr_i32 channels) {
     enum { DEEP = 4 };
@@ -110,7 +125,7 @@ HR_KERNEL __launch_bounds__(THREADS, 4)
         sum[j] = squares[j] = 0.0f;
     }
     if (c < channels) {
-        hr_load_pack<ELEM, PACK>(x + c, shift);
+        load_middle(x, c, rows, channels, shift);
         for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + row; i < rows; i += DEEP * step) {
             pack in[DEEP];
 #pragma unroll
@@ -142,9 +157,11 @@ HR_KERNEL __launch_bounds__(512)
     const totals t = join(sums, channels, parts);
     const hr_i32 c = (hr_i32)blockIdx.x * 8 + (hr_i32)threadIdx.x;
     if (threadIdx.x < 8 && c < channels) {
+        float middle[1];
+        load_middle(x, c, rows, channels, middle);
         const double m = (double)rows, off = t.first / m, squares = t.second / m - off * off;
         const double var = squares > 0.0 ? squares : squares * 0.0; // a NaN stays one
-        const float mu = (float)((double)hr_load(x[c]) + off), i = (float)(1.0 / sqrt(var + eps));
+        const float mu = (float)((double)middle[0] + off), i = (float)(1.0 / sqrt(var + eps));
         const float a = real_at(gamma_type, gamma, c) * i;
         mean[c] = mu;
         inv[c] = i;
@@ -161,9 +178,11 @@ HR_KERNEL __launch_bounds__(512)
     const totals t = join(sums, channels, parts);
     const hr_i32 c = (hr_i32)blockIdx.x * 8 + (hr_i32)threadIdx.x;
     if (threadIdx.x < 8 && c < channels) {
+        float middle[1];
+        load_middle(x, c, rows, channels, middle);
         const double m = (double)rows, off = t.first / m, squares = t.second / m - off * off;
         const double var = squares > 0.0 ? squares : squares * 0.0; // a NaN stays one
-        mean[c] = (float)((double)hr_load(x[c]) + off);
+        mean[c] = (float)((double)middle[0] + off);
         inv[c] = (float)(1.0 / sqrt(var + eps));
     }
 }
