@@ -73,8 +73,8 @@ static hr_status make_problems(hr_run *r, making *m, hri_prose *why) {
     return hri_problem_share(problems, m->offsets, r->count, &m->bottom_bytes, why);
 }
 
-/* On a GPU every kernel is tried once, so that what is loaded is there when runtime is measured.  One that is too large for
- * the budget is loaded later, and the budget checked then. */
+/* On a GPU every kernel is tried once, so that it knows its work space and what is loaded is there when runtime is
+ * measured.  One that is too large for the budget is loaded later, and the budget checked then. */
 static void try_kernels(hr_run *r, making *m) {
     hri_lane_sizes sizes = {0};
     uint64_t nodes = 0;
@@ -85,11 +85,12 @@ static void try_kernels(hr_run *r, making *m) {
     const uint64_t most = budget > taken ? (budget - taken) / 4 * 3 : 0;
     for (uint32_t i = 0; i < r->count; i++) {
         const hr_graph *g = r->graphs[i];
-        const hri_problem *p = &m->x[i].problem;
-        for (uint32_t k = 0; k < p->op_count; k++) {
-            (void)!(hri_trial_time(r->engine, &g->nodes[p->ops[k].id].sig, 0, most, 1) < 0);
+        for (uint32_t n = 0; n < g->node_count; n++) {
+            if (g->nodes[n].live && !g->nodes[n].sig.op->view) {
+                (void)!(hri_trial_time(r->engine, &g->nodes[n].sig, 0, most, 1) < 0);
+                nodes++;
+            }
         }
-        nodes += p->op_count;
         hri_lane_need(g, &sizes);
     }
     hri_engine_scratch_drop(r->engine);
@@ -187,11 +188,11 @@ static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
 static hr_status set_up(hr_run *r, uint64_t seed, hri_prose *why) {
     making m = {.count = 0};
     hr_status status = look_at_device(r, &m, why);
-    if (status == HR_OK) {
-        status = make_problems(r, &m, why);
-    }
     if (status == HR_OK && r->engine) {
         try_kernels(r, &m);
+    }
+    if (status == HR_OK) {
+        status = make_problems(r, &m, why);
     }
     if (status == HR_OK) {
         status = look_at_floor(r, &m, why);

@@ -26,6 +26,15 @@ static double time_of(void *user, const hri_problem_op *op, uint32_t variant) {
     return t->job->time_ns(t->job->time_user, &t->g->nodes[op->id].sig, variant);
 }
 
+/* A kernel asks for the work space of every way it might take until it was tried, and then for that of the way it took. */
+static void try_kernels(const hri_fit_job *job, const hr_graph *g) {
+    for (uint32_t n = 0; job->time_ns && n < g->node_count; n++) {
+        if (g->nodes[n].live && !g->nodes[n].sig.op->view) {
+            (void)!(job->time_ns(job->time_user, &g->nodes[n].sig, 0) < 0);
+        }
+    }
+}
+
 /* ---- building ---- */
 
 static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
@@ -39,6 +48,9 @@ static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t 
     if (status != HR_OK) {
         return hri_prose_set(why, status, "%s",
                              error.message[0] ? error.message : hr_status_text(status));
+    }
+    if (job->engine) {
+        try_kernels(job, out->g);
     }
     status = hri_problem_from_graph(out->g, &job->machine, &out->x, why);
     if (status == HR_OK) {

@@ -260,16 +260,19 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     if (!make_key(sig, variant, key, sizeof key)) {
         return -1;
     }
-    if (t->o.engine && !hri_strmap_get(&t->tried, key, &bits)) {
-        if (hri_strmap_get(&t->seen, key, &bits)) {
+    const int known = hri_strmap_get(&t->seen, key, &bits);
+    const double before = known ? as_double(bits) : -1;
+    const int tried = t->o.engine && hri_strmap_get(&t->tried, key, &bits);
+    if (t->o.engine && !tried) {
+        (void)!hri_strmap_put(&t->tried, key, 1);
+        if (known) {
             (void)!(hri_trial_time(t->o.engine, sig, variant, t->o.most_bytes, 1) < 0);
         }
-        (void)!hri_strmap_put(&t->tried, key, 1);
     }
-    if (hri_strmap_get(&t->seen, key, &bits)) {
-        return as_double(bits);
+    if (known) {
+        return before;
     }
-    const double time = measure(t, sig, variant);
+    const double time = tried ? -1 : measure(t, sig, variant); /* it would not go better again */
     if (time <= 0) {
         return t->measured ? analytic(t, sig) * exp(t->log_sum / (double)t->measured) : -1;
     }
