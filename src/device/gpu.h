@@ -157,6 +157,18 @@ HR_MUST_CHECK hr_status hri_gpu_attention_workspace(hri_gpu *gpu, const hri_gpu_
 HR_MUST_CHECK hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
                                               const hri_gpu_attention_at *at, hr_addr workspace);
 
+/* ---- choices ---- */
+
+/* Runs way `index` once, in the queue in use, and leaves what it reads as it was. */
+typedef hr_status hri_gpu_try_fn(void *user, uint32_t index);
+/* The fastest of `count` ways to do what `key` names (with its library's version, where one is involved): timed in the
+ * first call outside a capture, then kept, on disk too.  Ways that fail are left out.  HR_E_BUSY while a step is captured
+ * and nothing was chosen yet; HR_E_UNSUPPORTED when all failed. */
+HR_MUST_CHECK hr_status hri_gpu_choose(hri_gpu *gpu, const char *key, uint32_t count,
+                                       hri_gpu_try_fn *run, void *user, uint32_t *out);
+/* What was chosen; -1: nothing yet. */
+int hri_gpu_chosen(hri_gpu *gpu, const char *key);
+
 /* ---- whole steps ---- */
 
 typedef struct hri_gpu_graph hri_gpu_graph;

@@ -76,3 +76,21 @@ TEST(choices, nothing_is_timed_while_a_step_is_captured) {
     hri_gpu_capture_drop(d.gpu);
     desk_close(&d);
 }
+
+TEST(choices, a_way_is_timed_once_and_kept) {
+    desk d;
+    uint32_t best = 99;
+    trial t = {.from = 1};
+    desk_open(&d, (hri_gpu_options){.no_cublaslt = 1, .no_cudnn = 1});
+    CHECK_EQ(hri_gpu_chosen(d.gpu, "a job"), -1);
+    desk_check(&d, hri_gpu_choose(d.gpu, "a job", 2, try_it, &t, &best), "choosing");
+    CHECK_EQ(best, 1);
+    CHECK(t.runs > 2);
+    t.runs = 0;
+    desk_again(&d, (hri_gpu_options){.no_cublaslt = 1, .no_cudnn = 1});
+    CHECK_EQ(hri_gpu_chosen(d.gpu, "a job"), 1);
+    desk_check(&d, hri_gpu_choose(d.gpu, "a job", 2, try_it, &t, &best), "choosing again");
+    CHECK_EQ(best, 1);
+    CHECK_EQ(t.runs, 0);
+    desk_close(&d);
+}

@@ -126,19 +126,16 @@ static uint64_t dnn_workspace(const hri_gpu_conv *x, const hri_gpu_dnn_record *r
 
 /* PRODUCT for what is one, DNN where cuDNN takes it, OWN else; EITHER is a product that cuDNN takes too, not timed yet. */
 typedef enum way { OWN, PRODUCT, DNN, EITHER } way;
-static const char *const way_names[] = {"own", "product", "dnn", "either"};
 
 /* `key` gets the key of the convolution where there is a record. */
 static way way_of(hri_gpu *gpu, const hri_gpu_conv *x, char *key, hri_gpu_dnn_record **out) {
-    char choice[HRI_GPU_KEY + 8];
     hri_gpu_dnn_record *r = record_of(gpu, x, key);
     *out = r;
     if (!r || !is_product(x)) {
         return r ? DNN : is_product(x) ? PRODUCT : OWN;
     }
-    snprintf(choice, sizeof choice, "way %s", key);
-    const char *chosen = hri_gpu_choice_get(gpu, choice);
-    return !chosen ? EITHER : strcmp(chosen, way_names[PRODUCT]) == 0 ? PRODUCT : DNN;
+    const int chosen = hri_gpu_chosen(gpu, key);
+    return chosen < 0 ? EITHER : chosen ? DNN : PRODUCT;
 }
 
 uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t limit) {
@@ -228,16 +225,12 @@ static hr_status try_way(void *user, uint32_t index) {
 
 /* Times both ways, each with the best of its own, and keeps the answer. */
 static way decide(attempt *t) {
-    char choice[HRI_GPU_KEY + 8];
     uint32_t best = 0;
     if (t->gpu->capturing || run_library(t) != HR_OK || run_product(t) != HR_OK ||
-        hri_gpu_fastest(t->gpu, 2, try_way, t, &best) != HR_OK) {
+        hri_gpu_choose(t->gpu, t->key, 2, try_way, t, &best) != HR_OK) {
         return PRODUCT;
     }
-    const way w = best ? DNN : PRODUCT;
-    snprintf(choice, sizeof choice, "way %s", t->key);
-    hri_gpu_choice_put(t->gpu, choice, way_names[w]);
-    return w;
+    return best ? DNN : PRODUCT;
 }
 
 hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first, hr_addr second,

@@ -166,3 +166,34 @@ hr_status hri_gpu_fastest(hri_gpu *gpu, uint32_t count, hri_gpu_try_fn *run, voi
     *out = chosen;
     return HR_OK;
 }
+
+/* ---- ways ---- */
+
+static const char *way_key(hri_gpu *gpu, const char *key, char *buf) {
+    snprintf(buf, HRI_GPU_KEY, "way %s %s", gpu->dev->description, key);
+    return buf;
+}
+
+int hri_gpu_chosen(hri_gpu *gpu, const char *key) {
+    char full[HRI_GPU_KEY];
+    const char *tag = hri_gpu_choice_get(gpu, way_key(gpu, key, full));
+    return tag && tag[0] >= '0' && tag[0] <= '9' && !tag[1] ? tag[0] - '0' : -1;
+}
+
+hr_status hri_gpu_choose(hri_gpu *gpu, const char *key, uint32_t count, hri_gpu_try_fn *run,
+                         void *user, uint32_t *out) {
+    char full[HRI_GPU_KEY];
+    const int known = hri_gpu_chosen(gpu, key);
+    if (known >= 0 && (uint32_t)known < count) {
+        *out = (uint32_t)known;
+        return HR_OK;
+    }
+    uint32_t best = 0;
+    const hr_status status = hri_gpu_fastest(gpu, count, run, user, &best);
+    if (status == HR_OK) {
+        const char tag[2] = {(char)('0' + best), 0};
+        hri_gpu_choice_put(gpu, way_key(gpu, key, full), tag);
+        *out = best;
+    }
+    return status;
+}

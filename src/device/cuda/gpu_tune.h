@@ -17,8 +17,6 @@ const char *hri_gpu_choice_get(hri_gpu *gpu, const char *key);
 /* Keeps it if that is possible; a choice that cannot be kept is made again. */
 void hri_gpu_choice_put(hri_gpu *gpu, const char *key, const char *tag);
 
-/* Runs candidate `index` once, in the queue in use. */
-typedef hr_status hri_gpu_try_fn(void *user, uint32_t index);
 /* The candidate with the least time; each runs a few times, so `run` must leave what it reads as it was.  A candidate
  * that fails is left out; HR_E_UNSUPPORTED when all did.  Not while a step is captured. */
 HR_MUST_CHECK hr_status hri_gpu_fastest(hri_gpu *gpu, uint32_t count, hri_gpu_try_fn *run,

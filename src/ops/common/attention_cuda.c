@@ -113,12 +113,26 @@ static hri_gpu_attention described(const hri_attention *a, int backward) {
     return x;
 }
 
+/* Ours and cuDNN's are timed against each other in the first call; the faster one is kept. */
+enum { OWN = 0, LIBRARY = 1 };
+
+static const char *way_key(const hri_attention *a, int backward, char *buf, size_t size) {
+    snprintf(buf, size, "attention %d%d%d %lldx%lldx%lldx%lldx%lld %lld", a->type, a->causal != 0,
+             backward, (long long)a->batch, (long long)a->heads, (long long)a->queries,
+             (long long)a->keys, (long long)a->depth, (long long)a->q.row);
+    return buf;
+}
+
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
     const hri_gpu_attention x = described(a, backward);
     const uint64_t own =
         backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
+    char key[128];
     uint64_t library = 0;
-    return hri_gpu_attention_workspace(gpu, &x, &library) == HR_OK && library > own ? library : own;
+    return hri_gpu_attention_workspace(gpu, &x, &library) == HR_OK && library > own &&
+                   hri_gpu_chosen(gpu, way_key(a, backward, key, sizeof key)) != OWN
+               ? library
+               : own;
 }
 
 /* HR_E_UNSUPPORTED: the kernels below do it. */
@@ -187,6 +201,35 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     return status;
 }
 
+typedef struct ways {
+    const hri_attention *a;
+    const hri_gpu_call *c;
+    const hri_gpu_attention_at *at;
+    int backward;
+} ways;
+
+static hr_status try_way(void *user, uint32_t index) {
+    const ways *w = user;
+    return index == LIBRARY ? by_library(w->a, w->c, w->at, w->backward)
+           : w->backward    ? backward(w->a, w->c, w->at)
+                            : forward(w->a, w->c, w->at);
+}
+
+static hr_status run_best(const hri_attention *a, const hri_gpu_call *c,
+                          const hri_gpu_attention_at *at, int back) {
+    ways w = {a, c, at, back};
+    const hri_gpu_attention x = described(a, back);
+    char key[128];
+    uint64_t bytes = 0;
+    uint32_t way = OWN;
+    if (hri_gpu_attention_workspace(c->gpu, &x, &bytes) == HR_OK && bytes <= c->workspace_bytes &&
+        hri_gpu_choose(c->gpu, way_key(a, back, key, sizeof key), 2, try_way, &w, &way) != HR_OK) {
+        way = LIBRARY; /* a step is being captured, and nothing was tried before */
+    }
+    const hr_status status = try_way(&w, way);
+    return status == HR_E_UNSUPPORTED && way == LIBRARY ? try_way(&w, OWN) : status;
+}
+
 hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, const hr_addr in[3],
                              hr_addr o, hr_addr lse) {
     const hri_gpu_attention_at at = {.q = begin_of(a, &a->q, in[0]),
@@ -197,8 +240,7 @@ hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, cons
     if (a->batch * a->heads * a->queries == 0) {
         return HR_OK;
     }
-    const hr_status status = by_library(a, c, &at, 0);
-    return status == HR_E_UNSUPPORTED ? forward(a, c, &at) : status;
+    return run_best(a, c, &at, 0);
 }
 
 hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
@@ -216,6 +258,5 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
     }
-    const hr_status status = by_library(a, c, &at, 1);
-    return status == HR_E_UNSUPPORTED ? backward(a, c, &at) : status;
+    return run_best(a, c, &at, 1);
 }
