@@ -20,6 +20,8 @@ struct hri_trainer {
     char saved_path[512];
     uint64_t saved_step, saved_ns, begun_ns;
     uint64_t epoch_begun_ns, epoch_wait_ns, epoch_own_samples;
+    hri_measured measured;
+    uint64_t measured_ns;
     int validated; /* the epoch's last step was validated already */
     int save_failed, failed;
     hri_prose save_why;
@@ -31,11 +33,17 @@ static double seconds(uint64_t ns) {
     return (double)ns / 1e9;
 }
 
-static void read_memory(const hri_trainer *t, uint64_t *now, uint64_t *peak) {
-    hri_measured m;
-    hri_planned_measure(t->o.planned, &m);
-    *now = m.process_bytes ? m.process_bytes : m.resident_bytes;
-    *peak = m.peak_bytes;
+/* What the outside sees.  Asking costs (a file of /proc, a call of NVML), and a step may be short: five times a second
+ * is enough, because the kernel keeps the peak itself. */
+static void read_memory(hri_trainer *t, uint64_t *now, uint64_t *peak) {
+    const uint64_t time = hri_clock_ns();
+    if (!t->measured_ns || time - t->measured_ns > 200000000u) {
+        hri_planned_measure(t->o.planned, &t->measured);
+        t->measured_ns = time;
+    }
+    const hri_measured *m = &t->measured;
+    *now = m->process_bytes ? m->process_bytes : m->resident_bytes;
+    *peak = m->peak_bytes;
 }
 
 static void log_line(const hri_trainer *t, hr_log_level level, const char *line) {
@@ -187,59 +195,71 @@ static hr_status validate(hri_trainer *t, hri_prose *why) {
 
 /* ---- steps ---- */
 
-static hr_status take_step(hri_trainer *t, hri_prose *why) {
-    hri_numbers n;
-    const uint64_t begin = hri_clock_ns(), waited = hri_supply_wait_ns(t->o.feeds->train);
-    const hr_status status = hri_planned_step(t->o.planned, &n, why);
-    if (status != HR_OK) {
-        return status;
+static hr_status not_finite(const hri_trainer *t, float loss, hri_prose *why) {
+    char saved[96] = "nothing was saved before";
+    if (t->saved_path[0]) {
+        snprintf(saved, sizeof saved, "the checkpoint of step %llu stands",
+                 (unsigned long long)t->saved_step);
     }
-    const uint64_t ns = hri_clock_ns() - begin,
-                   wait = hri_supply_wait_ns(t->o.feeds->train) - waited;
-    const uint64_t batch = t->at.batch;
-    t->at.state = hri_planned_state(t->o.planned);
-    if (!isfinite(n.loss) && !n.skipped) {
-        char saved[96] = "nothing was saved before";
-        if (t->saved_path[0]) {
-            snprintf(saved, sizeof saved, "the checkpoint of step %llu stands",
-                     (unsigned long long)t->saved_step);
-        }
-        return hri_prose_set(why, HR_E_RANGE,
-                             "the loss of step %llu is %s; %s.  A smaller --rate, --clip 1 or "
-                             "--warmup helps as a rule",
-                             (unsigned long long)t->at.state.step,
-                             isnan(n.loss) ? "not a number" : "infinite", saved);
-    }
+    return hri_prose_set(why, HR_E_RANGE,
+                         "the loss of step %llu is %s; %s.  A smaller --rate, --clip 1 or "
+                         "--warmup helps as a rule",
+                         (unsigned long long)t->at.state.step,
+                         isnan(loss) ? "not a number" : "infinite", saved);
+}
+
+static void count_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
+    const double batch = (double)t->at.batch;
     uint32_t bits;
-    memcpy(&bits, &n.loss, sizeof bits);
+    memcpy(&bits, &n->loss, sizeof bits);
     t->at.digest = hri_hash_u64(t->at.digest ^ bits) + t->at.state.step;
-    t->at.loss_sum += (double)n.loss * (double)batch;
-    t->at.right_sum += (double)n.accuracy * (double)batch;
-    t->at.top_sum += (double)n.top5 * (double)batch;
-    t->at.samples += batch;
+    t->at.loss_sum += (double)n->loss * batch;
+    t->at.right_sum += (double)n->accuracy * batch;
+    t->at.top_sum += (double)n->top5 * batch;
+    t->at.samples += t->at.batch;
     t->at.epoch_step++;
-    t->epoch_own_samples += batch;
+    t->epoch_own_samples += t->at.batch;
     t->sums.steps++;
-    t->sums.samples += batch;
+    t->sums.samples += t->at.batch;
     t->sums.step_ns += ns;
-    t->sums.wait_ns += wait;
-    t->sums.loss = n.loss;
+    t->sums.wait_ns += wait_ns;
+    t->sums.loss = n->loss;
     t->validated = 0;
+}
+
+static void report_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
     hri_record_step s = {.step = t->at.state.step,
                          .epoch = t->at.epoch + 1,
-                         .loss = (double)n.loss,
-                         .accuracy = (double)n.accuracy,
-                         .top5 = (double)n.top5,
-                         .rate = (double)n.rate,
-                         .norm = (double)n.norm,
-                         .samples_per_second = (double)batch / seconds(ns ? ns : 1),
+                         .loss = (double)n->loss,
+                         .accuracy = (double)n->accuracy,
+                         .top5 = (double)n->top5,
+                         .rate = (double)n->rate,
+                         .norm = (double)n->norm,
+                         .samples_per_second = (double)t->at.batch / seconds(ns ? ns : 1),
                          .seconds = seconds(ns),
-                         .wait_seconds = seconds(wait)};
+                         .wait_seconds = seconds(wait_ns)};
     read_memory(t, &s.memory_bytes, &s.peak_bytes);
     hri_record_step_done(t->o.record, &s);
     if (t->o.on_step) {
         t->o.on_step(t->o.user, &s);
     }
+}
+
+static hr_status take_step(hri_trainer *t, hri_prose *why) {
+    hri_numbers n;
+    const hri_supply *supply = t->o.feeds->train;
+    const uint64_t begin = hri_clock_ns(), waited = hri_supply_wait_ns(supply);
+    const hr_status status = hri_planned_step(t->o.planned, &n, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint64_t ns = hri_clock_ns() - begin, wait_ns = hri_supply_wait_ns(supply) - waited;
+    t->at.state = hri_planned_state(t->o.planned);
+    if (!isfinite(n.loss) && !n.skipped) {
+        return not_finite(t, n.loss, why);
+    }
+    count_step(t, &n, ns, wait_ns);
+    report_step(t, &n, ns, wait_ns);
     return HR_OK;
 }
 

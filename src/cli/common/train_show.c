@@ -326,6 +326,45 @@ static void say_next(hri_train_show *s) {
     hri_say_next(j->cli, command);
 }
 
+static void say_numbers(hri_train_show *s, const hri_trainer_sums *sums) {
+    const hri_train_job *j = s->job;
+    const hri_progress_state *p = hri_trainer_progress(j->trainer);
+    double loss, accuracy;
+    char numbers[96] = "nothing was left to do";
+    final_numbers(sums, &loss, &accuracy);
+    if (!isnan(loss)) {
+        const int n = snprintf(numbers, sizeof numbers, "%sloss %.4f",
+                               sums->validation.epoch ? "validation " : "", loss);
+        if (!isnan(accuracy) && n > 0) {
+            snprintf(numbers + n, sizeof numbers - (size_t)n, ", accuracy %.4f", accuracy);
+        }
+    }
+    hri_say_title(j->cli, "%s%s%s: %llu steps, %llu epochs in %.1f s; %s", s->many ? j->name : "",
+                  s->many ? ", " : "", reason_of(hri_trainer_over(j->trainer)),
+                  (unsigned long long)p->state.step, (unsigned long long)p->epoch,
+                  seconds(p->seconds_ns > sums->all_ns ? p->seconds_ns : sums->all_ns), numbers);
+}
+
+static void say_memory(const hri_train_job *j, const hri_measured *m) {
+    char planned[32], measured[32];
+    const int over = j->plan.budget_bytes && m->peak_bytes > j->plan.budget_bytes;
+    hri_out_printf(&j->cli->out, "  memory   planned %s, measured %s at most%s\n",
+                   hr_bytes_print(j->row.peak_bytes, planned, sizeof planned),
+                   hr_bytes_print(m->peak_bytes, measured, sizeof measured),
+                   over ? ": OVER THE BUDGET" : "");
+}
+
+static void say_time(const hri_train_job *j, const hri_trainer_sums *sums) {
+    const uint64_t known = sums->step_ns + sums->validate_ns + sums->save_ns;
+    hri_out_printf(&j->cli->out,
+                   "  time     %.1f s: computing %.1f, waiting for data %.1f, validation %.1f, "
+                   "saving %.1f, other %.1f; %.1f samples/s\n",
+                   seconds(sums->all_ns), seconds(sums->step_ns - sums->wait_ns),
+                   seconds(sums->wait_ns), seconds(sums->validate_ns), seconds(sums->save_ns),
+                   seconds(sums->all_ns > known ? sums->all_ns - known : 0),
+                   sums->step_ns ? (double)sums->samples / seconds(sums->step_ns) : 0.0);
+}
+
 int hri_train_show_end(hri_train_show *s) {
     const hri_train_job *j = s->job;
     hri_trainer_sums sums;
@@ -333,45 +372,16 @@ int hri_train_show_end(hri_train_show *s) {
     hri_trainer_get_sums(j->trainer, &sums);
     hri_planned_measure(j->planned, &m);
     record_end(s, &sums, &m);
-    const hri_trainer_end end = hri_trainer_over(j->trainer);
-    if (s->epoch && j->cli->err_term.tty) {
-        hri_train_show_hide(s);
-    }
+    hri_train_show_hide(s);
     if (!j->flags.json) {
-        const hri_progress_state *p = hri_trainer_progress(j->trainer);
-        double loss, accuracy;
-        char planned[32], measured[32], numbers[96] = "nothing was left to do";
-        final_numbers(&sums, &loss, &accuracy);
-        if (!isnan(loss)) {
-            const int n = snprintf(numbers, sizeof numbers, "%sloss %.4f",
-                                   sums.validation.epoch ? "validation " : "", loss);
-            if (!isnan(accuracy) && n > 0) {
-                snprintf(numbers + n, sizeof numbers - (size_t)n, ", accuracy %.4f", accuracy);
-            }
-        }
-        hri_say_title(j->cli, "%s%s%s: %llu steps, %llu epochs in %.1f s; %s",
-                      s->many ? j->name : "", s->many ? ", " : "", reason_of(end),
-                      (unsigned long long)p->state.step, (unsigned long long)p->epoch,
-                      seconds(p->seconds_ns > sums.all_ns ? p->seconds_ns : sums.all_ns), numbers);
-        hri_out_printf(
-            &j->cli->out, "  memory   planned %s, measured %s at most%s\n",
-            hr_bytes_print(j->row.peak_bytes, planned, sizeof planned),
-            hr_bytes_print(m.peak_bytes, measured, sizeof measured),
-            j->plan.budget_bytes && m.peak_bytes > j->plan.budget_bytes ? ": OVER THE BUDGET" : "");
-        const uint64_t compute = sums.step_ns - sums.wait_ns;
-        const uint64_t known = sums.step_ns + sums.validate_ns + sums.save_ns;
-        hri_out_printf(&j->cli->out,
-                       "  time     %.1f s: computing %.1f, waiting for data %.1f, validation "
-                       "%.1f, saving %.1f, other %.1f; %.1f samples/s\n",
-                       seconds(sums.all_ns), seconds(compute), seconds(sums.wait_ns),
-                       seconds(sums.validate_ns), seconds(sums.save_ns),
-                       seconds(sums.all_ns > known ? sums.all_ns - known : 0),
-                       sums.step_ns ? (double)sums.samples / seconds(sums.step_ns) : 0.0);
+        say_numbers(s, &sums);
+        say_memory(j, &m);
+        say_time(j, &sums);
         say_bad(j);
         say_saved(s);
         say_next(s);
     }
-    return end == HRI_TRAINER_INTERRUPTED ? HRI_EXIT_NO : HRI_EXIT_YES;
+    return hri_trainer_over(j->trainer) == HRI_TRAINER_INTERRUPTED ? HRI_EXIT_NO : HRI_EXIT_YES;
 }
 
 void hri_train_show_failed(hri_train_show *s) {
