@@ -100,7 +100,9 @@ HR_KERNEL __launch_bounds__(THREADS)
 #elif !GROUPED
 
 // partial (gridDim.x, 2, width): sums of dy xhat and of dy over the rows of a block.
-HR_KERNEL __launch_bounds__(THREADS, 2)
+// Rows of more than 24 words a thread leave registers for one block alone.
+HR_KERNEL __launch_bounds__(THREADS,
+                            KEEP *(PACK * sizeof(ELEM) < 4 ? 4 : PACK * sizeof(ELEM)) > 96 ? 1 : 2)
     norm_rows_grad(const ELEM *dy, const ELEM *x, const GAMMA *gamma, const float *mean,
                    const float *inv, ELEM *dx, float *partial, hr_i64 rows, hr_i32 width) {
     __shared__ float room[32];
