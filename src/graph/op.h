@@ -243,6 +243,15 @@ typedef struct hri_chain_step {
 HR_MUST_CHECK hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands,
                                          uint32_t operand_count, const hri_chain_step *steps,
                                          uint32_t step_count);
+typedef struct hri_chain {
+    hri_chain_operand operands[HRI_CHAIN_OPERANDS];
+    hri_chain_step steps[HRI_CHAIN_STEPS];
+    uint32_t operand_count, step_count;
+} hri_chain;
+/* How many calls from the first on are one chain (0: the first is not element-wise), and that chain (graph/op_chain.c). */
+uint32_t hri_chain_find(const hri_gpu_call *calls, uint32_t count, hri_chain *out);
+/* Whether a call can be a step of a chain at all. */
+int hri_chain_may_hold(const hri_gpu_call *call);
 
 /* ---- attributes ---- */
 

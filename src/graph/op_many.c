@@ -2,7 +2,8 @@
  *
  * A step ends with hundreds of updates of small tensors, and begins with as many casts of them; one launch each would
  * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
- * memory itself: no call may write what another reads or writes.  Ops say how (cuda_many), never whether. */
+ * memory itself: no call may write what another reads or writes.  Ops say how (cuda_many), never whether.  Element-wise
+ * neighbours of which one reads the other's result are a chain (op_chain.c). */
 #include "graph/op.h"
 
 enum { TOGETHER = 256 }; /* more in one run would only make the comparisons many */
@@ -51,10 +52,22 @@ static uint32_t run_of(const hri_gpu_call *calls, uint32_t count) {
     return n;
 }
 
+/* The calls from the first on that go together; *out says how many those were. */
+static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
+    hri_chain chain;
+    *out = hri_chain_find(calls, count, &chain);
+    if (*out > 1) {
+        return hri_chain_launch(calls->gpu, chain.operands, chain.operand_count, chain.steps,
+                                chain.step_count);
+    }
+    *out = run_of(calls, count);
+    return *out > 1 ? calls->sig->op->cuda_many(calls, *out) : hri_op_launch(calls);
+}
+
 hr_status hri_op_launch_many(const hri_gpu_call *calls, uint32_t count) {
     while (count > 0) {
-        const uint32_t n = run_of(calls, count);
-        const hr_status status = n > 1 ? calls->sig->op->cuda_many(calls, n) : hri_op_launch(calls);
+        uint32_t n;
+        const hr_status status = launch_some(calls, count, &n);
         if (status != HR_OK) {
             return status;
         }

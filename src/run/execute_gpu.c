@@ -177,12 +177,14 @@ static hr_status start_copy(const hri_exec_gpu *x, const hri_bound_call *c) {
     return status == HR_OK ? hr_event_mark(x->done[c->copy], queue) : status;
 }
 
-/* Kernels of one op that follow one another go together: the op may have one launch for many (hri_op_launch_many). */
+/* Kernels that may go together (hri_op_launch_many): neighbours of one op, and element-wise neighbours. */
 static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
-    const hr_op *op = x->calls[first].sig ? x->calls[first].sig->op : NULL;
+    const hri_gpu_call *calls = &x->calls[first];
+    const uint32_t left = x->b->call_count - first;
     uint32_t count = 1;
-    while (op && first + count < x->b->call_count && x->calls[first + count].sig &&
-           x->calls[first + count].sig->op == op) {
+    while (calls->sig && count < left && calls[count].sig &&
+           (calls[count].sig->op == calls->sig->op ||
+            (hri_chain_may_hold(calls) && hri_chain_may_hold(&calls[count])))) {
         count++;
     }
     return count;

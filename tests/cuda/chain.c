@@ -163,6 +163,79 @@ TEST(chain, may_lie_over_an_operand_of_its_shape) {
     bench_close(&b);
 }
 
+/* A program of random steps over six places: four whole tensors, a row and one number.  Results go to whole ones. */
+enum { STEPS = 10, WHOLES = 4, PLACES = 6 };
+
+typedef struct program {
+    made made[STEPS];
+    hr_addr in[STEPS][3], out[STEPS];
+    hri_gpu_call calls[STEPS];
+} program;
+
+static void write_program(bench *b, uint64_t *state, const hr_meta *metas, program *p) {
+    static const step kinds[] = {{"add", NULL, {0, 1}, 0},
+                                 {"mul", NULL, {0, 1}, 0},
+                                 {"sub", NULL, {0, 1}, 0},
+                                 {"relu", NULL, {0}, 0},
+                                 {"affine", "scale=0.5,shift=0.25", {0}, 0}};
+    for (uint32_t k = 0; k < STEPS; k++) {
+        const step *kind = &kinds[test_random(state) % 5];
+        const uint32_t from[2] = {(uint32_t)(test_random(state) % WHOLES),
+                                  (uint32_t)(test_random(state) % PLACES)};
+        const hr_meta operands[2] = {metas[from[0]], metas[from[1]]};
+        make(kind, operands, NULL, &p->made[k]);
+        p->in[k][0] = place(b, from[0]);
+        p->in[k][1] = place(b, from[1]);
+        p->out[k] = place(b, (uint32_t)(test_random(state) % WHOLES));
+        p->calls[k] = (hri_gpu_call){
+            .gpu = b->gpu, .sig = &p->made[k].sig, .in = p->in[k], .out = &p->out[k]};
+    }
+}
+
+TEST_TIMEOUT(chain, leaves_memory_as_the_calls_one_by_one_do, 300) {
+    hr_meta metas[HRI_IN_MAX];
+    bench b;
+    bench_open(&b);
+    bench_gpu(&b);
+    CHECK_EQ(ref_parse("bf16[6,40] bf16[6,40] bf16[6,40] bf16[6,40] bf16[40] bf16[1]", metas),
+             PLACES);
+    const size_t bytes = PLACES * PLACE;
+    unsigned char *before = calloc(1, bytes), *one = calloc(1, bytes), *many = calloc(1, bytes);
+    program *p = calloc(1, sizeof *p);
+    CHECK(before && one && many && p);
+    uint64_t state = test_seed();
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < PLACES; i++) {
+        for (int64_t k = 0; k < hr_shape_count(&metas[i].shape); k++) {
+            ref_store(HR_TYPE_BF16, before + i * PLACE, k,
+                      (double)(test_random(&state) >> 11) * 0x1p-52 - 1.0);
+        }
+    }
+    for (int round = 0; round < 6; round++) {
+        hri_chain chain;
+        write_program(&b, &state, metas, p);
+        for (uint32_t k = 0; k < STEPS; k++) {
+            const uint32_t n = hri_chain_find(&p->calls[k], STEPS - k, &chain);
+            longest = n > longest ? n : longest;
+        }
+        bench_put(&b, before, bytes);
+        for (uint32_t k = 0; k < STEPS; k++) {
+            CHECK_OK(hri_op_launch(&p->calls[k]));
+        }
+        bench_get(&b, one, bytes);
+        bench_put(&b, before, bytes);
+        CHECK_OK(hri_op_launch_many(p->calls, STEPS));
+        bench_get(&b, many, bytes);
+        CHECK(memcmp(one, many, bytes) == 0);
+    }
+    CHECK(longest > 3); /* the calls did go together */
+    free(before);
+    free(one);
+    free(many);
+    free(p);
+    bench_close(&b);
+}
+
 TEST(chain, refuses_what_is_none) {
     bench b;
     const hr_meta meta = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {300}}};
