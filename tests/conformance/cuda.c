@@ -477,7 +477,7 @@ __attribute__((constructor)) static void register_anywhere(void) {
         snprintf(names[i], sizeof names[i], "anywhere_%s", anywhere[i]);
         table[i] = (test_case){.suite = "cuda",
                                .name = names[i],
-                               .timeout_s = 300,
+                               .timeout_s = 1200,
                                .run_with = run_anywhere,
                                .arg = anywhere[i]};
         test_register(&table[i]);
@@ -489,7 +489,7 @@ __attribute__((constructor)) static void register_cuda(void) {
     for (size_t i = 0; hr_ops[i] && i < 256; i++) {
         table[i] = (test_case){.suite = "cuda",
                                .name = hr_ops[i]->name,
-                               .timeout_s = 300,
+                               .timeout_s = 1200,
                                .run_with = run_op,
                                .arg = hr_ops[i]};
         test_register(&table[i]);
