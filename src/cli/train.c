@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "cli/common/command.h"
-#include "cli/common/plan_show.h"
 #include "cli/common/train_pair.h"
 #include "cli/common/train_show.h"
 
@@ -100,25 +99,13 @@ static int show_end(hri_train_pair *p) {
     return hri_cli_json_end(cli, &json, code);
 }
 
-static int refuse(hri_train_pair *p, uint32_t which) {
-    hri_train_job *j = &p->jobs[which];
-    if (j->flags.json) {
-        hri_json json;
-        hri_cli_json_start(&json);
-        hri_plan_show_json(&j->plan, &j->answer, NULL, NULL, &json);
-        return hri_cli_json_end(j->cli, &json, HRI_EXIT_NO);
-    }
-    const hr_status status = hri_plan_show_text(j->cli, &j->plan, &j->answer, NULL, NULL);
-    return status == HR_OK ? HRI_EXIT_NO : hri_cli_failed(NULL, "train", status);
-}
-
 static int work(hri_cli *cli, const hri_train_flags *flags, const char *model, hri_train_pair *p) {
     uint32_t which = 0;
     int code = hri_train_pair_look(cli, flags, model, p);
     if (code == HRI_EXIT_YES) {
         code = hri_train_pair_plan(p, &which);
         if (code == HRI_EXIT_NO) {
-            return refuse(p, which);
+            return hri_train_pair_refuse(p, which);
         }
     }
     if (code == HRI_EXIT_YES) {

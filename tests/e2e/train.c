@@ -421,6 +421,19 @@ TEST_TIMEOUT(train, two_in_one_arena_learn_what_each_learns_alone_in_less_memory
     CHECK(number(both.json, "planned_arena_bytes") <
           number(a.json, "planned_arena_bytes") + number(b.json, "planned_arena_bytes"));
     CHECK_EQ(number(both.json, "measured_arena_bytes"), number(both.json, "planned_arena_bytes"));
+    /* each fits this budget alone, both together do not; the one that is named fits them */
+    snprintf(arguments, sizeof arguments, "%s --budget 56MiB --also \"%s\"", one, two);
+    outcome no = run(arguments);
+    CHECK_EQ(no.code, 1);
+    CHECK(json_is_false(json_object_get(no.json, "fits")));
+    const double least = number(no.json, "smallest_bytes");
+    CHECK(number(no.json, "floor_bytes") > 56 << 20 && least >= number(no.json, "floor_bytes"));
+    end(&no);
+    snprintf(arguments, sizeof arguments, "%s --budget %.0f --also \"%s\"", one, least + (1 << 20),
+             two);
+    outcome yes = run_well(arguments);
+    CHECK((double)yes.resident_bytes <= least + (1 << 20));
+    end(&yes);
     end(&a);
     end(&b);
     end(&both);

@@ -8,6 +8,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "cli/common/plan_show.h"
 #include "run/resident.h"
 
 static int failed(hr_status status, const hri_prose *why) {
@@ -206,6 +207,7 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
         const hri_fit_case *other = p->jobs[1 - i].plan.fit.cases[0];
         const uint64_t taken = other->own_bytes + (runtime - p->jobs[i].plan.job.runtime_bytes) +
                                records_of(&p->jobs[1 - i], other);
+        p->taken_bytes[i] = taken;
         p->jobs[i].plan.budget_bytes = budget > taken ? budget - taken : 1;
         *which = i;
         code = hri_train_job_plan(&p->jobs[i]);
@@ -229,6 +231,52 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
         code = plan_again(p, i, i == 0 ? 0 : own[0], i == 0 ? own[1] : 0, runtime + records[1 - i]);
     }
     return code;
+}
+
+/* Two that do not fit together: what both need at least, and a budget that a plan was found for. */
+static int refuse_two(hri_train_pair *p, uint32_t which) {
+    const hri_train_job *j = &p->jobs[which];
+    const uint64_t floor = j->plan.floor_bytes + p->taken_bytes[which];
+    const uint64_t least = j->row.peak_bytes + p->taken_bytes[which];
+    const uint64_t budget = j->plan.budget_bytes;
+    char texts[3][32], command[96];
+    if (j->flags.json) {
+        hri_json json;
+        hri_cli_json_start(&json);
+        hri_json_bool(&json, "fits", false);
+        hri_json_string(&json, "model", hr_model_text(j->plan.model));
+        hri_json_u64(&json, "budget_bytes", budget);
+        hri_json_u64(&json, "floor_bytes", floor);
+        hri_json_u64(&json, "smallest_bytes", least);
+        return hri_cli_json_end(j->cli, &json, HRI_EXIT_NO);
+    }
+    hri_say_title(j->cli, "does not fit: the floor of both is %s, and the budget %s",
+                  hr_bytes_print(floor, texts[0], sizeof texts[0]),
+                  hr_bytes_print(budget, texts[1], sizeof texts[1]));
+    hri_out_printf(&j->cli->out,
+                   "the %s training needs %s beside weights, states and input of the other one; a "
+                   "plan of both was found at %s\n",
+                   j->name, hr_bytes_print(j->plan.floor_bytes, texts[0], sizeof texts[0]),
+                   hr_bytes_print(least, texts[2], sizeof texts[2]));
+    snprintf(command, sizeof command, "headroom train ... --budget %lluMiB --also ...",
+             (unsigned long long)((least + (1 << 20) - 1) >> 20));
+    hri_say_next(j->cli, command);
+    return HRI_EXIT_NO;
+}
+
+int hri_train_pair_refuse(hri_train_pair *p, uint32_t which) {
+    hri_train_job *j = &p->jobs[which];
+    if (p->count > 1 && !p->slices[0]) {
+        return refuse_two(p, which);
+    }
+    if (j->flags.json) {
+        hri_json json;
+        hri_cli_json_start(&json);
+        hri_plan_show_json(&j->plan, &j->answer, NULL, NULL, &json);
+        return hri_cli_json_end(j->cli, &json, HRI_EXIT_NO);
+    }
+    const hr_status status = hri_plan_show_text(j->cli, &j->plan, &j->answer, NULL, NULL);
+    return status == HR_OK ? HRI_EXIT_NO : hri_cli_failed(NULL, "train", status);
 }
 
 /* Each in its slice: the arena must fit there, and all of it the budget. */

@@ -19,8 +19,10 @@ typedef struct hri_train_pair {
     hri_train_show shows[2];
     hri_runner *runner;      /* of two; a single one has its own */
     uint64_t separate_bytes; /* two processes would take so much */
-    uint64_t slices[2];      /* limits of logical devices; 0: none were given */
-    hri_options also;        /* texts of the second one's flags */
+    uint64_t taken_bytes
+        [2]; /* of the budget, by the other one: its weights, states, records and input */
+    uint64_t slices[2]; /* limits of logical devices; 0: none were given */
+    hri_options also;   /* texts of the second one's flags */
     char *also_text;
     hri_train_flags also_flags;
 } hri_train_pair;
@@ -30,6 +32,8 @@ int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *
                         hri_train_pair *p);
 /* HRI_EXIT_NO: *which does not fit. */
 int hri_train_pair_plan(hri_train_pair *p, uint32_t *which);
+/* Shows the refusal; HRI_EXIT_NO. */
+int hri_train_pair_refuse(hri_train_pair *p, uint32_t which);
 int hri_train_pair_start(hri_train_pair *p);
 /* A zeroed one is allowed. */
 void hri_train_pair_close(hri_train_pair *p);
