@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/half.h"
 #include "graph/graph.h"
 #include "run/run_int.h"
 #include "train/objective.h"
@@ -51,7 +52,7 @@ static hr_status find_scores(hri_predictor *i, hri_prose *why) {
         return HR_OK;
     }
     const hr_meta *meta = &i->g->values[i->logits].meta;
-    if (meta->type != HR_TYPE_F32 || meta->shape.rank != 2 || meta->shape.dim[0] != i->batch) {
+    if (!hr_type_is_real(meta->type) || meta->shape.rank != 2 || meta->shape.dim[0] != i->batch) {
         i->logits = HR_NONE;
         return HR_OK;
     }
@@ -149,6 +150,24 @@ static hr_status read_number(const hri_predictor *i, const char *name, float *ou
                : HR_OK;
 }
 
+/* Scores of a 2-byte type come into the upper half of their room and are widened from below: a number is read before
+ * anything is written over it. */
+static hr_status read_scores(hri_predictor *i) {
+    const size_t count = (size_t)(i->batch * i->classes);
+    const hr_type type = i->g->values[i->logits].meta.type;
+    const uint64_t bytes = count * hr_type_bytes(type);
+    char *from = (char *)i->scores + (count * sizeof *i->scores - bytes);
+    const hr_status status = hri_exec_get(i->exec, i->logits, 0, from, bytes);
+    for (size_t k = 0; status == HR_OK && type != HR_TYPE_F32 && k < count; k++) {
+        hri_bf16 b;
+        hri_f16 h;
+        memcpy(&b, from + 2 * k, sizeof b);
+        memcpy(&h, from + 2 * k, sizeof h);
+        i->scores[k] = type == HR_TYPE_BF16 ? hri_from_bf16(b) : hri_from_f16(h);
+    }
+    return status;
+}
+
 static hr_status read_results(hri_predictor *i) {
     i->numbers = (hri_numbers){.norm = NAN, .rate = NAN};
     hr_status status = read_number(i, "loss", &i->numbers.loss);
@@ -159,8 +178,7 @@ static hr_status read_results(hri_predictor *i) {
         status = read_number(i, "top5", &i->numbers.top5);
     }
     if (status == HR_OK && i->scores) {
-        status = hri_exec_get(i->exec, i->logits, 0, i->scores,
-                              (uint64_t)(i->batch * i->classes) * sizeof *i->scores);
+        status = read_scores(i);
     }
     return status;
 }

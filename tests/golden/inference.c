@@ -36,7 +36,8 @@ static void write_picture(const char *name, int colour, int level) {
     free(png);
 }
 
-static void write_checkpoint(const char *model, const char *stages, const char *input) {
+static void write_checkpoint_of(const char *model, const char *stages, const char *input,
+                                const char *precision) {
     hr_model *m;
     hr_graph *g;
     hri_interp *it;
@@ -58,7 +59,7 @@ static void write_checkpoint(const char *model, const char *stages, const char *
     }
     const hri_values values = {.get = hri_interp_get, .put = hri_interp_put, .user = it};
     const hri_about about = {.model = hr_model_text(m),
-                             .precision = "f32",
+                             .precision = precision,
                              .source = "images:somewhere",
                              .stages = stages,
                              .input = input,
@@ -71,6 +72,10 @@ static void write_checkpoint(const char *model, const char *stages, const char *
     hri_interp_destroy(it);
     hr_graph_destroy(g);
     hr_model_close(m);
+}
+
+static void write_checkpoint(const char *model, const char *stages, const char *input) {
+    write_checkpoint_of(model, stages, input, "f32");
 }
 
 static void set_up(void) {
@@ -207,6 +212,25 @@ TEST(predict, one_picture_names_itself_and_probabilities_add_up) {
     CHECK_EQ(whole(o, "samples"), 1);
     CHECK_EQ(whole(o, "batch"), 1);
     json_decref(o);
+}
+
+TEST(predict, scores_of_two_bytes_are_read_too) {
+    static const char *const precisions[] = {"bf16", "f16"};
+    set_up();
+    for (int i = 0; i < 2; i++) {
+        write_checkpoint_of("mlp:size=8,channels=3,classes=3,layers=0",
+                            " | decode(size=8x8,channels=3,centre=1) | normalise", "image",
+                            precisions[i]);
+        const golden_result r = run("predict @/run @/set/red/1.png --json");
+        CHECK_STR(r.err, "");
+        CHECK_EQ(r.code, 0);
+        json_t *o = object_of(&r);
+        const json_t *one = json_array_get(json_object_get(o, "predictions"), 0);
+        const json_t *best = json_array_get(json_object_get(one, "classes"), 0);
+        CHECK_STR(json_string_value(json_object_get(best, "name")), "red");
+        CHECK(json_real_value(json_object_get(best, "probability")) > 0.5);
+        json_decref(o);
+    }
 }
 
 /* The same by a pipe: `COMMAND | headroom ARGS`. */
