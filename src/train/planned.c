@@ -19,6 +19,11 @@ struct hri_planned {
     int owns_runner;
     piece part, last; /* part.exec is NULL when the batch is trained whole */
     piece evaluation; /* exec is NULL when it was not planned */
+    hri_planned_ahead_fn *may_ahead;
+    void *ahead_user;
+    int fed;              /* the first part of the next step */
+    hr_status fed_status; /* of that; told when the step begins */
+    hri_prose fed_why;
     hr_step_state state;
 };
 
@@ -115,10 +120,11 @@ static hr_status make_up(hri_planned *p, const hri_planned_run *run, hr_value v,
 }
 
 /* The model's inputs, samples first_sample and on. */
-static hr_status feed(hri_planned *p, const piece *x, int64_t first_sample, hri_prose *why) {
+static hr_status feed(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
+                      hri_prose *why) {
     const hri_planned_run run = {.exec = x->exec,
                                  .g = hri_exec_graph(x->exec),
-                                 .step = p->o.cycle ? p->state.step % p->o.cycle : p->state.step,
+                                 .step = p->o.cycle ? step % p->o.cycle : step,
                                  .first_sample = (uint32_t)first_sample,
                                  .samples = (uint32_t)x->samples,
                                  .evaluate = x == &p->evaluation};
@@ -167,19 +173,20 @@ static hr_status add_numbers(const piece *x, double share, double sum[3]) {
     return status;
 }
 
-static hr_status feed_large(hri_planned *p, const piece *x, int64_t first_sample, hri_prose *why) {
+static hr_status feed_large(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
+                            hri_prose *why) {
     hri_prose reason = {""};
     hr_status status = hri_runner_need(p->runner, x->index);
     if (status == HR_OK) {
-        status = feed(p, x, first_sample, &reason);
+        status = feed(p, x, step, first_sample, &reason);
     }
     if (status == HR_OK) {
         status = hri_exec_flush(x->exec);
     }
-    return status == HR_OK ? HR_OK
-                           : hri_prose_set(why, status, "the inputs of step %llu: %s",
-                                           (unsigned long long)p->state.step,
-                                           reason.text[0] ? reason.text : hr_status_text(status));
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "the inputs of step %llu: %s", (unsigned long long)step,
+                               reason.text[0] ? reason.text : hr_status_text(status));
 }
 
 /* Begins a run whose inputs are fed, but for the small ones. */
@@ -210,12 +217,31 @@ static hr_status end_piece(hri_planned *p, const piece *x, double share, double 
                                (unsigned long long)p->state.step, hr_status_text(status));
 }
 
+/* The first part of the next step, while the last one of this runs. */
+static void feed_ahead(hri_planned *p) {
+    const piece *x = p->part.exec ? &p->part : &p->last;
+    if (p->may_ahead && p->owns_runner && hri_exec_overlaps(x->exec) &&
+        p->may_ahead(p->ahead_user)) {
+        p->fed = 1;
+        p->fed_status = feed_large(p, x, p->state.step + 1, 0, &p->fed_why);
+    }
+}
+
+static hr_status feed_first(hri_planned *p, const piece *x, hri_prose *why) {
+    if (!p->fed) {
+        return feed_large(p, x, p->state.step, 0, why);
+    }
+    p->fed = 0;
+    return p->fed_status == HR_OK ? HR_OK
+                                  : hri_prose_set(why, p->fed_status, "%s", p->fed_why.text);
+}
+
 /* The inputs of a part travel while the part before it runs, where the device can do both at once. */
 static hr_status run_parts(hri_planned *p, double sum[3], hri_prose *why) {
     const int64_t all = p->o.job->batch;
     int64_t at = 0;
     const piece *x = p->part.exec ? &p->part : &p->last;
-    hr_status status = feed_large(p, x, at, why);
+    hr_status status = feed_first(p, x, why);
     while (x && status == HR_OK) {
         const int64_t next_at = at + x->samples;
         const piece *next = next_at >= all                    ? NULL
@@ -225,13 +251,15 @@ static hr_status run_parts(hri_planned *p, double sum[3], hri_prose *why) {
         const double share = p->part.exec ? (double)x->samples / (double)all : 1.0;
         status = run_piece(p, x, at, why);
         if (status == HR_OK && ahead) {
-            status = feed_large(p, next, next_at, why);
+            status = feed_large(p, next, p->state.step, next_at, why);
+        } else if (status == HR_OK && !next) {
+            feed_ahead(p);
         }
         if (status == HR_OK) {
             status = end_piece(p, x, share, sum, why);
         }
         if (status == HR_OK && next && !ahead) {
-            status = feed_large(p, next, next_at, why);
+            status = feed_large(p, next, p->state.step, next_at, why);
         }
         x = next;
         at = next_at;
@@ -266,7 +294,7 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
     if (!p->evaluation.exec) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
     }
-    hr_status status = feed_large(p, &p->evaluation, 0, why);
+    hr_status status = feed_large(p, &p->evaluation, p->state.step, 0, why);
     if (status == HR_OK) {
         status = run_piece(p, &p->evaluation, 0, why);
     }
@@ -293,6 +321,15 @@ hr_step_state hri_planned_state(const hri_planned *p) {
 
 void hri_planned_resume(hri_planned *p, const hr_step_state *state) {
     p->state = *state;
+}
+
+void hri_planned_set_ahead(hri_planned *p, hri_planned_ahead_fn *may, void *user) {
+    p->may_ahead = may;
+    p->ahead_user = user;
+}
+
+int hri_planned_is_fed(const hri_planned *p) {
+    return p->fed;
 }
 
 hri_exec *hri_planned_exec(hri_planned *p) {

@@ -75,6 +75,13 @@ void hri_planned_resume(hri_planned *p, const hr_step_state *state);
 void hri_planned_close(hri_planned *p);
 
 void hri_planned_measure(hri_planned *p, hri_measured *out);
+/* Asks, once the last run of a step was begun, whether the batch of the next step may be fed meanwhile; without it, and
+ * where the device cannot do both at once, batches are fed when their step begins.  Say yes only when nothing but a step
+ * comes next (no evaluation, nothing that saves how far the data has come). */
+typedef int hri_planned_ahead_fn(void *user);
+void hri_planned_set_ahead(hri_planned *p, hri_planned_ahead_fn *may, void *user);
+/* 1 when the batch of the next step was fed already. */
+int hri_planned_is_fed(const hri_planned *p);
 /* The run that ends a step: for profiles. */
 hri_exec *hri_planned_exec(hri_planned *p);
 /* For loading and saving in place: values of this graph, copied in pieces from byte `at` on (hri_exec_put).  The

@@ -24,6 +24,7 @@ struct hri_trainer {
     uint64_t measured_ns;
     int validated; /* the epoch's last step was validated already */
     int save_failed, failed;
+    int stopping; /* no batch is fed ahead any more */
     hri_prose save_why;
 };
 
@@ -263,6 +264,20 @@ static hr_status take_step(hri_trainer *t, hri_prose *why) {
     return HR_OK;
 }
 
+/* Whether the next step's batch may be fed while this one runs: nothing else comes between, so how far the data has come is
+ * never looked at with a batch too many. */
+static int may_feed_ahead(void *user) {
+    const hri_trainer *t = user;
+    const uint64_t step = t->at.state.step + 1; /* when this one is over */
+    const int saves = (t->o.save_every && step % t->o.save_every == 0) ||
+                      (t->o.save_seconds &&
+                       hri_clock_ns() - t->saved_ns >= t->o.save_seconds * UINT64_C(1000000000));
+    const int validates =
+        t->o.feeds->validation && t->o.validate_every && step % t->o.validate_every == 0;
+    return !t->stopping && !saves && !validates && !(t->o.steps && step >= t->o.steps) &&
+           t->o.steps_per_epoch && t->at.epoch_step + 1 < t->o.steps_per_epoch;
+}
+
 static int epoch_is_over(const hri_trainer *t) {
     return t->o.steps_per_epoch ? t->at.epoch_step >= t->o.steps_per_epoch
                                 : hri_supply_ended(t->o.feeds->train);
@@ -334,6 +349,9 @@ static hr_status finish(hri_trainer *t, hri_trainer_end end, hri_prose *why) {
 }
 
 static int is_time_to_save(const hri_trainer *t) {
+    if (hri_planned_is_fed(t->o.planned)) {
+        return 0; /* the clock has just come to it: after the next step */
+    }
     return (t->o.save_every && t->at.state.step % t->o.save_every == 0) ||
            (t->o.save_seconds &&
             hri_clock_ns() - t->saved_ns >= t->o.save_seconds * UINT64_C(1000000000));
@@ -384,7 +402,12 @@ hr_status hri_trainer_step(hri_trainer *t, hri_prose *why) {
 }
 
 hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why) {
-    return t->end != HRI_TRAINER_RUNS ? HR_OK : finish(t, HRI_TRAINER_INTERRUPTED, why);
+    hr_status status = HR_OK;
+    t->stopping = 1;
+    if (t->end == HRI_TRAINER_RUNS && hri_planned_is_fed(t->o.planned)) {
+        status = hri_trainer_step(t, why); /* its batch has left the pipeline */
+    }
+    return t->end != HRI_TRAINER_RUNS ? status : finish(t, HRI_TRAINER_INTERRUPTED, why);
 }
 
 /* ---- beginning ---- */
@@ -482,6 +505,7 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
     t->end = enough(t)                                        ? HRI_TRAINER_DONE
              : o->patience && t->at.bad_epochs >= o->patience ? HRI_TRAINER_EARLY
                                                               : HRI_TRAINER_RUNS;
+    hri_planned_set_ahead(o->planned, may_feed_ahead, t);
     *out = t;
     return HR_OK;
 }

@@ -118,6 +118,39 @@ TEST_TIMEOUT(plans, parts_of_a_batch_agree_up_to_rounding, 300) {
     training_close(&t);
 }
 
+static int asked;
+
+static int feed_but_the_last(void *user) {
+    (void)user;
+    return ++asked < TRAINING_STEPS;
+}
+
+TEST_TIMEOUT(plans, a_batch_that_is_fed_while_a_step_runs_changes_nothing, 300) {
+    float want[TRAINING_STEPS], is[TRAINING_STEPS];
+    training t;
+    if (is_fake()) {
+        knob("FAKECUDA_DELAY_US", "200");
+    }
+    training_open(&t, "mlp:size=32,width=8", "optimizer=sgd,rate=0.01", 7);
+    for (int64_t parts = 1; parts <= 3; parts += 2) {
+        t.job.parts = parts;
+        training_plan(&t, 1.0);
+        training_take(&t);
+        training_steps(&t, want);
+        training_drop(&t);
+        training_plan(&t, 1.0);
+        training_take(&t);
+        asked = 0;
+        hri_planned_set_ahead(t.planned, feed_but_the_last, NULL);
+        training_steps(&t, is);
+        CHECK_EQ(asked, TRAINING_STEPS);
+        CHECK(!hri_planned_is_fed(t.planned));
+        CHECK(!memcmp(want, is, sizeof is));
+        training_drop(&t);
+    }
+    training_close(&t);
+}
+
 TEST_TIMEOUT(plans, without_a_place_for_the_next_batch_inputs_still_arrive, 300) {
     float want[TRAINING_STEPS], is[TRAINING_STEPS];
     training t;
