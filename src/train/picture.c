@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <headroom/bytes.h>
 
 #include "base/svg.h"
@@ -149,7 +150,8 @@ static void draw_memory(hri_svg *s, const hri_picture *p, const hri_picture_text
     hri_chart_axes(s, &c);
     hri_chart_line(s, &c, p->train.step, p->train.most, p->train.count, blue, 2);
     char size[32], name[64];
-    snprintf(name, sizeof name, "planned peak %s",
+    snprintf(name, sizeof name, "planned peak%s %s",
+             t->budget_bytes == t->planned_bytes ? " and budget" : "",
              hr_bytes_print(t->planned_bytes, size, sizeof size));
     hri_chart_mark_y(s, &c, planned, name, green);
     if (t->budget_bytes != t->planned_bytes) {
@@ -166,7 +168,8 @@ static void draw_memory(hri_svg *s, const hri_picture *p, const hri_picture_text
 hr_status hri_picture_draw(const hri_picture *p, const hri_picture_text *text, char **out) {
     hri_svg s;
     hri_svg_begin(&s, WIDTH, 524);
-    hri_svg_label(&s, LEFT, 30, 17, "#111111", "start", text->title ? text->title : "training");
+    const char *title = text->title ? text->title : "training";
+    hri_svg_label(&s, LEFT, 30, strlen(title) > 64 ? 12 : 17, "#111111", "start", title);
     draw_loss(&s, p);
     draw_memory(&s, p, text);
     return hri_svg_end(&s, out);
