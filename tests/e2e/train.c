@@ -368,6 +368,31 @@ TEST_TIMEOUT(train, a_batch_of_256_whole_and_in_parts_of_1_7_and_64_learns_the_s
     }
 }
 
+TEST_TIMEOUT(train, a_resumed_run_keeps_the_cut_of_its_batch_under_another_budget, 60) {
+    NEED_MEMORY();
+    snprintf(where, sizeof where, "%s", test_folder());
+    const char *const base = "lenet:size=56 --data synthetic:600 --batch 128 --seed 5";
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "%s --budget 1MiB --no-save", base);
+    outcome o = run(arguments);
+    CHECK_EQ(o.code, 1);
+    const double budget = number(o.json, "floor_bytes") + (3 << 20);
+    end(&o);
+    snprintf(arguments, sizeof arguments, "%s --steps 8 --no-save --budget %.0f", base, budget);
+    outcome whole = run_well(arguments);
+    const double parts = number(whole.json, "micro_batches");
+    CHECK(parts > 1);
+    snprintf(arguments, sizeof arguments, "%s --steps 3 --out run --budget %.0f", base, budget);
+    o = run_well(arguments);
+    end(&o);
+    snprintf(arguments, sizeof arguments, "%s --steps 8 --out run --resume", base);
+    o = run_well(arguments);
+    CHECK_EQ(number(o.json, "micro_batches"), parts);
+    CHECK_EQ(strcmp(text(&o, "history"), text(&whole, "history")), 0);
+    end(&o);
+    end(&whole);
+}
+
 TEST_TIMEOUT(train, batch_norm_keeps_the_batch_whole_or_names_the_flag, 60) {
     NEED_MEMORY();
     begin();
