@@ -115,7 +115,7 @@ static int is_packed(const hri_problem *p, const hri_plan_buffer *b, uint8_t oth
 }
 
 /* Packs one of the two memories from `bottom` up. */
-static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capacity,
+static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capacity, uint64_t effort,
                       hri_pack_result *result) {
     hri_plan *plan = x->plan;
     const size_t count = (size_t)plan->buffer_count + 1;
@@ -129,11 +129,8 @@ static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capaci
             list[n++] = (hri_pack_buffer){y->birth, y->death, y->bytes};
         }
     }
-    const hri_pack_options o = {.align = x->s->p->align,
-                                .capacity = capacity,
-                                .effort = other      ? 1
-                                          : capacity ? 500
-                                                     : 60};
+    const hri_pack_options o = {
+        .align = x->s->p->align, .capacity = capacity, .effort = other ? 1 : effort};
     if (status == HR_OK) {
         status = hri_pack(list, n, &o, offsets, result);
     }
@@ -150,7 +147,7 @@ static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capaci
     return status;
 }
 
-static hr_status give_offsets(placer *x, const hri_plan_options *options) {
+static hr_status give_offsets(placer *x, const hri_plan_options *options, uint64_t effort) {
     const hri_problem *p = x->s->p;
     hri_plan *plan = x->plan;
     hri_pack_result here = {0}, there = {0};
@@ -161,9 +158,9 @@ static hr_status give_offsets(placer *x, const hri_plan_options *options) {
     const uint64_t end = hri_place_fixed(p, fixed), budget = options->budget_bytes;
     plan->persistent_bytes = options->fixed_offsets ? options->fixed_bytes : end;
     const uint64_t bottom = plan->persistent_bytes;
-    hr_status status = pack(x, 0, bottom, budget > bottom ? budget - bottom : 0, &here);
+    hr_status status = pack(x, 0, bottom, budget > bottom ? budget - bottom : 0, effort, &here);
     if (status == HR_OK) {
-        status = pack(x, 1, 0, 0, &there);
+        status = pack(x, 1, 0, 0, 1, &there);
     }
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
         hri_plan_buffer *y = &plan->buffers[b];
@@ -179,7 +176,7 @@ static hr_status give_offsets(placer *x, const hri_plan_options *options) {
     return status;
 }
 
-static hr_status fill(placer *x, const hri_plan_options *options) {
+static hr_status fill(placer *x, const hri_plan_options *options, uint64_t effort) {
     const hri_schedule *s = x->s;
     hri_plan *plan = x->plan;
     uint32_t *by_root = hri_malloc(((size_t)s->p->value_count + 1) * sizeof *by_root);
@@ -202,10 +199,11 @@ static hr_status fill(placer *x, const hri_plan_options *options) {
     plan->again_count = s->again_count;
     plan->again_time_ns = s->again_ns;
     plan->copied_bytes = s->copied_bytes;
-    return give_offsets(x, options);
+    return give_offsets(x, options, effort);
 }
 
-hr_status hri_place(const hri_schedule *s, const hri_plan_options *options, hri_plan **out) {
+hr_status hri_place(const hri_schedule *s, const hri_plan_options *options, uint64_t effort,
+                    hri_plan **out) {
     placer x = {.s = s, .plan = hri_calloc(1, sizeof *x.plan)};
     if (!x.plan) {
         return HR_E_NOMEM_HOST;
@@ -219,7 +217,7 @@ hr_status hri_place(const hri_schedule *s, const hri_plan_options *options, hri_
     x.plan->buffers = hri_calloc((size_t)s->instance_count + entries, sizeof *x.plan->buffers);
     hr_status status = HR_E_NOMEM_HOST;
     if (x.buffer && x.other && x.plan->steps && x.plan->operands && x.plan->buffers) {
-        status = fill(&x, options);
+        status = fill(&x, options, effort);
     }
     hri_free(x.buffer);
     hri_free(x.other);

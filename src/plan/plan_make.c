@@ -3,8 +3,8 @@
  *   1. the floor: under it nothing is tried, because nothing is possible;
  *   2. for each base order: from "keep all", "drop all" and nested checkpoints down to the limit, then back up to
  *      speed; the fastest is kept;
- *   3. offsets.  When fragmentation lifts the arena over the budget, the limit sinks by as much and 2 is continued;
- *      what is left in the end is spent on keeping more;
+ *   3. offsets.  Several of the fastest schedules are kept, because a slightly slower one may lie better.  When none can be
+ *      placed, the limit sinks and 2 is continued from each; what is left in the end is spent on keeping more;
  *   4. certificates, and the checker.
  * Nothing depends on clocks: effort is counted, so the same problem has the same plan everywhere. */
 #include <string.h>
@@ -17,8 +17,16 @@
 #include "plan/search.h"
 #include "plan/seed.h"
 
-enum { ROUNDS = 8 };
+enum { ROUNDS = 8, KEPT = 4 };
+enum { SHORT_LOOK = 60, LONG_LOOK = 500 }; /* of the packer */
 enum { START_KEPT, START_DEEPER, START_DROPPED, START_NESTED, START_COUNT = START_NESTED + 6 };
+
+/* A schedule that fits its limit: a choice for every gap and op. */
+typedef struct found {
+    uint32_t *order;
+    uint8_t *gaps, *variant;
+    double time;
+} found;
 
 typedef struct maker {
     const hri_problem *p;
@@ -27,11 +35,8 @@ typedef struct maker {
     uint64_t bottom; /* persistent bytes */
     uint64_t limit;  /* for the rest */
     uint32_t *order;
-    /* The best so far. */
-    uint32_t *best_order;
-    uint8_t *best_gaps, *best_variant;
-    double best_time;
-    int found;
+    found kept[KEPT]; /* the best so far, fastest first */
+    uint32_t found;   /* how many */
 } maker;
 
 /* As many runs for a small problem as for one of hundreds of ops; large ones get fewer. */
@@ -57,26 +62,51 @@ static hr_status refuse(const maker *m, uint64_t floor, uint32_t op, hri_prose *
         (unsigned long long)(floor - m->o.budget_bytes), (unsigned long long)m->o.budget_bytes);
 }
 
-static void keep_best(maker *m) {
-    m->found = 1;
-    m->best_time = m->s.time_ns;
-    memcpy(m->best_order, m->s.order, m->p->op_count * sizeof *m->best_order);
-    memcpy(m->best_gaps, m->s.gaps, m->s.gap_count);
-    memcpy(m->best_variant, m->s.variant, m->p->op_count);
+/* Writes the schedule as it is over one of those kept, and moves it to its place. */
+static void write_found(maker *m, uint32_t at) {
+    found x = m->kept[at];
+    x.time = m->s.time_ns;
+    memcpy(x.order, m->s.order, m->p->op_count * sizeof *x.order);
+    memcpy(x.gaps, m->s.gaps, m->s.gap_count);
+    memcpy(x.variant, m->s.variant, m->p->op_count);
+    m->kept[at] = x;
+    for (; at > 0 && m->kept[at - 1].time > x.time; at--) {
+        m->kept[at] = m->kept[at - 1];
+        m->kept[at - 1] = x;
+    }
+    for (; at + 1 < m->found && m->kept[at + 1].time < x.time; at++) {
+        m->kept[at] = m->kept[at + 1];
+        m->kept[at + 1] = x;
+    }
 }
 
-static hr_status go_to_best(maker *m) {
-    hri_schedule_set_order(&m->s, m->best_order);
-    memcpy(m->s.gaps, m->best_gaps, m->s.gap_count);
-    memcpy(m->s.variant, m->best_variant, m->p->op_count);
+/* Keeps the schedule as it is, if it is among the fastest.  Two of one time are taken for one. */
+static void keep(maker *m) {
+    for (uint32_t i = 0; i < m->found; i++) {
+        if (m->kept[i].time == m->s.time_ns) {
+            return;
+        }
+    }
+    if (m->found == KEPT && m->kept[KEPT - 1].time <= m->s.time_ns) {
+        return;
+    }
+    m->found += m->found < KEPT;
+    m->kept[m->found - 1].time = m->s.time_ns;
+    write_found(m, m->found - 1);
+}
+
+static hr_status go_to(maker *m, uint32_t at) {
+    hri_schedule_set_order(&m->s, m->kept[at].order);
+    memcpy(m->s.gaps, m->kept[at].gaps, m->s.gap_count);
+    memcpy(m->s.variant, m->kept[at].variant, m->p->op_count);
     return hri_schedule_run(&m->s);
 }
 
-/* Every value of the forward part is made again when it is needed. */
-static void drop_all(hri_schedule *s) {
+/* Every value of the forward part is made again when it is needed, but for what is hardly there. */
+static void drop_all(hri_schedule *s, uint64_t limit) {
     for (uint32_t g = 0; g < s->gap_count; g++) {
         const uint32_t v = s->gap_value[g];
-        if (hri_schedule_can_drop(s, v) &&
+        if (hri_schedule_can_drop(s, v) && s->p->values[v].room_bytes > limit / HRI_SMALL &&
             s->p->ops[s->p->values[v].producer].phase == HRI_PROBLEM_FORWARD) {
             s->gaps[g] = 1;
         }
@@ -88,9 +118,9 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     hri_schedule_set_order(&m->s, m->order);
     hr_status status = HR_OK;
     if (start == START_DROPPED && !m->o.no_recompute) {
-        drop_all(&m->s);
+        drop_all(&m->s, m->limit);
     } else if (start >= START_NESTED && !m->o.no_recompute) {
-        status = hri_seed_nested(&m->s, START_COUNT - start, m->limit / 6);
+        status = hri_seed_nested(&m->s, START_COUNT - start, m->limit / 6, m->limit / HRI_SMALL);
     }
     /* A way further down is often another way, and better for having more room left at its end. */
     const uint64_t limit = start == START_DEEPER ? m->limit - m->limit / 20 : m->limit;
@@ -100,8 +130,8 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     if (status == HR_OK) {
         status = hri_search_improve(&m->s, m->limit, effort / 4);
     }
-    if (status == HR_OK && (!m->found || m->s.time_ns < m->best_time)) {
-        keep_best(m);
+    if (status == HR_OK) {
+        keep(m);
     }
     return status == HR_E_NO_PLAN ? HR_OK : status;
 }
@@ -113,7 +143,7 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
     good *= 1.002;
     for (uint32_t start = 0; start < (few ? 1u : START_COUNT) && status == HR_OK; start++) {
         for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
-            if (m->found && (start >= START_NESTED || m->best_time <= good)) {
+            if (m->found && (start >= START_NESTED || m->kept[0].time <= good)) {
                 return HR_OK;
             }
             status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);
@@ -135,16 +165,16 @@ static hr_status try_all(maker *m) {
     hr_status status = try_starts(m, 0, effort);
     if (status == HR_OK && !m->s.no_copies && !m->o.no_recompute && hri_schedule_can_copy(&m->s)) {
         m->s.no_copies = 1;
-        status = try_starts(m, m->found, effort);
+        status = try_starts(m, m->found > 0, effort);
         m->s.no_copies = 0;
     }
     if (status == HR_OK && m->found) {
-        status = go_to_best(m);
+        status = go_to(m, 0);
         if (status == HR_OK) {
             status = hri_search_improve(&m->s, m->limit, effort / 3);
         }
         if (status == HR_OK) {
-            keep_best(m);
+            write_found(m, 0);
         }
     }
     return status;
@@ -163,7 +193,8 @@ static hr_status unbounded(maker *m) {
         status = hri_schedule_run(&m->s);
         if (status == HR_OK && m->s.peak_bytes < least) {
             least = m->s.peak_bytes;
-            keep_best(m);
+            m->found = 1;
+            write_found(m, 0);
         }
     }
     return status;
@@ -179,7 +210,7 @@ static hr_status unplanned(maker *m, uint64_t *out) {
 }
 
 /* The limit had to sink, and the placement leaves room after all: keeps more while that can be placed. */
-static hr_status spend_rest(maker *m, hri_plan **plan) {
+static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
     const uint64_t budget = m->o.budget_bytes;
     const uint64_t effort = effort_of(m);
     for (int tries = 0; tries < 3; tries++) {
@@ -188,14 +219,15 @@ static hr_status spend_rest(maker *m, hri_plan **plan) {
         if (slack < budget / 200) {
             return HR_OK;
         }
-        hr_status status = go_to_best(m);
+        hr_status status = go_to(m, at);
+        const double time = m->s.time_ns;
         if (status == HR_OK) {
             status = hri_search_improve(&m->s, m->limit + slack / 2, effort / 8);
         }
-        if (status != HR_OK || m->s.time_ns >= m->best_time) {
+        if (status != HR_OK || m->s.time_ns >= time) {
             return status;
         }
-        status = hri_place(&m->s, &m->o, &better);
+        status = hri_place(&m->s, &m->o, LONG_LOOK, &better);
         if (status != HR_OK || better->arena_bytes > budget) {
             hri_plan_destroy(better);
             return status;
@@ -203,56 +235,120 @@ static hr_status spend_rest(maker *m, hri_plan **plan) {
         hri_plan_destroy(*plan);
         *plan = better;
         m->limit += slack / 2;
-        keep_best(m);
+        m->found = 1; /* the others have no more part in it */
+        const found x = m->kept[at];
+        m->kept[at] = m->kept[0];
+        m->kept[0] = x;
+        at = 0;
+        write_found(m, at);
     }
     return HR_OK;
 }
 
-/* Places the best schedule; sinks the limit while fragmentation is in the way. */
-static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
+/* The fastest schedule kept that can be placed; *over: by how much the best of them failed.  A short look first: what is
+ * far from lying inside the budget then will not be brought there by a longer one. */
+static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *over) {
     const uint64_t budget = m->o.budget_bytes;
-    const uint64_t effort = effort_of(m);
-    hri_plan *plan = NULL;
-    for (int round = 0; round < ROUNDS; round++) {
-        hr_status status = go_to_best(m);
-        if (status == HR_OK) {
-            status = hri_place(&m->s, &m->o, &plan);
+    *over = UINT64_MAX;
+    for (*at = 0; *at < m->found; ++*at) {
+        hr_status status = go_to(m, *at);
+        for (int long_look = 0; long_look < 2 && status == HR_OK; long_look++) {
+            hri_plan *plan = NULL;
+            status = hri_place(&m->s, &m->o, long_look ? LONG_LOOK : SHORT_LOOK, &plan);
+            if (status != HR_OK || budget == 0 || plan->arena_bytes <= budget) {
+                *out = plan;
+                return status;
+            }
+            const uint64_t more = plan->arena_bytes - budget;
+            *over = more < *over ? more : *over;
+            hri_plan_destroy(plan);
+            if (more > budget / 16) {
+                break;
+            }
         }
         if (status != HR_OK) {
             return status;
         }
-        if (budget == 0 || plan->arena_bytes <= budget) {
-            status = round > 0 && plan->again_count ? spend_rest(m, &plan) : HR_OK;
-            if (status != HR_OK) {
-                hri_plan_destroy(plan);
-                return status;
-            }
-            *out = plan;
-            return HR_OK;
+    }
+    return HR_OK;
+}
+
+/* Every schedule kept goes on down to the sunken limit; those that find no way are given up. */
+static hr_status sink(maker *m) {
+    const uint64_t effort = effort_of(m);
+    const uint32_t before = m->found;
+    uint8_t lost[KEPT] = {0};
+    for (uint32_t i = 0; i < before; i++) {
+        hr_status status = go_to(m, i);
+        if (status == HR_OK) {
+            status = hri_search_fit(&m->s, m->limit, effort / 6);
         }
-        const uint64_t over = plan->arena_bytes - budget;
-        hri_plan_destroy(plan);
-        plan = NULL;
-        const uint64_t least = m->limit / 100;
-        const uint64_t sink = over / 2 > least ? over / 2 : least;
-        if (sink >= m->limit) {
-            break;
-        }
-        m->limit -= sink;
-        status = hri_search_fit(&m->s, m->limit, effort / 6);
         if (status == HR_OK) {
             status = hri_search_improve(&m->s, m->limit, effort / 8);
         }
-        if (status == HR_E_NO_PLAN) {
+        if (status != HR_OK && status != HR_E_NO_PLAN) {
+            return status;
+        }
+        lost[i] = status == HR_E_NO_PLAN;
+        if (status == HR_OK) { /* in its own place: sorted below */
+            m->kept[i].time = m->s.time_ns;
+            memcpy(m->kept[i].gaps, m->s.gaps, m->s.gap_count);
+            memcpy(m->kept[i].variant, m->s.variant, m->p->op_count);
+        }
+    }
+    m->found = 0;
+    for (uint32_t i = 0; i < before; i++) {
+        if (lost[i]) {
+            continue;
+        }
+        const found x = m->kept[i];
+        uint32_t to = m->found++;
+        m->kept[i] = m->kept[to];
+        for (; to > 0 && m->kept[to - 1].time > x.time; to--) {
+            m->kept[to] = m->kept[to - 1];
+        }
+        m->kept[to] = x;
+    }
+    return HR_OK;
+}
+
+/* Places the best schedule that can be; sinks the limit while fragmentation is in the way. */
+static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t at;
+        uint64_t over;
+        hri_plan *plan = NULL;
+        hr_status status = place_one(m, &plan, &at, &over);
+        if (plan && status == HR_OK) {
+            status = round > 0 && plan->again_count ? spend_rest(m, at, &plan) : HR_OK;
+        }
+        if (status != HR_OK) {
+            hri_plan_destroy(plan);
+            return status;
+        }
+        if (plan) {
+            *out = plan;
+            return HR_OK;
+        }
+        const uint64_t least = m->limit / 100;
+        const uint64_t less = over / 2 > least ? over / 2 : least;
+        if (less >= m->limit) {
             break;
+        }
+        m->limit -= less;
+        status = sink(m);
+        if (status == HR_OK && !m->found) {
+            status = try_all(m); /* from the start, for the lower limit */
         }
         if (status != HR_OK) {
             return status;
         }
-        keep_best(m);
+        if (!m->found) {
+            break;
+        }
     }
     return hri_prose_set(why, HR_E_NO_PLAN, "not found: no placement inside %llu bytes",
-                         (unsigned long long)budget);
+                         (unsigned long long)m->o.budget_bytes);
 }
 
 static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why) {
@@ -269,7 +365,7 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
         status = unbounded(m);
     }
     if (status == HR_OK && m->limit != UINT64_MAX) {
-        status = go_to_best(m);
+        status = go_to(m, 0);
         m->found = status == HR_OK && m->s.peak_bytes <= m->limit;
     }
     if (status == HR_OK && !m->found) {
@@ -325,18 +421,24 @@ hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, h
     m.s.no_drops = m.o.no_recompute;
     if (status == HR_OK) {
         m.order = hri_malloc(p->op_count * sizeof *m.order);
-        m.best_order = hri_malloc(p->op_count * sizeof *m.best_order);
-        m.best_gaps = hri_malloc((size_t)m.s.gap_count + 1);
-        m.best_variant = hri_malloc(p->op_count);
-        status = m.order && m.best_order && m.best_gaps && m.best_variant ? HR_OK : HR_E_NOMEM_HOST;
+        status = m.order ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    for (uint32_t i = 0; i < KEPT && status == HR_OK; i++) {
+        found *x = &m.kept[i];
+        x->order = hri_malloc(p->op_count * sizeof *x->order);
+        x->gaps = hri_malloc((size_t)m.s.gap_count + 1);
+        x->variant = hri_malloc(p->op_count);
+        status = x->order && x->gaps && x->variant ? HR_OK : HR_E_NOMEM_HOST;
     }
     if (status == HR_OK) {
         status = make(&m, out, impossible ? impossible : &ignored, why);
     }
     hri_free(m.order);
-    hri_free(m.best_order);
-    hri_free(m.best_gaps);
-    hri_free(m.best_variant);
+    for (uint32_t i = 0; i < KEPT; i++) {
+        hri_free(m.kept[i].order);
+        hri_free(m.kept[i].gaps);
+        hri_free(m.kept[i].variant);
+    }
     hri_schedule_deinit(&m.s);
     return status;
 }

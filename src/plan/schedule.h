@@ -22,6 +22,9 @@
 #include "plan/plan.h"
 
 enum { HRI_GAP_AWAY = 255, HRI_GAP_MOST = 100 };
+/* Starts keep values of no more than this part of the limit: moments and the like, whose making may be dear.  The search
+ * may still drop them. */
+enum { HRI_SMALL = 16384 };
 
 /* One thing done, before buffers have addresses.  OUT, IN and WAIT: `op` is the value; `pair` is, of an IN, the entry of
  * the OUT before it, and of a WAIT that of the copy. */

@@ -14,7 +14,7 @@ typedef struct cutter {
     uint64_t *made;   /* by position: bytes made before it */
     uint8_t *level;   /* by value: the pass from which on it is kept */
     uint8_t *crosses; /* by value: it crosses a cut */
-    uint64_t leaf_bytes;
+    uint64_t leaf_bytes, small_bytes;
 } cutter;
 
 /* The last forward op that reads v, as a position; 0: none. */
@@ -119,7 +119,8 @@ static void set_gaps(cutter *h) {
     hri_schedule *s = h->s;
     for (uint32_t v = 0; v < s->p->value_count; v++) {
         const hri_problem_value *value = &s->p->values[v];
-        if (!hri_schedule_can_drop(s, v) || s->position[value->producer] >= h->end) {
+        if (!hri_schedule_can_drop(s, v) || s->position[value->producer] >= h->end ||
+            value->room_bytes <= h->small_bytes) {
             continue;
         }
         uint32_t k = 0;
@@ -131,8 +132,10 @@ static void set_gaps(cutter *h) {
     }
 }
 
-hr_status hri_seed_nested(hri_schedule *s, uint32_t checkpoints, uint64_t leaf_bytes) {
-    cutter h = {.s = s, .end = s->p->op_count, .leaf_bytes = leaf_bytes};
+hr_status hri_seed_nested(hri_schedule *s, uint32_t checkpoints, uint64_t leaf_bytes,
+                          uint64_t small_bytes) {
+    cutter h = {
+        .s = s, .end = s->p->op_count, .leaf_bytes = leaf_bytes, .small_bytes = small_bytes};
     for (uint32_t t = s->p->op_count; t-- > 0;) {
         h.end = s->p->ops[s->order[t]].phase == HRI_PROBLEM_BACKWARD ? t : h.end;
     }

@@ -10,7 +10,9 @@
 
 #include "plan/schedule.h"
 
-/* Sets the gaps, for so many checkpoints at a time.  Pieces of no more than leaf_bytes are not cut. */
-HR_MUST_CHECK hr_status hri_seed_nested(hri_schedule *s, uint32_t checkpoints, uint64_t leaf_bytes);
+/* Sets the gaps, for so many checkpoints at a time.  Pieces of no more than leaf_bytes are not cut; values of no more
+ * than small_bytes are kept. */
+HR_MUST_CHECK hr_status hri_seed_nested(hri_schedule *s, uint32_t checkpoints, uint64_t leaf_bytes,
+                                        uint64_t small_bytes);
 
 #endif

@@ -172,14 +172,14 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
                          hri_prose *why) {
     /* A short look at every case, then the whole effort for the one that is taken.  Both are kept in play: a search is
      * not always better for being longer. */
-    const uint64_t effort = effort_of(f, share), look = effort / 4 + 1;
+    const uint64_t effort = effort_of(f, share), look = share > 1 ? effort : effort / 4 + 1;
     hri_fit_plans best = {0};
     measure_again(f);
     if (f->job.parts > 1 && !hri_fit_may_cut(f)) {
         return hri_prose_set(why, HR_E_NO_PLAN, "an op couples the samples of a batch");
     }
     hr_status status = look_at_all(f, budget_bytes, look, &best, why);
-    if (status == HR_OK && !best.c) {
+    if (status == HR_OK && !best.c && look < effort) {
         status = look_at_all(f, budget_bytes, effort, &best, why);
     }
     if (status == HR_OK && !best.c) {
