@@ -19,6 +19,9 @@
 
 enum { ROUNDS = 8, KEPT = 4 };
 enum { SHORT_LOOK = 60, LONG_LOOK = 500 }; /* of the packer */
+enum {
+    WHOLE_EFFORT = 1000000
+}; /* with less, two schedules are kept and placed without long looks */
 enum { START_KEPT, START_DEEPER, START_DROPPED, START_NESTED, START_COUNT = START_NESTED + 6 };
 
 /* A schedule that fits its limit: a choice for every gap and op. */
@@ -87,10 +90,11 @@ static void keep(maker *m) {
             return;
         }
     }
-    if (m->found == KEPT && m->kept[KEPT - 1].time <= m->s.time_ns) {
+    const uint32_t most = effort_of(m) >= WHOLE_EFFORT ? KEPT : 2;
+    if (m->found == most && m->kept[most - 1].time <= m->s.time_ns) {
         return;
     }
-    m->found += m->found < KEPT;
+    m->found += m->found < most;
     m->kept[m->found - 1].time = m->s.time_ns;
     write_found(m, m->found - 1);
 }
@@ -249,10 +253,11 @@ static hr_status spend_rest(maker *m, uint32_t at, hri_plan **plan) {
  * far from lying inside the budget then will not be brought there by a longer one. */
 static hr_status place_one(maker *m, hri_plan **out, uint32_t *at, uint64_t *over) {
     const uint64_t budget = m->o.budget_bytes;
+    const int looks = effort_of(m) >= WHOLE_EFFORT ? 2 : 1;
     *over = UINT64_MAX;
     for (*at = 0; *at < m->found; ++*at) {
         hr_status status = go_to(m, *at);
-        for (int long_look = 0; long_look < 2 && status == HR_OK; long_look++) {
+        for (int long_look = 0; long_look < looks && status == HR_OK; long_look++) {
             hri_plan *plan = NULL;
             status = hri_place(&m->s, &m->o, long_look ? LONG_LOOK : SHORT_LOOK, &plan);
             if (status != HR_OK || budget == 0 || plan->arena_bytes <= budget) {
