@@ -17,7 +17,7 @@
 
 HRI_CU(scalar);
 
-enum { THREADS = 256, PACKS = 2 };
+enum { THREADS = 256, PACKS = 2 /* of a thread, all fetched before the first is stored */ };
 
 /* ---- text ---- */
 
@@ -213,39 +213,47 @@ static int pack_of(const walk *w, const kind *kinds, const hri_chain_operand *op
 /* ---- the kernel ---- */
 
 static void add_fetch(text *t, uint32_t i, kind k, const char *type, const char *index) {
-    add(t, "        float v%u[%s];\n", i, "HR_V");
     switch (k) {
     case WHOLE:
-        add(t, "        hr_fetch<%s, HR_V>(x%u, at, w.count, v%u);\n", type, i, i);
+        add(t, "            hr_fetch<%s, HR_V>(x%u, at, w.count, v%u[n]);\n", type, i, i);
         break;
     case ONE:
-        add(t, "        hr_splat<%s, HR_V>(x%u, v%u);\n", type, i, i);
+        add(t, "            hr_splat<%s, HR_V>(x%u, v%u[n]);\n", type, i, i);
         break;
     case WALKED_PACK:
-        add(t, "        hr_load_pack<%s, HR_V>(x%u + hr_walk_to<%s>(w, at, %u), v%u);\n", type, i,
-            index, i, i);
+        add(t, "            hr_load_pack<%s, HR_V>(x%u + hr_walk_to<%s>(w, at, %u), v%u[n]);\n",
+            type, i, index, i, i);
         break;
     case WALKED_ONE:
-        add(t, "        hr_splat<%s, HR_V>(x%u + hr_walk_to<%s>(w, at, %u), v%u);\n", type, i,
-            index, i, i);
+        add(t, "            hr_splat<%s, HR_V>(x%u + hr_walk_to<%s>(w, at, %u), v%u[n]);\n", type,
+            i, index, i, i);
         break;
     }
 }
 
 static void add_step(text *t, const hri_chain_step *step, uint32_t k, const char *type) {
-    add(t, "            const float s%u = hr_rounded<%s>(hr_step%u(", k, type, k);
+    add(t, "                const float s%u = hr_rounded<%s>(hr_step%u(", k, type, k);
     for (uint32_t i = 0; i < step->sig->op->scalar->arity; i++) {
         const int32_t in = step->in[i];
-        add(t, in < 0 ? "%ss%d" : "%sv%d[i]", i ? ", " : "", in < 0 ? -1 - in : in);
+        add(t, in < 0 ? "%ss%d" : "%sv%d[n][i]", i ? ", " : "", in < 0 ? -1 - in : in);
     }
     add(t, "));\n");
     if (step->out) {
-        add(t, "            o%u[i] = s%u;\n", k, k);
+        add(t, "                o%u[i] = s%u;\n", k, k);
     }
 }
 
+/* Two loops over the packs of a thread: memory is busy with all of them before the first is waited for. */
+static void add_loop(text *t, uint32_t packs) {
+    add(t,
+        "#pragma unroll\n    for (int n = 0; n < %u; n++) {\n"
+        "        const hr_i64 at = first + (hr_i64)n * blockDim.x * HR_V;\n"
+        "        if (at < w.count) {\n",
+        packs);
+}
+
 static void add_kernel(text *t, const kind *kinds, uint32_t count, const hri_chain_step *steps,
-                       uint32_t step_count, const char *type, const char *index) {
+                       uint32_t step_count, uint32_t packs, const char *type, const char *index) {
     add(t, "HR_KERNEL hr_chain(hr_walk w");
     for (uint32_t i = 0; i < count; i++) {
         add(t, ", const %s *x%u", type, i);
@@ -256,30 +264,34 @@ static void add_kernel(text *t, const kind *kinds, uint32_t count, const hri_cha
         }
     }
     add(t,
-        ") {\n    const hr_i64 first = ((hr_i64)blockIdx.x * %d * blockDim.x + threadIdx.x) * "
-        "HR_V;\n#pragma unroll\n    for (int n = 0; n < %d; n++) {\n"
-        "        const hr_i64 at = first + (hr_i64)n * blockDim.x * HR_V;\n"
-        "        if (at >= w.count) {\n            return;\n        }\n",
-        PACKS, PACKS);
+        ") {\n    const hr_i64 first = ((hr_i64)blockIdx.x * %u * blockDim.x + threadIdx.x) * "
+        "HR_V;\n",
+        packs);
+    for (uint32_t i = 0; i < count; i++) {
+        add(t, "    float v%u[%u][HR_V];\n", i, packs);
+    }
+    add_loop(t, packs);
     for (uint32_t i = 0; i < count; i++) {
         add_fetch(t, i, kinds[i], type, index);
     }
+    add(t, "        }\n    }\n");
+    add_loop(t, packs);
     for (uint32_t k = 0; k < step_count; k++) {
         if (steps[k].out) {
-            add(t, "        float o%u[HR_V];\n", k);
+            add(t, "            float o%u[HR_V];\n", k);
         }
     }
-    add(t, "#pragma unroll\n        for (int i = 0; i < HR_V; i++) {\n");
+    add(t, "#pragma unroll\n            for (int i = 0; i < HR_V; i++) {\n");
     for (uint32_t k = 0; k < step_count; k++) {
         add_step(t, &steps[k], k, type);
     }
-    add(t, "        }\n");
+    add(t, "            }\n");
     for (uint32_t k = 0; k < step_count; k++) {
         if (steps[k].out) {
-            add(t, "        hr_keep<%s, HR_V>(y%u, at, w.count, o%u);\n", type, k, k);
+            add(t, "            hr_keep<%s, HR_V>(y%u, at, w.count, o%u);\n", type, k, k);
         }
     }
-    add(t, "    }\n}\n");
+    add(t, "        }\n    }\n}\n");
 }
 
 static int sound(const hri_chain_operand *operands, uint32_t count, const hri_chain_step *steps,
@@ -326,9 +338,10 @@ hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands, uint
             args[arg_count++] = (void *)(uintptr_t)&steps[k].out;
         }
     }
-    add_kernel(&t, kinds, operand_count, steps, step_count, type_name(result->type),
+    const uint32_t packs = operand_count <= 2 ? PACKS : 1; /* registers */
+    add_kernel(&t, kinds, operand_count, steps, step_count, packs, type_name(result->type),
                w.count < INT32_MAX ? "hr_u32" : "hr_i64");
-    const int64_t each = (int64_t)THREADS * PACKS * pack;
+    const int64_t each = (int64_t)THREADS * packs * pack;
     const hri_gpu_grid grid = {.x = (uint32_t)((w.count + each - 1) / each), .threads = THREADS};
     const hr_status status =
         t.failed ? HR_E_NOMEM_HOST
