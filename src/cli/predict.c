@@ -270,6 +270,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
                                           .checkpoint = arguments[0],
                                           .data = w.given.text,
                                           .predict = true,
+                                          .quiet = cli->out_term.tty,
                                           .seen = seen,
                                           .seen_user = &w};
         code = hri_inference_open(cli, &io, &w.i);

@@ -161,6 +161,25 @@ TEST(eval, says_no_before_the_first_sample) {
     CHECK_STR(r.out, "");
     CHECK(strstr(r.err, "does not fit: a budget of ") && strstr(r.err, "under the floor of "));
     CHECK(strstr(r.err, "next: a larger --budget\n"));
+    const golden_result as_json =
+        run("predict @/run @/set --budget 1MiB --data-budget 512KiB --json");
+    CHECK_EQ(as_json.code, 1);
+    json_t *o = object_of(&as_json);
+    CHECK(json_is_false(json_object_get(o, "fits")));
+    CHECK_EQ(whole(o, "budget_bytes"), 1 << 20);
+    json_decref(o);
+}
+
+TEST(predict, a_terminal_gets_rows_and_no_bar_among_them) {
+    set_up();
+    const golden_result r = golden_run(
+        &(golden_spec){.args = golden_replace("predict @/run @/set --batch 1", "@", test_folder()),
+                       .columns = 100,
+                       .merge = 1});
+    CHECK_EQ(r.code, 0);
+    CHECK(strstr(r.out, "path,class,probability") && strstr(r.out, "red/1.png,red,"));
+    CHECK(!strstr(r.out, "\033[K"));
+    CHECK(strstr(r.out, "4 predicted; planned ")); /* words for people, as it is a terminal */
 }
 
 TEST(eval, wrong_use_is_exit_2_with_a_sentence) {

@@ -177,6 +177,21 @@ static int read_batch(const char *text, int64_t *out) {
     return HRI_EXIT_YES;
 }
 
+/* For a script, no is an answer like any other. */
+static int refuse(const hri_inference *i, const hri_prose *why) {
+    hri_json j;
+    if (!i->flags->json) {
+        return HRI_EXIT_NO;
+    }
+    hri_cli_json_start(&j);
+    hri_json_bool(&j, "fits", false);
+    hri_json_string(&j, "model", i->checkpoint.about.model);
+    hri_json_string(&j, "checkpoint", i->checkpoint.path);
+    hri_json_u64(&j, "budget_bytes", i->budget_bytes);
+    hri_json_string(&j, "reason", why->text);
+    return hri_cli_json_end(i->cli, &j, HRI_EXIT_NO);
+}
+
 static int open_predictor(hri_inference *i) {
     hri_predictor_options options = {.device = i->device,
                                      .model = i->model,
@@ -197,13 +212,14 @@ static int open_predictor(hri_inference *i) {
         hri_say_error("does not fit: %s (the input pipeline has %s of it)", why.text,
                       hr_bytes_print(i->data_bytes, data, sizeof data));
         hri_say_error("next: a larger --budget%s", options.batch > 1 ? ", or --batch auto" : "");
-        return HRI_EXIT_NO;
+        return refuse(i, &why);
     }
     return status == HR_OK ? HRI_EXIT_YES : failed(i->checkpoint.path, status, &why);
 }
 
 int hri_inference_open(hri_cli *cli, const hri_inference_options *o, hri_inference *out) {
-    *out = (hri_inference){.cli = cli, .flags = o->flags, .checkpoint = {.file = {.fd = -1}}};
+    *out = (hri_inference){
+        .cli = cli, .flags = o->flags, .quiet = o->quiet, .checkpoint = {.file = {.fd = -1}}};
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, 64 << 10); /* what planning takes goes straight back */
     mallopt(M_TRIM_THRESHOLD, 64 << 10);
@@ -273,7 +289,7 @@ int hri_inference_next(hri_inference *i, bool *over) {
     name_bad(i);
     const uint64_t now = hri_clock_ns();
     /* Work of a second needs no bar. */
-    if (now - i->begun_ns > 1000000000u) {
+    if (!i->quiet && now - i->begun_ns > 1000000000u) {
         hri_progress_step(&i->progress, i->samples, "", now);
     }
     return HRI_EXIT_YES;
@@ -328,6 +344,7 @@ void hri_inference_json(const hri_inference *i, hri_json *json) {
     hri_predictor_report(i->predictor, &r);
     hr_pipeline_get_stats(hri_supply_pipeline(i->supply), &s);
     const double seconds = (double)(hri_clock_ns() - i->begun_ns) / 1e9;
+    hri_json_bool(json, "fits", true);
     hri_json_u64(json, "samples", i->samples);
     hri_json_u64(json, "bad", s.bad);
     hri_json_u64(json, "batch", (uint64_t)hri_predictor_batch(i->predictor));

@@ -47,6 +47,7 @@ typedef struct hri_inference_options {
     const char *checkpoint;
     const char *data; /* a source or a pipeline */
     bool predict;     /* labels are not looked at */
+    bool quiet;       /* no progress: results go to the same terminal as they come */
     void (*seen)(void *user, uint32_t index, const hr_element *sample);
     void *seen_user;
 } hri_inference_options;
@@ -66,6 +67,7 @@ typedef struct hri_inference {
     uint64_t budget_bytes, data_bytes;
     uint64_t begun_ns, samples;
     uint64_t bad_said; /* bad samples that were named already */
+    bool quiet;
     hri_out err;
     hri_progress progress;
 } hri_inference;
