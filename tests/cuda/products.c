@@ -108,3 +108,55 @@ TEST(products, nothing_is_multiplied_by_nothing) {
     check_product(&d, HR_TYPE_F32, HR_TYPE_F32, 1, 0, 4, 5, 0, 0, 0, 0);
     desk_close(&d);
 }
+
+#ifdef HEADROOM_FAULTS
+/* Each allocation of the records in turn: the call fails cleanly or does without, and the next one works. */
+TEST_TIMEOUT(products, a_failed_allocation_is_survived, 120) {
+    desk d;
+    const hri_gpu_conv x = {
+        .kind = HRI_GPU_CONV_FORWARD,
+        .type = HR_TYPE_F32,
+        .w_type = HR_TYPE_F32,
+        .n = 1,
+        .h = 4,
+        .w = 4,
+        .c = 2,
+        .o = 3,
+        .p = 4,
+        .q = 4,
+        .kh = 3,
+        .kw = 3,
+        .stride_h = 1,
+        .stride_w = 1,
+        .pad_top = 1,
+        .pad_left = 1,
+        .pad_bottom = 1,
+        .pad_right = 1,
+        .dilation_h = 1,
+        .dilation_w = 1,
+        .groups = 1,
+    };
+    desk_open(&d, (hri_gpu_options){.exact_f32 = 1});
+    tensor a = desk_random(&d, HR_TYPE_F32, 32, 1, 1.0),
+           w = desk_random(&d, HR_TYPE_F32, 54, 2, 1.0);
+    tensor y = desk_tensor(&d, HR_TYPE_F32, 48), s = desk_tensor(&d, HR_TYPE_U8, 1 << 16);
+    for (uint64_t n = 1, delivered = 1; delivered; n++) {
+        desk_again(&d, (hri_gpu_options){.exact_f32 = 1});
+        hri_fault_set(HRI_FAULT_ALLOC, n, 0);
+        const uint64_t bytes = hri_gpu_conv_workspace(d.gpu, &x, HRI_GPU_LIMIT_CONV);
+        const hr_status status = hri_gpu_conv_run(d.gpu, &x, a.block.addr, w.block.addr,
+                                                  y.block.addr, s.block.addr, 1 << 16);
+        delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        CHECK_LE(bytes, 1 << 16);
+        CHECK(status == HR_OK || status == HR_E_NOMEM_HOST);
+        desk_check(&d,
+                   hri_gpu_conv_run(d.gpu, &x, a.block.addr, w.block.addr, y.block.addr,
+                                    s.block.addr, 1 << 16),
+                   "the same again");
+        CHECK(n < 200);
+    }
+    desk_free(&d, &a), desk_free(&d, &w), desk_free(&d, &y), desk_free(&d, &s);
+    desk_close(&d);
+}
+#endif
