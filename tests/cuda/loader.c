@@ -102,7 +102,7 @@ TEST(loader, without_nvrtc_the_report_says_what_is_lost) {
     if (strstr(output, "nvrtc | ok")) {
         test_skip("this machine has an NVRTC of its own");
     }
-    check_has(output, "nvrtc | missing |  | libnvrtc.so.12: cannot open shared object file");
+    check_has(output, "nvrtc | missing |  | libnvrtc.so.13: cannot open shared object file");
     check_has(output, "no kernels, so nothing can be trained on the GPU");
 }
 

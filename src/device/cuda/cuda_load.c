@@ -37,13 +37,17 @@ static const hri_cuda_entry nvrtc_entries[] = {
 #define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
 
 void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT]) {
+    int first = 1;
     for (; *names; names++) {
         void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (library) {
             return library;
         }
         const char *text = dlerror();
-        snprintf(why_not, HRI_CUDA_TEXT, "%s", text ? text : *names);
+        if (first) {
+            snprintf(why_not, HRI_CUDA_TEXT, "%s", text ? text : *names);
+        }
+        first = 0;
     }
     return NULL;
 }
@@ -124,7 +128,10 @@ void hri_cuda_nvml_unload(hri_cuda_nvml *nvml) {
 }
 
 void hri_cuda_nvrtc_load(hri_cuda_nvrtc *out) {
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+    static const char *const names[] = {
+        "libnvrtc.so.13", "libnvrtc.so.12",
+        "/usr/local/cuda/lib64/libnvrtc.so.13", /* not in the loader's path */
+        "/usr/local/cuda/lib64/libnvrtc.so.12", NULL};
     memset(out, 0, sizeof *out);
     out->library = HRI_FAULT(OPEN) ? NULL : hri_cuda_library_open(names, out->why_not);
     if (!out->library) {

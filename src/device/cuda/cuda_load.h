@@ -49,7 +49,7 @@ typedef struct hri_cuda_entry {
     int must;
 } hri_cuda_entry;
 
-/* Opens the first of `names` (it ends with NULL) that is there; NULL, and the reason of the last one, otherwise. */
+/* Opens the first of `names` (it ends with NULL) that is there; NULL, and the reason of the first one, otherwise. */
 void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT]);
 /* Fills the pointers of `table`; 0 when one that must be there is not, and why_not says which. */
 int hri_cuda_library_find(void *library, void *table, const hri_cuda_entry *entries, size_t count,
