@@ -114,7 +114,7 @@ static int describe(const hri_lt *lt, const hri_gpu_matmul *x, int exact, hri_lt
     }
     if (x->epilogue == HRI_GPU_BIAS) {
         const int32_t epilogue = CUBLASLT_EPILOGUE_BIAS, type = (int32_t)data_type(x->bias_type);
-        const void *aligned = (const void *)(uintptr_t)256; /* algorithms go by its alignment */
+        const void *aligned = (const void *)(uintptr_t)16; /* algorithms go by its alignment */
         if (!set(lt, p, "EPILOGUE", CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) ||
             !set(lt, p, "BIAS_DATA_TYPE", CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
                  sizeof type) ||
