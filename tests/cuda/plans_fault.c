@@ -38,7 +38,8 @@ static void end_life(training *t, int64_t allocs) {
 static void sweep(hri_fault_kind kind, int for_ever, float want) {
     const int64_t allocs = hri_fault_live_allocs();
     uint64_t tried = 0;
-    for (uint64_t n = 1;; n += n / 3 + 1) {
+    /* A real context takes a third of a second to make, so there the steps are larger. */
+    for (uint64_t n = 1;; n += is_fake() ? n / 3 + 1 : 2 * n) {
         training t = {0};
         float loss = 0;
         hri_fault_set(kind, n, for_ever);
@@ -61,6 +62,10 @@ static void sweep(hri_fault_kind kind, int for_ever, float want) {
     CHECK_OK(live(&good, &loss));
     CHECK(loss == want);
     end_life(&good, allocs);
+    rig r; /* what the outside sees now is a context and nothing more */
+    rig_open(&r, 0);
+    rig_check_idle(&r);
+    rig_close(&r);
 }
 
 static void sweep_kind(hri_fault_kind kind) {
@@ -71,7 +76,9 @@ static void sweep_kind(hri_fault_kind kind) {
     CHECK_OK(live(&t, &want));
     training_close(&t);
     sweep(kind, 0, want);
-    sweep(kind, 1, want);
+    if (is_fake()) {
+        sweep(kind, 1, want);
+    }
 }
 
 TEST_TIMEOUT(plans_fault, host_memory, 600) {
