@@ -7,6 +7,7 @@
  *   bench/gpu --one MODEL BATCH BUDGET OPTIONS     one configuration: "resnet50 256 8GiB precision=bf16"
  *
  *   --device cuda:0   --steps 20   --warm 5   --effort 8000 (thousands)   --exact (no tf32)   --no-offload
+ *   --reserve MIB     kept free beside what is measured; a line whose graph took more than was estimated is tried again so
  *   --no-measure      times of ops from the analytic model
  *   --profile         after the steps: one more, call by call, with the time of each kind of op
  *   --feed            a new batch every step; without it the first one is trained on again and again
@@ -58,6 +59,7 @@ static const configuration all[] = {
     {"gpt2", "16", "6GiB", ADAMW ",precision=bf16"},
     {"gpt2", "16", "4GiB", ADAMW ",precision=bf16"},
 };
+enum { OUTGROWN = 4 }; /* exit code: more was taken outside the arena than was planned for */
 enum { ALL = sizeof all / sizeof all[0], FLAGS = 32, ROW = 512 };
 
 typedef struct flags {
@@ -65,7 +67,7 @@ typedef struct flags {
     const char *only[FLAGS];
     int only_count;
     int steps, warm, exact, no_offload, no_measure, profile, feed, list;
-    uint64_t effort;
+    uint64_t effort, reserve;
     const configuration *one;
 } flags;
 
@@ -335,6 +337,7 @@ static void open_device(rig *r) {
                                    .copy_latency_ns = speed.copy_latency_ns,
                                    .gpu = hri_engine_gpu(r->engine)};
     r->job.engine = r->engine;
+    r->job.reserve_bytes = r->f->reserve << 20;
     r->job.page_bytes = info.page_bytes;
     if (hr_bytes_parse(r->c->budget, info.total_bytes, &r->budget) != HR_OK) {
         stop(r->c->budget, HR_E_INVALID, "no size");
@@ -348,7 +351,7 @@ static void open_device(rig *r) {
     const hri_timing_options t = {.engine = r->engine,
                                   .try_only = r->f->no_measure,
                                   .folder = folder,
-                                  .device = info.description,
+                                  .device = r->f->exact ? "exact" : info.description,
                                   .flops_per_ns = speed.flops_per_ns,
                                   .bytes_per_ns = speed.bytes_per_ns,
                                   .most_bytes = most > taken ? most - taken : 64 << 20};
@@ -435,7 +438,12 @@ static void run_one(const flags *f, const configuration *c, int row_fd) {
     hri_fit_drop_others(&r.fit, planned.c);
     hri_fit_plans_deinit(&r.plans);
     hri_fit_release(&r.fit);
-    need("set-up", hri_planned_take(p, &why), why.text);
+    const hr_status taken = hri_planned_take(p, &why);
+    if (taken == HR_E_LIMIT) {
+        fprintf(stderr, "gpu: %s\n", why.text);
+        exit(OUTGROWN);
+    }
+    need("set-up", taken, why.text);
     uint64_t digest = 0;
     uint64_t begin = hri_clock_ns();
     for (int s = 0; s < f->warm + f->steps; s++) {
@@ -487,7 +495,8 @@ static int wanted(const flags *f, const configuration *c) {
 }
 
 /* NVML counts processes, so each configuration is one. */
-static int run_apart(char **argv, int argc, const configuration *c, char *row) {
+static int run_apart(char **argv, int argc, const configuration *c, const char *reserve,
+                     char *row) {
     int ends[2];
     if (pipe(ends)) {
         return -1;
@@ -502,8 +511,8 @@ static int run_apart(char **argv, int argc, const configuration *c, char *row) {
         for (int i = 0; i < argc && n < FLAGS * 2; i++) {
             child[n++] = argv[i];
         }
-        const char *const more[] = {"--row",  fd,        "--one",    c->model,
-                                    c->batch, c->budget, c->options, NULL};
+        const char *const more[] = {"--reserve", reserve,  "--row",   fd,         "--one",
+                                    c->model,    c->batch, c->budget, c->options, NULL};
         for (int i = 0; more[i]; i++) {
             child[n++] = (char *)(uintptr_t)more[i];
         }
@@ -522,7 +531,7 @@ static int run_apart(char **argv, int argc, const configuration *c, char *row) {
     close(ends[0]);
     int status = 0;
     waitpid(pid, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static int run_all(const flags *f, char **argv, int argc) {
@@ -534,7 +543,11 @@ static int run_all(const flags *f, char **argv, int argc) {
             continue;
         }
         printf("== %s %s %s %s\n", c->model, c->batch, c->budget, c->options);
-        if (!f->list && run_apart(argv, argc, c, rows[i])) {
+        char reserve[32];
+        snprintf(reserve, sizeof reserve, "%llu", (unsigned long long)f->reserve);
+        int code = f->list ? 0 : run_apart(argv, argc, c, reserve, rows[i]);
+        code = code == OUTGROWN ? run_apart(argv, argc, c, "256", rows[i]) : code;
+        if (code) {
             failed = 1;
             if (!rows[i][0]) {
                 snprintf(rows[i], ROW, "%-10s %s, batch %s in %s: FAILED\n", c->model, c->options,
@@ -570,6 +583,8 @@ int main(int argc, char **argv) {
             f.effort = (uint64_t)atoll(argv[++i]);
         } else if (!strcmp(a, "--only") && left && f.only_count < FLAGS) {
             f.only[f.only_count++] = argv[++i];
+        } else if (!strcmp(a, "--reserve") && left) {
+            f.reserve = (uint64_t)atoll(argv[++i]);
         } else if (!strcmp(a, "--row") && left) {
             row_fd = atoi(argv[++i]);
         } else if (!strcmp(a, "--exact")) {

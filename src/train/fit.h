@@ -40,6 +40,7 @@ typedef struct hri_fit_job {
         engine; /* of a GPU, which machine.gpu belongs to; NULL: the host, or a device that is not there */
     uint64_t page_bytes;    /* the arena is taken in these; 0: single bytes */
     uint64_t runtime_bytes; /* without our records */
+    uint64_t reserve_bytes; /* GPU: kept free beside what is measured and estimated */
     int count_records;      /* 1: our records are in the budget too */
     uint64_t effort;        /* of the planner; 0: its default */
     uint8_t no_offload;

@@ -130,7 +130,7 @@ static uint64_t runtime_bytes(const hri_fit_job *job, const hri_fit_case *c) {
         }
         const uint64_t now = hri_engine_runtime(job->engine);
         return (now > job->runtime_bytes ? now : job->runtime_bytes) +
-               hri_engine_graph_reserve(nodes);
+               hri_engine_graph_reserve(nodes) + job->reserve_bytes;
     }
     const uint64_t bytes = job->runtime_bytes + (job->count_records ? record_bytes(c) : 0);
     return round_up(bytes, job->count_records ? 64 << 10 : 1);
