@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/common/help.h"
+#include "data/stage.h"
+#include "train/options.h"
 
 /* ---- man ---- */
 
@@ -178,6 +180,59 @@ static void markdown_command(hri_out *out, const hri_command *c) {
     hri_out_text(out, "\n");
 }
 
+/* A '|' in a cell would end it. */
+static void markdown_cell(hri_out *out, const char *text) {
+    for (; text && *text; text++) {
+        hri_out_printf(out, *text == '|' ? "\\|" : "%c", *text);
+    }
+}
+
+static void markdown_row(hri_out *out, const char *name, const char *help, const char *value) {
+    hri_out_printf(out, "| `%s` | ", name);
+    markdown_cell(out, help);
+    hri_out_text(out, " | ");
+    markdown_cell(out, value);
+    hri_out_text(out, " |\n");
+}
+
+/* Options that are written name=value, without dashes. */
+static void markdown_keys(hri_out *out, const hri_field *fields) {
+    hri_out_text(out, "| option | meaning | default |\n|---|---|---|\n");
+    for (const hri_field *f = fields; f->name; f++) {
+        markdown_row(out, f->name, f->help, f->value);
+    }
+    hri_out_text(out, "\n");
+}
+
+static void markdown_models(hri_out *out) {
+    hri_out_text(out, "## Models\n\nA model is `name[:key=value,...]`.\n\n");
+    hr_model_info info;
+    for (size_t i = 0; hr_model_list(i, &info) == HR_OK; i++) {
+        hr_model_key key;
+        hri_out_printf(out, "### %s\n\n%s\n\n| key | meaning | default |\n|---|---|---|\n",
+                       info.name, info.help);
+        for (size_t k = 0; hr_model_keys(info.name, k, &key) == HR_OK; k++) {
+            markdown_row(out, key.name, key.help, key.value);
+        }
+        hri_out_text(out, "\n");
+    }
+}
+
+static void markdown_stages(hri_out *out) {
+    hri_out_text(out, "## Sources and stages of pipelines\n\n"
+                      "Written `name(option=value,...)` or `name:value,option=value`; the main "
+                      "option needs no name.\n\n");
+    for (size_t i = 0; hri_stage_types[i]; i++) {
+        const hri_stage_type *t = hri_stage_types[i];
+        hri_out_printf(out, "### %s\n\n%s%s%s%s\n\n", t->name, t->help,
+                       t->main ? ". The main option: `" : "", t->main ? t->main : "",
+                       t->main ? "`" : "");
+        if (t->fields && t->fields->name) {
+            markdown_keys(out, t->fields);
+        }
+    }
+}
+
 void hri_reference_markdown(hri_out *out) {
     hri_out_printf(
         out,
@@ -204,6 +259,10 @@ void hri_reference_markdown(hri_out *out) {
         "## Options of every command\n\n"
         "A flag is stronger than its variable, the variable is stronger than the default.\n\n");
     markdown_fields(out, hri_settings_fields);
+    hri_out_text(out, "## Options of training\n\nOf `--options`, written `key=value,...`.\n\n");
+    markdown_keys(out, hri_train_fields);
+    markdown_models(out);
+    markdown_stages(out);
     hri_out_text(out, "## Variables of other programs that are obeyed\n\n"
                       "| variable | meaning |\n|---|---|\n");
     for (const hri_foreign *v = hri_foreign_variables; v->variable; v++) {
