@@ -127,6 +127,9 @@ typedef struct hri_gpu_conv {
         groups;
 } hri_gpu_conv;
 
+/* The limit that ops pass: HRI_GPU_LIMIT_CONV, or half of what the operands take where that is more, so that a large
+ * batch finds the engines that a small one has. */
+uint64_t hri_gpu_conv_limit(const hri_gpu_conv *x);
 uint64_t hri_gpu_conv_workspace(hri_gpu *gpu, const hri_gpu_conv *x, uint64_t limit);
 /* The two operands that are read and the one that is written, in the order of the kind.  Never HR_E_UNSUPPORTED. */
 HR_MUST_CHECK hr_status hri_gpu_conv_run(hri_gpu *gpu, const hri_gpu_conv *x, hr_addr first,

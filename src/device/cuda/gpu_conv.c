@@ -19,6 +19,12 @@ HRI_CU(turn);
 enum { CHEAP = 32 << 20 };
 enum { UID_X = 1, UID_W, UID_Y };
 
+uint64_t hri_gpu_conv_limit(const hri_gpu_conv *x) {
+    const int64_t images = x->n * (x->h * x->w * x->c + x->p * x->q * x->o);
+    const uint64_t half = (uint64_t)images * hr_type_bytes(x->type) / 2;
+    return half > HRI_GPU_LIMIT_CONV ? half : HRI_GPU_LIMIT_CONV;
+}
+
 /* ---- as a product ---- */
 
 static int is_product(const hri_gpu_conv *x) {
@@ -82,7 +88,7 @@ static void key_of(hri_gpu *gpu, const hri_gpu_conv *x, char *out) {
 static hr_status build(hri_gpu *gpu, const void *problem, const char *tag, hri_gpu_dnn_record *r) {
     const hri_gpu_conv *x = problem;
     const hri_dnn_wish wish = {
-        .limit_bytes = HRI_GPU_LIMIT_CONV,
+        .limit_bytes = hri_gpu_conv_limit(x),
         .deterministic = 1,
         .exact = x->type == HR_TYPE_F32 && gpu->options.exact_f32,
         .tag = tag,

@@ -33,7 +33,7 @@ static hri_gpu_conv on_gpu(const hri_conv *v, hri_gpu_conv_kind kind, const hri_
 uint64_t hri_conv_cuda_workspace(const hri_conv *v, hri_gpu_conv_kind kind, const hri_sig *s,
                                  hri_gpu *gpu) {
     const hri_gpu_conv x = on_gpu(v, kind, s);
-    return hri_gpu_conv_workspace(gpu, &x, HRI_GPU_LIMIT_CONV);
+    return hri_gpu_conv_workspace(gpu, &x, hri_gpu_conv_limit(&x));
 }
 
 static hr_status add_bias(const hri_gpu_call *c) {
