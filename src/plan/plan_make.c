@@ -18,7 +18,7 @@
 #include "plan/seed.h"
 
 enum { ROUNDS = 8, KEPT = 4 };
-enum { SHORT_LOOK = 60, LONG_LOOK = 500 }; /* of the packer */
+enum { SHORT_LOOK = 60, LONG_LOOK = 250 }; /* of the packer */
 enum {
     WHOLE_EFFORT = 1000000
 }; /* with less, two schedules are kept and placed without long looks */
