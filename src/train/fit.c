@@ -10,7 +10,7 @@ enum { LARGEST_BATCH = 1 << 20 };
 static const double good_enough = 1.02;
 
 static uint64_t effort_of(const hri_fit *f, uint32_t share) {
-    static const uint64_t whole = 8000000; /* more finds next to nothing: see bench/plan */
+    static const uint64_t whole = 16000000; /* more finds next to nothing: tools/plan-figures */
     const uint64_t effort = (f->job.effort ? f->job.effort : whole) / (share ? share : 1);
     return effort ? effort : 1;
 }

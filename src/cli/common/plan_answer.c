@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOK = 16 }; /* what is beside the question gets a small share of the effort */
+enum { LOOK = 32 }; /* what is beside the question gets a small share of the effort */
 
 /* ---- names and parts ---- */
 

@@ -52,7 +52,7 @@ const hri_field hri_plan_fields[] = {
      AT(spill), HRI_FIELD_STRING, NULL, .metavar = "DIR"},
     {"choices", "look at other budgets, batches and ways out too", AT(choices), HRI_FIELD_BOOL,
      "true"},
-    {"effort", "steps of search in thousands", AT(effort), HRI_FIELD_INT, "8000", .min = 1,
+    {"effort", "steps of search in thousands", AT(effort), HRI_FIELD_INT, "16000", .min = 1,
      .max = 1e9, .metavar = "N"},
     {"json", "print one JSON object, sizes in bytes", AT(json), HRI_FIELD_BOOL, .value = NULL},
     {"curve", "print budget against time, from the floor to no bound", AT(curve), HRI_FIELD_BOOL,
