@@ -281,8 +281,8 @@ static void say_next(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer 
             j->threads != NULL && !j->flags->tries; /* what was tried is not proposed */
         snprintf(command, sizeof command, "headroom %s %.200s%s%s%s%s", train ? "train" : "plan",
                  j->what, batch, budget, flags,
-                 !here   ? " --curve"
-                 : train ? " --data synthetic"
+                 train   ? " --data synthetic"
+                 : !here ? " --curve"
                          : " --try 3");
     }
     hri_say_next(cli, command);
