@@ -6,37 +6,19 @@
 #include <string.h>
 #include "base/fault.h"
 
-typedef struct entry {
-    const char *name;
-    size_t offset;
-} entry;
-
-static const entry entries[] = {
-#define HRI_LT_FN(RETURNS, NAME, PARAMETERS) {#NAME, offsetof(hri_lt, NAME)},
+static const hri_cuda_entry entries[] = {
+#define HRI_LT_FN(RETURNS, NAME, PARAMETERS) {#NAME, "", offsetof(hri_lt, NAME), 1},
 #include "device/cuda/cublaslt_api.def"
 #undef HRI_LT_FN
 };
 
 void hri_lt_load(hri_lt *out) {
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
     memset(out, 0, sizeof *out);
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    for (size_t i = 0; i < 2 && !out->library; i++) {
-        out->library =
-            HRI_FAULT(OPEN) ? NULL : dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    }
-    if (!out->library) {
-        const char *text = dlerror();
-        snprintf(out->why_not, sizeof out->why_not, "%s", text ? text : names[0]);
+    out->library = hri_cuda_library_open(names, out->why_not);
+    if (!out->library || !hri_cuda_library_find(out->library, out, entries,
+                                                sizeof entries / sizeof entries[0], out->why_not)) {
         return;
-    }
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
-        void *symbol = dlsym(out->library, entries[i].name);
-        if (!symbol) {
-            snprintf(out->why_not, sizeof out->why_not, "the library has no function %s",
-                     entries[i].name);
-            return;
-        }
-        memcpy((char *)out + entries[i].offset, &symbol, sizeof symbol);
     }
     out->version = out->cublasLtGetVersion();
     out->found = 1;

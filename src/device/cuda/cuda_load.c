@@ -36,7 +36,7 @@ static const hri_cuda_entry nvrtc_entries[] = {
 
 #define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
 
-void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT]) {
+static void *open_first(const char *const *names, char why_not[HRI_CUDA_TEXT]) {
     int first = 1;
     for (; *names; names++) {
         void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -53,7 +53,15 @@ void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT
 }
 
 static void *open_library(const char *name, char *why_not) {
-    return hri_cuda_library_open((const char *const[]){name, NULL}, why_not);
+    return open_first((const char *const[]){name, NULL}, why_not);
+}
+
+void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT]) {
+    if (HRI_FAULT(OPEN)) {
+        snprintf(why_not, HRI_CUDA_TEXT, "%s", names[0]);
+        return NULL;
+    }
+    return open_first(names, why_not);
 }
 
 int hri_cuda_library_find(void *library, void *table, const hri_cuda_entry *entries, size_t count,
@@ -133,7 +141,7 @@ void hri_cuda_nvrtc_load(hri_cuda_nvrtc *out) {
         "/usr/local/cuda/lib64/libnvrtc.so.13", /* not in the loader's path */
         "/usr/local/cuda/lib64/libnvrtc.so.12", NULL};
     memset(out, 0, sizeof *out);
-    out->library = HRI_FAULT(OPEN) ? NULL : hri_cuda_library_open(names, out->why_not);
+    out->library = hri_cuda_library_open(names, out->why_not);
     if (!out->library) {
         return;
     }

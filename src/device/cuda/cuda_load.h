@@ -1,6 +1,7 @@
 /* The libraries of NVIDIA's driver as tables of function pointers, found at run time.
  *
- * libcuda.so.1, libnvidia-ml.so.1 and libnvrtc.so are opened by name, never linked.  What is missing is not an error here: the
+ * libcuda.so.1, libnvidia-ml.so.1 and libnvrtc.so are opened by name, never linked, and so are
+ * cuBLASLt and cuDNN (cublaslt.c, cudnn.c) by the two functions below.  What is missing is not an error here: the
  * loader leaves words about it for report() and the caller looks at `usable`.
  *
  * Threads: load and unload belong to one thread; afterwards the tables are constant. */
@@ -49,7 +50,8 @@ typedef struct hri_cuda_entry {
     int must;
 } hri_cuda_entry;
 
-/* Opens the first of `names` (it ends with NULL) that is there; NULL, and the reason of the first one, otherwise. */
+/* Opens the first of `names` (it ends with NULL) that is there; NULL, and the reason of the first one, otherwise.  For
+ * libraries that may be missing: a fault point stands before it. */
 void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT]);
 /* Fills the pointers of `table`; 0 when one that must be there is not, and why_not says which. */
 int hri_cuda_library_find(void *library, void *table, const hri_cuda_entry *entries, size_t count,

@@ -10,37 +10,19 @@
 #include <string.h>
 #include "base/fault.h"
 
-typedef struct entry {
-    const char *name;
-    size_t offset;
-} entry;
-
-static const entry entries[] = {
-#define HRI_DNN_FN(RETURNS, NAME, PARAMETERS) {#NAME, offsetof(hri_dnn, NAME)},
+static const hri_cuda_entry entries[] = {
+#define HRI_DNN_FN(RETURNS, NAME, PARAMETERS) {#NAME, "", offsetof(hri_dnn, NAME), 1},
 #include "device/cuda/cudnn_api.def"
 #undef HRI_DNN_FN
 };
 
 void hri_dnn_load(hri_dnn *out) {
+    static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn.so.9", NULL};
     memset(out, 0, sizeof *out);
-    static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn.so.9"};
-    for (size_t i = 0; i < 2 && !out->library; i++) {
-        out->library =
-            HRI_FAULT(OPEN) ? NULL : dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    }
-    if (!out->library) {
-        const char *text = dlerror();
-        snprintf(out->why_not, sizeof out->why_not, "%s", text ? text : names[0]);
+    out->library = hri_cuda_library_open(names, out->why_not);
+    if (!out->library || !hri_cuda_library_find(out->library, out, entries,
+                                                sizeof entries / sizeof entries[0], out->why_not)) {
         return;
-    }
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
-        void *symbol = dlsym(out->library, entries[i].name);
-        if (!symbol) {
-            snprintf(out->why_not, sizeof out->why_not, "the library has no function %s",
-                     entries[i].name);
-            return;
-        }
-        memcpy((char *)out + entries[i].offset, &symbol, sizeof symbol);
     }
     out->version = out->cudnnGetVersion();
     out->found = 1;

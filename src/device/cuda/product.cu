@@ -62,9 +62,8 @@ HR_INLINE void take_b(const product &g, const HR_T *b, hr_i64 k, hr_i64 j, hr_i6
 }
 #endif
 
-#if HR_LOADING == 1
-#define A_DOWN 0
-#define B_DOWN 0
+#if HR_LOADING == 1 || HR_LOADING == 3
+// The pixel of x that tap `tap` brings to pixel `row` of y; none outside of the image.
 HR_INLINE const HR_T *pixel(const product &g, const HR_T *x, hr_i64 row, int tap) {
     const int q = (int)(row % g.q), p = (int)(row / g.q % g.p);
     const hr_i64 n = row / g.q / g.p;
@@ -73,6 +72,11 @@ HR_INLINE const HR_T *pixel(const product &g, const HR_T *x, hr_i64 row, int tap
     const bool inside = h >= 0 && h < g.h && w >= 0 && w < g.w;
     return inside ? x + ((n * g.h + h) * g.w + w) * g.c : (const HR_T *)0;
 }
+#endif
+
+#if HR_LOADING == 1
+#define A_DOWN 0
+#define B_DOWN 0
 HR_INLINE void take_a(const product &g, const HR_T *a, hr_i64 i, hr_i64 k, hr_i64 end, eight &out) {
     if (i >= g.m || k >= end) {
         nothing(out);
@@ -147,14 +151,6 @@ HR_INLINE void take_b(const product &g, const HR_T *b, hr_i64 k, hr_i64 j, hr_i6
 #if HR_LOADING == 3
 #define A_DOWN 1
 #define B_DOWN 0
-HR_INLINE const HR_T *pixel(const product &g, const HR_T *x, hr_i64 row, int tap) {
-    const int q = (int)(row % g.q), p = (int)(row / g.q % g.p);
-    const hr_i64 n = row / g.q / g.p;
-    const int h = p * g.stride_h - g.top + tap / g.kw * g.dilation_h;
-    const int w = q * g.stride_w - g.left + tap % g.kw * g.dilation_w;
-    const bool inside = h >= 0 && h < g.h && w >= 0 && w < g.w;
-    return inside ? x + ((n * g.h + h) * g.w + w) * g.c : (const HR_T *)0;
-}
 HR_INLINE void take_a(const product &g, const HR_T *a, hr_i64 i, hr_i64 k, hr_i64 end, eight &out) {
     if (i >= g.m || k >= end) {
         nothing(out);
