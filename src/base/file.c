@@ -109,6 +109,42 @@ hr_status hri_file_read(const char *path, size_t max_bytes, char **out, size_t *
     return status;
 }
 
+static const char *kind_of_file(mode_t mode) {
+    return S_ISDIR(mode)                    ? "a folder"
+           : S_ISFIFO(mode)                 ? "a FIFO"
+           : S_ISSOCK(mode)                 ? "a socket"
+           : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+                                            : "something else";
+}
+
+hr_status hri_file_open_regular(const char *path, int *out_fd, uint64_t *out_bytes,
+                                hri_prose *why) {
+    /* Not blocking: the opening of a FIFO waits for a writer otherwise.  Of regular files it changes nothing. */
+    const int fd = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    const int error = fd < 0 ? errno : 0;
+    struct stat info;
+    const int known = fd >= 0 ? fstat(fd, &info) : stat(path, &info);
+    if (known == 0 && !S_ISREG(info.st_mode) && (fd >= 0 || error == ENXIO)) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return hri_prose_set(why, HR_E_FORMAT, "%s: not a regular file but %s", path,
+                             kind_of_file(info.st_mode));
+    }
+    if (fd < 0 || known != 0) {
+        const int reason = fd < 0 ? error : errno;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return refused(why, path, "open", reason);
+    }
+    *out_fd = fd;
+    if (out_bytes) {
+        *out_bytes = (uint64_t)info.st_size;
+    }
+    return HR_OK;
+}
+
 bool hri_file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }

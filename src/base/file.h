@@ -21,6 +21,10 @@ HR_MUST_CHECK hr_status hri_file_read(const char *path, size_t max_bytes, char *
 HR_MUST_CHECK hr_status hri_file_write(const char *path, const void *data, size_t bytes,
                                        hri_prose *why);
 bool hri_file_exists(const char *path);
+/* Opens a regular file for reading; out_bytes (may be NULL) gets its length.  Whatever else stands at the path (a FIFO, a
+ * device, a socket, a folder) is refused with HR_E_FORMAT at once: nothing waits for its other end. */
+HR_MUST_CHECK hr_status hri_file_open_regular(const char *path, int *out_fd, uint64_t *out_bytes,
+                                              hri_prose *why);
 
 /* The same in pieces, for files that do not lie in memory:
  *   open, write ..., then commit (temporary file synced, renamed, folder synced) or abandon.

@@ -15,7 +15,7 @@ typedef struct hri_prose {
     char text[512]; /* "" while nothing has failed */
 } hri_prose;
 
-/* Writes the sentence (a longer one is cut) and returns `status`, so that a failure is one line:
+/* Writes the sentence (one that is too long loses its middle) and returns `status`, so that a failure is one line:
  * return hri_prose_set(why, HR_E_RANGE, "%s: 0 is below 1", name);  `why` may be NULL. */
 hr_status hri_prose_set(hri_prose *why, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
 

@@ -2,33 +2,11 @@
 #include "data/read.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/prose.h"
-
-hr_status hri_read_open(const char *path, int *out_fd, uint64_t *out_bytes, hri_prose *why) {
-    errno = EIO;
-    const int fd = HRI_FAULT(OPEN) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        const hr_status status = errno == ENOENT ? HR_E_NOT_FOUND : HR_E_IO;
-        hri_prose_set(why, status, "%s: %s", path, strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return status;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        close(fd);
-        return hri_prose_set(why, HR_E_IO, "%s: it is no ordinary file", path);
-    }
-    *out_fd = fd;
-    *out_bytes = (uint64_t)st.st_size;
-    return HR_OK;
-}
 
 hr_status hri_read_at(int fd, const char *path, uint64_t offset, void *to, uint64_t bytes,
                       hri_prose *why) {
@@ -54,13 +32,19 @@ hr_status hri_read_at(int fd, const char *path, uint64_t offset, void *to, uint6
     return HR_OK;
 }
 
+/* The reason behind the path that begins a sentence. */
+static const char *reason_in(const char *text) {
+    const char *colon = strrchr(text, ':');
+    return colon && colon[1] == ' ' ? colon + 2 : text;
+}
+
 hr_status hri_emit_file(hr_emit *emit, const char *name, const char *path) {
     hri_prose why = {{0}};
     int fd;
     uint64_t bytes;
-    hr_status status = hri_read_open(path, &fd, &bytes, &why);
+    hr_status status = hri_file_open_regular(path, &fd, &bytes, &why);
     if (status != HR_OK) {
-        return hri_emit_fail(emit, status, "%s", strrchr(why.text, ':') + 2);
+        return hri_emit_fail(emit, status, "%s", reason_in(why.text));
     }
     void *data;
     const hr_meta meta = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {(int64_t)bytes}}};
@@ -70,7 +54,7 @@ hr_status hri_emit_file(hr_emit *emit, const char *name, const char *path) {
         if (status == HR_E_FORMAT) {
             status = hri_emit_fail(emit, HR_E_IO, "it became shorter while it was read");
         } else if (status != HR_OK) {
-            hr_emit_explain(emit, strrchr(why.text, ':') + 2);
+            hr_emit_explain(emit, reason_in(why.text));
         }
     }
     close(fd);

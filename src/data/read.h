@@ -11,8 +11,5 @@ HR_MUST_CHECK hr_status hri_emit_file(hr_emit *emit, const char *name, const cha
  * file is too short. */
 HR_MUST_CHECK hr_status hri_read_at(int fd, const char *path, uint64_t offset, void *to,
                                     uint64_t bytes, hri_prose *why);
-/* Opens for reading and gives the size; HR_E_NOT_FOUND, HR_E_IO.  Close it with close(). */
-HR_MUST_CHECK hr_status hri_read_open(const char *path, int *out_fd, uint64_t *out_bytes,
-                                      hri_prose *why);
 
 #endif

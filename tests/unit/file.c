@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -67,6 +69,34 @@ TEST(file, what_is_written_is_read) {
     CHECK_EQ(chmod(path, 0640), 0);
     CHECK_OK(hri_file_write(path, "x", 1, NULL));
     CHECK(stat(path, &info) == 0 && (info.st_mode & 0777) == 0640);
+    remove_folder();
+}
+
+TEST(file, only_a_regular_file_is_opened_and_nothing_is_waited_for) {
+    hri_prose why = {""};
+    int fd = -7;
+    uint64_t bytes = 0;
+    CHECK_OK(hri_file_write(in_folder("a"), "12345", 5, NULL));
+    CHECK_OK(hri_file_open_regular(in_folder("a"), &fd, &bytes, &why));
+    CHECK(fd >= 0 && bytes == 5);
+    close(fd);
+    fd = -7;
+    CHECK_EQ(mkfifo(in_folder("fifo"), 0600), 0);
+    CHECK_STATUS(hri_file_open_regular(in_folder("fifo"), &fd, &bytes, &why), HR_E_FORMAT);
+    CHECK(strstr(why.text, "fifo: not a regular file but a FIFO"));
+    CHECK_STATUS(hri_file_open_regular(folder, &fd, &bytes, &why), HR_E_FORMAT);
+    CHECK(strstr(why.text, "a folder"));
+    CHECK_STATUS(hri_file_open_regular("/dev/null", &fd, &bytes, &why), HR_E_FORMAT);
+    CHECK(strstr(why.text, "a device"));
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", in_folder("socket"));
+    const int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(s >= 0 && bind(s, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK_STATUS(hri_file_open_regular(in_folder("socket"), &fd, &bytes, &why), HR_E_FORMAT);
+    CHECK(strstr(why.text, "a socket"));
+    close(s);
+    CHECK_STATUS(hri_file_open_regular(in_folder("none"), &fd, &bytes, &why), HR_E_NOT_FOUND);
+    CHECK_EQ(fd, -7);
     remove_folder();
 }
 

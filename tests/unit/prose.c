@@ -11,6 +11,9 @@ TEST(prose, hands_the_status_on_and_cuts_what_is_too_long) {
     CHECK_STR(why.text, "batch: 0 is below 1");
     CHECK_STATUS(hri_prose_set(&why, HR_E_IO, "%1000d", 1), HR_E_IO);
     CHECK_EQ(strlen(why.text), sizeof why.text - 1);
+    CHECK_STATUS(hri_prose_set(&why, HR_E_IO, "/a%01000d/ä: the reason", 1), HR_E_IO);
+    CHECK(!strncmp(why.text, "/a000", 5) && strstr(why.text, "...") &&
+          strstr(why.text, "1/ä: the reason"));
     CHECK_STATUS(hri_prose_set(NULL, HR_E_BUSY, "unheard"), HR_E_BUSY);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/file.h"
 #include "data/read.h"
 
 enum { FILES_MAX = 1 << 16, KEPT_OPEN = 256 };
@@ -38,7 +39,7 @@ static hr_status add(hri_filelist *list, const char *path, hri_prose *why) {
     if (!f.path) {
         return HR_E_NOMEM_HOST;
     }
-    hr_status status = hri_read_open(path, &f.fd, &f.bytes, why);
+    hr_status status = hri_file_open_regular(path, &f.fd, &f.bytes, why);
     if (status != HR_OK) {
         hri_free(f.path);
         return status;
@@ -110,7 +111,7 @@ hr_status hri_filelist_read(const hri_file *f, uint64_t offset, void *to, uint64
     uint64_t size;
     hr_status status = HR_OK;
     if (fd < 0) {
-        status = hri_read_open(f->path, &fd, &size, why);
+        status = hri_file_open_regular(f->path, &fd, &size, why);
         if (status != HR_OK) {
             return status;
         }

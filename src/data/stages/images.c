@@ -9,7 +9,6 @@
  * later is served when the budget has room for it, and a bad element when not. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,11 +279,10 @@ static hr_status sample(hri_stage *s) {
     const uint64_t n = w->count < SAMPLE ? w->count : SAMPLE;
     char path[PATH_SIZE];
     for (uint64_t i = 0; i < n; i++) {
-        struct stat st;
+        int fd = -1;
+        uint64_t size;
         full_path(s, n == w->count ? i : i * (w->count / n), path);
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-            const uint64_t size = (uint64_t)st.st_size;
+        if (hri_file_open_regular(path, &fd, &size, NULL) == HR_OK) {
             w->largest_file = size > w->largest_file ? size : w->largest_file;
             const ssize_t got = read(fd, head, HEAD_BYTES);
             hri_image_info info;

@@ -139,7 +139,7 @@ TEST(tfrecord, a_length_of_2_to_the_60th_is_refused_before_anything_is_asked_for
     refused("tfrecord:@/c", HR_E_FORMAT, "no record that can be read");
     refused("tfrecord:@/nowhere", HR_E_NOT_FOUND, "/nowhere");
     refused("tfrecord:@/x*", HR_E_NOT_FOUND, "no file has such a name");
-    refused("tfrecord:@", HR_E_IO, "no ordinary file");
+    refused("tfrecord:@", HR_E_FORMAT, "not a regular file but a folder");
     end();
 }
 
