@@ -216,7 +216,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     } else if (!strcmp(arguments[0], "zsh")) {
         put_zsh(&cli->out);
     } else {
-        hri_say_error("completion: \"%s\" is not a shell known here; bash and zsh are",
+        hri_say_error(cli, "completion: \"%s\" is not a shell known here; bash and zsh are",
                       arguments[0]);
         return HRI_EXIT_USAGE;
     }

@@ -75,7 +75,7 @@ static void on_log(void *user, hr_log_level level, const char *line) {
         return; /* failures are reported once, where they end the run */
     }
     hide_progress(r);
-    hri_say_error("%s", line);
+    hri_say_note("%s", line);
 }
 
 static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total) {
@@ -97,20 +97,16 @@ static void on_progress(void *user, const char *stage, uint64_t done, uint64_t t
 
 static int failed(run_state *r, hr_status status, const hr_error *error) {
     hide_progress(r);
-    hri_say_error("%s", error->message[0] ? error->message : hr_status_text(status));
-    if (status == HR_E_LIMIT || status == HR_E_NO_PLAN) {
-        return HRI_EXIT_NO;
-    }
-    return hri_cli_exit_code(status);
+    hri_say_error(r->cli, "%s", error->message[0] ? error->message : hr_status_text(status));
+    return hri_cli_exit_code_of_input(status);
 }
 
 static int failed_running(run_state *r, hr_status status) {
     hr_error error;
     hr_pipeline_error(r->pipeline, &error);
     const int code = failed(r, status, &error);
-    if (status == HR_E_FORMAT || status == HR_E_IO || status == HR_E_RANGE ||
-        status == HR_E_SHAPE) {
-        hri_say_error("--skip-bad leaves such elements out");
+    if (hri_cli_exit_code_of_input(status) == HRI_EXIT_USAGE) {
+        hri_say_note("--skip-bad leaves such elements out");
     }
     return code;
 }
@@ -228,7 +224,7 @@ static int take_one(run_state *r, bool *end) {
         show(r, e);
     }
     if (r->elements == 0 && r->options->png) {
-        code = hri_contact_sheet(e, r->options->png);
+        code = hri_contact_sheet(r->cli, e, r->options->png);
     }
     r->elements++;
     r->samples += samples_of(e);
@@ -333,7 +329,7 @@ static int sum_up(run_state *r, const hr_pipeline_stats *s) {
                        hr_bytes_print(s->budget_bytes, b2, sizeof b2));
     }
     hri_table_deinit(&table);
-    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(NULL, "data", status);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(r->cli, NULL, "data", status);
 }
 
 static void say_bad(run_state *r, const hr_pipeline_stats *s) {
@@ -426,11 +422,12 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         return hri_stages_print(cli, count, arguments);
     }
     if (count == 0) {
-        hri_say_error("data: which pipeline?  headroom data --stages lists what it can be made of");
+        hri_say_error(cli,
+                      "data: which pipeline?  headroom data --stages lists what it can be made of");
         return HRI_EXIT_USAGE;
     }
     if (!join(count, arguments, text, sizeof text)) {
-        hri_say_error("data: the pipeline is too long");
+        hri_say_error(cli, "data: the pipeline is too long");
         return HRI_EXIT_USAGE;
     }
     hri_out_init(&r.err, STDERR_FILENO);

@@ -124,14 +124,14 @@ typedef struct device_counts {
 } device_counts;
 
 /* Both forms are filled from one reading of the devices, and the one that is not wanted is thrown away. */
-static int gather(hr_ctx *ctx, int count, const char *const *names, int measure, hri_json *json,
-                  hri_table *table, device_counts *counts) {
+static int gather(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names, int measure,
+                  hri_json *json, hri_table *table, device_counts *counts) {
     *counts = (device_counts){.all = hri_cli_device_count(ctx, count)};
     hri_json_array(json, "devices");
     for (size_t i = 0; i < counts->all; i++) {
         hr_device *device = NULL;
         hr_device_info info;
-        const int code = hri_cli_device(ctx, count, names, i, &device);
+        const int code = hri_cli_device(cli, ctx, count, names, i, &device);
         if (code != HRI_EXIT_YES) {
             return code;
         }
@@ -166,7 +166,7 @@ static int print_table(hri_cli *cli, const hri_table *table, const device_counts
                   counts->gpus, counts->gpus == 1 ? "" : "s", unusable);
     const hr_status status = hri_table_print(table, &cli->out, &cli->out_term, 0, 1);
     if (status != HR_OK) {
-        return hri_cli_failed(NULL, "devices", status);
+        return hri_cli_failed(cli, NULL, "devices", status);
     }
     hri_out_text(&cli->out, "total = free + ours + others\n");
     hri_say_next(cli, "headroom doctor");
@@ -187,8 +187,12 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     device_counts counts;
     hri_cli_json_start(&json);
     hri_table_init(&table, headings, sizeof headings / sizeof headings[0]);
-    code = gather(ctx, count, arguments, o->measure, &json, &table, &counts);
+    code = gather(cli, ctx, count, arguments, o->measure, &json, &table, &counts);
     if (code == HRI_EXIT_YES && o->json) {
+        if (counts.unusable) {
+            hri_refuse(cli, "check_failed", "%zu of %zu devices cannot be used", counts.unusable,
+                       counts.all);
+        }
         code = hri_cli_json_end(cli, &json, counts.unusable ? HRI_EXIT_NO : HRI_EXIT_YES);
     } else {
         hri_json_deinit(&json);

@@ -210,11 +210,11 @@ static void show_checks(report *r, const hri_checks *checks) {
 }
 
 /* HRI_EXIT_YES, or wrong use: a device named that is not there. */
-static int check_devices(hr_ctx *ctx, int count, const char *const *names,
+static int check_devices(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names,
                          const hri_machine *machine, hri_checks *checks) {
     for (size_t i = 0; i < hri_cli_device_count(ctx, count); i++) {
         hr_device *device = NULL;
-        const int code = hri_cli_device(ctx, count, names, i, &device);
+        const int code = hri_cli_device(cli, ctx, count, names, i, &device);
         if (code != HRI_EXIT_YES) {
             return code;
         }
@@ -232,7 +232,7 @@ static int make_checks(hri_cli *cli, hr_ctx *ctx, int count, const char *const *
     hri_checks_add(checks, "devices", "can be listed", ctx ? HRI_CHECK_OK : HRI_CHECK_FAILED, "%s",
                    ctx ? "every visible device was found"
                        : "see the line on standard error; is HEADROOM_VISIBLE_DEVICES right?");
-    const int code = ctx ? check_devices(ctx, count, names, machine, checks) : HRI_EXIT_YES;
+    const int code = ctx ? check_devices(cli, ctx, count, names, machine, checks) : HRI_EXIT_YES;
     hri_checks_cache_dir(checks, hri_settings_cache_dir(cli->settings, path, sizeof path));
     return code;
 }
@@ -245,11 +245,14 @@ static int finish(report *r, const hri_checks *checks) {
         hri_json_u64(&r->json, "checks_ok", checks->ok);
         hri_json_u64(&r->json, "checks_failed", checks->failed);
         hri_json_u64(&r->json, "checks_skipped", checks->skipped);
+        if (checks->failed) {
+            hri_refuse(cli, "check_failed", "%zu checks failed", checks->failed);
+        }
         return hri_cli_json_end(cli, &r->json, code);
     }
     hri_json_deinit(&r->json);
     if (r->status != HR_OK) {
-        return hri_cli_failed(NULL, "doctor", r->status);
+        return hri_cli_failed(cli, NULL, "doctor", r->status);
     }
     hri_out_printf(&cli->out, "\n%zu checks = %zu ok + %zu failed + %zu skipped\n",
                    checks->ok + checks->failed + checks->skipped, checks->ok, checks->failed,

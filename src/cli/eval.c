@@ -64,13 +64,14 @@ static int open_table(work *w) {
     w->label_room = (uint32_t)hri_predictor_batch(w->i.predictor);
     w->labels = hri_calloc(w->label_room, sizeof *w->labels);
     if (!w->labels) {
-        return hri_cli_failed(NULL, "eval", HR_E_NOMEM_HOST);
+        return hri_cli_failed(w->i.cli, NULL, "eval", HR_E_NOMEM_HOST);
     }
     if (hri_predictor_scores(w->i.predictor) && n <= MATRIX_MOST) {
         w->classes = n;
         w->taken = hri_calloc((size_t)(n * n), sizeof *w->taken);
     }
-    return !w->classes || w->taken ? HRI_EXIT_YES : hri_cli_failed(NULL, "eval", HR_E_NOMEM_HOST);
+    return !w->classes || w->taken ? HRI_EXIT_YES
+                                   : hri_cli_failed(w->i.cli, NULL, "eval", HR_E_NOMEM_HOST);
 }
 
 static void count_batch(work *w) {
@@ -168,7 +169,7 @@ static int show_text(work *w, hri_cli *cli) {
     if (w->taken) {
         const hr_status status = show_worst(w, cli);
         if (status != HR_OK) {
-            return hri_cli_failed(NULL, "eval", status);
+            return hri_cli_failed(cli, NULL, "eval", status);
         }
     }
     char next[1200];
@@ -177,7 +178,7 @@ static int show_text(work *w, hri_cli *cli) {
     return HRI_EXIT_YES;
 }
 
-static int show_json(const work *w, hri_cli *cli) {
+static int show_json(const work *w, hri_cli *cli, int code) {
     const double n = (double)w->i.samples;
     hri_json j;
     hri_cli_json_start(&j);
@@ -198,7 +199,7 @@ static int show_json(const work *w, hri_cli *cli) {
         hri_json_end(&j);
     }
     hri_json_end(&j);
-    return hri_cli_json_end(cli, &j, HRI_EXIT_YES);
+    return hri_cli_json_end(cli, &j, code);
 }
 
 static int evaluate(work *w, hri_cli *cli) {
@@ -215,18 +216,19 @@ static int evaluate(work *w, hri_cli *cli) {
     }
     hri_inference_end(&w->i);
     if (w->i.samples == 0) {
-        hri_say_error("eval: not one sample could be read");
-        return HRI_EXIT_FAULT;
+        hri_say_error(cli, "eval: not one sample could be read");
+        return HRI_EXIT_USAGE;
     }
-    code = w->i.flags->json ? show_json(w, cli) : show_text(w, cli);
-    return hri_inference_verdict(&w->i, code);
+    code = hri_inference_verdict(&w->i, HRI_EXIT_YES);
+    const int shown = w->i.flags->json ? show_json(w, cli, code) : show_text(w, cli);
+    return shown == HRI_EXIT_YES ? code : shown;
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const eval_options *o = options;
     (void)count;
     if (!o->data) {
-        hri_say_error("eval: on which data?  --data images:DIR, for example");
+        hri_say_error(cli, "eval: on which data?  --data images:DIR, for example");
         return HRI_EXIT_USAGE;
     }
     work w = {.classes = 0};
@@ -261,7 +263,7 @@ const hri_command hri_command_eval = {
         "sees, and the answer comes before the first sample. With --batch auto the batch is the "
         "largest power of two up to 64 that fits; it changes no result but the speed.\n\n"
         "Loss, accuracy and top-5 are means over the samples. The table shows the classes with "
-        "most errors. The exit code is 1 when it does not fit, 3 when a sample cannot be read and "
+        "most errors. The exit code is 1 when it does not fit, 2 when a sample cannot be read and "
         "--skip-bad is not given.",
     .examples = {{"headroom eval runs/flowers --data images:flowers-test", "how good is it?"},
                  {"headroom eval runs/flowers --data images:flowers-test --budget 100MiB --json",

@@ -9,7 +9,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     const hri_command *command = hri_command_find(arguments[0]);
     if (!command) {
-        return hri_command_unknown(arguments[0]);
+        return hri_command_unknown(cli, arguments[0]);
     }
     hri_help_command(&cli->out, &cli->out_term, command);
     return HRI_EXIT_YES;

@@ -22,7 +22,7 @@ static const hri_field fields[] = {
     {0},
 };
 
-static int write_page(const char *dir, const hri_command *command) {
+static int write_page(hri_cli *cli, const char *dir, const hri_command *command) {
     char path[4096];
     snprintf(path, sizeof path, "%s/headroom%s%s.1", dir, command ? "-" : "",
              command ? command->name : "");
@@ -39,17 +39,17 @@ static int write_page(const char *dir, const hri_command *command) {
         page.error = errno;
     }
     if (page.error) {
-        hri_say_error("cannot write %s: %s", path, strerror(page.error));
+        hri_say_error(cli, "cannot write %s: %s", path, strerror(page.error));
         return HRI_EXIT_FAULT;
     }
     return HRI_EXIT_YES;
 }
 
-static int write_all_pages(const char *dir) {
-    int code = write_page(dir, NULL);
+static int write_all_pages(hri_cli *cli, const char *dir) {
+    int code = write_page(cli, dir, NULL);
     for (size_t i = 0; code == HRI_EXIT_YES && hri_commands[i]; i++) {
         if (!hri_commands[i]->hidden) {
-            code = write_page(dir, hri_commands[i]);
+            code = write_page(cli, dir, hri_commands[i]);
         }
     }
     return code;
@@ -58,11 +58,11 @@ static int write_all_pages(const char *dir) {
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const man_options *o = options;
     if ((o->dir != NULL) + o->markdown + (count > 0) > 1) {
-        hri_say_error("man: --dir, --markdown and a command exclude one another");
+        hri_say_error(cli, "man: --dir, --markdown and a command exclude one another");
         return HRI_EXIT_USAGE;
     }
     if (o->dir) {
-        return write_all_pages(o->dir);
+        return write_all_pages(cli, o->dir);
     }
     if (o->markdown) {
         hri_reference_markdown(&cli->out);
@@ -70,7 +70,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     const hri_command *command = count ? hri_command_find(arguments[0]) : NULL;
     if (count && !command) {
-        return hri_command_unknown(arguments[0]);
+        return hri_command_unknown(cli, arguments[0]);
     }
     hri_reference_man(&cli->out, command);
     return HRI_EXIT_YES;

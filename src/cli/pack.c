@@ -68,7 +68,7 @@ static void say_summary(const hri_pack_result *r) {
 static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) {
     uint64_t *offsets = hri_calloc(file->count, sizeof *offsets);
     if (!offsets) {
-        return hri_cli_failed(NULL, "the offsets", HR_E_NOMEM_HOST);
+        return hri_cli_failed(cli, NULL, "the offsets", HR_E_NOMEM_HOST);
     }
     const hri_pack_options options = {
         .align = o->align, .capacity = o->capacity, .effort = (uint64_t)o->effort};
@@ -77,12 +77,16 @@ static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) 
     int code;
     const hr_status status = hri_pack(file->buffers, file->count, &options, offsets, &result);
     if (status != HR_OK) {
-        code = hri_cli_failed(NULL, "packing", status);
+        code = hri_cli_failed(cli, NULL, "packing", status);
     } else if (!hri_pack_check(file->buffers, file->count, o->align, offsets, result.height, bad)) {
-        code = hri_cli_failed(NULL, "the check of the packing", HR_E_INTERNAL);
+        code = hri_cli_failed(cli, NULL, "the check of the packing", HR_E_INTERNAL);
     } else {
         code = o->capacity && result.height > o->capacity ? HRI_EXIT_NO : HRI_EXIT_YES;
         say_summary(&result);
+        if (code == HRI_EXIT_NO) {
+            hri_refuse(cli, "does_not_fit", "the height of %llu is above the capacity of %llu",
+                       (unsigned long long)result.height, (unsigned long long)o->capacity);
+        }
         if (o->json) {
             code = print_json(cli, file, offsets, &result, code);
         } else {
@@ -101,13 +105,13 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_pack_file file = {0};
     hr_status status = hri_file_read(arguments[0], MOST_BYTES, &text, &bytes, &why);
     if (status != HR_OK) {
-        hri_say_error("%s", why.text);
-        return hri_cli_exit_code(status == HR_E_IO ? HR_E_NOT_FOUND : status);
+        hri_say_error(cli, "%s", why.text);
+        return hri_cli_exit_code_of_input(status);
     }
     status = hri_pack_file_parse(text, bytes, &file, &why);
     hri_free(text);
     if (status != HR_OK) {
-        hri_say_error("%s: %s", arguments[0], why.text);
+        hri_say_error(cli, "%s: %s", arguments[0], why.text);
         return hri_cli_exit_code(status);
     }
     const int code = pack(cli, options, &file);

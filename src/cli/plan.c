@@ -31,17 +31,17 @@ typedef struct work {
     float *losses;
 } work;
 
-static int failed(const char *what, hr_status status, const hri_prose *why) {
-    hri_say_error("%s: %s", what, why->text[0] ? why->text : hr_status_text(status));
+static int failed(const work *w, const char *what, hr_status status, const hri_prose *why) {
+    hri_say_error(w->cli, "%s: %s", what, why->text[0] ? why->text : hr_status_text(status));
     return hri_cli_exit_code(status);
 }
 
 /* ---- files ---- */
 
-static int write_text(const char *path, const char *text, size_t bytes) {
+static int write_text(const work *w, const char *path, const char *text, size_t bytes) {
     hri_prose why = {0};
     const hr_status status = hri_file_write(path, text, bytes, &why);
-    return status == HR_OK ? HRI_EXIT_YES : failed("plan", status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(w, "plan", status, &why);
 }
 
 static int write_problem(const work *w) {
@@ -51,9 +51,9 @@ static int write_problem(const work *w) {
                      : &w->job.problem;
     const hr_status status = hri_problem_print(p, &text);
     if (status != HR_OK) {
-        return hri_cli_failed(NULL, w->flags->save_problem, status);
+        return hri_cli_failed(w->cli, NULL, w->flags->save_problem, status);
     }
-    const int code = write_text(w->flags->save_problem, text, strlen(text));
+    const int code = write_text(w, w->flags->save_problem, text, strlen(text));
     hri_free(text);
     return code;
 }
@@ -64,7 +64,7 @@ static void write_piece(void *user, const char *text) {
 
 static int write_dot(const work *w) {
     if (!w->job.model) {
-        hri_say_error("--dot: a problem has no graph");
+        hri_say_error(w->cli, "--dot: a problem has no graph");
         return HRI_EXIT_USAGE;
     }
     const hri_fit_case *c = w->plans.c ? w->plans.c : w->job.fit.cases[0];
@@ -72,12 +72,12 @@ static int write_dot(const work *w) {
     size_t bytes = 0;
     FILE *f = open_memstream(&text, &bytes);
     if (!f) {
-        return hri_cli_failed(NULL, w->flags->dot, HR_E_NOMEM_HOST);
+        return hri_cli_failed(w->cli, NULL, w->flags->dot, HR_E_NOMEM_HOST);
     }
     hr_graph_print(c->pieces[0].g, HR_GRAPH_DOT, write_piece, f);
     const int bad = fclose(f);
-    const int code = bad ? hri_cli_failed(NULL, w->flags->dot, HR_E_NOMEM_HOST)
-                         : write_text(w->flags->dot, text, bytes);
+    const int code = bad ? hri_cli_failed(w->cli, NULL, w->flags->dot, HR_E_NOMEM_HOST)
+                         : write_text(w, w->flags->dot, text, bytes);
     free(text); /* the stream's */
     return code;
 }
@@ -85,9 +85,9 @@ static int write_dot(const work *w) {
 static int write_svg(const work *w) {
     char *text = hri_plan_show_svg(&w->job, &w->answer);
     if (!text) {
-        return hri_cli_failed(NULL, w->flags->svg, HR_E_NOMEM_HOST);
+        return hri_cli_failed(w->cli, NULL, w->flags->svg, HR_E_NOMEM_HOST);
     }
-    const int code = write_text(w->flags->svg, text, strlen(text));
+    const int code = write_text(w, w->flags->svg, text, strlen(text));
     hri_free(text);
     return code;
 }
@@ -99,9 +99,9 @@ static int write_map(const work *w) {
                                                   w->plans.plans[piece])
                               : hri_plan_show_map(&w->job, &w->job.problem, w->plan);
     if (!text) {
-        return hri_cli_failed(NULL, w->flags->map, HR_E_NOMEM_HOST);
+        return hri_cli_failed(w->cli, NULL, w->flags->map, HR_E_NOMEM_HOST);
     }
-    const int code = write_text(w->flags->map, text, strlen(text));
+    const int code = write_text(w, w->flags->map, text, strlen(text));
     hri_free(text);
     return code;
 }
@@ -124,7 +124,7 @@ static int write_files(work *w) {
         hri_prose why = {0};
         const hr_status status =
             hri_plan_file_save(&w->job, &w->plans, w->plan, w->flags->save, &why);
-        code = status == HR_OK ? HRI_EXIT_YES : failed("--save", status, &why);
+        code = status == HR_OK ? HRI_EXIT_YES : failed(w, "--save", status, &why);
     }
     return code;
 }
@@ -136,7 +136,7 @@ static int answer_from_file(work *w) {
     hri_prose why = {0};
     const hr_status status = hri_plan_file_load(&w->job, w->flags->load, &w->plans, &w->plan, &why);
     if (status != HR_OK) {
-        return failed("--load", status, &why);
+        return failed(w, "--load", status, &why);
     }
     w->answer = (hri_plan_answer){.fits = true, .largest_batch = -1};
     if (w->job.model) {
@@ -155,7 +155,7 @@ static int answer_from_file(work *w) {
     }
     hri_plan_answer_describe(&w->job, &w->plans, w->plan, &w->answer);
     if (w->job.budget_bytes && w->answer.row.peak_bytes > w->job.budget_bytes) {
-        hri_say_error("--load: the plan of %s needs %llu bytes more than the budget",
+        hri_say_error(w->cli, "--load: the plan of %s needs %llu bytes more than the budget",
                       w->flags->load,
                       (unsigned long long)(w->answer.row.peak_bytes - w->job.budget_bytes));
         return HRI_EXIT_NO;
@@ -169,7 +169,7 @@ static int compare(work *w) {
     hri_plan *plan = NULL;
     const hr_status status = hri_plan_file_load(&w->job, w->flags->compare, &plans, &plan, &why);
     if (status != HR_OK) {
-        return failed("--compare", status, &why);
+        return failed(w, "--compare", status, &why);
     }
     w->saved.path = w->flags->compare;
     if (w->job.model) {
@@ -192,7 +192,7 @@ static int answer(work *w) {
     }
     hri_prose why = {0};
     const hr_status status = hri_plan_answer_make(&w->job, &w->answer, &w->plans, &w->plan, &why);
-    return status == HR_OK ? HRI_EXIT_YES : failed(w->job.what, status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(w, w->job.what, status, &why);
 }
 
 /* ---- trying ---- */
@@ -221,7 +221,8 @@ static int check_promise(const work *w) {
     }
     const uint64_t arena = w->answer.row.persistent_bytes + w->answer.row.arena_bytes;
     if (w->job.budget_bytes && now + arena > w->job.budget_bytes) {
-        hri_say_error("this process has %llu bytes before the arena of %llu: over the budget of "
+        hri_say_error(w->cli,
+                      "this process has %llu bytes before the arena of %llu: over the budget of "
                       "%llu, so nothing was run",
                       (unsigned long long)now, (unsigned long long)arena,
                       (unsigned long long)w->job.budget_bytes);
@@ -242,12 +243,13 @@ static int run_steps(work *w, hri_planned *p) {
     w->trial.seconds = (double)(hri_clock_ns() - begin) / 1e9;
     w->trial.losses = w->losses;
     hri_planned_measure(p, &w->trial.measured);
-    return status == HR_OK ? HRI_EXIT_YES : failed("--try", status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(w, "--try", status, &why);
 }
 
 static int try_plan(work *w) {
     if (!w->job.model || (!w->job.threads && !w->job.engine)) {
-        hri_say_error("--try: plans of a model run on the host, and on a GPU that runs kernels");
+        hri_say_error(w->cli,
+                      "--try: plans of a model run on the host, and on a GPU that runs kernels");
         return HRI_EXIT_USAGE;
     }
     const hri_planned_options o = {.device = w->job.device,
@@ -261,7 +263,7 @@ static int try_plan(work *w) {
     w->losses = hri_calloc((size_t)w->flags->tries, sizeof *w->losses);
     const hr_status status = w->losses ? hri_planned_open(&o, &p, &why) : HR_E_NOMEM_HOST;
     if (status != HR_OK) {
-        return failed("--try", status, &why);
+        return failed(w, "--try", status, &why);
     }
     give_back_records(w);
     int code = check_promise(w);
@@ -285,7 +287,7 @@ static int show(work *w) {
         return hri_cli_json_end(w->cli, &json, code);
     }
     const hr_status status = hri_plan_show_text(w->cli, &w->job, &w->answer, trial, saved);
-    return status == HR_OK ? code : hri_cli_failed(NULL, "plan", status);
+    return status == HR_OK ? code : hri_cli_failed(w->cli, NULL, "plan", status);
 }
 
 static int work_through(work *w) {

@@ -143,7 +143,7 @@ static int show_json(work *w, const char *name, int64_t top) {
     const hr_status status = hri_json_print(&j, 0, &text);
     hri_json_deinit(&j);
     if (status != HR_OK) {
-        return hri_cli_failed(NULL, "predict", status);
+        return hri_cli_failed(w->cli, NULL, "predict", status);
     }
     hri_out_printf(&w->cli->out, "%s\n    ", w->done ? "," : "");
     hri_out_text(&w->cli->out, text);
@@ -160,7 +160,8 @@ static int show_batch(work *w) {
     const uint32_t fed = hri_predictor_fed(w->i.predictor);
     const int64_t classes = hri_predictor_classes(w->i.predictor);
     const char *name = w->names.items;
-    int code = w->no_memory ? hri_cli_failed(NULL, "predict", HR_E_NOMEM_HOST) : HRI_EXIT_YES;
+    int code =
+        w->no_memory ? hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST) : HRI_EXIT_YES;
     for (uint32_t s = 0; s < fed && code == HRI_EXIT_YES; s++) {
         rank(hri_predictor_scores(w->i.predictor) + (int64_t)s * classes, classes, w->order);
         if (w->o->shared.json) {
@@ -177,7 +178,7 @@ static int show_batch(work *w) {
 /* ---- the whole ---- */
 
 /* The object of --json begins with these keys and ends with those of hri_inference_json. */
-static int print_keys(work *w, bool first) {
+static int print_keys(work *w, bool first, int code) {
     hri_json j;
     char *text;
     hri_json_init(&j);
@@ -187,11 +188,13 @@ static int print_keys(work *w, bool first) {
         hri_json_string(&j, "checkpoint", w->i.checkpoint.path);
     } else {
         hri_inference_json(&w->i, &j);
+        hri_cli_json_error(w->cli, &j, code);
+        w->cli->answered = true;
     }
     const hr_status status = hri_json_print(&j, 2, &text);
     hri_json_deinit(&j);
     if (status != HR_OK) {
-        return hri_cli_failed(NULL, "predict", status);
+        return hri_cli_failed(w->cli, NULL, "predict", status);
     }
     if (first) {
         text[strlen(text) - 2] = '\0'; /* without the newline and the bracket */
@@ -200,21 +203,22 @@ static int print_keys(work *w, bool first) {
         hri_out_printf(&w->cli->out, "\n  ],%s\n", text + 1);
     }
     hri_free(text);
-    return HRI_EXIT_YES;
+    return code;
 }
 
 static int begin(work *w) {
     if (!hri_predictor_scores(w->i.predictor)) {
-        hri_say_error("%s gives no class for a whole sample, so there is nothing to predict",
+        hri_say_error(w->cli,
+                      "%s gives no class for a whole sample, so there is nothing to predict",
                       w->i.checkpoint.about.model);
         return HRI_EXIT_USAGE;
     }
     w->order = hri_calloc((size_t)hri_predictor_classes(w->i.predictor), sizeof *w->order);
     if (!w->order) {
-        return hri_cli_failed(NULL, "predict", HR_E_NOMEM_HOST);
+        return hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST);
     }
     if (w->o->shared.json) {
-        return print_keys(w, true);
+        return print_keys(w, true, HRI_EXIT_YES);
     }
     hri_out_text(&w->cli->out, "path,class,probability");
     for (int64_t k = 2; k <= top_of(w); k++) {
@@ -233,15 +237,16 @@ static void say_sum(const work *w) {
         snprintf(budget, sizeof budget, ", budget %s",
                  hr_bytes_print(w->i.budget_bytes, size, sizeof size));
     }
-    hri_say_error("%llu predicted; planned %s, resident at most %s%s",
-                  (unsigned long long)w->i.samples,
-                  hr_bytes_print(r.peak_bytes, planned, sizeof planned),
-                  hr_bytes_print(r.resident_bytes, measured, sizeof measured), budget);
+    hri_say_note("%llu predicted; planned %s, resident at most %s%s",
+                 (unsigned long long)w->i.samples,
+                 hr_bytes_print(r.peak_bytes, planned, sizeof planned),
+                 hr_bytes_print(r.resident_bytes, measured, sizeof measured), budget);
 }
 
 static int predict(work *w) {
     bool over = false;
     int code = begin(w);
+    const bool begun = code == HRI_EXIT_YES;
     while (code == HRI_EXIT_YES && !over) {
         code = hri_inference_next(&w->i, &over);
         if (code == HRI_EXIT_YES && !over) {
@@ -249,22 +254,24 @@ static int predict(work *w) {
             hri_out_flush(&w->cli->out);
         }
     }
-    if (code != HRI_EXIT_YES) {
+    if (!begun) {
         return code;
     }
-    hri_inference_end(&w->i);
+    hri_inference_end(
+        &w->i); /* what was predicted before a failure stands, in an object that is whole */
+    code = hri_inference_verdict(&w->i, code);
     if (w->o->shared.json) {
-        code = print_keys(w, false);
+        code = print_keys(w, false, code);
     } else if (w->cli->err_term.tty || w->o->shared.budget) {
         say_sum(w);
     }
-    return hri_inference_verdict(&w->i, code);
+    return code;
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const predict_options *o = options;
     work w = {.cli = cli, .o = o};
-    int code = hri_given_open(count - 1, arguments + 1, &w.given);
+    int code = hri_given_open(cli, count - 1, arguments + 1, &w.given);
     if (code == HRI_EXIT_YES) {
         const hri_inference_options io = {.flags = &o->shared,
                                           .checkpoint = arguments[0],
@@ -303,7 +310,7 @@ const hri_command hri_command_predict = {
         "checkpoint. Both are printed batch by batch, so any number of pictures takes the memory "
         "of one batch.\n\n"
         "It is planned like a training and bounded by --budget; the exit code is 1 when it does "
-        "not fit. A picture that cannot be read ends it with exit code 3, after the predictions "
+        "not fit. A picture that cannot be read ends it with exit code 2, after the predictions "
         "before it; with --skip-bad it is named on stderr and left out.",
     .examples = {{"headroom predict runs/flowers rose.jpg --top 3", "one picture, three guesses"},
                  {"headroom predict runs/flowers new-photos/ --budget 100MiB > result.csv",

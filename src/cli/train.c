@@ -35,18 +35,19 @@ static void watch_signals(void) {
 static int fail(hri_train_pair *p, uint32_t which, hr_status status, const hri_prose *why) {
     const hri_train_job *j = &p->jobs[which];
     hri_train_show_hide(&p->shows[which]);
-    hri_say_error("%s%s%s", j->name, *j->name ? ": " : "",
+    hri_say_error(p->jobs[0].cli, "%s%s%s", j->name, *j->name ? ": " : "",
                   why->text[0] ? why->text : hr_status_text(status));
-    const int bad_data = status == HR_E_FORMAT || status == HR_E_INVALID || status == HR_E_SHAPE ||
-                         status == HR_E_IO;
+    /* HR_E_RANGE: a loss that is not a number */
+    const int bad_data =
+        hri_cli_exit_code_of_input(status) == HRI_EXIT_USAGE && status != HR_E_RANGE;
     if (bad_data && !j->flags.skip_bad && status != HR_E_INVALID) {
-        hri_say_error("--skip-bad leaves such samples out");
+        hri_say_note("--skip-bad leaves such samples out");
     }
     hri_train_show_failed(&p->shows[which]);
     for (uint32_t i = 0; i < p->count; i++) {
         hri_prose reason = {""};
         if (i != which && hri_trainer_stop(p->jobs[i].trainer, &reason) != HR_OK) {
-            hri_say_error("%s: %s", p->jobs[i].name, reason.text);
+            hri_say_error(p->jobs[0].cli, "%s: %s", p->jobs[i].name, reason.text);
         }
     }
     return bad_data && hri_trainer_over(j->trainer) == HRI_TRAINER_FAILED &&
@@ -128,7 +129,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 #endif
     hri_train_pair *p = hri_calloc(1, sizeof *p);
     if (!p) {
-        return hri_cli_failed(NULL, "train", HR_E_NOMEM_HOST);
+        return hri_cli_failed(p->jobs[0].cli, NULL, "train", HR_E_NOMEM_HOST);
     }
     const int code = work(cli, options, arguments[0], p);
     hri_train_pair_close(p);

@@ -17,6 +17,9 @@ struct hri_supply {
     uint64_t epoch, wait_ns;
     int ended, any; /* any: this epoch has given a sample */
     int no_labels;
+    int until_bad;
+    hr_status bad; /* of the sample behind those that the last run had */
+    hri_prose bad_why;
     const int32_t *label_map;
     size_t label_count;
     void (*seen)(void *user, uint32_t index, const hr_element *sample);
@@ -31,6 +34,7 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     }
     s->want = *o->want;
     s->no_labels = o->no_labels;
+    s->until_bad = o->until_bad;
     s->label_map = o->label_map;
     s->label_count = o->label_count;
     s->seen = o->seen;
@@ -304,6 +308,9 @@ hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *f
                           hri_prose *why) {
     uint32_t n = 0;
     hr_status status = HR_OK;
+    if (s->bad != HR_OK) {
+        return hri_prose_set(why, s->bad, "%s", s->bad_why.text);
+    }
     while (n < run->samples && status == HR_OK) {
         status = next_sample(s, run, n, why);
         n += status == HR_OK;
@@ -317,6 +324,11 @@ hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *f
     }
     if (status == HR_E_EOF && n == 0) {
         return status;
+    }
+    if (status != HR_OK && status != HR_E_EOF && s->until_bad && run->evaluate && n > 0) {
+        s->bad = status;
+        s->bad_why = why ? *why : (hri_prose){""};
+        status = HR_E_EOF;
     }
     status = status == HR_E_EOF ? HR_OK : status;
     for (uint32_t i = n; i < run->samples && status == HR_OK; i++) {

@@ -23,6 +23,7 @@ typedef struct hri_supply_options {
     const hri_source *source; /* for the names of its fields */
     const hri_model_input *want;
     hr_pipeline_options pipeline_options;
+    int until_bad; /* 1: evaluation gets the samples before a bad one, and the failure with the next run */
     int no_labels; /* 1: every label is -1, whatever the data has: for predicting */
     const int32_t *
         label_map; /* label_count numbers: what a label of the data is to the model; NULL: itself */

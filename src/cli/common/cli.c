@@ -8,30 +8,79 @@
 #include "base/alloc.h"
 
 /* One write a line, so that lines of several threads or processes do not mix. */
+static void write_line(const char *prefix, const char *text, size_t length) {
+    hri_text line = {0};
+    hri_text_add(&line, "%s", prefix);
+    const size_t at = line.used;
+    hri_text_bytes(&line, text, length);
+    if (!line.failed) {
+        hri_term_clean(line.chars + at, line.chars + at, length + 1); /* it never grows */
+        line.used = strlen(line.chars);
+    }
+    hri_text_bytes(&line, "\n", 1);
+    if (!line.failed && write(STDERR_FILENO, line.chars, line.used) < 0) {
+        line.failed = true; /* nobody is left to be told */
+    }
+    hri_text_deinit(&line);
+}
+
+/* The prose of an error may have several lines: each is cleaned alone. */
 static void to_stderr(const char *prefix, const char *text) {
-    char clean[1600], line[1700];
-    /* the prose of an error may have several lines: each is cleaned alone */
     while (*text) {
         const size_t length = strcspn(text, "\n");
-        char piece[1600];
-        snprintf(piece, sizeof piece, "%.*s", (int)(length < 1599 ? length : 1599), text);
-        hri_term_clean(piece, clean, sizeof clean);
-        const int count = snprintf(line, sizeof line, "%s%s\n", prefix, clean);
-        if (write(STDERR_FILENO, line, (size_t)count) < 0) {
-            return; /* nobody is left to be told */
-        }
+        write_line(prefix, text, length);
         text += length + (text[length] == '\n');
         prefix = "  ";
     }
 }
 
-void hri_say_error(const char *format, ...) {
-    char text[1536];
+static void say(hri_text *keep, const char *prefix, const char *format, va_list args) {
+    hri_text text = {0};
+    hri_text_vadd(&text, format, args);
+    to_stderr(prefix, hri_text_status(&text) == HR_OK ? hri_text_get(&text)
+                                                      : hr_status_text(HR_E_NOMEM_HOST));
+    if (keep) {
+        hri_text_add(keep, "%s%s", keep->used ? "\n" : "", hri_text_get(&text));
+    }
+    hri_text_deinit(&text);
+}
+
+void hri_say_error(hri_cli *cli, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    say(cli && !cli->failure.used ? &cli->failure : NULL, "headroom: ", format, args);
     va_end(args);
-    to_stderr("headroom: ", text);
+}
+
+void hri_refuse(hri_cli *cli, const char *kind, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (!cli->failure.used) {
+        hri_text_vadd(&cli->failure, format, args);
+        cli->kind = kind;
+    }
+    va_end(args);
+}
+
+void hri_say_hint(hri_cli *cli, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(cli && !cli->next.used ? &cli->next : NULL, "headroom: next: ", format, args);
+    va_end(args);
+}
+
+void hri_say_warning(hri_cli *cli, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(cli ? &cli->warnings : NULL, "headroom: warning: ", format, args);
+    va_end(args);
+}
+
+void hri_say_note(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(NULL, "headroom: ", format, args);
+    va_end(args);
 }
 
 void hri_say_next(hri_cli *cli, const char *command) {
@@ -69,12 +118,18 @@ int hri_cli_exit_code(hr_status status) {
     }
 }
 
-int hri_cli_failed(hr_ctx *ctx, const char *what, hr_status status) {
+int hri_cli_exit_code_of_input(hr_status status) {
+    return status == HR_E_IO || status == HR_E_UNSUPPORTED || status == HR_E_EOF
+               ? HRI_EXIT_USAGE
+               : hri_cli_exit_code(status);
+}
+
+int hri_cli_failed(hri_cli *cli, hr_ctx *ctx, const char *what, hr_status status) {
     hr_error error = {.code = HR_OK};
     if (ctx) {
         hr_ctx_error(ctx, &error);
     }
-    hri_say_error("%s: %s", what,
+    hri_say_error(cli, "%s: %s", what,
                   error.code == status && error.message[0] ? error.message
                                                            : hr_status_text(status));
     return hri_cli_exit_code(status);
@@ -91,8 +146,8 @@ static void on_log(void *user, hr_log_level level, const char *line) {
 
 int hri_cli_open(hri_cli *cli, hr_ctx **out) {
     if (cli->problem.text[0]) {
-        hri_say_error("%s", cli->problem.text);
-        hri_say_error("next: headroom doctor");
+        hri_say_error(cli, "%s", cli->problem.text);
+        hri_say_hint(cli, "headroom doctor");
         return HRI_EXIT_USAGE;
     }
     return hri_cli_open_anyway(cli, out);
@@ -116,7 +171,7 @@ int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out) {
     }
     /* there is no object yet to carry the prose: the log has said it */
     if (!cli->error_lines) {
-        hri_say_error("cannot look at the devices: %s", hr_status_text(status));
+        hri_say_error(cli, "cannot look at the devices: %s", hr_status_text(status));
     }
     return hri_cli_exit_code(status);
 }
@@ -125,14 +180,14 @@ size_t hri_cli_device_count(hr_ctx *ctx, int count) {
     return count ? (size_t)count : hr_device_count(ctx);
 }
 
-int hri_cli_device(hr_ctx *ctx, int count, const char *const *arguments, size_t i,
+int hri_cli_device(hri_cli *cli, hr_ctx *ctx, int count, const char *const *arguments, size_t i,
                    hr_device **out) {
     if (!count) {
         *out = hr_device_at(ctx, i);
         return HRI_EXIT_YES;
     }
     const hr_status status = hr_device_find(ctx, arguments[i], out);
-    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(ctx, arguments[i], status);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(cli, ctx, arguments[i], status);
 }
 
 void hri_cli_json_start(hri_json *json) {
@@ -140,12 +195,54 @@ void hri_cli_json_start(hri_json *json) {
     hri_json_u64(json, "version", 1);
 }
 
+static const char *kind_of(const hri_cli *cli, int code) {
+    return cli->kind                ? cli->kind
+           : code == HRI_EXIT_NO    ? "does_not_fit"
+           : code == HRI_EXIT_USAGE ? "bad_input"
+                                    : "runtime";
+}
+
+void hri_cli_json_error(const hri_cli *cli, hri_json *json, int code) {
+    if (cli->warnings.used) {
+        hri_json_array(json, "warnings");
+        for (const char *at = hri_text_get(&cli->warnings); *at;) {
+            hri_text one = {0};
+            const size_t length = strcspn(at, "\n");
+            hri_text_bytes(&one, at, length);
+            hri_json_string(json, NULL, hri_text_get(&one));
+            hri_text_deinit(&one);
+            at += length + (at[length] == '\n');
+        }
+        hri_json_end(json);
+    }
+    if (code == HRI_EXIT_YES) {
+        return;
+    }
+    hri_json_object(json, "error");
+    hri_json_i64(json, "code", code);
+    hri_json_string(json, "kind", kind_of(cli, code));
+    hri_json_string(json, "message",
+                    cli->failure.used ? hri_text_get(&cli->failure) : kind_of(cli, code));
+    if (cli->next.used) {
+        hri_json_string(json, "next", hri_text_get(&cli->next));
+    }
+    hri_json_end(json);
+}
+
+int hri_cli_json_failure(hri_cli *cli, int code) {
+    hri_json json;
+    hri_cli_json_start(&json);
+    return hri_cli_json_end(cli, &json, code);
+}
+
 int hri_cli_json_end(hri_cli *cli, hri_json *json, int code) {
     char *text = NULL;
+    hri_cli_json_error(cli, json, code);
+    cli->answered = true;
     const hr_status status = hri_json_print(json, 2, &text);
     hri_json_deinit(json);
     if (status != HR_OK) {
-        hri_say_error("cannot build the answer: %s", hr_status_text(status));
+        hri_say_error(cli, "cannot build the answer: %s", hr_status_text(status));
         return HRI_EXIT_FAULT;
     }
     hri_out_text(&cli->out, text);

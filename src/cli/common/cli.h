@@ -8,6 +8,7 @@
 #include <headroom/headroom.h>
 #include "base/json.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "cli/common/out.h"
 #include "cli/common/settings.h"
 #include "cli/common/term.h"
@@ -26,10 +27,25 @@ typedef struct hri_cli {
     const hri_options *options; /* for the origins of the settings */
     hri_prose problem;          /* the first bad variable; "" when all is well */
     int error_lines;            /* lines that the library logged as errors */
+    /* What a script reads when something fails: the first error, the next command, every warning. */
+    hri_text failure, next, warnings;
+    const char *kind; /* of the failure; NULL: follows from the exit code */
+    bool json;        /* one object is wanted on stdout */
+    bool answered;    /* and was printed */
 } hri_cli;
 
-/* "headroom: " and the sentence, on stderr.  Control characters in it are shown as '?'. */
-void hri_say_error(const char *format, ...) HR_PRINTF(1, 2);
+/* "headroom: " and the sentence, on stderr.  Control characters in it are shown as '?'.  The first one of a run is the
+ * message of the object that --json prints.  cli may be NULL. */
+void hri_say_error(hri_cli *cli, const char *format, ...) HR_PRINTF(2, 3);
+/* The same for an answer that is a refusal: kept for the object of --json, printed by whoever shows the answer.  kind is
+ * a static text ("does_not_fit"). */
+void hri_refuse(hri_cli *cli, const char *kind, const char *format, ...) HR_PRINTF(3, 4);
+/* "headroom: next: " and a command, on stderr: behind an error. */
+void hri_say_hint(hri_cli *cli, const char *format, ...) HR_PRINTF(2, 3);
+/* "headroom: warning: ": the run goes on, and the object of --json has it too.  Not for other threads. */
+void hri_say_warning(hri_cli *cli, const char *format, ...) HR_PRINTF(2, 3);
+/* "headroom: " and what is neither of these.  For any thread. */
+void hri_say_note(const char *format, ...) HR_PRINTF(1, 2);
 /* The last line of every answer for people: "next: headroom ...". */
 void hri_say_next(hri_cli *cli, const char *command);
 /* A line in bold where there is colour. */
@@ -43,16 +59,23 @@ int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out);
 /* Device i of those named in arguments[0..count), or of all when none is named; how many there are.  A name that is
  * not there is printed with those that are; then the exit code is not HRI_EXIT_YES. */
 size_t hri_cli_device_count(hr_ctx *ctx, int count);
-int hri_cli_device(hr_ctx *ctx, int count, const char *const *arguments, size_t i, hr_device **out);
+int hri_cli_device(hri_cli *cli, hr_ctx *ctx, int count, const char *const *arguments, size_t i,
+                   hr_device **out);
 /* Prints what failed, with the context's own prose where it has some (ctx may be NULL), and gives the exit code of
  * `status`. */
-int hri_cli_failed(hr_ctx *ctx, const char *what, hr_status status);
-/* What kind of exit a failed call means. */
+int hri_cli_failed(hri_cli *cli, hr_ctx *ctx, const char *what, hr_status status);
+/* What kind of exit a failed call means; of_input: of one that read what the user gave, where "cannot be read" and "is
+ * not supported" are bad input. */
 int hri_cli_exit_code(hr_status status);
+int hri_cli_exit_code_of_input(hr_status status);
 
-/* Starts an object with "version": 1; hri_cli_json_end prints and frees it and gives the exit code: `code`, or 3 when
- * it could not be built. */
+/* Starts an object with "version": 1; hri_cli_json_end adds the warnings and, when `code` is not HRI_EXIT_YES, the
+ * error, prints and frees it and gives the exit code: `code`, or 3 when it could not be built. */
 void hri_cli_json_start(hri_json *json);
 int hri_cli_json_end(hri_cli *cli, hri_json *json, int code);
+/* The keys that json_end adds, for an object that is printed in pieces. */
+void hri_cli_json_error(const hri_cli *cli, hri_json *json, int code);
+/* The object of a failure that printed none: {"version": 1, "error": {"code", "kind", "message"}}. */
+int hri_cli_json_failure(hri_cli *cli, int code);
 
 #endif

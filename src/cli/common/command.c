@@ -15,7 +15,7 @@ const hri_command *hri_command_find(const char *name) {
     return NULL;
 }
 
-int hri_command_unknown(const char *name) {
+int hri_command_unknown(hri_cli *cli, const char *name) {
     const char *names[COMMANDS_MAX];
     size_t count = 0;
     for (size_t i = 0; hri_commands[i] && count < COMMANDS_MAX; i++) {
@@ -25,11 +25,11 @@ int hri_command_unknown(const char *name) {
     }
     const char *near = hri_nearest(name, names, count, sizeof names[0]);
     if (near) {
-        hri_say_error("there is no command \"%s\"; did you mean \"%s\"?", name, near);
-        hri_say_error("next: headroom %s --help", near);
+        hri_say_error(cli, "there is no command \"%s\"; did you mean \"%s\"?", name, near);
+        hri_say_hint(cli, "headroom %s --help", near);
     } else {
-        hri_say_error("there is no command \"%s\"", name);
-        hri_say_error("next: headroom help");
+        hri_say_error(cli, "there is no command \"%s\"", name);
+        hri_say_hint(cli, "headroom help");
     }
     return HRI_EXIT_USAGE;
 }

@@ -42,6 +42,6 @@ extern const hri_command *const hri_commands[];
 /* NULL when there is none. */
 const hri_command *hri_command_find(const char *name);
 /* Says on stderr that there is no such command, with the nearest one; returns HRI_EXIT_USAGE. */
-int hri_command_unknown(const char *name);
+int hri_command_unknown(hri_cli *cli, const char *name);
 
 #endif

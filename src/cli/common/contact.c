@@ -44,13 +44,14 @@ static void find_range(const hr_field *f, int64_t count, double *low, double *hi
     *high = *high > *low ? *high : *low + 1;
 }
 
-int hri_contact_sheet(const hr_element *element, const char *path) {
+int hri_contact_sheet(hri_cli *cli, const hr_element *element, const char *path) {
     const hr_field *f = hr_element_find(element, "image");
     const int rank = f ? f->meta.shape.rank : 0;
     const int64_t *d = f ? f->meta.shape.dim : NULL;
     if (!f || rank < 3 || rank > 4 || (d[rank - 1] != 1 && d[rank - 1] != 3) ||
         f->meta.type == HR_TYPE_I32 || f->meta.type == HR_TYPE_I64) {
-        hri_say_error("--png: the element has no \"image\" of (height, width, 1 or 3 channels)");
+        hri_say_error(cli,
+                      "--png: the element has no \"image\" of (height, width, 1 or 3 channels)");
         return HRI_EXIT_USAGE;
     }
     int64_t n = rank == 4 ? d[0] : 1;
@@ -62,13 +63,13 @@ int hri_contact_sheet(const hr_element *element, const char *path) {
     const int64_t rows = n ? (n + columns - 1) / columns : 0;
     const int64_t width = columns * (w + GAP) - GAP, height = rows * (h + GAP) - GAP;
     if (n == 0 || h == 0 || w == 0 || width * height > PIXELS_MAX) {
-        hri_say_error("--png: a sheet of %lld x %lld pixels cannot be made", (long long)width,
+        hri_say_error(cli, "--png: a sheet of %lld x %lld pixels cannot be made", (long long)width,
                       (long long)height);
         return HRI_EXIT_USAGE;
     }
     uint8_t *sheet = hri_calloc((size_t)(width * height), 3);
     if (!sheet) {
-        return hri_cli_failed(NULL, "data", HR_E_NOMEM_HOST);
+        return hri_cli_failed(cli, NULL, "data", HR_E_NOMEM_HOST);
     }
     double low, high;
     find_range(f, n * h * w * c, &low, &high);
@@ -88,7 +89,7 @@ int hri_contact_sheet(const hr_element *element, const char *path) {
     const hr_status status = hri_png_write(path, sheet, (uint32_t)width, (uint32_t)height, &why);
     hri_free(sheet);
     if (status != HR_OK) {
-        hri_say_error("--png: %s", why.text[0] ? why.text : hr_status_text(status));
+        hri_say_error(cli, "--png: %s", why.text[0] ? why.text : hr_status_text(status));
         return HRI_EXIT_FAULT;
     }
     return HRI_EXIT_YES;

@@ -29,7 +29,7 @@ static int quote(const char *path, char *out, size_t size) {
 static int set_text(hri_given *g, const char *mark, const char *path) {
     char quoted[1800];
     if (quote(path, quoted, sizeof quoted) != 0) {
-        hri_say_error("%s: the path is too long", path);
+        hri_say_error(g->cli, "%s: the path is too long", path);
         return HRI_EXIT_USAGE;
     }
     snprintf(g->text, sizeof g->text, "images:%s%s,classes=off,names=on", mark, quoted);
@@ -37,9 +37,9 @@ static int set_text(hri_given *g, const char *mark, const char *path) {
     return HRI_EXIT_YES;
 }
 
-static int refused(const char *what) {
+static int refused(const hri_given *g, const char *what) {
     char text[128];
-    hri_say_error("%s: %s", what, strerror_r(errno, text, sizeof text));
+    hri_say_error(g->cli, "%s: %s", what, strerror_r(errno, text, sizeof text));
     return HRI_EXIT_FAULT;
 }
 
@@ -47,7 +47,7 @@ static int refused(const char *what) {
 
 static int make_file(hri_given *g) {
     g->fd = memfd_create("given", MFD_CLOEXEC);
-    return g->fd < 0 ? refused("a list in memory") : HRI_EXIT_YES;
+    return g->fd < 0 ? refused(g, "a list in memory") : HRI_EXIT_YES;
 }
 
 static int put_bytes(const hri_given *g, const char *data, size_t bytes) {
@@ -57,7 +57,7 @@ static int put_bytes(const hri_given *g, const char *data, size_t bytes) {
             continue;
         }
         if (n < 0) {
-            return refused("a list in memory");
+            return refused(g, "a list in memory");
         }
         data += n;
         bytes -= (size_t)n;
@@ -88,7 +88,7 @@ static int open_stdin(hri_given *g) {
             continue;
         }
         if (n < 0) {
-            return refused("standard input");
+            return refused(g, "standard input");
         }
         if (n == 0) {
             break;
@@ -99,7 +99,7 @@ static int open_stdin(hri_given *g) {
         code = put_bytes(g, (const char *)piece, (size_t)n);
     }
     if (code == HRI_EXIT_YES && all == 0) {
-        hri_say_error("standard input is empty: a picture, or a path a line");
+        hri_say_error(g->cli, "standard input is empty: a picture, or a path a line");
         return HRI_EXIT_USAGE;
     }
     g->only = picture ? "-" : NULL;
@@ -112,7 +112,7 @@ static int open_files(hri_given *g, int count, const char *const *arguments) {
     for (int i = 0; i < count && code == HRI_EXIT_YES; i++) {
         struct stat st;
         if (stat(arguments[i], &st) != 0 || S_ISDIR(st.st_mode)) {
-            hri_say_error("%s: %s", arguments[i],
+            hri_say_error(g->cli, "%s: %s", arguments[i],
                           S_ISDIR(st.st_mode) ? "a folder is given alone, not among files"
                                               : "there is no such file");
             return HRI_EXIT_USAGE;
@@ -123,9 +123,9 @@ static int open_files(hri_given *g, int count, const char *const *arguments) {
     return code == HRI_EXIT_YES ? use_file(g, "@") : code;
 }
 
-int hri_given_open(int count, const char *const *arguments, hri_given *out) {
+int hri_given_open(hri_cli *cli, int count, const char *const *arguments, hri_given *out) {
     struct stat st;
-    *out = (hri_given){.fd = -1};
+    *out = (hri_given){.cli = cli, .fd = -1};
     if (count > 1) {
         return open_files(out, count, arguments);
     }
@@ -134,7 +134,7 @@ int hri_given_open(int count, const char *const *arguments, hri_given *out) {
     }
     if (stat(arguments[0], &st) != 0) {
         if (!strchr(arguments[0], ':') && !strchr(arguments[0], '|')) {
-            hri_say_error("%s: there is no such file or folder", arguments[0]);
+            hri_say_error(cli, "%s: there is no such file or folder", arguments[0]);
             return HRI_EXIT_USAGE;
         }
         snprintf(out->text, sizeof out->text, "%s", arguments[0]);

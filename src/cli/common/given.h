@@ -6,8 +6,10 @@
 #define HRI_CLI_GIVEN_H
 
 #include <stddef.h>
+#include "cli/common/cli.h"
 
 typedef struct hri_given {
+    hri_cli *cli;
     char text[2048];   /* "images:flowers,classes=off,names=on" */
     char prefix[1024]; /* stands before the names that the source gives: "flowers/", or "" */
     const char *only;  /* the name of the only sample, where the source has none to show: "-" */
@@ -16,7 +18,7 @@ typedef struct hri_given {
 } hri_given;
 
 /* An exit code; what is wrong was said.  close is allowed after a failure. */
-int hri_given_open(int count, const char *const *arguments, hri_given *out);
+int hri_given_open(hri_cli *cli, int count, const char *const *arguments, hri_given *out);
 void hri_given_close(hri_given *g);
 
 #endif

@@ -14,9 +14,10 @@
 
 enum { LEAST_DATA = 4 << 20 };
 
-static int failed(const char *what, hr_status status, const hri_prose *why) {
-    hri_say_error("%s: %s", what, why->text[0] ? why->text : hr_status_text(status));
-    return hri_cli_exit_code(status);
+static int failed(const hri_inference *i, const char *what, hr_status status,
+                  const hri_prose *why) {
+    hri_say_error(i->cli, "%s: %s", what, why->text[0] ? why->text : hr_status_text(status));
+    return hri_cli_exit_code_of_input(status);
 }
 
 /* ---- opening ---- */
@@ -26,8 +27,8 @@ static int open_checkpoint(hri_inference *i, const char *path) {
     hr_error error = {0};
     hr_status status = hri_checkpoint_open(path, &i->checkpoint, &why);
     if (status != HR_OK) {
-        hri_say_error("%s", why.text[0] ? why.text : hr_status_text(status));
-        return hri_cli_exit_code(status);
+        hri_say_error(i->cli, "%s", why.text[0] ? why.text : hr_status_text(status));
+        return hri_cli_exit_code_of_input(status);
     }
     status = hr_model_open(i->checkpoint.about.model, &i->model, &error);
     if (status == HR_OK) {
@@ -35,7 +36,7 @@ static int open_checkpoint(hri_inference *i, const char *path) {
     } else {
         hri_prose_set(&why, status, "%s", error.message);
     }
-    return status == HR_OK ? HRI_EXIT_YES : failed(i->checkpoint.path, status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(i, i->checkpoint.path, status, &why);
 }
 
 static int open_device(hri_inference *i) {
@@ -49,13 +50,18 @@ static int open_device(hri_inference *i) {
         status = hr_device_get_info(i->device, &info);
     }
     if (status != HR_OK) {
-        return hri_cli_failed(i->ctx, i->flags->device, status);
+        return hri_cli_failed(i->cli, i->ctx, i->flags->device, status);
+    }
+    if (!strcmp(info.backend, "null")) {
+        hri_say_error(i->cli, "--device %s: it runs no kernels, so no model can run on it",
+                      i->flags->device);
+        return HRI_EXIT_USAGE;
     }
     i->budget_bytes = info.free_bytes;
     if (i->flags->budget) {
         status = hr_bytes_parse(i->flags->budget, info.total_bytes, &i->budget_bytes);
         if (status != HR_OK || i->budget_bytes == 0) {
-            hri_say_error("--budget: \"%s\" is no amount of memory", i->flags->budget);
+            hri_say_error(i->cli, "--budget: \"%s\" is no amount of memory", i->flags->budget);
             return HRI_EXIT_USAGE;
         }
     }
@@ -71,7 +77,7 @@ static int map_labels(hri_inference *i) {
     }
     i->label_map = hri_calloc(i->source.class_count, sizeof *i->label_map);
     if (!i->label_map) {
-        return hri_cli_failed(NULL, "classes", HR_E_NOMEM_HOST);
+        return hri_cli_failed(i->cli, NULL, "classes", HR_E_NOMEM_HOST);
     }
     for (size_t k = 0; k < i->source.class_count; k++) {
         size_t number = 0;
@@ -79,7 +85,8 @@ static int map_labels(hri_inference *i) {
             number++;
         }
         if (number == a->class_count) {
-            hri_say_error("the data has the class \"%s\", and the model was trained on %zu others",
+            hri_say_error(i->cli,
+                          "the data has the class \"%s\", and the model was trained on %zu others",
                           i->source.classes[k], a->class_count);
             return HRI_EXIT_USAGE;
         }
@@ -121,6 +128,7 @@ static hr_status open_supply(hri_inference *i, const hri_inference_options *o, c
         .source = &i->source,
         .want = &i->want,
         .no_labels = o->predict,
+        .until_bad = o->predict,
         .label_map = i->label_map,
         .label_count = i->label_map ? i->source.class_count : 0,
         .seen = o->seen,
@@ -151,7 +159,7 @@ static int open_data(hri_inference *i, const hri_inference_options *o) {
         status = pipeline_text(i, text, sizeof text, &why);
     }
     if (status != HR_OK) {
-        return failed("data", status, &why);
+        return failed(i, "data", status, &why);
     }
     if (!o->predict) {
         const int code = map_labels(i);
@@ -160,10 +168,10 @@ static int open_data(hri_inference *i, const hri_inference_options *o) {
         }
     }
     status = open_supply(i, o, text, &why);
-    return status == HR_OK ? HRI_EXIT_YES : failed("data", status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(i, "data", status, &why);
 }
 
-static int read_batch(const char *text, int64_t *out) {
+static int read_batch(const hri_inference *i, const char *text, int64_t *out) {
     char *end;
     const long long n = strtoll(text, &end, 10);
     if (!strcmp(text, "auto")) {
@@ -171,7 +179,7 @@ static int read_batch(const char *text, int64_t *out) {
     } else if (*text && !*end && n >= 1 && n <= 1000000) {
         *out = n;
     } else {
-        hri_say_error("--batch: \"%s\" is neither auto nor a number from 1", text);
+        hri_say_error(i->cli, "--batch: \"%s\" is neither auto nor a number from 1", text);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
@@ -202,19 +210,19 @@ static int open_predictor(hri_inference *i) {
                                      .data_bytes = i->data_bytes,
                                      .threads = (uint32_t)i->cli->settings->threads};
     hri_prose why = {0};
-    const int code = read_batch(i->flags->batch, &options.batch);
+    const int code = read_batch(i, i->flags->batch, &options.batch);
     if (code != HRI_EXIT_YES) {
         return code;
     }
     const hr_status status = hri_predictor_open(&options, &i->predictor, &why);
     if (status == HR_E_NO_PLAN) {
         char data[32];
-        hri_say_error("does not fit: %s (the input pipeline has %s of it)", why.text,
+        hri_say_error(i->cli, "does not fit: %s (the input pipeline has %s of it)", why.text,
                       hr_bytes_print(i->data_bytes, data, sizeof data));
-        hri_say_error("next: a larger --budget%s", options.batch > 1 ? ", or --batch auto" : "");
+        hri_say_hint(i->cli, "a larger --budget%s", options.batch > 1 ? ", or --batch auto" : "");
         return refuse(i, &why);
     }
-    return status == HR_OK ? HRI_EXIT_YES : failed(i->checkpoint.path, status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(i, i->checkpoint.path, status, &why);
 }
 
 int hri_inference_open(hri_cli *cli, const hri_inference_options *o, hri_inference *out) {
@@ -265,7 +273,7 @@ static void name_bad(hri_inference *i) {
     const char *bad;
     while ((bad = hr_pipeline_bad(p, i->bad_said)) != NULL) {
         hri_progress_hide(&i->progress);
-        hri_say_error("left out: %s", bad);
+        hri_say_note("left out: %s", bad);
         i->bad_said++;
     }
 }
@@ -279,11 +287,12 @@ int hri_inference_next(hri_inference *i, bool *over) {
     }
     if (status != HR_OK) {
         hri_progress_hide(&i->progress);
-        hri_say_error("%s", why.text[0] ? why.text : hr_status_text(status));
-        if (!i->flags->skip_bad) {
-            hri_say_error("next: the same with --skip-bad leaves such samples out");
+        hri_say_error(i->cli, "%s", why.text[0] ? why.text : hr_status_text(status));
+        const int code = hri_cli_exit_code_of_input(status);
+        if (!i->flags->skip_bad && code == HRI_EXIT_USAGE) {
+            hri_say_note("--skip-bad skips samples that cannot be read");
         }
-        return HRI_EXIT_FAULT;
+        return code;
     }
     i->samples += hri_predictor_fed(i->predictor);
     name_bad(i);
@@ -301,8 +310,8 @@ void hri_inference_end(hri_inference *i) {
     name_bad(i);
     hr_pipeline_get_stats(hri_supply_pipeline(i->supply), &s);
     if (s.bad) {
-        hri_say_error("%llu of %llu samples could not be read and were left out",
-                      (unsigned long long)s.bad, (unsigned long long)(s.bad + i->samples));
+        hri_say_warning(i->cli, "%llu of %llu samples could not be read and were left out",
+                        (unsigned long long)s.bad, (unsigned long long)(s.bad + i->samples));
     }
 }
 
@@ -365,7 +374,8 @@ int hri_inference_verdict(const hri_inference *i, int code) {
     hri_predictor_report(i->predictor, &r);
     if (i->flags->budget && r.resident_bytes > i->budget_bytes &&
         !strcmp(i->flags->device, "host")) {
-        hri_say_error("the process had %llu bytes at most, over the budget of %llu: a bug in "
+        hri_say_error(i->cli,
+                      "the process had %llu bytes at most, over the budget of %llu: a bug in "
                       "Headroom",
                       (unsigned long long)r.resident_bytes, (unsigned long long)i->budget_bytes);
         return HRI_EXIT_FAULT;

@@ -90,7 +90,7 @@ void hri_out_pad(hri_out *out, size_t count) {
 int hri_out_finish(hri_out *out, int code) {
     hri_out_flush(out);
     if (out->error && out->error != EPIPE) {
-        hri_say_error("cannot write the result: %s", strerror(out->error));
+        hri_say_note("cannot write the result: %s", strerror(out->error));
         return HRI_EXIT_FAULT;
     }
     return code;

@@ -99,7 +99,7 @@ static const hri_field spec_fields[] = {
     {0},
 };
 
-static int read_spec(const char *text, spec *out) {
+static int read_spec(const hri_plan_job *j, const char *text, spec *out) {
     hri_options o;
     hri_prose why = {0};
     hr_status status = hri_options_init(&o, spec_fields, out, &why);
@@ -108,7 +108,7 @@ static int read_spec(const char *text, spec *out) {
         hri_options_deinit(&o);
     }
     if (status != HR_OK) {
-        hri_say_error("--device-spec: %s", why.text);
+        hri_say_error(j->cli, "--device-spec: %s", why.text);
     }
     return status == HR_OK ? HRI_EXIT_YES : hri_cli_exit_code(status);
 }
@@ -133,7 +133,7 @@ static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     const uint32_t threads = asked > 0 ? (uint32_t)asked : hri_cores_usable();
     const hr_status status = hri_threads_create(threads, &j->threads);
     if (status != HR_OK) {
-        return hri_cli_failed(NULL, "threads", status);
+        return hri_cli_failed(j->cli, NULL, "threads", status);
     }
     /* A core does about this much on our kernels; a disk behind the page cache takes about this much. */
     s->flops = is_given(j, "flops=") ? s->flops : 15e9 * threads;
@@ -160,7 +160,7 @@ static int open_cuda(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     hri_prose why = {0};
     const hr_status status = hri_engine_open(j->device, &o, &j->engine, &why);
     if (status == HR_E_UNSUPPORTED) {
-        hri_say_error("%s runs no kernels: %s; planned all the same", info->name, why.text);
+        hri_say_warning(j->cli, "%s runs no kernels: %s; planning anyway", info->name, why.text);
         s->copy = j->flags->device_spec ? s->copy : 20e9;
         take_spec(j, s);
         j->job.runtime_bytes = s->runtime ? s->runtime : info->runtime_bytes;
@@ -168,7 +168,8 @@ static int open_cuda(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
         return HRI_EXIT_YES;
     }
     if (status != HR_OK) {
-        hri_say_error("%s: %s", info->name, why.text[0] ? why.text : hr_status_text(status));
+        hri_say_error(j->cli, "%s: %s", info->name,
+                      why.text[0] ? why.text : hr_status_text(status));
         return hri_cli_exit_code(status);
     }
     if (!j->flags->device_spec) {
@@ -206,7 +207,7 @@ static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
         status = hr_device_get_info(j->device, &info);
     }
     if (status != HR_OK) {
-        return hri_cli_failed(j->ctx, j->flags->device, status);
+        return hri_cli_failed(j->cli, j->ctx, j->flags->device, status);
     }
     snprintf(j->device_name, sizeof j->device_name, "%s", info.name);
     j->device_bytes = info.total_bytes;
@@ -229,12 +230,14 @@ static int check_spill(const hri_plan_job *j) {
         return HRI_EXIT_YES;
     }
     if (!j->threads) {
-        hri_say_error("--spill: only the host spills to a file; a GPU's values wait in the host's "
+        hri_say_error(j->cli,
+                      "--spill: only the host spills to a file; a GPU's values wait in the host's "
                       "memory (--offload)");
         return HRI_EXIT_USAGE;
     }
     if (!j->flags->spill) {
-        hri_say_error("--device-spec: copy= on the host needs --spill DIR, a folder for the file");
+        hri_say_error(j->cli,
+                      "--device-spec: copy= on the host needs --spill DIR, a folder for the file");
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
@@ -243,7 +246,7 @@ static int check_spill(const hri_plan_job *j) {
 static int open_device(hri_cli *cli, hri_plan_job *j) {
     const char *name = j->flags->device;
     spec s = {0};
-    const int code = read_spec(j->flags->device_spec, &s);
+    const int code = read_spec(j, j->flags->device_spec, &s);
     if (code != HRI_EXIT_YES) {
         return code;
     }
@@ -252,7 +255,8 @@ static int open_device(hri_cli *cli, hri_plan_job *j) {
         return open_real(cli, j, &s);
     }
     if (hr_bytes_parse(size, 0, &j->device_bytes) != HR_OK || !j->device_bytes) {
-        hri_say_error("--device: \"%s\" is no size; null:24GiB is a device of 24 GiB", size);
+        hri_say_error(j->cli, "--device: \"%s\" is no size; null:24GiB is a device of 24 GiB",
+                      size);
         return HRI_EXIT_USAGE;
     }
     snprintf(j->device_name, sizeof j->device_name, "%s", name);
@@ -263,7 +267,7 @@ static int open_device(hri_cli *cli, hri_plan_job *j) {
 
 /* ---- model or problem ---- */
 
-static int read_parts(const char *text, int64_t *out) {
+static int read_parts(const hri_plan_job *j, const char *text, int64_t *out) {
     char *end;
     const long long k = strtoll(text, &end, 10);
     if (!strcmp(text, "auto")) {
@@ -273,7 +277,8 @@ static int read_parts(const char *text, int64_t *out) {
     } else if (*text && !*end && k >= 1 && k <= 1000000) {
         *out = k;
     } else {
-        hri_say_error("--micro-batches: \"%s\" is neither auto nor off nor a number from 1", text);
+        hri_say_error(j->cli, "--micro-batches: \"%s\" is neither auto nor off nor a number from 1",
+                      text);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
@@ -294,7 +299,7 @@ static int open_model(hri_plan_job *j, const char *name) {
         status = hr_train_options_parse(text, &j->job.options, &why);
     }
     if (status != HR_OK) {
-        hri_say_error("%s", why.message[0] ? why.message : hr_status_text(status));
+        hri_say_error(j->cli, "%s", why.message[0] ? why.message : hr_status_text(status));
         return hri_cli_exit_code(status);
     }
     j->job.build = hr_model_build;
@@ -305,7 +310,7 @@ static int open_model(hri_plan_job *j, const char *name) {
     j->job.no_offload = !j->flags->offload;
     j->job.effort = (uint64_t)j->flags->effort * 1000;
     snprintf(j->what, sizeof j->what, "%s", name);
-    return read_parts(j->flags->micro_batches, &j->job.parts);
+    return read_parts(j, j->flags->micro_batches, &j->job.parts);
 }
 
 static int open_problem(hri_plan_job *j) {
@@ -322,8 +327,8 @@ static int open_problem(hri_plan_job *j) {
         status = hri_plan_make(&j->problem, &o, &j->reference, NULL, &why);
     }
     if (status != HR_OK) {
-        hri_say_error("%s: %s", j->flags->problem, why.text);
-        return hri_cli_exit_code(status == HR_E_IO ? HR_E_NOT_FOUND : status);
+        hri_say_error(j->cli, "%s: %s", j->flags->problem, why.text);
+        return hri_cli_exit_code_of_input(status);
     }
     j->floor_bytes = j->reference->floor_bytes;
     j->unplanned_bytes = j->reference->unplanned_bytes;
@@ -339,13 +344,13 @@ static int read_budget(hri_plan_job *j) {
     }
     const hr_status status = hr_bytes_parse(j->flags->budget, j->device_bytes, &j->budget_bytes);
     if (status != HR_OK || j->budget_bytes == 0) {
-        hri_say_error("--budget: \"%s\" is no amount of memory", j->flags->budget);
+        hri_say_error(j->cli, "--budget: \"%s\" is no amount of memory", j->flags->budget);
         return HRI_EXIT_USAGE;
     }
     if (j->device_bytes && j->budget_bytes > j->device_bytes) {
         char text[32];
-        hri_say_error("--budget: %s has only %s; planned all the same", j->device_name,
-                      hr_bytes_print(j->device_bytes, text, sizeof text));
+        hri_say_warning(j->cli, "--budget exceeds what %s has (%s); planning anyway",
+                        j->device_name, hr_bytes_print(j->device_bytes, text, sizeof text));
     }
     return HRI_EXIT_YES;
 }
@@ -384,7 +389,7 @@ int hri_plan_job_fit(hri_cli *cli, hri_plan_job *j) {
         status = hri_fit_floor(&j->fit, &floor, &why);
     }
     if (status != HR_OK) {
-        hri_say_error("%s: %s", j->what, why.text[0] ? why.text : hr_status_text(status));
+        hri_say_error(j->cli, "%s: %s", j->what, why.text[0] ? why.text : hr_status_text(status));
         return hri_cli_exit_code(status);
     }
     j->floor_bytes = floor->floor_bytes;
@@ -395,7 +400,7 @@ int hri_plan_job_fit(hri_cli *cli, hri_plan_job *j) {
 
 int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *model,
                        hri_plan_job *out) {
-    *out = (hri_plan_job){.flags = flags};
+    *out = (hri_plan_job){.cli = cli, .flags = flags};
     int code = open_model(out, model);
     if (code == HRI_EXIT_YES) {
         code = open_device(cli, out);
@@ -409,11 +414,11 @@ int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *mo
 
 int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
                       const char *const *arguments, hri_plan_job *out) {
-    *out = (hri_plan_job){.flags = flags};
+    *out = (hri_plan_job){.cli = cli, .flags = flags};
     if ((count == 1) == (flags->problem != NULL)) {
-        hri_say_error(count ? "plan: a model or --problem, not both"
-                            : "plan: MODEL is missing (or --problem FILE)");
-        hri_say_error("next: headroom plan --help");
+        hri_say_error(cli, count ? "plan: a model or --problem, not both"
+                                 : "plan: MODEL is missing (or --problem FILE)");
+        hri_say_hint(cli, "headroom plan --help");
         return HRI_EXIT_USAGE;
     }
     int code = HRI_EXIT_YES;

@@ -43,6 +43,7 @@ typedef struct hri_plan_row {
 } hri_plan_row;
 
 typedef struct hri_plan_job {
+    hri_cli *cli;
     const hri_plan_flags *flags;
     hr_ctx *ctx;
     hr_device *device; /* NULL: planned for a device that is not there */

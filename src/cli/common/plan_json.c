@@ -105,9 +105,21 @@ static void put_trial(hri_json *json, const hri_plan_answer *a, const hri_plan_t
     hri_json_end(json);
 }
 
+void hri_plan_show_refuse(const hri_plan_job *j, const hri_plan_answer *a) {
+    char budget[32], least[32];
+    if (!a->fits) {
+        hri_refuse(j->cli, "does_not_fit", "%s does not fit: the budget is %s, the %s is %s",
+                   j->what, hr_bytes_print(j->budget_bytes, budget, sizeof budget),
+                   a->impossible ? "minimum" : "smallest budget found",
+                   hr_bytes_print(a->impossible ? j->floor_bytes : a->row.peak_bytes, least,
+                                  sizeof least));
+    }
+}
+
 void hri_plan_show_json(const hri_plan_job *j, const hri_plan_answer *a,
                         const hri_plan_trial *trial, const hri_plan_saved *saved, hri_json *json) {
     const hri_plan_row *r = &a->row;
+    hri_plan_show_refuse(j, a);
     put_head(json, j, a);
     put_bytes(json, j, a);
     hri_json_u64(json, "micro_batches", r->micro_batches);

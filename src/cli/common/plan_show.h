@@ -19,6 +19,8 @@ typedef struct hri_plan_saved {
     hri_plan_row row;
 } hri_plan_saved;
 
+/* Keeps the refusal of an answer that does not fit, for the object of --json. */
+void hri_plan_show_refuse(const hri_plan_job *job, const hri_plan_answer *a);
 void hri_plan_show_json(const hri_plan_job *job, const hri_plan_answer *a,
                         const hri_plan_trial *trial, const hri_plan_saved *saved, hri_json *json);
 /* HR_E_NOMEM_HOST when a table found no memory.  parts: of an answer that fits, the verdict, the sum that adds up and

@@ -79,16 +79,16 @@ static hri_field *join_fields(const hri_command *command) {
 }
 
 /* Wrong numbers of arguments are found here, so that no command has to. */
-static int check_arguments(const hri_command *command, const hri_list *rest) {
+static int check_arguments(hri_cli *cli, const hri_command *command, const hri_list *rest) {
     if (rest->count > (size_t)command->arguments_max) {
-        hri_say_error("%s: \"%s\" is one argument too many", command->name,
+        hri_say_error(cli, "%s: \"%s\" is one argument too many", command->name,
                       rest->items[command->arguments_max]);
     } else if (rest->count < (size_t)command->arguments_min) {
-        hri_say_error("%s: %s is missing", command->name, command->arguments);
+        hri_say_error(cli, "%s: %s is missing", command->name, command->arguments);
     } else {
         return HRI_EXIT_YES;
     }
-    hri_say_error("next: headroom %s --help", command->name);
+    hri_say_hint(cli, "headroom %s --help", command->name);
     return HRI_EXIT_USAGE;
 }
 
@@ -113,7 +113,7 @@ static int run_parsed(hri_cli *cli, const hri_command *command, const run_target
         hri_out_flush(&words);
         return HRI_EXIT_USAGE;
     }
-    const int code = check_arguments(command, rest);
+    const int code = check_arguments(cli, command, rest);
     return code != HRI_EXIT_YES ? code
                                 : command->run(cli, target->options, (int)rest->count, rest->items);
 }
@@ -126,7 +126,7 @@ static int parse_and_run(hri_cli *cli, const hri_command *command, int argc, cha
     hri_field *fields = join_fields(command);
     int code = HRI_EXIT_FAULT;
     if (!fields) {
-        hri_say_error("%s", hr_status_text(HR_E_NOMEM_HOST));
+        hri_say_error(cli, "%s", hr_status_text(HR_E_NOMEM_HOST));
         return code;
     }
     hr_status status = hri_options_init(&options, fields, &target, &why);
@@ -142,9 +142,9 @@ static int parse_and_run(hri_cli *cli, const hri_command *command, int argc, cha
     if (status == HR_OK) {
         code = run_parsed(cli, command, &target, &rest);
     } else {
-        hri_say_error("%s", why.text[0] ? why.text : hr_status_text(status));
-        hri_say_error("next: headroom %s%s--help", command ? command->name : "",
-                      command ? " " : "");
+        hri_say_error(cli, "%s", why.text[0] ? why.text : hr_status_text(status));
+        hri_say_hint(cli, "headroom %s%s--help", command ? command->name : "", command ? " " : "");
+        cli->kind = "usage";
         code = hri_cli_exit_code(status);
     }
     hri_options_deinit(&options);
@@ -152,18 +152,40 @@ static int parse_and_run(hri_cli *cli, const hri_command *command, int argc, cha
     return code;
 }
 
-int hri_program_run(int argc, char **argv, int out_fd) {
-    hri_cli cli = {0};
-    hri_out_init(&cli.out, out_fd);
+/* Was one object asked for?  Looked up before anything is parsed, because wrong flags are answered in it too. */
+static bool wants_json(int argc, char **argv) {
+    bool json = false;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        json = !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true") ||
+               (json && strcmp(argv[i], "--no-json") != 0);
+    }
+    return json;
+}
+
+static int find_and_run(hri_cli *cli, int argc, char **argv) {
     const int at = find_command_word(argc, argv);
     const hri_command *command = NULL;
     if (at < argc) {
         command = hri_command_find(argv[at]);
         if (!command) {
-            return hri_command_unknown(argv[at]);
+            return hri_command_unknown(cli, argv[at]);
         }
         memmove(argv + at, argv + at + 1, (size_t)(argc - at) * sizeof *argv); /* its NULL too */
         argc--;
     }
-    return hri_out_finish(&cli.out, parse_and_run(&cli, command, argc, argv));
+    return parse_and_run(cli, command, argc, argv);
+}
+
+int hri_program_run(int argc, char **argv, int out_fd) {
+    hri_cli cli = {.json = wants_json(argc, argv)};
+    hri_out_init(&cli.out, out_fd);
+    int code = find_and_run(&cli, argc, argv);
+    if (code != HRI_EXIT_YES && cli.json && !cli.answered) {
+        code = hri_cli_json_failure(&cli, code);
+    }
+    code = hri_out_finish(&cli.out, code);
+    hri_text_deinit(&cli.failure);
+    hri_text_deinit(&cli.next);
+    hri_text_deinit(&cli.warnings);
+    return code;
 }

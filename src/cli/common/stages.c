@@ -20,7 +20,7 @@ static int print_list(hri_cli *cli) {
         const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 0);
         hri_table_deinit(&table);
         if (status != HR_OK) {
-            return hri_cli_failed(NULL, "data", status);
+            return hri_cli_failed(cli, NULL, "data", status);
         }
     }
     hri_say_next(cli, "headroom data --stages NAME");
@@ -50,7 +50,7 @@ static int print_one(hri_cli *cli, const hri_stage_type *t) {
     hri_say_title(cli, "%s: %s", t->name, t->help);
     const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 1);
     hri_table_deinit(&table);
-    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(NULL, "data", status);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(cli, NULL, "data", status);
 }
 
 int hri_stages_print(hri_cli *cli, int count, const char *const *names) {
@@ -60,7 +60,7 @@ int hri_stages_print(hri_cli *cli, int count, const char *const *names) {
     for (int i = 0; i < count; i++) {
         const hri_stage_type *t = find(names[i]);
         if (!t) {
-            hri_say_error("data: there is no stage \"%s\"; headroom data --stages lists them",
+            hri_say_error(cli, "data: there is no stage \"%s\"; headroom data --stages lists them",
                           names[i]);
             return HRI_EXIT_USAGE;
         }

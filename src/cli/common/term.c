@@ -99,7 +99,7 @@ const char *hri_term_clean(const char *text, char *buf, size_t size) {
         if (used + copied + 1 > size) {
             break;
         }
-        memcpy(buf + used, length ? (const char *)p : "?", copied);
+        memmove(buf + used, length ? (const char *)p : "?", copied); /* text may be buf */
         used += copied;
         p += copied;
     }

@@ -15,11 +15,9 @@
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 
-static int failed(hr_status status, const hri_prose *why) {
-    hri_say_error("%s", why->text[0] ? why->text : hr_status_text(status));
-    return status == HR_E_IO || status == HR_E_BUSY         ? HRI_EXIT_USAGE
-           : status == HR_E_LIMIT || status == HR_E_NO_PLAN ? HRI_EXIT_NO
-                                                            : hri_cli_exit_code(status);
+static int failed(const hri_train_job *j, hr_status status, const hri_prose *why) {
+    hri_say_error(j->cli, "%s", why->text[0] ? why->text : hr_status_text(status));
+    return status == HR_E_BUSY ? HRI_EXIT_USAGE : hri_cli_exit_code_of_input(status);
 }
 
 /* ---- looking ---- */
@@ -31,25 +29,25 @@ static int look_at_model(hri_train_job *j) {
     hri_prose why = {""};
     hr_status status = hr_model_open(j->model_text, &m, &error);
     if (status != HR_OK) {
-        hri_say_error("%s", error.message[0] ? error.message : hr_status_text(status));
+        hri_say_error(j->cli, "%s", error.message[0] ? error.message : hr_status_text(status));
         return hri_cli_exit_code(status);
     }
     status = hri_model_input_of(m, &j->want, &why);
     hr_model_close(m);
-    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
 static int look_at_validation(hri_train_job *j) {
     hri_prose why = {""};
     const hr_status status = hri_source_look(j->flags.val_data, &j->want, &j->val_source, &why);
     if (status != HR_OK) {
-        return failed(status, &why);
+        return failed(j, status, &why);
     }
     const hri_source *a = &j->source, *b = &j->val_source;
     for (size_t i = 0; a->classes && b->classes && i < b->class_count; i++) {
         if (i >= a->class_count || strcmp(a->classes[i], b->classes[i]) != 0) {
-            hri_say_error("--val-data: class %zu is %s there and %s in the training data", i,
-                          b->classes[i], i < a->class_count ? a->classes[i] : "none");
+            hri_say_error(j->cli, "--val-data: class %zu is %s there and %s in the training data",
+                          i, b->classes[i], i < a->class_count ? a->classes[i] : "none");
             return HRI_EXIT_USAGE;
         }
     }
@@ -60,7 +58,8 @@ static int look_at_validation(hri_train_job *j) {
 static int split_data(hri_train_job *j) {
     const uint64_t all = j->source.count;
     if (all == HR_COUNT_UNKNOWN) {
-        hri_say_error("--val-split: how many samples %s has is not known beforehand; --val-data "
+        hri_say_error(j->cli,
+                      "--val-split: how many samples %s has is not known beforehand; --val-data "
                       "takes data of its own",
                       j->source.text);
         return HRI_EXIT_USAGE;
@@ -68,7 +67,7 @@ static int split_data(hri_train_job *j) {
     j->val_count = (uint64_t)((double)all * j->flags.val_split + 0.5);
     j->val_count = j->val_count ? j->val_count : 1;
     if (j->val_count >= all) {
-        hri_say_error("--val-split: of %llu samples none are left to train on",
+        hri_say_error(j->cli, "--val-split: of %llu samples none are left to train on",
                       (unsigned long long)all);
         return HRI_EXIT_USAGE;
     }
@@ -84,12 +83,13 @@ int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *m
     j->given_model = model;
     j->resume.file.fd = -1;
     if (!flags->data) {
-        hri_say_error("train: --data is missing: images:DIR, mnist:DIR, npy:X,Y ... or synthetic");
-        hri_say_error("next: headroom train --help");
+        hri_say_error(j->cli,
+                      "train: --data is missing: images:DIR, mnist:DIR, npy:X,Y ... or synthetic");
+        hri_say_hint(j->cli, "headroom train --help");
         return HRI_EXIT_USAGE;
     }
     if (flags->val_data && flags->val_split > 0) {
-        hri_say_error("--val-data or --val-split, not both");
+        hri_say_error(j->cli, "--val-data or --val-split, not both");
         return HRI_EXIT_USAGE;
     }
     snprintf(j->model_text, sizeof j->model_text, "%s", model);
@@ -103,7 +103,7 @@ int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *m
                                        j->said, sizeof j->said, &why);
     }
     if (status != HR_OK) {
-        return failed(status, &why);
+        return failed(j, status, &why);
     }
     if (strcmp(model, j->model_text) != 0) {
         code = look_at_model(j); /* with the data's own numbers */
@@ -203,7 +203,7 @@ static int size_input(hri_train_job *j, int64_t samples) {
         status = measure_pipeline(j, j->val_text, &smallest, &each, &why);
         j->val_bytes = choose_budget(j, smallest, each, 1);
     }
-    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
 /* ---- sizes ---- */
@@ -224,10 +224,22 @@ static int read_batch(const hri_train_job *j, int64_t *out) {
     } else if (*j->flags.batch && !*end && n >= 1 && n <= 1000000) {
         *out = n;
     } else {
-        hri_say_error("--batch: \"%s\" is neither auto nor a number from 1", j->flags.batch);
+        hri_say_error(j->cli, "--batch: \"%s\" is neither auto nor a number from 1",
+                      j->flags.batch);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
+}
+
+/* A device that is only planned for has no memory to train in. */
+static int check_device(hri_train_job *j) {
+    if (j->plan.device && (j->plan.threads || j->plan.engine)) {
+        return HRI_EXIT_YES;
+    }
+    hri_say_error(j->cli, "--device %s: it runs no kernels, so nothing can be trained on it",
+                  j->flags.device);
+    hri_say_hint(j->cli, "headroom plan %s --device %s", j->given_model, j->flags.device);
+    return HRI_EXIT_USAGE;
 }
 
 static int begin_plan(hri_train_job *j, int64_t batch) {
@@ -248,7 +260,8 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
                                      .offload = f->offload,
                                      .spill = f->spill,
                                      .json = f->json};
-    const int code = hri_plan_job_begin(j->cli, &j->plan_flags, j->model_text, &j->plan);
+    int code = hri_plan_job_begin(j->cli, &j->plan_flags, j->model_text, &j->plan);
+    code = code == HRI_EXIT_YES ? check_device(j) : code;
     if (code == HRI_EXIT_YES) {
         j->objective = (hri_objective){
             .build = hr_model_build, .user = j->plan.model, .smoothing = f->smoothing};
@@ -269,7 +282,7 @@ static int find_batch(hri_train_job *j, int64_t *out) {
     }
     const hr_status status = hri_fit_largest(&job, j->plan.budget_bytes, &most, &why);
     if (status != HR_OK) {
-        return failed(status, &why);
+        return failed(j, status, &why);
     }
     if (j->train_count != HR_COUNT_UNKNOWN && (uint64_t)most > j->train_count) {
         most = (int64_t)j->train_count;
@@ -285,7 +298,8 @@ static int set_length(hri_train_job *j) {
     const hri_train_flags *f = &j->flags;
     if (j->train_count != HR_COUNT_UNKNOWN) {
         if ((uint64_t)j->batch > j->train_count) {
-            hri_say_error("a batch of %lld is more than the %llu samples of %s; --batch %llu at "
+            hri_say_error(j->cli,
+                          "a batch of %lld is more than the %llu samples of %s; --batch %llu at "
                           "most%s",
                           (long long)j->batch, (unsigned long long)j->train_count, j->source.text,
                           (unsigned long long)(j->train_count / (uint64_t)f->accumulate),
@@ -303,7 +317,8 @@ static int set_length(hri_train_job *j) {
     j->total_steps = !by_epochs || (j->steps && j->steps < by_epochs) ? j->steps : by_epochs;
     if (f->schedule == HR_SCHEDULE_COSINE && !j->total_steps &&
         !(f->options && strstr(f->options, "steps="))) {
-        hri_say_error("--schedule cosine: how long the training is is not known; say --steps N");
+        hri_say_error(j->cli,
+                      "--schedule cosine: how long the training is is not known; say --steps N");
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
@@ -340,7 +355,7 @@ static int set_options(hri_train_job *j) {
     hri_plan_train_text(&j->plan_flags, text, sizeof text);
     const hr_status status = hr_train_options_parse(text, &j->plan.job.options, &error);
     if (status != HR_OK) {
-        hri_say_error("%s", error.message[0] ? error.message : hr_status_text(status));
+        hri_say_error(j->cli, "%s", error.message[0] ? error.message : hr_status_text(status));
         return hri_cli_exit_code(status);
     }
     return HRI_EXIT_YES;
@@ -379,14 +394,15 @@ static int open_folder(hri_train_job *j) {
     }
     hr_status status = hri_path_join(j->folder, HRI_CHECKPOINT_LAST, &path);
     if (status != HR_OK) {
-        return failed(status, &why);
+        return failed(j, status, &why);
     }
     if (hri_file_exists(path) && j->flags.resume) {
         status = hri_checkpoint_open(path, &j->resume, &why);
         j->resumes = status == HR_OK;
-        code = status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+        code = status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
     } else if (hri_file_exists(path) && !j->flags.overwrite) {
-        hri_say_error("%s holds a training already; --resume goes on with it, --overwrite begins "
+        hri_say_error(j->cli,
+                      "%s holds a training already; --resume goes on with it, --overwrite begins "
                       "anew",
                       j->folder);
         code = HRI_EXIT_USAGE;
@@ -441,7 +457,7 @@ int hri_train_job_plan(hri_train_job *j) {
     hri_prose why = {""};
     const hr_status status = hri_plan_answer_make(&j->plan, &j->answer, &j->plans, NULL, &why);
     if (status != HR_OK) {
-        return failed(status, &why);
+        return failed(j, status, &why);
     }
     j->row = j->answer.row;
     return j->answer.fits ? HRI_EXIT_YES : HRI_EXIT_NO;
@@ -475,7 +491,7 @@ int hri_train_job_open_input(hri_train_job *j) {
                              j->val_bytes, &j->validation, &why);
     }
     j->feeds = (hri_feeds){.train = j->train, .validation = j->validation};
-    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
 static int load_init(hri_train_job *j) {
@@ -485,7 +501,7 @@ static int load_init(hri_train_job *j) {
                            .buffer_bytes = hri_planned_band_bytes(j->planned)};
     const hr_status status = hri_init_load(j->flags.init, hri_planned_graph(j->planned), &to,
                                            j->want.classes, &j->init, &why);
-    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
 static void fill_about(hri_train_job *j) {
@@ -536,7 +552,7 @@ int hri_train_job_start(hri_train_job *j) {
     }
     hr_status status = code == HRI_EXIT_YES ? open_record(j, &why) : HR_OK;
     if (code != HRI_EXIT_YES || status != HR_OK) {
-        return code != HRI_EXIT_YES ? code : failed(status, &why);
+        return code != HRI_EXIT_YES ? code : failed(j, status, &why);
     }
     hri_trainer_options *o = &j->trainer_options;
     o->planned = j->planned;
@@ -561,7 +577,7 @@ int hri_train_job_start(hri_train_job *j) {
     print_options(j, o->begin.options, sizeof o->begin.options);
     status = hri_trainer_open(o, &j->trainer, &why);
     hri_checkpoint_close(&j->resume);
-    return status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
 void hri_train_job_close(hri_train_job *j) {

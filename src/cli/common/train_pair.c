@@ -11,8 +11,8 @@
 #include "cli/common/plan_show.h"
 #include "run/resident.h"
 
-static int failed(hr_status status, const hri_prose *why) {
-    hri_say_error("%s", why->text[0] ? why->text : hr_status_text(status));
+static int failed(const hri_train_pair *p, hr_status status, const hri_prose *why) {
+    hri_say_error(p->jobs[0].cli, "%s", why->text[0] ? why->text : hr_status_text(status));
     return hri_cli_exit_code(status);
 }
 
@@ -42,14 +42,15 @@ static int split_words(char *text, char **words, int most) {
     return count;
 }
 
-static int read_also(hri_train_pair *p, const hri_train_flags *flags, const char **model) {
+static int read_also(hri_cli *cli, hri_train_pair *p, const hri_train_flags *flags,
+                     const char **model) {
     enum { WORDS = 64 };
     char name[] = "train", *words[WORDS + 1] = {name};
     hri_prose why = {""};
     hri_list rest = {0};
     p->also_text = hri_malloc(strlen(flags->also) + 2);
     if (!p->also_text) {
-        return hri_cli_failed(NULL, "--also", HR_E_NOMEM_HOST);
+        return hri_cli_failed(cli, NULL, "--also", HR_E_NOMEM_HOST);
     }
     strcpy(p->also_text, flags->also);
     const int count = split_words(p->also_text, words + 1, WORDS - 1) + 1;
@@ -58,16 +59,16 @@ static int read_also(hri_train_pair *p, const hri_train_flags *flags, const char
         status = hri_options_set_argv(&p->also, count, words, &rest, &why);
     }
     if (status != HR_OK) {
-        hri_say_error("--also: %s", why.text);
+        hri_say_error(cli, "--also: %s", why.text);
         return hri_cli_exit_code(status);
     }
     if (rest.count != 1) {
-        hri_say_error("--also: \"%s\" does not name one model", flags->also);
+        hri_say_error(cli, "--also: \"%s\" does not name one model", flags->also);
         return HRI_EXIT_USAGE;
     }
     if (p->also_flags.budget || p->also_flags.also || p->also_flags.json ||
         strcmp(p->also_flags.device, "host") != 0) {
-        hri_say_error("--also: budget, device and --json are those of the first training");
+        hri_say_error(cli, "--also: budget, device and --json are those of the first training");
         return HRI_EXIT_USAGE;
     }
     p->also_flags.budget = flags->budget;
@@ -77,7 +78,7 @@ static int read_also(hri_train_pair *p, const hri_train_flags *flags, const char
     p->also_flags.resume |= flags->resume;
     p->also_flags.overwrite |= flags->overwrite;
     if (flags->resume && flags->save && p->also_flags.save && (!flags->out || !p->also_flags.out)) {
-        hri_say_error("--also with --resume: say --out for both, so that each finds its own");
+        hri_say_error(cli, "--also with --resume: say --out for both, so that each finds its own");
         return HRI_EXIT_USAGE;
     }
     *model = rest.items[0];
@@ -85,21 +86,21 @@ static int read_also(hri_train_pair *p, const hri_train_flags *flags, const char
 }
 
 /* "2GiB,1GiB": a limit for each training. */
-static int read_slices(hri_train_pair *p, const char *text) {
+static int read_slices(hri_cli *cli, hri_train_pair *p, const char *text) {
     uint32_t count = 0;
     for (const char *at = text; *at && count < 2;) {
         char size[64];
         const size_t n = strcspn(at, ",");
         snprintf(size, sizeof size, "%.*s", (int)(n < sizeof size ? n : sizeof size - 1), at);
         if (hr_bytes_parse(size, 0, &p->slices[count]) != HR_OK || !p->slices[count]) {
-            hri_say_error("--logical-devices: \"%s\" is no amount of memory", size);
+            hri_say_error(cli, "--logical-devices: \"%s\" is no amount of memory", size);
             return HRI_EXIT_USAGE;
         }
         count++;
         at += n + (at[n] == ',');
     }
     if (count < p->count) {
-        hri_say_error("--logical-devices: %u sizes for %u trainings", count, p->count);
+        hri_say_error(cli, "--logical-devices: %u sizes for %u trainings", count, p->count);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
@@ -111,11 +112,11 @@ int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *
     int code = HRI_EXIT_YES;
     p->count = 1;
     if (flags->also) {
-        code = read_also(p, flags, &other);
+        code = read_also(cli, p, flags, &other);
         p->count = 2;
     }
     if (code == HRI_EXIT_YES && flags->logical_devices) {
-        code = read_slices(p, flags->logical_devices);
+        code = read_slices(cli, p, flags->logical_devices);
     }
     p->jobs[0].name = p->count > 1 ? "first" : "";
     p->jobs[1].name = "second";
@@ -172,7 +173,7 @@ static int plan_again(hri_train_pair *p, uint32_t i, uint64_t below, uint64_t ab
         status = hri_fit_floor(&j->plan.fit, &floor, &why);
     }
     if (status != HR_OK) {
-        return failed(status, &why);
+        return failed(p, status, &why);
     }
     j->plan.floor_bytes = floor->floor_bytes;
     return hri_train_job_plan(j);
@@ -240,6 +241,8 @@ static int refuse_two(hri_train_pair *p, uint32_t which) {
     const uint64_t least = j->row.peak_bytes + p->taken_bytes[which];
     const uint64_t budget = j->plan.budget_bytes;
     char texts[3][32], command[96];
+    hri_refuse(j->cli, "does_not_fit", "the minimum of both is %llu bytes, the budget %llu",
+               (unsigned long long)floor, (unsigned long long)budget);
     if (j->flags.json) {
         hri_json json;
         hri_cli_json_start(&json);
@@ -276,7 +279,7 @@ int hri_train_pair_refuse(hri_train_pair *p, uint32_t which) {
         return hri_cli_json_end(j->cli, &json, HRI_EXIT_NO);
     }
     const hr_status status = hri_plan_show_text(j->cli, &j->plan, &j->answer, NULL, NULL);
-    return status == HR_OK ? HRI_EXIT_NO : hri_cli_failed(NULL, "train", status);
+    return status == HR_OK ? HRI_EXIT_NO : hri_cli_failed(p->jobs[0].cli, NULL, "train", status);
 }
 
 /* Each in its slice: the arena must fit there, and all of it the budget. */
@@ -299,6 +302,7 @@ static int plan_slices(hri_train_pair *p, uint32_t *which) {
         const uint64_t runtime = j->plan.fit.cases[0]->runtime_bytes;
         if (budget && runtime + sum > budget) {
             hri_say_error(
+                p->jobs[0].cli,
                 "--logical-devices: %llu bytes of slices and %llu of the process are more "
                 "than the budget of %llu",
                 (unsigned long long)sum, (unsigned long long)runtime, (unsigned long long)budget);
@@ -350,7 +354,7 @@ int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
         status = hri_train_show_plan(&p->shows[i]);
     }
     if (status != HR_OK) {
-        return hri_cli_failed(NULL, "train", status);
+        return hri_cli_failed(p->jobs[0].cli, NULL, "train", status);
     }
     if (code == HRI_EXIT_YES && p->count > 1 && !p->slices[0]) {
         show_pair(p);
@@ -425,7 +429,8 @@ static int check_promise(const hri_train_pair *p) {
         needed += m.planned_bytes;
     }
     if (j->plan.budget_bytes && !p->slices[0] && needed > j->plan.budget_bytes) {
-        hri_say_error("this process has %llu bytes before the arena of %llu and the input's %llu: "
+        hri_say_error(p->jobs[0].cli,
+                      "this process has %llu bytes before the arena of %llu and the input's %llu: "
                       "over the budget of %llu, so nothing was run",
                       (unsigned long long)now, (unsigned long long)m.planned_bytes,
                       (unsigned long long)j->plan.data_bytes,
@@ -462,7 +467,7 @@ int hri_train_pair_start(hri_train_pair *p) {
     hri_prose why = {""};
     hr_status status = open_planned(p, &why);
     if (status != HR_OK) {
-        return failed(status, &why);
+        return failed(p, status, &why);
     }
     for (uint32_t i = 0; i < p->count; i++) {
         hri_train_job_release(&p->jobs[i]);
@@ -479,7 +484,7 @@ int hri_train_pair_start(hri_train_pair *p) {
         if (status == HR_OK && p->count > 1 && !p->runner) {
             status = hri_planned_take(p->jobs[1].planned, &why);
         }
-        code = status == HR_OK ? HRI_EXIT_YES : failed(status, &why);
+        code = status == HR_OK ? HRI_EXIT_YES : failed(p, status, &why);
     }
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
         code = hri_train_job_start(&p->jobs[i]);

@@ -20,7 +20,7 @@ static void on_log(void *user, hr_log_level level, const char *line) {
     hri_train_show *s = user;
     (void)level;
     hri_train_show_hide(s);
-    hri_say_error("%s", line);
+    hri_say_note("%s", line);
 }
 
 static uint64_t mib(uint64_t bytes) {
@@ -381,7 +381,12 @@ int hri_train_show_end(hri_train_show *s) {
         say_saved(s);
         say_next(s);
     }
-    return hri_trainer_over(j->trainer) == HRI_TRAINER_INTERRUPTED ? HRI_EXIT_NO : HRI_EXIT_YES;
+    if (hri_trainer_over(j->trainer) == HRI_TRAINER_INTERRUPTED) {
+        hri_refuse(j->cli, "interrupted", "stopped by a signal after step %llu",
+                   (unsigned long long)hri_trainer_progress(j->trainer)->state.step);
+        return HRI_EXIT_NO;
+    }
+    return HRI_EXIT_YES;
 }
 
 void hri_train_show_failed(hri_train_show *s) {
@@ -395,7 +400,7 @@ void hri_train_show_failed(hri_train_show *s) {
     record_end(s, &sums, &m);
     if (*hri_trainer_saved(j->trainer, &step) && !s->many) {
         resume_command(j, command, sizeof command);
-        hri_say_error("next: %s", command);
+        hri_say_hint(j->cli, "%s", command);
     }
 }
 
