@@ -204,6 +204,7 @@ typedef struct hr_pipeline_stats {
     uint64_t bad;             /* elements left out by skip_bad */
     uint64_t wait_ns;         /* time you spent waiting in hr_pipeline_next */
     uint32_t stage_count;
+    uint64_t left_over; /* elements at the end of an epoch that filled no group of whole(N) */
 } hr_pipeline_stats;
 
 HR_API void hr_pipeline_get_stats(hr_pipeline *pipeline, hr_pipeline_stats *out);

@@ -23,6 +23,7 @@ struct hr_pipeline {
     pthread_mutex_t mutex; /* error, bad, progress, told */
     hr_error error;
     uint64_t bad_count;
+    _Atomic uint64_t left_over; /* of the last epoch, by whole(N) */
     char *bad[HRI_BAD_KEPT];
     /* the tuner's */
     uint64_t tuned_ns, tuned_wait_ns;

@@ -37,7 +37,8 @@ void hr_pipeline_get_stats(hr_pipeline *p, hr_pipeline_stats *out) {
                                .elements = p->handed_elements,
                                .bad = p->bad_count,
                                .wait_ns = p->wait_ns,
-                               .stage_count = p->stage_count};
+                               .stage_count = p->stage_count,
+                               .left_over = p->left_over};
     pthread_mutex_unlock(&p->mutex);
 }
 

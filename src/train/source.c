@@ -379,6 +379,9 @@ hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
     if (use->training && !strstr(s->text, "shuffle")) {
         say(&t, " | shuffle(seed=%llu)", (unsigned long long)(use->seed & 0xffffffffu));
     }
+    if (use->batch && s->count == HR_COUNT_UNKNOWN) { /* here what goes on is tickets as a rule */
+        say(&t, " | whole(%llu)", (unsigned long long)use->batch);
+    }
     say(&t, "%s", stages);
     return t.used < size ? HR_OK : hri_prose_set(why, HR_E_RANGE, "the data's text is too long");
 }

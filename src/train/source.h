@@ -60,6 +60,8 @@ typedef struct hri_source_use {
     uint64_t seed;
     /* A part of the source, drawn once by the seed: the first `part_count` after `part_first` of that order; 0: all. */
     uint64_t part_first, part_count;
+    /* Of a source of unknown length: an epoch has whole batches of so many samples; 0: all samples. */
+    uint64_t batch;
 } hri_source_use;
 
 /* The stages behind the source alone, " | decode(64) | normalise(...)", as inference needs them; may be "". */

@@ -15,7 +15,9 @@ struct hri_supply {
     hri_model_input want;
     char input[HR_FIELD_NAME_SIZE], label[HR_FIELD_NAME_SIZE];
     uint64_t epoch, wait_ns;
-    int ended, any; /* any: this epoch has given a sample */
+    int ended; /* the epoch before, when `begun`, else this one */
+    int begun; /* this epoch began in the middle of a batch */
+    int any;   /* it has given a sample */
     int no_labels;
     int until_bad;
     hr_status bad; /* of the sample behind those that the last run had */
@@ -83,7 +85,15 @@ hr_status hri_supply_start(hri_supply *s, uint64_t epoch, hri_prose *why) {
         return pipeline_failed(s, status, why);
     }
     s->epoch = epoch;
-    s->ended = s->any = 0;
+    s->ended = s->begun = s->any = 0;
+    return HR_OK;
+}
+
+hr_status hri_supply_go_on(hri_supply *s, uint64_t epoch, hri_prose *why) {
+    if (!s->begun || s->epoch != epoch) {
+        return hri_supply_start(s, epoch, why);
+    }
+    s->ended = s->begun = 0;
     return HR_OK;
 }
 
@@ -94,7 +104,7 @@ hr_status hri_supply_restore(hri_supply *s, const void *place, size_t bytes, uin
         return pipeline_failed(s, status, why);
     }
     s->epoch = epoch;
-    s->ended = 0;
+    s->ended = s->begun = 0;
     s->any = 1;
     return HR_OK;
 }
@@ -304,6 +314,17 @@ static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t
     return status;
 }
 
+static hr_status nothing_to_train_on(hri_supply *s, hri_prose *why) {
+    hr_pipeline_stats stats;
+    hr_pipeline_get_stats(s->pipeline, &stats);
+    return stats.left_over
+               ? hri_prose_set(why, HR_E_INVALID,
+                               "an epoch of the data has %llu samples, fewer than a "
+                               "batch",
+                               (unsigned long long)stats.left_over)
+               : hri_prose_set(why, HR_E_INVALID, "an epoch of the data has no samples");
+}
+
 hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *fed,
                           hri_prose *why) {
     uint32_t n = 0;
@@ -314,12 +335,12 @@ hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *f
     while (n < run->samples && status == HR_OK) {
         status = next_sample(s, run, n, why);
         n += status == HR_OK;
-        if (status == HR_E_EOF && !run->evaluate) {
-            if (!s->any) {
-                return hri_prose_set(why, HR_E_INVALID, "an epoch of the data has no samples");
-            }
+        if (status == HR_E_EOF && !run->evaluate && !s->any) {
+            return nothing_to_train_on(s, why);
+        }
+        if (status == HR_E_EOF && !run->evaluate && (n || run->first_sample)) {
             status = hri_supply_start(s, s->epoch + 1, why);
-            s->ended = 1; /* the epoch that was is over, whatever the next one gave already */
+            s->ended = s->begun = 1;
         }
     }
     if (status == HR_E_EOF && n == 0) {

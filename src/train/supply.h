@@ -4,9 +4,10 @@
  * cut.  A training may go on with another budget and other parts and still sees the same samples in the same order.  No
  * batch is ever put together beside the arena.
  *
- * Training takes sample after sample; where an epoch ends in the middle of a batch the next one begins.  Evaluation
- * starts at the beginning each time and ends with the data: what is missing in its last batch is filled with zeros whose
- * label, -1, counts for nothing.
+ * Training takes sample after sample.  An epoch that ends between two batches ends with HR_E_EOF, and begins again when it
+ * is told to; one that ends in the middle of a batch (samples were left out, or the pipeline has no whole(N)) fills it up
+ * with the first samples of the next.  Evaluation starts at the beginning each time and ends with the data: what is missing
+ * in its last batch is filled with zeros whose label, -1, counts for nothing.
  *
  * A label that is missing is, for tokens, the next token.  Bytes become numbers between 0 and 1 where no stage made them
  * real before.  Threads: one at a time. */
@@ -39,17 +40,19 @@ HR_MUST_CHECK hr_status hri_supply_open(const hri_supply_options *o, hri_supply 
 void hri_supply_close(hri_supply *s);
 hr_pipeline *hri_supply_pipeline(hri_supply *s);
 
-/* Fills the inputs of one run; *fed (may be NULL) says with how many samples.  HR_E_EOF when evaluation has no sample
- * left, before anything was put. */
+/* Fills the inputs of one run; *fed (may be NULL) says with how many samples.  HR_E_EOF when there is no sample left for
+ * the first run of a batch, before anything was put. */
 HR_MUST_CHECK hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *fed,
                                         hri_prose *why);
-/* 1 when the epoch's last sample was taken: by count, or because the pipeline said so. */
+/* 1 when the epoch that was fed has no sample left, as the pipeline said; until the next one is begun. */
 int hri_supply_ended(const hri_supply *s);
 /* The place between two samples, and back to it: hr_pipeline_save, hr_pipeline_restore. */
 HR_MUST_CHECK hr_status hri_supply_restore(hri_supply *s, const void *place, size_t bytes,
                                            uint64_t epoch, hri_prose *why);
 /* Starts epoch `epoch`. */
 HR_MUST_CHECK hr_status hri_supply_start(hri_supply *s, uint64_t epoch, hri_prose *why);
+/* The same behind an epoch that ended: one that has begun already, in the middle of a batch, goes on where it is. */
+HR_MUST_CHECK hr_status hri_supply_go_on(hri_supply *s, uint64_t epoch, hri_prose *why);
 /* Time spent waiting for samples, so far. */
 uint64_t hri_supply_wait_ns(const hri_supply *s);
 

@@ -331,9 +331,8 @@ static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
     t->at.epoch_step = 0;
     t->at.loss_sum = t->at.right_sum = t->at.top_sum = 0;
     t->at.samples = 0;
-    if (t->o.steps_per_epoch) { /* a stream has begun its next epoch by itself */
-        status = hri_supply_start(t->o.feeds->train, t->at.epoch, why);
-    }
+    status = t->o.steps_per_epoch ? hri_supply_start(t->o.feeds->train, t->at.epoch, why)
+                                  : hri_supply_go_on(t->o.feeds->train, t->at.epoch, why);
     begin_epoch(t);
     return status;
 }
@@ -359,14 +358,17 @@ static int is_time_to_save(const hri_trainer *t) {
 
 static hr_status advance(hri_trainer *t, hri_prose *why) {
     hr_status status = take_step(t, why);
-    if (status != HR_OK) {
+    const int ended =
+        status == HR_E_EOF && t->at.epoch_step; /* before this step, as it turns out */
+    if (status != HR_OK && !ended) {
         return status;
     }
-    if (t->o.feeds->validation && t->o.validate_every &&
+    status = HR_OK;
+    if (!ended && t->o.feeds->validation && t->o.validate_every &&
         t->at.state.step % t->o.validate_every == 0) {
         status = validate(t, why);
     }
-    const int over = epoch_is_over(t);
+    const int over = ended || epoch_is_over(t);
     if (status == HR_OK && over) {
         status = end_epoch(t, why);
     }

@@ -78,6 +78,7 @@ HR_MUST_CHECK hr_status hri_trainer_open(const hri_trainer_options *o, hri_train
 /* NULL is allowed.  Saves nothing. */
 void hri_trainer_close(hri_trainer *t);
 
+/* One update and what follows from it; or, where the data turns out to have ended, the end of the epoch alone. */
 HR_MUST_CHECK hr_status hri_trainer_step(hri_trainer *t, hri_prose *why);
 hri_trainer_end hri_trainer_over(const hri_trainer *t);
 /* Ends the training after the last step: saves, so that it can go on.  Not from a signal handler. */

@@ -132,14 +132,15 @@ static hr_pipeline_options pipeline_options(const hri_train_job *j, uint64_t bud
                                  .skip_bad = j->flags.skip_bad};
 }
 
-static hr_status write_pipelines(hri_train_job *j, hri_prose *why) {
+static hr_status write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why) {
     const uint64_t seed = (uint64_t)j->flags.seed;
     const int split = j->flags.val_split > 0;
     const hri_source_use train = {.training = 1,
                                   .augment = j->flags.augment,
                                   .seed = seed,
                                   .part_first = split ? j->val_count : 0,
-                                  .part_count = split ? j->train_count : 0};
+                                  .part_count = split ? j->train_count : 0,
+                                  .batch = (uint64_t)batch};
     const hri_source_use val = {.seed = seed, .part_count = split ? j->val_count : 0};
     hr_status status =
         hri_source_stages(&j->source, &j->want, NULL, j->stages, sizeof j->stages, why);
@@ -191,7 +192,7 @@ static uint64_t choose_budget(const hri_train_job *j, uint64_t smallest, uint64_
 static int size_input(hri_train_job *j, int64_t samples) {
     uint64_t smallest = 0, each = 0;
     hri_prose why = {""};
-    hr_status status = write_pipelines(j, &why);
+    hr_status status = write_pipelines(j, samples * j->flags.accumulate, &why);
     if (status == HR_OK) {
         status = measure_pipeline(j, j->train_text, &smallest, &each, &why);
     }
@@ -430,7 +431,12 @@ int hri_train_job_size(hri_train_job *j) {
         return code;
     }
     const int64_t k = j->flags.accumulate;
+    hri_prose why = {""};
     j->batch = batch * k;
+    const hr_status written = write_pipelines(j, j->batch, &why);
+    if (written != HR_OK) {
+        return failed(j, written, &why);
+    }
     j->plan.job.batch = j->batch;
     j->plan_flags.batch = j->batch;
     if (k > 1) { /* asked for, so batch norm sees one batch at a time, as it does everywhere */

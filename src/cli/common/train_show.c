@@ -139,8 +139,8 @@ static void on_epoch(void *user, const hri_record_epoch *e, const hri_record_val
         snprintf(of, sizeof of, "/%llu", (unsigned long long)s->job->epochs);
     }
     hri_out *out = s->job->flags.json ? &s->err : &cli->out;
-    const double each = s->job->steps_per_epoch ? e->seconds * 1e3 / (double)s->job->steps_per_epoch
-                                                : e->seconds * 1e3;
+    const uint64_t steps = hri_trainer_progress(s->job->trainer)->epoch_step;
+    const double each = e->seconds * 1e3 / (double)(steps ? steps : 1);
     hri_out_printf(out, "%s%sepoch %llu%s - %.1f s, %.0f ms/step, %.1f samples/s - %s\n",
                    s->many ? s->job->name : "", s->many ? ": " : "", (unsigned long long)e->epoch,
                    of, e->seconds, each, e->samples_per_second, n.text);
@@ -257,6 +257,23 @@ static void say_bad(const hri_train_job *j) {
         const char *name = hr_pipeline_bad(hri_supply_pipeline(j->train), 0);
         hri_out_printf(&j->cli->out, "  left out %llu samples that could not be read%s%s\n",
                        (unsigned long long)bad, name ? ", first " : "", name ? name : "");
+    }
+}
+
+/* What no batch was left for, at the end of an epoch of a source whose length nobody knew before. */
+static uint64_t left_over(const hri_train_job *j) {
+    hr_pipeline_stats train = {0};
+    hr_pipeline_get_stats(hri_supply_pipeline(j->train), &train);
+    return j->train_count == HR_COUNT_UNKNOWN ? train.left_over
+                                              : j->train_count % (uint64_t)j->batch;
+}
+
+static void say_left_over(const hri_train_job *j) {
+    const uint64_t count = j->train_count == HR_COUNT_UNKNOWN ? left_over(j) : 0;
+    if (count) {
+        hri_out_printf(&j->cli->out,
+                       "  left over %llu samples an epoch, which fill no batch of %lld\n",
+                       (unsigned long long)count, (long long)j->batch);
     }
 }
 
@@ -378,6 +395,7 @@ int hri_train_show_end(hri_train_show *s) {
         say_memory(j, &m);
         say_time(j, &sums);
         say_bad(j);
+        say_left_over(j);
         say_saved(s);
         say_next(s);
     }
@@ -457,6 +475,7 @@ void hri_train_show_json(hri_train_show *s, hri_json *json) {
     hri_json_double(json, "validation_seconds", seconds(sums.validate_ns));
     hri_json_double(json, "save_seconds", seconds(sums.save_ns));
     hri_json_u64(json, "bad_samples", bad_samples(j));
+    hri_json_u64(json, "left_over_samples", left_over(j));
     const char *saved = hri_trainer_saved(j->trainer, &step);
     hri_json_string(json, "checkpoint", *saved ? saved : NULL);
 }

@@ -14,7 +14,7 @@
 
 enum { STAGES = 6, LIST = 4096 };
 
-typedef enum kind { TAKE, SKIP, SHARD, REPEAT, SHUFFLE, MAP, FILTER, PREFETCH, KINDS } kind;
+typedef enum kind { TAKE, SKIP, SHARD, WHOLE, REPEAT, SHUFFLE, MAP, FILTER, PREFETCH, KINDS } kind;
 
 typedef struct made {
     kind kind;
@@ -79,6 +79,10 @@ static void model(const plan *p, int upto, uint64_t epoch, list *out) {
             }
         }
         break;
+    case WHOLE:
+        memcpy(out, in, sizeof *out);
+        out->count -= out->count % (uint64_t)m->a;
+        break;
     case MAP:
         for (uint64_t i = 0; i < in->count; i++) {
             out->at[out->count++] = in->at[i] * 3 + m->a;
@@ -94,7 +98,7 @@ static void model(const plan *p, int upto, uint64_t epoch, list *out) {
     case SHUFFLE: {
         bool random = !p->stream;
         for (int k = 0; k < upto - 1; k++) {
-            random = random && (p->stage[k].kind <= SHARD || p->stage[k].kind == SHUFFLE);
+            random = random && (p->stage[k].kind <= WHOLE || p->stage[k].kind == SHUFFLE);
         }
         const uint64_t seed = hri_hash_u64((uint64_t)m->b);
         if (random) {
@@ -165,7 +169,7 @@ static hr_status source_fn(void *user, uint64_t epoch, uint64_t index, hr_emit *
 }
 
 static void words(const plan *p, char *text, size_t size) {
-    static const char *const names[] = {"take",    "skip", "shard",  "repeat",
+    static const char *const names[] = {"take",    "skip", "shard",  "whole",   "repeat",
                                         "shuffle", "map",  "filter", "prefetch"};
     int n = snprintf(text, size, "%s:%lld", p->stream ? "stream" : "range", (long long)p->count);
     for (int i = 0; i < p->stages; i++) {
@@ -202,6 +206,9 @@ static hr_pipeline *build(plan *p, uint32_t workers) {
             break;
         case SHARD:
             snprintf(text, sizeof text, "shard(%lld,index=%lld)", (long long)m->a, (long long)m->b);
+            break;
+        case WHOLE:
+            snprintf(text, sizeof text, "whole(%lld)", (long long)m->a);
             break;
         case REPEAT:
             snprintf(text, sizeof text, "repeat(%lld)", (long long)m->a);
