@@ -15,7 +15,17 @@ static hri_result *find_result(hr_graph *g, const char *name) {
     return NULL;
 }
 
-/* The node of the loss again, with smoothing; the old one serves nobody and is dropped at freeze. */
+/* Where the attributes of an op hold its label smoothing; NULL: it has none. */
+static double *smoothing_of(const hr_op *op, hri_attr *attr) {
+    for (const hri_field *f = op->fields; f && f->name; f++) {
+        if (!strcmp(f->name, "smoothing") && f->type == HRI_FIELD_DOUBLE) {
+            return (double *)(void *)((char *)attr + f->offset);
+        }
+    }
+    return NULL;
+}
+
+/* The node of the loss again, the same but for its smoothing; the old one serves nobody and is dropped at freeze. */
 static void smooth(hr_graph *g, double smoothing) {
     const hri_result *loss = find_result(g, "loss");
     const uint32_t node = loss ? g->values[loss->value].node : HRI_NO_NODE;
@@ -23,18 +33,23 @@ static void smooth(hr_graph *g, double smoothing) {
         return; /* the step builder says what is wrong */
     }
     const hri_sig *sig = &g->nodes[node].sig;
-    if (!strstr(sig->op->name, "cross_entropy")) {
-        hri_graph_fail(g, HR_E_UNSUPPORTED, "label smoothing needs a cross entropy, not %s",
-                       sig->op->name);
+    const hr_op *op = sig->op;
+    const uint32_t count = sig->in_count;
+    hr_value in[HRI_IN_MAX];
+    hri_attr attr = {0};
+    memcpy(in, g->nodes[node].in, count * sizeof in[0]); /* adding moves the nodes */
+    if (sig->attr) {
+        memcpy(&attr, sig->attr, op->attr_bytes);
+    }
+    double *to = smoothing_of(op, &attr);
+    if (!to) {
+        hri_graph_fail(g, HR_E_UNSUPPORTED,
+                       "label smoothing needs a cross entropy over classes as the loss, not %s",
+                       op->name);
         return;
     }
-    hr_value in[HRI_IN_MAX];
-    const uint32_t count = sig->in_count;
-    const char *op = sig->op->name;
-    memcpy(in, g->nodes[node].in, count * sizeof in[0]); /* adding moves the nodes */
-    char attributes[64];
-    snprintf(attributes, sizeof attributes, "smoothing=%.17g", smoothing);
-    const hr_value made = hr_graph_node(g, op, in, count, attributes);
+    *to = smoothing;
+    const hr_value made = hri_graph_add(g, op, in, count, &attr);
     hri_result *result = find_result(g, "loss");
     if (made != HR_NONE && result) {
         result->value = made;
