@@ -19,7 +19,7 @@
  *   train.update     input, f32    the number of this update, from 1 (Adam, AdamW)
  *   train.scale      input, f32    the loss scale (f16)
  *   train.weight     input, f32    parts: the share of this part in the batch, its samples / all samples
- *   train.first      input, f32    parts: 1 for the first part of a step, else 0
+ *   train.first      input, f32    parts: 1 for the first part of a step, else 0; x: sums so far are scaled by 1 - x
  *   train.factor     result, f32   what gradients were multiplied by; 0 when the step was skipped (clip, f16, check)
  *   train.norm       result, f32   the norm of all gradients before clipping (clip, f16, check)
  *   <param>.velocity, <param>.first, <param>.second, <param>.average   states of the optimizer, like the parameter
@@ -31,7 +31,13 @@
  * on to clip and update, once a step, with its own gradients never stored apart.  Sgd with momentum (not nesterov, no
  * clipping, no check, not f16) needs no sums: parts add to its velocity, v = m v + sum of weight * gradient + decay w,
  * so a step that was begun must be ended before the velocities mean something.  The loss of the step is the sum of
- * weight * loss.  When the mean of the loss is not over samples (ids that do not count), feed the share of what counts.
+ * weight * loss.
+ *
+ * Labels that do not count.  A cross entropy is the mean over rows whose id is not negative, so a part weighs what it has
+ * of the rows that count, not of the samples.  Where these are not known before the first part, set `ignored`: every
+ * optimizer then has sums, a part's weight is c_k / C_k (its rows that count, those of all parts so far) and train.first
+ * is 1 in the first part and 1 - C_(k-1) / C_k in the others; after the last part the sum is the mean over all of them.
+ * A part in which nothing counts has a loss and gradients of 0, and the weight 0.
  *
  * Mixed precision.  Parameters stay f32; what the descriptors call products (matrix products, convolutions,
  * attention) take their inputs in bf16 or f16, other ops follow the type they are given, and statistics, sums and
@@ -97,6 +103,8 @@ typedef struct hr_train_options {
     int64_t every;       /* step schedule */
     double gamma;        /* step schedule */
     double final_rate;   /* cosine */
+    bool
+        ignored; /* labels may be negative and so not count, in one sample more than in another; not in the text */
 } hr_train_options;
 
 /* Defaults, then the text ("optimizer=adamw,rate=1e-3"; NULL or "" for none).  *why (may be NULL) gets the reason. */

@@ -33,7 +33,8 @@ typedef struct work {
     hri_inference i;
     int32_t *labels; /* of this batch */
     uint32_t label_room;
-    double loss, right, top5; /* sums over samples; NAN: the model does not say */
+    double loss, right, top5; /* sums over labels that count; NAN: the model does not say */
+    uint64_t counted;         /* those labels */
     int64_t classes;          /* 0: no table is kept */
     uint32_t *taken;          /* (classes, classes): label, prediction */
 } work;
@@ -78,9 +79,10 @@ static void count_batch(work *w) {
     const hri_numbers n = hri_predictor_numbers(w->i.predictor);
     const uint32_t fed = hri_predictor_fed(w->i.predictor);
     const float *scores = hri_predictor_scores(w->i.predictor);
-    w->loss += (double)n.loss * fed;
-    w->right += (double)n.accuracy * fed;
-    w->top5 += (double)n.top5 * fed;
+    w->loss += (double)n.loss * (double)n.counted;
+    w->right += (double)n.accuracy * (double)n.counted;
+    w->top5 += (double)n.top5 * (double)n.counted;
+    w->counted += n.counted;
     for (uint32_t s = 0; w->taken && s < fed; s++) {
         const float *row = scores + (int64_t)s * w->classes;
         int64_t best = 0;
@@ -152,7 +154,7 @@ static hr_status show_worst(work *w, hri_cli *cli) {
 }
 
 static int show_text(work *w, hri_cli *cli) {
-    const double n = (double)w->i.samples;
+    const double n = (double)w->counted;
     char title[256];
     size_t used = 0;
     if (!isnan(w->right)) {
@@ -179,7 +181,7 @@ static int show_text(work *w, hri_cli *cli) {
 }
 
 static int show_json(const work *w, hri_cli *cli, int code) {
-    const double n = (double)w->i.samples;
+    const double n = (double)w->counted;
     hri_json j;
     hri_cli_json_start(&j);
     hri_json_string(&j, "model", w->i.checkpoint.about.model);
@@ -217,6 +219,11 @@ static int evaluate(work *w, hri_cli *cli) {
     hri_inference_end(&w->i);
     if (w->i.samples == 0) {
         hri_say_error(cli, "eval: not one sample could be read");
+        return HRI_EXIT_USAGE;
+    }
+    if (w->counted == 0) {
+        hri_say_error(cli, "eval: not one label of the data counts (all are negative): there is "
+                           "nothing to measure");
         return HRI_EXIT_USAGE;
     }
     code = hri_inference_verdict(&w->i, HRI_EXIT_YES);
@@ -262,7 +269,8 @@ const hri_command hri_command_eval = {
         "The evaluation is planned like a training: the budget bounds everything that the outside "
         "sees, and the answer comes before the first sample. With --batch auto the batch is the "
         "largest power of two up to 64 that fits; it changes no result but the speed.\n\n"
-        "Loss, accuracy and top-5 are means over the samples. The table shows the classes with "
+        "Loss, accuracy and top-5 are means over the labels that count: those that are not "
+        "negative. The table shows the classes with "
         "most errors. The exit code is 1 when it does not fit, 2 when a sample cannot be read and "
         "--skip-bad is not given.",
     .examples = {{"headroom eval runs/flowers --data images:flowers-test", "how good is it?"},

@@ -1,8 +1,9 @@
-/* accumulate(sum, g, weight, first): sum <- (first ? 0 : sum) + weight * g.
+/* accumulate(sum, g, weight, first): sum <- (1 - first) * sum + weight * g.
  *
  * For batches that are trained in parts: weight is the share of the part in the batch.  Updates sum in its own memory;
- * with first != 0 what was there is not read, so nothing has to be cleared between steps.  weight and first are
- * scalars f32. */
+ * with first = 1 what was there is not read, so nothing has to be cleared between steps; with first = 0 it stays as it
+ * is; any other number scales it, when a part shows that those before it weigh more or less than was thought.  weight
+ * and first are scalars f32. */
 #include "ops/common/update_cuda.h"
 
 static void accumulate_block(const hri_update *u, uint64_t n, float *sum, const float *g, float *s0,
@@ -10,13 +11,18 @@ static void accumulate_block(const hri_update *u, uint64_t n, float *sum, const 
     const float weight = u->rate;
     (void)s0;
     (void)s1;
-    if (u->scalar != 0.0f) {
+    if (u->scalar == 1.0f) {
         for (uint64_t i = 0; i < n; i++) {
             sum[i] = weight * g[i];
         }
-    } else {
+    } else if (u->scalar == 0.0f) {
         for (uint64_t i = 0; i < n; i++) {
             sum[i] += weight * g[i];
+        }
+    } else {
+        const float keep = 1.0f - u->scalar;
+        for (uint64_t i = 0; i < n; i++) {
+            sum[i] = keep * sum[i] + weight * g[i];
         }
     }
 }
@@ -49,7 +55,7 @@ static const hri_case accumulate_cases[] = {
 
 const hr_op hr_op_accumulate = {
     .name = "accumulate",
-    .formula = "sum = (first ? 0 : sum) + weight * g",
+    .formula = "sum = (1 - first) * sum + weight * g",
     .in_min = 4,
     .in_max = 4,
     .out_count = 1,

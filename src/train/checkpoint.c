@@ -61,6 +61,10 @@ static hr_status read_progress(const json_t *o, hri_progress_state *p, hri_prose
     for (size_t i = 0; i < sizeof reals / sizeof reals[0] && status == HR_OK; i++) {
         status = get_real(o, reals[i].key, reals[i].to, why);
     }
+    p->counted = p->samples; /* before 0.2 sums went by samples */
+    if (status == HR_OK && json_object_get(o, "counted")) {
+        status = hri_json_get_u64(o, "counted", &p->counted, why);
+    }
     const char *options = "";
     if (status == HR_OK && (status = get_bits(o, "input_print", &p->input_print, why)) == HR_OK &&
         (status = get_bits(o, "digest", &p->digest, why)) == HR_OK &&

@@ -50,8 +50,9 @@ typedef struct hri_progress_state {
     uint64_t batch, seed;
     uint64_t parts;                      /* of a batch: another number would round otherwise */
     uint64_t input_print;                /* fingerprint of the input pipeline */
-    double loss_sum, right_sum, top_sum; /* over the steps of this epoch, by samples */
-    uint64_t samples;                    /* of this epoch, behind the sums */
+    double loss_sum, right_sum, top_sum; /* over the steps of this epoch, by labels that count */
+    uint64_t counted;                    /* labels of this epoch that count, behind the sums */
+    uint64_t samples;                    /* of this epoch */
     uint64_t digest; /* of the bits of every loss so far: the same history, the same number */
     double best;     /* the number that is watched, at its best; NaN: none yet */
     uint64_t best_epoch, bad_epochs;

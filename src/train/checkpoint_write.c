@@ -146,6 +146,7 @@ static void put_progress(hri_json *j, const hri_progress_state *p) {
     put_real(j, "loss_sum", p->loss_sum);
     put_real(j, "right_sum", p->right_sum);
     put_real(j, "top_sum", p->top_sum);
+    hri_json_u64(j, "counted", p->counted);
     hri_json_u64(j, "samples", p->samples);
     put_bits(j, "digest", p->digest);
     put_real(j, "best", p->best);

@@ -74,6 +74,11 @@ hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why) {
     return HR_OK;
 }
 
+int hri_train_feeds_velocity(const hr_train_options *o) {
+    return o->optimizer == HR_OPTIMIZER_SGD && o->momentum > 0.0 && !o->nesterov &&
+           !(o->clip > 0.0) && !o->check && o->precision != HR_PRECISION_F16 && !o->ignored;
+}
+
 hr_status hr_train_options_parse(const char *text, hr_train_options *out, hr_error *why) {
     hr_train_options t = {0};
     hri_options o = {0};

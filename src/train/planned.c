@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/options.h"
+#include "train/share.h"
 #include "train/synthetic.h"
 
 typedef struct piece {
@@ -23,6 +25,7 @@ struct hri_planned {
     void *ahead_user;
     int fed;              /* the first part of the next step */
     hr_status fed_status; /* of that; told when the step begins */
+    uint64_t fed_counted;
     hri_prose fed_why;
     hr_step_state state;
 };
@@ -119,15 +122,26 @@ static hr_status make_up(hri_planned *p, const hri_planned_run *run, hr_value v,
     return status;
 }
 
+/* Labels of a piece: as many as its input has, or one a sample. */
+static uint64_t labels_of(const piece *x) {
+    const hr_graph *g = hri_exec_graph(x->exec);
+    const hr_value label = hr_graph_find(g, "label");
+    return label != HR_NONE && g->values[label].kind == HR_VALUE_INPUT
+               ? (uint64_t)hr_shape_count(&g->values[label].meta.shape)
+               : (uint64_t)x->samples;
+}
+
 /* The model's inputs, samples first_sample and on. */
 static hr_status feed(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
-                      hri_prose *why) {
+                      uint64_t *counted, hri_prose *why) {
+    *counted = labels_of(x);
     const hri_planned_run run = {.exec = x->exec,
                                  .g = hri_exec_graph(x->exec),
                                  .step = p->o.cycle ? step % p->o.cycle : step,
                                  .first_sample = (uint32_t)first_sample,
                                  .samples = (uint32_t)x->samples,
-                                 .evaluate = x == &p->evaluation};
+                                 .evaluate = x == &p->evaluation,
+                                 .counted = counted};
     if (p->o.feed) {
         return p->o.feed(p->o.feed_user, &run, why);
     }
@@ -144,7 +158,7 @@ static hr_status feed(hri_planned *p, const piece *x, uint64_t step, int64_t fir
     return status;
 }
 
-static hr_status put_small(hri_planned *p, const piece *x, int64_t first_sample) {
+static hr_status put_small(hri_planned *p, const piece *x, const hri_share_part *share) {
     const hr_step_feed next = hr_step_next(&p->o.job->options, &p->state);
     const struct {
         const char *name;
@@ -152,8 +166,8 @@ static hr_status put_small(hri_planned *p, const piece *x, int64_t first_sample)
     } small[] = {{"train.rate", next.rate},
                  {"train.update", next.update},
                  {"train.scale", next.scale},
-                 {"train.weight", (float)x->samples / (float)p->o.job->batch},
-                 {"train.first", first_sample == 0 ? 1.0f : 0.0f}};
+                 {"train.weight", share->weight},
+                 {"train.first", share->first}};
     hr_status status = HR_OK;
     for (size_t i = 0; i < sizeof small / sizeof small[0] && status == HR_OK; i++) {
         status = put(x, small[i].name, small[i].is);
@@ -162,23 +176,23 @@ static hr_status put_small(hri_planned *p, const piece *x, int64_t first_sample)
 }
 
 /* Adds what one run gave, by its share of the batch. */
-static hr_status add_numbers(const piece *x, double share, double sum[3]) {
+static hr_status add_numbers(const piece *x, const hri_share_part *share, double sum[3]) {
     static const char *const names[] = {"loss", "accuracy", "top5"};
     hr_status status = HR_OK;
     for (int i = 0; i < 3 && status == HR_OK; i++) {
         float is = NAN;
         status = get(x, names[i], &is);
-        sum[i] += (double)is * share;
+        sum[i] = share->keep * sum[i] + (double)is * share->share;
     }
     return status;
 }
 
 static hr_status feed_large(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
-                            hri_prose *why) {
+                            uint64_t *counted, hri_prose *why) {
     hri_prose reason = {""};
     hr_status status = hri_runner_need(p->runner, x->index);
     if (status == HR_OK) {
-        status = feed(p, x, step, first_sample, &reason);
+        status = feed(p, x, step, first_sample, counted, &reason);
     }
     if (status == HR_OK) {
         status = hri_exec_flush(x->exec);
@@ -190,10 +204,11 @@ static hr_status feed_large(hri_planned *p, const piece *x, uint64_t step, int64
 }
 
 /* Begins a run whose inputs are fed, but for the small ones. */
-static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample, hri_prose *why) {
+static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
+                           const hri_share_part *share, hri_prose *why) {
     const unsigned long long step = p->state.step;
     uint32_t node = 0;
-    hr_status status = put_small(p, x, first_sample);
+    hr_status status = put_small(p, x, share);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the inputs of step %llu: %s", step,
                              hr_status_text(status));
@@ -208,8 +223,8 @@ static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
 }
 
 /* What a run gave, once it is over. */
-static hr_status end_piece(hri_planned *p, const piece *x, double share, double sum[3],
-                           hri_prose *why) {
+static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part *share,
+                           double sum[3], hri_prose *why) {
     const hr_status status = add_numbers(x, share, sum);
     return status == HR_OK
                ? HR_OK
@@ -223,47 +238,65 @@ static void feed_ahead(hri_planned *p) {
     if (p->may_ahead && p->owns_runner && hri_exec_overlaps(x->exec) &&
         p->may_ahead(p->ahead_user)) {
         p->fed = 1;
-        p->fed_status = feed_large(p, x, p->state.step + 1, 0, &p->fed_why);
+        p->fed_status = feed_large(p, x, p->state.step + 1, 0, &p->fed_counted, &p->fed_why);
     }
 }
 
-static hr_status feed_first(hri_planned *p, const piece *x, hri_prose *why) {
+static hr_status feed_first(hri_planned *p, const piece *x, uint64_t *counted, hri_prose *why) {
     if (!p->fed) {
-        return feed_large(p, x, p->state.step, 0, why);
+        return feed_large(p, x, p->state.step, 0, counted, why);
     }
     p->fed = 0;
+    *counted = p->fed_counted;
     return p->fed_status == HR_OK ? HR_OK
                                   : hri_prose_set(why, p->fed_status, "%s", p->fed_why.text);
 }
 
+/* Velocities that take the parts as they come cannot be scaled when a later part shows that others weigh less. */
+static hr_status check_even(const hri_planned *p, const hri_share_part *share, hri_prose *why) {
+    return share->even || !hri_train_feeds_velocity(&p->o.job->options)
+               ? HR_OK
+               : hri_prose_set(why, HR_E_UNSUPPORTED,
+                               "step %llu: its micro-batches ignore different numbers of labels, "
+                               "and this plan was made for data without ignored labels",
+                               (unsigned long long)p->state.step);
+}
+
 /* The inputs of a part travel while the part before it runs, where the device can do both at once. */
-static hr_status run_parts(hri_planned *p, double sum[3], hri_prose *why) {
+static hr_status run_parts(hri_planned *p, double sum[3], uint64_t *labels, hri_prose *why) {
     const int64_t all = p->o.job->batch;
     int64_t at = 0;
+    uint64_t counted = 0;
+    hri_share so_far = {0};
     const piece *x = p->part.exec ? &p->part : &p->last;
-    hr_status status = feed_first(p, x, why);
+    hr_status status = feed_first(p, x, &counted, why);
     while (x && status == HR_OK) {
         const int64_t next_at = at + x->samples;
         const piece *next = next_at >= all                    ? NULL
                             : next_at < all - p->last.samples ? &p->part
                                                               : &p->last;
         const int ahead = next && hri_exec_overlaps(next->exec);
-        const double share = p->part.exec ? (double)x->samples / (double)all : 1.0;
-        status = run_piece(p, x, at, why);
+        const hri_share_part share =
+            hri_share_add(&so_far, (uint64_t)all, (uint64_t)x->samples, counted);
+        status = check_even(p, &share, why);
+        if (status == HR_OK) {
+            status = run_piece(p, x, at, &share, why);
+        }
         if (status == HR_OK && ahead) {
-            status = feed_large(p, next, p->state.step, next_at, why);
+            status = feed_large(p, next, p->state.step, next_at, &counted, why);
         } else if (status == HR_OK && !next) {
             feed_ahead(p);
         }
         if (status == HR_OK) {
-            status = end_piece(p, x, share, sum, why);
+            status = end_piece(p, x, &share, sum, why);
         }
         if (status == HR_OK && next && !ahead) {
-            status = feed_large(p, next, p->state.step, next_at, why);
+            status = feed_large(p, next, p->state.step, next_at, &counted, why);
         }
         x = next;
         at = next_at;
     }
+    *labels = so_far.counted;
     return status;
 }
 
@@ -271,7 +304,8 @@ hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
     double sum[3] = {0};
     float factor = 1.0f, norm = NAN;
     const float rate = hr_step_next(&p->o.job->options, &p->state).rate;
-    hr_status status = run_parts(p, sum, why);
+    uint64_t counted = 0;
+    hr_status status = run_parts(p, sum, &counted, why);
     if (status == HR_OK) {
         status = get(&p->last, "train.factor", &factor);
     }
@@ -283,7 +317,8 @@ hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
                              .accuracy = (float)sum[1],
                              .top5 = (float)sum[2],
                              .norm = norm,
-                             .rate = rate};
+                             .rate = rate,
+                             .counted = counted};
         out->skipped = hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
     }
     return status;
@@ -291,22 +326,25 @@ hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
 
 hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why) {
     double sum[3] = {0};
+    uint64_t counted = 0;
+    const hri_share_part whole = {.share = 1.0, .keep = 1.0, .weight = 1.0f, .first = 1.0f};
     if (!p->evaluation.exec) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
     }
-    hr_status status = feed_large(p, &p->evaluation, p->state.step, 0, why);
+    hr_status status = feed_large(p, &p->evaluation, p->state.step, 0, &counted, why);
     if (status == HR_OK) {
-        status = run_piece(p, &p->evaluation, 0, why);
+        status = run_piece(p, &p->evaluation, 0, &whole, why);
     }
     if (status == HR_OK) {
-        status = end_piece(p, &p->evaluation, 1.0, sum, why);
+        status = end_piece(p, &p->evaluation, &whole, sum, why);
     }
     if (status == HR_OK) {
         *out = (hri_numbers){.loss = (float)sum[0],
                              .accuracy = (float)sum[1],
                              .top5 = (float)sum[2],
                              .norm = NAN,
-                             .rate = NAN};
+                             .rate = NAN,
+                             .counted = counted};
     }
     return status;
 }

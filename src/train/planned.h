@@ -24,15 +24,18 @@ typedef struct hri_planned_run {
     uint64_t step;
     uint32_t first_sample, samples; /* counted from the first of the whole batch */
     int evaluate;                   /* no step: a batch of evaluation */
+    /* Gets how many labels of the run count (are not negative); set to all of them before.  NULL: nobody asks. */
+    uint64_t *counted;
 } hri_planned_run;
 
 /* What a step or an evaluation gave.  NAN where the graph does not say. */
 typedef struct hri_numbers {
-    float loss; /* of the whole batch */
+    float loss; /* of the whole batch: over the labels that count, as are the next two */
     float accuracy, top5;
-    float norm;  /* of the gradients, before clipping */
-    float rate;  /* the learning rate that was used */
-    int skipped; /* the gradients were not finite: nothing was updated */
+    float norm;       /* of the gradients, before clipping */
+    float rate;       /* the learning rate that was used */
+    int skipped;      /* the gradients were not finite: nothing was updated */
+    uint64_t counted; /* labels that count: what these means are over */
 } hri_numbers;
 
 typedef struct hri_planned_options {

@@ -19,6 +19,7 @@ struct hri_predictor {
     float *scores; /* (batch, classes), or NULL */
     hr_value logits;
     uint32_t fed;
+    uint64_t counted; /* labels of the batch */
     uint64_t data_bytes;
     hri_numbers numbers;
 };
@@ -169,7 +170,7 @@ static hr_status read_scores(hri_predictor *i) {
 }
 
 static hr_status read_results(hri_predictor *i) {
-    i->numbers = (hri_numbers){.norm = NAN, .rate = NAN};
+    i->numbers = (hri_numbers){.norm = NAN, .rate = NAN, .counted = i->counted};
     hr_status status = read_number(i, "loss", &i->numbers.loss);
     if (status == HR_OK) {
         status = read_number(i, "accuracy", &i->numbers.accuracy);
@@ -184,8 +185,11 @@ static hr_status read_results(hri_predictor *i) {
 }
 
 hr_status hri_predictor_next(hri_predictor *i, hri_prose *why) {
-    const hri_planned_run run = {
-        .exec = i->exec, .g = i->g, .samples = (uint32_t)i->batch, .evaluate = 1};
+    const hri_planned_run run = {.exec = i->exec,
+                                 .g = i->g,
+                                 .samples = (uint32_t)i->batch,
+                                 .evaluate = 1,
+                                 .counted = &i->counted};
     hr_status status = hri_supply_feed(i->supply, &run, &i->fed, why);
     if (status != HR_OK) {
         return status;

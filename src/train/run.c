@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "train/options.h"
+#include "train/share.h"
 #include "train/synthetic.h"
 
 typedef struct piece {
@@ -78,17 +80,44 @@ static void feed(trainer *t, piece *p, int64_t first_sample) {
     }
 }
 
-static hr_status run_piece(trainer *t, piece *p, int64_t first_sample, double *loss,
-                           hr_error *why) {
+/* Labels that count: of the input "label", or one a sample. */
+static uint64_t count_labels(piece *p) {
+    const hr_value v = hr_graph_find(p->g, "label");
+    const void *data = v == HR_NONE ? NULL : hri_interp_data(p->it, v);
+    if (!data || hr_type_is_real(hr_graph_meta(p->g, v).type)) {
+        return (uint64_t)p->samples;
+    }
+    const hr_meta meta = hr_graph_meta(p->g, v);
+    const int64_t n = hr_shape_count(&meta.shape);
+    uint64_t counted = 0;
+    for (int64_t i = 0; i < n; i++) {
+        counted += meta.type == HR_TYPE_I64   ? ((const int64_t *)data)[i] >= 0
+                   : meta.type == HR_TYPE_I32 ? ((const int32_t *)data)[i] >= 0
+                                              : 1;
+    }
+    return counted;
+}
+
+static hr_status run_piece(trainer *t, piece *p, int64_t first_sample, hri_share *so_far,
+                           double *loss, hr_error *why) {
     const hri_train_job *job = t->job;
     const hr_step_feed next = hr_step_next(&job->options, &t->state);
-    const float share = (float)p->samples / (float)job->batch;
+    feed(t, p, first_sample);
+    const hri_share_part share =
+        hri_share_add(so_far, (uint64_t)job->batch, (uint64_t)p->samples, count_labels(p));
+    if (!share.even && hri_train_feeds_velocity(&job->options)) {
+        if (why) {
+            *why = (hr_error){.code = HR_E_UNSUPPORTED};
+            snprintf(why->message, sizeof why->message,
+                     "parts ignore different numbers of labels: set the option `ignored`");
+        }
+        return HR_E_UNSUPPORTED;
+    }
     put(p, "train.rate", next.rate);
     put(p, "train.update", next.update);
     put(p, "train.scale", next.scale);
-    put(p, "train.weight", share);
-    put(p, "train.first", first_sample == 0 ? 1.0f : 0.0f);
-    feed(t, p, first_sample);
+    put(p, "train.weight", share.weight);
+    put(p, "train.first", share.first);
     hri_interp_sample(p->it, (uint32_t)first_sample);
     uint32_t node = 0;
     const hr_status status = hri_interp_run(p->it, (uint32_t)t->state.step, &node);
@@ -103,20 +132,21 @@ static hr_status run_piece(trainer *t, piece *p, int64_t first_sample, double *l
     }
     const hr_value v = hr_graph_find(p->g, "loss");
     const double is = hr_graph_meta(p->g, v).type == HR_TYPE_F32 ? (double)get(p, "loss", 0) : 0.0;
-    *loss += is * (t->part.g ? (double)p->samples / (double)job->batch : 1.0);
+    *loss = share.keep * *loss + is * share.share;
     return HR_OK;
 }
 
 static hr_status run_step(trainer *t, float *loss, hr_error *why) {
     const int64_t all = t->job->batch;
     double sum = 0.0;
+    hri_share so_far = {0};
     hr_status status = HR_OK;
     int64_t at = 0;
     for (; at < all - t->last.samples && status == HR_OK; at += t->part.samples) {
-        status = run_piece(t, &t->part, at, &sum, why);
+        status = run_piece(t, &t->part, at, &so_far, &sum, why);
     }
     if (status == HR_OK) {
-        status = run_piece(t, &t->last, at, &sum, why);
+        status = run_piece(t, &t->last, at, &so_far, &sum, why);
     }
     if (status == HR_OK) {
         *loss = (float)sum;

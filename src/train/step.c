@@ -188,11 +188,11 @@ static int in_parts(const maker *m) {
     return m->kind != HR_STEP_WHOLE;
 }
 
-/* May gradients go into the velocity before all of them are known?  Nobody scales, clips or refuses them later, and the
- * update needs nothing but their sum. */
-static int feeds_velocity(const hr_train_options *o) {
-    return o->optimizer == HR_OPTIMIZER_SGD && o->momentum > 0.0 && !o->nesterov &&
-           !(o->clip > 0.0) && !o->check && o->precision != HR_PRECISION_F16;
+/* A whole batch has no parts whose weights may turn out to be others. */
+static int feeds_velocity(const maker *m) {
+    hr_train_options o = *m->o;
+    o.ignored = o.ignored && in_parts(m);
+    return hri_train_feeds_velocity(&o);
 }
 
 /* state <- (first of the step ? begin : state) + weight * piece, for pieces[0 .. count). */
@@ -315,7 +315,7 @@ static void make_updates(maker *m) {
     /* Gradients of the last layers are there first. */
     for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
         hr_value pieces[PIECES_MAX];
-        if (feeds_velocity(o) &&
+        if (feeds_velocity(m) &&
             (in_parts(m) || take_apart(m, m->grads[i], pieces, 0, PIECES_MAX) > 1)) {
             update_by_pieces(m, m->params[i], m->grads[i]);
         } else {
@@ -341,12 +341,12 @@ static hr_status learn(maker *m) {
         m->weight = small_input(m, "/train.weight");
         m->first = small_input(m, "/train.first");
     }
-    if (in_parts(m) && !feeds_velocity(m->o)) {
+    if (in_parts(m) && !feeds_velocity(m)) {
         add_to_sums(m);
     }
     if (is_last(m)) {
         make_updates(m);
-    } else if (feeds_velocity(m->o)) {
+    } else if (feeds_velocity(m)) {
         feed_velocities(m);
     }
     m->g->phase = HRI_FORWARD;

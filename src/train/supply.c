@@ -155,9 +155,16 @@ typedef struct place {
     hri_exec *exec;
     hr_value value;
     hr_type type;
-    uint64_t count; /* numbers of one sample */
-    uint64_t index; /* of the sample in the run */
+    uint64_t count;    /* numbers of one sample */
+    uint64_t index;    /* of the sample in the run */
+    uint64_t *counted; /* of labels: gets those that count; NULL: it is no label */
 } place;
+
+static void count_labels(const place *p, const int32_t *labels, uint64_t n) {
+    for (uint64_t i = 0; p->counted && i < n; i++) {
+        *p->counted += labels[i] >= 0;
+    }
+}
 
 static hr_status put(const place *p, uint64_t first, const void *data, uint64_t n) {
     const uint64_t width = hr_type_bytes(p->type);
@@ -167,6 +174,9 @@ static hr_status put(const place *p, uint64_t first, const void *data, uint64_t 
 static hr_status put_reals(const place *p, const hr_field *f) {
     float piece[PIECE];
     hr_status status = HR_OK;
+    if (p->counted) {
+        *p->counted += p->count; /* every target is one */
+    }
     if (f->meta.type == HR_TYPE_F32) {
         return put(p, 0, f->data, p->count);
     }
@@ -200,6 +210,7 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
             }
             piece[i] = x < 0 ? -1 : (int32_t)x;
         }
+        count_labels(p, piece, n);
         status = put(p, at, piece, n);
     }
     return status;
@@ -224,6 +235,7 @@ static hr_status put_mapped(const hri_supply *s, const place *p, const hr_field 
                              f->name, s->label_count);
     }
     const int32_t label = x < 0 ? -1 : s->label_map[x];
+    count_labels(p, &label, 1);
     return put(p, 0, &label, 1);
 }
 
@@ -254,18 +266,20 @@ static hr_status put_no_label(const place *p) {
 }
 
 static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
-                            const hr_element *e, hri_prose *why) {
+                            const hr_element *e, uint64_t *counted, hri_prose *why) {
     const hr_field *renamed = hr_element_find(e, s->want.name);
     const hr_field *input = renamed ? renamed : hr_element_find(e, s->input);
     const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
     const place to = place_of(run, s->want.name, &s->want.sample, index);
-    const place beside = place_of(run, "label", &s->want.label, index);
+    place beside = place_of(run, "label", &s->want.label, index);
+    beside.counted = counted;
     if (!input || (s->label[0] && !label && !s->no_labels)) {
         return hri_prose_set(why, HR_E_NOT_FOUND, "a sample has no field %s",
                              input ? s->label : s->input);
     }
     hr_status status = put_field(&to, input, s->want.classes, why);
     if (status != HR_OK || beside.value == HR_NONE) {
+        *counted += status == HR_OK;
         return status;
     }
     if (s->no_labels) {
@@ -293,7 +307,7 @@ static hr_status put_nothing(hri_supply *s, const hri_planned_run *run, uint32_t
 
 /* The next sample; HR_E_EOF at the end of the epoch. */
 static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
-                             hri_prose *why) {
+                             uint64_t *counted, hri_prose *why) {
     hr_element *e = NULL;
     const uint64_t begin = hri_clock_ns();
     hr_status status = hr_pipeline_next(s->pipeline, &e);
@@ -306,7 +320,7 @@ static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t
         return pipeline_failed(s, status, why);
     }
     s->any = 1;
-    status = put_sample(s, run, index, e, why);
+    status = put_sample(s, run, index, e, counted, why);
     if (status == HR_OK && s->seen) {
         s->seen(s->seen_user, index, e);
     }
@@ -328,12 +342,13 @@ static hr_status nothing_to_train_on(hri_supply *s, hri_prose *why) {
 hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *fed,
                           hri_prose *why) {
     uint32_t n = 0;
+    uint64_t counted = 0;
     hr_status status = HR_OK;
     if (s->bad != HR_OK) {
         return hri_prose_set(why, s->bad, "%s", s->bad_why.text);
     }
     while (n < run->samples && status == HR_OK) {
-        status = next_sample(s, run, n, why);
+        status = next_sample(s, run, n, &counted, why);
         n += status == HR_OK;
         if (status == HR_E_EOF && !run->evaluate && !s->any) {
             return nothing_to_train_on(s, why);
@@ -357,6 +372,9 @@ hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *f
     }
     if (status == HR_OK && fed) {
         *fed = n;
+    }
+    if (status == HR_OK && run->counted) {
+        *run->counted = counted;
     }
     return status;
 }

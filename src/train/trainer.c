@@ -129,17 +129,18 @@ static hr_status save(hri_trainer *t, int best) {
 
 static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
     double loss = 0, right = 0, top = 0;
-    uint64_t samples = 0;
+    uint64_t samples = 0, labels = 0;
     const uint64_t begin = hri_clock_ns();
     hr_status status = hri_supply_start(t->o.feeds->validation, 0, why);
     while (status == HR_OK) {
         hri_numbers n;
         status = hri_planned_evaluate(t->o.planned, &n, why);
         if (status == HR_OK) {
-            const double fed = (double)t->o.feeds->fed;
-            loss += (double)n.loss * fed;
-            right += (double)n.accuracy * fed;
-            top += (double)n.top5 * fed;
+            const double counted = (double)n.counted;
+            loss += (double)n.loss * counted;
+            right += (double)n.accuracy * counted;
+            top += (double)n.top5 * counted;
+            labels += n.counted;
             samples += t->o.feeds->fed;
         }
     }
@@ -149,14 +150,17 @@ static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_
     if (status != HR_OK) {
         return status;
     }
+    if (!labels) {
+        log_line(t, HR_LOG_WARN, "no label of the validation data counts: it has no loss");
+    }
     const uint64_t end = hri_clock_ns();
     t->sums.validate_ns += end - begin;
     *out = (hri_record_validation){.step = t->at.state.step,
                                    .epoch = t->at.epoch + 1,
                                    .samples = samples,
-                                   .loss = loss / (double)samples,
-                                   .accuracy = right / (double)samples,
-                                   .top5 = top / (double)samples,
+                                   .loss = loss / (double)labels,
+                                   .accuracy = right / (double)labels,
+                                   .top5 = top / (double)labels,
                                    .seconds = seconds(end - begin)};
     return HR_OK;
 }
@@ -210,13 +214,14 @@ static hr_status not_finite(const hri_trainer *t, float loss, hri_prose *why) {
 }
 
 static void count_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
-    const double batch = (double)t->at.batch;
+    const double counted = (double)n->counted;
     uint32_t bits;
     memcpy(&bits, &n->loss, sizeof bits);
     t->at.digest = hri_hash_u64(t->at.digest ^ bits) + t->at.state.step;
-    t->at.loss_sum += (double)n->loss * batch;
-    t->at.right_sum += (double)n->accuracy * batch;
-    t->at.top_sum += (double)n->top5 * batch;
+    t->at.loss_sum += (double)n->loss * counted;
+    t->at.right_sum += (double)n->accuracy * counted;
+    t->at.top_sum += (double)n->top5 * counted;
+    t->at.counted += n->counted;
     t->at.samples += t->at.batch;
     t->at.epoch_step++;
     t->epoch_own_samples += t->at.batch;
@@ -290,7 +295,7 @@ static int enough(const hri_trainer *t) {
 
 static void report_epoch(hri_trainer *t) {
     const uint64_t now = hri_clock_ns();
-    const double all = (double)t->at.samples, own = (double)t->epoch_own_samples;
+    const double all = (double)t->at.counted, own = (double)t->epoch_own_samples;
     const double took = seconds(now - t->epoch_begun_ns + 1);
     hri_record_epoch e = {.step = t->at.state.step,
                           .epoch = t->at.epoch + 1,
@@ -323,14 +328,14 @@ static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
-    if (!t->o.feeds->validation && judge(t, t->at.loss_sum / (double)t->at.samples)) {
+    if (!t->o.feeds->validation && judge(t, t->at.loss_sum / (double)t->at.counted)) {
         (void)save(t, 1);
     }
     report_epoch(t);
     t->at.epoch++;
     t->at.epoch_step = 0;
     t->at.loss_sum = t->at.right_sum = t->at.top_sum = 0;
-    t->at.samples = 0;
+    t->at.samples = t->at.counted = 0;
     status = t->o.steps_per_epoch ? hri_supply_start(t->o.feeds->train, t->at.epoch, why)
                                   : hri_supply_go_on(t->o.feeds->train, t->at.epoch, why);
     begin_epoch(t);

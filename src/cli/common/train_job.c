@@ -10,6 +10,7 @@
 #include "base/cores.h"
 #include "base/file.h"
 #include "run/resident.h"
+#include "train/labels.h"
 #include "train/options.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -109,6 +110,7 @@ int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *m
         code = look_at_model(j); /* with the data's own numbers */
     }
     j->train_count = j->source.count;
+    j->all_labels_count = hri_labels_all_count(&j->source);
     if (code == HRI_EXIT_YES && flags->val_data) {
         code = look_at_validation(j);
     } else if (code == HRI_EXIT_YES && flags->val_split > 0) {
@@ -264,6 +266,7 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
     int code = hri_plan_job_begin(j->cli, &j->plan_flags, j->model_text, &j->plan);
     code = code == HRI_EXIT_YES ? check_device(j) : code;
     if (code == HRI_EXIT_YES) {
+        j->plan.job.options.ignored = !j->all_labels_count;
         j->objective = (hri_objective){
             .build = hr_model_build, .user = j->plan.model, .smoothing = f->smoothing};
         j->plan.job.build = hri_objective_build;
@@ -359,6 +362,7 @@ static int set_options(hri_train_job *j) {
         hri_say_error(j->cli, "%s", error.message[0] ? error.message : hr_status_text(status));
         return hri_cli_exit_code(status);
     }
+    j->plan.job.options.ignored = !j->all_labels_count;
     return HRI_EXIT_YES;
 }
 

@@ -28,7 +28,8 @@ typedef struct hri_train_job {
     hri_model_input want;
     hri_objective objective;
     uint64_t train_count, val_count; /* samples of an epoch; HR_COUNT_UNKNOWN; 0: no validation */
-    int64_t batch;                   /* samples of a step */
+    int all_labels_count; /* none of them is negative, or every sample has equally many that count */
+    int64_t batch;        /* samples of a step */
     uint64_t steps_per_epoch, epochs, steps, total_steps;
     char train_text[HRI_SOURCE_TEXT + 1024], val_text[HRI_SOURCE_TEXT + 1024], stages[512];
     char options[512];

@@ -33,7 +33,11 @@ struct accumulate {
     static HR_INLINE void begin(known &) {
     }
     static HR_INLINE void step(const known &u, float &sum, float g, float &, float &) {
-        sum = (u.scalar != 0.0f ? 0.0f : sum) + u.rate * g;
+        if (u.scalar == 0.0f || u.scalar == 1.0f) {
+            sum = (u.scalar != 0.0f ? 0.0f : sum) + u.rate * g;
+        } else {
+            sum = (1.0f - u.scalar) * sum + u.rate * g;
+        }
     }
 };
 struct sgd_velocity { // momentum
