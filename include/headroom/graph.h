@@ -172,6 +172,96 @@ HR_API hr_value_kind hr_graph_kind(const hr_graph *g, hr_value value);
 /* An input, parameter, state or result by its full name; HR_NONE when there is none. */
 HR_API hr_value hr_graph_find(const hr_graph *g, const char *name);
 
+typedef struct hr_node_info {
+    size_t size; /* set by the caller to sizeof(hr_node_info) */
+    /* Valid as long as the graph. */
+    const char *op;         /* "conv2d" */
+    const char *name;       /* "layer1.0.conv1.conv2d" */
+    const hr_value *inputs; /* input_count of them */
+    uint32_t input_count, output_count;
+    hr_value first_output; /* the others have the following ids */
+    uint32_t attribute_count;
+    int32_t phase; /* 0 forward, 1 backward, 2 update */
+    int32_t live;  /* after freeze; 0: nothing needs it, it does not run */
+} hr_node_info;
+
+/* Node `index`, in the order of building, which is a valid order of execution, until HR_E_EOF.  Any graph, frozen or not;
+ * nodes that do not run are among them. */
+HR_API HR_MUST_CHECK hr_status hr_graph_get_node(const hr_graph *g, size_t index,
+                                                 hr_node_info *out);
+/* The index of the node that makes the value.  HR_E_NOT_FOUND for inputs, constants, parameters and states. */
+HR_API HR_MUST_CHECK hr_status hr_graph_find_node(const hr_graph *g, hr_value value, size_t *out);
+
+typedef enum hr_attribute_kind {
+    HR_ATTRIBUTE_INTEGER = 0, /* and booleans */
+    HR_ATTRIBUTE_REAL,
+    HR_ATTRIBUTE_NAME,    /* one of a fixed set */
+    HR_ATTRIBUTE_INTEGERS /* axes, padding, sizes */
+} hr_attribute_kind;
+
+enum { HR_ATTRIBUTE_TEXT = 208 };
+
+typedef struct hr_attribute {
+    size_t size;                  /* set by the caller to sizeof(hr_attribute) */
+    const char *name;             /* "stride" */
+    char text[HR_ATTRIBUTE_TEXT]; /* the exact value, as hr_graph_node reads it */
+    int32_t kind;                 /* hr_attribute_kind: which of the following holds it */
+    int32_t is_default;
+    int64_t integer; /* NAME: its place in the set */
+    double real;
+    uint64_t integer_count;
+    int64_t integers[HR_RANK_MAX];
+} hr_attribute;
+
+/* Attribute `index` of a node, until HR_E_EOF. */
+HR_API HR_MUST_CHECK hr_status hr_graph_get_attribute(const hr_graph *g, size_t node, size_t index,
+                                                      hr_attribute *out);
+/* Result `index`, until HR_E_EOF.  Either out-parameter may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_graph_get_result(const hr_graph *g, size_t index, hr_value *value,
+                                                   const char **name);
+
+/* ---- tags of parameters and states ---- */
+
+typedef enum hr_layout {
+    HR_LAYOUT_SAME = 0, /* the same in files and in memory */
+    HR_LAYOUT_CONV      /* (KH, KW, C, O) in memory, (O, C, KH, KW) in files */
+} hr_layout;
+
+typedef enum hr_keep {
+    HR_KEEP_MODEL = 0, /* part of the model: parameters, running statistics */
+    HR_KEEP_OPTIMIZER, /* only in checkpoints that can be resumed */
+    HR_KEEP_NOT        /* never saved: gradient accumulators */
+} hr_keep;
+
+/* What is known of a persistent value beside its type and shape.  Zero is the default in every field. */
+typedef struct hr_tags {
+    size_t size;    /* set by the caller to sizeof(hr_tags) */
+    hr_value owner; /* of a state: the parameter it belongs to */
+    int32_t layout; /* hr_layout */
+    int32_t keep;   /* hr_keep */
+    int32_t frozen; /* a parameter that is not trained */
+    int32_t decay;  /* weight decay: 0 by the rule (rank 2 and more), 1 always, -1 never */
+    int32_t reserved;
+} hr_tags;
+
+/* A mistake is sticky on the graph, as with builders. */
+HR_API void hr_graph_set_tags(hr_graph *g, hr_value value, const hr_tags *tags);
+HR_API HR_MUST_CHECK hr_status hr_graph_get_tags(const hr_graph *g, hr_value value, hr_tags *out);
+
+/* ---- as text ---- */
+
+/* Receives text in pieces, each valid until it returns.  Any status but HR_OK ends the output with that status. */
+typedef hr_status hr_write_fn(void *user, const char *text, size_t bytes);
+
+/* One line per value and node, all numbers exact: equal graphs give equal text, and hr_graph_parse gives the same graph
+ * (docs/graph-format.md).  HR_E_UNSUPPORTED for a graph with ops of custom.h, which are code. */
+HR_API HR_MUST_CHECK hr_status hr_graph_write(const hr_graph *g, hr_write_fn *write, void *user,
+                                              hr_error *why);
+/* The text is not trusted: HR_E_FORMAT, HR_E_NOT_FOUND (an unknown op), HR_E_SHAPE and so on, with the line in *why
+ * (may be NULL).  Frozen when the written graph was. */
+HR_API HR_MUST_CHECK hr_status hr_graph_parse(const char *text, size_t bytes, hr_graph **out,
+                                              hr_error *why);
+
 typedef enum hr_graph_format { HR_GRAPH_TEXT = 0, HR_GRAPH_DOT = 1 } hr_graph_format;
 /* Gives the text in pieces to `write`.  Any graph, frozen or not. */
 HR_API void hr_graph_print(const hr_graph *g, hr_graph_format format,

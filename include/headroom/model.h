@@ -26,6 +26,7 @@
 #include <stdint.h>
 #include <headroom/context.h>
 #include <headroom/graph.h>
+#include <headroom/train.h>
 
 HR_BEGIN_DECLS
 
@@ -49,7 +50,7 @@ typedef struct hr_model_key {
 } hr_model_key;
 HR_API HR_MUST_CHECK hr_status hr_model_keys(const char *name, size_t index, hr_model_key *out);
 
-/* "name[:key=value,...]".  HR_E_NOT_FOUND for an unknown name; HR_E_INVALID for an unknown key (the nearest is in the
+/* "name[:key=value,...]", or the path of a model file: it ends in ".hr" or has a '/' in it.  HR_E_NOT_FOUND for an unknown name; HR_E_INVALID for an unknown key (the nearest is in the
  * sentence) or values that do not go together; HR_E_RANGE outside a range.  *why may be NULL. */
 HR_API HR_MUST_CHECK hr_status hr_model_open(const char *text, hr_model **out, hr_error *why);
 /* NULL is allowed. */
@@ -65,6 +66,27 @@ HR_API int64_t hr_model_classes(const hr_model *m);
  * sticky error is its status; nothing is frozen. */
 HR_API HR_MUST_CHECK hr_status hr_model_build(void *model, hr_graph *g, int64_t batch,
                                               int training);
+
+/* ---- models of your own, and model files ---- */
+
+/* Zero is the default in every field but name and build.  Set size to sizeof(hr_model_options). */
+typedef struct hr_model_options {
+    size_t size;
+    const char *name;   /* for messages and checkpoints; 1 to 64 bytes, copied */
+    hr_build_fn *build; /* headroom/train.h */
+    void *user;         /* for build; must outlive the model */
+    int64_t classes;    /* of the labels; 0: labels are not classes */
+} hr_model_options;
+
+/* A model like those of hr_model_open: it can be planned, trained, evaluated, saved and resumed.  It is built for several
+ * batch sizes, for training and evaluation, to find mistakes early: HR_E_SHAPE when a parameter depends on the batch or
+ * there is no scalar result "loss", and whatever build says. */
+HR_API HR_MUST_CHECK hr_status hr_model_define(const hr_model_options *options, hr_model **out,
+                                               hr_error *why);
+/* The model as text for hr_model_open (docs/graph-format.md): its graphs for training and evaluation, with dimensions in
+ * terms of the batch.  The file is replaced as a whole.  HR_E_UNSUPPORTED for what cannot be written so: custom ops, and
+ * numbers that do not grow in proportion to the batch. */
+HR_API HR_MUST_CHECK hr_status hr_model_write(const hr_model *m, const char *path, hr_error *why);
 
 /* ---- weights in safetensors files ---- */
 

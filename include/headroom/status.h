@@ -26,6 +26,12 @@
 #define HR_END_DECLS
 #endif
 
+/* Structs that begin with `size_t size` grow at their end.  The caller sets size to sizeof.  The library reads no byte
+ * beyond it and takes fields that are not there as zero, the default; in results it writes what both know, zeroes the
+ * rest, and stores in `size` how much that was.  HR_HAS(p, field): 1 when *p, as it was filled, has the field. */
+#define HR_HAS(P, FIELD)                                                                           \
+    ((P)->size >= (size_t)((const char *)(&(P)->FIELD + 1) - (const char *)(P)))
+
 /* The one list: X(name, code, text).  Codes never change meaning; new ones go at the end. */
 #define HR_STATUS_MAP(X)                                                                           \
     X(OK, 0, "success")                                                                            \

@@ -19,9 +19,10 @@ typedef struct hri_value {
     uint32_t node; /* the producer, HRI_NO_NODE for inputs, constants and persistent values */
     hr_value
         origin; /* the persistent value whose memory this is (itself, or a later version), or HR_NONE */
-    const char *name; /* full path */
-    hr_init init;     /* persistent values and fills */
-    const void *data; /* constants; NULL: every element is init.a */
+    const char *name;    /* full path */
+    hr_init init;        /* persistent values and fills */
+    const void *data;    /* constants; NULL: every element is init.a */
+    const hr_tags *tags; /* of persistent values; NULL: all defaults */
 } hri_value;
 
 typedef enum hri_phase { HRI_FORWARD = 0, HRI_BACKWARD, HRI_UPDATE } hri_phase;
@@ -81,6 +82,9 @@ void hri_graph_result_spare(hr_graph *g, hr_value value, const char *name);
 uint32_t hri_graph_mark_live(hr_graph *g);
 /* Checks a graph from scratch, trusting nothing that the builder did.  The reason is in message. */
 HR_MUST_CHECK hr_status hri_graph_verify(const hr_graph *g, char *message, size_t size);
+
+/* The tags of a value; never NULL. */
+const hr_tags *hri_graph_tags(const hr_graph *g, hr_value v);
 
 /* The contents with which a persistent value or constant begins. */
 void hri_graph_initial(const hr_graph *g, hr_value v, uint64_t seed, void *out);

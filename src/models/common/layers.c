@@ -80,6 +80,7 @@ hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_co
     hr_graph_push(b->g, name);
     const hr_value w = param(b, "weight", hri_shape4(k, k, in, layer->out),
                              layer->weight ? *layer->weight : plain(in * k * k));
+    hr_graph_set_tags(b->g, w, &(hr_tags){.size = sizeof(hr_tags), .layout = HR_LAYOUT_CONV});
     const hr_value c =
         layer->bias ? param(b, "bias", shape1(layer->out), plain(in * k * k)) : HR_NONE;
     const hr_value y = hr_conv2d(b->g, x, w, c, layer->stride, layer->pad, 1, 1);

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/grow.h"
+#include "base/hash.h"
 #include "base/nearest.h"
+#include "models/common/file.h"
 
 hr_status hri_model_fail(hr_error *why, hr_status status, const hri_prose *prose) {
     if (why) {
@@ -82,7 +85,7 @@ hr_status hr_model_keys(const char *name, size_t index, hr_model_key *out) {
     if (status != HR_OK) {
         return status;
     }
-    const bool there = index < m->parsed.count;
+    const bool there = m->family && index < m->parsed.count;
     if (there) {
         const hri_field *field = &m->family->fields[index];
         *out = (hr_model_key){.name = field->name, .help = field->help};
@@ -101,7 +104,7 @@ static hr_status print_text(hr_model *m) {
     if (!m->text) {
         return HR_E_NOMEM_HOST;
     }
-    size_t used = (size_t)snprintf(m->text, room, "%s", m->name->name);
+    size_t used = (size_t)snprintf(m->text, room, "%s", m->name);
     for (size_t i = 0; i < m->parsed.count && used < room; i++) {
         char value[128];
         hri_options_print(&m->parsed, &m->parsed.fields[i], value, sizeof value);
@@ -112,13 +115,13 @@ static hr_status print_text(hr_model *m) {
 }
 
 /* The options of an opened name: table, name, text, in that order. */
-static hr_status read_options(hr_model *m, const char *tail, hri_prose *why) {
+static hr_status read_options(hr_model *m, const char *defaults, const char *tail, hri_prose *why) {
     if (m->family->options_bytes > sizeof m->options) {
         return hri_prose_set(why, HR_E_INTERNAL, "%s: its options are too large", m->family->name);
     }
     hr_status status = hri_options_init(&m->parsed, m->family->fields, m->options, why);
-    if (status == HR_OK && m->name->defaults) {
-        status = hri_options_set_text(&m->parsed, m->name->defaults, why);
+    if (status == HR_OK && defaults) {
+        status = hri_options_set_text(&m->parsed, defaults, why);
         status = status == HR_OK || status == HR_E_NOMEM_HOST ? status : HR_E_INTERNAL;
     }
     if (status == HR_OK && tail) {
@@ -131,29 +134,122 @@ static hr_status read_options(hr_model *m, const char *tail, hri_prose *why) {
     return status;
 }
 
+static hr_status open_name(hr_model *m, const hri_family *family, const hri_model_name *n,
+                           const char *tail, hri_prose *why) {
+    m->family = family;
+    m->prefix = family->prefix;
+    m->derived = family->derived;
+    m->name = hri_strdup(n->name);
+    hr_status status = m->name ? read_options(m, n->defaults, tail, why) : HR_E_NOMEM_HOST;
+    if (status == HR_OK) {
+        m->classes = family->classes(m->options);
+        status = print_text(m);
+    }
+    return status;
+}
+
 hr_status hr_model_open(const char *text, hr_model **out, hr_error *why) {
     const char *colon = strchr(text, ':');
-    const hri_family *family;
+    const hri_family *family = NULL;
+    const hri_model_name *n = NULL;
     hri_prose prose = {""}, inner = {""};
-    const hri_model_name *n =
-        name_find(text, colon ? (size_t)(colon - text) : strlen(text), &family, &prose);
-    if (!n) {
-        return hri_model_fail(why, HR_E_NOT_FOUND, &prose);
+    const int is_file = hri_model_file_is(text);
+    if (!is_file) {
+        n = name_find(text, colon ? (size_t)(colon - text) : strlen(text), &family, &prose);
+        if (!n) {
+            return hri_model_fail(why, HR_E_NOT_FOUND, &prose);
+        }
     }
     hr_model *m = hri_calloc(1, sizeof *m);
     if (!m) {
         return hri_model_fail(why, HR_E_NOMEM_HOST, &prose);
     }
-    m->family = family;
-    m->name = n;
-    hr_status status = read_options(m, colon ? colon + 1 : NULL, &inner);
-    if (status == HR_OK) {
-        status = print_text(m);
+    const hr_status status = is_file ? hri_model_file_open(text, m, &inner)
+                                     : open_name(m, family, n, colon ? colon + 1 : NULL, &inner);
+    if (status != HR_OK) {
+        hr_model_close(m);
+        hri_prose_set(&prose, status, "%s: %s", is_file ? text : n->name,
+                      *inner.text ? inner.text : hr_status_text(status));
+        return hri_model_fail(why, status, &prose);
+    }
+    *out = m;
+    return HR_OK;
+}
+
+/* ---- a program's own ---- */
+
+/* What a model must hold for every batch: the same persistent values, and a scalar "loss". */
+static hr_status check_build(hr_model *m, int64_t batch, int training, uint64_t *persistent,
+                             hri_prose *why) {
+    hr_graph *g;
+    hr_status status = hr_graph_create(&g);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hr_model_build(m, g, batch, training);
+    if (status != HR_OK) {
+        hr_error error;
+        hr_graph_error(g, &error);
+        hri_prose_set(why, status, "batch %d: %s", (int)batch,
+                      error.code != HR_OK ? error.message : hr_status_text(status));
+    }
+    const hr_value loss = status == HR_OK ? hr_graph_find(g, "loss") : HR_NONE;
+    const hr_meta meta = hr_graph_meta(g, loss);
+    if (status == HR_OK && (loss == HR_NONE || meta.shape.rank || !hr_type_is_real(meta.type))) {
+        status = hri_prose_set(why, HR_E_SHAPE, "it has no scalar result \"loss\"");
+    }
+    uint64_t hash = 0;
+    for (hr_value v = 1; status == HR_OK && v <= hr_graph_value_count(g); v++) {
+        const hr_value_kind kind = hr_graph_kind(g, v);
+        if (kind == HR_VALUE_PARAM || kind == HR_VALUE_STATE) {
+            char text[256];
+            const hr_meta of = hr_graph_meta(g, v);
+            hr_meta_print(&of, text, sizeof text);
+            hash +=
+                hri_hash_string(hr_graph_name(g, v)) ^ (hri_hash_string(text) * 3 + (uint64_t)kind);
+        }
+    }
+    if (status == HR_OK && *persistent && *persistent != hash) {
+        status =
+            hri_prose_set(why, HR_E_SHAPE, "its parameters depend on the batch, or on training");
+    }
+    *persistent = hash;
+    hr_graph_destroy(g);
+    return status;
+}
+
+hr_status hri_model_check(hr_model *m, hri_prose *why) {
+    static const int64_t batches[] = {1, 2, 5};
+    uint64_t persistent = 0;
+    hr_status status = HR_OK;
+    for (int i = 0; i < 6 && status == HR_OK; i++) {
+        status = check_build(m, batches[i / 2], i % 2, &persistent, why);
+    }
+    return status;
+}
+
+hr_status hr_model_define(const hr_model_options *options, hr_model **out, hr_error *why) {
+    hr_model_options o;
+    hri_prose prose = {""};
+    hr_status status = hri_take(&o, sizeof o, options);
+    if (status == HR_OK && (!o.name || !*o.name || strlen(o.name) > 64 || !o.build)) {
+        status = hri_prose_set(&prose, HR_E_INVALID,
+                               "a model needs a name of 1 to 64 bytes and a "
+                               "build function");
+    }
+    hr_model *m = status == HR_OK ? hri_calloc(1, sizeof *m) : NULL;
+    if (m) {
+        m->name = hri_strdup(o.name);
+        m->text = hri_strdup(o.name);
+        m->build = o.build;
+        m->user = o.user;
+        m->classes = o.classes;
+        status = m->name && m->text ? hri_model_check(m, &prose) : HR_E_NOMEM_HOST;
+    } else if (status == HR_OK) {
+        status = HR_E_NOMEM_HOST;
     }
     if (status != HR_OK) {
         hr_model_close(m);
-        hri_prose_set(&prose, status, "%s: %s", n->name,
-                      *inner.text ? inner.text : hr_status_text(status));
         return hri_model_fail(why, status, &prose);
     }
     *out = m;
@@ -163,13 +259,15 @@ hr_status hr_model_open(const char *text, hr_model **out, hr_error *why) {
 void hr_model_close(hr_model *m) {
     if (m) {
         hri_options_deinit(&m->parsed);
+        hri_model_file_close(m->file);
+        hri_free(m->name);
         hri_free(m->text);
         hri_free(m);
     }
 }
 
 const char *hr_model_name(const hr_model *m) {
-    return m->name->name;
+    return m->name;
 }
 
 const char *hr_model_text(const hr_model *m) {
@@ -177,15 +275,28 @@ const char *hr_model_text(const hr_model *m) {
 }
 
 int64_t hr_model_classes(const hr_model *m) {
-    return m->family->classes(m->options);
+    return m->classes;
 }
 
 /* ---- building ---- */
 
-hr_status hr_model_build(void *model, hr_graph *g, int64_t batch, int training) {
-    const hr_model *m = model;
+static void build_family(const hr_model *m, hr_graph *g, int64_t batch, int training) {
     hri_build b = {.g = g, .options = m->options, .batch = batch, .training = training != 0};
     m->family->build(&b);
+}
+
+hr_status hr_model_build(void *model, hr_graph *g, int64_t batch, int training) {
+    const hr_model *m = model;
+    if (m->build) {
+        const hr_status status = m->build(m->user, g, batch, training);
+        if (status != HR_OK) {
+            return status;
+        }
+    } else if (m->file) {
+        return hri_model_file_build(m->file, g, batch, training);
+    } else {
+        build_family(m, g, batch, training);
+    }
     hr_error error;
     hr_graph_error(g, &error);
     return error.code;

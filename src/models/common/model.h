@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <headroom/model.h>
 #include <headroom/ops.h>
+#include <headroom/train.h>
 #include "base/options.h"
 
 /* What a builder is given. */
@@ -42,15 +43,25 @@ typedef struct hri_family {
     const char *const *derived;
 } hri_family;
 
+typedef struct hri_model_file hri_model_file; /* file.h */
+
 /* Written by the build from the folder listing; ends with NULL. */
 extern const hri_family *const hri_familys[];
 
+/* A model is a family's, a file's or a program's; the first has a family, the second a file, the third a function. */
 struct hr_model {
     const hri_family *family;
-    const hri_model_name *name;
     hri_options parsed; /* texts of the options live here */
-    char *text;
     _Alignas(16) unsigned char options[512];
+
+    hri_model_file *file;
+    hr_build_fn *build;
+    void *user;
+
+    char *name, *text;
+    int64_t classes;
+    const char *prefix; /* as in hri_family */
+    const char *const *derived;
 };
 
 /* The prose as an error; returns status.  why may be NULL. */

@@ -166,7 +166,7 @@ static hr_status check_shapes(loading *x) {
 /* 1 when a tensor that is no weight of ours says nothing new. */
 static int is_derived(const loading *x, const char *name) {
     static const char count[] = "num_batches_tracked";
-    for (const char *const *d = x->m->family->derived; d && *d; d++) {
+    for (const char *const *d = x->m->derived; d && *d; d++) {
         if (ends_with(name, *d)) {
             return 1;
         }
@@ -257,7 +257,7 @@ static hr_status load_entry(loading *x, const entry *e) {
 
 static hr_status load(loading *x) {
     hr_status status = HR_OK;
-    const char *prefix = x->m->family->prefix;
+    const char *prefix = x->m->prefix;
     if (prefix && x->l.count && !find_tensor(x, x->l.entries[0].name)) {
         x->prefix = prefix;
         x->prefix = find_tensor(x, x->l.entries[0].name) ? prefix : "";
