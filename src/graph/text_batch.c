@@ -48,8 +48,8 @@ static hr_status append_line(int64_t a, int64_t b, hri_chars *out) {
     return hri_chars_append(out, text, (size_t)(n + m));
 }
 
-hr_status hri_text_join(const hri_chars *first, int64_t first_batch, const hri_chars *second,
-                        int64_t second_batch, hri_chars *out, hri_prose *why) {
+hr_status hri_graph_text_join(const hri_chars *first, int64_t first_batch, const hri_chars *second,
+                              int64_t second_batch, hri_chars *out, hri_prose *why) {
     const int64_t apart = second_batch - first_batch;
     size_t i = 0, k = 0, line = 1;
     hr_status status = HR_OK;
@@ -112,7 +112,7 @@ static int term_at(const char *from, size_t bytes, size_t at, int64_t batch, int
 }
 
 /* One line without its end into t->copy. */
-static hr_status expand(hri_text *t, const char *from, size_t bytes, int64_t batch,
+static hr_status expand(hri_graph_text *t, const char *from, size_t bytes, int64_t batch,
                         hri_prose *why) {
     int quoted = 0;
     hr_status status = HR_OK;
@@ -150,7 +150,7 @@ static hr_status expand(hri_text *t, const char *from, size_t bytes, int64_t bat
     return status;
 }
 
-hr_status hri_text_next(hri_text *t, int64_t batch, hri_prose *why) {
+hr_status hri_graph_text_next(hri_graph_text *t, int64_t batch, hri_prose *why) {
     while (t->at < t->end) {
         const char *from = t->at;
         const char *newline = memchr(from, '\n', (size_t)(t->end - from));
@@ -160,7 +160,7 @@ hr_status hri_text_next(hri_text *t, int64_t batch, hri_prose *why) {
         if (bytes && from[bytes - 1] == '\r') {
             bytes--;
         }
-        if (bytes > HRI_TEXT_LINE) {
+        if (bytes > HRI_GRAPH_TEXT_LINE) {
             return hri_prose_set(why, HR_E_FORMAT, "line %zu: %zu bytes are too many for a line",
                                  t->line, bytes);
         }

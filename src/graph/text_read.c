@@ -8,15 +8,16 @@
 
 enum { MOST_VALUES = 1 << 20, MOST_NODES = 1 << 19 };
 
-void hri_text_open(hri_text *t, const char *text, size_t bytes) {
-    *t = (hri_text){.at = text, .end = text + bytes};
+void hri_graph_text_open(hri_graph_text *t, const char *text, size_t bytes) {
+    *t = (hri_graph_text){.at = text, .end = text + bytes};
 }
 
-void hri_text_close(hri_text *t) {
+void hri_graph_text_close(hri_graph_text *t) {
     hri_chars_deinit(&t->copy);
 }
 
-static hr_status wrong(const hri_text *t, hr_status status, const char *text, hri_prose *why) {
+static hr_status wrong(const hri_graph_text *t, hr_status status, const char *text,
+                       hri_prose *why) {
     return hri_prose_set(why, status, "line %zu: %s", t->line, text);
 }
 
@@ -26,7 +27,7 @@ static void skip_spaces(char **at) {
     *at += strspn(*at, " \t");
 }
 
-int hri_text_word(char **at, const char *word) {
+int hri_graph_text_word(char **at, const char *word) {
     const size_t length = strlen(word);
     if (strncmp(*at, word, length) != 0) {
         return 0;
@@ -40,7 +41,7 @@ static int hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-const char *hri_text_string(char **at) {
+const char *hri_graph_text_string(char **at) {
     char *from = *at, *to = *at + 1;
     if (*from++ != '"') {
         return NULL;
@@ -70,7 +71,7 @@ const char *hri_text_string(char **at) {
     return text;
 }
 
-int hri_text_integer(char **at, int64_t *out) {
+int hri_graph_text_integer(char **at, int64_t *out) {
     char *end;
     errno = 0;
     if ((**at < '0' || **at > '9') && (**at != '-' || (*at)[1] < '0' || (*at)[1] > '9')) {
@@ -101,7 +102,7 @@ static int read_real(char **at, double *out) {
 static int read_id(char **at, hr_value *out) {
     int64_t id;
     char *p = *at;
-    if (*p++ != '%' || !hri_text_integer(&p, &id) || id < 1 || id > MOST_VALUES) {
+    if (*p++ != '%' || !hri_graph_text_integer(&p, &id) || id < 1 || id > MOST_VALUES) {
         return 0;
     }
     *at = p;
@@ -125,7 +126,7 @@ static int read_meta(char **at, hr_meta *out) {
     }
     while (*p != ']') {
         if (meta.shape.rank == HR_RANK_MAX ||
-            !hri_text_integer(&p, &meta.shape.dim[meta.shape.rank])) {
+            !hri_graph_text_integer(&p, &meta.shape.dim[meta.shape.rank])) {
             return 0;
         }
         meta.shape.rank++;
@@ -146,7 +147,7 @@ static int read_meta(char **at, hr_meta *out) {
 static int read_init(char **at, hr_init *out) {
     static const char *const names[] = {"constant", "normal", "uniform", "truncated"};
     for (int i = 0; i < 4; i++) {
-        if (hri_text_word(at, names[i])) {
+        if (hri_graph_text_word(at, names[i])) {
             out->kind = (hr_init_kind)i;
             return read_real(at, &out->a) && read_real(at, &out->b);
         }
@@ -158,19 +159,19 @@ static int read_tags(char **at, hr_tags *out, int *any) {
     *any = **at != '\0';
     *out = (hr_tags){.size = sizeof *out};
     while (**at) {
-        if (hri_text_word(at, "layout=conv")) {
+        if (hri_graph_text_word(at, "layout=conv")) {
             out->layout = HR_LAYOUT_CONV;
-        } else if (hri_text_word(at, "keep=optimizer")) {
+        } else if (hri_graph_text_word(at, "keep=optimizer")) {
             out->keep = HR_KEEP_OPTIMIZER;
-        } else if (hri_text_word(at, "keep=no")) {
+        } else if (hri_graph_text_word(at, "keep=no")) {
             out->keep = HR_KEEP_NOT;
-        } else if (hri_text_word(at, "frozen")) {
+        } else if (hri_graph_text_word(at, "frozen")) {
             out->frozen = 1;
-        } else if (hri_text_word(at, "decay=no")) {
+        } else if (hri_graph_text_word(at, "decay=no")) {
             out->decay = -1;
-        } else if (hri_text_word(at, "decay=yes")) {
+        } else if (hri_graph_text_word(at, "decay=yes")) {
             out->decay = 1;
-        } else if (!hri_text_word(at, "owner=") || !read_id(at, &out->owner)) {
+        } else if (!hri_graph_text_word(at, "owner=") || !read_id(at, &out->owner)) {
             return 0;
         }
     }
@@ -185,13 +186,13 @@ static hr_value add_named(hr_graph *g, hr_value_kind kind, const char *name, con
                                     : hr_graph_state(g, name, meta->type, meta->shape, init);
 }
 
-static hr_status add_source(hri_text *t, hr_graph *g, hr_value_kind kind, char *at, hr_value id,
-                            hri_prose *why) {
+static hr_status add_source(hri_graph_text *t, hr_graph *g, hr_value_kind kind, char *at,
+                            hr_value id, hri_prose *why) {
     hr_meta meta;
     hr_init init = hr_init_constant(0);
     hr_tags tags;
     int any;
-    const char *name = hri_text_string(&at);
+    const char *name = hri_graph_text_string(&at);
     if (!name || *name == '/' || !read_meta(&at, &meta) ||
         (kind != HR_VALUE_INPUT && !read_init(&at, &init)) || !read_tags(&at, &tags, &any) ||
         (any && kind == HR_VALUE_INPUT)) {
@@ -221,7 +222,7 @@ static void leave(hr_graph *g, int entered) {
     }
 }
 
-static hr_status add_constant(hri_text *t, hr_graph *g, int filled, char *at, hr_value id,
+static hr_status add_constant(hri_graph_text *t, hr_graph *g, int filled, char *at, hr_value id,
                               hri_prose *why) {
     hr_meta meta;
     double number = 0;
@@ -233,7 +234,8 @@ static hr_status add_constant(hri_text *t, hr_graph *g, int filled, char *at, hr
     }
     unsigned char *data = (unsigned char *)at; /* in place: two digits become one byte */
     if (!filled) {
-        if (bytes > HRI_TEXT_CONSTANT || !hri_text_word(&at, "0x") || strlen(at) < bytes * 2) {
+        if (bytes > HRI_GRAPH_TEXT_CONSTANT || !hri_graph_text_word(&at, "0x") ||
+            strlen(at) < bytes * 2) {
             return wrong(t, HR_E_FORMAT, "a constant has other bytes than its shape says", why);
         }
         data = (unsigned char *)at;
@@ -246,7 +248,7 @@ static hr_status add_constant(hri_text *t, hr_graph *g, int filled, char *at, hr
         }
         skip_spaces(&at);
     }
-    if (!hri_text_word(&at, "@") || !(scope = hri_text_string(&at)) || *at) {
+    if (!hri_graph_text_word(&at, "@") || !(scope = hri_graph_text_string(&at)) || *at) {
         return wrong(t, HR_E_FORMAT, "@\"scope\" is wanted behind a constant", why);
     }
     const int entered = enter(g, scope);
@@ -299,20 +301,20 @@ static int read_node(char *at, node_line *out) {
         at += inside + 1;
         skip_spaces(&at);
     }
-    if (!hri_text_word(&at, "@") || !(out->scope = hri_text_string(&at))) {
+    if (!hri_graph_text_word(&at, "@") || !(out->scope = hri_graph_text_string(&at))) {
         return 0;
     }
-    out->phase = hri_text_word(&at, "backward") ? HRI_BACKWARD
-                 : hri_text_word(&at, "update") ? HRI_UPDATE
-                                                : HRI_FORWARD;
-    if (hri_text_word(&at, "of=") && !hri_text_integer(&at, &out->forward)) {
+    out->phase = hri_graph_text_word(&at, "backward") ? HRI_BACKWARD
+                 : hri_graph_text_word(&at, "update") ? HRI_UPDATE
+                                                      : HRI_FORWARD;
+    if (hri_graph_text_word(&at, "of=") && !hri_graph_text_integer(&at, &out->forward)) {
         return 0;
     }
     return *at == '\0';
 }
 
-static hr_status attributes_of(hri_text *t, const hr_op *op, const node_line *n,
-                               const hri_text_options *o, hri_attr *out, hri_prose *why) {
+static hr_status attributes_of(hri_graph_text *t, const hr_op *op, const node_line *n,
+                               const hri_graph_text_options *o, hri_attr *out, hri_prose *why) {
     hri_prose inner = {""};
     const hr_status status = hri_attr_parse(op, n->attributes, out, &inner);
     if (status != HR_OK) {
@@ -328,8 +330,8 @@ static hr_status attributes_of(hri_text *t, const hr_op *op, const node_line *n,
     return HR_OK;
 }
 
-static hr_status add_node(hri_text *t, hr_graph *g, const node_line *n, const hri_text_options *o,
-                          hri_prose *why) {
+static hr_status add_node(hri_graph_text *t, hr_graph *g, const node_line *n,
+                          const hri_graph_text_options *o, hri_prose *why) {
     const hr_op *op = hri_op_find(n->op);
     hri_attr attr;
     if (!op) {
@@ -360,13 +362,13 @@ static hr_status add_node(hri_text *t, hr_graph *g, const node_line *n, const hr
 
 /* ---- lines ---- */
 
-static hr_status add_result(hri_text *t, hr_graph *g, char *at, hri_prose *why) {
+static hr_status add_result(hri_graph_text *t, hr_graph *g, char *at, hri_prose *why) {
     hr_value v;
-    const char *name = hri_text_string(&at);
+    const char *name = hri_graph_text_string(&at);
     if (!name || !*name || !read_id(&at, &v)) {
         return wrong(t, HR_E_FORMAT, "a result has a name and a value", why);
     }
-    const int spare = hri_text_word(&at, "spare");
+    const int spare = hri_graph_text_word(&at, "spare");
     if (*at) {
         return wrong(t, HR_E_FORMAT, "more than a result on its line", why);
     }
@@ -374,8 +376,8 @@ static hr_status add_result(hri_text *t, hr_graph *g, char *at, hri_prose *why) 
     return HR_OK;
 }
 
-static hr_status add_value(hri_text *t, hr_graph *g, char *at, const hri_text_options *o,
-                           hri_prose *why) {
+static hr_status add_value(hri_graph_text *t, hr_graph *g, char *at,
+                           const hri_graph_text_options *o, hri_prose *why) {
     static const char *const kinds[] = {"input ", "param ", "state "};
     static const hr_value_kind of[] = {HR_VALUE_INPUT, HR_VALUE_PARAM, HR_VALUE_STATE};
     node_line n = {.first = HR_NONE};
@@ -387,16 +389,16 @@ static hr_status add_value(hri_text *t, hr_graph *g, char *at, const hri_text_op
         n.first = n.outputs ? n.first : v;
         n.outputs++;
     }
-    if (!n.outputs || !hri_text_word(&at, "=") || g->value_count >= MOST_VALUES) {
+    if (!n.outputs || !hri_graph_text_word(&at, "=") || g->value_count >= MOST_VALUES) {
         return wrong(t, HR_E_FORMAT, "\"%id =\" is wanted", why);
     }
     for (int i = 0; i < 3 && n.outputs == 1; i++) {
-        if (hri_text_word(&at, kinds[i])) {
+        if (hri_graph_text_word(&at, kinds[i])) {
             return add_source(t, g, of[i], at, n.first, why);
         }
     }
-    const int filled = n.outputs == 1 && hri_text_word(&at, "fill ");
-    if (filled || (n.outputs == 1 && hri_text_word(&at, "constant "))) {
+    const int filled = n.outputs == 1 && hri_graph_text_word(&at, "fill ");
+    if (filled || (n.outputs == 1 && hri_graph_text_word(&at, "constant "))) {
         return add_constant(t, g, filled, at, n.first, why);
     }
     if (!read_node(at, &n)) {
@@ -405,14 +407,15 @@ static hr_status add_value(hri_text *t, hr_graph *g, char *at, const hri_text_op
     return add_node(t, g, &n, o, why);
 }
 
-int hri_text_is_graph(const hri_text *t) {
+int hri_graph_text_is_graph(const hri_graph_text *t) {
     return t->copy.count && (t->copy.items[0] == '%' || !strncmp(t->copy.items, "result ", 7));
 }
 
-hr_status hri_text_add(hri_text *t, hr_graph *g, const hri_text_options *o, hri_prose *why) {
+hr_status hri_graph_text_add(hri_graph_text *t, hr_graph *g, const hri_graph_text_options *o,
+                             hri_prose *why) {
     char *at = t->copy.items;
-    const hr_status status =
-        hri_text_word(&at, "result ") ? add_result(t, g, at, why) : add_value(t, g, at, o, why);
+    const hr_status status = hri_graph_text_word(&at, "result ") ? add_result(t, g, at, why)
+                                                                 : add_value(t, g, at, o, why);
     if (status == HR_OK && g->error.code != HR_OK) {
         return hri_prose_set(why, g->error.code, "line %zu: %s", t->line, g->error.message);
     }
@@ -421,20 +424,20 @@ hr_status hri_text_add(hri_text *t, hr_graph *g, const hri_text_options *o, hri_
 
 /* ---- a whole graph ---- */
 
-static hr_status read_graph(hri_text *t, hr_graph *g, hri_prose *why) {
+static hr_status read_graph(hri_graph_text *t, hr_graph *g, hri_prose *why) {
     int frozen = 0;
-    hr_status status = hri_text_next(t, 0, why);
+    hr_status status = hri_graph_text_next(t, 0, why);
     if (status == HR_E_EOF || (status == HR_OK && strcmp(t->copy.items, "headroom graph 1") != 0)) {
         return hri_prose_set(why, HR_E_FORMAT,
                              "not a graph file: its first line is not \"headroom "
                              "graph 1\"");
     }
-    while (status == HR_OK && (status = hri_text_next(t, 0, why)) == HR_OK) {
+    while (status == HR_OK && (status = hri_graph_text_next(t, 0, why)) == HR_OK) {
         if (frozen) {
             return wrong(t, HR_E_FORMAT, "something behind \"frozen\"", why);
         }
-        if (hri_text_is_graph(t)) {
-            status = hri_text_add(t, g, NULL, why);
+        if (hri_graph_text_is_graph(t)) {
+            status = hri_graph_text_add(t, g, NULL, why);
         } else if (!strcmp(t->copy.items, "frozen")) {
             frozen = 1;
         } else {
@@ -453,14 +456,14 @@ static hr_status read_graph(hri_text *t, hr_graph *g, hri_prose *why) {
 
 hr_status hr_graph_parse(const char *text, size_t bytes, hr_graph **out, hr_error *why) {
     hr_graph *g = NULL;
-    hri_text t;
+    hri_graph_text t;
     hri_prose prose = {""};
-    hri_text_open(&t, text, bytes);
+    hri_graph_text_open(&t, text, bytes);
     hr_status status = hr_graph_create(&g);
     if (status == HR_OK) {
         status = read_graph(&t, g, &prose);
     }
-    hri_text_close(&t);
+    hri_graph_text_close(&t);
     if (status == HR_OK) {
         *out = g;
         return HR_OK;

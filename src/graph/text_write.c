@@ -28,7 +28,7 @@ static hr_status write_real(hri_chars *out, double x) {
     return strtod(text, NULL) == x ? append(out, " %s", text) : append(out, " %.17g", x);
 }
 
-hr_status hri_text_quote(hri_chars *out, const char *name) {
+hr_status hri_graph_text_quote(hri_chars *out, const char *name) {
     hr_status status = append(out, "\"");
     for (const char *p = name; *p && status == HR_OK; p++) {
         const unsigned char c = (unsigned char)*p;
@@ -59,7 +59,7 @@ static hr_status write_scope(hri_chars *out, const char *name, const char *last)
     memcpy(scope, name, keep);
     scope[keep] = '\0';
     hr_status status = append(out, " @");
-    status = status == HR_OK ? hri_text_quote(out, scope) : status;
+    status = status == HR_OK ? hri_graph_text_quote(out, scope) : status;
     hri_free(scope);
     return status;
 }
@@ -72,11 +72,11 @@ static hr_status write_constant(hri_chars *out, const hri_value *value, hri_pros
     } else if (status == HR_OK) {
         const uint64_t bytes = hr_meta_bytes(&value->meta);
         const unsigned char *data = value->data;
-        if (bytes > HRI_TEXT_CONSTANT) {
+        if (bytes > HRI_GRAPH_TEXT_CONSTANT) {
             return hri_prose_set(why, HR_E_UNSUPPORTED,
                                  "%s: a constant of %llu bytes; a file keeps up to %d, larger ones "
                                  "belong into states",
-                                 value->name, (unsigned long long)bytes, HRI_TEXT_CONSTANT);
+                                 value->name, (unsigned long long)bytes, HRI_GRAPH_TEXT_CONSTANT);
         }
         status = append(out, " 0x");
         for (uint64_t i = 0; i < bytes && status == HR_OK; i++) {
@@ -107,7 +107,7 @@ static hr_status write_source(const hr_graph *g, hr_value v, hri_chars *out, hri
     if (status != HR_OK || value->kind == HR_VALUE_CONSTANT) {
         return status == HR_OK ? write_constant(out, value, why) : status;
     }
-    status = hri_text_quote(out, value->name);
+    status = hri_graph_text_quote(out, value->name);
     status = status == HR_OK ? write_meta(out, &value->meta) : status;
     if (status == HR_OK && value->kind != HR_VALUE_INPUT) {
         status = append(out, " %s", init_names[value->init.kind]);
@@ -147,7 +147,7 @@ static hr_status write_node(const hr_graph *g, const hri_node_record *n, hri_cha
     return status;
 }
 
-hr_status hri_text_write(const hr_graph *g, hri_chars *out, hri_prose *why) {
+hr_status hri_graph_text_write(const hr_graph *g, hri_chars *out, hri_prose *why) {
     hr_status status = HR_OK;
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
         const uint32_t node = g->values[v].node;
@@ -161,7 +161,7 @@ hr_status hri_text_write(const hr_graph *g, hri_chars *out, hri_prose *why) {
     for (uint32_t i = 0; i < g->result_count && status == HR_OK; i++) {
         const hri_result *r = &g->results[i];
         status = append(out, "result ");
-        status = status == HR_OK ? hri_text_quote(out, r->name) : status;
+        status = status == HR_OK ? hri_graph_text_quote(out, r->name) : status;
         status =
             status == HR_OK ? append(out, " %%%u%s\n", r->value, r->spare ? " spare" : "") : status;
     }
@@ -181,7 +181,7 @@ hr_status hr_graph_write(const hr_graph *g, hr_write_fn *write, void *user, hr_e
     hri_chars text = {0};
     hri_prose prose = {""};
     hr_status status = append(&text, "headroom graph 1\n");
-    status = status == HR_OK ? hri_text_write(g, &text, &prose) : status;
+    status = status == HR_OK ? hri_graph_text_write(g, &text, &prose) : status;
     if (status == HR_OK && g->frozen) {
         status = append(&text, "frozen\n");
     }

@@ -51,7 +51,7 @@ static hr_status write_graph(const hr_model *m, int64_t batch, int training, hri
         hri_prose_set(why, status, "%s",
                       *g->error.message ? g->error.message : "it does not build");
     } else {
-        status = hri_text_write(g, out, why);
+        status = hri_graph_text_write(g, out, why);
     }
     hr_graph_destroy(g);
     return status;
@@ -67,12 +67,12 @@ static hr_status write_form(const hr_model *m, int training, hri_chars *out, hri
         status = write_graph(m, batches[i], training, &texts[i], why);
     }
     if (status == HR_OK) {
-        status = hri_text_join(&texts[0], batches[0], &texts[1], batches[1], out, why);
+        status = hri_graph_text_join(&texts[0], batches[0], &texts[1], batches[1], out, why);
     }
-    hri_text t;
-    hri_text_open(&t, out->items ? out->items + begin : NULL, out->count - begin);
+    hri_graph_text t;
+    hri_graph_text_open(&t, out->items ? out->items + begin : NULL, out->count - begin);
     hr_status line = HR_OK;
-    while (status == HR_OK && (line = hri_text_next(&t, batches[2], why)) == HR_OK) {
+    while (status == HR_OK && (line = hri_graph_text_next(&t, batches[2], why)) == HR_OK) {
         t.copy.items[t.copy.count - 1] = '\n'; /* in place of its NUL */
         status = hri_chars_append(&again, t.copy.items, t.copy.count);
     }
@@ -82,7 +82,7 @@ static hr_status write_form(const hr_model *m, int training, hri_chars *out, hri
         status = hri_prose_set(why, HR_E_UNSUPPORTED,
                                "its numbers do not grow in proportion to the batch");
     }
-    hri_text_close(&t);
+    hri_graph_text_close(&t);
     hri_chars_deinit(&again);
     for (int i = 0; i < 3; i++) {
         hri_chars_deinit(&texts[i]);
@@ -92,7 +92,7 @@ static hr_status write_form(const hr_model *m, int training, hri_chars *out, hri
 
 static hr_status write_string(hri_chars *out, const char *word, const char *text) {
     hr_status status = add_text(out, word);
-    status = status == HR_OK ? hri_text_quote(out, text) : status;
+    status = status == HR_OK ? hri_graph_text_quote(out, text) : status;
     return status == HR_OK ? add_text(out, "\n") : status;
 }
 
@@ -132,7 +132,7 @@ hr_status hr_model_write(const hr_model *m, const char *path, hr_error *why) {
 
 /* ---- reading ---- */
 
-static hr_status wrong(const hri_text *t, const char *text, hri_prose *why) {
+static hr_status wrong(const hri_graph_text *t, const char *text, hri_prose *why) {
     return hri_prose_set(why, HR_E_FORMAT, "line %zu: %s", t->line, text);
 }
 
@@ -148,27 +148,29 @@ static char *keep_string(hri_model_file *f, const char *text) {
 }
 
 /* A line of the head; 0 classes are allowed: labels that are not classes. */
-static hr_status read_head(hri_text *t, hr_model *m, size_t *derived, hri_prose *why) {
+static hr_status read_head(hri_graph_text *t, hr_model *m, size_t *derived, hri_prose *why) {
     hri_model_file *f = m->file;
     char *at = t->copy.items;
     int64_t number;
     const char *text;
-    if (hri_text_word(&at, "name ") && (text = hri_text_string(&at)) && *text && !*at && !m->name) {
+    if (hri_graph_text_word(&at, "name ") && (text = hri_graph_text_string(&at)) && *text && !*at &&
+        !m->name) {
         m->name = hri_strdup(text);
         return m->name ? HR_OK : HR_E_NOMEM_HOST;
     }
     at = t->copy.items;
-    if (hri_text_word(&at, "classes ") && hri_text_integer(&at, &number) && !*at && number >= 0 &&
-        number <= INT32_MAX) {
+    if (hri_graph_text_word(&at, "classes ") && hri_graph_text_integer(&at, &number) && !*at &&
+        number >= 0 && number <= INT32_MAX) {
         m->classes = number;
         return HR_OK;
     }
-    if (hri_text_word(&at, "prefix ") && (text = hri_text_string(&at)) && !*at && !m->prefix) {
+    if (hri_graph_text_word(&at, "prefix ") && (text = hri_graph_text_string(&at)) && !*at &&
+        !m->prefix) {
         m->prefix = keep_string(f, text);
         return m->prefix ? HR_OK : HR_E_NOMEM_HOST;
     }
-    if (hri_text_word(&at, "derived ") && (text = hri_text_string(&at)) && *text && !*at &&
-        *derived < DERIVED_MAX) {
+    if (hri_graph_text_word(&at, "derived ") && (text = hri_graph_text_string(&at)) && *text &&
+        !*at && *derived < DERIVED_MAX) {
         f->derived[*derived] = keep_string(f, text);
         return f->derived[(*derived)++] ? HR_OK : HR_E_NOMEM_HOST;
     }
@@ -179,7 +181,7 @@ hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri
     hri_model_file *f = hri_calloc(1, sizeof *f);
     size_t derived = 0;
     form *now = NULL;
-    hri_text t;
+    hri_graph_text t;
     if (!f) {
         return HR_E_NOMEM_HOST;
     }
@@ -189,20 +191,20 @@ hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri
         return HR_E_NOMEM_HOST;
     }
     memcpy(f->text, bytes, count);
-    hri_text_open(&t, f->text, count);
-    hr_status status = hri_text_next(&t, 1, why);
+    hri_graph_text_open(&t, f->text, count);
+    hr_status status = hri_graph_text_next(&t, 1, why);
     if (status == HR_E_EOF || (status == HR_OK && strcmp(t.copy.items, first_line) != 0)) {
         status = hri_prose_set(why, HR_E_FORMAT, "not a model file: its first line is not \"%s\"",
                                first_line);
     }
-    while (status == HR_OK && (status = hri_text_next(&t, 1, why)) == HR_OK) {
+    while (status == HR_OK && (status = hri_graph_text_next(&t, 1, why)) == HR_OK) {
         const int is_form = !strcmp(t.copy.items, form_names[1])   ? 1
                             : !strcmp(t.copy.items, form_names[0]) ? 0
                                                                    : -1;
         if (is_form >= 0 && !f->forms[is_form].at) {
             now = &f->forms[is_form];
             *now = (form){.at = t.at, .line = t.line};
-        } else if (is_form >= 0 || (now && !hri_text_is_graph(&t))) {
+        } else if (is_form >= 0 || (now && !hri_graph_text_is_graph(&t))) {
             status = wrong(&t, "neither a value nor a result nor another form", why);
         } else if (now) {
             now->bytes = (size_t)(t.at - now->at);
@@ -210,7 +212,7 @@ hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri
             status = read_head(&t, m, &derived, why);
         }
     }
-    hri_text_close(&t);
+    hri_graph_text_close(&t);
     m->derived = derived ? f->derived : NULL;
     status = status == HR_E_EOF ? HR_OK : status;
     if (status == HR_OK && (!m->name || !f->forms[0].at || !f->forms[1].at)) {
@@ -250,20 +252,20 @@ hr_status hri_model_file_build(const hri_model_file *file, hr_graph *g, int64_t 
                                int training) {
     const form *wanted = &file->forms[training != 0];
     /* Whether scores are kept is the step's business, not the file's. */
-    const hri_text_options o = {.off_op = g->keep_scores ? NULL : "linear_cross_entropy",
-                                .off_attribute = "keep"};
+    const hri_graph_text_options o = {.off_op = g->keep_scores ? NULL : "linear_cross_entropy",
+                                      .off_attribute = "keep"};
     hri_prose why = {""};
-    hri_text t;
+    hri_graph_text t;
     hr_status status;
-    hri_text_open(&t, wanted->at, wanted->bytes);
+    hri_graph_text_open(&t, wanted->at, wanted->bytes);
     t.line = wanted->line;
-    while ((status = hri_text_next(&t, batch, &why)) == HR_OK) {
-        status = hri_text_add(&t, g, &o, &why);
+    while ((status = hri_graph_text_next(&t, batch, &why)) == HR_OK) {
+        status = hri_graph_text_add(&t, g, &o, &why);
         if (status != HR_OK) {
             break;
         }
     }
-    hri_text_close(&t);
+    hri_graph_text_close(&t);
     if (status != HR_E_EOF) {
         hri_graph_fail(g, status, "%s", *why.text ? why.text : hr_status_text(status));
         return status;
