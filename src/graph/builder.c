@@ -171,8 +171,38 @@ static hr_value add_source(hr_graph *g, hr_value_kind kind, const char *name, hr
     return id;
 }
 
+/* The input as bytes, and what the model asked for as the result of the first node (pixels.h). */
+static hr_value add_pixels(hr_graph *g, const char *name, hr_shape shape) {
+    const hri_pixels *p = g->pixels;
+    float scale[HRI_PIXELS_CHANNELS], shift[HRI_PIXELS_CHANNELS];
+    for (uint32_t i = 0; i < p->channels; i++) {
+        scale[i] = hri_pixels_scale(p, i);
+        shift[i] = hri_pixels_shift(p, i);
+    }
+    const hr_shape channels = hr_shape_of(1, (int)p->channels);
+    const hr_value bytes =
+        add_source(g, HR_VALUE_INPUT, name, HR_TYPE_U8, shape, hr_init_constant(0.0));
+    const hr_value by = hr_graph_constant(g, HR_TYPE_F32, channels, scale);
+    const hr_value plus = hr_graph_constant(g, HR_TYPE_F32, channels, shift);
+    return HRI_NODE(g, "normalise", NULL, bytes, by, plus);
+}
+
+static int is_pixels(const hr_graph *g, const char *name, hr_type type, const hr_shape *shape) {
+    const hri_pixels *p = g->pixels;
+    if (*name == '/') {
+        name++;
+    } else if (g->path[0]) {
+        return 0; /* an input in a scope has another name */
+    }
+    return p && p->channels && p->channels <= HRI_PIXELS_CHANNELS && type == HR_TYPE_F32 &&
+           !strcmp(name, p->name) && shape->rank > 1 &&
+           shape->dim[shape->rank - 1] == (int64_t)p->channels;
+}
+
 hr_value hr_graph_input(hr_graph *g, const char *name, hr_type type, hr_shape shape) {
-    return add_source(g, HR_VALUE_INPUT, name, type, shape, hr_init_constant(0.0));
+    return is_pixels(g, name, type, &shape)
+               ? add_pixels(g, name, shape)
+               : add_source(g, HR_VALUE_INPUT, name, type, shape, hr_init_constant(0.0));
 }
 
 hr_value hr_graph_param(hr_graph *g, const char *name, hr_type type, hr_shape shape, hr_init init) {

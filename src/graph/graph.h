@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "graph/op.h"
+#include "graph/pixels.h"
 
 enum { HRI_NO_NODE = 0xffffffffu };
 
@@ -62,6 +63,7 @@ struct hr_graph {
     uint32_t forward; /* see hri_node_record */
     uint8_t frozen;
     uint8_t keep_scores; /* for models: a head of many classes keeps its scores for the gradient */
+    const hri_pixels *pixels; /* while a model is built: how its images come; NULL: as it asks */
     uint32_t live_count;
     hr_error error; /* the first one */
 };

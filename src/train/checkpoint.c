@@ -1,6 +1,7 @@
 /* Reading a checkpoint: the text beside the tensors, and the tensors into a graph. */
 #include "train/checkpoint.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,40 @@ static hr_status read_classes(hri_checkpoint *c, hri_prose *why) {
     return HR_OK;
 }
 
+/* One to HRI_PIXELS_CHANNELS numbers. */
+static size_t read_numbers(const json_t *list, double *out) {
+    const size_t count = json_array_size(list);
+    for (size_t i = 0; i < count && count <= HRI_PIXELS_CHANNELS; i++) {
+        out[i] = json_is_number(json_array_get(list, i))
+                     ? json_number_value(json_array_get(list, i))
+                     : NAN;
+    }
+    return count;
+}
+
+static hr_status read_pixels(hri_checkpoint *c, hri_prose *why) {
+    const json_t *object = json_object_get(c->json, "normalise");
+    hri_pixels p = {.channels = 0};
+    if (!object) {
+        return HR_OK;
+    }
+    const size_t means = read_numbers(json_object_get(object, "mean"), p.mean);
+    const size_t stds = read_numbers(json_object_get(object, "std"), p.std);
+    int good = means == stds && means >= 1 && means <= HRI_PIXELS_CHANNELS;
+    for (size_t i = 0; good && i < means; i++) {
+        good = isfinite(p.mean[i]) && isfinite(p.std[i]) && fabs(p.std[i]) > 1e-12;
+    }
+    if (!good) {
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "normalise: mean and std must be 1 to %d numbers each, std not 0",
+                             HRI_PIXELS_CHANNELS);
+    }
+    p.channels = (uint32_t)means;
+    snprintf(p.name, sizeof p.name, "%s", c->about.input);
+    c->about.pixels = p;
+    return HR_OK;
+}
+
 static hr_status read_about(hri_checkpoint *c, const char *text, hri_prose *why) {
     hr_status status = hri_json_parse(text, strlen(text), NULL, &c->json, why);
     uint64_t version = 0;
@@ -116,6 +151,9 @@ static hr_status read_about(hri_checkpoint *c, const char *text, hri_prose *why)
     }
     if (status == HR_OK) {
         status = read_classes(c, why);
+    }
+    if (status == HR_OK) {
+        status = read_pixels(c, why);
     }
     const json_t *training = status == HR_OK ? json_object_get(c->json, "training") : NULL;
     if (training) {

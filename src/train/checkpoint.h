@@ -25,6 +25,7 @@
 #define HRI_TRAIN_CHECKPOINT_H
 
 #include <headroom/train.h>
+#include "graph/pixels.h"
 #include "train/tensor_move.h"
 
 #define HRI_CHECKPOINT_LAST "last.safetensors"
@@ -35,9 +36,9 @@ typedef struct hri_about {
     const char *model;     /* every key said: opens the same model */
     const char *precision; /* "f32", "bf16", "f16" */
     const char *source;    /* what it was trained on: "images:flowers" */
-    const char *
-        stages; /* behind any source of the same kind: " | decode(64) | normalise(...)"; may be "" */
-    const char *input;          /* the model's input that the data goes to: "image", "tokens" */
+    const char *stages;    /* behind any source of the same kind: " | decode(64)"; may be "" */
+    hri_pixels pixels;     /* how its graph makes real numbers of bytes; channels 0: none came */
+    const char *input;     /* the model's input that the data goes to: "image", "tokens" */
     const char *const *classes; /* names, class_count of them; NULL: it has none */
     size_t class_count;
 } hri_about;

@@ -157,6 +157,14 @@ static void put_progress(hri_json *j, const hri_progress_state *p) {
     hri_json_end(j);
 }
 
+static void put_numbers(hri_json *j, const char *key, const double *numbers, uint32_t count) {
+    hri_json_array(j, key);
+    for (uint32_t i = 0; i < count; i++) {
+        hri_json_double(j, NULL, numbers[i]);
+    }
+    hri_json_end(j);
+}
+
 static hr_status print_about(const hri_checkpoint_write *w, char **out) {
     const hri_about *a = w->about;
     hri_json j;
@@ -167,6 +175,12 @@ static hr_status print_about(const hri_checkpoint_write *w, char **out) {
     hri_json_string(&j, "source", a->source ? a->source : "");
     hri_json_string(&j, "stages", a->stages ? a->stages : "");
     hri_json_string(&j, "input", a->input ? a->input : "image");
+    if (a->pixels.channels) {
+        hri_json_object(&j, "normalise");
+        put_numbers(&j, "mean", a->pixels.mean, a->pixels.channels);
+        put_numbers(&j, "std", a->pixels.std, a->pixels.channels);
+        hri_json_end(&j);
+    }
     if (a->classes) {
         hri_json_array(&j, "classes");
         for (size_t i = 0; i < a->class_count; i++) {

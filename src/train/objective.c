@@ -58,7 +58,15 @@ static void smooth(hr_graph *g, double smoothing) {
 
 hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int training) {
     const hri_objective *o = objective;
+    g->pixels = training ? &o->pixels : &o->eval_pixels;
     hr_status status = o->build(o->user, g, batch, training);
+    g->pixels = NULL;
+    const hri_pixels *pixels = training ? &o->pixels : &o->eval_pixels;
+    const hr_value image = pixels->channels ? hr_graph_find(g, pixels->name) : HR_NONE;
+    if (status == HR_OK && image != HR_NONE && g->values[image].meta.type != HR_TYPE_U8) {
+        hri_graph_fail(g, HR_E_SHAPE, "its input %s does not take images of %u channels as bytes",
+                       pixels->name, pixels->channels);
+    }
     if (status != HR_OK) {
         return status;
     }

@@ -39,8 +39,13 @@ static hr_value cast_of(copier *c, hr_value v) {
         return v;
     }
     if (c->p->cast[v] == HR_NONE) {
-        const hr_value small =
-            hr_graph_node(c->to, "cast", &v, 1, c->small == HR_TYPE_BF16 ? "to=bf16" : "to=f16");
+        const char *to = c->small == HR_TYPE_BF16 ? "to=bf16" : "to=f16";
+        const hri_node_record *from =
+            c->to->values[v].node == HRI_NO_NODE ? NULL : &c->to->nodes[c->to->values[v].node];
+        /* Bytes become small numbers in one pass: the same bits, and nobody makes the f32 ones. */
+        const hr_value small = from && !strcmp(from->sig.op->name, "normalise")
+                                   ? hr_graph_node(c->to, "normalise", from->in, 3, to)
+                                   : hr_graph_node(c->to, "cast", &v, 1, to);
         c->p->cast[v] = small;
         grow(c);
     }

@@ -36,7 +36,8 @@ static hr_status build(const hri_predictor_options *o, int64_t batch, hr_graph *
     hr_train_options options;
     hr_error error = {0};
     char text[64];
-    const hri_objective objective = {.build = hr_model_build, .user = o->model};
+    const hri_objective objective = {
+        .build = hr_model_build, .user = o->model, .eval_pixels = o->pixels};
     snprintf(text, sizeof text, "precision=%s", o->checkpoint->about.precision);
     hr_status status = hr_train_options_parse(text, &options, &error);
     if (status == HR_OK) {

@@ -27,6 +27,8 @@ typedef struct hri_predictor_options {
     hr_model *model; /* of the checkpoint; these three live as long as the inference */
     const hri_checkpoint *checkpoint; /* may be closed after opening */
     hri_supply *supply;
+    hri_pixels
+        pixels; /* of images that the supply gives as bytes; zeros: it gives what the model asks for */
     int64_t batch;  /* samples at once; 0: as many as fit */
     uint64_t count; /* samples there are: a batch is not much larger; HR_COUNT_UNKNOWN: not known */
     uint64_t budget_bytes; /* of everything; 0: as much as it takes */

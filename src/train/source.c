@@ -277,12 +277,29 @@ static int wants(const char *augment, const char *what) {
     return 0;
 }
 
+static int is_encoded(const hri_source *s) {
+    return s->input.meta.shape.rank == 1 && s->input.meta.type == HR_TYPE_U8 &&
+           s->input.meta.shape.dim[0] < 0;
+}
+
+static int is_picture(const hri_source *s, const hri_model_input *want) {
+    return want->sample.shape.rank == 3 && (s->input.meta.shape.rank == 3 || is_encoded(s));
+}
+
 /* One channel is centred, colours are as the torchvision models expect them. */
-static void say_normalise(text *t, int64_t channels) {
-    if (channels == 3) {
-        say(t, " | normalise(mean=0.485,0.456,0.406,std=0.229,0.224,0.225)");
-    } else {
-        say(t, " | normalise(mean=0.5,std=0.5)");
+void hri_source_pixels(const hri_source *s, const hri_model_input *want, hri_pixels *out) {
+    static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
+    const int64_t channels = want->sample.shape.rank == 3 ? want->sample.shape.dim[2] : 0;
+    *out = (hri_pixels){.channels = 0};
+    if (!is_picture(s, want) || s->input.meta.type != HR_TYPE_U8 ||
+        want->sample.type != HR_TYPE_F32 || channels < 1 || channels > HRI_PIXELS_CHANNELS) {
+        return;
+    }
+    out->channels = (uint32_t)channels;
+    memcpy(out->name, want->name, sizeof out->name);
+    for (uint32_t c = 0; c < out->channels; c++) {
+        out->mean[c] = channels == 3 ? mean[c] : 0.5;
+        out->std[c] = channels == 3 ? std[c] : 0.5;
     }
 }
 
@@ -291,7 +308,8 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     const hr_shape *is = &s->input.meta.shape;
     const int64_t h = want->sample.shape.dim[0], w = want->sample.shape.dim[1];
     const int64_t channels = want->sample.shape.dim[2];
-    const int encoded = is->rank == 1 && s->input.meta.type == HR_TYPE_U8;
+    const int encoded = is_encoded(s);
+    const size_t before = t->used;
     if (encoded && channels != 1 && channels != 3) {
         return hri_prose_set(why, HR_E_SHAPE, "pictures have 1 or 3 channels, and the model %lld",
                              (long long)channels);
@@ -322,8 +340,12 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     if (wants(augment, "jitter")) {
         say(t, " | jitter");
     }
-    if (encoded || s->input.meta.type == HR_TYPE_U8) {
-        say_normalise(t, channels);
+    if (t->used == before && s->input.meta.type == HR_TYPE_U8) {
+        say(t, " | load"); /* as many threads as the other stages would have */
+    }
+    if (s->input.meta.type == HR_TYPE_U8 && channels > HRI_PIXELS_CHANNELS) {
+        return hri_prose_set(why, HR_E_SHAPE, "images have at most %d channels, not %lld",
+                             HRI_PIXELS_CHANNELS, (long long)channels);
     }
     return HR_OK;
 }
@@ -343,10 +365,9 @@ hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, co
                             char *out, size_t size, hri_prose *why) {
     text t = {.out = out, .size = size};
     const hr_shape *is = &s->input.meta.shape, *should = &want->sample.shape;
-    const int encoded = is->rank == 1 && s->input.meta.type == HR_TYPE_U8 && is->dim[0] < 0;
     hr_status status = HR_OK;
     out[0] = '\0';
-    if (should->rank == 3 && (is->rank == 3 || encoded)) {
+    if (is_picture(s, want)) {
         status = say_picture(&t, s, want, augment, why);
     } else if (count_of(is) != hr_shape_count(should)) {
         char a[256], b[256];

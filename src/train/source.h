@@ -3,7 +3,8 @@
  * SRC is a source ("images:flowers", "mnist:DIR", "npy:x.npy,y.npy", "tokens:FILE", "synthetic") or a whole pipeline
  * that begins with one and gives single samples.  Looking at it says what its elements are, how many, and the names of
  * classes.  From that and the model's input follow the stages behind it: files are decoded at the model's size, other
- * pictures resized to it, bytes normalised; nothing is added that the user's own stages did already.
+ * pictures resized to it; nothing is added that the user's own stages did already.  Bytes stay bytes up to the device:
+ * hri_source_pixels says how the graph normalises them.
  *
  *   hri_source_look(text, seed, &source, &why);
  *   hri_source_fill_model("resnet18", &source, text, sizeof text, &why);    "resnet18:classes=5"
@@ -16,6 +17,7 @@
 #include <headroom/data.h>
 #include <headroom/model.h>
 #include "base/prose.h"
+#include "graph/pixels.h"
 
 enum { HRI_SOURCE_TEXT = 2048 };
 
@@ -64,7 +66,9 @@ typedef struct hri_source_use {
     uint64_t batch;
 } hri_source_use;
 
-/* The stages behind the source alone, " | decode(64) | normalise(...)", as inference needs them; may be "". */
+/* How the graph turns these images into real numbers; channels 0: the data has none that come as bytes. */
+void hri_source_pixels(const hri_source *s, const hri_model_input *want, hri_pixels *out);
+/* The stages behind the source alone, " | decode(64)", as inference needs them; may be "". */
 HR_MUST_CHECK hr_status hri_source_stages(const hri_source *s, const hri_model_input *want,
                                           const char *augment, char *out, size_t size,
                                           hri_prose *why);

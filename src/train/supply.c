@@ -171,6 +171,14 @@ static hr_status put(const place *p, uint64_t first, const void *data, uint64_t 
     return hri_exec_put(p->exec, p->value, (p->index * p->count + first) * width, data, n * width);
 }
 
+/* Bytes that stay bytes: the graph normalises them. */
+static hr_status put_bytes(const place *p, const hr_field *f, hri_prose *why) {
+    return f->meta.type == HR_TYPE_U8
+               ? put(p, 0, f->data, p->count)
+               : hri_prose_set(why, HR_E_SHAPE, "the field %s holds %s, not bytes", f->name,
+                               hr_type_name(f->meta.type));
+}
+
 static hr_status put_reals(const place *p, const hr_field *f) {
     float piece[PIECE];
     hr_status status = HR_OK;
@@ -223,7 +231,9 @@ static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri
                              f->name, hr_meta_print(&f->meta, is, sizeof is),
                              (unsigned long long)p->count);
     }
-    return p->type == HR_TYPE_F32 ? put_reals(p, f) : put_wholes(p, f, 0, limit, why);
+    return p->type == HR_TYPE_U8    ? put_bytes(p, f, why)
+           : p->type == HR_TYPE_F32 ? put_reals(p, f)
+                                    : put_wholes(p, f, 0, limit, why);
 }
 
 /* A number of the data's classes as the model numbers them. */
@@ -243,9 +253,10 @@ static hr_status put_mapped(const hri_supply *s, const place *p, const hr_field 
 
 static place place_of(const hri_planned_run *run, const char *name, const hr_meta *sample,
                       uint64_t index) {
+    const hr_value value = hr_graph_find(run->g, name);
     return (place){.exec = run->exec,
-                   .value = hr_graph_find(run->g, name),
-                   .type = sample->type,
+                   .value = value,
+                   .type = value == HR_NONE ? sample->type : run->g->values[value].meta.type,
                    .count = (uint64_t)hr_shape_count(&sample->shape),
                    .index = index};
 }

@@ -9,8 +9,8 @@
  * with the first samples of the next.  Evaluation starts at the beginning each time and ends with the data: what is missing
  * in its last batch is filled with zeros whose label, -1, counts for nothing.
  *
- * A label that is missing is, for tokens, the next token.  Bytes become numbers between 0 and 1 where no stage made them
- * real before.  Threads: one at a time. */
+ * A label that is missing is, for tokens, the next token.  An input of bytes gets bytes, which the graph normalises
+ * (graph/pixels.h); for an input of real numbers they become numbers between 0 and 1.  Threads: one at a time. */
 #ifndef HRI_TRAIN_SUPPLY_H
 #define HRI_TRAIN_SUPPLY_H
 

@@ -200,11 +200,32 @@ static int refuse(const hri_inference *i, const hri_prose *why) {
     return hri_cli_json_end(i->cli, &j, HRI_EXIT_NO);
 }
 
+/* Bytes are normalised as they were in training, where that was done by the graph too, else by the rule for such data.  A
+ * pipeline whose own stages make real numbers needs nothing of it. */
+static hri_pixels find_pixels(const hri_inference *i) {
+    const hri_pixels *trained = &i->checkpoint.about.pixels;
+    const hr_pipeline *p = hri_supply_pipeline(i->supply);
+    hri_pixels pixels;
+    hri_source_pixels(&i->source, &i->want, &pixels);
+    for (size_t k = 0; k < hr_pipeline_field_count(p); k++) {
+        const hr_field *f = hr_pipeline_field(p, k);
+        if (!strcmp(f->name, "image") && f->meta.type != HR_TYPE_U8) {
+            pixels.channels = 0;
+        }
+    }
+    if (pixels.channels && pixels.channels == trained->channels) {
+        memcpy(pixels.mean, trained->mean, sizeof pixels.mean);
+        memcpy(pixels.std, trained->std, sizeof pixels.std);
+    }
+    return pixels;
+}
+
 static int open_predictor(hri_inference *i) {
     hri_predictor_options options = {.device = i->device,
                                      .model = i->model,
                                      .checkpoint = &i->checkpoint,
                                      .supply = i->supply,
+                                     .pixels = find_pixels(i),
                                      .count = hr_pipeline_count(hri_supply_pipeline(i->supply)),
                                      .budget_bytes = i->budget_bytes,
                                      .data_bytes = i->data_bytes,

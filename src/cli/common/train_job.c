@@ -269,6 +269,9 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
         j->plan.job.options.ignored = !j->all_labels_count;
         j->objective = (hri_objective){
             .build = hr_model_build, .user = j->plan.model, .smoothing = f->smoothing};
+        hri_source_pixels(&j->source, &j->want, &j->objective.pixels);
+        hri_source_pixels(f->val_data ? &j->val_source : &j->source, &j->want,
+                          &j->objective.eval_pixels);
         j->plan.job.build = hri_objective_build;
         j->plan.job.user = &j->objective;
         j->plan.job.evaluate = j->val_count > 0;
@@ -519,6 +522,7 @@ static void fill_about(hri_train_job *j) {
                            .precision = hri_plan_precisions[j->flags.precision],
                            .source = j->source.text,
                            .stages = j->stages,
+                           .pixels = j->objective.pixels,
                            .input = j->want.name,
                            .classes = (const char *const *)j->source.classes,
                            .class_count = j->source.classes ? j->source.class_count : 0};
