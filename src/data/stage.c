@@ -71,6 +71,16 @@ hr_status hri_stage_next(hri_stage *s, hri_item *out) {
 }
 
 void hri_stage_save(hri_stage *s, hri_state *w) {
+    if (s->type->only_speed && s->random) { /* its input would be where it is */
+        hri_stage *in = s->inputs[0];
+        const uint64_t epoch = in->epoch, place = in->place;
+        in->epoch = s->epoch;
+        in->place = s->place;
+        hri_stage_save(in, w);
+        in->epoch = epoch;
+        in->place = place;
+        return;
+    }
     hri_state_put(w, s->epoch);
     hri_state_put(w, s->place);
     if (s->workers) {
@@ -89,6 +99,12 @@ hr_status hri_stage_restore(hri_stage *s, hri_state *r) {
         hri_workers_stop(s->workers);
     } else if (s->type->stop) {
         s->type->stop(s);
+    }
+    if (s->type->only_speed && s->random) {
+        const hr_status status = hri_stage_restore(s->inputs[0], r);
+        s->epoch = s->inputs[0]->epoch;
+        s->place = s->inputs[0]->place;
+        return status;
     }
     s->epoch = hri_state_get(r);
     s->place = hri_state_get(r);
@@ -112,7 +128,13 @@ void hri_stage_fingerprint(hri_stage *s, hri_state *w) {
     for (uint32_t i = 0; i < s->input_count; i++) {
         hri_stage_fingerprint(s->inputs[i], w);
     }
+    if (s->type->only_speed && s->random) {
+        return;
+    }
     hri_state_put_blob(w, s->name, strlen(s->name));
+    if (s->type->only_speed) {
+        return;
+    }
     hri_state_put(w, s->seed);
     for (const hri_field *f = s->type->fields; f && f->name; f++) {
         if (strcmp(f->name, "parallel") != 0) { /* how fast is not what */

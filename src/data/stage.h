@@ -54,6 +54,8 @@ typedef struct hri_stage_type {
     void (*stop)(hri_stage *s); /* its threads stand still and its buffers are empty afterwards */
     void (*name_of)(hri_stage *s, const hri_item *item, char *buf, size_t size);
     const char *(*class_name)(hri_stage *s, size_t index);
+    /* Only makes it faster: its options are not in the fingerprint, and with random access it has no part in states. */
+    bool only_speed;
     void (*fingerprint)(hri_stage *s,
                         hri_state *w); /* what the options do not say: sizes and times of files */
 } hri_stage_type;

@@ -260,6 +260,23 @@ hr_status hri_cachefile_next(const hri_cachefile *c, uint64_t *cursor, uint64_t 
     return HR_E_EOF;
 }
 
+hr_status hri_cachefile_bytes(const hri_cachefile *c, uint64_t data_offset, uint64_t *out,
+                              hri_prose *why) {
+    record_head h;
+    const hr_status status =
+        hri_read_at(c->fd, c->path, data_offset - HEAD_BYTES, &h, sizeof h, why);
+    if (status == HR_OK &&
+        (h.magic != record_magic || h.crc != hri_crc32c(0, &h, HEAD_BYTES - 4))) {
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s: a record is damaged; delete the file, it will be made again",
+                             c->path);
+    }
+    if (status == HR_OK) {
+        *out = h.bytes;
+    }
+    return status;
+}
+
 hr_status hri_cachefile_read(const hri_cachefile *c, uint64_t data_offset, void *to, uint64_t bytes,
                              hri_prose *why) {
     record_head h;

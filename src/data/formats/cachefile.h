@@ -43,6 +43,9 @@ HR_MUST_CHECK hr_status hri_cachefile_finish(hri_cachefile *c);
 /* The element record at *cursor (marks are passed over); *cursor moves behind it.  HR_E_EOF behind the last. */
 HR_MUST_CHECK hr_status hri_cachefile_next(const hri_cachefile *c, uint64_t *cursor,
                                            uint64_t *data_offset, uint64_t *bytes, hri_prose *why);
+/* How many bytes the data has that starts at data_offset. */
+HR_MUST_CHECK hr_status hri_cachefile_bytes(const hri_cachefile *c, uint64_t data_offset,
+                                            uint64_t *out, hri_prose *why);
 /* Reads and checks the data of a record that starts at data_offset. */
 HR_MUST_CHECK hr_status hri_cachefile_read(const hri_cachefile *c, uint64_t data_offset, void *to,
                                            uint64_t bytes, hri_prose *why);

@@ -1,12 +1,15 @@
-/* cache  keeps what the stages above made in the first epoch, so that later epochs need not make it again; random
- * choices above it are frozen with it.  Put the shuffle and the random augmentation behind it.
+/* cache  keeps what the stages above made in the first epoch, so that later epochs need not make it again.
+ *
+ * Behind a source whose places are known (and shuffles, takes and skips of them) it keeps elements by their number
+ * (data/kept.h): order and random choices are as without it.  Behind a stream it keeps the first epoch in its order; random
+ * choices above it are frozen with it, so the random augmentation belongs behind it.
  *
  *   cache            in memory: as many elements as the budget has room for; the others are made anew each epoch
  *   cache(DIR)       in a file in DIR, compressed, named by the fingerprint of the stages above: other stages, options
  *                    or files, another cache.  What a run that stopped or was killed has written is used by the next
  *                    (formats/cachefile.h).
  *
- * The one idea: the input is at one place at a time (input_at), and may be put to any place of its epoch 0 by a mark
+ * Of streams the one idea: the input is at one place at a time (input_at), and may be put to any place of its epoch 0 by a mark
  * taken every 256 elements; elements below `count` come from the cache, all others from the input, and exactly those
  * that come next behind `count` are added. */
 #include <stdio.h>
@@ -16,8 +19,9 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "data/formats/cachefile.h"
-#include "data/formats/filelist.h"
+#include "data/kept.h"
 #include "data/mark.h"
+#include "data/read.h"
 
 typedef struct options {
     const char *path;
@@ -31,7 +35,9 @@ static const hri_field fields[] = {{"path", "a folder for the file; none: in mem
                                    {0}};
 
 typedef struct own {
-    hr_element **kept; /* in memory */
+    hri_kept *by_number; /* random access; nothing below then */
+    hr_element **kept;   /* in memory */
+    uint64_t *numbers;   /* who they are */
     uint64_t kept_count, kept_capacity;
     hri_place *marks; /* in memory: of elements 0, 256, 512 ... */
     size_t mark_count, mark_capacity;
@@ -56,7 +62,7 @@ static hr_status open_file(hri_stage *s, hri_prose *why) {
     hri_state state = {0};
     hri_stage_fingerprint(s->inputs[0], &state);
     hri_state_put(&state, (uint64_t)o->level);
-    const uint64_t fingerprint = hri_hash_bytes(state.data, state.count, 7);
+    const uint64_t fingerprint = hri_hash_bytes(state.data, state.count, 9);
     hr_status status = hri_state_status(&state);
     hri_state_deinit(&state);
     if (status == HR_OK) {
@@ -65,9 +71,14 @@ static hr_status open_file(hri_stage *s, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%016llx.cache", o->path, (unsigned long long)fingerprint);
+    char name[64], *path;
+    snprintf(name, sizeof name, "%016llx.cache", (unsigned long long)fingerprint);
+    status = hri_path_join(o->path, name, &path);
+    if (status != HR_OK) {
+        return status;
+    }
     status = hri_cachefile_open(&w->file, path, fingerprint, why);
+    hri_free(path);
     if (status != HR_OK) {
         return status;
     }
@@ -85,12 +96,24 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     own *w = s->own;
     w->file.fd = -1;
     w->input_at = UINT64_MAX;
+    if (s->random) {
+        return hri_kept_open(s, o->path, o->level, &w->by_number, why);
+    }
     if (o->path) {
         return open_file(s, why);
     }
     s->smallest_bytes = s->spec.load_bytes;
     s->spec.load_bytes = 0;
     return hri_ledger_open(s->account->ledger, s->name, s->position, &s->extra);
+}
+
+static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
+    const own *w = s->own;
+    const hr_status status = hri_stage_at(s->inputs[0], i, out);
+    if (status == HR_OK) {
+        hri_kept_ticket(w->by_number, out);
+    }
+    return status;
 }
 
 static hr_status start(hri_stage *s, uint64_t epoch) {
@@ -100,8 +123,8 @@ static hr_status start(hri_stage *s, uint64_t epoch) {
     return HR_OK; /* the input stays where it is until it is needed */
 }
 
-/* The next good element of the input. */
-static hr_status pull(hri_stage *s, hr_element **out) {
+/* The next good element of the input, and its number. */
+static hr_status pull(hri_stage *s, hr_element **out, uint64_t *number) {
     for (;;) {
         hri_item item = {0};
         hr_status status = hri_stage_next(s->inputs[0], &item);
@@ -109,6 +132,7 @@ static hr_status pull(hri_stage *s, hr_element **out) {
             status = hri_stage_take(s, &item, out);
         }
         if (status != HR_E_AGAIN) {
+            *number = item.index;
             return status;
         }
     }
@@ -160,7 +184,8 @@ static hr_status input_to(hri_stage *s, uint64_t to) {
     }
     while (status == HR_OK && at < to) {
         hr_element *e;
-        status = pull(s, &e); /* loaded, as bad ones must be passed over as before */
+        uint64_t number;
+        status = pull(s, &e, &number); /* loaded, as bad ones must be passed over as before */
         if (status == HR_OK) {
             hr_element_unref(e);
             at++;
@@ -219,7 +244,7 @@ static void stop_adding(hri_stage *s) {
 }
 
 /* Keeps a reference when all of the element can be charged to the cache, and leaves an eighth of the budget alone. */
-static void add_to_memory(hri_stage *s, hr_element *e) {
+static void add_to_memory(hri_stage *s, hr_element *e, uint64_t number) {
     own *w = s->own;
     const uint64_t spare = s->account->ledger->budget / 8;
     if (!hri_ledger_could(s->extra, spare)) {
@@ -229,11 +254,13 @@ static void add_to_memory(hri_stage *s, hr_element *e) {
     if (w->kept_count == w->kept_capacity) {
         const uint64_t capacity = w->kept_capacity ? 2 * w->kept_capacity : 256;
         hr_element **grown = hri_realloc(w->kept, capacity * sizeof(hr_element *));
-        if (!grown) {
+        w->kept = grown ? grown : w->kept;
+        uint64_t *numbers = grown ? hri_realloc(w->numbers, capacity * sizeof *numbers) : NULL;
+        if (!numbers) {
             stop_adding(s);
             return;
         }
-        w->kept = grown;
+        w->numbers = numbers;
         w->kept_capacity = capacity;
     }
     hri_element_charge_to(e, s->extra, 0);
@@ -243,34 +270,40 @@ static void add_to_memory(hri_stage *s, hr_element *e) {
             return;
         }
     }
+    w->numbers[w->kept_count] = number;
     w->kept[w->kept_count++] = hr_element_ref(e);
 }
 
-/* The bytes of the record's data; 0 when it was not added. */
-static uint64_t add_to_file(hri_stage *s, const hr_element *e) {
+/* The number and the element.  The bytes of the record's data; 0 when it was not added. */
+static uint64_t add_to_file(hri_stage *s, const hr_element *e, uint64_t number) {
     const options *o = s->options;
     own *w = s->own;
     hri_memory memory = hri_stage_memory(s);
     hri_buffer *plain = NULL, *packed = NULL;
     const uint64_t bytes = hri_element_packed_bytes(e);
-    uint64_t added = bytes;
-    hr_status status = hri_memory_buffer(&memory, bytes, &plain);
+    uint64_t added = bytes + sizeof number;
+    hr_status status = hri_memory_buffer(&memory, added, &plain);
     if (status == HR_OK) {
-        hri_element_pack(e, plain->data);
+        memcpy(plain->data, &number, sizeof number);
+        hri_element_pack(e, (char *)plain->data + sizeof number);
     }
     if (status == HR_OK && o->level > 0) {
         const size_t bound = ZSTD_compressBound((size_t)bytes);
         w->zstd = w->zstd ? w->zstd : ZSTD_createCCtx();
-        status = w->zstd ? hri_memory_buffer(&memory, bound, &packed) : HR_E_NOMEM_HOST;
+        status =
+            w->zstd ? hri_memory_buffer(&memory, bound + sizeof number, &packed) : HR_E_NOMEM_HOST;
         if (status == HR_OK) {
-            const size_t n = ZSTD_compressCCtx(w->zstd, packed->data, bound, plain->data,
+            memcpy(packed->data, &number, sizeof number);
+            const size_t n = ZSTD_compressCCtx(w->zstd, (char *)packed->data + sizeof number, bound,
+                                               (const char *)plain->data + sizeof number,
                                                (size_t)bytes, (int)o->level);
-            added = n;
-            status = ZSTD_isError(n) ? HR_E_INTERNAL
-                                     : hri_cachefile_add_element(&w->file, packed->data, n);
+            added = n + sizeof number;
+            status = ZSTD_isError(n)
+                         ? HR_E_INTERNAL
+                         : hri_cachefile_add_element(&w->file, packed->data, (size_t)added);
         }
     } else if (status == HR_OK) {
-        status = hri_cachefile_add_element(&w->file, plain->data, (size_t)bytes);
+        status = hri_cachefile_add_element(&w->file, plain->data, (size_t)added);
     }
     hri_buffer_unref(plain);
     hri_buffer_unref(packed);
@@ -285,18 +318,23 @@ static uint64_t add_to_file(hri_stage *s, const hr_element *e) {
 static hr_status next_cached(hri_stage *s, hri_item *out) {
     own *w = s->own;
     if (!w->to_file) {
-        *out = (hri_item){.element = hr_element_ref(w->kept[s->place]), .epoch = s->epoch};
+        *out = (hri_item){.element = hr_element_ref(w->kept[s->place]),
+                          .epoch = s->epoch,
+                          .index = w->numbers[s->place]};
     } else {
         hri_prose why = {{0}};
-        uint64_t offset, bytes;
-        const hr_status status = hri_cachefile_next(&w->file, &w->cursor, &offset, &bytes, &why);
+        uint64_t offset, bytes, number = 0;
+        hr_status status = hri_cachefile_next(&w->file, &w->cursor, &offset, &bytes, &why);
+        if (status == HR_OK) {
+            status = hri_read_at(w->file.fd, w->file.path, offset, &number, sizeof number, &why);
+        }
         if (status != HR_OK) {
             const hri_item item = {.index = s->place};
             return hri_pipeline_bad_item(s->pipeline, HR_E_INTERNAL, s, &item, why.text);
         }
-        *out = (hri_item){.source = s, .a = offset, .b = bytes, .epoch = s->epoch};
+        *out = (hri_item){.source = s, .a = offset, .b = bytes, .epoch = s->epoch, .index = number};
     }
-    out->index = s->place++;
+    s->place++;
     return HR_OK;
 }
 
@@ -311,8 +349,9 @@ static hr_status next_made(hri_stage *s, hri_item *out) {
             continue;
         }
         hr_element *e = NULL;
+        uint64_t number = 0;
         if (status == HR_OK) {
-            status = pull(s, &e);
+            status = pull(s, &e, &number);
         }
         if (status == HR_E_EOF && adding) {
             if (!w->to_file) {
@@ -324,16 +363,17 @@ static hr_status next_made(hri_stage *s, hri_item *out) {
         if (status != HR_OK) {
             return status;
         }
-        *out = (hri_item){.element = e, .epoch = s->epoch, .index = s->place++};
+        *out = (hri_item){.element = e, .epoch = s->epoch, .index = number};
+        s->place++;
         if (adding && w->to_file) {
-            const uint64_t bytes = add_to_file(s, e);
+            const uint64_t bytes = add_to_file(s, e, number);
             if (bytes) { /* it may be loaded again */
                 out->source = s;
                 out->a = w->file.end - bytes;
                 out->b = bytes;
             }
         } else if (adding) {
-            add_to_memory(s, e);
+            add_to_memory(s, e, number);
         }
         if (adding && s->place % HRI_CACHE_MARK_EVERY == 0) {
             const uint64_t total = s->spec.count == HR_COUNT_UNKNOWN ? 0 : s->spec.count;
@@ -358,6 +398,9 @@ static hr_status next(hri_stage *s, hri_item *out) {
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
     const own *w = s->own;
+    if (w->by_number) {
+        return hri_kept_load(w->by_number, item, emit);
+    }
     hri_prose why = {{0}};
     hri_buffer *packed = NULL, *plain = NULL;
     hr_status status = hri_memory_buffer(emit->memory, item->b, &packed);
@@ -367,21 +410,23 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
             hr_emit_explain(emit, why.text);
         }
     }
+    const uint64_t bytes = item->b > 8 ? item->b - 8 : 0; /* behind the number */
+    const char *data = status == HR_OK ? (const char *)packed->data + 8 : NULL;
     if (status == HR_OK && o->level > 0) {
-        const unsigned long long size = ZSTD_getFrameContentSize(packed->data, item->b);
+        const unsigned long long size = ZSTD_getFrameContentSize(data, bytes);
         if (size >= (unsigned long long)1 << 40) {
             status = hri_emit_fail(emit, HR_E_FORMAT, "the cached element is damaged");
         } else {
             status = hri_memory_buffer(emit->memory, size, &plain);
         }
-        if (status == HR_OK && ZSTD_decompress(plain->data, size, packed->data, item->b) != size) {
+        if (status == HR_OK && ZSTD_decompress(plain->data, size, data, bytes) != size) {
             status = hri_emit_fail(emit, HR_E_FORMAT, "the cached element is damaged");
         }
         if (status == HR_OK) {
             status = hri_element_unpack(plain->data, size, emit);
         }
     } else if (status == HR_OK) {
-        status = hri_element_unpack(packed->data, item->b, emit);
+        status = hri_element_unpack(data, bytes, emit);
     }
     hri_buffer_unref(packed);
     hri_buffer_unref(plain);
@@ -436,6 +481,11 @@ static hr_status restore(hri_stage *s, hri_state *r) {
 
 static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {
     const own *w = s->own;
+    if (w->by_number) {
+        const hri_item inner = hri_kept_inner(w->by_number, item);
+        hri_item_name(&inner, buf, size);
+        return;
+    }
     snprintf(buf, size, "%s, element %llu", w->to_file ? w->file.path : s->name,
              (unsigned long long)item->index);
 }
@@ -454,7 +504,9 @@ static void close(hri_stage *s) {
         hri_place_drop(&w->marks[i]);
     }
     hri_free(w->kept);
+    hri_free(w->numbers);
     hri_free(w->marks);
+    hri_kept_close(w->by_number);
     ZSTD_freeCCtx(w->zstd);
     if (w->to_file) {
         hri_cachefile_close(&w->file);
@@ -469,9 +521,11 @@ const hri_stage_type hri_stage_type_cache = {
     .options_bytes = sizeof(options),
     .own_bytes = sizeof(own),
     .inputs = 1,
+    .only_speed = true,
     .open = open,
     .close = close,
     .start = start,
+    .at = at,
     .next = next,
     .load = load,
     .save = save,

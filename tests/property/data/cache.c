@@ -251,3 +251,133 @@ TEST(cache, of_other_options_is_another_file) {
     hr_element_unref(e);
     hr_pipeline_destroy(p);
 }
+
+/* ---- a cache changes nothing but the time ---- */
+
+static hr_status with_chance(void *user, const hr_element *input, hr_emit *emit) {
+    (void)user;
+    void *data;
+    const hr_meta m = {.type = HR_TYPE_I64};
+    const int64_t v = *(const int64_t *)hr_element_find(input, "value")->data;
+    const hr_status status = hr_emit_field(emit, "value", &m, &data);
+    if (status == HR_OK) {
+        *(int64_t *)data = v * 1000 + (int64_t)(hr_emit_random(emit) % 1000);
+    }
+    return status;
+}
+
+static hr_pipeline *build_around(const char *above, const char *cache, const char *behind,
+                                 uint32_t workers) {
+    hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 8 << 20, .workers = workers};
+    const hr_meta m = {.type = HR_TYPE_I64};
+    const char *const names[] = {"value"};
+    const hr_map_options mo = {.size = sizeof mo, .outputs = &m, .names = names, .output_count = 1};
+    hr_pipeline *p;
+    CHECK_OK(hr_pipeline_create(&o, &p));
+    const char *const parts[] = {above, cache, behind};
+    for (int i = 0; i < 3; i++) {
+        if (parts[i][0]) {
+            CHECK_OK(hr_pipeline_add(p, parts[i]));
+        }
+    }
+    CHECK_OK(hr_pipeline_map(p, with_chance, NULL, &mo));
+    CHECK_OK(hr_pipeline_build(p));
+    return p;
+}
+
+/* Appends the numbers of the next elements, `most` of them, or until the epoch ends. */
+static size_t take(hr_pipeline *p, int64_t *to, size_t most) {
+    size_t n = 0;
+    hr_element *e;
+    hr_status status = HR_OK;
+    while (n < most && (status = hr_pipeline_next(p, &e)) == HR_OK) {
+        to[n++] = *(const int64_t *)hr_element_find(e, "value")->data;
+        hr_element_unref(e);
+    }
+    CHECK(status == HR_OK || status == HR_E_EOF);
+    return n;
+}
+
+TEST(cache, changes_neither_order_nor_chance_nor_states) {
+    static const char *const above[] = {"range:300", "range:300 | shuffle(seed=3)",
+                                        "range:300 | skip(7) | shuffle(seed=5) | take(200)",
+                                        "range:300 | filter(value,min=20,max=250)"};
+    static const char *const behind[] = {
+        "", "shuffle(32,seed=9)", "take(150)",
+        "shuffle(seed=1,reshuffle=off) | skip(9) | shuffle(seed=2)"};
+    char cache[3][256] = {"cache", "", ""};
+    snprintf(cache[1], sizeof cache[1], "cache(%s/c)", test_folder());
+    snprintf(cache[2], sizeof cache[2], "cache(%s/c,level=0)", test_folder());
+    static int64_t want[3][300], is[300];
+    uint64_t seed = test_seed();
+    for (int a = 0; a < 4; a++) {
+        for (int b = 0; b < 4; b++) {
+            const int stream = a == 3;
+            size_t count[3];
+            hr_pipeline *p = build_around(above[a], "", behind[b], 2);
+            for (int epoch = 0; epoch < 3; epoch++) {
+                count[epoch] = take(p, want[epoch], 300);
+                CHECK_OK(hr_pipeline_rewind(p));
+            }
+            for (int c = 0; c < 6; c++) { /* each cache cold, then warm */
+                hr_pipeline *q = build_around(above[a], cache[c / 2], behind[b], c % 2 ? 4 : 1);
+                if (!stream) {
+                    CHECK(hr_pipeline_fingerprint(p) == hr_pipeline_fingerprint(q));
+                }
+                for (int epoch = 0; epoch < 3; epoch++) {
+                    CHECK_EQ(take(q, is, 300), count[epoch]);
+                    CHECK(memcmp(is, want[epoch], count[epoch] * sizeof is[0]) == 0);
+                    CHECK_OK(hr_pipeline_rewind(q));
+                }
+                /* A place that was saved without a cache is one with it, and the other way round. */
+                void *state;
+                size_t bytes;
+                const size_t cut = test_random(&seed) % count[1];
+                hr_pipeline *from = stream || c % 2 ? q : p, *to = stream || c % 2 == 0 ? q : p;
+                CHECK_OK(hr_pipeline_seek(from, 1));
+                CHECK_EQ(take(from, is, cut), cut);
+                CHECK_OK(hr_pipeline_save(from, &state, &bytes));
+                CHECK_OK(hr_pipeline_seek(to, 2));
+                CHECK_OK(hr_pipeline_restore(to, state, bytes));
+                CHECK_EQ(take(to, is, 300), count[1] - cut);
+                CHECK(memcmp(is, want[1] + cut, (count[1] - cut) * sizeof is[0]) == 0);
+                hr_pipeline_state_free(state);
+                hr_pipeline_destroy(q);
+            }
+            hr_pipeline_destroy(p);
+        }
+    }
+}
+
+/* Random windows of tokens are other windows each epoch, with a cache and without. */
+TEST(cache, never_takes_one_ticket_for_another) {
+    uint16_t tokens[400];
+    for (int i = 0; i < 400; i++) {
+        tokens[i] = (uint16_t)i;
+    }
+    test_write(test_folder(), "t.bin", tokens, sizeof tokens);
+    char text[2][512];
+    static int32_t want[4][40];
+    for (int k = 0; k < 2; k++) {
+        snprintf(text[k], sizeof text[k], "tokens:%s/t.bin,length=10,random=on,seed=4%s",
+                 test_folder(), k ? " | cache" : "");
+        hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 4 << 20, .workers = 2};
+        hr_pipeline *p;
+        CHECK_OK(hr_pipeline_open(&o, text[k], NULL, &p));
+        for (int epoch = 0; epoch < 4; epoch++) {
+            hr_element *e;
+            for (int i = 0; i < 39; i++) {
+                CHECK_OK(hr_pipeline_next(p, &e));
+                const int32_t first = *(const int32_t *)hr_element_find(e, "tokens")->data;
+                if (k == 0) {
+                    want[epoch][i] = first;
+                }
+                CHECK_EQ(first, want[epoch][i]);
+                hr_element_unref(e);
+            }
+            CHECK_OK(hr_pipeline_rewind(p));
+        }
+        hr_pipeline_destroy(p);
+    }
+    CHECK(memcmp(want[0], want[1], sizeof want[0]) != 0);
+}
