@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/visible.h"
 
 void hri_json_init(hri_json *j) {
     *j = (hri_json){.depth = 1};
@@ -74,29 +75,6 @@ void hri_json_end(hri_json *j) {
     }
 }
 
-/* Bytes of the UTF-8 character at p (1 to 4), or 0 when it is not one. */
-static size_t utf8_length(const unsigned char *p) {
-    static const struct {
-        unsigned char mask, lead;
-        unsigned least;
-    } forms[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-    for (size_t n = 0; n < 4; n++) {
-        if ((p[0] & forms[n].mask) != forms[n].lead) {
-            continue;
-        }
-        unsigned code = p[0] & (unsigned char)~forms[n].mask;
-        for (size_t i = 1; i <= n; i++) {
-            if ((p[i] & 0xc0) != 0x80) {
-                return 0; /* a NUL stops here too */
-            }
-            code = code << 6 | (p[i] & 0x3f);
-        }
-        const int surrogate = code >= 0xd800 && code <= 0xdfff;
-        return code < forms[n].least || code > 0x10ffff || surrogate ? 0 : n + 1;
-    }
-    return 0;
-}
-
 /* A text whose bad bytes are '?', as a JSON string; NULL: no memory. */
 static json_t *repaired(const char *text) {
     char *copy = hri_strdup(text);
@@ -104,7 +82,7 @@ static json_t *repaired(const char *text) {
         return NULL;
     }
     for (char *p = copy; *p;) {
-        const size_t length = utf8_length((const unsigned char *)p);
+        const size_t length = hri_utf8_length(p);
         if (!length) {
             *p = '?';
         }

@@ -1,5 +1,5 @@
-/* One formatted sentence.  Texts of users and files go into it, so control characters become '?': a sentence may be
- * printed to a terminal as it is. */
+/* One formatted sentence.  Texts of users and files go into it, so whatever does not print is shown as \xNN: a sentence
+ * may be printed to a terminal as it is. */
 #include "base/prose.h"
 
 #include <stdarg.h>
@@ -7,20 +7,18 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/visible.h"
+
+enum { SHORT = sizeof((hri_prose *)0)->text };
 
 static int is_inside_character(char c) {
     return ((unsigned char)c & 0xc0) == 0x80; /* of UTF-8 */
 }
 
 /* Of a sentence that is too long the middle goes: the thing (a path) stands at its beginning, the reason at its end. */
-static void keep_both_ends(hri_prose *why, const char *format, va_list args, size_t length) {
+static void keep_both_ends(char *text, const char *whole, size_t length) {
     static const char mark[] = "...";
-    char *whole = hri_malloc(length + 1);
-    if (!whole) {
-        return; /* the beginning stands there already */
-    }
-    vsnprintf(whole, length + 1, format, args);
-    const size_t kept = sizeof why->text - 1 - (sizeof mark - 1);
+    const size_t kept = SHORT - 1 - (sizeof mark - 1);
     size_t head = kept / 3, tail = kept - head;
     while (head > 0 && is_inside_character(whole[head])) {
         head--;
@@ -28,26 +26,40 @@ static void keep_both_ends(hri_prose *why, const char *format, va_list args, siz
     while (tail > 0 && is_inside_character(whole[length - tail])) {
         tail--;
     }
-    memcpy(why->text, whole, head);
-    memcpy(why->text + head, mark, sizeof mark - 1);
-    memcpy(why->text + head + sizeof mark - 1, whole + length - tail, tail + 1);
-    hri_free(whole);
+    memcpy(text, whole, head);
+    memcpy(text + head, mark, sizeof mark - 1);
+    memcpy(text + head + sizeof mark - 1, whole + length - tail, tail + 1);
+}
+
+/* A raw sentence as it is shown. */
+static void put(hri_prose *why, const char *raw, size_t length) {
+    char few[4 * SHORT];
+    char *many = length < SHORT ? NULL : hri_malloc(4 * length + 1);
+    char *shown = many ? many : few; /* without memory the beginning is all there is */
+    hri_visible(raw, shown, many ? 4 * length + 1 : sizeof few);
+    const size_t bytes = strlen(shown);
+    if (bytes < SHORT) {
+        memcpy(why->text, shown, bytes + 1);
+    } else {
+        keep_both_ends(why->text, shown, bytes);
+    }
+    hri_free(many);
 }
 
 hr_status hri_prose_set(hri_prose *why, hr_status status, const char *format, ...) {
     if (why) {
+        char few[SHORT], *many = NULL;
         va_list args, again;
         va_start(args, format);
         va_copy(again, args);
-        const int length = vsnprintf(why->text, sizeof why->text, format, args);
-        if (length >= (int)sizeof why->text) {
-            keep_both_ends(why, format, again, (size_t)length);
+        const int length = vsnprintf(few, sizeof few, format, args);
+        if (length >= (int)sizeof few && (many = hri_malloc((size_t)length + 1)) != NULL) {
+            vsnprintf(many, (size_t)length + 1, format, again);
         }
+        put(why, many ? many : few, many ? (size_t)length : strlen(few));
+        hri_free(many);
         va_end(again);
         va_end(args);
-        for (char *p = why->text; *p; p++) {
-            *p = (unsigned char)*p < ' ' || *p == 0x7f ? '?' : *p;
-        }
     }
     return status;
 }

@@ -4,8 +4,8 @@
  *   if (hri_options_set(o, "batch", "0", HRI_ORIGIN_FLAG, &why) != HR_OK) ... why.text
  *
  * The status says which kind of failure it was, the prose names the thing and the numbers.  A sentence
- * starts in lower case, ends without a full stop, and holds no newline or other
- * control character: those that were in quoted text are shown as '?'. */
+ * starts in lower case, ends without a full stop, and holds nothing that does not print: what was in quoted
+ * text is shown as \xNN (visible.h). */
 #ifndef HRI_BASE_PROSE_H
 #define HRI_BASE_PROSE_H
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/vector.h"
+#include "base/visible.h"
 
 static void grow(hri_svg *s, size_t wanted) {
     void *text = s->text;
@@ -33,8 +34,11 @@ void hri_svg_put(hri_svg *s, const char *format, ...) {
 }
 
 void hri_svg_escape(hri_svg *s, const char *text) {
-    for (; *text; text++) {
-        switch (*text) {
+    size_t taken;
+    char shown[17];
+    for (; *text; text += taken) {
+        const size_t put = hri_visible_next(text, shown, &taken);
+        switch (put == 1 ? shown[0] : 0) {
         case '<':
             hri_svg_put(s, "&lt;");
             break;
@@ -48,7 +52,7 @@ void hri_svg_escape(hri_svg *s, const char *text) {
             hri_svg_put(s, "&quot;");
             break;
         default:
-            hri_svg_put(s, "%c", (unsigned char)*text < 32 ? '?' : *text);
+            hri_svg_put(s, "%.*s", (int)put, shown);
         }
     }
 }

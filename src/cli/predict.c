@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/vector.h"
+#include "base/visible.h"
 #include "cli/common/command.h"
 #include "cli/common/given.h"
 #include "cli/common/inference.h"
@@ -101,28 +102,35 @@ static void rank(const float *scores, int64_t classes, guess *out) {
     qsort(out, (size_t)classes, sizeof *out, by_probability);
 }
 
-/* A field of CSV: in quotes where it must be, as RFC 4180 has it. */
-static void put_csv(hri_out *out, const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        hri_out_text(out, text);
-        return;
+/* A field of CSV: in quotes where it must be, as RFC 4180 has it; what does not print is shown as \xNN. */
+static int put_csv(hri_out *out, const char *text) {
+    const size_t size = 4 * strlen(text) + 1;
+    char *shown = hri_malloc(size);
+    if (!shown) {
+        return 0;
     }
-    hri_out_text(out, "\"");
-    for (; *text; text++) {
-        hri_out_printf(out, *text == '"' ? "\"\"" : "%c", *text);
+    const char *quote = strpbrk(hri_visible(text, shown, size), ",\"") ? "\"" : "";
+    hri_out_text(out, quote);
+    for (const char *p = shown; *p; p++) {
+        hri_out_bytes(out, "\"", *p == '"');
+        hri_out_bytes(out, p, 1);
     }
-    hri_out_text(out, "\"");
+    hri_out_text(out, quote);
+    hri_free(shown);
+    return 1;
 }
 
-static void show_csv(work *w, const char *name, int64_t top) {
-    put_csv(&w->cli->out, name);
+static int show_csv(work *w, const char *name, int64_t top) {
+    int whole = put_csv(&w->cli->out, name);
     for (int64_t k = 0; k < top; k++) {
         char buf[32];
         hri_out_text(&w->cli->out, ",");
-        put_csv(&w->cli->out, hri_inference_class(&w->i, w->order[k].number, buf, sizeof buf));
+        whole &=
+            put_csv(&w->cli->out, hri_inference_class(&w->i, w->order[k].number, buf, sizeof buf));
         hri_out_printf(&w->cli->out, ",%.6f", w->order[k].probability);
     }
     hri_out_text(&w->cli->out, "\n");
+    return whole ? HRI_EXIT_YES : hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST);
 }
 
 static int show_json(work *w, const char *name, int64_t top) {
@@ -167,7 +175,7 @@ static int show_batch(work *w) {
         if (w->o->shared.json) {
             code = show_json(w, name, top_of(w));
         } else {
-            show_csv(w, name, top_of(w));
+            code = show_csv(w, name, top_of(w));
         }
         name += strlen(name) + 1;
         w->done++;
@@ -198,9 +206,12 @@ static int print_keys(work *w, bool first, int code) {
     }
     if (first) {
         text[strlen(text) - 2] = '\0'; /* without the newline and the bracket */
-        hri_out_printf(&w->cli->out, "%s,\n  \"predictions\": [", text);
+        hri_out_text(&w->cli->out, text);
+        hri_out_text(&w->cli->out, ",\n  \"predictions\": [");
     } else {
-        hri_out_printf(&w->cli->out, "\n  ],%s\n", text + 1);
+        hri_out_text(&w->cli->out, "\n  ],");
+        hri_out_text(&w->cli->out, text + 1);
+        hri_out_text(&w->cli->out, "\n");
     }
     hri_free(text);
     return code;

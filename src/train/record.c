@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/visible.h"
 #include "train/events.h"
 #include "train/lines.h"
 #include "train/picture.h"
@@ -81,18 +82,22 @@ static hr_status open_picture(hri_record *r, const char *path, const hri_record_
                : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for a picture", path);
 }
 
-/* A '|' in a value, as pipelines have, would end the cell. */
+/* A '|' in a value, as pipelines have, would end the cell; the page is made into HTML, so '<' and '&' are words too. */
 static void row(char *text, size_t size, const char *name, const char *value) {
-    size_t used = strlen(text);
-    if (!value || size - used < strlen(name) + 2 * strlen(value) + 8) {
+    size_t used = strlen(text), taken;
+    if (!value || size - used < strlen(name) + 5 * strlen(value) + 8) {
         return;
     }
     used += (size_t)snprintf(text + used, size - used, "| %s | ", name);
-    for (; *value; value++) {
-        if (*value == '|') {
+    for (; *value; value += taken) {
+        char shown[17];
+        const size_t put = hri_visible_next(value, shown, &taken);
+        const char *word = shown[0] == '<' ? "&lt;" : shown[0] == '&' ? "&amp;" : NULL;
+        if (shown[0] == '|') {
             text[used++] = '\\';
         }
-        text[used++] = *value;
+        memcpy(text + used, word ? word : shown, word ? strlen(word) : put);
+        used += word ? strlen(word) : put;
     }
     strcpy(text + used, " |\n");
 }
@@ -110,7 +115,7 @@ static void row_count(char *text, size_t size, const char *name, uint64_t count)
 
 /* The run as a table on TensorBoard's text page. */
 static void put_run(hri_record *r, const hri_record_start *s) {
-    char text[2048] = "| | |\n|---|---|\n";
+    char text[8192] = "| | |\n|---|---|\n";
     row(text, sizeof text, "model", s->model);
     row(text, sizeof text, "data", s->data);
     row(text, sizeof text, "device", s->device);

@@ -89,19 +89,6 @@ TEST(progress, without_utf8_is_ascii) {
     }
 }
 
-TEST(term, clean_takes_control_characters_and_broken_utf8_out) {
-    char buf[64];
-    CHECK_STR(hri_term_clean("plain \xc3\xbc", buf, sizeof buf), "plain \xc3\xbc");
-    CHECK_STR(hri_term_clean("a\033[0m\r\n\tb\x7f", buf, sizeof buf), "a?[0m???b?");
-    CHECK_STR(hri_term_clean("\xc3(\xff\xe2\x94", buf, sizeof buf), "?(???");
-    CHECK_STR(hri_term_clean("\xc2\x9b"
-                             "31m",
-                             buf, sizeof buf),
-              "??31m");
-    char small[4];
-    CHECK_STR(hri_term_clean("ab\xc3\xbc", small, sizeof small), "ab");
-}
-
 TEST(table, columns_when_they_fit_and_upright_when_not) {
     static const char *const headings[] = {"NAME", ">SIZE", "NOTE"};
     static hri_out out;

@@ -6,16 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/visible.h"
 
 /* One write a line, so that lines of several threads or processes do not mix. */
 static void write_line(const char *prefix, const char *text, size_t length) {
     hri_text line = {0};
     hri_text_add(&line, "%s", prefix);
-    const size_t at = line.used;
-    hri_text_bytes(&line, text, length);
-    if (!line.failed) {
-        hri_term_clean(line.chars + at, line.chars + at, length + 1); /* it never grows */
-        line.used = strlen(line.chars);
+    for (size_t taken = 0; length; text += taken, length -= taken) {
+        char shown[17];
+        const size_t put =
+            hri_visible_next(text, shown, &taken); /* never past a newline or the end */
+        hri_text_bytes(&line, shown, put);
     }
     hri_text_bytes(&line, "\n", 1);
     if (!line.failed && write(STDERR_FILENO, line.chars, line.used) < 0) {
@@ -84,8 +85,10 @@ void hri_say_note(const char *format, ...) {
 }
 
 void hri_say_next(hri_cli *cli, const char *command) {
-    hri_out_printf(&cli->out, "%snext:%s %s\n", hri_term_style(&cli->out_term, HRI_STYLE_DIM),
-                   hri_term_style(&cli->out_term, HRI_STYLE_PLAIN), command);
+    hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_DIM));
+    hri_out_text(&cli->out, "next:");
+    hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_PLAIN));
+    hri_out_printf(&cli->out, " %s\n", command);
 }
 
 void hri_say_title(hri_cli *cli, const char *format, ...) {
@@ -94,9 +97,10 @@ void hri_say_title(hri_cli *cli, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    hri_out_printf(&cli->out, "%s%s%s\n", hri_term_style(&cli->out_term, HRI_STYLE_BOLD),
-                   hri_term_clean(text, clean, sizeof clean),
-                   hri_term_style(&cli->out_term, HRI_STYLE_PLAIN));
+    hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_BOLD));
+    hri_out_text(&cli->out, hri_visible(text, clean, sizeof clean));
+    hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_PLAIN));
+    hri_out_text(&cli->out, "\n");
 }
 
 int hri_cli_exit_code(hr_status status) {

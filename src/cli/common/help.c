@@ -34,8 +34,11 @@ void hri_help_wrap(hri_out *out, const char *text, size_t width, size_t indent) 
 }
 
 static void title(hri_out *out, const hri_term *term, const char *text) {
-    hri_out_printf(out, "\n%s%s%s\n", hri_term_style(term, HRI_STYLE_BOLD), text,
-                   hri_term_style(term, HRI_STYLE_PLAIN));
+    hri_out_text(out, "\n");
+    hri_out_text(out, hri_term_style(term, HRI_STYLE_BOLD));
+    hri_out_text(out, text);
+    hri_out_text(out, hri_term_style(term, HRI_STYLE_PLAIN));
+    hri_out_text(out, "\n");
 }
 
 /* The option table prints to a FILE; here it is caught in memory. */

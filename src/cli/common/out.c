@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/visible.h"
 #include "cli/common/cli.h"
 
 void hri_out_init(hri_out *out, int fd) {
@@ -55,6 +56,22 @@ void hri_out_text(hri_out *out, const char *text) {
     hri_out_bytes(out, text, strlen(text));
 }
 
+/* What was formatted holds texts of others; our own sequences go through hri_out_text. */
+static void put_shown(hri_out *out, const char *text) {
+    const size_t need = hri_visible_lines_need(text);
+    if (!need) {
+        hri_out_text(out, text);
+        return;
+    }
+    char *shown = hri_malloc(need);
+    if (!shown) {
+        hri_out_failed(out, ENOMEM);
+        return;
+    }
+    hri_out_text(out, hri_visible_lines(text, shown, need));
+    hri_free(shown);
+}
+
 void hri_out_printf(hri_out *out, const char *format, ...) {
     char small[512];
     va_list args;
@@ -66,7 +83,7 @@ void hri_out_printf(hri_out *out, const char *format, ...) {
         return;
     }
     if ((size_t)length < sizeof small) {
-        hri_out_bytes(out, small, (size_t)length);
+        put_shown(out, small);
         return;
     }
     char *large = hri_malloc((size_t)length + 1);
@@ -77,7 +94,7 @@ void hri_out_printf(hri_out *out, const char *format, ...) {
     va_start(args, format);
     vsnprintf(large, (size_t)length + 1, format, args);
     va_end(args);
-    hri_out_bytes(out, large, (size_t)length);
+    put_shown(out, large);
     hri_free(large);
 }
 

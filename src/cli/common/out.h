@@ -18,8 +18,10 @@ typedef struct hri_out {
 } hri_out;
 
 void hri_out_init(hri_out *out, int fd);
+/* As they are: our own words and control sequences, JSON, texts that were made visible. */
 void hri_out_bytes(hri_out *out, const char *bytes, size_t count);
 void hri_out_text(hri_out *out, const char *text);
+/* Whatever does not print, newlines apart, comes out as \xNN (base/visible.h): names of others may be in it. */
 void hri_out_printf(hri_out *out, const char *format, ...) HR_PRINTF(2, 3);
 /* count spaces */
 void hri_out_pad(hri_out *out, size_t count);

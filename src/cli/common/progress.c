@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "base/visible.h"
 
 enum { BAR_COLUMNS = 20, LINE_BYTES = 512 };
 #define SECOND_NS  UINT64_C(1000000000)
@@ -44,7 +45,7 @@ static void put_rest(char *text, size_t size, const hri_progress *progress, uint
     }
     char clean[256];
     snprintf(text, size, " %llus%s%s%s", (unsigned long long)(ns / SECOND_NS), rate,
-             note[0] ? " - " : "", hri_term_clean(note, clean, sizeof clean));
+             note[0] ? " - " : "", hri_visible(note, clean, sizeof clean));
 }
 
 static void put_bar(char *text, size_t size, const hri_progress *progress, uint64_t done) {
@@ -81,7 +82,8 @@ static void draw(hri_progress *progress, uint64_t done, const char *note, uint64
     strcat(line, bar);
     strcat(line, rest);
     cut(line, width);
-    hri_out_printf(progress->out, ERASE_LINE "%s", line);
+    hri_out_text(progress->out, ERASE_LINE);
+    hri_out_printf(progress->out, "%s", line);
     hri_out_flush(progress->out);
     progress->drawn = 1;
     progress->shown_ns = now_ns;

@@ -183,7 +183,8 @@ static void markdown_command(hri_out *out, const hri_command *c) {
 /* A '|' in a cell would end it. */
 static void markdown_cell(hri_out *out, const char *text) {
     for (; text && *text; text++) {
-        hri_out_printf(out, *text == '|' ? "\\|" : "%c", *text);
+        hri_out_text(out, *text == '|' ? "\\" : "");
+        hri_out_bytes(out, text, 1);
     }
 }
 

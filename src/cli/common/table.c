@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/visible.h"
 #include "cli/common/wrap.h"
 
 enum { GAP = 2, CELL_BYTES = 512 };
@@ -42,7 +43,7 @@ void hri_table_cell(hri_table *table, hri_style style, const char *format, ...) 
     va_start(args, format);
     vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
-    char *text = hri_strdup(hri_term_clean(raw, clean, sizeof clean));
+    char *text = hri_strdup(hri_visible(raw, clean, sizeof clean));
     if (!text) {
         table->failed = 1;
         return;

@@ -73,38 +73,3 @@ size_t hri_term_columns(const char *text) {
     }
     return columns;
 }
-
-/* The length of the valid UTF-8 sequence at p; 0: there is none, or it is a control character. */
-static size_t sequence_at(const unsigned char *p) {
-    if (p[0] < 0x80) {
-        return p[0] >= 0x20 && p[0] != 0x7f;
-    }
-    const size_t length = p[0] >= 0xc2 && p[0] < 0xe0   ? 2
-                          : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                          : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                                                        : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    /* U+0080..U+009F are control characters too */
-    return length == 2 && p[0] == 0xc2 && p[1] < 0xa0 ? 0 : length;
-}
-
-const char *hri_term_clean(const char *text, char *buf, size_t size) {
-    size_t used = 0;
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        const size_t length = sequence_at(p), copied = length ? length : 1;
-        if (used + copied + 1 > size) {
-            break;
-        }
-        memmove(buf + used, length ? (const char *)p : "?", copied); /* text may be buf */
-        used += copied;
-        p += copied;
-    }
-    if (size) {
-        buf[used] = 0;
-    }
-    return buf;
-}

@@ -34,8 +34,4 @@ const char *hri_term_style(const hri_term *term, hri_style style);
 
 /* Columns that `text` takes: code points, as nothing here draws wide ones. */
 size_t hri_term_columns(const char *text);
-/* Copies text, each control character and each byte that is not UTF-8 as '?'; cuts at size.  Returns buf.  Names
- * that come from outside (devices, variables, paths) pass here before they are shown. */
-const char *hri_term_clean(const char *text, char *buf, size_t size);
-
 #endif
