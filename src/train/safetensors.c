@@ -1,18 +1,17 @@
-/* Reading safetensors: the header is checked whole before any number is believed.
+/* Reading safetensors: the header is checked whole before any number is believed, one token after the other.
  *
  * Offsets are checked by sorting: tensors in the order of their data must touch one another from 0 to the end.  That one
  * pass finds holes, overlaps and a file that is longer or shorter than it says. */
 #include "train/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/json_stream.h"
 #include "train/tensor_types.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -20,31 +19,90 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 /* ---- one tensor of the header ---- */
 
-static hr_status wrong(hri_prose *why, const char *path, const char *name, const char *what) {
-    return hri_prose_set(why, HR_E_FORMAT, "%s: tensor %s: %s", path, name, what);
+typedef struct reading {
+    hri_tensors *t;
+    hri_json_stream *s;
+    size_t room;    /* of t->items */
+    int texts_seen; /* "__metadata__" was there */
+    hri_prose *why;
+} reading;
+
+static hr_status wrong(const reading *r, const char *name, const char *what) {
+    return hri_prose_set(r->why, HR_E_FORMAT, "%s: tensor %s: %s", r->t->path, name, what);
 }
 
-static hr_status read_shape(const char *path, const char *name, const json_t *list, hr_shape *out,
-                            hri_prose *why) {
-    const size_t rank = json_array_size(list);
-    if (!json_is_array(list)) {
-        return wrong(why, path, name, "it has no shape");
-    }
-    if (rank > HR_RANK_MAX) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED,
-                             "%s: tensor %s has %zu dimensions, more than %d", path, name, rank,
-                             HR_RANK_MAX);
-    }
-    int64_t dims[HR_RANK_MAX] = {0};
-    for (size_t i = 0; i < rank; i++) {
-        const json_t *dim = json_array_get(list, i);
-        if (!json_is_integer(dim) || json_integer_value(dim) < 0) {
-            return wrong(why, path, name, "a dimension is not a whole number of 0 or more");
+static hr_status no_memory(const reading *r) {
+    return hri_prose_set(r->why, HR_E_NOMEM_HOST, "%s: no memory for the header", r->t->path);
+}
+
+static hr_status next(reading *r, hri_json_token *out) {
+    hri_prose inner = {""};
+    const hr_status status = hri_json_stream_next(r->s, out, &inner);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(r->why, status, "%s: the header: %s", r->t->path, inner.text);
+}
+
+/* An array of whole numbers of 0 or more: at most `most` of them are kept, *count counts all.  HR_E_INVALID for one that
+ * is something else. */
+static hr_status read_numbers(reading *r, const hri_json_token *first, int64_t *out, size_t most,
+                              size_t *count) {
+    hri_json_token token = *first;
+    int good = token.kind == HRI_JSON_ARRAY;
+    hr_status status = HR_OK;
+    *count = 0;
+    while (good && (status = next(r, &token)) == HR_OK && token.kind != HRI_JSON_ARRAY_END) {
+        good = token.kind == HRI_JSON_INTEGER && token.integer >= 0;
+        if (good && *count < most) {
+            out[*count] = token.integer;
         }
-        dims[i] = json_integer_value(dim);
+        ++*count;
     }
-    *out = hr_shape_from((int)rank, dims);
+    return status != HR_OK ? status : good ? HR_OK : HR_E_INVALID;
+}
+
+static hr_status read_shape(reading *r, const hri_json_token *first, hri_tensor *t) {
+    int64_t dims[HR_RANK_MAX] = {0};
+    size_t rank;
+    const hr_status status = read_numbers(r, first, dims, HR_RANK_MAX, &rank);
+    if (status == HR_E_INVALID) {
+        return wrong(r, t->name,
+                     first->kind == HRI_JSON_ARRAY
+                         ? "a dimension is not a whole number of 0 or more"
+                         : "it has no shape");
+    }
+    if (status == HR_OK && rank > HR_RANK_MAX) {
+        return hri_prose_set(r->why, HR_E_UNSUPPORTED,
+                             "%s: tensor %s has %zu dimensions, more than %d", r->t->path, t->name,
+                             rank, HR_RANK_MAX);
+    }
+    if (status == HR_OK) {
+        t->shape = hr_shape_from((int)rank, dims);
+    }
+    return status;
+}
+
+static hr_status read_dtype(reading *r, const hri_json_token *token, hri_tensor *t) {
+    const int text = token->kind == HRI_JSON_STRING;
+    if (!text || token->cut || token->nul || !hri_dtype_find(token->text, &t->kind)) {
+        return hri_prose_set(r->why, text ? HR_E_UNSUPPORTED : HR_E_FORMAT,
+                             "%s: tensor %s has the type %.40s, which is not known", r->t->path,
+                             t->name, text ? token->text : "(none)");
+    }
+    t->dtype = hri_dtypes[t->kind].name;
     return HR_OK;
+}
+
+static hr_status read_offsets(reading *r, const hri_json_token *token, hri_tensor *t) {
+    int64_t places[2] = {0};
+    size_t count;
+    const hr_status status = read_numbers(r, token, places, 2, &count);
+    if (status == HR_E_INVALID || (status == HR_OK && (count != 2 || places[1] < places[0]))) {
+        return wrong(r, t->name, "its offsets are not a beginning and an end");
+    }
+    t->begin = (uint64_t)places[0];
+    t->end = (uint64_t)places[1];
+    return status;
 }
 
 /* bytes of the shape; 0 on overflow of 63 bits. */
@@ -65,48 +123,63 @@ static int shape_bytes(const hr_shape *shape, uint64_t item, uint64_t *out) {
     return 1;
 }
 
-static hr_status read_tensor(const char *path, const char *name, const json_t *entry,
-                             uint64_t data_bytes, hri_tensor *out, hri_prose *why) {
-    hri_tensor t = {.name = name};
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    if (!json_is_object(entry) || json_object_size(entry) != 3) {
-        return wrong(why, path, name, "it is not an object of dtype, shape and data_offsets");
-    }
-    t.dtype = json_string_value(json_object_get(entry, "dtype"));
-    if (!t.dtype || !hri_dtype_find(t.dtype, &t.kind)) {
-        return hri_prose_set(why, t.dtype ? HR_E_UNSUPPORTED : HR_E_FORMAT,
-                             "%s: tensor %s has the type %s, which is not known", path, name,
-                             t.dtype ? t.dtype : "(none)");
-    }
-    const hr_status status = read_shape(path, name, json_object_get(entry, "shape"), &t.shape, why);
-    if (status != HR_OK) {
-        return status;
-    }
-    const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
-    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
-        json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin)) {
-        return wrong(why, path, name, "its offsets are not a beginning and an end");
-    }
-    t.begin = (uint64_t)json_integer_value(begin);
-    t.end = (uint64_t)json_integer_value(end);
+/* Do type, shape and offsets speak of the same bytes, and are they there? */
+static hr_status check_tensor(const reading *r, const hri_tensor *t) {
     uint64_t bytes = 0;
     char shape[256];
-    const hr_meta meta = {HR_TYPE_U8, t.shape}; /* only the brackets are shown */
+    const hr_meta meta = {HR_TYPE_U8, t->shape}; /* only the brackets are shown */
     const char *dims = strchr(hr_meta_print(&meta, shape, sizeof shape), '[');
-    if (!shape_bytes(&t.shape, hri_dtypes[t.kind].bytes, &bytes) || bytes != t.end - t.begin) {
-        return hri_prose_set(why, HR_E_FORMAT,
-                             "%s: tensor %s: its offsets span %llu bytes, which is not %s%s", path,
-                             name, (unsigned long long)(t.end - t.begin), t.dtype, dims);
-    }
-    if (t.end > data_bytes) {
+    if (!shape_bytes(&t->shape, hri_dtypes[t->kind].bytes, &bytes) || bytes != t->end - t->begin) {
         return hri_prose_set(
-            why, HR_E_FORMAT,
+            r->why, HR_E_FORMAT, "%s: tensor %s: its offsets span %llu bytes, which is not %s%s",
+            r->t->path, t->name, (unsigned long long)(t->end - t->begin), t->dtype, dims);
+    }
+    if (t->end > r->t->data_bytes) {
+        return hri_prose_set(
+            r->why, HR_E_FORMAT,
             "%s: tensor %s ends at byte %llu of the data, but the file has %llu: it "
             "is cut short or lies about its size",
-            path, name, (unsigned long long)t.end, (unsigned long long)data_bytes);
+            r->t->path, t->name, (unsigned long long)t->end, (unsigned long long)r->t->data_bytes);
     }
-    *out = t;
     return HR_OK;
+}
+
+static hr_status read_tensor(reading *r, const hri_json_token *first, hri_tensor *out) {
+    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
+    static const char form[] = "it is not an object of dtype, shape and data_offsets";
+    hri_tensor t = {.name = hri_arena_strdup(&r->t->texts, first->key)};
+    hri_json_token token = *first;
+    int seen = 0;
+    if (!t.name) {
+        return no_memory(r);
+    }
+    if (token.kind != HRI_JSON_OBJECT) {
+        return wrong(r, t.name, form);
+    }
+    hr_status status;
+    while ((status = next(r, &token)) == HR_OK && token.kind != HRI_JSON_OBJECT_END) {
+        const int part = !strcmp(token.key, "dtype")          ? DTYPE
+                         : !strcmp(token.key, "shape")        ? SHAPE
+                         : !strcmp(token.key, "data_offsets") ? OFFSETS
+                                                              : 0;
+        if (!part || (seen & part)) {
+            return wrong(r, t.name, form);
+        }
+        seen |= part;
+        status = part == DTYPE   ? read_dtype(r, &token, &t)
+                 : part == SHAPE ? read_shape(r, &token, &t)
+                                 : read_offsets(r, &token, &t);
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    if (status == HR_OK && seen != (DTYPE | SHAPE | OFFSETS)) {
+        return wrong(r, t.name, form);
+    }
+    if (status == HR_OK && (status = check_tensor(r, &t)) == HR_OK) {
+        *out = t;
+    }
+    return status;
 }
 
 /* ---- the header ---- */
@@ -143,64 +216,147 @@ static hr_status check_places(const hri_tensors *t, hri_prose *why) {
     return HR_OK;
 }
 
-static hr_status read_metadata(const hri_tensors *t, const json_t *entry, hri_prose *why) {
-    const char *key;
-    json_t *value;
-    if (!json_is_object(entry)) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: __metadata__ is not an object", t->path);
+/* Keeps one text; those that nobody asks for are bounded and then left out. */
+static hr_status keep_note(reading *r, const hri_json_token *token) {
+    hri_tensors *t = r->t;
+    const int ours = !strcmp(token->key, "headroom");
+    if (hri_tensors_metadata(t, token->key)) {
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__: %s is a duplicate", t->path,
+                             token->key);
     }
-    json_object_foreach((json_t *)(uintptr_t)entry, key, value) {
-        if (!json_is_string(value)) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: __metadata__: %s is not a text", t->path,
-                                 key);
+    if (ours && (token->cut || token->nul)) {
+        return hri_prose_set(r->why, token->cut ? HR_E_RANGE : HR_E_FORMAT,
+                             token->cut ? "%s: its text is longer than %d bytes"
+                                        : "%s: its text of at most %d bytes holds a NUL",
+                             t->path, HRI_TENSORS_TEXT_MAX);
+    }
+    if (!ours && (token->nul || token->cut || token->bytes > HRI_TENSORS_NOTE_MAX ||
+                  t->note_count == HRI_TENSORS_NOTES_MAX)) {
+        return HR_OK;
+    }
+    if (!t->notes) { /* the last place is for ours */
+        t->notes = hri_calloc(2 * (HRI_TENSORS_NOTES_MAX + 1), sizeof *t->notes);
+    }
+    const char *key = t->notes ? hri_arena_strdup(&t->texts, token->key) : NULL;
+    const char *text = key ? hri_arena_strdup(&t->texts, token->text) : NULL;
+    if (!text) {
+        return no_memory(r);
+    }
+    t->notes[2 * t->note_count] = key;
+    t->notes[2 * t->note_count++ + 1] = text;
+    return HR_OK;
+}
+
+static hr_status read_metadata(reading *r, const hri_json_token *first) {
+    hri_json_token token = *first;
+    hr_status status;
+    if (token.kind != HRI_JSON_OBJECT || r->texts_seen++) {
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__ is not one object", r->t->path);
+    }
+    while ((status = next(r, &token)) == HR_OK && token.kind != HRI_JSON_OBJECT_END) {
+        if (token.kind != HRI_JSON_STRING) {
+            return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__: %s is not a text",
+                                 r->t->path, token.key);
+        }
+        status = keep_note(r, &token);
+        if (status != HR_OK) {
+            return status;
+        }
+    }
+    return status;
+}
+
+static hr_status add_tensor(reading *r, const hri_json_token *first) {
+    hri_tensors *t = r->t;
+    if (strlen(first->key) > HRI_TENSORS_NAME_MAX) {
+        return hri_prose_set(r->why, HR_E_RANGE, "%s: a tensor's name has more than %d bytes",
+                             t->path, HRI_TENSORS_NAME_MAX);
+    }
+    if (t->count == HRI_TENSORS_COUNT_MAX) {
+        return hri_prose_set(r->why, HR_E_RANGE, "%s: it has more than %d tensors", t->path,
+                             HRI_TENSORS_COUNT_MAX);
+    }
+    if (t->count == r->room) {
+        const size_t room = r->room ? r->room + r->room / 2 : 64;
+        hri_tensor *more = hri_realloc(t->items, room * sizeof *more);
+        if (!more) {
+            return no_memory(r);
+        }
+        t->items = more;
+        r->room = room;
+    }
+    const hr_status status = read_tensor(r, first, &t->items[t->count]);
+    t->count += status == HR_OK;
+    return status;
+}
+
+static int by_name(const void *a, const void *b, void *items) {
+    const hri_tensor *all = items;
+    return strcmp(all[*(const uint32_t *)a].name, all[*(const uint32_t *)b].name);
+}
+
+static hr_status sort_names(reading *r) {
+    hri_tensors *t = r->t;
+    t->by_name = hri_calloc(t->count + 1, sizeof *t->by_name);
+    if (!t->by_name) {
+        return no_memory(r);
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        t->by_name[i] = (uint32_t)i;
+    }
+    if (t->count) {
+        qsort_r(t->by_name, t->count, sizeof *t->by_name, by_name, t->items);
+    }
+    for (size_t i = 1; i < t->count; i++) {
+        if (!by_name(&t->by_name[i - 1], &t->by_name[i], t->items)) {
+            return wrong(r, t->items[t->by_name[i]].name, "its name is a duplicate");
         }
     }
     return HR_OK;
 }
 
-static hr_status read_header(hri_tensors *t, hri_prose *why) {
-    const char *name;
-    json_t *entry;
-    if (!json_is_object(t->header)) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: the header is not an object", t->path);
+static hr_status read_header(reading *r) {
+    hri_tensors *t = r->t;
+    hri_json_token token;
+    hr_status status = next(r, &token);
+    if (status == HR_OK && token.kind != HRI_JSON_OBJECT) {
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s: the header is not an object", t->path);
     }
-    t->items = hri_calloc(json_object_size(t->header) + 1, sizeof *t->items);
-    if (!t->items) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the header", t->path);
+    while (status == HR_OK && (status = next(r, &token)) == HR_OK &&
+           token.kind != HRI_JSON_OBJECT_END) {
+        status =
+            !strcmp(token.key, "__metadata__") ? read_metadata(r, &token) : add_tensor(r, &token);
     }
-    json_object_foreach(t->header, name, entry) {
-        const hr_status status =
-            !strcmp(name, "__metadata__")
-                ? read_metadata(t, entry, why)
-                : read_tensor(t->path, name, entry, t->data_bytes, &t->items[t->count++], why);
-        if (status != HR_OK) {
-            return status;
-        }
+    if (status == HR_OK) {
+        status = next(r, &token); /* nothing may stand behind */
     }
-    qsort(t->items, t->count, sizeof *t->items, by_place);
-    for (size_t i = 0; i < t->count; i++) {
-        if (hri_strmap_put(&t->names, t->items[i].name, i) != HR_OK) {
-            return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the header", t->path);
-        }
+    if (status != HR_OK) {
+        return status;
     }
-    return check_places(t, why);
+    if (t->count) {
+        qsort(t->items, t->count, sizeof *t->items, by_place);
+    }
+    status = sort_names(r);
+    return status == HR_OK ? check_places(t, r->why) : status;
 }
 
-hr_status hri_tensors_parse(const char *path, const char *header, size_t bytes, uint64_t data_bytes,
-                            hri_tensors *out, hri_prose *why) {
+static hr_status parse(const char *path, const hri_json_stream_options *from, uint64_t bytes,
+                       uint64_t data_bytes, hri_tensors *out, hri_prose *why) {
     hri_tensors t = {.fd = -1, .data_begin = 8 + bytes, .data_bytes = data_bytes};
-    const hri_json_limits limits = {.max_bytes = HRI_TENSORS_HEADER_MAX, .max_depth = 4};
-    hri_prose inner = {""};
+    reading r = {.t = &t, .why = why};
+    hri_json_stream_options o = *from;
+    o.max_bytes = HRI_TENSORS_HEADER_MAX;
+    o.max_depth = 3;
+    o.max_text = HRI_TENSORS_TEXT_MAX;
     t.path = hri_strdup(path);
     if (!t.path) {
         return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the header", path);
     }
-    hr_status status = hri_json_parse(header, bytes, &limits, &t.header, &inner);
-    if (status != HR_OK) {
-        hri_prose_set(why, status, "%s: the header: %s", path, inner.text);
-    } else {
-        status = read_header(&t, why);
+    hr_status status = hri_json_stream_open(&o, &r.s, why);
+    if (status == HR_OK) {
+        status = read_header(&r);
     }
+    hri_json_stream_close(r.s);
     if (status != HR_OK) {
         hri_tensors_close(&t);
         return status;
@@ -209,14 +365,22 @@ hr_status hri_tensors_parse(const char *path, const char *header, size_t bytes, 
     return HR_OK;
 }
 
+hr_status hri_tensors_parse(const char *path, const char *header, size_t bytes, uint64_t data_bytes,
+                            hri_tensors *out, hri_prose *why) {
+    hri_json_memory memory = {.text = header, .bytes = bytes};
+    const hri_json_stream_options o = {.read = hri_json_read_memory, .user = &memory};
+    return parse(path, &o, bytes, data_bytes, out, why);
+}
+
 void hri_tensors_close(hri_tensors *t) {
     if (t->fd >= 0) {
         close(t->fd);
     }
     hri_free(t->path);
     hri_free(t->items);
-    hri_strmap_deinit(&t->names);
-    json_decref(t->header);
+    hri_free(t->by_name);
+    hri_free(t->notes);
+    hri_arena_deinit(&t->texts);
     *t = (hri_tensors){.fd = -1};
 }
 
@@ -251,13 +415,10 @@ static hr_status read_at(int fd, const char *path, void *to, size_t bytes, uint6
     return HR_OK;
 }
 
-static hr_status open_fd(const char *path, int fd, hri_tensors *out, hri_prose *why) {
-    struct stat info;
+static hr_status open_fd(const char *path, int fd, uint64_t size, hri_tensors *out,
+                         hri_prose *why) {
     uint64_t bytes = 0;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        return hri_prose_set(why, HR_E_INVALID, "%s: it is not a regular file", path);
-    }
-    const uint64_t size = (uint64_t)info.st_size;
+    char first = 0;
     if (size < 8) {
         return hri_prose_set(why, HR_E_FORMAT, "%s: %llu bytes are no safetensors file", path,
                              (unsigned long long)size);
@@ -266,54 +427,64 @@ static hr_status open_fd(const char *path, int fd, hri_tensors *out, hri_prose *
     if (status != HR_OK) {
         return status;
     }
-    if (bytes > size - 8 || bytes > HRI_TENSORS_HEADER_MAX) {
+    if (bytes > size - 8) {
         return hri_prose_set(why, HR_E_FORMAT,
                              "%s: a header of %llu bytes in a file of %llu: cut short, or no "
                              "safetensors file",
                              path, (unsigned long long)bytes, (unsigned long long)size);
     }
-    char *header = hri_malloc((size_t)bytes + 1);
-    if (!header) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the header", path);
+    if (bytes > HRI_TENSORS_HEADER_MAX) {
+        return hri_prose_set(why, HR_E_RANGE,
+                             "%s: a header of %llu bytes, more than the %d allowed", path,
+                             (unsigned long long)bytes, HRI_TENSORS_HEADER_MAX);
     }
-    status = read_at(fd, path, header, (size_t)bytes, 8, why);
-    if (status == HR_OK && (bytes == 0 || header[0] != '{')) {
+    status = bytes ? read_at(fd, path, &first, 1, 8, why) : HR_OK;
+    if (status == HR_OK && first != '{') {
         status = hri_prose_set(why, HR_E_FORMAT, "%s: the header does not begin with '{'", path);
     }
-    if (status == HR_OK) {
-        status = hri_tensors_parse(path, header, (size_t)bytes, size - 8 - bytes, out, why);
+    if (status != HR_OK) {
+        return status;
     }
-    hri_free(header);
-    return status;
+    hri_json_file file = {.fd = fd, .at = 8, .end = 8 + bytes};
+    const hri_json_stream_options o = {.read = hri_json_read_file, .user = &file};
+    return parse(path, &o, bytes, size - 8 - bytes, out, why);
 }
 
 hr_status hri_tensors_open(const char *path, hri_tensors *out, hri_prose *why) {
     int fd = -1;
-    errno = EIO;
-    if (!HRI_FAULT(OPEN)) {
-        do {
-            fd = open(path, O_RDONLY | O_CLOEXEC);
-        } while (fd < 0 && errno == EINTR);
+    uint64_t size = 0;
+    hr_status status = hri_file_open_regular(path, &fd, &size, why);
+    if (status == HR_OK) {
+        status = open_fd(path, fd, size, out, why);
+        if (status != HR_OK) {
+            close(fd);
+        } else {
+            out->fd = fd;
+        }
     }
-    if (fd < 0) {
-        return refused(why, path, "open", errno);
-    }
-    const hr_status status = open_fd(path, fd, out, why);
-    if (status != HR_OK) {
-        close(fd);
-        return status;
-    }
-    out->fd = fd;
-    return HR_OK;
+    return status;
 }
 
 const hri_tensor *hri_tensors_find(const hri_tensors *t, const char *name) {
-    uint64_t at;
-    return hri_strmap_get(&t->names, name, &at) ? &t->items[at] : NULL;
+    for (size_t low = 0, high = t->count; low < high;) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = strcmp(name, t->items[t->by_name[middle]].name);
+        if (!order) {
+            return &t->items[t->by_name[middle]];
+        }
+        low = order > 0 ? middle + 1 : low;
+        high = order > 0 ? high : middle;
+    }
+    return NULL;
 }
 
 const char *hri_tensors_metadata(const hri_tensors *t, const char *key) {
-    return json_string_value(json_object_get(json_object_get(t->header, "__metadata__"), key));
+    for (size_t i = 0; i < t->note_count; i++) {
+        if (!strcmp(t->notes[2 * i], key)) {
+            return t->notes[2 * i + 1];
+        }
+    }
+    return NULL;
 }
 
 /* ---- data ---- */

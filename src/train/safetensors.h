@@ -5,8 +5,11 @@
  *
  * Reading trusts nothing: an opened file has a header that is whole, names that are unique, offsets that follow from
  * types and shapes and cover the data exactly, without holes or overlaps, up to the end of the file.  Data is read with
- * pread in pieces, so that a file of any size takes a few KiB of memory beside its header, and is converted on the way.
- * HR_E_FORMAT for a file that is not what it claims, with a sentence that names file and tensor.
+ * pread in pieces and converted on the way.  HR_E_FORMAT for a file that is not what it claims, with a sentence that names
+ * file and tensor.
+ *
+ * The header is read as a stream (json_stream.h) and only what is needed of it is kept: the bytes of a tensor's name and
+ * about 120 more for each, and the texts beside the tensors.  Limits, HR_E_RANGE over one: HRI_TENSORS_*_MAX below.
  *
  * Writing goes beside the place and is renamed at commit, as in file.h.
  * Threads: an opened file may be read by many; a writer belongs to one. */
@@ -14,15 +17,22 @@
 #define HRI_TRAIN_SAFETENSORS_H
 
 #include <headroom/graph.h>
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/map.h"
 
-enum { HRI_TENSORS_HEADER_MAX = 100000000 }; /* bytes; the limit of the format's own reader */
+enum {
+    HRI_TENSORS_HEADER_MAX = 16 << 20, /* bytes of the header */
+    HRI_TENSORS_COUNT_MAX = 65536,     /* tensors */
+    HRI_TENSORS_NAME_MAX = 511,        /* bytes of a tensor's name */
+    HRI_TENSORS_TEXT_MAX = 4 << 20,    /* bytes of the text "headroom" in "__metadata__" */
+    HRI_TENSORS_NOTE_MAX = 1024,       /* of any other text there; a longer one is read over */
+    HRI_TENSORS_NOTES_MAX = 32         /* how many of those are kept */
+};
 
 typedef struct hri_tensor {
     const char *name;
-    const char *dtype;   /* "F32": the file's word for it */
+    const char *dtype;   /* "F32": the format's word for it */
     uint32_t kind;       /* index into the table of types */
     hr_shape shape;      /* in the file's layout */
     uint64_t begin, end; /* in the data */
@@ -33,9 +43,11 @@ typedef struct hri_tensors {
     char *path;
     hri_tensor *items; /* in the order of their data */
     size_t count;
-    hri_strmap names; /* -> index into items */
+    uint32_t *by_name; /* indexes into items, in the order of names */
     uint64_t data_begin, data_bytes;
-    json_t *header; /* owns the texts */
+    hri_arena texts;    /* names and notes */
+    const char **notes; /* "__metadata__": names and texts by turns */
+    size_t note_count;  /* pairs */
 } hri_tensors;
 
 HR_MUST_CHECK hr_status hri_tensors_open(const char *path, hri_tensors *out, hri_prose *why);
@@ -46,7 +58,7 @@ HR_MUST_CHECK hr_status hri_tensors_parse(const char *path, const char *header, 
 void hri_tensors_close(hri_tensors *t);
 /* NULL: none of that name. */
 const hri_tensor *hri_tensors_find(const hri_tensors *t, const char *name);
-/* An entry of "__metadata__", or NULL. */
+/* An entry of "__metadata__", or NULL: it is not there, or not kept. */
 const char *hri_tensors_metadata(const hri_tensors *t, const char *key);
 /* 1 when its elements can be read as `to`: any real type as any other, whole numbers as themselves. */
 int hri_tensor_can_be(const hri_tensor *tensor, hr_type to);
