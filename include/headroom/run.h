@@ -61,7 +61,9 @@ HR_API HR_MUST_CHECK hr_status hr_run_get(hr_run *run, size_t graph, const char 
 
 /* What random ops draw by: the number of the step, and of the first sample when a batch is run in parts. */
 HR_API void hr_run_at(hr_run *run, uint32_t step, uint32_t first_sample);
-/* Runs one graph once.  Inputs must be put anew before each run; results are there until the next. */
+/* Runs one graph once.  Every input must be put anew before each run, after the last run of any graph and after the last
+ * put into another graph's inputs, because they all lie in one arena; HR_E_INVALID names one that was not.  Results are
+ * there until the next run. */
 HR_API HR_MUST_CHECK hr_status hr_run_step(hr_run *run, size_t graph);
 /* The reason of the last failure. */
 HR_API void hr_run_error(const hr_run *run, hr_error *out);

@@ -26,6 +26,8 @@ struct hr_run {
     hri_engine *engine; /* of a GPU */
     hri_runner *runner;
     const hr_graph *graphs[HR_RUN_GRAPHS];
+    unsigned char *fed; /* by value: inputs of graph `fed_graph` that were put since the last run */
+    uint32_t fed_graph, fed_room;
     uint32_t count, step, first_sample;
     hr_run_report report;
     hr_error error;
@@ -216,6 +218,16 @@ static void explain(hr_error *to, hr_status status, const hri_prose *why) {
     memcpy(to->message, text, strlen(text) + 1);
 }
 
+/* Inputs lie where other graphs, and later ops of their own, put other things: they are there for one run. */
+static hr_status make_fed(hr_run *r) {
+    for (uint32_t i = 0; i < r->count; i++) {
+        r->fed_room =
+            r->graphs[i]->value_count > r->fed_room ? r->graphs[i]->value_count : r->fed_room;
+    }
+    r->fed = hri_calloc(r->fed_room + 1, sizeof *r->fed);
+    return r->fed ? HR_OK : HR_E_NOMEM_HOST;
+}
+
 hr_status hr_run_open(const hr_run_options *options, hr_run **out, hr_error *why) {
     hri_prose prose = {{0}};
     hr_status status = HR_OK;
@@ -236,6 +248,9 @@ hr_status hr_run_open(const hr_run_options *options, hr_run **out, hr_error *why
                                     &r->threads);
     }
     if (status == HR_OK) {
+        status = make_fed(r);
+    }
+    if (status == HR_OK) {
         status = set_up(r, options->seed, &prose);
     }
     if (status != HR_OK) {
@@ -254,6 +269,7 @@ void hr_run_close(hr_run *run) {
         hri_runner_close(run->runner);
         hri_engine_close(run->engine);
         hri_threads_destroy(run->threads);
+        hri_free(run->fed);
         hri_free(run);
     }
 }
@@ -278,12 +294,30 @@ static hr_value find(const hr_run *r, size_t graph, const char *name, uint64_t b
     return *status == HR_OK ? v : HR_NONE;
 }
 
+static void forget_inputs(hr_run *r) {
+    memset(r->fed, 0, r->fed_room);
+}
+
+static void mark_input(hr_run *r, uint32_t graph, hr_value v) {
+    if (r->graphs[graph]->values[v].kind != HR_VALUE_INPUT) {
+        return;
+    }
+    if (r->fed_graph != graph) { /* over those of the other */
+        forget_inputs(r);
+        r->fed_graph = graph;
+    }
+    r->fed[v] = 1;
+}
+
 hr_status hr_run_put(hr_run *run, size_t graph, const char *name, const void *from,
                      uint64_t bytes) {
     hr_status status;
     const hr_value v = find(run, graph, name, bytes, &status);
     if (status == HR_OK) {
         status = hri_exec_put(hri_runner_exec(run->runner, (uint32_t)graph), v, 0, from, bytes);
+    }
+    if (status == HR_OK) {
+        mark_input(run, (uint32_t)graph, v);
     }
     return status == HR_OK ? HR_OK : fail(run, status, name);
 }
@@ -302,12 +336,39 @@ void hr_run_at(hr_run *run, uint32_t step, uint32_t first_sample) {
     run->first_sample = first_sample;
 }
 
+/* The first input that nobody put since the last run; HR_NONE: all were. */
+static hr_value missing_input(const hr_run *r, uint32_t graph, const hri_exec *e) {
+    const hr_graph *g = r->graphs[graph];
+    for (hr_value v = 1; v < g->value_count; v++) {
+        if (g->values[v].kind == HR_VALUE_INPUT && hri_exec_holds(e, v) &&
+            !(r->fed_graph == graph && r->fed[v])) {
+            return v;
+        }
+    }
+    return HR_NONE;
+}
+
 hr_status hr_run_step(hr_run *run, size_t graph) {
-    hri_exec *e = hri_runner_exec(run->runner, (uint32_t)graph);
-    uint32_t node = 0;
+    hri_exec *e = graph < run->count ? hri_runner_exec(run->runner, (uint32_t)graph) : NULL;
     if (!e) {
         return fail(run, HR_E_NOT_FOUND, "no such graph");
     }
+    const hr_value missing = missing_input(run, (uint32_t)graph, e);
+    if (missing != HR_NONE) {
+        hri_prose why = {{0}};
+        (void)!hri_prose_set(&why, HR_E_INVALID,
+                             "the input \"%s\" was not put since the last run (hr_run_put)",
+                             run->graphs[graph]->values[missing].name);
+        explain(&run->error, HR_E_INVALID, &why);
+        return HR_E_INVALID;
+    }
+    forget_inputs(run);
+    return hri_run_fed(run, graph);
+}
+
+hr_status hri_run_fed(hr_run *run, size_t graph) {
+    hri_exec *e = hri_runner_exec(run->runner, (uint32_t)graph);
+    uint32_t node = 0;
     hri_exec_sample(e, run->first_sample);
     const hr_status status = hri_exec_run(e, run->step, &node);
     return status == HR_OK ? HR_OK : fail(run, status, run->graphs[graph]->nodes[node].name);

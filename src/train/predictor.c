@@ -195,7 +195,7 @@ hr_status hri_predictor_next(hri_predictor *i, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
-    status = hr_run_step(i->run, 0);
+    status = hri_run_fed(i->run, 0);
     if (status != HR_OK) {
         hr_error error;
         hr_run_error(i->run, &error);
