@@ -1,12 +1,15 @@
 /* gpt2: decoder-only transformers for text (Radford et al. 2019), with the names and layouts of Hugging Face's files.
  *
- *   x = wte[tokens] + wpe
+ *   x = wte[tokens] + wpe[:context]
  *   x = x + attn(ln_1(x));  x = x + mlp(ln_2(x))        `layers` times; gelu by tanh, four times wider inside
  *   logits = ln_f(x) wte^T                              inside linear_cross_entropy, whole or in slices
  *
- * Names: wte.weight (vocab, width), wpe.weight (context, width), h.<i>.{ln_1,attn.c_attn,attn.c_proj,ln_2,mlp.c_fc,
+ * Names: wte.weight (vocab, width), wpe.weight (positions, width), h.<i>.{ln_1,attn.c_attn,attn.c_proj,ln_2,mlp.c_fc,
  * mlp.c_proj}, ln_f.  The weights of the four projections lie as (in, out).  The head shares wte.  Beginnings: normal
  * with deviation 0.02, the two projections into the residual stream divided by sqrt(2 layers), biases 0.
+ *
+ * The table of positions may be longer than a sample: a file with 1,024 positions trains on 512 tokens with context=512,
+ * positions=1024; the rows behind are kept, loaded and saved, and have gradients of 0.
  *
  * Dropout is off unless asked for; it is taken after the embedding and on both branches, not inside attention.  Files
  * may put "transformer." before every name, and may hold the causal mask (attn.bias) and a copy of the head. */
@@ -17,6 +20,7 @@
 typedef struct gpt2 {
     int64_t context, vocab, layers, width, heads;
     double dropout;
+    int64_t positions;
 } gpt2;
 
 static const hri_field fields[] = {
@@ -31,6 +35,8 @@ static const hri_field fields[] = {
      .min = 1, .max = 1e4},
     {"dropout", "share dropped in training", offsetof(gpt2, dropout), HRI_FIELD_DOUBLE, "0",
      .min = 0, .max = 0.99},
+    {"positions", "rows of the table of positions, context or more; 0: context",
+     offsetof(gpt2, positions), HRI_FIELD_INT, "0", .min = 0, .max = 1e6},
     {0}};
 
 static hr_status check(const void *options, hri_prose *why) {
@@ -38,6 +44,10 @@ static hr_status check(const void *options, hri_prose *why) {
     if (o->width % o->heads) {
         return hri_prose_set(why, HR_E_INVALID, "width: %lld is not a multiple of heads, %lld",
                              (long long)o->width, (long long)o->heads);
+    }
+    if (o->positions && o->positions < o->context) {
+        return hri_prose_set(why, HR_E_INVALID, "positions: %lld are fewer than context, %lld",
+                             (long long)o->positions, (long long)o->context);
     }
     return HR_OK;
 }
@@ -74,6 +84,17 @@ static hr_value block(hri_build *b, hr_value x) {
     return hr_add(g, x, hri_layer_dropout(b, y, o->dropout));
 }
 
+/* (context, width): the first rows of the table, or all of it. */
+static hr_value positions(hri_build *b) {
+    const gpt2 *o = b->options;
+    const int64_t rows = o->positions ? o->positions : o->context;
+    const hr_value wpe = hr_graph_param(b->g, "wpe.weight", HR_TYPE_F32, hri_shape2(rows, o->width),
+                                        hr_init_normal(0.02));
+    return rows == o->context
+               ? wpe
+               : hr_nodef(b->g, "slice", &wpe, 1, "begin=0,size=%lld", (long long)o->context);
+}
+
 static void build(hri_build *b) {
     const gpt2 *o = b->options;
     hr_graph *g = b->g;
@@ -82,8 +103,7 @@ static void build(hri_build *b) {
         hr_graph_input(g, "/tokens", HR_TYPE_I32, hri_shape2(b->batch, o->context));
     const hr_value wte =
         hr_graph_param(g, "wte.weight", HR_TYPE_F32, hri_shape2(o->vocab, o->width), init);
-    const hr_value wpe =
-        hr_graph_param(g, "wpe.weight", HR_TYPE_F32, hri_shape2(o->context, o->width), init);
+    const hr_value wpe = positions(b);
     hr_value x = hr_add(g, hr_gather(g, wte, tokens), wpe);
     x = hri_layer_dropout(b, x, o->dropout);
     for (int64_t i = 0; i < o->layers; i++) {
