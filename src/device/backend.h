@@ -72,6 +72,10 @@ struct hri_backend {
     /* The last native failure in words ("cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY"), or "".  May be NULL. */
     void (*detail)(hri_dev *dev, char *buf, size_t size);
 
+    /* Somebody who has counted takes so many bytes of pages next, all of them or none: are they there?  *out_left (never
+     * NULL) is what there is.  May be NULL: nothing is known. */
+    hr_status (*expect)(hri_dev *dev, uint64_t bytes, uint64_t *out_left);
+
     hr_status (*pinned_create)(hri_dev *dev, uint64_t bytes, void **out);
     void (*pinned_destroy)(hri_dev *dev, void *memory);
 

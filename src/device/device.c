@@ -42,6 +42,18 @@ void hri_device_deinit(hr_device *device) {
     pthread_mutex_destroy(&device->mutex);
 }
 
+hr_status hri_device_expect(hr_device *device, uint64_t bytes, uint64_t *out_left) {
+    uint64_t left = UINT64_MAX;
+    hr_status status = hri_device_open(device);
+    if (status == HR_OK && device->lib->backend->expect) {
+        status = device->lib->backend->expect(device->dev, bytes, &left);
+    }
+    if (out_left) {
+        *out_left = left;
+    }
+    return status;
+}
+
 size_t hr_device_count(hr_ctx *ctx) {
     return ctx->device_count;
 }

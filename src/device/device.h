@@ -60,6 +60,9 @@ struct hr_logical {
 /* Opens the device if it is not open yet; any thread. */
 HR_MUST_CHECK hr_status hri_device_open(hr_device *device);
 void hri_device_deinit(hr_device *device);
+/* Says that so many bytes are taken next by a plan that counted them, so that nothing is kept free beside them.
+ * HR_E_NOMEM_DEVICE when they are not there; *out_left (may be NULL) is what there is, UINT64_MAX when nobody knows. */
+HR_MUST_CHECK hr_status hri_device_expect(hr_device *device, uint64_t bytes, uint64_t *out_left);
 /* Takes every slice away, live blocks included. */
 void hri_device_drop_logicals(hr_device *device);
 

@@ -14,8 +14,14 @@
 void hri_resident_read(uint64_t *now_bytes, uint64_t *peak_bytes);
 /* Bytes of mapped files (the program and its libraries) that are not resident yet. */
 uint64_t hri_resident_unmapped(void);
-/* What this very process takes before an arena: what is resident, what may still become so (code that has not run yet,
- * stacks of so many threads), rounded up so that two runs agree. */
-uint64_t hri_resident_runtime(uint32_t threads);
+/* What this very process takes before an arena: what is resident, what may still become so (code that has not run yet),
+ * rounded up so that two runs agree.  Ask before threads are started: they are counted by themselves, below. */
+uint64_t hri_resident_runtime(void);
+/* What the kernel takes to hold so many bytes of an arena: page tables and the index of the file that the pages lie in.
+ * No resident set shows it, but a container is charged for it.  The first MiB is covered by the program's code, which
+ * is in the runtime and which a container that has no room may drop. */
+uint64_t hri_resident_kernel(uint64_t arena_bytes);
+/* What a thread that computes takes at most: its stack, the kernel's, its records. */
+enum { HRI_RESIDENT_THREAD = 64 << 10 };
 
 #endif

@@ -7,6 +7,7 @@
 #include <headroom/memory.h>
 
 #include "base/alloc.h"
+#include "device/device.h"
 #include "run/resident.h"
 
 struct hri_runner {
@@ -162,12 +163,31 @@ static uint64_t first_bytes(const hri_runner *r) {
     return whole_pages(bytes, r->page_bytes);
 }
 
+/* The plan counts what this process takes, so the arena may have all that there is; what is not there is said before
+ * anything is taken. */
+static hr_status expect_memory(hri_runner *r, uint64_t bytes, hri_prose *why) {
+    uint64_t left;
+    char wanted[32], text[32];
+    const uint64_t other = r->other && !r->engine ? r->other_bytes : 0;
+    const hr_status status = hri_device_expect(r->device, bytes + other, &left);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status,
+                               "the plan's memory of %s cannot be taken: the device has %s left",
+                               hr_bytes_print(bytes + other, wanted, sizeof wanted),
+                               hr_bytes_print(left, text, sizeof text));
+}
+
 static hr_status take_memory(hri_runner *r, hri_prose *why) {
     const uint64_t bytes = first_bytes(r);
     if (r->engine) {
         hri_engine_scratch_drop(r->engine);
     }
-    hr_status status = hr_range_resize(r->range, bytes);
+    hr_status status = expect_memory(r, bytes, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hr_range_resize(r->range, bytes);
     if (status != HR_OK) {
         char text[32];
         return hri_prose_set(why, status, "the arena of %s could not be taken: %s",

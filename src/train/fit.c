@@ -27,7 +27,7 @@ hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why) {
         return status;
     }
     f.unplanned_bytes =
-        whole->runtime_bytes + hri_fit_pages(job, f.reference.plans[0]->unplanned_bytes);
+        hri_fit_peak(job, whole, hri_fit_pages(job, f.reference.plans[0]->unplanned_bytes));
     *out = f;
     return HR_OK;
 }
@@ -200,7 +200,7 @@ hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_
         hri_fit_plans_deinit(&best);
         return status;
     }
-    best.peak_bytes = best.c->runtime_bytes + best.arena_bytes;
+    best.peak_bytes = hri_fit_peak(&f->job, best.c, best.arena_bytes);
     best.budget_bytes = budget_bytes;
     *out = best;
     return HR_OK;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "plan/share.h"
+#include "run/resident.h"
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return unit > 1 ? (bytes + unit - 1) / unit * unit : bytes;
@@ -141,6 +142,28 @@ static uint64_t top_bytes(const hri_fit_job *job, const hri_fit_case *c, int sta
     return job->engine ? HRI_LANE_ALIGN + hri_lane_top_bytes(&c->lane, stage) : 0;
 }
 
+/* What an arena takes in all: with what the kernel needs to hold it, where the budget is the process's. */
+static uint64_t with_kernel(const hri_fit_job *job, uint64_t arena) {
+    return arena + (job->count_records ? hri_resident_kernel(arena) : 0);
+}
+
+/* The largest arena, in whole pages, that a case may have; 0: not even one page. */
+static uint64_t most_arena(const hri_fit_job *job, const hri_fit_case *c, uint64_t budget_bytes) {
+    const uint64_t page = job->page_bytes > 1 ? job->page_bytes : 1;
+    const uint64_t left = budget_bytes > c->runtime_bytes ? budget_bytes - c->runtime_bytes : 0;
+    uint64_t arena = left / page * page;
+    while (arena && with_kernel(job, arena) > left) {
+        const uint64_t over = with_kernel(job, arena) - left;
+        const uint64_t less = (over + page - 1) / page * page;
+        arena -= less < arena ? less : arena;
+    }
+    return arena;
+}
+
+uint64_t hri_fit_peak(const hri_fit_job *job, const hri_fit_case *c, uint64_t arena_bytes) {
+    return c->runtime_bytes + with_kernel(job, arena_bytes);
+}
+
 static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
     c->floor_bytes = 0;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -148,7 +171,7 @@ static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
         uint32_t op;
         const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + c->bottom_bytes +
                                top_bytes(job, c, 0);
-        const uint64_t bytes = c->runtime_bytes + round_up(arena, job->page_bytes);
+        const uint64_t bytes = c->runtime_bytes + with_kernel(job, round_up(arena, job->page_bytes));
         if (bytes > c->floor_bytes) {
             c->floor_bytes = bytes;
             c->floor_piece = i;
@@ -233,7 +256,7 @@ static void add_up(const hri_fit *f, const hri_fit_case *c, hri_fit_plans *out) 
     }
     out->c = c;
     out->arena_bytes = round_up(most + top_bytes(&f->job, c, out->stage), f->job.page_bytes);
-    out->peak_bytes = c->runtime_bytes + out->arena_bytes;
+    out->peak_bytes = hri_fit_peak(&f->job, c, out->arena_bytes);
 }
 
 void hri_fit_plans_adopt(const hri_fit *f, const hri_fit_case *c, hri_plan *const *plans,
@@ -277,8 +300,7 @@ hr_status hri_fit_case_plan(const hri_fit *f, const hri_fit_case *c, uint64_t bu
     if (budget_bytes < c->floor_bytes) {
         return hri_prose_set(why, HR_E_NO_PLAN, "the budget is under the floor");
     }
-    const uint64_t page = f->job.page_bytes > 1 ? f->job.page_bytes : 1;
-    const uint64_t arena = (budget_bytes - c->runtime_bytes) / page * page;
+    const uint64_t arena = most_arena(&f->job, c, budget_bytes);
     /* A place for the next batch saves the time of copying it, as long as it is a small part of everything. */
     const int stage = gpu && c->lane.large <= arena / 16;
     hr_status status = plan_pieces(f, c, arena, effort, stage, out, why);

@@ -145,15 +145,16 @@ static void put_file(const char *root, const char *path, const char *text) {
 
 /* `limits`: path and text in turn, NULL at the end. */
 static hri_machine machine_in(const char *membership, const char *const *limits) {
-    char root[] = "/tmp/headroom-golden-XXXXXX", path[64];
+    char root[] = "/tmp/headroom-golden-XXXXXX";
     CHECK(mkdtemp(root));
-    put_file(root, "self", membership);
+    put_file(root, "proc/self/cgroup", membership);
     for (size_t i = 0; limits[i]; i += 2) {
-        put_file(root, limits[i], limits[i + 1]);
+        char path[128];
+        snprintf(path, sizeof path, "sys/fs/cgroup/%s", limits[i]);
+        put_file(root, path, limits[i + 1]);
     }
     hri_machine machine;
-    snprintf(path, sizeof path, "%s/self", root);
-    hri_machine_read_cgroup(&machine, path, root);
+    hri_machine_read_cgroup(&machine, root);
     GOLDEN_RUN("-rf", .program = "rm", .last_arg = root);
     return machine;
 }

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "base/cores.h"
+#include "memory/left.h"
 
 /* Those that change which kernels run; a machine shows the ones it has. */
 static const char *const features_of_interest[] = {"avx",     "avx2",        "fma",      "f16c",
@@ -102,56 +103,11 @@ static void read_huge_pages(hri_machine *machine) {
              "transparent: %s, shared memory: %s, reserved: %s", normal, shared, reserved);
 }
 
-static void consider_limit(hri_machine *machine, const char *path) {
-    char line[64];
-    /* version 1 writes a huge number, version 2 the word "max", when there is no limit */
-    if (!read_line(path, line, sizeof line) || line[0] < '0' || line[0] > '9') {
-        return;
-    }
-    const uint64_t bytes = strtoull(line, NULL, 10);
-    if (bytes < machine->cgroup_limit_bytes && bytes < (UINT64_C(1) << 60)) {
-        machine->cgroup_limit_bytes = bytes;
-        snprintf(machine->cgroup_path, sizeof machine->cgroup_path, "%.255s", path);
-    }
-}
-
-/* A limit binds from anywhere above: every group from ours up to the root is looked at. */
-static void walk_up(hri_machine *machine, const char *root, char *group, const char *file) {
-    char path[1024];
-    for (;;) {
-        snprintf(path, sizeof path, "%s%s/%s", root, strcmp(group, "/") ? group : "", file);
-        consider_limit(machine, path);
-        char *slash = strrchr(group, '/');
-        if (!slash || !group[1]) {
-            return;
-        }
-        slash[slash == group] = 0;
-    }
-}
-
-void hri_machine_read_cgroup(hri_machine *machine, const char *membership, const char *root) {
-    char line[512], memory_root[512];
-    snprintf(memory_root, sizeof memory_root, "%s/memory", root);
-    machine->cgroup_limit_bytes = UINT64_MAX;
-    machine->cgroup_path[0] = 0;
-    FILE *f = fopen(membership, "r");
-    while (f && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group) {
-            continue;
-        }
-        *group++ = 0;
-        if (!strncmp(line, "0:", 2)) {
-            walk_up(machine, root, group, "memory.max");
-        } else if (strstr(controllers + 1, "memory")) {
-            walk_up(machine, memory_root, group, "memory.limit_in_bytes");
-        }
-    }
-    if (f) {
-        fclose(f);
-    }
+void hri_machine_read_cgroup(hri_machine *machine, const char *root) {
+    hri_memory_left left;
+    hri_memory_left_read(root, &left);
+    machine->cgroup_limit_bytes = left.group_limit;
+    snprintf(machine->cgroup_path, sizeof machine->cgroup_path, "%s", left.group_path);
 }
 
 void hri_machine_read(hri_machine *machine) {
@@ -167,7 +123,7 @@ void hri_machine_read(hri_machine *machine) {
     machine->cores_online = (int)sysconf(_SC_NPROCESSORS_ONLN);
     machine->cores_usable = (int)hri_cores_usable();
     read_huge_pages(machine);
-    hri_machine_read_cgroup(machine, "/proc/self/cgroup", "/sys/fs/cgroup");
+    hri_machine_read_cgroup(machine, "");
     struct rlimit lock;
     machine->lock_limit_bytes = UINT64_MAX;
     if (getrlimit(RLIMIT_MEMLOCK, &lock) == 0 && lock.rlim_cur != RLIM_INFINITY) {

@@ -21,8 +21,7 @@ typedef struct hri_machine {
 } hri_machine;
 
 void hri_machine_read(hri_machine *machine);
-/* The two cgroup fields alone, from the file that names our groups and the folder of the hierarchy (versions 1 and
- * 2). */
-void hri_machine_read_cgroup(hri_machine *machine, const char *membership, const char *root);
+/* The two cgroup fields alone; `root` is put in front of every path. */
+void hri_machine_read_cgroup(hri_machine *machine, const char *root);
 
 #endif

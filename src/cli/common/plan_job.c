@@ -131,6 +131,7 @@ static int is_given(const hri_plan_job *j, const char *key) {
 static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, spec *s) {
     const int64_t asked = cli->settings->threads;
     const uint32_t threads = asked > 0 ? (uint32_t)asked : hri_cores_usable();
+    const uint64_t runtime = hri_resident_runtime(); /* before there are threads */
     const hr_status status = hri_threads_create(threads, &j->threads);
     if (status != HR_OK) {
         return hri_cli_failed(j->cli, NULL, "threads", status);
@@ -145,7 +146,7 @@ static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     j->job.machine.threads = threads;
     j->job.machine.align = 64;
     j->job.page_bytes = info->page_bytes;
-    j->job.runtime_bytes = hri_resident_runtime(threads);
+    j->job.runtime_bytes = runtime + threads * (uint64_t)HRI_RESIDENT_THREAD;
     j->job.count_records = 1;
     return HRI_EXIT_YES;
 }
@@ -450,7 +451,7 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
     *row = (hri_plan_row){.fits = true,
                           .budget_bytes = row->budget_bytes,
                           .peak_bytes = plans->peak_bytes,
-                          .runtime_bytes = c->runtime_bytes,
+                          .runtime_bytes = plans->peak_bytes - plans->arena_bytes,
                           .persistent_bytes = c->bottom_bytes,
                           .arena_bytes = plans->arena_bytes - c->bottom_bytes,
                           .live_peak_bytes = plans->live_bytes,

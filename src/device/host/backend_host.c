@@ -223,6 +223,7 @@ const hri_backend hri_backend_host = {
     .close = host_close,
     .info = host_info,
     .detail = host_detail,
+    .expect = hri_host_expect,
     .pinned_create = host_pinned_create,
     .pinned_destroy = host_pinned_destroy,
     .queue_open = host_queue_open,

@@ -25,7 +25,11 @@ extern const hri_source_ops hri_host_source_ops;
 
 /* What the machine, or the cgroup this process lives in, has in all and has left. */
 void hri_host_memory(uint64_t *total_bytes, uint64_t *free_bytes);
+/* What may be taken by somebody who has not counted what else will be: some of it stays free. */
+uint64_t hri_host_spare(void);
 uint64_t hri_host_resident_bytes(void);
+/* See hri_backend.expect. */
+HR_MUST_CHECK hr_status hri_host_expect(hri_dev *dev, uint64_t bytes, uint64_t *out_left);
 
 HR_MUST_CHECK hr_status hri_host_pages_init(hri_host_dev *dev);
 void hri_host_pages_deinit(hri_host_dev *dev);

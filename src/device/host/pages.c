@@ -2,7 +2,9 @@
  *
  * A page is filled when it is made (fallocate) and present when it is mapped (MAP_POPULATE): what is held is what the
  * resident set shows, at once, and memory that is not there is a status at `create`, never a signal at the first
- * touch.  Before the machine runs so low that the kernel would kill somebody, `create` refuses.
+ * touch.  Before the machine runs so low that the kernel would kill somebody, `create` refuses: it keeps some memory free,
+ * because nobody knows what else the process will take.  A plan does know, so what was expected (hri_host_expect) is
+ * given to the last byte.
  *
  * Page numbers count from 1; runs of neighbouring numbers are mapped by one call. */
 #include <errno.h>
@@ -15,7 +17,6 @@
 #include "device/host/host.h"
 
 enum { ALLOWANCE_PAGES = 64 };
-static const uint64_t kept_free_bytes = UINT64_C(64) << 20;
 
 static hr_status failed(hri_host_dev *dev, const char *call, int error, hr_status status) {
     pthread_mutex_lock(&dev->mutex);
@@ -66,16 +67,28 @@ static void host_unreserve(void *self, hr_addr at, uint64_t bytes) {
 /* Asks the machine now and then, not for every page: reading /proc costs as much as filling a page. */
 static int machine_allows(hri_host_dev *dev, uint64_t page) {
     if (dev->allowance_bytes < page) {
-        uint64_t total, left;
-        hri_host_memory(&total, &left);
-        if (left < kept_free_bytes + page) {
+        const uint64_t spare = hri_host_spare();
+        if (spare < page) {
             return 0;
         }
-        const uint64_t some = (left - kept_free_bytes) / 4, most = ALLOWANCE_PAGES * page;
+        const uint64_t some = spare / 4, most = ALLOWANCE_PAGES * page;
         dev->allowance_bytes = some > most ? most : some > page ? some : page;
     }
     dev->allowance_bytes -= page;
     return 1;
+}
+
+hr_status hri_host_expect(hri_dev *base, uint64_t bytes, uint64_t *out_left) {
+    hri_host_dev *dev = (hri_host_dev *)base;
+    uint64_t total;
+    hri_host_memory(&total, out_left);
+    if (bytes > *out_left) {
+        return failed(dev, "pages", ENOMEM, HR_E_NOMEM_DEVICE);
+    }
+    pthread_mutex_lock(&dev->mutex);
+    dev->allowance_bytes = bytes;
+    pthread_mutex_unlock(&dev->mutex);
+    return HR_OK;
 }
 
 /* A page number without memory; the file grows by doubling, since its size costs nothing. */
