@@ -119,7 +119,8 @@ static void find_mount(const char *root, bool v2, mount *out) {
             sscanf(rest, " - %63s %*s %511s", type, options) != 2) {
             continue;
         }
-        if (v2 ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && has_word(options, "memory")) {
+        if (v2 ? !strcmp(type, "cgroup2")
+               : !strcmp(type, "cgroup") && has_word(options, "memory")) {
             memcpy(out->at, at, sizeof at);
             memcpy(out->group, group, sizeof group);
             break;
@@ -178,7 +179,8 @@ void hri_memory_left_read(const char *root, hri_memory_left *out) {
         .machine_free = UINT64_MAX, .group_limit = UINT64_MAX, .group_free = UINT64_MAX};
     read_machine(root, out);
     read_groups(root, out);
-    out->total_bytes = smaller(out->machine_bytes ? out->machine_bytes : UINT64_MAX, out->group_limit);
+    out->total_bytes =
+        smaller(out->machine_bytes ? out->machine_bytes : UINT64_MAX, out->group_limit);
     out->total_bytes = out->total_bytes == UINT64_MAX ? 0 : out->total_bytes;
     const uint64_t left = smaller(out->machine_free, out->group_free);
     out->free_bytes = left == UINT64_MAX ? 0 : left;

@@ -15,13 +15,13 @@
 #include <stdint.h>
 
 typedef struct hri_memory_left {
-    uint64_t total_bytes;      /* of the machine, or the smallest limit of a group; 0: unknown */
-    uint64_t free_bytes;       /* that this process could still take; 0: nothing, or unknown */
-    uint64_t machine_bytes;    /* MemTotal; 0: unknown */
-    uint64_t machine_free;     /* MemAvailable; UINT64_MAX: unknown */
-    uint64_t group_limit;      /* the smallest one on the way up; UINT64_MAX: none */
-    uint64_t group_free;       /* the least that one of them leaves; UINT64_MAX: no bound */
-    char group_path[256];      /* the file that says group_limit; "" */
+    uint64_t total_bytes;   /* of the machine, or the smallest limit of a group; 0: unknown */
+    uint64_t free_bytes;    /* that this process could still take; 0: nothing, or unknown */
+    uint64_t machine_bytes; /* MemTotal; 0: unknown */
+    uint64_t machine_free;  /* MemAvailable; UINT64_MAX: unknown */
+    uint64_t group_limit;   /* the smallest one on the way up; UINT64_MAX: none */
+    uint64_t group_free;    /* the least that one of them leaves; UINT64_MAX: no bound */
+    char group_path[256];   /* the file that says group_limit; "" */
 } hri_memory_left;
 
 /* `root` is put in front of every path: "" on a real machine, a folder in tests. */

@@ -183,8 +183,8 @@ static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
     }
     r->report.runtime_bytes = strcmp(info.backend, "host")
                                   ? info.runtime_bytes
-                                  : hri_resident_runtime() +
-                                        hri_threads_count(r->threads) * (uint64_t)HRI_RESIDENT_THREAD;
+                                  : hri_resident_runtime() + hri_threads_count(r->threads) *
+                                                                 (uint64_t)HRI_RESIDENT_THREAD;
     return HR_OK;
 }
 

@@ -171,7 +171,8 @@ static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
         uint32_t op;
         const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + c->bottom_bytes +
                                top_bytes(job, c, 0);
-        const uint64_t bytes = c->runtime_bytes + with_kernel(job, round_up(arena, job->page_bytes));
+        const uint64_t bytes =
+            c->runtime_bytes + with_kernel(job, round_up(arena, job->page_bytes));
         if (bytes > c->floor_bytes) {
             c->floor_bytes = bytes;
             c->floor_piece = i;

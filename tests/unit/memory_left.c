@@ -90,9 +90,9 @@ TEST(memory_left, version_1_writes_a_huge_number_for_no_limit) {
 TEST(memory_left, a_container_sees_its_own_group_as_the_root_of_the_mount) {
     const char *root = small_machine();
     PUT("proc/self/cgroup", "4:memory:/docker/0123\n");
-    PUT("proc/self/mountinfo",
-        "24 20 0:22 / /proc rw - proc proc rw\n"
-        "30 20 0:26 /docker/0123 /mnt/groups/memory ro,nosuid shared:9 - cgroup cgroup rw,memory\n");
+    PUT("proc/self/mountinfo", "24 20 0:22 / /proc rw - proc proc rw\n"
+                               "30 20 0:26 /docker/0123 /mnt/groups/memory ro,nosuid shared:9 - "
+                               "cgroup cgroup rw,memory\n");
     PUT("mnt/groups/memory/memory.limit_in_bytes", "70000000\n");
     PUT("mnt/groups/memory/memory.usage_in_bytes", "10000000\n");
     CHECK_EQ(read_left(root).free_bytes, 60000000);

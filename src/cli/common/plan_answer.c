@@ -336,10 +336,24 @@ static hr_status look_around(hri_plan_job *j, hri_plan_answer *out, hri_prose *w
     return status;
 }
 
+/* With room for comfort beside the plan, or without.  Whether there is a plan at all does not depend on it. */
+static hr_status search_both(hri_plan_job *j, hri_plan_row *row, hri_fit_plans *plans,
+                             hri_plan **plan, hri_prose *why) {
+    hr_status status = HR_E_NO_PLAN;
+    if (j->comfort_bytes && j->budget_bytes > j->comfort_bytes + j->floor_bytes) {
+        status =
+            hri_plan_job_search(j, j->budget_bytes - j->comfort_bytes, 1, row, plans, plan, why);
+        row->budget_bytes = j->budget_bytes;
+    }
+    return status == HR_E_NO_PLAN
+               ? hri_plan_job_search(j, j->budget_bytes, 1, row, plans, plan, why)
+               : status;
+}
+
 hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_plans *plans,
                                hri_plan **plan, hri_prose *why) {
     *out = (hri_plan_answer){.largest_batch = -1};
-    hr_status status = hri_plan_job_search(j, j->budget_bytes, 1, &out->row, plans, plan, why);
+    hr_status status = search_both(j, &out->row, plans, plan, why);
     out->fits = status == HR_OK;
     if (status != HR_OK && status != HR_E_NO_PLAN) {
         return status;

@@ -59,7 +59,9 @@ typedef struct hri_plan_job {
     uint64_t device_free;  /* what it has left now; 0: unknown */
     uint64_t device_bytes; /* what the device could give; 0: unknown */
     uint64_t budget_bytes; /* 0: none was given */
-    uint64_t data_bytes;   /* of the runtime: what input pipelines may take */
+    uint64_t data_bytes;   /* of the runtime: what input pipelines take at least */
+    uint64_t
+        comfort_bytes; /* what they would like beside that: a plan that leaves it free is looked for first */
     uint64_t floor_bytes, unplanned_bytes;
     double base_time_ns;
     hri_plan_row smallest; /* once it was looked for */

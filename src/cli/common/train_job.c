@@ -16,6 +16,10 @@
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 
+/* Threads of a pipeline that every budget has room for, and what one of them takes beside the data: its stack, the
+ * state of a decoder.  More of them are started only where there is room. */
+enum { WORKERS = 2, WORKER_BYTES = 96 << 10 };
+
 static int failed(const hri_train_job *j, hr_status status, const hri_prose *why) {
     hri_say_error(j->cli, "%s", why->text[0] ? why->text : hr_status_text(status));
     return status == HR_E_BUSY ? HRI_EXIT_USAGE : hri_cli_exit_code_of_input(status);
@@ -130,7 +134,7 @@ static hr_pipeline_options pipeline_options(const hri_train_job *j, uint64_t bud
     return (hr_pipeline_options){.size = sizeof(hr_pipeline_options),
                                  .budget_bytes = budget,
                                  .seed = (uint64_t)j->flags.seed,
-                                 .workers = threads_of(j),
+                                 .workers = j->workers ? j->workers : 1,
                                  .skip_bad = j->flags.skip_bad};
 }
 
@@ -180,15 +184,21 @@ static hr_status measure_pipeline(const hri_train_job *j, const char *text, uint
     return HR_OK;
 }
 
-/* Two batches beside the smallest working set, so that one is made while the other is trained; but not more than an
- * eighth of the budget. */
-static uint64_t choose_budget(const hri_train_job *j, uint64_t smallest, uint64_t each,
-                              int64_t samples) {
-    const uint64_t wanted = smallest + 2 * (uint64_t)samples * (each + KIB) + 64 * KIB;
-    const uint64_t most = j->plan.budget_bytes ? j->plan.budget_bytes / 8 : wanted;
-    const uint64_t least = smallest + smallest / 4 + 64 * KIB;
-    const uint64_t bytes = wanted < most ? wanted : most > least ? most : least;
+static uint64_t whole_units(uint64_t bytes) {
     return (bytes + 64 * KIB - 1) / (64 * KIB) * (64 * KIB);
+}
+
+/* The least that a pipeline works well with.  It is a matter of the data alone: a share that moved with the budget would
+ * move the smallest budget. */
+static uint64_t least_bytes(uint64_t smallest) {
+    return whole_units(smallest + smallest / 4 + 64 * KIB);
+}
+
+/* Two batches beside the smallest working set, so that one is made while the other is trained. */
+static uint64_t wanted_bytes(uint64_t smallest, uint64_t each, int64_t samples) {
+    const uint64_t least = least_bytes(smallest);
+    const uint64_t wanted = whole_units(smallest + 2 * (uint64_t)samples * (each + KIB) + 64 * KIB);
+    return wanted > least ? wanted : least;
 }
 
 static int size_input(hri_train_job *j, int64_t samples) {
@@ -199,14 +209,34 @@ static int size_input(hri_train_job *j, int64_t samples) {
         status = measure_pipeline(j, j->train_text, &smallest, &each, &why);
     }
     if (status == HR_OK) {
-        j->train_bytes = j->flags.data_budget_bytes ? j->flags.data_budget_bytes
-                                                    : choose_budget(j, smallest, each, samples);
+        j->train_bytes = least_bytes(smallest);
+        j->train_wanted = wanted_bytes(smallest, each, samples);
+    }
+    if (status == HR_OK && j->flags.data_budget_bytes) {
+        j->train_bytes = j->train_wanted = j->flags.data_budget_bytes;
     }
     if (status == HR_OK && j->val_count) {
         status = measure_pipeline(j, j->val_text, &smallest, &each, &why);
-        j->val_bytes = choose_budget(j, smallest, each, 1);
+        j->val_bytes = least_bytes(smallest);
+        j->val_wanted = wanted_bytes(smallest, each, 1);
     }
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
+}
+
+/* What is left beside the plan goes to the input: room for more samples first, then threads that make them. */
+static uint64_t share_out(hri_train_job *j, uint64_t left) {
+    const uint64_t before = left, pipelines = j->val_count ? 2 : 1;
+    const uint64_t train = j->train_wanted - j->train_bytes, val = j->val_wanted - j->val_bytes;
+    const uint64_t for_val = val < left ? val : left;
+    j->val_bytes += for_val;
+    left -= for_val;
+    const uint64_t for_train = train < left ? train : left;
+    j->train_bytes += for_train;
+    left -= for_train;
+    const uint64_t most = threads_of(j), more = left / (pipelines * WORKER_BYTES);
+    j->workers = (uint32_t)(more + WORKERS < most ? more + WORKERS : most);
+    const uint64_t beyond = j->workers > WORKERS ? j->workers - WORKERS : 0;
+    return before - left + beyond * pipelines * WORKER_BYTES;
 }
 
 /* ---- sizes ---- */
@@ -214,9 +244,8 @@ static int size_input(hri_train_job *j, int64_t samples) {
 /* What the trainer itself takes while it runs: writing a checkpoint, lists of tensors, threads of the pipelines, buffers
  * of the records. */
 static uint64_t own_bytes(const hri_train_job *j) {
-    const uint64_t threads = threads_of(j);
     const uint64_t records = (j->flags.log || j->flags.tensorboard || j->flags.svg) ? 256 * KIB : 0;
-    return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB + 2 * threads * 96 * KIB + records;
+    return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB + 2 * WORKERS * WORKER_BYTES + records;
 }
 
 static int read_batch(const hri_train_job *j, int64_t *out) {
@@ -459,7 +488,11 @@ int hri_train_job_size(hri_train_job *j) {
     }
     if (j->plan.threads) { /* beside a GPU all this is in the host's memory, which has no budget */
         j->plan.data_bytes = j->train_bytes + j->val_bytes;
-        j->plan.job.runtime_bytes += j->plan.data_bytes + own_bytes(j);
+        j->own_bytes = own_bytes(j);
+        j->plan.job.runtime_bytes += j->plan.data_bytes + j->own_bytes;
+        const uint64_t wanted = j->train_wanted + j->val_wanted - j->plan.data_bytes;
+        const uint64_t most = j->plan.budget_bytes / 8;
+        j->plan.comfort_bytes = wanted < most ? wanted : most;
     }
     return code;
 }
@@ -474,6 +507,22 @@ int hri_train_job_plan(hri_train_job *j) {
     }
     j->row = j->answer.row;
     return j->answer.fits ? HRI_EXIT_YES : HRI_EXIT_NO;
+}
+
+uint64_t hri_train_job_share_out(hri_train_job *j, uint64_t left_bytes) {
+    if (!j->plan.threads) { /* a GPU's budget has nothing to do with it */
+        (void)share_out(j, UINT64_MAX / 4);
+        return 0;
+    }
+    return share_out(j, left_bytes);
+}
+
+void hri_train_job_count_input(hri_train_job *j, uint64_t bytes) {
+    j->plan.data_bytes += bytes;
+    j->row.runtime_bytes += bytes;
+    j->row.peak_bytes += bytes;
+    j->row.host_peak_bytes += bytes;
+    j->answer.row = j->row;
 }
 
 void hri_train_job_release(hri_train_job *j) {

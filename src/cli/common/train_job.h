@@ -33,8 +33,12 @@ typedef struct hri_train_job {
     uint64_t steps_per_epoch, epochs, steps, total_steps;
     char train_text[HRI_SOURCE_TEXT + 1024], val_text[HRI_SOURCE_TEXT + 1024], stages[512];
     char options[512];
-    uint64_t train_bytes, val_bytes; /* budgets of the pipelines */
-    char folder[512];                /* "": nothing is saved */
+    uint64_t train_bytes,
+        val_bytes; /* budgets of the pipelines: the least, and when planned what there is room for */
+    uint64_t train_wanted, val_wanted; /* with which batches are made while others are trained */
+    uint64_t own_bytes;                /* what the trainer itself takes while it runs */
+    uint32_t workers;                  /* threads a pipeline; 0: not known yet */
+    char folder[512];                  /* "": nothing is saved */
     hri_checkpoint resume;
     int resumes;
     hri_plan_flags plan_flags;
@@ -57,6 +61,10 @@ int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *m
 int hri_train_job_size(hri_train_job *j);
 /* Plans; HRI_EXIT_NO when nothing fits, and then answer says why. */
 int hri_train_job_plan(hri_train_job *j);
+/* After planning: gives the input pipelines of what the plan leaves, as far as it is of use; returns how much.  Who
+ * counts it in a row of numbers is the caller's business: two trainings are one process. */
+uint64_t hri_train_job_share_out(hri_train_job *j, uint64_t left_bytes);
+void hri_train_job_count_input(hri_train_job *j, uint64_t bytes);
 /* Gives the records of planning back. */
 void hri_train_job_release(hri_train_job *j);
 /* After the memory was taken (hri_planned_take): weights, records, the trainer. */

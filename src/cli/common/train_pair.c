@@ -193,8 +193,8 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
     const uint64_t extra = b->plan.job.runtime_bytes > a->plan.job.runtime_bytes
                                ? b->plan.job.runtime_bytes
                                : a->plan.job.runtime_bytes;
-    const uint64_t runtime =
-        extra + (extra == b->plan.job.runtime_bytes ? a->plan.data_bytes : b->plan.data_bytes);
+    const hri_train_job *other_one = extra == b->plan.job.runtime_bytes ? a : b;
+    const uint64_t runtime = extra + other_one->plan.data_bytes + other_one->own_bytes;
     const uint64_t budget = a->plan.budget_bytes;
     int code = HRI_EXIT_YES;
     for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
@@ -230,6 +230,11 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
                                          : p->jobs[0].train_bytes + p->jobs[0].val_bytes +
                                                p->jobs[1].train_bytes + p->jobs[1].val_bytes;
         code = plan_again(p, i, i == 0 ? 0 : own[0], i == 0 ? own[1] : 0, runtime + records[1 - i]);
+    }
+    if (code == HRI_EXIT_YES) {
+        const uint64_t peaks[2] = {a->row.peak_bytes, b->row.peak_bytes};
+        const uint64_t peak = peaks[0] > peaks[1] ? peaks[0] : peaks[1];
+        p->left_bytes = budget > peak ? budget - peak : 0;
     }
     return code;
 }
@@ -290,6 +295,7 @@ static int plan_slices(hri_train_pair *p, uint32_t *which) {
     for (uint32_t i = 0; i < p->count; i++) {
         data += p->jobs[i].plan.data_bytes;
         sum += p->slices[i];
+        p->jobs[i].plan.comfort_bytes = 0; /* a slice is no budget of the process */
     }
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
         hri_train_job *j = &p->jobs[i];
@@ -308,6 +314,7 @@ static int plan_slices(hri_train_pair *p, uint32_t *which) {
                 (unsigned long long)sum, (unsigned long long)runtime, (unsigned long long)budget);
             return HRI_EXIT_USAGE;
         }
+        p->left_bytes = budget ? budget - runtime - sum : 0;
         j->plan.budget_bytes = runtime + p->slices[i];
         *which = i;
         code = hri_train_job_plan(j);
@@ -334,6 +341,17 @@ static void show_pair(hri_train_pair *p) {
                    hr_bytes_print(p->separate_bytes, separate, sizeof separate));
 }
 
+/* What the plan leaves goes to the input pipelines; the process is one, so both count what both got. */
+static void share_out(hri_train_pair *p) {
+    uint64_t given = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        given += hri_train_job_share_out(&p->jobs[i], p->left_bytes - given);
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        hri_train_job_count_input(&p->jobs[i], given);
+    }
+}
+
 int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     int code;
     *which = 0;
@@ -345,8 +363,13 @@ int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     } else if (p->count == 1) {
         code = hri_plan_job_fit(p->jobs[0].cli, &p->jobs[0].plan);
         code = code == HRI_EXIT_YES ? hri_train_job_plan(&p->jobs[0]) : code;
+        const uint64_t budget = p->jobs[0].plan.budget_bytes, peak = p->jobs[0].row.peak_bytes;
+        p->left_bytes = budget > peak ? budget - peak : 0;
     } else {
         code = plan_two(p, which);
+    }
+    if (code == HRI_EXIT_YES) {
+        share_out(p);
     }
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES && status == HR_OK; i++) {

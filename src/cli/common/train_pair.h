@@ -18,6 +18,7 @@ typedef struct hri_train_pair {
     hri_train_job jobs[2];
     hri_train_show shows[2];
     hri_runner *runner;      /* of two; a single one has its own */
+    uint64_t left_bytes;     /* of the budget, beside the plan */
     uint64_t separate_bytes; /* two processes would take so much */
     uint64_t taken_bytes
         [2]; /* of the budget, by the other one: its weights, states, records and input */
