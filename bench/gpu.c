@@ -7,6 +7,7 @@
  *   bench/gpu --one MODEL BATCH BUDGET OPTIONS     one configuration: "resnet50 256 8GiB precision=bf16"
  *
  *   --device cuda:0   --steps 20   --warm 5   --effort 8000 (thousands)   --exact (no tf32)   --no-offload
+ *   --fastest         algorithms by time alone: what the rule of src/device/cuda/gpu_tune.h costs
  *   --reserve MIB     kept free beside what is measured; a line whose graph took more than was estimated is tried again so
  *   --no-measure      times of ops from the analytic model
  *   --profile         after the steps: one more, call by call, with the time of each kind of op
@@ -66,7 +67,7 @@ typedef struct flags {
     const char *device;
     const char *only[FLAGS];
     int only_count;
-    int steps, warm, exact, no_offload, no_measure, profile, feed, list;
+    int steps, warm, exact, fastest, no_offload, no_measure, profile, feed, list;
     uint64_t effort, reserve;
     const configuration *one;
 } flags;
@@ -313,7 +314,7 @@ typedef struct rig {
 } rig;
 
 static void open_device(rig *r) {
-    const hri_gpu_options o = {.exact_f32 = r->f->exact};
+    const hri_gpu_options o = {.exact_f32 = r->f->exact, .fastest = r->f->fastest};
     hri_prose why = {0};
     hri_engine_speed speed;
     hr_device_info info;
@@ -589,6 +590,8 @@ int main(int argc, char **argv) {
             row_fd = atoi(argv[++i]);
         } else if (!strcmp(a, "--exact")) {
             f.exact = 1;
+        } else if (!strcmp(a, "--fastest")) {
+            f.fastest = 1;
         } else if (!strcmp(a, "--no-offload")) {
             f.no_offload = 1;
         } else if (!strcmp(a, "--no-measure")) {

@@ -25,11 +25,25 @@
 
 typedef struct hri_gpu hri_gpu;
 
+/* One algorithm of a choice: `group` is the first candidate with the same bits, negative when it failed. */
+typedef struct hri_gpu_candidate {
+    int group;
+    float ms; /* negative: not timed */
+    const char *tag;
+} hri_gpu_candidate;
+/* With a report all candidates are timed, not those of the chosen group alone.  `count` is 0 when what was chosen runs. */
+typedef void hri_gpu_report_fn(void *user, const char *key, const hri_gpu_candidate *candidates,
+                               uint32_t count, uint32_t chosen);
+
 typedef struct hri_gpu_options {
     const char *
         cache; /* folder of compiled kernels and choices; NULL: the default one, "": none is kept */
     int no_cublaslt, no_cudnn; /* as if the library were missing */
     int exact_f32;             /* 1: f32 products in f32 arithmetic; 0: tf32 is allowed */
+    int fastest;               /* 1: choices by time alone; bits then follow them */
+    uint32_t candidates;       /* of a choice; 0: the usual number */
+    hri_gpu_report_fn *report; /* told of every choice that is made; NULL: nobody */
+    void *report_user;
 } hri_gpu_options;
 
 /* HR_E_UNSUPPORTED for a device that runs no kernels (host, null) or without NVRTC; *why says which. */
@@ -154,6 +168,15 @@ typedef struct hri_gpu_attention_at {
     hr_addr q, k, v, o, stats, dout, dq, dk, dv;
 } hri_gpu_attention_at;
 
+/* What is made up and what is looked at when one of the ways to do it is chosen; arrays of the sizes below. */
+enum { HRI_GPU_ATTENTION_OPERANDS = 6, HRI_GPU_ATTENTION_RESULTS = 3 };
+struct hri_gpu_contest;
+struct hri_gpu_operand;
+struct hri_gpu_result;
+void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attention_at *at,
+                               struct hri_gpu_contest *c, struct hri_gpu_operand *operands,
+                               struct hri_gpu_result *results);
+
 /* HR_E_UNSUPPORTED: cuDNN is missing or refuses it; then the op's own kernels do it. */
 HR_MUST_CHECK hr_status hri_gpu_attention_workspace(hri_gpu *gpu, const hri_gpu_attention *x,
                                                     uint64_t *out);
@@ -162,13 +185,50 @@ HR_MUST_CHECK hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attent
 
 /* ---- choices ---- */
 
+/* Which of several algorithms does a job is chosen by a rule that no clock can sway (device/cuda/gpu_tune.h): all of
+ * them run once on operands made up from the shape alone, those that give the same bits are a group, the group is chosen
+ * by the order in which the candidates stand, and times only pick the fastest inside it. */
+
 /* Runs way `index` once, in the queue in use, and leaves what it reads as it was. */
 typedef hr_status hri_gpu_try_fn(void *user, uint32_t index);
-/* The fastest of `count` ways to do what `key` names (with its library's version, where one is involved): timed in the
- * first call outside a capture, then kept, on disk too.  Ways that fail are left out.  HR_E_BUSY while a step is captured
- * and nothing was chosen yet; HR_E_UNSUPPORTED when all failed. */
-HR_MUST_CHECK hr_status hri_gpu_choose(hri_gpu *gpu, const char *key, uint32_t count,
-                                       hri_gpu_try_fn *run, void *user, uint32_t *out);
+
+/* What is filled before candidates run.  The element k = (i mod period) / stride of `extent` is the inner dimension's. */
+typedef struct hri_gpu_operand {
+    hr_addr at;
+    hr_type type;
+    int8_t top; /* numbers are under 2^(top + 1) */
+    uint8_t
+        negate; /* of the two operands of a product, this one's second half is the first one's negative */
+    int64_t count, stride, period, extent;
+} hri_gpu_operand;
+
+typedef struct hri_gpu_result {
+    hr_addr at;
+    uint64_t bytes; /* even */
+} hri_gpu_result;
+
+typedef struct hri_gpu_contest {
+    uint32_t count; /* candidates, at most HRI_GPU_CONTEST_MOST */
+    uint32_t
+        first; /* the one whose bits are wanted, if it runs; the others follow in their order */
+    hri_gpu_try_fn *run;
+    void *user;
+    const hri_gpu_operand *operands;
+    const hri_gpu_result *results;
+    uint32_t operand_count, result_count;
+} hri_gpu_contest;
+enum { HRI_GPU_CONTEST_MOST = 16 };
+
+/* A trial: until it ends, everything that calls read or write is memory that may be spoiled, and choices are made.  `at`
+ * is HRI_GPU_TRIAL_BYTES of device memory; 0 ends it.  Outside a trial, what was not chosen takes its first candidate. */
+enum { HRI_GPU_TRIAL_BYTES = 4096 };
+void hri_gpu_trial(hri_gpu *gpu, hr_addr at);
+
+/* One of the ways to do what `key` names (with its library's version, where one is involved): chosen in the first trial,
+ * then kept, on disk too.  Ways that fail are left out.  HR_E_BUSY outside a trial when nothing was chosen yet;
+ * HR_E_UNSUPPORTED when all failed. */
+HR_MUST_CHECK hr_status hri_gpu_choose(hri_gpu *gpu, const char *key,
+                                       const hri_gpu_contest *contest, uint32_t *out);
 /* What was chosen; -1: nothing yet. */
 int hri_gpu_chosen(hri_gpu *gpu, const char *key);
 

@@ -219,6 +219,55 @@ hr_status hri_gpu_attention_workspace(hri_gpu *gpu, const hri_gpu_attention *x, 
     return HR_OK;
 }
 
+/* From the first element to the last. */
+static int64_t reach(const hri_gpu_attention *x, const int64_t stride[3], int64_t rows) {
+    return (x->b - 1) * stride[0] + (x->heads - 1) * stride[1] + (rows - 1) * stride[2] + x->d;
+}
+
+void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attention_at *at,
+                               hri_gpu_contest *c, hri_gpu_operand *operands,
+                               hri_gpu_result *results) {
+    const struct {
+        hr_addr at;
+        const int64_t *stride;
+        int64_t rows;
+    } wide[] = {{at->q, x->q_stride, x->t},     {at->k, x->k_stride, x->s},
+                {at->v, x->v_stride, x->s},     {at->o, x->o_stride, x->t},
+                {at->dout, x->do_stride, x->t}, {at->dq, x->dq_stride, x->t},
+                {at->dk, x->dk_stride, x->s},   {at->dv, x->dv_stride, x->s}};
+    const uint64_t width = hr_type_bytes(x->type);
+    const int64_t rows = x->b * x->heads * x->t;
+    /* Forward reads q, k, v; backward reads o, dout and the statistics too. */
+    c->operand_count = c->result_count = 0;
+    for (int i = 0; i < (x->backward ? 5 : 3); i++) {
+        operands[c->operand_count++] =
+            (hri_gpu_operand){.at = wide[i].at,
+                              .type = x->type,
+                              .top = -1, /* scores stay small, so that no row is one element's */
+                              .count = reach(x, wide[i].stride, wide[i].rows),
+                              .stride = 1,
+                              .period = 1,
+                              .extent = 1};
+    }
+    if (x->backward) {
+        operands[c->operand_count++] = (hri_gpu_operand){.at = at->stats,
+                                                         .type = HR_TYPE_F32,
+                                                         .top = 1,
+                                                         .count = rows,
+                                                         .stride = 1,
+                                                         .period = 1,
+                                                         .extent = 1};
+        for (int i = 5; i < 8; i++) {
+            results[c->result_count++] = (hri_gpu_result){
+                wide[i].at, (uint64_t)reach(x, wide[i].stride, wide[i].rows) * width};
+        }
+    } else {
+        results[c->result_count++] =
+            (hri_gpu_result){at->o, (uint64_t)reach(x, x->o_stride, x->t) * width};
+        results[c->result_count++] = (hri_gpu_result){at->stats, (uint64_t)rows * sizeof(float)};
+    }
+}
+
 hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
                                 const hri_gpu_attention_at *at, hr_addr workspace) {
     static const float minus = -INFINITY, one = 1.0f;
@@ -246,6 +295,10 @@ hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
         bound[count++] = (hri_dnn_bound){UID_ONE, &one};
     }
 #undef ON_DEVICE
-    return hri_gpu_dnn_run(gpu, r, key, bound, count, workspace + sums_bytes(x),
+    hri_gpu_operand operands[HRI_GPU_ATTENTION_OPERANDS];
+    hri_gpu_result results[HRI_GPU_ATTENTION_RESULTS];
+    hri_gpu_contest contest = {.operands = operands, .results = results};
+    hri_gpu_attention_contest(x, at, &contest, operands, results);
+    return hri_gpu_dnn_run(gpu, r, key, &contest, bound, count, workspace + sums_bytes(x),
                            hri_gpu_dnn_need(r, HRI_GPU_LIMIT_ATTENTION));
 }

@@ -1,12 +1,12 @@
 /* Convolutions: a product where it is one, cuDNN where it is there, our own kernels otherwise.
  *
  * A window of one pixel without stride or padding is a matrix product of the images as they lie (gpu_matmul.c): no
- * weights have to be turned.  cuDNN knows better ways to cut a long sum, though, so where it is there the two are timed
- * against each other and the faster one is kept.  For cuDNN the weights are turned in work space, which therefore holds
+ * weights have to be turned.  cuDNN knows better ways to cut a long sum, though, so it has the gradients of weights.  Where
+ * both give the same bits the faster one is kept.  For cuDNN the weights are turned in work space, which therefore holds
  *
  *   weights (O, KH, KW, C / groups)   the engine's own
  *
- * Engines are found, timed and kept as the algorithms of products are (gpu_matmul.c).  Engines that need far more than
+ * Engines are found, chosen and kept as the algorithms of products are (gpu_matmul.c).  Engines that need far more than
  * the library's first guess are left out, because the plan has to hold the largest need until one is chosen. */
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static hr_status build(hri_gpu *gpu, const void *problem, const char *tag, hri_g
     };
     hri_gpu_conv_graph(&r->graph, x);
     const hr_status status =
-        hri_dnn_plans(&r->graph, &wish, r->plans, HRI_GPU_CANDIDATES, &r->count);
+        hri_dnn_plans(&r->graph, &wish, r->plans, hri_gpu_candidates(gpu), &r->count);
     if (status != HR_OK) {
         return status;
     }
@@ -130,7 +130,7 @@ static uint64_t dnn_workspace(const hri_gpu_conv *x, const hri_gpu_dnn_record *r
 
 /* ---- which way ---- */
 
-/* PRODUCT for what is one, DNN where cuDNN takes it, OWN else; EITHER is a product that cuDNN takes too, not timed yet. */
+/* PRODUCT for what is one, DNN where cuDNN takes it, OWN else; EITHER is a product that cuDNN takes too, not tried yet. */
 typedef enum way { OWN, PRODUCT, DNN, EITHER } way;
 
 /* `key` gets the key of the convolution where there is a record. */
@@ -174,6 +174,37 @@ static hr_status turn(hri_gpu *gpu, hr_type type, hr_type to_type, hr_addr from,
                           HRI_GPU_ARGS(&from, &to, &rows, &columns));
 }
 
+/* What is read when it is chosen: the two operands in the order of the kind, `second` as our weights lie or, with
+ * `turned`, as the library's. */
+static void made_up(const hri_gpu_conv *x, hr_addr first, hr_addr second, int turned,
+                    hri_gpu_operand out[2]) {
+    const int64_t cg = x->c / x->groups, og = x->o / x->groups, window = x->kh * x->kw;
+    const int64_t image = x->h * x->w * x->c, result = x->p * x->q * x->o;
+    out[0] = (hri_gpu_operand){.at = first, .type = x->type, .top = 3, .stride = 1};
+    out[1] = (hri_gpu_operand){.at = second, .type = x->type, .top = 3, .stride = 1, .negate = 1};
+    if (x->kind == HRI_GPU_CONV_WEIGHT) { /* summed over images */
+        out[0].count = out[0].period = x->n * image, out[0].stride = image;
+        out[1].count = out[1].period = x->n * result, out[1].stride = result;
+        out[0].extent = out[1].extent = x->n;
+        return;
+    }
+    const int forward = x->kind == HRI_GPU_CONV_FORWARD;
+    const int64_t inner = forward ? cg : og;
+    out[0].count = x->n * (forward ? image : result);
+    out[1].count = x->o * window * cg;
+    out[0].period = out[0].extent = out[1].extent = inner;
+    out[1].stride = forward ? (turned ? 1 : x->o) : turned ? window * cg : 1;
+    out[1].period = inner * out[1].stride;
+}
+
+static uint64_t result_bytes(const hri_gpu_conv *x) {
+    const int64_t cg = x->c / x->groups;
+    const int64_t count = x->kind == HRI_GPU_CONV_FORWARD ? x->n * x->p * x->q * x->o
+                          : x->kind == HRI_GPU_CONV_INPUT ? x->n * x->h * x->w * x->c
+                                                          : x->o * x->kh * x->kw * cg;
+    return (uint64_t)count;
+}
+
 static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record *r,
                          const char *key, hr_addr first, hr_addr second, hr_addr result,
                          hr_addr workspace, uint64_t workspace_bytes) {
@@ -195,9 +226,16 @@ static hr_status run_dnn(hri_gpu *gpu, const hri_gpu_conv *x, hri_gpu_dnn_record
     const hri_dnn_bound bound[] = {{UID_X, (const void *)(uintptr_t)at[0]},
                                    {UID_W, (const void *)(uintptr_t)at[1]},
                                    {UID_Y, (const void *)(uintptr_t)at[2]}};
+    const int weight = x->kind == HRI_GPU_CONV_WEIGHT;
+    hri_gpu_operand operands[2];
+    made_up(x, first, weight ? second : workspace, 1, operands);
+    const hri_gpu_result made = {weight ? workspace : result,
+                                 result_bytes(x) * hr_type_bytes(x->type)};
+    const hri_gpu_contest contest = {
+        .operands = operands, .operand_count = 2, .results = &made, .result_count = 1};
     if (status == HR_OK) {
-        status =
-            hri_gpu_dnn_run(gpu, r, key, bound, 3, workspace + weights, workspace_bytes - weights);
+        status = hri_gpu_dnn_run(gpu, r, key, &contest, bound, 3, workspace + weights,
+                                 workspace_bytes - weights);
     }
     if (status == HR_OK && x->kind == HRI_GPU_CONV_WEIGHT) {
         status = turn(gpu, x->type, x->w_type, workspace, result, x->o, rows);
@@ -229,12 +267,26 @@ static hr_status try_way(void *user, uint32_t index) {
     return index ? run_library(user) : run_product(user);
 }
 
-/* Times both ways, each with the best of its own, and keeps the answer. */
+/* Both ways, each with the best of its own. */
 static way decide(attempt *t) {
-    uint32_t best = 0;
-    if (t->gpu->capturing || run_library(t) != HR_OK || run_product(t) != HR_OK ||
-        hri_gpu_choose(t->gpu, t->key, 2, try_way, t, &best) != HR_OK) {
-        return PRODUCT;
+    const hri_gpu_conv *x = t->x;
+    const uint32_t first = x->kind == HRI_GPU_CONV_WEIGHT;
+    const hr_type type = x->kind == HRI_GPU_CONV_WEIGHT ? x->w_type : x->type;
+    const hri_gpu_result result = {t->result, result_bytes(x) * hr_type_bytes(type)};
+    hri_gpu_operand operands[2];
+    made_up(x, t->first, t->second, 0, operands);
+    const hri_gpu_contest contest = {.count = 2,
+                                     .first = first,
+                                     .run = try_way,
+                                     .user = t,
+                                     .operands = operands,
+                                     .operand_count = 2,
+                                     .results = &result,
+                                     .result_count = 1};
+    uint32_t best = first;
+    if (t->gpu->trial_at && !t->gpu->capturing && run_library(t) == HR_OK &&
+        run_product(t) == HR_OK && hri_gpu_choose(t->gpu, t->key, &contest, &best) != HR_OK) {
+        best = first;
     }
     return best ? DNN : PRODUCT;
 }

@@ -122,9 +122,30 @@ static hr_status try_one(void *user, uint32_t index) {
                        (void *)(uintptr_t)t->workspace, t->r->graph.text);
 }
 
+static hr_status choose(attempt *t, const char *key, const hri_gpu_contest *contest) {
+    hri_gpu_dnn_record *r = t->r;
+    hri_gpu_contest c = *contest;
+    const char *tags[HRI_GPU_CANDIDATES];
+    for (uint32_t i = 0; i < r->count; i++) {
+        tags[i] = r->plans[i].tag;
+    }
+    c.count = r->count;
+    c.run = try_one;
+    c.user = t;
+    uint32_t best = 0;
+    hri_hash128 digest;
+    const hr_status status = hri_gpu_pick(t->gpu, key, &c, tags, &best, &digest);
+    if (status == HR_OK) {
+        hri_gpu_choice_put(t->gpu, key, tags[best], digest);
+        r->plans[0] = r->plans[best]; /* from now on its need is the answer */
+        r->count = 1;
+    }
+    return status;
+}
+
 hr_status hri_gpu_dnn_run(hri_gpu *gpu, hri_gpu_dnn_record *r, const char *key,
-                          const hri_dnn_bound *bound, uint32_t count, hr_addr workspace,
-                          uint64_t workspace_bytes) {
+                          const hri_gpu_contest *contest, const hri_dnn_bound *bound,
+                          uint32_t count, hr_addr workspace, uint64_t workspace_bytes) {
     attempt t = {gpu, r, bound, count, workspace, workspace_bytes};
     int pushed;
     hr_status status = hri_gpu_ready(gpu);
@@ -134,15 +155,15 @@ hr_status hri_gpu_dnn_run(hri_gpu *gpu, hri_gpu_dnn_record *r, const char *key,
     if (status != HR_OK) {
         return status;
     }
-    if (!r->tuned && r->count > 1 && !gpu->capturing) {
-        uint32_t best = 0;
-        if (hri_gpu_fastest(gpu, r->count, try_one, &t, &best) == HR_OK) {
-            r->plans[0] = r->plans[best]; /* from now on its need is the answer */
-            r->count = 1;
-            hri_gpu_choice_put(gpu, key, r->plans[0].tag);
+    if (!r->tuned && gpu->trial_at && !gpu->capturing) {
+        const hr_status chosen = choose(&t, key, contest);
+        if (chosen != HR_OK && chosen != HR_E_UNSUPPORTED) {
+            hri_cuda_leave(gpu->dev, pushed);
+            return chosen;
         }
         r->tuned = 1;
     }
+    hri_gpu_choice_used(gpu, key);
     status = HR_E_UNSUPPORTED;
     for (uint32_t i = 0; i < r->count && status == HR_E_UNSUPPORTED; i++) {
         status = try_one(&t, i);

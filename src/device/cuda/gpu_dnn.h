@@ -23,11 +23,12 @@ hri_gpu_dnn_record *hri_gpu_dnn_find(hri_gpu *gpu, const char *key, const void *
                                      hri_gpu_dnn_build *build);
 /* Work space of the engines within the limit, at most. */
 uint64_t hri_gpu_dnn_need(const hri_gpu_dnn_record *r, uint64_t limit);
-/* Runs the engine of choice, which is found by timing in the first run outside a capture.  HR_E_UNSUPPORTED when the
- * work space is too small for all. */
+/* Runs the engine of choice, which is found in the first trial (`contest` has the operands and results, nothing else);
+ * without one the library's guess.  HR_E_UNSUPPORTED when the work space is too small for all. */
 HR_MUST_CHECK hr_status hri_gpu_dnn_run(hri_gpu *gpu, hri_gpu_dnn_record *r, const char *key,
-                                        const hri_dnn_bound *bound, uint32_t count,
-                                        hr_addr workspace, uint64_t workspace_bytes);
+                                        const hri_gpu_contest *contest, const hri_dnn_bound *bound,
+                                        uint32_t count, hr_addr workspace,
+                                        uint64_t workspace_bytes);
 
 /* The graphs of convolutions and attention, for tests of them without a device. */
 void hri_gpu_conv_graph(hri_dnn_graph *g, const hri_gpu_conv *x);

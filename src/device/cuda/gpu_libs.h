@@ -14,7 +14,7 @@
 
 /* The parts; each is made at its first use, which is when work space is asked for, before planning. */
 typedef enum hri_gpu_part {
-    HRI_GPU_PART_CHOICES, /* gpu_tune.c */
+    HRI_GPU_PART_CHOICES, /* gpu_choices.c */
     HRI_GPU_PART_BLAS,    /* gpu_matmul.c */
     HRI_GPU_PART_DNN,     /* gpu_dnn.c */
     HRI_GPU_PARTS

@@ -2,11 +2,9 @@
  *
  * A product is met first when its work space is asked for: it is described to the library, and its algorithms under the
  * limit are listed; the largest need of those is the answer, or that of the one that was chosen already.  In the first
- * run outside a capture they are timed, and the fastest alone is kept (gpu_tune.h).  Met first while capturing, the
- * library's own guess is taken.
+ * trial one is chosen and alone kept (gpu_tune.h).  Without a trial the library's own guess is taken.
  *
- * Operands that are added to are not timed: running twice would add twice.  They take the choice of the same product
- * without the addition where there is one. */
+ * A product that adds to its result has the algorithm of the same one without the addition. */
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -105,8 +103,8 @@ static product *product_of(hri_gpu *gpu, blas *b, const hri_gpu_matmul *x, const
     }
     if (x->a_type != x->b_type ||
         hri_lt_product_init(&b->lt, x, gpu->options.exact_f32, &p->desc) != HR_OK ||
-        hri_lt_algorithms(&b->lt, &p->desc, HRI_GPU_LIMIT_MATMUL, p->algorithms, HRI_GPU_CANDIDATES,
-                          &p->count) != HR_OK) {
+        hri_lt_algorithms(&b->lt, &p->desc, HRI_GPU_LIMIT_MATMUL, p->algorithms,
+                          hri_gpu_candidates(gpu), &p->count) != HR_OK) {
         p->count = 0;
         hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "cuBLASLt: %s", p->desc.text);
         return NULL;
@@ -145,6 +143,7 @@ typedef struct attempt {
     const hri_gpu_matmul *x;
     hr_addr at[4], workspace; /* a, b, bias, y */
     uint64_t workspace_bytes;
+    int add;
 } attempt;
 
 static const void *address(hr_addr at) {
@@ -157,25 +156,91 @@ static hr_status try_one(void *user, uint32_t index) {
     if (a->workspace_bytes > t->workspace_bytes) {
         return HR_E_UNSUPPORTED;
     }
-    return hri_lt_run(&t->b->lt, &t->p->desc, a, t->x->add, address(t->at[0]), address(t->at[1]),
+    return hri_lt_run(&t->b->lt, &t->p->desc, a, t->add, address(t->at[0]), address(t->at[1]),
                       t->x->epilogue == HRI_GPU_BIAS ? address(t->at[2]) : NULL,
                       (void *)(uintptr_t)t->at[3], (void *)(uintptr_t)t->workspace,
                       a->workspace_bytes, t->gpu->stream);
 }
 
+/* From the first element to the last, `batch` matrices of so many rows and columns. */
+static int64_t reach(int64_t batch, int64_t step, int64_t rows, int64_t columns, int64_t ld) {
+    return (batch - 1) * step + (rows - 1) * ld + columns;
+}
+
+/* As long as a trial is on: operands are made up, and the result is spoiled. */
+static hr_status choose(attempt *t, const char *key) {
+    const hri_gpu_matmul *x = t->x;
+    product *p = t->p;
+    const int64_t whole = INT64_MAX;
+    const hri_gpu_operand operands[] = {
+        {.at = t->at[0],
+         .type = x->a_type,
+         .top = 3,
+         .count = x->ta ? reach(x->batch, x->a_step, x->k, x->m, x->lda)
+                        : reach(x->batch, x->a_step, x->m, x->k, x->lda),
+         .stride = x->ta ? x->lda : 1,
+         .period = !x->ta      ? x->lda
+                   : x->a_step ? x->a_step
+                               : whole,
+         .extent = x->k},
+        {.at = t->at[1],
+         .type = x->b_type,
+         .top = 3,
+         .negate = 1,
+         .count = x->tb ? reach(x->batch, x->b_step, x->n, x->k, x->ldb)
+                        : reach(x->batch, x->b_step, x->k, x->n, x->ldb),
+         .stride = x->tb ? 1 : x->ldb,
+         .period = x->tb       ? x->ldb
+                   : x->b_step ? x->b_step
+                               : whole,
+         .extent = x->k},
+        {.at = t->at[2],
+         .type = x->bias_type,
+         .top = -8,
+         .count = x->n,
+         .stride = 1,
+         .period = 1,
+         .extent = 1},
+    };
+    const hri_gpu_result result = {t->at[3],
+                                   (uint64_t)reach(x->batch, x->y_step, x->m, x->n, x->ldy) *
+                                       hr_type_bytes(x->y_type)};
+    const hri_gpu_contest contest = {.count = p->count,
+                                     .run = try_one,
+                                     .user = t,
+                                     .operands = operands,
+                                     .operand_count = x->epilogue == HRI_GPU_BIAS ? 3 : 2,
+                                     .results = &result,
+                                     .result_count = 1};
+    char tags[HRI_GPU_CANDIDATES][129];
+    const char *names[HRI_GPU_CANDIDATES];
+    for (uint32_t i = 0; i < p->count; i++) {
+        tag_of(&p->algorithms[i], tags[i]);
+        names[i] = tags[i];
+    }
+    uint32_t best = 0;
+    hri_hash128 digest;
+    const hr_status status = hri_gpu_pick(t->gpu, key, &contest, names, &best, &digest);
+    if (status == HR_OK) {
+        hri_gpu_choice_put(t->gpu, key, names[best], digest);
+        p->algorithms[0] = p->algorithms[best]; /* from now on its need is the answer */
+        p->count = 1;
+    }
+    return status;
+}
+
 static hr_status run_library(attempt *t, const char *key) {
     product *p = t->p;
-    if (!p->tuned && p->count > 1 && !t->gpu->capturing && !t->x->add) {
-        char tag[129];
-        uint32_t best = 0;
-        if (hri_gpu_fastest(t->gpu, p->count, try_one, t, &best) == HR_OK) {
-            p->algorithms[0] = p->algorithms[best]; /* from now on its need is the answer */
-            p->count = 1;
-            tag_of(&p->algorithms[0], tag);
-            hri_gpu_choice_put(t->gpu, key, tag);
+    if (!p->tuned && t->gpu->trial_at && !t->gpu->capturing) {
+        t->add = 0;
+        const hr_status chosen = choose(t, key);
+        if (chosen != HR_OK && chosen != HR_E_UNSUPPORTED) {
+            return chosen;
         }
         p->tuned = 1;
     }
+    t->add = t->x->add;
+    hri_gpu_choice_used(t->gpu, key);
     hr_status status = HR_E_UNSUPPORTED;
     for (uint32_t i = 0; i < p->count && status == HR_E_UNSUPPORTED; i++) {
         status = try_one(t, i);

@@ -1,0 +1,42 @@
+/* Issue 11, number 3, on a GPU: which algorithm of a library runs was chosen by time, so that two machines, or two runs with
+ * empty caches, had two histories.  Here the library is tests/fakecuda/cublaslt.c: five algorithms, three orders of the
+ * sum, and each run finds others of them slow. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+#include "test.h"
+
+#define MODEL "mlp:width=16,layers=1,size=6,classes=4"
+#define COMMAND                                                                                    \
+    "train " MODEL " --data synthetic --batch 8 --steps 4 --device cuda:0 --exact --json"
+
+/* Trains in the cache folder `cache` of the case; compiled kernels are handed on from run to run, choices are not. */
+static char *history(const char *cache, const char *environment, const char *flags) {
+    const char *root = FAKECUDA_ROOT;
+    program_outcome o =
+        program_run(&(program_options){.as_shell = 1, .seconds = 300},
+                    "mkdir -p %s kernels && cp -r kernels %s/ && "
+                    "LD_LIBRARY_PATH=%s/fakecuda-libs:%s/fakecuda FAKECUDA_STATE=$PWD/state "
+                    "HEADROOM_CACHE_DIR=$PWD/%s %s "
+                    "$HEADROOM " COMMAND " --overwrite --out $PWD/run-%s %s && cp -r %s/kernels .",
+                    cache, cache, root, root, cache, environment, cache, flags, cache);
+    if (o.code == 0 && !strcmp(program_text(&o, "device"), "host")) {
+        test_skip("no fake driver");
+    }
+    program_expect(&o, 0, NULL);
+    char *text = strdup(program_text(&o, "history"));
+    program_end(&o);
+    return text;
+}
+
+TEST(f11_03, no_clock_chooses_the_algorithms_of_a_library) {
+    char *front = history("a", "FAKELT_SLOW=234", "");
+    char *back = history("b", "FAKELT_SLOW=01", "");
+    char *again = history("a", "FAKELT_SLOW=01", ""); /* with what was chosen before */
+    char *without = history("c", "FAKELT_FAIL=1", "");
+    CHECK_STR(front, back);
+    CHECK_STR(front, again);
+    CHECK_STR(front, without); /* 0 alone is left of the group */
+    free(front), free(back), free(again), free(without);
+}
