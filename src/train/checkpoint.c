@@ -10,159 +10,6 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 
-/* ---- the text ---- */
-
-static hr_status get_bits(const json_t *object, const char *key, uint64_t *out, hri_prose *why) {
-    const char *text;
-    char *end;
-    const hr_status status = hri_json_get_string(object, key, &text, why);
-    if (status != HR_OK) {
-        return status;
-    }
-    const unsigned long long bits = strtoull(text, &end, 16);
-    if (strlen(text) != 16 || *end) {
-        return hri_prose_set(why, HR_E_FORMAT, "\"%s\" is not 16 hexadecimal digits", key);
-    }
-    *out = bits;
-    return HR_OK;
-}
-
-static hr_status get_real(const json_t *object, const char *key, double *out, hri_prose *why) {
-    uint64_t bits = 0;
-    const hr_status status = get_bits(object, key, &bits, why);
-    if (status == HR_OK) {
-        memcpy(out, &bits, sizeof bits);
-    }
-    return status;
-}
-
-static hr_status read_progress(const json_t *o, hri_progress_state *p, hri_prose *why) {
-    const struct {
-        const char *key;
-        uint64_t *to;
-    } numbers[] = {{"step", &p->state.step},       {"updates", &p->state.updates},
-                   {"good", &p->state.good},       {"skipped", &p->state.skipped},
-                   {"epoch", &p->epoch},           {"epoch_step", &p->epoch_step},
-                   {"batch", &p->batch},           {"seed", &p->seed},
-                   {"parts", &p->parts},           {"samples", &p->samples},
-                   {"best_epoch", &p->best_epoch}, {"bad_epochs", &p->bad_epochs},
-                   {"seconds_ns", &p->seconds_ns}};
-    const struct {
-        const char *key;
-        double *to;
-    } reals[] = {{"scale", &p->state.scale},
-                 {"loss_sum", &p->loss_sum},
-                 {"right_sum", &p->right_sum},
-                 {"top_sum", &p->top_sum},
-                 {"best", &p->best}};
-    hr_status status = HR_OK;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == HR_OK; i++) {
-        status = hri_json_get_u64(o, numbers[i].key, numbers[i].to, why);
-    }
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0] && status == HR_OK; i++) {
-        status = get_real(o, reals[i].key, reals[i].to, why);
-    }
-    p->counted = p->samples; /* before 0.2 sums went by samples */
-    if (status == HR_OK && json_object_get(o, "counted")) {
-        status = hri_json_get_u64(o, "counted", &p->counted, why);
-    }
-    const char *options = "";
-    if (status == HR_OK && (status = get_bits(o, "input_print", &p->input_print, why)) == HR_OK &&
-        (status = get_bits(o, "digest", &p->digest, why)) == HR_OK &&
-        (status = hri_json_get_string(o, "options", &options, why)) == HR_OK) {
-        snprintf(p->options, sizeof p->options, "%s", options);
-    }
-    return status;
-}
-
-static hr_status read_classes(hri_checkpoint *c, hri_prose *why) {
-    const json_t *list = json_object_get(c->json, "classes");
-    if (!list) {
-        return HR_OK;
-    }
-    c->about.class_count = json_array_size(list);
-    c->names = hri_calloc(c->about.class_count + 1, sizeof *c->names);
-    if (!c->names) {
-        return HR_E_NOMEM_HOST;
-    }
-    for (size_t i = 0; i < c->about.class_count; i++) {
-        c->names[i] = json_string_value(json_array_get(list, i));
-        if (!c->names[i]) {
-            return hri_prose_set(why, HR_E_FORMAT, "class %zu has no name", i);
-        }
-    }
-    c->about.classes = c->names;
-    return HR_OK;
-}
-
-/* One to HRI_PIXELS_CHANNELS numbers. */
-static size_t read_numbers(const json_t *list, double *out) {
-    const size_t count = json_array_size(list);
-    for (size_t i = 0; i < count && count <= HRI_PIXELS_CHANNELS; i++) {
-        out[i] = json_is_number(json_array_get(list, i))
-                     ? json_number_value(json_array_get(list, i))
-                     : NAN;
-    }
-    return count;
-}
-
-static hr_status read_pixels(hri_checkpoint *c, hri_prose *why) {
-    const json_t *object = json_object_get(c->json, "normalise");
-    hri_pixels p = {.channels = 0};
-    if (!object) {
-        return HR_OK;
-    }
-    const size_t means = read_numbers(json_object_get(object, "mean"), p.mean);
-    const size_t stds = read_numbers(json_object_get(object, "std"), p.std);
-    int good = means == stds && means >= 1 && means <= HRI_PIXELS_CHANNELS;
-    for (size_t i = 0; good && i < means; i++) {
-        good = isfinite(p.mean[i]) && isfinite(p.std[i]) && fabs(p.std[i]) > 1e-12;
-    }
-    if (!good) {
-        return hri_prose_set(why, HR_E_FORMAT,
-                             "normalise: mean and std must be 1 to %d numbers each, std not 0",
-                             HRI_PIXELS_CHANNELS);
-    }
-    p.channels = (uint32_t)means;
-    snprintf(p.name, sizeof p.name, "%s", c->about.input);
-    c->about.pixels = p;
-    return HR_OK;
-}
-
-static hr_status read_about(hri_checkpoint *c, const char *text, hri_prose *why) {
-    hr_status status = hri_json_parse(text, strlen(text), NULL, &c->json, why);
-    uint64_t version = 0;
-    if (status == HR_OK) {
-        status = hri_json_get_u64(c->json, "version", &version, why);
-    }
-    if (status == HR_OK && version != 1) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "it is of version %llu, this program reads 1",
-                             (unsigned long long)version);
-    }
-    const struct {
-        const char *key, **to;
-    } texts[] = {{"model", &c->about.model},
-                 {"precision", &c->about.precision},
-                 {"source", &c->about.source},
-                 {"stages", &c->about.stages},
-                 {"input", &c->about.input}};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == HR_OK; i++) {
-        status = hri_json_get_string(c->json, texts[i].key, texts[i].to, why);
-    }
-    if (status == HR_OK) {
-        status = read_classes(c, why);
-    }
-    if (status == HR_OK) {
-        status = read_pixels(c, why);
-    }
-    const json_t *training = status == HR_OK ? json_object_get(c->json, "training") : NULL;
-    if (training) {
-        c->whole = 1;
-        status = read_progress(training, &c->progress, why);
-    }
-    return status;
-}
-
 /* ---- opening ---- */
 
 /* The file that is meant: a folder's best weights, else its last. */
@@ -193,7 +40,7 @@ hr_status hri_checkpoint_open(const char *path, hri_checkpoint *out, hri_prose *
         status = hri_prose_set(why, HR_E_FORMAT,
                                "%s: it has weights, but is no checkpoint of headroom", c.path);
     } else if (status == HR_OK) {
-        status = read_about(&c, text, &reason);
+        status = hri_checkpoint_read_text(&c, text, &reason);
         if (status != HR_OK) {
             hri_prose_set(why, status == HR_E_NOT_FOUND ? HR_E_FORMAT : status,
                           "%s: a damaged checkpoint: %s", c.path,
@@ -213,8 +60,7 @@ void hri_checkpoint_close(hri_checkpoint *c) {
     if (c->path) {
         hri_tensors_close(&c->file);
     }
-    json_decref(c->json);
-    hri_free(c->names);
+    hri_arena_deinit(&c->texts);
     hri_free(c->path);
     *c = (hri_checkpoint){.file = {.fd = -1}};
 }

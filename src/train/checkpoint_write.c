@@ -153,7 +153,6 @@ static void put_progress(hri_json *j, const hri_progress_state *p) {
     hri_json_u64(j, "best_epoch", p->best_epoch);
     hri_json_u64(j, "bad_epochs", p->bad_epochs);
     hri_json_u64(j, "seconds_ns", p->seconds_ns);
-    hri_json_string(j, "options", p->options);
     hri_json_end(j);
 }
 
@@ -165,15 +164,31 @@ static void put_numbers(hri_json *j, const char *key, const double *numbers, uin
     hri_json_end(j);
 }
 
+static void put_facts(hri_json *j, const char *key, const hri_fact *facts, size_t count) {
+    hri_json_object(j, key);
+    for (size_t i = 0; i < count; i++) {
+        hri_json_string(j, facts[i].name, facts[i].value);
+    }
+    hri_json_end(j);
+}
+
+static void put_split(hri_json *j, const hri_split *s) {
+    hri_json_object(j, "split");
+    hri_json_double(j, "fraction", s->fraction);
+    hri_json_u64(j, "seed", s->seed);
+    hri_json_u64(j, "val_count", s->val_count);
+    hri_json_u64(j, "train_count", s->train_count);
+    hri_json_end(j);
+}
+
 static hr_status print_about(const hri_checkpoint_write *w, char **out) {
     const hri_about *a = w->about;
     hri_json j;
     hri_json_init(&j);
-    hri_json_u64(&j, "version", 1);
+    hri_json_u64(&j, "version", 2);
     hri_json_string(&j, "model", a->model);
     hri_json_string(&j, "precision", a->precision);
     hri_json_string(&j, "source", a->source ? a->source : "");
-    hri_json_string(&j, "stages", a->stages ? a->stages : "");
     hri_json_string(&j, "input", a->input ? a->input : "image");
     if (a->pixels.channels) {
         hri_json_object(&j, "normalise");
@@ -188,7 +203,12 @@ static hr_status print_about(const hri_checkpoint_write *w, char **out) {
         }
         hri_json_end(&j);
     }
+    if (a->split.val_count) {
+        put_split(&j, &a->split);
+    }
     if (w->progress) {
+        put_facts(&j, "run", a->run, a->run_count);
+        put_facts(&j, "environment", a->environment, a->environment_count);
         put_progress(&j, w->progress);
     }
     const hr_status status = hri_json_print(&j, 0, out);

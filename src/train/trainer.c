@@ -419,46 +419,14 @@ hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why) {
 
 /* ---- beginning ---- */
 
-/* Are these two texts of one model?  Keys that came later are not said in texts of before. */
-static int same_model(const char *a, const char *b) {
-    hr_model *m = NULL;
-    if (!strcmp(a, b)) {
-        return 1;
-    }
-    if (hr_model_open(a, &m, NULL) != HR_OK) {
-        return 0;
-    }
-    const int same = !strcmp(hr_model_text(m), b);
-    hr_model_close(m);
-    return same;
-}
-
 /* Is it the same training?  What may differ: threads, budget, how long. */
 static hr_status check_same(const hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
-    const hri_progress_state *is = &c->progress, *here = &t->o.begin;
-    if (!same_model(c->about.model, t->o.about->model)) {
-        return hri_prose_set(why, HR_E_INVALID, "%s is a checkpoint of %s, not of %s", c->path,
-                             c->about.model, t->o.about->model);
+    hri_prose warning = {""};
+    const hr_status status = hri_checkpoint_same(c, t->o.about, &warning, why);
+    if (status == HR_OK && warning.text[0]) {
+        log_line(t, HR_LOG_WARN, warning.text);
     }
-    if (is->batch != here->batch) {
-        return hri_prose_set(why, HR_E_INVALID, "%s was trained with --batch %llu, not %llu",
-                             c->path, (unsigned long long)is->batch,
-                             (unsigned long long)here->batch);
-    }
-    if (is->seed != here->seed) {
-        return hri_prose_set(why, HR_E_INVALID, "%s was trained with --seed %llu, not %llu",
-                             c->path, (unsigned long long)is->seed, (unsigned long long)here->seed);
-    }
-    if (strcmp(is->options, here->options) != 0) {
-        return hri_prose_set(why, HR_E_INVALID, "%s was trained with \"%.160s\", not \"%.160s\"",
-                             c->path, is->options, here->options);
-    }
-    if (is->input_print != here->input_print) {
-        return hri_prose_set(why, HR_E_INVALID,
-                             "%s was trained on other data or other stages: %.200s", c->path,
-                             c->about.source);
-    }
-    return HR_OK;
+    return status;
 }
 
 static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {

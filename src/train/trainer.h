@@ -48,7 +48,7 @@ typedef struct hri_trainer_options {
     uint64_t save_seconds;        /* the same by the clock; 0: never */
     const char *folder;           /* of checkpoints; NULL: none are written */
     const hri_checkpoint *resume; /* NULL: from the start */
-    hri_progress_state begin;     /* batch, seed, options, input_print: for the checkpoint */
+    hri_progress_state begin;     /* batch, seed, parts, input_print: for the checkpoint */
     hri_record *record;           /* NULL: nothing is recorded */
     hr_log_fn *log;
     void *log_user;

@@ -508,7 +508,7 @@ TEST(train, a_loss_that_is_no_number_ends_it_and_leaves_the_checkpoint) {
     outcome o = run_well(RESNET " --steps 7 --out run");
     end(&o);
     refused(RESNET " --steps 40 --rate 1e6 --out other", 3, "--rate");
-    refused(RESNET " --steps 40 --rate 1e6 --out run --resume", 2, "was trained with");
+    refused(RESNET " --steps 40 --rate 1e6 --out run --resume", 2, "the run used --rate");
     check_checkpoint(in("run/last.safetensors"));
     o = run_well(RESNET " --steps 9 --out run --resume");
     CHECK_EQ(number(o.json, "steps"), 9);
@@ -571,10 +571,11 @@ TEST_TIMEOUT(train, a_checkpoint_of_another_training_or_cut_short_is_refused, 60
     end(&o);
     refused(RESNET " --epochs 2 --out run", 2, "holds a training already");
     refused("resnet18:size=32,width=4 --data images:pics --batch 8 --seed 3 --out run --resume", 2,
-            "a checkpoint of resnet18");
+            "the run used the model resnet18");
     refused(RESNET " --epochs 2 --out run --resume --batch 6", 2, "--batch 8");
     refused(RESNET " --epochs 2 --out run --resume --seed 4", 2, "--seed 3");
-    refused(RESNET " --epochs 2 --out run --resume --augment flip", 2, "other data");
+    refused(RESNET " --epochs 2 --out run --resume --augment flip", 2,
+            "the run used --augment none");
     CHECK_EQ(truncate(in("run/last.safetensors"), (off_t)size_of(in("run/last.safetensors")) - 9),
              0);
     refused(RESNET " --epochs 2 --out run --resume", 2, "last.safetensors");

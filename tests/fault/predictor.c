@@ -28,7 +28,7 @@ static void set_up(void) {
     const hri_about about = {.model = hr_model_text(m),
                              .precision = "f32",
                              .source = "images:x",
-                             .stages = " | decode(8) | normalise",
+                             .pixels = {.channels = 3, .std = {1, 1, 1}},
                              .input = "image"};
     const hri_checkpoint_write w = {.g = g, .from = &values, .about = &about};
     snprintf(run_path, sizeof run_path, "%s/best.safetensors", test_folder());
@@ -78,7 +78,10 @@ static hr_status open_all(work *w, hri_prose *why) {
         status = hri_source_look(data_text, &want, &w->source, why);
     }
     if (status == HR_OK) {
-        snprintf(text, sizeof text, "%s%s", data_text, w->checkpoint.about.stages);
+        const size_t used = (size_t)snprintf(text, sizeof text, "%s", data_text);
+        status = hri_source_stages(&w->source, &want, NULL, text + used, sizeof text - used, why);
+    }
+    if (status == HR_OK) {
         const hri_supply_options so = {.pipeline = text,
                                        .source = &w->source,
                                        .want = &want,

@@ -87,7 +87,6 @@ static hr_status open_all(rig *r, work *w, const char *folder, hri_prose *why) {
     const hri_about about = {.model = hr_model_text(r->model),
                              .precision = "f32",
                              .source = r->source.text,
-                             .stages = r->stages,
                              .input = "image"};
     const hri_supply_options s = {
         .pipeline = r->text,

@@ -23,7 +23,17 @@ static void use(const hri_checkpoint *c) {
     size_t bytes;
     hr_graph *g = graph_of();
     hri_interp *it;
-    must(c->about.model && c->about.precision && c->about.stages && c->about.input);
+    const hri_about *a = &c->about;
+    must(a->model && a->precision && a->source && a->input && (c->version == 1 || c->version == 2));
+    must(a->class_count <= HRI_CHECKPOINT_CLASSES_MAX && a->run_count <= HRI_CHECKPOINT_FACTS_MAX);
+    must(!strpbrk(a->model, " |()'\"\\\033\n") && !strpbrk(a->input, " |()'\"\\\033\n"));
+    must(a->pixels.channels <= HRI_PIXELS_CHANNELS && a->split.fraction >= 0 &&
+         a->split.fraction < 1);
+    for (uint32_t i = 0; i < a->pixels.channels; i++) {
+        must(a->pixels.mean[i] >= -1e6 && a->pixels.mean[i] <= 1e6 && a->pixels.std[i] != 0);
+    }
+    hri_prose warning, reason = {""};
+    must(hri_checkpoint_same(c, a, &warning, &reason) == HR_OK || reason.text[0]);
     for (size_t i = 0; i < c->about.class_count; i++) {
         must(c->about.classes[i] != NULL);
     }

@@ -100,19 +100,14 @@ static int map_labels(hri_inference *i) {
     return HRI_EXIT_YES;
 }
 
-/* The data as validation saw it, where it is of the kind that was trained on. */
+/* The data as validation saw it: which stages follows from the data and the model, the numbers from the checkpoint
+ * (find_pixels).  No text of a file gets here. */
 static hr_status pipeline_text(const hri_inference *i, char *text, size_t size, hri_prose *why) {
-    const hri_about *a = &i->checkpoint.about;
-    const size_t kind = strlen(i->source.kind);
     char stages[512];
-    if (!strncmp(a->source, i->source.kind, kind) && !strchr(i->source.text, '|')) {
-        snprintf(stages, sizeof stages, "%s", a->stages);
-    } else {
-        const hr_status status =
-            hri_source_stages(&i->source, &i->want, NULL, stages, sizeof stages, why);
-        if (status != HR_OK) {
-            return status;
-        }
+    const hr_status status =
+        hri_source_stages(&i->source, &i->want, NULL, stages, sizeof stages, why);
+    if (status != HR_OK) {
+        return status;
     }
     const int n = snprintf(text, size, "%s%s", i->source.text, stages);
     return n > 0 && (size_t)n < size

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/file.h"
+#include "cli/common/train_facts.h"
 #include "run/resident.h"
 #include "train/labels.h"
 #include "train/options.h"
@@ -149,11 +150,7 @@ static hr_status write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why
                                   .batch = (uint64_t)batch};
     const hri_source_use val = {.seed = seed, .part_count = split ? j->val_count : 0};
     hr_status status =
-        hri_source_stages(&j->source, &j->want, NULL, j->stages, sizeof j->stages, why);
-    if (status == HR_OK) {
-        status = hri_source_pipeline(&j->source, &j->want, &train, j->train_text,
-                                     sizeof j->train_text, why);
-    }
+        hri_source_pipeline(&j->source, &j->want, &train, j->train_text, sizeof j->train_text, why);
     if (status == HR_OK && j->val_count) {
         status = hri_source_pipeline(split ? &j->source : &j->val_source, &j->want, &val,
                                      j->val_text, sizeof j->val_text, why);
@@ -360,30 +357,6 @@ static int set_length(hri_train_job *j) {
     return HRI_EXIT_YES;
 }
 
-/* All options as they are now, for the checkpoint: "optimizer=sgd,rate=0.01,...". */
-static void print_options(const hri_train_job *j, char *buf, size_t size) {
-    hri_options o;
-    hr_train_options copy, zero;
-    size_t used = 0;
-    buf[0] = '\0';
-    if (hri_options_init(&o, hri_train_fields, &zero, NULL) != HR_OK) {
-        return;
-    }
-    o.target = &copy; /* printing reads the target alone */
-    copy = j->plan.job.options;
-    for (const hri_field *f = hri_train_fields; f->name && used < size; f++) {
-        char value[64];
-        hri_options_print(&o, f, value, sizeof value);
-        used +=
-            (size_t)snprintf(buf + used, size - used, "%s%s=%s", used ? "," : "", f->name, value);
-    }
-    o.target = &zero;
-    hri_options_deinit(&o);
-    if (used < size) {
-        snprintf(buf + used, size - used, ",smoothing=%.17g", j->flags.smoothing);
-    }
-}
-
 static int set_options(hri_train_job *j) {
     char text[640];
     hr_error error = {0};
@@ -453,6 +426,9 @@ int hri_train_job_size(hri_train_job *j) {
     int code = read_batch(j, &batch);
     if (code == HRI_EXIT_YES) {
         code = open_folder(j);
+    }
+    if (j->resumes && !batch) {
+        batch = hri_train_facts_batch(&j->resume.about); /* what fitted then is what goes on */
     }
     if (code == HRI_EXIT_YES) {
         code = begin_plan(j, batch);
@@ -566,15 +542,22 @@ static int load_init(hri_train_job *j) {
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
-static void fill_about(hri_train_job *j) {
+static hr_status fill_about(hri_train_job *j, hri_prose *why) {
     j->about = (hri_about){.model = hr_model_text(j->plan.model),
                            .precision = hri_plan_precisions[j->flags.precision],
                            .source = j->source.text,
-                           .stages = j->stages,
                            .pixels = j->objective.pixels,
                            .input = j->want.name,
                            .classes = (const char *const *)j->source.classes,
                            .class_count = j->source.classes ? j->source.class_count : 0};
+    if (j->flags.val_split > 0) {
+        j->about.split = (hri_split){.fraction = j->flags.val_split,
+                                     .seed = (uint64_t)j->flags.seed,
+                                     .val_count = j->val_count,
+                                     .train_count = j->train_count};
+    }
+    const hr_status status = hri_train_facts(j, &j->facts, &j->about);
+    return status == HR_OK ? hri_about_check(&j->about, why) : status;
 }
 
 static hr_status open_record(hri_train_job *j, hri_prose *why) {
@@ -608,12 +591,12 @@ static hr_status open_record(hri_train_job *j, hri_prose *why) {
 
 int hri_train_job_start(hri_train_job *j) {
     hri_prose why = {""};
-    int code = HRI_EXIT_YES;
-    fill_about(j);
-    if (j->flags.init && !j->resumes) {
+    hr_status status = fill_about(j, &why);
+    int code = status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
+    if (code == HRI_EXIT_YES && j->flags.init && !j->resumes) {
         code = load_init(j);
     }
-    hr_status status = code == HRI_EXIT_YES ? open_record(j, &why) : HR_OK;
+    status = code == HRI_EXIT_YES ? open_record(j, &why) : HR_OK;
     if (code != HRI_EXIT_YES || status != HR_OK) {
         return code != HRI_EXIT_YES ? code : failed(j, status, &why);
     }
@@ -637,7 +620,6 @@ int hri_train_job_start(hri_train_job *j) {
                              .seed = (uint64_t)j->flags.seed,
                              .parts = j->row.micro_batches,
                              .input_print = hr_pipeline_fingerprint(hri_supply_pipeline(j->train))};
-    print_options(j, o->begin.options, sizeof o->begin.options);
     status = hri_trainer_open(o, &j->trainer, &why);
     hri_checkpoint_close(&j->resume);
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
@@ -654,4 +636,5 @@ void hri_train_job_close(hri_train_job *j) {
     hri_checkpoint_close(&j->resume);
     hri_source_deinit(&j->source);
     hri_source_deinit(&j->val_source);
+    hri_arena_deinit(&j->facts);
 }

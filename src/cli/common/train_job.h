@@ -31,7 +31,7 @@ typedef struct hri_train_job {
     int all_labels_count; /* none of them is negative, or every sample has equally many that count */
     int64_t batch;        /* samples of a step */
     uint64_t steps_per_epoch, epochs, steps, total_steps;
-    char train_text[HRI_SOURCE_TEXT + 1024], val_text[HRI_SOURCE_TEXT + 1024], stages[512];
+    char train_text[HRI_SOURCE_TEXT + 1024], val_text[HRI_SOURCE_TEXT + 1024];
     char options[512];
     uint64_t train_bytes,
         val_bytes; /* budgets of the pipelines: the least, and when planned what there is room for */
@@ -47,6 +47,7 @@ typedef struct hri_train_job {
     hri_fit_plans plans;
     hri_plan_row row; /* what was planned, kept for the end */
     hri_about about;
+    hri_arena facts; /* texts of `about` */
     hri_supply *train, *validation;
     hri_feeds feeds;
     hri_planned *planned;

@@ -80,22 +80,30 @@ static void clean(void) {
     rmdir(folder);
 }
 
+static const hri_fact facts[] = {{"--batch", "8"}, {"--rate", "0.01"}, {"device", "host"}};
 static const char *const classes[] = {"rose", "tulip \"red\""};
 
 static hr_status save(const rig *r, const char *name, int whole, hri_prose *why) {
-    const hri_about about = {.model = hr_model_text(r->model),
-                             .precision = "f32",
-                             .source = "images:flowers",
-                             .stages = " | decode(8)",
-                             .input = "image",
-                             .classes = classes,
-                             .class_count = 2};
-    const hri_progress_state progress = {.state = {.step = 7, .updates = 6, .scale = 0x1p15},
-                                         .epoch = 2,
-                                         .loss_sum = 1.0 / 3,
-                                         .best = NAN,
-                                         .digest = UINT64_C(0xfedcba9876543210),
-                                         .options = "optimizer=adam"};
+    const hri_about about = {
+        .model = hr_model_text(r->model),
+        .precision = "f32",
+        .source = "images:flowers",
+        .pixels = {.channels = 3, .mean = {0.25, 0.5, 0.75}, .std = {1, 2, 3}},
+        .split = {.fraction = 0.25, .seed = 3, .val_count = 5, .train_count = 15},
+        .run = facts,
+        .run_count = 2,
+        .environment = facts + 2,
+        .environment_count = 1,
+        .input = "image",
+        .classes = classes,
+        .class_count = 2};
+    const hri_progress_state progress = {
+        .state = {.step = 7, .updates = 6, .scale = 0x1p15},
+        .epoch = 2,
+        .loss_sum = 1.0 / 3,
+        .best = NAN,
+        .digest = UINT64_C(0xfedcba9876543210),
+    };
     const hri_checkpoint_write w = {.g = r->g,
                                     .from = &r->values,
                                     .about = &about,
@@ -121,10 +129,14 @@ TEST(checkpoint, a_whole_one_brings_back_every_bit_and_number) {
     CHECK(c.whole && c.progress.state.step == 7 && c.progress.state.updates == 6);
     CHECK(c.progress.state.scale == 0x1p15 && c.progress.epoch == 2 && isnan(c.progress.best));
     CHECK(c.progress.loss_sum == 1.0 / 3 && c.progress.digest == UINT64_C(0xfedcba9876543210));
-    CHECK_EQ(strcmp(c.progress.options, "optimizer=adam"), 0);
+    CHECK(c.about.run_count == 2 && !strcmp(c.about.run[1].name, "--rate"));
+    CHECK(c.about.environment_count == 1 && !strcmp(c.about.environment[0].value, "host"));
+    CHECK(c.about.split.fraction == 0.25 && c.about.split.seed == 3);
+    CHECK(c.about.split.val_count == 5 && c.about.split.train_count == 15);
     CHECK_EQ(strcmp(c.about.model, hr_model_text(a.model)), 0);
     CHECK(c.about.class_count == 2 && !strcmp(c.about.classes[1], classes[1]));
-    CHECK_EQ(strcmp(c.about.stages, " | decode(8)"), 0);
+    CHECK(c.about.pixels.channels == 3 && c.about.pixels.mean[2] == 0.75);
+    CHECK(c.about.pixels.std[1] == 2 && !strcmp(c.about.pixels.name, "image"));
     void *place;
     size_t bytes;
     CHECK_OK(hri_checkpoint_input(&c, &place, &bytes, &why));

@@ -1,0 +1,117 @@
+/* See train_facts.h. */
+#include "cli/common/train_facts.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/options.h"
+
+typedef struct list {
+    hri_arena *texts;
+    hri_fact *facts;
+    size_t count;
+    int failed;
+} list;
+
+static void add(list *l, const char *name, const char *format, ...) HR_PRINTF(3, 4);
+static void add(list *l, const char *name, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *value = l->facts ? hri_arena_vprintf(l->texts, format, args) : NULL;
+    va_end(args);
+    if (!value || l->count == HRI_CHECKPOINT_FACTS_MAX) {
+        l->failed = 1;
+        return;
+    }
+    l->facts[l->count++] = (hri_fact){name, value};
+}
+
+/* An option of training under the name it is typed with. */
+static const char *typed(list *l, const char *name) {
+    for (const hri_field *f = hri_train_flag_fields; f->name; f++) {
+        if (!strcmp(f->name, name)) {
+            return hri_arena_printf(l->texts, "--%s", name);
+        }
+    }
+    return hri_arena_printf(l->texts, "--options %s", name);
+}
+
+static hr_status add_options(const hri_train_job *j, list *l) {
+    hri_options o;
+    hr_train_options copy = j->plan.job.options, zero;
+    const hr_status status = hri_options_init(&o, hri_train_fields, &zero, NULL);
+    if (status != HR_OK) {
+        return status;
+    }
+    o.target = &copy; /* printing reads the target alone */
+    for (const hri_field *f = hri_train_fields; f->name; f++) {
+        char value[64];
+        const char *name = typed(l, f->name);
+        hri_options_print(&o, f, value, sizeof value);
+        if (!name) {
+            l->failed = 1;
+        } else if (strcmp(f->name, "precision") != 0) { /* it is named with the flags */
+            add(l, name, "%s", value);
+        }
+    }
+    o.target = &zero;
+    hri_options_deinit(&o);
+    return HR_OK;
+}
+
+static void add_flags(const hri_train_job *j, list *l) {
+    const hri_train_flags *f = &j->flags;
+    const uint64_t parts = j->row.micro_batches;
+    add(l, HRI_FACT_MODEL, "%s", hr_model_text(j->plan.model));
+    add(l, "--batch", "%lld", (long long)(j->batch / f->accumulate));
+    add(l, "--accumulate", "%lld", (long long)f->accumulate);
+    add(l, "--micro-batches", "%llu", (unsigned long long)parts);
+    add(l, "--ghost-norm", "%s", parts > 1 && f->ghost_norm ? "on" : "off");
+    add(l, "--precision", "%s", hri_plan_precisions[f->precision]);
+    add(l, "--exact", "%s", j->plan.engine && f->exact ? "on" : "off");
+    add(l, "--seed", "%lld", (long long)f->seed);
+    add(l, "--smoothing", "%.17g", f->smoothing);
+    add(l, "--augment", "%s", f->augment);
+    add(l, "--val-split", "%.17g", f->val_split);
+    add(l, "--skip-bad", "%s", f->skip_bad ? "on" : "off");
+}
+
+static void add_environment(const hri_train_job *j, list *l) {
+    hr_device_info info;
+    if (j->plan.device && hr_device_get_info(j->plan.device, &info) == HR_OK) {
+        /* Of a host the bits do not depend on which it is. */
+        const int host = !strcmp(info.backend, "host");
+        add(l, "device", "%s", host ? "host" : info.description);
+    }
+}
+
+hr_status hri_train_facts(const hri_train_job *j, hri_arena *texts, hri_about *about) {
+    list run = {.texts = texts}, here = {.texts = texts};
+    run.facts = HRI_ARENA_ARRAY(texts, hri_fact, HRI_CHECKPOINT_FACTS_MAX);
+    here.facts = HRI_ARENA_ARRAY(texts, hri_fact, HRI_CHECKPOINT_FACTS_MAX);
+    add_flags(j, &run);
+    const hr_status status = add_options(j, &run);
+    add(&run, HRI_FACT_DATA, "%016llx",
+        (unsigned long long)hr_pipeline_fingerprint(hri_supply_pipeline(j->train)));
+    add_environment(j, &here);
+    if (status != HR_OK || run.failed || here.failed) {
+        return status != HR_OK ? status : HR_E_NOMEM_HOST;
+    }
+    about->run = run.facts;
+    about->run_count = run.count;
+    about->environment = here.facts;
+    about->environment_count = here.count;
+    return HR_OK;
+}
+
+int64_t hri_train_facts_batch(const hri_about *about) {
+    for (size_t i = 0; i < about->run_count; i++) {
+        char *end;
+        if (!strcmp(about->run[i].name, "--batch")) {
+            const long long n = strtoll(about->run[i].value, &end, 10);
+            return *end || n < 1 || n > 1000000 ? 0 : n;
+        }
+    }
+    return 0;
+}
