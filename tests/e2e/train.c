@@ -167,11 +167,12 @@ TEST_TIMEOUT(train, threads_and_budgets_that_only_compute_again_change_no_bit, 1
     static const char *const ways[] = {"--threads 1", "--threads 2", "--threads 2 --budget 64MiB",
                                        "--threads 1 --data-budget 512KiB"};
     begin();
-    outcome first = run_well(RESNET " --val-split 0.2 --epochs 3 --no-save --threads 2");
+    outcome first =
+        run_well(RESNET " --val-split 0.2 --rate 0.003 --epochs 5 --no-save --threads 2");
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         char arguments[512];
-        snprintf(arguments, sizeof arguments, RESNET " --val-split 0.2 --epochs 3 --no-save %s",
-                 ways[i]);
+        snprintf(arguments, sizeof arguments,
+                 RESNET " --val-split 0.2 --rate 0.003 --epochs 5 --no-save %s", ways[i]);
         outcome o = run_well(arguments);
         CHECK_EQ(strcmp(text(&o, "history"), text(&first, "history")), 0);
         CHECK(number(o.json, "val_loss") == number(first.json, "val_loss"));
