@@ -14,6 +14,7 @@
 #include <strings.h>
 #include <headroom/bytes.h>
 
+#include "base/alloc.h"
 #include "base/nearest.h"
 
 static hr_status no_memory(const char *label, hri_prose *why) {
@@ -197,10 +198,18 @@ hr_status hri_value_parse(const hri_field *field, const char *label, const char 
         status = parse_bool(label, text, &value.truth, why);
         break;
     case HRI_FIELD_INT:
-        status = parse_int(label, text, text + strlen(text), &value.integer, why);
+        if (field->word && !strcasecmp(text, field->word)) {
+            value.integer = INT64_MIN;
+        } else {
+            status = parse_int(label, text, text + strlen(text), &value.integer, why);
+        }
         break;
     case HRI_FIELD_DOUBLE:
-        status = parse_double(label, text, &value.number, why);
+        if (field->word && !strcasecmp(text, field->word)) {
+            value.number = NAN;
+        } else {
+            status = parse_double(label, text, &value.number, why);
+        }
         break;
     case HRI_FIELD_BYTES:
         status = parse_bytes(label, text, 0, &value.bytes, why);
@@ -265,9 +274,30 @@ static int compare(const hri_field *field, const hri_value *value, double bound)
     }
 }
 
+/* The value that stands for the field's word: nobody can type it as a number. */
+bool hri_value_is_word(const hri_field *field, const hri_value *value) {
+    return field->word &&
+           (field->type == HRI_FIELD_INT ? value->integer == INT64_MIN
+                                         : field->type == HRI_FIELD_DOUBLE && isnan(value->number));
+}
+
+/* Items of a list that must be among the choices. */
+static hr_status check_items(const hri_field *field, const char *label, const hri_value *value,
+                             hri_prose *why) {
+    int which;
+    hr_status status = HR_OK;
+    for (size_t i = 0; field->choices && i < value->list.count && status == HR_OK; i++) {
+        status = parse_choice(field, label, value->list.items[i], &which, why);
+    }
+    return status;
+}
+
 hr_status hri_value_check(const hri_field *field, const char *label, const hri_value *value,
                           hri_prose *why) {
-    if (field->min == 0 && field->max == 0) {
+    if (field->type == HRI_FIELD_LIST && check_items(field, label, value, why) != HR_OK) {
+        return HR_E_INVALID;
+    }
+    if ((field->min == 0 && field->max == 0) || hri_value_is_word(field, value)) {
         return HR_OK;
     }
     const bool below = compare(field, value, field->min) < 0;
@@ -288,6 +318,29 @@ hr_status hri_value_check(const hri_field *field, const char *label, const hri_v
     const bool items = field->type == HRI_FIELD_LIST || field->type == HRI_FIELD_DIMS;
     return hri_prose_set(why, HR_E_RANGE, "%s: %s %s %s %s", label, is, items ? "are" : "is",
                          below ? "below" : "above", bound);
+}
+
+bool hri_value_is_set(const hri_field *field, const hri_value *value) {
+    switch (field->type) {
+    case HRI_FIELD_BOOL:
+        return value->truth;
+    case HRI_FIELD_INT:
+        return value->integer != 0 && !hri_value_is_word(field, value);
+    case HRI_FIELD_DOUBLE:
+        return value->number != 0 && !hri_value_is_word(field, value);
+    case HRI_FIELD_BYTES:
+        return value->bytes != 0;
+    case HRI_FIELD_ENUM:
+        return value->choice != 0;
+    case HRI_FIELD_LIST:
+        return value->list.count > 0;
+    case HRI_FIELD_DIMS:
+        return value->dims.count > 0;
+    case HRI_FIELD_STRING:
+    case HRI_FIELD_SIZE:
+        break;
+    }
+    return value->text && value->text[0];
 }
 
 /* Bytes of the field's value, in an hri_value and in the target alike. */
@@ -312,6 +365,15 @@ static size_t stored_bytes(const hri_field *field) {
         break;
     }
     return sizeof(const char *);
+}
+
+size_t hri_fields_bytes(const hri_field *fields) {
+    size_t bytes = 0;
+    for (; fields->name; fields++) {
+        const size_t end = fields->offset + stored_bytes(fields);
+        bytes = end > bytes ? end : bytes;
+    }
+    return bytes;
 }
 
 /* Every member of the union starts at its beginning, so the bytes are the value. */
@@ -402,6 +464,10 @@ size_t hri_value_print(const hri_field *field, const hri_value *value, char *buf
     if (size) {
         buf[0] = '\0';
     }
+    if (hri_value_is_word(field, value)) {
+        put_text(&out, field->word);
+        return out.length;
+    }
     switch (field->type) {
     case HRI_FIELD_BOOL:
         put_text(&out, value->truth ? "true" : "false");
@@ -431,4 +497,16 @@ size_t hri_value_print(const hri_field *field, const hri_value *value, char *buf
         break;
     }
     return out.length;
+}
+
+void hri_value_add(const hri_field *field, const hri_value *value, hri_text *out) {
+    const size_t length = hri_value_print(field, value, NULL, 0);
+    char *text = hri_malloc(length + 1);
+    if (!text) {
+        out->failed = true;
+        return;
+    }
+    hri_value_print(field, value, text, length + 1);
+    hri_text_bytes(out, text, length);
+    hri_free(text);
 }

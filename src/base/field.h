@@ -24,6 +24,14 @@ HR_MUST_CHECK hr_status hri_value_check(const hri_field *field, const char *labe
                                         const hri_value *value, hri_prose *why);
 void hri_value_store(const hri_field *field, const hri_value *value, void *target);
 hri_value hri_value_load(const hri_field *field, const void *target);
+/* Does it stand for the field's word ("auto")? */
+bool hri_value_is_word(const hri_field *field, const hri_value *value);
+/* Is it set: not empty, not zero, true? */
+bool hri_value_is_set(const hri_field *field, const hri_value *value);
+/* The bytes of a target that these fields fill. */
+size_t hri_fields_bytes(const hri_field *fields);
+/* The same as a text that grows. */
+void hri_value_add(const hri_field *field, const hri_value *value, hri_text *out);
 /* As hri_options_print. */
 size_t hri_value_print(const hri_field *field, const hri_value *value, char *buf, size_t size);
 

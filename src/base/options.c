@@ -17,7 +17,7 @@
 typedef struct batch {
     hri_options *o;
     hri_value *values;
-    bool *given;
+    bool *given, *repeated;
     hri_arena_mark mark;
 } batch;
 
@@ -25,9 +25,11 @@ static hr_status batch_init(batch *b, hri_options *o, hri_prose *why) {
     *b = (batch){.o = o, .mark = hri_arena_get_mark(&o->arena)};
     b->values = hri_calloc(o->count, sizeof *b->values);
     b->given = hri_calloc(o->count, sizeof *b->given);
-    if (!b->values || !b->given) {
+    b->repeated = hri_calloc(o->count, sizeof *b->repeated);
+    if (!b->values || !b->given || !b->repeated) {
         hri_free(b->values);
         hri_free(b->given);
+        hri_free(b->repeated);
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read the options");
     }
     return HR_OK;
@@ -47,6 +49,33 @@ static hr_status join_lists(hri_arena *arena, const hri_list *more, hri_list *li
     return HR_OK;
 }
 
+/* Do two readings of one field give the same value? */
+static hr_status same_value(const hri_field *field, const hri_value *a, const hri_value *b,
+                            bool *same) {
+    hri_text one = {0}, other = {0};
+    hri_value_add(field, a, &one);
+    hri_value_add(field, b, &other);
+    *same = !strcmp(hri_text_get(&one), hri_text_get(&other));
+    const hr_status status = one.failed || other.failed ? HR_E_NOMEM_HOST : HR_OK;
+    hri_text_deinit(&one);
+    hri_text_deinit(&other);
+    return status;
+}
+
+/* A flag given again: its last value is taken, which is remembered; one that may be given once is refused. */
+static hr_status give_again(batch *b, size_t at, const char *label, const hri_value *value,
+                            hri_prose *why) {
+    const hri_field *field = &b->o->fields[at];
+    bool same = false;
+    if (field->once) {
+        return hri_prose_set(why, HR_E_INVALID, "%s: it is given twice", label);
+    }
+    const hr_status status = same_value(field, &b->values[at], value, &same);
+    b->repeated[at] |= !same;
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "%s: no memory for the value", label);
+}
+
 /* Reads one value into the batch; a list given again grows. */
 static hr_status batch_add(batch *b, const hri_field *field, const char *label, const char *text,
                            hri_prose *why) {
@@ -62,6 +91,11 @@ static hr_status batch_add(batch *b, const hri_field *field, const char *label, 
             return hri_prose_set(why, status, "%s: no memory for the value", label);
         }
         value = b->values[at];
+    } else if (b->given[at]) {
+        status = give_again(b, at, label, &value, why);
+        if (status != HR_OK) {
+            return status;
+        }
     }
     if (field->type != HRI_FIELD_LIST) {
         status = hri_value_check(field, label, &value, why);
@@ -92,10 +126,12 @@ static hr_status batch_end(batch *b, hr_status status, hri_origin origin, const 
         if (b->given[i]) {
             hri_value_store(&o->fields[i], &b->values[i], o->target);
             o->origins[i] = (unsigned char)origin;
+            o->repeated[i] = b->repeated[i];
         }
     }
     hri_free(b->values);
     hri_free(b->given);
+    hri_free(b->repeated);
     return status;
 }
 
@@ -123,7 +159,9 @@ static bool same_name(const char *name, const char *text, size_t length) {
 
 static const hri_field *find(const hri_options *o, const char *name, size_t length) {
     for (size_t i = 0; i < o->count; i++) {
-        if (same_name(o->fields[i].name, name, length)) {
+        const char *alias = o->fields[i].alias;
+        if (same_name(o->fields[i].name, name, length) ||
+            (alias && same_name(alias, name, length))) {
             return &o->fields[i];
         }
     }
@@ -160,7 +198,9 @@ hr_status hri_options_init(hri_options *o, const hri_field *fields, void *target
     hri_options made = {.fields = fields, .count = hri_fields_count(fields), .target = target};
     hri_arena_init(&made.arena, 1024);
     made.origins = hri_calloc(made.count, sizeof *made.origins);
-    if (!made.origins) {
+    made.repeated = hri_calloc(made.count, sizeof *made.repeated);
+    if (!made.origins || !made.repeated) {
+        hri_options_deinit(&made);
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read the options");
     }
     batch b;
@@ -189,6 +229,7 @@ hr_status hri_options_init(hri_options *o, const hri_field *fields, void *target
 void hri_options_deinit(hri_options *o) {
     hri_arena_deinit(&o->arena);
     hri_free(o->origins);
+    hri_free(o->repeated);
     *o = (hri_options){0};
 }
 
@@ -426,4 +467,187 @@ const char *hri_origin_name(hri_origin origin) {
 size_t hri_options_print(const hri_options *o, const hri_field *field, char *buf, size_t size) {
     const hri_value value = hri_value_load(field, o->target);
     return hri_value_print(field, &value, buf, size);
+}
+
+bool hri_field_is_word(const hri_field *field, const void *target) {
+    const hri_value value = hri_value_load(field, target);
+    return hri_value_is_word(field, &value);
+}
+
+void hri_field_add(const hri_field *field, const void *target, hri_text *out) {
+    const hri_value value = hri_value_load(field, target);
+    hri_value_add(field, &value, out);
+}
+
+/* ---- what has no effect ---- */
+
+/* One alternative of `needs`: a field that is set, that is not, or that has one of some values. */
+typedef struct need {
+    bool not ;
+    const char *name, *values; /* values: "sgd/rmsprop", or NULL */
+    size_t name_length, values_length;
+} need;
+
+static need read_need(const char *text, size_t length) {
+    need n = {.not = text[0] == '!'};
+    n.name = text + n.not ;
+    const char *equals = memchr(text, '=', length);
+    n.name_length = equals ? (size_t)(equals - n.name) : length - n.not ;
+    n.values = equals ? equals + 1 : NULL;
+    n.values_length = equals ? length - (size_t)(equals + 1 - text) : 0;
+    return n;
+}
+
+static bool is_one_of(const char *value, const char *list, size_t length) {
+    for (size_t at = 0; at < length;) {
+        size_t n = 0;
+        while (at + n < length && list[at + n] != '/') {
+            n++;
+        }
+        const bool rest = n && list[at + n - 1] == '*';
+        if (!strncmp(value, list + at, n - rest) && (rest || !value[n])) {
+            return true;
+        }
+        at += n + 1;
+    }
+    return false;
+}
+
+static bool is_met(const hri_options *o, const need *n) {
+    const hri_field *field = find(o, n->name, n->name_length);
+    if (!field) {
+        return true; /* of another table */
+    }
+    const hri_value value = hri_value_load(field, o->target);
+    if (!n->values) {
+        return hri_value_is_set(field, &value) != n->not ;
+    }
+    hri_text text = {0};
+    hri_value_add(field, &value, &text);
+    const bool met = text.failed || is_one_of(hri_text_get(&text), n->values, n->values_length);
+    hri_text_deinit(&text);
+    return met;
+}
+
+/* "without --schedule step", "with --problem", "with --no-save" */
+static void say_need(const hri_options *o, const need *n, bool first, hri_text *out) {
+    const hri_field *field = find(o, n->name, n->name_length);
+    const bool on = field && field->type == HRI_FIELD_BOOL && !n->not ;
+    hri_value value = {0};
+    if (on && field->value) {
+        (void)!hri_value_parse(field, field->name, field->value, NULL, &value, NULL);
+    }
+    if (first) {
+        hri_text_add(out, "%s", n->not || value.truth ? " with " : " without ");
+    } else {
+        hri_text_add(out, " or ");
+    }
+    hri_text_add(out, "--%s%.*s", value.truth ? "no-" : "", (int)n->name_length, n->name);
+    for (size_t i = 0; i < n->values_length; i++) {
+        const char c = n->values[i];
+        hri_text_add(out, "%s", i == 0 ? " " : "");
+        hri_text_add(out, c == '/' ? " or " : c == '*' ? "" : "%c", c);
+    }
+}
+
+static bool check_needs(const hri_options *o, const hri_field *field, hri_text *out) {
+    bool met = false, first = true;
+    hri_text words = {0};
+    for (const char *at = field->needs; *at && !met; first = false) {
+        const size_t length = strcspn(at, ",");
+        const need n = read_need(at, length);
+        met = is_met(o, &n);
+        say_need(o, &n, first, &words);
+        at += length + (at[length] == ',');
+    }
+    hri_text_add(out, "--%s has no effect%s", field->name, hri_text_get(&words));
+    hri_text_deinit(&words);
+    return met;
+}
+
+void hri_options_ignored(const hri_options *o, void (*say)(void *user, const char *sentence),
+                         void *user) {
+    for (size_t i = 0; i < o->count; i++) {
+        const hri_field *field = &o->fields[i];
+        hri_text sentence = {0};
+        if (o->repeated[i]) {
+            hri_text_add(&sentence, "--%s is given more than once; the last one counts",
+                         field->name);
+            say(user, hri_text_get(&sentence));
+            hri_text_clear(&sentence);
+        }
+        const bool given = o->origins[i] == HRI_ORIGIN_FLAG || o->origins[i] == HRI_ORIGIN_TEXT;
+        if (given && field->needs && !check_needs(o, field, &sentence)) {
+            say(user, hri_text_get(&sentence));
+        }
+        hri_text_deinit(&sentence);
+    }
+}
+
+/* ---- back to a command line ---- */
+
+hr_status hri_options_changed(hri_options *o, const hri_field *fields, const void *from,
+                              size_t bytes, const hri_change *changes, size_t count, void *to,
+                              hri_prose *why) {
+    hr_status status = hri_options_init(o, fields, to, why);
+    if (status != HR_OK) {
+        *o = (hri_options){0};
+        return status;
+    }
+    memcpy(to, from, bytes);
+    for (size_t i = 0; i < count && status == HR_OK; i++) {
+        const hri_field *field = hri_options_field(o, changes[i].name);
+        const char *text = changes[i].text ? changes[i].text : field ? field->value : NULL;
+        if (field && !text) {
+            hri_value_store(field, &(hri_value){0}, to);
+        } else {
+            status = hri_options_set(o, changes[i].name, text, HRI_ORIGIN_CODE, why);
+        }
+    }
+    if (status != HR_OK) {
+        hri_options_deinit(o);
+    }
+    return status;
+}
+
+static void add_flag_of(const hri_field *field, const hri_value *value, hri_text *out) {
+    if (field->type == HRI_FIELD_BOOL) {
+        hri_text_add(out, " --%s%s", value->truth ? "" : "no-", field->name);
+        return;
+    }
+    hri_text text = {0};
+    hri_value_add(field, value, &text);
+    const char *word = hri_text_get(&text);
+    /* a word that begins like a flag would be read as one */
+    hri_text_add(out, " --%s%s", field->name, !strncmp(word, "--", 2) ? "=" : " ");
+    hri_text_word(out, word);
+    out->failed |= text.failed;
+    hri_text_deinit(&text);
+}
+
+hr_status hri_fields_command(const hri_field *fields, const void *target, hri_text *out) {
+    hri_options o;
+    hri_prose why;
+    void *plain = hri_calloc(1, hri_fields_bytes(fields) + 1);
+    if (!plain) {
+        return HR_E_NOMEM_HOST;
+    }
+    hr_status status = hri_options_init(&o, fields, plain, &why);
+    if (status != HR_OK) {
+        hri_free(plain);
+        return status;
+    }
+    for (const hri_field *f = fields; f->name && status == HR_OK; f++) {
+        const hri_value is = hri_value_load(f, target), was = hri_value_load(f, plain);
+        bool same = false;
+        status = same_value(f, &is, &was, &same);
+        /* an empty text that is not the default is a value too */
+        same = same && (f->type != HRI_FIELD_STRING || !is.text == !was.text);
+        if (status == HR_OK && !same) {
+            add_flag_of(f, &is, out);
+        }
+    }
+    hri_options_deinit(&o);
+    hri_free(plain);
+    return status == HR_OK ? hri_text_status(out) : status;
 }

@@ -31,6 +31,7 @@
 #include <headroom/status.h>
 #include "base/arena.h"
 #include "base/prose.h"
+#include "base/text.h"
 
 typedef enum hri_field_type {
     HRI_FIELD_BOOL, /* bool: true false yes no on off 1 0; a flag alone means true, --no-name false */
@@ -69,6 +70,14 @@ typedef struct hri_field {
     const char *metavar;
     const char *const *choices; /* of an ENUM, NULL at the end */
     char letter;                /* 'n' for -n, or 0 */
+    const char *alias;          /* another name that is read, never printed; NULL: none */
+    const char *word; /* of an INT or DOUBLE: "auto" is read as INT64_MIN or NAN, in no range */
+    /* What the field needs to have an effect, alternatives with ',' between: "also" (that field is set: not empty, not
+     * zero, true), "!problem" (it is not), "optimizer=sgd/rmsprop" (its value is one of these; a '*' at the end stands
+     * for any rest).  NULL: nothing. */
+    const char *needs;
+    bool
+        once; /* a flag that may not be given twice; others take the last, and that is told (ignored) */
 } hri_field;
 
 typedef enum hri_origin {
@@ -85,6 +94,7 @@ typedef struct hri_options {
     size_t count;
     void *target;
     unsigned char *origins; /* hri_origin of each field */
+    bool *repeated;         /* the last flag of several, with different values, was taken */
     hri_arena arena;        /* texts and lists */
 } hri_options;
 
@@ -117,6 +127,31 @@ const char *hri_origin_name(hri_origin origin);
 /* The value as text that `set` would read back to the same value; bytes as "1536MiB", exact.  Ends buf
  * with a NUL when size > 0, cuts what does not fit; returns the whole length. */
 size_t hri_options_print(const hri_options *o, const hri_field *field, char *buf, size_t size);
+/* One value of a target, without its hri_options: is it the field's word ("auto"), and as text. */
+bool hri_field_is_word(const hri_field *field, const void *target);
+void hri_field_add(const hri_field *field, const void *target, hri_text *out);
+/* Calls `say` with a sentence for each flag or key that was given and has no effect: its `needs` are not met, or another
+ * value of it was given behind it.  "--gamma has no effect without --schedule step". */
+void hri_options_ignored(const hri_options *o, void (*say)(void *user, const char *sentence),
+                         void *user);
+
+/* ---- back to a command line ---- */
+
+/* A value to put in the place of what was given; text NULL: the default again. */
+typedef struct hri_change {
+    const char *name, *text;
+} hri_change;
+
+/* A copy of *from (a target of `fields`, `bytes` long) with some values changed, read and checked by the table.  Texts of
+ * the changes belong to *o, the others to whoever owns *from.  On failure *to is undefined and *o is empty. */
+HR_MUST_CHECK hr_status hri_options_changed(hri_options *o, const hri_field *fields,
+                                            const void *from, size_t bytes,
+                                            const hri_change *changes, size_t count, void *to,
+                                            hri_prose *why);
+/* Adds " --name value" for each field whose value is not its default, quoted for a shell: hri_options_set_argv reads it
+ * back to the same values. */
+HR_MUST_CHECK hr_status hri_fields_command(const hri_field *fields, const void *target,
+                                           hri_text *out);
 
 /* A block of lines for --help, wrapped at `width` columns (0: 80): flag, metavar, help, choices, default,
  * variable. */

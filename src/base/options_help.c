@@ -51,6 +51,10 @@ static void print_extras(const hri_field *field, char *buf, size_t size) {
         }
         separator = "; ";
     }
+    if (field->alias && used < size) {
+        used += (size_t)snprintf(buf + used, size - used, "%salso --%s", separator, field->alias);
+        separator = "; ";
+    }
     const bool plain_bool = field->type == HRI_FIELD_BOOL && !is_true(field);
     if (field->value && *field->value && !plain_bool && used < size) {
         used += (size_t)snprintf(buf + used, size - used, "%sdefault %s", separator, field->value);
@@ -136,6 +140,9 @@ void hri_options_reference(const hri_field *fields, FILE *out) {
         print_cell(flag, out);
         fputs("` | ", out);
         print_cell(field->help ? field->help : "", out);
+        if (field->alias) {
+            fprintf(out, " (also `--%s`)", field->alias);
+        }
         fputs(" | ", out);
         print_cell(field->value ? field->value : "", out);
         fputs(" | ", out);

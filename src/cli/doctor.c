@@ -257,7 +257,7 @@ static int finish(report *r, const hri_checks *checks) {
     hri_out_printf(&cli->out, "\n%zu checks = %zu ok + %zu failed + %zu skipped\n",
                    checks->ok + checks->failed + checks->skipped, checks->ok, checks->failed,
                    checks->skipped);
-    hri_say_next(cli, checks->failed ? "headroom doctor --log debug" : "headroom devices");
+    hri_say_next(cli, checks->failed ? "headroom doctor --log-level debug" : "headroom devices");
     return code;
 }
 

@@ -15,6 +15,7 @@
 #include "cli/common/command.h"
 #include "cli/common/plan_file.h"
 #include "cli/common/plan_show.h"
+#include "cli/common/train_flags.h"
 #include "run/resident.h"
 #include "train/planned.h"
 
@@ -354,5 +355,6 @@ const hri_command hri_command_plan = {
                   "runs three steps and measures"}},
     .fields = hri_plan_fields,
     .options_bytes = sizeof(hri_plan_flags),
+    .settle = hri_train_keys_settle,
     .run = run,
 };

@@ -175,5 +175,6 @@ const hri_command hri_command_train = {
                   "two models, one arena"}},
     .fields = hri_train_flag_fields,
     .options_bytes = sizeof(hri_train_flags),
+    .settle = hri_train_keys_settle,
     .run = run,
 };

@@ -14,10 +14,10 @@ static const char *const scores[] = {"auto", "kept", "slices", NULL};
 const hri_field hri_train_fields[] = {
     {"optimizer", "how weights follow their gradients", AT(optimizer), HRI_FIELD_ENUM, "sgd",
      .choices = optimizers},
-    {"rate", "base learning rate; -1: 0.01, and 0.001 for adam and adamw", AT(rate),
-     HRI_FIELD_DOUBLE, "-1", .min = -1, .max = 1e6},
-    {"momentum", "of sgd and rmsprop; -1: 0.9 for sgd, 0 for rmsprop", AT(momentum),
-     HRI_FIELD_DOUBLE, "-1", .min = -1, .max = 1},
+    {"rate", "base learning rate; auto: 0.01, and 0.001 for adam and adamw", AT(rate),
+     HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1e6, .word = "auto", .alias = "lr"},
+    {"momentum", "of sgd and rmsprop; auto: 0.9 for sgd, 0 for rmsprop", AT(momentum),
+     HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1, .word = "auto"},
     {"nesterov", "momentum that looks ahead", AT(nesterov), HRI_FIELD_BOOL, NULL},
     {"beta1", "adam: of the first moment", AT(beta1), HRI_FIELD_DOUBLE, "0.9", .min = 0, .max = 1},
     {"beta2", "adam: of the second moment", AT(beta2), HRI_FIELD_DOUBLE, "0.999", .min = 0,
@@ -26,8 +26,8 @@ const hri_field hri_train_fields[] = {
      .max = 1},
     {"epsilon", "adam and rmsprop: added to the root", AT(epsilon), HRI_FIELD_DOUBLE, "1e-8",
      .min = 0, .max = 1},
-    {"decay", "weight decay; -1: 0.01 for adamw, else 0", AT(decay), HRI_FIELD_DOUBLE, "-1",
-     .min = -1, .max = 1e6},
+    {"decay", "weight decay; auto: 0.01 for adamw, else 0", AT(decay), HRI_FIELD_DOUBLE, "auto",
+     .min = 0, .max = 1e6, .word = "auto", .alias = "weight-decay"},
     {"decay-all", "decay biases and norms too", AT(decay_all), HRI_FIELD_BOOL, "true"},
     {"clip", "largest norm of all gradients; 0: no clipping", AT(clip), HRI_FIELD_DOUBLE, "0",
      .min = 0, .max = 1e30},
@@ -52,9 +52,10 @@ const hri_field hri_train_fields[] = {
 hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why) {
     const int adam = o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW;
     hr_train_options t = *o;
-    t.rate = t.rate < 0 ? (adam ? 1e-3 : 1e-2) : t.rate;
-    t.momentum = t.momentum < 0 ? (t.optimizer == HR_OPTIMIZER_SGD ? 0.9 : 0.0) : t.momentum;
-    t.decay = t.decay < 0 ? (t.optimizer == HR_OPTIMIZER_ADAMW ? 1e-2 : 0.0) : t.decay;
+    /* auto is not a number */
+    t.rate = !(t.rate >= 0) ? (adam ? 1e-3 : 1e-2) : t.rate;
+    t.momentum = !(t.momentum >= 0) ? (t.optimizer == HR_OPTIMIZER_SGD ? 0.9 : 0.0) : t.momentum;
+    t.decay = !(t.decay >= 0) ? (t.optimizer == HR_OPTIMIZER_ADAMW ? 1e-2 : 0.0) : t.decay;
     if (t.nesterov && (t.optimizer != HR_OPTIMIZER_SGD || !(t.momentum > 0))) {
         return hri_prose_set(why, HR_E_INVALID, "nesterov: it needs sgd with momentum");
     }

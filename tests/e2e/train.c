@@ -570,7 +570,7 @@ TEST_TIMEOUT(train, a_checkpoint_of_another_training_or_cut_short_is_refused, 60
     begin();
     outcome o = run_well(RESNET " --epochs 1 --out run");
     end(&o);
-    refused(RESNET " --epochs 2 --out run", 2, "holds a training already");
+    refused(RESNET " --epochs 2 --out run", 2, "already contains a run");
     refused("resnet18:size=32,width=4 --data images:pics --batch 8 --seed 3 --out run --resume", 2,
             "the run used the model resnet18");
     refused(RESNET " --epochs 2 --out run --resume --batch 6", 2, "--batch 8");

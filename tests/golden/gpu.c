@@ -56,7 +56,7 @@ TEST(gpu, doctor_finds_a_device_that_gives_no_memory) {
     CHECK_EQ(r.code, 1);
     CHECK(strstr(r.out, "something is wrong here"));
     CHECK(strstr(r.out, "  FAILED  cuda:0 "));
-    CHECK(strstr(r.out, "next: headroom doctor --log debug"));
+    CHECK(strstr(r.out, "next: headroom doctor --log-level debug"));
 }
 
 TEST(gpu, doctor_names_a_driver_that_is_too_old_as_broken) {

@@ -47,9 +47,9 @@ TEST(completion, bash_offers_commands_flags_and_choices) {
     CHECK_STR(complete("headroom devices --js", "2"), "--json\n");
     CHECK_STR(complete("headroom completion ''", "2"), "bash zsh\n");
     CHECK_STR(complete("headroom help do", "2"), "doctor\n");
-    CHECK_STR(complete("headroom --log d", "2"), "debug\n");
-    CHECK_STR(complete("headroom --log debug ver", "3"), "version\n");
-    CHECK_STR(complete("headroom devices --log = i", "4"), "info\n");
+    CHECK_STR(complete("headroom --log-level d", "2"), "debug\n");
+    CHECK_STR(complete("headroom --log-level debug ver", "3"), "version\n");
+    CHECK_STR(complete("headroom devices --log-level = i", "4"), "info\n");
     CHECK_STR(complete("headroom devices --no", "2"), "--no-cuda\n");
     CHECK_STR(complete("headroom devices --threads ''", "3"), "\n");
     CHECK_STR(complete("headroom nonsense ''", "2"), "\n");

@@ -16,7 +16,7 @@ typedef struct hri_example {
     const char *text;    /* what it does, lower case, no full stop */
 } hri_example;
 
-enum { HRI_EXAMPLES = 4, HRI_OPTIONS_BYTES = 512 };
+enum { HRI_EXAMPLES = 4, HRI_OPTIONS_BYTES = 1024 };
 
 typedef struct hri_command {
     const char *name;
@@ -30,6 +30,8 @@ typedef struct hri_command {
     const hri_field *fields; /* the options, over a struct of options_bytes; NULL: none */
     size_t options_bytes;    /* at most HRI_OPTIONS_BYTES */
     int hidden;              /* works, but is not shown in the list */
+    /* After parsing: brings different ways to say one thing to one form.  NULL: there are none. */
+    hr_status (*settle)(hri_options *o, hri_prose *why);
     /* options points at the parsed struct; arguments[0..count) are the positional ones.  Returns an exit code. */
     int (*run)(hri_cli *cli, const void *options, int count, const char *const *arguments);
 } hri_command;

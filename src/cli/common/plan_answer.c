@@ -165,11 +165,9 @@ static hr_status try_way(const hri_plan_job *j, const hri_fit_job *job, const ch
 
 /* The options that the program would read with another optimizer; 0 when they do not go together. */
 static int with_sgd(const hri_plan_job *j, hr_train_options *out) {
-    char text[512];
     hri_plan_flags flags = *j->flags;
     flags.optimizer = HR_OPTIMIZER_SGD;
-    hri_plan_train_text(&flags, text, sizeof text);
-    return hr_train_options_parse(text, out, NULL) == HR_OK;
+    return hri_plan_train_options(&flags, out, NULL) == HR_OK;
 }
 
 /* "--options clip=1,momentum=0": what was given stays. */

@@ -44,18 +44,20 @@ static hr_status piece_member(json_t *list, const hri_fit_piece *piece, const hr
 }
 
 static hr_status model_members(json_t *root, const hri_plan_job *j, const hri_fit_plans *plans) {
-    char options[512];
-    hri_plan_train_text(j->flags, options, sizeof options);
+    hri_text options = {0};
+    hri_plan_train_text(j->flags, &options);
     json_t *list = json_array();
     hr_status status =
-        list && json_object_set_new(root, "pieces", list) == 0 &&
+        hri_text_status(&options) == HR_OK && list &&
+                json_object_set_new(root, "pieces", list) == 0 &&
                 json_object_set_new(root, "model", json_string(hr_model_text(j->model))) == 0 &&
                 json_object_set_new(root, "batch", json_integer(j->job.batch)) == 0 &&
-                json_object_set_new(root, "options", json_string(options)) == 0 &&
+                json_object_set_new(root, "options", json_string(hri_text_get(&options))) == 0 &&
                 json_object_set_new(root, "part", json_integer(plans->c->part)) == 0 &&
                 json_object_set_new(root, "slices", json_boolean(plans->c->slices)) == 0
             ? HR_OK
             : HR_E_NOMEM_HOST;
+    hri_text_deinit(&options);
     for (uint32_t i = 0; i < plans->c->count && status == HR_OK; i++) {
         status = piece_member(list, &plans->c->pieces[i], plans->plans[i]);
     }
@@ -107,7 +109,7 @@ static hr_status parse_plan(const json_t *object, const hri_problem *p, hri_plan
 }
 
 static hr_status check_head(const hri_plan_job *j, const json_t *root, hri_prose *why) {
-    char options[512];
+    hri_text options = {0};
     const char *model, *text;
     uint64_t batch;
     hr_status status = hri_json_get_string(root, "model", &model, why);
@@ -120,9 +122,14 @@ static hr_status check_head(const hri_plan_job *j, const json_t *root, hri_prose
     if (status != HR_OK) {
         return status;
     }
-    hri_plan_train_text(j->flags, options, sizeof options);
-    if (strcmp(model, hr_model_text(j->model)) != 0 || batch != (uint64_t)j->job.batch ||
-        strcmp(text, options) != 0) {
+    hri_plan_train_text(j->flags, &options);
+    const bool same = !strcmp(text, hri_text_get(&options));
+    status = hri_text_status(&options);
+    hri_text_deinit(&options);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (strcmp(model, hr_model_text(j->model)) != 0 || batch != (uint64_t)j->job.batch || !same) {
         return hri_prose_set(why, HR_E_INVALID, "it was made for %.200s, batch %llu, %.100s", model,
                              (unsigned long long)batch, text);
     }

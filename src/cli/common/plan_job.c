@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/file.h"
+#include "cli/common/train_flags.h"
 #include "device/device.h"
 #include "run/resident.h"
 
@@ -17,39 +18,42 @@ const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NU
 const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
 
 #define AT(MEMBER) offsetof(hri_plan_flags, MEMBER)
+#define A_MODEL    "!problem"
 
 const hri_field hri_plan_fields[] = {
     {"batch", "samples in a step", AT(batch), HRI_FIELD_INT, "32", .min = 1, .max = 1e6,
-     .metavar = "N"},
+     .metavar = "N", .needs = A_MODEL},
     {"budget",
      "the most that may ever be used, or a share of the device; default: what it has free",
      AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host, cuda:0, or null:SIZE for one that is not there", AT(device), HRI_FIELD_STRING,
-     "host", .metavar = "DEVICE"},
+     "host", .metavar = "DEVICE", .needs = A_MODEL},
     {"device-spec",
      "of a device that is not there: flops=15e12,bandwidth=900e9,launch=4e-6,copy=25e9,runtime=0,"
      "page=2MiB",
-     AT(device_spec), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
+     AT(device_spec), HRI_FIELD_STRING, NULL, .metavar = "KEYS", .needs = A_MODEL},
     {"optimizer", "sgd has momentum 0.9", AT(optimizer), HRI_FIELD_ENUM, "sgd", .metavar = "NAME",
-     .choices = hri_plan_optimizers},
+     .choices = hri_plan_optimizers, .needs = A_MODEL},
+    {"momentum", "of sgd (0.9) and rmsprop (0)", AT(momentum), HRI_FIELD_DOUBLE, "auto", .min = 0,
+     .max = 1, .metavar = "X", .word = "auto", .needs = "optimizer=sgd/rmsprop"},
     {"precision", "of products; weights stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
-     .metavar = "TYPE", .choices = hri_plan_precisions},
-    {"options", "further options of training: momentum=0,clip=1", AT(options), HRI_FIELD_STRING,
-     NULL, .metavar = "KEYS"},
+     .metavar = "TYPE", .choices = hri_plan_precisions, .needs = A_MODEL},
+    {"options", "further options of training: clip=1,scores=kept", AT(options), HRI_FIELD_STRING,
+     NULL, .metavar = "KEYS", .needs = A_MODEL},
     {"micro-batches", "parts of a batch: auto, off, or a number", AT(micro_batches),
-     HRI_FIELD_STRING, "auto", .metavar = "K"},
+     HRI_FIELD_STRING, "auto", .metavar = "K", .needs = A_MODEL},
     {"ghost-norm", "cut the batch even where batch norm couples its samples: another function",
-     AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL},
+     AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL, .needs = A_MODEL},
     {"measure", "time the ops of this device (kept on disk) in place of the analytic model",
-     AT(measure), HRI_FIELD_BOOL, "true"},
+     AT(measure), HRI_FIELD_BOOL, "true", .needs = A_MODEL},
     {"exact", "f32 products of a GPU in f32 arithmetic, not tf32", AT(exact), HRI_FIELD_BOOL,
-     .value = NULL},
+     .value = NULL, .needs = "device=cuda*"},
     {"offload", "let values wait in the host's memory where the device can copy", AT(offload),
      HRI_FIELD_BOOL, "true"},
     {"spill",
      "on the host: let values wait in a file without a name in this folder, at 1 GB/s unless "
      "--device-spec copy= says otherwise",
-     AT(spill), HRI_FIELD_STRING, NULL, .metavar = "DIR"},
+     AT(spill), HRI_FIELD_STRING, NULL, .metavar = "DIR", .needs = A_MODEL},
     {"choices", "look at other budgets, batches and ways out too", AT(choices), HRI_FIELD_BOOL,
      "true"},
     {"effort", "steps of search in thousands", AT(effort), HRI_FIELD_INT, "16000", .min = 1,
@@ -73,7 +77,7 @@ const hri_field hri_plan_fields[] = {
     {"try", "run so many steps of the plan on made-up data, and measure", AT(tries), HRI_FIELD_INT,
      "0", .min = 0, .max = 1e6, .metavar = "STEPS"},
     {"seed", "of weights and made-up data", AT(seed), HRI_FIELD_INT, "0", .min = 0, .max = 1e15,
-     .metavar = "N"},
+     .metavar = "N", .needs = "try"},
     {0},
 };
 
@@ -285,19 +289,34 @@ static int read_parts(const hri_plan_job *j, const char *text, int64_t *out) {
     return HRI_EXIT_YES;
 }
 
-void hri_plan_train_text(const hri_plan_flags *flags, char *buf, size_t size) {
-    snprintf(buf, size, "optimizer=%s,precision=%s%s%s", hri_plan_optimizers[flags->optimizer],
-             hri_plan_precisions[flags->precision], flags->options && *flags->options ? "," : "",
-             flags->options ? flags->options : "");
+void hri_plan_train_text(const hri_plan_flags *flags, hri_text *out) {
+    if (flags->train_text) {
+        hri_text_add(out, "%s", flags->train_text);
+        return;
+    }
+    hri_train_keys_add(hri_plan_fields, flags, out);
+    if (flags->options && *flags->options) {
+        hri_text_add(out, ",%s", flags->options);
+    }
+}
+
+hr_status hri_plan_train_options(const hri_plan_flags *flags, hr_train_options *out,
+                                 hr_error *why) {
+    hri_text text = {0};
+    hri_plan_train_text(flags, &text);
+    hr_status status = hri_text_status(&text);
+    if (status == HR_OK) {
+        status = hr_train_options_parse(hri_text_get(&text), out, why);
+    }
+    hri_text_deinit(&text);
+    return status;
 }
 
 static int open_model(hri_plan_job *j, const char *name) {
-    char text[512];
     hr_error why = {0};
     hr_status status = hr_model_open(name, &j->model, &why);
     if (status == HR_OK) {
-        hri_plan_train_text(j->flags, text, sizeof text);
-        status = hr_train_options_parse(text, &j->job.options, &why);
+        status = hri_plan_train_options(j->flags, &j->job.options, &why);
     }
     if (status != HR_OK) {
         hri_say_error(j->cli, "%s", why.message[0] ? why.message : hr_status_text(status));

@@ -15,7 +15,9 @@ typedef struct hri_plan_flags {
     const char *budget;
     const char *device, *device_spec;
     int optimizer, precision;
-    const char *options;
+    double momentum;        /* NAN: auto */
+    const char *options;    /* keys without a flag of their own */
+    const char *train_text; /* all options as text, where another table has them; NULL: as above */
     const char *micro_batches;
     bool ghost_norm, measure, exact, offload, choices;
     const char *spill;
@@ -87,7 +89,9 @@ HR_MUST_CHECK hr_status hri_plan_job_search(hri_plan_job *job, uint64_t budget_b
 HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, uint32_t share, hri_plan_row *row,
                                               hri_prose *why);
 void hri_plan_row_of(const hri_plan_job *job, const hri_fit_plans *plans, hri_plan_row *row);
-/* The training options as text for hr_train_options_parse. */
-void hri_plan_train_text(const hri_plan_flags *flags, char *buf, size_t size);
+/* The training options as text for hr_train_options_parse, and read by it. */
+void hri_plan_train_text(const hri_plan_flags *flags, hri_text *out);
+HR_MUST_CHECK hr_status hri_plan_train_options(const hri_plan_flags *flags, hr_train_options *out,
+                                               hr_error *why);
 
 #endif

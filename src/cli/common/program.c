@@ -25,7 +25,7 @@ static int takes_next_word(const char *word) {
         return 0;
     }
     for (const hri_field *f = hri_settings_fields; f->name; f++) {
-        if (!strcmp(f->name, word + 2)) {
+        if (!strcmp(f->name, word + 2) || (f->alias && !strcmp(f->alias, word + 2))) {
             return f->type != HRI_FIELD_BOOL;
         }
     }
@@ -55,8 +55,8 @@ static int has_row(const hri_field *fields, const char *name) {
     return 0;
 }
 
-/* Settings first, then the command's own rows moved behind them.  A setting whose flag the command uses for something of
- * its own (train --log FILE) keeps its default there.  NULL: no memory. */
+/* Settings first, then the command's own rows moved behind them.  An alias of a setting that the command uses for
+ * something of its own (train --log FILE) is the command's.  NULL: no memory. */
 static hri_field *join_fields(const hri_command *command) {
     const hri_field *own = command ? command->fields : NULL;
     const size_t shared = hri_fields_count(hri_settings_fields);
@@ -67,9 +67,14 @@ static hri_field *join_fields(const hri_command *command) {
     }
     size_t kept = 0;
     for (size_t i = 0; i < shared; i++) {
-        if (!has_row(own, hri_settings_fields[i].name)) {
-            fields[kept++] = hri_settings_fields[i];
+        if (has_row(own, hri_settings_fields[i].name)) {
+            continue;
         }
+        fields[kept] = hri_settings_fields[i];
+        if (fields[kept].alias && has_row(own, fields[kept].alias)) {
+            fields[kept].alias = NULL;
+        }
+        kept++;
     }
     for (size_t i = 0; i < extra; i++) {
         fields[kept + i] = own[i];
@@ -118,6 +123,10 @@ static int run_parsed(hri_cli *cli, const hri_command *command, const run_target
                                 : command->run(cli, target->options, (int)rest->count, rest->items);
 }
 
+static void warn(void *cli, const char *sentence) {
+    hri_say_warning(cli, "%s", sentence);
+}
+
 static int parse_and_run(hri_cli *cli, const hri_command *command, int argc, char **argv) {
     run_target target = {0};
     hri_options options = {0};
@@ -134,12 +143,18 @@ static int parse_and_run(hri_cli *cli, const hri_command *command, int argc, cha
         (void)hri_settings_set_env(&options, &cli->problem); /* whoever needs them reports it */
         status = hri_options_set_argv(&options, argc, argv, &rest, &why);
     }
+    if (status == HR_OK && command && command->settle) {
+        status = command->settle(&options, &why);
+    }
     const hri_color_mode mode = (hri_color_mode)target.settings.color;
     hri_term_init(&cli->out_term, cli->out.fd, mode);
     hri_term_init(&cli->err_term, STDERR_FILENO, mode);
     cli->settings = &target.settings;
     cli->options = &options;
     if (status == HR_OK) {
+        if (!target.settings.help && !target.settings.version) {
+            hri_options_ignored(&options, warn, cli);
+        }
         code = run_parsed(cli, command, &target, &rest);
     } else {
         hri_say_error(cli, "%s", why.text[0] ? why.text : hr_status_text(status));

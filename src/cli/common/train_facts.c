@@ -72,7 +72,7 @@ static void add_flags(const hri_train_job *j, list *l) {
     add(l, "--exact", "%s", j->plan.engine && f->exact ? "on" : "off");
     add(l, "--seed", "%lld", (long long)f->seed);
     add(l, "--smoothing", "%.17g", f->smoothing);
-    add(l, "--augment", "%s", f->augment);
+    add(l, "--augment", "%s", j->augment.used ? hri_text_get(&j->augment) : "none");
     add(l, "--val-split", "%.17g", f->val_split);
     add(l, "--skip-bad", "%s", f->skip_bad ? "on" : "off");
 }

@@ -5,8 +5,12 @@
 #include <string.h>
 
 #include "cli/common/plan_job.h"
+#include "train/options.h"
+
+#define VALIDATION "val-data,val-split"
 
 const char *const hri_train_schedules[] = {"constant", "step", "cosine", NULL};
+static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NULL};
 
 #define AT(MEMBER) offsetof(hri_train_flags, MEMBER)
 
@@ -19,39 +23,40 @@ const hri_field hri_train_flag_fields[] = {
      "the most that may ever be used, or a share of the device; default: what it has free",
      AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host or cuda:0", AT(device), HRI_FIELD_STRING, "host", .metavar = "DEVICE"},
-    {"epochs", "times through the data; default 10, or as --steps says", AT(epochs), HRI_FIELD_INT,
-     "0", .min = 0, .max = 1e9, .metavar = "N"},
-    {"steps", "updates of the weights, at most", AT(steps), HRI_FIELD_INT, "0", .min = 0,
-     .max = 1e15, .metavar = "N"},
+    {"epochs", "times through the data; auto: 10, or as --steps says", AT(epochs), HRI_FIELD_INT,
+     "auto", .min = 1, .max = 1e9, .metavar = "N", .word = "auto"},
+    {"steps", "updates of the weights, at most; auto: as --epochs says", AT(steps), HRI_FIELD_INT,
+     "auto", .min = 1, .max = 1e15, .metavar = "N", .word = "auto"},
     {"seed", "of weights, order and augmentation", AT(seed), HRI_FIELD_INT, "0", .min = 0,
      .max = 1e15, .metavar = "N"},
     {"val-data", "data to validate on", AT(val_data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"val-split", "share of the data kept apart to validate on", AT(val_split), HRI_FIELD_DOUBLE,
      "0", .min = 0, .max = 0.9, .metavar = "SHARE"},
     {"val-batch", "samples validated at once; 0: as many as are trained at once", AT(val_batch),
-     HRI_FIELD_INT, "0", .min = 0, .max = 1e6, .metavar = "N"},
+     HRI_FIELD_INT, "0", .min = 0, .max = 1e6, .metavar = "N", .needs = VALIDATION},
     {"val-every", "steps between validations; 0: after each epoch", AT(val_every), HRI_FIELD_INT,
-     "0", .min = 0, .max = 1e15, .metavar = "N"},
+     "0", .min = 0, .max = 1e15, .metavar = "N", .needs = VALIDATION},
     {"optimizer", "sgd has momentum 0.9", AT(optimizer), HRI_FIELD_ENUM, "sgd", .metavar = "NAME",
      .choices = hri_plan_optimizers},
-    {"rate", "learning rate; default 0.01, and 0.001 for adam and adamw", AT(rate),
-     HRI_FIELD_STRING, NULL, .metavar = "X"},
+    {"rate", "learning rate; auto: 0.01, and 0.001 for adam and adamw", AT(rate), HRI_FIELD_DOUBLE,
+     "auto", .min = 0, .max = 1e6, .metavar = "X", .word = "auto", .alias = "lr"},
     {"schedule", "of the learning rate", AT(schedule), HRI_FIELD_ENUM, "constant",
      .metavar = "NAME", .choices = hri_train_schedules},
-    {"warmup", "steps of linear rise to the rate", AT(warmup), HRI_FIELD_STRING, NULL,
-     .metavar = "N"},
-    {"every", "schedule step: steps between falls", AT(every), HRI_FIELD_STRING, NULL,
-     .metavar = "N"},
-    {"gamma", "schedule step: factor of each fall (0.1)", AT(gamma), HRI_FIELD_STRING, NULL,
-     .metavar = "X"},
-    {"final-rate", "schedule cosine: the last rate (0)", AT(final_rate), HRI_FIELD_STRING, NULL,
-     .metavar = "X"},
-    {"momentum", "of sgd (0.9) and rmsprop (0)", AT(momentum), HRI_FIELD_STRING, NULL,
-     .metavar = "X"},
+    {"warmup", "steps of linear rise to the rate", AT(warmup), HRI_FIELD_INT, "auto", .min = 0,
+     .max = 9e15, .metavar = "N", .word = "auto"},
+    {"every", "schedule step: steps between falls", AT(every), HRI_FIELD_INT, "auto", .min = 1,
+     .max = 9e15, .metavar = "N", .word = "auto", .needs = "schedule=step"},
+    {"gamma", "schedule step: factor of each fall (0.1)", AT(gamma), HRI_FIELD_DOUBLE, "auto",
+     .min = 0, .max = 1, .metavar = "X", .word = "auto", .needs = "schedule=step"},
+    {"final-rate", "schedule cosine: the last rate (0)", AT(final_rate), HRI_FIELD_DOUBLE, "auto",
+     .min = 0, .max = 1e6, .metavar = "X", .word = "auto", .needs = "schedule=cosine"},
+    {"momentum", "of sgd (0.9) and rmsprop (0)", AT(momentum), HRI_FIELD_DOUBLE, "auto", .min = 0,
+     .max = 1, .metavar = "X", .word = "auto", .needs = "optimizer=sgd/rmsprop"},
     {"nesterov", "momentum that looks ahead", AT(nesterov), HRI_FIELD_BOOL, .value = NULL},
-    {"decay", "weight decay; default 0, and 0.01 for adamw", AT(decay), HRI_FIELD_STRING, NULL,
-     .metavar = "X"},
-    {"clip", "largest norm of all gradients", AT(clip), HRI_FIELD_STRING, NULL, .metavar = "X"},
+    {"decay", "weight decay; auto: 0, and 0.01 for adamw", AT(decay), HRI_FIELD_DOUBLE, "auto",
+     .min = 0, .max = 1e6, .metavar = "X", .word = "auto", .alias = "weight-decay"},
+    {"clip", "largest norm of all gradients; auto: no clipping", AT(clip), HRI_FIELD_DOUBLE, "auto",
+     .min = 0, .max = 1e30, .metavar = "X", .word = "auto"},
     {"smoothing", "label smoothing", AT(smoothing), HRI_FIELD_DOUBLE, "0", .min = 0, .max = 0.99,
      .metavar = "X"},
     {"options", "further options of training: beta2=0.95,decay-all=off", AT(options),
@@ -67,36 +72,36 @@ const hri_field hri_train_flag_fields[] = {
     {"measure", "time the ops of this device (kept on disk) in place of the analytic model",
      AT(measure), HRI_FIELD_BOOL, "true"},
     {"exact", "f32 products of a GPU in f32 arithmetic, not tf32", AT(exact), HRI_FIELD_BOOL,
-     .value = NULL},
+     .value = NULL, .needs = "device=cuda*"},
     {"offload", "let values wait in the host's memory where the device can copy", AT(offload),
-     HRI_FIELD_BOOL, "true"},
+     HRI_FIELD_BOOL, "true", .needs = "device=cuda*,spill"},
     {"spill", "on the host: let values wait in a file without a name in this folder", AT(spill),
      HRI_FIELD_STRING, NULL, .metavar = "DIR"},
     {"augment", "what happens to training pictures by chance: flip, crop, jitter, or none",
-     AT(augment), HRI_FIELD_STRING, "none", .metavar = "LIST"},
+     AT(augment), HRI_FIELD_LIST, "none", .metavar = "LIST", .choices = augmentations},
     {"data-budget", "RAM of the input pipeline, out of the budget; default: two batches' worth",
      AT(data_budget_bytes), HRI_FIELD_BYTES, NULL, .metavar = "SIZE"},
     {"skip-bad", "leave samples out that cannot be read", AT(skip_bad), HRI_FIELD_BOOL,
      .value = NULL},
     {"patience", "stop after so many validations without a better one; 0: never", AT(patience),
-     HRI_FIELD_INT, "0", .min = 0, .max = 1e6, .metavar = "N"},
+     HRI_FIELD_INT, "0", .min = 0, .max = 1e6, .metavar = "N", .needs = VALIDATION},
     {"min-delta", "how much less loss counts as better", AT(min_delta), HRI_FIELD_DOUBLE, "0",
-     .min = 0, .max = 1e9, .metavar = "X"},
+     .min = 0, .max = 1e9, .metavar = "X", .needs = VALIDATION},
     {"out", "folder of checkpoints; default: a new one in runs/", AT(out), HRI_FIELD_STRING, NULL,
-     .metavar = "DIR"},
+     .metavar = "DIR", .needs = "save"},
     {"save", "write checkpoints", AT(save), HRI_FIELD_BOOL, "true"},
     {"resume", "go on from the last checkpoint in the folder, if there is one", AT(resume),
-     HRI_FIELD_BOOL, .value = NULL},
+     HRI_FIELD_BOOL, .value = NULL, .needs = "save"},
     {"overwrite", "begin anew in a folder that holds a training", AT(overwrite), HRI_FIELD_BOOL,
-     .value = NULL},
+     .value = NULL, .needs = "save"},
     {"save-every", "steps between checkpoints, beside those of epochs; 0: none", AT(save_every),
-     HRI_FIELD_INT, "0", .min = 0, .max = 1e15, .metavar = "N"},
+     HRI_FIELD_INT, "0", .min = 0, .max = 1e15, .metavar = "N", .needs = "save"},
     {"save-minutes", "minutes between checkpoints; 0: none", AT(save_minutes), HRI_FIELD_DOUBLE,
-     "10", .min = 0, .max = 1e6, .metavar = "X"},
+     "10", .min = 0, .max = 1e6, .metavar = "X", .needs = "save"},
     {"init", "weights to begin with, a safetensors file; another number of classes is allowed",
      AT(init), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"also", "a second training, by turns, in the same arena: \"MODEL --data SRC --batch N\"",
-     AT(also), HRI_FIELD_STRING, NULL, .metavar = "TEXT"},
+     AT(also), HRI_FIELD_STRING, NULL, .metavar = "TEXT", .once = true},
     {"memory-growth", "host: take memory when it is first needed, not all of it at the start",
      AT(memory_growth), HRI_FIELD_BOOL, .value = NULL},
     {"logical-devices", "slices of the device with limits of their own, one for each training",
@@ -104,7 +109,7 @@ const hri_field hri_train_flag_fields[] = {
     {"log", "write a JSON line a step, validation and epoch", AT(log), HRI_FIELD_STRING, NULL,
      .metavar = "FILE"},
     {"log-every", "steps between lines of steps", AT(log_every), HRI_FIELD_INT, "1", .min = 1,
-     .max = 1e9, .metavar = "N"},
+     .max = 1e9, .metavar = "N", .needs = "log,tensorboard,svg"},
     {"tensorboard", "write event files for TensorBoard", AT(tensorboard), HRI_FIELD_STRING, NULL,
      .metavar = "DIR"},
     {"svg", "draw loss and memory at the end", AT(svg), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
@@ -113,27 +118,99 @@ const hri_field hri_train_flag_fields[] = {
     {0},
 };
 
-void hri_train_flags_options(const hri_train_flags *f, uint64_t steps, char *buf, size_t size) {
-    const struct {
-        const char *name, *value;
-    } given[] = {{"rate", f->rate},   {"momentum", f->momentum},    {"decay", f->decay},
-                 {"clip", f->clip},   {"warmup", f->warmup},        {"every", f->every},
-                 {"gamma", f->gamma}, {"final-rate", f->final_rate}};
-    size_t used = (size_t)snprintf(buf, size, "schedule=%s", hri_train_schedules[f->schedule]);
-    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
-        if (given[i].value && used < size) {
-            used +=
-                (size_t)snprintf(buf + used, size - used, ",%s=%s", given[i].name, given[i].value);
+/* ---- keys of --options that are flags ---- */
+
+/* The option of training that a flag of the same name sets.  steps is not one: the flag's are of the run, the key's of a
+ * cosine. */
+static const hri_field *shared_field(const hri_options *o, const char *key, size_t length) {
+    for (const hri_field *f = hri_train_fields; f->name; f++) {
+        const bool named =
+            (strlen(f->name) == length && !strncmp(f->name, key, length)) ||
+            (f->alias && strlen(f->alias) == length && !strncmp(f->alias, key, length));
+        if (named && strcmp(f->name, "steps") != 0) {
+            return hri_options_field(o, f->name);
         }
     }
-    if (f->nesterov && used < size) {
-        used += (size_t)snprintf(buf + used, size - used, ",nesterov");
+    return NULL;
+}
+
+/* One "key=value" or "key". */
+static hr_status settle_piece(hri_options *o, const char *piece, size_t length, hri_text *left,
+                              hri_prose *why) {
+    const char *equals = memchr(piece, '=', length);
+    const size_t key = equals ? (size_t)(equals - piece) : length;
+    const hri_field *field = shared_field(o, piece, key);
+    if (!field) {
+        hri_text_add(left, "%s%.*s", left->used ? "," : "", (int)length, piece);
+        return HR_OK;
     }
-    if (f->schedule == HR_SCHEDULE_COSINE && used < size &&
-        !(f->options && strstr(f->options, "steps="))) {
-        used += (size_t)snprintf(buf + used, size - used, ",steps=%llu", (unsigned long long)steps);
+    if (hri_options_origin(o, field) != HRI_ORIGIN_DEFAULT) {
+        return hri_prose_set(why, HR_E_INVALID, "--options %.*s: --%s is given too", (int)length,
+                             piece, field->name);
     }
-    if (f->options && *f->options && used < size) {
-        snprintf(buf + used, size - used, ",%s", f->options);
+    hri_text value = {0};
+    hri_text_add(&value, "%.*s", equals ? (int)(length - key - 1) : 4,
+                 equals ? equals + 1 : "true");
+    hri_prose inner = {""};
+    hr_status status = hri_text_status(&value);
+    if (status == HR_OK) {
+        status = hri_options_set(o, field->name, hri_text_get(&value), HRI_ORIGIN_TEXT, &inner);
+    }
+    hri_text_deinit(&value);
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "--options: %s", inner.text);
+}
+
+hr_status hri_train_keys_settle(hri_options *o, hri_prose *why) {
+    hri_text left = {0};
+    hr_status status = HR_OK;
+    const hri_field *row = hri_options_field(o, "options");
+    hri_text given = {0};
+    hri_field_add(row, o->target, &given);
+    const char *at = hri_text_get(&given);
+    while (*at && status == HR_OK) {
+        size_t n = 0;
+        while (at[n] && at[n] != ',') {
+            n += at[n] == '\\' && at[n + 1] ? 2 : 1;
+        }
+        status = settle_piece(o, at, n, &left, why);
+        at += n + (at[n] == ',');
+    }
+    if (status == HR_OK &&
+        (given.failed || strcmp(hri_text_get(&given), hri_text_get(&left)) != 0)) {
+        status = given.failed ? HR_E_NOMEM_HOST : hri_text_status(&left);
+        if (status == HR_OK) {
+            status = hri_options_set(o, "options", hri_text_get(&left), HRI_ORIGIN_TEXT, why);
+        }
+    }
+    hri_text_deinit(&left);
+    hri_text_deinit(&given);
+    return status;
+}
+
+void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out) {
+    const hri_options o = {.fields = fields, .count = hri_fields_count(fields)};
+    for (const hri_field *f = hri_train_fields; f->name; f++) {
+        const hri_field *flag = shared_field(&o, f->name, strlen(f->name));
+        if (!flag) {
+            continue;
+        }
+        hri_text value = {0};
+        hri_field_add(flag, flags, &value);
+        const bool off = flag->type == HRI_FIELD_BOOL && !strcmp(hri_text_get(&value), "false");
+        if (!off && !hri_field_is_word(flag, flags)) {
+            hri_text_add(out, "%s%s=%s", out->used ? "," : "", f->name, hri_text_get(&value));
+        }
+        out->failed |= value.failed;
+        hri_text_deinit(&value);
+    }
+}
+
+void hri_train_flags_options(const hri_train_flags *f, uint64_t steps, hri_text *out) {
+    hri_train_keys_add(hri_train_flag_fields, f, out);
+    if (f->schedule == HR_SCHEDULE_COSINE && !(f->options && strstr(f->options, "steps="))) {
+        hri_text_add(out, ",steps=%llu", (unsigned long long)steps);
+    }
+    if (f->options && *f->options) {
+        hri_text_add(out, ",%s", f->options);
     }
 }

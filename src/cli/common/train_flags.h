@@ -14,8 +14,8 @@ typedef struct hri_train_flags {
     double val_split;
     int64_t val_batch, val_every;
     int optimizer, precision, schedule;
-    /* numbers as text: NULL when they were not given, so that the optimizer's defaults hold */
-    const char *rate, *momentum, *decay, *clip, *warmup, *every, *gamma, *final_rate;
+    double rate, momentum, decay, clip, gamma, final_rate; /* NAN: auto, as the optimizer has it */
+    int64_t warmup, every;                                 /* INT64_MIN: auto */
     bool nesterov;
     double smoothing;
     const char *options;
@@ -23,7 +23,7 @@ typedef struct hri_train_flags {
     const char *micro_batches;
     bool ghost_norm, measure, exact, offload;
     const char *spill;
-    const char *augment;
+    hri_list augment;
     uint64_t data_budget_bytes;
     bool skip_bad;
     int64_t patience;
@@ -43,7 +43,12 @@ typedef struct hri_train_flags {
 extern const hri_field hri_train_flag_fields[];
 extern const char *const hri_train_schedules[];
 
-/* The options of training as text for hr_train_options_parse: what was given, and for a cosine its length. */
-void hri_train_flags_options(const hri_train_flags *flags, uint64_t steps, char *buf, size_t size);
+/* Takes the keys of --options that have a flag of their own (schedule, momentum, ...) out of it, as if the flags had been
+ * typed; a key whose flag was typed too is refused.  For the tables of `train` and `plan`. */
+HR_MUST_CHECK hr_status hri_train_keys_settle(hri_options *o, hri_prose *why);
+/* Adds the options of training that flags set, "optimizer=adam,rate=0.1": what is auto is left out. */
+void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out);
+/* The whole text for hr_train_options_parse; steps: the length of a cosine. */
+void hri_train_flags_options(const hri_train_flags *flags, uint64_t steps, hri_text *out);
 
 #endif

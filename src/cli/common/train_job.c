@@ -33,7 +33,7 @@ static int look_at_model(hri_train_job *j) {
     hr_model *m = NULL;
     hr_error error = {0};
     hri_prose why = {""};
-    hr_status status = hr_model_open(j->model_text, &m, &error);
+    hr_status status = hr_model_open(hri_text_get(&j->model_text), &m, &error);
     if (status != HR_OK) {
         hri_say_error(j->cli, "%s", error.message[0] ? error.message : hr_status_text(status));
         return hri_cli_exit_code(status);
@@ -81,6 +81,43 @@ static int split_data(hri_train_job *j) {
     return HRI_EXIT_YES;
 }
 
+/* The model's string with the keys that the data knows. */
+static hr_status fill_model(hri_train_job *j, hri_prose *why) {
+    const size_t room = strlen(j->given_model) + 256;
+    char *text = hri_malloc(room);
+    if (!text) {
+        return HR_E_NOMEM_HOST;
+    }
+    hr_status status =
+        hri_source_fill_model(j->given_model, &j->source, text, room, j->said, sizeof j->said, why);
+    if (status == HR_OK) {
+        hri_text_clear(&j->model_text);
+        hri_text_add(&j->model_text, "%s", text);
+        status = hri_text_status(&j->model_text);
+    }
+    hri_free(text);
+    return status;
+}
+
+/* "flip,crop" for the source; stages it leaves no trace in are named. */
+static hr_status read_augment(hri_train_job *j, hri_prose *why) {
+    char plain[512], with[512];
+    hri_text_clear(&j->augment);
+    hr_status status = hri_source_stages(&j->source, &j->want, NULL, plain, sizeof plain, why);
+    for (size_t i = 0; i < j->flags.augment.count && status == HR_OK; i++) {
+        const char *word = j->flags.augment.items[i];
+        if (!strcmp(word, "none")) {
+            continue;
+        }
+        status = hri_source_stages(&j->source, &j->want, word, with, sizeof with, why);
+        if (status == HR_OK && !strcmp(plain, with)) {
+            hri_say_warning(j->cli, "--augment %s has no effect on %s", word, j->source.text);
+        }
+        hri_text_add(&j->augment, "%s%s", j->augment.used ? "," : "", word);
+    }
+    return status == HR_OK ? hri_text_status(&j->augment) : status;
+}
+
 int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *model,
                        hri_train_job *j) {
     hri_prose why = {""};
@@ -98,24 +135,30 @@ int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *m
         hri_say_error(j->cli, "--val-data or --val-split, not both");
         return HRI_EXIT_USAGE;
     }
-    snprintf(j->model_text, sizeof j->model_text, "%s", model);
+    hri_text_add(&j->model_text, "%s", model);
+    if (hri_text_status(&j->model_text) != HR_OK) {
+        return hri_cli_failed(cli, NULL, "train", HR_E_NOMEM_HOST);
+    }
     int code = look_at_model(j);
     if (code != HRI_EXIT_YES) {
         return code;
     }
     hr_status status = hri_source_look(flags->data, &j->want, &j->source, &why);
     if (status == HR_OK) {
-        status = hri_source_fill_model(model, &j->source, j->model_text, sizeof j->model_text,
-                                       j->said, sizeof j->said, &why);
+        status = fill_model(j, &why);
     }
     if (status != HR_OK) {
         return failed(j, status, &why);
     }
-    if (strcmp(model, j->model_text) != 0) {
+    if (strcmp(model, hri_text_get(&j->model_text)) != 0) {
         code = look_at_model(j); /* with the data's own numbers */
     }
     j->train_count = j->source.count;
     j->all_labels_count = hri_labels_all_count(&j->source);
+    if (code == HRI_EXIT_YES) {
+        status = read_augment(j, &why);
+        code = status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
+    }
     if (code == HRI_EXIT_YES && flags->val_data) {
         code = look_at_validation(j);
     } else if (code == HRI_EXIT_YES && flags->val_split > 0) {
@@ -143,7 +186,7 @@ static hr_status write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why
     const uint64_t seed = (uint64_t)j->flags.seed;
     const int split = j->flags.val_split > 0;
     const hri_source_use train = {.training = 1,
-                                  .augment = j->flags.augment,
+                                  .augment = hri_text_get(&j->augment),
                                   .seed = seed,
                                   .part_first = split ? j->val_count : 0,
                                   .part_count = split ? j->train_count : 0,
@@ -273,15 +316,17 @@ static int check_device(hri_train_job *j) {
 
 static int begin_plan(hri_train_job *j, int64_t batch) {
     const hri_train_flags *f = &j->flags;
-    char total[512];
-    hri_train_flags_options(f, UINT64_C(1) << 40, total, sizeof total);
-    snprintf(j->options, sizeof j->options, "%s", total);
+    hri_text_clear(&j->options);
+    hri_train_flags_options(f, UINT64_C(1) << 40, &j->options);
+    if (hri_text_status(&j->options) != HR_OK) {
+        return hri_cli_failed(j->cli, NULL, "train", HR_E_NOMEM_HOST);
+    }
     j->plan_flags = (hri_plan_flags){.batch = batch ? batch : 1,
                                      .budget = f->budget,
                                      .device = f->device,
                                      .optimizer = f->optimizer,
                                      .precision = f->precision,
-                                     .options = j->options,
+                                     .train_text = hri_text_get(&j->options),
                                      .micro_batches = f->micro_batches,
                                      .ghost_norm = f->ghost_norm,
                                      .measure = f->measure,
@@ -289,7 +334,7 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
                                      .offload = f->offload,
                                      .spill = f->spill,
                                      .json = f->json};
-    int code = hri_plan_job_begin(j->cli, &j->plan_flags, j->model_text, &j->plan);
+    int code = hri_plan_job_begin(j->cli, &j->plan_flags, hri_text_get(&j->model_text), &j->plan);
     code = code == HRI_EXIT_YES ? check_device(j) : code;
     if (code == HRI_EXIT_YES) {
         j->plan.job.options.ignored = !j->all_labels_count;
@@ -341,8 +386,8 @@ static int set_length(hri_train_job *j) {
         }
         j->steps_per_epoch = j->train_count / (uint64_t)j->batch;
     }
-    j->epochs = (uint64_t)f->epochs;
-    j->steps = (uint64_t)f->steps;
+    j->epochs = f->epochs > 0 ? (uint64_t)f->epochs : 0;
+    j->steps = f->steps > 0 ? (uint64_t)f->steps : 0;
     if (!j->epochs && !j->steps) {
         j->epochs = 10;
     }
@@ -358,11 +403,14 @@ static int set_length(hri_train_job *j) {
 }
 
 static int set_options(hri_train_job *j) {
-    char text[640];
     hr_error error = {0};
-    hri_train_flags_options(&j->flags, j->total_steps, j->options, sizeof j->options);
-    hri_plan_train_text(&j->plan_flags, text, sizeof text);
-    const hr_status status = hr_train_options_parse(text, &j->plan.job.options, &error);
+    hri_text_clear(&j->options);
+    hri_train_flags_options(&j->flags, j->total_steps, &j->options);
+    j->plan_flags.train_text = hri_text_get(&j->options);
+    hr_status status = hri_text_status(&j->options);
+    if (status == HR_OK) {
+        status = hri_plan_train_options(&j->plan_flags, &j->plan.job.options, &error);
+    }
     if (status != HR_OK) {
         hri_say_error(j->cli, "%s", error.message[0] ? error.message : hr_status_text(status));
         return hri_cli_exit_code(status);
@@ -374,35 +422,45 @@ static int set_options(hri_train_job *j) {
 /* ---- the folder ---- */
 
 /* runs/NAME-1, runs/NAME-2, ...: the first that is free, or for --resume the last that is not. */
-static void choose_folder(hri_train_job *j) {
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(j->model_text, ":"), j->model_text);
+static hr_status choose_folder(hri_train_job *j) {
+    const char *model = hri_text_get(&j->model_text);
+    hri_text next = {0};
     for (unsigned n = 1; n < 100000; n++) {
-        char next[512];
-        snprintf(next, sizeof next, "runs/%s-%u", name, n);
-        const int there = access(next, F_OK) == 0;
-        if (there || !j->folder[0] || !j->flags.resume) {
-            snprintf(j->folder, sizeof j->folder, "%s", next);
+        hri_text_clear(&next);
+        hri_text_add(&next, "runs/%.*s-%u", (int)strcspn(model, ":"), model, n);
+        if (hri_text_status(&next) != HR_OK) {
+            break;
         }
-        if (!there) {
-            return;
+        const int there = access(hri_text_get(&next), F_OK) == 0;
+        if (there || !j->folder || !j->flags.resume) {
+            hri_free(j->folder);
+            j->folder = hri_strdup(hri_text_get(&next));
+        }
+        if (!there || !j->folder) {
+            break;
         }
     }
+    hri_text_deinit(&next);
+    return j->folder ? HR_OK : HR_E_NOMEM_HOST;
 }
 
 static int open_folder(hri_train_job *j) {
     char *path = NULL;
     hri_prose why = {""};
     int code = HRI_EXIT_YES;
+    hr_status status = HR_OK;
     if (!j->flags.save) {
         return HRI_EXIT_YES;
     }
     if (j->flags.out) {
-        snprintf(j->folder, sizeof j->folder, "%s", j->flags.out);
+        j->folder = hri_strdup(j->flags.out);
+        status = j->folder ? HR_OK : HR_E_NOMEM_HOST;
     } else {
-        choose_folder(j);
+        status = choose_folder(j);
     }
-    hr_status status = hri_path_join(j->folder, HRI_CHECKPOINT_LAST, &path);
+    if (status == HR_OK) {
+        status = hri_path_join(j->folder, HRI_CHECKPOINT_LAST, &path);
+    }
     if (status != HR_OK) {
         return failed(j, status, &why);
     }
@@ -412,13 +470,37 @@ static int open_folder(hri_train_job *j) {
         code = status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
     } else if (hri_file_exists(path) && !j->flags.overwrite) {
         hri_say_error(j->cli,
-                      "%s holds a training already; --resume goes on with it, --overwrite begins "
-                      "anew",
+                      "%s already contains a run; use --resume to continue it or --overwrite to "
+                      "start over",
                       j->folder);
         code = HRI_EXIT_USAGE;
+    } else if (j->flags.resume) {
+        hri_say_warning(j->cli, "--resume has no effect: %s has no checkpoint; starting over",
+                        j->folder);
+    }
+    if (code == HRI_EXIT_YES && j->resumes && j->flags.init) {
+        hri_say_warning(j->cli, "--init has no effect: the run continues from %s", path);
     }
     hri_free(path);
     return code;
+}
+
+/* Flags whose numbers the run is too short for. */
+static void warn_of_length(const hri_train_job *j) {
+    const hri_train_flags *f = &j->flags;
+    const unsigned long long total = j->total_steps;
+    if (total && f->warmup > 0 && (uint64_t)f->warmup >= total) {
+        hri_say_warning(j->cli, "--warmup %lld: the run has %llu steps and never reaches its rate",
+                        (long long)f->warmup, total);
+    }
+    if (total && f->schedule == HR_SCHEDULE_STEP && f->every > 0 && (uint64_t)f->every >= total) {
+        hri_say_warning(j->cli, "--every %lld has no effect: the run has %llu steps",
+                        (long long)f->every, total);
+    }
+    if (total && f->val_every > 0 && (uint64_t)f->val_every > total) {
+        hri_say_warning(j->cli, "--val-every %lld: the run has %llu steps, so it never validates",
+                        (long long)f->val_every, total);
+    }
 }
 
 int hri_train_job_size(hri_train_job *j) {
@@ -460,6 +542,7 @@ int hri_train_job_size(hri_train_job *j) {
     }
     code = set_length(j);
     if (code == HRI_EXIT_YES) {
+        warn_of_length(j);
         code = set_options(j);
     }
     if (j->plan.threads) { /* beside a GPU all this is in the host's memory, which has no budget */
@@ -612,7 +695,7 @@ int hri_train_job_start(hri_train_job *j) {
     o->min_delta = j->flags.min_delta;
     o->save_every = (uint64_t)j->flags.save_every;
     o->save_seconds = (uint64_t)(j->flags.save_minutes * 60);
-    o->folder = j->folder[0] ? j->folder : NULL;
+    o->folder = j->folder;
     o->resume = j->resumes ? &j->resume : NULL;
     o->record = j->record;
     o->begin =
@@ -637,4 +720,8 @@ void hri_train_job_close(hri_train_job *j) {
     hri_source_deinit(&j->source);
     hri_source_deinit(&j->val_source);
     hri_arena_deinit(&j->facts);
+    hri_text_deinit(&j->model_text);
+    hri_text_deinit(&j->options);
+    hri_text_deinit(&j->augment);
+    hri_free(j->folder);
 }

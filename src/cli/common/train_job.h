@@ -23,7 +23,8 @@ typedef struct hri_train_job {
     hri_train_flags flags;
     const char *name;        /* "" for the only one, else "first", "second": for sentences */
     const char *given_model; /* as it was typed */
-    char model_text[512], said[128];
+    hri_text model_text;     /* with what the data says */
+    char said[128];
     hri_source source, val_source;
     hri_model_input want;
     hri_objective objective;
@@ -32,13 +33,13 @@ typedef struct hri_train_job {
     int64_t batch;        /* samples of a step */
     uint64_t steps_per_epoch, epochs, steps, total_steps;
     char train_text[HRI_SOURCE_TEXT + 1024], val_text[HRI_SOURCE_TEXT + 1024];
-    char options[512];
+    hri_text options, augment;
     uint64_t train_bytes,
         val_bytes; /* budgets of the pipelines: the least, and when planned what there is room for */
     uint64_t train_wanted, val_wanted; /* with which batches are made while others are trained */
     uint64_t own_bytes;                /* what the trainer itself takes while it runs */
     uint32_t workers;                  /* threads a pipeline; 0: not known yet */
-    char folder[512];                  /* "": nothing is saved */
+    char *folder;                      /* NULL: nothing is saved */
     hri_checkpoint resume;
     int resumes;
     hri_plan_flags plan_flags;

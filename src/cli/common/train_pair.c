@@ -18,23 +18,28 @@ static int failed(const hri_train_pair *p, hr_status status, const hri_prose *wh
 
 /* ---- the second one's flags ---- */
 
-/* Cuts a text into words, in place; 'single' and "double" quotes hold one together. */
-static int split_words(char *text, char **words, int most) {
+/* Cuts a text into words, in place; 'single' and "double" quotes hold one together.  words: room for one in every two
+ * letters.  -1: a quote is not closed. */
+static int split_words(char *text, char **words) {
     int count = 0;
     char *out = text;
-    for (char *at = text; *at && count < most;) {
-        at += strspn(at, " \t");
+    for (char *at = text; *at;) {
+        at += strspn(at, " \t\n");
         if (!*at) {
             break;
         }
         words[count++] = out;
         char quote = 0;
-        for (; *at && (quote || (*at != ' ' && *at != '\t')); at++) {
+        for (; *at && (quote || !strchr(" \t\n", *at)); at++) {
             if (quote ? *at == quote : *at == '\'' || *at == '"') {
                 quote = quote ? 0 : *at;
             } else {
+                at += !quote && *at == '\\' && at[1];
                 *out++ = *at;
             }
+        }
+        if (quote) {
+            return -1;
         }
         at += *at != '\0';
         *out++ = '\0';
@@ -42,21 +47,33 @@ static int split_words(char *text, char **words, int most) {
     return count;
 }
 
+static void warn_of_also(void *cli, const char *sentence) {
+    hri_say_warning(cli, "--also: %s", sentence);
+}
+
 static int read_also(hri_cli *cli, hri_train_pair *p, const hri_train_flags *flags,
                      const char **model) {
-    enum { WORDS = 64 };
-    char name[] = "train", *words[WORDS + 1] = {name};
+    char name[] = "train";
     hri_prose why = {""};
     hri_list rest = {0};
-    p->also_text = hri_malloc(strlen(flags->also) + 2);
-    if (!p->also_text) {
+    p->also_text = hri_strdup(flags->also);
+    p->also_words = hri_calloc(strlen(flags->also) / 2 + 3, sizeof *p->also_words);
+    if (!p->also_text || !p->also_words) {
         return hri_cli_failed(cli, NULL, "--also", HR_E_NOMEM_HOST);
     }
-    strcpy(p->also_text, flags->also);
-    const int count = split_words(p->also_text, words + 1, WORDS - 1) + 1;
+    p->also_words[0] = name;
+    const int count = split_words(p->also_text, p->also_words + 1);
+    if (count < 0) {
+        hri_say_error(cli, "--also: a quote is not closed");
+        return HRI_EXIT_USAGE;
+    }
     hr_status status = hri_options_init(&p->also, hri_train_flag_fields, &p->also_flags, &why);
     if (status == HR_OK) {
-        status = hri_options_set_argv(&p->also, count, words, &rest, &why);
+        status = hri_options_set_argv(&p->also, count + 1, p->also_words, &rest, &why);
+    }
+    p->also_words[0] = NULL;
+    if (status == HR_OK) {
+        status = hri_train_keys_settle(&p->also, &why);
     }
     if (status != HR_OK) {
         hri_say_error(cli, "--also: %s", why.text);
@@ -66,11 +83,16 @@ static int read_also(hri_cli *cli, hri_train_pair *p, const hri_train_flags *fla
         hri_say_error(cli, "--also: \"%s\" does not name one model", flags->also);
         return HRI_EXIT_USAGE;
     }
-    if (p->also_flags.budget || p->also_flags.also || p->also_flags.json ||
-        strcmp(p->also_flags.device, "host") != 0) {
-        hri_say_error(cli, "--also: budget, device and --json are those of the first training");
-        return HRI_EXIT_USAGE;
+    static const char *const shared[] = {
+        "budget", "also", "json", "device", "measure", "memory-growth", "logical-devices", NULL};
+    for (const char *const *n = shared; *n; n++) {
+        const hri_field *field = hri_options_field(&p->also, *n);
+        if (hri_options_origin(&p->also, field) != HRI_ORIGIN_DEFAULT) {
+            hri_say_error(cli, "--also: --%s belongs to the first training", *n);
+            return HRI_EXIT_USAGE;
+        }
     }
+    hri_options_ignored(&p->also, warn_of_also, cli);
     p->also_flags.budget = flags->budget;
     p->also_flags.device = flags->device;
     p->also_flags.json = flags->json;
@@ -88,18 +110,22 @@ static int read_also(hri_cli *cli, hri_train_pair *p, const hri_train_flags *fla
 /* "2GiB,1GiB": a limit for each training. */
 static int read_slices(hri_cli *cli, hri_train_pair *p, const char *text) {
     uint32_t count = 0;
-    for (const char *at = text; *at && count < 2;) {
+    for (const char *at = text; *at;) {
         char size[64];
+        uint64_t bytes = 0;
         const size_t n = strcspn(at, ",");
         snprintf(size, sizeof size, "%.*s", (int)(n < sizeof size ? n : sizeof size - 1), at);
-        if (hr_bytes_parse(size, 0, &p->slices[count]) != HR_OK || !p->slices[count]) {
+        if (hr_bytes_parse(size, 0, &bytes) != HR_OK || !bytes) {
             hri_say_error(cli, "--logical-devices: \"%s\" is no amount of memory", size);
             return HRI_EXIT_USAGE;
+        }
+        if (count < p->count) {
+            p->slices[count] = bytes;
         }
         count++;
         at += n + (at[n] == ',');
     }
-    if (count < p->count) {
+    if (count != p->count) {
         hri_say_error(cli, "--logical-devices: %u sizes for %u trainings", count, p->count);
         return HRI_EXIT_USAGE;
     }
@@ -129,9 +155,15 @@ int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
         code = hri_train_job_size(&p->jobs[i]);
     }
-    if (code == HRI_EXIT_YES && p->count > 1 && p->jobs[0].folder[0] &&
+    if (code == HRI_EXIT_YES && p->count > 1 && p->jobs[0].folder && p->jobs[1].folder &&
         !strcmp(p->jobs[0].folder, p->jobs[1].folder)) {
-        snprintf(p->jobs[1].folder, sizeof p->jobs[1].folder, "%.480s-also", p->jobs[0].folder);
+        hri_text beside = {0};
+        hri_text_add(&beside, "%s-also", p->jobs[0].folder);
+        hri_free(p->jobs[1].folder);
+        p->jobs[1].folder = hri_strdup(hri_text_get(&beside));
+        hri_text_deinit(&beside);
+        code =
+            p->jobs[1].folder ? HRI_EXIT_YES : hri_cli_failed(cli, NULL, "train", HR_E_NOMEM_HOST);
     }
     return code;
 }
@@ -534,4 +566,5 @@ void hri_train_pair_close(hri_train_pair *p) {
     hri_train_job_close(&p->jobs[0]);
     hri_options_deinit(&p->also);
     hri_free(p->also_text);
+    hri_free(p->also_words);
 }

@@ -24,7 +24,7 @@ typedef struct hri_train_pair {
         [2]; /* of the budget, by the other one: its weights, states, records and input */
     uint64_t slices[2]; /* limits of logical devices; 0: none were given */
     hri_options also;   /* texts of the second one's flags */
-    char *also_text;
+    char *also_text, **also_words;
     hri_train_flags also_flags;
 } hri_train_pair;
 

@@ -331,7 +331,7 @@ static void say_next(hri_train_show *s) {
     if (s->many && strcmp(j->name, "second") != 0) {
         return; /* one next command at the very end */
     }
-    if (!j->folder[0]) {
+    if (!j->folder) {
         snprintf(command, sizeof command, "headroom train %.200s --data '%.900s' --out DIR",
                  j->given_model, j->flags.data);
     } else if (!s->many && (!hri_command_find("eval") || end == HRI_TRAINER_INTERRUPTED)) {
