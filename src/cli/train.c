@@ -72,6 +72,10 @@ static int run_loop(hri_train_pair *p) {
             if (status != HR_OK) {
                 return fail(p, i, status, &why);
             }
+            if (!j->cli->startup.end_ns) {
+                hri_startup_mark(&j->cli->startup, "first_step", 0);
+                hri_startup_end(&j->cli->startup);
+            }
             running = running || hri_trainer_over(j->trainer) == HRI_TRAINER_RUNS;
         }
     }

@@ -7,6 +7,7 @@
 #include <headroom/memory.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "device/device.h"
 #include "run/resident.h"
 
@@ -27,6 +28,7 @@ struct hri_runner {
     uint64_t needs[HRI_RUNNER_PIECES]; /* of the arena, by graph */
     uint64_t held_bytes;
     int taken, grow;
+    uint64_t memory_ns, prepare_ns, begin_ns;
 };
 
 static uint64_t whole_pages(uint64_t bytes, uint64_t page) {
@@ -187,6 +189,7 @@ static hr_status take_memory(hri_runner *r, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
+    const uint64_t before = hri_clock_ns();
     status = hr_range_resize(r->range, bytes);
     if (status != HR_OK) {
         char text[32];
@@ -198,9 +201,11 @@ static hr_status take_memory(hri_runner *r, hri_prose *why) {
     if (r->other) { /* touched now, so that no step finds the machine without memory */
         memset(r->other, 0, r->other_bytes);
     }
+    r->memory_ns = hri_clock_ns() - before;
     if (status == HR_OK && r->engine) {
         status = prepare(r, bytes, why);
     }
+    r->prepare_ns = hri_clock_ns() - before - r->memory_ns;
     if (status != HR_OK) { /* back with all of it: the device is as it was */
         (void)!hr_range_resize(r->range, 0);
         (void)!hr_logical_trim(r->logical, NULL);
@@ -214,9 +219,11 @@ hr_status hri_runner_take(hri_runner *r, hri_prose *why) {
         return status;
     }
     r->taken = 1;
+    const uint64_t before = hri_clock_ns();
     for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
         status = hri_exec_begin(r->execs[i], i ? r->execs[0] : NULL);
     }
+    r->begin_ns = hri_clock_ns() - before;
     return status == HR_OK ? HR_OK
                            : hri_prose_set(why, status, "writing the weights as they begin: %s",
                                            hr_status_text(status));
@@ -271,7 +278,10 @@ void hri_runner_measure(hri_runner *r, hri_measured *out) {
     *out =
         (hri_measured){.planned_bytes = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes),
                        .arena_bytes = stats.held_peak_bytes,
-                       .other_bytes = r->other_bytes};
+                       .other_bytes = r->other_bytes,
+                       .memory_ns = r->memory_ns,
+                       .prepare_ns = r->prepare_ns,
+                       .begin_ns = r->begin_ns};
     hri_resident_read(&out->resident_bytes, &out->resident_peak_bytes);
     out->peak_bytes = out->resident_peak_bytes;
     if (r->engine) {

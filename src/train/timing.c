@@ -24,7 +24,7 @@ struct hri_timing {
     char *path;       /* NULL: none is kept */
     hri_strmap seen;  /* key -> bits of the time */
     hri_strmap tried; /* GPU: by this process */
-    uint64_t measured, spent_ns;
+    uint64_t measured, spent_ns, trial_ns;
     double log_sum; /* of measured over analytic, logarithms */
 };
 
@@ -221,9 +221,16 @@ static double run(const hri_timing *t, const hri_sig *s, uint32_t variant, char 
     return (double)times[count / 2];
 }
 
+static double try_kernel(hri_timing *t, const hri_sig *s, uint32_t variant, int once) {
+    const uint64_t begin = hri_clock_ns();
+    const double time = hri_trial_time(t->o.engine, s, variant, t->o.most_bytes, once);
+    t->trial_ns += hri_clock_ns() - begin;
+    return time;
+}
+
 static double measure(hri_timing *t, const hri_sig *s, uint32_t variant) {
     if (t->o.engine) {
-        return hri_trial_time(t->o.engine, s, variant, t->o.most_bytes, t->o.try_only);
+        return try_kernel(t, s, variant, t->o.try_only);
     }
     uint64_t bytes = hri_op_workspace(s, variant, hri_threads_count(t->o.threads)) + ALIGN;
     for (uint32_t i = 0; i < s->in_count; i++) {
@@ -266,7 +273,7 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     if (t->o.engine && !tried) {
         (void)!hri_strmap_put(&t->tried, key, 1);
         if (known) {
-            (void)!(hri_trial_time(t->o.engine, sig, variant, t->o.most_bytes, 1) < 0);
+            (void)!(try_kernel(t, sig, variant, 1) < 0);
         }
     }
     if (known) {
@@ -280,6 +287,10 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     t->log_sum += log(time / analytic(t, sig));
     (void)!hri_strmap_put(&t->seen, key, as_bits(time));
     return time;
+}
+
+uint64_t hri_timing_trial_ns(const hri_timing *t) {
+    return t->trial_ns;
 }
 
 void hri_timing_counts(const hri_timing *t, uint64_t *known, uint64_t *measured) {

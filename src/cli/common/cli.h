@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/common/out.h"
 #include "cli/common/settings.h"
+#include "cli/common/startup.h"
 #include "cli/common/term.h"
 
 enum {
@@ -32,6 +33,7 @@ typedef struct hri_cli {
     const char *kind; /* of the failure; NULL: follows from the exit code */
     bool json;        /* one object is wanted on stdout */
     bool answered;    /* and was printed */
+    hri_startup startup;
 } hri_cli;
 
 /* "headroom: " and the sentence, on stderr.  Control characters in it are shown as '?'.  The first one of a run is the

@@ -422,9 +422,11 @@ int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *mo
                        hri_plan_job *out) {
     *out = (hri_plan_job){.cli = cli, .flags = flags};
     int code = open_model(out, model);
+    hri_startup_mark(&cli->startup, "look", 0);
     if (code == HRI_EXIT_YES) {
         code = open_device(cli, out);
     }
+    hri_startup_mark(&cli->startup, "device", 0);
     if (code == HRI_EXIT_YES) {
         out->job.spill = flags->spill;
         code = check_spill(out);

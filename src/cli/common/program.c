@@ -193,6 +193,7 @@ static int find_and_run(hri_cli *cli, int argc, char **argv) {
 
 int hri_program_run(int argc, char **argv, int out_fd) {
     hri_cli cli = {.json = wants_json(argc, argv)};
+    hri_startup_begin(&cli.startup);
     hri_out_init(&cli.out, out_fd);
     int code = find_and_run(&cli, argc, argv);
     if (code != HRI_EXIT_YES && cli.json && !cli.answered) {

@@ -384,6 +384,17 @@ static void share_out(hri_train_pair *p) {
     }
 }
 
+static void mark_planned(hri_train_pair *p) {
+    hri_startup *startup = &p->jobs[0].cli->startup;
+    uint64_t kernels = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const hri_timing *timing = p->jobs[i].plan.engine ? p->jobs[i].plan.timing : NULL;
+        kernels += timing ? hri_timing_trial_ns(timing) : 0;
+    }
+    hri_startup_mark(startup, "plan", kernels);
+    hri_startup_add(startup, "kernels", kernels);
+}
+
 int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     int code;
     *which = 0;
@@ -402,6 +413,7 @@ int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     }
     if (code == HRI_EXIT_YES) {
         share_out(p);
+        mark_planned(p);
     }
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES && status == HR_OK; i++) {
@@ -534,12 +546,22 @@ int hri_train_pair_start(hri_train_pair *p) {
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
         code = hri_train_job_open_input(&p->jobs[i]);
     }
+    hri_startup *startup = &p->jobs[0].cli->startup;
+    hri_startup_mark(startup, "input", 0);
     if (code == HRI_EXIT_YES) {
         status = hri_planned_take(p->jobs[0].planned, &why); /* of both, when they share it */
         if (status == HR_OK && p->count > 1 && !p->runner) {
             status = hri_planned_take(p->jobs[1].planned, &why);
         }
         code = status == HR_OK ? HRI_EXIT_YES : failed(p, status, &why);
+    }
+    if (code == HRI_EXIT_YES) {
+        hri_measured m;
+        hri_planned_measure(p->jobs[0].planned, &m);
+        hri_startup_mark(startup, "start", m.memory_ns + m.prepare_ns + m.begin_ns);
+        hri_startup_add(startup, "memory", m.memory_ns);
+        hri_startup_add(startup, "graphs", m.prepare_ns);
+        hri_startup_add(startup, "weights", m.begin_ns);
     }
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
         code = hri_train_job_start(&p->jobs[i]);

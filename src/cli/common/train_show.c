@@ -474,6 +474,7 @@ void hri_train_show_json(hri_train_show *s, hri_json *json) {
     hri_json_double(json, "wait_seconds", seconds(sums.wait_ns));
     hri_json_double(json, "validation_seconds", seconds(sums.validate_ns));
     hri_json_double(json, "save_seconds", seconds(sums.save_ns));
+    hri_startup_json(&j->cli->startup, json);
     hri_json_u64(json, "bad_samples", bad_samples(j));
     hri_json_u64(json, "left_over_samples", left_over(j));
     const char *saved = hri_trainer_saved(j->trainer, &step);

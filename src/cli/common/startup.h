@@ -1,0 +1,29 @@
+/* Where the time goes between the start of the process and the end of the first step: parts in order, told by --json as
+ * "startup_seconds" and in the log at level debug. */
+#ifndef HRI_CLI_STARTUP_H
+#define HRI_CLI_STARTUP_H
+
+#include <stdint.h>
+#include "base/json.h"
+
+enum { HRI_STARTUP_PARTS = 16 };
+
+typedef struct hri_startup {
+    uint64_t begin_ns, last_ns, end_ns; /* end: 0 until it is over */
+    uint32_t count;
+    struct {
+        const char *name; /* a static text */
+        uint64_t ns;
+    } parts[HRI_STARTUP_PARTS];
+} hri_startup;
+
+void hri_startup_begin(hri_startup *s);
+/* What went by since the last mark belongs to that part, less `other_ns` that were told apart.  Nothing after the end. */
+void hri_startup_mark(hri_startup *s, const char *name, uint64_t other_ns);
+/* A part that was measured by whoever did it. */
+void hri_startup_add(hri_startup *s, const char *name, uint64_t ns);
+void hri_startup_end(hri_startup *s);
+/* "startup_seconds": {"total": ..., parts ...}; nothing when it is not over. */
+void hri_startup_json(const hri_startup *s, hri_json *json);
+
+#endif
