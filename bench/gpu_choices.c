@@ -8,11 +8,11 @@
  * candidates in the library's order, each with the letter of the group that gives the same bits and its microseconds.
  * At the end of a step: the sums over one step under several rules.
  *
- *   fastest of 6     what the clock would choose among the usual six: the measure of the others
+ *   fastest          what the clock would choose among the usual eight: the measure of the others
  *   first            the library's own guess
- *   group of first   the fastest that gives the same bits as the first, among 6 or all
- *   largest group    the fastest of the largest group (among 6), ties to the earlier one
- *   vote             the group with the largest sum of 1 / (1 + rank) (among 6) */
+ *   group of first   the fastest that gives the same bits as the first, among 8 or all
+ *   largest group    the fastest of the largest group (among 8), ties to the earlier one
+ *   vote             the group with the largest sum of 1 / (1 + rank) (among 8) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 #define SGD   "optimizer=sgd,momentum=0.9,rate=0.01"
 #define ADAMW "optimizer=adamw,rate=3e-4"
 
-enum { CHOICES = 1024, FEW = 6 };
+enum { CHOICES = 1024, FEW = 8 };
 
 typedef struct entry {
     char key[320];
@@ -115,8 +115,8 @@ static int group_by(const entry *e, int votes) {
 
 enum { FASTEST, FIRST, GROUP_FEW, GROUP_ALL, LARGEST, VOTE, CHOSEN, RULES };
 static const char *const rule_names[RULES] = {
-    "fastest of 6",        "first",      "group of first, of 6", "group of first, of all",
-    "largest group, of 6", "vote, of 6", "as chosen by the rule"};
+    "fastest of 8",        "first",      "group of first, of 8", "group of first, of all",
+    "largest group, of 8", "vote, of 8", "as chosen by the rule"};
 
 static void apply(const entry *e, double out[RULES]) {
     const int first = first_of(e);

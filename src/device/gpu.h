@@ -42,11 +42,13 @@ typedef struct hri_gpu_options {
     int exact_f32;             /* 1: f32 products in f32 arithmetic; 0: tf32 is allowed */
     int fastest;               /* 1: choices by time alone; bits then follow them */
     uint32_t candidates;       /* of a choice; 0: the usual number */
+    const char *choices;       /* a file of choices that come before all others; NULL: none */
     hri_gpu_report_fn *report; /* told of every choice that is made; NULL: nobody */
     void *report_user;
 } hri_gpu_options;
 
-/* HR_E_UNSUPPORTED for a device that runs no kernels (host, null) or without NVRTC; *why says which. */
+/* HR_E_UNSUPPORTED for a device that runs no kernels (host, null) or without NVRTC; *why says which.  HR_E_FORMAT for a
+ * file of choices that is none. */
 HR_MUST_CHECK hr_status hri_gpu_open(hr_device *device, const hri_gpu_options *options,
                                      hri_gpu **out, hri_prose *why);
 /* NULL is allowed.  Unloads all modules. */
@@ -231,6 +233,18 @@ HR_MUST_CHECK hr_status hri_gpu_choose(hri_gpu *gpu, const char *key,
                                        const hri_gpu_contest *contest, uint32_t *out);
 /* What was chosen; -1: nothing yet. */
 int hri_gpu_chosen(hri_gpu *gpu, const char *key);
+
+/* What the bits of results stand on besides the program and the GPU's model.  Choices are noted while `on` when they are
+ * used outside trials; they are what a run that goes on elsewhere must have too. */
+void hri_gpu_note(hri_gpu *gpu, int on);
+typedef struct hri_gpu_environment {
+    char cublaslt[24], cudnn[24]; /* versions; "none" */
+    char choices[40];             /* the digest of what the noted choices compute */
+    uint32_t noted, untried;      /* choices; of them, those that no trial made */
+} hri_gpu_environment;
+void hri_gpu_environment_get(hri_gpu *gpu, hri_gpu_environment *out);
+/* The noted choices as a file for hri_gpu_options.choices. */
+HR_MUST_CHECK hr_status hri_gpu_choices_write(hri_gpu *gpu, const char *path, hri_prose *why);
 
 /* ---- whole steps ---- */
 

@@ -365,6 +365,15 @@ static hr_status capture(hri_exec_gpu *x, uint32_t *node) {
     return status;
 }
 
+/* What only looks at the weights leaves no trace in them. */
+static int trains(const hr_graph *g) {
+    int yes = 0;
+    for (uint32_t n = 0; n < g->node_count && !yes; n++) {
+        yes = g->nodes[n].live && g->nodes[n].phase != HRI_FORWARD;
+    }
+    return yes;
+}
+
 hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why) {
     hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     uint32_t node = HRI_NO_NODE;
@@ -375,7 +384,9 @@ hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why) {
         feed_zeros(x);
         status = feed_run(x, 0, 0);
     }
+    hri_gpu_note(gpu, trains(x->b->g));
     status = status == HR_OK ? put_calls(x, &node) : status;
+    hri_gpu_note(gpu, 0);
     status = status == HR_OK ? hri_exec_gpu_wait(x) : status;
     if (status == HR_OK && !x->graph) {
         what = "capturing the plan";

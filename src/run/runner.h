@@ -55,7 +55,8 @@ typedef struct hri_measured {
     uint64_t peak_bytes;    /* what a budget bounds: resident_peak_bytes, or process_bytes */
     uint64_t process_bytes; /* GPU: what NVML shows for the process now */
     uint64_t runtime_bytes; /* GPU: of them, what is outside our memory */
-    uint64_t memory_ns, prepare_ns, begin_ns; /* of hri_runner_take: memory, GPU kernels and graphs, values */
+    uint64_t memory_ns, prepare_ns,
+        begin_ns; /* of hri_runner_take: memory, GPU kernels and graphs, values */
 } hri_measured;
 
 /* HR_E_UNSUPPORTED for a device that runs nothing; HR_E_LIMIT when the device cannot promise the pages. */

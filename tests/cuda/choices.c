@@ -37,6 +37,7 @@ TEST(choices, damaged_lines_are_passed_over) {
                       "short\ttag\t12345\nodd\ttag\t0123456789abcdeg0123456789abcdef\n"
                       "good\ttag\t0123456789abcdef0123456789abcdef\n"
                       "last\tline without an end\t0123456789abcdef0123456789abcdef");
+    desk_again(&d, (hri_gpu_options){.no_cublaslt = 1, .no_cudnn = 1});
     CHECK(hri_gpu_choice_get(d.gpu, "no tab here") == NULL);
     CHECK(hri_gpu_choice_get(d.gpu, "") == NULL);
     CHECK(hri_gpu_choice_get(d.gpu, "no digest") == NULL);

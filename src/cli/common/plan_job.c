@@ -161,7 +161,9 @@ static int open_cuda(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
     char folder[1024];
     const hri_gpu_options o = {.cache =
                                    hri_settings_cache_dir(cli->settings, folder, sizeof folder),
-                               .exact_f32 = j->flags->exact};
+                               .exact_f32 = j->flags->exact,
+                               .fastest = j->flags->tune,
+                               .choices = j->flags->gpu_choices};
     hri_prose why = {0};
     const hr_status status = hri_engine_open(j->device, &o, &j->engine, &why);
     if (status == HR_E_UNSUPPORTED) {

@@ -20,6 +20,8 @@ typedef struct hri_plan_flags {
     const char *train_text; /* all options as text, where another table has them; NULL: as above */
     const char *micro_batches;
     bool ghost_norm, measure, exact, offload, choices;
+    bool tune;               /* of train alone, */
+    const char *gpu_choices; /* as this is */
     const char *spill;
     int64_t effort;
     bool json, curve;

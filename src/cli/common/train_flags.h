@@ -21,7 +21,8 @@ typedef struct hri_train_flags {
     const char *options;
     int64_t accumulate;
     const char *micro_batches;
-    bool ghost_norm, measure, exact, offload;
+    bool ghost_norm, measure, exact, tune, offload;
+    const char *choices;
     const char *spill;
     hri_list augment;
     uint64_t data_budget_bytes;

@@ -331,10 +331,14 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
                                      .ghost_norm = f->ghost_norm,
                                      .measure = f->measure,
                                      .exact = f->exact,
+                                     .tune = f->tune,
                                      .offload = f->offload,
                                      .spill = f->spill,
                                      .json = f->json};
-    int code = hri_plan_job_begin(j->cli, &j->plan_flags, hri_text_get(&j->model_text), &j->plan);
+    int code = hri_train_choices_find(j);
+    code = code == HRI_EXIT_YES
+               ? hri_plan_job_begin(j->cli, &j->plan_flags, hri_text_get(&j->model_text), &j->plan)
+               : code;
     code = code == HRI_EXIT_YES ? check_device(j) : code;
     if (code == HRI_EXIT_YES) {
         j->plan.job.options.ignored = !j->all_labels_count;
@@ -705,7 +709,7 @@ int hri_train_job_start(hri_train_job *j) {
                              .input_print = hr_pipeline_fingerprint(hri_supply_pipeline(j->train))};
     status = hri_trainer_open(o, &j->trainer, &why);
     hri_checkpoint_close(&j->resume);
-    return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
+    return status == HR_OK ? hri_train_choices_write(j) : failed(j, status, &why);
 }
 
 void hri_train_job_close(hri_train_job *j) {
@@ -724,4 +728,5 @@ void hri_train_job_close(hri_train_job *j) {
     hri_text_deinit(&j->options);
     hri_text_deinit(&j->augment);
     hri_free(j->folder);
+    hri_free(j->choices);
 }

@@ -40,6 +40,7 @@ typedef struct hri_train_job {
     uint64_t own_bytes;                /* what the trainer itself takes while it runs */
     uint32_t workers;                  /* threads a pipeline; 0: not known yet */
     char *folder;                      /* NULL: nothing is saved */
+    char *choices;                     /* a GPU's: read if it is there, else written */
     hri_checkpoint resume;
     int resumes;
     hri_plan_flags plan_flags;
@@ -74,5 +75,11 @@ int hri_train_job_open_input(hri_train_job *j);
 int hri_train_job_start(hri_train_job *j);
 /* A zeroed one is allowed. */
 void hri_train_job_close(hri_train_job *j);
+
+/* ---- train_choices.c ---- */
+
+/* Before the device is opened, and when the plan stands. */
+int hri_train_choices_find(hri_train_job *j);
+int hri_train_choices_write(hri_train_job *j);
 
 #endif

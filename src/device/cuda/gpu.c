@@ -8,7 +8,7 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "base/file.h"
-#include "device/cuda/gpu_state.h"
+#include "device/cuda/gpu_tune.h"
 
 const hri_cuda_nvrtc *hri_cuda_nvrtc_of(hri_cuda_lib *lib) {
     pthread_mutex_lock(&lib->nvrtc_mutex);
@@ -102,6 +102,12 @@ static hr_status open_all(hri_gpu *gpu, const hri_gpu_options *options, hri_pros
     if (status == HR_OK) {
         status = hri_gpu_libs_open(gpu, &gpu->libs);
     }
+    if (status == HR_OK) {
+        status = hri_gpu_choices_open(gpu, options ? options->choices : NULL, why);
+        if (status != HR_OK) {
+            return status;
+        }
+    }
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status, "%s: %s", gpu->device->name, gpu->dev->detail);
@@ -125,7 +131,8 @@ hr_status hri_gpu_open(hr_device *device, const hri_gpu_options *options, hri_gp
     gpu->cu = gpu->dev->cu;
     if (options) {
         gpu->options = *options;
-        gpu->options.cache = NULL; /* the caller's text; ours is gpu->cache */
+        gpu->options.cache = gpu->options.choices =
+            NULL; /* the caller's texts; ours is gpu->cache */
     }
     status = open_all(gpu, options, why);
     if (status != HR_OK) {

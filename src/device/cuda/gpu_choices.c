@@ -1,6 +1,10 @@
-/* The choices that are known: a map in memory, a file of lines in the cache folder; see gpu_tune.h. */
+/* The choices that are known: a map in memory, a file of lines in the cache folder; see gpu_tune.h.
+ *
+ * A file that the user names has the same lines, and comes before the cache and the rule.  What was used is noted, and
+ * its digest stands for what the run computes: two machines with the same digest give the same bits. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/alloc.h"
@@ -8,10 +12,11 @@
 #include "device/cuda/gpu_tune.h"
 
 enum { CHOICES_BYTES = 8 << 20, DIGITS = 32 };
+#define HEAD "# headroom choices 2"
 
 typedef struct choice {
-    hri_hash128 digest; /* of the bits that it gives */
-    int used;
+    hri_hash128 digest; /* of the bits that it gives; 0: untried */
+    uint8_t used, untried;
     char tag[]; /* NUL behind it */
 } choice;
 
@@ -31,7 +36,7 @@ static void keep(choices *c, const char *key, const char *tag, hri_hash128 diges
         return;
     }
     made->digest = digest;
-    made->used = old ? old->used : 0;
+    made->used = old && old->used;
     memcpy(made->tag, tag, strlen(tag) + 1);
     if (hri_strmap_put(&c->all, key, (uint64_t)(uintptr_t)made) != HR_OK) {
         hri_free(made);
@@ -88,28 +93,51 @@ static int read_line(choices *c, char *line) {
     return 1;
 }
 
-static void read_choices(hri_gpu *gpu, choices *c) {
+/* 0 when a line that is no comment is none, and `strict`. */
+static int read_lines(choices *c, char *text, int strict) {
+    for (char *line = text, *next; line; line = next) {
+        char *end = strchr(line, '\n');
+        next = end ? end + 1 : NULL;
+        if (end) {
+            *end = 0;
+        }
+        if ((end || strict) && !read_line(c, line) && strict && *line && *line != '#') {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void read_cache(hri_gpu *gpu, choices *c) {
     char *path = choices_path(gpu), *text = NULL;
     if (path && hri_file_read(path, CHOICES_BYTES, &text, NULL, NULL) == HR_OK) {
-        for (char *line = text, *next; line; line = next) {
-            char *end = strchr(line, '\n');
-            next = end ? end + 1 : NULL;
-            if (end) {
-                *end = 0;
-                (void)!read_line(c, line);
-            }
-        }
+        (void)!read_lines(c, text, 0);
     }
     hri_free(text);
     hri_free(path);
+}
+
+static hr_status read_given(choices *c, const char *path, hri_prose *why) {
+    char *text = NULL;
+    hr_status status = hri_file_read(path, CHOICES_BYTES, &text, NULL, why);
+    if (status == HR_OK && (strncmp(text, HEAD, sizeof HEAD - 1) != 0 || !read_lines(c, text, 1))) {
+        status = hri_prose_set(why, HR_E_FORMAT, "%s is no file of choices", path);
+    }
+    hri_free(text);
+    return status;
+}
+
+static int write_line(const char *key, const char *tag, hri_hash128 digest, char *buf,
+                      size_t size) {
+    return snprintf(buf, size, "%s\t%s\t%016llx%016llx\n", key, tag, (unsigned long long)digest.hi,
+                    (unsigned long long)digest.lo);
 }
 
 static void append(hri_gpu *gpu, const char *key, const char *tag, hri_hash128 digest) {
     char *path = choices_path(gpu);
     if (path && hri_path_make_folders(gpu->cache, NULL) == HR_OK) {
         char line[HRI_GPU_KEY + 512];
-        const int bytes = snprintf(line, sizeof line, "%s\t%s\t%016llx%016llx\n", key, tag,
-                                   (unsigned long long)digest.hi, (unsigned long long)digest.lo);
+        const int bytes = write_line(key, tag, digest, line, sizeof line);
         /* One write at the end of the file: two processes do not cut into one another's lines. */
         const int fd =
             HRI_FAULT(OPEN)
@@ -128,16 +156,23 @@ static void append(hri_gpu *gpu, const char *key, const char *tag, hri_hash128 d
 
 /* ---- asked and told ---- */
 
-static choices *choices_of(hri_gpu *gpu) {
-    if (!gpu->libs->part[HRI_GPU_PART_CHOICES]) {
-        choices *c = hri_calloc(1, sizeof *c);
-        if (!c) {
-            return NULL;
-        }
-        read_choices(gpu, c);
-        gpu->libs->part[HRI_GPU_PART_CHOICES] = c;
-        gpu->libs->close[HRI_GPU_PART_CHOICES] = close_choices;
+hr_status hri_gpu_choices_open(hri_gpu *gpu, const char *given, hri_prose *why) {
+    choices *c = hri_calloc(1, sizeof *c);
+    if (!c) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the choices of a GPU");
     }
+    read_cache(gpu, c);
+    const hr_status status = given ? read_given(c, given, why) : HR_OK;
+    if (status != HR_OK) {
+        close_choices(c);
+        return status;
+    }
+    gpu->libs->part[HRI_GPU_PART_CHOICES] = c;
+    gpu->libs->close[HRI_GPU_PART_CHOICES] = close_choices;
+    return HR_OK;
+}
+
+static choices *choices_of(const hri_gpu *gpu) {
     return gpu->libs->part[HRI_GPU_PART_CHOICES];
 }
 
@@ -149,28 +184,110 @@ static const char *full_key(const hri_gpu *gpu, const char *key, char *buf, size
 
 const char *hri_gpu_choice_get(hri_gpu *gpu, const char *key) {
     char full[HRI_GPU_KEY + 16];
-    choices *c = choices_of(gpu);
-    choice *found = c ? find(c, full_key(gpu, key, full, sizeof full)) : NULL;
-    return found ? found->tag : NULL;
+    const choice *found = find(choices_of(gpu), full_key(gpu, key, full, sizeof full));
+    return found && !found->untried ? found->tag : NULL;
 }
 
 void hri_gpu_choice_put(hri_gpu *gpu, const char *key, const char *tag, hri_hash128 digest) {
     char full[HRI_GPU_KEY + 16];
-    choices *c = choices_of(gpu);
-    if (c) {
-        keep(c, full_key(gpu, key, full, sizeof full), tag, digest);
-        append(gpu, full, tag, digest);
-    }
+    keep(choices_of(gpu), full_key(gpu, key, full, sizeof full), tag, digest);
+    append(gpu, full, tag, digest);
 }
 
 void hri_gpu_choice_used(hri_gpu *gpu, const char *key) {
     char full[HRI_GPU_KEY + 16];
+    choices *c = choices_of(gpu);
     if (gpu->options.report) {
         gpu->options.report(gpu->options.report_user, key, NULL, 0, 0);
     }
-    choices *c = gpu->trial_at ? NULL : choices_of(gpu);
-    choice *found = c ? find(c, full_key(gpu, key, full, sizeof full)) : NULL;
+    if (gpu->trial_at || !gpu->noting) {
+        return;
+    }
+    choice *found = find(c, full_key(gpu, key, full, sizeof full));
+    if (!found) {
+        keep(c, full, "untried", (hri_hash128){0});
+        found = find(c, full);
+        if (found) {
+            found->untried = 1;
+        }
+    }
     if (found) {
         found->used = 1;
     }
+}
+
+/* ---- what a run stands on ---- */
+
+typedef struct used {
+    const char *key;
+    const choice *is;
+} used;
+HRI_VECTOR(used_list, used)
+
+static int by_key(const void *a, const void *b) {
+    return strcmp(((const used *)a)->key, ((const used *)b)->key);
+}
+
+/* Those that were noted, by key. */
+static hr_status list_used(const choices *c, used_list *out) {
+    hr_status status = HR_OK;
+    const char *key;
+    uint64_t value;
+    for (size_t at = 0; status == HR_OK && hri_strmap_next(&c->all, &at, &key, &value);) {
+        const choice *is = (const choice *)(uintptr_t)value;
+        if (is->used) {
+            status = used_list_push(out, (used){key, is});
+        }
+    }
+    if (status == HR_OK && out->count) {
+        qsort(out->items, out->count, sizeof out->items[0], by_key);
+    }
+    return status;
+}
+
+void hri_gpu_note(hri_gpu *gpu, int on) {
+    gpu->noting = on;
+}
+
+void hri_gpu_environment_get(hri_gpu *gpu, hri_gpu_environment *out) {
+    used_list list = {0};
+    hri_hasher h;
+    *out = (hri_gpu_environment){.choices = "unknown"};
+    hri_gpu_blas_version(gpu, out->cublaslt, sizeof out->cublaslt);
+    hri_gpu_dnn_version(gpu, out->cudnn, sizeof out->cudnn);
+    hri_hasher_init(&h, 0);
+    if (list_used(choices_of(gpu), &list) == HR_OK) {
+        for (size_t i = 0; i < list.count; i++) {
+            const used *u = &list.items[i];
+            /* By what is computed: how it was chosen makes no difference. */
+            const char *key = strncmp(u->key, "fastest ", 8) == 0 ? u->key + 8 : u->key;
+            hri_hasher_add_string(&h, key);
+            hri_hasher_add_u64(&h, u->is->digest.lo);
+            hri_hasher_add_u64(&h, u->is->digest.hi);
+            out->untried += u->is->untried;
+        }
+        out->noted = (uint32_t)list.count;
+        const hri_hash128 all = hri_hasher_get(&h);
+        snprintf(out->choices, sizeof out->choices, "%016llx%016llx", (unsigned long long)all.hi,
+                 (unsigned long long)all.lo);
+    }
+    used_list_deinit(&list);
+}
+
+hr_status hri_gpu_choices_write(hri_gpu *gpu, const char *path, hri_prose *why) {
+    used_list list = {0};
+    hri_writer w = {.fd = -1};
+    char line[HRI_GPU_KEY + 512] = HEAD ": job, algorithm, digest of its bits\n";
+    hr_status status = list_used(choices_of(gpu), &list);
+    status = status == HR_OK ? hri_writer_open(&w, path, why) : status;
+    status = status == HR_OK ? hri_writer_write(&w, line, strlen(line), why) : status;
+    for (size_t i = 0; i < list.count && status == HR_OK; i++) {
+        const used *u = &list.items[i];
+        const int bytes = write_line(u->key, u->is->tag, u->is->digest, line, sizeof line);
+        status = u->is->untried ? HR_OK : hri_writer_write(&w, line, (size_t)bytes, why);
+    }
+    status = status == HR_OK ? hri_writer_commit(&w, why) : status;
+    hri_writer_abandon(&w);
+    used_list_deinit(&list);
+    return status;
 }

@@ -1,8 +1,8 @@
 /* Convolutions: a product where it is one, cuDNN where it is there, our own kernels otherwise.
  *
  * A window of one pixel without stride or padding is a matrix product of the images as they lie (gpu_matmul.c): no
- * weights have to be turned.  cuDNN knows better ways to cut a long sum, though, so it has the gradients of weights.  Where
- * both give the same bits the faster one is kept.  For cuDNN the weights are turned in work space, which therefore holds
+ * weights have to be turned.  Where cuDNN gives the same bits, which is nearly everywhere, the faster of the two is kept;
+ * else the product.  For cuDNN the weights are turned in work space, which therefore holds
  *
  *   weights (O, KH, KW, C / groups)   the engine's own
  *
@@ -270,23 +270,21 @@ static hr_status try_way(void *user, uint32_t index) {
 /* Both ways, each with the best of its own. */
 static way decide(attempt *t) {
     const hri_gpu_conv *x = t->x;
-    const uint32_t first = x->kind == HRI_GPU_CONV_WEIGHT;
     const hr_type type = x->kind == HRI_GPU_CONV_WEIGHT ? x->w_type : x->type;
     const hri_gpu_result result = {t->result, result_bytes(x) * hr_type_bytes(type)};
     hri_gpu_operand operands[2];
     made_up(x, t->first, t->second, 0, operands);
     const hri_gpu_contest contest = {.count = 2,
-                                     .first = first,
                                      .run = try_way,
                                      .user = t,
                                      .operands = operands,
                                      .operand_count = 2,
                                      .results = &result,
                                      .result_count = 1};
-    uint32_t best = first;
+    uint32_t best = 0;
     if (t->gpu->trial_at && !t->gpu->capturing && run_library(t) == HR_OK &&
         run_product(t) == HR_OK && hri_gpu_choose(t->gpu, t->key, &contest, &best) != HR_OK) {
-        best = first;
+        best = 0;
     }
     return best ? DNN : PRODUCT;
 }

@@ -48,6 +48,15 @@ const hri_dnn *hri_gpu_dnn(hri_gpu *gpu) {
     return p ? &p->dnn : NULL;
 }
 
+void hri_gpu_dnn_version(hri_gpu *gpu, char *buf, size_t size) {
+    const dnn_part *p = gpu->libs->part[HRI_GPU_PART_DNN];
+    if (p && p->dnn.usable) {
+        snprintf(buf, size, "%zu", p->dnn.version);
+    } else {
+        snprintf(buf, size, "none");
+    }
+}
+
 /* Plans for the engine that was chosen before, or else for all. */
 static hr_status build_record(hri_gpu *gpu, const hri_dnn *dnn, const char *key,
                               const void *problem, hri_gpu_dnn_build *build,

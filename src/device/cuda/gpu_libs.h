@@ -31,6 +31,10 @@ HR_MUST_CHECK hr_status hri_gpu_libs_open(hri_gpu *gpu, hri_gpu_libs **out);
 /* Closes all parts.  NULL is allowed. */
 void hri_gpu_libs_close(hri_gpu *gpu, hri_gpu_libs *libs);
 
+/* ---- gpu_matmul.c, gpu_dnn.c: the version's number, or "none" where it was not used ---- */
+void hri_gpu_blas_version(hri_gpu *gpu, char *buf, size_t size);
+void hri_gpu_dnn_version(hri_gpu *gpu, char *buf, size_t size);
+
 /* ---- gpu.c ---- */
 
 hri_gpu_libs *hri_gpu_libs_of(hri_gpu *gpu);

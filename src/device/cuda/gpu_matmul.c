@@ -58,6 +58,15 @@ static blas *blas_of(hri_gpu *gpu) {
     return b && b->lt.usable ? b : NULL;
 }
 
+void hri_gpu_blas_version(hri_gpu *gpu, char *buf, size_t size) {
+    const blas *b = gpu->libs->part[HRI_GPU_PART_BLAS];
+    if (b && b->lt.usable) {
+        snprintf(buf, size, "%zu", b->lt.version);
+    } else {
+        snprintf(buf, size, "none");
+    }
+}
+
 static void key_of(hri_gpu *gpu, const blas *b, const hri_gpu_matmul *x, char *out) {
     snprintf(out, HRI_GPU_KEY,
              "matmul %zu %s %d %d%d%d%d %d%d%d %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld",

@@ -40,7 +40,8 @@ struct hri_gpu {
     hr_queue *queue; /* in use; NULL: none yet */
     CUstream stream;
     int capturing;
-    hr_addr trial_at;   /* 0: no trial */
+    hr_addr trial_at; /* 0: no trial */
+    int noting;
     hri_strmap modules; /* "text's address or hash|defines" -> hri_gpu_module * */
     uint64_t compiled;  /* how often NVRTC was really asked */
     char detail[2048];

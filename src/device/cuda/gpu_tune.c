@@ -8,7 +8,7 @@
 HRI_CU(tune);
 
 enum {
-    FEW = 6,
+    FEW = 8,
     ROUNDS = 3,
     THREADS = 256,
     BLOCKS = HRI_GPU_TRIAL_BYTES / 16,

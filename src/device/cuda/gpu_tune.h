@@ -31,8 +31,10 @@ uint32_t hri_gpu_candidates(const hri_gpu *gpu);
 const char *hri_gpu_choice_get(hri_gpu *gpu, const char *key);
 /* Keeps it if that is possible; a choice that cannot be kept is made again. */
 void hri_gpu_choice_put(hri_gpu *gpu, const char *key, const char *tag, hri_hash128 digest);
-/* Outside trials, what runs is noted: it is what the results stand on. */
+/* It runs: noted while hri_gpu_note says so. */
 void hri_gpu_choice_used(hri_gpu *gpu, const char *key);
+/* Reads the cache and the given file. */
+HR_MUST_CHECK hr_status hri_gpu_choices_open(hri_gpu *gpu, const char *given, hri_prose *why);
 
 /* ---- gpu_tune.c ---- */
 
