@@ -204,6 +204,10 @@ hr_status hri_exec_wait(hri_exec *e) {
     return e->gpu ? hri_exec_gpu_wait(e->gpu) : HR_OK;
 }
 
+uint64_t hri_exec_busy_ns(hri_exec *e) {
+    return e->gpu ? hri_exec_gpu_busy_ns(e->gpu) : 0;
+}
+
 hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each, void *user) {
     if (e->gpu) {
         return hri_exec_gpu_profile(e->gpu, step, e->first_sample, each, user);

@@ -320,7 +320,12 @@ static hr_status take_inputs(hri_exec_gpu *x) {
         x->lane->direct |= !staged;
         in->low = in->high = 0;
     }
-    return status == HR_OK ? hr_event_mark(x->lane->taken, compute) : status;
+    status = status == HR_OK ? hr_event_mark(x->lane->taken, compute) : status;
+    if (status != HR_OK) {
+        (void)!hr_queue_sync(compute); /* without the mark nobody could wait for the copies */
+        x->lane->direct = 0;
+    }
+    return status;
 }
 
 static hr_status feed_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample) {
@@ -403,6 +408,17 @@ hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why) {
         node != HRI_NO_NODE ? ": " : "", detail[0] ? detail : hr_status_text(status));
 }
 
+/* The run between two marks, so that how long the device worked can be asked for afterwards. */
+static hr_status run_timed(hri_exec_gpu *x, uint32_t *node) {
+    hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
+    hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
+    hr_status status = hr_event_mark(x->lane->begun, compute);
+    if (status == HR_OK) {
+        status = x->graph ? hri_gpu_graph_launch(gpu, x->graph) : put_calls(x, node);
+    }
+    return status == HR_OK ? hr_event_mark(x->lane->over, compute) : status;
+}
+
 hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample, uint32_t *node) {
     hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     if (node) {
@@ -413,7 +429,12 @@ hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample
     if (status != HR_OK) {
         return status;
     }
-    return x->graph ? hri_gpu_graph_launch(gpu, x->graph) : put_calls(x, node);
+    return run_timed(x, node);
+}
+
+uint64_t hri_exec_gpu_busy_ns(hri_exec_gpu *x) {
+    uint64_t ns = 0;
+    return hr_event_elapsed(x->lane->begun, x->lane->over, &ns) == HR_OK ? ns : 0;
 }
 
 hr_status hri_exec_gpu_wait(hri_exec_gpu *x) {

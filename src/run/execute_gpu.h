@@ -32,6 +32,7 @@ HR_MUST_CHECK hr_status hri_exec_gpu_flush(hri_exec_gpu *x);
 HR_MUST_CHECK hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
                                          uint32_t *node);
 HR_MUST_CHECK hr_status hri_exec_gpu_wait(hri_exec_gpu *x);
+uint64_t hri_exec_gpu_busy_ns(hri_exec_gpu *x);
 HR_MUST_CHECK hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
                                              hri_exec_time_fn *each, void *user);
 

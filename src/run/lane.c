@@ -50,6 +50,8 @@ static hr_status open_all(hri_lane *lane) {
     status = status == HR_OK ? hr_event_create(device, &lane->staged) : status;
     status = status == HR_OK ? hr_event_create(device, &lane->taken) : status;
     status = status == HR_OK ? hr_event_create(device, &lane->ready) : status;
+    status = status == HR_OK ? hr_event_create(device, &lane->begun) : status;
+    status = status == HR_OK ? hr_event_create(device, &lane->over) : status;
     return status;
 }
 
@@ -80,19 +82,21 @@ void hri_lane_close(hri_lane *lane) {
         hr_event_destroy(lane->staged);
         hr_event_destroy(lane->taken);
         hr_event_destroy(lane->ready);
+        hr_event_destroy(lane->begun);
+        hr_event_destroy(lane->over);
     }
     *lane = (hri_lane){0};
 }
 
 hr_status hri_lane_settle(hri_lane *lane) {
+    hr_queue *feed = hri_engine_queue(lane->engine, HRI_ENGINE_FEED);
     hr_status status = HR_OK;
-    if (lane->feeding) {
-        status = hr_queue_sync(hri_engine_queue(lane->engine, HRI_ENGINE_FEED));
-        lane->feeding = status != HR_OK;
+    if (lane->direct) { /* no longer than the copies take: the run behind them goes on */
+        status = hr_event_wait(lane->taken, feed);
     }
-    if (status == HR_OK && lane->direct) {
-        status = hr_queue_sync(hri_engine_queue(lane->engine, HRI_ENGINE_COMPUTE));
-        lane->direct = status != HR_OK;
+    if (status == HR_OK && (lane->feeding || lane->direct)) {
+        status = hr_queue_sync(feed);
+        lane->feeding = lane->direct = status != HR_OK;
     }
     return status;
 }

@@ -45,9 +45,11 @@ typedef struct hri_lane {
     hr_event *staged;  /* the feed queue has passed the copies of a run's inputs */
     hr_event *taken;   /* the compute queue has copied them to where the plan wants them */
     hr_event *ready;   /* what a copy of the plan waits for */
+    hr_event *begun;   /* the compute queue has come to a run, and */
+    hr_event *over;    /* has passed it */
     const void *owner; /* whose inputs lie in staging */
     int feeding;       /* the feed queue may still read pinned memory */
-    int direct;        /* the compute queue may */
+    int direct;        /* the compute queue may, until `taken` */
 } hri_lane;
 
 /* `top` is the address of hri_lane_top_bytes(), at the end of the arena; it need not be there yet. */

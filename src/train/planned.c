@@ -27,6 +27,7 @@ struct hri_planned {
     hr_status fed_status; /* of that; told when the step begins */
     uint64_t fed_counted;
     hri_prose fed_why;
+    uint64_t busy_ns; /* of this step, or this evaluation */
     hr_step_state state;
 };
 
@@ -226,6 +227,7 @@ static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
 static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part *share,
                            double sum[3], hri_prose *why) {
     const hr_status status = add_numbers(x, share, sum);
+    p->busy_ns += status == HR_OK ? hri_exec_busy_ns(x->exec) : 0;
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status, "step %llu did not end: %s",
@@ -305,6 +307,7 @@ hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
     float factor = 1.0f, norm = NAN;
     const float rate = hr_step_next(&p->o.job->options, &p->state).rate;
     uint64_t counted = 0;
+    p->busy_ns = 0;
     hr_status status = run_parts(p, sum, &counted, why);
     if (status == HR_OK) {
         status = get(&p->last, "train.factor", &factor);
@@ -318,7 +321,8 @@ hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
                              .top5 = (float)sum[2],
                              .norm = norm,
                              .rate = rate,
-                             .counted = counted};
+                             .counted = counted,
+                             .busy_ns = p->busy_ns};
         out->skipped = hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
     }
     return status;

@@ -36,6 +36,7 @@ typedef struct hri_numbers {
     float rate;       /* the learning rate that was used */
     int skipped;      /* the gradients were not finite: nothing was updated */
     uint64_t counted; /* labels that count: what these means are over */
+    uint64_t busy_ns; /* how long the device worked; 0: it cannot tell */
 } hri_numbers;
 
 typedef struct hri_planned_options {
@@ -78,9 +79,10 @@ void hri_planned_resume(hri_planned *p, const hr_step_state *state);
 void hri_planned_close(hri_planned *p);
 
 void hri_planned_measure(hri_planned *p, hri_measured *out);
-/* Asks, once the last run of a step was begun, whether the batch of the next step may be fed meanwhile; without it, and
- * where the device cannot do both at once, batches are fed when their step begins.  Say yes only when nothing but a step
- * comes next (no evaluation, nothing that saves how far the data has come). */
+/* Is called once the last run of a step was begun, where the device works by itself meanwhile: the time for whatever
+ * need not be done between two steps.  Says whether the batch of the next step may be fed now; without it, and on other
+ * devices, batches are fed when their step begins.  No evaluation may come before that step: it would take the place of
+ * the batch. */
 typedef int hri_planned_ahead_fn(void *user);
 void hri_planned_set_ahead(hri_planned *p, hri_planned_ahead_fn *may, void *user);
 /* 1 when the batch of the next step was fed already. */

@@ -25,6 +25,13 @@ struct hri_trainer {
     int validated; /* the epoch's last step was validated already */
     int save_failed, failed;
     int stopping; /* no batch is fed ahead any more */
+    int looked,
+        over;    /* over: this step ends its epoch, as it was seen before the next batch was fed */
+    int begun;   /* the next epoch was begun while this step ran */
+    void *place; /* how far the data was before the next batch was fed; NULL: nobody will ask */
+    size_t place_bytes;
+    hri_record_step unsaid; /* a step that was not reported yet */
+    int has_unsaid;
     hri_prose save_why;
 };
 
@@ -62,10 +69,25 @@ static hri_values values_of(hri_planned *p) {
                         .buffer_bytes = hri_planned_band_bytes(p)};
 }
 
+static void drop_place(hri_trainer *t) {
+    hr_pipeline_state_free(t->place);
+    t->place = NULL;
+    t->place_bytes = 0;
+}
+
+/* The place of the data behind the last step: now, or as it was before the next batch was fed ahead. */
+static hr_status keep_place(hri_trainer *t) {
+    return t->place ? HR_OK
+                    : hr_pipeline_save(hri_supply_pipeline(t->o.feeds->train), &t->place,
+                                       &t->place_bytes);
+}
+
 static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
-    void *place = NULL;
-    size_t bytes = 0;
-    hr_status status = hr_pipeline_save(hri_supply_pipeline(t->o.feeds->train), &place, &bytes);
+    const int fed = hri_planned_is_fed(t->o.planned);
+    if (!fed) {
+        drop_place(t);
+    }
+    hr_status status = fed && !t->place ? HR_E_BUSY : keep_place(t);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the place of the input cannot be saved: %s",
                              hr_status_text(status));
@@ -75,11 +97,9 @@ static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
                                     .from = &from,
                                     .about = t->o.about,
                                     .progress = &t->at,
-                                    .input = place,
-                                    .input_bytes = bytes};
-    status = hri_checkpoint_save(path, &w, why);
-    hr_pipeline_state_free(place);
-    return status;
+                                    .input = t->place,
+                                    .input_bytes = t->place_bytes};
+    return hri_checkpoint_save(path, &w, why);
 }
 
 static hr_status write_weights(hri_trainer *t, const char *path, hri_prose *why) {
@@ -233,33 +253,54 @@ static void count_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64
     t->validated = 0;
 }
 
-static void report_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
-    hri_record_step s = {.step = t->at.state.step,
-                         .epoch = t->at.epoch + 1,
-                         .loss = (double)n->loss,
-                         .accuracy = (double)n->accuracy,
-                         .top5 = (double)n->top5,
-                         .rate = (double)n->rate,
-                         .norm = (double)n->norm,
-                         .samples_per_second = (double)t->at.batch / seconds(ns ? ns : 1),
-                         .seconds = seconds(ns),
-                         .wait_seconds = seconds(wait_ns)};
-    read_memory(t, &s.memory_bytes, &s.peak_bytes);
-    hri_record_step_done(t->o.record, &s);
-    if (t->o.on_step) {
-        t->o.on_step(t->o.user, &s);
+static void say_step(hri_trainer *t) {
+    hri_record_step *s = &t->unsaid;
+    if (!t->has_unsaid) {
+        return;
     }
+    t->has_unsaid = 0;
+    read_memory(t, &s->memory_bytes, &s->peak_bytes);
+    hri_record_step_done(t->o.record, s);
+    if (t->o.on_step) {
+        t->o.on_step(t->o.user, s);
+    }
+}
+
+static void report_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
+    t->unsaid = (hri_record_step){.step = t->at.state.step,
+                                  .epoch = t->at.epoch + 1,
+                                  .loss = (double)n->loss,
+                                  .accuracy = (double)n->accuracy,
+                                  .top5 = (double)n->top5,
+                                  .rate = (double)n->rate,
+                                  .norm = (double)n->norm,
+                                  .samples_per_second = (double)t->at.batch / seconds(ns ? ns : 1),
+                                  .seconds = seconds(ns),
+                                  .wait_seconds = seconds(wait_ns)};
+    t->has_unsaid = 1;
+    if (!hri_planned_is_fed(t->o.planned) || t->over) {
+        say_step(t); /* else while the next one runs */
+    }
+}
+
+/* Of the time that the pipeline made us wait, what the device waited too: it had nothing to do. */
+static uint64_t exposed(const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
+    const uint64_t idle = n->busy_ns && n->busy_ns < ns ? ns - n->busy_ns : n->busy_ns ? 0 : ns;
+    return wait_ns < idle ? wait_ns : idle;
 }
 
 static hr_status take_step(hri_trainer *t, hri_prose *why) {
     hri_numbers n;
     const hri_supply *supply = t->o.feeds->train;
     const uint64_t begin = hri_clock_ns(), waited = hri_supply_wait_ns(supply);
+    t->looked = t->over = 0;
     const hr_status status = hri_planned_step(t->o.planned, &n, why);
     if (status != HR_OK) {
+        say_step(t);
         return status;
     }
-    const uint64_t ns = hri_clock_ns() - begin, wait_ns = hri_supply_wait_ns(supply) - waited;
+    const uint64_t ns = hri_clock_ns() - begin;
+    const uint64_t wait_ns = exposed(&n, ns, hri_supply_wait_ns(supply) - waited);
     t->at.state = hri_planned_state(t->o.planned);
     if (!isfinite(n.loss) && !n.skipped) {
         return not_finite(t, n.loss, why);
@@ -269,23 +310,48 @@ static hr_status take_step(hri_trainer *t, hri_prose *why) {
     return HR_OK;
 }
 
-/* Whether the next step's batch may be fed while this one runs: nothing else comes between, so how far the data has come is
- * never looked at with a batch too many. */
-static int may_feed_ahead(void *user) {
-    const hri_trainer *t = user;
+static hr_status begin_next_epoch(hri_trainer *t, hri_prose *why) {
+    return t->o.steps_per_epoch ? hri_supply_start(t->o.feeds->train, t->at.epoch + 1, why)
+                                : hri_supply_go_on(t->o.feeds->train, t->at.epoch + 1, why);
+}
+
+static int is_due(const hri_trainer *t, uint64_t step) {
+    return (t->o.save_every && step % t->o.save_every == 0) ||
+           (t->o.save_seconds &&
+            hri_clock_ns() - t->saved_ns >= t->o.save_seconds * UINT64_C(1000000000));
+}
+
+/* While a step runs: the report of the one before, the next epoch where this step ends one, the place of the data where
+ * a checkpoint will want it, and whether the next batch may be fed already.  Before a validation it may not; and behind
+ * the last step there is none. */
+static int step_runs(void *user) {
+    hri_trainer *t = user;
+    hri_prose why = {""};
     const uint64_t step = t->at.state.step + 1; /* when this one is over */
-    const int saves = (t->o.save_every && step % t->o.save_every == 0) ||
-                      (t->o.save_seconds &&
-                       hri_clock_ns() - t->saved_ns >= t->o.save_seconds * UINT64_C(1000000000));
-    const int validates =
-        t->o.feeds->validation && t->o.validate_every && step % t->o.validate_every == 0;
-    return !t->stopping && !saves && !validates && !(t->o.steps && step >= t->o.steps) &&
-           t->o.steps_per_epoch && t->at.epoch_step + 1 < t->o.steps_per_epoch;
+    say_step(t);
+    drop_place(t);
+    t->over = t->o.steps_per_epoch ? t->at.epoch_step + 1 >= t->o.steps_per_epoch
+                                   : hri_supply_ended(t->o.feeds->train);
+    t->looked = 1;
+    if (t->stopping || (t->o.steps && step >= t->o.steps) ||
+        (t->over && t->o.epochs && t->at.epoch + 1 >= t->o.epochs)) {
+        return 0;
+    }
+    if (t->over) {
+        t->begun = begin_next_epoch(t, &why) == HR_OK; /* else it is tried, and said, at its end */
+    }
+    if ((t->over && !t->begun) ||
+        (t->o.feeds->validation &&
+         (t->o.validate_every ? step % t->o.validate_every == 0 : t->over))) {
+        return 0;
+    }
+    return !t->last_path || !(t->over || is_due(t, step)) || keep_place(t) == HR_OK;
 }
 
 static int epoch_is_over(const hri_trainer *t) {
-    return t->o.steps_per_epoch ? t->at.epoch_step >= t->o.steps_per_epoch
-                                : hri_supply_ended(t->o.feeds->train);
+    return t->looked              ? t->over
+           : t->o.steps_per_epoch ? t->at.epoch_step >= t->o.steps_per_epoch
+                                  : hri_supply_ended(t->o.feeds->train);
 }
 
 static int enough(const hri_trainer *t) {
@@ -332,12 +398,12 @@ static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
         (void)save(t, 1);
     }
     report_epoch(t);
+    status = t->begun ? HR_OK : begin_next_epoch(t, why);
+    t->begun = 0;
     t->at.epoch++;
     t->at.epoch_step = 0;
     t->at.loss_sum = t->at.right_sum = t->at.top_sum = 0;
     t->at.samples = t->at.counted = 0;
-    status = t->o.steps_per_epoch ? hri_supply_start(t->o.feeds->train, t->at.epoch, why)
-                                  : hri_supply_go_on(t->o.feeds->train, t->at.epoch, why);
     begin_epoch(t);
     return status;
 }
@@ -353,12 +419,10 @@ static hr_status finish(hri_trainer *t, hri_trainer_end end, hri_prose *why) {
 }
 
 static int is_time_to_save(const hri_trainer *t) {
-    if (hri_planned_is_fed(t->o.planned)) {
+    if (hri_planned_is_fed(t->o.planned) && !t->place) {
         return 0; /* the clock has just come to it: after the next step */
     }
-    return (t->o.save_every && t->at.state.step % t->o.save_every == 0) ||
-           (t->o.save_seconds &&
-            hri_clock_ns() - t->saved_ns >= t->o.save_seconds * UINT64_C(1000000000));
+    return is_due(t, t->at.state.step);
 }
 
 static hr_status advance(hri_trainer *t, hri_prose *why) {
@@ -390,6 +454,7 @@ static hr_status advance(hri_trainer *t, hri_prose *why) {
         return status == HR_OK ? finish(t, HRI_TRAINER_DONE, why) : status;
     }
     if (over || is_time_to_save(t)) {
+        say_step(t);
         (void)save(t, 0); /* a warning was given, and it is tried again */
     }
     return HR_OK;
@@ -411,9 +476,10 @@ hr_status hri_trainer_step(hri_trainer *t, hri_prose *why) {
 hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why) {
     hr_status status = HR_OK;
     t->stopping = 1;
-    if (t->end == HRI_TRAINER_RUNS && hri_planned_is_fed(t->o.planned)) {
+    if (t->end == HRI_TRAINER_RUNS && hri_planned_is_fed(t->o.planned) && !t->place) {
         status = hri_trainer_step(t, why); /* its batch has left the pipeline */
     }
+    say_step(t);
     return t->end != HRI_TRAINER_RUNS ? status : finish(t, HRI_TRAINER_INTERRUPTED, why);
 }
 
@@ -494,13 +560,14 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
     t->end = enough(t)                                        ? HRI_TRAINER_DONE
              : o->patience && t->at.bad_epochs >= o->patience ? HRI_TRAINER_EARLY
                                                               : HRI_TRAINER_RUNS;
-    hri_planned_set_ahead(o->planned, may_feed_ahead, t);
+    hri_planned_set_ahead(o->planned, step_runs, t);
     *out = t;
     return HR_OK;
 }
 
 void hri_trainer_close(hri_trainer *t) {
     if (t) {
+        drop_place(t);
         hri_folder_close(t->folder);
         hri_free(t->last_path);
         hri_free(t->best_path);

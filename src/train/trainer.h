@@ -52,7 +52,7 @@ typedef struct hri_trainer_options {
     hri_record *record;           /* NULL: nothing is recorded */
     hr_log_fn *log;
     void *log_user;
-    /* Called after each step, validation and epoch (any may be NULL). */
+    /* Called after each step, validation and epoch (any may be NULL); on a GPU a step is told while the next one runs. */
     void (*on_step)(void *user, const hri_record_step *s);
     void (*on_validation)(void *user, const hri_record_validation *v);
     void (*on_epoch)(void *user, const hri_record_epoch *e, const hri_record_validation *v);

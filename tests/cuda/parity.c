@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "rig.h"
 #include "training.h"
 
 static void put_weights(training *t) {

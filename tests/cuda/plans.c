@@ -1,5 +1,6 @@
 /* Plans on a GPU: the losses of the host up to rounding, the same bits for every budget, inside the memory that was
  * planned, with nothing taken after set-up. */
+#include "rig.h"
 #include "training.h"
 
 #include <math.h>

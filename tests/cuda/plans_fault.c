@@ -1,5 +1,6 @@
 /* Setting up a training while the outside refuses: the Nth call of each kind fails, once and for ever.  Each time a
  * status that fits, nothing left on the device, and the same training works afterwards. */
+#include "rig.h"
 #include "training.h"
 
 #include <stdio.h>

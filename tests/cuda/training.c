@@ -1,4 +1,5 @@
 /* See training.h. */
+#include "rig.h"
 #include "training.h"
 
 #include <stdio.h>
@@ -91,6 +92,8 @@ void training_take(training *t) {
                                    .job = &t->job,
                                    .seed = t->seed,
                                    .cycle = t->cycle,
+                                   .feed = t->feed,
+                                   .feed_user = t->feed_user,
                                    .limit = (uint32_t)hr_model_classes(t->model)};
     hri_prose why = {{0}};
     check(hri_planned_open(&o, &t->planned, &why), &why);

@@ -4,7 +4,6 @@
 #define TESTS_CUDA_TRAINING_H
 
 #include <headroom/headroom.h>
-#include "rig.h"
 #include "train/planned.h"
 #include "train/timing.h"
 
@@ -21,6 +20,9 @@ typedef struct training {
     hri_fit_plans plans;
     hri_planned *planned;
     uint64_t seed, cycle; /* TRAINING_SEED and none, unless set after open */
+    /* Made-up batches, unless set before training_take. */
+    hr_status (*feed)(void *user, const hri_planned_run *run, hri_prose *why);
+    void *feed_user;
 } training;
 
 /* The device, its engine and the job; skips the case where there is none that runs kernels. */

@@ -26,6 +26,16 @@ TEST(random, philox_gives_the_published_answers) {
                  (uint32_t[4]){0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
+TEST(random, long_fills_have_the_words_of_single_ones) {
+    uint32_t filled[300];
+    for (uint64_t from = 0; from < 9; from++) { /* aligned to a block or not */
+        hri_random_fill_u32(0x123456789abcdefu, 3, 5, 9, from, filled, 300);
+        for (uint64_t i = 0; i < 300; i++) {
+            CHECK_EQ(filled[i], hri_random_u32_of(0x123456789abcdefu, 3, 5, 9, from + i));
+        }
+    }
+}
+
 TEST(random, a_stream_draws_what_its_place_says) {
     hri_random r = hri_random_at(77, 3, 5, 9);
     uint32_t filled[37];

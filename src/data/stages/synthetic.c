@@ -62,21 +62,22 @@ static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
 
 /* Real numbers are multiples of 1/128 in [-1, 1): exact in every type. */
 static void fill(hri_stage *s, const own *w, uint64_t index, void *data, uint64_t count) {
+    enum { PIECE = 1024 };
     const options *o = s->options;
-    uint32_t words[64];
+    uint32_t words[PIECE];
     for (uint64_t i = 0; i < count;) {
+        const uint64_t n = count - i < PIECE ? count - i : PIECE;
         hri_random_fill_u32(s->seed, (uint32_t)(index >> 32), HRI_RANDOM_NODE_SYNTHETIC,
-                            (uint32_t)index, i, words, 64);
-        const uint64_t n = count - i < 64 ? count - i : 64;
-        for (uint64_t k = 0; k < n; k++) {
+                            (uint32_t)index, i, words, n);
+        for (uint64_t k = 0; w->meta.type == HR_TYPE_U8 && k < n; k++) {
+            ((uint8_t *)data)[i + k] = (uint8_t)words[k];
+        }
+        for (uint64_t k = 0; w->meta.type != HR_TYPE_U8 && k < n; k++) {
             const uint32_t word = words[k];
             const float real = (float)((int32_t)(word & 255) - 128) / 128.0f;
             uint32_t bits;
             memcpy(&bits, &real, sizeof bits);
             switch (w->meta.type) {
-            case HR_TYPE_U8:
-                ((uint8_t *)data)[i + k] = (uint8_t)word;
-                break;
             case HR_TYPE_F32:
                 ((float *)data)[i + k] = real;
                 break;
