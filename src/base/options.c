@@ -641,8 +641,6 @@ hr_status hri_fields_command(const hri_field *fields, const void *target, hri_te
         const hri_value is = hri_value_load(f, target), was = hri_value_load(f, plain);
         bool same = false;
         status = same_value(f, &is, &was, &same);
-        /* an empty text that is not the default is a value too */
-        same = same && (f->type != HRI_FIELD_STRING || !is.text == !was.text);
         if (status == HR_OK && !same) {
             add_flag_of(f, &is, out);
         }

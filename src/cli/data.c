@@ -28,12 +28,12 @@ static const hri_field fields[] = {
     {"budget", "RAM that the pipeline may take; default: half of what is left",
      offsetof(data_options, budget_bytes), HRI_FIELD_BYTES, .metavar = "SIZE"},
     {"show", "how many elements are shown", offsetof(data_options, show), HRI_FIELD_INT, "3",
-     .min = 0, .max = 1e9, .metavar = "N"},
+     .min = 0, .max = 1e9, .metavar = "N", .needs = "!bench"},
     {"epochs", "goes through so many epochs and counts", offsetof(data_options, epochs),
      HRI_FIELD_INT, "0", .min = 0, .max = 1e9, .metavar = "N"},
     {"bench", "measures every stage", offsetof(data_options, bench), HRI_FIELD_BOOL, .value = NULL},
     {"seconds", "how long --bench measures at most", offsetof(data_options, seconds),
-     HRI_FIELD_DOUBLE, "10", .min = 0.1, .max = 1e6, .metavar = "S"},
+     HRI_FIELD_DOUBLE, "10", .min = 0.1, .max = 1e6, .metavar = "S", .needs = "bench"},
     {"png", "writes the pictures of the first element or batch", offsetof(data_options, png),
      HRI_FIELD_STRING, .metavar = "FILE"},
     {"skip-bad", "leaves bad elements out, counts and names them", offsetof(data_options, skip_bad),
@@ -412,6 +412,27 @@ static bool join(int count, const char *const *arguments, char *text, size_t siz
     return true;
 }
 
+/* The same pipeline measured; behind a measurement, what it may feed. */
+static void say_next(hri_cli *cli, const data_options *o, int count, const char *const *arguments) {
+    hri_text command = {0};
+    data_options bench = *o;
+    bench.bench = true;
+    bench.show = 3; /* nothing is shown then */
+    if (o->bench) {
+        hri_say_next(cli, "headroom help train");
+        return;
+    }
+    hri_text_add(&command, "headroom data");
+    for (int i = 0; i < count; i++) {
+        hri_text_add(&command, " ");
+        hri_text_word(&command, arguments[i]);
+    }
+    if (hri_fields_command(fields, &bench, &command) == HR_OK) {
+        hri_say_next(cli, hri_text_get(&command));
+    }
+    hri_text_deinit(&command);
+}
+
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     static run_state r; /* large, and one a program */
     char text[8192];
@@ -459,8 +480,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     hri_json_deinit(&r.json);
     if (code == HRI_EXIT_YES) {
-        hri_say_next(cli, o->bench ? "headroom plan MODEL --batch N --budget SIZE"
-                                   : "headroom data ... --bench");
+        say_next(cli, o, count, arguments);
     }
     return code;
 }

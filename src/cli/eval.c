@@ -31,7 +31,8 @@ enum { WORST = 5, MATRIX_MOST = 1000 };
 
 typedef struct work {
     hri_inference i;
-    int32_t *labels; /* of this batch */
+    const char *data; /* as it was typed */
+    int32_t *labels;  /* of this batch */
     uint32_t label_room;
     double loss, right, top5; /* sums over labels that count; NAN: the model does not say */
     uint64_t counted;         /* those labels */
@@ -174,9 +175,19 @@ static int show_text(work *w, hri_cli *cli) {
             return hri_cli_failed(cli, NULL, "eval", status);
         }
     }
-    char next[1200];
-    snprintf(next, sizeof next, "headroom predict %.1000s FILE_OR_FOLDER", w->i.checkpoint.path);
-    hri_say_next(cli, next);
+    hri_text next = {0};
+    if (hri_predictor_scores(w->i.predictor)) {
+        hri_text_add(&next, "headroom predict ");
+        hri_text_word(&next, w->i.checkpoint.path);
+        hri_text_add(&next, " ");
+        hri_text_word(&next, w->data);
+    } else {
+        hri_text_add(&next, "headroom help train"); /* it names no classes */
+    }
+    if (hri_text_status(&next) == HR_OK) {
+        hri_say_next(cli, hri_text_get(&next));
+    }
+    hri_text_deinit(&next);
     return HRI_EXIT_YES;
 }
 
@@ -238,7 +249,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, "eval: on which data?  --data images:DIR, for example");
         return HRI_EXIT_USAGE;
     }
-    work w = {.classes = 0};
+    work w = {.data = o->data};
     const hri_inference_options io = {.flags = &o->shared,
                                       .checkpoint = arguments[0],
                                       .data = o->data,

@@ -15,6 +15,7 @@
 #include "cli/common/command.h"
 #include "cli/common/plan_file.h"
 #include "cli/common/plan_show.h"
+#include "cli/common/plan_ways.h"
 #include "cli/common/train_flags.h"
 #include "run/resident.h"
 #include "train/planned.h"
@@ -24,6 +25,7 @@ typedef struct work {
     hri_cli *cli;
     const hri_plan_flags *flags;
     hri_plan_job job;
+    hri_plan_road road;
     hri_plan_answer answer;
     hri_fit_plans plans;
     hri_plan *plan; /* of a problem */
@@ -319,9 +321,11 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     int code = hri_plan_job_open(cli, &flags, count, arguments, &w.job);
     if (code == HRI_EXIT_YES) {
+        hri_plan_job_road(&w.job, &w.road);
         code = work_through(&w);
     }
     hri_fit_plans_deinit(&w.plans);
+    hri_plan_answer_deinit(&w.answer);
     hri_plan_destroy(w.plan);
     hri_free(w.losses);
     hri_plan_job_close(&w.job);

@@ -35,11 +35,14 @@ static void to_stderr(const char *prefix, const char *text) {
     }
 }
 
-static void say(hri_text *keep, const char *prefix, const char *format, va_list args) {
+static void say(const hri_cli *cli, hri_text *keep, const char *prefix, const char *format,
+                va_list args) {
     hri_text text = {0};
     hri_text_vadd(&text, format, args);
-    to_stderr(prefix, hri_text_status(&text) == HR_OK ? hri_text_get(&text)
-                                                      : hr_status_text(HR_E_NOMEM_HOST));
+    if (!cli || !cli->quiet) {
+        to_stderr(prefix, hri_text_status(&text) == HR_OK ? hri_text_get(&text)
+                                                          : hr_status_text(HR_E_NOMEM_HOST));
+    }
     if (keep) {
         hri_text_add(keep, "%s%s", keep->used ? "\n" : "", hri_text_get(&text));
     }
@@ -49,7 +52,7 @@ static void say(hri_text *keep, const char *prefix, const char *format, va_list 
 void hri_say_error(hri_cli *cli, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    say(cli && !cli->failure.used ? &cli->failure : NULL, "headroom: ", format, args);
+    say(cli, cli && !cli->failure.used ? &cli->failure : NULL, "headroom: ", format, args);
     va_end(args);
 }
 
@@ -66,21 +69,21 @@ void hri_refuse(hri_cli *cli, const char *kind, const char *format, ...) {
 void hri_say_hint(hri_cli *cli, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    say(cli && !cli->next.used ? &cli->next : NULL, "headroom: next: ", format, args);
+    say(cli, cli && !cli->next.used ? &cli->next : NULL, "headroom: next: ", format, args);
     va_end(args);
 }
 
 void hri_say_warning(hri_cli *cli, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    say(cli ? &cli->warnings : NULL, "headroom: warning: ", format, args);
+    say(cli, cli ? &cli->warnings : NULL, "headroom: warning: ", format, args);
     va_end(args);
 }
 
 void hri_say_note(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    say(NULL, "headroom: ", format, args);
+    say(NULL, NULL, "headroom: ", format, args);
     va_end(args);
 }
 
@@ -101,6 +104,24 @@ void hri_say_title(hri_cli *cli, const char *format, ...) {
     hri_out_text(&cli->out, hri_visible(text, clean, sizeof clean));
     hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_PLAIN));
     hri_out_text(&cli->out, "\n");
+}
+
+hr_status hri_cli_command(const hri_cli *cli, const char *name, const char *word,
+                          const hri_field *fields, const void *target, hri_text *out) {
+    hri_text_add(out, "headroom %s", name);
+    if (word) {
+        hri_text_add(out, " ");
+        hri_text_word(out, word);
+    }
+    hr_status status = hri_fields_command(fields, target, out);
+    for (const hri_field *f = hri_settings_fields; f->name && status == HR_OK; f++) {
+        const hri_field *row = hri_options_field(cli->options, f->name);
+        if (row && hri_options_origin(cli->options, row) == HRI_ORIGIN_FLAG) {
+            const hri_field one[] = {*f, {0}};
+            status = hri_fields_command(one, cli->settings, out);
+        }
+    }
+    return status;
 }
 
 int hri_cli_exit_code(hr_status status) {

@@ -31,6 +31,7 @@ typedef struct hri_cli {
     /* What a script reads when something fails: the first error, the next command, every warning. */
     hri_text failure, next, warnings;
     const char *kind; /* of the failure; NULL: follows from the exit code */
+    bool quiet;       /* words are kept, none is printed: for what is only tried */
     bool json;        /* one object is wanted on stdout */
     bool answered;    /* and was printed */
     hri_startup startup;
@@ -53,6 +54,10 @@ void hri_say_next(hri_cli *cli, const char *command);
 /* A line in bold where there is colour. */
 void hri_say_title(hri_cli *cli, const char *format, ...) HR_PRINTF(2, 3);
 
+/* Adds "headroom NAME WORD" and the flags of a target of `fields` that are not at their defaults, then the settings that
+ * were typed.  word may be NULL. */
+HR_MUST_CHECK hr_status hri_cli_command(const hri_cli *cli, const char *name, const char *word,
+                                        const hri_field *fields, const void *target, hri_text *out);
 /* A context with the settings of this run; the library's log goes to stderr.  Returns HRI_EXIT_YES, or the exit code
  * after the reason was printed. */
 int hri_cli_open(hri_cli *cli, hr_ctx **out);

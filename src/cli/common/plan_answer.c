@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/common/plan_ways.h"
+
 enum { LOOK = 32 }; /* what is beside the question gets a small share of the effort */
 
 /* ---- names and parts ---- */
@@ -131,186 +133,6 @@ static hr_status find_points(hri_plan_job *j, hri_plan_answer *out, hri_prose *w
     return status;
 }
 
-/* ---- ways out ---- */
-
-static hri_plan_way *next_way(hri_plan_answer *out) {
-    return out->way_count < HRI_PLAN_WAYS ? &out->ways[out->way_count] : NULL;
-}
-
-/* The same training with other options: kept when it fits. */
-static hr_status try_way(const hri_plan_job *j, const hri_fit_job *job, const char *flags,
-                         const char *text, hri_plan_answer *out, hri_prose *why) {
-    hri_plan_job other = {
-        .flags = j->flags, .threads = j->threads, .base_time_ns = j->base_time_ns};
-    hri_plan_way *way = next_way(out);
-    hri_fit_plans plans;
-    if (!way) {
-        return HR_OK;
-    }
-    hr_status status = hri_fit_open(job, &other.fit, why);
-    if (status == HR_OK) {
-        status = hri_fit_search(&other.fit, j->budget_bytes, LOOK, &plans, why);
-        if (status == HR_OK) {
-            *way = (hri_plan_way){.text = text, .batch = job->batch};
-            snprintf(way->flags, sizeof way->flags, "%s", flags);
-            way->row.budget_bytes = j->budget_bytes;
-            hri_plan_row_of(&other, &plans, &way->row);
-            hri_fit_plans_deinit(&plans);
-            out->way_count++;
-        }
-    }
-    hri_fit_close(&other.fit);
-    return status == HR_E_NO_PLAN ? HR_OK : status;
-}
-
-/* The options that the program would read with another optimizer; 0 when they do not go together. */
-static int with_sgd(const hri_plan_job *j, hr_train_options *out) {
-    hri_plan_flags flags = *j->flags;
-    flags.optimizer = HR_OPTIMIZER_SGD;
-    return hri_plan_train_options(&flags, out, NULL) == HR_OK;
-}
-
-/* "--options clip=1,momentum=0": what was given stays. */
-static const char *without_momentum(const hri_plan_job *j, hr_train_options *options, char *buf,
-                                    size_t size) {
-    const char *given = j->flags->options && *j->flags->options ? j->flags->options : NULL;
-    options->momentum = 0;
-    options->nesterov = false;
-    snprintf(buf, size, "--options %s%smomentum=0", given ? given : "", given ? "," : "");
-    return buf;
-}
-
-static hr_status try_other_options(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
-    hr_status status = HR_OK;
-    hri_fit_job job = j->job;
-    if (out->coupled && !job.allow_coupled && job.batch > 1) {
-        job.allow_coupled = 1;
-        job.parts = 0;
-        status =
-            try_way(j, &job, "--ghost-norm --micro-batches auto",
-                    "the batch in parts; batch norm then sees parts: another function", out, why);
-    } else if (job.parts == 1 && job.batch > 1) {
-        job.parts = 0;
-        status = try_way(j, &job, "--micro-batches auto", "the batch in parts", out, why);
-    }
-    if (status == HR_OK && j->job.options.precision == HR_PRECISION_F32) {
-        job = j->job;
-        job.options.precision = HR_PRECISION_BF16;
-        status = try_way(j, &job, "--precision bf16", "products in half the bytes", out, why);
-    }
-    job = j->job;
-    if (status == HR_OK && job.options.optimizer != HR_OPTIMIZER_SGD) {
-        if (with_sgd(j, &job.options)) {
-            status = try_way(j, &job, "--optimizer sgd", "one state a weight", out, why);
-        }
-    } else if (status == HR_OK && job.options.momentum > 0) {
-        char flags[96];
-        status = try_way(j, &job, without_momentum(j, &job.options, flags, sizeof flags),
-                         "no state of the optimizer", out, why);
-    }
-    return status;
-}
-
-static uint64_t whole_mib(uint64_t bytes) {
-    return (bytes + (1 << 20) - 1) >> 20;
-}
-
-/* A way whose row is known, with a budget to go with it. */
-static void add_with_budget(hri_plan_answer *out, const char *flags, const char *text,
-                            const hri_plan_row *row, int64_t batch) {
-    hri_plan_way *way = next_way(out);
-    if (way) {
-        *way = (hri_plan_way){.text = text, .row = *row, .batch = batch};
-        const uint64_t mib = whole_mib(row->peak_bytes);
-        if (row->peak_bytes >= 1 << 20) {
-            way->row.budget_bytes = mib << 20;
-            snprintf(way->flags, sizeof way->flags, "%s--budget %lluMiB", flags,
-                     (unsigned long long)mib);
-        } else {
-            way->row.budget_bytes = row->peak_bytes;
-            snprintf(way->flags, sizeof way->flags, "%s--budget %llu", flags,
-                     (unsigned long long)row->peak_bytes);
-        }
-        out->way_count++;
-    }
-}
-
-/* Less is asked for, and the budget rises to what that needs: for budgets that nothing fits. */
-static hr_status try_smaller(const hri_plan_job *j, const hri_fit_job *job, const char *flags,
-                             const char *text, hri_plan_answer *out, hri_prose *why) {
-    hri_plan_job other = {
-        .flags = j->flags, .threads = j->threads, .base_time_ns = j->base_time_ns};
-    hri_fit_plans plans;
-    uint64_t bytes;
-    hr_status status = hri_fit_open(job, &other.fit, why);
-    if (status == HR_OK) {
-        status = hri_fit_smallest(&other.fit, LOOK, &bytes, &plans, why);
-    }
-    if (status == HR_OK) {
-        hri_plan_row row = {0};
-        hri_plan_row_of(&other, &plans, &row);
-        if (whole_mib(row.peak_bytes) < whole_mib(out->row.peak_bytes)) {
-            add_with_budget(out, flags, text, &row, job->batch);
-        }
-        hri_fit_plans_deinit(&plans);
-    }
-    hri_fit_close(&other.fit);
-    return status;
-}
-
-static hr_status try_everything_smaller(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
-    hr_status status = HR_OK;
-    hri_fit_job job = j->job;
-    if (job.batch > 1) {
-        job.batch = 1;
-        job.parts = 1;
-        status =
-            try_smaller(j, &job, "--batch 1 ", "a single sample, and a larger budget", out, why);
-    }
-    job = j->job;
-    if (status == HR_OK && job.options.optimizer != HR_OPTIMIZER_SGD) {
-        if (with_sgd(j, &job.options)) {
-            status = try_smaller(j, &job, "--optimizer sgd ",
-                                 "one state a weight, and a larger budget", out, why);
-        }
-    } else if (status == HR_OK && job.options.momentum > 0) {
-        char flags[96];
-        without_momentum(j, &job.options, flags, sizeof flags - 1);
-        strcat(flags, " ");
-        status =
-            try_smaller(j, &job, flags, "no state of the optimizer, and a larger budget", out, why);
-    }
-    return status;
-}
-
-static hr_status find_ways(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
-    hr_status status = HR_OK;
-    /* The smallest budget first: it is always there. */
-    add_with_budget(out, "", "the smallest budget found", &out->row, j->job.batch);
-    if (j->model && out->largest_batch > 0 && out->largest_batch < j->job.batch) {
-        char flags[48];
-        hri_fit_job job = j->job;
-        job.batch = out->largest_batch;
-        job.parts = 1;
-        snprintf(flags, sizeof flags, "--batch %lld", (long long)out->largest_batch);
-        status = try_way(j, &job, flags, "the largest batch that fits whole", out, why);
-    }
-    if (status == HR_OK && j->model) {
-        status = try_other_options(j, out, why);
-    }
-    if (status == HR_OK && j->model && out->way_count < 2) {
-        status = try_everything_smaller(j, out, why);
-    }
-    if (status == HR_OK && out->way_count < 2) {
-        hri_plan_row row;
-        status = hri_plan_job_search(j, 0, LOOK, &row, NULL, NULL, why);
-        if (status == HR_OK) {
-            add_with_budget(out, "", "nothing is computed again", &row, j->job.batch);
-        }
-    }
-    return status;
-}
-
 /* ---- the whole ---- */
 
 static hr_status look_around(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
@@ -322,7 +144,9 @@ static hr_status look_around(hri_plan_job *j, hri_plan_answer *out, hri_prose *w
         }
         if (status == HR_OK && !out->fits) {
             status = hri_plan_job_smallest(j, LOOK, &out->row, why);
-            status = status == HR_OK ? find_ways(j, out, why) : status;
+            if (status == HR_OK && j->road) {
+                status = hri_plan_ways_find(j, out, why);
+            }
         }
     }
     if (status == HR_OK && j->flags->choices) {
@@ -362,4 +186,12 @@ hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_pl
     }
     out->impossible = j->budget_bytes && j->budget_bytes < j->floor_bytes;
     return status == HR_OK ? look_around(j, out, why) : status;
+}
+
+void hri_plan_answer_deinit(hri_plan_answer *a) {
+    for (uint32_t i = 0; i < a->way_count; i++) {
+        hri_text_deinit(&a->ways[i].flags);
+        hri_text_deinit(&a->ways[i].command);
+    }
+    a->way_count = 0;
 }

@@ -7,11 +7,12 @@
 
 #include "cli/common/plan_job.h"
 
-enum { HRI_PLAN_CHOICES = 8, HRI_PLAN_WAYS = 6, HRI_PLAN_POINTS = 24 };
+enum { HRI_PLAN_CHOICES = 8, HRI_PLAN_WAYS = 12, HRI_PLAN_POINTS = 24 };
 
 /* Another command that would fit. */
 typedef struct hri_plan_way {
-    char flags[96];   /* "--batch 27" */
+    hri_text flags;   /* "--batch 27" */
+    hri_text command; /* the whole of it */
     const char *text; /* what it does */
     hri_plan_row row;
     int64_t batch;
@@ -38,6 +39,8 @@ typedef struct hri_plan_answer {
  * HR_E_NO_PLAN is not a failure: then fits is false. */
 HR_MUST_CHECK hr_status hri_plan_answer_make(hri_plan_job *job, hri_plan_answer *out,
                                              hri_fit_plans *plans, hri_plan **plan, hri_prose *why);
+/* A zeroed one is allowed. */
+void hri_plan_answer_deinit(hri_plan_answer *a);
 /* The parts of the persistent bytes, and the ops at peak and floor. */
 void hri_plan_answer_describe(const hri_plan_job *job, const hri_fit_plans *plans,
                               const hri_plan *plan, hri_plan_answer *out);

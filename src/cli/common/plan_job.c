@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/file.h"
+#include "cli/common/plan_ways.h"
 #include "cli/common/train_flags.h"
 #include "device/device.h"
 #include "run/resident.h"
@@ -274,7 +275,7 @@ static int open_device(hri_cli *cli, hri_plan_job *j) {
 
 /* ---- model or problem ---- */
 
-static int read_parts(const hri_plan_job *j, const char *text, int64_t *out) {
+int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out) {
     char *end;
     const long long k = strtoll(text, &end, 10);
     if (!strcmp(text, "auto")) {
@@ -284,7 +285,7 @@ static int read_parts(const hri_plan_job *j, const char *text, int64_t *out) {
     } else if (*text && !*end && k >= 1 && k <= 1000000) {
         *out = k;
     } else {
-        hri_say_error(j->cli, "--micro-batches: \"%s\" is neither auto nor off nor a number from 1",
+        hri_say_error(cli, "--micro-batches: \"%s\" is neither auto nor off nor a number from 1",
                       text);
         return HRI_EXIT_USAGE;
     }
@@ -332,7 +333,8 @@ static int open_model(hri_plan_job *j, const char *name) {
     j->job.no_offload = !j->flags->offload;
     j->job.effort = (uint64_t)j->flags->effort * 1000;
     snprintf(j->what, sizeof j->what, "%s", name);
-    return read_parts(j, j->flags->micro_batches, &j->job.parts);
+    j->given_model = name;
+    return hri_plan_read_parts(j->cli, j->flags->micro_batches, &j->job.parts);
 }
 
 static int open_problem(hri_plan_job *j) {
@@ -381,6 +383,63 @@ static int read_budget(hri_plan_job *j) {
 static uint64_t scratch_bytes(const hri_plan_job *j) {
     const uint64_t taken = hri_engine_runtime(j->engine) + 256 * MIB;
     return j->budget_bytes > taken ? j->budget_bytes - taken : 64 * MIB;
+}
+
+/* ---- the same with other flags ---- */
+
+void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *out) {
+    if (!j->threads || !folder == !j->job.spill) {
+        return;
+    }
+    out->spill = folder ? "." : NULL;
+    out->machine.out_bytes_per_ns = out->machine.in_bytes_per_ns = folder ? 1 : 0;
+    out->machine.copy_latency_ns = folder ? 10e3 : 0;
+}
+
+static hr_status road_job(void *user, const hri_change *changes, size_t count, hri_fit_job *out,
+                          hri_prose *why) {
+    const hri_plan_job *j = user;
+    hri_options o;
+    hri_plan_flags f;
+    hr_error error = {0};
+    hr_status status =
+        hri_options_changed(&o, hri_plan_fields, j->flags, sizeof f, changes, count, &f, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_cli quiet = {.quiet = true};
+    *out = j->job;
+    out->batch = f.batch;
+    out->allow_coupled = f.ghost_norm;
+    out->no_offload = !f.offload;
+    hri_plan_job_spill(j, f.spill, out);
+    status = hri_plan_train_options(&f, &out->options, &error);
+    if (status == HR_OK &&
+        hri_plan_read_parts(&quiet, f.micro_batches, &out->parts) != HRI_EXIT_YES) {
+        status = HR_E_INVALID;
+    }
+    hri_text_deinit(&quiet.failure);
+    hri_options_deinit(&o);
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", error.message);
+}
+
+static hr_status road_command(void *user, const hri_change *changes, size_t count, hri_text *out) {
+    const hri_plan_job *j = user;
+    hri_options o;
+    hri_plan_flags f;
+    hr_status status =
+        hri_options_changed(&o, hri_plan_fields, j->flags, sizeof f, changes, count, &f, NULL);
+    if (status == HR_OK) {
+        status = hri_cli_command(j->cli, "plan", j->given_model, hri_plan_fields, &f, out);
+        hri_options_deinit(&o);
+    }
+    return status;
+}
+
+void hri_plan_job_road(hri_plan_job *j, hri_plan_road *out) {
+    *out = (hri_plan_road){
+        .user = j, .fields = hri_plan_fields, .job = road_job, .command = road_command};
+    j->road = out;
 }
 
 int hri_plan_job_fit(hri_cli *cli, hri_plan_job *j) {

@@ -46,6 +46,8 @@ typedef struct hri_plan_row {
     double time_ns, time_ratio, bound_ratio;
 } hri_plan_row;
 
+typedef struct hri_plan_road hri_plan_road; /* plan_ways.h */
+
 typedef struct hri_plan_job {
     hri_cli *cli;
     const hri_plan_flags *flags;
@@ -60,10 +62,13 @@ typedef struct hri_plan_job {
     hri_threads *threads; /* of the host */
     hri_engine *engine;   /* of a GPU */
     char device_name[64], device_what[80], what[256];
-    uint64_t device_free;  /* what it has left now; 0: unknown */
-    uint64_t device_bytes; /* what the device could give; 0: unknown */
-    uint64_t budget_bytes; /* 0: none was given */
-    uint64_t data_bytes;   /* of the runtime: what input pipelines take at least */
+    uint64_t device_free;      /* what it has left now; 0: unknown */
+    uint64_t device_bytes;     /* what the device could give; 0: unknown */
+    uint64_t budget_bytes;     /* 0: none was given */
+    const char *given_model;   /* as it was typed */
+    const hri_plan_road *road; /* of the command that asks */
+    uint64_t data_least_bytes; /* the least that data_bytes could be; 0: not known */
+    uint64_t data_bytes;       /* of the runtime: what input pipelines take at least */
     uint64_t
         comfort_bytes; /* what they would like beside that: a plan that leaves it free is looked for first */
     uint64_t floor_bytes, unplanned_bytes;
@@ -81,6 +86,12 @@ void hri_plan_job_close(hri_plan_job *job);
 int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *model,
                        hri_plan_job *out);
 int hri_plan_job_fit(hri_cli *cli, hri_plan_job *job);
+
+/* The road of `plan` itself, for hri_plan_job.road. */
+void hri_plan_job_road(hri_plan_job *job, hri_plan_road *out);
+/* For roads: "auto", "off" or a number; whether values wait in a file. */
+int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out);
+void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *out);
 
 /* Plans for a budget (0: none).  HR_E_NO_PLAN leaves row->fits false.  plans (may be NULL) gets the plans of a model,
  * plan (may be NULL) that of a problem. */

@@ -82,7 +82,8 @@ static void put_ways(hri_json *json, const hri_plan_answer *a) {
     hri_json_array(json, "ways_out");
     for (uint32_t i = 0; i < a->way_count; i++) {
         hri_json_object(json, NULL);
-        hri_json_string(json, "flags", a->ways[i].flags);
+        hri_json_string(json, "flags", hri_text_get(&a->ways[i].flags));
+        hri_json_string(json, "command", hri_text_get(&a->ways[i].command));
         hri_json_string(json, "what", a->ways[i].text);
         hri_json_i64(json, "batch", a->ways[i].batch);
         put_row(json, &a->ways[i].row);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/common/command.h"
+#include "cli/common/plan_ways.h"
 #include "cli/common/table.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -189,7 +190,7 @@ static hr_status show_ways(hri_cli *cli, const hri_plan_answer *a) {
     hri_table_init(&table, headings, 4);
     for (uint32_t i = 0; i < a->way_count; i++) {
         const hri_plan_way *w = &a->ways[i];
-        hri_table_cell(&table, HRI_STYLE_BOLD, "%s", w->flags);
+        hri_table_cell(&table, HRI_STYLE_BOLD, "%s", hri_text_get(&w->flags));
         hri_table_cell(&table, HRI_STYLE_PLAIN, "%s", shown(w->row.peak_bytes, text, sizeof text));
         hri_table_cell(&table, HRI_STYLE_PLAIN, "%.3f", w->row.time_ratio);
         hri_table_cell(&table, HRI_STYLE_DIM, "%s", w->text);
@@ -231,61 +232,51 @@ static void show_saved(hri_cli *cli, const hri_plan_answer *a, const hri_plan_sa
 
 /* ---- the next command ---- */
 
-/* The flags that say what is trained and where, as they were given; `with` replaces one of them. */
-static void put_flags(const hri_plan_job *j, const char *with, char *buf, size_t size) {
-    const hri_plan_flags *f = j->flags;
-    const struct {
-        const char *name, *value;
-        bool given;
-    } flags[] = {{"--device", f->device, strcmp(f->device, "host") != 0},
-                 {"--device-spec", f->device_spec, f->device_spec != NULL},
-                 {"--spill", f->spill, f->spill != NULL},
-                 {"--optimizer", hri_plan_optimizers[f->optimizer], f->optimizer != 0},
-                 {"--precision", hri_plan_precisions[f->precision], f->precision != 0},
-                 {"--options", f->options, f->options && *f->options},
-                 {"--micro-batches", f->micro_batches, strcmp(f->micro_batches, "auto") != 0},
-                 {"--ghost-norm", "", f->ghost_norm},
-                 {"--no-measure", "", !f->measure}};
-    size_t used = 0;
-    buf[0] = 0;
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        const size_t length = strlen(flags[i].name);
-        const char *at = strstr(with, flags[i].name);
-        if (flags[i].given && !(at && (at[length] == ' ' || !at[length])) && used < size) {
-            const int n = snprintf(buf + used, size - used, " %s%s%s", flags[i].name,
-                                   *flags[i].value ? " " : "", flags[i].value);
-            used += n > 0 ? (size_t)n : 0;
-        }
+/* The flags that say what is trained and where, which `train` has too. */
+static const char *const carried[] = {
+    "batch",         "budget",     "device",  "optimizer", "momentum", "options", "precision",
+    "micro-batches", "ghost-norm", "measure", "exact",     "offload",  "spill",   NULL};
+
+/* "headroom train MODEL --data synthetic" with the flags of the plan. */
+static hr_status add_train(const hri_plan_job *j, hri_text *out) {
+    hri_field fields[sizeof carried / sizeof carried[0]] = {{0}};
+    const hri_options o = {.fields = hri_plan_fields, .count = hri_fields_count(hri_plan_fields)};
+    for (size_t i = 0; carried[i]; i++) {
+        fields[i] = *hri_options_field(&o, carried[i]);
     }
+    hr_status status = hri_cli_command(j->cli, "train", j->given_model, fields, j->flags, out);
+    hri_text_add(out, " --data synthetic");
+    return status == HR_OK ? hri_text_status(out) : status;
+}
+
+/* Is there room for what a run takes beside its plan: input, threads that read it, records, checkpoints? */
+static bool leaves_room(const hri_plan_job *j, const hri_plan_answer *a) {
+    const uint64_t samples = a->row.part > 0 ? (uint64_t)a->row.part : 1;
+    const uint64_t run = 8 * MIB + 16 * (a->row.input_bytes / samples);
+    return !j->flags->budget || j->engine || a->row.peak_bytes + run <= j->budget_bytes;
+}
+
+static hr_status add_plan(const hri_plan_job *j, const char *name, hri_text *out) {
+    const hri_change change = {name, "true"};
+    return j->road->command(j->road->user, &change, 1, out);
 }
 
 static void say_next(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
-    char command[1024], budget[48] = "", flags[512], batch[48] = "";
-    const char *way = a->way_count ? a->ways[0].flags : "";
-    const bool train = hri_command_find("train") && j->threads;
-    put_flags(j, !a->fits ? way : train ? "--no-measure --device-spec" : "", flags, sizeof flags);
-    if (!strstr(way, "--batch ")) {
-        snprintf(batch, sizeof batch, " --batch %lld", (long long)j->job.batch);
-    }
-    if (!j->model) {
-        snprintf(command, sizeof command, "headroom plan --problem %.200s %s", j->what,
-                 a->fits ? "--curve" : way);
-    } else if (!a->fits) {
-        snprintf(command, sizeof command, "headroom plan %.200s%s %s%s", j->what, batch, way,
-                 flags);
+    hri_text command = {0};
+    hr_status status = HR_OK;
+    const bool runs = j->threads || j->engine;
+    if (!a->fits) {
+        hri_text_add(&command, "%s",
+                     a->way_count ? hri_text_get(&a->ways[0].command) : "headroom help plan");
+    } else if (j->model && runs && leaves_room(j, a) && hri_command_find("train")) {
+        status = add_train(j, &command);
     } else {
-        if (j->flags->budget) {
-            snprintf(budget, sizeof budget, " --budget %.32s", j->flags->budget);
-        }
-        const bool here =
-            j->threads != NULL && !j->flags->tries; /* what was tried is not proposed */
-        snprintf(command, sizeof command, "headroom %s %.200s%s%s%s%s", train ? "train" : "plan",
-                 j->what, batch, budget, flags,
-                 train   ? " --data synthetic"
-                 : !here ? " --curve"
-                         : " --try 3");
+        status = add_plan(j, "curve", &command);
     }
-    hri_say_next(cli, command);
+    if (status == HR_OK && hri_text_status(&command) == HR_OK) {
+        hri_say_next(cli, hri_text_get(&command));
+    }
+    hri_text_deinit(&command);
 }
 
 hr_status hri_plan_show_parts(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {

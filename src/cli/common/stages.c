@@ -23,7 +23,7 @@ static int print_list(hri_cli *cli) {
             return hri_cli_failed(cli, NULL, "data", status);
         }
     }
-    hri_say_next(cli, "headroom data --stages NAME");
+    hri_say_next(cli, "headroom data --stages shuffle");
     return HRI_EXIT_YES;
 }
 

@@ -249,7 +249,7 @@ static int size_input(hri_train_job *j, int64_t samples) {
         status = measure_pipeline(j, j->train_text, &smallest, &each, &why);
     }
     if (status == HR_OK) {
-        j->train_bytes = least_bytes(smallest);
+        j->train_bytes = j->train_least = least_bytes(smallest);
         j->train_wanted = wanted_bytes(smallest, each, samples);
     }
     if (status == HR_OK && j->flags.data_budget_bytes) {
@@ -507,6 +507,95 @@ static void warn_of_length(const hri_train_job *j) {
     }
 }
 
+/* ---- the same with other flags ---- */
+
+hr_status hri_train_job_command(const hri_train_job *j, const hri_change *changes, size_t count,
+                                hri_text *out) {
+    hri_options o;
+    hri_train_flags f;
+    hr_status status = hri_options_changed(&o, hri_train_flag_fields, &j->flags, sizeof f, changes,
+                                           count, &f, NULL);
+    if (status == HR_OK) {
+        status = hri_cli_command(j->cli, "train", j->given_model, hri_train_flag_fields, &f, out);
+        hri_options_deinit(&o);
+    }
+    return status;
+}
+
+static hr_status road_command(void *user, const hri_change *changes, size_t count, hri_text *out) {
+    return hri_train_job_command(user, changes, count, out);
+}
+
+/* What hri_train_job_size makes of the flags, where they may change. */
+static hr_status road_size(const hri_train_job *j, hri_train_job *c, hri_fit_job *out) {
+    int64_t batch = 0;
+    hr_error error = {0};
+    if (read_batch(c, &batch) != HRI_EXIT_YES || !batch) {
+        return HR_E_INVALID;
+    }
+    c->batch = batch * c->flags.accumulate;
+    if (set_length(c) != HRI_EXIT_YES ||
+        hri_plan_read_parts(c->cli, c->flags.micro_batches, &out->parts) != HRI_EXIT_YES) {
+        return HR_E_INVALID;
+    }
+    out->batch = c->batch;
+    out->allow_coupled = c->flags.ghost_norm;
+    if (c->flags.accumulate > 1) {
+        out->parts = c->flags.accumulate;
+        out->allow_coupled = 1;
+    }
+    out->evaluate_samples = c->flags.val_batch;
+    out->no_offload = !c->flags.offload;
+    hri_plan_job_spill(&j->plan, c->flags.spill, out);
+    if (j->plan.threads && c->flags.data_budget_bytes) {
+        out->runtime_bytes = out->runtime_bytes - j->train_bytes + c->flags.data_budget_bytes;
+    }
+    hri_text text = {0};
+    hri_train_flags_options(&c->flags, c->total_steps, &text);
+    hr_status status = hri_text_status(&text);
+    if (status == HR_OK) {
+        status = hr_train_options_parse(hri_text_get(&text), &out->options, &error);
+    }
+    out->options.ignored = !j->all_labels_count;
+    hri_text_deinit(&text);
+    return status;
+}
+
+static hr_status road_job(void *user, const hri_change *changes, size_t count, hri_fit_job *out,
+                          hri_prose *why) {
+    const hri_train_job *j = user;
+    hri_cli quiet = {.quiet = true};
+    hri_options o;
+    hri_train_job *c = hri_malloc(sizeof *c);
+    if (!c) {
+        return HR_E_NOMEM_HOST;
+    }
+    *c = *j; /* borrowed, but for the flags */
+    c->cli = &quiet;
+    *out = j->plan.job;
+    hr_status status = hri_options_changed(&o, hri_train_flag_fields, &j->flags, sizeof c->flags,
+                                           changes, count, &c->flags, why);
+    if (status == HR_OK) {
+        status = road_size(j, c, out);
+        hri_options_deinit(&o);
+    }
+    hri_text_deinit(&quiet.failure);
+    hri_text_deinit(&quiet.warnings);
+    hri_free(c);
+    return status;
+}
+
+static void set_road(hri_train_job *j) {
+    j->road = (hri_plan_road){.user = j,
+                              .fields = hri_train_flag_fields,
+                              .budget_only = j->resumes,
+                              .job = road_job,
+                              .command = road_command};
+    /* two runs in one arena have a refusal of their own */
+    j->plan.road = *j->name || j->flags.logical_devices ? NULL : &j->road;
+    j->plan.data_least_bytes = j->flags.data_budget_bytes > j->train_least ? j->train_least : 0;
+}
+
 int hri_train_job_size(hri_train_job *j) {
     int64_t batch = 0;
     int code = read_batch(j, &batch);
@@ -557,6 +646,7 @@ int hri_train_job_size(hri_train_job *j) {
         const uint64_t most = j->plan.budget_bytes / 8;
         j->plan.comfort_bytes = wanted < most ? wanted : most;
     }
+    set_road(j);
     return code;
 }
 
@@ -719,6 +809,7 @@ void hri_train_job_close(hri_train_job *j) {
     hri_supply_close(j->train);
     hri_supply_close(j->validation);
     hri_fit_plans_deinit(&j->plans);
+    hri_plan_answer_deinit(&j->answer);
     hri_plan_job_close(&j->plan);
     hri_checkpoint_close(&j->resume);
     hri_source_deinit(&j->source);

@@ -12,7 +12,7 @@
 #ifndef HRI_CLI_TRAIN_JOB_H
 #define HRI_CLI_TRAIN_JOB_H
 
-#include "cli/common/plan_answer.h"
+#include "cli/common/plan_ways.h"
 #include "cli/common/train_flags.h"
 #include "train/init.h"
 #include "train/objective.h"
@@ -37,6 +37,7 @@ typedef struct hri_train_job {
     uint64_t train_bytes,
         val_bytes; /* budgets of the pipelines: the least, and when planned what there is room for */
     uint64_t train_wanted, val_wanted; /* with which batches are made while others are trained */
+    uint64_t train_least;              /* of the training pipeline, whatever --data-budget says */
     uint64_t own_bytes;                /* what the trainer itself takes while it runs */
     uint32_t workers;                  /* threads a pipeline; 0: not known yet */
     char *folder;                      /* NULL: nothing is saved */
@@ -44,6 +45,7 @@ typedef struct hri_train_job {
     hri_checkpoint resume;
     int resumes;
     hri_plan_flags plan_flags;
+    hri_plan_road road;
     hri_plan_job plan;
     hri_plan_answer answer;
     hri_fit_plans plans;
@@ -68,6 +70,9 @@ int hri_train_job_plan(hri_train_job *j);
  * counts it in a row of numbers is the caller's business: two trainings are one process. */
 uint64_t hri_train_job_share_out(hri_train_job *j, uint64_t left_bytes);
 void hri_train_job_count_input(hri_train_job *j, uint64_t bytes);
+/* Adds the command as it was typed, with some flags changed. */
+HR_MUST_CHECK hr_status hri_train_job_command(const hri_train_job *j, const hri_change *changes,
+                                              size_t count, hri_text *out);
 /* Gives the records of planning back. */
 void hri_train_job_release(hri_train_job *j);
 /* After the memory was taken (hri_planned_take): weights, records, the trainer. */

@@ -277,7 +277,8 @@ static int refuse_two(hri_train_pair *p, uint32_t which) {
     const uint64_t floor = j->plan.floor_bytes + p->taken_bytes[which];
     const uint64_t least = j->row.peak_bytes + p->taken_bytes[which];
     const uint64_t budget = j->plan.budget_bytes;
-    char texts[3][32], command[96];
+    char texts[3][32], size[32];
+    hri_text command = {0};
     hri_refuse(j->cli, "does_not_fit", "the minimum of both is %llu bytes, the budget %llu",
                (unsigned long long)floor, (unsigned long long)budget);
     if (j->flags.json) {
@@ -298,9 +299,12 @@ static int refuse_two(hri_train_pair *p, uint32_t which) {
                    "plan of both was found at %s\n",
                    j->name, hr_bytes_print(j->plan.floor_bytes, texts[0], sizeof texts[0]),
                    hr_bytes_print(least, texts[2], sizeof texts[2]));
-    snprintf(command, sizeof command, "headroom train ... --budget %lluMiB --also ...",
-             (unsigned long long)((least + (1 << 20) - 1) >> 20));
-    hri_say_next(j->cli, command);
+    snprintf(size, sizeof size, "%lluMiB", (unsigned long long)((least + (1 << 20) - 1) >> 20));
+    const hri_change change = {"budget", size};
+    if (hri_train_job_command(&p->jobs[0], &change, 1, &command) == HR_OK) {
+        hri_say_next(j->cli, hri_text_get(&command));
+    }
+    hri_text_deinit(&command);
     return HRI_EXIT_NO;
 }
 

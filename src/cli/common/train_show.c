@@ -294,53 +294,48 @@ static void say_saved(hri_train_show *s) {
     hri_out_text(&j->cli->out, "\n");
 }
 
-/* The command again, as it was given, to go on with. */
-static void resume_command(const hri_train_job *j, char *buf, size_t size) {
-    static const char *const not_these[] = {"out", "resume", "overwrite", "init", NULL};
-    const hri_options *o = j->cli->options;
-    size_t used = (size_t)snprintf(buf, size, "headroom train %s", j->given_model);
-    for (const hri_field *f = hri_train_flag_fields; f->name && used < size; f++) {
-        const hri_field *row = hri_options_field(o, f->name);
-        char value[1024];
-        int skip = !row || hri_options_origin(o, row) != HRI_ORIGIN_FLAG;
-        for (const char *const *n = not_these; *n && !skip; n++) {
-            skip = !strcmp(f->name, *n);
-        }
-        if (skip) {
-            continue;
-        }
-        hri_options_print(o, row, value, sizeof value);
-        if (f->type == HRI_FIELD_BOOL) {
-            used += (size_t)snprintf(buf + used, size - used, " --%s%s",
-                                     !strcmp(value, "true") ? "" : "no-", f->name);
-        } else {
-            const char *quote = strpbrk(value, " |()*;&\"") ? "'" : "";
-            used += (size_t)snprintf(buf + used, size - used, " --%s %s%s%s", f->name, quote, value,
-                                     quote);
-        }
+/* The command again, as it was given, to continue with. */
+static hr_status resume_command(const hri_train_job *j, hri_text *out) {
+    const hri_change changes[] = {
+        {"out", j->folder}, {"resume", "true"}, {"overwrite", NULL}, {"init", NULL}};
+    return hri_train_job_command(j, changes, sizeof changes / sizeof changes[0], out);
+}
+
+/* How good it is: on the data that was held out, where that has a name. */
+static hr_status eval_command(const hri_train_job *j, hri_text *out) {
+    const hri_train_flags *f = &j->flags;
+    hri_text_add(out, "headroom eval ");
+    hri_text_word(out, j->folder);
+    hri_text_add(out, " --data ");
+    hri_text_word(out, f->val_data ? f->val_data : f->data);
+    if (strcmp(f->device, "host") != 0) {
+        hri_text_add(out, " --device ");
+        hri_text_word(out, f->device);
     }
-    if (used < size) {
-        snprintf(buf + used, size - used, " --out %s --resume", j->folder);
-    }
+    hri_text_add(out, "%s", f->skip_bad ? " --skip-bad" : "");
+    return hri_text_status(out);
 }
 
 static void say_next(hri_train_show *s) {
     const hri_train_job *j = s->job;
     const hri_trainer_end end = hri_trainer_over(j->trainer);
-    char command[4096];
+    const hri_change save = {"save", "true"};
+    hri_text command = {0};
+    hr_status status;
     if (s->many && strcmp(j->name, "second") != 0) {
         return; /* one next command at the very end */
     }
     if (!j->folder) {
-        snprintf(command, sizeof command, "headroom train %.200s --data '%.900s' --out DIR",
-                 j->given_model, j->flags.data);
+        status = s->many ? HR_E_UNSUPPORTED : hri_train_job_command(j, &save, 1, &command);
     } else if (!s->many && (!hri_command_find("eval") || end == HRI_TRAINER_INTERRUPTED)) {
-        resume_command(j, command, sizeof command);
+        status = resume_command(j, &command);
     } else {
-        snprintf(command, sizeof command, "headroom eval %.300s --data '%.900s'", j->folder,
-                 j->flags.val_data ? j->flags.val_data : j->flags.data);
+        status = eval_command(j, &command);
     }
-    hri_say_next(j->cli, command);
+    if (status == HR_OK) {
+        hri_say_next(j->cli, hri_text_get(&command));
+    }
+    hri_text_deinit(&command);
 }
 
 static void say_numbers(hri_train_show *s, const hri_trainer_sums *sums) {
@@ -412,13 +407,15 @@ void hri_train_show_failed(hri_train_show *s) {
     hri_trainer_sums sums;
     hri_measured m;
     uint64_t step;
-    char command[4096];
+    hri_text command = {0};
     hri_trainer_get_sums(j->trainer, &sums);
     hri_planned_measure(j->planned, &m);
     record_end(s, &sums, &m);
     if (*hri_trainer_saved(j->trainer, &step) && !s->many) {
-        resume_command(j, command, sizeof command);
-        hri_say_hint(j->cli, "%s", command);
+        if (resume_command(j, &command) == HR_OK) {
+            hri_say_hint(j->cli, "%s", hri_text_get(&command));
+        }
+        hri_text_deinit(&command);
     }
 }
 
