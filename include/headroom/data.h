@@ -182,7 +182,13 @@ HR_API size_t hr_pipeline_field_count(const hr_pipeline *pipeline);
 HR_API const hr_field *hr_pipeline_field(const hr_pipeline *pipeline, size_t index);
 /* Names of classes, where the source has them (image folders, CIFAR-10); NULL beyond the last. */
 HR_API const char *hr_pipeline_class(const hr_pipeline *pipeline, size_t index);
-/* Same stages, options and source files: same number. */
+/* What the user should know although the pipeline was built: files that were left out, classes without images.  A
+ * sentence each; NULL beyond the last. */
+HR_API const char *hr_pipeline_note(const hr_pipeline *pipeline, size_t index);
+/* The file of its sources that was changed last, and when, in seconds since 1970.  HR_E_NOT_FOUND when it reads none. */
+HR_API HR_MUST_CHECK hr_status hr_pipeline_newest(const hr_pipeline *pipeline, char *path,
+                                                  size_t size, int64_t *changed_s);
+/* Same stages, options and source files (names, sizes, times of the last change): same number. */
 HR_API uint64_t hr_pipeline_fingerprint(const hr_pipeline *pipeline);
 /* The last failure. */
 HR_API void hr_pipeline_error(hr_pipeline *pipeline, hr_error *out);

@@ -46,19 +46,24 @@ static void put(hri_prose *why, const char *raw, size_t length) {
     hri_free(many);
 }
 
+void hri_prose_set_args(hri_prose *why, const char *format, va_list args) {
+    char few[SHORT], *many = NULL;
+    va_list again;
+    va_copy(again, args);
+    const int length = vsnprintf(few, sizeof few, format, args);
+    if (length >= (int)sizeof few && (many = hri_malloc((size_t)length + 1)) != NULL) {
+        vsnprintf(many, (size_t)length + 1, format, again);
+    }
+    put(why, many ? many : few, many ? (size_t)length : strlen(few));
+    hri_free(many);
+    va_end(again);
+}
+
 hr_status hri_prose_set(hri_prose *why, hr_status status, const char *format, ...) {
     if (why) {
-        char few[SHORT], *many = NULL;
-        va_list args, again;
+        va_list args;
         va_start(args, format);
-        va_copy(again, args);
-        const int length = vsnprintf(few, sizeof few, format, args);
-        if (length >= (int)sizeof few && (many = hri_malloc((size_t)length + 1)) != NULL) {
-            vsnprintf(many, (size_t)length + 1, format, again);
-        }
-        put(why, many ? many : few, many ? (size_t)length : strlen(few));
-        hri_free(many);
-        va_end(again);
+        hri_prose_set_args(why, format, args);
         va_end(args);
     }
     return status;

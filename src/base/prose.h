@@ -9,6 +9,7 @@
 #ifndef HRI_BASE_PROSE_H
 #define HRI_BASE_PROSE_H
 
+#include <stdarg.h>
 #include <headroom/status.h>
 
 typedef struct hri_prose {
@@ -18,5 +19,7 @@ typedef struct hri_prose {
 /* Writes the sentence (one that is too long loses its middle) and returns `status`, so that a failure is one line:
  * return hri_prose_set(why, HR_E_RANGE, "%s: 0 is below 1", name);  `why` may be NULL. */
 hr_status hri_prose_set(hri_prose *why, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
+/* The same with a list of arguments. */
+void hri_prose_set_args(hri_prose *why, const char *format, va_list args) HR_PRINTF(2, 0);
 
 #endif

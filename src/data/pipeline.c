@@ -50,6 +50,19 @@ void hri_pipeline_log(hr_pipeline *p, hr_log_level level, const char *format, ..
     hri_log_write(&p->log, level, "%s", text);
 }
 
+void hri_pipeline_note(hr_pipeline *p, const char *format, ...) {
+    hri_prose note;
+    va_list args;
+    va_start(args, format);
+    hri_prose_set_args(&note, format, args);
+    va_end(args);
+    hri_log_write(&p->log, HR_LOG_WARN, "%s", note.text);
+    if (p->note_count < HRI_NOTES_KEPT) {
+        p->notes[p->note_count] = hri_strdup(note.text);
+        p->note_count += p->notes[p->note_count] != NULL;
+    }
+}
+
 void hri_pipeline_progress(hr_pipeline *p, const hri_stage *s, uint64_t done, uint64_t total) {
     if (p->options.progress) {
         pthread_mutex_lock(&p->mutex);
@@ -210,6 +223,9 @@ void hr_pipeline_destroy(hr_pipeline *p) {
     }
     for (size_t i = 0; i < HRI_BAD_KEPT; i++) {
         hri_free(p->bad[i]);
+    }
+    for (size_t i = 0; i < p->note_count; i++) {
+        hri_free(p->notes[i]);
     }
     hri_free(p->stages);
     hri_free(p->tuned);

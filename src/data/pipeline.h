@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "data/stage.h"
 
-enum { HRI_BAD_KEPT = 100 };
+enum { HRI_BAD_KEPT = 100, HRI_NOTES_KEPT = 16 };
 
 struct hr_pipeline {
     hr_pipeline_options options;
@@ -25,6 +25,8 @@ struct hr_pipeline {
     uint64_t bad_count;
     _Atomic uint64_t left_over; /* of the last epoch, by whole(N) */
     char *bad[HRI_BAD_KEPT];
+    char *notes[HRI_NOTES_KEPT];
+    uint32_t note_count;
     /* the tuner's */
     uint64_t tuned_ns, tuned_wait_ns;
     uint64_t *tuned; /* per stage: busy_ns, wait_ns, elements at the last look */

@@ -56,6 +56,8 @@ typedef struct hri_stage_type {
     const char *(*class_name)(hri_stage *s, size_t index);
     /* Only makes it faster: its options are not in the fingerprint, and with random access it has no part in states. */
     bool only_speed;
+    /* The file that was changed last, and when; INT64_MIN when there is none. */
+    int64_t (*newest)(hri_stage *s, char *path, size_t size);
     void (*fingerprint)(hri_stage *s,
                         hri_state *w); /* what the options do not say: sizes and times of files */
 } hri_stage_type;
@@ -132,6 +134,8 @@ hr_status hri_pipeline_bad_item(hr_pipeline *p, hr_status status, const hri_stag
 /* Says it through the log, once a stage. */
 void hri_pipeline_shrunk(hri_stage *s, const char *what, uint32_t from, uint32_t to);
 void hri_pipeline_log(hr_pipeline *p, hr_log_level level, const char *format, ...) HR_PRINTF(3, 4);
+/* Something that the user should know although nothing failed: kept (the first ones) and logged. */
+void hri_pipeline_note(hr_pipeline *p, const char *format, ...) HR_PRINTF(2, 3);
 void hri_pipeline_progress(hr_pipeline *p, const hri_stage *s, uint64_t done, uint64_t total);
 
 #endif

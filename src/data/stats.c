@@ -1,5 +1,7 @@
 /* What is known of a pipeline, for people and programs: counts, fields, classes, statistics. */
+#include <stdio.h>
 #include <string.h>
+#include "base/alloc.h"
 #include "data/pipeline.h"
 
 uint64_t hr_pipeline_count(const hr_pipeline *p) {
@@ -64,6 +66,32 @@ hr_status hr_pipeline_get_stage_stats(hr_pipeline *p, size_t index, hr_stage_sta
         r.peak_bytes += peak;
     }
     *out = r;
+    return HR_OK;
+}
+
+const char *hr_pipeline_note(const hr_pipeline *p, size_t index) {
+    return index < p->note_count ? p->notes[index] : NULL;
+}
+
+hr_status hr_pipeline_newest(const hr_pipeline *p, char *path, size_t size, int64_t *changed_s) {
+    char *here = hri_malloc(size ? size : 1);
+    int64_t newest = INT64_MIN;
+    if (!here) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (uint32_t i = 0; i < p->stage_count; i++) {
+        hri_stage *s = p->stages[i];
+        const int64_t time = s->type->newest ? s->type->newest(s, here, size) : INT64_MIN;
+        if (time > newest) {
+            newest = time;
+            snprintf(path, size, "%s", here);
+        }
+    }
+    hri_free(here);
+    if (newest == INT64_MIN) {
+        return HR_E_NOT_FOUND;
+    }
+    *changed_s = newest;
     return HR_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,6 +104,17 @@ void hri_filelist_fingerprint(const hri_filelist *list, hri_state *w) {
         hri_state_put(w, (uint64_t)list->files[i].changed_s);
         hri_state_put(w, (uint64_t)list->files[i].changed_ns);
     }
+}
+
+int64_t hri_filelist_newest(const hri_filelist *list, char *path, size_t size) {
+    int64_t newest = INT64_MIN;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->files[i].changed_s > newest) {
+            newest = list->files[i].changed_s;
+            snprintf(path, size, "%s", list->files[i].path);
+        }
+    }
+    return newest;
 }
 
 hr_status hri_filelist_read(const hri_file *f, uint64_t offset, void *to, uint64_t bytes,

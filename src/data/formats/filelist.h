@@ -32,6 +32,9 @@ HR_MUST_CHECK hr_status hri_filelist_read(const hri_file *f, uint64_t offset, vo
 /* Names, sizes and times: a changed file is another pipeline. */
 void hri_filelist_fingerprint(const hri_filelist *list, hri_state *w);
 
+/* For a stage's `newest`. */
+int64_t hri_filelist_newest(const hri_filelist *list, char *path, size_t size);
+
 /* A file's number and a length below 2^40 in one number. */
 enum { HRI_LENGTH_BITS = 40 };
 static inline uint64_t hri_packed_of(size_t file, uint64_t length) {

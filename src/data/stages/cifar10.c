@@ -115,6 +115,10 @@ static void fingerprint(hri_stage *s, hri_state *w) {
     hri_filelist_fingerprint(&((own *)s->own)->files, w);
 }
 
+static int64_t newest(hri_stage *s, char *path, size_t size) {
+    return hri_filelist_newest(&((own *)s->own)->files, path, size);
+}
+
 static void close(hri_stage *s) {
     hri_filelist_close(&((own *)s->own)->files);
 }
@@ -132,4 +136,5 @@ const hri_stage_type hri_stage_type_cifar10 = {
     .load = load,
     .class_name = class_name,
     .fingerprint = fingerprint,
+    .newest = newest,
 };

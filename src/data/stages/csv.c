@@ -403,6 +403,10 @@ static void fingerprint(hri_stage *s, hri_state *w) {
     hri_filelist_fingerprint(&((own *)s->own)->records.files, w);
 }
 
+static int64_t newest(hri_stage *s, char *path, size_t size) {
+    return hri_filelist_newest(&((own *)s->own)->records.files, path, size);
+}
+
 static void close(hri_stage *s) {
     own *w = s->own;
     hri_index_deinit(&w->index);
@@ -427,4 +431,5 @@ const hri_stage_type hri_stage_type_csv = {
     .restore = restore,
     .name_of = name_of,
     .fingerprint = fingerprint,
+    .newest = newest,
 };

@@ -1,14 +1,17 @@
-/* images:DIR  a folder of pictures: each folder in it is a class, in the order of the names; the files in a class (and
- * in folders below it) are its elements, in the order of the names.  "image" is the file as it is (u8[n]: decode
- * comes next), "label" the number of the class (i32), and with names=on "name" the path below DIR (u8[n]).
+/* images:DIR  a folder of images: each folder in it is a class, in the order of the names; the files in a class (and
+ * in folders below it, at any depth) are its elements, in the order of the names.  "image" is the file as it is (u8[n]:
+ * decode comes next), "label" the number of the class (i32), and with names=on "name" the path below DIR (u8[n]).
  *
- * images:FILE,classes=off is one picture, and images:@LIST,classes=off those whose paths are the lines of LIST.
+ * images:FILE,classes=off is one image, and images:@LIST,classes=off those whose paths are the lines of LIST.
  *
- * Opening lists the names (about 50 bytes each, charged), and looks into up to 4096 files, spread evenly, for the
- * largest file and picture: that is what the working sets of loading and decoding are made from.  A larger one found
- * later is served when the budget has room for it, and a bad element when not. */
+ * Opening lists the names (charged: formats/pathlist.h) with sizes and times of the last change, which are part of the
+ * fingerprint, and looks into up to 4096 files, spread evenly, for the largest image: that is what the working sets of
+ * loading and decoding are made from.  A larger one found later is served when the budget has room for it, and a bad
+ * element when not.  What is left out (files of other types, classes without images, images beside the classes, folders
+ * that contain themselves) becomes a note of the pipeline. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,18 +21,14 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/vector.h"
+#include "data/formats/pathlist.h"
 #include "data/image/image.h"
+#include "data/pipeline.h"
 #include "data/read.h"
-#include "data/stage.h"
 
-enum {
-    SAMPLE = 4096,
-    HEAD_BYTES = 256 << 10,
-    DEPTH_MAX = 8,
-    PATH_SIZE = 4096,
-    LIST_MOST = 1 << 30
-};
+enum { SAMPLE = 4096, HEAD_BYTES = 256 << 10, PATH_SIZE = PATH_MAX };
 
 typedef struct options {
     const char *path;
@@ -47,69 +46,34 @@ static const hri_field fields[] = {
 HRI_VECTOR(names, char *)
 
 typedef struct own {
-    hri_buffer *text_memory, *start_memory; /* charged */
-    char *text;                             /* "roses/1.jpg" and a NUL, one after the other */
-    uint64_t text_used, text_size;
-    uint64_t *starts; /* where each begins */
-    uint64_t count, start_size;
+    hri_pathlist files;
     uint64_t *class_first; /* the first element of each class; class_count + 1 of them */
     names classes;
     uint64_t largest_file;
+    hri_hasher print; /* of names, sizes and times */
+    uint64_t newest;  /* the file that was changed last */
+    struct timespec newest_time;
     bool listed; /* the names are whole paths */
 } own;
 
 /* ---- listing ---- */
 
-static hr_status grow(hri_stage *s, hri_buffer **memory, void **data, uint64_t used, uint64_t *size,
-                      uint64_t wanted) {
-    uint64_t next = *size ? *size : 32 << 10;
-    while (next < wanted) {
-        next += next / 2;
-    }
-    hri_memory m = hri_stage_memory(s);
-    hri_buffer *b;
-    const hr_status status = hri_memory_buffer(&m, next, &b);
-    if (status != HR_OK) {
-        return status;
-    }
-    if (used) {
-        memcpy(b->data, *data, used);
-    }
-    hri_buffer_unref(*memory);
-    *memory = b;
-    *data = b->data;
-    *size = next;
-    return HR_OK;
-}
+/* A walk through folders. */
+typedef struct walk {
+    hri_stage *s;
+    char *path;  /* PATH_SIZE */
+    size_t root; /* where the part below DIR begins */
+    uint64_t others, loops;
+    char first_other[256], first_loop[256];
+} walk;
 
-static hr_status add_file(hri_stage *s, const char *path) {
-    own *w = s->own;
-    const uint64_t bytes = strlen(path) + 1;
-    hr_status status = HR_OK;
-    if (w->text_used + bytes > w->text_size) {
-        void *data = w->text;
-        status = grow(s, &w->text_memory, &data, w->text_used, &w->text_size, w->text_used + bytes);
-        w->text = data;
-    }
-    if (status == HR_OK && (w->count + 1) * sizeof *w->starts > w->start_size) {
-        void *data = w->starts;
-        status = grow(s, &w->start_memory, &data, w->count * sizeof *w->starts, &w->start_size,
-                      (w->count + 1) * sizeof *w->starts);
-        w->starts = data;
-    }
-    if (status != HR_OK) {
-        return status;
-    }
-    memcpy(w->text + w->text_used, path, bytes);
-    w->starts[w->count++] = w->text_used;
-    w->text_used += bytes;
-    if (w->count % 16384 == 0) {
-        hri_pipeline_progress(s->pipeline, s, w->count, 0);
-    }
-    return HR_OK;
-}
+typedef struct above {
+    dev_t device;
+    ino_t inode;
+    const struct above *next;
+} above;
 
-static bool is_picture(const char *name) {
+static bool is_image(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
                    strcasecmp(dot, ".png") == 0);
@@ -135,155 +99,326 @@ static hr_status names_add(names *list, const char *name) {
     return status;
 }
 
-/* The names in a folder, sorted: folders and pictures apart. */
-static hr_status list_folder(const char *path, names *folders, names *files, hri_prose *why) {
-    DIR *dir = HRI_FAULT(OPEN) ? NULL : opendir(path);
-    if (!dir) {
-        return hri_prose_set(why, errno == ENOENT ? HR_E_NOT_FOUND : HR_E_IO, "%s: %s", path,
-                             strerror(errno));
+static hr_status refused(const char *path, int error, hri_prose *why) {
+    return hri_prose_set(why, error == ENOENT ? HR_E_NOT_FOUND : HR_E_IO, "%s: %s", path,
+                         strerror(error));
+}
+
+/* Puts what is known of a file into the fingerprint; one that cannot be looked at counts by its name. */
+static void note_file(hri_stage *s, uint64_t i, const char *name, const struct stat *st) {
+    own *w = s->own;
+    hri_hasher_add_string(&w->print, name);
+    if (!st) {
+        return;
     }
-    hr_status status = HR_OK;
+    const uint64_t size = (uint64_t)st->st_size;
+    const struct timespec *t = &st->st_mtim, *newest = &w->newest_time;
+    hri_hasher_add_u64(&w->print, size);
+    hri_hasher_add_u64(&w->print, (uint64_t)t->tv_sec);
+    hri_hasher_add_u64(&w->print, (uint64_t)t->tv_nsec);
+    w->largest_file = size > w->largest_file ? size : w->largest_file;
+    if (t->tv_sec > newest->tv_sec ||
+        (t->tv_sec == newest->tv_sec && t->tv_nsec > newest->tv_nsec)) {
+        w->newest = i;
+        w->newest_time = *t;
+    }
+    if ((i + 1) % 16384 == 0) {
+        hri_pipeline_progress(s->pipeline, s, i + 1, 0);
+    }
+}
+
+/* One entry of a folder. */
+static hr_status take_entry(walk *k, int folder, const struct dirent *entry, names *folders) {
+    own *w = k->s->own;
+    bool is_folder = entry->d_type == DT_DIR;
+    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
+        struct stat st;
+        is_folder = fstatat(folder, entry->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+    }
+    if (is_folder) {
+        return names_add(folders, entry->d_name);
+    }
+    if (is_image(entry->d_name)) {
+        return hri_pathlist_add(&w->files, entry->d_name);
+    }
+    if (k->others++ == 0) {
+        snprintf(k->first_other, sizeof k->first_other, "%.180s%s%.64s", k->path + k->root,
+                 k->path[k->root] ? "/" : "", entry->d_name);
+    }
+    return HR_OK;
+}
+
+/* The images of the folder at k->path go to the list, sorted; the folders in it to `folders`, sorted. */
+static hr_status list_folder(walk *k, names *folders, above *here, hri_prose *why) {
+    own *w = k->s->own;
+    const uint64_t first = w->files.count;
+    DIR *dir = HRI_FAULT(OPEN) ? NULL : opendir(k->path);
+    if (!dir) {
+        return refused(k->path, errno, why);
+    }
+    struct stat st;
+    if (fstat(dirfd(dir), &st) == 0) {
+        here->device = st.st_dev;
+        here->inode = st.st_ino;
+    }
+    for (const above *a = here->next; a; a = a->next) {
+        if (a->device == here->device && a->inode == here->inode) {
+            if (k->loops++ == 0) {
+                snprintf(k->first_loop, sizeof k->first_loop, "%.255s", k->path + k->root);
+            }
+            closedir(dir);
+            return HR_OK;
+        }
+    }
+    hr_status status = hri_pathlist_enter(&w->files, k->path + k->root);
     struct dirent *entry;
     while (status == HR_OK && (entry = readdir(dir))) {
-        if (entry->d_name[0] == '.') {
-            continue;
+        if (entry->d_name[0] != '.') {
+            status = take_entry(k, dirfd(dir), entry, folders);
         }
-        bool folder = entry->d_type == DT_DIR;
-        if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
-            struct stat st;
-            folder = fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
-        }
-        if (folder) {
-            status = names_add(folders, entry->d_name);
-        } else if (is_picture(entry->d_name)) {
-            status = names_add(files, entry->d_name);
-        }
+    }
+    if (status == HR_OK) {
+        hri_pathlist_sort(&w->files, first);
+        hri_hasher_add_string(&w->print, k->path + k->root);
+    }
+    for (uint64_t i = first; status == HR_OK && !w->files.counting && i < w->files.count; i++) {
+        const char *name = hri_pathlist_name(&w->files, i);
+        note_file(k->s, i, name, fstatat(dirfd(dir), name, &st, 0) == 0 ? &st : NULL);
     }
     closedir(dir);
     if (folders->count) {
         qsort(folders->items, folders->count, sizeof(char *), by_name);
     }
-    if (files->count) {
-        qsort(files->items, files->count, sizeof(char *), by_name);
-    }
     return status;
 }
 
-/* Adds the pictures of DIR/inside and below. */
-static hr_status scan(hri_stage *s, const char *inside, int depth, hri_prose *why) {
-    const options *o = s->options;
-    char path[PATH_SIZE];
-    names folders = {0}, files = {0};
-    const int n = snprintf(path, sizeof path, "%s/%s", o->path, inside);
-    hr_status status = n < 0 || (size_t)n >= sizeof path
-                           ? hri_prose_set(why, HR_E_RANGE, "%s: the path is too long", inside)
-                           : list_folder(path, &folders, &files, why);
-    const char *slash = inside[0] ? "/" : "";
-    for (size_t i = 0; status == HR_OK && i < files.count; i++) {
-        snprintf(path, sizeof path, "%s%s%s", inside, slash, files.items[i]);
-        status = add_file(s, path);
+/* Goes down to a folder in the folder at k->path; *back is for going up again. */
+static hr_status go_down(walk *k, const char *name, size_t *back, hri_prose *why) {
+    *back = strlen(k->path);
+    const size_t room = PATH_SIZE - *back;
+    if ((size_t)snprintf(k->path + *back, room, "/%s", name) >= room) {
+        k->path[*back] = '\0';
+        return hri_prose_set(why, HR_E_RANGE, "%s: the path of a folder in it is too long",
+                             k->path);
     }
-    for (size_t i = 0; status == HR_OK && i < folders.count && depth < DEPTH_MAX; i++) {
-        snprintf(path, sizeof path, "%s%s%s", inside, slash, folders.items[i]);
-        status = scan(s, path, depth + 1, why);
+    return HR_OK;
+}
+
+/* Adds the images of the folder at k->path and below. */
+static hr_status scan(walk *k, const above *parent, hri_prose *why) {
+    names folders = {0};
+    above here = {.next = parent};
+    hr_status status = list_folder(k, &folders, &here, why);
+    for (size_t i = 0; status == HR_OK && i < folders.count; i++) {
+        size_t back;
+        status = go_down(k, folders.items[i], &back, why);
+        if (status == HR_OK) {
+            status = scan(k, &here, why);
+            k->path[back] = '\0';
+        }
     }
     names_free(&folders);
-    names_free(&files);
     return status;
 }
 
-static hr_status scan_classes(hri_stage *s, hri_prose *why) {
-    const options *o = s->options;
-    own *w = s->own;
-    names files = {0};
-    hr_status status = list_folder(o->path, &w->classes, &files, why);
-    const size_t loose = files.count;
-    names_free(&files);
+/* A class without images is a class all the same, but nobody wants one. */
+static void note_class(walk *k, size_t i, uint64_t others_before) {
+    const own *w = k->s->own;
+    const uint64_t others = k->others - others_before;
+    if (w->class_first[i] == w->files.count && others) {
+        hri_pipeline_note(k->s->pipeline,
+                          "%s: the class %s has no images: of its %llu files none is a .jpg, .jpeg "
+                          "or .png",
+                          k->s->name, w->classes.items[i], (unsigned long long)others);
+    } else if (w->class_first[i] == w->files.count) {
+        hri_pipeline_note(k->s->pipeline, "%s: the class %s has no images: its folder is empty",
+                          k->s->name, w->classes.items[i]);
+    }
+}
+
+static hr_status scan_classes(walk *k, hri_prose *why) {
+    own *w = k->s->own;
+    above here = {.next = NULL};
+    hr_status status = list_folder(k, &w->classes, &here, why);
+    const uint64_t loose = w->files.count;
     if (status == HR_OK && w->classes.count == 0) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "%s has no folders, so there are no classes (%zu pictures lie in it; "
+                             "%s has no folders, so there are no classes (%llu images lie in it; "
                              "classes=off takes them without labels)",
-                             o->path, loose);
+                             k->path, (unsigned long long)loose);
     }
+    if (status == HR_OK && loose) {
+        hri_pipeline_note(k->s->pipeline,
+                          "%s: %llu images lie beside the folders of the classes and belong to "
+                          "none: they are left out",
+                          k->s->name, (unsigned long long)loose);
+        hri_pathlist_deinit(&w->files);
+        w->files.stage = k->s;
+        w->largest_file = 0;
+        w->newest = 0;
+        w->newest_time = (struct timespec){0};
+        hri_hasher_init(&w->print, 0);
+    }
+    k->others = 0; /* lists and read-me files of the whole set */
     w->class_first = status == HR_OK ? hri_calloc(w->classes.count + 1, sizeof(uint64_t)) : NULL;
     if (status == HR_OK && !w->class_first) {
         status = HR_E_NOMEM_HOST;
     }
     for (size_t i = 0; status == HR_OK && i < w->classes.count; i++) {
-        w->class_first[i] = w->count;
-        status = scan(s, w->classes.items[i], 1, why);
+        size_t back;
+        const uint64_t others = k->others;
+        w->class_first[i] = w->files.count;
+        status = go_down(k, w->classes.items[i], &back, why);
+        if (status == HR_OK) {
+            status = scan(k, &here, why);
+            k->path[back] = '\0';
+        }
+        if (status == HR_OK) {
+            note_class(k, i, others);
+        }
     }
     if (status == HR_OK) {
-        w->class_first[w->classes.count] = w->count;
+        w->class_first[w->classes.count] = w->files.count;
     }
     return status;
 }
 
-/* The lines of a file, as they are; empty ones are nothing. */
-static hr_status read_list(hri_stage *s, const char *path, hri_prose *why) {
-    char *text;
-    hr_status status = hri_file_read(path, LIST_MOST, &text, NULL, why);
+/* ---- lists ---- */
+
+static hr_status add_path(hri_stage *s, const char *path) {
+    own *w = s->own;
+    struct stat st;
+    const hr_status status = hri_pathlist_add(&w->files, path);
+    if (status == HR_OK && !w->files.counting) {
+        note_file(s, w->files.count - 1, path, stat(path, &st) == 0 ? &st : NULL);
+    }
+    return status;
+}
+
+/* One line, without its end; empty ones are nothing. */
+static hr_status add_line(hri_stage *s, char *line, size_t length) {
+    length -= length && line[length - 1] == '\r';
+    line[length] = '\0';
+    return length ? add_path(s, line) : HR_OK;
+}
+
+/* The lines of a file, through a buffer of one path. */
+static hr_status read_list(hri_stage *s, const char *path, char *line, hri_prose *why) {
+    int fd;
+    uint64_t bytes, at = 0;
+    size_t used = 0;
+    hr_status status = hri_file_open_regular(path, &fd, &bytes, why);
     if (status != HR_OK) {
         return status;
     }
-    for (char *line = text, *next; status == HR_OK && line; line = next) {
-        next = strchr(line, '\n');
-        if (next) {
-            *next++ = '\0';
+    while (status == HR_OK && (at < bytes || used)) {
+        const uint64_t room = PATH_SIZE - 1 - used, left = bytes - at;
+        const uint64_t n = left < room ? left : room;
+        status = hri_read_at(fd, path, at, line + used, n, why);
+        at += n;
+        used += (size_t)n;
+        size_t from = 0;
+        for (char *end; status == HR_OK && (end = memchr(line + from, '\n', used - from));) {
+            const size_t length = (size_t)(end - line) - from;
+            status = add_line(s, line + from, length);
+            from += length + 1;
         }
-        const size_t length = strlen(line);
-        if (length && line[length - 1] == '\r') {
-            line[length - 1] = '\0';
-        }
-        if (strlen(line) >= PATH_SIZE) {
+        if (status == HR_OK && from == 0 && at < bytes) {
             status = hri_prose_set(why, HR_E_RANGE, "%s: a path in it is too long", path);
-        } else if (line[0]) {
-            status = add_file(s, line);
+        }
+        memmove(line, line + from, used - from);
+        used -= from;
+        if (status == HR_OK && at == bytes) {
+            status = add_line(s, line, used);
+            used = 0;
         }
     }
-    hri_free(text);
+    close(fd);
     return status;
 }
 
 /* Without classes: a folder with all below it, one file, or a list of files. */
-static hr_status scan_any(hri_stage *s, hri_prose *why) {
+static hr_status scan_any(walk *k, hri_prose *why) {
+    const options *o = k->s->options;
+    own *w = k->s->own;
+    struct stat st;
+    const bool list = o->path[0] == '@';
+    if (!list && (stat(o->path, &st) != 0 || S_ISDIR(st.st_mode))) {
+        return scan(k, NULL, why);
+    }
+    w->listed = true;
+    hr_status status = hri_pathlist_enter(&w->files, "");
+    if (status == HR_OK) {
+        status = list ? read_list(k->s, o->path + 1, k->path, why) : add_path(k->s, o->path);
+    }
+    return status;
+}
+
+static hr_status scan_all(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     own *w = s->own;
-    struct stat st;
-    if (o->path[0] == '@') {
-        w->listed = true;
-        return read_list(s, o->path + 1, why);
+    walk k = {.s = s, .path = hri_malloc(PATH_SIZE), .root = strlen(o->path) + 1};
+    if (!k.path) {
+        return HR_E_NOMEM_HOST;
     }
-    if (stat(o->path, &st) == 0 && !S_ISDIR(st.st_mode)) {
-        w->listed = true;
-        return add_file(s, o->path);
+    if (k.root + 1 >= PATH_SIZE) {
+        hri_free(k.path);
+        return hri_prose_set(why, HR_E_RANGE, "%s: the path is too long", o->path);
     }
-    return scan(s, "", 0, why);
+    memset(k.path + k.root - 1, 0, 2); /* "DIR" and, behind its end, "" as the part below it */
+    memcpy(k.path, o->path, k.root - 1);
+    w->files.stage = s;
+    hri_hasher_init(&w->print, 0);
+    hr_status status = o->classes ? scan_classes(&k, why) : scan_any(&k, why);
+    if (status == HR_OK) {
+        status = hri_pathlist_check(&w->files, why);
+    }
+    if (status == HR_OK && w->files.count && k.others) {
+        hri_pipeline_note(
+            s->pipeline, "%s: %llu files are no .jpg, .jpeg or .png and are left out, the first %s",
+            s->name, (unsigned long long)k.others, k.first_other);
+    }
+    if (status == HR_OK && k.loops) {
+        hri_pipeline_note(s->pipeline,
+                          "%s: %llu folders are links to a folder above them and are left out, the "
+                          "first %s",
+                          s->name, (unsigned long long)k.loops, k.first_loop);
+    }
+    if (status == HR_E_RANGE && !why->text[0]) {
+        hri_prose_set(why, status, "%s: a path in it is too long, or there are too many", o->path);
+    }
+    hri_free(k.path);
+    return status;
 }
 
 /* ---- sizes ---- */
 
-static void full_path(const hri_stage *s, uint64_t i, char *path) {
+/* False when it is too long. */
+static bool full_path(const hri_stage *s, uint64_t i, char *path) {
     const own *w = s->own;
-    const char *folder = w->listed ? "" : ((const options *)s->options)->path;
-    snprintf(path, PATH_SIZE, "%s%s%s", folder, w->listed ? "" : "/", w->text + w->starts[i]);
+    const options *o = s->options;
+    size_t used = 0;
+    if (!w->listed) {
+        used = (size_t)snprintf(path, PATH_SIZE, "%s/", o->path);
+    }
+    return used < PATH_SIZE &&
+           hri_pathlist_print(&w->files, i, path + used, PATH_SIZE - used) < PATH_SIZE - used;
 }
 
-/* The largest file and picture among a sample; files that cannot be read are left for later. */
+/* The largest image among a sample; files that cannot be read are left for later. */
 static hr_status sample(hri_stage *s) {
     own *w = s->own;
     char *head = hri_malloc(HEAD_BYTES);
     if (!head) {
         return HR_E_NOMEM_HOST;
     }
-    const uint64_t n = w->count < SAMPLE ? w->count : SAMPLE;
+    const uint64_t count = w->files.count, n = count < SAMPLE ? count : SAMPLE;
     char path[PATH_SIZE];
     for (uint64_t i = 0; i < n; i++) {
         int fd = -1;
         uint64_t size;
-        full_path(s, n == w->count ? i : i * (w->count / n), path);
-        if (hri_file_open_regular(path, &fd, &size, NULL) == HR_OK) {
-            w->largest_file = size > w->largest_file ? size : w->largest_file;
+        if (full_path(s, n == count ? i : i * (count / n), path) &&
+            hri_file_open_regular(path, &fd, &size, NULL) == HR_OK) {
             const ssize_t got = read(fd, head, HEAD_BYTES);
             hri_image_info info;
             hri_spec *spec = &s->spec;
@@ -314,8 +449,8 @@ static hr_status open_images(hri_stage *s, hri_prose *why) {
     if (!o->path) {
         return hri_prose_set(why, HR_E_INVALID, "path: which folder?");
     }
-    hr_status status = o->classes ? scan_classes(s, why) : scan_any(s, why);
-    if (status == HR_OK && w->count == 0) {
+    hr_status status = scan_all(s, why);
+    if (status == HR_OK && w->files.count == 0) {
         status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: there is no .jpg, .jpeg or .png in it",
                                o->path);
     }
@@ -323,13 +458,9 @@ static hr_status open_images(hri_stage *s, hri_prose *why) {
         status = sample(s);
     }
     if (status != HR_OK) {
-        return status == HR_E_LIMIT || (status == HR_E_RANGE && !why->text[0])
-                   ? hri_prose_set(why, HR_E_LIMIT,
-                                   "the budget has no room for the names of %llu files",
-                                   (unsigned long long)w->count)
-                   : status;
+        return status;
     }
-    s->spec.count = w->count;
+    s->spec.count = w->files.count;
     status = hri_spec_put(&s->spec, "image",
                           (hr_meta){.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}});
     if (status == HR_OK && o->classes) {
@@ -363,8 +494,9 @@ static int32_t label_of(const own *w, uint64_t i) {
 }
 
 static hr_status load_name(const own *w, uint64_t i, hr_emit *emit) {
-    const char *name = w->text + w->starts[i];
-    const size_t bytes = strlen(name);
+    char name[PATH_SIZE];
+    const size_t printed = hri_pathlist_print(&w->files, i, name, sizeof name);
+    const size_t bytes = printed < sizeof name ? printed : sizeof name - 1;
     const hr_meta meta = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {(int64_t)bytes}}};
     void *data;
     const hr_status status = hr_emit_field(emit, "name", &meta, &data);
@@ -377,8 +509,9 @@ static hr_status load_name(const own *w, uint64_t i, hr_emit *emit) {
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
     char path[PATH_SIZE];
-    full_path(s, item->a, path);
-    hr_status status = hri_emit_file(emit, "image", path);
+    hr_status status = full_path(s, item->a, path)
+                           ? hri_emit_file(emit, "image", path)
+                           : hri_emit_fail(emit, HR_E_RANGE, "its path is too long");
     if (status == HR_OK && o->classes) {
         void *data;
         const hr_meta meta = {.type = HR_TYPE_I32};
@@ -392,7 +525,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
 
 static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {
     const own *w = s->own;
-    snprintf(buf, size, "%s", w->text + w->starts[item->a]);
+    hri_pathlist_print(&w->files, item->a, buf, size);
 }
 
 static const char *class_name(hri_stage *s, size_t index) {
@@ -402,14 +535,25 @@ static const char *class_name(hri_stage *s, size_t index) {
 
 static void fingerprint(hri_stage *s, hri_state *state) {
     const own *w = s->own;
-    hri_state_put(state, w->count);
-    hri_state_put_blob(state, w->text, w->text_used);
+    const hri_hash128 print = hri_hasher_get(&w->print);
+    hri_state_put(state, w->files.count);
+    hri_state_put(state, print.lo);
+    hri_state_put(state, print.hi);
+}
+
+static int64_t newest(hri_stage *s, char *path, size_t size) {
+    const own *w = s->own;
+    char whole[PATH_SIZE];
+    if (!w->files.count || !full_path(s, w->newest, whole)) {
+        return INT64_MIN;
+    }
+    snprintf(path, size, "%s", whole);
+    return (int64_t)w->newest_time.tv_sec;
 }
 
 static void close_images(hri_stage *s) {
     own *w = s->own;
-    hri_buffer_unref(w->text_memory);
-    hri_buffer_unref(w->start_memory);
+    hri_pathlist_deinit(&w->files);
     hri_free(w->class_first);
     names_free(&w->classes);
 }
@@ -428,4 +572,5 @@ const hri_stage_type hri_stage_type_images = {
     .name_of = name_of,
     .class_name = class_name,
     .fingerprint = fingerprint,
+    .newest = newest,
 };

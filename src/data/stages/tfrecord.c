@@ -268,6 +268,10 @@ static void fingerprint(hri_stage *s, hri_state *w) {
     hri_filelist_fingerprint(&((own *)s->own)->files, w);
 }
 
+static int64_t newest(hri_stage *s, char *path, size_t size) {
+    return hri_filelist_newest(&((own *)s->own)->files, path, size);
+}
+
 static void close(hri_stage *s) {
     hri_index_deinit(&((own *)s->own)->index);
     hri_filelist_close(&((own *)s->own)->files);
@@ -290,4 +294,5 @@ const hri_stage_type hri_stage_type_tfrecord = {
     .restore = restore,
     .name_of = name_of,
     .fingerprint = fingerprint,
+    .newest = newest,
 };

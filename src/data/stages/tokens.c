@@ -187,6 +187,10 @@ static void fingerprint(hri_stage *s, hri_state *w) {
     hri_filelist_fingerprint(&((own *)s->own)->files, w);
 }
 
+static int64_t newest(hri_stage *s, char *path, size_t size) {
+    return hri_filelist_newest(&((own *)s->own)->files, path, size);
+}
+
 static void close(hri_stage *s) {
     own *w = s->own;
     hri_free(w->parts);
@@ -205,4 +209,5 @@ const hri_stage_type hri_stage_type_tokens = {
     .at = at,
     .load = load,
     .fingerprint = fingerprint,
+    .newest = newest,
 };
