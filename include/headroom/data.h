@@ -182,6 +182,15 @@ HR_API size_t hr_pipeline_field_count(const hr_pipeline *pipeline);
 HR_API const hr_field *hr_pipeline_field(const hr_pipeline *pipeline, size_t index);
 /* Names of classes, where the source has them (image folders, CIFAR-10); NULL beyond the last. */
 HR_API const char *hr_pipeline_class(const hr_pipeline *pipeline, size_t index);
+/* The whole numbers in a field of all elements of the source, looked through in its file; stages behind the source may
+ * leave some of them out. */
+typedef struct hr_label_range {
+    int64_t min, max;
+    uint64_t count, negative; /* numbers; those below 0 */
+} hr_label_range;
+/* HR_E_NOT_FOUND when the source cannot tell without loading everything, or the numbers are not whole; HR_E_IO. */
+HR_API HR_MUST_CHECK hr_status hr_pipeline_labels(hr_pipeline *pipeline, const char *field,
+                                                  hr_label_range *out);
 /* What the user should know although the pipeline was built: files that were left out, classes without images.  A
  * sentence each; NULL beyond the last. */
 HR_API const char *hr_pipeline_note(const hr_pipeline *pipeline, size_t index);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <headroom/bytes.h>
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "data/pipeline.h"
 #include "data/workers.h"
@@ -138,9 +139,14 @@ void hri_stage_fingerprint(hri_stage *s, hri_state *w) {
     hri_state_put(w, s->seed);
     for (const hri_field *f = s->type->fields; f && f->name; f++) {
         if (strcmp(f->name, "parallel") != 0) { /* how fast is not what */
-            char text[512];
+            char text[512], *longer = NULL;
             const size_t n = hri_options_print(&s->parsed, f, text, sizeof text);
-            hri_state_put_blob(w, text, n < sizeof text ? n : sizeof text - 1);
+            if (n >= sizeof text && (longer = hri_malloc(n + 1)) != NULL) {
+                (void)hri_options_print(&s->parsed, f, longer, n + 1);
+            }
+            w->failed = w->failed || (n >= sizeof text && !longer);
+            hri_state_put_blob(w, longer ? longer : text, longer || n < sizeof text ? n : 0);
+            hri_free(longer);
         }
     }
     if (s->type->fingerprint) {

@@ -56,6 +56,8 @@ typedef struct hri_stage_type {
     const char *(*class_name)(hri_stage *s, size_t index);
     /* Only makes it faster: its options are not in the fingerprint, and with random access it has no part in states. */
     bool only_speed;
+    /* See hr_pipeline_labels; NULL: it cannot tell. */
+    hr_status (*labels)(hri_stage *s, const char *field, hr_label_range *out);
     /* The file that was changed last, and when; INT64_MIN when there is none. */
     int64_t (*newest)(hri_stage *s, char *path, size_t size);
     void (*fingerprint)(hri_stage *s,

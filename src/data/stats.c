@@ -73,6 +73,18 @@ const char *hr_pipeline_note(const hr_pipeline *p, size_t index) {
     return index < p->note_count ? p->notes[index] : NULL;
 }
 
+hr_status hr_pipeline_labels(hr_pipeline *p, const char *field, hr_label_range *out) {
+    hri_stage *found = NULL;
+    for (uint32_t i = 0; i < p->stage_count; i++) {
+        hri_stage *s = p->stages[i];
+        if (!strcmp(s->type->name, "rename") || !strcmp(s->type->name, "map")) {
+            return HR_E_NOT_FOUND; /* the field may be another one, or have other numbers */
+        }
+        found = s->type->labels && !found ? s : found;
+    }
+    return found ? found->type->labels(found, field, out) : HR_E_NOT_FOUND;
+}
+
 hr_status hr_pipeline_newest(const hr_pipeline *p, char *path, size_t size, int64_t *changed_s) {
     char *here = hri_malloc(size ? size : 1);
     int64_t newest = INT64_MIN;

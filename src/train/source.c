@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "graph/graph.h"
 
 /* ---- the model's side ---- */
@@ -138,10 +139,54 @@ static hr_status take_classes(const hr_pipeline *p, hri_source *s) {
             return HR_E_NOMEM_HOST;
         }
     }
-    if (!s->class_count && !strcmp(s->kind, "mnist")) {
-        s->class_count = 10; /* digits, or the ten of the sets that share the format */
+    return s->class_count && !s->classes ? HR_E_NOMEM_HOST : HR_OK;
+}
+
+static hr_status add_note(hri_source *s, const char *text) {
+    char **grown = hri_realloc(s->notes, (s->note_count + 1) * sizeof *grown);
+    if (!grown) {
+        return HR_E_NOMEM_HOST;
     }
-    return s->class_count && !s->classes && strcmp(s->kind, "mnist") != 0 ? HR_E_NOMEM_HOST : HR_OK;
+    s->notes = grown;
+    s->notes[s->note_count] = hri_strdup(text);
+    s->note_count += s->notes[s->note_count] != NULL;
+    return s->note_count && s->notes[s->note_count - 1] ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+/* Labels that are numbers in a file say how many classes there are. */
+static hr_status take_labels(hr_pipeline *p, hri_source *s) {
+    const int scalar = s->label.name[0] && s->label.meta.shape.rank == 0;
+    hr_status status =
+        s->label.name[0] ? hr_pipeline_labels(p, s->label.name, &s->labels) : HR_E_NOT_FOUND;
+    s->labels_known = status == HR_OK;
+    if (status != HR_OK) {
+        return status == HR_E_NOT_FOUND ? HR_OK : status;
+    }
+    if (scalar && !s->class_count && s->labels.max >= 0 &&
+        (uint64_t)s->labels.max < s->labels.count) { /* more classes than samples: no classes */
+        s->class_count = (size_t)s->labels.max + 1;
+        if (!strcmp(s->kind, "mnist") && s->class_count < 10) {
+            s->class_count = 10; /* digits, or the ten of the sets that share the format */
+        }
+    }
+    if (s->labels.negative) {
+        hri_prose note;
+        (void)hri_prose_set(&note, HR_OK,
+                            "%s: %llu of %llu labels are below 0 and count for nothing, neither in "
+                            "the loss nor in the accuracy",
+                            s->text, (unsigned long long)s->labels.negative,
+                            (unsigned long long)s->labels.count);
+        status = add_note(s, note.text);
+    }
+    return status;
+}
+
+static hr_status take_notes(const hr_pipeline *p, hri_source *s) {
+    hr_status status = HR_OK;
+    for (size_t i = 0; status == HR_OK && hr_pipeline_note(p, i); i++) {
+        status = add_note(s, hr_pipeline_note(p, i));
+    }
+    return status;
 }
 
 static hr_status look(hr_pipeline *p, hri_source *s, hri_prose *why) {
@@ -158,7 +203,13 @@ static hr_status look(hr_pipeline *p, hri_source *s, hri_prose *why) {
     if (s->count == 0) {
         return hri_prose_set(why, HR_E_INVALID, "%s: it has no samples", s->text);
     }
-    const hr_status status = take_classes(p, s);
+    hr_status status = take_classes(p, s);
+    if (status == HR_OK) {
+        status = take_notes(p, s);
+    }
+    if (status == HR_OK) {
+        status = take_labels(p, s);
+    }
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "no memory for names of classes");
 }
 
@@ -197,6 +248,10 @@ void hri_source_deinit(hri_source *s) {
         hri_free(s->classes[i]);
     }
     hri_free(s->classes);
+    for (size_t i = 0; i < s->note_count; i++) {
+        hri_free(s->notes[i]);
+    }
+    hri_free(s->notes);
     *s = (hri_source){0};
 }
 
@@ -381,12 +436,53 @@ hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, co
     return status;
 }
 
+/* Labels that the model cannot have are refused before anything is planned. */
+static hr_status check_labels(const hri_source *s, const hri_model_input *want, hri_prose *why) {
+    return s->labels_known && want->label.type == HR_TYPE_I32 && want->classes > 0 &&
+                   s->labels.max >= want->classes && !strstr(s->text, "filter")
+               ? hri_prose_set(why, HR_E_INVALID,
+                               "%s has labels up to %lld, and the model has %lld classes, labels 0 "
+                               "to %lld; say classes=%lld in the model's string",
+                               s->text, (long long)s->labels.max, (long long)want->classes,
+                               (long long)want->classes - 1, (long long)s->labels.max + 1)
+               : HR_OK;
+}
+
+static hr_status check_augment(const char *augment, hri_prose *why) {
+    static const char *const known[] = {"flip", "crop", "jitter", "none"};
+    for (const char *at = augment; at && *at;) {
+        at += strspn(at, ", ");
+        const size_t n = strcspn(at, ", ");
+        char word[64];
+        size_t k = 0;
+        snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), at);
+        while (k < 4 && strcmp(word, known[k]) != 0) {
+            k++;
+        }
+        if (n && k == 4) {
+            const char *near = hri_nearest(word, known, 4, sizeof known[0]);
+            return hri_prose_set(why, HR_E_INVALID,
+                                 "--augment: there is no \"%s\"%s%s%s; flip, crop, jitter or none",
+                                 word, near ? ", did you mean \"" : "", near ? near : "",
+                                 near ? "\"?" : "");
+        }
+        at += n;
+    }
+    return HR_OK;
+}
+
 hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
                               const hri_source_use *use, char *out, size_t size, hri_prose *why) {
     text t = {.out = out, .size = size};
     char stages[512];
-    hr_status status =
-        hri_source_stages(s, want, use->training ? use->augment : NULL, stages, sizeof stages, why);
+    hr_status status = check_augment(use->augment, why);
+    if (status == HR_OK) {
+        status = check_labels(s, want, why);
+    }
+    if (status == HR_OK) {
+        status = hri_source_stages(s, want, use->training ? use->augment : NULL, stages,
+                                   sizeof stages, why);
+    }
     if (status != HR_OK) {
         return status;
     }

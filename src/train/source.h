@@ -28,6 +28,11 @@ typedef struct hri_source {
     uint64_t count;                /* an epoch; HR_COUNT_UNKNOWN */
     char **classes;                /* class_count names, or NULL */
     size_t class_count;            /* 0: not known */
+    int labels_known;              /* 1: `labels` is what the source's labels are */
+    hr_label_range labels;
+    char *
+        *notes; /* note_count sentences for the user: what was left out, labels that are ignored */
+    size_t note_count;
 } hri_source;
 
 /* What the model wants of one sample, and its label. */

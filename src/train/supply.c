@@ -212,9 +212,11 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
                                      f->name, hr_type_name(f->meta.type));
             }
             if (x >= limit) {
-                return hri_prose_set(why, HR_E_INVALID,
-                                     "a sample has the %s %lld, and the model tells %lld apart",
-                                     f->name, (long long)x, (long long)limit);
+                return hri_prose_set(
+                    why, HR_E_INVALID,
+                    "a sample has the %s %lld, and the model tells %lld apart, 0 to "
+                    "%lld",
+                    f->name, (long long)x, (long long)limit, (long long)limit - 1);
             }
             piece[i] = x < 0 ? -1 : (int32_t)x;
         }

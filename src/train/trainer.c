@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -485,12 +486,33 @@ hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why) {
 
 /* ---- beginning ---- */
 
+/* Adds which file of the data was changed last. */
+static void name_newest(const hri_trainer *t, hri_prose *why) {
+    char path[512], when[64] = "";
+    int64_t changed_s = 0;
+    struct tm parts;
+    if (hr_pipeline_newest(hri_supply_pipeline(t->o.feeds->train), path, sizeof path, &changed_s) !=
+        HR_OK) {
+        return;
+    }
+    const time_t time = (time_t)changed_s;
+    if (gmtime_r(&time, &parts)) {
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    }
+    const hri_prose before = *why;
+    (void)hri_prose_set(why, HR_OK, "%s; the file changed last is %s, at %s", before.text, path,
+                        when);
+}
+
 /* Is it the same training?  What may differ: threads, budget, how long. */
 static hr_status check_same(const hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
     hri_prose warning = {""};
     const hr_status status = hri_checkpoint_same(c, t->o.about, &warning, why);
     if (status == HR_OK && warning.text[0]) {
         log_line(t, HR_LOG_WARN, warning.text);
+    }
+    if (status != HR_OK && strstr(why->text, "the data is not the run's")) {
+        name_newest(t, why);
     }
     return status;
 }

@@ -154,7 +154,7 @@ const char *test_folder(void) {
 }
 
 void test_write(const char *in, const char *name, const void *data, size_t bytes) {
-    char path[512];
+    char path[4096];
     snprintf(path, sizeof path, "%s/%s", in, name);
     for (char *p = path + strlen(in) + 1; (p = strchr(p, '/')); *p++ = '/') {
         *p = 0;

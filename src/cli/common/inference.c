@@ -156,6 +156,9 @@ static int open_data(hri_inference *i, const hri_inference_options *o) {
     if (status != HR_OK) {
         return failed(i, "data", status, &why);
     }
+    for (size_t k = 0; k < i->source.note_count; k++) {
+        hri_say_warning(i->cli, "%s", i->source.notes[k]);
+    }
     if (!o->predict) {
         const int code = map_labels(i);
         if (code != HRI_EXIT_YES) {

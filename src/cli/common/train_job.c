@@ -43,12 +43,20 @@ static int look_at_model(hri_train_job *j) {
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
+/* What the data leaves out or ignores. */
+static void say_notes(const hri_train_job *j, const hri_source *s) {
+    for (size_t i = 0; i < s->note_count; i++) {
+        hri_say_warning(j->cli, "%s", s->notes[i]);
+    }
+}
+
 static int look_at_validation(hri_train_job *j) {
     hri_prose why = {""};
     const hr_status status = hri_source_look(j->flags.val_data, &j->want, &j->val_source, &why);
     if (status != HR_OK) {
         return failed(j, status, &why);
     }
+    say_notes(j, &j->val_source);
     const hri_source *a = &j->source, *b = &j->val_source;
     for (size_t i = 0; a->classes && b->classes && i < b->class_count; i++) {
         if (i >= a->class_count || strcmp(a->classes[i], b->classes[i]) != 0) {
@@ -150,6 +158,7 @@ int hri_train_job_look(hri_cli *cli, const hri_train_flags *flags, const char *m
     if (status != HR_OK) {
         return failed(j, status, &why);
     }
+    say_notes(j, &j->source);
     if (strcmp(model, hri_text_get(&j->model_text)) != 0) {
         code = look_at_model(j); /* with the data's own numbers */
     }

@@ -86,6 +86,24 @@ hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose
     return status;
 }
 
+hr_status hri_filelist_open_in(hri_filelist *list, const char *folder, const char *const *names,
+                               size_t count, hri_prose *why) {
+    hr_status status = HR_OK;
+    *list = (hri_filelist){0};
+    for (size_t i = 0; status == HR_OK && i < count; i++) {
+        char *path = NULL;
+        status = hri_path_join(folder, names[i], &path);
+        if (status == HR_OK) {
+            status = add(list, path, why);
+        }
+        hri_free(path);
+    }
+    if (status != HR_OK) {
+        hri_filelist_close(list);
+    }
+    return status;
+}
+
 void hri_filelist_close(hri_filelist *list) {
     for (size_t i = 0; i < list->count; i++) {
         if (list->files[i].fd >= 0) {

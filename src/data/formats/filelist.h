@@ -24,6 +24,10 @@ typedef struct hri_filelist {
 /* Patterns are expanded in the order of names; HR_E_NOT_FOUND for one that fits nothing. */
 HR_MUST_CHECK hr_status hri_filelist_open(hri_filelist *list, const hri_list *names,
                                           hri_prose *why);
+/* Files of these names, which are no patterns, in a folder. */
+HR_MUST_CHECK hr_status hri_filelist_open_in(hri_filelist *list, const char *folder,
+                                             const char *const *names, size_t count,
+                                             hri_prose *why);
 void hri_filelist_close(hri_filelist *list);
 /* Exactly `bytes` bytes at `offset`.  HR_E_IO when it cannot be read or the file has changed, HR_E_FORMAT when it is
  * too short; the path and the place go to why.  Any thread. */

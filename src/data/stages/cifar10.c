@@ -29,20 +29,18 @@ typedef struct own {
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     own *w = s->own;
-    char paths[5][1024];
+    char files[5][32];
     const char *names[5];
     const size_t count = o->split == 0 ? 5 : 1;
     for (size_t i = 0; i < count; i++) {
         if (o->split == 0) {
-            snprintf(paths[i], sizeof paths[i], "%s/data_batch_%zu.bin", o->path ? o->path : ".",
-                     i + 1);
+            snprintf(files[i], sizeof files[i], "data_batch_%zu.bin", i + 1);
         } else {
-            snprintf(paths[i], sizeof paths[i], "%s/test_batch.bin", o->path ? o->path : ".");
+            snprintf(files[i], sizeof files[i], "test_batch.bin");
         }
-        names[i] = paths[i];
+        names[i] = files[i];
     }
-    const hri_list list = {names, count};
-    hr_status status = hri_filelist_open(&w->files, &list, why);
+    hr_status status = hri_filelist_open_in(&w->files, o->path ? o->path : ".", names, count, why);
     if (status != HR_OK) {
         return status;
     }

@@ -2,7 +2,8 @@
  * or t10k-... with split=test.  "image" u8[rows,columns,1], "label" i32. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include "base/alloc.h"
+#include "base/file.h"
 #include "data/formats/filelist.h"
 #include "data/read.h"
 
@@ -61,20 +62,26 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     own *w = s->own;
     const char *half = o->split == 0 ? "train" : "t10k";
-    char paths[2][1024];
-    snprintf(paths[0], sizeof paths[0], "%s/%s-images-idx3-ubyte", o->path ? o->path : ".", half);
-    snprintf(paths[1], sizeof paths[1], "%s/%s-labels-idx1-ubyte", o->path ? o->path : ".", half);
-    const char *const names[] = {paths[0], paths[1]};
-    const hri_list list = {names, 2};
+    const char *const folder = o->path ? o->path : ".";
+    char files[2][48];
+    snprintf(files[0], sizeof files[0], "%s-images-idx3-ubyte", half);
+    snprintf(files[1], sizeof files[1], "%s-labels-idx1-ubyte", half);
+    const char *const names[] = {files[0], files[1]};
     uint64_t images[3] = {0}, labels[3] = {0};
-    hr_status status = hri_filelist_open(&w->files, &list, why);
+    hr_status status = hri_filelist_open_in(&w->files, folder, names, 2, why);
     for (int i = 0; status == HR_E_NOT_FOUND && i < 2; i++) {
-        char packed[sizeof paths[0] + 4];
-        snprintf(packed, sizeof packed, "%s.gz", paths[i]);
-        struct stat st;
-        if (stat(packed, &st) == 0 && stat(paths[i], &st) != 0) {
+        char packed[sizeof files[0] + 4], *plain_path = NULL, *packed_path = NULL;
+        snprintf(packed, sizeof packed, "%s.gz", files[i]);
+        const int made = hri_path_join(folder, packed, &packed_path) == HR_OK &&
+                         hri_path_join(folder, files[i], &plain_path) == HR_OK;
+        const int found = made && hri_file_exists(packed_path) && !hri_file_exists(plain_path);
+        if (found) {
             hri_prose_set(why, status, "%s is compressed, and is not read so: gunzip it first",
-                          packed);
+                          packed_path);
+        }
+        hri_free(plain_path);
+        hri_free(packed_path);
+        if (found) {
             break;
         }
     }
@@ -88,13 +95,14 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         return status;
     }
     if (images[0] != labels[0]) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: there are %llu pictures and %llu labels",
-                             paths[0], (unsigned long long)images[0],
+        return hri_prose_set(why, HR_E_FORMAT, "%s: there are %llu images and %llu labels",
+                             w->files.files[0].path, (unsigned long long)images[0],
                              (unsigned long long)labels[0]);
     }
     if (images[1] == 0 || images[2] == 0 || images[1] > SIDE_MAX || images[2] > SIDE_MAX) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: pictures of %llu x %llu cannot be", paths[0],
-                             (unsigned long long)images[2], (unsigned long long)images[1]);
+        return hri_prose_set(why, HR_E_FORMAT, "%s: images of %llu x %llu cannot be",
+                             w->files.files[0].path, (unsigned long long)images[2],
+                             (unsigned long long)images[1]);
     }
     w->rows = (int64_t)images[1];
     w->columns = (int64_t)images[2];
@@ -142,6 +150,27 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     return status;
 }
 
+static hr_status labels(hri_stage *s, const char *field, hr_label_range *out) {
+    const own *w = s->own;
+    unsigned char piece[4096];
+    hr_label_range r = {.min = 255};
+    hr_status status = strcmp(field, "label") == 0 ? HR_OK : HR_E_NOT_FOUND;
+    while (status == HR_OK && r.count < s->spec.count) {
+        const uint64_t left = s->spec.count - r.count;
+        const uint64_t n = left < sizeof piece ? left : sizeof piece;
+        status = hri_filelist_read(&w->files.files[1], 8 + r.count, piece, n, NULL);
+        for (uint64_t i = 0; status == HR_OK && i < n; i++, r.count++) {
+            r.min = piece[i] < r.min ? piece[i] : r.min;
+            r.max = piece[i] > r.max ? piece[i] : r.max;
+        }
+    }
+    if (status == HR_OK && r.count) {
+        *out = r;
+        return HR_OK;
+    }
+    return status == HR_OK ? HR_E_NOT_FOUND : status;
+}
+
 static void fingerprint(hri_stage *s, hri_state *w) {
     hri_filelist_fingerprint(&((own *)s->own)->files, w);
 }
@@ -166,5 +195,6 @@ const hri_stage_type hri_stage_type_mnist = {
     .at = at,
     .load = load,
     .fingerprint = fingerprint,
+    .labels = labels,
     .newest = newest,
 };

@@ -3,12 +3,13 @@
  * to i32, u32 to i64, f64 to f32. */
 #include <stdio.h>
 #include <string.h>
+#include "base/alloc.h"
 #include "base/file.h"
 #include "data/formats/filelist.h"
 #include "data/formats/npy.h"
 #include "data/read.h"
 
-enum { ARRAYS_MAX = 16 };
+enum { ARRAYS_MAX = 16, LABELS_PIECE = 4096, LABELS_MOST = 1 << 30 };
 
 typedef struct options {
     hri_list path, names;
@@ -147,6 +148,77 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     return status;
 }
 
+/* Adds n numbers to a range; false when one is not whole. */
+static bool add_to_range(hr_type type, const void *data, uint64_t n, hr_label_range *r) {
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t x = 0;
+        float real;
+        switch (type) {
+        case HR_TYPE_I32:
+            x = ((const int32_t *)data)[i];
+            break;
+        case HR_TYPE_I64:
+            x = ((const int64_t *)data)[i];
+            break;
+        case HR_TYPE_U8:
+            x = ((const uint8_t *)data)[i];
+            break;
+        case HR_TYPE_F32:
+            real = ((const float *)data)[i];
+            if (!(real >= -1e9f && real <= 1e9f) || (float)(int64_t)real != real) {
+                return false;
+            }
+            x = (int64_t)real;
+            break;
+        default:
+            return false;
+        }
+        r->min = r->count == 0 || x < r->min ? x : r->min;
+        r->max = r->count == 0 || x > r->max ? x : r->max;
+        r->negative += x < 0;
+        r->count++;
+    }
+    return true;
+}
+
+static hr_status labels(hri_stage *s, const char *field, hr_label_range *out) {
+    const own *w = s->own;
+    size_t k = 0;
+    while (k < w->files.count && strcmp(w->names[k], field) != 0) {
+        k++;
+    }
+    if (k == w->files.count) {
+        return HR_E_NOT_FOUND;
+    }
+    const hri_npy *a = &w->arrays[k];
+    const uint64_t all = (uint64_t)hr_shape_count(&a->meta.shape);
+    hr_label_range range = {0};
+    if (hri_bytes_mul(all, a->unit_bytes) > LABELS_MOST) {
+        return HR_E_NOT_FOUND;
+    }
+    char *raw = hri_malloc(2 * LABELS_PIECE * sizeof(int64_t));
+    void *made = raw + LABELS_PIECE * sizeof(int64_t);
+    hr_status status = raw ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint64_t at = 0; status == HR_OK && at < all; at += LABELS_PIECE) {
+        const uint64_t n = all - at < LABELS_PIECE ? all - at : LABELS_PIECE;
+        status = hri_filelist_read(&w->files.files[k], a->data_start + at * a->unit_bytes, raw,
+                                   n * a->unit_bytes, NULL);
+        if (status == HR_OK && a->kind != HRI_NPY_SAME) {
+            hri_npy_convert(a->kind, raw, made, n);
+        }
+        if (status == HR_OK &&
+            !add_to_range(a->meta.type, a->kind == HRI_NPY_SAME ? raw : made, n, &range)) {
+            status = HR_E_NOT_FOUND;
+        }
+    }
+    hri_free(raw);
+    if (status == HR_OK && range.count) {
+        *out = range;
+        return HR_OK;
+    }
+    return status == HR_OK ? HR_E_NOT_FOUND : status;
+}
+
 static void fingerprint(hri_stage *s, hri_state *w) {
     hri_filelist_fingerprint(&((own *)s->own)->files, w);
 }
@@ -171,5 +243,6 @@ const hri_stage_type hri_stage_type_npy = {
     .at = at,
     .load = load,
     .fingerprint = fingerprint,
+    .labels = labels,
     .newest = newest,
 };
