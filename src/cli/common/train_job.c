@@ -267,7 +267,8 @@ static int size_input(hri_train_job *j, int64_t samples) {
     if (status == HR_OK && j->val_count) {
         status = measure_pipeline(j, j->val_text, &smallest, &each, &why);
         j->val_bytes = least_bytes(smallest);
-        j->val_wanted = wanted_bytes(smallest, each, 1);
+        /* Beside a GPU memory is there for whole batches; on the host weights and activations need it more. */
+        j->val_wanted = wanted_bytes(smallest, each, j->plan.threads ? 1 : samples);
     }
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
