@@ -53,10 +53,15 @@ static ssize_t read_some(int fd, char *to, size_t bytes) {
     return got;
 }
 
+static int wait_from_now_on(int fd) {
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
 /* Reads all of fd into a new buffer with a NUL behind. */
 static hr_status read_all(int fd, const char *path, size_t max_bytes, char **out, size_t *out_bytes,
                           hri_prose *why) {
-    struct stat info;
+    struct stat info = {.st_mode = S_IFREG};
     size_t room = 4096;
     if (fstat(fd, &info) == 0 && info.st_size > 0) {
         room = (uint64_t)info.st_size < max_bytes ? (size_t)info.st_size + 1 : max_bytes + 1;
@@ -75,8 +80,12 @@ static hr_status read_all(int fd, const char *path, size_t max_bytes, char **out
             room *= 2;
         }
         const ssize_t got = read_some(fd, text + bytes, room - bytes);
-        if (got < 0) {
+        if (got < 0 && errno == EAGAIN) { /* a pipe with a writer: it is worth waiting for */
+            status = wait_from_now_on(fd) ? HR_OK : refused(why, path, "read", errno);
+        } else if (got < 0) {
             status = refused(why, path, "read", errno);
+        } else if (got == 0 && bytes == 0 && S_ISFIFO(info.st_mode)) {
+            status = hri_prose_set(why, HR_E_FORMAT, "%s: a FIFO that nobody writes into", path);
         } else if (got == 0) {
             break;
         } else if ((bytes += (size_t)got) > max_bytes) {
@@ -100,7 +109,8 @@ hr_status hri_file_read(const char *path, size_t max_bytes, char **out, size_t *
     if (max_bytes > PTRDIFF_MAX / 4) {
         max_bytes = PTRDIFF_MAX / 4;
     }
-    const int fd = open_file(path, O_RDONLY);
+    /* Not blocking, so that a FIFO without a writer is found out at once. */
+    const int fd = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         return refused(why, path, "open", errno);
     }

@@ -13,8 +13,8 @@
 #include <headroom/status.h>
 #include "base/prose.h"
 
-/* Reads a whole file (pipes and /proc too) with a NUL added behind; hri_free() it.  HR_E_RANGE when it is
- * longer than max_bytes.  out_bytes may be NULL. */
+/* Reads a whole file (pipes and /proc too) with a NUL added behind; hri_free() it.  HR_E_FORMAT for a FIFO
+ * that nobody writes into: nothing waits for one.  HR_E_RANGE when it is longer than max_bytes.  out_bytes may be NULL. */
 HR_MUST_CHECK hr_status hri_file_read(const char *path, size_t max_bytes, char **out,
                                       size_t *out_bytes, hri_prose *why);
 /* Replaces the file by these bytes. */

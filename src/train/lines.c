@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,7 +116,12 @@ static hr_status find_end(const char *path, const hri_record_start *start, hri_l
     if (HRI_FAULT(OPEN)) {
         errno = EIO;
     } else {
-        r.fd = open(path, O_RDONLY | O_CLOEXEC);
+        r.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    struct stat info;
+    if (r.fd >= 0 && (fstat(r.fd, &info) != 0 || !S_ISREG(info.st_mode))) {
+        close(r.fd); /* a pipe, a terminal: nothing of it is kept, and nobody waits for it */
+        return HR_OK;
     }
     if (r.fd < 0) {
         const int error = errno;

@@ -465,6 +465,12 @@ hr_status hri_tensors_open(const char *path, hri_tensors *out, hri_prose *why) {
     return status;
 }
 
+uint64_t hri_tensors_held_bytes(const hri_tensors *t) {
+    const uint64_t each = sizeof *t->items + sizeof *t->by_name;
+    return hri_arena_held_bytes(&t->texts) +
+           (t->count + t->count / 2 + 64) * each; /* room to grow */
+}
+
 const hri_tensor *hri_tensors_find(const hri_tensors *t, const char *name) {
     for (size_t low = 0, high = t->count; low < high;) {
         const size_t middle = low + (high - low) / 2;

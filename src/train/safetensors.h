@@ -56,6 +56,8 @@ HR_MUST_CHECK hr_status hri_tensors_parse(const char *path, const char *header, 
                                           uint64_t data_bytes, hri_tensors *out, hri_prose *why);
 /* A zeroed one with fd -1 is allowed. */
 void hri_tensors_close(hri_tensors *t);
+/* What an opened file takes of the host's memory. */
+uint64_t hri_tensors_held_bytes(const hri_tensors *t);
 /* NULL: none of that name. */
 const hri_tensor *hri_tensors_find(const hri_tensors *t, const char *name);
 /* An entry of "__metadata__", or NULL: it is not there, or not kept. */

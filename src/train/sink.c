@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+
+enum { WAIT_MS = 1000 };
 
 static hr_status refused(hri_prose *why, const char *path, int error) {
     char text[128];
@@ -24,7 +27,7 @@ static int open_file(const char *path) {
     }
     int fd;
     do {
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        fd = open(path, O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     } while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -87,7 +90,17 @@ void hri_sink_lose(hri_sink *s, const char *reason) {
     }
 }
 
-static bool write_all(int fd, const char *p, size_t bytes) {
+/* A reader of a pipe may be slow, but it does not hold the training: once it has, nothing waits for it until it reads. */
+static bool is_worth_waiting(hri_sink *s) {
+    struct pollfd p = {.fd = s->fd, .events = POLLOUT};
+    const bool ready = poll(&p, 1, s->stuck ? 0 : WAIT_MS) == 1 && (p.revents & POLLOUT);
+    s->stuck = !ready;
+    errno = EAGAIN;
+    return ready;
+}
+
+static bool write_all(hri_sink *s, const char *p, size_t bytes) {
+    const int fd = s->fd;
     while (bytes > 0) {
         ssize_t put = -1;
         if (HRI_FAULT(WRITE)) {
@@ -95,7 +108,7 @@ static bool write_all(int fd, const char *p, size_t bytes) {
         } else {
             put = write(fd, p, bytes);
         }
-        if (put < 0 && errno == EINTR) {
+        if (put < 0 && (errno == EINTR || (errno == EAGAIN && is_worth_waiting(s)))) {
             continue;
         }
         if (put <= 0) {
@@ -109,7 +122,7 @@ static bool write_all(int fd, const char *p, size_t bytes) {
 
 /* All of these records or none of them. */
 static void write_records(hri_sink *s, const void *data, size_t bytes, uint64_t records) {
-    if (write_all(s->fd, data, bytes)) {
+    if (write_all(s, data, bytes)) {
         s->good_bytes += bytes;
         return;
     }

@@ -32,6 +32,7 @@ typedef struct hri_sink {
     uint64_t lost;       /* records that could not be written */
     uint64_t flushed_ns; /* when, on hri_clock_ns() */
     bool warned;
+    bool stuck;     /* a pipe that nobody empties */
     hr_log_fn *log; /* NULL: silent */
     void *log_user;
 } hri_sink;

@@ -5,23 +5,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cache_dir.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/json_stream.h"
 #include "base/map.h"
 #include "run/trial.h"
 
-enum { RUNS = 5, ALIGN = 64, CACHE_MOST = 64 << 20 };
+/* Of the file: bytes, times that are kept, bytes of a key. */
+enum { RUNS = 5, ALIGN = 64, CACHE_MOST = 4 << 20, ENTRIES = 16384, KEY = 1024 };
 /* A kernel that takes longer than this is run once, and all of a run's measuring stops after that long. */
 static const uint64_t long_ns = 50000000;
 static const uint64_t all_ns = 20000000000;
 
 struct hri_timing {
     hri_timing_options o;
-    char *path;       /* NULL: none is kept */
+    char file[128];   /* in the folder; "": none is kept */
     hri_strmap seen;  /* key -> bits of the time */
     hri_strmap tried; /* GPU: by this process */
     uint64_t measured, spent_ns, trial_ns;
@@ -42,40 +46,71 @@ static uint64_t as_bits(double x) {
 
 /* ---- the cache ---- */
 
-static void load(hri_timing *t) {
-    json_t *root, *times, *value;
-    const char *key;
-    hri_json_limits limits = {.max_bytes = CACHE_MOST};
-    if (!t->path || hri_json_load(t->path, &limits, &root, NULL) != HR_OK) {
-        return;
-    }
-    times = json_object_get(root, "times_ns");
-    json_object_foreach(times, key, value) {
-        const double time = json_number_value(value);
-        if (time > 0 && isfinite(time) && hri_strmap_put(&t->seen, key, as_bits(time)) != HR_OK) {
-            break;
+/* Times out of the file as it is read: the object "times_ns", at most ENTRIES of it. */
+static hr_status read_times(hri_timing *t, hri_json_stream *stream) {
+    hri_json_token token;
+    hr_status status = hri_json_stream_next(stream, &token, NULL);
+    int inside = 0;
+    while (status == HR_OK && token.kind != HRI_JSON_OVER) {
+        status = hri_json_stream_next(stream, &token, NULL);
+        if (status == HR_OK && token.depth == 1 && !inside) {
+            inside = token.kind == HRI_JSON_OBJECT && !strcmp(token.key, "times_ns");
+            status = inside ? HR_OK : hri_json_stream_skip(stream, &token, NULL);
+        } else if (status == HR_OK && token.depth == 2 && inside &&
+                   (token.kind == HRI_JSON_REAL || token.kind == HRI_JSON_INTEGER)) {
+            if (token.real > 0 && hri_strmap_count(&t->seen) < ENTRIES) {
+                status = hri_strmap_put(&t->seen, token.key, as_bits(token.real));
+            }
         }
+        inside =
+            inside && !(status == HR_OK && token.kind == HRI_JSON_OBJECT_END && token.depth == 1);
     }
-    json_decref(root);
+    return status;
+}
+
+/* A file that is too long, damaged or not this user's own is the same as none, from the place on where that shows. */
+static void load(hri_timing *t) {
+    hri_cache cache = {.fd = -1};
+    hri_json_file file = {.fd = -1, .end = CACHE_MOST + 1};
+    hri_json_stream *stream = NULL;
+    const hri_json_stream_options o = {.read = hri_json_read_file,
+                                       .user = &file,
+                                       .max_bytes = CACHE_MOST,
+                                       .max_depth = 3,
+                                       .max_key = KEY};
+    if (t->file[0] && hri_cache_open(t->o.folder, NULL, 0, &cache, NULL) == HR_OK &&
+        hri_cache_open_file(&cache, t->file, &file.fd) == HR_OK &&
+        hri_json_stream_open(&o, &stream, NULL) == HR_OK) {
+        (void)!read_times(t, stream);
+    }
+    hri_json_stream_close(stream);
+    if (file.fd >= 0) {
+        close(file.fd);
+    }
+    hri_cache_close(&cache);
 }
 
 static void save(const hri_timing *t) {
+    hri_cache cache = {.fd = -1};
     hri_json json;
     const char *key;
     uint64_t bits;
     char *text;
+    size_t left = ENTRIES;
     hri_json_init(&json);
     hri_json_u64(&json, "version", 1);
     hri_json_object(&json, "times_ns");
-    for (size_t at = 0; hri_strmap_next(&t->seen, &at, &key, &bits);) {
+    for (size_t at = 0; left && hri_strmap_next(&t->seen, &at, &key, &bits); left--) {
         hri_json_double(&json, key, as_double(bits));
     }
     hri_json_end(&json);
     if (hri_json_print(&json, 1, &text) == HR_OK) {
-        (void)!hri_path_make_folders(t->o.folder, NULL);
-        (void)!hri_file_write(t->path, text, strlen(text), NULL);
+        if (hri_cache_open(t->o.folder, NULL, 1, &cache, NULL) == HR_OK) {
+            (void)!hri_cache_write(&cache, t->file, text, strlen(text));
+        }
         hri_free(text);
     }
+    hri_cache_close(&cache);
     hri_json_deinit(&json);
 }
 
@@ -100,22 +135,19 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
     }
     t->o = *options;
     t->o.most_bytes = options->most_bytes ? options->most_bytes : UINT64_C(256) << 20;
+    t->o.folder = NULL;
     if (options->folder && options->folder[0]) {
-        char name[128];
-        snprintf(name, sizeof name, "timings-%.32s-%u-%016llx.json", options->device,
+        snprintf(t->file, sizeof t->file, "timings-%.32s-%u-%016llx.json", options->device,
                  options->engine ? 0 : hri_threads_count(options->threads),
                  (unsigned long long)(options->engine ? 0 : machine_hash()));
-        for (char *c = name; *c; c++) {
+        for (char *c = t->file; *c; c++) {
             *c = *c == ' ' || *c == '/' || *c == ':' ? '-' : *c;
         }
         t->o.folder = hri_strdup(options->folder);
-        if (!t->o.folder || hri_path_join(options->folder, name, &t->path) != HR_OK) {
-            hri_free((void *)(uintptr_t)t->o.folder);
+        if (!t->o.folder) {
             hri_free(t);
             return HR_E_NOMEM_HOST;
         }
-    } else {
-        t->o.folder = NULL;
     }
     load(t);
     *out = t;
@@ -124,12 +156,11 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
 
 void hri_timing_close(hri_timing *t) {
     if (t) {
-        if (t->path && t->measured) {
+        if (t->file[0] && t->measured) {
             save(t);
         }
         hri_strmap_deinit(&t->seen);
         hri_strmap_deinit(&t->tried);
-        hri_free(t->path);
         hri_free((void *)(uintptr_t)t->o.folder);
         hri_free(t);
     }
@@ -262,7 +293,7 @@ static double analytic(const hri_timing *t, const hri_sig *s) {
 
 double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     hri_timing *t = timing;
-    char key[1024];
+    char key[KEY];
     uint64_t bits;
     if (!make_key(sig, variant, key, sizeof key)) {
         return -1;

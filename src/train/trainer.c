@@ -16,9 +16,10 @@ struct hri_trainer {
     hri_progress_state at;
     hri_trainer_sums sums;
     hri_trainer_end end;
-    int folder; /* locked; -1: none */
+    hri_folder own; /* locked here; fd -1: by the caller, or there is none */
     char *last_path, *best_path;
-    char saved_path[512];
+    const char *saved_path; /* "": nothing is there yet */
+    char *resumed_path;
     uint64_t saved_step, saved_ns, begun_ns;
     uint64_t epoch_begun_ns, epoch_wait_ns, epoch_own_samples;
     hri_measured measured;
@@ -130,7 +131,7 @@ static hr_status save(hri_trainer *t, int best) {
         if (!best) {
             t->save_failed = 0;
             t->saved_step = t->at.state.step;
-            snprintf(t->saved_path, sizeof t->saved_path, "%s", path);
+            t->saved_path = t->last_path;
         }
         return HR_OK;
     }
@@ -522,6 +523,9 @@ static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why)
     size_t bytes = 0;
     const hri_values to = values_of(t->o.planned);
     hr_status status = check_same(t, c, why);
+    if (status == HR_OK && !(t->resumed_path = hri_strdup(c->path))) {
+        status = hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
+    }
     if (status == HR_OK) {
         status = hri_checkpoint_input(c, &place, &bytes, why);
     }
@@ -538,7 +542,7 @@ static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why)
         t->at.parts = t->o.begin.parts;
         hri_planned_resume(t->o.planned, &c->progress.state);
         t->saved_step = t->at.state.step;
-        snprintf(t->saved_path, sizeof t->saved_path, "%s", c->path);
+        t->saved_path = t->resumed_path;
     }
     return status;
 }
@@ -547,7 +551,8 @@ static hr_status make_paths(hri_trainer *t, hri_prose *why) {
     if (!t->o.folder) {
         return HR_OK;
     }
-    hr_status status = hri_folder_open(t->o.folder, &t->folder, why);
+    hr_status status =
+        t->o.locked ? HR_OK : hri_folder_open(t->o.folder, HRI_FOLDER_ANY, &t->own, why);
     if (status == HR_OK) {
         status = hri_path_join(t->o.folder, HRI_CHECKPOINT_LAST, &t->last_path);
     }
@@ -563,7 +568,8 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
     }
     t->o = *o;
-    t->folder = -1;
+    t->own.fd = -1;
+    t->saved_path = "";
     t->at = o->begin;
     t->at.state = hri_planned_state(o->planned);
     t->at.best = NAN;
@@ -590,7 +596,8 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
 void hri_trainer_close(hri_trainer *t) {
     if (t) {
         drop_place(t);
-        hri_folder_close(t->folder);
+        hri_folder_close(&t->own);
+        hri_free(t->resumed_path);
         hri_free(t->last_path);
         hri_free(t->best_path);
         hri_free(t);

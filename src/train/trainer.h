@@ -45,8 +45,9 @@ typedef struct hri_trainer_options {
     uint64_t patience;   /* validations (epochs without any) without a better one; 0: never mind */
     double min_delta;    /* what counts as better */
     uint64_t save_every; /* steps between checkpoints beside those of epochs; 0: none */
-    uint64_t save_seconds;        /* the same by the clock; 0: never */
-    const char *folder;           /* of checkpoints; NULL: none are written */
+    uint64_t save_seconds; /* the same by the clock; 0: never */
+    const char *folder;    /* of checkpoints; NULL: none are written */
+    int locked; /* the caller has it open (hri_folder_open), and longer than the trainer */
     const hri_checkpoint *resume; /* NULL: from the start */
     hri_progress_state begin;     /* batch, seed, parts, input_print: for the checkpoint */
     hri_record *record;           /* NULL: nothing is recorded */

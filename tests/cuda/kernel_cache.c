@@ -97,13 +97,14 @@ TEST(kernel_cache, an_entry_that_the_driver_refuses_is_made_anew) {
     CHECK_EQ(compilations(&b), 1);
     only_entry(&b, path, sizeof path);
     char *name = strrchr(path, '-');
-    hri_hash128 key = {0};
-    unsigned long long hi, lo;
-    CHECK_EQ(sscanf(name, "-%16llx%16llx.cubin", &hi, &lo), 2);
-    key.hi = hi;
-    key.lo = lo;
+    hri_gpu_key key;
+    for (int i = 0; i < HRI_SHA256_BYTES; i++) {
+        unsigned byte;
+        CHECK_EQ(sscanf(name + 1 + 2 * i, "%2x", &byte), 1);
+        key.digest[i] = (unsigned char)byte;
+    }
     bench_gpu(&b);
-    hri_gpu_cache_put(b.gpu, "test", key, "this is no code for any device", 30);
+    hri_gpu_cache_put(b.gpu, "test", &key, "this is no code for any device", 30);
     hri_gpu_close(b.gpu);
     b.gpu = NULL;
     CHECK_EQ(compilations(&b), 1);
@@ -121,6 +122,54 @@ TEST(kernel_cache, a_folder_that_cannot_be_written_is_no_failure) {
     fclose(file);
     CHECK_EQ(compilations(&b), 1);
     CHECK_EQ(compilations(&b), 1);
+    bench_close(&b);
+}
+
+TEST(kernel_cache, what_others_may_write_is_not_run) {
+    bench b;
+    char path[256], kernels[256], copy[300];
+    struct stat info;
+    bench_open(&b);
+    CHECK_EQ(compilations(&b), 1);
+    only_entry(&b, path, sizeof path);
+    snprintf(kernels, sizeof kernels, "%s/kernels", b.folder);
+    CHECK(stat(path, &info) == 0 && (info.st_mode & 07777) == 0600);
+    CHECK(stat(kernels, &info) == 0 && (info.st_mode & 07777) == 0700);
+    CHECK_EQ(chmod(path, 0622), 0); /* the file */
+    CHECK_EQ(compilations(&b), 1);
+    CHECK_EQ(compilations(&b), 0);     /* it was replaced */
+    CHECK_EQ(chmod(kernels, 0777), 0); /* the folder */
+    CHECK_EQ(compilations(&b), 1);
+    CHECK_EQ(compilations(&b), 1);
+    CHECK_EQ(chmod(kernels, 0700), 0);
+    CHECK_EQ(compilations(&b), 0);
+    snprintf(copy, sizeof copy, "%s.copy", path); /* a link in its place */
+    CHECK(rename(path, copy) == 0 && symlink(copy, path) == 0);
+    CHECK_EQ(compilations(&b), 1);
+    unlink(copy);
+    bench_close(&b);
+}
+
+TEST(kernel_cache, an_entry_under_anothers_name_is_none) {
+    bench b;
+    float x[64] = {0};
+    char path[256], away[300];
+    bench_open(&b);
+    CHECK_EQ(compilations(&b), 1);
+    only_entry(&b, path, sizeof path);
+    snprintf(away, sizeof away, "%s/away", b.folder);
+    CHECK_EQ(rename(path, away), 0);
+    bench_gpu(&b);
+    bench_put(&b, x, sizeof x);
+    bench_launch(&b, KERNEL "{ x[threadIdx.x] -= (float)n; }", 1, 64, b.block.addr, 2);
+    hri_gpu_close(b.gpu);
+    b.gpu = NULL;
+    only_entry(&b, path, sizeof path); /* the subtraction */
+    CHECK_EQ(rename(away, path), 0);   /* whole, and yet not what its name says */
+    bench_gpu(&b);
+    bench_launch(&b, KERNEL "{ x[threadIdx.x] -= (float)n; }", 1, 64, b.block.addr, 2);
+    bench_get(&b, x, sizeof x);
+    CHECK(x[0] == -4.0f && b.gpu->compiled == 1);
     bench_close(&b);
 }
 

@@ -159,9 +159,9 @@ static char *mask_doctor(const char *text) {
 }
 
 TEST(doctor, says_yes_when_all_is_right) {
-    const golden_result r =
-        GOLDEN_RUN("doctor --no-cuda " NULL_ONLY,
-                   .env = {"HEADROOM_CACHE_DIR=/tmp", "NO_COLOR=1", "CUDA_VISIBLE_DEVICES=0,1"});
+    const golden_result r = GOLDEN_RUN(
+        "doctor --no-cuda " NULL_ONLY,
+        .env = {"HEADROOM_CACHE_DIR=/tmp/hr-golden", "NO_COLOR=1", "CUDA_VISIBLE_DEVICES=0,1"});
     CHECK_STR(r.err, "");
     CHECK_EQ(r.code, 0);
     CHECK(!golden_has_control(r.out));
@@ -176,8 +176,8 @@ TEST(doctor, a_cache_directory_that_cannot_be_written_fails) {
 }
 
 TEST(doctor, a_bad_variable_is_a_failed_check_and_not_the_end) {
-    const golden_result r =
-        GOLDEN_RUN("doctor host", .env = {"HEADROOM_LOG=loud", "HEADROOM_CACHE_DIR=/tmp"});
+    const golden_result r = GOLDEN_RUN(
+        "doctor host", .env = {"HEADROOM_LOG=loud", "HEADROOM_CACHE_DIR=/tmp/hr-golden"});
     CHECK_EQ(r.code, 1);
     CHECK(strstr(r.out, "HEADROOM_LOG=loud"));
     CHECK(strstr(r.out, "copies and compares"));
@@ -185,7 +185,7 @@ TEST(doctor, a_bad_variable_is_a_failed_check_and_not_the_end) {
 
 TEST(doctor, on_a_narrow_terminal_wraps_what_is_long) {
     const golden_result r = GOLDEN_RUN("doctor --no-cuda --color never " NULL_ONLY, .columns = 48,
-                                       .env = {"HEADROOM_CACHE_DIR=/tmp"});
+                                       .env = {"HEADROOM_CACHE_DIR=/tmp/hr-golden"});
     CHECK_EQ(r.code, 0);
     golden_compare("doctor_narrow", mask_doctor(r.out));
     for (const char *line = mask_doctor(r.out); *line;) {
@@ -208,8 +208,8 @@ TEST(doctor, leaves_no_cache_directory_behind) {
 }
 
 TEST(doctor, tries_the_host_for_real) {
-    const golden_result r =
-        GOLDEN_RUN("doctor --json --visible-devices host", .env = {"HEADROOM_CACHE_DIR=/tmp"});
+    const golden_result r = GOLDEN_RUN("doctor --json --visible-devices host",
+                                       .env = {"HEADROOM_CACHE_DIR=/tmp/hr-golden"});
     CHECK_EQ(r.code, 0);
     json_t *root = json_loadb(r.out, r.out_bytes, JSON_REJECT_DUPLICATES, NULL);
     CHECK(root);
@@ -313,8 +313,9 @@ TEST_TIMEOUT(memory, every_command_gives_its_memory_back, 120) {
                                            "doctor --json", "help devices",   "devices nowhere",
                                            "devices --jsno"};
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        const golden_result r = GOLDEN_RUN(
-            commands[i], .env = {"ASAN_OPTIONS=detect_leaks=1", "HEADROOM_CACHE_DIR=/tmp"});
+        const golden_result r =
+            GOLDEN_RUN(commands[i],
+                       .env = {"ASAN_OPTIONS=detect_leaks=1", "HEADROOM_CACHE_DIR=/tmp/hr-golden"});
         CHECK(!strstr(r.err, "Sanitizer"));
         CHECK_EQ(r.code, i < 5 ? 0 : 2);
     }

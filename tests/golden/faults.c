@@ -66,8 +66,8 @@ static void sweep_or_skip(const char *const *words, int for_ever) {
 
 SWEEP(devices_once, 0, "devices", "--no-cuda")
 SWEEP(devices_for_ever, 1, "devices", "--no-cuda", "--json")
-SWEEP(doctor_once, 0, "doctor", "--no-cuda", "--cache-dir", "/tmp")
-SWEEP(doctor_for_ever, 1, "doctor", "--no-cuda", "--json", "--cache-dir", "/tmp")
+SWEEP(doctor_once, 0, "doctor", "--no-cuda", "--cache-dir", "/tmp/hr-golden")
+SWEEP(doctor_for_ever, 1, "doctor", "--no-cuda", "--json", "--cache-dir", "/tmp/hr-golden")
 SWEEP(version_once, 0, "version", "--json")
 SWEEP(plan_once, 0, "plan", "mlp:size=2,width=4", "--batch=2", "--no-measure", "--device=null:8MiB",
       "--no-choices")

@@ -21,7 +21,7 @@ static const char *state_variable(void) {
 static golden_result run_with(const char *args, const char *library_path, const char *more) {
     const char *state = state_variable();
     const golden_result r = GOLDEN_RUN(args, .env = {library_path, state, "FAKECUDA_CAPACITY=24GiB",
-                                                     "HEADROOM_CACHE_DIR=/tmp", more});
+                                                     "HEADROOM_CACHE_DIR=/tmp/hr-golden", more});
     unlink(strchr(state, '=') + 1);
     return r;
 }

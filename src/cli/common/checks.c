@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/cache_dir.h"
 #include "base/alloc.h"
 #include "device/device.h"
 
@@ -267,11 +268,21 @@ void hri_checks_cache_dir(hri_checks *checks, const char *path) {
         return;
     }
     strcpy(copy, path);
-    const int good = make_path(copy, made, &made_count) && try_file(copy);
+    hri_cache cache = {.fd = -1};
+    hri_prose why = {""};
+    const int there = make_path(copy, made, &made_count);
+    /* What cannot be trusted is not used; who owns it is said before whether it can be written. */
+    const hr_status trusted = there ? hri_cache_open(path, NULL, 0, &cache, &why) : HR_OK;
+    hri_cache_close(&cache);
+    const int good = there && trusted == HR_OK && try_file(copy);
     const int error = errno;
     while (made_count) { /* leave no trace: the first real use makes it again */
         copy[made[--made_count]] = 0;
         rmdir(copy);
+    }
+    if (trusted == HR_E_INVALID) {
+        hri_checks_add(checks, subject, name, HRI_CHECK_FAILED, "%s", why.text);
+        return;
     }
     hri_checks_add(checks, subject, name, good ? HRI_CHECK_OK : HRI_CHECK_FAILED, "%.180s%s%s",
                    path, good ? "" : ": ", good ? "" : strerror(error));

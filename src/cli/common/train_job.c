@@ -295,7 +295,8 @@ static uint64_t share_out(hri_train_job *j, uint64_t left) {
  * of the records. */
 static uint64_t own_bytes(const hri_train_job *j) {
     const uint64_t records = (j->flags.log || j->flags.tensorboard || j->flags.svg) ? 256 * KIB : 0;
-    return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB + 2 * WORKERS * WORKER_BYTES + records;
+    return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB + 2 * WORKERS * WORKER_BYTES + records +
+           j->init_bytes;
 }
 
 static int read_batch(const hri_train_job *j, int64_t *out) {
@@ -435,42 +436,93 @@ static int set_options(hri_train_job *j) {
 
 /* ---- the folder ---- */
 
-/* runs/NAME-1, runs/NAME-2, ...: the first that is free, or for --resume the last that is not. */
-static hr_status choose_folder(hri_train_job *j) {
+/* Makes and locks it; a second training of this command, asked to write into the folder of the first, gets one beside it. */
+static hr_status lock_folder(hri_train_job *j, const char *path, hri_folder_kind kind,
+                             hri_prose *why) {
+    hri_text own = {0};
+    hri_text_add(&own, "%s%s", path, j->beside && !strcmp(path, j->beside) ? "-also" : "");
+    hr_status status = hri_text_status(&own);
+    if (status == HR_OK) {
+        status = hri_folder_open(hri_text_get(&own), kind, &j->lock, why);
+    }
+    if (status == HR_OK) {
+        j->folder = hri_strdup(hri_text_get(&own));
+        status = j->folder ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    hri_text_deinit(&own);
+    return status;
+}
+
+/* runs/NAME-1, runs/NAME-2, ...: the first that is free, or for --resume the last that is not.  Another command may take
+ * one at the same time: then it is the next. */
+static hr_status choose_folder(hri_train_job *j, hri_prose *why) {
     const char *model = hri_text_get(&j->model_text);
-    hri_text next = {0};
-    for (unsigned n = 1; n < 100000; n++) {
+    hri_text next = {0}, last = {0};
+    hr_status status = HR_E_EXISTS;
+    for (unsigned n = 1; n < 100000 && status == HR_E_EXISTS; n++) {
         hri_text_clear(&next);
         hri_text_add(&next, "runs/%.*s-%u", (int)strcspn(model, ":"), model, n);
-        if (hri_text_status(&next) != HR_OK) {
+        status = hri_text_status(&next);
+        if (status != HR_OK) {
             break;
         }
         const int there = access(hri_text_get(&next), F_OK) == 0;
-        if (there || !j->folder || !j->flags.resume) {
-            hri_free(j->folder);
-            j->folder = hri_strdup(hri_text_get(&next));
-        }
-        if (!there || !j->folder) {
-            break;
+        const int taken = j->beside && !strcmp(hri_text_get(&next), j->beside);
+        if (there && j->flags.resume) {
+            hri_text_clear(&last);
+            hri_text_add(&last, "%s", hri_text_get(&next));
+            status = hri_text_status(&last) == HR_OK ? HR_E_EXISTS : HR_E_NOMEM_HOST;
+        } else if (j->flags.resume && last.used) {
+            status = lock_folder(j, hri_text_get(&last), HRI_FOLDER_ANY, why);
+        } else {
+            status = there && !taken ? HR_E_EXISTS
+                                     : lock_folder(j, hri_text_get(&next), HRI_FOLDER_NEW, why);
         }
     }
     hri_text_deinit(&next);
-    return j->folder ? HR_OK : HR_E_NOMEM_HOST;
+    hri_text_deinit(&last);
+    return status;
+}
+
+/* The folder is ours from here on; what is in it is looked at now. */
+static int look_into_folder(hri_train_job *j, const char *path) {
+    hri_prose why = {""};
+    const int there = hri_file_exists(path);
+    if (there && j->flags.resume) {
+        const hr_status status = hri_checkpoint_open(path, &j->resume, &why);
+        j->resumes = status == HR_OK;
+        if (status != HR_OK) {
+            return failed(j, status, &why);
+        }
+    } else if (there && !j->flags.overwrite) {
+        hri_say_error(j->cli,
+                      "%s already contains a run; use --resume to continue it or --overwrite to "
+                      "start over",
+                      j->folder);
+        return HRI_EXIT_USAGE;
+    } else if (j->flags.resume) {
+        hri_say_warning(j->cli, "--resume has no effect: %s has no checkpoint; starting over",
+                        j->folder);
+    }
+    if (j->resumes && j->flags.init) {
+        hri_say_warning(j->cli, "--init has no effect: the run continues from %s", path);
+    }
+    return HRI_EXIT_YES;
 }
 
 static int open_folder(hri_train_job *j) {
     char *path = NULL;
     hri_prose why = {""};
-    int code = HRI_EXIT_YES;
-    hr_status status = HR_OK;
+    const hri_about about = {.source = j->source.text,
+                             .classes = (const char *const *)j->source.classes,
+                             .class_count = j->source.classes ? j->source.class_count : 0};
     if (!j->flags.save) {
         return HRI_EXIT_YES;
     }
-    if (j->flags.out) {
-        j->folder = hri_strdup(j->flags.out);
-        status = j->folder ? HR_OK : HR_E_NOMEM_HOST;
-    } else {
-        status = choose_folder(j);
+    hr_status status = hri_about_check(&about, &why); /* what could be saved and not be read */
+    if (status == HR_OK) {
+        status = j->flags.out ? lock_folder(j, j->flags.out, HRI_FOLDER_ANY, &why)
+                              : choose_folder(j, &why);
     }
     if (status == HR_OK) {
         status = hri_path_join(j->folder, HRI_CHECKPOINT_LAST, &path);
@@ -478,25 +530,25 @@ static int open_folder(hri_train_job *j) {
     if (status != HR_OK) {
         return failed(j, status, &why);
     }
-    if (hri_file_exists(path) && j->flags.resume) {
-        status = hri_checkpoint_open(path, &j->resume, &why);
-        j->resumes = status == HR_OK;
-        code = status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
-    } else if (hri_file_exists(path) && !j->flags.overwrite) {
-        hri_say_error(j->cli,
-                      "%s already contains a run; use --resume to continue it or --overwrite to "
-                      "start over",
-                      j->folder);
-        code = HRI_EXIT_USAGE;
-    } else if (j->flags.resume) {
-        hri_say_warning(j->cli, "--resume has no effect: %s has no checkpoint; starting over",
-                        j->folder);
-    }
-    if (code == HRI_EXIT_YES && j->resumes && j->flags.init) {
-        hri_say_warning(j->cli, "--init has no effect: the run continues from %s", path);
-    }
+    const int code = look_into_folder(j, path);
     hri_free(path);
     return code;
+}
+
+/* Its list of tensors is read twice, now for a look: it is there, it can be read, and what the list takes is in the budget. */
+static int look_at_init(hri_train_job *j) {
+    hri_tensors file = {.fd = -1};
+    hri_prose why = {""};
+    if (!j->flags.init || j->resumes) {
+        return HRI_EXIT_YES;
+    }
+    const hr_status status = hri_tensors_open(j->flags.init, &file, &why);
+    if (status != HR_OK) {
+        return failed(j, status, &why);
+    }
+    j->init_bytes = hri_tensors_held_bytes(&file);
+    hri_tensors_close(&file);
+    return HRI_EXIT_YES;
 }
 
 /* Flags whose numbers the run is too short for. */
@@ -611,6 +663,9 @@ int hri_train_job_size(hri_train_job *j) {
     int code = read_batch(j, &batch);
     if (code == HRI_EXIT_YES) {
         code = open_folder(j);
+    }
+    if (code == HRI_EXIT_YES) {
+        code = look_at_init(j);
     }
     if (j->resumes && !batch) {
         batch = hri_train_facts_batch(&j->resume.about); /* what fitted then is what goes on */
@@ -800,6 +855,7 @@ int hri_train_job_start(hri_train_job *j) {
     o->save_every = (uint64_t)j->flags.save_every;
     o->save_seconds = (uint64_t)(j->flags.save_minutes * 60);
     o->folder = j->folder;
+    o->locked = 1;
     o->resume = j->resumes ? &j->resume : NULL;
     o->record = j->record;
     o->begin =
@@ -828,6 +884,7 @@ void hri_train_job_close(hri_train_job *j) {
     hri_text_deinit(&j->model_text);
     hri_text_deinit(&j->options);
     hri_text_deinit(&j->augment);
+    hri_folder_close(&j->lock);
     hri_free(j->folder);
     hri_free(j->choices);
 }

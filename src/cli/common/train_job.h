@@ -14,6 +14,7 @@
 
 #include "cli/common/plan_ways.h"
 #include "cli/common/train_flags.h"
+#include "train/folder.h"
 #include "train/init.h"
 #include "train/objective.h"
 #include "train/trainer.h"
@@ -42,6 +43,9 @@ typedef struct hri_train_job {
     uint32_t workers;                  /* threads a pipeline; 0: not known yet */
     char *folder;                      /* NULL: nothing is saved */
     char *choices;                     /* a GPU's: read if it is there, else written */
+    hri_folder lock;                   /* of it */
+    const char *beside;  /* folder of the first of two trainings; NULL: there is none */
+    uint64_t init_bytes; /* what the list of --init takes while it is read */
     hri_checkpoint resume;
     int resumes;
     hri_plan_flags plan_flags;

@@ -153,17 +153,8 @@ int hri_train_pair_look(hri_cli *cli, const hri_train_flags *flags, const char *
         code = hri_train_job_look(cli, &p->also_flags, other, &p->jobs[1]);
     }
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
+        p->jobs[i].beside = i ? p->jobs[0].folder : NULL;
         code = hri_train_job_size(&p->jobs[i]);
-    }
-    if (code == HRI_EXIT_YES && p->count > 1 && p->jobs[0].folder && p->jobs[1].folder &&
-        !strcmp(p->jobs[0].folder, p->jobs[1].folder)) {
-        hri_text beside = {0};
-        hri_text_add(&beside, "%s-also", p->jobs[0].folder);
-        hri_free(p->jobs[1].folder);
-        p->jobs[1].folder = hri_strdup(hri_text_get(&beside));
-        hri_text_deinit(&beside);
-        code =
-            p->jobs[1].folder ? HRI_EXIT_YES : hri_cli_failed(cli, NULL, "train", HR_E_NOMEM_HOST);
     }
     return code;
 }

@@ -2,12 +2,11 @@
  *
  * A file that the user names has the same lines, and comes before the cache and the rule.  What was used is noted, and
  * its digest stands for what the run computes: two machines with the same digest give the same bits. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/alloc.h"
+#include "base/cache_dir.h"
 #include "base/file.h"
 #include "device/cuda/gpu_tune.h"
 
@@ -57,12 +56,6 @@ static void close_choices(void *part) {
 
 /* ---- lines ---- */
 
-/* The file of choices; NULL when nothing is kept.  hri_free() it. */
-static char *choices_path(hri_gpu *gpu) {
-    char *path = NULL;
-    return gpu->cache && hri_path_join(gpu->cache, "choices-2", &path) == HR_OK ? path : NULL;
-}
-
 static int digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -108,13 +101,18 @@ static int read_lines(choices *c, char *text, int strict) {
     return 1;
 }
 
+static const char file_name[] = "choices-2"; /* in the cache's folder; see base/cache_dir.h */
+
 static void read_cache(hri_gpu *gpu, choices *c) {
-    char *path = choices_path(gpu), *text = NULL;
-    if (path && hri_file_read(path, CHOICES_BYTES, &text, NULL, NULL) == HR_OK) {
+    hri_cache cache = {.fd = -1};
+    char *text = NULL;
+    size_t bytes;
+    if (gpu->cache && hri_cache_open(gpu->cache, NULL, 0, &cache, NULL) == HR_OK &&
+        hri_cache_read(&cache, file_name, CHOICES_BYTES, &text, &bytes) == HR_OK) {
         (void)!read_lines(c, text, 0);
     }
     hri_free(text);
-    hri_free(path);
+    hri_cache_close(&cache);
 }
 
 static hr_status read_given(choices *c, const char *path, hri_prose *why) {
@@ -133,25 +131,16 @@ static int write_line(const char *key, const char *tag, hri_hash128 digest, char
                     (unsigned long long)digest.lo);
 }
 
+/* What is not kept is chosen again next time; half a line is passed over by who reads it. */
 static void append(hri_gpu *gpu, const char *key, const char *tag, hri_hash128 digest) {
-    char *path = choices_path(gpu);
-    if (path && hri_path_make_folders(gpu->cache, NULL) == HR_OK) {
-        char line[HRI_GPU_KEY + 512];
-        const int bytes = write_line(key, tag, digest, line, sizeof line);
-        /* One write at the end of the file: two processes do not cut into one another's lines. */
-        const int fd =
-            HRI_FAULT(OPEN)
-                ? -1
-                : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd >= 0) {
-            if (bytes > 0 && (size_t)bytes < sizeof line && !HRI_FAULT(WRITE)) {
-                const ssize_t done = write(fd, line, (size_t)bytes);
-                (void)done; /* half a line is passed over by who reads it */
-            }
-            close(fd);
-        }
+    hri_cache cache = {.fd = -1};
+    char line[HRI_GPU_KEY + 512];
+    const int bytes = write_line(key, tag, digest, line, sizeof line);
+    if (gpu->cache && bytes > 0 && (size_t)bytes < sizeof line &&
+        hri_cache_open(gpu->cache, NULL, 1, &cache, NULL) == HR_OK) {
+        (void)!hri_cache_append(&cache, file_name, line, (size_t)bytes);
     }
-    hri_free(path);
+    hri_cache_close(&cache);
 }
 
 /* ---- asked and told ---- */

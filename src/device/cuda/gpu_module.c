@@ -117,16 +117,18 @@ static hr_status compile(hri_gpu *gpu, const hri_gpu_source *source, const optio
     return status;
 }
 
-static hri_hash128 key_of(const hri_gpu *gpu, const hri_gpu_source *source, const options *o) {
-    hri_hasher h;
-    hri_hasher_init(&h, 0);
-    hri_hasher_add_u64(&h, (uint64_t)gpu->nvrtc->major);
-    hri_hasher_add_u64(&h, (uint64_t)gpu->nvrtc->minor);
+static hri_gpu_key key_of(const hri_gpu *gpu, const hri_gpu_source *source, const options *o) {
+    const int version[2] = {gpu->nvrtc->major, gpu->nvrtc->minor};
+    hri_gpu_key key;
+    hri_sha256 s;
+    hri_sha256_init(&s);
+    hri_sha256_add(&s, version, sizeof version);
     for (int i = 0; i < o->count; i++) {
-        hri_hasher_add_string(&h, o->at[i]);
+        hri_sha256_add_string(&s, o->at[i]);
     }
-    hri_hasher_add_string(&h, source->text);
-    return hri_hasher_get(&h);
+    hri_sha256_add_string(&s, source->text);
+    hri_sha256_get(&s, key.digest);
+    return key;
 }
 
 /* ---- modules ---- */
@@ -153,8 +155,8 @@ static hr_status load(hri_gpu *gpu, const hri_gpu_source *source, const char *de
     if (status != HR_OK) {
         return status;
     }
-    const hri_hash128 key = key_of(gpu, source, &o);
-    status = hri_gpu_cache_get(gpu, source->name, key, &cubin, &bytes);
+    const hri_gpu_key key = key_of(gpu, source, &o);
+    status = hri_gpu_cache_get(gpu, source->name, &key, &cubin, &bytes);
     if (status == HR_OK) {
         status = load_image(gpu, source->name, cubin, out);
         hri_free(cubin);
@@ -167,7 +169,7 @@ static hr_status load(hri_gpu *gpu, const hri_gpu_source *source, const char *de
     }
     status = compile(gpu, source, &o, &cubin, &bytes);
     if (status == HR_OK) {
-        hri_gpu_cache_put(gpu, source->name, key, cubin, bytes);
+        hri_gpu_cache_put(gpu, source->name, &key, cubin, bytes);
         status = load_image(gpu, source->name, cubin, out);
     }
     hri_free(cubin);

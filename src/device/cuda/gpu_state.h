@@ -6,6 +6,7 @@
 #ifndef HRI_DEVICE_CUDA_GPU_STATE_H
 #define HRI_DEVICE_CUDA_GPU_STATE_H
 
+#include "base/sha256.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/vector.h"
@@ -57,11 +58,14 @@ HR_MUST_CHECK hr_status hri_gpu_ready(hri_gpu *gpu);
 void hri_gpu_modules_close(hri_gpu *gpu);
 
 /* ---- gpu_cache.c ---- */
+typedef struct hri_gpu_key {
+    unsigned char digest[HRI_SHA256_BYTES]; /* of all that a cubin depends on */
+} hri_gpu_key;
 /* A cubin from the cache; HR_E_NOT_FOUND when it is not there or damaged.  hri_free() it. */
-HR_MUST_CHECK hr_status hri_gpu_cache_get(hri_gpu *gpu, const char *name, hri_hash128 key,
+HR_MUST_CHECK hr_status hri_gpu_cache_get(hri_gpu *gpu, const char *name, const hri_gpu_key *key,
                                           char **out, size_t *out_bytes);
 /* Keeps it if that is possible. */
-void hri_gpu_cache_put(hri_gpu *gpu, const char *name, hri_hash128 key, const char *cubin,
+void hri_gpu_cache_put(hri_gpu *gpu, const char *name, const hri_gpu_key *key, const char *cubin,
                        size_t bytes);
 
 #endif
