@@ -46,3 +46,36 @@ TEST(f11_03, no_clock_chooses_the_algorithms_of_a_library) {
     free(by_time), free(shared);
     free(front), free(back), free(again), free(without);
 }
+
+/* Two steps more of a run in the folder "run", from an empty cache. */
+static char *go_on(const char *cache, const char *environment, const char *flags, int *warned) {
+    const char *root = FAKECUDA_ROOT;
+    program_outcome o = program_run(
+        &(program_options){.as_shell = 1, .seconds = 300},
+        "mkdir -p %s kernels && cp -r kernels %s/ && "
+        "LD_LIBRARY_PATH=%s/fakecuda-libs:%s/fakecuda FAKECUDA_STATE=$PWD/state "
+        "HEADROOM_CACHE_DIR=$PWD/%s %s "
+        "$HEADROOM train " MODEL
+        " --data synthetic --batch 8 --device cuda:0 --exact --json --out $PWD/run %s && "
+        "cp -r %s/kernels .",
+        cache, cache, root, root, cache, environment, flags, cache);
+    program_expect(&o, 0, NULL);
+    char *text = strdup(program_text(&o, "history"));
+    *warned = strstr(o.words, "last bits") != NULL;
+    program_end(&o);
+    return text;
+}
+
+TEST(f11_03, a_checkpoint_carries_its_choices_and_says_when_they_are_others) {
+    int warned = 0;
+    free(go_on("a", "FAKELT_SLOW=01", "--tune --steps 2", &warned));
+    CHECK(!warned);
+    /* Times would choose otherwise here; choices.txt of the run comes first. */
+    free(go_on("b", "FAKELT_SLOW=234", "--tune --steps 4 --resume", &warned));
+    CHECK(!warned);
+    program_outcome o = program_run(&(program_options){.as_shell = 1}, "rm run/choices.txt");
+    program_expect(&o, 0, NULL);
+    program_end(&o);
+    free(go_on("c", "FAKELT_SLOW=234", "--tune --steps 6 --resume", &warned));
+    CHECK(warned);
+}

@@ -84,6 +84,13 @@ static void add_environment(const hri_train_job *j, list *l) {
         const int host = !strcmp(info.backend, "host");
         add(l, "device", "%s", host ? "host" : info.description);
     }
+    if (j->plan.engine) {
+        hri_gpu_environment e;
+        hri_gpu_environment_get(hri_engine_gpu(j->plan.engine), &e);
+        add(l, "cuBLASLt", "%s", e.cublaslt);
+        add(l, "cuDNN", "%s", e.cudnn);
+        add(l, "GPU algorithms", "%s", e.choices); /* the bits that they give */
+    }
 }
 
 hr_status hri_train_facts(const hri_train_job *j, hri_arena *texts, hri_about *about) {

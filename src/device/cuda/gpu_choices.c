@@ -11,7 +11,8 @@
 #include "device/cuda/gpu_tune.h"
 
 enum { CHOICES_BYTES = 8 << 20, DIGITS = 32 };
-#define HEAD "# headroom choices 2"
+#define HEAD    "# headroom choices 2"
+#define BY_TIME "fastest "
 
 typedef struct choice {
     hri_hash128 digest; /* of the bits that it gives; 0: untried */
@@ -73,8 +74,19 @@ static int read_digest(const char *text, hri_hash128 *out) {
     return text[DIGITS] == 0;
 }
 
-/* KEY tab TAG tab DIGEST; 0 when it is none. */
-static int read_line(choices *c, char *line) {
+static const char *without(const char *key) {
+    return strncmp(key, BY_TIME, sizeof BY_TIME - 1) == 0 ? key + sizeof BY_TIME - 1 : key;
+}
+
+/* What was chosen by time alone is none of the rule's business. */
+static const char *full_key(const hri_gpu *gpu, const char *key, char *buf, size_t size) {
+    snprintf(buf, size, "%s%s", gpu->options.fastest ? BY_TIME : "", key);
+    return buf;
+}
+
+/* KEY tab TAG tab DIGEST; 0 when it is none.  With a gpu it counts however that one chooses. */
+static int read_line(choices *c, char *line, const hri_gpu *gpu) {
+    char full[HRI_GPU_KEY + 16];
     hri_hash128 digest;
     char *tag = strchr(line, '\t');
     char *text = tag ? strchr(tag + 1, '\t') : NULL;
@@ -82,19 +94,19 @@ static int read_line(choices *c, char *line) {
         return 0;
     }
     *tag = *text = 0;
-    keep(c, line, tag + 1, digest);
+    keep(c, gpu ? full_key(gpu, without(line), full, sizeof full) : line, tag + 1, digest);
     return 1;
 }
 
 /* 0 when a line that is no comment is none, and `strict`. */
-static int read_lines(choices *c, char *text, int strict) {
+static int read_lines(choices *c, char *text, const hri_gpu *strict) {
     for (char *line = text, *next; line; line = next) {
         char *end = strchr(line, '\n');
         next = end ? end + 1 : NULL;
         if (end) {
             *end = 0;
         }
-        if ((end || strict) && !read_line(c, line) && strict && *line && *line != '#') {
+        if ((end || strict) && !read_line(c, line, strict) && strict && *line && *line != '#') {
             return 0;
         }
     }
@@ -109,16 +121,17 @@ static void read_cache(hri_gpu *gpu, choices *c) {
     size_t bytes;
     if (gpu->cache && hri_cache_open(gpu->cache, NULL, 0, &cache, NULL) == HR_OK &&
         hri_cache_read(&cache, file_name, CHOICES_BYTES, &text, &bytes) == HR_OK) {
-        (void)!read_lines(c, text, 0);
+        (void)!read_lines(c, text, NULL);
     }
     hri_free(text);
     hri_cache_close(&cache);
 }
 
-static hr_status read_given(choices *c, const char *path, hri_prose *why) {
+static hr_status read_given(const hri_gpu *gpu, choices *c, const char *path, hri_prose *why) {
     char *text = NULL;
     hr_status status = hri_file_read(path, CHOICES_BYTES, &text, NULL, why);
-    if (status == HR_OK && (strncmp(text, HEAD, sizeof HEAD - 1) != 0 || !read_lines(c, text, 1))) {
+    if (status == HR_OK &&
+        (strncmp(text, HEAD, sizeof HEAD - 1) != 0 || !read_lines(c, text, gpu))) {
         status = hri_prose_set(why, HR_E_FORMAT, "%s is no file of choices", path);
     }
     hri_free(text);
@@ -151,7 +164,7 @@ hr_status hri_gpu_choices_open(hri_gpu *gpu, const char *given, hri_prose *why) 
         return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the choices of a GPU");
     }
     read_cache(gpu, c);
-    const hr_status status = given ? read_given(c, given, why) : HR_OK;
+    const hr_status status = given ? read_given(gpu, c, given, why) : HR_OK;
     if (status != HR_OK) {
         close_choices(c);
         return status;
@@ -163,12 +176,6 @@ hr_status hri_gpu_choices_open(hri_gpu *gpu, const char *given, hri_prose *why) 
 
 static choices *choices_of(const hri_gpu *gpu) {
     return gpu->libs->part[HRI_GPU_PART_CHOICES];
-}
-
-/* What was chosen by time alone is none of the rule's business. */
-static const char *full_key(const hri_gpu *gpu, const char *key, char *buf, size_t size) {
-    snprintf(buf, size, "%s%s", gpu->options.fastest ? "fastest " : "", key);
-    return buf;
 }
 
 const char *hri_gpu_choice_get(hri_gpu *gpu, const char *key) {
@@ -249,8 +256,7 @@ void hri_gpu_environment_get(hri_gpu *gpu, hri_gpu_environment *out) {
         for (size_t i = 0; i < list.count; i++) {
             const used *u = &list.items[i];
             /* By what is computed: how it was chosen makes no difference. */
-            const char *key = strncmp(u->key, "fastest ", 8) == 0 ? u->key + 8 : u->key;
-            hri_hasher_add_string(&h, key);
+            hri_hasher_add_string(&h, without(u->key));
             hri_hasher_add_u64(&h, u->is->digest.lo);
             hri_hasher_add_u64(&h, u->is->digest.hi);
             out->untried += u->is->untried;
@@ -272,7 +278,7 @@ hr_status hri_gpu_choices_write(hri_gpu *gpu, const char *path, hri_prose *why) 
     status = status == HR_OK ? hri_writer_write(&w, line, strlen(line), why) : status;
     for (size_t i = 0; i < list.count && status == HR_OK; i++) {
         const used *u = &list.items[i];
-        const int bytes = write_line(u->key, u->is->tag, u->is->digest, line, sizeof line);
+        const int bytes = write_line(without(u->key), u->is->tag, u->is->digest, line, sizeof line);
         status = u->is->untried ? HR_OK : hri_writer_write(&w, line, (size_t)bytes, why);
     }
     status = status == HR_OK ? hri_writer_commit(&w, why) : status;
