@@ -113,6 +113,13 @@ static void complete_source(hri_source *s, const hri_model_input *want) {
         complete(s->text, sizeof s->text, tokens ? "vocab" : "classes", number);
         print_dims(&want->sample.shape, number, sizeof number);
         complete(s->text, sizeof s->text, "shape", number);
+        if (!tokens && want->label.shape.rank > 0) {
+            print_dims(&want->label.shape, number, sizeof number);
+            complete(s->text, sizeof s->text, "label", number);
+        }
+        if (!tokens && want->label.type == HR_TYPE_F32) {
+            complete(s->text, sizeof s->text, "label_type", "f32");
+        }
     }
 }
 

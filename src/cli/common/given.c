@@ -81,25 +81,27 @@ static int open_stdin(hri_given *g) {
     unsigned char piece[16384];
     size_t first = 0, all = 0;
     int picture = 0;
-    int code = make_file(g);
+    int code = HRI_EXIT_YES;
     while (code == HRI_EXIT_YES) {
         const ssize_t n = read(STDIN_FILENO, piece, sizeof piece);
         if (n < 0 && errno == EINTR) {
             continue;
         }
-        if (n < 0) {
-            return refused(g, "standard input");
+        if (n < 0) { /* closed, or a folder: bad input like any other */
+            (void)refused(g, "standard input");
+            return HRI_EXIT_USAGE;
         }
         if (n == 0) {
             break;
         }
         first = all ? first : (size_t)n;
         picture = all ? picture : is_picture(piece, first);
+        code = all ? HRI_EXIT_YES : make_file(g); /* what is empty needs none */
         all += (size_t)n;
-        code = put_bytes(g, (const char *)piece, (size_t)n);
+        code = code == HRI_EXIT_YES ? put_bytes(g, (const char *)piece, (size_t)n) : code;
     }
     if (code == HRI_EXIT_YES && all == 0) {
-        hri_say_error(g->cli, "standard input is empty: a picture, or a path a line");
+        hri_say_error(g->cli, "standard input is empty: an image, or a path a line");
         return HRI_EXIT_USAGE;
     }
     g->only = picture ? "-" : NULL;

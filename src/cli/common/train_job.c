@@ -211,8 +211,19 @@ static hr_status write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why
 }
 
 /* What a pipeline needs at least, and what one of its samples takes. */
+/* The stage that needs most at least, "shuffle(buffer=10000)": for the sentence of a refusal. */
+static void find_largest_stage(hr_pipeline *p, hri_largest_stage *out) {
+    hr_stage_stats s;
+    for (size_t i = 0; hr_pipeline_get_stage_stats(p, i, &s) == HR_OK; i++) {
+        if (s.smallest_bytes > out->bytes) {
+            out->bytes = s.smallest_bytes;
+            memcpy(out->name, s.name, sizeof out->name);
+        }
+    }
+}
+
 static hr_status measure_pipeline(const hri_train_job *j, const char *text, uint64_t *smallest,
-                                  uint64_t *each, hri_prose *why) {
+                                  uint64_t *each, hri_largest_stage *largest, hri_prose *why) {
     hr_pipeline *p = NULL;
     hr_error error = {0};
     hr_pipeline_stats stats;
@@ -224,6 +235,7 @@ static hr_status measure_pipeline(const hri_train_job *j, const char *text, uint
     }
     hr_pipeline_get_stats(p, &stats);
     *smallest = stats.smallest_bytes;
+    find_largest_stage(p, largest);
     *each = 0;
     for (size_t i = 0; i < hr_pipeline_field_count(p); i++) {
         const hr_field *f = hr_pipeline_field(p, i);
@@ -250,12 +262,30 @@ static uint64_t wanted_bytes(uint64_t smallest, uint64_t each, int64_t samples) 
     return wanted > least ? wanted : least;
 }
 
+/* "the input pipeline needs 640 MiB at least: shuffle holds 625 MiB; ..." */
+static void explain_input(const hri_train_job *j, char *text, size_t size) {
+    const hri_largest_stage *s = &j->largest_stage;
+    const uint64_t all = j->train_least + (j->val_count ? j->val_bytes : 0);
+    char b1[32], b2[32], b3[32];
+    const char *way =
+        !strcmp(s->name, "shuffle")
+            ? "; shuffle(N) in --data with a smaller N needs less, and none at all where "
+              "places are known (index=on, or before stages that make elements)"
+        : !strcmp(s->name, "whole")                            ? "; a smaller --batch needs less"
+        : !strcmp(s->name, "csv") || !strcmp(s->name, "lines") ? "; a smaller max_bytes= needs less"
+                                                               : "";
+    snprintf(text, size, "the input pipeline needs %s at least, of a budget of %s: %s holds %s%s",
+             hr_bytes_print(all, b1, sizeof b1),
+             hr_bytes_print(j->plan.budget_bytes, b2, sizeof b2), s->name,
+             hr_bytes_print(s->bytes, b3, sizeof b3), way);
+}
+
 static int size_input(hri_train_job *j, int64_t samples) {
     uint64_t smallest = 0, each = 0;
     hri_prose why = {""};
     hr_status status = write_pipelines(j, samples * j->flags.accumulate, &why);
     if (status == HR_OK) {
-        status = measure_pipeline(j, j->train_text, &smallest, &each, &why);
+        status = measure_pipeline(j, j->train_text, &smallest, &each, &j->largest_stage, &why);
     }
     if (status == HR_OK) {
         j->train_bytes = j->train_least = least_bytes(smallest);
@@ -265,10 +295,17 @@ static int size_input(hri_train_job *j, int64_t samples) {
         j->train_bytes = j->train_wanted = j->flags.data_budget_bytes;
     }
     if (status == HR_OK && j->val_count) {
-        status = measure_pipeline(j, j->val_text, &smallest, &each, &why);
+        status = measure_pipeline(j, j->val_text, &smallest, &each, &j->largest_stage, &why);
         j->val_bytes = least_bytes(smallest);
         /* Beside a GPU memory is there for whole batches; on the host weights and activations need it more. */
         j->val_wanted = wanted_bytes(smallest, each, j->plan.threads ? 1 : samples);
+    }
+    if (status == HR_OK && j->plan.threads && j->plan.budget_bytes &&
+        j->train_least + (j->val_count ? j->val_bytes : 0) >= j->plan.budget_bytes) {
+        char text[512];
+        explain_input(j, text, sizeof text);
+        hri_say_error(j->cli, "%s", text);
+        return HRI_EXIT_NO;
     }
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
@@ -724,6 +761,12 @@ int hri_train_job_plan(hri_train_job *j) {
         return failed(j, status, &why);
     }
     j->row = j->answer.row;
+    const uint64_t input = j->train_least + (j->val_count ? j->val_bytes : 0);
+    if (!j->answer.fits && j->plan.threads && input > j->plan.budget_bytes / 4) {
+        char text[512];
+        explain_input(j, text, sizeof text);
+        hri_say_warning(j->cli, "%s", text);
+    }
     return j->answer.fits ? HRI_EXIT_YES : HRI_EXIT_NO;
 }
 

@@ -19,6 +19,12 @@
 #include "train/objective.h"
 #include "train/trainer.h"
 
+/* The stage of an input pipeline whose smallest working set is the largest. */
+typedef struct hri_largest_stage {
+    char name[HR_FIELD_NAME_SIZE];
+    uint64_t bytes;
+} hri_largest_stage;
+
 typedef struct hri_train_job {
     hri_cli *cli;
     hri_train_flags flags;
@@ -35,6 +41,7 @@ typedef struct hri_train_job {
     uint64_t steps_per_epoch, epochs, steps, total_steps;
     char train_text[HRI_SOURCE_TEXT + 1024], val_text[HRI_SOURCE_TEXT + 1024];
     hri_text options, augment;
+    hri_largest_stage largest_stage;
     uint64_t train_bytes,
         val_bytes; /* budgets of the pipelines: the least, and when planned what there is room for */
     uint64_t train_wanted, val_wanted; /* with which batches are made while others are trained */

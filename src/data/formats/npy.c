@@ -50,8 +50,7 @@ static hr_status parse_shape(const char *at, hr_shape *shape, hri_prose *why) {
         }
         const unsigned long long n = strtoull(at, &end, 10);
         if (shape->rank == HR_RANK_MAX || n > INT64_MAX) {
-            return hri_prose_set(why, HR_E_UNSUPPORTED, "npy: more than %d dimensions",
-                                 HR_RANK_MAX);
+            return hri_prose_set(why, HR_E_FORMAT, "npy: more than %d dimensions", HR_RANK_MAX);
         }
         shape->dim[shape->rank++] = (int64_t)n;
         at = end;
@@ -63,6 +62,10 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
     if (bytes < 10 || memcmp(p, "\x93NUMPY", 6) != 0) {
         return hri_prose_set(why, HR_E_FORMAT, "npy: this is no .npy file");
     }
+    if (p[6] < 1 || p[6] > 3) {
+        return hri_prose_set(why, HR_E_FORMAT, "npy: version %d.%d is not read; 1.0 to 3.0 are",
+                             p[6], p[7]);
+    }
     const bool wide = p[6] >= 2;
     const size_t start = wide ? 12 : 10;
     if (bytes < start) {
@@ -73,7 +76,7 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
         length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     }
     if (length > HRI_NPY_HEAD_MAX) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED,
+        return hri_prose_set(why, HR_E_FORMAT,
                              "npy: a header of %zu bytes; more than %d are not read", length,
                              HRI_NPY_HEAD_MAX);
     }
@@ -95,11 +98,10 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
         t++;
     }
     if (!t->descr) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "npy: numbers of type %.8s are not read",
-                             descr);
+        return hri_prose_set(why, HR_E_FORMAT, "npy: numbers of type %.8s are not read", descr);
     }
     if (strncmp(order, "False", 5) != 0) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED,
+        return hri_prose_set(why, HR_E_FORMAT,
                              "npy: Fortran order is not read; save a C-ordered copy");
     }
     r.meta.type = t->type;

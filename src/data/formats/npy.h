@@ -25,7 +25,7 @@ typedef struct hri_npy {
 /* Of the types that we read, NumPy writes 118. */
 enum { HRI_NPY_HEAD_MAX = 4000 };
 
-/* From the first bytes of a file.  HR_E_FORMAT for what is no .npy, HR_E_UNSUPPORTED for types and orders that we do
+/* From the first bytes of a file.  HR_E_FORMAT for what is no .npy, and for types and orders that we do
  * not read (complex numbers, texts, big-endian, Fortran order). */
 HR_MUST_CHECK hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose *why);
 /* Converts n numbers. */

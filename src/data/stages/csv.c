@@ -125,7 +125,7 @@ static hr_status take_names(own *w, char *record, uint64_t length, bool header, 
     }
     while (next_value(&p, record + length, w->separator, &value, &n)) {
         if (w->count == HR_FIELD_MAX) {
-            return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: more than %d columns",
+            return hri_prose_set(why, HR_E_FORMAT, "%s: more than %d columns",
                                  w->records.files.files[0].path, HR_FIELD_MAX);
         }
         column *c = &w->columns[w->count];

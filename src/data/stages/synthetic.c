@@ -1,15 +1,19 @@
 /* synthetic[:count=N,shape=HxWxC,type=u8,classes=K]  random data, the same for a seed: to measure everything but the
- * input.  "image" (any shape and type) and "label"; with classes=0 no label.  With vocab=V the elements are "tokens"
- * (i32, numbers below V) of the given shape instead. */
+ * input.  "image" (any shape and type) and "label", one class or with label=HxW as many, as real numbers 0 and 1 with
+ * label_type=f32; with classes=0 no label.  With vocab=V the elements are "tokens" (i32, numbers below V) of the given
+ * shape instead. */
 #include <string.h>
 #include "data/stage.h"
 #include "graph/half.h"
 
 typedef struct options {
     int64_t count, classes, vocab, seed;
-    hri_dims shape;
+    hri_dims shape, label;
     const char *type;
+    int label_type;
 } options;
+
+static const char *const label_types[] = {"i32", "f32", NULL};
 
 static const hri_field fields[] = {
     {"count", "elements an epoch", offsetof(options, count), HRI_FIELD_INT, "1024", .min = 0,
@@ -18,13 +22,16 @@ static const hri_field fields[] = {
     {"type", "u8, f32, bf16, f16, i32 or i64", offsetof(options, type), HRI_FIELD_STRING, "u8"},
     {"classes", "labels are below it; 0: no label", offsetof(options, classes), HRI_FIELD_INT,
      "1000", .min = 0, .max = 2e9},
+    {"label", "shape of a label; none: one number", offsetof(options, label), HRI_FIELD_DIMS},
+    {"label_type", "of labels: classes, or real numbers 0 and 1", offsetof(options, label_type),
+     HRI_FIELD_ENUM, "i32", .choices = label_types},
     {"vocab", "tokens instead of an image, below it", offsetof(options, vocab), HRI_FIELD_INT, "0",
      .min = 0, .max = 2e9},
     {"seed", "of the random numbers", offsetof(options, seed), HRI_FIELD_INT},
     {0}};
 
 typedef struct own {
-    hr_meta meta;
+    hr_meta meta, label;
     const char *name;
 } own;
 
@@ -39,14 +46,22 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     for (int64_t i = 0; i < o->shape.count; i++) {
         w->meta.shape.dim[i] = o->shape.at[i];
     }
+    w->label.type = o->label_type == 0 ? HR_TYPE_I32 : HR_TYPE_F32;
+    w->label.shape.rank = (int32_t)o->label.count;
+    for (int64_t i = 0; i < o->label.count; i++) {
+        w->label.shape.dim[i] = o->label.at[i];
+    }
     hr_status status = hr_meta_check(&w->meta, NULL);
+    if (status == HR_OK) {
+        status = hr_meta_check(&w->label, NULL);
+    }
     if (status != HR_OK) {
         return hri_prose_set(why, status, "shape: this cannot be");
     }
     s->spec.count = (uint64_t)o->count;
     status = hri_spec_put(&s->spec, w->name, w->meta);
     if (status == HR_OK && o->classes && !o->vocab) {
-        status = hri_spec_put(&s->spec, "label", (hr_meta){.type = HR_TYPE_I32});
+        status = hri_spec_put(&s->spec, "label", w->label);
     }
     if (status == HR_OK && !hri_spec_exact(&s->spec, &s->spec.item_bytes)) {
         status = HR_E_INTERNAL;
@@ -101,6 +116,20 @@ static void fill(hri_stage *s, const own *w, uint64_t index, void *data, uint64_
     }
 }
 
+static void fill_label(hri_stage *s, const own *w, uint64_t index, void *data) {
+    const uint32_t classes = (uint32_t)((const options *)s->options)->classes;
+    const uint64_t count = (uint64_t)hr_shape_count(&w->label.shape);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t word = hri_random_u32_of(s->seed, (uint32_t)(index >> 32),
+                                                HRI_RANDOM_NODE_SYNTHETIC + 1, (uint32_t)index, i);
+        if (w->label.type == HR_TYPE_I32) {
+            ((int32_t *)data)[i] = (int32_t)(word % classes);
+        } else {
+            ((float *)data)[i] = (float)(word & 1);
+        }
+    }
+}
+
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
     const own *w = s->own;
@@ -110,13 +139,9 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         fill(s, w, item->a, data, (uint64_t)hr_shape_count(&w->meta.shape));
     }
     if (status == HR_OK && o->classes && !o->vocab) {
-        const hr_meta meta = {.type = HR_TYPE_I32};
-        status = hr_emit_field(emit, "label", &meta, &data);
+        status = hr_emit_field(emit, "label", &w->label, &data);
         if (status == HR_OK) {
-            const uint32_t word =
-                hri_random_u32_of(s->seed, (uint32_t)(item->a >> 32), HRI_RANDOM_NODE_SYNTHETIC + 1,
-                                  (uint32_t)item->a, 0);
-            *(int32_t *)data = (int32_t)(word % (uint32_t)o->classes);
+            fill_label(s, w, item->a, data);
         }
     }
     return status;

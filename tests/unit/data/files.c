@@ -188,7 +188,7 @@ TEST(csv, what_is_no_table_is_refused) {
         snprintf(wide + strlen(wide), sizeof wide - strlen(wide), ",a%d", i);
     }
     write_file("wide", wide, strlen(wide));
-    refused("csv:@/wide", HR_E_UNSUPPORTED, "more than 64 columns");
+    refused("csv:@/wide", HR_E_FORMAT, "more than 64 columns");
     write_file("marked", "\xef\xbb\xbfid,x\n1,2\n", 13);
     hr_pipeline *p;
     hr_error error;
