@@ -2,7 +2,7 @@
  *
  * A request that does not fit the rest of the chunk starts a new one, of its own size when it is larger
  * than an ordinary chunk; the rest of the old chunk is given up (at most one record's worth for small
- * records).  Chunks double up to 1 MiB, so that a large graph takes few.  Going back to a mark frees the
+ * records).  Chunks double up to 256 KiB, so that a large graph takes few.  Going back to a mark frees the
  * chunks that are newer than it: the order of the list is the order of time.
  *
  * Under AddressSanitizer the unused part of a chunk is poisoned, so that a record read past its end or
@@ -24,7 +24,7 @@
 #define UNPOISON(P, N) ((void)(P), (void)(N))
 #endif
 
-enum { FIRST_CHUNK_BYTES = 16 * 1024, MOST_CHUNK_BYTES = 1024 * 1024, MOST_ALIGN = 4096 };
+enum { FIRST_CHUNK_BYTES = 16 * 1024, MOST_CHUNK_BYTES = 256 * 1024, MOST_ALIGN = 4096 };
 
 struct hri_arena_chunk {
     hri_arena_chunk *older;

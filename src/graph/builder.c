@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 hr_status hr_graph_create(hr_graph **out) {
     hr_graph *g = hri_calloc(1, sizeof *g);
@@ -25,6 +26,7 @@ void hr_graph_destroy(hr_graph *g) {
     if (g) {
         hri_arena_deinit(&g->arena);
         hri_strmap_deinit(&g->names);
+        hri_intmap_deinit(&g->same);
         hri_free(g->values);
         hri_free(g->nodes);
         hri_free(g->results);
@@ -55,12 +57,78 @@ static int stopped(hr_graph *g) {
     return g->error.code != HR_OK;
 }
 
-static void *keep(hr_graph *g, size_t bytes) {
-    void *p = hri_arena_alloc(&g->arena, 1, bytes ? bytes : 1, 16);
+static void *keep_aligned(hr_graph *g, size_t bytes, size_t align) {
+    void *p = hri_arena_alloc(&g->arena, 1, bytes ? bytes : 1, align);
     if (!p) {
         hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
     }
     return p;
+}
+
+static void *keep(hr_graph *g, size_t bytes) {
+    return keep_aligned(g, bytes, 16);
+}
+
+/* A copy of `bytes` that nobody changes, shared with every earlier one that is equal. */
+typedef struct shared {
+    size_t bytes;
+    _Alignas(16) unsigned char data[];
+} shared;
+
+static const void *keep_shared(hr_graph *g, const void *data, size_t bytes) {
+    const uint64_t key = hri_hash_bytes(data, bytes, (uint32_t)bytes);
+    uint64_t found;
+    if (hri_intmap_get(&g->same, key, &found)) {
+        const shared *old = (const shared *)(uintptr_t)found;
+        if (old->bytes == bytes && !memcmp(old->data, data, bytes)) {
+            return old->data;
+        }
+    }
+    shared *new = keep(g, sizeof *new + bytes);
+    if (!new) {
+        return NULL;
+    }
+    new->bytes = bytes;
+    memcpy(new->data, data, bytes);
+    if (hri_intmap_put(&g->same, key, (uintptr_t)new) != HR_OK) {
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+        return NULL;
+    }
+    return new->data;
+}
+
+/* Without what lies between the members and behind the rank: equal metas are then equal bytes. */
+static const hr_meta *keep_metas(hr_graph *g, const hr_meta *metas, uint32_t count) {
+    hr_meta clean[HRI_IN_MAX > HRI_OUT_MAX ? HRI_IN_MAX : HRI_OUT_MAX];
+    memset(clean, 0, count * sizeof *clean);
+    for (uint32_t i = 0; i < count; i++) {
+        clean[i].type = metas[i].type;
+        clean[i].shape.rank = metas[i].shape.rank;
+        for (int32_t k = 0; k < metas[i].shape.rank; k++) {
+            clean[i].shape.dim[k] = metas[i].shape.dim[k];
+        }
+    }
+    return keep_shared(g, clean, count * sizeof *clean);
+}
+
+/* The same for attributes, which their table describes. */
+static const void *keep_attr(hr_graph *g, const hr_op *op, const void *attr) {
+    hri_attr clean;
+    memset(&clean, 0, sizeof clean);
+    if (attr && op->fields) {
+        for (const hri_field *f = op->fields; f->name; f++) {
+            const unsigned char *from = (const unsigned char *)attr + f->offset;
+            unsigned char *to = (unsigned char *)&clean + f->offset;
+            memcpy(to, from,
+                   f->type == HRI_FIELD_BOOL   ? sizeof(bool)
+                   : f->type == HRI_FIELD_ENUM ? sizeof(int)
+                   : f->type == HRI_FIELD_DIMS ? sizeof(hri_dims)
+                                               : sizeof(uint64_t));
+        }
+    } else if (attr) {
+        memcpy(&clean, attr, op->attr_bytes);
+    }
+    return keep_shared(g, &clean, op->attr_bytes);
 }
 
 /* Makes room for `more` items after `count`.  0 on failure, which is then sticky. */
@@ -114,7 +182,7 @@ static const char *full_name(hr_graph *g, const char *name) {
     const char *path = absolute ? "" : g->path;
     name += absolute;
     const size_t bytes = strlen(path) + strlen(name) + 2;
-    char *full = keep(g, bytes);
+    char *full = keep_aligned(g, bytes, 1);
     if (full) {
         snprintf(full, bytes, "%s%s%s", path, *path && *name ? "." : "", name);
     }
@@ -341,10 +409,10 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
     }
     g->values = items;
 
-    void *attr_copy = keep(g, op->attr_bytes + 1);
-    hr_value *in_copy = keep(g, count * sizeof *in + 1);
-    hr_meta *in_metas = keep(g, count * sizeof *in_metas + 1);
-    hr_meta *out_metas = keep(g, op->out_count * sizeof *out_metas + 1);
+    const void *attr_copy = keep_attr(g, op, attr);
+    hr_value *in_copy = keep_aligned(g, count * sizeof *in, sizeof *in);
+    const hr_meta *in_metas = keep_metas(g, in_meta, count);
+    const hr_meta *out_metas = keep_metas(g, out_meta, op->out_count);
     const char *name = full_name(g, op->name);
     hr_value origin[HRI_OUT_MAX] = {0};
     hri_phase phase = g->phase;
@@ -355,12 +423,7 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
     if (g->error.code != HR_OK) {
         return HR_NONE;
     }
-    if (attr) {
-        memcpy(attr_copy, attr, op->attr_bytes);
-    }
     memcpy(in_copy, in, count * sizeof *in);
-    memcpy(in_metas, in_meta, count * sizeof *in_metas);
-    memcpy(out_metas, out_meta, op->out_count * sizeof *out_metas);
 
     const hr_value first = g->value_count;
     for (uint32_t k = 0; k < op->out_count; k++) {

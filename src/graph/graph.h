@@ -1,5 +1,7 @@
 /* The graph inside: two arrays, values and nodes, in the order of building, which is a valid order of running.
  *
+ * Layers repeat, so most nodes have the attributes and metas of an earlier one: equal ones are kept once.
+ *
  * Ids are 32 bits.  Value ids start at 1 (0 is "none"); the outputs of a node have consecutive ids.  Names, attributes
  * and constants lie in the graph's arena.  Before freeze everything may only be appended; freeze marks which nodes
  * are live and nothing is renumbered, so ids that the caller holds stay good. */
@@ -55,6 +57,7 @@ struct hr_graph {
     uint32_t result_count, result_space;
 
     hri_strmap names; /* of inputs and persistent values */
+    hri_intmap same;  /* hash -> attributes or metas that are there already; until freeze */
     char path[256];   /* the current scope, without a dot at the end */
     uint32_t path_ends[32];
     uint32_t depth;

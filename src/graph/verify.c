@@ -104,6 +104,19 @@ uint32_t hri_graph_mark_live(hr_graph *g) {
     return count;
 }
 
+/* Room for more is no longer needed.  That it stays is no failure. */
+static void shrink(hr_graph *g) {
+    hri_value *values = hri_realloc(g->values, g->value_count * sizeof *values);
+    g->values = values ? values : g->values;
+    g->value_space = values ? g->value_count : g->value_space;
+    hri_node_record *nodes =
+        g->node_count ? hri_realloc(g->nodes, g->node_count * sizeof *nodes) : NULL;
+    g->nodes = nodes ? nodes : g->nodes;
+    g->node_space = nodes ? g->node_count : g->node_space;
+    hri_intmap_deinit(&g->same);
+    g->same = (hri_intmap){0};
+}
+
 hr_status hr_graph_freeze(hr_graph *g) {
     if (g->error.code != HR_OK || g->frozen) {
         return g->error.code;
@@ -120,5 +133,6 @@ hr_status hr_graph_freeze(hr_graph *g) {
     }
     g->live_count = hri_graph_mark_live(g);
     g->frozen = 1;
+    shrink(g);
     return HR_OK;
 }
