@@ -384,8 +384,8 @@ static void plan(rig *r) {
            r->plan_seconds, (double)r->plans.peak_bytes / MIB,
            (double)r->plans.c->floor_bytes / MIB, (double)r->fit.unplanned_bytes / MIB,
            r->plans.c->parts, (unsigned long long)r->plans.again_count,
-           (double)r->plans.copied_bytes / MIB, r->plans.time_ns / 1e6,
-           r->fit.reference.time_ns / 1e6, (unsigned long long)known, (unsigned long long)measured);
+           (double)r->plans.copied_bytes / MIB, r->plans.time_ns / 1e6, r->fit.base_time_ns / 1e6,
+           (unsigned long long)known, (unsigned long long)measured);
     fflush(stdout);
 }
 

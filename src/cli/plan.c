@@ -47,12 +47,23 @@ static int write_text(const work *w, const char *path, const char *text, size_t 
     return status == HR_OK ? HRI_EXIT_YES : failed(w, "plan", status, &why);
 }
 
-static int write_problem(const work *w) {
+/* The case that was planned, or that of the whole batch. */
+static hr_status case_of(work *w, hri_fit_case **out) {
+    hri_prose why = {0};
+    if (w->plans.c) {
+        *out = w->plans.c;
+        return HR_OK;
+    }
+    return hri_fit_case_get(&w->job.fit, w->job.job.batch, 0, out, &why);
+}
+
+static int write_problem(work *w) {
     char *text;
-    const hri_problem *p =
-        w->job.model ? &(w->plans.c ? w->plans.c : w->job.fit.cases[0])->pieces[0].x.problem
-                     : &w->job.problem;
-    const hr_status status = hri_problem_print(p, &text);
+    hri_fit_case *c = NULL;
+    hr_status status = w->job.model ? case_of(w, &c) : HR_OK;
+    if (status == HR_OK) {
+        status = hri_problem_print(c ? &c->pieces[0].x.problem : &w->job.problem, &text);
+    }
     if (status != HR_OK) {
         return hri_cli_failed(w->cli, NULL, w->flags->save_problem, status);
     }
@@ -65,15 +76,16 @@ static void write_piece(void *user, const char *text) {
     fputs(text, user);
 }
 
-static int write_dot(const work *w) {
+static int write_dot(work *w) {
     if (!w->job.model) {
         hri_say_error(w->cli, "--dot: a problem has no graph");
         return HRI_EXIT_USAGE;
     }
-    const hri_fit_case *c = w->plans.c ? w->plans.c : w->job.fit.cases[0];
+    hri_fit_case *c = NULL;
+    const hr_status status = case_of(w, &c);
     char *text = NULL;
     size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
+    FILE *f = status == HR_OK ? open_memstream(&text, &bytes) : NULL;
     if (!f) {
         return hri_cli_failed(w->cli, NULL, w->flags->dot, HR_E_NOMEM_HOST);
     }

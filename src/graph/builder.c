@@ -90,7 +90,7 @@ static const void *keep_shared(hr_graph *g, const void *data, size_t bytes) {
     }
     new->bytes = bytes;
     memcpy(new->data, data, bytes);
-    if (hri_intmap_put(&g->same, key, (uintptr_t)new) != HR_OK) {
+    if (hri_intmap_put(&g->same, key, (uintptr_t) new) != HR_OK) {
         hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
         return NULL;
     }

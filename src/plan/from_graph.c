@@ -226,6 +226,7 @@ hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
     a.x.problem.in_bytes_per_ns = a.machine.in_bytes_per_ns;
     a.x.problem.copy_latency_ns = a.machine.copy_latency_ns;
     a.x.problem.copies_block = a.machine.copies_block;
+    a.x.problem.borrows = 1;
     hr_status status = allocate(&a);
     if (status == HR_OK) {
         find_views(&a);

@@ -26,7 +26,7 @@ typedef struct hri_graph_problem {
     uint32_t *op_of; /* by node: the problem's op, or NONE: dead, or a view that needs no kernel */
 } hri_graph_problem;
 
-/* ops[i].id is the node, values[i].id the graph value.  HR_E_BUSY when the graph is not frozen. */
+/* ops[i].id is the node, values[i].id the graph value.  Names are the graph's, which outlives the problem.  HR_E_BUSY when the graph is not frozen. */
 HR_MUST_CHECK hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
                                                hri_graph_problem *out, hri_prose *why);
 /* A zeroed one is allowed. */

@@ -390,3 +390,12 @@ hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_
     packer_deinit(&k);
     return status;
 }
+
+uint64_t hri_pack_bytes(uint64_t count) {
+    const uint64_t each =
+        sizeof(hri_pack_item) + 4 * sizeof(uint64_t) + 4 * sizeof(uint32_t) + sizeof(hri_pack_key);
+    const uint64_t exact = count < EXACT_MOST ? count : EXACT_MOST;
+    const uint64_t lists = exact * exact * 32;
+    return count * each + exact * 96 +
+           (lists < HRI_PACK_EXACT_BYTES ? lists : HRI_PACK_EXACT_BYTES);
+}

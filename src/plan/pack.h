@@ -52,4 +52,7 @@ HR_MUST_CHECK hr_status hri_pack(const hri_pack_buffer *buffers, size_t count,
 int hri_pack_check(const hri_pack_buffer *buffers, size_t count, uint64_t align,
                    const uint64_t *offsets, uint64_t height, size_t bad[2]);
 
+/* The most memory that packing so many buffers takes. */
+uint64_t hri_pack_bytes(uint64_t count);
+
 #endif

@@ -42,12 +42,24 @@ typedef struct exact {
     size_t stack_count, stack_capacity;
     uint64_t *saved; /* floors to put back, a level each */
     size_t saved_count, saved_capacity;
+    size_t neighbor_count;
     hr_status status;
 } exact;
 
+/* May the lists grow to so many items?  What would take more memory than all of it may is given up. */
+static int may_grow(exact *e, size_t trail, size_t stack, size_t saved) {
+    const size_t bytes = e->neighbor_count * sizeof *e->neighbors + trail * sizeof *e->trail +
+                         stack * sizeof *e->stack + saved * sizeof *e->saved;
+    e->gave_up |= bytes > HRI_PACK_EXACT_BYTES;
+    return !e->gave_up;
+}
+
 static int push_trail(exact *e, uint32_t index) {
     if (e->trail_count == e->trail_capacity) {
-        const size_t capacity = e->trail_capacity ? e->trail_capacity * 2 : 4096;
+        const size_t capacity = e->trail_capacity ? e->trail_capacity * 2 : 1024;
+        if (!may_grow(e, capacity, e->stack_capacity, e->saved_capacity)) {
+            return 0;
+        }
         undo *trail = hri_realloc(e->trail, capacity * sizeof *trail);
         if (!trail) {
             e->status = HR_E_NOMEM_HOST;
@@ -64,6 +76,9 @@ static int push_trail(exact *e, uint32_t index) {
 static int push_list(exact *e, size_t count, size_t *at) {
     if (e->stack_count + count > e->stack_capacity) {
         const size_t capacity = (e->stack_count + count) * 2;
+        if (!may_grow(e, e->trail_capacity, capacity, e->saved_capacity)) {
+            return 0;
+        }
         uint32_t *stack = hri_realloc(e->stack, capacity * sizeof *stack);
         if (!stack) {
             e->status = HR_E_NOMEM_HOST;
@@ -115,6 +130,9 @@ static int save_floors(exact *e, uint32_t begin, uint32_t end) {
     const size_t count = end - begin;
     if (e->saved_count + count > e->saved_capacity) {
         const size_t capacity = (e->saved_count + count) * 2;
+        if (!may_grow(e, e->trail_capacity, e->stack_capacity, capacity)) {
+            return 0;
+        }
         uint64_t *saved = hri_realloc(e->saved, capacity * sizeof *saved);
         if (!saved) {
             e->status = HR_E_NOMEM_HOST;
@@ -350,6 +368,10 @@ static hr_status list_neighbors(exact *e) {
         }
         e->first[p->count] = at;
         if (!pass) {
+            e->neighbor_count = at;
+            if (!may_grow(e, 0, 0, 0)) {
+                return HR_OK;
+            }
             e->neighbors = hri_malloc(((size_t)at + 1) * sizeof *e->neighbors);
             if (!e->neighbors) {
                 return HR_E_NOMEM_HOST;
@@ -403,10 +425,10 @@ hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capacity, uint32_t 
     }
     hr_status status = exact_init(&e, preorder);
     size_t list_at;
-    if (status == HR_OK && !push_list(&e, p->count, &list_at)) {
+    if (status == HR_OK && (e.gave_up || !push_list(&e, p->count, &list_at))) {
         status = e.status;
-    }
-    if (status == HR_OK) {
+        *verdict = HRI_PACK_GAVE_UP;
+    } else if (status == HR_OK) {
         for (uint32_t i = 0; i < p->count; i++) {
             e.stack[list_at + i] = i; /* items are ordered by begin */
         }

@@ -202,6 +202,18 @@ static hr_status fill(placer *x, const hri_plan_options *options, uint64_t effor
     return give_offsets(x, options, effort);
 }
 
+/* Plans are kept beside searches for others.  That the room stays is no failure. */
+static void shrink(hri_plan *plan) {
+    hri_plan_buffer *buffers =
+        plan->buffer_count ? hri_realloc(plan->buffers, plan->buffer_count * sizeof *buffers)
+                           : NULL;
+    plan->buffers = buffers ? buffers : plan->buffers;
+    uint32_t *operands = plan->operand_count
+                             ? hri_realloc(plan->operands, plan->operand_count * sizeof *operands)
+                             : NULL;
+    plan->operands = operands ? operands : plan->operands;
+}
+
 hr_status hri_place(const hri_schedule *s, const hri_plan_options *options, uint64_t effort,
                     hri_plan **out) {
     placer x = {.s = s, .plan = hri_calloc(1, sizeof *x.plan)};
@@ -222,6 +234,7 @@ hr_status hri_place(const hri_schedule *s, const hri_plan_options *options, uint
     hri_free(x.buffer);
     hri_free(x.other);
     if (status == HR_OK) {
+        shrink(x.plan);
         *out = x.plan;
     } else {
         hri_plan_destroy(x.plan);

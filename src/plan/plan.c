@@ -29,6 +29,25 @@ void hri_plan_destroy(hri_plan *plan) {
     }
 }
 
+hri_plan *hri_plan_copy(const hri_plan *plan) {
+    hri_plan *new = hri_malloc(sizeof *new);
+    if (!new) {
+        return NULL;
+    }
+    *new = *plan;
+    new->steps = hri_malloc(plan->step_count * sizeof *plan->steps);
+    new->operands = hri_malloc(plan->operand_count * sizeof *plan->operands);
+    new->buffers = hri_malloc(plan->buffer_count * sizeof *plan->buffers);
+    if (!new->steps || !new->operands || !new->buffers) {
+        hri_plan_destroy(new);
+        return NULL;
+    }
+    memcpy(new->steps, plan->steps, plan->step_count * sizeof *plan->steps);
+    memcpy(new->operands, plan->operands, plan->operand_count * sizeof *plan->operands);
+    memcpy(new->buffers, plan->buffers, plan->buffer_count * sizeof *plan->buffers);
+    return new;
+}
+
 double hri_plan_makespan(const hri_problem *p, const hri_plan *plan) {
     double compute = 0, queue[2] = {0, 0};
     double *end = hri_calloc((size_t)plan->step_count + 1, sizeof *end);

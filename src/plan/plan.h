@@ -86,20 +86,40 @@ HR_MUST_CHECK hr_status hri_plan_parse(const char *text, size_t bytes, const hri
 
 /* ---- making one ---- */
 
+/* The choices behind a plan, for the next search to begin with: a way down from a larger budget often goes on further than
+ * one from the start.  Zeroed: none yet.  Of one problem. */
+typedef struct hri_plan_memo {
+    uint32_t *order;
+    uint8_t *gaps, *variant;
+} hri_plan_memo;
+
+void hri_plan_memo_deinit(hri_plan_memo *memo);
+
 typedef struct hri_plan_options {
     uint64_t budget_bytes; /* of the arena, persistent values included; 0: as much as it takes */
     uint64_t effort;       /* simulated steps of search; 0: a second or two for hundreds of ops */
     uint8_t no_recompute, no_offload, keep_order;
+    uint8_t
+        short_memory; /* hri_plan_make_bytes bounds what making it takes: very long plans are not looked at */
     /* Offsets of persistent values and constants that several problems share, by value (others are not read), and
      * where the free part of the arena begins.  NULL: laid out in the order of the values. */
     const uint64_t *fixed_offsets;
     uint64_t fixed_bytes;
+    hri_plan_memo *memo; /* begins with it, and writes to it when a plan was found; NULL: none */
+    uint8_t any;         /* the first plan that fits will do, however slow */
+    uint8_t memo_only;   /* no other beginnings than the memo's; all the effort is for it */
 } hri_plan_options;
 
 /* HR_E_NO_PLAN when none was found: *impossible (may be NULL) is 1 when the floor proves that there is none, and the
  * sentence says which.  The plan was checked.  Pure: same problem and options, same plan. */
 HR_MUST_CHECK hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options,
                                       hri_plan **out, int *impossible, hri_prose *why);
+
+/* The most memory that hri_plan_make takes beside the problem, with short_memory.  *plan_bytes (may be NULL): that of one
+ * plan. */
+uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes);
+/* NULL when there is no memory for it. */
+hri_plan *hri_plan_copy(const hri_plan *plan);
 
 const char *hri_step_name(uint32_t kind);
 /* Predicted time of the steps as they stand: compute, copies out and copies in are queues beside one another. */

@@ -12,9 +12,10 @@
 #include "base/alloc.h"
 #include "plan/bound.h"
 #include "plan/order.h"
+#include "plan/pack.h"
 #include "plan/place.h"
 #include "plan/plan.h"
-#include "plan/search.h"
+#include "plan/search_int.h"
 #include "plan/seed.h"
 
 enum { ROUNDS = 8, KEPT = 4 };
@@ -22,7 +23,14 @@ enum { SHORT_LOOK = 60, LONG_LOOK = 250 }; /* of the packer */
 enum {
     WHOLE_EFFORT = 1000000
 }; /* with less, two schedules are kept and placed without long looks */
-enum { START_KEPT, START_DEEPER, START_DROPPED, START_NESTED, START_COUNT = START_NESTED + 6 };
+enum {
+    START_MEMO,
+    START_KEPT,
+    START_DEEPER,
+    START_DROPPED,
+    START_NESTED,
+    START_COUNT = START_NESTED + 6
+};
 
 /* A schedule that fits its limit: a choice for every gap and op. */
 typedef struct found {
@@ -119,9 +127,13 @@ static void drop_all(hri_schedule *s, uint64_t limit) {
 
 /* Down and up again from one start. */
 static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
-    hri_schedule_set_order(&m->s, m->order);
+    const hri_plan_memo *memo = m->o.memo;
+    hri_schedule_set_order(&m->s, start == START_MEMO ? memo->order : m->order);
     hr_status status = HR_OK;
-    if (start == START_DROPPED && !m->o.no_recompute) {
+    if (start == START_MEMO) {
+        memcpy(m->s.gaps, memo->gaps, m->s.gap_count);
+        memcpy(m->s.variant, memo->variant, m->p->op_count);
+    } else if (start == START_DROPPED && !m->o.no_recompute) {
         drop_all(&m->s, m->limit);
     } else if (start >= START_NESTED && !m->o.no_recompute) {
         status = hri_seed_nested(&m->s, START_COUNT - start, m->limit / 6, m->limit / HRI_SMALL);
@@ -131,7 +143,7 @@ static hr_status try_start(maker *m, uint32_t start, uint64_t effort) {
     if (status == HR_OK) {
         status = hri_search_fit(&m->s, limit, effort);
     }
-    if (status == HR_OK) {
+    if (status == HR_OK && !m->o.any) {
         status = hri_search_improve(&m->s, m->limit, effort / 4);
     }
     if (status == HR_OK) {
@@ -145,16 +157,23 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
     double good = 0; /* so close to the bound that more starts do not pay */
     hr_status status = hri_bound_time(m->p, m->o.budget_bytes, 2 * hri_base_time(m->p), &good);
     good *= 1.002;
-    for (uint32_t start = 0; start < (few ? 1u : START_COUNT) && status == HR_OK; start++) {
+    const int memo = m->o.memo && m->o.memo->order;
+    const uint32_t end = m->o.memo_only && memo ? START_MEMO + 1
+                         : few                  ? START_KEPT + 1
+                                                : START_COUNT;
+    for (uint32_t start = START_MEMO; start < end && status == HR_OK; start++) {
+        if (start == START_MEMO && !memo) {
+            continue;
+        }
         for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
-            if (m->found && (start >= START_NESTED || m->kept[0].time <= good)) {
+            if (m->found && (start >= START_NESTED || m->kept[0].time <= good || m->o.any)) {
                 return HR_OK;
             }
             status = hri_order_make(m->p, m->o.keep_order ? HRI_ORDER_GIVEN : rule, m->order);
             if (status == HR_OK) {
-                status = try_start(m, start, effort / 8);
+                status = try_start(m, start, m->o.memo_only ? effort : effort / 8);
             }
-            if (m->o.keep_order) {
+            if (m->o.keep_order || start == START_MEMO) {
                 break;
             }
         }
@@ -167,12 +186,13 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
 static hr_status try_all(maker *m) {
     const uint64_t effort = effort_of(m);
     hr_status status = try_starts(m, 0, effort);
-    if (status == HR_OK && !m->s.no_copies && !m->o.no_recompute && hri_schedule_can_copy(&m->s)) {
+    if (status == HR_OK && !m->s.no_copies && !m->o.no_recompute && hri_schedule_can_copy(&m->s) &&
+        !(m->o.any && m->found)) {
         m->s.no_copies = 1;
         status = try_starts(m, m->found > 0, effort);
         m->s.no_copies = 0;
     }
-    if (status == HR_OK && m->found) {
+    if (status == HR_OK && m->found && !m->o.any) {
         status = go_to(m, 0);
         if (status == HR_OK) {
             status = hri_search_improve(&m->s, m->limit, effort / 3);
@@ -288,7 +308,7 @@ static hr_status sink(maker *m) {
         if (status == HR_OK) {
             status = hri_search_fit(&m->s, m->limit, effort / 6);
         }
-        if (status == HR_OK) {
+        if (status == HR_OK && !m->o.any) {
             status = hri_search_improve(&m->s, m->limit, effort / 8);
         }
         if (status != HR_OK && status != HR_E_NO_PLAN) {
@@ -317,6 +337,35 @@ static hr_status sink(maker *m) {
     return HR_OK;
 }
 
+/* Writes the choices of a plan to the memo. */
+static hr_status remember(const maker *m, uint32_t at) {
+    hri_plan_memo *memo = m->o.memo;
+    if (!memo) {
+        return HR_OK;
+    }
+    if (!memo->order) {
+        hri_plan_memo new = {.order = hri_malloc((m->p->op_count + 1) * sizeof *new.order),
+                             .gaps = hri_malloc((size_t)m->s.gap_count + 1),
+                             .variant = hri_malloc((size_t)m->p->op_count + 1)};
+        if (!new.order || !new.gaps || !new.variant) {
+            hri_plan_memo_deinit(&new);
+            return HR_E_NOMEM_HOST;
+        }
+        *memo = new;
+    }
+    memcpy(memo->order, m->kept[at].order, m->p->op_count * sizeof *memo->order);
+    memcpy(memo->gaps, m->kept[at].gaps, m->s.gap_count);
+    memcpy(memo->variant, m->kept[at].variant, m->p->op_count);
+    return HR_OK;
+}
+
+void hri_plan_memo_deinit(hri_plan_memo *memo) {
+    hri_free(memo->order);
+    hri_free(memo->gaps);
+    hri_free(memo->variant);
+    *memo = (hri_plan_memo){0};
+}
+
 /* Places the best schedule that can be; sinks the limit while fragmentation is in the way. */
 static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
     for (int round = 0; round < ROUNDS; round++) {
@@ -325,7 +374,7 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
         hri_plan *plan = NULL;
         hr_status status = place_one(m, &plan, &at, &over);
         if (plan && status == HR_OK) {
-            status = round > 0 && plan->again_count ? spend_rest(m, at, &plan) : HR_OK;
+            status = round > 0 && plan->again_count && !m->o.any ? spend_rest(m, at, &plan) : HR_OK;
         }
         if (status != HR_OK) {
             hri_plan_destroy(plan);
@@ -333,7 +382,7 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
         }
         if (plan) {
             *out = plan;
-            return HR_OK;
+            return remember(m, m->found > 1 ? at : 0);
         }
         const uint64_t least = m->limit / 100;
         const uint64_t less = over / 2 > least ? over / 2 : least;
@@ -410,6 +459,45 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
     return status;
 }
 
+/* Steps that a plan may have where memory is short: more than plans have that anybody would run. */
+static uint64_t short_entries(const hri_problem *p) {
+    return (uint64_t)p->op_count * 2 + 512;
+}
+
+uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes) {
+    const uint64_t ops = p->op_count, values = p->value_count, entries = short_entries(p);
+    uint64_t operands = 0, outs = 0, works = 0, given = 0, gaps = values;
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        operands += p->ops[n].in_count + p->ops[n].out_count;
+        outs += p->ops[n].out_count;
+        works += p->ops[n].variants[0].workspace_bytes > 0 || p->ops[n].variant_count > 1;
+    }
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        given += p->values[v].role != HRI_ROLE_MADE;
+        gaps += p->values[v].use_count;
+    }
+    /* What is computed again has operands as the others have. */
+    const uint64_t all = ops ? ops : 1;
+    const uint64_t touches = operands * entries / all, made = outs * entries / all;
+    const uint64_t instances = given + made, packed = made + works * entries / all + 16;
+    const int copies = p->out_bytes_per_ns > 0 && p->in_bytes_per_ns > 0;
+    const uint64_t plan = entries * sizeof(hri_plan_step) + touches * sizeof(uint32_t) +
+                          2 * entries * sizeof(uint32_t) +
+                          (packed + given) * sizeof(hri_plan_buffer);
+    const uint64_t schedule = entries * (sizeof(hri_entry) + 8 + (copies ? 40 : 0)) +
+                              touches * sizeof(hri_touch) + instances * (sizeof(hri_instance) + 4) +
+                              gaps * 9 + values * 24 + ops * 17;
+    const uint64_t search =
+        entries * 20 + instances * 4 + gaps * (2 + sizeof(hri_move)) + values * 4 + ops * 10;
+    const uint64_t keeps = (KEPT + 2) * (ops * 5 + gaps); /* an order and a memo with them */
+    const uint64_t place = 2 * plan + 4 * (instances + entries) + 12 * values +
+                           packed * (sizeof(hri_pack_buffer) + 8) + hri_pack_bytes(packed);
+    if (plan_bytes) {
+        *plan_bytes = plan;
+    }
+    return schedule + schedule / 2 + keeps + (search > place ? search : place);
+}
+
 hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, hri_plan **out,
                         int *impossible, hri_prose *why) {
     int ignored;
@@ -423,6 +511,9 @@ hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, h
     m.bottom = m.o.fixed_offsets ? m.o.fixed_bytes : p->persistent_bytes;
     hr_status status = hri_schedule_init(&m.s, p);
     m.s.no_copies = m.o.no_offload;
+    if (m.o.short_memory) {
+        m.s.most_entries = short_entries(p);
+    }
     m.s.no_drops = m.o.no_recompute;
     if (status == HR_OK) {
         m.order = hri_malloc(p->op_count * sizeof *m.order);

@@ -48,6 +48,20 @@ void hri_problem_deinit(hri_problem *p) {
     *p = (hri_problem){0};
 }
 
+uint64_t hri_problem_held_bytes(const hri_problem *p) {
+    uint64_t uses = 0;
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        uses += p->values[v].use_count;
+    }
+    return hri_arena_held_bytes(&p->arena) + p->value_space * sizeof *p->values +
+           p->op_space * sizeof *p->ops + uses * sizeof *p->uses;
+}
+
+/* A name that lives as long as the problem. */
+static const char *name_of(hri_problem *p, const char *name) {
+    return !name || !*name ? "" : p->borrows ? name : hri_arena_strdup(&p->arena, name);
+}
+
 static hr_status grow(void **items, uint32_t *space, uint32_t count, size_t item_bytes) {
     size_t capacity = *space;
     if (count < *space) {
@@ -67,7 +81,7 @@ hr_status hri_problem_add_value(hri_problem *p, const hri_problem_value *value, 
     void *items = p->values;
     const hr_status status = grow(&items, &p->value_space, p->value_count, sizeof *p->values);
     p->values = items;
-    const char *name = hri_arena_strdup(&p->arena, value->name ? value->name : "");
+    const char *name = name_of(p, value->name);
     if (status != HR_OK || !name) {
         return HR_E_NOMEM_HOST;
     }
@@ -86,8 +100,8 @@ hr_status hri_problem_add_op(hri_problem *p, const hri_problem_op *op, uint32_t 
     const hr_status status = grow(&items, &p->op_space, p->op_count, sizeof *p->ops);
     p->ops = items;
     hri_problem_op new = *op;
-    new.name = hri_arena_strdup(&p->arena, op->name ? op->name : "");
-    new.kind = hri_arena_strdup(&p->arena, op->kind ? op->kind : "");
+    new.name = name_of(p, op->name);
+    new.kind = name_of(p, op->kind);
     new.in = hri_arena_copy(&p->arena, op->in, op->in_count * sizeof *op->in, _Alignof(uint32_t));
     new.out = hri_arena_copy(&p->arena, op->out, op->out_count * sizeof *op->out,
                              _Alignof(hri_problem_output));
@@ -98,8 +112,7 @@ hr_status hri_problem_add_op(hri_problem *p, const hri_problem_op *op, uint32_t 
         return HR_E_NOMEM_HOST;
     }
     for (uint32_t i = 0; i < op->variant_count; i++) {
-        variants[i].name =
-            hri_arena_strdup(&p->arena, op->variants[i].name ? op->variants[i].name : "");
+        variants[i].name = name_of(p, op->variants[i].name);
         if (!variants[i].name) {
             return HR_E_NOMEM_HOST;
         }
@@ -333,6 +346,17 @@ static uint64_t hash_of(const hri_problem *p) {
     return hri_hasher_get(&h).lo;
 }
 
+/* Room for more is seldom needed after this.  That it stays is no failure. */
+static void shrink(hri_problem *p) {
+    hri_problem_value *values =
+        p->value_count ? hri_realloc(p->values, p->value_count * sizeof *values) : NULL;
+    p->values = values ? values : p->values;
+    p->value_space = values ? p->value_count : p->value_space;
+    hri_problem_op *ops = p->op_count ? hri_realloc(p->ops, p->op_count * sizeof *ops) : NULL;
+    p->ops = ops ? ops : p->ops;
+    p->op_space = ops ? p->op_count : p->op_space;
+}
+
 hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
     hr_status status = check_head(p, why);
     if (status == HR_OK && p->op_count == 0) {
@@ -361,6 +385,7 @@ hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
     if (status == HR_OK) {
         p->hash = hash_of(p);
         p->finished = 1;
+        shrink(p);
     }
     return status;
 }

@@ -112,14 +112,17 @@ typedef struct hri_problem {
     uint64_t persistent_bytes; /* persistent values and constants, rounded up each */
     uint64_t hash;             /* of everything that planning depends on: names do not count */
     uint8_t finished;
+    uint8_t borrows; /* 1: names are the caller's and outlive it; else they are copied */
     hri_arena arena; /* names and lists */
 } hri_problem;
 
 /* An empty problem.  deinit accepts it, and a half-made one. */
 void hri_problem_init(hri_problem *p, uint64_t align);
 void hri_problem_deinit(hri_problem *p);
+/* Bytes of memory that it holds. */
+uint64_t hri_problem_held_bytes(const hri_problem *p);
 
-/* Appends; texts and lists are copied.  `out` is the new number. */
+/* Appends; texts (unless it borrows them) and lists are copied.  `out` is the new number. */
 HR_MUST_CHECK hr_status hri_problem_add_value(hri_problem *p, const hri_problem_value *value,
                                               uint32_t *out);
 HR_MUST_CHECK hr_status hri_problem_add_op(hri_problem *p, const hri_problem_op *op, uint32_t *out);

@@ -88,6 +88,7 @@ static hr_status allocate(hri_schedule *s) {
 
 hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p) {
     *s = (hri_schedule){.p = p, .in_place = 1, .limit = UINT64_MAX, .stop_ns = INFINITY};
+    s->most_entries = (uint64_t)p->op_count * 64 + 1024;
     for (uint32_t v = 0; v < p->value_count; v++) {
         s->gap_count += p->values[v].use_count + 1;
     }
@@ -145,6 +146,9 @@ static hr_status room(void **items, uint32_t *space, uint32_t wanted, size_t byt
 }
 
 static hr_status make_room(hri_schedule *s, const hri_problem_op *op) {
+    if (s->entry_count >= s->most_entries) {
+        return HR_E_NO_PLAN;
+    }
     void *entries = s->entries, *touches = s->touches, *instances = s->instances;
     hr_status status = room(&entries, &s->entry_space, s->entry_count + 1, sizeof *s->entries);
     s->entries = entries;
@@ -408,7 +412,6 @@ static hr_status begin(hri_schedule *s) {
 }
 
 static hr_status generate(hri_schedule *s) {
-    const uint64_t most = (uint64_t)s->p->op_count * 64 + 1024;
     hr_status status = begin(s);
     for (uint32_t t = 0; t < s->p->op_count && status == HR_OK; t++) {
         status = collect(s, s->order[t]);
@@ -419,7 +422,7 @@ static hr_status generate(hri_schedule *s) {
         if (status == HR_OK) {
             status = emit(s, s->order[t], 0);
         }
-        if (status == HR_OK && (s->entry_count > most || s->time_ns >= s->stop_ns)) {
+        if (status == HR_OK && s->time_ns >= s->stop_ns) {
             status = HR_E_NO_PLAN;
         }
         if (status == HR_OK) {

@@ -65,6 +65,7 @@ typedef struct hri_schedule {
     uint8_t *fixed;              /* by value: persistent or constant, in any version */
     uint8_t in_place;            /* 0: outputs never overwrite inputs */
     uint8_t no_copies, no_drops; /* for the search: what it may not do */
+    uint64_t most_entries; /* run() gives up with HR_E_NO_PLAN when it gets longer than this */
     /* What run() found. */
     hri_entry *entries;
     hri_touch *touches;

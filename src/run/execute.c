@@ -21,6 +21,23 @@ uint64_t hri_exec_record_bytes(uint64_t steps, uint64_t operands, uint64_t value
     return sizeof(hri_exec) + hri_bound_record_bytes(steps, operands, values);
 }
 
+/* Work spaces of a plan are for so many threads; more would write beyond them. */
+static hr_status check_workspaces(const hri_exec *e, hri_prose *why) {
+    const uint32_t threads = hri_threads_count(e->threads);
+    for (uint32_t i = 0; i < e->b.call_count; i++) {
+        const hri_bound_call *c = &e->b.calls[i];
+        if (c->kind == HRI_STEP_RUN) {
+            const hri_node_record *node = &e->b.g->nodes[c->node];
+            const uint64_t wanted = hri_op_workspace(&node->sig, c->variant, threads);
+            if (wanted > (c->workspace ? c->bytes : 0)) {
+                return hri_prose_set(why, HR_E_INVALID, "%s was planned for fewer than %u threads",
+                                     node->name, threads);
+            }
+        }
+    }
+    return HR_OK;
+}
+
 hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_prose *why) {
     hri_exec *e = hri_calloc(1, sizeof *e);
     if (!e) {
@@ -37,6 +54,8 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     hr_status status = hri_bind(&o, &e->b, why);
     if (status == HR_OK && options->lane) {
         status = hri_exec_gpu_create(options->lane, &e->b, e->seed, &e->gpu, why);
+    } else if (status == HR_OK) {
+        status = check_workspaces(e, why);
     }
     if (status != HR_OK) {
         hri_exec_destroy(e);

@@ -61,11 +61,15 @@ static void interpret(const rig *r, float *losses) {
     CHECK_OK(hri_train_run(&job, losses, &why));
 }
 
+static hri_threads *pool_of(const rig *r, const hri_fit_plans *plans) {
+    return plans->threads == 2 ? r->threads : NULL;
+}
+
 static uint64_t run(rig *r, hri_fit *f, hri_fit_plans *plans, float *losses) {
     const hri_planned_options o = {.device = r->host,
                                    .plans = plans,
                                    .job = &r->job,
-                                   .threads = r->threads,
+                                   .threads = pool_of(r, plans),
                                    .seed = 7,
                                    .limit = (uint32_t)hr_model_classes(r->model)};
     hri_planned *p = NULL;
@@ -115,10 +119,11 @@ static void at_budgets(const char *model, const char *options, int64_t batch) {
         }
         if (status ==
             HR_E_NO_PLAN) { /* under what weights and one op take: the least that there is */
-            CHECK_OK(hri_fit_smallest(&f, 4, &budget, &plans, &why));
+            CHECK_OK(hri_fit_smallest(&f, &budget, NULL, &why));
+            CHECK_OK(hri_fit_search(&f, budget, 4, &plans, &why));
         }
         CHECK_LE(plans.peak_bytes, budget);
-        const double ratio = plans.time_ns / f.reference.time_ns;
+        const double ratio = plans.time_ns / f.nominal_time_ns;
         const uint64_t again = plans.again_count;
         const uint64_t arena = run(&r, &f, &plans, is);
         printf("    %s: budget %.1f MiB of %.1f, arena %.1f MiB, time %.3f, %llu ops again\n",
@@ -160,10 +165,11 @@ TEST_TIMEOUT(planned, a_head_in_slices_loses_nothing, 240) {
         r.job.parts = 1;
         CHECK_OK(hri_fit_open(&r.job, &f, &why));
         if (slices) {
-            CHECK_OK(hri_fit_smallest(&f, 8, &budget, &plans, &why));
+            CHECK_OK(hri_fit_smallest(&f, &budget, NULL, &why));
+            CHECK_OK(hri_fit_search(&f, budget, 8, &plans, &why));
         } else {
-            CHECK_OK(hri_fit_search(&f, f.unplanned_bytes, 1, &plans, &why));
-            CHECK(plans.time_ns == f.reference.time_ns);
+            CHECK_OK(hri_fit_search(&f, 0, 1, &plans, &why));
+            CHECK(plans.time_ns == f.base_time_ns);
         }
         CHECK_EQ(plans.c->slices, slices);
         (void)run(&r, &f, &plans, is);
@@ -299,7 +305,7 @@ TEST(planned, memory_that_grows_comes_with_the_graph_that_needs_it) {
     const hri_planned_options o = {.device = r.host,
                                    .plans = &plans,
                                    .job = &r.job,
-                                   .threads = r.threads,
+                                   .threads = pool_of(&r, &plans),
                                    .grow = 1,
                                    .name = "growing",
                                    .limit_bytes = 64 << 20,
@@ -329,7 +335,8 @@ TEST(planned, a_byte_outside_the_plan_is_never_written) {
     r.job.parts = 1;
     CHECK_OK(hri_fit_open(&r.job, &f, &why));
     uint64_t least;
-    CHECK_OK(hri_fit_smallest(&f, 4, &least, &plans, &why));
+    CHECK_OK(hri_fit_smallest(&f, &least, NULL, &why));
+    CHECK_OK(hri_fit_search(&f, least, 4, &plans, &why));
     enum { GUARD = 4096 };
     const uint64_t bytes = plans.plans[0]->arena_bytes;
     unsigned char *memory = aligned_alloc(4096, (bytes + 2 * GUARD + 4095) / 4096 * 4096);
@@ -339,7 +346,7 @@ TEST(planned, a_byte_outside_the_plan_is_never_written) {
                                 .problem = &plans.c->pieces[0].x.problem,
                                 .plan = plans.plans[0],
                                 .arena = memory + GUARD,
-                                .threads = r.threads,
+                                .threads = pool_of(&r, &plans),
                                 .seed = 1};
     hri_exec *e;
     CHECK_OK(hri_exec_create(&o, &e, &why));

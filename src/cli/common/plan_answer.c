@@ -6,7 +6,7 @@
 
 #include "cli/common/plan_ways.h"
 
-enum { LOOK = 32 }; /* what is beside the question gets a small share of the effort */
+enum { LOOK = HRI_FIT_LOOK };
 
 /* ---- names and parts ---- */
 
@@ -27,6 +27,13 @@ static void name_floor(const hri_problem *p, uint32_t op, hri_plan_answer *out) 
     } else {
         snprintf(out->floor_op, sizeof out->floor_op, "the inputs");
     }
+}
+
+static void take_floor(const hri_fit_fact *fact, hri_plan_answer *out) {
+    snprintf(out->floor_op, sizeof out->floor_op, "%s",
+             fact->floor_op[0] ? fact->floor_op : "the inputs");
+    snprintf(out->floor_kind, sizeof out->floor_kind, "%s", fact->floor_kind);
+    out->floor_op_bytes = fact->floor_op_bytes;
 }
 
 static void sum_persistent(const hri_fit_case *c, hri_plan_answer *out) {
@@ -60,12 +67,12 @@ static hr_status describe_floor(hri_plan_job *j, hri_plan_answer *out, hri_prose
         name_floor(&j->problem, j->reference->floor_op, out);
         return HR_OK;
     }
-    const hri_fit_case *c;
-    const hr_status status = hri_fit_floor(&j->fit, &c, why);
+    const hri_fit_fact *fact;
+    const hr_status status = hri_fit_floor(&j->fit, &fact, why);
     if (status == HR_OK) {
-        name_floor(&c->pieces[c->floor_piece].x.problem, c->floor_op, out);
+        take_floor(fact, out);
         out->may_cut = hri_fit_may_cut(&j->fit);
-        out->coupled = j->fit.cases[0]->coupled;
+        out->coupled = j->fit.coupled != 0;
     }
     return status;
 }
@@ -91,7 +98,7 @@ static hr_status find_choices(hri_plan_job *j, hri_plan_answer *out, hri_prose *
     }
     if (status == HR_OK) {
         hri_plan_row least;
-        status = hri_plan_job_smallest(j, LOOK, &least, why);
+        status = hri_plan_job_smallest(j, &least, why);
         if (status == HR_OK) {
             out->choices[out->choice_count++] = least;
         }
@@ -102,7 +109,7 @@ static hr_status find_choices(hri_plan_job *j, hri_plan_answer *out, hri_prose *
 static hr_status find_points(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
     enum { STEPS = 15 };
     hri_plan_row least, most;
-    hr_status status = hri_plan_job_smallest(j, LOOK, &least, why);
+    hr_status status = hri_plan_job_smallest(j, &least, why);
     if (status == HR_OK) {
         status = hri_plan_job_search(j, 0, 1, &most, NULL, NULL, why);
     }
@@ -143,7 +150,7 @@ static hr_status look_around(hri_plan_job *j, hri_plan_answer *out, hri_prose *w
             status = hri_fit_largest(&j->job, budget, &out->largest_batch, why);
         }
         if (status == HR_OK && !out->fits) {
-            status = hri_plan_job_smallest(j, LOOK, &out->row, why);
+            status = hri_plan_job_smallest(j, &out->row, why);
             if (status == HR_OK && j->road) {
                 status = hri_plan_ways_find(j, out, why);
             }
@@ -185,7 +192,22 @@ hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_pl
         hri_plan_answer_describe(j, plans, plan ? *plan : NULL, out);
     }
     out->impossible = j->budget_bytes && j->budget_bytes < j->floor_bytes;
-    return status == HR_OK ? look_around(j, out, why) : status;
+    /* While others are looked at, the memory of this case is theirs. */
+    const int rests = out->fits && j->model && plans && plans->c;
+    if (rests && (j->flags->choices || j->flags->curve || j->flags->svg)) {
+        hri_fit_detach(&j->fit, plans);
+    }
+    hri_fit_rest(&j->fit);
+    if (status == HR_OK) {
+        status = look_around(j, out, why);
+    }
+    if (status == HR_OK && rests) {
+        status = hri_fit_attach(&j->fit, plans, why);
+    }
+    if (status == HR_OK && out->fits && j->model && plans) {
+        status = hri_plan_job_set_threads(j, plans);
+    }
+    return status;
 }
 
 void hri_plan_answer_deinit(hri_plan_answer *a) {

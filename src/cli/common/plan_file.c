@@ -54,6 +54,7 @@ static hr_status model_members(json_t *root, const hri_plan_job *j, const hri_fi
                 json_object_set_new(root, "batch", json_integer(j->job.batch)) == 0 &&
                 json_object_set_new(root, "options", json_string(hri_text_get(&options))) == 0 &&
                 json_object_set_new(root, "part", json_integer(plans->c->part)) == 0 &&
+                json_object_set_new(root, "threads", json_integer(plans->c->threads)) == 0 &&
                 json_object_set_new(root, "slices", json_boolean(plans->c->slices)) == 0
             ? HR_OK
             : HR_E_NOMEM_HOST;
@@ -138,8 +139,8 @@ static hr_status check_head(const hri_plan_job *j, const json_t *root, hri_prose
 
 static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans *out,
                              hri_prose *why) {
-    uint64_t part;
-    const hri_fit_case *found;
+    uint64_t part, threads = 0;
+    hri_fit_case *c = NULL;
     hri_plan *plans[HRI_FIT_PIECES] = {0};
     const json_t *list = json_object_get(root, "pieces");
     hr_status status = hri_json_get_u64(root, "part", &part, why);
@@ -149,14 +150,20 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
     }
     if (status == HR_OK) {
         const int slices = json_is_true(json_object_get(root, "slices"));
-        status = hri_fit_case_get(&j->fit, (int64_t)part, slices, &found, why);
+        status = hri_fit_case_get(&j->fit, (int64_t)part, slices, &c, why);
+    }
+    if (status == HR_OK && json_object_get(root, "threads")) {
+        status = hri_json_get_u64(root, "threads", &threads, why);
+    }
+    if (status == HR_OK && threads > 1024) {
+        status = hri_prose_set(why, HR_E_RANGE, "%llu threads make no sense",
+                               (unsigned long long)threads);
+    }
+    if (status == HR_OK) {
+        status = hri_fit_case_set_threads(&j->fit, c, (uint32_t)threads, why);
     }
     if (status != HR_OK) {
         return status;
-    }
-    hri_fit_case *c = NULL;
-    for (uint32_t i = 0; i < j->fit.case_count; i++) {
-        c = j->fit.cases[i] == found ? j->fit.cases[i] : c;
     }
     if (json_array_size(list) != c->count) {
         return hri_prose_set(why, HR_E_INVALID, "it has %zu graphs, not %u", json_array_size(list),

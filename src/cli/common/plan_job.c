@@ -15,6 +15,11 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+enum {
+    LONGER = 8, /* looks that get more effort */
+    LAST = 2    /* and those that get half of it */
+};
+
 const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
 const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
 
@@ -142,18 +147,36 @@ static int open_host(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
         return hri_cli_failed(j->cli, NULL, "threads", status);
     }
     /* A core does about this much on our kernels; a disk behind the page cache takes about this much. */
-    s->flops = is_given(j, "flops=") ? s->flops : 15e9 * threads;
+    const double given = s->flops;
+    s->flops = 15e9 * threads;
     s->bandwidth = is_given(j, "bandwidth=") ? s->bandwidth : 10e9;
     s->launch = is_given(j, "launch=") ? s->launch : 2e-6;
     s->copy = is_given(j, "copy=") || !j->flags->spill ? s->copy : 1e9;
+    if (is_given(j, "flops=")) {
+        s->flops = given;
+    }
     take_spec(j, s);
     j->job.machine.copies_block = 1;
     j->job.machine.threads = threads;
     j->job.machine.align = 64;
+    j->job.nominal = j->job.machine; /* two such cores, whatever there is */
+    j->job.nominal.flops_per_ns = is_given(j, "flops=") ? s->flops / 1e9 : 30;
+    j->job.nominal.threads = 1;
     j->job.page_bytes = info->page_bytes;
-    j->job.runtime_bytes = runtime + threads * (uint64_t)HRI_RESIDENT_THREAD;
+    j->job.runtime_bytes = runtime + HRI_RESIDENT_THREAD;
+    j->job.thread_bytes = HRI_RESIDENT_THREAD;
     j->job.count_records = 1;
     return HRI_EXIT_YES;
+}
+
+/* One GPU stands for all, so that where a batch is cut depends on none. */
+static void set_nominal_gpu(hri_plan_job *j) {
+    j->job.nominal = j->job.machine;
+    j->job.nominal.flops_per_ns = 100e3;
+    j->job.nominal.bytes_per_ns = 2e3;
+    j->job.nominal.launch_ns = 4e3;
+    j->job.nominal.out_bytes_per_ns = j->job.nominal.in_bytes_per_ns = 25;
+    j->job.nominal.copy_latency_ns = 10e3;
 }
 
 /* Kernels and libraries are opened before anything is planned: what they take is runtime.  A GPU without a compiler for
@@ -189,6 +212,7 @@ static int open_cuda(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
                                        .out_bytes_per_ns = speed.out_bytes_per_ns,
                                        .in_bytes_per_ns = speed.in_bytes_per_ns,
                                        .copy_latency_ns = speed.copy_latency_ns};
+        set_nominal_gpu(j);
     } else {
         take_spec(j, s);
     }
@@ -394,6 +418,8 @@ void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *
     out->spill = folder ? "." : NULL;
     out->machine.out_bytes_per_ns = out->machine.in_bytes_per_ns = folder ? 1 : 0;
     out->machine.copy_latency_ns = folder ? 10e3 : 0;
+    out->nominal.out_bytes_per_ns = out->nominal.in_bytes_per_ns = folder ? 1 : 0;
+    out->nominal.copy_latency_ns = folder ? 10e3 : 0;
 }
 
 static hr_status road_job(void *user, const hri_change *changes, size_t count, hri_fit_job *out,
@@ -442,29 +468,47 @@ void hri_plan_job_road(hri_plan_job *j, hri_plan_road *out) {
     j->road = out;
 }
 
+/* What the host's kernels may be tried in: a part of the budget, and never more than planning leaves of it. */
+static uint64_t trial_bytes(const hri_plan_job *j) {
+    const uint64_t taken = j->fit.facts[0].planning_bytes;
+    const uint64_t left = j->budget_bytes > taken ? j->budget_bytes - taken : 1;
+    return !j->budget_bytes || left > j->budget_bytes / 4 ? j->budget_bytes / 4 : left;
+}
+
+static hr_status open_timing(hri_cli *cli, hri_plan_job *j, uint64_t most_bytes) {
+    char folder[1024];
+    const hri_timing_options o = {.threads = j->threads,
+                                  .engine = j->engine,
+                                  .try_only = !j->flags->measure,
+                                  .folder =
+                                      hri_settings_cache_dir(cli->settings, folder, sizeof folder),
+                                  .device = j->engine ? j->device_what : j->device_name,
+                                  .flops_per_ns = j->job.machine.flops_per_ns,
+                                  .bytes_per_ns = j->job.machine.bytes_per_ns,
+                                  .most_bytes = most_bytes};
+    const hr_status status = hri_timing_open(&o, &j->timing);
+    if (status == HR_OK) {
+        j->job.time_ns = hri_timing_time;
+        j->job.time_user = j->timing;
+    }
+    return status;
+}
+
 int hri_plan_job_fit(hri_cli *cli, hri_plan_job *j) {
     hri_prose why = {0};
     hr_status status = HR_OK;
-    if ((j->flags->measure && j->threads) || j->engine) {
-        char folder[1024];
-        const hri_timing_options o = {
-            .threads = j->threads,
-            .engine = j->engine,
-            .try_only = !j->flags->measure,
-            .folder = hri_settings_cache_dir(cli->settings, folder, sizeof folder),
-            .device = j->engine ? j->device_what : j->device_name,
-            .flops_per_ns = j->job.machine.flops_per_ns,
-            .bytes_per_ns = j->job.machine.bytes_per_ns,
-            .most_bytes = j->engine ? scratch_bytes(j) : j->budget_bytes / 4};
-        status = hri_timing_open(&o, &j->timing);
-        if (status == HR_OK) {
-            j->job.time_ns = hri_timing_time;
-            j->job.time_user = j->timing;
-        }
+    if (j->engine) { /* on a GPU trying a kernel is what loads it */
+        status = open_timing(cli, j, scratch_bytes(j));
     }
-    const hri_fit_case *floor = NULL;
+    const hri_fit_fact *floor = NULL;
     if (status == HR_OK) {
         status = hri_fit_open(&j->job, &j->fit, &why);
+    }
+    if (status == HR_OK && j->flags->measure && j->threads) {
+        status = open_timing(cli, j, trial_bytes(j));
+        if (status == HR_OK) {
+            status = hri_fit_set_times(&j->fit, j->job.time_ns, j->job.time_user, &why);
+        }
     }
     if (status == HR_OK) {
         status = hri_fit_floor(&j->fit, &floor, &why);
@@ -475,7 +519,7 @@ int hri_plan_job_fit(hri_cli *cli, hri_plan_job *j) {
     }
     j->floor_bytes = floor->floor_bytes;
     j->unplanned_bytes = j->fit.unplanned_bytes;
-    j->base_time_ns = j->fit.reference.time_ns;
+    j->base_time_ns = j->fit.base_time_ns;
     return HRI_EXIT_YES;
 }
 
@@ -516,6 +560,7 @@ int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
 void hri_plan_job_close(hri_plan_job *j) {
     hri_fit_close(&j->fit);
     hri_plan_destroy(j->reference);
+    hri_plan_destroy(j->least);
     if (j->flags && j->flags->problem) {
         hri_problem_deinit(&j->problem);
     }
@@ -529,39 +574,55 @@ void hri_plan_job_close(hri_plan_job *j) {
 /* ---- searching ---- */
 
 void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan_row *row) {
-    const hri_fit_case *c = plans->c;
     *row = (hri_plan_row){.fits = true,
                           .budget_bytes = row->budget_bytes,
                           .peak_bytes = plans->peak_bytes,
-                          .runtime_bytes = plans->peak_bytes - plans->arena_bytes,
-                          .persistent_bytes = c->bottom_bytes,
-                          .arena_bytes = plans->arena_bytes - c->bottom_bytes,
+                          .runtime_bytes = plans->runtime_bytes,
+                          .persistent_bytes = plans->bottom_bytes,
+                          .arena_bytes = plans->arena_bytes - plans->bottom_bytes,
                           .live_peak_bytes = plans->live_bytes,
                           .input_bytes = plans->input_bytes,
                           .host_peak_bytes = plans->other_bytes,
-                          .micro_batches = c->parts,
-                          .part = c->part,
+                          .planning_bytes = plans->planning_bytes,
+                          .threads = j->threads ? plans->threads : 0,
+                          .micro_batches = plans->parts,
+                          .part = plans->part,
                           .recomputed_ops = plans->again_count,
                           .offloaded_bytes = plans->copied_bytes,
                           .spill_bytes = j->job.spill ? plans->other_bytes : 0,
                           .time_ns = plans->time_ns,
                           .time_ratio = plans->time_ns / j->base_time_ns,
                           .bound_ratio = plans->bound_time_ns / j->base_time_ns};
+    if (plans->threads == 0 && j->fit.nominal_time_ns > 0) { /* times of the nominal machine */
+        row->time_ratio = plans->time_ns / j->fit.nominal_time_ns;
+        row->bound_ratio = plans->bound_time_ns / j->fit.nominal_time_ns;
+        row->time_ns = row->time_ratio * j->base_time_ns;
+    }
     if (j->threads) { /* on the host the peak of the process is the peak of the device */
         row->host_peak_bytes = plans->peak_bytes;
     }
 }
 
-static hr_status search_problem(hri_plan_job *j, uint64_t budget, uint32_t share, hri_plan_row *row,
-                                hri_plan **out, hri_prose *why) {
-    const hri_plan_options o = {.budget_bytes = budget,
-                                .no_offload = !j->flags->offload,
-                                .effort = (uint64_t)j->flags->effort * 1000 / share + 1};
-    hri_plan *plan;
-    const hr_status status = hri_plan_make(&j->problem, &o, &plan, NULL, why);
+hr_status hri_plan_job_set_threads(hri_plan_job *j, const hri_fit_plans *plans) {
+    const uint32_t threads = plans->threads ? plans->threads : 1;
+    if (!j->threads || !plans->plans[0] || threads >= hri_threads_count(j->threads)) {
+        return HR_OK;
+    }
+    hri_threads *fewer = NULL;
+    const hr_status status = hri_threads_create(threads, &fewer);
     if (status != HR_OK) {
         return status;
     }
+    hri_timing_close(j->timing); /* it times the threads that go */
+    j->timing = NULL;
+    j->job.time_ns = j->fit.job.time_ns = NULL;
+    hri_threads_destroy(j->threads);
+    j->threads = fewer;
+    return HR_OK;
+}
+
+static void row_of_plan(const hri_plan_job *j, const hri_plan *plan, uint64_t budget,
+                        hri_plan_row *row) {
     *row = (hri_plan_row){.fits = true,
                           .budget_bytes = budget,
                           .peak_bytes = plan->arena_bytes,
@@ -575,6 +636,112 @@ static hr_status search_problem(hri_plan_job *j, uint64_t budget, uint32_t share
                           .time_ns = plan->time_ns,
                           .time_ratio = plan->time_ns / j->base_time_ns,
                           .bound_ratio = plan->bound_time_ns / j->base_time_ns};
+}
+
+static hr_status make_plan(const hri_plan_job *j, uint64_t budget, uint32_t share,
+                           hri_plan_memo *memo, int memo_only, hri_plan **out, hri_prose *why) {
+    const hri_plan_options o = {.budget_bytes = budget,
+                                .memo = memo,
+                                .any = memo != NULL,
+                                .memo_only = (uint8_t)memo_only,
+                                .no_offload = !j->flags->offload,
+                                .effort = (uint64_t)j->flags->effort * 1000 / share + 1};
+    return hri_plan_make(&j->problem, &o, out, NULL, why);
+}
+
+/* A plan that takes less becomes j->least. */
+static hr_status probe(hri_plan_job *j, uint64_t budget, uint32_t share, hri_plan_memo *memo,
+                       int memo_only, int *found, hri_prose *why) {
+    hri_plan *plan = NULL;
+    const hr_status status = make_plan(j, budget, share, memo, memo_only, &plan, why);
+    *found = status == HR_OK && (!j->least || plan->arena_bytes < j->least->arena_bytes);
+    if (*found) {
+        hri_plan_destroy(j->least);
+        j->least = plan;
+    } else {
+        hri_plan_destroy(plan);
+    }
+    return status == HR_E_NO_PLAN ? HR_OK : status;
+}
+
+/* A problem without a model: as train/fit_least.c goes down for one with. */
+static hr_status find_smallest_problem(hri_plan_job *j, hri_plan_row *row, hri_prose *why) {
+    const uint64_t floor = j->floor_bytes, step = floor / 128 + 1;
+    uint64_t low = floor;
+    hri_plan_memo memo = {0};
+    int found = 0;
+    hr_status status = probe(j, 0, HRI_FIT_LOOK, &memo, 0, &found, why);
+    if (status == HR_OK) {
+        status = probe(j, low, HRI_FIT_LOOK, &memo, 0, &found, why);
+    }
+    while (status == HR_OK && j->least->arena_bytes > low + step) {
+        const uint64_t middle = low + (j->least->arena_bytes - low) / 2;
+        status = probe(j, middle, HRI_FIT_LOOK, &memo, 0, &found, why);
+        low = found ? low : middle;
+    }
+    uint64_t down = status == HR_OK ? (j->least->arena_bytes - floor) / 4 : 0;
+    for (int tries = 0; tries < LONGER && status == HR_OK && down >= step; tries++) {
+        status =
+            probe(j, j->least->arena_bytes - down, HRI_FIT_LOOK / LONGER, &memo, 1, &found, why);
+        down = found ? down : down / 2;
+    }
+    down = status == HR_OK ? (j->least->arena_bytes - floor) / 4 : 0;
+    for (int tries = 0; tries < LAST && status == HR_OK && down > floor / 8; tries++) {
+        status = probe(j, j->least->arena_bytes - down, 2, &memo, 0, &found, why);
+        down = found ? (j->least->arena_bytes - floor) / 4 : down / 2;
+    }
+    hri_plan_memo_deinit(&memo);
+    if (status == HR_OK) {
+        row_of_plan(j, j->least, j->least->arena_bytes, row);
+    }
+    return status;
+}
+
+static hr_status find_smallest(hri_plan_job *j, hri_plan_row *row, hri_prose *why) {
+    uint64_t bytes;
+    hri_fit_plans plans;
+    if (!j->model) {
+        return find_smallest_problem(j, row, why);
+    }
+    const hr_status status = hri_fit_smallest(&j->fit, &bytes, &plans, why);
+    if (status == HR_OK) {
+        *row = (hri_plan_row){.budget_bytes = bytes};
+        hri_plan_row_of(j, &plans, row);
+    }
+    return status;
+}
+
+hr_status hri_plan_job_smallest(hri_plan_job *j, hri_plan_row *row, hri_prose *why) {
+    const hr_status status = j->smallest.fits ? HR_OK : find_smallest(j, &j->smallest, why);
+    if (status == HR_OK) {
+        *row = j->smallest;
+    }
+    return status;
+}
+
+/* Looks of two lengths, and where none finds a plan the smallest there is: as for a model (train/fit.h), so that
+ * nothing at or above the smallest budget is refused. */
+static hr_status search_problem(hri_plan_job *j, uint64_t budget, uint32_t share, hri_plan_row *row,
+                                hri_plan **out, hri_prose *why) {
+    hri_plan *plan = NULL;
+    hri_plan_row least;
+    hr_status status = make_plan(j, budget, share, NULL, 0, &plan, why);
+    if (status == HR_E_NO_PLAN && share < HRI_FIT_LOOK) {
+        status = make_plan(j, budget, HRI_FIT_LOOK, NULL, 0, &plan, why);
+    }
+    if (status == HR_E_NO_PLAN && budget >= j->floor_bytes) {
+        status = hri_plan_job_smallest(j, &least, why);
+        if (status == HR_OK && least.peak_bytes <= budget) {
+            plan = hri_plan_copy(j->least);
+            status = plan ? HR_OK : HR_E_NOMEM_HOST;
+        } else if (status == HR_OK) {
+            status = hri_prose_set(why, HR_E_NO_PLAN, "no plan was found within the budget");
+        }
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    row_of_plan(j, plan, budget, row);
     if (out) {
         *out = plan;
     } else {
@@ -604,35 +771,6 @@ hr_status hri_plan_job_search(hri_plan_job *j, uint64_t budget_bytes, uint32_t s
         *plans = got;
     } else {
         hri_fit_plans_deinit(&got);
-    }
-    return status;
-}
-
-static hr_status find_smallest(hri_plan_job *j, uint32_t share, hri_plan_row *row, hri_prose *why) {
-    uint64_t bytes;
-    if (j->model) {
-        hri_fit_plans plans;
-        const hr_status status = hri_fit_smallest(&j->fit, share, &bytes, &plans, why);
-        if (status == HR_OK) {
-            *row = (hri_plan_row){.budget_bytes = bytes};
-            hri_plan_row_of(j, &plans, row);
-            hri_fit_plans_deinit(&plans);
-        }
-        return status;
-    }
-    hr_status status = HR_E_NO_PLAN;
-    uint64_t budget = j->floor_bytes, step = j->floor_bytes / 100 + 1;
-    for (; status == HR_E_NO_PLAN; budget += step, step *= 2) {
-        status = search_problem(j, budget, share, row, NULL, why);
-    }
-    return status;
-}
-
-hr_status hri_plan_job_smallest(hri_plan_job *j, uint32_t share, hri_plan_row *row,
-                                hri_prose *why) {
-    const hr_status status = j->smallest.fits ? HR_OK : find_smallest(j, share, &j->smallest, why);
-    if (status == HR_OK) {
-        *row = j->smallest;
     }
     return status;
 }

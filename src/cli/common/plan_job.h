@@ -39,6 +39,8 @@ typedef struct hri_plan_row {
     uint64_t budget_bytes; /* asked for; 0: none */
     uint64_t peak_bytes, runtime_bytes, persistent_bytes, arena_bytes;
     uint64_t live_peak_bytes, input_bytes, host_peak_bytes;
+    uint64_t planning_bytes; /* the most that the process takes while it plans; 0: not counted */
+    uint32_t threads;        /* of the host; 0: not the host's */
     uint32_t micro_batches;
     int64_t part;
     uint64_t recomputed_ops, offloaded_bytes;
@@ -74,6 +76,7 @@ typedef struct hri_plan_job {
     uint64_t floor_bytes, unplanned_bytes;
     double base_time_ns;
     hri_plan_row smallest; /* once it was looked for */
+    hri_plan *least;       /* of a problem: the plan of that */
 } hri_plan_job;
 
 /* Opens device and model (or problem) and plans without a bound.  Returns an exit code, after the reason was said.
@@ -99,8 +102,9 @@ HR_MUST_CHECK hr_status hri_plan_job_search(hri_plan_job *job, uint64_t budget_b
                                             uint32_t share, hri_plan_row *row, hri_fit_plans *plans,
                                             hri_plan **plan, hri_prose *why);
 /* The smallest budget for which a plan is found. */
-HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, uint32_t share, hri_plan_row *row,
-                                              hri_prose *why);
+HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, hri_plan_row *row, hri_prose *why);
+/* As many threads as the plans were made for: fewer than asked for where the budget is tight.  Measured times end here. */
+HR_MUST_CHECK hr_status hri_plan_job_set_threads(hri_plan_job *job, const hri_fit_plans *plans);
 void hri_plan_row_of(const hri_plan_job *job, const hri_fit_plans *plans, hri_plan_row *row);
 /* The training options as text for hr_train_options_parse, and read by it. */
 void hri_plan_train_text(const hri_plan_flags *flags, hri_text *out);

@@ -61,6 +61,12 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     hri_json_u64(json, "live_peak_bytes", r->live_peak_bytes);
     hri_json_u64(json, "input_bytes", r->input_bytes);
     hri_json_u64(json, "host_peak_bytes", r->host_peak_bytes);
+    if (r->planning_bytes) { /* the budget is the process's, and planning is done in it too */
+        hri_json_u64(json, "planning_bytes", r->planning_bytes);
+    }
+    if (r->threads) {
+        hri_json_u64(json, "threads", r->threads);
+    }
     /* runtime + persistent + arena is the peak; so is the sum of these */
     hri_json_object(json, "parts");
     hri_json_u64(json, "runtime", r->runtime_bytes);

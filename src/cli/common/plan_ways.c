@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOK = 32, TRIES = 6, CHANGES = 4 };
+enum { LOOK = HRI_FIT_LOOK, TRIES = 6, CHANGES = 4 };
 
 typedef struct search {
     hri_plan_job *j;
@@ -135,7 +135,7 @@ static hr_status try_with_budget(search *s, const hri_change *changes, size_t co
     }
     hri_plan_row row = {0};
     other.model = s->j->model;
-    status = hri_plan_job_smallest(&other, LOOK, &row, s->why);
+    status = hri_plan_job_smallest(&other, &row, s->why);
     if (status == HR_OK && row.peak_bytes >> 20 < s->out->row.peak_bytes >> 20) {
         status = add_with_budget(s, changes, count, text, &row, job.batch);
     }

@@ -191,7 +191,7 @@ static int plan_again(hri_train_pair *p, uint32_t i, uint64_t below, uint64_t ab
     j->plan.job.parts = (int64_t)parts;
     hri_prose why = {""};
     hr_status status = hri_fit_open(&j->plan.job, &j->plan.fit, &why);
-    const hri_fit_case *floor = NULL;
+    const hri_fit_fact *floor = NULL;
     if (status == HR_OK) {
         status = hri_fit_floor(&j->plan.fit, &floor, &why);
     }
@@ -203,10 +203,9 @@ static int plan_again(hri_train_pair *p, uint32_t i, uint64_t below, uint64_t ab
 }
 
 /* What a case takes of the runtime for its records. */
-static uint64_t records_of(const hri_train_job *j, const hri_fit_case *c) {
-    return c->runtime_bytes > j->plan.job.runtime_bytes
-               ? c->runtime_bytes - j->plan.job.runtime_bytes
-               : 0;
+static uint64_t records_of(const hri_train_job *j, uint64_t runtime_bytes) {
+    return runtime_bytes > j->plan.job.runtime_bytes ? runtime_bytes - j->plan.job.runtime_bytes
+                                                     : 0;
 }
 
 static int plan_two(hri_train_pair *p, uint32_t *which) {
@@ -228,9 +227,9 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
     }
     /* First how each is cut, with the other's weights in the way; then exactly. */
     for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
-        const hri_fit_case *other = p->jobs[1 - i].plan.fit.cases[0];
+        const hri_fit_fact *other = &p->jobs[1 - i].plan.fit.facts[0];
         const uint64_t taken = other->own_bytes + (runtime - p->jobs[i].plan.job.runtime_bytes) +
-                               records_of(&p->jobs[1 - i], other);
+                               records_of(&p->jobs[1 - i], other->runtime_bytes);
         p->taken_bytes[i] = taken;
         p->jobs[i].plan.budget_bytes = budget > taken ? budget - taken : 1;
         *which = i;
@@ -238,7 +237,7 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
         p->jobs[i].plan.budget_bytes = budget;
         if (code == HRI_EXIT_YES) {
             own[i] = p->jobs[i].plans.c->own_bytes;
-            records[i] = records_of(&p->jobs[i], p->jobs[i].plans.c);
+            records[i] = records_of(&p->jobs[i], p->jobs[i].plans.c->runtime_bytes);
             alone[i] = p->jobs[i].row.peak_bytes;
         }
     }
@@ -332,7 +331,7 @@ static int plan_slices(hri_train_pair *p, uint32_t *which) {
         if (code != HRI_EXIT_YES) {
             break;
         }
-        const uint64_t runtime = j->plan.fit.cases[0]->runtime_bytes;
+        const uint64_t runtime = j->plan.fit.facts[0].runtime_bytes;
         if (budget && runtime + sum > budget) {
             hri_say_error(
                 p->jobs[0].cli,
