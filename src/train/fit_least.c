@@ -30,7 +30,7 @@ hr_status hri_fit_floor(hri_fit *f, const hri_fit_fact **out, hri_prose *why) {
     return HR_OK;
 }
 
-/* The finest step in which a smallest budget is looked for. */
+/* The finest step in which a smallest budget is looked for: less than one percent, but one page at least. */
 static uint64_t step_of(const hri_fit *f, uint64_t bytes) {
     const uint64_t page = f->job.page_bytes ? f->job.page_bytes : 1;
     return bytes / 128 > page ? bytes / 128 : page;
@@ -76,9 +76,14 @@ static hr_status descend(descent *d, uint64_t floor, hri_prose *why) {
     }
     while (status == HR_OK && d->best->peak_bytes > low + least) {
         const uint64_t gap = d->best->peak_bytes - low;
-        const uint64_t middle = low + (gap > low / 4 ? gap / 4 : gap / 2); /* mostly it is near */
+        const uint64_t near = low + (gap > low / 4 ? gap / 4 : gap / 2); /* mostly it is */
+        const uint64_t most = d->best->peak_bytes - least;
+        const uint64_t middle = near < most ? near : most;
         status = probe(d, middle, HRI_FIT_LOOK, &found, why);
         low = found ? low : middle;
+    }
+    if (status == HR_OK && d->best->peak_bytes > low + 1) { /* the last page */
+        status = probe(d, d->best->peak_bytes - 1, HRI_FIT_LOOK, &found, why);
     }
     d->memos.only = 1;
     uint64_t step = (d->best->peak_bytes - floor) / 4;

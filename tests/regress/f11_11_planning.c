@@ -1,0 +1,41 @@
+/* The planner's own memory is in the budget, and a refusal needs no more than it refuses. */
+#include "program.h"
+#include "test.h"
+
+enum { BARE = 24 << 20 }; /* what a refusal may take however small the budget is: docs/plans.md */
+
+static program_outcome plan(int layers, uint64_t budget, const char *more) {
+    return program_run(&(program_options){.seconds = 280},
+                       "plan gpt2-nano:layers=%d --batch 8 --budget %llu --no-measure %s --json",
+                       layers, (unsigned long long)budget, more);
+}
+
+TEST_TIMEOUT(f11_11, planning_24_layers_stays_inside_the_budget, 300) {
+    PROGRAM_NEED_MEMORY();
+    program_outcome o = plan(24, 17889280, "--no-choices");
+    program_expect(&o, 0, NULL);
+    CHECK_LE(o.resident_bytes, 17889280);
+    CHECK_LE(program_number(&o, "planning_bytes"), 17889280);
+    program_end(&o);
+}
+
+TEST_TIMEOUT(f11_11, planning_at_the_smallest_budget_stays_inside_it, 300) {
+    PROGRAM_NEED_MEMORY();
+    program_outcome o = plan(24, 1 << 20, "--no-choices");
+    const uint64_t least = (uint64_t)program_number(&o, "smallest_bytes");
+    CHECK_LE(program_number(&o, "planning_bytes"), (double)least);
+    program_end(&o);
+    o = plan(24, least, "--try 1");
+    program_expect(&o, 0, NULL);
+    CHECK_LE(o.resident_bytes, least);
+    program_end(&o);
+}
+
+TEST_TIMEOUT(f22_05, a_refusal_of_100_layers_takes_no_more_than_the_budget, 300) {
+    PROGRAM_NEED_MEMORY();
+    program_outcome o = plan(100, 17889280, "--no-choices");
+    program_expect(&o, 1, NULL);
+    CHECK_LE(o.resident_bytes, BARE);
+    CHECK(program_number(&o, "smallest_bytes") > 17889280);
+    program_end(&o);
+}

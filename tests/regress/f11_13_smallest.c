@@ -1,0 +1,49 @@
+/* The smallest budget that is named fits, everything above it fits, and little below it does. */
+#include <stdio.h>
+
+#include "program.h"
+#include "test.h"
+
+static program_outcome plan(const char *what, uint64_t budget) {
+    return program_run(&(program_options){.seconds = 100},
+                       "plan %s --budget %llu --no-choices --no-measure --json", what,
+                       (unsigned long long)budget);
+}
+
+static uint64_t smallest(const char *what, uint64_t budget) {
+    program_outcome o = plan(what, budget);
+    program_expect(&o, 1, NULL);
+    const uint64_t bytes = (uint64_t)program_number(&o, "smallest_bytes");
+    program_end(&o);
+    return bytes;
+}
+
+static void check_above(const char *what) {
+    const uint64_t least = smallest(what, 1 << 18);
+    static const unsigned percents[] = {100, 101, 103, 110, 130};
+    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
+        program_outcome o = plan(what, least / 100 * percents[i] + least % 100);
+        program_expect(&o, 0, NULL);
+        program_end(&o);
+    }
+    CHECK_EQ(smallest(what, least - 4096), least); /* it does not follow what was asked for */
+}
+
+TEST_TIMEOUT(f11_13, nothing_at_or_above_the_smallest_is_refused, 600) {
+    check_above("unet:size=32,width=4,depth=3 --batch 4");
+    check_above("vit-tiny:size=32,patch=4,width=32,heads=2,layers=4,classes=10 --batch 8");
+    check_above("gpt2-nano --batch 4 --optimizer adamw");
+}
+
+TEST_TIMEOUT(f11_19, nothing_of_a_problem_at_or_above_the_smallest_is_refused, 600) {
+    program_outcome o = program_run(&(program_options){.seconds = 60},
+                                    "plan unet:size=32,width=8,depth=3 --batch 8 --no-choices "
+                                    "--no-measure --device null:1GiB --save-problem p.json");
+    program_expect(&o, 0, NULL);
+    program_end(&o);
+    check_above("--problem p.json");
+    const uint64_t least = smallest("--problem p.json", 1 << 16);
+    o = plan("--problem p.json", least / 10 * 9); /* no tenth of it was left lying */
+    program_expect(&o, 1, NULL);
+    program_end(&o);
+}
