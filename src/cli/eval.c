@@ -244,6 +244,7 @@ static int evaluate(work *w, hri_cli *cli) {
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const eval_options *o = options;
+    hri_cli_wrap(cli);
     (void)count;
     if (!o->data) {
         hri_say_error(cli, "eval: on which data?  --data images:DIR, for example");

@@ -26,6 +26,7 @@ typedef struct work {
     const hri_plan_flags *flags;
     hri_plan_job job;
     hri_plan_road road;
+    hri_waiting *waiting;
     hri_plan_answer answer;
     hri_fit_plans plans;
     hri_plan *plan; /* of a problem */
@@ -307,6 +308,7 @@ static int show(work *w) {
 
 static int work_through(work *w) {
     int code = answer(w);
+    hri_waiting_stop(w->waiting);
     if (code == HRI_EXIT_YES) {
         code = write_files(w);
     }
@@ -322,6 +324,7 @@ static int work_through(work *w) {
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     hri_plan_flags flags = *(const hri_plan_flags *)options;
     work w = {.cli = cli, .flags = &flags};
+    hri_cli_wrap(cli);
 #ifdef __GLIBC__
     if (flags.tries) { /* large pieces of planning go straight back to the system */
         mallopt(M_MMAP_THRESHOLD, 64 << 10);
@@ -331,11 +334,20 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     if (flags.tries) {
         flags.choices = false; /* memory that looking around would take is the budget's */
     }
+    hri_waiting waiting;
+    hri_waiting_start(&waiting, &cli->err_term,
+                      count           ? arguments[0]
+                      : flags.problem ? flags.problem
+                                      : "");
+    cli->waiting = &waiting;
+    w.waiting = &waiting;
     int code = hri_plan_job_open(cli, &flags, count, arguments, &w.job);
     if (code == HRI_EXIT_YES) {
         hri_plan_job_road(&w.job, &w.road);
         code = work_through(&w);
     }
+    hri_waiting_stop(&waiting);
+    cli->waiting = NULL;
     hri_fit_plans_deinit(&w.plans);
     hri_plan_answer_deinit(&w.answer);
     hri_plan_destroy(w.plan);

@@ -106,9 +106,15 @@ static int show_end(hri_train_pair *p) {
 
 static int work(hri_cli *cli, const hri_train_flags *flags, const char *model, hri_train_pair *p) {
     uint32_t which = 0;
+    hri_waiting waiting;
+    hri_waiting_start(&waiting, &cli->err_term, model);
+    cli->waiting = &waiting;
     int code = hri_train_pair_look(cli, flags, model, p);
+    const int planned = code == HRI_EXIT_YES ? hri_train_pair_plan(p, &which) : code;
+    cli->waiting = NULL;
+    hri_waiting_stop(&waiting);
     if (code == HRI_EXIT_YES) {
-        code = hri_train_pair_plan(p, &which);
+        code = planned;
         if (code == HRI_EXIT_NO) {
             return hri_train_pair_refuse(p, which);
         }
@@ -126,6 +132,7 @@ static int work(hri_cli *cli, const hri_train_flags *flags, const char *model, h
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     (void)count;
+    hri_cli_wrap(cli);
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, 64 << 10); /* large pieces of planning go straight back */
     mallopt(M_TRIM_THRESHOLD, 64 << 10);

@@ -47,9 +47,13 @@ static char *keep(buffer *t) {
 /* A terminal that changes nothing of what is written to it. */
 static void open_terminal(unsigned columns, int *master, int *slave) {
     *master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    NEED(*master >= 0 && grantpt(*master) == 0 && unlockpt(*master) == 0);
+    if (*master < 0 || grantpt(*master) != 0 || unlockpt(*master) != 0) {
+        test_skip("no pseudo-terminal can be made here");
+    }
     *slave = open(ptsname(*master), O_RDWR | O_NOCTTY | O_CLOEXEC);
-    NEED(*slave >= 0);
+    if (*slave < 0) { /* a bare root: /dev/ptmx without /dev/pts */
+        test_skip("no pseudo-terminal can be opened here");
+    }
     struct termios mode;
     NEED(tcgetattr(*slave, &mode) == 0);
     cfmakeraw(&mode);

@@ -39,6 +39,9 @@ static void say(const hri_cli *cli, hri_text *keep, const char *prefix, const ch
                 va_list args) {
     hri_text text = {0};
     hri_text_vadd(&text, format, args);
+    if (cli && cli->waiting) {
+        hri_waiting_hide(cli->waiting);
+    }
     if (!cli || !cli->quiet) {
         to_stderr(prefix, hri_text_status(&text) == HR_OK ? hri_text_get(&text)
                                                           : hr_status_text(HR_E_NOMEM_HOST));
@@ -91,7 +94,28 @@ void hri_say_next(hri_cli *cli, const char *command) {
     hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_DIM));
     hri_out_text(&cli->out, "next:");
     hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_PLAIN));
-    hri_out_printf(&cli->out, " %s\n", command);
+    if (!cli->out.width) {
+        hri_out_printf(&cli->out, " %s\n", command);
+        return;
+    }
+    size_t column = strlen("next:"); /* broken as a shell reads it */
+    for (const char *p = command; *p;) {
+        const size_t n = strcspn(p, " ");
+        if (column + 1 + n + 2 > cli->out.width && column > 2) {
+            hri_out_text(&cli->out, " \\\n ");
+            column = 1;
+        }
+        hri_out_printf(&cli->out, " %.*s", (int)n, p);
+        column += n + 1;
+        p += n + (p[n] == ' ');
+    }
+    hri_out_text(&cli->out, "\n");
+}
+
+void hri_cli_wrap(hri_cli *cli) {
+    if (cli->out_term.tty && !cli->json && cli->out_term.width < 10000) {
+        cli->out.width = cli->out_term.width;
+    }
 }
 
 void hri_say_title(hri_cli *cli, const char *format, ...) {

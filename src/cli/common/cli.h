@@ -13,6 +13,7 @@
 #include "cli/common/settings.h"
 #include "cli/common/startup.h"
 #include "cli/common/term.h"
+#include "cli/common/waiting.h"
 
 enum {
     HRI_EXIT_YES = 0,   /* it fits, it is done, all is right */
@@ -30,10 +31,11 @@ typedef struct hri_cli {
     int error_lines;            /* lines that the library logged as errors */
     /* What a script reads when something fails: the first error, the next command, every warning. */
     hri_text failure, next, warnings;
-    const char *kind; /* of the failure; NULL: follows from the exit code */
-    bool quiet;       /* words are kept, none is printed: for what is only tried */
-    bool json;        /* one object is wanted on stdout */
-    bool answered;    /* and was printed */
+    const char *kind;     /* of the failure; NULL: follows from the exit code */
+    hri_waiting *waiting; /* the line that shows that it works; NULL: none */
+    bool quiet;           /* words are kept, none is printed: for what is only tried */
+    bool json;            /* one object is wanted on stdout */
+    bool answered;        /* and was printed */
     hri_startup startup;
 } hri_cli;
 
@@ -51,6 +53,8 @@ void hri_say_warning(hri_cli *cli, const char *format, ...) HR_PRINTF(2, 3);
 void hri_say_note(const char *format, ...) HR_PRINTF(1, 2);
 /* The last line of every answer for people: "next: headroom ...". */
 void hri_say_next(hri_cli *cli, const char *command);
+/* From now on lines of the answer are broken between words at the terminal's edge: for answers that people read. */
+void hri_cli_wrap(hri_cli *cli);
 /* A line in bold where there is colour. */
 void hri_say_title(hri_cli *cli, const char *format, ...) HR_PRINTF(2, 3);
 

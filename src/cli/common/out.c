@@ -14,6 +14,8 @@ void hri_out_init(hri_out *out, int fd) {
     out->fd = fd;
     out->error = 0;
     out->used = 0;
+    out->width = out->column = out->spaces = out->word_used = out->word_columns = 0;
+    out->escape = false;
 }
 
 void hri_out_failed(hri_out *out, int error) {
@@ -35,14 +37,10 @@ static void write_all(hri_out *out, const char *bytes, size_t count) {
     }
 }
 
-void hri_out_flush(hri_out *out) {
-    write_all(out, out->buf, out->used);
-    out->used = 0;
-}
-
-void hri_out_bytes(hri_out *out, const char *bytes, size_t count) {
+static void put(hri_out *out, const char *bytes, size_t count) {
     if (count > sizeof out->buf - out->used) {
-        hri_out_flush(out);
+        write_all(out, out->buf, out->used);
+        out->used = 0;
     }
     if (count > sizeof out->buf) {
         write_all(out, bytes, count);
@@ -50,6 +48,67 @@ void hri_out_bytes(hri_out *out, const char *bytes, size_t count) {
     }
     memcpy(out->buf + out->used, bytes, count);
     out->used += count;
+}
+
+/* ---- lines that are broken between words ---- */
+
+static void put_word(hri_out *out) {
+    const bool first = out->column == 0;
+    if (!out->word_used) {
+        return;
+    }
+    if (!first && out->word_columns && out->column + out->spaces + out->word_columns > out->width) {
+        put(out, "\n  ", 3);
+        out->column = 2;
+        out->spaces = 0;
+    }
+    for (; out->spaces; out->spaces--, out->column++) {
+        put(out, " ", 1);
+    }
+    put(out, out->word, out->word_used);
+    out->column += out->word_columns;
+    out->word_used = out->word_columns = 0;
+}
+
+static void put_wrapped(hri_out *out, char c) {
+    if (c == '\n') {
+        put_word(out);
+        put(out, "\n", 1);
+        out->column = out->spaces = 0;
+        return;
+    }
+    if (c == ' ' && !out->escape) {
+        put_word(out);
+        out->spaces++;
+        return;
+    }
+    if (out->word_used == sizeof out->word) {
+        put_word(out);
+    }
+    out->word[out->word_used++] = c;
+    if (c == '\033') {
+        out->escape = true;
+    } else if (out->escape) {
+        out->escape = !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'));
+    } else {
+        out->word_columns += ((unsigned char)c & 0xc0) != 0x80;
+    }
+}
+
+void hri_out_flush(hri_out *out) {
+    put_word(out);
+    write_all(out, out->buf, out->used);
+    out->used = 0;
+}
+
+void hri_out_bytes(hri_out *out, const char *bytes, size_t count) {
+    if (!out->width) {
+        put(out, bytes, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        put_wrapped(out, bytes[i]);
+    }
 }
 
 void hri_out_text(hri_out *out, const char *text) {

@@ -7,6 +7,7 @@
 #ifndef HRI_CLI_OUT_H
 #define HRI_CLI_OUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <headroom/status.h>
 
@@ -14,6 +15,13 @@ typedef struct hri_out {
     int fd;
     int error; /* errno of the first failed write; 0: none.  After it nothing more is written */
     size_t used;
+    /* On a terminal, lines of prose are broken between words before they reach its edge.  0: never, for what programs
+     * read. */
+    size_t width;
+    size_t column, spaces, word_used,
+        word_columns; /* of the line so far, and the word that is not yet out */
+    bool escape;      /* inside a sequence that takes no column */
+    char word[256];
     char buf[8192];
 } hri_out;
 

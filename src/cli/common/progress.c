@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/visible.h"
 
-enum { BAR_COLUMNS = 20, LINE_BYTES = 512 };
+enum { BAR_COLUMNS = 20, LEAST_BAR = 5, LINE_BYTES = 512 };
 #define SECOND_NS  UINT64_C(1000000000)
 #define REDRAW_NS  (SECOND_NS / 10)
 #define QUIET_NS   (30 * SECOND_NS)
@@ -48,12 +48,13 @@ static void put_rest(char *text, size_t size, const hri_progress *progress, uint
              note[0] ? " - " : "", hri_visible(note, clean, sizeof clean));
 }
 
-static void put_bar(char *text, size_t size, const hri_progress *progress, uint64_t done) {
+static void put_bar(char *text, size_t size, const hri_progress *progress, uint64_t done,
+                    size_t columns) {
     const uint64_t at = done < progress->total ? done : progress->total;
-    const size_t full = (size_t)((double)at / (double)progress->total * BAR_COLUMNS);
+    const size_t full = (size_t)((double)at / (double)progress->total * (double)columns);
     const char *on = progress->term->utf8 ? "\xe2\x94\x81" : "#", *off = "-";
     size_t used = (size_t)snprintf(text, size, " ");
-    for (size_t i = 0; i < BAR_COLUMNS && used + 4 < size; i++) {
+    for (size_t i = 0; i < columns && used + 4 < size; i++) {
         used += (size_t)snprintf(text + used, size - used, "%s", i < full ? on : off);
     }
 }
@@ -69,15 +70,28 @@ static void cut(char *text, size_t columns) {
     }
 }
 
+size_t hri_progress_room(const hri_progress *progress, uint64_t done, uint64_t now_ns) {
+    char line[LINE_BYTES], rest[320];
+    if (!progress->term->tty) {
+        return SIZE_MAX;
+    }
+    put_count(line, sizeof line, progress, done);
+    put_rest(rest, sizeof rest, progress, done, "x", now_ns);
+    const size_t taken =
+        hri_term_columns(line) + hri_term_columns(rest); /* "x" for the last column */
+    return progress->term->width > taken ? progress->term->width - taken : 0;
+}
+
 static void draw(hri_progress *progress, uint64_t done, const char *note, uint64_t now_ns) {
     char line[LINE_BYTES], bar[128] = "", rest[320];
     put_count(line, sizeof line - sizeof bar - sizeof rest, progress, done);
     put_rest(rest, sizeof rest, progress, done, note, now_ns);
     /* the last column stays free: many terminals wrap when it is written */
     const size_t width = progress->term->width > 1 ? progress->term->width - 1 : 1;
-    if (progress->total &&
-        hri_term_columns(line) + 1 + BAR_COLUMNS + hri_term_columns(rest) <= width) {
-        put_bar(bar, sizeof bar, progress, done);
+    const size_t taken = hri_term_columns(line) + 1 + hri_term_columns(rest);
+    const size_t left = width > taken ? width - taken : 0;
+    if (progress->total && left >= LEAST_BAR) { /* the bar has what the numbers leave */
+        put_bar(bar, sizeof bar, progress, done, left < BAR_COLUMNS ? left : BAR_COLUMNS);
     }
     strcat(line, bar);
     strcat(line, rest);

@@ -25,6 +25,8 @@ typedef struct hri_progress {
 /* total == 0: the end is unknown, no bar is drawn.  now_ns is any monotonic clock: given, so that tests own time. */
 void hri_progress_init(hri_progress *progress, hri_out *out, const hri_term *term,
                        const char *label, uint64_t total, uint64_t now_ns);
+/* Columns that a note has beside the count and the times, without a bar; SIZE_MAX: any. */
+size_t hri_progress_room(const hri_progress *progress, uint64_t done, uint64_t now_ns);
 /* `note` is shown at the end of the line ("loss: 0.5410"); "" for none. */
 void hri_progress_step(hri_progress *progress, uint64_t done, const char *note, uint64_t now_ns);
 /* Draws the last state and ends the line. */

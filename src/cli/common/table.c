@@ -8,7 +8,7 @@
 #include "base/visible.h"
 #include "cli/common/wrap.h"
 
-enum { GAP = 2, CELL_BYTES = 512 };
+enum { GAP = 2, CELL_BYTES = 512, LEAST_TEXT = 28 };
 
 void hri_table_init(hri_table *table, const char *const *headings, size_t count) {
     memset(table, 0, sizeof *table);
@@ -90,9 +90,20 @@ static void print_columns(const hri_table *table, hri_out *out, const hri_term *
             last--;
         }
         hri_out_pad(out, indent);
+        size_t column = indent;
         for (size_t c = 0; c < last; c++) {
+            const hri_table_item *cell = &table->cells[i + c];
             hri_out_pad(out, c ? GAP : 0);
-            print_cell(&table->cells[i + c], out, term, widths[c], table->right[c], c + 1 == last);
+            column += c ? GAP : 0;
+            if (c + 1 == count && !table->right[c] &&
+                column + hri_term_columns(cell->text) > term->width) {
+                hri_out_text(out, start_of(term, cell));
+                hri_wrap(out, cell->text, term->width, column, column);
+                hri_out_text(out, end_of(term, cell));
+            } else {
+                print_cell(cell, out, term, widths[c], table->right[c], c + 1 == last);
+            }
+            column += widths[c];
         }
         hri_out_text(out, "\n");
     }
@@ -164,7 +175,10 @@ hr_status hri_table_print(const hri_table *table, hri_out *out, const hri_term *
         }
         total += widths[c] + (c ? GAP : 0);
     }
-    if (total <= term->width) {
+    /* The last column may have lines of its own below it, where they are not too short. */
+    const size_t end = table->column_count - 1;
+    const size_t before = total - (table->right[end] ? 0 : widths[end]);
+    if (total <= term->width || (!table->right[end] && before + LEAST_TEXT <= term->width)) {
         print_columns(table, out, term, indent, heads, widths);
     } else if (heads) {
         print_upright(table, out, term, indent);

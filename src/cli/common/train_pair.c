@@ -405,6 +405,9 @@ int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     } else {
         code = plan_two(p, which);
     }
+    if (p->jobs[0].cli->waiting) {
+        hri_waiting_stop(p->jobs[0].cli->waiting); /* the answer comes */
+    }
     if (code == HRI_EXIT_YES) {
         share_out(p);
         mark_planned(p);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/common/command.h"
 #include "cli/common/plan_show.h"
+#include "cli/common/wrap.h"
 
 /* ---- while it runs ---- */
 
@@ -64,6 +65,30 @@ static void add_memory(note *n, const hri_train_job *j, uint64_t bytes) {
     }
 }
 
+/* The same for narrow terminals: memory always, then the loss, the accuracy and what stands in the note already, as far as
+ * there is room. */
+static void add_short(note *n, double loss, double accuracy, const hri_train_job *j, uint64_t bytes,
+                      size_t room, size_t before) {
+    for (int drop = 0;; drop++) {
+        n->used = drop ? 0 : before;
+        n->text[n->used] = '\0';
+        if (drop < 3) {
+            add(n, "%sloss %.3f", n->used ? " - " : "", loss);
+        }
+        if (drop < 2 && !isnan(accuracy)) {
+            add(n, " - acc %.3f", accuracy);
+        }
+        add(n, "%smem %llu", n->used ? " - " : "", (unsigned long long)mib(bytes));
+        if (j->plan.budget_bytes) {
+            add(n, "/%llu", (unsigned long long)mib(j->plan.budget_bytes));
+        }
+        add(n, " MiB");
+        if (drop == 3 || n->used <= room) {
+            return;
+        }
+    }
+}
+
 static void head_line(hri_train_show *s, uint64_t epoch, double seconds_ago) {
     char of[32] = "";
     if (s->job->epochs) {
@@ -92,14 +117,12 @@ static void on_step(void *user, const hri_record_step *r) {
         add(&n, "ETA %.0fs", each * (double)(s->bar.total - done) / 1e9);
     }
     const double all = (double)p->samples;
-    if (s->job->cli->err_term.width < 100) { /* leaves room for the bar */
-        add(&n, "%sloss %.3f", n.used ? " - " : "", p->loss_sum / all);
-        if (!isnan(p->right_sum)) {
-            add(&n, " - acc %.3f", p->right_sum / all);
-        }
-    } else {
+    const size_t eta = n.used, room = hri_progress_room(&s->bar, done, now);
+    if (s->job->cli->err_term.width >= 100) {
         add_numbers(&n, "", p->loss_sum / all, p->right_sum / all, p->top_sum / all);
         add_memory(&n, s->job, r->memory_bytes);
+    } else {
+        add_short(&n, p->loss_sum / all, p->right_sum / all, s->job, r->memory_bytes, room, eta);
     }
     hri_progress_step(&s->bar, done, n.text, now);
 }
@@ -108,13 +131,21 @@ static void on_step(void *user, const hri_record_step *r) {
 static void end_bar(hri_train_show *s, const hri_record_epoch *e, const hri_record_validation *v) {
     note n = {.used = 0};
     const hri_progress_state *p = hri_trainer_progress(s->job->trainer);
+    const uint64_t now = hri_clock_ns();
+    const size_t room = hri_progress_room(&s->bar, p->epoch_step, now);
     add_numbers(&n, "", e->loss, e->accuracy, v ? NAN : e->top5);
     add_memory(&n, s->job, e->peak_bytes);
-    hri_progress_end(&s->bar, p->epoch_step, n.text, hri_clock_ns());
+    if (n.used > room) {
+        add_short(&n, e->loss, e->accuracy, s->job, e->peak_bytes, room, 0);
+    }
+    hri_progress_end(&s->bar, p->epoch_step, n.text, now);
     if (v) {
         note val = {.used = 0};
         add_numbers(&val, "val_", v->loss, v->accuracy, v->top5);
-        hri_out_printf(&s->err, "  %s%s\n", val.text, v->best ? " - the best so far" : "");
+        add(&val, "%s", v->best ? " - the best so far" : "");
+        hri_out_text(&s->err, "  ");
+        hri_wrap(&s->err, val.text, s->job->cli->err_term.width, 2, 2);
+        hri_out_text(&s->err, "\n");
         hri_out_flush(&s->err);
     }
 }
