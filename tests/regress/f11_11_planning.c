@@ -2,7 +2,9 @@
 #include "program.h"
 #include "test.h"
 
-enum { BARE = 24 << 20 }; /* what a refusal may take however small the budget is: docs/plans.md */
+enum {
+    BARE = 24 << 20
+}; /* what a refusal may take however small the budget is: docs/where-the-bytes-go.md */
 
 static program_outcome plan(int layers, uint64_t budget, const char *more) {
     return program_run(&(program_options){.seconds = 280},
