@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/common/outputs.h"
 #include "cli/common/command.h"
 #include "cli/common/plan_file.h"
 #include "cli/common/plan_show.h"
@@ -321,6 +322,23 @@ static int work_through(work *w) {
     return code == HRI_EXIT_YES ? show(w) : code;
 }
 
+/* Before anything is planned. */
+static int check_outputs(hri_cli *cli, const hri_plan_flags *f) {
+    const struct {
+        const char *flag, *path;
+    } outputs[] = {{"--svg", f->svg},
+                   {"--map", f->map},
+                   {"--dot", f->dot},
+                   {"--save", f->save},
+                   {"--save-problem", f->save_problem}};
+    int code = HRI_EXIT_YES;
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0] && code == HRI_EXIT_YES; i++) {
+        code = hri_output_check(cli, outputs[i].flag, outputs[i].path, HRI_OUTPUT_FILE);
+    }
+    return code == HRI_EXIT_YES ? hri_output_check(cli, "--spill", f->spill, HRI_OUTPUT_FOLDER)
+                                : code;
+}
+
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     hri_plan_flags flags = *(const hri_plan_flags *)options;
     work w = {.cli = cli, .flags = &flags};
@@ -341,7 +359,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
                                       : "");
     cli->waiting = &waiting;
     w.waiting = &waiting;
-    int code = hri_plan_job_open(cli, &flags, count, arguments, &w.job);
+    int code = check_outputs(cli, &flags);
+    code = code == HRI_EXIT_YES ? hri_plan_job_open(cli, &flags, count, arguments, &w.job) : code;
     if (code == HRI_EXIT_YES) {
         hri_plan_job_road(&w.job, &w.road);
         code = work_through(&w);

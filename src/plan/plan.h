@@ -79,6 +79,10 @@ void hri_plan_destroy(hri_plan *plan);
 HR_MUST_CHECK hr_status hri_plan_check(const hri_problem *p, const hri_plan *plan,
                                        uint64_t budget_bytes, hri_prose *why);
 
+/* The proof for the other memory: every buffer there lies below so many bytes. */
+HR_MUST_CHECK hr_status hri_plan_check_other(const hri_plan *plan, uint64_t other_budget_bytes,
+                                             hri_prose *why);
+
 /* The JSON form.  parse needs the problem that the plan was made for, and checks the plan against it. */
 HR_MUST_CHECK hr_status hri_plan_print(const hri_plan *plan, char **out);
 HR_MUST_CHECK hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p,
@@ -97,7 +101,9 @@ void hri_plan_memo_deinit(hri_plan_memo *memo);
 
 typedef struct hri_plan_options {
     uint64_t budget_bytes; /* of the arena, persistent values included; 0: as much as it takes */
-    uint64_t effort;       /* simulated steps of search; 0: a second or two for hundreds of ops */
+    uint64_t
+        other_budget_bytes; /* of the other memory, where values wait; 0: as much as it takes */
+    uint64_t effort;        /* simulated steps of search; 0: a second or two for hundreds of ops */
     uint8_t no_recompute, no_offload, keep_order;
     uint8_t
         short_memory; /* hri_plan_make_bytes bounds what making it takes: very long plans are not looked at */

@@ -479,3 +479,22 @@ hr_status hri_plan_check(const hri_problem *p, const hri_plan *plan, uint64_t bu
     hri_free(r.ran);
     return status;
 }
+
+hr_status hri_plan_check_other(const hri_plan *plan, uint64_t other_budget_bytes, hri_prose *why) {
+    for (uint32_t b = 0; b < plan->buffer_count; b++) {
+        const hri_plan_buffer *x = &plan->buffers[b];
+        if (x->other && x->bytes &&
+            (x->bytes > other_budget_bytes || x->offset > other_budget_bytes - x->bytes)) {
+            return hri_prose_set(
+                why, HR_E_INVALID,
+                "buffer %u ends at byte %llu of the other memory, which has a budget of %llu", b,
+                (unsigned long long)(x->offset + x->bytes), (unsigned long long)other_budget_bytes);
+        }
+    }
+    if (plan->other_bytes > other_budget_bytes) {
+        return hri_prose_set(why, HR_E_INVALID, "%llu bytes of the other memory are over %llu",
+                             (unsigned long long)plan->other_bytes,
+                             (unsigned long long)other_budget_bytes);
+    }
+    return HR_OK;
+}

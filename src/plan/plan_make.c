@@ -446,6 +446,9 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
         hri_prose bug = {{0}};
         status =
             hri_plan_check(m->p, plan, m->o.budget_bytes ? m->o.budget_bytes : UINT64_MAX, &bug);
+        if (status == HR_OK && m->o.other_budget_bytes) {
+            status = hri_plan_check_other(plan, m->o.other_budget_bytes, &bug);
+        }
         if (status == HR_E_INVALID) {
             status = hri_prose_set(why, HR_E_INTERNAL, "the plan does not pass the checker: %s",
                                    bug.text);
@@ -515,6 +518,7 @@ hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, h
         m.s.most_entries = short_entries(p);
     }
     m.s.no_drops = m.o.no_recompute;
+    m.s.away_limit = m.o.other_budget_bytes;
     if (status == HR_OK) {
         m.order = hri_malloc(p->op_count * sizeof *m.order);
         status = m.order ? HR_OK : HR_E_NOMEM_HOST;

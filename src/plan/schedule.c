@@ -250,6 +250,9 @@ static hr_status send(hri_schedule *s, uint32_t v) {
     x->sent[v] = s->entry_count;
     s->copy_count++;
     s->copied_bytes += s->p->values[v].room_bytes;
+    if (s->away_limit && s->copied_bytes > s->away_limit) {
+        return HR_E_NO_PLAN; /* the sum bounds whatever the places of all of them take */
+    }
     s->copy_ns[0] += hri_copy_time(s->p, v, 0);
     s->copy_ns[1] += hri_copy_time(s->p, v, 1);
     const hr_status status = emit_copy(s, HRI_STEP_OUT, v, HRI_PROBLEM_NONE);

@@ -66,6 +66,7 @@ typedef struct hri_schedule {
     uint8_t in_place;            /* 0: outputs never overwrite inputs */
     uint8_t no_copies, no_drops; /* for the search: what it may not do */
     uint64_t most_entries; /* run() gives up with HR_E_NO_PLAN when it gets longer than this */
+    uint64_t away_limit; /* all copies together may take so much of the other memory; 0: no bound */
     /* What run() found. */
     hri_entry *entries;
     hri_touch *touches;

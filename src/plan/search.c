@@ -222,7 +222,8 @@ static hr_status list_stretch(hri_searcher *x, const hri_touch *read, uint32_t f
     const uint32_t birth = s->p->values[v].role == HRI_ROLE_MADE ? 0 : hri_gap_of(s->p, v, 0);
     if (status == HR_OK && x->can_copy && read->count == 0 && now == 0 &&
         read->gap != hri_gap_of(s->p, v, s->p->values[v].use_count) &&
-        (birth == 0 || read->gap != birth)) {
+        (birth == 0 || read->gap != birth) &&
+        (!s->away_limit || s->copied_bytes + s->p->values[v].room_bytes <= s->away_limit)) {
         const double cost = away_time(x, v, from, e);
         status = hri_push_move(
             x, (hri_move){(cost + 1) / benefit, benefit, cost, read->gap, now, HRI_GAP_AWAY});

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <headroom/bytes.h>
 #include <headroom/memory.h>
 
@@ -171,6 +172,15 @@ static hr_status expect_memory(hri_runner *r, uint64_t bytes, hri_prose *why) {
     uint64_t left;
     char wanted[32], text[32];
     const uint64_t other = r->other && !r->engine ? r->other_bytes : 0;
+    struct rlimit files;
+    if (!r->engine && getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
+        files.rlim_cur < bytes) { /* its pages lie in a file without a name */
+        return hri_prose_set(why, HR_E_NOMEM_DEVICE,
+                             "the plan's memory of %s is more than the limit on the size of files "
+                             "(ulimit -f) of %s allows",
+                             hr_bytes_print(bytes, wanted, sizeof wanted),
+                             hr_bytes_print((uint64_t)files.rlim_cur, text, sizeof text));
+    }
     const hr_status status = hri_device_expect(r->device, bytes + other, &left);
     return status == HR_OK
                ? HR_OK

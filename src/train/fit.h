@@ -57,6 +57,7 @@ typedef struct hri_fit_job {
     int count_records;      /* 1: our records are in the budget too */
     uint64_t effort;        /* of the planner; 0: its default */
     uint8_t no_offload;
+    uint64_t other_budget_bytes; /* of the memory where values wait; 0: no bound */
     const char *
         spill; /* a folder for what waits elsewhere, when the machine's copies go to a file; NULL: none */
     /* The time of a kernel in place of the analytic one, or a negative number: not known.  NULL: analytic. */

@@ -371,6 +371,7 @@ static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_b
     hri_plan_options o = {.effort = effort,
                           .no_offload = f->job.no_offload,
                           .short_memory = (uint8_t)(f->job.count_records != 0),
+                          .other_budget_bytes = f->job.other_budget_bytes,
                           .fixed_bytes = c->bottom_bytes,
                           .budget_bytes = arena_bytes > top ? arena_bytes - top : 0};
     for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {

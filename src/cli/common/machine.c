@@ -8,6 +8,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "base/cores.h"
+#include "base/proc.h"
+#include "base/processor.h"
 #include "memory/left.h"
 
 /* Those that change which kernels run; a machine shows the ones it has. */
@@ -48,27 +50,19 @@ static void read_features(hri_machine *machine, char *flags) {
     }
 }
 
-static void read_processor(hri_machine *machine) {
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char *line = NULL;
-    size_t room = 0;
-    while (f && getline(&line, &room, f) > 0) {
-        char *value = strchr(line, ':');
-        if (!value) {
-            continue;
+void hri_machine_read_processor(hri_machine *machine, const char *root) {
+    hri_proc f;
+    char line[8192];
+    hri_processor_name(root, machine->processor, sizeof machine->processor);
+    machine->features[0] = 0;
+    if (hri_proc_open(&f, root, "/proc/cpuinfo")) {
+        while (!machine->features[0] && hri_proc_line(&f, line, sizeof line)) {
+            char *value = strchr(line, ':');
+            if (value && (!strncmp(line, "flags", 5) || !strncmp(line, "Features", 8))) {
+                read_features(machine, value + 1);
+            }
         }
-        value += 1 + strspn(value + 1, " ");
-        if (!strncmp(line, "model name", 10) && !machine->processor[0]) {
-            value[strcspn(value, "\n")] = 0;
-            snprintf(machine->processor, sizeof machine->processor, "%s", value);
-        } else if ((!strncmp(line, "flags", 5) || !strncmp(line, "Features", 8)) &&
-                   !machine->features[0]) {
-            read_features(machine, value);
-        }
-    }
-    free(line); /* getline's */
-    if (f) {
-        fclose(f);
+        hri_proc_close(&f);
     }
     if (!machine->processor[0]) {
         strcpy(machine->processor, "unknown");
@@ -119,7 +113,7 @@ void hri_machine_read(hri_machine *machine) {
     } else {
         strcpy(machine->system, "unknown");
     }
-    read_processor(machine);
+    hri_machine_read_processor(machine, "");
     machine->cores_online = (int)sysconf(_SC_NPROCESSORS_ONLN);
     machine->cores_usable = (int)hri_cores_usable();
     read_huge_pages(machine);

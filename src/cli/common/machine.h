@@ -21,6 +21,8 @@ typedef struct hri_machine {
 } hri_machine;
 
 void hri_machine_read(hri_machine *machine);
+/* Processor and features alone; `root` is put in front of every path. */
+void hri_machine_read_processor(hri_machine *machine, const char *root);
 /* The two cgroup fields alone; `root` is put in front of every path. */
 void hri_machine_read_cgroup(hri_machine *machine, const char *root);
 

@@ -17,5 +17,6 @@ static void hold_streams(void) {
 int main(int argc, char **argv) {
     hold_streams();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an errno of the write that meets it */
+    signal(SIGXFSZ, SIG_IGN); /* so is a limit on the size of files */
     return hri_program_run(argc, argv, STDOUT_FILENO);
 }

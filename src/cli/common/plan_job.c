@@ -11,6 +11,7 @@
 #include "cli/common/plan_ways.h"
 #include "cli/common/train_flags.h"
 #include "device/device.h"
+#include "memory/left.h"
 #include "run/resident.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -32,6 +33,10 @@ const hri_field hri_plan_fields[] = {
     {"budget",
      "the most that may ever be used, or a share of the device; default: what it has free",
      AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
+    {"host-budget",
+     "of a GPU: the most of the host's memory that this process may use, with what waits there; "
+     "default: what it has free",
+     AT(host_budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host, cuda:0, or null:SIZE for one that is not there", AT(device), HRI_FIELD_STRING,
      "host", .metavar = "DEVICE", .needs = A_MODEL},
     {"device-spec",
@@ -385,9 +390,30 @@ static int open_problem(hri_plan_job *j) {
     return HRI_EXIT_YES;
 }
 
+uint64_t hri_plan_job_there(const hri_plan_job *j) {
+    hri_memory_left left;
+    uint64_t now;
+    if (!j->threads) {
+        return j->device_free ? j->device_free : UINT64_MAX;
+    }
+    hri_memory_left_read("", &left);
+    hri_resident_read(&now, NULL);
+    if (!left.free_bytes) {
+        return UINT64_MAX;
+    }
+    const uint64_t there =
+        left.free_bytes + now; /* code may be resident here and charged elsewhere */
+    return left.total_bytes && there > left.total_bytes ? left.total_bytes : there;
+}
+
 static int read_budget(hri_plan_job *j) {
     if (!j->flags->budget) { /* what the device has */
         j->budget_bytes = j->device_free;
+        if (j->threads) { /* some of it stays free: others live here, too, and the kernel's own memory grows */
+            const uint64_t there = hri_plan_job_there(j), most = 64 * MIB;
+            const uint64_t keep = there / 32 < most ? there / 32 : most;
+            j->budget_bytes = there == UINT64_MAX ? j->device_free : there - keep;
+        }
         return HRI_EXIT_YES;
     }
     const hr_status status = hr_bytes_parse(j->flags->budget, j->device_bytes, &j->budget_bytes);
@@ -395,11 +421,73 @@ static int read_budget(hri_plan_job *j) {
         hri_say_error(j->cli, "--budget: \"%s\" is no amount of memory", j->flags->budget);
         return HRI_EXIT_USAGE;
     }
-    if (j->device_bytes && j->budget_bytes > j->device_bytes) {
+    /* a container's limit is in whole pages */
+    if (j->device_bytes && j->budget_bytes / 4096 > j->device_bytes / 4096) {
         char text[32];
         hri_say_warning(j->cli, "--budget exceeds what %s has (%s); planning anyway",
                         j->device_name, hr_bytes_print(j->device_bytes, text, sizeof text));
     }
+    return HRI_EXIT_YES;
+}
+
+/* The second budget: of the host beside a GPU. */
+static int read_host_budget(hri_plan_job *j) {
+    hri_memory_left left;
+    uint64_t now;
+    hri_memory_left_read("", &left);
+    hri_resident_read(&now, NULL);
+    const uint64_t there = left.free_bytes ? left.free_bytes + now : 0;
+    if (!j->flags->host_budget) {
+        j->host_budget_bytes = j->engine ? there : 0;
+        return HRI_EXIT_YES;
+    }
+    if (j->threads) {
+        hri_say_error(j->cli, "--host-budget is for GPUs; on the host --budget bounds everything");
+        return HRI_EXIT_USAGE;
+    }
+    const hr_status status =
+        hr_bytes_parse(j->flags->host_budget, left.total_bytes, &j->host_budget_bytes);
+    if (status != HR_OK || j->host_budget_bytes == 0) {
+        hri_say_error(j->cli, "--host-budget: \"%s\" is no amount of memory",
+                      j->flags->host_budget);
+        return HRI_EXIT_USAGE;
+    }
+    if (j->engine && there && j->host_budget_bytes > there) {
+        char text[32];
+        hri_say_warning(j->cli,
+                        "--host-budget exceeds what the host has left (%s); planned for that",
+                        hr_bytes_print(there, text, sizeof text));
+        j->host_budget_bytes = there;
+    }
+    return HRI_EXIT_YES;
+}
+
+/* What the host budget leaves for values that wait: measured once kernels and libraries are there. */
+static int bound_other(hri_plan_job *j) {
+    if (!j->host_budget_bytes) {
+        return HRI_EXIT_YES;
+    }
+    /* A device that is not there has no process either.  Of a GPU's libraries most is never touched, and what is can be
+     * dropped by a container that has no room: what is resident counts, and some more of it. */
+    uint64_t now = 0;
+    hri_resident_read(&now, NULL);
+    const uint64_t lane = j->fit.case_count ? j->fit.cases[0]->lane.large : 0;
+    if (j->engine) {
+        j->host_runtime_bytes =
+            (now / MIB + 1 + 32) * MIB + j->host_extra_bytes + 2 * lane + HRI_LANE_BOUNCE;
+    }
+    if (j->host_runtime_bytes > j->host_budget_bytes) {
+        char takes[32], budget[32];
+        hri_say_error(j->cli,
+                      "the host budget of %s is less than the %s that this process takes there "
+                      "before anything is offloaded",
+                      hr_bytes_print(j->host_budget_bytes, budget, sizeof budget),
+                      hr_bytes_print(j->host_runtime_bytes, takes, sizeof takes));
+        return HRI_EXIT_NO;
+    }
+    const uint64_t left = j->host_budget_bytes - j->host_runtime_bytes;
+    j->job.other_budget_bytes = j->fit.job.other_budget_bytes = left;
+    j->job.no_offload = j->fit.job.no_offload = j->job.no_offload || !left;
     return HRI_EXIT_YES;
 }
 
@@ -510,6 +598,9 @@ int hri_plan_job_fit(hri_cli *cli, hri_plan_job *j) {
             status = hri_fit_set_times(&j->fit, j->job.time_ns, j->job.time_user, &why);
         }
     }
+    if (status == HR_OK && bound_other(j) != HRI_EXIT_YES) {
+        return HRI_EXIT_NO;
+    }
     if (status == HR_OK) {
         status = hri_fit_floor(&j->fit, &floor, &why);
     }
@@ -536,7 +627,8 @@ int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *mo
         out->job.spill = flags->spill;
         code = check_spill(out);
     }
-    return code == HRI_EXIT_YES ? read_budget(out) : code;
+    code = code == HRI_EXIT_YES ? read_budget(out) : code;
+    return code == HRI_EXIT_YES ? read_host_budget(out) : code;
 }
 
 int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
@@ -551,6 +643,7 @@ int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
     int code = HRI_EXIT_YES;
     if (flags->problem) {
         code = read_budget(out);
+        code = code == HRI_EXIT_YES ? read_host_budget(out) : code;
         return code == HRI_EXIT_YES ? open_problem(out) : code;
     }
     code = hri_plan_job_begin(cli, flags, arguments[0], out);
@@ -582,7 +675,7 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
                           .arena_bytes = plans->arena_bytes - plans->bottom_bytes,
                           .live_peak_bytes = plans->live_bytes,
                           .input_bytes = plans->input_bytes,
-                          .host_peak_bytes = plans->other_bytes,
+                          .host_peak_bytes = j->host_runtime_bytes + plans->other_bytes,
                           .planning_bytes = plans->planning_bytes,
                           .threads = j->threads ? plans->threads : 0,
                           .micro_batches = plans->parts,
@@ -645,6 +738,7 @@ static hr_status make_plan(const hri_plan_job *j, uint64_t budget, uint32_t shar
                                 .any = memo != NULL,
                                 .memo_only = (uint8_t)memo_only,
                                 .no_offload = !j->flags->offload,
+                                .other_budget_bytes = j->host_budget_bytes,
                                 .effort = (uint64_t)j->flags->effort * 1000 / share + 1};
     return hri_plan_make(&j->problem, &o, out, NULL, why);
 }

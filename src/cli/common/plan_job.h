@@ -12,7 +12,7 @@
 
 typedef struct hri_plan_flags {
     int64_t batch;
-    const char *budget;
+    const char *budget, *host_budget;
     const char *device, *device_spec;
     int optimizer, precision;
     double momentum;        /* NAN: auto */
@@ -38,7 +38,9 @@ typedef struct hri_plan_row {
     bool fits;
     uint64_t budget_bytes; /* asked for; 0: none */
     uint64_t peak_bytes, runtime_bytes, persistent_bytes, arena_bytes;
-    uint64_t live_peak_bytes, input_bytes, host_peak_bytes;
+    uint64_t live_peak_bytes, input_bytes;
+    uint64_t
+        host_peak_bytes; /* of this process on the host; of a device that is not there: what waits */
     uint64_t planning_bytes; /* the most that the process takes while it plans; 0: not counted */
     uint32_t threads;        /* of the host; 0: not the host's */
     uint32_t micro_batches;
@@ -69,6 +71,9 @@ typedef struct hri_plan_job {
     uint64_t budget_bytes;     /* 0: none was given */
     const char *given_model;   /* as it was typed */
     const hri_plan_road *road; /* of the command that asks */
+    /* A GPU's host: what this process may take there (0: no bound, or the device is the host), and does before values
+     * wait: code, libraries, input, the trainer. */
+    uint64_t host_budget_bytes, host_runtime_bytes, host_extra_bytes;
     uint64_t data_least_bytes; /* the least that data_bytes could be; 0: not known */
     uint64_t data_bytes;       /* of the runtime: what input pipelines take at least */
     uint64_t
@@ -95,6 +100,8 @@ void hri_plan_job_road(hri_plan_job *job, hri_plan_road *out);
 /* For roads: "auto", "off" or a number; whether values wait in a file. */
 int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out);
 void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *out);
+/* What the host could give this process in all, what it has included; UINT64_MAX: nobody knows.  GPU: what is free. */
+uint64_t hri_plan_job_there(const hri_plan_job *job);
 
 /* Plans for a budget (0: none).  HR_E_NO_PLAN leaves row->fits false.  plans (may be NULL) gets the plans of a model,
  * plan (may be NULL) that of a problem. */

@@ -67,6 +67,11 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     if (r->threads) {
         hri_json_u64(json, "threads", r->threads);
     }
+    if (j->host_budget_bytes) {
+        hri_json_u64(json, "host_budget_bytes", j->host_budget_bytes);
+    } else {
+        hri_json_null(json, "host_budget_bytes");
+    }
     /* runtime + persistent + arena is the peak; so is the sum of these */
     hri_json_object(json, "parts");
     hri_json_u64(json, "runtime", r->runtime_bytes);

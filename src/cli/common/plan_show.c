@@ -139,6 +139,12 @@ static void show_cost(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer
         hri_out_text(&cli->out, "; the batch whole");
     }
     hri_out_text(&cli->out, "\n");
+    if (j->host_budget_bytes && (r->offloaded_bytes || j->flags->host_budget)) {
+        char budget[32];
+        hri_out_printf(&cli->out, "host memory: %s of %s\n",
+                       shown(r->host_peak_bytes, text, sizeof text),
+                       shown(j->host_budget_bytes, budget, sizeof budget));
+    }
 }
 
 /* ---- tables ---- */

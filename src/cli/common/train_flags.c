@@ -22,6 +22,10 @@ const hri_field hri_train_flag_fields[] = {
     {"budget",
      "the most that may ever be used, or a share of the device; default: what it has free",
      AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
+    {"host-budget",
+     "of a GPU: the most of the host's memory that this process may use, with what waits there; "
+     "default: what it has free",
+     AT(host_budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host or cuda:0", AT(device), HRI_FIELD_STRING, "host", .metavar = "DEVICE"},
     {"epochs", "times through the data; auto: 10, or as --steps says", AT(epochs), HRI_FIELD_INT,
      "auto", .min = 1, .max = 1e9, .metavar = "N", .word = "auto"},

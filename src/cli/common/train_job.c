@@ -10,6 +10,7 @@
 #include "base/cores.h"
 #include "base/file.h"
 #include "cli/common/train_facts.h"
+#include "cli/common/outputs.h"
 #include "run/resident.h"
 #include "train/labels.h"
 #include "train/options.h"
@@ -371,6 +372,7 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
     }
     j->plan_flags = (hri_plan_flags){.batch = batch ? batch : 1,
                                      .budget = f->budget,
+                                     .host_budget = f->host_budget,
                                      .device = f->device,
                                      .optimizer = f->optimizer,
                                      .precision = f->precision,
@@ -695,9 +697,39 @@ static void set_road(hri_train_job *j) {
     j->plan.data_least_bytes = j->flags.data_budget_bytes > j->train_least ? j->train_least : 0;
 }
 
+/* Every place that is written to, before anything long begins. */
+static int check_outputs(const hri_train_job *j) {
+    const hri_train_flags *f = &j->flags;
+    int code = hri_output_check(j->cli, "--log", f->log, HRI_OUTPUT_FILE_DEEPER);
+    if (code == HRI_EXIT_YES) {
+        code = hri_output_check(j->cli, "--svg", f->svg, HRI_OUTPUT_FILE_DEEPER);
+    }
+    if (code == HRI_EXIT_YES) {
+        code = hri_output_check(j->cli, "--tensorboard", f->tensorboard, HRI_OUTPUT_FOLDER);
+    }
+    return code == HRI_EXIT_YES ? hri_output_check(j->cli, "--spill", f->spill, HRI_OUTPUT_FOLDER)
+                                : code;
+}
+
+/* last.safetensors has the weights and every state of the optimizer, best.safetensors the weights; each is written
+ * beside the one that it replaces. */
+static int check_disk(const hri_train_job *j) {
+    static const uint64_t states[] = {1, 2, 2, 2}; /* sgd, adam, adamw, rmsprop: at most */
+    const uint64_t weights = j->want.parameters * 4;
+    const uint64_t last = weights * (1 + states[j->flags.optimizer & 3]);
+    if (!j->folder) {
+        return HRI_EXIT_YES;
+    }
+    return hri_output_room(j->cli, j->folder, last + (j->val_count ? weights : 0), "a checkpoint",
+                           "--out DIR writes elsewhere, --no-save writes none");
+}
+
 int hri_train_job_size(hri_train_job *j) {
     int64_t batch = 0;
     int code = read_batch(j, &batch);
+    if (code == HRI_EXIT_YES) {
+        code = check_outputs(j);
+    }
     if (code == HRI_EXIT_YES) {
         code = open_folder(j);
     }
@@ -706,6 +738,9 @@ int hri_train_job_size(hri_train_job *j) {
     }
     if (j->resumes && !batch) {
         batch = hri_train_facts_batch(&j->resume.about); /* what fitted then is what goes on */
+    }
+    if (code == HRI_EXIT_YES) {
+        code = check_disk(j);
     }
     if (code == HRI_EXIT_YES) {
         code = begin_plan(j, batch);
@@ -740,13 +775,21 @@ int hri_train_job_size(hri_train_job *j) {
         warn_of_length(j);
         code = set_options(j);
     }
-    if (j->plan.threads) { /* beside a GPU all this is in the host's memory, which has no budget */
+    if (j->plan.threads) {
         j->plan.data_bytes = j->train_bytes + j->val_bytes;
         j->own_bytes = own_bytes(j);
         j->plan.job.runtime_bytes += j->plan.data_bytes + j->own_bytes;
         const uint64_t wanted = j->train_wanted + j->val_wanted - j->plan.data_bytes;
         const uint64_t most = j->plan.budget_bytes / 8;
         j->plan.comfort_bytes = wanted < most ? wanted : most;
+    } else { /* beside a GPU all this is in the host's memory, which has a budget of its own */
+        const uint64_t pipelines = j->val_count ? 2 : 1, beyond = threads_of(j) * pipelines;
+        const uint64_t wanted = j->train_wanted + j->val_wanted + beyond * WORKER_BYTES;
+        const uint64_t budget = j->plan.host_budget_bytes;
+        j->spare_host = !budget || wanted <= budget / 8;
+        const uint64_t weights = j->want.parameters * 4, band = 64 * MIB; /* one copied at once */
+        j->plan.host_extra_bytes = own_bytes(j) + (weights < band ? weights : band) +
+                                   (j->spare_host ? wanted : j->train_bytes + j->val_bytes);
     }
     set_road(j);
     return code;
@@ -767,12 +810,20 @@ int hri_train_job_plan(hri_train_job *j) {
         explain_input(j, text, sizeof text);
         hri_say_warning(j->cli, "%s", text);
     }
+    if (j->answer.fits && j->row.spill_bytes) {
+        const int code =
+            hri_output_room(j->cli, j->flags.spill, j->row.spill_bytes,
+                            "the file in which values wait", "--spill DIR puts it elsewhere");
+        if (code != HRI_EXIT_YES) {
+            return code;
+        }
+    }
     return j->answer.fits ? HRI_EXIT_YES : HRI_EXIT_NO;
 }
 
 uint64_t hri_train_job_share_out(hri_train_job *j, uint64_t left_bytes) {
     if (!j->plan.threads) { /* a GPU's budget has nothing to do with it */
-        (void)share_out(j, UINT64_MAX / 4);
+        (void)share_out(j, j->spare_host ? UINT64_MAX / 4 : 0);
         return 0;
     }
     return share_out(j, left_bytes);

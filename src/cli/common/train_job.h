@@ -46,6 +46,7 @@ typedef struct hri_train_job {
         val_bytes; /* budgets of the pipelines: the least, and when planned what there is room for */
     uint64_t train_wanted, val_wanted; /* with which batches are made while others are trained */
     uint64_t train_least;              /* of the training pipeline, whatever --data-budget says */
+    int spare_host;                    /* GPU: the host has room for all that pipelines want */
     uint64_t own_bytes;                /* what the trainer itself takes while it runs */
     uint32_t workers;                  /* threads a pipeline; 0: not known yet */
     char *folder;                      /* NULL: nothing is saved */

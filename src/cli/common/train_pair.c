@@ -300,6 +300,9 @@ static int refuse_two(hri_train_pair *p, uint32_t which) {
 
 int hri_train_pair_refuse(hri_train_pair *p, uint32_t which) {
     hri_train_job *j = &p->jobs[which];
+    if (!j->plan.floor_bytes) { /* it came to no plan, and why was said */
+        return HRI_EXIT_NO;
+    }
     if (p->count > 1 && !p->slices[0]) {
         return refuse_two(p, which);
     }
@@ -504,6 +507,42 @@ static int check_promise(const hri_train_pair *p) {
     return HRI_EXIT_YES;
 }
 
+/* Beside a GPU: what was taken of the host is inside its budget. */
+static int check_host(const hri_train_job *j) {
+    uint64_t now;
+    hri_resident_read(&now, NULL);
+    if (!j->plan.engine || !j->plan.host_budget_bytes || now <= j->plan.host_budget_bytes) {
+        return HRI_EXIT_YES;
+    }
+    char has[32], budget[32];
+    hri_say_error(j->cli,
+                  "this process takes %s of the host, over the host budget of %s; nothing was run",
+                  hr_bytes_print(now, has, sizeof has),
+                  hr_bytes_print(j->plan.host_budget_bytes, budget, sizeof budget));
+    return HRI_EXIT_FAULT;
+}
+
+/* A budget may be larger than the machine; a plan that runs may not. */
+static int check_there(const hri_train_pair *p) {
+    const hri_train_job *j = &p->jobs[0];
+    const uint64_t there = hri_plan_job_there(&j->plan);
+    uint64_t peak = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const uint64_t own = p->jobs[i].row.peak_bytes;
+        peak = p->slices[0] ? peak + own : own > peak ? own : peak;
+    }
+    if (!j->plan.threads || peak <= there) {
+        return HRI_EXIT_YES;
+    }
+    char takes[32], has[32];
+    hri_say_error(j->cli,
+                  "the plan for this budget takes %s, and this machine has %s left for it; "
+                  "--budget %lluMiB asks for what is there",
+                  hr_bytes_print(peak, takes, sizeof takes), hr_bytes_print(there, has, sizeof has),
+                  (unsigned long long)(there >> 20));
+    return HRI_EXIT_NO;
+}
+
 static void say_begin(const hri_train_job *j) {
     hri_out *out = &j->cli->out;
     if (j->flags.json) {
@@ -529,6 +568,10 @@ static void say_begin(const hri_train_job *j) {
 
 int hri_train_pair_start(hri_train_pair *p) {
     hri_prose why = {""};
+    int code = check_there(p);
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
     hr_status status = open_planned(p, &why);
     if (status != HR_OK) {
         return failed(p, status, &why);
@@ -539,7 +582,7 @@ int hri_train_pair_start(hri_train_pair *p) {
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
-    int code = check_promise(p);
+    code = check_promise(p);
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
         code = hri_train_job_open_input(&p->jobs[i]);
     }
@@ -560,6 +603,7 @@ int hri_train_pair_start(hri_train_pair *p) {
         hri_startup_add(startup, "graphs", m.prepare_ns);
         hri_startup_add(startup, "weights", m.begin_ns);
     }
+    code = code == HRI_EXIT_YES ? check_host(&p->jobs[0]) : code;
     for (uint32_t i = 0; i < p->count && code == HRI_EXIT_YES; i++) {
         code = hri_train_job_start(&p->jobs[i]);
         if (code == HRI_EXIT_YES) {

@@ -397,6 +397,20 @@ static void say_memory(const hri_train_job *j, const hri_measured *m) {
                    over ? ": OVER THE BUDGET" : "");
 }
 
+/* It never happens; if it does, nobody may take it for a success. */
+static int check_kept(const hri_train_job *j, const hri_measured *m) {
+    char budget[32], measured[32];
+    if (!j->plan.budget_bytes || m->peak_bytes <= j->plan.budget_bytes) {
+        return HRI_EXIT_YES;
+    }
+    hri_say_error(j->cli,
+                  "the budget was not kept: %s were used at most, %s were granted; the checkpoint "
+                  "is good, but this is a fault of headroom: please report it",
+                  hr_bytes_print(m->peak_bytes, measured, sizeof measured),
+                  hr_bytes_print(j->plan.budget_bytes, budget, sizeof budget));
+    return HRI_EXIT_FAULT;
+}
+
 static void say_time(const hri_train_job *j, const hri_trainer_sums *sums) {
     const uint64_t known = sums->step_ns + sums->validate_ns + sums->save_ns;
     hri_out_printf(&j->cli->out,
@@ -430,7 +444,7 @@ int hri_train_show_end(hri_train_show *s) {
                    (unsigned long long)hri_trainer_progress(j->trainer)->state.step);
         return HRI_EXIT_NO;
     }
-    return HRI_EXIT_YES;
+    return check_kept(j, &m);
 }
 
 void hri_train_show_failed(hri_train_show *s) {
@@ -496,6 +510,13 @@ void hri_train_show_json(hri_train_show *s, hri_json *json) {
     hri_json_u64(json, "planned_arena_bytes", m.planned_bytes);
     hri_json_u64(json, "measured_arena_bytes", m.arena_bytes);
     hri_json_u64(json, "data_bytes", j->plan.data_bytes);
+    hri_json_u64(json, "host_peak_bytes", j->row.host_peak_bytes);
+    if (j->plan.host_budget_bytes) {
+        hri_json_u64(json, "host_budget_bytes", j->plan.host_budget_bytes);
+    } else {
+        hri_json_null(json, "host_budget_bytes");
+    }
+    hri_json_u64(json, "offloaded_bytes", j->row.offloaded_bytes);
     hri_json_double(json, "samples_per_second",
                     sums.step_ns ? (double)sums.samples / seconds(sums.step_ns) : 0.0);
     hri_json_double(json, "seconds", seconds(sums.all_ns));

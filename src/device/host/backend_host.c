@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/processor.h"
 #include "device/host/host.h"
 
 static const uint64_t page_bytes = UINT64_C(2) << 20;
@@ -33,20 +34,10 @@ static void host_unprobe(hri_lib *lib) {
     hri_free(lib);
 }
 
-/* "8 x Neoverse-V1": the model where the kernel tells it, else the architecture. */
+/* "8 x Arm Neoverse-V1": the model where the kernel tells it, else the architecture. */
 static void describe_cpu(char *out, size_t size) {
-    char line[256], model[64] = "";
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    while (f && !model[0] && fgets(line, sizeof line, f)) {
-        const char *colon = strchr(line, ':');
-        if (!strncmp(line, "model name", 10) && colon && colon[1]) {
-            snprintf(model, sizeof model, "%.48s", colon + 2);
-            model[strcspn(model, "\n")] = '\0';
-        }
-    }
-    if (f) {
-        fclose(f);
-    }
+    char model[49];
+    hri_processor_name("", model, sizeof model);
 #if defined(__aarch64__)
     const char *arch = "arm64 processor";
 #elif defined(__x86_64__)

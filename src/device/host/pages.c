@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -91,6 +92,15 @@ hr_status hri_host_expect(hri_dev *base, uint64_t bytes, uint64_t *out_left) {
     return HR_OK;
 }
 
+/* The pages that the file may have: a limit on the size of files (ulimit -f) holds for a memfd too, and passing it is a
+ * signal where nobody ignores that. */
+static uint64_t most_pages(uint64_t page) {
+    struct rlimit files;
+    return getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY
+               ? (uint64_t)files.rlim_cur / page
+               : UINT64_MAX;
+}
+
 /* A page number without memory; the file grows by doubling, since its size costs nothing. */
 static hr_status take_slot(hri_host_dev *dev, uint64_t *out) {
     if (dev->free_count > 0) {
@@ -98,7 +108,12 @@ static hr_status take_slot(hri_host_dev *dev, uint64_t *out) {
         return HR_OK;
     }
     if (dev->slot_count == dev->slot_capacity) {
-        const uint64_t capacity = dev->slot_capacity ? dev->slot_capacity * 2 : 64;
+        const uint64_t most = most_pages(dev->dev.source.page_bytes);
+        uint64_t capacity = dev->slot_capacity ? dev->slot_capacity * 2 : 64;
+        capacity = capacity < most ? capacity : most;
+        if (capacity <= dev->slot_capacity) {
+            return HR_E_NOMEM_DEVICE;
+        }
         uint64_t *slots = hri_realloc(dev->free_slots, capacity * sizeof *slots);
         if (!slots) {
             return HR_E_NOMEM_HOST;
