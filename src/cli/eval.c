@@ -15,12 +15,17 @@
 
 typedef struct eval_options {
     const char *data;
+    int split;
     hri_inference_flags shared;
 } eval_options;
+
+static const char *const splits[] = {"all", "train", "val", NULL};
 
 static const hri_field fields[] = {
     {"data", "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, tokens:FILE, or a pipeline",
      offsetof(eval_options, data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
+    {"split", "all samples, or those that the training learnt from or kept apart (--val-split)",
+     offsetof(eval_options, split), HRI_FIELD_ENUM, "all", .choices = splits},
     HRI_INFERENCE_FIELDS(eval_options),
     {"json", "print one JSON object, sizes in bytes", offsetof(eval_options, shared.json),
      HRI_FIELD_BOOL, .value = NULL},
@@ -32,7 +37,8 @@ enum { WORST = 5, MATRIX_MOST = 1000 };
 typedef struct work {
     hri_inference i;
     const char *data; /* as it was typed */
-    int32_t *labels;  /* of this batch */
+    const char *split;
+    int32_t *labels; /* of this batch */
     uint32_t label_room;
     double loss, right, top5; /* sums over labels that count; NAN: the model does not say */
     uint64_t counted;         /* those labels */
@@ -168,6 +174,10 @@ static int show_text(work *w, hri_cli *cli) {
     snprintf(title + used, sizeof title - used, "%sloss %.4f", used ? ", " : "", w->loss / n);
     hri_say_title(cli, "%s", title);
     hri_out_printf(&cli->out, "%s, from %s\n", w->i.checkpoint.about.model, w->i.checkpoint.path);
+    if (strcmp(w->split, "all") != 0) {
+        hri_out_printf(&cli->out, "on the samples that the training %s\n",
+                       strcmp(w->split, "val") ? "learnt from" : "kept apart for validation");
+    }
     hri_inference_show(&w->i);
     if (w->taken) {
         const hr_status status = show_worst(w, cli);
@@ -197,6 +207,7 @@ static int show_json(const work *w, hri_cli *cli, int code) {
     hri_cli_json_start(&j);
     hri_json_string(&j, "model", w->i.checkpoint.about.model);
     hri_json_string(&j, "checkpoint", w->i.checkpoint.path);
+    hri_json_string(&j, "split", w->split);
     hri_json_double(&j, "loss", w->loss / n);
     hri_json_double(&j, "accuracy", w->right / n);
     hri_json_double(&j, "top5", w->top5 / n);
@@ -250,10 +261,11 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, "eval: on which data?  --data images:DIR, for example");
         return HRI_EXIT_USAGE;
     }
-    work w = {.data = o->data};
+    work w = {.data = o->data, .split = splits[o->split]};
     const hri_inference_options io = {.flags = &o->shared,
                                       .checkpoint = arguments[0],
                                       .data = o->data,
+                                      .split = o->split,
                                       .seen = seen,
                                       .seen_user = &w};
     int code = hri_inference_open(cli, &io, &w.i);
@@ -278,6 +290,9 @@ const hri_command hri_command_eval = {
         "file of it. The samples go through the same stages as in that training's validation. "
         "Classes are matched by name: the data may have fewer of them than the model, in any "
         "order.\n\n"
+        "A training with --val-split keeps samples apart: --split val measures on those, with the "
+        "same --data as in the training; its loss and accuracy are what the training said. Without "
+        "it every sample counts, those that were learnt from too.\n\n"
         "The evaluation is planned like a training: the budget bounds everything that the outside "
         "sees, and the answer comes before the first sample. With --batch auto the batch is the "
         "largest power of two up to 64 that fits; it changes no result but the speed.\n\n"
@@ -286,6 +301,8 @@ const hri_command hri_command_eval = {
         "most errors. The exit code is 1 when it does not fit, 2 when a sample cannot be read and "
         "--skip-bad is not given.",
     .examples = {{"headroom eval runs/flowers --data images:flowers-test", "how good is it?"},
+                 {"headroom eval runs/flowers --data images:flowers --split val",
+                  "on what the training kept apart"},
                  {"headroom eval runs/flowers --data images:flowers-test --budget 100MiB --json",
                   "inside 100 MiB, for a script"}},
     .fields = fields,

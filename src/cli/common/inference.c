@@ -100,19 +100,35 @@ static int map_labels(hri_inference *i) {
     return HRI_EXIT_YES;
 }
 
-/* The data as validation saw it: which stages follows from the data and the model, the numbers from the checkpoint
- * (find_pixels).  No text of a file gets here. */
-static hr_status pipeline_text(const hri_inference *i, char *text, size_t size, hri_prose *why) {
-    char stages[512];
-    const hr_status status =
-        hri_source_stages(&i->source, &i->want, NULL, stages, sizeof stages, why);
-    if (status != HR_OK) {
-        return status;
+/* The samples of a split are the same as in training as long as the data has as many of them in the same order. */
+static int choose_part(const hri_inference *i, int split, hri_source_use *use) {
+    const hri_about *a = &i->checkpoint.about;
+    const uint64_t all = a->split.val_count + a->split.train_count;
+    if (split == HRI_SPLIT_ALL) {
+        return HRI_EXIT_YES;
     }
-    const int n = snprintf(text, size, "%s%s", i->source.text, stages);
-    return n > 0 && (size_t)n < size
-               ? HR_OK
-               : hri_prose_set(why, HR_E_RANGE, "the data's text is too long");
+    if (!a->split.val_count) {
+        hri_say_error(i->cli, "--split: %s kept no samples apart (train --val-split)",
+                      i->checkpoint.path);
+        return HRI_EXIT_USAGE;
+    }
+    if (i->source.count != all) {
+        char now[32] = "an unknown number of";
+        if (i->source.count != HR_COUNT_UNKNOWN) {
+            snprintf(now, sizeof now, "%llu", (unsigned long long)i->source.count);
+        }
+        hri_say_error(i->cli, "--split: %s was split out of %llu samples, and %s has %s",
+                      i->checkpoint.path, (unsigned long long)all, i->source.text, now);
+        return HRI_EXIT_USAGE;
+    }
+    if (strcmp(a->source, i->source.text) != 0) {
+        hri_say_warning(i->cli, "--split: the training split %s, this is %s", a->source,
+                        i->source.text);
+    }
+    use->seed = a->split.seed;
+    use->part_first = split == HRI_SPLIT_VAL ? 0 : a->split.val_count;
+    use->part_count = split == HRI_SPLIT_VAL ? a->split.val_count : a->split.train_count;
+    return HRI_EXIT_YES;
 }
 
 /* Without --data-budget: four MiB, or what the pipeline says it cannot do without. */
@@ -147,23 +163,28 @@ static hr_status open_supply(hri_inference *i, const hri_inference_options *o, c
 }
 
 static int open_data(hri_inference *i, const hri_inference_options *o) {
-    char text[HRI_SOURCE_TEXT + 512];
+    char text[HRI_SOURCE_TEXT + 1024];
     hri_prose why = {0};
+    hri_source_use use = {0};
     hr_status status = hri_source_look(o->data, &i->want, &i->source, &why);
-    if (status == HR_OK) {
-        status = pipeline_text(i, text, sizeof text, &why);
-    }
     if (status != HR_OK) {
         return failed(i, "data", status, &why);
     }
     for (size_t k = 0; k < i->source.note_count; k++) {
         hri_say_warning(i->cli, "%s", i->source.notes[k]);
     }
-    if (!o->predict) {
-        const int code = map_labels(i);
-        if (code != HRI_EXIT_YES) {
-            return code;
-        }
+    int code = choose_part(i, o->split, &use);
+    if (code == HRI_EXIT_YES && !o->predict) {
+        code = map_labels(i);
+    }
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    /* The data as validation saw it: which stages follows from the data and the model, the numbers from the checkpoint
+     * (find_pixels).  No text of a file gets here. */
+    status = hri_source_pipeline(&i->source, &i->want, &use, text, sizeof text, &why);
+    if (status != HR_OK) {
+        return failed(i, "data", status, &why);
     }
     status = open_supply(i, o, text, &why);
     return status == HR_OK ? HRI_EXIT_YES : failed(i, "data", status, &why);

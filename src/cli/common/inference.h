@@ -42,10 +42,14 @@ typedef struct hri_inference_flags {
             offsetof(TYPE, shared.skip_bad), HRI_FIELD_BOOL, .value = NULL                         \
     }
 
+/* Which samples: all, or those that the checkpoint's training learnt from or kept apart (train --val-split). */
+typedef enum hri_split_of { HRI_SPLIT_ALL = 0, HRI_SPLIT_TRAIN, HRI_SPLIT_VAL } hri_split_of;
+
 typedef struct hri_inference_options {
     const hri_inference_flags *flags;
     const char *checkpoint;
     const char *data; /* a source or a pipeline */
+    int split;        /* hri_split_of */
     bool predict;     /* labels are not looked at */
     bool quiet;       /* no progress: results go to the same terminal as they come */
     void (*seen)(void *user, uint32_t index, const hr_element *sample);

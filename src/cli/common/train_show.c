@@ -339,6 +339,7 @@ static hr_status eval_command(const hri_train_job *j, hri_text *out) {
     hri_text_word(out, j->folder);
     hri_text_add(out, " --data ");
     hri_text_word(out, f->val_data ? f->val_data : f->data);
+    hri_text_add(out, "%s", f->val_split > 0 ? " --split val" : "");
     if (strcmp(f->device, "host") != 0) {
         hri_text_add(out, " --device ");
         hri_text_word(out, f->device);
