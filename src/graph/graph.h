@@ -93,5 +93,11 @@ const hr_tags *hri_graph_tags(const hr_graph *g, hr_value v);
 
 /* The contents with which a persistent value or constant begins. */
 void hri_graph_initial(const hr_graph *g, hr_value v, uint64_t seed, void *out);
+/* The same for elements first .. first + count, of which `first` begins a block: parts are made by any thread. */
+enum { HRI_INITIAL_BLOCK = 64 };
+void hri_graph_initial_part(const hr_graph *g, hr_value v, uint64_t seed, int64_t first,
+                            int64_t count, void *out);
+/* 1 when all of it is zero. */
+int hri_graph_begins_zero(const hr_graph *g, hr_value v);
 
 #endif

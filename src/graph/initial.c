@@ -55,21 +55,49 @@ static double draw(const hr_init *init, hri_random *r) {
     return init->a;
 }
 
-void hri_graph_initial(const hr_graph *g, hr_value v, uint64_t seed, void *out) {
-    const hri_value *value = &g->values[v];
-    const int64_t count = hr_shape_count(&value->meta.shape);
-    if (value->data) {
-        memcpy(out, value->data, hr_meta_bytes(&value->meta));
+/* One number n times. */
+static void store_same(hr_type type, void *out, int64_t n, double x) {
+    if (x == 0.0) {
+        memset(out, 0, (size_t)n * hr_type_bytes(type));
         return;
     }
-    /* One place of the counter for each 64 numbers, so that no stream is long; the name is part of the seed. */
+    for (int64_t i = 0; i < n; i++) {
+        store(type, out, i, x);
+    }
+}
+
+int hri_graph_begins_zero(const hr_graph *g, hr_value v) {
+    const hri_value *value = &g->values[v];
+    return !value->data && value->init.kind == HR_INIT_CONSTANT && value->init.a == 0.0;
+}
+
+void hri_graph_initial_part(const hr_graph *g, hr_value v, uint64_t seed, int64_t first,
+                            int64_t count, void *out) {
+    const hri_value *value = &g->values[v];
+    const hr_type type = value->meta.type;
+    if (value->data) {
+        const size_t width = hr_type_bytes(type);
+        memcpy(out, (const char *)value->data + (size_t)first * width, (size_t)count * width);
+        return;
+    }
+    if (value->init.kind == HR_INIT_CONSTANT) {
+        store_same(type, out, count, value->init.a);
+        return;
+    }
+    /* One place of the counter for each block of numbers, so that no stream is long and blocks can be made in any order;
+     * the name is part of the seed. */
     const uint64_t place = seed ^ hri_hash_string(value->name);
     hri_random r = {0};
     for (int64_t i = 0; i < count; i++) {
-        if (i % 64 == 0 && value->init.kind != HR_INIT_CONSTANT) {
-            r = hri_random_at(place, (uint32_t)(i >> 38), HRI_RANDOM_NODE_WEIGHTS,
-                              (uint32_t)(i >> 6));
+        const int64_t at = first + i;
+        if (at % HRI_INITIAL_BLOCK == 0) {
+            r = hri_random_at(place, (uint32_t)(at >> 38), HRI_RANDOM_NODE_WEIGHTS,
+                              (uint32_t)(at >> 6));
         }
-        store(value->meta.type, out, i, draw(&value->init, &r));
+        store(type, out, i, draw(&value->init, &r));
     }
+}
+
+void hri_graph_initial(const hr_graph *g, hr_value v, uint64_t seed, void *out) {
+    hri_graph_initial_part(g, v, seed, 0, hr_shape_count(&g->values[v].meta.shape), out);
 }

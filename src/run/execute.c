@@ -91,25 +91,78 @@ static int begins(const hri_exec *e, hr_value v, const hri_exec *done) {
     return there == HR_NONE || done->b.data[there] != e->b.data[v];
 }
 
-hr_status hri_exec_begin(hri_exec *e, const hri_exec *done) {
-    uint64_t most = 0;
-    for (hr_value v = 1; v < e->b.g->value_count; v++) {
-        const uint64_t bytes = hr_meta_bytes(&e->b.g->values[v].meta);
-        most = begins(e, v, done) && bytes > most ? bytes : most;
+/* Elements first .. first + count of a value, made by all threads. */
+typedef struct filling {
+    const hri_exec *e;
+    hr_value v;
+    int64_t first, count;
+    char *to;
+} filling;
+
+enum { FILL_BLOCKS = 256, FILL_ALONE = 1 << 20 };
+
+static void fill_blocks(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const filling *f = arg;
+    const hr_graph *g = f->e->b.g;
+    const int64_t from = (int64_t)begin * HRI_INITIAL_BLOCK;
+    const int64_t to = (int64_t)end * HRI_INITIAL_BLOCK;
+    (void)worker;
+    hri_graph_initial_part(g, f->v, f->e->seed, f->first + from,
+                           (to < f->count ? to : f->count) - from,
+                           f->to + (uint64_t)from * hr_type_bytes(g->values[f->v].meta.type));
+}
+
+static void fill(const hri_exec *e, hri_threads *pool, hr_value v, int64_t first, int64_t count,
+                 void *to) {
+    filling f = {e, v, first, count, to};
+    hri_threads_range(pool, hri_chunk_count((uint64_t)count, HRI_INITIAL_BLOCK), FILL_BLOCKS,
+                      fill_blocks, &f);
+}
+
+/* A piece of what goes to the GPU, made in the memory that it is copied from. */
+typedef struct making {
+    const hri_exec *e;
+    hri_threads *pool;
+    hr_value v;
+} making;
+
+static void make_piece(void *user, uint64_t at, uint64_t bytes, void *to) {
+    const making *m = user;
+    const uint64_t width = hr_type_bytes(m->e->b.g->values[m->v].meta.type);
+    fill(m->e, m->pool, m->v, (int64_t)(at / width), (int64_t)(bytes / width), to);
+}
+
+static hr_status begin_value(hri_exec *e, hri_threads *pool, hr_value v) {
+    const hr_meta *meta = &e->b.g->values[v].meta;
+    if (!e->gpu) {
+        fill(e, pool, v, 0, hr_shape_count(&meta->shape), e->b.data[v]);
+        return HR_OK;
     }
-    void *room = e->gpu && most ? hri_malloc(most) : NULL;
-    if (e->gpu && most && !room) {
-        return HR_E_NOMEM_HOST;
+    const uint64_t bytes = hr_meta_bytes(meta);
+    making m = {e, pool, v};
+    return hri_graph_begins_zero(e->b.g, v) ? hri_exec_gpu_clear(e->gpu, v, bytes)
+                                            : hri_exec_gpu_make(e->gpu, v, bytes, make_piece, &m);
+}
+
+hr_status hri_exec_begin(hri_exec *e, const hri_exec *done) {
+    int64_t numbers = 0;
+    for (hr_value v = 1; v < e->b.g->value_count; v++) {
+        if (begins(e, v, done) && !hri_graph_begins_zero(e->b.g, v)) {
+            numbers += hr_shape_count(&e->b.g->values[v].meta.shape);
+        }
+    }
+    /* Beside a GPU nobody has threads; without them one fills alone. */
+    hri_threads *own = NULL;
+    if (!e->threads && e->gpu && numbers > FILL_ALONE && hri_threads_create(0, &own) != HR_OK) {
+        own = NULL;
     }
     hr_status status = HR_OK;
     for (hr_value v = 1; v < e->b.g->value_count && status == HR_OK; v++) {
         if (begins(e, v, done)) {
-            hri_graph_initial(e->b.g, v, e->seed, room ? room : e->b.data[v]);
-            status =
-                room ? hri_exec_put(e, v, 0, room, hr_meta_bytes(&e->b.g->values[v].meta)) : HR_OK;
+            status = begin_value(e, own ? own : e->threads, v);
         }
     }
-    hri_free(room);
+    hri_threads_destroy(own);
     return status;
 }
 

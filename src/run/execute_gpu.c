@@ -265,6 +265,15 @@ hr_status hri_exec_gpu_put(hri_exec_gpu *x, hr_value v, uint64_t at, const void 
     return HR_OK;
 }
 
+hr_status hri_exec_gpu_make(hri_exec_gpu *x, hr_value v, uint64_t bytes, hri_lane_make_fn *make,
+                            void *user) {
+    return hri_lane_make(x->lane, addr(x->b->data[v]), bytes, make, user);
+}
+
+hr_status hri_exec_gpu_clear(hri_exec_gpu *x, hr_value v, uint64_t bytes) {
+    return hr_fill(queue_of(x, HRI_ENGINE_COMPUTE), addr(x->b->data[v]), 0, bytes);
+}
+
 hr_status hri_exec_gpu_flush(hri_exec_gpu *x) {
     hr_queue *feed = queue_of(x, HRI_ENGINE_FEED);
     hr_status status = HR_OK;

@@ -101,16 +101,33 @@ hr_status hri_lane_settle(hri_lane *lane) {
     return status;
 }
 
-hr_status hri_lane_put(hri_lane *lane, hr_addr to, const void *from, uint64_t bytes) {
+/* While a half is made the other one is copied; that copy is over before the next begins, so the half that is made next is
+ * free again. */
+hr_status hri_lane_make(hri_lane *lane, hr_addr to, uint64_t bytes, hri_lane_make_fn *make,
+                        void *user) {
+    enum { HALF = HRI_LANE_BOUNCE / 2 };
     hr_queue *queue = hri_engine_queue(lane->engine, HRI_ENGINE_COMPUTE);
     hr_status status = HR_OK;
-    for (uint64_t at = 0; at < bytes && status == HR_OK; at += HRI_LANE_BOUNCE) {
-        const uint64_t left = bytes - at, here = left < HRI_LANE_BOUNCE ? left : HRI_LANE_BOUNCE;
-        memcpy(lane->bounce, (const char *)from + at, here);
-        status = hr_copy(queue, to + at, (hr_addr)(uintptr_t)lane->bounce, here);
-        status = status == HR_OK ? hr_queue_sync(queue) : status;
+    int flying = 0;
+    for (uint64_t at = 0, k = 0; at < bytes && status == HR_OK; at += HALF, k++) {
+        const uint64_t left = bytes - at, here = left < HALF ? left : HALF;
+        char *piece = lane->bounce + (k % 2) * HALF;
+        make(user, at, here, piece);
+        status = flying ? hr_queue_sync(queue) : HR_OK;
+        status =
+            status == HR_OK ? hr_copy(queue, to + at, (hr_addr)(uintptr_t)piece, here) : status;
+        flying = 1;
     }
-    return status;
+    const hr_status over = flying ? hr_queue_sync(queue) : HR_OK;
+    return status == HR_OK ? over : status;
+}
+
+static void copy_piece(void *user, uint64_t at, uint64_t bytes, void *to) {
+    memcpy(to, (const char *)user + at, bytes);
+}
+
+hr_status hri_lane_put(hri_lane *lane, hr_addr to, const void *from, uint64_t bytes) {
+    return hri_lane_make(lane, to, bytes, copy_piece, (void *)(uintptr_t)from);
 }
 
 hr_status hri_lane_get(hri_lane *lane, void *to, hr_addr from, uint64_t bytes) {

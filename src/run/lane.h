@@ -62,6 +62,11 @@ void hri_lane_close(hri_lane *lane);
 HR_MUST_CHECK hr_status hri_lane_settle(hri_lane *lane);
 /* Copies through the bounce buffer, after everything in the compute queue, and waits. */
 HR_MUST_CHECK hr_status hri_lane_put(hri_lane *lane, hr_addr to, const void *from, uint64_t bytes);
+/* The same for bytes that `make` writes where they are copied from, a piece at a time: one half of the bounce buffer is made
+ * while the other is copied. */
+typedef void hri_lane_make_fn(void *user, uint64_t at, uint64_t bytes, void *to);
+HR_MUST_CHECK hr_status hri_lane_make(hri_lane *lane, hr_addr to, uint64_t bytes,
+                                      hri_lane_make_fn *make, void *user);
 HR_MUST_CHECK hr_status hri_lane_get(hri_lane *lane, void *to, hr_addr from, uint64_t bytes);
 
 #endif

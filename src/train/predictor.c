@@ -105,7 +105,9 @@ static hr_status open_with(hri_predictor *i, const hri_predictor_options *o, int
         status = open_run(i, o, why);
     }
     if (status == HR_OK) {
-        const hri_values to = {.put = put, .user = i};
+        const hri_values to = {.put = put,
+                               .user = i,
+                               .buffer_bytes = hri_exec_overlaps(i->exec) ? UINT64_C(64) << 20 : 0};
         status = hri_checkpoint_load(o->checkpoint, i->g, &to, HRI_CHECKPOINT_WEIGHTS, why);
     }
     return status;

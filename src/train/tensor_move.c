@@ -1,4 +1,4 @@
-/* Values that lie alike go through a piece on the stack; matrices that are turned through a band of columns. */
+/* Values that lie alike go through a piece on the stack, or a larger one where every copy costs a wait (a GPU); matrices that are turned through a band of columns. */
 #include "train/tensor_move.h"
 
 #include "base/alloc.h"
@@ -19,42 +19,57 @@ static hr_status move_failed(hri_prose *why, hr_status status) {
     return hri_prose_set(why, status, "a weight could not be copied: %s", hr_status_text(status));
 }
 
+/* The memory of a piece: `small`, or more of it if the other side asks for that and there is any. */
+typedef struct space {
+    unsigned char *data, *own;
+    uint64_t bytes;
+} space;
+
+static space space_for(const hri_values *x, const hr_meta *meta, unsigned char *small) {
+    space r = {.data = small, .bytes = PIECE};
+    const uint64_t all = hr_meta_bytes(meta);
+    const uint64_t wanted = x->buffer_bytes < all ? x->buffer_bytes : all;
+    if (wanted > PIECE && (r.own = hri_malloc((size_t)wanted)) != NULL) {
+        r.data = r.own;
+        r.bytes = wanted;
+    }
+    return r;
+}
+
 static hr_status load_alike(const hri_tensors *file, const hri_tensor *tensor, const hri_values *to,
                             hr_value value, const hr_meta *meta, hri_prose *why) {
-    const uint64_t width = hr_type_bytes(meta->type), room = PIECE / width;
+    _Alignas(16) unsigned char small[PIECE];
+    const space piece = space_for(to, meta, small);
+    const uint64_t width = hr_type_bytes(meta->type), most = piece.bytes / width;
     const uint64_t count = (uint64_t)hr_shape_count(&meta->shape);
-    _Alignas(16) unsigned char piece[PIECE];
-    for (uint64_t at = 0; at < count; at += room) {
-        const uint64_t n = count - at < room ? count - at : room;
-        hr_status status = hri_tensors_read(file, tensor, at, n, meta->type, piece, why);
-        if (status != HR_OK) {
-            return status;
-        }
-        status = to->put(to->user, value, at * width, piece, n * width);
-        if (status != HR_OK) {
-            return move_failed(why, status);
+    hr_status status = HR_OK;
+    for (uint64_t at = 0; at < count && status == HR_OK; at += most) {
+        const uint64_t n = count - at < most ? count - at : most;
+        status = hri_tensors_read(file, tensor, at, n, meta->type, piece.data, why);
+        if (status == HR_OK) {
+            status = to->put(to->user, value, at * width, piece.data, n * width);
+            status = status == HR_OK ? HR_OK : move_failed(why, status);
         }
     }
-    return HR_OK;
+    hri_free(piece.own);
+    return status;
 }
 
 static hr_status save_alike(hri_tensors_writer *w, hr_type type, const hri_values *from,
                             hr_value value, const hr_meta *meta, hri_prose *why) {
-    const uint64_t width = hr_type_bytes(meta->type), room = PIECE / width;
+    _Alignas(16) unsigned char small[PIECE];
+    const space piece = space_for(from, meta, small);
+    const uint64_t width = hr_type_bytes(meta->type), most = piece.bytes / width;
     const uint64_t count = (uint64_t)hr_shape_count(&meta->shape);
-    _Alignas(16) unsigned char piece[PIECE];
-    for (uint64_t at = 0; at < count; at += room) {
-        const uint64_t n = count - at < room ? count - at : room;
-        hr_status status = from->get(from->user, value, at * width, piece, n * width);
-        if (status != HR_OK) {
-            return move_failed(why, status);
-        }
-        status = hri_tensors_write(w, piece, n, meta->type, type, why);
-        if (status != HR_OK) {
-            return status;
-        }
+    hr_status status = HR_OK;
+    for (uint64_t at = 0; at < count && status == HR_OK; at += most) {
+        const uint64_t n = count - at < most ? count - at : most;
+        status = from->get(from->user, value, at * width, piece.data, n * width);
+        status = status == HR_OK ? hri_tensors_write(w, piece.data, n, meta->type, type, why)
+                                 : move_failed(why, status);
     }
-    return HR_OK;
+    hri_free(piece.own);
+    return status;
 }
 
 /* ---- turned ---- */
