@@ -57,6 +57,42 @@ static void accumulate(walk *w, hr_value v, hr_value more) {
     w->grad[v] = w->grad[v] == HR_NONE ? more : HRI_NODE(w->g, "add", NULL, w->grad[v], more);
 }
 
+static int is_among(hr_value v, const hr_value *list, uint32_t count, uint32_t mask) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i] == v && mask >> i & 1) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The descriptor says what a gradient keeps of the forward pass; a rule that reads more would make memory that nobody
+ * expects.  `first` is the first node that the rule made. */
+static void check_keeps(const hri_grad *c, uint32_t first) {
+    const uint32_t all = UINT32_MAX, ins = c->sig->in_count, outs = c->sig->out_count;
+    hri_keeps may = {0};
+    for (uint32_t i = 0; i < ins; i++) {
+        if (HRI_NEEDS(c, i)) {
+            const hri_keeps one = hri_op_keeps(c->sig->op, i);
+            may.in = (uint16_t)(may.in | one.in);
+            may.out = (uint16_t)(may.out | one.out);
+        }
+    }
+    for (uint32_t n = first; n < c->g->node_count && c->g->error.code == HR_OK; n++) {
+        for (uint32_t i = 0; i < c->g->nodes[n].sig.in_count; i++) {
+            const hr_value v = c->g->nodes[n].in[i];
+            const int forward = is_among(v, c->in, ins, all) || is_among(v, c->out, outs, all);
+            if (v != HR_NONE && forward && !is_among(v, c->dout, outs, all) &&
+                !is_among(v, c->in, ins, may.in) && !is_among(v, c->out, outs, may.out)) {
+                hri_graph_fail(c->g, HR_E_INTERNAL,
+                               "%s: the gradient reads %s, which its descriptor does not keep",
+                               c->sig->op->name, c->g->nodes[n].name);
+                return;
+            }
+        }
+    }
+}
+
 /* Asks the rule of node `at`, if the loss depends on its outputs. */
 static void back(walk *w, uint32_t at) {
     hr_graph *g = w->g;
@@ -84,7 +120,9 @@ static void back(walk *w, uint32_t at) {
     g->path[scope] = '\0';
     g->forward = at;
     hri_grad c = {g, &node.sig, node.in, out, dout, need, din};
+    const uint32_t first = g->node_count;
     node.sig.op->grad(&c);
+    check_keeps(&c, first);
     for (uint32_t i = 0; i < node.sig.in_count; i++) {
         if (HRI_NEEDS(&c, i)) {
             accumulate(w, node.in[i], din[i]);

@@ -150,6 +150,7 @@ typedef struct hri_case {
     uint32_t flags;
     uint16_t
         batched; /* inputs with samples along dimension 0: parts of the batch are compared with the whole */
+    uint8_t negative; /* of whole-number inputs: 1: about a third, 2: all */
 } hri_case;
 
 /* An element-wise op written by HRI_MAP*: the scalar function, for oracles and for other back ends. */
@@ -179,6 +180,8 @@ struct hr_op {
         [HRI_IN_MAX]; /* by input whose gradient is wanted; the last one stands for all further inputs */
 
     uint8_t aux; /* bit k: no gradient flows through output k (kept statistics, indices) */
+    uint16_t
+        no_grad; /* bit i: on purpose none flows to the real input i (targets, running statistics) */
 
     uint16_t overwrite
         [HRI_OUT_MAX]; /* bit i: output may lie where input i of equal bytes lay, if that dies here */

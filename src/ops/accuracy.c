@@ -112,6 +112,9 @@ static void accuracy_cost(const hri_sig *s, hri_cost *cost) {
 }
 
 static const hri_case accuracy_cases[] = {
+    {"ignored", "f32[77,5] i32[77]", .ids = 5, .batched = 3, .negative = 1},
+    {"ignored, among two", "bf16[2,9,5] i64[2,9]", "top=2", .ids = 5, .batched = 3, .negative = 1},
+    {"nothing counts", "f32[4,5] i64[4]", .batched = 3, .negative = 2},
     {"odd", "f32[77,5] i32[77]", .ids = 5, .batched = 3},
     {"among three", "f32[50,7] i64[50]", "top=3", .ids = 7},
     {"sequence", "f32[4,9,3] i64[4,9]", .ids = 3},

@@ -105,6 +105,7 @@ const hr_op hr_op_batch_norm_apply = {
     .attr_bytes = sizeof(batch_norm_apply_attr),
     .infer = batch_norm_apply_infer,
     .grad = batch_norm_apply_grad,
+    .no_grad = 24, /* the gradient of x has what flows through the moments */
     .keeps = {{.in = 31, .out = 1},
               {.in = 31, .out = 1},
               {.in = 31, .out = 1},

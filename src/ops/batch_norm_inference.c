@@ -100,6 +100,7 @@ const hr_op hr_op_batch_norm_inference = {
     .attr_bytes = sizeof(hri_batch_norm_attr),
     .infer = batch_norm_inference_infer,
     .grad = batch_norm_inference_grad,
+    .no_grad = 24,
     .keeps = {{.in = 18}, {.in = 27}, {.in = 0}},
     .overwrite = {1},
     .cost = batch_norm_inference_cost,

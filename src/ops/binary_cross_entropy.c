@@ -53,6 +53,7 @@ const hr_op hr_op_binary_cross_entropy = {
     .attr_bytes = sizeof(hri_pair_attr),
     .infer = hri_pair_infer,
     .grad = binary_cross_entropy_grad,
+    .no_grad = 2,
     .keeps = {{.in = 3}, {.in = 0}},
     .samples = hri_pair_samples,
     .cost = binary_cross_entropy_cost,

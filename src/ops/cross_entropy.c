@@ -146,6 +146,9 @@ static hr_status cross_entropy_cuda(const hri_gpu_call *c) {
 }
 
 static const hri_case cross_entropy_cases[] = {
+    {"ignored", "f32[7,33] i32[7]", "smoothing=0.1", .ids = 33, .batched = 3, .negative = 1},
+    {"ignored, a sum", "bf16[2,5,10] i64[2,5]", "sum", .batched = 3, .negative = 1},
+    {"nothing counts", "f32[6,10] i64[6]", .batched = 3, .negative = 2},
     {"odd", "f32[7,33] i32[7]", .ids = 33, .batched = 3},
     {"one class", "f32[3,1] i64[3]", .ids = 1},
     {"smoothing", "f32[5,10] i64[5]", "smoothing=0.1"},

@@ -124,6 +124,9 @@ static void cross_entropy_grad_cost(const hri_sig *s, hri_cost *cost) {
 }
 
 static const hri_case cross_entropy_grad_cases[] = {
+    {"ignored", "f32[] f32[7,33] i32[7] f32[7]", "smoothing=0.1", .ids = 33, .negative = 1},
+    {"ignored, a sum", "f32[] bf16[7,9] i64[7] f32[7]", "sum", .ids = 9, .negative = 1},
+    {"nothing counts", "f32[] f32[6,10] i64[6] f32[6]", .negative = 2},
     {"odd", "f32[] f32[7,33] i32[7] f32[7]", .ids = 33},
     {"smoothing", "f32[] f32[5,10] i64[5] f32[5]", "smoothing=0.1,sum"},
     {"no rows", "f32[] f32[0,10] i64[0] f32[0]"},

@@ -159,6 +159,7 @@ const hr_op hr_op_cross_entropy_soft = {
     .attr_bytes = sizeof(cross_entropy_attr),
     .infer = cross_entropy_soft_infer,
     .grad = cross_entropy_soft_grad,
+    .no_grad = 2,
     .keeps = {{.in = 3, .out = 2}, {.in = 0}},
     .aux = 2,
     .samples = cross_entropy_soft_samples,

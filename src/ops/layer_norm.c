@@ -38,7 +38,7 @@ static const hri_case layer_norm_cases[] = {
     {"wide", "f32[3,5,770] f32[770] f32[770]"},
     {"one wide", "f32[4,1] f32[1] f32[1]", "eps=0.1"},
     {"one row", "f32[19] f32[19] f32[19]"},
-    {"far from zero", "f32[5,40] f32[40] f32[40]", .low = 1000, .high = 1001, .tolerance = 1e-3,
+    {"far from zero", "f32[5,40] f32[40] f32[40]", .low = 1000, .high = 1001, .tolerance = 1e-2,
      .flags = HRI_CASE_NO_GRAD},
     {"no rows", "f32[0,5] f32[5] f32[5]"},
     {"bf16", "bf16[7,33] f32[33] f32[33]"},

@@ -159,6 +159,11 @@ static hr_status linear_cross_entropy_host(const hri_call *c) {
 }
 
 static const hri_case linear_cross_entropy_cases[] = {
+    {"ignored", "f32[7,5] f32[33,5] i32[7]", "smoothing=0.1", .ids = 33, .batched = 5,
+     .negative = 1},
+    {"ignored, kept", "f32[7,5] f32[33,5] i64[7]", "keep", .ids = 33, .batched = 5, .negative = 1},
+    {"ignored, a sum", "f32[2,4,5] f32[10,5] i32[2,4]", "sum", .batched = 5, .negative = 1},
+    {"nothing counts", "f32[4,5] f32[10,5] i32[4]", .batched = 5, .negative = 2},
     {"odd", "f32[7,5] f32[33,5] i32[7]", .ids = 33, .batched = 5},
     {"one row", "f32[1,5] f32[13,5] i64[1]"},
     {"one class", "f32[3,4] f32[1,4] i64[3]", .ids = 1},

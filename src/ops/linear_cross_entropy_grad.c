@@ -199,6 +199,11 @@ static hr_status linear_cross_entropy_grad_host(const hri_call *c) {
 }
 
 static const hri_case linear_cross_entropy_grad_cases[] = {
+    {"ignored", "f32[] f32[7,5] f32[33,5] i32[7] f32[7]", "smoothing=0.1", .ids = 33,
+     .negative = 1},
+    {"ignored, kept", "f32[] f32[7,5] f32[33,5] i64[7] f32[7] f32[7,33]", "keep", .ids = 33,
+     .negative = 1},
+    {"nothing counts", "f32[] f32[4,5] f32[10,5] i32[4] f32[4]", .negative = 2},
     {"odd", "f32[] f32[7,5] f32[33,5] i32[7] f32[7]", .ids = 33},
     {"one row", "f32[] f32[1,5] f32[13,5] i64[1] f32[1]"},
     {"smoothing", "f32[] f32[5,6] f32[11,6] i64[5] f32[5]", "smoothing=0.1,sum"},

@@ -174,7 +174,7 @@ static const hri_case pad_cases[] = {
     {"bf16", "bf16[3,5]", "before=1x1,value=0.5"},
     {"f16", "f16[3,5]", "after=1x1,value=0.5"},
     {"bytes", "u8[3,5]", "after=1x1,value=7"},
-    {"long numbers", "i64[3,5]", "after=1x1,value=7"},
+    {"long numbers", "i64[3,5]", "after=1x1,value=7", .negative = 1},
     {"batch", "f32[4,5]", "before=0x2", .batched = 1},
     {"wide, bf16", "bf16[4,16]", "before=1x8,after=0x16,value=2"},
     {"wide, f16", "f16[2,3,8]", "before=0x1,after=0x2"},

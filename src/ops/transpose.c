@@ -88,7 +88,7 @@ static const hri_case transpose_cases[] = {
     {"bf16", "bf16[37,41]"},
     {"f16", "f16[5,6,7]", "order=1x2x0"},
     {"bytes", "u8[37,41]"},
-    {"long numbers", "i64[9,5]"},
+    {"long numbers", "i64[9,5]", .negative = 1},
     {"batch", "f32[4,3,5]", "order=0x2x1", .batched = 1},
     {"wide, bf16", "bf16[40,64]"},
     {"batches, f16", "f16[3,40,37]", "order=0x2x1"},

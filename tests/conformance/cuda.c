@@ -270,7 +270,8 @@ static void compare(const op_case *t, uint32_t k, const guarded *is, const doubl
     }
     for (int64_t i = 0; i < n; i++) {
         const double x = ref_load(meta->type, is[k].data, i);
-        const double allowed = hr_type_is_real(meta->type) ? tolerance * largest + 2 * slack : 0.0;
+        const double allowed = op_case_allowed(t, meta->type, tolerance, want[i], largest) +
+                               (hr_type_is_real(meta->type) ? 2 * slack : 0.0);
         /* What f16 cannot hold is an infinity there. */
         const int beyond = meta->type == HR_TYPE_F16 && isinf(x) && x * want[i] > 0.0 &&
                            fabs(want[i]) + allowed > 65504.0;

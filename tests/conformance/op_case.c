@@ -1,6 +1,7 @@
 /* Making cases real; see op_case.h. */
 #include "op_case.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/hash.h"
 
 enum { GUARD = 128 };
+static const double FLOOR = 0.1;
 
 guarded guarded_new(uint64_t bytes) {
     guarded b = {.bytes = bytes};
@@ -74,6 +76,11 @@ void op_case_deinit(op_case *t) {
     hr_graph_destroy(t->g);
 }
 
+static double whole_number(const hri_case *c, uint64_t r) {
+    const int below = c->negative == 2 || (c->negative == 1 && (r >> 40) % 3 == 0);
+    return below ? -1.0 - (double)(r % 100) : (double)(r % (uint64_t)(c->ids ? c->ids : 10));
+}
+
 void op_case_fill(op_case *t) {
     uint64_t state = hri_hash_string(t->op->name) ^ hri_hash_string(t->c->name) ^ test_seed();
     const double low = t->c->low == t->c->high ? -1.0 : t->c->low;
@@ -87,9 +94,10 @@ void op_case_fill(op_case *t) {
             const uint64_t r = test_random(&state);
             const double x = hr_type_is_real(m->type)
                                  ? low + (high - low) * (double)(r >> 11) * 0x1p-53
-                                 : (double)(r % (uint64_t)(t->c->ids ? t->c->ids : 10));
+                                 : whole_number(t->c, r);
             ref_store(m->type, t->data[i].data, k, x);
             t->real[i][k] = ref_load(m->type, t->data[i].data, k);
+            t->largest[i] = fmax(t->largest[i], fabs(t->real[i][k]));
         }
     }
 }
@@ -138,4 +146,17 @@ void op_case_free(const op_case *t, guarded out[HRI_OUT_MAX]) {
     for (uint32_t k = 0; k < t->node->sig.out_count; k++) {
         guarded_free(&out[k], t->op->name);
     }
+}
+
+double op_case_allowed(const op_case *t, hr_type type, double tolerance, double want,
+                       double largest) {
+    const double size = isfinite(want) ? fabs(want) : largest;
+    double input = 0.0;
+    for (uint32_t i = 0; i < t->in_count; i++) {
+        input = fmax(input, hr_type_is_real(t->in_meta[i].type) ? t->largest[i] : 0.0);
+    }
+    return hr_type_is_real(type)
+               ? fmin(tolerance * largest,
+                      tolerance * fmax(size, FLOOR * largest) + 0x1p-22 * fmin(input, 1.0))
+               : 0.0;
 }

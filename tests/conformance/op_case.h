@@ -23,7 +23,8 @@ typedef struct op_case {
     const hri_node_record *node;
     guarded data[HRI_IN_MAX];
     double *real[HRI_IN_MAX]; /* the same as doubles */
-    uint32_t first_sample;    /* of this part of the batch */
+    double largest[HRI_IN_MAX];
+    uint32_t first_sample; /* of this part of the batch */
 } op_case;
 
 guarded guarded_new(uint64_t bytes);
@@ -38,6 +39,10 @@ void op_case_fill(op_case *t);
 /* Runs the kernel on `threads` threads into fresh buffers.  over[k] is the input over which output k lies, or -1. */
 void op_case_run(const op_case *t, uint32_t threads, const int *over, guarded out[HRI_OUT_MAX]);
 void op_case_free(const op_case *t, guarded out[HRI_OUT_MAX]);
+/* How far from `want` a result may be: `tolerance` of it, or of a tenth of the largest result, for what is small because
+ * large numbers cancel; and what rounding of the inputs makes of nothing.  0 for whole numbers. */
+double op_case_allowed(const op_case *t, hr_type type, double tolerance, double want,
+                       double largest);
 
 #define FAIL_CASE(T, ...)                                                                          \
     do {                                                                                           \

@@ -2,6 +2,7 @@
 #include "ops/common/norm.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "ops/common/blocks.h"
 
@@ -62,7 +63,14 @@ hr_status hri_norm_grad_infer(hri_infer *c, int64_t stats, int rms) {
 void hri_norm_set_grads(hri_grad *c, hr_value dx) {
     for (uint32_t i = 0; i < c->sig->in_count; i++) {
         if (HRI_NEEDS(c, i)) {
-            c->din[i] = hr_graph_output(c->g, dx, i);
+            /* The op gives the gradients of gamma and beta in gamma's type. */
+            const hr_value d = hr_graph_output(c->g, dx, i);
+            const hr_type type = c->sig->in[i].type;
+            char to[32];
+            snprintf(to, sizeof to, "to=%s", hr_type_name(type));
+            c->din[i] = d == HR_NONE || hr_graph_meta(c->g, d).type == type
+                            ? d
+                            : hr_graph_node(c->g, "cast", &d, 1, to);
         }
     }
 }
