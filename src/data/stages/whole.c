@@ -158,11 +158,12 @@ static hr_status restore(hri_stage *s, hri_state *r) {
     hri_marker_clear(&w->marker);
     w->ended = ended;
     while (status == HR_OK && handed && w->count < w->size) {
+        const uint64_t pulls = w->marker.pulls;
         status = fill(s);
         if (status == HR_E_EOF) {
             return HR_E_FORMAT;
         }
-        if (status != HR_E_CANCELLED) {
+        if (status != HR_E_CANCELLED && status != HR_E_NOMEM_HOST && w->marker.pulls > pulls) {
             status = HR_OK; /* a bad element is passed over again */
         }
     }

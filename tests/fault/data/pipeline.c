@@ -120,5 +120,12 @@ TEST_TIMEOUT(data, caches_survive_every_fault, 120) {
     snprintf(text, sizeof text, "synthetic:count=20,shape=8x8x3 | cache(%s/k) | batch(3)",
              test_folder());
     sweep(text, 1, 2000);
-    sweep("synthetic:count=20,shape=8x8x3 | flip | cache | shuffle(5) | batch(3)", 1, 2000);
+    sweep(text, 3, 1000);
+    snprintf(text, sizeof text,
+             "synthetic:count=20,shape=8x8x3 | filter(label,max=900) | cache(%s/k) | whole(4) | "
+             "batch(3)",
+             test_folder());
+    sweep(text, 1, 1000);
+    sweep("synthetic:count=20,shape=8x8x3 | shuffle | cache | shuffle(seed=3) | batch(3)", 2, 1000);
+    sweep("synthetic:count=20,shape=8x8x3 | flip | cache | shuffle(5) | whole(3)", 1, 2000);
 }
