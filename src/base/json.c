@@ -3,8 +3,8 @@
  * The builder keeps the open objects and arrays; each new value is handed to its parent at once, so that
  * only the root is ours and one json_decref frees all.  The first failure sticks.
  *
- * The reader looks over the text once before jansson does, for depth alone: jansson's own limit is fixed at
- * its build, and a limit of ours must hold with any.  The look needs to know strings and brackets and
+ * The reader looks over the text once before jansson does, for depth and the number of values: jansson's own
+ * limit is fixed at its build, and a limit of ours must hold with any.  The look needs to know strings and brackets and
  * nothing else; whatever it misjudges in wrong JSON, jansson refuses. */
 #include "base/json.h"
 
@@ -155,9 +155,10 @@ hr_status hri_json_print(const hri_json *j, unsigned indent, char **out) {
 
 /* ---- reading ---- */
 
-/* The byte at which brackets go deeper than max_depth, or `bytes`. */
-static size_t too_deep_at(const char *text, size_t bytes, unsigned max_depth) {
+/* The byte at which brackets go deeper than max_depth, or `bytes`; *values counts what will be built. */
+static size_t too_deep_at(const char *text, size_t bytes, unsigned max_depth, size_t *values) {
     unsigned depth = 0;
+    *values = 1;
     bool in_string = false;
     for (size_t i = 0; i < bytes; i++) {
         const char c = text[i];
@@ -166,7 +167,10 @@ static size_t too_deep_at(const char *text, size_t bytes, unsigned max_depth) {
             in_string = c != '"';
         } else if (c == '"') {
             in_string = true;
+        } else if (c == ',') {
+            ++*values;
         } else if (c == '[' || c == '{') {
+            ++*values;
             if (++depth > max_depth) {
                 return i;
             }
@@ -189,6 +193,7 @@ static hri_json_limits with_defaults(const hri_json_limits *limits) {
     hri_json_limits l = limits ? *limits : (hri_json_limits){0};
     l.max_bytes = l.max_bytes ? l.max_bytes : (size_t)64 << 20;
     l.max_depth = l.max_depth ? l.max_depth : 32;
+    l.max_values = l.max_values ? l.max_values : 1000000;
     return l;
 }
 
@@ -199,10 +204,15 @@ hr_status hri_json_parse(const char *text, size_t bytes, const hri_json_limits *
         return hri_prose_set(why, HR_E_RANGE, "%zu bytes are more than the %zu allowed", bytes,
                              l.max_bytes);
     }
-    const size_t deep = too_deep_at(text, bytes, l.max_depth);
+    size_t values = 0;
+    const size_t deep = too_deep_at(text, bytes, l.max_depth, &values);
     if (deep < bytes) {
         return hri_prose_set(why, HR_E_RANGE, "line %d: nested deeper than %u levels",
                              line_of(text, deep), l.max_depth);
+    }
+    if (values > l.max_values) {
+        return hri_prose_set(why, HR_E_RANGE, "%zu values are more than the %zu allowed", values,
+                             l.max_values);
     }
     json_error_t error;
     json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);

@@ -52,9 +52,12 @@ HR_MUST_CHECK hr_status hri_json_print(const hri_json *j, unsigned indent, char 
 
 /* ---- reading ---- */
 
+/* What is built takes about 100 bytes a value beside the text, so it is the values that bound the memory.  Files of others that
+ * may be long are read with json_stream.h, which builds nothing. */
 typedef struct hri_json_limits {
     size_t max_bytes;   /* 0: 64 MiB */
     unsigned max_depth; /* 0: 32 */
+    size_t max_values;  /* 0: a million; counted from outside, by commas and brackets */
 } hri_json_limits;
 
 /* Parses one value (any kind) that is the whole text.  HR_E_FORMAT with "line 3, column 7: ..." for wrong

@@ -25,7 +25,7 @@ static const hri_field fields[] = {
     {0},
 };
 
-enum { MOST_BYTES = 256 << 20 };
+enum { MOST_BYTES = 64 << 20 };
 
 static int print_json(hri_cli *cli, const hri_pack_file *file, const uint64_t *offsets,
                       const hri_pack_result *r, int code) {

@@ -257,7 +257,8 @@ static hr_status read_steps(const json_t *list, hri_plan *plan, hri_prose *why) 
 
 hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p, hri_plan **out,
                          hri_prose *why) {
-    const hri_json_limits limits = {.max_bytes = (size_t)1 << 30, .max_depth = 8};
+    const hri_json_limits limits = {
+        .max_bytes = HRI_PROBLEM_FILE_BYTES, .max_depth = 8, .max_values = HRI_PROBLEM_FILE_VALUES};
     json_t *root = NULL;
     hr_status status = hri_json_parse(text, bytes, &limits, &root, why);
     if (status != HR_OK) {

@@ -135,6 +135,9 @@ HR_MUST_CHECK hr_status hri_problem_finish(hri_problem *p, hri_prose *why);
 typedef double hri_problem_time_fn(void *user, const hri_problem_op *op, uint32_t variant);
 void hri_problem_retime(hri_problem *p, hri_problem_time_fn *time_ns, void *user);
 
+/* Limits of files of problems and plans; a plan of 1,000 layers has about 6 MB and a million values. */
+enum { HRI_PROBLEM_FILE_BYTES = 32 << 20, HRI_PROBLEM_FILE_VALUES = 2000000 };
+
 /* The JSON form.  print: hri_free() the text.  parse gives a finished problem; HR_E_FORMAT, HR_E_RANGE or HR_E_INVALID
  * with a sentence for anything else, and *out untouched. */
 HR_MUST_CHECK hr_status hri_problem_print(const hri_problem *p, char **out);

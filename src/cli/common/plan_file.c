@@ -189,7 +189,8 @@ hr_status hri_plan_file_load(hri_plan_job *j, const char *path, hri_fit_plans *p
                              hri_plan **plan, hri_prose *why) {
     json_t *root;
     hri_prose reason = {0};
-    const hri_json_limits limits = {.max_bytes = (size_t)1 << 30};
+    const hri_json_limits limits = {.max_bytes = HRI_PROBLEM_FILE_BYTES,
+                                    .max_values = HRI_PROBLEM_FILE_VALUES};
     hr_status status = hri_json_load(path, &limits, &root, why);
     if (status != HR_OK) {
         return status;

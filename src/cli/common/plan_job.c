@@ -370,7 +370,8 @@ static int open_problem(hri_plan_job *j) {
     char *text;
     size_t bytes;
     hri_prose why = {0};
-    hr_status status = hri_file_read(j->flags->problem, (size_t)1 << 30, &text, &bytes, &why);
+    hr_status status =
+        hri_file_read(j->flags->problem, HRI_PROBLEM_FILE_BYTES, &text, &bytes, &why);
     if (status == HR_OK) {
         status = hri_problem_parse(text, bytes, &j->problem, &why);
         hri_free(text);
