@@ -344,10 +344,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     work w = {.cli = cli, .flags = &flags};
     hri_cli_wrap(cli);
 #ifdef __GLIBC__
-    if (flags.tries) { /* large pieces of planning go straight back to the system */
-        mallopt(M_MMAP_THRESHOLD, 64 << 10);
-        mallopt(M_TRIM_THRESHOLD, 64 << 10);
-    }
+    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* large pieces of planning go straight back */
+    mallopt(M_TRIM_THRESHOLD, 64 << 10);
 #endif
     if (flags.tries) {
         flags.choices = false; /* memory that looking around would take is the budget's */

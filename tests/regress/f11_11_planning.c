@@ -41,3 +41,22 @@ TEST_TIMEOUT(f22_05, a_refusal_of_100_layers_takes_no_more_than_the_budget, 300)
     CHECK(program_number(&o, "smallest_bytes") > 17889280);
     program_end(&o);
 }
+
+/* Planning and training in a container of exactly the budget, at the smallest and above it. */
+TEST_TIMEOUT(f22_04, deep_models_train_in_containers_of_their_budgets, 300) {
+    PROGRAM_NEED_CGROUP();
+    const char *flags = "gpt2-nano:layers=24 --data synthetic:64 --batch 8 --steps 1 --no-save "
+                        "--no-measure --json";
+    program_outcome o =
+        program_run(&(program_options){.seconds = 100}, "train %s --budget 1MiB", flags);
+    const uint64_t least = (uint64_t)program_number(&o, "smallest_bytes");
+    program_end(&o);
+    for (unsigned i = 0; i < 3; i++) {
+        const uint64_t budget = least + i * 700001;
+        o = program_run(&(program_options){.cgroup_bytes = budget, .seconds = 100},
+                        "train %s --budget %llu", flags, (unsigned long long)budget);
+        program_expect(&o, 0, NULL);
+        CHECK_LE(program_number(&o, "measured_peak_bytes"), (double)budget);
+        program_end(&o);
+    }
+}
