@@ -177,7 +177,7 @@ const hri_command hri_command_train = {
                   "32 --budget 256MiB",
                   "a folder of pictures, a folder a class"},
                  {"headroom train mlp --data mnist:mnist --batch auto --budget 128MiB",
-                  "the largest batch that fits"},
+                  "the fastest batch that fits"},
                  {"headroom train resnet18:size=64 --data images:flowers --budget 256MiB --out "
                   "runs/flowers --resume",
                   "goes on where it was stopped"},

@@ -17,8 +17,8 @@ static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NU
 const hri_field hri_train_flag_fields[] = {
     {"data", "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, tokens:FILE, synthetic, or a pipeline",
      AT(data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
-    {"batch", "samples in a step, or auto: the most that fit", AT(batch), HRI_FIELD_STRING, "32",
-     .metavar = "N"},
+    {"batch", "samples in a step, or auto: the fastest that fits", AT(batch), HRI_FIELD_STRING,
+     "32", .metavar = "N"},
     {"budget",
      "the most that may ever be used, or a share of the device; default: what it has free",
      AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},

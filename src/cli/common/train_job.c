@@ -405,6 +405,52 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
     return code;
 }
 
+enum {
+    AUTO_STEPS = 16, /* an epoch that is much shorter learns little from each sample */
+    AUTO_LEAST = 8,  /* where there are few samples */
+    AUTO_TRIES = 4,
+    AUTO_LOOK = 32
+};
+
+/* Nanoseconds a sample of a step with this batch; 0: it does not fit. */
+static hr_status time_of_batch(const hri_fit_job *job, uint64_t budget, int64_t batch, double *each,
+                               hri_prose *why) {
+    hri_fit fit = {0};
+    hri_fit_plans plans = {0};
+    hri_fit_job one = *job;
+    one.batch = batch;
+    if (one.machine.threads) { /* one machine stands for all: the choice is no matter of threads */
+        one.machine.threads = 1;
+        one.machine.flops_per_ns = 30;
+    }
+    *each = 0;
+    hr_status status = hri_fit_open(&one, &fit, why);
+    if (status == HR_OK) {
+        status = hri_fit_search(&fit, budget, AUTO_LOOK, &plans, why);
+        *each = status == HR_OK ? plans.time_ns / (double)batch : 0;
+    }
+    hri_fit_plans_deinit(&plans);
+    hri_fit_close(&fit);
+    return status == HR_E_NO_PLAN ? HR_OK : status;
+}
+
+/* The fastest of `most` and its halves, as the planner predicts it without looking at a clock. */
+static hr_status fastest_batch(const hri_fit_job *job, uint64_t budget, int64_t most, int64_t *out,
+                               hri_prose *why) {
+    double best = 0;
+    hr_status status = HR_OK;
+    *out = most;
+    for (int i = 0; i < AUTO_TRIES && most >= 1 && status == HR_OK; i++, most /= 2) {
+        double each = 0;
+        status = time_of_batch(job, budget, most, &each, why);
+        if (status == HR_OK && each > 0 && (best <= 0 || each <= best)) {
+            best = each;
+            *out = most;
+        }
+    }
+    return status;
+}
+
 static int find_batch(hri_train_job *j, int64_t *out) {
     hri_prose why = {""};
     hri_fit_job job = j->plan.job;
@@ -412,18 +458,19 @@ static int find_batch(hri_train_job *j, int64_t *out) {
     if (j->plan.threads) {
         job.runtime_bytes += j->train_bytes + j->val_bytes + own_bytes(j);
     }
-    const hr_status status = hri_fit_largest(&job, j->plan.budget_bytes, &most, &why);
-    if (status != HR_OK) {
-        return failed(j, status, &why);
+    hr_status status = hri_fit_largest(&job, j->plan.budget_bytes, &most, &why);
+    if (status == HR_OK && j->train_count != HR_COUNT_UNKNOWN) {
+        const uint64_t few = j->train_count < AUTO_LEAST ? j->train_count : AUTO_LEAST;
+        const uint64_t by_steps = j->train_count / AUTO_STEPS;
+        const int64_t cap = (int64_t)(by_steps > few ? by_steps : few);
+        most = most > cap ? cap : most;
     }
-    if (j->train_count != HR_COUNT_UNKNOWN && (uint64_t)most > j->train_count) {
-        most = (int64_t)j->train_count;
+    *out = most < 1 ? 1 : most; /* below one, the refusal that follows has the numbers */
+    if (status == HR_OK && most > 1) {
+        status = fastest_batch(&job, j->plan.budget_bytes, most, out, &why);
     }
-    if (most < 1) {
-        most = 1; /* the refusal that follows has the numbers */
-    }
-    *out = most;
-    return HRI_EXIT_YES;
+    j->batch_chosen = true;
+    return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
 static int set_length(hri_train_job *j) {

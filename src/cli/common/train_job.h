@@ -58,6 +58,7 @@ typedef struct hri_train_job {
     int resumes;
     hri_plan_flags plan_flags;
     hri_plan_road road;
+    bool batch_chosen; /* --batch auto */
     hri_plan_job plan;
     hri_plan_answer answer;
     hri_fit_plans plans;

@@ -208,6 +208,12 @@ static void say_start(hri_train_show *s) {
         }
         hri_out_text(out, "\n");
     }
+    if (j->batch_chosen) {
+        hri_out_printf(out,
+                       "--batch auto took %lld: the most samples/s that are predicted, with at "
+                       "least 16 steps per epoch where there is the data for it\n",
+                       (long long)(j->batch / j->flags.accumulate));
+    }
     if (j->flags.accumulate > 1) {
         hri_out_printf(out, "%lld batches of %lld make one step%s\n",
                        (long long)j->flags.accumulate, (long long)(j->batch / j->flags.accumulate),
