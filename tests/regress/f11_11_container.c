@@ -37,7 +37,7 @@ static void train_inside(const char *flags, uint64_t bytes) {
 static void train_at_smallest_and_above(const char *flags) {
     const uint64_t least = smallest(flags);
     train_inside(flags, least);
-    train_inside(flags, least + (UINT64_C(1) << 20));
+    train_inside(flags, least + (UINT64_C(1) << 20) + 1234); /* a limit is in whole pages */
     train_inside(flags, least + least / 3);
 }
 

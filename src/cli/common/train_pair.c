@@ -531,7 +531,7 @@ static int check_there(const hri_train_pair *p) {
         const uint64_t own = p->jobs[i].row.peak_bytes;
         peak = p->slices[0] ? peak + own : own > peak ? own : peak;
     }
-    if (!j->plan.threads || peak <= there) {
+    if (!j->plan.threads || peak / 4096 <= there / 4096) { /* limits are in whole pages */
         return HRI_EXIT_YES;
     }
     char takes[32], has[32];
