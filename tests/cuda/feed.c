@@ -59,7 +59,6 @@ static void feeding_start(feeding *r, const char *model, const char *data, hri_t
     r->about = (hri_about){.model = hr_model_text(r->t.model),
                            .precision = "f32",
                            .source = r->source.text,
-                           .stages = r->stages,
                            .input = r->want.name};
     o.planned = r->t.planned;
     o.feeds = &r->feeds;

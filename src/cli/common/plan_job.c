@@ -492,9 +492,10 @@ static int bound_other(hri_plan_job *j) {
     return HRI_EXIT_YES;
 }
 
-/* What kernels may be tried in before the arena is there: the budget, less what is taken and may still be. */
+/* What kernels may be tried in before the arena is there: the budget, less what is taken and what every plan leaves for
+ * its graph.  An op that needs more is in no plan of this budget, so whether it is tried changes no result. */
 static uint64_t scratch_bytes(const hri_plan_job *j) {
-    const uint64_t taken = hri_engine_runtime(j->engine) + 256 * MIB;
+    const uint64_t taken = hri_engine_runtime(j->engine) + hri_engine_graph_reserve(0);
     return j->budget_bytes > taken ? j->budget_bytes - taken : 64 * MIB;
 }
 

@@ -24,6 +24,17 @@ int hri_train_choices_find(hri_train_job *j) {
 
 int hri_train_choices_write(hri_train_job *j) {
     hri_prose why = {""};
+    if (j->plan.engine) {
+        hri_gpu_environment e;
+        hri_gpu_environment_get(hri_engine_gpu(j->plan.engine), &e);
+        if (e.untried) {
+            hri_say_warning(
+                j->cli,
+                "%u of %u GPU algorithms could not be tried for want of memory: results "
+                "may differ in their last bits from those of another run",
+                e.untried, e.noted);
+        }
+    }
     if (!j->plan.engine || !j->choices || j->plan_flags.gpu_choices) {
         return HRI_EXIT_YES;
     }
