@@ -72,7 +72,7 @@ static void check(hr_status status, const hri_prose *why) {
 
 void training_plan(training *t, double share) {
     hri_prose why = {{0}};
-    const hri_fit_case *floor;
+    const hri_fit_fact *floor;
     check(hri_fit_open(&t->job, &t->fit, &why), &why);
     check(hri_fit_floor(&t->fit, &floor, &why), &why);
     const uint64_t low = floor->floor_bytes, high = t->fit.unplanned_bytes;
