@@ -99,7 +99,7 @@ typedef struct filling {
     char *to;
 } filling;
 
-enum { FILL_BLOCKS = 256, FILL_ALONE = 1 << 20 };
+enum { FILL_BLOCKS = 256, FILL_ALONE = 1 << 18 };
 
 static void fill_blocks(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const filling *f = arg;
