@@ -45,7 +45,7 @@ struct hri_threads {
     char apart_2[56];
     _Atomic uint32_t round; /* counts runs; the workers' futex */
     _Atomic uint32_t sleepers;
-    _Atomic bool stop;
+    _Atomic uint32_t keep; /* workers of this number and above end */
     char apart_3[52];
     /* The job: written by the caller between runs. */
     hri_task_fn *fn;
@@ -118,11 +118,11 @@ static void *worker_main(void *arg) {
     uint32_t look_ns = MOST_LOOK_NS;
     uint32_t seen = 0;
     inside_task = true; /* a worker does nothing else */
-    while (!atomic_load(&pool->stop)) {
+    while (self->number < atomic_load(&pool->keep)) {
         work(pool, self->number);
         if (!pool->may_look || !look(&pool->round, seen, false, &look_ns)) {
             atomic_fetch_add(&pool->sleepers, 1);
-            if (!atomic_load(&pool->stop)) {
+            if (self->number < atomic_load(&pool->keep)) {
                 sleep_on(&pool->round, seen);
             }
             atomic_fetch_sub(&pool->sleepers, 1);
@@ -132,12 +132,14 @@ static void *worker_main(void *arg) {
     return NULL;
 }
 
-static void stop_workers(hri_threads *pool) {
-    atomic_store(&pool->stop, true);
+/* Ends the workers from this number on; 0 and 1: all of them. */
+static void stop_workers(hri_threads *pool, uint32_t from) {
+    atomic_store(&pool->keep, from);
     atomic_fetch_add(&pool->round, 1);
     wake(&pool->round, INT_MAX);
-    for (uint32_t i = 0; i < pool->started; i++) {
-        pthread_join(pool->workers[i].thread, NULL);
+    const uint32_t stay = from > 1 ? from - 1 : 0;
+    while (pool->started > stay) {
+        pthread_join(pool->workers[--pool->started].thread, NULL);
     }
 }
 
@@ -165,6 +167,7 @@ hr_status hri_threads_create(uint32_t count, hri_threads **out) {
         return HR_E_NOMEM_HOST;
     }
     pool->count = count;
+    atomic_init(&pool->keep, count);
     pool->may_look = count <= cores;
     pool->caller_look_ns = MOST_LOOK_NS;
     pthread_mutex_init(&pool->turn, NULL);
@@ -189,9 +192,17 @@ void hri_threads_destroy(hri_threads *pool) {
     if (!pool) {
         return;
     }
-    stop_workers(pool);
+    stop_workers(pool, 0);
     pthread_mutex_destroy(&pool->turn);
     hri_free(pool);
+}
+
+void hri_threads_shrink(hri_threads *pool, uint32_t count) {
+    count = count ? count : 1;
+    if (pool && count < pool->count) {
+        stop_workers(pool, count);
+        pool->count = count;
+    }
 }
 
 uint32_t hri_threads_count(const hri_threads *pool) {

@@ -31,6 +31,9 @@ typedef void hri_range_fn(void *arg, uint64_t begin, uint64_t end, uint32_t work
 HR_MUST_CHECK hr_status hri_threads_create(uint32_t count, hri_threads **out);
 /* No run may be under way.  NULL is allowed. */
 void hri_threads_destroy(hri_threads *pool);
+/* Ends threads until `count` (at least 1) are left; the pool stays where it is, for all who use it.  No run may be under
+ * way.  NULL is allowed. */
+void hri_threads_shrink(hri_threads *pool, uint32_t count);
 /* 1 for NULL. */
 uint32_t hri_threads_count(const hri_threads *pool);
 

@@ -25,6 +25,7 @@ static const uint64_t all_ns = 20000000000;
 
 struct hri_timing {
     hri_timing_options o;
+    uint32_t threads; /* of the host when it was opened */
     char file[128];   /* in the folder; "": none is kept */
     hri_strmap seen;  /* key -> bits of the time */
     hri_strmap tried; /* GPU: by this process */
@@ -139,6 +140,7 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
         return HR_E_NOMEM_HOST;
     }
     t->o = *options;
+    t->threads = hri_threads_count(options->threads);
     t->o.most_bytes = options->most_bytes ? options->most_bytes : UINT64_C(256) << 20;
     t->o.folder = NULL;
     if (options->folder && options->folder[0]) {
@@ -275,7 +277,8 @@ static double measure(hri_timing *t, const hri_sig *s, uint32_t variant) {
     for (uint32_t k = 0; k < s->out_count; k++) {
         bytes += room(hr_meta_bytes(&s->out[k]));
     }
-    if (bytes > t->o.most_bytes || t->spent_ns > all_ns) {
+    if (bytes > t->o.most_bytes || t->spent_ns > all_ns ||
+        hri_threads_count(t->o.threads) != t->threads) { /* the file is of so many threads */
         return -1;
     }
     char *memory = hri_malloc(bytes + ALIGN);

@@ -114,7 +114,7 @@ static hri_planned *set_up(rig *r, hri_fit *f, uint64_t *spilled) {
     hri_planned *p = NULL;
     hri_prose why = {{0}};
     CHECK_OK(hri_fit_open(&r->job, f, &why));
-    CHECK_OK(hri_fit_search(f, f->unplanned_bytes / 10 * 6, 1, &plans, &why));
+    CHECK_OK(hri_fit_search(f, f->unplanned_bytes / 10 * 8, 1, &plans, &why));
     const hri_planned_options o = {
         .device = r->host, .plans = &plans, .job = &r->job, .seed = 7, .limit = 10};
     CHECK_OK(hri_planned_open(&o, &p, &why));

@@ -201,3 +201,26 @@ TEST(threads, a_refused_thread_or_memory_leaves_nothing_behind) {
     CHECK(!pool && hri_fault_live_allocs() == 0);
 }
 #endif
+
+static void mark(void *arg, uint32_t task, uint32_t worker) {
+    (void)task;
+    atomic_fetch_or((_Atomic uint32_t *)arg, 1u << worker);
+}
+
+TEST(threads, a_pool_that_shrinks_goes_on_with_the_threads_that_are_left) {
+    hri_threads *pool;
+    CHECK_OK(hri_threads_create(5, &pool));
+    for (uint32_t left = 5; left >= 1; left--) {
+        _Atomic uint32_t seen = 0;
+        hri_threads_shrink(pool, left);
+        CHECK_EQ(hri_threads_count(pool), left);
+        for (int i = 0; i < 50; i++) {
+            hri_threads_run(pool, 64, mark, &seen);
+        }
+        CHECK((atomic_load(&seen) >> left) == 0);
+    }
+    hri_threads_shrink(pool, 7); /* never more */
+    CHECK_EQ(hri_threads_count(pool), 1);
+    hri_threads_shrink(NULL, 1);
+    hri_threads_destroy(pool);
+}

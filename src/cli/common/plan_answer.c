@@ -205,7 +205,7 @@ hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_pl
         status = hri_fit_attach(&j->fit, plans, why);
     }
     if (status == HR_OK && out->fits && j->model && plans) {
-        status = hri_plan_job_set_threads(j, plans);
+        hri_plan_job_set_threads(j, plans);
     }
     return status;
 }

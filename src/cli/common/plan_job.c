@@ -698,22 +698,10 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
     }
 }
 
-hr_status hri_plan_job_set_threads(hri_plan_job *j, const hri_fit_plans *plans) {
-    const uint32_t threads = plans->threads ? plans->threads : 1;
-    if (!j->threads || !plans->plans[0] || threads >= hri_threads_count(j->threads)) {
-        return HR_OK;
+void hri_plan_job_set_threads(hri_plan_job *j, const hri_fit_plans *plans) {
+    if (j->threads && plans->plans[0]) {
+        hri_threads_shrink(j->threads, plans->threads ? plans->threads : 1);
     }
-    hri_threads *fewer = NULL;
-    const hr_status status = hri_threads_create(threads, &fewer);
-    if (status != HR_OK) {
-        return status;
-    }
-    hri_timing_close(j->timing); /* it times the threads that go */
-    j->timing = NULL;
-    j->job.time_ns = j->fit.job.time_ns = NULL;
-    hri_threads_destroy(j->threads);
-    j->threads = fewer;
-    return HR_OK;
 }
 
 static void row_of_plan(const hri_plan_job *j, const hri_plan *plan, uint64_t budget,

@@ -111,7 +111,7 @@ HR_MUST_CHECK hr_status hri_plan_job_search(hri_plan_job *job, uint64_t budget_b
 /* The smallest budget for which a plan is found. */
 HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, hri_plan_row *row, hri_prose *why);
 /* As many threads as the plans were made for: fewer than asked for where the budget is tight.  Measured times end here. */
-HR_MUST_CHECK hr_status hri_plan_job_set_threads(hri_plan_job *job, const hri_fit_plans *plans);
+void hri_plan_job_set_threads(hri_plan_job *job, const hri_fit_plans *plans);
 void hri_plan_row_of(const hri_plan_job *job, const hri_fit_plans *plans, hri_plan_row *row);
 /* The training options as text for hr_train_options_parse, and read by it. */
 void hri_plan_train_text(const hri_plan_flags *flags, hri_text *out);

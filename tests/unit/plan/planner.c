@@ -137,6 +137,11 @@ TEST(planner, without_memory_of_its_own_fails_and_leaks_nothing) {
             CHECK_OK(status);
             break;
         }
+        if (status == HR_OK) { /* a packer that does without its lists */
+            hri_plan_destroy(plan);
+            plan = NULL;
+            continue;
+        }
         CHECK(plan == NULL);
         CHECK_STATUS(status, HR_E_NOMEM_HOST);
     }

@@ -1,0 +1,23 @@
+/* Two trainings that share their threads: a budget that allows fewer of them leaves neither with a pool that is gone. */
+#include "pictures.h"
+#include "program.h"
+#include "test.h"
+
+TEST_TIMEOUT(f11_11, two_trainings_keep_one_pool_when_the_budget_is_tight, 500) {
+    PROGRAM_NEED_MEMORY();
+    int trained = 0;
+    for (unsigned kib = 15800; kib <= 17800; kib += 1000) {
+        program_outcome o = program_run(&(program_options){.seconds = 150},
+                                        "train lenet --data synthetic:100 --batch 16 --optimizer "
+                                        "adamw --no-measure --threads 4 "
+                                        "--budget %uKiB --json --steps 2 --no-save --also "
+                                        "'gpt2-nano:layers=12,context=64 --data "
+                                        "synthetic:200 --batch 4'",
+                                        kib);
+        CHECK_EQ(o.killed_by, 0);
+        CHECK(o.code == 0 || o.code == 1);
+        trained += o.code == 0;
+        program_end(&o);
+    }
+    CHECK(trained > 0);
+}
