@@ -202,16 +202,18 @@ int hri_cli_open(hri_cli *cli, hr_ctx **out) {
     return hri_cli_open_anyway(cli, out);
 }
 
-int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out) {
+static int open_context(hri_cli *cli, int host_only, hr_ctx **out) {
     const hri_field *visible = hri_options_field(cli->options, "visible-devices");
     const int from_flag = hri_options_origin(cli->options, visible) == HRI_ORIGIN_FLAG;
     const hr_ctx_options options = {
         .size = sizeof options,
-        .visible_devices = from_flag ? cli->settings->visible_devices : NULL,
+        .visible_devices = host_only   ? ""
+                           : from_flag ? cli->settings->visible_devices
+                                       : NULL,
         .log = on_log,
         .log_user = cli,
         .log_level = (hr_log_level)cli->settings->log,
-        .no_cuda = !cli->settings->cuda,
+        .no_cuda = host_only || !cli->settings->cuda,
         .null_bytes = cli->settings->null_device_bytes,
     };
     const hr_status status = hr_ctx_create(&options, out);
@@ -223,6 +225,17 @@ int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out) {
         hri_say_error(cli, "cannot look at the devices: %s", hr_status_text(status));
     }
     return hri_cli_exit_code(status);
+}
+
+int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out) {
+    return open_context(cli, 0, out);
+}
+
+int hri_cli_open_for(hri_cli *cli, const char *device, hr_ctx **out) {
+    if (strcmp(device, "host") != 0 || cli->problem.text[0]) {
+        return hri_cli_open(cli, out);
+    }
+    return open_context(cli, 1, out);
 }
 
 size_t hri_cli_device_count(hr_ctx *ctx, int count) {

@@ -67,6 +67,8 @@ HR_MUST_CHECK hr_status hri_cli_command(const hri_cli *cli, const char *name, co
 int hri_cli_open(hri_cli *cli, hr_ctx **out);
 /* The same, with the default in place of a bad variable. */
 int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out);
+/* For one device alone: whoever computes on the host need not hold the libraries of a GPU, which count in its budget. */
+int hri_cli_open_for(hri_cli *cli, const char *device, hr_ctx **out);
 /* Device i of those named in arguments[0..count), or of all when none is named; how many there are.  A name that is
  * not there is printed with those that are; then the exit code is not HRI_EXIT_YES. */
 size_t hri_cli_device_count(hr_ctx *ctx, int count);

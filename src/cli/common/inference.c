@@ -41,7 +41,7 @@ static int open_checkpoint(hri_inference *i, const char *path) {
 
 static int open_device(hri_inference *i) {
     hr_device_info info = {0};
-    const int code = hri_cli_open(i->cli, &i->ctx);
+    const int code = hri_cli_open_for(i->cli, i->flags->device, &i->ctx);
     if (code != HRI_EXIT_YES) {
         return code;
     }

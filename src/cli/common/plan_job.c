@@ -232,7 +232,7 @@ static int open_cuda(hri_cli *cli, hri_plan_job *j, const hr_device_info *info, 
 
 static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
     hr_device_info info;
-    int code = hri_cli_open(cli, &j->ctx);
+    int code = hri_cli_open_for(cli, j->flags->device, &j->ctx);
     if (code != HRI_EXIT_YES) {
         return code;
     }

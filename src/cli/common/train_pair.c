@@ -210,7 +210,7 @@ static uint64_t records_of(const hri_train_job *j, uint64_t runtime_bytes) {
 
 static int plan_two(hri_train_pair *p, uint32_t *which) {
     hri_train_job *a = &p->jobs[0], *b = &p->jobs[1];
-    uint64_t own[2], records[2], alone[2];
+    uint64_t own[2] = {0}, records[2] = {0}, alone[2] = {0};
     /* The runtime was measured for each; the process is one, its pipelines are two. */
     const uint64_t extra = b->plan.job.runtime_bytes > a->plan.job.runtime_bytes
                                ? b->plan.job.runtime_bytes
@@ -225,24 +225,32 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
     if (code != HRI_EXIT_YES) {
         return code;
     }
-    /* First how each is cut, with the other's weights in the way; then exactly. */
+    /* First how each is cut, with the other's weights in the way; then exactly.  When one does not fit, the other is asked
+     * all the same: the budget that is named must do for both. */
+    uint64_t most = 0;
     for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
         const hri_fit_fact *other = &p->jobs[1 - i].plan.fit.facts[0];
         const uint64_t taken = other->own_bytes + (runtime - p->jobs[i].plan.job.runtime_bytes) +
                                records_of(&p->jobs[1 - i], other->runtime_bytes);
         p->taken_bytes[i] = taken;
         p->jobs[i].plan.budget_bytes = budget > taken ? budget - taken : 1;
-        *which = i;
         code = hri_train_job_plan(&p->jobs[i]);
         p->jobs[i].plan.budget_bytes = budget;
-        if (code == HRI_EXIT_YES) {
+        if (code == HRI_EXIT_NO && p->jobs[i].plan.floor_bytes) {
+            const uint64_t least = p->jobs[i].row.peak_bytes + taken;
+            *which = least > most ? i : *which;
+            most = least > most ? least : most;
+            code = HRI_EXIT_YES;
+        } else if (code != HRI_EXIT_YES) {
+            *which = i;
+        } else {
             own[i] = p->jobs[i].plans.c->own_bytes;
             records[i] = records_of(&p->jobs[i], p->jobs[i].plans.c->runtime_bytes);
             alone[i] = p->jobs[i].row.peak_bytes;
         }
     }
-    if (code != HRI_EXIT_YES) {
-        return code;
+    if (code != HRI_EXIT_YES || most) {
+        return code != HRI_EXIT_YES ? code : HRI_EXIT_NO;
     }
     p->separate_bytes = alone[0] + alone[1];
     for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
@@ -261,11 +269,15 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
     return code;
 }
 
+enum { PAGE_BYTES = 256 << 10 };
+
 /* Two that do not fit together: what both need at least, and a budget that a plan was found for. */
 static int refuse_two(hri_train_pair *p, uint32_t which) {
     const hri_train_job *j = &p->jobs[which];
     const uint64_t floor = j->plan.floor_bytes + p->taken_bytes[which];
-    const uint64_t least = j->row.peak_bytes + p->taken_bytes[which];
+    /* What each needs was found with an estimate of the other: a little more is sure to do. */
+    const uint64_t found = j->row.peak_bytes + p->taken_bytes[which];
+    const uint64_t least = (found + found / 32 + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
     const uint64_t budget = j->plan.budget_bytes;
     char texts[3][32], size[32];
     hri_text command = {0};
@@ -284,11 +296,12 @@ static int refuse_two(hri_train_pair *p, uint32_t which) {
     hri_say_title(j->cli, "does not fit: the floor of both is %s, and the budget %s",
                   hr_bytes_print(floor, texts[0], sizeof texts[0]),
                   hr_bytes_print(budget, texts[1], sizeof texts[1]));
-    hri_out_printf(&j->cli->out,
-                   "the %s training needs %s beside weights, states and input of the other one; a "
-                   "plan of both was found at %s\n",
-                   j->name, hr_bytes_print(j->plan.floor_bytes, texts[0], sizeof texts[0]),
-                   hr_bytes_print(least, texts[2], sizeof texts[2]));
+    hri_out_printf(
+        &j->cli->out,
+        "the %s run needs %s in addition to parameters, optimizer state and input of the "
+        "other one; %s is enough for both\n",
+        j->name, hr_bytes_print(j->plan.floor_bytes, texts[0], sizeof texts[0]),
+        hr_bytes_print(least, texts[2], sizeof texts[2]));
     snprintf(size, sizeof size, "%lluMiB", (unsigned long long)((least + (1 << 20) - 1) >> 20));
     const hri_change change = {"budget", size};
     if (hri_train_job_command(&p->jobs[0], &change, 1, &command) == HR_OK) {
