@@ -100,14 +100,26 @@ static hr_status descend(descent *d, uint64_t floor, hri_prose *why) {
     return status;
 }
 
+/* Is it one of the ways in which the batch may be cut?  The whole batch is looked at too when parts are asked for. */
+static int may_have(const hri_fit *f, const hri_fit_fact *fact) {
+    if (fact->slices != f->has_scores) {
+        return 0;
+    }
+    for (uint32_t at = 0; hri_fit_part_at(f, at); at++) {
+        if (hri_fit_part_at(f, at) == fact->part) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Cases by rising floor: the first gives a bound, and another is looked at only where it could be better by a step. */
 static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
     uint8_t done[HRI_FIT_CASES] = {0};
     for (;;) {
         uint32_t at = f->fact_count;
         for (uint32_t i = 0; i < f->fact_count; i++) {
-            const int counts = f->facts[i].slices == f->has_scores;
-            at = counts && !done[i] &&
+            at = may_have(f, &f->facts[i]) && !done[i] &&
                          (at == f->fact_count ||
                           hri_fit_least_of(&f->facts[i]) < hri_fit_least_of(&f->facts[at]))
                      ? i

@@ -47,3 +47,10 @@ TEST_TIMEOUT(f11_19, nothing_of_a_problem_at_or_above_the_smallest_is_refused, 6
     program_expect(&o, 1, NULL);
     program_end(&o);
 }
+
+/* Micro-batches that were asked for are what the smallest budget is of: the whole batch may need less. */
+TEST_TIMEOUT(f11_13, the_smallest_of_asked_for_micro_batches_is_of_these, 300) {
+    check_above("vit-tiny:size=32,patch=8,width=64,heads=2,layers=2 --batch 4 --optimizer adam "
+                "--micro-batches 2");
+    check_above("lenet --batch 3 --optimizer adamw --micro-batches 2");
+}

@@ -199,6 +199,7 @@ static int plan_again(hri_train_pair *p, uint32_t i, uint64_t below, uint64_t ab
         return failed(p, status, &why);
     }
     j->plan.floor_bytes = floor->floor_bytes;
+    p->taken_bytes[i] = 0; /* the other one is in the job now */
     return hri_train_job_plan(j);
 }
 
