@@ -278,7 +278,7 @@ static int refuse_two(hri_train_pair *p, uint32_t which) {
     const uint64_t floor = j->plan.floor_bytes + p->taken_bytes[which];
     /* What each needs was found with an estimate of the other: a little more is sure to do. */
     const uint64_t found = j->row.peak_bytes + p->taken_bytes[which];
-    const uint64_t least = (found + found / 32 + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
+    const uint64_t least = (found + found / 10 + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
     const uint64_t budget = j->plan.budget_bytes;
     char texts[3][32], size[32];
     hri_text command = {0};
