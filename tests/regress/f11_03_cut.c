@@ -23,6 +23,7 @@ static uint64_t middle(void) {
 }
 
 TEST_TIMEOUT(f11_03, the_cut_does_not_follow_measured_times, 300) {
+    PROGRAM_NEED_SPEED();
     const uint64_t budget = middle();
     double parts = 0;
     for (int i = 0; i < 3; i++) {
@@ -42,6 +43,7 @@ TEST_TIMEOUT(f11_03, the_cut_does_not_follow_measured_times, 300) {
 }
 
 TEST_TIMEOUT(f11_03, the_cut_does_not_follow_threads, 300) {
+    PROGRAM_NEED_SPEED();
     static const char *const threads[] = {"HEADROOM_THREADS=1 HEADROOM_CACHE_DIR=$PWD/a",
                                           "HEADROOM_THREADS=2 HEADROOM_CACHE_DIR=$PWD/b",
                                           "HEADROOM_THREADS=7 HEADROOM_CACHE_DIR=$PWD/c"};
@@ -57,6 +59,7 @@ TEST_TIMEOUT(f11_03, the_cut_does_not_follow_threads, 300) {
 }
 
 TEST_TIMEOUT(f22_03, the_verdict_does_not_follow_threads, 300) {
+    PROGRAM_NEED_SPEED();
     program_outcome o = plan("HEADROOM_THREADS=1 HEADROOM_CACHE_DIR=", 1 << 20);
     const int64_t least = (int64_t)program_number(&o, "smallest_bytes");
     program_end(&o);
@@ -77,6 +80,7 @@ TEST_TIMEOUT(f22_03, the_verdict_does_not_follow_threads, 300) {
 
 /* Where the budget bears no more, a training runs on fewer threads than were asked for. */
 TEST_TIMEOUT(f22_03, a_tight_budget_takes_fewer_threads, 100) {
+    PROGRAM_NEED_SPEED();
     program_outcome o = plan("HEADROOM_THREADS=1 HEADROOM_CACHE_DIR=", 1 << 20);
     const uint64_t least = (uint64_t)program_number(&o, "smallest_bytes");
     program_end(&o);

@@ -31,6 +31,7 @@ static char *history(const char *cache, const char *environment, const char *fla
 }
 
 TEST(f11_03, no_clock_chooses_the_algorithms_of_a_library) {
+    PROGRAM_NEED_SPEED();
     char *front = history("a", "FAKELT_SLOW=234", "");
     char *back = history("b", "FAKELT_SLOW=01", "");
     char *again = history("a", "FAKELT_SLOW=01", ""); /* with what was chosen before */

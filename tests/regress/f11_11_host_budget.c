@@ -69,6 +69,7 @@ static program_outcome train_on_gpu(const char *more) {
 }
 
 TEST_TIMEOUT(f11_11, a_training_on_a_gpu_offloads_no_more_than_its_host_budget_allows, 800) {
+    PROGRAM_NEED_SPEED();
     PROGRAM_NEED_MEMORY();
     char flags[64];
     program_outcome o = train_on_gpu("");

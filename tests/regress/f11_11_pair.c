@@ -4,6 +4,7 @@
 #include "test.h"
 
 TEST_TIMEOUT(f11_11, two_trainings_keep_one_pool_when_the_budget_is_tight, 500) {
+    PROGRAM_NEED_SPEED();
     PROGRAM_NEED_MEMORY();
     int trained = 0;
     for (unsigned kib = 15800; kib <= 17800; kib += 1000) {

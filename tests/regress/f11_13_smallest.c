@@ -30,12 +30,14 @@ static void check_above(const char *what) {
 }
 
 TEST_TIMEOUT(f11_13, nothing_at_or_above_the_smallest_is_refused, 600) {
+    PROGRAM_NEED_SPEED();
     check_above("unet:size=32,width=4,depth=3 --batch 4");
     check_above("vit-tiny:size=32,patch=4,width=32,heads=2,layers=4,classes=10 --batch 8");
     check_above("gpt2-nano --batch 4 --optimizer adamw");
 }
 
 TEST_TIMEOUT(f11_19, nothing_of_a_problem_at_or_above_the_smallest_is_refused, 600) {
+    PROGRAM_NEED_SPEED();
     program_outcome o = program_run(&(program_options){.seconds = 60},
                                     "plan unet:size=32,width=8,depth=3 --batch 8 --no-choices "
                                     "--no-measure --device null:1GiB --save-problem p.json");
@@ -50,6 +52,7 @@ TEST_TIMEOUT(f11_19, nothing_of_a_problem_at_or_above_the_smallest_is_refused, 6
 
 /* Micro-batches that were asked for are what the smallest budget is of: the whole batch may need less. */
 TEST_TIMEOUT(f11_13, the_smallest_of_asked_for_micro_batches_is_of_these, 300) {
+    PROGRAM_NEED_SPEED();
     check_above("vit-tiny:size=32,patch=8,width=64,heads=2,layers=2 --batch 4 --optimizer adam "
                 "--micro-batches 2");
     check_above("lenet --batch 3 --optimizer adamw --micro-batches 2");

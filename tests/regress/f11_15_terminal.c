@@ -116,6 +116,7 @@ TEST(f11_15, the_bar_keeps_the_memory) {
 }
 
 TEST_TIMEOUT(f11_15, planning_that_takes_long_shows_that_it_works, 120) {
+    PROGRAM_NEED_SPEED();
     int code;
     char *text = on_terminal(
         80, "plan resnet18:size=64 --batch 64 --budget 40% --device null:1GiB --threads 1", &code);

@@ -72,6 +72,7 @@ TEST_TIMEOUT(f22_01, ways_out_of_train_can_be_typed, 300) {
 }
 
 TEST_TIMEOUT(f22_01, ways_out_of_plan_can_be_typed, 300) {
+    PROGRAM_NEED_SPEED();
     const char *folder = test_folder();
     type_ways(folder,
               "plan mlp:width=64 --batch 4096 --micro-batches off --budget 16MiB --no-measure",
@@ -91,6 +92,7 @@ static const char *next_of(const program_outcome *o, char *buf, size_t size) {
 }
 
 TEST_TIMEOUT(f22_01, next_lines_keep_every_flag_and_can_be_typed, 300) {
+    PROGRAM_NEED_SPEED();
     static const struct {
         int code;
         const char *command, *kept;

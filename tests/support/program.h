@@ -48,8 +48,10 @@ int program_has_cgroup(void);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PROGRAM_NEED_MEMORY() test_skip("the resident set holds the sanitizer's own memory")
+#define PROGRAM_NEED_SPEED()  test_skip("so much planning takes minutes under a sanitizer")
 #else
 #define PROGRAM_NEED_MEMORY() (void)0
+#define PROGRAM_NEED_SPEED()  (void)0
 #endif
 #define PROGRAM_NEED_CGROUP()                                                                      \
     do {                                                                                           \
