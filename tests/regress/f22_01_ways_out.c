@@ -49,6 +49,7 @@ static size_t type_ways(const char *folder, const char *command, const char *wit
 }
 
 TEST_TIMEOUT(f22_01, ways_out_of_train_can_be_typed, 300) {
+    PROGRAM_NEED_MEMORY();
     static const char *const rows[][2] = {
         {"train mlp --data synthetic:count=64 --batch 32 --schedule cosine --budget "
          "8MiB " SHORT,
