@@ -29,9 +29,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "train/planned.h"
-#include "train/synthetic.h"
-#include "train/timing.h"
+#include "fit/planned.h"
+#include "step/synthetic.h"
+#include "fit/timing.h"
 
 #define MIB 1048576.0
 /* Measured on an H200: dense bf16 products, and copies within the device. */

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "graph/graph.h"
 #include "run/interpret.h"
-#include "train/synthetic.h"
+#include "step/synthetic.h"
 
 enum { SQUARE = 1536, SQUARE_ROUNDS = 5, TOP = 15 };
 

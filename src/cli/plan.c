@@ -19,7 +19,7 @@
 #include "cli/common/plan_ways.h"
 #include "cli/common/train_flags.h"
 #include "run/resident.h"
-#include "train/planned.h"
+#include "fit/planned.h"
 
 /* Everything that one run of the command holds. */
 typedef struct work {

@@ -4,8 +4,8 @@
 
 #include "pictures.h"
 #include "test.h"
-#include "train/objective.h"
-#include "train/trainer.h"
+#include "passes/objective.h"
+#include "loop/trainer.h"
 #include "training.h"
 
 enum { BATCH = 4, STEPS = 3, EPOCHS = 3 };

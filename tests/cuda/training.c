@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/run.h"
+#include "loop/run.h"
 
 /* Kernels are compiled once for all cases and runs of them. */
 static const char *cache(void) {

@@ -4,8 +4,8 @@
 #define TESTS_CUDA_TRAINING_H
 
 #include <headroom/headroom.h>
-#include "train/planned.h"
-#include "train/timing.h"
+#include "fit/planned.h"
+#include "fit/timing.h"
 
 enum { TRAINING_STEPS = 3, TRAINING_SEED = 7 };
 

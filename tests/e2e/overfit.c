@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "test.h"
-#include "train/run.h"
+#include "loop/run.h"
 
 enum { CONTEXT = 32, ROWS = 8 };
 

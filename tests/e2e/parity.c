@@ -6,7 +6,7 @@
 
 #include "parity.h"
 #include "test.h"
-#include "train/run.h"
+#include "loop/run.h"
 
 static hr_status begin(void *user, const hr_graph *g, hri_interp *it) {
     (void)user;

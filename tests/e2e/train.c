@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "pictures.h"
 #include "test.h"
-#include "train/checkpoint.h"
+#include "weights/checkpoint.h"
 
 typedef struct outcome {
     int code; /* -1: killed */

@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/alloc.h"
 #include "test.h"
-#include "train/planned.h"
+#include "fit/planned.h"
 
 static hr_status set_up_and_run(hr_device *host, const hri_fit_job *job, float *loss,
                                 hri_prose *why) {

@@ -11,7 +11,7 @@
 #include "pictures.h"
 #include "run/interpret.h"
 #include "test.h"
-#include "train/predictor.h"
+#include "loop/predictor.h"
 
 static char run_path[512], data_text[600];
 

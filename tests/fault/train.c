@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/alloc.h"
 #include "test.h"
-#include "train/run.h"
+#include "loop/run.h"
 
 static hr_status build_net(void *user, hr_graph *g, int64_t batch, int training) {
     const int64_t in[] = {batch, 6, 6, 2}, out[] = {batch};

@@ -11,8 +11,8 @@
 #include "base/fault.h"
 #include "pictures.h"
 #include "test.h"
-#include "train/objective.h"
-#include "train/trainer.h"
+#include "passes/objective.h"
+#include "loop/trainer.h"
 
 enum { STEPS = 6, BATCH = 4 };
 

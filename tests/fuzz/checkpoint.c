@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "run/interpret.h"
-#include "train/checkpoint.h"
+#include "weights/checkpoint.h"
 
 static hr_graph *graph_of(void) {
     hr_model *m;

@@ -11,7 +11,7 @@
 
 #include "pictures.h"
 #include "run/interpret.h"
-#include "train/checkpoint.h"
+#include "weights/checkpoint.h"
 
 enum { SIDE = 8 };
 static const char *const colours[] = {"blue", "green", "red"};

@@ -12,8 +12,8 @@
 #include "program.h"
 #include "run/interpret.h"
 #include "test.h"
-#include "train/run.h"
-#include "train/share.h"
+#include "loop/run.h"
+#include "step/share.h"
 
 enum { SAMPLES = 48, PIXELS = 16 };
 #define MODEL "mlp:size=4,width=8,layers=1,classes=3"

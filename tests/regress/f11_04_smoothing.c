@@ -6,8 +6,8 @@
 
 #include "graph/graph.h"
 #include "test.h"
-#include "train/objective.h"
-#include "train/run.h"
+#include "passes/objective.h"
+#include "loop/run.h"
 
 typedef struct loss_case {
     const char *op, *attributes;

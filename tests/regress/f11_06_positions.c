@@ -7,7 +7,7 @@
 #include "pictures.h"
 #include "program.h"
 #include "test.h"
-#include "train/run.h"
+#include "loop/run.h"
 
 enum { STEPS = 4, WIDTH = 32, LONG = 20, SHORT = 8 };
 

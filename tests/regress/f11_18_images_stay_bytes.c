@@ -5,8 +5,8 @@
 #include "graph/graph.h"
 #include "program.h"
 #include "test.h"
-#include "train/objective.h"
-#include "train/source.h"
+#include "passes/objective.h"
+#include "loop/source.h"
 
 static const hr_graph *build(const char *model, const char *data, const char *options,
                              hr_step_kind kind, hr_graph **out) {

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "test.h"
-#include "train/tensor_move.h"
+#include "weights/tensor_move.h"
 
 enum { WEIGHT_NODE = 0x7fffff40 };
 

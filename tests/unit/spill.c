@@ -13,8 +13,8 @@
 #include "base/fault.h"
 #include "run/spill.h"
 #include "test.h"
-#include "train/planned.h"
-#include "train/run.h"
+#include "fit/planned.h"
+#include "loop/run.h"
 
 enum { STEPS = 3 };
 

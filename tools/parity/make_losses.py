@@ -4,7 +4,7 @@
 Needs PyTorch and numpy, nothing else.  tests/e2e trains the same models on the same numbers and compares.  Both sides
 make weights and batches by counting, so that no file of numbers has to be kept:
 
-  batches   the rule of src/train/synthetic.h
+  batches   the rule of src/step/synthetic.h
   weights   element i of the parameter NAME, in torch's layout, is made of
               word = Philox4x32-10(counter = {i / 4, 0, 0x7fffff40, 0}, key = FNV-1a of NAME in 64 bits)[i % 4]
               u    = (word >> 8) * 2^-23 - 1                                     in [-1, 1), exact in f32

@@ -7,7 +7,7 @@
 
 #include "cli/common/cli.h"
 #include "cli/common/progress.h"
-#include "train/predictor.h"
+#include "loop/predictor.h"
 
 typedef struct hri_inference_flags {
     const char *batch, *budget, *device;

@@ -7,8 +7,8 @@
 #define HRI_CLI_PLAN_JOB_H
 
 #include "cli/common/cli.h"
-#include "train/fit.h"
-#include "train/timing.h"
+#include "fit/fit.h"
+#include "fit/timing.h"
 
 typedef struct hri_plan_flags {
     int64_t batch;

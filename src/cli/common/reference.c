@@ -8,7 +8,7 @@
 #include <string.h>
 #include "cli/common/help.h"
 #include "data/stage.h"
-#include "train/options.h"
+#include "step/options.h"
 
 /* ---- man ---- */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/options.h"
+#include "step/options.h"
 
 typedef struct list {
     hri_arena *texts;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/common/plan_job.h"
-#include "train/options.h"
+#include "step/options.h"
 
 #define VALIDATION "val-data,val-split"
 

@@ -12,8 +12,8 @@
 #include "cli/common/train_facts.h"
 #include "cli/common/outputs.h"
 #include "run/resident.h"
-#include "train/labels.h"
-#include "train/options.h"
+#include "loop/labels.h"
+#include "step/options.h"
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)

@@ -14,10 +14,10 @@
 
 #include "cli/common/plan_ways.h"
 #include "cli/common/train_flags.h"
-#include "train/folder.h"
-#include "train/init.h"
-#include "train/objective.h"
-#include "train/trainer.h"
+#include "weights/folder.h"
+#include "weights/init.h"
+#include "passes/objective.h"
+#include "loop/trainer.h"
 
 /* The stage of an input pipeline whose smallest working set is the largest. */
 typedef struct hri_largest_stage {

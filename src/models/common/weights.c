@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "train/tensor_move.h"
+#include "weights/tensor_move.h"
 
 enum { PIECE = 1024 }; /* elements */
 

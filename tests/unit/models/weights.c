@@ -9,7 +9,7 @@
 
 #include "run/interpret.h"
 #include "test.h"
-#include "train/safetensors.h"
+#include "weights/safetensors.h"
 
 /* A built model with its memory. */
 typedef struct rig {

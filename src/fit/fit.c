@@ -1,0 +1,464 @@
+/* The search over cases: the batch whole, halved, halved again, each in its forms.  fit_least.c has the questions that
+ * an answer raises. */
+#include "fit/fit.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "plan/bound.h"
+#include "fit/fit_int.h"
+
+/* Cutting a batch pays only where computing again would cost more than this. */
+static const double good_enough = 1.02;
+
+uint64_t hri_fit_effort(const hri_fit_job *job, uint32_t share) {
+    static const uint64_t whole = 16000000; /* more finds next to nothing: tools/plan-figures */
+    const uint64_t effort = (job->effort ? job->effort : whole) / (share ? share : 1);
+    return effort ? effort : 1;
+}
+
+/* ---- cases, open and remembered ---- */
+
+static uint32_t threads_of(const hri_fit *f) {
+    return f->job.machine.threads > 1 ? f->job.machine.threads : 1;
+}
+
+static void remember(hri_fit *f, const hri_fit_case *c) {
+    hri_fit_fact *fact = NULL;
+    for (uint32_t i = 0; i < f->fact_count; i++) {
+        fact = f->facts[i].part == c->part && f->facts[i].slices == c->slices ? &f->facts[i] : fact;
+    }
+    if (!fact) {
+        fact = &f->facts[f->fact_count++];
+    }
+    *fact = (hri_fit_fact){.part = c->part,
+                           .slices = c->slices,
+                           .parts = c->parts,
+                           .floor_bytes = c->floor_bytes,
+                           .runtime_bytes = c->runtime_bytes,
+                           .planning_bytes = c->planning_bytes,
+                           .own_bytes = c->own_bytes};
+    const hri_problem *p = &c->pieces[c->floor_piece].x.problem;
+    if (c->floor_op < p->op_count) {
+        const hri_problem_op *op = &p->ops[c->floor_op];
+        snprintf(fact->floor_op, sizeof fact->floor_op, "%s", op->name);
+        snprintf(fact->floor_kind, sizeof fact->floor_kind, "%s", op->kind);
+        fact->floor_op_bytes = hri_problem_op_floor(p, c->floor_op);
+    }
+}
+
+static const hri_fit_fact *fact_of(const hri_fit *f, int64_t part, int slices) {
+    for (uint32_t i = 0; i < f->fact_count; i++) {
+        if (f->facts[i].part == part && f->facts[i].slices == slices) {
+            return &f->facts[i];
+        }
+    }
+    return NULL;
+}
+
+void hri_fit_rest(hri_fit *f) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->case_count; i++) {
+        if (f->cases[i]->users) {
+            f->cases[count++] = f->cases[i];
+        } else {
+            hri_fit_case_close(f->cases[i]);
+        }
+    }
+    f->case_count = count;
+}
+
+hr_status hri_fit_case_get(hri_fit *f, int64_t part, int slices, hri_fit_case **out,
+                           hri_prose *why) {
+    for (uint32_t i = 0; i < f->case_count; i++) {
+        hri_fit_case *c = f->cases[i];
+        if (c->part == part && c->slices == slices && (c->threads == 0 || !c->users)) {
+            const hr_status status = hri_fit_case_set_threads(f, c, 0, why);
+            if (status == HR_OK) {
+                *out = c;
+            }
+            return status;
+        }
+    }
+    hri_fit_rest(f);
+    if (f->case_count == HRI_FIT_CASES ||
+        (f->fact_count == HRI_FIT_CASES && !fact_of(f, part, slices))) {
+        return hri_prose_set(why, HR_E_RANGE, "too many ways to cut the batch");
+    }
+    const hr_status status =
+        hri_fit_case_open(&f->job, part, slices, &f->cases[f->case_count], why);
+    if (status == HR_OK) {
+        *out = f->cases[f->case_count++];
+        remember(f, *out);
+    }
+    return status;
+}
+
+void hri_fit_drop_others(hri_fit *f, const hri_fit_case *keep) {
+    hri_fit_plans_deinit(&f->least);
+    f->least_known = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->case_count; i++) {
+        if (f->cases[i] == keep) {
+            f->cases[count++] = f->cases[i];
+        } else {
+            hri_fit_case_close(f->cases[i]);
+        }
+    }
+    f->case_count = count;
+}
+
+void hri_fit_release(hri_fit *f) {
+    for (uint32_t i = 0; i < f->case_count; i++) {
+        for (uint32_t k = 0; k < f->cases[i]->count; k++) {
+            hri_fit_piece *piece = &f->cases[i]->pieces[k];
+            hri_graph_problem_deinit(&piece->x);
+            hri_free(piece->offsets);
+            piece->offsets = NULL;
+        }
+    }
+}
+
+void hri_fit_detach(hri_fit *f, hri_fit_plans *plans) {
+    if (plans->c) {
+        plans->c->users--;
+        plans->c = NULL;
+        hri_fit_rest(f);
+    }
+}
+
+hr_status hri_fit_attach(hri_fit *f, hri_fit_plans *plans, hri_prose *why) {
+    hri_fit_case *c = NULL;
+    if (plans->c) {
+        return HR_OK;
+    }
+    hr_status status = hri_fit_case_get(f, plans->part, plans->slices, &c, why);
+    if (status == HR_OK && plans->threads) {
+        status = hri_fit_case_set_threads(f, c, plans->threads, why);
+    }
+    if (status == HR_OK) {
+        plans->c = c;
+        c->users++;
+    }
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* The batch is wanted in parts, and an op is in the way. */
+static hr_status refuse_cut(const hri_fit *f, hri_prose *why) {
+    return hri_prose_set(why, HR_E_INVALID,
+                         "the batch cannot be split: %s depends on the whole batch; "
+                         "--ghost-norm allows it",
+                         f->coupled_by.text);
+}
+
+static hr_status look_at_whole(hri_fit *f, hri_prose *why) {
+    hri_fit_case *whole = NULL;
+    hri_fit_plans plans;
+    hr_status status = hri_fit_case_get(f, f->job.batch, 0, &whole, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    f->has_scores = whole->has_scores;
+    f->coupled = whole->coupled_op != HRI_PROBLEM_NONE;
+    if (f->coupled) {
+        const hri_problem_op *op = &whole->pieces[0].x.problem.ops[whole->coupled_op];
+        (void)hri_prose_set(&f->coupled_by, HR_OK, "%s (%s)", op->name, op->kind);
+    }
+    if (f->job.parts > 1 && f->job.batch > 1 && f->coupled && !f->job.allow_coupled) {
+        return refuse_cut(f, why);
+    }
+    status = hri_fit_case_plan(f, whole, 0, 0, &plans, why);
+    if (status == HR_OK) {
+        f->unplanned_bytes =
+            hri_fit_peak(&f->job, whole, hri_fit_pages(&f->job, plans.plans[0]->unplanned_bytes));
+        f->nominal_time_ns = f->base_time_ns = plans.time_ns;
+        hri_fit_plans_deinit(&plans);
+    }
+    return status;
+}
+
+/* Of the whole batch as the machine is. */
+static hr_status find_base_time(hri_fit *f, hri_prose *why) {
+    hri_fit_case *whole = NULL;
+    if (hri_fit_is_nominal(&f->job)) {
+        f->base_time_ns = f->nominal_time_ns;
+        return HR_OK;
+    }
+    hr_status status = hri_fit_case_get(f, f->job.batch, 0, &whole, why);
+    if (status == HR_OK) {
+        status = hri_fit_case_set_threads(f, whole, threads_of(f), why);
+    }
+    if (status == HR_OK) {
+        f->base_time_ns = hri_base_time(&whole->pieces[0].x.problem);
+    }
+    return status;
+}
+
+hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why) {
+    hri_fit *f = hri_calloc(1, sizeof *f);
+    if (!f) {
+        return HR_E_NOMEM_HOST;
+    }
+    f->job = *job;
+    hr_status status = look_at_whole(f, why);
+    if (status == HR_OK) {
+        status = find_base_time(f, why);
+    }
+    if (status == HR_OK) {
+        *out = *f;
+    } else {
+        hri_fit_close(f);
+    }
+    hri_free(f);
+    return status;
+}
+
+hr_status hri_fit_set_times(hri_fit *f, double (*time_ns)(void *, const hri_sig *, uint32_t),
+                            void *user, hri_prose *why) {
+    hri_fit_rest(f);
+    f->job.time_ns = time_ns;
+    f->job.time_user = user;
+    return find_base_time(f, why);
+}
+
+void hri_fit_close(hri_fit *f) {
+    hri_fit_drop_others(f, NULL);
+    *f = (hri_fit){0};
+}
+
+int hri_fit_may_cut(const hri_fit *f) {
+    return f->job.parts != 1 && f->job.batch > 1 && (f->job.allow_coupled || !f->coupled);
+}
+
+int64_t hri_fit_part_at(const hri_fit *f, uint32_t at) {
+    const int64_t batch = f->job.batch;
+    if (f->job.parts > 1 && batch > 1) { /* as asked for */
+        const int64_t k = f->job.parts < batch ? f->job.parts : batch;
+        return at == 0 ? (batch + k - 1) / k : 0;
+    }
+    if (at == 0) {
+        return batch;
+    }
+    const int64_t k = at < 62 ? (int64_t)1 << at : INT64_MAX;
+    return hri_fit_may_cut(f) && k / 2 < batch ? (batch - 1) / k + 1 : 0;
+}
+
+/* ---- searching ---- */
+
+/* Tries one case; a faster one than *best takes its place, detached.  *out: what came of it. */
+typedef enum result { WITHOUT_PLAN, SLOWER, BETTER } result;
+
+static hr_status try_case(hri_fit *f, int64_t part, int slices, uint64_t budget, uint64_t effort,
+                          hri_fit_plans *best, result *out, hri_prose *why) {
+    const hri_fit_fact *fact = fact_of(f, part, slices);
+    hri_fit_case *c = NULL;
+    hri_fit_plans plans;
+    *out = WITHOUT_PLAN;
+    if (fact && !f->job.engine && budget &&
+        (fact->floor_bytes > budget || !hri_fit_may_plan(fact, budget))) {
+        return HR_OK;
+    }
+    hr_status status = hri_fit_case_get(f, part, slices, &c, why);
+    if (status == HR_OK) {
+        status = hri_fit_case_plan(f, c, budget, effort, &plans, why);
+    }
+    if (status != HR_OK) {
+        return status == HR_E_NO_PLAN ? HR_OK : status;
+    }
+    if (!best->plans[0] || plans.time_ns < best->time_ns) {
+        hri_fit_plans_deinit(best);
+        plans.c->users--;
+        plans.c = NULL;
+        *best = plans;
+        *out = BETTER;
+    } else {
+        *out = SLOWER;
+        hri_fit_plans_deinit(&plans);
+    }
+    return HR_OK;
+}
+
+static int is_good(const hri_fit *f, const hri_fit_plans *best) {
+    return best->plans[0] && best->time_ns <= good_enough * f->nominal_time_ns;
+}
+
+/* The case in each of its forms.  *out: the best that came of it. */
+static hr_status try_forms(hri_fit *f, int64_t part, uint64_t budget, uint64_t effort,
+                           hri_fit_plans *best, result *out, hri_prose *why) {
+    const int forms = f->has_scores ? 2 : 1;
+    hr_status status = HR_OK;
+    *out = WITHOUT_PLAN;
+    for (int slices = 0; slices < forms && status == HR_OK && !is_good(f, best); slices++) {
+        result one;
+        status = try_case(f, part, slices, budget, effort, best, &one, why);
+        *out = one > *out ? one : *out;
+    }
+    return status;
+}
+
+/* A short look at every case, from the whole batch on, until cutting further only makes it slower. */
+static hr_status look_at_all(hri_fit *f, uint64_t budget, uint64_t effort, hri_fit_plans *best,
+                             hri_prose *why) {
+    hr_status status = HR_OK;
+    result last = WITHOUT_PLAN;
+    for (uint32_t at = 0; hri_fit_part_at(f, at) && status == HR_OK && last != SLOWER; at++) {
+        if (is_good(f, best)) {
+            break;
+        }
+        status = try_forms(f, hri_fit_part_at(f, at), budget, effort, best, &last, why);
+    }
+    return status;
+}
+
+/* On a GPU trying a case loads kernels, so what was measured for an earlier one is no longer all. */
+static void measure_again(hri_fit *f) {
+    for (uint32_t i = 0; f->job.engine && i < f->case_count; i++) {
+        hri_fit_case_measure(&f->job, f->cases[i]);
+    }
+}
+
+/* The smallest plans take the place of what was not found, where they fit. */
+static hr_status take_least(hri_fit *f, uint64_t budget, hri_fit_plans *best, hri_prose *why) {
+    uint64_t bytes = 0;
+    const hri_fit_fact *floor;
+    hr_status status = hri_fit_floor(f, &floor, why);
+    if (status != HR_OK || hri_fit_least_of(floor) > budget) {
+        return status;
+    }
+    status = hri_fit_smallest(f, &bytes, NULL, why);
+    if (status != HR_OK || bytes > budget) {
+        return status;
+    }
+    hri_fit_plans copy = f->least;
+    hr_status copied = HR_OK;
+    for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
+        copy.plans[i] = f->least.plans[i] ? hri_plan_copy(f->least.plans[i]) : NULL;
+        copied = f->least.plans[i] && !copy.plans[i] ? HR_E_NOMEM_HOST : copied;
+    }
+    if (copied != HR_OK) {
+        hri_fit_plans_deinit(&copy);
+        return copied;
+    }
+    *best = copy;
+    return HR_OK;
+}
+
+/* Cut and verdict, by the nominal machine alone; *best is detached.  Looks of two lengths: a search is not always better
+ * for being longer, and what a look finds for a way out is found again when that is typed. */
+static hr_status choose(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
+                        hri_prose *why) {
+    const uint64_t effort = hri_fit_effort(&f->job, share);
+    const uint64_t look = share > 1 ? effort : effort / 4 + 1;
+    const uint64_t least = hri_fit_effort(&f->job, HRI_FIT_LOOK);
+    hr_status status = look_at_all(f, budget, look, best, why);
+    if (status == HR_OK && !best->plans[0] && least < look) {
+        status = look_at_all(f, budget, least, best, why);
+    }
+    if (status == HR_OK && !best->plans[0]) {
+        status = take_least(f, budget, best, why);
+    }
+    if (status == HR_OK && !best->plans[0]) {
+        return hri_prose_set(why, HR_E_NO_PLAN, "no plan was found within the budget");
+    }
+    return status;
+}
+
+/* Plans of one case for the other times that its problems now have. */
+static void take_times(const hri_fit *f, hri_fit_plans *plans) {
+    for (uint32_t i = 0; i < plans->c->count; i++) {
+        const hri_problem *p = &plans->c->pieces[i].x.problem;
+        hri_plan *plan = plans->plans[i];
+        plan->problem_hash = p->hash;
+        plan->time_ns = hri_plan_makespan(p, plan);
+        plan->base_time_ns = hri_base_time(p);
+        plan->bound_time_ns = plan->base_time_ns;
+    }
+    hri_fit_add_up(&f->job, plans);
+}
+
+/* The same cut as the machine is: as many threads as the budget bears, measured times.  The nominal plans stay where they
+ * are the faster ones, or the only ones. */
+static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
+                        hri_prose *why) {
+    hri_fit_case *c = NULL;
+    hri_fit_plans better = {0};
+    const uint64_t effort = hri_fit_effort(&f->job, share);
+    uint32_t threads = threads_of(f);
+    hr_status status = hri_fit_case_get(f, best->part, best->slices, &c, why);
+    for (; status == HR_OK && !better.plans[0]; threads /= 2) {
+        status = hri_fit_case_set_threads(f, c, threads, why);
+        if (status == HR_OK && (threads == 1 || c->floor_bytes <= budget || !budget)) {
+            status = hri_fit_case_plan(f, c, budget, effort, &better, why);
+            status = status == HR_E_NO_PLAN ? HR_OK : status;
+        }
+        if (threads == 1) {
+            break;
+        }
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (better.plans[0] && better.threads != 1) { /* the nominal ones have too small work spaces */
+        hri_fit_plans_deinit(best);
+        *best = better;
+        return HR_OK;
+    }
+    best->c = c;
+    c->users++;
+    take_times(f, best);
+    if (better.plans[0] && better.time_ns < best->time_ns) {
+        hri_fit_plans_deinit(best);
+        *best = better;
+    } else {
+        hri_fit_plans_deinit(&better);
+    }
+    return HR_OK;
+}
+
+/* The whole effort for the case that is taken.  Both plans are kept in play: a search is not always better for being
+ * longer. */
+static hr_status try_longer(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_plans *best,
+                            hri_prose *why) {
+    if (!hri_fit_is_nominal(&f->job)) {
+        return refine(f, budget, share, best, why);
+    }
+    hr_status status = HR_OK;
+    if (share == 1 && best->again_count) {
+        result ignored;
+        status = try_case(f, best->part, best->slices, budget, hri_fit_effort(&f->job, 1), best,
+                          &ignored, why);
+    }
+    return status == HR_OK ? hri_fit_attach(f, best, why) : status;
+}
+
+static int outgrown(const hri_fit *f, const hri_fit_plans *plans, uint64_t budget_bytes) {
+    return f->job.engine && budget_bytes &&
+           plans->c->runtime_bytes + plans->arena_bytes > budget_bytes;
+}
+
+hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_fit_plans *out,
+                         hri_prose *why) {
+    hri_fit_plans best = {0};
+    measure_again(f);
+    hr_status status = choose(f, budget_bytes, share, &best, why);
+    if (status == HR_OK) {
+        status = try_longer(f, budget_bytes, share, &best, why);
+    }
+    measure_again(f);
+    if (status == HR_OK && outgrown(f, &best, budget_bytes)) {
+        hri_fit_case *c = best.c;
+        const uint64_t effort = hri_fit_effort(&f->job, share);
+        hri_fit_plans_deinit(&best);
+        status = hri_fit_case_plan(f, c, budget_bytes, effort, &best, why);
+    }
+    if (status != HR_OK) {
+        hri_fit_plans_deinit(&best);
+        return status;
+    }
+    hri_fit_add_up(&f->job, &best);
+    best.budget_bytes = budget_bytes;
+    *out = best;
+    return HR_OK;
+}

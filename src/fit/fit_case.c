@@ -1,0 +1,437 @@
+/* A case: graphs, problems, and one place for each persistent value that they share. */
+#include "fit/fit_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/share.h"
+#include "run/resident.h"
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit) {
+    return unit > 1 ? (bytes + unit - 1) / unit * unit : bytes;
+}
+
+uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes) {
+    return round_up(bytes, job->page_bytes);
+}
+
+/* ---- times ---- */
+
+typedef struct timer {
+    const hri_fit_job *job;
+    const hr_graph *g;
+} timer;
+
+static double time_of(void *user, const hri_problem_op *op, uint32_t variant) {
+    const timer *t = user;
+    return t->job->time_ns(t->job->time_user, &t->g->nodes[op->id].sig, variant);
+}
+
+/* A kernel asks for the work space of every way it might take until it was tried, and then for that of the way it took. */
+static void try_kernels(const hri_fit_job *job, const hr_graph *g) {
+    for (uint32_t n = 0; job->time_ns && n < g->node_count; n++) {
+        if (g->nodes[n].live && !g->nodes[n].sig.op->view) {
+            (void)!(job->time_ns(job->time_user, &g->nodes[n].sig, 0) < 0);
+        }
+    }
+}
+
+/* ---- machines ---- */
+
+int hri_fit_is_nominal(const hri_fit_job *job) {
+    return !job->time_ns && job->nominal.flops_per_ns <= 0 && job->machine.threads <= 1;
+}
+
+/* The machine with so many threads; 0: the nominal one. */
+static hri_machine machine_of(const hri_fit_job *job, uint32_t threads) {
+    hri_machine m = threads == 0 && job->nominal.flops_per_ns > 0 ? job->nominal : job->machine;
+    if (threads && m.threads > threads) { /* slower by as much */
+        m.flops_per_ns *= (double)threads / m.threads;
+    }
+    m.threads = threads ? threads : 1;
+    m.gpu = job->machine.gpu;
+    return m;
+}
+
+/* The planner's view of a graph. */
+static hr_status make_problem(const hri_fit_job *job, const hr_graph *g, uint32_t threads,
+                              hri_graph_problem *out, hri_prose *why) {
+    const hri_machine machine = machine_of(job, threads);
+    const hr_status status = hri_problem_from_graph(g, &machine, out, why);
+    if (status == HR_OK && job->time_ns && threads) {
+        timer t = {job, g};
+        hri_problem_retime(&out->problem, time_of, &t);
+    }
+    return status;
+}
+
+/* ---- building ---- */
+
+static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
+                             uint32_t runs, hri_fit_piece *out, hri_prose *why) {
+    hr_error error = {.code = HR_OK};
+    out->kind = kind;
+    out->samples = samples;
+    out->runs = runs;
+    hr_status status =
+        hr_step_build(&job->options, job->build, job->user, kind, samples, &out->g, &error);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "%s",
+                             error.message[0] ? error.message : hr_status_text(status));
+    }
+    if (job->engine) {
+        try_kernels(job, out->g);
+    }
+    status = make_problem(job, out->g, 0, &out->x, why);
+    if (status == HR_OK) {
+        out->offsets = hri_calloc(out->x.problem.value_count, sizeof *out->offsets);
+        status = out->offsets ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    return status;
+}
+
+static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_prose *why) {
+    hri_fit_job with_form = *given;
+    const hri_fit_job *job = &with_form;
+    if (given->options.scores == HR_SCORES_AUTO) {
+        with_form.options.scores = c->slices ? HR_SCORES_SLICES : HR_SCORES_KEPT;
+    }
+    const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
+    c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
+    const int whole = c->parts == 1;
+    hr_status status = build_piece(job, whole ? HR_STEP_WHOLE : HR_STEP_LAST, last, 1,
+                                   &c->pieces[c->count++], why);
+    if (status == HR_OK && !whole) {
+        status = build_piece(job, HR_STEP_PART, c->part, c->parts - 1, &c->pieces[c->count++], why);
+    }
+    if (status == HR_OK && job->evaluate) {
+        const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;
+        status = build_piece(job, HR_STEP_EVALUATE, samples, 0, &c->pieces[c->count++], why);
+    }
+    return status;
+}
+
+/* ---- the bottom of the arena ---- */
+
+static hr_status place_bottom(const hri_fit_job *job, hri_fit_case *c, hri_prose *why) {
+    const hri_problem *problems[HRI_FIT_PIECES];
+    uint64_t *offsets[HRI_FIT_PIECES];
+    for (uint32_t i = 0; i < c->count; i++) {
+        problems[i] = &c->pieces[i].x.problem;
+        offsets[i] = c->pieces[i].offsets;
+    }
+    const hr_status status = hri_problem_share(problems, offsets, c->count, &c->own_bytes, why);
+    c->bottom_bytes = job->below_bytes + c->own_bytes + job->above_bytes;
+    for (uint32_t i = 0; i < c->count && status == HR_OK && job->below_bytes; i++) {
+        for (uint32_t v = 0; v < problems[i]->value_count; v++) {
+            const int role = problems[i]->values[v].role;
+            offsets[i][v] +=
+                role == HRI_ROLE_PERSISTENT || role == HRI_ROLE_CONSTANT ? job->below_bytes : 0;
+        }
+    }
+    return status;
+}
+
+static uint64_t graph_bytes(const hr_graph *g) {
+    return hri_arena_held_bytes(&g->arena) + g->value_space * sizeof *g->values +
+           g->node_space * sizeof *g->nodes;
+}
+
+static uint64_t record_bytes(const hri_fit_case *c) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hr_graph *g = c->pieces[i].g;
+        const hri_problem *p = &c->pieces[i].x.problem;
+        uint64_t operands = 0;
+        for (uint32_t n = 0; n < p->op_count; n++) {
+            operands += p->ops[n].in_count + p->ops[n].out_count + 1;
+        }
+        bytes += graph_bytes(g);
+        bytes += hri_exec_record_bytes((uint64_t)p->op_count * 2, operands * 2, g->value_count);
+    }
+    return bytes;
+}
+
+/* Graphs and problems of all pieces, the search of one, the plans of all: those found, those better, the smallest. */
+static uint64_t planning_bytes(const hri_fit_job *job, const hri_fit_case *c) {
+    uint64_t held = 0, search = 0, plans = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hri_graph_problem *x = &c->pieces[i].x;
+        const hr_graph *g = c->pieces[i].g;
+        uint64_t plan;
+        const uint64_t make = hri_plan_make_bytes(&x->problem, &plan);
+        held += graph_bytes(g) + hri_problem_held_bytes(&x->problem) +
+                g->value_count * sizeof *x->value_of + g->node_count * sizeof *x->op_of +
+                x->problem.value_count * sizeof(uint64_t);
+        search = make > search ? make : search;
+        plans += plan;
+    }
+    return job->count_records ? job->runtime_bytes + held + search + 3 * plans : 0;
+}
+
+static uint64_t runtime_bytes(const hri_fit_job *job, const hri_fit_case *c) {
+    if (job->engine) {
+        uint64_t nodes = 0;
+        for (uint32_t i = 0; i < c->count; i++) {
+            nodes += c->pieces[i].x.problem.op_count;
+        }
+        const uint64_t now = hri_engine_runtime(job->engine);
+        return (now > job->runtime_bytes ? now : job->runtime_bytes) +
+               hri_engine_graph_reserve(nodes) + job->reserve_bytes;
+    }
+    const uint64_t threads = c->threads > 1 ? (c->threads - 1) * job->thread_bytes : 0;
+    const uint64_t bytes =
+        job->runtime_bytes + threads + (job->count_records ? record_bytes(c) : 0);
+    return round_up(bytes, job->count_records ? 64 << 10 : 1);
+}
+
+/* At the top of the arena, behind what is planned. */
+static uint64_t top_bytes(const hri_fit_job *job, const hri_fit_case *c, int stage) {
+    return job->engine ? HRI_LANE_ALIGN + hri_lane_top_bytes(&c->lane, stage) : 0;
+}
+
+/* What an arena takes in all: with what the kernel needs to hold it, where the budget is the process's. */
+static uint64_t with_kernel(const hri_fit_job *job, uint64_t arena) {
+    return arena + (job->count_records ? hri_resident_kernel(arena) : 0);
+}
+
+/* The largest arena, in whole pages, that a case may have; 0: not even one page. */
+static uint64_t most_arena(const hri_fit_job *job, const hri_fit_case *c, uint64_t budget_bytes) {
+    const uint64_t page = job->page_bytes > 1 ? job->page_bytes : 1;
+    const uint64_t left = budget_bytes > c->runtime_bytes ? budget_bytes - c->runtime_bytes : 0;
+    uint64_t arena = left / page * page;
+    while (arena && with_kernel(job, arena) > left) {
+        const uint64_t over = with_kernel(job, arena) - left;
+        const uint64_t less = (over + page - 1) / page * page;
+        arena -= less < arena ? less : arena;
+    }
+    return arena;
+}
+
+uint64_t hri_fit_peak(const hri_fit_job *job, const hri_fit_case *c, uint64_t arena_bytes) {
+    return c->runtime_bytes + with_kernel(job, arena_bytes);
+}
+
+static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
+    c->floor_bytes = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hri_problem *p = &c->pieces[i].x.problem;
+        uint32_t op;
+        const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + c->bottom_bytes +
+                               top_bytes(job, c, 0);
+        const uint64_t bytes =
+            c->runtime_bytes + with_kernel(job, round_up(arena, job->page_bytes));
+        if (bytes > c->floor_bytes) {
+            c->floor_bytes = bytes;
+            c->floor_piece = i;
+            c->floor_op = op;
+        }
+    }
+}
+
+/* What the ops of a step say about cutting it. */
+static void look_at_ops(const hri_fit_job *job, hri_fit_case *c) {
+    const hri_problem *p = &c->pieces[0].x.problem;
+    c->coupled_op = HRI_PROBLEM_NONE;
+    for (uint32_t n = p->op_count; n-- > 0;) {
+        if (p->ops[n].coupled && p->ops[n].phase == HRI_PROBLEM_FORWARD) {
+            c->coupled_op = n;
+        }
+        c->has_scores |= job->options.scores == HR_SCORES_AUTO &&
+                         !strcmp(p->ops[n].kind, "linear_cross_entropy");
+    }
+}
+
+hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hri_fit_case **out,
+                            hri_prose *why) {
+    hri_fit_case *c = hri_calloc(1, sizeof *c);
+    if (!c) {
+        return HR_E_NOMEM_HOST;
+    }
+    c->part = part < job->batch ? part : job->batch;
+    c->slices = slices;
+    hr_status status = build_pieces(job, c, why);
+    if (status == HR_OK) {
+        status = place_bottom(job, c, why);
+    }
+    if (status != HR_OK) {
+        hri_fit_case_close(c);
+        return status;
+    }
+    for (uint32_t i = 0; i < c->count; i++) {
+        hri_lane_need(c->pieces[i].g, &c->lane);
+    }
+    look_at_ops(job, c);
+    c->planning_bytes = planning_bytes(job, c);
+    hri_fit_case_measure(job, c);
+    *out = c;
+    return HR_OK;
+}
+
+hr_status hri_fit_case_set_threads(const hri_fit *f, hri_fit_case *c, uint32_t threads,
+                                   hri_prose *why) {
+    if (c->threads == threads || hri_fit_is_nominal(&f->job)) {
+        return HR_OK;
+    }
+    for (uint32_t i = 0; i < c->count; i++) { /* values are numbered alike, so offsets stay */
+        hri_graph_problem_deinit(&c->pieces[i].x);
+    }
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hr_status status =
+            make_problem(&f->job, c->pieces[i].g, threads, &c->pieces[i].x, why);
+        if (status != HR_OK) {
+            c->threads = UINT32_MAX; /* of nobody: made again when it is asked for */
+            return status;
+        }
+    }
+    c->threads = threads;
+    hri_fit_case_measure(&f->job, c);
+    return HR_OK;
+}
+
+void hri_fit_case_measure(const hri_fit_job *job, hri_fit_case *c) {
+    c->runtime_bytes = runtime_bytes(job, c);
+    find_floor(job, c);
+}
+
+void hri_fit_case_close(hri_fit_case *c) {
+    for (uint32_t i = 0; c && i < c->count; i++) {
+        hr_graph_destroy(c->pieces[i].g);
+        hri_graph_problem_deinit(&c->pieces[i].x);
+        hri_free(c->pieces[i].offsets);
+    }
+    hri_free(c);
+}
+
+/* ---- planning ---- */
+
+static uint64_t input_bytes(const hri_problem *p) {
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < p->value_count; v++) {
+        bytes += p->values[v].role == HRI_ROLE_INPUT ? p->values[v].room_bytes : 0;
+    }
+    return bytes;
+}
+
+void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
+    const hri_fit_case *c = out->c;
+    uint64_t most = 0;
+    hri_fit_plans sums = {.c = out->c, .stage = out->stage, .budget_bytes = out->budget_bytes};
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hri_plan *plan = sums.plans[i] = out->plans[i];
+        const double runs = c->pieces[i].runs;
+        if (plan->arena_bytes > most) {
+            most = plan->arena_bytes;
+            sums.peak_piece = i;
+        }
+        sums.live_bytes = plan->live_bytes > sums.live_bytes ? plan->live_bytes : sums.live_bytes;
+        sums.other_bytes =
+            plan->other_bytes > sums.other_bytes ? plan->other_bytes : sums.other_bytes;
+        const uint64_t input = input_bytes(&c->pieces[i].x.problem);
+        sums.input_bytes = input > sums.input_bytes ? input : sums.input_bytes;
+        sums.copied_bytes += plan->copied_bytes * c->pieces[i].runs;
+        sums.again_count += (uint64_t)plan->again_count * c->pieces[i].runs;
+        sums.time_ns += runs * plan->time_ns;
+        sums.base_time_ns += runs * plan->base_time_ns;
+        sums.bound_time_ns += runs * plan->bound_time_ns;
+    }
+    sums.part = c->part;
+    sums.slices = c->slices;
+    sums.parts = c->parts;
+    sums.threads = c->threads;
+    sums.bottom_bytes = c->bottom_bytes;
+    sums.own_bytes = c->own_bytes;
+    sums.planning_bytes = c->planning_bytes;
+    sums.arena_bytes = round_up(most + top_bytes(job, c, out->stage), job->page_bytes);
+    sums.peak_bytes = hri_fit_peak(job, c, sums.arena_bytes);
+    if (sums.peak_bytes < c->planning_bytes) {
+        sums.peak_bytes = c->planning_bytes;
+    }
+    sums.runtime_bytes = sums.peak_bytes - sums.arena_bytes;
+    *out = sums;
+}
+
+void hri_fit_plans_adopt(const hri_fit *f, hri_fit_case *c, hri_plan *const *plans,
+                         hri_fit_plans *out) {
+    *out = (hri_fit_plans){.c = c};
+    c->users++;
+    for (uint32_t i = 0; i < c->count; i++) {
+        out->plans[i] = plans[i];
+    }
+    hri_fit_add_up(&f->job, out);
+}
+
+/* Every piece of the case in an arena of that size, all of it; 0: as much as it takes. */
+static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_bytes,
+                             uint64_t effort, int stage, hri_fit_memos *memos, hri_fit_plans *out,
+                             hri_prose *why) {
+    hri_fit_plans plans = {.stage = stage};
+    hr_status status = HR_OK;
+    const uint64_t top = top_bytes(&f->job, c, stage);
+    hri_plan_options o = {.effort = effort,
+                          .no_offload = f->job.no_offload,
+                          .short_memory = (uint8_t)(f->job.count_records != 0),
+                          .other_budget_bytes = f->job.other_budget_bytes,
+                          .fixed_bytes = c->bottom_bytes,
+                          .budget_bytes = arena_bytes > top ? arena_bytes - top : 0};
+    for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
+        o.fixed_offsets = c->pieces[i].offsets;
+        o.memo = memos ? &memos->of[i] : NULL;
+        o.any = memos != NULL;
+        o.memo_only = memos && memos->only;
+        status = hri_plan_make(&c->pieces[i].x.problem, &o, &plans.plans[i], NULL, why);
+    }
+    if (status != HR_OK) {
+        hri_fit_plans_deinit(&plans);
+        return status;
+    }
+    plans.c = c;
+    c->users++;
+    hri_fit_add_up(&f->job, &plans);
+    *out = plans;
+    return HR_OK;
+}
+
+hr_status hri_fit_case_plan(const hri_fit *f, hri_fit_case *c, uint64_t budget_bytes,
+                            uint64_t effort, hri_fit_plans *out, hri_prose *why) {
+    return hri_fit_case_plan_on(f, c, budget_bytes, effort, NULL, out, why);
+}
+
+hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c, uint64_t budget_bytes,
+                               uint64_t effort, hri_fit_memos *memos, hri_fit_plans *out,
+                               hri_prose *why) {
+    const int gpu = f->job.engine != NULL;
+    if (!budget_bytes) {
+        return plan_pieces(f, c, 0, effort, gpu, memos, out, why);
+    }
+    if (budget_bytes < c->floor_bytes || budget_bytes < c->planning_bytes) {
+        return hri_prose_set(why, HR_E_NO_PLAN, "the budget is under the floor");
+    }
+    const uint64_t arena = most_arena(&f->job, c, budget_bytes);
+    /* A place for the next batch saves the time of copying it, as long as it is a small part of everything. */
+    const int stage = gpu && c->lane.large <= arena / 16;
+    hr_status status = plan_pieces(f, c, arena, effort, stage, memos, out, why);
+    if (status == HR_E_NO_PLAN && stage) {
+        status = plan_pieces(f, c, arena, effort, 0, memos, out, why);
+    }
+    return status;
+}
+
+void hri_fit_plans_deinit(hri_fit_plans *plans) {
+    if (plans->c) {
+        plans->c->users--;
+    }
+    for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
+        hri_plan_destroy(plans->plans[i]);
+    }
+    *plans = (hri_fit_plans){0};
+}
+
+void hri_fit_runner(const hri_fit_plans *plans, hri_runner_options *out) {
+    out->count = plans->c->count;
+    out->stage = plans->stage;
+    for (uint32_t i = 0; i < plans->c->count; i++) {
+        out->pieces[i] = (hri_runner_piece){plans->c->pieces[i].g, &plans->c->pieces[i].x.problem,
+                                            plans->plans[i]};
+    }
+}

@@ -1,0 +1,46 @@
+/* Between the files of fit.h: making and dropping a case, effort, sizes of parts. */
+#ifndef HRI_FIT_FIT_INT_H
+#define HRI_FIT_FIT_INT_H
+
+#include "fit/fit.h"
+
+/* A nominal case. */
+HR_MUST_CHECK hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices,
+                                          hri_fit_case **out, hri_prose *why);
+/* NULL is allowed. */
+void hri_fit_case_close(hri_fit_case *c);
+/* GPU: runtime as it is now, and the floor that follows. */
+void hri_fit_case_measure(const hri_fit_job *job, hri_fit_case *c);
+/* What the whole of it takes with an arena of that size. */
+uint64_t hri_fit_peak(const hri_fit_job *job, const hri_fit_case *c, uint64_t arena_bytes);
+/* In whole pages of the job. */
+uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes);
+/* Is the nominal machine the machine as it is, with all its threads? */
+int hri_fit_is_nominal(const hri_fit_job *job);
+typedef struct hri_fit_memos {
+    hri_plan_memo of[HRI_FIT_PIECES];
+    uint8_t only; /* nothing else is tried */
+} hri_fit_memos;
+
+/* As hri_fit_case_plan, going on from what the memos hold: any plan will do, however slow. */
+HR_MUST_CHECK hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c,
+                                             uint64_t budget_bytes, uint64_t effort,
+                                             hri_fit_memos *memos, hri_fit_plans *out,
+                                             hri_prose *why);
+/* Sums of the plans, from the case they are attached to. */
+void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *plans);
+
+/* Steps of search for this share of the job's effort. */
+uint64_t hri_fit_effort(const hri_fit_job *job, uint32_t share);
+/* Sizes of parts to try, the largest first: number `at`, or 0 when there are no more. */
+int64_t hri_fit_part_at(const hri_fit *f, uint32_t at);
+/* No budget under this is worth a look for the case. */
+static inline uint64_t hri_fit_least_of(const hri_fit_fact *fact) {
+    return fact->floor_bytes > fact->planning_bytes ? fact->floor_bytes : fact->planning_bytes;
+}
+/* Is so much memory enough to plan the case in?  0: no bound. */
+static inline int hri_fit_may_plan(const hri_fit_fact *fact, uint64_t budget_bytes) {
+    return !budget_bytes || fact->planning_bytes <= budget_bytes;
+}
+
+#endif

@@ -1,0 +1,400 @@
+/* The loop over parts; see planned.h. */
+#include "fit/planned.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "step/options.h"
+#include "step/share.h"
+#include "step/synthetic.h"
+
+typedef struct piece {
+    hri_exec *exec;
+    int64_t samples;
+    uint32_t index; /* in the runner */
+} piece;
+
+struct hri_planned {
+    hri_planned_options o;
+    hri_runner *runner;
+    int owns_runner;
+    piece part, last; /* part.exec is NULL when the batch is trained whole */
+    piece evaluation; /* exec is NULL when it was not planned */
+    hri_planned_ahead_fn *may_ahead;
+    void *ahead_user;
+    int fed;              /* the first part of the next step */
+    hr_status fed_status; /* of that; told when the step begins */
+    uint64_t fed_counted;
+    hri_prose fed_why;
+    uint64_t busy_ns; /* of this step, or this evaluation */
+    hr_step_state state;
+};
+
+static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
+    for (uint32_t i = 0; i < plans->c->count; i++) {
+        const hri_fit_piece *from = &plans->c->pieces[i];
+        piece *to = from->kind == HR_STEP_PART       ? &p->part
+                    : from->kind == HR_STEP_EVALUATE ? &p->evaluation
+                                                     : &p->last;
+        const uint32_t index = p->o.first_piece + i;
+        *to = (piece){hri_runner_exec(p->runner, index), from->samples, index};
+    }
+}
+
+hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out, hri_prose *why) {
+    hri_planned *p = hri_calloc(1, sizeof *p);
+    if (!p) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to run the plan");
+    }
+    p->o = *options;
+    hri_runner_options o = {.device = options->device,
+                            .threads = options->threads,
+                            .spill = options->job->spill,
+                            .seed = options->seed};
+    hri_fit_runner(options->plans, &o);
+    o.engine = options->job->engine;
+    o.name = options->name;
+    o.limit_bytes = options->limit_bytes;
+    o.grow = options->grow;
+    if (options->plans->budget_bytes) {
+        o.runtime_bytes = options->plans->budget_bytes - options->plans->arena_bytes;
+    }
+    p->runner = options->runner;
+    p->owns_runner = !options->runner;
+    const hr_status status = p->owns_runner ? hri_runner_open(&o, &p->runner, why) : HR_OK;
+    if (status != HR_OK) {
+        hri_free(p);
+        return status;
+    }
+    sort_pieces(p, options->plans);
+    p->o.plans = NULL; /* the caller frees them */
+    hr_step_state_init(&options->job->options, &p->state);
+    *out = p;
+    return HR_OK;
+}
+
+hr_status hri_planned_take(hri_planned *p, hri_prose *why) {
+    return hri_runner_take(p->runner, why);
+}
+
+void hri_planned_close(hri_planned *p) {
+    if (p) {
+        if (p->owns_runner) {
+            hri_runner_close(p->runner);
+        }
+        hri_free(p);
+    }
+}
+
+/* Small inputs and results that a graph does without are left out. */
+static hr_status put(const piece *x, const char *name, float number) {
+    const hr_value v = hr_graph_find(hri_exec_graph(x->exec), name);
+    return v != HR_NONE && hri_exec_holds(x->exec, v)
+               ? hri_exec_put(x->exec, v, 0, &number, sizeof number)
+               : HR_OK;
+}
+
+static hr_status get(const piece *x, const char *name, float *out) {
+    const hr_value v = hr_graph_find(hri_exec_graph(x->exec), name);
+    return v != HR_NONE && hri_exec_holds(x->exec, v)
+               ? hri_exec_get(x->exec, v, 0, out, sizeof *out)
+               : HR_OK;
+}
+
+/* One input by the rule of synthetic.h, through a buffer on the stack. */
+static hr_status make_up(hri_planned *p, const hri_planned_run *run, hr_value v, uint32_t k) {
+    const hr_meta *meta = &run->g->values[v].meta;
+    const uint64_t width = hr_type_bytes(meta->type);
+    const uint64_t samples = meta->shape.rank ? (uint64_t)meta->shape.dim[0] : 1;
+    const uint64_t each = samples ? (uint64_t)hr_shape_count(&meta->shape) / samples : 0;
+    uint64_t buf[HRI_SYNTHETIC_PIECE]; /* of the widest type */
+    hr_status status = HR_OK;
+    for (uint64_t n = 0; n < samples; n++) {
+        for (uint64_t i = 0; i < each && status == HR_OK; i += HRI_SYNTHETIC_PIECE) {
+            const uint64_t left = each - i;
+            const uint32_t here =
+                (uint32_t)(left < HRI_SYNTHETIC_PIECE ? left : HRI_SYNTHETIC_PIECE);
+            hri_synthetic_piece(meta->type, p->o.seed, (uint32_t)run->step, k,
+                                run->first_sample + (uint32_t)n, i, here, p->o.limit, buf);
+            status = hri_exec_put(run->exec, v, (n * each + i) * width, buf, here * width);
+        }
+    }
+    return status;
+}
+
+/* Labels of a piece: as many as its input has, or one a sample. */
+static uint64_t labels_of(const piece *x) {
+    const hr_graph *g = hri_exec_graph(x->exec);
+    const hr_value label = hr_graph_find(g, "label");
+    return label != HR_NONE && g->values[label].kind == HR_VALUE_INPUT
+               ? (uint64_t)hr_shape_count(&g->values[label].meta.shape)
+               : (uint64_t)x->samples;
+}
+
+/* The model's inputs, samples first_sample and on. */
+static hr_status feed(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
+                      uint64_t *counted, hri_prose *why) {
+    *counted = labels_of(x);
+    const hri_planned_run run = {.exec = x->exec,
+                                 .g = hri_exec_graph(x->exec),
+                                 .step = p->o.cycle ? step % p->o.cycle : step,
+                                 .first_sample = (uint32_t)first_sample,
+                                 .samples = (uint32_t)x->samples,
+                                 .evaluate = x == &p->evaluation,
+                                 .counted = counted};
+    if (p->o.feed) {
+        return p->o.feed(p->o.feed_user, &run, why);
+    }
+    uint32_t k = 0;
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < run.g->value_count && status == HR_OK; v++) {
+        const hri_value *value = &run.g->values[v];
+        if (value->kind != HR_VALUE_INPUT || !strncmp(value->name, "train.", 6)) {
+            continue;
+        }
+        status = hri_exec_holds(x->exec, v) ? make_up(p, &run, v, k) : HR_OK;
+        k++;
+    }
+    return status;
+}
+
+static hr_status put_small(hri_planned *p, const piece *x, const hri_share_part *share) {
+    const hr_step_feed next = hr_step_next(&p->o.job->options, &p->state);
+    const struct {
+        const char *name;
+        float is;
+    } small[] = {{"train.rate", next.rate},
+                 {"train.update", next.update},
+                 {"train.scale", next.scale},
+                 {"train.weight", share->weight},
+                 {"train.first", share->first}};
+    hr_status status = HR_OK;
+    for (size_t i = 0; i < sizeof small / sizeof small[0] && status == HR_OK; i++) {
+        status = put(x, small[i].name, small[i].is);
+    }
+    return status;
+}
+
+/* Adds what one run gave, by its share of the batch. */
+static hr_status add_numbers(const piece *x, const hri_share_part *share, double sum[3]) {
+    static const char *const names[] = {"loss", "accuracy", "top5"};
+    hr_status status = HR_OK;
+    for (int i = 0; i < 3 && status == HR_OK; i++) {
+        float is = NAN;
+        status = get(x, names[i], &is);
+        sum[i] = share->keep * sum[i] + (double)is * share->share;
+    }
+    return status;
+}
+
+static hr_status feed_large(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
+                            uint64_t *counted, hri_prose *why) {
+    hri_prose reason = {""};
+    hr_status status = hri_runner_need(p->runner, x->index);
+    if (status == HR_OK) {
+        status = feed(p, x, step, first_sample, counted, &reason);
+    }
+    if (status == HR_OK) {
+        status = hri_exec_flush(x->exec);
+    }
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "the inputs of step %llu: %s", (unsigned long long)step,
+                               reason.text[0] ? reason.text : hr_status_text(status));
+}
+
+/* Begins a run whose inputs are fed, but for the small ones. */
+static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
+                           const hri_share_part *share, hri_prose *why) {
+    const unsigned long long step = p->state.step;
+    uint32_t node = 0;
+    hr_status status = put_small(p, x, share);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "the inputs of step %llu: %s", step,
+                             hr_status_text(status));
+    }
+    hri_exec_sample(x->exec, (uint32_t)first_sample);
+    status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "%s %llu, %s: %s",
+                               x == &p->evaluation ? "evaluation at" : "step", step,
+                               hri_exec_graph(x->exec)->nodes[node].name, hr_status_text(status));
+}
+
+/* What a run gave, once it is over. */
+static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part *share,
+                           double sum[3], hri_prose *why) {
+    const hr_status status = add_numbers(x, share, sum);
+    p->busy_ns += status == HR_OK ? hri_exec_busy_ns(x->exec) : 0;
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "step %llu did not end: %s",
+                               (unsigned long long)p->state.step, hr_status_text(status));
+}
+
+/* The first part of the next step, while the last one of this runs. */
+static void feed_ahead(hri_planned *p) {
+    const piece *x = p->part.exec ? &p->part : &p->last;
+    if (p->may_ahead && p->owns_runner && hri_exec_overlaps(x->exec) &&
+        p->may_ahead(p->ahead_user)) {
+        p->fed = 1;
+        p->fed_status = feed_large(p, x, p->state.step + 1, 0, &p->fed_counted, &p->fed_why);
+    }
+}
+
+static hr_status feed_first(hri_planned *p, const piece *x, uint64_t *counted, hri_prose *why) {
+    if (!p->fed) {
+        return feed_large(p, x, p->state.step, 0, counted, why);
+    }
+    p->fed = 0;
+    *counted = p->fed_counted;
+    return p->fed_status == HR_OK ? HR_OK
+                                  : hri_prose_set(why, p->fed_status, "%s", p->fed_why.text);
+}
+
+/* Velocities that take the parts as they come cannot be scaled when a later part shows that others weigh less. */
+static hr_status check_even(const hri_planned *p, const hri_share_part *share, hri_prose *why) {
+    return share->even || !hri_train_feeds_velocity(&p->o.job->options)
+               ? HR_OK
+               : hri_prose_set(why, HR_E_UNSUPPORTED,
+                               "step %llu: its micro-batches ignore different numbers of labels, "
+                               "and this plan was made for data without ignored labels",
+                               (unsigned long long)p->state.step);
+}
+
+/* The inputs of a part travel while the part before it runs, where the device can do both at once. */
+static hr_status run_parts(hri_planned *p, double sum[3], uint64_t *labels, hri_prose *why) {
+    const int64_t all = p->o.job->batch;
+    int64_t at = 0;
+    uint64_t counted = 0;
+    hri_share so_far = {0};
+    const piece *x = p->part.exec ? &p->part : &p->last;
+    hr_status status = feed_first(p, x, &counted, why);
+    while (x && status == HR_OK) {
+        const int64_t next_at = at + x->samples;
+        const piece *next = next_at >= all                    ? NULL
+                            : next_at < all - p->last.samples ? &p->part
+                                                              : &p->last;
+        const int ahead = next && hri_exec_overlaps(next->exec);
+        const hri_share_part share =
+            hri_share_add(&so_far, (uint64_t)all, (uint64_t)x->samples, counted);
+        status = check_even(p, &share, why);
+        if (status == HR_OK) {
+            status = run_piece(p, x, at, &share, why);
+        }
+        if (status == HR_OK && ahead) {
+            status = feed_large(p, next, p->state.step, next_at, &counted, why);
+        } else if (status == HR_OK && !next) {
+            feed_ahead(p);
+        }
+        if (status == HR_OK) {
+            status = end_piece(p, x, &share, sum, why);
+        }
+        if (status == HR_OK && next && !ahead) {
+            status = feed_large(p, next, p->state.step, next_at, &counted, why);
+        }
+        x = next;
+        at = next_at;
+    }
+    *labels = so_far.counted;
+    return status;
+}
+
+hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
+    double sum[3] = {0};
+    float factor = 1.0f, norm = NAN;
+    const float rate = hr_step_next(&p->o.job->options, &p->state).rate;
+    uint64_t counted = 0;
+    p->busy_ns = 0;
+    hr_status status = run_parts(p, sum, &counted, why);
+    if (status == HR_OK) {
+        status = get(&p->last, "train.factor", &factor);
+    }
+    if (status == HR_OK) {
+        status = get(&p->last, "train.norm", &norm);
+    }
+    if (status == HR_OK) {
+        *out = (hri_numbers){.loss = (float)sum[0],
+                             .accuracy = (float)sum[1],
+                             .top5 = (float)sum[2],
+                             .norm = norm,
+                             .rate = rate,
+                             .counted = counted,
+                             .busy_ns = p->busy_ns};
+        out->skipped = hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
+    }
+    return status;
+}
+
+hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why) {
+    double sum[3] = {0};
+    uint64_t counted = 0;
+    const hri_share_part whole = {.share = 1.0, .keep = 1.0, .weight = 1.0f, .first = 1.0f};
+    if (!p->evaluation.exec) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
+    }
+    hr_status status = feed_large(p, &p->evaluation, p->state.step, 0, &counted, why);
+    if (status == HR_OK) {
+        status = run_piece(p, &p->evaluation, 0, &whole, why);
+    }
+    if (status == HR_OK) {
+        status = end_piece(p, &p->evaluation, &whole, sum, why);
+    }
+    if (status == HR_OK) {
+        *out = (hri_numbers){.loss = (float)sum[0],
+                             .accuracy = (float)sum[1],
+                             .top5 = (float)sum[2],
+                             .norm = NAN,
+                             .rate = NAN,
+                             .counted = counted};
+    }
+    return status;
+}
+
+int64_t hri_planned_evaluate_samples(const hri_planned *p) {
+    return p->evaluation.exec ? p->evaluation.samples : 0;
+}
+
+hr_step_state hri_planned_state(const hri_planned *p) {
+    return p->state;
+}
+
+void hri_planned_resume(hri_planned *p, const hr_step_state *state) {
+    p->state = *state;
+}
+
+void hri_planned_set_ahead(hri_planned *p, hri_planned_ahead_fn *may, void *user) {
+    p->may_ahead = may;
+    p->ahead_user = user;
+}
+
+int hri_planned_is_fed(const hri_planned *p) {
+    return p->fed;
+}
+
+hri_exec *hri_planned_exec(hri_planned *p) {
+    return p->last.exec;
+}
+
+void hri_planned_measure(hri_planned *p, hri_measured *out) {
+    hri_runner_measure(p->runner, out);
+}
+
+const hr_graph *hri_planned_graph(const hri_planned *p) {
+    return hri_exec_graph(p->last.exec);
+}
+
+uint64_t hri_planned_band_bytes(const hri_planned *p) {
+    return p->o.job->engine ? UINT64_C(64) << 20 : 0;
+}
+
+hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,
+                          uint64_t bytes) {
+    return hri_exec_put(((hri_planned *)planned)->last.exec, value, at, from, bytes);
+}
+
+hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to, uint64_t bytes) {
+    return hri_exec_get(((hri_planned *)planned)->last.exec, value, at, to, bytes);
+}

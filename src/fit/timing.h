@@ -1,0 +1,42 @@
+/* Measured times of kernels, kept on disk between runs.
+ *
+ * A kernel is known by its signature (op, attributes, types, shapes), its variant and the number of threads.  The first
+ * time one is asked for it is run a few times on made-up operands and the median is kept, in
+ * <cache>/timings-<device>.json under a name that tells the machine apart.  On a GPU each signature is tried once even
+ * when its time is known, so that everything is loaded before runtime is measured (run/trial.h).  What is too large to be tried in the memory
+ * allowed is not measured: it gets the analytic time, scaled by how far that was off for the others.
+ *
+ * Times decide how fast a plan is said to be and which of two plans is taken; never whether one fits.  A cache that
+ * cannot be read or written is no failure: what is missing is measured again.
+ *
+ * Threads: one at a time. */
+#ifndef HRI_FIT_TIMING_H
+#define HRI_FIT_TIMING_H
+
+#include "base/threads.h"
+#include "graph/op.h"
+#include "run/engine.h"
+
+typedef struct hri_timing hri_timing;
+
+typedef struct hri_timing_options {
+    hri_threads *threads;
+    const char *folder;                /* of the cache; NULL or "": none is kept */
+    const char *device;                /* "host", "NVIDIA H200" */
+    hri_engine *engine;                /* of a GPU; NULL: the host */
+    int try_only;                      /* GPU: kernels are tried but not timed */
+    double flops_per_ns, bytes_per_ns; /* of the analytic model */
+    uint64_t most_bytes;               /* memory that measuring may take; 0: 256 MiB */
+} hri_timing_options;
+
+HR_MUST_CHECK hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out);
+/* Writes what was measured to the cache.  NULL is allowed. */
+void hri_timing_close(hri_timing *t);
+/* Nanoseconds of one run; negative: not known.  `timing` is an hri_timing. */
+double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant);
+/* GPU: the time that trying kernels took so far. */
+uint64_t hri_timing_trial_ns(const hri_timing *t);
+/* How many signatures are known, and how many of them were measured by this run. */
+void hri_timing_counts(const hri_timing *t, uint64_t *known, uint64_t *measured);
+
+#endif

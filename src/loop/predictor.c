@@ -1,0 +1,239 @@
+/* Planning an evaluation, loading its weights, feeding it; see predictor.h. */
+#include "loop/predictor.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/half.h"
+#include "graph/graph.h"
+#include "run/run_int.h"
+#include "passes/objective.h"
+
+struct hri_predictor {
+    hri_supply *supply;
+    hr_graph *g;
+    hr_run *run;
+    hri_exec *exec;
+    int64_t batch, classes;
+    float *scores; /* (batch, classes), or NULL */
+    hr_value logits;
+    uint32_t fed;
+    uint64_t counted; /* labels of the batch */
+    uint64_t data_bytes;
+    hri_numbers numbers;
+};
+
+/* ---- opening ---- */
+
+static hr_status explain(hri_prose *why, hr_status status, const hr_error *error) {
+    return hri_prose_set(why, status, "%s",
+                         error->message[0] ? error->message : hr_status_text(status));
+}
+
+static hr_status build(const hri_predictor_options *o, int64_t batch, hr_graph **out,
+                       hri_prose *why) {
+    hr_train_options options;
+    hr_error error = {0};
+    char text[64];
+    const hri_objective objective = {
+        .build = hr_model_build, .user = o->model, .eval_pixels = o->pixels};
+    snprintf(text, sizeof text, "precision=%s", o->checkpoint->about.precision);
+    hr_status status = hr_train_options_parse(text, &options, &error);
+    if (status == HR_OK) {
+        status = hr_step_build(&options, hri_objective_build, (void *)(uintptr_t)&objective,
+                               HR_STEP_EVALUATE, batch, out, &error);
+    }
+    return status == HR_OK ? HR_OK : explain(why, status, &error);
+}
+
+/* Scores that can be read: one row a sample. */
+static hr_status find_scores(hri_predictor *i, hri_prose *why) {
+    i->logits = hr_graph_find(i->g, "logits");
+    if (i->logits == HR_NONE) {
+        return HR_OK;
+    }
+    const hr_meta *meta = &i->g->values[i->logits].meta;
+    if (!hr_type_is_real(meta->type) || meta->shape.rank != 2 || meta->shape.dim[0] != i->batch) {
+        i->logits = HR_NONE;
+        return HR_OK;
+    }
+    i->classes = meta->shape.dim[1];
+    i->scores = hri_calloc((size_t)(i->batch * i->classes), sizeof *i->scores);
+    return i->scores ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the scores");
+}
+
+static hr_status open_run(hri_predictor *i, const hri_predictor_options *o, hri_prose *why) {
+    const hr_graph *graphs[] = {i->g};
+    hr_error error = {0};
+    hr_run_options options = {.size = sizeof options,
+                              .device = o->device,
+                              .graphs = graphs,
+                              .graph_count = 1,
+                              .threads = o->threads};
+    if (o->budget_bytes) { /* 0 would mean none */
+        options.budget_bytes =
+            o->budget_bytes > o->data_bytes ? o->budget_bytes - o->data_bytes : 1;
+    }
+    const hr_status status = hr_run_open(&options, &i->run, &error);
+    if (status != HR_OK) {
+        return explain(why, status, &error);
+    }
+    i->exec = hri_run_exec(i->run, 0);
+    if (i->logits != HR_NONE && !hri_exec_holds(i->exec, i->logits)) {
+        hri_free(i->scores); /* a model that makes its loss without whole scores */
+        i->scores = NULL;
+        i->logits = HR_NONE;
+    }
+    return HR_OK;
+}
+
+static hr_status put(void *predictor, hr_value v, uint64_t at, const void *from, uint64_t bytes) {
+    return hri_exec_put(((hri_predictor *)predictor)->exec, v, at, from, bytes);
+}
+
+static hr_status open_with(hri_predictor *i, const hri_predictor_options *o, int64_t batch,
+                           hri_prose *why) {
+    i->supply = o->supply;
+    i->batch = batch;
+    i->data_bytes = o->data_bytes;
+    hr_status status = build(o, batch, &i->g, why);
+    if (status == HR_OK) {
+        status = find_scores(i, why);
+    }
+    if (status == HR_OK) {
+        status = open_run(i, o, why);
+    }
+    if (status == HR_OK) {
+        const hri_values to = {.put = put,
+                               .user = i,
+                               .buffer_bytes = hri_exec_overlaps(i->exec) ? UINT64_C(64) << 20 : 0};
+        status = hri_checkpoint_load(o->checkpoint, i->g, &to, HRI_CHECKPOINT_WEIGHTS, why);
+    }
+    return status;
+}
+
+hr_status hri_predictor_open(const hri_predictor_options *o, hri_predictor **out, hri_prose *why) {
+    int64_t batch = o->batch ? o->batch : HRI_PREDICTOR_BATCH;
+    while (!o->batch && batch > 1 && (uint64_t)batch / 2 >= o->count) {
+        batch /= 2;
+    }
+    for (;; batch /= 2) {
+        hri_predictor *i = hri_calloc(1, sizeof *i);
+        if (!i) {
+            return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for inference");
+        }
+        const hr_status status = open_with(i, o, batch, why);
+        if (status == HR_OK) {
+            *out = i;
+            return HR_OK;
+        }
+        hri_predictor_close(i);
+        if (status != HR_E_NO_PLAN || o->batch || batch == 1) {
+            return status;
+        }
+    }
+}
+
+void hri_predictor_close(hri_predictor *i) {
+    if (i) {
+        hr_run_close(i->run);
+        hr_graph_destroy(i->g);
+        hri_free(i->scores);
+        hri_free(i);
+    }
+}
+
+/* ---- running ---- */
+
+static hr_status read_number(const hri_predictor *i, const char *name, float *out) {
+    const hr_value v = hr_graph_find(i->g, name);
+    *out = NAN;
+    return v != HR_NONE && hri_exec_holds(i->exec, v)
+               ? hri_exec_get(i->exec, v, 0, out, sizeof *out)
+               : HR_OK;
+}
+
+/* Scores of a 2-byte type come into the upper half of their room and are widened from below: a number is read before
+ * anything is written over it. */
+static hr_status read_scores(hri_predictor *i) {
+    const size_t count = (size_t)(i->batch * i->classes);
+    const hr_type type = i->g->values[i->logits].meta.type;
+    const uint64_t bytes = count * hr_type_bytes(type);
+    char *from = (char *)i->scores + (count * sizeof *i->scores - bytes);
+    const hr_status status = hri_exec_get(i->exec, i->logits, 0, from, bytes);
+    for (size_t k = 0; status == HR_OK && type != HR_TYPE_F32 && k < count; k++) {
+        hri_bf16 b;
+        hri_f16 h;
+        memcpy(&b, from + 2 * k, sizeof b);
+        memcpy(&h, from + 2 * k, sizeof h);
+        i->scores[k] = type == HR_TYPE_BF16 ? hri_from_bf16(b) : hri_from_f16(h);
+    }
+    return status;
+}
+
+static hr_status read_results(hri_predictor *i) {
+    i->numbers = (hri_numbers){.norm = NAN, .rate = NAN, .counted = i->counted};
+    hr_status status = read_number(i, "loss", &i->numbers.loss);
+    if (status == HR_OK) {
+        status = read_number(i, "accuracy", &i->numbers.accuracy);
+    }
+    if (status == HR_OK) {
+        status = read_number(i, "top5", &i->numbers.top5);
+    }
+    if (status == HR_OK && i->scores) {
+        status = read_scores(i);
+    }
+    return status;
+}
+
+hr_status hri_predictor_next(hri_predictor *i, hri_prose *why) {
+    const hri_planned_run run = {.exec = i->exec,
+                                 .g = i->g,
+                                 .samples = (uint32_t)i->batch,
+                                 .evaluate = 1,
+                                 .counted = &i->counted};
+    hr_status status = hri_supply_feed(i->supply, &run, &i->fed, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_run_fed(i->run, 0);
+    if (status != HR_OK) {
+        hr_error error;
+        hr_run_error(i->run, &error);
+        return explain(why, status, &error);
+    }
+    status = read_results(i);
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "the results cannot be read: %s",
+                                           hr_status_text(status));
+}
+
+uint32_t hri_predictor_fed(const hri_predictor *i) {
+    return i->fed;
+}
+
+const float *hri_predictor_scores(const hri_predictor *i) {
+    return i->scores;
+}
+
+int64_t hri_predictor_classes(const hri_predictor *i) {
+    return i->classes;
+}
+
+hri_numbers hri_predictor_numbers(const hri_predictor *i) {
+    return i->numbers;
+}
+
+int64_t hri_predictor_batch(const hri_predictor *i) {
+    return i->batch;
+}
+
+void hri_predictor_report(const hri_predictor *i, hr_run_report *out) {
+    hr_run_get_report(i->run, out);
+    out->budget_bytes += out->budget_bytes ? i->data_bytes : 0;
+    out->runtime_bytes += i->data_bytes;
+    out->peak_bytes += i->data_bytes;
+    out->floor_bytes += i->data_bytes;
+    out->unplanned_bytes += i->data_bytes;
+}

@@ -1,0 +1,511 @@
+/* Looking at a source, and the text of the pipeline that follows from it. */
+#include "loop/source.h"
+
+#include <stdarg.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/nearest.h"
+#include "graph/graph.h"
+
+/* ---- the model's side ---- */
+
+static hr_meta one_sample(const hr_meta *meta) {
+    hr_meta m = {.type = meta->type};
+    m.shape = hr_shape_from(meta->shape.rank - 1, meta->shape.dim + 1);
+    return m;
+}
+
+hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why) {
+    hr_graph *g;
+    hr_status status = hr_graph_create(&g);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "no memory to look at the model");
+    }
+    status = hr_model_build(m, g, 1, 0);
+    hri_model_input found = {.classes = hr_model_classes(m)};
+    for (hr_value v = 1; status == HR_OK && v < g->value_count; v++) {
+        const hri_value *value = &g->values[v];
+        found.weights += value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE;
+        found.parameters +=
+            value->kind == HR_VALUE_PARAM ? (uint64_t)hr_shape_count(&value->meta.shape) : 0;
+        if (value->kind == HR_VALUE_INPUT && value->meta.shape.rank > 0) {
+            const int label = !strcmp(value->name, "label");
+            *(label ? &found.label : &found.sample) = one_sample(&value->meta);
+            if (!label) {
+                snprintf(found.name, sizeof found.name, "%s", value->name);
+            }
+        }
+    }
+    hr_graph_destroy(g);
+    if (status == HR_OK && !found.name[0]) {
+        status = HR_E_INVALID;
+    }
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "%s: its inputs cannot be found", hr_model_text(m));
+    }
+    *out = found;
+    return HR_OK;
+}
+
+/* ---- looking ---- */
+
+/* The name of the source: up to ':', '(', ' ' or '|'. */
+static void read_kind(const char *text, char *out, size_t size) {
+    const char *from = text + strspn(text, " ");
+    const size_t n = strcspn(from, ":( |,");
+    snprintf(out, size, "%.*s", (int)(n < size ? n : size - 1), from);
+}
+
+/* Does the text of the source itself, before any '|', set this option? */
+static int says(const char *text, const char *key) {
+    const char *end = strchr(text, '|');
+    for (const char *at = strstr(text, key); at && (!end || at < end); at = strstr(at + 1, key)) {
+        const char before = at > text ? at[-1] : ' ';
+        const char *after = at + strlen(key);
+        if ((before == ',' || before == ':' || before == '(' || before == ' ') &&
+            after[strspn(after, " ")] == '=') {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Puts ",key=value" behind the source's own options. */
+static void complete(char *text, size_t size, const char *key, const char *value) {
+    char rest[HRI_SOURCE_TEXT];
+    if (says(text, key)) {
+        return;
+    }
+    char *end = strchr(text, '|');
+    end = end ? end : text + strlen(text);
+    while (end > text && end[-1] == ' ') {
+        end--;
+    }
+    const int bracket = end > text && end[-1] == ')';
+    end -= bracket;
+    snprintf(rest, sizeof rest, "%s", end);
+    const int bare =
+        !memchr(text, ':', (size_t)(end - text)) && !memchr(text, '(', (size_t)(end - text));
+    snprintf(end, size - (size_t)(end - text), "%s%s=%s%s", bare ? ":" : ",", key, value, rest);
+}
+
+/* "64x64x3" */
+static void print_dims(const hr_shape *shape, char *out, size_t size) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int d = 0; d < shape->rank && used < size; d++) {
+        used += (size_t)snprintf(out + used, size - used, "%s%lld", d ? "x" : "",
+                                 (long long)shape->dim[d]);
+    }
+}
+
+static void complete_source(hri_source *s, const hri_model_input *want) {
+    char number[96];
+    const int tokens = !strcmp(want->name, "tokens");
+    if (!strcmp(s->kind, "tokens") && want->sample.shape.rank == 1) {
+        snprintf(number, sizeof number, "%lld", (long long)want->sample.shape.dim[0]);
+        complete(s->text, sizeof s->text, "length", number);
+    } else if (!strcmp(s->kind, "synthetic")) {
+        snprintf(number, sizeof number, "%lld", (long long)want->classes);
+        complete(s->text, sizeof s->text, tokens ? "vocab" : "classes", number);
+        print_dims(&want->sample.shape, number, sizeof number);
+        complete(s->text, sizeof s->text, "shape", number);
+        if (!tokens && want->label.shape.rank > 0) {
+            print_dims(&want->label.shape, number, sizeof number);
+            complete(s->text, sizeof s->text, "label", number);
+        }
+        if (!tokens && want->label.type == HR_TYPE_F32) {
+            complete(s->text, sizeof s->text, "label_type", "f32");
+        }
+    }
+}
+
+static int take_field(const hr_pipeline *p, const char *const *names, hr_field *out) {
+    for (; *names; names++) {
+        for (size_t i = 0; i < hr_pipeline_field_count(p); i++) {
+            if (!strcmp(hr_pipeline_field(p, i)->name, *names)) {
+                *out = *hr_pipeline_field(p, i);
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+static hr_status take_classes(const hr_pipeline *p, hri_source *s) {
+    while (hr_pipeline_class(p, s->class_count)) {
+        s->class_count++;
+    }
+    s->classes = s->class_count ? hri_calloc(s->class_count, sizeof *s->classes) : NULL;
+    for (size_t i = 0; s->classes && i < s->class_count; i++) {
+        s->classes[i] = hri_strdup(hr_pipeline_class(p, i));
+        if (!s->classes[i]) {
+            return HR_E_NOMEM_HOST;
+        }
+    }
+    return s->class_count && !s->classes ? HR_E_NOMEM_HOST : HR_OK;
+}
+
+static hr_status add_note(hri_source *s, const char *text) {
+    char **grown = hri_realloc(s->notes, (s->note_count + 1) * sizeof *grown);
+    if (!grown) {
+        return HR_E_NOMEM_HOST;
+    }
+    s->notes = grown;
+    s->notes[s->note_count] = hri_strdup(text);
+    s->note_count += s->notes[s->note_count] != NULL;
+    return s->note_count && s->notes[s->note_count - 1] ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+/* Labels that are numbers in a file say how many classes there are. */
+static hr_status take_labels(hr_pipeline *p, hri_source *s) {
+    const int scalar = s->label.name[0] && s->label.meta.shape.rank == 0;
+    hr_status status =
+        s->label.name[0] ? hr_pipeline_labels(p, s->label.name, &s->labels) : HR_E_NOT_FOUND;
+    s->labels_known = status == HR_OK;
+    if (status != HR_OK) {
+        return status == HR_E_NOT_FOUND ? HR_OK : status;
+    }
+    if (scalar && !s->class_count && s->labels.max >= 0 &&
+        (uint64_t)s->labels.max < s->labels.count) { /* more classes than samples: no classes */
+        s->class_count = (size_t)s->labels.max + 1;
+        if (!strcmp(s->kind, "mnist") && s->class_count < 10) {
+            s->class_count = 10; /* digits, or the ten of the sets that share the format */
+        }
+    }
+    if (s->labels.negative) {
+        hri_prose note;
+        (void)hri_prose_set(&note, HR_OK,
+                            "%s: %llu of %llu labels are below 0 and count for nothing, neither in "
+                            "the loss nor in the accuracy",
+                            s->text, (unsigned long long)s->labels.negative,
+                            (unsigned long long)s->labels.count);
+        status = add_note(s, note.text);
+    }
+    return status;
+}
+
+static hr_status take_notes(const hr_pipeline *p, hri_source *s) {
+    hr_status status = HR_OK;
+    for (size_t i = 0; status == HR_OK && hr_pipeline_note(p, i); i++) {
+        status = add_note(s, hr_pipeline_note(p, i));
+    }
+    return status;
+}
+
+static hr_status look(hr_pipeline *p, hri_source *s, hri_prose *why) {
+    static const char *const inputs[] = {"image", "tokens", "x", NULL};
+    static const char *const labels[] = {"label", "targets", "y", NULL};
+    s->count = hr_pipeline_count(p);
+    if (!take_field(p, inputs, &s->input)) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "%s: its elements have no field image, tokens or x to train on; "
+                             "rename() gives one that name",
+                             s->text);
+    }
+    (void)take_field(p, labels, &s->label);
+    if (s->count == 0) {
+        return hri_prose_set(why, HR_E_INVALID, "%s: it has no samples", s->text);
+    }
+    hr_status status = take_classes(p, s);
+    if (status == HR_OK) {
+        status = take_notes(p, s);
+    }
+    if (status == HR_OK) {
+        status = take_labels(p, s);
+    }
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "no memory for names of classes");
+}
+
+hr_status hri_source_look(const char *text, const hri_model_input *want, hri_source *out,
+                          hri_prose *why) {
+    hri_source s = {0};
+    hr_pipeline *p = NULL;
+    hr_error error = {0};
+    const hr_pipeline_options o = {
+        .size = sizeof o, .budget_bytes = UINT64_C(1) << 40, .workers = 1}; /* nothing is read */
+    if (strlen(text) + 128 > sizeof s.text) {
+        return hri_prose_set(why, HR_E_RANGE, "the data's text is longer than %d bytes",
+                             HRI_SOURCE_TEXT - 128);
+    }
+    snprintf(s.text, sizeof s.text, "%s", text);
+    read_kind(text, s.kind, sizeof s.kind);
+    if (want) {
+        complete_source(&s, want);
+    }
+    hr_status status = hr_pipeline_open(&o, s.text, &error, &p);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "%s", error.message);
+    }
+    status = look(p, &s, why);
+    hr_pipeline_destroy(p);
+    if (status != HR_OK) {
+        hri_source_deinit(&s);
+        return status;
+    }
+    *out = s;
+    return HR_OK;
+}
+
+void hri_source_deinit(hri_source *s) {
+    for (size_t i = 0; s->classes && i < s->class_count; i++) {
+        hri_free(s->classes[i]);
+    }
+    hri_free(s->classes);
+    for (size_t i = 0; i < s->note_count; i++) {
+        hri_free(s->notes[i]);
+    }
+    hri_free(s->notes);
+    *s = (hri_source){0};
+}
+
+/* ---- the model string ---- */
+
+static int has_key(const char *model, const char *key) {
+    char name[128];
+    hr_model_key k;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(model, ":"), model);
+    for (size_t i = 0; hr_model_keys(name, i, &k) == HR_OK; i++) {
+        if (!strcmp(k.name, key)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void add_key(const char *key, int64_t value, char *out, size_t size, char *said,
+                    size_t said_size) {
+    const size_t used = strlen(out), told = said ? strlen(said) : 0;
+    if (!value || says(out, key) || !has_key(out, key)) {
+        return;
+    }
+    snprintf(out + used, size - used, "%s%s=%lld", strchr(out, ':') ? "," : ":", key,
+             (long long)value);
+    if (said) {
+        snprintf(said + told, said_size - told, "%s%s=%lld", told ? ", " : "", key,
+                 (long long)value);
+    }
+}
+
+hr_status hri_source_fill_model(const char *model, const hri_source *s, char *out, size_t size,
+                                char *said, size_t said_size, hri_prose *why) {
+    if (strlen(model) + 64 > size) {
+        return hri_prose_set(why, HR_E_RANGE, "the model's text is too long");
+    }
+    snprintf(out, size, "%s", model);
+    if (said_size) {
+        said[0] = '\0';
+    }
+    add_key("classes", (int64_t)s->class_count, out, size, said, said_size);
+    const hr_shape *shape = &s->input.meta.shape;
+    if (shape->rank == 3 && shape->dim[2] > 0 && strcmp(s->kind, "synthetic") != 0) {
+        add_key("channels", shape->dim[2], out, size, said, said_size);
+        if (shape->dim[0] == shape->dim[1] && shape->dim[0] > 0) {
+            add_key("size", shape->dim[0], out, size, said, said_size);
+        }
+    }
+    return HR_OK;
+}
+
+/* ---- stages ---- */
+
+typedef struct text {
+    char *out;
+    size_t size, used;
+} text;
+
+static void say(text *t, const char *format, ...) HR_PRINTF(2, 3);
+static void say(text *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (t->used < t->size) {
+        const int n = vsnprintf(t->out + t->used, t->size - t->used, format, args);
+        t->used += n > 0 ? (size_t)n : 0;
+    }
+    va_end(args);
+}
+
+static int wants(const char *augment, const char *what) {
+    const size_t n = strlen(what);
+    for (const char *at = augment ? strstr(augment, what) : NULL; at; at = strstr(at + 1, what)) {
+        const char before = at > augment ? at[-1] : ',';
+        if ((before == ',' || before == ' ') && (at[n] == ',' || at[n] == '\0' || at[n] == ' ')) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_encoded(const hri_source *s) {
+    return s->input.meta.shape.rank == 1 && s->input.meta.type == HR_TYPE_U8 &&
+           s->input.meta.shape.dim[0] < 0;
+}
+
+static int is_picture(const hri_source *s, const hri_model_input *want) {
+    return want->sample.shape.rank == 3 && (s->input.meta.shape.rank == 3 || is_encoded(s));
+}
+
+/* One channel is centred, colours are as the torchvision models expect them. */
+void hri_source_pixels(const hri_source *s, const hri_model_input *want, hri_pixels *out) {
+    static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
+    const int64_t channels = want->sample.shape.rank == 3 ? want->sample.shape.dim[2] : 0;
+    *out = (hri_pixels){.channels = 0};
+    if (!is_picture(s, want) || s->input.meta.type != HR_TYPE_U8 ||
+        want->sample.type != HR_TYPE_F32 || channels < 1 || channels > HRI_PIXELS_CHANNELS) {
+        return;
+    }
+    out->channels = (uint32_t)channels;
+    memcpy(out->name, want->name, sizeof out->name);
+    for (uint32_t c = 0; c < out->channels; c++) {
+        out->mean[c] = channels == 3 ? mean[c] : 0.5;
+        out->std[c] = channels == 3 ? std[c] : 0.5;
+    }
+}
+
+static hr_status say_picture(text *t, const hri_source *s, const hri_model_input *want,
+                             const char *augment, hri_prose *why) {
+    const hr_shape *is = &s->input.meta.shape;
+    const int64_t h = want->sample.shape.dim[0], w = want->sample.shape.dim[1];
+    const int64_t channels = want->sample.shape.dim[2];
+    const int encoded = is_encoded(s);
+    const size_t before = t->used;
+    if (encoded && channels != 1 && channels != 3) {
+        return hri_prose_set(why, HR_E_SHAPE, "pictures have 1 or 3 channels, and the model %lld",
+                             (long long)channels);
+    }
+    if (strcmp(s->input.name, "image") != 0) { /* what the stages below look for */
+        say(t, " | rename(%s,to=image)", s->input.name);
+    }
+    if (encoded) {
+        const int crop = wants(augment, "crop");
+        say(t, " | decode(size=%lldx%lld,channels=%lld,%s%s)", (long long)h, (long long)w,
+            (long long)channels, crop ? "random_crop=on,min_area=0.35" : "centre=1",
+            wants(augment, "flip") ? ",flip=on" : "");
+    } else {
+        if (is->dim[2] != channels) {
+            return hri_prose_set(why, HR_E_SHAPE,
+                                 "%s has %lld channels and the model %lld; say channels=%lld in "
+                                 "the model's string",
+                                 s->text, (long long)is->dim[2], (long long)channels,
+                                 (long long)is->dim[2]);
+        }
+        if (is->dim[0] != h || is->dim[1] != w) {
+            say(t, " | resize(size=%lldx%lld)", (long long)h, (long long)w);
+        }
+        if (wants(augment, "flip")) {
+            say(t, " | flip");
+        }
+    }
+    if (wants(augment, "jitter")) {
+        say(t, " | jitter");
+    }
+    if (t->used == before && s->input.meta.type == HR_TYPE_U8) {
+        say(t, " | load"); /* as many threads as the other stages would have */
+    }
+    if (s->input.meta.type == HR_TYPE_U8 && channels > HRI_PIXELS_CHANNELS) {
+        return hri_prose_set(why, HR_E_SHAPE, "images have at most %d channels, not %lld",
+                             HRI_PIXELS_CHANNELS, (long long)channels);
+    }
+    return HR_OK;
+}
+
+static int64_t count_of(const hr_shape *shape) {
+    int64_t n = 1;
+    for (int d = 0; d < shape->rank; d++) {
+        n = shape->dim[d] < 0 ? -1 : n * shape->dim[d];
+        if (n < 0) {
+            return -1;
+        }
+    }
+    return n;
+}
+
+hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, const char *augment,
+                            char *out, size_t size, hri_prose *why) {
+    text t = {.out = out, .size = size};
+    const hr_shape *is = &s->input.meta.shape, *should = &want->sample.shape;
+    hr_status status = HR_OK;
+    out[0] = '\0';
+    if (is_picture(s, want)) {
+        status = say_picture(&t, s, want, augment, why);
+    } else if (count_of(is) != hr_shape_count(should)) {
+        char a[256], b[256];
+        status = hri_prose_set(why, HR_E_SHAPE, "%s gives %s and the model takes %s %s", s->text,
+                               hr_meta_print(&s->input.meta, a, sizeof a), want->name,
+                               hr_meta_print(&want->sample, b, sizeof b));
+    }
+    if (status == HR_OK && t.used >= size) {
+        status = hri_prose_set(why, HR_E_RANGE, "the data's text is too long");
+    }
+    return status;
+}
+
+/* Labels that the model cannot have are refused before anything is planned. */
+static hr_status check_labels(const hri_source *s, const hri_model_input *want, hri_prose *why) {
+    return s->labels_known && want->label.type == HR_TYPE_I32 && want->classes > 0 &&
+                   s->labels.max >= want->classes && !strstr(s->text, "filter")
+               ? hri_prose_set(why, HR_E_INVALID,
+                               "%s has labels up to %lld, and the model has %lld classes, labels 0 "
+                               "to %lld; say classes=%lld in the model's string",
+                               s->text, (long long)s->labels.max, (long long)want->classes,
+                               (long long)want->classes - 1, (long long)s->labels.max + 1)
+               : HR_OK;
+}
+
+static hr_status check_augment(const char *augment, hri_prose *why) {
+    static const char *const known[] = {"flip", "crop", "jitter", "none"};
+    for (const char *at = augment; at && *at;) {
+        at += strspn(at, ", ");
+        const size_t n = strcspn(at, ", ");
+        char word[64];
+        size_t k = 0;
+        snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), at);
+        while (k < 4 && strcmp(word, known[k]) != 0) {
+            k++;
+        }
+        if (n && k == 4) {
+            const char *near = hri_nearest(word, known, 4, sizeof known[0]);
+            return hri_prose_set(why, HR_E_INVALID,
+                                 "--augment: there is no \"%s\"%s%s%s; flip, crop, jitter or none",
+                                 word, near ? ", did you mean \"" : "", near ? near : "",
+                                 near ? "\"?" : "");
+        }
+        at += n;
+    }
+    return HR_OK;
+}
+
+hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
+                              const hri_source_use *use, char *out, size_t size, hri_prose *why) {
+    text t = {.out = out, .size = size};
+    char stages[512];
+    hr_status status = check_augment(use->augment, why);
+    if (status == HR_OK) {
+        status = check_labels(s, want, why);
+    }
+    if (status == HR_OK) {
+        status = hri_source_stages(s, want, use->training ? use->augment : NULL, stages,
+                                   sizeof stages, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    say(&t, "%s", s->text);
+    if (use->part_count) {
+        /* An order of its own, always the same: which samples are whose never changes. */
+        say(&t, " | shuffle(seed=%llu,reshuffle=off) | skip(%llu) | take(%llu)",
+            (unsigned long long)(use->seed & 0xffffffffu) + 7, (unsigned long long)use->part_first,
+            (unsigned long long)use->part_count);
+    }
+    if (use->training && !strstr(s->text, "shuffle")) {
+        say(&t, " | shuffle(seed=%llu)", (unsigned long long)(use->seed & 0xffffffffu));
+    }
+    if (use->batch && s->count == HR_COUNT_UNKNOWN) { /* here what goes on is tickets as a rule */
+        say(&t, " | whole(%llu)", (unsigned long long)use->batch);
+    }
+    say(&t, "%s", stages);
+    return t.used < size ? HR_OK : hri_prose_set(why, HR_E_RANGE, "the data's text is too long");
+}

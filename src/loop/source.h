@@ -1,0 +1,85 @@
+/* What the user's data is, and what must be done to it before a model can take it.
+ *
+ * SRC is a source ("images:flowers", "mnist:DIR", "npy:x.npy,y.npy", "tokens:FILE", "synthetic") or a whole pipeline
+ * that begins with one and gives single samples.  Looking at it says what its elements are, how many, and the names of
+ * classes.  From that and the model's input follow the stages behind it: files are decoded at the model's size, other
+ * pictures resized to it; nothing is added that the user's own stages did already.  Bytes stay bytes up to the device:
+ * hri_source_pixels says how the graph normalises them.
+ *
+ *   hri_source_look(text, seed, &source, &why);
+ *   hri_source_fill_model("resnet18", &source, text, sizeof text, &why);    "resnet18:classes=5"
+ *   hri_source_pipeline(&source, &input, &how, text, sizeof text, &why);    "images:flowers | shuffle | decode(64) | ..."
+ *
+ * Threads: one at a time. */
+#ifndef HRI_LOOP_SOURCE_H
+#define HRI_LOOP_SOURCE_H
+
+#include <headroom/data.h>
+#include <headroom/model.h>
+#include "base/prose.h"
+#include "graph/pixels.h"
+
+enum { HRI_SOURCE_TEXT = 2048 };
+
+typedef struct hri_source {
+    char text[HRI_SOURCE_TEXT];
+    char kind[HR_FIELD_NAME_SIZE]; /* "images" */
+    hr_field input, label;         /* of one sample; name "" for a label that is not there */
+    uint64_t count;                /* an epoch; HR_COUNT_UNKNOWN */
+    char **classes;                /* class_count names, or NULL */
+    size_t class_count;            /* 0: not known */
+    int labels_known;              /* 1: `labels` is what the source's labels are */
+    hr_label_range labels;
+    char *
+        *notes; /* note_count sentences for the user: what was left out, labels that are ignored */
+    size_t note_count;
+} hri_source;
+
+/* What the model wants of one sample, and its label. */
+typedef struct hri_model_input {
+    char name[HR_FIELD_NAME_SIZE]; /* "image", "tokens" */
+    hr_meta sample, label;         /* without the batch */
+    int64_t classes;
+    uint32_t weights;    /* how many parameters and running statistics it has */
+    uint64_t parameters; /* numbers in all parameters */
+} hri_model_input;
+
+/* Asks the model by building it once. */
+HR_MUST_CHECK hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why);
+
+/* Opens the source for a look and closes it again.  `want` (may be NULL) completes sources that are made to measure:
+ * tokens gets the model's length, synthetic its shape and classes, where the text does not say them. */
+HR_MUST_CHECK hr_status hri_source_look(const char *text, const hri_model_input *want,
+                                        hri_source *out, hri_prose *why);
+/* A zeroed one is allowed. */
+void hri_source_deinit(hri_source *s);
+
+/* The model string with the keys that the data knows and the string does not say: classes, channels, size.  `said`
+ * (may be NULL) gets what was added, "classes=10". */
+HR_MUST_CHECK hr_status hri_source_fill_model(const char *model, const hri_source *s, char *out,
+                                              size_t size, char *said, size_t said_size,
+                                              hri_prose *why);
+
+/* How samples are drawn. */
+typedef struct hri_source_use {
+    int training;        /* shuffled anew each epoch, augmented */
+    const char *augment; /* "flip,crop,jitter" or any of them; NULL or "none": nothing */
+    uint64_t seed;
+    /* A part of the source, drawn once by the seed: the first `part_count` after `part_first` of that order; 0: all. */
+    uint64_t part_first, part_count;
+    /* Of a source of unknown length: an epoch has whole batches of so many samples; 0: all samples. */
+    uint64_t batch;
+} hri_source_use;
+
+/* How the graph turns these images into real numbers; channels 0: the data has none that come as bytes. */
+void hri_source_pixels(const hri_source *s, const hri_model_input *want, hri_pixels *out);
+/* The stages behind the source alone, " | decode(64)", as inference needs them; may be "". */
+HR_MUST_CHECK hr_status hri_source_stages(const hri_source *s, const hri_model_input *want,
+                                          const char *augment, char *out, size_t size,
+                                          hri_prose *why);
+/* The whole pipeline. */
+HR_MUST_CHECK hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
+                                            const hri_source_use *use, char *out, size_t size,
+                                            hri_prose *why);
+
+#endif

@@ -1,0 +1,398 @@
+/* From elements to inputs; see supply.h. */
+#include "loop/supply.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "graph/half.h"
+
+enum { PIECE = 1024 }; /* numbers converted at a time */
+
+struct hri_supply {
+    hr_pipeline *pipeline;
+    hri_model_input want;
+    char input[HR_FIELD_NAME_SIZE], label[HR_FIELD_NAME_SIZE];
+    uint64_t epoch, wait_ns;
+    int ended; /* the epoch before, when `begun`, else this one */
+    int begun; /* this epoch began in the middle of a batch */
+    int any;   /* it has given a sample */
+    int no_labels;
+    int until_bad;
+    hr_status bad; /* of the sample behind those that the last run had */
+    hri_prose bad_why;
+    const int32_t *label_map;
+    size_t label_count;
+    void (*seen)(void *user, uint32_t index, const hr_element *sample);
+    void *seen_user;
+};
+
+hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_prose *why) {
+    hri_supply *s = hri_calloc(1, sizeof *s);
+    hr_error error = {0};
+    if (!s) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the input");
+    }
+    s->want = *o->want;
+    s->no_labels = o->no_labels;
+    s->until_bad = o->until_bad;
+    s->label_map = o->label_map;
+    s->label_count = o->label_count;
+    s->seen = o->seen;
+    s->seen_user = o->seen_user;
+    snprintf(s->input, sizeof s->input, "%s", o->source->input.name);
+    snprintf(s->label, sizeof s->label, "%s", o->source->label.name);
+    const hr_status status =
+        hr_pipeline_open(&o->pipeline_options, o->pipeline, &error, &s->pipeline);
+    if (status != HR_OK) {
+        hri_free(s);
+        return hri_prose_set(why, status, "%s", error.message);
+    }
+    *out = s;
+    return HR_OK;
+}
+
+void hri_supply_close(hri_supply *s) {
+    if (s) {
+        hr_pipeline_destroy(s->pipeline);
+        hri_free(s);
+    }
+}
+
+hr_pipeline *hri_supply_pipeline(hri_supply *s) {
+    return s->pipeline;
+}
+
+int hri_supply_ended(const hri_supply *s) {
+    return s->ended;
+}
+
+uint64_t hri_supply_wait_ns(const hri_supply *s) {
+    return s->wait_ns;
+}
+
+static hr_status pipeline_failed(hri_supply *s, hr_status status, hri_prose *why) {
+    hr_error error = {0};
+    hr_pipeline_error(s->pipeline, &error);
+    return hri_prose_set(why, status, "%s",
+                         error.message[0] ? error.message : hr_status_text(status));
+}
+
+hr_status hri_supply_start(hri_supply *s, uint64_t epoch, hri_prose *why) {
+    const hr_status status = hr_pipeline_seek(s->pipeline, epoch);
+    if (status != HR_OK) {
+        return pipeline_failed(s, status, why);
+    }
+    s->epoch = epoch;
+    s->ended = s->begun = s->any = 0;
+    return HR_OK;
+}
+
+hr_status hri_supply_go_on(hri_supply *s, uint64_t epoch, hri_prose *why) {
+    if (!s->begun || s->epoch != epoch) {
+        return hri_supply_start(s, epoch, why);
+    }
+    s->ended = s->begun = 0;
+    return HR_OK;
+}
+
+hr_status hri_supply_restore(hri_supply *s, const void *place, size_t bytes, uint64_t epoch,
+                             hri_prose *why) {
+    const hr_status status = hr_pipeline_restore(s->pipeline, place, bytes);
+    if (status != HR_OK) {
+        return pipeline_failed(s, status, why);
+    }
+    s->epoch = epoch;
+    s->ended = s->begun = 0;
+    s->any = 1;
+    return HR_OK;
+}
+
+/* ---- one field ---- */
+
+/* Element i of a field as a number of the wanted kind. */
+static float real_at(const hr_field *f, uint64_t i) {
+    switch (f->meta.type) {
+    case HR_TYPE_F32:
+        return ((const float *)f->data)[i];
+    case HR_TYPE_BF16:
+        return hri_from_bf16(((const hri_bf16 *)f->data)[i]);
+    case HR_TYPE_F16:
+        return hri_from_f16(((const hri_f16 *)f->data)[i]);
+    case HR_TYPE_U8:
+        return (float)((const uint8_t *)f->data)[i] / 255.0f;
+    case HR_TYPE_I32:
+        return (float)((const int32_t *)f->data)[i];
+    default:
+        return (float)((const int64_t *)f->data)[i];
+    }
+}
+
+static int whole_at(const hr_field *f, uint64_t i, int64_t *out) {
+    switch (f->meta.type) {
+    case HR_TYPE_I32:
+        *out = ((const int32_t *)f->data)[i];
+        return 1;
+    case HR_TYPE_I64:
+        *out = ((const int64_t *)f->data)[i];
+        return 1;
+    case HR_TYPE_U8:
+        *out = ((const uint8_t *)f->data)[i];
+        return 1;
+    case HR_TYPE_F32: { /* files of arrays often keep labels so */
+        const float x = ((const float *)f->data)[i];
+        *out = (int64_t)x;
+        return x >= -1e9f && x <= 1e9f && (float)*out == x;
+    }
+    default:
+        return 0;
+    }
+}
+
+/* Where a sample goes. */
+typedef struct place {
+    hri_exec *exec;
+    hr_value value;
+    hr_type type;
+    uint64_t count;    /* numbers of one sample */
+    uint64_t index;    /* of the sample in the run */
+    uint64_t *counted; /* of labels: gets those that count; NULL: it is no label */
+} place;
+
+static void count_labels(const place *p, const int32_t *labels, uint64_t n) {
+    for (uint64_t i = 0; p->counted && i < n; i++) {
+        *p->counted += labels[i] >= 0;
+    }
+}
+
+static hr_status put(const place *p, uint64_t first, const void *data, uint64_t n) {
+    const uint64_t width = hr_type_bytes(p->type);
+    return hri_exec_put(p->exec, p->value, (p->index * p->count + first) * width, data, n * width);
+}
+
+/* Bytes that stay bytes: the graph normalises them. */
+static hr_status put_bytes(const place *p, const hr_field *f, hri_prose *why) {
+    return f->meta.type == HR_TYPE_U8
+               ? put(p, 0, f->data, p->count)
+               : hri_prose_set(why, HR_E_SHAPE, "the field %s holds %s, not bytes", f->name,
+                               hr_type_name(f->meta.type));
+}
+
+static hr_status put_reals(const place *p, const hr_field *f) {
+    float piece[PIECE];
+    hr_status status = HR_OK;
+    if (p->counted) {
+        *p->counted += p->count; /* every target is one */
+    }
+    if (f->meta.type == HR_TYPE_F32) {
+        return put(p, 0, f->data, p->count);
+    }
+    for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
+        const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
+        for (uint64_t i = 0; i < n; i++) {
+            piece[i] = real_at(f, at + i);
+        }
+        status = put(p, at, piece, n);
+    }
+    return status;
+}
+
+/* Whole numbers from `shift` on; behind the last one stands -1.  All must be below `limit`. */
+static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, int64_t limit,
+                            hri_prose *why) {
+    int32_t piece[PIECE];
+    hr_status status = HR_OK;
+    for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
+        const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
+        for (uint64_t i = 0; i < n; i++) {
+            int64_t x = -1;
+            if (at + i + shift < p->count && !whole_at(f, at + i + shift, &x)) {
+                return hri_prose_set(why, HR_E_SHAPE, "the field %s holds %s, not whole numbers",
+                                     f->name, hr_type_name(f->meta.type));
+            }
+            if (x >= limit) {
+                return hri_prose_set(
+                    why, HR_E_INVALID,
+                    "a sample has the %s %lld, and the model tells %lld apart, 0 to "
+                    "%lld",
+                    f->name, (long long)x, (long long)limit, (long long)limit - 1);
+            }
+            piece[i] = x < 0 ? -1 : (int32_t)x;
+        }
+        count_labels(p, piece, n);
+        status = put(p, at, piece, n);
+    }
+    return status;
+}
+
+static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri_prose *why) {
+    if (f->bytes / hr_type_bytes(f->meta.type) != p->count) {
+        char is[256];
+        return hri_prose_set(why, HR_E_SHAPE, "a sample's %s is %s, and the model takes %llu of it",
+                             f->name, hr_meta_print(&f->meta, is, sizeof is),
+                             (unsigned long long)p->count);
+    }
+    return p->type == HR_TYPE_U8    ? put_bytes(p, f, why)
+           : p->type == HR_TYPE_F32 ? put_reals(p, f)
+                                    : put_wholes(p, f, 0, limit, why);
+}
+
+/* A number of the data's classes as the model numbers them. */
+static hr_status put_mapped(const hri_supply *s, const place *p, const hr_field *f,
+                            hri_prose *why) {
+    int64_t x = -1;
+    if (p->count != 1 || !whole_at(f, 0, &x) || x >= (int64_t)s->label_count) {
+        return hri_prose_set(why, HR_E_RANGE, "a sample has a %s that is not one of %zu classes",
+                             f->name, s->label_count);
+    }
+    const int32_t label = x < 0 ? -1 : s->label_map[x];
+    count_labels(p, &label, 1);
+    return put(p, 0, &label, 1);
+}
+
+/* ---- one sample ---- */
+
+static place place_of(const hri_planned_run *run, const char *name, const hr_meta *sample,
+                      uint64_t index) {
+    const hr_value value = hr_graph_find(run->g, name);
+    return (place){.exec = run->exec,
+                   .value = value,
+                   .type = value == HR_NONE ? sample->type : run->g->values[value].meta.type,
+                   .count = (uint64_t)hr_shape_count(&sample->shape),
+                   .index = index};
+}
+
+/* The same byte everywhere: 0 is zero in every type, 0xff is -1 in whole numbers. */
+static hr_status put_same(const place *p, int byte) {
+    int32_t piece[PIECE];
+    hr_status status = HR_OK;
+    memset(piece, byte, sizeof piece);
+    for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
+        status = put(p, at, piece, p->count - at < PIECE ? p->count - at : PIECE);
+    }
+    return status;
+}
+
+static hr_status put_no_label(const place *p) {
+    return put_same(p, 0xff);
+}
+
+static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
+                            const hr_element *e, uint64_t *counted, hri_prose *why) {
+    const hr_field *renamed = hr_element_find(e, s->want.name);
+    const hr_field *input = renamed ? renamed : hr_element_find(e, s->input);
+    const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
+    const place to = place_of(run, s->want.name, &s->want.sample, index);
+    place beside = place_of(run, "label", &s->want.label, index);
+    beside.counted = counted;
+    if (!input || (s->label[0] && !label && !s->no_labels)) {
+        return hri_prose_set(why, HR_E_NOT_FOUND, "a sample has no field %s",
+                             input ? s->label : s->input);
+    }
+    hr_status status = put_field(&to, input, s->want.classes, why);
+    if (status != HR_OK || beside.value == HR_NONE) {
+        *counted += status == HR_OK;
+        return status;
+    }
+    if (s->no_labels) {
+        return put_no_label(&beside);
+    }
+    if (label && s->label_map) {
+        return put_mapped(s, &beside, label, why);
+    }
+    if (label) {
+        return put_field(&beside, label, s->want.classes, why);
+    }
+    if (to.type != HR_TYPE_I32 || beside.count != to.count) {
+        return hri_prose_set(why, HR_E_INVALID, "the data has no labels");
+    }
+    return put_wholes(&beside, input, 1, s->want.classes, why);
+}
+
+/* Nothing, with a label that does not count. */
+static hr_status put_nothing(hri_supply *s, const hri_planned_run *run, uint32_t index) {
+    const place to = place_of(run, s->want.name, &s->want.sample, index);
+    const place beside = place_of(run, "label", &s->want.label, index);
+    const hr_status status = put_same(&to, 0);
+    return status == HR_OK && beside.value != HR_NONE ? put_no_label(&beside) : status;
+}
+
+/* The next sample; HR_E_EOF at the end of the epoch. */
+static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
+                             uint64_t *counted, hri_prose *why) {
+    hr_element *e = NULL;
+    const uint64_t begin = hri_clock_ns();
+    hr_status status = hr_pipeline_next(s->pipeline, &e);
+    s->wait_ns += hri_clock_ns() - begin;
+    if (status == HR_E_EOF) {
+        s->ended = 1;
+        return status;
+    }
+    if (status != HR_OK) {
+        return pipeline_failed(s, status, why);
+    }
+    s->any = 1;
+    status = put_sample(s, run, index, e, counted, why);
+    if (status == HR_OK && s->seen) {
+        s->seen(s->seen_user, index, e);
+    }
+    hr_element_unref(e);
+    return status;
+}
+
+static hr_status nothing_to_train_on(hri_supply *s, hri_prose *why) {
+    hr_pipeline_stats stats;
+    hr_pipeline_get_stats(s->pipeline, &stats);
+    return stats.left_over
+               ? hri_prose_set(why, HR_E_INVALID,
+                               "an epoch of the data has %llu samples, fewer than a "
+                               "batch",
+                               (unsigned long long)stats.left_over)
+               : hri_prose_set(why, HR_E_INVALID, "an epoch of the data has no samples");
+}
+
+hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *fed,
+                          hri_prose *why) {
+    uint32_t n = 0;
+    uint64_t counted = 0;
+    hr_status status = HR_OK;
+    if (s->bad != HR_OK) {
+        return hri_prose_set(why, s->bad, "%s", s->bad_why.text);
+    }
+    while (n < run->samples && status == HR_OK) {
+        status = next_sample(s, run, n, &counted, why);
+        n += status == HR_OK;
+        if (status == HR_E_EOF && !run->evaluate && !s->any) {
+            return nothing_to_train_on(s, why);
+        }
+        if (status == HR_E_EOF && !run->evaluate && (n || run->first_sample)) {
+            status = hri_supply_start(s, s->epoch + 1, why);
+            s->ended = s->begun = 1;
+        }
+    }
+    if (status == HR_E_EOF && n == 0) {
+        return status;
+    }
+    if (status != HR_OK && status != HR_E_EOF && s->until_bad && run->evaluate && n > 0) {
+        s->bad = status;
+        s->bad_why = why ? *why : (hri_prose){""};
+        status = HR_E_EOF;
+    }
+    status = status == HR_E_EOF ? HR_OK : status;
+    for (uint32_t i = n; i < run->samples && status == HR_OK; i++) {
+        status = put_nothing(s, run, i);
+    }
+    if (status == HR_OK && fed) {
+        *fed = n;
+    }
+    if (status == HR_OK && run->counted) {
+        *run->counted = counted;
+    }
+    return status;
+}
+
+hr_status hri_feeds_feed(void *feeds, const hri_planned_run *run, hri_prose *why) {
+    hri_feeds *f = feeds;
+    return hri_supply_feed(run->evaluate ? f->validation : f->train, run, &f->fed, why);
+}

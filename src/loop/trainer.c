@@ -1,0 +1,630 @@
+/* The loop, one step at a time; see trainer.h. */
+#include "loop/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "weights/folder.h"
+
+struct hri_trainer {
+    hri_trainer_options o;
+    hri_progress_state at;
+    hri_trainer_sums sums;
+    hri_trainer_end end;
+    hri_folder own; /* locked here; fd -1: by the caller, or there is none */
+    char *last_path, *best_path;
+    const char *saved_path; /* "": nothing is there yet */
+    char *resumed_path;
+    uint64_t saved_step, saved_ns, begun_ns;
+    uint64_t epoch_begun_ns, epoch_wait_ns, epoch_own_samples;
+    hri_measured measured;
+    uint64_t measured_ns;
+    int validated; /* the epoch's last step was validated already */
+    int save_failed, failed;
+    int stopping; /* no batch is fed ahead any more */
+    int looked,
+        over;    /* over: this step ends its epoch, as it was seen before the next batch was fed */
+    int begun;   /* the next epoch was begun while this step ran */
+    void *place; /* how far the data was before the next batch was fed; NULL: nobody will ask */
+    size_t place_bytes;
+    hri_record_step unsaid; /* a step that was not reported yet */
+    int has_unsaid;
+    hri_prose save_why;
+};
+
+/* ---- the clock and memory ---- */
+
+static double seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+/* What the outside sees.  Asking costs (a file of /proc, a call of NVML), and a step may be short: five times a second
+ * is enough, because the kernel keeps the peak itself. */
+static void read_memory(hri_trainer *t, uint64_t *now, uint64_t *peak) {
+    const uint64_t time = hri_clock_ns();
+    if (!t->measured_ns || time - t->measured_ns > 200000000u) {
+        hri_planned_measure(t->o.planned, &t->measured);
+        t->measured_ns = time;
+    }
+    const hri_measured *m = &t->measured;
+    *now = m->process_bytes ? m->process_bytes : m->resident_bytes;
+    *peak = m->peak_bytes;
+}
+
+static void log_line(const hri_trainer *t, hr_log_level level, const char *line) {
+    if (t->o.log) {
+        t->o.log(t->o.log_user, level, line);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+static hri_values values_of(hri_planned *p) {
+    return (hri_values){.get = hri_planned_get,
+                        .put = hri_planned_put,
+                        .user = p,
+                        .buffer_bytes = hri_planned_band_bytes(p)};
+}
+
+static void drop_place(hri_trainer *t) {
+    hr_pipeline_state_free(t->place);
+    t->place = NULL;
+    t->place_bytes = 0;
+}
+
+/* The place of the data behind the last step: now, or as it was before the next batch was fed ahead. */
+static hr_status keep_place(hri_trainer *t) {
+    return t->place ? HR_OK
+                    : hr_pipeline_save(hri_supply_pipeline(t->o.feeds->train), &t->place,
+                                       &t->place_bytes);
+}
+
+static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
+    const int fed = hri_planned_is_fed(t->o.planned);
+    if (!fed) {
+        drop_place(t);
+    }
+    hr_status status = fed && !t->place ? HR_E_BUSY : keep_place(t);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "the place of the input cannot be saved: %s",
+                             hr_status_text(status));
+    }
+    const hri_values from = values_of(t->o.planned);
+    const hri_checkpoint_write w = {.g = hri_planned_graph(t->o.planned),
+                                    .from = &from,
+                                    .about = t->o.about,
+                                    .progress = &t->at,
+                                    .input = t->place,
+                                    .input_bytes = t->place_bytes};
+    return hri_checkpoint_save(path, &w, why);
+}
+
+static hr_status write_weights(hri_trainer *t, const char *path, hri_prose *why) {
+    const hri_values from = values_of(t->o.planned);
+    const hri_checkpoint_write w = {
+        .g = hri_planned_graph(t->o.planned), .from = &from, .about = t->o.about};
+    return hri_checkpoint_save(path, &w, why);
+}
+
+/* A failure is kept and said; whoever needs the file decides. */
+static hr_status save(hri_trainer *t, int best) {
+    const char *path = best ? t->best_path : t->last_path;
+    if (!path) {
+        return HR_OK;
+    }
+    hri_prose why = {""};
+    const uint64_t begin = hri_clock_ns();
+    t->at.state = hri_planned_state(t->o.planned);
+    t->at.seconds_ns += begin - t->begun_ns;
+    t->begun_ns = begin;
+    const hr_status status = best ? write_weights(t, path, &why) : write_whole(t, path, &why);
+    const uint64_t end = hri_clock_ns();
+    t->sums.save_ns += end - begin;
+    t->saved_ns = end;
+    if (status == HR_OK) {
+        t->sums.saves++;
+        if (!best) {
+            t->save_failed = 0;
+            t->saved_step = t->at.state.step;
+            t->saved_path = t->last_path;
+        }
+        return HR_OK;
+    }
+    char line[800], before[128] = "no checkpoint was written before";
+    if (t->saved_path[0]) {
+        snprintf(before, sizeof before, "that of step %llu stands",
+                 (unsigned long long)t->saved_step);
+    }
+    snprintf(line, sizeof line, "the checkpoint could not be written (%s); %s", why.text, before);
+    log_line(t, HR_LOG_WARN, line);
+    t->save_failed = 1;
+    hri_prose_set(&t->save_why, status, "%s", line);
+    return status;
+}
+
+/* ---- validation ---- */
+
+static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
+    double loss = 0, right = 0, top = 0;
+    uint64_t samples = 0, labels = 0;
+    const uint64_t begin = hri_clock_ns();
+    hr_status status = hri_supply_start(t->o.feeds->validation, 0, why);
+    while (status == HR_OK) {
+        hri_numbers n;
+        status = hri_planned_evaluate(t->o.planned, &n, why);
+        if (status == HR_OK) {
+            const double counted = (double)n.counted;
+            loss += (double)n.loss * counted;
+            right += (double)n.accuracy * counted;
+            top += (double)n.top5 * counted;
+            labels += n.counted;
+            samples += t->o.feeds->fed;
+        }
+    }
+    if (status == HR_E_EOF && samples) {
+        status = HR_OK;
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (!labels) {
+        log_line(t, HR_LOG_WARN, "no label of the validation data counts: it has no loss");
+    }
+    const uint64_t end = hri_clock_ns();
+    t->sums.validate_ns += end - begin;
+    *out = (hri_record_validation){.step = t->at.state.step,
+                                   .epoch = t->at.epoch + 1,
+                                   .samples = samples,
+                                   .loss = loss / (double)labels,
+                                   .accuracy = right / (double)labels,
+                                   .top5 = top / (double)labels,
+                                   .seconds = seconds(end - begin)};
+    return HR_OK;
+}
+
+/* Is this number the best so far?  Counts those that were not. */
+static int judge(hri_trainer *t, double number) {
+    const int better = isnan(t->at.best) || number < t->at.best - t->o.min_delta;
+    if (better) {
+        t->at.best = number;
+        t->at.best_epoch = t->at.epoch + 1;
+        t->at.bad_epochs = 0;
+    } else {
+        t->at.bad_epochs++;
+    }
+    return better;
+}
+
+static hr_status validate(hri_trainer *t, hri_prose *why) {
+    hri_record_validation v;
+    const hr_status status = run_validation(t, &v, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    v.best = judge(t, v.loss);
+    t->sums.validation = v;
+    t->validated = 1;
+    hri_record_validation_done(t->o.record, &v);
+    if (t->o.on_validation) {
+        t->o.on_validation(t->o.user, &v);
+    }
+    if (v.best) {
+        t->sums.best = v;
+        (void)save(t, 1); /* a warning was given; the last checkpoint decides */
+    }
+    return HR_OK;
+}
+
+/* ---- steps ---- */
+
+static hr_status not_finite(const hri_trainer *t, float loss, hri_prose *why) {
+    char saved[96] = "nothing was saved before";
+    if (t->saved_path[0]) {
+        snprintf(saved, sizeof saved, "the checkpoint of step %llu stands",
+                 (unsigned long long)t->saved_step);
+    }
+    return hri_prose_set(why, HR_E_RANGE,
+                         "the loss of step %llu is %s; %s.  A smaller --rate, --clip 1 or "
+                         "--warmup helps as a rule",
+                         (unsigned long long)t->at.state.step,
+                         isnan(loss) ? "not a number" : "infinite", saved);
+}
+
+static void count_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
+    const double counted = (double)n->counted;
+    uint32_t bits;
+    memcpy(&bits, &n->loss, sizeof bits);
+    t->at.digest = hri_hash_u64(t->at.digest ^ bits) + t->at.state.step;
+    t->at.loss_sum += (double)n->loss * counted;
+    t->at.right_sum += (double)n->accuracy * counted;
+    t->at.top_sum += (double)n->top5 * counted;
+    t->at.counted += n->counted;
+    t->at.samples += t->at.batch;
+    t->at.epoch_step++;
+    t->epoch_own_samples += t->at.batch;
+    t->sums.steps++;
+    t->sums.samples += t->at.batch;
+    t->sums.step_ns += ns;
+    t->sums.wait_ns += wait_ns;
+    t->sums.loss = n->loss;
+    t->validated = 0;
+}
+
+static void say_step(hri_trainer *t) {
+    hri_record_step *s = &t->unsaid;
+    if (!t->has_unsaid) {
+        return;
+    }
+    t->has_unsaid = 0;
+    read_memory(t, &s->memory_bytes, &s->peak_bytes);
+    hri_record_step_done(t->o.record, s);
+    if (t->o.on_step) {
+        t->o.on_step(t->o.user, s);
+    }
+}
+
+static void report_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
+    t->unsaid = (hri_record_step){.step = t->at.state.step,
+                                  .epoch = t->at.epoch + 1,
+                                  .loss = (double)n->loss,
+                                  .accuracy = (double)n->accuracy,
+                                  .top5 = (double)n->top5,
+                                  .rate = (double)n->rate,
+                                  .norm = (double)n->norm,
+                                  .samples_per_second = (double)t->at.batch / seconds(ns ? ns : 1),
+                                  .seconds = seconds(ns),
+                                  .wait_seconds = seconds(wait_ns)};
+    t->has_unsaid = 1;
+    if (!hri_planned_is_fed(t->o.planned) || t->over) {
+        say_step(t); /* else while the next one runs */
+    }
+}
+
+/* Of the time that the pipeline made us wait, what the device waited too: it had nothing to do. */
+static uint64_t exposed(const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
+    const uint64_t idle = n->busy_ns && n->busy_ns < ns ? ns - n->busy_ns : n->busy_ns ? 0 : ns;
+    return wait_ns < idle ? wait_ns : idle;
+}
+
+static hr_status take_step(hri_trainer *t, hri_prose *why) {
+    hri_numbers n;
+    const hri_supply *supply = t->o.feeds->train;
+    const uint64_t begin = hri_clock_ns(), waited = hri_supply_wait_ns(supply);
+    t->looked = t->over = 0;
+    const hr_status status = hri_planned_step(t->o.planned, &n, why);
+    if (status != HR_OK) {
+        say_step(t);
+        return status;
+    }
+    const uint64_t ns = hri_clock_ns() - begin;
+    const uint64_t wait_ns = exposed(&n, ns, hri_supply_wait_ns(supply) - waited);
+    t->at.state = hri_planned_state(t->o.planned);
+    if (!isfinite(n.loss) && !n.skipped) {
+        return not_finite(t, n.loss, why);
+    }
+    count_step(t, &n, ns, wait_ns);
+    report_step(t, &n, ns, wait_ns);
+    return HR_OK;
+}
+
+static hr_status begin_next_epoch(hri_trainer *t, hri_prose *why) {
+    return t->o.steps_per_epoch ? hri_supply_start(t->o.feeds->train, t->at.epoch + 1, why)
+                                : hri_supply_go_on(t->o.feeds->train, t->at.epoch + 1, why);
+}
+
+static int is_due(const hri_trainer *t, uint64_t step) {
+    return (t->o.save_every && step % t->o.save_every == 0) ||
+           (t->o.save_seconds &&
+            hri_clock_ns() - t->saved_ns >= t->o.save_seconds * UINT64_C(1000000000));
+}
+
+/* While a step runs: the report of the one before, the next epoch where this step ends one, the place of the data where
+ * a checkpoint will want it, and whether the next batch may be fed already.  Before a validation it may not; and behind
+ * the last step there is none. */
+static int step_runs(void *user) {
+    hri_trainer *t = user;
+    hri_prose why = {""};
+    const uint64_t step = t->at.state.step + 1; /* when this one is over */
+    say_step(t);
+    drop_place(t);
+    t->over = t->o.steps_per_epoch ? t->at.epoch_step + 1 >= t->o.steps_per_epoch
+                                   : hri_supply_ended(t->o.feeds->train);
+    t->looked = 1;
+    if (t->stopping || (t->o.steps && step >= t->o.steps) ||
+        (t->over && t->o.epochs && t->at.epoch + 1 >= t->o.epochs)) {
+        return 0;
+    }
+    if (t->over) {
+        t->begun = begin_next_epoch(t, &why) == HR_OK; /* else it is tried, and said, at its end */
+    }
+    if ((t->over && !t->begun) ||
+        (t->o.feeds->validation &&
+         (t->o.validate_every ? step % t->o.validate_every == 0 : t->over))) {
+        return 0;
+    }
+    return !t->last_path || !(t->over || is_due(t, step)) || keep_place(t) == HR_OK;
+}
+
+static int epoch_is_over(const hri_trainer *t) {
+    return t->looked              ? t->over
+           : t->o.steps_per_epoch ? t->at.epoch_step >= t->o.steps_per_epoch
+                                  : hri_supply_ended(t->o.feeds->train);
+}
+
+static int enough(const hri_trainer *t) {
+    return (t->o.epochs && t->at.epoch >= t->o.epochs) ||
+           (t->o.steps && t->at.state.step >= t->o.steps);
+}
+
+static void report_epoch(hri_trainer *t) {
+    const uint64_t now = hri_clock_ns();
+    const double all = (double)t->at.counted, own = (double)t->epoch_own_samples;
+    const double took = seconds(now - t->epoch_begun_ns + 1);
+    hri_record_epoch e = {.step = t->at.state.step,
+                          .epoch = t->at.epoch + 1,
+                          .samples = t->at.samples,
+                          .loss = t->at.loss_sum / all,
+                          .accuracy = t->at.right_sum / all,
+                          .top5 = t->at.top_sum / all,
+                          .samples_per_second = own / took,
+                          .seconds = took,
+                          .wait_seconds = seconds(t->sums.wait_ns - t->epoch_wait_ns)};
+    read_memory(t, &e.memory_bytes, &e.peak_bytes);
+    t->sums.epoch = e;
+    hri_record_epoch_done(t->o.record, &e);
+    if (t->o.on_epoch) {
+        t->o.on_epoch(t->o.user, &e, t->validated ? &t->sums.validation : NULL);
+    }
+}
+
+static void begin_epoch(hri_trainer *t) {
+    t->epoch_begun_ns = hri_clock_ns();
+    t->epoch_wait_ns = t->sums.wait_ns;
+    t->epoch_own_samples = 0;
+}
+
+static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
+    hr_status status = HR_OK;
+    if (t->o.feeds->validation && !t->o.validate_every) {
+        status = validate(t, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (!t->o.feeds->validation && judge(t, t->at.loss_sum / (double)t->at.counted)) {
+        (void)save(t, 1);
+    }
+    report_epoch(t);
+    status = t->begun ? HR_OK : begin_next_epoch(t, why);
+    t->begun = 0;
+    t->at.epoch++;
+    t->at.epoch_step = 0;
+    t->at.loss_sum = t->at.right_sum = t->at.top_sum = 0;
+    t->at.samples = t->at.counted = 0;
+    begin_epoch(t);
+    return status;
+}
+
+/* The end of a training needs its last checkpoint. */
+static hr_status finish(hri_trainer *t, hri_trainer_end end, hri_prose *why) {
+    const hr_status status =
+        t->last_path && (t->saved_step != t->at.state.step || !t->saved_path[0] || t->save_failed)
+            ? save(t, 0)
+            : HR_OK;
+    t->end = status == HR_OK ? end : HRI_TRAINER_FAILED;
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", t->save_why.text);
+}
+
+static int is_time_to_save(const hri_trainer *t) {
+    if (hri_planned_is_fed(t->o.planned) && !t->place) {
+        return 0; /* the clock has just come to it: after the next step */
+    }
+    return is_due(t, t->at.state.step);
+}
+
+static hr_status advance(hri_trainer *t, hri_prose *why) {
+    hr_status status = take_step(t, why);
+    const int ended =
+        status == HR_E_EOF && t->at.epoch_step; /* before this step, as it turns out */
+    if (status != HR_OK && !ended) {
+        return status;
+    }
+    status = HR_OK;
+    if (!ended && t->o.feeds->validation && t->o.validate_every &&
+        t->at.state.step % t->o.validate_every == 0) {
+        status = validate(t, why);
+    }
+    const int over = ended || epoch_is_over(t);
+    if (status == HR_OK && over) {
+        status = end_epoch(t, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (t->o.patience && t->at.bad_epochs >= t->o.patience) {
+        return finish(t, HRI_TRAINER_EARLY, why);
+    }
+    if (enough(t)) {
+        if (!over && t->o.feeds->validation && !t->validated) {
+            status = validate(t, why);
+        }
+        return status == HR_OK ? finish(t, HRI_TRAINER_DONE, why) : status;
+    }
+    if (over || is_time_to_save(t)) {
+        say_step(t);
+        (void)save(t, 0); /* a warning was given, and it is tried again */
+    }
+    return HR_OK;
+}
+
+hr_status hri_trainer_step(hri_trainer *t, hri_prose *why) {
+    if (t->end != HRI_TRAINER_RUNS) {
+        return hri_prose_set(why, HR_E_BUSY, "the training is over");
+    }
+    const uint64_t begin = hri_clock_ns();
+    const hr_status status = advance(t, why);
+    t->sums.all_ns += hri_clock_ns() - begin;
+    if (status != HR_OK) {
+        t->end = HRI_TRAINER_FAILED;
+    }
+    return status;
+}
+
+hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why) {
+    hr_status status = HR_OK;
+    t->stopping = 1;
+    if (t->end == HRI_TRAINER_RUNS && hri_planned_is_fed(t->o.planned) && !t->place) {
+        status = hri_trainer_step(t, why); /* its batch has left the pipeline */
+    }
+    say_step(t);
+    return t->end != HRI_TRAINER_RUNS ? status : finish(t, HRI_TRAINER_INTERRUPTED, why);
+}
+
+/* ---- beginning ---- */
+
+/* Adds which file of the data was changed last. */
+static void name_newest(const hri_trainer *t, hri_prose *why) {
+    char path[512], when[64] = "";
+    int64_t changed_s = 0;
+    struct tm parts;
+    if (hr_pipeline_newest(hri_supply_pipeline(t->o.feeds->train), path, sizeof path, &changed_s) !=
+        HR_OK) {
+        return;
+    }
+    const time_t time = (time_t)changed_s;
+    if (gmtime_r(&time, &parts)) {
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    }
+    const hri_prose before = *why;
+    (void)hri_prose_set(why, HR_OK, "%s; the file changed last is %s, at %s", before.text, path,
+                        when);
+}
+
+/* Is it the same training?  What may differ: threads, budget, how long. */
+static hr_status check_same(const hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
+    hri_prose warning = {""};
+    const hr_status status = hri_checkpoint_same(c, t->o.about, &warning, why);
+    if (status == HR_OK && warning.text[0]) {
+        log_line(t, HR_LOG_WARN, warning.text);
+    }
+    if (status != HR_OK && strstr(why->text, "the data is not the run's")) {
+        name_newest(t, why);
+    }
+    return status;
+}
+
+static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
+    void *place = NULL;
+    size_t bytes = 0;
+    const hri_values to = values_of(t->o.planned);
+    hr_status status = check_same(t, c, why);
+    if (status == HR_OK && !(t->resumed_path = hri_strdup(c->path))) {
+        status = hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
+    }
+    if (status == HR_OK) {
+        status = hri_checkpoint_input(c, &place, &bytes, why);
+    }
+    if (status == HR_OK) {
+        status =
+            hri_checkpoint_load(c, hri_planned_graph(t->o.planned), &to, HRI_CHECKPOINT_WHOLE, why);
+    }
+    if (status == HR_OK) {
+        status = hri_supply_restore(t->o.feeds->train, place, bytes, c->progress.epoch, why);
+    }
+    hri_free(place);
+    if (status == HR_OK) {
+        t->at = c->progress;
+        t->at.parts = t->o.begin.parts;
+        hri_planned_resume(t->o.planned, &c->progress.state);
+        t->saved_step = t->at.state.step;
+        t->saved_path = t->resumed_path;
+    }
+    return status;
+}
+
+static hr_status make_paths(hri_trainer *t, hri_prose *why) {
+    if (!t->o.folder) {
+        return HR_OK;
+    }
+    hr_status status =
+        t->o.locked ? HR_OK : hri_folder_open(t->o.folder, HRI_FOLDER_ANY, &t->own, why);
+    if (status == HR_OK) {
+        status = hri_path_join(t->o.folder, HRI_CHECKPOINT_LAST, &t->last_path);
+    }
+    if (status == HR_OK) {
+        status = hri_path_join(t->o.folder, HRI_CHECKPOINT_BEST, &t->best_path);
+    }
+    return status;
+}
+
+hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_prose *why) {
+    hri_trainer *t = hri_calloc(1, sizeof *t);
+    if (!t) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
+    }
+    t->o = *o;
+    t->own.fd = -1;
+    t->saved_path = "";
+    t->at = o->begin;
+    t->at.state = hri_planned_state(o->planned);
+    t->at.best = NAN;
+    hr_status status = make_paths(t, why);
+    if (status == HR_OK && o->resume) {
+        status = resume(t, o->resume, why);
+    } else if (status == HR_OK) {
+        status = hri_supply_start(o->feeds->train, 0, why);
+    }
+    if (status != HR_OK) {
+        hri_trainer_close(t);
+        return status;
+    }
+    t->begun_ns = t->saved_ns = hri_clock_ns();
+    begin_epoch(t);
+    t->end = enough(t)                                        ? HRI_TRAINER_DONE
+             : o->patience && t->at.bad_epochs >= o->patience ? HRI_TRAINER_EARLY
+                                                              : HRI_TRAINER_RUNS;
+    hri_planned_set_ahead(o->planned, step_runs, t);
+    *out = t;
+    return HR_OK;
+}
+
+void hri_trainer_close(hri_trainer *t) {
+    if (t) {
+        drop_place(t);
+        hri_folder_close(&t->own);
+        hri_free(t->resumed_path);
+        hri_free(t->last_path);
+        hri_free(t->best_path);
+        hri_free(t);
+    }
+}
+
+/* ---- questions ---- */
+
+hri_trainer_end hri_trainer_over(const hri_trainer *t) {
+    return t->end;
+}
+
+void hri_trainer_get_sums(const hri_trainer *t, hri_trainer_sums *out) {
+    *out = t->sums;
+}
+
+const hri_progress_state *hri_trainer_progress(const hri_trainer *t) {
+    return &t->at;
+}
+
+int hri_trainer_save_failed(const hri_trainer *t) {
+    return t->save_failed;
+}
+
+const char *hri_trainer_saved(const hri_trainer *t, uint64_t *step) {
+    if (step) {
+        *step = t->saved_step;
+    }
+    return t->saved_path;
+}

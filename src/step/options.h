@@ -1,0 +1,17 @@
+/* The option table of training: one list for texts, flags, help and reference pages. */
+#ifndef HRI_STEP_OPTIONS_H
+#define HRI_STEP_OPTIONS_H
+
+#include <headroom/train.h>
+#include "base/options.h"
+
+extern const hri_field hri_train_fields[]; /* of hr_train_options */
+
+/* After the fields were set: fills in what depends on the optimizer (a negative rate, momentum or decay means "its
+ * default") and refuses what makes no sense, with HR_E_INVALID. */
+HR_MUST_CHECK hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why);
+/* Do gradients of parts go into the velocity before all of them are known?  Nobody scales, clips or refuses them later,
+ * and the update needs nothing but their sum. */
+int hri_train_feeds_velocity(const hr_train_options *o);
+
+#endif

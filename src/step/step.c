@@ -1,0 +1,413 @@
+/* Building the graph of a step: model, precision, gradients, sums, factor, updates; in this order and once each.
+ *
+ * Nothing here knows a model or computes a number.  Everything that the optimizer needs is a node or a small input, so
+ * the planner sees it: without clipping and checks an update depends on its own gradient only and may run as soon as
+ * that is there.
+ *
+ * What is only ever summed is never kept apart.  A weight that is used twice has its gradients in several pieces, and a
+ * batch in parts has several of each; where nothing looks at the whole gradient before the update, they go one by one
+ * into the sum, or (sgd with momentum) straight into the velocity: v = m v + d1 + d2 + ... + decay w. */
+#include <headroom/train.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/graph.h"
+#include "step/options.h"
+#include "passes/precision.h"
+
+typedef struct maker {
+    const hr_train_options *o;
+    hr_step_kind kind;
+    hr_graph *g;
+    hri_precision precision;
+    hr_value loss;
+    size_t count; /* trainable parameters that the loss depends on, after differentiate */
+    hr_value *params, *reads, *grads;
+    hr_value rate, update, scale, weight, first, factor; /* HR_NONE: not needed */
+    hr_value one, zero;                                  /* constants, made when needed */
+} maker;
+
+enum { PIECES_MAX = 16 };
+
+/* ---- small things ---- */
+
+static hr_value small_input(maker *m, const char *name) {
+    return hr_graph_input(m->g, name, HR_TYPE_F32, hr_shape_of(0));
+}
+
+/* "<param>.<what>", like the parameter, zeros, f32. */
+static hr_value state_of(maker *m, hr_value param, const char *what) {
+    char name[300];
+    const hri_value *p = &m->g->values[param];
+    const int n = snprintf(name, sizeof name, "/%s.%s", p->name, what);
+    if (n < 0 || (size_t)n >= sizeof name) {
+        hri_graph_fail(m->g, HR_E_INVALID, "%s: the name is too long", p->name);
+        return HR_NONE;
+    }
+    return hr_graph_state(m->g, name, HR_TYPE_F32, p->meta.shape, hr_init_constant(0.0));
+}
+
+static int is_last(const maker *m) {
+    return m->kind == HR_STEP_WHOLE || m->kind == HR_STEP_LAST;
+}
+
+/* ---- the model ---- */
+
+static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t batch) {
+    hr_graph *g = m->g;
+    g->keep_scores = m->o->scores != HR_SCORES_SLICES;
+    const hr_status status = build(user, g, batch, m->kind != HR_STEP_EVALUATE);
+    if (status != HR_OK) {
+        hri_graph_fail(g, status, "the model could not be built: %s", hr_status_text(status));
+    }
+    if (g->error.code == HR_OK && g->depth) {
+        hri_graph_fail(g, HR_E_INVALID, "scope \"%s\" was never left (hr_graph_pop)", g->path);
+    }
+    return g->error.code;
+}
+
+/* Replaces m->g by its copy in the small type.  On failure m->g is the graph that holds the reason. */
+static hr_status lower_precision(maker *m) {
+    hr_graph *small;
+    const hr_type type = m->o->precision == HR_PRECISION_BF16 ? HR_TYPE_BF16 : HR_TYPE_F16;
+    hr_status status = hr_graph_create(&small);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_precision_copy(m->g, small, type, &m->precision);
+    hr_graph_destroy(m->g);
+    m->g = small;
+    return status;
+}
+
+/* Predictions are results of an evaluation.  In a training step nobody reads them, and to keep the logits of a language
+ * model to its end would cost as much memory as anything else in it.  Spare results are left out of both: an evaluation
+ * lies in the arena of the training, and would make its floor. */
+static void drop_results(hr_graph *g, int training) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->result_count; i++) {
+        const hri_result *r = &g->results[i];
+        if (!r->spare && (!training || g->values[r->value].meta.shape.rank == 0)) {
+            g->results[kept++] = g->results[i];
+        }
+    }
+    g->result_count = kept;
+}
+
+static void find_loss(maker *m) {
+    const hr_value loss = hr_graph_find(m->g, "loss");
+    const hri_value *v = &m->g->values[loss];
+    if (loss == HR_NONE || v->meta.shape.rank != 0 || !hr_type_is_real(v->meta.type)) {
+        hri_graph_fail(m->g, HR_E_SHAPE, "the model needs a real scalar as its result \"loss\"");
+        return;
+    }
+    m->loss = v->meta.type == HR_TYPE_F32 ? loss : HRI_NODE(m->g, "cast", NULL, loss);
+    for (uint32_t i = 0; i < m->g->result_count; i++) {
+        if (m->g->results[i].value == loss) {
+            m->g->results[i].value = m->loss;
+        }
+    }
+    drop_results(m->g, m->kind != HR_STEP_EVALUATE);
+}
+
+/* ---- gradients ---- */
+
+static hr_status find_params(maker *m) {
+    const hr_graph *g = m->g;
+    m->params = hri_calloc(g->value_count, sizeof *m->params);
+    m->reads = hri_calloc(g->value_count, sizeof *m->reads);
+    m->grads = hri_calloc(g->value_count, sizeof *m->grads);
+    if (!m->params || !m->reads || !m->grads) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (hr_value v = 1; v < g->value_count; v++) {
+        if (g->values[v].kind == HR_VALUE_PARAM && hr_type_is_real(g->values[v].meta.type)) {
+            m->params[m->count] = v;
+            m->reads[m->count++] = hri_precision_read(&m->precision, v);
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status differentiate(maker *m) {
+    hr_status status = find_params(m);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (m->o->precision == HR_PRECISION_F16) {
+        m->scale = small_input(m, "/train.scale");
+    }
+    status = hr_graph_differentiate(m->g, m->loss, m->scale, m->reads, m->count, m->grads);
+    if (status != HR_OK) {
+        return status;
+    }
+    size_t kept = 0; /* what the loss does not depend on stays as it is */
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->grads[i] != HR_NONE) {
+            m->params[kept] = m->params[i];
+            m->grads[kept++] = m->grads[i];
+        }
+    }
+    m->count = kept;
+    if (!kept) {
+        hri_graph_fail(m->g, HR_E_INVALID, "the loss depends on no parameter");
+    }
+    return m->g->error.code;
+}
+
+/* ---- gradients in pieces ---- */
+
+static hr_value constant(maker *m, hr_value *kept, double number) {
+    if (*kept == HR_NONE) {
+        *kept = hr_graph_fill(m->g, HR_TYPE_F32, hr_shape_of(0), number);
+    }
+    return *kept;
+}
+
+/* The summands of a gradient, `most` of them: those of the "add" nodes that made it.  The sum itself is made only if
+ * somebody reads it. */
+static size_t take_apart(const maker *m, hr_value grad, hr_value *pieces, size_t count,
+                         size_t most) {
+    const hr_graph *g = m->g;
+    const hri_node_record *node =
+        g->values[grad].node == HRI_NO_NODE ? NULL : &g->nodes[g->values[grad].node];
+    if (count + 2 <= most && node && !strcmp(node->sig.op->name, "add") &&
+        hr_shape_same(&node->sig.in[0].shape, &node->sig.out[0].shape) &&
+        hr_shape_same(&node->sig.in[1].shape, &node->sig.out[0].shape)) {
+        const hr_value left = node->in[0], right = node->in[1];
+        count = take_apart(m, left, pieces, count, most - 1);
+        return take_apart(m, right, pieces, count, most);
+    }
+    pieces[count++] = grad;
+    return count;
+}
+
+static int in_parts(const maker *m) {
+    return m->kind != HR_STEP_WHOLE;
+}
+
+/* A whole batch has no parts whose weights may turn out to be others. */
+static int feeds_velocity(const maker *m) {
+    hr_train_options o = *m->o;
+    o.ignored = o.ignored && in_parts(m);
+    return hri_train_feeds_velocity(&o);
+}
+
+/* state <- (first of the step ? begin : state) + weight * piece, for pieces[0 .. count). */
+static hr_value add_pieces(maker *m, const char *op, const char *attributes, hr_value state,
+                           const hr_value *pieces, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const hr_value weight = in_parts(m) ? m->weight : constant(m, &m->one, 1.0);
+        const hr_value first = i             ? constant(m, &m->zero, 0.0)
+                               : in_parts(m) ? m->first
+                                             : constant(m, &m->one, 1.0);
+        const hr_value in[] = {state, pieces[i], weight, first};
+        state = hr_graph_node(m->g, op, in, 4, attributes);
+    }
+    return state;
+}
+
+/* Parts: each gradient becomes the sum so far. */
+static void add_to_sums(maker *m) {
+    for (size_t i = 0; i < m->count; i++) {
+        hr_value pieces[PIECES_MAX];
+        const size_t count = take_apart(m, m->grads[i], pieces, 0, PIECES_MAX);
+        const hr_value sum = state_of(m, m->params[i], "sum");
+        m->grads[i] = add_pieces(m, "accumulate", NULL, sum, pieces, count);
+    }
+}
+
+/* ---- clipping, the finite check ---- */
+
+static void make_factor(maker *m) {
+    hr_value total = HR_NONE;
+    for (size_t i = 0; i < m->count; i += HRI_IN_MAX) {
+        const size_t n = m->count - i < HRI_IN_MAX ? m->count - i : HRI_IN_MAX;
+        const hr_value sum = hri_node(m->g, "square_sum", m->grads + i, (uint32_t)n, NULL);
+        total = total == HR_NONE ? sum : HRI_NODE(m->g, "add", NULL, total, sum);
+    }
+    char attributes[64];
+    const hr_value in[] = {total, m->scale};
+    snprintf(attributes, sizeof attributes, "clip=%.17g", m->o->clip);
+    m->factor = hr_graph_node(m->g, "update_factor", in, m->scale == HR_NONE ? 1 : 2, attributes);
+    hr_graph_result(m->g, m->factor, "train.factor");
+    hr_graph_result(m->g, hr_graph_output(m->g, m->factor, 1), "train.norm");
+}
+
+/* ---- updates ---- */
+
+static double decay_of(const maker *m, hr_value w) {
+    return m->o->decay_all || m->g->values[w].meta.shape.rank > 1 ? m->o->decay : 0.0;
+}
+
+/* Sgd whose gradient comes in pieces: all but the last of the step go into the velocity, which is complete with that one
+ * and then moves the weight. */
+static void update_by_pieces(maker *m, hr_value w, hr_value grad) {
+    hr_value pieces[PIECES_MAX], in[5] = {w};
+    char attributes[64];
+    const size_t count = take_apart(m, grad, pieces, 0, PIECES_MAX), last = is_last(m) ? 1 : 0;
+    snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
+    in[3] =
+        add_pieces(m, "sgd_velocity", attributes, state_of(m, w, "velocity"), pieces, count - last);
+    if (last) {
+        in[1] = pieces[count - 1];
+        in[2] = m->rate;
+        in[4] = m->weight;
+        snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=1", decay_of(m, w));
+        hr_graph_node(m->g, "sgd_momentum", in, in_parts(m) ? 5 : 4, attributes);
+    }
+}
+
+static void update(maker *m, hr_value w, hr_value grad) {
+    const hr_train_options *o = m->o;
+    const double decay = decay_of(m, w);
+    hr_value in[7] = {w, grad, m->rate};
+    size_t n = 3;
+    const char *op = "sgd";
+    char attributes[256];
+    snprintf(attributes, sizeof attributes, "decay=%.17g", decay);
+    switch (o->optimizer) {
+    case HR_OPTIMIZER_SGD:
+        if (o->momentum > 0.0) {
+            op = "sgd_momentum";
+            in[n++] = state_of(m, w, "velocity");
+            snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=%.17g,nesterov=%d", decay,
+                     o->momentum, o->nesterov);
+        }
+        break;
+    case HR_OPTIMIZER_RMSPROP:
+        op = o->momentum > 0.0 ? "rmsprop_momentum" : "rmsprop";
+        in[n++] = state_of(m, w, "average");
+        int at = snprintf(attributes, sizeof attributes, "decay=%.17g,alpha=%.17g,epsilon=%.17g",
+                          decay, o->alpha, o->epsilon);
+        if (o->momentum > 0.0 && at > 0) {
+            in[n++] = state_of(m, w, "velocity");
+            snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
+                     o->momentum);
+        }
+        break;
+    default:
+        op = o->optimizer == HR_OPTIMIZER_ADAMW ? "adamw" : "adam";
+        in[n++] = m->update;
+        in[n++] = state_of(m, w, "first");
+        in[n++] = state_of(m, w, "second");
+        snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g,epsilon=%.17g",
+                 decay, o->beta1, o->beta2, o->epsilon);
+        break;
+    }
+    if (m->factor != HR_NONE) {
+        in[n++] = m->factor;
+    }
+    hr_graph_node(m->g, op, in, n, attributes);
+}
+
+static void make_updates(maker *m) {
+    const hr_train_options *o = m->o;
+    m->rate = small_input(m, "/train.rate");
+    if (o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW) {
+        m->update = small_input(m, "/train.update");
+    }
+    if (o->clip > 0.0 || o->check || o->precision == HR_PRECISION_F16) {
+        make_factor(m);
+    }
+    /* Gradients of the last layers are there first. */
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        hr_value pieces[PIECES_MAX];
+        if (feeds_velocity(m) &&
+            (in_parts(m) || take_apart(m, m->grads[i], pieces, 0, PIECES_MAX) > 1)) {
+            update_by_pieces(m, m->params[i], m->grads[i]);
+        } else {
+            update(m, m->params[i], m->grads[i]);
+        }
+    }
+}
+
+/* A part that is not the last, whose gradients need no sums. */
+static void feed_velocities(maker *m) {
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        update_by_pieces(m, m->params[i], m->grads[i]);
+    }
+}
+
+static hr_status learn(maker *m) {
+    const hr_status status = differentiate(m);
+    if (status != HR_OK) {
+        return status;
+    }
+    m->g->phase = HRI_UPDATE;
+    if (in_parts(m)) {
+        m->weight = small_input(m, "/train.weight");
+        m->first = small_input(m, "/train.first");
+    }
+    if (in_parts(m) && !feeds_velocity(m)) {
+        add_to_sums(m);
+    }
+    if (is_last(m)) {
+        make_updates(m);
+    } else if (feeds_velocity(m)) {
+        feed_velocities(m);
+    }
+    m->g->phase = HRI_FORWARD;
+    return m->g->error.code;
+}
+
+/* ---- all of it ---- */
+
+static hr_status make(maker *m, hr_build_fn *build, void *user, int64_t batch) {
+    hr_status status = build_model(m, build, user, batch);
+    if (status == HR_OK && m->o->precision != HR_PRECISION_F32) {
+        status = lower_precision(m);
+    }
+    if (status == HR_OK) {
+        find_loss(m);
+        status = m->g->error.code;
+    }
+    if (status == HR_OK && m->kind != HR_STEP_EVALUATE) {
+        status = learn(m);
+    }
+    return status == HR_OK ? hr_graph_freeze(m->g) : status;
+}
+
+static void explain(hr_error *why, const hr_graph *g, hr_status status, const char *text) {
+    if (!why) {
+        return;
+    }
+    *why = (hr_error){.code = status};
+    if (g && g->error.code != HR_OK) {
+        hr_graph_error(g, why);
+    } else {
+        snprintf(why->message, sizeof why->message, "%s", text ? text : hr_status_text(status));
+    }
+}
+
+hr_status hr_step_build(const hr_train_options *o, hr_build_fn *build, void *user,
+                        hr_step_kind kind, int64_t batch, hr_graph **out, hr_error *why) {
+    hr_train_options settled = *o;
+    hri_prose prose = {0};
+    maker m = {.o = &settled, .kind = kind};
+    hr_status status = hri_train_options_settle(&settled, &prose);
+    if (status == HR_OK && batch < 1) {
+        status = hri_prose_set(&prose, HR_E_RANGE, "a batch of %lld samples", (long long)batch);
+    }
+    if (status != HR_OK) {
+        explain(why, NULL, status, prose.text);
+        return status;
+    }
+    status = hr_graph_create(&m.g);
+    if (status == HR_OK) {
+        status = make(&m, build, user, batch);
+    }
+    hri_precision_deinit(&m.precision);
+    hri_free(m.params);
+    hri_free(m.reads);
+    hri_free(m.grads);
+    if (status != HR_OK) {
+        explain(why, m.g, status, NULL);
+        hr_graph_destroy(m.g);
+        return status;
+    }
+    *out = m.g;
+    return HR_OK;
+}

@@ -1,0 +1,101 @@
+/* See init.h. */
+#include "weights/init.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+static const hri_tensor *find_tensor(const hri_tensors *file, const char *name) {
+    static const char *const prefixes[] = {"", "transformer.", "module.", "model."};
+    char full[512];
+    const hri_tensor *t = NULL;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0] && !t; i++) {
+        snprintf(full, sizeof full, "%s%s", prefixes[i], name);
+        t = hri_tensors_find(file, full);
+    }
+    return t;
+}
+
+/* Another number of classes, and nothing else: gives the file's; 0 when that is not the difference. */
+static int64_t other_classes(const hr_shape *wanted, const hr_shape *is, int64_t classes) {
+    int64_t found = 0;
+    if (wanted->rank != is->rank) {
+        return 0;
+    }
+    for (int d = 0; d < wanted->rank; d++) {
+        if (wanted->dim[d] != is->dim[d]) {
+            if (found || wanted->dim[d] != classes) {
+                return 0;
+            }
+            found = is->dim[d];
+        }
+    }
+    return found;
+}
+
+static hr_status check(const hri_tensors *file, const hri_value *value, int64_t classes,
+                       hri_init_report *report, hri_prose *why) {
+    const hri_tensor *t = find_tensor(file, value->name);
+    const hr_meta wanted = {value->meta.type, hri_file_shape(&value->meta.shape)};
+    char a[256], b[256];
+    if (!t) {
+        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: it has no %s, so it is of another model",
+                             file->path, value->name);
+    }
+    if (!hri_tensor_can_be(t, wanted.type)) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: %s is %s, which cannot be read as %s",
+                             file->path, value->name, t->dtype, hr_type_name(wanted.type));
+    }
+    if (hr_shape_same(&wanted.shape, &t->shape)) {
+        report->loaded++;
+        return HR_OK;
+    }
+    const int64_t there = other_classes(&wanted.shape, &t->shape, classes);
+    if (!there) {
+        const hr_meta is = {wanted.type, t->shape};
+        return hri_prose_set(why, HR_E_SHAPE, "%s: %s is %s there and %s here", file->path,
+                             value->name, hr_meta_print(&is, a, sizeof a),
+                             hr_meta_print(&wanted, b, sizeof b));
+    }
+    if (!report->replaced++) {
+        snprintf(report->head, sizeof report->head, "%s", value->name);
+        report->file_classes = there;
+    }
+    return HR_OK;
+}
+
+static hr_status load(const hri_tensors *file, const hr_graph *g, const hri_values *to,
+                      int64_t classes, hri_init_report *report, hri_prose *why) {
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
+        if (hri_keep_of(g, v) == HRI_KEEP_WEIGHT) {
+            status = check(file, &g->values[v], classes, report, why);
+        }
+    }
+    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
+        const hri_tensor *t =
+            hri_keep_of(g, v) == HRI_KEEP_WEIGHT ? find_tensor(file, g->values[v].name) : NULL;
+        const hr_shape wanted = hri_file_shape(&g->values[v].meta.shape);
+        if (t && hr_shape_same(&wanted, &t->shape)) {
+            status = hri_tensor_load(file, t, to, v, &g->values[v].meta, why);
+        }
+    }
+    return status;
+}
+
+hr_status hri_init_load(const char *path, const hr_graph *g, const hri_values *to, int64_t classes,
+                        hri_init_report *out, hri_prose *why) {
+    hri_tensors file = {.fd = -1};
+    hri_init_report report = {0};
+    hr_status status = hri_tensors_open(path, &file, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = load(&file, g, to, classes, &report, why);
+    hri_tensors_close(&file);
+    if (status == HR_OK) {
+        *out = report;
+    }
+    return status;
+}

@@ -1,0 +1,21 @@
+/* Weights to begin with, from a file of somebody else's training.
+ *
+ * Every weight of the model must be in the file, under its own name or behind a family's prefix, in its shape; but a
+ * tensor whose shape differs only where the model has its number of classes stays as the seed made it: a head for
+ * other classes is trained anew.  What else is in the file is looked past.  Everything is compared before the first
+ * weight is changed. */
+#ifndef HRI_WEIGHTS_INIT_H
+#define HRI_WEIGHTS_INIT_H
+
+#include "weights/checkpoint.h"
+
+typedef struct hri_init_report {
+    size_t loaded, replaced;
+    char head[128];       /* the first one that was not loaded; "" when all were */
+    int64_t file_classes; /* of the file's head, when it differs */
+} hri_init_report;
+
+HR_MUST_CHECK hr_status hri_init_load(const char *path, const hr_graph *g, const hri_values *to,
+                                      int64_t classes, hri_init_report *out, hri_prose *why);
+
+#endif

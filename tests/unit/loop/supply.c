@@ -1,0 +1,201 @@
+/* Samples into the inputs of runs: where epochs begin and end, what fills a batch, what a place is. */
+#include "loop/supply.h"
+
+#include <headroom/headroom.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "test.h"
+
+enum { BATCH = 4, SEEN = 256 };
+
+typedef struct rig {
+    hr_ctx *ctx;
+    hr_model *model;
+    hri_model_input want;
+    hri_source source;
+    hri_fit_job job;
+    hri_fit fit;
+    hri_fit_plans plans;
+    hri_planned *planned;
+    hri_supply *supply;
+    int64_t seen[SEEN]; /* numbers of the samples that were put */
+    size_t count;
+} rig;
+
+static void on_seen(void *user, uint32_t index, const hr_element *sample) {
+    rig *r = user;
+    (void)index;
+    CHECK(r->count < SEEN);
+    r->seen[r->count++] = *(const int64_t *)hr_element_find(sample, "x")->data;
+}
+
+/* A model of one number a sample; `data` is a range renamed to x. */
+static void rig_open(rig *r, const char *data) {
+    *r = (rig){0};
+    hri_prose why = {""};
+    hr_device *host;
+    const hr_ctx_options o = {.size = sizeof o, .visible_devices = "", .no_cuda = 1};
+    CHECK_OK(hr_ctx_create(&o, &r->ctx));
+    CHECK_OK(hr_device_find(r->ctx, "host", &host));
+    CHECK_OK(hr_model_open("mlp:size=1,width=2,layers=1,classes=100", &r->model, NULL));
+    CHECK_OK(hri_model_input_of(r->model, &r->want, &why));
+    CHECK_OK(hri_source_look(data, &r->want, &r->source, &why));
+    r->job = (hri_fit_job){
+        .build = hr_model_build, .user = r->model, .batch = BATCH, .parts = 1, .effort = 20000};
+    CHECK_OK(hr_train_options_parse("optimizer=sgd", &r->job.options, NULL));
+    CHECK_OK(hri_fit_open(&r->job, &r->fit, &why));
+    CHECK_OK(hri_fit_search(&r->fit, 0, 1, &r->plans, &why));
+    const hri_planned_options p = {.device = host, .plans = &r->plans, .job = &r->job};
+    CHECK_OK(hri_planned_open(&p, &r->planned, &why));
+    CHECK_OK(hri_planned_take(r->planned, &why));
+    const hri_supply_options s = {.pipeline = data,
+                                  .source = &r->source,
+                                  .want = &r->want,
+                                  .no_labels = 1,
+                                  .seen = on_seen,
+                                  .seen_user = r,
+                                  .pipeline_options = {.size = sizeof(hr_pipeline_options),
+                                                       .budget_bytes = 4 << 20,
+                                                       .workers = 1}};
+    CHECK_OK(hri_supply_open(&s, &r->supply, &why));
+    CHECK_OK(hri_supply_start(r->supply, 0, &why));
+}
+
+static void rig_close(rig *r) {
+    hri_supply_close(r->supply);
+    hri_planned_close(r->planned);
+    hri_fit_plans_deinit(&r->plans);
+    hri_fit_close(&r->fit);
+    hri_source_deinit(&r->source);
+    hr_model_close(r->model);
+    hr_ctx_destroy(r->ctx);
+}
+
+static hr_status feed(rig *r, uint32_t first, uint32_t samples, int evaluate, uint32_t *fed,
+                      hri_prose *why) {
+    const hri_planned_run run = {.exec = hri_planned_exec(r->planned),
+                                 .g = hri_planned_graph(r->planned),
+                                 .first_sample = first,
+                                 .samples = samples,
+                                 .evaluate = evaluate};
+    return hri_supply_feed(r->supply, &run, fed, why);
+}
+
+static void check_seen(const rig *r, const char *wanted) {
+    char text[1024] = "";
+    for (size_t i = 0; i < r->count; i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%lld", i ? " " : "", (long long)r->seen[i]);
+    }
+    CHECK_STR(text, wanted);
+}
+
+TEST(supply, an_epoch_of_whole_batches_ends_between_two_of_them) {
+    rig r;
+    hri_prose why = {""};
+    uint32_t fed = 0;
+    rig_open(&r, "range:10 | rename(value,to=x) | filter(x,min=0) | whole(4)");
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        r.count = 0;
+        CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+        CHECK_OK(feed(&r, 0, 2, 0, &fed, &why));
+        CHECK_OK(feed(&r, 2, 2, 0, &fed, &why));
+        CHECK(!hri_supply_ended(r.supply));
+        CHECK_STATUS(feed(&r, 0, 4, 0, &fed, &why), HR_E_EOF);
+        CHECK_STATUS(feed(&r, 0, 4, 0, &fed, &why), HR_E_EOF);
+        CHECK(hri_supply_ended(r.supply));
+        check_seen(&r, "0 1 2 3 4 5 6 7");
+        CHECK_OK(hri_supply_go_on(r.supply, epoch + 1, &why));
+        CHECK(!hri_supply_ended(r.supply));
+    }
+    hr_pipeline_stats stats;
+    hr_pipeline_get_stats(hri_supply_pipeline(r.supply), &stats);
+    CHECK_EQ(stats.left_over, 2);
+    rig_close(&r);
+}
+
+TEST(supply, an_epoch_that_ends_inside_a_batch_is_told_once) {
+    rig r;
+    hri_prose why = {""};
+    uint32_t fed = 0;
+    rig_open(&r, "range:6 | rename(value,to=x) | filter(x,min=0)");
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    CHECK(!hri_supply_ended(r.supply));
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    CHECK(hri_supply_ended(r.supply));
+    CHECK_OK(hri_supply_go_on(r.supply, 1, &why)); /* it has begun already */
+    CHECK(!hri_supply_ended(r.supply));
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    CHECK(!hri_supply_ended(r.supply));
+    check_seen(&r, "0 1 2 3 4 5 0 1 2 3 4 5");
+    CHECK_STATUS(feed(&r, 0, 4, 0, &fed, &why), HR_E_EOF);
+    CHECK_OK(hri_supply_go_on(r.supply, 2, &why));
+    /* In the second part of a batch: the batch is filled up, too. */
+    r.count = 0;
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    CHECK_OK(feed(&r, 0, 2, 0, &fed, &why));
+    CHECK_OK(feed(&r, 2, 2, 0, &fed, &why));
+    check_seen(&r, "0 1 2 3 4 5 0 1");
+    CHECK(hri_supply_ended(r.supply));
+    rig_close(&r);
+}
+
+TEST(supply, a_place_leads_back_to_the_same_samples) {
+    rig r;
+    hri_prose why = {""};
+    uint32_t fed = 0;
+    void *place;
+    size_t bytes;
+    rig_open(&r, "range:40 | rename(value,to=x) | filter(x,min=0) | shuffle(8,seed=3) | whole(4)");
+    CHECK_OK(hri_supply_start(r.supply, 1, &why));
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    CHECK_OK(hr_pipeline_save(hri_supply_pipeline(r.supply), &place, &bytes));
+    r.count = 0;
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    int64_t next[4];
+    memcpy(next, r.seen, sizeof next);
+    CHECK_OK(hri_supply_start(r.supply, 7, &why));
+    CHECK_OK(hri_supply_restore(r.supply, place, bytes, 1, &why));
+    r.count = 0;
+    CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    CHECK(memcmp(next, r.seen, sizeof next) == 0);
+    for (int i = 3; i < 10; i++) {
+        CHECK_OK(feed(&r, 0, 4, 0, &fed, &why));
+    }
+    CHECK_STATUS(feed(&r, 0, 4, 0, &fed, &why), HR_E_EOF);
+    CHECK_STATUS(hri_supply_restore(r.supply, place, bytes - 1, 1, &why), HR_E_FORMAT);
+    hr_pipeline_state_free(place);
+    rig_close(&r);
+}
+
+TEST(supply, evaluation_ends_with_the_data_and_fills_its_last_batch_with_nothing) {
+    rig r;
+    hri_prose why = {""};
+    uint32_t fed = 0;
+    rig_open(&r, "range:6 | rename(value,to=x) | filter(x,min=0)");
+    CHECK_OK(feed(&r, 0, 4, 1, &fed, &why));
+    CHECK_EQ(fed, 4);
+    CHECK_OK(feed(&r, 0, 4, 1, &fed, &why));
+    CHECK_EQ(fed, 2);
+    CHECK_STATUS(feed(&r, 0, 4, 1, &fed, &why), HR_E_EOF);
+    CHECK_EQ(fed, 2);
+    check_seen(&r, "0 1 2 3 4 5");
+    rig_close(&r);
+}
+
+TEST(supply, data_without_a_whole_batch_is_refused_with_its_count) {
+    rig r;
+    hri_prose why = {""};
+    rig_open(&r, "range:3 | rename(value,to=x) | filter(x,min=0) | whole(4)");
+    CHECK_STATUS(feed(&r, 0, 4, 0, NULL, &why), HR_E_INVALID);
+    CHECK(strstr(why.text, "3 samples, fewer than a batch"));
+    rig_close(&r);
+    rig_open(&r, "range:3 | rename(value,to=x) | filter(x,min=9)");
+    CHECK_STATUS(feed(&r, 0, 4, 0, NULL, &why), HR_E_INVALID);
+    CHECK(strstr(why.text, "no samples"));
+    rig_close(&r);
+}
