@@ -81,7 +81,7 @@ static rate measure_ours(hri_threads *pool) {
     hr_graph *g;
     hri_interp *it;
     need(hr_graph_create(&g), "graph");
-    const hr_shape shape = hr_shape_of(2, SQUARE, SQUARE);
+    const hr_shape shape = hr_shape_2(SQUARE, SQUARE);
     const hr_value a = hr_graph_param(g, "a", HR_TYPE_F32, shape, hr_init_normal(1));
     const hr_value b = hr_graph_param(g, "b", HR_TYPE_F32, shape, hr_init_normal(1));
     hr_graph_result(g, hr_matmul(g, a, b, 0, 0), "c");

@@ -37,12 +37,12 @@ static const char *const names[] = {"weight", "bias"};
 static const char *const sums[] = {"weight.sum", "bias.sum"};
 
 static hr_value param(hr_graph *g, int i) {
-    const hr_shape shape = i == 0 ? hr_shape_of(2, 1, WIDTH) : hr_shape_of(1, 1);
+    const hr_shape shape = i == 0 ? hr_shape_2(1, WIDTH) : hr_shape_1(1);
     return hr_graph_param(g, names[i], HR_TYPE_F32, shape, hr_init_constant(0));
 }
 
 static hr_value sum_of(hr_graph *g, int i) {
-    const hr_shape shape = i == 0 ? hr_shape_of(2, 1, WIDTH) : hr_shape_of(1, 1);
+    const hr_shape shape = i == 0 ? hr_shape_2(1, WIDTH) : hr_shape_1(1);
     return hr_graph_state(g, sums[i], HR_TYPE_F32, shape, hr_init_constant(0));
 }
 
@@ -62,10 +62,10 @@ static hr_graph *part(int samples) {
     if (hr_graph_create(&g) != HR_OK) {
         fail("graph", "no memory");
     }
-    const hr_value in = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(2, samples, WIDTH));
-    const hr_value goal = hr_graph_input(g, "y", HR_TYPE_F32, hr_shape_of(2, samples, 1));
-    const hr_value weight = hr_graph_input(g, "share", HR_TYPE_F32, hr_shape_of(0));
-    const hr_value first = hr_graph_input(g, "first", HR_TYPE_F32, hr_shape_of(0));
+    const hr_value in = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(samples, WIDTH));
+    const hr_value goal = hr_graph_input(g, "y", HR_TYPE_F32, hr_shape_2(samples, 1));
+    const hr_value weight = hr_graph_input(g, "share", HR_TYPE_F32, hr_shape_0());
+    const hr_value first = hr_graph_input(g, "first", HR_TYPE_F32, hr_shape_0());
     for (int i = 0; i < 2; i++) {
         params[i] = param(g, i);
     }
@@ -86,7 +86,7 @@ static hr_graph *update(void) {
     if (hr_graph_create(&g) != HR_OK) {
         fail("graph", "no memory");
     }
-    const hr_value rate = hr_graph_input(g, "rate", HR_TYPE_F32, hr_shape_of(0));
+    const hr_value rate = hr_graph_input(g, "rate", HR_TYPE_F32, hr_shape_0());
     for (int i = 0; i < 2; i++) {
         const hr_value sum = sum_of(g, i);
         const hr_value sign = hr_div(g, sum, hr_affine(g, hr_abs(g, sum), 1.0, 1e-12));

@@ -35,10 +35,9 @@ static void fail(const char *what, const char *why) {
 
 static hr_value dense(hr_graph *g, const char *name, hr_value x, int in, int out) {
     hr_graph_push(g, name);
-    const hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_of(2, out, in),
+    const hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_2(out, in),
                                       hr_init_normal(sqrt(2.0 / in)));
-    const hr_value b =
-        hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_of(1, out), hr_init_constant(0));
+    const hr_value b = hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_1(out), hr_init_constant(0));
     hr_graph_pop(g);
     return hr_linear(g, x, w, b);
 }
@@ -47,8 +46,8 @@ static hr_value dense(hr_graph *g, const char *name, hr_value x, int in, int out
 static hr_status model(void *user, hr_graph *g, int64_t batch, int training) {
     (void)user;
     (void)training;
-    hr_value x = hr_graph_input(g, "where", HR_TYPE_F32, hr_shape_of(2, (int)batch, 2));
-    const hr_value ids = hr_graph_input(g, "which", HR_TYPE_I32, hr_shape_of(1, (int)batch));
+    hr_value x = hr_graph_input(g, "where", HR_TYPE_F32, hr_shape_2(batch, 2));
+    const hr_value ids = hr_graph_input(g, "which", HR_TYPE_I32, hr_shape_1(batch));
     x = hr_relu(g, dense(g, "first", x, 2, HIDDEN));
     x = hr_relu(g, dense(g, "second", x, HIDDEN, HIDDEN));
     x = dense(g, "last", x, HIDDEN, 2);
@@ -60,11 +59,11 @@ static hr_status model(void *user, hr_graph *g, int64_t batch, int training) {
 static hr_pipeline *open_pipeline(void) {
     const hr_field arrays[] = {
         {.name = "where",
-         .meta = {HR_TYPE_F32, hr_shape_of(2, POINTS, 2)},
+         .meta = {HR_TYPE_F32, hr_shape_2(POINTS, 2)},
          .bytes = sizeof where,
          .data = where},
         {.name = "which",
-         .meta = {HR_TYPE_I32, hr_shape_of(1, POINTS)},
+         .meta = {HR_TYPE_I32, hr_shape_1(POINTS)},
          .bytes = sizeof which,
          .data = which},
     };

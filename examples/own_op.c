@@ -90,12 +90,11 @@ static hr_graph *make_graph(const hr_custom *softplus) {
     if (hr_graph_create(&g) != HR_OK) {
         fail("graph", "no memory");
     }
-    hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(2, ROWS, WIDTH));
+    hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(ROWS, WIDTH));
     for (int i = 0; i < LAYERS; i++) {
         char name[16];
         snprintf(name, sizeof name, "w%d", i);
-        w[i] = hr_graph_param(g, name, HR_TYPE_F32, hr_shape_of(2, WIDTH, WIDTH),
-                              hr_init_normal(0.06));
+        w[i] = hr_graph_param(g, name, HR_TYPE_F32, hr_shape_2(WIDTH, WIDTH), hr_init_normal(0.06));
         x = hr_matmul(g, x, w[i], 0, 0);
         x = hr_graph_custom(g, softplus, &x, 1);
     }

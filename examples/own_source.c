@@ -28,8 +28,8 @@ static void fail(hr_pipeline *p, const char *what) {
 
 /* An hr_source_fn: the same index gives the same element whenever it is asked for. */
 static hr_status draw_bar(void *user, uint64_t epoch, uint64_t index, hr_emit *emit) {
-    const hr_meta picture = {HR_TYPE_F32, hr_shape_of(3, SIDE, SIDE, 1)};
-    const hr_meta number = {HR_TYPE_I32, hr_shape_of(0)};
+    const hr_meta picture = {HR_TYPE_F32, hr_shape_3(SIDE, SIDE, 1)};
+    const hr_meta number = {HR_TYPE_I32, hr_shape_0()};
     void *data, *label;
     (void)user;
     (void)epoch;
@@ -85,8 +85,8 @@ static int is_bright(void *user, const hr_element *element) {
 static hr_pipeline *open_pipeline(uint32_t workers) {
     const hr_pipeline_options o = {
         .size = sizeof o, .budget_bytes = budget, .seed = 5, .workers = workers};
-    const hr_meta outputs[] = {{HR_TYPE_F32, hr_shape_of(3, SIDE, SIDE, 1)},
-                               {HR_TYPE_I32, hr_shape_of(0)}};
+    const hr_meta outputs[] = {{HR_TYPE_F32, hr_shape_3(SIDE, SIDE, 1)},
+                               {HR_TYPE_I32, hr_shape_0()}};
     const char *const names[] = {"image", "label"};
     const hr_map_options made = {
         .size = sizeof made, .name = "bars", .outputs = outputs, .names = names, .output_count = 2};

@@ -2,9 +2,9 @@
  *
  *   hr_graph *g;
  *   if (hr_graph_create(&g) != HR_OK) ...
- *   hr_value x = hr_graph_input(g, "image", HR_TYPE_F32, hr_shape_of(4, 16, 224, 224, 3));
+ *   hr_value x = hr_graph_input(g, "image", HR_TYPE_F32, hr_shape_4(16, 224, 224, 3));
  *   hr_graph_push(g, "fc");
- *   hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_of(2, 10, 512), hr_init_normal(0.01));
+ *   hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_2(10, 512), hr_init_normal(0.01));
  *   hr_value y = hr_relu(g, hr_matmul(g, x, w, 0, 1));          -- headroom/ops.h
  *   hr_graph_pop(g);
  *   if (hr_graph_freeze(g) != HR_OK) ...                         -- hr_graph_error() says what and where
@@ -56,9 +56,15 @@ typedef struct hr_shape {
     int64_t dim[HR_RANK_MAX];
 } hr_shape;
 
-/* hr_shape_of(2, 16, 512) is (16, 512).  Every dimension is passed as an int. */
-HR_API hr_shape hr_shape_of(int rank, ...);
-HR_API hr_shape hr_shape_from(int rank, const int64_t *dims);
+/* hr_shape_2(16, 512) is (16, 512); hr_shape_0() is the shape of a scalar. */
+HR_API hr_shape hr_shape_0(void);
+HR_API hr_shape hr_shape_1(int64_t a);
+HR_API hr_shape hr_shape_2(int64_t a, int64_t b);
+HR_API hr_shape hr_shape_3(int64_t a, int64_t b, int64_t c);
+HR_API hr_shape hr_shape_4(int64_t a, int64_t b, int64_t c, int64_t d);
+HR_API hr_shape hr_shape_5(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e);
+/* Any rank; `dims` has that many and may be NULL for rank 0. */
+HR_API hr_shape hr_shape_from(int32_t rank, const int64_t *dims);
 
 typedef struct hr_meta {
     hr_type type;
@@ -95,18 +101,10 @@ typedef struct hr_init {
     double a, b;
 } hr_init;
 
-static inline hr_init hr_init_constant(double value) {
-    return (hr_init){HR_INIT_CONSTANT, value, 0.0};
-}
-static inline hr_init hr_init_normal(double deviation) {
-    return (hr_init){HR_INIT_NORMAL, 0.0, deviation};
-}
-static inline hr_init hr_init_uniform(double low, double high) {
-    return (hr_init){HR_INIT_UNIFORM, low, high};
-}
-static inline hr_init hr_init_truncated(double deviation) {
-    return (hr_init){HR_INIT_TRUNCATED, 0.0, deviation};
-}
+HR_API hr_init hr_init_constant(double value);
+HR_API hr_init hr_init_normal(double deviation);
+HR_API hr_init hr_init_uniform(double low, double high);
+HR_API hr_init hr_init_truncated(double deviation);
 
 typedef enum hr_value_kind {
     HR_VALUE_NODE = 0, /* made by a node */

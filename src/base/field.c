@@ -189,8 +189,8 @@ static hr_status copy_text(const char *label, const char *text, hri_arena *arena
 }
 
 hr_status hri_value_parse(const hri_field *field, const char *label, const char *text,
-                          hri_arena *arena, hri_value *out, hri_prose *why) {
-    hri_value value = {0};
+                          hri_arena *arena, hri_field_value *out, hri_prose *why) {
+    hri_field_value value = {0};
     hr_status status = HR_OK;
     uint64_t checked;
     switch (field->type) {
@@ -251,7 +251,7 @@ static void print_amount(hri_field_type type, double amount, char *buf, size_t s
 }
 
 /* Compares without losing the low digits of large integers: bounds are doubles, values are not. */
-static int compare(const hri_field *field, const hri_value *value, double bound) {
+static int compare(const hri_field *field, const hri_field_value *value, double bound) {
     switch (field->type) {
     case HRI_FIELD_INT:
         if (bound >= 0x1p63 || bound < -0x1p63) {
@@ -275,15 +275,15 @@ static int compare(const hri_field *field, const hri_value *value, double bound)
 }
 
 /* The value that stands for the field's word: nobody can type it as a number. */
-bool hri_value_is_word(const hri_field *field, const hri_value *value) {
+bool hri_value_is_word(const hri_field *field, const hri_field_value *value) {
     return field->word &&
            (field->type == HRI_FIELD_INT ? value->integer == INT64_MIN
                                          : field->type == HRI_FIELD_DOUBLE && isnan(value->number));
 }
 
 /* Items of a list that must be among the choices. */
-static hr_status check_items(const hri_field *field, const char *label, const hri_value *value,
-                             hri_prose *why) {
+static hr_status check_items(const hri_field *field, const char *label,
+                             const hri_field_value *value, hri_prose *why) {
     int which;
     hr_status status = HR_OK;
     for (size_t i = 0; field->choices && i < value->list.count && status == HR_OK; i++) {
@@ -292,7 +292,7 @@ static hr_status check_items(const hri_field *field, const char *label, const hr
     return status;
 }
 
-hr_status hri_value_check(const hri_field *field, const char *label, const hri_value *value,
+hr_status hri_value_check(const hri_field *field, const char *label, const hri_field_value *value,
                           hri_prose *why) {
     if (field->type == HRI_FIELD_LIST && check_items(field, label, value, why) != HR_OK) {
         return HR_E_INVALID;
@@ -320,7 +320,7 @@ hr_status hri_value_check(const hri_field *field, const char *label, const hri_v
                          below ? "below" : "above", bound);
 }
 
-bool hri_value_is_set(const hri_field *field, const hri_value *value) {
+bool hri_value_is_set(const hri_field *field, const hri_field_value *value) {
     switch (field->type) {
     case HRI_FIELD_BOOL:
         return value->truth;
@@ -343,7 +343,7 @@ bool hri_value_is_set(const hri_field *field, const hri_value *value) {
     return value->text && value->text[0];
 }
 
-/* Bytes of the field's value, in an hri_value and in the target alike. */
+/* Bytes of the field's value, in an hri_field_value and in the target alike. */
 static size_t stored_bytes(const hri_field *field) {
     switch (field->type) {
     case HRI_FIELD_BOOL:
@@ -377,12 +377,12 @@ size_t hri_fields_bytes(const hri_field *fields) {
 }
 
 /* Every member of the union starts at its beginning, so the bytes are the value. */
-void hri_value_store(const hri_field *field, const hri_value *value, void *target) {
+void hri_value_store(const hri_field *field, const hri_field_value *value, void *target) {
     memcpy((char *)target + field->offset, value, stored_bytes(field));
 }
 
-hri_value hri_value_load(const hri_field *field, const void *target) {
-    hri_value value = {0};
+hri_field_value hri_value_load(const hri_field *field, const void *target) {
+    hri_field_value value = {0};
     memcpy(&value, (const char *)target + field->offset, stored_bytes(field));
     return value;
 }
@@ -458,7 +458,8 @@ static void put_dims(text_out *out, const hri_dims *dims) {
     }
 }
 
-size_t hri_value_print(const hri_field *field, const hri_value *value, char *buf, size_t size) {
+size_t hri_value_print(const hri_field *field, const hri_field_value *value, char *buf,
+                       size_t size) {
     text_out out = {buf, size, 0};
     char text[24];
     if (size) {
@@ -499,7 +500,7 @@ size_t hri_value_print(const hri_field *field, const hri_value *value, char *buf
     return out.length;
 }
 
-void hri_value_add(const hri_field *field, const hri_value *value, hri_text *out) {
+void hri_value_add(const hri_field *field, const hri_field_value *value, hri_text *out) {
     const size_t length = hri_value_print(field, value, NULL, 0);
     char *text = hri_malloc(length + 1);
     if (!text) {

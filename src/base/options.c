@@ -16,7 +16,7 @@
 /* Values read but not yet set: one place a field. */
 typedef struct batch {
     hri_options *o;
-    hri_value *values;
+    hri_field_value *values;
     bool *given, *repeated;
     hri_arena_mark mark;
 } batch;
@@ -50,8 +50,8 @@ static hr_status join_lists(hri_arena *arena, const hri_list *more, hri_list *li
 }
 
 /* Do two readings of one field give the same value? */
-static hr_status same_value(const hri_field *field, const hri_value *a, const hri_value *b,
-                            bool *same) {
+static hr_status same_value(const hri_field *field, const hri_field_value *a,
+                            const hri_field_value *b, bool *same) {
     hri_text one = {0}, other = {0};
     hri_value_add(field, a, &one);
     hri_value_add(field, b, &other);
@@ -63,7 +63,7 @@ static hr_status same_value(const hri_field *field, const hri_value *a, const hr
 }
 
 /* A flag given again: its last value is taken, which is remembered; one that may be given once is refused. */
-static hr_status give_again(batch *b, size_t at, const char *label, const hri_value *value,
+static hr_status give_again(batch *b, size_t at, const char *label, const hri_field_value *value,
                             hri_prose *why) {
     const hri_field *field = &b->o->fields[at];
     bool same = false;
@@ -80,7 +80,7 @@ static hr_status give_again(batch *b, size_t at, const char *label, const hri_va
 static hr_status batch_add(batch *b, const hri_field *field, const char *label, const char *text,
                            hri_prose *why) {
     const size_t at = (size_t)(field - b->o->fields);
-    hri_value value;
+    hri_field_value value;
     hr_status status = hri_value_parse(field, label, text, &b->o->arena, &value, why);
     if (status != HR_OK) {
         return status;
@@ -219,7 +219,7 @@ hr_status hri_options_init(hri_options *o, const hri_field *fields, void *target
     }
     for (size_t i = 0; i < made.count; i++) {
         if (!fields[i].value) {
-            hri_value_store(&fields[i], &(hri_value){0}, target);
+            hri_value_store(&fields[i], &(hri_field_value){0}, target);
         }
     }
     *o = made;
@@ -465,17 +465,17 @@ const char *hri_origin_name(hri_origin origin) {
 }
 
 size_t hri_options_print(const hri_options *o, const hri_field *field, char *buf, size_t size) {
-    const hri_value value = hri_value_load(field, o->target);
+    const hri_field_value value = hri_value_load(field, o->target);
     return hri_value_print(field, &value, buf, size);
 }
 
 bool hri_field_is_word(const hri_field *field, const void *target) {
-    const hri_value value = hri_value_load(field, target);
+    const hri_field_value value = hri_value_load(field, target);
     return hri_value_is_word(field, &value);
 }
 
 void hri_field_add(const hri_field *field, const void *target, hri_text *out) {
-    const hri_value value = hri_value_load(field, target);
+    const hri_field_value value = hri_value_load(field, target);
     hri_value_add(field, &value, out);
 }
 
@@ -518,7 +518,7 @@ static bool is_met(const hri_options *o, const need *n) {
     if (!field) {
         return true; /* of another table */
     }
-    const hri_value value = hri_value_load(field, o->target);
+    const hri_field_value value = hri_value_load(field, o->target);
     if (!n->values) {
         return hri_value_is_set(field, &value) != n->not ;
     }
@@ -533,7 +533,7 @@ static bool is_met(const hri_options *o, const need *n) {
 static void say_need(const hri_options *o, const need *n, bool first, hri_text *out) {
     const hri_field *field = find(o, n->name, n->name_length);
     const bool on = field && field->type == HRI_FIELD_BOOL && !n->not ;
-    hri_value value = {0};
+    hri_field_value value = {0};
     if (on && field->value) {
         (void)!hri_value_parse(field, field->name, field->value, NULL, &value, NULL);
     }
@@ -599,7 +599,7 @@ hr_status hri_options_changed(hri_options *o, const hri_field *fields, const voi
         const hri_field *field = hri_options_field(o, changes[i].name);
         const char *text = changes[i].text ? changes[i].text : field ? field->value : NULL;
         if (field && !text) {
-            hri_value_store(field, &(hri_value){0}, to);
+            hri_value_store(field, &(hri_field_value){0}, to);
         } else {
             status = hri_options_set(o, changes[i].name, text, HRI_ORIGIN_CODE, why);
         }
@@ -610,7 +610,7 @@ hr_status hri_options_changed(hri_options *o, const hri_field *fields, const voi
     return status;
 }
 
-static void add_flag_of(const hri_field *field, const hri_value *value, hri_text *out) {
+static void add_flag_of(const hri_field *field, const hri_field_value *value, hri_text *out) {
     if (field->type == HRI_FIELD_BOOL) {
         hri_text_add(out, " --%s%s", value->truth ? "" : "no-", field->name);
         return;
@@ -638,7 +638,7 @@ hr_status hri_fields_command(const hri_field *fields, const void *target, hri_te
         return status;
     }
     for (const hri_field *f = fields; f->name && status == HR_OK; f++) {
-        const hri_value is = hri_value_load(f, target), was = hri_value_load(f, plain);
+        const hri_field_value is = hri_value_load(f, target), was = hri_value_load(f, plain);
         bool same = false;
         status = same_value(f, &is, &was, &same);
         if (status == HR_OK && !same) {

@@ -68,7 +68,7 @@ static const char *limit_text(uint64_t bytes, char *buf, size_t size) {
     return bytes == UINT64_MAX ? "no limit" : hr_bytes_print(bytes, buf, size);
 }
 
-static void show_machine(report *r, const hri_machine *m) {
+static void show_machine(report *r, const hri_machine_facts *m) {
     char text[400], size[32];
     if (r->as_json) {
         hri_json_object(&r->json, "machine");
@@ -211,7 +211,7 @@ static void show_checks(report *r, const hri_checks *checks) {
 
 /* HRI_EXIT_YES, or wrong use: a device named that is not there. */
 static int check_devices(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names,
-                         const hri_machine *machine, hri_checks *checks) {
+                         const hri_machine_facts *machine, hri_checks *checks) {
     for (size_t i = 0; i < hri_cli_device_count(ctx, count); i++) {
         hr_device *device = NULL;
         const int code = hri_cli_device(cli, ctx, count, names, i, &device);
@@ -224,7 +224,7 @@ static int check_devices(hri_cli *cli, hr_ctx *ctx, int count, const char *const
 }
 
 static int make_checks(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names,
-                       const hri_machine *machine, hri_checks *checks) {
+                       const hri_machine_facts *machine, hri_checks *checks) {
     char path[4096];
     const char *problem = cli->problem.text;
     hri_checks_add(checks, "settings", "can be read", problem[0] ? HRI_CHECK_FAILED : HRI_CHECK_OK,
@@ -263,7 +263,7 @@ static int finish(report *r, const hri_checks *checks) {
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     report r = {.cli = cli, .as_json = ((const doctor_options *)options)->json};
-    hri_machine machine;
+    hri_machine_facts machine;
     hri_checks checks = {0};
     hr_ctx *ctx = NULL;
     hri_cli_json_start(&r.json);

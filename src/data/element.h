@@ -37,7 +37,7 @@ typedef struct hri_item {
 
 /* Where the bytes of one piece of work are charged. */
 typedef struct hri_memory {
-    hri_pool *pool;
+    hri_buffer_pool *pool;
     hri_account *account; /* the stage's own account: its guarantee */
     hri_account *extra;   /* growth for work that is not next in order; NULL: there is none such */
     hri_workers *workers; /* NULL: the work is next in order by itself */

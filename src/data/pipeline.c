@@ -129,7 +129,7 @@ hr_status hri_pipeline_bad_item(hr_pipeline *p, hr_status status, const hri_stag
 
 /* ---- making and ending ---- */
 
-hri_pool *hri_pipeline_pool(hr_pipeline *p) {
+hri_buffer_pool *hri_pipeline_pool(hr_pipeline *p) {
     return p->pool;
 }
 uint64_t hri_pipeline_seed(const hr_pipeline *p) {

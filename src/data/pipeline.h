@@ -12,7 +12,7 @@ enum { HRI_BAD_KEPT = 100, HRI_NOTES_KEPT = 16 };
 struct hr_pipeline {
     hr_pipeline_options options;
     hri_log log;
-    hri_pool *pool;
+    hri_buffer_pool *pool;
     hri_account *user;
     hri_stage **stages; /* every one, nested ones too, inputs before those that pull from them */
     uint32_t stage_count, stage_capacity;

@@ -10,7 +10,7 @@
 
 enum { PAGE_SHIFT = 12, SMALL_BYTES = 32 << 10, CLASS_COUNT = 8 * 36, FROM_MALLOC = -1 };
 
-struct hri_pool {
+struct hri_buffer_pool {
     hri_ledger ledger;
     _Atomic uint64_t refs;
     pthread_mutex_t mutex;
@@ -54,8 +54,8 @@ uint64_t hri_pool_round(uint64_t bytes) {
     return rounded;
 }
 
-hr_status hri_pool_create(uint64_t budget, hri_pool **out) {
-    hri_pool *pool = hri_calloc(1, sizeof *pool);
+hr_status hri_pool_create(uint64_t budget, hri_buffer_pool **out) {
+    hri_buffer_pool *pool = hri_calloc(1, sizeof *pool);
     if (!pool) {
         return HR_E_NOMEM_HOST;
     }
@@ -70,12 +70,12 @@ hr_status hri_pool_create(uint64_t budget, hri_pool **out) {
     return HR_OK;
 }
 
-hri_ledger *hri_pool_ledger(hri_pool *pool) {
+hri_ledger *hri_pool_ledger(hri_buffer_pool *pool) {
     return &pool->ledger;
 }
 
 /* Under the mutex: unmaps idle buffers, the largest first, until at most `keep` bytes lie idle. */
-static void trim_to(hri_pool *pool, uint64_t keep) {
+static void trim_to(hri_buffer_pool *pool, uint64_t keep) {
     for (int c = CLASS_COUNT - 1; c >= 0 && pool->idle > keep; c--) {
         while (pool->lists[c] && pool->idle > keep) {
             hri_buffer *b = pool->lists[c];
@@ -89,7 +89,7 @@ static void trim_to(hri_pool *pool, uint64_t keep) {
 }
 
 /* After a charge: what lies idle must fit beside what is held. */
-static void trim_idle(hri_pool *pool) {
+static void trim_idle(hri_buffer_pool *pool) {
     const hri_ledger_view v = hri_ledger_look(&pool->ledger);
     const uint64_t keep = v.budget - v.held;
     if (pool->idle > keep) {
@@ -99,21 +99,21 @@ static void trim_idle(hri_pool *pool) {
     }
 }
 
-void hri_pool_trim(hri_pool *pool) {
+void hri_pool_trim(hri_buffer_pool *pool) {
     pthread_mutex_lock(&pool->mutex);
     trim_to(pool, 0);
     pthread_mutex_unlock(&pool->mutex);
     malloc_trim(1 << 20);
 }
 
-uint64_t hri_pool_mapped_bytes(hri_pool *pool) {
+uint64_t hri_pool_mapped_bytes(hri_buffer_pool *pool) {
     pthread_mutex_lock(&pool->mutex);
     const uint64_t mapped = pool->mapped;
     pthread_mutex_unlock(&pool->mutex);
     return mapped;
 }
 
-void hri_pool_unref(hri_pool *pool) {
+void hri_pool_unref(hri_buffer_pool *pool) {
     if (!pool || atomic_fetch_sub(&pool->refs, 1) != 1) {
         return;
     }
@@ -124,7 +124,7 @@ void hri_pool_unref(hri_pool *pool) {
 }
 
 /* Pages for a class, from the idle list or from the system. */
-static hri_buffer *take_pages(hri_pool *pool, uint32_t size_class, uint64_t rounded) {
+static hri_buffer *take_pages(hri_buffer_pool *pool, uint32_t size_class, uint64_t rounded) {
     pthread_mutex_lock(&pool->mutex);
     hri_buffer *b = pool->lists[size_class];
     if (b) {
@@ -164,7 +164,7 @@ static hri_buffer *take_small(uint64_t rounded) {
     return b;
 }
 
-hr_status hri_buffer_create(hri_pool *pool, hri_account *account, uint64_t bytes,
+hr_status hri_buffer_create(hri_buffer_pool *pool, hri_account *account, uint64_t bytes,
                             hri_buffer **out) {
     const uint64_t rounded = hri_pool_round(bytes);
     if (!hri_ledger_try(account, rounded)) {
@@ -205,7 +205,7 @@ void hri_buffer_unref(hri_buffer *buffer) {
     if (!buffer || atomic_fetch_sub(&buffer->refs, 1) != 1) {
         return;
     }
-    hri_pool *pool = buffer->pool;
+    hri_buffer_pool *pool = buffer->pool;
     hri_account *account = buffer->account;
     const uint64_t bytes = buffer->bytes;
     if (buffer->handed) {

@@ -16,27 +16,27 @@
 #include <headroom/status.h>
 #include "data/ledger.h"
 
-typedef struct hri_pool hri_pool;
+typedef struct hri_buffer_pool hri_buffer_pool;
 
 typedef struct hri_buffer {
     _Atomic uint32_t refs;
     uint32_t size_class; /* UINT32_MAX: from malloc */
     bool handed;         /* counted in account->handed */
-    hri_pool *pool;
+    hri_buffer_pool *pool;
     hri_account *account;
     uint64_t bytes; /* charged */
     void *data;     /* aligned to 64 bytes */
     struct hri_buffer *next;
 } hri_buffer;
 
-HR_MUST_CHECK hr_status hri_pool_create(uint64_t budget, hri_pool **out);
+HR_MUST_CHECK hr_status hri_pool_create(uint64_t budget, hri_buffer_pool **out);
 /* Gives the creator's reference back. */
-void hri_pool_unref(hri_pool *pool);
-hri_ledger *hri_pool_ledger(hri_pool *pool);
+void hri_pool_unref(hri_buffer_pool *pool);
+hri_ledger *hri_pool_ledger(hri_buffer_pool *pool);
 /* Unmaps what lies idle. */
-void hri_pool_trim(hri_pool *pool);
+void hri_pool_trim(hri_buffer_pool *pool);
 /* Bytes of mapped pages, in use and idle. */
-uint64_t hri_pool_mapped_bytes(hri_pool *pool);
+uint64_t hri_pool_mapped_bytes(hri_buffer_pool *pool);
 
 /* What a buffer for `bytes` is charged; UINT64_MAX when it is too large for any machine. */
 uint64_t hri_pool_round(uint64_t bytes);
@@ -46,8 +46,8 @@ uint64_t hri_bytes_mul(uint64_t a, uint64_t b);
 
 /* A buffer with one reference.  HR_E_LIMIT when the ledger refuses (it never waits here), HR_E_NOMEM_HOST when the
  * system does.  The contents are undefined. */
-HR_MUST_CHECK hr_status hri_buffer_create(hri_pool *pool, hri_account *account, uint64_t bytes,
-                                          hri_buffer **out);
+HR_MUST_CHECK hr_status hri_buffer_create(hri_buffer_pool *pool, hri_account *account,
+                                          uint64_t bytes, hri_buffer **out);
 hri_buffer *hri_buffer_ref(hri_buffer *buffer);
 /* NULL is allowed. */
 void hri_buffer_unref(hri_buffer *buffer);

@@ -125,7 +125,7 @@ HR_MUST_CHECK hr_status hri_stage_claim(hri_stage *s, uint64_t bytes);
 hr_status hri_stage_no_room(hri_stage *s, uint64_t bytes);
 
 /* Pipeline-wide services. */
-hri_pool *hri_pipeline_pool(hr_pipeline *p);
+hri_buffer_pool *hri_pipeline_pool(hr_pipeline *p);
 uint64_t hri_pipeline_seed(const hr_pipeline *p);
 uint32_t hri_pipeline_workers(const hr_pipeline *p);
 uint64_t hri_pipeline_budget(const hr_pipeline *p);

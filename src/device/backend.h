@@ -26,7 +26,7 @@ typedef struct hri_lib {
 
 typedef struct hri_dev {
     hri_lib *lib;
-    hri_source source;
+    hri_page_source source;
 } hri_dev;
 
 /* Embedded first by the back end's queue and event. */

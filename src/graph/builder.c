@@ -247,7 +247,7 @@ static hr_value add_pixels(hr_graph *g, const char *name, hr_shape shape) {
         scale[i] = hri_pixels_scale(p, i);
         shift[i] = hri_pixels_shift(p, i);
     }
-    const hr_shape channels = hr_shape_of(1, (int)p->channels);
+    const hr_shape channels = hr_shape_1(p->channels);
     const hr_value bytes =
         add_source(g, HR_VALUE_INPUT, name, HR_TYPE_U8, shape, hr_init_constant(0.0));
     const hr_value by = hr_graph_constant(g, HR_TYPE_F32, channels, scale);

@@ -77,6 +77,9 @@ static inline const hri_value *hri_value_at(const hr_graph *g, hr_value v) {
 
 /* Remembers the first failure. */
 void hri_graph_fail(hr_graph *g, hr_status code, const char *format, ...) HR_PRINTF(3, 4);
+/* hr_graph_node with its attributes by printf. */
+hr_value hri_nodef(hr_graph *g, const char *op, const hr_value *in, size_t count,
+                   const char *format, ...) HR_PRINTF(5, 6);
 /* A node of `op` with a struct of attributes (copied; NULL: defaults). */
 hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t count,
                        const void *attr);

@@ -37,6 +37,22 @@ static void store(hr_type type, void *out, int64_t i, double x) {
     }
 }
 
+hr_init hr_init_constant(double value) {
+    return (hr_init){HR_INIT_CONSTANT, value, 0.0};
+}
+
+hr_init hr_init_normal(double deviation) {
+    return (hr_init){HR_INIT_NORMAL, 0.0, deviation};
+}
+
+hr_init hr_init_uniform(double low, double high) {
+    return (hr_init){HR_INIT_UNIFORM, low, high};
+}
+
+hr_init hr_init_truncated(double deviation) {
+    return (hr_init){HR_INIT_TRUNCATED, 0.0, deviation};
+}
+
 static double draw(const hr_init *init, hri_random *r) {
     double x;
     switch (init->kind) {

@@ -1,5 +1,4 @@
 /* Types and shapes: names, checked sizes, text. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <headroom/graph.h>
@@ -40,23 +39,36 @@ hr_status hr_type_find(const char *name, hr_type *out) {
 }
 
 /* A rank that is not possible is kept in the shape, so that the check after it finds and names it. */
-hr_shape hr_shape_of(int rank, ...) {
-    hr_shape s = {.rank = rank};
-    va_list args;
-    va_start(args, rank);
-    for (int i = 0; i < rank && i < HR_RANK_MAX; i++) {
-        s.dim[i] = va_arg(args, int);
-    }
-    va_end(args);
-    return s;
-}
-
-hr_shape hr_shape_from(int rank, const int64_t *dims) {
+hr_shape hr_shape_from(int32_t rank, const int64_t *dims) {
     hr_shape s = {.rank = rank};
     for (int i = 0; i < rank && i < HR_RANK_MAX; i++) {
         s.dim[i] = dims[i];
     }
     return s;
+}
+
+hr_shape hr_shape_0(void) {
+    return hr_shape_from(0, NULL);
+}
+
+hr_shape hr_shape_1(int64_t a) {
+    return hr_shape_from(1, (const int64_t[]){a});
+}
+
+hr_shape hr_shape_2(int64_t a, int64_t b) {
+    return hr_shape_from(2, (const int64_t[]){a, b});
+}
+
+hr_shape hr_shape_3(int64_t a, int64_t b, int64_t c) {
+    return hr_shape_from(3, (const int64_t[]){a, b, c});
+}
+
+hr_shape hr_shape_4(int64_t a, int64_t b, int64_t c, int64_t d) {
+    return hr_shape_from(4, (const int64_t[]){a, b, c, d});
+}
+
+hr_shape hr_shape_5(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
+    return hr_shape_from(5, (const int64_t[]){a, b, c, d, e});
 }
 
 hr_status hr_meta_check(const hr_meta *meta, uint64_t *out_bytes) {

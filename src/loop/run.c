@@ -15,14 +15,14 @@ typedef struct piece {
 } piece;
 
 typedef struct trainer {
-    const hri_train_job *job;
+    const hri_interp_job *job;
     piece part, last; /* part.g is NULL when the batch is trained whole */
     hr_step_state state;
 } trainer;
 
 static hr_status open_piece(trainer *t, piece *p, hr_step_kind kind, int64_t samples,
                             hri_interp *base, hr_error *why) {
-    const hri_train_job *job = t->job;
+    const hri_interp_job *job = t->job;
     hr_status status =
         hr_step_build(&job->options, job->build, job->user, kind, samples, &p->g, why);
     if (status == HR_OK) {
@@ -60,7 +60,7 @@ static float get(piece *p, const char *name, float otherwise) {
 
 /* The model's inputs, samples first_sample and on. */
 static void feed(trainer *t, piece *p, int64_t first_sample) {
-    const hri_train_job *job = t->job;
+    const hri_interp_job *job = t->job;
     const uint64_t step = job->cycle ? t->state.step % job->cycle : t->state.step;
     uint32_t k = 0;
     for (hr_value v = 1; v <= hr_graph_value_count(p->g); v++) {
@@ -100,7 +100,7 @@ static uint64_t count_labels(piece *p) {
 
 static hr_status run_piece(trainer *t, piece *p, int64_t first_sample, hri_share *so_far,
                            double *loss, hr_error *why) {
-    const hri_train_job *job = t->job;
+    const hri_interp_job *job = t->job;
     const hr_step_feed next = hr_step_next(&job->options, &t->state);
     feed(t, p, first_sample);
     const hri_share_part share =
@@ -157,7 +157,7 @@ static hr_status run_step(trainer *t, float *loss, hr_error *why) {
 }
 
 static hr_status run_all(trainer *t, float *losses, hr_error *why) {
-    const hri_train_job *job = t->job;
+    const hri_interp_job *job = t->job;
     const int64_t part = job->part > 0 && job->part < job->batch ? job->part : job->batch;
     const int whole = part == job->batch;
     const int64_t last = job->batch - (job->batch - 1) / part * part;
@@ -178,7 +178,7 @@ static hr_status run_all(trainer *t, float *losses, hr_error *why) {
     return status;
 }
 
-hr_status hri_train_run(const hri_train_job *job, float *losses, hr_error *why) {
+hr_status hri_train_run(const hri_interp_job *job, float *losses, hr_error *why) {
     trainer t = {.job = job};
     hr_step_state_init(&job->options, &t.state);
     const hr_status status = run_all(&t, losses, why);

@@ -3,7 +3,7 @@
  * It builds the graphs of a step, feeds synthetic batches (synthetic.h) and the small inputs of train.h, runs, and
  * gives the loss of every step.  The command trains with plans instead; this is what it is compared with.
  *
- *   hri_train_job job = {.options = o, .build = build, .user = user, .batch = 8, .steps = 20, .seed = 1, .limit = 10};
+ *   hri_interp_job job = {.options = o, .build = build, .user = user, .batch = 8, .steps = 20, .seed = 1, .limit = 10};
  *   float losses[20];
  *   status = hri_train_run(&job, losses, &why); */
 #ifndef HRI_LOOP_RUN_H
@@ -13,7 +13,7 @@
 #include "base/threads.h"
 #include "run/interpret.h"
 
-typedef struct hri_train_job {
+typedef struct hri_interp_job {
     hr_train_options options;
     hr_build_fn *build;
     void *user;
@@ -33,9 +33,9 @@ typedef struct hri_train_job {
                 uint32_t first_sample, void *out);
     hr_log_fn *log; /* NULL: silent */
     void *log_user;
-} hri_train_job;
+} hri_interp_job;
 
 /* losses[0 .. steps).  *why (may be NULL) gets the reason of a failure. */
-HR_MUST_CHECK hr_status hri_train_run(const hri_train_job *job, float *losses, hr_error *why);
+HR_MUST_CHECK hr_status hri_train_run(const hri_interp_job *job, float *losses, hr_error *why);
 
 #endif

@@ -15,13 +15,13 @@ const char *hr_category_name(hr_category category) {
     return (unsigned)category < HR_CATEGORY_COUNT ? category_names[category] : "unknown";
 }
 
-hr_status hri_account_init(hri_account *account) {
+hr_status hri_account_init(hri_accounts *account) {
     memset(account, 0, sizeof *account);
     hr_owner unnamed;
     return hri_account_owner_get(account, "unnamed", &unnamed);
 }
 
-void hri_account_deinit(hri_account *account) {
+void hri_account_deinit(hri_accounts *account) {
     hri_free(account->owners);
     hri_free(account->slots);
     memset(account, 0, sizeof *account);
@@ -36,7 +36,7 @@ static uint32_t hash_name(const char *name) {
 }
 
 /* The slot of `name`, or the empty slot where it would go.  slot_count is a power of two and never full. */
-static uint32_t *find_slot(const hri_account *account, const char *name) {
+static uint32_t *find_slot(const hri_accounts *account, const char *name) {
     uint32_t at = hash_name(name);
     for (;; at++) {
         uint32_t *slot = &account->slots[at & (account->slot_count - 1)];
@@ -46,7 +46,7 @@ static uint32_t *find_slot(const hri_account *account, const char *name) {
     }
 }
 
-static hr_status make_room(hri_account *account) {
+static hr_status make_room(hri_accounts *account) {
     if (account->owner_count < account->owner_capacity) {
         return HR_OK;
     }
@@ -70,7 +70,7 @@ static hr_status make_room(hri_account *account) {
     return HR_OK;
 }
 
-hr_status hri_account_owner_get(hri_account *account, const char *name, hr_owner *out) {
+hr_status hri_account_owner_get(hri_accounts *account, const char *name, hr_owner *out) {
     const size_t length = name ? strlen(name) : 0;
     if (length == 0 || length >= sizeof account->owners->name) {
         return HR_E_INVALID;
@@ -110,7 +110,7 @@ static void usage_remove(hr_usage *usage, uint64_t live_bytes, uint64_t held_byt
     usage->blocks--;
 }
 
-void hri_account_add(hri_account *account, uint32_t owner, uint32_t category, uint64_t live_bytes,
+void hri_account_add(hri_accounts *account, uint32_t owner, uint32_t category, uint64_t live_bytes,
                      uint64_t held_bytes) {
     hri_account_owner *record = &account->owners[owner];
     usage_add(&account->total, live_bytes, held_bytes);
@@ -120,7 +120,7 @@ void hri_account_add(hri_account *account, uint32_t owner, uint32_t category, ui
     record->live_blocks[category]++;
 }
 
-void hri_account_remove(hri_account *account, uint32_t owner, uint32_t category,
+void hri_account_remove(hri_accounts *account, uint32_t owner, uint32_t category,
                         uint64_t live_bytes, uint64_t held_bytes) {
     hri_account_owner *record = &account->owners[owner];
     usage_remove(&account->total, live_bytes, held_bytes);
@@ -130,7 +130,7 @@ void hri_account_remove(hri_account *account, uint32_t owner, uint32_t category,
     record->live_blocks[category]--;
 }
 
-void hri_account_reset_peaks(hri_account *account) {
+void hri_account_reset_peaks(hri_accounts *account) {
     account->total.peak_bytes = account->total.live_bytes;
     for (int c = 0; c < HR_CATEGORY_COUNT; c++) {
         account->category[c].peak_bytes = account->category[c].live_bytes;
@@ -162,7 +162,7 @@ static void insert_holder(hr_error *error, const hri_account_owner *owner, int c
     holder->blocks = owner->live_blocks[category];
 }
 
-void hri_account_top(const hri_account *account, hr_error *error) {
+void hri_account_top(const hri_accounts *account, hr_error *error) {
     error->holder_count = 0;
     for (uint32_t i = 0; i < account->owner_count; i++) {
         if (account->owners[i].usage.live_bytes == 0) {

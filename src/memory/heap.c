@@ -8,7 +8,7 @@
 #include "memory/runs.h"
 #include "memory/small.h"
 
-hr_status hri_heap_init(hri_heap *heap, const hri_source *source, uint64_t limit_bytes,
+hr_status hri_heap_init(hri_heap *heap, const hri_page_source *source, uint64_t limit_bytes,
                         hr_growth growth) {
     if (limit_bytes < source->page_bytes) {
         return HR_E_RANGE;

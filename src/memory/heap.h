@@ -49,7 +49,7 @@ typedef struct hri_heap {
     uint32_t window_count, window_capacity;
     uint64_t *scratch; /* page numbers on their way from one place to another */
     size_t scratch_capacity;
-    hri_account account;
+    hri_accounts account;
     hr_range *ranges; /* list */
     uint64_t range_count;
     uint64_t limit_bytes; /* as the user said it; the pool's limit is in whole pages */
@@ -60,7 +60,7 @@ typedef struct hri_heap {
 
 /* Takes no memory yet, except with growth off.  HR_E_RANGE when the limit is under one page.  On failure nothing
  * needs deinit. */
-HR_MUST_CHECK hr_status hri_heap_init(hri_heap *heap, const hri_source *source,
+HR_MUST_CHECK hr_status hri_heap_init(hri_heap *heap, const hri_page_source *source,
                                       uint64_t limit_bytes, hr_growth growth);
 /* Gives everything back, live blocks and ranges included. */
 void hri_heap_deinit(hri_heap *heap);

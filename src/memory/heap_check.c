@@ -190,7 +190,7 @@ static int walk_ranges(walk *w) {
 }
 
 static int check_account(walk *w) {
-    const hri_account *account = &w->heap->account;
+    const hri_accounts *account = &w->heap->account;
     uint64_t live = 0, held = 0, owners_live = 0;
     for (int c = 0; c < HR_CATEGORY_COUNT; c++) {
         const hr_usage *is = &account->category[c], *counted = &w->category[c];

@@ -12,7 +12,7 @@
 #include "memory/source.h"
 
 typedef struct hri_pool {
-    hri_source source;
+    hri_page_source source;
     uint64_t limit_pages;
     uint64_t held_pages, held_peak_pages;
     uint64_t *spare;

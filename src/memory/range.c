@@ -35,7 +35,7 @@ static void list_remove(hri_heap *heap, hr_range *range) {
 
 /* Books the change from `range->bytes` to `bytes`.  A sharing range holds nothing and is not booked. */
 static void book(hr_range *range, uint64_t bytes, uint64_t pages) {
-    hri_account *account = &range->heap->account;
+    hri_accounts *account = &range->heap->account;
     const uint64_t page_bytes = range->heap->pool.source.page_bytes;
     if (range->bytes > 0) {
         hri_account_remove(account, range->owner, range->category, range->bytes,
@@ -48,7 +48,7 @@ static void book(hr_range *range, uint64_t bytes, uint64_t pages) {
 
 /* A range without pages, not yet in the list. */
 static hr_status range_new(hri_heap *heap, uint64_t pages, hr_range **out) {
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     hr_range *range = hri_calloc(1, sizeof *range);
     uint64_t *numbers = hri_calloc(pages, sizeof *numbers);
     hr_status status = range && numbers ? HR_OK : HR_E_NOMEM_HOST;
@@ -68,7 +68,7 @@ static hr_status range_new(hri_heap *heap, uint64_t pages, hr_range **out) {
 }
 
 static void range_drop(hr_range *range) {
-    const hri_source *source = &range->heap->pool.source;
+    const hri_page_source *source = &range->heap->pool.source;
     source->ops->unreserve(source->self, range->base, range->reserve_pages * source->page_bytes);
     hri_free(range->pages);
     hri_free(range);
@@ -100,7 +100,7 @@ hr_status hri_range_create(hri_heap *heap, uint64_t reserve_bytes, hr_category c
 
 static hr_status grow(hr_range *range, uint64_t pages) {
     hri_heap *heap = range->heap;
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     const uint64_t more = pages - range->page_count;
     uint64_t made;
     if (more > heap->pool.limit_pages - hri_pages_busy(heap)) {
@@ -135,7 +135,7 @@ static uint64_t shared_pages(const hr_range *range) {
 }
 
 static hr_status unmap_from(hr_range *range, uint64_t pages) {
-    const hri_source *source = &range->heap->pool.source;
+    const hri_page_source *source = &range->heap->pool.source;
     const uint64_t less = range->page_count - pages;
     if (less == 0) {
         return HR_OK;
@@ -178,7 +178,7 @@ hr_status hri_range_resize(hr_range *range, uint64_t bytes, hr_error *why) {
 
 hr_status hri_range_share(hr_range *of, uint64_t bytes, hr_range **out) {
     hri_heap *heap = of->heap;
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     const uint64_t pages = pages_of(heap, bytes);
     hr_range *range = NULL;
     hr_status status = HR_OK;

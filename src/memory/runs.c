@@ -75,7 +75,7 @@ static hr_status window_slot(hri_heap *heap, uint32_t *out) {
 
 /* Reserves addresses for at least `pages` and makes one hole of them.  Needs one cell in reserve. */
 static hr_status window_open(hri_heap *heap, uint64_t pages, uint32_t *out_hole) {
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     uint64_t size = heap->pool.limit_pages * 2;
     size = size < WINDOW_PAGES ? size : WINDOW_PAGES;
     size = size > pages ? size : pages;
@@ -113,7 +113,7 @@ fail:
 
 static void window_close(hri_heap *heap, uint32_t slot) {
     hri_window *window = heap->windows[slot];
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     source->ops->unreserve(source->self, window->base, window->pages * source->page_bytes);
     hri_free(window->page_at);
     hri_free(window);
@@ -133,7 +133,7 @@ void hri_runs_close_empty_windows(hri_heap *heap) {
 }
 
 void hri_runs_close_all(hri_heap *heap) {
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     for (uint32_t i = 0; i < heap->window_count; i++) {
         hri_window *window = heap->windows[i];
         if (!window) {
@@ -176,7 +176,7 @@ static hr_status scratch_room(hri_heap *heap, uint64_t count) {
 
 /* Takes the upper `pages` of an idle run out of their addresses, into spare. */
 static hr_status unmap_tail(hri_heap *heap, uint32_t id, uint64_t pages) {
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     hr_status status = hri_cells_reserve(&heap->cells, 1);
     if (status != HR_OK) {
         return status;
@@ -311,7 +311,7 @@ static void claim_idle(hri_heap *heap, uint32_t id, uint64_t pages) {
 
 /* Maps gathered pages at a claimed hole. */
 static hr_status fill_hole(hri_heap *heap, uint32_t id) {
-    const hri_source *source = &heap->pool.source;
+    const hri_page_source *source = &heap->pool.source;
     const hri_cell *hole = hri_cell_at(&heap->cells, id);
     const uint64_t pages = hole->units;
     uint64_t made;

@@ -27,10 +27,10 @@ typedef struct hri_source_ops {
     hr_status (*unmap)(void *self, hr_addr at, size_t count);
 } hri_source_ops;
 
-typedef struct hri_source {
+typedef struct hri_page_source {
     const hri_source_ops *ops;
     void *self;
     uint64_t page_bytes; /* a power of two, at least 4 KiB */
-} hri_source;
+} hri_page_source;
 
 #endif

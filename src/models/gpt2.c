@@ -17,6 +17,8 @@
 
 #include <math.h>
 
+#include "graph/graph.h"
+
 typedef struct gpt2 {
     int64_t context, vocab, layers, width, heads;
     double dropout;
@@ -57,7 +59,7 @@ static hr_value project(hri_build *b, const char *name, hr_value x, int64_t out,
     const int64_t in = hri_dim(b, x, -1);
     hr_graph_push(b->g, name);
     const hr_value w =
-        hr_graph_param(b->g, "weight", HR_TYPE_F32, hri_shape2(in, out), hr_init_normal(deviation));
+        hr_graph_param(b->g, "weight", HR_TYPE_F32, hr_shape_2(in, out), hr_init_normal(deviation));
     const hr_value c =
         hr_graph_param(b->g, "bias", HR_TYPE_F32, hr_shape_from(1, &out), hr_init_constant(0.0));
     const hr_value y = hr_graph_node(b->g, "matmul", (const hr_value[]){x, w, c}, 3, NULL);
@@ -74,7 +76,7 @@ static hr_value block(hri_build *b, hr_value x) {
     hr_value y = hri_layer_norm(b, "ln_1", x, 1e-5);
     y = project(b, "attn.c_attn", y, 3 * o->width, deviation);
     y = hr_attention_packed(g, hr_reshape(g, y, hr_shape_from(5, qkv)), 1);
-    y = hr_reshape(g, y, hri_shape3(b->batch, o->context, o->width));
+    y = hr_reshape(g, y, hr_shape_3(b->batch, o->context, o->width));
     y = project(b, "attn.c_proj", y, o->width, into);
     x = hr_add(g, x, hri_layer_dropout(b, y, o->dropout));
 
@@ -88,11 +90,11 @@ static hr_value block(hri_build *b, hr_value x) {
 static hr_value positions(hri_build *b) {
     const gpt2 *o = b->options;
     const int64_t rows = o->positions ? o->positions : o->context;
-    const hr_value wpe = hr_graph_param(b->g, "wpe.weight", HR_TYPE_F32, hri_shape2(rows, o->width),
+    const hr_value wpe = hr_graph_param(b->g, "wpe.weight", HR_TYPE_F32, hr_shape_2(rows, o->width),
                                         hr_init_normal(0.02));
     return rows == o->context
                ? wpe
-               : hr_nodef(b->g, "slice", &wpe, 1, "begin=0,size=%lld", (long long)o->context);
+               : hri_nodef(b->g, "slice", &wpe, 1, "begin=0,size=%lld", (long long)o->context);
 }
 
 static void build(hri_build *b) {
@@ -100,9 +102,9 @@ static void build(hri_build *b) {
     hr_graph *g = b->g;
     const hr_init init = hr_init_normal(0.02);
     const hr_value tokens =
-        hr_graph_input(g, "/tokens", HR_TYPE_I32, hri_shape2(b->batch, o->context));
+        hr_graph_input(g, "/tokens", HR_TYPE_I32, hr_shape_2(b->batch, o->context));
     const hr_value wte =
-        hr_graph_param(g, "wte.weight", HR_TYPE_F32, hri_shape2(o->vocab, o->width), init);
+        hr_graph_param(g, "wte.weight", HR_TYPE_F32, hr_shape_2(o->vocab, o->width), init);
     const hr_value wpe = positions(b);
     hr_value x = hr_add(g, hr_gather(g, wte, tokens), wpe);
     x = hri_layer_dropout(b, x, o->dropout);

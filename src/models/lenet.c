@@ -30,7 +30,7 @@ static void build(hri_build *b) {
     hr_value x = stage(b, "conv1", hri_image(b, o->size, o->channels), 6, 2);
     x = stage(b, "conv2", x, 16, 0);
     const int64_t flat = hri_dim(b, x, 1) * hri_dim(b, x, 2) * 16;
-    x = hr_reshape(b->g, hr_transpose(b->g, x, "0x3x1x2"), hri_shape2(b->batch, flat));
+    x = hr_reshape(b->g, hr_transpose(b->g, x, "0x3x1x2"), hr_shape_2(b->batch, flat));
     x = hr_relu(b->g, hri_layer_linear(b, "fc1", x, 120, NULL, NULL));
     x = hr_relu(b->g, hri_layer_linear(b, "fc2", x, 84, NULL, NULL));
     hri_model_loss(b, hri_layer_linear(b, "fc3", x, o->classes, NULL, NULL));

@@ -27,7 +27,7 @@ static const hri_field fields[] = {
 static void build(hri_build *b) {
     const mlp *o = b->options;
     hr_value x = hri_image(b, o->size, o->channels);
-    x = hr_reshape(b->g, x, hri_shape2(b->batch, o->size * o->size * o->channels));
+    x = hr_reshape(b->g, x, hr_shape_2(b->batch, o->size * o->size * o->channels));
     for (int64_t i = 0; i < o->layers; i++) {
         char name[32];
         snprintf(name, sizeof name, "layers.%d", (int)i);

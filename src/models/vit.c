@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+#include "graph/graph.h"
+
 typedef struct vit {
     int64_t size, channels, patch, classes, layers, width, heads;
     double dropout;
@@ -61,12 +63,12 @@ static hr_value attention(hri_build *b, hr_value x) {
     const int64_t qkv[] = {b->batch, places, 3, o->heads, o->width / o->heads};
     const hr_init zero = hr_init_constant(0.0);
     hr_graph_push(g, "self_attention");
-    const hr_value w = hr_graph_param(g, "in_proj_weight", HR_TYPE_F32, hri_shape2(wide, o->width),
+    const hr_value w = hr_graph_param(g, "in_proj_weight", HR_TYPE_F32, hr_shape_2(wide, o->width),
                                       xavier(o->width, wide));
     const hr_value c =
         hr_graph_param(g, "in_proj_bias", HR_TYPE_F32, hr_shape_from(1, &wide), zero);
     x = hr_reshape(g, hr_linear(g, x, w, c), hr_shape_from(5, qkv));
-    x = hr_reshape(g, hr_attention_packed(g, x, 0), hri_shape3(b->batch, places, o->width));
+    x = hr_reshape(g, hr_attention_packed(g, x, 0), hr_shape_3(b->batch, places, o->width));
     x = hri_layer_linear(b, "out_proj", x, o->width, NULL, &zero);
     hr_graph_pop(g);
     return x;
@@ -96,15 +98,15 @@ static hr_value embed(hri_build *b) {
                                                   .stride = (int)o->patch,
                                                   .bias = true,
                                                   .weight = &project});
-    x = hr_reshape(g, x, hri_shape3(b->batch, patches, o->width));
-    hr_value token = hr_graph_param(g, "class_token", HR_TYPE_F32, hri_shape3(1, 1, o->width),
+    x = hr_reshape(g, x, hr_shape_3(b->batch, patches, o->width));
+    hr_value token = hr_graph_param(g, "class_token", HR_TYPE_F32, hr_shape_3(1, 1, o->width),
                                     hr_init_constant(0.0));
-    token = hr_nodef(g, "broadcast_to", &token, 1, "to=%lldx1x%lld", (long long)b->batch,
-                     (long long)o->width);
+    token = hri_nodef(g, "broadcast_to", &token, 1, "to=%lldx1x%lld", (long long)b->batch,
+                      (long long)o->width);
     x = hr_concat(g, (const hr_value[]){token, x}, 2, 1);
     const hr_value position =
         hr_graph_param(g, "encoder.pos_embedding", HR_TYPE_F32,
-                       hri_shape3(1, patches + 1, o->width), hr_init_normal(0.02));
+                       hr_shape_3(1, patches + 1, o->width), hr_init_normal(0.02));
     return hri_layer_dropout(b, hr_add(g, x, position), o->dropout);
 }
 
@@ -122,7 +124,7 @@ static void build(hri_build *b) {
     }
     char first[64];
     snprintf(first, sizeof first, "%lldx1x%lld", (long long)b->batch, (long long)o->width);
-    x = hr_reshape(g, hr_slice(g, x, "0x0x0", first), hri_shape2(b->batch, o->width));
+    x = hr_reshape(g, hr_slice(g, x, "0x0x0", first), hr_shape_2(b->batch, o->width));
     x = hri_layer_norm(b, "encoder.ln", x, 1e-6);
     hri_model_loss(b, hri_layer_linear(b, "heads.head", x, o->classes, &zero, &zero));
 }

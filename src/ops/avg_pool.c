@@ -15,7 +15,7 @@ static const hri_field avg_pool_fields[] = {
 
 static hr_status avg_pool_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
-    hri_pool p;
+    hri_pooling p;
     if (!hr_type_is_real(c->in[0].type) || x->rank != 4) {
         return hri_infer_fail(c, "the input must be real, (N, H, W, C)");
     }
@@ -36,12 +36,12 @@ static void avg_pool_grad(hri_grad *c) {
 
 typedef struct task {
     const hri_call *c;
-    hri_pool p;
+    hri_pooling p;
     int without_pad;
 } task;
 
 static void pool_pixel(const task *t, int64_t b, int64_t i, int64_t j, int64_t c0, int64_t n) {
-    const hri_pool *p = &t->p;
+    const hri_pooling *p = &t->p;
     const hri_call *c = t->c;
     const hr_type type = c->sig->in[0].type;
     const int64_t to = ((b * p->oh + i) * p->ow + j) * p->channels + c0;

@@ -15,7 +15,7 @@ static const hri_field avg_pool_grad_fields[] = {
 static hr_status avg_pool_grad_infer(hri_infer *c) {
     const hri_pool_attr *a = c->attr;
     const hr_shape *dy = &c->in[0].shape;
-    hri_pool p;
+    hri_pooling p;
     if (!hr_type_is_real(c->in[0].type) || dy->rank != 4) {
         return hri_infer_fail(c, "wanted dy (N, OH, OW, C), real");
     }
@@ -29,12 +29,12 @@ static hr_status avg_pool_grad_infer(hri_infer *c) {
 
 typedef struct task {
     const hri_call *c;
-    hri_pool p;
+    hri_pooling p;
     int without_pad;
 } task;
 
 static float share(const task *t, int64_t i, int64_t j) {
-    const hri_pool *p = &t->p;
+    const hri_pooling *p = &t->p;
     int64_t h0, h1, w0, w1;
     hri_pool_window(i, p->kh, p->sh, p->ph, p->h, &h0, &h1);
     hri_pool_window(j, p->kw, p->sw, p->pw, p->w, &w0, &w1);
@@ -42,7 +42,7 @@ static float share(const task *t, int64_t i, int64_t j) {
 }
 
 static void grad_pixel(const task *t, int64_t b, int64_t h, int64_t w, int64_t c0, int64_t n) {
-    const hri_pool *p = &t->p;
+    const hri_pooling *p = &t->p;
     const hri_call *c = t->c;
     const hr_type type = c->sig->in[0].type;
     const int64_t to = ((b * p->h + h) * p->w + w) * p->channels + c0;

@@ -12,7 +12,7 @@ static const hri_field max_pool_fields[] = {HRI_POOL_FIELDS, {0}};
 
 static hr_status max_pool_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
-    hri_pool p;
+    hri_pooling p;
     if (!hr_type_is_real(c->in[0].type) || x->rank != 4) {
         return hri_infer_fail(c, "the input must be real, (N, H, W, C)");
     }
@@ -37,12 +37,12 @@ static void max_pool_grad(hri_grad *c) {
 
 typedef struct task {
     const hri_call *c;
-    hri_pool p;
+    hri_pooling p;
 } task;
 
 /* One output pixel, one block of channels.  Codes are counted in f32, so that all lanes are alike. */
 static void pool_pixel(const task *t, int64_t b, int64_t i, int64_t j, int64_t c0, int64_t n) {
-    const hri_pool *p = &t->p;
+    const hri_pooling *p = &t->p;
     const hri_call *c = t->c;
     const hr_type type = c->sig->in[0].type;
     const int64_t to = ((b * p->oh + i) * p->ow + j) * p->channels + c0;

@@ -8,7 +8,7 @@ static const hri_field max_pool_grad_fields[] = {HRI_POOL_FIELDS, HRI_POOL_GRAD_
 static hr_status max_pool_grad_infer(hri_infer *c) {
     const hri_pool_attr *a = c->attr;
     const hr_shape *dy = &c->in[0].shape;
-    hri_pool p;
+    hri_pooling p;
     if (!hr_type_is_real(c->in[0].type) || dy->rank != 4 || c->in[1].type != HR_TYPE_U8 ||
         !hr_shape_same(dy, &c->in[1].shape)) {
         return hri_infer_fail(c, "wanted dy (N, OH, OW, C) and u8 indices of that shape");
@@ -23,11 +23,11 @@ static hr_status max_pool_grad_infer(hri_infer *c) {
 
 typedef struct task {
     const hri_call *c;
-    hri_pool p;
+    hri_pooling p;
 } task;
 
 static void grad_pixel(const task *t, int64_t b, int64_t h, int64_t w, int64_t c0, int64_t n) {
-    const hri_pool *p = &t->p;
+    const hri_pooling *p = &t->p;
     const hri_call *c = t->c;
     const hr_type type = c->sig->in[0].type;
     const int64_t to = ((b * p->h + h) * p->w + w) * p->channels + c0;

@@ -34,7 +34,7 @@ enum { PIECES_MAX = 16 };
 /* ---- small things ---- */
 
 static hr_value small_input(maker *m, const char *name) {
-    return hr_graph_input(m->g, name, HR_TYPE_F32, hr_shape_of(0));
+    return hr_graph_input(m->g, name, HR_TYPE_F32, hr_shape_0());
 }
 
 /* "<param>.<what>", like the parameter, zeros, f32. */
@@ -161,7 +161,7 @@ static hr_status differentiate(maker *m) {
 
 static hr_value constant(maker *m, hr_value *kept, double number) {
     if (*kept == HR_NONE) {
-        *kept = hr_graph_fill(m->g, HR_TYPE_F32, hr_shape_of(0), number);
+        *kept = hr_graph_fill(m->g, HR_TYPE_F32, hr_shape_0(), number);
     }
     return *kept;
 }

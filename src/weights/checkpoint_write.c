@@ -90,7 +90,7 @@ static hr_status list_tensors(writing *x) {
         }
     }
     if (status == HR_OK && x->w->progress) {
-        const hr_meta meta = {HR_TYPE_U8, hr_shape_of(1, (int64_t)x->w->input_bytes)};
+        const hr_meta meta = {HR_TYPE_U8, hr_shape_1((int64_t)x->w->input_bytes)};
         status = add(x, HR_NONE, "headroom/input", "", 0, "", meta);
     }
     return status;

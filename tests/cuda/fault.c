@@ -27,7 +27,7 @@ static hr_status live(life *l) {
         return HR_E_NOT_FOUND;
     }
     s = s == HR_OK ? cuda.open(l->lib, 0, &l->dev) : s;
-    const hri_source *source = l->dev ? &l->dev->source : NULL;
+    const hri_page_source *source = l->dev ? &l->dev->source : NULL;
     s = s == HR_OK ? source->ops->reserve(source->self, PAGES * source->page_bytes, &l->at) : s;
     for (int i = 0; i < PAGES && s == HR_OK; i++) {
         s = source->ops->create(source->self, &l->pages[i]);
@@ -62,7 +62,7 @@ static void end_life(life *l) {
         cuda.event_close(l->event);
     }
     if (l->dev) {
-        const hri_source *source = &l->dev->source;
+        const hri_page_source *source = &l->dev->source;
         cuda.pinned_destroy(l->dev, l->pinned);
         if (l->mapped) {
             CHECK_OK(source->ops->unmap(source->self, l->at, PAGES));

@@ -196,7 +196,7 @@ TEST_TIMEOUT(kernel_fault, a_device_too_full_for_the_code_is_a_status, 300) {
     const int64_t allocs = hri_fault_live_allocs(), things = fake()->report(text, sizeof text);
     hr_device_info info = {0};
     CHECK_OK(hr_device_get_info(b.device, &info));
-    const hri_source *source = &b.device->dev->source;
+    const hri_page_source *source = &b.device->dev->source;
     uint64_t pages[4096];
     size_t count = 0;
     while (count < 4096 && source->ops->create(source->self, &pages[count]) == HR_OK) {

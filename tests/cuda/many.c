@@ -96,7 +96,7 @@ static updates *make_updates(bench *b) {
     CHECK_OK(hri_attr_parse(op, "decay=0", &u->attr[1], &why));
     const hr_addr scalars[] = {take(b, 4), take(b, 4), take(b, 4)};
     for (uint32_t i = 0; i < TENSORS; i++) {
-        const hr_meta f32 = {HR_TYPE_F32, hr_shape_of(1, (int)(i * i * i % 5003))};
+        const hr_meta f32 = {HR_TYPE_F32, hr_shape_1(i * i * i % 5003)};
         const hr_meta scalar = {.type = HR_TYPE_F32};
         const hr_meta grad = {i % 5 ? HR_TYPE_F32 : HR_TYPE_BF16, f32.shape};
         const hr_meta in[INPUTS] = {f32, grad, scalar, scalar, f32, f32, scalar};
@@ -140,7 +140,7 @@ TEST(many, updates_have_the_bits_of_one_launch_each) {
 /* Launches of two casts of 3,000 numbers, from and into the named quarters of the block. */
 static int64_t launches_of(bench *b, int from0, int into0, int from1, int into1) {
     const hr_op *op = hri_op_find("cast");
-    const hr_meta f32 = {HR_TYPE_F32, hr_shape_of(1, 3000)};
+    const hr_meta f32 = {HR_TYPE_F32, hr_shape_1(3000)};
     const hr_addr at[] = {b->block.addr, b->block.addr + 16384, b->block.addr + 32768,
                           b->block.addr + 49152};
     hri_attr to;

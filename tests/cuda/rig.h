@@ -19,7 +19,7 @@ typedef struct rig {
     hri_log log;
     hri_lib *lib;
     hri_dev *dev;
-    const hri_source *source;
+    const hri_page_source *source;
     uint64_t page; /* bytes */
 } rig;
 

@@ -137,13 +137,13 @@ void training_close(training *t) {
 }
 
 void training_on_the_host(const training *t, float *losses) {
-    const hri_train_job job = {.options = t->job.options,
-                               .build = t->job.build,
-                               .user = t->job.user,
-                               .batch = t->job.batch,
-                               .steps = TRAINING_STEPS,
-                               .seed = TRAINING_SEED,
-                               .limit = (uint32_t)hr_model_classes(t->model)};
+    const hri_interp_job job = {.options = t->job.options,
+                                .build = t->job.build,
+                                .user = t->job.user,
+                                .batch = t->job.batch,
+                                .steps = TRAINING_STEPS,
+                                .seed = TRAINING_SEED,
+                                .limit = (uint32_t)hr_model_classes(t->model)};
     hr_error why = {0};
     CHECK_OK(hri_train_run(&job, losses, &why));
 }

@@ -33,7 +33,7 @@ static int fill_text(void *user, const char *name, const hr_meta *meta, uint64_t
 }
 
 /* Trains twice and gives the last loss. */
-static double train(const char *model, const char *options, hri_train_job job) {
+static double train(const char *model, const char *options, hri_interp_job job) {
     float *losses[2];
     hr_error why = {0};
     hr_model *m;
@@ -64,13 +64,13 @@ static double train(const char *model, const char *options, hri_train_job job) {
 
 /* The text has 256 characters to learn; without knowing them the loss is about 3. */
 TEST_TIMEOUT(overfit, a_tiny_gpt_learns_a_text_by_heart, 120) {
-    const hri_train_job job = {.batch = ROWS, .steps = 200, .fill = fill_text};
+    const hri_interp_job job = {.batch = ROWS, .steps = 200, .fill = fill_text};
     CHECK(train("gpt2-nano", "optimizer=adamw,rate=0.006", job) < 0.1);
 }
 
 /* Four batches of 64 images of noise with random labels; guessing is ln 10 = 2.3. */
 TEST_TIMEOUT(overfit, a_small_resnet_learns_256_images_by_heart, 120) {
-    const hri_train_job job = {.batch = 64, .steps = 40, .cycle = 4};
+    const hri_interp_job job = {.batch = 64, .steps = 40, .cycle = 4};
     const char *model = "resnet18:size=32,width=16,layers=1x1x1,classes=10";
     CHECK(train(model, "optimizer=adamw,rate=0.005", job) < 0.1);
 }

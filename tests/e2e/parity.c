@@ -30,15 +30,15 @@ static void check_record(const char *name) {
     CHECK_EQ(json_array_size(runs), 4);
     for (size_t i = 0; i < json_array_size(runs); i++) {
         const json_t *run = json_array_get(runs, i);
-        hri_train_job job = {.build = hr_model_build,
-                             .user = m,
-                             .batch = (int64_t)parity_number(record, "batch"),
-                             .steps = PARITY_STEPS,
-                             .seed = parity_number(record, "seed"),
-                             .cycle = parity_number(record, "cycle"),
-                             .limit = (uint32_t)hr_model_classes(m),
-                             .threads = threads,
-                             .begin = begin};
+        hri_interp_job job = {.build = hr_model_build,
+                              .user = m,
+                              .batch = (int64_t)parity_number(record, "batch"),
+                              .steps = PARITY_STEPS,
+                              .seed = parity_number(record, "seed"),
+                              .cycle = parity_number(record, "cycle"),
+                              .limit = (uint32_t)hr_model_classes(m),
+                              .threads = threads,
+                              .begin = begin};
         float losses[PARITY_STEPS];
         CHECK_OK(hr_train_options_parse(parity_text(run, "options"), &job.options, NULL));
         if (hri_train_run(&job, losses, &error) != HR_OK) {

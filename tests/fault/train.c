@@ -21,22 +21,21 @@ static hr_status build_net(void *user, hr_graph *g, int64_t batch, int training)
         char name[16] = "conv0";
         name[4] = (char)('0' + i);
         hr_graph_push(g, name);
-        const hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32,
-                                          hr_shape_of(4, 3, 3, channels, 4), hr_init_normal(.1));
+        const hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_4(3, 3, channels, 4),
+                                          hr_init_normal(.1));
         h = hr_relu(g, hr_conv2d(g, h, w, HR_NONE, 1, 1, 1, 1));
         channels = 4;
         hr_graph_pop(g);
     }
     const int64_t flat[] = {batch, 144};
-    const hr_value w =
-        hr_graph_param(g, "fc", HR_TYPE_F32, hr_shape_of(2, 3, 144), hr_init_normal(.1));
+    const hr_value w = hr_graph_param(g, "fc", HR_TYPE_F32, hr_shape_2(3, 144), hr_init_normal(.1));
     h = hr_linear(g, hr_reshape(g, h, hr_shape_from(2, flat)), w, HR_NONE);
     hr_graph_result(g, hr_cross_entropy(g, h, ids, 0), "loss");
     return HR_OK;
 }
 
 static hr_status train(const char *text, int64_t part, float *losses) {
-    hri_train_job job = {
+    hri_interp_job job = {
         .build = build_net, .batch = 4, .part = part, .steps = 2, .seed = 5, .limit = 3};
     hr_error why = {0};
     hr_status status = hr_train_options_parse(text, &job.options, &why);

@@ -13,7 +13,7 @@ static void must(int holds) {
 }
 
 static void decode(const uint8_t *data, size_t size, const hri_image_info *info, hri_view v,
-                   hri_pool *pool, hri_account *account) {
+                   hri_buffer_pool *pool, hri_account *account) {
     static uint8_t out[48 * 48 * 3];
     hri_memory memory = {.pool = pool, .account = account};
     hri_prose why = {{0}};
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if ((uint64_t)info.width * info.height > 1 << 22) {
         return 0; /* the decode stage's max_pixels; here it bounds the time */
     }
-    hri_pool *pool;
+    hri_buffer_pool *pool;
     hri_account *account;
     if (hri_pool_create(4 << 20, &pool) != HR_OK) {
         return 0;

@@ -144,7 +144,7 @@ static void put_file(const char *root, const char *path, const char *text) {
 }
 
 /* `limits`: path and text in turn, NULL at the end. */
-static hri_machine machine_in(const char *membership, const char *const *limits) {
+static hri_machine_facts machine_in(const char *membership, const char *const *limits) {
     char root[] = "/tmp/headroom-golden-XXXXXX";
     CHECK(mkdtemp(root));
     put_file(root, "proc/self/cgroup", membership);
@@ -153,7 +153,7 @@ static hri_machine machine_in(const char *membership, const char *const *limits)
         snprintf(path, sizeof path, "sys/fs/cgroup/%s", limits[i]);
         put_file(root, path, limits[i + 1]);
     }
-    hri_machine machine;
+    hri_machine_facts machine;
     hri_machine_read_cgroup(&machine, root);
     GOLDEN_RUN("-rf", .program = "rm", .last_arg = root);
     return machine;
@@ -162,7 +162,7 @@ static hri_machine machine_in(const char *membership, const char *const *limits)
 TEST(machine, the_smallest_cgroup_limit_on_the_way_up_counts) {
     static const char *const limits[] = {
         "a/b/memory.max", "max\n", "a/memory.max", "1048576\n", "memory.max", "4194304\n", NULL};
-    const hri_machine machine = machine_in("0::/a/b\n", limits);
+    const hri_machine_facts machine = machine_in("0::/a/b\n", limits);
     CHECK_EQ(machine.cgroup_limit_bytes, 1048576);
     CHECK(strstr(machine.cgroup_path, "/a/memory.max"));
 }

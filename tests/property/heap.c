@@ -158,7 +158,7 @@ static void live(uint64_t seed, int steps) {
     m.random = seed;
     m.limit_pages = 8 + test_random(&m.random) % 120;
     paper_init(&books, 4096);
-    const hri_source source = paper_source(&books);
+    const hri_page_source source = paper_source(&books);
     CHECK_OK(hri_heap_init(&m.heap, &source, m.limit_pages * PAPER_PAGE, HR_GROWTH_ON));
     for (int i = 0; i < steps; i++) {
         step(&m);
@@ -191,7 +191,7 @@ TEST_TIMEOUT(heap, random_refusals_of_the_device_change_nothing, 200) {
         m.random = test_seed() * 77 + life;
         m.limit_pages = 96;
         paper_init(&books, 4096);
-        const hri_source source = paper_source(&books);
+        const hri_page_source source = paper_source(&books);
         CHECK_OK(hri_heap_init(&m.heap, &source, m.limit_pages * PAPER_PAGE, HR_GROWTH_ON));
         for (int i = 0; i < 600; i++) {
             const int at = (int)(test_random(&m.random) % BLOCKS);

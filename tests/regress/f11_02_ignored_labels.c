@@ -185,14 +185,14 @@ static void train_parts(const char *model, const char *text, int64_t part, float
     hr_model *m;
     hr_error why = {0};
     CHECK_OK(hr_model_open(model, &m, NULL));
-    hri_train_job job = {.build = build_model,
-                         .user = m,
-                         .batch = 6,
-                         .part = part,
-                         .steps = 3,
-                         .seed = 3,
-                         .limit = 2,
-                         .fill = fill_labels};
+    hri_interp_job job = {.build = build_model,
+                          .user = m,
+                          .batch = 6,
+                          .part = part,
+                          .steps = 3,
+                          .seed = 3,
+                          .limit = 2,
+                          .fill = fill_labels};
     CHECK_OK(hr_train_options_parse(text, &job.options, NULL));
     job.options.ignored = true;
     if (hri_train_run(&job, losses, &why) != HR_OK) {
@@ -217,10 +217,10 @@ TEST_TIMEOUT(f11_02, tokens_count_one_by_one, 120) {
 }
 
 static hr_status build_pixels(void *user, hr_graph *g, int64_t batch, int training) {
-    const hr_value x = hr_graph_input(g, "image", HR_TYPE_F32, hr_shape_of(4, batch, 4, 4, 3));
-    const hr_value label = hr_graph_input(g, "label", HR_TYPE_I32, hr_shape_of(3, batch, 4, 4));
+    const hr_value x = hr_graph_input(g, "image", HR_TYPE_F32, hr_shape_4(batch, 4, 4, 3));
+    const hr_value label = hr_graph_input(g, "label", HR_TYPE_I32, hr_shape_3(batch, 4, 4));
     const hr_value w =
-        hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(4, 1, 1, 3, 2), hr_init_normal(0.5));
+        hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_4(1, 1, 3, 2), hr_init_normal(0.5));
     (void)user;
     (void)training;
     hr_graph_result(g, hr_cross_entropy(g, hr_conv2d(g, x, w, HR_NONE, 1, 0, 1, 1), label, 0.1),
@@ -229,7 +229,7 @@ static hr_status build_pixels(void *user, hr_graph *g, int64_t batch, int traini
 }
 
 TEST(f11_02, pixels_count_one_by_one) {
-    hri_train_job job = {
+    hri_interp_job job = {
         .build = build_pixels, .batch = 6, .steps = 3, .seed = 4, .limit = 2, .fill = fill_labels};
     float whole[3], parts[3];
     CHECK_OK(hr_train_options_parse("rate=0.1", &job.options, NULL));

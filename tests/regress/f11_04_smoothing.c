@@ -16,11 +16,10 @@ typedef struct loss_case {
 static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
     const loss_case *c = user;
     const int pair = !strcmp(c->op, "binary_cross_entropy") || strstr(c->op, "soft");
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(2, batch, 6));
-    const hr_value w =
-        hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(2, 5, 6), hr_init_normal(0.3));
-    const hr_value label = pair ? hr_graph_input(g, "y", HR_TYPE_F32, hr_shape_of(2, batch, 5))
-                                : hr_graph_input(g, "label", HR_TYPE_I32, hr_shape_of(1, batch));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(batch, 6));
+    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_2(5, 6), hr_init_normal(0.3));
+    const hr_value label = pair ? hr_graph_input(g, "y", HR_TYPE_F32, hr_shape_2(batch, 5))
+                                : hr_graph_input(g, "label", HR_TYPE_I32, hr_shape_1(batch));
     const hr_value linear[] = {x, w, label}, plain[] = {hr_linear(g, x, w, HR_NONE), label};
     const int fused = !strcmp(c->op, "linear_cross_entropy");
     (void)training;
@@ -90,12 +89,12 @@ TEST(f11_04, kept_scores_stay_kept) {
     const hri_objective o = {.build = hr_model_build, .user = m, .smoothing = 0.1};
     static const char *const texts[] = {"scores=kept", "scores=slices"};
     for (int i = 0; i < 2; i++) {
-        hri_train_job job = {.build = hri_objective_build,
-                             .user = (void *)(uintptr_t)&o,
-                             .batch = 2,
-                             .steps = 3,
-                             .seed = 3,
-                             .limit = 128};
+        hri_interp_job job = {.build = hri_objective_build,
+                              .user = (void *)(uintptr_t)&o,
+                              .batch = 2,
+                              .steps = 3,
+                              .seed = 3,
+                              .limit = 128};
         hr_graph *g;
         CHECK_OK(hr_train_options_parse(texts[i], &job.options, NULL));
         CHECK_OK(hri_train_run(&job, losses[i], NULL));

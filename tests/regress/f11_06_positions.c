@@ -38,15 +38,15 @@ static hr_status end(void *user, const hr_graph *g, hri_interp *it) {
 
 static watch train(const char *model, const char *options, int64_t part, float *losses) {
     static watch w;
-    hri_train_job job = {.build = build,
-                         .user = &w,
-                         .batch = 4,
-                         .part = part,
-                         .steps = STEPS,
-                         .seed = 9,
-                         .limit = 128,
-                         .begin = begin,
-                         .end = end};
+    hri_interp_job job = {.build = build,
+                          .user = &w,
+                          .batch = 4,
+                          .part = part,
+                          .steps = STEPS,
+                          .seed = 9,
+                          .limit = 128,
+                          .begin = begin,
+                          .end = end};
     CHECK_OK(hr_model_open(model, &w.m, NULL));
     CHECK_OK(hr_train_options_parse(options, &job.options, NULL));
     CHECK_OK(hri_train_run(&job, losses, NULL));

@@ -10,11 +10,10 @@ enum { N = 4 };
 static hr_graph *build(const char *input, double factor) {
     hr_graph *g;
     CHECK_OK(hr_graph_create(&g));
-    const hr_value x = hr_graph_input(g, input, HR_TYPE_F32, hr_shape_of(1, N));
-    const hr_value y = hr_graph_input(g, "y", HR_TYPE_F32, hr_shape_of(1, N));
-    const hr_value w =
-        hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(1, N), hr_init_constant(1.0));
-    hr_graph_input(g, "unused", HR_TYPE_F32, hr_shape_of(1, N));
+    const hr_value x = hr_graph_input(g, input, HR_TYPE_F32, hr_shape_1(N));
+    const hr_value y = hr_graph_input(g, "y", HR_TYPE_F32, hr_shape_1(N));
+    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_1(N), hr_init_constant(1.0));
+    hr_graph_input(g, "unused", HR_TYPE_F32, hr_shape_1(N));
     hr_graph_result(g, hr_affine(g, hr_mul(g, hr_add(g, x, y), w), factor, 0.0), "z");
     CHECK_OK(hr_graph_freeze(g));
     return g;

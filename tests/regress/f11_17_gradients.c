@@ -99,8 +99,7 @@ static hr_status differentiate(const hr_op *op) {
     hr_graph *g;
     CHECK_OK(hr_graph_create(&g));
     const hri_attr attr = {0};
-    const hr_value x =
-        hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_of(1, 3), hr_init_constant(1.0));
+    const hr_value x = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_1(3), hr_init_constant(1.0));
     const hr_value y = hri_graph_add(g, op, &x, 1, &attr);
     hr_value grad = HR_NONE;
     const hr_status status =

@@ -13,7 +13,7 @@ enum { ROWS = 517, COLUMNS = 65 };
 static hr_graph *build(hr_type type, hr_init init) {
     hr_graph *g;
     CHECK_OK(hr_graph_create(&g));
-    hr_graph_param(g, "w", type, hr_shape_of(2, ROWS, COLUMNS), init);
+    hr_graph_param(g, "w", type, hr_shape_2(ROWS, COLUMNS), init);
     return g;
 }
 
@@ -59,7 +59,7 @@ static void check_device(const char *name, uint32_t threads) {
     CHECK_OK(hr_ctx_create(&co, &ctx));
     CHECK_OK(hr_device_find(ctx, name, &device));
     CHECK_OK(hr_graph_create(&g));
-    const hr_shape shape = hr_shape_of(2, 1200, 900);
+    const hr_shape shape = hr_shape_2(1200, 900);
     const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, shape, hr_init_normal(0.1));
     const hr_value z = hr_graph_state(g, "z", HR_TYPE_F32, shape, hr_init_constant(0.0));
     const hr_value o = hr_graph_state(g, "o", HR_TYPE_F32, shape, hr_init_constant(1.0));

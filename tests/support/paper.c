@@ -98,7 +98,7 @@ void paper_init(paper *p, uint64_t capacity) {
     p->capacity = capacity;
 }
 
-hri_source paper_source(paper *p) {
+hri_page_source paper_source(paper *p) {
     static const hri_source_ops ops = {
         .reserve = paper_reserve,
         .unreserve = paper_unreserve,
@@ -107,5 +107,5 @@ hri_source paper_source(paper *p) {
         .map = paper_map,
         .unmap = paper_unmap,
     };
-    return (hri_source){&ops, p, PAPER_PAGE};
+    return (hri_page_source){&ops, p, PAPER_PAGE};
 }

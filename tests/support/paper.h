@@ -22,6 +22,6 @@ typedef struct paper {
 } paper;
 
 void paper_init(paper *p, uint64_t capacity);
-hri_source paper_source(paper *p);
+hri_page_source paper_source(paper *p);
 
 #endif

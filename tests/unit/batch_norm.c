@@ -35,7 +35,7 @@ static void run(int relu, int add, int halves, outcome *out) {
     hr_graph *g;
     hri_interp *it;
     hr_value p[4], d[4], mean, inv;
-    const hr_shape all = hr_shape_of(2, ROWS, CHANNELS), each = hr_shape_of(1, CHANNELS);
+    const hr_shape all = hr_shape_2(ROWS, CHANNELS), each = hr_shape_1(CHANNELS);
     CHECK_OK(hr_graph_create(&g));
     p[0] = hr_graph_param(g, "x", HR_TYPE_F32, all, hr_init_normal(2.0));
     p[1] = hr_graph_param(g, "gamma", HR_TYPE_F32, each, hr_init_normal(1.0));

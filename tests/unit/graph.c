@@ -26,11 +26,11 @@ static void check_error(hr_graph *g, hr_status code, const char *part) {
 
 TEST(graph, the_first_mistake_names_path_op_and_shapes) {
     hr_graph *g = new_graph();
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(2, 3, 4));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(3, 4));
     hr_graph_push(g, "layer3.0");
     hr_graph_push(g, "fc");
     const hr_value w =
-        hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_of(2, 5, 6), hr_init_normal(1));
+        hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_2(5, 6), hr_init_normal(1));
     CHECK_STR(hr_graph_name(g, w), "layer3.0.fc.weight");
     CHECK_EQ(hr_relu(g, hr_matmul(g, x, w, 0, 0)), HR_NONE);
     hr_graph_pop(g);
@@ -47,24 +47,47 @@ TEST(graph, a_shape_product_that_overflows_is_refused) {
 
 TEST(graph, a_negative_dimension_is_refused) {
     hr_graph *g = new_graph();
-    hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, -1));
+    hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(-1));
     check_error(g, HR_E_SHAPE, "x: f32[-1]");
+}
+
+TEST(graph, shapes_hold_dimensions_beyond_32_bits) {
+    const int64_t large = (int64_t)5 << 32;
+    CHECK(hr_shape_0().rank == 0);
+    CHECK(hr_shape_1(large).dim[0] == large);
+    const hr_shape five = hr_shape_5(1, 2, 3, 4, large);
+    CHECK(five.rank == 5 && five.dim[0] == 1 && five.dim[3] == 4 && five.dim[4] == large);
+    CHECK(hr_shape_2(1, 2).dim[2] == 0);
+}
+
+TEST(graph, a_rank_or_an_attribute_that_is_too_long_is_refused) {
+    hr_graph *g = new_graph();
+    hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
+    hr_reshape(g, x, (hr_shape){.rank = HR_RANK_MAX + 1});
+    check_error(g, HR_E_SHAPE, "reshape: rank 9");
+    g = new_graph();
+    x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
+    char axes[1000];
+    memset(axes, '1', sizeof axes - 1);
+    axes[sizeof axes - 1] = 0;
+    hr_sum(g, x, axes, 0);
+    check_error(g, HR_E_INVALID, "sum: its attributes are longer");
 }
 
 TEST(graph, two_values_of_one_name_are_refused) {
     hr_graph *g = new_graph();
-    hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, 3));
-    hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, 3));
+    hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
+    hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
     check_error(g, HR_E_EXISTS, "\"x\"");
 }
 
 TEST(graph, an_unknown_op_and_an_unknown_attribute_are_refused) {
     hr_graph *g = new_graph();
-    hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, 3));
+    hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
     hr_graph_node(g, "frobnicate", &x, 1, NULL);
     check_error(g, HR_E_NOT_FOUND, "frobnicate");
     g = new_graph();
-    x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, 3));
+    x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
     hr_graph_node(g, "sum", &x, 1, "axis=0");
     check_error(g, HR_E_NOT_FOUND, "axes");
 }
@@ -77,8 +100,8 @@ TEST(graph, a_scope_left_open_is_refused) {
 
 TEST(graph, reading_a_weight_after_its_update_is_refused) {
     hr_graph *g = new_graph();
-    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(1, 3), hr_init_constant(1));
-    const hr_value rate = hr_graph_input(g, "rate", HR_TYPE_F32, hr_shape_of(0));
+    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_1(3), hr_init_constant(1));
+    const hr_value rate = hr_graph_input(g, "rate", HR_TYPE_F32, hr_shape_0());
     hr_sgd(g, w, w, rate, HR_NONE, 0, 0, 0);
     hr_graph_result(g, hr_relu(g, w), "late");
     check_error(g, HR_E_INVALID, "overwritten");
@@ -86,7 +109,7 @@ TEST(graph, reading_a_weight_after_its_update_is_refused) {
 
 TEST(graph, what_nobody_needs_is_dropped) {
     hr_graph *g = new_graph();
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, 3));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
     const hr_value y = hr_relu(g, x);
     hr_mul(g, y, y);
     hr_graph_result(g, y, "y");
@@ -99,7 +122,7 @@ TEST(graph, what_nobody_needs_is_dropped) {
 
 TEST(graph, a_second_use_is_accumulated_in_place) {
     hr_graph *g = new_graph();
-    const hr_value x = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_of(1, 3), hr_init_constant(2));
+    const hr_value x = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_1(3), hr_init_constant(2));
     const hr_value loss = hr_sum(g, hr_add(g, hr_mul(g, x, x), x), NULL, 0);
     hr_value grad;
     CHECK_OK(hr_graph_differentiate(g, loss, HR_NONE, &x, 1, &grad));
@@ -125,7 +148,7 @@ static void count_lines(void *user, const char *text) {
 
 TEST(graph, prints_one_line_a_value_and_a_dot_graph) {
     hr_graph *g = new_graph();
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, 3));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
     hr_graph_result(g, hr_relu(g, x), "y");
     int text = 0, dot = 0;
     hr_graph_print(g, HR_GRAPH_TEXT, count_lines, &text);
@@ -138,12 +161,12 @@ TEST(graph, prints_one_line_a_value_and_a_dot_graph) {
 /* Two layers learn x -> class of x: the loss falls below a tenth, with the same bits on 1 and 3 threads. */
 static float train(uint32_t threads) {
     hr_graph *g = new_graph();
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(2, 8, 5));
-    const hr_value ids = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_of(1, 8));
-    const hr_value rate = hr_graph_input(g, "rate", HR_TYPE_F32, hr_shape_of(0));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(8, 5));
+    const hr_value ids = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_1(8));
+    const hr_value rate = hr_graph_input(g, "rate", HR_TYPE_F32, hr_shape_0());
     hr_value w[2], v[2], d[2];
-    w[0] = hr_graph_param(g, "a", HR_TYPE_F32, hr_shape_of(2, 16, 5), hr_init_normal(0.5));
-    w[1] = hr_graph_param(g, "b", HR_TYPE_F32, hr_shape_of(2, 3, 16), hr_init_normal(0.3));
+    w[0] = hr_graph_param(g, "a", HR_TYPE_F32, hr_shape_2(16, 5), hr_init_normal(0.5));
+    w[1] = hr_graph_param(g, "b", HR_TYPE_F32, hr_shape_2(3, 16), hr_init_normal(0.3));
     const hr_value y = hr_linear(g, hr_relu(g, hr_linear(g, x, w[0], HR_NONE)), w[1], HR_NONE);
     const hr_value loss = hr_cross_entropy(g, y, ids, 0);
     hr_graph_result(g, loss, "loss");

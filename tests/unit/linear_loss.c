@@ -21,9 +21,9 @@ static hr_status run(const int32_t *ids, int one_op, outcome *out) {
     hri_interp *it;
     CHECK_OK(hr_graph_create(&g));
     hr_value p[2], d[2];
-    p[0] = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_of(2, ROWS, DEPTH), hr_init_normal(1.0));
-    p[1] = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(2, CLASSES, DEPTH), hr_init_normal(1.0));
-    const hr_value label = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_of(1, ROWS));
+    p[0] = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_2(ROWS, DEPTH), hr_init_normal(1.0));
+    p[1] = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_2(CLASSES, DEPTH), hr_init_normal(1.0));
+    const hr_value label = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_1(ROWS));
     const hr_value loss = one_op
                               ? hr_linear_cross_entropy(g, p[0], p[1], label, 0.1)
                               : hr_cross_entropy(g, hr_linear(g, p[0], p[1], HR_NONE), label, 0.1);
@@ -95,9 +95,9 @@ static void run_large(const char *attributes, large *out) {
     hri_interp *it;
     hr_value p[2], d[2];
     CHECK_OK(hr_graph_create(&g));
-    p[0] = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_of(2, ROWS, DEPTH), hr_init_normal(1.0));
-    p[1] = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(2, MANY, DEPTH), hr_init_normal(1.0));
-    const hr_value label = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_of(1, ROWS));
+    p[0] = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_2(ROWS, DEPTH), hr_init_normal(1.0));
+    p[1] = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_2(MANY, DEPTH), hr_init_normal(1.0));
+    const hr_value label = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_1(ROWS));
     const hr_value in[] = {p[0], p[1], label};
     const hr_value loss = hr_graph_node(g, "linear_cross_entropy", in, 3, attributes);
     CHECK_OK(hr_graph_differentiate(g, loss, HR_NONE, p, 2, d));

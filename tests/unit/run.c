@@ -57,11 +57,10 @@ static hr_graph *make_graph(const hr_custom *twice) {
     hr_graph *g;
     hr_value w[LAYERS], grads[LAYERS];
     CHECK_OK(hr_graph_create(&g));
-    hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(2, ROWS * 256, WIDTH));
+    hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(ROWS * 256, WIDTH));
     for (int i = 0; i < LAYERS; i++) {
         char name[8] = {'w', (char)('0' + i)};
-        w[i] =
-            hr_graph_param(g, name, HR_TYPE_F32, hr_shape_of(2, WIDTH, WIDTH), hr_init_normal(0.1));
+        w[i] = hr_graph_param(g, name, HR_TYPE_F32, hr_shape_2(WIDTH, WIDTH), hr_init_normal(0.1));
         x = hr_matmul(g, x, w[i], 0, 0);
         x = hr_graph_custom(g, twice, &x, 1);
         x = hr_mul(g, x, x);
@@ -214,7 +213,7 @@ TEST(run, own_ops_refuse_what_makes_no_sense) {
     hr_graph *g;
     hr_error why;
     CHECK_OK(hr_graph_create(&g));
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_I32, hr_shape_of(1, 3));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_I32, hr_shape_1(3));
     CHECK_EQ(hr_graph_custom(g, op, &x, 1), HR_NONE);
     hr_graph_error(g, &why);
     CHECK_EQ(why.code, HR_E_SHAPE);

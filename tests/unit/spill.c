@@ -126,13 +126,13 @@ static hri_planned *set_up(rig *r, hri_fit *f, uint64_t *spilled) {
 
 TEST_TIMEOUT(spill, a_training_that_spills_loses_nothing, 120) {
     rig r = rig_open();
-    const hri_train_job plain = {.options = r.job.options,
-                                 .build = r.job.build,
-                                 .user = r.job.user,
-                                 .batch = r.job.batch,
-                                 .steps = STEPS,
-                                 .seed = 7,
-                                 .limit = 10};
+    const hri_interp_job plain = {.options = r.job.options,
+                                  .build = r.job.build,
+                                  .user = r.job.user,
+                                  .batch = r.job.batch,
+                                  .steps = STEPS,
+                                  .seed = 7,
+                                  .limit = 10};
     float want[STEPS], is[STEPS];
     hr_error error = {0};
     hri_prose why = {{0}};

@@ -152,7 +152,7 @@ static void check_copy(hri_checks *checks, hr_ctx *ctx, hr_device *device, hr_lo
 
 /* Our own reading of the limit against what the device layer says. */
 static void check_cgroup(hri_checks *checks, const hr_device_info *info,
-                         const hri_machine *machine) {
+                         const hri_machine_facts *machine) {
     const char *name = "respects its cgroup";
     if (machine->cgroup_limit_bytes == UINT64_MAX) {
         hri_checks_add(checks, info->name, name, HRI_CHECK_SKIPPED, "no memory limit is set there");
@@ -167,7 +167,7 @@ static void check_cgroup(hri_checks *checks, const hr_device_info *info,
 }
 
 void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
-                       const hri_machine *machine) {
+                       const hri_machine_facts *machine) {
     hr_device_info info;
     hr_status status = hri_device_open(device);
     if (status == HR_OK) {

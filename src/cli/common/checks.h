@@ -36,7 +36,7 @@ void hri_checks_add(hri_checks *checks, const char *subject, const char *name,
 /* Maps a page, copies and compares, asks for pinned memory; on the host, its total must not exceed what the cgroup
  * grants. */
 void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
-                       const hri_machine *machine);
+                       const hri_machine_facts *machine);
 /* Makes, writes, reads and removes a file there. */
 void hri_checks_cache_dir(hri_checks *checks, const char *path);
 

@@ -38,7 +38,7 @@ static void add_word(char *list, size_t size, const char *word) {
     }
 }
 
-static void read_features(hri_machine *machine, char *flags) {
+static void read_features(hri_machine_facts *machine, char *flags) {
     char *save = NULL;
     for (char *word = strtok_r(flags, " \t\n", &save); word;
          word = strtok_r(NULL, " \t\n", &save)) {
@@ -50,7 +50,7 @@ static void read_features(hri_machine *machine, char *flags) {
     }
 }
 
-void hri_machine_read_processor(hri_machine *machine, const char *root) {
+void hri_machine_read_processor(hri_machine_facts *machine, const char *root) {
     hri_proc f;
     char line[8192];
     hri_processor_name(root, machine->processor, sizeof machine->processor);
@@ -85,7 +85,7 @@ static void chosen(const char *path, char *word, size_t size) {
     }
 }
 
-static void read_huge_pages(hri_machine *machine) {
+static void read_huge_pages(hri_machine_facts *machine) {
     char normal[24], shared[24], reserved[24] = "unknown";
     chosen("/sys/kernel/mm/transparent_hugepage/enabled", normal, sizeof normal);
     chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", shared, sizeof shared);
@@ -97,14 +97,14 @@ static void read_huge_pages(hri_machine *machine) {
              "transparent: %s, shared memory: %s, reserved: %s", normal, shared, reserved);
 }
 
-void hri_machine_read_cgroup(hri_machine *machine, const char *root) {
+void hri_machine_read_cgroup(hri_machine_facts *machine, const char *root) {
     hri_memory_left left;
     hri_memory_left_read(root, &left);
     machine->cgroup_limit_bytes = left.group_limit;
     snprintf(machine->cgroup_path, sizeof machine->cgroup_path, "%s", left.group_path);
 }
 
-void hri_machine_read(hri_machine *machine) {
+void hri_machine_read(hri_machine_facts *machine) {
     memset(machine, 0, sizeof *machine);
     struct utsname name;
     if (uname(&name) == 0) {

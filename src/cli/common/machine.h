@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-typedef struct hri_machine {
+typedef struct hri_machine_facts {
     char system[160];            /* "Linux 6.1.0 x86_64" */
     char processor[96];          /* "AMD EPYC 7763"; "unknown" */
     char features[128];          /* "avx2 fma"; "none known" */
@@ -18,12 +18,12 @@ typedef struct hri_machine {
     char cgroup_path[256];       /* the file that says so; "" */
     uint64_t lock_limit_bytes;   /* RLIMIT_MEMLOCK; UINT64_MAX: none */
     uint64_t memory_bytes;       /* of the machine; 0: unknown */
-} hri_machine;
+} hri_machine_facts;
 
-void hri_machine_read(hri_machine *machine);
+void hri_machine_read(hri_machine_facts *machine);
 /* Processor and features alone; `root` is put in front of every path. */
-void hri_machine_read_processor(hri_machine *machine, const char *root);
+void hri_machine_read_processor(hri_machine_facts *machine, const char *root);
 /* The two cgroup fields alone; `root` is put in front of every path. */
-void hri_machine_read_cgroup(hri_machine *machine, const char *root);
+void hri_machine_read_cgroup(hri_machine_facts *machine, const char *root);
 
 #endif

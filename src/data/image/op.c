@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-bool hri_picture_size(const hri_dims *dims, int64_t *height, int64_t *width) {
+bool hri_bitmap_size(const hri_dims *dims, int64_t *height, int64_t *width) {
     if (dims->count < 1 || dims->count > 2) {
         return false;
     }
@@ -12,8 +12,8 @@ bool hri_picture_size(const hri_dims *dims, int64_t *height, int64_t *width) {
     return *height >= 1 && *width >= 1 && *height <= 32768 && *width <= 32768;
 }
 
-hr_status hri_picture_open(hri_stage *s, int64_t height, int64_t width, hr_type type,
-                           uint64_t bound, hri_prose *why) {
+hr_status hri_bitmap_open(hri_stage *s, int64_t height, int64_t width, hr_type type, uint64_t bound,
+                          hri_prose *why) {
     const hr_field *f = hri_spec_find(&s->spec, "image");
     if (s->spec.field_count > 0 && (!f || f->meta.shape.rank != 3)) {
         return hri_prose_set(
@@ -41,21 +41,21 @@ hr_status hri_picture_open(hri_stage *s, int64_t height, int64_t width, hr_type 
     return HR_OK;
 }
 
-hr_status hri_picture_input(hr_emit *emit, hri_picture *out) {
+hr_status hri_bitmap_input(hr_emit *emit, hri_bitmap *out) {
     const hr_field *f = hr_element_find(emit->input, "image");
     if (!f || f->meta.type != HR_TYPE_U8 || f->meta.shape.rank != 3) {
         return hri_emit_fail(emit, HR_E_SHAPE,
                              "there is no \"image\" of u8[height,width,channels]");
     }
     const int64_t *d = f->meta.shape.dim;
-    *out = (hri_picture){f->data, d[0], d[1], d[2]};
+    *out = (hri_bitmap){f->data, d[0], d[1], d[2]};
     return d[0] > 0 && d[1] > 0 && d[2] > 0
                ? HR_OK
                : hri_emit_fail(emit, HR_E_SHAPE, "the picture has no pixels");
 }
 
-hr_status hri_picture_output(hr_emit *emit, int64_t height, int64_t width, int64_t channels,
-                             hri_picture *out) {
+hr_status hri_bitmap_output(hr_emit *emit, int64_t height, int64_t width, int64_t channels,
+                            hri_bitmap *out) {
     const hr_meta m = {.type = HR_TYPE_U8, .shape = {.rank = 3, .dim = {height, width, channels}}};
     void *data;
     hr_status status = hr_emit_field(emit, "image", &m, &data);
@@ -63,7 +63,7 @@ hr_status hri_picture_output(hr_emit *emit, int64_t height, int64_t width, int64
         status = hr_emit_keep(emit, NULL);
     }
     if (status == HR_OK) {
-        *out = (hri_picture){data, height, width, channels};
+        *out = (hri_bitmap){data, height, width, channels};
     }
     return status;
 }

@@ -13,10 +13,10 @@ static uint32_t most_taps(double scale) {
 }
 
 /* The window of an output pixel whose extent in the source is [from, to); its weights go to w. */
-static hri_window make_window(double from, double to, uint32_t size, hri_filter filter,
-                              uint16_t *w) {
+static hri_resize_window make_window(double from, double to, uint32_t size, hri_filter filter,
+                                     uint16_t *w) {
     const double centre = (from + to) / 2;
-    hri_window out = {0};
+    hri_resize_window out = {0};
     double exact[3] = {0};
     if (filter == HRI_FILTER_NEAREST) {
         const double p = floor(centre);
@@ -76,8 +76,8 @@ static layout lay_out(double x_scale, double y_scale, uint32_t in_width, uint32_
                       uint32_t out_height, uint32_t channels) {
     layout l = {.column_taps = most_taps(x_scale), .row_taps = most_taps(y_scale)};
     l.columns = 0;
-    l.rows = align(l.columns + (uint64_t)out_width * sizeof(hri_window));
-    l.weights = align(l.rows + (uint64_t)out_height * sizeof(hri_window));
+    l.rows = align(l.columns + (uint64_t)out_width * sizeof(hri_resize_window));
+    l.weights = align(l.rows + (uint64_t)out_height * sizeof(hri_resize_window));
     const uint64_t weights =
         (uint64_t)out_width * l.column_taps + (uint64_t)out_height * l.row_taps;
     l.sums = align(l.weights + weights * sizeof(uint16_t));
@@ -106,8 +106,8 @@ hr_status hri_resizer_init(hri_resizer *r, hri_memory *memory, double x, double 
     }
     char *base = buffer->data;
     *r = (hri_resizer){.memory = buffer,
-                       .columns = (hri_window *)(void *)(base + l.columns),
-                       .rows = (hri_window *)(void *)(base + l.rows),
+                       .columns = (hri_resize_window *)(void *)(base + l.columns),
+                       .rows = (hri_resize_window *)(void *)(base + l.rows),
                        .weights = (uint16_t *)(void *)(base + l.weights),
                        .sums = (uint32_t *)(void *)(base + l.sums),
                        .ring = (uint8_t *)(base + l.ring),
@@ -149,7 +149,7 @@ uint8_t *hri_resizer_row(hri_resizer *r) {
 }
 
 /* sums[i] = sum of weight x row[i], in units of 1 / 2^14. */
-static void add_rows(hri_resizer *r, const hri_window *w) {
+static void add_rows(hri_resizer *r, const hri_resize_window *w) {
     const uint32_t n = r->in_width * r->channels;
     uint32_t *restrict sums = r->sums;
     for (uint32_t k = 0; k < w->count; k++) {
@@ -177,7 +177,7 @@ static uint8_t to_byte(uint32_t sum) {
 static void put_out_row(hri_resizer *r, uint8_t *to) {
     const uint32_t *sums = r->sums;
     for (uint32_t i = 0; i < r->out_width; i++) {
-        const hri_window *w = &r->columns[i];
+        const hri_resize_window *w = &r->columns[i];
         const uint16_t *weights = r->weights + w->weights;
         uint8_t *pixel = to + (r->flip ? r->out_width - 1 - i : i) * r->channels;
         if (r->channels == 3) {
@@ -206,7 +206,7 @@ static void put_out_row(hri_resizer *r, uint8_t *to) {
 void hri_resizer_done_row(hri_resizer *r) {
     r->in_row++;
     while (r->out_row < r->out_height) {
-        const hri_window *w = &r->rows[r->out_row];
+        const hri_resize_window *w = &r->rows[r->out_row];
         if (w->first + w->count > r->in_row) {
             return;
         }

@@ -19,14 +19,14 @@ typedef enum hri_filter {
     HRI_FILTER_AREA
 } hri_filter;
 
-typedef struct hri_window {
+typedef struct hri_resize_window {
     uint32_t first, count; /* source pixels */
     uint32_t weights;      /* index of its first weight */
-} hri_window;
+} hri_resize_window;
 
 typedef struct hri_resizer {
     hri_buffer *memory;
-    hri_window *columns, *rows; /* one an output column, one an output row */
+    hri_resize_window *columns, *rows; /* one an output column, one an output row */
     uint16_t *weights;
     uint32_t *sums; /* one row, source columns x channels */
     uint8_t *ring;  /* ring_rows source rows */

@@ -24,19 +24,19 @@ static const hri_field fields[] = {
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     int64_t height, width;
-    if (!hri_picture_size(&o->size, &height, &width)) {
+    if (!hri_bitmap_size(&o->size, &height, &width)) {
         return hri_prose_set(why, HR_E_RANGE, "size: it is 32 or 32x48, 32768 at most");
     }
-    return hri_picture_open(s, height, width, HR_TYPE_U8,
-                            hri_pool_round((uint64_t)height * (uint64_t)width * 4), why);
+    return hri_bitmap_open(s, height, width, HR_TYPE_U8,
+                           hri_pool_round((uint64_t)height * (uint64_t)width * 4), why);
 }
 
 static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
     int64_t height = 0, width = 0;
-    hri_picture_size(&o->size, &height, &width);
-    hri_picture in, out;
-    hr_status status = hri_picture_input(emit, &in);
+    hri_bitmap_size(&o->size, &height, &width);
+    hri_bitmap in, out;
+    hr_status status = hri_bitmap_input(emit, &in);
     if (status != HR_OK) {
         return status;
     }
@@ -47,7 +47,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
                              (long long)in.height, (long long)in.width, (long long)height,
                              (long long)width);
     }
-    status = hri_picture_output(emit, height, width, in.channels, &out);
+    status = hri_bitmap_output(emit, height, width, in.channels, &out);
     if (status != HR_OK) {
         return status;
     }

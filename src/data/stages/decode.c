@@ -49,7 +49,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     const hr_field *f = hri_spec_find(&s->spec, "image");
     int64_t height = -1, width = -1;
-    if (o->size.count && !hri_picture_size(&o->size, &height, &width)) {
+    if (o->size.count && !hri_bitmap_size(&o->size, &height, &width)) {
         return hri_prose_set(why, HR_E_RANGE, "size: it is 224 or 224x320, 32768 at most");
     }
     if (o->channels == 2) {
@@ -120,7 +120,7 @@ static hr_status choose_view(const options *o, const hri_image_info *info, hr_em
                              hri_view *v) {
     int64_t height = info->height, width = info->width;
     if (o->size.count) {
-        hri_picture_size(&o->size, &height, &width);
+        hri_bitmap_size(&o->size, &height, &width);
     }
     *v = (hri_view){.width = info->width,
                     .height = info->height,
@@ -143,7 +143,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     hri_prose why = {{0}};
     hri_image_info info;
     hri_view view;
-    hri_picture out;
+    hri_bitmap out;
     if (!f || f->meta.type != HR_TYPE_U8) {
         return hri_emit_fail(emit, HR_E_SHAPE, "there is no encoded \"image\"");
     }
@@ -159,7 +159,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     }
     status = choose_view(o, &info, emit, &view);
     if (status == HR_OK) {
-        status = hri_picture_output(emit, view.out_height, view.out_width, view.channels, &out);
+        status = hri_bitmap_output(emit, view.out_height, view.out_width, view.channels, &out);
     }
     if (status == HR_OK) {
         status = hri_image_decode(f->data, f->bytes, &info, &view, emit->memory, out.data, &why);

@@ -19,20 +19,20 @@ static const hri_field fields[] = {
     {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
-    return hri_picture_open(s, 0, 0, HR_TYPE_U8, 0, why);
+    return hri_bitmap_open(s, 0, 0, HR_TYPE_U8, 0, why);
 }
 
 static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
-    hri_picture in, out;
-    hr_status status = hri_picture_input(emit, &in);
+    hri_bitmap in, out;
+    hr_status status = hri_bitmap_input(emit, &in);
     if (status != HR_OK) {
         return status;
     }
     if (hri_emit_uniform(emit) >= o->chance) {
         return hr_emit_keep(emit, NULL);
     }
-    status = hri_picture_output(emit, in.height, in.width, in.channels, &out);
+    status = hri_bitmap_output(emit, in.height, in.width, in.channels, &out);
     if (status != HR_OK) {
         return status;
     }

@@ -29,7 +29,7 @@ static const hri_field fields[] = {
 static const double grey[3] = {0.299, 0.587, 0.114};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
-    return hri_picture_open(s, 0, 0, HR_TYPE_U8, 0, why);
+    return hri_bitmap_open(s, 0, 0, HR_TYPE_U8, 0, why);
 }
 
 /* out = a x m */
@@ -54,7 +54,7 @@ static void hue_matrix(double turn, double m[3][3]) {
     }
 }
 
-static double mean_grey(const hri_picture *in) {
+static double mean_grey(const hri_bitmap *in) {
     uint64_t sums[3] = {0};
     const int64_t n = in->height * in->width;
     for (int64_t i = 0; i < n; i++) {
@@ -70,7 +70,7 @@ static double around_one(hr_emit *emit, double x) {
     return 1 + x * (2 * hri_emit_uniform(emit) - 1);
 }
 
-static void run(const hri_picture *in, uint8_t *out, const double m[3][3], double offset) {
+static void run(const hri_bitmap *in, uint8_t *out, const double m[3][3], double offset) {
     int32_t q[3][3], add = (int32_t)lrint(offset * 4096) + 2048;
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) {
@@ -89,14 +89,14 @@ static void run(const hri_picture *in, uint8_t *out, const double m[3][3], doubl
 
 static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
-    hri_picture in, out;
-    hr_status status = hri_picture_input(emit, &in);
+    hri_bitmap in, out;
+    hr_status status = hri_bitmap_input(emit, &in);
     if (status == HR_OK && in.channels != 3) {
         status = hri_emit_fail(emit, HR_E_SHAPE, "the picture has %lld channels instead of 3",
                                (long long)in.channels);
     }
     if (status == HR_OK) {
-        status = hri_picture_output(emit, in.height, in.width, in.channels, &out);
+        status = hri_bitmap_output(emit, in.height, in.width, in.channels, &out);
     }
     if (status != HR_OK) {
         return status;

@@ -50,7 +50,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         w->shift[i] = (float)(-mean / std);
     }
     const uint64_t before = s->spec.item_bytes;
-    return hri_picture_open(s, 0, 0, type_of[o->to], 4 * before, why);
+    return hri_bitmap_open(s, 0, 0, type_of[o->to], 4 * before, why);
 }
 
 static uint16_t to_bf16(float x) {
@@ -62,8 +62,8 @@ static uint16_t to_bf16(float x) {
 static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
     const own *w = s->own;
-    hri_picture in;
-    hr_status status = hri_picture_input(emit, &in);
+    hri_bitmap in;
+    hr_status status = hri_bitmap_input(emit, &in);
     if (status != HR_OK) {
         return status;
     }

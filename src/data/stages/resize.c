@@ -21,7 +21,7 @@ static const hri_field fields[] = {{"size", "of the output: 224 or 224x320 (heig
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     int64_t height, width;
-    if (!hri_picture_size(&o->size, &height, &width)) {
+    if (!hri_bitmap_size(&o->size, &height, &width)) {
         return hri_prose_set(why, HR_E_RANGE, "size: it is 224 or 224x320, 32768 at most");
     }
     const hr_field *f = hri_spec_find(&s->spec, "image");
@@ -31,18 +31,18 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         f && f->meta.shape.rank == 3 && f->meta.shape.dim[0] > 0 ? f->meta.shape.dim[0] : 4096;
     s->scratch_bytes = hri_pool_round(
         hri_resizer_bytes((uint32_t)w, (uint32_t)h, (uint32_t)width, (uint32_t)height));
-    return hri_picture_open(s, height, width, HR_TYPE_U8,
-                            hri_pool_round((uint64_t)height * (uint64_t)width * 4), why);
+    return hri_bitmap_open(s, height, width, HR_TYPE_U8,
+                           hri_pool_round((uint64_t)height * (uint64_t)width * 4), why);
 }
 
 static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
     int64_t height = 0, width = 0;
-    hri_picture_size(&o->size, &height, &width);
-    hri_picture in, out;
-    hr_status status = hri_picture_input(emit, &in);
+    hri_bitmap_size(&o->size, &height, &width);
+    hri_bitmap in, out;
+    hr_status status = hri_bitmap_input(emit, &in);
     if (status == HR_OK) {
-        status = hri_picture_output(emit, height, width, in.channels, &out);
+        status = hri_bitmap_output(emit, height, width, in.channels, &out);
     }
     hri_resizer r = {0};
     if (status == HR_OK) {

@@ -20,11 +20,11 @@ static const hri_field fields[] = {
     {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
-    return hri_picture_open(s, 0, 0, HR_TYPE_U8, 0, why);
+    return hri_bitmap_open(s, 0, 0, HR_TYPE_U8, 0, why);
 }
 
 /* Four neighbours, in 1/256 of a pixel; outside is black. */
-static void sample(const hri_picture *in, int64_t x, int64_t y, uint8_t *to) {
+static void sample(const hri_bitmap *in, int64_t x, int64_t y, uint8_t *to) {
     const int64_t x0 = x >> 8, y0 = y >> 8;
     const uint32_t fx = (uint32_t)(x & 255), fy = (uint32_t)(y & 255);
     const uint32_t weights[4] = {(256 - fx) * (256 - fy), fx * (256 - fy), (256 - fx) * fy,
@@ -43,10 +43,10 @@ static void sample(const hri_picture *in, int64_t x, int64_t y, uint8_t *to) {
 
 static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
-    hri_picture in, out;
-    hr_status status = hri_picture_input(emit, &in);
+    hri_bitmap in, out;
+    hr_status status = hri_bitmap_input(emit, &in);
     if (status == HR_OK) {
-        status = hri_picture_output(emit, in.height, in.width, in.channels, &out);
+        status = hri_bitmap_output(emit, in.height, in.width, in.channels, &out);
     }
     if (status != HR_OK) {
         return status;

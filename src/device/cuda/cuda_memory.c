@@ -1,4 +1,4 @@
-/* Memory of a CUDA device: pages (the hri_source of the device) and pinned host memory.
+/* Memory of a CUDA device: pages (the hri_page_source of the device) and pinned host memory.
  *
  * A page is one cuMemCreate of the recommended granularity (2 MiB on every device so far); its number is the
  * driver's handle.  Pages are mapped one by one but made accessible by one cuMemSetAccess a run, which is the slowest
@@ -172,7 +172,8 @@ hr_status hri_cuda_memory_init(hri_cuda_dev *dev) {
         status = hri_cuda_check(dev, "the granularity of memory", CUDA_ERROR_NOT_SUPPORTED);
     }
     if (status == HR_OK) {
-        dev->base.source = (hri_source){.ops = &source_ops, .self = dev, .page_bytes = page_bytes};
+        dev->base.source =
+            (hri_page_source){.ops = &source_ops, .self = dev, .page_bytes = page_bytes};
     }
     return status;
 }

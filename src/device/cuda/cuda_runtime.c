@@ -211,7 +211,7 @@ static hr_status use_page(hri_cuda_dev *dev, hr_addr at) {
 }
 
 hr_status hri_cuda_warm_up(hri_cuda_dev *dev) {
-    const hri_source *source = &dev->base.source;
+    const hri_page_source *source = &dev->base.source;
     hr_addr at = 0;
     uint64_t page = 0;
     int mapped = 0;

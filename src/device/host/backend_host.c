@@ -77,7 +77,7 @@ static hr_status host_open(hri_lib *lib, int index, hri_dev **out) {
         return HR_E_NOMEM_HOST;
     }
     dev->dev.lib = lib;
-    dev->dev.source = (hri_source){&hri_host_source_ops, dev, page_bytes};
+    dev->dev.source = (hri_page_source){&hri_host_source_ops, dev, page_bytes};
     dev->runtime_bytes = hri_host_resident_bytes();
     const hr_status status = hri_host_pages_init(dev);
     if (status != HR_OK) {

@@ -120,7 +120,7 @@ static hr_status null_open(hri_lib *lib, int index, hri_dev **out) {
         return HR_E_NOMEM_HOST;
     }
     dev->dev.lib = lib;
-    dev->dev.source = (hri_source){&source_ops, dev, page_bytes};
+    dev->dev.source = (hri_page_source){&source_ops, dev, page_bytes};
     atomic_store(&dev->next_address, UINT64_C(1) << 62);
     *out = &dev->dev;
     return HR_OK;

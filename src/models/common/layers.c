@@ -11,24 +11,8 @@ int64_t hri_dim(const hri_build *b, hr_value v, int axis) {
     return at >= 0 && at < shape.rank ? shape.dim[at] : 0;
 }
 
-hr_shape hri_shape2(int64_t a, int64_t b) {
-    return hr_shape_from(2, (const int64_t[]){a, b});
-}
-
-hr_shape hri_shape3(int64_t a, int64_t b, int64_t c) {
-    return hr_shape_from(3, (const int64_t[]){a, b, c});
-}
-
-hr_shape hri_shape4(int64_t a, int64_t b, int64_t c, int64_t d) {
-    return hr_shape_from(4, (const int64_t[]){a, b, c, d});
-}
-
-static hr_shape shape1(int64_t a) {
-    return hr_shape_from(1, &a);
-}
-
 hr_value hri_image(hri_build *b, int64_t size, int64_t channels) {
-    return hr_graph_input(b->g, "/image", HR_TYPE_F32, hri_shape4(b->batch, size, size, channels));
+    return hr_graph_input(b->g, "/image", HR_TYPE_F32, hr_shape_4(b->batch, size, size, channels));
 }
 
 static hr_value label_of(hri_build *b, hr_value logits) {
@@ -68,8 +52,8 @@ hr_value hri_layer_linear(hri_build *b, const char *name, hr_value x, int64_t ou
                           const hr_init *weight, const hr_init *bias) {
     const int64_t in = hri_dim(b, x, -1);
     hr_graph_push(b->g, name);
-    const hr_value w = param(b, "weight", hri_shape2(out, in), weight ? *weight : plain(in));
-    const hr_value c = param(b, "bias", shape1(out), bias ? *bias : plain(in));
+    const hr_value w = param(b, "weight", hr_shape_2(out, in), weight ? *weight : plain(in));
+    const hr_value c = param(b, "bias", hr_shape_1(out), bias ? *bias : plain(in));
     const hr_value y = hr_linear(b->g, x, w, c);
     hr_graph_pop(b->g);
     return y;
@@ -78,11 +62,11 @@ hr_value hri_layer_linear(hri_build *b, const char *name, hr_value x, int64_t ou
 hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_conv_layer *layer) {
     const int64_t in = hri_dim(b, x, 3), k = layer->kernel;
     hr_graph_push(b->g, name);
-    const hr_value w = param(b, "weight", hri_shape4(k, k, in, layer->out),
+    const hr_value w = param(b, "weight", hr_shape_4(k, k, in, layer->out),
                              layer->weight ? *layer->weight : plain(in * k * k));
     hr_graph_set_tags(b->g, w, &(hr_tags){.size = sizeof(hr_tags), .layout = HR_LAYOUT_CONV});
     const hr_value c =
-        layer->bias ? param(b, "bias", shape1(layer->out), plain(in * k * k)) : HR_NONE;
+        layer->bias ? param(b, "bias", hr_shape_1(layer->out), plain(in * k * k)) : HR_NONE;
     const hr_value y = hr_conv2d(b->g, x, w, c, layer->stride, layer->pad, 1, 1);
     hr_graph_pop(b->g);
     return y;
@@ -94,21 +78,21 @@ static const double norm_eps = 1e-5;
 static hr_value batch_norm(hri_build *b, hr_value x, hr_value gamma, hr_value beta, bool relu,
                            hr_value z, hr_value running_mean, hr_value running_var) {
     hr_graph *g = b->g;
-    const hr_value mean = hr_nodef(g, "batch_norm_moments", &x, 1, "eps=%.17g", norm_eps);
+    const hr_value mean = hri_nodef(g, "batch_norm_moments", &x, 1, "eps=%.17g", norm_eps);
     const hr_value inv = hr_graph_output(g, mean, 1);
     const hr_value in[] = {x, gamma, beta, mean, inv, z};
     const hr_value y =
         hr_graph_node(g, "batch_norm_apply", in, z == HR_NONE ? 5 : 6, relu ? "relu" : NULL);
     const hr_shape shape = hr_graph_meta(g, x).shape;
     const hr_value move[] = {running_mean, running_var, mean, inv};
-    hr_nodef(g, "batch_norm_stats", move, 4, "eps=%.17g,momentum=0.1,rows=%lld", norm_eps,
-             shape.rank ? (long long)(hr_shape_count(&shape) / shape.dim[shape.rank - 1]) : 0);
+    hri_nodef(g, "batch_norm_stats", move, 4, "eps=%.17g,momentum=0.1,rows=%lld", norm_eps,
+              shape.rank ? (long long)(hr_shape_count(&shape) / shape.dim[shape.rank - 1]) : 0);
     return y;
 }
 
 hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z) {
     hr_graph *g = b->g;
-    const hr_shape channels = shape1(hri_dim(b, x, -1));
+    const hr_shape channels = hr_shape_1(hri_dim(b, x, -1));
     hr_graph_push(g, name);
     const hr_value gamma = param(b, "weight", channels, hr_init_constant(1.0));
     const hr_value beta = param(b, "bias", channels, hr_init_constant(0.0));
@@ -137,8 +121,8 @@ hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool r
         groups /= 2;
     }
     hr_graph_push(g, name);
-    const hr_value gamma = param(b, "weight", shape1(channels), hr_init_constant(1.0));
-    const hr_value beta = param(b, "bias", shape1(channels), hr_init_constant(0.0));
+    const hr_value gamma = param(b, "weight", hr_shape_1(channels), hr_init_constant(1.0));
+    const hr_value beta = param(b, "bias", hr_shape_1(channels), hr_init_constant(0.0));
     hr_value y = hr_group_norm(g, x, gamma, beta, groups, norm_eps);
     y = z == HR_NONE ? y : hr_add(g, y, z);
     y = relu ? hr_relu(g, y) : y;
@@ -147,7 +131,7 @@ hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool r
 }
 
 hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps) {
-    const hr_shape width = shape1(hri_dim(b, x, -1));
+    const hr_shape width = hr_shape_1(hri_dim(b, x, -1));
     hr_graph_push(b->g, name);
     const hr_value gamma = param(b, "weight", width, hr_init_constant(1.0));
     const hr_value beta = param(b, "bias", width, hr_init_constant(0.0));

@@ -9,9 +9,6 @@
 
 /* A dimension of v, 0 when the graph has already failed. */
 int64_t hri_dim(const hri_build *b, hr_value v, int axis);
-hr_shape hri_shape2(int64_t a, int64_t b);
-hr_shape hri_shape3(int64_t a, int64_t b, int64_t c);
-hr_shape hri_shape4(int64_t a, int64_t b, int64_t c, int64_t d);
 
 /* The inputs "image" (N, size, size, channels). */
 hr_value hri_image(hri_build *b, int64_t size, int64_t channels);

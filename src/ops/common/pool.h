@@ -28,20 +28,20 @@ typedef struct hri_pool_attr {
                                                                                      .max = 9e18   \
     }
 
-typedef struct hri_pool {
+typedef struct hri_pooling {
     int64_t n, h, w, channels; /* input */
     int64_t oh, ow;            /* output */
     int64_t kh, kw, sh, sw, ph, pw;
-} hri_pool;
+} hri_pooling;
 
 static inline int64_t hri_pool_number(const hri_dims *d, int i, int64_t none) {
     return d->count == 0 ? none : d->at[d->count > 1 ? i : 0];
 }
 
 /* The geometry for an input of (N, h, w, C); 0 when it makes sense. */
-static inline int hri_pool_init(hri_pool *p, const hri_pool_attr *a, int64_t n, int64_t h,
+static inline int hri_pool_init(hri_pooling *p, const hri_pool_attr *a, int64_t n, int64_t h,
                                 int64_t w, int64_t channels) {
-    *p = (hri_pool){.n = n, .h = h, .w = w, .channels = channels};
+    *p = (hri_pooling){.n = n, .h = h, .w = w, .channels = channels};
     p->kh = hri_pool_number(&a->kernel, 0, 0);
     p->kw = hri_pool_number(&a->kernel, 1, 0);
     p->sh = hri_pool_number(&a->stride, 0, p->kh);

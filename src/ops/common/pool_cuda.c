@@ -18,7 +18,7 @@ static hr_status launch(const hri_gpu_call *c, const char *kernel, const hr_shap
                         int64_t last, void *const *args, geometry *g) {
     const hri_pool_attr *a = c->sig->attr;
     const hr_type type = c->sig->in[0].type;
-    hri_pool p;
+    hri_pooling p;
     char defines[96];
     if (hri_pool_init(&p, a, x->dim[0], x->dim[1], x->dim[2], x->dim[3])) {
         return HR_E_SHAPE;

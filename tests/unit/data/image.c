@@ -8,7 +8,7 @@
 #include "pictures.h"
 #include "test.h"
 
-static hri_pool *pool;
+static hri_buffer_pool *pool;
 static hri_memory memory;
 
 static void begin(uint64_t budget) {

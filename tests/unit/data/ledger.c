@@ -125,7 +125,7 @@ TEST(ledger, eight_threads_never_exceed_it) {
 
 TEST(pool, idle_and_live_pages_stay_within_the_budget) {
     enum { BYTES = 8 << 20 };
-    hri_pool *pool;
+    hri_buffer_pool *pool;
     CHECK_OK(hri_pool_create(BYTES, &pool));
     hri_account *a;
     CHECK_OK(hri_ledger_open(hri_pool_ledger(pool), "a", 0, &a));

@@ -49,14 +49,14 @@ static void rig_close(rig *r) {
 
 /* The plain meaning. */
 static void interpret(const rig *r, float *losses) {
-    const hri_train_job job = {.options = r->job.options,
-                               .build = r->job.build,
-                               .user = r->job.user,
-                               .batch = r->job.batch,
-                               .steps = STEPS,
-                               .seed = 7,
-                               .limit = (uint32_t)hr_model_classes(r->model),
-                               .threads = r->threads};
+    const hri_interp_job job = {.options = r->job.options,
+                                .build = r->job.build,
+                                .user = r->job.user,
+                                .batch = r->job.batch,
+                                .steps = STEPS,
+                                .seed = 7,
+                                .limit = (uint32_t)hr_model_classes(r->model),
+                                .threads = r->threads};
     hr_error why = {0};
     CHECK_OK(hri_train_run(&job, losses, &why));
 }

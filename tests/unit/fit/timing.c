@@ -13,9 +13,8 @@
 static hr_graph *make_graph(int width) {
     hr_graph *g;
     CHECK_OK(hr_graph_create(&g));
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(2, width, 64));
-    const hr_value w =
-        hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(2, 64, 64), hr_init_normal(1));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(width, 64));
+    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_2(64, 64), hr_init_normal(1));
     hr_graph_result(g, hr_relu(g, hr_matmul(g, x, w, 0, 0)), "y");
     CHECK_OK(hr_graph_freeze(g));
     return g;

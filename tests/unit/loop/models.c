@@ -34,7 +34,7 @@ enum { SAMPLES = sizeof samples / sizeof samples[0] };
 static void train(const sample *s, const char *more, int64_t part, hri_threads *threads,
                   float losses[STEPS]) {
     char text[200];
-    hri_train_job job = {.batch = 6, .part = part, .steps = STEPS, .cycle = 1, .seed = 2};
+    hri_interp_job job = {.batch = 6, .part = part, .steps = STEPS, .cycle = 1, .seed = 2};
     hr_error why = {0};
     hr_model *m;
     snprintf(text, sizeof text, "%s%s", s->options, more);

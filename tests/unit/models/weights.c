@@ -196,7 +196,7 @@ TEST(weights, gpt2_files_with_a_prefix_and_masks_are_loaded) {
     }
     plan[count] = (hri_tensor_plan){"lm_head.weight", plan[0].meta};
     plan[count + 1] =
-        (hri_tensor_plan){"transformer.h.0.attn.bias", {HR_TYPE_U8, hr_shape_of(2, 4, 4)}};
+        (hri_tensor_plan){"transformer.h.0.attn.bias", {HR_TYPE_U8, hr_shape_2(4, 4)}};
     hri_tensors_writer w;
     CHECK_OK(hri_tensors_create(&w, temporary(), plan, count + 2, NULL, NULL));
     for (size_t i = 0; i < count; i++) {

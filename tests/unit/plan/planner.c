@@ -156,7 +156,7 @@ TEST(from_graph, a_view_is_the_value_it_looks_at) {
     hr_graph *g;
     hri_graph_problem x;
     CHECK_OK(hr_graph_create(&g));
-    const hr_value a = hr_graph_input(g, "a", HR_TYPE_F32, hr_shape_of(2, 4, 6));
+    const hr_value a = hr_graph_input(g, "a", HR_TYPE_F32, hr_shape_2(4, 6));
     const hr_value r = hr_relu(g, a);
     const hr_value v = hr_graph_node(g, "reshape", &r, 1, "to=24");
     const hr_value s = hr_graph_node(g, "sum", &v, 1, NULL);

@@ -128,7 +128,7 @@ static hr_status build_bowls(void *user, hr_graph *g, int64_t batch, int trainin
     (void)user;
     (void)batch;
     (void)training;
-    hr_value a = bowl(g, "matrix", hr_shape_of(2, 2, 3)), b = bowl(g, "vector", hr_shape_of(1, 6));
+    hr_value a = bowl(g, "matrix", hr_shape_2(2, 3)), b = bowl(g, "vector", hr_shape_1(6));
     hr_graph_result(g, hr_add(g, a, b), "loss");
     return HR_OK;
 }
@@ -208,7 +208,7 @@ static void check_trajectory(const char *text) {
     for (uint64_t s = 0; s < 50; s++) {
         naive_step(&o, s, &naive_after);
     }
-    const hri_train_job job = {
+    const hri_interp_job job = {
         .options = o, .build = build_bowls, .batch = 1, .steps = 50, .end = compare_weights};
     if (hri_train_run(&job, losses, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s: %s", text, why.message);
@@ -245,14 +245,13 @@ static hr_status build_net(void *user, hr_graph *g, int64_t batch, int training)
     const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_from(2, in));
     const hr_value ids = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_from(1, out));
     hr_graph_push(g, "a");
-    hr_value w =
-        hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_of(2, 16, 5), hr_init_normal(.5));
-    hr_value b = hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_of(1, 16), hr_init_constant(0));
+    hr_value w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_2(16, 5), hr_init_normal(.5));
+    hr_value b = hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_1(16), hr_init_constant(0));
     const hr_value h = hr_relu(g, hr_linear(g, x, w, b));
     hr_graph_pop(g);
     hr_graph_push(g, "b");
-    w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_of(2, 3, 16), hr_init_normal(.3));
-    b = hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_of(1, 3), hr_init_constant(0));
+    w = hr_graph_param(g, "weight", HR_TYPE_F32, hr_shape_2(3, 16), hr_init_normal(.3));
+    b = hr_graph_param(g, "bias", HR_TYPE_F32, hr_shape_1(3), hr_init_constant(0));
     const hr_value y = hr_linear(g, h, w, b);
     hr_graph_pop(g);
     hr_graph_result(g, hr_cross_entropy(g, y, ids, 0), "loss");
@@ -261,15 +260,15 @@ static hr_status build_net(void *user, hr_graph *g, int64_t batch, int training)
 
 static void train_net(const char *text, int64_t part, uint64_t steps, uint64_t cycle,
                       hri_threads *threads, float *losses) {
-    const hri_train_job job = {.options = options(text),
-                               .build = build_net,
-                               .batch = 8,
-                               .part = part,
-                               .steps = steps,
-                               .cycle = cycle,
-                               .seed = 3,
-                               .limit = 3,
-                               .threads = threads};
+    const hri_interp_job job = {.options = options(text),
+                                .build = build_net,
+                                .batch = 8,
+                                .part = part,
+                                .steps = steps,
+                                .cycle = cycle,
+                                .seed = 3,
+                                .limit = 3,
+                                .threads = threads};
     hr_error why = {0};
     if (hri_train_run(&job, losses, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s: %s", text, why.message);
@@ -348,7 +347,7 @@ static hr_status build_overflow(void *user, hr_graph *g, int64_t batch, int trai
     (void)user;
     (void)training;
     const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_from(1, dims));
-    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_of(0), hr_init_constant(1));
+    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_0(), hr_init_constant(1));
     hr_graph_result(g, hr_sum(g, hr_mul(g, x, w), NULL, 0), "loss");
     return HR_OK;
 }
@@ -374,14 +373,14 @@ static hr_status weight_is_two_steps_away(void *user, const hr_graph *g, hri_int
 TEST(train, a_step_with_a_gradient_that_is_not_a_number_changes_nothing_and_is_logged) {
     int lines = 0;
     float losses[3];
-    const hri_train_job job = {.options = options("momentum=0,rate=0.05,check"),
-                               .build = build_overflow,
-                               .batch = 2,
-                               .steps = 3,
-                               .fill = fill_bad_in_step_1,
-                               .end = weight_is_two_steps_away,
-                               .log = count_lines,
-                               .log_user = &lines};
+    const hri_interp_job job = {.options = options("momentum=0,rate=0.05,check"),
+                                .build = build_overflow,
+                                .batch = 2,
+                                .steps = 3,
+                                .fill = fill_bad_in_step_1,
+                                .end = weight_is_two_steps_away,
+                                .log = count_lines,
+                                .log_user = &lines};
     CHECK_OK(hri_train_run(&job, losses, NULL));
     CHECK(losses[0] == 2.0f && isnan(losses[1]) && fabsf(losses[2] - 1.8f) < 1e-6f);
     CHECK_EQ(lines, 1);
@@ -390,7 +389,7 @@ TEST(train, a_step_with_a_gradient_that_is_not_a_number_changes_nothing_and_is_l
 /* ---- what is refused ---- */
 
 static hr_status build_wrong(void *user, hr_graph *g, int64_t batch, int training) {
-    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_of(1, 3));
+    const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_1(3));
     const int what = *(int *)user;
     (void)batch;
     (void)training;
@@ -429,8 +428,7 @@ TEST(train, a_model_without_a_loss_or_without_parameters_is_refused_with_the_rea
 
 TEST(train, synthetic_numbers_follow_the_rule_and_do_not_depend_on_parts) {
     float whole[4][6], part[2][6];
-    const hr_meta all = {HR_TYPE_F32, hr_shape_of(2, 4, 6)},
-                  two = {HR_TYPE_F32, hr_shape_of(2, 2, 6)};
+    const hr_meta all = {HR_TYPE_F32, hr_shape_2(4, 6)}, two = {HR_TYPE_F32, hr_shape_2(2, 6)};
     hri_synthetic_fill(&all, 0x123456789abcdefull, 5, 1, 0, 0, whole);
     hri_synthetic_fill(&two, 0x123456789abcdefull, 5, 1, 2, 0, part);
     CHECK(!memcmp(whole[2], part, sizeof part));
@@ -440,7 +438,7 @@ TEST(train, synthetic_numbers_follow_the_rule_and_do_not_depend_on_parts) {
     hri_philox(counter, key, block);
     CHECK(whole[3][5] == (float)(block[1] >> 8) * 0x1p-22f - 2.0f);
     int32_t ids[50];
-    const hr_meta meta = {HR_TYPE_I32, hr_shape_of(1, 50)};
+    const hr_meta meta = {HR_TYPE_I32, hr_shape_1(50)};
     hri_synthetic_fill(&meta, 1, 0, 0, 0, 7, ids);
     int seen = 0;
     for (int i = 0; i < 50; i++) {
@@ -503,14 +501,14 @@ static int fill_large(void *user, const char *name, const hr_meta *meta, uint64_
 TEST(train, an_overflow_in_f16_lowers_the_scale_until_the_step_goes_through) {
     int lines = 0;
     float losses[25];
-    const hri_train_job job = {.options = options("rate=1e-6,precision=f16"),
-                               .build = build_net,
-                               .batch = 8,
-                               .steps = 25,
-                               .limit = 3,
-                               .fill = fill_large,
-                               .log = count_lines,
-                               .log_user = &lines};
+    const hri_interp_job job = {.options = options("rate=1e-6,precision=f16"),
+                                .build = build_net,
+                                .batch = 8,
+                                .steps = 25,
+                                .limit = 3,
+                                .fill = fill_large,
+                                .log = count_lines,
+                                .log_user = &lines};
     CHECK_OK(hri_train_run(&job, losses, NULL));
     CHECK(lines > 1 && lines < 14);
     CHECK(losses[1] != losses[24]);

@@ -145,8 +145,8 @@ static void round_trip(hr_type type) {
         numbers[i] = (float)((double)(int64_t)test_random(&state) * 0x1p-60);
     }
     const hri_tensor_plan plan[] = {
-        {"count", {HR_TYPE_I64, hr_shape_of(0)}},
-        {"w", {type, hr_shape_of(2, 50, COUNT / 50)}},
+        {"count", {HR_TYPE_I64, hr_shape_0()}},
+        {"w", {type, hr_shape_2(50, COUNT / 50)}},
     };
     const int64_t count = 77;
     hri_tensors_writer w;
@@ -177,7 +177,7 @@ TEST(safetensors, numbers_round_once_on_the_way) {
 }
 
 TEST(safetensors, a_file_with_less_than_promised_is_never_put_in_place) {
-    const hri_tensor_plan plan[] = {{"w", {HR_TYPE_F32, hr_shape_of(1, 4)}}};
+    const hri_tensor_plan plan[] = {{"w", {HR_TYPE_F32, hr_shape_1(4)}}};
     const float numbers[4] = {1, 2, 3, 4};
     hri_tensors_writer w;
     snprintf(path, sizeof path, "/tmp/headroom-promised-%d", (int)getpid());
