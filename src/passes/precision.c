@@ -137,6 +137,11 @@ static void copy_source(copier *c, hr_value v) {
                                 : hr_graph_fill(c->to, type, shape, value->init.a);
         break;
     }
+    if (value->tags && c->map[v] != HR_NONE) {
+        hr_tags tags = *value->tags;
+        tags.owner = c->map[tags.owner]; /* what owns it was there before it */
+        hr_graph_set_tags(c->to, c->map[v], &tags);
+    }
     grow(c);
 }
 

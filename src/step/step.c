@@ -38,7 +38,7 @@ static hr_value small_input(maker *m, const char *name) {
 }
 
 /* "<param>.<what>", like the parameter, zeros, f32. */
-static hr_value state_of(maker *m, hr_value param, const char *what) {
+static hr_value state_of(maker *m, hr_value param, const char *what, hr_keep keep) {
     char name[300];
     const hri_value *p = &m->g->values[param];
     const int n = snprintf(name, sizeof name, "/%s.%s", p->name, what);
@@ -46,7 +46,14 @@ static hr_value state_of(maker *m, hr_value param, const char *what) {
         hri_graph_fail(m->g, HR_E_INVALID, "%s: the name is too long", p->name);
         return HR_NONE;
     }
-    return hr_graph_state(m->g, name, HR_TYPE_F32, p->meta.shape, hr_init_constant(0.0));
+    const hr_tags tags = {.size = sizeof tags,
+                          .owner = param,
+                          .layout = hri_graph_tags(m->g, param)->layout,
+                          .keep = keep};
+    const hr_value state =
+        hr_graph_state(m->g, name, HR_TYPE_F32, p->meta.shape, hr_init_constant(0.0));
+    hr_graph_set_tags(m->g, state, &tags);
+    return state;
 }
 
 static int is_last(const maker *m) {
@@ -123,7 +130,8 @@ static hr_status find_params(maker *m) {
         return HR_E_NOMEM_HOST;
     }
     for (hr_value v = 1; v < g->value_count; v++) {
-        if (g->values[v].kind == HR_VALUE_PARAM && hr_type_is_real(g->values[v].meta.type)) {
+        if (g->values[v].kind == HR_VALUE_PARAM && hr_type_is_real(g->values[v].meta.type) &&
+            !hri_graph_tags(g, v)->frozen) {
             m->params[m->count] = v;
             m->reads[m->count++] = hri_precision_read(&m->precision, v);
         }
@@ -214,7 +222,7 @@ static void add_to_sums(maker *m) {
     for (size_t i = 0; i < m->count; i++) {
         hr_value pieces[PIECES_MAX];
         const size_t count = take_apart(m, m->grads[i], pieces, 0, PIECES_MAX);
-        const hr_value sum = state_of(m, m->params[i], "sum");
+        const hr_value sum = state_of(m, m->params[i], "sum", HR_KEEP_NOT);
         m->grads[i] = add_pieces(m, "accumulate", NULL, sum, pieces, count);
     }
 }
@@ -239,7 +247,9 @@ static void make_factor(maker *m) {
 /* ---- updates ---- */
 
 static double decay_of(const maker *m, hr_value w) {
-    return m->o->decay_all || m->g->values[w].meta.shape.rank > 1 ? m->o->decay : 0.0;
+    const int32_t tag = hri_graph_tags(m->g, w)->decay;
+    const int decays = tag ? tag > 0 : m->g->values[w].meta.shape.rank > 1;
+    return m->o->decay_all || decays ? m->o->decay : 0.0;
 }
 
 /* Sgd whose gradient comes in pieces: all but the last of the step go into the velocity, which is complete with that one
@@ -249,8 +259,8 @@ static void update_by_pieces(maker *m, hr_value w, hr_value grad) {
     char attributes[64];
     const size_t count = take_apart(m, grad, pieces, 0, PIECES_MAX), last = is_last(m) ? 1 : 0;
     snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
-    in[3] =
-        add_pieces(m, "sgd_velocity", attributes, state_of(m, w, "velocity"), pieces, count - last);
+    in[3] = add_pieces(m, "sgd_velocity", attributes, state_of(m, w, "velocity", HR_KEEP_OPTIMIZER),
+                       pieces, count - last);
     if (last) {
         in[1] = pieces[count - 1];
         in[2] = m->rate;
@@ -272,18 +282,18 @@ static void update(maker *m, hr_value w, hr_value grad) {
     case HR_OPTIMIZER_SGD:
         if (o->momentum > 0.0) {
             op = "sgd_momentum";
-            in[n++] = state_of(m, w, "velocity");
+            in[n++] = state_of(m, w, "velocity", HR_KEEP_OPTIMIZER);
             snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=%.17g,nesterov=%d", decay,
                      o->momentum, o->nesterov);
         }
         break;
     case HR_OPTIMIZER_RMSPROP:
         op = o->momentum > 0.0 ? "rmsprop_momentum" : "rmsprop";
-        in[n++] = state_of(m, w, "average");
+        in[n++] = state_of(m, w, "average", HR_KEEP_OPTIMIZER);
         int at = snprintf(attributes, sizeof attributes, "decay=%.17g,alpha=%.17g,epsilon=%.17g",
                           decay, o->alpha, o->epsilon);
         if (o->momentum > 0.0 && at > 0) {
-            in[n++] = state_of(m, w, "velocity");
+            in[n++] = state_of(m, w, "velocity", HR_KEEP_OPTIMIZER);
             snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
                      o->momentum);
         }
@@ -291,8 +301,8 @@ static void update(maker *m, hr_value w, hr_value grad) {
     default:
         op = o->optimizer == HR_OPTIMIZER_ADAMW ? "adamw" : "adam";
         in[n++] = m->update;
-        in[n++] = state_of(m, w, "first");
-        in[n++] = state_of(m, w, "second");
+        in[n++] = state_of(m, w, "first", HR_KEEP_OPTIMIZER);
+        in[n++] = state_of(m, w, "second", HR_KEEP_OPTIMIZER);
         snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g,epsilon=%.17g",
                  decay, o->beta1, o->beta2, o->epsilon);
         break;

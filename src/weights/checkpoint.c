@@ -69,14 +69,14 @@ void hri_checkpoint_close(hri_checkpoint *c) {
 
 static const hri_tensor *find_tensor(const hri_checkpoint *c, const hr_graph *g, hr_value v) {
     char full[512];
-    snprintf(full, sizeof full, "%s%s", hri_keep_of(g, v) == HRI_KEEP_OPTIMIZER ? "optimizer/" : "",
+    snprintf(full, sizeof full, "%s%s", hri_keep_of(g, v) == HR_KEEP_OPTIMIZER ? "optimizer/" : "",
              g->values[v].name);
     return hri_tensors_find(&c->file, full);
 }
 
 static int is_wanted(const hr_graph *g, hr_value v, hri_checkpoint_part part) {
-    const hri_keep keep = hri_keep_of(g, v);
-    return keep == HRI_KEEP_WEIGHT || (keep == HRI_KEEP_OPTIMIZER && part == HRI_CHECKPOINT_WHOLE);
+    const hr_keep keep = hri_keep_of(g, v);
+    return keep == HR_KEEP_MODEL || (keep == HR_KEEP_OPTIMIZER && part == HRI_CHECKPOINT_WHOLE);
 }
 
 static hr_status check(const hri_checkpoint *c, const hr_graph *g, hr_value v, hri_prose *why) {
@@ -86,7 +86,7 @@ static hr_status check(const hri_checkpoint *c, const hr_graph *g, hr_value v, h
         return hri_prose_set(why, HR_E_NOT_FOUND, "%s: %s is not in it: a checkpoint of %s",
                              c->path, value->name, c->about.model);
     }
-    const hr_meta wanted = {value->meta.type, hri_file_shape(&value->meta.shape)};
+    const hr_meta wanted = hri_file_meta(g, v);
     const hr_meta is = {wanted.type, t->shape};
     char a[256], b[256];
     if (!hr_shape_same(&is.shape, &wanted.shape) || !hri_tensor_can_be(t, wanted.type)) {
@@ -110,8 +110,8 @@ hr_status hri_checkpoint_load(const hri_checkpoint *c, const hr_graph *g, const 
     }
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
         if (is_wanted(g, v, part)) {
-            status =
-                hri_tensor_load(&c->file, find_tensor(c, g, v), to, v, &g->values[v].meta, why);
+            status = hri_tensor_load(&c->file, find_tensor(c, g, v), to, v, &g->values[v].meta,
+                                     hri_graph_tags(g, v)->layout, why);
         }
     }
     return status;

@@ -144,12 +144,9 @@ HR_MUST_CHECK hr_status hri_checkpoint_save(const char *path, const hri_checkpoi
 /* What the file will take, at most a few KiB less: for asking the disk before training starts. */
 uint64_t hri_checkpoint_bytes(const hr_graph *g, hri_checkpoint_part part);
 
-/* How a persistent value of a training's graph is kept. */
-typedef enum hri_keep {
-    HRI_KEEP_NOT,      /* sums of parts: dead between steps */
-    HRI_KEEP_WEIGHT,   /* parameters and running statistics */
-    HRI_KEEP_OPTIMIZER /* under optimizer/ */
-} hri_keep;
-hri_keep hri_keep_of(const hr_graph *g, hr_value v);
+/* How a value of a training's graph is kept, as its tags say; HR_KEEP_NOT for what does not outlive a step. */
+hr_keep hri_keep_of(const hr_graph *g, hr_value v);
+/* Type and shape that a persistent value has in files. */
+hr_meta hri_file_meta(const hr_graph *g, hr_value v);
 
 #endif

@@ -12,28 +12,23 @@ static int ends_with(const char *name, const char *end) {
     return n >= k && !strcmp(name + n - k, end);
 }
 
-hri_keep hri_keep_of(const hr_graph *g, hr_value v) {
+hr_keep hri_keep_of(const hr_graph *g, hr_value v) {
     const hri_value *value = &g->values[v];
-    if (value->node != HRI_NO_NODE ||
-        (value->kind != HR_VALUE_PARAM && value->kind != HR_VALUE_STATE)) {
-        return HRI_KEEP_NOT;
-    }
-    const char *dot = strrchr(value->name, '.');
-    uint64_t of;
-    if (value->kind == HR_VALUE_STATE && dot &&
-        hri_strmap_get_n(&g->names, value->name, (size_t)(dot - value->name), &of) &&
-        g->values[of].kind == HR_VALUE_PARAM) {
-        return !strcmp(dot, ".sum") ? HRI_KEEP_NOT : HRI_KEEP_OPTIMIZER;
-    }
-    return HRI_KEEP_WEIGHT;
+    const int persistent = value->node == HRI_NO_NODE &&
+                           (value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE);
+    return persistent ? (hr_keep)hri_graph_tags(g, v)->keep : HR_KEEP_NOT;
+}
+
+hr_meta hri_file_meta(const hr_graph *g, hr_value v) {
+    const hr_meta *meta = &g->values[v].meta;
+    return (hr_meta){meta->type, hri_file_shape(&meta->shape, hri_graph_tags(g, v)->layout)};
 }
 
 uint64_t hri_checkpoint_bytes(const hr_graph *g, hri_checkpoint_part part) {
     uint64_t bytes = 0;
     for (hr_value v = 1; v < g->value_count; v++) {
-        const hri_keep keep = hri_keep_of(g, v);
-        if (keep == HRI_KEEP_WEIGHT ||
-            (keep == HRI_KEEP_OPTIMIZER && part == HRI_CHECKPOINT_WHOLE)) {
+        const hr_keep keep = hri_keep_of(g, v);
+        if (keep == HR_KEEP_MODEL || (keep == HR_KEEP_OPTIMIZER && part == HRI_CHECKPOINT_WHOLE)) {
             bytes += hr_meta_bytes(&g->values[v].meta);
         }
     }
@@ -75,17 +70,17 @@ static hr_status list_tensors(writing *x) {
     hr_status status = HR_OK;
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
         const char *name = g->values[v].name;
-        if (hri_keep_of(g, v) == HRI_KEEP_WEIGHT && ends_with(name, mean)) {
+        if (hri_keep_of(g, v) == HR_KEEP_MODEL && ends_with(name, mean)) {
             status = add(x, HR_NONE, "", name, (int)(strlen(name) - strlen(mean)),
                          "num_batches_tracked", (hr_meta){.type = HR_TYPE_I64});
         }
     }
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        const hri_keep keep = hri_keep_of(g, v);
+        const hr_keep keep = hri_keep_of(g, v);
         const hri_value *value = &g->values[v];
-        if (keep == HRI_KEEP_WEIGHT || (keep == HRI_KEEP_OPTIMIZER && x->w->progress)) {
-            const hr_meta meta = {value->meta.type, hri_file_shape(&value->meta.shape)};
-            status = add(x, v, keep == HRI_KEEP_OPTIMIZER ? "optimizer/" : "", value->name,
+        if (keep == HR_KEEP_MODEL || (keep == HR_KEEP_OPTIMIZER && x->w->progress)) {
+            const hr_meta meta = hri_file_meta(g, v);
+            status = add(x, v, keep == HR_KEEP_OPTIMIZER ? "optimizer/" : "", value->name,
                          (int)strlen(value->name), "", meta);
         }
     }
@@ -104,7 +99,8 @@ static hr_status write_tensors(writing *x) {
         const hr_value v = x->values[i];
         const hr_meta *meta = v != HR_NONE ? &x->w->g->values[v].meta : &x->plan[i].meta;
         if (v != HR_NONE) {
-            status = hri_tensor_save(&x->file, meta->type, x->w->from, v, meta, x->why);
+            status = hri_tensor_save(&x->file, meta->type, x->w->from, v, meta,
+                                     hri_graph_tags(x->w->g, v)->layout, x->why);
         } else if (meta->type == HR_TYPE_I64) {
             status = hri_tensors_write(&x->file, &steps, 1, HR_TYPE_I64, HR_TYPE_I64, x->why);
         } else if (x->w->input_bytes) {
@@ -237,7 +233,7 @@ hr_status hri_checkpoint_save(const char *path, const hri_checkpoint_write *w, h
     char *about = NULL;
     size_t room = 1; /* as few as there are: this memory is in the budget */
     for (hr_value v = 1; v < w->g->value_count; v++) {
-        room += hri_keep_of(w->g, v) != HRI_KEEP_NOT ? 1 : 0;
+        room += hri_keep_of(w->g, v) != HR_KEEP_NOT ? 1 : 0;
         room += ends_with(w->g->values[v].name ? w->g->values[v].name : "", "running_mean") ? 1 : 0;
     }
     x.values = hri_calloc(room, sizeof *x.values);

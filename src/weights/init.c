@@ -34,10 +34,10 @@ static int64_t other_classes(const hr_shape *wanted, const hr_shape *is, int64_t
     return found;
 }
 
-static hr_status check(const hri_tensors *file, const hri_value *value, int64_t classes,
-                       hri_init_report *report, hri_prose *why) {
+static hr_status check(const hri_tensors *file, const hri_value *value, const hr_meta *in_file,
+                       int64_t classes, hri_init_report *report, hri_prose *why) {
     const hri_tensor *t = find_tensor(file, value->name);
-    const hr_meta wanted = {value->meta.type, hri_file_shape(&value->meta.shape)};
+    const hr_meta wanted = *in_file;
     char a[256], b[256];
     if (!t) {
         return hri_prose_set(why, HR_E_NOT_FOUND, "%s: it has no %s, so it is of another model",
@@ -69,16 +69,18 @@ static hr_status load(const hri_tensors *file, const hr_graph *g, const hri_valu
                       int64_t classes, hri_init_report *report, hri_prose *why) {
     hr_status status = HR_OK;
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        if (hri_keep_of(g, v) == HRI_KEEP_WEIGHT) {
-            status = check(file, &g->values[v], classes, report, why);
+        if (hri_keep_of(g, v) == HR_KEEP_MODEL) {
+            const hr_meta in_file = hri_file_meta(g, v);
+            status = check(file, &g->values[v], &in_file, classes, report, why);
         }
     }
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
         const hri_tensor *t =
-            hri_keep_of(g, v) == HRI_KEEP_WEIGHT ? find_tensor(file, g->values[v].name) : NULL;
-        const hr_shape wanted = hri_file_shape(&g->values[v].meta.shape);
-        if (t && hr_shape_same(&wanted, &t->shape)) {
-            status = hri_tensor_load(file, t, to, v, &g->values[v].meta, why);
+            hri_keep_of(g, v) == HR_KEEP_MODEL ? find_tensor(file, g->values[v].name) : NULL;
+        const hr_meta wanted = hri_file_meta(g, v);
+        if (t && hr_shape_same(&wanted.shape, &t->shape)) {
+            status = hri_tensor_load(file, t, to, v, &g->values[v].meta,
+                                     hri_graph_tags(g, v)->layout, why);
         }
     }
     return status;

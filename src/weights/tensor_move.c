@@ -5,8 +5,8 @@
 
 enum { PIECE = 4096, BAND = 256 << 10 }; /* bytes */
 
-hr_shape hri_file_shape(const hr_shape *memory) {
-    if (memory->rank != 4) {
+hr_shape hri_file_shape(const hr_shape *memory, int32_t layout) {
+    if (layout != HR_LAYOUT_CONV || memory->rank != 4) {
         return *memory;
     }
     const int64_t *d = memory->dim;
@@ -83,7 +83,7 @@ typedef struct band {
 
 static hr_status band_init(band *b, const hr_meta *meta, uint64_t bytes, hri_prose *why) {
     if (meta->type != HR_TYPE_F32) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "a weight of four dimensions is %s, not f32",
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "a convolution's weight is %s, not f32",
                              hr_type_name(meta->type));
     }
     const int64_t *d = meta->shape.dim;
@@ -161,11 +161,11 @@ static hr_status save_band(hri_tensors_writer *w, hr_type type, const band *b, h
 /* ---- both ---- */
 
 hr_status hri_tensor_load(const hri_tensors *file, const hri_tensor *tensor, const hri_values *to,
-                          hr_value value, const hr_meta *meta, hri_prose *why) {
+                          hr_value value, const hr_meta *meta, int32_t layout, hri_prose *why) {
     if (hr_shape_count(&meta->shape) == 0) {
         return HR_OK;
     }
-    if (meta->shape.rank != 4) {
+    if (layout != HR_LAYOUT_CONV || meta->shape.rank != 4) {
         return load_alike(file, tensor, to, value, meta, why);
     }
     band b;
@@ -185,11 +185,11 @@ hr_status hri_tensor_load(const hri_tensors *file, const hri_tensor *tensor, con
 }
 
 hr_status hri_tensor_save(hri_tensors_writer *w, hr_type type, const hri_values *from,
-                          hr_value value, const hr_meta *meta, hri_prose *why) {
+                          hr_value value, const hr_meta *meta, int32_t layout, hri_prose *why) {
     if (hr_shape_count(&meta->shape) == 0) {
         return HR_OK;
     }
-    if (meta->shape.rank != 4) {
+    if (layout != HR_LAYOUT_CONV || meta->shape.rank != 4) {
         return save_alike(w, type, from, value, meta, why);
     }
     band b;

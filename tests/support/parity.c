@@ -32,7 +32,7 @@ static int64_t index_in_memory(const hr_shape *memory, int64_t i) {
 /* One parameter by the rule of the script; `i` counts in the layout of files. */
 void parity_weight(const char *name, const hr_shape *shape, float *out) {
     const uint64_t key = fnv1a(name);
-    const hr_shape file = hri_file_shape(shape);
+    const hr_shape file = hri_file_shape(shape, shape->rank == 4 ? HR_LAYOUT_CONV : HR_LAYOUT_SAME);
     const int64_t count = hr_shape_count(shape);
     const size_t length = strlen(name);
     const int gain = length >= 6 && !strcmp(name + length - 6, "weight");

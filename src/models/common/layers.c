@@ -48,12 +48,19 @@ static hr_value param(hri_build *b, const char *name, hr_shape shape, hr_init in
     return hr_graph_param(b->g, name, HR_TYPE_F32, shape, init);
 }
 
+/* Biases, and what a norm scales and shifts by: weight decay would only hold them back. */
+static hr_value undecayed(hri_build *b, const char *name, int64_t count, hr_init init) {
+    const hr_value v = param(b, name, hr_shape_1(count), init);
+    hr_graph_set_tags(b->g, v, &(hr_tags){.size = sizeof(hr_tags), .decay = -1});
+    return v;
+}
+
 hr_value hri_layer_linear(hri_build *b, const char *name, hr_value x, int64_t out,
                           const hr_init *weight, const hr_init *bias) {
     const int64_t in = hri_dim(b, x, -1);
     hr_graph_push(b->g, name);
     const hr_value w = param(b, "weight", hr_shape_2(out, in), weight ? *weight : plain(in));
-    const hr_value c = param(b, "bias", hr_shape_1(out), bias ? *bias : plain(in));
+    const hr_value c = undecayed(b, "bias", out, bias ? *bias : plain(in));
     const hr_value y = hr_linear(b->g, x, w, c);
     hr_graph_pop(b->g);
     return y;
@@ -65,8 +72,7 @@ hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_co
     const hr_value w = param(b, "weight", hr_shape_4(k, k, in, layer->out),
                              layer->weight ? *layer->weight : plain(in * k * k));
     hr_graph_set_tags(b->g, w, &(hr_tags){.size = sizeof(hr_tags), .layout = HR_LAYOUT_CONV});
-    const hr_value c =
-        layer->bias ? param(b, "bias", hr_shape_1(layer->out), plain(in * k * k)) : HR_NONE;
+    const hr_value c = layer->bias ? undecayed(b, "bias", layer->out, plain(in * k * k)) : HR_NONE;
     const hr_value y = hr_conv2d(b->g, x, w, c, layer->stride, layer->pad, 1, 1);
     hr_graph_pop(b->g);
     return y;
@@ -92,14 +98,14 @@ static hr_value batch_norm(hri_build *b, hr_value x, hr_value gamma, hr_value be
 
 hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z) {
     hr_graph *g = b->g;
-    const hr_shape channels = hr_shape_1(hri_dim(b, x, -1));
+    const int64_t channels = hri_dim(b, x, -1);
     hr_graph_push(g, name);
-    const hr_value gamma = param(b, "weight", channels, hr_init_constant(1.0));
-    const hr_value beta = param(b, "bias", channels, hr_init_constant(0.0));
+    const hr_value gamma = undecayed(b, "weight", channels, hr_init_constant(1.0));
+    const hr_value beta = undecayed(b, "bias", channels, hr_init_constant(0.0));
     const hr_value mean =
-        hr_graph_state(g, "running_mean", HR_TYPE_F32, channels, hr_init_constant(0.0));
+        hr_graph_state(g, "running_mean", HR_TYPE_F32, hr_shape_1(channels), hr_init_constant(0.0));
     const hr_value var =
-        hr_graph_state(g, "running_var", HR_TYPE_F32, channels, hr_init_constant(1.0));
+        hr_graph_state(g, "running_var", HR_TYPE_F32, hr_shape_1(channels), hr_init_constant(1.0));
     hr_value y;
     if (b->training) {
         y = batch_norm(b, x, gamma, beta, relu, z, mean, var);
@@ -121,8 +127,8 @@ hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool r
         groups /= 2;
     }
     hr_graph_push(g, name);
-    const hr_value gamma = param(b, "weight", hr_shape_1(channels), hr_init_constant(1.0));
-    const hr_value beta = param(b, "bias", hr_shape_1(channels), hr_init_constant(0.0));
+    const hr_value gamma = undecayed(b, "weight", channels, hr_init_constant(1.0));
+    const hr_value beta = undecayed(b, "bias", channels, hr_init_constant(0.0));
     hr_value y = hr_group_norm(g, x, gamma, beta, groups, norm_eps);
     y = z == HR_NONE ? y : hr_add(g, y, z);
     y = relu ? hr_relu(g, y) : y;
@@ -131,10 +137,10 @@ hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool r
 }
 
 hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps) {
-    const hr_shape width = hr_shape_1(hri_dim(b, x, -1));
+    const int64_t width = hri_dim(b, x, -1);
     hr_graph_push(b->g, name);
-    const hr_value gamma = param(b, "weight", width, hr_init_constant(1.0));
-    const hr_value beta = param(b, "bias", width, hr_init_constant(0.0));
+    const hr_value gamma = undecayed(b, "weight", width, hr_init_constant(1.0));
+    const hr_value beta = undecayed(b, "bias", width, hr_init_constant(0.0));
     const hr_value y = hr_layer_norm(b->g, x, gamma, beta, eps);
     hr_graph_pop(b->g);
     return y;

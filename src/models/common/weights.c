@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/graph.h"
 #include "weights/tensor_move.h"
 
 enum { PIECE = 1024 }; /* elements */
@@ -22,6 +23,7 @@ typedef struct entry {
     hr_value value;   /* in the caller's graph */
     hr_meta meta;     /* in memory, as the caller's graph has it */
     hr_value_kind kind;
+    int32_t layout;           /* hr_layout */
     const hri_tensor *tensor; /* in the file, when loading */
 } entry;
 
@@ -78,6 +80,7 @@ static hr_status list_init(list *l, const hr_model *m, const hr_graph *g, hri_pr
             const hr_meta wanted = hr_graph_meta(made.graph, v);
             e->name = hr_graph_name(made.graph, v);
             e->kind = hr_graph_kind(made.graph, v);
+            e->layout = hri_graph_tags(made.graph, v)->layout;
             status = match(g, e, &wanted, why);
         }
     }
@@ -146,7 +149,7 @@ static hr_status check_missing(loading *x) {
 static hr_status check_shapes(loading *x) {
     for (size_t i = 0; i < x->l.count; i++) {
         const entry *e = &x->l.entries[i];
-        const hr_shape wanted = hri_file_shape(&e->meta.shape);
+        const hr_shape wanted = hri_file_shape(&e->meta.shape, e->layout);
         char is[256], should[256];
         if (!hr_shape_same(&wanted, &e->tensor->shape)) {
             return hri_prose_set(x->why, HR_E_SHAPE, "%s: tensor %s is %s, but %s wants %s",
@@ -248,7 +251,8 @@ static hr_status load_entry(loading *x, const entry *e) {
     const hri_values to = {
         .put = x->o->put, .user = x->o->user, .buffer_bytes = x->o->buffer_bytes};
     hri_prose reason = {""};
-    const hr_status status = hri_tensor_load(&x->file, e->tensor, &to, e->value, &e->meta, &reason);
+    const hr_status status =
+        hri_tensor_load(&x->file, e->tensor, &to, e->value, &e->meta, e->layout, &reason);
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(x->why, status, "%s: tensor %s: %s", x->file.path, e->tensor->name,
@@ -354,7 +358,7 @@ static hr_status make_plan(saving *x) {
             if ((hr_type_bytes(type) < 4) == narrow) {
                 x->order[at] = i;
                 x->plan[x->counts + at++] =
-                    (hri_tensor_plan){e->name, {type, hri_file_shape(&e->meta.shape)}};
+                    (hri_tensor_plan){e->name, {type, hri_file_shape(&e->meta.shape, e->layout)}};
             }
         }
     }
@@ -364,7 +368,7 @@ static hr_status make_plan(saving *x) {
 static hr_status save_entry(saving *x, const entry *e) {
     const hri_values from = {
         .get = x->o->get, .user = x->o->user, .buffer_bytes = x->o->buffer_bytes};
-    return hri_tensor_save(&x->w, type_in_file(x, e), &from, e->value, &e->meta, x->why);
+    return hri_tensor_save(&x->w, type_in_file(x, e), &from, e->value, &e->meta, e->layout, x->why);
 }
 
 static hr_status save(saving *x, const char *path) {

@@ -42,7 +42,7 @@ static void rig_close(rig *r) {
 /* Numbers that tell every persistent value apart. */
 static void scramble(rig *r, float by) {
     for (hr_value v = 1; v < r->g->value_count; v++) {
-        if (hri_keep_of(r->g, v) != HRI_KEEP_NOT) {
+        if (hri_keep_of(r->g, v) != HR_KEEP_NOT) {
             float *x = hri_interp_data(r->it, v);
             for (int64_t i = 0; i < hr_shape_count(&r->g->values[v].meta.shape); i++) {
                 x[i] = by * (float)v + (float)i;
@@ -51,7 +51,7 @@ static void scramble(rig *r, float by) {
     }
 }
 
-static int same(const rig *a, const rig *b, hri_keep keep) {
+static int same(const rig *a, const rig *b, hr_keep keep) {
     for (hr_value v = 1; v < a->g->value_count; v++) {
         const hr_value w =
             hri_keep_of(a->g, v) == keep ? hr_graph_find(b->g, a->g->values[v].name) : HR_NONE;
@@ -123,9 +123,9 @@ TEST(checkpoint, a_whole_one_brings_back_every_bit_and_number) {
     scramble(&a, 0.125f);
     CHECK_OK(save(&a, "last.safetensors", 1, &why));
     CHECK_OK(hri_checkpoint_open(folder, &c, &why)); /* without a best one the last is taken */
-    CHECK(!same(&a, &b, HRI_KEEP_WEIGHT) && !same(&a, &b, HRI_KEEP_OPTIMIZER));
+    CHECK(!same(&a, &b, HR_KEEP_MODEL) && !same(&a, &b, HR_KEEP_OPTIMIZER));
     CHECK_OK(hri_checkpoint_load(&c, b.g, &b.values, HRI_CHECKPOINT_WHOLE, &why));
-    CHECK(same(&a, &b, HRI_KEEP_WEIGHT) && same(&a, &b, HRI_KEEP_OPTIMIZER));
+    CHECK(same(&a, &b, HR_KEEP_MODEL) && same(&a, &b, HR_KEEP_OPTIMIZER));
     CHECK(c.whole && c.progress.state.step == 7 && c.progress.state.updates == 6);
     CHECK(c.progress.state.scale == 0x1p15 && c.progress.epoch == 2 && isnan(c.progress.best));
     CHECK(c.progress.loss_sum == 1.0 / 3 && c.progress.digest == UINT64_C(0xfedcba9876543210));
@@ -158,12 +158,12 @@ TEST(checkpoint, a_band_of_one_column_turns_weights_like_the_whole) {
     CHECK_OK(save(&a, "last.safetensors", 1, &why));
     CHECK_OK(hri_checkpoint_open(folder, &c, &why));
     CHECK_OK(hri_checkpoint_load(&c, b.g, &b.values, HRI_CHECKPOINT_WHOLE, &why));
-    CHECK(same(&a, &b, HRI_KEEP_WEIGHT) && same(&a, &b, HRI_KEEP_OPTIMIZER));
+    CHECK(same(&a, &b, HR_KEEP_MODEL) && same(&a, &b, HR_KEEP_OPTIMIZER));
     scramble(&b, 0.75f);
-    CHECK(!same(&a, &b, HRI_KEEP_WEIGHT));
+    CHECK(!same(&a, &b, HR_KEEP_MODEL));
     b.values.buffer_bytes = 1;
     CHECK_OK(hri_checkpoint_load(&c, b.g, &b.values, HRI_CHECKPOINT_WHOLE, &why));
-    CHECK(same(&a, &b, HRI_KEEP_WEIGHT) && same(&a, &b, HRI_KEEP_OPTIMIZER));
+    CHECK(same(&a, &b, HR_KEEP_MODEL) && same(&a, &b, HR_KEEP_OPTIMIZER));
     hri_checkpoint_close(&c);
     rig_close(&a);
     rig_close(&b);
@@ -182,7 +182,7 @@ TEST(checkpoint, the_best_one_has_weights_alone_that_strict_loaders_take) {
     CHECK_OK(hri_checkpoint_open(folder, &c, &why));
     CHECK(!c.whole && strstr(c.path, "best"));
     CHECK_OK(hri_checkpoint_load(&c, b.g, &b.values, HRI_CHECKPOINT_WEIGHTS, &why));
-    CHECK(same(&a, &b, HRI_KEEP_WEIGHT));
+    CHECK(same(&a, &b, HR_KEEP_MODEL));
     CHECK_EQ(hri_checkpoint_load(&c, a.g, &a.values, HRI_CHECKPOINT_WHOLE, &why), HR_E_INVALID);
     CHECK(strstr(why.text, "weights alone"));
     hri_checkpoint_close(&c);
@@ -203,7 +203,7 @@ TEST(checkpoint, of_another_model_or_cut_short_it_is_refused_and_nothing_changes
     CHECK_OK(save(&a, "last.safetensors", 1, &why));
     CHECK_OK(hri_checkpoint_open(in_folder("last.safetensors"), &c, &why));
     CHECK_EQ(hri_checkpoint_load(&c, b.g, &b.values, HRI_CHECKPOINT_WHOLE, &why), HR_E_SHAPE);
-    CHECK(same(&b, &untouched, HRI_KEEP_WEIGHT));
+    CHECK(same(&b, &untouched, HR_KEEP_MODEL));
     hri_checkpoint_close(&c);
     struct stat info;
     CHECK_EQ(stat(in_folder("last.safetensors"), &info), 0);
