@@ -8,7 +8,7 @@
 #include "graph/half.h"
 #include "graph/graph.h"
 #include "run/run_int.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 
 struct hri_predictor {
     hri_supply *supply;

@@ -15,13 +15,13 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "step/options.h"
-#include "passes/precision.h"
+#include "passes/common/pass.h"
 
 typedef struct maker {
     const hr_train_options *o;
     hr_step_kind kind;
     hr_graph *g;
-    hri_precision precision;
+    hri_pass_map map; /* of the pass `precision` */
     hr_value loss;
     size_t count; /* trainable parameters that the loss depends on, after differentiate */
     hr_value *params, *reads, *grads;
@@ -78,12 +78,16 @@ static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t b
 /* Replaces m->g by its copy in the small type.  On failure m->g is the graph that holds the reason. */
 static hr_status lower_precision(maker *m) {
     hr_graph *small;
-    const hr_type type = m->o->precision == HR_PRECISION_BF16 ? HR_TYPE_BF16 : HR_TYPE_F16;
-    hr_status status = hr_graph_create(&small);
+    hri_pass_options pass;
+    const int bf16 = m->o->precision == HR_PRECISION_BF16;
+    hr_status status = hri_pass_parse(bf16 ? "precision:to=bf16" : "precision:to=f16", &pass, NULL);
+    if (status == HR_OK) {
+        status = hr_graph_create(&small);
+    }
     if (status != HR_OK) {
         return status;
     }
-    status = hri_precision_copy(m->g, small, type, &m->precision);
+    status = hri_pass_apply(&pass, m->g, small, &m->map);
     hr_graph_destroy(m->g);
     m->g = small;
     return status;
@@ -133,7 +137,7 @@ static hr_status find_params(maker *m) {
         if (g->values[v].kind == HR_VALUE_PARAM && hr_type_is_real(g->values[v].meta.type) &&
             !hri_graph_tags(g, v)->frozen) {
             m->params[m->count] = v;
-            m->reads[m->count++] = hri_precision_read(&m->precision, v);
+            m->reads[m->count++] = hri_pass_read(&m->map, v);
         }
     }
     return HR_OK;
@@ -409,7 +413,7 @@ hr_status hr_step_build(const hr_train_options *o, hr_build_fn *build, void *use
     if (status == HR_OK) {
         status = make(&m, build, user, batch);
     }
-    hri_precision_deinit(&m.precision);
+    hri_pass_map_deinit(&m.map);
     hri_free(m.params);
     hri_free(m.reads);
     hri_free(m.grads);

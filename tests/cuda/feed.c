@@ -4,7 +4,7 @@
 
 #include "pictures.h"
 #include "test.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 #include "loop/trainer.h"
 #include "training.h"
 

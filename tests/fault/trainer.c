@@ -11,7 +11,7 @@
 #include "base/fault.h"
 #include "pictures.h"
 #include "test.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 #include "loop/trainer.h"
 
 enum { STEPS = 6, BATCH = 4 };

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 #include "test.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 #include "loop/run.h"
 
 typedef struct loss_case {

@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 #include "program.h"
 #include "test.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 #include "loop/source.h"
 
 static const hr_graph *build(const char *model, const char *data, const char *options,

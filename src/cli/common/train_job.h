@@ -16,7 +16,7 @@
 #include "cli/common/train_flags.h"
 #include "weights/folder.h"
 #include "weights/init.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 #include "loop/trainer.h"
 
 /* The stage of an input pipeline whose smallest working set is the largest. */

@@ -11,7 +11,7 @@
 #include "pictures.h"
 #include "run/interpret.h"
 #include "test.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 #include "loop/source.h"
 
 static void input_of(const char *model, hri_model_input *out) {

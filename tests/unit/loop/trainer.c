@@ -10,7 +10,7 @@
 
 #include "pictures.h"
 #include "test.h"
-#include "passes/objective.h"
+#include "step/objective.h"
 
 enum { BATCH = 4, EPOCH = 3, SEEN = 64 };
 

@@ -1,0 +1,81 @@
+/* A pass: graph in, graph out.  The listing of src/passes/ is the list of passes: one file a pass.
+ *
+ *   hri_pass_options o;
+ *   hri_pass_parse("precision:to=bf16", &o, &why);
+ *   hri_pass_apply(&o, model, empty, &map, &why);      every node built again, some of them otherwise
+ *   ... map.values[v]: what became of value v; hri_pass_read(&map, w): what a gradient of w should be taken of
+ *   hri_pass_map_deinit(&map);
+ *
+ * The one idea: `from` is only read, `to` is a new graph with the same names, tags and results.  A pass says what it does
+ * to a node, and hri_rewrite does the rest.  No pass knows a model.  A pass works on a model's forward graph, before it is
+ * differentiated, so what it changes is trained as it is changed. */
+#ifndef HRI_PASSES_COMMON_PASS_H
+#define HRI_PASSES_COMMON_PASS_H
+
+#include "base/options.h"
+#include "graph/graph.h"
+
+/* What became of the values.  Zeroed: nothing. */
+typedef struct hri_pass_map {
+    hr_value *values; /* by value of `from`: the same in `to`; HR_NONE: it is gone */
+    uint32_t value_count;
+    hr_value *reads; /* by value of `to`: what is read in its place by everybody; HR_NONE: itself */
+    uint32_t read_count;
+} hri_pass_map;
+
+/* What a gradient should be taken of: of a parameter that is only read through its cast the cast, so that the gradient
+ * stays as small; else the value itself. */
+hr_value hri_pass_read(const hri_pass_map *map, hr_value value);
+/* A zeroed one is allowed. */
+void hri_pass_map_deinit(hri_pass_map *map);
+
+enum { HRI_PASS_BYTES = 64 };
+
+typedef struct hri_pass {
+    const char *name;        /* "precision" */
+    const char *help;        /* one line */
+    int changes_result;      /* 1: another function: never applied because of a budget alone */
+    const hri_field *fields; /* of its options, options_bytes of them: at most HRI_PASS_BYTES */
+    size_t options_bytes;
+    /* Fills the empty graph `to`; errors stay on it.  HR_E_NOMEM_HOST without one. */
+    hr_status (*apply)(const void *options, const hr_graph *from, hr_graph *to, hri_pass_map *map);
+} hri_pass;
+
+extern const hri_pass *const hri_passs[]; /* NULL at the end; the build writes it */
+
+const hri_pass *hri_pass_find(const char *name); /* NULL: there is none */
+
+/* A pass with its options read. */
+typedef struct hri_pass_options {
+    const hri_pass *pass;
+    _Alignas(16) char bytes[HRI_PASS_BYTES];
+} hri_pass_options;
+
+/* "NAME" or "NAME:key=value,...".  HR_E_NOT_FOUND for another name, with those there are; as base/options.h for its keys. */
+HR_MUST_CHECK hr_status hri_pass_parse(const char *text, hri_pass_options *out, hri_prose *why);
+/* On failure *to has the reason, or there is no memory; `map` is untouched. */
+HR_MUST_CHECK hr_status hri_pass_apply(const hri_pass_options *o, const hr_graph *from,
+                                       hr_graph *to, hri_pass_map *map);
+
+/* ---- for those who write a pass ---- */
+
+typedef struct hri_rewrite hri_rewrite;
+
+/* Builds node `n` of `from` in `to`, or something in its place; in[] are its inputs there.  Returns the first output, the
+ * others follow; HR_NONE after a failure. */
+typedef hr_value hri_rewrite_fn(hri_rewrite *r, const hri_node_record *n, hr_value *in);
+
+struct hri_rewrite {
+    const hr_graph *from;
+    hr_graph *to;
+    hri_rewrite_fn *node; /* NULL: every node stays */
+    void *user;
+    hr_value *values; /* by value of `from` */
+};
+
+/* The node as it is. */
+hr_value hri_rewrite_keep(hri_rewrite *r, const hri_node_record *n, const hr_value *in);
+/* Everything in order: inputs and persistent values with their tags, nodes under their names, results. */
+HR_MUST_CHECK hr_status hri_rewrite_graph(hri_rewrite *r);
+
+#endif

@@ -1,0 +1,51 @@
+/* The model built, its images as bytes where they are, then the pass `loss`; see objective.h. */
+#include "step/objective.h"
+
+#include <stdio.h>
+
+#include "graph/graph.h"
+#include "passes/common/pass.h"
+
+/* The model into g, with the images that come as bytes. */
+static hr_status build_model(const hri_objective *o, hr_graph *g, int64_t batch, int training) {
+    const hri_pixels *pixels = training ? &o->pixels : &o->eval_pixels;
+    g->pixels = pixels;
+    const hr_status status = o->build(o->user, g, batch, training);
+    g->pixels = NULL;
+    const hr_value image = pixels->channels ? hr_graph_find(g, pixels->name) : HR_NONE;
+    if (status == HR_OK && image != HR_NONE && g->values[image].meta.type != HR_TYPE_U8) {
+        hri_graph_fail(g, HR_E_SHAPE, "its input %s does not take images of %u channels as bytes",
+                       pixels->name, pixels->channels);
+    }
+    if (status == HR_OK && g->error.code == HR_OK && g->depth) {
+        hri_graph_fail(g, HR_E_INVALID, "scope \"%s\" was never left (hr_graph_pop)", g->path);
+    }
+    return status == HR_OK ? g->error.code : status;
+}
+
+hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int training) {
+    const hri_objective *o = objective;
+    char text[64];
+    hri_pass_options pass;
+    hri_pass_map map = {0};
+    hr_graph *model = NULL;
+    snprintf(text, sizeof text, "loss:smoothing=%.17g,metrics=%s", training ? o->smoothing : 0.0,
+             o->no_metrics ? "no" : "yes");
+    hr_status status = hri_pass_parse(text, &pass, NULL);
+    if (status == HR_OK) {
+        status = hr_graph_create(&model);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    model->keep_scores = g->keep_scores;
+    status = build_model(o, model, batch, training);
+    if (status == HR_OK) {
+        status = hri_pass_apply(&pass, model, g, &map);
+    } else if (model->error.code != HR_OK) {
+        hri_graph_fail(g, model->error.code, "%s", model->error.message);
+    }
+    hri_pass_map_deinit(&map);
+    hr_graph_destroy(model);
+    return status;
+}

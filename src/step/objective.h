@@ -1,0 +1,25 @@
+/* What a training asks of a model: an hri_objective wraps the function that builds it.
+ *
+ * The pass `loss` adds accuracy and top5 where the model shows scores and labels.  Label smoothing is training's own:
+ * evaluation keeps the plain loss.  Images that come as bytes are normalised by the first node of the graph
+ * (graph/pixels.h), in training and evaluation alike. */
+#ifndef HRI_STEP_OBJECTIVE_H
+#define HRI_STEP_OBJECTIVE_H
+
+#include <headroom/train.h>
+#include "graph/pixels.h"
+
+typedef struct hri_objective {
+    hr_build_fn *build; /* the model's */
+    void *user;
+    double smoothing; /* 0: none */
+    int no_metrics;
+    /* Images that come as bytes, to train on and to evaluate; zeros: the data is what the model asks for. */
+    hri_pixels pixels, eval_pixels;
+} hri_objective;
+
+/* An hr_build_fn; `objective` is an hri_objective. */
+HR_MUST_CHECK hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch,
+                                            int training);
+
+#endif
