@@ -235,7 +235,8 @@ static uint64_t up(uint64_t bytes) {
 }
 
 static void call_open(bench *b, const hri_sig *s, call *c) {
-    const uint64_t workspace = hri_op_launch_workspace(s, b->gpu, 0);
+    const hri_kernel *kernel = hri_kernel_for(hri_gpu_kernels(b->gpu), s);
+    const uint64_t workspace = hri_kernel_launch_workspace(kernel, s, b->gpu, 0);
     uint64_t bytes = up(workspace) + 256;
     memset(c, 0, sizeof *c);
     for (uint32_t i = 0; i < s->in_count; i++) {
@@ -263,6 +264,7 @@ static void call_open(bench *b, const hri_sig *s, call *c) {
     }
     need(hr_queue_sync(b->queue), "the copies", NULL);
     c->gpu = (hri_gpu_call){.gpu = b->gpu,
+                            .kernel = kernel,
                             .sig = s,
                             .in = c->in,
                             .out = c->out,

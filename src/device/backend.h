@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <headroom/device.h>
 #include "base/log.h"
+#include "device/kernel.h"
 #include "memory/source.h"
 
 typedef struct hri_backend hri_backend;
@@ -46,11 +47,21 @@ typedef enum hri_found {
 typedef void hri_report_fn(void *user, const char *component, hri_found found, const char *version,
                            const char *detail);
 
-enum { HRI_BACKEND_ABI = 1 };
+enum { HRI_BACKEND_ABI = 2 };
+
+/* What a device can do, for whoever must know: nobody outside this layer asks for its name. */
+enum {
+    HRI_CAN_COMPUTE = 1, /* kernels run there; else it is for planning alone */
+    HRI_CAN_POINT =
+        2, /* addresses are pointers of this process: kernels are called, memory is the resident set */
+    HRI_CAN_QUEUE = 4 /* kernels are put into queues (device/gpu.h), memory is the device's own */
+};
 
 struct hri_backend {
     uint32_t abi; /* HRI_BACKEND_ABI */
     const char *name;
+    uint32_t can;               /* HRI_CAN_... */
+    const hri_kernels *kernels; /* what it computes with, and what is planned for it; never NULL */
 
     /* Looks for the hardware.  "None" is HR_OK with device_count 0.  `options` is the caller's, `log` lives as long as
      * the lib. */

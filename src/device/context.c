@@ -9,28 +9,37 @@
 
 static const char blank[] = " \t";
 
-static size_t count_backends(void) {
+static size_t count_backends(const hri_backend *const *list) {
     size_t count = 0;
-    while (hri_backends[count]) {
+    while (list && list[count]) {
         count++;
     }
     return count;
 }
 
-static hr_status probe_all(hr_ctx *ctx, const hr_ctx_options *options) {
-    ctx->libs = hri_calloc(count_backends(), sizeof *ctx->libs);
-    if (!ctx->libs) {
-        return HR_E_NOMEM_HOST;
-    }
-    for (size_t i = 0; hri_backends[i]; i++) {
+static hr_status probe_list(hr_ctx *ctx, const hr_ctx_options *options,
+                            const hri_backend *const *list) {
+    for (size_t i = 0; list && list[i]; i++) {
         hri_lib *lib;
-        const hr_status status = hri_backends[i]->probe(options, &ctx->log, &lib);
+        const hr_status status = list[i]->abi == HRI_BACKEND_ABI && list[i]->kernels
+                                     ? list[i]->probe(options, &ctx->log, &lib)
+                                     : HR_E_UNSUPPORTED;
         if (status != HR_OK) {
             return status;
         }
         ctx->libs[ctx->lib_count++] = lib;
     }
     return HR_OK;
+}
+
+static hr_status probe_all(hr_ctx *ctx, const hr_ctx_options *options,
+                           const hri_backend *const *more) {
+    ctx->libs = hri_calloc(count_backends(hri_backends) + count_backends(more), sizeof *ctx->libs);
+    if (!ctx->libs) {
+        return HR_E_NOMEM_HOST;
+    }
+    const hr_status status = probe_list(ctx, options, hri_backends);
+    return status == HR_OK ? probe_list(ctx, options, more) : status;
 }
 
 static void device_name(const hri_lib *lib, int index, char *name, size_t size) {
@@ -130,8 +139,9 @@ static hr_status add_everything(hr_ctx *ctx) {
     return status;
 }
 
-static hr_status find_devices(hr_ctx *ctx, const hr_ctx_options *options) {
-    const hr_status status = probe_all(ctx, options);
+static hr_status find_devices(hr_ctx *ctx, const hr_ctx_options *options,
+                              const hri_backend *const *more) {
+    const hr_status status = probe_all(ctx, options, more);
     if (status != HR_OK) {
         return status;
     }
@@ -168,6 +178,11 @@ static void ctx_deinit(hr_ctx *ctx) {
 }
 
 hr_status hr_ctx_create(const hr_ctx_options *options, hr_ctx **out) {
+    return hri_ctx_create_with(options, NULL, out);
+}
+
+hr_status hri_ctx_create_with(const hr_ctx_options *options, const hri_backend *const *more,
+                              hr_ctx **out) {
     static const hr_ctx_options none = {.size = sizeof none};
     options = options ? options : &none;
     if (options->size != sizeof *options) {
@@ -185,7 +200,7 @@ hr_status hr_ctx_create(const hr_ctx_options *options, hr_ctx **out) {
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&ctx->janitor.cond, &clock);
     pthread_condattr_destroy(&clock);
-    const hr_status status = find_devices(ctx, options);
+    const hr_status status = find_devices(ctx, options, more);
     if (status != HR_OK) {
         ctx_deinit(ctx);
         hri_free(ctx);

@@ -54,6 +54,14 @@ hr_status hri_device_expect(hr_device *device, uint64_t bytes, uint64_t *out_lef
     return status;
 }
 
+uint32_t hri_device_can(const hr_device *device) {
+    return device->lib->backend->can;
+}
+
+const hri_kernels *hri_device_kernels(const hr_device *device) {
+    return device->lib->backend->kernels;
+}
+
 size_t hr_device_count(hr_ctx *ctx) {
     return ctx->device_count;
 }

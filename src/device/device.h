@@ -63,11 +63,18 @@ void hri_device_deinit(hr_device *device);
 /* Says that so many bytes are taken next by a plan that counted them, so that nothing is kept free beside them.
  * HR_E_NOMEM_DEVICE when they are not there; *out_left (may be NULL) is what there is, UINT64_MAX when nobody knows. */
 HR_MUST_CHECK hr_status hri_device_expect(hr_device *device, uint64_t bytes, uint64_t *out_left);
+/* What it can do (HRI_CAN_..., backend.h) and the kernels it does it with. */
+uint32_t hri_device_can(const hr_device *device);
+const hri_kernels *hri_device_kernels(const hr_device *device);
 /* Takes every slice away, live blocks included. */
 void hri_device_drop_logicals(hr_device *device);
 
 /* What a queue is to its back end; gpu.c launches there. */
 hri_dev_queue *hri_queue_native(const hr_queue *queue);
+
+/* A context with more back ends than the build knows: `more` ends with NULL and outlives the context. */
+HR_MUST_CHECK hr_status hri_ctx_create_with(const hr_ctx_options *options,
+                                            const hri_backend *const *more, hr_ctx **out);
 
 /* What the back ends have to say about themselves, for `doctor`. */
 void hri_ctx_report(hr_ctx *ctx, hri_report_fn *fn, void *user);

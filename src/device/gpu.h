@@ -1,7 +1,7 @@
 /* Work on a GPU, as ops and the executor see it: kernels from source text, matrix products, convolutions, attention,
  * and whole steps captured and replayed.
  *
- * The one idea: an op's `cuda` function is called once for every call of the plan while a step is captured, with the
+ * The one idea: a kernel's `launch` function is called once for every call of the plan while a step is captured, with the
  * addresses already bound; it puts launches into the queue in use and returns.  Replays go round it.  So nothing here
  * has to be fast but the launches themselves, and everything found on the way (compiled modules, algorithms, engines)
  * is kept by key in the hri_gpu for the next call with the same signature.
@@ -56,6 +56,8 @@ void hri_gpu_close(hri_gpu *gpu);
 /* Launches go there from now on.  The queue is the caller's. */
 void hri_gpu_use(hri_gpu *gpu, hr_queue *queue);
 hr_device *hri_gpu_device(const hri_gpu *gpu);
+/* Those of its device. */
+const struct hri_kernels *hri_gpu_kernels(const hri_gpu *gpu);
 /* What failed last, in words ("batch_norm.cu:17: ..."); "" when nothing did. */
 const char *hri_gpu_detail(const hri_gpu *gpu);
 /* Multiprocessors; for grids. */

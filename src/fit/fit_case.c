@@ -50,6 +50,7 @@ static hri_machine machine_of(const hri_fit_job *job, uint32_t threads) {
     }
     m.threads = threads ? threads : 1;
     m.gpu = job->machine.gpu;
+    m.kernels = job->machine.kernels;
     return m;
 }
 

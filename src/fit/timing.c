@@ -219,6 +219,15 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+static const hri_kernel *kernel_of(const hri_timing *t, const hri_sig *s) {
+    return hri_kernel_for(t->o.kernels ? t->o.kernels : &hri_kernels_host, s);
+}
+
+static uint64_t workspace_of(const hri_timing *t, const hri_sig *s, uint32_t variant) {
+    const hri_kernel *kernel = kernel_of(t, s);
+    return kernel ? hri_kernel_workspace(kernel, s, variant, hri_threads_count(t->o.threads)) : 0;
+}
+
 /* The median of a few runs in the memory at `at`; negative: the kernel refused. */
 static double run(const hri_timing *t, const hri_sig *s, uint32_t variant, char *at) {
     const void *in[HRI_IN_MAX];
@@ -238,16 +247,20 @@ static double run(const hri_timing *t, const hri_sig *s, uint32_t variant, char 
         out[k] = at;
         at += room(hr_meta_bytes(&s->out[k]));
     }
-    const hri_call c = {
-        .sig = s,
-        .in = in,
-        .out = out,
-        .workspace = hri_op_workspace(s, variant, hri_threads_count(t->o.threads)) ? at : NULL,
-        .threads = t->o.threads,
-        .variant = variant};
+    const hri_kernel *kernel = kernel_of(t, s);
+    hri_run_fn *run_once = kernel ? hri_kernel_run(kernel, variant) : NULL;
+    if (!run_once) {
+        return -1;
+    }
+    const hri_call c = {.sig = s,
+                        .in = in,
+                        .out = out,
+                        .workspace = workspace_of(t, s, variant) ? at : NULL,
+                        .threads = t->o.threads,
+                        .variant = variant};
     while (count < RUNS) {
         const uint64_t begin = hri_clock_ns();
-        if (hri_op_run(&c) != HR_OK) {
+        if (run_once(&c) != HR_OK) {
             return -1;
         }
         times[count++] = hri_clock_ns() - begin;
@@ -270,7 +283,7 @@ static double measure(hri_timing *t, const hri_sig *s, uint32_t variant) {
     if (t->o.engine) {
         return try_kernel(t, s, variant, t->o.try_only);
     }
-    uint64_t bytes = hri_op_workspace(s, variant, hri_threads_count(t->o.threads)) + ALIGN;
+    uint64_t bytes = workspace_of(t, s, variant) + ALIGN;
     for (uint32_t i = 0; i < s->in_count; i++) {
         bytes += room(hr_meta_bytes(&s->in[i]));
     }

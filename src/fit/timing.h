@@ -23,6 +23,7 @@ typedef struct hri_timing_options {
     hri_threads *threads;
     const char *folder;                /* of the cache; NULL or "": none is kept */
     const char *device;                /* "host", "NVIDIA H200" */
+    const hri_kernels *kernels;        /* of the device; NULL: the host's */
     hri_engine *engine;                /* of a GPU; NULL: the host */
     int try_only;                      /* GPU: kernels are tried but not timed */
     double flops_per_ns, bytes_per_ns; /* of the analytic model */

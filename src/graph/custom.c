@@ -116,8 +116,8 @@ hr_status hr_custom_create(const hr_custom_options *options, hr_custom **out) {
         .overwrite = {(uint16_t)options->overwrite},
         .samples = custom_samples,
         .cost = custom_cost,
-        .workspace = options->workspace_bytes ? custom_workspace : NULL,
-        .host = custom_host,
+        .host = {.run = custom_host,
+                 .workspace = options->workspace_bytes ? custom_workspace : NULL},
     };
     const uint16_t inputs = (uint16_t)((1u << options->input_count) - 1);
     const uint16_t outputs = (uint16_t)((1u << options->output_count) - 1);

@@ -106,28 +106,8 @@ hri_cost hri_op_cost(const hri_sig *s) {
     return cost;
 }
 
-static const hri_variant *variant_of(const hr_op *op, uint32_t variant) {
-    for (uint32_t i = 0; op->variants && op->variants[i].name; i++) {
-        if (i == variant) {
-            return &op->variants[i];
-        }
-    }
-    return NULL;
-}
-
-uint64_t hri_op_workspace(const hri_sig *s, uint32_t variant, uint32_t threads) {
-    const hri_variant *v = variant_of(s->op, variant);
-    uint64_t (*workspace)(const hri_sig *, uint32_t) = v ? v->workspace : s->op->workspace;
-    return workspace ? workspace(s, threads ? threads : 1) : 0;
-}
-
 hri_keeps hri_op_keeps(const hr_op *op, uint32_t in) {
     return op->keeps[in < HRI_IN_MAX ? in : HRI_IN_MAX - 1];
-}
-
-hr_status hri_op_run(const hri_call *c) {
-    const hri_variant *v = variant_of(c->sig->op, c->variant);
-    return v ? v->host(c) : c->sig->op->host(c);
 }
 
 /* ---- attributes ---- */

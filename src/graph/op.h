@@ -9,7 +9,10 @@
  *   overwrite  which inputs an output may take over         really tried, bit for bit
  *   updates    which inputs an output must take over        the interpreter and the verifier
  *   samples    whether samples of a batch touch one another split batches are compared with whole ones
- *   workspace  scratch bytes                                canaries around the workspace
+ *   host       its kernel on the host, with its workspace   canaries around the workspace
+ *
+ * The host's kernel is part of what an op means: it is the reference for all others.  Other back ends have theirs in
+ * tables of their own (device/kernel.h).
  *
  * A kernel gives the same bits for any number of threads: work is cut into pieces by shapes alone, and sums over
  * pieces are added in a fixed order. */
@@ -22,6 +25,7 @@
 #include "base/options.h"
 #include "base/threads.h"
 #include "device/gpu.h"
+#include "device/kernel.h"
 
 enum { HRI_IN_MAX = 16, HRI_OUT_MAX = 6 };
 
@@ -107,6 +111,7 @@ typedef struct hri_call {
  * called while a step is captured, so it reads no device memory and decides by the signature alone. */
 typedef struct hri_gpu_call {
     hri_gpu *gpu;
+    const hri_kernel *kernel; /* of the signature (hri_kernel_for) */
     const hri_sig *sig;
     const hr_addr *in; /* 0: an input that is left out, or empty */
     const hr_addr *out;
@@ -122,14 +127,6 @@ typedef struct hri_gpu_control {
     uint64_t seed;
     uint32_t step, first_sample;
 } hri_gpu_control;
-
-/* Another way to compute the same, for the planner to choose. */
-typedef struct hri_variant {
-    const char *name;
-    double time; /* relative to the first, before anything is measured */
-    uint64_t (*workspace)(const hri_sig *s, uint32_t threads);
-    hr_status (*host)(const hri_call *c);
-} hri_variant;
 
 /* ---- test cases ---- */
 
@@ -194,19 +191,8 @@ struct hr_op {
     hri_samples (*samples)(const hri_sig *s, uint32_t batched); /* NULL: apart */
 
     void (*cost)(const hri_sig *s, hri_cost *out); /* NULL: one flop an element, every byte once */
-    uint64_t (*workspace)(const hri_sig *s,
-                          uint32_t threads); /* NULL: none.  Never falls as threads grow */
-    const hri_variant *variants; /* NULL: host and workspace above; else ends with a NULL name */
-
-    hr_status (*host)(const hri_call *c);
+    hri_kernel host;
     const hri_scalar *scalar; /* element-wise ops */
-
-    /* On a GPU.  NULL: made from scalar; without a scalar too, HR_E_UNSUPPORTED.  Kernels are text in src/ops/cuda. */
-    hr_status (*cuda)(const hri_gpu_call *c);
-    uint64_t (*cuda_workspace)(const hri_sig *s, hri_gpu *gpu, uint32_t variant); /* NULL: none */
-    /* For ops on many small tensors (updates, casts): calls of this op that touch none of each other's results, with
-     * no work space, in few launches and to the bits of `cuda` for each.  NULL: one by one. */
-    hr_status (*cuda_many)(const hri_gpu_call *calls, uint32_t count);
 
     const hri_case *cases;
 };
@@ -219,20 +205,35 @@ const hr_op *hri_op_find(const char *name); /* NULL: none */
 int hri_op_may_overwrite(const hri_sig *s, uint32_t out, uint32_t in);
 hri_samples hri_op_samples(const hri_sig *s, uint32_t batched);
 hri_cost hri_op_cost(const hri_sig *s);
-uint64_t hri_op_workspace(const hri_sig *s, uint32_t variant, uint32_t threads);
 hri_keeps hri_op_keeps(const hr_op *op, uint32_t in);
-/* Runs the host kernel of the variant. */
+
+/* ---- kernels, found (graph/op_kernel.c) ---- */
+
+/* The kernel of a back end for one use of an op: its own, one it makes, or that of its base; NULL: it has none. */
+const hri_kernel *hri_kernel_for(const hri_kernels *kernels, const hri_sig *s);
+/* Where the processor reads the memory: work space and function of a variant, 0 without a list.  For `s` that it supports. */
+uint64_t hri_kernel_workspace(const hri_kernel *k, const hri_sig *s, uint32_t variant,
+                              uint32_t threads);
+hri_run_fn *hri_kernel_run(const hri_kernel *k, uint32_t variant);
+/* The host's kernel: the plain meaning of an op. */
+uint64_t hri_op_workspace(const hri_sig *s, uint32_t variant, uint32_t threads);
 HR_MUST_CHECK hr_status hri_op_run(const hri_call *c);
-/* The same on a GPU (graph/op_cuda.c).  HR_E_UNSUPPORTED: the op has no kernel there for this signature. */
+
+/* ---- calls put into queues ---- */
+
+/* HR_E_UNSUPPORTED: there is no kernel, or it does not do this after all. */
 HR_MUST_CHECK hr_status hri_op_launch(const hri_gpu_call *c);
-uint64_t hri_op_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
+/* 0 without a kernel. */
+uint64_t hri_kernel_launch_workspace(const hri_kernel *k, const hri_sig *s, hri_gpu *gpu,
+                                     uint32_t variant);
 /* Calls in the order of the plan, as hri_op_launch one after the other would do them, to the last bit; runs of calls of
- * one op with `cuda_many` that touch none of each other's results go together (graph/op_many.c). */
+ * one op with `launch_many` that touch none of each other's results go together (graph/op_many.c). */
 HR_MUST_CHECK hr_status hri_op_launch_many(const hri_gpu_call *calls, uint32_t count);
 
 /* A chain of element-wise steps as one kernel (graph/op_scalar.c): every op has a scalar expression, all results have
  * one shape and type.  Results that nobody reads outside the chain are not stored; those that are stored, and those
  * that are not, have the bits of the steps one by one. */
+extern const hri_kernel hri_kernel_scalar; /* what has a scalar and no kernel of its own */
 enum { HRI_CHAIN_STEPS = 24, HRI_CHAIN_OPERANDS = 8 };
 typedef struct hri_chain_operand {
     hr_addr at;

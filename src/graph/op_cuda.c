@@ -1,4 +1,5 @@
-/* An op on a GPU: its own launches, a kernel made from its scalar expression, or for a view a copy of its bytes. */
+/* The kernels of CUDA: those that stand in src/ops (hri_kernel_cuda_<op>, listed by the build; their text is in src/ops/cuda),
+ * else one made from the op's scalar expression, else for a view a copy of its bytes. */
 #include "graph/op.h"
 
 static hr_status launch_scalar(const hri_gpu_call *c) {
@@ -12,22 +13,18 @@ static hr_status launch_scalar(const hri_gpu_call *c) {
     return hri_chain_launch(c->gpu, operands, count, &step, 1);
 }
 
-hr_status hri_op_launch(const hri_gpu_call *c) {
-    const hr_op *op = c->sig->op;
-    if (op->cuda) {
-        return op->cuda(c);
-    }
-    if (op->scalar) {
-        return launch_scalar(c);
-    }
-    if (op->view) {
-        return c->in[0] == c->out[0]
-                   ? HR_OK
-                   : hri_gpu_copy(c->gpu, c->out[0], c->in[0], hr_meta_bytes(&c->sig->out[0]));
-    }
-    return HR_E_UNSUPPORTED;
+static hr_status launch_view(const hri_gpu_call *c) {
+    return c->in[0] == c->out[0]
+               ? HR_OK
+               : hri_gpu_copy(c->gpu, c->out[0], c->in[0], hr_meta_bytes(&c->sig->out[0]));
 }
 
-uint64_t hri_op_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
-    return s->op->cuda_workspace ? s->op->cuda_workspace(s, gpu, variant) : 0;
+const hri_kernel hri_kernel_scalar = {.launch = launch_scalar};
+static const hri_kernel view_kernel = {.launch = launch_view};
+
+static const hri_kernel *made_kernel(const hri_sig *s) {
+    return s->op->scalar ? &hri_kernel_scalar : s->op->view ? &view_kernel : NULL;
 }
+
+extern const hri_kernel_entry hri_kernels_cuda_list[];
+const hri_kernels hri_kernels_cuda = {.entries = hri_kernels_cuda_list, .general = made_kernel};

@@ -2,7 +2,7 @@
  *
  * A step ends with hundreds of updates of small tensors, and begins with as many casts of them; one launch each would
  * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
- * memory itself: no call may write what another reads or writes.  Ops say how (cuda_many), never whether.  Element-wise
+ * memory itself: no call may write what another reads or writes.  Kernels say how (launch_many), never whether.  Element-wise
  * neighbours of which one reads the other's result are a chain (op_chain.c). */
 #include "graph/op.h"
 
@@ -40,9 +40,10 @@ static int writes_into(const hri_gpu_call *a, const hri_gpu_call *b) {
 
 /* How many calls from the first on go together. */
 static uint32_t run_of(const hri_gpu_call *calls, uint32_t count) {
-    const hr_op *op = calls[0].sig->op;
+    const hri_kernel *kernel = calls[0].kernel;
     uint32_t n = 1;
-    for (; op->cuda_many && n < count && n < TOGETHER && calls[n].sig->op == op; n++) {
+    for (; kernel && kernel->launch_many && n < count && n < TOGETHER && calls[n].kernel == kernel;
+         n++) {
         for (uint32_t i = 0; i < n; i++) {
             if (writes_into(&calls[i], &calls[n]) || writes_into(&calls[n], &calls[i])) {
                 return n;
@@ -61,7 +62,7 @@ static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t
                                 chain.step_count);
     }
     *out = run_of(calls, count);
-    return *out > 1 ? calls->sig->op->cuda_many(calls, *out) : hri_op_launch(calls);
+    return *out > 1 ? calls->kernel->launch_many(calls, *out) : hri_op_launch(calls);
 }
 
 hr_status hri_op_launch_many(const hri_gpu_call *calls, uint32_t count) {

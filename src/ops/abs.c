@@ -29,7 +29,7 @@ const hr_op hr_op_abs = {
     .grad = abs_grad,
     .keeps = {{.in = 1}},
     .overwrite = {1},
-    .host = abs_host,
+    .host = {.run = abs_host},
     .scalar = &abs_scalar,
     .cases = abs_cases,
 };

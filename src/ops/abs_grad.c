@@ -22,7 +22,7 @@ const hr_op hr_op_abs_grad = {
     .out_count = 1,
     .infer = hri_infer_same,
     .overwrite = {3},
-    .host = abs_grad_host,
+    .host = {.run = abs_grad_host},
     .scalar = &abs_grad_scalar,
     .cases = abs_grad_cases,
 };

@@ -62,8 +62,11 @@ const hr_op hr_op_accumulate = {
     .infer = accumulate_infer,
     .updates = {1},
     .cost = accumulate_cost,
-    .host = accumulate_host,
-    .cuda = accumulate_cuda,
-    .cuda_many = accumulate_cuda_many,
+    .host = {.run = accumulate_host},
     .cases = accumulate_cases,
+};
+
+const hri_kernel hri_kernel_cuda_accumulate = {
+    .launch = accumulate_cuda,
+    .launch_many = accumulate_cuda_many,
 };

@@ -138,9 +138,11 @@ const hr_op hr_op_accuracy = {
     .infer = accuracy_infer,
     .samples = accuracy_samples,
     .cost = accuracy_cost,
-    .workspace = accuracy_workspace,
-    .host = accuracy_host,
-    .cuda = accuracy_cuda,
-    .cuda_workspace = accuracy_cuda_workspace,
+    .host = {.run = accuracy_host, .workspace = accuracy_workspace},
     .cases = accuracy_cases,
+};
+
+const hri_kernel hri_kernel_cuda_accuracy = {
+    .launch = accuracy_cuda,
+    .launch_workspace = accuracy_cuda_workspace,
 };

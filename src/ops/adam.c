@@ -96,8 +96,8 @@ const hr_op hr_op_adam = {
     .infer = adam_infer,
     .updates = {1, 5, 6},
     .cost = adam_cost,
-    .host = adam_host,
-    .cuda = adam_cuda,
-    .cuda_many = adam_cuda_many,
+    .host = {.run = adam_host},
     .cases = adam_cases,
 };
+
+const hri_kernel hri_kernel_cuda_adam = {.launch = adam_cuda, .launch_many = adam_cuda_many};

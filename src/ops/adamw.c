@@ -96,8 +96,8 @@ const hr_op hr_op_adamw = {
     .infer = adamw_infer,
     .updates = {1, 5, 6},
     .cost = adamw_cost,
-    .host = adamw_host,
-    .cuda = adamw_cuda,
-    .cuda_many = adamw_cuda_many,
+    .host = {.run = adamw_host},
     .cases = adamw_cases,
 };
+
+const hri_kernel hri_kernel_cuda_adamw = {.launch = adamw_cuda, .launch_many = adamw_cuda_many};

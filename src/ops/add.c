@@ -38,7 +38,7 @@ const hr_op hr_op_add = {
     .infer = hri_infer_broadcast,
     .grad = add_grad,
     .overwrite = {3},
-    .host = add_host,
+    .host = {.run = add_host},
     .scalar = &add_scalar,
     .cases = add_cases,
 };

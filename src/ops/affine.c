@@ -45,7 +45,7 @@ const hr_op hr_op_affine = {
     .grad = affine_grad,
     .overwrite = {1},
     .cost = affine_cost,
-    .host = affine_host,
+    .host = {.run = affine_host},
     .scalar = &affine_scalar,
     .cases = affine_cases,
 };

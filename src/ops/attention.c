@@ -118,9 +118,11 @@ const hr_op hr_op_attention = {
     .keeps = {{.in = 7, .out = 3}, {.in = 7, .out = 3}, {.in = 7, .out = 3}},
     .aux = 2,
     .cost = attention_cost,
-    .workspace = attention_workspace,
-    .host = attention_host,
-    .cuda = attention_cuda,
-    .cuda_workspace = attention_cuda_workspace,
+    .host = {.run = attention_host, .workspace = attention_workspace},
     .cases = attention_cases,
+};
+
+const hri_kernel hri_kernel_cuda_attention = {
+    .launch = attention_cuda,
+    .launch_workspace = attention_cuda_workspace,
 };

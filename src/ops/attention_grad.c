@@ -109,9 +109,11 @@ const hr_op hr_op_attention_grad = {
     .attr_bytes = sizeof(hri_attention_attr),
     .infer = attention_grad_infer,
     .cost = attention_grad_cost,
-    .workspace = attention_grad_workspace,
-    .host = attention_grad_host,
-    .cuda = attention_grad_cuda,
-    .cuda_workspace = attention_grad_cuda_workspace,
+    .host = {.run = attention_grad_host, .workspace = attention_grad_workspace},
     .cases = attention_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_attention_grad = {
+    .launch = attention_grad_cuda,
+    .launch_workspace = attention_grad_cuda_workspace,
 };

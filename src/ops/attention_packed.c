@@ -84,9 +84,11 @@ const hr_op hr_op_attention_packed = {
     .keeps = {{.in = 1, .out = 3}},
     .aux = 2,
     .cost = attention_packed_cost,
-    .workspace = attention_packed_workspace,
-    .host = attention_packed_host,
-    .cuda = attention_packed_cuda,
-    .cuda_workspace = attention_packed_cuda_workspace,
+    .host = {.run = attention_packed_host, .workspace = attention_packed_workspace},
     .cases = attention_packed_cases,
+};
+
+const hri_kernel hri_kernel_cuda_attention_packed = {
+    .launch = attention_packed_cuda,
+    .launch_workspace = attention_packed_cuda_workspace,
 };

@@ -82,9 +82,11 @@ const hr_op hr_op_attention_packed_grad = {
     .attr_bytes = sizeof(hri_attention_attr),
     .infer = attention_packed_grad_infer,
     .cost = attention_packed_grad_cost,
-    .workspace = attention_packed_grad_workspace,
-    .host = attention_packed_grad_host,
-    .cuda = attention_packed_grad_cuda,
-    .cuda_workspace = attention_packed_grad_cuda_workspace,
+    .host = {.run = attention_packed_grad_host, .workspace = attention_packed_grad_workspace},
     .cases = attention_packed_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_attention_packed_grad = {
+    .launch = attention_packed_grad_cuda,
+    .launch_workspace = attention_packed_grad_cuda_workspace,
 };

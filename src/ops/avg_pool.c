@@ -122,7 +122,8 @@ const hr_op hr_op_avg_pool = {
     .infer = avg_pool_infer,
     .grad = avg_pool_grad,
     .cost = avg_pool_cost,
-    .host = avg_pool_host,
-    .cuda = hri_avg_pool_cuda,
+    .host = {.run = avg_pool_host},
     .cases = avg_pool_cases,
 };
+
+const hri_kernel hri_kernel_cuda_avg_pool = {.launch = hri_avg_pool_cuda};

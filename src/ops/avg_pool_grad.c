@@ -117,7 +117,8 @@ const hr_op hr_op_avg_pool_grad = {
     .attr_bytes = sizeof(hri_pool_attr),
     .infer = avg_pool_grad_infer,
     .cost = avg_pool_grad_cost,
-    .host = avg_pool_grad_host,
-    .cuda = hri_avg_pool_grad_cuda,
+    .host = {.run = avg_pool_grad_host},
     .cases = avg_pool_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_avg_pool_grad = {.launch = hri_avg_pool_grad_cuda};

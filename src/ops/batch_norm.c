@@ -58,9 +58,11 @@ const hr_op hr_op_batch_norm = {
     .overwrite = {1},
     .samples = hri_batch_norm_samples,
     .cost = hri_batch_norm_cost,
-    .workspace = hri_batch_norm_workspace,
-    .host = batch_norm_host,
-    .cuda = batch_norm_cuda,
-    .cuda_workspace = hri_batch_norm_cuda_workspace,
+    .host = {.run = batch_norm_host, .workspace = hri_batch_norm_workspace},
     .cases = batch_norm_cases,
+};
+
+const hri_kernel hri_kernel_cuda_batch_norm = {
+    .launch = batch_norm_cuda,
+    .launch_workspace = hri_batch_norm_cuda_workspace,
 };

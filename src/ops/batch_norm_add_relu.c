@@ -49,9 +49,11 @@ const hr_op hr_op_batch_norm_add_relu = {
     .overwrite = {9},
     .samples = hri_batch_norm_samples,
     .cost = hri_batch_norm_cost,
-    .workspace = hri_batch_norm_workspace,
-    .host = batch_norm_add_relu_host,
-    .cuda = batch_norm_add_relu_cuda,
-    .cuda_workspace = hri_batch_norm_cuda_workspace,
+    .host = {.run = batch_norm_add_relu_host, .workspace = hri_batch_norm_workspace},
     .cases = batch_norm_add_relu_cases,
+};
+
+const hri_kernel hri_kernel_cuda_batch_norm_add_relu = {
+    .launch = batch_norm_add_relu_cuda,
+    .launch_workspace = hri_batch_norm_cuda_workspace,
 };

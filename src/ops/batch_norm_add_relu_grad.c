@@ -41,9 +41,11 @@ const hr_op hr_op_batch_norm_add_relu_grad = {
     .overwrite = {2, 0, 0, 1 | 32},
     .samples = hri_batch_norm_samples,
     .cost = hri_batch_norm_grad_cost,
-    .workspace = hri_batch_norm_grad_workspace,
-    .host = batch_norm_add_relu_grad_host,
-    .cuda = batch_norm_add_relu_grad_cuda,
-    .cuda_workspace = hri_batch_norm_grad_cuda_workspace,
+    .host = {.run = batch_norm_add_relu_grad_host, .workspace = hri_batch_norm_grad_workspace},
     .cases = batch_norm_add_relu_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_batch_norm_add_relu_grad = {
+    .launch = batch_norm_add_relu_grad_cuda,
+    .launch_workspace = hri_batch_norm_grad_cuda_workspace,
 };

@@ -114,8 +114,8 @@ const hr_op hr_op_batch_norm_apply = {
               {.in = 31, .out = 1}},
     .overwrite = {1 | 1 << 5},
     .cost = batch_norm_apply_cost,
-    .workspace = batch_norm_apply_workspace,
-    .host = batch_norm_apply_host,
-    .cuda = batch_norm_apply_cuda,
+    .host = {.run = batch_norm_apply_host, .workspace = batch_norm_apply_workspace},
     .cases = batch_norm_apply_cases,
 };
+
+const hri_kernel hri_kernel_cuda_batch_norm_apply = {.launch = batch_norm_apply_cuda};

@@ -104,9 +104,11 @@ const hr_op hr_op_batch_norm_inference = {
     .keeps = {{.in = 18}, {.in = 27}, {.in = 0}},
     .overwrite = {1},
     .cost = batch_norm_inference_cost,
-    .workspace = batch_norm_inference_workspace,
-    .host = batch_norm_inference_host,
-    .cuda = hri_batch_norm_inference_cuda,
-    .cuda_workspace = hri_batch_norm_inference_cuda_workspace,
+    .host = {.run = batch_norm_inference_host, .workspace = batch_norm_inference_workspace},
     .cases = batch_norm_inference_cases,
+};
+
+const hri_kernel hri_kernel_cuda_batch_norm_inference = {
+    .launch = hri_batch_norm_inference_cuda,
+    .launch_workspace = hri_batch_norm_inference_cuda_workspace,
 };

@@ -54,9 +54,11 @@ const hr_op hr_op_batch_norm_moments = {
     .infer = batch_norm_moments_infer,
     .samples = hri_batch_norm_samples,
     .cost = batch_norm_moments_cost,
-    .workspace = hri_batch_norm_workspace,
-    .host = batch_norm_moments_host,
-    .cuda = hri_batch_norm_moments_cuda,
-    .cuda_workspace = hri_batch_norm_cuda_workspace,
+    .host = {.run = batch_norm_moments_host, .workspace = hri_batch_norm_workspace},
     .cases = batch_norm_moments_cases,
+};
+
+const hri_kernel hri_kernel_cuda_batch_norm_moments = {
+    .launch = hri_batch_norm_moments_cuda,
+    .launch_workspace = hri_batch_norm_cuda_workspace,
 };

@@ -80,7 +80,8 @@ const hr_op hr_op_batch_norm_stats = {
     .attr_bytes = sizeof(batch_norm_stats_attr),
     .infer = batch_norm_stats_infer,
     .updates = {1, 2},
-    .host = batch_norm_stats_host,
-    .cuda = batch_norm_stats_cuda,
+    .host = {.run = batch_norm_stats_host},
     .cases = batch_norm_stats_cases,
 };
+
+const hri_kernel hri_kernel_cuda_batch_norm_stats = {.launch = batch_norm_stats_cuda};

@@ -111,7 +111,8 @@ const hr_op hr_op_bias_add = {
     .infer = bias_add_infer,
     .grad = bias_add_grad,
     .overwrite = {1},
-    .host = bias_add_host,
-    .cuda = bias_add_cuda,
+    .host = {.run = bias_add_host},
     .cases = bias_add_cases,
 };
+
+const hri_kernel hri_kernel_cuda_bias_add = {.launch = bias_add_cuda};

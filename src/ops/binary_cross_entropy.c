@@ -57,9 +57,11 @@ const hr_op hr_op_binary_cross_entropy = {
     .keeps = {{.in = 3}, {.in = 0}},
     .samples = hri_pair_samples,
     .cost = binary_cross_entropy_cost,
-    .workspace = hri_pair_workspace,
-    .host = binary_cross_entropy_host,
-    .cuda = binary_cross_entropy_cuda,
-    .cuda_workspace = hri_pair_cuda_workspace,
+    .host = {.run = binary_cross_entropy_host, .workspace = hri_pair_workspace},
     .cases = binary_cross_entropy_cases,
+};
+
+const hri_kernel hri_kernel_cuda_binary_cross_entropy = {
+    .launch = binary_cross_entropy_cuda,
+    .launch_workspace = hri_pair_cuda_workspace,
 };

@@ -39,7 +39,9 @@ const hr_op hr_op_binary_cross_entropy_grad = {
     .overwrite = {6},
     .samples = hri_pair_grad_samples,
     .cost = binary_cross_entropy_grad_cost,
-    .host = binary_cross_entropy_grad_host,
-    .cuda = binary_cross_entropy_grad_cuda,
+    .host = {.run = binary_cross_entropy_grad_host},
     .cases = binary_cross_entropy_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_binary_cross_entropy_grad = {.launch =
+                                                                  binary_cross_entropy_grad_cuda};

@@ -132,7 +132,8 @@ const hr_op hr_op_broadcast_to = {
     .attr_bytes = sizeof(hri_attr_dims),
     .infer = broadcast_to_infer,
     .grad = broadcast_to_grad,
-    .host = broadcast_to_host,
-    .cuda = broadcast_to_cuda,
+    .host = {.run = broadcast_to_host},
     .cases = broadcast_to_cases,
 };
+
+const hri_kernel hri_kernel_cuda_broadcast_to = {.launch = broadcast_to_cuda};

@@ -247,8 +247,8 @@ const hr_op hr_op_cast = {
     .infer = cast_infer,
     .grad = cast_grad,
     .overwrite = {1},
-    .host = cast_host,
-    .cuda = cast_cuda,
-    .cuda_many = cast_cuda_many,
+    .host = {.run = cast_host},
     .cases = cast_cases,
 };
+
+const hri_kernel hri_kernel_cuda_cast = {.launch = cast_cuda, .launch_many = cast_cuda_many};

@@ -51,7 +51,7 @@ const hr_op hr_op_clip = {
     .grad = clip_grad,
     .keeps = {{.out = 1}},
     .overwrite = {1},
-    .host = clip_host,
+    .host = {.run = clip_host},
     .scalar = &clip_scalar,
     .cases = clip_cases,
 };

@@ -32,7 +32,7 @@ const hr_op hr_op_clip_grad = {
     .attr_bytes = sizeof(hri_attr_clip),
     .infer = hri_infer_same,
     .overwrite = {3},
-    .host = clip_grad_host,
+    .host = {.run = clip_grad_host},
     .scalar = &clip_grad_scalar,
     .cases = clip_grad_cases,
 };

@@ -140,7 +140,8 @@ const hr_op hr_op_concat = {
     .infer = concat_infer,
     .grad = concat_grad,
     .samples = concat_samples,
-    .host = concat_host,
-    .cuda = concat_cuda,
+    .host = {.run = concat_host},
     .cases = concat_cases,
 };
+
+const hri_kernel hri_kernel_cuda_concat = {.launch = concat_cuda};

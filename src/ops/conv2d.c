@@ -113,9 +113,11 @@ const hr_op hr_op_conv2d = {
     .keeps = {{.in = 2}, {.in = 1}, {0}},
     .product = 1,
     .cost = conv2d_cost,
-    .workspace = conv2d_workspace,
-    .host = conv2d_host,
-    .cuda = conv2d_cuda,
-    .cuda_workspace = conv2d_cuda_workspace,
+    .host = {.run = conv2d_host, .workspace = conv2d_workspace},
     .cases = conv2d_cases,
+};
+
+const hri_kernel hri_kernel_cuda_conv2d = {
+    .launch = conv2d_cuda,
+    .launch_workspace = conv2d_cuda_workspace,
 };

@@ -85,9 +85,11 @@ const hr_op hr_op_conv2d_input = {
     .attr_bytes = sizeof(hri_conv_attr),
     .infer = conv2d_input_infer,
     .cost = conv2d_input_cost,
-    .workspace = conv2d_input_workspace,
-    .host = conv2d_input_host,
-    .cuda = conv2d_input_cuda,
-    .cuda_workspace = conv2d_input_cuda_workspace,
+    .host = {.run = conv2d_input_host, .workspace = conv2d_input_workspace},
     .cases = conv2d_input_cases,
+};
+
+const hri_kernel hri_kernel_cuda_conv2d_input = {
+    .launch = conv2d_input_cuda,
+    .launch_workspace = conv2d_input_cuda_workspace,
 };

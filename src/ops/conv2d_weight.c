@@ -94,9 +94,11 @@ const hr_op hr_op_conv2d_weight = {
     .infer = conv2d_weight_infer,
     .samples = conv2d_weight_samples,
     .cost = conv2d_weight_cost,
-    .workspace = conv2d_weight_workspace,
-    .host = conv2d_weight_host,
-    .cuda = conv2d_weight_cuda,
-    .cuda_workspace = conv2d_weight_cuda_workspace,
+    .host = {.run = conv2d_weight_host, .workspace = conv2d_weight_workspace},
     .cases = conv2d_weight_cases,
+};
+
+const hri_kernel hri_kernel_cuda_conv2d_weight = {
+    .launch = conv2d_weight_cuda,
+    .launch_workspace = conv2d_weight_cuda_workspace,
 };

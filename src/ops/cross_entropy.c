@@ -178,9 +178,11 @@ const hr_op hr_op_cross_entropy = {
     .aux = 2,
     .samples = cross_entropy_samples,
     .cost = cross_entropy_cost,
-    .workspace = cross_entropy_workspace,
-    .host = cross_entropy_host,
-    .cuda = cross_entropy_cuda,
-    .cuda_workspace = cross_entropy_cuda_workspace,
+    .host = {.run = cross_entropy_host, .workspace = cross_entropy_workspace},
     .cases = cross_entropy_cases,
+};
+
+const hri_kernel hri_kernel_cuda_cross_entropy = {
+    .launch = cross_entropy_cuda,
+    .launch_workspace = cross_entropy_cuda_workspace,
 };

@@ -152,8 +152,11 @@ const hr_op hr_op_cross_entropy_grad = {
     .overwrite = {2},
     .samples = cross_entropy_grad_samples,
     .cost = cross_entropy_grad_cost,
-    .host = cross_entropy_grad_host,
-    .cuda = cross_entropy_grad_cuda,
-    .cuda_workspace = cross_entropy_grad_cuda_workspace,
+    .host = {.run = cross_entropy_grad_host},
     .cases = cross_entropy_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_cross_entropy_grad = {
+    .launch = cross_entropy_grad_cuda,
+    .launch_workspace = cross_entropy_grad_cuda_workspace,
 };

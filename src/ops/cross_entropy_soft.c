@@ -164,9 +164,11 @@ const hr_op hr_op_cross_entropy_soft = {
     .aux = 2,
     .samples = cross_entropy_soft_samples,
     .cost = cross_entropy_soft_cost,
-    .workspace = cross_entropy_soft_workspace,
-    .host = cross_entropy_soft_host,
-    .cuda = cross_entropy_soft_cuda,
-    .cuda_workspace = cross_entropy_soft_cuda_workspace,
+    .host = {.run = cross_entropy_soft_host, .workspace = cross_entropy_soft_workspace},
     .cases = cross_entropy_soft_cases,
+};
+
+const hri_kernel hri_kernel_cuda_cross_entropy_soft = {
+    .launch = cross_entropy_soft_cuda,
+    .launch_workspace = cross_entropy_soft_cuda_workspace,
 };

@@ -127,7 +127,8 @@ const hr_op hr_op_cross_entropy_soft_grad = {
     .overwrite = {6},
     .samples = cross_entropy_soft_grad_samples,
     .cost = cross_entropy_soft_grad_cost,
-    .host = cross_entropy_soft_grad_host,
-    .cuda = cross_entropy_soft_grad_cuda,
+    .host = {.run = cross_entropy_soft_grad_host},
     .cases = cross_entropy_soft_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_cross_entropy_soft_grad = {.launch = cross_entropy_soft_grad_cuda};

@@ -43,7 +43,7 @@ const hr_op hr_op_div = {
     .grad = div_grad,
     .keeps = {{.in = 2}, {.in = 2, .out = 1}},
     .overwrite = {3},
-    .host = div_host,
+    .host = {.run = div_host},
     .scalar = &div_scalar,
     .cases = div_cases,
 };

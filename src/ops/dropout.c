@@ -118,7 +118,8 @@ const hr_op hr_op_dropout = {
     .overwrite = {1},
     .random = 1,
     .cost = dropout_cost,
-    .host = dropout_host,
-    .cuda = dropout_cuda,
+    .host = {.run = dropout_host},
     .cases = dropout_cases,
 };
+
+const hri_kernel hri_kernel_cuda_dropout = {.launch = dropout_cuda};

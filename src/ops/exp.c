@@ -35,7 +35,7 @@ const hr_op hr_op_exp = {
     .keeps = {{.out = 1}},
     .overwrite = {1},
     .cost = exp_cost,
-    .host = exp_host,
+    .host = {.run = exp_host},
     .scalar = &exp_scalar,
     .cases = exp_cases,
 };

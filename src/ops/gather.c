@@ -126,7 +126,8 @@ const hr_op hr_op_gather = {
     .keeps = {{.in = 2}},
     .samples = gather_samples,
     .cost = gather_cost,
-    .host = gather_host,
-    .cuda = gather_cuda,
+    .host = {.run = gather_host},
     .cases = gather_cases,
 };
+
+const hri_kernel hri_kernel_cuda_gather = {.launch = gather_cuda};

@@ -290,9 +290,11 @@ const hr_op hr_op_gather_grad = {
     .infer = gather_grad_infer,
     .samples = gather_grad_samples,
     .cost = gather_grad_cost,
-    .workspace = gather_grad_workspace,
-    .host = gather_grad_host,
-    .cuda = gather_grad_cuda,
-    .cuda_workspace = gather_grad_cuda_workspace,
+    .host = {.run = gather_grad_host, .workspace = gather_grad_workspace},
     .cases = gather_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_gather_grad = {
+    .launch = gather_grad_cuda,
+    .launch_workspace = gather_grad_cuda_workspace,
 };

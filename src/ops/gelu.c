@@ -69,7 +69,7 @@ const hr_op hr_op_gelu = {
     .keeps = {{.in = 1}},
     .overwrite = {1},
     .cost = gelu_cost,
-    .host = gelu_host,
+    .host = {.run = gelu_host},
     .scalar = &gelu_scalar,
     .cases = gelu_cases,
 };

@@ -63,7 +63,7 @@ const hr_op hr_op_gelu_grad = {
     .infer = hri_infer_same,
     .overwrite = {3},
     .cost = gelu_grad_cost,
-    .host = gelu_grad_host,
+    .host = {.run = gelu_grad_host},
     .scalar = &gelu_grad_scalar,
     .cases = gelu_grad_cases,
 };

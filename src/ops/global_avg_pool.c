@@ -94,7 +94,8 @@ const hr_op hr_op_global_avg_pool = {
     .infer = global_avg_pool_infer,
     .grad = global_avg_pool_grad,
     .cost = global_avg_pool_cost,
-    .host = global_avg_pool_host,
-    .cuda = hri_global_avg_pool_cuda,
+    .host = {.run = global_avg_pool_host},
     .cases = global_avg_pool_cases,
 };
+
+const hri_kernel hri_kernel_cuda_global_avg_pool = {.launch = hri_global_avg_pool_cuda};

@@ -73,7 +73,8 @@ const hr_op hr_op_group_norm = {
     .aux = 6,
     .overwrite = {1},
     .cost = hri_norm_cost,
-    .host = group_norm_host,
-    .cuda = group_norm_cuda,
+    .host = {.run = group_norm_host},
     .cases = group_norm_cases,
 };
+
+const hri_kernel hri_kernel_cuda_group_norm = {.launch = group_norm_cuda};

@@ -68,9 +68,11 @@ const hr_op hr_op_group_norm_grad = {
     .overwrite = {3},
     .samples = hri_norm_grad_samples,
     .cost = hri_norm_grad_cost,
-    .workspace = group_norm_grad_workspace,
-    .host = group_norm_grad_host,
-    .cuda = group_norm_grad_cuda,
-    .cuda_workspace = group_norm_grad_cuda_workspace,
+    .host = {.run = group_norm_grad_host, .workspace = group_norm_grad_workspace},
     .cases = group_norm_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_group_norm_grad = {
+    .launch = group_norm_grad_cuda,
+    .launch_workspace = group_norm_grad_cuda_workspace,
 };

@@ -65,7 +65,8 @@ const hr_op hr_op_layer_norm = {
     .aux = 6,
     .overwrite = {1},
     .cost = hri_norm_cost,
-    .host = layer_norm_host,
-    .cuda = layer_norm_cuda,
+    .host = {.run = layer_norm_host},
     .cases = layer_norm_cases,
 };
+
+const hri_kernel hri_kernel_cuda_layer_norm = {.launch = layer_norm_cuda};

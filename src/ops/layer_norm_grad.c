@@ -56,9 +56,11 @@ const hr_op hr_op_layer_norm_grad = {
     .overwrite = {3},
     .samples = hri_norm_grad_samples,
     .cost = hri_norm_grad_cost,
-    .workspace = layer_norm_grad_workspace,
-    .host = layer_norm_grad_host,
-    .cuda = layer_norm_grad_cuda,
-    .cuda_workspace = layer_norm_grad_cuda_workspace,
+    .host = {.run = layer_norm_grad_host, .workspace = layer_norm_grad_workspace},
     .cases = layer_norm_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_layer_norm_grad = {
+    .launch = layer_norm_grad_cuda,
+    .launch_workspace = layer_norm_grad_cuda_workspace,
 };

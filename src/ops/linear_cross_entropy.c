@@ -200,9 +200,11 @@ const hr_op hr_op_linear_cross_entropy = {
     .product = 1,
     .samples = linear_cross_entropy_samples,
     .cost = linear_cross_entropy_cost,
-    .workspace = linear_cross_entropy_workspace,
-    .host = linear_cross_entropy_host,
-    .cuda = hri_linear_loss_cuda,
-    .cuda_workspace = hri_linear_loss_cuda_workspace,
+    .host = {.run = linear_cross_entropy_host, .workspace = linear_cross_entropy_workspace},
     .cases = linear_cross_entropy_cases,
+};
+
+const hri_kernel hri_kernel_cuda_linear_cross_entropy = {
+    .launch = hri_linear_loss_cuda,
+    .launch_workspace = hri_linear_loss_cuda_workspace,
 };

@@ -239,9 +239,12 @@ const hr_op hr_op_linear_cross_entropy_grad = {
     .overwrite = {0, 1u << 2},
     .samples = linear_cross_entropy_grad_samples,
     .cost = linear_cross_entropy_grad_cost,
-    .workspace = linear_cross_entropy_grad_workspace,
-    .host = linear_cross_entropy_grad_host,
-    .cuda = hri_linear_loss_grad_cuda,
-    .cuda_workspace = hri_linear_loss_grad_cuda_workspace,
+    .host = {.run = linear_cross_entropy_grad_host,
+             .workspace = linear_cross_entropy_grad_workspace},
     .cases = linear_cross_entropy_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_linear_cross_entropy_grad = {
+    .launch = hri_linear_loss_grad_cuda,
+    .launch_workspace = hri_linear_loss_grad_cuda_workspace,
 };

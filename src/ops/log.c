@@ -35,7 +35,7 @@ const hr_op hr_op_log = {
     .keeps = {{.in = 1}},
     .overwrite = {1},
     .cost = log_cost,
-    .host = log_host,
+    .host = {.run = log_host},
     .scalar = &log_scalar,
     .cases = log_cases,
 };

@@ -47,7 +47,8 @@ const hr_op hr_op_log_softmax = {
     .overwrite = {1},
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
-    .host = log_softmax_host,
-    .cuda = log_softmax_cuda,
+    .host = {.run = log_softmax_host},
     .cases = log_softmax_cases,
 };
+
+const hri_kernel hri_kernel_cuda_log_softmax = {.launch = log_softmax_cuda};

@@ -33,7 +33,8 @@ const hr_op hr_op_log_softmax_grad = {
     .overwrite = {3},
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
-    .host = log_softmax_grad_host,
-    .cuda = log_softmax_grad_cuda,
+    .host = {.run = log_softmax_grad_host},
     .cases = log_softmax_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_log_softmax_grad = {.launch = log_softmax_grad_cuda};

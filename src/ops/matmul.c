@@ -225,9 +225,11 @@ const hr_op hr_op_matmul = {
     .samples = matmul_samples,
     .product = 1,
     .cost = matmul_cost,
-    .workspace = matmul_workspace,
-    .host = matmul_host,
-    .cuda = matmul_cuda,
-    .cuda_workspace = matmul_cuda_workspace,
+    .host = {.run = matmul_host, .workspace = matmul_workspace},
     .cases = matmul_cases,
+};
+
+const hri_kernel hri_kernel_cuda_matmul = {
+    .launch = matmul_cuda,
+    .launch_workspace = matmul_cuda_workspace,
 };

@@ -237,7 +237,8 @@ const hr_op hr_op_max = {
     .aux = 2,
     .samples = max_samples,
     .cost = max_cost,
-    .host = max_host,
-    .cuda = max_cuda,
+    .host = {.run = max_host},
     .cases = max_cases,
 };
+
+const hri_kernel hri_kernel_cuda_max = {.launch = max_cuda};

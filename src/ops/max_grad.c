@@ -146,7 +146,8 @@ const hr_op hr_op_max_grad = {
     .attr_bytes = sizeof(max_grad_attr),
     .infer = max_grad_infer,
     .samples = max_grad_samples,
-    .host = max_grad_host,
-    .cuda = max_grad_cuda,
+    .host = {.run = max_grad_host},
     .cases = max_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_max_grad = {.launch = max_grad_cuda};

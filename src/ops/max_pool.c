@@ -138,7 +138,8 @@ const hr_op hr_op_max_pool = {
     .keeps = {{.out = 2}},
     .aux = 2,
     .cost = max_pool_cost,
-    .host = max_pool_host,
-    .cuda = hri_max_pool_cuda,
+    .host = {.run = max_pool_host},
     .cases = max_pool_cases,
 };
+
+const hri_kernel hri_kernel_cuda_max_pool = {.launch = hri_max_pool_cuda};

@@ -104,7 +104,8 @@ const hr_op hr_op_max_pool_grad = {
     .attr_bytes = sizeof(hri_pool_attr),
     .infer = max_pool_grad_infer,
     .cost = max_pool_grad_cost,
-    .host = max_pool_grad_host,
-    .cuda = hri_max_pool_grad_cuda,
+    .host = {.run = max_pool_grad_host},
     .cases = max_pool_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_max_pool_grad = {.launch = hri_max_pool_grad_cuda};

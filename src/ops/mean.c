@@ -101,9 +101,9 @@ const hr_op hr_op_mean = {
     .grad = mean_grad,
     .samples = mean_samples,
     .cost = mean_cost,
-    .workspace = mean_workspace,
-    .host = mean_host,
-    .cuda = mean_cuda,
-    .cuda_workspace = mean_cuda_workspace,
+    .host = {.run = mean_host, .workspace = mean_workspace},
     .cases = mean_cases,
 };
+
+const hri_kernel hri_kernel_cuda_mean = {.launch = mean_cuda,
+                                         .launch_workspace = mean_cuda_workspace};

@@ -55,9 +55,11 @@ const hr_op hr_op_mean_squared_error = {
     .keeps = {{.in = 3}, {.in = 3}},
     .samples = hri_pair_samples,
     .cost = mean_squared_error_cost,
-    .workspace = hri_pair_workspace,
-    .host = mean_squared_error_host,
-    .cuda = mean_squared_error_cuda,
-    .cuda_workspace = hri_pair_cuda_workspace,
+    .host = {.run = mean_squared_error_host, .workspace = hri_pair_workspace},
     .cases = mean_squared_error_cases,
+};
+
+const hri_kernel hri_kernel_cuda_mean_squared_error = {
+    .launch = mean_squared_error_cuda,
+    .launch_workspace = hri_pair_cuda_workspace,
 };

@@ -38,7 +38,8 @@ const hr_op hr_op_mean_squared_error_grad = {
     .overwrite = {6},
     .samples = hri_pair_grad_samples,
     .cost = mean_squared_error_grad_cost,
-    .host = mean_squared_error_grad_host,
-    .cuda = mean_squared_error_grad_cuda,
+    .host = {.run = mean_squared_error_grad_host},
     .cases = mean_squared_error_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_mean_squared_error_grad = {.launch = mean_squared_error_grad_cuda};

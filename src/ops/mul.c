@@ -29,7 +29,7 @@ const hr_op hr_op_mul = {
     .grad = mul_grad,
     .keeps = {{.in = 2}, {.in = 1}},
     .overwrite = {3},
-    .host = mul_host,
+    .host = {.run = mul_host},
     .scalar = &mul_scalar,
     .cases = mul_cases,
 };

@@ -124,7 +124,8 @@ const hr_op hr_op_normalise = {
     .attr_bytes = sizeof(normalise_attr),
     .infer = normalise_infer,
     .cost = normalise_cost,
-    .host = normalise_host,
-    .cuda = normalise_cuda,
+    .host = {.run = normalise_host},
     .cases = normalise_cases,
 };
+
+const hri_kernel hri_kernel_cuda_normalise = {.launch = normalise_cuda};

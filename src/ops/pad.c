@@ -195,7 +195,8 @@ const hr_op hr_op_pad = {
     .infer = pad_infer,
     .grad = pad_grad,
     .samples = pad_samples,
-    .host = pad_host,
-    .cuda = pad_cuda,
+    .host = {.run = pad_host},
     .cases = pad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_pad = {.launch = pad_cuda};

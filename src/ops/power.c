@@ -52,7 +52,7 @@ const hr_op hr_op_power = {
     .keeps = {{.in = 1}},
     .overwrite = {1},
     .cost = power_cost,
-    .host = power_host,
+    .host = {.run = power_host},
     .scalar = &power_scalar,
     .cases = power_cases,
 };

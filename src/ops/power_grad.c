@@ -42,7 +42,7 @@ const hr_op hr_op_power_grad = {
     .infer = hri_infer_same,
     .overwrite = {3},
     .cost = power_grad_cost,
-    .host = power_grad_host,
+    .host = {.run = power_grad_host},
     .scalar = &power_grad_scalar,
     .cases = power_grad_cases,
 };

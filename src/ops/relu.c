@@ -30,7 +30,7 @@ const hr_op hr_op_relu = {
     .grad = relu_grad,
     .keeps = {{.out = 1}},
     .overwrite = {1},
-    .host = relu_host,
+    .host = {.run = relu_host},
     .scalar = &relu_scalar,
     .cases = relu_cases,
 };

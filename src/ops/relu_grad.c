@@ -19,7 +19,7 @@ const hr_op hr_op_relu_grad = {
     .out_count = 1,
     .infer = hri_infer_same,
     .overwrite = {3},
-    .host = relu_grad_host,
+    .host = {.run = relu_grad_host},
     .scalar = &relu_grad_scalar,
     .cases = relu_grad_cases,
 };

@@ -116,7 +116,8 @@ const hr_op hr_op_relu_mask = {
     .keeps = {{.out = 2}},
     .aux = 2,
     .overwrite = {1},
-    .host = relu_mask_host,
-    .cuda = relu_mask_cuda,
+    .host = {.run = relu_mask_host},
     .cases = relu_mask_cases,
 };
+
+const hri_kernel hri_kernel_cuda_relu_mask = {.launch = relu_mask_cuda};

@@ -95,7 +95,8 @@ const hr_op hr_op_relu_mask_grad = {
     .out_count = 1,
     .infer = relu_mask_grad_infer,
     .overwrite = {1},
-    .host = relu_mask_grad_host,
-    .cuda = relu_mask_grad_cuda,
+    .host = {.run = relu_mask_grad_host},
     .cases = relu_mask_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_relu_mask_grad = {.launch = relu_mask_grad_cuda};

@@ -83,7 +83,8 @@ const hr_op hr_op_reshape = {
     .overwrite = {1},
     .view = 1,
     .samples = reshape_samples,
-    .host = reshape_host,
-    .cuda = reshape_cuda,
+    .host = {.run = reshape_host},
     .cases = reshape_cases,
 };
+
+const hri_kernel hri_kernel_cuda_reshape = {.launch = reshape_cuda};

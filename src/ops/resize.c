@@ -121,7 +121,8 @@ const hr_op hr_op_resize = {
     .infer = resize_infer,
     .grad = resize_grad,
     .cost = resize_cost,
-    .host = resize_host,
-    .cuda = hri_resize_cuda,
+    .host = {.run = resize_host},
     .cases = resize_cases,
 };
+
+const hri_kernel hri_kernel_cuda_resize = {.launch = hri_resize_cuda};

@@ -95,7 +95,8 @@ const hr_op hr_op_resize_grad = {
     .attr_bytes = sizeof(hri_resize_attr),
     .infer = resize_grad_infer,
     .cost = resize_grad_cost,
-    .host = resize_grad_host,
-    .cuda = hri_resize_grad_cuda,
+    .host = {.run = resize_grad_host},
     .cases = resize_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_resize_grad = {.launch = hri_resize_grad_cuda};

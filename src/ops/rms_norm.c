@@ -59,7 +59,8 @@ const hr_op hr_op_rms_norm = {
     .aux = 2,
     .overwrite = {1},
     .cost = hri_norm_cost,
-    .host = rms_norm_host,
-    .cuda = rms_norm_cuda,
+    .host = {.run = rms_norm_host},
     .cases = rms_norm_cases,
 };
+
+const hri_kernel hri_kernel_cuda_rms_norm = {.launch = rms_norm_cuda};

@@ -54,9 +54,11 @@ const hr_op hr_op_rms_norm_grad = {
     .overwrite = {3},
     .samples = hri_norm_grad_samples,
     .cost = hri_norm_grad_cost,
-    .workspace = rms_norm_grad_workspace,
-    .host = rms_norm_grad_host,
-    .cuda = rms_norm_grad_cuda,
-    .cuda_workspace = rms_norm_grad_cuda_workspace,
+    .host = {.run = rms_norm_grad_host, .workspace = rms_norm_grad_workspace},
     .cases = rms_norm_grad_cases,
+};
+
+const hri_kernel hri_kernel_cuda_rms_norm_grad = {
+    .launch = rms_norm_grad_cuda,
+    .launch_workspace = rms_norm_grad_cuda_workspace,
 };

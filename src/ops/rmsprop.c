@@ -78,8 +78,9 @@ const hr_op hr_op_rmsprop = {
     .infer = rmsprop_infer,
     .updates = {1, 4},
     .cost = rmsprop_cost,
-    .host = rmsprop_host,
-    .cuda = rmsprop_cuda,
-    .cuda_many = rmsprop_cuda_many,
+    .host = {.run = rmsprop_host},
     .cases = rmsprop_cases,
 };
+
+const hri_kernel hri_kernel_cuda_rmsprop = {.launch = rmsprop_cuda,
+                                            .launch_many = rmsprop_cuda_many};

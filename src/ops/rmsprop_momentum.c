@@ -85,8 +85,11 @@ const hr_op hr_op_rmsprop_momentum = {
     .infer = rmsprop_momentum_infer,
     .updates = {1, 4, 5},
     .cost = rmsprop_momentum_cost,
-    .host = rmsprop_momentum_host,
-    .cuda = rmsprop_momentum_cuda,
-    .cuda_many = rmsprop_momentum_cuda_many,
+    .host = {.run = rmsprop_momentum_host},
     .cases = rmsprop_momentum_cases,
+};
+
+const hri_kernel hri_kernel_cuda_rmsprop_momentum = {
+    .launch = rmsprop_momentum_cuda,
+    .launch_many = rmsprop_momentum_cuda_many,
 };

@@ -33,7 +33,7 @@ const hr_op hr_op_rsqrt = {
     .keeps = {{.out = 1}},
     .overwrite = {1},
     .cost = rsqrt_cost,
-    .host = rsqrt_host,
+    .host = {.run = rsqrt_host},
     .scalar = &rsqrt_scalar,
     .cases = rsqrt_cases,
 };

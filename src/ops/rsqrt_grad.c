@@ -27,7 +27,7 @@ const hr_op hr_op_rsqrt_grad = {
     .infer = hri_infer_same,
     .overwrite = {3},
     .cost = rsqrt_grad_cost,
-    .host = rsqrt_grad_host,
+    .host = {.run = rsqrt_grad_host},
     .scalar = &rsqrt_grad_scalar,
     .cases = rsqrt_grad_cases,
 };

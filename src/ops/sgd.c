@@ -69,8 +69,8 @@ const hr_op hr_op_sgd = {
     .infer = sgd_infer,
     .updates = {1},
     .cost = sgd_cost,
-    .host = sgd_host,
-    .cuda = sgd_cuda,
-    .cuda_many = sgd_cuda_many,
+    .host = {.run = sgd_host},
     .cases = sgd_cases,
 };
+
+const hri_kernel hri_kernel_cuda_sgd = {.launch = sgd_cuda, .launch_many = sgd_cuda_many};

@@ -77,8 +77,11 @@ const hr_op hr_op_sgd_momentum = {
     .infer = sgd_momentum_infer,
     .updates = {1, 4},
     .cost = sgd_momentum_cost,
-    .host = sgd_momentum_host,
-    .cuda = sgd_momentum_cuda,
-    .cuda_many = sgd_momentum_cuda_many,
+    .host = {.run = sgd_momentum_host},
     .cases = sgd_momentum_cases,
+};
+
+const hri_kernel hri_kernel_cuda_sgd_momentum = {
+    .launch = sgd_momentum_cuda,
+    .launch_many = sgd_momentum_cuda_many,
 };

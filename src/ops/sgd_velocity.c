@@ -68,8 +68,11 @@ const hr_op hr_op_sgd_velocity = {
     .infer = sgd_velocity_infer,
     .updates = {1},
     .cost = sgd_velocity_cost,
-    .host = sgd_velocity_host,
-    .cuda = sgd_velocity_cuda,
-    .cuda_many = sgd_velocity_cuda_many,
+    .host = {.run = sgd_velocity_host},
     .cases = sgd_velocity_cases,
+};
+
+const hri_kernel hri_kernel_cuda_sgd_velocity = {
+    .launch = sgd_velocity_cuda,
+    .launch_many = sgd_velocity_cuda_many,
 };

@@ -35,7 +35,7 @@ const hr_op hr_op_sigmoid = {
     .keeps = {{.out = 1}},
     .overwrite = {1},
     .cost = sigmoid_cost,
-    .host = sigmoid_host,
+    .host = {.run = sigmoid_host},
     .scalar = &sigmoid_scalar,
     .cases = sigmoid_cases,
 };

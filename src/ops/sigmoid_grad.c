@@ -27,7 +27,7 @@ const hr_op hr_op_sigmoid_grad = {
     .infer = hri_infer_same,
     .overwrite = {3},
     .cost = sigmoid_grad_cost,
-    .host = sigmoid_grad_host,
+    .host = {.run = sigmoid_grad_host},
     .scalar = &sigmoid_grad_scalar,
     .cases = sigmoid_grad_cases,
 };

@@ -35,7 +35,7 @@ const hr_op hr_op_silu = {
     .keeps = {{.in = 1}},
     .overwrite = {1},
     .cost = silu_cost,
-    .host = silu_host,
+    .host = {.run = silu_host},
     .scalar = &silu_scalar,
     .cases = silu_cases,
 };

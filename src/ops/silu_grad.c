@@ -30,7 +30,7 @@ const hr_op hr_op_silu_grad = {
     .infer = hri_infer_same,
     .overwrite = {3},
     .cost = silu_grad_cost,
-    .host = silu_grad_host,
+    .host = {.run = silu_grad_host},
     .scalar = &silu_grad_scalar,
     .cases = silu_grad_cases,
 };

@@ -123,7 +123,8 @@ const hr_op hr_op_slice = {
     .infer = slice_infer,
     .grad = slice_grad,
     .samples = slice_samples,
-    .host = slice_host,
-    .cuda = slice_cuda,
+    .host = {.run = slice_host},
     .cases = slice_cases,
 };
+
+const hri_kernel hri_kernel_cuda_slice = {.launch = slice_cuda};

@@ -50,7 +50,8 @@ const hr_op hr_op_softmax = {
     .overwrite = {1},
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
-    .host = softmax_host,
-    .cuda = softmax_cuda,
+    .host = {.run = softmax_host},
     .cases = softmax_cases,
 };
+
+const hri_kernel hri_kernel_cuda_softmax = {.launch = softmax_cuda};

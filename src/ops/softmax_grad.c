@@ -35,7 +35,8 @@ const hr_op hr_op_softmax_grad = {
     .overwrite = {3},
     .samples = hri_softmax_samples,
     .cost = hri_softmax_cost,
-    .host = softmax_grad_host,
-    .cuda = softmax_grad_cuda,
+    .host = {.run = softmax_grad_host},
     .cases = softmax_grad_cases,
 };
+
+const hri_kernel hri_kernel_cuda_softmax_grad = {.launch = softmax_grad_cuda};

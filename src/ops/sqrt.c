@@ -31,7 +31,7 @@ const hr_op hr_op_sqrt = {
     .grad = sqrt_grad,
     .keeps = {{.out = 1}},
     .overwrite = {1},
-    .host = sqrt_host,
+    .host = {.run = sqrt_host},
     .scalar = &sqrt_scalar,
     .cases = sqrt_cases,
 };

@@ -175,9 +175,11 @@ const hr_op hr_op_square_sum = {
     .infer = square_sum_infer,
     .samples = square_sum_samples,
     .cost = square_sum_cost,
-    .workspace = square_sum_workspace,
-    .host = square_sum_host,
-    .cuda = square_sum_cuda,
-    .cuda_workspace = square_sum_cuda_workspace,
+    .host = {.run = square_sum_host, .workspace = square_sum_workspace},
     .cases = square_sum_cases,
+};
+
+const hri_kernel hri_kernel_cuda_square_sum = {
+    .launch = square_sum_cuda,
+    .launch_workspace = square_sum_cuda_workspace,
 };

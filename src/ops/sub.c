@@ -36,7 +36,7 @@ const hr_op hr_op_sub = {
     .infer = hri_infer_broadcast,
     .grad = sub_grad,
     .overwrite = {3},
-    .host = sub_host,
+    .host = {.run = sub_host},
     .scalar = &sub_scalar,
     .cases = sub_cases,
 };

@@ -123,9 +123,8 @@ const hr_op hr_op_sum = {
     .grad = sum_grad,
     .samples = sum_samples,
     .cost = sum_cost,
-    .workspace = sum_workspace,
-    .host = sum_host,
-    .cuda = sum_cuda,
-    .cuda_workspace = sum_cuda_workspace,
+    .host = {.run = sum_host, .workspace = sum_workspace},
     .cases = sum_cases,
 };
+
+const hri_kernel hri_kernel_cuda_sum = {.launch = sum_cuda, .launch_workspace = sum_cuda_workspace};

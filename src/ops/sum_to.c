@@ -109,9 +109,11 @@ const hr_op hr_op_sum_to = {
     .grad = sum_to_grad,
     .samples = sum_to_samples,
     .cost = sum_to_cost,
-    .workspace = sum_to_workspace,
-    .host = sum_to_host,
-    .cuda = sum_to_cuda,
-    .cuda_workspace = sum_to_cuda_workspace,
+    .host = {.run = sum_to_host, .workspace = sum_to_workspace},
     .cases = sum_to_cases,
+};
+
+const hri_kernel hri_kernel_cuda_sum_to = {
+    .launch = sum_to_cuda,
+    .launch_workspace = sum_to_cuda_workspace,
 };

@@ -35,7 +35,7 @@ const hr_op hr_op_tanh = {
     .keeps = {{.out = 1}},
     .overwrite = {1},
     .cost = tanh_cost,
-    .host = tanh_host,
+    .host = {.run = tanh_host},
     .scalar = &tanh_scalar,
     .cases = tanh_cases,
 };

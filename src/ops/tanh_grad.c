@@ -27,7 +27,7 @@ const hr_op hr_op_tanh_grad = {
     .infer = hri_infer_same,
     .overwrite = {3},
     .cost = tanh_grad_cost,
-    .host = tanh_grad_host,
+    .host = {.run = tanh_grad_host},
     .scalar = &tanh_grad_scalar,
     .cases = tanh_grad_cases,
 };

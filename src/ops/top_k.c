@@ -113,7 +113,8 @@ const hr_op hr_op_top_k = {
     .attr_bytes = sizeof(top_k_attr),
     .infer = top_k_infer,
     .cost = top_k_cost,
-    .host = top_k_host,
-    .cuda = top_k_cuda,
+    .host = {.run = top_k_host},
     .cases = top_k_cases,
 };
+
+const hri_kernel hri_kernel_cuda_top_k = {.launch = top_k_cuda};

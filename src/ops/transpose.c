@@ -110,7 +110,8 @@ const hr_op hr_op_transpose = {
     .infer = transpose_infer,
     .grad = transpose_grad,
     .samples = transpose_samples,
-    .host = transpose_host,
-    .cuda = transpose_cuda,
+    .host = {.run = transpose_host},
     .cases = transpose_cases,
 };
+
+const hri_kernel hri_kernel_cuda_transpose = {.launch = transpose_cuda};

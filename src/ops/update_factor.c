@@ -76,7 +76,8 @@ const hr_op hr_op_update_factor = {
     .attr_bytes = sizeof(update_factor_attr),
     .infer = update_factor_infer,
     .samples = update_factor_samples,
-    .host = update_factor_host,
-    .cuda = update_factor_cuda,
+    .host = {.run = update_factor_host},
     .cases = update_factor_cases,
 };
+
+const hri_kernel hri_kernel_cuda_update_factor = {.launch = update_factor_cuda};

@@ -8,6 +8,7 @@
 typedef struct adaptor {
     const hr_graph *g;
     hri_machine machine;
+    hri_prose *why;
     hri_graph_problem x;
     uint32_t *updater; /* by graph value: the node that overwrites it */
     uint32_t *last;    /* by graph value: the last node that reads it or a view of it */
@@ -116,9 +117,34 @@ static uint8_t follow_samples(adaptor *a, const hri_node_record *node) {
     return samples == HRI_SAMPLES_COUPLED;
 }
 
+/* The ways to compute a node.  A device with queues chooses among its own by itself, within the work space it names. */
+static uint32_t list_variants(const adaptor *a, const hri_sig *sig, const hri_kernel *kernel,
+                              hri_problem_variant *variants) {
+    const double time = time_of(a, sig);
+    const hri_variant *list = kernel->variants;
+    uint32_t count = 0;
+    if (a->machine.gpu) {
+        variants[0] = (hri_problem_variant){
+            "", time, hri_kernel_launch_workspace(kernel, sig, a->machine.gpu, 0)};
+        return 1;
+    }
+    do {
+        const uint32_t i = count++;
+        variants[i] = (hri_problem_variant){
+            list ? list[i].name : "", time * (list && list[i].time > 0 ? list[i].time : 1),
+            hri_kernel_workspace(kernel, sig, i, a->machine.threads)};
+    } while (list && list[count].name && count < 64);
+    return count;
+}
+
 static hr_status add_op(adaptor *a, uint32_t n) {
     const hri_node_record *node = &a->g->nodes[n];
     const hri_sig *sig = &node->sig;
+    const hri_kernel *kernel = hri_kernel_for(a->machine.kernels, sig);
+    if (!kernel) {
+        return hri_prose_set(a->why, HR_E_UNSUPPORTED, "%s: the device has no kernel for %s",
+                             node->name, sig->op->name);
+    }
     uint32_t in[HRI_IN_MAX];
     hri_problem_output out[HRI_OUT_MAX];
     hri_problem_variant variants[64];
@@ -145,22 +171,7 @@ static hr_status add_op(adaptor *a, uint32_t n) {
             out[k].overwrite |= (uint64_t)(hri_op_may_overwrite(sig, k, i) != 0) << i;
         }
     }
-    const double time = time_of(a, sig);
-    if (a->machine
-            .gpu) { /* a GPU chooses among its own ways by itself, within the work space it names */
-        op.variant_count = 1;
-        variants[0] =
-            (hri_problem_variant){"", time, hri_op_launch_workspace(sig, a->machine.gpu, 0)};
-        return hri_problem_add_op(&a->x.problem, &op, &a->x.op_of[n]);
-    }
-    do {
-        const hri_variant *list = sig->op->variants;
-        const uint32_t i = op.variant_count++;
-        variants[i] = (hri_problem_variant){list ? list[i].name : "",
-                                            time * (list && list[i].time > 0 ? list[i].time : 1),
-                                            hri_op_workspace(sig, i, a->machine.threads)};
-    } while (sig->op->variants && sig->op->variants[op.variant_count].name &&
-             op.variant_count < 64);
+    op.variant_count = list_variants(a, sig, kernel, variants);
     return hri_problem_add_op(&a->x.problem, &op, &a->x.op_of[n]);
 }
 
@@ -211,6 +222,9 @@ static hri_machine with_defaults(const hri_machine *given) {
         m.launch_ns = m.launch_ns > 0 ? m.launch_ns : 1000;
     }
     m.threads = m.threads ? m.threads : 1;
+    if (!m.kernels) {
+        m.kernels = m.gpu ? hri_gpu_kernels(m.gpu) : &hri_kernels_host;
+    }
     m.align = m.align ? m.align : 256;
     return m;
 }
@@ -220,7 +234,7 @@ hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
     if (!g->frozen) {
         return hri_prose_set(why, HR_E_BUSY, "the graph is not frozen");
     }
-    adaptor a = {.g = g, .machine = with_defaults(machine)};
+    adaptor a = {.g = g, .machine = with_defaults(machine), .why = why};
     hri_problem_init(&a.x.problem, a.machine.align);
     a.x.problem.out_bytes_per_ns = a.machine.out_bytes_per_ns;
     a.x.problem.in_bytes_per_ns = a.machine.in_bytes_per_ns;

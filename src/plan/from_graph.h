@@ -14,10 +14,11 @@ typedef struct hri_machine {
     double flops_per_ns, bytes_per_ns; /* 0: those of two cores */
     double launch_ns;
     double out_bytes_per_ns, in_bytes_per_ns, copy_latency_ns; /* 0: no copies to another memory */
-    uint8_t copies_block; /* 1: nothing is computed during a copy */
-    uint32_t threads;     /* for workspaces; 0: 1 */
-    uint64_t align;       /* 0: 256 */
-    hri_gpu *gpu;         /* whose work spaces are meant; NULL: the host's */
+    uint8_t copies_block;       /* 1: nothing is computed during a copy */
+    uint32_t threads;           /* for workspaces; 0: 1 */
+    uint64_t align;             /* 0: 256 */
+    hri_gpu *gpu;               /* whose work spaces are meant; NULL: the host's */
+    const hri_kernels *kernels; /* of the device; NULL: those of the gpu, without one the host's */
 } hri_machine;
 
 typedef struct hri_graph_problem {
@@ -26,7 +27,8 @@ typedef struct hri_graph_problem {
     uint32_t *op_of; /* by node: the problem's op, or NONE: dead, or a view that needs no kernel */
 } hri_graph_problem;
 
-/* ops[i].id is the node, values[i].id the graph value.  Names are the graph's, which outlives the problem.  HR_E_BUSY when the graph is not frozen. */
+/* ops[i].id is the node, values[i].id the graph value.  Names are the graph's, which outlives the problem.  HR_E_BUSY when the graph is not
+ * frozen; HR_E_UNSUPPORTED, with the op, when the device has no kernel for one of its ops. */
 HR_MUST_CHECK hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
                                                hri_graph_problem *out, hri_prose *why);
 /* A zeroed one is allowed. */

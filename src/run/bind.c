@@ -61,8 +61,9 @@ static hr_status bind_run(binder *b, const hri_plan_step *s, hri_bound_call *out
     for (uint32_t i = 0; i < count; i++) {
         b->e->pointers[b->e->pointer_count++] = operand(b, s, i);
     }
+    void **workspace = &b->e->pointers[b->e->pointer_count++];
     if (b->o->plan->operands[s->first + count] != HRI_PROBLEM_NONE) {
-        out->workspace = operand(b, s, count);
+        *workspace = operand(b, s, count);
         out->bytes = b->o->plan->buffers[b->o->plan->operands[s->first + count]].bytes;
     }
     for (uint32_t k = 0; k < op->out_count; k++) {
@@ -193,6 +194,11 @@ void hri_bound_deinit(hri_bound *b) {
     hri_free(b->pointers);
     hri_free(b->data);
     *b = (hri_bound){0};
+}
+
+void *hri_bound_workspace(const hri_bound *b, const hri_bound_call *c) {
+    const hri_sig *sig = &b->g->nodes[c->node].sig;
+    return b->pointers[c->first + sig->in_count + sig->out_count];
 }
 
 int hri_bound_is_name(const hri_bound *b, const hri_bound_call *c) {

@@ -14,16 +14,16 @@
 #include "graph/graph.h"
 #include "plan/plan.h"
 
-/* One step of the plan, in its order.  A kernel's pointers are its inputs and outputs; a copy's are where to and where
- * from. */
+/* One step of the plan, in its order.  A kernel's pointers are its inputs, its outputs and its workspace (NULL: none); a
+ * copy's are where to and where from. */
 typedef struct hri_bound_call {
     uint8_t kind; /* hri_step_kind */
     uint8_t variant;
     uint32_t node;  /* RUN: of the graph */
     uint32_t first; /* pointers[first ..) */
     uint32_t copy;  /* OUT, IN: the number of this copy, from 0; WAIT: the one that is waited for */
-    void *workspace;
-    uint64_t bytes; /* of the workspace, or of the copy */
+    hri_run_fn *run; /* RUN, where the processor runs it: its kernel; the executor finds it */
+    uint64_t bytes;  /* of the workspace, or of the copy */
 } hri_bound_call;
 
 typedef struct hri_bound {
@@ -47,6 +47,8 @@ typedef struct hri_bind_options {
 HR_MUST_CHECK hr_status hri_bind(const hri_bind_options *options, hri_bound *out, hri_prose *why);
 /* A zeroed one is allowed. */
 void hri_bound_deinit(hri_bound *b);
+/* Of a RUN; NULL: none. */
+void *hri_bound_workspace(const hri_bound *b, const hri_bound_call *c);
 /* 1 for what needs no kernel because input and output are the same bytes at the same place. */
 int hri_bound_is_name(const hri_bound *b, const hri_bound_call *c);
 /* The address of bytes [at, at + bytes) of a value that is open to the outside.  HR_E_NOT_FOUND, HR_E_RANGE. */

@@ -21,21 +21,33 @@ uint64_t hri_exec_record_bytes(uint64_t steps, uint64_t operands, uint64_t value
     return sizeof(hri_exec) + hri_bound_record_bytes(steps, operands, values);
 }
 
-/* Work spaces of a plan are for so many threads; more would write beyond them. */
-static hr_status check_workspaces(const hri_exec *e, hri_prose *why) {
+/* The kernel of a call, for as many threads as its work space was planned for; more would write beyond it. */
+static hr_status find_kernel(const hri_exec *e, const hri_kernels *kernels, hri_bound_call *c,
+                             hri_prose *why) {
+    const hri_node_record *node = &e->b.g->nodes[c->node];
+    const hri_kernel *kernel = hri_kernel_for(kernels, &node->sig);
     const uint32_t threads = hri_threads_count(e->threads);
-    for (uint32_t i = 0; i < e->b.call_count; i++) {
-        const hri_bound_call *c = &e->b.calls[i];
-        if (c->kind == HRI_STEP_RUN) {
-            const hri_node_record *node = &e->b.g->nodes[c->node];
-            const uint64_t wanted = hri_op_workspace(&node->sig, c->variant, threads);
-            if (wanted > (c->workspace ? c->bytes : 0)) {
-                return hri_prose_set(why, HR_E_INVALID, "%s was planned for fewer than %u threads",
-                                     node->name, threads);
-            }
+    if (!kernel || !kernel->run) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: the device has no kernel for %s",
+                             node->name, node->sig.op->name);
+    }
+    if (hri_kernel_workspace(kernel, &node->sig, c->variant, threads) >
+        (hri_bound_workspace(&e->b, c) ? c->bytes : 0)) {
+        return hri_prose_set(why, HR_E_INVALID, "%s was planned for fewer than %u threads",
+                             node->name, threads);
+    }
+    c->run = hri_bound_is_name(&e->b, c) ? NULL : hri_kernel_run(kernel, c->variant);
+    return HR_OK;
+}
+
+static hr_status find_kernels(const hri_exec *e, const hri_kernels *kernels, hri_prose *why) {
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < e->b.call_count && status == HR_OK; i++) {
+        if (e->b.calls[i].kind == HRI_STEP_RUN) {
+            status = find_kernel(e, kernels ? kernels : &hri_kernels_host, &e->b.calls[i], why);
         }
     }
-    return HR_OK;
+    return status;
 }
 
 hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_prose *why) {
@@ -55,7 +67,7 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     if (status == HR_OK && options->lane) {
         status = hri_exec_gpu_create(options->lane, &e->b, e->seed, &e->gpu, why);
     } else if (status == HR_OK) {
-        status = check_workspaces(e, why);
+        status = find_kernels(e, options->kernels, why);
     }
     if (status != HR_OK) {
         hri_exec_destroy(e);
@@ -217,20 +229,20 @@ void hri_exec_sample(hri_exec *e, uint32_t first_sample) {
 static hr_status run_kernel(const hri_exec *e, const hri_bound_call *c, uint32_t step) {
     const hri_sig *sig = &e->b.g->nodes[c->node].sig;
     void **pointers = e->b.pointers + c->first;
-    if (hri_bound_is_name(&e->b, c)) {
+    if (!c->run) { /* its bytes have two names */
         return HR_OK;
     }
     const hri_call kernel = {.sig = sig,
                              .in = (const void *const *)pointers,
                              .out = pointers + sig->in_count,
-                             .workspace = c->workspace,
+                             .workspace = pointers[sig->in_count + sig->out_count],
                              .threads = e->threads,
                              .variant = c->variant,
                              .node = c->node,
                              .step = step,
                              .first_sample = e->first_sample,
                              .seed = e->seed};
-    return hri_op_run(&kernel);
+    return c->run(&kernel);
 }
 
 /* In a file an address is a distance from NULL. */

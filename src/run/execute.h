@@ -32,12 +32,14 @@ typedef struct hri_exec_options {
     void *other;          /* plan->other_bytes of them */
     hri_spill *spill;     /* not NULL: a file is the other memory, in place of `other` */
     hri_threads
-        *threads;   /* as many as the problem's workspaces were asked for, or fewer; NULL: one */
-    hri_lane *lane; /* of a GPU, which arena and other belong to; NULL: the host */
+        *threads; /* as many as the problem's workspaces were asked for, or fewer; NULL: one */
+    const hri_kernels *kernels; /* of the device; NULL: the host's.  With a lane, its device's */
+    hri_lane *lane;             /* of a GPU, which arena and other belong to; NULL: the host */
     uint64_t seed;
 } hri_exec_options;
 
-/* HR_E_INVALID when the plan is of another problem, or the problem of another graph; HR_E_NOMEM_HOST. */
+/* HR_E_INVALID when the plan is of another problem, or the problem of another graph; HR_E_UNSUPPORTED when a kernel is
+ * missing; HR_E_NOMEM_HOST. */
 HR_MUST_CHECK hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out,
                                         hri_prose *why);
 /* NULL is allowed. */

@@ -87,6 +87,7 @@ static void list_results(hri_exec_gpu *x) {
 }
 
 static void list_calls(hri_exec_gpu *x) {
+    hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     for (uint32_t i = 0; i < x->b->pointer_count; i++) {
         x->addrs[i] = addr(x->b->pointers[i]);
     }
@@ -96,12 +97,13 @@ static void list_calls(hri_exec_gpu *x) {
             continue;
         }
         const hri_sig *sig = &x->b->g->nodes[c->node].sig;
-        x->calls[i] = (hri_gpu_call){.gpu = hri_engine_gpu(x->lane->engine),
+        x->calls[i] = (hri_gpu_call){.gpu = gpu,
+                                     .kernel = hri_kernel_for(hri_gpu_kernels(gpu), sig),
                                      .sig = sig,
                                      .in = x->addrs + c->first,
                                      .out = x->addrs + c->first + sig->in_count,
-                                     .workspace = addr(c->workspace),
-                                     .workspace_bytes = c->workspace ? c->bytes : 0,
+                                     .workspace = addr(hri_bound_workspace(x->b, c)),
+                                     .workspace_bytes = c->bytes,
                                      .control = x->lane->control,
                                      .variant = c->variant,
                                      .node = c->node};

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/cores.h"
+#include "device/device.h"
 #include "graph/graph.h"
 #include "plan/from_graph.h"
 #include "plan/share.h"
@@ -58,7 +59,8 @@ static uint64_t whole_pages(const making *m, uint64_t bytes) {
 
 static hr_status make_problems(hr_run *r, making *m, hri_prose *why) {
     const hri_machine machine = {.threads = hri_threads_count(r->threads),
-                                 .gpu = r->engine ? hri_engine_gpu(r->engine) : NULL};
+                                 .gpu = r->engine ? hri_engine_gpu(r->engine) : NULL,
+                                 .kernels = hri_device_kernels(r->device)};
     const hri_problem *problems[HR_RUN_GRAPHS];
     for (uint32_t i = 0; i < r->count; i++) {
         const hr_status status = hri_problem_from_graph(r->graphs[i], &machine, &m->x[i], why);
@@ -178,13 +180,14 @@ static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
         return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
     }
     m->page_bytes = info.page_bytes ? info.page_bytes : 1;
-    if (!strcmp(info.backend, "cuda")) {
+    const uint32_t can = hri_device_can(r->device);
+    if (can & HRI_CAN_QUEUE) {
         return hri_engine_open(r->device, NULL, &r->engine, why);
     }
-    r->report.runtime_bytes = strcmp(info.backend, "host")
-                                  ? info.runtime_bytes
-                                  : hri_resident_runtime() + hri_threads_count(r->threads) *
-                                                                 (uint64_t)HRI_RESIDENT_THREAD;
+    r->report.runtime_bytes =
+        can & HRI_CAN_POINT
+            ? hri_resident_runtime() + hri_threads_count(r->threads) * (uint64_t)HRI_RESIDENT_THREAD
+            : info.runtime_bytes;
     return HR_OK;
 }
 

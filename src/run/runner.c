@@ -44,7 +44,8 @@ static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_pro
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
     }
-    if (!r->engine && strcmp(info.backend, "host") != 0) {
+    const uint32_t needs = HRI_CAN_COMPUTE | (r->engine ? HRI_CAN_QUEUE : HRI_CAN_POINT);
+    if ((hri_device_can(r->device) & needs) != needs) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "%s cannot run a plan", info.name);
     }
     r->page_bytes = info.page_bytes;
@@ -86,6 +87,7 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                           .other = r->other,
                                           .spill = r->spill,
                                           .threads = o->threads,
+                                          .kernels = hri_device_kernels(r->device),
                                           .lane = r->engine ? &r->lane : NULL,
                                           .seed = o->seed + o->pieces[r->count].seed};
         status = hri_exec_create(&options, &r->execs[r->count], why);

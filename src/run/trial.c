@@ -8,6 +8,7 @@ typedef struct trial {
     hri_engine *engine;
     hr_queue *queue;
     const hri_sig *sig;
+    const hri_kernel *kernel; /* NULL: its launch is refused */
     hr_addr in[HRI_IN_MAX], out[HRI_OUT_MAX];
     hri_gpu_call call;
     hr_event *events[2];
@@ -50,6 +51,7 @@ static hr_status lay_out(trial *t, hr_addr at, uint32_t variant, uint64_t worksp
         at += s->op->updates[k] ? 0 : room(hr_meta_bytes(&s->out[k]));
     }
     t->call = (hri_gpu_call){.gpu = hri_engine_gpu(t->engine),
+                             .kernel = t->kernel,
                              .sig = s,
                              .in = t->in,
                              .out = t->out,
@@ -98,9 +100,13 @@ static double time_it(trial *t, int once) {
 double hri_trial_time(hri_engine *engine, const hri_sig *s, uint32_t variant, uint64_t most_bytes,
                       int once) {
     hri_gpu *gpu = hri_engine_gpu(engine);
-    const uint64_t workspace = hri_op_launch_workspace(s, gpu, variant);
+    const hri_kernel *kernel = hri_kernel_for(hri_gpu_kernels(gpu), s);
+    const uint64_t workspace = hri_kernel_launch_workspace(kernel, s, gpu, variant);
     const uint64_t bytes = bytes_of(s, workspace);
-    trial t = {.engine = engine, .queue = hri_engine_queue(engine, HRI_ENGINE_COMPUTE), .sig = s};
+    trial t = {.engine = engine,
+               .queue = hri_engine_queue(engine, HRI_ENGINE_COMPUTE),
+               .sig = s,
+               .kernel = kernel};
     hr_addr at;
     if (bytes > most_bytes || hri_engine_scratch(engine, bytes, &at) != HR_OK) {
         return -1;

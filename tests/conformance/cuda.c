@@ -162,7 +162,9 @@ static void plan_layout(machine *m, const op_case *t, const int *over, uint32_t 
         l->out[k] = under >= 0 ? l->in[under]
                                : place(l, shift_of(m, &s->out[k]), hr_meta_bytes(&s->out[k]));
     }
-    l->workspace = place(l, 0, hri_op_launch_workspace(s, m->gpu, variant));
+    l->workspace = place(
+        l, 0,
+        hri_kernel_launch_workspace(hri_kernel_for(&hri_kernels_cuda, s), s, m->gpu, variant));
     l->control = place(l, 0, sizeof(hri_gpu_control));
     l->used += GUARD_BYTES;
     make_room(m, l->used);
@@ -178,6 +180,7 @@ static hr_status launch(machine *m, const op_case *t, uint32_t variant, const la
         out[k] = l->out[k].bytes ? m->block.addr + l->out[k].at : 0;
     }
     const hri_gpu_call call = {.gpu = m->gpu,
+                               .kernel = hri_kernel_for(&hri_kernels_cuda, s),
                                .sig = s,
                                .in = in,
                                .out = out,
@@ -355,8 +358,8 @@ static void run_metas(machine *m, const hr_op *op, const hri_case *c, const hr_m
     op_case t;
     op_case_init(&t, op, c, metas, count);
     op_case_fill(&t);
-    for (uint32_t variant = 0; variant == 0 || (op->variants && op->variants[variant].name);
-         variant++) {
+    for (uint32_t variant = 0;
+         variant == 0 || (op->host.variants && op->host.variants[variant].name); variant++) {
         guarded out[HRI_OUT_MAX];
         run_on(m, &t, nothing, variant, out);
         if (launch_only()) {
@@ -439,7 +442,8 @@ TEST(cuda, no_op_is_missing) {
     for (size_t i = 0; hr_ops[i]; i++) {
         const hr_op *op = hr_ops[i];
         test_count_check();
-        if (!op->cuda && !op->scalar && !op->view) {
+        const hri_kernel *kernel = hri_kernel_for(&hri_kernels_cuda, &(hri_sig){.op = op});
+        if (!kernel || !kernel->launch) {
             test_fail(__FILE__, __LINE__, "%s has no kernel for CUDA", op->name);
         }
     }

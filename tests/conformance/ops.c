@@ -405,7 +405,7 @@ static void run_op(const void *arg) {
         test_fail(__FILE__, __LINE__, "op %s has no oracle: write tests/ref/%s.c", op->name,
                   op->name);
     }
-    CHECK(op->infer && op->host && op->formula);
+    CHECK(op->infer && op->host.run && op->formula);
     CHECK_LE(op->attr_bytes, sizeof(hri_attr));
     for (const hri_case *c = op->cases; c->name; c++) {
         run_case(op, c);

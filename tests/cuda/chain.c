@@ -86,8 +86,12 @@ static void compare(bench *b, const char *operand_text, const step *steps, uint3
             in[i] = steps[k].in[i] < 0 ? place(b, 7 + (uint32_t)(-1 - steps[k].in[i]))
                                        : place(b, (uint32_t)steps[k].in[i]);
         }
-        CHECK_OK(hri_op_launch(
-            &(hri_gpu_call){.gpu = b->gpu, .sig = &all[k].sig, .in = in, .out = &out}));
+        CHECK_OK(
+            hri_op_launch(&(hri_gpu_call){.gpu = b->gpu,
+                                          .kernel = hri_kernel_for(&hri_kernels_cuda, &all[k].sig),
+                                          .sig = &all[k].sig,
+                                          .in = in,
+                                          .out = &out}));
     }
     for (uint32_t k = 0; k < count; k++) {
         if (!steps[k].stored) {
@@ -187,8 +191,11 @@ static void write_program(bench *b, uint64_t *state, const hr_meta *metas, progr
         p->in[k][0] = place(b, from[0]);
         p->in[k][1] = place(b, from[1]);
         p->out[k] = place(b, (uint32_t)(test_random(state) % WHOLES));
-        p->calls[k] = (hri_gpu_call){
-            .gpu = b->gpu, .sig = &p->made[k].sig, .in = p->in[k], .out = &p->out[k]};
+        p->calls[k] = (hri_gpu_call){.gpu = b->gpu,
+                                     .kernel = hri_kernel_for(&hri_kernels_cuda, &p->made[k].sig),
+                                     .sig = &p->made[k].sig,
+                                     .in = p->in[k],
+                                     .out = &p->out[k]};
     }
 }
 

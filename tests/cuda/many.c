@@ -91,7 +91,7 @@ static updates *make_updates(bench *b) {
     updates *u = calloc(1, sizeof *u);
     const hr_op *op = hri_op_find("adamw");
     hri_prose why = {0};
-    CHECK(u && op && op->cuda_many);
+    CHECK(u && op);
     CHECK_OK(hri_attr_parse(op, "decay=0.1", &u->attr[0], &why));
     CHECK_OK(hri_attr_parse(op, "decay=0", &u->attr[1], &why));
     const hr_addr scalars[] = {take(b, 4), take(b, 4), take(b, 4)};
@@ -111,8 +111,12 @@ static updates *make_updates(bench *b) {
             u->out_at[i][k] = u->in_at[i][k ? k + 3 : 0];
         }
         u->sig[i] = (hri_sig){op, &u->attr[i % 3 == 0], INPUTS, 3, u->in[i], u->out[i]};
-        u->calls[i] = (hri_gpu_call){
-            .gpu = b->gpu, .sig = &u->sig[i], .in = u->in_at[i], .out = u->out_at[i]};
+        u->calls[i] = (hri_gpu_call){.gpu = b->gpu,
+                                     .kernel = hri_kernel_for(&hri_kernels_cuda, &u->sig[i]),
+                                     .sig = &u->sig[i],
+                                     .in = u->in_at[i],
+                                     .out = u->out_at[i]};
+        CHECK(u->calls[i].kernel && u->calls[i].kernel->launch_many);
     }
     return u;
 }
@@ -145,12 +149,14 @@ static int64_t launches_of(bench *b, int from0, int into0, int from1, int into1)
                           b->block.addr + 49152};
     hri_attr to;
     hri_prose why = {0};
-    CHECK(op && op->cuda_many);
+    CHECK(op);
     CHECK_OK(hri_attr_parse(op, "to=f32", &to, &why));
     const hri_sig sig = {op, &to, 1, 1, &f32, &f32};
+    const hri_kernel *kernel = hri_kernel_for(&hri_kernels_cuda, &sig);
+    CHECK(kernel && kernel->launch_many);
     const hri_gpu_call calls[] = {
-        {.gpu = b->gpu, .sig = &sig, .in = &at[from0], .out = &at[into0]},
-        {.gpu = b->gpu, .sig = &sig, .in = &at[from1], .out = &at[into1]},
+        {.gpu = b->gpu, .kernel = kernel, .sig = &sig, .in = &at[from0], .out = &at[into0]},
+        {.gpu = b->gpu, .kernel = kernel, .sig = &sig, .in = &at[from1], .out = &at[into1]},
     };
     const int64_t before = fake()->calls("cuLaunchKernel");
     CHECK_OK(hri_op_launch_many(calls, 2));

@@ -416,6 +416,8 @@ static void report(hri_lib *base, hri_report_fn *fn, void *user) {
 const hri_backend hri_backend_cuda = {
     .abi = HRI_BACKEND_ABI,
     .name = "cuda",
+    .can = HRI_CAN_COMPUTE | HRI_CAN_QUEUE,
+    .kernels = &hri_kernels_cuda,
     .probe = probe,
     .unprobe = unprobe,
     .report = report,

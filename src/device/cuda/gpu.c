@@ -190,6 +190,10 @@ void hri_gpu_use(hri_gpu *gpu, hr_queue *queue) {
     gpu->stream = queue ? hri_cuda_stream(hri_queue_native(queue)) : NULL;
 }
 
+const hri_kernels *hri_gpu_kernels(const hri_gpu *gpu) {
+    return hri_device_kernels(gpu->device);
+}
+
 hr_device *hri_gpu_device(const hri_gpu *gpu) {
     return gpu->device;
 }

@@ -206,6 +206,8 @@ static hr_status host_fill(hri_dev_queue *queue, hr_addr to, uint8_t value, uint
 const hri_backend hri_backend_host = {
     .abi = HRI_BACKEND_ABI,
     .name = "host",
+    .can = HRI_CAN_COMPUTE | HRI_CAN_POINT,
+    .kernels = &hri_kernels_host,
     .probe = host_probe,
     .unprobe = host_unprobe,
     .report = host_report,

@@ -217,6 +217,7 @@ static hr_status null_fill(hri_dev_queue *queue, hr_addr to, uint8_t value, uint
 const hri_backend hri_backend_null = {
     .abi = HRI_BACKEND_ABI,
     .name = "null",
+    .kernels = &hri_kernels_host,
     .probe = null_probe,
     .unprobe = null_unprobe,
     .describe = null_describe,

@@ -1,0 +1,69 @@
+/* The kernels of a back end: compute beside memory.
+ *
+ * backend.h says what a kind of hardware does with memory; this says what it computes.  A back end points to one table:
+ * op -> kernel.  The table is the back end's own: who adds one writes it next to its kernels and touches neither the ops
+ * nor the graph.  What the table lacks falls back, as the table says: a device whose memory the processor reads names the
+ * host's kernels; one that cannot run them names nothing, and the use of such an op is refused with its name before
+ * anything runs.
+ *
+ * A kernel is found once, when a plan is made or bound (hri_kernel_for in graph/op.h), never when it runs.
+ *
+ * The signature and the calls are of the graph layer (graph/op.h); here they are names. */
+#ifndef HRI_DEVICE_KERNEL_H
+#define HRI_DEVICE_KERNEL_H
+
+#include <stdint.h>
+#include <headroom/status.h>
+
+struct hri_call;
+struct hri_gpu;
+struct hri_gpu_call;
+struct hri_sig;
+
+typedef hr_status hri_run_fn(const struct hri_call *c);
+typedef uint64_t hri_workspace_fn(const struct hri_sig *s, uint32_t threads);
+
+/* Another way to compute the same, for the planner to choose. */
+typedef struct hri_variant {
+    const char *name;
+    double time; /* relative to the first, before anything is measured */
+    hri_workspace_fn *workspace;
+    hri_run_fn *run;
+} hri_variant;
+
+/* One op on one back end.  What a device has no use for stays NULL. */
+typedef struct hri_kernel {
+    /* Whether it does this use of the op: types, shapes, attributes.  NULL: every one.  0 falls back. */
+    int (*supports)(const struct hri_sig *s);
+
+    /* Where the processor reads the memory.  The work space never falls as threads grow; NULL: none. */
+    hri_run_fn *run;
+    hri_workspace_fn *workspace;
+    const hri_variant *variants; /* NULL: run and workspace above; else ends with a NULL name */
+
+    /* Where work is put into queues.  For ops on many small tensors (updates, casts), launch_many takes calls of this op
+     * that touch none of each other's results, with no work space, in few launches and to the bits of `launch` for each;
+     * NULL: one by one. */
+    hr_status (*launch)(const struct hri_gpu_call *c);
+    uint64_t (*launch_workspace)(const struct hri_sig *s, struct hri_gpu *gpu, uint32_t variant);
+    hr_status (*launch_many)(const struct hri_gpu_call *calls, uint32_t count);
+} hri_kernel;
+
+typedef struct hri_kernel_entry {
+    const char *op;           /* NULL ends the list */
+    const hri_kernel *kernel; /* NULL: none for this op */
+} hri_kernel_entry;
+
+typedef struct hri_kernels hri_kernels;
+struct hri_kernels {
+    const hri_kernel_entry *entries; /* NULL: none */
+    /* For ops that are not listed or not supported: kernels that are made from the op itself.  NULL as answer: none. */
+    const hri_kernel *(*general)(const struct hri_sig *s);
+    const hri_kernels *base; /* asked last; NULL: what is not here is refused */
+};
+
+extern const hri_kernels hri_kernels_host; /* graph/op_kernel.c: those of the descriptors */
+extern const hri_kernels
+    hri_kernels_cuda; /* graph/op_cuda.c: those of src/ops, or made from scalars */
+
+#endif
