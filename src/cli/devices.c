@@ -42,7 +42,7 @@ static device_sum sum_of(const hr_device_info *info) {
     return sum;
 }
 
-static void add_json(hri_json *json, const hr_device_info *info, int measured) {
+static void add_json(hri_json *json, const hr_device_info *info, int gpu, int measured) {
     const device_sum sum = sum_of(info);
     hri_json_object(json, NULL);
     hri_json_string(json, "name", info->name);
@@ -62,7 +62,7 @@ static void add_json(hri_json *json, const hr_device_info *info, int measured) {
     hri_json_u64(json, "limits_bytes", info->limits_bytes);
     hri_json_u64(json, "held_bytes", info->held_bytes);
     hri_json_u64(json, "logical_count", info->logical_count);
-    if (!strcmp(info->backend, "cuda")) {
+    if (gpu) {
         hri_json_u64(json, "compute_major", info->compute_major);
         hri_json_u64(json, "compute_minor", info->compute_minor);
     }
@@ -135,7 +135,7 @@ static int gather(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names
         if (code != HRI_EXIT_YES) {
             return code;
         }
-        const int gpu = !strcmp(device->lib->backend->name, "cuda");
+        const int gpu = (hri_device_can(device) & HRI_CAN_QUEUE) != 0;
         counts->gpus += (size_t)gpu;
         /* to open the others takes nothing worth asking for */
         hr_status status = measure || !gpu ? hri_device_open(device) : HR_OK;
@@ -143,7 +143,7 @@ static int gather(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names
             status = hr_device_get_info(device, &info);
         }
         if (status == HR_OK) {
-            add_json(json, &info, device->dev != NULL);
+            add_json(json, &info, gpu, device->dev != NULL);
             add_row(table, &info, device->dev != NULL);
             continue;
         }

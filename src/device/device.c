@@ -62,6 +62,14 @@ const hri_kernels *hri_device_kernels(const hr_device *device) {
     return device->lib->backend->kernels;
 }
 
+int hri_device_name_is_host(const char *name) {
+    return !strcmp(name, "host");
+}
+
+const char *hri_device_name_null(const char *name) {
+    return !strncmp(name, "null:", 5) ? name + 5 : NULL;
+}
+
 size_t hr_device_count(hr_ctx *ctx) {
     return ctx->device_count;
 }

@@ -66,6 +66,9 @@ HR_MUST_CHECK hr_status hri_device_expect(hr_device *device, uint64_t bytes, uin
 /* What it can do (HRI_CAN_..., backend.h) and the kernels it does it with. */
 uint32_t hri_device_can(const hr_device *device);
 const hri_kernels *hri_device_kernels(const hr_device *device);
+/* Of a name that was typed, before there is a context: 1 for the host; what stands behind "null:", or NULL. */
+int hri_device_name_is_host(const char *name);
+const char *hri_device_name_null(const char *name);
 /* Takes every slice away, live blocks included. */
 void hri_device_drop_logicals(hr_device *device);
 

@@ -177,7 +177,7 @@ void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
         add_failure(checks, ctx, device->name, "can be opened", status);
         return;
     }
-    if (!strcmp(info.backend, "host")) {
+    if (hri_device_can(device) & HRI_CAN_POINT) {
         check_cgroup(checks, &info, machine);
     }
     const uint64_t limit_bytes =
@@ -193,7 +193,7 @@ void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
         return;
     }
     check_page(checks, ctx, logical, &info);
-    if (!strcmp(info.backend, "null")) {
+    if (!(hri_device_can(device) & HRI_CAN_COMPUTE)) {
         hri_checks_add(checks, info.name, "copies and compares", HRI_CHECK_SKIPPED,
                        "a null device has addresses and no memory");
     } else {

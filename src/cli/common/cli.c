@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/visible.h"
+#include "device/device.h"
 
 /* One write a line, so that lines of several threads or processes do not mix. */
 static void write_line(const char *prefix, const char *text, size_t length) {
@@ -232,7 +233,7 @@ int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out) {
 }
 
 int hri_cli_open_for(hri_cli *cli, const char *device, hr_ctx **out) {
-    if (strcmp(device, "host") != 0 || cli->problem.text[0]) {
+    if (!hri_device_name_is_host(device) || cli->problem.text[0]) {
         return hri_cli_open(cli, out);
     }
     return open_context(cli, 1, out);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "device/device.h"
 
 enum { LEAST_DATA = 4 << 20 };
 
@@ -52,7 +53,7 @@ static int open_device(hri_inference *i) {
     if (status != HR_OK) {
         return hri_cli_failed(i->cli, i->ctx, i->flags->device, status);
     }
-    if (!strcmp(info.backend, "null")) {
+    if (!(hri_device_can(i->device) & HRI_CAN_COMPUTE)) {
         hri_say_error(i->cli, "--device %s: it runs no kernels, so no model can run on it",
                       i->flags->device);
         return HRI_EXIT_USAGE;
@@ -413,7 +414,7 @@ int hri_inference_verdict(const hri_inference *i, int code) {
     hr_run_report r;
     hri_predictor_report(i->predictor, &r);
     if (i->flags->budget && r.resident_bytes > i->budget_bytes &&
-        !strcmp(i->flags->device, "host")) {
+        (hri_device_can(i->device) & HRI_CAN_POINT)) {
         hri_say_error(i->cli,
                       "the process had %llu bytes at most, over the budget of %llu: a bug in "
                       "Headroom",

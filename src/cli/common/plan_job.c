@@ -249,10 +249,12 @@ static int open_real(hri_cli *cli, hri_plan_job *j, spec *s) {
     snprintf(j->device_name, sizeof j->device_name, "%s", info.name);
     j->device_bytes = info.total_bytes;
     j->device_free = info.free_bytes;
-    if (!strcmp(info.backend, "host")) {
+    const uint32_t can = hri_device_can(j->device);
+    if (can & HRI_CAN_POINT) {
+        j->job.machine.kernels = hri_device_kernels(j->device);
         return open_host(cli, j, &info, s);
     }
-    if (!strcmp(info.backend, "cuda")) {
+    if (can & HRI_CAN_QUEUE) {
         return open_cuda(cli, j, &info, s);
     }
     take_spec(j, s);
@@ -287,7 +289,7 @@ static int open_device(hri_cli *cli, hri_plan_job *j) {
     if (code != HRI_EXIT_YES) {
         return code;
     }
-    const char *size = !strncmp(name, "null:", 5) ? name + 5 : NULL;
+    const char *size = hri_device_name_null(name);
     if (!size || !strcmp(size, "0")) {
         return open_real(cli, j, &s);
     }
@@ -568,6 +570,7 @@ static uint64_t trial_bytes(const hri_plan_job *j) {
 static hr_status open_timing(hri_cli *cli, hri_plan_job *j, uint64_t most_bytes) {
     char folder[1024];
     const hri_timing_options o = {.threads = j->threads,
+                                  .kernels = j->job.machine.kernels,
                                   .engine = j->engine,
                                   .try_only = !j->flags->measure,
                                   .folder =

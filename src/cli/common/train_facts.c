@@ -1,5 +1,6 @@
 /* See train_facts.h. */
 #include "cli/common/train_facts.h"
+#include "device/device.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static void add_environment(const hri_train_job *j, list *l) {
     hr_device_info info;
     if (j->plan.device && hr_device_get_info(j->plan.device, &info) == HR_OK) {
         /* Of a host the bits do not depend on which it is. */
-        const int host = !strcmp(info.backend, "host");
+        const int host = (hri_device_can(j->plan.device) & HRI_CAN_POINT) != 0;
         add(l, "device", "%s", host ? "host" : info.description);
     }
     if (j->plan.engine) {

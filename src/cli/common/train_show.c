@@ -10,6 +10,7 @@
 #include "cli/common/command.h"
 #include "cli/common/plan_show.h"
 #include "cli/common/wrap.h"
+#include "device/device.h"
 
 /* ---- while it runs ---- */
 
@@ -346,7 +347,7 @@ static hr_status eval_command(const hri_train_job *j, hri_text *out) {
     hri_text_add(out, " --data ");
     hri_text_word(out, f->val_data ? f->val_data : f->data);
     hri_text_add(out, "%s", f->val_split > 0 ? " --split val" : "");
-    if (strcmp(f->device, "host") != 0) {
+    if (!hri_device_name_is_host(f->device)) {
         hri_text_add(out, " --device ");
         hri_text_word(out, f->device);
     }
