@@ -119,7 +119,7 @@ TEST(f11_17, differentiation_holds_a_rule_to_what_its_descriptor_keeps) {
                 .out_count = 1,
                 .infer = like_infer,
                 .grad = greedy_grad,
-                .host = no_kernel};
+                .host = {.run = no_kernel}};
     CHECK_STATUS(differentiate(&op), HR_E_INTERNAL);
     op.keeps[0].in = 1;
     CHECK_OK(differentiate(&op));
