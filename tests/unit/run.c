@@ -223,7 +223,7 @@ TEST(run, own_ops_refuse_what_makes_no_sense) {
 }
 
 #ifdef HEADROOM_FAULTS
-TEST_TIMEOUT(run, a_fault_in_opening_leaves_nothing_behind, 120) {
+TEST_TIMEOUT(run, a_fault_in_opening_leaves_nothing_behind, 400) {
     rig r = open_rig();
     float want, is;
     CHECK_OK(run_once(r.host, r.g, 0, &want, NULL));
