@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 all:      ; @tools/build release
 demo:     ; @tools/build release all tools && tools/demo
 test:     ; @tools/build dev && tools/run-tests build/dev
-asan:     ; @tools/build asan && tools/run-tests build/asan
+asan:     ; @tools/build asan && tools/test-asan
 tsan:     ; @tools/build tsan && tools/test-tsan
 fuzz:     ; @tools/setup build fuzz && tools/build fuzz && tools/fuzz build/fuzz
 bench:    ; @tools/build release benches && tools/bench
