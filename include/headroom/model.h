@@ -53,12 +53,18 @@ HR_API HR_MUST_CHECK hr_status hr_model_keys(const char *name, size_t index, hr_
 /* "name[:key=value,...]", or the path of a model file: it ends in ".hr" or has a '/' in it.  HR_E_NOT_FOUND for an unknown name; HR_E_INVALID for an unknown key (the nearest is in the
  * sentence) or values that do not go together; HR_E_RANGE outside a range.  *why may be NULL. */
 HR_API HR_MUST_CHECK hr_status hr_model_open(const char *text, hr_model **out, hr_error *why);
+/* The text of a model file (docs/graph-format.md), from memory.  It is not trusted: as hr_model_open, with the line. */
+HR_API HR_MUST_CHECK hr_status hr_model_parse(const char *text, size_t bytes, hr_model **out,
+                                              hr_error *why);
 /* NULL is allowed. */
 HR_API void hr_model_close(hr_model *m);
 
 HR_API const char *hr_model_name(const hr_model *m);
 /* The name with every key as it is: text that opens the same model. */
 HR_API const char *hr_model_text(const hr_model *m);
+/* The same number for the same model, whether it was opened by its name, from a file or defined: of all its parameters and
+ * nodes.  0: it cannot be written as text, see hr_model_write. */
+HR_API uint64_t hr_model_fingerprint(const hr_model *m);
 /* How many classes a label tells apart: the end of the range of its ids. */
 HR_API int64_t hr_model_classes(const hr_model *m);
 

@@ -44,6 +44,7 @@ typedef struct hri_fit_job {
     int allow_coupled; /* cut the batch even where an op couples samples */
     int evaluate;      /* plan the evaluation of a part into the same arena */
     int64_t evaluate_samples; /* of it; 0: as many as a part has */
+    int evaluate_single; /* and that of one sample: for the last ones, where the loss leaves nothing out */
     /* Bytes at the bottom of the arena that are somebody else's: below our persistent values, and above them. */
     uint64_t below_bytes, above_bytes;
     hri_machine machine; /* as it is: its speed, its threads */
@@ -65,7 +66,7 @@ typedef struct hri_fit_job {
     void *time_user;
 } hri_fit_job;
 
-enum { HRI_FIT_PIECES = 3, HRI_FIT_CASES = 48 };
+enum { HRI_FIT_PIECES = 4, HRI_FIT_CASES = 48 };
 
 typedef struct hri_fit_piece {
     hr_step_kind kind;

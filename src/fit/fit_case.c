@@ -108,6 +108,9 @@ static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_pro
     if (status == HR_OK && job->evaluate) {
         const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;
         status = build_piece(job, HR_STEP_EVALUATE, samples, 0, &c->pieces[c->count++], why);
+        if (status == HR_OK && job->evaluate_single && samples > 1) {
+            status = build_piece(job, HR_STEP_EVALUATE, 1, 0, &c->pieces[c->count++], why);
+        }
     }
     return status;
 }

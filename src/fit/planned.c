@@ -21,6 +21,7 @@ struct hri_planned {
     int owns_runner;
     piece part, last; /* part.exec is NULL when the batch is trained whole */
     piece evaluation; /* exec is NULL when it was not planned */
+    piece single;     /* the same for one sample; exec is NULL when it was not planned */
     hri_planned_ahead_fn *may_ahead;
     void *ahead_user;
     int fed;              /* the first part of the next step */
@@ -35,8 +36,9 @@ static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
     for (uint32_t i = 0; i < plans->c->count; i++) {
         const hri_fit_piece *from = &plans->c->pieces[i];
         piece *to = from->kind == HR_STEP_PART       ? &p->part
-                    : from->kind == HR_STEP_EVALUATE ? &p->evaluation
-                                                     : &p->last;
+                    : from->kind != HR_STEP_EVALUATE ? &p->last
+                    : p->evaluation.exec             ? &p->single
+                                                     : &p->evaluation;
         const uint32_t index = p->o.first_piece + i;
         *to = (piece){hri_runner_exec(p->runner, index), from->samples, index};
     }
@@ -141,7 +143,7 @@ static hr_status feed(hri_planned *p, const piece *x, uint64_t step, int64_t fir
                                  .step = p->o.cycle ? step % p->o.cycle : step,
                                  .first_sample = (uint32_t)first_sample,
                                  .samples = (uint32_t)x->samples,
-                                 .evaluate = x == &p->evaluation,
+                                 .evaluate = x == &p->evaluation || x == &p->single,
                                  .counted = counted};
     if (p->o.feed) {
         return p->o.feed(p->o.feed_user, &run, why);
@@ -219,8 +221,9 @@ static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status, "%s %llu, %s: %s",
-                               x == &p->evaluation ? "evaluation at" : "step", step,
-                               hri_exec_graph(x->exec)->nodes[node].name, hr_status_text(status));
+                               x == &p->evaluation || x == &p->single ? "evaluation at" : "step",
+                               step, hri_exec_graph(x->exec)->nodes[node].name,
+                               hr_status_text(status));
 }
 
 /* What a run gave, once it is over. */
@@ -335,12 +338,17 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
     if (!p->evaluation.exec) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
     }
-    hr_status status = feed_large(p, &p->evaluation, p->state.step, 0, &counted, why);
-    if (status == HR_OK) {
-        status = run_piece(p, &p->evaluation, 0, &whole, why);
+    const piece *x = &p->evaluation;
+    hr_status status = feed_large(p, x, p->state.step, 0, &counted, why);
+    if (status == HR_E_AGAIN && p->single.exec) {
+        x = &p->single;
+        status = feed_large(p, x, p->state.step, 0, &counted, why);
     }
     if (status == HR_OK) {
-        status = end_piece(p, &p->evaluation, &whole, sum, why);
+        status = run_piece(p, x, 0, &whole, why);
+    }
+    if (status == HR_OK) {
+        status = end_piece(p, x, &whole, sum, why);
     }
     if (status == HR_OK) {
         *out = (hri_numbers){.loss = (float)sum[0],

@@ -69,7 +69,8 @@ HR_MUST_CHECK hr_status hri_planned_open(const hri_planned_options *options, hri
 HR_MUST_CHECK hr_status hri_planned_take(hri_planned *p, hri_prose *why);
 /* One update of the weights. */
 HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why);
-/* One batch of evaluation, when the job asked for its plan: hri_planned_evaluate_samples() of them; 0: it has none. */
+/* One batch of evaluation, when the job asked for its plan: hri_planned_evaluate_samples() of them; 0: it has none.  A
+ * feed that answers HR_E_AGAIN is asked again for the graph of one sample, where the job has that. */
 HR_MUST_CHECK hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why);
 int64_t hri_planned_evaluate_samples(const hri_planned *p);
 /* What the host counts: part of a checkpoint, and set from one before the first step. */

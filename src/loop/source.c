@@ -18,33 +18,91 @@ static hr_meta one_sample(const hr_meta *meta) {
     return m;
 }
 
+/* The input with the numbers of classes that the loss is a cross entropy over; HR_NONE: it is no such loss. */
+static hr_value ids_of_loss(const hr_graph *g) {
+    static const struct {
+        const char *op;
+        uint32_t ids;
+    } losses[] = {{"cross_entropy", 1}, {"linear_cross_entropy", 2}};
+    const hr_value loss = hr_graph_find(g, "loss");
+    const hri_node_record *n = loss == HR_NONE || g->values[loss].node == HRI_NO_NODE
+                                   ? NULL
+                                   : &g->nodes[g->values[loss].node];
+    for (size_t i = 0; n && i < sizeof losses / sizeof losses[0]; i++) {
+        const hr_value ids = n->sig.in_count > losses[i].ids ? n->in[losses[i].ids] : HR_NONE;
+        if (!strcmp(n->sig.op->name, losses[i].op) && g->values[ids].kind == HR_VALUE_INPUT) {
+            return ids;
+        }
+    }
+    return HR_NONE;
+}
+
+static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_model_input *out,
+                            hri_prose *why) {
+    const hri_value *value = &g->values[v];
+    const hr_type type = value->meta.type;
+    if (strlen(value->name) >= HR_FIELD_NAME_SIZE || value->meta.shape.rank < 1 ||
+        (type != HR_TYPE_F32 && type != HR_TYPE_I32 && type != HR_TYPE_U8)) {
+        char is[256];
+        return hri_prose_set(why, HR_E_SHAPE,
+                             "its input %s is %s; data goes to inputs of f32, i32 or u8 with the "
+                             "batch as first dimension and a name of less than %d bytes",
+                             value->name, hr_meta_print(&value->meta, is, sizeof is),
+                             HR_FIELD_NAME_SIZE);
+    }
+    if (v == label) {
+        out->label = one_sample(&value->meta);
+        snprintf(out->label_name, sizeof out->label_name, "%s", value->name);
+    } else if (!out->name[0]) {
+        out->sample = one_sample(&value->meta);
+        snprintf(out->name, sizeof out->name, "%s", value->name);
+    } else if (out->other_count < HRI_OTHER_INPUTS) {
+        hri_other_input *x = &out->others[out->other_count++];
+        x->sample = one_sample(&value->meta);
+        snprintf(x->name, sizeof x->name, "%s", value->name);
+    } else {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "it has more than %d inputs",
+                             HRI_OTHER_INPUTS + 2);
+    }
+    return HR_OK;
+}
+
+static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose *why) {
+    const hr_value ids = ids_of_loss(g), named = hr_graph_find(g, "label");
+    const int is_named = named != HR_NONE && g->values[named].kind == HR_VALUE_INPUT;
+    const hr_value label = is_named ? named : ids;
+    hr_status status = HR_OK;
+    out->masks = label != HR_NONE && label == ids;
+    for (hr_value v = 1; status == HR_OK && v < g->value_count; v++) {
+        const hri_value *value = &g->values[v];
+        out->weights += value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE;
+        out->parameters +=
+            value->kind == HR_VALUE_PARAM ? (uint64_t)hr_shape_count(&value->meta.shape) : 0;
+        if (value->kind == HR_VALUE_INPUT) {
+            status = take_input(g, v, label, out, why);
+        }
+    }
+    return status == HR_OK && !out->name[0]
+               ? hri_prose_set(why, HR_E_INVALID, "it has no input for data")
+               : status;
+}
+
 hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why) {
     hr_graph *g;
+    hri_prose reason = {""};
     hr_status status = hr_graph_create(&g);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "no memory to look at the model");
     }
     status = hr_model_build(m, g, 1, 0);
     hri_model_input found = {.classes = hr_model_classes(m)};
-    for (hr_value v = 1; status == HR_OK && v < g->value_count; v++) {
-        const hri_value *value = &g->values[v];
-        found.weights += value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE;
-        found.parameters +=
-            value->kind == HR_VALUE_PARAM ? (uint64_t)hr_shape_count(&value->meta.shape) : 0;
-        if (value->kind == HR_VALUE_INPUT && value->meta.shape.rank > 0) {
-            const int label = !strcmp(value->name, "label");
-            *(label ? &found.label : &found.sample) = one_sample(&value->meta);
-            if (!label) {
-                snprintf(found.name, sizeof found.name, "%s", value->name);
-            }
-        }
+    if (status == HR_OK) {
+        status = read_inputs(g, &found, &reason);
     }
     hr_graph_destroy(g);
-    if (status == HR_OK && !found.name[0]) {
-        status = HR_E_INVALID;
-    }
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "%s: its inputs cannot be found", hr_model_text(m));
+        return hri_prose_set(why, status, "%s: %s", hr_model_text(m),
+                             reason.text[0] ? reason.text : "its inputs cannot be found");
     }
     *out = found;
     return HR_OK;
@@ -196,21 +254,62 @@ static hr_status take_notes(const hr_pipeline *p, hri_source *s) {
     return status;
 }
 
-static hr_status look(hr_pipeline *p, hri_source *s, hri_prose *why) {
-    static const char *const inputs[] = {"image", "tokens", "x", NULL};
-    static const char *const labels[] = {"label", "targets", "y", NULL};
+static int64_t count_of(const hr_shape *shape) {
+    int64_t n = 1;
+    for (int d = 0; d < shape->rank; d++) {
+        n = shape->dim[d] < 0 ? -1 : n * shape->dim[d];
+        if (n < 0) {
+            return -1;
+        }
+    }
+    return n;
+}
+
+/* Inputs beside the first and the label are fed by fields of their own names. */
+static hr_status check_others(const hr_pipeline *p, const hri_source *s,
+                              const hri_model_input *want, hri_prose *why) {
+    for (uint32_t i = 0; want && i < want->other_count; i++) {
+        const hri_other_input *x = &want->others[i];
+        const char *const names[] = {x->name, NULL};
+        hr_field f;
+        char a[256], b[256];
+        if (!take_field(p, names, &f)) {
+            return hri_prose_set(why, HR_E_NOT_FOUND,
+                                 "%s: its elements have no field %s, which the model takes as an "
+                                 "input; rename() gives one that name",
+                                 s->text, x->name);
+        }
+        if (count_of(&f.meta.shape) != hr_shape_count(&x->sample.shape)) {
+            return hri_prose_set(why, HR_E_SHAPE, "%s gives %s %s and the model takes %s", s->text,
+                                 x->name, hr_meta_print(&f.meta, a, sizeof a),
+                                 hr_meta_print(&x->sample, b, sizeof b));
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want, hri_prose *why) {
+    const char *const inputs[] = {want ? want->name : "image", "image", "tokens", "x", NULL};
+    const char *const labels[] = {want && want->label_name[0] ? want->label_name : "label", "label",
+                                  "targets", "y", NULL};
     s->count = hr_pipeline_count(p);
     if (!take_field(p, inputs, &s->input)) {
+        const int own = want && strcmp(want->name, "image") != 0 &&
+                        strcmp(want->name, "tokens") != 0 && strcmp(want->name, "x") != 0;
         return hri_prose_set(why, HR_E_INVALID,
-                             "%s: its elements have no field image, tokens or x to train on; "
+                             "%s: its elements have no field %s%simage, tokens or x to train on; "
                              "rename() gives one that name",
-                             s->text);
+                             s->text, own ? want->name : "", own ? ", " : "");
     }
     (void)take_field(p, labels, &s->label);
     if (s->count == 0) {
         return hri_prose_set(why, HR_E_INVALID, "%s: it has no samples", s->text);
     }
-    hr_status status = take_classes(p, s);
+    hr_status status = check_others(p, s, want, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = take_classes(p, s);
     if (status == HR_OK) {
         status = take_notes(p, s);
     }
@@ -240,8 +339,26 @@ hr_status hri_source_look(const char *text, const hri_model_input *want, hri_sou
     if (status != HR_OK) {
         return hri_prose_set(why, status, "%s", error.message);
     }
-    status = look(p, &s, why);
+    status = look(p, &s, want, why);
     hr_pipeline_destroy(p);
+    if (status != HR_OK) {
+        hri_source_deinit(&s);
+        return status;
+    }
+    *out = s;
+    return HR_OK;
+}
+
+hr_status hri_source_look_at(hr_pipeline *p, const hri_model_input *want, hri_source *out,
+                             hri_prose *why) {
+    hri_source s = {.text = "pipeline", .kind = "pipeline"};
+    hr_status status = look(p, &s, want, why);
+    if (status == HR_OK && count_of(&s.input.meta.shape) != hr_shape_count(&want->sample.shape)) {
+        char a[256], b[256];
+        status = hri_prose_set(why, HR_E_SHAPE, "the pipeline gives %s %s and the model takes %s",
+                               s.input.name, hr_meta_print(&s.input.meta, a, sizeof a),
+                               hr_meta_print(&want->sample, b, sizeof b));
+    }
     if (status != HR_OK) {
         hri_source_deinit(&s);
         return status;
@@ -410,17 +527,6 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
                              HRI_PIXELS_CHANNELS, (long long)channels);
     }
     return HR_OK;
-}
-
-static int64_t count_of(const hr_shape *shape) {
-    int64_t n = 1;
-    for (int d = 0; d < shape->rank; d++) {
-        n = shape->dim[d] < 0 ? -1 : n * shape->dim[d];
-        if (n < 0) {
-            return -1;
-        }
-    }
-    return n;
 }
 
 hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, const char *augment,

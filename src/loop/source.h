@@ -35,11 +35,24 @@ typedef struct hri_source {
     size_t note_count;
 } hri_source;
 
-/* What the model wants of one sample, and its label. */
+enum { HRI_OTHER_INPUTS = 14 };
+
+/* One more input, which a field of the same name goes to. */
+typedef struct hri_other_input {
+    char name[HR_FIELD_NAME_SIZE];
+    hr_meta sample;
+} hri_other_input;
+
+/* What the model wants of one sample, and its label: the input of that name, or else the numbers of classes that its loss
+ * is a cross entropy over.  Every other input but the first is fed by the field of its name. */
 typedef struct hri_model_input {
-    char name[HR_FIELD_NAME_SIZE]; /* "image", "tokens" */
-    hr_meta sample, label;         /* without the batch */
-    int64_t classes;
+    char name[HR_FIELD_NAME_SIZE];       /* "image", "tokens" */
+    char label_name[HR_FIELD_NAME_SIZE]; /* "label"; "": it has none */
+    hr_meta sample, label;               /* without the batch */
+    hri_other_input others[HRI_OTHER_INPUTS];
+    uint32_t other_count;
+    int masks;           /* 1: what has a negative label counts for nothing, in the loss too */
+    int64_t classes;     /* 0: labels are not classes */
     uint32_t weights;    /* how many parameters and running statistics it has */
     uint64_t parameters; /* numbers in all parameters */
 } hri_model_input;
@@ -51,6 +64,9 @@ HR_MUST_CHECK hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hr
  * tokens gets the model's length, synthetic its shape and classes, where the text does not say them. */
 HR_MUST_CHECK hr_status hri_source_look(const char *text, const hri_model_input *want,
                                         hri_source *out, hri_prose *why);
+/* The same of a pipeline that somebody has built: what it gives is taken as it is. */
+HR_MUST_CHECK hr_status hri_source_look_at(hr_pipeline *p, const hri_model_input *want,
+                                           hri_source *out, hri_prose *why);
 /* A zeroed one is allowed. */
 void hri_source_deinit(hri_source *s);
 

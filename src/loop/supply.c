@@ -12,6 +12,10 @@ enum { PIECE = 1024 }; /* numbers converted at a time */
 
 struct hri_supply {
     hr_pipeline *pipeline;
+    int borrowed; /* the pipeline is somebody else's */
+    int fills_up;
+    uint64_t given; /* samples of this pass that went into whole runs */
+    int one_by_one; /* what is left of this pass */
     hri_model_input want;
     char input[HR_FIELD_NAME_SIZE], label[HR_FIELD_NAME_SIZE];
     uint64_t epoch, wait_ns;
@@ -36,6 +40,7 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     }
     s->want = *o->want;
     s->no_labels = o->no_labels;
+    s->fills_up = o->fills_up;
     s->until_bad = o->until_bad;
     s->label_map = o->label_map;
     s->label_count = o->label_count;
@@ -43,8 +48,11 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     s->seen_user = o->seen_user;
     snprintf(s->input, sizeof s->input, "%s", o->source->input.name);
     snprintf(s->label, sizeof s->label, "%s", o->source->label.name);
+    s->pipeline = o->built;
+    s->borrowed = o->built != NULL;
     const hr_status status =
-        hr_pipeline_open(&o->pipeline_options, o->pipeline, &error, &s->pipeline);
+        o->built ? HR_OK
+                 : hr_pipeline_open(&o->pipeline_options, o->pipeline, &error, &s->pipeline);
     if (status != HR_OK) {
         hri_free(s);
         return hri_prose_set(why, status, "%s", error.message);
@@ -55,7 +63,9 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
 
 void hri_supply_close(hri_supply *s) {
     if (s) {
-        hr_pipeline_destroy(s->pipeline);
+        if (!s->borrowed) {
+            hr_pipeline_destroy(s->pipeline);
+        }
         hri_free(s);
     }
 }
@@ -85,7 +95,8 @@ hr_status hri_supply_start(hri_supply *s, uint64_t epoch, hri_prose *why) {
         return pipeline_failed(s, status, why);
     }
     s->epoch = epoch;
-    s->ended = s->begun = s->any = 0;
+    s->ended = s->begun = s->any = s->one_by_one = 0;
+    s->given = 0;
     return HR_OK;
 }
 
@@ -198,6 +209,26 @@ static hr_status put_reals(const place *p, const hr_field *f) {
     return status;
 }
 
+/* Whole numbers as they are: what they mean is the model's business. */
+static hr_status put_numbers(const place *p, const hr_field *f, hri_prose *why) {
+    int32_t piece[PIECE];
+    hr_status status = HR_OK;
+    for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
+        const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
+        for (uint64_t i = 0; i < n; i++) {
+            int64_t x;
+            if (!whole_at(f, at + i, &x) || x < INT32_MIN || x > INT32_MAX) {
+                return hri_prose_set(why, HR_E_SHAPE,
+                                     "the field %s holds what is no whole number of 32 bits",
+                                     f->name);
+            }
+            piece[i] = (int32_t)x;
+        }
+        status = put(p, at, piece, n);
+    }
+    return status;
+}
+
 /* Whole numbers from `shift` on; behind the last one stands -1.  All must be below `limit`. */
 static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, int64_t limit,
                             hri_prose *why) {
@@ -226,6 +257,7 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
     return status;
 }
 
+/* limit 0: whole numbers are no numbers of classes. */
 static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri_prose *why) {
     if (f->bytes / hr_type_bytes(f->meta.type) != p->count) {
         char is[256];
@@ -235,7 +267,8 @@ static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri
     }
     return p->type == HR_TYPE_U8    ? put_bytes(p, f, why)
            : p->type == HR_TYPE_F32 ? put_reals(p, f)
-                                    : put_wholes(p, f, 0, limit, why);
+           : limit > 0              ? put_wholes(p, f, 0, limit, why)
+                                    : put_numbers(p, f, why);
 }
 
 /* A number of the data's classes as the model numbers them. */
@@ -263,6 +296,11 @@ static place place_of(const hri_planned_run *run, const char *name, const hr_met
                    .index = index};
 }
 
+static place label_place(const hri_supply *s, const hri_planned_run *run, uint32_t index) {
+    return s->want.label_name[0] ? place_of(run, s->want.label_name, &s->want.label, index)
+                                 : (place){.value = HR_NONE};
+}
+
 /* The same byte everywhere: 0 is zero in every type, 0xff is -1 in whole numbers. */
 static hr_status put_same(const place *p, int byte) {
     int32_t piece[PIECE];
@@ -275,7 +313,31 @@ static hr_status put_same(const place *p, int byte) {
 }
 
 static hr_status put_no_label(const place *p) {
-    return put_same(p, 0xff);
+    return put_same(p, p->type == HR_TYPE_I32 ? 0xff : 0);
+}
+
+/* The inputs beside the first and the label; e NULL: zeros. */
+static hr_status put_others(const hri_supply *s, const hri_planned_run *run, uint32_t index,
+                            const hr_element *e, hri_prose *why) {
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < s->want.other_count && status == HR_OK; i++) {
+        const hri_other_input *x = &s->want.others[i];
+        const place to = place_of(run, x->name, &x->sample, index);
+        const hr_field *f = e ? hr_element_find(e, x->name) : NULL;
+        if (to.value == HR_NONE) {
+            continue; /* this graph does without it */
+        }
+        status = !e  ? put_same(&to, 0)
+                 : f ? put_field(&to, f, 0, why)
+                     : hri_prose_set(why, HR_E_NOT_FOUND, "a sample has no field %s", x->name);
+    }
+    return status;
+}
+
+/* Tokens whose labels are the next ones: both are numbers of the same classes. */
+static int is_sequence(const hri_model_input *want) {
+    return want->sample.type == HR_TYPE_I32 && want->label.type == HR_TYPE_I32 &&
+           hr_shape_same(&want->sample.shape, &want->label.shape);
 }
 
 static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
@@ -284,13 +346,16 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
     const hr_field *input = renamed ? renamed : hr_element_find(e, s->input);
     const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
     const place to = place_of(run, s->want.name, &s->want.sample, index);
-    place beside = place_of(run, "label", &s->want.label, index);
+    place beside = label_place(s, run, index);
     beside.counted = counted;
     if (!input || (s->label[0] && !label && !s->no_labels)) {
         return hri_prose_set(why, HR_E_NOT_FOUND, "a sample has no field %s",
                              input ? s->label : s->input);
     }
-    hr_status status = put_field(&to, input, s->want.classes, why);
+    hr_status status = put_field(&to, input, is_sequence(&s->want) ? s->want.classes : 0, why);
+    if (status == HR_OK) {
+        status = put_others(s, run, index, e, why);
+    }
     if (status != HR_OK || beside.value == HR_NONE) {
         *counted += status == HR_OK;
         return status;
@@ -313,8 +378,11 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
 /* Nothing, with a label that does not count. */
 static hr_status put_nothing(hri_supply *s, const hri_planned_run *run, uint32_t index) {
     const place to = place_of(run, s->want.name, &s->want.sample, index);
-    const place beside = place_of(run, "label", &s->want.label, index);
-    const hr_status status = put_same(&to, 0);
+    const place beside = label_place(s, run, index);
+    hr_status status = put_same(&to, 0);
+    if (status == HR_OK) {
+        status = put_others(s, run, index, NULL, NULL);
+    }
     return status == HR_OK && beside.value != HR_NONE ? put_no_label(&beside) : status;
 }
 
@@ -352,11 +420,37 @@ static hr_status nothing_to_train_on(hri_supply *s, hri_prose *why) {
                : hri_prose_set(why, HR_E_INVALID, "an epoch of the data has no samples");
 }
 
+/* Would the last samples of this pass, or those that a run of it would have, have to be filled up? */
+static int is_short(const hri_supply *s, const hri_planned_run *run) {
+    const uint64_t all = hr_pipeline_count(s->pipeline);
+    const int known = all != HR_COUNT_UNKNOWN && s->given < all;
+    return run->evaluate && run->samples > 1 && !s->want.masks && !s->fills_up &&
+           (s->one_by_one || (known && all - s->given < run->samples));
+}
+
+/* A pass that ended in the middle of a run that cannot be filled up: back to the first sample of that run. */
+static hr_status begin_again(hri_supply *s, hri_prose *why) {
+    const uint64_t given = s->given;
+    hr_status status = hri_supply_start(s, s->epoch, why);
+    for (uint64_t i = 0; i < given && status == HR_OK; i++) {
+        hr_element *e = NULL;
+        status = hr_pipeline_next(s->pipeline, &e);
+        status = status == HR_OK ? HR_OK : pipeline_failed(s, status, why);
+        hr_element_unref(e);
+    }
+    s->given = given;
+    s->one_by_one = s->any = 1;
+    return status == HR_OK ? HR_E_AGAIN : status;
+}
+
 hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *fed,
                           hri_prose *why) {
     uint32_t n = 0;
     uint64_t counted = 0;
     hr_status status = HR_OK;
+    if (is_short(s, run)) {
+        return HR_E_AGAIN;
+    }
     if (s->bad != HR_OK) {
         return hri_prose_set(why, s->bad, "%s", s->bad_why.text);
     }
@@ -379,7 +473,11 @@ hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *f
         s->bad_why = why ? *why : (hri_prose){""};
         status = HR_E_EOF;
     }
+    if (status == HR_E_EOF && run->evaluate && !s->want.masks && !s->fills_up) {
+        return begin_again(s, why);
+    }
     status = status == HR_E_EOF ? HR_OK : status;
+    s->given += status == HR_OK ? n : 0;
     for (uint32_t i = n; i < run->samples && status == HR_OK; i++) {
         status = put_nothing(s, run, i);
     }

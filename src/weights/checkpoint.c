@@ -52,8 +52,20 @@ hr_status hri_checkpoint_open(const char *path, hri_checkpoint *out, hri_prose *
         hri_checkpoint_close(&c);
         return status;
     }
+    c.about.graph = hri_tensors_metadata(&c.file, HRI_TENSORS_GRAPH);
     *out = c;
     return HR_OK;
+}
+
+hr_status hri_checkpoint_model(const hri_checkpoint *c, hr_model **out, hri_prose *why) {
+    hr_error error = {.code = HR_OK};
+    const char *graph = c->about.graph;
+    const hr_status status = graph ? hr_model_parse(graph, strlen(graph), out, &error)
+                                   : hr_model_open(c->about.model, out, &error);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "%s",
+                               error.message[0] ? error.message : hr_status_text(status));
 }
 
 void hri_checkpoint_close(hri_checkpoint *c) {

@@ -4,7 +4,8 @@
  *   <norm>.num_batches_tracked        i64, as torch has it
  *   optimizer/<param>.<state>         what the optimizer remembers (only in a whole checkpoint)
  *   headroom/input                    u8: the place of the input pipeline (only in a whole one)
- *   __metadata__                      "format": "pt", and "headroom": a JSON text with the rest: hri_about, hri_progress_state
+ *   __metadata__                      "format": "pt", and "headroom": a JSON text with the rest: hri_about, hri_progress_state;
+ *                                     "headroom.graph": the model itself, where no name opens it
  *
  * A run keeps two files in its folder: last.safetensors is whole and goes on with the same bits; best.safetensors has
  * the weights of the best epoch and nothing that strict loaders would trip over.  Both are written beside their place,
@@ -14,7 +15,7 @@
  *
  *   hri_checkpoint c;
  *   status = hri_checkpoint_open("runs/flowers", &c, &why);          a folder (best, else last) or a file
- *   hr_model_open(c.about.model, ...); hr_step_build(..., HR_STEP_EVALUATE, ...)
+ *   hri_checkpoint_model(&c, &model, &why); hr_step_build(..., HR_STEP_EVALUATE, ...)
  *   hri_source_stages, c.about.pixels                                the same pictures as validation saw
  *   status = hri_checkpoint_load(&c, graph, &values, HRI_CHECKPOINT_WEIGHTS, &why);
  *   hri_checkpoint_close(&c);
@@ -61,7 +62,9 @@ typedef struct hri_split {
 
 /* What the weights are of.  Texts belong to whoever filled it: hri_checkpoint_open's live until close. */
 typedef struct hri_about {
-    const char *model;     /* every key said: opens the same model */
+    const char *model; /* every key said: opens the same model */
+    const char
+        *graph; /* the text of a model that no name opens (docs/graph-format.md); else NULL */
     const char *precision; /* "f32", "bf16", "f16" */
     const char *source;    /* what it was trained on: "images:flowers" */
     hri_pixels pixels;     /* how its graph makes real numbers of bytes; channels 0: none came */
@@ -109,6 +112,9 @@ typedef struct hri_checkpoint {
 
 /* HR_E_NOT_FOUND when there is none; HR_E_FORMAT for one that is no checkpoint, with the reason. */
 HR_MUST_CHECK hr_status hri_checkpoint_open(const char *path, hri_checkpoint *out, hri_prose *why);
+/* The model, by its name or from the graph in the file; hr_model_close() it. */
+HR_MUST_CHECK hr_status hri_checkpoint_model(const hri_checkpoint *c, hr_model **out,
+                                             hri_prose *why);
 /* Reads the text "headroom" into c->about, progress and version; hri_checkpoint_open's own. */
 HR_MUST_CHECK hr_status hri_checkpoint_read_text(hri_checkpoint *c, const char *text,
                                                  hri_prose *why);

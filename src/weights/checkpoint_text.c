@@ -529,6 +529,12 @@ hr_status hri_about_check(const hri_about *a, hri_prose *why) {
                              "the names of %zu classes are longer than a checkpoint holds",
                              a->class_count);
     }
+    if (a->graph && strlen(a->graph) > HRI_TENSORS_TEXT_MAX / 2) {
+        return hri_prose_set(why, HR_E_RANGE,
+                             "the model's graph is longer than the %d bytes that a "
+                             "checkpoint holds",
+                             HRI_TENSORS_TEXT_MAX / 2);
+    }
     if (a->source && strlen(a->source) > HRI_CHECKPOINT_SOURCE_MAX) {
         return hri_prose_set(why, HR_E_RANGE,
                              "the data's text is longer than the %d bytes that a checkpoint holds",

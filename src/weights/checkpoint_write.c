@@ -215,7 +215,9 @@ static hr_status print_about(const hri_checkpoint_write *w, char **out) {
 /* ---- all of it ---- */
 
 static hr_status write_file(writing *x, const char *path, const char *about) {
-    const char *const metadata[] = {"format", "pt", "headroom", about, NULL};
+    const char *graph = x->w->about->graph;
+    const char *const metadata[] = {
+        "format", "pt", "headroom", about, graph ? HRI_TENSORS_GRAPH : NULL, graph, NULL};
     hr_status status = hri_tensors_create(&x->file, path, x->plan, x->count, metadata, x->why);
     if (status != HR_OK) {
         return status;

@@ -219,7 +219,7 @@ static hr_status check_places(const hri_tensors *t, hri_prose *why) {
 /* Keeps one text; those that nobody asks for are bounded and then left out. */
 static hr_status keep_note(reading *r, const hri_json_token *token) {
     hri_tensors *t = r->t;
-    const int ours = !strcmp(token->key, "headroom");
+    const int ours = !strcmp(token->key, "headroom") || !strcmp(token->key, HRI_TENSORS_GRAPH);
     if (hri_tensors_metadata(t, token->key)) {
         return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__: %s is a duplicate", t->path,
                              token->key);
@@ -234,8 +234,8 @@ static hr_status keep_note(reading *r, const hri_json_token *token) {
                   t->note_count == HRI_TENSORS_NOTES_MAX)) {
         return HR_OK;
     }
-    if (!t->notes) { /* the last place is for ours */
-        t->notes = hri_calloc(2 * (HRI_TENSORS_NOTES_MAX + 1), sizeof *t->notes);
+    if (!t->notes) { /* the last places are for ours */
+        t->notes = hri_calloc(2 * (HRI_TENSORS_NOTES_MAX + 2), sizeof *t->notes);
     }
     const char *key = t->notes ? hri_arena_strdup(&t->texts, token->key) : NULL;
     const char *text = key ? hri_arena_strdup(&t->texts, token->text) : NULL;

@@ -25,10 +25,13 @@ enum {
     HRI_TENSORS_HEADER_MAX = 16 << 20, /* bytes of the header */
     HRI_TENSORS_COUNT_MAX = 65536,     /* tensors */
     HRI_TENSORS_NAME_MAX = 511,        /* bytes of a tensor's name */
-    HRI_TENSORS_TEXT_MAX = 4 << 20,    /* bytes of the text "headroom" in "__metadata__" */
+    HRI_TENSORS_TEXT_MAX = 4 << 20,    /* bytes of each of our texts in "__metadata__" */
     HRI_TENSORS_NOTE_MAX = 1024,       /* of any other text there; a longer one is read over */
     HRI_TENSORS_NOTES_MAX = 32         /* how many of those are kept */
 };
+
+/* Our texts there: "headroom", and the graph of a model that has no name. */
+#define HRI_TENSORS_GRAPH "headroom.graph"
 
 typedef struct hri_tensor {
     const char *name;

@@ -69,7 +69,7 @@ static hr_status open_all(work *w, hri_prose *why) {
         status = hri_checkpoint_open(run_path, &w->checkpoint, why);
     }
     if (status == HR_OK) {
-        status = hr_model_open(w->checkpoint.about.model, &w->model, NULL);
+        status = hri_checkpoint_model(&w->checkpoint, &w->model, why);
     }
     if (status == HR_OK) {
         status = hri_model_input_of(w->model, &want, why);

@@ -25,17 +25,14 @@ static int failed(const hri_inference *i, const char *what, hr_status status,
 
 static int open_checkpoint(hri_inference *i, const char *path) {
     hri_prose why = {0};
-    hr_error error = {0};
     hr_status status = hri_checkpoint_open(path, &i->checkpoint, &why);
     if (status != HR_OK) {
         hri_say_error(i->cli, "%s", why.text[0] ? why.text : hr_status_text(status));
         return hri_cli_exit_code_of_input(status);
     }
-    status = hr_model_open(i->checkpoint.about.model, &i->model, &error);
+    status = hri_checkpoint_model(&i->checkpoint, &i->model, &why);
     if (status == HR_OK) {
         status = hri_model_input_of(i->model, &i->want, &why);
-    } else {
-        hri_prose_set(&why, status, "%s", error.message);
     }
     return status == HR_OK ? HRI_EXIT_YES : failed(i, i->checkpoint.path, status, &why);
 }
@@ -141,6 +138,7 @@ static hr_status open_supply(hri_inference *i, const hri_inference_options *o, c
         .want = &i->want,
         .no_labels = o->predict,
         .until_bad = o->predict,
+        .fills_up = 1,
         .label_map = i->label_map,
         .label_count = i->label_map ? i->source.class_count : 0,
         .seen = o->seen,

@@ -64,7 +64,7 @@ static hr_status add_options(const hri_train_job *j, list *l) {
 static void add_flags(const hri_train_job *j, list *l) {
     const hri_train_flags *f = &j->flags;
     const uint64_t parts = j->row.micro_batches;
-    add(l, HRI_FACT_MODEL, "%s", hr_model_text(j->plan.model));
+    add(l, HRI_FACT_MODEL, "%s", j->about.model);
     add(l, "--batch", "%lld", (long long)(j->batch / f->accumulate));
     add(l, "--accumulate", "%lld", (long long)f->accumulate);
     add(l, "--micro-batches", "%llu", (unsigned long long)parts);

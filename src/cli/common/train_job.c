@@ -1,6 +1,7 @@
 /* From flags to a trainer; see train_job.h. */
 #include "cli/common/train_job.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/file.h"
 #include "cli/common/train_facts.h"
 #include "cli/common/outputs.h"
+#include "models/common/file.h"
 #include "run/resident.h"
 #include "loop/labels.h"
 #include "step/options.h"
@@ -40,6 +42,10 @@ static int look_at_model(hri_train_job *j) {
         return hri_cli_exit_code(status);
     }
     status = hri_model_input_of(m, &j->want, &why);
+    if (status == HR_OK && !m->family && !j->graph) {
+        size_t bytes;
+        status = hri_model_file_print(m, &j->graph, &bytes, &why);
+    }
     hr_model_close(m);
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
@@ -334,7 +340,7 @@ static uint64_t share_out(hri_train_job *j, uint64_t left) {
 static uint64_t own_bytes(const hri_train_job *j) {
     const uint64_t records = (j->flags.log || j->flags.tensorboard || j->flags.svg) ? 256 * KIB : 0;
     return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB + 2 * WORKERS * WORKER_BYTES + records +
-           j->init_bytes;
+           j->init_bytes + (j->graph ? 6 * strlen(j->graph) : 0);
 }
 
 static int read_batch(const hri_train_job *j, int64_t *out) {
@@ -401,6 +407,7 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
         j->plan.job.user = &j->objective;
         j->plan.job.evaluate = j->val_count > 0;
         j->plan.job.evaluate_samples = f->val_batch;
+        j->plan.job.evaluate_single = !j->want.masks;
     }
     return code;
 }
@@ -925,8 +932,27 @@ static int load_init(hri_train_job *j) {
     return status == HR_OK ? HRI_EXIT_YES : failed(j, status, &why);
 }
 
+/* What stands for the model: the text that opens it, or a name and a number that no other graph has. */
+static const char *name_model(hri_train_job *j) {
+    const hr_model *m = j->plan.model;
+    if (m->family) {
+        return hr_model_text(m);
+    }
+    char *name = hri_arena_printf(&j->facts, "%s:graph=%016llx", hr_model_name(m),
+                                  (unsigned long long)hr_model_fingerprint(m));
+    for (char *at = name; at && *at != ':'; at++) { /* letters that a checkpoint's text may have */
+        *at = isalnum((unsigned char)*at) || strchr("_.+-", *at) ? *at : '_';
+    }
+    return name;
+}
+
 static hr_status fill_about(hri_train_job *j, hri_prose *why) {
-    j->about = (hri_about){.model = hr_model_text(j->plan.model),
+    const char *model = name_model(j);
+    if (!model) {
+        return HR_E_NOMEM_HOST;
+    }
+    j->about = (hri_about){.model = model,
+                           .graph = j->graph,
                            .precision = hri_plan_precisions[j->flags.precision],
                            .source = j->source.text,
                            .pixels = j->objective.pixels,
@@ -1028,4 +1054,5 @@ void hri_train_job_close(hri_train_job *j) {
     hri_folder_close(&j->lock);
     hri_free(j->folder);
     hri_free(j->choices);
+    hri_free(j->graph);
 }

@@ -31,6 +31,7 @@ typedef struct hri_train_job {
     const char *name;        /* "" for the only one, else "first", "second": for sentences */
     const char *given_model; /* as it was typed */
     hri_text model_text;     /* with what the data says */
+    char *graph;             /* of a model that no name opens, as text; NULL: it has a name */
     char said[128];
     hri_source source, val_source;
     hri_model_input want;

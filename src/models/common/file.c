@@ -5,7 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "graph/text.h"
+#include "passes/common/pass.h"
 
 enum { DERIVED_MAX = 8 };
 
@@ -114,6 +116,34 @@ static hr_status write_model(const hr_model *m, hri_chars *out, hri_prose *why) 
         status = status == HR_OK ? write_form(m, training, out, why) : status;
     }
     return status;
+}
+
+hr_status hri_model_file_print(const hr_model *m, char **out, size_t *out_bytes, hri_prose *why) {
+    hri_chars text = {0};
+    hr_status status = write_model(m, &text, why);
+    if (status == HR_OK) {
+        status = hri_chars_append(&text, "", 1);
+    }
+    if (status != HR_OK) {
+        hri_chars_deinit(&text);
+        return status;
+    }
+    *out = text.items;
+    *out_bytes = text.count - 1;
+    return HR_OK;
+}
+
+uint64_t hr_model_fingerprint(const hr_model *m) {
+    char *text = NULL;
+    size_t bytes;
+    if (hri_model_file_print(m, &text, &bytes, NULL) != HR_OK) {
+        return 0;
+    }
+    /* Its name is no matter: what follows from "classes" on is. */
+    const char *from = strstr(text, "\nclasses ");
+    const uint64_t print = hri_hash_string(from ? from : text);
+    hri_free(text);
+    return print;
 }
 
 hr_status hr_model_write(const hr_model *m, const char *path, hr_error *why) {
@@ -238,6 +268,22 @@ hr_status hri_model_file_open(const char *path, hr_model *m, hri_prose *why) {
     return status;
 }
 
+hr_status hr_model_parse(const char *text, size_t bytes, hr_model **out, hr_error *why) {
+    hri_prose prose = {""};
+    hr_model *m = hri_calloc(1, sizeof *m);
+    hr_status status = m ? hri_model_file_parse(text, bytes, m, &prose) : HR_E_NOMEM_HOST;
+    if (status == HR_OK) {
+        m->text = hri_strdup(m->name);
+        status = m->text ? hri_model_check(m, &prose) : HR_E_NOMEM_HOST;
+    }
+    if (status != HR_OK) {
+        hr_model_close(m);
+        return hri_model_fail(why, status, &prose);
+    }
+    *out = m;
+    return HR_OK;
+}
+
 void hri_model_file_close(hri_model_file *file) {
     for (size_t i = 0; file && i < file->string_count; i++) {
         hri_free(file->strings[i]);
@@ -248,8 +294,8 @@ void hri_model_file_close(hri_model_file *file) {
     hri_free(file);
 }
 
-hr_status hri_model_file_build(const hri_model_file *file, hr_graph *g, int64_t batch,
-                               int training) {
+/* The lines of a form, one after the other, into an empty graph. */
+static hr_status build_lines(const hri_model_file *file, hr_graph *g, int64_t batch, int training) {
     const form *wanted = &file->forms[training != 0];
     /* Whether scores are kept is the step's business, not the file's. */
     const hri_graph_text_options o = {.off_op = g->keep_scores ? NULL : "linear_cross_entropy",
@@ -271,4 +317,25 @@ hr_status hri_model_file_build(const hri_model_file *file, hr_graph *g, int64_t 
         return status;
     }
     return HR_OK;
+}
+
+hr_status hri_model_file_build(const hri_model_file *file, hr_graph *g, int64_t batch,
+                               int training) {
+    hr_graph *as_written;
+    hr_status status = hr_graph_create(&as_written);
+    if (status != HR_OK) {
+        return status;
+    }
+    /* Numbers of values are those of the text, and images may come as bytes: what is built again has both. */
+    as_written->keep_scores = g->keep_scores;
+    status = build_lines(file, as_written, batch, training);
+    if (status == HR_OK) {
+        hri_rewrite r = {.from = as_written, .to = g};
+        status = hri_rewrite_graph(&r);
+        hri_free(r.values);
+    } else if (as_written->error.code != HR_OK) {
+        hri_graph_fail(g, as_written->error.code, "%s", as_written->error.message);
+    }
+    hr_graph_destroy(as_written);
+    return status;
 }

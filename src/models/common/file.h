@@ -25,6 +25,9 @@ HR_MUST_CHECK hr_status hri_model_file_open(const char *path, hr_model *m, hri_p
 /* The same from memory, without the check by building. */
 HR_MUST_CHECK hr_status hri_model_file_parse(const char *text, size_t bytes, hr_model *m,
                                              hri_prose *why);
+/* The model as such a text; hri_free() it. */
+HR_MUST_CHECK hr_status hri_model_file_print(const hr_model *m, char **out, size_t *out_bytes,
+                                             hri_prose *why);
 void hri_model_file_close(hri_model_file *file);
 HR_MUST_CHECK hr_status hri_model_file_build(const hri_model_file *file, hr_graph *g, int64_t batch,
                                              int training);

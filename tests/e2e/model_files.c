@@ -1,0 +1,124 @@
+/* A saved graph of each family, opened again by the program: it plans the same bytes and trains to the same bits, its
+ * checkpoint holds the graph, and training goes on from it. */
+#include <headroom/headroom.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pictures.h"
+#include "test.h"
+
+static json_t *run(int code, const char *arguments) {
+    char command[2048];
+    json_error_t error;
+    snprintf(command, sizeof command, "cd '%s' && '%s' %s --json 2>words", test_folder(),
+             HEADROOM_PROGRAM, arguments);
+    FILE *out = popen(command, "r");
+    CHECK(out != NULL);
+    json_t *json = json_loadf(out, 0, &error);
+    const int status = pclose(out);
+    if (!json || !WIFEXITED(status) || WEXITSTATUS(status) != code) {
+        char words[1024] = "", path[600];
+        snprintf(path, sizeof path, "%s/words", test_folder());
+        FILE *f = fopen(path, "r");
+        words[f ? fread(words, 1, sizeof words - 1, f) : 0] = '\0';
+        test_fail(__FILE__, __LINE__, "%s: exit code %d, %s: %s", arguments, WEXITSTATUS(status),
+                  json ? "" : error.text, words);
+    }
+    return json;
+}
+
+static const char *text(const json_t *json, const char *key) {
+    const char *is = json_string_value(json_object_get(json, key));
+    return is ? is : "";
+}
+
+static void save(const char *model, const char *name) {
+    char path[600];
+    hr_model *m;
+    hr_error why = {.code = HR_OK};
+    snprintf(path, sizeof path, "%s/%s", test_folder(), name);
+    CHECK_OK(hr_model_open(model, &m, NULL));
+    if (hr_model_write(m, path, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s: %s", model, why.message);
+    }
+    hr_model_close(m);
+}
+
+/* The same command with the model by name and by file. */
+static void compare(const char *model, const char *flags) {
+    char command[1024];
+    snprintf(command, sizeof command, "train '%s' %s", model, flags);
+    json_t *named = run(0, command);
+    snprintf(command, sizeof command, "train ./saved.hr %s", flags);
+    json_t *saved = run(0, command);
+    CHECK(strlen(text(named, "history")) == 16);
+    CHECK_STR(text(saved, "history"), text(named, "history"));
+    CHECK(json_number_value(json_object_get(named, "val_loss")) ==
+          json_number_value(json_object_get(saved, "val_loss")));
+    json_decref(named);
+    json_decref(saved);
+}
+
+static void check_model(const char *model, const char *flags) {
+    static const char *const keys[] = {"peak_bytes",       "floor_bytes",    "arena_bytes",
+                                       "persistent_bytes", "recomputed_ops", "micro_batches"};
+    char command[1024];
+    save(model, "saved.hr");
+    snprintf(command, sizeof command,
+             "plan '%s' --batch 8 --device null:24GiB --no-measure --budget 40%%", model);
+    json_t *named = run(0, command);
+    json_t *saved = run(0, "plan ./saved.hr --batch 8 --device null:24GiB --no-measure "
+                           "--budget 40%");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        CHECK(json_object_get(named, keys[i]) != NULL);
+        CHECK_EQ(json_integer_value(json_object_get(saved, keys[i])),
+                 json_integer_value(json_object_get(named, keys[i])));
+    }
+    json_decref(named);
+    json_decref(saved);
+    compare(model, flags);
+}
+
+#define FLAGS " --batch 8 --micro-batches 1 --steps 3 --no-measure --no-save --val-split 0.3"
+
+TEST_TIMEOUT(model_files, every_family_plans_and_trains_to_the_same_bits, 240) {
+    check_model("mlp:size=8", "--data synthetic:count=30" FLAGS);
+    check_model("lenet", "--data synthetic:count=30 --optimizer adamw" FLAGS);
+    check_model("resnet18:size=32,width=8", "--data synthetic:count=30 --decay 0.01" FLAGS);
+    check_model("resnet50:size=32,width=8,norm=group",
+                "--data synthetic:count=30 --precision bf16" FLAGS);
+    check_model("vit-tiny:size=32,layers=2", "--data synthetic:count=30 --clip 1" FLAGS);
+    check_model("unet:size=32,width=4", "--data synthetic:count=30" FLAGS);
+    check_model("gpt2-nano:dropout=0.1", "--data synthetic:count=30 --optimizer adamw" FLAGS);
+}
+
+TEST_TIMEOUT(model_files, a_run_of_one_is_resumed_and_evaluated_from_its_checkpoint_alone, 120) {
+    static const char flags[] = "--data synthetic:count=40,seed=3 --batch 8 --micro-batches 1 "
+                                "--no-measure --val-split 0.2";
+    char command[1024], path[600];
+    save("resnet18:size=16,width=4,classes=3", "saved.hr");
+    snprintf(command, sizeof command, "train ./saved.hr %s --epochs 4 --out whole", flags);
+    json_t *whole = run(0, command);
+    snprintf(command, sizeof command, "train ./saved.hr %s --epochs 2 --out parts", flags);
+    json_decref(run(0, command));
+    snprintf(command, sizeof command, "train ./saved.hr %s --epochs 4 --out parts --resume", flags);
+    json_t *resumed = run(0, command);
+    CHECK_STR(text(resumed, "history"), text(whole, "history"));
+    /* Another graph under the same name is not the run's model. */
+    save("resnet18:size=16,width=6,classes=3", "saved.hr");
+    snprintf(command, sizeof command, "train ./saved.hr %s --epochs 5 --out parts --resume", flags);
+    json_decref(run(2, command));
+    snprintf(path, sizeof path, "%s/saved.hr", test_folder());
+    CHECK(unlink(path) == 0);
+    json_t *eval =
+        run(0, "eval parts/last.safetensors --data synthetic:count=40,seed=3 --split val");
+    CHECK(json_number_value(json_object_get(eval, "loss")) > 0);
+    json_decref(whole);
+    json_decref(resumed);
+    json_decref(eval);
+}
