@@ -10,6 +10,9 @@ if(TARGET headroom_cli)
 endif()
 install(DIRECTORY include/headroom DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
+# What `headroom run` loads into programs; found from the program's own place.
+install(TARGETS headroom_run LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
 list(JOIN headroom_modules " " headroom_modules_text)
 configure_file(cmake/headroom.pc.in ${CMAKE_BINARY_DIR}/headroom.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/headroom.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

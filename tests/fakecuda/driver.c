@@ -5,6 +5,7 @@
  * device, currency a thing of the thread; after an asynchronous fault every call in the context gives that error. */
 #include "fake.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static _Thread_local int depth;
 enum {
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS) INDEX_##NAME,
 #include "device/cuda/cuda_api.def"
+#include "foreign.def"
 #undef HRI_CU_FN
     FUNCTIONS
 };
@@ -33,6 +35,7 @@ enum {
 static const char *const names[FUNCTIONS] = {
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS) #NAME,
 #include "device/cuda/cuda_api.def"
+#include "foreign.def"
 #undef HRI_CU_FN
 };
 
@@ -64,6 +67,8 @@ static CUresult usual_failure(int index) {
     case INDEX_cuMemCreate:
     case INDEX_cuMemMap:
     case INDEX_cuMemHostAlloc:
+    case INDEX_cuMemAlloc_v2:
+    case INDEX_cuMemAllocAsync:
     case INDEX_cuStreamCreate:
     case INDEX_cuEventCreate:
     case INDEX_cuModuleLoadData:
@@ -92,20 +97,38 @@ static void parse_schedule(const char *at) {
     }
 }
 
+static int kill_index = -1, kill_after;
+static uint64_t kill_nth;
+
 static void read_schedule(void) {
+    const char *kill_at = getenv("FAKECUDA_KILL");
     parse_schedule(getenv("FAKECUDA_FAIL"));
+    if (kill_at && strchr(kill_at, ':')) {
+        char *end;
+        kill_nth = strtoull(strchr(kill_at, ':') + 1, &end, 10);
+        kill_after = strcmp(end, "after") == 0;
+        kill_index = index_of(kill_at, strcspn(kill_at, ":"));
+    }
+}
+
+static void die_here(int index, int after) {
+    if (index == kill_index && after == kill_after && atomic_load(&calls[index]) == kill_nth) {
+        kill(getpid(), SIGKILL);
+    }
 }
 
 /* What stands before every call. */
 static CUresult before_call(int index) {
     pthread_once(&schedule_once, read_schedule);
     const uint64_t pass = atomic_fetch_add(&calls[index], 1) + 1;
+    die_here(index, 0);
     const failure *f = &failures[index];
     if (f->nth && (pass == f->nth || (f->for_ever && pass > f->nth))) {
         return f->result;
     }
     const int any_time = index == INDEX_cuInit || index == INDEX_cuGetErrorName ||
-                         index == INDEX_cuGetErrorString || index == INDEX_cuDriverGetVersion;
+                         index == INDEX_cuGetErrorString || index == INDEX_cuDriverGetVersion ||
+                         index == INDEX_cuGetProcAddress || index == INDEX_cuGetProcAddress_v2;
     if (!any_time && atomic_load(&ready_in) != getpid()) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
@@ -118,11 +141,13 @@ static CUresult before_call(int index) {
         const CUresult refused = before_call(INDEX_##NAME);                                        \
         if (refused == CUDA_SUCCESS || INDEX_##NAME == INDEX_cuStreamSynchronize) {                \
             const CUresult result = fake_##NAME ARGUMENTS;                                         \
+            die_here(INDEX_##NAME, 1);                                                             \
             return refused != CUDA_SUCCESS ? refused : result;                                     \
         }                                                                                          \
         return refused;                                                                            \
     }
 #include "device/cuda/cuda_api.def"
+#include "foreign.def"
 #undef HRI_CU_FN
 
 /* ---- for tests ---- */
@@ -133,6 +158,14 @@ uint64_t fakecuda_used_bytes(int device) {
 
 uint64_t fakecuda_peak_bytes(int device, int reset) {
     return fake_state_peak(device, reset);
+}
+
+uint64_t fakecuda_refused(int device) {
+    return fake_state_refused(device);
+}
+
+uint64_t fakecuda_process_peak(int device) {
+    return fake_state_process_peak(device);
 }
 
 void fakecuda_schedule(const char *text) {
@@ -259,11 +292,20 @@ CUresult fake_cuInit(unsigned int flags) {
     return result;
 }
 
+int fake_version(void) {
+    const char *text = getenv("FAKECUDA_VERSION");
+    int major = 13, minor = 0;
+    if (text && sscanf(text, "%d.%d", &major, &minor) < 1) {
+        major = 13;
+    }
+    return major * 1000 + minor * 10;
+}
+
 CUresult fake_cuDriverGetVersion(int *version) {
     if (!version) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *version = 13000;
+    *version = fake_version();
     return CUDA_SUCCESS;
 }
 

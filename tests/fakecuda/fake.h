@@ -15,6 +15,10 @@
  *   FAKECUDA_DELAY_US   every piece of queued work starts that much later; default 0
  *   FAKECUDA_ORDER      "reverse": threads and blocks of kernels run from the last to the first, and side branches of
  *                       graphs as early as they may, not as late: what differs between the two orders is a race
+ *   FAKECUDA_VERSION    of the driver, as "12.2"; default 13.0.  fakecuda-11/ is a driver that lacks cuGetProcAddress_v2
+ *   FAKECUDA_KILL       "cuMemAlloc:3" kills the process at the third call, "cuMemAlloc:3after" behind it
+ *   FAKECUDA_DRAIN_MS   how long the memory of a killed process stays taken; default 0
+ *   FAKECUDA_POOL_CHUNK the step in which memory pools grow; default 32MiB
  *   FAKECUDA_CXX        the compiler of kernels; default g++, then c++
  *   FAKECUDA_NVML_PIDS  "hide" or "translate": what NVML does with process numbers in some containers
  *   FAKECUDA_REPORT     a file that gets fakecuda_report()'s text when the process ends
@@ -32,24 +36,28 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "device/cuda/cuda_min.h"
+#include "foreign.h"
 
 #define FAKE_API __attribute__((visibility("default")))
 
-enum { FAKE_DEVICES = 8, FAKE_PROCESSES = 64, FAKE_PAGE = 2 << 20, FAKE_SHARED_MAX = 227 << 10 };
+enum { FAKE_DEVICES = 8, FAKE_PROCESSES = 256, FAKE_PAGE = 2 << 20, FAKE_SHARED_MAX = 227 << 10 };
 
 /* ---- state.c: what all processes share ---- */
 
 typedef struct fake_slot {
     int64_t pid;         /* 0: free */
     uint64_t started_at; /* tells a process from a later one of the same number */
+    uint64_t dead_at_ms; /* seen dead; its memory stays for drain_ms more */
     uint64_t bytes[FAKE_DEVICES];
 } fake_slot;
 
 typedef struct fake_state {
     uint64_t magic;
-    uint64_t devices, context_bytes, lazy_bytes;
+    uint64_t devices, context_bytes, lazy_bytes, drain_ms;
     uint64_t capacity[FAKE_DEVICES];
     uint64_t peak[FAKE_DEVICES];
+    uint64_t refused[FAKE_DEVICES];      /* how often there was not enough */
+    uint64_t process_peak[FAKE_DEVICES]; /* the most that one process had */
     fake_slot slots[FAKE_PROCESSES];
 } fake_state;
 
@@ -62,6 +70,8 @@ int fake_state_take(int device, uint64_t bytes);
 void fake_state_give(int device, uint64_t bytes);
 uint64_t fake_state_used(int device);
 uint64_t fake_state_peak(int device, int reset);
+uint64_t fake_state_refused(int device);
+uint64_t fake_state_process_peak(int device);
 uint64_t fake_state_capacity(int device);
 uint64_t fake_state_devices(void);
 uint64_t fake_state_context_bytes(void);
@@ -113,6 +123,13 @@ void fake_memory_close(void);
 /* Whether a fill may name this address: reserved or pinned.  Under the lock. */
 int fake_memory_fillable(uint64_t at);
 
+/* driver.c: 13000 for 13.0. */
+int fake_version(void);
+/* foreign.c: a stream was synchronised, pools may shrink.  Under the lock. */
+void fake_pools_synced(void);
+/* foreign.c: a graph with so much memory is launched; 0, or -1 when there is none.  Under the lock. */
+int fake_graph_memory(int device, uint64_t bytes);
+
 /* stream.c: ends the streams of a context that goes.  Under the lock. */
 void fake_streams_end(struct CUctx_st *context);
 
@@ -121,6 +138,7 @@ void fake_streams_end(struct CUctx_st *context);
     FAKE_API CUresult NAME PARAMETERS;                                                             \
     CUresult fake_##NAME PARAMETERS;
 #include "device/cuda/cuda_api.def"
+#include "foreign.def"
 #undef HRI_CU_FN
 #define HRI_NVML_FN(RETURNS, NAME, PARAMETERS) FAKE_API RETURNS NAME PARAMETERS;
 #include "device/cuda/nvml_api.def"
@@ -132,6 +150,9 @@ void fake_streams_end(struct CUctx_st *context);
 FAKE_API uint64_t fakecuda_used_bytes(int device);
 /* The most that used_bytes has been since the first process came, or since the last reset. */
 FAKE_API uint64_t fakecuda_peak_bytes(int device, int reset);
+/* How often the device had less than was asked for, and the most that one process ever had. */
+FAKE_API uint64_t fakecuda_refused(int device);
+FAKE_API uint64_t fakecuda_process_peak(int device);
 /* What this process has not given back, in words ("" when nothing), contexts excepted.  Returns how many things. */
 FAKE_API int64_t fakecuda_report(char *buf, size_t size);
 /* Replaces FAKECUDA_FAIL's schedule; calls are counted from 1 again.  No other thread may be in the driver. */

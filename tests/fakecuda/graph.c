@@ -190,7 +190,10 @@ CUresult fake_cuGraphLaunch(CUgraphExec executable, CUstream stream) {
         result = CUDA_ERROR_INVALID_HANDLE;
     }
     if (result == CUDA_SUCCESS) {
-        result = fake_put(stream, &(work){.kind = GRAPH, .graph = executable->graph});
+        result = fake_graph_memory(executable->graph->context->device,
+                                   executable->graph->memory_bytes) == 0
+                     ? fake_put(stream, &(work){.kind = GRAPH, .graph = executable->graph})
+                     : CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&fake_lock);
     return result;

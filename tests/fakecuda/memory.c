@@ -29,7 +29,7 @@ typedef struct reservation {
 /* A handle is (generation << 32 | number + 1), so that one given back is recognised. */
 typedef struct handle_entry {
     uint32_t generation;
-    int live, released, device;
+    int live, references, device; /* device -1: memory of the host */
     uint64_t mappings, count;
     uint64_t *units;
     uint32_t next_free;
@@ -179,7 +179,9 @@ static int prop_device(const CUmemAllocationProp *prop) {
 
 CUresult fake_cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop,
                                             CUmemAllocationGranularity_flags option) {
-    if (!bytes || prop_device(prop) < 0 || (unsigned)option > 1) {
+    if (!bytes ||
+        (prop_device(prop) < 0 && (!prop || (int)prop->location.type != FAKE_LOCATION_HOST_NUMA)) ||
+        (unsigned)option > 1) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *bytes = FAKE_PAGE;
@@ -216,7 +218,9 @@ static void free_handle(handle_entry *h) {
             free_units[free_unit_count++] = h->units[i];
         }
     }
-    fake_state_give(h->device, h->count * FAKE_PAGE);
+    if (h->device >= 0) {
+        fake_state_give(h->device, h->count * FAKE_PAGE);
+    }
     free(h->units);
     h->units = NULL;
     h->live = 0;
@@ -242,18 +246,25 @@ static handle_entry *new_handle(void) {
     return &handles[handle_count++];
 }
 
+/* Memory of the host, mapped into the device: since 12.2. */
+static int is_host_numa(const CUmemAllocationProp *prop) {
+    return prop && (int)prop->location.type == FAKE_LOCATION_HOST_NUMA && prop->location.id >= 0 &&
+           fake_version() >= 12020;
+}
+
 CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
                           const CUmemAllocationProp *prop, unsigned long long flags) {
-    const int device = prop_device(prop);
+    const int on_host = is_host_numa(prop);
+    const int device = on_host ? -1 : prop_device(prop);
     if (!handle || bytes == 0 || unaligned(bytes) || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (device < 0) {
+    if (device < 0 && !on_host) {
         return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE
                    ? CUDA_ERROR_INVALID_DEVICE
                    : CUDA_ERROR_INVALID_VALUE;
     }
-    if (fake_state_take(device, bytes) != 0) {
+    if (!on_host && fake_state_take(device, bytes) != 0) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -262,7 +273,7 @@ CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     handle_entry *h = units && take_units(units, bytes / FAKE_PAGE) ? new_handle() : NULL;
     if (h) {
         h->live = 1;
-        h->released = 0;
+        h->references = 1;
         h->device = device;
         h->mappings = 0;
         h->count = bytes / FAKE_PAGE;
@@ -274,7 +285,9 @@ CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     pthread_mutex_unlock(&fake_lock);
     if (result != CUDA_SUCCESS) {
         free(units);
-        fake_state_give(device, bytes);
+        if (!on_host) {
+            fake_state_give(device, bytes);
+        }
     }
     return result;
 }
@@ -283,9 +296,9 @@ CUresult fake_cuMemRelease(CUmemGenericAllocationHandle handle) {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
     handle_entry *h = handle_of(handle);
-    if (h && !h->released) {
-        h->released = 1;
-        if (h->mappings == 0) {
+    if (h && h->references) {
+        h->references--;
+        if (h->mappings == 0 && h->references == 0) {
             free_handle(h);
         }
         result = CUDA_SUCCESS;
@@ -306,7 +319,7 @@ CUresult fake_cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
     handle_entry *h = handle_of(handle);
     reservation *r = find(at, bytes);
     const uint64_t count = bytes / FAKE_PAGE;
-    if (!h || h->released || !r || count > h->count) {
+    if (!h || !h->references || !r || count > h->count) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     page_entry *pages = r ? &r->pages[(at - r->at) / FAKE_PAGE] : NULL;
@@ -414,7 +427,7 @@ CUresult fake_cuMemUnmap(CUdeviceptr at, size_t bytes) {
             if (pages[i].first) {
                 handle_entry *h = handle_of(pages[i].handle);
                 fake_live.mappings--;
-                if (--h->mappings == 0 && h->released) {
+                if (--h->mappings == 0 && h->references == 0) {
                     free_handle(h);
                 }
             }
@@ -614,4 +627,19 @@ int fake_memory_fillable(uint64_t at) {
         }
     }
     return 0;
+}
+
+CUresult fake_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *at) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    const reservation *r = find((uint64_t)(uintptr_t)at, 1);
+    const uint64_t handle = r ? r->pages[((uint64_t)(uintptr_t)at - r->at) / FAKE_PAGE].handle : 0;
+    handle_entry *h = handle ? handle_of(handle) : NULL;
+    if (h && out) {
+        h->references++;
+        *out = handle;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
 }

@@ -139,6 +139,15 @@ static nvmlReturn_t check_device(nvmlDevice_t device) {
     return NVML_ERROR_INVALID_ARGUMENT;
 }
 
+FAKE_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned int size);
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned int size) {
+    const nvmlReturn_t result = check_device(device);
+    if (result == NVML_SUCCESS) {
+        fake_uuid_text(device->device, out, size);
+    }
+    return result;
+}
+
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
     const nvmlReturn_t result = check_device(device);
     if (result != NVML_SUCCESS || !memory) {

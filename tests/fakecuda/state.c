@@ -14,9 +14,10 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define MAGIC 0x3230616475636b66u /* another layout wants another number */
+#define MAGIC 0x3330616475636b66u /* another layout wants another number */
 
 static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER; /* flock does not tell threads apart */
 static fake_state *state;
@@ -75,13 +76,22 @@ static void unlock(void) {
     pthread_mutex_unlock(&threads);
 }
 
+static uint64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
 /* Empties the slots of the dead; returns how many live. */
 static int bury(void) {
     int living = 0;
     for (int i = 0; i < FAKE_PROCESSES; i++) {
         fake_slot *slot = &state->slots[i];
         if (slot->pid && start_of(slot->pid) != slot->started_at) {
-            memset(slot, 0, sizeof *slot);
+            slot->dead_at_ms = slot->dead_at_ms ? slot->dead_at_ms : now_ms();
+            if (now_ms() - slot->dead_at_ms >= state->drain_ms) {
+                memset(slot, 0, sizeof *slot);
+            }
         }
         living += slot->pid != 0;
     }
@@ -95,6 +105,7 @@ static void set_up(void) {
     const long count = devices ? strtol(devices, NULL, 10) : 1;
     state->devices = (uint64_t)(count < 0 ? 0 : count > FAKE_DEVICES ? FAKE_DEVICES : count);
     state->context_bytes = fake_env_bytes("FAKECUDA_CONTEXT", 64 << 20);
+    state->drain_ms = fake_env_bytes("FAKECUDA_DRAIN_MS", 0);
     state->lazy_bytes = fake_env_bytes("FAKECUDA_LAZY", 2 << 20);
     const char *list = getenv("FAKECUDA_CAPACITY");
     uint64_t capacity = 4ull << 30;
@@ -189,6 +200,11 @@ int fake_state_take(int device, uint64_t bytes) {
         if (used + bytes > state->peak[device]) {
             state->peak[device] = used + bytes;
         }
+        if (state->slots[own_slot].bytes[device] > state->process_peak[device]) {
+            state->process_peak[device] = state->slots[own_slot].bytes[device];
+        }
+    } else {
+        state->refused[device]++;
     }
     unlock();
     return fits ? 0 : -1;
@@ -235,6 +251,14 @@ unsigned fake_state_processes(int device, int64_t *pids, uint64_t *bytes, unsign
     }
     unlock();
     return count;
+}
+
+uint64_t fake_state_refused(int device) {
+    return state->refused[device];
+}
+
+uint64_t fake_state_process_peak(int device) {
+    return state->process_peak[device];
 }
 
 /* These do not change while a process is there. */

@@ -204,6 +204,7 @@ CUresult fake_cuStreamSynchronize(CUstream stream) {
             pthread_cond_wait(&fake_changed, &fake_lock);
         }
         result = stream->context->bad;
+        fake_pools_synced();
     }
     pthread_mutex_unlock(&fake_lock);
     return result;

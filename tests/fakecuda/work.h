@@ -58,6 +58,7 @@ struct CUgraph_st {
     CUstream origin;           /* NULL: the capture is over */
     int lines, invalid, given; /* given: the caller has it as a graph */
     unsigned length[FAKE_LINES];
+    uint64_t memory_bytes; /* of allocations in it */
     work **items;
     size_t count, room;
     struct CUgraph_st *next;

@@ -1,0 +1,10 @@
+/* Processes by number and start time, which together name one for ever. */
+#ifndef HRI_BROKER_PROCESS_H
+#define HRI_BROKER_PROCESS_H
+
+#include <stdint.h>
+
+/* When the process started, in ticks since boot, plus one; 0: there is none, or it is a zombie. */
+uint64_t hri_process_started(int64_t pid);
+
+#endif

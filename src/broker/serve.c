@@ -1,0 +1,443 @@
+/* See serve.h. */
+#include "broker/serve.h"
+
+#include <string.h>
+
+#include "broker/process.h"
+
+enum { LOOK_MS = 20 };
+
+/* ---- looking ---- */
+
+static uint64_t bytes_of(const hri_observed_process *list, int count, int64_t pid) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        bytes += list[i].pid == pid ? list[i].bytes : 0;
+    }
+    return bytes;
+}
+
+static void look_at_device(hri_broker *b, int device, uint64_t used) {
+    static hri_observed_process list[HRI_OBSERVED_PROCESSES]; /* one thread */
+    hri_grants *l = b->grants;
+    hri_grants_device *d = &l->devices[device];
+    const int count = b->observer->processes(b->observer->user, d->uuid, list);
+    uint64_t ours = 0;
+    d->no_pids = count < 0;
+    for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
+        hri_grants_process *p = &l->processes[i];
+        if (!p->state) {
+            continue;
+        }
+        const uint64_t seen = bytes_of(list, count > 0 ? count : 0, p->pid);
+        const uint64_t told = p->held_bytes[device] + p->remainder_bytes[device];
+        if (!seen && p->held_bytes[device] && p->state == HRI_GRANTS_IN) {
+            d->no_pids = 1; /* it is there, and the list does not know it by this number */
+        }
+        ours += d->no_pids ? told : seen;
+        if (p->state == HRI_GRANTS_DRAINING && (d->no_pids ? 1 : seen == 0)) {
+            p->granted_bytes[device] = p->held_bytes[device] = p->remainder_bytes[device] = 0;
+        }
+    }
+    d->outside_bytes = used > ours ? used - ours : 0;
+}
+
+static void look_at_devices(hri_broker *b, uint64_t now_ms) {
+    hri_observed devices[HRI_OBSERVED_DEVICES];
+    if (!b->observer || (b->observed_ms && now_ms - b->observed_ms < LOOK_MS)) {
+        return;
+    }
+    b->observed_ms = now_ms;
+    const int count = b->observer->devices(b->observer->user, devices);
+    for (int i = 0; i < count; i++) {
+        const int device =
+            hri_grants_device_find(b->grants, devices[i].uuid, devices[i].total_bytes);
+        if (device >= 0) {
+            look_at_device(b, device, devices[i].used_bytes);
+        }
+    }
+}
+
+static int holds_anything(const hri_grants_process *p) {
+    uint64_t sum = 0;
+    for (int d = 0; d < HRI_GRANTS_DEVICES; d++) {
+        sum |= p->granted_bytes[d];
+    }
+    return sum != 0;
+}
+
+int hri_serve_look(hri_broker *b, uint64_t now_ms) {
+    hri_grants *l = b->grants;
+    int under_way = 0;
+    look_at_devices(b, now_ms);
+    for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
+        hri_grants_process *p = &l->processes[i];
+        if (p->state == HRI_GRANTS_AWAY && hri_process_started(p->pid) != p->started) {
+            hri_grants_process_died(p);
+        }
+        if (p->state == HRI_GRANTS_DRAINING && !holds_anything(p) &&
+            hri_process_started(p->pid) != p->started) {
+            hri_grants_process_drained(l, p);
+        }
+        under_way += p->state == HRI_GRANTS_AWAY || p->state == HRI_GRANTS_DRAINING || p->waiting;
+    }
+    for (int i = 0; i < HRI_GRANTS_JOBS; i++) {
+        hri_grants_job *job = &l->jobs[i];
+        if (job->state == HRI_GRANTS_AWAY && job->pid &&
+            hri_process_started(job->pid) != job->started) {
+            hri_grants_job_leave(l, job);
+        }
+        under_way += job->state == HRI_GRANTS_AWAY || job->state == HRI_GRANTS_WAITING;
+    }
+    return under_way;
+}
+
+/* What the driver holds for the process beyond what it says, on this device now. */
+static uint64_t remainder_of(hri_broker *b, const hri_grants_process *p, int device,
+                             uint64_t held_bytes, uint64_t known_bytes) {
+    static hri_observed_process list[HRI_OBSERVED_PROCESSES];
+    const hri_grants_device *d = &b->grants->devices[device];
+    const int count = b->observer ? b->observer->processes(b->observer->user, d->uuid, list) : -1;
+    const uint64_t seen = count > 0 ? bytes_of(list, count, p->pid) : 0;
+    if (count < 0 || (!seen && held_bytes)) {
+        return known_bytes;
+    }
+    return seen > held_bytes ? seen - held_bytes : 0;
+}
+
+/* ---- answers ---- */
+
+static void describe(const hri_broker *b, const hri_grants_process *p, int device, hri_wire *w) {
+    hri_grants *l = b->grants;
+    const hri_grants_job *job = hri_grants_job_find(l, p->job);
+    w->granted_bytes = p->granted_bytes[device];
+    w->remainder_bytes = p->remainder_bytes[device];
+    w->limit_bytes = job ? job->limit_bytes[device] : 0;
+    w->slack_bytes = job ? hri_grants_job_slack(job, device) : 0;
+    w->free_bytes = hri_grants_lease_free(l, p, device);
+    w->total_bytes = l->devices[device].total_bytes;
+    w->flags = (job ? (uint32_t)job->flags : 0) |
+               (l->devices[device].no_pids ? (uint32_t)HRI_WIRE_NO_PIDS : 0u);
+}
+
+/* Tries the lease that the caller asks for. */
+static hri_said try_lease(hri_broker *b, hri_caller *caller, int device, hri_wire *w) {
+    hri_grants_process *p = caller->process;
+    const hri_wire *q = &caller->question;
+    const uint64_t remainder =
+        remainder_of(b, p, device, q->held_bytes, p->remainder_bytes[device]);
+    const hri_said said = hri_grants_lease(b->grants, p, device, q->held_bytes, remainder,
+                                           q->least_bytes, q->wanted_bytes);
+    describe(b, p, device, w);
+    w->said = said;
+    return said;
+}
+
+static int wait_for(hri_broker *b, hri_caller *caller, uint64_t now_ms) {
+    caller->waiting = 1;
+    caller->since_ms = now_ms;
+    caller->until_ms = now_ms + caller->question.wait_ms;
+    caller->order = ++b->next_order;
+    return 0;
+}
+
+static int answer(hri_wire *w, hri_said said) {
+    w->said = said;
+    return 1;
+}
+
+static int serve_job(hri_broker *b, hri_caller *caller, hri_wire *w) {
+    hri_grants *l = b->grants;
+    hri_grants_job *job = w->job ? hri_grants_job_find(l, w->job) : NULL;
+    if (caller->job || (job && job->pid && job->pid != caller->pid)) {
+        return answer(w, HRI_SAID_WRONG);
+    }
+    if (!job) {
+        job = hri_grants_job_open(l, w->name, w->flags, caller->pid, caller->started);
+        if (!job) {
+            return answer(w, HRI_SAID_FULL);
+        }
+        if (w->job) { /* from before a restart that lost the ledger: it is in already */
+            job->id = w->job;
+            l->next_job = l->next_job > w->job ? l->next_job : w->job + 1;
+            job->state = HRI_GRANTS_AWAY;
+        }
+    }
+    job->pid = caller->pid;
+    job->started = caller->started;
+    caller->job = w->job = job->id;
+    caller->owner = 1;
+    return answer(w, HRI_SAID_OK);
+}
+
+static int serve_wish(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t now_ms) {
+    hri_grants_job *job = caller->owner ? hri_grants_job_find(b->grants, caller->job) : NULL;
+    look_at_devices(b, now_ms);
+    const int device = hri_grants_device_find(b->grants, w->uuid, 0);
+    if (!job || job->state == HRI_GRANTS_IN) {
+        return answer(w, HRI_SAID_WRONG);
+    }
+    if (device < 0) {
+        return answer(w, HRI_SAID_NOT_FOUND);
+    }
+    w->total_bytes = b->grants->devices[device].total_bytes;
+    if (w->limit_bytes > w->total_bytes) {
+        return answer(w, HRI_SAID_LIMIT);
+    }
+    job->limit_bytes[device] = w->limit_bytes;
+    return answer(w, HRI_SAID_OK);
+}
+
+static int serve_enter(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t now_ms) {
+    hri_grants_job *job = caller->owner ? hri_grants_job_find(b->grants, caller->job) : NULL;
+    if (!job) {
+        return answer(w, HRI_SAID_WRONG);
+    }
+    look_at_devices(b, now_ms);
+    const hri_said said = hri_grants_job_enter(b->grants, job);
+    return said == HRI_SAID_AGAIN && w->wait_ms ? wait_for(b, caller, now_ms) : answer(w, said);
+}
+
+static int serve_process(hri_broker *b, hri_caller *caller, hri_wire *w) {
+    const hri_grants_job *job = hri_grants_job_find(b->grants, w->job);
+    if (caller->job || !job) {
+        return answer(w, caller->job ? HRI_SAID_WRONG : HRI_SAID_NOT_FOUND);
+    }
+    caller->process =
+        hri_grants_process_open(b->grants, w->job, w->name, caller->pid, caller->started);
+    if (!caller->process) {
+        return answer(w, HRI_SAID_FULL);
+    }
+    caller->job = w->job;
+    w->flags = (uint32_t)job->flags;
+    return answer(w, HRI_SAID_OK);
+}
+
+static int serve_device(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t now_ms) {
+    hri_grants_process *p = caller->process;
+    look_at_devices(b, now_ms);
+    const int device = p ? hri_grants_device_find(b->grants, w->uuid, 0) : -1;
+    if (device < 0) {
+        return answer(w, p ? HRI_SAID_NOT_FOUND : HRI_SAID_WRONG);
+    }
+    if (w->granted_bytes > p->granted_bytes[device] &&
+        w->granted_bytes <= b->grants->devices[device].total_bytes) {
+        p->granted_bytes[device] = w->granted_bytes; /* what it was told once it has */
+    }
+    p->held_bytes[device] = w->held_bytes;
+    p->remainder_bytes[device] = w->remainder_bytes;
+    describe(b, p, device, w);
+    return answer(w, HRI_SAID_OK);
+}
+
+static int serve_lease(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t now_ms) {
+    hri_grants *l = b->grants;
+    const int device = caller->process ? hri_grants_device_find(l, w->uuid, 0) : -1;
+    if (device < 0) {
+        return answer(w, caller->process ? HRI_SAID_NOT_FOUND : HRI_SAID_WRONG);
+    }
+    const hri_grants_job *job = hri_grants_job_find(l, caller->job);
+    if (job && (job->flags & HRI_WIRE_OVERCOMMIT)) {
+        look_at_devices(b, now_ms);
+    }
+    const hri_said said = try_lease(b, caller, device, w);
+    if (said != HRI_SAID_AGAIN || !caller->question.wait_ms ||
+        (caller->question.flags & HRI_WIRE_CAPTURING)) {
+        return 1;
+    }
+    caller->process->waiting = 1 + (uint64_t)device;
+    caller->process->order = l->next_order++;
+    return wait_for(b, caller, now_ms);
+}
+
+/* ---- lists and limits ---- */
+
+/* Row number w->row: devices, then jobs by device, then processes by device. */
+static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
+    hri_grants *l = b->grants;
+    uint32_t row = w->row;
+    look_at_devices(b, now_ms);
+    for (int d = 0; d < HRI_GRANTS_DEVICES; d++) {
+        const hri_grants_device *dev = &l->devices[d];
+        if (dev->total_bytes && row-- == 0) {
+            memcpy(w->uuid, dev->uuid, 16);
+            w->flags = HRI_WIRE_ROW_DEVICE | (dev->no_pids ? (uint32_t)HRI_WIRE_NO_PIDS : 0u);
+            w->total_bytes = dev->total_bytes;
+            w->outside_bytes = dev->outside_bytes;
+            w->free_bytes = hri_grants_device_free(l, d);
+            return answer(w, HRI_SAID_OK);
+        }
+    }
+    for (int i = 0; i < HRI_GRANTS_JOBS; i++) {
+        const hri_grants_job *job = &l->jobs[i];
+        for (int d = 0; job->state && d < HRI_GRANTS_DEVICES; d++) {
+            if (!job->limit_bytes[d] || row-- != 0) {
+                continue;
+            }
+            memcpy(w->uuid, l->devices[d].uuid, 16);
+            w->flags = HRI_WIRE_ROW_JOB | (uint32_t)job->flags |
+                       (job->state == HRI_GRANTS_WAITING ? (uint32_t)HRI_WIRE_WAITING : 0u) |
+                       (job->state == HRI_GRANTS_AWAY ? (uint32_t)HRI_WIRE_AWAY : 0u);
+            w->job = job->id;
+            w->pid = (int32_t)job->pid;
+            w->limit_bytes = job->limit_bytes[d];
+            w->granted_bytes = hri_grants_job_leased(l, job, d);
+            for (int j = 0; j < HRI_GRANTS_PROCESSES; j++) {
+                const hri_grants_process *p = &l->processes[j];
+                w->held_bytes +=
+                    p->state && p->job == job->id ? p->held_bytes[d] + p->remainder_bytes[d] : 0;
+            }
+            memcpy(w->name, job->name, sizeof w->name);
+            return answer(w, HRI_SAID_OK);
+        }
+    }
+    for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
+        const hri_grants_process *p = &l->processes[i];
+        for (int d = 0; p->state && d < HRI_GRANTS_DEVICES; d++) {
+            if (!p->granted_bytes[d] || row-- != 0) {
+                continue;
+            }
+            memcpy(w->uuid, l->devices[d].uuid, 16);
+            w->flags = HRI_WIRE_ROW_PROCESS | (p->waiting ? (uint32_t)HRI_WIRE_WAITING : 0u) |
+                       (p->state == HRI_GRANTS_DRAINING ? (uint32_t)HRI_WIRE_DRAINING : 0u) |
+                       (p->state == HRI_GRANTS_AWAY ? (uint32_t)HRI_WIRE_AWAY : 0u);
+            w->job = p->job;
+            w->pid = (int32_t)p->pid;
+            w->granted_bytes = p->granted_bytes[d];
+            w->held_bytes = p->held_bytes[d];
+            w->remainder_bytes = p->remainder_bytes[d];
+            memcpy(w->name, p->name, sizeof w->name);
+            return answer(w, HRI_SAID_OK);
+        }
+    }
+    return answer(w, HRI_SAID_END);
+}
+
+static int serve_limit(hri_broker *b, hri_wire *w) {
+    static const unsigned char any[16];
+    hri_grants *l = b->grants;
+    hri_grants_job *job = hri_grants_job_find(l, w->job);
+    hri_said said = HRI_SAID_NOT_FOUND;
+    for (int d = 0; job && d < HRI_GRANTS_DEVICES; d++) {
+        if (job->limit_bytes[d] &&
+            (!memcmp(w->uuid, any, 16) || !memcmp(w->uuid, l->devices[d].uuid, 16))) {
+            w->free_bytes = hri_grants_device_free(l, d);
+            w->total_bytes = l->devices[d].total_bytes;
+            said = hri_grants_job_limit(l, job, d, w->limit_bytes);
+            w->granted_bytes = hri_grants_job_leased(l, job, d);
+            if (said != HRI_SAID_OK) {
+                break;
+            }
+        }
+    }
+    return answer(w, said);
+}
+
+int hri_serve_question(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t now_ms) {
+    if (w->verb == HRI_VERB_CANCEL) {
+        caller->until_ms = now_ms;
+        return 0;
+    }
+    if (caller->waiting) {
+        return -1; /* one question at a time */
+    }
+    caller->question = *w;
+    switch (w->verb) {
+    case HRI_VERB_JOB:
+        return serve_job(b, caller, w);
+    case HRI_VERB_WISH:
+        return serve_wish(b, caller, w, now_ms);
+    case HRI_VERB_ENTER:
+        return serve_enter(b, caller, w, now_ms);
+    case HRI_VERB_PROCESS:
+        return serve_process(b, caller, w);
+    case HRI_VERB_DEVICE:
+        return serve_device(b, caller, w, now_ms);
+    case HRI_VERB_LEASE:
+        return serve_lease(b, caller, w, now_ms);
+    case HRI_VERB_LIST:
+        return serve_list(b, w, now_ms);
+    case HRI_VERB_LIMIT:
+        return serve_limit(b, w);
+    default:
+        return -1;
+    }
+}
+
+void hri_serve_end(hri_broker *b, hri_caller *caller) {
+    hri_grants_job *job = caller->owner ? hri_grants_job_find(b->grants, caller->job) : NULL;
+    if (caller->process) {
+        hri_grants_process_died(caller->process);
+    }
+    if (job) {
+        hri_grants_job_leave(b->grants, job);
+    }
+    memset(caller, 0, sizeof *caller);
+}
+
+/* ---- those who wait ---- */
+
+int hri_serve_ask(hri_broker *b, const hri_caller *asker, const hri_caller *other, hri_wire *ask) {
+    const hri_grants_job *job = hri_grants_job_find(b->grants, asker->job);
+    const hri_grants_process *p = other->process;
+    if (!asker->waiting || !job || !p || other == asker) {
+        return 0;
+    }
+    for (int d = 0; d < HRI_GRANTS_DEVICES; d++) {
+        const int wanted =
+            asker->process ? asker->process->waiting == 1 + (uint64_t)d : job->limit_bytes[d] != 0;
+        if (wanted && p->granted_bytes[d]) {
+            *ask = hri_wire_make(HRI_VERB_ASK);
+            memcpy(ask->uuid, b->grants->devices[d].uuid, 16);
+            ask->granted_bytes = p->held_bytes[d] + p->remainder_bytes[d];
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* 1: *w is the answer. */
+static int try_again(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t now_ms) {
+    hri_grants *l = b->grants;
+    hri_said said;
+    *w = caller->question;
+    if (w->verb == HRI_VERB_ENTER) {
+        hri_grants_job *job = hri_grants_job_find(l, caller->job);
+        said = job ? hri_grants_job_enter(l, job) : HRI_SAID_NOT_FOUND;
+        w->said = said;
+    } else {
+        said = try_lease(b, caller, (int)caller->process->waiting - 1, w);
+        if (said == HRI_SAID_AGAIN && hri_grants_deadlock(l) == caller->process) {
+            w->said = said = HRI_SAID_DEADLOCK;
+        }
+    }
+    if (said == HRI_SAID_AGAIN && now_ms < caller->until_ms) {
+        return 0;
+    }
+    caller->waiting = 0;
+    if (caller->process) {
+        caller->process->waiting = 0;
+    }
+    return 1;
+}
+
+int hri_serve_turn(hri_broker *b, hri_caller *const *callers, int count, hri_wire *w,
+                   uint64_t now_ms) {
+    uint64_t after = 0;
+    for (;;) {
+        int next = -1;
+        for (int i = 0; i < count; i++) {
+            if (callers[i]->waiting && callers[i]->order > after &&
+                (next < 0 || callers[i]->order < callers[next]->order)) {
+                next = i;
+            }
+        }
+        if (next < 0) {
+            return -1;
+        }
+        if (try_again(b, callers[next], w, now_ms)) {
+            return next;
+        }
+        after = callers[next]->order;
+    }
+}

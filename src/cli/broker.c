@@ -1,0 +1,58 @@
+/* headroom broker: the process that `headroom run` starts by itself; one for each user. */
+#include "broker/daemon.h"
+#include "broker/wire.h"
+#include "cli/common/command.h"
+#include "cli/common/observer.h"
+
+typedef struct broker_options {
+    int64_t linger;
+} broker_options;
+
+static const hri_field fields[] = {
+    {"linger", "milliseconds without jobs or connections until it ends",
+     offsetof(broker_options, linger), HRI_FIELD_INT, "10000", .min = 0, .max = 1e9,
+     .env = "HEADROOM_BROKER_LINGER_MS", .metavar = "MS"},
+    {0},
+};
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    (void)count;
+    (void)arguments;
+    const broker_options *o = options;
+    hri_nvml_observer *nvml = NULL;
+    hri_prose why = {0};
+    char folder[HRI_WIRE_PATH];
+    if (hri_wire_folder(folder, sizeof folder) != 0) {
+        hri_say_error(cli, "the name of the runtime folder is too long for a socket");
+        return HRI_EXIT_USAGE;
+    }
+    hr_status status = hri_nvml_observer_open(&nvml, &why);
+    if (status == HR_OK) {
+        const hri_observer observer = hri_nvml_observer_of(nvml);
+        hri_observed devices[HRI_OBSERVED_DEVICES];
+        status = observer.devices(observer.user, devices) > 0
+                     ? hri_daemon_run(folder, &observer, (uint64_t)o->linger, &why)
+                     : hri_prose_set(&why, HR_E_UNSUPPORTED, "no NVIDIA GPU was found");
+    }
+    hri_nvml_observer_close(nvml);
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
+        return status == HR_E_UNSUPPORTED ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;
+    }
+    return HRI_EXIT_YES;
+}
+
+const hri_command hri_command_broker = {
+    .name = "broker",
+    .summary = "keeps the memory of jobs apart; headroom run starts it by itself",
+    .arguments = "",
+    .choices = "",
+    .help =
+        "Listens in the user's runtime folder, keeps the ledger of all jobs of this user on this "
+        "machine's GPUs, and ends by itself when there are none. Nobody needs to start it.",
+    .examples = {{"headroom broker", "what headroom run starts"}},
+    .fields = fields,
+    .options_bytes = sizeof(broker_options),
+    .hidden = 1,
+    .run = run,
+};

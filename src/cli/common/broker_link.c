@@ -1,0 +1,94 @@
+/* See broker_link.h. */
+#include "cli/common/broker_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { START_MS = 5000, ANSWER_MS = 10000 };
+
+hr_status hri_link_find(hri_link *link, hri_prose *why) {
+    link->client.fd = -1;
+    if (hri_wire_folder(link->folder, sizeof link->folder) != 0) {
+        return hri_prose_set(why, HR_E_RANGE,
+                             "the name of the runtime folder is too long for a socket; set "
+                             "HEADROOM_RUNTIME_DIR to a shorter one");
+    }
+    return hri_client_open(link->folder, &link->client, why);
+}
+
+/* `headroom broker` in a session of its own, with nothing of ours open. */
+static int start_broker(pid_t *out) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    char name[] = "headroom", command[] = "broker";
+    char *const argv[] = {name, command, NULL};
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    const int failed = posix_spawn(out, "/proc/self/exe", &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return failed;
+}
+
+hr_status hri_link_open(hri_link *link, hri_prose *why) {
+    hr_status status = hri_link_find(link, why);
+    pid_t pid = 0;
+    for (int waited = 0; status == HR_E_NOT_FOUND && waited < START_MS; waited += 5) {
+        int ended = 0;
+        if (!pid) {
+            const int failed = start_broker(&pid);
+            if (failed) {
+                return hri_prose_set(why, HR_E_IO, "the broker cannot be started: %s",
+                                     strerror(failed));
+            }
+        } else if (pid > 0 && waitpid(pid, &ended, WNOHANG) == pid) {
+            /* Somebody else's may have been faster; then this one ended, and theirs answers. */
+            pid = -1;
+            if (WIFEXITED(ended) && WEXITSTATUS(ended) == HRI_EXIT_USAGE) {
+                return hri_prose_set(why, HR_E_UNSUPPORTED, "no NVIDIA GPU was found");
+            }
+        }
+        const struct timespec moment = {.tv_nsec = 5000000};
+        nanosleep(&moment, NULL);
+        status = hri_link_find(link, why);
+    }
+    return status;
+}
+
+void hri_link_close(hri_link *link) {
+    hri_client_close(&link->client);
+}
+
+hr_status hri_link_row(hri_link *link, uint32_t row, hri_wire *out) {
+    hri_wire w = hri_wire_make(HRI_VERB_LIST);
+    w.row = row;
+    const hr_status status = hri_client_ask(&link->client, &w, ANSWER_MS);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (w.said != HRI_SAID_OK) {
+        return HR_E_EOF;
+    }
+    *out = w;
+    return HR_OK;
+}
+
+void hri_link_uuid_text(const unsigned char uuid[16], char out[48]) {
+    const unsigned char *b = uuid;
+    snprintf(out, 48, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+             b[14], b[15]);
+}

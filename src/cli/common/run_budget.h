@@ -1,0 +1,14 @@
+/* What the user says of a budget, as bytes of devices. */
+#ifndef HRI_CLI_RUN_BUDGET_H
+#define HRI_CLI_RUN_BUDGET_H
+
+#include "cli/common/run_watch.h"
+
+/* Fills the job's devices and limits.  Devices are those that CUDA_VISIBLE_DEVICES leaves visible, numbered as the program
+ * will see them.  NULL or "": what each has free now. */
+HR_MUST_CHECK hr_status hri_run_budget(hri_link *link, const char *text, hri_run_job *job,
+                                       hri_prose *why);
+/* "30s", "10m", "2h", "90". */
+HR_MUST_CHECK hr_status hri_run_wait_parse(const char *text, uint64_t *out_ms, hri_prose *why);
+
+#endif

@@ -1,0 +1,204 @@
+/* headroom run: a program of somebody else's inside a budget. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cli/common/command.h"
+#include "cli/common/run_budget.h"
+#include "cli/common/run_env.h"
+#include "cli/common/run_program.h"
+#include "cli/common/run_watch.h"
+
+typedef struct run_options {
+    const char *budget, *wait;
+    bool overcommit, plain, explain;
+} run_options;
+
+static const hri_field fields[] = {
+    {"budget",
+     "GPU memory for the program and all it starts: a size, a percentage, or "
+     "cuda:0=SIZE,cuda:1=SIZE; "
+     "a size alone holds for each visible GPU; without it, what is free now",
+     offsetof(run_options, budget), HRI_FIELD_STRING, .metavar = "SIZE"},
+    {"wait", "how long to wait when others hold the memory: 30s, 10m, 2h; 0: not at all",
+     offsetof(run_options, wait), HRI_FIELD_STRING, "0", .metavar = "TIME"},
+    {"overcommit",
+     "reserve nothing at the start: programs share the card and wait for one another while they "
+     "run",
+     offsetof(run_options, overcommit), HRI_FIELD_BOOL, .value = NULL},
+    {"plain", "do not set variables of JAX, TensorFlow and PyTorch", offsetof(run_options, plain),
+     HRI_FIELD_BOOL, .value = NULL},
+    {"explain", "say what would be reserved and set, and start nothing",
+     offsetof(run_options, explain), HRI_FIELD_BOOL, .value = NULL},
+    {0},
+};
+
+static void explain(hri_cli *cli, const hri_run_job *job, const hri_run_env *env,
+                    const char *what) {
+    char size[32];
+    hri_out_printf(&cli->out, "%s\n", what);
+    for (int i = 0; i < job->count; i++) {
+        hri_out_printf(&cli->out, "  cuda:%d  %s\n", i,
+                       hr_bytes_print(job->limits[i], size, sizeof size));
+    }
+    hri_out_text(&cli->out, "variables\n");
+    for (size_t i = 0; i < env->count; i++) {
+        const hri_run_variable *v = &env->variables[i];
+        hri_out_printf(&cli->out, "  %s%s%s  (%s)\n", v->name, v->kept ? "" : "=",
+                       v->kept ? " is set already and stays" : v->value, v->why);
+    }
+}
+
+/* Words for a door that did not open. */
+static int refused(hri_cli *cli, hri_link *link, const hri_run_job *job, hr_status status,
+                   const char *wait) {
+    char wanted[32], left[32], total[32];
+    hri_wire row;
+    if (status != HR_E_AGAIN && status != HR_E_LIMIT) {
+        return hri_cli_failed(cli, NULL, "asking the broker", status);
+    }
+    for (uint32_t r = 0; hri_link_row(link, r, &row) == HR_OK; r++) {
+        for (int i = 0; (row.flags & HRI_WIRE_ROW_DEVICE) && i < job->count; i++) {
+            if (memcmp(row.uuid, job->uuids[i], 16) || job->limits[i] <= row.free_bytes) {
+                continue;
+            }
+            hri_say_error(cli, "cuda:%d: %s wanted, %s of %s left%s%s", i,
+                          hr_bytes_print(job->limits[i], wanted, sizeof wanted),
+                          hr_bytes_print(row.free_bytes, left, sizeof left),
+                          hr_bytes_print(row.total_bytes, total, sizeof total),
+                          strcmp(wait, "0") ? " after " : "", strcmp(wait, "0") ? wait : "");
+            hri_say_hint(cli, "headroom top shows who holds it; --wait 10m waits for it");
+            return HRI_EXIT_NO;
+        }
+    }
+    hri_say_error(cli, "others wait for the memory already; --wait 10m queues behind them");
+    return HRI_EXIT_NO;
+}
+
+/* How a program's end becomes ours: its exit code, or its signal as shells tell it. */
+static int exit_of(hri_cli *cli, const hri_run_job *job, int status) {
+    if (WIFSIGNALED(status)) {
+        hri_say_note("the program was killed by signal %d (%s)", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+        hri_say_hint(cli, "headroom why %llu", (unsigned long long)job->id);
+        return 128 + WTERMSIG(status);
+    }
+    return WEXITSTATUS(status);
+}
+
+static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_run_job *job,
+                 char *const *argv, uint64_t wait_ms) {
+    hri_run_env env = {0};
+    hri_prose why = {0};
+    char *library = NULL;
+    int ended = 0;
+    hr_status status = hri_run_library_find(&library, &why);
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", why.text);
+        return HRI_EXIT_USAGE;
+    }
+    if (!o->explain) {
+        status = hri_run_job_enter(link, job, wait_ms, NULL);
+        if (status != HR_OK) {
+            hri_free(library);
+            return refused(cli, link, job, status, o->wait);
+        }
+    }
+    status = hri_run_env_init(&env, &(hri_run_env_options){.library = library,
+                                                           .job = job->id,
+                                                           .wait_ms = o->overcommit ? wait_ms : 0,
+                                                           .plain = o->plain});
+    hri_free(library);
+    if (status == HR_OK && o->explain) {
+        explain(cli, job, &env, o->overcommit ? "limits" : "reserved at the start");
+        hri_run_env_deinit(&env);
+        return HRI_EXIT_YES;
+    }
+    if (status == HR_OK) {
+        status = hri_run_watch(link, job, argv, env.list, &ended, &why);
+    }
+    hri_run_env_deinit(&env);
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
+        return status == HR_E_NOT_FOUND ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;
+    }
+    return exit_of(cli, job, ended);
+}
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    const run_options *o = options;
+    hri_run_job job = {.flags = o->overcommit ? HRI_WIRE_OVERCOMMIT : 0};
+    hri_link link = {.client = {.fd = -1}};
+    hri_prose why = {0};
+    uint64_t wait_ms = 0;
+    hr_status status = hri_run_wait_parse(o->wait, &wait_ms, &why);
+    if (status == HR_OK) {
+        status = hri_run_program_check(arguments[0], &why);
+    }
+    if (status == HR_OK) {
+        status = hri_link_open(&link, &why);
+    }
+    if (status == HR_OK) {
+        status = hri_run_budget(&link, o->budget, &job, &why);
+    }
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
+        hri_link_close(&link);
+        return status == HR_E_IO || status == HR_E_NOMEM_HOST ? HRI_EXIT_FAULT : HRI_EXIT_USAGE;
+    }
+    const char *slash = strrchr(arguments[0], '/');
+    snprintf(job.name, sizeof job.name, "%s", slash ? slash + 1 : arguments[0]);
+    char **argv = hri_calloc((size_t)count + 1, sizeof *argv);
+    if (!argv) {
+        hri_link_close(&link);
+        return hri_cli_failed(cli, NULL, "the arguments", HR_E_NOMEM_HOST);
+    }
+    for (int i = 0; i < count; i++) {
+        argv[i] = (char *)arguments[i];
+    }
+    hri_out_flush(&cli->out);
+    const int code = start(cli, o, &link, &job, argv, wait_ms);
+    hri_free(argv);
+    hri_link_close(&link);
+    return code;
+}
+
+const hri_command hri_command_run = {
+    .name = "run",
+    .summary = "runs another program inside a GPU memory budget",
+    .arguments = "-- PROGRAM [ARGUMENT...]",
+    .choices = "",
+    .arguments_min = 1,
+    .arguments_max = INT_MAX,
+    .help =
+        "Starts PROGRAM with a library loaded into it that counts the GPU memory it takes, "
+        "whichever "
+        "way it asks for it, and refuses what is above the budget with the driver's own "
+        "out-of-memory error. The program sees the budget as the size of the card. The budget "
+        "holds "
+        "for the program and all processes that it starts, together, and covers what NVML reports "
+        "for them: contexts and libraries too.\n\n"
+        "The budget is reserved before the program starts: what is reserved is there when it is "
+        "needed. When the card has not so much left, headroom run says who holds it, or waits "
+        "(--wait) in the order of asking. With --overcommit nothing is reserved; then programs "
+        "wait for one another while they run.\n\n"
+        "The limit is cooperative: a program that is linked statically, runs as another user or "
+        "talks "
+        "to the driver directly is not limited, and headroom run refuses those that it can "
+        "recognise. "
+        "The exit code is the program's own; 1 when the memory was not to be had, 2 when the "
+        "program "
+        "cannot be limited, and 128 and the number of the signal when one killed it.",
+    .examples = {{"headroom run --budget 8GiB -- python train.py", "a training in 8 GiB"},
+                 {"headroom run --budget 50% --wait 10m -- python train.py",
+                  "half of the card, when it is free"},
+                 {"headroom run --budget 8GiB --explain -- python train.py",
+                  "what would be reserved and set"}},
+    .fields = fields,
+    .options_bytes = sizeof(run_options),
+    .run = run,
+};

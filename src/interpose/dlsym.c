@@ -1,0 +1,66 @@
+/* dlsym, caller preserved: see doors.h.
+ *
+ * The real dlsym finds out who called it from its return address.  So for every lookup that is not ours the code below
+ * jumps there with the stack and the registers as they were; a C function could not promise that. */
+#include "interpose/doors.h"
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".globl dlsym\n"
+        ".type dlsym,@function\n"
+        ".p2align 4\n"
+        "dlsym:\n"
+        ".cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rdi\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "    pushq %rsi\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "    subq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "    call hri_dlsym_pick\n"
+        "    addq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "    popq %rsi\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "    popq %rdi\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jnz 1f\n"
+        "    movq hri_dlsym_real(%rip), %rax\n"
+        "    jmp *%rax\n"
+        "1:  ret\n"
+        ".cfi_endproc\n"
+        ".size dlsym,.-dlsym\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".globl dlsym\n"
+        ".type dlsym,%function\n"
+        ".p2align 4\n"
+        "dlsym:\n"
+        ".cfi_startproc\n"
+        "    hint #34\n" /* bti c */
+        "    stp x29, x30, [sp, #-32]!\n"
+        ".cfi_adjust_cfa_offset 32\n"
+        ".cfi_rel_offset x29, 0\n"
+        ".cfi_rel_offset x30, 8\n"
+        "    stp x0, x1, [sp, #16]\n"
+        "    mov x29, sp\n"
+        "    bl hri_dlsym_pick\n"
+        "    mov x16, x0\n"
+        "    ldp x0, x1, [sp, #16]\n"
+        "    ldp x29, x30, [sp], #32\n"
+        ".cfi_adjust_cfa_offset -32\n"
+        ".cfi_restore x29\n"
+        ".cfi_restore x30\n"
+        "    cbnz x16, 1f\n"
+        "    adrp x16, hri_dlsym_real\n"
+        "    ldr x16, [x16, :lo12:hri_dlsym_real]\n"
+        "    br x16\n"
+        "1:  mov x0, x16\n"
+        "    ret\n"
+        ".cfi_endproc\n"
+        ".size dlsym,.-dlsym\n");
+#else
+#error "dlsym is written for x86-64 and arm64"
+#endif

@@ -1,0 +1,118 @@
+/* What a governed process knows of itself: its leases, and what it has taken of them.
+ *
+ * One rule keeps the budget: bytes are taken from the lease *before* the driver is called and given back after the driver
+ * has given them back.  So what the driver holds for this process is never more than the lease, and the sum of leases is
+ * the broker's business.  Most calls find room in the lease; only growth talks to the broker, in steps of tens of MiB.
+ *
+ * What is held on a device is tracked + remainder: tracked bytes are known call by call; the remainder is what NVML shows
+ * beyond them (context, modules, library workspaces), measured by the broker at every exchange.
+ *
+ * The process is governed when HEADROOM_RUN_JOB is set, from its first successful cuInit on.  Otherwise, in a forked
+ * child and inside the driver's own calls, every hook is only a jump.
+ *
+ * Threads: any.  Two mutexes: `lock` over the numbers, never held while waiting or calling the broker; `talk` over the
+ * socket.  talk is taken before lock. */
+#ifndef HRI_INTERPOSE_GOVERN_H
+#define HRI_INTERPOSE_GOVERN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include "broker/page.h"
+#include "broker/wire.h"
+#include "interpose/doors.h"
+#include "interpose/table.h"
+
+enum { HRI_RUN_DEVICES = HRI_PAGE_DEVICES };
+enum { HRI_BLOCK = 2 << 20 }; /* the driver's unit of physical memory */
+
+typedef struct hri_run_device {
+    int known;   /* its UUID is here and the broker knows that we use it */
+    int context; /* a context was seen, and paid for */
+    unsigned char uuid[16];
+    uint64_t granted_bytes, tracked_bytes, remainder_bytes, peak_bytes;
+    uint64_t limit_bytes, free_bytes, slack_bytes, total_bytes;
+    uint64_t graph_bytes; /* what the graph pool is charged with */
+    uint64_t graph_asked; /* the sum of all allocations in graphs, its upper bound */
+    uint64_t pool_chunk;  /* the largest step in which a pool has grown */
+    uint64_t spilled_bytes;
+} hri_run_device;
+
+typedef struct hri_run {
+    pthread_mutex_t lock, talk;
+    int pid; /* the process that this was set up in; 0: none yet */
+    int on;  /* governed */
+    int socket;
+    uint64_t socket_inode;
+    uint64_t job, wait_ms, spill_limit_bytes;
+    uint32_t flags; /* HRI_WIRE_OVERCOMMIT */
+    int captures;   /* streams that capture now */
+    uint32_t next_id;
+    uint64_t tried_ns; /* last attempt to find the broker */
+    hri_run_device device[HRI_RUN_DEVICES];
+    hri_table table;
+    hri_page *page;
+    char folder[HRI_WIRE_PATH];
+} hri_run;
+
+extern hri_run hri_self;
+
+/* ---- entering ---- */
+
+/* True when the hook has to act.  Then hri_leave() must follow; it returns `result` and restores errno.  Nested calls
+ * (the driver calling itself) get false. */
+bool hri_enter(void);
+CUresult hri_leave(CUresult result);
+/* After a successful cuInit: sets the process up, once. */
+void hri_start(void);
+
+/* The device of the current context, or -1; a context seen for the first time is paid for. */
+int hri_current_device(void);
+/* Makes the device known; 0, or -1 when it cannot be governed (more than 16, or it has no UUID). */
+int hri_device_open(int device);
+
+/* ---- taking and giving (govern.c) ---- */
+
+/* 0: the bytes are ours, call the driver.  Else the CUresult for the program; the refusal is on the page. */
+CUresult hri_take(int device, uint64_t bytes, hri_hook call);
+/* As hri_take, but a refusal is not yet one: nothing is recorded, nothing waits. */
+CUresult hri_try_take(int device, uint64_t bytes, hri_hook call);
+/* Bytes that the driver did not take after all, or has given back. */
+void hri_give(int device, uint64_t bytes, hri_hook call);
+/* The driver refused what was granted. */
+void hri_driver_refused(int device, uint64_t bytes, hri_hook call);
+/* Asks the broker what the job may still take, and what the remainder is now. */
+void hri_refresh(int device);
+uint64_t hri_held(const hri_run_device *device);
+
+/* ---- the conversation (talk.c) ---- */
+
+/* One question and its answer.  -1: the broker is away (the lease stays as it is).  Under talk. */
+int hri_talk(hri_wire *wire, uint64_t wait_ms, int device, uint64_t need_bytes);
+/* Finds the broker (again) and tells it what we have; 0 or -1.  Under talk. */
+int hri_talk_open(void);
+/* Takes packets that came unasked; returns the size to shrink to on `device`, or UINT64_MAX.  Never waits. */
+uint64_t hri_talk_asked(int device);
+
+/* ---- pools and graphs (hook_async.c) ---- */
+
+/* Reads what pools and graphs really hold, and gives back what they no longer do.  trim: makes idle memory go first. */
+void hri_pools_settle(int device, bool trim);
+/* The same for one pool. */
+void hri_pool_settle(int device, uint64_t pool);
+
+/* ---- plain memory (hook_plain.c), for both ways to free it ---- */
+
+/* Before the driver's call: takes the entry out; its kind is HRI_KIND_NONE when there was none. */
+hri_entry hri_plain_forget(CUdeviceptr at);
+/* After it: gives the bytes back, or the entry when the driver refused. */
+void hri_plain_freed(const hri_entry *was, CUresult result, hri_hook call);
+
+/* ---- the page (page.c) ---- */
+
+void hri_page_open(void);
+void hri_page_close_in_child(void);
+void hri_page_event_add(int device, hri_page_kind kind, uint64_t bytes, hri_hook call);
+void hri_page_refuse(int device, hri_page_kind kind, uint64_t bytes, hri_hook call,
+                     uint64_t waited_ms);
+
+#endif

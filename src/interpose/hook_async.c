@@ -1,0 +1,402 @@
+/* Stream-ordered memory: pools and graphs.
+ *
+ * What costs memory is what a pool has reserved of the device, not what was asked of it; so a call that may make a pool
+ * grow takes the most that it can grow by, and afterwards the pool itself is asked (a cheap call on the host) and the
+ * difference is given back.  Memory of graphs lies in a pool of each device and grows when a graph is launched.
+ *
+ * Nothing here synchronises, and nothing waits while a stream captures: either would break the program's capture. */
+#include "interpose/govern.h"
+
+typedef CUresult attribute_fn(CUmemoryPool, int, void *);
+typedef CUresult pool_of_device_fn(CUmemoryPool *, CUdevice);
+typedef CUresult graph_attribute_fn(CUdevice, int, void *);
+typedef CUresult capturing_fn(CUstream, int *);
+
+static uint64_t up(uint64_t bytes, uint64_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static uint64_t pool_attribute(CUmemoryPool pool, int which) {
+    static attribute_fn *get;
+    if (!get) {
+        get = (attribute_fn *)hri_driver_function("cuMemPoolGetAttribute");
+    }
+    uint64_t value = 0;
+    return get && get(pool, which, &value) == CUDA_SUCCESS ? value : 0;
+}
+
+static uint64_t graph_reserved(int device) {
+    static graph_attribute_fn *get;
+    if (!get) {
+        get = (graph_attribute_fn *)hri_driver_function("cuDeviceGetGraphMemAttribute");
+    }
+    uint64_t value = 0;
+    return get && get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &value) == CUDA_SUCCESS
+               ? value
+               : 0;
+}
+
+/* 1 when the stream captures, which turns an allocation into a node of a graph. */
+static int capturing(CUstream stream) {
+    static capturing_fn *get;
+    if (!__atomic_load_n(&hri_self.captures, __ATOMIC_ACQUIRE)) {
+        return 0;
+    }
+    if (!get) {
+        get = (capturing_fn *)hri_driver_function("cuStreamIsCapturing");
+    }
+    int status = 0;
+    return get && get(stream, &status) == CUDA_SUCCESS && status != 0;
+}
+
+/* ---- pools ---- */
+
+/* Charges the pool with what it has reserved now, of which `taken` bytes are taken already. */
+static CUresult settle_pool(int device, CUmemoryPool pool, uint64_t taken, hri_hook call) {
+    pthread_mutex_lock(&hri_self.lock);
+    const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    if (!e) {
+        e = hri_table_add(
+            &hri_self.table,
+            (hri_entry){.key = (uint64_t)(uintptr_t)pool, .kind = HRI_KIND_POOL, .device = device});
+    }
+    const uint64_t before = e ? e->bytes : 0;
+    hri_run_device *d = &hri_self.device[device];
+    if (e) {
+        e->bytes = reserved;
+    }
+    if (reserved > before && reserved - before > d->pool_chunk && taken < reserved - before) {
+        d->pool_chunk = up(reserved - before - taken, HRI_BLOCK) + d->pool_chunk;
+    }
+    pthread_mutex_unlock(&hri_self.lock);
+    const uint64_t own = before + taken;
+    if (reserved <= own) {
+        hri_give(device, own - reserved, call);
+        return CUDA_SUCCESS;
+    }
+    if (hri_take(device, reserved - own, call) == CUDA_SUCCESS) {
+        return CUDA_SUCCESS;
+    }
+    pthread_mutex_lock(&hri_self.lock);
+    e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    if (e) {
+        e->bytes = own; /* what is paid for; the caller trims */
+    }
+    pthread_mutex_unlock(&hri_self.lock);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void hri_pool_settle(int device, uint64_t pool) {
+    pthread_mutex_lock(&hri_self.lock);
+    const uint64_t reserved =
+        pool_attribute((CUmemoryPool)(uintptr_t)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, pool);
+    if (e && reserved < e->bytes) { /* growth is the business of whoever made it grow */
+        hri_run_device *d = &hri_self.device[device];
+        const uint64_t less = e->bytes - reserved;
+        e->bytes = reserved;
+        d->tracked_bytes -= less < d->tracked_bytes ? less : d->tracked_bytes;
+    }
+    pthread_mutex_unlock(&hri_self.lock);
+}
+
+void hri_pools_settle(int device, bool trim) {
+    for (size_t i = 0;; i++) {
+        pthread_mutex_lock(&hri_self.lock);
+        while (i < hri_self.table.room && (hri_self.table.entries[i].kind != HRI_KIND_POOL ||
+                                           hri_self.table.entries[i].device != device)) {
+            i++;
+        }
+        const int end = i >= hri_self.table.room;
+        const uint64_t pool = end ? 0 : hri_self.table.entries[i].key;
+        pthread_mutex_unlock(&hri_self.lock);
+        if (end) {
+            return;
+        }
+        if (trim) {
+            (void)HRI_CALL(cuMemPoolTrimTo, (CUmemoryPool)(uintptr_t)pool, 0);
+        }
+        hri_pool_settle(device, pool);
+    }
+}
+
+/* Takes what the pool may grow by.  A pool with enough free memory is let through with nothing when there is nothing. */
+static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri_hook call,
+                              uint64_t *out_taken) {
+    const uint64_t most = up(bytes, hri_self.device[device].pool_chunk);
+    const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    const uint64_t used = pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    *out_taken = most;
+    if (bytes > UINT64_MAX / 4) {
+        *out_taken = 0;
+        return CUDA_SUCCESS;
+    }
+    if (hri_try_take(device, most, call) == CUDA_SUCCESS) {
+        return CUDA_SUCCESS;
+    }
+    *out_taken = 0;
+    if (reserved > used && reserved - used >= up(bytes, 512)) {
+        return CUDA_SUCCESS;
+    }
+    *out_taken = most;
+    return hri_take(device, most, call);
+}
+
+typedef CUresult alloc_async_fn(CUdeviceptr *, size_t, CUstream);
+typedef CUresult from_pool_fn(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+typedef CUresult free_async_fn(CUdeviceptr, CUstream);
+
+/* The allocation itself.  `plain` is what the program called when it named no pool, else NULL. */
+static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device, CUdeviceptr *out,
+                      size_t bytes, CUmemoryPool pool, CUstream stream, hri_hook call,
+                      free_async_fn *undo) {
+    uint64_t taken;
+    CUresult result = take_for_pool(device, pool, bytes, call, &taken);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    CUdeviceptr at = 0;
+    result = plain       ? plain(&at, bytes, stream)
+             : from_pool ? from_pool(&at, bytes, pool, stream)
+                         : CUDA_ERROR_NOT_FOUND;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        hri_driver_refused(device, bytes, call);
+    }
+    const CUresult settled = settle_pool(device, pool, taken, call);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (settled != CUDA_SUCCESS) { /* it grew by more than anybody granted */
+        if (undo) {
+            (void)undo(at, stream);
+        }
+        (void)HRI_CALL(cuMemPoolTrimTo, pool, 0);
+        hri_pools_settle(device, false);
+        return settled;
+    }
+    pthread_mutex_lock(&hri_self.lock);
+    hri_table_add(&hri_self.table, (hri_entry){.key = at,
+                                               .kind = HRI_KIND_POOLED,
+                                               .device = device,
+                                               .a = (uint64_t)(uintptr_t)pool});
+    pthread_mutex_unlock(&hri_self.lock);
+    *out = at;
+    return CUDA_SUCCESS;
+}
+
+/* An allocation while capturing is a node: it costs when the graph is launched. */
+static void note_node(int device, uint64_t bytes) {
+    pthread_mutex_lock(&hri_self.lock);
+    hri_self.device[device].graph_asked += up(bytes, HRI_BLOCK);
+    pthread_mutex_unlock(&hri_self.lock);
+}
+
+static CUmemoryPool current_pool(int device) {
+    static pool_of_device_fn *get;
+    if (!get) {
+        get = (pool_of_device_fn *)hri_driver_function("cuDeviceGetMemPool");
+    }
+    CUmemoryPool pool = NULL;
+    return get && get(&pool, device) == CUDA_SUCCESS ? pool : NULL;
+}
+
+/* The device that a pool's memory lies on: known since its creation, else that of the context. */
+static int pool_device(CUmemoryPool pool, int otherwise) {
+    pthread_mutex_lock(&hri_self.lock);
+    const hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    const int device = e ? e->device : otherwise;
+    pthread_mutex_unlock(&hri_self.lock);
+    return device;
+}
+
+#define ALLOC_ASYNC(NAME, FROM_POOL, FREE)                                                         \
+    CUresult NAME(CUdeviceptr *out, size_t bytes, CUstream stream) {                               \
+        const int device = hri_enter() ? hri_current_device() : -2;                                \
+        CUmemoryPool pool = device >= 0 ? current_pool(device) : NULL;                             \
+        if (device < 0 || !pool || !out || !bytes || capturing(stream)) {                          \
+            const CUresult result = HRI_CALL(NAME, out, bytes, stream);                            \
+            if (device >= 0 && result == CUDA_SUCCESS && bytes) {                                  \
+                note_node(device, bytes);                                                          \
+            }                                                                                      \
+            return device == -2 ? result : hri_leave(result);                                      \
+        }                                                                                          \
+        return hri_leave(alloc(HRI_REAL(NAME), NULL, device, out, bytes, pool, stream,             \
+                               HRI_HOOK_##NAME, HRI_REAL(FREE)));                                  \
+    }                                                                                              \
+    CUresult FROM_POOL(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {       \
+        int device = hri_enter() ? hri_current_device() : -2;                                      \
+        device = device >= 0 ? pool_device(pool, device) : device;                                 \
+        if (device < 0 || !pool || !out || !bytes || capturing(stream)) {                          \
+            const CUresult result = HRI_CALL(FROM_POOL, out, bytes, pool, stream);                 \
+            if (device >= 0 && result == CUDA_SUCCESS && bytes) {                                  \
+                note_node(device, bytes);                                                          \
+            }                                                                                      \
+            return device == -2 ? result : hri_leave(result);                                      \
+        }                                                                                          \
+        return hri_leave(alloc(NULL, HRI_REAL(FROM_POOL), device, out, bytes, pool, stream,        \
+                               HRI_HOOK_##FROM_POOL, HRI_REAL(FREE)));                             \
+    }
+
+ALLOC_ASYNC(cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync)
+ALLOC_ASYNC(cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync_ptsz)
+
+#define FREE_ASYNC(NAME)                                                                           \
+    CUresult NAME(CUdeviceptr at, CUstream stream) {                                               \
+        if (!hri_enter()) {                                                                        \
+            return HRI_CALL(NAME, at, stream);                                                     \
+        }                                                                                          \
+        const hri_entry was = hri_plain_forget(at); /* plain memory may be freed so, too */        \
+        const CUresult result = HRI_CALL(NAME, at, stream);                                        \
+        hri_plain_freed(&was, result, HRI_HOOK_##NAME);                                            \
+        return hri_leave(result);                                                                  \
+    }
+
+FREE_ASYNC(cuMemFreeAsync)
+FREE_ASYNC(cuMemFreeAsync_ptsz)
+
+CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
+    if (!hri_enter()) {
+        return HRI_CALL(cuMemPoolCreate, out, props);
+    }
+    const CUresult result = HRI_CALL(cuMemPoolCreate, out, props);
+    if (result == CUDA_SUCCESS && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        hri_device_open(props->location.id) == 0) {
+        pthread_mutex_lock(&hri_self.lock);
+        hri_table_add(&hri_self.table, (hri_entry){.key = (uint64_t)(uintptr_t)*out,
+                                                   .kind = HRI_KIND_POOL,
+                                                   .device = props->location.id});
+        pthread_mutex_unlock(&hri_self.lock);
+    }
+    return hri_leave(result);
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+    if (!hri_enter()) {
+        return HRI_CALL(cuMemPoolDestroy, pool);
+    }
+    hri_entry was = {0};
+    pthread_mutex_lock(&hri_self.lock);
+    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    if (e) {
+        was = *e;
+    }
+    const CUresult result = HRI_CALL(cuMemPoolDestroy, pool);
+    if (e && result == CUDA_SUCCESS) {
+        hri_table_remove(&hri_self.table, e);
+    }
+    pthread_mutex_unlock(&hri_self.lock);
+    if (was.bytes && result == CUDA_SUCCESS) {
+        hri_give(was.device, was.bytes, HRI_HOOK_cuMemPoolDestroy);
+    }
+    return hri_leave(result);
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
+    if (!hri_enter()) {
+        return HRI_CALL(cuMemPoolTrimTo, pool, keep);
+    }
+    const CUresult result = HRI_CALL(cuMemPoolTrimTo, pool, keep);
+    const int device = pool_device(pool, -1);
+    if (device >= 0) {
+        hri_pools_settle(device, false);
+        hri_give(device, 0, HRI_HOOK_cuMemPoolTrimTo);
+    }
+    return hri_leave(result);
+}
+
+/* ---- graphs ---- */
+
+/* Charges the device's graph pool with what it has reserved now, of which `taken` bytes are taken already. */
+static CUresult settle_graphs(int device, uint64_t taken, hri_hook call) {
+    hri_run_device *d = &hri_self.device[device];
+    const uint64_t reserved = graph_reserved(device);
+    pthread_mutex_lock(&hri_self.lock);
+    const uint64_t own = d->graph_bytes + taken;
+    d->graph_bytes = reserved;
+    pthread_mutex_unlock(&hri_self.lock);
+    if (reserved <= own) {
+        hri_give(device, own - reserved, call);
+        return CUDA_SUCCESS;
+    }
+    return hri_take(device, reserved - own, call);
+}
+
+/* A graph may make its pool grow to the sum of all that graphs were ever asked for, and no further. */
+static CUresult take_for_graphs(int device, hri_hook call, uint64_t *out_taken) {
+    const hri_run_device *d = &hri_self.device[device];
+    *out_taken = d->graph_asked > d->graph_bytes ? d->graph_asked - d->graph_bytes : 0;
+    return *out_taken ? hri_take(device, *out_taken, call) : CUDA_SUCCESS;
+}
+
+#define LAUNCH(NAME)                                                                               \
+    CUresult NAME(CUgraphExec executable, CUstream stream) {                                       \
+        const int device = hri_enter() ? hri_current_device() : -2;                                \
+        uint64_t taken = 0;                                                                        \
+        if (device < 0 || !hri_self.device[device].graph_asked) { /* almost always: no memory */   \
+            const CUresult result = HRI_CALL(NAME, executable, stream);                            \
+            return device == -2 ? result : hri_leave(result);                                      \
+        }                                                                                          \
+        CUresult result = take_for_graphs(device, HRI_HOOK_##NAME, &taken);                        \
+        if (result == CUDA_SUCCESS) {                                                              \
+            result = HRI_CALL(NAME, executable, stream);                                           \
+            (void)settle_graphs(device, taken, HRI_HOOK_##NAME);                                   \
+        }                                                                                          \
+        return hri_leave(result);                                                                  \
+    }
+
+LAUNCH(cuGraphLaunch)
+LAUNCH(cuGraphLaunch_ptsz)
+LAUNCH(cuGraphUpload)
+LAUNCH(cuGraphUpload_ptsz)
+
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+    return HRI_CALL(cuGraphExecDestroy, executable);
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice device) {
+    if (!hri_enter()) {
+        return HRI_CALL(cuDeviceGraphMemTrim, device);
+    }
+    const CUresult result = HRI_CALL(cuDeviceGraphMemTrim, device);
+    if (hri_device_open(device) == 0) {
+        (void)settle_graphs(device, 0, HRI_HOOK_cuDeviceGraphMemTrim);
+    }
+    return hri_leave(result);
+}
+
+CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                                size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *parameters) {
+    const int governed = hri_enter();
+    const CUresult result =
+        HRI_CALL(cuGraphAddMemAllocNode, out, graph, dependencies, count, parameters);
+    if (!governed) {
+        return result;
+    }
+    if (result == CUDA_SUCCESS &&
+        parameters->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        hri_device_open(parameters->poolProps.location.id) == 0) {
+        note_node(parameters->poolProps.location.id, parameters->bytesize);
+    }
+    return hri_leave(result);
+}
+
+#define CAPTURE(BEGIN, END)                                                                        \
+    CUresult BEGIN(CUstream stream, int mode) {                                                    \
+        const CUresult result = HRI_CALL(BEGIN, stream, mode);                                     \
+        if (result == CUDA_SUCCESS) {                                                              \
+            __atomic_fetch_add(&hri_self.captures, 1, __ATOMIC_ACQ_REL);                           \
+        }                                                                                          \
+        return result;                                                                             \
+    }                                                                                              \
+    CUresult END(CUstream stream, CUgraph *out) {                                                  \
+        const int was = capturing(stream);                                                         \
+        const CUresult result = HRI_CALL(END, stream, out);                                        \
+        if (was || result == CUDA_SUCCESS) {                                                       \
+            __atomic_fetch_sub(&hri_self.captures, 1, __ATOMIC_ACQ_REL);                           \
+        }                                                                                          \
+        return result;                                                                             \
+    }
+
+CAPTURE(cuStreamBeginCapture_v2, cuStreamEndCapture)
+CAPTURE(cuStreamBeginCapture_v2_ptsz, cuStreamEndCapture_ptsz)

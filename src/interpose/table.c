@@ -1,0 +1,89 @@
+/* See table.h. */
+#include "interpose/table.h"
+
+#include <stdlib.h>
+
+static size_t home(const hri_table *table, uint32_t kind, uint64_t key) {
+    uint64_t h = (key ^ ((uint64_t)kind << 56)) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+    return (size_t)h & (table->room - 1);
+}
+
+hri_entry *hri_table_find(const hri_table *table, hri_kind kind, uint64_t key) {
+    if (!table->room) {
+        return NULL;
+    }
+    for (size_t i = home(table, kind, key);; i = (i + 1) & (table->room - 1)) {
+        hri_entry *e = &table->entries[i];
+        if (e->kind == HRI_KIND_NONE) {
+            return NULL;
+        }
+        if (e->kind == (uint32_t)kind && e->key == key) {
+            return e;
+        }
+    }
+}
+
+static hri_entry *place(hri_table *table, hri_entry entry) {
+    size_t i = home(table, entry.kind, entry.key);
+    while (table->entries[i].kind != HRI_KIND_NONE) {
+        i = (i + 1) & (table->room - 1);
+    }
+    table->entries[i] = entry;
+    return &table->entries[i];
+}
+
+int hri_table_reserve(hri_table *table, size_t more) {
+    if ((table->count + more) * 4 <= table->room * 3) {
+        return 0;
+    }
+    size_t room = table->room ? table->room : 256;
+    while ((table->count + more) * 4 > room * 3) {
+        room *= 2;
+    }
+    hri_table larger = {calloc(room, sizeof *larger.entries), table->count, room};
+    if (!larger.entries) {
+        return -1;
+    }
+    for (size_t i = 0; i < table->room; i++) {
+        if (table->entries[i].kind != HRI_KIND_NONE) {
+            place(&larger, table->entries[i]);
+        }
+    }
+    free(table->entries);
+    *table = larger;
+    return 0;
+}
+
+hri_entry *hri_table_add(hri_table *table, hri_entry entry) {
+    hri_entry *old = hri_table_find(table, (hri_kind)entry.kind, entry.key);
+    if (old) {
+        *old = entry;
+        return old;
+    }
+    if (hri_table_reserve(table, 1) != 0) {
+        return NULL;
+    }
+    table->count++;
+    return place(table, entry);
+}
+
+void hri_table_remove(hri_table *table, hri_entry *entry) {
+    const size_t mask = table->room - 1;
+    size_t hole = (size_t)(entry - table->entries);
+    for (size_t i = (hole + 1) & mask; table->entries[i].kind != HRI_KIND_NONE;
+         i = (i + 1) & mask) {
+        const size_t wanted = home(table, table->entries[i].kind, table->entries[i].key);
+        if (((i - wanted) & mask) >= ((i - hole) & mask)) {
+            table->entries[hole] = table->entries[i];
+            hole = i;
+        }
+    }
+    table->entries[hole] = (hri_entry){0};
+    table->count--;
+}
+
+void hri_table_clear(hri_table *table) {
+    free(table->entries);
+    *table = (hri_table){0};
+}

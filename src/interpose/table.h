@@ -1,0 +1,45 @@
+/* What the process has of the driver: pointers, handles, arrays, pools, by kind and key.  Open addressing, linear probing;
+ * removal closes the gap.  Not locked: the owner's lock is held. */
+#ifndef HRI_INTERPOSE_TABLE_H
+#define HRI_INTERPOSE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum hri_kind {
+    HRI_KIND_NONE = 0,
+    HRI_KIND_MEMORY, /* cuMemAlloc: key address, a bytes asked */
+    HRI_KIND_BLOCK, /* a 2 MiB block that plain memory shares: key address / 2 MiB, a count of users */
+    HRI_KIND_MANAGED, /* not charged: the driver moves it */
+    HRI_KIND_ARRAY,   /* bytes as charged */
+    HRI_KIND_POOLED,  /* an address from a pool: a pool */
+    HRI_KIND_POOL,    /* bytes: reserved, as charged */
+    HRI_KIND_HANDLE,  /* cuMemCreate: a references, b mappings */
+    HRI_KIND_MAPPING, /* key address, bytes, a handle */
+    HRI_KIND_IPC,     /* memory of another process: not charged */
+    HRI_KIND_CONTEXT  /* of cuCtxCreate: its device */
+} hri_kind;
+
+typedef struct hri_entry {
+    uint64_t key;
+    uint64_t bytes; /* charged to the device */
+    uint64_t a, b;
+    int32_t device;
+    uint32_t kind; /* HRI_KIND_NONE: empty */
+} hri_entry;
+
+typedef struct hri_table {
+    hri_entry *entries;
+    size_t count, room; /* room: a power of two, or 0 */
+} hri_table;
+
+/* NULL when it is not there.  The pointer lives until the next add or remove. */
+hri_entry *hri_table_find(const hri_table *table, hri_kind kind, uint64_t key);
+/* Makes sure that `more` entries can be added without failing; 0 or -1. */
+int hri_table_reserve(hri_table *table, size_t more);
+/* Adds or replaces.  Room was reserved, or NULL may come back. */
+hri_entry *hri_table_add(hri_table *table, hri_entry entry);
+void hri_table_remove(hri_table *table, hri_entry *entry);
+void hri_table_clear(hri_table *table);
+
+#endif

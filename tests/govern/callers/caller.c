@@ -1,0 +1,370 @@
+/* A program of somebody else's: caller WAY STEP...  finds the driver in one of the ways of programs (caller.h), and does the
+ * steps, each of which prints "STEP RESULT" and, where there is one, a number.
+ *
+ *   alloc:SIZE free pitch:SIZE managed:SIZE array:SIZE unarray async:SIZE unasync trim sync
+ *   vmm:SIZE unvmm nccl (retain, release, unmap, release) numa:SIZE (host memory, no context needed) graph:SIZE graphtrim
+ *   info total peak (of the process, as the driver counts) used hold:MS wait:FILE touch:FILE release fork
+ *   torch:SIZE (caches what it frees; on refusal frees the cache and asks again)  bfc:SIZE (grows by doubling, then halves)
+ *   xla:SIZE (VMM with the properties that XLA sets)  random:N (N steps of all kinds from the seed in CALLER_SEED)
+ * free, unasync and the like take the newest. */
+#include "caller.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = 4096, PAGE = 2 << 20 };
+
+typedef struct vmm {
+    CUdeviceptr at;
+    uint64_t bytes;
+    CUmemGenericAllocationHandle handle;
+} vmm;
+
+static caller_driver cu;
+static CUcontext context;
+static CUdeviceptr plain[MOST], pooled[MOST], cached[MOST];
+static CUarray arrays[MOST];
+static vmm mapped[MOST];
+static int plain_count, pooled_count, array_count, mapped_count, cached_count;
+static uint64_t seed = 1;
+
+static uint64_t chance(void) {
+    uint64_t z = (seed += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t bytes_of(const char *text) {
+    char *end;
+    const double number = strtod(text, &end);
+    return (uint64_t)(number * (*end == 'G'   ? 1 << 30
+                                : *end == 'M' ? 1 << 20
+                                : *end == 'K' ? 1024
+                                              : 1));
+}
+
+static uint64_t counted(const char *name) {
+    uint64_t (*get)(int) = (uint64_t(*)(int))dlsym(cu.library, name);
+    return get ? get(0) : 0;
+}
+
+/* ---- steps ---- */
+
+static CUresult alloc(uint64_t bytes) {
+    CUdeviceptr at = 0;
+    const CUresult result = cu.cuMemAlloc(&at, bytes);
+    if (result == CUDA_SUCCESS) {
+        plain[plain_count++] = at;
+    }
+    return result;
+}
+
+static CUresult async(uint64_t bytes) {
+    CUdeviceptr at = 0;
+    const CUresult result = cu.cuMemAllocAsync(&at, bytes, NULL);
+    if (result == CUDA_SUCCESS) {
+        pooled[pooled_count++] = at;
+    }
+    return result;
+}
+
+/* As XLA and PyTorch's expandable segments do it; `xla` with the properties of the former. */
+static CUresult map(uint64_t bytes, int xla) {
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    vmm v = {.bytes = (bytes + PAGE - 1) / PAGE * PAGE};
+    if (xla) {
+        prop.requestedHandleTypes = (CUmemAllocationHandleType)1; /* a file descriptor */
+        prop.allocFlags.gpuDirectRDMACapable = 1;
+    }
+    CUresult result = cu.cuMemCreate(&v.handle, v.bytes, &prop, 0);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    const CUmemAccessDesc access = {.location = prop.location,
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    result = cu.cuMemAddressReserve(&v.at, v.bytes, 0, 0, 0);
+    result = result == CUDA_SUCCESS ? cu.cuMemMap(v.at, v.bytes, 0, v.handle, 0) : result;
+    result = result == CUDA_SUCCESS ? cu.cuMemSetAccess(v.at, v.bytes, &access, 1) : result;
+    mapped[mapped_count++] = v;
+    return result;
+}
+
+static CUresult unmap(int retained_first) {
+    vmm v = mapped[--mapped_count];
+    CUmemGenericAllocationHandle again = 0;
+    CUresult result = CUDA_SUCCESS;
+    if (retained_first) { /* NCCL: retain, release, unmap, release */
+        result = cu.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)v.at);
+        result = result == CUDA_SUCCESS ? cu.cuMemRelease(v.handle) : result;
+        result = result == CUDA_SUCCESS ? cu.cuMemUnmap(v.at, v.bytes) : result;
+        result = result == CUDA_SUCCESS ? cu.cuMemRelease(again) : result;
+    } else { /* XLA: release at once, the mapping keeps it */
+        result = cu.cuMemRelease(v.handle);
+        result = result == CUDA_SUCCESS ? cu.cuMemUnmap(v.at, v.bytes) : result;
+    }
+    return result == CUDA_SUCCESS ? cu.cuMemAddressFree(v.at, v.bytes) : result;
+}
+
+static CUresult numa(uint64_t bytes) {
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = (CUmemLocationType)3}};
+    CUmemGenericAllocationHandle handle;
+    const CUresult result = cu.cuMemCreate(&handle, bytes, &prop, 0);
+    return result == CUDA_SUCCESS ? cu.cuMemRelease(handle) : result;
+}
+
+static CUresult graph(uint64_t bytes) {
+    CUstream stream;
+    CUgraph captured;
+    CUgraphExec executable;
+    CUdeviceptr at = 0;
+    CUresult result = cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    result = result == CUDA_SUCCESS
+                 ? cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED)
+                 : result;
+    result = result == CUDA_SUCCESS ? cu.cuMemAllocAsync(&at, bytes, stream) : result;
+    result = result == CUDA_SUCCESS ? cu.cuMemFreeAsync(at, stream) : result;
+    result = result == CUDA_SUCCESS ? cu.cuStreamEndCapture(stream, &captured) : result;
+    result =
+        result == CUDA_SUCCESS ? cu.cuGraphInstantiateWithFlags(&executable, captured, 0) : result;
+    return result == CUDA_SUCCESS ? cu.cuGraphLaunch(executable, stream) : result;
+}
+
+/* PyTorch's caching allocator: what the program frees is kept; a refusal empties the cache, and the same is asked again. */
+static CUresult torch(uint64_t bytes) {
+    CUresult result = alloc(bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        while (cached_count) {
+            (void)cu.cuMemFree(cached[--cached_count]);
+        }
+        result = alloc(bytes);
+    }
+    if (result == CUDA_SUCCESS) {
+        cached[cached_count++] = plain[--plain_count];
+    }
+    return result;
+}
+
+/* TensorFlow's: regions that double until refused, then shrink until one fits or the request does not. */
+static CUresult bfc(uint64_t bytes) {
+    uint64_t region = bytes;
+    CUresult result = CUDA_SUCCESS;
+    while (result == CUDA_SUCCESS && plain_count < 64) {
+        result = alloc(region);
+        region *= 2;
+    }
+    for (region /= 2; result == CUDA_ERROR_OUT_OF_MEMORY && region > bytes;
+         region = region * 9 / 10) {
+        result = alloc(region);
+    }
+    return result;
+}
+
+static CUresult random_step(void) {
+    static const uint64_t sizes[] = {512, 100 << 10, 3 << 20, 17 << 20, 64 << 20, 200 << 20};
+    const uint64_t bytes = sizes[chance() % 6] + chance() % 1000;
+    size_t a, b;
+    switch (chance() % 12) {
+    case 0:
+    case 1:
+    case 2:
+        return plain_count < MOST ? alloc(bytes) : CUDA_SUCCESS;
+    case 3:
+    case 4:
+        return plain_count ? cu.cuMemFree(plain[--plain_count]) : CUDA_SUCCESS;
+    case 5:
+        return pooled_count < MOST ? async(bytes) : CUDA_SUCCESS;
+    case 6:
+        return pooled_count ? cu.cuMemFreeAsync(pooled[--pooled_count], NULL) : CUDA_SUCCESS;
+    case 7:
+        return mapped_count < MOST ? map(bytes, (int)(chance() % 2)) : CUDA_SUCCESS;
+    case 8:
+        return mapped_count ? unmap((int)(chance() % 2)) : CUDA_SUCCESS;
+    case 9:
+        return cu.cuCtxSynchronize();
+    case 10:
+        return cu.cuMemGetInfo(&a, &b);
+    default: {
+        const CUDA_ARRAY3D_DESCRIPTOR d = {
+            .Width = 256, .Height = 1 + chance() % 4096, .Format = 0x20, .NumChannels = 4};
+        if (array_count && chance() % 2) {
+            return cu.cuArrayDestroy(arrays[--array_count]);
+        }
+        CUarray made;
+        const CUresult result = array_count < MOST ? cu.cuArray3DCreate(&made, &d) : CUDA_SUCCESS;
+        if (result == CUDA_SUCCESS && array_count < MOST) {
+            arrays[array_count++] = made;
+        }
+        return result;
+    }
+    }
+}
+
+static CUresult randoms(uint64_t count) {
+    while (count--) {
+        const CUresult result = random_step();
+        if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY) {
+            return result;
+        }
+        if (result ==
+            CUDA_ERROR_OUT_OF_MEMORY) { /* as an allocator would: half of what there is goes */
+            for (int keep = plain_count / 2; plain_count > keep;) {
+                (void)cu.cuMemFree(plain[--plain_count]);
+            }
+            for (int keep = mapped_count / 2; mapped_count > keep;) {
+                (void)unmap(0);
+            }
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult step(const char *name, const char *value, uint64_t *number) {
+    const uint64_t bytes = value ? bytes_of(value) : 0;
+    size_t a = 0, b = 0;
+    CUresult result = CUDA_SUCCESS;
+    if (!strcmp(name, "alloc"))
+        return alloc(bytes);
+    if (!strcmp(name, "free"))
+        return cu.cuMemFree(plain[--plain_count]);
+    if (!strcmp(name, "pitch"))
+        return cu.cuMemAllocPitch(&plain[plain_count++], &a, 1000, bytes / 1024, 4);
+    if (!strcmp(name, "managed"))
+        return cu.cuMemAllocManaged(&plain[plain_count++], bytes, 1);
+    if (!strcmp(name, "async"))
+        return async(bytes);
+    if (!strcmp(name, "unasync"))
+        return cu.cuMemFreeAsync(pooled[--pooled_count], NULL);
+    if (!strcmp(name, "sync"))
+        return cu.cuCtxSynchronize();
+    if (!strcmp(name, "vmm"))
+        return map(bytes, 0);
+    if (!strcmp(name, "xla"))
+        return map(bytes, 1);
+    if (!strcmp(name, "unvmm"))
+        return unmap(0);
+    if (!strcmp(name, "nccl"))
+        return unmap(1);
+    if (!strcmp(name, "numa"))
+        return numa(bytes);
+    if (!strcmp(name, "graph"))
+        return graph(bytes);
+    if (!strcmp(name, "graphtrim"))
+        return cu.cuDeviceGraphMemTrim(0);
+    if (!strcmp(name, "torch"))
+        return torch(bytes);
+    if (!strcmp(name, "bfc"))
+        return bfc(bytes);
+    if (!strcmp(name, "random"))
+        return randoms(bytes);
+    if (!strcmp(name, "release"))
+        return cu.cuDevicePrimaryCtxRelease(0);
+    if (!strcmp(name, "array")) {
+        const CUDA_ARRAY3D_DESCRIPTOR d = {
+            .Width = 1024, .Height = bytes / 4096, .Format = 0x20, .NumChannels = 1};
+        return cu.cuArray3DCreate(&arrays[array_count++], &d);
+    }
+    if (!strcmp(name, "unarray"))
+        return cu.cuArrayDestroy(arrays[--array_count]);
+    if (!strcmp(name, "trim")) {
+        CUmemoryPool pool;
+        result = cu.cuDeviceGetDefaultMemPool(&pool, 0);
+        return result == CUDA_SUCCESS ? cu.cuMemPoolTrimTo(pool, 0) : result;
+    }
+    if (!strcmp(name, "keep")) {
+        CUmemoryPool pool;
+        uint64_t all = UINT64_MAX;
+        result = cu.cuDeviceGetDefaultMemPool(&pool, 0);
+        return result == CUDA_SUCCESS ? cu.cuMemPoolSetAttribute(pool, 4, &all) : result;
+    }
+    if (!strcmp(name, "info") || !strcmp(name, "infototal")) {
+        result = cu.cuMemGetInfo(&a, &b);
+        *number = name[4] ? b : a;
+        return result;
+    }
+    if (!strcmp(name, "total")) {
+        result = cu.cuDeviceTotalMem(&a, 0);
+        *number = a;
+        return result;
+    }
+    if (!strcmp(name, "peak"))
+        *number = counted("fakecuda_process_peak");
+    if (!strcmp(name, "used"))
+        *number = counted("fakecuda_used_bytes");
+    if (!strcmp(name, "refused"))
+        *number = counted("fakecuda_refused");
+    if (!strcmp(name, "devicepeak")) {
+        uint64_t (*get)(int, int) = (uint64_t(*)(int, int))dlsym(cu.library, "fakecuda_peak_bytes");
+        *number = get ? get(0, 0) : 0;
+    }
+    if (!strcmp(name, "ptsz")) {
+        int64_t (*calls)(const char *) =
+            (int64_t(*)(const char *))dlsym(cu.library, "fakecuda_calls");
+        *number = calls ? (uint64_t)calls("cuMemAllocAsync_ptsz") : 0;
+    }
+    if (!strcmp(name, "hold"))
+        usleep((useconds_t)bytes * 1000);
+    if (!strcmp(name, "wait")) {
+        for (int i = 0; i < 3000 && access(value, F_OK) != 0; i++) {
+            usleep(10000);
+        }
+    }
+    if (!strcmp(name, "touch"))
+        close(open(value, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    if (!strcmp(
+            name,
+            "fork")) { /* CUDA is unusable in the child; asking must neither hang nor speak for the parent */
+        const pid_t child = fork();
+        if (child == 0) {
+            _exit(cu.cuMemAlloc(&plain[0], 1 << 20) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+        }
+        int status = 1;
+        waitpid(child, &status, 0);
+        *number = (uint64_t)status;
+    }
+    return result;
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    const char *start = getenv("CALLER_SEED");
+    seed = start ? strtoull(start, NULL, 10) : 1;
+    if (argc < 2 || caller_find(argv[1], &cu) != 0) {
+        return 3;
+    }
+    CUresult result = cu.cuInit(0);
+    int first = 2;
+    while (result == CUDA_SUCCESS && first < argc &&
+           !strncmp(argv[first], "numa", 4)) { /* before a context */
+        printf("%s %d\n", argv[first], (int)step("numa", strchr(argv[first], ':') + 1, NULL));
+        first++;
+    }
+    result = result == CUDA_SUCCESS ? cu.cuDevicePrimaryCtxRetain(&context, 0) : result;
+    result = result == CUDA_SUCCESS ? cu.cuCtxSetCurrent(context) : result;
+    printf("start %d\n", (int)result);
+    for (int i = first; i < argc && result == CUDA_SUCCESS; i++) {
+        char name[32] = "";
+        const char *value = strchr(argv[i], ':');
+        uint64_t number = UINT64_MAX;
+        snprintf(name, sizeof name, "%.*s", (int)(value ? value - argv[i] : 31), argv[i]);
+        errno = 77;
+        const CUresult got = step(name, value ? value + 1 : NULL, &number);
+        const int kept = errno;
+        printf(number == UINT64_MAX ? "%s %d\n" : "%s %d %llu\n", argv[i], (int)got,
+               (unsigned long long)number);
+        if (kept != 77 && strcmp(name, "wait") && strcmp(name, "hold") && strcmp(name, "touch") &&
+            strcmp(name, "fork")) {
+            printf("errno %d\n", kept);
+        }
+    }
+    return result == CUDA_SUCCESS ? 0 : 1;
+}
