@@ -55,6 +55,7 @@ enum { HR_ERROR_HOLDERS = 5 };
 typedef struct hr_error {
     hr_status code;
     char message[2048]; /* prose for people, several lines for out of memory */
+    int32_t cause;      /* of calls of job.h: hr_cause, who has to act; else 0 */
     uint64_t wanted_bytes;
     uint64_t limit_bytes;
     uint64_t held_bytes;
@@ -63,6 +64,8 @@ typedef struct hr_error {
     uint64_t largest_free_bytes; /* the largest single block that would have been served */
     uint64_t device_free_bytes;  /* what the physical device itself has left; UINT64_MAX: unknown */
     uint32_t holder_count;
+    int32_t
+        option_bytes; /* of calls of job.h: the message begins with the name of an option, so long; else 0 */
     hr_holder holders[HR_ERROR_HOLDERS];
 } hr_error;
 

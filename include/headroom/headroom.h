@@ -16,5 +16,9 @@
 #include <headroom/data.h>
 #include <headroom/train.h>
 #include <headroom/model.h>
+#include <headroom/event.h>
+#include <headroom/plan.h>
+#include <headroom/job.h>
+#include <headroom/predictor.h>
 
 #endif

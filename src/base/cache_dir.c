@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -263,4 +264,16 @@ hr_status hri_cache_append(const hri_cache *cache, const char *name, const void 
         is_ours(fd, &info) && !HRI_FAULT(WRITE) && write(fd, data, bytes) == (ssize_t)bytes;
     close(fd);
     return done ? HR_OK : HR_E_IO;
+}
+
+const char *hri_cache_default(char *buf, size_t size) {
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && xdg[0] == '/') { /* a relative one is to be ignored, says its standard */
+        snprintf(buf, size, "%s/headroom", xdg);
+    } else if (home && home[0]) {
+        snprintf(buf, size, "%s/.cache/headroom", home);
+    } else if (size) {
+        buf[0] = 0;
+    }
+    return buf;
 }

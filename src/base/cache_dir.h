@@ -23,6 +23,9 @@ typedef struct hri_cache {
     int fd; /* of the folder; -1: none */
 } hri_cache;
 
+/* Where a user's programs keep such things: $XDG_CACHE_HOME/headroom, else ~/.cache/headroom, else "".  Returns buf. */
+const char *hri_cache_default(char *buf, size_t size);
+
 /* `inside` names a folder below, or is NULL; make: where they are missing they are made, else HR_E_NOT_FOUND.  HR_E_INVALID
  * when it is not to be trusted, with the reason; HR_E_IO when it cannot be made or opened.  why may be NULL. */
 HR_MUST_CHECK hr_status hri_cache_open(const char *folder, const char *inside, int make,

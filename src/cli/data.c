@@ -13,7 +13,7 @@
 #include "cli/common/contact.h"
 #include "cli/common/progress.h"
 #include "cli/common/stages.h"
-#include "cli/common/table.h"
+#include "base/table.h"
 #include "graph/half.h"
 
 typedef struct data_options {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/common/command.h"
-#include "cli/common/table.h"
+#include "base/table.h"
 #include "device/device.h"
 
 #define GIB (UINT64_C(1) << 30)

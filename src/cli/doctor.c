@@ -9,7 +9,7 @@
 #include "cli/common/checks.h"
 #include "cli/common/command.h"
 #include "cli/common/machine.h"
-#include "cli/common/table.h"
+#include "base/table.h"
 #include "device/device.h"
 
 typedef struct doctor_options {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "cli/common/command.h"
 #include "cli/common/inference.h"
-#include "cli/common/table.h"
+#include "base/table.h"
 
 typedef struct eval_options {
     const char *data;

@@ -1,36 +1,33 @@
 /* headroom plan: fits or not, what the bytes are, what it costs in time, what else would fit.
  *
  * The one idea: a plan is proven before anything runs, so the whole answer is here: no run can surprise.  --try runs
- * a few steps on made-up data all the same, and measures from outside what was promised. */
+ * a few steps on made-up data all the same, and measures from outside what was promised.  All of it is the library's
+ * (headroom/job.h); here flags become a job, and the answer is shown. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/file.h"
-#include "cli/common/outputs.h"
 #include "cli/common/command.h"
-#include "cli/common/plan_file.h"
-#include "cli/common/plan_show.h"
-#include "cli/common/plan_ways.h"
+#include "cli/common/outputs.h"
+#include "cli/common/plan_flags.h"
+#include "cli/common/spell.h"
 #include "cli/common/train_flags.h"
-#include "run/resident.h"
-#include "fit/planned.h"
+#include "job/change.h"
+#include "job/plan_file.h"
+#include "job/plan_object.h"
+
+#define MIB (UINT64_C(1) << 20)
 
 /* Everything that one run of the command holds. */
 typedef struct work {
     hri_cli *cli;
     const hri_plan_flags *flags;
-    hri_plan_job job;
-    hri_plan_road road;
-    hri_waiting *waiting;
-    hri_plan_answer answer;
-    hri_fit_plans plans;
-    hri_plan *plan; /* of a problem */
+    const char *model; /* as it was typed; NULL: a problem */
+    hri_text training;
+    hr_ctx *ctx;
+    hr_plan *plan;
+    hri_plan_speller speller;
     hri_plan_trial trial;
     hri_plan_saved saved;
     float *losses;
@@ -41,282 +38,275 @@ static int failed(const work *w, const char *what, hr_status status, const hri_p
     return hri_cli_exit_code(status);
 }
 
+/* ---- the job ---- */
+
+static int plan_problem(work *w, const hr_job_options *job) {
+    char *text;
+    size_t bytes;
+    hri_prose why = {0};
+    hr_error error = {0};
+    const char *path = w->flags->problem;
+    hr_status status = hri_file_read(path, HRI_PROBLEM_FILE_BYTES, &text, &bytes, &why);
+    if (status != HR_OK) {
+        hri_say_error(w->cli, "%s: %s", path, why.text);
+        return hri_cli_exit_code_of_input(status);
+    }
+    const hr_problem_options o = {.size = sizeof o,
+                                  .name = path,
+                                  .text = text,
+                                  .text_bytes = bytes,
+                                  .budget = job->budget,
+                                  .host_budget = job->host_budget,
+                                  .plan_file = job->plan_file,
+                                  .effort = job->effort,
+                                  .no_offload = job->no_offload,
+                                  .on_event = job->on_event,
+                                  .user = job->user};
+    status = hr_plan_problem(&o, &w->plan, &error);
+    hri_free(text);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_error(w->cli, &error);
+}
+
+static int plan_model(work *w, hr_job_options *job) {
+    hr_error error = {0};
+    job->model = w->model;
+    const int code = hri_cli_open_for(w->cli, w->flags->device, &w->ctx);
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    const hr_status status = hr_job_plan(w->ctx, job, &w->plan, &error);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_error(w->cli, &error);
+}
+
+static int explore(work *w) {
+    hr_error error = {0};
+    const hri_plan_flags *f = w->flags;
+    const uint32_t what = (f->choices && !f->load ? HR_EXPLORE_BATCH | HR_EXPLORE_CHOICES : 0u) |
+                          ((f->curve || f->svg) && !f->load ? HR_EXPLORE_CURVE : 0u);
+    const hr_status status = hr_job_explore(w->plan, what, &error);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_error(w->cli, &error);
+}
+
+static int make(work *w) {
+    hr_job_options job;
+    int code = hri_plan_flags_job(w->cli, w->flags, &w->training, &job);
+    if (code == HRI_EXIT_YES) {
+        job.plan_file = w->flags->load;
+        code = w->model ? plan_model(w, &job) : plan_problem(w, &job);
+    }
+    return code == HRI_EXIT_YES ? explore(w) : code;
+}
+
+/* ---- ways out as flags ---- */
+
+/* What has no flag here goes into --options. */
+static hr_status spell(const work *w, const hri_plan_way *way, hri_change *out, hri_text *options) {
+    const hri_options o = {.fields = hri_plan_fields, .count = hri_fields_count(hri_plan_fields)};
+    hri_spell_changes(way->changes, way->change_count, out);
+    for (uint32_t i = 0; i < way->change_count; i++) {
+        if (!hri_options_field(&o, out[i].name)) {
+            hri_training_set(w->flags->options, out[i].name, out[i].text, options);
+            out[i] = (hri_change){"options", hri_text_get(options)};
+        }
+    }
+    return hri_text_status(options);
+}
+
+static hr_status spell_flags(void *user, const hri_plan_way *way, hri_text *out) {
+    hri_change changes[HRI_WAY_CHANGES];
+    hri_text options = {0};
+    hr_status status = spell(user, way, changes, &options);
+    if (status == HR_OK) {
+        status = hri_spell_flags(hri_plan_fields, changes, way->change_count, out);
+    }
+    hri_text_deinit(&options);
+    return status;
+}
+
+static hr_status add_command(const work *w, const hri_change *changes, size_t count,
+                             hri_text *out) {
+    hri_options o;
+    hri_plan_flags f;
+    hr_status status =
+        hri_options_changed(&o, hri_plan_fields, w->flags, sizeof f, changes, count, &f, NULL);
+    if (status == HR_OK) {
+        status = hri_cli_command(w->cli, "plan", w->model, hri_plan_fields, &f, out);
+        hri_options_deinit(&o);
+    }
+    return status;
+}
+
+static hr_status spell_command(void *user, const hri_plan_way *way, hri_text *out) {
+    hri_change changes[HRI_WAY_CHANGES];
+    hri_text options = {0};
+    hr_status status = spell(user, way, changes, &options);
+    if (status == HR_OK) {
+        status = add_command(user, changes, way->change_count, out);
+    }
+    hri_text_deinit(&options);
+    return status;
+}
+
 /* ---- files ---- */
 
-static int write_text(const work *w, const char *path, const char *text, size_t bytes) {
+static hr_status add_piece(void *user, const char *text, size_t bytes) {
+    hri_text_bytes(user, text, bytes);
+    return hri_text_status(user);
+}
+
+static int write_form(work *w, const char *path, hr_plan_format format) {
+    hri_text text = {0};
     hri_prose why = {0};
-    const hr_status status = hri_file_write(path, text, bytes, &why);
+    hr_status status = hr_plan_print(w->plan, format, 0, add_piece, &text);
+    if (status != HR_OK) {
+        hri_text_deinit(&text);
+        return hri_cli_failed(w->cli, NULL, path, status);
+    }
+    status = hri_file_write(path, hri_text_get(&text), text.used, &why);
+    hri_text_deinit(&text);
     return status == HR_OK ? HRI_EXIT_YES : failed(w, "plan", status, &why);
 }
 
-/* The case that was planned, or that of the whole batch. */
-static hr_status case_of(work *w, hri_fit_case **out) {
-    hri_prose why = {0};
-    if (w->plans.c) {
-        *out = w->plans.c;
-        return HR_OK;
-    }
-    return hri_fit_case_get(&w->job.fit, w->job.job.batch, 0, out, &why);
-}
-
-static int write_problem(work *w) {
-    char *text;
-    hri_fit_case *c = NULL;
-    hr_status status = w->job.model ? case_of(w, &c) : HR_OK;
-    if (status == HR_OK) {
-        status = hri_problem_print(c ? &c->pieces[0].x.problem : &w->job.problem, &text);
-    }
+static int save(work *w) {
+    hr_error error = {0};
+    const hr_status status = hr_plan_save(w->plan, w->flags->save, &error);
     if (status != HR_OK) {
-        return hri_cli_failed(w->cli, NULL, w->flags->save_problem, status);
+        hri_say_error(w->cli, "--save: %s", error.message);
     }
-    const int code = write_text(w, w->flags->save_problem, text, strlen(text));
-    hri_free(text);
-    return code;
-}
-
-static void write_piece(void *user, const char *text) {
-    fputs(text, user);
-}
-
-static int write_dot(work *w) {
-    if (!w->job.model) {
-        hri_say_error(w->cli, "--dot: a problem has no graph");
-        return HRI_EXIT_USAGE;
-    }
-    hri_fit_case *c = NULL;
-    const hr_status status = case_of(w, &c);
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *f = status == HR_OK ? open_memstream(&text, &bytes) : NULL;
-    if (!f) {
-        return hri_cli_failed(w->cli, NULL, w->flags->dot, HR_E_NOMEM_HOST);
-    }
-    hr_graph_print(c->pieces[0].g, HR_GRAPH_DOT, write_piece, f);
-    const int bad = fclose(f);
-    const int code = bad ? hri_cli_failed(w->cli, NULL, w->flags->dot, HR_E_NOMEM_HOST)
-                         : write_text(w, w->flags->dot, text, bytes);
-    free(text); /* the stream's */
-    return code;
-}
-
-static int write_svg(const work *w) {
-    char *text = hri_plan_show_svg(&w->job, &w->answer);
-    if (!text) {
-        return hri_cli_failed(w->cli, NULL, w->flags->svg, HR_E_NOMEM_HOST);
-    }
-    const int code = write_text(w, w->flags->svg, text, strlen(text));
-    hri_free(text);
-    return code;
-}
-
-/* Of the part of the training that takes most. */
-static int write_map(const work *w) {
-    const uint32_t piece = w->plans.peak_piece;
-    char *text = w->job.model ? hri_plan_show_map(&w->job, &w->plans.c->pieces[piece].x.problem,
-                                                  w->plans.plans[piece])
-                              : hri_plan_show_map(&w->job, &w->job.problem, w->plan);
-    if (!text) {
-        return hri_cli_failed(w->cli, NULL, w->flags->map, HR_E_NOMEM_HOST);
-    }
-    const int code = write_text(w, w->flags->map, text, strlen(text));
-    hri_free(text);
-    return code;
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_exit_of((hr_cause)error.cause);
 }
 
 static int write_files(work *w) {
+    const hri_plan_flags *f = w->flags;
+    const bool fits = w->plan->answer.fits;
     int code = HRI_EXIT_YES;
-    if (w->flags->save_problem) {
-        code = write_problem(w);
+    if (f->save_problem) {
+        code = write_form(w, f->save_problem, HR_PLAN_PROBLEM);
     }
-    if (code == HRI_EXIT_YES && w->flags->dot) {
-        code = write_dot(w);
+    if (code == HRI_EXIT_YES && f->dot && !w->model) {
+        hri_say_error(w->cli, "--dot: a problem has no graph");
+        code = HRI_EXIT_USAGE;
+    } else if (code == HRI_EXIT_YES && f->dot) {
+        code = write_form(w, f->dot, HR_PLAN_DOT);
     }
-    if (code == HRI_EXIT_YES && w->flags->svg) {
-        code = write_svg(w);
+    if (code == HRI_EXIT_YES && f->svg && !f->load) {
+        code = write_form(w, f->svg, HR_PLAN_CURVE_SVG);
     }
-    if (code == HRI_EXIT_YES && w->flags->map && w->answer.fits) {
-        code = write_map(w);
+    if (code == HRI_EXIT_YES && f->map && fits) {
+        code = write_form(w, f->map, HR_PLAN_MAP_SVG);
     }
-    if (code == HRI_EXIT_YES && w->flags->save && w->answer.fits) {
-        hri_prose why = {0};
-        const hr_status status =
-            hri_plan_file_save(&w->job, &w->plans, w->plan, w->flags->save, &why);
-        code = status == HR_OK ? HRI_EXIT_YES : failed(w, "--save", status, &why);
-    }
-    return code;
+    return code == HRI_EXIT_YES && f->save && fits ? save(w) : code;
 }
 
-/* ---- answers ---- */
-
-/* A loaded plan stands in the place of one that was searched for. */
-static int answer_from_file(work *w) {
-    hri_prose why = {0};
-    const hr_status status = hri_plan_file_load(&w->job, w->flags->load, &w->plans, &w->plan, &why);
-    if (status != HR_OK) {
-        return failed(w, "--load", status, &why);
-    }
-    w->answer = (hri_plan_answer){.fits = true, .largest_batch = -1};
-    if (w->job.model) {
-        hri_plan_row_of(&w->job, &w->plans, &w->answer.row);
-    } else {
-        w->answer.row =
-            (hri_plan_row){.fits = true,
-                           .peak_bytes = w->plan->arena_bytes,
-                           .persistent_bytes = w->plan->persistent_bytes,
-                           .arena_bytes = w->plan->arena_bytes - w->plan->persistent_bytes,
-                           .live_peak_bytes = w->plan->live_bytes,
-                           .micro_batches = 1,
-                           .recomputed_ops = w->plan->again_count,
-                           .time_ns = w->plan->time_ns,
-                           .time_ratio = w->plan->time_ns / w->job.base_time_ns};
-    }
-    hri_plan_answer_describe(&w->job, &w->plans, w->plan, &w->answer);
-    if (w->job.budget_bytes && w->answer.row.peak_bytes > w->job.budget_bytes) {
-        hri_say_error(w->cli, "--load: the plan of %s needs %llu bytes more than the budget",
-                      w->flags->load,
-                      (unsigned long long)(w->answer.row.peak_bytes - w->job.budget_bytes));
-        return HRI_EXIT_NO;
-    }
-    return HRI_EXIT_YES;
-}
+/* ---- beside the answer ---- */
 
 static int compare(work *w) {
     hri_prose why = {0};
     hri_fit_plans plans = {0};
     hri_plan *plan = NULL;
-    const hr_status status = hri_plan_file_load(&w->job, w->flags->compare, &plans, &plan, &why);
+    hri_plan_job *j = &w->plan->job;
+    const hr_status status = hri_plan_file_load(j, w->flags->compare, &plans, &plan, &why);
     if (status != HR_OK) {
         return failed(w, "--compare", status, &why);
     }
     w->saved.path = w->flags->compare;
-    if (w->job.model) {
-        hri_plan_row_of(&w->job, &plans, &w->saved.row);
-    } else {
-        w->saved.row = (hri_plan_row){.fits = true,
-                                      .peak_bytes = plan->arena_bytes,
-                                      .micro_batches = 1,
-                                      .recomputed_ops = plan->again_count,
-                                      .time_ratio = plan->time_ns / w->job.base_time_ns};
-    }
+    hri_plan_row_of_either(j, &plans, plan, &w->saved.row);
     hri_fit_plans_deinit(&plans);
     hri_plan_destroy(plan);
     return HRI_EXIT_YES;
 }
 
-static int answer(work *w) {
-    if (w->flags->load) {
-        return answer_from_file(w);
+static int try_plan(work *w) {
+    hr_error error = {0};
+    hr_try_result r = {.size = sizeof r};
+    w->losses = hri_calloc((size_t)w->flags->tries, sizeof *w->losses);
+    if (!w->losses) {
+        return hri_cli_failed(w->cli, NULL, "--try", HR_E_NOMEM_HOST);
     }
-    hri_prose why = {0};
-    const hr_status status = hri_plan_answer_make(&w->job, &w->answer, &w->plans, &w->plan, &why);
-    return status == HR_OK ? HRI_EXIT_YES : failed(w, w->job.what, status, &why);
-}
-
-/* ---- trying ---- */
-
-/* What planning took goes back before the arena comes, or it would count twice. */
-static void give_back_records(work *w) {
-    const hri_fit_case *c = w->plans.c;
-    hri_fit_plans_deinit(&w->plans);
-    hri_fit_drop_others(&w->job.fit, c);
-    hri_fit_release(&w->job.fit);
-    hri_timing_close(w->job.timing);
-    w->job.timing = NULL;
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
-}
-
-/* The last look before memory is taken: a plan that would break the promise does not run. */
-static int check_promise(const work *w) {
-    uint64_t now;
-    if (w->job.engine) {
-        hri_engine_scratch_drop(w->job.engine);
-        now = hri_engine_runtime(w->job.engine);
-    } else {
-        hri_resident_read(&now, NULL);
+    const hr_status status = hr_job_try(w->plan, (uint64_t)w->flags->tries, w->losses, &r, &error);
+    if (status != HR_OK) {
+        hri_say_error(w->cli, "--try: %s", error.message);
+        return hri_cli_exit_of((hr_cause)error.cause);
     }
-    const uint64_t arena = w->answer.row.persistent_bytes + w->answer.row.arena_bytes;
-    if (w->job.budget_bytes && now + arena > w->job.budget_bytes) {
-        hri_say_error(w->cli,
-                      "this process has %llu bytes before the arena of %llu: over the budget of "
-                      "%llu, so nothing was run",
-                      (unsigned long long)now, (unsigned long long)arena,
-                      (unsigned long long)w->job.budget_bytes);
-        return HRI_EXIT_FAULT;
-    }
+    w->trial = (hri_plan_trial){.losses = w->losses,
+                                .steps = r.steps,
+                                .measured = {.planned_bytes = r.planned_arena_bytes,
+                                             .arena_bytes = r.measured_arena_bytes,
+                                             .peak_bytes = r.measured_peak_bytes},
+                                .seconds = r.seconds};
     return HRI_EXIT_YES;
 }
 
-static int run_steps(work *w, hri_planned *p) {
-    hri_prose why = {0};
-    hr_status status = hri_planned_take(p, &why);
-    const uint64_t begin = hri_clock_ns();
-    for (; w->trial.steps < (uint64_t)w->flags->tries && status == HR_OK; w->trial.steps++) {
-        hri_numbers numbers = {0};
-        status = hri_planned_step(p, &numbers, &why);
-        w->losses[w->trial.steps] = numbers.loss;
+/* ---- the next command ---- */
+
+/* The flags that say what is trained and where, which `train` has too. */
+static const char *const carried[] = {
+    "batch",         "budget",     "device",  "optimizer", "momentum", "options", "precision",
+    "micro-batches", "ghost-norm", "measure", "exact",     "offload",  "spill",   NULL};
+
+/* "headroom train MODEL --data synthetic" with the flags of the plan. */
+static hr_status add_train(const work *w, hri_text *out) {
+    hri_field fields[sizeof carried / sizeof carried[0]] = {{0}};
+    const hri_options o = {.fields = hri_plan_fields, .count = hri_fields_count(hri_plan_fields)};
+    for (size_t i = 0; carried[i]; i++) {
+        fields[i] = *hri_options_field(&o, carried[i]);
     }
-    w->trial.seconds = (double)(hri_clock_ns() - begin) / 1e9;
-    w->trial.losses = w->losses;
-    hri_planned_measure(p, &w->trial.measured);
-    return status == HR_OK ? HRI_EXIT_YES : failed(w, "--try", status, &why);
+    hr_status status = hri_cli_command(w->cli, "train", w->model, fields, w->flags, out);
+    hri_text_add(out, " --data synthetic");
+    return status == HR_OK ? hri_text_status(out) : status;
 }
 
-static int try_plan(work *w) {
-    if (!w->job.model || (!w->job.threads && !w->job.engine)) {
-        hri_say_error(w->cli,
-                      "--try: plans of a model run on the host, and on a GPU that runs kernels");
-        return HRI_EXIT_USAGE;
+/* Is there room for what a run takes beside its plan: input, threads that read it, records, checkpoints? */
+static bool leaves_room(const work *w) {
+    const hri_plan_row *r = &w->plan->answer.row;
+    const uint64_t samples = r->part > 0 ? (uint64_t)r->part : 1;
+    const uint64_t run = 8 * MIB + 16 * (r->input_bytes / samples);
+    return !w->flags->budget || w->plan->job.engine ||
+           r->peak_bytes + run <= w->plan->job.budget_bytes;
+}
+
+static void say_next(const work *w) {
+    hri_text command = {0};
+    const hri_change curve = {"curve", "true"};
+    const hri_plan_job *j = &w->plan->job;
+    const bool trains = w->model && (j->threads || j->engine) && leaves_room(w);
+    const hr_status status = trains && hri_command_find("train")
+                                 ? add_train(w, &command)
+                                 : add_command(w, &curve, 1, &command);
+    if (status == HR_OK && hri_text_status(&command) == HR_OK) {
+        hri_say_next(w->cli, hri_text_get(&command));
     }
-    const hri_planned_options o = {.device = w->job.device,
-                                   .plans = &w->plans,
-                                   .job = &w->job.job,
-                                   .threads = w->job.threads,
-                                   .seed = (uint64_t)w->flags->seed,
-                                   .limit = (uint32_t)hr_model_classes(w->job.model)};
-    hri_planned *p = NULL;
-    hri_prose why = {0};
-    w->losses = hri_calloc((size_t)w->flags->tries, sizeof *w->losses);
-    const hr_status status = w->losses ? hri_planned_open(&o, &p, &why) : HR_E_NOMEM_HOST;
-    if (status != HR_OK) {
-        return failed(w, "--try", status, &why);
-    }
-    give_back_records(w);
-    int code = check_promise(w);
-    if (code == HRI_EXIT_YES) {
-        code = run_steps(w, p);
-    }
-    hri_planned_close(p);
-    return code;
+    hri_text_deinit(&command);
 }
 
 /* ---- the command ---- */
 
 static int show(work *w) {
-    const hri_plan_trial *trial = w->trial.steps ? &w->trial : NULL;
-    const hri_plan_saved *saved = w->saved.path ? &w->saved : NULL;
-    const int code = w->answer.fits ? HRI_EXIT_YES : HRI_EXIT_NO;
-    if (w->flags->json) {
-        hri_json json;
-        hri_cli_json_start(&json);
-        hri_plan_show_json(&w->job, &w->answer, trial, saved, &json);
-        return hri_cli_json_end(w->cli, &json, code);
+    const hri_plan_sheet sheet = {.job = &w->plan->job,
+                                  .answer = &w->plan->answer,
+                                  .trial = w->trial.steps ? &w->trial : NULL,
+                                  .saved = w->saved.path ? &w->saved : NULL,
+                                  .speller = &w->speller,
+                                  .curve = w->flags->curve};
+    const int code = hri_cli_answer(w->cli, &sheet, w->flags->json);
+    if (!w->flags->json && code == HRI_EXIT_YES) {
+        say_next(w);
+    } else if (!w->flags->json && code == HRI_EXIT_NO) {
+        hri_cli_next_way(w->cli, &sheet);
     }
-    const hr_status status = hri_plan_show_text(w->cli, &w->job, &w->answer, trial, saved);
-    return status == HR_OK ? code : hri_cli_failed(w->cli, NULL, "plan", status);
+    return code;
 }
 
 static int work_through(work *w) {
-    int code = answer(w);
-    hri_waiting_stop(w->waiting);
+    int code = make(w);
+    hri_waiting_stop(w->cli->waiting);
     if (code == HRI_EXIT_YES) {
         code = write_files(w);
     }
     if (code == HRI_EXIT_YES && w->flags->compare) {
         code = compare(w);
     }
-    if (code == HRI_EXIT_YES && w->flags->tries && w->answer.fits) {
+    if (code == HRI_EXIT_YES && w->flags->tries && w->plan->answer.fits) {
         code = try_plan(w);
     }
     return code == HRI_EXIT_YES ? show(w) : code;
@@ -341,35 +331,29 @@ static int check_outputs(hri_cli *cli, const hri_plan_flags *f) {
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     hri_plan_flags flags = *(const hri_plan_flags *)options;
-    work w = {.cli = cli, .flags = &flags};
+    work w = {.cli = cli, .flags = &flags, .model = count ? arguments[0] : NULL};
+    hri_waiting waiting;
     hri_cli_wrap(cli);
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* large pieces of planning go straight back */
-    mallopt(M_TRIM_THRESHOLD, 64 << 10);
-#endif
+    if ((count == 1) == (flags.problem != NULL)) {
+        hri_say_error(cli, count ? "plan: a model or --problem, not both"
+                                 : "plan: MODEL is missing (or --problem FILE)");
+        hri_say_hint(cli, "headroom plan --help");
+        return HRI_EXIT_USAGE;
+    }
     if (flags.tries) {
         flags.choices = false; /* memory that looking around would take is the budget's */
     }
-    hri_waiting waiting;
-    hri_waiting_start(&waiting, &cli->err_term,
-                      count           ? arguments[0]
-                      : flags.problem ? flags.problem
-                                      : "");
+    w.speller = (hri_plan_speller){.user = &w, .flags = spell_flags, .command = spell_command};
+    hri_waiting_start(&waiting, &cli->err_term, w.model ? w.model : flags.problem);
     cli->waiting = &waiting;
-    w.waiting = &waiting;
     int code = check_outputs(cli, &flags);
-    code = code == HRI_EXIT_YES ? hri_plan_job_open(cli, &flags, count, arguments, &w.job) : code;
-    if (code == HRI_EXIT_YES) {
-        hri_plan_job_road(&w.job, &w.road);
-        code = work_through(&w);
-    }
+    code = code == HRI_EXIT_YES ? work_through(&w) : code;
     hri_waiting_stop(&waiting);
     cli->waiting = NULL;
-    hri_fit_plans_deinit(&w.plans);
-    hri_plan_answer_deinit(&w.answer);
-    hri_plan_destroy(w.plan);
+    hr_plan_destroy(w.plan);
+    hr_ctx_destroy(w.ctx);
+    hri_text_deinit(&w.training);
     hri_free(w.losses);
-    hri_plan_job_close(&w.job);
     return code;
 }
 

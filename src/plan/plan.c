@@ -48,30 +48,38 @@ hri_plan *hri_plan_copy(const hri_plan *plan) {
     return new;
 }
 
-double hri_plan_makespan(const hri_problem *p, const hri_plan *plan) {
+double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end) {
     double compute = 0, queue[2] = {0, 0};
-    double *end = hri_calloc((size_t)plan->step_count + 1, sizeof *end);
-    if (!end) {
-        return NAN;
-    }
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const hri_plan_step *s = &plan->steps[i];
+        begin[i] = compute;
         if (s->kind == HRI_STEP_RUN) {
             compute += p->ops[s->op].variants[s->variant].time_ns;
+            end[i] = compute;
         } else if (s->kind == HRI_STEP_WAIT) {
             compute = end[s->op] > compute ? end[s->op] : compute;
+            end[i] = compute;
         } else {
             const int in = s->kind == HRI_STEP_IN;
             const double speed = in ? p->in_bytes_per_ns : p->out_bytes_per_ns;
             const double bytes = (double)plan->buffers[plan->operands[s->first]].bytes;
-            const double start = queue[in] > compute ? queue[in] : compute;
-            queue[in] = start + p->copy_latency_ns + (speed > 0 ? bytes / speed : 0);
+            begin[i] = queue[in] > compute ? queue[in] : compute;
+            queue[in] = begin[i] + p->copy_latency_ns + (speed > 0 ? bytes / speed : 0);
             end[i] = queue[in];
             compute = p->copies_block ? end[i] : compute;
         }
     }
-    hri_free(end);
     return compute;
+}
+
+double hri_plan_makespan(const hri_problem *p, const hri_plan *plan) {
+    double *times = hri_calloc(2 * (size_t)plan->step_count + 2, sizeof *times);
+    if (!times) {
+        return NAN;
+    }
+    const double makespan = hri_plan_times(p, plan, times, times + plan->step_count + 1);
+    hri_free(times);
+    return makespan;
 }
 
 /* ---- writing ---- */

@@ -130,5 +130,7 @@ hri_plan *hri_plan_copy(const hri_plan *plan);
 const char *hri_step_name(uint32_t kind);
 /* Predicted time of the steps as they stand: compute, copies out and copies in are queues beside one another. */
 double hri_plan_makespan(const hri_problem *p, const hri_plan *plan);
+/* The same with when each step begins and ends: (step_count) each. */
+double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end);
 
 #endif

@@ -8,9 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cli/common/cli.h"
 #include "cli/common/machine.h"
 #include "cli/common/progress.h"
-#include "cli/common/table.h"
+#include "base/table.h"
 
 #define MS UINT64_C(1000000)
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/plan_job.h"
+#include "cli/common/plan_flags.h"
 #include "cli/common/train_flags.h"
 #include "pictures.h"
 #include "program.h"

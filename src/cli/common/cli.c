@@ -1,6 +1,7 @@
 /* Speaking, and the way into the library. */
 #include "cli/common/cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,6 +130,15 @@ void hri_say_title(hri_cli *cli, const char *format, ...) {
     hri_out_text(&cli->out, hri_visible(text, clean, sizeof clean));
     hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_PLAIN));
     hri_out_text(&cli->out, "\n");
+}
+
+int hri_out_finish(hri_out *out, int code) {
+    hri_out_flush(out);
+    if (out->error && out->error != EPIPE) {
+        hri_say_note("cannot write the result: %s", strerror(out->error));
+        return HRI_EXIT_FAULT;
+    }
+    return code;
 }
 
 hr_status hri_cli_command(const hri_cli *cli, const char *name, const char *word,

@@ -9,10 +9,10 @@
 #include "base/json.h"
 #include "base/options.h"
 #include "base/text.h"
-#include "cli/common/out.h"
+#include "base/out.h"
 #include "cli/common/settings.h"
 #include "cli/common/startup.h"
-#include "cli/common/term.h"
+#include "base/term.h"
 #include "cli/common/waiting.h"
 
 enum {
@@ -37,6 +37,7 @@ typedef struct hri_cli {
     bool json;            /* one object is wanted on stdout */
     bool answered;        /* and was printed */
     hri_startup startup;
+    char cache[1024]; /* the directory of measurements and kernels, once it was asked for */
 } hri_cli;
 
 /* "headroom: " and the sentence, on stderr.  Control characters in it are shown as '?'.  The first one of a run is the
@@ -55,6 +56,9 @@ void hri_say_note(const char *format, ...) HR_PRINTF(1, 2);
 void hri_say_next(hri_cli *cli, const char *command);
 /* From now on lines of the answer are broken between words at the terminal's edge: for answers that people read. */
 void hri_cli_wrap(hri_cli *cli);
+/* Flushes the answer; `code`, or 3 after a sentence on stderr when a write failed for another reason than a closed pipe,
+ * which is the reader's choice. */
+int hri_out_finish(hri_out *out, int code);
 /* A line in bold where there is colour. */
 void hri_say_title(hri_cli *cli, const char *format, ...) HR_PRINTF(2, 3);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/common/wrap.h"
+#include "base/wrap.h"
 
 enum { WIDTH_DEFAULT = 80, WIDTH_MAX = 100, WIDTH_MIN = 30, COLUMN_MIN = 24 };
 

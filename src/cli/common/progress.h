@@ -11,8 +11,8 @@
 #define HRI_CLI_PROGRESS_H
 
 #include <stdint.h>
-#include "cli/common/out.h"
-#include "cli/common/term.h"
+#include "base/out.h"
+#include "base/term.h"
 
 typedef struct hri_progress {
     hri_out *out; /* usually stderr's */

@@ -1,6 +1,8 @@
 /* The tables of settings.h. */
 #include "cli/common/settings.h"
 
+#include "base/cache_dir.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,15 +63,9 @@ hr_status hri_settings_set_env(hri_options *o, hri_prose *why) {
 }
 
 const char *hri_settings_cache_dir(const hri_settings *settings, char *buf, size_t size) {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (settings->cache_dir && settings->cache_dir[0]) {
         snprintf(buf, size, "%s", settings->cache_dir);
-    } else if (xdg && xdg[0] == '/') { /* a relative one is to be ignored, says its standard */
-        snprintf(buf, size, "%s/headroom", xdg);
-    } else if (home && home[0]) {
-        snprintf(buf, size, "%s/.cache/headroom", home);
-    } else if (size) {
-        buf[0] = 0;
+        return buf;
     }
-    return buf;
+    return hri_cache_default(buf, size);
 }

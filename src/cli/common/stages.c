@@ -2,7 +2,7 @@
 #include "cli/common/stages.h"
 
 #include <string.h>
-#include "cli/common/table.h"
+#include "base/table.h"
 #include "data/stage.h"
 
 static int print_list(hri_cli *cli) {

@@ -1,5 +1,5 @@
 /* The questions of term.h, asked of the kernel and of the environment. */
-#include "cli/common/term.h"
+#include "base/term.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -56,20 +56,4 @@ void hri_term_init(hri_term *term, int fd, hri_color_mode mode) {
     term->color = color_of(screen, mode);
     term->utf8 = is_utf8();
     term->width = screen ? width_of(fd) : SIZE_MAX;
-}
-
-const char *hri_term_style(const hri_term *term, hri_style style) {
-    static const char *const sequences[] = {
-        [HRI_STYLE_PLAIN] = "\033[0m", [HRI_STYLE_BOLD] = "\033[1m",  [HRI_STYLE_DIM] = "\033[2m",
-        [HRI_STYLE_GOOD] = "\033[32m", [HRI_STYLE_WARN] = "\033[33m", [HRI_STYLE_BAD] = "\033[31m",
-    };
-    return term->color ? sequences[style] : "";
-}
-
-size_t hri_term_columns(const char *text) {
-    size_t columns = 0;
-    for (; *text; text++) {
-        columns += ((unsigned char)*text & 0xc0) != 0x80;
-    }
-    return columns;
 }

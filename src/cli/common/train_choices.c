@@ -18,7 +18,7 @@ int hri_train_choices_find(hri_train_job *j) {
         return hri_cli_failed(j->cli, NULL, "--choices", status);
     }
     const int there = j->choices && hri_file_exists(j->choices);
-    j->plan_flags.gpu_choices = there && (j->flags.choices || j->resumes) ? j->choices : NULL;
+    j->ask.gpu_choices = there && (j->flags.choices || j->resumes) ? j->choices : NULL;
     return HRI_EXIT_YES;
 }
 
@@ -35,7 +35,7 @@ int hri_train_choices_write(hri_train_job *j) {
                 e.untried, e.noted);
         }
     }
-    if (!j->plan.engine || !j->choices || j->plan_flags.gpu_choices) {
+    if (!j->plan.engine || !j->choices || j->ask.gpu_choices) {
         return HRI_EXIT_YES;
     }
     hr_status status = HR_OK;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/common/plan_job.h"
+#include "job/plan_job.h"
 #include "step/options.h"
 
 #define VALIDATION "val-data,val-split"

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/file.h"
+#include "cli/common/plan_flags.h"
 #include "cli/common/train_facts.h"
 #include "cli/common/outputs.h"
 #include "models/common/file.h"
@@ -376,25 +377,27 @@ static int begin_plan(hri_train_job *j, int64_t batch) {
     if (hri_text_status(&j->options) != HR_OK) {
         return hri_cli_failed(j->cli, NULL, "train", HR_E_NOMEM_HOST);
     }
-    j->plan_flags = (hri_plan_flags){.batch = batch ? batch : 1,
-                                     .budget = f->budget,
-                                     .host_budget = f->host_budget,
-                                     .device = f->device,
-                                     .optimizer = f->optimizer,
-                                     .precision = f->precision,
-                                     .train_text = hri_text_get(&j->options),
-                                     .micro_batches = f->micro_batches,
-                                     .ghost_norm = f->ghost_norm,
-                                     .measure = f->measure,
-                                     .exact = f->exact,
-                                     .tune = f->tune,
-                                     .offload = f->offload,
-                                     .spill = f->spill,
-                                     .json = f->json};
-    int code = hri_train_choices_find(j);
-    code = code == HRI_EXIT_YES
-               ? hri_plan_job_begin(j->cli, &j->plan_flags, hri_text_get(&j->model_text), &j->plan)
-               : code;
+    j->ask = (hr_job_options){.size = sizeof j->ask,
+                              .model = hri_text_get(&j->model_text),
+                              .batch = batch ? batch : 1,
+                              .budget = f->budget,
+                              .host_budget = f->host_budget,
+                              .device = f->device,
+                              .training = hri_text_get(&j->options),
+                              .split_norm = f->ghost_norm,
+                              .no_measure = !f->measure,
+                              .exact_f32 = f->exact,
+                              .tune = f->tune,
+                              .no_offload = !f->offload,
+                              .spill = f->spill};
+    hri_cli_job_settings(j->cli, &j->ask);
+    int code = hri_plan_read_parts(j->cli, f->micro_batches, &j->ask.micro_batches);
+    code = code == HRI_EXIT_YES ? hri_train_choices_find(j) : code;
+    code = code == HRI_EXIT_YES ? hri_cli_open_for(j->cli, f->device, &j->ctx) : code;
+    if (code == HRI_EXIT_YES) {
+        const hr_status status = hri_plan_job_begin(j->ctx, &j->ask, &j->plan);
+        code = status == HR_OK ? HRI_EXIT_YES : hri_cli_why(j->cli, &j->plan.why, status);
+    }
     code = code == HRI_EXIT_YES ? check_device(j) : code;
     if (code == HRI_EXIT_YES) {
         j->plan.job.options.ignored = !j->all_labels_count;
@@ -514,10 +517,10 @@ static int set_options(hri_train_job *j) {
     hr_error error = {0};
     hri_text_clear(&j->options);
     hri_train_flags_options(&j->flags, j->total_steps, &j->options);
-    j->plan_flags.train_text = hri_text_get(&j->options);
+    j->ask.training = j->plan.o.training = hri_text_get(&j->options);
     hr_status status = hri_text_status(&j->options);
     if (status == HR_OK) {
-        status = hri_plan_train_options(&j->plan_flags, &j->plan.job.options, &error);
+        status = hr_train_options_parse(j->ask.training, &j->plan.job.options, &error);
     }
     if (status != HR_OK) {
         hri_say_error(j->cli, "%s", error.message[0] ? error.message : hr_status_text(status));
@@ -677,8 +680,17 @@ hr_status hri_train_job_command(const hri_train_job *j, const hri_change *change
     return status;
 }
 
-static hr_status road_command(void *user, const hri_change *changes, size_t count, hri_text *out) {
-    return hri_train_job_command(user, changes, count, out);
+static hr_status spell_flags(void *user, const hri_plan_way *way, hri_text *out) {
+    hri_change changes[HRI_WAY_CHANGES];
+    (void)user;
+    hri_spell_changes(way->changes, way->change_count, changes);
+    return hri_spell_flags(hri_train_flag_fields, changes, way->change_count, out);
+}
+
+static hr_status spell_command(void *user, const hri_plan_way *way, hri_text *out) {
+    hri_change changes[HRI_WAY_CHANGES];
+    hri_spell_changes(way->changes, way->change_count, changes);
+    return hri_train_job_command(user, changes, way->change_count, out);
 }
 
 /* What hri_train_job_size makes of the flags, where they may change. */
@@ -716,15 +728,17 @@ static hr_status road_size(const hri_train_job *j, hri_train_job *c, hri_fit_job
     return status;
 }
 
-static hr_status road_job(void *user, const hri_change *changes, size_t count, hri_fit_job *out,
+static hr_status road_job(void *user, const hri_way_change *ways, size_t count, hri_fit_job *out,
                           hri_prose *why) {
     const hri_train_job *j = user;
+    hri_change changes[HRI_WAY_CHANGES];
     hri_cli quiet = {.quiet = true};
     hri_options o;
     hri_train_job *c = hri_malloc(sizeof *c);
     if (!c) {
         return HR_E_NOMEM_HOST;
     }
+    hri_spell_changes(ways, count, changes);
     *c = *j; /* borrowed, but for the flags */
     c->cli = &quiet;
     *out = j->plan.job;
@@ -742,10 +756,11 @@ static hr_status road_job(void *user, const hri_change *changes, size_t count, h
 
 static void set_road(hri_train_job *j) {
     j->road = (hri_plan_road){.user = j,
-                              .fields = hri_train_flag_fields,
                               .budget_only = j->resumes,
-                              .job = road_job,
-                              .command = road_command};
+                              .has_input = true,
+                              .has_nesterov = true,
+                              .job = road_job};
+    j->speller = (hri_plan_speller){.user = j, .flags = spell_flags, .command = spell_command};
     /* two runs in one arena have a refusal of their own */
     j->plan.road = *j->name || j->flags.logical_devices ? NULL : &j->road;
     j->plan.data_least_bytes = j->flags.data_budget_bytes > j->train_least ? j->train_least : 0;
@@ -816,7 +831,7 @@ int hri_train_job_size(hri_train_job *j) {
         return failed(j, written, &why);
     }
     j->plan.job.batch = j->batch;
-    j->plan_flags.batch = j->batch;
+    j->ask.batch = j->plan.o.batch = j->batch;
     if (k > 1) { /* asked for, so batch norm sees one batch at a time, as it does everywhere */
         j->plan.job.parts = k;
         j->plan.job.allow_coupled = 1;
@@ -856,6 +871,9 @@ int hri_train_job_plan(hri_train_job *j) {
     const hr_status status = hri_plan_answer_make(&j->plan, &j->answer, &j->plans, NULL, &why);
     if (status != HR_OK) {
         return failed(j, status, &why);
+    }
+    if (j->answer.fits) {
+        hri_plan_job_set_threads(&j->plan, &j->plans);
     }
     j->row = j->answer.row;
     const uint64_t input = j->train_least + (j->val_count ? j->val_bytes : 0);
@@ -1042,8 +1060,8 @@ void hri_train_job_close(hri_train_job *j) {
     hri_supply_close(j->train);
     hri_supply_close(j->validation);
     hri_fit_plans_deinit(&j->plans);
-    hri_plan_answer_deinit(&j->answer);
     hri_plan_job_close(&j->plan);
+    hr_ctx_destroy(j->ctx);
     hri_checkpoint_close(&j->resume);
     hri_source_deinit(&j->source);
     hri_source_deinit(&j->val_source);

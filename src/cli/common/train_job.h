@@ -12,7 +12,9 @@
 #ifndef HRI_CLI_TRAIN_JOB_H
 #define HRI_CLI_TRAIN_JOB_H
 
-#include "cli/common/plan_ways.h"
+#include "job/print.h"
+#include "job/ways.h"
+#include "cli/common/spell.h"
 #include "cli/common/train_flags.h"
 #include "weights/folder.h"
 #include "weights/init.h"
@@ -57,8 +59,10 @@ typedef struct hri_train_job {
     uint64_t init_bytes; /* what the list of --init takes while it is read */
     hri_checkpoint resume;
     int resumes;
-    hri_plan_flags plan_flags;
+    hr_ctx *ctx;
+    hr_job_options ask; /* what is planned */
     hri_plan_road road;
+    hri_plan_speller speller;
     bool batch_chosen; /* --batch auto */
     hri_plan_job plan;
     hri_plan_answer answer;

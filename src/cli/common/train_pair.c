@@ -8,7 +8,7 @@
 #endif
 
 #include "base/alloc.h"
-#include "cli/common/plan_show.h"
+#include "job/print.h"
 #include "run/resident.h"
 
 static int failed(const hri_train_pair *p, hr_status status, const hri_prose *why) {
@@ -167,8 +167,9 @@ static void share_device(hri_train_pair *p) {
     hri_threads_destroy(b->threads);
     hri_timing_close(b->timing);
     hri_engine_close(b->engine);
-    hr_ctx_destroy(b->ctx);
-    b->ctx = NULL;
+    hr_ctx_destroy(p->jobs[1].ctx);
+    p->jobs[1].ctx = NULL;
+    b->ctx = a->ctx;
     b->timing = NULL;
     b->engine = b->job.engine = a->engine;
     b->job.machine.gpu = a->job.machine.gpu;
@@ -176,6 +177,11 @@ static void share_device(hri_train_pair *p) {
     b->job.time_user = a->job.time_user;
     b->device = a->device;
     b->threads = a->threads;
+}
+
+static int fit(hri_train_job *j) {
+    const hr_status status = hri_plan_job_fit(&j->plan);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_why(j->cli, &j->plan.why, status);
 }
 
 /* Plans a job anew with what is now known of the other. */
@@ -221,7 +227,7 @@ static int plan_two(hri_train_pair *p, uint32_t *which) {
     const uint64_t budget = a->plan.budget_bytes;
     int code = HRI_EXIT_YES;
     for (uint32_t i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
-        code = hri_plan_job_fit(p->jobs[i].cli, &p->jobs[i].plan);
+        code = fit(&p->jobs[i]);
     }
     if (code != HRI_EXIT_YES) {
         return code;
@@ -320,14 +326,12 @@ int hri_train_pair_refuse(hri_train_pair *p, uint32_t which) {
     if (p->count > 1 && !p->slices[0]) {
         return refuse_two(p, which);
     }
-    if (j->flags.json) {
-        hri_json json;
-        hri_cli_json_start(&json);
-        hri_plan_show_json(&j->plan, &j->answer, NULL, NULL, &json);
-        return hri_cli_json_end(j->cli, &json, HRI_EXIT_NO);
+    const hri_plan_sheet sheet = {.job = &j->plan, .answer = &j->answer, .speller = &j->speller};
+    const int code = hri_cli_answer(j->cli, &sheet, j->flags.json);
+    if (code == HRI_EXIT_NO && !j->flags.json) {
+        hri_cli_next_way(j->cli, &sheet);
     }
-    const hr_status status = hri_plan_show_text(j->cli, &j->plan, &j->answer, NULL, NULL);
-    return status == HR_OK ? HRI_EXIT_NO : hri_cli_failed(p->jobs[0].cli, NULL, "train", status);
+    return code;
 }
 
 /* Each in its slice: the arena must fit there, and all of it the budget. */
@@ -344,7 +348,7 @@ static int plan_slices(hri_train_pair *p, uint32_t *which) {
         hri_train_job *j = &p->jobs[i];
         j->plan.job.runtime_bytes += data - j->plan.data_bytes;
         j->plan.data_bytes = data;
-        code = hri_plan_job_fit(j->cli, &j->plan);
+        code = fit(j);
         if (code != HRI_EXIT_YES) {
             break;
         }
@@ -415,7 +419,7 @@ int hri_train_pair_plan(hri_train_pair *p, uint32_t *which) {
     if (p->slices[0]) {
         code = plan_slices(p, which);
     } else if (p->count == 1) {
-        code = hri_plan_job_fit(p->jobs[0].cli, &p->jobs[0].plan);
+        code = fit(&p->jobs[0]);
         code = code == HRI_EXIT_YES ? hri_train_job_plan(&p->jobs[0]) : code;
         const uint64_t budget = p->jobs[0].plan.budget_bytes, peak = p->jobs[0].row.peak_bytes;
         p->left_bytes = budget > peak ? budget - peak : 0;

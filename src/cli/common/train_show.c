@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "cli/common/command.h"
-#include "cli/common/plan_show.h"
-#include "cli/common/wrap.h"
+#include "job/print.h"
+#include "base/wrap.h"
 #include "device/device.h"
 
 /* ---- while it runs ---- */
@@ -226,7 +226,9 @@ hr_status hri_train_show_plan(hri_train_show *s) {
     if (s->job->flags.json) {
         return HR_OK;
     }
-    const hr_status status = hri_plan_show_parts(s->job->cli, &s->job->plan, &s->job->answer);
+    const hr_status status =
+        hri_plan_print_parts(&(hri_plan_sheet){.job = &s->job->plan, .answer = &s->job->answer},
+                             &s->job->cli->out, &s->job->cli->out_term);
     if (status == HR_OK) {
         say_start(s);
     }

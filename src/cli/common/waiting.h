@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "cli/common/term.h"
+#include "base/term.h"
 
 typedef struct hri_waiting {
     pthread_t thread;

@@ -1,10 +1,10 @@
 /* Looking around; see plan_answer.h. */
-#include "cli/common/plan_answer.h"
+#include "job/answer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/common/plan_ways.h"
+#include "job/ways.h"
 
 enum { LOOK = HRI_FIT_LOOK };
 
@@ -142,27 +142,20 @@ static hr_status find_points(hri_plan_job *j, hri_plan_answer *out, hri_prose *w
 
 /* ---- the whole ---- */
 
-static hr_status look_around(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
-    hr_status status = HR_OK;
-    if (j->flags->choices || !out->fits) {
-        const uint64_t budget = j->budget_bytes ? j->budget_bytes : j->device_bytes;
-        if (j->model && budget) {
-            status = hri_fit_largest(&j->job, budget, &out->largest_batch, why);
-        }
-        if (status == HR_OK && !out->fits) {
-            status = hri_plan_job_smallest(j, &out->row, why);
-            if (status == HR_OK && j->road) {
-                status = hri_plan_ways_find(j, out, why);
-            }
-        }
+/* What is looked for only once. */
+static hr_status find_largest(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
+    const uint64_t budget = j->budget_bytes ? j->budget_bytes : j->device_bytes;
+    return j->model && budget && out->largest_batch < 0
+               ? hri_fit_largest(&j->job, budget, &out->largest_batch, why)
+               : HR_OK;
+}
+
+static hr_status find_ways(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
+    hr_status status = find_largest(j, out, why);
+    if (status == HR_OK) {
+        status = hri_plan_job_smallest(j, &out->row, why);
     }
-    if (status == HR_OK && j->flags->choices) {
-        status = find_choices(j, out, why);
-    }
-    if (status == HR_OK && (j->flags->curve || j->flags->svg)) {
-        status = find_points(j, out, why);
-    }
-    return status;
+    return status == HR_OK && j->road ? hri_plan_ways_find(j, out, why) : status;
 }
 
 /* With room for comfort beside the plan, or without.  Whether there is a plan at all does not depend on it. */
@@ -192,28 +185,25 @@ hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_pl
         hri_plan_answer_describe(j, plans, plan ? *plan : NULL, out);
     }
     out->impossible = j->budget_bytes && j->budget_bytes < j->floor_bytes;
+    hri_fit_rest(&j->fit);
+    return status == HR_OK && !out->fits ? find_ways(j, out, why) : status;
+}
+
+hr_status hri_plan_answer_explore(hri_plan_job *j, uint32_t what, hri_plan_answer *out,
+                                  hri_fit_plans *plans, hri_prose *why) {
     /* While others are looked at, the memory of this case is theirs. */
     const int rests = out->fits && j->model && plans && plans->c;
-    if (rests && (j->flags->choices || j->flags->curve || j->flags->svg)) {
+    if (rests && (what & (HR_EXPLORE_CHOICES | HR_EXPLORE_CURVE))) {
         hri_fit_detach(&j->fit, plans);
     }
     hri_fit_rest(&j->fit);
-    if (status == HR_OK) {
-        status = look_around(j, out, why);
+    hr_status status = what & HR_EXPLORE_BATCH ? find_largest(j, out, why) : HR_OK;
+    if (status == HR_OK && (what & HR_EXPLORE_CHOICES) && !out->choice_count) {
+        status = find_choices(j, out, why);
     }
-    if (status == HR_OK && rests) {
-        status = hri_fit_attach(&j->fit, plans, why);
+    if (status == HR_OK && (what & HR_EXPLORE_CURVE) && !out->point_count) {
+        status = find_points(j, out, why);
     }
-    if (status == HR_OK && out->fits && j->model && plans) {
-        hri_plan_job_set_threads(j, plans);
-    }
-    return status;
-}
-
-void hri_plan_answer_deinit(hri_plan_answer *a) {
-    for (uint32_t i = 0; i < a->way_count; i++) {
-        hri_text_deinit(&a->ways[i].flags);
-        hri_text_deinit(&a->ways[i].command);
-    }
-    a->way_count = 0;
+    const hr_status back = rests && !plans->c ? hri_fit_attach(&j->fit, plans, why) : HR_OK;
+    return status == HR_OK ? back : status;
 }

@@ -1,5 +1,5 @@
 /* Greedy filling, which is what people expect of a terminal. */
-#include "cli/common/wrap.h"
+#include "base/wrap.h"
 
 #include <string.h>
 

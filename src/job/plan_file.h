@@ -1,12 +1,12 @@
-/* Plans in files: written by --save, read and checked again by --load and --compare.
+/* Plans in files: saved, and read and checked again.
  *
  * A file names what it was made for (model, batch, options, size of the parts) and holds one plan for each graph, with
  * the times it was made with, since they are part of the problem.  Reading builds the graphs anew and passes every plan
  * through the checker: a file is trusted in nothing. */
-#ifndef HRI_CLI_PLAN_FILE_H
-#define HRI_CLI_PLAN_FILE_H
+#ifndef HRI_JOB_PLAN_FILE_H
+#define HRI_JOB_PLAN_FILE_H
 
-#include "cli/common/plan_job.h"
+#include "job/plan_job.h"
 
 HR_MUST_CHECK hr_status hri_plan_file_save(const hri_plan_job *job, const hri_fit_plans *plans,
                                            const hri_plan *plan, const char *path, hri_prose *why);

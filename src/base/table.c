@@ -1,12 +1,12 @@
 /* The two layouts of table.h. */
-#include "cli/common/table.h"
+#include "base/table.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
 #include "base/visible.h"
-#include "cli/common/wrap.h"
+#include "base/wrap.h"
 
 enum { GAP = 2, CELL_BYTES = 512, LEAST_TEXT = 28 };
 

@@ -5,8 +5,8 @@
  *
  * Colour, the strongest first: --color=always|never; NO_COLOR (not empty) switches off; CLICOLOR_FORCE or FORCE_COLOR
  * (not empty, not 0) switches on; else on for a terminal that is not TERM=dumb. */
-#ifndef HRI_CLI_TERM_H
-#define HRI_CLI_TERM_H
+#ifndef HRI_BASE_TERM_H
+#define HRI_BASE_TERM_H
 
 #include <stddef.h>
 

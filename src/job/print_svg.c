@@ -2,8 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <headroom/bytes.h>
 #include "base/svg.h"
-#include "cli/common/plan_show.h"
+#include "job/print.h"
 
 enum { WIDTH = 760, HEIGHT = 440 };
 static const char blue[] = "#1f5fa8";
@@ -54,7 +55,7 @@ static void draw_points(hri_svg *s, const hri_chart *c, const hri_plan_answer *a
     hri_svg_put(s, "</g>\n");
 }
 
-char *hri_plan_show_svg(const hri_plan_job *j, const hri_plan_answer *a) {
+char *hri_plan_print_svg(const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_chart c = chart_of(j, a);
     hri_svg s;
     hri_svg_begin(&s, WIDTH, HEIGHT);

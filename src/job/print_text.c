@@ -1,15 +1,40 @@
 /* The answer for people: the verdict, a sum that adds up, what else there is, the next command. */
-#include "cli/common/plan_show.h"
+#include "job/print.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "cli/common/command.h"
-#include "cli/common/plan_ways.h"
-#include "cli/common/table.h"
+#include <headroom/bytes.h>
+
+#include "base/table.h"
 
 #define MIB (UINT64_C(1) << 20)
+
+typedef struct page {
+    hri_out *out;
+    const hri_term *term;
+    const hri_plan_speller *speller;
+} page;
+
+/* A line in bold where there is colour. */
+static void title(const page *p, const char *format, ...) HR_PRINTF(2, 3);
+static void title(const page *p, const char *format, ...) {
+    hri_text text = {0};
+    va_list args;
+    va_start(args, format);
+    hri_text_vadd(&text, format, args);
+    va_end(args);
+    hri_out_text(p->out, hri_term_style(p->term, HRI_STYLE_BOLD));
+    hri_out_printf(p->out, "%s", hri_text_get(&text));
+    hri_out_text(p->out, hri_term_style(p->term, HRI_STYLE_PLAIN));
+    hri_out_text(p->out, "\n");
+    if (text.failed) {
+        hri_out_failed(p->out, ENOMEM);
+    }
+    hri_text_deinit(&text);
+}
 
 /* ---- sizes that still add up when they are rounded ---- */
 
@@ -38,7 +63,7 @@ static const char *shown(uint64_t bytes, char *buf, size_t size) {
 
 /* ---- the sum ---- */
 
-static hr_status show_sum(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+static hr_status show_sum(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     static const char *const headings[] = {"PART", ">BYTES", "WHAT"};
     const hri_plan_row *r = &a->row;
     const unit u = unit_for(r->peak_bytes);
@@ -77,71 +102,67 @@ static hr_status show_sum(hri_cli *cli, const hri_plan_job *j, const hri_plan_an
     hri_table_cell(&table, HRI_STYLE_BOLD, "peak");
     cell_size(&table, HRI_STYLE_BOLD, whole, &u);
     hri_table_cell(&table, HRI_STYLE_DIM, "at %s", a->peak_op[0] ? a->peak_op : "the floor");
-    const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 0);
+    const hr_status status = hri_table_print(&table, p->out, p->term, 2, 0);
     hri_table_deinit(&table);
     return status;
 }
 
 /* ---- verdicts ---- */
 
-static void show_fits(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+static void show_fits(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     char budget[32], peak[32], room[32];
     const hri_plan_row *r = &a->row;
     shown(r->peak_bytes, peak, sizeof peak);
     if (j->budget_bytes) {
-        hri_say_title(cli, "fits: %s of %s, %s of headroom", peak,
-                      shown(j->budget_bytes, budget, sizeof budget),
-                      shown(j->budget_bytes - r->peak_bytes, room, sizeof room));
+        title(p, "fits: %s of %s, %s of headroom", peak,
+              shown(j->budget_bytes, budget, sizeof budget),
+              shown(j->budget_bytes - r->peak_bytes, room, sizeof room));
     } else {
-        hri_say_title(cli, "without a budget: %s", peak);
+        title(p, "without a budget: %s", peak);
     }
 }
 
-static void show_refusal(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+static void show_refusal(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     char budget[32], floor[32], less[32], op[32];
     shown(j->budget_bytes, budget, sizeof budget);
     shown(j->floor_bytes, floor, sizeof floor);
     if (a->impossible) {
-        hri_say_title(cli, "does not fit: %s is %s short of the floor of %s", budget,
-                      shown(j->floor_bytes - j->budget_bytes, less, sizeof less), floor);
+        title(p, "does not fit: %s is %s short of the floor of %s", budget,
+              shown(j->floor_bytes - j->budget_bytes, less, sizeof less), floor);
     } else {
-        hri_say_title(cli, "does not fit: no plan was found within %s (the floor is %s)", budget,
-                      floor);
+        title(p, "does not fit: no plan was found within %s (the floor is %s)", budget, floor);
     }
     if (a->floor_op_bytes) {
-        hri_out_printf(&cli->out,
-                       "the floor is made by %s (%s): it needs %s beside what persists\n",
+        hri_out_printf(p->out, "the floor is made by %s (%s): it needs %s beside what persists\n",
                        a->floor_op, a->floor_kind, shown(a->floor_op_bytes, op, sizeof op));
     } else {
-        hri_out_printf(&cli->out, "the floor is made by %s\n", a->floor_op);
+        hri_out_printf(p->out, "the floor is made by %s\n", a->floor_op);
     }
 }
 
-static void show_cost(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     char text[32];
-    hri_out_printf(&cli->out, "time x %.3f of a step without a budget", r->time_ratio);
+    hri_out_printf(p->out, "time x %.3f of a step without a budget", r->time_ratio);
     if (r->recomputed_ops) {
-        hri_out_printf(&cli->out, "; %llu ops computed again",
-                       (unsigned long long)r->recomputed_ops);
+        hri_out_printf(p->out, "; %llu ops computed again", (unsigned long long)r->recomputed_ops);
     }
     if (r->offloaded_bytes) {
-        hri_out_printf(&cli->out, "; %s copied out and back",
+        hri_out_printf(p->out, "; %s copied out and back",
                        shown(r->offloaded_bytes, text, sizeof text));
     }
     if (r->spill_bytes) {
-        hri_out_printf(&cli->out, " (a file of %s)", shown(r->spill_bytes, text, sizeof text));
+        hri_out_printf(p->out, " (a file of %s)", shown(r->spill_bytes, text, sizeof text));
     }
     if (r->micro_batches > 1) {
-        hri_out_printf(&cli->out, "; %u parts of %lld samples", r->micro_batches,
-                       (long long)r->part);
+        hri_out_printf(p->out, "; %u parts of %lld samples", r->micro_batches, (long long)r->part);
     } else if (j->model) {
-        hri_out_text(&cli->out, "; the batch whole");
+        hri_out_text(p->out, "; the batch whole");
     }
-    hri_out_text(&cli->out, "\n");
-    if (j->host_budget_bytes && (r->offloaded_bytes || j->flags->host_budget)) {
+    hri_out_text(p->out, "\n");
+    if (j->host_budget_bytes && (r->offloaded_bytes || j->o.host_budget)) {
         char budget[32];
-        hri_out_printf(&cli->out, "host memory: %s of %s\n",
+        hri_out_printf(p->out, "host memory: %s of %s\n",
                        shown(r->host_peak_bytes, text, sizeof text),
                        shown(j->host_budget_bytes, budget, sizeof budget));
     }
@@ -167,7 +188,7 @@ static void row_cells(hri_table *t, const hri_plan_row *r, uint64_t unplanned) {
     hri_table_cell(t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)r->recomputed_ops);
 }
 
-static hr_status show_rows(hri_cli *cli, const hri_plan_job *j, const char *title,
+static hr_status show_rows(const page *p, const hri_plan_job *j, const char *title,
                            const hri_plan_row *rows, uint32_t count) {
     static const char *const headings[] = {">BUDGET", ">OF PLAIN", ">PEAK",
                                            ">TIME",   ">PARTS",    ">AGAIN"};
@@ -175,169 +196,138 @@ static hr_status show_rows(hri_cli *cli, const hri_plan_job *j, const char *titl
     if (!count) {
         return HR_OK;
     }
-    hri_out_printf(&cli->out, "\n%s\n", title);
+    hri_out_printf(p->out, "\n%s\n", title);
     hri_table_init(&table, headings, 6);
     for (uint32_t i = 0; i < count; i++) {
         row_cells(&table, &rows[i], j->unplanned_bytes);
     }
-    const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 1);
+    const hr_status status = hri_table_print(&table, p->out, p->term, 2, 1);
     hri_table_deinit(&table);
     return status;
 }
 
-static hr_status show_ways(hri_cli *cli, const hri_plan_answer *a) {
+static void spell_cell(const page *p, hri_table *table, const hri_plan_way *w) {
+    hri_text text = {0};
+    hr_status status = HR_OK;
+    if (p->speller) {
+        status = p->speller->flags(p->speller->user, w, &text);
+    } else {
+        for (uint32_t i = 0; i < w->change_count; i++) {
+            hri_text_add(&text, "%s%s=%s", i ? " " : "", w->changes[i].key, w->changes[i].value);
+        }
+        status = hri_text_status(&text);
+    }
+    table->failed |= status != HR_OK;
+    hri_table_cell(table, HRI_STYLE_BOLD, "%s", hri_text_get(&text));
+    hri_text_deinit(&text);
+}
+
+static hr_status show_ways(const page *p, const hri_plan_answer *a) {
     static const char *const headings[] = {"WITH", ">PEAK", ">TIME", "WHAT"};
     hri_table table;
     char text[32];
     if (!a->way_count) {
         return HR_OK;
     }
-    hri_out_text(&cli->out, "\nways out, each of them planned\n");
+    hri_out_text(p->out, "\nways out, each of them planned\n");
     hri_table_init(&table, headings, 4);
     for (uint32_t i = 0; i < a->way_count; i++) {
         const hri_plan_way *w = &a->ways[i];
-        hri_table_cell(&table, HRI_STYLE_BOLD, "%s", hri_text_get(&w->flags));
+        spell_cell(p, &table, w);
         hri_table_cell(&table, HRI_STYLE_PLAIN, "%s", shown(w->row.peak_bytes, text, sizeof text));
         hri_table_cell(&table, HRI_STYLE_PLAIN, "%.3f", w->row.time_ratio);
         hri_table_cell(&table, HRI_STYLE_DIM, "%s", w->text);
     }
-    const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 1);
+    const hr_status status = hri_table_print(&table, p->out, p->term, 2, 1);
     hri_table_deinit(&table);
     return status;
 }
 
-static void show_trial(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a,
+static void show_trial(const page *p, const hri_plan_job *j, const hri_plan_answer *a,
                        const hri_plan_trial *t) {
     char planned[32], arena[32], rss[32], peak[32];
-    hri_out_printf(&cli->out, "\n%llu steps were run in %.2f s: loss %.6g to %.6g\n",
+    hri_out_printf(p->out, "\n%llu steps were run in %.2f s: loss %.6g to %.6g\n",
                    (unsigned long long)t->steps, t->seconds, (double)t->losses[0],
                    (double)t->losses[t->steps - 1]);
-    hri_out_printf(&cli->out, "  arena    planned %s, measured %s\n",
+    hri_out_printf(p->out, "  arena    planned %s, measured %s\n",
                    shown(t->measured.planned_bytes, planned, sizeof planned),
                    shown(t->measured.arena_bytes, arena, sizeof arena));
     hri_out_printf(
-        &cli->out, "  process  planned %s, %s %s%s\n", shown(a->row.peak_bytes, peak, sizeof peak),
+        p->out, "  process  planned %s, %s %s%s\n", shown(a->row.peak_bytes, peak, sizeof peak),
         j->engine ? "on the device" : "resident at most",
         shown(t->measured.peak_bytes, rss, sizeof rss),
         j->budget_bytes && t->measured.peak_bytes > j->budget_bytes ? ": OVER THE BUDGET" : "");
 }
 
-static void show_saved(hri_cli *cli, const hri_plan_answer *a, const hri_plan_saved *s) {
+static void show_saved(const page *p, const hri_plan_answer *a, const hri_plan_saved *s) {
     char here[32], there[32];
-    hri_out_printf(&cli->out, "\nbeside %s\n", s->path);
-    hri_out_printf(&cli->out, "  peak   %s, there %s\n",
-                   shown(a->row.peak_bytes, here, sizeof here),
+    hri_out_printf(p->out, "\nbeside %s\n", s->path);
+    hri_out_printf(p->out, "  peak   %s, there %s\n", shown(a->row.peak_bytes, here, sizeof here),
                    shown(s->row.peak_bytes, there, sizeof there));
-    hri_out_printf(&cli->out, "  time   x %.3f, there x %.3f\n", a->row.time_ratio,
-                   s->row.time_ratio);
-    hri_out_printf(&cli->out, "  parts  %u, there %u; ops again %llu, there %llu\n",
+    hri_out_printf(p->out, "  time   x %.3f, there x %.3f\n", a->row.time_ratio, s->row.time_ratio);
+    hri_out_printf(p->out, "  parts  %u, there %u; ops again %llu, there %llu\n",
                    a->row.micro_batches, s->row.micro_batches,
                    (unsigned long long)a->row.recomputed_ops,
                    (unsigned long long)s->row.recomputed_ops);
 }
 
-/* ---- the next command ---- */
-
-/* The flags that say what is trained and where, which `train` has too. */
-static const char *const carried[] = {
-    "batch",         "budget",     "device",  "optimizer", "momentum", "options", "precision",
-    "micro-batches", "ghost-norm", "measure", "exact",     "offload",  "spill",   NULL};
-
-/* "headroom train MODEL --data synthetic" with the flags of the plan. */
-static hr_status add_train(const hri_plan_job *j, hri_text *out) {
-    hri_field fields[sizeof carried / sizeof carried[0]] = {{0}};
-    const hri_options o = {.fields = hri_plan_fields, .count = hri_fields_count(hri_plan_fields)};
-    for (size_t i = 0; carried[i]; i++) {
-        fields[i] = *hri_options_field(&o, carried[i]);
-    }
-    hr_status status = hri_cli_command(j->cli, "train", j->given_model, fields, j->flags, out);
-    hri_text_add(out, " --data synthetic");
-    return status == HR_OK ? hri_text_status(out) : status;
-}
-
-/* Is there room for what a run takes beside its plan: input, threads that read it, records, checkpoints? */
-static bool leaves_room(const hri_plan_job *j, const hri_plan_answer *a) {
-    const uint64_t samples = a->row.part > 0 ? (uint64_t)a->row.part : 1;
-    const uint64_t run = 8 * MIB + 16 * (a->row.input_bytes / samples);
-    return !j->flags->budget || j->engine || a->row.peak_bytes + run <= j->budget_bytes;
-}
-
-static hr_status add_plan(const hri_plan_job *j, const char *name, hri_text *out) {
-    const hri_change change = {name, "true"};
-    return j->road->command(j->road->user, &change, 1, out);
-}
-
-static void say_next(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
-    hri_text command = {0};
-    hr_status status = HR_OK;
-    const bool runs = j->threads || j->engine;
-    if (!a->fits) {
-        hri_text_add(&command, "%s",
-                     a->way_count ? hri_text_get(&a->ways[0].command) : "headroom help plan");
-    } else if (j->model && runs && leaves_room(j, a) && hri_command_find("train")) {
-        status = add_train(j, &command);
-    } else {
-        status = add_plan(j, "curve", &command);
-    }
-    if (status == HR_OK && hri_text_status(&command) == HR_OK) {
-        hri_say_next(cli, hri_text_get(&command));
-    }
-    hri_text_deinit(&command);
-}
-
-hr_status hri_plan_show_parts(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a) {
+static void show_bounds(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     char text[32], floor[32];
-    show_fits(cli, j, a);
-    hri_out_printf(&cli->out, "%s, batch %lld on %s\n", j->what, (long long)j->job.batch,
-                   j->device_name);
-    const hr_status status = show_sum(cli, j, a);
-    show_cost(cli, j, a);
-    hri_out_printf(&cli->out, "plain training takes %s; the floor is %s, made by %s\n",
+    hri_out_printf(p->out, "plain training takes %s; the floor is %s, made by %s\n",
                    shown(j->unplanned_bytes, text, sizeof text),
                    shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+}
+
+hr_status hri_plan_print_parts(const hri_plan_sheet *s, hri_out *out, const hri_term *term) {
+    const page p = {.out = out, .term = term};
+    const hri_plan_job *j = s->job;
+    show_fits(&p, j, s->answer);
+    hri_out_printf(out, "%s, batch %lld on %s\n", j->what, (long long)j->job.batch, j->device_name);
+    const hr_status status = show_sum(&p, j, s->answer);
+    show_cost(&p, j, s->answer);
+    show_bounds(&p, j, s->answer);
     return status;
 }
 
-hr_status hri_plan_show_text(hri_cli *cli, const hri_plan_job *j, const hri_plan_answer *a,
-                             const hri_plan_trial *trial, const hri_plan_saved *saved) {
-    char text[32], floor[32], batch[32] = "";
+hr_status hri_plan_print_text(const hri_plan_sheet *s, hri_out *out, const hri_term *term) {
+    const page p = {.out = out, .term = term, .speller = s->speller};
+    const hri_plan_job *j = s->job;
+    const hri_plan_answer *a = s->answer;
+    char batch[32] = "";
     hr_status status;
     if (a->fits) {
-        show_fits(cli, j, a);
+        show_fits(&p, j, a);
     } else {
-        show_refusal(cli, j, a);
+        show_refusal(&p, j, a);
     }
     if (j->model) {
         snprintf(batch, sizeof batch, ", batch %lld", (long long)j->job.batch);
     }
-    hri_out_printf(&cli->out, "%s%s on %s\n", j->what, batch,
+    hri_out_printf(out, "%s%s on %s\n", j->what, batch,
                    j->device_name[0] ? j->device_name : "any device");
     if (a->fits) {
-        status = show_sum(cli, j, a);
-        show_cost(cli, j, a);
-        hri_out_printf(&cli->out, "plain training takes %s; the floor is %s, made by %s\n",
-                       shown(j->unplanned_bytes, text, sizeof text),
-                       shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
+        status = show_sum(&p, j, a);
+        show_cost(&p, j, a);
+        show_bounds(&p, j, a);
     } else {
-        status = show_ways(cli, a);
+        status = show_ways(&p, a);
     }
     if (a->largest_batch >= 0) {
-        hri_out_printf(&cli->out, "the largest batch that fits whole: %lld%s\n",
+        hri_out_printf(out, "the largest batch that fits whole: %lld%s\n",
                        (long long)a->largest_batch,
                        a->may_cut && a->largest_batch > 0 ? "; in parts, any" : "");
     }
     if (status == HR_OK) {
-        status = show_rows(cli, j, "choices", a->choices, a->choice_count);
+        status = show_rows(&p, j, "choices", a->choices, a->choice_count);
     }
-    if (status == HR_OK && j->flags->curve) {
-        status = show_rows(cli, j, "budget against time", a->points, a->point_count);
+    if (status == HR_OK && s->curve) {
+        status = show_rows(&p, j, "budget against time", a->points, a->point_count);
     }
-    if (trial) {
-        show_trial(cli, j, a, trial);
+    if (s->trial) {
+        show_trial(&p, j, a, s->trial);
     }
-    if (saved) {
-        show_saved(cli, a, saved);
+    if (s->saved) {
+        show_saved(&p, a, s->saved);
     }
-    say_next(cli, j, a);
     return status;
 }

@@ -1,12 +1,29 @@
 /* Saving and loading plans; see plan_file.h. */
-#include "cli/common/plan_file.h"
+#include "job/plan_file.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 
 static const char *const kinds[] = {"whole", "part", "last", "evaluate"};
+
+/* The options of training. */
+static const char *text_of(const hri_plan_job *j) {
+    return j->o.training ? j->o.training : "";
+}
+
+/* hri_free() it; NULL: there is no memory, or nothing to print. */
+static char *print_json(const json_t *value) {
+    const size_t bytes = value ? json_dumpb(value, NULL, 0, JSON_COMPACT) : 0;
+    char *text = bytes ? hri_malloc(bytes + 1) : NULL;
+    if (text) {
+        json_dumpb(value, text, bytes, JSON_COMPACT);
+        text[bytes] = '\0';
+    }
+    return text;
+}
 
 /* ---- writing ---- */
 
@@ -44,21 +61,17 @@ static hr_status piece_member(json_t *list, const hri_fit_piece *piece, const hr
 }
 
 static hr_status model_members(json_t *root, const hri_plan_job *j, const hri_fit_plans *plans) {
-    hri_text options = {0};
-    hri_plan_train_text(j->flags, &options);
     json_t *list = json_array();
     hr_status status =
-        hri_text_status(&options) == HR_OK && list &&
-                json_object_set_new(root, "pieces", list) == 0 &&
+        list && json_object_set_new(root, "pieces", list) == 0 &&
                 json_object_set_new(root, "model", json_string(hr_model_text(j->model))) == 0 &&
                 json_object_set_new(root, "batch", json_integer(j->job.batch)) == 0 &&
-                json_object_set_new(root, "options", json_string(hri_text_get(&options))) == 0 &&
+                json_object_set_new(root, "options", json_string(text_of(j))) == 0 &&
                 json_object_set_new(root, "part", json_integer(plans->c->part)) == 0 &&
                 json_object_set_new(root, "threads", json_integer(plans->c->threads)) == 0 &&
                 json_object_set_new(root, "slices", json_boolean(plans->c->slices)) == 0
             ? HR_OK
             : HR_E_NOMEM_HOST;
-    hri_text_deinit(&options);
     for (uint32_t i = 0; i < plans->c->count && status == HR_OK; i++) {
         status = piece_member(list, &plans->c->pieces[i], plans->plans[i]);
     }
@@ -72,12 +85,12 @@ hr_status hri_plan_file_save(const hri_plan_job *j, const hri_fit_plans *plans,
     if (status == HR_OK) {
         status = j->model ? model_members(root, j, plans) : plan_member(root, plan);
     }
-    char *text = status == HR_OK ? json_dumps(root, JSON_COMPACT) : NULL;
+    char *text = status == HR_OK ? print_json(root) : NULL;
     if (status == HR_OK) {
         status = text ? hri_file_write(path, text, strlen(text), why)
                       : hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to write the plan");
     }
-    free(text); /* jansson's */
+    hri_free(text);
     json_decref(root);
     return status;
 }
@@ -100,17 +113,16 @@ static double next_time(void *user, const hri_problem_op *op, uint32_t variant) 
 
 static hr_status parse_plan(const json_t *object, const hri_problem *p, hri_plan **out,
                             hri_prose *why) {
-    char *text = json_dumps(json_object_get(object, "plan"), JSON_COMPACT);
+    char *text = print_json(json_object_get(object, "plan"));
     if (!text) {
         return hri_prose_set(why, HR_E_FORMAT, "there is no plan in it");
     }
     const hr_status status = hri_plan_parse(text, strlen(text), p, out, why);
-    free(text); /* jansson's */
+    hri_free(text);
     return status;
 }
 
 static hr_status check_head(const hri_plan_job *j, const json_t *root, hri_prose *why) {
-    hri_text options = {0};
     const char *model, *text;
     uint64_t batch;
     hr_status status = hri_json_get_string(root, "model", &model, why);
@@ -123,13 +135,7 @@ static hr_status check_head(const hri_plan_job *j, const json_t *root, hri_prose
     if (status != HR_OK) {
         return status;
     }
-    hri_plan_train_text(j->flags, &options);
-    const bool same = !strcmp(text, hri_text_get(&options));
-    status = hri_text_status(&options);
-    hri_text_deinit(&options);
-    if (status != HR_OK) {
-        return status;
-    }
+    const bool same = !strcmp(text, text_of(j));
     if (strcmp(model, hr_model_text(j->model)) != 0 || batch != (uint64_t)j->job.batch || !same) {
         return hri_prose_set(why, HR_E_INVALID, "it was made for %.200s, batch %llu, %.100s", model,
                              (unsigned long long)batch, text);

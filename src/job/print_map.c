@@ -6,8 +6,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <headroom/bytes.h>
 #include "base/svg.h"
-#include "cli/common/plan_show.h"
+#include "job/print.h"
 
 enum { WIDTH = 900, HEIGHT = 540 };
 
@@ -91,7 +92,7 @@ static uint32_t turning_point(const hri_problem *p, const hri_plan *plan) {
     return plan->step_count;
 }
 
-char *hri_plan_show_map(const hri_plan_job *j, const hri_problem *p, const hri_plan *plan) {
+char *hri_plan_print_map(const hri_plan_job *j, const hri_problem *p, const hri_plan *plan) {
     const double room = (double)plan->arena_bytes;
     const bool large = room > 4e9;
     const hri_chart c = {.left = 76,

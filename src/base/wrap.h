@@ -1,9 +1,9 @@
 /* Words broken into lines. */
-#ifndef HRI_CLI_WRAP_H
-#define HRI_CLI_WRAP_H
+#ifndef HRI_BASE_WRAP_H
+#define HRI_BASE_WRAP_H
 
 #include <stddef.h>
-#include "cli/common/out.h"
+#include "base/out.h"
 
 /* Prints text so that no line passes `width` columns (a longer word stands alone), further lines behind `indent`
  * spaces.  The cursor stands at `column`, where a word may begin.  An empty line in the text stays one; other blanks

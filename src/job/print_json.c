@@ -1,7 +1,7 @@
 /* The answer as JSON: every key of the design, and the parts that add up. */
-#include <string.h>
+#include <headroom/bytes.h>
 
-#include "cli/common/plan_show.h"
+#include "job/print.h"
 
 static void put_row(hri_json *json, const hri_plan_row *r) {
     hri_json_bool(json, "fits", r->fits);
@@ -89,18 +89,43 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     hri_json_end(json);
 }
 
-static void put_ways(hri_json *json, const hri_plan_answer *a) {
+static hr_status put_spelled(hri_json *json, const hri_plan_speller *s, const hri_plan_way *w) {
+    hri_text flags = {0}, command = {0};
+    hr_status status = s->flags(s->user, w, &flags);
+    if (status == HR_OK) {
+        status = s->command(s->user, w, &command);
+    }
+    if (status == HR_OK) {
+        hri_json_string(json, "flags", hri_text_get(&flags));
+        hri_json_string(json, "command", hri_text_get(&command));
+    }
+    hri_text_deinit(&flags);
+    hri_text_deinit(&command);
+    return status;
+}
+
+static hr_status put_ways(hri_json *json, const hri_plan_answer *a, const hri_plan_speller *s) {
+    hr_status status = HR_OK;
     hri_json_array(json, "ways_out");
-    for (uint32_t i = 0; i < a->way_count; i++) {
+    for (uint32_t i = 0; i < a->way_count && status == HR_OK; i++) {
+        const hri_plan_way *w = &a->ways[i];
         hri_json_object(json, NULL);
-        hri_json_string(json, "flags", hri_text_get(&a->ways[i].flags));
-        hri_json_string(json, "command", hri_text_get(&a->ways[i].command));
-        hri_json_string(json, "what", a->ways[i].text);
-        hri_json_i64(json, "batch", a->ways[i].batch);
-        put_row(json, &a->ways[i].row);
+        if (s) {
+            status = put_spelled(json, s, w);
+        } else {
+            hri_json_object(json, "changes");
+            for (uint32_t k = 0; k < w->change_count; k++) {
+                hri_json_string(json, w->changes[k].key, w->changes[k].value);
+            }
+            hri_json_end(json);
+        }
+        hri_json_string(json, "what", w->text);
+        hri_json_i64(json, "batch", w->batch);
+        put_row(json, &w->row);
         hri_json_end(json);
     }
     hri_json_end(json);
+    return status;
 }
 
 static void put_trial(hri_json *json, const hri_plan_answer *a, const hri_plan_trial *t) {
@@ -117,21 +142,20 @@ static void put_trial(hri_json *json, const hri_plan_answer *a, const hri_plan_t
     hri_json_end(json);
 }
 
-void hri_plan_show_refuse(const hri_plan_job *j, const hri_plan_answer *a) {
+void hri_plan_print_refusal(const hri_plan_job *j, const hri_plan_answer *a, hri_text *out) {
     char budget[32], least[32];
-    if (!a->fits) {
-        hri_refuse(j->cli, "does_not_fit", "%s does not fit: the budget is %s, the %s is %s",
-                   j->what, hr_bytes_print(j->budget_bytes, budget, sizeof budget),
-                   a->impossible ? "minimum" : "smallest budget found",
-                   hr_bytes_print(a->impossible ? j->floor_bytes : a->row.peak_bytes, least,
-                                  sizeof least));
-    }
+    hri_text_add(
+        out, "%s does not fit: the budget is %s, the %s is %s", j->what,
+        hr_bytes_print(j->budget_bytes, budget, sizeof budget),
+        a->impossible ? "minimum" : "smallest budget found",
+        hr_bytes_print(a->impossible ? j->floor_bytes : a->row.peak_bytes, least, sizeof least));
 }
 
-void hri_plan_show_json(const hri_plan_job *j, const hri_plan_answer *a,
-                        const hri_plan_trial *trial, const hri_plan_saved *saved, hri_json *json) {
+hr_status hri_plan_print_json(const hri_plan_sheet *s, hri_json *json) {
+    const hri_plan_job *j = s->job;
+    const hri_plan_answer *a = s->answer;
     const hri_plan_row *r = &a->row;
-    hri_plan_show_refuse(j, a);
+    hr_status status = HR_OK;
     put_head(json, j, a);
     put_bytes(json, j, a);
     hri_json_u64(json, "micro_batches", r->micro_batches);
@@ -155,20 +179,21 @@ void hri_plan_show_json(const hri_plan_job *j, const hri_plan_answer *a,
     }
     put_rows(json, "choices", a->choices, a->choice_count);
     if (a->way_count) {
-        put_ways(json, a);
+        status = put_ways(json, a, s->speller);
     }
     if (a->point_count) {
         put_rows(json, "curve", a->points, a->point_count);
     }
-    if (trial) {
+    if (s->trial) {
         hri_json_object(json, "try");
-        put_trial(json, a, trial);
+        put_trial(json, a, s->trial);
         hri_json_end(json);
     }
-    if (saved) {
+    if (s->saved) {
         hri_json_object(json, "compared");
-        hri_json_string(json, "file", saved->path);
-        put_row(json, &saved->row);
+        hri_json_string(json, "file", s->saved->path);
+        put_row(json, &s->saved->row);
         hri_json_end(json);
     }
+    return status;
 }

@@ -3,12 +3,12 @@
  * The one idea: a narrow terminal never wraps a table into a heap of broken lines; the same cells are stood upright,
  * with the heading in front of each, or, without headings, made into a wrapped sentence a row.  Cells are cleaned of
  * control characters when they are put in. */
-#ifndef HRI_CLI_TABLE_H
-#define HRI_CLI_TABLE_H
+#ifndef HRI_BASE_TABLE_H
+#define HRI_BASE_TABLE_H
 
 #include <stddef.h>
-#include "cli/common/out.h"
-#include "cli/common/term.h"
+#include "base/out.h"
+#include "base/term.h"
 
 enum { HRI_TABLE_COLUMNS = 8 };
 

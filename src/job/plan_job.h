@@ -1,35 +1,20 @@
-/* What `headroom plan` is about: a model or a problem from a file, a device, a budget; and one summary of an answer.
+/* What is planned: a model or a problem from a file, a device, a budget; and one summary of an answer.
  *
  * The one idea: every way of asking (one budget, a few beside one another, a curve) is a search that ends in a row of
- * numbers.  A model is planned with train/fit.h; a problem of another system has no model, no batch and no runtime, and
- * its budget bounds the arena alone. */
-#ifndef HRI_CLI_PLAN_JOB_H
-#define HRI_CLI_PLAN_JOB_H
+ * numbers.  A model is planned with fit/fit.h; a problem of another system has no model, no batch and no runtime, and
+ * its budget bounds the arena alone.
+ *
+ * Calls return a status; hri_plan_job.why has the sentence and its cause. */
+#ifndef HRI_JOB_PLAN_JOB_H
+#define HRI_JOB_PLAN_JOB_H
 
-#include "cli/common/cli.h"
+#include "base/text.h"
 #include "fit/fit.h"
 #include "fit/timing.h"
+#include "job/why.h"
 
-typedef struct hri_plan_flags {
-    int64_t batch;
-    const char *budget, *host_budget;
-    const char *device, *device_spec;
-    int optimizer, precision;
-    double momentum;        /* NAN: auto */
-    const char *options;    /* keys without a flag of their own */
-    const char *train_text; /* all options as text, where another table has them; NULL: as above */
-    const char *micro_batches;
-    bool ghost_norm, measure, exact, offload, choices;
-    bool tune;               /* of train alone, */
-    const char *gpu_choices; /* as this is */
-    const char *spill;
-    int64_t effort;
-    bool json, curve;
-    const char *svg, *map, *dot, *save, *load, *compare, *save_problem, *problem;
-    int64_t tries, seed;
-} hri_plan_flags;
+enum { HRI_PLAN_EFFORT = 16000000 }; /* steps of search, where none are given */
 
-extern const hri_field hri_plan_fields[];
 /* Names by number, NULL at the end. */
 extern const char *const hri_plan_optimizers[], *const hri_plan_precisions[];
 
@@ -50,12 +35,13 @@ typedef struct hri_plan_row {
     double time_ns, time_ratio, bound_ratio;
 } hri_plan_row;
 
-typedef struct hri_plan_road hri_plan_road; /* plan_ways.h */
+typedef struct hri_plan_road hri_plan_road; /* ways.h */
 
 typedef struct hri_plan_job {
-    hri_cli *cli;
-    const hri_plan_flags *flags;
-    hr_ctx *ctx;
+    hr_job_options o; /* its texts are the caller's, and live as long */
+    hri_why why;      /* of the last failure */
+    hri_listener listener;
+    hr_ctx *ctx;       /* the caller's */
     hr_device *device; /* NULL: planned for a device that is not there */
     hr_model *model;   /* NULL: a problem */
     hri_problem problem;
@@ -65,12 +51,13 @@ typedef struct hri_plan_job {
     hri_timing *timing;   /* NULL: times are analytic */
     hri_threads *threads; /* of the host */
     hri_engine *engine;   /* of a GPU */
-    char device_name[64], device_what[80], what[256];
+    char device_name[64], device_what[80];
+    const char *what; /* the model or the file, for sentences */
+    bool is_problem;
     uint64_t device_free;      /* what it has left now; 0: unknown */
     uint64_t device_bytes;     /* what the device could give; 0: unknown */
     uint64_t budget_bytes;     /* 0: none was given */
-    const char *given_model;   /* as it was typed */
-    const hri_plan_road *road; /* of the command that asks */
+    const hri_plan_road *road; /* how the job changes for ways out; NULL: no ways are looked for */
     /* A GPU's host: what this process may take there (0: no bound, or the device is the host), and does before values
      * wait: code, libraries, input, the trainer. */
     uint64_t host_budget_bytes, host_runtime_bytes, host_extra_bytes;
@@ -84,24 +71,29 @@ typedef struct hri_plan_job {
     hri_plan *least;       /* of a problem: the plan of that */
 } hri_plan_job;
 
-/* Opens device and model (or problem) and plans without a bound.  Returns an exit code, after the reason was said.
- * close accepts a half-made one. */
-int hri_plan_job_open(hri_cli *cli, const hri_plan_flags *flags, int count,
-                      const char *const *arguments, hri_plan_job *out);
+/* Opens model and device and reads the budgets; nothing is planned.  The options are copied, their texts are not.  After
+ * a failure out->why has the reason; close is allowed, and on a zeroed one. */
+HR_MUST_CHECK hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options,
+                                           hri_plan_job *out);
+/* Plans without a bound: what is measured and compared with later.  Between the two the job may be changed. */
+HR_MUST_CHECK hr_status hri_plan_job_fit(hri_plan_job *job);
+/* A problem in place of a model, and the plan without a bound.  name is for sentences; of the options budget, effort and
+ * offloading count. */
+HR_MUST_CHECK hr_status hri_plan_job_problem(const hr_job_options *options, const char *name,
+                                             const char *text, size_t bytes, hri_plan_job *out);
 void hri_plan_job_close(hri_plan_job *job);
-/* The same for a model in two steps, for those who change the job in between: model, device and budget; then the plan
- * without a bound. */
-int hri_plan_job_begin(hri_cli *cli, const hri_plan_flags *flags, const char *model,
-                       hri_plan_job *out);
-int hri_plan_job_fit(hri_cli *cli, hri_plan_job *job);
 
-/* The road of `plan` itself, for hri_plan_job.road. */
-void hri_plan_job_road(hri_plan_job *job, hri_plan_road *out);
-/* For roads: "auto", "off" or a number; whether values wait in a file. */
-int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out);
+/* For roads: whether values wait in a file. */
 void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *out);
 /* What the host could give this process in all, what it has included; UINT64_MAX: nobody knows.  GPU: what is free. */
 uint64_t hri_plan_job_there(const hri_plan_job *job);
+/* For begin and fit: how much there may be and is (budget.c). */
+HR_MUST_CHECK hr_status hri_plan_job_check_spill(hri_plan_job *job);
+HR_MUST_CHECK hr_status hri_plan_job_read_budgets(hri_plan_job *job);
+/* What the host budget leaves for values that wait: measured once kernels and libraries are there. */
+HR_MUST_CHECK hr_status hri_plan_job_bound_other(hri_plan_job *job);
+/* The device and what is known of its speed (device.c). */
+HR_MUST_CHECK hr_status hri_plan_job_open_device(hri_plan_job *job);
 
 /* Plans for a budget (0: none).  HR_E_NO_PLAN leaves row->fits false.  plans (may be NULL) gets the plans of a model,
  * plan (may be NULL) that of a problem. */
@@ -113,9 +105,8 @@ HR_MUST_CHECK hr_status hri_plan_job_smallest(hri_plan_job *job, hri_plan_row *r
 /* As many threads as the plans were made for: fewer than asked for where the budget is tight.  Measured times end here. */
 void hri_plan_job_set_threads(hri_plan_job *job, const hri_fit_plans *plans);
 void hri_plan_row_of(const hri_plan_job *job, const hri_fit_plans *plans, hri_plan_row *row);
-/* The training options as text for hr_train_options_parse, and read by it. */
-void hri_plan_train_text(const hri_plan_flags *flags, hri_text *out);
-HR_MUST_CHECK hr_status hri_plan_train_options(const hri_plan_flags *flags, hr_train_options *out,
-                                               hr_error *why);
+/* Of a model's plans, or a problem's plan. */
+void hri_plan_row_of_either(const hri_plan_job *job, const hri_fit_plans *plans,
+                            const hri_plan *plan, hri_plan_row *row);
 
 #endif

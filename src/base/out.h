@@ -1,18 +1,22 @@
-/* Standard output of the program: a buffer of our own in front of write(2).
+/* Where text for people goes: a buffer of our own in front of write(2), or of whoever takes the text.
  *
- * The one idea: a result that was not delivered must not look delivered.  Every byte of a result passes here, the
- * first failure of a write is remembered with its errno, and hri_out_finish turns it into the exit code: a closed
- * pipe is the reader's choice and stays silent, everything else (a full disk) is one sentence and exit code 3.
+ * The one idea: a result that was not delivered must not look delivered.  Every byte of a result passes here, and the
+ * first failure of a write is remembered with its errno; the program turns it into its exit code.
  * stdio is left out because it forgets the errno of a flush that happened in the middle of a print. */
-#ifndef HRI_CLI_OUT_H
-#define HRI_CLI_OUT_H
+#ifndef HRI_BASE_OUT_H
+#define HRI_BASE_OUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <headroom/status.h>
 
+/* Takes some bytes: 0, or an errno. */
+typedef int hri_out_sink(void *user, const char *bytes, size_t count);
+
 typedef struct hri_out {
     int fd;
+    hri_out_sink *sink; /* in place of fd; NULL: fd */
+    void *sink_user;
     int error; /* errno of the first failed write; 0: none.  After it nothing more is written */
     size_t used;
     /* On a terminal, lines of prose are broken between words before they reach its edge.  0: never, for what programs
@@ -26,6 +30,7 @@ typedef struct hri_out {
 } hri_out;
 
 void hri_out_init(hri_out *out, int fd);
+void hri_out_init_sink(hri_out *out, hri_out_sink *sink, void *user);
 /* As they are: our own words and control sequences, JSON, texts that were made visible. */
 void hri_out_bytes(hri_out *out, const char *bytes, size_t count);
 void hri_out_text(hri_out *out, const char *text);
@@ -37,8 +42,5 @@ void hri_out_pad(hri_out *out, size_t count);
 void hri_out_failed(hri_out *out, int error);
 /* Writes what is buffered. */
 void hri_out_flush(hri_out *out);
-/* Flushes; returns `code`, or 3 after a sentence on stderr when a write failed for another reason than a closed
- * pipe. */
-int hri_out_finish(hri_out *out, int code);
 
 #endif

@@ -1,19 +1,28 @@
-/* The answer of `headroom plan`: what was found, what else would be, and the ways out when nothing was.
+/* The answer to "does it fit?": what was found, what else would be, and the ways out when nothing was.
  *
  * Everything in it is computed, by planning; nothing is an estimate.  Built once, then shown for people or as JSON
- * (plan_show.h). */
-#ifndef HRI_CLI_PLAN_ANSWER_H
-#define HRI_CLI_PLAN_ANSWER_H
+ * (print.h). */
+#ifndef HRI_JOB_ANSWER_H
+#define HRI_JOB_ANSWER_H
 
-#include "cli/common/plan_job.h"
+#include "job/plan_job.h"
 
 enum { HRI_PLAN_CHOICES = 8, HRI_PLAN_WAYS = 12, HRI_PLAN_POINTS = 24 };
 
-/* Another command that would fit. */
+/* An option that is set anew: "batch", "27".  Keys are those of hr_job_options and of its training text. */
+typedef struct hri_way_change {
+    const char *key; /* a static text */
+    char value[40];
+} hri_way_change;
+
+enum { HRI_WAY_CHANGES = 4 };
+
+/* The same job with a few changes, which would fit. */
 typedef struct hri_plan_way {
-    hri_text flags;   /* "--batch 27" */
-    hri_text command; /* the whole of it */
-    const char *text; /* what it does */
+    hri_way_change changes[HRI_WAY_CHANGES];
+    uint32_t change_count;
+    bool needs_more, changes_result; /* a larger budget; another model, batch or optimizer */
+    const char *text;                /* what it does */
     hri_plan_row row;
     int64_t batch;
 } hri_plan_way;
@@ -35,12 +44,14 @@ typedef struct hri_plan_answer {
     uint32_t point_count;
 } hri_plan_answer;
 
-/* Plans for the job's budget and looks around.  plans (may be NULL) and plan get what was found, when it fits.
- * HR_E_NO_PLAN is not a failure: then fits is false. */
+/* Plans for the job's budget; when nothing fits, looks for ways out.  plans (may be NULL) and plan get what was found,
+ * when it fits.  HR_E_NO_PLAN is not a failure: then fits is false. */
 HR_MUST_CHECK hr_status hri_plan_answer_make(hri_plan_job *job, hri_plan_answer *out,
                                              hri_fit_plans *plans, hri_plan **plan, hri_prose *why);
-/* A zeroed one is allowed. */
-void hri_plan_answer_deinit(hri_plan_answer *a);
+/* Looks at other batches and budgets too: hr_explore values, added.  While it does, the plans rest. */
+HR_MUST_CHECK hr_status hri_plan_answer_explore(hri_plan_job *job, uint32_t what,
+                                                hri_plan_answer *out, hri_fit_plans *plans,
+                                                hri_prose *why);
 /* The parts of the persistent bytes, and the ops at peak and floor. */
 void hri_plan_answer_describe(const hri_plan_job *job, const hri_fit_plans *plans,
                               const hri_plan *plan, hri_plan_answer *out);

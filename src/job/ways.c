@@ -1,10 +1,10 @@
 /* Trying one change after the other; see plan_ways.h. */
-#include "cli/common/plan_ways.h"
+#include "job/ways.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOK = HRI_FIT_LOOK, TRIES = 6, CHANGES = 4 };
+enum { LOOK = HRI_FIT_LOOK, TRIES = 6 };
 
 typedef struct search {
     hri_plan_job *j;
@@ -13,56 +13,47 @@ typedef struct search {
     hri_prose *why;
 } search;
 
-static int has(const search *s, const char *name) {
-    const hri_options o = {.fields = s->road->fields, .count = hri_fields_count(s->road->fields)};
-    return hri_options_field(&o, name) != NULL;
-}
-
-hr_status hri_plan_ways_flags(const hri_field *fields, const hri_change *changes, size_t count,
-                              hri_text *out) {
-    const hri_options o = {.fields = fields, .count = hri_fields_count(fields)};
-    for (size_t i = 0; i < count; i++) {
-        const hri_field *f = hri_options_field(&o, changes[i].name);
-        const bool truth = f && f->type == HRI_FIELD_BOOL;
-        const bool off = truth && !strcmp(changes[i].text, "false");
-        hri_text_add(out, "%s--%s%s", out->used ? " " : "", off ? "no-" : "", changes[i].name);
-        if (!truth) {
-            hri_text_add(out, " ");
-            hri_text_word(out, changes[i].text);
-        }
-    }
-    return hri_text_status(out);
+static hri_way_change change(const char *key, const char *value) {
+    hri_way_change c = {.key = key};
+    snprintf(c.value, sizeof c.value, "%s", value);
+    return c;
 }
 
 /* ---- one way ---- */
 
-static hr_status add(search *s, const hri_change *changes, size_t count, const char *text,
-                     const hri_plan_row *row, int64_t batch) {
-    if (s->out->way_count == HRI_PLAN_WAYS) {
-        return HR_OK;
+static int is_any(const char *key, const char *const *keys) {
+    for (; *keys; keys++) {
+        if (!strcmp(key, *keys)) {
+            return 1;
+        }
     }
-    hri_plan_way *way = &s->out->ways[s->out->way_count];
-    *way = (hri_plan_way){.text = text, .row = *row, .batch = batch};
-    hr_status status = hri_plan_ways_flags(s->road->fields, changes, count, &way->flags);
-    if (status == HR_OK) {
-        status = s->road->command(s->road->user, changes, count, &way->command);
-    }
-    if (status == HR_OK) {
-        s->out->way_count++;
-    } else {
-        hri_text_deinit(&way->flags);
-        hri_text_deinit(&way->command);
-    }
-    return status;
+    return 0;
 }
 
-/* Flags that do not go together are no way, and no failure. */
-static hr_status open_job(search *s, const hri_change *changes, size_t count, hri_fit_job *job,
+static void add(search *s, const hri_way_change *changes, size_t count, const char *text,
+                const hri_plan_row *row, int64_t batch) {
+    static const char *const others[] = {"batch",    "split_norm", "precision", "optimizer",
+                                         "momentum", "nesterov",   NULL};
+    if (s->out->way_count == HRI_PLAN_WAYS) {
+        return;
+    }
+    hri_plan_way *way = &s->out->ways[s->out->way_count++];
+    *way =
+        (hri_plan_way){.text = text, .row = *row, .batch = batch, .change_count = (uint32_t)count};
+    for (size_t i = 0; i < count; i++) {
+        way->changes[i] = changes[i];
+        way->needs_more |= !strcmp(changes[i].key, "budget");
+        way->changes_result |= is_any(changes[i].key, others);
+    }
+}
+
+/* Options that do not go together are no way, and no failure. */
+static hr_status open_job(search *s, const hri_way_change *changes, size_t count, hri_fit_job *job,
                           hri_plan_job *other, bool *good) {
     hri_prose inner = {""};
     hr_status status = s->road->job(s->road->user, changes, count, job, &inner);
-    *other = (hri_plan_job){
-        .flags = s->j->flags, .threads = s->j->threads, .base_time_ns = s->j->base_time_ns};
+    *other =
+        (hri_plan_job){.o = s->j->o, .threads = s->j->threads, .base_time_ns = s->j->base_time_ns};
     if (status == HR_OK) {
         status = hri_fit_open(job, &other->fit, &inner);
     }
@@ -70,9 +61,9 @@ static hr_status open_job(search *s, const hri_change *changes, size_t count, hr
     return status == HR_E_NOMEM_HOST ? hri_prose_set(s->why, status, "%s", inner.text) : HR_OK;
 }
 
-/* The same command with these changes, kept when it fits the budget; *fits (may be NULL) says so. */
-static hr_status try_changes(search *s, const hri_change *changes, size_t count, const char *text,
-                             bool *fits) {
+/* The same job with these changes, kept when it fits the budget; *fits (may be NULL) says so. */
+static hr_status try_changes(search *s, const hri_way_change *changes, size_t count,
+                             const char *text, bool *fits) {
     hri_plan_job other;
     hri_fit_job job;
     hri_fit_plans plans;
@@ -92,7 +83,9 @@ static hr_status try_changes(search *s, const hri_change *changes, size_t count,
         if (fits) {
             *fits = true;
         }
-        status = text ? add(s, changes, count, text, &row, job.batch) : HR_OK;
+        if (text) {
+            add(s, changes, count, text, &row, job.batch);
+        }
     }
     hri_fit_close(&other.fit);
     return status == HR_E_NO_PLAN ? HR_OK : status;
@@ -110,21 +103,21 @@ static void print_budget(uint64_t bytes, char *buf, size_t size, uint64_t *shown
 }
 
 /* Adds a way whose row is known, with the budget that goes with it. */
-static hr_status add_with_budget(search *s, const hri_change *changes, size_t count,
-                                 const char *text, const hri_plan_row *row, int64_t batch) {
+static void add_with_budget(search *s, const hri_way_change *changes, size_t count,
+                            const char *text, const hri_plan_row *row, int64_t batch) {
     char budget[32];
-    hri_change all[CHANGES];
+    hri_way_change all[HRI_WAY_CHANGES];
     hri_plan_row with = *row;
     for (size_t i = 0; i < count; i++) {
         all[i] = changes[i];
     }
     print_budget(row->peak_bytes, budget, sizeof budget, &with.budget_bytes);
-    all[count] = (hri_change){"budget", budget};
-    return add(s, all, count + 1, text, &with, batch);
+    all[count] = change("budget", budget);
+    add(s, all, count + 1, text, &with, batch);
 }
 
 /* Less is asked for, and the budget rises to what that needs: for budgets that nothing fits. */
-static hr_status try_with_budget(search *s, const hri_change *changes, size_t count,
+static hr_status try_with_budget(search *s, const hri_way_change *changes, size_t count,
                                  const char *text) {
     hri_plan_job other;
     hri_fit_job job;
@@ -137,7 +130,7 @@ static hr_status try_with_budget(search *s, const hri_change *changes, size_t co
     other.model = s->j->model;
     status = hri_plan_job_smallest(&other, &row, s->why);
     if (status == HR_OK && row.peak_bytes >> 20 < s->out->row.peak_bytes >> 20) {
-        status = add_with_budget(s, changes, count, text, &row, job.batch);
+        add_with_budget(s, changes, count, text, &row, job.batch);
     }
     hri_fit_close(&other.fit);
     return status == HR_E_NO_PLAN ? HR_OK : status;
@@ -145,16 +138,16 @@ static hr_status try_with_budget(search *s, const hri_change *changes, size_t co
 
 /* ---- which there are ---- */
 
-/* The largest of a flag that fits, from `first` down by halves; `most` tries. */
-static hr_status try_numbers(search *s, const char *name, int64_t first, const char *text) {
+/* The largest number of an option that fits, from `first` down by halves; `most` tries. */
+static hr_status try_numbers(search *s, const char *key, int64_t first, const char *text) {
     hr_status status = HR_OK;
     bool fits = false;
     int64_t n = first;
     for (int i = 0; i < TRIES && n >= 1 && status == HR_OK && !fits; i++) {
         char number[24];
         snprintf(number, sizeof number, "%lld", (long long)n);
-        const hri_change change = {name, number};
-        status = try_changes(s, &change, 1, text, &fits);
+        const hri_way_change one = change(key, number);
+        status = try_changes(s, &one, 1, text, &fits);
         n = i == TRIES - 2 || n == 1 ? (n == 1 ? 0 : 1) : n / 2;
     }
     return status;
@@ -165,16 +158,16 @@ static hr_status try_batches(search *s) {
     hr_status status = HR_OK;
     if (j->job.batch > 1) { /* where the batch may be split, single samples were tried */
         const int64_t most = s->out->largest_batch > 0 ? s->out->largest_batch : 1;
-        status = try_numbers(s, "batch", most < j->flags->batch ? most : j->flags->batch - 1,
-                             "a smaller batch");
+        status =
+            try_numbers(s, "batch", most < j->o.batch ? most : j->o.batch - 1, "a smaller batch");
     }
-    if (status == HR_OK && has(s, "val-batch") && j->job.evaluate) {
+    if (status == HR_OK && s->road->has_input && j->job.evaluate) {
         const int64_t now = j->job.evaluate_samples ? j->job.evaluate_samples : j->job.batch;
-        const hri_change one = {"val-batch", "1"};
+        const hri_way_change one = change("val_batch", "1");
         bool fits = false;
         status = now > 1 ? try_changes(s, &one, 1, NULL, &fits) : HR_OK;
         if (status == HR_OK && fits) {
-            status = try_numbers(s, "val-batch", now / 2, "fewer samples validated at once");
+            status = try_numbers(s, "val_batch", now / 2, "fewer samples validated at once");
         }
     }
     return status;
@@ -183,29 +176,29 @@ static hr_status try_batches(search *s) {
 static hr_status try_splits(search *s) {
     const hri_plan_job *j = s->j;
     if (s->out->coupled && !j->job.allow_coupled && j->job.batch > 1) {
-        const hri_change changes[] = {{"ghost-norm", "true"}, {"micro-batches", "auto"}};
+        const hri_way_change changes[] = {change("split_norm", "1"), change("micro_batches", "0")};
         return try_changes(s, changes, 2,
                            "micro-batches; batch norm sees one at a time, which changes the "
                            "function",
                            NULL);
     }
-    const hri_change change = {"micro-batches", "auto"};
-    return j->job.parts && j->job.batch > 1 ? try_changes(s, &change, 1, "micro-batches", NULL)
+    const hri_way_change any = change("micro_batches", "0");
+    return j->job.parts && j->job.batch > 1 ? try_changes(s, &any, 1, "micro-batches", NULL)
                                             : HR_OK;
 }
 
 /* The changes that leave the optimizer less to keep; how many there are. */
-static size_t lighter_optimizer(const search *s, hri_change *out, const char **text) {
+static size_t lighter_optimizer(const search *s, hri_way_change *out, const char **text) {
     const hr_train_options *o = &s->j->job.options;
     size_t count = 0;
     if (o->optimizer != HR_OPTIMIZER_SGD) {
-        out[count++] = (hri_change){"optimizer", "sgd"};
+        out[count++] = change("optimizer", "sgd");
         *text = "one state per parameter";
     } else if (o->momentum > 0) {
-        out[count++] = (hri_change){"momentum", "0"};
+        out[count++] = change("momentum", "0");
         *text = "no optimizer state";
-        if (o->nesterov && has(s, "nesterov")) {
-            out[count++] = (hri_change){"nesterov", "false"};
+        if (o->nesterov && s->road->has_nesterov) {
+            out[count++] = change("nesterov", "false");
         }
     }
     return count;
@@ -213,12 +206,12 @@ static size_t lighter_optimizer(const search *s, hri_change *out, const char **t
 
 static hr_status try_options(search *s) {
     const hri_plan_job *j = s->j;
-    hri_change changes[CHANGES];
+    hri_way_change changes[HRI_WAY_CHANGES];
     const char *text = NULL;
     hr_status status = HR_OK;
     if (j->job.options.precision == HR_PRECISION_F32) {
-        const hri_change change = {"precision", "bf16"};
-        status = try_changes(s, &change, 1, "matmuls in half the bytes", NULL);
+        const hri_way_change half = change("precision", "bf16");
+        status = try_changes(s, &half, 1, "matmuls in half the bytes", NULL);
     }
     const size_t count = lighter_optimizer(s, changes, &text);
     return status == HR_OK && count ? try_changes(s, changes, count, text, NULL) : status;
@@ -229,29 +222,29 @@ static hr_status try_elsewhere(search *s) {
     const hri_plan_job *j = s->j;
     hr_status status = HR_OK;
     if (j->threads && !j->job.spill) {
-        const hri_change change = {"spill", "."};
-        status = try_changes(s, &change, 1, "values wait in a file in this folder", NULL);
+        const hri_way_change file = change("spill", ".");
+        status = try_changes(s, &file, 1, "values wait in a file in this folder", NULL);
     } else if (j->job.no_offload && !j->threads) {
-        const hri_change change = {"offload", "true"};
-        status = try_changes(s, &change, 1, "values wait in the host's memory", NULL);
+        const hri_way_change host = change("no_offload", "0");
+        status = try_changes(s, &host, 1, "values wait in the host's memory", NULL);
     }
-    if (status == HR_OK && has(s, "data-budget") && j->data_least_bytes &&
+    if (status == HR_OK && s->road->has_input && j->data_least_bytes &&
         j->data_least_bytes < j->data_bytes) {
         char size[32];
         snprintf(size, sizeof size, "%lluKiB", (unsigned long long)(j->data_least_bytes >> 10));
-        const hri_change change = {"data-budget", size};
-        status = try_changes(s, &change, 1, "less for the input pipeline", NULL);
+        const hri_way_change less = change("data_budget_bytes", size);
+        status = try_changes(s, &less, 1, "less for the input pipeline", NULL);
     }
     return status;
 }
 
 static hr_status try_larger_budgets(search *s) {
-    hri_change changes[CHANGES];
+    hri_way_change changes[HRI_WAY_CHANGES];
     const char *text = NULL;
     hr_status status = HR_OK;
     if (s->j->job.batch > 1) {
-        const hri_change change = {"batch", "1"};
-        status = try_with_budget(s, &change, 1, "a single sample, and a larger budget");
+        const hri_way_change single = change("batch", "1");
+        status = try_with_budget(s, &single, 1, "a single sample, and a larger budget");
     }
     const size_t count = lighter_optimizer(s, changes, &text);
     return status == HR_OK && count
@@ -262,10 +255,10 @@ static hr_status try_larger_budgets(search *s) {
 hr_status hri_plan_ways_find(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
     search s = {.j = j, .road = j->road, .out = out, .why = why};
     /* The smallest budget first: it is always there. */
-    hr_status status =
-        add_with_budget(&s, NULL, 0, "the smallest budget found", &out->row, j->job.batch);
+    hr_status status = HR_OK;
+    add_with_budget(&s, NULL, 0, "the smallest budget found", &out->row, j->job.batch);
     if (!j->model || j->road->budget_only) {
-        return status;
+        return HR_OK;
     }
     hr_status (*const tries[])(search *) = {try_batches, try_splits, try_options, try_elsewhere};
     for (size_t i = 0; i < sizeof tries / sizeof tries[0] && status == HR_OK; i++) {

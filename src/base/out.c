@@ -1,5 +1,5 @@
 /* The buffer of out.h.  Long prints go around the buffer's size by formatting into the heap. */
-#include "cli/common/out.h"
+#include "base/out.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -8,14 +8,20 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/visible.h"
-#include "cli/common/cli.h"
 
 void hri_out_init(hri_out *out, int fd) {
     out->fd = fd;
+    out->sink = NULL;
     out->error = 0;
     out->used = 0;
     out->width = out->column = out->spaces = out->word_used = out->word_columns = 0;
     out->escape = false;
+}
+
+void hri_out_init_sink(hri_out *out, hri_out_sink *sink, void *user) {
+    hri_out_init(out, -1);
+    out->sink = sink;
+    out->sink_user = user;
 }
 
 void hri_out_failed(hri_out *out, int error) {
@@ -23,6 +29,10 @@ void hri_out_failed(hri_out *out, int error) {
 }
 
 static void write_all(hri_out *out, const char *bytes, size_t count) {
+    if (out->sink && count && !out->error) {
+        out->error = out->sink(out->sink_user, bytes, count);
+        return;
+    }
     while (count && !out->error) {
         const ssize_t done = write(out->fd, bytes, count);
         if (done < 0 && errno == EINTR) {
@@ -161,13 +171,4 @@ void hri_out_pad(hri_out *out, size_t count) {
     while (count--) {
         hri_out_bytes(out, " ", 1);
     }
-}
-
-int hri_out_finish(hri_out *out, int code) {
-    hri_out_flush(out);
-    if (out->error && out->error != EPIPE) {
-        hri_say_note("cannot write the result: %s", strerror(out->error));
-        return HRI_EXIT_FAULT;
-    }
-    return code;
 }

@@ -1,0 +1,122 @@
+/* The table of plan_flags.h. */
+#include "cli/common/plan_flags.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/spell.h"
+#include "cli/common/train_flags.h"
+#include "job/plan_job.h"
+
+#define AT(MEMBER) offsetof(hri_plan_flags, MEMBER)
+#define A_MODEL    "!problem"
+
+const hri_field hri_plan_fields[] = {
+    {"batch", "samples in a step", AT(batch), HRI_FIELD_INT, "32", .min = 1, .max = 1e6,
+     .metavar = "N", .needs = A_MODEL},
+    {"budget",
+     "the most that may ever be used, or a share of the device; default: what it has free",
+     AT(budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
+    {"host-budget",
+     "of a GPU: the most of the host's memory that this process may use, with what waits there; "
+     "default: what it has free",
+     AT(host_budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
+    {"device", "host, cuda:0, or null:SIZE for one that is not there", AT(device), HRI_FIELD_STRING,
+     "host", .metavar = "DEVICE", .needs = A_MODEL},
+    {"device-spec",
+     "of a device that is not there: flops=15e12,bandwidth=900e9,launch=4e-6,copy=25e9,runtime=0,"
+     "page=2MiB",
+     AT(device_spec), HRI_FIELD_STRING, NULL, .metavar = "KEYS", .needs = A_MODEL},
+    {"optimizer", "sgd has momentum 0.9", AT(optimizer), HRI_FIELD_ENUM, "sgd", .metavar = "NAME",
+     .choices = hri_plan_optimizers, .needs = A_MODEL},
+    {"momentum", "of sgd (0.9) and rmsprop (0)", AT(momentum), HRI_FIELD_DOUBLE, "auto", .min = 0,
+     .max = 1, .metavar = "X", .word = "auto", .needs = "optimizer=sgd/rmsprop"},
+    {"precision", "of products; weights stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
+     .metavar = "TYPE", .choices = hri_plan_precisions, .needs = A_MODEL},
+    {"options", "further options of training: clip=1,scores=kept", AT(options), HRI_FIELD_STRING,
+     NULL, .metavar = "KEYS", .needs = A_MODEL},
+    {"micro-batches", "parts of a batch: auto, off, or a number", AT(micro_batches),
+     HRI_FIELD_STRING, "auto", .metavar = "K", .needs = A_MODEL},
+    {"ghost-norm", "cut the batch even where batch norm couples its samples: another function",
+     AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL, .needs = A_MODEL},
+    {"measure", "time the ops of this device (kept on disk) in place of the analytic model",
+     AT(measure), HRI_FIELD_BOOL, "true", .needs = A_MODEL},
+    {"exact", "f32 products of a GPU in f32 arithmetic, not tf32", AT(exact), HRI_FIELD_BOOL,
+     .value = NULL, .needs = "device=cuda*"},
+    {"offload", "let values wait in the host's memory where the device can copy", AT(offload),
+     HRI_FIELD_BOOL, "true"},
+    {"spill",
+     "on the host: let values wait in a file without a name in this folder, at 1 GB/s unless "
+     "--device-spec copy= says otherwise",
+     AT(spill), HRI_FIELD_STRING, NULL, .metavar = "DIR", .needs = A_MODEL},
+    {"choices", "look at other budgets, batches and ways out too", AT(choices), HRI_FIELD_BOOL,
+     "true"},
+    {"effort", "steps of search in thousands", AT(effort), HRI_FIELD_INT, "16000", .min = 1,
+     .max = 1e9, .metavar = "N"},
+    {"json", "print one JSON object, sizes in bytes", AT(json), HRI_FIELD_BOOL, .value = NULL},
+    {"curve", "print budget against time, from the floor to no bound", AT(curve), HRI_FIELD_BOOL,
+     .value = NULL},
+    {"svg", "draw the curve", AT(svg), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"map", "draw which buffer lies where, step by step", AT(map), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"dot", "write the graph for Graphviz", AT(dot), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"save", "write the plan", AT(save), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"load", "take a saved plan, and check it again", AT(load), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"compare", "show the plan beside a saved one", AT(compare), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"save-problem", "write the planner's problem as JSON", AT(save_problem), HRI_FIELD_STRING,
+     NULL, .metavar = "FILE"},
+    {"problem", "plan a problem from JSON in place of a model", AT(problem), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"try", "run so many steps of the plan on made-up data, and measure", AT(tries), HRI_FIELD_INT,
+     "0", .min = 0, .max = 1e6, .metavar = "STEPS"},
+    {"seed", "of weights and made-up data", AT(seed), HRI_FIELD_INT, "0", .min = 0, .max = 1e15,
+     .metavar = "N", .needs = "try"},
+    {0},
+};
+
+int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out) {
+    char *end;
+    const long long k = strtoll(text, &end, 10);
+    if (!strcmp(text, "auto")) {
+        *out = 0;
+    } else if (!strcmp(text, "off")) {
+        *out = 1;
+    } else if (*text && !*end && k >= 1 && k <= 1000000) {
+        *out = k;
+    } else {
+        hri_say_error(cli, "--micro-batches: \"%s\" is neither auto nor off nor a number from 1",
+                      text);
+        return HRI_EXIT_USAGE;
+    }
+    return HRI_EXIT_YES;
+}
+
+int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *f, hri_text *training,
+                       hr_job_options *out) {
+    hri_text_clear(training);
+    hri_train_keys_add(hri_plan_fields, f, training);
+    if (f->options && *f->options) {
+        hri_text_add(training, ",%s", f->options);
+    }
+    if (hri_text_status(training) != HR_OK) {
+        return hri_cli_failed(cli, NULL, "plan", HR_E_NOMEM_HOST);
+    }
+    *out = (hr_job_options){.size = sizeof *out,
+                            .training = hri_text_get(training),
+                            .batch = f->batch,
+                            .seed = (uint64_t)f->seed,
+                            .device = f->device,
+                            .device_spec = f->device_spec,
+                            .budget = f->budget,
+                            .host_budget = f->host_budget,
+                            .spill = f->spill,
+                            .effort = (uint64_t)f->effort * 1000,
+                            .split_norm = f->ghost_norm,
+                            .no_offload = !f->offload,
+                            .no_measure = !f->measure,
+                            .exact_f32 = f->exact};
+    hri_cli_job_settings(cli, out);
+    return hri_plan_read_parts(cli, f->micro_batches, &out->micro_batches);
+}

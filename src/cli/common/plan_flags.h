@@ -1,0 +1,32 @@
+/* The flags of `headroom plan`, in one table, and the job that they describe. */
+#ifndef HRI_CLI_PLAN_FLAGS_H
+#define HRI_CLI_PLAN_FLAGS_H
+
+#include <headroom/job.h>
+#include "cli/common/cli.h"
+
+typedef struct hri_plan_flags {
+    int64_t batch;
+    const char *budget, *host_budget;
+    const char *device, *device_spec;
+    int optimizer, precision;
+    double momentum;     /* NAN: auto */
+    const char *options; /* keys without a flag of their own */
+    const char *micro_batches;
+    bool ghost_norm, measure, exact, offload, choices;
+    const char *spill;
+    int64_t effort;
+    bool json, curve;
+    const char *svg, *map, *dot, *save, *load, *compare, *save_problem, *problem;
+    int64_t tries, seed;
+} hri_plan_flags;
+
+extern const hri_field hri_plan_fields[];
+
+/* "auto", "off" or a number: 0, 1 or that.  An exit code, after the reason was said. */
+int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out);
+/* The job of these flags but for the model; training gets its text of options of training, which *out points to. */
+int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *flags, hri_text *training,
+                       hr_job_options *out);
+
+#endif

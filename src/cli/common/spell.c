@@ -1,0 +1,158 @@
+/* The two languages of spell.h. */
+#include "cli/common/spell.h"
+
+#include <string.h>
+
+/* Options whose flags have other names. */
+static const struct {
+    const char *option, *flag;
+} others[] = {{"split_norm", "ghost-norm"},
+              {"val_split", "val-split"},
+              {"val_batch", "val-batch"},
+              {"micro_batches", "micro-batches"},
+              {"no_offload", "offload"},
+              {"data_budget_bytes", "data-budget"},
+              {"device_spec", "device-spec"},
+              {"host_budget", "host-budget"},
+              {"val_data", "val-data"},
+              {"plan_file", "load"},
+              {"folder", "out"}};
+
+static const char *flag_of(const char *option, size_t bytes) {
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strlen(others[i].option) == bytes && !strncmp(others[i].option, option, bytes)) {
+            return others[i].flag;
+        }
+    }
+    return NULL; /* its own name */
+}
+
+/* Where the value is another word too. */
+static const char *value_of(const hri_way_change *c) {
+    return !strcmp(c->key, "split_norm")      ? "true"
+           : !strcmp(c->key, "no_offload")    ? "true"
+           : !strcmp(c->key, "micro_batches") ? "auto"
+                                              : c->value;
+}
+
+void hri_spell_changes(const hri_way_change *changes, size_t count, hri_change *out) {
+    for (size_t i = 0; i < count; i++) {
+        const char *flag = flag_of(changes[i].key, strlen(changes[i].key));
+        out[i] = (hri_change){flag ? flag : changes[i].key, value_of(&changes[i])};
+    }
+}
+
+hr_status hri_spell_flags(const hri_field *fields, const hri_change *changes, size_t count,
+                          hri_text *out) {
+    const hri_options o = {.fields = fields, .count = hri_fields_count(fields)};
+    for (size_t i = 0; i < count; i++) {
+        const hri_field *f = hri_options_field(&o, changes[i].name);
+        const bool truth = f && f->type == HRI_FIELD_BOOL;
+        const bool off = truth && !strcmp(changes[i].text, "false");
+        hri_text_add(out, "%s--%s%s", out->used ? " " : "", off ? "no-" : "", changes[i].name);
+        if (!truth) {
+            hri_text_add(out, " ");
+            hri_text_word(out, changes[i].text);
+        }
+    }
+    return hri_text_status(out);
+}
+
+int hri_cli_exit_of(hr_cause cause) {
+    switch (cause) {
+    case HR_CAUSE_NONE:
+        return HRI_EXIT_YES;
+    case HR_CAUSE_NO_FIT:
+    case HR_CAUSE_CANCELLED:
+        return HRI_EXIT_NO;
+    case HR_CAUSE_USAGE:
+    case HR_CAUSE_DATA:
+        return HRI_EXIT_USAGE;
+    default:
+        return HRI_EXIT_FAULT;
+    }
+}
+
+/* "--" and the flag of the option that a sentence begins with; the rest of the sentence in *rest. */
+static void spell_option(const char *text, size_t option_bytes, hri_text *out) {
+    if (option_bytes) {
+        const char *flag = flag_of(text, option_bytes);
+        hri_text_add(out, "--");
+        hri_text_bytes(out, flag ? flag : text, flag ? strlen(flag) : option_bytes);
+    }
+    hri_text_add(out, "%s", text + option_bytes);
+}
+
+int hri_cli_error(hri_cli *cli, const hr_error *error) {
+    hri_text text = {0};
+    spell_option(error->message, (size_t)error->option_bytes, &text);
+    hri_say_error(cli, "%s", text.failed ? error->message : hri_text_get(&text));
+    hri_text_deinit(&text);
+    return hri_cli_exit_of((hr_cause)error->cause);
+}
+
+int hri_cli_why(hri_cli *cli, const hri_why *why, hr_status status) {
+    hr_error error;
+    hri_why_give(why, status, &error);
+    return hri_cli_error(cli, &error);
+}
+
+static void keep_refusal(hri_cli *cli, const hri_plan_sheet *sheet) {
+    hri_text text = {0};
+    hri_plan_print_refusal(sheet->job, sheet->answer, &text);
+    hri_refuse(cli, "does_not_fit", "%s", hri_text_get(&text));
+    hri_text_deinit(&text);
+}
+
+int hri_cli_answer(hri_cli *cli, const hri_plan_sheet *sheet, bool as_json) {
+    const int code = sheet->answer->fits ? HRI_EXIT_YES : HRI_EXIT_NO;
+    if (!as_json) {
+        const hr_status status = hri_plan_print_text(sheet, &cli->out, &cli->out_term);
+        return status == HR_OK ? code : hri_cli_failed(cli, NULL, "plan", status);
+    }
+    hri_json json;
+    hri_cli_json_start(&json);
+    if (code != HRI_EXIT_YES) {
+        keep_refusal(cli, sheet);
+    }
+    const hr_status status = hri_plan_print_json(sheet, &json);
+    if (status != HR_OK) {
+        hri_json_deinit(&json);
+        return hri_cli_failed(cli, NULL, "plan", status);
+    }
+    return hri_cli_json_end(cli, &json, code);
+}
+
+void hri_cli_next_way(hri_cli *cli, const hri_plan_sheet *sheet) {
+    hri_text command = {0};
+    if (!sheet->answer->way_count) {
+        hri_say_next(cli, "headroom help plan");
+    } else if (sheet->speller->command(sheet->speller->user, &sheet->answer->ways[0], &command) ==
+                   HR_OK &&
+               hri_text_status(&command) == HR_OK) {
+        hri_say_next(cli, hri_text_get(&command));
+    }
+    hri_text_deinit(&command);
+}
+
+hr_status hri_cli_on_event(void *user, const hr_job_event *event) {
+    hri_cli *cli = user;
+    if (event->kind == HR_EVENT_WARNING) {
+        hri_text text = {0};
+        spell_option(event->text, event->option ? strlen(event->option) : 0, &text);
+        hri_say_warning(cli, "%s", text.failed ? event->text : hri_text_get(&text));
+        hri_text_deinit(&text);
+    } else if (event->kind == HR_EVENT_TICK && !strcmp(event->text, "opening the device")) {
+        hri_startup_mark(&cli->startup, "look", 0);
+    } else if (event->kind == HR_EVENT_TICK && !strcmp(event->text, "planning")) {
+        hri_startup_mark(&cli->startup, "device", 0);
+    }
+    return HR_OK;
+}
+
+void hri_cli_job_settings(hri_cli *cli, hr_job_options *out) {
+    out->threads = cli->settings->threads > 0 ? (uint64_t)cli->settings->threads : 0;
+    out->cache = hri_settings_cache_dir(cli->settings, cli->cache, sizeof cli->cache);
+    out->on_event = hri_cli_on_event;
+    out->user = cli;
+}

@@ -1,0 +1,31 @@
+/* Between the options of the library and the flags of the command line: names, failures, warnings.
+ *
+ * The library speaks of options ("val_split leaves no training samples"); here they are what was typed ("--val-split leaves
+ * ...").  What each cause of a failure means for the exit code is said once, in hri_cli_exit_of. */
+#ifndef HRI_CLI_SPELL_H
+#define HRI_CLI_SPELL_H
+
+#include <headroom/job.h>
+#include "cli/common/cli.h"
+#include "job/print.h"
+
+/* The flags of some changes, for hri_options_changed: out has room for as many. */
+void hri_spell_changes(const hri_way_change *changes, size_t count, hri_change *out);
+/* Adds "--batch 27 --budget 64MiB". */
+HR_MUST_CHECK hr_status hri_spell_flags(const hri_field *fields, const hri_change *changes,
+                                        size_t count, hri_text *out);
+
+int hri_cli_exit_of(hr_cause cause);
+/* Says what went wrong and gives the exit code. */
+int hri_cli_error(hri_cli *cli, const hr_error *error);
+int hri_cli_why(hri_cli *cli, const hri_why *why, hr_status status);
+/* Shows an answer, as text or as the object of --json: its exit code, or that of a failure. */
+int hri_cli_answer(hri_cli *cli, const hri_plan_sheet *sheet, bool as_json);
+/* "next: " and the first way out of a refusal. */
+void hri_cli_next_way(hri_cli *cli, const hri_plan_sheet *sheet);
+/* An hr_job_event_fn for a hri_cli: prints warnings, marks the parts of the start. */
+hr_status hri_cli_on_event(void *cli, const hr_job_event *event);
+/* The settings of this run, and hri_cli_on_event, for a job. */
+void hri_cli_job_settings(hri_cli *cli, hr_job_options *out);
+
+#endif

@@ -1,0 +1,129 @@
+/* How much memory a job may take, and what there is; see plan_job.h. */
+#include <headroom/bytes.h>
+#include "job/plan_job.h"
+#include "memory/left.h"
+#include "run/resident.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Copies on the host go to a file, or there are none. */
+hr_status hri_plan_job_check_spill(hri_plan_job *j) {
+    if (!j->o.spill && !(j->threads && j->job.machine.out_bytes_per_ns > 0)) {
+        return HR_OK;
+    }
+    if (!j->threads) {
+        return hri_why_option(&j->why, HR_E_INVALID, "spill",
+                              ": only the host spills to a file; a GPU's values wait in the host's "
+                              "memory (offload)");
+    }
+    if (!j->o.spill) {
+        return hri_why_option(&j->why, HR_E_INVALID, "device_spec",
+                              ": copy= on the host needs spill, a folder for the file");
+    }
+    return HR_OK;
+}
+
+uint64_t hri_plan_job_there(const hri_plan_job *j) {
+    hri_memory_left left;
+    uint64_t now;
+    if (!j->threads) {
+        return j->device_free ? j->device_free : UINT64_MAX;
+    }
+    hri_memory_left_read("", &left);
+    hri_resident_read(&now, NULL);
+    if (!left.free_bytes) {
+        return UINT64_MAX;
+    }
+    const uint64_t there =
+        left.free_bytes + now; /* code may be resident here and charged elsewhere */
+    return left.total_bytes && there > left.total_bytes ? left.total_bytes : there;
+}
+
+static hr_status read_budget(hri_plan_job *j) {
+    if (!j->o.budget) { /* what the device has */
+        j->budget_bytes = j->device_free;
+        if (j->threads) { /* some of it stays free: others live here, too, and the kernel's own memory grows */
+            const uint64_t there = hri_plan_job_there(j), most = 64 * MIB;
+            const uint64_t keep = there / 32 < most ? there / 32 : most;
+            j->budget_bytes = there == UINT64_MAX ? j->device_free : there - keep;
+        }
+        return HR_OK;
+    }
+    const hr_status status = hr_bytes_parse(j->o.budget, j->device_bytes, &j->budget_bytes);
+    if (status != HR_OK || j->budget_bytes == 0) {
+        return hri_why_option(&j->why, HR_E_INVALID, "budget", ": \"%s\" is no amount of memory",
+                              j->o.budget);
+    }
+    /* a container's limit is in whole pages */
+    if (j->device_bytes && j->budget_bytes / 4096 > j->device_bytes / 4096) {
+        char text[32];
+        hri_listener_warn(&j->listener, "budget", " exceeds what %s has (%s); planning anyway",
+                          j->device_name, hr_bytes_print(j->device_bytes, text, sizeof text));
+    }
+    return HR_OK;
+}
+
+/* The second budget: of the host beside a GPU. */
+static hr_status read_host_budget(hri_plan_job *j) {
+    hri_memory_left left;
+    uint64_t now;
+    hri_memory_left_read("", &left);
+    hri_resident_read(&now, NULL);
+    const uint64_t there = left.free_bytes ? left.free_bytes + now : 0;
+    if (!j->o.host_budget) {
+        j->host_budget_bytes = j->engine ? there : 0;
+        return HR_OK;
+    }
+    if (j->threads) {
+        return hri_why_option(&j->why, HR_E_INVALID, "host_budget",
+                              " is for GPUs; on the host the budget bounds everything");
+    }
+    const hr_status status =
+        hr_bytes_parse(j->o.host_budget, left.total_bytes, &j->host_budget_bytes);
+    if (status != HR_OK || j->host_budget_bytes == 0) {
+        return hri_why_option(&j->why, HR_E_INVALID, "host_budget",
+                              ": \"%s\" is no amount of memory", j->o.host_budget);
+    }
+    if (j->engine && there && j->host_budget_bytes > there) {
+        char text[32];
+        hri_listener_warn(&j->listener, "host_budget",
+                          " exceeds what the host has left (%s); planned for that",
+                          hr_bytes_print(there, text, sizeof text));
+        j->host_budget_bytes = there;
+    }
+    return HR_OK;
+}
+
+/* What the host budget leaves for values that wait: measured once kernels and libraries are there. */
+hr_status hri_plan_job_bound_other(hri_plan_job *j) {
+    if (!j->host_budget_bytes) {
+        return HR_OK;
+    }
+    /* A device that is not there has no process either.  Of a GPU's libraries most is never touched, and what is can be
+     * dropped by a container that has no room: what is resident counts, and some more of it. */
+    uint64_t now = 0;
+    hri_resident_read(&now, NULL);
+    const uint64_t lane = j->fit.case_count ? j->fit.cases[0]->lane.large : 0;
+    if (j->engine) {
+        j->host_runtime_bytes =
+            (now / MIB + 1 + 32) * MIB + j->host_extra_bytes + 2 * lane + HRI_LANE_BOUNCE;
+    }
+    if (j->host_runtime_bytes > j->host_budget_bytes) {
+        char takes[32], budget[32];
+        return hri_why_set(
+            &j->why, HR_CAUSE_NO_FIT, HR_E_LIMIT,
+            "the host budget of %s is less than the %s that this process takes there "
+            "before anything is offloaded",
+            hr_bytes_print(j->host_budget_bytes, budget, sizeof budget),
+            hr_bytes_print(j->host_runtime_bytes, takes, sizeof takes));
+    }
+    const uint64_t left = j->host_budget_bytes - j->host_runtime_bytes;
+    j->job.other_budget_bytes = j->fit.job.other_budget_bytes = left;
+    j->job.no_offload = j->fit.job.no_offload = j->job.no_offload || !left;
+    return HR_OK;
+}
+
+hr_status hri_plan_job_read_budgets(hri_plan_job *j) {
+    const hr_status status = read_budget(j);
+    return status == HR_OK ? read_host_budget(j) : status;
+}

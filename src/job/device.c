@@ -1,0 +1,197 @@
+/* The device of a job, and what is known of its speed: the host, a GPU, or one that is not there; see plan_job.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include <headroom/bytes.h>
+#include "base/cache_dir.h"
+#include "base/cores.h"
+#include "base/options.h"
+#include "device/device.h"
+#include "job/plan_job.h"
+#include "run/resident.h"
+
+typedef struct spec {
+    double flops, bandwidth, launch, copy;
+    uint64_t runtime, page;
+} spec;
+
+static const hri_field spec_fields[] = {
+    {"flops", "operations a second", offsetof(spec, flops), HRI_FIELD_DOUBLE, "15e12", .min = 1,
+     .max = 1e20},
+    {"bandwidth", "bytes a second of its memory", offsetof(spec, bandwidth), HRI_FIELD_DOUBLE,
+     "900e9", .min = 1, .max = 1e18},
+    {"launch", "seconds that starting a kernel takes", offsetof(spec, launch), HRI_FIELD_DOUBLE,
+     "4e-6", .min = 0, .max = 1},
+    {"copy", "bytes a second to the host and back; 0: no copies", offsetof(spec, copy),
+     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e18},
+    {"runtime", "bytes taken before any tensor", offsetof(spec, runtime), HRI_FIELD_BYTES, "0"},
+    {"page", "bytes in which memory is taken", offsetof(spec, page), HRI_FIELD_BYTES, "2MiB",
+     .min = 1, .max = 1e12},
+    {0},
+};
+
+static hr_status read_spec(hri_plan_job *j, const char *text, spec *out) {
+    hri_options o;
+    hri_prose why = {0};
+    hr_status status = hri_options_init(&o, spec_fields, out, &why);
+    if (status == HR_OK) {
+        status = hri_options_set_text(&o, text ? text : "", &why);
+        hri_options_deinit(&o);
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_why_option(&j->why, status, "device_spec", ": %s", why.text);
+}
+
+static void take_spec(hri_plan_job *j, const spec *s) {
+    j->job.machine.flops_per_ns = s->flops / 1e9;
+    j->job.machine.bytes_per_ns = s->bandwidth / 1e9;
+    j->job.machine.launch_ns = s->launch * 1e9;
+    j->job.machine.out_bytes_per_ns = s->copy / 1e9;
+    j->job.machine.in_bytes_per_ns = s->copy / 1e9;
+    j->job.machine.copy_latency_ns = s->copy > 0 ? 10e3 : 0;
+    j->job.runtime_bytes = s->runtime;
+    j->job.page_bytes = s->page;
+}
+
+static int is_given(const hri_plan_job *j, const char *key) {
+    return j->o.device_spec && strstr(j->o.device_spec, key);
+}
+
+static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s) {
+    const uint32_t threads = j->o.threads ? (uint32_t)j->o.threads : hri_cores_usable();
+    const uint64_t runtime = hri_resident_runtime(); /* before there are threads */
+    const hr_status status = hri_threads_create(threads, &j->threads);
+    if (status != HR_OK) {
+        return hri_why_set(&j->why, hri_cause_of(status), status, "threads: %s",
+                           hr_status_text(status));
+    }
+    /* A core does about this much on our kernels; a disk behind the page cache takes about this much. */
+    const double given = s->flops;
+    s->flops = 15e9 * threads;
+    s->bandwidth = is_given(j, "bandwidth=") ? s->bandwidth : 10e9;
+    s->launch = is_given(j, "launch=") ? s->launch : 2e-6;
+    s->copy = is_given(j, "copy=") || !j->o.spill ? s->copy : 1e9;
+    if (is_given(j, "flops=")) {
+        s->flops = given;
+    }
+    take_spec(j, s);
+    j->job.machine.copies_block = 1;
+    j->job.machine.threads = threads;
+    j->job.machine.align = 64;
+    j->job.nominal = j->job.machine; /* two such cores, whatever there is */
+    j->job.nominal.flops_per_ns = is_given(j, "flops=") ? s->flops / 1e9 : 30;
+    j->job.nominal.threads = 1;
+    j->job.page_bytes = info->page_bytes;
+    j->job.runtime_bytes = runtime + HRI_RESIDENT_THREAD;
+    j->job.thread_bytes = HRI_RESIDENT_THREAD;
+    j->job.count_records = 1;
+    return HR_OK;
+}
+
+/* One GPU stands for all, so that where a batch is cut depends on none. */
+static void set_nominal_gpu(hri_plan_job *j) {
+    j->job.nominal = j->job.machine;
+    j->job.nominal.flops_per_ns = 100e3;
+    j->job.nominal.bytes_per_ns = 2e3;
+    j->job.nominal.launch_ns = 4e3;
+    j->job.nominal.out_bytes_per_ns = j->job.nominal.in_bytes_per_ns = 25;
+    j->job.nominal.copy_latency_ns = 10e3;
+}
+
+/* Kernels and libraries are opened before anything is planned: what they take is runtime.  A GPU without a compiler for
+ * kernels can be planned for all the same. */
+static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s) {
+    char folder[1024];
+    const hri_gpu_options o = {.cache = j->o.cache ? j->o.cache
+                                                   : hri_cache_default(folder, sizeof folder),
+                               .exact_f32 = j->o.exact_f32 != 0,
+                               .fastest = j->o.tune != 0,
+                               .choices = j->o.gpu_choices};
+    hri_prose why = {0};
+    const hr_status status = hri_engine_open(j->device, &o, &j->engine, &why);
+    if (status == HR_E_UNSUPPORTED) {
+        hri_listener_warn(&j->listener, NULL, "%s runs no kernels: %s; planning anyway", info->name,
+                          why.text);
+        s->copy = j->o.device_spec ? s->copy : 20e9;
+        take_spec(j, s);
+        j->job.runtime_bytes = s->runtime ? s->runtime : info->runtime_bytes;
+        j->job.page_bytes = info->page_bytes;
+        return HR_OK;
+    }
+    if (status != HR_OK) {
+        return hri_why_prose(&j->why, hri_cause_of(status), status, info->name, &why);
+    }
+    if (!j->o.device_spec) {
+        hri_engine_speed speed;
+        hri_engine_measure_speed(j->engine, &speed);
+        j->job.machine = (hri_machine){.flops_per_ns = speed.flops_per_ns,
+                                       .bytes_per_ns = speed.bytes_per_ns,
+                                       .launch_ns = speed.launch_ns,
+                                       .out_bytes_per_ns = speed.out_bytes_per_ns,
+                                       .in_bytes_per_ns = speed.in_bytes_per_ns,
+                                       .copy_latency_ns = speed.copy_latency_ns};
+        set_nominal_gpu(j);
+    } else {
+        take_spec(j, s);
+    }
+    j->job.machine.gpu = hri_engine_gpu(j->engine);
+    j->job.engine = j->engine;
+    j->job.runtime_bytes = s->runtime ? s->runtime : hri_engine_runtime(j->engine);
+    j->job.page_bytes = info->page_bytes;
+    snprintf(j->device_what, sizeof j->device_what, "%s%s", info->description,
+             j->o.exact_f32 ? " exact" : "");
+    return HR_OK;
+}
+
+static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
+    hr_device_info info;
+    hr_status status = hr_device_find(j->ctx, name, &j->device);
+    if (status == HR_OK) {
+        status = hri_device_open(j->device);
+    }
+    if (status == HR_OK) {
+        status = hr_device_get_info(j->device, &info);
+    }
+    if (status != HR_OK) {
+        hr_error error = {0};
+        hr_ctx_error(j->ctx, &error);
+        error.message[0] = error.code == status ? error.message[0] : '\0';
+        return hri_why_error(&j->why, hri_cause_of(status), status, name, &error);
+    }
+    snprintf(j->device_name, sizeof j->device_name, "%s", info.name);
+    j->device_bytes = info.total_bytes;
+    j->device_free = info.free_bytes;
+    const uint32_t can = hri_device_can(j->device);
+    if (can & HRI_CAN_POINT) {
+        j->job.machine.kernels = hri_device_kernels(j->device);
+        return open_host(j, &info, s);
+    }
+    if (can & HRI_CAN_QUEUE) {
+        return open_cuda(j, &info, s);
+    }
+    take_spec(j, s);
+    j->job.runtime_bytes = s->runtime ? s->runtime : info.runtime_bytes;
+    j->job.page_bytes = info.page_bytes;
+    return HR_OK;
+}
+
+hr_status hri_plan_job_open_device(hri_plan_job *j) {
+    const char *name = j->o.device ? j->o.device : "host";
+    spec s = {0};
+    const hr_status status = read_spec(j, j->o.device_spec, &s);
+    if (status != HR_OK) {
+        return status;
+    }
+    const char *size = hri_device_name_null(name);
+    if (!size || !strcmp(size, "0")) {
+        return open_real(j, name, &s);
+    }
+    if (hr_bytes_parse(size, 0, &j->device_bytes) != HR_OK || !j->device_bytes) {
+        return hri_why_option(&j->why, HR_E_INVALID, "device",
+                              ": \"%s\" is no size; null:24GiB is a device of 24 GiB", size);
+    }
+    snprintf(j->device_name, sizeof j->device_name, "%s", name);
+    j->device_free = j->device_bytes;
+    take_spec(j, &s);
+    return HR_OK;
+}

@@ -1,0 +1,183 @@
+/* Opening what is to be planned; see plan_job.h. */
+#include "job/plan_job.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/cache_dir.h"
+#include "device/device.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
+const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
+
+static hr_status open_model(hri_plan_job *j) {
+    hr_error error = {0};
+    hr_status status = HR_OK;
+    if (!j->o.model == !j->o.custom_model) {
+        return hri_why_option(&j->why, HR_E_INVALID, "model",
+                              j->o.model ? " and custom_model cannot be combined" : " is missing");
+    }
+    if (j->o.custom_model) {
+        j->model = (hr_model *)j->o.custom_model; /* models are read only */
+    } else {
+        status = hr_model_open(j->o.model, &j->model, &error);
+    }
+    if (status == HR_OK) {
+        status = hr_train_options_parse(j->o.training, &j->job.options, &error);
+    }
+    if (status != HR_OK) {
+        return hri_why_error(&j->why, hri_cause_of(status), status, NULL, &error);
+    }
+    j->what = j->o.model ? j->o.model : hr_model_name(j->model);
+    j->job.build = hr_model_build;
+    j->job.user = j->model;
+    j->job.batch = j->o.batch;
+    j->job.parts = j->o.micro_batches;
+    j->job.allow_coupled = j->o.split_norm;
+    j->job.evaluate = 1;
+    j->job.evaluate_samples = j->o.val_batch;
+    j->job.no_offload = j->o.no_offload != 0;
+    j->job.effort = j->o.effort;
+    j->job.spill = j->o.spill;
+    return HR_OK;
+}
+
+hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options, hri_plan_job *out) {
+    *out =
+        (hri_plan_job){.ctx = ctx, .o = *options, .listener = {options->on_event, options->user}};
+    hr_status status = open_model(out);
+    if (status == HR_OK) {
+        status = hri_listener_tick(&out->listener, "opening the device", 0, 0, &out->why);
+    }
+    if (status == HR_OK) {
+        status = hri_plan_job_open_device(out);
+    }
+    if (status == HR_OK) {
+        status = hri_plan_job_check_spill(out);
+    }
+    if (status == HR_OK) {
+        status = hri_plan_job_read_budgets(out);
+    }
+    return status == HR_OK ? hri_listener_tick(&out->listener, "planning", 0, 0, &out->why)
+                           : status;
+}
+
+hr_status hri_plan_job_problem(const hr_job_options *options, const char *name, const char *text,
+                               size_t bytes, hri_plan_job *j) {
+    *j = (hri_plan_job){.o = *options,
+                        .listener = {options->on_event, options->user},
+                        .what = name,
+                        .is_problem = true};
+    hri_prose prose = {0};
+    hr_status status = hri_plan_job_read_budgets(j);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_problem_parse(text, bytes, &j->problem, &prose);
+    if (status == HR_OK) {
+        const hri_plan_options o = {.effort = j->o.effort ? j->o.effort : HRI_PLAN_EFFORT};
+        status = hri_plan_make(&j->problem, &o, &j->reference, NULL, &prose);
+    }
+    if (status != HR_OK) {
+        return hri_why_prose(&j->why, hri_cause_of_input(status), status, name, &prose);
+    }
+    j->floor_bytes = j->reference->floor_bytes;
+    j->unplanned_bytes = j->reference->unplanned_bytes;
+    j->base_time_ns = j->reference->time_ns;
+    return HR_OK;
+}
+
+void hri_plan_job_close(hri_plan_job *j) {
+    hri_fit_close(&j->fit);
+    hri_plan_destroy(j->reference);
+    hri_plan_destroy(j->least);
+    if (j->is_problem) {
+        hri_problem_deinit(&j->problem);
+    }
+    hri_timing_close(j->timing);
+    hri_engine_close(j->engine);
+    hri_threads_destroy(j->threads);
+    if (!j->o.custom_model) {
+        hr_model_close(j->model);
+    }
+}
+
+/* ---- planning without a bound ---- */
+
+/* What kernels may be tried in before the arena is there: the budget, less what is taken and what every plan leaves for
+ * its graph.  An op that needs more is in no plan of this budget, so whether it is tried changes no result. */
+static uint64_t scratch_bytes(const hri_plan_job *j) {
+    const uint64_t taken = hri_engine_runtime(j->engine) + hri_engine_graph_reserve(0);
+    return j->budget_bytes > taken ? j->budget_bytes - taken : 64 * MIB;
+}
+
+void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *out) {
+    if (!j->threads || !folder == !j->job.spill) {
+        return;
+    }
+    out->spill = folder ? "." : NULL;
+    out->machine.out_bytes_per_ns = out->machine.in_bytes_per_ns = folder ? 1 : 0;
+    out->machine.copy_latency_ns = folder ? 10e3 : 0;
+    out->nominal.out_bytes_per_ns = out->nominal.in_bytes_per_ns = folder ? 1 : 0;
+    out->nominal.copy_latency_ns = folder ? 10e3 : 0;
+}
+
+/* What the host's kernels may be tried in: a part of the budget, and never more than planning leaves of it. */
+static uint64_t trial_bytes(const hri_plan_job *j) {
+    const uint64_t taken = j->fit.facts[0].planning_bytes;
+    const uint64_t left = j->budget_bytes > taken ? j->budget_bytes - taken : 1;
+    return !j->budget_bytes || left > j->budget_bytes / 4 ? j->budget_bytes / 4 : left;
+}
+
+static hr_status open_timing(hri_plan_job *j, uint64_t most_bytes) {
+    char folder[1024];
+    const hri_timing_options o = {.threads = j->threads,
+                                  .kernels = j->job.machine.kernels,
+                                  .engine = j->engine,
+                                  .try_only = j->o.no_measure != 0,
+                                  .folder = j->o.cache ? j->o.cache
+                                                       : hri_cache_default(folder, sizeof folder),
+                                  .device = j->engine ? j->device_what : j->device_name,
+                                  .flops_per_ns = j->job.machine.flops_per_ns,
+                                  .bytes_per_ns = j->job.machine.bytes_per_ns,
+                                  .most_bytes = most_bytes};
+    const hr_status status = hri_timing_open(&o, &j->timing);
+    if (status == HR_OK) {
+        j->job.time_ns = hri_timing_time;
+        j->job.time_user = j->timing;
+    }
+    return status;
+}
+
+hr_status hri_plan_job_fit(hri_plan_job *j) {
+    hri_prose prose = {0};
+    hr_status status = HR_OK;
+    if (j->engine) { /* on a GPU trying a kernel is what loads it */
+        status = open_timing(j, scratch_bytes(j));
+    }
+    const hri_fit_fact *floor = NULL;
+    if (status == HR_OK) {
+        status = hri_fit_open(&j->job, &j->fit, &prose);
+    }
+    if (status == HR_OK && !j->o.no_measure && j->threads) {
+        status = open_timing(j, trial_bytes(j));
+        if (status == HR_OK) {
+            status = hri_fit_set_times(&j->fit, j->job.time_ns, j->job.time_user, &prose);
+        }
+    }
+    if (status == HR_OK) {
+        status = hri_plan_job_bound_other(j);
+    }
+    if (status == HR_OK) {
+        status = hri_fit_floor(&j->fit, &floor, &prose);
+    }
+    if (status != HR_OK) {
+        return hri_why_prose(&j->why, hri_cause_of(status), status, j->what, &prose);
+    }
+    j->floor_bytes = floor->floor_bytes;
+    j->unplanned_bytes = j->fit.unplanned_bytes;
+    j->base_time_ns = j->fit.base_time_ns;
+    return HR_OK;
+}

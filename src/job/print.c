@@ -1,0 +1,141 @@
+/* hr_plan_print and hr_plan_save: a plan in its forms, to whoever takes the text; see print.h. */
+#include "job/print.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "job/plan_file.h"
+#include "job/plan_object.h"
+
+typedef struct taker {
+    hr_write_fn *write;
+    void *user;
+    hr_status status; /* the first that was not HR_OK */
+} taker;
+
+static int take_bytes(void *user, const char *bytes, size_t count) {
+    taker *t = user;
+    t->status = t->status == HR_OK ? t->write(t->user, bytes, count) : t->status;
+    return t->status == HR_OK ? 0 : EIO;
+}
+
+/* Gives a text away and frees it; NULL: there was no memory for it. */
+static hr_status give(taker *t, char *text) {
+    if (!text) {
+        return HR_E_NOMEM_HOST;
+    }
+    (void)take_bytes(t, text, strlen(text));
+    hri_free(text);
+    return t->status;
+}
+
+static hr_status print_text(const hr_plan *p, uint32_t columns, taker *t) {
+    const hri_plan_sheet sheet = {
+        .job = &p->job, .answer = &p->answer, .curve = p->answer.point_count > 0};
+    const hri_term term = {.width = columns ? columns : 80};
+    hri_out *out = hri_malloc(sizeof *out);
+    if (!out) {
+        return HR_E_NOMEM_HOST;
+    }
+    hri_out_init_sink(out, take_bytes, t);
+    out->width = term.width;
+    hr_status status = hri_plan_print_text(&sheet, out, &term);
+    hri_out_flush(out);
+    if (status == HR_OK) {
+        status = t->status != HR_OK ? t->status : out->error ? HR_E_NOMEM_HOST : HR_OK;
+    }
+    hri_free(out);
+    return status;
+}
+
+static hr_status print_json(const hr_plan *p, taker *t) {
+    const hri_plan_sheet sheet = {.job = &p->job, .answer = &p->answer};
+    hri_json json;
+    char *text = NULL;
+    hri_json_init(&json);
+    hri_json_u64(&json, "version", 1);
+    hr_status status = hri_plan_print_json(&sheet, &json);
+    if (status == HR_OK) {
+        status = hri_json_print(&json, 2, &text);
+    }
+    hri_json_deinit(&json);
+    return status == HR_OK ? give(t, text) : status;
+}
+
+static hr_status print_map(const hr_plan *p, taker *t) {
+    const hri_problem *problem;
+    const hri_plan *plan = hri_plan_of(p, p->job.is_problem ? 0 : p->plans.peak_piece, &problem);
+    return plan ? give(t, hri_plan_print_map(&p->job, problem, plan)) : HR_E_NOT_FOUND;
+}
+
+/* The case that was planned, or that of the whole batch. */
+static hr_status case_of(hr_plan *p, hri_fit_case **out) {
+    hri_prose why = {0};
+    if (p->used) {
+        return HR_E_NOT_FOUND;
+    }
+    *out = p->plans.c;
+    return *out ? HR_OK : hri_fit_case_get(&p->job.fit, p->job.job.batch, 0, out, &why);
+}
+
+static hr_status print_problem(hr_plan *p, taker *t) {
+    char *text = NULL;
+    hri_fit_case *c = NULL;
+    hr_status status = p->job.is_problem ? HR_OK : case_of(p, &c);
+    if (status == HR_OK) {
+        status = hri_problem_print(c ? &c->pieces[0].x.problem : &p->job.problem, &text);
+    }
+    return status == HR_OK ? give(t, text) : status;
+}
+
+static void take_piece(void *user, const char *text) {
+    (void)take_bytes(user, text, strlen(text));
+}
+
+static hr_status print_dot(hr_plan *p, taker *t) {
+    hri_fit_case *c = NULL;
+    const hr_status status = p->job.is_problem ? HR_E_NOT_FOUND : case_of(p, &c);
+    if (status != HR_OK) {
+        return status;
+    }
+    hr_graph_print(c->pieces[0].g, HR_GRAPH_DOT, take_piece, t);
+    return t->status;
+}
+
+hr_status hr_plan_print(hr_plan *p, int32_t format, uint32_t columns, hr_write_fn *write,
+                        void *user) {
+    taker t = {.write = write, .user = user};
+    switch (format) {
+    case HR_PLAN_TEXT:
+        return print_text(p, columns, &t);
+    case HR_PLAN_JSON:
+        return print_json(p, &t);
+    case HR_PLAN_CURVE_SVG:
+        return p->answer.point_count ? give(&t, hri_plan_print_svg(&p->job, &p->answer))
+                                     : HR_E_NOT_FOUND;
+    case HR_PLAN_MAP_SVG:
+        return print_map(p, &t);
+    case HR_PLAN_PROBLEM:
+        return print_problem(p, &t);
+    case HR_PLAN_DOT:
+        return print_dot(p, &t);
+    default:
+        return HR_E_INVALID;
+    }
+}
+
+hr_status hr_plan_save(const hr_plan *p, const char *path, hr_error *error) {
+    hri_prose prose = {0};
+    hri_why why = {0};
+    const hri_problem *problem;
+    const hr_status status =
+        hri_plan_of(p, 0, &problem)
+            ? hri_plan_file_save(&p->job, &p->plans, p->plan, path, &prose)
+            : hri_prose_set(&prose, HR_E_NOT_FOUND, "there is no plan to save");
+    if (status != HR_OK) {
+        (void)hri_why_prose(&why, hri_cause_of(status), status, NULL, &prose);
+        hri_why_give(&why, status, error);
+    }
+    return status;
+}

@@ -1,0 +1,122 @@
+/* A few steps of a plan on made-up data, measured; and what has to happen before any plan runs; see plan_object.h. */
+#include <headroom/job.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "job/plan_object.h"
+#include "run/resident.h"
+#include "fit/planned.h"
+
+void hri_plan_give_back(hr_plan *p) {
+    const hri_fit_case *c = p->plans.c;
+    hri_plan_forget_times(p);
+    hri_fit_plans_deinit(&p->plans);
+    hri_fit_drop_others(&p->job.fit, c);
+    hri_fit_release(&p->job.fit);
+    hri_timing_close(p->job.timing);
+    p->job.timing = NULL;
+    p->used = true;
+#ifdef __GLIBC__
+    malloc_trim(0); /* pieces too small for pages of their own */
+#endif
+}
+
+hr_status hri_plan_check_promise(hr_plan *p, hri_why *why) {
+    uint64_t now;
+    if (p->job.engine) {
+        hri_engine_scratch_drop(p->job.engine);
+        now = hri_engine_runtime(p->job.engine);
+    } else {
+        hri_resident_read(&now, NULL);
+    }
+    const uint64_t arena = p->answer.row.persistent_bytes + p->answer.row.arena_bytes;
+    if (!p->job.budget_bytes || now + arena <= p->job.budget_bytes) {
+        return HR_OK;
+    }
+    return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_LIMIT,
+                       "this process has %llu bytes before the arena of %llu: over the budget of "
+                       "%llu, so nothing was run",
+                       (unsigned long long)now, (unsigned long long)arena,
+                       (unsigned long long)p->job.budget_bytes);
+}
+
+static hr_status check(const hr_plan *p, hri_why *why) {
+    if (p->used) {
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was used before");
+    }
+    if (!p->answer.fits) {
+        return hri_why_set(why, HR_CAUSE_NO_FIT, HR_E_NO_PLAN, "%s does not fit its budget",
+                           p->job.what);
+    }
+    if (!p->job.model || (!p->job.threads && !p->job.engine)) {
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_UNSUPPORTED,
+                           "plans of a model run on the host, and on a GPU that runs kernels");
+    }
+    return HR_OK;
+}
+
+static hr_status run_steps(hri_planned *q, uint64_t steps, float *losses, hr_try_result *r,
+                           hri_prose *prose) {
+    hri_measured m = {0};
+    hr_status status = hri_planned_take(q, prose);
+    const uint64_t begin = hri_clock_ns();
+    for (; r->steps < steps && status == HR_OK; r->steps += status == HR_OK) {
+        hri_numbers numbers = {0};
+        status = hri_planned_step(q, &numbers, prose);
+        if (losses) {
+            losses[r->steps] = numbers.loss;
+        }
+    }
+    r->seconds = (double)(hri_clock_ns() - begin) / 1e9;
+    hri_planned_measure(q, &m);
+    r->planned_arena_bytes = m.planned_bytes;
+    r->measured_arena_bytes = m.arena_bytes;
+    r->measured_peak_bytes = m.peak_bytes;
+    return status;
+}
+
+static hr_status try_plan(hr_plan *p, uint64_t steps, float *losses, hr_try_result *r,
+                          hri_why *why) {
+    hr_status status = check(p, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_plan_job_set_threads(&p->job, &p->plans);
+    const hri_planned_options o = {.device = p->job.device,
+                                   .plans = &p->plans,
+                                   .job = &p->job.job,
+                                   .threads = p->job.threads,
+                                   .seed = p->job.o.seed,
+                                   .grow = p->job.o.grow,
+                                   .limit = (uint32_t)hr_model_classes(p->job.model)};
+    hri_planned *q = NULL;
+    hri_prose prose = {0};
+    status = hri_planned_open(&o, &q, &prose);
+    if (status == HR_OK) {
+        hri_plan_give_back(p);
+        status = hri_plan_check_promise(p, why);
+    }
+    if (status == HR_OK) {
+        status = run_steps(q, steps, losses, r, &prose);
+    }
+    hri_planned_close(q);
+    return status == HR_OK ? HR_OK : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
+}
+
+hr_status hr_job_try(hr_plan *p, uint64_t steps, float *losses, hr_try_result *result,
+                     hr_error *error) {
+    hri_why why = {0};
+    hr_try_result r = {.size = sizeof r, .planned_peak_bytes = p->answer.row.peak_bytes};
+    hr_status status = try_plan(p, steps, losses, &r, &why);
+    if (status == HR_OK && result) {
+        status = hri_give(result, &r, sizeof r);
+    }
+    if (status != HR_OK) {
+        hri_why_give(&why, status, error);
+    }
+    return status;
+}
