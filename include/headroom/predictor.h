@@ -8,7 +8,8 @@
  *   hr_predictor_run(p, on_prediction, user, &result, &why);
  *   hr_predictor_close(p);
  *
- * What does not fit is refused when it is opened: HR_E_NO_PLAN with the minimum and the op that sets it in the message.
+ * What does not fit can be opened but not run: hr_infer_info.fits is 0, and the refusal has the minimum and the op that
+ * sets it.
  * Samples go through the same preprocessing as in the run's validation.  Classes are matched by name: the data may have
  * fewer of them than the model, in any order.  The batch affects speed, not results.
  *
@@ -48,7 +49,7 @@ typedef struct hr_infer_options {
     void *user;
 } hr_infer_options;
 
-/* HR_E_NO_PLAN: does not fit.  HR_E_NOT_FOUND, HR_E_FORMAT: checkpoint or data.  HR_E_INVALID: an option, or the data has
+/* HR_OK whether it fits or not.  HR_E_NOT_FOUND, HR_E_FORMAT: checkpoint or data.  HR_E_INVALID: an option, or the data has
  * a class that the model does not know.  HR_E_UNSUPPORTED: the device runs no kernels.  *why may be NULL.  The context
  * must outlive the predictor. */
 HR_API HR_MUST_CHECK hr_status hr_predictor_open(hr_ctx *ctx, const hr_infer_options *options,
@@ -66,6 +67,8 @@ typedef struct hr_infer_info {
     uint64_t peak_bytes, minimum_bytes, runtime_bytes, persistent_bytes, arena_bytes,
         pipeline_bytes;
     const char *model, *checkpoint, *device; /* valid as long as the predictor */
+    const char *refusal;                     /* one sentence if it does not fit, else "" */
+    int64_t fits; /* 0: peak_bytes, batch and all below are 0, and nothing can be run */
 } hr_infer_info;
 
 /* What was planned. */
@@ -87,20 +90,20 @@ typedef struct hr_infer_result {
     int64_t over_budget;  /* 1: measured above the budget, which is a bug in Headroom */
 } hr_infer_result;
 
-/* HR_E_NOT_FOUND: no sample could be read, or no label counts. */
+/* HR_E_NO_PLAN: does not fit.  HR_E_NOT_FOUND: no sample could be read, or no label counts. */
 HR_API HR_MUST_CHECK hr_status hr_predictor_evaluate(hr_predictor *p, hr_infer_result *result,
                                                      hr_error *why);
 
 typedef struct hr_class_result {
     size_t size;
-    const char *name; /* valid as long as the predictor; the number if it has no name */
+    const char *name; /* valid as long as the predictor; NULL if it has none */
     uint64_t samples, correct;
     int64_t confused_with; /* the class it was most often mistaken for; -1: none */
     uint64_t confused_count;
 } hr_class_result;
 
 /* After hr_predictor_evaluate, until HR_E_EOF. */
-HR_API HR_MUST_CHECK hr_status hr_predictor_get_class(const hr_predictor *p, size_t index,
+HR_API HR_MUST_CHECK hr_status hr_predictor_get_class(hr_predictor *p, size_t index,
                                                       hr_class_result *out);
 /* Number of samples with this label and this prediction. */
 HR_API uint64_t hr_predictor_confusion(const hr_predictor *p, uint64_t label, uint64_t predicted);
@@ -109,10 +112,10 @@ HR_API uint64_t hr_predictor_confusion(const hr_predictor *p, uint64_t label, ui
 typedef struct hr_prediction {
     size_t size;
     uint64_t index;
-    const char *name;           /* a path, as the data has it; NULL: it has none */
-    const float *scores;        /* (class_count), before softmax */
-    const float *probabilities; /* (class_count), by class */
-    const int32_t *order;       /* (class_count), classes by falling probability */
+    const char *name;            /* a path, as the data has it; NULL: it has none */
+    const float *scores;         /* (class_count), before softmax */
+    const double *probabilities; /* (class_count), by class */
+    const int32_t *order;        /* (class_count), classes by falling probability */
     uint64_t class_count;
 } hr_prediction;
 

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/table.h"
 #include "cli/common/command.h"
 #include "cli/common/inference.h"
-#include "base/table.h"
 
 typedef struct eval_options {
     const char *data;
@@ -32,127 +31,58 @@ static const hri_field fields[] = {
     {0},
 };
 
-enum { WORST = 5, MATRIX_MOST = 1000 };
+enum { WORST = 5 };
 
 typedef struct work {
     hri_inference i;
     const char *data; /* as it was typed */
     const char *split;
-    int32_t *labels; /* of this batch */
-    uint32_t label_room;
-    double loss, right, top5; /* sums over labels that count; NAN: the model does not say */
-    uint64_t counted;         /* those labels */
-    int64_t classes;          /* 0: no table is kept */
-    uint32_t *taken;          /* (classes, classes): label, prediction */
 } work;
-
-static int32_t label_of(const hri_inference *i, const hr_element *e) {
-    const hr_field *f = hr_element_find(e, i->source.label.name);
-    int64_t x = -1;
-    if (f && f->bytes == hr_type_bytes(f->meta.type)) {
-        x = f->meta.type == HR_TYPE_I32   ? *(const int32_t *)f->data
-            : f->meta.type == HR_TYPE_I64 ? *(const int64_t *)f->data
-            : f->meta.type == HR_TYPE_U8  ? *(const uint8_t *)f->data
-            : f->meta.type == HR_TYPE_F32 ? (int64_t) * (const float *)f->data
-                                          : -1;
-    }
-    return i->label_map && x >= 0 ? i->label_map[x] : (int32_t)x;
-}
-
-static void seen(void *user, uint32_t index, const hr_element *e) {
-    work *w = user;
-    if (index < w->label_room) {
-        w->labels[index] = label_of(&w->i, e);
-    }
-}
-
-/* The table of labels and predictions, for models that tell few enough classes apart. */
-static int open_table(work *w) {
-    const int64_t n = hri_predictor_classes(w->i.predictor);
-    w->label_room = (uint32_t)hri_predictor_batch(w->i.predictor);
-    w->labels = hri_calloc(w->label_room, sizeof *w->labels);
-    if (!w->labels) {
-        return hri_cli_failed(w->i.cli, NULL, "eval", HR_E_NOMEM_HOST);
-    }
-    if (hri_predictor_scores(w->i.predictor) && n <= MATRIX_MOST) {
-        w->classes = n;
-        w->taken = hri_calloc((size_t)(n * n), sizeof *w->taken);
-    }
-    return !w->classes || w->taken ? HRI_EXIT_YES
-                                   : hri_cli_failed(w->i.cli, NULL, "eval", HR_E_NOMEM_HOST);
-}
-
-static void count_batch(work *w) {
-    const hri_numbers n = hri_predictor_numbers(w->i.predictor);
-    const uint32_t fed = hri_predictor_fed(w->i.predictor);
-    const float *scores = hri_predictor_scores(w->i.predictor);
-    w->loss += (double)n.loss * (double)n.counted;
-    w->right += (double)n.accuracy * (double)n.counted;
-    w->top5 += (double)n.top5 * (double)n.counted;
-    w->counted += n.counted;
-    for (uint32_t s = 0; w->taken && s < fed; s++) {
-        const float *row = scores + (int64_t)s * w->classes;
-        int64_t best = 0;
-        for (int64_t k = 1; k < w->classes; k++) {
-            best = row[k] > row[best] ? k : best;
-        }
-        if (w->labels[s] >= 0 && w->labels[s] < w->classes) {
-            w->taken[w->labels[s] * w->classes + best]++;
-        }
-    }
-}
 
 /* ---- showing ---- */
 
 typedef struct class_sum {
     int64_t number;
-    uint64_t samples, right;
-    int64_t other; /* what it was taken for most often; -1: nothing else */
-    uint64_t other_count;
+    hr_class_result r;
 } class_sum;
-
-static class_sum sum_class(const work *w, int64_t k) {
-    class_sum c = {.number = k, .other = -1};
-    for (int64_t p = 0; p < w->classes; p++) {
-        const uint32_t n = w->taken[k * w->classes + p];
-        c.samples += n;
-        c.right += p == k ? n : 0;
-        if (p != k && n > c.other_count) {
-            c.other = p;
-            c.other_count = n;
-        }
-    }
-    return c;
-}
 
 static int by_errors(const void *a, const void *b) {
     const class_sum *x = a, *y = b;
-    const uint64_t wrong_x = x->samples - x->right, wrong_y = y->samples - y->right;
+    const uint64_t wrong_x = x->r.samples - x->r.correct, wrong_y = y->r.samples - y->r.correct;
     return wrong_x != wrong_y ? (wrong_x > wrong_y ? -1 : 1) : (x->number > y->number) * 2 - 1;
+}
+
+/* Class k of the last evaluation. */
+static class_sum sum_class(const work *w, uint64_t k) {
+    class_sum c = {.number = (int64_t)k, .r = {.size = sizeof c.r}};
+    (void)!hr_predictor_get_class(w->i.predictor, (size_t)k, &c.r); /* there are so many */
+    return c;
 }
 
 static hr_status show_worst(work *w, hri_cli *cli) {
     static const char *const heads[] = {"CLASS", ">SAMPLES", ">RIGHT", "TAKEN FOR"};
-    class_sum *sums = hri_calloc((size_t)w->classes, sizeof *sums);
+    const uint64_t classes = w->i.result.class_count;
+    class_sum *sums = hri_calloc((size_t)classes, sizeof *sums);
     if (!sums) {
         return HR_E_NOMEM_HOST;
     }
-    for (int64_t k = 0; k < w->classes; k++) {
+    for (uint64_t k = 0; k < classes; k++) {
         sums[k] = sum_class(w, k);
     }
-    qsort(sums, (size_t)w->classes, sizeof *sums, by_errors);
+    qsort(sums, (size_t)classes, sizeof *sums, by_errors);
     hri_table t;
     hri_table_init(&t, heads, 4);
-    for (int64_t k = 0; k < w->classes && k < WORST && sums[k].samples > sums[k].right; k++) {
+    for (uint64_t k = 0; k < classes && k < WORST && sums[k].r.samples > sums[k].r.correct; k++) {
         char a[32], b[32];
+        const hr_class_result *r = &sums[k].r;
         hri_table_cell(&t, HRI_STYLE_PLAIN, "%s",
                        hri_inference_class(&w->i, sums[k].number, a, sizeof a));
-        hri_table_cell(&t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)sums[k].samples);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)r->samples);
         hri_table_cell(&t, HRI_STYLE_PLAIN, "%.1f %%",
-                       100.0 * (double)sums[k].right / (double)sums[k].samples);
+                       100.0 * (double)r->correct / (double)r->samples);
         hri_table_cell(&t, HRI_STYLE_PLAIN, "%s (%llu)",
-                       hri_inference_class(&w->i, sums[k].other, b, sizeof b),
-                       (unsigned long long)sums[k].other_count);
+                       hri_inference_class(&w->i, r->confused_with, b, sizeof b),
+                       (unsigned long long)r->confused_count);
     }
     const hr_status status = t.used ? hri_table_print(&t, &cli->out, &cli->out_term, 2, 1) : HR_OK;
     hri_table_deinit(&t);
@@ -161,34 +91,34 @@ static hr_status show_worst(work *w, hri_cli *cli) {
 }
 
 static int show_text(work *w, hri_cli *cli) {
-    const double n = (double)w->counted;
+    const hr_infer_result *r = &w->i.result;
     char title[256];
     size_t used = 0;
-    if (!isnan(w->right)) {
-        used += (size_t)snprintf(title, sizeof title, "accuracy %.2f %%", 100 * w->right / n);
+    if (!isnan(r->accuracy)) {
+        used += (size_t)snprintf(title, sizeof title, "accuracy %.2f %%", 100 * r->accuracy);
     }
-    if (!isnan(w->top5)) {
+    if (!isnan(r->top5)) {
         used += (size_t)snprintf(title + used, sizeof title - used, "%stop-5 %.2f %%",
-                                 used ? ", " : "", 100 * w->top5 / n);
+                                 used ? ", " : "", 100 * r->top5);
     }
-    snprintf(title + used, sizeof title - used, "%sloss %.4f", used ? ", " : "", w->loss / n);
+    snprintf(title + used, sizeof title - used, "%sloss %.4f", used ? ", " : "", r->loss);
     hri_say_title(cli, "%s", title);
-    hri_out_printf(&cli->out, "%s, from %s\n", w->i.checkpoint.about.model, w->i.checkpoint.path);
+    hri_out_printf(&cli->out, "%s, from %s\n", w->i.info.model, w->i.info.checkpoint);
     if (strcmp(w->split, "all") != 0) {
         hri_out_printf(&cli->out, "on the samples that the training %s\n",
                        strcmp(w->split, "val") ? "learnt from" : "kept apart for validation");
     }
     hri_inference_show(&w->i);
-    if (w->taken) {
+    if (r->class_count) {
         const hr_status status = show_worst(w, cli);
         if (status != HR_OK) {
             return hri_cli_failed(cli, NULL, "eval", status);
         }
     }
     hri_text next = {0};
-    if (hri_predictor_scores(w->i.predictor)) {
+    if (w->i.info.class_count) {
         hri_text_add(&next, "headroom predict ");
-        hri_text_word(&next, w->i.checkpoint.path);
+        hri_text_word(&next, w->i.info.checkpoint);
         hri_text_add(&next, " ");
         hri_text_word(&next, w->data);
     } else {
@@ -202,24 +132,24 @@ static int show_text(work *w, hri_cli *cli) {
 }
 
 static int show_json(const work *w, hri_cli *cli, int code) {
-    const double n = (double)w->counted;
+    const hr_infer_result *r = &w->i.result;
     hri_json j;
     hri_cli_json_start(&j);
-    hri_json_string(&j, "model", w->i.checkpoint.about.model);
-    hri_json_string(&j, "checkpoint", w->i.checkpoint.path);
+    hri_json_string(&j, "model", w->i.info.model);
+    hri_json_string(&j, "checkpoint", w->i.info.checkpoint);
     hri_json_string(&j, "split", w->split);
-    hri_json_double(&j, "loss", w->loss / n);
-    hri_json_double(&j, "accuracy", w->right / n);
-    hri_json_double(&j, "top5", w->top5 / n);
+    hri_json_double(&j, "loss", r->loss);
+    hri_json_double(&j, "accuracy", r->accuracy);
+    hri_json_double(&j, "top5", r->top5);
     hri_inference_json(&w->i, &j);
     hri_json_array(&j, "classes");
-    for (int64_t k = 0; w->taken && k < w->classes; k++) {
+    for (uint64_t k = 0; k < r->class_count; k++) {
         const class_sum c = sum_class(w, k);
         char text[32];
         hri_json_object(&j, NULL);
-        hri_json_string(&j, "name", hri_inference_class(&w->i, k, text, sizeof text));
-        hri_json_u64(&j, "samples", c.samples);
-        hri_json_u64(&j, "right", c.right);
+        hri_json_string(&j, "name", hri_inference_class(&w->i, c.number, text, sizeof text));
+        hri_json_u64(&j, "samples", c.r.samples);
+        hri_json_u64(&j, "right", c.r.correct);
         hri_json_end(&j);
     }
     hri_json_end(&j);
@@ -227,26 +157,11 @@ static int show_json(const work *w, hri_cli *cli, int code) {
 }
 
 static int evaluate(work *w, hri_cli *cli) {
-    bool over = false;
-    int code = open_table(w);
-    while (code == HRI_EXIT_YES && !over) {
-        code = hri_inference_next(&w->i, &over);
-        if (code == HRI_EXIT_YES && !over) {
-            count_batch(w);
-        }
-    }
+    hr_error error = {0};
+    const hr_status status = hr_predictor_evaluate(w->i.predictor, &w->i.result, &error);
+    int code = hri_inference_end(&w->i, status, &error);
     if (code != HRI_EXIT_YES) {
         return code;
-    }
-    hri_inference_end(&w->i);
-    if (w->i.samples == 0) {
-        hri_say_error(cli, "eval: not one sample could be read");
-        return HRI_EXIT_USAGE;
-    }
-    if (w->counted == 0) {
-        hri_say_error(cli, "eval: not one label of the data counts (all are negative): there is "
-                           "nothing to measure");
-        return HRI_EXIT_USAGE;
     }
     code = hri_inference_verdict(&w->i, HRI_EXIT_YES);
     const int shown = w->i.flags->json ? show_json(w, cli, code) : show_text(w, cli);
@@ -262,18 +177,12 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         return HRI_EXIT_USAGE;
     }
     work w = {.data = o->data, .split = splits[o->split]};
-    const hri_inference_options io = {.flags = &o->shared,
-                                      .checkpoint = arguments[0],
-                                      .data = o->data,
-                                      .split = o->split,
-                                      .seen = seen,
-                                      .seen_user = &w};
-    int code = hri_inference_open(cli, &io, &w.i);
+    const hr_infer_options io = {
+        .size = sizeof io, .checkpoint = arguments[0], .data = o->data, .split = o->split};
+    int code = hri_inference_open(cli, &o->shared, &io, &w.i);
     if (code == HRI_EXIT_YES) {
         code = evaluate(&w, cli);
     }
-    hri_free(w.labels);
-    hri_free(w.taken);
     hri_inference_close(&w.i);
     return code;
 }

@@ -2,13 +2,11 @@
  *
  * The one idea: predictions go out batch by batch, so a folder of any size takes no more memory than one batch; the
  * object of --json is printed in pieces for the same reason. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/vector.h"
 #include "base/visible.h"
 #include "cli/common/command.h"
 #include "cli/common/given.h"
@@ -28,79 +26,20 @@ static const hri_field fields[] = {
     {0},
 };
 
-HRI_VECTOR(letters, char)
-
-typedef struct guess {
-    int64_t number;
-    double probability;
-} guess;
-
 typedef struct work {
     hri_cli *cli;
     const predict_options *o;
     hri_inference i;
     hri_given given;
-    letters names; /* of this batch, one after the other, each with its NUL */
-    bool no_memory;
-    guess *order; /* all classes */
-    uint64_t done;
+    int code; /* of what went wrong here */
 } work;
 
-/* ---- names ---- */
-
-static void keep_name(work *w, const char *text, size_t bytes) {
-    const char end = '\0';
-    if (letters_append(&w->names, text, bytes) != HR_OK ||
-        letters_append(&w->names, &end, 1) != HR_OK) {
-        w->no_memory = true;
-    }
-}
-
-static void seen(void *user, uint32_t index, const hr_element *e) {
-    work *w = user;
-    const hr_field *f = hr_element_find(e, "name");
-    char number[32];
-    if (index == 0) {
-        letters_clear(&w->names);
-    }
-    if (w->given.only) {
-        keep_name(w, w->given.only, strlen(w->given.only));
-    } else if (f && w->given.pictures) {
-        if (letters_append(&w->names, w->given.prefix, strlen(w->given.prefix)) != HR_OK) {
-            w->no_memory = true;
-        }
-        keep_name(w, f->data, (size_t)f->bytes);
-    } else {
-        snprintf(number, sizeof number, "%llu", (unsigned long long)(w->done + index));
-        keep_name(w, number, strlen(number));
-    }
+static int64_t top_of(const work *w) {
+    const int64_t classes = (int64_t)w->i.info.class_count;
+    return w->o->top < classes ? w->o->top : classes;
 }
 
 /* ---- one sample ---- */
-
-static int by_probability(const void *a, const void *b) {
-    const guess *x = a, *y = b;
-    return x->probability != y->probability ? (x->probability > y->probability ? -1 : 1)
-                                            : (x->number > y->number) - (x->number < y->number);
-}
-
-/* Scores to probabilities, sorted.  The largest is taken off first, so that no power overflows. */
-static void rank(const float *scores, int64_t classes, guess *out) {
-    float most = -INFINITY;
-    double sum = 0;
-    for (int64_t k = 0; k < classes;
-         k++) { /* no fmax over doubles: gcc 12 breaks off over it on arm64 */
-        most = scores[k] > most ? scores[k] : most;
-    }
-    for (int64_t k = 0; k < classes; k++) {
-        out[k] = (guess){.number = k, .probability = exp((double)scores[k] - (double)most)};
-        sum += out[k].probability;
-    }
-    for (int64_t k = 0; k < classes; k++) {
-        out[k].probability /= sum;
-    }
-    qsort(out, (size_t)classes, sizeof *out, by_probability);
-}
 
 /* A field of CSV: in quotes where it must be, as RFC 4180 has it; what does not print is shown as \xNN. */
 static int put_csv(hri_out *out, const char *text) {
@@ -120,31 +59,29 @@ static int put_csv(hri_out *out, const char *text) {
     return 1;
 }
 
-static int show_csv(work *w, const char *name, int64_t top) {
+static int show_csv(work *w, const char *name, const hr_prediction *p) {
     int whole = put_csv(&w->cli->out, name);
-    for (int64_t k = 0; k < top; k++) {
+    for (int64_t k = 0; k < top_of(w); k++) {
         char buf[32];
         hri_out_text(&w->cli->out, ",");
-        whole &=
-            put_csv(&w->cli->out, hri_inference_class(&w->i, w->order[k].number, buf, sizeof buf));
-        hri_out_printf(&w->cli->out, ",%.6f", w->order[k].probability);
+        whole &= put_csv(&w->cli->out, hri_inference_class(&w->i, p->order[k], buf, sizeof buf));
+        hri_out_printf(&w->cli->out, ",%.6f", p->probabilities[p->order[k]]);
     }
     hri_out_text(&w->cli->out, "\n");
     return whole ? HRI_EXIT_YES : hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST);
 }
 
-static int show_json(work *w, const char *name, int64_t top) {
+static int show_json(work *w, const char *name, const hr_prediction *p) {
     hri_json j;
     char *text;
     hri_json_init(&j);
     hri_json_string(&j, "path", name);
     hri_json_array(&j, "classes");
-    for (int64_t k = 0; k < top; k++) {
+    for (int64_t k = 0; k < top_of(w); k++) {
         char buf[32];
         hri_json_object(&j, NULL);
-        hri_json_string(&j, "name",
-                        hri_inference_class(&w->i, w->order[k].number, buf, sizeof buf));
-        hri_json_double(&j, "probability", w->order[k].probability);
+        hri_json_string(&j, "name", hri_inference_class(&w->i, p->order[k], buf, sizeof buf));
+        hri_json_double(&j, "probability", p->probabilities[p->order[k]]);
         hri_json_end(&j);
     }
     hri_json_end(&j);
@@ -153,34 +90,35 @@ static int show_json(work *w, const char *name, int64_t top) {
     if (status != HR_OK) {
         return hri_cli_failed(w->cli, NULL, "predict", status);
     }
-    hri_out_printf(&w->cli->out, "%s\n    ", w->done ? "," : "");
+    hri_out_printf(&w->cli->out, "%s\n    ", p->index ? "," : "");
     hri_out_text(&w->cli->out, text);
     hri_free(text);
     return HRI_EXIT_YES;
 }
 
-static int64_t top_of(const work *w) {
-    const int64_t classes = hri_predictor_classes(w->i.predictor);
-    return w->o->top < classes ? w->o->top : classes;
+/* What it is called: the path as it was given, or its number. */
+static hr_status name_of(const work *w, const hr_prediction *p, hri_text *out) {
+    if (w->given.only) {
+        hri_text_add(out, "%s", w->given.only);
+    } else if (p->name && w->given.pictures) {
+        hri_text_add(out, "%s%s", w->given.prefix, p->name);
+    } else {
+        hri_text_add(out, "%llu", (unsigned long long)p->index);
+    }
+    return hri_text_status(out);
 }
 
-static int show_batch(work *w) {
-    const uint32_t fed = hri_predictor_fed(w->i.predictor);
-    const int64_t classes = hri_predictor_classes(w->i.predictor);
-    const char *name = w->names.items;
-    int code =
-        w->no_memory ? hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST) : HRI_EXIT_YES;
-    for (uint32_t s = 0; s < fed && code == HRI_EXIT_YES; s++) {
-        rank(hri_predictor_scores(w->i.predictor) + (int64_t)s * classes, classes, w->order);
-        if (w->o->shared.json) {
-            code = show_json(w, name, top_of(w));
-        } else {
-            code = show_csv(w, name, top_of(w));
-        }
-        name += strlen(name) + 1;
-        w->done++;
+static hr_status show(void *user, const hr_prediction *p) {
+    work *w = user;
+    hri_text name = {0};
+    if (name_of(w, p, &name) != HR_OK) {
+        w->code = hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST);
+    } else {
+        w->code = w->o->shared.json ? show_json(w, hri_text_get(&name), p)
+                                    : show_csv(w, hri_text_get(&name), p);
     }
-    return code;
+    hri_text_deinit(&name);
+    return w->code == HRI_EXIT_YES ? HR_OK : HR_E_NOMEM_HOST;
 }
 
 /* ---- the whole ---- */
@@ -192,8 +130,8 @@ static int print_keys(work *w, bool first, int code) {
     hri_json_init(&j);
     if (first) {
         hri_json_u64(&j, "version", 1);
-        hri_json_string(&j, "model", w->i.checkpoint.about.model);
-        hri_json_string(&j, "checkpoint", w->i.checkpoint.path);
+        hri_json_string(&j, "model", w->i.info.model);
+        hri_json_string(&j, "checkpoint", w->i.info.checkpoint);
     } else {
         hri_inference_json(&w->i, &j);
         hri_cli_json_error(w->cli, &j, code);
@@ -218,15 +156,11 @@ static int print_keys(work *w, bool first, int code) {
 }
 
 static int begin(work *w) {
-    if (!hri_predictor_scores(w->i.predictor)) {
+    if (!w->i.info.class_count) {
         hri_say_error(w->cli,
                       "%s gives no class for a whole sample, so there is nothing to predict",
-                      w->i.checkpoint.about.model);
+                      w->i.info.model);
         return HRI_EXIT_USAGE;
-    }
-    w->order = hri_calloc((size_t)hri_predictor_classes(w->i.predictor), sizeof *w->order);
-    if (!w->order) {
-        return hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST);
     }
     if (w->o->shared.json) {
         return print_keys(w, true, HRI_EXIT_YES);
@@ -241,36 +175,30 @@ static int begin(work *w) {
 
 /* CSV has no place for it: the sum goes to stderr, with other words. */
 static void say_sum(const work *w) {
-    hr_run_report r;
     char planned[32], measured[32], budget[64] = "", size[32];
-    hri_predictor_report(w->i.predictor, &r);
-    if (w->o->shared.budget) {
+    const hr_infer_info *n = &w->i.info;
+    if (n->budget_bytes) {
         snprintf(budget, sizeof budget, ", budget %s",
-                 hr_bytes_print(w->i.budget_bytes, size, sizeof size));
+                 hr_bytes_print(n->budget_bytes, size, sizeof size));
     }
     hri_say_note("%llu predicted; planned %s, resident at most %s%s",
-                 (unsigned long long)w->i.samples,
-                 hr_bytes_print(r.peak_bytes, planned, sizeof planned),
-                 hr_bytes_print(r.resident_bytes, measured, sizeof measured), budget);
+                 (unsigned long long)w->i.result.samples,
+                 hr_bytes_print(n->peak_bytes, planned, sizeof planned),
+                 hr_bytes_print(w->i.result.measured_peak_bytes, measured, sizeof measured),
+                 budget);
 }
 
 static int predict(work *w) {
-    bool over = false;
+    hr_error error = {0};
     int code = begin(w);
-    const bool begun = code == HRI_EXIT_YES;
-    while (code == HRI_EXIT_YES && !over) {
-        code = hri_inference_next(&w->i, &over);
-        if (code == HRI_EXIT_YES && !over) {
-            code = show_batch(w);
-            hri_out_flush(&w->cli->out);
-        }
-    }
-    if (!begun) {
+    if (code != HRI_EXIT_YES) {
         return code;
     }
-    hri_inference_end(
-        &w->i); /* what was predicted before a failure stands, in an object that is whole */
-    code = hri_inference_verdict(&w->i, code);
+    const hr_status status = hr_predictor_run(w->i.predictor, show, w, &w->i.result, &error);
+    hri_out_flush(&w->cli->out);
+    /* what was predicted before a failure stands, in an object that is whole */
+    code = hri_inference_end(&w->i, w->code == HRI_EXIT_YES ? status : HR_OK, &error);
+    code = hri_inference_verdict(&w->i, w->code == HRI_EXIT_YES ? code : w->code);
     if (w->o->shared.json) {
         code = print_keys(w, false, code);
     } else if (w->cli->err_term.tty || w->o->shared.budget) {
@@ -281,25 +209,18 @@ static int predict(work *w) {
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const predict_options *o = options;
-    work w = {.cli = cli, .o = o};
+    work w = {.cli = cli, .o = o, .i = {.quiet = cli->out_term.tty}};
     int code = hri_given_open(cli, count - 1, arguments + 1, &w.given);
     if (code == HRI_EXIT_YES) {
-        const hri_inference_options io = {.flags = &o->shared,
-                                          .checkpoint = arguments[0],
-                                          .data = w.given.text,
-                                          .predict = true,
-                                          .quiet = cli->out_term.tty,
-                                          .seen = seen,
-                                          .seen_user = &w};
-        code = hri_inference_open(cli, &io, &w.i);
+        const hr_infer_options io = {
+            .size = sizeof io, .checkpoint = arguments[0], .data = w.given.text, .no_labels = 1};
+        code = hri_inference_open(cli, &o->shared, &io, &w.i);
     }
     if (code == HRI_EXIT_YES) {
         code = predict(&w);
     }
     hri_inference_close(&w.i);
     hri_given_close(&w.given);
-    letters_deinit(&w.names);
-    hri_free(w.order);
     return code;
 }
 

@@ -146,6 +146,10 @@ void hri_predictor_close(hri_predictor *i) {
 
 /* ---- running ---- */
 
+void hri_predictor_set_supply(hri_predictor *i, hri_supply *supply) {
+    i->supply = supply;
+}
+
 static hr_status read_number(const hri_predictor *i, const char *name, float *out) {
     const hr_value v = hr_graph_find(i->g, name);
     *out = NAN;

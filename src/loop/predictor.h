@@ -42,6 +42,8 @@ HR_MUST_CHECK hr_status hri_predictor_open(const hri_predictor_options *o, hri_p
 /* NULL is allowed. */
 void hri_predictor_close(hri_predictor *i);
 
+/* Other samples from now on, of the same form. */
+void hri_predictor_set_supply(hri_predictor *i, hri_supply *supply);
 /* One batch.  HR_E_EOF when there is no sample left. */
 HR_MUST_CHECK hr_status hri_predictor_next(hri_predictor *i, hri_prose *why);
 /* How many samples the last batch had. */

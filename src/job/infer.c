@@ -1,0 +1,456 @@
+/* From a checkpoint and data to a predictor, and through the data; see infer.h. */
+#include "job/infer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <headroom/bytes.h>
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/grow.h"
+#include "device/device.h"
+
+enum { LEAST_DATA = 4 << 20 };
+
+static hr_status failed(hri_why *why, const char *what, hr_status status, const hri_prose *prose) {
+    return hri_why_prose(why, hri_cause_of_input(status), status, what, prose);
+}
+
+/* ---- opening ---- */
+
+static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
+    hri_prose prose = {0};
+    hr_status status = hri_checkpoint_open(i->o.checkpoint, &i->checkpoint, &prose);
+    if (status != HR_OK) {
+        return failed(why, NULL, status, &prose);
+    }
+    status = hri_checkpoint_model(&i->checkpoint, &i->model, &prose);
+    if (status == HR_OK) {
+        status = hri_model_input_of(i->model, &i->want, &prose);
+    }
+    return status == HR_OK ? HR_OK : failed(why, i->checkpoint.path, status, &prose);
+}
+
+static hr_status open_device(hr_predictor *i, hri_why *why) {
+    hr_device_info info = {0};
+    hr_status status = hr_device_find(i->ctx, i->o.device, &i->device);
+    if (status == HR_OK) {
+        status = hr_device_get_info(i->device, &info);
+    }
+    if (status != HR_OK) {
+        hr_error error = {0};
+        hr_ctx_error(i->ctx, &error);
+        error.message[0] = error.code == status ? error.message[0] : '\0';
+        return hri_why_error(why, hri_cause_of(status), status, i->o.device, &error);
+    }
+    if (!(hri_device_can(i->device) & HRI_CAN_COMPUTE)) {
+        return hri_why_option(why, HR_E_UNSUPPORTED, "device",
+                              " %s: it runs no kernels, so no model can run on it", i->o.device);
+    }
+    i->budget_bytes = info.free_bytes;
+    if (i->o.budget) {
+        status = hr_bytes_parse(i->o.budget, info.total_bytes, &i->budget_bytes);
+        if (status != HR_OK || i->budget_bytes == 0) {
+            return hri_why_option(why, HR_E_INVALID, "budget", ": \"%s\" is no amount of memory",
+                                  i->o.budget);
+        }
+    }
+    return HR_OK;
+}
+
+/* ---- data ---- */
+
+static int32_t label_of(const hr_predictor *i, const hr_element *e) {
+    const hr_field *f = hr_element_find(e, i->source.label.name);
+    int64_t x = -1;
+    if (f && f->bytes == hr_type_bytes(f->meta.type)) {
+        x = f->meta.type == HR_TYPE_I32   ? *(const int32_t *)f->data
+            : f->meta.type == HR_TYPE_I64 ? *(const int64_t *)f->data
+            : f->meta.type == HR_TYPE_U8  ? *(const uint8_t *)f->data
+            : f->meta.type == HR_TYPE_F32 ? (int64_t) * (const float *)f->data
+                                          : -1;
+    }
+    return i->label_map && x >= 0 ? i->label_map[x] : (int32_t)x;
+}
+
+/* Every sample that goes into a batch passes here. */
+static void seen(void *user, uint32_t index, const hr_element *e) {
+    hr_predictor *i = user;
+    const hr_field *f = hr_element_find(e, "name");
+    const char end = '\0';
+    if (index < i->label_room && !i->o.no_labels) {
+        i->labels[index] = label_of(i, e);
+    }
+    if (index == 0) {
+        hri_letters_clear(&i->names);
+        i->has_names = f != NULL;
+    }
+    if (i->has_names &&
+        (hri_letters_append(&i->names, f ? f->data : "", f ? f->bytes : 0) != HR_OK ||
+         hri_letters_append(&i->names, &end, 1) != HR_OK)) {
+        i->no_memory = true;
+    }
+}
+
+/* The classes of the data under the model's numbers, by name.  Data without names is taken as it is. */
+static hr_status map_labels(hr_predictor *i, hri_why *why) {
+    const hri_about *a = &i->checkpoint.about;
+    bool same = true;
+    hri_free(i->label_map);
+    i->label_map = NULL;
+    if (!i->source.classes || !a->classes) {
+        return HR_OK;
+    }
+    i->label_map = hri_calloc(i->source.class_count, sizeof *i->label_map);
+    if (!i->label_map) {
+        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "classes: %s",
+                           hr_status_text(HR_E_NOMEM_HOST));
+    }
+    for (size_t k = 0; k < i->source.class_count; k++) {
+        size_t number = 0;
+        while (number < a->class_count && strcmp(a->classes[number], i->source.classes[k]) != 0) {
+            number++;
+        }
+        if (number == a->class_count) {
+            return hri_why_set(
+                why, HR_CAUSE_USAGE, HR_E_INVALID,
+                "the data has the class \"%s\", and the model was trained on %zu others",
+                i->source.classes[k], a->class_count);
+        }
+        i->label_map[k] = (int32_t)number;
+        same = same && number == k;
+    }
+    if (same) {
+        hri_free(i->label_map);
+        i->label_map = NULL;
+    }
+    return HR_OK;
+}
+
+/* The samples of a split are the same as in training as long as the data has as many of them in the same order. */
+static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why *why) {
+    const hri_about *a = &i->checkpoint.about;
+    const uint64_t all = a->split.val_count + a->split.train_count;
+    if (i->o.split == HR_SPLIT_ALL) {
+        return HR_OK;
+    }
+    if (!a->split.val_count) {
+        return hri_why_option(why, HR_E_INVALID, "split",
+                              ": %s kept no samples apart (train --val-split)", i->checkpoint.path);
+    }
+    if (i->source.count != all) {
+        char now[32] = "an unknown number of";
+        if (i->source.count != HR_COUNT_UNKNOWN) {
+            snprintf(now, sizeof now, "%llu", (unsigned long long)i->source.count);
+        }
+        return hri_why_option(why, HR_E_INVALID, "split",
+                              ": %s was split out of %llu samples, and %s has %s",
+                              i->checkpoint.path, (unsigned long long)all, i->source.text, now);
+    }
+    if (strcmp(a->source, i->source.text) != 0) {
+        hri_listener_warn(&i->listener, "split", ": the training split %s, this is %s", a->source,
+                          i->source.text);
+    }
+    use->seed = a->split.seed;
+    use->part_first = i->o.split == HR_SPLIT_VAL ? 0 : a->split.val_count;
+    use->part_count = i->o.split == HR_SPLIT_VAL ? a->split.val_count : a->split.train_count;
+    return HR_OK;
+}
+
+/* Without a budget of its own: four MiB, or what the pipeline says it cannot do without. */
+static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) {
+    hri_supply_options options = {
+        .pipeline = text,
+        .source = &i->source,
+        .want = &i->want,
+        .no_labels = i->o.no_labels,
+        .until_bad = i->o.no_labels,
+        .fills_up = 1,
+        .label_map = i->label_map,
+        .label_count = i->label_map ? i->source.class_count : 0,
+        .seen = seen,
+        .seen_user = i,
+        .pipeline_options = {.size = sizeof(hr_pipeline_options), .skip_bad = i->o.skip_bad}};
+    const uint64_t most = i->budget_bytes / 2;
+    const uint64_t given = i->predictor ? i->data_bytes : i->o.data_budget_bytes;
+    uint64_t bytes = given ? given : LEAST_DATA;
+    hr_status status = HR_E_LIMIT;
+    for (; status == HR_E_LIMIT; bytes += bytes / 2) {
+        options.pipeline_options.budget_bytes = bytes;
+        status = hri_supply_open(&options, &i->supply, why);
+        if (status == HR_OK || given || bytes > most) {
+            i->data_bytes = bytes;
+            break;
+        }
+    }
+    return status;
+}
+
+static hr_status open_data(hr_predictor *i, hri_why *why) {
+    char text[HRI_SOURCE_TEXT + 1024];
+    hri_prose prose = {0};
+    hri_source_use use = {0};
+    hr_status status = hri_source_look(i->o.data, &i->want, &i->source, &prose);
+    if (status != HR_OK) {
+        return failed(why, "data", status, &prose);
+    }
+    for (size_t k = 0; k < i->source.note_count; k++) {
+        hri_listener_warn(&i->listener, NULL, "%s", i->source.notes[k]);
+    }
+    status = choose_part(i, &use, why);
+    if (status == HR_OK && !i->o.no_labels) {
+        status = map_labels(i, why);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    /* The data as validation saw it: which stages follows from the data and the model, the numbers from the checkpoint
+     * (find_pixels).  No text of a file gets here. */
+    status = hri_source_pipeline(&i->source, &i->want, &use, text, sizeof text, &prose);
+    if (status == HR_OK) {
+        status = open_supply(i, text, &prose);
+    }
+    return status == HR_OK ? HR_OK : failed(why, "data", status, &prose);
+}
+
+/* Bytes are normalised as they were in training, where that was done by the graph too, else by the rule for such data.  A
+ * pipeline whose own stages make real numbers needs nothing of it. */
+static hri_pixels find_pixels(const hr_predictor *i) {
+    const hri_pixels *trained = &i->checkpoint.about.pixels;
+    const hr_pipeline *p = hri_supply_pipeline(i->supply);
+    hri_pixels pixels;
+    hri_source_pixels(&i->source, &i->want, &pixels);
+    for (size_t k = 0; k < hr_pipeline_field_count(p); k++) {
+        const hr_field *f = hr_pipeline_field(p, k);
+        if (!strcmp(f->name, "image") && f->meta.type != HR_TYPE_U8) {
+            pixels.channels = 0;
+        }
+    }
+    if (pixels.channels && pixels.channels == trained->channels) {
+        memcpy(pixels.mean, trained->mean, sizeof pixels.mean);
+        memcpy(pixels.std, trained->std, sizeof pixels.std);
+    }
+    return pixels;
+}
+
+/* What does not fit is an answer, not a failure. */
+static hr_status open_predictor(hr_predictor *i, hri_why *why) {
+    const hri_predictor_options options = {.device = i->device,
+                                           .model = i->model,
+                                           .checkpoint = &i->checkpoint,
+                                           .supply = i->supply,
+                                           .pixels = find_pixels(i),
+                                           .batch = i->o.batch,
+                                           .count =
+                                               hr_pipeline_count(hri_supply_pipeline(i->supply)),
+                                           .budget_bytes = i->budget_bytes,
+                                           .data_bytes = i->data_bytes,
+                                           .threads = (uint32_t)i->o.threads};
+    hri_prose prose = {0};
+    const hr_status status = hri_predictor_open(&options, &i->predictor, &prose);
+    if (status == HR_E_NO_PLAN) {
+        i->refusal = prose;
+        return HR_OK;
+    }
+    if (status != HR_OK) {
+        return failed(why, i->checkpoint.path, status, &prose);
+    }
+    i->label_room = (uint32_t)hri_predictor_batch(i->predictor);
+    i->labels = hri_calloc(i->label_room, sizeof *i->labels);
+    return i->labels ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+static hr_status own_text(hri_arena *texts, const char **text) {
+    *text = *text ? hri_arena_strdup(texts, *text) : NULL;
+    return *text ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+static hr_status own_texts(hr_predictor *i, hri_why *why) {
+    hr_infer_options *o = &i->o;
+    if (!o->checkpoint || !o->data) {
+        return hri_why_option(why, HR_E_INVALID, o->data ? "checkpoint" : "data", " is missing");
+    }
+    o->device = o->device ? o->device : "host";
+    hr_status status = own_text(&i->texts, &o->checkpoint);
+    status = status == HR_OK ? own_text(&i->texts, &o->data) : status;
+    status = status == HR_OK ? own_text(&i->texts, &o->device) : status;
+    return status == HR_OK && o->budget ? own_text(&i->texts, &o->budget) : status;
+}
+
+static hr_status open_all(hr_predictor *i, hri_why *why) {
+    hr_status status = own_texts(i, why);
+    if (status == HR_OK) {
+        status = open_checkpoint(i, why);
+    }
+    if (status == HR_OK) {
+        status = open_device(i, why);
+    }
+    if (status == HR_OK) {
+        status = open_data(i, why);
+    }
+    return status == HR_OK ? open_predictor(i, why) : status;
+}
+
+hr_status hr_predictor_open(hr_ctx *ctx, const hr_infer_options *options, hr_predictor **out,
+                            hr_error *error) {
+    hri_why why = {0};
+    hr_infer_options own;
+    hr_predictor *i = NULL;
+    hr_status status = hri_take(&own, sizeof own, options);
+    if (status == HR_OK) {
+        i = hri_calloc(1, sizeof *i);
+        status = i ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    if (status == HR_OK) {
+        i->o = own;
+        i->ctx = ctx;
+        i->listener = (hri_listener){own.on_event, own.user};
+        i->checkpoint.file.fd = -1;
+        status = open_all(i, &why);
+    }
+    if (status == HR_OK) {
+        *out = i;
+        return HR_OK;
+    }
+    hri_why_give(&why, status, error);
+    hr_predictor_close(i);
+    return status;
+}
+
+void hr_predictor_close(hr_predictor *i) {
+    if (!i) {
+        return;
+    }
+    hri_predictor_close(i->predictor);
+    hri_supply_close(i->supply);
+    hri_source_deinit(&i->source);
+    hr_model_close(i->model);
+    hri_checkpoint_close(&i->checkpoint);
+    hri_letters_deinit(&i->names);
+    hri_free(i->label_map);
+    hri_free(i->labels);
+    hri_free(i->taken);
+    hri_arena_deinit(&i->texts);
+    hri_free(i);
+}
+
+/* Another supply under the same plan; on failure there is none, and the next pass tries again. */
+static hr_status open_again(hr_predictor *i, hri_why *why) {
+    hri_supply_close(i->supply);
+    i->supply = NULL;
+    hri_source_deinit(&i->source);
+    i->source = (hri_source){0};
+    const hr_status status = open_data(i, why);
+    if (status == HR_OK) {
+        hri_predictor_set_supply(i->predictor, i->supply);
+        i->passed = false;
+    }
+    return status;
+}
+
+hr_status hr_predictor_set_data(hr_predictor *i, const char *data, hr_error *error) {
+    hri_why why = {0};
+    const char *text = data;
+    hr_status status = !i->predictor ? hri_why_set(&why, HR_CAUSE_NO_FIT, HR_E_NO_PLAN,
+                                                   "does not fit: %s", i->refusal.text)
+                                     : own_text(&i->texts, &text);
+    if (status == HR_OK) {
+        i->o.data = text;
+        i->passed = true;
+        status = open_again(i, &why);
+    }
+    if (status != HR_OK) {
+        hri_why_give(&why, status, error);
+    }
+    return status;
+}
+
+hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
+    hr_run_report r = {0};
+    const uint64_t count =
+        i->supply ? hr_pipeline_count(hri_supply_pipeline(i->supply)) : HR_COUNT_UNKNOWN;
+    if (i->predictor) {
+        hri_predictor_report(i->predictor, &r);
+    }
+    const hr_infer_info info = {.size = sizeof info,
+                                .sample_count = count == HR_COUNT_UNKNOWN ? HR_UNKNOWN : count,
+                                .class_count = i->predictor && hri_predictor_scores(i->predictor)
+                                                   ? (uint64_t)hri_predictor_classes(i->predictor)
+                                                   : 0,
+                                .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
+                                .budget_bytes = i->o.budget || !i->predictor ? i->budget_bytes : 0,
+                                .peak_bytes = r.peak_bytes,
+                                .minimum_bytes = r.floor_bytes,
+                                .runtime_bytes = r.runtime_bytes,
+                                .persistent_bytes = r.persistent_bytes,
+                                .arena_bytes = r.arena_bytes,
+                                .pipeline_bytes = i->data_bytes,
+                                .model = i->checkpoint.about.model,
+                                .checkpoint = i->checkpoint.path,
+                                .device = i->o.device,
+                                .refusal = i->refusal.text,
+                                .fits = i->predictor != NULL};
+    return hri_give(out, &info, sizeof info);
+}
+
+const char *hr_predictor_class_name(const hr_predictor *i, uint64_t number) {
+    const hri_about *a = &i->checkpoint.about;
+    return a->classes && number < a->class_count ? a->classes[number] : NULL;
+}
+
+/* ---- running ---- */
+
+/* Those of the first hundred that were not named yet; the sum comes at the end. */
+static void name_bad(hr_predictor *i) {
+    const char *bad;
+    while ((bad = hr_pipeline_bad(hri_supply_pipeline(i->supply), i->bad_said)) != NULL) {
+        const hr_job_event e = {.size = sizeof e, .kind = HR_EVENT_BAD_SAMPLE, .text = bad};
+        if (i->listener.fn) {
+            (void)!i->listener.fn(i->listener.user, &e);
+        }
+        i->bad_said++;
+    }
+}
+
+hr_status hri_infer_begin(hr_predictor *i, hri_why *why) {
+    if (!i->predictor) {
+        return hri_why_set(why, HR_CAUSE_NO_FIT, HR_E_NO_PLAN, "does not fit: %s", i->refusal.text);
+    }
+    const hr_status status = i->passed || !i->supply ? open_again(i, why) : HR_OK;
+    i->passed = true;
+    i->samples = i->bad_said = 0;
+    i->begun_ns = hri_clock_ns();
+    return status;
+}
+
+hr_status hri_infer_next(hr_predictor *i, bool *over, hri_why *why) {
+    hri_prose prose = {0};
+    const uint64_t count = hr_pipeline_count(hri_supply_pipeline(i->supply));
+    hr_status status = hri_predictor_next(i->predictor, &prose);
+    *over = status == HR_E_EOF;
+    if (status == HR_OK && i->no_memory) {
+        status = HR_E_NOMEM_HOST;
+    }
+    if (status != HR_OK) {
+        return *over ? HR_OK : failed(why, NULL, status, &prose);
+    }
+    i->samples += hri_predictor_fed(i->predictor);
+    name_bad(i);
+    return hri_listener_tick(&i->listener, "inference", i->samples,
+                             count == HR_COUNT_UNKNOWN ? 0 : count, why);
+}
+
+void hri_infer_finish(hr_predictor *i, hr_infer_result *out) {
+    hr_run_report r = {0};
+    hr_pipeline_stats s = {0};
+    name_bad(i);
+    hri_predictor_report(i->predictor, &r);
+    hr_pipeline_get_stats(hri_supply_pipeline(i->supply), &s);
+    out->samples = i->samples;
+    out->bad_samples = s.bad;
+    out->measured_peak_bytes = r.resident_bytes;
+    out->seconds = (double)(hri_clock_ns() - i->begun_ns) / 1e9;
+    out->samples_per_second = (double)i->samples / (out->seconds > 0 ? out->seconds : 1);
+    out->over_budget = i->o.budget && r.resident_bytes > i->budget_bytes &&
+                       (hri_device_can(i->device) & HRI_CAN_POINT);
+}

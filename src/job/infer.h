@@ -1,0 +1,51 @@
+/* The object behind hr_predictor: a checkpoint, data, a device and a budget.
+ *
+ * The one idea: the same budget rules as in training.  The budget bounds everything that the outside sees of the
+ * process, and the answer comes before the first sample. */
+#ifndef HRI_JOB_INFER_H
+#define HRI_JOB_INFER_H
+
+#include <headroom/predictor.h>
+#include "base/arena.h"
+#include "base/vector.h"
+#include "job/why.h"
+#include "loop/predictor.h"
+
+HRI_VECTOR(hri_letters, char)
+
+struct hr_predictor {
+    hri_arena texts;
+    hr_infer_options o; /* its texts are ours */
+    hri_listener listener;
+    hr_ctx *ctx; /* the caller's */
+    hr_device *device;
+    hri_checkpoint checkpoint;
+    hr_model *model;
+    hri_model_input want;
+    hri_source source;
+    hri_supply *supply;
+    hri_predictor *predictor; /* NULL: it does not fit */
+    hri_prose refusal;
+    int32_t *label_map; /* NULL: the data numbers its classes as the model does */
+    uint64_t budget_bytes, data_bytes;
+    uint64_t begun_ns, samples; /* of this pass */
+    uint64_t bad_said;          /* bad samples that were named already */
+    bool passed;                /* the data was gone through: it is opened anew for the next pass */
+    /* What was seen of the samples of this batch: labels, and names one after the other, each with its NUL. */
+    int32_t *labels;
+    uint32_t label_room;
+    hri_letters names;
+    bool has_names, no_memory;
+    /* Of the last evaluation: (classes, classes), label and prediction; NULL: no table is kept. */
+    uint32_t *taken;
+    int64_t classes;
+};
+
+/* Before a pass: HR_E_NO_PLAN for what does not fit; data that was gone through begins anew. */
+HR_MUST_CHECK hr_status hri_infer_begin(hr_predictor *p, hri_why *why);
+/* One batch; *over at the end of the data.  Bad samples and progress go to the listener. */
+HR_MUST_CHECK hr_status hri_infer_next(hr_predictor *p, bool *over, hri_why *why);
+/* Fills what every pass has: samples, memory, time. */
+void hri_infer_finish(hr_predictor *p, hr_infer_result *out);
+
+#endif
