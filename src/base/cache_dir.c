@@ -25,17 +25,17 @@ static hr_status refused(hri_prose *why, const char *path, const char *doing, in
 static hr_status judge(int fd, const char *path, hri_prose *why) {
     struct stat info;
     if (fstat(fd, &info) != 0) {
-        return refused(why, path, "look at it", errno);
+        return refused(why, path, "inspect it", errno);
     }
     if (info.st_uid != geteuid()) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "%s belongs to user %ld, not to %ld: nothing is kept there", path,
+                             "%s belongs to user %ld, not to %ld; it is not used as a cache", path,
                              (long)info.st_uid, (long)geteuid());
     }
     if (info.st_mode & 022) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "%s may be written by others (mode %03o): nothing is kept there; "
-                             "chmod 700 makes it yours alone",
+                             "%s is writable by others (mode %03o) and is not used as a cache; "
+                             "chmod 700 makes it private",
                              path, (unsigned)(info.st_mode & 0777));
     }
     return HR_OK;
@@ -50,7 +50,9 @@ static hr_status open_folder(int at, const char *path, int *out, hri_prose *why)
     if (fd < 0 && (errno == ELOOP || errno == ENOTDIR) &&
         fstatat(at, path, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode)) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "%s is a symbolic link: nothing is kept there; name its target", path);
+                             "%s is a symbolic link and is not used as a cache; give its target "
+                             "instead",
+                             path);
     }
     if (fd < 0) {
         return refused(why, path, "open", errno);
@@ -107,7 +109,7 @@ hr_status hri_cache_open(const char *folder, const char *inside, int make, hri_c
                          hri_prose *why) {
     char *path = copy_path(folder);
     int fd = -1, below = -1;
-    hr_status status = path ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "no memory");
+    hr_status status = path ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory");
     if (status == HR_OK && make) {
         status = make_folders(path, why);
     }

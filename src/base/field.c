@@ -18,7 +18,7 @@
 #include "base/nearest.h"
 
 static hr_status no_memory(const char *label, hri_prose *why) {
-    return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the value", label);
+    return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", label);
 }
 
 static hr_status not_a(const char *label, const char *text, const char *what, hri_prose *why) {
@@ -43,7 +43,7 @@ static hr_status parse_int(const char *label, const char *text, const char *end_
     errno = 0;
     const long long value = strtoll(text, &end, 10);
     if (first < '0' || first > '9' || end != end_text) {
-        return not_a(label, text, "a whole number", why);
+        return not_a(label, text, "an integer", why);
     }
     if (errno == ERANGE) {
         return hri_prose_set(why, HR_E_RANGE, "%s: %s does not fit in 64 bits", label, text);
@@ -161,11 +161,11 @@ static hr_status parse_dims(const char *label, const char *text, hri_dims *out, 
                                  text, HRI_DIMS_MAX);
         }
         if (n == 0 || (p[n] == 'x' && !p[n + 1])) {
-            return not_a(label, text, "whole numbers joined by x", why);
+            return not_a(label, text, "a list of integers joined by x", why);
         }
         const hr_status status = parse_int(label, p, p + n, &dims.at[dims.count], NULL);
         if (status == HR_E_INVALID) {
-            return not_a(label, text, "whole numbers joined by x", why);
+            return not_a(label, text, "a list of integers joined by x", why);
         }
         if (status != HR_OK) {
             return hri_prose_set(why, status, "%s: a number in %s does not fit in 64 bits", label,

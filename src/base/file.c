@@ -25,7 +25,7 @@ static hr_status refused(hri_prose *why, const char *path, const char *doing, in
 }
 
 static hr_status no_memory(hri_prose *why, const char *path) {
-    return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory to work on it", path);
+    return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", path);
 }
 
 /* open() with its fault point; -1 and errno on refusal. */
@@ -85,7 +85,7 @@ static hr_status read_all(int fd, const char *path, size_t max_bytes, char **out
         } else if (got < 0) {
             status = refused(why, path, "read", errno);
         } else if (got == 0 && bytes == 0 && S_ISFIFO(info.st_mode)) {
-            status = hri_prose_set(why, HR_E_FORMAT, "%s: a FIFO that nobody writes into", path);
+            status = hri_prose_set(why, HR_E_FORMAT, "%s: a FIFO without a writer", path);
         } else if (got == 0) {
             break;
         } else if ((bytes += (size_t)got) > max_bytes) {

@@ -201,7 +201,7 @@ hr_status hri_json_parse(const char *text, size_t bytes, const hri_json_limits *
                          json_t **out, hri_prose *why) {
     const hri_json_limits l = with_defaults(limits);
     if (bytes > l.max_bytes) {
-        return hri_prose_set(why, HR_E_RANGE, "%zu bytes are more than the %zu allowed", bytes,
+        return hri_prose_set(why, HR_E_RANGE, "%zu bytes, more than the %zu allowed", bytes,
                              l.max_bytes);
     }
     size_t values = 0;
@@ -211,7 +211,7 @@ hr_status hri_json_parse(const char *text, size_t bytes, const hri_json_limits *
                              line_of(text, deep), l.max_depth);
     }
     if (values > l.max_values) {
-        return hri_prose_set(why, HR_E_RANGE, "%zu values are more than the %zu allowed", values,
+        return hri_prose_set(why, HR_E_RANGE, "%zu values, more than the %zu allowed", values,
                              l.max_values);
     }
     json_error_t error;
@@ -221,7 +221,7 @@ hr_status hri_json_parse(const char *text, size_t bytes, const hri_json_limits *
         return HR_OK;
     }
     if (json_error_code(&error) == json_error_out_of_memory) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the values");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory");
     }
     return hri_prose_set(why, HR_E_FORMAT, "line %d, column %d: %s", error.line, error.column,
                          error.text);
@@ -253,7 +253,7 @@ static hr_status member(const json_t *object, const char *key, int fits, const c
 
 hr_status hri_json_get_u64(const json_t *object, const char *key, uint64_t *out, hri_prose *why) {
     const json_t *value = json_object_get(object, key);
-    hr_status status = member(object, key, json_is_integer(value), "a whole number", why);
+    hr_status status = member(object, key, json_is_integer(value), "an integer", why);
     if (status == HR_OK && json_integer_value(value) < 0) {
         status = hri_prose_set(why, HR_E_RANGE, "\"%s\" is negative", key);
     }

@@ -40,7 +40,7 @@ hr_status hri_json_stream_open(const hri_json_stream_options *o, hri_json_stream
                                hri_prose *why) {
     hri_json_stream *s = hri_calloc(1, sizeof *s);
     if (!s) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read JSON");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory while reading JSON");
     }
     s->o = *o;
     s->o.max_bytes = o->max_bytes ? o->max_bytes : UINT64_C(64) << 20;
@@ -79,7 +79,7 @@ static hr_status fill(hri_json_stream *s, hri_prose *why) {
     s->ended = got == 0;
     return s->taken <= s->o.max_bytes
                ? HR_OK
-               : hri_prose_set(why, HR_E_RANGE, "longer than the %llu bytes allowed",
+               : hri_prose_set(why, HR_E_RANGE, "longer than the allowed %llu bytes",
                                (unsigned long long)s->o.max_bytes);
 }
 
@@ -155,7 +155,7 @@ static hr_status read_hex(hri_json_stream *s, uint32_t *out, hri_prose *why) {
                           : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                  : -1;
         if (digit < 0) {
-            return wrong(s, why, "\\u is followed by four hexadecimal digits");
+            return wrong(s, why, "\\u must be followed by four hexadecimal digits");
         }
         x = x << 4 | (uint32_t)digit;
     }
@@ -183,7 +183,7 @@ static hr_status read_unicode(hri_json_stream *s, uint32_t *out, hri_prose *why)
         return status;
     }
     if (low < 0xdc00 || low > 0xdfff) {
-        return wrong(s, why, "half of a surrogate pair");
+        return wrong(s, why, "unpaired surrogate");
     }
     *out = 0x10000 + ((high - 0xd800) << 10 | (low - 0xdc00));
     return HR_OK;
@@ -217,7 +217,7 @@ static hr_status read_escape(hri_json_stream *s, char out[4], size_t *count, int
         return HR_OK;
     }
     if (c != 'u') {
-        return wrong(s, why, "an escape that is none");
+        return wrong(s, why, "invalid escape sequence");
     }
     uint32_t code;
     status = read_unicode(s, &code, why);
@@ -240,13 +240,13 @@ static hr_status read_character(hri_json_stream *s, int c, char out[5], size_t *
             return status;
         }
         if (c == END || (c & 0xc0) != 0x80) {
-            return wrong(s, why, "a text that is not UTF-8");
+            return wrong(s, why, "string is not valid UTF-8");
         }
         out[i] = (char)c;
         take(s);
     }
     *count = n;
-    return hri_utf8_length(out) == n ? HR_OK : wrong(s, why, "a text that is not UTF-8");
+    return hri_utf8_length(out) == n ? HR_OK : wrong(s, why, "string is not valid UTF-8");
 }
 
 /* Behind the opening quote, to the closing one. */
@@ -267,13 +267,14 @@ static hr_status read_string(hri_json_stream *s, text *t, int *cut, int *nul, hr
             const int kept = keep(t, "", 1, &never);
             t->most--;
             t->used--;
-            return kept ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read JSON");
+            return kept ? HR_OK
+                        : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory while reading JSON");
         }
         if (c == END) {
-            return wrong(s, why, "the document ends inside a text");
+            return wrong(s, why, "the document ends inside a string");
         }
         if (c < 0x20) {
-            return wrong(s, why, "a control character inside a text");
+            return wrong(s, why, "control character inside a string");
         }
         status = c == '\\' ? read_escape(s, piece, &count, nul, why)
                            : read_character(s, c, piece, &count, why);
@@ -281,7 +282,7 @@ static hr_status read_string(hri_json_stream *s, text *t, int *cut, int *nul, hr
             return status;
         }
         if (!keep(t, piece, count, cut)) {
-            return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read JSON");
+            return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory while reading JSON");
         }
     }
 }
@@ -335,7 +336,7 @@ static hr_status read_number(hri_json_stream *s, hri_json_token *out, hri_prose 
     hr_status status;
     while ((status = peek(s, &c, why)) == HR_OK && c > 0 && strchr("+-.0123456789eE", c)) {
         if (used + 1 == sizeof number) {
-            return wrong(s, why, "a number of more than 127 characters");
+            return wrong(s, why, "number longer than 127 characters");
         }
         number[used++] = (char)c;
         take(s);
@@ -351,10 +352,10 @@ static hr_status read_number(hri_json_stream *s, hri_json_token *out, hri_prose 
     out->kind = whole ? HRI_JSON_INTEGER : HRI_JSON_REAL;
     out->integer = whole ? strtoll(number, NULL, 10) : 0;
     if (whole && errno) {
-        return wrong(s, why, "a whole number beyond 64 bits");
+        return wrong(s, why, "integer does not fit in 64 bits");
     }
     out->real = whole ? (double)out->integer : to_real(number);
-    return isfinite(out->real) ? HR_OK : wrong(s, why, "a number beyond what a double holds");
+    return isfinite(out->real) ? HR_OK : wrong(s, why, "number out of range for a double");
 }
 
 static hr_status read_word(hri_json_stream *s, hri_json_token *out, hri_prose *why) {
@@ -380,7 +381,7 @@ static hr_status read_word(hri_json_stream *s, hri_json_token *out, hri_prose *w
             return HR_OK;
         }
     }
-    return status == HR_OK ? wrong(s, why, "a value is missing") : status;
+    return status == HR_OK ? wrong(s, why, "missing value") : status;
 }
 
 /* ---- structure ---- */
@@ -406,21 +407,21 @@ static hr_status open_bracket(hri_json_stream *s, hri_json_token *out, int objec
 static hr_status read_key(hri_json_stream *s, hri_json_token *out, int *c, hri_prose *why) {
     int cut = 0, nul = 0;
     if (*c != '"') {
-        return wrong(s, why, "the name of a member is missing");
+        return wrong(s, why, "missing member name");
     }
     take(s);
     hr_status status = read_string(s, &s->key, &cut, &nul, why);
     if (status == HR_OK && cut) {
-        status = hri_prose_set(why, HR_E_RANGE, "line %u: a name of more than %zu bytes", s->line,
+        status = hri_prose_set(why, HR_E_RANGE, "line %u: name longer than %zu bytes", s->line,
                                s->key.most);
     } else if (status == HR_OK && nul) {
-        status = wrong(s, why, "a name with \\u0000 in it");
+        status = wrong(s, why, "name contains \\u0000");
     }
     if (status == HR_OK) {
         status = past_spaces(s, c, why);
     }
     if (status == HR_OK && *c != ':') {
-        status = wrong(s, why, "':' is missing behind a name");
+        status = wrong(s, why, "':' is missing after a name");
     }
     if (status != HR_OK) {
         return status;
@@ -458,7 +459,7 @@ hr_status hri_json_stream_next(hri_json_stream *s, hri_json_token *out, hri_pros
     }
     if (!s->depth && s->started) {
         t.kind = HRI_JSON_OVER;
-        status = c == END ? HR_OK : wrong(s, why, "something stands behind the value");
+        status = c == END ? HR_OK : wrong(s, why, "unexpected text after the value");
     } else if (s->depth && c == (in_object(s) ? '}' : ']')) {
         take(s);
         t.kind = in_object(s) ? HRI_JSON_OBJECT_END : HRI_JSON_ARRAY_END;

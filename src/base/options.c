@@ -30,7 +30,7 @@ static hr_status batch_init(batch *b, hri_options *o, hri_prose *why) {
         hri_free(b->values);
         hri_free(b->given);
         hri_free(b->repeated);
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read the options");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory while reading the options");
     }
     return HR_OK;
 }
@@ -68,12 +68,11 @@ static hr_status give_again(batch *b, size_t at, const char *label, const hri_fi
     const hri_field *field = &b->o->fields[at];
     bool same = false;
     if (field->once) {
-        return hri_prose_set(why, HR_E_INVALID, "%s: it is given twice", label);
+        return hri_prose_set(why, HR_E_INVALID, "%s is given twice", label);
     }
     const hr_status status = same_value(field, &b->values[at], value, &same);
     b->repeated[at] |= !same;
-    return status == HR_OK ? HR_OK
-                           : hri_prose_set(why, status, "%s: no memory for the value", label);
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s: out of memory", label);
 }
 
 /* Reads one value into the batch; a list given again grows. */
@@ -88,7 +87,7 @@ static hr_status batch_add(batch *b, const hri_field *field, const char *label, 
     if (field->type == HRI_FIELD_LIST && b->given[at]) {
         status = join_lists(&b->o->arena, &value.list, &b->values[at].list);
         if (status != HR_OK) {
-            return hri_prose_set(why, status, "%s: no memory for the value", label);
+            return hri_prose_set(why, status, "%s: out of memory", label);
         }
         value = b->values[at];
     } else if (b->given[at]) {
@@ -201,7 +200,7 @@ hr_status hri_options_init(hri_options *o, const hri_field *fields, void *target
     made.repeated = hri_calloc(made.count, sizeof *made.repeated);
     if (!made.origins || !made.repeated) {
         hri_options_deinit(&made);
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read the options");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory while reading the options");
     }
     batch b;
     hr_status status = batch_init(&b, &made, why);
@@ -307,20 +306,20 @@ static hr_status add_piece(batch *b, const char *piece, size_t length, const hri
             return unknown(b->o, "option", "", piece, key_length, why);
         }
         if (b->given[field - b->o->fields]) {
-            return hri_prose_set(why, HR_E_INVALID, "%s: it is given twice", field->name);
+            return hri_prose_set(why, HR_E_INVALID, "%s is given twice", field->name);
         }
         if (equals) {
             value = equals + 1;
             value_length = length - key_length - 1;
         } else if (field->type != HRI_FIELD_BOOL) {
-            return hri_prose_set(why, HR_E_INVALID, "%s: a value is missing (%s=...)", field->name,
+            return hri_prose_set(why, HR_E_INVALID, "%s: missing value (%s=...)", field->name,
                                  field->name);
         }
     }
     *list = field->type == HRI_FIELD_LIST ? field : NULL;
     char *copy = copy_value(&b->o->arena, field, value, value_length);
     if (!copy) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the value", field->name);
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", field->name);
     }
     return batch_add(b, field, field->name, copy, why);
 }
@@ -336,7 +335,7 @@ hr_status hri_options_set_text(hri_options *o, const char *text, hri_prose *why)
     while (status == HR_OK && *p) {
         const size_t length = piece_length(p);
         if (length == 0 || (p[length] == ',' && !p[length + 1])) {
-            status = hri_prose_set(why, HR_E_INVALID, "\"%s\" has an empty piece", text);
+            status = hri_prose_set(why, HR_E_INVALID, "\"%s\" has an empty item", text);
             break;
         }
         status = add_piece(&b, p, length, &list, why);
@@ -371,7 +370,7 @@ static hr_status add_flag(arguments *a, const hri_field *field, const char *labe
         value = next_value(a);
     }
     if (!value) {
-        return hri_prose_set(a->why, HR_E_INVALID, "%s: a value is missing", label);
+        return hri_prose_set(a->why, HR_E_INVALID, "%s: missing value", label);
     }
     return batch_add(a->batch, field, label, value, a->why);
 }
@@ -387,7 +386,7 @@ static hr_status long_flag(arguments *a) {
     if (!field && length > 3 && !strncmp(name, "no-", 3)) {
         field = find(o, name + 3, length - 3);
         if (field && field->type == HRI_FIELD_BOOL) {
-            return equals ? hri_prose_set(a->why, HR_E_INVALID, "%s: it takes no value", label)
+            return equals ? hri_prose_set(a->why, HR_E_INVALID, "%s does not take a value", label)
                           : batch_add(a->batch, field, label, "false", a->why);
         }
         field = NULL;
@@ -431,7 +430,7 @@ hr_status hri_options_set_argv(hri_options *o, int argc, char *const *argv, hri_
     }
     const char **left = HRI_ARENA_ARRAY(&o->arena, const char *, argc > 0 ? (size_t)argc : 1);
     if (!left) {
-        status = hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to read the options");
+        status = hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory while reading the options");
     }
     size_t left_count = 0;
     arguments a = {.batch = &b, .argc = argc, .at = 1, .argv = argv, .why = why};

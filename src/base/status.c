@@ -20,5 +20,5 @@ const char *hr_status_text(hr_status status) {
         HR_STATUS_MAP(TEXT_CASE)
 #undef TEXT_CASE
     }
-    return "not a status of Headroom";
+    return "not a Headroom status code";
 }

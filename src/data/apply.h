@@ -15,7 +15,7 @@ typedef struct hri_apply_options {
 /* The rows for a table whose struct has the member `apply` first. */
 #define HRI_APPLY_FIELDS                                                                           \
     {"parallel",                                                                                   \
-     "threads at most; 0: chosen and tuned",                                                       \
+     "maximum number of threads; 0: chosen and tuned automatically",                               \
      offsetof(hri_apply_options, parallel),                                                        \
      HRI_FIELD_INT,                                                                                \
      "0",                                                                                          \

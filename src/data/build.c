@@ -102,12 +102,12 @@ hr_status hri_pipeline_chain(hr_pipeline *p, const hri_stage_type *type, const c
                              hri_stage **out) {
     if (p->built) {
         return hri_pipeline_fail(p, HR_E_BUSY,
-                                 "the pipeline is built; stages can no longer be added");
+                                 "the pipeline is already built; no more stages can be added");
     }
     if ((type->inputs == 0) != (p->last == NULL)) {
         return hri_pipeline_fail(p, HR_E_INVALID,
-                                 p->last ? "%s is a source: it can only come first"
-                                         : "%s is no source: something must come before it",
+                                 p->last ? "%s is a source and must come first"
+                                         : "%s is not a source; a source must come before it",
                                  type->name);
     }
     hri_stage *s;
@@ -185,7 +185,7 @@ static hr_status fold(hri_stage *s, hri_stage **chain, uint32_t *count) {
 static hr_status refuse(hr_pipeline *p, uint64_t sum, uint64_t user) {
     char list[700], b1[32], b2[32], b3[32];
     size_t used = 0;
-    const char *worst = "the element in your hands";
+    const char *worst = "the element held by the caller";
     uint64_t worst_bytes = user;
     bool worst_stage = false;
     for (uint32_t i = 0; i < p->stage_count; i++) {
@@ -202,12 +202,12 @@ static hr_status refuse(hr_pipeline *p, uint64_t sum, uint64_t user) {
         }
     }
     if (used < sizeof list - 1) {
-        snprintf(list + used, sizeof list - used, "the element in your hands %s",
+        snprintf(list + used, sizeof list - used, "the element held by the caller %s",
                  hr_bytes_print(user, b1, sizeof b1));
     }
     hri_pipeline_fail(p, HR_E_LIMIT,
-                      "the pipeline does not fit: %s needs %s at least, all together %s, and the "
-                      "budget is %s (%s)",
+                      "the pipeline does not fit: %s needs at least %s, all stages together %s, "
+                      "but the budget is %s (%s)",
                       worst, hr_bytes_print(worst_bytes, b1, sizeof b1),
                       hr_bytes_print(sum, b2, sizeof b2),
                       hr_bytes_print(p->options.budget_bytes, b3, sizeof b3), list);

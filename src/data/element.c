@@ -147,7 +147,7 @@ static hr_status append_part(hr_element *e, const hr_field *field, hri_buffer *b
 
 hr_status hri_emit_share(hr_emit *emit, const hr_field *field, hri_buffer *buffer) {
     if (hr_element_find(emit->output, field->name)) {
-        return hri_emit_fail(emit, HR_E_EXISTS, "two fields are called \"%s\"", field->name);
+        return hri_emit_fail(emit, HR_E_EXISTS, "two fields are named \"%s\"", field->name);
     }
     const hr_status status = append_part(emit->output, field, buffer);
     if (status == HR_OK) {
@@ -161,13 +161,13 @@ hr_status hr_emit_field(hr_emit *emit, const char *name, const hr_meta *meta, vo
     const size_t length = strlen(name);
     hr_status status = hr_meta_check(meta, &field.bytes);
     if (status != HR_OK) {
-        return hri_emit_fail(emit, status, "field \"%s\" has no possible shape", name);
+        return hri_emit_fail(emit, status, "field \"%s\" has an invalid shape", name);
     }
     if (length == 0 || length >= sizeof field.name) {
-        return hri_emit_fail(emit, HR_E_INVALID, "\"%.40s\" cannot be the name of a field", name);
+        return hri_emit_fail(emit, HR_E_INVALID, "\"%.40s\" is not a valid field name", name);
     }
     if (hr_element_find(emit->output, name)) {
-        return hri_emit_fail(emit, HR_E_EXISTS, "two fields are called \"%s\"", name);
+        return hri_emit_fail(emit, HR_E_EXISTS, "two fields are named \"%s\"", name);
     }
     if (emit->output->count == HR_FIELD_MAX) {
         return hri_emit_fail(emit, HR_E_RANGE, "more than %d fields", HR_FIELD_MAX);

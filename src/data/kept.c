@@ -93,7 +93,9 @@ static hr_status open_places(hri_kept *k, hri_prose *why) {
     const hr_status status = hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account,
                                                bytes ? bytes : 1, &k->memory);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the budget has no room for the places of %llu elements",
+        return hri_prose_set(why, status,
+                             "the budget has no room for the positions of %llu "
+                             "elements",
                              (unsigned long long)k->source->spec.count);
     }
     memset(k->memory->data, 0, bytes ? bytes : 1);
@@ -256,10 +258,9 @@ static void stop_adding(hri_kept *k) {
     if (first) {
         hri_stage *s = k->stage;
         hri_pipeline_log(s->pipeline, HR_LOG_WARN,
-                         k->to_file
-                             ? "%s: %s cannot be written further; what is in it stays in use"
-                             : "%s: the budget has room for %s elements; the others are made "
-                               "anew each epoch",
+                         k->to_file ? "%s: %s cannot be extended; its existing contents stay in use"
+                                    : "%s: the budget has room for %s elements; the others are "
+                                      "recomputed every epoch",
                          s->name, k->to_file ? k->file.path : "no more");
         s->shrunk++;
     }

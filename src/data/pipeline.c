@@ -81,7 +81,7 @@ void hri_pipeline_shrunk(hri_stage *s, const char *what, uint32_t from, uint32_t
     if (first) {
         char b[32];
         hri_log_write(&p->log, HR_LOG_WARN,
-                      "%s: %u %s instead of %u, because the budget of %s is in use", s->name, to,
+                      "%s: %u %s instead of %u, because the budget of %s is used up", s->name, to,
                       what, from, hr_bytes_print(hri_pool_ledger(p->pool)->budget, b, sizeof b));
     }
 }
@@ -101,11 +101,10 @@ hr_status hri_pipeline_bad_item(hr_pipeline *p, hr_status status, const hri_stag
     hri_item_name(item, name, sizeof name);
     if (reason[0] == 0 && (status == HR_E_RANGE || status == HR_E_LIMIT)) {
         snprintf(text, sizeof text,
-                 "%s: %s: it needs more than the %s of the budget of %s that can be had%s", name,
-                 s->name,
+                 "%s: %s: it needs more than the %s available of the budget of %s%s", name, s->name,
                  hr_bytes_print(hri_ledger_room(s->account, status == HR_E_LIMIT), b1, sizeof b1),
                  hr_bytes_print(s->account->ledger->budget, b2, sizeof b2),
-                 status == HR_E_LIMIT ? " beside the elements that were not given back" : "");
+                 status == HR_E_LIMIT ? " while the caller holds elements" : "");
     } else {
         snprintf(text, sizeof text, "%s: %s: %s", name, s->name,
                  reason[0] ? reason : hr_status_text(status));
@@ -123,7 +122,7 @@ hr_status hri_pipeline_bad_item(hr_pipeline *p, hr_status status, const hri_stag
     p->bad_count++;
     pthread_mutex_unlock(&p->mutex);
     hri_free(copy);
-    hri_log_write(&p->log, HR_LOG_WARN, "left out: %s", text);
+    hri_log_write(&p->log, HR_LOG_WARN, "skipped: %s", text);
     return HR_E_AGAIN;
 }
 
@@ -161,8 +160,8 @@ hr_status hr_pipeline_create(const hr_pipeline_options *options, hr_pipeline **o
     }
     hr_status status = hri_pool_create(p->options.budget_bytes, &p->pool);
     if (status == HR_OK) {
-        status = hri_ledger_open(hri_pool_ledger(p->pool), "the element in your hands", UINT32_MAX,
-                                 &p->user);
+        status = hri_ledger_open(hri_pool_ledger(p->pool), "the element held by the caller",
+                                 UINT32_MAX, &p->user);
     }
     if (status != HR_OK) {
         hri_pool_unref(p->pool);
@@ -304,10 +303,11 @@ hr_status hr_pipeline_next_into(hr_pipeline *p, hr_field *to, size_t count) {
             status = hri_pipeline_fail(p, HR_E_NOT_FOUND, "elements have no field \"%.31s\"",
                                        to[i].name);
         } else if (from->bytes > to[i].bytes) {
-            status =
-                hri_pipeline_fail(p, HR_E_SHAPE, "field \"%.31s\" has %s, and there is room for %s",
-                                  to[i].name, hr_bytes_print(from->bytes, b1, sizeof b1),
-                                  hr_bytes_print(to[i].bytes, b2, sizeof b2));
+            status = hri_pipeline_fail(p, HR_E_SHAPE,
+                                       "field \"%.31s\" has %s, but there is room for "
+                                       "%s only",
+                                       to[i].name, hr_bytes_print(from->bytes, b1, sizeof b1),
+                                       hr_bytes_print(to[i].bytes, b2, sizeof b2));
         }
     }
     for (size_t i = 0; status == HR_OK && i < count; i++) {
@@ -349,7 +349,7 @@ hr_status hr_pipeline_save(hr_pipeline *p, void **out, size_t *out_bytes) {
     const hr_status status = hri_state_status(&w);
     if (status != HR_OK) {
         hri_state_deinit(&w);
-        return hri_pipeline_fail(p, status, "no memory for the state");
+        return hri_pipeline_fail(p, status, "out of memory for the state");
     }
     *out = w.data;
     *out_bytes = w.count;
@@ -372,7 +372,7 @@ hr_status hr_pipeline_restore(hr_pipeline *p, const void *state, size_t bytes) {
     }
     if (hri_state_get(&r) != p->fingerprint) {
         return hri_pipeline_fail(
-            p, HR_E_INVALID, "the state was saved by another pipeline, or its files have changed");
+            p, HR_E_INVALID, "the state was saved by another pipeline, or the files have changed");
     }
     const uint64_t epoch = hri_state_get(&r);
     stop_all(p);
@@ -387,7 +387,7 @@ hr_status hr_pipeline_restore(hr_pipeline *p, const void *state, size_t bytes) {
     stop_all(p);
     if (hri_stage_start(p->last, p->epoch) != HR_OK) {
         return hri_pipeline_fail(p, status,
-                                 "the state cannot be restored, nor the epoch begun anew");
+                                 "the state cannot be restored, and the epoch cannot be restarted");
     }
-    return hri_pipeline_fail(p, status, "the state cannot be restored; the epoch begins anew");
+    return hri_pipeline_fail(p, status, "the state cannot be restored; the epoch starts over");
 }

@@ -22,7 +22,7 @@ hr_status hri_read_at(int fd, const char *path, uint64_t offset, void *to, uint6
             return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
         }
         if (n == 0) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends early, at byte %llu", path,
+            return hri_prose_set(why, HR_E_FORMAT, "%s: truncated at byte %llu", path,
                                  (unsigned long long)offset);
         }
         at += n;
@@ -52,7 +52,7 @@ hr_status hri_emit_file(hr_emit *emit, const char *name, const char *path) {
     if (status == HR_OK) {
         status = hri_read_at(fd, path, 0, data, bytes, &why);
         if (status == HR_E_FORMAT) {
-            status = hri_emit_fail(emit, HR_E_IO, "it became shorter while it was read");
+            status = hri_emit_fail(emit, HR_E_IO, "it was truncated while being read");
         } else if (status != HR_OK) {
             hr_emit_explain(emit, reason_in(why.text));
         }

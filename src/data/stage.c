@@ -255,9 +255,8 @@ hr_status hri_stage_no_room(hri_stage *s, uint64_t bytes) {
     char b1[32], b2[32];
     return hri_pipeline_fail(
         s->pipeline, HR_E_LIMIT,
-        "%s: the elements that were not given back leave %s of the budget, and "
-        "one more needs %s",
-        s->name, hr_bytes_print(hri_ledger_room(s->account, true), b1, sizeof b1),
+        "%s: elements held by the caller leave %s of the budget, but one more needs %s", s->name,
+        hr_bytes_print(hri_ledger_room(s->account, true), b1, sizeof b1),
         hr_bytes_print(bytes, b2, sizeof b2));
 }
 

@@ -46,7 +46,7 @@ static hr_status unknown_stage(reader *r, const char *name) {
         names[count++] = hri_stage_types[i]->name;
     }
     const char *near = hri_nearest(name, names, count, sizeof names[0]);
-    return hri_pipeline_fail(r->pipeline, HR_E_INVALID, "there is no stage \"%s\"%s%s%s", name,
+    return hri_pipeline_fail(r->pipeline, HR_E_INVALID, "unknown stage \"%s\"%s%s%s", name,
                              near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
@@ -143,9 +143,9 @@ static hr_status parse_piece(reader *r, values *v, bool brackets) {
     v->length = kept;
     v->text[kept] = 0;
     if (quoted) {
-        return wrong(r, "a quotation mark is missing");
+        return wrong(r, "missing quotation mark");
     }
-    return good ? HR_OK : wrong(r, "the options are too long");
+    return good ? HR_OK : wrong(r, "options are too long");
 }
 
 static hr_status parse_inner(reader *r, values *v) {
@@ -159,7 +159,7 @@ static hr_status parse_inner(reader *r, values *v) {
         return status;
     }
     if (*r->at != '}') {
-        return wrong(r, "a closing brace is missing");
+        return wrong(r, "missing closing brace");
     }
     r->at++;
     v->inputs[v->input_count++] = inner;
@@ -180,13 +180,13 @@ static hr_status parse_values(reader *r, const hri_stage_type *type, bool bracke
             bool good = !v->any || append(v, ',');
             if (good && !main_done && !is_named(type, r->at)) {
                 if (!type->main) {
-                    return wrong(r, "this stage takes only options with names");
+                    return wrong(r, "the options of this stage need names");
                 }
                 good = append_text(v, type->main) && append(v, '=');
             }
             main_done = true;
             v->any = true;
-            status = good ? parse_piece(r, v, brackets) : wrong(r, "the options are too long");
+            status = good ? parse_piece(r, v, brackets) : wrong(r, "options are too long");
         }
         if (status != HR_OK) {
             return status;
@@ -199,7 +199,7 @@ static hr_status parse_values(reader *r, const hri_stage_type *type, bool bracke
     }
     if (brackets) {
         if (*r->at != ')') {
-            return wrong(r, "a closing bracket is missing");
+            return wrong(r, "missing closing parenthesis");
         }
         r->at++;
     }
@@ -217,16 +217,16 @@ static hr_status check_inputs(reader *r, const hri_stage_type *type, const hri_s
         return HR_OK;
     }
     if (v->input_count) {
-        return hri_pipeline_fail(r->pipeline, HR_E_INVALID, "%s takes no pipelines in braces",
+        return hri_pipeline_fail(r->pipeline, HR_E_INVALID, "%s does not take pipelines in braces",
                                  type->name);
     }
     if (type->inputs == 0 && before) {
-        return hri_pipeline_fail(r->pipeline, HR_E_INVALID,
-                                 "%s is a source: it can only come first", type->name);
+        return hri_pipeline_fail(r->pipeline, HR_E_INVALID, "%s is a source and must come first",
+                                 type->name);
     }
     if (type->inputs == 1 && !before) {
         return hri_pipeline_fail(r->pipeline, HR_E_INVALID,
-                                 "%s is no source: something must come before it", type->name);
+                                 "%s is not a source; a source must come before it", type->name);
     }
     return HR_OK;
 }
@@ -237,13 +237,13 @@ static hr_status parse_stage(reader *r, hri_stage *before, hri_stage **out) {
     size_t n = 0;
     while (isalnum((unsigned char)*r->at) || *r->at == '_' || *r->at == '-') {
         if (n + 1 == sizeof name) {
-            return wrong(r, "this is no stage's name");
+            return wrong(r, "not a stage name");
         }
         name[n++] = *r->at++;
     }
     name[n] = 0;
     if (n == 0) {
-        return wrong(r, "the name of a stage is missing");
+        return wrong(r, "missing stage name");
     }
     const hri_stage_type *type = find_type(name);
     if (!type) {
@@ -276,7 +276,7 @@ static hr_status parse_stage(reader *r, hri_stage *before, hri_stage **out) {
 
 static hr_status parse_chain(reader *r, hri_stage *before, hri_stage **out) {
     if (r->depth++ == DEPTH_MAX) {
-        return wrong(r, "too many braces inside one another");
+        return wrong(r, "braces are nested too deeply");
     }
     hri_stage *last = before;
     for (;;) {
@@ -300,14 +300,14 @@ static hr_status parse_chain(reader *r, hri_stage *before, hri_stage **out) {
 hr_status hr_pipeline_add(hr_pipeline *p, const char *text) {
     if (p->built) {
         return hri_pipeline_fail(p, HR_E_BUSY,
-                                 "the pipeline is built; stages can no longer be added");
+                                 "the pipeline is already built; no more stages can be added");
     }
     reader r = {.pipeline = p, .text = text, .at = text};
     const uint32_t count = p->stage_count;
     hri_stage *last = NULL;
     hr_status status = parse_chain(&r, p->last, &last);
     if (status == HR_OK && *r.at) {
-        status = wrong(&r, "\"|\" is missing");
+        status = wrong(&r, "missing \"|\"");
     }
     if (status != HR_OK) {
         hri_pipeline_cut(p, count);

@@ -33,8 +33,8 @@ hr_status hr_block_alloc(hr_logical *logical, uint64_t bytes, hr_category catego
     }
     if (status == HR_E_INVALID) {
         return hri_fail(logical->device->ctx, status,
-                        "a block needs at least one byte, a category and an owner of this slice: "
-                        "%llu bytes, category %d, owner %u",
+                        "a block needs at least one byte, a valid category and an owner of this "
+                        "logical device (%llu bytes, category %d, owner %u)",
                         (unsigned long long)bytes, (int)category, owner);
     }
     char what[96], name[48] = "";
@@ -50,7 +50,8 @@ hr_status hr_block_free(hr_logical *logical, const hr_block *block) {
     const hr_status status = hri_heap_free(&logical->heap, block);
     if (status != HR_OK) {
         return hri_fail(logical->device->ctx, status,
-                        "no live block at address 0x%llx on %s: freed already, or not of this one",
+                        "no live block at address 0x%llx on %s: already freed, or from another "
+                        "device",
                         (unsigned long long)block->addr, logical->name);
     }
     return HR_OK;
@@ -60,8 +61,8 @@ hr_status hr_owner_get(hr_logical *logical, const char *name, hr_owner *out) {
     const hr_status status = hri_heap_owner(&logical->heap, name, out);
     if (status != HR_OK) {
         return hri_fail(logical->device->ctx, status,
-                        status == HR_E_INVALID ? "an owner's name has 1 to 47 bytes"
-                                               : "no memory for an owner's record");
+                        status == HR_E_INVALID ? "an owner's name must have 1 to 47 bytes"
+                                               : "out of memory for an owner record");
     }
     return HR_OK;
 }
@@ -70,15 +71,15 @@ hr_status hr_owner_get_usage(hr_logical *logical, hr_owner owner, hr_usage *out,
                              size_t name_size) {
     const hr_status status = hri_heap_owner_usage(&logical->heap, owner, out, name, name_size);
     return status == HR_OK ? HR_OK
-                           : hri_fail(logical->device->ctx, status, "there is no owner %u", owner);
+                           : hri_fail(logical->device->ctx, status, "unknown owner %u", owner);
 }
 
 hr_status hr_logical_trim(hr_logical *logical, uint64_t *freed_bytes) {
     const hr_status status = hri_heap_trim(&logical->heap, 0, freed_bytes);
     return status == HR_OK ? HR_OK
                            : hri_fail(logical->device->ctx, status,
-                                      "%s could not give all its idle pages back: %s",
-                                      logical->name, hr_status_text(status));
+                                      "%s could not release all its idle pages: %s", logical->name,
+                                      hr_status_text(status));
 }
 
 void hr_logical_get_stats(hr_logical *logical, hr_stats *out) {
@@ -93,7 +94,7 @@ void hr_logical_reset_peaks(hr_logical *logical) {
 }
 
 hr_status hr_logical_check(hr_logical *logical) {
-    char text[256] = "no memory for the check";
+    char text[256] = "out of memory for the check";
     const hr_status status = hri_heap_check(&logical->heap, text, sizeof text);
     return status == HR_OK ? HR_OK
                            : hri_fail(logical->device->ctx, status, "%s: %s", logical->name, text);

@@ -33,7 +33,7 @@ static hr_status look(hr_budget *b, const char *name, hr_device_info *out, hr_er
     hr_device *device;
     hr_status status = hr_device_find(b->ctx, is_inner(name) ? "host" : name, &device);
     if (status != HR_OK) {
-        return fail(why, status, name, "there is no such device");
+        return fail(why, status, name, "no such device");
     }
     status = hri_device_open(device);
     if (status == HR_OK) {
@@ -70,7 +70,7 @@ static hr_status read_item(hr_budget *b, const char *text, size_t length, hr_err
     uint64_t bytes = 0;
     hr_device_info info;
     if (before >= sizeof name || length - begin >= sizeof size || (equals && !before)) {
-        return fail(why, HR_E_INVALID, "POOL=SIZE", "a name or a size is missing or too long");
+        return fail(why, HR_E_INVALID, "POOL=SIZE", "a name or size is missing or too long");
     }
     if (equals) {
         snprintf(name, sizeof name, "%.*s", (int)before, text);
@@ -86,12 +86,12 @@ static hr_status read_item(hr_budget *b, const char *text, size_t length, hr_err
     }
     if (info.total_bytes && bytes > info.total_bytes) {
         char has[32], text_of[96];
-        snprintf(text_of, sizeof text_of, "more than it has, %s",
+        snprintf(text_of, sizeof text_of, "more than the device has (%s)",
                  hr_bytes_print(info.total_bytes, has, sizeof has));
         return fail(why, HR_E_RANGE, name, text_of);
     }
     if (hri_book_has_pool(b->book, name) && strcmp(name, "host") != 0) {
-        return fail(why, HR_E_INVALID, name, "it is given twice");
+        return fail(why, HR_E_INVALID, name, "given twice");
     }
     return need_pool(b, name, bytes, why);
 }

@@ -71,7 +71,7 @@ static hr_status add_named(hr_ctx *ctx, const char *name) {
     snprintf(full, sizeof full, is_number ? "cuda:%s" : "%s", name);
     for (size_t i = 0; i < ctx->device_count; i++) {
         if (!strcmp(ctx->devices[i]->name, full)) {
-            hri_log_write(&ctx->log, HR_LOG_ERROR, "visible devices: %s is named twice", full);
+            hri_log_write(&ctx->log, HR_LOG_ERROR, "visible devices: %s is listed twice", full);
             return HR_E_INVALID;
         }
     }
@@ -83,7 +83,8 @@ static hr_status add_named(hr_ctx *ctx, const char *name) {
             }
         }
     }
-    hri_log_write(&ctx->log, HR_LOG_ERROR, "visible devices: there is no device \"%s\" here", name);
+    hri_log_write(&ctx->log, HR_LOG_ERROR, "visible devices: no device \"%s\" on this machine",
+                  name);
     return HR_E_NOT_FOUND;
 }
 

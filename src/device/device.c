@@ -81,7 +81,7 @@ hr_device *hr_device_at(hr_ctx *ctx, size_t index) {
 hr_status hr_device_find(hr_ctx *ctx, const char *name, hr_device **out) {
     char names[512] = "";
     if (!name) {
-        return hri_fail(ctx, HR_E_INVALID, "a device needs a name");
+        return hri_fail(ctx, HR_E_INVALID, "missing device name");
     }
     for (size_t i = 0; i < ctx->device_count; i++) {
         if (!strcmp(ctx->devices[i]->name, name)) {
@@ -92,7 +92,7 @@ hr_status hr_device_find(hr_ctx *ctx, const char *name, hr_device **out) {
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
                  ctx->devices[i]->name);
     }
-    return hri_fail(ctx, HR_E_NOT_FOUND, "there is no device \"%.60s\"; there is: %s", name, names);
+    return hri_fail(ctx, HR_E_NOT_FOUND, "no device \"%.60s\"; available: %s", name, names);
 }
 
 static uint64_t held_by_all(hr_device *device) {
@@ -129,7 +129,7 @@ hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
     }
     pthread_mutex_unlock(&device->mutex);
     if (status != HR_OK) {
-        return hri_fail(device->ctx, status, "%s does not answer: %s", device->name,
+        return hri_fail(device->ctx, status, "%s does not respond: %s", device->name,
                         hr_status_text(status));
     }
     return HR_OK;

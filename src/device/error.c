@@ -57,18 +57,18 @@ static void put_help(text *t, const hr_logical *logical, hr_status status, const
     const uint64_t page = logical->heap.pool.source.page_bytes;
     const uint64_t wanted = (why->wanted_bytes + page - 1) / page * page;
     const uint64_t limit_need = why->limit_bytes - why->free_bytes + wanted;
-    put(t, "\nwhat would help: ");
+    put(t, "\nto fix it: ");
     if (status == HR_E_LIMIT) {
         put(t, "a limit of %s", hr_bytes_print(limit_need, need, sizeof need));
     } else {
-        put(t, "another process giving memory back");
+        put(t, "freeing memory in another process");
     }
     if (why->largest_free_bytes > 0) {
-        put(t, ", a request of at most %s",
+        put(t, ", requesting at most %s",
             hr_bytes_print(why->largest_free_bytes, largest, sizeof largest));
     }
     if (why->holder_count > 0) {
-        put(t, ", or freeing what \"%s\" holds", why->holders[0].owner);
+        put(t, ", or freeing the blocks of \"%s\"", why->holders[0].owner);
     }
 }
 
@@ -89,11 +89,11 @@ hr_status hri_fail_memory(hr_logical *logical, hr_status status, hr_error *why, 
     put(&t, "%s: %s for %s on %s", hr_status_text(status),
         hr_bytes_print(why->wanted_bytes, wanted, sizeof wanted), what, logical->name);
     put_row(&t, "limit", why->limit_bytes, "");
-    put_row(&t, "held", why->held_bytes, "pages taken from the device");
-    put_row(&t, "live", why->live_bytes, "of them asked for by blocks and ranges");
+    put_row(&t, "held", why->held_bytes, "pages allocated from the device");
+    put_row(&t, "live", why->live_bytes, "of which used by blocks and ranges");
     put_row(&t, "largest free", why->largest_free_bytes, "");
     if (why->device_free_bytes != UINT64_MAX) {
-        put_row(&t, "device free", why->device_free_bytes, "for every process");
+        put_row(&t, "device free", why->device_free_bytes, "for all processes");
     }
     for (uint32_t i = 0; i < why->holder_count; i++) {
         const hr_holder *holder = &why->holders[i];
@@ -103,7 +103,7 @@ hr_status hri_fail_memory(hr_logical *logical, hr_status status, hr_error *why, 
         put(&t, " of %s", holder->category);
     }
     if (detail[0]) {
-        put(&t, "\n  the device says: %s", detail);
+        put(&t, "\n  the device reports: %s", detail);
     }
     put_help(&t, logical, status, why);
     return keep(device->ctx, why);

@@ -30,7 +30,7 @@ static uint64_t sweep(hr_ctx *ctx) {
                 const hr_status status = hri_heap_trim(&l->heap, 2, &freed);
                 if (status != HR_OK || freed > 0) {
                     hri_log_write(&ctx->log, status == HR_OK ? HR_LOG_DEBUG : HR_LOG_WARN,
-                                  "%s: %llu idle bytes given back: %s", l->name,
+                                  "%s: releasing %llu idle bytes: %s", l->name,
                                   (unsigned long long)freed, hr_status_text(status));
                 }
             }
@@ -80,7 +80,9 @@ hr_status hri_janitor_wake(hr_ctx *ctx) {
     pthread_cond_signal(&janitor->cond);
     pthread_mutex_unlock(&janitor->mutex);
     return status == HR_OK ? HR_OK
-                           : hri_fail(ctx, status, "no thread to give idle pages back could start");
+                           : hri_fail(ctx, status,
+                                      "could not start the thread that releases "
+                                      "idle pages");
 }
 
 void hri_janitor_stop(hr_ctx *ctx) {

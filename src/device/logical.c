@@ -19,7 +19,7 @@ static hr_status check_sum(hr_device *device, uint64_t others, uint64_t limit) {
     char want[32], has[32], taken[32], runtime[32];
     return hri_fail(device->ctx, HR_E_LIMIT,
                     "a limit of %s does not fit on %s: it has %s after %s of runtime, and the "
-                    "limits of its other %u slices take %s",
+                    "limits of its %u other logical devices add up to %s",
                     hr_bytes_print(limit, want, sizeof want), device->name,
                     hr_bytes_print(capacity(device), has, sizeof has),
                     hr_bytes_print(device->runtime_bytes, runtime, sizeof runtime),
@@ -32,18 +32,21 @@ static hr_status check_page(hr_device *device, uint64_t limit) {
         return HR_OK;
     }
     char want[32], unit[32];
-    return hri_fail(device->ctx, HR_E_RANGE, "a limit of %s is below one page of %s (%s)",
+    return hri_fail(device->ctx, HR_E_RANGE, "a limit of %s is less than one page of %s (%s)",
                     hr_bytes_print(limit, want, sizeof want), device->name,
                     hr_bytes_print(page, unit, sizeof unit));
 }
 
 static hr_status check_name(hr_device *device, const char *name) {
     if (!*name || strlen(name) >= HR_NAME_SIZE) {
-        return hri_fail(device->ctx, HR_E_INVALID, "a name has 1 to %d bytes", HR_NAME_SIZE - 1);
+        return hri_fail(device->ctx, HR_E_INVALID, "a name must have 1 to %d bytes",
+                        HR_NAME_SIZE - 1);
     }
     for (hr_logical *l = device->logicals; l; l = l->next) {
         if (!strcmp(l->name, name)) {
-            return hri_fail(device->ctx, HR_E_EXISTS, "%s has a slice named \"%s\" already",
+            return hri_fail(device->ctx, HR_E_EXISTS,
+                            "%s already has a logical device named "
+                            "\"%s\"",
                             device->name, name);
         }
     }
@@ -95,7 +98,7 @@ static hr_status admit(hr_device *device, const hr_logical_options *options, uin
     *limit = options->limit_bytes ? options->limit_bytes : left;
     hr_status status = options->name ? check_name(device, options->name) : HR_OK;
     if (status == HR_OK && options->growth != HR_GROWTH_ON && options->growth != HR_GROWTH_OFF) {
-        status = hri_fail(device->ctx, HR_E_INVALID, "growth is on or off, not %d",
+        status = hri_fail(device->ctx, HR_E_INVALID, "growth must be on or off, not %d",
                           (int)options->growth);
     }
     if (status == HR_OK && options->limit_bytes == 0 && left == 0) {
@@ -116,7 +119,7 @@ static hr_status create_locked(hr_device *device, const hr_logical_options *opti
     }
     hr_logical *logical = hri_calloc(1, sizeof *logical);
     if (!logical) {
-        return hri_fail(device->ctx, HR_E_NOMEM_HOST, "no memory for the records of a slice");
+        return hri_fail(device->ctx, HR_E_NOMEM_HOST, "out of host memory for a logical device");
     }
     status = hri_heap_init(&logical->heap, &device->dev->source, limit, options->growth);
     if (status != HR_OK) {
@@ -125,7 +128,7 @@ static hr_status create_locked(hr_device *device, const hr_logical_options *opti
             device->lib->backend->detail(device->dev, detail, sizeof detail);
         }
         hri_free(logical);
-        return hri_fail(device->ctx, status, "%s cannot give %s at once: %s%s%s", device->name,
+        return hri_fail(device->ctx, status, "%s cannot provide %s up front: %s%s%s", device->name,
                         hr_bytes_print(limit, want, sizeof want), hr_status_text(status),
                         detail[0] ? ": " : "", detail);
     }
@@ -148,8 +151,8 @@ hr_status hr_logical_create(hr_device *device, const hr_logical_options *options
     options = options ? options : &none;
     if (options->size != sizeof *options) {
         return hri_fail(device->ctx, HR_E_INVALID,
-                        "options of another version: size is %zu, not %zu", options->size,
-                        sizeof *options);
+                        "options struct from another version (size %zu, expected %zu)",
+                        options->size, sizeof *options);
     }
     hr_status status = hri_device_open(device);
     if (status != HR_OK) {
@@ -184,7 +187,7 @@ hr_status hr_logical_destroy(hr_logical *logical) {
     }
     const hr_status status = hri_heap_empty(&logical->heap);
     if (status != HR_OK) {
-        return hri_fail(device->ctx, status, "%s could not give its pages back: %s", logical->name,
+        return hri_fail(device->ctx, status, "%s could not release its pages: %s", logical->name,
                         hr_status_text(status));
     }
     pthread_mutex_lock(&device->mutex);
@@ -226,7 +229,8 @@ hr_status hr_logical_set_growth(hr_logical *logical, hr_growth growth) {
     hr_error why = {.code = HR_OK};
     const hr_status status = hri_heap_set_growth(&logical->heap, growth, &why);
     if (status == HR_E_INVALID) {
-        return hri_fail(logical->device->ctx, status, "growth is on or off, not %d", (int)growth);
+        return hri_fail(logical->device->ctx, status, "growth must be on or off, not %d",
+                        (int)growth);
     }
     return status == HR_OK ? HR_OK : hri_fail_memory(logical, status, &why, "the whole limit");
 }

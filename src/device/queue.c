@@ -89,7 +89,9 @@ void hr_event_destroy(hr_event *event) {
 /* Events and queues of two back ends know nothing of each other. */
 static hr_status same_backend(hr_device *a, hr_device *b) {
     return a->lib == b->lib ? HR_OK
-                            : hri_fail(a->ctx, HR_E_INVALID, "%s and %s have no common events",
+                            : hri_fail(a->ctx, HR_E_INVALID,
+                                       "events cannot be shared between %s and "
+                                       "%s",
                                        a->name, b->name);
 }
 
@@ -99,7 +101,7 @@ hr_status hr_event_mark(hr_event *event, hr_queue *queue) {
         return status;
     }
     status = backend_of(queue->device)->event_mark(event->event, queue->queue);
-    return status == HR_OK ? HR_OK : fail(queue->device, status, "marking an event");
+    return status == HR_OK ? HR_OK : fail(queue->device, status, "recording an event");
 }
 
 hr_status hr_event_wait(hr_event *event, hr_queue *queue) {

@@ -83,7 +83,7 @@ hr_status hri_fit_case_get(hri_fit *f, int64_t part, int slices, hri_fit_case **
     hri_fit_rest(f);
     if (f->case_count == HRI_FIT_CASES ||
         (f->fact_count == HRI_FIT_CASES && !fact_of(f, part, slices))) {
-        return hri_prose_set(why, HR_E_RANGE, "too many ways to cut the batch");
+        return hri_prose_set(why, HR_E_RANGE, "too many ways to split the batch");
     }
     const hr_status status =
         hri_fit_case_open(&f->job, part, slices, &f->cases[f->case_count], why);

@@ -409,7 +409,7 @@ hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c, uint64_t budge
         return plan_pieces(f, c, 0, effort, gpu, memos, out, why);
     }
     if (budget_bytes < c->floor_bytes || budget_bytes < c->planning_bytes) {
-        return hri_prose_set(why, HR_E_NO_PLAN, "the budget is under the floor");
+        return hri_prose_set(why, HR_E_NO_PLAN, "the budget is below the minimum");
     }
     const uint64_t arena = most_arena(&f->job, c, budget_bytes);
     /* A place for the next batch saves the time of copying it, as long as it is a small part of everything. */

@@ -47,7 +47,7 @@ static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
 hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out, hri_prose *why) {
     hri_planned *p = hri_calloc(1, sizeof *p);
     if (!p) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to run the plan");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory to run the plan");
     }
     p->o = *options;
     hri_runner_options o = {.device = options->device,
@@ -202,7 +202,7 @@ static hr_status feed_large(hri_planned *p, const piece *x, uint64_t step, int64
     }
     return status == HR_OK
                ? HR_OK
-               : hri_prose_set(why, status, "the inputs of step %llu: %s", (unsigned long long)step,
+               : hri_prose_set(why, status, "inputs of step %llu: %s", (unsigned long long)step,
                                reason.text[0] ? reason.text : hr_status_text(status));
 }
 
@@ -213,8 +213,7 @@ static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
     uint32_t node = 0;
     hr_status status = put_small(p, x, share);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the inputs of step %llu: %s", step,
-                             hr_status_text(status));
+        return hri_prose_set(why, status, "inputs of step %llu: %s", step, hr_status_text(status));
     }
     hri_exec_sample(x->exec, (uint32_t)first_sample);
     status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
@@ -233,7 +232,7 @@ static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part 
     p->busy_ns += status == HR_OK ? hri_exec_busy_ns(x->exec) : 0;
     return status == HR_OK
                ? HR_OK
-               : hri_prose_set(why, status, "step %llu did not end: %s",
+               : hri_prose_set(why, status, "step %llu failed: %s",
                                (unsigned long long)p->state.step, hr_status_text(status));
 }
 
@@ -263,7 +262,7 @@ static hr_status check_even(const hri_planned *p, const hri_share_part *share, h
                ? HR_OK
                : hri_prose_set(why, HR_E_UNSUPPORTED,
                                "step %llu: its micro-batches ignore different numbers of labels, "
-                               "and this plan was made for data without ignored labels",
+                               "but the plan was made for data without ignored labels",
                                (unsigned long long)p->state.step);
 }
 

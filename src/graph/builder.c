@@ -52,7 +52,7 @@ void hr_graph_error(const hr_graph *g, hr_error *out) {
 /* 1 when nothing more may be built. */
 static int stopped(hr_graph *g) {
     if (g->frozen) {
-        hri_graph_fail(g, HR_E_BUSY, "the graph is frozen; nothing can be added");
+        hri_graph_fail(g, HR_E_BUSY, "the graph is frozen and cannot be changed");
     }
     return g->error.code != HR_OK;
 }
@@ -60,7 +60,7 @@ static int stopped(hr_graph *g) {
 static void *keep_aligned(hr_graph *g, size_t bytes, size_t align) {
     void *p = hri_arena_alloc(&g->arena, 1, bytes ? bytes : 1, align);
     if (!p) {
-        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "out of host memory for the graph");
     }
     return p;
 }
@@ -91,7 +91,7 @@ static const void *keep_shared(hr_graph *g, const void *data, size_t bytes) {
     new->bytes = bytes;
     memcpy(new->data, data, bytes);
     if (hri_intmap_put(&g->same, key, (uintptr_t) new) != HR_OK) {
-        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "out of host memory for the graph");
         return NULL;
     }
     return new->data;
@@ -140,7 +140,7 @@ static int room(hr_graph *g, void **items, uint32_t *space, uint32_t count, uint
     const uint32_t wanted = (count + more) * 2 + 64;
     void *p = hri_realloc(*items, (size_t)wanted * size);
     if (!p) {
-        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "out of host memory for the graph");
         return 0;
     }
     *items = p;
@@ -158,7 +158,7 @@ void hr_graph_push(hr_graph *g, const char *part) {
     const size_t limit = sizeof g->path_ends / sizeof g->path_ends[0];
     if (!*part || g->depth >= limit || at + strlen(part) + 2 > sizeof g->path) {
         hri_graph_fail(g, HR_E_INVALID,
-                       "scope \"%s\" in \"%s\": an empty, too long or too deep path", part,
+                       "scope \"%s\" in \"%s\": the path is empty, too long or too deep", part,
                        g->path);
         return;
     }
@@ -212,7 +212,7 @@ static hr_value add_source(hr_graph *g, hr_value_kind kind, const char *name, hr
     hr_meta_print(&value.meta, text, sizeof text);
     const hr_status status = hr_meta_check(&value.meta, NULL);
     if (status != HR_OK) {
-        hri_graph_fail(g, status, "%s%s%s: %s is no possible shape", g->path, *g->path ? "." : "",
+        hri_graph_fail(g, status, "%s%s%s: %s is not a valid shape", g->path, *g->path ? "." : "",
                        name, text);
         return HR_NONE;
     }
@@ -221,11 +221,11 @@ static hr_value add_source(hr_graph *g, hr_value_kind kind, const char *name, hr
         return HR_NONE;
     }
     if (!*value.name) {
-        hri_graph_fail(g, HR_E_INVALID, "an input or parameter without a name (%s)", text);
+        hri_graph_fail(g, HR_E_INVALID, "an input or parameter has no name (%s)", text);
         return HR_NONE;
     }
     if (hri_strmap_get(&g->names, value.name, NULL)) {
-        hri_graph_fail(g, HR_E_EXISTS, "there are two values named \"%s\" (%s)", value.name, text);
+        hri_graph_fail(g, HR_E_EXISTS, "two values are named \"%s\" (%s)", value.name, text);
         return HR_NONE;
     }
     if (kind != HR_VALUE_INPUT) {
@@ -233,7 +233,7 @@ static hr_value add_source(hr_graph *g, hr_value_kind kind, const char *name, hr
     }
     const hr_value id = add_value(g, &value);
     if (id != HR_NONE && hri_strmap_put(&g->names, value.name, id) != HR_OK) {
-        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "out of host memory for the graph");
         return HR_NONE;
     }
     return id;
@@ -295,7 +295,7 @@ static hr_value add_constant(hr_graph *g, hr_type type, hr_shape shape, const vo
     char text[256];
     const hr_status status = hr_meta_check(&value.meta, &bytes);
     if (status != HR_OK) {
-        hri_graph_fail(g, status, "%s: constant: %s is no possible shape", g->path,
+        hri_graph_fail(g, status, "%s: constant: %s is not a valid shape", g->path,
                        hr_meta_print(&value.meta, text, sizeof text));
         return HR_NONE;
     }
@@ -312,7 +312,7 @@ static hr_value add_constant(hr_graph *g, hr_type type, hr_shape shape, const vo
 
 hr_value hr_graph_constant(hr_graph *g, hr_type type, hr_shape shape, const void *data) {
     if (!data) {
-        hri_graph_fail(g, HR_E_INVALID, "%s: a constant without contents", g->path);
+        hri_graph_fail(g, HR_E_INVALID, "%s: the constant has no contents", g->path);
     }
     return add_constant(g, type, shape, data, 0.0);
 }
@@ -346,7 +346,7 @@ static int infer(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t coun
     char where[600];
     describe(g, op, in, count, where, sizeof where);
     if (count < op->in_min || count > op->in_max) {
-        hri_graph_fail(g, HR_E_INVALID, "%s: %u inputs, but it takes %d to %d", where, count,
+        hri_graph_fail(g, HR_E_INVALID, "%s: %u inputs given, %d to %d expected", where, count,
                        op->in_min, op->in_max);
         return 0;
     }
@@ -367,7 +367,7 @@ static int infer(hr_graph *g, const hr_op *op, const hr_value *in, uint32_t coun
         status = hr_meta_check(&out_meta[k], NULL);
         if (status != HR_OK) {
             char text[256];
-            hri_graph_fail(g, status, "%s: output %u would be %s, which is not possible", where, k,
+            hri_graph_fail(g, status, "%s: output %u would have the invalid type %s", where, k,
                            hr_meta_print(&out_meta[k], text, sizeof text));
             return 0;
         }
@@ -451,11 +451,11 @@ hr_value hr_graph_node(hr_graph *g, const char *name, const hr_value *inputs, si
     }
     const hr_op *op = hri_op_find(name);
     if (!op) {
-        hri_graph_fail(g, HR_E_NOT_FOUND, "%s: there is no op \"%s\"", g->path, name);
+        hri_graph_fail(g, HR_E_NOT_FOUND, "%s: unknown op \"%s\"", g->path, name);
         return HR_NONE;
     }
     if (count > HRI_IN_MAX) {
-        hri_graph_fail(g, HR_E_INVALID, "%s.%s: %zu inputs, more than any op takes", g->path, name,
+        hri_graph_fail(g, HR_E_INVALID, "%s.%s: %zu inputs, more than any op has", g->path, name,
                        count);
         return HR_NONE;
     }
@@ -478,8 +478,7 @@ hr_value hr_graph_output(hr_graph *g, hr_value value, uint32_t index) {
     }
     if (value == HR_NONE || value >= g->value_count || g->values[value].node == HRI_NO_NODE ||
         index >= g->nodes[g->values[value].node].sig.out_count) {
-        hri_graph_fail(g, HR_E_INVALID, "%s: there is no output %u of value %u", g->path, index,
-                       value);
+        hri_graph_fail(g, HR_E_INVALID, "%s: no output %u of value %u", g->path, index, value);
         return HR_NONE;
     }
     return g->nodes[g->values[value].node].out + index;

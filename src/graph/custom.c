@@ -26,7 +26,7 @@ static const hr_custom *of(const void *attr) {
 
 static hr_status custom_infer(hri_infer *c) {
     const hr_custom *x = of(c->attr);
-    const char *why = "the op refuses these inputs";
+    const char *why = "the op rejects these inputs";
     const hr_status status = x->o.shape(x->o.user, c->in, c->in_count, c->out, &why);
     return status == HR_OK ? HR_OK : hri_infer_fail(c, "%s", why);
 }
@@ -106,7 +106,7 @@ hr_status hr_custom_create(const hr_custom_options *options, hr_custom **out) {
     x->o.name = x->name;
     x->op = (hr_op){
         .name = x->name,
-        .formula = "an op of the caller's",
+        .formula = "custom op",
         .in_min = (uint8_t)options->input_count,
         .in_max = (uint8_t)options->input_count,
         .out_count = (uint8_t)options->output_count,
@@ -134,7 +134,7 @@ void hr_custom_destroy(hr_custom *op) {
 
 hr_value hr_graph_custom(hr_graph *g, const hr_custom *op, const hr_value *inputs, size_t count) {
     if (!op || count != op->o.input_count) {
-        hri_graph_fail(g, HR_E_INVALID, "%s.%s: %zu inputs instead of %u", g->path,
+        hri_graph_fail(g, HR_E_INVALID, "%s.%s: %zu inputs given, %u expected", g->path,
                        op ? op->name : "?", count, op ? op->o.input_count : 0);
         return HR_NONE;
     }

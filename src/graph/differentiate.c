@@ -49,7 +49,7 @@ static void accumulate(walk *w, hr_value v, hr_value more) {
     const hr_meta *want = &w->g->values[v].meta, *is = &w->g->values[more].meta;
     if (want->type != is->type || !hr_shape_same(&want->shape, &is->shape)) {
         char a[256], b[256];
-        hri_graph_fail(w->g, HR_E_INTERNAL, "%s: its gradient is %s, wanted %s",
+        hri_graph_fail(w->g, HR_E_INTERNAL, "%s: its gradient is %s, expected %s",
                        w->g->values[v].name, hr_meta_print(is, a, sizeof a),
                        hr_meta_print(want, b, sizeof b));
         return;
@@ -85,7 +85,8 @@ static void check_keeps(const hri_grad *c, uint32_t first) {
             if (v != HR_NONE && forward && !is_among(v, c->dout, outs, all) &&
                 !is_among(v, c->in, ins, may.in) && !is_among(v, c->out, outs, may.out)) {
                 hri_graph_fail(c->g, HR_E_INTERNAL,
-                               "%s: the gradient reads %s, which its descriptor does not keep",
+                               "%s: the gradient reads %s, which the op's descriptor does not "
+                               "keep",
                                c->sig->op->name, c->g->nodes[n].name);
                 return;
             }
@@ -139,16 +140,16 @@ static int check_request(hr_graph *g, hr_value loss, hr_value seed, const hr_val
         if (there) {
             hr_meta_print(&g->values[loss].meta, text, sizeof text);
         }
-        hri_graph_fail(g, HR_E_SHAPE, "the loss must be a real scalar, and is %s", text);
+        hri_graph_fail(g, HR_E_SHAPE, "the loss must be a floating-point scalar, not %s", text);
     } else if (seed != HR_NONE && (seed >= g->value_count || g->values[seed].meta.shape.rank != 0 ||
                                    g->values[seed].meta.type != g->values[loss].meta.type)) {
-        hri_graph_fail(g, HR_E_SHAPE, "the seed of the gradient must be a scalar like the loss");
+        hri_graph_fail(g, HR_E_SHAPE, "the initial gradient must be a scalar of the loss's type");
     }
     for (size_t i = 0; i < count && g->error.code == HR_OK; i++) {
         if (wrt[i] == HR_NONE || wrt[i] >= g->value_count ||
             !hr_type_is_real(g->values[wrt[i]].meta.type)) {
-            hri_graph_fail(g, HR_E_INVALID, "there is no gradient with respect to value %u (%s)",
-                           wrt[i], hr_graph_name(g, wrt[i]));
+            hri_graph_fail(g, HR_E_INVALID, "no gradient with respect to value %u (%s)", wrt[i],
+                           hr_graph_name(g, wrt[i]));
         }
     }
     return g->error.code == HR_OK;
@@ -166,7 +167,7 @@ hr_status hr_graph_differentiate(hr_graph *g, hr_value loss, hr_value seed, cons
     w.reach = hri_calloc(g->value_count, 1);
     w.grad = hri_calloc(g->value_count, sizeof *w.grad);
     if (!w.reach || !w.grad) {
-        hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory to differentiate the graph");
+        hri_graph_fail(g, HR_E_NOMEM_HOST, "out of host memory to differentiate the graph");
     } else {
         const hri_phase phase = g->phase;
         const uint32_t forward = g->forward, last = g->node_count;

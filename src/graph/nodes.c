@@ -8,7 +8,7 @@ hr_value hri_node(hr_graph *g, const char *name, const hr_value *in, uint32_t co
     const hr_op *op = hri_op_find(name);
     hri_attr defaults;
     if (!op) {
-        hri_graph_fail(g, HR_E_INTERNAL, "%s: there is no op \"%s\"", g->path, name);
+        hri_graph_fail(g, HR_E_INTERNAL, "%s: unknown op \"%s\"", g->path, name);
         return HR_NONE;
     }
     if (!attr) {

@@ -27,7 +27,7 @@ hr_status hri_infer_fail(hri_infer *c, const char *format, ...) {
 static hr_status real_and_equal_types(hri_infer *c) {
     for (uint32_t i = 0; i < c->in_count; i++) {
         if (!hr_type_is_real(c->in[i].type)) {
-            return hri_infer_fail(c, "input %u is %s, not a real type", i,
+            return hri_infer_fail(c, "input %u is %s, not a floating-point type", i,
                                   hr_type_name(c->in[i].type));
         }
         if (c->in[i].type != c->in[0].type) {

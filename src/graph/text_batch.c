@@ -16,9 +16,7 @@ static int is_digit(char c) {
 
 static hr_status unlike(size_t line, hri_prose *why) {
     return hri_prose_set(why, HR_E_UNSUPPORTED,
-                         "line %zu: it depends on the batch in another way than by whole numbers "
-                         "in proportion",
-                         line);
+                         "line %zu: its size is not proportional to the batch", line);
 }
 
 /* The integer that begins at text[at]; *end is behind it.  0: there is none, or it is part of another number or word. */
@@ -122,13 +120,14 @@ static hr_status expand(hri_graph_text *t, const char *from, size_t bytes, int64
         int64_t number;
         size_t end;
         if (!c) {
-            return hri_prose_set(why, HR_E_FORMAT, "line %zu: it has a NUL in it", t->line);
+            return hri_prose_set(why, HR_E_FORMAT, "line %zu: contains a NUL", t->line);
         }
         if (!quoted && (c == 'N' || is_digit(c)) && strchr(" =x,[", before) &&
             term_at(from, bytes, i, batch, &number, &end)) {
             char text[24];
             if (batch <= 0) {
-                return hri_prose_set(why, HR_E_FORMAT, "line %zu: N without a batch", t->line);
+                return hri_prose_set(why, HR_E_FORMAT, "line %zu: N is used without a batch",
+                                     t->line);
             }
             const int n = snprintf(text, sizeof text, "%lld", (long long)number);
             status = hri_chars_append(&t->copy, text, (size_t)n);
@@ -161,7 +160,7 @@ hr_status hri_graph_text_next(hri_graph_text *t, int64_t batch, hri_prose *why) 
             bytes--;
         }
         if (bytes > HRI_GRAPH_TEXT_LINE) {
-            return hri_prose_set(why, HR_E_FORMAT, "line %zu: %zu bytes are too many for a line",
+            return hri_prose_set(why, HR_E_FORMAT, "line %zu: %zu bytes is too long for a line",
                                  t->line, bytes);
         }
         if (bytes && from[0] != '#') {

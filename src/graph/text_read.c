@@ -196,11 +196,11 @@ static hr_status add_source(hri_graph_text *t, hr_graph *g, hr_value_kind kind, 
     if (!name || *name == '/' || !read_meta(&at, &meta) ||
         (kind != HR_VALUE_INPUT && !read_init(&at, &init)) || !read_tags(&at, &tags, &any) ||
         (any && kind == HR_VALUE_INPUT)) {
-        return wrong(t, HR_E_FORMAT, "a name, a type with its shape, and how it begins are wanted",
+        return wrong(t, HR_E_FORMAT, "expected a name, a type with its shape, and an initializer",
                      why);
     }
     if (add_named(g, kind, name, &meta, init) != id && g->error.code == HR_OK) {
-        return wrong(t, HR_E_FORMAT, "ids are consecutive, from %1 on", why);
+        return wrong(t, HR_E_FORMAT, "ids must be consecutive, starting at %1", why);
     }
     if (any) {
         hr_graph_set_tags(g, id, &tags);
@@ -230,26 +230,26 @@ static hr_status add_constant(hri_graph_text *t, hr_graph *g, int filled, char *
     const char *scope = NULL;
     if (!read_meta(&at, &meta) || hr_meta_check(&meta, &bytes) != HR_OK ||
         (filled && !read_real(&at, &number))) {
-        return wrong(t, HR_E_FORMAT, "a constant without a possible type, shape or number", why);
+        return wrong(t, HR_E_FORMAT, "the constant has an invalid type, shape or value", why);
     }
     unsigned char *data = (unsigned char *)at; /* in place: two digits become one byte */
     if (!filled) {
         if (bytes > HRI_GRAPH_TEXT_CONSTANT || !hri_graph_text_word(&at, "0x") ||
             strlen(at) < bytes * 2) {
-            return wrong(t, HR_E_FORMAT, "a constant has other bytes than its shape says", why);
+            return wrong(t, HR_E_FORMAT, "the constant's bytes do not match its shape", why);
         }
         data = (unsigned char *)at;
         for (uint64_t i = 0; i < bytes; i++, at += 2) {
             const int high = hex_digit(at[0]), low = hex_digit(at[1]);
             if (high < 0 || low < 0) {
-                return wrong(t, HR_E_FORMAT, "a constant is written in hexadecimal", why);
+                return wrong(t, HR_E_FORMAT, "a constant must be written in hexadecimal", why);
             }
             data[i] = (unsigned char)(high * 16 + low);
         }
         skip_spaces(&at);
     }
     if (!hri_graph_text_word(&at, "@") || !(scope = hri_graph_text_string(&at)) || *at) {
-        return wrong(t, HR_E_FORMAT, "@\"scope\" is wanted behind a constant", why);
+        return wrong(t, HR_E_FORMAT, "expected @\"scope\" after a constant", why);
     }
     const int entered = enter(g, scope);
     /* the copy that the graph takes is aligned; this one need not be */
@@ -258,7 +258,7 @@ static hr_status add_constant(hri_graph_text *t, hr_graph *g, int filled, char *
     leave(g, entered);
     return v == id || g->error.code != HR_OK
                ? HR_OK
-               : wrong(t, HR_E_FORMAT, "ids are consecutive, from %1 on", why);
+               : wrong(t, HR_E_FORMAT, "ids must be consecutive, starting at %1", why);
 }
 
 /* ---- nodes ---- */
@@ -335,12 +335,11 @@ static hr_status add_node(hri_graph_text *t, hr_graph *g, const node_line *n,
     const hr_op *op = hri_op_find(n->op);
     hri_attr attr;
     if (!op) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "line %zu: there is no op \"%.60s\"", t->line,
-                             n->op);
+        return hri_prose_set(why, HR_E_NOT_FOUND, "line %zu: unknown op \"%.60s\"", t->line, n->op);
     }
     if (op->out_count != n->outputs || g->node_count >= MOST_NODES || n->forward < 0 ||
         n->forward > g->node_count) {
-        return wrong(t, HR_E_FORMAT, "the op has another number of outputs", why);
+        return wrong(t, HR_E_FORMAT, "wrong number of outputs for this op", why);
     }
     const hr_status status = attributes_of(t, op, n, o, &attr, why);
     if (status != HR_OK) {
@@ -357,7 +356,7 @@ static hr_status add_node(hri_graph_text *t, hr_graph *g, const node_line *n,
     g->forward = forward;
     return v == n->first || g->error.code != HR_OK
                ? HR_OK
-               : wrong(t, HR_E_FORMAT, "ids are consecutive, from %1 on", why);
+               : wrong(t, HR_E_FORMAT, "ids must be consecutive, starting at %1", why);
 }
 
 /* ---- lines ---- */
@@ -366,11 +365,11 @@ static hr_status add_result(hri_graph_text *t, hr_graph *g, char *at, hri_prose 
     hr_value v;
     const char *name = hri_graph_text_string(&at);
     if (!name || !*name || !read_id(&at, &v)) {
-        return wrong(t, HR_E_FORMAT, "a result has a name and a value", why);
+        return wrong(t, HR_E_FORMAT, "expected a name and a value after \"result\"", why);
     }
     const int spare = hri_graph_text_word(&at, "spare");
     if (*at) {
-        return wrong(t, HR_E_FORMAT, "more than a result on its line", why);
+        return wrong(t, HR_E_FORMAT, "unexpected text after a result", why);
     }
     (spare ? hri_graph_result_spare : hr_graph_result)(g, v, name);
     return HR_OK;
@@ -384,13 +383,13 @@ static hr_status add_value(hri_graph_text *t, hr_graph *g, char *at,
     hr_value v;
     while (read_id(&at, &v)) {
         if (n.outputs == HRI_OUT_MAX || (n.outputs && v != n.first + n.outputs)) {
-            return wrong(t, HR_E_FORMAT, "ids are consecutive, from %1 on", why);
+            return wrong(t, HR_E_FORMAT, "ids must be consecutive, starting at %1", why);
         }
         n.first = n.outputs ? n.first : v;
         n.outputs++;
     }
     if (!n.outputs || !hri_graph_text_word(&at, "=") || g->value_count >= MOST_VALUES) {
-        return wrong(t, HR_E_FORMAT, "\"%id =\" is wanted", why);
+        return wrong(t, HR_E_FORMAT, "expected \"%id =\"", why);
     }
     for (int i = 0; i < 3 && n.outputs == 1; i++) {
         if (hri_graph_text_word(&at, kinds[i])) {
@@ -402,7 +401,7 @@ static hr_status add_value(hri_graph_text *t, hr_graph *g, char *at,
         return add_constant(t, g, filled, at, n.first, why);
     }
     if (!read_node(at, &n)) {
-        return wrong(t, HR_E_FORMAT, "op(inputs) {attributes} @\"scope\" is wanted", why);
+        return wrong(t, HR_E_FORMAT, "expected op(inputs) {attributes} @\"scope\"", why);
     }
     return add_node(t, g, &n, o, why);
 }
@@ -434,14 +433,14 @@ static hr_status read_graph(hri_graph_text *t, hr_graph *g, hri_prose *why) {
     }
     while (status == HR_OK && (status = hri_graph_text_next(t, 0, why)) == HR_OK) {
         if (frozen) {
-            return wrong(t, HR_E_FORMAT, "something behind \"frozen\"", why);
+            return wrong(t, HR_E_FORMAT, "unexpected text after \"frozen\"", why);
         }
         if (hri_graph_text_is_graph(t)) {
             status = hri_graph_text_add(t, g, NULL, why);
         } else if (!strcmp(t->copy.items, "frozen")) {
             frozen = 1;
         } else {
-            return wrong(t, HR_E_FORMAT, "neither a value nor a result", why);
+            return wrong(t, HR_E_FORMAT, "expected a value or a result", why);
         }
     }
     status = status == HR_E_EOF ? HR_OK : status;

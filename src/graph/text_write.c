@@ -74,8 +74,8 @@ static hr_status write_constant(hri_chars *out, const hri_value *value, hri_pros
         const unsigned char *data = value->data;
         if (bytes > HRI_GRAPH_TEXT_CONSTANT) {
             return hri_prose_set(why, HR_E_UNSUPPORTED,
-                                 "%s: a constant of %llu bytes; a file keeps up to %d, larger ones "
-                                 "belong into states",
+                                 "%s: a constant of %llu bytes is too large for a graph file "
+                                 "(limit %d); make it a persistent value",
                                  value->name, (unsigned long long)bytes, HRI_GRAPH_TEXT_CONSTANT);
         }
         status = append(out, " 0x");
@@ -124,7 +124,9 @@ static hr_status write_node(const hr_graph *g, const hri_node_record *n, hri_cha
     char text[2048];
     hr_status status = HR_OK;
     if (hri_op_find(op->name) != op) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: a custom op is code; no file keeps it",
+        return hri_prose_set(why, HR_E_UNSUPPORTED,
+                             "%s: a graph with a custom op cannot be "
+                             "written to a file",
                              n->name);
     }
     for (uint32_t k = 0; k < n->sig.out_count && status == HR_OK; k++) {

@@ -18,11 +18,11 @@ static hr_status verify_node(const hr_graph *g, uint32_t at, unsigned char *stal
     for (uint32_t i = 0; i < n->sig.in_count; i++) {
         const hr_value v = n->in[i];
         if (v == HR_NONE || v >= n->out) {
-            snprintf(message, size, "%s: input %u is not made before it", n->name, i);
+            snprintf(message, size, "%s: input %u is used before it is computed", n->name, i);
             return HR_E_INVALID;
         }
         if (stale[v]) {
-            snprintf(message, size, "%s: input %u (%s) was overwritten by an update before it",
+            snprintf(message, size, "%s: input %u (%s) was overwritten by an earlier update",
                      n->name, i, g->values[v].name);
             return HR_E_INVALID;
         }
@@ -41,13 +41,13 @@ static hr_status verify_node(const hr_graph *g, uint32_t at, unsigned char *stal
         const hri_value *v = &g->values[n->out + k];
         if (v->node != at || v->meta.type != out[k].type ||
             !hr_shape_same(&v->meta.shape, &out[k].shape)) {
-            snprintf(message, size, "%s: output %u is not what the shape rule says", n->name, k);
+            snprintf(message, size, "%s: output %u does not match the op's shape rule", n->name, k);
             return HR_E_INTERNAL;
         }
         if (op->updates[k] && op->updates[k] <= n->sig.in_count) {
             const hr_value old = n->in[op->updates[k] - 1];
             if (stale[old] || hr_meta_bytes(&g->values[old].meta) != hr_meta_bytes(&v->meta)) {
-                snprintf(message, size, "%s: it updates %s twice or with another size", n->name,
+                snprintf(message, size, "%s: updates %s twice, or with another size", n->name,
                          g->values[old].name);
                 return HR_E_INVALID;
             }
@@ -60,7 +60,7 @@ static hr_status verify_node(const hr_graph *g, uint32_t at, unsigned char *stal
 hr_status hri_graph_verify(const hr_graph *g, char *message, size_t size) {
     unsigned char *stale = hri_calloc(g->value_count, 1);
     if (!stale) {
-        snprintf(message, size, "no host memory to verify the graph");
+        snprintf(message, size, "out of host memory to verify the graph");
         return HR_E_NOMEM_HOST;
     }
     hr_status status = HR_OK;

@@ -125,23 +125,24 @@ void hr_graph_set_tags(hr_graph *g, hr_value value, const hr_tags *tags) {
     hr_tags own;
     const hr_status status = hri_take(&own, sizeof own, tags);
     if (g->frozen) {
-        hri_graph_fail(g, HR_E_BUSY, "the graph is frozen; nothing can be added");
+        hri_graph_fail(g, HR_E_BUSY, "the graph is frozen and cannot be changed");
     } else if (status != HR_OK || own.reserved) {
-        hri_graph_fail(g, status != HR_OK ? status : HR_E_UNSUPPORTED,
-                       "tags of %s: unknown to this version", hr_graph_name(g, value));
+        hri_graph_fail(g, status != HR_OK ? status : HR_E_UNSUPPORTED, "tags of %s: unknown tag",
+                       hr_graph_name(g, value));
     } else if (!is_persistent(g, value) || (own.owner != HR_NONE && !is_persistent(g, own.owner))) {
-        hri_graph_fail(g, HR_E_INVALID, "tags of %s: only parameters and states have them",
+        hri_graph_fail(g, HR_E_INVALID,
+                       "tags of %s: only parameters and persistent values can "
+                       "have tags",
                        hr_graph_name(g, value));
     } else if (own.layout < 0 || own.layout > HR_LAYOUT_CONV || own.keep < 0 ||
                own.keep > HR_KEEP_NOT || own.decay < -1 || own.decay > 1 || own.frozen < 0 ||
                own.frozen > 1 ||
                (own.layout == HR_LAYOUT_CONV && g->values[value].meta.shape.rank != 4)) {
-        hri_graph_fail(g, HR_E_RANGE, "tags of %s: a value out of its range",
-                       hr_graph_name(g, value));
+        hri_graph_fail(g, HR_E_RANGE, "tags of %s: value out of range", hr_graph_name(g, value));
     } else {
         g->values[value].tags = hri_arena_copy(&g->arena, &own, sizeof own, _Alignof(hr_tags));
         if (!g->values[value].tags) {
-            hri_graph_fail(g, HR_E_NOMEM_HOST, "no host memory for the graph");
+            hri_graph_fail(g, HR_E_NOMEM_HOST, "out of host memory for the graph");
         }
     }
 }

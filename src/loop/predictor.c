@@ -60,7 +60,7 @@ static hr_status find_scores(hri_predictor *i, hri_prose *why) {
     }
     i->classes = meta->shape.dim[1];
     i->scores = hri_calloc((size_t)(i->batch * i->classes), sizeof *i->scores);
-    return i->scores ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the scores");
+    return i->scores ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the scores");
 }
 
 static hr_status open_run(hri_predictor *i, const hri_predictor_options *o, hri_prose *why) {
@@ -121,7 +121,7 @@ hr_status hri_predictor_open(const hri_predictor_options *o, hri_predictor **out
     for (;; batch /= 2) {
         hri_predictor *i = hri_calloc(1, sizeof *i);
         if (!i) {
-            return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for inference");
+            return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for inference");
         }
         const hr_status status = open_with(i, o, batch, why);
         if (status == HR_OK) {
@@ -209,7 +209,7 @@ hr_status hri_predictor_next(hri_predictor *i, hri_prose *why) {
     }
     status = read_results(i);
     return status == HR_OK ? HR_OK
-                           : hri_prose_set(why, status, "the results cannot be read: %s",
+                           : hri_prose_set(why, status, "reading the results failed: %s",
                                            hr_status_text(status));
 }
 

@@ -32,7 +32,7 @@ static hr_status open_piece(trainer *t, piece *p, hr_step_kind kind, int64_t sam
         status = hri_interp_open(p->g, &options, &p->it);
         if (status != HR_OK && why) {
             *why = (hr_error){.code = status};
-            snprintf(why->message, sizeof why->message, "no host memory to run the graph");
+            snprintf(why->message, sizeof why->message, "out of host memory to run the graph");
         }
     }
     return status;
@@ -109,7 +109,7 @@ static hr_status run_piece(trainer *t, piece *p, int64_t first_sample, hri_share
         if (why) {
             *why = (hr_error){.code = HR_E_UNSUPPORTED};
             snprintf(why->message, sizeof why->message,
-                     "parts ignore different numbers of labels: set the option `ignored`");
+                     "micro-batches ignore different numbers of labels; set the option `ignored`");
         }
         return HR_E_UNSUPPORTED;
     }

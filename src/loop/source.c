@@ -92,7 +92,7 @@ hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why) 
     hri_prose reason = {""};
     hr_status status = hr_graph_create(&g);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "no memory to look at the model");
+        return hri_prose_set(why, status, "out of memory while inspecting the model");
     }
     status = hr_model_build(m, g, 1, 0);
     hri_model_input found = {.classes = hr_model_classes(m)};
@@ -237,8 +237,8 @@ static hr_status take_labels(hr_pipeline *p, hri_source *s) {
     if (s->labels.negative) {
         hri_prose note;
         (void)hri_prose_set(&note, HR_OK,
-                            "%s: %llu of %llu labels are below 0 and count for nothing, neither in "
-                            "the loss nor in the accuracy",
+                            "%s: %llu of %llu labels are negative and are ignored in loss and "
+                            "accuracy",
                             s->text, (unsigned long long)s->labels.negative,
                             (unsigned long long)s->labels.count);
         status = add_note(s, note.text);
@@ -303,7 +303,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
     }
     (void)take_field(p, labels, &s->label);
     if (s->count == 0) {
-        return hri_prose_set(why, HR_E_INVALID, "%s: it has no samples", s->text);
+        return hri_prose_set(why, HR_E_INVALID, "%s: the data set is empty", s->text);
     }
     hr_status status = check_others(p, s, want, why);
     if (status != HR_OK) {
@@ -316,7 +316,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
     if (status == HR_OK) {
         status = take_labels(p, s);
     }
-    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "no memory for names of classes");
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "out of memory for class names");
 }
 
 hr_status hri_source_look(const char *text, const hri_model_input *want, hri_source *out,
@@ -327,7 +327,7 @@ hr_status hri_source_look(const char *text, const hri_model_input *want, hri_sou
     const hr_pipeline_options o = {
         .size = sizeof o, .budget_bytes = UINT64_C(1) << 40, .workers = 1}; /* nothing is read */
     if (strlen(text) + 128 > sizeof s.text) {
-        return hri_prose_set(why, HR_E_RANGE, "the data's text is longer than %d bytes",
+        return hri_prose_set(why, HR_E_RANGE, "the data string is longer than %d bytes",
                              HRI_SOURCE_TEXT - 128);
     }
     snprintf(s.text, sizeof s.text, "%s", text);
@@ -410,7 +410,7 @@ static void add_key(const char *key, int64_t value, char *out, size_t size, char
 hr_status hri_source_fill_model(const char *model, const hri_source *s, char *out, size_t size,
                                 char *said, size_t said_size, hri_prose *why) {
     if (strlen(model) + 64 > size) {
-        return hri_prose_set(why, HR_E_RANGE, "the model's text is too long");
+        return hri_prose_set(why, HR_E_RANGE, "the model string is too long");
     }
     snprintf(out, size, "%s", model);
     if (said_size) {
@@ -490,7 +490,9 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     const int encoded = is_encoded(s);
     const size_t before = t->used;
     if (encoded && channels != 1 && channels != 3) {
-        return hri_prose_set(why, HR_E_SHAPE, "pictures have 1 or 3 channels, and the model %lld",
+        return hri_prose_set(why, HR_E_SHAPE,
+                             "images have 1 or 3 channels, but the model "
+                             "expects %lld",
                              (long long)channels);
     }
     if (strcmp(s->input.name, "image") != 0) { /* what the stages below look for */
@@ -504,8 +506,8 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     } else {
         if (is->dim[2] != channels) {
             return hri_prose_set(why, HR_E_SHAPE,
-                                 "%s has %lld channels and the model %lld; say channels=%lld in "
-                                 "the model's string",
+                                 "%s has %lld channels, but the model expects %lld; add "
+                                 "channels=%lld to the model string",
                                  s->text, (long long)is->dim[2], (long long)channels,
                                  (long long)is->dim[2]);
         }
@@ -523,7 +525,7 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
         say(t, " | load"); /* as many threads as the other stages would have */
     }
     if (s->input.meta.type == HR_TYPE_U8 && channels > HRI_PIXELS_CHANNELS) {
-        return hri_prose_set(why, HR_E_SHAPE, "images have at most %d channels, not %lld",
+        return hri_prose_set(why, HR_E_SHAPE, "images can have at most %d channels, not %lld",
                              HRI_PIXELS_CHANNELS, (long long)channels);
     }
     return HR_OK;
@@ -539,12 +541,12 @@ hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, co
         status = say_picture(&t, s, want, augment, why);
     } else if (count_of(is) != hr_shape_count(should)) {
         char a[256], b[256];
-        status = hri_prose_set(why, HR_E_SHAPE, "%s gives %s and the model takes %s %s", s->text,
+        status = hri_prose_set(why, HR_E_SHAPE, "%s has %s, but the model expects %s %s", s->text,
                                hr_meta_print(&s->input.meta, a, sizeof a), want->name,
                                hr_meta_print(&want->sample, b, sizeof b));
     }
     if (status == HR_OK && t.used >= size) {
-        status = hri_prose_set(why, HR_E_RANGE, "the data's text is too long");
+        status = hri_prose_set(why, HR_E_RANGE, "the data string is too long");
     }
     return status;
 }
@@ -554,8 +556,8 @@ static hr_status check_labels(const hri_source *s, const hri_model_input *want, 
     return s->labels_known && want->label.type == HR_TYPE_I32 && want->classes > 0 &&
                    s->labels.max >= want->classes && !strstr(s->text, "filter")
                ? hri_prose_set(why, HR_E_INVALID,
-                               "%s has labels up to %lld, and the model has %lld classes, labels 0 "
-                               "to %lld; say classes=%lld in the model's string",
+                               "%s has labels up to %lld, but the model has %lld classes "
+                               "(0-%lld); add classes=%lld to the model string",
                                s->text, (long long)s->labels.max, (long long)want->classes,
                                (long long)want->classes - 1, (long long)s->labels.max + 1)
                : HR_OK;
@@ -575,7 +577,8 @@ static hr_status check_augment(const char *augment, hri_prose *why) {
         if (n && k == 4) {
             const char *near = hri_nearest(word, known, 4, sizeof known[0]);
             return hri_prose_set(why, HR_E_INVALID,
-                                 "--augment: there is no \"%s\"%s%s%s; flip, crop, jitter or none",
+                                 "--augment: unknown value \"%s\"%s%s%s; use flip, crop, jitter "
+                                 "or none",
                                  word, near ? ", did you mean \"" : "", near ? near : "",
                                  near ? "\"?" : "");
         }
@@ -613,5 +616,5 @@ hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
         say(&t, " | whole(%llu)", (unsigned long long)use->batch);
     }
     say(&t, "%s", stages);
-    return t.used < size ? HR_OK : hri_prose_set(why, HR_E_RANGE, "the data's text is too long");
+    return t.used < size ? HR_OK : hri_prose_set(why, HR_E_RANGE, "the data string is too long");
 }

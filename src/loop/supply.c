@@ -36,7 +36,7 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     hri_supply *s = hri_calloc(1, sizeof *s);
     hr_error error = {0};
     if (!s) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the input");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the input");
     }
     s->want = *o->want;
     s->no_labels = o->no_labels;
@@ -184,10 +184,9 @@ static hr_status put(const place *p, uint64_t first, const void *data, uint64_t 
 
 /* Bytes that stay bytes: the graph normalises them. */
 static hr_status put_bytes(const place *p, const hr_field *f, hri_prose *why) {
-    return f->meta.type == HR_TYPE_U8
-               ? put(p, 0, f->data, p->count)
-               : hri_prose_set(why, HR_E_SHAPE, "the field %s holds %s, not bytes", f->name,
-                               hr_type_name(f->meta.type));
+    return f->meta.type == HR_TYPE_U8 ? put(p, 0, f->data, p->count)
+                                      : hri_prose_set(why, HR_E_SHAPE, "field %s is %s, not u8",
+                                                      f->name, hr_type_name(f->meta.type));
 }
 
 static hr_status put_reals(const place *p, const hr_field *f) {
@@ -219,8 +218,7 @@ static hr_status put_numbers(const place *p, const hr_field *f, hri_prose *why) 
             int64_t x;
             if (!whole_at(f, at + i, &x) || x < INT32_MIN || x > INT32_MAX) {
                 return hri_prose_set(why, HR_E_SHAPE,
-                                     "the field %s holds what is no whole number of 32 bits",
-                                     f->name);
+                                     "field %s has values that are not 32-bit integers", f->name);
             }
             piece[i] = (int32_t)x;
         }
@@ -239,15 +237,15 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
         for (uint64_t i = 0; i < n; i++) {
             int64_t x = -1;
             if (at + i + shift < p->count && !whole_at(f, at + i + shift, &x)) {
-                return hri_prose_set(why, HR_E_SHAPE, "the field %s holds %s, not whole numbers",
+                return hri_prose_set(why, HR_E_SHAPE, "field %s is %s, not an integer type",
                                      f->name, hr_type_name(f->meta.type));
             }
             if (x >= limit) {
-                return hri_prose_set(
-                    why, HR_E_INVALID,
-                    "a sample has the %s %lld, and the model tells %lld apart, 0 to "
-                    "%lld",
-                    f->name, (long long)x, (long long)limit, (long long)limit - 1);
+                const int token = !strcmp(f->name, "tokens") || !strcmp(f->name, "targets");
+                return hri_prose_set(why, HR_E_INVALID,
+                                     "%s %lld is out of range: the model has %lld %s (0-%lld)",
+                                     token ? "token" : "label", (long long)x, (long long)limit,
+                                     token ? "tokens" : "classes", (long long)limit - 1);
             }
             piece[i] = x < 0 ? -1 : (int32_t)x;
         }
@@ -261,7 +259,9 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
 static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri_prose *why) {
     if (f->bytes / hr_type_bytes(f->meta.type) != p->count) {
         char is[256];
-        return hri_prose_set(why, HR_E_SHAPE, "a sample's %s is %s, and the model takes %llu of it",
+        return hri_prose_set(why, HR_E_SHAPE,
+                             "the %s of a sample is %s, but the model expects "
+                             "%llu of it",
                              f->name, hr_meta_print(&f->meta, is, sizeof is),
                              (unsigned long long)p->count);
     }
@@ -276,7 +276,7 @@ static hr_status put_mapped(const hri_supply *s, const place *p, const hr_field 
                             hri_prose *why) {
     int64_t x = -1;
     if (p->count != 1 || !whole_at(f, 0, &x) || x >= (int64_t)s->label_count) {
-        return hri_prose_set(why, HR_E_RANGE, "a sample has a %s that is not one of %zu classes",
+        return hri_prose_set(why, HR_E_RANGE, "the %s of a sample is not one of %zu classes",
                              f->name, s->label_count);
     }
     const int32_t label = x < 0 ? -1 : s->label_map[x];
@@ -412,12 +412,10 @@ static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t
 static hr_status nothing_to_train_on(hri_supply *s, hri_prose *why) {
     hr_pipeline_stats stats;
     hr_pipeline_get_stats(s->pipeline, &stats);
-    return stats.left_over
-               ? hri_prose_set(why, HR_E_INVALID,
-                               "an epoch of the data has %llu samples, fewer than a "
-                               "batch",
-                               (unsigned long long)stats.left_over)
-               : hri_prose_set(why, HR_E_INVALID, "an epoch of the data has no samples");
+    return stats.left_over ? hri_prose_set(why, HR_E_INVALID,
+                                           "the data set has %llu samples, fewer than one batch",
+                                           (unsigned long long)stats.left_over)
+                           : hri_prose_set(why, HR_E_INVALID, "the data set is empty");
 }
 
 /* Would the last samples of this pass, or those that a run of it would have, have to be filled up? */

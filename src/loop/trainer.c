@@ -91,7 +91,7 @@ static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
     }
     hr_status status = fed && !t->place ? HR_E_BUSY : keep_place(t);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the place of the input cannot be saved: %s",
+        return hri_prose_set(why, status, "the position in the input data cannot be saved: %s",
                              hr_status_text(status));
     }
     const hri_values from = values_of(t->o.planned);
@@ -135,9 +135,9 @@ static hr_status save(hri_trainer *t, int best) {
         }
         return HR_OK;
     }
-    char line[800], before[128] = "no checkpoint was written before";
+    char line[800], before[128] = "no earlier checkpoint exists";
     if (t->saved_path[0]) {
-        snprintf(before, sizeof before, "that of step %llu stands",
+        snprintf(before, sizeof before, "the one of step %llu is kept",
                  (unsigned long long)t->saved_step);
     }
     snprintf(line, sizeof line, "the checkpoint could not be written (%s); %s", why.text, before);
@@ -173,7 +173,9 @@ static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_
         return status;
     }
     if (!labels) {
-        log_line(t, HR_LOG_WARN, "no label of the validation data counts: it has no loss");
+        log_line(t, HR_LOG_WARN,
+                 "all labels of the validation data are ignored: there is no "
+                 "validation loss");
     }
     const uint64_t end = hri_clock_ns();
     t->sums.validate_ns += end - begin;
@@ -223,14 +225,14 @@ static hr_status validate(hri_trainer *t, hri_prose *why) {
 /* ---- steps ---- */
 
 static hr_status not_finite(const hri_trainer *t, float loss, hri_prose *why) {
-    char saved[96] = "nothing was saved before";
+    char saved[96] = "no checkpoint was saved before";
     if (t->saved_path[0]) {
-        snprintf(saved, sizeof saved, "the checkpoint of step %llu stands",
+        snprintf(saved, sizeof saved, "the checkpoint of step %llu is kept",
                  (unsigned long long)t->saved_step);
     }
     return hri_prose_set(why, HR_E_RANGE,
                          "the loss of step %llu is %s; %s.  A smaller --rate, --clip 1 or "
-                         "--warmup helps as a rule",
+                         "--warmup usually helps",
                          (unsigned long long)t->at.state.step,
                          isnan(loss) ? "not a number" : "infinite", saved);
 }
@@ -464,7 +466,7 @@ static hr_status advance(hri_trainer *t, hri_prose *why) {
 
 hr_status hri_trainer_step(hri_trainer *t, hri_prose *why) {
     if (t->end != HRI_TRAINER_RUNS) {
-        return hri_prose_set(why, HR_E_BUSY, "the training is over");
+        return hri_prose_set(why, HR_E_BUSY, "training has finished");
     }
     const uint64_t begin = hri_clock_ns();
     const hr_status status = advance(t, why);
@@ -501,8 +503,8 @@ static void name_newest(const hri_trainer *t, hri_prose *why) {
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &parts);
     }
     const hri_prose before = *why;
-    (void)hri_prose_set(why, HR_OK, "%s; the file changed last is %s, at %s", before.text, path,
-                        when);
+    (void)hri_prose_set(why, HR_OK, "%s; the most recently changed file is %s (%s)", before.text,
+                        path, when);
 }
 
 /* Is it the same training?  What may differ: threads, budget, how long. */
@@ -512,7 +514,7 @@ static hr_status check_same(const hri_trainer *t, const hri_checkpoint *c, hri_p
     if (status == HR_OK && warning.text[0]) {
         log_line(t, HR_LOG_WARN, warning.text);
     }
-    if (status != HR_OK && strstr(why->text, "the data is not the run's")) {
+    if (status != HR_OK && strstr(why->text, "the data differs from the run's")) {
         name_newest(t, why);
     }
     return status;
@@ -524,7 +526,7 @@ static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why)
     const hri_values to = values_of(t->o.planned);
     hr_status status = check_same(t, c, why);
     if (status == HR_OK && !(t->resumed_path = hri_strdup(c->path))) {
-        status = hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
+        status = hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for training");
     }
     if (status == HR_OK) {
         status = hri_checkpoint_input(c, &place, &bytes, why);
@@ -565,7 +567,7 @@ static hr_status make_paths(hri_trainer *t, hri_prose *why) {
 hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_prose *why) {
     hri_trainer *t = hri_calloc(1, sizeof *t);
     if (!t) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the training");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for training");
     }
     t->o = *o;
     t->own.fd = -1;

@@ -256,11 +256,12 @@ static void explain(const hri_book *book, const hr_lease *mine, uint64_t wanted,
                       .held_bytes = mine->pool->held_bytes,
                       .free_bytes = free_of(mine->pool),
                       .device_free_bytes = HR_UNKNOWN};
-    int used =
-        snprintf(why->message, sizeof why->message, "%s: %s of %s wanted, %s free of a limit of %s",
-                 mine->name, hr_bytes_print(wanted, want, sizeof want), mine->pool->name,
-                 hr_bytes_print(why->free_bytes, left, sizeof left),
-                 hr_bytes_print(why->limit_bytes, limit, sizeof limit));
+    int used = snprintf(why->message, sizeof why->message,
+                        "%s: %s of %s requested, %s free of a limit "
+                        "of %s",
+                        mine->name, hr_bytes_print(wanted, want, sizeof want), mine->pool->name,
+                        hr_bytes_print(why->free_bytes, left, sizeof left),
+                        hr_bytes_print(why->limit_bytes, limit, sizeof limit));
     for (const hr_lease *l = book->first; l; l = l->next) {
         if (l == mine || l->since_ns || !lies_in(l->pool, mine->pool) ||
             why->holder_count == HR_ERROR_HOLDERS) {

@@ -26,29 +26,31 @@ typedef struct gpt2 {
 } gpt2;
 
 static const hri_field fields[] = {
-    {"context", "tokens in a sample", offsetof(gpt2, context), HRI_FIELD_INT, "1024", .min = 1,
+    {"context", "tokens per sample", offsetof(gpt2, context), HRI_FIELD_INT, "1024", .min = 1,
      .max = 1e6},
-    {"vocab", "different tokens", offsetof(gpt2, vocab), HRI_FIELD_INT, "50257", .min = 1,
+    {"vocab", "vocabulary size", offsetof(gpt2, vocab), HRI_FIELD_INT, "50257", .min = 1,
      .max = 1e7},
     {"layers", "blocks", offsetof(gpt2, layers), HRI_FIELD_INT, "12", .min = 1, .max = 1000},
-    {"width", "of the residual stream", offsetof(gpt2, width), HRI_FIELD_INT, "768", .min = 1,
+    {"width", "width of the residual stream", offsetof(gpt2, width), HRI_FIELD_INT, "768", .min = 1,
      .max = 1e6},
-    {"heads", "of attention; they share the width", offsetof(gpt2, heads), HRI_FIELD_INT, "12",
+    {"heads", "attention heads; they share the width", offsetof(gpt2, heads), HRI_FIELD_INT, "12",
      .min = 1, .max = 1e4},
-    {"dropout", "share dropped in training", offsetof(gpt2, dropout), HRI_FIELD_DOUBLE, "0",
-     .min = 0, .max = 0.99},
-    {"positions", "rows of the table of positions, context or more; 0: context",
+    {"dropout", "dropout probability", offsetof(gpt2, dropout), HRI_FIELD_DOUBLE, "0", .min = 0,
+     .max = 0.99},
+    {"positions", "rows of the position embedding, context or more; 0: context",
      offsetof(gpt2, positions), HRI_FIELD_INT, "0", .min = 0, .max = 1e6},
     {0}};
 
 static hr_status check(const void *options, hri_prose *why) {
     const gpt2 *o = options;
     if (o->width % o->heads) {
-        return hri_prose_set(why, HR_E_INVALID, "width: %lld is not a multiple of heads, %lld",
+        return hri_prose_set(why, HR_E_INVALID,
+                             "width: %lld is not a multiple of the number of "
+                             "heads (%lld)",
                              (long long)o->width, (long long)o->heads);
     }
     if (o->positions && o->positions < o->context) {
-        return hri_prose_set(why, HR_E_INVALID, "positions: %lld are fewer than context, %lld",
+        return hri_prose_set(why, HR_E_INVALID, "positions: %lld is less than context (%lld)",
                              (long long)o->positions, (long long)o->context);
     }
     return HR_OK;
@@ -124,14 +126,14 @@ static int64_t classes(const void *options) {
 }
 
 static const hri_model_name names[] = {
-    {"gpt2-nano", "a transformer for tests: 2 layers, 32 wide",
+    {"gpt2-nano", "text transformer for tests, 2 layers, width 32",
      "context=32,vocab=128,layers=2,width=32,heads=4"},
-    {"gpt2", "transformer for text, 12 layers, 124 million parameters", NULL},
-    {"gpt2-medium", "transformer for text, 24 layers, 355 million parameters",
+    {"gpt2", "text transformer, 12 layers, 124 million parameters", NULL},
+    {"gpt2-medium", "text transformer, 24 layers, 355 million parameters",
      "layers=24,width=1024,heads=16"},
-    {"gpt2-large", "transformer for text, 36 layers, 774 million parameters",
+    {"gpt2-large", "text transformer, 36 layers, 774 million parameters",
      "layers=36,width=1280,heads=20"},
-    {"gpt2-xl", "transformer for text, 48 layers, 1.56 billion parameters",
+    {"gpt2-xl", "text transformer, 48 layers, 1.56 billion parameters",
      "layers=48,width=1600,heads=25"},
     {NULL, NULL, NULL},
 };

@@ -10,11 +10,11 @@ typedef struct lenet {
     int64_t size, channels, classes;
 } lenet;
 
-static const hri_field fields[] = {{"size", "height and width of the image", offsetof(lenet, size),
+static const hri_field fields[] = {{"size", "image height and width", offsetof(lenet, size),
                                     HRI_FIELD_INT, "28", .min = 12, .max = 65536},
-                                   {"channels", "of the image", offsetof(lenet, channels),
+                                   {"channels", "image channels", offsetof(lenet, channels),
                                     HRI_FIELD_INT, "1", .min = 1, .max = 65536},
-                                   {"classes", "to tell apart", offsetof(lenet, classes),
+                                   {"classes", "number of classes", offsetof(lenet, classes),
                                     HRI_FIELD_INT, "10", .min = 1, .max = 1e7},
                                    {0}};
 

@@ -11,18 +11,20 @@ typedef struct mlp {
     double dropout;
 } mlp;
 
-static const hri_field fields[] = {
-    {"size", "height and width of the image", offsetof(mlp, size), HRI_FIELD_INT, "28", .min = 1,
-     .max = 65536},
-    {"channels", "of the image", offsetof(mlp, channels), HRI_FIELD_INT, "1", .min = 1,
-     .max = 65536},
-    {"width", "of the hidden layers", offsetof(mlp, width), HRI_FIELD_INT, "512", .min = 1,
-     .max = 1e6},
-    {"layers", "hidden ones", offsetof(mlp, layers), HRI_FIELD_INT, "2", .min = 0, .max = 1000},
-    {"classes", "to tell apart", offsetof(mlp, classes), HRI_FIELD_INT, "10", .min = 1, .max = 1e7},
-    {"dropout", "share of the hidden units dropped in training", offsetof(mlp, dropout),
-     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 0.99},
-    {0}};
+static const hri_field fields[] = {{"size", "image height and width", offsetof(mlp, size),
+                                    HRI_FIELD_INT, "28", .min = 1, .max = 65536},
+                                   {"channels", "image channels", offsetof(mlp, channels),
+                                    HRI_FIELD_INT, "1", .min = 1, .max = 65536},
+                                   {"width", "width of the hidden layers", offsetof(mlp, width),
+                                    HRI_FIELD_INT, "512", .min = 1, .max = 1e6},
+                                   {"layers", "number of hidden layers", offsetof(mlp, layers),
+                                    HRI_FIELD_INT, "2", .min = 0, .max = 1000},
+                                   {"classes", "number of classes", offsetof(mlp, classes),
+                                    HRI_FIELD_INT, "10", .min = 1, .max = 1e7},
+                                   {"dropout", "dropout probability of the hidden units",
+                                    offsetof(mlp, dropout), HRI_FIELD_DOUBLE, "0", .min = 0,
+                                    .max = 0.99},
+                                   {0}};
 
 static void build(hri_build *b) {
     const mlp *o = b->options;
@@ -42,7 +44,7 @@ static int64_t classes(const void *options) {
 }
 
 static const hri_model_name names[] = {
-    {"mlp", "linear layers with relu between them", NULL},
+    {"mlp", "linear layers with ReLU between them", NULL},
     {NULL, NULL, NULL},
 };
 

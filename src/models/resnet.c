@@ -25,30 +25,31 @@ static const char *const norms[] = {"batch", "group", NULL};
 static const char *const blocks[] = {"basic", "bottleneck", NULL};
 
 static const hri_field fields[] = {
-    {"size", "height and width of the image", offsetof(resnet, size), HRI_FIELD_INT, "224",
-     .min = 1, .max = 65536},
-    {"channels", "of the image", offsetof(resnet, channels), HRI_FIELD_INT, "3", .min = 1,
+    {"size", "image height and width", offsetof(resnet, size), HRI_FIELD_INT, "224", .min = 1,
      .max = 65536},
-    {"classes", "to tell apart", offsetof(resnet, classes), HRI_FIELD_INT, "1000", .min = 1,
+    {"channels", "image channels", offsetof(resnet, channels), HRI_FIELD_INT, "3", .min = 1,
+     .max = 65536},
+    {"classes", "number of classes", offsetof(resnet, classes), HRI_FIELD_INT, "1000", .min = 1,
      .max = 1e7},
-    {"width", "of the first stage", offsetof(resnet, width), HRI_FIELD_INT, "64", .min = 1,
+    {"width", "channels of the first stage", offsetof(resnet, width), HRI_FIELD_INT, "64", .min = 1,
      .max = 65536},
-    {"layers", "blocks in each stage", offsetof(resnet, layers), HRI_FIELD_DIMS, "2x2x2x2"},
-    {"block", "what a stage is made of", offsetof(resnet, block), HRI_FIELD_ENUM, "basic",
-     .choices = blocks},
-    {"norm", "over the batch, or over groups of channels of each sample", offsetof(resnet, norm),
-     HRI_FIELD_ENUM, "batch", .choices = norms},
+    {"layers", "blocks per stage", offsetof(resnet, layers), HRI_FIELD_DIMS, "2x2x2x2"},
+    {"block", "block type", offsetof(resnet, block), HRI_FIELD_ENUM, "basic", .choices = blocks},
+    {"norm", "normalization: batch norm, or group norm", offsetof(resnet, norm), HRI_FIELD_ENUM,
+     "batch", .choices = norms},
     {0}};
 
 static hr_status check(const void *options, hri_prose *why) {
     const resnet *o = options;
     if (o->layers.count < 1 || o->layers.count > 6) {
-        return hri_prose_set(why, HR_E_INVALID, "layers: there are 1 to 6 stages, not %lld",
+        return hri_prose_set(why, HR_E_INVALID, "layers: 1 to 6 stages are possible, not %lld",
                              (long long)o->layers.count);
     }
     for (int i = 0; i < o->layers.count; i++) {
         if (o->layers.at[i] < 1 || o->layers.at[i] > 1000) {
-            return hri_prose_set(why, HR_E_RANGE, "layers: a stage has 1 to 1000 blocks, not %lld",
+            return hri_prose_set(why, HR_E_RANGE,
+                                 "layers: a stage can have 1 to 1000 blocks, "
+                                 "not %lld",
                                  (long long)o->layers.at[i]);
         }
     }

@@ -14,12 +14,13 @@ typedef struct unet {
 } unet;
 
 static const hri_field fields[] = {
-    {"size", "height and width of the image", offsetof(unet, size), HRI_FIELD_INT, "256", .min = 1,
+    {"size", "image height and width", offsetof(unet, size), HRI_FIELD_INT, "256", .min = 1,
      .max = 65536},
-    {"channels", "of the image", offsetof(unet, channels), HRI_FIELD_INT, "3", .min = 1,
+    {"channels", "image channels", offsetof(unet, channels), HRI_FIELD_INT, "3", .min = 1,
      .max = 65536},
-    {"classes", "of a pixel", offsetof(unet, classes), HRI_FIELD_INT, "2", .min = 1, .max = 1e6},
-    {"width", "channels at full size", offsetof(unet, width), HRI_FIELD_INT, "64", .min = 1,
+    {"classes", "classes of a pixel", offsetof(unet, classes), HRI_FIELD_INT, "2", .min = 1,
+     .max = 1e6},
+    {"width", "channels at full resolution", offsetof(unet, width), HRI_FIELD_INT, "64", .min = 1,
      .max = 65536},
     {"depth", "halvings", offsetof(unet, depth), HRI_FIELD_INT, "4", .min = 1, .max = 8},
     {0}};
@@ -27,7 +28,7 @@ static const hri_field fields[] = {
 static hr_status check(const void *options, hri_prose *why) {
     const unet *o = options;
     if (o->size % ((int64_t)1 << o->depth)) {
-        return hri_prose_set(why, HR_E_INVALID, "size: %lld is not a multiple of %lld, 2^depth",
+        return hri_prose_set(why, HR_E_INVALID, "size: %lld is not a multiple of %lld (2^depth)",
                              (long long)o->size, (long long)1 << o->depth);
     }
     return HR_OK;
@@ -78,7 +79,7 @@ static int64_t classes(const void *options) {
 }
 
 static const hri_model_name names[] = {
-    {"unet", "a class for every pixel, with long skips, 17.3 million parameters", NULL},
+    {"unet", "U-Net for segmentation, 17.3 million parameters", NULL},
     {NULL, NULL, NULL},
 };
 

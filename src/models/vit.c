@@ -20,31 +20,33 @@ typedef struct vit {
 } vit;
 
 static const hri_field fields[] = {
-    {"size", "height and width of the image", offsetof(vit, size), HRI_FIELD_INT, "224", .min = 1,
+    {"size", "image height and width", offsetof(vit, size), HRI_FIELD_INT, "224", .min = 1,
      .max = 65536},
-    {"channels", "of the image", offsetof(vit, channels), HRI_FIELD_INT, "3", .min = 1,
+    {"channels", "image channels", offsetof(vit, channels), HRI_FIELD_INT, "3", .min = 1,
      .max = 65536},
-    {"patch", "height and width of a patch", offsetof(vit, patch), HRI_FIELD_INT, "16", .min = 1,
+    {"patch", "patch height and width", offsetof(vit, patch), HRI_FIELD_INT, "16", .min = 1,
      .max = 4096},
-    {"classes", "to tell apart", offsetof(vit, classes), HRI_FIELD_INT, "1000", .min = 1,
+    {"classes", "number of classes", offsetof(vit, classes), HRI_FIELD_INT, "1000", .min = 1,
      .max = 1e7},
     {"layers", "blocks", offsetof(vit, layers), HRI_FIELD_INT, "12", .min = 1, .max = 1000},
-    {"width", "of the residual stream", offsetof(vit, width), HRI_FIELD_INT, "768", .min = 1,
+    {"width", "width of the residual stream", offsetof(vit, width), HRI_FIELD_INT, "768", .min = 1,
      .max = 1e6},
-    {"heads", "of attention; they share the width", offsetof(vit, heads), HRI_FIELD_INT, "12",
+    {"heads", "attention heads; they share the width", offsetof(vit, heads), HRI_FIELD_INT, "12",
      .min = 1, .max = 1e4},
-    {"dropout", "share dropped in training", offsetof(vit, dropout), HRI_FIELD_DOUBLE, "0",
-     .min = 0, .max = 0.99},
+    {"dropout", "dropout probability", offsetof(vit, dropout), HRI_FIELD_DOUBLE, "0", .min = 0,
+     .max = 0.99},
     {0}};
 
 static hr_status check(const void *options, hri_prose *why) {
     const vit *o = options;
     if (o->width % o->heads) {
-        return hri_prose_set(why, HR_E_INVALID, "width: %lld is not a multiple of heads, %lld",
+        return hri_prose_set(why, HR_E_INVALID,
+                             "width: %lld is not a multiple of the number of "
+                             "heads (%lld)",
                              (long long)o->width, (long long)o->heads);
     }
     if (o->size % o->patch) {
-        return hri_prose_set(why, HR_E_INVALID, "size: %lld is not a multiple of patch, %lld",
+        return hri_prose_set(why, HR_E_INVALID, "size: %lld is not a multiple of patch (%lld)",
                              (long long)o->size, (long long)o->patch);
     }
     return HR_OK;
@@ -134,11 +136,11 @@ static int64_t classes(const void *options) {
 }
 
 static const hri_model_name names[] = {
-    {"vit-tiny", "vision transformer, 12 layers, 192 wide, 5.7 million parameters",
+    {"vit-tiny", "vision transformer, 12 layers, width 192, 5.7 million parameters",
      "width=192,heads=3"},
-    {"vit-small", "vision transformer, 12 layers, 384 wide, 22.1 million parameters",
+    {"vit-small", "vision transformer, 12 layers, width 384, 22.1 million parameters",
      "width=384,heads=6"},
-    {"vit-base", "vision transformer, 12 layers, 768 wide, 86.6 million parameters", NULL},
+    {"vit-base", "vision transformer, 12 layers, width 768, 86.6 million parameters", NULL},
     {NULL, NULL, NULL},
 };
 

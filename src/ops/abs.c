@@ -15,7 +15,7 @@ static const hri_case abs_cases[] = {
     {"bf16", "bf16[7,9]"},
     {"f16", "f16[7,9]"},
     {"negative", "f32[9]", .low = -2, .high = -1},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -21,7 +21,7 @@ static hr_status accuracy_infer(hri_infer *c) {
     hr_shape rows = c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type) || rows.rank < 1 ||
         (c->in[1].type != HR_TYPE_I32 && c->in[1].type != HR_TYPE_I64)) {
-        return hri_infer_fail(c, "wanted real scores (..., C) and ids of i32 or i64");
+        return hri_infer_fail(c, "expected floating-point scores (..., C) and ids of i32 or i64");
     }
     rows.dim[--rows.rank] = 0;
     if (!hr_shape_same(&rows, &c->in[1].shape)) {

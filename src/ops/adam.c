@@ -15,9 +15,11 @@ typedef struct adam_attr {
 } adam_attr;
 
 static const hri_field adam_fields[] = {
-    {"beta1", "of the first moment", offsetof(adam_attr, beta1), HRI_FIELD_DOUBLE, "0.9"},
-    {"beta2", "of the second moment", offsetof(adam_attr, beta2), HRI_FIELD_DOUBLE, "0.999"},
-    {"epsilon", "added to the root", offsetof(adam_attr, epsilon), HRI_FIELD_DOUBLE, "1e-8"},
+    {"beta1", "decay rate of the first moment", offsetof(adam_attr, beta1), HRI_FIELD_DOUBLE,
+     "0.9"},
+    {"beta2", "decay rate of the second moment", offsetof(adam_attr, beta2), HRI_FIELD_DOUBLE,
+     "0.999"},
+    {"epsilon", "added to the denominator", offsetof(adam_attr, epsilon), HRI_FIELD_DOUBLE, "1e-8"},
     {"decay", "weight decay", offsetof(adam_attr, decay), HRI_FIELD_DOUBLE, "0"},
     {0},
 };

@@ -15,9 +15,12 @@ typedef struct adamw_attr {
 } adamw_attr;
 
 static const hri_field adamw_fields[] = {
-    {"beta1", "of the first moment", offsetof(adamw_attr, beta1), HRI_FIELD_DOUBLE, "0.9"},
-    {"beta2", "of the second moment", offsetof(adamw_attr, beta2), HRI_FIELD_DOUBLE, "0.999"},
-    {"epsilon", "added to the root", offsetof(adamw_attr, epsilon), HRI_FIELD_DOUBLE, "1e-8"},
+    {"beta1", "decay rate of the first moment", offsetof(adamw_attr, beta1), HRI_FIELD_DOUBLE,
+     "0.9"},
+    {"beta2", "decay rate of the second moment", offsetof(adamw_attr, beta2), HRI_FIELD_DOUBLE,
+     "0.999"},
+    {"epsilon", "added to the denominator", offsetof(adamw_attr, epsilon), HRI_FIELD_DOUBLE,
+     "1e-8"},
     {"decay", "weight decay", offsetof(adamw_attr, decay), HRI_FIELD_DOUBLE, "0"},
     {0},
 };

@@ -4,7 +4,7 @@
 
 static const hri_field affine_fields[] = {
     {"scale", "the factor", offsetof(hri_attr_affine, scale), HRI_FIELD_DOUBLE, "1"},
-    {"shift", "what is added", offsetof(hri_attr_affine, shift), HRI_FIELD_DOUBLE, "0"},
+    {"shift", "addend", offsetof(hri_attr_affine, shift), HRI_FIELD_DOUBLE, "0"},
     {0},
 };
 
@@ -29,7 +29,7 @@ static const hri_case affine_cases[] = {
     {"scale", "f32[7,9]", "scale=-2.5"},
     {"shift", "f32[7,9]", "shift=3"},
     {"both", "f32[7,9]", "scale=0.1,shift=-1"},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

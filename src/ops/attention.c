@@ -10,18 +10,18 @@
 static hr_status attention_infer(hri_infer *c) {
     const hr_meta *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
     if (!hr_type_is_real(q->type) || k->type != q->type || v->type != q->type) {
-        return hri_infer_fail(c, "q, k and v must have one real type");
+        return hri_infer_fail(c, "q, k and v must have the same floating-point type");
     }
     if (q->shape.rank != 4 || !hr_shape_same(&k->shape, &v->shape) || k->shape.rank != 4 ||
         k->shape.dim[0] != q->shape.dim[0] || k->shape.dim[2] != q->shape.dim[2] ||
         k->shape.dim[3] != q->shape.dim[3]) {
-        return hri_infer_fail(c, "wanted q (B, T, H, D), k and v (B, S, H, D)");
+        return hri_infer_fail(c, "expected q (B, T, H, D), k and v (B, S, H, D)");
     }
     if (((const hri_attention_attr *)c->attr)->causal && k->shape.dim[1] != q->shape.dim[1]) {
-        return hri_infer_fail(c, "causal attention wants as many keys as queries");
+        return hri_infer_fail(c, "causal attention needs as many keys as queries");
     }
     if (k->shape.dim[1] == 0 && q->shape.dim[1] > 0) {
-        return hri_infer_fail(c, "there is no key to see");
+        return hri_infer_fail(c, "there are no keys");
     }
     const int64_t *dim = q->shape.dim;
     c->out[0] = *q;

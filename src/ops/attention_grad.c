@@ -5,7 +5,8 @@ static hr_status attention_grad_infer(hri_infer *c) {
     const hr_meta *q = &c->in[1];
     for (uint32_t i = 0; i < 5; i++) {
         if (c->in[i].type != q->type || c->in[i].shape.rank != 4 || !hr_type_is_real(q->type)) {
-            return hri_infer_fail(c, "do, q, k, v and o must be of one real type, (B, T, H, D)");
+            return hri_infer_fail(
+                c, "do, q, k, v and o must have the same floating-point type, (B, T, H, D)");
         }
     }
     const int64_t *dim = q->shape.dim;

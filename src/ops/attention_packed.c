@@ -9,7 +9,7 @@
 static hr_status attention_packed_infer(hri_infer *c) {
     const int64_t *dim = c->in[0].shape.dim;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].shape.rank != 5 || dim[2] != 3) {
-        return hri_infer_fail(c, "wanted qkv (B, T, 3, H, D), real");
+        return hri_infer_fail(c, "expected qkv (B, T, 3, H, D), floating point");
     }
     c->out[0] = (hr_meta){c->in[0].type, {.rank = 4, .dim = {dim[0], dim[1], dim[3], dim[4]}}};
     c->out[1] = (hr_meta){HR_TYPE_F32, {.rank = 3, .dim = {dim[0], dim[3], dim[1]}}};

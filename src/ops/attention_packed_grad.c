@@ -4,7 +4,7 @@
 static hr_status attention_packed_grad_infer(hri_infer *c) {
     const int64_t *dim = c->in[1].shape.dim;
     if (!hr_type_is_real(c->in[1].type) || c->in[1].shape.rank != 5 || dim[2] != 3) {
-        return hri_infer_fail(c, "wanted qkv (B, T, 3, H, D), real");
+        return hri_infer_fail(c, "expected qkv (B, T, 3, H, D), floating point");
     }
     const hr_shape o = {.rank = 4, .dim = {dim[0], dim[1], dim[3], dim[4]}};
     const hr_shape lse = {.rank = 3, .dim = {dim[0], dim[3], dim[1]}};

@@ -7,8 +7,8 @@
 static const hri_field avg_pool_grad_fields[] = {
     HRI_POOL_FIELDS,
     HRI_POOL_GRAD_FIELDS,
-    {"without-pad", "divide by the places inside the input alone",
-     offsetof(hri_pool_attr, without_pad), HRI_FIELD_BOOL, NULL},
+    {"without-pad", "exclude padding from the average", offsetof(hri_pool_attr, without_pad),
+     HRI_FIELD_BOOL, NULL},
     {0},
 };
 
@@ -17,7 +17,7 @@ static hr_status avg_pool_grad_infer(hri_infer *c) {
     const hr_shape *dy = &c->in[0].shape;
     hri_pooling p;
     if (!hr_type_is_real(c->in[0].type) || dy->rank != 4) {
-        return hri_infer_fail(c, "wanted dy (N, OH, OW, C), real");
+        return hri_infer_fail(c, "expected dy (N, OH, OW, C), floating point");
     }
     if (hri_pool_init(&p, a, dy->dim[0], a->height, a->width, dy->dim[3]) || p.oh != dy->dim[1] ||
         p.ow != dy->dim[2]) {

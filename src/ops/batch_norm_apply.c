@@ -14,7 +14,7 @@ typedef struct batch_norm_apply_attr {
 } batch_norm_apply_attr;
 
 static const hri_field batch_norm_apply_fields[] = {
-    {"relu", "nothing below zero", offsetof(batch_norm_apply_attr, relu), HRI_FIELD_BOOL, NULL},
+    {"relu", "apply ReLU", offsetof(batch_norm_apply_attr, relu), HRI_FIELD_BOOL, NULL},
     {0},
 };
 
@@ -26,7 +26,7 @@ static hr_status batch_norm_apply_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     const int64_t channels = x->rank ? x->dim[x->rank - 1] : 0;
     if (!hr_type_is_real(c->in[0].type) || x->rank < 2) {
-        return hri_infer_fail(c, "wanted x (..., C) of a real type");
+        return hri_infer_fail(c, "expected x (..., C) of a floating-point type");
     }
     for (uint32_t i = 1; i < 5; i++) {
         if (!hri_is_vector(&c->in[i], channels) || (i > 2 && c->in[i].type != HR_TYPE_F32)) {
@@ -35,7 +35,8 @@ static hr_status batch_norm_apply_infer(hri_infer *c) {
     }
     if (c->in_count > 5 && (c->in[5].type != c->in[0].type || !hr_shape_same(&c->in[5].shape, x) ||
                             !has_relu(c->attr))) {
-        return hri_infer_fail(c, "what is added must be like the input, and goes with relu");
+        return hri_infer_fail(
+            c, "the addend must have the type and shape of the input, and needs relu");
     }
     c->out[0] = c->in[0];
     return HR_OK;

@@ -15,11 +15,11 @@ static hr_status batch_norm_inference_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     const int64_t channels = x->rank ? x->dim[x->rank - 1] : 0;
     if (!hr_type_is_real(c->in[0].type) || x->rank < 2) {
-        return hri_infer_fail(c, "the input must be real, (..., C)");
+        return hri_infer_fail(c, "the input must be floating point, (..., C)");
     }
     for (uint32_t i = 1; i < 5; i++) {
         if (!hri_is_vector(&c->in[i], channels)) {
-            return hri_infer_fail(c, "gamma, beta, mean and var must be (C), real");
+            return hri_infer_fail(c, "gamma, beta, mean and var must be (C), floating point");
         }
     }
     c->out[0] = c->in[0];
@@ -34,7 +34,7 @@ static void batch_norm_inference_grad(hri_grad *c) {
     for (uint32_t i = 1; i < 3; i++) {
         if (HRI_NEEDS(c, i) && s->in[i].type != s->in[0].type) {
             hri_graph_fail(c->g, HR_E_UNSUPPORTED,
-                           "batch_norm_inference: gradients of gamma and beta want the type of x");
+                           "batch_norm_inference: gradients of gamma and beta need the type of x");
             return;
         }
     }

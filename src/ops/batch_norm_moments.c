@@ -13,7 +13,7 @@ static hr_status batch_norm_moments_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     const int64_t channels = x->rank ? x->dim[x->rank - 1] : 0;
     if (!hr_type_is_real(c->in[0].type) || x->rank < 2) {
-        return hri_infer_fail(c, "wanted x (..., C) of a real type");
+        return hri_infer_fail(c, "expected x (..., C) of a floating-point type");
     }
     if (channels && hr_shape_count(x) == 0) {
         return hri_infer_fail(c, "there is no row to take the mean of");
@@ -39,7 +39,7 @@ static const hri_case batch_norm_moments_cases[] = {
     {"bf16", "bf16[3,4,4,17]"},
     {"f16", "f16[3,4,4,17]"},
     {"no rows", "f32[0,5]", .flags = HRI_CASE_BAD},
-    {"whole numbers", "i32[3,5]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3,5]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -30,7 +30,7 @@ static const hri_case batch_norm_relu_cases[] = {
     {"one channel", "f32[6,3,1] f32[1] f32[1]", "eps=0.01"},
     {"bf16", "bf16[3,4,4,17] f32[17] f32[17]"},
     {"f16", "f16[3,4,4,17] f16[17] f16[17]"},
-    {"whole numbers", "i32[3,5] f32[5] f32[5]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3,5] f32[5] f32[5]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

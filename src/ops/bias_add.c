@@ -8,7 +8,7 @@
 static hr_status bias_add_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape, *b = &c->in[1].shape;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
-        return hri_infer_fail(c, "both inputs must be of one real type");
+        return hri_infer_fail(c, "both inputs must have the same floating-point type");
     }
     if (x->rank < 1 || b->rank != 1 || b->dim[0] != x->dim[x->rank - 1]) {
         return hri_infer_fail(c, "the bias must have the size of the last dimension");

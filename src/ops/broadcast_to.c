@@ -113,7 +113,7 @@ static const hri_case broadcast_to_cases[] = {
     {"empty", "f32[1]", "to=0"},
     {"bf16", "bf16[7]", "to=9x7"},
     {"f16", "f16[9,1]", "to=9x7"},
-    {"whole numbers", "i64[1,3]", "to=4x3", .negative = 1},
+    {"integers", "i64[1,3]", "to=4x3", .negative = 1},
     {"wide rows, bf16", "bf16[64]", "to=9x64"},
     {"wide column, bf16", "bf16[9,1]", "to=9x64"},
     {"wide scalar", "f32[]", "to=300"},

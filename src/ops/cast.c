@@ -28,7 +28,7 @@ static const hri_field cast_fields[] = {
 static hr_status cast_infer(hri_infer *c) {
     const cast_attr *p = c->attr;
     if (p->to < 0 || p->to >= HR_TYPE_COUNT) {
-        return hri_infer_fail(c, "there is no type number %d", p->to);
+        return hri_infer_fail(c, "unknown type number %d", p->to);
     }
     c->out[0] = (hr_meta){(hr_type)p->to, c->in[0].shape};
     return HR_OK;

@@ -35,7 +35,7 @@ static const hri_case clip_cases[] = {
     {"relu6", "f32[7,33]", "low=0,high=6", .low = -8, .high = 8},
     {"half open", "f32[7,9]", "low=-inf,high=0.5"},
     {"low above high", "f32[3]", "low=2,high=1", .flags = HRI_CASE_BAD},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -118,7 +118,7 @@ static const hri_case concat_cases[] = {
                 "f32[1] f32[1] f32[1] f32[1] f32[1] f32[1] f32[1] f32[1]"},
     {"bf16", "bf16[3,5] bf16[3,2]", "axis=1"},
     {"f16", "f16[3,5] f16[1,5]"},
-    {"whole numbers", "i32[3] i32[4]", .negative = 1},
+    {"integers", "i32[3] i32[4]", .negative = 1},
     {"bytes", "u8[3,3] u8[3,4]", "axis=1"},
     {"batch", "f32[4,3] f32[4,2]", "axis=1", .batched = 3},
     {"wide, bf16", "bf16[8,64] bf16[8,16]", "axis=1"},

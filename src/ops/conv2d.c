@@ -11,7 +11,7 @@
 static hr_status conv2d_infer(hri_infer *c) {
     hri_conv v;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
-        return hri_infer_fail(c, "image and weights must be of one real type");
+        return hri_infer_fail(c, "image and weights must have the same floating-point type");
     }
     const hr_status status = hri_conv_make(c, c->attr, &c->in[0].shape, &c->in[1].shape, &v);
     if (status != HR_OK) {

@@ -11,7 +11,7 @@ static hr_status conv2d_input_infer(hri_infer *c) {
     const hri_conv_attr *p = c->attr;
     hri_conv v;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
-        return hri_infer_fail(c, "gradient and weights must be of one real type");
+        return hri_infer_fail(c, "gradient and weights must have the same floating-point type");
     }
     if (c->in[0].shape.rank != 4 || c->in[1].shape.rank != 4 || p->size.count != 2) {
         return hri_infer_fail(c, "gradient and weights have four dimensions, and size is needed");
@@ -23,7 +23,8 @@ static hr_status conv2d_input_infer(hri_infer *c) {
     }
     const hr_shape y = hri_conv_out(&v);
     if (!hr_shape_same(&y, &c->in[0].shape)) {
-        return hri_infer_fail(c, "the gradient has not the shape of the convolution's result");
+        return hri_infer_fail(c,
+                              "the gradient does not have the shape of the convolution's result");
     }
     c->out[0] = (hr_meta){c->in[0].type, x};
     return HR_OK;

@@ -12,7 +12,7 @@ static hr_status conv2d_weight_infer(hri_infer *c) {
     const hri_conv_attr *p = c->attr;
     hri_conv v;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
-        return hri_infer_fail(c, "image and gradient must be of one real type");
+        return hri_infer_fail(c, "image and gradient must have the same floating-point type");
     }
     if (c->in[0].shape.rank != 4 || c->in[1].shape.rank != 4 || p->size.count != 2) {
         return hri_infer_fail(c, "image and gradient have four dimensions, and size is needed");
@@ -24,7 +24,8 @@ static hr_status conv2d_weight_infer(hri_infer *c) {
     }
     const hr_shape y = hri_conv_out(&v);
     if (!hr_shape_same(&y, &c->in[1].shape)) {
-        return hri_infer_fail(c, "the gradient has not the shape of the convolution's result");
+        return hri_infer_fail(c,
+                              "the gradient does not have the shape of the convolution's result");
     }
     c->out[0] = (hr_meta){c->in[0].type, w};
     return HR_OK;

@@ -30,7 +30,8 @@ static const hri_field cross_entropy_fields[] = {
 static hr_status cross_entropy_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape, *ids = &c->in[1].shape;
     if (!hr_type_is_real(c->in[0].type)) {
-        return hri_infer_fail(c, "the scores are %s, not a real type", hr_type_name(c->in[0].type));
+        return hri_infer_fail(c, "the scores are %s, not a floating-point type",
+                              hr_type_name(c->in[0].type));
     }
     if (c->in[1].type != HR_TYPE_I32 && c->in[1].type != HR_TYPE_I64) {
         return hri_infer_fail(c, "the ids must be i32 or i64");

@@ -26,13 +26,13 @@ static hr_status cross_entropy_grad_infer(hri_infer *c) {
     }
     hr_shape rows = c->in[1].shape;
     if (!hr_type_is_real(c->in[1].type) || rows.rank < 1) {
-        return hri_infer_fail(c, "the scores must be real, (..., C)");
+        return hri_infer_fail(c, "the scores must be floating point, (..., C)");
     }
     rows.dim[--rows.rank] = 0;
     if ((c->in[2].type != HR_TYPE_I32 && c->in[2].type != HR_TYPE_I64) ||
         c->in[3].type != HR_TYPE_F32 || !hr_shape_same(&rows, &c->in[2].shape) ||
         !hr_shape_same(&rows, &c->in[3].shape)) {
-        return hri_infer_fail(c, "ids of i32 or i64 and lse of f32 must be one a row");
+        return hri_infer_fail(c, "ids of i32 or i64 and lse of f32 must be one per row");
     }
     c->out[0] = c->in[1];
     return HR_OK;

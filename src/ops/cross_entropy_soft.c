@@ -28,7 +28,8 @@ static hr_status cross_entropy_soft_infer(hri_infer *c) {
     hr_shape rows = c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type || rows.rank < 1 ||
         !hr_shape_same(&rows, &c->in[1].shape)) {
-        return hri_infer_fail(c, "scores and targets must have one real type and shape, (..., C)");
+        return hri_infer_fail(
+            c, "scores and targets must have the same floating-point type and shape, (..., C)");
     }
     if (rows.dim[rows.rank - 1] < 1) {
         return hri_infer_fail(c, "there are no classes");

@@ -26,11 +26,12 @@ static hr_status cross_entropy_soft_grad_infer(hri_infer *c) {
     }
     if (!hr_type_is_real(c->in[1].type) || c->in[1].type != c->in[2].type || rows.rank < 1 ||
         !hr_shape_same(&rows, &c->in[2].shape)) {
-        return hri_infer_fail(c, "scores and targets must have one real type and shape, (..., C)");
+        return hri_infer_fail(
+            c, "scores and targets must have the same floating-point type and shape, (..., C)");
     }
     rows.dim[--rows.rank] = 0;
     if (c->in[3].type != HR_TYPE_F32 || !hr_shape_same(&rows, &c->in[3].shape)) {
-        return hri_infer_fail(c, "lse must be f32, one a row");
+        return hri_infer_fail(c, "lse must be f32, one per row");
     }
     c->out[0] = c->in[1];
     return HR_OK;

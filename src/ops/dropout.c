@@ -101,7 +101,7 @@ static const hri_case dropout_cases[] = {
     {"wide, bf16", "bf16[6,8,40]", "p=0.1"},
     {"wide, f16", "f16[3,2056]"},
     {"wide", "f32[5,64]", "p=0.3"},
-    {"whole numbers", "i32[7]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[7]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

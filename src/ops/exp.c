@@ -20,7 +20,7 @@ static const hri_case exp_cases[] = {
     {"bf16", "bf16[7,9]"},
     {"f16", "f16[7,9]"},
     {"wide range", "f32[7,33]", .low = -80, .high = 10},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -28,7 +28,7 @@ static hr_status gather_grad_infer(hri_infer *c) {
     const hr_shape *dy = &c->in[0].shape, *ids = &c->in[1].shape;
     if (!hr_type_is_real(c->in[0].type) ||
         (c->in[1].type != HR_TYPE_I32 && c->in[1].type != HR_TYPE_I64)) {
-        return hri_infer_fail(c, "the gradient must be real, the ids i32 or i64");
+        return hri_infer_fail(c, "the gradient must be floating point, the ids i32 or i64");
     }
     int same = dy->rank >= ids->rank && dy->rank - ids->rank < HR_RANK_MAX;
     for (int d = 0; same && d < ids->rank; d++) {

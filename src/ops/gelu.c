@@ -10,8 +10,8 @@
 #include "ops/common/vmath.h"
 
 static const hri_field gelu_fields[] = {
-    {"approximate", "the distribution: exactly by erf, or by tanh",
-     offsetof(hri_attr_gelu, approximate), HRI_FIELD_ENUM, "erf", .choices = hri_gelu_choices},
+    {"approximate", "exact (erf) or approximate (tanh)", offsetof(hri_attr_gelu, approximate),
+     HRI_FIELD_ENUM, "erf", .choices = hri_gelu_choices},
     {0},
 };
 
@@ -52,7 +52,7 @@ static const hri_case gelu_cases[] = {
     {"by erf", "f32[7,33]", "approximate=erf", .low = -6, .high = 6},
     {"by tanh", "f32[7,33]", "approximate=tanh", .low = -6, .high = 6},
     {"by tanh, bf16", "bf16[33]", "approximate=tanh"},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -5,8 +5,8 @@
 #include "ops/common/vmath.h"
 
 static const hri_field gelu_grad_fields[] = {
-    {"approximate", "the distribution: exactly by erf, or by tanh",
-     offsetof(hri_attr_gelu, approximate), HRI_FIELD_ENUM, "erf", .choices = hri_gelu_choices},
+    {"approximate", "exact (erf) or approximate (tanh)", offsetof(hri_attr_gelu, approximate),
+     HRI_FIELD_ENUM, "erf", .choices = hri_gelu_choices},
     {0},
 };
 

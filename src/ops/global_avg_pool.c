@@ -10,7 +10,7 @@
 static hr_status global_avg_pool_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type) || x->rank != 4) {
-        return hri_infer_fail(c, "the input must be real, (N, H, W, C)");
+        return hri_infer_fail(c, "the input must be floating point, (N, H, W, C)");
     }
     if (x->dim[1] * x->dim[2] == 0) {
         return hri_infer_fail(c, "the image has no place to take the mean of");

@@ -17,7 +17,7 @@ static hr_status group_norm_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     const int64_t groups = ((const hri_norm_attr *)c->attr)->groups;
     if (!hr_type_is_real(c->in[0].type) || x->rank < 2) {
-        return hri_infer_fail(c, "the input must be real, (N, ..., C)");
+        return hri_infer_fail(c, "the input must be floating point, (N, ..., C)");
     }
     if (x->dim[x->rank - 1] < 1 || x->dim[x->rank - 1] % groups) {
         return hri_infer_fail(c, "%lld groups do not divide the channels", (long long)groups);

@@ -24,7 +24,7 @@ static hr_status linear_cross_entropy_grad_infer(hri_infer *c) {
         return status;
     }
     if (c->in[4].type != HR_TYPE_F32 || !hr_shape_same(&c->in[3].shape, &c->in[4].shape)) {
-        return hri_infer_fail(c, "ids and lse must have one shape, and lse be f32");
+        return hri_infer_fail(c, "ids and lse must have the same shape, and lse must be f32");
     }
     const bool keep = ((const hri_linear_loss_attr *)c->attr)->keep;
     const hr_meta kept = hri_linear_loss_kept(&c->in[2], &c->in[3], true);

@@ -20,7 +20,7 @@ static const hri_case log_cases[] = {
     {"bf16", "bf16[7,9]", .low = 0.3, .high = 3.0},
     {"f16", "f16[7,9]", .low = 0.3, .high = 3.0},
     {"wide range", "f32[7,33]", .low = 0.1, .high = 1e6},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -45,7 +45,7 @@ static hr_status matmul_infer(hri_infer *c) {
     const matmul_attr *p = c->attr;
     const hr_shape *a = &c->in[0].shape, *b = &c->in[1].shape;
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type) {
-        return hri_infer_fail(c, "a and b must be of one real type");
+        return hri_infer_fail(c, "a and b must have the same floating-point type");
     }
     if (a->rank < 2 || b->rank < 2 || (b->rank != 2 && b->rank != a->rank)) {
         return hri_infer_fail(c, "a and b need two dimensions or more, and b two or as many as a");

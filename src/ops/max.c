@@ -219,7 +219,7 @@ static const hri_case max_cases[] = {
     {"images, f16", "f16[2,9,16]", "axes=1"},
     {"of nothing", "f32[0,3]", "axes=0", .flags = HRI_CASE_BAD},
     {"axis out of range", "f32[2]", "axes=1", .flags = HRI_CASE_BAD},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

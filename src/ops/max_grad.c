@@ -25,10 +25,11 @@ static hr_status max_grad_infer(hri_infer *c) {
     c->out[0] = (hr_meta){c->in[0].type, to};
     if (!hr_type_is_real(c->in[0].type) || c->in[1].type != HR_TYPE_I32 ||
         !hr_shape_same(&c->in[0].shape, &c->in[1].shape)) {
-        return hri_infer_fail(c, "the gradient must be real, the index i32, both of one shape");
+        return hri_infer_fail(
+            c, "the gradient must be floating point, the index i32, both of the same shape");
     }
     if (hri_dims_axes(&p->axes, to.rank, &axes) || hr_meta_check(&c->out[0], NULL) != HR_OK) {
-        return hri_infer_fail(c, "an axis or a dimension of the result is not possible");
+        return hri_infer_fail(c, "an axis or a dimension of the result is invalid");
     }
     for (int d = 0; d < to.rank; d++) {
         kept *= axes >> d & 1u ? 1 : to.dim[d];

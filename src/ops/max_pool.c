@@ -14,7 +14,7 @@ static hr_status max_pool_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     hri_pooling p;
     if (!hr_type_is_real(c->in[0].type) || x->rank != 4) {
-        return hri_infer_fail(c, "the input must be real, (N, H, W, C)");
+        return hri_infer_fail(c, "the input must be floating point, (N, H, W, C)");
     }
     if (hri_pool_init(&p, c->attr, x->dim[0], x->dim[1], x->dim[2], x->dim[3])) {
         return hri_infer_fail(c, "the window must lie inside the padded input, pad at most half "

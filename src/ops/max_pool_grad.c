@@ -11,7 +11,7 @@ static hr_status max_pool_grad_infer(hri_infer *c) {
     hri_pooling p;
     if (!hr_type_is_real(c->in[0].type) || dy->rank != 4 || c->in[1].type != HR_TYPE_U8 ||
         !hr_shape_same(dy, &c->in[1].shape)) {
-        return hri_infer_fail(c, "wanted dy (N, OH, OW, C) and u8 indices of that shape");
+        return hri_infer_fail(c, "expected dy (N, OH, OW, C) and u8 indices of that shape");
     }
     if (hri_pool_init(&p, a, dy->dim[0], a->height, a->width, dy->dim[3]) || p.oh != dy->dim[1] ||
         p.ow != dy->dim[2]) {

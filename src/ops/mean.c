@@ -85,7 +85,7 @@ static const hri_case mean_cases[] = {
     {"long rows, f16", "f16[2,3000]", "axes=1"},
     {"axis out of range", "f32[2]", "axes=1", .flags = HRI_CASE_BAD},
     {"axis twice", "f32[2,3]", "axes=1x-1", .flags = HRI_CASE_BAD},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -32,7 +32,7 @@ static hr_status normalise_infer(hri_infer *c) {
     for (int i = 1; i < 3; i++) {
         const hr_shape *s = &c->in[i].shape;
         if (c->in[i].type != HR_TYPE_F32 || s->rank != 1 || s->dim[0] != x->dim[x->rank - 1]) {
-            return hri_infer_fail(c, "scale and shift must be f32, one number a channel");
+            return hri_infer_fail(c, "scale and shift must be f32, one number per channel");
         }
     }
     c->out[0] = (hr_meta){type_of[to], *x};

@@ -9,10 +9,9 @@
 #include <string.h>
 
 static const hri_field pad_fields[] = {
-    {"before", "how many before each dimension", offsetof(hri_attr_pad, before), HRI_FIELD_DIMS,
+    {"before", "padding before each dimension", offsetof(hri_attr_pad, before), HRI_FIELD_DIMS,
      NULL},
-    {"after", "how many behind each dimension", offsetof(hri_attr_pad, after), HRI_FIELD_DIMS,
-     NULL},
+    {"after", "padding after each dimension", offsetof(hri_attr_pad, after), HRI_FIELD_DIMS, NULL},
     {"value", "what the border holds", offsetof(hri_attr_pad, value), HRI_FIELD_DOUBLE, "0"},
     {0},
 };
@@ -24,7 +23,7 @@ static hr_status pad_infer(hri_infer *c) {
         return hri_infer_fail(c, "more dimensions are named than the input has, %d", in->rank);
     }
     if (!hr_type_is_real(c->in[0].type) && !(p->value >= 0.0 && p->value <= 255.0)) {
-        return hri_infer_fail(c, "a border of %g is not possible for %s", p->value,
+        return hri_infer_fail(c, "a padding value of %g is invalid for %s", p->value,
                               hr_type_name(c->in[0].type));
     }
     c->out[0] = (hr_meta){c->in[0].type, *in};
@@ -33,7 +32,7 @@ static hr_status pad_infer(hri_infer *c) {
         if (p->before.at[d] < 0 || p->after.at[d] < 0 ||
             __builtin_add_overflow(*size, p->before.at[d], size) ||
             __builtin_add_overflow(*size, p->after.at[d], size)) {
-            return hri_infer_fail(c, "the border of dimension %d is negative or too large", d);
+            return hri_infer_fail(c, "the padding of dimension %d is negative or too large", d);
         }
     }
     return HR_OK;

@@ -35,7 +35,7 @@ static const hri_case power_cases[] = {
     {"negative fraction", "f32[7,9]", "exponent=-0.5", .low = 0.3, .high = 3.0},
     {"zero", "f32[7,9]", "exponent=0", .low = 0.3, .high = 3.0},
     {"fraction, bf16", "bf16[9]", "exponent=0.3", .low = 0.3, .high = 3.0},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -16,7 +16,7 @@ static const hri_case relu_cases[] = {
     {"empty", "f32[0]"},
     {"bf16", "bf16[7,9]"},
     {"f16", "f16[7,9]"},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -11,7 +11,8 @@
 static hr_status relu_mask_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type)) {
-        return hri_infer_fail(c, "the input is %s, not a real type", hr_type_name(c->in[0].type));
+        return hri_infer_fail(c, "the input is %s, not a floating-point type",
+                              hr_type_name(c->in[0].type));
     }
     int64_t each = 1;
     for (int d = 1; d < x->rank; d++) {
@@ -101,7 +102,7 @@ static const hri_case relu_mask_cases[] = {
     {"f16", "f16[7,9]"},
     {"wide, bf16", "bf16[6,64]"},
     {"wide, f16", "f16[3,2,520]"},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -9,7 +9,7 @@ static hr_status relu_mask_grad_infer(hri_infer *c) {
         each *= dy->dim[d];
     }
     if (!hr_type_is_real(c->in[0].type) || c->in[1].type != HR_TYPE_U8) {
-        return hri_infer_fail(c, "the gradient must be real, the mask u8");
+        return hri_infer_fail(c, "the gradient must be floating point, the mask u8");
     }
     if (mask->rank != 2 || mask->dim[0] != (dy->rank ? dy->dim[0] : 1) ||
         mask->dim[1] != each / 8 + !!(each % 8)) {

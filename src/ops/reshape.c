@@ -19,7 +19,7 @@ static hr_status reshape_infer(hri_infer *c) {
         if (to.dim[d] == -1 && open < 0) {
             open = d;
         } else if (to.dim[d] < 0 || __builtin_mul_overflow(known, to.dim[d], &known)) {
-            return hri_infer_fail(c, "dimension %d is not possible", d);
+            return hri_infer_fail(c, "dimension %d is invalid", d);
         }
     }
     if (open >= 0 && known > 0 && count % known == 0) {

@@ -21,7 +21,7 @@ static hr_status resize_infer(hri_infer *c) {
     const hri_resize_attr *p = c->attr;
     const hr_shape *x = &c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type) || x->rank != 4) {
-        return hri_infer_fail(c, "the input must be real, (N, H, W, C)");
+        return hri_infer_fail(c, "the input must be floating point, (N, H, W, C)");
     }
     if (p->height < 1 || p->width < 1 || x->dim[1] < 1 || x->dim[2] < 1) {
         return hri_infer_fail(c, "height and width must be 1 or more, before and after");

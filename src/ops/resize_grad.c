@@ -7,7 +7,7 @@ static hr_status resize_grad_infer(hri_infer *c) {
     const hri_resize_attr *p = c->attr;
     const hr_shape *dy = &c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type) || dy->rank != 4) {
-        return hri_infer_fail(c, "dy must be real, (N, OH, OW, C)");
+        return hri_infer_fail(c, "dy must be floating point, (N, OH, OW, C)");
     }
     if (p->height < 1 || p->width < 1 || dy->dim[1] < 1 || dy->dim[2] < 1) {
         return hri_infer_fail(c, "height and width must be 1 or more, before and after");

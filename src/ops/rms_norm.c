@@ -11,7 +11,7 @@ static const hri_field rms_norm_fields[] = {HRI_NORM_EPS, {0}};
 static hr_status rms_norm_infer(hri_infer *c) {
     hr_shape rows = c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type) || rows.rank < 1 || rows.dim[rows.rank - 1] < 1) {
-        return hri_infer_fail(c, "the input must be real, (..., D), D at least 1");
+        return hri_infer_fail(c, "the input must be floating point, (..., D), D at least 1");
     }
     rows.dim[--rows.rank] = 0;
     return hri_norm_infer(c, &rows, 1);

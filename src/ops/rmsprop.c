@@ -12,8 +12,10 @@ typedef struct rmsprop_attr {
 } rmsprop_attr;
 
 static const hri_field rmsprop_fields[] = {
-    {"alpha", "of the average of squares", offsetof(rmsprop_attr, alpha), HRI_FIELD_DOUBLE, "0.99"},
-    {"epsilon", "added to the root", offsetof(rmsprop_attr, epsilon), HRI_FIELD_DOUBLE, "1e-8"},
+    {"alpha", "decay rate of the squared average", offsetof(rmsprop_attr, alpha), HRI_FIELD_DOUBLE,
+     "0.99"},
+    {"epsilon", "added to the denominator", offsetof(rmsprop_attr, epsilon), HRI_FIELD_DOUBLE,
+     "1e-8"},
     {"decay", "weight decay", offsetof(rmsprop_attr, decay), HRI_FIELD_DOUBLE, "0"},
     {0},
 };

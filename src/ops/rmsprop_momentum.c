@@ -15,10 +15,10 @@ typedef struct rmsprop_momentum_attr {
 static const hri_field rmsprop_momentum_fields[] = {
     {"momentum", "of the velocity", offsetof(rmsprop_momentum_attr, momentum), HRI_FIELD_DOUBLE,
      "0.9"},
-    {"alpha", "of the average of squares", offsetof(rmsprop_momentum_attr, alpha), HRI_FIELD_DOUBLE,
-     "0.99"},
-    {"epsilon", "added to the root", offsetof(rmsprop_momentum_attr, epsilon), HRI_FIELD_DOUBLE,
-     "1e-8"},
+    {"alpha", "decay rate of the squared average", offsetof(rmsprop_momentum_attr, alpha),
+     HRI_FIELD_DOUBLE, "0.99"},
+    {"epsilon", "added to the denominator", offsetof(rmsprop_momentum_attr, epsilon),
+     HRI_FIELD_DOUBLE, "1e-8"},
     {"decay", "weight decay", offsetof(rmsprop_momentum_attr, decay), HRI_FIELD_DOUBLE, "0"},
     {0},
 };

@@ -18,7 +18,7 @@ static const hri_case rsqrt_cases[] = {
     {"empty", "f32[0,3]", .low = 0.3, .high = 3.0},
     {"bf16", "bf16[7,9]", .low = 0.3, .high = 3.0},
     {"f16", "f16[7,9]", .low = 0.3, .high = 3.0},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

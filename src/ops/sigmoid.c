@@ -20,7 +20,7 @@ static const hri_case sigmoid_cases[] = {
     {"bf16", "bf16[7,9]"},
     {"f16", "f16[7,9]"},
     {"wide range", "f32[7,33]", .low = -20, .high = 20},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -7,7 +7,7 @@
 static const hri_field slice_fields[] = {
     {"begin", "the first element of each dimension", offsetof(hri_attr_slice, begin),
      HRI_FIELD_DIMS, NULL},
-    {"size", "how many of each dimension; -1: the rest", offsetof(hri_attr_slice, size),
+    {"size", "size along each dimension; -1: the rest", offsetof(hri_attr_slice, size),
      HRI_FIELD_DIMS, NULL},
     {0},
 };
@@ -32,9 +32,9 @@ static hr_status slice_infer(hri_infer *c) {
     for (int d = 0; d < in->rank; d++) {
         int64_t begin;
         if (box_of(p, in, d, &begin, &c->out[0].shape.dim[d])) {
-            return hri_infer_fail(c, "%lld from %lld on is not within dimension %d of %lld",
-                                  (long long)c->out[0].shape.dim[d], (long long)begin, d,
-                                  (long long)in->dim[d]);
+            return hri_infer_fail(
+                c, "%lld elements from %lld on are outside dimension %d of size %lld",
+                (long long)c->out[0].shape.dim[d], (long long)begin, d, (long long)in->dim[d]);
         }
     }
     return HR_OK;

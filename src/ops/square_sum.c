@@ -132,7 +132,7 @@ static hr_status square_sum_cuda(const hri_gpu_call *c) {
 static hr_status square_sum_infer(hri_infer *c) {
     for (uint32_t i = 0; i < c->in_count; i++) {
         if (!hr_type_is_real(c->in[i].type)) {
-            return hri_infer_fail(c, "input %u is %s, not a real type", i,
+            return hri_infer_fail(c, "input %u is %s, not a floating-point type", i,
                                   hr_type_name(c->in[i].type));
         }
     }
@@ -162,7 +162,7 @@ static const hri_case square_sum_cases[] = {
      .flags = HRI_CASE_NO_GRAD},
     {"empty", "f32[0]", .flags = HRI_CASE_NO_GRAD},
     {"long ones", "bf16[40001] f16[20000] f32[17000] bf16[9]", .flags = HRI_CASE_NO_GRAD},
-    {"whole numbers", "f32[3] i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "f32[3] i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

@@ -19,7 +19,8 @@ static hr_status sum_infer(hri_infer *c) {
     const hr_shape *in = &c->in[0].shape;
     uint32_t axes;
     if (!hr_type_is_real(c->in[0].type)) {
-        return hri_infer_fail(c, "the input is %s, not a real type", hr_type_name(c->in[0].type));
+        return hri_infer_fail(c, "the input is %s, not a floating-point type",
+                              hr_type_name(c->in[0].type));
     }
     if (hri_dims_axes(&p->axes, in->rank, &axes)) {
         return hri_infer_fail(c, "an axis is out of range or given twice");

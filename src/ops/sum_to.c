@@ -21,7 +21,8 @@ static hr_status sum_to_infer(hri_infer *c) {
     const hr_shape to = hri_dims_shape(&((const hri_attr_dims *)c->attr)->to);
     const hr_shape *from = &c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type)) {
-        return hri_infer_fail(c, "the input is %s, not a real type", hr_type_name(c->in[0].type));
+        return hri_infer_fail(c, "the input is %s, not a floating-point type",
+                              hr_type_name(c->in[0].type));
     }
     if (to.rank > from->rank) {
         return hri_infer_fail(c, "the result would have more dimensions than the input");

@@ -19,7 +19,7 @@ static hr_status top_k_infer(hri_infer *c) {
     const int64_t k = ((const top_k_attr *)c->attr)->k;
     hr_shape rows = c->in[0].shape;
     if (!hr_type_is_real(c->in[0].type) || rows.rank < 1) {
-        return hri_infer_fail(c, "the input must be real, (..., C)");
+        return hri_infer_fail(c, "the input must be floating point, (..., C)");
     }
     if (k > rows.dim[rows.rank - 1] || rows.dim[rows.rank - 1] > INT32_MAX) {
         return hri_infer_fail(c, "%lld values cannot be picked from a row", (long long)k);

@@ -57,8 +57,7 @@ static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in
     double *to = smoothing_of(op, &attr);
     if (!to) {
         hri_graph_fail(r->to, HR_E_UNSUPPORTED,
-                       "label smoothing needs a cross entropy over classes as the loss, not %s",
-                       op->name);
+                       "label smoothing needs a cross-entropy loss over classes, not %s", op->name);
         return HR_NONE;
     }
     *to = s->by;
@@ -97,7 +96,7 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
 }
 
 const hri_pass hri_pass_loss = {.name = "loss",
-                                .help = "accuracy beside the loss, and smoothed labels",
+                                .help = "add accuracy to the loss, and smooth labels",
                                 .changes_result = 1,
                                 .fields = fields,
                                 .options_bytes = sizeof(options),

@@ -18,7 +18,7 @@ enum { TO_BF16, TO_F16 };
 static const char *const names[] = {"bf16", "f16", NULL};
 
 static const hri_field fields[] = {
-    {"to", "type of products", offsetof(options, to), HRI_FIELD_ENUM, "bf16", .choices = names},
+    {"to", "type of matmuls", offsetof(options, to), HRI_FIELD_ENUM, "bf16", .choices = names},
     {0}};
 
 typedef struct casting {
@@ -40,7 +40,7 @@ static void grow(hri_rewrite *r) {
     unsigned char *is_read = cast ? hri_realloc(p->is_read, space) : NULL;
     p->is_read = is_read ? is_read : p->is_read;
     if (!is_read) {
-        hri_graph_fail(r->to, HR_E_NOMEM_HOST, "no host memory for mixed precision");
+        hri_graph_fail(r->to, HR_E_NOMEM_HOST, "out of host memory for mixed precision");
         return;
     }
     memset(cast + p->space, 0, (space - p->space) * sizeof *cast);

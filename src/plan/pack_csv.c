@@ -49,7 +49,7 @@ static hr_status read_header(char *line, int places[COLUMNS], hri_prose *why) {
     }
     for (int c = 0; c < COLUMNS; c++) {
         if (places[c] < 0) {
-            return hri_prose_set(why, HR_E_FORMAT, "line 1: there is no column \"%s\"",
+            return hri_prose_set(why, HR_E_FORMAT, "line 1: column \"%s\" is missing",
                                  column_names[c]);
         }
     }
@@ -79,14 +79,14 @@ static hr_status read_row(char *line, size_t number, const int places[COLUMNS], 
     }
     for (int c = 0; c < COLUMNS; c++) {
         if (!texts[c] || (c != COLUMN_ID && !read_number(texts[c], &numbers[c]))) {
-            return hri_prose_set(why, HR_E_FORMAT, "line %zu: \"%.40s\" is no %s", number,
+            return hri_prose_set(why, HR_E_FORMAT, "line %zu: \"%.40s\" is not a valid %s", number,
                                  texts[c] ? texts[c] : "", column_names[c]);
         }
     }
     if (numbers[COLUMN_SIZE] < 0 || numbers[COLUMN_UPPER] < numbers[COLUMN_LOWER]) {
         return hri_prose_set(why, HR_E_FORMAT, "line %zu: %s", number,
                              numbers[COLUMN_SIZE] < 0 ? "the size is negative"
-                                                      : "it ends before it begins");
+                                                      : "it ends before it starts");
     }
     *out = (hri_pack_buffer){numbers[COLUMN_LOWER], numbers[COLUMN_UPPER],
                              (uint64_t)numbers[COLUMN_SIZE]};
@@ -101,7 +101,7 @@ static hr_status parse(hri_pack_file *file, hri_prose *why) {
     file->buffers = hri_calloc(lines, sizeof *file->buffers);
     file->ids = hri_calloc(lines, sizeof *file->ids);
     if (!file->buffers || !file->ids) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for %zu lines", lines);
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for %zu lines", lines);
     }
     char *at = file->text;
     int places[COLUMNS];
@@ -121,11 +121,11 @@ static hr_status parse(hri_pack_file *file, hri_prose *why) {
 hr_status hri_pack_file_parse(const char *text, size_t bytes, hri_pack_file *out, hri_prose *why) {
     hri_pack_file file = {0};
     if (memchr(text, '\0', bytes)) {
-        return hri_prose_set(why, HR_E_FORMAT, "it holds a zero byte, so it is no text");
+        return hri_prose_set(why, HR_E_FORMAT, "not a text file (it contains a zero byte)");
     }
     file.text = hri_malloc(bytes + 1);
     if (!file.text) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for %zu bytes", bytes);
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for %zu bytes", bytes);
     }
     memcpy(file.text, text, bytes);
     file.text[bytes] = '\0';

@@ -158,7 +158,7 @@ static hr_status item(const json_t *list, size_t i, uint64_t most, uint64_t *out
     const json_t *x = json_array_get(list, i);
     const json_int_t number = json_integer_value(x);
     if (!json_is_integer(x) || number < -1 || (number >= 0 && (uint64_t)number > most)) {
-        return hri_prose_set(why, HR_E_FORMAT, "a number of a step or buffer is wrong");
+        return hri_prose_set(why, HR_E_FORMAT, "a step or buffer number is out of range");
     }
     *out = number < 0 ? HRI_PROBLEM_NONE : (uint64_t)number;
     return HR_OK;
@@ -277,7 +277,7 @@ hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p, h
     if (!plan) {
         status = HR_E_NOMEM_HOST;
     } else if (!kind || strcmp(kind, "plan") != 0) {
-        status = hri_prose_set(why, HR_E_FORMAT, "\"headroom\" is not \"plan\": this is no plan");
+        status = hri_prose_set(why, HR_E_FORMAT, "not a plan file (\"headroom\" is not \"plan\")");
     } else {
         plan->problem_hash = p->hash;
         status = read_head(root, plan, why);

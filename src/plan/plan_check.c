@@ -48,25 +48,29 @@ static hr_status check_buffer(const replay *r, uint32_t b) {
     if (x->offset % align || x->bytes % align || x->bytes > space || x->offset > space - x->bytes) {
         return hri_prose_set(
             r->why, HR_E_INVALID,
-            "buffer %u lies at %llu + %llu, outside the arena of %llu or unaligned", b,
+            "buffer %u at %llu + %llu is outside the arena of %llu bytes or not aligned", b,
             (unsigned long long)x->offset, (unsigned long long)x->bytes, (unsigned long long)space);
     }
     if (x->birth >= x->death || x->death > r->plan->step_count) {
-        return hri_prose_set(r->why, HR_E_INVALID, "buffer %u lives from step %u to %u of %u", b,
-                             x->birth, x->death, r->plan->step_count);
+        return hri_prose_set(r->why, HR_E_INVALID,
+                             "buffer %u has the invalid lifetime %u to %u "
+                             "(of %u steps)",
+                             b, x->birth, x->death, r->plan->step_count);
     }
     if (x->value != HRI_PROBLEM_NONE && x->value >= r->p->value_count) {
-        return hri_prose_set(r->why, HR_E_INVALID, "buffer %u is for no value", b);
+        return hri_prose_set(r->why, HR_E_INVALID, "buffer %u belongs to no value", b);
     }
     const int bottom = lies_at_bottom(r->p, x->value);
     if (bottom && (x->other || x->birth != 0 || x->death != r->plan->step_count ||
                    x->bytes < r->p->values[x->value].bytes ||
                    x->offset + x->bytes > r->plan->persistent_bytes)) {
-        return hri_prose_set(r->why, HR_E_INVALID, "%s does not lie at the bottom for all steps",
+        return hri_prose_set(r->why, HR_E_INVALID,
+                             "%s is not at the bottom of the arena for the "
+                             "whole step",
                              r->p->values[x->value].name);
     }
     if (!bottom && !x->other && x->bytes && x->offset < r->plan->persistent_bytes) {
-        return hri_prose_set(r->why, HR_E_INVALID, "buffer %u lies among the persistent values", b);
+        return hri_prose_set(r->why, HR_E_INVALID, "buffer %u overlaps the persistent values", b);
     }
     return HR_OK;
 }
@@ -84,16 +88,17 @@ static hr_status check_start(replay *r) {
             continue;
         }
         if (seen[v] || x->bytes < r->p->values[v].bytes) {
-            status =
-                hri_prose_set(r->why, HR_E_INVALID, "%s is there twice or has too small a place",
-                              r->p->values[v].name);
+            status = hri_prose_set(r->why, HR_E_INVALID,
+                                   "%s is placed twice or its buffer is too "
+                                   "small",
+                                   r->p->values[v].name);
         }
         seen[v] = 1;
         r->holds[b] = v;
     }
     for (uint32_t v = 0; v < r->p->value_count && status == HR_OK; v++) {
         if (r->p->values[v].role != HRI_ROLE_MADE && !seen[v]) {
-            status = hri_prose_set(r->why, HR_E_INVALID, "%s has no place", r->p->values[v].name);
+            status = hri_prose_set(r->why, HR_E_INVALID, "%s has no buffer", r->p->values[v].name);
         }
     }
     hri_free(seen);
@@ -218,7 +223,7 @@ static hr_status operand(const replay *r, uint32_t step, uint32_t i, uint8_t oth
     }
     const hri_plan_buffer *x = &r->plan->buffers[b];
     if (x->other != other || step < x->birth || step >= x->death) {
-        return wrong(r, step, "an operand lies in a buffer that is not there now", x->value);
+        return wrong(r, step, "an operand is in a buffer that is not live at this step", x->value);
     }
     *out = b;
     return HR_OK;
@@ -232,7 +237,7 @@ static hr_status check_reads(const replay *r, uint32_t step, const hri_problem_o
             return status;
         }
         if (r->holds[b] != op->in[i] || r->writing[b]) {
-            return wrong(r, step, "it does not find this value where it reads", op->in[i]);
+            return wrong(r, step, "the buffer it reads does not hold this value", op->in[i]);
         }
     }
     return HR_OK;
@@ -245,25 +250,25 @@ static hr_status check_target(const replay *r, uint32_t step, const hri_problem_
     const uint32_t *in = r->plan->operands + r->plan->steps[step].first;
     if (r->plan->buffers[b].bytes < r->p->values[out->value].bytes || r->reading[b] ||
         r->writing[b]) {
-        return wrong(r, step, "the place of an output is too small or in use by a copy",
-                     out->value);
+        return wrong(r, step, "an output buffer is too small or in use by a copy", out->value);
     }
     if (out->updates) {
         return in[out->updates - 1] == b
                    ? HR_OK
-                   : wrong(r, step, "an update does not lie where the old value lay", out->value);
+                   : wrong(r, step, "an updated value is not in the buffer of the old one",
+                           out->value);
     }
     if (lies_at_bottom(r->p, r->plan->buffers[b].value)) {
-        return wrong(r, step, "it writes over a persistent value", out->value);
+        return wrong(r, step, "it overwrites a persistent value", out->value);
     }
     for (uint32_t i = 0; i < op->in_count; i++) {
         if (in[i] == b && (i >= HRI_PROBLEM_OVERWRITE_MAX || !(out->overwrite >> i & 1))) {
-            return wrong(r, step, "an output overwrites an input that it may not", out->value);
+            return wrong(r, step, "an output overwrites an input that it must not", out->value);
         }
     }
     for (uint32_t j = 0; j < k; j++) {
         if (in[op->in_count + j] == b) {
-            return wrong(r, step, "two outputs have one place", out->value);
+            return wrong(r, step, "two outputs share a buffer", out->value);
         }
     }
     return HR_OK;
@@ -289,7 +294,7 @@ static hr_status check_workspace(const replay *r, uint32_t step, const hri_probl
         taken |= list[i] == b;
     }
     if (taken) {
-        return wrong(r, step, "the workspace is too small or is something else's place",
+        return wrong(r, step, "the workspace is too small or overlaps another buffer",
                      HRI_PROBLEM_NONE);
     }
     r->holds[b] = HRI_PROBLEM_NONE;
@@ -299,7 +304,7 @@ static hr_status check_workspace(const replay *r, uint32_t step, const hri_probl
 static hr_status replay_run(replay *r, uint32_t step) {
     const hri_plan_step *s = &r->plan->steps[step];
     if (s->op >= r->p->op_count || s->variant >= r->p->ops[s->op].variant_count) {
-        return wrong(r, step, "there is no such op or variant", HRI_PROBLEM_NONE);
+        return wrong(r, step, "no such op or variant", HRI_PROBLEM_NONE);
     }
     const hri_problem_op *op = &r->p->ops[s->op];
     const uint64_t last = (uint64_t)s->first + op->in_count + op->out_count + 1;
@@ -307,7 +312,8 @@ static hr_status replay_run(replay *r, uint32_t step) {
         return wrong(r, step, "operands are missing", HRI_PROBLEM_NONE);
     }
     if ((r->ran[s->op] != 0) != (s->again != 0) || (op->once && s->again)) {
-        return wrong(r, step, "it runs again, and may not or does not say so", HRI_PROBLEM_NONE);
+        return wrong(r, step, "it is recomputed, but must not be or is not marked so",
+                     HRI_PROBLEM_NONE);
     }
     hr_status status = check_reads(r, step, op);
     for (uint32_t k = 0; k < op->out_count && status == HR_OK; k++) {
@@ -343,7 +349,7 @@ static hr_status replay_copy(replay *r, uint32_t step) {
     }
     const uint32_t v = r->holds[from];
     if (v == HRI_PROBLEM_NONE || r->writing[from]) {
-        return wrong(r, step, "there is nothing to copy yet", HRI_PROBLEM_NONE);
+        return wrong(r, step, "the value to copy does not exist yet", HRI_PROBLEM_NONE);
     }
     if (r->reading[to] || r->writing[to] || r->plan->buffers[to].bytes < r->p->values[v].bytes ||
         lies_at_bottom(r->p, r->plan->buffers[to].value)) {
@@ -366,8 +372,7 @@ static hr_status replay_wait(replay *r, uint32_t step) {
     for (int i = 0; i < 2; i++) {
         const hri_plan_buffer *x = &r->plan->buffers[list[i]];
         if (step < x->birth || step >= x->death) {
-            return wrong(r, step, "memory of a copy was given away before the wait",
-                         r->in_copy[copy]);
+            return wrong(r, step, "memory of a copy was reused before the wait", r->in_copy[copy]);
         }
     }
     r->reading[list[0]]--;
@@ -392,7 +397,7 @@ static hr_status replay_steps(replay *r) {
             status = replay_wait(r, s);
             break;
         default:
-            status = wrong(r, s, "there is no such kind of step", HRI_PROBLEM_NONE);
+            status = wrong(r, s, "unknown kind of step", HRI_PROBLEM_NONE);
         }
     }
     return status;
@@ -402,7 +407,7 @@ static hr_status check_end(const replay *r) {
     uint8_t *there = hri_calloc((size_t)r->p->value_count + 1, 1);
     hr_status status = there ? HR_OK : HR_E_NOMEM_HOST;
     for (uint32_t s = 0; s < r->plan->step_count && status == HR_OK; s++) {
-        status = r->pending[s] ? wrong(r, s, "nobody waits for this copy", r->in_copy[s]) : HR_OK;
+        status = r->pending[s] ? wrong(r, s, "nothing waits for this copy", r->in_copy[s]) : HR_OK;
     }
     for (uint32_t n = 0; n < r->p->op_count && status == HR_OK; n++) {
         if (!r->ran[n]) {
@@ -418,7 +423,9 @@ static hr_status check_end(const replay *r) {
     }
     for (uint32_t v = 0; v < r->p->value_count && status == HR_OK; v++) {
         if (r->p->values[v].result && !there[v]) {
-            status = hri_prose_set(r->why, HR_E_INVALID, "the result %s is gone at the end",
+            status = hri_prose_set(r->why, HR_E_INVALID,
+                                   "the result %s is not available at the "
+                                   "end",
                                    r->p->values[v].name);
         }
     }
@@ -434,7 +441,7 @@ static hr_status check_all(replay *r, uint64_t budget_bytes) {
     }
     if (plan->arena_bytes > budget_bytes || plan->persistent_bytes > plan->arena_bytes) {
         return hri_prose_set(
-            r->why, HR_E_INVALID, "the arena of %llu bytes is over the budget of %llu",
+            r->why, HR_E_INVALID, "the arena of %llu bytes exceeds the budget of %llu",
             (unsigned long long)plan->arena_bytes, (unsigned long long)budget_bytes);
     }
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
@@ -444,7 +451,7 @@ static hr_status check_all(replay *r, uint64_t budget_bytes) {
         uint64_t most = 0;
         status = check_overlaps(r, other, &most);
         if (status == HR_OK && !other && most > plan->live_bytes) {
-            status = hri_prose_set(r->why, HR_E_INVALID, "%llu bytes are alive at once, not %llu",
+            status = hri_prose_set(r->why, HR_E_INVALID, "the live peak is %llu bytes, not %llu",
                                    (unsigned long long)most, (unsigned long long)plan->live_bytes);
         }
     }
@@ -487,12 +494,14 @@ hr_status hri_plan_check_other(const hri_plan *plan, uint64_t other_budget_bytes
             (x->bytes > other_budget_bytes || x->offset > other_budget_bytes - x->bytes)) {
             return hri_prose_set(
                 why, HR_E_INVALID,
-                "buffer %u ends at byte %llu of the other memory, which has a budget of %llu", b,
+                "buffer %u ends at byte %llu of the offload memory, whose budget is %llu", b,
                 (unsigned long long)(x->offset + x->bytes), (unsigned long long)other_budget_bytes);
         }
     }
     if (plan->other_bytes > other_budget_bytes) {
-        return hri_prose_set(why, HR_E_INVALID, "%llu bytes of the other memory are over %llu",
+        return hri_prose_set(why, HR_E_INVALID,
+                             "%llu bytes of offload memory exceed the %llu "
+                             "allowed",
                              (unsigned long long)plan->other_bytes,
                              (unsigned long long)other_budget_bytes);
     }

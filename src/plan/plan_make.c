@@ -60,14 +60,14 @@ static hr_status refuse(const maker *m, uint64_t floor, uint32_t op, hri_prose *
     if (op == HRI_PROBLEM_NONE) {
         return hri_prose_set(
             why, HR_E_NO_PLAN,
-            "impossible: persistent values and inputs take %llu bytes, %llu more than the "
-            "budget of %llu",
+            "impossible: persistent values and inputs need %llu bytes, %llu more than the budget "
+            "of %llu",
             (unsigned long long)floor, (unsigned long long)(floor - m->o.budget_bytes),
             (unsigned long long)m->o.budget_bytes);
     }
     return hri_prose_set(
         why, HR_E_NO_PLAN,
-        "impossible: %s needs %llu bytes beside %llu persistent ones, %llu more than the "
+        "impossible: %s needs %llu bytes on top of %llu persistent bytes, %llu more than the "
         "budget of %llu",
         m->p->ops[op].name, (unsigned long long)(floor - m->bottom), (unsigned long long)m->bottom,
         (unsigned long long)(floor - m->o.budget_bytes), (unsigned long long)m->o.budget_bytes);
@@ -401,7 +401,7 @@ static hr_status place(maker *m, hri_plan **out, hri_prose *why) {
             break;
         }
     }
-    return hri_prose_set(why, HR_E_NO_PLAN, "not found: no placement inside %llu bytes",
+    return hri_prose_set(why, HR_E_NO_PLAN, "not found: no placement within %llu bytes",
                          (unsigned long long)m->o.budget_bytes);
 }
 
@@ -428,7 +428,7 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
     if (status == HR_OK && !m->found) {
         return hri_prose_set(
             why, HR_E_NO_PLAN,
-            "not found: the floor is %llu bytes, but no plan within %llu was found",
+            "not found: the minimum is %llu bytes, but no plan within %llu bytes was found",
             (unsigned long long)floor, (unsigned long long)m->o.budget_bytes);
     }
     hri_plan *plan = NULL;
@@ -450,8 +450,8 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
             status = hri_plan_check_other(plan, m->o.other_budget_bytes, &bug);
         }
         if (status == HR_E_INVALID) {
-            status = hri_prose_set(why, HR_E_INTERNAL, "the plan does not pass the checker: %s",
-                                   bug.text);
+            status =
+                hri_prose_set(why, HR_E_INTERNAL, "the checker rejects the plan: %s", bug.text);
         }
     }
     if (status == HR_OK) {

@@ -133,7 +133,7 @@ static hr_status check_head(const hri_problem *p, hri_prose *why) {
     const double numbers[] = {p->out_bytes_per_ns, p->in_bytes_per_ns, p->copy_latency_ns};
     for (int i = 0; i < 3; i++) {
         if (!isfinite(numbers[i]) || numbers[i] < 0 || numbers[i] > 1e15) {
-            return hri_prose_set(why, HR_E_INVALID, "copies: speeds and latency are numbers >= 0");
+            return hri_prose_set(why, HR_E_INVALID, "copies: speeds and latency must be >= 0");
         }
     }
     return HR_OK;
@@ -144,12 +144,12 @@ static hr_status check_values(hri_problem *p, hri_prose *why) {
     for (uint32_t v = 0; v < p->value_count; v++) {
         hri_problem_value *value = &p->values[v];
         if (value->role >= HRI_ROLE_COUNT) {
-            return hri_prose_set(why, HR_E_INVALID, "value %u: no such role", v);
+            return hri_prose_set(why, HR_E_INVALID, "value %u: unknown role", v);
         }
         if (value->bytes > bytes_max || bytes_max - value->bytes < p->align ||
             sum > bytes_max - hri_problem_room(p, value->bytes)) {
-            return hri_prose_set(why, HR_E_RANGE, "value %u (%s): sizes add up to over 2^62", v,
-                                 value->name);
+            return hri_prose_set(why, HR_E_RANGE, "value %u (%s): sizes add up to more than 2^62",
+                                 v, value->name);
         }
         value->room_bytes = hri_problem_room(p, value->bytes);
         sum += value->room_bytes;
@@ -170,14 +170,14 @@ static hr_status check_inputs(hri_problem *p, uint32_t n, hri_prose *why) {
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t v = op->in[i];
         if (v >= p->value_count) {
-            return hri_prose_set(why, HR_E_INVALID, "op %u (%s): input %u is no value", n, op->name,
-                                 i);
+            return hri_prose_set(why, HR_E_INVALID, "op %u (%s): input %u is not a value", n,
+                                 op->name, i);
         }
         const hri_problem_value *value = &p->values[v];
         if (value->role == HRI_ROLE_MADE && value->producer == HRI_PROBLEM_NONE) {
             return hri_prose_set(why, HR_E_INVALID,
-                                 "op %u (%s) reads value %u (%s) before it is made", n, op->name, v,
-                                 value->name);
+                                 "op %u (%s) reads value %u (%s) before it is computed", n,
+                                 op->name, v, value->name);
         }
         if (value->updater != HRI_PROBLEM_NONE && value->updater != n) {
             return hri_prose_set(why, HR_E_INVALID,
@@ -192,15 +192,17 @@ static hr_status check_update(hri_problem *p, uint32_t n, const hri_problem_outp
                               hri_prose *why) {
     const hri_problem_op *op = &p->ops[n];
     if (out->updates > op->in_count) {
-        return hri_prose_set(why, HR_E_INVALID, "op %u (%s) updates an input it has not", n,
-                             op->name);
+        return hri_prose_set(why, HR_E_INVALID,
+                             "op %u (%s) updates an input that it does not "
+                             "have",
+                             n, op->name);
     }
     hri_problem_value *old = &p->values[op->in[out->updates - 1]];
     hri_problem_value *new = &p->values[out->value];
     if (p->values[old->root].role != HRI_ROLE_PERSISTENT || old->bytes != new->bytes) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "op %u (%s) updates %s, which is not persistent or of other bytes", n,
-                             op->name, old->name);
+                             "op %u (%s) updates %s, which is not persistent or has another size",
+                             n, op->name, old->name);
     }
     if (old->updater != HRI_PROBLEM_NONE) {
         return hri_prose_set(why, HR_E_INVALID, "op %u (%s) updates %s twice", n, op->name,
@@ -216,13 +218,14 @@ static hr_status check_outputs(hri_problem *p, uint32_t n, hri_prose *why) {
     for (uint32_t k = 0; k < op->out_count; k++) {
         const hri_problem_output *out = &op->out[k];
         if (out->value >= p->value_count) {
-            return hri_prose_set(why, HR_E_INVALID, "op %u (%s): output %u is no value", n,
+            return hri_prose_set(why, HR_E_INVALID, "op %u (%s): output %u is not a value", n,
                                  op->name, k);
         }
         hri_problem_value *value = &p->values[out->value];
         if (value->role != HRI_ROLE_MADE || value->producer != HRI_PROBLEM_NONE) {
             return hri_prose_set(why, HR_E_INVALID,
-                                 "op %u (%s): value %u (%s) is made twice or there from the start",
+                                 "op %u (%s): value %u (%s) is computed twice or exists from the "
+                                 "start",
                                  n, op->name, out->value, value->name);
         }
         value->producer = n;
@@ -248,7 +251,7 @@ static hr_status check_outputs(hri_problem *p, uint32_t n, hri_prose *why) {
 static hr_status check_op(hri_problem *p, uint32_t n, hri_prose *why) {
     const hri_problem_op *op = &p->ops[n];
     if (op->phase >= HRI_PROBLEM_PHASE_COUNT || op->variant_count == 0 || op->variant_count > 64) {
-        return hri_prose_set(why, HR_E_INVALID, "op %u (%s): phase or variants are wrong", n,
+        return hri_prose_set(why, HR_E_INVALID, "op %u (%s): invalid phase or variants", n,
                              op->name);
     }
     for (uint32_t i = 0; i < op->variant_count; i++) {
@@ -360,7 +363,7 @@ static void shrink(hri_problem *p) {
 hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
     hr_status status = check_head(p, why);
     if (status == HR_OK && p->op_count == 0) {
-        status = hri_prose_set(why, HR_E_INVALID, "there are no ops");
+        status = hri_prose_set(why, HR_E_INVALID, "the problem has no ops");
     }
     if (status == HR_OK) {
         status = check_values(p, why);
@@ -371,8 +374,8 @@ hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
     for (uint32_t v = 0; v < p->value_count && status == HR_OK; v++) {
         const hri_problem_value *value = &p->values[v];
         if (value->role == HRI_ROLE_MADE && value->producer == HRI_PROBLEM_NONE) {
-            status =
-                hri_prose_set(why, HR_E_INVALID, "value %u (%s) is made by no op", v, value->name);
+            status = hri_prose_set(why, HR_E_INVALID, "value %u (%s) is not the output of any op",
+                                   v, value->name);
         } else if (value->result && value->updater != HRI_PROBLEM_NONE) {
             status = hri_prose_set(why, HR_E_INVALID,
                                    "value %u (%s) is a result, but op %u overwrites it", v,

@@ -153,7 +153,7 @@ static hr_status get_u64(const reader *r, const json_t *object, const char *key,
         return HR_OK;
     }
     if (!json_is_integer(value) || json_integer_value(value) < 0) {
-        return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s is not a whole number >= 0", r->where,
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s is not an integer >= 0", r->where,
                              r->where[0] ? ": " : "", key);
     }
     *out = (uint64_t)json_integer_value(value);
@@ -176,7 +176,7 @@ static hr_status get_text(const reader *r, const json_t *object, const char *key
     const json_t *value = json_object_get(object, key);
     *out = "";
     if (value && !json_is_string(value)) {
-        return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s is not a text", r->where,
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s%s%s is not a string", r->where,
                              r->where[0] ? ": " : "", key);
     }
     *out = value ? json_string_value(value) : "";
@@ -197,7 +197,7 @@ static hr_status get_choice(const reader *r, const json_t *object, const char *k
             return HR_OK;
         }
     }
-    return hri_prose_set(r->why, HR_E_FORMAT, "%s%s\"%s\" is no %s", r->where,
+    return hri_prose_set(r->why, HR_E_FORMAT, "%s%s\"%s\" is not a valid %s", r->where,
                          r->where[0] ? ": " : "", text, key);
 }
 
@@ -237,7 +237,8 @@ static hr_status read_number(const reader *r, const json_t *value, const char *w
                              uint32_t *out) {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) >= (json_int_t)r->number_count) {
-        return hri_prose_set(r->why, HR_E_FORMAT, "%s: %s is no value's number", r->where, what);
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s: %s is not the number of a value", r->where,
+                             what);
     }
     *out = r->number[json_integer_value(value)];
     return HR_OK;
@@ -261,7 +262,7 @@ static hr_status read_output(reader *r, json_t *item, hri_problem_output *out) {
         return status;
     }
     if (updates != UINT64_MAX && updates >= HRI_PROBLEM_VALUES_MAX) {
-        return bad(r, "updates is no input");
+        return bad(r, "updates is not an input");
     }
     out->updates = updates == UINT64_MAX ? 0 : (uint32_t)updates + 1;
     const json_t *list = json_object_get(item, "overwrite");
@@ -269,7 +270,7 @@ static hr_status read_output(reader *r, json_t *item, hri_problem_output *out) {
         const json_int_t bit = json_integer_value(json_array_get(list, i));
         if (!json_is_integer(json_array_get(list, i)) || bit < 0 ||
             bit >= HRI_PROBLEM_OVERWRITE_MAX) {
-            return bad(r, "overwrite lists numbers of inputs below 64");
+            return bad(r, "overwrite must list input numbers below 64");
         }
         out->overwrite |= (uint64_t)1 << bit;
     }
@@ -301,7 +302,7 @@ static hr_status read_variants(reader *r, json_t *object, hri_problem_op *op) {
     }
     op->variant_count = (uint32_t)json_array_size(list);
     if (!json_is_array(list) || json_array_size(list) > 64) {
-        return bad(r, "variants is a list of 1 to 64");
+        return bad(r, "variants must be a list of 1 to 64 items");
     }
     for (uint32_t i = 0; i < op->variant_count; i++) {
         json_t *item = json_array_get(list, i);
@@ -337,7 +338,7 @@ static hr_status read_op(reader *r, json_t *object, uint32_t at) {
     }
     const json_t *in = json_object_get(object, "in"), *out = json_object_get(object, "out");
     if (status == HR_OK && ((in && !json_is_array(in)) || (out && !json_is_array(out)))) {
-        status = bad(r, "in and out are lists");
+        status = bad(r, "in and out must be lists");
     }
     op.in_count = (uint32_t)json_array_size(in);
     op.out_count = (uint32_t)json_array_size(out);
@@ -390,7 +391,7 @@ static hr_status read_head(reader *r, json_t *root) {
         status = get_text(r, root, "headroom", &text);
     }
     if (status == HR_OK && strcmp(text, "problem") != 0) {
-        status = bad(r, "\"headroom\" is not \"problem\": this is no problem of the planner");
+        status = bad(r, "not a planner problem (\"headroom\" is not \"problem\")");
     }
     if (status == HR_OK) {
         status = get_u64(r, root, "version", 0, &version);

@@ -193,7 +193,7 @@ hr_status hri_events_open(const char *folder, uint64_t first_step, hr_log_fn *lo
     if (status == HR_OK) {
         status = make_path(folder, &path);
         if (status != HR_OK) {
-            hri_prose_set(why, status, "%s: no memory for a path in it", folder);
+            hri_prose_set(why, status, "%s: out of memory for a path in it", folder);
         }
     }
     hri_events made;

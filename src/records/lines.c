@@ -33,8 +33,8 @@ typedef struct reading {
 
 static hr_status not_ours(const reading *r, hri_prose *why) {
     return hri_prose_set(why, HR_E_FORMAT,
-                         "%s: line %llu is not of a training log, so it is not continued", r->path,
-                         (unsigned long long)r->lines + 1);
+                         "%s: line %llu is not a training log line; the file is not appended to",
+                         r->path, (unsigned long long)r->lines + 1);
 }
 
 /* One whole line: *stop is set before the first that does not stay. */
@@ -44,7 +44,7 @@ static hr_status read_line(reading *r, const char *line, size_t bytes, bool *sto
     uint64_t step;
     const hr_status status = hri_json_parse(line, bytes, NULL, &object, NULL);
     if (status != HR_OK) {
-        return status == HR_E_NOMEM_HOST ? hri_prose_set(why, status, "%s: no memory", r->path)
+        return status == HR_E_NOMEM_HOST ? hri_prose_set(why, status, "%s: out of memory", r->path)
                                          : not_ours(r, why);
     }
     const bool ours = hri_json_get_string(object, "event", &event, NULL) == HR_OK &&
@@ -132,8 +132,9 @@ static hr_status find_end(const char *path, const hri_record_start *start, hri_l
                                                strerror_r(error, text, sizeof text));
     }
     r.text = hri_malloc(LINE_MOST + 1);
-    const hr_status status = r.text ? read_lines(&r, keep, why)
-                                    : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory", path);
+    const hr_status status = r.text
+                                 ? read_lines(&r, keep, why)
+                                 : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", path);
     hri_free(r.text);
     close(r.fd);
     return status;
@@ -162,7 +163,7 @@ static void finish(hri_lines *l, hri_json *j) {
         hri_sink_put(&l->sink, text, bytes + 1);
         hri_free(text);
     } else {
-        hri_sink_lose(&l->sink, "no memory for a line");
+        hri_sink_lose(&l->sink, "out of memory for a line");
     }
     hri_sink_flush(&l->sink);
     hri_json_deinit(j);

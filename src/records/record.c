@@ -54,7 +54,7 @@ static hr_status make_folder_of(const char *path, hri_prose *why) {
     }
     char *folder = hri_strdup(path);
     if (!folder) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for its folder", path);
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", path);
     }
     folder[length - 1] = '\0';
     const hr_status status = hri_path_make_folders(folder, why);
@@ -79,7 +79,7 @@ static hr_status open_picture(hri_record *r, const char *path, const hri_record_
     r->title = hri_strdup(title);
     return r->picture && r->picture_path && r->title
                ? HR_OK
-               : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for a picture", path);
+               : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory for the chart", path);
 }
 
 /* A '|' in a value, as pipelines have, would end the cell; the page is made into HTML, so '<' and '&' are words too. */
@@ -138,7 +138,7 @@ hr_status hri_record_open(const hri_record_options *o, const hri_record_start *s
                           hri_record **out, hri_prose *why) {
     hri_record *r = hri_calloc(1, sizeof *r);
     if (!r) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the records of a training");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for logs");
     }
     r->lines.sink.fd = r->events.sink.fd = -1;
     r->every = o->every ? o->every : 1;
@@ -272,7 +272,7 @@ static void draw(const hri_record *r, const hri_record_end *e) {
         hri_free(svg);
     }
     if (status != HR_OK) {
-        warn(r, why.text[0] ? why.text : "no memory for the picture of the training");
+        warn(r, why.text[0] ? why.text : "out of memory for the chart");
     }
 }
 

@@ -56,7 +56,7 @@ hr_status hri_sink_open(const char *path, uint64_t keep_bytes, hr_log_fn *log, v
     made.path = hri_strdup(path);
     made.buffer = made.path ? hri_malloc(HRI_SINK_BUFFER) : NULL;
     hr_status status =
-        made.buffer ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for it", path);
+        made.buffer ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", path);
     if (status == HR_OK) {
         made.fd = open_file(path);
         if (made.fd < 0 || cut_at(made.fd, keep_bytes, &made.good_bytes) != 0) {
@@ -78,8 +78,7 @@ static void lose(hri_sink *s, uint64_t records, const char *reason) {
     }
     s->warned = true;
     char line[512];
-    snprintf(line, sizeof line,
-             "%s: %s; records of this training are being lost, the training goes on", s->path,
+    snprintf(line, sizeof line, "%s: %s; log lines are being lost, training continues", s->path,
              reason);
     s->log(s->log_user, HR_LOG_WARN, line);
 }
@@ -170,7 +169,7 @@ void hri_sink_close(hri_sink *s) {
     }
     if (s->lost > 0 && s->log) {
         char line[512];
-        snprintf(line, sizeof line, "%s: %llu records could not be written", s->path,
+        snprintf(line, sizeof line, "%s: %llu log lines could not be written", s->path,
                  (unsigned long long)s->lost);
         s->log(s->log_user, HR_LOG_WARN, line);
     }

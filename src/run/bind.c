@@ -182,7 +182,7 @@ hr_status hri_bind(const hri_bind_options *options, hri_bound *out, hri_prose *w
     if (status != HR_OK) {
         hri_bound_deinit(&e);
         return status == HR_E_NOMEM_HOST
-                   ? hri_prose_set(why, status, "no host memory to bind the plan")
+                   ? hri_prose_set(why, status, "out of host memory to bind the plan")
                    : status;
     }
     *out = e;

@@ -25,7 +25,8 @@ static hr_status open_all(hri_engine *e, const hri_gpu_options *options, hri_pro
     hr_device_info info;
     hr_status status = hr_device_get_info(e->device, &info);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
+        return hri_prose_set(why, status, "the device does not respond: %s",
+                             hr_status_text(status));
     }
     e->first_runtime = info.runtime_bytes;
     e->first_used = used_outside(&info);
@@ -44,7 +45,7 @@ hr_status hri_engine_open(hr_device *device, const hri_gpu_options *options, hri
                           hri_prose *why) {
     hri_engine *e = hri_calloc(1, sizeof *e);
     if (!e) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory for the GPU's records");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory for GPU bookkeeping");
     }
     e->device = device;
     const hr_status status = open_all(e, options, why);

@@ -53,7 +53,7 @@ static hr_status find_kernels(const hri_exec *e, const hri_kernels *kernels, hri
 hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_prose *why) {
     hri_exec *e = hri_calloc(1, sizeof *e);
     if (!e) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to bind the plan");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory to bind the plan");
     }
     const hri_bind_options o = {.g = options->g,
                                 .problem = options->problem,

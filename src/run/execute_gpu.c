@@ -141,7 +141,7 @@ hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t s
     }
     if (status != HR_OK) {
         hri_exec_gpu_destroy(x);
-        return hri_prose_set(why, status, "the records of a plan on the device: %s",
+        return hri_prose_set(why, status, "bookkeeping of the plan on the device: %s",
                              hr_status_text(status));
     }
     *out = x;
@@ -393,7 +393,7 @@ static int trains(const hr_graph *g) {
 hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why) {
     hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     uint32_t node = HRI_NO_NODE;
-    const char *what = "trying the plan";
+    const char *what = "running the plan for the first time";
     hri_gpu_use(gpu, queue_of(x, HRI_ENGINE_COMPUTE));
     hr_status status = hri_lane_settle(x->lane);
     if (status == HR_OK) {

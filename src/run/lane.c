@@ -61,7 +61,7 @@ hr_status hri_lane_open(hri_lane *lane, hri_engine *engine, const hri_lane_sizes
     const hr_status status = open_all(&made);
     if (status != HR_OK) {
         hri_lane_close(&made);
-        return hri_prose_set(why, status, "memory to stage inputs: %s", hr_status_text(status));
+        return hri_prose_set(why, status, "allocating staging buffers: %s", hr_status_text(status));
     }
     memset(made.pinned, 0, HRI_LANE_ALIGN + sizes->small + sizes->large);
     memset(made.back, 0, sizes->results + HRI_LANE_ALIGN);

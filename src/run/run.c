@@ -113,13 +113,13 @@ static hr_status look_at_floor(hr_run *r, const making *m, hri_prose *why) {
         const uint64_t bytes = t->runtime_bytes + whole_pages(m, arena + m->top_bytes);
         if (bytes > t->floor_bytes) {
             t->floor_bytes = bytes;
-            name = op == HRI_PROBLEM_NONE ? "what is fed and kept" : p->ops[op].name;
+            name = op == HRI_PROBLEM_NONE ? "inputs and persistent values" : p->ops[op].name;
         }
     }
     if (t->budget_bytes && t->budget_bytes < t->floor_bytes) {
         char budget[32], floor[32], missing[32];
         return hri_prose_set(
-            why, HR_E_NO_PLAN, "a budget of %s is %s under the floor of %s, which %s makes",
+            why, HR_E_NO_PLAN, "a budget of %s is %s below the minimum of %s, set by %s",
             hr_bytes_print(t->budget_bytes, budget, sizeof budget),
             hr_bytes_print(t->floor_bytes - t->budget_bytes, missing, sizeof missing),
             hr_bytes_print(t->floor_bytes, floor, sizeof floor), name);
@@ -177,7 +177,8 @@ static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
     hr_device_info info;
     const hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
+        return hri_prose_set(why, status, "the device does not respond: %s",
+                             hr_status_text(status));
     }
     m->page_bytes = info.page_bytes ? info.page_bytes : 1;
     const uint32_t can = hri_device_can(r->device);
@@ -238,8 +239,7 @@ hr_status hr_run_open(const hr_run_options *options, hr_run **out, hr_error *why
     hr_run *r = NULL;
     if (options->size != sizeof *options || !options->device || options->graph_count == 0 ||
         options->graph_count > HR_RUN_GRAPHS) {
-        status =
-            hri_prose_set(&prose, HR_E_INVALID, "1 to %d graphs run on a device", HR_RUN_GRAPHS);
+        status = hri_prose_set(&prose, HR_E_INVALID, "a device runs 1 to %d graphs", HR_RUN_GRAPHS);
     } else if (!(r = hri_calloc(1, sizeof *r))) {
         status = HR_E_NOMEM_HOST;
     }
@@ -361,7 +361,7 @@ hr_status hr_run_step(hr_run *run, size_t graph) {
     if (missing != HR_NONE) {
         hri_prose why = {{0}};
         (void)!hri_prose_set(&why, HR_E_INVALID,
-                             "the input \"%s\" was not put since the last run (hr_run_put)",
+                             "the input \"%s\" was not set since the last run (hr_run_put)",
                              run->graphs[graph]->values[missing].name);
         explain(&run->error, HR_E_INVALID, &why);
         return HR_E_INVALID;

@@ -42,7 +42,8 @@ static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_pro
     hr_device_info info;
     hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "the device does not answer: %s", hr_status_text(status));
+        return hri_prose_set(why, status, "the device does not respond: %s",
+                             hr_status_text(status));
     }
     const uint32_t needs = HRI_CAN_COMPUTE | (r->engine ? HRI_CAN_QUEUE : HRI_CAN_POINT);
     if ((hri_device_can(r->device) & needs) != needs) {
@@ -101,7 +102,7 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
     }
     hri_runner *r = hri_calloc(1, sizeof *r);
     if (!r) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to run the plan");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory to run the plan");
     }
     r->device = options->device;
     r->threads = options->threads;
@@ -140,7 +141,7 @@ static hr_status check_runtime(const hri_runner *r, hri_prose *why) {
     }
     char took[32], planned[32];
     return hri_prose_set(why, HR_E_LIMIT,
-                         "%s are taken outside the arena, and the budget leaves %s for that",
+                         "%s is needed outside the arena, but the budget leaves %s for it",
                          hr_bytes_print(is, took, sizeof took),
                          hr_bytes_print(r->runtime_bytes, planned, sizeof planned));
 }
@@ -178,8 +179,8 @@ static hr_status expect_memory(hri_runner *r, uint64_t bytes, hri_prose *why) {
     if (!r->engine && getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
         files.rlim_cur < bytes) { /* its pages lie in a file without a name */
         return hri_prose_set(why, HR_E_NOMEM_DEVICE,
-                             "the plan's memory of %s is more than the limit on the size of files "
-                             "(ulimit -f) of %s allows",
+                             "the plan needs %s, more than the file size limit (ulimit -f) of %s "
+                             "allows",
                              hr_bytes_print(bytes, wanted, sizeof wanted),
                              hr_bytes_print((uint64_t)files.rlim_cur, text, sizeof text));
     }
@@ -187,7 +188,7 @@ static hr_status expect_memory(hri_runner *r, uint64_t bytes, hri_prose *why) {
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status,
-                               "the plan's memory of %s cannot be taken: the device has %s left",
+                               "the plan's %s cannot be allocated: the device has %s left",
                                hr_bytes_print(bytes + other, wanted, sizeof wanted),
                                hr_bytes_print(left, text, sizeof text));
 }
@@ -205,7 +206,7 @@ static hr_status take_memory(hri_runner *r, hri_prose *why) {
     status = hr_range_resize(r->range, bytes);
     if (status != HR_OK) {
         char text[32];
-        return hri_prose_set(why, status, "the arena of %s could not be taken: %s",
+        return hri_prose_set(why, status, "the arena of %s could not be allocated: %s",
                              hr_bytes_print(bytes, text, sizeof text), hr_status_text(status));
     }
     r->held_bytes = bytes;
@@ -237,7 +238,7 @@ hr_status hri_runner_take(hri_runner *r, hri_prose *why) {
     }
     r->begin_ns = hri_clock_ns() - before;
     return status == HR_OK ? HR_OK
-                           : hri_prose_set(why, status, "writing the weights as they begin: %s",
+                           : hri_prose_set(why, status, "initializing the parameters: %s",
                                            hr_status_text(status));
 }
 

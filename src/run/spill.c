@@ -50,14 +50,14 @@ static int open_unnamed(const char *folder) {
 hr_status hri_spill_open(const char *folder, hri_spill **out, hri_prose *why) {
     hri_spill *s = hri_calloc(1, sizeof *s);
     if (!s) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to spill");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory to offload values");
     }
     snprintf(s->folder, sizeof s->folder, "%s", folder);
     s->fd = open_unnamed(folder);
     if (s->fd < 0) {
         const int error = errno;
         hri_free(s);
-        return refused(why, folder, "no file can be made there", error);
+        return refused(why, folder, "a file cannot be created there", error);
     }
     *out = s;
     return HR_OK;
@@ -83,7 +83,8 @@ hr_status hri_spill_take(hri_spill *s, uint64_t bytes, hri_prose *why) {
     if (!error) {
         return HR_OK;
     }
-    snprintf(doing, sizeof doing, "%s cannot be had", hr_bytes_print(bytes, size, sizeof size));
+    snprintf(doing, sizeof doing, "%s could not be allocated",
+             hr_bytes_print(bytes, size, sizeof size));
     return refused(why, s->folder, doing, error);
 }
 

@@ -14,7 +14,7 @@ static hr_status build_model(const hri_objective *o, hr_graph *g, int64_t batch,
     g->pixels = NULL;
     const hr_value image = pixels->channels ? hr_graph_find(g, pixels->name) : HR_NONE;
     if (status == HR_OK && image != HR_NONE && g->values[image].meta.type != HR_TYPE_U8) {
-        hri_graph_fail(g, HR_E_SHAPE, "its input %s does not take images of %u channels as bytes",
+        hri_graph_fail(g, HR_E_SHAPE, "its input %s does not accept u8 images with %u channels",
                        pixels->name, pixels->channels);
     }
     if (status == HR_OK && g->error.code == HR_OK && g->depth) {

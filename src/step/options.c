@@ -12,39 +12,40 @@ static const char *const scores[] = {"auto", "kept", "slices", NULL};
 #define AT(FIELD) offsetof(hr_train_options, FIELD)
 
 const hri_field hri_train_fields[] = {
-    {"optimizer", "how weights follow their gradients", AT(optimizer), HRI_FIELD_ENUM, "sgd",
-     .choices = optimizers},
+    {"optimizer", "optimizer", AT(optimizer), HRI_FIELD_ENUM, "sgd", .choices = optimizers},
     {"rate", "base learning rate; auto: 0.01, and 0.001 for adam and adamw", AT(rate),
      HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1e6, .word = "auto", .alias = "lr"},
-    {"momentum", "of sgd and rmsprop; auto: 0.9 for sgd, 0 for rmsprop", AT(momentum),
+    {"momentum", "momentum of sgd and rmsprop; auto: 0.9 for sgd, 0 for rmsprop", AT(momentum),
      HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1, .word = "auto"},
-    {"nesterov", "momentum that looks ahead", AT(nesterov), HRI_FIELD_BOOL, NULL},
-    {"beta1", "adam: of the first moment", AT(beta1), HRI_FIELD_DOUBLE, "0.9", .min = 0, .max = 1},
-    {"beta2", "adam: of the second moment", AT(beta2), HRI_FIELD_DOUBLE, "0.999", .min = 0,
+    {"nesterov", "Nesterov momentum", AT(nesterov), HRI_FIELD_BOOL, NULL},
+    {"beta1", "adam: decay rate of the first moment", AT(beta1), HRI_FIELD_DOUBLE, "0.9", .min = 0,
      .max = 1},
-    {"alpha", "rmsprop: of the average of squares", AT(alpha), HRI_FIELD_DOUBLE, "0.99", .min = 0,
-     .max = 1},
-    {"epsilon", "adam and rmsprop: added to the root", AT(epsilon), HRI_FIELD_DOUBLE, "1e-8",
+    {"beta2", "adam: decay rate of the second moment", AT(beta2), HRI_FIELD_DOUBLE, "0.999",
+     .min = 0, .max = 1},
+    {"alpha", "rmsprop: decay rate of the squared average", AT(alpha), HRI_FIELD_DOUBLE, "0.99",
+     .min = 0, .max = 1},
+    {"epsilon", "adam and rmsprop: added to the denominator", AT(epsilon), HRI_FIELD_DOUBLE, "1e-8",
      .min = 0, .max = 1},
     {"decay", "weight decay; auto: 0.01 for adamw, else 0", AT(decay), HRI_FIELD_DOUBLE, "auto",
      .min = 0, .max = 1e6, .word = "auto", .alias = "weight-decay"},
-    {"decay-all", "decay biases and norms too", AT(decay_all), HRI_FIELD_BOOL, "true"},
-    {"clip", "largest norm of all gradients; 0: no clipping", AT(clip), HRI_FIELD_DOUBLE, "0",
+    {"decay-all", "apply weight decay to biases and norms, too", AT(decay_all), HRI_FIELD_BOOL,
+     "true"},
+    {"clip", "maximum global gradient norm; 0: no clipping", AT(clip), HRI_FIELD_DOUBLE, "0",
      .min = 0, .max = 1e30},
-    {"check", "skip steps whose gradients are not finite", AT(check), HRI_FIELD_BOOL, NULL},
-    {"precision", "of products; weights stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
+    {"check", "skip steps with non-finite gradients", AT(check), HRI_FIELD_BOOL, NULL},
+    {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
      .choices = precisions},
-    {"scores", "of a head of many classes: kept, or made in slices twice", AT(scores),
-     HRI_FIELD_ENUM, "auto", .choices = scores},
-    {"schedule", "of the learning rate", AT(schedule), HRI_FIELD_ENUM, "constant",
+    {"scores", "logits of a head with many classes: kept, or computed in slices and recomputed",
+     AT(scores), HRI_FIELD_ENUM, "auto", .choices = scores},
+    {"schedule", "learning rate schedule", AT(schedule), HRI_FIELD_ENUM, "constant",
      .choices = schedules},
-    {"steps", "cosine: length, warm-up included", AT(steps), HRI_FIELD_INT, "0", .min = 0,
+    {"steps", "cosine: number of steps, warm-up included", AT(steps), HRI_FIELD_INT, "0", .min = 0,
      .max = 9e15},
-    {"warmup", "steps of linear rise to the base rate", AT(warmup), HRI_FIELD_INT, "0", .min = 0,
-     .max = 9e15},
-    {"every", "step: steps between falls", AT(every), HRI_FIELD_INT, "0", .min = 0, .max = 9e15},
-    {"gamma", "step: factor of each fall", AT(gamma), HRI_FIELD_DOUBLE, "0.1", .min = 0, .max = 1},
-    {"final-rate", "cosine: the last rate", AT(final_rate), HRI_FIELD_DOUBLE, "0", .min = 0,
+    {"warmup", "steps of linear warm-up to the base learning rate", AT(warmup), HRI_FIELD_INT, "0",
+     .min = 0, .max = 9e15},
+    {"every", "step: steps between decays", AT(every), HRI_FIELD_INT, "0", .min = 0, .max = 9e15},
+    {"gamma", "step: factor of each decay", AT(gamma), HRI_FIELD_DOUBLE, "0.1", .min = 0, .max = 1},
+    {"final-rate", "cosine: final learning rate", AT(final_rate), HRI_FIELD_DOUBLE, "0", .min = 0,
      .max = 1e6},
     {0},
 };
@@ -57,10 +58,10 @@ hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why) {
     t.momentum = !(t.momentum >= 0) ? (t.optimizer == HR_OPTIMIZER_SGD ? 0.9 : 0.0) : t.momentum;
     t.decay = !(t.decay >= 0) ? (t.optimizer == HR_OPTIMIZER_ADAMW ? 1e-2 : 0.0) : t.decay;
     if (t.nesterov && (t.optimizer != HR_OPTIMIZER_SGD || !(t.momentum > 0))) {
-        return hri_prose_set(why, HR_E_INVALID, "nesterov: it needs sgd with momentum");
+        return hri_prose_set(why, HR_E_INVALID, "nesterov needs sgd with momentum");
     }
     if (adam && (t.beta1 >= 1 || t.beta2 >= 1)) {
-        return hri_prose_set(why, HR_E_RANGE, "beta1 and beta2 must be below 1, and are %g and %g",
+        return hri_prose_set(why, HR_E_RANGE, "beta1 and beta2 must be below 1 (got %g and %g)",
                              t.beta1, t.beta2);
     }
     if (t.schedule == HR_SCHEDULE_STEP && t.every < 1) {

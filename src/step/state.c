@@ -41,10 +41,10 @@ int hr_step_done(const hr_train_options *o, hr_step_state *s, float factor, hr_l
     }
     if (log) {
         char line[160];
-        const int n = snprintf(line, sizeof line, "step %llu skipped: its gradients are not finite",
+        const int n = snprintf(line, sizeof line, "step %llu skipped: non-finite gradients",
                                (unsigned long long)(s->step - 1));
         if (o->precision == HR_PRECISION_F16 && n > 0) {
-            snprintf(line + n, sizeof line - (size_t)n, "; the loss scale goes from %g to %g",
+            snprintf(line + n, sizeof line - (size_t)n, "; loss scale reduced from %g to %g",
                      before, s->scale);
         }
         log(log_user, HR_LOG_WARN, line);

@@ -111,7 +111,9 @@ static void find_loss(maker *m) {
     const hr_value loss = hr_graph_find(m->g, "loss");
     const hri_value *v = &m->g->values[loss];
     if (loss == HR_NONE || v->meta.shape.rank != 0 || !hr_type_is_real(v->meta.type)) {
-        hri_graph_fail(m->g, HR_E_SHAPE, "the model needs a real scalar as its result \"loss\"");
+        hri_graph_fail(m->g, HR_E_SHAPE,
+                       "the model needs a floating-point scalar result named "
+                       "\"loss\"");
         return;
     }
     m->loss = v->meta.type == HR_TYPE_F32 ? loss : HRI_NODE(m->g, "cast", NULL, loss);
@@ -164,7 +166,7 @@ static hr_status differentiate(maker *m) {
     }
     m->count = kept;
     if (!kept) {
-        hri_graph_fail(m->g, HR_E_INVALID, "the loss depends on no parameter");
+        hri_graph_fail(m->g, HR_E_INVALID, "the loss does not depend on any parameter");
     }
     return m->g->error.code;
 }

@@ -38,7 +38,7 @@ hr_status hri_checkpoint_open(const char *path, hri_checkpoint *out, hri_prose *
     const char *text = status == HR_OK ? hri_tensors_metadata(&c.file, "headroom") : NULL;
     if (status == HR_OK && !text) {
         status = hri_prose_set(why, HR_E_FORMAT,
-                               "%s: it has weights, but is no checkpoint of headroom", c.path);
+                               "%s: it has parameters, but is not a Headroom checkpoint", c.path);
     } else if (status == HR_OK) {
         status = hri_checkpoint_read_text(&c, text, &reason);
         if (status != HR_OK) {
@@ -95,14 +95,14 @@ static hr_status check(const hri_checkpoint *c, const hr_graph *g, hr_value v, h
     const hri_value *value = &g->values[v];
     const hri_tensor *t = find_tensor(c, g, v);
     if (!t) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: %s is not in it: a checkpoint of %s",
+        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: %s is missing; this is a checkpoint of %s",
                              c->path, value->name, c->about.model);
     }
     const hr_meta wanted = hri_file_meta(g, v);
     const hr_meta is = {wanted.type, t->shape};
     char a[256], b[256];
     if (!hr_shape_same(&is.shape, &wanted.shape) || !hri_tensor_can_be(t, wanted.type)) {
-        return hri_prose_set(why, HR_E_SHAPE, "%s: %s is %s %s in it and %s here", c->path,
+        return hri_prose_set(why, HR_E_SHAPE, "%s: %s is %s %s in the file, but %s here", c->path,
                              value->name, t->dtype, hr_meta_print(&is, a, sizeof a),
                              hr_meta_print(&wanted, b, sizeof b));
     }
@@ -114,7 +114,7 @@ hr_status hri_checkpoint_load(const hri_checkpoint *c, const hr_graph *g, const 
     hr_status status = HR_OK;
     if (part == HRI_CHECKPOINT_WHOLE && !c->whole) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "%s: it has the weights alone, so training cannot go on from it",
+                             "%s: it has parameters only, so training cannot resume from it",
                              c->path);
     }
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
@@ -133,12 +133,15 @@ hr_status hri_checkpoint_input(const hri_checkpoint *c, void **out, size_t *out_
                                hri_prose *why) {
     const hri_tensor *t = hri_tensors_find(&c->file, "headroom/input");
     if (!t || t->shape.rank != 1 || !hri_tensor_can_be(t, HR_TYPE_U8)) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: the place of the input is missing", c->path);
+        return hri_prose_set(why, HR_E_FORMAT, "%s: the position in the input data is missing",
+                             c->path);
     }
     const uint64_t bytes = t->end - t->begin;
     void *data = hri_malloc((size_t)bytes + 1);
     if (!data) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the place of the input",
+        return hri_prose_set(why, HR_E_NOMEM_HOST,
+                             "%s: out of memory for the position in the "
+                             "input data",
                              c->path);
     }
     const hr_status status = hri_tensors_read(&c->file, t, 0, bytes, HR_TYPE_U8, data, why);

@@ -32,17 +32,17 @@ static hr_status wrong(const reading *r, const char *key, const char *what) {
 }
 
 static hr_status no_memory(const reading *r) {
-    return hri_prose_set(r->why, HR_E_NOMEM_HOST, "no memory for its text");
+    return hri_prose_set(r->why, HR_E_NOMEM_HOST, "out of memory");
 }
 
 /* A text of at most `most` bytes, kept. */
 static hr_status keep_text(reading *r, const hri_json_token *t, const char *key, size_t most,
                            const char **out) {
     if (t->kind != HRI_JSON_STRING || t->nul) {
-        return wrong(r, key, "is not a text");
+        return wrong(r, key, "is not a string");
     }
     if (t->cut || t->bytes > most) {
-        return hri_prose_set(r->why, HR_E_RANGE, "\"%s\" has more than %zu bytes", key, most);
+        return hri_prose_set(r->why, HR_E_RANGE, "\"%s\" is longer than %zu bytes", key, most);
     }
     char *kept = hri_arena_strdup(&r->c->texts, t->text);
     if (!kept) {
@@ -55,7 +55,7 @@ static hr_status keep_text(reading *r, const hri_json_token *t, const char *key,
 static hr_status get_number(const reading *r, const hri_json_token *t, const char *key,
                             uint64_t *out) {
     if (t->kind != HRI_JSON_INTEGER || t->integer < 0) {
-        return wrong(r, key, "is not a whole number of 0 or more");
+        return wrong(r, key, "is not an integer >= 0");
     }
     *out = (uint64_t)t->integer;
     return HR_OK;
@@ -149,8 +149,8 @@ static hr_status read_stages(const reading *r) {
     hri_pixels pixels = {.channels = 0};
     if (!take_stages(r->stages, &pixels)) {
         return hri_prose_set(r->why, HR_E_UNSUPPORTED,
-                             "its stages are not those that version 0.1.0 wrote, and a text from a "
-                             "file is not run: %.200s",
+                             "its stages are not those that version 0.1.0 wrote; stages from a "
+                             "file are never run: %.200s",
                              r->stages);
     }
     snprintf(pixels.name, sizeof pixels.name, "%s", r->c->about.input);
@@ -165,14 +165,14 @@ static hr_status read_reals(reading *r, const hri_json_token *first, double *out
     hr_status status = HR_OK;
     *count = 0;
     if (t.kind != HRI_JSON_ARRAY) {
-        return wrong(r, "normalise", "has no lists of numbers");
+        return wrong(r, "normalise", "lacks lists of numbers");
     }
     while ((status = next(r, &t)) == HR_OK && t.kind != HRI_JSON_ARRAY_END) {
         if ((t.kind != HRI_JSON_REAL && t.kind != HRI_JSON_INTEGER) ||
             *count == HRI_PIXELS_CHANNELS || fabs(t.real) > 1e6) {
             return hri_prose_set(
                 r->why, HR_E_FORMAT,
-                "\"normalise\": mean and std are 1 to %d numbers each, none beyond a million",
+                "\"normalise\": mean and std must be 1 to %d numbers each, up to a million",
                 HRI_PIXELS_CHANNELS);
         }
         out[(*count)++] = t.real;
@@ -198,11 +198,11 @@ static hr_status read_pixels(reading *r, const hri_json_token *first) {
     }
     for (uint32_t i = 0; status == HR_OK && i < stds; i++) {
         if (fabs(p.std[i]) < 1e-6) {
-            return wrong(r, "normalise", "divides by nothing: a std is 0, or next to it");
+            return wrong(r, "normalise", "has a std of 0, or close to 0");
         }
     }
     if (status == HR_OK && (means != stds || !means)) {
-        return wrong(r, "normalise", "has not as many of mean as of std");
+        return wrong(r, "normalise", "mean and std differ in length");
     }
     p.channels = means;
     r->c->about.pixels = p;
@@ -219,7 +219,7 @@ static hr_status read_classes(reading *r, const hri_json_token *first) {
     }
     while (status == HR_OK && (status = next(r, &t)) == HR_OK && t.kind != HRI_JSON_ARRAY_END) {
         if (count == HRI_CHECKPOINT_CLASSES_MAX) {
-            status = hri_prose_set(r->why, HR_E_RANGE, "it has more than %d classes",
+            status = hri_prose_set(r->why, HR_E_RANGE, "more than %d classes",
                                    HRI_CHECKPOINT_CLASSES_MAX);
             break;
         }
@@ -288,14 +288,14 @@ static hr_status read_split(reading *r, const hri_json_token *first) {
             status =
                 (t.kind == HRI_JSON_REAL || t.kind == HRI_JSON_INTEGER) && t.real >= 0 && t.real < 1
                     ? HR_OK
-                    : wrong(r, "fraction", "is no share of 1");
+                    : wrong(r, "fraction", "is not between 0 and 1");
         } else {
             status =
                 number ? get_number(r, &t, t.key, number) : hri_json_stream_skip(r->s, &t, r->why);
         }
     }
     if (status == HR_OK && (s.val_count > UINT32_MAX || s.train_count > UINT32_MAX)) {
-        return wrong(r, "split", "speaks of more samples than there can be");
+        return wrong(r, "split", "has more samples than possible");
     }
     r->c->about.split = s;
     return status;
@@ -338,7 +338,7 @@ static hr_status read_progress(reading *r, const hri_json_token *first) {
             status = hri_json_stream_skip(r->s, &t, r->why);
             continue;
         }
-        status = seen & 1u << i             ? wrong(r, fields[i].key, "is there twice")
+        status = seen & 1u << i             ? wrong(r, fields[i].key, "is given twice")
                  : fields[i].kind == NUMBER ? get_number(r, &t, fields[i].key, &bits)
                                             : get_bits(r, &t, fields[i].key, &bits);
         seen |= 1u << i;
@@ -427,20 +427,20 @@ static hr_status check_all(const reading *r) {
     }
     if (r->c->version != 1 && r->c->version != 2) {
         return hri_prose_set(r->why, HR_E_UNSUPPORTED,
-                             "it is of version %llu, this program reads 1 and 2",
+                             "version %llu is not supported; this program reads versions 1 and 2",
                              (unsigned long long)r->c->version);
     }
     while (*p && strcmp(*p, a->precision) != 0) {
         p++;
     }
     if (!*p) {
-        return wrong(r, "precision", "is none of f32, bf16 and f16");
+        return wrong(r, "precision", "is not f32, bf16 or f16");
     }
     if (!is_plain(a->model)) {
-        return wrong(r, "model", "is no model's text");
+        return wrong(r, "model", "is not a model string");
     }
     if (!is_plain(a->input)) {
-        return wrong(r, "input", "is no name of an input");
+        return wrong(r, "input", "is not the name of an input");
     }
     snprintf(a->pixels.name, sizeof a->pixels.name, "%s", a->input);
     if (r->c->version == 1 && !r->stages) {
@@ -453,7 +453,7 @@ static hr_status read_all(reading *r) {
     hri_json_token t;
     hr_status status = next(r, &t);
     if (status == HR_OK && t.kind != HRI_JSON_OBJECT) {
-        return hri_prose_set(r->why, HR_E_FORMAT, "its text is not an object");
+        return hri_prose_set(r->why, HR_E_FORMAT, "its metadata is not an object");
     }
     while (status == HR_OK && (status = next(r, &t)) == HR_OK && t.kind != HRI_JSON_OBJECT_END) {
         int key = 0;
@@ -462,7 +462,7 @@ static hr_status read_all(reading *r) {
         }
         const uint64_t bit = UINT64_C(1) << key;
         if (key < KEYS && (r->seen & bit)) {
-            return wrong(r, keys[key], "is there twice");
+            return wrong(r, keys[key], "is given twice");
         }
         r->seen |= bit;
         status = read_key(r, (enum key)key, &t);
@@ -497,27 +497,27 @@ static hr_status check_facts(const hri_fact *facts, size_t count, hri_prose *why
         if (strlen(facts[i].name) > HRI_CHECKPOINT_NAME_MAX ||
             strlen(facts[i].value) > HRI_CHECKPOINT_NAME_MAX) {
             return hri_prose_set(why, HR_E_RANGE,
-                                 "%.100s is longer than the %d bytes that a checkpoint holds",
+                                 "%.100s is longer than the %d bytes allowed in a checkpoint",
                                  facts[i].name, HRI_CHECKPOINT_NAME_MAX);
         }
     }
     return count <= HRI_CHECKPOINT_FACTS_MAX
                ? HR_OK
-               : hri_prose_set(why, HR_E_RANGE, "too many facts for a checkpoint");
+               : hri_prose_set(why, HR_E_RANGE, "too many settings for a checkpoint");
 }
 
 hr_status hri_about_check(const hri_about *a, hri_prose *why) {
     size_t bytes = 0;
     if (a->class_count > HRI_CHECKPOINT_CLASSES_MAX) {
         return hri_prose_set(why, HR_E_RANGE,
-                             "%zu classes are more than the %d that a checkpoint holds",
+                             "%zu classes, more than the %d allowed in a checkpoint",
                              a->class_count, HRI_CHECKPOINT_CLASSES_MAX);
     }
     for (size_t i = 0; i < a->class_count; i++) {
         const size_t n = strlen(a->classes[i]);
         if (n > HRI_CHECKPOINT_NAME_MAX) {
-            return hri_prose_set(why, HR_E_RANGE, "class %zu has a name of more than %d bytes", i,
-                                 HRI_CHECKPOINT_NAME_MAX);
+            return hri_prose_set(why, HR_E_RANGE, "the name of class %zu is longer than %d bytes",
+                                 i, HRI_CHECKPOINT_NAME_MAX);
         }
         for (const char *p = a->classes[i]; *p; p++) {
             bytes += (unsigned char)*p < 0x20 ? 6 : *p == '"' || *p == '\\' ? 2 : 1;
@@ -526,7 +526,7 @@ hr_status hri_about_check(const hri_about *a, hri_prose *why) {
     }
     if (bytes > HRI_TENSORS_TEXT_MAX / 2) {
         return hri_prose_set(why, HR_E_RANGE,
-                             "the names of %zu classes are longer than a checkpoint holds",
+                             "the names of %zu classes are too long for a checkpoint",
                              a->class_count);
     }
     if (a->graph && strlen(a->graph) > HRI_TENSORS_TEXT_MAX / 2) {
@@ -537,7 +537,7 @@ hr_status hri_about_check(const hri_about *a, hri_prose *why) {
     }
     if (a->source && strlen(a->source) > HRI_CHECKPOINT_SOURCE_MAX) {
         return hri_prose_set(why, HR_E_RANGE,
-                             "the data's text is longer than the %d bytes that a checkpoint holds",
+                             "the data string is longer than the %d bytes allowed in a checkpoint",
                              HRI_CHECKPOINT_SOURCE_MAX);
     }
     const hr_status status = check_facts(a->run, a->run_count, why);
@@ -573,9 +573,8 @@ static hr_status differs(const hri_checkpoint *c, const char *name, const char *
                          const char *here, hri_prose *why) {
     if (!strcmp(name, HRI_FACT_DATA)) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "cannot resume: the data is not the run's: its files, their sizes or "
-                             "times, or what is done "
-                             "to them differ (the run used %.200s)",
+                             "cannot resume: the data differs from the run's: its files, their "
+                             "sizes or times, or the stages applied to them (the run used %.200s)",
                              c->about.source);
     }
     return hri_prose_set(why, HR_E_INVALID,
@@ -589,9 +588,8 @@ hr_status hri_checkpoint_same(const hri_checkpoint *c, const hri_about *here, hr
     warning->text[0] = '\0';
     if (c->version == 1) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
-                             "cannot resume: %s was written by version 0.1.0, which computed "
-                             "otherwise; --init takes its "
-                             "weights",
+                             "cannot resume: %s was written by version 0.1.0, whose results "
+                             "differ; --init loads its parameters",
                              c->path);
     }
     for (size_t i = 0; i < here->run_count; i++) {
@@ -613,7 +611,7 @@ hr_status hri_checkpoint_same(const hri_checkpoint *c, const hri_about *here, hr
         if (!now || strcmp(now, f->value) != 0) {
             hri_prose_set(warning, HR_OK,
                           "the run used the %s %.160s, this command has %.160s: results may differ "
-                          "in their last bits",
+                          "in the last bits",
                           f->name, f->value, now ? now : "(none)");
         }
     }

@@ -245,8 +245,7 @@ hr_status hri_checkpoint_save(const char *path, const hri_checkpoint_write *w, h
         status = print_about(w, &about);
     }
     if (status != HR_OK) {
-        hri_prose_set(why, status, "%s: the list of what is saved: %s", path,
-                      hr_status_text(status));
+        hri_prose_set(why, status, "%s: list of saved values: %s", path, hr_status_text(status));
     } else {
         status = write_file(&x, path, about);
     }

@@ -68,7 +68,7 @@ static hr_status make(hri_folder *f, hri_folder_kind kind, int *again, hri_prose
             *again = error == ENOENT && end > 1;
             status = refused(why, f->path, "make the folder", error);
         } else if (made && last && kind == HRI_FOLDER_NEW) {
-            status = hri_prose_set(why, HR_E_EXISTS, "%s: it is there already", f->path);
+            status = hri_prose_set(why, HR_E_EXISTS, "%s: already exists", f->path);
         }
         f->made_from = !made && !f->made_from ? end : f->made_from;
         f->made_to = !made ? end : f->made_to;
@@ -91,13 +91,15 @@ static hr_status lock(hri_folder *f, int *again, hri_prose *why) {
     }
     /* A file system without locks is no reason not to train. */
     if (flock(f->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return hri_prose_set(why, HR_E_BUSY, "another training runs in %s", f->path);
+        return hri_prose_set(why, HR_E_BUSY, "another run is using %s", f->path);
     }
     f->locked = 1;
     if (fstat(f->fd, &mine) != 0 || stat(f->path, &there) != 0 || mine.st_ino != there.st_ino ||
         mine.st_dev != there.st_dev) {
         *again = 1;
-        return hri_prose_set(why, HR_E_BUSY, "%s: it is removed and made again all the time",
+        return hri_prose_set(why, HR_E_BUSY,
+                             "%s: it is repeatedly removed and created by "
+                             "another process",
                              f->path);
     }
     return HR_OK;
@@ -117,12 +119,13 @@ static hr_status try_to_write(const hri_folder *f, hri_prose *why) {
         close(fd);
         (void)unlinkat(f->fd, name, 0);
     }
-    return error ? refused(why, f->path, "nothing can be written in it", error) : HR_OK;
+    return error ? refused(why, f->path, "it is not writable", error) : HR_OK;
 }
 
 hr_status hri_folder_open(const char *path, hri_folder_kind kind, hri_folder *out, hri_prose *why) {
     hri_folder f = {.fd = -1, .path = hri_strdup(path)};
-    hr_status status = f.path ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory", path);
+    hr_status status =
+        f.path ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", path);
     for (size_t n = f.path ? strlen(f.path) : 0; n > 1 && f.path[n - 1] == '/'; n--) {
         f.path[n - 1] = '\0';
     }

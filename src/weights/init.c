@@ -40,11 +40,15 @@ static hr_status check(const hri_tensors *file, const hri_value *value, const hr
     const hr_meta wanted = *in_file;
     char a[256], b[256];
     if (!t) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: it has no %s, so it is of another model",
+        return hri_prose_set(why, HR_E_NOT_FOUND,
+                             "%s: tensor %s is missing; the file belongs to "
+                             "another model",
                              file->path, value->name);
     }
     if (!hri_tensor_can_be(t, wanted.type)) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: %s is %s, which cannot be read as %s",
+        return hri_prose_set(why, HR_E_UNSUPPORTED,
+                             "%s: tensor %s is %s, which cannot be "
+                             "converted to %s",
                              file->path, value->name, t->dtype, hr_type_name(wanted.type));
     }
     if (hr_shape_same(&wanted.shape, &t->shape)) {
@@ -54,8 +58,10 @@ static hr_status check(const hri_tensors *file, const hri_value *value, const hr
     const int64_t there = other_classes(&wanted.shape, &t->shape, classes);
     if (!there) {
         const hr_meta is = {wanted.type, t->shape};
-        return hri_prose_set(why, HR_E_SHAPE, "%s: %s is %s there and %s here", file->path,
-                             value->name, hr_meta_print(&is, a, sizeof a),
+        return hri_prose_set(why, HR_E_SHAPE,
+                             "%s: tensor %s is %s in the file, but %s in the "
+                             "model",
+                             file->path, value->name, hr_meta_print(&is, a, sizeof a),
                              hr_meta_print(&wanted, b, sizeof b));
     }
     if (!report->replaced++) {

@@ -32,7 +32,7 @@ static hr_status wrong(const reading *r, const char *name, const char *what) {
 }
 
 static hr_status no_memory(const reading *r) {
-    return hri_prose_set(r->why, HR_E_NOMEM_HOST, "%s: no memory for the header", r->t->path);
+    return hri_prose_set(r->why, HR_E_NOMEM_HOST, "%s: out of memory for the header", r->t->path);
 }
 
 static hr_status next(reading *r, hri_json_token *out) {
@@ -67,9 +67,8 @@ static hr_status read_shape(reading *r, const hri_json_token *first, hri_tensor 
     const hr_status status = read_numbers(r, first, dims, HR_RANK_MAX, &rank);
     if (status == HR_E_INVALID) {
         return wrong(r, t->name,
-                     first->kind == HRI_JSON_ARRAY
-                         ? "a dimension is not a whole number of 0 or more"
-                         : "it has no shape");
+                     first->kind == HRI_JSON_ARRAY ? "a dimension is not an integer >= 0"
+                                                   : "its shape is missing");
     }
     if (status == HR_OK && rank > HR_RANK_MAX) {
         return hri_prose_set(r->why, HR_E_UNSUPPORTED,
@@ -86,8 +85,8 @@ static hr_status read_dtype(reading *r, const hri_json_token *token, hri_tensor 
     const int text = token->kind == HRI_JSON_STRING;
     if (!text || token->cut || token->nul || !hri_dtype_find(token->text, &t->kind)) {
         return hri_prose_set(r->why, text ? HR_E_UNSUPPORTED : HR_E_FORMAT,
-                             "%s: tensor %s has the type %.40s, which is not known", r->t->path,
-                             t->name, text ? token->text : "(none)");
+                             "%s: tensor %s has the unknown type %.40s", r->t->path, t->name,
+                             text ? token->text : "(none)");
     }
     t->dtype = hri_dtypes[t->kind].name;
     return HR_OK;
@@ -98,7 +97,7 @@ static hr_status read_offsets(reading *r, const hri_json_token *token, hri_tenso
     size_t count;
     const hr_status status = read_numbers(r, token, places, 2, &count);
     if (status == HR_E_INVALID || (status == HR_OK && (count != 2 || places[1] < places[0]))) {
-        return wrong(r, t->name, "its offsets are not a beginning and an end");
+        return wrong(r, t->name, "its offsets are not a start and an end");
     }
     t->begin = (uint64_t)places[0];
     t->end = (uint64_t)places[1];
@@ -137,16 +136,15 @@ static hr_status check_tensor(const reading *r, const hri_tensor *t) {
     if (t->end > r->t->data_bytes) {
         return hri_prose_set(
             r->why, HR_E_FORMAT,
-            "%s: tensor %s ends at byte %llu of the data, but the file has %llu: it "
-            "is cut short or lies about its size",
-            r->t->path, t->name, (unsigned long long)t->end, (unsigned long long)r->t->data_bytes);
+            "%s: tensor %s ends at byte %llu of the data, but the file has only %llu", r->t->path,
+            t->name, (unsigned long long)t->end, (unsigned long long)r->t->data_bytes);
     }
     return HR_OK;
 }
 
 static hr_status read_tensor(reading *r, const hri_json_token *first, hri_tensor *out) {
     enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
-    static const char form[] = "it is not an object of dtype, shape and data_offsets";
+    static const char form[] = "it is not an object with dtype, shape and data_offsets";
     hri_tensor t = {.name = hri_arena_strdup(&r->t->texts, first->key)};
     hri_json_token token = *first;
     int seen = 0;
@@ -199,10 +197,10 @@ static hr_status check_places(const hri_tensors *t, hri_prose *why) {
     uint64_t at = 0;
     for (size_t i = 0; i < t->count; i++) {
         if (t->items[i].begin != at) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: tensor %s begins at byte %llu, %s %llu",
+            return hri_prose_set(why, HR_E_FORMAT, "%s: tensor %s starts at byte %llu, %s %llu",
                                  t->path, t->items[i].name, (unsigned long long)t->items[i].begin,
-                                 t->items[i].begin < at ? "inside the one that ends at"
-                                                        : "behind a hole that begins at",
+                                 t->items[i].begin < at ? "inside the tensor that ends at"
+                                                        : "after a gap that starts at",
                                  (unsigned long long)at);
         }
         at = t->items[i].end;
@@ -226,8 +224,8 @@ static hr_status keep_note(reading *r, const hri_json_token *token) {
     }
     if (ours && (token->cut || token->nul)) {
         return hri_prose_set(r->why, token->cut ? HR_E_RANGE : HR_E_FORMAT,
-                             token->cut ? "%s: its text is longer than %d bytes"
-                                        : "%s: its text of at most %d bytes holds a NUL",
+                             token->cut ? "%s: its metadata is longer than %d bytes"
+                                        : "%s: its metadata (at most %d bytes) contains a NUL",
                              t->path, HRI_TENSORS_TEXT_MAX);
     }
     if (!ours && (token->nul || token->cut || token->bytes > HRI_TENSORS_NOTE_MAX ||
@@ -251,11 +249,11 @@ static hr_status read_metadata(reading *r, const hri_json_token *first) {
     hri_json_token token = *first;
     hr_status status;
     if (token.kind != HRI_JSON_OBJECT || r->texts_seen++) {
-        return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__ is not one object", r->t->path);
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__ is not an object", r->t->path);
     }
     while ((status = next(r, &token)) == HR_OK && token.kind != HRI_JSON_OBJECT_END) {
         if (token.kind != HRI_JSON_STRING) {
-            return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__: %s is not a text",
+            return hri_prose_set(r->why, HR_E_FORMAT, "%s: __metadata__: %s is not a string",
                                  r->t->path, token.key);
         }
         status = keep_note(r, &token);
@@ -269,11 +267,11 @@ static hr_status read_metadata(reading *r, const hri_json_token *first) {
 static hr_status add_tensor(reading *r, const hri_json_token *first) {
     hri_tensors *t = r->t;
     if (strlen(first->key) > HRI_TENSORS_NAME_MAX) {
-        return hri_prose_set(r->why, HR_E_RANGE, "%s: a tensor's name has more than %d bytes",
+        return hri_prose_set(r->why, HR_E_RANGE, "%s: a tensor name is longer than %d bytes",
                              t->path, HRI_TENSORS_NAME_MAX);
     }
     if (t->count == HRI_TENSORS_COUNT_MAX) {
-        return hri_prose_set(r->why, HR_E_RANGE, "%s: it has more than %d tensors", t->path,
+        return hri_prose_set(r->why, HR_E_RANGE, "%s: more than %d tensors", t->path,
                              HRI_TENSORS_COUNT_MAX);
     }
     if (t->count == r->room) {
@@ -309,7 +307,7 @@ static hr_status sort_names(reading *r) {
     }
     for (size_t i = 1; i < t->count; i++) {
         if (!by_name(&t->by_name[i - 1], &t->by_name[i], t->items)) {
-            return wrong(r, t->items[t->by_name[i]].name, "its name is a duplicate");
+            return wrong(r, t->items[t->by_name[i]].name, "duplicate name");
         }
     }
     return HR_OK;
@@ -350,7 +348,7 @@ static hr_status parse(const char *path, const hri_json_stream_options *from, ui
     o.max_text = HRI_TENSORS_TEXT_MAX;
     t.path = hri_strdup(path);
     if (!t.path) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: no memory for the header", path);
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory for the header", path);
     }
     hr_status status = hri_json_stream_open(&o, &r.s, why);
     if (status == HR_OK) {
@@ -407,8 +405,8 @@ static hr_status read_at(int fd, const char *path, void *to, size_t bytes, uint6
             return refused(why, path, "read", errno);
         }
         if (got == 0) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends at byte %llu, too early",
-                                 path, (unsigned long long)(at + done));
+            return hri_prose_set(why, HR_E_FORMAT, "%s: truncated at byte %llu", path,
+                                 (unsigned long long)(at + done));
         }
         done += (size_t)got;
     }
@@ -420,7 +418,7 @@ static hr_status open_fd(const char *path, int fd, uint64_t size, hri_tensors *o
     uint64_t bytes = 0;
     char first = 0;
     if (size < 8) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: %llu bytes are no safetensors file", path,
+        return hri_prose_set(why, HR_E_FORMAT, "%s: not a safetensors file (only %llu bytes)", path,
                              (unsigned long long)size);
     }
     hr_status status = read_at(fd, path, &bytes, sizeof bytes, 0, why);
@@ -429,18 +427,18 @@ static hr_status open_fd(const char *path, int fd, uint64_t size, hri_tensors *o
     }
     if (bytes > size - 8) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "%s: a header of %llu bytes in a file of %llu: cut short, or no "
-                             "safetensors file",
+                             "%s: a header of %llu bytes in a file of %llu bytes: truncated, or "
+                             "not a safetensors file",
                              path, (unsigned long long)bytes, (unsigned long long)size);
     }
     if (bytes > HRI_TENSORS_HEADER_MAX) {
         return hri_prose_set(why, HR_E_RANGE,
-                             "%s: a header of %llu bytes, more than the %d allowed", path,
+                             "%s: the header has %llu bytes, more than the %d allowed", path,
                              (unsigned long long)bytes, HRI_TENSORS_HEADER_MAX);
     }
     status = bytes ? read_at(fd, path, &first, 1, 8, why) : HR_OK;
     if (status == HR_OK && first != '{') {
-        status = hri_prose_set(why, HR_E_FORMAT, "%s: the header does not begin with '{'", path);
+        status = hri_prose_set(why, HR_E_FORMAT, "%s: the header does not start with '{'", path);
     }
     if (status != HR_OK) {
         return status;
@@ -509,7 +507,7 @@ hr_status hri_tensors_read(const hri_tensors *t, const hri_tensor *tensor, uint6
     }
     if (!hri_tensor_can_be(tensor, to)) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
-                             "%s: tensor %s is %s, which cannot be read as %s", t->path,
+                             "%s: tensor %s is %s, which cannot be converted to %s", t->path,
                              tensor->name, tensor->dtype, hr_type_name(to));
     }
     const uint64_t begin = t->data_begin + tensor->begin + first * item;

@@ -108,9 +108,8 @@ hr_status hri_tensors_write(hri_tensors_writer *w, const void *data, uint64_t co
 hr_status hri_tensors_commit(hri_tensors_writer *w, hri_prose *why) {
     if (w->file.bytes != w->begin + w->promised) {
         const hr_status status = hri_prose_set(
-            why, HR_E_INTERNAL, "%s: %llu bytes of data were promised and %llu written",
-            w->file.path, (unsigned long long)w->promised,
-            (unsigned long long)(w->file.bytes - w->begin));
+            why, HR_E_INTERNAL, "%s: %llu bytes of data announced, %llu written", w->file.path,
+            (unsigned long long)w->promised, (unsigned long long)(w->file.bytes - w->begin));
         hri_tensors_abandon(w);
         return status;
     }

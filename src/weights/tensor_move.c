@@ -16,7 +16,8 @@ hr_shape hri_file_shape(const hr_shape *memory, int32_t layout) {
 /* ---- alike ---- */
 
 static hr_status move_failed(hri_prose *why, hr_status status) {
-    return hri_prose_set(why, status, "a weight could not be copied: %s", hr_status_text(status));
+    return hri_prose_set(why, status, "copying a parameter to or from the device failed: %s",
+                         hr_status_text(status));
 }
 
 /* The memory of a piece: `small`, or more of it if the other side asks for that and there is any. */
@@ -83,7 +84,7 @@ typedef struct band {
 
 static hr_status band_init(band *b, const hr_meta *meta, uint64_t bytes, hri_prose *why) {
     if (meta->type != HR_TYPE_F32) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "a convolution's weight is %s, not f32",
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "a convolution weight is %s, not f32",
                              hr_type_name(meta->type));
     }
     const int64_t *d = meta->shape.dim;
@@ -91,7 +92,8 @@ static hr_status band_init(band *b, const hr_meta *meta, uint64_t bytes, hri_pro
     const int64_t fits = b->rows ? (int64_t)((bytes ? bytes : BAND) / sizeof(float)) / b->rows : 1;
     b->room = fits < 1 ? 1 : fits < b->all ? fits : b->all;
     b->data = hri_malloc((size_t)(b->rows * b->room + 1) * sizeof(float));
-    return b->data ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "no memory to turn a weight");
+    return b->data ? HR_OK
+                   : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory to transpose a parameter");
 }
 
 /* The next band; 0 at the end. */

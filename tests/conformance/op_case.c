@@ -15,7 +15,7 @@ guarded guarded_new(uint64_t bytes) {
     guarded b = {.bytes = bytes};
     b.memory = malloc(bytes + 3 * GUARD);
     if (!b.memory) {
-        test_fail(__FILE__, __LINE__, "no memory");
+        test_fail(__FILE__, __LINE__, "out of memory");
     }
     memset(b.memory, 0xa5, bytes + 3 * GUARD);
     b.data = (void *)(((uintptr_t)b.memory + GUARD + 63) & ~(uintptr_t)63);

@@ -29,7 +29,7 @@ static void open_described(hri_dnn *dnn) {
         char why[256];
         snprintf(why, sizeof why, "%s", dnn->why_not);
         hri_dnn_unload(dnn);
-        test_skip("no cuDNN: %s", why);
+        test_skip("cuDNN is not available: %s", why);
     }
     hri_dnn_start(dnn, h200);
     if (!dnn->usable) {

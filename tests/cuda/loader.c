@@ -74,8 +74,8 @@ TEST(loader, a_missing_function_that_may_be_missing_switches_off_one_feature) {
     const char *output = show("LD_LIBRARY_PATH=" FAKECUDA_ROOT "/fakecuda-old", "");
     check_has(output, "count 1");
     check_has(output, "cuda driver | ok | 13.0 | libcuda.so.1, 1 device\n");
-    check_has(output, "the driver has no cuMemHostAlloc: pinned memory switched off");
-    check_has(output, "the driver has no cuEventElapsedTime: times of events switched off");
+    check_has(output, "the driver lacks cuMemHostAlloc; pinned memory disabled");
+    check_has(output, "the driver lacks cuEventElapsedTime; times of events disabled");
     check_has(output, "pinned: HR_E_UNSUPPORTED (cuMemHostAlloc: CUDA error 801)");
     check_has(output, "elapsed: HR_E_UNSUPPORTED");
 }
@@ -84,7 +84,7 @@ TEST(loader, a_missing_function_that_must_be_there_is_no_driver) {
     const char *output = show("LD_LIBRARY_PATH=" FAKECUDA_ROOT "/fakecuda-lame", "");
     check_has(output, "count 0");
     check_has(output, "cuda driver | broken | ");
-    check_has(output, "the library has no function cuMemCreate: no CUDA devices");
+    check_has(output, "the library lacks the function cuMemCreate: no CUDA devices");
 }
 
 TEST(loader, a_whole_driver_misses_nothing) {
@@ -92,7 +92,7 @@ TEST(loader, a_whole_driver_misses_nothing) {
     check_has(output, "count 1");
     check_has(output, "pinned: HR_OK");
     check_has(output, "elapsed: HR_E_AGAIN");
-    check_has_not(output, "the driver has no");
+    check_has_not(output, "the driver lacks");
     check_has_not(output, "broken");
     check_has(output, "nvrtc | ok | 13.0 | compiles the kernels\n");
 }
@@ -103,7 +103,7 @@ TEST(loader, without_nvrtc_the_report_says_what_is_lost) {
         test_skip("this machine has an NVRTC of its own");
     }
     check_has(output, "nvrtc | missing |  | libnvrtc.so.13: cannot open shared object file");
-    check_has(output, "no kernels, so nothing can be trained on the GPU");
+    check_has(output, "no kernels: the GPU cannot be used for training");
 }
 
 TEST(loader, a_failing_cuInit_is_told_with_its_text) {
@@ -136,7 +136,7 @@ TEST(loader, visible_devices_are_the_drivers_affair) {
 TEST(loader, no_cuda_does_not_even_look) {
     const char *output = show(WHOLE, "off");
     check_has(output, "count 0");
-    check_has(output, "cuda driver | missing |  | switched off by the caller");
+    check_has(output, "cuda driver | missing |  | disabled by the caller");
 
     const hr_ctx_options options = {.size = sizeof options, .no_cuda = 1};
     hri_lib *lib;
@@ -149,13 +149,14 @@ TEST(loader, no_cuda_does_not_even_look) {
 TEST(loader, the_measure_of_the_runtime_is_told) {
     const char *output = show(WHOLE "FAKECUDA_CONTEXT=100MiB FAKECUDA_LAZY=10MiB", "");
     check_has(output, "runtime 115343360 process 115343360\n");
-    check_has(output, "cuda:0 | ok |  | runtime and process bytes by NVML, for this process");
+    check_has(output,
+              "cuda:0 | ok |  | runtime and process memory as NVML reports them for this process");
     output = show(WHOLE "FAKECUDA_NVML_PIDS=translate", "");
     check_has(output, "runtime 69206016 process 69206016\n");
-    check_has(output, "by NVML, which knows this process by another number");
+    check_has(output, "it lists this process under another PID");
     output = show(WHOLE "FAKECUDA_NVML_PIDS=hide", "");
     check_has(output, "runtime 69206016 process 0\n");
-    check_has(output, "NVML does not show this process");
+    check_has(output, "NVML does not list this process");
     output = show(WHOLE "FAKECUDA_FAIL=nvmlInit:1", "");
     check_has(output, "runtime 69206016 process 0\n");
     check_has(output, "nvml | broken |  | nvmlInit: Driver Not Loaded");

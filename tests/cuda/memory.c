@@ -115,7 +115,7 @@ TEST(memory, process_bytes_grow_by_what_is_created) {
     hr_device_info before = {0}, after = {0};
     CHECK_OK(cuda.info(r.dev, &before));
     if (!before.process_bytes) {
-        test_skip("NVML does not show this process");
+        test_skip("NVML does not list this process");
     }
     uint64_t pages[32];
     for (int i = 0; i < 32; i++) {

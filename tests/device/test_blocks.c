@@ -266,7 +266,7 @@ TEST(blocks, out_of_memory_says_who_holds_what_on_one_screen) {
     CHECK_STR(e.holders[0].owner, "layer6");
     CHECK_STR(e.holders[4].owner, "layer2");
     CHECK(strstr(e.message, "train") && strstr(e.message, "layer6") &&
-          strstr(e.message, "what would help"));
+          strstr(e.message, "to fix it"));
     int lines = 1;
     for (const char *c = e.message; *c; c++) {
         lines += *c == '\n';

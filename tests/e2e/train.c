@@ -283,7 +283,7 @@ TEST_TIMEOUT(train, two_runs_in_one_folder_at_once_are_refused, 60) {
     for (int i = 0; i < 200 && access(in("run/last.safetensors"), F_OK) != 0; i++) {
         usleep(50000);
     }
-    refused(RESNET " --epochs 100000 --out run --resume", 2, "another training runs in run");
+    refused(RESNET " --epochs 100000 --out run --resume", 2, "another run is using run");
     CHECK_EQ(kill(child, SIGKILL), 0);
     CHECK_EQ(waitpid(child, NULL, 0), child);
     close(ends[0]);
@@ -478,7 +478,7 @@ TEST(train, what_cannot_be_is_a_sentence_and_an_exit_code) {
     refused(RESNET " --rate fast", 2, "rate");
     refused(RESNET " --out pics/class0/00.jpg", 2, "00.jpg");
     refused("mlp:classes=2,size=20,channels=3 --data images:pics --batch 8 --steps 2 --no-save", 2,
-            "tells 2 apart");
+            "is out of range: the model has 2 classes (0-1)");
     outcome o = run(RESNET " --budget 1MiB --no-save");
     CHECK_EQ(o.code, 1);
     CHECK(json_is_false(json_object_get(o.json, "fits")));
@@ -553,7 +553,7 @@ TEST_TIMEOUT(train, a_full_disk_is_said_and_the_old_checkpoint_stands, 60) {
     read_text("left", left, sizeof left);
     CHECK_EQ(atoi(code), 3);
     CHECK(strstr(words, "could not be written") && strstr(words, "No space left") &&
-          strstr(words, "that of step 7 stands"));
+          strstr(words, "the one of step 7 is kept"));
     CHECK_EQ(strcmp(left, "best.safetensors\nlast.safetensors\n"), 0); /* no halves */
     hri_checkpoint c;
     hri_prose why = {""};

@@ -158,7 +158,7 @@ TEST(eval, says_no_before_the_first_sample) {
         run("eval @/run --data images:@/set --budget 1MiB --data-budget 512KiB");
     CHECK_EQ(r.code, 1);
     CHECK_STR(r.out, "");
-    CHECK(strstr(r.err, "does not fit: a budget of ") && strstr(r.err, "under the floor of "));
+    CHECK(strstr(r.err, "does not fit: a budget of ") && strstr(r.err, "below the minimum of "));
     CHECK(strstr(r.err, "next: a larger --budget\n"));
     const golden_result as_json =
         run("predict @/run @/set --budget 1MiB --data-budget 512KiB --json");
@@ -288,7 +288,7 @@ TEST(predict, a_bad_picture_ends_it_or_is_named_and_left_out) {
     r = run("predict @/run @/set --skip-bad");
     CHECK_EQ(r.code, 0);
     CHECK(strstr(r.out, "red/1.png,red,") && !strstr(r.out, "green/3.png"));
-    CHECK(strstr(r.err, "left out: ") && strstr(r.err, "green/3.png"));
+    CHECK(strstr(r.err, "skipped: ") && strstr(r.err, "green/3.png"));
     CHECK(strstr(r.err, "1 of 5 samples could not be read and were left out"));
     r = run("eval @/run --data images:@/set");
     CHECK_EQ(r.code, 2);

@@ -66,7 +66,7 @@ TEST_TIMEOUT(f11_06, images_that_were_edited_are_other_data, 60) {
     snprintf(path, sizeof path, "%s/x.npy", folder);
     FILE *f = fopen(path, "r+b");
     CHECK(f && fseek(f, 200, SEEK_SET) == 0 && fputc(0, f) == 0 && fclose(f) == 0);
-    refused(folder, "--batch 4", "cannot resume: the data is not the run's");
+    refused(folder, "--batch 4", "cannot resume: the data differs from the run's");
 }
 
 TEST_TIMEOUT(f11_06, another_device_is_said, 60) {

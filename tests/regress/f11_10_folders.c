@@ -39,10 +39,10 @@ TEST_TIMEOUT(f11_10, a_large_folder_opens_in_a_reasonable_budget_and_is_refused_
     program_expect(&o, 0, NULL);
     program_end(&o);
     o = program_run(NULL, "data 'images:d | take(10) | decode(8) | batch(2)' --budget 256KiB");
-    program_expect(&o, 1, "names of 48000 files take");
+    program_expect(&o, 1, "names of 48000 files need");
     program_end(&o);
     o = program_run(NULL, "data 'images:d,classes=off | take(10) | decode(8)' --budget 100KiB");
-    program_expect(&o, 1, "names of 48000 files take");
+    program_expect(&o, 1, "names of 48000 files need");
     program_end(&o);
 }
 

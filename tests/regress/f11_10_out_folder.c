@@ -138,7 +138,7 @@ TEST_TIMEOUT(f11_10, a_fifo_in_place_of_a_file_does_not_hang, 120) {
     program_outcome o = program_run(&(program_options){.folder = folder, .seconds = 30},
                                     TRAIN "--no-save --steps 2000 --log fifo");
     CHECK(!o.timed_out);
-    program_expect(&o, 0, "records");
+    program_expect(&o, 0, "log lines");
     program_end(&o);
 }
 

@@ -33,21 +33,20 @@ TEST(f11_12, classes_without_images_and_files_of_other_types_are_said) {
     test_write(test_folder(), "d/c/2.webp", "x", 1);
     test_write(test_folder(), "d/b/notes.txt", "x", 1);
     program_outcome o = program_run(NULL, TRAIN "--data images:d");
-    program_expect(&o, 0,
-                   "the class c has no images: of its 2 files none is a .jpg, .jpeg or .png");
-    CHECK(strstr(o.words, "3 files are no .jpg, .jpeg or .png and are left out"));
+    program_expect(&o, 0, "class c has no images: none of its 2 files is a .jpg, .jpeg or .png");
+    CHECK(strstr(o.words, "skipping 3 files that are not .jpg, .jpeg or .png"));
     program_end(&o);
     o = program_run(&(program_options){.as_shell = 1},
                     "rm -r d/c/* && $HEADROOM " TRAIN "--data images:d");
-    program_expect(&o, 0, "the class c has no images: its folder is empty");
+    program_expect(&o, 0, "class c has no images: its folder is empty");
     program_end(&o);
     write_image("d/loose.jpg");
     o = program_run(NULL, TRAIN "--data images:d");
-    program_expect(&o, 0, "1 images lie beside the folders of the classes");
+    program_expect(&o, 0, "skipping 1 images outside the class folders");
     program_end(&o);
     o = program_run(&(program_options){.as_shell = 1},
                     "rm d/*/*.jpg && $HEADROOM " TRAIN "--data images:d");
-    program_expect(&o, 2, "there is no .jpg, .jpeg or .png in it");
+    program_expect(&o, 2, "contains no .jpg, .jpeg or .png files");
     program_end(&o);
 }
 
@@ -64,7 +63,7 @@ TEST(f11_12, classes_are_taken_from_the_labels_of_arrays) {
     program_expect(&o, 0, NULL);
     program_end(&o);
     o = program_run(NULL, "train mlp:size=4,width=4,classes=5 " ARRAYS);
-    program_expect(&o, 2, "labels up to 6, and the model has 5 classes, labels 0 to 4");
+    program_expect(&o, 2, "labels up to 6, but the model has 5 classes (0-4)");
     program_end(&o);
     o = program_run(NULL, "train mlp:size=4,width=4,classes=5 --data 'npy:x.npy,y.npy | "
                           "filter(y,max=4)' --batch 4 --steps 2 --no-save");
@@ -76,7 +75,7 @@ TEST(f11_12, labels_below_zero_are_counted_and_said) {
     const int64_t labels[12] = {0, 1, 2, -1, 1, 2, -100, 0, 1, 2, -1, 1};
     write_arrays(labels, 12);
     program_outcome o = program_run(NULL, "train mlp:size=4,width=4 " ARRAYS);
-    program_expect(&o, 0, "3 of 12 labels are below 0 and count for nothing");
+    program_expect(&o, 0, "3 of 12 labels are negative and are ignored");
     CHECK(strstr(o.out, "classes=3"));
     program_end(&o);
 }

@@ -62,11 +62,11 @@ TEST(f22_09, a_header_of_megabytes_takes_little_more_than_its_own_length) {
     snprintf(path, sizeof path, "%s/long", folder);
     forge_data(folder);
     write_long(path, 100, 1);
-    const uint64_t small = read_it(folder, "no checkpoint");
+    const uint64_t small = read_it(folder, "not a Headroom checkpoint");
     write_long(path, 5900000, 65000);
-    CHECK_LE(read_it(folder, "no checkpoint"), small + (16 << 20));
+    CHECK_LE(read_it(folder, "not a Headroom checkpoint"), small + (16 << 20));
     write_wordy(path, "notes", 5900000);
-    CHECK_LE(read_it(folder, "no checkpoint"), small + (10 << 20));
+    CHECK_LE(read_it(folder, "not a Headroom checkpoint"), small + (10 << 20));
 }
 
 TEST(f22_09, limits_are_kept_and_named) {

@@ -115,7 +115,7 @@ TEST(json, is_read_with_its_members) {
     CHECK_STATUS(hri_json_get_u64(value, "neg", &n, &why), HR_E_RANGE);
     CHECK_STR(why.text, "\"neg\" is negative");
     CHECK_STATUS(hri_json_get_u64(value, "x", &n, &why), HR_E_FORMAT);
-    CHECK_STR(why.text, "\"x\" is not a whole number");
+    CHECK_STR(why.text, "\"x\" is not an integer");
     CHECK_STATUS(hri_json_get_string(value, "q", &s, &why), HR_E_NOT_FOUND);
     CHECK_STR(why.text, "\"q\" is missing");
     CHECK_EQ(n, 5);
@@ -146,7 +146,7 @@ TEST(json, depth_and_size_are_limited) {
     CHECK_STATUS(hri_json_parse("[\n[[[1]]]]", 10, &limits, &value, &why), HR_E_RANGE);
     CHECK_STR(why.text, "line 2: nested deeper than 3 levels");
     CHECK_STATUS(hri_json_parse("[                   ]", 21, &limits, &value, &why), HR_E_RANGE);
-    CHECK_STR(why.text, "21 bytes are more than the 20 allowed");
+    CHECK_STR(why.text, "21 bytes, more than the 20 allowed");
     /* A megabyte of brackets must not reach the parser's recursion. */
     char *hostile = hri_malloc(1 << 20);
     CHECK(hostile);

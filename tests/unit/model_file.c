@@ -198,11 +198,11 @@ TEST(graph_text, says_which_line_is_wrong_and_how) {
     refused(HEAD "%1 = input \"x\" f32[2\n", HR_E_FORMAT, "line 2");
     refused(HEAD "%2 = input \"x\" f32[2]\n", HR_E_FORMAT, "consecutive");
     refused(HEAD "%1 = input \"x\" f32[2]\n%2 = relux(%1) @\"\"\n", HR_E_NOT_FOUND,
-            "line 3: there is no op");
+            "line 3: unknown op");
     refused(HEAD "%1 = input \"x\" f32[2]\n%2 = relu(%2) @\"\"\n", HR_E_INVALID, "line 3");
     refused(HEAD "%1 = input \"x\" f32[2]\n%2 = relu(%1) {slope=1} @\"\"\n", HR_E_INVALID,
             "line 3: relu");
-    refused(HEAD "%1 = input \"x\" f32[N]\n", HR_E_FORMAT, "N without a batch");
+    refused(HEAD "%1 = input \"x\" f32[N]\n", HR_E_FORMAT, "N is used without a batch");
     refused(HEAD "%1 = input \"x\" f32[-1]\n", HR_E_SHAPE, "line 2");
     refused(HEAD "%1 = constant f32[2] 0x00 @\"\"\n", HR_E_FORMAT, "line 2");
     refused(HEAD "%1 = param \"w\" f32[2] normal 0 1 layout=conv\n", HR_E_RANGE, "tags of w");

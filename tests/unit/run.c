@@ -162,8 +162,8 @@ TEST(run, a_budget_under_the_floor_is_refused_with_the_op_that_makes_it) {
                               .threads = 1};
     CHECK_STATUS(hr_run_open(&o, &run, &why), HR_E_NO_PLAN);
     CHECK(run == NULL);
-    CHECK(strstr(why.message, "under the floor") != NULL);
-    CHECK(strstr(why.message, "which ") != NULL);
+    CHECK(strstr(why.message, "below the minimum") != NULL);
+    CHECK(strstr(why.message, "set by ") != NULL);
     CHECK_STATUS(run_once(r.host, r.g, 1 << 20, &loss, NULL), HR_E_NO_PLAN);
     close_rig(&r);
 }

@@ -61,7 +61,7 @@ TEST(spill, a_disk_without_room_is_told_before_anything_runs) {
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     CHECK_OK(hri_spill_open(temporary(), &s, &why));
     CHECK_STATUS(hri_spill_take(s, 2 << 20, &why), HR_E_IO);
-    CHECK(strstr(why.text, folder) && strstr(why.text, "2 MiB cannot be had"));
+    CHECK(strstr(why.text, folder) && strstr(why.text, "2 MiB could not be allocated"));
     hri_spill_close(s);
     rmdir(folder);
 }

@@ -31,7 +31,7 @@ const hri_field hri_plan_fields[] = {
      .choices = hri_plan_optimizers, .needs = A_MODEL},
     {"momentum", "of sgd (0.9) and rmsprop (0)", AT(momentum), HRI_FIELD_DOUBLE, "auto", .min = 0,
      .max = 1, .metavar = "X", .word = "auto", .needs = "optimizer=sgd/rmsprop"},
-    {"precision", "of products; weights stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
+    {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
      .metavar = "TYPE", .choices = hri_plan_precisions, .needs = A_MODEL},
     {"options", "further options of training: clip=1,scores=kept", AT(options), HRI_FIELD_STRING,
      NULL, .metavar = "KEYS", .needs = A_MODEL},

@@ -176,8 +176,8 @@ hr_status hri_cachefile_open(hri_cachefile *c, const char *path, uint64_t finger
     const hr_status status = recover(c, fingerprint);
     if (status != HR_OK) {
         hri_prose_set(why, status,
-                      status == HR_E_BUSY ? "%s: another process is just beginning it"
-                                          : "%s: it cannot be read or written",
+                      status == HR_E_BUSY ? "%s: another process is creating it"
+                                          : "%s: cannot be read or written",
                       path);
         hri_cachefile_close(c);
     }
@@ -268,7 +268,7 @@ hr_status hri_cachefile_bytes(const hri_cachefile *c, uint64_t data_offset, uint
     if (status == HR_OK &&
         (h.magic != record_magic || h.crc != hri_crc32c(0, &h, HEAD_BYTES - 4))) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "%s: a record is damaged; delete the file, it will be made again",
+                             "%s: a record is damaged; delete the file to have it rebuilt",
                              c->path);
     }
     if (status == HR_OK) {
@@ -285,9 +285,9 @@ hr_status hri_cachefile_read(const hri_cachefile *c, uint64_t data_offset, void 
         status = hri_read_at(c->fd, c->path, data_offset, to, bytes, why);
     }
     if (status == HR_OK && (h.bytes != bytes || hri_crc32c(0, to, bytes) != h.data_crc)) {
-        status = hri_prose_set(why, HR_E_FORMAT,
-                               "%s: a record is damaged; delete the file, it will be made again",
-                               c->path);
+        status =
+            hri_prose_set(why, HR_E_FORMAT,
+                          "%s: a record is damaged; delete the file to have it rebuilt", c->path);
     }
     return status;
 }

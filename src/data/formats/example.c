@@ -129,7 +129,7 @@ static bool walk_list(span list, uint32_t kind, uint8_t *to, int64_t *lengths, c
 }
 
 static hr_status broken(hr_emit *emit) {
-    return hri_emit_fail(emit, HR_E_FORMAT, "the record is no tf.train.Example");
+    return hri_emit_fail(emit, HR_E_FORMAT, "the record is not a tf.train.Example");
 }
 
 static hr_status emit_list(hr_emit *emit, const char *name, span list, uint32_t kind) {
@@ -173,7 +173,9 @@ static hr_status emit_feature(hr_emit *emit, span pair) {
     char name[HR_FIELD_NAME_SIZE];
     const size_t n = key.at ? (size_t)(key.end - key.at) : 0;
     if (n == 0 || n >= sizeof name || memchr(key.at, 0, n)) {
-        return hri_emit_fail(emit, HR_E_FORMAT, "a feature's name has %zu bytes instead of 1 to %d",
+        return hri_emit_fail(emit, HR_E_FORMAT,
+                             "a feature name has %zu bytes; 1 to %d are "
+                             "allowed",
                              n, HR_FIELD_NAME_SIZE - 1);
     }
     memcpy(name, key.at, n);

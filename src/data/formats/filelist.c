@@ -61,7 +61,7 @@ static hr_status add(hri_filelist *list, const char *path, hri_prose *why) {
 hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose *why) {
     *list = (hri_filelist){0};
     if (names->count == 0) {
-        return hri_prose_set(why, HR_E_INVALID, "path: which file?");
+        return hri_prose_set(why, HR_E_INVALID, "path: missing file name");
     }
     hr_status status = HR_OK;
     for (size_t i = 0; status == HR_OK && i < names->count; i++) {
@@ -71,8 +71,7 @@ hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose
         }
         glob_t found;
         if (glob(names->items[i], 0, NULL, &found) != 0) {
-            status =
-                hri_prose_set(why, HR_E_NOT_FOUND, "%s: no file has such a name", names->items[i]);
+            status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: no file matches", names->items[i]);
             continue;
         }
         for (size_t k = 0; status == HR_OK && k < found.gl_pathc; k++) {
@@ -153,7 +152,8 @@ hr_status hri_filelist_read(const hri_file *f, uint64_t offset, void *to, uint64
         (look(fd, f->path, &now, why) != HR_OK || now.bytes != f->bytes ||
          now.changed_s != f->changed_s || now.changed_ns != f->changed_ns)) {
         status = hri_prose_set(why, HR_E_IO,
-                               "%s: it was changed after it was opened (seen at byte %llu)",
+                               "%s: the file was changed after it was opened (noticed at byte "
+                               "%llu)",
                                f->path, (unsigned long long)offset);
     }
     if (f->fd < 0) {

@@ -23,8 +23,8 @@ static hr_status grow(hri_index *x, hri_stage *s, hri_prose *why) {
     if (status == HR_E_LIMIT) {
         char b1[32], b2[32];
         return hri_prose_set(why, status,
-                             "index: the places of %llu records take %s, more than the budget of "
-                             "%s has",
+                             "index: the positions of %llu records need %s, more than the budget "
+                             "of %s has left",
                              (unsigned long long)x->count + 1,
                              hr_bytes_print((x->count + 1) * sizeof(place), b1, sizeof b1),
                              hr_bytes_print(hri_pipeline_budget(s->pipeline), b2, sizeof b2));

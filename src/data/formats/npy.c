@@ -35,7 +35,7 @@ static const char *value_of(const char *text, const char *key) {
 
 static hr_status parse_shape(const char *at, hr_shape *shape, hri_prose *why) {
     if (!at || *at++ != '(') {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: the header has no shape");
+        return hri_prose_set(why, HR_E_FORMAT, "the header lacks a shape");
     }
     for (;;) {
         while (*at == ' ' || *at == ',') {
@@ -46,11 +46,11 @@ static hr_status parse_shape(const char *at, hr_shape *shape, hri_prose *why) {
         }
         char *end;
         if (!isdigit((unsigned char)*at)) {
-            return hri_prose_set(why, HR_E_FORMAT, "npy: the shape cannot be read");
+            return hri_prose_set(why, HR_E_FORMAT, "the shape cannot be read");
         }
         const unsigned long long n = strtoull(at, &end, 10);
         if (shape->rank == HR_RANK_MAX || n > INT64_MAX) {
-            return hri_prose_set(why, HR_E_FORMAT, "npy: more than %d dimensions", HR_RANK_MAX);
+            return hri_prose_set(why, HR_E_FORMAT, "more than %d dimensions", HR_RANK_MAX);
         }
         shape->dim[shape->rank++] = (int64_t)n;
         at = end;
@@ -60,28 +60,29 @@ static hr_status parse_shape(const char *at, hr_shape *shape, hri_prose *why) {
 hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose *why) {
     const unsigned char *p = data;
     if (bytes < 10 || memcmp(p, "\x93NUMPY", 6) != 0) {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: this is no .npy file");
+        return hri_prose_set(why, HR_E_FORMAT, "not a .npy file");
     }
     if (p[6] < 1 || p[6] > 3) {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: version %d.%d is not read; 1.0 to 3.0 are",
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "version %d.%d is not supported; 1.0 to 3.0 "
+                             "are",
                              p[6], p[7]);
     }
     const bool wide = p[6] >= 2;
     const size_t start = wide ? 12 : 10;
     if (bytes < start) {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: the file ends inside its header");
+        return hri_prose_set(why, HR_E_FORMAT, "truncated header");
     }
     size_t length = (size_t)p[8] | (size_t)p[9] << 8;
     if (wide) {
         length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     }
     if (length > HRI_NPY_HEAD_MAX) {
-        return hri_prose_set(why, HR_E_FORMAT,
-                             "npy: a header of %zu bytes; more than %d are not read", length,
-                             HRI_NPY_HEAD_MAX);
+        return hri_prose_set(why, HR_E_FORMAT, "the header has %zu bytes, more than the %d allowed",
+                             length, HRI_NPY_HEAD_MAX);
     }
     if (length > bytes - start) {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: the file ends inside its header");
+        return hri_prose_set(why, HR_E_FORMAT, "truncated header");
     }
     char text[1024];
     const size_t n = length < sizeof text - 1 ? length : sizeof text - 1;
@@ -90,7 +91,7 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
     hri_npy r = {.data_start = start + length};
     const char *descr = value_of(text, "'descr'"), *order = value_of(text, "'fortran_order'");
     if (!descr || !order) {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: the header cannot be read");
+        return hri_prose_set(why, HR_E_FORMAT, "the header cannot be read");
     }
     const known *t = types;
     while (t->descr &&
@@ -98,11 +99,11 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
         t++;
     }
     if (!t->descr) {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: numbers of type %.8s are not read", descr);
+        return hri_prose_set(why, HR_E_FORMAT, "type %.8s is not supported", descr);
     }
     if (strncmp(order, "False", 5) != 0) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "npy: Fortran order is not read; save a C-ordered copy");
+                             "Fortran order is not supported; save a C-ordered copy");
     }
     r.meta.type = t->type;
     r.kind = t->kind;
@@ -112,7 +113,7 @@ hr_status hri_npy_parse(const void *data, size_t bytes, hri_npy *out, hri_prose 
         return status;
     }
     if (hr_meta_check(&r.meta, NULL) != HR_OK) {
-        return hri_prose_set(why, HR_E_FORMAT, "npy: the shape cannot be");
+        return hri_prose_set(why, HR_E_FORMAT, "invalid shape");
     }
     *out = r;
     return HR_OK;

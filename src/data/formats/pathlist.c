@@ -143,8 +143,7 @@ hr_status hri_pathlist_check(const hri_pathlist *list, hri_prose *why) {
     return list->counting
                ? hri_prose_set(
                      why, HR_E_LIMIT,
-                     "the names of %llu files take %s, and the budget of %s has no room "
-                     "for them",
+                     "the names of %llu files need %s, more than the budget of %s has left",
                      (unsigned long long)list->count,
                      hr_bytes_print(list->wanted_bytes, b1, sizeof b1),
                      hr_bytes_print(hri_pipeline_budget(list->stage->pipeline), b2, sizeof b2))

@@ -21,7 +21,7 @@ hr_status hri_image_probe(const void *data, size_t bytes, hri_image_info *out, h
     if (is_png(data, bytes)) {
         return hri_png_probe(data, bytes, out, why);
     }
-    return hri_prose_set(why, HR_E_FORMAT, "neither a JPEG nor a PNG");
+    return hri_prose_set(why, HR_E_FORMAT, "not a JPEG or PNG file");
 }
 
 hr_status hri_image_decode(const void *data, size_t bytes, const hri_image_info *info,

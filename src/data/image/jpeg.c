@@ -192,7 +192,7 @@ static void read_rows(decoder *d, const hri_view *v, uint32_t width, uint32_t he
     for (uint32_t i = 0; i < height && !hri_resizer_is_finished(&d->resizer); i++) {
         JSAMPROW row = d->cmyk ? d->cmyk->data : hri_resizer_row(&d->resizer);
         if (jpeg_read_scanlines(c, &row, 1) != 1) {
-            leave(d, hri_prose_set(d->why, HR_E_FORMAT, "JPEG: it ends early"));
+            leave(d, hri_prose_set(d->why, HR_E_FORMAT, "JPEG: truncated"));
         }
         if (d->cmyk) {
             from_cmyk(row, hri_resizer_row(&d->resizer), width, v->channels, c->saw_Adobe_marker);
@@ -241,5 +241,6 @@ hr_status hri_jpeg_decode(const void *data, size_t bytes, const hri_view *v, hri
     const bool finished = hri_resizer_is_finished(&d.resizer);
     jpeg_abort_decompress(c);
     decoder_deinit(&d);
-    return finished ? HR_OK : hri_prose_set(why, HR_E_INTERNAL, "JPEG: rows are missing");
+    return finished ? HR_OK
+                    : hri_prose_set(why, HR_E_INTERNAL, "JPEG: truncated, rows are missing");
 }

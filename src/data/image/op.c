@@ -18,8 +18,8 @@ hr_status hri_bitmap_open(hri_stage *s, int64_t height, int64_t width, hr_type t
     if (s->spec.field_count > 0 && (!f || f->meta.shape.rank != 3)) {
         return hri_prose_set(
             why, HR_E_SHAPE,
-            f ? "its \"image\" has %d dimensions instead of 3: decode comes before "
-                "this, and batch behind"
+            f ? "its \"image\" has %d dimensions instead of 3: put decode before this stage and "
+                "batch after it"
               : "elements have no field \"image\"",
             f ? f->meta.shape.rank : 0);
     }
@@ -45,13 +45,13 @@ hr_status hri_bitmap_input(hr_emit *emit, hri_bitmap *out) {
     const hr_field *f = hr_element_find(emit->input, "image");
     if (!f || f->meta.type != HR_TYPE_U8 || f->meta.shape.rank != 3) {
         return hri_emit_fail(emit, HR_E_SHAPE,
-                             "there is no \"image\" of u8[height,width,channels]");
+                             "there is no \"image\" of type u8[height,width,channels]");
     }
     const int64_t *d = f->meta.shape.dim;
     *out = (hri_bitmap){f->data, d[0], d[1], d[2]};
     return d[0] > 0 && d[1] > 0 && d[2] > 0
                ? HR_OK
-               : hri_emit_fail(emit, HR_E_SHAPE, "the picture has no pixels");
+               : hri_emit_fail(emit, HR_E_SHAPE, "the image has no pixels");
 }
 
 hr_status hri_bitmap_output(hr_emit *emit, int64_t height, int64_t width, int64_t channels,

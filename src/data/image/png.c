@@ -62,7 +62,7 @@ static void on_warning(png_structp png, png_const_charp text) {
 static void on_read(png_structp png, png_bytep to, size_t bytes) {
     decoder *d = png_get_io_ptr(png);
     if (bytes > d->bytes - d->at) {
-        png_error(png, "the file ends early");
+        png_error(png, "the file is truncated");
     }
     memcpy(to, d->data + d->at, bytes);
     d->at += bytes;
@@ -83,7 +83,7 @@ hr_status hri_png_probe(const void *data, size_t bytes, hri_image_info *out, hri
     *out = (hri_image_info){
         .format = HRI_IMAGE_PNG, .width = word_at(p + 16), .height = word_at(p + 20)};
     if (out->width == 0 || out->height == 0 || out->width >> 31 || out->height >> 31) {
-        return hri_prose_set(why, HR_E_FORMAT, "PNG: %u x %u pixels cannot be", out->width,
+        return hri_prose_set(why, HR_E_FORMAT, "PNG: invalid size %u x %u", out->width,
                              out->height);
     }
     if (p[28] != 0) { /* interlaced */
@@ -152,7 +152,7 @@ static void begin(decoder *d, const hri_view *v, uint8_t *out) {
     png_read_update_info(png, d->info);
     const size_t row_bytes = png_get_rowbytes(png, d->info);
     if (row_bytes != (size_t)width * channels) {
-        png_error(png, "its pixels are of a kind that is not known");
+        png_error(png, "unknown pixel format");
     }
     uint32_t left, top, w, h;
     touched(v->x, v->width, width, &left, &w);
@@ -225,7 +225,7 @@ hr_status hri_png_decode(const void *data, size_t bytes, const hri_view *v, hri_
     feed(&d, v);
     const bool finished = hri_resizer_is_finished(&d.resizer);
     decoder_deinit(&d);
-    return finished ? HR_OK : hri_prose_set(why, HR_E_INTERNAL, "PNG: rows are missing");
+    return finished ? HR_OK : hri_prose_set(why, HR_E_INTERNAL, "PNG: truncated, rows are missing");
 }
 
 /* ---- writing ---- */

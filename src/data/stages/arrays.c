@@ -17,7 +17,7 @@ static hr_meta slice_of(const hr_meta *whole) {
 static hr_status open(hri_stage *s, hri_prose *why) {
     const own *w = s->own;
     if (!w->arrays) {
-        return hri_prose_set(why, HR_E_INVALID, "it needs arrays: hr_pipeline_arrays");
+        return hri_prose_set(why, HR_E_INVALID, "needs arrays; use hr_pipeline_arrays");
     }
     hr_status status = HR_OK;
     for (size_t i = 0; status == HR_OK && i < w->count; i++) {
@@ -58,7 +58,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_arrays = {
     .name = "arrays",
-    .help = "arrays in memory (from C)",
+    .help = "arrays in memory (C API only)",
     .own_bytes = sizeof(own),
     .open = open,
     .close = close,
@@ -68,7 +68,7 @@ const hri_stage_type hri_stage_type_arrays = {
 
 hr_status hr_pipeline_arrays(hr_pipeline *p, const hr_field *arrays, size_t count) {
     if (!arrays || count == 0 || count > HR_FIELD_MAX) {
-        return hri_pipeline_fail(p, HR_E_INVALID, "arrays: there must be 1 to %d of them",
+        return hri_pipeline_fail(p, HR_E_INVALID, "arrays: 1 to %d arrays are allowed",
                                  HR_FIELD_MAX);
     }
     for (size_t i = 0; i < count; i++) {
@@ -78,8 +78,8 @@ hr_status hr_pipeline_arrays(hr_pipeline *p, const hr_field *arrays, size_t coun
             m->shape.dim[0] != arrays[0].meta.shape.dim[0]) {
             return hri_pipeline_fail(
                 p, HR_E_SHAPE,
-                "arrays: \"%.31s\" has no data, no first dimension, or another "
-                "one than \"%.31s\"",
+                "arrays: \"%.31s\" has no data, no first dimension, or a first dimension that "
+                "differs from that of \"%.31s\"",
                 arrays[i].name, arrays[0].name);
         }
     }

@@ -17,12 +17,12 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"size", "elements in a batch", offsetof(options, size), HRI_FIELD_INT, "32", .min = 1,
+    {"size", "elements per batch", offsetof(options, size), HRI_FIELD_INT, "32", .min = 1,
      .max = 1e7, .metavar = "N"},
-    {"drop", "leave a short last batch out", offsetof(options, drop), HRI_FIELD_BOOL, "off"},
-    {"pad", "elements of different shapes, filled up", offsetof(options, pad), HRI_FIELD_BOOL,
+    {"drop", "drop a short last batch", offsetof(options, drop), HRI_FIELD_BOOL, "off"},
+    {"pad", "pad elements of different shapes to one shape", offsetof(options, pad), HRI_FIELD_BOOL,
      "off"},
-    {"value", "what padding is", offsetof(options, value), HRI_FIELD_DOUBLE, "0"},
+    {"value", "padding value", offsetof(options, value), HRI_FIELD_DOUBLE, "0"},
     {0}};
 
 typedef struct own {
@@ -44,7 +44,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     for (uint32_t i = 0; i < in.field_count; i++) {
         hr_meta m = in.fields[i].meta;
         if (m.shape.rank == HR_RANK_MAX) {
-            return hri_prose_set(why, HR_E_SHAPE, "field \"%s\" has %d dimensions already",
+            return hri_prose_set(why, HR_E_SHAPE, "field \"%s\" already has %d dimensions",
                                  in.fields[i].name, HR_RANK_MAX);
         }
         memmove(m.shape.dim + 1, m.shape.dim, (size_t)m.shape.rank * sizeof m.shape.dim[0]);
@@ -330,7 +330,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_batch = {
     .name = "batch",
-    .help = "several elements as one",
+    .help = "combine elements into batches",
     .main = "size",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -28,9 +28,9 @@ typedef struct options {
     int64_t level;
 } options;
 
-static const hri_field fields[] = {{"path", "a folder for the file; none: in memory",
+static const hri_field fields[] = {{"path", "directory for the cache file; none: cache in memory",
                                     offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
-                                   {"level", "of compression; 0: none", offsetof(options, level),
+                                   {"level", "compression level; 0: none", offsetof(options, level),
                                     HRI_FIELD_INT, "1", .min = 0, .max = 19},
                                    {0}};
 
@@ -234,10 +234,9 @@ static void stop_adding(hri_stage *s) {
     if (!w->full) {
         w->full = true;
         hri_pipeline_log(s->pipeline, HR_LOG_WARN,
-                         w->to_file
-                             ? "%s: %s cannot be written further; what is in it stays in use"
-                             : "%s: the budget has room for %s elements; the others are made "
-                               "anew each epoch",
+                         w->to_file ? "%s: %s cannot be extended; its existing contents stay in use"
+                                    : "%s: the budget has room for %s elements; the others are "
+                                      "recomputed every epoch",
                          s->name, w->to_file ? w->file.path : "no more");
         s->shrunk++;
     }
@@ -515,7 +514,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_cache = {
     .name = "cache",
-    .help = "what was made in the first epoch, kept in memory or in a file",
+    .help = "cache elements in memory or in a file",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -15,7 +15,7 @@ typedef struct own {
 static hr_status open(hri_stage *s, hri_prose *why) {
     const own *w = s->own;
     if (!w->fn) {
-        return hri_prose_set(why, HR_E_INVALID, "it needs a function: hr_pipeline_callback");
+        return hri_prose_set(why, HR_E_INVALID, "needs a function; use hr_pipeline_callback");
     }
     s->spec = w->declared;
     s->spec.count = w->count;
@@ -95,7 +95,7 @@ static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) 
 
 const hri_stage_type hri_stage_type_callback = {
     .name = "callback",
-    .help = "a source of yours (from C)",
+    .help = "custom source (C API only)",
     .own_bytes = sizeof(own),
     .open = open,
     .start = start,
@@ -112,8 +112,7 @@ hr_status hr_pipeline_callback(hr_pipeline *p, hr_source_fn *fn, void *user, uin
     const hr_map_options none = {.size = sizeof none};
     const hr_map_options *o = options ? options : &none;
     if (!fn || o->size != sizeof *o || o->output_count > HR_FIELD_MAX) {
-        return hri_pipeline_fail(p, HR_E_INVALID,
-                                 "callback: there is no function, or its options are wrong");
+        return hri_pipeline_fail(p, HR_E_INVALID, "callback: missing function or invalid options");
     }
     hri_stage *s;
     hr_status status = hri_pipeline_chain(p, &hri_stage_type_callback, o->name, &s);

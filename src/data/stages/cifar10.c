@@ -18,8 +18,8 @@ static const char *const classes[] = {"airplane", "automobile", "bird",  "cat", 
 static const hr_meta picture = {.type = HR_TYPE_U8, .shape = {.rank = 3, .dim = {SIDE, SIDE, 3}}};
 
 static const hri_field fields[] = {
-    {"path", "the folder", offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
-    {"split", "which half", offsetof(options, split), HRI_FIELD_ENUM, "train", .choices = splits},
+    {"path", "directory", offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
+    {"split", "which split", offsetof(options, split), HRI_FIELD_ENUM, "train", .choices = splits},
     {0}};
 
 typedef struct own {
@@ -47,9 +47,11 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     s->spec.count = 0;
     for (size_t i = 0; i < count; i++) {
         if (w->files.files[i].bytes % RECORD) {
-            return hri_prose_set(
-                why, HR_E_FORMAT, "%s: %llu bytes are no whole number of records of %d",
-                w->files.files[i].path, (unsigned long long)w->files.files[i].bytes, RECORD);
+            return hri_prose_set(why, HR_E_FORMAT,
+                                 "%s: the size of %llu bytes is not a multiple of the record "
+                                 "size %d",
+                                 w->files.files[i].path,
+                                 (unsigned long long)w->files.files[i].bytes, RECORD);
         }
         s->spec.count += w->files.files[i].bytes / RECORD;
     }
@@ -93,7 +95,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         return hri_emit_fail(emit, status, "%s", why.text);
     }
     if (raw[0] > 9) {
-        return hri_emit_fail(emit, HR_E_FORMAT, "its label is %u", raw[0]);
+        return hri_emit_fail(emit, HR_E_FORMAT, "label %u is out of range (0-9)", raw[0]);
     }
     *(int32_t *)label = raw[0];
     for (int i = 0; i < PLANE; i++) {
@@ -123,7 +125,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_cifar10 = {
     .name = "cifar10",
-    .help = "a folder of CIFAR-10's binary files",
+    .help = "CIFAR-10 in binary form",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -10,22 +10,22 @@ typedef struct options {
     bool random;
 } options;
 
-static const hri_field fields[] = {
-    {"size", "of the output: 32 or 32x48 (height x width)", offsetof(options, size), HRI_FIELD_DIMS,
-     "224"},
-    {"pad", "pixels added on each side first", offsetof(options, pad), HRI_FIELD_INT, "0", .min = 0,
-     .max = 32768},
-    {"random", "a place by chance instead of the middle", offsetof(options, random), HRI_FIELD_BOOL,
-     "off"},
-    {"seed", "of the random choices", offsetof(options, seed), HRI_FIELD_INT},
-    HRI_APPLY_FIELDS,
-    {0}};
+static const hri_field fields[] = {{"size", "output size: 32 or 32x48 (height x width)",
+                                    offsetof(options, size), HRI_FIELD_DIMS, "224"},
+                                   {"pad", "pixels of padding added on each side first",
+                                    offsetof(options, pad), HRI_FIELD_INT, "0", .min = 0,
+                                    .max = 32768},
+                                   {"random", "random position instead of the centre",
+                                    offsetof(options, random), HRI_FIELD_BOOL, "off"},
+                                   {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
+                                   HRI_APPLY_FIELDS,
+                                   {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     int64_t height, width;
     if (!hri_bitmap_size(&o->size, &height, &width)) {
-        return hri_prose_set(why, HR_E_RANGE, "size: it is 32 or 32x48, 32768 at most");
+        return hri_prose_set(why, HR_E_RANGE, "size: must be like 32 or 32x48, up to 32768");
     }
     return hri_bitmap_open(s, height, width, HR_TYPE_U8,
                            hri_pool_round((uint64_t)height * (uint64_t)width * 4), why);
@@ -43,7 +43,9 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     const int64_t spare_y = in.height + 2 * o->pad - height,
                   spare_x = in.width + 2 * o->pad - width;
     if (spare_y < 0 || spare_x < 0) {
-        return hri_emit_fail(emit, HR_E_SHAPE, "a picture of %lld x %lld has no %lld x %lld in it",
+        return hri_emit_fail(emit, HR_E_SHAPE,
+                             "an image of %lld x %lld is too small for a crop "
+                             "of %lld x %lld",
                              (long long)in.height, (long long)in.width, (long long)height,
                              (long long)width);
     }
@@ -77,7 +79,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_crop = {
     .name = "crop",
-    .help = "a rectangle out of each picture",
+    .help = "crop images, at the centre or at random",
     .main = "size",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -22,17 +22,17 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
-    {"header", "the first record of each file has the names", offsetof(options, header),
+    {"path", "files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
+    {"header", "the first record of each file has the column names", offsetof(options, header),
      HRI_FIELD_BOOL, "on"},
-    {"separator", "the character between values; tab for a tab", offsetof(options, separator),
-     HRI_FIELD_STRING, ","},
-    {"types", "of columns, as NAME:i64,NAME:f32,NAME:text; of the others by what is in them",
+    {"separator", "separator character, or \"tab\"", offsetof(options, separator), HRI_FIELD_STRING,
+     ","},
+    {"types", "column types, NAME:i64,NAME:f32,NAME:text; others are inferred",
      offsetof(options, types), HRI_FIELD_LIST},
-    {"max_bytes", "the longest record that is planned for", offsetof(options, max_bytes),
-     HRI_FIELD_BYTES, "64KiB"},
-    {"index", "find every record first: a full shuffle, 16 bytes each", offsetof(options, index),
-     HRI_FIELD_BOOL, "off"},
+    {"max_bytes", "longest record to plan for", offsetof(options, max_bytes), HRI_FIELD_BYTES,
+     "64KiB"},
+    {"index", "index all records first, for a full shuffle (16 bytes each)",
+     offsetof(options, index), HRI_FIELD_BOOL, "off"},
     {0}};
 
 typedef struct column {
@@ -163,7 +163,7 @@ static hr_status take_types(own *w, const hri_list *types, hri_prose *why) {
             c++;
         }
         if (c == w->count) {
-            return hri_prose_set(why, HR_E_NOT_FOUND, "types: there is no column \"%.*s\"", (int)n,
+            return hri_prose_set(why, HR_E_NOT_FOUND, "types: unknown column \"%.*s\"", (int)n,
                                  text);
         }
         w->columns[c].type = known[k].type;
@@ -199,7 +199,7 @@ static hr_status look(hri_stage *s, hri_prose *why) {
     hr_status status =
         hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, o->max_bytes, &memory);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "no room for a record of %llu bytes",
+        return hri_prose_set(why, status, "no room in the budget for a record of %llu bytes",
                              (unsigned long long)o->max_bytes);
     }
     char *record = memory->data;
@@ -219,7 +219,7 @@ static hr_status look(hri_stage *s, hri_prose *why) {
         if (w->count == 0 && o->header && from.offset > 0) {
             status = hri_prose_set(
                 why, HR_E_FORMAT,
-                "%s: the first record should have the names, but is empty or very long",
+                "%s: the first record should have the column names, but is empty or too long",
                 w->records.files.files[from.file].path);
             break;
         }
@@ -239,7 +239,7 @@ static hr_status look(hri_stage *s, hri_prose *why) {
     hri_buffer_unref(memory);
     status = status == HR_E_EOF ? HR_OK : status;
     return status == HR_OK && w->count == 0
-               ? hri_prose_set(why, HR_E_FORMAT, "%s: there is no record in it",
+               ? hri_prose_set(why, HR_E_FORMAT, "%s: the file is empty",
                                w->records.files.files[0].path)
                : status;
 }
@@ -249,7 +249,9 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     own *w = s->own;
     w->separator = strcmp(o->separator, "tab") == 0 ? '\t' : o->separator[0];
     if (w->separator == 0 || w->separator == '"' || w->separator == '\n') {
-        return hri_prose_set(why, HR_E_INVALID, "separator: one character that is no quote");
+        return hri_prose_set(why, HR_E_INVALID,
+                             "separator: must be one character other than a "
+                             "quote");
     }
     hr_status status = hri_filelist_open(&w->records.files, &o->path, why);
     if (status != HR_OK) {
@@ -260,7 +262,8 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     status = hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, HRI_RECORDS_CHUNK,
                                &w->records.memory);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "no room for a piece of %d bytes", HRI_RECORDS_CHUNK);
+        return hri_prose_set(why, status, "no room in the budget for a buffer of %d bytes",
+                             HRI_RECORDS_CHUNK);
     }
     status = look(s, why);
     for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
@@ -269,7 +272,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
             m.shape = (hr_shape){.rank = 1, .dim = {-1}};
         }
         if (hri_spec_find(&s->spec, w->columns[i].name)) {
-            return hri_prose_set(why, HR_E_EXISTS, "two columns are called \"%s\"",
+            return hri_prose_set(why, HR_E_EXISTS, "two columns are named \"%s\"",
                                  w->columns[i].name);
         }
         status = hri_spec_put(&s->spec, w->columns[i].name, m);
@@ -331,9 +334,9 @@ static hr_status emit_value(hr_emit *emit, const column *c, const char *value, s
     hr_meta m = {.type = c->type};
     const int kind = c->type == HR_TYPE_U8 ? 2 : kind_of(value, n, &real, &whole);
     if (c->type != HR_TYPE_U8 && (kind == 2 || (kind == 1 && c->type == HR_TYPE_I64))) {
-        return hri_emit_fail(emit, HR_E_FORMAT, "\"%.*s\" is no %s for column \"%s\"",
+        return hri_emit_fail(emit, HR_E_FORMAT, "\"%.*s\" is not a valid %s for column \"%s\"",
                              (int)(n < 40 ? n : 40), value,
-                             c->type == HR_TYPE_I64 ? "whole number" : "number", c->name);
+                             c->type == HR_TYPE_I64 ? "integer" : "number", c->name);
     }
     if (c->type == HR_TYPE_U8) {
         m.shape = (hr_shape){.rank = 1, .dim = {(int64_t)n}};
@@ -373,8 +376,8 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         status = emit_value(emit, &w->columns[i], value, n);
     }
     if (status == HR_OK && (i < w->count || p <= end)) {
-        status = hri_emit_fail(emit, HR_E_FORMAT, "it has %s than %u values",
-                               i < w->count ? "less" : "more", w->count);
+        status = hri_emit_fail(emit, HR_E_FORMAT, "%s than %u values",
+                               i < w->count ? "fewer" : "more", w->count);
     }
     hri_buffer_unref(record);
     return status;
@@ -416,7 +419,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_csv = {
     .name = "csv",
-    .help = "comma-separated values, a column a field",
+    .help = "comma-separated values, one field per column",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

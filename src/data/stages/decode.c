@@ -24,24 +24,25 @@ static const char *const filters[] = {"auto", "nearest", "bilinear", "area", NUL
 static const char *const fits[] = {"crop", "stretch", NULL};
 
 static const hri_field fields[] = {
-    {"size", "of the output: 224 or 224x320 (height x width)", offsetof(options, size),
+    {"size", "output size: 224 or 224x320 (height x width)", offsetof(options, size),
      HRI_FIELD_DIMS},
-    {"random_crop", "a rectangle by chance instead of the middle", offsetof(options, random_crop),
+    {"random_crop", "random crop instead of a centre crop", offsetof(options, random_crop),
      HRI_FIELD_BOOL, "off"},
-    {"flip", "mirror one in two", offsetof(options, flip), HRI_FIELD_BOOL, "off"},
-    {"fit", "cut to the proportions of size, or stretch", offsetof(options, fit), HRI_FIELD_ENUM,
+    {"flip", "mirror every second image, at random", offsetof(options, flip), HRI_FIELD_BOOL,
+     "off"},
+    {"fit", "crop to the aspect ratio of size, or stretch", offsetof(options, fit), HRI_FIELD_ENUM,
      "crop", .choices = fits},
-    {"centre", "share of the shorter side that is kept", offsetof(options, centre),
-     HRI_FIELD_DOUBLE, "0.875", .min = 0.01, .max = 1},
-    {"min_area", "share of the area that random_crop keeps at least", offsetof(options, min_area),
+    {"centre", "fraction of the shorter side to keep", offsetof(options, centre), HRI_FIELD_DOUBLE,
+     "0.875", .min = 0.01, .max = 1},
+    {"min_area", "smallest fraction of the area for random_crop", offsetof(options, min_area),
      HRI_FIELD_DOUBLE, "0.08", .min = 0.0001, .max = 1},
-    {"filter", "how pixels are blended", offsetof(options, filter), HRI_FIELD_ENUM, "auto",
+    {"filter", "interpolation", offsetof(options, filter), HRI_FIELD_ENUM, "auto",
      .choices = filters},
-    {"channels", "3: colour, 1: grey", offsetof(options, channels), HRI_FIELD_INT, "3", .min = 1,
-     .max = 3},
-    {"max_pixels", "a picture that declares more is bad", offsetof(options, max_pixels),
-     HRI_FIELD_INT, "268435456", .min = 1, .max = 4.6e18},
-    {"seed", "of the random choices", offsetof(options, seed), HRI_FIELD_INT},
+    {"channels", "3: colour, 1: greyscale", offsetof(options, channels), HRI_FIELD_INT, "3",
+     .min = 1, .max = 3},
+    {"max_pixels", "reject images with more pixels", offsetof(options, max_pixels), HRI_FIELD_INT,
+     "268435456", .min = 1, .max = 4.6e18},
+    {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
     HRI_APPLY_FIELDS,
     {0}};
 
@@ -50,17 +51,17 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     const hr_field *f = hri_spec_find(&s->spec, "image");
     int64_t height = -1, width = -1;
     if (o->size.count && !hri_bitmap_size(&o->size, &height, &width)) {
-        return hri_prose_set(why, HR_E_RANGE, "size: it is 224 or 224x320, 32768 at most");
+        return hri_prose_set(why, HR_E_RANGE, "size: must be like 224 or 224x320, up to 32768");
     }
     if (o->channels == 2) {
-        return hri_prose_set(why, HR_E_RANGE, "channels: 1 or 3");
+        return hri_prose_set(why, HR_E_RANGE, "channels: must be 1 or 3");
     }
     if (o->random_crop && !o->size.count) {
-        return hri_prose_set(why, HR_E_INVALID, "random_crop: it needs a size");
+        return hri_prose_set(why, HR_E_INVALID, "random_crop needs a size");
     }
     if (!f || f->meta.type != HR_TYPE_U8 || f->meta.shape.rank != 1) {
         return hri_prose_set(why, HR_E_SHAPE,
-                             f ? "\"image\" is decoded already"
+                             f ? "\"image\" is already decoded"
                                : "elements have no field \"image\"");
     }
     hri_spec *spec = &s->spec;
@@ -145,17 +146,16 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     hri_view view;
     hri_bitmap out;
     if (!f || f->meta.type != HR_TYPE_U8) {
-        return hri_emit_fail(emit, HR_E_SHAPE, "there is no encoded \"image\"");
+        return hri_emit_fail(emit, HR_E_SHAPE, "no encoded \"image\"");
     }
     hr_status status = hri_image_probe(f->data, f->bytes, &info, &why);
     if (status != HR_OK) {
-        return hri_emit_fail(emit, HR_E_FORMAT, "%s",
-                             why.text[0] ? why.text : "the file ends inside its header");
+        return hri_emit_fail(emit, HR_E_FORMAT, "%s", why.text[0] ? why.text : "truncated header");
     }
     if ((uint64_t)info.width * info.height > (uint64_t)o->max_pixels) {
         return hri_emit_fail(emit, HR_E_RANGE,
-                             "it declares %u x %u pixels, more than max_pixels, %lld", info.width,
-                             info.height, (long long)o->max_pixels);
+                             "the image has %u x %u pixels, more than max_pixels (%lld)",
+                             info.width, info.height, (long long)o->max_pixels);
     }
     status = choose_view(o, &info, emit, &view);
     if (status == HR_OK) {
@@ -172,7 +172,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_decode = {
     .name = "decode",
-    .help = "JPEG and PNG to pixels, cut and scaled in one go",
+    .help = "decode JPEG and PNG, with resize and crop",
     .main = "size",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -13,9 +13,9 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"field", "whose first number decides", offsetof(options, field), HRI_FIELD_STRING},
-    {"min", "the smallest number that stays", offsetof(options, min), HRI_FIELD_DOUBLE, "-inf"},
-    {"max", "the largest number that stays", offsetof(options, max), HRI_FIELD_DOUBLE, "inf"},
+    {"field", "field whose first value is compared", offsetof(options, field), HRI_FIELD_STRING},
+    {"min", "smallest value to keep", offsetof(options, min), HRI_FIELD_DOUBLE, "-inf"},
+    {"max", "largest value to keep", offsetof(options, max), HRI_FIELD_DOUBLE, "inf"},
     {0}};
 
 typedef struct own {
@@ -27,10 +27,10 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     const own *w = s->own;
     const options *o = s->options;
     if (!w->fn && !o->field) {
-        return hri_prose_set(why, HR_E_INVALID, "field: it must be said which one");
+        return hri_prose_set(why, HR_E_INVALID, "field: missing field name");
     }
     if (!w->fn && s->spec.field_count && !hri_spec_find(&s->spec, o->field)) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "field: elements have no \"%s\"", o->field);
+        return hri_prose_set(why, HR_E_NOT_FOUND, "field: elements have no field \"%s\"", o->field);
     }
     s->smallest_bytes = s->spec.load_bytes;
     s->spec.count = HR_COUNT_UNKNOWN;
@@ -100,7 +100,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
 
 const hri_stage_type hri_stage_type_filter = {
     .name = "filter",
-    .help = "the elements that a rule lets through",
+    .help = "keep elements that match a rule",
     .main = "field",
     .fields = fields,
     .options_bytes = sizeof(options),
@@ -113,7 +113,7 @@ const hri_stage_type hri_stage_type_filter = {
 hr_status hr_pipeline_filter(hr_pipeline *p, hr_filter_fn *fn, void *user, const char *name) {
     hri_stage *s;
     if (!fn) {
-        return hri_pipeline_fail(p, HR_E_INVALID, "filter: there is no function");
+        return hri_pipeline_fail(p, HR_E_INVALID, "filter: missing function");
     }
     const hr_status status = hri_pipeline_chain(p, &hri_stage_type_filter, name, &s);
     if (status == HR_OK) {

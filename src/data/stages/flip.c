@@ -9,14 +9,14 @@ typedef struct options {
     int64_t seed;
 } options;
 
-static const hri_field fields[] = {
-    {"chance", "share of the pictures that are mirrored", offsetof(options, chance),
-     HRI_FIELD_DOUBLE, "0.5", .min = 0, .max = 1},
-    {"vertical", "top and bottom instead of left and right", offsetof(options, vertical),
-     HRI_FIELD_BOOL, "off"},
-    {"seed", "of the random choices", offsetof(options, seed), HRI_FIELD_INT},
-    HRI_APPLY_FIELDS,
-    {0}};
+static const hri_field fields[] = {{"chance", "fraction of the images to mirror",
+                                    offsetof(options, chance), HRI_FIELD_DOUBLE, "0.5", .min = 0,
+                                    .max = 1},
+                                   {"vertical", "top to bottom instead of left to right",
+                                    offsetof(options, vertical), HRI_FIELD_BOOL, "off"},
+                                   {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
+                                   HRI_APPLY_FIELDS,
+                                   {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
     return hri_bitmap_open(s, 0, 0, HR_TYPE_U8, 0, why);
@@ -53,7 +53,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_flip = {
     .name = "flip",
-    .help = "mirrored pictures, by chance",
+    .help = "mirror images at random",
     .main = "chance",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -36,11 +36,12 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"path", "the folder; with classes=off also a file, or @ and a list of files",
+    {"path", "directory; with classes=off also a file, or @ and a list of files",
      offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
     {"classes", "folders are classes; off: no labels", offsetof(options, classes), HRI_FIELD_BOOL,
      "on"},
-    {"names", "with the path of each file", offsetof(options, names), HRI_FIELD_BOOL, "off"},
+    {"names", "add a field with the path of each file", offsetof(options, names), HRI_FIELD_BOOL,
+     "off"},
     {0}};
 
 HRI_VECTOR(names, char *)
@@ -198,7 +199,7 @@ static hr_status go_down(walk *k, const char *name, size_t *back, hri_prose *why
     const size_t room = PATH_SIZE - *back;
     if ((size_t)snprintf(k->path + *back, room, "/%s", name) >= room) {
         k->path[*back] = '\0';
-        return hri_prose_set(why, HR_E_RANGE, "%s: the path of a folder in it is too long",
+        return hri_prose_set(why, HR_E_RANGE, "%s: the path of a folder inside is too long",
                              k->path);
     }
     return HR_OK;
@@ -227,11 +228,11 @@ static void note_class(walk *k, size_t i, uint64_t others_before) {
     const uint64_t others = k->others - others_before;
     if (w->class_first[i] == w->files.count && others) {
         hri_pipeline_note(k->s->pipeline,
-                          "%s: the class %s has no images: of its %llu files none is a .jpg, .jpeg "
+                          "%s: class %s has no images: none of its %llu files is a .jpg, .jpeg "
                           "or .png",
                           k->s->name, w->classes.items[i], (unsigned long long)others);
     } else if (w->class_first[i] == w->files.count) {
-        hri_pipeline_note(k->s->pipeline, "%s: the class %s has no images: its folder is empty",
+        hri_pipeline_note(k->s->pipeline, "%s: class %s has no images: its folder is empty",
                           k->s->name, w->classes.items[i]);
     }
 }
@@ -243,14 +244,12 @@ static hr_status scan_classes(walk *k, hri_prose *why) {
     const uint64_t loose = w->files.count;
     if (status == HR_OK && w->classes.count == 0) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "%s has no folders, so there are no classes (%llu images lie in it; "
-                             "classes=off takes them without labels)",
+                             "%s contains no class folders (it has %llu images; classes=off "
+                             "reads them without labels)",
                              k->path, (unsigned long long)loose);
     }
     if (status == HR_OK && loose) {
-        hri_pipeline_note(k->s->pipeline,
-                          "%s: %llu images lie beside the folders of the classes and belong to "
-                          "none: they are left out",
+        hri_pipeline_note(k->s->pipeline, "%s: skipping %llu images outside the class folders",
                           k->s->name, (unsigned long long)loose);
         hri_pathlist_deinit(&w->files);
         w->files.stage = k->s;
@@ -324,7 +323,7 @@ static hr_status read_list(hri_stage *s, const char *path, char *line, hri_prose
             from += length + 1;
         }
         if (status == HR_OK && from == 0 && at < bytes) {
-            status = hri_prose_set(why, HR_E_RANGE, "%s: a path in it is too long", path);
+            status = hri_prose_set(why, HR_E_RANGE, "%s: a path inside is too long", path);
         }
         memmove(line, line + from, used - from);
         used -= from;
@@ -374,18 +373,19 @@ static hr_status scan_all(hri_stage *s, hri_prose *why) {
         status = hri_pathlist_check(&w->files, why);
     }
     if (status == HR_OK && w->files.count && k.others) {
-        hri_pipeline_note(
-            s->pipeline, "%s: %llu files are no .jpg, .jpeg or .png and are left out, the first %s",
-            s->name, (unsigned long long)k.others, k.first_other);
+        hri_pipeline_note(s->pipeline,
+                          "%s: skipping %llu files that are not .jpg, .jpeg or .png (the first is "
+                          "%s)",
+                          s->name, (unsigned long long)k.others, k.first_other);
     }
     if (status == HR_OK && k.loops) {
         hri_pipeline_note(s->pipeline,
-                          "%s: %llu folders are links to a folder above them and are left out, the "
-                          "first %s",
+                          "%s: skipping %llu folders that link to a parent folder (the first is "
+                          "%s)",
                           s->name, (unsigned long long)k.loops, k.first_loop);
     }
     if (status == HR_E_RANGE && !why->text[0]) {
-        hri_prose_set(why, status, "%s: a path in it is too long, or there are too many", o->path);
+        hri_prose_set(why, status, "%s: a path inside is too long, or there are too many", o->path);
     }
     hri_free(k.path);
     return status;
@@ -447,11 +447,11 @@ static hr_status open_images(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     own *w = s->own;
     if (!o->path) {
-        return hri_prose_set(why, HR_E_INVALID, "path: which folder?");
+        return hri_prose_set(why, HR_E_INVALID, "path: missing directory");
     }
     hr_status status = scan_all(s, why);
     if (status == HR_OK && w->files.count == 0) {
-        status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: there is no .jpg, .jpeg or .png in it",
+        status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: contains no .jpg, .jpeg or .png files",
                                o->path);
     }
     if (status == HR_OK) {
@@ -560,7 +560,7 @@ static void close_images(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_images = {
     .name = "images",
-    .help = "a folder of JPEG and PNG files, one folder a class",
+    .help = "JPEG and PNG files, one folder per class",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -5,7 +5,7 @@ typedef struct options {
     int64_t block;
 } options;
 
-static const hri_field fields[] = {{"block", "elements of one input in a row",
+static const hri_field fields[] = {{"block", "consecutive elements per input",
                                     offsetof(options, block), HRI_FIELD_INT, "1", .min = 1,
                                     .max = 1e9, .metavar = "N"},
                                    {0}};
@@ -18,7 +18,8 @@ typedef struct own {
 
 static hr_status open(hri_stage *s, hri_prose *why) {
     if (s->input_count > 64) {
-        return hri_prose_set(why, HR_E_RANGE, "%u inputs are more than 64", s->input_count);
+        return hri_prose_set(why, HR_E_RANGE, "%u inputs, more than the 64 allowed",
+                             s->input_count);
     }
     for (uint32_t i = 1; i < s->input_count; i++) {
         const hri_spec *in = &s->inputs[i]->spec;
@@ -118,7 +119,7 @@ static hr_status restore(hri_stage *s, hri_state *r) {
 
 const hri_stage_type hri_stage_type_interleave = {
     .name = "interleave",
-    .help = "elements of several pipelines in turn",
+    .help = "alternate between several pipelines",
     .fields = fields,
     .options_bytes = sizeof(options),
     .own_bytes = sizeof(own),

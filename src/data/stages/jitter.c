@@ -14,15 +14,15 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"brightness", "up to this share more or less", offsetof(options, brightness), HRI_FIELD_DOUBLE,
+    {"brightness", "largest relative change", offsetof(options, brightness), HRI_FIELD_DOUBLE,
      "0.4", .min = 0, .max = 1},
-    {"contrast", "up to this share more or less", offsetof(options, contrast), HRI_FIELD_DOUBLE,
+    {"contrast", "largest relative change", offsetof(options, contrast), HRI_FIELD_DOUBLE, "0.4",
+     .min = 0, .max = 1},
+    {"saturation", "largest relative change", offsetof(options, saturation), HRI_FIELD_DOUBLE,
      "0.4", .min = 0, .max = 1},
-    {"saturation", "up to this share more or less", offsetof(options, saturation), HRI_FIELD_DOUBLE,
-     "0.4", .min = 0, .max = 1},
-    {"hue", "up to this share of a full turn", offsetof(options, hue), HRI_FIELD_DOUBLE, "0",
-     .min = 0, .max = 0.5},
-    {"seed", "of the random choices", offsetof(options, seed), HRI_FIELD_INT},
+    {"hue", "largest change, as a fraction of a full turn", offsetof(options, hue),
+     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 0.5},
+    {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
     HRI_APPLY_FIELDS,
     {0}};
 
@@ -92,7 +92,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     hri_bitmap in, out;
     hr_status status = hri_bitmap_input(emit, &in);
     if (status == HR_OK && in.channels != 3) {
-        status = hri_emit_fail(emit, HR_E_SHAPE, "the picture has %lld channels instead of 3",
+        status = hri_emit_fail(emit, HR_E_SHAPE, "the image has %lld channels instead of 3",
                                (long long)in.channels);
     }
     if (status == HR_OK) {

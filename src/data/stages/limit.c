@@ -6,8 +6,9 @@ typedef struct options {
     uint64_t bytes;
 } options;
 
-static const hri_field fields[] = {{"bytes", "of data an epoch at most", offsetof(options, bytes),
-                                    HRI_FIELD_BYTES, "1GiB", .metavar = "SIZE"},
+static const hri_field fields[] = {{"bytes", "largest amount of data per epoch",
+                                    offsetof(options, bytes), HRI_FIELD_BYTES, "1GiB",
+                                    .metavar = "SIZE"},
                                    {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
@@ -49,7 +50,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
 
 const hri_stage_type hri_stage_type_limit = {
     .name = "limit",
-    .help = "elements up to so many bytes",
+    .help = "keep elements up to a total size",
     .main = "bytes",
     .fields = fields,
     .options_bytes = sizeof(options),

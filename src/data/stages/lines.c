@@ -16,12 +16,12 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
-    {"empty", "empty lines count", offsetof(options, empty), HRI_FIELD_BOOL, "on"},
-    {"max_bytes", "the longest line that is planned for", offsetof(options, max_bytes),
-     HRI_FIELD_BYTES, "64KiB"},
-    {"index", "find every record first: a full shuffle, 16 bytes each", offsetof(options, index),
-     HRI_FIELD_BOOL, "off"},
+    {"path", "files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
+    {"empty", "keep empty lines", offsetof(options, empty), HRI_FIELD_BOOL, "on"},
+    {"max_bytes", "longest line to plan for", offsetof(options, max_bytes), HRI_FIELD_BYTES,
+     "64KiB"},
+    {"index", "index all records first, for a full shuffle (16 bytes each)",
+     offsetof(options, index), HRI_FIELD_BOOL, "off"},
     {0}};
 
 typedef struct own {
@@ -41,7 +41,8 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     status = hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, HRI_RECORDS_CHUNK,
                                &w->records.memory);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "no room for a piece of %d bytes", HRI_RECORDS_CHUNK);
+        return hri_prose_set(why, status, "no room in the budget for a buffer of %d bytes",
+                             HRI_RECORDS_CHUNK);
     }
     s->spec.item_bytes = s->spec.load_bytes = hri_pool_round(o->max_bytes);
     s->random = false;
@@ -148,7 +149,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_lines = {
     .name = "lines",
-    .help = "text files, a line an element",
+    .help = "text files, one element per line",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -19,7 +19,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_load = {
     .name = "load",
-    .help = "reads elements by several threads",
+    .help = "read elements with several threads",
     .fields = fields,
     .options_bytes = sizeof(hri_apply_options),
     .inputs = 1,

@@ -19,7 +19,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     if (!w->fn) {
         return hri_prose_set(
             why, HR_E_INVALID,
-            "it needs a function: hr_pipeline_map; in a text, use the ready-made stages");
+            "needs a function (hr_pipeline_map); in a pipeline string use the built-in stages");
     }
     const uint64_t count = s->spec.count;
     s->spec = w->declared;
@@ -36,7 +36,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_map = {
     .name = "map",
-    .help = "a function of yours (from C)",
+    .help = "custom function (C API only)",
     .fields = fields,
     .options_bytes = sizeof(hri_apply_options),
     .own_bytes = sizeof(own),
@@ -50,8 +50,7 @@ hr_status hr_pipeline_map(hr_pipeline *p, hr_map_fn *fn, void *user,
     const hr_map_options none = {.size = sizeof none};
     const hr_map_options *o = options ? options : &none;
     if (!fn || o->size != sizeof *o || o->output_count > HR_FIELD_MAX) {
-        return hri_pipeline_fail(p, HR_E_INVALID,
-                                 "map: there is no function, or its options are wrong");
+        return hri_pipeline_fail(p, HR_E_INVALID, "map: missing function or invalid options");
     }
     hri_stage *s;
     hr_status status = hri_pipeline_chain(p, &hri_stage_type_map, o->name, &s);

@@ -17,8 +17,8 @@ typedef struct options {
 static const char *const splits[] = {"train", "test", NULL};
 
 static const hri_field fields[] = {
-    {"path", "the folder", offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
-    {"split", "which half", offsetof(options, split), HRI_FIELD_ENUM, "train", .choices = splits},
+    {"path", "directory", offsetof(options, path), HRI_FIELD_STRING, .metavar = "DIR"},
+    {"split", "which split", offsetof(options, split), HRI_FIELD_ENUM, "train", .choices = splits},
     {0}};
 
 typedef struct own {
@@ -35,7 +35,7 @@ static hr_status read_head(const hri_file *f, int dims, uint64_t sizes[3], hri_p
     unsigned char head[16];
     const uint64_t bytes = 4 + 4 * (uint64_t)dims;
     if (f->bytes < bytes) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends inside its header", f->path);
+        return hri_prose_set(why, HR_E_FORMAT, "%s: truncated header", f->path);
     }
     const hr_status status = hri_filelist_read(f, 0, head, bytes, why);
     if (status != HR_OK) {
@@ -44,7 +44,7 @@ static hr_status read_head(const hri_file *f, int dims, uint64_t sizes[3], hri_p
     if (word_at(head) != 0x800u + (uint64_t)dims) {
         return hri_prose_set(
             why, HR_E_FORMAT,
-            "%s: it is no idx file of bytes in %d dimensions (is it still compressed?)", f->path,
+            "%s: not an idx file of bytes in %d dimensions (is it still compressed?)", f->path,
             dims);
     }
     uint64_t all = 1;
@@ -52,10 +52,11 @@ static hr_status read_head(const hri_file *f, int dims, uint64_t sizes[3], hri_p
         sizes[i] = word_at(head + 4 + 4 * i);
         all = hri_bytes_mul(all, sizes[i]);
     }
-    return all <= f->bytes - bytes
-               ? HR_OK
-               : hri_prose_set(why, HR_E_FORMAT, "%s: the header promises more than the file has",
-                               f->path);
+    return all <= f->bytes - bytes ? HR_OK
+                                   : hri_prose_set(why, HR_E_FORMAT,
+                                                   "%s: truncated: the header describes more data "
+                                                   "than the file has",
+                                                   f->path);
 }
 
 static hr_status open(hri_stage *s, hri_prose *why) {
@@ -76,8 +77,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
                          hri_path_join(folder, files[i], &plain_path) == HR_OK;
         const int found = made && hri_file_exists(packed_path) && !hri_file_exists(plain_path);
         if (found) {
-            hri_prose_set(why, status, "%s is compressed, and is not read so: gunzip it first",
-                          packed_path);
+            hri_prose_set(why, status, "%s is compressed; gunzip it first", packed_path);
         }
         hri_free(plain_path);
         hri_free(packed_path);
@@ -95,12 +95,12 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         return status;
     }
     if (images[0] != labels[0]) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: there are %llu images and %llu labels",
+        return hri_prose_set(why, HR_E_FORMAT, "%s: %llu images, but %llu labels",
                              w->files.files[0].path, (unsigned long long)images[0],
                              (unsigned long long)labels[0]);
     }
     if (images[1] == 0 || images[2] == 0 || images[1] > SIDE_MAX || images[2] > SIDE_MAX) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: images of %llu x %llu cannot be",
+        return hri_prose_set(why, HR_E_FORMAT, "%s: invalid image size %llu x %llu",
                              w->files.files[0].path, (unsigned long long)images[2],
                              (unsigned long long)images[1]);
     }
@@ -185,7 +185,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_mnist = {
     .name = "mnist",
-    .help = "a folder of MNIST's idx files",
+    .help = "MNIST idx files",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -19,11 +19,11 @@ static const char *const types[] = {"f32", "bf16", "f16", NULL};
 static const hr_type type_of[] = {HR_TYPE_F32, HR_TYPE_BF16, HR_TYPE_F16};
 
 static const hri_field fields[] = {
-    {"mean", "taken away, a channel each or one for all", offsetof(options, mean), HRI_FIELD_LIST,
-     "0", .min = 1, .max = CHANNELS_MAX},
-    {"std", "divided by, a channel each or one for all", offsetof(options, std), HRI_FIELD_LIST,
-     "1", .min = 1, .max = CHANNELS_MAX},
-    {"to", "the type", offsetof(options, to), HRI_FIELD_ENUM, "f32", .choices = types},
+    {"mean", "subtracted; one number per channel, or one for all", offsetof(options, mean),
+     HRI_FIELD_LIST, "0", .min = 1, .max = CHANNELS_MAX},
+    {"std", "divisor; one number per channel, or one for all", offsetof(options, std),
+     HRI_FIELD_LIST, "1", .min = 1, .max = CHANNELS_MAX},
+    {"to", "output type", offsetof(options, to), HRI_FIELD_ENUM, "f32", .choices = types},
     HRI_APPLY_FIELDS,
     {0}};
 
@@ -44,7 +44,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     for (size_t i = 0; i < CHANNELS_MAX; i++) {
         double mean, std;
         if (!number_at(&o->mean, i, &mean) || !number_at(&o->std, i, &std) || std == 0) {
-            return hri_prose_set(why, HR_E_INVALID, "mean and std: numbers, and std not 0");
+            return hri_prose_set(why, HR_E_INVALID, "mean and std: must be numbers, and std not 0");
         }
         w->scale[i] = (float)(1 / (255 * std));
         w->shift[i] = (float)(-mean / std);
@@ -110,7 +110,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_normalise = {
     .name = "normalise",
-    .help = "pixels to real numbers",
+    .help = "convert pixels to floating point: (x / 255 - mean) / std",
     .fields = fields,
     .options_bytes = sizeof(options),
     .own_bytes = sizeof(own),

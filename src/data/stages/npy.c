@@ -16,9 +16,9 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE",
+    {"path", "files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE",
      .max = ARRAYS_MAX},
-    {"names", "of the fields", offsetof(options, names), HRI_FIELD_LIST},
+    {"names", "field names", offsetof(options, names), HRI_FIELD_LIST},
     {0}};
 
 typedef struct own {
@@ -62,11 +62,10 @@ static hr_status open_array(hri_stage *s, size_t i, hri_prose *why) {
     if (a->meta.shape.rank == 0 ||
         numbers >
             (f->bytes - (a->data_start < f->bytes ? a->data_start : f->bytes)) / a->unit_bytes) {
-        return hri_prose_set(why, HR_E_FORMAT,
-                             "%s: it has no first dimension, or the file ends early", f->path);
+        return hri_prose_set(why, HR_E_FORMAT, "%s: no first dimension, or truncated", f->path);
     }
     if (a->meta.shape.dim[0] != w->arrays[0].meta.shape.dim[0]) {
-        return hri_prose_set(why, HR_E_SHAPE, "%s has %lld elements and %s %lld", f->path,
+        return hri_prose_set(why, HR_E_SHAPE, "%s has %lld elements, but %s has %lld", f->path,
                              (long long)a->meta.shape.dim[0], w->files.files[0].path,
                              (long long)w->arrays[0].meta.shape.dim[0]);
     }
@@ -76,7 +75,7 @@ static hr_status open_array(hri_stage *s, size_t i, hri_prose *why) {
     memcpy(m->shape.dim, a->meta.shape.dim + 1, (size_t)m->shape.rank * sizeof m->shape.dim[0]);
     choose_name(s->options, w, i);
     if (hri_spec_find(&s->spec, w->names[i])) {
-        return hri_prose_set(why, HR_E_EXISTS, "two fields are called \"%s\"", w->names[i]);
+        return hri_prose_set(why, HR_E_EXISTS, "two fields are named \"%s\"", w->names[i]);
     }
     return hri_spec_put(&s->spec, w->names[i], *m);
 }
@@ -233,7 +232,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_npy = {
     .name = "npy",
-    .help = "NumPy arrays side by side",
+    .help = "NumPy arrays, one field per file",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -9,7 +9,9 @@ typedef struct options {
     int64_t depth;
 } options;
 
-static const hri_field fields[] = {{"depth", "elements ready at most; 0: chosen",
+static const hri_field fields[] = {{"depth",
+                                    "maximum number of elements ready; 0: chosen "
+                                    "automatically",
                                     offsetof(options, depth), HRI_FIELD_INT, "0", .min = 0,
                                     .max = 65536, .metavar = "N"},
                                    {0}};
@@ -240,7 +242,7 @@ static hr_status restore(hri_stage *s, hri_state *r) {
 
 const hri_stage_type hri_stage_type_prefetch = {
     .name = "prefetch",
-    .help = "elements made ahead by a thread",
+    .help = "prepare elements ahead in a thread",
     .main = "depth",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -6,8 +6,8 @@ typedef struct options {
     int64_t count;
 } options;
 
-static const hri_field fields[] = {{"count", "how many numbers", offsetof(options, count),
-                                    HRI_FIELD_INT, "1000", .min = 0, .max = 9e15, .metavar = "N"},
+static const hri_field fields[] = {{"count", "count", offsetof(options, count), HRI_FIELD_INT,
+                                    "1000", .min = 0, .max = 9e15, .metavar = "N"},
                                    {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
@@ -36,7 +36,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_range = {
     .name = "range",
-    .help = "the numbers 0 .. N-1",
+    .help = "integers from 0 to N-1",
     .main = "count",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -12,9 +12,9 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"field", "which one", offsetof(options, field), HRI_FIELD_STRING},
-    {"to", "its new name", offsetof(options, to), HRI_FIELD_STRING},
-    {"keep", "the others go on too", offsetof(options, keep), HRI_FIELD_BOOL, "on"},
+    {"field", "field to rename", offsetof(options, field), HRI_FIELD_STRING},
+    {"to", "new name", offsetof(options, to), HRI_FIELD_STRING},
+    {"keep", "keep the other fields", offsetof(options, keep), HRI_FIELD_BOOL, "on"},
     HRI_APPLY_FIELDS,
     {0}};
 
@@ -25,7 +25,7 @@ static const char *new_name(const options *o) {
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     if (!o->field || strlen(new_name(o)) >= HR_FIELD_NAME_SIZE) {
-        return hri_prose_set(why, HR_E_INVALID, "field and to: names of 1 to %d bytes",
+        return hri_prose_set(why, HR_E_INVALID, "field and to: must be names of 1 to %d bytes",
                              HR_FIELD_NAME_SIZE - 1);
     }
     const hr_field *f = hri_spec_find(&s->spec, o->field);
@@ -41,7 +41,8 @@ static hr_status open(hri_stage *s, hri_prose *why) {
                     (size_t)(s->spec.fields + s->spec.field_count - f - 1) * sizeof *f);
             s->spec.field_count--;
             if (hri_spec_find(&s->spec, new_name(o))) {
-                return hri_prose_set(why, HR_E_EXISTS, "there is a \"%s\" already", new_name(o));
+                return hri_prose_set(why, HR_E_EXISTS, "a field \"%s\" already exists",
+                                     new_name(o));
             }
         }
         const hr_status status = hri_spec_put(&s->spec, new_name(o), m);
@@ -77,7 +78,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_rename = {
     .name = "rename",
-    .help = "another name for a field, or one field alone",
+    .help = "rename a field, or keep a single one",
     .main = "field",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -10,8 +10,9 @@ typedef struct own {
     uint64_t given; /* elements in this round */
 } own;
 
-static const hri_field fields[] = {{"count", "how often; 0: for ever", offsetof(options, count),
-                                    HRI_FIELD_INT, "0", .min = 0, .max = 4e9, .metavar = "N"},
+static const hri_field fields[] = {{"count", "number of repetitions; 0: forever",
+                                    offsetof(options, count), HRI_FIELD_INT, "0", .min = 0,
+                                    .max = 4e9, .metavar = "N"},
                                    {0}};
 
 static uint64_t rounds(const hri_stage *s) {
@@ -68,7 +69,7 @@ static hr_status restore(hri_stage *s, hri_state *r) {
 
 const hri_stage_type hri_stage_type_repeat = {
     .name = "repeat",
-    .help = "the input several times, or for ever",
+    .help = "repeat the input, N times or forever",
     .main = "count",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -11,9 +11,9 @@ typedef struct options {
 
 static const char *const filters[] = {"auto", "nearest", "bilinear", "area", NULL};
 
-static const hri_field fields[] = {{"size", "of the output: 224 or 224x320 (height x width)",
+static const hri_field fields[] = {{"size", "output size: 224 or 224x320 (height x width)",
                                     offsetof(options, size), HRI_FIELD_DIMS, "224"},
-                                   {"filter", "how pixels are blended", offsetof(options, filter),
+                                   {"filter", "interpolation", offsetof(options, filter),
                                     HRI_FIELD_ENUM, "auto", .choices = filters},
                                    HRI_APPLY_FIELDS,
                                    {0}};
@@ -22,7 +22,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     int64_t height, width;
     if (!hri_bitmap_size(&o->size, &height, &width)) {
-        return hri_prose_set(why, HR_E_RANGE, "size: it is 224 or 224x320, 32768 at most");
+        return hri_prose_set(why, HR_E_RANGE, "size: must be like 224 or 224x320, up to 32768");
     }
     const hr_field *f = hri_spec_find(&s->spec, "image");
     const int64_t w =
@@ -62,7 +62,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_resize = {
     .name = "resize",
-    .help = "pictures to one size",
+    .help = "resize images",
     .main = "size",
     .fields = fields,
     .options_bytes = sizeof(options),

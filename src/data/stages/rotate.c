@@ -12,10 +12,10 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"degrees", "the largest angle", offsetof(options, degrees), HRI_FIELD_DOUBLE, "15",
+    {"degrees", "largest angle in degrees", offsetof(options, degrees), HRI_FIELD_DOUBLE, "15",
      .min = -360, .max = 360},
-    {"random", "an angle by chance", offsetof(options, random), HRI_FIELD_BOOL, "on"},
-    {"seed", "of the random choices", offsetof(options, seed), HRI_FIELD_INT},
+    {"random", "random angle", offsetof(options, random), HRI_FIELD_BOOL, "on"},
+    {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
     HRI_APPLY_FIELDS,
     {0}};
 
@@ -68,7 +68,7 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_rotate = {
     .name = "rotate",
-    .help = "pictures turned by a random angle",
+    .help = "rotate images by a random angle",
     .main = "degrees",
     .fields = fields,
     .options_bytes = sizeof(options),

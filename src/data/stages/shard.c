@@ -6,16 +6,16 @@ typedef struct options {
     int64_t count, index;
 } options;
 
-static const hri_field fields[] = {{"count", "how many shards", offsetof(options, count),
+static const hri_field fields[] = {{"count", "number of shards", offsetof(options, count),
                                     HRI_FIELD_INT, "1", .min = 1, .max = 1e6},
-                                   {"index", "which of them, from 0", offsetof(options, index),
+                                   {"index", "index of the shard, from 0", offsetof(options, index),
                                     HRI_FIELD_INT, "0", .min = 0, .max = 1e6},
                                    {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     if (o->index >= o->count) {
-        return hri_prose_set(why, HR_E_RANGE, "index: %lld is not below count, %lld",
+        return hri_prose_set(why, HR_E_RANGE, "index: %lld is not less than count (%lld)",
                              (long long)o->index, (long long)o->count);
     }
     if (s->spec.count != HR_COUNT_UNKNOWN) {
@@ -47,7 +47,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
 
 const hri_stage_type hri_stage_type_shard = {
     .name = "shard",
-    .help = "every Nth element, for one of N processes",
+    .help = "keep every Nth element, for one of N processes",
     .main = "count",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -18,12 +18,13 @@ typedef struct options {
     bool reshuffle;
 } options;
 
-static const hri_field fields[] = {
-    {"seed", "of the order", offsetof(options, seed), HRI_FIELD_INT},
-    {"buffer", "elements to draw from, over a stream", offsetof(options, buffer), HRI_FIELD_INT,
-     "10000", .min = 1, .max = 1e9, .metavar = "N"},
-    {"reshuffle", "another order each epoch", offsetof(options, reshuffle), HRI_FIELD_BOOL, "on"},
-    {0}};
+static const hri_field fields[] = {{"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
+                                   {"buffer", "buffer size in elements, for streams",
+                                    offsetof(options, buffer), HRI_FIELD_INT, "10000", .min = 1,
+                                    .max = 1e9, .metavar = "N"},
+                                   {"reshuffle", "use another order each epoch",
+                                    offsetof(options, reshuffle), HRI_FIELD_BOOL, "on"},
+                                   {0}};
 
 typedef struct slot {
     hri_item item;
@@ -60,7 +61,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         s->smallest_bytes = hri_bytes_add(s->smallest_bytes, held);
     }
     if (s->smallest_bytes == UINT64_MAX) {
-        return hri_prose_set(why, HR_E_RANGE, "buffer: so many elements fit no machine");
+        return hri_prose_set(why, HR_E_RANGE, "buffer: more elements than any machine can hold");
     }
     return HR_OK;
 }
@@ -252,7 +253,7 @@ static hr_status restore(hri_stage *s, hri_state *r) {
 
 const hri_stage_type hri_stage_type_shuffle = {
     .name = "shuffle",
-    .help = "a random order, another one each epoch",
+    .help = "shuffle elements, differently each epoch",
     .main = "buffer",
     .fields = fields,
     .options_bytes = sizeof(options),

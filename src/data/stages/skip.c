@@ -6,7 +6,7 @@ typedef struct options {
     int64_t count;
 } options;
 
-static const hri_field fields[] = {{"count", "elements left out", offsetof(options, count),
+static const hri_field fields[] = {{"count", "elements to skip", offsetof(options, count),
                                     HRI_FIELD_INT, "1", .min = 0, .max = 9e15, .metavar = "N"},
                                    {0}};
 
@@ -37,7 +37,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
 
 const hri_stage_type hri_stage_type_skip = {
     .name = "skip",
-    .help = "all but the first N elements",
+    .help = "skip the first N elements",
     .main = "count",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -16,18 +16,18 @@ typedef struct options {
 static const char *const label_types[] = {"i32", "f32", NULL};
 
 static const hri_field fields[] = {
-    {"count", "elements an epoch", offsetof(options, count), HRI_FIELD_INT, "1024", .min = 0,
+    {"count", "elements per epoch", offsetof(options, count), HRI_FIELD_INT, "1024", .min = 0,
      .max = 9e15, .metavar = "N"},
-    {"shape", "of one element", offsetof(options, shape), HRI_FIELD_DIMS, "224x224x3"},
+    {"shape", "shape of an element", offsetof(options, shape), HRI_FIELD_DIMS, "224x224x3"},
     {"type", "u8, f32, bf16, f16, i32 or i64", offsetof(options, type), HRI_FIELD_STRING, "u8"},
-    {"classes", "labels are below it; 0: no label", offsetof(options, classes), HRI_FIELD_INT,
-     "1000", .min = 0, .max = 2e9},
-    {"label", "shape of a label; none: one number", offsetof(options, label), HRI_FIELD_DIMS},
-    {"label_type", "of labels: classes, or real numbers 0 and 1", offsetof(options, label_type),
-     HRI_FIELD_ENUM, "i32", .choices = label_types},
-    {"vocab", "tokens instead of an image, below it", offsetof(options, vocab), HRI_FIELD_INT, "0",
+    {"classes", "number of classes; 0: no label", offsetof(options, classes), HRI_FIELD_INT, "1000",
      .min = 0, .max = 2e9},
-    {"seed", "of the random numbers", offsetof(options, seed), HRI_FIELD_INT},
+    {"label", "shape of a label; none: one number", offsetof(options, label), HRI_FIELD_DIMS},
+    {"label_type", "label type: i32 for classes, f32 for random 0 and 1",
+     offsetof(options, label_type), HRI_FIELD_ENUM, "i32", .choices = label_types},
+    {"vocab", "vocabulary size, for tokens instead of an image", offsetof(options, vocab),
+     HRI_FIELD_INT, "0", .min = 0, .max = 2e9},
+    {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
     {0}};
 
 typedef struct own {
@@ -40,7 +40,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     own *w = s->own;
     w->name = o->vocab ? "tokens" : "image";
     if (hr_type_find(o->vocab ? "i32" : o->type, &w->meta.type) != HR_OK) {
-        return hri_prose_set(why, HR_E_INVALID, "type: \"%s\" is no type", o->type);
+        return hri_prose_set(why, HR_E_INVALID, "type: unknown type \"%s\"", o->type);
     }
     w->meta.shape.rank = (int32_t)o->shape.count;
     for (int64_t i = 0; i < o->shape.count; i++) {
@@ -56,7 +56,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         status = hr_meta_check(&w->label, NULL);
     }
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "shape: this cannot be");
+        return hri_prose_set(why, status, "shape: invalid");
     }
     s->spec.count = (uint64_t)o->count;
     status = hri_spec_put(&s->spec, w->name, w->meta);
@@ -149,7 +149,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
 
 const hri_stage_type hri_stage_type_synthetic = {
     .name = "synthetic",
-    .help = "random elements, to measure everything but the input",
+    .help = "random elements, for benchmarks without input",
     .main = "count",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -5,8 +5,9 @@ typedef struct options {
     int64_t count;
 } options;
 
-static const hri_field fields[] = {{"count", "elements an epoch at most", offsetof(options, count),
-                                    HRI_FIELD_INT, "1", .min = 0, .max = 9e15, .metavar = "N"},
+static const hri_field fields[] = {{"count", "largest number of elements per epoch",
+                                    offsetof(options, count), HRI_FIELD_INT, "1", .min = 0,
+                                    .max = 9e15, .metavar = "N"},
                                    {0}};
 
 static hr_status open(hri_stage *s, hri_prose *why) {
@@ -33,7 +34,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
 
 const hri_stage_type hri_stage_type_take = {
     .name = "take",
-    .help = "the first N elements",
+    .help = "keep the first N elements",
     .main = "count",
     .fields = fields,
     .options_bytes = sizeof(options),

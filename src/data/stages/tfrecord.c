@@ -25,13 +25,13 @@ typedef struct options {
 } options;
 
 static const hri_field fields[] = {
-    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
+    {"path", "files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
     {"example", "records are tf.train.Example", offsetof(options, example), HRI_FIELD_BOOL, "on"},
-    {"check", "compare checksums of the data", offsetof(options, check), HRI_FIELD_BOOL, "on"},
-    {"max_bytes", "the longest record that is planned for; 0: from the first ones",
+    {"check", "verify the checksums of the data", offsetof(options, check), HRI_FIELD_BOOL, "on"},
+    {"max_bytes", "longest record to plan for; 0: estimated from the first ones",
      offsetof(options, max_bytes), HRI_FIELD_BYTES, "0"},
-    {"index", "find every record first: a full shuffle, 16 bytes each", offsetof(options, index),
-     HRI_FIELD_BOOL, "off"},
+    {"index", "index all records first, for a full shuffle (16 bytes each)",
+     offsetof(options, index), HRI_FIELD_BOOL, "off"},
     {0}};
 
 typedef struct own {
@@ -61,7 +61,7 @@ static hr_status find(own *w, size_t *file, uint64_t *offset, uint64_t *length, 
     const hri_file *f = &w->files.files[w->file];
     unsigned char head[HEAD];
     if (f->bytes - w->offset < HEAD + 4) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: the file ends inside a record, at byte %llu",
+        return hri_prose_set(why, HR_E_FORMAT, "%s: truncated inside a record, at byte %llu",
                              f->path, (unsigned long long)w->offset);
     }
     const hr_status status = hri_filelist_read(f, w->offset, head, HEAD, why);
@@ -78,8 +78,8 @@ static hr_status find(own *w, size_t *file, uint64_t *offset, uint64_t *length, 
     if (n > f->bytes - w->offset - HEAD - 4 || n >> HRI_LENGTH_BITS) {
         return hri_prose_set(
             why, HR_E_FORMAT,
-            "%s: the record at byte %llu declares %llu bytes, more than the file has", f->path,
-            (unsigned long long)w->offset, (unsigned long long)n);
+            "%s: the record at byte %llu has a length of %llu bytes, more than the file has left",
+            f->path, (unsigned long long)w->offset, (unsigned long long)n);
     }
     *file = w->file;
     *offset = w->offset + HEAD;
@@ -141,9 +141,9 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         hr_emit_explain(emit, why.text);
     } else if (o->check &&
                hri_crc32c_masked(data, length) != (uint32_t)number_at(data + length, 4)) {
-        status = hri_emit_fail(emit, HR_E_FORMAT,
-                               "the data from byte %llu on does not match its checksum",
-                               (unsigned long long)item->a);
+        status =
+            hri_emit_fail(emit, HR_E_FORMAT, "the data at byte %llu does not match its checksum",
+                          (unsigned long long)item->a);
     } else if (o->example) {
         status = hri_example_emit(data, length, emit);
     } else {
@@ -166,7 +166,7 @@ static hr_status learn_fields(hri_stage *s, const hri_item *item, hri_prose *why
     char reason[256] = "";
     hr_status status = hri_item_load(item, &memory, &e, reason, sizeof reason);
     if (status == HR_E_RANGE && !reason[0]) {
-        return hri_prose_set(why, HR_E_LIMIT, "the first record has %llu bytes, and is too large",
+        return hri_prose_set(why, HR_E_LIMIT, "the first record is too large (%llu bytes)",
                              (unsigned long long)hri_packed_length(item->b));
     }
     if (status != HR_OK) {
@@ -221,9 +221,9 @@ static hr_status look(hri_stage *s, uint64_t *longest, hri_prose *why) {
             return status;
         }
     }
-    return learned ? HR_OK
-                   : hri_prose_set(why, HR_E_FORMAT, "%s: there is no record that can be read",
-                                   w->files.files[0].path);
+    return learned
+               ? HR_OK
+               : hri_prose_set(why, HR_E_FORMAT, "%s: no readable record", w->files.files[0].path);
 }
 
 static hr_status open(hri_stage *s, hri_prose *why) {

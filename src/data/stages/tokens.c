@@ -23,17 +23,17 @@ typedef struct options {
 static const char *const types[] = {"u16", "u32", NULL};
 
 static const hri_field fields[] = {
-    {"path", "the files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
-    {"length", "tokens in an element", offsetof(options, length), HRI_FIELD_INT, "1024", .min = 1,
+    {"path", "files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE"},
+    {"length", "tokens per element", offsetof(options, length), HRI_FIELD_INT, "1024", .min = 1,
      .max = 1e8, .metavar = "N"},
-    {"stride", "tokens from one element's start to the next; 0: length", offsetof(options, stride),
+    {"stride", "tokens between the starts of two elements; 0: length", offsetof(options, stride),
      HRI_FIELD_INT, "0", .min = 0, .max = 1e12},
-    {"type", "of a token in the file", offsetof(options, type), HRI_FIELD_ENUM, "u16",
+    {"type", "type of a token in the file", offsetof(options, type), HRI_FIELD_ENUM, "u16",
      .choices = types},
-    {"skip", "bytes before the first token", offsetof(options, skip), HRI_FIELD_BYTES, "0"},
-    {"random", "windows begin anywhere, by chance", offsetof(options, random), HRI_FIELD_BOOL,
+    {"skip", "bytes to skip before the first token", offsetof(options, skip), HRI_FIELD_BYTES, "0"},
+    {"random", "start windows at random positions", offsetof(options, random), HRI_FIELD_BOOL,
      "off"},
-    {"seed", "of random windows", offsetof(options, seed), HRI_FIELD_INT},
+    {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
     {0}};
 
 /* What is in one file. */
@@ -98,8 +98,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         w->starts += w->parts[i].starts;
     }
     if (s->spec.count == 0) {
-        return hri_prose_set(why, HR_E_FORMAT,
-                             "%s: the files have less than %lld tokens and one more",
+        return hri_prose_set(why, HR_E_FORMAT, "%s: fewer than %lld + 1 tokens",
                              w->files.files[0].path, (long long)o->length);
     }
     const hr_meta m = {.type = HR_TYPE_I32, .shape = {.rank = 1, .dim = {o->length}}};
@@ -167,7 +166,9 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         const uint32_t number =
             o->type == 0 ? ((const uint16_t *)raw->data)[i] : ((const uint32_t *)raw->data)[i];
         if (number > INT32_MAX) {
-            status = hri_emit_fail(emit, HR_E_FORMAT, "%s: token %llu is %u, which is no i32",
+            status = hri_emit_fail(emit, HR_E_FORMAT,
+                                   "%s: token %llu is %u, which does not fit "
+                                   "in an i32",
                                    f->path, (unsigned long long)(item->a + i), number);
             break;
         }
@@ -199,7 +200,7 @@ static void close(hri_stage *s) {
 
 const hri_stage_type hri_stage_type_tokens = {
     .name = "tokens",
-    .help = "files of token numbers, cut into windows",
+    .help = "token files, read in windows",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -12,7 +12,7 @@ typedef struct options {
     int64_t count;
 } options;
 
-static const hri_field fields[] = {{"count", "elements in a group", offsetof(options, count),
+static const hri_field fields[] = {{"count", "elements per group", offsetof(options, count),
                                     HRI_FIELD_INT, "1", .min = 1, .max = 1e9, .metavar = "N"},
                                    {0}};
 
@@ -42,7 +42,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         s->smallest_bytes = hri_bytes_add(s->smallest_bytes, held);
     }
     return s->smallest_bytes == UINT64_MAX
-               ? hri_prose_set(why, HR_E_RANGE, "count: so many elements fit no machine")
+               ? hri_prose_set(why, HR_E_RANGE, "count: more elements than any machine can hold")
                : HR_OK;
 }
 
@@ -175,7 +175,7 @@ static hr_status restore(hri_stage *s, hri_state *r) {
 
 const hri_stage_type hri_stage_type_whole = {
     .name = "whole",
-    .help = "whole groups of N elements; the rest of an epoch is left out",
+    .help = "complete groups of N elements; the rest of an epoch is dropped",
     .main = "count",
     .fields = fields,
     .options_bytes = sizeof(options),

@@ -12,7 +12,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         const hri_spec *in = &s->inputs[i]->spec;
         for (uint32_t k = 0; k < in->field_count; k++) {
             if (hri_spec_find(&s->spec, in->fields[k].name)) {
-                return hri_prose_set(why, HR_E_EXISTS, "two inputs have a field \"%s\"",
+                return hri_prose_set(why, HR_E_EXISTS, "two inputs have a field named \"%s\"",
                                      in->fields[k].name);
             }
             const hr_status status = hri_spec_put(&s->spec, in->fields[k].name, in->fields[k].meta);
@@ -74,7 +74,7 @@ static hr_status next(hri_stage *s, hri_item *out) {
 
 const hri_stage_type hri_stage_type_zip = {
     .name = "zip",
-    .help = "elements of several pipelines side by side",
+    .help = "join elements of several pipelines into one",
     .inputs = UINT32_MAX,
     .open = open,
     .next = next,

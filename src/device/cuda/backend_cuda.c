@@ -139,7 +139,7 @@ static int count_devices(hri_cuda_lib *lib) {
         return 0;
     }
     if (count <= 0) {
-        snprintf(cu->why_not, sizeof cu->why_not, "the driver shows no device");
+        snprintf(cu->why_not, sizeof cu->why_not, "the driver reports no device");
         return 0;
     }
     return count;
@@ -341,7 +341,7 @@ typedef struct reporter {
 static void report_missing(void *user, const char *name, const char *feature) {
     const reporter *to = user;
     char text[HRI_CUDA_TEXT];
-    snprintf(text, sizeof text, "the driver has no %s: %s switched off", name, feature);
+    snprintf(text, sizeof text, "the driver lacks %s; %s disabled", name, feature);
     to->fn(to->user, "cuda driver", HRI_FOUND_MISSING, "", text);
 }
 
@@ -350,17 +350,16 @@ static const char *measure_text(int measure) {
     case HRI_CUDA_UNMEASURED:
         return "not opened yet";
     case HRI_CUDA_BY_PID:
-        return "runtime and process bytes by NVML, for this process";
+        return "runtime and process memory as NVML reports them for this process";
     case HRI_CUDA_BY_OTHER_PID:
-        return "runtime and process bytes by NVML, which knows this process by another number";
+        return "runtime and process memory as NVML reports them (it lists this process under "
+               "another PID)";
     case HRI_CUDA_BY_DIFFERENCE:
-        return "NVML does not show this process: runtime is what the device's use grew by when it "
-               "was "
-               "opened, process bytes are unknown";
+        return "NVML does not list this process: runtime is the growth in used memory when the "
+               "device was opened; process memory is unknown";
     case HRI_CUDA_BY_DEVICE_IN_USE:
-        return "without NVML: runtime is all that was in use when the device was opened, others' "
-               "bytes "
-               "included; process bytes are unknown";
+        return "without NVML: runtime is all memory in use when the device was opened, other "
+               "processes included; process memory is unknown";
     }
     return "";
 }
@@ -369,7 +368,7 @@ static void report_nvml(const hri_cuda_lib *lib, const reporter *to) {
     const hri_cuda_nvml *nvml = &lib->nvml;
     char version[80] = "", text[2 * HRI_CUDA_TEXT];
     if (!nvml->usable) {
-        snprintf(text, sizeof text, "%s: no view from outside the process", nvml->why_not);
+        snprintf(text, sizeof text, "%s: process memory cannot be measured", nvml->why_not);
         to->fn(to->user, "nvml", nvml->found ? HRI_FOUND_BROKEN : HRI_FOUND_MISSING, "", text);
         return;
     }
@@ -383,8 +382,7 @@ static void report(hri_lib *base, hri_report_fn *fn, void *user) {
     hri_cuda_lib *lib = (hri_cuda_lib *)base;
     reporter to = {fn, user};
     if (lib->switched_off) {
-        fn(user, "cuda driver", HRI_FOUND_MISSING, "",
-           "switched off by the caller: no CUDA devices");
+        fn(user, "cuda driver", HRI_FOUND_MISSING, "", "disabled by the caller; no CUDA devices");
         return;
     }
     char version[32] = "", text[2 * HRI_CUDA_TEXT];

@@ -116,7 +116,7 @@ hr_status hri_lt_product_init(const hri_lt *lt, const hri_gpu_matmul *x, int exa
                               hri_lt_product *out) {
     memset(out, 0, sizeof *out);
     if (x->batch > INT32_MAX || !x->m || !x->n || !x->k) {
-        snprintf(out->text, sizeof out->text, "a product without elements");
+        snprintf(out->text, sizeof out->text, "an empty matmul");
         return HR_E_UNSUPPORTED;
     }
     return describe(lt, x, exact, out) ? HR_OK : HR_E_UNSUPPORTED;

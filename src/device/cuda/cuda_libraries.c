@@ -32,8 +32,8 @@ static void report_lt(hri_report_fn *fn, void *user) {
     }
     hri_lt_load(lt);
     write_version(lt->version, version, sizeof version);
-    tell(fn, user, "cublaslt", lt->library != NULL, lt->found, version, "matrix products",
-         lt->why_not, "matrix products by our own kernels, slower");
+    tell(fn, user, "cublaslt", lt->library != NULL, lt->found, version, "matmul", lt->why_not,
+         "matmul uses built-in kernels, which are slower");
     hri_lt_unload(lt);
     hri_free(lt);
 }
@@ -47,7 +47,7 @@ static void report_dnn(hri_report_fn *fn, void *user) {
     hri_dnn_load(dnn);
     write_version(dnn->version, version, sizeof version);
     tell(fn, user, "cudnn", dnn->library != NULL, dnn->found, version, "convolutions, attention",
-         dnn->why_not, "convolutions and attention by our own kernels, slower");
+         dnn->why_not, "convolutions and attention use built-in kernels, which are slower");
     hri_dnn_unload(dnn);
     hri_free(dnn);
 }
@@ -57,7 +57,7 @@ void hri_cuda_report_libraries(hri_cuda_lib *lib, hri_report_fn *fn, void *user)
     const hri_cuda_nvrtc *nvrtc = hri_cuda_nvrtc_of(lib);
     snprintf(version, sizeof version, "%d.%d", nvrtc->major, nvrtc->minor);
     tell(fn, user, "nvrtc", nvrtc->found, nvrtc->usable, version, "compiles the kernels",
-         nvrtc->why_not, "no kernels, so nothing can be trained on the GPU");
+         nvrtc->why_not, "no kernels: the GPU cannot be used for training");
     report_lt(fn, user);
     report_dnn(fn, user);
 }

@@ -71,7 +71,7 @@ int hri_cuda_library_find(void *library, void *table, const hri_cuda_entry *entr
         void *symbol = dlsym(library, entries[i].name);
         memcpy((char *)table + entries[i].offset, &symbol, sizeof symbol);
         if (!symbol && entries[i].must && all) {
-            snprintf(why_not, HRI_CUDA_TEXT, "the library has no function %s", entries[i].name);
+            snprintf(why_not, HRI_CUDA_TEXT, "the library lacks the function %s", entries[i].name);
             all = 0;
         }
     }

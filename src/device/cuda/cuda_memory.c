@@ -169,7 +169,7 @@ hr_status hri_cuda_memory_init(hri_cuda_dev *dev) {
                                     &page_bytes, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
     }
     if (status == HR_OK && (page_bytes < 4096 || (page_bytes & (page_bytes - 1)) != 0)) {
-        status = hri_cuda_check(dev, "the granularity of memory", CUDA_ERROR_NOT_SUPPORTED);
+        status = hri_cuda_check(dev, "memory granularity", CUDA_ERROR_NOT_SUPPORTED);
     }
     if (status == HR_OK) {
         dev->base.source =

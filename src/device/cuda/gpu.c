@@ -45,7 +45,7 @@ hr_status hri_gpu_ready(hri_gpu *gpu) {
         return hri_gpu_fail(gpu, HR_E_INVALID, "no queue is in use");
     }
     const hr_status status = hri_cuda_queue_failed(hri_queue_native(gpu->queue));
-    return status == HR_OK ? HR_OK : hri_gpu_fail(gpu, status, "the queue has failed before");
+    return status == HR_OK ? HR_OK : hri_gpu_fail(gpu, status, "the queue failed earlier");
 }
 
 /* ---- opening ---- */
@@ -82,12 +82,12 @@ static hr_status find_cache(hri_gpu *gpu, const char *wanted) {
 static hr_status open_all(hri_gpu *gpu, const hri_gpu_options *options, hri_prose *why) {
     const char *missing = missing_function(gpu->cu);
     if (missing) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "the driver has no %s: no kernels", missing);
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "the driver lacks %s; kernels cannot run",
+                             missing);
     }
     gpu->nvrtc = hri_cuda_nvrtc_of(gpu->dev->lib);
     if (!gpu->nvrtc->usable) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: no kernels without NVRTC",
-                             gpu->nvrtc->why_not);
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: kernels need NVRTC", gpu->nvrtc->why_not);
     }
     /* 9.0 has instructions that stand behind a name of their own. */
     snprintf(gpu->architecture, sizeof gpu->architecture, "sm_%d%d%s", gpu->dev->major,
@@ -116,7 +116,7 @@ static hr_status open_all(hri_gpu *gpu, const hri_gpu_options *options, hri_pros
 hr_status hri_gpu_open(hr_device *device, const hri_gpu_options *options, hri_gpu **out,
                        hri_prose *why) {
     if (device->lib->backend != &hri_backend_cuda) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s runs no kernels", device->name);
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s cannot run kernels", device->name);
     }
     hr_status status = hri_device_open(device);
     if (status != HR_OK) {
@@ -124,7 +124,7 @@ hr_status hri_gpu_open(hr_device *device, const hri_gpu_options *options, hri_gp
     }
     hri_gpu *gpu = hri_calloc(1, sizeof *gpu);
     if (!gpu) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for a GPU's records");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory for GPU bookkeeping");
     }
     gpu->device = device;
     gpu->dev = (hri_cuda_dev *)device->dev;

@@ -101,7 +101,7 @@ void hri_gpu_cache_put(hri_gpu *gpu, const char *name, const hri_gpu_key *key, c
         hri_cache_close(&cache);
     }
     if (status != HR_OK) {
-        hri_log_write(gpu->dev->base.lib->log, HR_LOG_DEBUG, "%s is not kept in %s: %s", name,
+        hri_log_write(gpu->dev->base.lib->log, HR_LOG_DEBUG, "%s was not cached in %s: %s", name,
                       gpu->cache, why.text[0] ? why.text : hr_status_text(status));
     }
 }

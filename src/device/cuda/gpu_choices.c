@@ -132,7 +132,7 @@ static hr_status read_given(const hri_gpu *gpu, choices *c, const char *path, hr
     hr_status status = hri_file_read(path, CHOICES_BYTES, &text, NULL, why);
     if (status == HR_OK &&
         (strncmp(text, HEAD, sizeof HEAD - 1) != 0 || !read_lines(c, text, gpu))) {
-        status = hri_prose_set(why, HR_E_FORMAT, "%s is no file of choices", path);
+        status = hri_prose_set(why, HR_E_FORMAT, "%s is not a choices file", path);
     }
     hri_free(text);
     return status;
@@ -161,7 +161,7 @@ static void append(hri_gpu *gpu, const char *key, const char *tag, hri_hash128 d
 hr_status hri_gpu_choices_open(hri_gpu *gpu, const char *given, hri_prose *why) {
     choices *c = hri_calloc(1, sizeof *c);
     if (!c) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for the choices of a GPU");
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory for GPU algorithm choices");
     }
     read_cache(gpu, c);
     const hr_status status = given ? read_given(gpu, c, given, why) : HR_OK;

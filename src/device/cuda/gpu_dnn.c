@@ -33,7 +33,7 @@ static dnn_part *part_of(hri_gpu *gpu) {
             hri_dnn_load(&p->dnn);
             hri_dnn_start(&p->dnn, NULL);
             if (!p->dnn.usable) {
-                hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "no cuDNN: %s", p->dnn.why_not);
+                hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "cuDNN is not available: %s", p->dnn.why_not);
             }
             gpu->libs->part[HRI_GPU_PART_DNN] = p;
             gpu->libs->close[HRI_GPU_PART_DNN] = close_dnn;

@@ -15,7 +15,7 @@ static hr_status enter(hri_gpu *gpu, int *pushed) {
     if (!gpu->cu->cuStreamBeginCapture_v2 || !gpu->cu->cuStreamEndCapture ||
         !gpu->cu->cuGraphInstantiateWithFlags || !gpu->cu->cuGraphUpload ||
         !gpu->cu->cuGraphLaunch || !gpu->cu->cuGraphExecDestroy || !gpu->cu->cuGraphDestroy) {
-        return hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "the driver captures no graphs");
+        return hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "the driver does not support graph capture");
     }
     const hr_status status = hri_gpu_ready(gpu);
     return status == HR_OK ? hri_cuda_enter(gpu->dev, pushed) : status;
@@ -57,7 +57,7 @@ static hr_status instantiate(hri_gpu *gpu, CUgraph graph, hri_gpu_graph *out) {
 
 hr_status hri_gpu_capture_end(hri_gpu *gpu, hri_gpu_graph **out) {
     if (!gpu->capturing) {
-        return hri_gpu_fail(gpu, HR_E_INVALID, "nothing is being captured");
+        return hri_gpu_fail(gpu, HR_E_INVALID, "no capture is in progress");
     }
     hri_gpu_graph *made = hri_calloc(1, sizeof *made);
     int pushed;

@@ -48,7 +48,7 @@ static blas *blas_of(hri_gpu *gpu) {
             hri_lt_load(&b->lt);
             hri_lt_start(&b->lt); /* in the context that is current */
             if (!b->lt.usable) {
-                hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "no cuBLASLt: %s", b->lt.why_not);
+                hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "cuBLASLt is not available: %s", b->lt.why_not);
             }
             gpu->libs->part[HRI_GPU_PART_BLAS] = b;
             gpu->libs->close[HRI_GPU_PART_BLAS] = close_blas;

@@ -37,13 +37,13 @@ static hr_status make_options(hri_gpu *gpu, const char *defines, char architectu
         return HR_OK;
     }
     if (strlen(defines) >= sizeof out->text) {
-        return hri_gpu_fail(gpu, HR_E_INTERNAL, "the defines of a kernel are too long");
+        return hri_gpu_fail(gpu, HR_E_INTERNAL, "kernel defines are too long");
     }
     memcpy(out->text, defines, strlen(defines) + 1);
     char *rest = NULL;
     for (char *word = strtok_r(out->text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         if (out->count == MOST_OPTIONS) {
-            return hri_gpu_fail(gpu, HR_E_INTERNAL, "a kernel has too many defines");
+            return hri_gpu_fail(gpu, HR_E_INTERNAL, "too many kernel defines");
         }
         out->at[out->count++] = word;
     }
@@ -81,7 +81,7 @@ static hr_status take_cubin(hri_gpu *gpu, nvrtcProgram program, const char *name
     nvrtcResult result = gpu->nvrtc->nvrtcGetCUBINSize(program, &bytes);
     char *cubin = result == NVRTC_SUCCESS ? hri_malloc(bytes + 1) : NULL;
     if (result == NVRTC_SUCCESS && !cubin) {
-        return hri_gpu_fail(gpu, HR_E_NOMEM_HOST, "no memory for the code of %s", name);
+        return hri_gpu_fail(gpu, HR_E_NOMEM_HOST, "out of host memory for the code of %s", name);
     }
     if (result == NVRTC_SUCCESS) {
         result = gpu->nvrtc->nvrtcGetCUBIN(program, cubin);
@@ -165,7 +165,7 @@ static hr_status load(hri_gpu *gpu, const hri_gpu_source *source, const char *de
             return status;
         }
     } else if (status == HR_E_NOMEM_HOST) {
-        return hri_gpu_fail(gpu, status, "no memory for the code of %s", source->name);
+        return hri_gpu_fail(gpu, status, "out of host memory for the code of %s", source->name);
     }
     status = compile(gpu, source, &o, &cubin, &bytes);
     if (status == HR_OK) {
@@ -204,7 +204,7 @@ static hr_status find_module(hri_gpu *gpu, const hri_gpu_source *source, const c
     }
     hri_gpu_module *module = hri_calloc(1, sizeof *module);
     if (!module) {
-        return hri_gpu_fail(gpu, HR_E_NOMEM_HOST, "no memory for the records of a module");
+        return hri_gpu_fail(gpu, HR_E_NOMEM_HOST, "out of host memory for a kernel module");
     }
     hr_status status = load(gpu, source, defines, &module->module);
     if (status == HR_OK) {
@@ -228,7 +228,7 @@ static hr_status find_function(hri_gpu *gpu, hri_gpu_module *module, const char 
     }
     hri_gpu_function f = {.name = hri_strdup(name)};
     if (!f.name) {
-        return hri_gpu_fail(gpu, HR_E_NOMEM_HOST, "no memory for the records of a module");
+        return hri_gpu_fail(gpu, HR_E_NOMEM_HOST, "out of host memory for a kernel module");
     }
     const CUresult result = HRI_FAULT(LAUNCH)
                                 ? CUDA_ERROR_NOT_FOUND
@@ -237,7 +237,7 @@ static hr_status find_function(hri_gpu *gpu, hri_gpu_module *module, const char 
     if (status == HR_OK) {
         status = hri_gpu_functions_push(&module->functions, f);
     } else {
-        hri_gpu_fail(gpu, status, "there is no kernel %s", name);
+        hri_gpu_fail(gpu, status, "no kernel %s", name);
     }
     if (status != HR_OK) {
         hri_free(f.name);
@@ -254,7 +254,9 @@ static hr_status allow_shared(hri_gpu *gpu, hri_gpu_function *f, uint32_t bytes)
         return HR_OK;
     }
     if (bytes > (uint32_t)gpu->shared_max) {
-        return hri_gpu_fail(gpu, HR_E_UNSUPPORTED, "%s wants %u bytes of shared memory of %d",
+        return hri_gpu_fail(gpu, HR_E_UNSUPPORTED,
+                            "%s needs %u bytes of shared memory; the "
+                            "device has %d",
                             f->name, bytes, gpu->shared_max);
     }
     const CUresult result =

@@ -51,7 +51,7 @@ static hr_status write_graph(const hr_model *m, int64_t batch, int training, hri
     status = hr_model_build((void *)(uintptr_t)m, g, batch, training);
     if (status != HR_OK) {
         hri_prose_set(why, status, "%s",
-                      *g->error.message ? g->error.message : "it does not build");
+                      *g->error.message ? g->error.message : "it cannot be built");
     } else {
         status = hri_graph_text_write(g, out, why);
     }
@@ -81,8 +81,8 @@ static hr_status write_form(const hr_model *m, int training, hri_chars *out, hri
     status = status == HR_OK && line != HR_E_EOF ? line : status;
     if (status == HR_OK &&
         (again.count != texts[2].count || memcmp(again.items, texts[2].items, again.count) != 0)) {
-        status = hri_prose_set(why, HR_E_UNSUPPORTED,
-                               "its numbers do not grow in proportion to the batch");
+        status =
+            hri_prose_set(why, HR_E_UNSUPPORTED, "its sizes are not proportional to the batch");
     }
     hri_graph_text_close(&t);
     hri_chars_deinit(&again);
@@ -204,7 +204,7 @@ static hr_status read_head(hri_graph_text *t, hr_model *m, size_t *derived, hri_
         f->derived[*derived] = keep_string(f, text);
         return f->derived[(*derived)++] ? HR_OK : HR_E_NOMEM_HOST;
     }
-    return wrong(t, "name, classes, prefix, derived or form is wanted here, once each", why);
+    return wrong(t, "expected name, classes, prefix, derived or form, once each", why);
 }
 
 hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri_prose *why) {
@@ -235,7 +235,7 @@ hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri
             now = &f->forms[is_form];
             *now = (form){.at = t.at, .line = t.line};
         } else if (is_form >= 0 || (now && !hri_graph_text_is_graph(&t))) {
-            status = wrong(&t, "neither a value nor a result nor another form", why);
+            status = wrong(&t, "expected a value, a result or another form", why);
         } else if (now) {
             now->bytes = (size_t)(t.at - now->at);
         } else {
@@ -247,8 +247,7 @@ hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri
     status = status == HR_E_EOF ? HR_OK : status;
     if (status == HR_OK && (!m->name || !f->forms[0].at || !f->forms[1].at)) {
         status = hri_prose_set(why, HR_E_FORMAT,
-                               "a model file has a name and two forms, train and "
-                               "eval");
+                               "a model file needs a name and two forms, train and eval");
     }
     return status;
 }

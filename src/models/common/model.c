@@ -117,7 +117,7 @@ static hr_status print_text(hr_model *m) {
 /* The options of an opened name: table, name, text, in that order. */
 static hr_status read_options(hr_model *m, const char *defaults, const char *tail, hri_prose *why) {
     if (m->family->options_bytes > sizeof m->options) {
-        return hri_prose_set(why, HR_E_INTERNAL, "%s: its options are too large", m->family->name);
+        return hri_prose_set(why, HR_E_INTERNAL, "%s: the options are too large", m->family->name);
     }
     hr_status status = hri_options_init(&m->parsed, m->family->fields, m->options, why);
     if (status == HR_OK && defaults) {
@@ -196,7 +196,7 @@ static hr_status check_build(hr_model *m, int64_t batch, int training, uint64_t 
     const hr_value loss = status == HR_OK ? hr_graph_find(g, "loss") : HR_NONE;
     const hr_meta meta = hr_graph_meta(g, loss);
     if (status == HR_OK && (loss == HR_NONE || meta.shape.rank || !hr_type_is_real(meta.type))) {
-        status = hri_prose_set(why, HR_E_SHAPE, "it has no scalar result \"loss\"");
+        status = hri_prose_set(why, HR_E_SHAPE, "scalar result \"loss\" is missing");
     }
     uint64_t hash = 0;
     for (hr_value v = 1; status == HR_OK && v <= hr_graph_value_count(g); v++) {
@@ -210,8 +210,9 @@ static hr_status check_build(hr_model *m, int64_t batch, int training, uint64_t 
         }
     }
     if (status == HR_OK && *persistent && *persistent != hash) {
-        status =
-            hri_prose_set(why, HR_E_SHAPE, "its parameters depend on the batch, or on training");
+        status = hri_prose_set(why, HR_E_SHAPE,
+                               "its parameters differ between batch sizes, or "
+                               "between training and evaluation");
     }
     *persistent = hash;
     hr_graph_destroy(g);

@@ -48,11 +48,11 @@ static hr_status match(const hr_graph *g, entry *e, const hr_meta *wanted, hri_p
     e->value = hr_graph_find(g, e->name);
     e->meta = hr_graph_meta(g, e->value);
     if (e->value == HR_NONE || !is_weight(g, e->value)) {
-        return hri_prose_set(why, HR_E_INVALID, "the graph has no weight %s", e->name);
+        return hri_prose_set(why, HR_E_INVALID, "the graph has no parameter %s", e->name);
     }
     if (!hr_shape_same(&e->meta.shape, &wanted->shape) || !hr_type_is_real(e->meta.type)) {
         char is[256], should[256];
-        return hri_prose_set(why, HR_E_SHAPE, "%s is %s in the graph and %s in the model", e->name,
+        return hri_prose_set(why, HR_E_SHAPE, "%s is %s in the graph, but %s in the model", e->name,
                              hr_meta_print(&e->meta, is, sizeof is),
                              hr_meta_print(wanted, should, sizeof should));
     }
@@ -152,15 +152,15 @@ static hr_status check_shapes(loading *x) {
         const hr_shape wanted = hri_file_shape(&e->meta.shape, e->layout);
         char is[256], should[256];
         if (!hr_shape_same(&wanted, &e->tensor->shape)) {
-            return hri_prose_set(x->why, HR_E_SHAPE, "%s: tensor %s is %s, but %s wants %s",
+            return hri_prose_set(x->why, HR_E_SHAPE, "%s: tensor %s is %s, but %s expects %s",
                                  x->file.path, e->tensor->name,
                                  print_shape(&e->tensor->shape, is, sizeof is), hr_model_name(x->m),
                                  print_shape(&wanted, should, sizeof should));
         }
         if (!hri_tensor_can_be(e->tensor, e->meta.type)) {
-            return hri_prose_set(x->why, HR_E_UNSUPPORTED,
-                                 "%s: tensor %s is %s, which cannot be read as %s", x->file.path,
-                                 e->tensor->name, e->tensor->dtype, hr_type_name(e->meta.type));
+            return hri_prose_set(
+                x->why, HR_E_UNSUPPORTED, "%s: tensor %s is %s, which cannot be converted to %s",
+                x->file.path, e->tensor->name, e->tensor->dtype, hr_type_name(e->meta.type));
         }
     }
     return HR_OK;
@@ -211,8 +211,8 @@ static hr_status check_extra(loading *x) {
     if (extra > 1) {
         snprintf(more, sizeof more, ", nor are %zu others", extra - 1);
     }
-    return hri_prose_set(x->why, HR_E_EXISTS, "%s: tensor %s is not part of %s%s", x->file.path,
-                         first, hr_model_text(x->m), more);
+    return hri_prose_set(x->why, HR_E_EXISTS, "%s: unexpected tensor %s (not in model %s%s)",
+                         x->file.path, first, hr_model_text(x->m), more);
 }
 
 /* Calls `use` for the tensor's elements in pieces, as f32 or, for f32 weights, as they are. */
@@ -348,7 +348,7 @@ static hr_status make_plan(saving *x) {
     x->names = hri_calloc(x->l.count + 1, sizeof *x->names);
     hr_status status = x->plan && x->order && x->names ? plan_counts(x) : HR_E_NOMEM_HOST;
     if (status != HR_OK) {
-        return hri_prose_set(x->why, status, "no memory to save the weights");
+        return hri_prose_set(x->why, status, "out of memory to save the parameters");
     }
     size_t at = 0;
     for (int narrow = 0; narrow < 2; narrow++) {
@@ -398,7 +398,7 @@ hr_status hr_model_save(const hr_model *m, const hr_graph *g, const char *path,
     saving x = {.o = o, .w = {.file = {.fd = -1}}, .why = &prose};
     hr_status status = HR_OK;
     if (!hr_type_is_real(o->type)) {
-        status = hri_prose_set(&prose, HR_E_INVALID, "weights cannot be saved as %s",
+        status = hri_prose_set(&prose, HR_E_INVALID, "parameters cannot be saved as %s",
                                hr_type_name(o->type));
     } else {
         status = list_init(&x.l, m, g, &prose);

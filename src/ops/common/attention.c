@@ -7,7 +7,7 @@
 #include "ops/common/vmath.h"
 
 const hri_field hri_attention_fields[] = {
-    {"scale", "of the products; 0: 1 / sqrt(D)", offsetof(hri_attention_attr, scale),
+    {"scale", "scale of the scores; 0: 1 / sqrt(D)", offsetof(hri_attention_attr, scale),
      HRI_FIELD_DOUBLE, "0"},
     {"causal", "a place sees itself and what comes before", offsetof(hri_attention_attr, causal),
      HRI_FIELD_BOOL, NULL},

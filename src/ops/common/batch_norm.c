@@ -15,13 +15,14 @@ hr_status hri_batch_norm_infer(hri_infer *c) {
     const hr_shape *x = &c->in[0].shape;
     const int64_t channels = x->rank ? x->dim[x->rank - 1] : 0;
     if (!hr_type_is_real(c->in[0].type)) {
-        return hri_infer_fail(c, "the input is %s, not a real type", hr_type_name(c->in[0].type));
+        return hri_infer_fail(c, "the input is %s, not a floating-point type",
+                              hr_type_name(c->in[0].type));
     }
     if (x->rank < 2 || !hri_is_vector(&c->in[1], channels) || !hri_is_vector(&c->in[2], channels)) {
-        return hri_infer_fail(c, "wanted x (..., C), gamma (C), beta (C)");
+        return hri_infer_fail(c, "expected x (..., C), gamma (C), beta (C)");
     }
     if (c->in_count > 3 && (c->in[3].type != c->in[0].type || !hr_shape_same(&c->in[3].shape, x))) {
-        return hri_infer_fail(c, "what is added must have the type and shape of the input");
+        return hri_infer_fail(c, "the addend must have the type and shape of the input");
     }
     if (channels && hr_shape_count(x) == 0) {
         return hri_infer_fail(c, "there is no row to take the mean of");

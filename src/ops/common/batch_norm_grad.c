@@ -10,12 +10,12 @@ hr_status hri_batch_norm_grad_infer(hri_infer *c) {
     const hr_shape *x = &c->in[1].shape;
     const int64_t channels = x->rank ? x->dim[x->rank - 1] : 0;
     if (c->in[0].type != c->in[1].type || !hr_shape_same(&c->in[0].shape, x)) {
-        return hri_infer_fail(c, "dy and x must have one type and shape");
+        return hri_infer_fail(c, "dy and x must have the same type and shape");
     }
     if (!hr_type_is_real(c->in[1].type) || x->rank < 2 || !hri_is_vector(&c->in[2], channels) ||
         !hri_is_vector(&c->in[3], channels) || !hri_is_vector(&c->in[4], channels) ||
         c->in[3].type != HR_TYPE_F32 || c->in[4].type != HR_TYPE_F32) {
-        return hri_infer_fail(c, "wanted x (..., C), gamma (C), and f32 mean (C), inv (C)");
+        return hri_infer_fail(c, "expected x (..., C), gamma (C), and f32 mean (C), inv (C)");
     }
     c->out[0] = c->in[1];
     c->out[1] = c->out[2] = c->in[2];

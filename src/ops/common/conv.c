@@ -10,13 +10,13 @@
 /* ---- geometry ---- */
 
 const hri_field hri_conv_fields[] = {
-    {"stride", "step of the window", offsetof(hri_conv_attr, stride), HRI_FIELD_DIMS, "1"},
+    {"stride", "stride of the window", offsetof(hri_conv_attr, stride), HRI_FIELD_DIMS, "1"},
     {"pad", "zeros at each edge", offsetof(hri_conv_attr, pad), HRI_FIELD_DIMS, "0"},
     {"dilation", "step between taps", offsetof(hri_conv_attr, dilation), HRI_FIELD_DIMS, "1"},
     {"size", "of gradients: height and width of the result", offsetof(hri_conv_attr, size),
      HRI_FIELD_DIMS, NULL},
-    {"groups", "channels are split into so many", offsetof(hri_conv_attr, groups), HRI_FIELD_INT,
-     "1", .min = 1, .max = 1e9},
+    {"groups", "number of channel groups", offsetof(hri_conv_attr, groups), HRI_FIELD_INT, "1",
+     .min = 1, .max = 1e9},
     {0},
 };
 

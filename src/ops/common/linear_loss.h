@@ -57,7 +57,7 @@ static inline hri_linear_loss hri_linear_loss_of(const hr_meta *x, const hr_meta
 static inline hr_status hri_linear_loss_infer(hri_infer *c, uint32_t first) {
     const hr_meta *x = &c->in[first], *w = x + 1, *ids = x + 2;
     if (!hr_type_is_real(x->type) || x->type != w->type) {
-        return hri_infer_fail(c, "x and w must be of one real type");
+        return hri_infer_fail(c, "x and w must have the same floating-point type");
     }
     if (ids->type != HR_TYPE_I32 && ids->type != HR_TYPE_I64) {
         return hri_infer_fail(c, "the ids must be i32 or i64");

@@ -27,7 +27,8 @@ hr_status hri_norm_infer(hri_infer *c, const hr_shape *stats, int rms) {
     const int64_t channels = x->dim[x->rank - 1];
     for (uint32_t i = 1; i < c->in_count; i++) {
         if (!hri_is_vector(&c->in[i], channels)) {
-            return hri_infer_fail(c, "gamma and beta must be real, as long as the last dimension");
+            return hri_infer_fail(
+                c, "gamma and beta must be floating point, as long as the last dimension");
         }
     }
     c->out[0] = c->in[0];
@@ -42,10 +43,10 @@ hr_status hri_norm_grad_infer(hri_infer *c, int64_t stats, int rms) {
     const hr_shape *x = &c->in[1].shape;
     if (!hr_type_is_real(c->in[1].type) || c->in[0].type != c->in[1].type ||
         !hr_shape_same(&c->in[0].shape, x)) {
-        return hri_infer_fail(c, "dy and x must have one real type and one shape");
+        return hri_infer_fail(c, "dy and x must have the same floating-point type and shape");
     }
     if (!hri_is_vector(&c->in[2], x->dim[x->rank - 1])) {
-        return hri_infer_fail(c, "gamma must be real, as long as the last dimension");
+        return hri_infer_fail(c, "gamma must be floating point, as long as the last dimension");
     }
     for (uint32_t i = 3; i < c->in_count; i++) {
         if (c->in[i].type != HR_TYPE_F32 || hr_shape_count(&c->in[i].shape) != stats) {

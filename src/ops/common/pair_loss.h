@@ -25,7 +25,8 @@ enum { HRI_PAIR_CHUNK = 16384 };
 static inline hr_status hri_pair_infer(hri_infer *c) {
     if (!hr_type_is_real(c->in[0].type) || c->in[0].type != c->in[1].type ||
         !hr_shape_same(&c->in[0].shape, &c->in[1].shape)) {
-        return hri_infer_fail(c, "prediction and target must have one real type and one shape");
+        return hri_infer_fail(
+            c, "prediction and target must have the same floating-point type and shape");
     }
     c->out[0] = (hr_meta){.type = HR_TYPE_F32};
     return HR_OK;
@@ -37,7 +38,8 @@ static inline hr_status hri_pair_grad_infer(hri_infer *c) {
     }
     if (!hr_type_is_real(c->in[1].type) || c->in[1].type != c->in[2].type ||
         !hr_shape_same(&c->in[1].shape, &c->in[2].shape)) {
-        return hri_infer_fail(c, "prediction and target must have one real type and one shape");
+        return hri_infer_fail(
+            c, "prediction and target must have the same floating-point type and shape");
     }
     c->out[0] = c->in[1];
     return HR_OK;

@@ -88,11 +88,11 @@ hr_status hri_update_infer(hri_infer *c, uint32_t scalars, uint32_t states) {
             return hri_infer_fail(c, "input %u must be a scalar f32", i);
         }
         if (!hr_type_is_real(c->in[i].type)) {
-            return hri_infer_fail(c, "input %u is %s, not a real type", i,
+            return hri_infer_fail(c, "input %u is %s, not a floating-point type", i,
                                   hr_type_name(c->in[i].type));
         }
         if (!scalar && !hr_shape_same(&c->in[i].shape, &c->in[0].shape)) {
-            return hri_infer_fail(c, "input %u has not the shape of the weights", i);
+            return hri_infer_fail(c, "input %u does not have the shape of the weights", i);
         }
     }
     c->out[0] = c->in[0];

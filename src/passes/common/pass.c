@@ -35,7 +35,7 @@ hr_status hri_pass_parse(const char *text, hri_pass_options *out, hri_prose *why
         return unknown(name, why);
     }
     if (made.pass->options_bytes > sizeof made.bytes) {
-        return hri_prose_set(why, HR_E_INTERNAL, "%s: its options are too large", name);
+        return hri_prose_set(why, HR_E_INTERNAL, "%s: the options are too large", name);
     }
     hri_options o;
     hr_status status = hri_options_init(&o, made.pass->fields, made.bytes, why);

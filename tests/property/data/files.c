@@ -644,7 +644,7 @@ TEST(files, an_index_that_does_not_fit_is_refused_with_its_bytes) {
     hr_pipeline *p = NULL;
     hr_error error;
     CHECK_STATUS(hr_pipeline_open(&o, text, &error, &p), HR_E_LIMIT);
-    CHECK(strstr(error.message, "index: the places of") != NULL);
+    CHECK(strstr(error.message, "index: the positions of") != NULL);
     CHECK(strstr(error.message, "300 KiB") != NULL);
     clean();
 }

@@ -196,7 +196,7 @@ TEST(ram, elements_that_are_not_given_back_end_in_a_limit_and_not_in_a_hang) {
     CHECK_LE(3, count);
     hr_error error;
     hr_pipeline_error(p, &error);
-    CHECK(strstr(error.message, "not given back") != NULL);
+    CHECK(strstr(error.message, "held by the caller") != NULL);
     for (int i = 0; i < count; i++) {
         hr_element_unref(held[i]);
     }

@@ -14,13 +14,13 @@ static void refused(const char *text, hr_status wanted, const char *part) {
 }
 
 TEST(text, says_what_is_wrong_with_it) {
-    refused("", HR_E_INVALID, "name of a stage is missing");
+    refused("", HR_E_INVALID, "missing stage name");
     refused("rnage:3", HR_E_INVALID, "did you mean \"range\"");
-    refused("range(3", HR_E_INVALID, "bracket is missing");
+    refused("range(3", HR_E_INVALID, "missing closing parenthesis");
     refused("range:3 | batch(sise=3)", HR_E_INVALID, "sise");
     refused("range:3 | batch(0)", HR_E_RANGE, "size");
-    refused("batch(3)", HR_E_INVALID, "no source");
-    refused("range:3 | range:4", HR_E_INVALID, "only come first");
+    refused("batch(3)", HR_E_INVALID, "not a source");
+    refused("range:3 | range:4", HR_E_INVALID, "must come first");
     refused("range:3 | zip({range(4)", HR_E_INVALID, "brace");
     refused("range:3 | batch(2) |", HR_E_INVALID, "missing");
     refused("range:\"3", HR_E_INVALID, "quotation");

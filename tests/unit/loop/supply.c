@@ -192,10 +192,10 @@ TEST(supply, data_without_a_whole_batch_is_refused_with_its_count) {
     hri_prose why = {""};
     rig_open(&r, "range:3 | rename(value,to=x) | filter(x,min=0) | whole(4)");
     CHECK_STATUS(feed(&r, 0, 4, 0, NULL, &why), HR_E_INVALID);
-    CHECK(strstr(why.text, "3 samples, fewer than a batch"));
+    CHECK(strstr(why.text, "3 samples, fewer than one batch"));
     rig_close(&r);
     rig_open(&r, "range:3 | rename(value,to=x) | filter(x,min=9)");
     CHECK_STATUS(feed(&r, 0, 4, 0, NULL, &why), HR_E_INVALID);
-    CHECK(strstr(why.text, "no samples"));
+    CHECK(strstr(why.text, "the data set is empty"));
     rig_close(&r);
 }

@@ -149,10 +149,10 @@ TEST(weights, files_of_other_models_are_refused_before_anything_is_loaded) {
     CHECK_OK(hr_model_save(r.m, r.g, temporary(), &o, NULL));
     check_refused("mlp:width=16,layers=3", 0, HR_E_NOT_FOUND, "tensor layers.2.weight is missing");
     check_refused("mlp:width=16,layers=1", 0, HR_E_EXISTS, "tensor layers.1.");
-    check_refused("mlp:width=17", 0, HR_E_SHAPE, "(16, 784), but mlp wants (17, 784)");
+    check_refused("mlp:width=17", 0, HR_E_SHAPE, "(16, 784), but mlp expects (17, 784)");
     check_refused("resnet18:width=4,size=32", 0, HR_E_NOT_FOUND, "conv1.weight is missing");
     CHECK_EQ(truncate(path, 5000), 0);
-    check_refused("mlp:width=16", 0, HR_E_FORMAT, "cut short");
+    check_refused("mlp:width=16", 0, HR_E_FORMAT, "but the file has only");
     unlink(path);
     check_refused("mlp:width=16", 0, HR_E_NOT_FOUND, path);
     rig_end(&r);

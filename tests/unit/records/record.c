@@ -83,12 +83,12 @@ TEST(sink, a_refused_write_is_one_warning_and_whole_records_stay) {
         CHECK_EQ(hri_fault_delivered(), 1);
     }
     CHECK_EQ(w.count, 1);
-    CHECK(strstr(w.last, path) && strstr(w.last, "the training goes on"));
+    CHECK(strstr(w.last, path) && strstr(w.last, "training continues"));
     hri_sink_put(&s, "two\n", 4);
     CHECK_EQ(s.lost, 6);
     hri_sink_close(&s);
     CHECK_EQ(w.count, 2);
-    CHECK(strstr(w.last, "6 records could not be written"));
+    CHECK(strstr(w.last, "6 log lines could not be written"));
     char *text = slurp(path, NULL);
     CHECK_STR(text, "one\ntwo\n");
     free(text);
@@ -223,7 +223,7 @@ TEST(lines, what_is_not_a_log_is_not_continued_and_not_touched) {
         hri_lines l;
         hri_prose why = {0};
         CHECK_STATUS(hri_lines_open(path, &start, NULL, NULL, NULL, NULL, &l, &why), HR_E_FORMAT);
-        CHECK(strstr(why.text, "line 1 is not of a training log"));
+        CHECK(strstr(why.text, "line 1 is not a training log line"));
         char *text = slurp(path, NULL);
         CHECK_STR(text, texts[i]);
         free(text);

@@ -407,7 +407,7 @@ static hr_status build_wrong(void *user, hr_graph *g, int64_t batch, int trainin
 }
 
 TEST(train, a_model_without_a_loss_or_without_parameters_is_refused_with_the_reason) {
-    static const char *const says[] = {"\"loss\"", "no parameter", "open", "could not be built"};
+    static const char *const says[] = {"\"loss\"", "any parameter", "open", "could not be built"};
     static const hr_status codes[] = {HR_E_SHAPE, HR_E_INVALID, HR_E_INVALID, HR_E_IO};
     const hr_train_options o = options("");
     for (int what = 0; what < 4; what++) {

@@ -88,10 +88,11 @@ TEST(safetensors, a_small_file_is_read) {
     "\"" NAME "\":{\"dtype\":\"" TYPE "\",\"shape\":[" SHAPE "],\"data_offsets\":[" FROM "," TO "]}"
 
 TEST(safetensors, headers_that_lie_are_told_apart) {
-    check_refused("{" ENTRY("a", "F32", "4", "0", "16") "}", 12, HR_E_FORMAT, "cut short");
+    check_refused("{" ENTRY("a", "F32", "4", "0", "16") "}", 12, HR_E_FORMAT,
+                  "but the file has only");
     check_refused("{" ENTRY("a", "F32", "4", "0", "16") "}", 20, HR_E_FORMAT, "has 20 bytes");
     check_refused("{" ENTRY("a", "F32", "4", "0", "12") "}", 12, HR_E_FORMAT, "not F32[4]");
-    check_refused("{" ENTRY("a", "U8", "4", "4", "8") "}", 8, HR_E_FORMAT, "hole");
+    check_refused("{" ENTRY("a", "U8", "4", "4", "8") "}", 8, HR_E_FORMAT, "after a gap");
     check_refused("{" ENTRY("a", "U8", "4", "0", "4") "," ENTRY("b", "U8", "4", "2", "6") "}", 6,
                   HR_E_FORMAT, "inside");
     check_refused("{" ENTRY("a", "U8", "4", "0", "4") "," ENTRY("b", "U8", "4", "0", "4") "}", 4,
