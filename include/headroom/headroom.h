@@ -20,5 +20,6 @@
 #include <headroom/plan.h>
 #include <headroom/job.h>
 #include <headroom/predictor.h>
+#include <headroom/trainer.h>
 
 #endif

@@ -323,9 +323,9 @@ static int check_outputs(hri_cli *cli, const hri_plan_flags *f) {
                    {"--save-problem", f->save_problem}};
     int code = HRI_EXIT_YES;
     for (size_t i = 0; i < sizeof outputs / sizeof outputs[0] && code == HRI_EXIT_YES; i++) {
-        code = hri_output_check(cli, outputs[i].flag, outputs[i].path, HRI_OUTPUT_FILE);
+        code = hri_cli_output_check(cli, outputs[i].flag, outputs[i].path, HRI_OUTPUT_FILE);
     }
-    return code == HRI_EXIT_YES ? hri_output_check(cli, "--spill", f->spill, HRI_OUTPUT_FOLDER)
+    return code == HRI_EXIT_YES ? hri_cli_output_check(cli, "--spill", f->spill, HRI_OUTPUT_FOLDER)
                                 : code;
 }
 

@@ -12,8 +12,7 @@
 
 #include "base/alloc.h"
 #include "cli/common/command.h"
-#include "cli/common/train_pair.h"
-#include "cli/common/train_show.h"
+#include "cli/common/train_run.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -29,105 +28,185 @@ static void watch_signals(void) {
     (void)sigaction(SIGTERM, &action, NULL);
 }
 
-/* ---- the loop ---- */
-
-/* One failed: it is said, what it left is named, and the other one is saved. */
-static int fail(hri_train_pair *p, uint32_t which, hr_status status, const hri_prose *why) {
-    const hri_train_job *j = &p->jobs[which];
-    hri_train_show_hide(&p->shows[which]);
-    hri_say_error(p->jobs[0].cli, "%s%s%s", j->name, *j->name ? ": " : "",
-                  why->text[0] ? why->text : hr_status_text(status));
-    /* HR_E_RANGE: a loss that is not a number */
-    const int bad_data =
-        hri_cli_exit_code_of_input(status) == HRI_EXIT_USAGE && status != HR_E_RANGE;
-    if (bad_data && !j->flags.skip_bad && status != HR_E_INVALID) {
-        hri_say_note("--skip-bad leaves such samples out");
-    }
-    hri_train_show_failed(&p->shows[which]);
-    for (uint32_t i = 0; i < p->count; i++) {
-        hri_prose reason = {""};
-        if (i != which && hri_trainer_stop(p->jobs[i].trainer, &reason) != HR_OK) {
-            hri_say_error(p->jobs[0].cli, "%s: %s", p->jobs[i].name, reason.text);
+/* What the library tells while it plans and trains; what it is told. */
+static hr_status on_event(void *user, const hr_job_event *e) {
+    hri_train_run *r = user;
+    hri_startup *startup = &r->cli->startup;
+    if (!e->trainer) {
+        if (e->kind == HR_EVENT_TICK && !strcmp(e->text, "taking memory")) {
+            hri_startup_mark(startup, "input", 0);
+        } else if (e->kind == HR_EVENT_TICK && !strcmp(e->text, "starting")) {
+            hri_measured m;
+            hri_planned_measure(r->job->planned, &m);
+            hri_startup_mark(startup, "start", m.memory_ns + m.prepare_ns + m.begin_ns);
+            hri_startup_add(startup, "memory", m.memory_ns);
+            hri_startup_add(startup, "graphs", m.prepare_ns);
+            hri_startup_add(startup, "weights", m.begin_ns);
         }
+        return hri_cli_on_event(r->cli, e);
     }
-    return bad_data && hri_trainer_over(j->trainer) == HRI_TRAINER_FAILED &&
-                   !hri_trainer_save_failed(j->trainer)
-               ? HRI_EXIT_USAGE
-               : HRI_EXIT_FAULT;
+    if (e->kind == HR_EVENT_STEP && !startup->end_ns) {
+        hri_startup_mark(startup, "first_step", 0);
+        hri_startup_end(startup);
+    }
+    hri_train_show_event(r, e);
+    return interrupted ? HR_E_CANCELLED : HR_OK;
 }
 
-/* One step of each that is not over yet, by turns. */
-static int run_loop(hri_train_pair *p) {
-    int running = 1;
-    while (running) {
-        running = 0;
-        for (uint32_t i = 0; i < p->count; i++) {
-            hri_train_job *j = &p->jobs[i];
-            hri_prose why = {""};
-            if (hri_trainer_over(j->trainer) != HRI_TRAINER_RUNS) {
-                continue;
-            }
-            const hr_status status = interrupted ? hri_trainer_stop(j->trainer, &why)
-                                                 : hri_trainer_step(j->trainer, &why);
-            if (status != HR_OK) {
-                return fail(p, i, status, &why);
-            }
-            if (!j->cli->startup.end_ns) {
-                hri_startup_mark(&j->cli->startup, "first_step", 0);
-                hri_startup_end(&j->cli->startup);
-            }
-            running = running || hri_trainer_over(j->trainer) == HRI_TRAINER_RUNS;
+/* ---- the parts of it ---- */
+
+typedef struct work {
+    hri_cli *cli;
+    const hri_train_flags *flags;
+    uint32_t count;
+    hri_train_run runs[HRI_TOGETHER_MAX];
+    hri_train_also also;
+    uint64_t slices[HRI_TOGETHER_MAX];
+    hr_ctx *ctx;
+    hr_plan *plan;
+} work;
+
+static int read_all(work *w, const char *model) {
+    const hri_train_flags *f = w->flags;
+    int code = HRI_EXIT_YES;
+    w->count = 1;
+    if (f->also) {
+        code = hri_train_also_read(w->cli, f, &w->also);
+        w->count = 2;
+    }
+    if (code == HRI_EXIT_YES && f->logical_devices) {
+        code = hri_train_slices_read(w->cli, f->logical_devices, w->count, w->slices);
+    }
+    for (uint32_t i = 0; i < w->count && code == HRI_EXIT_YES; i++) {
+        hri_train_run *r = &w->runs[i];
+        *r = (hri_train_run){.cli = w->cli,
+                             .flags = i ? &w->also.flags : f,
+                             .model = i ? w->also.model : model,
+                             .many = w->count > 1};
+        if (!r->flags->data) {
+            hri_say_error(w->cli, "train: --data is missing: images:DIR, mnist:DIR, npy:X,Y ... or "
+                                  "synthetic");
+            hri_say_hint(w->cli, "headroom train --help");
+            return HRI_EXIT_USAGE;
         }
+        code = hri_train_run_init(r);
+        r->o.on_event = on_event;
+        r->o.user = r;
+    }
+    return code == HRI_EXIT_YES ? hri_cli_open_for(w->cli, f->device, &w->ctx) : code;
+}
+
+static void mark_planned(const work *w) {
+    uint64_t kernels = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        const hri_plan_job *j = w->runs[i].job->plan;
+        kernels += j->engine && j->timing ? hri_timing_trial_ns(j->timing) : 0;
+    }
+    hri_startup_mark(&w->cli->startup, "plan", kernels);
+    hri_startup_add(&w->cli->startup, "kernels", kernels);
+}
+
+static int plan(work *w) {
+    hr_error error = {.code = HR_OK};
+    const hr_job_options *jobs[HRI_TOGETHER_MAX] = {&w->runs[0].o, &w->runs[1].o};
+    const hr_status status = hri_job_plan_jobs(
+        w->ctx, jobs, w->count, w->flags->logical_devices ? w->slices : NULL, &w->plan, &error);
+    if (w->cli->waiting) {
+        hri_waiting_stop(w->cli->waiting); /* the answer comes */
+    }
+    if (status != HR_OK) {
+        const int code = hri_cli_error(w->cli, &error);
+        if (status == HR_E_UNSUPPORTED && !strncmp(error.message, "device ", 7)) {
+            hri_say_hint(w->cli, "headroom plan %s --device %s", w->runs[0].model,
+                         w->flags->device);
+        }
+        return code;
+    }
+    for (uint32_t i = 0; i < w->count; i++) {
+        w->runs[i].job = &w->plan->together->jobs[i];
     }
     return HRI_EXIT_YES;
 }
 
-static int show_end(hri_train_pair *p) {
-    hri_cli *cli = p->jobs[0].cli;
+static int show_plan(work *w) {
+    hr_status status = HR_OK;
+    mark_planned(w);
+    for (uint32_t i = 0; i < w->count && status == HR_OK; i++) {
+        status = hri_train_show_plan(&w->runs[i]);
+    }
+    if (status != HR_OK) {
+        return hri_cli_failed(w->cli, NULL, "train", status);
+    }
+    if (w->count > 1 && !w->slices[0]) {
+        hri_train_show_pair(&w->runs[0], w->plan->together);
+    }
+    hri_out_flush(&w->cli->out);
+    return HRI_EXIT_YES;
+}
+
+/* It is said, what it left is named. */
+static int fail(work *w, hr_status status, const hr_error *error) {
+    const hri_train_run *bad = NULL;
+    for (uint32_t i = 0; i < w->count; i++) {
+        hri_train_run *r = &w->runs[i];
+        hri_train_show_hide(r);
+        bad = r->job->trainer && hri_trainer_over(r->job->trainer) == HRI_TRAINER_FAILED ? r : bad;
+    }
+    const int code = hri_cli_error(w->cli, error);
+    if (bad && error->cause == HR_CAUSE_DATA && !bad->flags->skip_bad && status != HR_E_INVALID) {
+        hri_say_note("--skip-bad leaves such samples out");
+    }
+    if (bad) {
+        hri_train_show_failed(&w->runs[bad->job->index]);
+    }
+    return code;
+}
+
+static int show_end(work *w) {
     int code = HRI_EXIT_YES;
-    for (uint32_t i = 0; i < p->count; i++) {
-        const int own = hri_train_show_end(&p->shows[i]);
+    for (uint32_t i = 0; i < w->count; i++) {
+        const int own = hri_train_show_end(&w->runs[i]);
         code = own != HRI_EXIT_YES ? own : code;
     }
-    if (!p->jobs[0].flags.json) {
+    if (!w->flags->json) {
         return code;
     }
     hri_json json;
     hri_cli_json_start(&json);
-    hri_train_show_json(&p->shows[0], &json);
-    if (p->count > 1) {
-        hri_json_u64(&json, "separate_bytes", p->separate_bytes);
+    hri_train_show_json(&w->runs[0], &json);
+    if (w->count > 1) {
+        hri_json_u64(&json, "separate_bytes", w->plan->together->separate_bytes);
         hri_json_object(&json, "also");
-        hri_train_show_json(&p->shows[1], &json);
+        hri_train_show_json(&w->runs[1], &json);
         hri_json_end(&json);
     }
-    return hri_cli_json_end(cli, &json, code);
+    return hri_cli_json_end(w->cli, &json, code);
 }
 
-static int work(hri_cli *cli, const hri_train_flags *flags, const char *model, hri_train_pair *p) {
-    uint32_t which = 0;
+static int train(work *w) {
+    hr_error error = {.code = HR_OK};
+    watch_signals();
+    const hr_status status = hr_job_train(w->plan, &error);
+    return status == HR_OK || status == HR_E_CANCELLED ? show_end(w) : fail(w, status, &error);
+}
+
+static int do_work(work *w, const char *model) {
     hri_waiting waiting;
-    hri_waiting_start(&waiting, &cli->err_term, model);
-    cli->waiting = &waiting;
-    int code = hri_train_pair_look(cli, flags, model, p);
-    const int planned = code == HRI_EXIT_YES ? hri_train_pair_plan(p, &which) : code;
-    cli->waiting = NULL;
+    hri_waiting_start(&waiting, &w->cli->err_term, model);
+    w->cli->waiting = &waiting;
+    int code = read_all(w, model);
+    if (code == HRI_EXIT_YES) {
+        code = plan(w);
+    }
+    w->cli->waiting = NULL;
     hri_waiting_stop(&waiting);
-    if (code == HRI_EXIT_YES) {
-        code = planned;
-        if (code == HRI_EXIT_NO) {
-            return hri_train_pair_refuse(p, which);
-        }
+    if (code == HRI_EXIT_YES && !hri_together_fits(w->plan->together)) {
+        return hri_train_show_refusal(w->runs, w->plan->together);
     }
     if (code == HRI_EXIT_YES) {
-        code = hri_train_pair_start(p);
+        code = show_plan(w);
     }
-    if (code == HRI_EXIT_YES) {
-        watch_signals();
-        code = run_loop(p);
-        code = code == HRI_EXIT_YES ? show_end(p) : code;
-    }
-    return code;
+    return code == HRI_EXIT_YES ? train(w) : code;
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
@@ -138,13 +217,16 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     mallopt(M_TRIM_THRESHOLD, 64 << 10);
     mallopt(M_ARENA_MAX, 1);
 #endif
-    hri_train_pair *p = hri_calloc(1, sizeof *p);
-    if (!p) {
-        return hri_cli_failed(p->jobs[0].cli, NULL, "train", HR_E_NOMEM_HOST);
+    work w = {.cli = cli, .flags = options};
+    const int code = do_work(&w, arguments[0]);
+    hr_plan_destroy(w.plan);
+    hr_ctx_destroy(w.ctx);
+    for (uint32_t i = 0; i < w.count; i++) {
+        hri_train_run_deinit(&w.runs[i]);
     }
-    const int code = work(cli, options, arguments[0], p);
-    hri_train_pair_close(p);
-    hri_free(p);
+    if (w.flags->also) {
+        hri_train_also_deinit(&w.also);
+    }
     return code;
 }
 

@@ -1,5 +1,6 @@
 /* The doors of headroom/job.h and the front of headroom/plan.h: options in, a plan out; see plan_object.h. */
 #include <headroom/job.h>
+#include <headroom/trainer.h>
 
 #include <string.h>
 #ifdef __GLIBC__
@@ -11,6 +12,7 @@
 #include "job/change.h"
 #include "job/plan_file.h"
 #include "job/plan_object.h"
+#include "job/together.h"
 #include "run/resident.h"
 
 /* ---- texts of the caller become ours ---- */
@@ -66,6 +68,7 @@ void hr_plan_destroy(hr_plan *p) {
     if (!p) {
         return;
     }
+    hri_together_close(p->together);
     hri_fit_plans_deinit(&p->plans);
     hri_plan_destroy(p->plan);
     hri_plan_job_close(&p->job);
@@ -151,6 +154,10 @@ hr_status hr_job_plan(hr_ctx *ctx, const hr_job_options *options, hr_plan **out,
     hr_job_options own;
     hri_why why = {0};
     hr_status status = create(options, &own, &p, &why);
+    if (status == HR_OK && (own.data || own.pipeline)) { /* a training */
+        status = hri_together_plan(p, ctx, &own, 1, NULL, &why);
+        return finish(status, p, &why, out, error);
+    }
     if (status == HR_OK && own.batch == 0) {
         status = hri_why_option(&why, HR_E_INVALID, "batch", " is missing");
     }
@@ -164,6 +171,36 @@ hr_status hr_job_plan(hr_ctx *ctx, const hr_job_options *options, hr_plan **out,
         status = answer(p);
     }
     return finish(status, p, &why, out, error);
+}
+
+/* Copies the options of each job; those of the first are the plan's. */
+hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *const *jobs, size_t count,
+                            const uint64_t *slices, hr_plan **out, hr_error *error) {
+    hr_plan *p = NULL;
+    hri_why why = {0};
+    hr_job_options own[HRI_TOGETHER_MAX];
+    hr_status status = count < 1 || count > HRI_TOGETHER_MAX
+                           ? hri_why_set(&why, HR_CAUSE_USAGE, HR_E_UNSUPPORTED,
+                                         "one job, or two that share an arena")
+                           : create(jobs[0], &own[0], &p, &why);
+    for (size_t i = 0; i < count && status == HR_OK; i++) {
+        if (i) {
+            status = hri_take(&own[i], sizeof own[i], jobs[i]);
+            status = status == HR_OK ? own_texts(&p->texts, &own[i]) : status;
+        }
+        if (status == HR_OK && !own[i].data && !own[i].pipeline) {
+            status = hri_why_option(&why, HR_E_INVALID, "data", " is missing");
+        }
+    }
+    if (status == HR_OK) {
+        status = hri_together_plan(p, ctx, own, count, slices, &why);
+    }
+    return finish(status, p, &why, out, error);
+}
+
+hr_status hr_job_plan_together(hr_ctx *ctx, const hr_job_options *const *jobs, size_t count,
+                               hr_plan **out, hr_error *error) {
+    return hri_job_plan_jobs(ctx, jobs, count, NULL, out, error);
 }
 
 hr_status hr_plan_problem(const hr_problem_options *options, hr_plan **out, hr_error *error) {

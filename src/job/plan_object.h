@@ -11,9 +11,10 @@ struct hr_plan {
     hri_plan_job job;
     hri_plan_road road;
     hri_plan_answer answer;
-    hri_fit_plans plans; /* of a model; without a case: the details were given back */
-    hri_plan *plan;      /* of a problem */
-    bool used;           /* it was tried, or a trainer was opened */
+    hri_fit_plans plans;           /* of a model; without a case: the details were given back */
+    hri_plan *plan;                /* of a problem */
+    bool used;                     /* it was tried, or a trainer was opened */
+    struct hri_together *together; /* the trainings (together.h); NULL: planned without data */
     /* Of the graph whose actions were last asked for: when each begins and ends, and what is alive then. */
     double *begin_ns, *end_ns;
     uint64_t *live_bytes;

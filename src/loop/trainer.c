@@ -630,3 +630,29 @@ const char *hri_trainer_saved(const hri_trainer *t, uint64_t *step) {
     }
     return t->saved_path;
 }
+
+hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
+    hr_status status =
+        hri_planned_is_fed(t->o.planned)
+            ? hri_prose_set(why, HR_E_BUSY, "the next batch is on the device already")
+            : HR_OK;
+    if (status == HR_OK) {
+        status = validate(t, why);
+    }
+    if (status == HR_OK) {
+        *out = t->sums.validation;
+    }
+    return status;
+}
+
+hr_status hri_trainer_save(hri_trainer *t, const char *path, hri_prose *why) {
+    if (!path && !t->last_path) {
+        return hri_prose_set(why, HR_E_INVALID, "the run has no folder to save to");
+    }
+    if (path) {
+        t->at.state = hri_planned_state(t->o.planned);
+        return write_whole(t, path, why);
+    }
+    const hr_status status = save(t, 0);
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", t->save_why.text);
+}

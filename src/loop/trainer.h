@@ -85,6 +85,12 @@ hri_trainer_end hri_trainer_over(const hri_trainer *t);
 /* Ends the training after the last step: saves, so that it can go on.  Not from a signal handler. */
 HR_MUST_CHECK hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why);
 
+/* One pass over the validation data now, as when it is due. */
+HR_MUST_CHECK hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out,
+                                             hri_prose *why);
+/* A checkpoint to go on from; path NULL: that of the folder.  HR_E_INVALID where there is none. */
+HR_MUST_CHECK hr_status hri_trainer_save(hri_trainer *t, const char *path, hri_prose *why);
+
 void hri_trainer_get_sums(const hri_trainer *t, hri_trainer_sums *out);
 const hri_progress_state *hri_trainer_progress(const hri_trainer *t);
 /* 1 when the last attempt to write a checkpoint failed. */

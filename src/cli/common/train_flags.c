@@ -213,11 +213,8 @@ void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *ou
     }
 }
 
-void hri_train_flags_options(const hri_train_flags *f, uint64_t steps, hri_text *out) {
+void hri_train_flags_options(const hri_train_flags *f, hri_text *out) {
     hri_train_keys_add(hri_train_flag_fields, f, out);
-    if (f->schedule == HR_SCHEDULE_COSINE && !(f->options && strstr(f->options, "steps="))) {
-        hri_text_add(out, ",steps=%llu", (unsigned long long)steps);
-    }
     if (f->options && *f->options) {
         hri_text_add(out, ",%s", f->options);
     }

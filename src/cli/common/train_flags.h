@@ -49,7 +49,7 @@ extern const char *const hri_train_schedules[];
 HR_MUST_CHECK hr_status hri_train_keys_settle(hri_options *o, hri_prose *why);
 /* Adds the options of training that flags set, "optimizer=adam,rate=0.1": what is auto is left out. */
 void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out);
-/* The whole text for hr_train_options_parse; steps: the length of a cosine. */
-void hri_train_flags_options(const hri_train_flags *flags, uint64_t steps, hri_text *out);
+/* The options of training that they set, for hr_job_options. */
+void hri_train_flags_options(const hri_train_flags *flags, hri_text *out);
 
 #endif

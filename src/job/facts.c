@@ -1,11 +1,13 @@
-/* See train_facts.h. */
-#include "cli/common/train_facts.h"
-#include "device/device.h"
-
+/* What the history of a training depends on, as its user would say it: for the checkpoint, and for going on from it.
+ *
+ * The one idea: one list of names and values ("--batch" "8").  Two trainings are the same when their lists are; what differs
+ * is named by its flag.  Threads, budget, how long it trains and what is written beside are not in it: they change no bit. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
+#include "job/train.h"
 #include "step/options.h"
 
 typedef struct list {
@@ -28,10 +30,13 @@ static void add(list *l, const char *name, const char *format, ...) {
     l->facts[l->count++] = (hri_fact){name, value};
 }
 
-/* An option of training under the name it is typed with. */
+/* An option of training under the name it is typed with: files of before have it so. */
 static const char *typed(list *l, const char *name) {
-    for (const hri_field *f = hri_train_flag_fields; f->name; f++) {
-        if (!strcmp(f->name, name)) {
+    static const char *const flags[] = {"optimizer", "rate",       "schedule", "warmup",   "every",
+                                        "gamma",     "final-rate", "momentum", "nesterov", "decay",
+                                        "clip",      "steps",      "precision"};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (!strcmp(flags[i], name)) {
             return hri_arena_printf(l->texts, "--%s", name);
         }
     }
@@ -40,7 +45,7 @@ static const char *typed(list *l, const char *name) {
 
 static hr_status add_options(const hri_train_job *j, list *l) {
     hri_options o;
-    hr_train_options copy = j->plan.job.options, zero;
+    hr_train_options copy = j->plan->job.options, zero;
     const hr_status status = hri_options_init(&o, hri_train_fields, &zero, NULL);
     if (status != HR_OK) {
         return status;
@@ -61,44 +66,44 @@ static hr_status add_options(const hri_train_job *j, list *l) {
     return HR_OK;
 }
 
-static void add_flags(const hri_train_job *j, list *l) {
-    const hri_train_flags *f = &j->flags;
+static void add_job(const hri_train_job *j, list *l) {
+    const hr_job_options *o = &j->o;
     const uint64_t parts = j->row.micro_batches;
     add(l, HRI_FACT_MODEL, "%s", j->about.model);
-    add(l, "--batch", "%lld", (long long)(j->batch / f->accumulate));
-    add(l, "--accumulate", "%lld", (long long)f->accumulate);
+    add(l, "--batch", "%lld", (long long)(j->batch / o->accumulate));
+    add(l, "--accumulate", "%lld", (long long)o->accumulate);
     add(l, "--micro-batches", "%llu", (unsigned long long)parts);
-    add(l, "--ghost-norm", "%s", parts > 1 && f->ghost_norm ? "on" : "off");
-    add(l, "--precision", "%s", hri_plan_precisions[f->precision]);
-    add(l, "--exact", "%s", j->plan.engine && f->exact ? "on" : "off");
-    add(l, "--seed", "%lld", (long long)f->seed);
-    add(l, "--smoothing", "%.17g", f->smoothing);
+    add(l, "--ghost-norm", "%s", parts > 1 && o->split_norm ? "on" : "off");
+    add(l, "--precision", "%s", hri_plan_precisions[j->plan->job.options.precision]);
+    add(l, "--exact", "%s", j->plan->engine && o->exact_f32 ? "on" : "off");
+    add(l, "--seed", "%lld", (long long)o->seed);
+    add(l, "--smoothing", "%.17g", o->smoothing);
     add(l, "--augment", "%s", j->augment.used ? hri_text_get(&j->augment) : "none");
-    add(l, "--val-split", "%.17g", f->val_split);
-    add(l, "--skip-bad", "%s", f->skip_bad ? "on" : "off");
+    add(l, "--val-split", "%.17g", o->val_split);
+    add(l, "--skip-bad", "%s", o->skip_bad ? "on" : "off");
 }
 
 static void add_environment(const hri_train_job *j, list *l) {
     hr_device_info info;
-    if (j->plan.device && hr_device_get_info(j->plan.device, &info) == HR_OK) {
+    if (j->plan->device && hr_device_get_info(j->plan->device, &info) == HR_OK) {
         /* Of a host the bits do not depend on which it is. */
-        const int host = (hri_device_can(j->plan.device) & HRI_CAN_POINT) != 0;
+        const int host = !strcmp(info.backend, "host");
         add(l, "device", "%s", host ? "host" : info.description);
     }
-    if (j->plan.engine) {
+    if (j->plan->engine) {
         hri_gpu_environment e;
-        hri_gpu_environment_get(hri_engine_gpu(j->plan.engine), &e);
+        hri_gpu_environment_get(hri_engine_gpu(j->plan->engine), &e);
         add(l, "cuBLASLt", "%s", e.cublaslt);
         add(l, "cuDNN", "%s", e.cudnn);
         add(l, "GPU algorithms", "%s", e.choices); /* the bits that they give */
     }
 }
 
-hr_status hri_train_facts(const hri_train_job *j, hri_arena *texts, hri_about *about) {
-    list run = {.texts = texts}, here = {.texts = texts};
-    run.facts = HRI_ARENA_ARRAY(texts, hri_fact, HRI_CHECKPOINT_FACTS_MAX);
-    here.facts = HRI_ARENA_ARRAY(texts, hri_fact, HRI_CHECKPOINT_FACTS_MAX);
-    add_flags(j, &run);
+hr_status hri_train_facts(hri_train_job *j) {
+    list run = {.texts = &j->facts}, here = {.texts = &j->facts};
+    run.facts = HRI_ARENA_ARRAY(&j->facts, hri_fact, HRI_CHECKPOINT_FACTS_MAX);
+    here.facts = HRI_ARENA_ARRAY(&j->facts, hri_fact, HRI_CHECKPOINT_FACTS_MAX);
+    add_job(j, &run);
     const hr_status status = add_options(j, &run);
     add(&run, HRI_FACT_DATA, "%016llx",
         (unsigned long long)hr_pipeline_fingerprint(hri_supply_pipeline(j->train)));
@@ -106,10 +111,10 @@ hr_status hri_train_facts(const hri_train_job *j, hri_arena *texts, hri_about *a
     if (status != HR_OK || run.failed || here.failed) {
         return status != HR_OK ? status : HR_E_NOMEM_HOST;
     }
-    about->run = run.facts;
-    about->run_count = run.count;
-    about->environment = here.facts;
-    about->environment_count = here.count;
+    j->about.run = run.facts;
+    j->about.run_count = run.count;
+    j->about.environment = here.facts;
+    j->about.environment_count = here.count;
     return HR_OK;
 }
 

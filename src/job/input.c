@@ -1,0 +1,228 @@
+/* The input pipelines: their texts, what they need, what they get; see train.h. */
+#include <headroom/bytes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "job/train.h"
+
+#define KIB (UINT64_C(1) << 10)
+
+uint32_t hri_train_threads(const hri_train_job *j) {
+    return j->o.threads ? (uint32_t)j->o.threads : hri_cores_usable();
+}
+
+hr_pipeline_options hri_train_pipeline_options(const hri_train_job *j, uint64_t budget) {
+    return (hr_pipeline_options){.size = sizeof(hr_pipeline_options),
+                                 .budget_bytes = budget,
+                                 .seed = j->o.seed,
+                                 .workers = j->workers ? j->workers : 1,
+                                 .skip_bad = j->o.skip_bad};
+}
+
+hr_status hri_train_write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why) {
+    const uint64_t seed = j->o.seed;
+    const int split = j->o.val_split > 0;
+    const hri_source_use train = {.training = 1,
+                                  .augment = hri_text_get(&j->augment),
+                                  .seed = seed,
+                                  .part_first = split ? j->val_count : 0,
+                                  .part_count = split ? j->train_count : 0,
+                                  .batch = (uint64_t)batch};
+    const hri_source_use val = {.seed = seed, .part_count = split ? j->val_count : 0};
+    hr_status status = HR_OK;
+    if (!j->o.pipeline) {
+        status = hri_source_pipeline(&j->source, &j->want, &train, j->train_text,
+                                     sizeof j->train_text, why);
+    }
+    if (status == HR_OK && j->val_count && !j->o.val_pipeline) {
+        status = hri_source_pipeline(split ? &j->source : &j->val_source, &j->want, &val,
+                                     j->val_text, sizeof j->val_text, why);
+    }
+    return status;
+}
+
+/* The stage that needs most at least, "shuffle(buffer=10000)": for the sentence of a refusal. */
+static void find_largest_stage(hr_pipeline *p, hri_largest_stage *out) {
+    hr_stage_stats s = {0};
+    for (size_t i = 0; hr_pipeline_get_stage_stats(p, i, &s) == HR_OK; i++) {
+        if (s.smallest_bytes > out->bytes) {
+            out->bytes = s.smallest_bytes;
+            memcpy(out->name, s.name, sizeof out->name);
+        }
+    }
+}
+
+/* What a pipeline needs at least, and what one of its samples takes. */
+static hr_status measure_pipeline(const hri_train_job *j, const char *text, uint64_t *smallest,
+                                  uint64_t *each, hri_largest_stage *largest, hri_prose *why) {
+    hr_pipeline *p = NULL;
+    hr_error error = {0};
+    hr_pipeline_stats stats = {0};
+    hr_pipeline_options o =
+        hri_train_pipeline_options(j, UINT64_C(1) << 40); /* nothing is read yet */
+    o.workers = 1;
+    const hr_status status = hr_pipeline_open(&o, text, &error, &p);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "%s", error.message);
+    }
+    hr_pipeline_get_stats(p, &stats);
+    *smallest = stats.smallest_bytes;
+    find_largest_stage(p, largest);
+    *each = 0;
+    for (size_t i = 0; i < hr_pipeline_field_count(p); i++) {
+        const hr_field *f = hr_pipeline_field(p, i);
+        *each += f->meta.shape.rank > 0 && f->meta.shape.dim[0] < 0 ? 0 : hr_meta_bytes(&f->meta);
+    }
+    hr_pipeline_destroy(p);
+    return HR_OK;
+}
+
+static uint64_t whole_units(uint64_t bytes) {
+    return (bytes + 64 * KIB - 1) / (64 * KIB) * (64 * KIB);
+}
+
+/* The least that a pipeline works well with.  It is a matter of the data alone: a share that moved with the budget would
+ * move the smallest budget. */
+static uint64_t least_bytes(uint64_t smallest) {
+    return whole_units(smallest + smallest / 4 + 64 * KIB);
+}
+
+/* Two batches beside the smallest working set, so that one is made while the other is trained. */
+static uint64_t wanted_bytes(uint64_t smallest, uint64_t each, int64_t samples) {
+    const uint64_t least = least_bytes(smallest);
+    const uint64_t wanted = whole_units(smallest + 2 * (uint64_t)samples * (each + KIB) + 64 * KIB);
+    return wanted > least ? wanted : least;
+}
+
+/* "the input pipeline needs 640 MiB at least: shuffle holds 625 MiB; ..." */
+void hri_train_explain_input(const hri_train_job *j, char *text, size_t size) {
+    const hri_largest_stage *s = &j->largest_stage;
+    const uint64_t all = j->train_least + (j->val_count ? j->val_bytes : 0);
+    char b1[32], b2[32], b3[32];
+    const char *way =
+        !strcmp(s->name, "shuffle")
+            ? "; shuffle(N) in --data with a smaller N needs less, and none at all where "
+              "places are known (index=on, or before stages that make elements)"
+        : !strcmp(s->name, "whole")                            ? "; a smaller --batch needs less"
+        : !strcmp(s->name, "csv") || !strcmp(s->name, "lines") ? "; a smaller max_bytes= needs less"
+                                                               : "";
+    snprintf(text, size, "the input pipeline needs %s at least, of a budget of %s: %s holds %s%s",
+             hr_bytes_print(all, b1, sizeof b1),
+             hr_bytes_print(j->plan->budget_bytes, b2, sizeof b2), s->name,
+             hr_bytes_print(s->bytes, b3, sizeof b3), way);
+}
+
+/* A pipeline that somebody built has a budget of its own. */
+static uint64_t budget_of(hr_pipeline *p) {
+    hr_pipeline_stats stats = {0};
+    hr_pipeline_get_stats(p, &stats);
+    return stats.budget_bytes;
+}
+
+static hr_status size_train(hri_train_job *j, int64_t samples, hri_prose *why) {
+    uint64_t smallest = 0, each = 0;
+    if (j->o.pipeline) {
+        j->train_bytes = j->train_least = j->train_wanted = budget_of(j->o.pipeline);
+        return HR_OK;
+    }
+    const hr_status status =
+        measure_pipeline(j, j->train_text, &smallest, &each, &j->largest_stage, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    j->train_bytes = j->train_least = least_bytes(smallest);
+    j->train_wanted = wanted_bytes(smallest, each, samples);
+    if (j->o.data_budget_bytes) {
+        j->train_bytes = j->train_wanted = j->o.data_budget_bytes;
+    }
+    return HR_OK;
+}
+
+static hr_status size_validation(hri_train_job *j, int64_t samples, hri_prose *why) {
+    uint64_t smallest = 0, each = 0;
+    if (j->o.val_pipeline) {
+        j->val_bytes = j->val_wanted = budget_of(j->o.val_pipeline);
+        return HR_OK;
+    }
+    const hr_status status =
+        measure_pipeline(j, j->val_text, &smallest, &each, &j->largest_stage, why);
+    j->val_bytes = least_bytes(smallest);
+    /* Beside a GPU memory is there for whole batches; on the host weights and activations need it more. */
+    j->val_wanted = wanted_bytes(smallest, each, j->plan->threads ? 1 : samples);
+    return status;
+}
+
+hr_status hri_train_size_input(hri_train_job *j, int64_t samples) {
+    hri_prose why = {""};
+    hr_status status = hri_train_write_pipelines(j, samples * j->o.accumulate, &why);
+    if (status == HR_OK) {
+        status = size_train(j, samples, &why);
+    }
+    if (status == HR_OK && j->val_count) {
+        status = size_validation(j, samples, &why);
+    }
+    if (status == HR_OK && j->plan->threads && j->plan->budget_bytes &&
+        j->train_least + (j->val_count ? j->val_bytes : 0) >= j->plan->budget_bytes) {
+        char text[512];
+        hri_train_explain_input(j, text, sizeof text);
+        return hri_why_set(&j->why, HR_CAUSE_NO_FIT, HR_E_NO_PLAN, "%s", text);
+    }
+    return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
+}
+
+/* What is left beside the plan goes to the input: room for more samples first, then threads that make them. */
+static uint64_t share_out(hri_train_job *j, uint64_t left) {
+    const uint64_t before = left, pipelines = j->val_count ? 2 : 1;
+    const uint64_t train = j->train_wanted - j->train_bytes, val = j->val_wanted - j->val_bytes;
+    const uint64_t for_val = val < left ? val : left;
+    j->val_bytes += for_val;
+    left -= for_val;
+    const uint64_t for_train = train < left ? train : left;
+    j->train_bytes += for_train;
+    left -= for_train;
+    const uint64_t most = hri_train_threads(j), more = left / (pipelines * HRI_TRAIN_WORKER_BYTES);
+    j->workers = (uint32_t)(more + HRI_TRAIN_WORKERS < most ? more + HRI_TRAIN_WORKERS : most);
+    const uint64_t beyond = j->workers > HRI_TRAIN_WORKERS ? j->workers - HRI_TRAIN_WORKERS : 0;
+    return before - left + beyond * pipelines * HRI_TRAIN_WORKER_BYTES;
+}
+
+uint64_t hri_train_share_out(hri_train_job *j, uint64_t left_bytes) {
+    if (!j->plan->threads) { /* a GPU's budget has nothing to do with it */
+        (void)share_out(j, j->spare_host ? UINT64_MAX / 4 : 0);
+        return 0;
+    }
+    return share_out(j, left_bytes);
+}
+
+void hri_train_count_input(hri_train_job *j, uint64_t bytes) {
+    j->plan->data_bytes += bytes;
+    j->row.runtime_bytes += bytes;
+    j->row.peak_bytes += bytes;
+    j->row.host_peak_bytes += bytes;
+    j->answer->row = j->row;
+}
+
+/* ---- opening ---- */
+
+static hr_status open_supply(hri_train_job *j, const hri_source *source, hr_pipeline *built,
+                             const char *text, uint64_t bytes, hri_supply **out, hri_prose *why) {
+    const hri_supply_options o = {.pipeline = text,
+                                  .built = built,
+                                  .source = source,
+                                  .want = &j->want,
+                                  .pipeline_options = hri_train_pipeline_options(j, bytes)};
+    return hri_supply_open(&o, out, why);
+}
+
+hr_status hri_train_open_input(hri_train_job *j) {
+    hri_prose why = {""};
+    hr_status status =
+        open_supply(j, &j->source, j->o.pipeline, j->train_text, j->train_bytes, &j->train, &why);
+    if (status == HR_OK && j->val_count) {
+        status = open_supply(j, j->o.val_split > 0 ? &j->source : &j->val_source, j->o.val_pipeline,
+                             j->val_text, j->val_bytes, &j->validation, &why);
+    }
+    j->feeds = (hri_feeds){.train = j->train, .validation = j->validation};
+    return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
+}

@@ -1,0 +1,202 @@
+/* What there is: the model, the data, and what one leaves open that the other knows; see train.h. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "job/train.h"
+#include "loop/labels.h"
+#include "models/common/file.h"
+
+hr_status hri_train_failed(hri_train_job *j, hr_status status, const hri_prose *why) {
+    return hri_why_prose(&j->why, status == HR_E_BUSY ? HR_CAUSE_USAGE : hri_cause_of_input(status),
+                         status, NULL, why);
+}
+
+/* ---- the model ---- */
+
+/* The model as its text says, and what it takes. */
+static hr_status look_at_model(hri_train_job *j) {
+    hr_model *opened = NULL;
+    hr_error error = {0};
+    hri_prose why = {""};
+    hr_status status =
+        j->o.custom_model ? HR_OK : hr_model_open(hri_text_get(&j->model_text), &opened, &error);
+    if (status != HR_OK) {
+        return hri_why_error(&j->why, hri_cause_of(status), status, NULL, &error);
+    }
+    hr_model *m = opened ? opened : (hr_model *)(uintptr_t)j->o.custom_model; /* only read */
+    status = hri_model_input_of(m, &j->want, &why);
+    if (status == HR_OK && !m->family && !j->graph && j->o.folder) {
+        size_t bytes;
+        status = hri_model_file_print(m, &j->graph, &bytes, &why);
+    }
+    hr_model_close(opened);
+    return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
+}
+
+/* The model's text with the keys that the data knows. */
+static hr_status fill_model(hri_train_job *j, hri_prose *why) {
+    if (j->o.custom_model) {
+        return HR_OK;
+    }
+    const size_t room = strlen(j->o.model) + 256;
+    char *text = hri_malloc(room);
+    if (!text) {
+        return HR_E_NOMEM_HOST;
+    }
+    hr_status status =
+        hri_source_fill_model(j->o.model, &j->source, text, room, j->said, sizeof j->said, why);
+    if (status == HR_OK) {
+        hri_text_clear(&j->model_text);
+        hri_text_add(&j->model_text, "%s", text);
+        status = hri_text_status(&j->model_text);
+    }
+    hri_free(text);
+    return status;
+}
+
+/* ---- the data ---- */
+
+/* What the data leaves out or ignores. */
+static void say_notes(const hri_train_job *j, const hri_source *s) {
+    for (size_t i = 0; i < s->note_count; i++) {
+        hri_listener_warn(&j->listener, NULL, "%s", s->notes[i]);
+    }
+}
+
+static hr_status look_at_validation(hri_train_job *j) {
+    hri_prose why = {""};
+    const hr_status status =
+        j->o.val_pipeline ? hri_source_look_at(j->o.val_pipeline, &j->want, &j->val_source, &why)
+                          : hri_source_look(j->o.val_data, &j->want, &j->val_source, &why);
+    if (status != HR_OK) {
+        return hri_train_failed(j, status, &why);
+    }
+    say_notes(j, &j->val_source);
+    const hri_source *a = &j->source, *b = &j->val_source;
+    for (size_t i = 0; a->classes && b->classes && i < b->class_count; i++) {
+        if (i >= a->class_count || strcmp(a->classes[i], b->classes[i]) != 0) {
+            return hri_why_option(&j->why, HR_E_INVALID, "val_data",
+                                  ": class %zu is %s there and %s in the training data", i,
+                                  b->classes[i], i < a->class_count ? a->classes[i] : "none");
+        }
+    }
+    j->val_count = b->count;
+    return HR_OK;
+}
+
+static hr_status split_data(hri_train_job *j) {
+    const uint64_t all = j->source.count;
+    if (all == HR_COUNT_UNKNOWN) {
+        return hri_why_option(&j->why, HR_E_INVALID, "val_split",
+                              ": how many samples %s has is not known beforehand; --val-data "
+                              "takes data of its own",
+                              j->source.text);
+    }
+    j->val_count = (uint64_t)((double)all * j->o.val_split + 0.5);
+    j->val_count = j->val_count ? j->val_count : 1;
+    if (j->val_count >= all) {
+        return hri_why_option(&j->why, HR_E_INVALID, "val_split",
+                              ": of %llu samples none are left to train on",
+                              (unsigned long long)all);
+    }
+    j->train_count = all - j->val_count;
+    return HR_OK;
+}
+
+/* "flip,crop" for the source; stages it leaves no trace in are named. */
+static hr_status read_augment(hri_train_job *j, hri_prose *why) {
+    char plain[512], with[512];
+    hri_text_clear(&j->augment);
+    hr_status status = hri_source_stages(&j->source, &j->want, NULL, plain, sizeof plain, why);
+    for (const char *at = j->o.augment ? j->o.augment : ""; *at && status == HR_OK;) {
+        const size_t n = strcspn(at, ",");
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", (int)n, at);
+        at += n + (at[n] == ',');
+        if (!n || !strcmp(word, "none")) {
+            continue;
+        }
+        status = hri_source_stages(&j->source, &j->want, word, with, sizeof with, why);
+        if (status == HR_OK && !strcmp(plain, with)) {
+            hri_listener_warn(&j->listener, "augment", " %s has no effect on %s", word,
+                              j->source.text);
+        }
+        hri_text_add(&j->augment, "%s%s", j->augment.used ? "," : "", word);
+    }
+    return status == HR_OK ? hri_text_status(&j->augment) : status;
+}
+
+static hr_status check_sources(hri_train_job *j) {
+    const hr_job_options *o = &j->o;
+    const int val = (o->val_data != NULL) + (o->val_pipeline != NULL) + (o->val_split > 0);
+    if (o->val_data && o->val_split > 0) {
+        return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
+                           "--val-data or --val-split, not both");
+    }
+    if (val > 1 || (o->data && o->pipeline)) {
+        return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
+                           "data is given twice: as a text and as a pipeline");
+    }
+    if (o->pipeline && (o->val_split > 0 || (o->augment && *o->augment))) {
+        return hri_why_option(
+            &j->why, HR_E_INVALID, "pipeline",
+            " is taken as it is: val_split and augment are for data given as text");
+    }
+    return HR_OK;
+}
+
+/* Zero is the default of every option. */
+static void fill_defaults(hr_job_options *o) {
+    o->device = o->device ? o->device : "host";
+    o->accumulate = o->accumulate > 0 ? o->accumulate : 1;
+    o->log_every = o->log_every ? o->log_every : 1;
+    o->save_seconds = o->save_seconds == HR_UNKNOWN ? 0 : o->save_seconds ? o->save_seconds : 600;
+    o->training = o->training ? o->training : "";
+}
+
+hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *options) {
+    hri_prose why = {""};
+    j->ctx = ctx;
+    j->o = *options;
+    j->listener = (hri_listener){options->on_event, options->user};
+    j->resume.file.fd = -1;
+    fill_defaults(&j->o);
+    hr_status status = check_sources(j);
+    if (status == HR_OK && !j->o.custom_model) {
+        if (!j->o.model) {
+            return hri_why_option(&j->why, HR_E_INVALID, "model", " is missing");
+        }
+        hri_text_add(&j->model_text, "%s", j->o.model);
+        status = hri_text_status(&j->model_text);
+    }
+    if (status == HR_OK) {
+        status = look_at_model(j);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    status = j->o.pipeline ? hri_source_look_at(j->o.pipeline, &j->want, &j->source, &why)
+                           : hri_source_look(j->o.data, &j->want, &j->source, &why);
+    if (status == HR_OK) {
+        status = fill_model(j, &why);
+    }
+    if (status != HR_OK) {
+        return hri_train_failed(j, status, &why);
+    }
+    say_notes(j, &j->source);
+    if (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0) {
+        status = look_at_model(j); /* with the data's own numbers */
+    }
+    j->train_count = j->source.count;
+    j->all_labels_count = !j->want.masks || hri_labels_all_count(&j->source);
+    if (status == HR_OK && !j->o.pipeline) {
+        status = read_augment(j, &why);
+        status = status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
+    }
+    if (status == HR_OK && (j->o.val_data || j->o.val_pipeline)) {
+        status = look_at_validation(j);
+    } else if (status == HR_OK && j->o.val_split > 0) {
+        status = split_data(j);
+    }
+    return status;
+}
