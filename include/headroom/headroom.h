@@ -21,5 +21,6 @@
 #include <headroom/job.h>
 #include <headroom/predictor.h>
 #include <headroom/trainer.h>
+#include <headroom/checkpoint.h>
 
 #endif
