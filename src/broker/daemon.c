@@ -54,6 +54,11 @@ static hr_status open_lock(daemon_state *d, const char *folder, hri_prose *why) 
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         return hri_prose_set(why, HR_E_EXISTS, "a broker runs in %s already", folder);
     }
+    char text[32]; /* for people who look for it */
+    const int length = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    if (ftruncate(d->lock_fd, 0) != 0 || pwrite(d->lock_fd, text, (size_t)length, 0) != length) {
+        return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
+    }
     return HR_OK;
 }
 

@@ -76,7 +76,6 @@ hri_grants_job *hri_grants_job_open(hri_grants *l, const char *name, uint32_t fl
             memset(job, 0, sizeof *job);
             job->id = l->next_job++;
             job->flags = flags & HRI_WIRE_OVERCOMMIT;
-            job->order = l->next_order++;
             job->pid = pid;
             job->started = started;
             strncpy(job->name, name, sizeof job->name - 1);
@@ -100,7 +99,7 @@ hri_grants_job *hri_grants_job_find(hri_grants *l, uint64_t id) {
 static int behind(const hri_grants *l, const hri_grants_job *job) {
     for (int i = 0; i < HRI_GRANTS_JOBS; i++) {
         const hri_grants_job *other = &l->jobs[i];
-        if (other->state != HRI_GRANTS_WAITING || other->order >= job->order) {
+        if (other->state != HRI_GRANTS_WAITING || !other->order || other->order >= job->order) {
             continue;
         }
         for (int d = 0; d < HRI_GRANTS_DEVICES; d++) {
@@ -118,6 +117,7 @@ hri_said hri_grants_job_enter(hri_grants *l, hri_grants_job *job) {
         return HRI_SAID_OK;
     }
     int room = 1;
+    job->order = job->order ? job->order : l->next_order++;
     for (int d = 0; d < HRI_GRANTS_DEVICES; d++) {
         if (job->limit_bytes[d] > l->devices[d].total_bytes) {
             return HRI_SAID_LIMIT;
@@ -129,6 +129,10 @@ hri_said hri_grants_job_enter(hri_grants *l, hri_grants_job *job) {
         return HRI_SAID_OK;
     }
     return HRI_SAID_AGAIN;
+}
+
+void hri_grants_job_give_up(hri_grants_job *job) {
+    job->order = 0;
 }
 
 /* A job without its run and without processes is no more. */

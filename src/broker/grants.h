@@ -41,7 +41,8 @@ typedef struct hri_grants_device {
 } hri_grants_device;
 
 typedef struct hri_grants_job {
-    uint64_t id, state, flags, order;
+    uint64_t id, state, flags;
+    uint64_t order;   /* of asking at the door; 0: it does not ask */
     uint64_t started; /* of the `headroom run` process: it and `pid` name a process for ever */
     int64_t pid;      /* 0: it has gone; the job lives on with its processes */
     uint64_t limit_bytes[HRI_GRANTS_DEVICES];
@@ -86,8 +87,10 @@ uint64_t hri_grants_device_free(const hri_grants *l, int device);
 hri_grants_job *hri_grants_job_open(hri_grants *l, const char *name, uint32_t flags, int64_t pid,
                                     uint64_t started);
 hri_grants_job *hri_grants_job_find(hri_grants *l, uint64_t id);
-/* HRI_SAID_OK: it is in.  HRI_SAID_LIMIT: a wish is above what the device has in all.  HRI_SAID_AGAIN: not yet. */
+/* Asks at the door.  HRI_SAID_OK: it is in.  HRI_SAID_LIMIT: a wish is above what the device has in all.  HRI_SAID_AGAIN: not yet, and it
+ * keeps its place; hri_grants_job_give_up ends that. */
 hri_said hri_grants_job_enter(hri_grants *l, hri_grants_job *job);
+void hri_grants_job_give_up(hri_grants_job *job);
 /* Its `headroom run` has gone: the job ends when its last process has. */
 void hri_grants_job_leave(hri_grants *l, hri_grants_job *job);
 /* A new budget; OK, or HRI_SAID_AGAIN when the device has not so much left (nothing is changed). */

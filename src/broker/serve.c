@@ -5,7 +5,7 @@
 
 #include "broker/process.h"
 
-enum { LOOK_MS = 20 };
+enum { LOOK_MS = 20, LOOKS = 5 };
 
 /* ---- looking ---- */
 
@@ -17,7 +17,8 @@ static uint64_t bytes_of(const hri_observed_process *list, int count, int64_t pi
     return bytes;
 }
 
-static void look_at_device(hri_broker *b, int device, uint64_t used) {
+/* What our processes hold on a device, as the outside sees it; the dead whose memory is back are emptied. */
+static uint64_t look_at_ours(hri_broker *b, int device) {
     static hri_observed_process list[HRI_OBSERVED_PROCESSES]; /* one thread */
     hri_grants *l = b->grants;
     hri_grants_device *d = &l->devices[device];
@@ -35,25 +36,39 @@ static void look_at_device(hri_broker *b, int device, uint64_t used) {
             d->no_pids = 1; /* it is there, and the list does not know it by this number */
         }
         ours += d->no_pids ? told : seen;
-        if (p->state == HRI_GRANTS_DRAINING && (d->no_pids ? 1 : seen == 0)) {
+        if (p->state == HRI_GRANTS_DRAINING && (d->no_pids || seen == 0)) {
             p->granted_bytes[device] = p->held_bytes[device] = p->remainder_bytes[device] = 0;
         }
     }
-    d->outside_bytes = used > ours ? used - ours : 0;
+    return ours;
 }
 
+/* What is used beyond ours is somebody else's.  The two numbers are read one after the other, and programs go on meanwhile:
+ * only when ours was the same before and behind does the difference mean anything; else the old one stays. */
 static void look_at_devices(hri_broker *b, uint64_t now_ms) {
     hri_observed devices[HRI_OBSERVED_DEVICES];
+    uint64_t before[HRI_GRANTS_DEVICES] = {0};
     if (!b->observer || (b->observed_ms && now_ms - b->observed_ms < LOOK_MS)) {
         return;
     }
     b->observed_ms = now_ms;
-    const int count = b->observer->devices(b->observer->user, devices);
-    for (int i = 0; i < count; i++) {
-        const int device =
-            hri_grants_device_find(b->grants, devices[i].uuid, devices[i].total_bytes);
-        if (device >= 0) {
-            look_at_device(b, device, devices[i].used_bytes);
+    for (int attempt = 0, unsure = 1; attempt < LOOKS && unsure; attempt++) {
+        unsure = 0;
+        for (int d = 0; d < HRI_GRANTS_DEVICES; d++) {
+            before[d] = b->grants->devices[d].total_bytes ? look_at_ours(b, d) : 0;
+        }
+        const int count = b->observer->devices(b->observer->user, devices);
+        for (int i = 0; i < count; i++) {
+            const int d = hri_grants_device_find(b->grants, devices[i].uuid, devices[i].total_bytes);
+            if (d < 0) {
+                continue;
+            }
+            const uint64_t used = devices[i].used_bytes, ours = look_at_ours(b, d);
+            if (ours == before[d]) {
+                b->grants->devices[d].outside_bytes = used > ours ? used - ours : 0;
+            } else {
+                unsure = 1;
+            }
         }
     }
 }
@@ -195,7 +210,11 @@ static int serve_enter(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     }
     look_at_devices(b, now_ms);
     const hri_said said = hri_grants_job_enter(b->grants, job);
-    return said == HRI_SAID_AGAIN && w->wait_ms ? wait_for(b, caller, now_ms) : answer(w, said);
+    if (said == HRI_SAID_AGAIN && w->wait_ms) {
+        return wait_for(b, caller, now_ms);
+    }
+    hri_grants_job_give_up(job);
+    return answer(w, said);
 }
 
 static int serve_process(hri_broker *b, hri_caller *caller, hri_wire *w) {
@@ -405,6 +424,9 @@ static int try_again(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t no
         hri_grants_job *job = hri_grants_job_find(l, caller->job);
         said = job ? hri_grants_job_enter(l, job) : HRI_SAID_NOT_FOUND;
         w->said = said;
+        if (job && (said != HRI_SAID_AGAIN || now_ms >= caller->until_ms)) {
+            hri_grants_job_give_up(job);
+        }
     } else {
         said = try_lease(b, caller, (int)caller->process->waiting - 1, w);
         if (said == HRI_SAID_AGAIN && hri_grants_deadlock(l) == caller->process) {

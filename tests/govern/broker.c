@@ -1,0 +1,188 @@
+/* Several programs on one card: waiting, dying, and a broker that dies.  The fake driver is the judge: it counts what each
+ * process and all together ever had, and how often somebody who was granted memory found none.
+ *
+ * HEADROOM_GOVERN_SEEDS: how many rounds of random work to do; 2 unless it is set. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "govern.h"
+#include "test.h"
+
+/* After the last program has gone, a look at the card: nobody was ever refused by it, and nothing is taken. */
+static void nobody_was_hurt(govern_world *w) {
+    govern_shell(w, "$CALLER dlsym refused used");
+    govern_expect(w, "refused 0 0\n");
+    govern_expect(w, "used 0 67108864\n"); /* the looker's own context */
+}
+
+/* Keeps the card's counters while nobody is there: the state lives as long as a process does. */
+static const char keeper[] = "$CALLER dlsym touch:kept wait:done & while [ ! -e kept ]; do sleep 0.01; done; ";
+
+TEST(door, a_full_card_is_refused_with_its_numbers) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
+    govern_shell(&w, "$HEADROOM run --budget 1.5GiB -- $CALLER dlsym touch:a wait:b & "
+                     "while [ ! -e a ]; do sleep 0.01; done; "
+                     "$HEADROOM run --budget 1GiB -- $CALLER dlsym alloc:1M; echo code $?; touch b; wait");
+    govern_expect(&w, "code 1\n");
+    CHECK(strstr(w.words, "cuda:0: 1 GiB wanted, 512 MiB of 2 GiB left") != NULL);
+    govern_end(&w);
+}
+
+TEST(door, waits_until_the_other_has_ended) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
+    govern_shell(&w, "%s $HEADROOM run --budget 1.5GiB -- $CALLER dlsym alloc:1.2G touch:a wait:b hold:200 & "
+                     "while [ ! -e a ]; do sleep 0.01; done; "
+                     "$HEADROOM run --budget 1GiB --wait 20s -- $CALLER dlsym alloc:800M touch:c refused & "
+                     "sleep 0.3; [ -e c ] && echo early; touch b; wait %%2 %%3; touch done; wait",
+                 keeper);
+    CHECK_EQ(govern_count(&w, "early"), 0);
+    govern_expect(&w, "alloc:1.2G 0");
+    govern_expect(&w, "alloc:800M 0");
+    govern_expect(&w, "refused 0 0\n");
+    govern_end(&w);
+}
+
+TEST(door, no_wait_lasts_past_its_deadline) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
+    govern_shell(&w, "$HEADROOM run --budget 1.5GiB -- $CALLER dlsym touch:a wait:b & "
+                     "while [ ! -e a ]; do sleep 0.01; done; s=$(date +%%s%%N); "
+                     "$HEADROOM run --budget 1GiB --wait 0.5s -- $CALLER dlsym; echo code $?; "
+                     "echo ms $(( ($(date +%%s%%N) - s) / 1000000 )); touch b; wait");
+    govern_expect(&w, "code 1\n");
+    CHECK_LE(500, govern_number(&w, "ms "));
+    CHECK_LE(govern_number(&w, "ms "), 3000);
+    govern_end(&w);
+}
+
+TEST(death, memory_of_the_killed_is_counted_until_it_is_back) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB FAKECUDA_DRAIN_MS=700");
+    govern_shell(&w, "%s $HEADROOM run --budget 1.5GiB -- sh -c 'echo $$ >pid; exec $CALLER dlsym alloc:1.2G touch:a "
+                     "wait:never' & while [ ! -e a ]; do sleep 0.01; done; kill -9 $(cat pid); "
+                     "$HEADROOM run --budget 1GiB --wait 20s -- $CALLER dlsym alloc:800M refused; touch done; wait",
+                 keeper);
+    govern_expect(&w, "alloc:800M 0");
+    govern_expect(&w, "refused 0 0\n");
+    govern_end(&w);
+}
+
+/* A program dies before and behind each call of the driver; the next one finds all of the budget. */
+static void killed_at(const char *call) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=1GiB");
+    for (int behind = 0; behind < 2; behind++) {
+        govern_shell(&w, "rm -f kept done; %s FAKECUDA_KILL=%s:1%s $HEADROOM run --budget 900MiB -- $CALLER dlsym "
+                         "alloc:300M free xla:300M unvmm async:100M unasync array:50M unarray graph:20M; echo code $?; "
+                         "$HEADROOM run --budget 900MiB --wait 10s -- $CALLER dlsym alloc:750M refused; touch done; wait",
+                     keeper, call, behind ? "after" : "");
+        govern_expect(&w, "code 137\n");
+        govern_expect(&w, "alloc:750M 0");
+        govern_expect(&w, "refused 0 0\n");
+    }
+    govern_end(&w);
+}
+
+TEST(death, at_every_call_of_plain_memory) {
+    killed_at("cuMemAlloc");
+    killed_at("cuMemFree");
+}
+TEST(death, at_every_call_of_virtual_memory) {
+    killed_at("cuMemCreate");
+    killed_at("cuMemMap");
+    killed_at("cuMemRelease");
+    killed_at("cuMemUnmap");
+}
+TEST(death, at_every_call_of_pools_arrays_and_graphs) {
+    killed_at("cuMemAllocAsync");
+    killed_at("cuMemFreeAsync");
+    killed_at("cuArray3DCreate");
+    killed_at("cuGraphLaunch");
+}
+TEST(death, at_the_start) {
+    killed_at("cuDevicePrimaryCtxRetain");
+}
+
+TEST(broker, killed_in_the_middle_nobody_notices) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
+    govern_shell(&w, "%s for i in 1 2; do $HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:200M touch:a$i wait:b "
+                     "alloc:400M free alloc:600M info & done; "
+                     "while [ ! -e a1 ] || [ ! -e a2 ]; do sleep 0.01; done; kill -9 $(cat r/lock); touch b; "
+                     /* a third one must not get what the two have */
+                     "$HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:1M; echo third $?; "
+                     "wait %%2 %%3; touch done; wait",
+                 keeper);
+    CHECK_EQ(govern_count(&w, "alloc:400M 0"), 2);
+    CHECK_EQ(govern_count(&w, "alloc:600M 2"), 2);
+    govern_expect(&w, "third 1\n");
+    nobody_was_hurt(&w);
+    govern_end(&w);
+}
+
+TEST_TIMEOUT(broker, a_hundred_programs_at_once, 120) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=4GiB FAKECUDA_CONTEXT=4MiB");
+    govern_shell(&w, "for i in $(seq 100); do $HEADROOM run --budget 32MiB --wait 30s -- $CALLER dlsym alloc:10M alloc:40M "
+                     ">out$i 2>&1 & done; wait; cat out*");
+    CHECK_EQ(govern_count(&w, "alloc:10M 0"), 100);
+    CHECK_EQ(govern_count(&w, "alloc:40M 2"), 100);
+    govern_end(&w);
+}
+
+TEST(job, its_processes_share_one_budget) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
+    govern_shell(&w, "%s $HEADROOM run --budget 1GiB -- sh -c 'for i in 1 2 3; do CALLER_SEED=$i $CALLER dlsym random:200 & "
+                     "done; wait'; $CALLER dlsym devicepeak; touch done; wait",
+                 keeper);
+    /* One that comes when the others have everything gets no context, and is told so. */
+    CHECK_EQ(govern_count(&w, "random:200 0") + govern_count(&w, "start 2"), 3);
+    CHECK_LE(1, govern_count(&w, "random:200 0"));
+    CHECK_LE(govern_number(&w, "devicepeak 0 "), (1 << 30) + 2 * (64 << 20)); /* and the two lookers' contexts */
+    govern_end(&w);
+}
+
+TEST_TIMEOUT(job, eight_at_random_on_a_card_that_is_full_to_the_last_byte, 600) {
+    const char *given = getenv("HEADROOM_GOVERN_SEEDS");
+    const int seeds = given ? atoi(given) : 2;
+    for (int seed = 1; seed <= seeds; seed++) {
+        govern_world w;
+        govern_start(&w, "FAKECUDA_CAPACITY=3264MiB");
+        govern_shell(&w, "%s for i in 1 2 3 4 5 6 7 8; do CALLER_SEED=%d$i $HEADROOM run --budget 400MiB -- "
+                         "$CALLER dlsym random:150 & done; wait %%2 %%3 %%4 %%5 %%6 %%7 %%8 %%9; "
+                         "$HEADROOM run --budget 400MiB -- $CALLER dlsym peak refused; touch done; wait",
+                     keeper, seed);
+        CHECK_EQ(govern_count(&w, "random:150 0"), 8);
+        CHECK_LE(govern_number(&w, "peak 0 "), 400 << 20);
+        govern_expect(&w, "refused 0 0\n");
+        govern_end(&w);
+    }
+}
+
+TEST(overcommit, waits_inside_until_the_other_frees) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
+    govern_shell(&w, "%s $HEADROOM run --budget 3GiB --overcommit --wait 20s -- $CALLER dlsym alloc:2.5G touch:a wait:b hold:100 "
+                     "free hold:500 & while [ ! -e a ]; do sleep 0.01; done; "
+                     "$HEADROOM run --budget 3GiB --overcommit --wait 20s -- $CALLER dlsym touch:b alloc:2.5G refused; "
+                     "touch done; wait",
+                 keeper);
+    CHECK_EQ(govern_count(&w, "alloc:2.5G 0"), 2);
+    govern_expect(&w, "refused 0 0\n");
+    govern_end(&w);
+}
+
+TEST(overcommit, two_that_wait_for_one_another_are_told) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
+    govern_shell(&w, "%s for i in 1 2; do $HEADROOM run --budget 3GiB --overcommit --wait 30s -- $CALLER dlsym alloc:1.5G "
+                     "touch:a$i wait:a1 wait:a2 alloc:1.2G & done; wait %%2 %%3; touch done; wait",
+                 keeper);
+    CHECK_EQ(govern_count(&w, "alloc:1.2G 2"), 1); /* one is refused at once; it ends, and the other goes on */
+    CHECK_EQ(govern_count(&w, "alloc:1.2G 0"), 1);
+    govern_end(&w);
+}
