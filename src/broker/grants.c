@@ -66,6 +66,14 @@ uint64_t hri_grants_device_free(const hri_grants *l, int device) {
     return minus(minus(d->total_bytes, d->outside_bytes), committed(l, device));
 }
 
+uint64_t hri_grants_unleased(const hri_grants *l, int device) {
+    uint64_t leased = 0;
+    for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
+        leased += l->processes[i].state ? l->processes[i].granted_bytes[device] : 0;
+    }
+    return minus(l->devices[device].total_bytes, leased);
+}
+
 /* ---- jobs ---- */
 
 hri_grants_job *hri_grants_job_open(hri_grants *l, const char *name, uint32_t flags, int64_t pid,

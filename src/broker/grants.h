@@ -81,6 +81,9 @@ int hri_grants_device_find(hri_grants *l, const unsigned char uuid[16], uint64_t
 /* What new leases and new reservations could still have of it. */
 uint64_t hri_grants_device_free(const hri_grants *l, int device);
 
+/* What is in no lease of it. */
+uint64_t hri_grants_unleased(const hri_grants *l, int device);
+
 /* ---- jobs ---- */
 
 /* A job at the door, without wishes.  NULL: full. */

@@ -73,4 +73,7 @@ typedef struct hri_page {
     hri_page_refusal refusal; /* the last one */
 } hri_page;
 
+/* 1 when the bytes are a page whose texts end and whose indices are in range. */
+int hri_page_check(const hri_page *page, size_t bytes);
+
 #endif

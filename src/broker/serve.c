@@ -59,7 +59,8 @@ static void look_at_devices(hri_broker *b, uint64_t now_ms) {
         }
         const int count = b->observer->devices(b->observer->user, devices);
         for (int i = 0; i < count; i++) {
-            const int d = hri_grants_device_find(b->grants, devices[i].uuid, devices[i].total_bytes);
+            const int d =
+                hri_grants_device_find(b->grants, devices[i].uuid, devices[i].total_bytes);
             if (d < 0) {
                 continue;
             }
@@ -239,9 +240,10 @@ static int serve_device(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t
     if (device < 0) {
         return answer(w, p ? HRI_SAID_NOT_FOUND : HRI_SAID_WRONG);
     }
+    /* What it was told once it has, though the ledger was lost; never more than there is. */
     if (w->granted_bytes > p->granted_bytes[device] &&
-        w->granted_bytes <= b->grants->devices[device].total_bytes) {
-        p->granted_bytes[device] = w->granted_bytes; /* what it was told once it has */
+        w->granted_bytes - p->granted_bytes[device] <= hri_grants_unleased(b->grants, device)) {
+        p->granted_bytes[device] = w->granted_bytes;
     }
     p->held_bytes[device] = w->held_bytes;
     p->remainder_bytes[device] = w->remainder_bytes;

@@ -153,22 +153,29 @@ static int walk(void **out, int most) {
 }
 
 static void name_frames(hri_page_refusal *r) {
-    void *frames[HRI_PAGE_FRAMES];
-    const int count = walk(frames, HRI_PAGE_FRAMES);
+    void *frames[HRI_PAGE_FRAMES + 8];
+    const int count = walk(frames, HRI_PAGE_FRAMES + 8);
+    Dl_info own = {0};
     memset(r->frames, 0, sizeof r->frames);
-    for (int i = 0; i < count; i++) {
+    (void)dladdr((const void *)name_frames, &own);
+    for (int f = 0, i = 0; f < count && i < HRI_PAGE_FRAMES; f++) {
         Dl_info info;
-        if (dladdr(frames[i], &info) && info.dli_fname) {
+        const int found = dladdr(frames[f], &info) && info.dli_fname;
+        if (found && info.dli_fbase == own.dli_fbase) {
+            continue; /* our own frames tell nobody anything */
+        }
+        if (found) {
             const char *file = strrchr(info.dli_fname, '/');
             const char *base =
                 info.dli_sname ? (const char *)info.dli_saddr : (const char *)info.dli_fbase;
             snprintf(r->frames[i], sizeof r->frames[i], "%s+0x%llx in %s",
                      info.dli_sname ? info.dli_sname : "",
-                     (unsigned long long)((const char *)frames[i] - base),
+                     (unsigned long long)((const char *)frames[f] - base),
                      file ? file + 1 : info.dli_fname);
         } else {
-            snprintf(r->frames[i], sizeof r->frames[i], "%p", frames[i]);
+            snprintf(r->frames[i], sizeof r->frames[i], "%p", frames[f]);
         }
+        i++;
     }
 }
 

@@ -17,14 +17,16 @@ static void nobody_was_hurt(govern_world *w) {
 }
 
 /* Keeps the card's counters while nobody is there: the state lives as long as a process does. */
-static const char keeper[] = "$CALLER dlsym touch:kept wait:done & while [ ! -e kept ]; do sleep 0.01; done; ";
+static const char keeper[] =
+    "$CALLER dlsym touch:kept wait:done & while [ ! -e kept ]; do sleep 0.01; done; ";
 
 TEST(door, a_full_card_is_refused_with_its_numbers) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
-    govern_shell(&w, "$HEADROOM run --budget 1.5GiB -- $CALLER dlsym touch:a wait:b & "
-                     "while [ ! -e a ]; do sleep 0.01; done; "
-                     "$HEADROOM run --budget 1GiB -- $CALLER dlsym alloc:1M; echo code $?; touch b; wait");
+    govern_shell(
+        &w, "$HEADROOM run --budget 1.5GiB -- $CALLER dlsym touch:a wait:b & "
+            "while [ ! -e a ]; do sleep 0.01; done; "
+            "$HEADROOM run --budget 1GiB -- $CALLER dlsym alloc:1M; echo code $?; touch b; wait");
     govern_expect(&w, "code 1\n");
     CHECK(strstr(w.words, "cuda:0: 1 GiB wanted, 512 MiB of 2 GiB left") != NULL);
     govern_end(&w);
@@ -33,11 +35,13 @@ TEST(door, a_full_card_is_refused_with_its_numbers) {
 TEST(door, waits_until_the_other_has_ended) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
-    govern_shell(&w, "%s $HEADROOM run --budget 1.5GiB -- $CALLER dlsym alloc:1.2G touch:a wait:b hold:200 & "
-                     "while [ ! -e a ]; do sleep 0.01; done; "
-                     "$HEADROOM run --budget 1GiB --wait 20s -- $CALLER dlsym alloc:800M touch:c refused & "
-                     "sleep 0.3; [ -e c ] && echo early; touch b; wait %%2 %%3; touch done; wait",
-                 keeper);
+    govern_shell(
+        &w,
+        "%s $HEADROOM run --budget 1.5GiB -- $CALLER dlsym alloc:1.2G touch:a wait:b hold:200 & "
+        "while [ ! -e a ]; do sleep 0.01; done; "
+        "$HEADROOM run --budget 1GiB --wait 20s -- $CALLER dlsym alloc:800M touch:c refused & "
+        "sleep 0.3; [ -e c ] && echo early; touch b; wait %%2 %%3; touch done; wait",
+        keeper);
     CHECK_EQ(govern_count(&w, "early"), 0);
     govern_expect(&w, "alloc:1.2G 0");
     govern_expect(&w, "alloc:800M 0");
@@ -61,9 +65,12 @@ TEST(door, no_wait_lasts_past_its_deadline) {
 TEST(death, memory_of_the_killed_is_counted_until_it_is_back) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=2GiB FAKECUDA_DRAIN_MS=700");
-    govern_shell(&w, "%s $HEADROOM run --budget 1.5GiB -- sh -c 'echo $$ >pid; exec $CALLER dlsym alloc:1.2G touch:a "
-                     "wait:never' & while [ ! -e a ]; do sleep 0.01; done; kill -9 $(cat pid); "
-                     "$HEADROOM run --budget 1GiB --wait 20s -- $CALLER dlsym alloc:800M refused; touch done; wait",
+    govern_shell(&w,
+                 "%s $HEADROOM run --budget 1.5GiB -- sh -c 'echo $$ >pid; exec $CALLER dlsym "
+                 "alloc:1.2G touch:a "
+                 "wait:never' & while [ ! -e a ]; do sleep 0.01; done; kill -9 $(cat pid); "
+                 "$HEADROOM run --budget 1GiB --wait 20s -- $CALLER dlsym alloc:800M refused; "
+                 "touch done; wait",
                  keeper);
     govern_expect(&w, "alloc:800M 0");
     govern_expect(&w, "refused 0 0\n");
@@ -75,9 +82,13 @@ static void killed_at(const char *call) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=1GiB");
     for (int behind = 0; behind < 2; behind++) {
-        govern_shell(&w, "rm -f kept done; %s FAKECUDA_KILL=%s:1%s $HEADROOM run --budget 900MiB -- $CALLER dlsym "
-                         "alloc:300M free xla:300M unvmm async:100M unasync array:50M unarray graph:20M; echo code $?; "
-                         "$HEADROOM run --budget 900MiB --wait 10s -- $CALLER dlsym alloc:750M refused; touch done; wait",
+        govern_shell(&w,
+                     "rm -f kept done; %s FAKECUDA_KILL=%s:1%s $HEADROOM run --budget 900MiB -- "
+                     "$CALLER dlsym "
+                     "alloc:300M free xla:300M unvmm async:100M unasync array:50M unarray "
+                     "graph:20M; echo code $?; "
+                     "$HEADROOM run --budget 900MiB --wait 10s -- $CALLER dlsym alloc:750M "
+                     "refused; touch done; wait",
                      keeper, call, behind ? "after" : "");
         govern_expect(&w, "code 137\n");
         govern_expect(&w, "alloc:750M 0");
@@ -109,13 +120,16 @@ TEST(death, at_the_start) {
 TEST(broker, killed_in_the_middle_nobody_notices) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
-    govern_shell(&w, "%s for i in 1 2; do $HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:200M touch:a$i wait:b "
-                     "alloc:400M free alloc:600M info & done; "
-                     "while [ ! -e a1 ] || [ ! -e a2 ]; do sleep 0.01; done; kill -9 $(cat r/lock); touch b; "
-                     /* a third one must not get what the two have */
-                     "$HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:1M; echo third $?; "
-                     "wait %%2 %%3; touch done; wait",
-                 keeper);
+    govern_shell(
+        &w,
+        "%s for i in 1 2; do $HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:200M touch:a$i "
+        "wait:b "
+        "alloc:400M free alloc:600M info & done; "
+        "while [ ! -e a1 ] || [ ! -e a2 ]; do sleep 0.01; done; kill -9 $(cat r/lock); touch b; "
+        /* a third one must not get what the two have */
+        "$HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:1M; echo third $?; "
+        "wait %%2 %%3; touch done; wait",
+        keeper);
     CHECK_EQ(govern_count(&w, "alloc:400M 0"), 2);
     CHECK_EQ(govern_count(&w, "alloc:600M 2"), 2);
     govern_expect(&w, "third 1\n");
@@ -126,7 +140,8 @@ TEST(broker, killed_in_the_middle_nobody_notices) {
 TEST_TIMEOUT(broker, a_hundred_programs_at_once, 120) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB FAKECUDA_CONTEXT=4MiB");
-    govern_shell(&w, "for i in $(seq 100); do $HEADROOM run --budget 32MiB --wait 30s -- $CALLER dlsym alloc:10M alloc:40M "
+    govern_shell(&w, "for i in $(seq 100); do $HEADROOM run --budget 32MiB --wait 30s -- $CALLER "
+                     "dlsym alloc:10M alloc:40M "
                      ">out$i 2>&1 & done; wait; cat out*");
     CHECK_EQ(govern_count(&w, "alloc:10M 0"), 100);
     CHECK_EQ(govern_count(&w, "alloc:40M 2"), 100);
@@ -136,13 +151,16 @@ TEST_TIMEOUT(broker, a_hundred_programs_at_once, 120) {
 TEST(job, its_processes_share_one_budget) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
-    govern_shell(&w, "%s $HEADROOM run --budget 1GiB -- sh -c 'for i in 1 2 3; do CALLER_SEED=$i $CALLER dlsym random:200 & "
-                     "done; wait'; $CALLER dlsym devicepeak; touch done; wait",
+    govern_shell(&w,
+                 "%s $HEADROOM run --budget 1GiB -- sh -c 'for i in 1 2 3; do CALLER_SEED=$i "
+                 "$CALLER dlsym random:200 & "
+                 "done; wait'; $CALLER dlsym devicepeak; touch done; wait",
                  keeper);
     /* One that comes when the others have everything gets no context, and is told so. */
     CHECK_EQ(govern_count(&w, "random:200 0") + govern_count(&w, "start 2"), 3);
     CHECK_LE(1, govern_count(&w, "random:200 0"));
-    CHECK_LE(govern_number(&w, "devicepeak 0 "), (1 << 30) + 2 * (64 << 20)); /* and the two lookers' contexts */
+    CHECK_LE(govern_number(&w, "devicepeak 0 "),
+             (1 << 30) + 2 * (64 << 20)); /* and the two lookers' contexts */
     govern_end(&w);
 }
 
@@ -152,10 +170,12 @@ TEST_TIMEOUT(job, eight_at_random_on_a_card_that_is_full_to_the_last_byte, 600) 
     for (int seed = 1; seed <= seeds; seed++) {
         govern_world w;
         govern_start(&w, "FAKECUDA_CAPACITY=3264MiB");
-        govern_shell(&w, "%s for i in 1 2 3 4 5 6 7 8; do CALLER_SEED=%d$i $HEADROOM run --budget 400MiB -- "
-                         "$CALLER dlsym random:150 & done; wait %%2 %%3 %%4 %%5 %%6 %%7 %%8 %%9; "
-                         "$HEADROOM run --budget 400MiB -- $CALLER dlsym peak refused; touch done; wait",
-                     keeper, seed);
+        govern_shell(
+            &w,
+            "%s for i in 1 2 3 4 5 6 7 8; do CALLER_SEED=%d$i $HEADROOM run --budget 400MiB -- "
+            "$CALLER dlsym random:150 & done; wait %%2 %%3 %%4 %%5 %%6 %%7 %%8 %%9; "
+            "$HEADROOM run --budget 400MiB -- $CALLER dlsym peak refused; touch done; wait",
+            keeper, seed);
         CHECK_EQ(govern_count(&w, "random:150 0"), 8);
         CHECK_LE(govern_number(&w, "peak 0 "), 400 << 20);
         govern_expect(&w, "refused 0 0\n");
@@ -166,10 +186,13 @@ TEST_TIMEOUT(job, eight_at_random_on_a_card_that_is_full_to_the_last_byte, 600) 
 TEST(overcommit, waits_inside_until_the_other_frees) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
-    govern_shell(&w, "%s $HEADROOM run --budget 3GiB --overcommit --wait 20s -- $CALLER dlsym alloc:2.5G touch:a wait:b hold:100 "
-                     "free hold:500 & while [ ! -e a ]; do sleep 0.01; done; "
-                     "$HEADROOM run --budget 3GiB --overcommit --wait 20s -- $CALLER dlsym touch:b alloc:2.5G refused; "
-                     "touch done; wait",
+    govern_shell(&w,
+                 "%s $HEADROOM run --budget 3GiB --overcommit --wait 20s -- $CALLER dlsym "
+                 "alloc:2.5G touch:a wait:b hold:100 "
+                 "free hold:500 & while [ ! -e a ]; do sleep 0.01; done; "
+                 "$HEADROOM run --budget 3GiB --overcommit --wait 20s -- $CALLER dlsym touch:b "
+                 "alloc:2.5G refused; "
+                 "touch done; wait",
                  keeper);
     CHECK_EQ(govern_count(&w, "alloc:2.5G 0"), 2);
     govern_expect(&w, "refused 0 0\n");
@@ -179,10 +202,13 @@ TEST(overcommit, waits_inside_until_the_other_frees) {
 TEST(overcommit, two_that_wait_for_one_another_are_told) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
-    govern_shell(&w, "%s for i in 1 2; do $HEADROOM run --budget 3GiB --overcommit --wait 30s -- $CALLER dlsym alloc:1.5G "
-                     "touch:a$i wait:a1 wait:a2 alloc:1.2G & done; wait %%2 %%3; touch done; wait",
+    govern_shell(&w,
+                 "%s for i in 1 2; do $HEADROOM run --budget 3GiB --overcommit --wait 30s -- "
+                 "$CALLER dlsym alloc:1.5G "
+                 "touch:a$i wait:a1 wait:a2 alloc:1.2G & done; wait %%2 %%3; touch done; wait",
                  keeper);
-    CHECK_EQ(govern_count(&w, "alloc:1.2G 2"), 1); /* one is refused at once; it ends, and the other goes on */
+    CHECK_EQ(govern_count(&w, "alloc:1.2G 2"),
+             1); /* one is refused at once; it ends, and the other goes on */
     CHECK_EQ(govern_count(&w, "alloc:1.2G 0"), 1);
     govern_end(&w);
 }

@@ -104,7 +104,11 @@ static void print_head(hri_out *out, const hri_term *term, const char *name, con
     char text[512];
     snprintf(text, sizeof text, "headroom %s: %s", name, summary);
     hri_help_wrap(out, text, width_of(term), 0);
-    hri_out_printf(out, "\nusage: headroom %s [OPTION...]\n", usage);
+    const char *program =
+        strstr(usage, " -- "); /* options stand in front of another program's words */
+    hri_out_printf(out, "\nusage: headroom %.*s [OPTION...]%s\n",
+                   (int)(program ? (size_t)(program - usage) : strlen(usage)), usage,
+                   program ? program : "");
 }
 
 static const hri_example first_steps[] = {

@@ -166,9 +166,12 @@ static void markdown_fields(hri_out *out, const hri_field *fields) {
 }
 
 static void markdown_command(hri_out *out, const hri_command *c) {
-    hri_out_printf(out, "## headroom %s\n\n%c%s.\n\n```\nheadroom %s%s%s [OPTION...]\n```\n\n",
+    const int last =
+        strncmp(c->arguments, "-- ", 3) == 0; /* another program's words stand behind the options */
+    hri_out_printf(out, "## headroom %s\n\n%c%s.\n\n```\nheadroom %s%s%s [OPTION...]%s%s\n```\n\n",
                    c->name, toupper((unsigned char)c->summary[0]), c->summary + 1, c->name,
-                   c->arguments[0] ? " " : "", c->arguments);
+                   c->arguments[0] && !last ? " " : "", last ? "" : c->arguments, last ? " " : "",
+                   last ? c->arguments : "");
     hri_help_wrap(out, c->help, 110, 0);
     hri_out_text(out, "\n");
     if (c->fields) {

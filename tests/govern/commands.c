@@ -1,0 +1,103 @@
+/* headroom run, top, limit and why as people use them, and misuse. */
+#include <stdio.h>
+#include <string.h>
+
+#include "govern.h"
+#include "test.h"
+
+TEST(commands, the_exit_code_is_the_programs) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(&w, "$HEADROOM run --budget 1GiB -- sh -c 'exit 7'; echo code $?; "
+                     "$HEADROOM run --budget 1GiB -- sh -c 'kill -9 $$'; echo code $?");
+    govern_expect(&w, "code 7\n");
+    govern_expect(&w, "code 137\n");
+    govern_end(&w);
+}
+
+TEST(commands, signals_reach_the_program) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(
+        &w, "$HEADROOM run --budget 1GiB -- sh -c 'trap \"echo caught; exit 5\" TERM; touch a; "
+            "while :; do sleep 0.05; "
+            "done' & while [ ! -e a ]; do sleep 0.01; done; kill -TERM $!; wait $!; echo code $?");
+    govern_expect(&w, "caught\n");
+    govern_expect(&w, "code 5\n");
+    govern_end(&w);
+}
+
+static void misuse(const char *command, const char *sentence) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(&w, "%s", command);
+    CHECK_EQ(w.code, 2);
+    if (!strstr(w.words, sentence)) {
+        test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", sentence, w.words);
+    }
+    govern_end(&w);
+}
+
+TEST(commands, misuse_is_a_sentence_and_2) {
+    misuse("$HEADROOM run --budget 1GiB", "PROGRAM");
+    misuse("$HEADROOM run --budget 1GiB -- no-such-program", "there is no program no-such-program");
+    misuse("$HEADROOM run --budget lots -- true", "is no size");
+    misuse("$HEADROOM run --budget 9TiB -- true", "more than the GPU has (4 GiB)");
+    misuse("$HEADROOM run --budget cuda:3=1GiB -- true", "there is no cuda:3");
+    misuse("$HEADROOM run --wait soon -- true", "is no time");
+    misuse("FAKECUDA_DEVICES=0 $HEADROOM run -- true", "no NVIDIA GPU was found");
+    misuse("LD_LIBRARY_PATH= $HEADROOM run -- true", "no NVIDIA GPU was found");
+    misuse("HEADROOM_RUN_LIBRARY=/none $HEADROOM run -- true", "/none cannot be read");
+    misuse("printf '\\177ELF\\002\\001\\001' >s; head -c 60 /dev/zero >>s; printf '\\076\\000' | "
+           "dd of=s bs=1 seek=18 conv=notrunc 2>/dev/null; chmod +x s; $HEADROOM run -- ./s",
+           "s is "); /* static, or on arm64 for another processor */
+    misuse("$HEADROOM limit 1 2GiB", "no job runs");
+    misuse("$HEADROOM why", "there is no record");
+}
+
+TEST(commands, variables_are_set_only_where_the_user_set_none) {
+    govern_world w;
+    govern_start(&w, "TF_FORCE_GPU_ALLOW_GROWTH=false");
+    govern_shell(&w, "$HEADROOM run --budget 1GiB --explain -- true; "
+                     "$HEADROOM run --budget 1GiB -- sh -c 'echo tf $TF_FORCE_GPU_ALLOW_GROWTH jax "
+                     "$XLA_PYTHON_CLIENT_PREALLOCATE'; "
+                     "$HEADROOM run --budget 1GiB --plain -- sh -c 'echo plain "
+                     "${XLA_PYTHON_CLIENT_PREALLOCATE:-unset}'");
+    govern_expect(&w, "TF_FORCE_GPU_ALLOW_GROWTH is set already and stays");
+    govern_expect(&w, "tf false jax false\n");
+    govern_expect(&w, "plain unset\n");
+    govern_end(&w);
+}
+
+TEST(commands, top_and_limit_while_it_runs) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(
+        &w, "$HEADROOM run --budget 1GiB -- $CALLER dlsym alloc:800M alloc:300M touch:a wait:b "
+            "alloc:300M & "
+            "while [ ! -e a ]; do sleep 0.01; done; $HEADROOM top --once; $HEADROOM top --json; "
+            "$HEADROOM limit 1 5TiB; echo code $?; $HEADROOM limit 1 2GiB; touch b; wait");
+    govern_expect(&w, "864 MiB"); /* what it holds, context included */
+    govern_expect(&w, "\"budget_bytes\": 1073741824");
+    govern_expect(&w, "code 2\n");
+    govern_expect(&w, "job 1 may hold 2 GiB\n");
+    govern_expect(&w, "alloc:300M 2");
+    govern_expect(&w, "alloc:300M 0");
+    govern_end(&w);
+}
+
+TEST(commands, why_tells_of_the_killed) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(
+        &w,
+        "$HEADROOM run --budget 1GiB -- sh -c '$CALLER proc alloc:500M alloc:700M touch:a wait:b & "
+        "while [ ! -e a ]; do sleep 0.01; done; kill -9 $!; wait'; $HEADROOM why");
+    govern_expect(&w, "(has ended)");
+    govern_expect(&w, "700 MiB was refused");
+    govern_expect(&w, "over the job's own budget");
+    govern_expect(&w, "asked by cuMemAlloc_v2");
+    govern_expect(&w, "in govern_caller");
+    govern_expect(&w, "next: headroom run --budget 1536MiB -- ...");
+    govern_end(&w);
+}
