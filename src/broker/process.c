@@ -27,3 +27,7 @@ uint64_t hri_process_started(int64_t pid) {
     }
     return at ? strtoull(at, NULL, 10) + 1 : 0;
 }
+
+int hri_process_is(int64_t pid, uint64_t started) {
+    return started != 0 && hri_process_started(pid) == started;
+}

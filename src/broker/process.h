@@ -6,5 +6,7 @@
 
 /* When the process started, in ticks since boot, plus one; 0: there is none, or it is a zombie. */
 uint64_t hri_process_started(int64_t pid);
+/* Is the process that started then still there?  One whose start was never seen is not. */
+int hri_process_is(int64_t pid, uint64_t started);
 
 #endif

@@ -88,19 +88,18 @@ int hri_serve_look(hri_broker *b, uint64_t now_ms) {
     look_at_devices(b, now_ms);
     for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
         hri_grants_process *p = &l->processes[i];
-        if (p->state == HRI_GRANTS_AWAY && hri_process_started(p->pid) != p->started) {
+        if (p->state == HRI_GRANTS_AWAY && !hri_process_is(p->pid, p->started)) {
             hri_grants_process_died(p);
         }
         if (p->state == HRI_GRANTS_DRAINING && !holds_anything(p) &&
-            hri_process_started(p->pid) != p->started) {
+            !hri_process_is(p->pid, p->started)) {
             hri_grants_process_drained(l, p);
         }
         under_way += p->state == HRI_GRANTS_AWAY || p->state == HRI_GRANTS_DRAINING || p->waiting;
     }
     for (int i = 0; i < HRI_GRANTS_JOBS; i++) {
         hri_grants_job *job = &l->jobs[i];
-        if (job->state == HRI_GRANTS_AWAY && job->pid &&
-            hri_process_started(job->pid) != job->started) {
+        if (job->state == HRI_GRANTS_AWAY && job->pid && !hri_process_is(job->pid, job->started)) {
             hri_grants_job_leave(l, job);
         }
         under_way += job->state == HRI_GRANTS_AWAY || job->state == HRI_GRANTS_WAITING;

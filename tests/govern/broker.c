@@ -125,9 +125,9 @@ TEST(broker, killed_in_the_middle_nobody_notices) {
         "%s for i in 1 2; do $HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:200M touch:a$i "
         "wait:b "
         "alloc:400M free alloc:600M info & done; "
-        "while [ ! -e a1 ] || [ ! -e a2 ]; do sleep 0.01; done; kill -9 $(cat r/lock); touch b; "
+        "while [ ! -e a1 ] || [ ! -e a2 ]; do sleep 0.01; done; kill -9 $(cat r/lock); "
         /* a third one must not get what the two have */
-        "$HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:1M; echo third $?; "
+        "$HEADROOM run --budget 800MiB -- $CALLER dlsym alloc:1M; echo third $?; touch b; "
         "wait %%2 %%3; touch done; wait",
         keeper);
     CHECK_EQ(govern_count(&w, "alloc:400M 0"), 2);
