@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/table.h"
 #include "cli/common/broker_link.h"
 #include "cli/common/command.h"
-#include "cli/common/table.h"
 
 typedef struct top_options {
     bool once, json;

@@ -43,11 +43,29 @@ static int start_broker(pid_t *out) {
     return failed;
 }
 
-hr_status hri_link_open(hri_link *link, hri_prose *why) {
+/* Connects to one that answers: a socket may take connections a moment longer than its owner lives. */
+static hr_status reach(hri_link *link, hri_prose *why) {
+    hri_wire row;
     hr_status status = hri_link_find(link, why);
+    if (status == HR_OK) {
+        status = hri_link_row(link, 0, &row);
+        status = status == HR_E_EOF ? HR_OK : status;
+        if (status != HR_OK) {
+            hri_link_close(link);
+            status = hri_prose_set(why, HR_E_NOT_FOUND, "the broker does not answer");
+        }
+    }
+    return status;
+}
+
+hr_status hri_link_open(hri_link *link, hri_prose *why) {
+    hr_status status = reach(link, why);
     pid_t pid = 0;
     for (int waited = 0; status == HR_E_NOT_FOUND && waited < START_MS; waited += 5) {
         int ended = 0;
+        if (pid < 0 && waited % 100 == 0) {
+            pid = 0; /* and theirs has ended as well, perhaps */
+        }
         if (!pid) {
             const int failed = start_broker(&pid);
             if (failed) {
@@ -63,7 +81,7 @@ hr_status hri_link_open(hri_link *link, hri_prose *why) {
         }
         const struct timespec moment = {.tv_nsec = 5000000};
         nanosleep(&moment, NULL);
-        status = hri_link_find(link, why);
+        status = reach(link, why);
     }
     return status;
 }
