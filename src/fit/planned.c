@@ -52,7 +52,7 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
     p->o = *options;
     hri_runner_options o = {.device = options->device,
                             .threads = options->threads,
-                            .spill = options->job->spill,
+                            .spill = {options->job->spill},
                             .seed = options->seed};
     hri_fit_runner(options->plans, &o);
     o.engine = options->job->engine;

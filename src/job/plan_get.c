@@ -45,7 +45,7 @@ static uint64_t fingerprint_of(const hr_plan *p) {
         }
         for (uint32_t i = 0; i < plan->buffer_count; i++) {
             const hri_plan_buffer *b = &plan->buffers[i];
-            const uint64_t words[] = {b->offset, b->bytes, b->birth, b->death, b->value, b->other};
+            const uint64_t words[] = {b->offset, b->bytes, b->birth, b->death, b->value, b->memory};
             hri_hasher_add(&hash, words, sizeof words);
         }
     }
@@ -255,7 +255,7 @@ hr_status hr_plan_get_buffer(const hr_plan *p, size_t graph, size_t index, hr_pl
     const hr_plan_buffer buffer = {.size = sizeof buffer,
                                    .offset = b->offset,
                                    .bytes = b->bytes,
-                                   .memory = b->other,
+                                   .memory = b->memory,
                                    .value = b->value,
                                    .first = b->birth,
                                    .last = b->death ? b->death - 1 : 0};
@@ -278,7 +278,7 @@ static void count_live(const hri_plan *plan, uint64_t *live) {
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
         const hri_plan_buffer *b = &plan->buffers[i];
         const uint32_t end = b->death < plan->step_count ? b->death : plan->step_count;
-        if (!b->other && b->offset >= plan->persistent_bytes && b->birth < end) {
+        if (!b->memory && b->offset >= plan->persistent_bytes && b->birth < end) {
             live[b->birth] += b->bytes;
             live[end] -= b->bytes; /* as differences: sums wrap back */
         }

@@ -62,7 +62,7 @@ static void draw_buffers(hri_svg *s, const hri_chart *c, const hri_problem *p,
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
         const hri_plan_buffer *b = &plan->buffers[i];
         const kind k = kind_of(p, plan, b);
-        if (b->other || k == KEPT) {
+        if (b->memory || k == KEPT) {
             continue;
         }
         draw_box(s, c, b->birth, fmin(b->death, plan->step_count), (double)b->offset,

@@ -86,9 +86,13 @@ static double time_before(const hri_problem *p, uint32_t b, const uint8_t *after
 }
 
 hr_status hri_bound_time(const hri_problem *p, uint64_t budget_bytes, double time_ns, double *out) {
-    const double copy_ns = p->out_bytes_per_ns > 0 && p->in_bytes_per_ns > 0
-                               ? 1 / p->out_bytes_per_ns + 1 / p->in_bytes_per_ns
-                               : 0;
+    double copy_ns = 0, out_bytes_per_ns = 0; /* of the fastest memory; of all together */
+    for (uint32_t m = 0; m < p->memory_count; m++) {
+        const hri_problem_memory *x = &p->memories[m];
+        const double both = 1 / x->out_bytes_per_ns + 1 / x->in_bytes_per_ns;
+        copy_ns = m == 0 || both < copy_ns ? both : copy_ns;
+        out_bytes_per_ns += x->out_bytes_per_ns;
+    }
     uint32_t b = 0;
     while (b < p->op_count && p->ops[b].phase != HRI_PROBLEM_BACKWARD) {
         b++;
@@ -116,7 +120,7 @@ hr_status hri_bound_time(const hri_problem *p, uint64_t budget_bytes, double tim
         qsort(things, count, sizeof *things, by_density);
         double room =
             budget_bytes > p->persistent_bytes ? (double)(budget_bytes - p->persistent_bytes) : 0;
-        room += p->copies_block ? 0 : p->out_bytes_per_ns * time_before(p, b, after, time_ns);
+        room += p->copies_block ? 0 : out_bytes_per_ns * time_before(p, b, after, time_ns);
         for (size_t i = 0; i < count; i++) {
             const double kept = things[i].bytes < room ? things[i].bytes : room;
             room -= kept;

@@ -229,6 +229,25 @@ static hri_machine with_defaults(const hri_machine *given) {
     return m;
 }
 
+static hr_status set_memories(adaptor *a, hri_prose *why) {
+    const hri_machine *m = &a->machine;
+    hri_problem *p = &a->x.problem;
+    if (m->more_count >= HRI_PROBLEM_MEMORIES_MAX) {
+        return hri_prose_set(why, HR_E_RANGE, "there are more than %d memories",
+                             HRI_PROBLEM_MEMORIES_MAX);
+    }
+    p->memories[0] = (hri_problem_memory){.capacity_bytes = m->other_capacity_bytes,
+                                          .out_bytes_per_ns = m->out_bytes_per_ns,
+                                          .in_bytes_per_ns = m->in_bytes_per_ns,
+                                          .latency_ns = m->copy_latency_ns,
+                                          .in_queue = 1};
+    for (uint32_t i = 0; i < m->more_count; i++) {
+        p->memories[1 + i] = m->more[i];
+    }
+    p->memory_count = 1 + m->more_count;
+    return HR_OK;
+}
+
 hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
                                  hri_graph_problem *out, hri_prose *why) {
     if (!g->frozen) {
@@ -236,12 +255,12 @@ hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
     }
     adaptor a = {.g = g, .machine = with_defaults(machine), .why = why};
     hri_problem_init(&a.x.problem, a.machine.align);
-    a.x.problem.out_bytes_per_ns = a.machine.out_bytes_per_ns;
-    a.x.problem.in_bytes_per_ns = a.machine.in_bytes_per_ns;
-    a.x.problem.copy_latency_ns = a.machine.copy_latency_ns;
+    hr_status status = set_memories(&a, why);
     a.x.problem.copies_block = a.machine.copies_block;
     a.x.problem.borrows = 1;
-    hr_status status = allocate(&a);
+    if (status == HR_OK) {
+        status = allocate(&a);
+    }
     if (status == HR_OK) {
         find_views(&a);
         status = add_values(&a);

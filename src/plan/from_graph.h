@@ -14,6 +14,9 @@ typedef struct hri_machine {
     double flops_per_ns, bytes_per_ns; /* 0: those of two cores */
     double launch_ns;
     double out_bytes_per_ns, in_bytes_per_ns, copy_latency_ns; /* 0: no copies to another memory */
+    uint64_t other_capacity_bytes;  /* of that memory; 0: as much as it takes */
+    const hri_problem_memory *more; /* memories behind that one, which must be there then */
+    uint32_t more_count;
     uint8_t copies_block;       /* 1: nothing is computed during a copy */
     uint32_t threads;           /* for workspaces; 0: 1 */
     uint64_t align;             /* 0: 256 */

@@ -10,7 +10,7 @@ typedef struct placer {
     const hri_schedule *s;
     hri_plan *plan;
     uint32_t *buffer; /* by instance; versions of a persistent value share one */
-    uint32_t *other;  /* by OUT entry: its buffer in the other memory */
+    uint32_t *other;  /* by OUT entry: its buffer in another memory */
 } placer;
 
 uint64_t hri_place_fixed(const hri_problem *p, uint64_t *offsets) {
@@ -30,7 +30,7 @@ static uint32_t new_buffer(hri_plan *plan, uint64_t bytes, uint32_t birth, uint3
     return plan->buffer_count++;
 }
 
-/* A copy away takes a place in the other memory, which its way back gives up again. */
+/* A copy away takes a place in another memory, which its way back gives up again. */
 static void make_copy(placer *x, uint32_t e) {
     const hri_entry *entry = &x->s->entries[e];
     hri_plan *plan = x->plan;
@@ -47,7 +47,7 @@ static void make_copy(placer *x, uint32_t e) {
     const uint64_t bytes = x->s->p->values[entry->op].room_bytes;
     if (entry->kind == HRI_STEP_OUT) {
         x->other[e] = new_buffer(plan, bytes, e, plan->step_count, entry->op);
-        plan->buffers[x->other[e]].other = 1;
+        plan->buffers[x->other[e]].memory = entry->memory;
         plan->operands[plan->operand_count++] = here;
         plan->operands[plan->operand_count++] = x->other[e];
     } else {
@@ -109,14 +109,14 @@ static void make_steps(placer *x, const uint32_t *by_root) {
     }
 }
 
-static int is_packed(const hri_problem *p, const hri_plan_buffer *b, uint8_t other) {
-    return b->bytes && b->other == other &&
-           (other || b->value == HRI_PROBLEM_NONE || !hri_is_fixed(p, b->value));
+static int is_packed(const hri_problem *p, const hri_plan_buffer *b, uint32_t memory) {
+    return b->bytes && b->memory == memory &&
+           (memory || b->value == HRI_PROBLEM_NONE || !hri_is_fixed(p, b->value));
 }
 
-/* Packs one of the two memories from `bottom` up. */
-static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capacity, uint64_t effort,
-                      hri_pack_result *result) {
+/* Packs one of the memories from `bottom` up. */
+static hr_status pack(placer *x, uint32_t memory, uint64_t bottom, uint64_t capacity,
+                      uint64_t effort, hri_pack_result *result) {
     hri_plan *plan = x->plan;
     const size_t count = (size_t)plan->buffer_count + 1;
     hri_pack_buffer *list = hri_malloc(count * sizeof *list);
@@ -124,22 +124,22 @@ static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capaci
     hr_status status = list && offsets ? HR_OK : HR_E_NOMEM_HOST;
     size_t n = 0;
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
-        if (is_packed(x->s->p, &plan->buffers[b], other)) {
+        if (is_packed(x->s->p, &plan->buffers[b], memory)) {
             const hri_plan_buffer *y = &plan->buffers[b];
             list[n++] = (hri_pack_buffer){y->birth, y->death, y->bytes};
         }
     }
     const hri_pack_options o = {
-        .align = x->s->p->align, .capacity = capacity, .effort = other ? 1 : effort};
+        .align = x->s->p->align, .capacity = capacity, .effort = memory ? 1 : effort};
     if (status == HR_OK) {
         status = hri_pack(list, n, &o, offsets, result);
     }
     n = 0;
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
-        if (is_packed(x->s->p, &plan->buffers[b], other)) {
+        if (is_packed(x->s->p, &plan->buffers[b], memory)) {
             plan->buffers[b].offset = bottom + offsets[n++];
         } else if (plan->buffers[b].bytes == 0) {
-            plan->buffers[b].offset = plan->buffers[b].other ? 0 : plan->persistent_bytes;
+            plan->buffers[b].offset = plan->buffers[b].memory ? 0 : plan->persistent_bytes;
         }
     }
     hri_free(list);
@@ -150,7 +150,7 @@ static hr_status pack(placer *x, uint8_t other, uint64_t bottom, uint64_t capaci
 static hr_status give_offsets(placer *x, const hri_plan_options *options, uint64_t effort) {
     const hri_problem *p = x->s->p;
     hri_plan *plan = x->plan;
-    hri_pack_result here = {0}, there = {0};
+    hri_pack_result here = {0};
     uint64_t *fixed = hri_calloc((size_t)p->value_count + 1, sizeof *fixed);
     if (!fixed) {
         return HR_E_NOMEM_HOST;
@@ -159,18 +159,21 @@ static hr_status give_offsets(placer *x, const hri_plan_options *options, uint64
     plan->persistent_bytes = options->fixed_offsets ? options->fixed_bytes : end;
     const uint64_t bottom = plan->persistent_bytes;
     hr_status status = pack(x, 0, bottom, budget > bottom ? budget - bottom : 0, effort, &here);
-    if (status == HR_OK) {
-        status = pack(x, 1, 0, 0, 1, &there);
+    plan->other_bytes = 0;
+    for (uint32_t m = 0; m < p->memory_count && status == HR_OK; m++) {
+        hri_pack_result there = {0};
+        status = pack(x, m + 1, 0, 0, 1, &there);
+        plan->memory_bytes[m] = there.height;
+        plan->other_bytes += there.height;
     }
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
         hri_plan_buffer *y = &plan->buffers[b];
-        if (!y->other && y->value != HRI_PROBLEM_NONE && hri_is_fixed(p, y->value)) {
+        if (!y->memory && y->value != HRI_PROBLEM_NONE && hri_is_fixed(p, y->value)) {
             y->offset = options->fixed_offsets ? options->fixed_offsets[y->value] : fixed[y->value];
         }
     }
     plan->arena_bytes = bottom + here.height;
     plan->live_bytes = bottom + here.lower_bound;
-    plan->other_bytes = there.height;
     plan->packing = here.method ? here.method : "none";
     hri_free(fixed);
     return status;

@@ -49,7 +49,7 @@ hri_plan *hri_plan_copy(const hri_plan *plan) {
 }
 
 double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end) {
-    double compute = 0, queue[2] = {0, 0};
+    double compute = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const hri_plan_step *s = &plan->steps[i];
         begin[i] = compute;
@@ -61,11 +61,12 @@ double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin,
             end[i] = compute;
         } else {
             const int in = s->kind == HRI_STEP_IN;
-            const double speed = in ? p->in_bytes_per_ns : p->out_bytes_per_ns;
-            const double bytes = (double)plan->buffers[plan->operands[s->first]].bytes;
-            begin[i] = queue[in] > compute ? queue[in] : compute;
-            queue[in] = begin[i] + p->copy_latency_ns + (speed > 0 ? bytes / speed : 0);
-            end[i] = queue[in];
+            const uint32_t *list = plan->operands + s->first;
+            const uint32_t memory = plan->buffers[list[!in]].memory;
+            double *queue = &queues[hri_problem_queue(p, memory, in)];
+            begin[i] = *queue > compute ? *queue : compute;
+            *queue = begin[i] + hri_problem_copy_ns(p, memory, in, plan->buffers[list[0]].bytes);
+            end[i] = *queue;
             compute = p->copies_block ? end[i] : compute;
         }
     }
@@ -93,6 +94,13 @@ static void print_head(hri_json *j, const hri_plan *plan) {
     hri_json_u64(j, "persistent_bytes", plan->persistent_bytes);
     hri_json_u64(j, "arena_bytes", plan->arena_bytes);
     hri_json_u64(j, "other_bytes", plan->other_bytes);
+    if (plan->memory_bytes[0] != plan->other_bytes) {
+        hri_json_array(j, "memory_bytes");
+        for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
+            hri_json_u64(j, NULL, plan->memory_bytes[m]);
+        }
+        hri_json_end(j);
+    }
     hri_json_u64(j, "live_bytes", plan->live_bytes);
     hri_json_u64(j, "peak_step", plan->peak_step);
     hri_json_u64(j, "floor_bytes", plan->floor_bytes);
@@ -116,8 +124,7 @@ hr_status hri_plan_print(const hri_plan *plan, char **out) {
     hri_json j;
     hri_json_init(&j);
     print_head(&j, plan);
-    hri_json_array(&j,
-                   "buffers"); /* [value or -1, offset, bytes, birth, death, in the other memory] */
+    hri_json_array(&j, "buffers"); /* [value or -1, offset, bytes, birth, death, memory] */
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const hri_plan_buffer *x = &plan->buffers[b];
         hri_json_array(&j, NULL);
@@ -126,7 +133,7 @@ hr_status hri_plan_print(const hri_plan *plan, char **out) {
         hri_json_u64(&j, NULL, x->bytes);
         hri_json_u64(&j, NULL, x->birth);
         hri_json_u64(&j, NULL, x->death);
-        hri_json_u64(&j, NULL, x->other);
+        hri_json_u64(&j, NULL, x->memory);
         hri_json_end(&j);
     }
     hri_json_end(&j);
@@ -209,13 +216,28 @@ static hr_status read_head(const json_t *root, hri_plan *plan, hri_prose *why) {
     return status;
 }
 
+/* All of it is of the first memory, unless the plan says how much is of which. */
+static hr_status read_memories(const json_t *root, hri_plan *plan, hri_prose *why) {
+    const json_t *list = json_object_get(root, "memory_bytes");
+    hr_status status = HR_OK;
+    plan->memory_bytes[0] = plan->other_bytes;
+    if (list && json_array_size(list) != HRI_PROBLEM_MEMORIES_MAX) {
+        return hri_prose_set(why, HR_E_FORMAT, "memory_bytes has not %d numbers",
+                             HRI_PROBLEM_MEMORIES_MAX);
+    }
+    for (uint32_t m = 0; list && m < HRI_PROBLEM_MEMORIES_MAX && status == HR_OK; m++) {
+        status = item(list, m, INT64_MAX, &plan->memory_bytes[m], why);
+    }
+    return status;
+}
+
 static hr_status read_buffers(const json_t *list, hri_plan *plan, hri_prose *why) {
     plan->buffer_count = (uint32_t)json_array_size(list);
     plan->buffers = hri_calloc((size_t)plan->buffer_count + 1, sizeof *plan->buffers);
     hr_status status = plan->buffers ? HR_OK : HR_E_NOMEM_HOST;
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
         static const uint64_t most[6] = {HRI_PROBLEM_NONE, INT64_MAX,  INT64_MAX,
-                                         UINT32_MAX,       UINT32_MAX, 1};
+                                         UINT32_MAX,       UINT32_MAX, HRI_PROBLEM_MEMORIES_MAX};
         const json_t *x = json_array_get(list, b);
         uint64_t n[6] = {0};
         for (size_t i = 0; i < 6 && status == HR_OK; i++) {
@@ -281,6 +303,9 @@ hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p, h
     } else {
         plan->problem_hash = p->hash;
         status = read_head(root, plan, why);
+    }
+    if (status == HR_OK) {
+        status = read_memories(root, plan, why);
     }
     if (status == HR_OK) {
         status = read_buffers(json_object_get(root, "buffers"), plan, why);

@@ -1,7 +1,7 @@
 /* The plan: what runs when, and where each byte lies.
  *
  * A plan is a list of steps and a list of buffers.  A step runs an op (for the first time or again), starts a copy to
- * or from the other memory, or waits for such a copy.  A buffer is a range of the arena for a range of steps: it is
+ * or from another memory, or waits for such a copy.  A buffer is a range of the arena for a range of steps: it is
  * there from step `birth` on and its bytes are free again from step `death` on.  What a buffer holds changes: an op
  * that works in place reads and writes the same buffer.  Persistent values and constants lie at the bottom of the
  * arena, [0, persistent_bytes), for all steps; inputs are written before step 0.
@@ -18,8 +18,8 @@
 /* X(NAME, "name") */
 #define HRI_STEP_MAP(X)                                                                            \
     X(RUN, "run")   /* an op */                                                                    \
-    X(OUT, "out")   /* start a copy: operand 0 in the arena to operand 1 in the other memory */    \
-    X(IN, "in")     /* start a copy: operand 0 in the other memory to operand 1 in the arena */    \
+    X(OUT, "out")   /* start a copy: operand 0 in the arena to operand 1 in another memory */      \
+    X(IN, "in")     /* start a copy: operand 0 in another memory to operand 1 in the arena */      \
     X(WAIT, "wait") /* until the copy that step `op` started is done */
 
 typedef enum hri_step_kind {
@@ -42,7 +42,7 @@ typedef struct hri_plan_buffer {
     uint64_t offset, bytes; /* multiples of the problem's alignment */
     uint32_t birth, death;  /* steps: birth <= s < death */
     uint32_t value;         /* what it holds first; NONE: workspace */
-    uint8_t other;          /* 1: in the other memory */
+    uint8_t memory;         /* 0: the arena; m: memory m of the problem, beside it */
 } hri_plan_buffer;
 
 typedef struct hri_plan {
@@ -52,9 +52,10 @@ typedef struct hri_plan {
     hri_plan_buffer *buffers;
     uint32_t step_count, operand_count, buffer_count;
 
-    uint64_t persistent_bytes; /* the bottom of the arena */
-    uint64_t arena_bytes;      /* persistent ones included */
-    uint64_t other_bytes;      /* of the other memory */
+    uint64_t persistent_bytes;                       /* the bottom of the arena */
+    uint64_t arena_bytes;                            /* persistent ones included */
+    uint64_t other_bytes;                            /* of all memories beside it */
+    uint64_t memory_bytes[HRI_PROBLEM_MEMORIES_MAX]; /* of memory 1, 2, ... */
     uint64_t
         live_bytes; /* the most alive at one step, persistent ones included: no packing is lower */
     uint32_t peak_step;   /* where that is */
@@ -67,7 +68,7 @@ typedef struct hri_plan {
     double bound_time_ns; /* no plan within the budget it was made for is faster */
     uint32_t again_count; /* ops run a second time or more often */
     double again_time_ns;
-    uint64_t copied_bytes; /* to the other memory */
+    uint64_t copied_bytes; /* to other memories */
     const char *packing;   /* what placed it: static text */
 } hri_plan;
 
@@ -79,7 +80,8 @@ void hri_plan_destroy(hri_plan *plan);
 HR_MUST_CHECK hr_status hri_plan_check(const hri_problem *p, const hri_plan *plan,
                                        uint64_t budget_bytes, hri_prose *why);
 
-/* The proof for the other memory: every buffer there lies below so many bytes. */
+/* The proof for the first other memory under a budget of its own, beside the capacities that the problem states: every
+ * buffer there lies below so many bytes. */
 HR_MUST_CHECK hr_status hri_plan_check_other(const hri_plan *plan, uint64_t other_budget_bytes,
                                              hri_prose *why);
 
@@ -101,9 +103,8 @@ void hri_plan_memo_deinit(hri_plan_memo *memo);
 
 typedef struct hri_plan_options {
     uint64_t budget_bytes; /* of the arena, persistent values included; 0: as much as it takes */
-    uint64_t
-        other_budget_bytes; /* of the other memory, where values wait; 0: as much as it takes */
-    uint64_t effort;        /* simulated steps of search; 0: a second or two for hundreds of ops */
+    uint64_t other_budget_bytes; /* of the first memory where values wait; 0: as much as it takes */
+    uint64_t effort; /* simulated steps of search; 0: a second or two for hundreds of ops */
     uint8_t no_recompute, no_offload, keep_order;
     uint8_t
         short_memory; /* hri_plan_make_bytes bounds what making it takes: very long plans are not looked at */
@@ -128,7 +129,7 @@ uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes);
 hri_plan *hri_plan_copy(const hri_plan *plan);
 
 const char *hri_step_name(uint32_t kind);
-/* Predicted time of the steps as they stand: compute, copies out and copies in are queues beside one another. */
+/* Predicted time of the steps as they stand: compute and the queues of copies go on beside one another. */
 double hri_plan_makespan(const hri_problem *p, const hri_plan *plan);
 /* The same with when each step begins and ends: (step_count) each. */
 double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end);

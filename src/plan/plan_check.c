@@ -4,7 +4,8 @@
  * buffers and what each of them holds at every step.  A plan that passes
  *   - reads at every step exactly the values (and versions) that the problem says;
  *   - never lets two buffers that live together overlap, and stays inside the budget;
- *   - neither reads nor writes memory that a copy still works on, and waits for every copy;
+ *   - keeps every other memory inside the capacity that the problem gives it;
+ *   - neither reads nor writes memory that a copy still works on, in whichever queue, and waits for every copy;
  *   - runs every op, and those that may run once only once;
  *   - ends with every result in a buffer that outlives the steps.
  * Times are predictions and are not checked.  O(n log n) but for the list of live ranges, which is kept as an array. */
@@ -43,13 +44,18 @@ static int lies_at_bottom(const hri_problem *p, uint32_t v) {
 
 static hr_status check_buffer(const replay *r, uint32_t b) {
     const hri_plan_buffer *x = &r->plan->buffers[b];
-    const uint64_t space = x->other ? r->plan->other_bytes : r->plan->arena_bytes;
     const uint64_t align = r->p->align;
+    if (x->memory > r->p->memory_count) {
+        return hri_prose_set(r->why, HR_E_INVALID, "buffer %u lies in memory %u of %u", b,
+                             x->memory, r->p->memory_count);
+    }
+    const uint64_t space = x->memory ? r->plan->memory_bytes[x->memory - 1] : r->plan->arena_bytes;
     if (x->offset % align || x->bytes % align || x->bytes > space || x->offset > space - x->bytes) {
         return hri_prose_set(
             r->why, HR_E_INVALID,
-            "buffer %u at %llu + %llu is outside the arena of %llu bytes or not aligned", b,
-            (unsigned long long)x->offset, (unsigned long long)x->bytes, (unsigned long long)space);
+            "buffer %u at %llu + %llu is outside the %s of %llu bytes or not aligned", b,
+            (unsigned long long)x->offset, (unsigned long long)x->bytes,
+            x->memory ? "memory" : "arena", (unsigned long long)space);
     }
     if (x->birth >= x->death || x->death > r->plan->step_count) {
         return hri_prose_set(r->why, HR_E_INVALID,
@@ -61,7 +67,7 @@ static hr_status check_buffer(const replay *r, uint32_t b) {
         return hri_prose_set(r->why, HR_E_INVALID, "buffer %u belongs to no value", b);
     }
     const int bottom = lies_at_bottom(r->p, x->value);
-    if (bottom && (x->other || x->birth != 0 || x->death != r->plan->step_count ||
+    if (bottom && (x->memory || x->birth != 0 || x->death != r->plan->step_count ||
                    x->bytes < r->p->values[x->value].bytes ||
                    x->offset + x->bytes > r->plan->persistent_bytes)) {
         return hri_prose_set(r->why, HR_E_INVALID,
@@ -69,10 +75,34 @@ static hr_status check_buffer(const replay *r, uint32_t b) {
                              "whole step",
                              r->p->values[x->value].name);
     }
-    if (!bottom && !x->other && x->bytes && x->offset < r->plan->persistent_bytes) {
+    if (!bottom && !x->memory && x->bytes && x->offset < r->plan->persistent_bytes) {
         return hri_prose_set(r->why, HR_E_INVALID, "buffer %u overlaps the persistent values", b);
     }
     return HR_OK;
+}
+
+/* The memories beside the arena: no larger than they are, none that is not there, and their sum as the plan says. */
+static hr_status check_memories(const replay *r) {
+    uint64_t left = r->plan->other_bytes;
+    for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
+        const uint64_t bytes = r->plan->memory_bytes[m];
+        const uint64_t capacity = m >= r->p->memory_count ? 0
+                                  : r->p->memories[m].capacity_bytes
+                                      ? r->p->memories[m].capacity_bytes
+                                      : UINT64_MAX;
+        if (bytes > capacity || bytes > left) {
+            return hri_prose_set(
+                r->why, HR_E_INVALID,
+                "memory %u is taken with %llu bytes, and has %llu; all together take %llu", m + 1,
+                (unsigned long long)bytes, (unsigned long long)capacity,
+                (unsigned long long)r->plan->other_bytes);
+        }
+        left -= bytes;
+    }
+    return left
+               ? hri_prose_set(r->why, HR_E_INVALID, "%llu bytes beside the arena are of no memory",
+                               (unsigned long long)left)
+               : HR_OK;
 }
 
 /* What is there before step 0: one buffer for each input and each persistent value. */
@@ -83,7 +113,7 @@ static hr_status check_start(replay *r) {
         const hri_plan_buffer *x = &r->plan->buffers[b];
         const uint32_t v = x->value;
         r->holds[b] = HRI_PROBLEM_NONE;
-        if (v == HRI_PROBLEM_NONE || x->birth != 0 || x->other ||
+        if (v == HRI_PROBLEM_NONE || x->birth != 0 || x->memory ||
             r->p->values[v].role == HRI_ROLE_MADE) {
             continue;
         }
@@ -178,8 +208,8 @@ static void leave(live_list *l, uint32_t b) {
     }
 }
 
-/* In one of the two memories; gives the most bytes alive at one step. */
-static hr_status check_overlaps(const replay *r, uint8_t other, uint64_t *most) {
+/* In one of the memories; gives the most bytes alive at one step. */
+static hr_status check_overlaps(const replay *r, uint32_t memory, uint64_t *most) {
     const hri_plan *plan = r->plan;
     moment *moments = hri_malloc(((size_t)plan->buffer_count * 2 + 1) * sizeof *moments);
     live_list l = {plan->buffers, hri_malloc(((size_t)plan->buffer_count + 1) * sizeof *l.items),
@@ -189,7 +219,7 @@ static hr_status check_overlaps(const replay *r, uint8_t other, uint64_t *most) 
     uint64_t live = 0;
     *most = 0;
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
-        if (plan->buffers[b].other == other && plan->buffers[b].bytes) {
+        if (plan->buffers[b].memory == memory && plan->buffers[b].bytes) {
             moments[count++] = (moment){plan->buffers[b].birth, b, 1};
             moments[count++] = (moment){plan->buffers[b].death, b, 0};
         }
@@ -215,14 +245,14 @@ static hr_status check_overlaps(const replay *r, uint8_t other, uint64_t *most) 
 
 /* ---- the replay ---- */
 
-/* Operand i of a step: a buffer that lives now, in the wanted memory. */
-static hr_status operand(const replay *r, uint32_t step, uint32_t i, uint8_t other, uint32_t *out) {
+/* Operand i of a step: a buffer that lives now, in the arena, or away from it. */
+static hr_status operand(const replay *r, uint32_t step, uint32_t i, int away, uint32_t *out) {
     const uint32_t b = r->plan->operands[r->plan->steps[step].first + i];
     if (b >= r->plan->buffer_count) {
         return wrong(r, step, "an operand has no buffer", HRI_PROBLEM_NONE);
     }
     const hri_plan_buffer *x = &r->plan->buffers[b];
-    if (x->other != other || step < x->birth || step >= x->death) {
+    if ((x->memory != 0) != away || step < x->birth || step >= x->death) {
         return wrong(r, step, "an operand is in a buffer that is not live at this step", x->value);
     }
     *out = b;
@@ -335,7 +365,7 @@ static hr_status replay_run(replay *r, uint32_t step) {
 
 static hr_status replay_copy(replay *r, uint32_t step) {
     const hri_plan_step *s = &r->plan->steps[step];
-    const uint8_t from_other = s->kind == HRI_STEP_IN;
+    const int from_other = s->kind == HRI_STEP_IN;
     uint32_t from, to;
     if ((uint64_t)s->first + 2 > r->plan->operand_count) {
         return wrong(r, step, "operands are missing", HRI_PROBLEM_NONE);
@@ -417,7 +447,7 @@ static hr_status check_end(const replay *r) {
     }
     for (uint32_t b = 0; b < r->plan->buffer_count && status == HR_OK; b++) {
         const hri_plan_buffer *x = &r->plan->buffers[b];
-        if (x->death == r->plan->step_count && !x->other && r->holds[b] != HRI_PROBLEM_NONE) {
+        if (x->death == r->plan->step_count && !x->memory && r->holds[b] != HRI_PROBLEM_NONE) {
             there[r->holds[b]] = 1;
         }
     }
@@ -444,13 +474,14 @@ static hr_status check_all(replay *r, uint64_t budget_bytes) {
             r->why, HR_E_INVALID, "the arena of %llu bytes exceeds the budget of %llu",
             (unsigned long long)plan->arena_bytes, (unsigned long long)budget_bytes);
     }
+    status = check_memories(r);
     for (uint32_t b = 0; b < plan->buffer_count && status == HR_OK; b++) {
         status = check_buffer(r, b);
     }
-    for (uint8_t other = 0; other < 2 && status == HR_OK; other++) {
+    for (uint32_t memory = 0; memory <= r->p->memory_count && status == HR_OK; memory++) {
         uint64_t most = 0;
-        status = check_overlaps(r, other, &most);
-        if (status == HR_OK && !other && most > plan->live_bytes) {
+        status = check_overlaps(r, memory, &most);
+        if (status == HR_OK && !memory && most > plan->live_bytes) {
             status = hri_prose_set(r->why, HR_E_INVALID, "the live peak is %llu bytes, not %llu",
                                    (unsigned long long)most, (unsigned long long)plan->live_bytes);
         }
@@ -490,7 +521,7 @@ hr_status hri_plan_check(const hri_problem *p, const hri_plan *plan, uint64_t bu
 hr_status hri_plan_check_other(const hri_plan *plan, uint64_t other_budget_bytes, hri_prose *why) {
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const hri_plan_buffer *x = &plan->buffers[b];
-        if (x->other && x->bytes &&
+        if (x->memory == 1 && x->bytes &&
             (x->bytes > other_budget_bytes || x->offset > other_budget_bytes - x->bytes)) {
             return hri_prose_set(
                 why, HR_E_INVALID,
@@ -498,11 +529,11 @@ hr_status hri_plan_check_other(const hri_plan *plan, uint64_t other_budget_bytes
                 (unsigned long long)(x->offset + x->bytes), (unsigned long long)other_budget_bytes);
         }
     }
-    if (plan->other_bytes > other_budget_bytes) {
+    if (plan->memory_bytes[0] > other_budget_bytes) {
         return hri_prose_set(why, HR_E_INVALID,
                              "%llu bytes of offload memory exceed the %llu "
                              "allowed",
-                             (unsigned long long)plan->other_bytes,
+                             (unsigned long long)plan->memory_bytes[0],
                              (unsigned long long)other_budget_bytes);
     }
     return HR_OK;

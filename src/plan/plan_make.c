@@ -483,7 +483,7 @@ uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes) {
     const uint64_t all = ops ? ops : 1;
     const uint64_t touches = operands * entries / all, made = outs * entries / all;
     const uint64_t instances = given + made, packed = made + works * entries / all + 16;
-    const int copies = p->out_bytes_per_ns > 0 && p->in_bytes_per_ns > 0;
+    const int copies = p->memory_count > 0;
     const uint64_t plan = entries * sizeof(hri_plan_step) + touches * sizeof(uint32_t) +
                           2 * entries * sizeof(uint32_t) +
                           (packed + given) * sizeof(hri_plan_buffer);
@@ -499,6 +499,17 @@ uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes) {
         *plan_bytes = plan;
     }
     return schedule + schedule / 2 + keeps + (search > place ? search : place);
+}
+
+/* What each memory has, and of the first one no more than the options grant. */
+static void limit_memories(maker *m) {
+    const uint64_t granted = m->o.other_budget_bytes;
+    for (uint32_t i = 0; i < m->p->memory_count; i++) {
+        m->s.away_limits[i] = m->p->memories[i].capacity_bytes;
+    }
+    if (granted && (!m->s.away_limits[0] || granted < m->s.away_limits[0])) {
+        m->s.away_limits[0] = granted;
+    }
 }
 
 hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, hri_plan **out,
@@ -518,7 +529,7 @@ hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, h
         m.s.most_entries = short_entries(p);
     }
     m.s.no_drops = m.o.no_recompute;
-    m.s.away_limit = m.o.other_budget_bytes;
+    limit_memories(&m);
     if (status == HR_OK) {
         m.order = hri_malloc(p->op_count * sizeof *m.order);
         status = m.order ? HR_OK : HR_E_NOMEM_HOST;

@@ -125,18 +125,61 @@ hr_status hri_problem_add_op(hri_problem *p, const hri_problem_op *op, uint32_t 
 
 /* ---- finish ---- */
 
-static hr_status check_head(const hri_problem *p, hri_prose *why) {
-    if (p->align == 0 || (p->align & (p->align - 1)) || p->align > HRI_PROBLEM_ALIGN_MAX) {
-        return hri_prose_set(why, HR_E_INVALID, "align: %llu is not a power of two up to 2 MiB",
-                             (unsigned long long)p->align);
-    }
-    const double numbers[] = {p->out_bytes_per_ns, p->in_bytes_per_ns, p->copy_latency_ns};
+static int has_speeds(const hri_problem_memory *m) {
+    return m->out_bytes_per_ns > 0 && m->in_bytes_per_ns > 0;
+}
+
+static hr_status check_memory(const hri_problem_memory *m, hri_prose *why) {
+    const double numbers[] = {m->out_bytes_per_ns, m->in_bytes_per_ns, m->latency_ns};
     for (int i = 0; i < 3; i++) {
         if (!isfinite(numbers[i]) || numbers[i] < 0 || numbers[i] > 1e15) {
             return hri_prose_set(why, HR_E_INVALID, "copies: speeds and latency must be >= 0");
         }
     }
     return HR_OK;
+}
+
+static hr_status check_head(const hri_problem *p, hri_prose *why) {
+    if (p->align == 0 || (p->align & (p->align - 1)) || p->align > HRI_PROBLEM_ALIGN_MAX) {
+        return hri_prose_set(why, HR_E_INVALID, "align: %llu is not a power of two up to 2 MiB",
+                             (unsigned long long)p->align);
+    }
+    if (p->memory_count > HRI_PROBLEM_MEMORIES_MAX) {
+        return hri_prose_set(why, HR_E_RANGE, "there are %u memories, over %d", p->memory_count,
+                             HRI_PROBLEM_MEMORIES_MAX);
+    }
+    hr_status status = check_memory(&p->memories[0], why);
+    for (uint32_t m = 0; m < p->memory_count && p->memory_count > 1 && status == HR_OK; m++) {
+        const hri_problem_memory *x = &p->memories[m];
+        status = check_memory(x, why);
+        if (status == HR_OK &&
+            (!has_speeds(x) || x->out_queue >= HRI_PROBLEM_QUEUES_MAX ||
+             x->in_queue >= HRI_PROBLEM_QUEUES_MAX || x->capacity_bytes > bytes_max)) {
+            status = hri_prose_set(why, HR_E_INVALID,
+                                   "memory %u: a speed is missing, or a queue or size is too large",
+                                   m + 1);
+        }
+    }
+    return status;
+}
+
+/* One memory alone is what problems had before there were several: no queues of its own. */
+static void settle_memories(hri_problem *p) {
+    if (p->memory_count <= 1) {
+        p->memory_count = has_speeds(&p->memories[0]) ? 1 : 0;
+        p->memories[0].out_queue = 0;
+        p->memories[0].in_queue = 1;
+    }
+}
+
+double hri_problem_copy_ns(const hri_problem *p, uint32_t memory, int in, uint64_t bytes) {
+    const hri_problem_memory *m = &p->memories[memory - 1];
+    return m->latency_ns + (double)bytes / (in ? m->in_bytes_per_ns : m->out_bytes_per_ns);
+}
+
+uint32_t hri_problem_queue(const hri_problem *p, uint32_t memory, int in) {
+    const hri_problem_memory *m = &p->memories[memory - 1];
+    return in ? m->in_queue : m->out_queue;
 }
 
 static hr_status check_values(hri_problem *p, hri_prose *why) {
@@ -316,15 +359,30 @@ static void add_double(hri_hasher *h, double x) {
     hri_hasher_add_u64(h, bits);
 }
 
+static void add_memory(hri_hasher *h, const hri_problem_memory *m) {
+    add_double(h, m->out_bytes_per_ns);
+    add_double(h, m->in_bytes_per_ns);
+    add_double(h, m->latency_ns);
+}
+
+int hri_problem_lists_memories(const hri_problem *p) {
+    return p->memory_count > 1 || (p->memory_count == 1 && p->memories[0].capacity_bytes);
+}
+
 static uint64_t hash_of(const hri_problem *p) {
     hri_hasher h;
     hri_hasher_init(&h, 1);
     hri_hasher_add_u64(&h, p->align);
-    add_double(&h, p->out_bytes_per_ns);
-    add_double(&h, p->in_bytes_per_ns);
-    add_double(&h, p->copy_latency_ns);
+    add_memory(&h, &p->memories[0]);
     if (p->copies_block) {
         hri_hasher_add_u64(&h, 1);
+    }
+    /* One memory without a bound has the hash that it always had. */
+    for (uint32_t m = 0; m < p->memory_count && hri_problem_lists_memories(p); m++) {
+        const hri_problem_memory *x = &p->memories[m];
+        add_memory(&h, x);
+        hri_hasher_add_u64(&h, x->capacity_bytes);
+        hri_hasher_add_u64(&h, (uint64_t)x->out_queue << 8 | x->in_queue);
     }
     for (uint32_t v = 0; v < p->value_count; v++) {
         hri_hasher_add_u64(&h, p->values[v].bytes);
@@ -362,6 +420,9 @@ static void shrink(hri_problem *p) {
 
 hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
     hr_status status = check_head(p, why);
+    if (status == HR_OK) {
+        settle_memories(p);
+    }
     if (status == HR_OK && p->op_count == 0) {
         status = hri_prose_set(why, HR_E_INVALID, "the problem has no ops");
     }

@@ -27,7 +27,9 @@ enum {
     HRI_PROBLEM_OPS_MAX = 1 << 20,
     HRI_PROBLEM_VALUES_MAX = 1 << 21,
     HRI_PROBLEM_OVERWRITE_MAX = 64, /* inputs that an output may overwrite are among the first */
-    HRI_PROBLEM_ALIGN_MAX = 1 << 21
+    HRI_PROBLEM_ALIGN_MAX = 1 << 21,
+    HRI_PROBLEM_MEMORIES_MAX = 6, /* beside the arena */
+    HRI_PROBLEM_QUEUES_MAX = 12   /* of copies */
 };
 
 /* X(NAME, "name") */
@@ -96,12 +98,24 @@ typedef struct hri_problem_op {
     const hri_problem_variant *variants; /* one at least */
 } hri_problem_op;
 
+/* A memory beside the arena, where values wait: the host's, a file, another device's.  A queue does its copies one after
+ * another; several memories may share one. */
+typedef struct hri_problem_memory {
+    const char *name;        /* for people; NULL: none */
+    uint64_t capacity_bytes; /* 0: as much as it takes */
+    double out_bytes_per_ns; /* copies there and back */
+    double in_bytes_per_ns;
+    double latency_ns; /* of one copy */
+    uint8_t out_queue, in_queue;
+} hri_problem_memory;
+
 typedef struct hri_problem {
     const char *name;
-    uint64_t align;          /* of every buffer; a power of two */
-    double out_bytes_per_ns; /* copies to the other memory and back; 0: there is none */
-    double in_bytes_per_ns;
-    double copy_latency_ns;
+    uint64_t align; /* of every buffer; a power of two */
+    /* In the order in which they are filled.  One alone has the queues 0 and 1, whatever it says, and is none without speeds;
+     * of several, each must have them. */
+    hri_problem_memory memories[HRI_PROBLEM_MEMORIES_MAX];
+    uint32_t memory_count;
     uint8_t copies_block; /* 1: nothing is computed during a copy: one processor does both */
     hri_problem_value *values;
     hri_problem_op *ops;
@@ -143,6 +157,12 @@ enum { HRI_PROBLEM_FILE_BYTES = 32 << 20, HRI_PROBLEM_FILE_VALUES = 2000000 };
 HR_MUST_CHECK hr_status hri_problem_print(const hri_problem *p, char **out);
 HR_MUST_CHECK hr_status hri_problem_parse(const char *text, size_t bytes, hri_problem *out,
                                           hri_prose *why);
+
+/* 1 when there is more to say of its memories than the speeds of one. */
+int hri_problem_lists_memories(const hri_problem *p);
+/* How long a copy of so many bytes to memory m (1: the first) or back takes, and the queue that does it. */
+double hri_problem_copy_ns(const hri_problem *p, uint32_t memory, int in, uint64_t bytes);
+uint32_t hri_problem_queue(const hri_problem *p, uint32_t memory, int in);
 
 const char *hri_role_name(uint32_t role);
 const char *hri_problem_phase_name(uint32_t phase);

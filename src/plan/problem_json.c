@@ -80,6 +80,28 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
     hri_json_end(j);
 }
 
+static void print_speeds(hri_json *j, const hri_problem_memory *m) {
+    hri_json_double(j, "out_bytes_per_ns", m->out_bytes_per_ns);
+    hri_json_double(j, "in_bytes_per_ns", m->in_bytes_per_ns);
+    hri_json_double(j, "copy_latency_ns", m->latency_ns);
+}
+
+/* The first one stands at the top as well, for readers that know one. */
+static void print_memories(hri_json *j, const hri_problem *p) {
+    hri_json_array(j, "memories");
+    for (uint32_t m = 0; m < p->memory_count; m++) {
+        const hri_problem_memory *x = &p->memories[m];
+        hri_json_object(j, NULL);
+        hri_json_string(j, "name", x->name ? x->name : "");
+        hri_json_u64(j, "capacity_bytes", x->capacity_bytes);
+        print_speeds(j, x);
+        hri_json_u64(j, "out_queue", x->out_queue);
+        hri_json_u64(j, "in_queue", x->in_queue);
+        hri_json_end(j);
+    }
+    hri_json_end(j);
+}
+
 hr_status hri_problem_print(const hri_problem *p, char **out) {
     hri_json j;
     hri_json_init(&j);
@@ -87,11 +109,12 @@ hr_status hri_problem_print(const hri_problem *p, char **out) {
     hri_json_u64(&j, "version", 1);
     hri_json_string(&j, "name", p->name);
     hri_json_u64(&j, "align", p->align);
-    hri_json_double(&j, "out_bytes_per_ns", p->out_bytes_per_ns);
-    hri_json_double(&j, "in_bytes_per_ns", p->in_bytes_per_ns);
-    hri_json_double(&j, "copy_latency_ns", p->copy_latency_ns);
+    print_speeds(&j, &p->memories[0]);
     if (p->copies_block) {
         hri_json_bool(&j, "copies_block", true);
+    }
+    if (hri_problem_lists_memories(p)) {
+        print_memories(&j, p);
     }
     hri_json_array(&j, "values");
     for (uint32_t v = 0; v < p->value_count; v++) {
@@ -372,6 +395,64 @@ static hr_status make_room(reader *r, const json_t *values, const json_t *ops) {
     return r->number && r->list && r->outputs && r->variants ? HR_OK : HR_E_NOMEM_HOST;
 }
 
+static hr_status read_speeds(reader *r, const json_t *object, hri_problem_memory *m) {
+    hr_status status = get_double(r, object, "out_bytes_per_ns", &m->out_bytes_per_ns);
+    if (status == HR_OK) {
+        status = get_double(r, object, "in_bytes_per_ns", &m->in_bytes_per_ns);
+    }
+    return status == HR_OK ? get_double(r, object, "copy_latency_ns", &m->latency_ns) : status;
+}
+
+static hr_status read_memory(reader *r, json_t *object, hri_problem_memory *m) {
+    static const char *const keys[] = {"name",
+                                       "capacity_bytes",
+                                       "out_bytes_per_ns",
+                                       "in_bytes_per_ns",
+                                       "copy_latency_ns",
+                                       "out_queue",
+                                       "in_queue",
+                                       NULL};
+    uint64_t queue[2] = {0, 0};
+    const char *name;
+    hr_status status = check_keys(r, object, keys);
+    status = status == HR_OK ? get_text(r, object, "name", &name) : status;
+    status = status == HR_OK ? get_u64(r, object, "capacity_bytes", 0, &m->capacity_bytes) : status;
+    status = status == HR_OK ? read_speeds(r, object, m) : status;
+    status = status == HR_OK ? get_u64(r, object, "out_queue", 0, &queue[0]) : status;
+    status = status == HR_OK ? get_u64(r, object, "in_queue", 0, &queue[1]) : status;
+    if (status == HR_OK &&
+        (queue[0] >= HRI_PROBLEM_QUEUES_MAX || queue[1] >= HRI_PROBLEM_QUEUES_MAX)) {
+        status = bad(r, "a queue's number is too large");
+    }
+    if (status == HR_OK) {
+        m->out_queue = (uint8_t)queue[0];
+        m->in_queue = (uint8_t)queue[1];
+        m->name = hri_arena_strdup(&r->p->arena, name);
+        status = m->name ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    return status;
+}
+
+/* Instead of the one memory whose speeds stand at the top. */
+static hr_status read_memories(reader *r, const json_t *root) {
+    const json_t *list = json_object_get(root, "memories");
+    hr_status status = HR_OK;
+    if (!list) {
+        return HR_OK;
+    }
+    if (!json_is_array(list) || json_array_size(list) == 0 ||
+        json_array_size(list) > HRI_PROBLEM_MEMORIES_MAX) {
+        return bad(r, "memories must be a list of 1 to 6");
+    }
+    r->p->memory_count = (uint32_t)json_array_size(list);
+    for (uint32_t m = 0; m < r->p->memory_count && status == HR_OK; m++) {
+        snprintf(r->where, sizeof r->where, "memory %u", m + 1);
+        status = read_memory(r, json_array_get(list, m), &r->p->memories[m]);
+    }
+    r->where[0] = '\0';
+    return status;
+}
+
 static hr_status read_head(reader *r, json_t *root) {
     static const char *const keys[] = {"headroom",
                                        "version",
@@ -381,6 +462,7 @@ static hr_status read_head(reader *r, json_t *root) {
                                        "in_bytes_per_ns",
                                        "copy_latency_ns",
                                        "copies_block",
+                                       "memories",
                                        "values",
                                        "ops",
                                        NULL};
@@ -403,13 +485,10 @@ static hr_status read_head(reader *r, json_t *root) {
         status = get_u64(r, root, "align", 256, &r->p->align);
     }
     if (status == HR_OK) {
-        status = get_double(r, root, "out_bytes_per_ns", &r->p->out_bytes_per_ns);
+        status = read_speeds(r, root, &r->p->memories[0]);
     }
     if (status == HR_OK) {
-        status = get_double(r, root, "in_bytes_per_ns", &r->p->in_bytes_per_ns);
-    }
-    if (status == HR_OK) {
-        status = get_double(r, root, "copy_latency_ns", &r->p->copy_latency_ns);
+        status = read_memories(r, root);
     }
     const json_t *block = json_object_get(root, "copies_block");
     if (status == HR_OK && block && !json_is_boolean(block)) {

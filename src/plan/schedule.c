@@ -30,7 +30,7 @@ int hri_schedule_can_drop(const hri_schedule *s, uint32_t v) {
 }
 
 int hri_schedule_can_copy(const hri_schedule *s) {
-    return s->p->out_bytes_per_ns > 0 && s->p->in_bytes_per_ns > 0;
+    return s->p->memory_count > 0;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -183,7 +183,7 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
         return status;
     }
     const uint32_t entry = s->entry_count++;
-    s->entries[entry] = (hri_entry){HRI_STEP_RUN, again, n, HRI_PROBLEM_NONE, s->touch_count};
+    s->entries[entry] = (hri_entry){HRI_STEP_RUN, again, 0, n, HRI_PROBLEM_NONE, s->touch_count};
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t v = op->in[i];
         const int fixed = s->fixed[v];
@@ -225,7 +225,8 @@ static int look(const hri_schedule *s, uint32_t v) {
 }
 
 /* An entry of a copy or of a wait, with its one operand. */
-static hr_status emit_copy(hri_schedule *s, hri_step_kind kind, uint32_t v, uint32_t pair) {
+static hr_status emit_copy(hri_schedule *s, hri_step_kind kind, uint32_t v, uint32_t memory,
+                           uint32_t pair) {
     struct hri_schedule_scratch *x = s->scratch;
     const hri_problem_op one = {.in_count = 1, .out_count = 1};
     const hr_status status = make_room(s, &one);
@@ -233,7 +234,7 @@ static hr_status emit_copy(hri_schedule *s, hri_step_kind kind, uint32_t v, uint
         return status;
     }
     const uint32_t entry = s->entry_count++;
-    s->entries[entry] = (hri_entry){(uint8_t)kind, 0, v, pair, s->touch_count};
+    s->entries[entry] = (hri_entry){(uint8_t)kind, 0, (uint8_t)memory, v, pair, s->touch_count};
     if (kind == HRI_STEP_IN) {
         (void)new_instance(s, v, entry);
     }
@@ -249,22 +250,26 @@ static hr_status send(hri_schedule *s, uint32_t v) {
     x->away[v] = 1;
     x->sent[v] = s->entry_count;
     s->copy_count++;
-    s->copied_bytes += s->p->values[v].room_bytes;
-    if (s->away_limit && s->copied_bytes > s->away_limit) {
-        return HR_E_NO_PLAN; /* the sum bounds whatever the places of all of them take */
+    const uint64_t bytes = s->p->values[v].room_bytes;
+    const uint32_t memory = hri_schedule_memory(s, bytes);
+    if (!memory) {
+        return HR_E_NO_PLAN; /* the sums bound whatever the places of all of them take */
     }
-    s->copy_ns[0] += hri_copy_time(s->p, v, 0);
-    s->copy_ns[1] += hri_copy_time(s->p, v, 1);
-    const hr_status status = emit_copy(s, HRI_STEP_OUT, v, HRI_PROBLEM_NONE);
-    return status == HR_OK ? emit_copy(s, HRI_STEP_WAIT, v, s->entry_count - 1) : status;
+    s->copied_bytes += bytes;
+    s->away_bytes[memory - 1] += bytes;
+    s->copy_ns[0] += hri_copy_time(s->p, v, memory, 0);
+    s->copy_ns[1] += hri_copy_time(s->p, v, memory, 1);
+    const hr_status status = emit_copy(s, HRI_STEP_OUT, v, memory, HRI_PROBLEM_NONE);
+    return status == HR_OK ? emit_copy(s, HRI_STEP_WAIT, v, memory, s->entry_count - 1) : status;
 }
 
 static hr_status fetch(hri_schedule *s, uint32_t v) {
     struct hri_schedule_scratch *x = s->scratch;
     x->away[v] = 0;
     x->at_hand[v] = 1;
-    const hr_status status = emit_copy(s, HRI_STEP_IN, v, x->sent[v]);
-    return status == HR_OK ? emit_copy(s, HRI_STEP_WAIT, v, s->entry_count - 1) : status;
+    const uint32_t memory = s->entries[x->sent[v]].memory;
+    const hr_status status = emit_copy(s, HRI_STEP_IN, v, memory, x->sent[v]);
+    return status == HR_OK ? emit_copy(s, HRI_STEP_WAIT, v, memory, s->entry_count - 1) : status;
 }
 
 /* Collects the ops that must run again so that op n finds its inputs; copies in what lies away. */
@@ -390,6 +395,7 @@ static hr_status begin(hri_schedule *s) {
     s->time_ns = s->again_ns = s->copy_ns[0] = s->copy_ns[1] = 0;
     s->copy_count = 0;
     s->copied_bytes = 0;
+    memset(s->away_bytes, 0, sizeof s->away_bytes);
     x->burst_number = 0;
     x->temporary_count = 0;
     memset(x->stamp, 0, p->op_count * sizeof *x->stamp);

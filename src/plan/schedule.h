@@ -30,6 +30,7 @@ enum { HRI_SMALL = 16384 };
  * the OUT before it, and of a WAIT that of the copy. */
 typedef struct hri_entry {
     uint8_t kind, again;
+    uint8_t memory; /* of a copy: which */
     uint32_t op;
     uint32_t pair;
     uint32_t first; /* into touches: inputs, then outputs (made instances) */
@@ -66,7 +67,8 @@ typedef struct hri_schedule {
     uint8_t in_place;            /* 0: outputs never overwrite inputs */
     uint8_t no_copies, no_drops; /* for the search: what it may not do */
     uint64_t most_entries; /* run() gives up with HR_E_NO_PLAN when it gets longer than this */
-    uint64_t away_limit; /* all copies together may take so much of the other memory; 0: no bound */
+    /* All copies to a memory together may take so much of it; 0: no bound. */
+    uint64_t away_limits[HRI_PROBLEM_MEMORIES_MAX];
     /* What run() found. */
     hri_entry *entries;
     hri_touch *touches;
@@ -78,10 +80,11 @@ typedef struct hri_schedule {
     uint32_t peak_entry;
     double time_ns, again_ns;
     uint32_t again_count;
-    uint32_t copy_count;   /* OUT entries */
-    uint64_t copied_bytes; /* by them */
-    double copy_ns[2];     /* the queues of copies out and in are busy for so long */
-    uint64_t over;         /* sum over entries of bytes above `limit` */
+    uint32_t copy_count;                           /* OUT entries */
+    uint64_t copied_bytes;                         /* by them */
+    uint64_t away_bytes[HRI_PROBLEM_MEMORIES_MAX]; /* of them, to each memory */
+    double copy_ns[2]; /* the queues of copies out and in are busy for so long */
+    uint64_t over;     /* sum over entries of bytes above `limit` */
     uint64_t limit;
     double stop_ns; /* run() gives up with HR_E_NO_PLAN when it gets as slow as this */
     uint64_t work;  /* entries simulated so far: the measure of effort */
@@ -117,9 +120,17 @@ static inline uint32_t hri_entry_outs(const hri_schedule *s, uint32_t e) {
     return s->entries[e].kind == HRI_STEP_RUN ? s->p->ops[s->entries[e].op].out_count
                                               : s->entries[e].kind == HRI_STEP_IN;
 }
-static inline double hri_copy_time(const hri_problem *p, uint32_t value, int in) {
-    return p->copy_latency_ns +
-           (double)p->values[value].room_bytes / (in ? p->in_bytes_per_ns : p->out_bytes_per_ns);
+static inline double hri_copy_time(const hri_problem *p, uint32_t value, uint32_t memory, int in) {
+    return hri_problem_copy_ns(p, memory, in, p->values[value].room_bytes);
+}
+/* The memory that the next value of this size would go to: the first with room; 0: none. */
+static inline uint32_t hri_schedule_memory(const hri_schedule *s, uint64_t room_bytes) {
+    for (uint32_t m = 0; m < s->p->memory_count; m++) {
+        if (!s->away_limits[m] || s->away_bytes[m] + room_bytes <= s->away_limits[m]) {
+            return m + 1;
+        }
+    }
+    return 0;
 }
 static inline int hri_is_fixed(const hri_problem *p, uint32_t v) {
     const uint8_t role = p->values[p->values[v].root].role;

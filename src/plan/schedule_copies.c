@@ -44,11 +44,25 @@ static uint32_t entry_at(const double *clock, uint32_t low, uint32_t high, doubl
     return low;
 }
 
+/* Of the copy that an entry starts. */
+static uint32_t queue_of(const hri_schedule *s, uint32_t e) {
+    return hri_problem_queue(s->p, s->entries[e].memory, s->entries[e].kind == HRI_STEP_IN);
+}
+
+static double time_of(const hri_schedule *s, uint32_t e) {
+    const hri_entry *entry = &s->entries[e];
+    return hri_copy_time(s->p, entry->op, entry->memory, entry->kind == HRI_STEP_IN);
+}
+
 /* Where waits for copies out go (when they are over by themselves) and copies in (so early that nobody waits).  A key
  * is twice the entry it goes before, odd for those that stay. */
 static void find_places(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
-    double compute = 0, out_free = 0, in_busy = INFINITY;
+    double compute = 0, out_free[HRI_PROBLEM_QUEUES_MAX], in_busy[HRI_PROBLEM_QUEUES_MAX];
+    for (uint32_t q = 0; q < HRI_PROBLEM_QUEUES_MAX; q++) {
+        out_free[q] = 0;
+        in_busy[q] = INFINITY;
+    }
     for (uint32_t e = 0; e < s->entry_count; e++) {
         x->clock[e] = compute;
         x->keys[e] = 2 * (uint64_t)e + 1;
@@ -61,18 +75,20 @@ static void find_places(hri_schedule *s) {
     }
     for (uint32_t e = 0; e < s->entry_count; e++) {
         if (s->entries[e].kind == HRI_STEP_OUT) {
-            const double start = out_free > x->clock[e] ? out_free : x->clock[e];
-            out_free = start + hri_copy_time(s->p, s->entries[e].op, 0);
-            x->keys[e + 1] = 2 * (uint64_t)entry_at(x->clock, e + 1, x->where[e], out_free);
+            double *queue = &out_free[queue_of(s, e)];
+            const double start = *queue > x->clock[e] ? *queue : x->clock[e];
+            *queue = start + time_of(s, e);
+            x->keys[e + 1] = 2 * (uint64_t)entry_at(x->clock, e + 1, x->where[e], *queue);
         }
     }
     for (uint32_t e = s->entry_count; e-- > 0;) {
         if (s->entries[e].kind == HRI_STEP_IN) {
-            const double by = in_busy < x->clock[e] ? in_busy : x->clock[e];
-            in_busy = by - hri_copy_time(s->p, s->entries[e].op, 1);
+            double *queue = &in_busy[queue_of(s, e)];
+            const double by = *queue < x->clock[e] ? *queue : x->clock[e];
+            *queue = by - time_of(s, e);
             const uint32_t first = (uint32_t)(x->keys[s->entries[e].pair + 1] / 2);
-            uint32_t at = entry_at(x->clock, first, e, in_busy);
-            at -= at > first && x->clock[at] > in_busy;
+            uint32_t at = entry_at(x->clock, first, e, *queue);
+            at -= at > first && x->clock[at] > *queue;
             x->keys[e] = 2 * (uint64_t)at;
         }
     }
@@ -138,7 +154,7 @@ hr_status hri_schedule_time_copies(hri_schedule *s) {
     if (status != HR_OK) {
         return status;
     }
-    double compute = 0, queue[2] = {0, 0};
+    double compute = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *entry = &s->entries[e];
         if (entry->kind == HRI_STEP_RUN) {
@@ -146,10 +162,10 @@ hr_status hri_schedule_time_copies(hri_schedule *s) {
         } else if (entry->kind == HRI_STEP_WAIT) {
             compute = x->clock[entry->pair] > compute ? x->clock[entry->pair] : compute;
         } else {
-            const int in = entry->kind == HRI_STEP_IN;
-            const double start = queue[in] > compute ? queue[in] : compute;
-            queue[in] = start + hri_copy_time(s->p, entry->op, in);
-            x->clock[e] = queue[in]; /* from here on: when the copy is over */
+            double *queue = &queues[queue_of(s, e)];
+            const double start = *queue > compute ? *queue : compute;
+            *queue = start + time_of(s, e);
+            x->clock[e] = *queue; /* from here on: when the copy is over */
         }
     }
     s->time_ns = compute;

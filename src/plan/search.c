@@ -185,9 +185,10 @@ void hri_sort_moves(hri_searcher *x) {
 }
 
 /* Copying away for the idle stretch (from, e): what cannot be hidden behind compute, and a price for the queues. */
-static double away_time(const hri_searcher *x, uint32_t v, uint32_t from, uint32_t e) {
+static double away_time(const hri_searcher *x, uint32_t v, uint32_t memory, uint32_t from,
+                        uint32_t e) {
     const hri_schedule *s = x->s;
-    const double out = hri_copy_time(s->p, v, 0), in = hri_copy_time(s->p, v, 1);
+    const double out = hri_copy_time(s->p, v, memory, 0), in = hri_copy_time(s->p, v, memory, 1);
     if (s->p->copies_block) {
         return out + in;
     }
@@ -220,11 +221,11 @@ static hr_status list_stretch(hri_searcher *x, const hri_touch *read, uint32_t f
         }
     }
     const uint32_t birth = s->p->values[v].role == HRI_ROLE_MADE ? 0 : hri_gap_of(s->p, v, 0);
-    if (status == HR_OK && x->can_copy && read->count == 0 && now == 0 &&
+    const uint32_t memory = hri_schedule_memory(s, s->p->values[v].room_bytes);
+    if (status == HR_OK && x->can_copy && memory && read->count == 0 && now == 0 &&
         read->gap != hri_gap_of(s->p, v, s->p->values[v].use_count) &&
-        (birth == 0 || read->gap != birth) &&
-        (!s->away_limit || s->copied_bytes + s->p->values[v].room_bytes <= s->away_limit)) {
-        const double cost = away_time(x, v, from, e);
+        (birth == 0 || read->gap != birth)) {
+        const double cost = away_time(x, v, memory, from, e);
         status = hri_push_move(
             x, (hri_move){(cost + 1) / benefit, benefit, cost, read->gap, now, HRI_GAP_AWAY});
     }

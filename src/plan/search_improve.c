@@ -45,7 +45,7 @@ static hr_status list_returns(hri_searcher *x) {
         const hri_touch *out = s->touches + s->entries[e].first + hri_entry_ins(s, e);
         const uint32_t outs = hri_entry_outs(s, e);
         if (s->entries[e].kind == HRI_STEP_IN) {
-            const double time = hri_copy_time(s->p, s->entries[e].op, 1);
+            const double time = hri_copy_time(s->p, s->entries[e].op, s->entries[e].memory, 1);
             status =
                 hri_push_move(x, (hri_move){-time, 0, time, out[0].gap, s->gaps[out[0].gap], 0});
             continue;

@@ -18,7 +18,7 @@ uint64_t hri_bound_record_bytes(uint64_t steps, uint64_t operands, uint64_t valu
 
 static void *address(const binder *b, uint32_t buffer) {
     const hri_plan_buffer *x = &b->o->plan->buffers[buffer];
-    return (void *)((uintptr_t)(x->other ? b->o->other : b->o->arena) + x->offset);
+    return (void *)((uintptr_t)(x->memory ? b->o->others[x->memory - 1] : b->o->arena) + x->offset);
 }
 
 static void *operand(const binder *b, const hri_plan_step *s, uint32_t i) {
@@ -35,7 +35,7 @@ static void place_sources(binder *b) {
     }
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
         const hri_plan_buffer *x = &plan->buffers[i];
-        if (x->value != HRI_PROBLEM_NONE && x->birth == 0 && !x->other &&
+        if (x->value != HRI_PROBLEM_NONE && x->birth == 0 && !x->memory &&
             b->o->problem->values[x->value].role != HRI_ROLE_MADE) {
             b->place[x->value] = i;
             const uint32_t id = b->o->problem->values[x->value].id;
@@ -76,14 +76,20 @@ static void bind_copy(binder *b, const hri_plan_step *s, hri_bound_call *out) {
     const uint32_t *list = b->o->plan->operands + s->first;
     const uint64_t from = b->o->plan->buffers[list[0]].bytes;
     const uint64_t to = b->o->plan->buffers[list[1]].bytes;
+    const int in = s->kind == HRI_STEP_IN;
+    const uint8_t memory = b->o->plan->buffers[list[!in]].memory;
+    const uint32_t queue = hri_problem_queue(b->o->problem, memory, in);
+    b->e->queue_count = queue + 1 > b->e->queue_count ? queue + 1 : b->e->queue_count;
     *out = (hri_bound_call){.kind = s->kind,
+                            .memory = memory,
+                            .queue = (uint8_t)queue,
                             .first = b->e->pointer_count,
                             .copy = b->e->copy_count++,
                             .bytes = from < to ? from : to};
     b->e->pointers[b->e->pointer_count++] = operand(b, s, 1);
     b->e->pointers[b->e->pointer_count++] = operand(b, s, 0);
     const uint32_t value = b->o->plan->buffers[list[1]].value;
-    if (s->kind == HRI_STEP_IN && value < b->o->problem->value_count) {
+    if (in && value < b->o->problem->value_count) {
         b->place[value] = list[1]; /* what came back lies elsewhere now */
     }
 }

@@ -19,6 +19,8 @@
 typedef struct hri_bound_call {
     uint8_t kind; /* hri_step_kind */
     uint8_t variant;
+    uint8_t memory; /* OUT, IN: which, beside the arena (1: the first) */
+    uint8_t queue;  /* and the queue of copies */
     uint32_t node;  /* RUN: of the graph */
     uint32_t first; /* pointers[first ..) */
     uint32_t copy;  /* OUT, IN: the number of this copy, from 0; WAIT: the one that is waited for */
@@ -32,6 +34,7 @@ typedef struct hri_bound {
     void **pointers;
     void **data; /* by value of the graph: what the outside may see */
     uint32_t call_count, copy_count, pointer_count;
+    uint32_t queue_count; /* of copies: the highest number in use, and one */
 } hri_bound;
 
 typedef struct hri_bind_options {
@@ -40,7 +43,7 @@ typedef struct hri_bind_options {
         *problem;         /* of that graph: its ops' ids are nodes, its values' ids are values */
     const hri_plan *plan; /* that has passed the checker */
     void *arena;          /* plan->arena_bytes of them; need not be there yet */
-    void *other;          /* plan->other_bytes of them; NULL: offsets alone */
+    void *others[HRI_PROBLEM_MEMORIES_MAX]; /* plan->memory_bytes of them; NULL: offsets alone */
 } hri_bind_options;
 
 /* HR_E_INVALID when the plan is of another problem, or the problem of another graph; HR_E_NOMEM_HOST. */

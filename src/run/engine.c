@@ -10,6 +10,8 @@ struct hri_engine {
     hr_device *device;
     hri_gpu *gpu;
     hr_queue *queues[HRI_ENGINE_LANES];
+    hr_queue *copies[HRI_ENGINE_COPIES_MAX];
+    uint32_t copy_count;
     hr_logical *logical; /* of scratch */
     hr_range *scratch;
     uint64_t scratch_bytes;
@@ -31,12 +33,15 @@ static hr_status open_all(hri_engine *e, const hri_gpu_options *options, hri_pro
     e->first_runtime = info.runtime_bytes;
     e->first_used = used_outside(&info);
     status = hri_gpu_open(e->device, options, &e->gpu, why);
+    if (status != HR_OK) {
+        return status;
+    }
     for (int i = 0; i < HRI_ENGINE_LANES && status == HR_OK; i++) {
         status = hr_queue_create(e->device, &e->queues[i]);
-        if (status != HR_OK) {
-            (void)!hri_prose_set(why, status, "a queue of %s: %s", info.name,
-                                 hr_status_text(status));
-        }
+    }
+    status = status == HR_OK ? hri_engine_need_copies(e, HRI_ENGINE_COPIES) : status;
+    if (status != HR_OK) {
+        (void)!hri_prose_set(why, status, "a queue of %s: %s", info.name, hr_status_text(status));
     }
     return status;
 }
@@ -67,6 +72,9 @@ void hri_engine_close(hri_engine *e) {
     for (int i = 0; i < HRI_ENGINE_LANES; i++) {
         hr_queue_destroy(e->queues[i]);
     }
+    for (uint32_t i = 0; i < e->copy_count; i++) {
+        hr_queue_destroy(e->copies[i]);
+    }
     hri_free(e);
 }
 
@@ -80,6 +88,28 @@ hr_device *hri_engine_device(hri_engine *e) {
 
 hr_queue *hri_engine_queue(hri_engine *e, hri_engine_lane lane) {
     return e->queues[lane];
+}
+
+hr_status hri_engine_need_copies(hri_engine *e, uint32_t count) {
+    hr_status status = count <= HRI_ENGINE_COPIES_MAX ? HR_OK : HR_E_RANGE;
+    while (status == HR_OK && e->copy_count < count) {
+        status = hr_queue_create(e->device, &e->copies[e->copy_count]);
+        e->copy_count += status == HR_OK;
+    }
+    return status;
+}
+
+hr_queue *hri_engine_copy_queue(hri_engine *e, uint32_t number) {
+    return e->copies[number];
+}
+
+void hri_engine_settle(hri_engine *e) {
+    for (int i = 0; i < HRI_ENGINE_LANES; i++) {
+        (void)!hr_queue_sync(e->queues[i]);
+    }
+    for (uint32_t i = 0; i < e->copy_count; i++) {
+        (void)!hr_queue_sync(e->copies[i]);
+    }
 }
 
 /* ---- what it takes ---- */
@@ -124,7 +154,7 @@ static const struct {
 /* Bytes a nanosecond from one place to the other; 0: it could not be measured. */
 static double copy_speed(hri_engine *e, hr_event *const *events, hr_addr to, hr_addr from,
                          uint64_t bytes) {
-    hr_queue *queue = e->queues[HRI_ENGINE_OUT];
+    hr_queue *queue = e->copies[0];
     uint64_t ns = 0;
     hr_status status = HR_OK;
     for (int i = 0; i < 2 && status == HR_OK; i++) { /* the first one warms up */

@@ -17,11 +17,13 @@ typedef struct hri_engine hri_engine;
 
 typedef enum hri_engine_lane {
     HRI_ENGINE_COMPUTE = 0,
-    HRI_ENGINE_OUT,  /* copies of the plan to the other memory */
-    HRI_ENGINE_IN,   /* and back */
     HRI_ENGINE_FEED, /* inputs of the next run */
     HRI_ENGINE_LANES
 } hri_engine_lane;
+
+/* Queues of copies between memories, by the numbers that a plan's problem gives them.  Two are there from the start, one
+ * away and one back; more are opened for who needs them. */
+enum { HRI_ENGINE_COPIES = 2, HRI_ENGINE_COPIES_MAX = 12 };
 
 /* HR_E_UNSUPPORTED for a device that runs no kernels. */
 HR_MUST_CHECK hr_status hri_engine_open(hr_device *device, const hri_gpu_options *options,
@@ -31,6 +33,12 @@ void hri_engine_close(hri_engine *e);
 hri_gpu *hri_engine_gpu(hri_engine *e);
 hr_device *hri_engine_device(hri_engine *e);
 hr_queue *hri_engine_queue(hri_engine *e, hri_engine_lane lane);
+
+/* The queues 0 .. count-1 are there from now on. */
+HR_MUST_CHECK hr_status hri_engine_need_copies(hri_engine *e, uint32_t count);
+hr_queue *hri_engine_copy_queue(hri_engine *e, uint32_t number);
+/* Waits for everything in every queue. */
+void hri_engine_settle(hri_engine *e);
 
 /* Bytes that the outside sees for this process now, less those that our logical devices hold: context, modules, library
  * handles, captured graphs.  By NVML where it shows the process, else by what the device's use grew by. */

@@ -11,8 +11,8 @@
 struct hri_exec {
     hri_bound b;
     hri_threads *threads;
-    hri_spill *spill;  /* NULL: the other memory is memory */
-    hri_exec_gpu *gpu; /* NULL: the host */
+    hri_spill *const *spills; /* by memory; NULL: it is memory */
+    hri_exec_gpu *gpu;        /* NULL: the host */
     uint64_t seed;
     uint32_t first_sample;
 };
@@ -55,13 +55,15 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     if (!e) {
         return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory to bind the plan");
     }
-    const hri_bind_options o = {.g = options->g,
-                                .problem = options->problem,
-                                .plan = options->plan,
-                                .arena = options->arena,
-                                .other = options->spill ? NULL : options->other};
+    hri_bind_options o = {.g = options->g,
+                          .problem = options->problem,
+                          .plan = options->plan,
+                          .arena = options->arena};
+    for (int m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
+        o.others[m] = options->spills && options->spills[m] ? NULL : options->others[m];
+    }
+    e->spills = options->spills;
     e->threads = options->threads;
-    e->spill = options->spill;
     e->seed = options->seed;
     hr_status status = hri_bind(&o, &e->b, why);
     if (status == HR_OK && options->lane) {
@@ -248,18 +250,19 @@ static hr_status run_kernel(const hri_exec *e, const hri_bound_call *c, uint32_t
 /* In a file an address is a distance from NULL. */
 static hr_status run_call(const hri_exec *e, const hri_bound_call *c, uint32_t step) {
     void *const *pointers = e->b.pointers + c->first;
+    hri_spill *spill = c->memory && e->spills ? e->spills[c->memory - 1] : NULL;
     switch ((hri_step_kind)c->kind) {
     case HRI_STEP_RUN:
         return run_kernel(e, c, step);
     case HRI_STEP_OUT:
     case HRI_STEP_IN:
-        if (!e->spill) {
+        if (!spill) {
             memcpy(pointers[0], pointers[1], c->bytes);
             return HR_OK;
         }
         return c->kind == HRI_STEP_OUT
-                   ? hri_spill_write(e->spill, (uintptr_t)pointers[0], pointers[1], c->bytes)
-                   : hri_spill_read(e->spill, (uintptr_t)pointers[1], pointers[0], c->bytes);
+                   ? hri_spill_write(spill, (uintptr_t)pointers[0], pointers[1], c->bytes)
+                   : hri_spill_read(spill, (uintptr_t)pointers[1], pointers[0], c->bytes);
     default:
         return HR_OK;
     }

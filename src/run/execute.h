@@ -29,8 +29,10 @@ typedef struct hri_exec_options {
         *problem;         /* of that graph: its ops' ids are nodes, its values' ids are values */
     const hri_plan *plan; /* that has passed the checker */
     void *arena;          /* plan->arena_bytes of them; need not be there yet */
-    void *other;          /* plan->other_bytes of them */
-    hri_spill *spill;     /* not NULL: a file is the other memory, in place of `other` */
+    /* The memories beside the arena: plan->memory_bytes of each, or a file in its place. */
+    void *others[HRI_PROBLEM_MEMORIES_MAX];
+    hri_spill *const
+        *spills; /* by memory, as `others`; NULL: there is none.  Lives as long as the executor */
     hri_threads
         *threads; /* as many as the problem's workspaces were asked for, or fewer; NULL: one */
     const hri_kernels *kernels; /* of the device; NULL: the host's.  With a lane, its device's */

@@ -112,7 +112,7 @@ static void list_calls(hri_exec_gpu *x) {
 
 static hr_status make_events(hri_exec_gpu *x) {
     hr_device *device = hri_engine_device(x->lane->engine);
-    hr_status status = HR_OK;
+    hr_status status = hri_engine_need_copies(x->lane->engine, x->b->queue_count);
     for (uint32_t i = 0; i < x->b->copy_count && status == HR_OK; i++) {
         status = hr_event_create(device, &x->done[i]);
     }
@@ -170,7 +170,7 @@ void hri_exec_gpu_destroy(hri_exec_gpu *x) {
 
 /* What the compute queue has so far comes before the copy: it made the source, or used the target for something else. */
 static hr_status start_copy(const hri_exec_gpu *x, const hri_bound_call *c) {
-    hr_queue *queue = queue_of(x, c->kind == HRI_STEP_OUT ? HRI_ENGINE_OUT : HRI_ENGINE_IN);
+    hr_queue *queue = hri_engine_copy_queue(x->lane->engine, c->queue);
     hr_status status = hr_event_mark(x->lane->ready, queue_of(x, HRI_ENGINE_COMPUTE));
     status = status == HR_OK ? hr_event_wait(x->lane->ready, queue) : status;
     status = status == HR_OK ? hr_copy(queue, addr(x->b->pointers[c->first]),

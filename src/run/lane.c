@@ -73,9 +73,7 @@ hr_status hri_lane_open(hri_lane *lane, hri_engine *engine, const hri_lane_sizes
 void hri_lane_close(hri_lane *lane) {
     if (lane->engine) {
         hr_device *device = hri_engine_device(lane->engine);
-        for (int i = 0; i < HRI_ENGINE_LANES; i++) { /* nobody copies from or to it any more */
-            (void)!hr_queue_sync(hri_engine_queue(lane->engine, (hri_engine_lane)i));
-        }
+        hri_engine_settle(lane->engine); /* nobody copies from or to it any more */
         hr_pinned_destroy(device, lane->pinned);
         hr_pinned_destroy(device, lane->back);
         hr_pinned_destroy(device, lane->bounce);

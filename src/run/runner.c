@@ -16,8 +16,10 @@ struct hri_runner {
     hr_device *device;
     hr_logical *logical;
     hr_range *range;
-    void *other;      /* the other memory, or */
-    hri_spill *spill; /* the file in its place */
+    /* The memories beside the arena: what each takes, and where: in memory, or in a file. */
+    uint64_t memory_bytes[HRI_PROBLEM_MEMORIES_MAX];
+    void *others[HRI_PROBLEM_MEMORIES_MAX];
+    hri_spill *spills[HRI_PROBLEM_MEMORIES_MAX];
     hri_threads *threads;
     hri_engine *engine; /* NULL: the host */
     hri_lane lane;
@@ -38,7 +40,6 @@ static uint64_t whole_pages(uint64_t bytes, uint64_t page) {
 }
 
 static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
-    const char *spill = o->spill;
     hr_device_info info;
     hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
@@ -59,13 +60,15 @@ static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_pro
     if (status == HR_OK) {
         status = hr_range_create(r->logical, arena, HR_CATEGORY_OTHER, 0, &r->range);
     }
-    if (status == HR_OK && r->other_bytes && spill && !r->engine) {
-        const hr_status opened = hri_spill_open(spill, &r->spill, why);
-        if (opened != HR_OK) {
-            return opened;
+    for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX && status == HR_OK; m++) {
+        if (r->memory_bytes[m] && o->spill[m] && !r->engine) {
+            const hr_status opened = hri_spill_open(o->spill[m], &r->spills[m], why);
+            if (opened != HR_OK) {
+                return opened;
+            }
+        } else if (r->memory_bytes[m]) {
+            status = hr_pinned_create(r->device, r->memory_bytes[m], &r->others[m]);
         }
-    } else if (status == HR_OK && r->other_bytes) {
-        status = hr_pinned_create(r->device, r->other_bytes, &r->other);
     }
     if (status == HR_OK && r->engine) {
         status = hri_lane_open(&r->lane, r->engine, &r->sizes, r->stage,
@@ -81,16 +84,16 @@ static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_pro
 static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
     hr_status status = HR_OK;
     for (; r->count < o->count && status == HR_OK; r->count++) {
-        const hri_exec_options options = {.g = o->pieces[r->count].g,
-                                          .problem = o->pieces[r->count].problem,
-                                          .plan = o->pieces[r->count].plan,
-                                          .arena = (void *)(uintptr_t)hr_range_addr(r->range),
-                                          .other = r->other,
-                                          .spill = r->spill,
-                                          .threads = o->threads,
-                                          .kernels = hri_device_kernels(r->device),
-                                          .lane = r->engine ? &r->lane : NULL,
-                                          .seed = o->seed + o->pieces[r->count].seed};
+        hri_exec_options options = {.g = o->pieces[r->count].g,
+                                    .problem = o->pieces[r->count].problem,
+                                    .plan = o->pieces[r->count].plan,
+                                    .arena = (void *)(uintptr_t)hr_range_addr(r->range),
+                                    .spills = r->spills,
+                                    .threads = o->threads,
+                                    .kernels = hri_device_kernels(r->device),
+                                    .lane = r->engine ? &r->lane : NULL,
+                                    .seed = o->seed + o->pieces[r->count].seed};
+        memcpy(options.others, r->others, sizeof options.others);
         status = hri_exec_create(&options, &r->execs[r->count], why);
     }
     return status;
@@ -113,9 +116,15 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
     for (uint32_t i = 0; i < options->count; i++) {
         const hri_plan *plan = options->pieces[i].plan;
         r->arena_bytes = plan->arena_bytes > r->arena_bytes ? plan->arena_bytes : r->arena_bytes;
-        r->other_bytes = plan->other_bytes > r->other_bytes ? plan->other_bytes : r->other_bytes;
+        for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
+            const uint64_t bytes = plan->memory_bytes[m];
+            r->memory_bytes[m] = bytes > r->memory_bytes[m] ? bytes : r->memory_bytes[m];
+        }
         r->needs[i] = plan->arena_bytes;
         hri_lane_need(options->pieces[i].g, &r->sizes);
+    }
+    for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
+        r->other_bytes += r->memory_bytes[m];
     }
     if (r->engine) {
         r->arena_bytes = whole_pages(r->arena_bytes, HRI_LANE_ALIGN);
@@ -174,7 +183,10 @@ static uint64_t first_bytes(const hri_runner *r) {
 static hr_status expect_memory(hri_runner *r, uint64_t bytes, hri_prose *why) {
     uint64_t left;
     char wanted[32], text[32];
-    const uint64_t other = r->other && !r->engine ? r->other_bytes : 0;
+    uint64_t other = 0;
+    for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
+        other += r->others[m] && !r->engine ? r->memory_bytes[m] : 0;
+    }
     struct rlimit files;
     if (!r->engine && getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
         files.rlim_cur < bytes) { /* its pages lie in a file without a name */
@@ -210,9 +222,12 @@ static hr_status take_memory(hri_runner *r, hri_prose *why) {
                              hr_bytes_print(bytes, text, sizeof text), hr_status_text(status));
     }
     r->held_bytes = bytes;
-    status = r->spill ? hri_spill_take(r->spill, r->other_bytes, why) : HR_OK;
-    if (r->other) { /* touched now, so that no step finds the machine without memory */
-        memset(r->other, 0, r->other_bytes);
+    for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX && status == HR_OK; m++) {
+        if (r->spills[m]) {
+            status = hri_spill_take(r->spills[m], r->memory_bytes[m], why);
+        } else if (r->others[m]) { /* touched now, so that no step finds the machine without it */
+            memset(r->others[m], 0, r->memory_bytes[m]);
+        }
     }
     r->memory_ns = hri_clock_ns() - before;
     if (status == HR_OK && r->engine) {
@@ -263,10 +278,12 @@ void hri_runner_close(hri_runner *r) {
         hri_exec_destroy(r->execs[i]);
     }
     hri_lane_close(&r->lane);
-    if (r->other) {
-        hr_pinned_destroy(r->device, r->other);
+    for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
+        if (r->others[m]) {
+            hr_pinned_destroy(r->device, r->others[m]);
+        }
+        hri_spill_close(r->spills[m]);
     }
-    hri_spill_close(r->spill);
     /* Nothing shares the range and nothing else lives in the logical device: neither can be busy. */
     if (r->range) {
         (void)!hr_range_destroy(r->range);

@@ -36,8 +36,8 @@ typedef struct hri_runner_options {
     uint64_t limit_bytes; /* of the logical device; 0: as large as the arena */
     int grow; /* host: memory comes when a graph that needs it first runs (hri_runner_need) */
     hri_threads *threads;
-    const char
-        *spill; /* a folder: values that wait elsewhere wait in a file there; NULL: in memory */
+    /* Memories beside the arena, by their numbers less one: a folder, and values wait in a file there; NULL: in memory. */
+    const char *spill[HRI_PROBLEM_MEMORIES_MAX];
     uint64_t seed;
     uint32_t count;
     hri_runner_piece pieces[HRI_RUNNER_PIECES];
@@ -48,7 +48,7 @@ typedef struct hri_runner hri_runner;
 typedef struct hri_measured {
     uint64_t planned_bytes;  /* the arena as planned, in whole pages */
     uint64_t arena_bytes;    /* the most that the arena held */
-    uint64_t other_bytes;    /* of the other memory */
+    uint64_t other_bytes;    /* of all memories beside it */
     uint64_t resident_bytes; /* of the process, now */
     uint64_t
         resident_peak_bytes; /* of the process, the most since it began, as the kernel counts; 0: unknown */

@@ -43,9 +43,9 @@ TEST(f11_11, the_host_budget_is_shown_and_refused_where_it_means_nothing) {
 }
 
 TEST(f11_11, the_checker_bounds_the_other_memory_by_itself) {
-    hri_plan_buffer buffers[2] = {{.other = 1, .offset = 100, .bytes = 50},
-                                  {.other = 0, .offset = 1000, .bytes = 1000}};
-    const hri_plan plan = {.buffers = buffers, .buffer_count = 2, .other_bytes = 1};
+    hri_plan_buffer buffers[2] = {{.memory = 1, .offset = 100, .bytes = 50},
+                                  {.memory = 0, .offset = 1000, .bytes = 1000}};
+    const hri_plan plan = {.buffers = buffers, .buffer_count = 2, .memory_bytes = {1}};
     CHECK_STATUS(hri_plan_check_other(&plan, 150, NULL), HR_OK);
     CHECK_STATUS(hri_plan_check_other(&plan, 149, NULL), HR_E_INVALID);
     CHECK_STATUS(hri_plan_check_other(&plan, 10, NULL), HR_E_INVALID);

@@ -135,7 +135,7 @@ static int move_buffer(hri_plan *plan, uint64_t *random) {
     for (int tries = 0; tries < 200; tries++) {
         hri_plan_buffer *a = &plan->buffers[test_random(random) % plan->buffer_count];
         const hri_plan_buffer *b = &plan->buffers[test_random(random) % plan->buffer_count];
-        if (a != b && a->bytes && b->bytes && a->other == b->other && a->birth < b->death &&
+        if (a != b && a->bytes && b->bytes && a->memory == b->memory && a->birth < b->death &&
             b->birth < a->death) {
             a->offset = b->offset;
             return 1;

@@ -174,9 +174,9 @@ void random_problem(uint64_t *random, problem_shape shape, uint32_t count, hri_p
         update(&b, &layers[i]);
     }
     if (pick(&b, 2)) {
-        out->out_bytes_per_ns = 200 * (1 + pick(&b, 4));
-        out->in_bytes_per_ns = 200 * (1 + pick(&b, 4));
-        out->copy_latency_ns = 1;
+        out->memories[0].out_bytes_per_ns = 200 * (1 + pick(&b, 4));
+        out->memories[0].in_bytes_per_ns = 200 * (1 + pick(&b, 4));
+        out->memories[0].latency_ns = 1;
         out->copies_block = pick(&b, 3) == 0;
     }
     if (hri_problem_finish(out, &why) != HR_OK) {

@@ -110,7 +110,7 @@ TEST(planner, copies_away_what_it_may_not_compute_again) {
     const hri_plan_options o = {.budget_bytes = 1000, .no_recompute = 1};
     chain(16, &p);
     CHECK_STATUS(hri_plan_make(&p, &o, &plan, NULL, NULL), HR_E_NO_PLAN);
-    p.out_bytes_per_ns = p.in_bytes_per_ns = 50;
+    p.memories[0].out_bytes_per_ns = p.memories[0].in_bytes_per_ns = 50;
     CHECK_OK(hri_problem_finish(&p, NULL));
     CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
     CHECK(plan->copied_bytes >= 700 && plan->other_bytes >= 700);
@@ -124,7 +124,7 @@ TEST(planner, without_memory_of_its_own_fails_and_leaks_nothing) {
     hri_problem p;
     hri_plan *plan = NULL;
     chain(8, &p);
-    p.out_bytes_per_ns = p.in_bytes_per_ns = 50;
+    p.memories[0].out_bytes_per_ns = p.memories[0].in_bytes_per_ns = 50;
     CHECK_OK(hri_problem_finish(&p, NULL));
     const hri_plan_options o = {.budget_bytes = 600, .effort = 20000};
     uint64_t nth = 1;
