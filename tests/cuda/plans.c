@@ -105,6 +105,35 @@ TEST_TIMEOUT(plans, values_that_wait_on_the_host_come_back_unchanged, 300) {
     training_close(&t);
 }
 
+/* The first memory is small, so that the second one is used too; its copies have queues of their own. */
+TEST_TIMEOUT(plans, values_wait_in_two_memories_behind_four_queues, 300) {
+    const hri_problem_memory more = {
+        .out_bytes_per_ns = 1e6, .in_bytes_per_ns = 1e6, .out_queue = 2, .in_queue = 3};
+    float want[TRAINING_STEPS], is[TRAINING_STEPS];
+    training t;
+    if (is_fake()) {
+        knob("FAKECUDA_DELAY_US", "200");
+    }
+    training_open(&t, "mlp:size=8,width=64,layers=4", "optimizer=adamw", 64);
+    training_plan(&t, 1.0);
+    training_take(&t);
+    training_steps(&t, want);
+    training_drop(&t);
+    t.job.machine.out_bytes_per_ns = t.job.machine.in_bytes_per_ns = 1e6;
+    t.job.machine.flops_per_ns = t.job.machine.bytes_per_ns = 0.01;
+    t.job.machine.other_capacity_bytes = 20000;
+    t.job.machine.more = &more;
+    t.job.machine.more_count = 1;
+    t.job.page_bytes = 256;
+    training_plan(&t, 0.3);
+    const uint64_t *taken = t.plans.plans[0]->memory_bytes;
+    CHECK(taken[0] > 0 && taken[0] <= 20000 && taken[1] > 0);
+    training_take(&t);
+    training_steps(&t, is);
+    CHECK(!memcmp(want, is, sizeof is));
+    training_close(&t);
+}
+
 TEST_TIMEOUT(plans, parts_of_a_batch_agree_up_to_rounding, 300) {
     float want[TRAINING_STEPS], is[TRAINING_STEPS];
     training t;

@@ -109,7 +109,12 @@ static void rig_close(rig *r) {
     CHECK_EQ(rmdir(folder), 0);
 }
 
-static hri_planned *set_up(rig *r, hri_fit *f, uint64_t *spilled) {
+typedef struct waiting {
+    uint64_t copied_bytes;
+    uint64_t most_bytes[2]; /* of the first two memories, by any of the plans */
+} waiting;
+
+static hri_planned *set_up(rig *r, hri_fit *f, waiting *w) {
     hri_fit_plans plans;
     hri_planned *p = NULL;
     hri_prose why = {{0}};
@@ -118,35 +123,64 @@ static hri_planned *set_up(rig *r, hri_fit *f, uint64_t *spilled) {
     const hri_planned_options o = {
         .device = r->host, .plans = &plans, .job = &r->job, .seed = 7, .limit = 10};
     CHECK_OK(hri_planned_open(&o, &p, &why));
-    *spilled = plans.copied_bytes;
+    w->copied_bytes = plans.copied_bytes;
+    for (int m = 0; m < 2; m++) {
+        w->most_bytes[m] = plans.plans[0]->memory_bytes[m];
+    }
     hri_fit_plans_deinit(&plans);
     CHECK_OK(hri_planned_take(p, &why));
     return p;
 }
 
-TEST_TIMEOUT(spill, a_training_that_spills_loses_nothing, 120) {
-    rig r = rig_open();
-    const hri_interp_job plain = {.options = r.job.options,
-                                  .build = r.job.build,
-                                  .user = r.job.user,
-                                  .batch = r.job.batch,
+/* STEPS steps give the losses of plain training. */
+static void check_losses(rig *r, hri_planned *p) {
+    const hri_interp_job plain = {.options = r->job.options,
+                                  .build = r->job.build,
+                                  .user = r->job.user,
+                                  .batch = r->job.batch,
                                   .steps = STEPS,
                                   .seed = 7,
                                   .limit = 10};
     float want[STEPS], is[STEPS];
     hr_error error = {0};
     hri_prose why = {{0}};
-    hri_fit f;
-    uint64_t spilled = 0;
     CHECK_OK(hri_train_run(&plain, want, &error));
-    hri_planned *p = set_up(&r, &f, &spilled);
-    CHECK(spilled > 100000);
     for (int s = 0; s < STEPS; s++) {
         hri_numbers n;
         CHECK_OK(hri_planned_step(p, &n, &why));
         is[s] = n.loss;
     }
     CHECK(!memcmp(want, is, sizeof is));
+}
+
+TEST_TIMEOUT(spill, a_training_that_spills_loses_nothing, 120) {
+    rig r = rig_open();
+    hri_fit f;
+    waiting w;
+    hri_planned *p = set_up(&r, &f, &w);
+    CHECK(w.copied_bytes > 100000);
+    check_losses(&r, p);
+    hri_planned_close(p);
+    hri_fit_close(&f);
+    rig_close(&r);
+}
+
+TEST_TIMEOUT(spill, values_wait_in_a_file_and_in_a_memory_behind_it, 120) {
+    const hri_problem_memory more = {.name = "host",
+                                     .out_bytes_per_ns = 50,
+                                     .in_bytes_per_ns = 50,
+                                     .out_queue = 2,
+                                     .in_queue = 3};
+    rig r = rig_open();
+    hri_fit f;
+    waiting w;
+    r.job.machine.other_capacity_bytes = 100000;
+    r.job.machine.more = &more;
+    r.job.machine.more_count = 1;
+    hri_planned *p = set_up(&r, &f, &w);
+    CHECK(w.most_bytes[0] > 0 && w.most_bytes[0] <= 100000);
+    CHECK(w.most_bytes[1] > 0);
+    check_losses(&r, p);
     hri_planned_close(p);
     hri_fit_close(&f);
     rig_close(&r);
@@ -156,8 +190,8 @@ TEST_TIMEOUT(spill, a_training_that_spills_loses_nothing, 120) {
 TEST_TIMEOUT(spill, a_disk_that_fails_in_a_step_is_a_status, 120) {
     rig r = rig_open();
     hri_fit f;
-    uint64_t spilled = 0;
-    hri_planned *p = set_up(&r, &f, &spilled);
+    waiting w;
+    hri_planned *p = set_up(&r, &f, &w);
     for (int write = 0; write < 2; write++) {
         hri_numbers n = {.loss = 5};
         hri_prose why = {{0}};

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "plan/plan.h"
 #include "random_problem.h"
+#include "tamper.h"
 #include "test.h"
 
 static hri_plan *plan_of(const hri_problem *p, uint64_t budget, int *impossible) {
@@ -188,29 +189,6 @@ static int turn_read(const hri_problem *p, hri_plan *plan, uint64_t *random) {
     return 0;
 }
 
-/* A wait for a copy disappears. */
-static int lose_wait(hri_plan *plan, uint64_t *random) {
-    for (int tries = 0; tries < 200; tries++) {
-        const uint32_t at = (uint32_t)(test_random(random) % plan->step_count);
-        if (plan->steps[at].kind != HRI_STEP_WAIT || plan->step_count < 2) {
-            continue;
-        }
-        plan->step_count--;
-        memmove(plan->steps + at, plan->steps + at + 1,
-                (plan->step_count - at) * sizeof *plan->steps);
-        for (uint32_t s = 0; s < plan->step_count; s++) {
-            hri_plan_step *x = &plan->steps[s];
-            x->op -= x->kind == HRI_STEP_WAIT && x->op > at;
-        }
-        for (uint32_t b = 0; b < plan->buffer_count; b++) {
-            plan->buffers[b].birth -= plan->buffers[b].birth > at;
-            plan->buffers[b].death -= plan->buffers[b].death > at;
-        }
-        return 1;
-    }
-    return 0;
-}
-
 static hri_plan copy_of(const hri_plan *plan) {
     hri_plan c = *plan;
     c.steps = malloc((plan->step_count + 1u) * sizeof *c.steps);
@@ -235,7 +213,7 @@ TEST_TIMEOUT(plan, that_was_tampered_with_never_passes, 300) {
             const int changed = kind == 0   ? move_buffer(&c, &random)
                                 : kind == 1 ? swap_steps(&p, &c, &random)
                                 : kind == 2 ? turn_read(&p, &c, &random)
-                                            : lose_wait(&c, &random);
+                                            : tamper_lose_wait(&c, &random);
             if (changed && passes(&p, &c, budget)) {
                 test_fail(__FILE__, __LINE__, "tampering of kind %d passes", kind);
             }
