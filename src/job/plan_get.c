@@ -203,17 +203,23 @@ hr_status hr_plan_get_memory(const hr_plan *p, size_t index, hr_plan_memory *out
     if (!plan) {
         return HR_E_NOT_FOUND;
     }
-    const int copies = problem->out_bytes_per_ns > 0;
-    if (index > 1 || (index == 1 && !copies)) {
+    if (index > problem->memory_count) {
         return HR_E_EOF;
     }
-    const uint64_t other = p->job.is_problem ? plan->other_bytes : p->plans.other_bytes;
-    const char *elsewhere = p->job.job.spill ? "file" : "host";
-    const hr_plan_memory m = {.size = sizeof m,
-                              .name = index == 0 ? p->job.device_name : elsewhere,
-                              .bytes = index == 0 ? r->persistent_bytes + r->arena_bytes : other,
-                              .out_bytes_per_ns = index == 0 ? 0 : problem->out_bytes_per_ns,
-                              .in_bytes_per_ns = index == 0 ? 0 : problem->in_bytes_per_ns};
+    hr_plan_memory m = {.size = sizeof m,
+                        .name = p->job.device_name,
+                        .bytes = r->persistent_bytes + r->arena_bytes};
+    if (index > 0) {
+        const hri_problem_memory *x = &problem->memories[index - 1];
+        m.name = x->name && x->name[0] ? x->name : p->job.job.spill ? "file" : "host";
+        m.bytes = 0;
+        for (size_t g = 0; (plan = hri_plan_of(p, g, &problem)) != NULL; g++) {
+            const uint64_t bytes = plan->memory_bytes[index - 1];
+            m.bytes = bytes > m.bytes ? bytes : m.bytes; /* graphs run one after another */
+        }
+        m.out_bytes_per_ns = x->out_bytes_per_ns;
+        m.in_bytes_per_ns = x->in_bytes_per_ns;
+    }
     return hri_give(out, &m, sizeof m);
 }
 
