@@ -1,0 +1,157 @@
+/* Evaluation and prediction through headroom/predictor.h, over a checkpoint whose data is a file of numbers. */
+#include <headroom/headroom.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "run/interpret.h"
+#include "pictures.h"
+#include "test.h"
+#include "weights/checkpoint.h"
+
+static char run_path[512];
+
+static hr_ctx *open_ctx(void) {
+    hr_ctx *ctx;
+    const hr_ctx_options o = {.size = sizeof o, .visible_devices = "", .no_cuda = 1};
+    CHECK_OK(hr_ctx_create(&o, &ctx));
+    return ctx;
+}
+
+/* A model with the weights it begins with, in a file. */
+static void write_checkpoint(void) {
+    static const char *const names[] = {"ant", "bee", "cat"};
+    hr_model *m;
+    hr_graph *g;
+    hri_interp *it;
+    hr_train_options o;
+    CHECK_OK(hr_model_open("mlp:size=4,channels=1,classes=3,layers=1,width=8", &m, NULL));
+    CHECK_OK(hr_train_options_parse("", &o, NULL));
+    CHECK_OK(hr_step_build(&o, hr_model_build, m, HR_STEP_EVALUATE, 2, &g, NULL));
+    CHECK_OK(hri_interp_create(g, NULL, 1, &it));
+    const hri_values values = {.get = hri_interp_get, .put = hri_interp_put, .user = it};
+    const hri_about about = {.model = hr_model_text(m),
+                             .precision = "f32",
+                             .source = "synthetic",
+                             .input = "image",
+                             .classes = names,
+                             .class_count = 3};
+    const hri_checkpoint_write w = {.g = g, .from = &values, .about = &about};
+    snprintf(run_path, sizeof run_path, "%s/best.safetensors", test_folder());
+    CHECK_OK(hri_checkpoint_save(run_path, &w, NULL));
+    hri_interp_destroy(it);
+    hr_graph_destroy(g);
+    hr_model_close(m);
+}
+
+static hr_infer_options ask(const char *data) {
+    return (hr_infer_options){
+        .size = sizeof(hr_infer_options), .checkpoint = run_path, .data = data, .threads = 1};
+}
+
+TEST(job_predictor, evaluates_again_and_again_with_the_same_numbers) {
+    hr_ctx *ctx = open_ctx();
+    hr_predictor *p = NULL;
+    hr_error why = {0};
+    write_checkpoint();
+    const hr_infer_options o = ask("synthetic:count=20");
+    CHECK_OK(hr_predictor_open(ctx, &o, &p, &why));
+    hr_infer_info n = {.size = sizeof n};
+    hr_infer_result first = {.size = sizeof first}, second = {.size = sizeof second};
+    CHECK_OK(hr_predictor_get_info(p, &n));
+    CHECK(n.fits && n.class_count == 3 && n.sample_count == 20 && n.batch >= 1);
+    CHECK_EQ(n.peak_bytes, n.runtime_bytes + n.persistent_bytes + n.arena_bytes);
+    CHECK_OK(hr_predictor_evaluate(p, &first, &why));
+    CHECK_OK(hr_predictor_evaluate(p, &second, &why));
+    CHECK(first.samples == 20 && first.counted == 20 && first.class_count == 3);
+    CHECK(isfinite(first.loss) && first.loss == second.loss);
+    CHECK(first.accuracy == second.accuracy);
+    uint64_t samples = 0, correct = 0;
+    hr_class_result c = {.size = sizeof c};
+    for (size_t k = 0; hr_predictor_get_class(p, k, &c) == HR_OK; k++) {
+        samples += c.samples;
+        correct += c.correct;
+        CHECK_EQ(c.correct, hr_predictor_confusion(p, k, k));
+    }
+    CHECK_EQ(samples, 20);
+    CHECK(fabs((double)correct / 20 - first.accuracy) < 1e-6);
+    CHECK_STR(hr_predictor_class_name(p, 1), "bee");
+    CHECK(!hr_predictor_class_name(p, 3));
+    hr_predictor_close(p);
+    hr_ctx_destroy(ctx);
+}
+
+typedef struct seen {
+    uint64_t count, stop_at;
+} seen;
+
+static hr_status look(void *user, const hr_prediction *p) {
+    seen *s = user;
+    double sum = 0;
+    CHECK_EQ(p->index, s->count);
+    for (uint64_t k = 0; k < p->class_count; k++) {
+        sum += p->probabilities[k];
+        CHECK(!k || p->probabilities[p->order[k - 1]] >= p->probabilities[p->order[k]]);
+    }
+    CHECK(fabs(sum - 1) < 1e-9);
+    s->count++;
+    return s->stop_at && s->count == s->stop_at ? HR_E_CANCELLED : HR_OK;
+}
+
+TEST(job_predictor, runs_over_data_stops_on_request_and_takes_other_data) {
+    hr_ctx *ctx = open_ctx();
+    hr_predictor *p = NULL;
+    hr_error why = {0};
+    write_checkpoint();
+    hr_infer_options o = ask("synthetic:count=10");
+    o.no_labels = 1;
+    o.batch = 4;
+    CHECK_OK(hr_predictor_open(ctx, &o, &p, &why));
+    hr_infer_result r = {.size = sizeof r};
+    seen s = {0};
+    CHECK_OK(hr_predictor_run(p, look, &s, &r, &why));
+    CHECK(s.count == 10 && r.samples == 10);
+    s = (seen){.stop_at = 5};
+    CHECK_STATUS(hr_predictor_run(p, look, &s, &r, &why), HR_E_CANCELLED);
+    CHECK(s.count == 5 && why.cause == HR_CAUSE_CANCELLED);
+    CHECK_STATUS(hr_predictor_set_data(p, "images:/no/where", &why), HR_E_NOT_FOUND);
+    CHECK_OK(hr_predictor_set_data(p, "synthetic:count=3", &why));
+    s = (seen){0};
+    CHECK_OK(hr_predictor_run(p, look, &s, NULL, NULL));
+    CHECK_EQ(s.count, 3);
+    hr_predictor_close(p);
+    hr_ctx_destroy(ctx);
+}
+
+TEST(job_predictor, what_does_not_fit_is_an_answer_and_mistakes_are_failures) {
+    hr_ctx *ctx = open_ctx();
+    hr_predictor *p = NULL;
+    hr_error why = {0};
+    write_checkpoint();
+    hr_infer_options o = ask("synthetic:count=4");
+    o.budget = "64KiB";
+    o.data_budget_bytes = 32 << 10;
+    CHECK_OK(hr_predictor_open(ctx, &o, &p, &why));
+    hr_infer_info n = {.size = sizeof n};
+    hr_infer_result r = {.size = sizeof r};
+    CHECK_OK(hr_predictor_get_info(p, &n));
+    CHECK(!n.fits && n.refusal[0]);
+    CHECK_STATUS(hr_predictor_evaluate(p, &r, &why), HR_E_NO_PLAN);
+    CHECK_EQ(why.cause, HR_CAUSE_NO_FIT);
+    hr_predictor_close(p);
+    p = NULL;
+    o = ask("images:/no/where");
+    CHECK_STATUS(hr_predictor_open(ctx, &o, &p, &why), HR_E_NOT_FOUND);
+    o = ask(NULL);
+    CHECK_STATUS(hr_predictor_open(ctx, &o, &p, &why), HR_E_INVALID);
+    CHECK(!strncmp(why.message, "data", (size_t)why.option_bytes) && why.option_bytes == 4);
+    o = ask("synthetic:count=4");
+    o.checkpoint = "/no/where";
+    CHECK_STATUS(hr_predictor_open(ctx, &o, &p, NULL), HR_E_NOT_FOUND);
+    o = ask("synthetic:count=4");
+    o.split = HR_SPLIT_VAL;
+    CHECK_STATUS(hr_predictor_open(ctx, &o, &p, &why), HR_E_INVALID);
+    CHECK(p == NULL);
+    hr_ctx_destroy(ctx);
+}
