@@ -4,6 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/fault.h"
 
@@ -56,4 +59,10 @@ char *hri_strdup(const char *text) {
 void hri_free(void *memory) {
     COUNT(memory, -1);
     free(memory);
+}
+
+void hri_trim(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

@@ -13,5 +13,8 @@ void *hri_realloc(void *old, size_t bytes);
 char *hri_strdup(const char *text);
 /* NULL is allowed. */
 void hri_free(void *memory);
+/* Gives pages in which nothing lives back to the system, as far as the C library can: what planning took must not stay
+ * resident beside what runs.  Changes no setting of the process. */
+void hri_trim(void);
 
 #endif

@@ -65,6 +65,9 @@ void hri_fit_rest(hri_fit *f) {
             hri_fit_case_close(f->cases[i]);
         }
     }
+    if (f->job.count_records && count < f->case_count) {
+        hri_trim(); /* a budget counts what is resident, whatever the heap keeps for later */
+    }
     f->case_count = count;
 }
 

@@ -3,9 +3,6 @@
 #include <headroom/trainer.h>
 
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/alloc.h"
 #include "base/grow.h"
@@ -13,7 +10,6 @@
 #include "job/plan_file.h"
 #include "job/plan_object.h"
 #include "job/together.h"
-#include "run/resident.h"
 
 /* ---- texts of the caller become ours ---- */
 

@@ -1,10 +1,7 @@
 /* A few steps of a plan on made-up data, measured; and what has to happen before any plan runs; see plan_object.h. */
 #include <headroom/job.h>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "job/plan_object.h"
@@ -20,9 +17,7 @@ void hri_plan_give_back(hr_plan *p) {
     hri_timing_close(p->job.timing);
     p->job.timing = NULL;
     p->used = true;
-#ifdef __GLIBC__
-    malloc_trim(0); /* pieces too small for pages of their own */
-#endif
+    hri_trim();
 }
 
 hr_status hri_plan_check_promise(hr_plan *p, hri_why *why) {

@@ -5,9 +5,6 @@
 #include <headroom/run.h>
 
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <headroom/bytes.h>
 
 #include "base/alloc.h"
@@ -211,9 +208,7 @@ static hr_status set_up(hr_run *r, uint64_t seed, hri_prose *why) {
         status = bind(r, &m, seed, why);
     }
     making_deinit(&m);
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
+    hri_trim();
     return status == HR_OK ? hri_runner_take(r->runner, why) : status;
 }
 

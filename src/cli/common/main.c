@@ -2,9 +2,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include "cli/common/program.h"
 
 /* A result must never land in a file that happened to get the number of a closed stream.  A closed stdout becomes one
@@ -17,17 +14,8 @@ static void hold_streams(void) {
     }
 }
 
-/* What planning takes goes straight back, and never counts beside what runs. */
-static void settle_heap(void) {
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 64 << 10);
-    mallopt(M_TRIM_THRESHOLD, 64 << 10);
-#endif
-}
-
 int main(int argc, char **argv) {
     hold_streams();
-    settle_heap();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an errno of the write that meets it */
     signal(SIGXFSZ, SIG_IGN); /* so is a limit on the size of files */
     return hri_program_run(argc, argv, STDOUT_FILENO);
