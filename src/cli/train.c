@@ -6,9 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/alloc.h"
 #include "cli/common/command.h"
@@ -212,11 +209,6 @@ static int do_work(work *w, const char *model) {
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     (void)count;
     hri_cli_wrap(cli);
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* large pieces of planning go straight back */
-    mallopt(M_TRIM_THRESHOLD, 64 << 10);
-    mallopt(M_ARENA_MAX, 1);
-#endif
     work w = {.cli = cli, .flags = options};
     const int code = do_work(&w, arguments[0]);
     hr_plan_destroy(w.plan);

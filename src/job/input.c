@@ -107,10 +107,13 @@ void hri_train_explain_input(const hri_train_job *j, char *text, size_t size) {
         : !strcmp(s->name, "whole")                            ? "; a smaller --batch needs less"
         : !strcmp(s->name, "csv") || !strcmp(s->name, "lines") ? "; a smaller max_bytes= needs less"
                                                                : "";
-    snprintf(text, size, "the input pipeline needs %s at least, of a budget of %s: %s holds %s%s",
-             hr_bytes_print(all, b1, sizeof b1),
-             hr_bytes_print(j->plan->budget_bytes, b2, sizeof b2), s->name,
-             hr_bytes_print(s->bytes, b3, sizeof b3), way);
+    const int used = snprintf(text, size, "the input pipeline needs %s at least, of a budget of %s",
+                              hr_bytes_print(all, b1, sizeof b1),
+                              hr_bytes_print(j->plan->budget_bytes, b2, sizeof b2));
+    if (s->name[0] && used > 0 && (size_t)used < size) { /* of a built one nobody knows */
+        snprintf(text + used, size - (size_t)used, ": %s holds %s%s", s->name,
+                 hr_bytes_print(s->bytes, b3, sizeof b3), way);
+    }
 }
 
 /* A pipeline that somebody built has a budget of its own. */

@@ -211,8 +211,10 @@ static hr_status train(hri_together *t, hri_why *why) {
 hr_status hr_job_train(hr_plan *plan, hr_error *error) {
     hri_why why = {0};
     hr_trainer *doors[HRI_TOGETHER_MAX] = {0};
-    hr_status status = HR_OK;
     const uint32_t count = plan->together ? plan->together->count : 1;
+    hr_status status =
+        plan->used ? hri_why_set(&why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was used before")
+                   : HR_OK;
     for (uint32_t i = 0; i < count && status == HR_OK; i++) {
         status = open_door(plan, i, &doors[i], &why);
     }

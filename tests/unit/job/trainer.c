@@ -1,0 +1,294 @@
+/* The doors of headroom/trainer.h and checkpoint.h: a program trains without the command, and everything is written all
+ * the same; several inputs by name; a loss that leaves nothing out on a short last batch; listeners that stop it. */
+#include <headroom/headroom.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pictures.h"
+#include "test.h"
+
+enum { SAMPLES = 44, HELD = 7, BATCH = 4 };
+
+static float left[SAMPLES][3], right[SAMPLES][2], target[SAMPLES];
+
+/* y = left . w + right . v, learned by its mean squared error: three inputs, none of them called label. */
+static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
+    (void)user, (void)training;
+    const hr_init start = hr_init_constant(0.1);
+    const hr_value a = hr_graph_input(g, "left", HR_TYPE_F32, hr_shape_2(batch, 3));
+    const hr_value b = hr_graph_input(g, "right", HR_TYPE_F32, hr_shape_2(batch, 2));
+    const hr_value y = hr_graph_input(g, "target", HR_TYPE_F32, hr_shape_2(batch, 1));
+    const hr_value w = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_2(1, 3), start);
+    const hr_value v = hr_graph_param(g, "v", HR_TYPE_F32, hr_shape_2(1, 2), start);
+    const hr_value sum = hr_add(g, hr_linear(g, a, w, HR_NONE), hr_linear(g, b, v, HR_NONE));
+    hr_graph_result(g, hr_mean_squared_error(g, sum, y), "loss");
+    return HR_OK;
+}
+
+static hr_pipeline *samples(size_t from, size_t count) {
+    const int64_t n = (int64_t)count;
+    const hr_field arrays[] = {
+        {"right", {HR_TYPE_F32, hr_shape_2(n, 2)}, count * sizeof right[0], right[from]},
+        {"target", {HR_TYPE_F32, hr_shape_1(n)}, count * sizeof target[0], &target[from]},
+        {"left", {HR_TYPE_F32, hr_shape_2(n, 3)}, count * sizeof left[0], left[from]}};
+    const hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 1 << 20, .workers = 1};
+    hr_pipeline *p = NULL;
+    CHECK_OK(hr_pipeline_create(&o, &p));
+    CHECK_OK(hr_pipeline_arrays(p, arrays, 3));
+    CHECK_OK(hr_pipeline_build(p));
+    return p;
+}
+
+typedef struct rig {
+    hr_ctx *ctx;
+    hr_model *model;
+    hr_job_options o;
+    hr_plan *plan;
+    int steps, validations, epochs, started;
+    hr_status answer; /* to the event of step `answer_at` */
+    uint64_t answer_at;
+    double last_loss;
+} rig;
+
+static hr_status on_event(void *user, const hr_job_event *e) {
+    rig *r = user;
+    r->started += e->kind == HR_EVENT_STARTED;
+    r->steps += e->kind == HR_EVENT_STEP;
+    r->validations += e->kind == HR_EVENT_VALIDATED;
+    r->epochs += e->kind == HR_EVENT_EPOCH;
+    if (e->kind == HR_EVENT_STEP) {
+        CHECK(e->trainer != NULL && e->numbers->samples == BATCH);
+        r->last_loss = e->numbers->loss;
+    }
+    return e->kind == HR_EVENT_STEP && e->numbers->step == r->answer_at ? r->answer : HR_OK;
+}
+
+static const char *in(const char *name) {
+    static char paths[4][600];
+    static unsigned at;
+    char *path = paths[at++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", test_folder(), name);
+    return path;
+}
+
+static void rig_open(rig *r) {
+    const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
+    const hr_model_options mo = {.size = sizeof mo, .name = "sum of two", .build = build};
+    hr_error why = {.code = HR_OK};
+    uint64_t state = 5;
+    for (int i = 0; i < SAMPLES; i++) {
+        float *numbers[] = {left[i], right[i]};
+        target[i] = 0;
+        for (int k = 0; k < 5; k++) {
+            float *x = &numbers[k / 3][k % 3];
+            *x = (float)(test_random(&state) % 1000) / 500.0f - 1.0f;
+            target[i] += *x * (float)(k + 1);
+        }
+    }
+    *r = (rig){.answer_at = UINT64_MAX};
+    CHECK_OK(hr_ctx_create(&co, &r->ctx));
+    if (hr_model_define(&mo, &r->model, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    r->o = (hr_job_options){.size = sizeof r->o,
+                            .custom_model = r->model,
+                            .training = "rate=0.05",
+                            .batch = BATCH,
+                            .epochs = 3,
+                            .micro_batches = 1,
+                            .no_measure = 1,
+                            .threads = 1,
+                            .on_event = on_event,
+                            .user = r,
+                            .pipeline = samples(HELD, SAMPLES - HELD),
+                            .val_pipeline = samples(0, HELD)};
+}
+
+static void rig_plan(rig *r) {
+    hr_error why = {.code = HR_OK};
+    if (hr_job_plan(r->ctx, &r->o, &r->plan, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+}
+
+static void rig_close(rig *r) {
+    hr_plan_destroy(r->plan);
+    hr_pipeline_destroy(r->o.pipeline);
+    hr_pipeline_destroy(r->o.val_pipeline);
+    hr_model_close(r->model);
+    hr_ctx_destroy(r->ctx);
+}
+
+/* The validation loss of these weights, in double. */
+static double loss_of(const float *w, const float *v) {
+    double sum = 0;
+    for (int i = 0; i < HELD; i++) {
+        double y = 0;
+        for (int k = 0; k < 3; k++) {
+            y += (double)left[i][k] * (double)w[k];
+        }
+        for (int k = 0; k < 2; k++) {
+            y += (double)right[i][k] * (double)v[k];
+        }
+        sum += (y - (double)target[i]) * (y - (double)target[i]);
+    }
+    return sum / HELD;
+}
+
+TEST(job_trainer, inputs_are_fed_by_name_and_a_short_last_batch_counts_what_it_has) {
+    rig r;
+    hr_trainer *t = NULL;
+    hr_numbers n = {.size = sizeof n};
+    hr_error why = {.code = HR_OK};
+    float w[3], v[2];
+    rig_open(&r);
+    rig_plan(&r);
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    CHECK_EQ(r.started, 1);
+    while (hr_trainer_end(t) == HR_END_RUNNING) {
+        CHECK_OK(hr_trainer_advance(t, &why));
+    }
+    CHECK_EQ(hr_trainer_end(t), HR_END_DONE);
+    CHECK_EQ(r.steps, 3 * ((SAMPLES - HELD) / BATCH));
+    CHECK(r.validations == 3 && r.epochs == 3);
+    CHECK_STATUS(hr_trainer_advance(t, &why), HR_E_BUSY);
+    CHECK_OK(hr_trainer_get(t, "w", w, sizeof w));
+    CHECK_OK(hr_trainer_get(t, "v", v, sizeof v));
+    CHECK_STATUS(hr_trainer_get(t, "w", w, 4), HR_E_SHAPE);
+    CHECK_STATUS(hr_trainer_get(t, "left", w, sizeof w), HR_E_NOT_FOUND);
+    hr_train_result result = {.size = sizeof result};
+    CHECK_OK(hr_job_get_result(r.plan, 0, &result));
+    CHECK_EQ(result.val_samples, HELD);
+    CHECK(fabs(result.val_loss - loss_of(w, v)) < 1e-5 * (1 + result.val_loss));
+    w[0] = 9; /* what is put is what is evaluated */
+    CHECK_OK(hr_trainer_put(t, "w", w, sizeof w));
+    CHECK_OK(hr_trainer_validate(t, &n, &why));
+    CHECK(n.samples == HELD && fabs(n.loss - loss_of(w, v)) < 1e-5 * (1 + n.loss));
+    hr_trainer_close(t);
+    rig_close(&r);
+}
+
+TEST(job_trainer, without_a_listener_log_chart_and_checkpoint_are_written_all_the_same) {
+    rig r;
+    char line[4096], last[4096] = "";
+    hr_error why = {.code = HR_OK};
+    rig_open(&r);
+    r.o.on_event = NULL;
+    r.o.log = in("run.jsonl");
+    r.o.svg = in("run.svg");
+    r.o.folder = in("run");
+    rig_plan(&r);
+    CHECK_OK(hr_job_train(r.plan, &why));
+    CHECK_STATUS(hr_job_train(r.plan, &why), HR_E_BUSY);
+    hr_plan_destroy(r.plan);
+    r.plan = NULL;
+    FILE *f = fopen(in("run.jsonl"), "r");
+    CHECK(f != NULL);
+    while (fgets(line, sizeof line, f)) {
+        snprintf(last, sizeof last, "%s", line);
+    }
+    fclose(f);
+    CHECK(strstr(last, "\"event\": \"end\"") || strstr(last, "\"event\":\"end\""));
+    CHECK_EQ(access(in("run.svg"), R_OK), 0);
+    /* And the checkpoint says what it is of, and holds the model itself. */
+    hr_checkpoint *c = NULL;
+    hr_checkpoint_info info = {.size = sizeof info};
+    hr_tensor_info tensor = {.size = sizeof tensor};
+    hr_model *m = NULL;
+    float w[3];
+    size_t count = 0;
+    CHECK_OK(hr_checkpoint_open(in("run/last.safetensors"), &c, &why));
+    CHECK_OK(hr_checkpoint_get_info(c, &info));
+    CHECK(info.resumable && info.custom && info.step == 27 && info.batch == BATCH);
+    CHECK_OK(hr_checkpoint_model(c, &m, &why));
+    CHECK_EQ(hr_model_fingerprint(m), hr_model_fingerprint(r.model));
+    hr_model_close(m);
+    CHECK_OK(hr_checkpoint_read(c, "w", HR_TYPE_F32, 0, w, 3, &why));
+    CHECK_STATUS(hr_checkpoint_read(c, "w", HR_TYPE_F32, 2, w, 2, &why), HR_E_RANGE);
+    CHECK_STATUS(hr_checkpoint_read(c, "x", HR_TYPE_F32, 0, w, 1, &why), HR_E_NOT_FOUND);
+    while (hr_checkpoint_get_tensor(c, count, &tensor) == HR_OK) {
+        count++;
+    }
+    CHECK_EQ(count, info.tensor_count);
+    hr_checkpoint_close(c);
+    rig_close(&r);
+}
+
+TEST(job_trainer, a_listener_cancels_and_a_resumed_run_has_the_same_history) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_train_result whole = {.size = sizeof whole}, half = {.size = sizeof half};
+    rig_open(&r);
+    r.o.folder = in("whole");
+    rig_plan(&r);
+    CHECK_OK(hr_job_train(r.plan, &why));
+    CHECK_OK(hr_job_get_result(r.plan, 0, &whole));
+    hr_plan_destroy(r.plan);
+    r.o.folder = in("parts");
+    r.answer_at = 11;
+    r.answer = HR_E_CANCELLED;
+    rig_plan(&r);
+    CHECK_STATUS(hr_job_train(r.plan, &why), HR_E_CANCELLED);
+    CHECK_EQ(why.cause, HR_CAUSE_CANCELLED);
+    CHECK_OK(hr_job_get_result(r.plan, 0, &half));
+    CHECK(half.end == HR_END_CANCELLED && half.steps == 11 && half.checkpoint_step == 11);
+    hr_plan_destroy(r.plan);
+    r.answer_at = UINT64_MAX;
+    r.plan = NULL;
+    CHECK_STATUS(hr_job_plan(r.ctx, &r.o, &r.plan, &why), HR_E_EXISTS);
+    r.o.start = HR_START_RESUME;
+    rig_plan(&r);
+    CHECK_OK(hr_job_train(r.plan, &why));
+    CHECK_OK(hr_job_get_result(r.plan, 0, &half));
+    CHECK_EQ(half.history, whole.history);
+    CHECK_EQ(half.steps, whole.steps);
+    rig_close(&r);
+}
+
+TEST(job_trainer, a_listener_that_fails_ends_it_without_a_checkpoint) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_train_result result = {.size = sizeof result};
+    rig_open(&r);
+    r.o.folder = in("run");
+    r.answer_at = 2;
+    r.answer = HR_E_IO;
+    rig_plan(&r);
+    CHECK_STATUS(hr_job_train(r.plan, &why), HR_E_IO);
+    CHECK_OK(hr_job_get_result(r.plan, 0, &result));
+    CHECK(!result.checkpoint && access(in("run/last.safetensors"), R_OK) != 0);
+    rig_close(&r);
+}
+
+TEST(job_trainer, what_cannot_be_is_a_sentence_and_a_cause) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_trainer *t = NULL;
+    rig_open(&r);
+    r.o.batch = 1000;
+    CHECK_STATUS(hr_job_plan(r.ctx, &r.o, &r.plan, &why), HR_E_INVALID);
+    CHECK(why.cause == HR_CAUSE_USAGE && strstr(why.message, "1000") != NULL);
+    r.o.batch = BATCH;
+    hr_pipeline *other = r.o.val_pipeline;
+    r.o.val_pipeline = NULL;
+    r.o.val_split = 0.5;
+    CHECK_STATUS(hr_job_plan(r.ctx, &r.o, &r.plan, &why), HR_E_INVALID);
+    r.o.val_split = 0;
+    r.o.budget = "1MiB"; /* no more than the pipeline has */
+    CHECK_STATUS(hr_job_plan(r.ctx, &r.o, &r.plan, &why), HR_E_NO_PLAN);
+    CHECK_STR(why.message, "the input pipeline needs 1 MiB at least, of a budget of 1 MiB");
+    r.o.budget = "2MiB";
+    rig_plan(&r);
+    hr_plan_summary s = {.size = sizeof s};
+    CHECK_OK(hr_plan_get_summary(r.plan, &s));
+    CHECK(!s.fits && s.minimum_bytes > 1 << 20);
+    CHECK_STATUS(hr_trainer_open(r.plan, 0, &t, &why), HR_E_NO_PLAN);
+    CHECK_EQ(why.cause, HR_CAUSE_NO_FIT);
+    CHECK_STATUS(hr_trainer_open(r.plan, 1, &t, &why), HR_E_NOT_FOUND);
+    r.o.val_pipeline = other;
+    rig_close(&r);
+}
