@@ -2,9 +2,6 @@
 #include "job/together.h"
 
 #include <headroom/bytes.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/alloc.h"
 #include "run/resident.h"
@@ -427,9 +424,7 @@ hr_status hri_together_start(hri_together *t, hri_why *why) {
     for (uint32_t i = 0; i < t->count; i++) {
         hri_train_release(&t->jobs[i]);
     }
-#ifdef __GLIBC__
-    malloc_trim(0); /* pieces too small for pages of their own */
-#endif
+    hri_trim(); /* pieces too small for pages of their own */
     status = check_promise(t, why);
     if (status == HR_OK) {
         status = start_each(t, hri_train_open_input, why);
