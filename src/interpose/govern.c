@@ -7,8 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-hri_run hri_self = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .talk = PTHREAD_MUTEX_INITIALIZER, .socket = -1};
+hri_run hri_self = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                    .talk = PTHREAD_MUTEX_INITIALIZER,
+                    .pools = PTHREAD_MUTEX_INITIALIZER,
+                    .socket = -1};
 
 /* What the start files would bring, with constructors; pthread_atfork wants it. */
 __attribute__((visibility("hidden"))) void *__dso_handle = &__dso_handle;
@@ -26,10 +28,12 @@ bool hri_enter(void) {
     }
     kept_errno = errno;
     depth = 1;
+    __atomic_fetch_add(&hri_self.inside, 1, __ATOMIC_ACQ_REL);
     return true;
 }
 
 CUresult hri_leave(CUresult result) {
+    __atomic_fetch_sub(&hri_self.inside, 1, __ATOMIC_ACQ_REL);
     depth = 0;
     errno = kept_errno;
     return result;
@@ -46,6 +50,7 @@ static void forget_in_child(void) {
     memset(&hri_self, 0, sizeof hri_self);
     pthread_mutex_init(&hri_self.lock, NULL);
     pthread_mutex_init(&hri_self.talk, NULL);
+    pthread_mutex_init(&hri_self.pools, NULL);
     hri_self.socket = -1;
     hri_self.job = job;
     depth = 0;
@@ -168,6 +173,8 @@ static uint64_t chunk_of(const hri_run_device *d) {
 static int exchange(int device, uint64_t more, uint64_t wait_ms, hri_wire *answer) {
     hri_run_device *d = &hri_self.device[device];
     hri_wire w = hri_wire_make(HRI_VERB_LEASE);
+    hri_pools_settle(
+        device, false); /* the remainder is measured against what is tracked: let it be the truth */
     pthread_mutex_lock(&hri_self.lock);
     w.held_bytes = d->tracked_bytes;
     w.remainder_bytes = d->remainder_bytes;

@@ -10,8 +10,9 @@
  * The process is governed when HEADROOM_RUN_JOB is set, from its first successful cuInit on.  Otherwise, in a forked
  * child and inside the driver's own calls, every hook is only a jump.
  *
- * Threads: any.  Two mutexes: `lock` over the numbers, never held while waiting or calling the broker; `talk` over the
- * socket.  talk is taken before lock. */
+ * Threads: any.  Three mutexes: `lock` over the numbers, never held while waiting or calling the broker; `talk` over the
+ * socket; `pools` over calls that may make a pool grow, never held while waiting for others.  They are taken in the order
+ * pools, talk, lock. */
 #ifndef HRI_INTERPOSE_GOVERN_H
 #define HRI_INTERPOSE_GOVERN_H
 
@@ -38,14 +39,16 @@ typedef struct hri_run_device {
 } hri_run_device;
 
 typedef struct hri_run {
-    pthread_mutex_t lock, talk;
+    pthread_mutex_t lock, talk, pools;
     int pid; /* the process that this was set up in; 0: none yet */
     int on;  /* governed */
     int socket;
     uint64_t socket_inode;
     uint64_t job, wait_ms, spill_limit_bytes;
     uint32_t flags; /* HRI_WIRE_OVERCOMMIT */
-    int captures;   /* streams that capture now */
+    int inside;     /* threads that are in a hook */
+    int pool_flight; /* a pool call goes on without bytes taken for it: charges of pools stay.  Under lock */
+    int captures; /* streams that capture now */
     uint32_t next_id;
     uint64_t tried_ns; /* last attempt to find the broker */
     hri_run_device device[HRI_RUN_DEVICES];

@@ -75,9 +75,10 @@ static CUresult settle_pool(int device, CUmemoryPool pool, uint64_t taken, hri_h
         hri_give(device, own - reserved, call);
         return CUDA_SUCCESS;
     }
-    if (hri_take(device, reserved - own, call) == CUDA_SUCCESS) {
+    if (hri_try_take(device, reserved - own, call) == CUDA_SUCCESS) {
         return CUDA_SUCCESS;
     }
+    hri_page_refuse(device, HRI_PAGE_REFUSE_LIMIT, reserved - own, call, 0);
     pthread_mutex_lock(&hri_self.lock);
     e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
     if (e) {
@@ -92,7 +93,8 @@ void hri_pool_settle(int device, uint64_t pool) {
     const uint64_t reserved =
         pool_attribute((CUmemoryPool)(uintptr_t)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
     hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, pool);
-    if (e && reserved < e->bytes) { /* growth is the business of whoever made it grow */
+    if (e && reserved < e->bytes &&
+        !hri_self.pool_flight) { /* growth is the business of whoever made it grow */
         hri_run_device *d = &hri_self.device[device];
         const uint64_t less = e->bytes - reserved;
         e->bytes = reserved;
@@ -121,26 +123,44 @@ void hri_pools_settle(int device, bool trim) {
     }
 }
 
-/* Takes what the pool may grow by.  A pool with enough free memory is let through with nothing when there is nothing. */
+/* Takes what the pool may grow by.  A pool that has enough free memory is let through with nothing when there is nothing to
+ * take.  That holds only while nobody else uses up the free memory: pool calls are made one at a time (under `pools`), and
+ * what is charged to pools stays charged meanwhile (pool_flight).  Returns with `pools` held. */
 static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri_hook call,
                               uint64_t *out_taken) {
     const uint64_t most = up(bytes, hri_self.device[device].pool_chunk);
-    const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    const uint64_t used = pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    *out_taken = most;
+    pthread_mutex_lock(&hri_self.pools);
+    *out_taken = 0;
     if (bytes > UINT64_MAX / 4) {
-        *out_taken = 0;
-        return CUDA_SUCCESS;
+        return CUDA_SUCCESS; /* the driver knows what to say */
     }
     if (hri_try_take(device, most, call) == CUDA_SUCCESS) {
+        *out_taken = most;
         return CUDA_SUCCESS;
     }
-    *out_taken = 0;
-    if (reserved > used && reserved - used >= up(bytes, 512)) {
+    pthread_mutex_lock(&hri_self.lock);
+    const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    const uint64_t used = pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    const hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    const bool enough =
+        e && reserved <= e->bytes && reserved > used && reserved - used >= up(bytes, 512);
+    hri_self.pool_flight += enough;
+    pthread_mutex_unlock(&hri_self.lock);
+    if (enough) {
         return CUDA_SUCCESS;
     }
-    *out_taken = most;
-    return hri_take(device, most, call);
+    pthread_mutex_unlock(&hri_self.pools); /* this may wait */
+    const CUresult result = hri_take(device, most, call);
+    pthread_mutex_lock(&hri_self.pools);
+    *out_taken = result == CUDA_SUCCESS ? most : 0;
+    return result;
+}
+
+static void pool_landed(void) {
+    pthread_mutex_lock(&hri_self.lock);
+    hri_self.pool_flight = 0; /* pool calls are made one at a time */
+    pthread_mutex_unlock(&hri_self.lock);
+    pthread_mutex_unlock(&hri_self.pools);
 }
 
 typedef CUresult alloc_async_fn(CUdeviceptr *, size_t, CUstream);
@@ -154,6 +174,7 @@ static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device
     uint64_t taken;
     CUresult result = take_for_pool(device, pool, bytes, call, &taken);
     if (result != CUDA_SUCCESS) {
+        pool_landed();
         return result;
     }
     CUdeviceptr at = 0;
@@ -164,6 +185,7 @@ static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device
         hri_driver_refused(device, bytes, call);
     }
     const CUresult settled = settle_pool(device, pool, taken, call);
+    pool_landed();
     if (result != CUDA_SUCCESS) {
         return result;
     }

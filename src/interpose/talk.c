@@ -159,7 +159,10 @@ static void learn(int device, const hri_wire *w) {
     d->limit_bytes = w->limit_bytes;
     d->free_bytes = w->free_bytes;
     d->slack_bytes = w->slack_bytes;
-    if (!(w->flags & HRI_WIRE_NO_PIDS)) {
+    /* Another thread may be between taking bytes and the driver's call, which makes the remainder look too small. */
+    if (!(w->flags & HRI_WIRE_NO_PIDS) &&
+        (w->remainder_bytes > d->remainder_bytes ||
+         __atomic_load_n(&hri_self.inside, __ATOMIC_ACQUIRE) <= 1)) {
         d->remainder_bytes = w->remainder_bytes;
     }
     pthread_mutex_unlock(&hri_self.lock);

@@ -183,6 +183,43 @@ TEST_TIMEOUT(job, eight_at_random_on_a_card_that_is_full_to_the_last_byte, 600) 
     }
 }
 
+TEST(job, threads_of_one_program_share_its_lease) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
+    govern_run(&w, "--budget 512MiB", "dlsym", "threads:8 peak");
+    govern_expect(&w, "threads:8 0\n");
+    CHECK_LE(govern_number(&w, "peak 0 "), 512 << 20);
+    govern_end(&w);
+}
+
+TEST_TIMEOUT(job, eight_at_random_while_programs_and_brokers_are_killed, 600) {
+    const char *given = getenv("HEADROOM_GOVERN_SEEDS");
+    const int seeds = given ? atoi(given) : 2;
+    for (int seed = 1; seed <= seeds; seed++) {
+        govern_world w;
+        govern_start(&w, "FAKECUDA_CAPACITY=3264MiB FAKECUDA_DRAIN_MS=100");
+        govern_shell(
+            &w,
+            "%s for i in 1 2 3 4 5 6 7 8; do CALLER_SEED=%d$i $HEADROOM run --budget 400MiB --wait "
+            "30s -- sh -c "
+            "\"echo \\$\\$ >pid$i; exec $CALLER dlsym random:300\" & jobs=\"$jobs $!\"; done; "
+            "for i in 1 2 3 4; do sleep 0.1; kill -9 $(cat pid$(( (i * 3 + %d) %% 8 + 1 ))) "
+            "2>/dev/null; "
+            "[ $i = 2 ] && kill -9 $(cat r/lock); done; "
+            "for i in 1 2 3; do CALLER_SEED=9%d$i $HEADROOM run --budget 400MiB --wait 30s -- "
+            "$CALLER dlsym random:80 & "
+            "jobs=\"$jobs $!\"; done; wait $jobs; "
+            "$HEADROOM run --budget 400MiB --wait 30s -- $CALLER dlsym peak refused; touch done; "
+            "wait",
+            keeper, seed, seed, seed);
+        CHECK_EQ(govern_count(&w, "random:80 0"), 3);
+        CHECK_LE(4, govern_count(&w, "random:300 0")); /* at most four were killed */
+        CHECK_LE(govern_number(&w, "peak 0 "), 400 << 20);
+        govern_expect(&w, "refused 0 0\n");
+        govern_end(&w);
+    }
+}
+
 TEST(overcommit, waits_inside_until_the_other_frees) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB");

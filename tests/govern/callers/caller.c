@@ -6,12 +6,14 @@
  *   info total peak (of the process, as the driver counts) used hold:MS wait:FILE touch:FILE release fork
  *   torch:SIZE (caches what it frees; on refusal frees the cache and asks again)  bfc:SIZE (grows by doubling, then halves)
  *   xla:SIZE (VMM with the properties that XLA sets)  random:N (N steps of all kinds from the seed in CALLER_SEED)
+ *   threads:N (N threads that take and give)
  * free, unasync and the like take the newest. */
 #include "caller.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,6 +230,42 @@ static CUresult randoms(uint64_t count) {
     return CUDA_SUCCESS;
 }
 
+/* One of several threads: takes and gives in its own order; what it gets must be memory or a refusal. */
+static void *thread_main(void *argument) {
+    uint64_t mine = (uint64_t)(uintptr_t)argument * 7919;
+    CUdeviceptr own[8] = {0};
+    CUresult wrong = cu.cuCtxSetCurrent(context);
+    for (int i = 0; i < 150 && wrong == CUDA_SUCCESS; i++) {
+        mine = mine * 6364136223846793005u + 1442695040888963407u;
+        const unsigned at = (unsigned)(mine >> 60) & 7;
+        const uint64_t bytes = (1 + (mine >> 40) % 48) << 20;
+        CUresult result = CUDA_SUCCESS;
+        if (own[at]) {
+            result = at & 1 ? cu.cuMemFreeAsync(own[at], NULL) : cu.cuMemFree(own[at]);
+            own[at] = 0;
+        } else {
+            result =
+                at & 1 ? cu.cuMemAllocAsync(&own[at], bytes, NULL) : cu.cuMemAlloc(&own[at], bytes);
+        }
+        wrong = result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+static CUresult threads(uint64_t count) {
+    pthread_t started[16];
+    CUresult result = CUDA_SUCCESS;
+    for (uint64_t i = 0; i < count && i < 16; i++) {
+        pthread_create(&started[i], NULL, thread_main, (void *)(uintptr_t)(i + seed));
+    }
+    for (uint64_t i = 0; i < count && i < 16; i++) {
+        void *wrong;
+        pthread_join(started[i], &wrong);
+        result = wrong ? (CUresult)(uintptr_t)wrong : result;
+    }
+    return result;
+}
+
 static CUresult step(const char *name, const char *value, uint64_t *number) {
     const uint64_t bytes = value ? bytes_of(value) : 0;
     size_t a = 0, b = 0;
@@ -264,6 +302,8 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
         return torch(bytes);
     if (!strcmp(name, "bfc"))
         return bfc(bytes);
+    if (!strcmp(name, "threads"))
+        return threads(bytes);
     if (!strcmp(name, "random"))
         return randoms(bytes);
     if (!strcmp(name, "release"))
