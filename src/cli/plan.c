@@ -241,8 +241,9 @@ static int try_plan(work *w) {
 
 /* The flags that say what is trained and where, which `train` has too. */
 static const char *const carried[] = {
-    "batch",         "budget",     "device",  "optimizer", "momentum", "options", "precision",
-    "micro-batches", "ghost-norm", "measure", "exact",     "offload",  "spill",   NULL};
+    "batch",         "budget",     "device",    "optimizer",   "momentum", "options", "precision",
+    "micro-batches", "ghost-norm", "measure",   "exact",       "offload",  "spill",   "data",
+    "val-data",      "val-split",  "val-batch", "data-budget", NULL};
 
 /* "headroom train MODEL --data synthetic" with the flags of the plan. */
 static hr_status add_train(const work *w, hri_text *out) {
@@ -252,7 +253,7 @@ static hr_status add_train(const work *w, hri_text *out) {
         fields[i] = *hri_options_field(&o, carried[i]);
     }
     hr_status status = hri_cli_command(w->cli, "train", w->model, fields, w->flags, out);
-    hri_text_add(out, " --data synthetic");
+    hri_text_add(out, "%s", w->flags->data ? "" : " --data synthetic");
     return status == HR_OK ? hri_text_status(out) : status;
 }
 

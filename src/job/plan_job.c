@@ -36,7 +36,8 @@ static hr_status open_model(hri_plan_job *j) {
     j->job.batch = j->o.batch;
     j->job.parts = j->o.micro_batches;
     j->job.allow_coupled = j->o.split_norm;
-    j->job.evaluate = 1;
+    j->job.evaluate =
+        j->o.val_data || j->o.val_pipeline || j->o.val_split > 0 || j->o.val_batch > 0;
     j->job.evaluate_samples = j->o.val_batch;
     j->job.no_offload = j->o.no_offload != 0;
     j->job.effort = j->o.effort;

@@ -14,7 +14,7 @@ static hr_status on_event(void *user, const hr_job_event *e) {
     const uint64_t now = hri_clock_ns();
     if (e->kind == HR_EVENT_BAD_SAMPLE) {
         hri_progress_hide(&i->progress);
-        hri_say_note("left out: %s", e->text);
+        hri_say_note("skipped: %s", e->text);
     } else if (e->kind == HR_EVENT_TICK && i->begun_ns) {
         hri_out_flush(&i->cli->out);                        /* batch by batch */
         if (!i->quiet && now - i->begun_ns > 1000000000u) { /* work of a second needs no bar */

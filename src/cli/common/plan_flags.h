@@ -7,6 +7,10 @@
 
 typedef struct hri_plan_flags {
     int64_t batch;
+    const char *data, *val_data;
+    double val_split;
+    int64_t val_batch;
+    uint64_t data_budget_bytes;
     const char *budget, *host_budget;
     const char *device, *device_spec;
     int optimizer, precision;
