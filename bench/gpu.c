@@ -248,7 +248,7 @@ static void show_profile(hri_planned *planned, double step_ms) {
  * be fused further), but what the ops as they are cannot go under. */
 static void show_floor(const configuration *c, int by_op) {
     hr_model *m;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_graph *g;
     hr_error why = {0};
     need(c->model, hr_model_open(c->model, &m, &why), why.message);
@@ -317,7 +317,7 @@ static void open_device(rig *r) {
     const hri_gpu_options o = {.exact_f32 = r->f->exact, .fastest = r->f->fastest};
     hri_prose why = {0};
     hri_engine_speed speed;
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     need("a context", hr_ctx_create(NULL, &r->ctx), NULL);
     need(r->f->device, hr_device_find(r->ctx, r->f->device, &r->device), NULL);
     need(r->f->device, hri_engine_open(r->device, &o, &r->engine, &why), why.text);
@@ -365,6 +365,7 @@ static void plan(rig *r) {
     hri_prose why = {0};
     const uint64_t begin = hri_clock_ns();
     need(r->c->model, hr_model_open(r->c->model, &r->model, &error), error.message);
+    r->job.options.size = sizeof r->job.options;
     need(r->c->options, hr_train_options_parse(r->c->options, &r->job.options, &error),
          error.message);
     r->job.build = hr_model_build;

@@ -194,7 +194,7 @@ static void one(hr_device *device, const hri_gpu_options *options, const char *m
     static book b;
     hri_engine *engine;
     hr_model *m;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_graph *g;
     hr_error why = {0};
     hri_prose prose = {0};

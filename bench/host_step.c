@@ -248,7 +248,7 @@ static hr_graph *make_graph(const char *model, int64_t batch, const char *option
                             uint32_t *classes) {
     hr_model *m;
     hr_graph *g;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_error why = {0};
     hr_status status = hr_train_options_parse(options, &o, &why);
     if (status == HR_OK) {

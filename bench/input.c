@@ -253,7 +253,7 @@ int main(int argc, char **argv) {
         rates[1][i] = run_plain(cores);
         rates[2][i] = python && script ? run_tf(python, script, folder) : 0;
     }
-    hr_pipeline_stats s;
+    hr_pipeline_stats s = {.size = sizeof s};
     hr_pipeline_get_stats(o.pipeline, &s);
     hr_pipeline_destroy(o.pipeline);
     const double headroom = median(rates[0]), plain = median(rates[1]), tf = median(rates[2]);

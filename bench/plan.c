@@ -20,7 +20,7 @@ static hr_graph *training_graph(const char *text, int64_t batch) {
     hr_error why = {0};
     hr_model *model;
     hr_graph *g = NULL;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     if (hr_model_open(text, &model, &why) != HR_OK ||
         hr_train_options_parse("optimizer=sgd,momentum=0.9", &o, &why) != HR_OK ||
         hr_step_build(&o, hr_model_build, model, HR_STEP_WHOLE, batch, &g, &why) != HR_OK) {

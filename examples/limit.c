@@ -161,6 +161,7 @@ static uint64_t watch(hr_logical *const slices[SLICES]) {
         hr_stats s[SLICES];
         char bars[SLICES][BAR + 1];
         for (int i = 0; i < SLICES; i++) {
+            s[i].size = sizeof s[i];
             hr_logical_get_stats(slices[i], &s[i]);
             check_limit(&s[i]);
             draw_bar(&s[i], bars[i]);
@@ -225,7 +226,7 @@ static void trick(hr_device *device) {
     hr_logical *slice;
     hr_owner owners[6];
     hr_block blocks[TRICK_BLOCKS], all;
-    hr_stats s;
+    hr_stats s = {.size = sizeof s};
     int count = 0;
     if (hr_logical_create(device,
                           &(hr_logical_options){.size = sizeof(hr_logical_options),
@@ -295,7 +296,7 @@ static void sums(hr_logical *const slices[SLICES], uint64_t before, uint64_t mos
     printf("\n3. The sums\n\n  %-12s %10s %10s %10s %10s %10s %10s\n", "slice", "limit",
            "held peak", "live peak", "held now", "requests", "refused");
     for (int i = 0; i < SLICES; i++) {
-        hr_stats s;
+        hr_stats s = {.size = sizeof s};
         if (hr_logical_trim(slices[i], NULL) != HR_OK || hr_logical_check(slices[i]) != HR_OK) {
             fail("trim");
         }

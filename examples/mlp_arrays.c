@@ -131,7 +131,7 @@ static float test(hr_run *run) {
 int main(void) {
     hr_ctx *ctx;
     hr_device *host;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_graph *step, *evaluation;
     hr_error error = {.code = HR_OK};
     hr_run *run;
@@ -165,7 +165,7 @@ int main(void) {
             printf("epoch %2d  loss %.4f  accuracy %.3f\n", epoch + 1, loss, (double)accuracy);
         }
     }
-    hr_run_report report;
+    hr_run_report report = {.size = sizeof report};
     hr_run_get_report(run, &report);
     printf("planned %.1f MiB, resident at most %.1f MiB, budget %.0f MiB\n",
            (double)report.peak_bytes / 0x1p20, (double)report.resident_bytes / 0x1p20,

@@ -147,6 +147,7 @@ static void run_once(hr_device *host, const hr_graph *g, uint64_t budget, float 
         hr_run_error(run, &error);
         fail("run", error.message);
     }
+    out->report.size = sizeof out->report;
     hr_run_get_report(run, &out->report);
     hr_run_close(run);
 }

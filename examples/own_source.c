@@ -142,7 +142,7 @@ int main(void) {
     }
     resumed = four;
     got += read_batches(p, SAMPLES, &four);
-    hr_pipeline_stats stats;
+    hr_pipeline_stats stats = {.size = sizeof stats};
     hr_pipeline_get_stats(p, &stats);
     hr_pipeline_destroy(p);
     p = open_pipeline(2);

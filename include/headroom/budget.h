@@ -28,8 +28,6 @@ HR_BEGIN_DECLS
 typedef struct hr_budget hr_budget;
 typedef struct hr_lease hr_lease;
 
-#define HR_UNKNOWN UINT64_MAX
-
 /* "SIZE" (of the host) or "POOL=SIZE,...".  Sizes as in bytes.h; percentages are of the memory's total.  A pool that is
  * not mentioned is limited by what its memory has free when it is first asked for; NULL or "" mentions none.
  * HR_E_INVALID, HR_E_NOT_FOUND (no such device) or HR_E_RANGE (more than the memory has), with the reason in *why (may

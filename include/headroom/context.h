@@ -36,9 +36,9 @@ typedef struct hr_ctx_options {
         visible_devices; /* as HEADROOM_VISIBLE_DEVICES; NULL: take that variable; "" : the host only */
     hr_log_fn *log;      /* NULL: silent; the library itself never prints */
     void *log_user;
-    hr_log_level log_level; /* the most talkative level passed on; default (0) errors only */
-    int no_cuda;            /* 1: do not even look for CUDA */
-    uint64_t null_bytes;    /* > 0: add a device null:0 of this size, for planning */
+    int32_t log_level;   /* hr_log_level: the most talkative passed on; default (0) errors only */
+    int32_t no_cuda;     /* 1: do not even look for CUDA */
+    uint64_t null_bytes; /* > 0: add a device null:0 of this size, for planning */
 } hr_ctx_options;
 
 /* Who holds memory, in an out-of-memory error. */
@@ -51,11 +51,14 @@ typedef struct hr_holder {
 
 enum { HR_ERROR_HOLDERS = 5 };
 
-/* The last failure of an object, copied out whole.  The byte fields are zero where they mean nothing. */
+/* The last failure of an object, copied out whole.  The byte fields are zero where they mean nothing.  Frozen: it has no
+ * size, and what is added later is taken from `reserved`. */
 typedef struct hr_error {
-    hr_status code;
+    int32_t code; /* hr_status */
+    int32_t cause; /* of calls of job.h: hr_cause, who has to act; else 0 */
+    int32_t option_bytes; /* of calls of job.h: the message begins with the name of an option, so long; else 0 */
+    uint32_t holder_count;
     char message[2048]; /* prose for people, several lines for out of memory */
-    int32_t cause;      /* of calls of job.h: hr_cause, who has to act; else 0 */
     uint64_t wanted_bytes;
     uint64_t limit_bytes;
     uint64_t held_bytes;
@@ -63,10 +66,8 @@ typedef struct hr_error {
     uint64_t free_bytes;         /* what could still be served, were it in one piece */
     uint64_t largest_free_bytes; /* the largest single block that would have been served */
     uint64_t device_free_bytes;  /* what the physical device itself has left; UINT64_MAX: unknown */
-    uint32_t holder_count;
-    int32_t
-        option_bytes; /* of calls of job.h: the message begins with the name of an option, so long; else 0 */
     hr_holder holders[HR_ERROR_HOLDERS];
+    uint64_t reserved[16]; /* zero */
 } hr_error;
 
 /* options may be NULL.  A machine without a GPU is not an error: there is always the device "host".  An entry of the

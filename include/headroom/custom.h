@@ -31,13 +31,15 @@ typedef struct hr_custom hr_custom;
  * with the builders, and set din[i] where bit i of `need` is set.  What it reads is kept for it until then, or computed
  * again. */
 typedef struct hr_custom_grad {
+    size_t size; /* set by the library */
     const hr_value *in, *out, *dout;
-    uint32_t need;
     hr_value *din;
+    uint32_t need, reserved;
 } hr_custom_grad;
 
 /* One run.  Arrays are dense, in row-major order. */
 typedef struct hr_custom_call {
+    size_t size; /* set by the library */
     const void *const *in;
     void *const *out;
     const hr_meta *in_meta, *out_meta;
@@ -65,7 +67,7 @@ typedef struct hr_custom_options {
     /* Bit i: output 0 may lie where input i lay; run must then read each element before it writes it. */
     uint32_t overwrite;
     /* 1: samples (dimension 0) touch one another, so a batch is never cut across this op. */
-    int coupled;
+    int32_t coupled;
     double flops_per_element; /* of output 0; 0: one */
     uint64_t workspace_bytes;
     void *user; /* of all the functions */

@@ -72,10 +72,11 @@ typedef struct hr_pipeline_options {
     uint64_t seed;         /* for every stage that is not given one of its own */
     uint32_t
         workers; /* the most threads that work at once in a stage; 0: one a core; 1: none but yours */
-    int skip_bad;   /* 1: an element that cannot be read or decoded is left out and counted */
-    hr_log_fn *log; /* NULL: silent */
+    int32_t skip_bad; /* 1: an element that cannot be read or decoded is left out and counted */
+    hr_log_fn *log;   /* NULL: silent */
     void *log_user;
-    hr_log_level log_level;
+    int32_t log_level; /* hr_log_level */
+    int32_t reserved;
     hr_progress_fn *progress;
     void *progress_user;
 } hr_pipeline_options;
@@ -121,7 +122,7 @@ typedef struct hr_map_options {
     uint64_t
         output_bytes;  /* the most bytes it makes for one element; 0: from outputs, else 1 MiB */
     uint32_t parallel; /* 0: chosen and tuned */
-    int unordered;
+    int32_t unordered;
 } hr_map_options;
 
 HR_API HR_MUST_CHECK hr_status hr_pipeline_map(hr_pipeline *pipeline, hr_map_fn *fn, void *user,
@@ -185,6 +186,7 @@ HR_API const char *hr_pipeline_class(const hr_pipeline *pipeline, size_t index);
 /* The whole numbers in a field of all elements of the source, looked through in its file; stages behind the source may
  * leave some of them out. */
 typedef struct hr_label_range {
+    size_t size; /* set by the caller to sizeof(hr_label_range) */
     int64_t min, max;
     uint64_t count, negative; /* numbers; those below 0 */
 } hr_label_range;
@@ -203,6 +205,7 @@ HR_API uint64_t hr_pipeline_fingerprint(const hr_pipeline *pipeline);
 HR_API void hr_pipeline_error(hr_pipeline *pipeline, hr_error *out);
 
 typedef struct hr_stage_stats {
+    size_t size; /* set by the caller to sizeof(hr_stage_stats) */
     char name[HR_FIELD_NAME_SIZE];
     uint64_t elements, bytes; /* handed on since build */
     uint64_t busy_ns;         /* time spent working, all threads together */
@@ -214,15 +217,18 @@ typedef struct hr_stage_stats {
 } hr_stage_stats;
 
 typedef struct hr_pipeline_stats {
+    size_t size; /* set by the caller to sizeof(hr_pipeline_stats) */
     uint64_t budget_bytes, held_bytes, peak_bytes, smallest_bytes;
     uint64_t epoch, elements; /* elements handed out since build */
     uint64_t bad;             /* elements left out by skip_bad */
     uint64_t wait_ns;         /* time you spent waiting in hr_pipeline_next */
     uint32_t stage_count;
+    uint32_t reserved;
     uint64_t left_over; /* elements at the end of an epoch that filled no group of whole(N) */
 } hr_pipeline_stats;
 
-HR_API void hr_pipeline_get_stats(hr_pipeline *pipeline, hr_pipeline_stats *out);
+/* Fails only for a size that was forgotten. */
+HR_API hr_status hr_pipeline_get_stats(hr_pipeline *pipeline, hr_pipeline_stats *out);
 /* HR_E_NOT_FOUND beyond stage_count.  Stages count from the source. */
 HR_API HR_MUST_CHECK hr_status hr_pipeline_get_stage_stats(hr_pipeline *pipeline, size_t index,
                                                            hr_stage_stats *out);

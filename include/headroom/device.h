@@ -29,6 +29,7 @@ typedef uint64_t hr_addr;
 enum { HR_NAME_SIZE = 64 };
 
 typedef struct hr_device_info {
+    size_t size;                    /* set by the caller to sizeof(hr_device_info) */
     char name[HR_NAME_SIZE];        /* "cuda:0" */
     char description[HR_NAME_SIZE]; /* "NVIDIA H200", "16 x Neoverse-V1" */
     char backend[16];               /* "host", "cuda", "null" */
@@ -42,6 +43,7 @@ typedef struct hr_device_info {
         process_bytes; /* what the outside sees for this process (NVML, resident set); 0: unknown */
     uint32_t logical_count;
     uint32_t compute_major, compute_minor; /* CUDA only */
+    uint32_t reserved;
 } hr_device_info;
 
 /* Devices are ordered as the visible list says, else "host" first.  The pointers live as long as the context. */
@@ -63,7 +65,7 @@ typedef struct hr_logical_options {
     size_t size;
     const char *name;      /* NULL: "<device>/<n>" */
     uint64_t limit_bytes;  /* 0: all that the device can still promise */
-    hr_growth growth;      /* default: on */
+    int32_t growth;        /* hr_growth; default: on */
     uint32_t idle_trim_ms; /* > 0: pages idle for that long are given back by themselves */
 } hr_logical_options;
 

@@ -46,7 +46,7 @@ typedef enum hr_type {
 HR_API const char *hr_type_name(hr_type type);
 HR_API size_t hr_type_bytes(hr_type type);
 HR_API int hr_type_is_real(hr_type type);
-HR_API HR_MUST_CHECK hr_status hr_type_find(const char *name, hr_type *out);
+HR_API HR_MUST_CHECK hr_status hr_type_find(const char *name, int32_t *out);
 
 enum { HR_RANK_MAX = 8 };
 
@@ -67,7 +67,7 @@ HR_API hr_shape hr_shape_5(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e
 HR_API hr_shape hr_shape_from(int32_t rank, const int64_t *dims);
 
 typedef struct hr_meta {
-    hr_type type;
+    int32_t type; /* hr_type */
     hr_shape shape;
 } hr_meta;
 
@@ -97,7 +97,7 @@ typedef enum hr_init_kind {
 } hr_init_kind;
 
 typedef struct hr_init {
-    hr_init_kind kind;
+    int32_t kind; /* hr_init_kind */
     double a, b;
 } hr_init;
 

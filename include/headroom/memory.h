@@ -35,6 +35,8 @@ typedef enum hr_category {
         HR_CATEGORY_COUNT
 } hr_category;
 
+enum { HR_CATEGORY_MAX = 16 }; /* places for categories in hr_stats */
+
 HR_API const char *hr_category_name(hr_category category);
 
 /* Who a block belongs to.  0 is "unnamed".  Ask once, keep the number. */
@@ -85,6 +87,7 @@ typedef struct hr_usage {
 } hr_usage;
 
 typedef struct hr_stats {
+    size_t size; /* set by the caller to sizeof(hr_stats) */
     uint64_t limit_bytes;
     uint64_t held_bytes, held_peak_bytes;
     uint64_t live_bytes, live_peak_bytes;
@@ -94,13 +97,15 @@ typedef struct hr_stats {
     uint64_t blocks, ranges;
     uint64_t allocs, frees, refusals; /* since the start */
     uint64_t maps;                    /* pages mapped since the start: the slow path, counted */
-    hr_growth growth;
+    int32_t growth;                   /* hr_growth */
     uint32_t idle_trim_ms;
     uint32_t owner_count;
-    hr_usage category[HR_CATEGORY_COUNT];
+    uint32_t reserved;
+    hr_usage category[HR_CATEGORY_MAX];
 } hr_stats;
 
-HR_API void hr_logical_get_stats(hr_logical *logical, hr_stats *out);
+/* Fails only for a size that was forgotten. */
+HR_API hr_status hr_logical_get_stats(hr_logical *logical, hr_stats *out);
 
 /* Usage of one owner; name may be NULL, else it gets at most name_size bytes with a NUL.  HR_E_NOT_FOUND beyond
  * owner_count. */

@@ -34,6 +34,7 @@ typedef struct hr_model hr_model;
 
 /* What a listing shows.  Static texts. */
 typedef struct hr_model_info {
+    size_t size;        /* set by the caller to sizeof(hr_model_info) */
     const char *name;   /* "resnet50" */
     const char *family; /* "resnet" */
     const char *help;   /* one line */
@@ -45,6 +46,7 @@ HR_API HR_MUST_CHECK hr_status hr_model_list(size_t index, hr_model_info *out);
 HR_API HR_MUST_CHECK hr_status hr_model_find(const char *name, hr_model_info *out, hr_error *why);
 /* Its keys, number 0, 1, ... until HR_E_EOF: name, help and default for this model ("" for none). */
 typedef struct hr_model_key {
+    size_t size; /* set by the caller to sizeof(hr_model_key) */
     const char *name, *help;
     char value[64];
 } hr_model_key;
@@ -102,13 +104,16 @@ typedef hr_status hr_value_get(void *user, hr_value value, uint64_t at, void *to
 typedef hr_status hr_value_put(void *user, hr_value value, uint64_t at, const void *from,
                                uint64_t bytes);
 
+/* Zero is the default in every field but get or put.  Set size to sizeof(hr_weights_options). */
 typedef struct hr_weights_options {
+    size_t size;
     hr_value_get *get; /* save */
     hr_value_put *put; /* load */
     void *user;
     uint64_t buffer_bytes; /* of what is turned at a time; 0: 256 KiB */
-    hr_type type; /* save: of the weights in the file.  Running statistics and counts keep theirs */
-    int check;    /* load: 1 refuses weights that are not finite, before any is loaded */
+    int32_t
+        type; /* hr_type; save: of the weights in the file.  Running statistics and counts keep theirs */
+    int32_t check;  /* load: 1 refuses weights that are not finite, before any is loaded */
     uint64_t steps; /* save: written as num_batches_tracked of every batch norm */
 } hr_weights_options;
 

@@ -41,7 +41,8 @@ typedef struct hr_run_options {
     size_t graph_count;            /* 1 to HR_RUN_GRAPHS */
     uint64_t budget_bytes;         /* 0: as much as it takes */
     uint32_t threads;              /* 0: one a core */
-    uint64_t seed;                 /* of persistent values and of random ops */
+    uint32_t reserved;
+    uint64_t seed; /* of persistent values and of random ops */
 } hr_run_options;
 
 /* HR_E_NO_PLAN: nothing was taken, and *why (may be NULL) names the floor, the op that makes it and the bytes short.
@@ -69,6 +70,7 @@ HR_API HR_MUST_CHECK hr_status hr_run_step(hr_run *run, size_t graph);
 HR_API void hr_run_error(const hr_run *run, hr_error *out);
 
 typedef struct hr_run_report {
+    size_t size; /* set by the caller to sizeof(hr_run_report) */
     uint64_t budget_bytes;
     uint64_t peak_bytes;    /* planned: runtime + persistent + the rest of the arena */
     uint64_t runtime_bytes; /* what the process or device had before */
@@ -82,7 +84,8 @@ typedef struct hr_run_report {
     double time_ratio;        /* predicted, over the time without anything computed twice */
 } hr_run_report;
 
-HR_API void hr_run_get_report(const hr_run *run, hr_run_report *out);
+/* Fails only for a size that was forgotten. */
+HR_API hr_status hr_run_get_report(const hr_run *run, hr_run_report *out);
 
 HR_END_DECLS
 #endif

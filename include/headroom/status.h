@@ -8,6 +8,9 @@
 #ifndef HEADROOM_STATUS_H
 #define HEADROOM_STATUS_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #if defined(__GNUC__) && __GNUC__ >= 4
 #define HR_API               __attribute__((visibility("default")))
 #define HR_MUST_CHECK        __attribute__((warn_unused_result))
@@ -26,11 +29,24 @@
 #define HR_END_DECLS
 #endif
 
-/* Structs that begin with `size_t size` grow at their end.  The caller sets size to sizeof.  The library reads no byte
- * beyond it and takes fields that are not there as zero, the default; in results it writes what both know, zeroes the
- * rest, and stores in `size` how much that was.  HR_HAS(p, field): 1 when *p, as it was filled, has the field. */
+/* How public structs grow, so that a program and a library of different versions understand one another.  A struct that
+ * begins with `size_t size` gets new fields at its end, never elsewhere; whoever declares one sets size to sizeof, and
+ * nobody touches a byte beyond it.
+ *
+ *   options, to the library     Fields that an older caller does not have are zero, the default.  A field that a newer
+ *                               caller set and this library does not know is HR_E_UNSUPPORTED: no option is ignored.
+ *   results, from the library   The library writes what both know, zeroes the rest, and stores in `size` how many bytes
+ *                               it knew: HR_HAS(p, field) tells zero from unknown.
+ *   arguments of a callback     The library sets size; HR_HAS before a field that was added after 0.2.
+ *   size 0                      HR_E_INVALID: it was forgotten.
+ *
+ * Structs without a size are frozen.  Enumerations and truth values are int32_t in structs; enumerators are only ever
+ * appended.  Strings are UTF-8 and live as long as the object that gave them, where nothing else is said. */
 #define HR_HAS(P, FIELD)                                                                           \
     ((P)->size >= (size_t)((const char *)(&(P)->FIELD + 1) - (const char *)(P)))
+
+/* A number of bytes or of things that nobody knows. */
+#define HR_UNKNOWN UINT64_MAX
 
 /* The one list: X(name, code, text).  Codes never change meaning; new ones go at the end. */
 #define HR_STATUS_MAP(X)                                                                           \

@@ -5,7 +5,7 @@
  *       hr_graph_result(g, loss, "loss");                       a real scalar: the mean over the batch
  *       return HR_OK;
  *   }
- *   hr_train_options o;
+ *   hr_train_options o = {.size = sizeof o};
  *   hr_train_options_parse("optimizer=adamw,rate=3e-4,decay=0.1,clip=1,precision=bf16", &o, NULL);
  *   hr_step_build(&o, build, user, HR_STEP_WHOLE, 32, &graph, NULL);
  *
@@ -47,7 +47,6 @@
 #ifndef HEADROOM_TRAIN_H
 #define HEADROOM_TRAIN_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <headroom/context.h>
@@ -84,27 +83,27 @@ typedef enum hr_precision {
 /* Filled by hr_train_options_parse(); the names in its text are these with '-' for '_'.  Defaults are torch's, with
  * momentum 0.9 for sgd. */
 typedef struct hr_train_options {
-    int optimizer;       /* hr_optimizer */
+    size_t size;         /* set by the caller to sizeof(hr_train_options) */
+    int32_t optimizer;   /* hr_optimizer */
+    int32_t precision;   /* hr_precision */
+    int32_t scores;      /* hr_scores */
+    int32_t schedule;    /* hr_schedule */
+    int32_t nesterov;    /* sgd */
+    int32_t decay_all;   /* 0: parameters of rank 0 and 1 (biases, norms) are not decayed */
+    int32_t check;       /* 1: a step whose gradients are not finite is skipped (f16 always does) */
+    int32_t ignored;     /* 1: labels may be negative and so not count; not in the text */
     double rate;         /* the base learning rate */
     double momentum;     /* sgd, rmsprop */
-    bool nesterov;       /* sgd */
     double beta1, beta2; /* adam, adamw */
     double alpha;        /* rmsprop */
     double epsilon;      /* adam, adamw, rmsprop */
     double decay;        /* weight decay: decoupled in adamw, part of the gradient in the others */
-    bool decay_all;      /* 0: parameters of rank 0 and 1 (biases, norms) are not decayed */
     double clip;         /* largest norm of all gradients; 0: no clipping */
-    bool check;          /* 1: a step whose gradients are not finite is skipped (f16 always does) */
-    int precision;       /* hr_precision */
-    int scores;          /* hr_scores */
-    int schedule;        /* hr_schedule */
     int64_t steps;       /* of the cosine, warm-up included */
     int64_t warmup;      /* steps of linear rise to the base rate */
     int64_t every;       /* step schedule */
     double gamma;        /* step schedule */
     double final_rate;   /* cosine */
-    bool
-        ignored; /* labels may be negative and so not count, in one sample more than in another; not in the text */
 } hr_train_options;
 
 /* Defaults, then the text ("optimizer=adamw,rate=1e-3"; NULL or "" for none).  *why (may be NULL) gets the reason. */
@@ -135,16 +134,17 @@ HR_API HR_MUST_CHECK hr_status hr_step_build(const hr_train_options *o, hr_build
 
 /* ---- what the host counts ---- */
 
-/* Plain data, part of a checkpoint. */
+/* Plain data, part of a checkpoint.  Frozen, with room for more. */
 typedef struct hr_step_state {
     uint64_t step;    /* steps begun and ended, skipped ones too */
     uint64_t updates; /* steps that changed the weights */
     double scale;     /* loss scale; 1 without f16 */
     uint64_t good;    /* steps without a skip since the scale last changed */
     uint64_t skipped;
+    uint64_t reserved[3]; /* zero */
 } hr_step_state;
 
-/* What to write into the inputs of the same names before a step. */
+/* What to write into the inputs of the same names before a step.  Frozen. */
 typedef struct hr_step_feed {
     float rate, update, scale;
 } hr_step_feed;

@@ -347,7 +347,7 @@ bool hri_value_is_set(const hri_field *field, const hri_field_value *value) {
 static size_t stored_bytes(const hri_field *field) {
     switch (field->type) {
     case HRI_FIELD_BOOL:
-        return sizeof(bool);
+        return field->wide ? sizeof(int32_t) : sizeof(bool);
     case HRI_FIELD_INT:
         return sizeof(int64_t);
     case HRI_FIELD_DOUBLE:
@@ -376,14 +376,21 @@ size_t hri_fields_bytes(const hri_field *fields) {
     return bytes;
 }
 
-/* Every member of the union starts at its beginning, so the bytes are the value. */
+/* Every member of the union starts at its beginning, so the bytes are the value; but for wide ones. */
 void hri_value_store(const hri_field *field, const hri_field_value *value, void *target) {
-    memcpy((char *)target + field->offset, value, stored_bytes(field));
+    const int32_t wide = field->wide && value->truth;
+    memcpy((char *)target + field->offset, field->wide ? (const void *)&wide : value,
+           stored_bytes(field));
 }
 
 hri_field_value hri_value_load(const hri_field *field, const void *target) {
     hri_field_value value = {0};
-    memcpy(&value, (const char *)target + field->offset, stored_bytes(field));
+    int32_t wide = 0;
+    memcpy(field->wide ? (void *)&wide : &value, (const char *)target + field->offset,
+           stored_bytes(field));
+    if (field->wide) {
+        value.truth = wide != 0;
+    }
     return value;
 }
 

@@ -34,8 +34,9 @@
 #include "base/text.h"
 
 typedef enum hri_field_type {
-    HRI_FIELD_BOOL, /* bool: true false yes no on off 1 0; a flag alone means true, --no-name false */
-    HRI_FIELD_INT,    /* int64_t */
+    HRI_FIELD_BOOL, /* bool, or int32_t when `wide`: true false yes no on off 1 0; a flag alone means
+                       true, --no-name false */
+    HRI_FIELD_INT,  /* int64_t */
     HRI_FIELD_DOUBLE, /* double */
     HRI_FIELD_STRING, /* const char *, NULL when there is no default */
     HRI_FIELD_BYTES,  /* uint64_t, as bytes.h reads sizes, no percentages */
@@ -70,6 +71,7 @@ typedef struct hri_field {
     const char *metavar;
     const char *const *choices; /* of an ENUM, NULL at the end */
     char letter;                /* 'n' for -n, or 0 */
+    bool wide;                  /* of a BOOL: its place is an int32_t, as in public structs */
     const char *alias;          /* another name that is read, never printed; NULL: none */
     const char *word; /* of an INT or DOUBLE: "auto" is read as INT64_MIN or NAN, in no range */
     /* What the field needs to have an effect, alternatives with ',' between: "also" (that field is set: not empty, not

@@ -311,7 +311,7 @@ static int sum_up(run_state *r, const hr_pipeline_stats *s) {
         hri_json_array(&r->json, "stages");
     }
     for (size_t i = 0; i < s->stage_count; i++) {
-        hr_stage_stats stage;
+        hr_stage_stats stage = {.size = sizeof stage};
         if (hr_pipeline_get_stage_stats(r->pipeline, i, &stage) == HR_OK) {
             add_stage(r, &table, &stage);
         }
@@ -354,7 +354,7 @@ static void say_bad(run_state *r, const hr_pipeline_stats *s) {
 }
 
 static int finish(run_state *r) {
-    hr_pipeline_stats s;
+    hr_pipeline_stats s = {.size = sizeof s};
     hr_pipeline_get_stats(r->pipeline, &s);
     const uint64_t count = hr_pipeline_count(r->pipeline);
     char b[32];

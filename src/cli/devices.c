@@ -130,7 +130,7 @@ static int gather(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names
     hri_json_array(json, "devices");
     for (size_t i = 0; i < counts->all; i++) {
         hr_device *device = NULL;
-        hr_device_info info;
+        hr_device_info info = {.size = sizeof info};
         const int code = hri_cli_device(cli, ctx, count, names, i, &device);
         if (code != HRI_EXIT_YES) {
             return code;

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cores.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "data/budget.h"
 #include "data/workers.h"
@@ -142,23 +143,23 @@ uint64_t hri_pipeline_budget(const hr_pipeline *p) {
 }
 
 hr_status hr_pipeline_create(const hr_pipeline_options *options, hr_pipeline **out) {
-    if (options && options->size != sizeof *options) {
-        return HR_E_INVALID;
+    hr_pipeline_options own = {.size = sizeof own};
+    hr_status status = options ? hri_take(&own, sizeof own, options) : HR_OK;
+    if (status != HR_OK) {
+        return status;
     }
     hr_pipeline *p = hri_calloc(1, sizeof *p);
     if (!p) {
         return HR_E_NOMEM_HOST;
     }
-    if (options) {
-        p->options = *options;
-    }
+    p->options = own;
     if (p->options.budget_bytes == 0) {
         p->options.budget_bytes = hri_budget_available("") / 2;
     }
     if (p->options.workers == 0) {
         p->options.workers = hri_cores_usable();
     }
-    hr_status status = hri_pool_create(p->options.budget_bytes, &p->pool);
+    status = hri_pool_create(p->options.budget_bytes, &p->pool);
     if (status == HR_OK) {
         status = hri_ledger_open(hri_pool_ledger(p->pool), "the element held by the caller",
                                  UINT32_MAX, &p->user);
@@ -168,7 +169,7 @@ hr_status hr_pipeline_create(const hr_pipeline_options *options, hr_pipeline **o
         hri_free(p);
         return status;
     }
-    hri_log_init(&p->log, p->options.log, p->options.log_user, p->options.log_level);
+    hri_log_init(&p->log, p->options.log, p->options.log_user, (hr_log_level)p->options.log_level);
     pthread_mutex_init(&p->mutex, NULL);
     *out = p;
     return HR_OK;

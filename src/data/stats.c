@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/grow.h"
 #include "data/pipeline.h"
 
 uint64_t hr_pipeline_count(const hr_pipeline *p) {
@@ -28,20 +29,21 @@ const char *hr_pipeline_class(const hr_pipeline *p, size_t index) {
     return NULL;
 }
 
-void hr_pipeline_get_stats(hr_pipeline *p, hr_pipeline_stats *out) {
+hr_status hr_pipeline_get_stats(hr_pipeline *p, hr_pipeline_stats *out) {
     const hri_ledger_view v = hri_ledger_look(hri_pool_ledger(p->pool));
     pthread_mutex_lock(&p->mutex);
-    *out = (hr_pipeline_stats){.budget_bytes = v.budget,
-                               .held_bytes = v.held,
-                               .peak_bytes = v.peak,
-                               .smallest_bytes = v.guarantees,
-                               .epoch = p->epoch,
-                               .elements = p->handed_elements,
-                               .bad = p->bad_count,
-                               .wait_ns = p->wait_ns,
-                               .stage_count = p->stage_count,
-                               .left_over = p->left_over};
+    const hr_pipeline_stats stats = {.budget_bytes = v.budget,
+                                     .held_bytes = v.held,
+                                     .peak_bytes = v.peak,
+                                     .smallest_bytes = v.guarantees,
+                                     .epoch = p->epoch,
+                                     .elements = p->handed_elements,
+                                     .bad = p->bad_count,
+                                     .wait_ns = p->wait_ns,
+                                     .stage_count = p->stage_count,
+                                     .left_over = p->left_over};
     pthread_mutex_unlock(&p->mutex);
+    return hri_give(out, &stats, sizeof stats);
 }
 
 hr_status hr_pipeline_get_stage_stats(hr_pipeline *p, size_t index, hr_stage_stats *out) {
@@ -65,8 +67,7 @@ hr_status hr_pipeline_get_stage_stats(hr_pipeline *p, size_t index, hr_stage_sta
         r.held_bytes += held;
         r.peak_bytes += peak;
     }
-    *out = r;
-    return HR_OK;
+    return hri_give(out, &r, sizeof r);
 }
 
 const char *hr_pipeline_note(const hr_pipeline *p, size_t index) {
@@ -82,7 +83,9 @@ hr_status hr_pipeline_labels(hr_pipeline *p, const char *field, hr_label_range *
         }
         found = s->type->labels && !found ? s : found;
     }
-    return found ? found->type->labels(found, field, out) : HR_E_NOT_FOUND;
+    hr_label_range range = {0};
+    const hr_status status = found ? found->type->labels(found, field, &range) : HR_E_NOT_FOUND;
+    return status == HR_OK ? hri_give(out, &range, sizeof range) : status;
 }
 
 hr_status hr_pipeline_newest(const hr_pipeline *p, char *path, size_t size, int64_t *changed_s) {

@@ -4,6 +4,8 @@
 
 #include "device/device.h"
 
+#include "base/grow.h"
+
 /* 1 when a neighbour gave something back. */
 static int reclaim_from_siblings(hr_logical *logical) {
     uint64_t freed_all = 0;
@@ -82,11 +84,13 @@ hr_status hr_logical_trim(hr_logical *logical, uint64_t *freed_bytes) {
                                       hr_status_text(status));
 }
 
-void hr_logical_get_stats(hr_logical *logical, hr_stats *out) {
-    hri_heap_stats(&logical->heap, out);
+hr_status hr_logical_get_stats(hr_logical *logical, hr_stats *out) {
+    hr_stats stats;
+    hri_heap_stats(&logical->heap, &stats);
     pthread_mutex_lock(&logical->device->mutex);
-    out->idle_trim_ms = logical->idle_trim_ms;
+    stats.idle_trim_ms = logical->idle_trim_ms;
     pthread_mutex_unlock(&logical->device->mutex);
+    return hri_give(out, &stats, sizeof stats);
 }
 
 void hr_logical_reset_peaks(hr_logical *logical) {

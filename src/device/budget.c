@@ -44,7 +44,7 @@ static hr_status look(hr_budget *b, const char *name, hr_device_info *out, hr_er
 
 /* limit 0: what is free now. */
 static hr_status need_pool(hr_budget *b, const char *name, uint64_t limit, hr_error *why) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     if (hri_book_has_pool(b->book, name)) {
         return limit ? hri_book_set_limit(b->book, name, limit) : HR_OK;
     }
@@ -68,7 +68,7 @@ static hr_status read_item(hr_budget *b, const char *text, size_t length, hr_err
     const size_t before = equals ? (size_t)(equals - text) : 0;
     const size_t begin = equals ? before + 1 : 0;
     uint64_t bytes = 0;
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     if (before >= sizeof name || length - begin >= sizeof size || (equals && !before)) {
         return fail(why, HR_E_INVALID, "POOL=SIZE", "a name or size is missing or too long");
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/grow.h"
 #include "device/device.h"
 
 static const char blank[] = " \t";
@@ -184,16 +185,16 @@ hr_status hr_ctx_create(const hr_ctx_options *options, hr_ctx **out) {
 
 hr_status hri_ctx_create_with(const hr_ctx_options *options, const hri_backend *const *more,
                               hr_ctx **out) {
-    static const hr_ctx_options none = {.size = sizeof none};
-    options = options ? options : &none;
-    if (options->size != sizeof *options) {
-        return HR_E_INVALID; /* built against another version */
+    hr_ctx_options own = {.size = sizeof own};
+    hr_status status = options ? hri_take(&own, sizeof own, options) : HR_OK;
+    if (status != HR_OK) {
+        return status;
     }
     hr_ctx *ctx = hri_calloc(1, sizeof *ctx);
     if (!ctx) {
         return HR_E_NOMEM_HOST;
     }
-    hri_log_init(&ctx->log, options->log, options->log_user, options->log_level);
+    hri_log_init(&ctx->log, own.log, own.log_user, (hr_log_level)own.log_level);
     pthread_mutex_init(&ctx->error_mutex, NULL);
     pthread_mutex_init(&ctx->janitor.mutex, NULL);
     pthread_condattr_t clock;
@@ -201,7 +202,7 @@ hr_status hri_ctx_create_with(const hr_ctx_options *options, const hri_backend *
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&ctx->janitor.cond, &clock);
     pthread_condattr_destroy(&clock);
-    const hr_status status = find_devices(ctx, options, more);
+    status = find_devices(ctx, &own, more);
     if (status != HR_OK) {
         ctx_deinit(ctx);
         hri_free(ctx);

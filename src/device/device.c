@@ -5,6 +5,8 @@
 
 #include "device/device.h"
 
+#include "base/grow.h"
+
 hr_status hri_device_open(hr_device *device) {
     hr_status status = HR_OK;
     pthread_mutex_lock(&device->mutex);
@@ -12,7 +14,7 @@ hr_status hri_device_open(hr_device *device) {
         const hri_backend *backend = device->lib->backend;
         hri_dev *dev;
         status = backend->open(device->lib, device->index, &dev);
-        hr_device_info info;
+        hr_device_info info = {.size = sizeof info};
         memset(&info, 0, sizeof info);
         if (status == HR_OK) {
             status = backend->info(dev, &info);
@@ -107,8 +109,7 @@ static uint64_t held_by_all(hr_device *device) {
 
 hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
     const hri_backend *backend = device->lib->backend;
-    hr_device_info info;
-    memset(&info, 0, sizeof info);
+    hr_device_info info = {0};
     if (!backend->describe) {
         const hr_status status = hri_device_open(device);
         if (status != HR_OK) {
@@ -116,8 +117,8 @@ hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
         }
     }
     pthread_mutex_lock(&device->mutex);
-    const hr_status status = device->dev ? backend->info(device->dev, &info)
-                                         : backend->describe(device->lib, device->index, &info);
+    hr_status status = device->dev ? backend->info(device->dev, &info)
+                                   : backend->describe(device->lib, device->index, &info);
     if (status == HR_OK) {
         info.limits_bytes = device->limits_bytes;
         info.logical_count = device->logical_count;
@@ -125,12 +126,13 @@ hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
         if (device->dev) {
             info.runtime_bytes = device->runtime_bytes;
         }
-        *out = info;
     }
     pthread_mutex_unlock(&device->mutex);
     if (status != HR_OK) {
         return hri_fail(device->ctx, status, "%s does not respond: %s", device->name,
                         hr_status_text(status));
     }
-    return HR_OK;
+    status = hri_give(out, &info, sizeof info);
+    return status == HR_OK ? HR_OK
+                           : hri_fail(device->ctx, status, "hr_device_info: size is not set");
 }

@@ -78,7 +78,7 @@ hr_status hri_fail_memory(hr_logical *logical, hr_status status, hr_error *why, 
     char wanted[32], size[32], detail[256] = "";
     why->code = status;
     why->device_free_bytes = UINT64_MAX;
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     if (status == HR_E_NOMEM_DEVICE && backend->info(device->dev, &info) == HR_OK) {
         why->device_free_bytes = info.free_bytes;
     }

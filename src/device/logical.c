@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/grow.h"
 #include "device/device.h"
 
 /* What the device can promise to all its slices together. */
@@ -147,22 +148,22 @@ static hr_status create_locked(hr_device *device, const hr_logical_options *opti
 
 hr_status hr_logical_create(hr_device *device, const hr_logical_options *options,
                             hr_logical **out) {
-    static const hr_logical_options none = {.size = sizeof none};
-    options = options ? options : &none;
-    if (options->size != sizeof *options) {
-        return hri_fail(device->ctx, HR_E_INVALID,
-                        "options struct from another version (size %zu, expected %zu)",
-                        options->size, sizeof *options);
+    hr_logical_options own = {.size = sizeof own};
+    hr_status status = options ? hri_take(&own, sizeof own, options) : HR_OK;
+    if (status != HR_OK) {
+        return hri_fail(device->ctx, status, "hr_logical_options: %s",
+                        status == HR_E_INVALID ? "size is not set"
+                                               : "an option that this version does not know");
     }
-    hr_status status = hri_device_open(device);
+    status = hri_device_open(device);
     if (status != HR_OK) {
         return status;
     }
     hr_logical *logical = NULL;
     pthread_mutex_lock(&device->mutex);
-    status = create_locked(device, options, &logical);
+    status = create_locked(device, &own, &logical);
     pthread_mutex_unlock(&device->mutex);
-    if (status == HR_OK && options->idle_trim_ms > 0) {
+    if (status == HR_OK && own.idle_trim_ms > 0) {
         status = hri_janitor_wake(device->ctx);
         if (status != HR_OK) {
             pthread_mutex_lock(&device->mutex);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/grow.h"
 #include "graph/graph.h"
 
 enum { NAME_MAX_BYTES = 40 };
@@ -33,8 +34,12 @@ static hr_status custom_infer(hri_infer *c) {
 
 static void custom_slope(hri_grad *c) {
     const hr_custom *x = of(c->sig->attr);
-    hr_custom_grad call = {
-        .in = c->in, .out = c->out, .dout = c->dout, .need = c->need, .din = c->din};
+    hr_custom_grad call = {.size = sizeof call,
+                           .in = c->in,
+                           .out = c->out,
+                           .dout = c->dout,
+                           .need = c->need,
+                           .din = c->din};
     x->o.slope(x->o.user, c->g, &call);
 }
 
@@ -55,7 +60,8 @@ static uint64_t custom_workspace(const hri_sig *s, uint32_t threads) {
 
 static hr_status custom_host(const hri_call *c) {
     const hr_custom *x = of(c->sig->attr);
-    const hr_custom_call call = {.in = c->in,
+    const hr_custom_call call = {.size = sizeof call,
+                                 .in = c->in,
                                  .out = c->out,
                                  .in_meta = c->sig->in,
                                  .out_meta = c->sig->out,
@@ -90,11 +96,17 @@ static int is_name(const char *name) {
     return length > 0 && length <= NAME_MAX_BYTES && strspn(name, allowed) == length;
 }
 
-hr_status hr_custom_create(const hr_custom_options *options, hr_custom **out) {
-    if (!options || options->size != sizeof *options || !is_name(options->name) ||
-        options->input_count == 0 || options->input_count > HR_CUSTOM_INPUTS ||
-        options->output_count == 0 || options->output_count > HR_CUSTOM_OUTPUTS ||
-        !options->shape || !options->run || options->overwrite >> options->input_count) {
+hr_status hr_custom_create(const hr_custom_options *theirs, hr_custom **out) {
+    hr_custom_options own;
+    const hr_custom_options *options = &own;
+    const hr_status status = theirs ? hri_take(&own, sizeof own, theirs) : HR_E_INVALID;
+    if (status != HR_OK) {
+        return status;
+    }
+    if (!is_name(options->name) || options->input_count == 0 ||
+        options->input_count > HR_CUSTOM_INPUTS || options->output_count == 0 ||
+        options->output_count > HR_CUSTOM_OUTPUTS || !options->shape || !options->run ||
+        options->overwrite >> options->input_count) {
         return HR_E_INVALID;
     }
     hr_custom *x = hri_calloc(1, sizeof *x);

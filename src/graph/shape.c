@@ -28,10 +28,10 @@ int hr_type_is_real(hr_type type) {
     return is_type(type) && types[type].real;
 }
 
-hr_status hr_type_find(const char *name, hr_type *out) {
+hr_status hr_type_find(const char *name, int32_t *out) {
     for (int i = 0; i < HR_TYPE_COUNT; i++) {
         if (!strcmp(name, types[i].name)) {
-            *out = (hr_type)i;
+            *out = i;
             return HR_OK;
         }
     }

@@ -84,7 +84,7 @@ static void add_job(const hri_train_job *j, list *l) {
 }
 
 static void add_environment(const hri_train_job *j, list *l) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     if (j->plan->device && hr_device_get_info(j->plan->device, &info) == HR_OK) {
         /* Of a host the bits do not depend on which it is. */
         const int host = !strcmp(info.backend, "host");

@@ -33,7 +33,7 @@ static hr_status explain(hri_prose *why, hr_status status, const hr_error *error
 
 static hr_status build(const hri_predictor_options *o, int64_t batch, hr_graph **out,
                        hri_prose *why) {
-    hr_train_options options;
+    hr_train_options options = {.size = sizeof options};
     hr_error error = {0};
     char text[64];
     const hri_objective objective = {

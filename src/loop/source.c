@@ -221,6 +221,7 @@ static hr_status add_note(hri_source *s, const char *text) {
 /* Labels that are numbers in a file say how many classes there are. */
 static hr_status take_labels(hr_pipeline *p, hri_source *s) {
     const int scalar = s->label.name[0] && s->label.meta.shape.rank == 0;
+    s->labels.size = sizeof s->labels;
     hr_status status =
         s->label.name[0] ? hr_pipeline_labels(p, s->label.name, &s->labels) : HR_E_NOT_FOUND;
     s->labels_known = status == HR_OK;
@@ -383,7 +384,7 @@ void hri_source_deinit(hri_source *s) {
 
 static int has_key(const char *model, const char *key) {
     char name[128];
-    hr_model_key k;
+    hr_model_key k = {.size = sizeof k};
     snprintf(name, sizeof name, "%.*s", (int)strcspn(model, ":"), model);
     for (size_t i = 0; hr_model_keys(name, i, &k) == HR_OK; i++) {
         if (!strcmp(k.name, key)) {

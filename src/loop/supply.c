@@ -410,7 +410,7 @@ static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t
 }
 
 static hr_status nothing_to_train_on(hri_supply *s, hri_prose *why) {
-    hr_pipeline_stats stats;
+    hr_pipeline_stats stats = {.size = sizeof stats};
     hr_pipeline_get_stats(s->pipeline, &stats);
     return stats.left_over ? hri_prose_set(why, HR_E_INVALID,
                                            "the data set has %llu samples, fewer than one batch",

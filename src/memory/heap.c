@@ -173,7 +173,8 @@ void hri_heap_stats(hri_heap *heap, hr_stats *out) {
     out->maps = heap->maps;
     out->growth = heap->growth;
     out->owner_count = heap->account.owner_count;
-    memcpy(out->category, heap->account.category, sizeof out->category);
+    _Static_assert(sizeof heap->account.category <= sizeof out->category, "places for categories");
+    memcpy(out->category, heap->account.category, sizeof heap->account.category);
     pthread_mutex_unlock(&heap->mutex);
 }
 

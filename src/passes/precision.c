@@ -22,7 +22,7 @@ static const hri_field fields[] = {
     {0}};
 
 typedef struct casting {
-    hr_type small;
+    int32_t small;
     hr_value *cast;         /* by value of `to`: itself in the small type */
     unsigned char *is_read; /* by value of `to`: some node reads it as it is */
     uint32_t space;

@@ -24,7 +24,7 @@ static uint64_t used_outside(const hr_device_info *info) {
 }
 
 static hr_status open_all(hri_engine *e, const hri_gpu_options *options, hri_prose *why) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_get_info(e->device, &info);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the device does not respond: %s",
@@ -115,7 +115,7 @@ void hri_engine_settle(hri_engine *e) {
 /* ---- what it takes ---- */
 
 uint64_t hri_engine_runtime(hri_engine *e) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     if (hr_device_get_info(e->device, &info) != HR_OK) {
         return e->first_runtime;
     }
@@ -127,7 +127,7 @@ uint64_t hri_engine_runtime(hri_engine *e) {
 }
 
 uint64_t hri_engine_process(hri_engine *e) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     if (hr_device_get_info(e->device, &info) != HR_OK) {
         return 0;
     }
@@ -211,7 +211,7 @@ void hri_engine_measure_speed(hri_engine *e, hri_engine_speed *out) {
 /* ---- scratch ---- */
 
 hr_status hri_engine_scratch(hri_engine *e, uint64_t bytes, hr_addr *out) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_get_info(e->device, &info);
     if (status != HR_OK) {
         return status;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/cores.h"
+#include "base/grow.h"
 #include "device/device.h"
 #include "graph/graph.h"
 #include "plan/from_graph.h"
@@ -171,7 +172,7 @@ static hr_status bind(hr_run *r, const making *m, uint64_t seed, hri_prose *why)
 }
 
 static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     const hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the device does not respond: %s",
@@ -228,12 +229,19 @@ static hr_status make_fed(hr_run *r) {
     return r->fed ? HR_OK : HR_E_NOMEM_HOST;
 }
 
-hr_status hr_run_open(const hr_run_options *options, hr_run **out, hr_error *why) {
+hr_status hr_run_open(const hr_run_options *theirs, hr_run **out, hr_error *why) {
     hri_prose prose = {{0}};
-    hr_status status = HR_OK;
+    hr_run_options own = {0};
+    const hr_run_options *options = &own;
+    hr_status status = hri_take(&own, sizeof own, theirs);
     hr_run *r = NULL;
-    if (options->size != sizeof *options || !options->device || options->graph_count == 0 ||
-        options->graph_count > HR_RUN_GRAPHS) {
+    if (status != HR_OK) {
+        status =
+            hri_prose_set(&prose, status, "hr_run_options: %s",
+                          status == HR_E_INVALID ? "size is not set"
+                                                 : "an option that this version does not know");
+    } else if (!options->device || options->graph_count == 0 ||
+               options->graph_count > HR_RUN_GRAPHS) {
         status = hri_prose_set(&prose, HR_E_INVALID, "a device runs 1 to %d graphs", HR_RUN_GRAPHS);
     } else if (!(r = hri_calloc(1, sizeof *r))) {
         status = HR_E_NOMEM_HOST;
@@ -377,12 +385,13 @@ void hr_run_error(const hr_run *run, hr_error *out) {
     *out = run->error;
 }
 
-void hr_run_get_report(const hr_run *run, hr_run_report *out) {
+hr_status hr_run_get_report(const hr_run *run, hr_run_report *out) {
     hri_measured measured;
     hri_runner_measure(run->runner, &measured);
-    *out = run->report;
-    out->measured_bytes = measured.arena_bytes;
-    out->resident_bytes = measured.peak_bytes;
+    hr_run_report report = run->report;
+    report.measured_bytes = measured.arena_bytes;
+    report.resident_bytes = measured.peak_bytes;
+    return hri_give(out, &report, sizeof report);
 }
 
 hri_exec *hri_run_exec(hr_run *run, size_t graph) {

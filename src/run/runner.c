@@ -40,7 +40,7 @@ static uint64_t whole_pages(uint64_t bytes, uint64_t page) {
 }
 
 static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the device does not respond: %s",
@@ -303,7 +303,7 @@ hri_threads *hri_runner_threads(hri_runner *r) {
 }
 
 void hri_runner_measure(hri_runner *r, hri_measured *out) {
-    hr_stats stats;
+    hr_stats stats = {.size = sizeof stats};
     hr_logical_get_stats(r->logical, &stats);
     *out =
         (hri_measured){.planned_bytes = whole_pages(r->arena_bytes + r->top_bytes, r->page_bytes),

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/grow.h"
+
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", NULL};
 static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
@@ -17,7 +19,7 @@ const hri_field hri_train_fields[] = {
      HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1e6, .word = "auto", .alias = "lr"},
     {"momentum", "momentum of sgd and rmsprop; auto: 0.9 for sgd, 0 for rmsprop", AT(momentum),
      HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1, .word = "auto"},
-    {"nesterov", "Nesterov momentum", AT(nesterov), HRI_FIELD_BOOL, NULL},
+    {"nesterov", "Nesterov momentum", AT(nesterov), HRI_FIELD_BOOL, NULL, .wide = true},
     {"beta1", "adam: decay rate of the first moment", AT(beta1), HRI_FIELD_DOUBLE, "0.9", .min = 0,
      .max = 1},
     {"beta2", "adam: decay rate of the second moment", AT(beta2), HRI_FIELD_DOUBLE, "0.999",
@@ -29,10 +31,11 @@ const hri_field hri_train_fields[] = {
     {"decay", "weight decay; auto: 0.01 for adamw, else 0", AT(decay), HRI_FIELD_DOUBLE, "auto",
      .min = 0, .max = 1e6, .word = "auto", .alias = "weight-decay"},
     {"decay-all", "apply weight decay to biases and norms, too", AT(decay_all), HRI_FIELD_BOOL,
-     "true"},
+     "true", .wide = true},
     {"clip", "maximum global gradient norm; 0: no clipping", AT(clip), HRI_FIELD_DOUBLE, "0",
      .min = 0, .max = 1e30},
-    {"check", "skip steps with non-finite gradients", AT(check), HRI_FIELD_BOOL, NULL},
+    {"check", "skip steps with non-finite gradients", AT(check), HRI_FIELD_BOOL, NULL,
+     .wide = true},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
      .choices = precisions},
     {"scores", "logits of a head with many classes: kept, or computed in slices and recomputed",
@@ -82,7 +85,7 @@ int hri_train_feeds_velocity(const hr_train_options *o) {
 }
 
 hr_status hr_train_options_parse(const char *text, hr_train_options *out, hr_error *why) {
-    hr_train_options t = {0};
+    hr_train_options t = {.size = sizeof t};
     hri_options o = {0};
     hri_prose prose = {0};
     hr_status status = hri_options_init(&o, hri_train_fields, &t, &prose);
@@ -100,11 +103,19 @@ hr_status hr_train_options_parse(const char *text, hr_train_options *out, hr_err
         }
         return status;
     }
-    *out = t;
-    return HR_OK;
+    return hri_give(out, &t, sizeof t);
 }
 
-double hr_train_rate(const hr_train_options *o, uint64_t step) {
+hr_train_options hri_train_options_known(const hr_train_options *theirs) {
+    hr_train_options o;
+    if (hri_take(&o, sizeof o, theirs) != HR_OK) {
+        o = (hr_train_options){.size = sizeof o, .rate = NAN};
+    }
+    return o;
+}
+
+double hr_train_rate(const hr_train_options *theirs, uint64_t step) {
+    const hr_train_options own = hri_train_options_known(theirs), *o = &own;
     const uint64_t warmup = (uint64_t)o->warmup;
     if (step < warmup) {
         return o->rate * (double)(step + 1) / (double)warmup;

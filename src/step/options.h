@@ -10,6 +10,9 @@ extern const hri_field hri_train_fields[]; /* of hr_train_options */
 /* After the fields were set: fills in what depends on the optimizer (a negative rate, momentum or decay means "its
  * default") and refuses what makes no sense, with HR_E_INVALID. */
 HR_MUST_CHECK hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why);
+/* The caller's options in a struct of ours; where they cannot be taken (no size, or fields that we do not know), the rate
+ * is not a number. */
+hr_train_options hri_train_options_known(const hr_train_options *theirs);
 /* Do gradients of parts go into the velocity before all of them are known?  Nobody scales, clips or refuses them later,
  * and the update needs nothing but their sum. */
 int hri_train_feeds_velocity(const hr_train_options *o);

@@ -6,10 +6,13 @@
 
 #include <stdio.h>
 
+#include "step/options.h"
+
 enum { GOOD_STEPS = 2000 };
 
 void hr_step_state_init(const hr_train_options *o, hr_step_state *out) {
-    *out = (hr_step_state){.scale = o->precision == HR_PRECISION_F16 ? 0x1p15 : 1.0};
+    *out = (hr_step_state){
+        .scale = hri_train_options_known(o).precision == HR_PRECISION_F16 ? 0x1p15 : 1.0};
 }
 
 hr_step_feed hr_step_next(const hr_train_options *o, const hr_step_state *s) {
@@ -22,13 +25,14 @@ hr_step_feed hr_step_next(const hr_train_options *o, const hr_step_state *s) {
 
 int hr_step_done(const hr_train_options *o, hr_step_state *s, float factor, hr_log_fn *log,
                  void *log_user) {
+    const int f16 = hri_train_options_known(o).precision == HR_PRECISION_F16;
     const double before = s->scale, most = 0x1p24;
     const int skipped = factor == 0.0f;
     s->step++;
     if (!skipped) {
         s->updates++;
         s->good++;
-        if (o->precision == HR_PRECISION_F16 && s->good >= GOOD_STEPS) {
+        if (f16 && s->good >= GOOD_STEPS) {
             s->scale = s->scale * 2 < most ? s->scale * 2 : most;
             s->good = 0;
         }
@@ -36,14 +40,14 @@ int hr_step_done(const hr_train_options *o, hr_step_state *s, float factor, hr_l
     }
     s->skipped++;
     s->good = 0;
-    if (o->precision == HR_PRECISION_F16) {
+    if (f16) {
         s->scale = s->scale / 2 > 1.0 ? s->scale / 2 : 1.0;
     }
     if (log) {
         char line[160];
         const int n = snprintf(line, sizeof line, "step %llu skipped: non-finite gradients",
                                (unsigned long long)(s->step - 1));
-        if (o->precision == HR_PRECISION_F16 && n > 0) {
+        if (f16 && n > 0) {
             snprintf(line + n, sizeof line - (size_t)n, "; loss scale reduced from %g to %g",
                      before, s->scale);
         }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/grow.h"
 #include "graph/graph.h"
 #include "step/options.h"
 #include "passes/common/pass.h"
@@ -400,10 +401,18 @@ static void explain(hr_error *why, const hr_graph *g, hr_status status, const ch
 
 hr_status hr_step_build(const hr_train_options *o, hr_build_fn *build, void *user,
                         hr_step_kind kind, int64_t batch, hr_graph **out, hr_error *why) {
-    hr_train_options settled = *o;
+    hr_train_options settled;
     hri_prose prose = {0};
     maker m = {.o = &settled, .kind = kind};
-    hr_status status = hri_train_options_settle(&settled, &prose);
+    hr_status status = hri_take(&settled, sizeof settled, o);
+    if (status != HR_OK) {
+        explain(why, NULL, status,
+                status == HR_E_INVALID
+                    ? "hr_train_options: size is not set"
+                    : "hr_train_options: an option that this version does not know");
+        return status;
+    }
+    status = hri_train_options_settle(&settled, &prose);
     if (status == HR_OK && batch < 1) {
         status = hri_prose_set(&prose, HR_E_RANGE, "a batch of %lld samples", (long long)batch);
     }

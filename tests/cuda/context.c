@@ -12,7 +12,7 @@ static void use_everything(rig *r) {
     hri_dev_event *event;
     void *pinned;
     uint64_t ns;
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(cuda.queue_open(r->dev, &queue));
     CHECK_OK(cuda.event_open(r->dev, &event));
     CHECK_OK(cuda.pinned_create(r->dev, 4096, &pinned));

@@ -194,7 +194,7 @@ TEST_TIMEOUT(kernel_fault, a_device_too_full_for_the_code_is_a_status, 300) {
     CHECK_OK(live(&b));
     char text[256];
     const int64_t allocs = hri_fault_live_allocs(), things = fake()->report(text, sizeof text);
-    hr_device_info info = {0};
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(hr_device_get_info(b.device, &info));
     const hri_page_source *source = &b.device->dev->source;
     uint64_t pages[4096];

@@ -82,7 +82,7 @@ TEST(memory, a_part_of_a_run_can_be_unmapped_and_mapped_anew) {
 
 TEST(memory, a_description_costs_no_context) {
     rig r;
-    hr_device_info described = {0}, info = {0};
+    hr_device_info described = {.size = sizeof described}, info = {.size = sizeof info};
     rig_isolate();
     hri_lib *lib;
     CHECK_OK(cuda.probe(NULL, NULL, &lib));
@@ -112,7 +112,7 @@ TEST(memory, a_description_costs_no_context) {
 TEST(memory, process_bytes_grow_by_what_is_created) {
     rig r;
     rig_open(&r, 0);
-    hr_device_info before = {0}, after = {0};
+    hr_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
     CHECK_OK(cuda.info(r.dev, &before));
     if (!before.process_bytes) {
         test_skip("NVML does not list this process");
@@ -140,7 +140,7 @@ TEST(memory, the_last_page_is_given_and_the_next_refused) {
     knob("FAKECUDA_CAPACITY", "256MiB");
     rig r;
     rig_open(&r, 0);
-    hr_device_info info = {0};
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(cuda.info(r.dev, &info));
     CHECK_EQ(info.total_bytes, 256 << 20);
     static uint64_t pages[200];

@@ -230,7 +230,7 @@ TEST_TIMEOUT(plans, weights_are_saved_from_the_device_and_loaded_into_it, 300) {
     training_plan(&t, 1.0);
     training_take(&t);
     const hr_weights_options o = {
-        .get = hri_planned_get, .put = hri_planned_put, .user = t.planned};
+        .size = sizeof o, .get = hri_planned_get, .put = hri_planned_put, .user = t.planned};
     CHECK_OK(hr_model_save(t.model, hri_planned_graph(t.planned), path, &o, &why));
     training_steps(&t, first);
     CHECK_OK(hr_model_load(t.model, hri_planned_graph(t.planned), path, &o, &why));
@@ -253,7 +253,7 @@ static float loss_of(hr_device *device, const hr_graph *g, uint64_t budget) {
                               .threads = 1};
     hr_run *door;
     hr_error why = {0};
-    hr_run_report report;
+    hr_run_report report = {.size = sizeof report};
     float images[4][8][8][1], loss = 0;
     int32_t labels[4] = {0, 1, 2, 3};
     for (size_t i = 0; i < sizeof images / sizeof(float); i++) {
@@ -268,7 +268,7 @@ static float loss_of(hr_device *device, const hr_graph *g, uint64_t budget) {
         CHECK_OK(hr_run_step(door, 0));
         CHECK_OK(hr_run_get(door, 0, "loss", &loss, sizeof loss));
     }
-    hr_run_get_report(door, &report);
+    CHECK_OK(hr_run_get_report(door, &report));
     CHECK(report.resident_bytes > 0);
     if (budget) {
         CHECK_LE(report.peak_bytes, budget);
@@ -302,7 +302,7 @@ TEST_TIMEOUT(plans, nothing_is_taken_after_set_up, 300) {
     training_open(&t, "mlp:size=8,width=16", "optimizer=sgd", 4);
     training_plan(&t, 1.0);
     training_take(&t);
-    hr_device_info before, after;
+    hr_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
     CHECK_OK(hr_device_get_info(t.device, &before));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         hri_fault_set(kinds[i], 1, 1);
@@ -319,7 +319,7 @@ TEST_TIMEOUT(plans, nothing_is_taken_after_set_up, 300) {
 TEST_TIMEOUT(plans, more_runtime_than_was_planned_for_is_refused_and_given_back, 300) {
     training t;
     hri_prose why = {{0}};
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     training_open(&t, "mlp:size=8,width=16", "optimizer=sgd", 4);
     training_plan(&t, 1.0);
     t.plans.budget_bytes = t.plans.arena_bytes + 4096; /* as if a context were next to nothing */

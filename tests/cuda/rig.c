@@ -97,7 +97,7 @@ void rig_close(rig *r) {
 }
 
 void rig_check_idle(rig *r) {
-    hr_device_info info = {0};
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(cuda.info(r->dev, &info));
     if (is_fake()) {
         CHECK_EQ(info.process_bytes, info.runtime_bytes);

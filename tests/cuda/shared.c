@@ -89,7 +89,7 @@ TEST(shared, others_bytes_are_not_in_our_runtime) {
     need_fake();
     const pid_t child = start_holder(300);
     rig r;
-    hr_device_info info = {0};
+    hr_device_info info = {.size = sizeof info};
     rig_open(&r, 0);
     CHECK_OK(cuda.info(r.dev, &info));
     CHECK_EQ(info.runtime_bytes, 66 << 20);
@@ -106,7 +106,7 @@ TEST(shared, a_translated_process_number_is_found_beside_others) {
     knob("FAKECUDA_NVML_PIDS", "translate");
     const pid_t child = start_holder(7);
     rig r;
-    hr_device_info info = {0};
+    hr_device_info info = {.size = sizeof info};
     rig_open(&r, 0);
     CHECK_OK(cuda.info(r.dev, &info));
     CHECK_EQ(info.runtime_bytes, 66 << 20);

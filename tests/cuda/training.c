@@ -17,13 +17,14 @@ static const char *cache(void) {
 hr_status training_try(training *t, const char *model, const char *options, int64_t batch,
                        hri_prose *why) {
     hr_error error = {0};
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     rig_isolate();
     hr_status s = hr_ctx_create(NULL, &t->ctx);
     s = s == HR_OK ? hr_device_find(t->ctx, "cuda:0", &t->device) : s;
     const hri_gpu_options o = {.cache = cache(), .exact_f32 = 1};
     s = s == HR_OK ? hri_engine_open(t->device, &o, &t->engine, why) : s;
     s = s == HR_OK ? hr_model_open(model, &t->model, &error) : s;
+    t->job.options.size = sizeof t->job.options;
     s = s == HR_OK ? hr_train_options_parse(options, &t->job.options, &error) : s;
     s = s == HR_OK ? hr_device_get_info(t->device, &info) : s;
     if (s != HR_OK) {

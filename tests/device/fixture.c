@@ -53,7 +53,7 @@ fixture fixture_open(void) {
 }
 
 void fixture_close(fixture *f) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(hr_device_get_info(f->device, &info));
     CHECK_EQ(info.held_bytes, 0);
     CHECK_EQ(info.logical_count, 0);
@@ -101,7 +101,7 @@ void fixture_check(hr_logical *logical) {
 }
 
 uint64_t fixture_outside_bytes(fixture *f) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(hr_device_get_info(f->device, &info));
     return info.process_bytes;
 }

@@ -37,14 +37,14 @@ TEST(blocks, a_freed_block_is_reused_without_a_call_to_the_device) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         hr_block first = fixture_alloc(l, sizes[i]);
         fixture_free(l, &first);
-        hr_stats before, after;
-        hr_logical_get_stats(l, &before);
+        hr_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+        CHECK_OK(hr_logical_get_stats(l, &before));
         for (int k = 0; k < 10; k++) {
             hr_block again = fixture_alloc(l, sizes[i]);
             CHECK(again.addr == first.addr);
             fixture_free(l, &again);
         }
-        hr_logical_get_stats(l, &after);
+        CHECK_OK(hr_logical_get_stats(l, &after));
         CHECK_EQ(after.maps, before.maps);
     }
     fixture_drop(l);
@@ -66,15 +66,15 @@ TEST(blocks, all_free_pages_are_served_in_one_block) {
     for (int i = 0; i < count; i += 2) {
         fixture_free(l, &blocks[i]);
     }
-    hr_stats stats;
-    hr_logical_get_stats(l, &stats);
+    hr_stats stats = {.size = sizeof stats};
+    CHECK_OK(hr_logical_get_stats(l, &stats));
     const uint64_t free_bytes = stats.free_bytes;
     CHECK_EQ(free_bytes, 64 * MIB);
     CHECK_EQ(stats.largest_free_bytes, free_bytes);
     hr_block all;
     CHECK_OK(hr_block_alloc(l, free_bytes, HR_CATEGORY_OTHER, 0, &all)); /* at the first try */
     fixture_check(l);
-    hr_logical_get_stats(l, &stats);
+    CHECK_OK(hr_logical_get_stats(l, &stats));
     CHECK_EQ(stats.held_bytes, 128 * MIB);
     CHECK_EQ(stats.free_bytes, 0);
     hr_block none;
@@ -138,13 +138,13 @@ TEST(blocks, small_blocks_share_pages_and_give_them_back) {
     fixture_check(l);
     hr_block wide;
     CHECK_STATUS(hr_block_alloc(l, 512, HR_CATEGORY_OTHER, 0, &wide), HR_E_LIMIT);
-    hr_stats stats;
-    hr_logical_get_stats(l, &stats);
+    hr_stats stats = {.size = sizeof stats};
+    CHECK_OK(hr_logical_get_stats(l, &stats));
     CHECK_EQ(stats.largest_free_bytes, 256);
     for (uint64_t i = 1; i < count; i += 2) {
         fixture_free(l, &blocks[i]);
     }
-    hr_logical_get_stats(l, &stats);
+    CHECK_OK(hr_logical_get_stats(l, &stats));
     CHECK_EQ(stats.idle_bytes, 8 * MIB);
     CHECK_EQ(stats.live_bytes, 0);
     uint64_t freed;
@@ -161,8 +161,8 @@ TEST(blocks, the_heap_never_grows_while_pages_are_idle) {
     hr_block a = fixture_alloc(l, 10 * MIB), b = fixture_alloc(l, 10 * MIB);
     fixture_free(l, &a);
     hr_block c = fixture_alloc(l, 16 * MIB); /* ten idle, six more are needed */
-    hr_stats stats;
-    hr_logical_get_stats(l, &stats);
+    hr_stats stats = {.size = sizeof stats};
+    CHECK_OK(hr_logical_get_stats(l, &stats));
     CHECK_EQ(stats.held_bytes, 26 * MIB);
     CHECK_EQ(stats.idle_bytes, 0);
     fixture_check(l);
@@ -212,8 +212,8 @@ TEST(blocks, accounts_add_up_by_category_and_owner) {
     CHECK_OK(hr_block_alloc(l, 5 * MIB, HR_CATEGORY_WEIGHTS, conv, &w));
     CHECK_OK(hr_block_alloc(l, 1000, HR_CATEGORY_GRADIENTS, conv, &g));
     CHECK_OK(hr_block_alloc(l, 300, HR_CATEGORY_WEIGHTS, fc, &a));
-    hr_stats s;
-    hr_logical_get_stats(l, &s);
+    hr_stats s = {.size = sizeof s};
+    CHECK_OK(hr_logical_get_stats(l, &s));
     CHECK_EQ(s.category[HR_CATEGORY_WEIGHTS].live_bytes, 5 * MIB + 300);
     CHECK_EQ(s.category[HR_CATEGORY_WEIGHTS].held_bytes, 6 * MIB + 512);
     CHECK_EQ(s.category[HR_CATEGORY_GRADIENTS].live_bytes, 1000);

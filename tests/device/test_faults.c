@@ -127,7 +127,7 @@ static uint64_t live(void) {
     STEP(hr_logical_destroy(l));
     survived = hri_fault_delivered();
     hri_fault_set(HRI_FAULT_ANY, 0, 0);
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(hr_device_get_info(device, &info));
     CHECK_EQ(info.held_bytes, 0);
     hr_ctx_destroy(ctx);

@@ -10,14 +10,14 @@ TEST(logical, limits_and_growth_combine_and_differ) {
     fixture f = fixture_open();
     hr_logical *grows = fixture_slice(&f, "grows", 16 * MIB, HR_GROWTH_ON);
     hr_logical *whole = fixture_slice(&f, "whole", 24 * MIB, HR_GROWTH_OFF);
-    hr_stats s;
-    hr_logical_get_stats(grows, &s);
+    hr_stats s = {.size = sizeof s};
+    CHECK_OK(hr_logical_get_stats(grows, &s));
     CHECK_EQ(s.held_bytes, 0);
-    hr_logical_get_stats(whole, &s);
+    CHECK_OK(hr_logical_get_stats(whole, &s));
     CHECK_EQ(s.held_bytes, 24 * MIB);
     CHECK_EQ(s.idle_bytes, 24 * MIB);
     hr_block block = fixture_alloc(whole, 24 * MIB);
-    hr_logical_get_stats(whole, &s);
+    CHECK_OK(hr_logical_get_stats(whole, &s));
     CHECK_EQ(s.held_bytes, 24 * MIB);
     fixture_free(whole, &block);
     uint64_t freed = 1;
@@ -28,7 +28,7 @@ TEST(logical, limits_and_growth_combine_and_differ) {
     CHECK_OK(hr_logical_trim(whole, &freed));
     CHECK_EQ(freed, 24 * MIB);
     CHECK_OK(hr_logical_set_growth(whole, HR_GROWTH_OFF));
-    hr_logical_get_stats(whole, &s);
+    CHECK_OK(hr_logical_get_stats(whole, &s));
     CHECK_EQ(s.held_bytes, 24 * MIB);
     fixture_check(whole);
     fixture_drop(grows);
@@ -46,7 +46,7 @@ TEST(logical, the_sum_of_limits_is_checked_when_set) {
     CHECK(none == NULL);
     CHECK(strstr(fixture_error(f.ctx), "does not fit") != NULL);
     hr_logical *rest = fixture_slice(&f, "rest", 0, HR_GROWTH_ON); /* 0: all that is left */
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     CHECK_OK(hr_device_get_info(f.device, &info));
     CHECK_EQ(info.limits_bytes, capacity);
     CHECK_EQ(info.logical_count, 2);
@@ -97,8 +97,8 @@ TEST(logical, a_limit_changes_while_blocks_live) {
     c = fixture_alloc(l, 8 * MIB);
     fixture_free(l, &b);
     CHECK_OK(hr_logical_set_limit(l, 20 * MIB)); /* idle pages go */
-    hr_stats s;
-    hr_logical_get_stats(l, &s);
+    hr_stats s = {.size = sizeof s};
+    CHECK_OK(hr_logical_get_stats(l, &s));
     CHECK_EQ(s.held_bytes, 20 * MIB);
     CHECK_EQ(s.limit_bytes, 20 * MIB);
     hr_block more;
@@ -108,10 +108,10 @@ TEST(logical, a_limit_changes_while_blocks_live) {
     fixture_free(l, &c);
     CHECK_OK(hr_logical_set_growth(l, HR_GROWTH_OFF));
     CHECK_OK(hr_logical_set_limit(l, 28 * MIB));
-    hr_logical_get_stats(l, &s);
+    CHECK_OK(hr_logical_get_stats(l, &s));
     CHECK_EQ(s.held_bytes, 28 * MIB);
     CHECK_OK(hr_logical_set_limit(l, 6 * MIB));
-    hr_logical_get_stats(l, &s);
+    CHECK_OK(hr_logical_get_stats(l, &s));
     CHECK_EQ(s.held_bytes, 6 * MIB);
     fixture_check(l);
     fixture_drop(l);
@@ -139,13 +139,13 @@ TEST(logical, idle_pages_go_by_themselves_and_used_ones_stay) {
     hr_block used = fixture_alloc(l, 8 * MIB), gone = fixture_alloc(l, 16 * MIB);
     CHECK_OK(hr_logical_set_idle_trim(l, 100));
     fixture_free(l, &gone);
-    hr_stats s;
-    hr_logical_get_stats(l, &s);
+    hr_stats s = {.size = sizeof s};
+    CHECK_OK(hr_logical_get_stats(l, &s));
     CHECK_EQ(s.held_bytes, 24 * MIB); /* not at once */
     for (int i = 0; i < 100 && s.held_bytes > 8 * MIB; i++) {
         const struct timespec nap = {.tv_nsec = 20 * 1000 * 1000};
         nanosleep(&nap, NULL);
-        hr_logical_get_stats(l, &s);
+        CHECK_OK(hr_logical_get_stats(l, &s));
     }
     CHECK_EQ(s.held_bytes, 8 * MIB);
     CHECK_OK(hr_logical_set_idle_trim(l, 0));
@@ -200,8 +200,8 @@ TEST(logical, a_neighbours_idle_pages_are_given_back_before_a_refusal) {
     hri_fault_set(HRI_FAULT_CREATE, 1, 0);
     CHECK_OK(hr_block_alloc(needs, 4 * MIB, HR_CATEGORY_OTHER, 0, &block));
     CHECK_EQ(hri_fault_delivered(), 1);
-    hr_stats s;
-    hr_logical_get_stats(idle, &s);
+    hr_stats s = {.size = sizeof s};
+    CHECK_OK(hr_logical_get_stats(idle, &s));
     CHECK_EQ(s.held_bytes, 0);
     hri_fault_set(HRI_FAULT_CREATE, 1, 0); /* now there is nothing left to give */
     hr_block none;

@@ -35,8 +35,8 @@ TEST(ranges, grow_and_shrink_keep_address_and_contents) {
     CHECK(hr_range_addr(r) == base);
     CHECK_EQ(read_byte(&f, q, base + 5 * MIB - 1, 42), 42);
     fixture_check(l);
-    hr_stats s;
-    hr_logical_get_stats(l, &s);
+    hr_stats s = {.size = sizeof s};
+    CHECK_OK(hr_logical_get_stats(l, &s));
     CHECK_EQ(s.held_bytes, 30 * MIB);
     CHECK_EQ(s.category[HR_CATEGORY_ACTIVATIONS].live_bytes, 30 * MIB);
     CHECK_STATUS(hr_range_resize(r, 33 * MIB), HR_E_LIMIT);
@@ -69,8 +69,8 @@ TEST(ranges, two_addresses_share_pages_and_hold_them_once) {
     CHECK(none == NULL && hr_range_addr(share) != hr_range_addr(r));
     write_byte(&f, q, hr_range_addr(r) + 7 * MIB, 17);
     CHECK_EQ(read_byte(&f, q, hr_range_addr(share) + 7 * MIB, 17), 17);
-    hr_stats s;
-    hr_logical_get_stats(l, &s);
+    hr_stats s = {.size = sizeof s};
+    CHECK_OK(hr_logical_get_stats(l, &s));
     CHECK_EQ(s.held_bytes, 12 * MIB);
     CHECK_STATUS(hr_range_resize(r, 4 * MIB), HR_E_BUSY);
     CHECK_STATUS(hr_range_resize(share, 4 * MIB), HR_E_INVALID);

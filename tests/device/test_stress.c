@@ -100,8 +100,8 @@ static void *churn(void *arg) {
             atomic_fetch_add(&s->refusals, 1);
         }
         if (op % 64 == 0) {
-            hr_stats stats;
-            hr_logical_get_stats(s->slices[slice], &stats);
+            hr_stats stats = {.size = sizeof stats};
+            CHECK_OK(hr_logical_get_stats(s->slices[slice], &stats));
             CHECK_LE(stats.held_bytes, s->limits[slice]);
         }
         if (op % 20000 == 7) {
@@ -161,13 +161,13 @@ static void open_slices(fixture *f, shared *s, const uint64_t limits[SLICES]) {
 
 static void close_slices(fixture *f, shared *s, uint64_t outside_before) {
     for (int i = 0; i < SLICES; i++) {
-        hr_stats stats;
+        hr_stats stats = {.size = sizeof stats};
         fixture_check(s->slices[i]);
-        hr_logical_get_stats(s->slices[i], &stats);
+        CHECK_OK(hr_logical_get_stats(s->slices[i], &stats));
         CHECK_EQ(stats.live_bytes, 0);
         CHECK_LE(stats.held_peak_bytes, s->limits[i]);
         CHECK_OK(hr_logical_trim(s->slices[i], NULL));
-        hr_logical_get_stats(s->slices[i], &stats);
+        CHECK_OK(hr_logical_get_stats(s->slices[i], &stats));
         CHECK_EQ(stats.held_bytes, 0);
         fixture_check(s->slices[i]);
     }

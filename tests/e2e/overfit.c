@@ -38,6 +38,7 @@ static double train(const char *model, const char *options, hri_interp_job job) 
     hr_error why = {0};
     hr_model *m;
     CHECK_OK(hr_model_open(model, &m, NULL));
+    job.options.size = sizeof job.options;
     CHECK_OK(hr_train_options_parse(options, &job.options, NULL));
     job.build = hr_model_build;
     job.user = m;

@@ -40,6 +40,7 @@ static void check_record(const char *name) {
                               .threads = threads,
                               .begin = begin};
         float losses[PARITY_STEPS];
+        job.options.size = sizeof job.options;
         CHECK_OK(hr_train_options_parse(parity_text(run, "options"), &job.options, NULL));
         if (hri_train_run(&job, losses, &error) != HR_OK) {
             test_fail(__FILE__, __LINE__, "%s: %s", parity_text(run, "options"), error.message);

@@ -42,7 +42,7 @@ static void show_device(hri_lib *lib, int index) {
         printf("open %d: %s\n", index, hr_status_name(status));
         return;
     }
-    hr_device_info info = {0};
+    hr_device_info info = {.size = sizeof info};
     if (hri_backend_cuda.info(dev, &info) == HR_OK) {
         printf("%s \"%s\" %u.%u total %llu free %llu page %llu runtime %llu process %llu\n",
                info.name, info.description, info.compute_major, info.compute_minor,

@@ -127,8 +127,8 @@ static hr_status run(const char *text, uint64_t *out) {
             hr_element_unref(e);
         }
     }
-    hr_pipeline_stats stats;
-    hr_pipeline_get_stats(p, &stats);
+    hr_pipeline_stats stats = {.size = sizeof stats};
+    CHECK_OK(hr_pipeline_get_stats(p, &stats));
     CHECK_LE(stats.peak_bytes, stats.budget_bytes);
     hr_pipeline_destroy(p);
     *out = hri_hasher_get(&h).lo;

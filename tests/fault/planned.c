@@ -49,6 +49,7 @@ static void sweep(const char *model_text, int64_t parts) {
                        .parts = parts,
                        .evaluate = 1,
                        .effort = 20000};
+    job.options.size = sizeof job.options;
     CHECK_OK(hr_train_options_parse("optimizer=sgd", &job.options, NULL));
     const hr_ctx_options o = {.size = sizeof o, .visible_devices = "", .no_cuda = 1};
     CHECK_OK(hr_ctx_create(&o, &ctx));

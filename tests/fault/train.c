@@ -38,6 +38,7 @@ static hr_status train(const char *text, int64_t part, float *losses) {
     hri_interp_job job = {
         .build = build_net, .batch = 4, .part = part, .steps = 2, .seed = 5, .limit = 3};
     hr_error why = {0};
+    job.options.size = sizeof job.options;
     hr_status status = hr_train_options_parse(text, &job.options, &why);
     if (status == HR_OK) {
         status = hri_train_run(&job, losses, &why);

@@ -46,6 +46,7 @@ static void rig_open(rig *r) {
                            .parts = 1,
                            .evaluate = 1,
                            .effort = 20000};
+    r->job.options.size = sizeof r->job.options;
     CHECK_OK(hr_train_options_parse("optimizer=adam", &r->job.options, NULL));
 }
 

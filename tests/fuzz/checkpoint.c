@@ -8,7 +8,7 @@
 
 static hr_graph *graph_of(void) {
     hr_model *m;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_graph *g = NULL;
     must(hr_model_open("mlp:size=1,channels=1,width=2,layers=1,classes=2", &m, NULL) == HR_OK);
     must(hr_train_options_parse("optimizer=sgd", &o, NULL) == HR_OK);

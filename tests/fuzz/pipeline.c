@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         memcpy(text, data, size);
     }
     text[size] = 0;
-    hr_pipeline_stats before, after;
+    hr_pipeline_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     hr_pipeline_get_stats(p, &before);
     if (hr_pipeline_add(p, text) != HR_OK) {
         hr_error error;

@@ -69,7 +69,7 @@ static inline uint64_t fuzz_pull(hr_pipeline *p, uint64_t most, uint64_t *bad) {
         hr_element_unref(e);
         good++;
     }
-    hr_pipeline_stats stats;
+    hr_pipeline_stats stats = {.size = sizeof stats};
     hr_pipeline_get_stats(p, &stats);
     must(stats.peak_bytes <= FUZZ_BUDGET);
     *bad += stats.bad;

@@ -8,7 +8,8 @@
 
 static hr_status work(char **argv, int loads, hr_model *m, hr_graph *g, hr_error *why) {
     hri_interp *it;
-    hr_weights_options o = {.get = hri_interp_get, .put = hri_interp_put, .check = 1, .steps = 3};
+    hr_weights_options o = {
+        .size = sizeof o, .get = hri_interp_get, .put = hri_interp_put, .check = 1, .steps = 3};
     hr_status status = hr_model_build(m, g, 1, 1);
     status = status == HR_OK ? hr_type_find(argv[3], &o.type) : status;
     status = status == HR_OK ? hr_graph_freeze(g) : status;

@@ -193,6 +193,7 @@ static void train_parts(const char *model, const char *text, int64_t part, float
                           .seed = 3,
                           .limit = 2,
                           .fill = fill_labels};
+    job.options.size = sizeof job.options;
     CHECK_OK(hr_train_options_parse(text, &job.options, NULL));
     job.options.ignored = true;
     if (hri_train_run(&job, losses, &why) != HR_OK) {
@@ -232,6 +233,7 @@ TEST(f11_02, pixels_count_one_by_one) {
     hri_interp_job job = {
         .build = build_pixels, .batch = 6, .steps = 3, .seed = 4, .limit = 2, .fill = fill_labels};
     float whole[3], parts[3];
+    job.options.size = sizeof job.options;
     CHECK_OK(hr_train_options_parse("rate=0.1", &job.options, NULL));
     CHECK_OK(hri_train_run(&job, whole, NULL));
     job.part = 2;

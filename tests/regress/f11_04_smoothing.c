@@ -31,7 +31,7 @@ static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
 /* The attributes of the loss of a training step that smooths labels, as text. */
 static hr_status attributes_of(const loss_case *c, char *text, size_t size, hr_error *why) {
     const hri_objective o = {.build = build, .user = (void *)(uintptr_t)c, .smoothing = 0.25};
-    hr_train_options options;
+    hr_train_options options = {.size = sizeof options};
     hr_graph *g = NULL;
     CHECK_OK(hr_train_options_parse("", &options, NULL));
     const hr_status status = hr_step_build(&options, hri_objective_build, (void *)(uintptr_t)&o,
@@ -96,6 +96,7 @@ TEST(f11_04, kept_scores_stay_kept) {
                               .seed = 3,
                               .limit = 128};
         hr_graph *g;
+        job.options.size = sizeof job.options;
         CHECK_OK(hr_train_options_parse(texts[i], &job.options, NULL));
         CHECK_OK(hri_train_run(&job, losses[i], NULL));
         CHECK_OK(hr_step_build(&job.options, job.build, job.user, HR_STEP_WHOLE, 2, &g, NULL));

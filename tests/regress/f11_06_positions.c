@@ -48,6 +48,7 @@ static watch train(const char *model, const char *options, int64_t part, float *
                           .begin = begin,
                           .end = end};
     CHECK_OK(hr_model_open(model, &w.m, NULL));
+    job.options.size = sizeof job.options;
     CHECK_OK(hr_train_options_parse(options, &job.options, NULL));
     CHECK_OK(hri_train_run(&job, losses, NULL));
     hr_model_close(w.m);

@@ -15,7 +15,7 @@ static const hr_graph *build(const char *model, const char *data, const char *op
     hri_source s;
     hri_prose why = {""};
     hr_error error = {0};
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     CHECK_OK(hr_model_open(model, &m, &error));
     CHECK_OK(hri_model_input_of(m, &want, &why));
     CHECK_OK(hri_source_look(data, &want, &s, &why));

@@ -35,7 +35,7 @@ static const char *names(hr_ctx *ctx) {
     static char text[256];
     text[0] = '\0';
     for (size_t i = 0; i < hr_device_count(ctx); i++) {
-        hr_device_info info;
+        hr_device_info info = {.size = sizeof info};
         CHECK_OK(hr_device_get_info(hr_device_at(ctx, i), &info));
         const size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", info.name);

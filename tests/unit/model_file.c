@@ -27,7 +27,7 @@ static int same(const hri_chars *a, const hri_chars *b) {
 
 /* The graph of a step, written, read, and written again. */
 static void check_step(hr_model *m, hr_model *copy, hr_step_kind kind, const char *options) {
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_graph *g, *again, *read;
     hr_error why = {0};
     CHECK_OK(hr_train_options_parse(options, &o, NULL));
@@ -89,7 +89,7 @@ TEST_TIMEOUT(model_file, every_family_is_read_back_to_the_same_graphs, 120) {
 
 /* And every name that there is, as it is. */
 TEST_TIMEOUT(model_file, every_named_model_is_written_and_opened, 300) {
-    hr_model_info info;
+    hr_model_info info = {.size = sizeof info};
     for (size_t i = 0; hr_model_list(i, &info) == HR_OK; i++) {
         char path[600];
         hr_model *m, *copy;

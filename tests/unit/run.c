@@ -99,7 +99,7 @@ static hr_status run_once(hr_device *host, const hr_graph *g, uint64_t budget, f
     status = status == HR_OK ? hr_run_step(run, 0) : status;
     status = status == HR_OK ? hr_run_get(run, 0, "loss", loss, sizeof *loss) : status;
     if (report) {
-        hr_run_get_report(run, report);
+        CHECK_OK(hr_run_get_report(run, report));
     }
     hr_run_close(run);
     return status;
@@ -131,7 +131,7 @@ static void close_rig(rig *r) {
 TEST(run, a_tight_budget_gives_the_same_bits_and_calls_own_ops_again) {
     rig r = open_rig();
     float plain, tight;
-    hr_run_report wide, narrow;
+    hr_run_report wide = {.size = sizeof wide}, narrow = {.size = sizeof narrow};
     calls = 0;
     CHECK_OK(run_once(r.host, r.g, 0, &plain, &wide));
     CHECK_EQ(calls, LAYERS);

@@ -96,6 +96,7 @@ static rig rig_open(void) {
                                       .in_bytes_per_ns = 100,
                                       .copies_block = 1},
                           .spill = temporary()};
+    r.job.options.size = sizeof r.job.options;
     CHECK_OK(hr_train_options_parse("rate=0.01", &r.job.options, NULL));
     const hr_ctx_options o = {.size = sizeof o, .visible_devices = "", .no_cuda = 1};
     CHECK_OK(hr_ctx_create(&o, &r.ctx));

@@ -168,7 +168,7 @@ static void check_cgroup(hri_checks *checks, const hr_device_info *info,
 
 void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
                        const hri_machine_facts *machine) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     hr_status status = hri_device_open(device);
     if (status == HR_OK) {
         status = hr_device_get_info(device, &info);

@@ -210,9 +210,9 @@ static void markdown_keys(hri_out *out, const hri_field *fields) {
 
 static void markdown_models(hri_out *out) {
     hri_out_text(out, "## Models\n\nA model is `name[:key=value,...]`.\n\n");
-    hr_model_info info;
+    hr_model_info info = {.size = sizeof info};
     for (size_t i = 0; hr_model_list(i, &info) == HR_OK; i++) {
-        hr_model_key key;
+        hr_model_key key = {.size = sizeof key};
         hri_out_printf(out, "### %s\n\n%s\n\n| key | meaning | default |\n|---|---|---|\n",
                        info.name, info.help);
         for (size_t k = 0; hr_model_keys(info.name, k, &key) == HR_OK; k++) {

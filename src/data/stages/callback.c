@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include "data/pipeline.h"
 
+#include "base/grow.h"
+
 typedef struct own {
     hr_source_fn *fn;
     void *user;
@@ -109,13 +111,17 @@ const hri_stage_type hri_stage_type_callback = {
 
 hr_status hr_pipeline_callback(hr_pipeline *p, hr_source_fn *fn, void *user, uint64_t count,
                                const hr_map_options *options) {
-    const hr_map_options none = {.size = sizeof none};
-    const hr_map_options *o = options ? options : &none;
-    if (!fn || o->size != sizeof *o || o->output_count > HR_FIELD_MAX) {
-        return hri_pipeline_fail(p, HR_E_INVALID, "callback: missing function or invalid options");
+    hr_map_options own_options = {.size = sizeof own_options};
+    const hr_map_options *o = &own_options;
+    hr_status status = options ? hri_take(&own_options, sizeof own_options, options) : HR_OK;
+    if (status == HR_OK && (!fn || o->output_count > HR_FIELD_MAX)) {
+        status = HR_E_INVALID;
+    }
+    if (status != HR_OK) {
+        return hri_pipeline_fail(p, status, "callback: missing function or invalid options");
     }
     hri_stage *s;
-    hr_status status = hri_pipeline_chain(p, &hri_stage_type_callback, o->name, &s);
+    status = hri_pipeline_chain(p, &hri_stage_type_callback, o->name, &s);
     if (status != HR_OK) {
         return status;
     }

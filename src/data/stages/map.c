@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "data/apply.h"
+#include "base/grow.h"
 #include "data/pipeline.h"
 
 static const hri_field fields[] = {HRI_APPLY_FIELDS, {0}};
@@ -47,13 +48,17 @@ const hri_stage_type hri_stage_type_map = {
 
 hr_status hr_pipeline_map(hr_pipeline *p, hr_map_fn *fn, void *user,
                           const hr_map_options *options) {
-    const hr_map_options none = {.size = sizeof none};
-    const hr_map_options *o = options ? options : &none;
-    if (!fn || o->size != sizeof *o || o->output_count > HR_FIELD_MAX) {
-        return hri_pipeline_fail(p, HR_E_INVALID, "map: missing function or invalid options");
+    hr_map_options own_options = {.size = sizeof own_options};
+    const hr_map_options *o = &own_options;
+    hr_status status = options ? hri_take(&own_options, sizeof own_options, options) : HR_OK;
+    if (status == HR_OK && (!fn || o->output_count > HR_FIELD_MAX)) {
+        status = HR_E_INVALID;
+    }
+    if (status != HR_OK) {
+        return hri_pipeline_fail(p, status, "map: missing function or invalid options");
     }
     hri_stage *s;
-    hr_status status = hri_pipeline_chain(p, &hri_stage_type_map, o->name, &s);
+    status = hri_pipeline_chain(p, &hri_stage_type_map, o->name, &s);
     if (status != HR_OK) {
         return status;
     }

@@ -58,14 +58,18 @@ static const hri_model_name *name_find(const char *text, size_t length, const hr
     return NULL;
 }
 
+static hr_status give_info(const hri_family *family, const hri_model_name *n, hr_model_info *out) {
+    const hr_model_info info = {.name = n->name, .family = family->name, .help = n->help};
+    return hri_give(out, &info, sizeof info);
+}
+
 hr_status hr_model_list(size_t index, hr_model_info *out) {
     const hri_family *family;
     const hri_model_name *n = name_at(index, &family);
     if (!n) {
         return HR_E_EOF;
     }
-    *out = (hr_model_info){n->name, family->name, n->help};
-    return HR_OK;
+    return give_info(family, n, out);
 }
 
 hr_status hr_model_find(const char *name, hr_model_info *out, hr_error *why) {
@@ -75,24 +79,24 @@ hr_status hr_model_find(const char *name, hr_model_info *out, hr_error *why) {
     if (!n) {
         return hri_model_fail(why, HR_E_NOT_FOUND, &prose);
     }
-    *out = (hr_model_info){n->name, family->name, n->help};
-    return HR_OK;
+    return give_info(family, n, out);
 }
 
 hr_status hr_model_keys(const char *name, size_t index, hr_model_key *out) {
     hr_model *m;
-    const hr_status status = hr_model_open(name, &m, NULL);
+    hr_status status = hr_model_open(name, &m, NULL);
     if (status != HR_OK) {
         return status;
     }
-    const bool there = m->family && index < m->parsed.count;
-    if (there) {
+    status = HR_E_EOF;
+    if (m->family && index < m->parsed.count) {
         const hri_field *field = &m->family->fields[index];
-        *out = (hr_model_key){.name = field->name, .help = field->help};
-        hri_options_print(&m->parsed, field, out->value, sizeof out->value);
+        hr_model_key key = {.name = field->name, .help = field->help};
+        hri_options_print(&m->parsed, field, key.value, sizeof key.value);
+        status = hri_give(out, &key, sizeof key);
     }
     hr_model_close(m);
-    return there ? HR_OK : HR_E_EOF;
+    return status;
 }
 
 /* ---- opening ---- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/grow.h"
 #include "graph/graph.h"
 #include "weights/tensor_move.h"
 
@@ -279,11 +280,25 @@ static hr_status load(loading *x) {
     return status;
 }
 
+static hr_status take_options(hr_weights_options *own, const hr_weights_options *theirs,
+                              hri_prose *why) {
+    const hr_status status = hri_take(own, sizeof *own, theirs);
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "hr_weights_options: %s",
+                                           status == HR_E_INVALID
+                                               ? "size is not set"
+                                               : "an option that this version does not know");
+}
+
 hr_status hr_model_load(const hr_model *m, const hr_graph *g, const char *path,
                         const hr_weights_options *o, hr_error *why) {
     hri_prose prose = {""};
-    loading x = {.m = m, .o = o, .file = {.fd = -1}, .prefix = "", .why = &prose};
-    hr_status status = list_init(&x.l, m, g, &prose);
+    hr_weights_options own;
+    loading x = {.m = m, .o = &own, .file = {.fd = -1}, .prefix = "", .why = &prose};
+    hr_status status = take_options(&own, o, &prose);
+    if (status == HR_OK) {
+        status = list_init(&x.l, m, g, &prose);
+    }
     if (status == HR_OK) {
         status = hri_tensors_open(path, &x.file, &prose);
     }
@@ -395,12 +410,14 @@ static hr_status save(saving *x, const char *path) {
 hr_status hr_model_save(const hr_model *m, const hr_graph *g, const char *path,
                         const hr_weights_options *o, hr_error *why) {
     hri_prose prose = {""};
-    saving x = {.o = o, .w = {.file = {.fd = -1}}, .why = &prose};
-    hr_status status = HR_OK;
-    if (!hr_type_is_real(o->type)) {
+    hr_weights_options own;
+    saving x = {.o = &own, .w = {.file = {.fd = -1}}, .why = &prose};
+    hr_status status = take_options(&own, o, &prose);
+    if (status == HR_OK && !hr_type_is_real((hr_type)own.type)) {
         status = hri_prose_set(&prose, HR_E_INVALID, "parameters cannot be saved as %s",
-                               hr_type_name(o->type));
-    } else {
+                               hr_type_name((hr_type)own.type));
+    }
+    if (status == HR_OK) {
         status = list_init(&x.l, m, g, &prose);
     }
     if (status == HR_OK) {

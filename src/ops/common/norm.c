@@ -66,9 +66,9 @@ void hri_norm_set_grads(hri_grad *c, hr_value dx) {
         if (HRI_NEEDS(c, i)) {
             /* The op gives the gradients of gamma and beta in gamma's type. */
             const hr_value d = hr_graph_output(c->g, dx, i);
-            const hr_type type = c->sig->in[i].type;
+            const int32_t type = c->sig->in[i].type;
             char to[32];
-            snprintf(to, sizeof to, "to=%s", hr_type_name(type));
+            snprintf(to, sizeof to, "to=%s", hr_type_name((hr_type)type));
             c->din[i] = d == HR_NONE || hr_graph_meta(c->g, d).type == type
                             ? d
                             : hr_graph_node(c->g, "cast", &d, 1, to);

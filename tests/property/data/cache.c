@@ -90,8 +90,8 @@ TEST(cache, in_memory_makes_each_element_once) {
         epoch(p, order, i == 0);
     }
     CHECK_LE(made, COUNT + 20); /* some were pulled ahead when the epoch was wound back */
-    hr_pipeline_stats s;
-    hr_pipeline_get_stats(p, &s);
+    hr_pipeline_stats s = {.size = sizeof s};
+    CHECK_OK(hr_pipeline_get_stats(p, &s));
     CHECK_LE(COUNT * BYTES, s.held_bytes);
     hr_pipeline_destroy(p);
 }
@@ -105,8 +105,8 @@ TEST(cache, in_a_small_budget_keeps_a_part_and_stays_right) {
     }
     CHECK_LE(COUNT + 1000, made);    /* not all were kept ... */
     CHECK_LE(made, 3 * COUNT - 200); /* ... but some were */
-    hr_pipeline_stats s;
-    hr_pipeline_get_stats(p, &s);
+    hr_pipeline_stats s = {.size = sizeof s};
+    CHECK_OK(hr_pipeline_get_stats(p, &s));
     CHECK_LE(s.peak_bytes, 2 << 20);
     hr_pipeline_destroy(p);
 }

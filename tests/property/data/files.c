@@ -490,8 +490,8 @@ TEST_TIMEOUT(files, follow_the_model_and_resume_anywhere, 120) {
             }
             hr_element *e;
             CHECK_STATUS(hr_pipeline_next(p, &e), HR_E_EOF);
-            hr_pipeline_stats stats;
-            hr_pipeline_get_stats(p, &stats);
+            hr_pipeline_stats stats = {.size = sizeof stats};
+            CHECK_OK(hr_pipeline_get_stats(p, &stats));
             CHECK_LE(stats.peak_bytes, stats.budget_bytes);
             hr_pipeline_destroy(p);
         }
@@ -587,8 +587,8 @@ TEST_TIMEOUT(files, any_budget_is_refused_or_enough, 120) {
                     hr_element_unref(e);
                 }
                 CHECK_EQ(elements, 30);
-                hr_pipeline_stats stats;
-                hr_pipeline_get_stats(p, &stats);
+                hr_pipeline_stats stats = {.size = sizeof stats};
+                CHECK_OK(hr_pipeline_get_stats(p, &stats));
                 CHECK_LE(stats.peak_bytes, budget);
                 hr_pipeline_destroy(p);
             }

@@ -92,8 +92,8 @@ static void child(const char *text, uint64_t budget, uint32_t workers, outcome *
         }
     }
     if (!o->failed) {
-        hr_pipeline_stats s;
-        hr_pipeline_get_stats(p, &s);
+        hr_pipeline_stats s = {.size = sizeof s};
+        CHECK_OK(hr_pipeline_get_stats(p, &s));
         o->peak = s.peak_bytes;
     }
     char c = 'x';

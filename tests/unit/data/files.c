@@ -74,8 +74,8 @@ static uint64_t good_of(const char *text, uint64_t bad, const char *first_bad) {
         hr_element_unref(e);
         good++;
     }
-    hr_pipeline_stats stats;
-    hr_pipeline_get_stats(p, &stats);
+    hr_pipeline_stats stats = {.size = sizeof stats};
+    CHECK_OK(hr_pipeline_get_stats(p, &stats));
     CHECK_EQ(stats.bad, bad);
     if (first_bad) {
         CHECK(hr_pipeline_bad(p, 0) != NULL);

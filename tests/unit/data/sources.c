@@ -160,8 +160,8 @@ TEST(images, bad_files_are_named_or_skipped_and_counted) {
         hr_element_unref(e);
     }
     CHECK_EQ(samples, 13);
-    hr_pipeline_stats s;
-    hr_pipeline_get_stats(p, &s);
+    hr_pipeline_stats s = {.size = sizeof s};
+    CHECK_OK(hr_pipeline_get_stats(p, &s));
     CHECK_EQ(s.bad, 4);
     CHECK(strstr(hr_pipeline_bad(p, 0), "c1/a_cut.jpg") != NULL);
     CHECK(strstr(hr_pipeline_bad(p, 1), "empty") != NULL);

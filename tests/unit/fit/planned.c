@@ -33,6 +33,7 @@ static rig rig_open(const char *model, const char *options, int64_t batch) {
     r.job.page_bytes = 1;
     r.job.effort = 2000000;
     r.job.machine.threads = 2;
+    r.job.options.size = sizeof r.job.options;
     CHECK_OK(hr_train_options_parse(options, &r.job.options, &why));
     const hr_ctx_options o = {.size = sizeof o, .visible_devices = "", .no_cuda = 1};
     CHECK_OK(hr_ctx_create(&o, &r.ctx));
@@ -260,7 +261,8 @@ TEST(planned, weights_are_saved_from_the_arena_and_loaded_into_it) {
     hri_planned *p[2] = {open_with_seed(&r, &f[0], 1), open_with_seed(&r, &f[1], 2)};
     hr_error why = {0};
     for (int i = 0; i < 2; i++) {
-        const hr_weights_options o = {.get = hri_planned_get, .put = hri_planned_put, .user = p[i]};
+        const hr_weights_options o = {
+            .size = sizeof o, .get = hri_planned_get, .put = hri_planned_put, .user = p[i]};
         const hr_graph *g = hri_planned_graph(p[i]);
         CHECK_OK(i == 0 ? hr_model_save(r.model, g, path, &o, &why)
                         : hr_model_load(r.model, g, path, &o, &why));

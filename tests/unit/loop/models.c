@@ -44,6 +44,7 @@ static void train(const sample *s, const char *more, int64_t part, hri_threads *
         job.user = m;
         job.limit = (uint32_t)hr_model_classes(m);
         job.threads = threads;
+        job.options.size = sizeof job.options;
         status = hr_train_options_parse(text, &job.options, &why);
         if (status == HR_OK) {
             status = hri_train_run(&job, losses, &why);
@@ -132,7 +133,7 @@ static void run_twice(const hr_graph *g, int reuse, float *loss, uint64_t *bytes
 TEST(train_models, reused_buffers_give_the_same_bits_in_less_memory) {
     hr_model *m;
     hr_graph *g;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     float own, reused;
     uint64_t own_bytes, reused_bytes;
     CHECK_OK(hr_train_options_parse(NULL, &o, NULL));
@@ -148,7 +149,7 @@ TEST(train_models, reused_buffers_give_the_same_bits_in_less_memory) {
 
 /* Whether the graph of an evaluation has the result "logits". */
 static int predicts(const char *name, const char *options) {
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_model *m;
     hr_graph *g;
     CHECK_OK(hr_train_options_parse(options, &o, NULL));

@@ -169,7 +169,7 @@ TEST(source, a_split_loses_nothing_and_doubles_nothing) {
 
 /* One step on made-up numbers: what a result is. */
 static float result_of(const hri_objective *o, hr_step_kind kind, const char *name) {
-    hr_train_options options;
+    hr_train_options options = {.size = sizeof options};
     hr_graph *g;
     hri_interp *it;
     CHECK_OK(hr_train_options_parse("optimizer=sgd", &options, NULL));

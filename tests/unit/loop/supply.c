@@ -45,6 +45,7 @@ static void rig_open(rig *r, const char *data) {
     CHECK_OK(hri_source_look(data, &r->want, &r->source, &why));
     r->job = (hri_fit_job){
         .build = hr_model_build, .user = r->model, .batch = BATCH, .parts = 1, .effort = 20000};
+    r->job.options.size = sizeof r->job.options;
     CHECK_OK(hr_train_options_parse("optimizer=sgd", &r->job.options, NULL));
     CHECK_OK(hri_fit_open(&r->job, &r->fit, &why));
     CHECK_OK(hri_fit_search(&r->fit, 0, 1, &r->plans, &why));
@@ -111,8 +112,8 @@ TEST(supply, an_epoch_of_whole_batches_ends_between_two_of_them) {
         CHECK_OK(hri_supply_go_on(r.supply, epoch + 1, &why));
         CHECK(!hri_supply_ended(r.supply));
     }
-    hr_pipeline_stats stats;
-    hr_pipeline_get_stats(hri_supply_pipeline(r.supply), &stats);
+    hr_pipeline_stats stats = {.size = sizeof stats};
+    CHECK_OK(hr_pipeline_get_stats(hri_supply_pipeline(r.supply), &stats));
     CHECK_EQ(stats.left_over, 2);
     rig_close(&r);
 }

@@ -108,6 +108,7 @@ static void rig_open(rig *r, const char *options) {
                            .parts = 1,
                            .evaluate = 1,
                            .effort = 20000};
+    r->job.options.size = sizeof r->job.options;
     CHECK_OK(hr_train_options_parse(options, &r->job.options, NULL));
     CHECK_OK(hri_fit_open(&r->job, &r->fit, &why));
     CHECK_OK(hri_fit_search(&r->fit, 0, 1, &r->plans, &why));

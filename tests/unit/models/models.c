@@ -58,7 +58,7 @@ static void check_refused(const char *text, hr_status status, const char *part) 
 }
 
 TEST(models, every_name_of_the_list_opens_and_reads_its_own_text) {
-    hr_model_info info, found;
+    hr_model_info info = {.size = sizeof info}, found = {.size = sizeof found};
     size_t count = 0;
     for (; hr_model_list(count, &info) == HR_OK; count++) {
         hr_model *m, *again;
@@ -76,7 +76,7 @@ TEST(models, every_name_of_the_list_opens_and_reads_its_own_text) {
 }
 
 TEST(models, keys_are_listed_with_the_defaults_of_the_name) {
-    hr_model_key key;
+    hr_model_key key = {.size = sizeof key};
     int found = 0;
     size_t i = 0;
     for (; hr_model_keys("resnet50", i, &key) == HR_OK; i++) {

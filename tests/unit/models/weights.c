@@ -39,7 +39,10 @@ static float *data(rig *r, const char *name) {
 }
 
 static hr_weights_options options(rig *r) {
-    return (hr_weights_options){.get = hri_interp_get, .put = hri_interp_put, .user = r->it};
+    return (hr_weights_options){.size = sizeof(hr_weights_options),
+                                .get = hri_interp_get,
+                                .put = hri_interp_put,
+                                .user = r->it};
 }
 
 static char path[64];
@@ -84,8 +87,11 @@ TEST(weights, every_family_loads_what_it_saved) {
 
 TEST(weights, a_convolution_lies_in_the_file_as_torch_has_it) {
     rig r = rig_make("lenet", 3);
-    const hr_weights_options o = {
-        .get = hri_interp_get, .put = hri_interp_put, .user = r.it, .type = HR_TYPE_F32};
+    const hr_weights_options o = {.size = sizeof o,
+                                  .get = hri_interp_get,
+                                  .put = hri_interp_put,
+                                  .user = r.it,
+                                  .type = HR_TYPE_F32};
     hri_tensors t;
     float file[16 * 6 * 5 * 5];
     CHECK_OK(hr_model_save(r.m, r.g, temporary(), &o, NULL));

@@ -12,7 +12,7 @@
 #include "step/synthetic.h"
 
 static hr_train_options options(const char *text) {
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_error why = {0};
     if (hr_train_options_parse(text, &o, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s", why.message);
@@ -21,7 +21,7 @@ static hr_train_options options(const char *text) {
 }
 
 static void check_refused(const char *text, hr_status code, const char *part) {
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_error why = {0};
     CHECK_STATUS(hr_train_options_parse(text, &o, &why), code);
     if (!strstr(why.message, part)) {

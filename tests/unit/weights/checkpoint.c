@@ -24,7 +24,7 @@ typedef struct rig {
 
 static rig rig_open(const char *text, const char *options, hr_step_kind kind, uint64_t seed) {
     rig r = {0};
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     CHECK_OK(hr_model_open(text, &r.model, NULL));
     CHECK_OK(hr_train_options_parse(options, &o, NULL));
     CHECK_OK(hr_step_build(&o, hr_model_build, r.model, kind, 2, &r.g, NULL));
@@ -186,7 +186,8 @@ TEST(checkpoint, the_best_one_has_weights_alone_that_strict_loaders_take) {
     CHECK_EQ(hri_checkpoint_load(&c, a.g, &a.values, HRI_CHECKPOINT_WHOLE, &why), HR_E_INVALID);
     CHECK(strstr(why.text, "parameters only"));
     hri_checkpoint_close(&c);
-    const hr_weights_options o = {.put = hri_interp_put, .user = b.it, .check = 1};
+    const hr_weights_options o = {
+        .size = sizeof o, .put = hri_interp_put, .user = b.it, .check = 1};
     CHECK_OK(hr_model_load(b.model, b.g, in_folder("best.safetensors"), &o, &error));
     rig_close(&a);
     rig_close(&b);
