@@ -48,6 +48,7 @@ fixture fixture_open(void) {
     hr_queue *queue; /* opens the device */
     CHECK_OK(hr_queue_create(f.device, &queue));
     hr_queue_destroy(queue);
+    f.info.size = sizeof f.info;
     CHECK_OK(hr_device_get_info(f.device, &f.info));
     return f;
 }

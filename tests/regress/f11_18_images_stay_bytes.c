@@ -29,7 +29,7 @@ static const hr_graph *build(const char *model, const char *data, const char *op
     return *out;
 }
 
-static uint32_t count_live(const hr_graph *g, const char *op, hr_type type) {
+static uint32_t count_live(const hr_graph *g, const char *op, int32_t type) {
     uint32_t count = 0;
     for (uint32_t n = 0; n < g->node_count; n++) {
         const hri_node_record *node = &g->nodes[n];

@@ -91,10 +91,28 @@ TEST(context, a_wrong_list_is_refused_and_the_log_says_why) {
     }
 }
 
-TEST(context, options_of_another_version_are_refused) {
-    const hr_ctx_options options = {.size = 8};
+/* An older program knows fewer options, a newer one more. */
+TEST(context, options_of_other_versions_are_taken_unless_one_is_unknown) {
+    struct {
+        hr_ctx_options known;
+        uint64_t later;
+    } newer = {.known = {.size = sizeof newer, .visible_devices = ""}};
+    hr_ctx_options older = {.size = 16, .visible_devices = "", .null_bytes = 1 << 20};
     hr_ctx *ctx = NULL;
-    CHECK_STATUS(hr_ctx_create(&options, &ctx), HR_E_INVALID);
+    CHECK_OK(hr_ctx_create(&older, &ctx));
+    CHECK_EQ(hr_device_count(ctx), 1); /* null_bytes lies beyond its size */
+    hr_device_info info = {.size = sizeof info.size + sizeof info.name, .page_bytes = 7};
+    CHECK_OK(hr_device_get_info(hr_device_at(ctx, 0), &info));
+    CHECK(!strcmp(info.name, "host") && info.page_bytes == 7 && info.description[0] == 0);
+    CHECK(HR_HAS(&info, name) && !HR_HAS(&info, description));
+    hr_ctx_destroy(ctx);
+    CHECK_OK(hr_ctx_create(&newer.known, &ctx));
+    hr_ctx_destroy(ctx);
+    ctx = NULL;
+    newer.later = 1;
+    CHECK_STATUS(hr_ctx_create(&newer.known, &ctx), HR_E_UNSUPPORTED);
+    older.size = 0;
+    CHECK_STATUS(hr_ctx_create(&older, &ctx), HR_E_INVALID);
     CHECK(ctx == NULL);
     hr_ctx_destroy(NULL);
 }

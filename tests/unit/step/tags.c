@@ -30,7 +30,7 @@ static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
 }
 
 static hr_graph *step(const char *text) {
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hr_graph *g = NULL;
     hr_error why = {0};
     CHECK_OK(hr_train_options_parse(text, &o, NULL));
