@@ -54,9 +54,10 @@ enum { HR_ERROR_HOLDERS = 5 };
 /* The last failure of an object, copied out whole.  The byte fields are zero where they mean nothing.  Frozen: it has no
  * size, and what is added later is taken from `reserved`. */
 typedef struct hr_error {
-    int32_t code; /* hr_status */
+    int32_t code;  /* hr_status */
     int32_t cause; /* of calls of job.h: hr_cause, who has to act; else 0 */
-    int32_t option_bytes; /* of calls of job.h: the message begins with the name of an option, so long; else 0 */
+    int32_t
+        option_bytes; /* of calls of job.h: the message begins with the name of an option, so long; else 0 */
     uint32_t holder_count;
     char message[2048]; /* prose for people, several lines for out of memory */
     uint64_t wanted_bytes;

@@ -144,7 +144,7 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
 }
 
 static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
-    hr_device_info info;
+    hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_find(j->ctx, name, &j->device);
     if (status == HR_OK) {
         status = hri_device_open(j->device);

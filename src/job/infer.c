@@ -32,7 +32,7 @@ static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
 }
 
 static hr_status open_device(hr_predictor *i, hri_why *why) {
-    hr_device_info info = {0};
+    hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_find(i->ctx, i->o.device, &i->device);
     if (status == HR_OK) {
         status = hr_device_get_info(i->device, &info);
@@ -366,7 +366,7 @@ hr_status hr_predictor_set_data(hr_predictor *i, const char *data, hr_error *err
 }
 
 hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
-    hr_run_report r = {0};
+    hr_run_report r = {.size = sizeof r};
     const uint64_t count =
         i->supply ? hr_pipeline_count(hri_supply_pipeline(i->supply)) : HR_COUNT_UNKNOWN;
     if (i->predictor) {
@@ -441,8 +441,8 @@ hr_status hri_infer_next(hr_predictor *i, bool *over, hri_why *why) {
 }
 
 void hri_infer_finish(hr_predictor *i, hr_infer_result *out) {
-    hr_run_report r = {0};
-    hr_pipeline_stats s = {0};
+    hr_run_report r = {.size = sizeof r};
+    hr_pipeline_stats s = {.size = sizeof s};
     name_bad(i);
     hri_predictor_report(i->predictor, &r);
     hr_pipeline_get_stats(hri_supply_pipeline(i->supply), &s);

@@ -93,6 +93,7 @@ static hr_status changed_job(void *user, const hri_way_change *changes, size_t c
         out->evaluate_samples = o.val_batch;
         out->no_offload = o.no_offload != 0;
         hri_plan_job_spill(j, o.spill, out);
+        out->options.size = sizeof out->options;
         status = hr_train_options_parse(o.training, &out->options, &error);
     }
     hri_text_deinit(&training);

@@ -25,6 +25,7 @@ static hr_status open_model(hri_plan_job *j) {
         status = hr_model_open(j->o.model, &j->model, &error);
     }
     if (status == HR_OK) {
+        j->job.options.size = sizeof j->job.options;
         status = hr_train_options_parse(j->o.training, &j->job.options, &error);
     }
     if (status != HR_OK) {
