@@ -44,7 +44,7 @@ hr_status hri_train_write_pipelines(hri_train_job *j, int64_t batch, hri_prose *
 
 /* The stage that needs most at least, "shuffle(buffer=10000)": for the sentence of a refusal. */
 static void find_largest_stage(hr_pipeline *p, hri_largest_stage *out) {
-    hr_stage_stats s = {0};
+    hr_stage_stats s = {.size = sizeof s};
     for (size_t i = 0; hr_pipeline_get_stage_stats(p, i, &s) == HR_OK; i++) {
         if (s.smallest_bytes > out->bytes) {
             out->bytes = s.smallest_bytes;
@@ -58,7 +58,7 @@ static hr_status measure_pipeline(const hri_train_job *j, const char *text, uint
                                   uint64_t *each, hri_largest_stage *largest, hri_prose *why) {
     hr_pipeline *p = NULL;
     hr_error error = {0};
-    hr_pipeline_stats stats = {0};
+    hr_pipeline_stats stats = {.size = sizeof stats};
     hr_pipeline_options o =
         hri_train_pipeline_options(j, UINT64_C(1) << 40); /* nothing is read yet */
     o.workers = 1;
@@ -118,7 +118,7 @@ void hri_train_explain_input(const hri_train_job *j, char *text, size_t size) {
 
 /* A pipeline that somebody built has a budget of its own. */
 static uint64_t budget_of(hr_pipeline *p) {
-    hr_pipeline_stats stats = {0};
+    hr_pipeline_stats stats = {.size = sizeof stats};
     hr_pipeline_get_stats(p, &stats);
     return stats.budget_bytes;
 }

@@ -91,7 +91,7 @@ static int says(const char *text, const char *key) {
 }
 
 static int is_cosine(const char *training) {
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     hri_text text = {0};
     hri_text_add(&text, "%s%ssteps=%lld", training, *training ? "," : "", 1LL << 40);
     const int cosine = hri_text_status(&text) == HR_OK &&
@@ -144,6 +144,7 @@ hr_status hri_train_set_options(hri_train_job *j) {
     hr_status status = hri_train_options_text(&j->o, j->total_steps, &j->options);
     j->ask.training = j->plan->o.training = hri_text_get(&j->options);
     if (status == HR_OK) {
+        j->plan->job.options.size = sizeof j->plan->job.options;
         status = hr_train_options_parse(j->ask.training, &j->plan->job.options, &error);
     }
     if (status != HR_OK) {
@@ -155,7 +156,7 @@ hr_status hri_train_set_options(hri_train_job *j) {
 
 /* Options whose numbers the run is too short for. */
 void hri_train_warn_of_length(const hri_train_job *j) {
-    hr_train_options t = {0};
+    hr_train_options t = {.size = sizeof t};
     hri_text text = {0};
     const unsigned long long total = j->total_steps;
     const int read = hri_train_options_text(&j->o, j->total_steps, &text) == HR_OK &&

@@ -27,7 +27,7 @@ void hri_train_final_numbers(const hri_trainer_sums *sums, double *loss, double 
 }
 
 uint64_t hri_train_bad_samples(const hri_train_job *j) {
-    hr_pipeline_stats train = {0}, validation = {0};
+    hr_pipeline_stats train = {.size = sizeof train}, validation = {.size = sizeof validation};
     hr_pipeline_get_stats(hri_supply_pipeline(j->train), &train);
     if (j->validation) {
         hr_pipeline_get_stats(hri_supply_pipeline(j->validation), &validation);
@@ -37,7 +37,7 @@ uint64_t hri_train_bad_samples(const hri_train_job *j) {
 
 /* What no batch was left for, at the end of an epoch of a source whose length nobody knew before too. */
 uint64_t hri_train_left_over(const hri_train_job *j) {
-    hr_pipeline_stats train = {0};
+    hr_pipeline_stats train = {.size = sizeof train};
     hr_pipeline_get_stats(hri_supply_pipeline(j->train), &train);
     return j->train_count == HR_COUNT_UNKNOWN ? train.left_over
                                               : j->train_count % (uint64_t)j->batch;

@@ -55,7 +55,7 @@ static hr_status check_outputs(hri_train_job *j) {
 static hr_status check_disk(hri_train_job *j) {
     static const uint64_t states[] = {1, 2, 2, 2}; /* sgd, adam, adamw, rmsprop: at most */
     const uint64_t weights = j->want.parameters * 4;
-    hr_train_options t = {0};
+    hr_train_options t = {.size = sizeof t};
     hri_text text = {0};
     hr_status status = hri_train_options_text(&j->o, UINT64_C(1) << 40, &text);
     if (status == HR_OK && hr_train_options_parse(hri_text_get(&text), &t, NULL) != HR_OK) {
@@ -163,6 +163,7 @@ static hr_status road_size(const hri_train_job *j, hri_train_job *c, hri_fit_job
     hri_text text = {0};
     status = hri_train_options_text(&c->o, c->total_steps, &text);
     if (status == HR_OK) {
+        out->options.size = sizeof out->options;
         status = hr_train_options_parse(hri_text_get(&text), &out->options, &error);
     }
     out->options.ignored = !j->all_labels_count;
