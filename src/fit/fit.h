@@ -64,6 +64,10 @@ typedef struct hri_fit_job {
     /* The time of a kernel in place of the analytic one, or a negative number: not known.  NULL: analytic. */
     double (*time_ns)(void *user, const hri_sig *sig, uint32_t variant);
     void *time_user;
+    /* Called before each search for a plan, which takes a second or two at most; any status but HR_OK ends planning with
+     * it.  NULL: nobody is asked. */
+    hr_status (*tick)(void *user);
+    void *tick_user;
 } hri_fit_job;
 
 enum { HRI_FIT_PIECES = 4, HRI_FIT_CASES = 48 };

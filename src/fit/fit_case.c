@@ -405,6 +405,10 @@ hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c, uint64_t budge
                                uint64_t effort, hri_fit_memos *memos, hri_fit_plans *out,
                                hri_prose *why) {
     const int gpu = f->job.engine != NULL;
+    const hr_status asked = f->job.tick ? f->job.tick(f->job.tick_user) : HR_OK;
+    if (asked != HR_OK) {
+        return hri_prose_set(why, asked, "planning ended: %s", hr_status_text(asked));
+    }
     if (!budget_bytes) {
         return plan_pieces(f, c, 0, effort, gpu, memos, out, why);
     }

@@ -1,4 +1,6 @@
 /* How much memory a job may take, and what there is; see plan_job.h. */
+#include <string.h>
+
 #include <headroom/bytes.h>
 #include "job/plan_job.h"
 #include "memory/left.h"
@@ -39,13 +41,29 @@ uint64_t hri_plan_job_there(const hri_plan_job *j) {
     return left.total_bytes && there > left.total_bytes ? left.total_bytes : there;
 }
 
+/* What a shared budget has free of a memory; UINT64_MAX: there is none, or it does not mention it. */
+static uint64_t left_in_ledger(const hri_plan_job *j, const char *memory) {
+    hr_pool_info pool = {.size = sizeof pool};
+    for (size_t i = 0; j->o.ledger && hr_budget_get_pool(j->o.ledger, i, &pool) == HR_OK; i++) {
+        if (!strcmp(pool.name, memory)) {
+            return pool.free_bytes;
+        }
+        pool.size = sizeof pool;
+    }
+    return UINT64_MAX;
+}
+
 static hr_status read_budget(hri_plan_job *j) {
+    const uint64_t shared = left_in_ledger(j, j->device_name);
     if (!j->o.budget) { /* what the device has */
         j->budget_bytes = j->device_free;
         if (j->threads) { /* some of it stays free: others live here, too, and the kernel's own memory grows */
             const uint64_t there = hri_plan_job_there(j), most = 64 * MIB;
             const uint64_t keep = there / 32 < most ? there / 32 : most;
             j->budget_bytes = there == UINT64_MAX ? j->device_free : there - keep;
+        }
+        if (shared < j->budget_bytes) {
+            j->budget_bytes = shared ? shared : 1; /* 0 would mean none */
         }
         return HR_OK;
     }
@@ -54,6 +72,7 @@ static hr_status read_budget(hri_plan_job *j) {
         return hri_why_option(&j->why, HR_E_INVALID, "budget", ": \"%s\" is no amount of memory",
                               j->o.budget);
     }
+    j->budget_bytes = shared && shared < j->budget_bytes ? shared : j->budget_bytes;
     /* a container's limit is in whole pages */
     if (j->device_bytes && j->budget_bytes / 4096 > j->device_bytes / 4096) {
         char text[32];

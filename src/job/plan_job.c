@@ -46,10 +46,16 @@ static hr_status open_model(hri_plan_job *j) {
     return HR_OK;
 }
 
+static hr_status tick(void *user) {
+    return hri_listener_tick(user, "searching for a plan", 0, 0, NULL);
+}
+
 hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options, hri_plan_job *out) {
     *out =
         (hri_plan_job){.ctx = ctx, .o = *options, .listener = {options->on_event, options->user}};
     hr_status status = open_model(out);
+    out->job.tick = tick;
+    out->job.tick_user = &out->listener;
     if (status == HR_OK) {
         status = hri_listener_tick(&out->listener, "opening the device", 0, 0, &out->why);
     }

@@ -71,7 +71,7 @@ typedef struct hri_plan_job {
     hri_plan *least;       /* of a problem: the plan of that */
 } hri_plan_job;
 
-/* Opens model and device and reads the budgets; nothing is planned.  The options are copied, their texts are not.  After
+/* Opens model and device and reads the budgets; nothing is planned.  The options are copied, their texts are not; *out may not move.  After
  * a failure out->why has the reason; close is allowed, and on a zeroed one. */
 HR_MUST_CHECK hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options,
                                            hri_plan_job *out);

@@ -281,6 +281,36 @@ TEST(job_plan, warnings_reach_the_callback_and_it_can_cancel) {
     h = (heard){.cancel_at = 2};
     CHECK_STATUS(hr_job_plan(ctx, &o, &p, &why), HR_E_CANCELLED);
     CHECK(p == NULL && why.cause == HR_CAUSE_CANCELLED);
+    h = (heard){.cancel_at = 4}; /* in the middle of planning */
+    CHECK_STATUS(hr_job_plan(ctx, &o, &p, &why), HR_E_CANCELLED);
+    CHECK(p == NULL && why.cause == HR_CAUSE_CANCELLED);
+    hr_ctx_destroy(ctx);
+}
+
+TEST(job_plan, a_shared_budget_leaves_what_others_were_not_granted) {
+    hr_ctx *ctx = open_ctx();
+    hr_plan *p = NULL;
+    hr_budget *ledger;
+    hr_lease *lease;
+    hr_error why = {0};
+    CHECK_OK(hr_budget_create(ctx, "host=64MiB", &ledger, &why));
+    const hr_lease_options lo = {
+        .size = sizeof lo, .name = "other", .wanted_bytes = 24 << 20, .wait_ms = 0};
+    CHECK_OK(hr_lease_request(ledger, &lo, &lease, &why));
+    hr_job_options o = ask("mlp:size=8,width=32", 16, NULL);
+    o.device = "host";
+    o.device_spec = NULL;
+    o.threads = 1;
+    o.ledger = ledger;
+    CHECK_OK(hr_job_plan(ctx, &o, &p, &why));
+    CHECK_EQ(summary_of(p).budget_bytes, 40 << 20);
+    hr_plan_destroy(p);
+    o.budget = "32MiB";
+    CHECK_OK(hr_job_plan(ctx, &o, &p, &why));
+    CHECK_EQ(summary_of(p).budget_bytes, 32 << 20);
+    hr_plan_destroy(p);
+    hr_lease_release(lease);
+    CHECK_OK(hr_budget_destroy(ledger));
     hr_ctx_destroy(ctx);
 }
 
