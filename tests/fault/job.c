@@ -4,8 +4,13 @@
 
 #include <string.h>
 
+#include <stdio.h>
+
 #include "base/fault.h"
+#include "pictures.h"
+#include "run/interpret.h"
 #include "test.h"
+#include "weights/checkpoint.h"
 
 static hr_status drop(void *user, const char *text, size_t bytes) {
     *(uint64_t *)user += bytes;
@@ -82,4 +87,89 @@ TEST_TIMEOUT(job, a_fault_while_planning_leaves_nothing_behind, 300) {
 
 TEST_TIMEOUT(job, a_fault_while_looking_for_ways_out_leaves_nothing_behind, 300) {
     sweep("8KiB");
+}
+
+/* ---- evaluation and prediction ---- */
+
+static char run_path[512];
+
+static void write_checkpoint(void) {
+    hr_model *m;
+    hr_graph *g;
+    hri_interp *it;
+    hr_train_options o = {.size = sizeof o};
+    CHECK_OK(hr_model_open("mlp:size=4,channels=1,classes=3,layers=1,width=4", &m, NULL));
+    CHECK_OK(hr_train_options_parse("", &o, NULL));
+    CHECK_OK(hr_step_build(&o, hr_model_build, m, HR_STEP_EVALUATE, 2, &g, NULL));
+    CHECK_OK(hri_interp_create(g, NULL, 1, &it));
+    const hri_values values = {.get = hri_interp_get, .put = hri_interp_put, .user = it};
+    const hri_about about = {
+        .model = hr_model_text(m), .precision = "f32", .source = "synthetic", .input = "image"};
+    const hri_checkpoint_write w = {.g = g, .from = &values, .about = &about};
+    snprintf(run_path, sizeof run_path, "%s/best.safetensors", test_folder());
+    CHECK_OK(hri_checkpoint_save(run_path, &w, NULL));
+    hri_interp_destroy(it);
+    hr_graph_destroy(g);
+    hr_model_close(m);
+}
+
+static hr_status add_score(void *user, const hr_prediction *p) {
+    *(double *)user += p->probabilities[p->order[0]];
+    return HR_OK;
+}
+
+/* Loss of two passes and the likeliest classes of a third. */
+static hr_status infer(hr_ctx *ctx, double *out, hr_error *why) {
+    const hr_infer_options o = {.size = sizeof o,
+                                .checkpoint = run_path,
+                                .data = "synthetic:count=5",
+                                .batch = 2,
+                                .threads = 1};
+    hr_predictor *p = NULL;
+    hr_infer_result r = {.size = sizeof r};
+    double sum = 0;
+    *why = (hr_error){0};
+    hr_status status = hr_predictor_open(ctx, &o, &p, why);
+    CHECK((status == HR_OK) == (p != NULL));
+    for (int pass = 0; pass < 2 && status == HR_OK; pass++) {
+        status = hr_predictor_evaluate(p, &r, why);
+        sum += r.loss;
+    }
+    if (status == HR_OK) {
+        status = hr_predictor_run(p, add_score, &sum, &r, why);
+    }
+    hr_predictor_close(p);
+    CHECK(status == HR_OK || (why->message[0] && why->cause != HR_CAUSE_NONE));
+    *out = sum;
+    return status;
+}
+
+TEST_TIMEOUT(job, a_fault_in_evaluation_or_prediction_leaves_nothing_behind, 300) {
+    static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_MAP, HRI_FAULT_OPEN,
+                                           HRI_FAULT_READ};
+    hr_ctx *ctx;
+    hr_error why;
+    double first = 0, is = 0;
+    const hr_ctx_options co = {.size = sizeof co, .visible_devices = "", .no_cuda = 1};
+    write_checkpoint();
+    CHECK_OK(hr_ctx_create(&co, &ctx));
+    CHECK_OK(infer(ctx, &first, &why));
+    const int64_t live = hri_fault_live_allocs();
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (uint64_t nth = 1; nth < 100000; nth += 1 + nth / 8) {
+            hri_fault_set(kinds[k], nth, 0);
+            const hr_status status = infer(ctx, &is, &why);
+            const uint64_t delivered = hri_fault_delivered();
+            hri_fault_set(kinds[k], 0, 0);
+            CHECK_EQ(hri_fault_live_allocs(), live);
+            CHECK(status != HR_E_INTERNAL && (status != HR_OK || is == first));
+            if (!delivered) {
+                CHECK_OK(status);
+                break;
+            }
+        }
+    }
+    CHECK_OK(infer(ctx, &is, &why));
+    CHECK(is == first);
+    hr_ctx_destroy(ctx);
 }

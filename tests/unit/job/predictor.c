@@ -25,7 +25,7 @@ static void write_checkpoint(void) {
     hr_model *m;
     hr_graph *g;
     hri_interp *it;
-    hr_train_options o;
+    hr_train_options o = {.size = sizeof o};
     CHECK_OK(hr_model_open("mlp:size=4,channels=1,classes=3,layers=1,width=8", &m, NULL));
     CHECK_OK(hr_train_options_parse("", &o, NULL));
     CHECK_OK(hr_step_build(&o, hr_model_build, m, HR_STEP_EVALUATE, 2, &g, NULL));
