@@ -36,7 +36,8 @@ static uint64_t look_at_ours(hri_broker *b, int device) {
             d->no_pids = 1; /* it is there, and the list does not know it by this number */
         }
         ours += d->no_pids ? told : seen;
-        if (p->state == HRI_GRANTS_DRAINING && (d->no_pids || seen == 0)) {
+        if (p->state == HRI_GRANTS_DRAINING &&
+            (d->no_pids ? !hri_process_is(p->pid, p->started) : seen == 0)) {
             p->granted_bytes[device] = p->held_bytes[device] = p->remainder_bytes[device] = 0;
         }
     }
@@ -91,8 +92,7 @@ int hri_serve_look(hri_broker *b, uint64_t now_ms) {
         if (p->state == HRI_GRANTS_AWAY && !hri_process_is(p->pid, p->started)) {
             hri_grants_process_died(p);
         }
-        if (p->state == HRI_GRANTS_DRAINING && !holds_anything(p) &&
-            !hri_process_is(p->pid, p->started)) {
+        if (p->state == HRI_GRANTS_DRAINING && !holds_anything(p)) {
             hri_grants_process_drained(l, p);
         }
         under_way += p->state == HRI_GRANTS_AWAY || p->state == HRI_GRANTS_DRAINING || p->waiting;

@@ -38,7 +38,7 @@ static const hri_field fields[] = {
     {0},
 };
 
-static void explain(hri_cli *cli, const hri_run_job *job, const hri_run_env *env,
+static void explain(hri_cli *cli, const hri_door_job *job, const hri_run_env *env,
                     const char *what) {
     char size[32];
     hri_out_printf(&cli->out, "%s\n", what);
@@ -55,7 +55,7 @@ static void explain(hri_cli *cli, const hri_run_job *job, const hri_run_env *env
 }
 
 /* Words for a door that did not open. */
-static int refused(hri_cli *cli, hri_link *link, const hri_run_job *job, hr_status status,
+static int refused(hri_cli *cli, hri_link *link, const hri_door_job *job, hr_status status,
                    const char *wait) {
     char wanted[32], left[32], total[32];
     hri_wire row;
@@ -81,7 +81,7 @@ static int refused(hri_cli *cli, hri_link *link, const hri_run_job *job, hr_stat
 }
 
 /* How a program's end becomes ours: its exit code, or its signal as shells tell it. */
-static int exit_of(hri_cli *cli, const hri_run_job *job, int status) {
+static int exit_of(hri_cli *cli, const hri_door_job *job, int status) {
     if (WIFSIGNALED(status)) {
         hri_say_note("the program was killed by signal %d (%s)", WTERMSIG(status),
                      strsignal(WTERMSIG(status)));
@@ -107,7 +107,7 @@ static void forget_old_pages(const char *folder, uint64_t job) {
     }
 }
 
-static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_run_job *job,
+static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_job *job,
                  char *const *argv, uint64_t wait_ms) {
     hri_run_env env = {0};
     hri_prose why = {0};
@@ -119,7 +119,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_run_job
         return HRI_EXIT_USAGE;
     }
     if (!o->explain) {
-        status = hri_run_job_enter(link, job, wait_ms, NULL);
+        status = hri_door_enter(&link->client, job, wait_ms, NULL);
         if (status != HR_OK) {
             hri_free(library);
             return refused(cli, link, job, status, o->wait);
@@ -149,7 +149,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_run_job
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const run_options *o = options;
-    hri_run_job job = {.flags = o->overcommit ? HRI_WIRE_OVERCOMMIT : 0};
+    hri_door_job job = {.flags = o->overcommit ? HRI_WIRE_OVERCOMMIT : 0};
     hri_link link = {.client = {.fd = -1}};
     hri_prose why = {0};
     uint64_t wait_ms = 0;

@@ -55,6 +55,30 @@ TEST(doors, an_old_driver_without_the_second_resolver) {
     govern_end(&w);
 }
 
+TEST(doors, python_by_ctypes) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(
+        &w, "command -v python3 >/dev/null || { echo none; exit 0; }; "
+            "cat >p.py <<'EOF'\n"
+            "import ctypes\n"
+            "cu = ctypes.CDLL('libcuda.so.1')\n"
+            "c, p = ctypes.c_void_p(), ctypes.c_uint64()\n"
+            "cu.cuInit(0); cu.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0); cu.cuCtxSetCurrent(c)\n"
+            "for size in (500, 700):\n"
+            "    print('python', size, cu.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(size << "
+            "20)))\n"
+            "EOF\n"
+            "$HEADROOM run --budget 1GiB -- python3 p.py");
+    if (govern_count(&w, "none")) {
+        govern_end(&w);
+        test_skip("no python3");
+    }
+    govern_expect(&w, "python 500 0\n");
+    govern_expect(&w, "python 700 2\n");
+    govern_end(&w);
+}
+
 /* ---- every way to take memory ---- */
 
 TEST(paths, small_allocations_share_blocks) {

@@ -18,7 +18,7 @@ static hr_status read_cards(hri_link *link, card *cards, int *count, hri_prose *
     hr_status status;
     *count = 0;
     for (uint32_t r = 0; (status = hri_link_row(link, r, &row)) == HR_OK; r++) {
-        if ((row.flags & HRI_WIRE_ROW_DEVICE) && *count < HRI_RUN_DEVICES_MAX) {
+        if ((row.flags & HRI_WIRE_ROW_DEVICE) && *count < HRI_DOOR_DEVICES) {
             memcpy(cards[*count].uuid, row.uuid, 16);
             cards[*count].total_bytes = row.total_bytes;
             cards[*count].free_bytes = row.free_bytes;
@@ -48,12 +48,12 @@ static int card_named(const card *cards, int count, const char *word, size_t len
 /* Leaves the visible ones, in the program's order. */
 static void keep_visible(card *cards, int *count) {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
-    card kept[HRI_RUN_DEVICES_MAX];
+    card kept[HRI_DOOR_DEVICES];
     int seen = 0;
     if (!list) {
         return;
     }
-    while (*list && seen < HRI_RUN_DEVICES_MAX) {
+    while (*list && seen < HRI_DOOR_DEVICES) {
         const size_t length = strcspn(list, ",");
         const int i = card_named(cards, *count, list, length);
         if (i < 0) {
@@ -123,9 +123,9 @@ static hr_status parse(const char *text, const card *cards, int count, uint64_t 
     return status;
 }
 
-hr_status hri_run_budget(hri_link *link, const char *text, hri_run_job *job, hri_prose *why) {
-    card cards[HRI_RUN_DEVICES_MAX];
-    uint64_t limits[HRI_RUN_DEVICES_MAX] = {0};
+hr_status hri_run_budget(hri_link *link, const char *text, hri_door_job *job, hri_prose *why) {
+    card cards[HRI_DOOR_DEVICES];
+    uint64_t limits[HRI_DOOR_DEVICES] = {0};
     int count;
     hr_status status = read_cards(link, cards, &count, why);
     if (status != HR_OK) {

@@ -10,65 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-
-enum { ANSWER_MS = 10000, SLICE_MS = 100 };
-
-static hr_status status_of(uint32_t said) {
-    switch (said) {
-    case HRI_SAID_OK:
-        return HR_OK;
-    case HRI_SAID_LIMIT:
-        return HR_E_LIMIT;
-    case HRI_SAID_AGAIN:
-        return HR_E_AGAIN;
-    case HRI_SAID_NOT_FOUND:
-        return HR_E_NOT_FOUND;
-    default:
-        return HR_E_INTERNAL;
-    }
-}
-
-static hr_status tell(hri_link *link, hri_wire *w) {
-    const hr_status status = hri_client_ask(&link->client, w, ANSWER_MS);
-    return status == HR_E_AGAIN ? HR_E_IO : status != HR_OK ? status : status_of(w->said);
-}
-
-hr_status hri_run_job_enter(hri_link *link, hri_run_job *job, uint64_t wait_ms,
-                            int (*interrupted)(void)) {
-    hri_wire w = hri_wire_make(HRI_VERB_JOB);
-    w.job = job->id;
-    w.flags = job->flags;
-    hri_wire_name(&w, job->name);
-    hr_status status = tell(link, &w);
-    const int again = job->id != 0;
-    job->id = status == HR_OK ? w.job : job->id;
-    for (int i = 0; i < job->count && status == HR_OK; i++) {
-        w = hri_wire_make(HRI_VERB_WISH);
-        memcpy(w.uuid, job->uuids[i], 16);
-        w.limit_bytes = job->limits[i];
-        status = tell(link, &w);
-        if (again && status == HR_E_INTERNAL) {
-            status =
-                HR_OK; /* its budget is in the ledger already, and may have been changed there */
-        }
-    }
-    if (status != HR_OK) {
-        return status;
-    }
-    w = hri_wire_make(HRI_VERB_ENTER);
-    w.wait_ms = wait_ms;
-    const uint64_t until = hri_clock_ns() / 1000000 + wait_ms + ANSWER_MS;
-    status = hri_client_ask(&link->client, &w, SLICE_MS);
-    while (status == HR_E_AGAIN && hri_clock_ns() / 1000000 < until) {
-        if (interrupted && interrupted()) {
-            return HR_E_CANCELLED;
-        }
-        status = hri_client_hear(&link->client, &w, SLICE_MS);
-    }
-    return status == HR_E_AGAIN ? HR_E_IO : status != HR_OK ? status : status_of(w.said);
-}
-
 /* ---- the program ---- */
 
 static int start(char *const *argv, char *const *environment, const sigset_t *mask, pid_t *out) {
@@ -87,10 +28,11 @@ static int start(char *const *argv, char *const *environment, const sigset_t *ma
 }
 
 /* The broker has gone: another one is started, and told what it should know.  The program runs on meanwhile. */
-static void find_broker(hri_link *link, hri_run_job *job) {
+static void find_broker(hri_link *link, hri_door_job *job) {
     hri_prose why = {0};
     hri_link_close(link);
-    if (hri_link_open(link, &why) == HR_OK && hri_run_job_enter(link, job, 0, NULL) != HR_OK) {
+    if (hri_link_open(link, &why) == HR_OK &&
+        hri_door_enter(&link->client, job, 0, NULL) != HR_OK) {
         hri_link_close(link);
     }
 }
@@ -106,7 +48,7 @@ static void pass_signals(int fd, pid_t pid) {
     }
 }
 
-static int watch(hri_link *link, hri_run_job *job, pid_t pid, int signals) {
+static int watch(hri_link *link, hri_door_job *job, pid_t pid, int signals) {
     int status = 0;
     for (;;) {
         struct pollfd polled[2] = {{.fd = signals, .events = POLLIN},
@@ -127,7 +69,7 @@ static int watch(hri_link *link, hri_run_job *job, pid_t pid, int signals) {
     }
 }
 
-hr_status hri_run_watch(hri_link *link, hri_run_job *job, char *const *argv,
+hr_status hri_run_watch(hri_link *link, hri_door_job *job, char *const *argv,
                         char *const *environment, int *out_status, hri_prose *why) {
     static const int passed[] = {SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
     sigset_t set, before;

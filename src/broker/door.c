@@ -1,0 +1,84 @@
+/* See door.h. */
+#include "broker/door.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { ANSWER_MS = 10000, SLICE_MS = 100 };
+
+static hr_status status_of(uint32_t said) {
+    switch (said) {
+    case HRI_SAID_OK:
+        return HR_OK;
+    case HRI_SAID_LIMIT:
+        return HR_E_LIMIT;
+    case HRI_SAID_AGAIN:
+        return HR_E_AGAIN;
+    case HRI_SAID_NOT_FOUND:
+        return HR_E_NOT_FOUND;
+    default:
+        return HR_E_INTERNAL;
+    }
+}
+
+static hr_status tell(hri_client *client, hri_wire *w) {
+    const hr_status status = hri_client_ask(client, w, ANSWER_MS);
+    return status == HR_E_AGAIN ? HR_E_IO : status != HR_OK ? status : status_of(w->said);
+}
+
+hr_status hri_door_enter(hri_client *client, hri_door_job *job, uint64_t wait_ms,
+                         int (*interrupted)(void)) {
+    hri_wire w = hri_wire_make(HRI_VERB_JOB);
+    w.job = job->id;
+    w.flags = job->flags;
+    hri_wire_name(&w, job->name);
+    hr_status status = tell(client, &w);
+    const int again = job->id != 0;
+    job->id = status == HR_OK ? w.job : job->id;
+    for (int i = 0; i < job->count && status == HR_OK; i++) {
+        w = hri_wire_make(HRI_VERB_WISH);
+        memcpy(w.uuid, job->uuids[i], 16);
+        w.limit_bytes = job->limits[i];
+        status = tell(client, &w);
+        if (again && status == HR_E_INTERNAL) {
+            status =
+                HR_OK; /* its budget is in the ledger already, and may have been changed there */
+        }
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    w = hri_wire_make(HRI_VERB_ENTER);
+    w.wait_ms = wait_ms;
+    const uint64_t until = hri_clock_ns() / 1000000 + wait_ms + ANSWER_MS;
+    status = hri_client_ask(client, &w, SLICE_MS);
+    while (status == HR_E_AGAIN && hri_clock_ns() / 1000000 < until) {
+        if (interrupted && interrupted()) {
+            return HR_E_CANCELLED;
+        }
+        status = hri_client_hear(client, &w, SLICE_MS);
+    }
+    return status == HR_E_AGAIN ? HR_E_IO : status != HR_OK ? status : status_of(w.said);
+}
+
+hr_status hri_door_join(hri_client *client, const hri_door_job *job) {
+    hri_wire w = hri_wire_make(HRI_VERB_PROCESS);
+    w.job = job->id;
+    hri_wire_name(&w, job->name);
+    hr_status status = tell(client, &w);
+    for (int i = 0; i < job->count && status == HR_OK; i++) {
+        w = hri_wire_make(HRI_VERB_DEVICE);
+        memcpy(w.uuid, job->uuids[i], 16);
+        status = tell(client, &w);
+        if (status ==
+            HR_OK) { /* all that the job has, but for what is kept for what the driver loads later */
+            const uint64_t all = w.limit_bytes > w.slack_bytes ? w.limit_bytes - w.slack_bytes : 0;
+            w = hri_wire_make(HRI_VERB_LEASE);
+            memcpy(w.uuid, job->uuids[i], 16);
+            w.least_bytes = w.wanted_bytes = all;
+            status = tell(client, &w);
+        }
+    }
+    return status;
+}
