@@ -62,7 +62,8 @@ static int check_result(void) {
     return 0;
 }
 
-static hr_status shape(void *user, const hr_meta *in, uint32_t count, hr_meta *out, const char **why) {
+static hr_status shape(void *user, const hr_meta *in, uint32_t count, hr_meta *out,
+                       const char **why) {
     (void)user, (void)count, (void)why;
     out[0] = in[0];
     return HR_OK;
@@ -87,12 +88,13 @@ static hr_status run_op(void *user, const hr_custom_call *c) {
 /* A graph with an op of our own, run once: options, a callback's argument, and two results. */
 static int check_run(hr_ctx *ctx) {
     int failed = 1;
-    GUARDED(hr_custom_options) c = {.is = {.name = "twice",
-                                           .input_count = 1,
-                                           .output_count = 1,
-                                           .shape = shape,
-                                           .run = run_op,
-                                           .user = &failed}};
+    GUARDED(hr_custom_options)
+    c = {.is = {.name = "twice",
+                .input_count = 1,
+                .output_count = 1,
+                .shape = shape,
+                .run = run_op,
+                .user = &failed}};
     hr_custom *twice;
     hr_graph *g;
     hr_device *device;
@@ -112,8 +114,8 @@ static int check_run(hr_ctx *ctx) {
 
     NEED(hr_device_find(ctx, "host", &device) == HR_OK);
     const hr_graph *const graphs[] = {g};
-    GUARDED(hr_run_options) o = {
-        .is = {.device = device, .graphs = graphs, .graph_count = 1, .threads = 1}};
+    GUARDED(hr_run_options)
+    o = {.is = {.device = device, .graphs = graphs, .graph_count = 1, .threads = 1}};
     GUARD(o);
     const float in[] = {1, 2, 3, 4};
     float out[4] = {0};
