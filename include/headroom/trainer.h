@@ -7,7 +7,7 @@
  *   }
  *   hr_trainer_close(t);
  *
- * hr_job_train is this loop.  With hr_trainer_validate, _save, _get and _put between the steps it is your own.  Nothing
+ * hr_job_train is this loop.  With hr_trainer_step, _validate, _save, _get and _put between the steps it is your own.  Nothing
  * allocates device memory after opening, so the peak stays the planned one.  Values are accessed by name and by copying,
  * so the same loop works on a GPU.
  *
@@ -95,6 +95,13 @@ HR_API hr_end hr_trainer_end(const hr_trainer *t);
 /* Ends the run now, with a checkpoint if it has a folder.  A batch already on the device is trained first. */
 HR_API HR_MUST_CHECK hr_status hr_trainer_finish(hr_trainer *t, hr_error *why);
 
+/* Exactly one update from your own batch, and nothing that may be due.  fields[0..count) are the model's inputs by name,
+ * each with the whole batch (hr_train_result.batch samples) in dimension 0 and in the input's type; the trainer splits it
+ * as planned.  It counts as a step of the run and extends its history.  HR_E_NOT_FOUND: an input is missing.  HR_E_SHAPE:
+ * wrong size or type.  HR_E_RANGE: the loss is not finite.  After the first two the trainer is as it was.  `out` may be
+ * NULL. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_step(hr_trainer *t, const hr_field *fields, size_t count,
+                                               hr_numbers *out, hr_error *why);
 /* One pass over the validation data, as after an epoch: it counts as one of the run's.  HR_E_NOT_FOUND if the job has
  * none.  `out` may be NULL. */
 HR_API HR_MUST_CHECK hr_status hr_trainer_validate(hr_trainer *t, hr_numbers *out, hr_error *why);

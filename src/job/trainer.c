@@ -229,6 +229,45 @@ hr_status hr_job_train(hr_plan *plan, hr_error *error) {
 
 /* ---- your own loop ---- */
 
+hr_status hr_trainer_step(hr_trainer *t, const hr_field *fields, size_t count, hr_numbers *out,
+                          hr_error *error) {
+    hri_why why = {0};
+    hri_prose prose = {""};
+    hri_record_step s = {0};
+    hri_train_job *j = t->job;
+    hr_status status = hri_fields_check(fields, count, &j->want, (uint64_t)j->batch, &prose);
+    if (status != HR_OK) {
+        return give(&why, hri_why_prose(&why, HR_CAUSE_USAGE, status, NULL, &prose), error);
+    }
+    j->feeds.fields = fields;
+    j->feeds.field_count = count;
+    j->feeds.want = &j->want;
+    status = hri_trainer_update(j->trainer, &s, &prose);
+    j->feeds.fields = NULL;
+    if (status != HR_OK) {
+        return give(&why, fail(j, status, &prose, &why), error);
+    }
+    status = listen(j, &why);
+    if (status == HR_OK && out) {
+        hr_numbers n = {.size = sizeof n,
+                        .step = s.step,
+                        .epoch = s.epoch,
+                        .samples = (uint64_t)j->batch,
+                        .loss = s.loss,
+                        .accuracy = s.accuracy,
+                        .top5 = s.top5,
+                        .learning_rate = s.rate,
+                        .gradient_norm = s.norm,
+                        .seconds = s.seconds,
+                        .wait_seconds = s.wait_seconds,
+                        .samples_per_second = s.samples_per_second,
+                        .memory_bytes = s.memory_bytes,
+                        .peak_bytes = s.peak_bytes};
+        status = hri_give(out, &n, sizeof n);
+    }
+    return give(&why, status, error);
+}
+
 hr_status hr_trainer_validate(hr_trainer *t, hr_numbers *out, hr_error *error) {
     hri_why why = {0};
     hri_prose prose = {""};

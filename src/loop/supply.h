@@ -66,7 +66,16 @@ uint64_t hri_supply_wait_ns(const hri_supply *s);
 typedef struct hri_feeds {
     hri_supply *train, *validation; /* validation may be NULL */
     uint32_t fed;                   /* samples that the last run had */
+    /* A batch of somebody's own for the next step, in place of the pipeline's; NULL: none. */
+    const hr_field *fields;
+    size_t field_count;
+    const hri_model_input *want;
 } hri_feeds;
+
+/* Is this a whole batch: every input by its name, in its type, with so many samples?  HR_E_NOT_FOUND, HR_E_SHAPE. */
+HR_MUST_CHECK hr_status hri_fields_check(const hr_field *fields, size_t count,
+                                         const hri_model_input *want, uint64_t samples,
+                                         hri_prose *why);
 
 HR_MUST_CHECK hr_status hri_feeds_feed(void *feeds, const hri_planned_run *run, hri_prose *why);
 

@@ -337,7 +337,7 @@ static int step_runs(void *user) {
     t->over = t->o.steps_per_epoch ? t->at.epoch_step + 1 >= t->o.steps_per_epoch
                                    : hri_supply_ended(t->o.feeds->train);
     t->looked = 1;
-    if (t->stopping || (t->o.steps && step >= t->o.steps) ||
+    if (t->stopping || t->o.feeds->fields || (t->o.steps && step >= t->o.steps) ||
         (t->over && t->o.epochs && t->at.epoch + 1 >= t->o.epochs)) {
         return 0;
     }
@@ -655,4 +655,23 @@ hr_status hri_trainer_save(hri_trainer *t, const char *path, hri_prose *why) {
     }
     const hr_status status = save(t, 0);
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", t->save_why.text);
+}
+
+hr_status hri_trainer_update(hri_trainer *t, hri_record_step *out, hri_prose *why) {
+    if (t->end != HRI_TRAINER_RUNS || hri_planned_is_fed(t->o.planned)) {
+        return hri_prose_set(why, HR_E_BUSY,
+                             t->end != HRI_TRAINER_RUNS
+                                 ? "training has finished"
+                                 : "the next batch is on the device already");
+    }
+    const uint64_t begin = hri_clock_ns();
+    const hr_status status = take_step(t, why);
+    t->sums.all_ns += hri_clock_ns() - begin;
+    if (status != HR_OK) {
+        t->end = HRI_TRAINER_FAILED;
+        return status;
+    }
+    say_step(t);
+    *out = t->unsaid;
+    return HR_OK;
 }

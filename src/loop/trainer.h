@@ -85,6 +85,8 @@ hri_trainer_end hri_trainer_over(const hri_trainer *t);
 /* Ends the training after the last step: saves, so that it can go on.  Not from a signal handler. */
 HR_MUST_CHECK hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why);
 
+/* One update and nothing that may be due, from whatever feeds->fields has: the batch of somebody else. */
+HR_MUST_CHECK hr_status hri_trainer_update(hri_trainer *t, hri_record_step *out, hri_prose *why);
 /* One pass over the validation data now, as when it is due. */
 HR_MUST_CHECK hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out,
                                              hri_prose *why);

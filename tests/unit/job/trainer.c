@@ -292,3 +292,40 @@ TEST(job_trainer, what_cannot_be_is_a_sentence_and_a_cause) {
     r.o.val_pipeline = other;
     rig_close(&r);
 }
+
+/* The first batch by hand, then by the pipeline, which was not asked before: both begin with the same samples. */
+TEST(job_trainer, a_batch_of_ones_own_is_a_step_like_any_other) {
+    double losses[2] = {0};
+    for (int own = 0; own < 2; own++) {
+        rig r;
+        hr_trainer *t = NULL;
+        hr_numbers n = {.size = sizeof n};
+        hr_error why = {.code = HR_OK};
+        rig_open(&r);
+        r.o.micro_batches = 2;
+        rig_plan(&r);
+        const hr_field fields[] = {
+            {"target", {HR_TYPE_F32, hr_shape_1(BATCH)}, BATCH * sizeof target[0], &target[HELD]},
+            {"left", {HR_TYPE_F32, hr_shape_2(BATCH, 3)}, BATCH * sizeof left[0], left[HELD]},
+            {"right", {HR_TYPE_F32, hr_shape_2(BATCH, 2)}, BATCH * sizeof right[0], right[HELD]}};
+        CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+        CHECK_STATUS(hr_trainer_step(t, fields, 2, &n, &why), HR_E_NOT_FOUND);
+        hr_field half = fields[2];
+        half.bytes /= 2;
+        CHECK_STATUS(
+            hr_trainer_step(t, (const hr_field[]){fields[0], fields[1], half}, 3, &n, &why),
+            HR_E_SHAPE);
+        if (own) {
+            CHECK_OK(hr_trainer_step(t, fields, 3, &n, &why));
+            CHECK(n.step == 1 && n.samples == BATCH);
+        } else {
+            CHECK_OK(hr_trainer_advance(t, &why));
+        }
+        losses[own] = r.last_loss;
+        CHECK_EQ(r.steps, 1);
+        CHECK_OK(hr_trainer_advance(t, &why));
+        hr_trainer_close(t);
+        rig_close(&r);
+    }
+    CHECK(losses[0] > 0 && losses[0] == losses[1]);
+}
