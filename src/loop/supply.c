@@ -547,7 +547,7 @@ static hr_status feed_fields(const hri_feeds *f, const hri_planned_run *run, hri
         const hr_field *field = find_field(f->fields, f->field_count, name);
         place to = place_of(run, name, sample, 0);
         const uint64_t first = run->first_sample * to.count, n = run->samples * to.count;
-        if (to.type != sample->type) { /* images that the job's data has as bytes */
+        if ((int32_t)to.type != sample->type) { /* images that the job's data has as bytes */
             return hri_prose_set(why, HR_E_SHAPE, "this graph takes %s as %s", name,
                                  hr_type_name(to.type));
         }
