@@ -375,6 +375,8 @@ const hri_command hri_command_plan = {
         "batch is cut only where no op couples its samples, unless --ghost-norm allows that. AGAIN "
         "counts ops computed more than once. Plain training keeps every value until its last "
         "reader.\n\n"
+        "With --val-data or --val-split evaluation is planned into the same arena, and with --data "
+        "the input pipeline is part of the sum: the plan is then the one that train makes.\n\n"
         "The exit code is 0 when it fits, 1 when it does not; then the op that makes the floor, "
         "the bytes short and ways out are shown.",
     .examples = {{"headroom plan resnet50 --batch 32 --budget 4GiB", "does it fit this machine?"},
