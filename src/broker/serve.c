@@ -19,7 +19,7 @@ static uint64_t bytes_of(const hri_observed_process *list, int count, int64_t pi
 
 /* What our processes hold on a device, as the outside sees it; the dead whose memory is back are emptied. */
 static uint64_t look_at_ours(hri_broker *b, int device) {
-    static hri_observed_process list[HRI_OBSERVED_PROCESSES]; /* one thread */
+    hri_observed_process *list = b->seen;
     hri_grants *l = b->grants;
     hri_grants_device *d = &l->devices[device];
     const int count = b->observer->processes(b->observer->user, d->uuid, list);
@@ -110,7 +110,7 @@ int hri_serve_look(hri_broker *b, uint64_t now_ms) {
 /* What the driver holds for the process beyond what it says, on this device now. */
 static uint64_t remainder_of(hri_broker *b, const hri_grants_process *p, int device,
                              uint64_t held_bytes, uint64_t known_bytes) {
-    static hri_observed_process list[HRI_OBSERVED_PROCESSES];
+    hri_observed_process *list = b->seen;
     const hri_grants_device *d = &b->grants->devices[device];
     const int count = b->observer ? b->observer->processes(b->observer->user, d->uuid, list) : -1;
     const uint64_t seen = count > 0 ? bytes_of(list, count, p->pid) : 0;

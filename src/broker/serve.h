@@ -24,6 +24,7 @@ typedef struct hri_broker {
     const hri_observer *observer;
     uint64_t observed_ms; /* when the devices were looked at last */
     uint64_t next_order;
+    hri_observed_process seen[HRI_OBSERVED_PROCESSES]; /* the last look at a device */
 } hri_broker;
 
 /* 1: *wire is the answer, to be sent; 0: there is none, or it waits; -1: the connection has to end. */

@@ -12,6 +12,7 @@ typedef nvmlReturn_t uuid_fn(nvmlDevice_t device, char *out, unsigned int size);
 struct hri_nvml_observer {
     hri_cuda_nvml nvml;
     uuid_fn *uuid;
+    nvmlProcessInfo_t list[HRI_OBSERVED_PROCESSES]; /* of the last look */
 };
 
 /* "GPU-xxxxxxxx-..." to its 16 bytes. */
@@ -75,8 +76,8 @@ static int find_device(const hri_nvml_observer *o, const unsigned char uuid[16],
 }
 
 static int look_at_processes(void *user, const unsigned char uuid[16], hri_observed_process *out) {
-    static nvmlProcessInfo_t list[HRI_OBSERVED_PROCESSES]; /* the broker has one thread */
     hri_nvml_observer *o = user;
+    nvmlProcessInfo_t *list = o->list;
     nvmlDevice_t device;
     unsigned int count = HRI_OBSERVED_PROCESSES;
     if (!find_device(o, uuid, &device) ||
