@@ -79,6 +79,9 @@ typedef struct hr_pipeline_options {
     int32_t reserved;
     hr_progress_fn *progress;
     void *progress_user;
+    /* The pipeline lives in one lease of its pool "input", of budget_bytes or as much of that as there is for 0; it gives
+     * back what it can when the lease is asked to shrink, between elements.  NULL: nobody is asked. */
+    struct hr_budget *budget;
 } hr_pipeline_options;
 
 HR_API HR_MUST_CHECK hr_status hr_pipeline_create(const hr_pipeline_options *options,

@@ -43,11 +43,14 @@ typedef struct hr_run_options {
     uint32_t threads;              /* 0: one a core */
     uint32_t reserved;
     uint64_t seed; /* of persistent values and of random ops */
+    /* A lease of the pool of the device, for all that the run takes there, is held as long as it is open; budget_bytes 0 is
+     * then what that pool has free.  Lives longer than the run.  NULL: nobody is asked. */
+    struct hr_budget *budget;
 } hr_run_options;
 
 /* HR_E_NO_PLAN: nothing was taken, and *why (may be NULL) names the floor, the op that makes it and the bytes short.
  * HR_E_BUSY for a graph that is not frozen; HR_E_SHAPE when two graphs disagree about a persistent value;
- * HR_E_UNSUPPORTED for a device that runs nothing. */
+ * HR_E_UNSUPPORTED for a device that runs nothing; HR_E_LIMIT or HR_E_AGAIN when the budget does not grant the lease. */
 HR_API HR_MUST_CHECK hr_status hr_run_open(const hr_run_options *options, hr_run **out,
                                            hr_error *why);
 /* Gives everything back.  NULL is allowed. */

@@ -238,6 +238,9 @@ static hr_status promise(hr_pipeline *p) {
     for (uint32_t i = 0; status == HR_OK && i < p->stage_count; i++) {
         status = hri_ledger_guarantee(p->stages[i]->account, p->stages[i]->smallest_bytes);
     }
+    if (status == HR_OK) {
+        hri_pool_settle(p->pool);
+    }
     return status == HR_OK ? HR_OK : refuse(p, sum, user);
 }
 

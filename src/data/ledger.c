@@ -11,7 +11,7 @@ static uint64_t missing(const hri_account *a, uint64_t held) {
 }
 
 hr_status hri_ledger_init(hri_ledger *l, uint64_t budget) {
-    *l = (hri_ledger){.budget = budget};
+    *l = (hri_ledger){.budget = budget, .most = budget};
     pthread_mutex_init(&l->mutex, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -29,6 +29,16 @@ void hri_ledger_deinit(hri_ledger *l) {
     }
     pthread_cond_destroy(&l->freed);
     pthread_mutex_destroy(&l->mutex);
+}
+
+uint64_t hri_ledger_shrink(hri_ledger *l, uint64_t bytes) {
+    pthread_mutex_lock(&l->mutex);
+    const uint64_t least = l->held + l->unfilled;
+    const uint64_t to = bytes > least ? bytes : least;
+    l->budget = to < l->budget ? to : l->budget;
+    const uint64_t is = l->budget;
+    pthread_mutex_unlock(&l->mutex);
+    return is;
 }
 
 hr_status hri_ledger_open(hri_ledger *l, const char *name, uint32_t position, hri_account **out) {
@@ -171,8 +181,9 @@ uint64_t hri_ledger_room(hri_account *account, bool with_user) {
     hri_ledger *l = account->ledger;
     pthread_mutex_lock(&l->mutex);
     const uint64_t stuck = stuck_bytes(account, with_user);
+    const uint64_t room = stuck < l->budget ? l->budget - stuck : 0;
     pthread_mutex_unlock(&l->mutex);
-    return stuck < l->budget ? l->budget - stuck : 0;
+    return room;
 }
 
 hr_status hri_ledger_wait(hri_account *account, uint64_t bytes, uint64_t mine, unsigned wait_ms) {
@@ -238,7 +249,7 @@ hr_status hri_ledger_check(hri_ledger *l) {
         guarantees += a->guarantee;
     }
     const bool good = held == l->held && unfilled == l->unfilled && guarantees == l->guarantees &&
-                      held + unfilled <= l->budget && l->peak <= l->budget;
+                      held + unfilled <= l->budget && l->peak <= l->most;
     pthread_mutex_unlock(&l->mutex);
     return good ? HR_OK : HR_E_INTERNAL;
 }

@@ -44,6 +44,7 @@ struct hri_ledger {
     pthread_cond_t
         freed; /* something was released, or the user began to wait, or all is cancelled */
     uint64_t budget, held, peak, unfilled, guarantees;
+    uint64_t most;     /* the largest budget that it had */
     uint32_t waiting;  /* threads in hri_ledger_wait */
     bool user_waiting; /* the user's thread is inside hr_pipeline_next */
     hri_account *accounts;
@@ -51,6 +52,9 @@ struct hri_ledger {
 
 HR_MUST_CHECK hr_status hri_ledger_init(hri_ledger *l, uint64_t budget);
 void hri_ledger_deinit(hri_ledger *l);
+
+/* Lowers the budget to `bytes`, or to what is held and promised where that is more.  Gives what it is now. */
+uint64_t hri_ledger_shrink(hri_ledger *l, uint64_t bytes);
 
 /* Opens an account; it lives as long as the ledger. */
 HR_MUST_CHECK hr_status hri_ledger_open(hri_ledger *l, const char *name, uint32_t position,

@@ -5,14 +5,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <headroom/budget.h>
 #include <headroom/bytes.h>
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "data/budget.h"
 #include "data/workers.h"
+#include "memory/left.h"
 
 #define STATE_MAGIC 0x3165746174735248u /* "HRstate1" */
 
@@ -81,9 +82,10 @@ void hri_pipeline_shrunk(hri_stage *s, const char *what, uint32_t from, uint32_t
     pthread_mutex_unlock(&p->mutex);
     if (first) {
         char b[32];
-        hri_log_write(&p->log, HR_LOG_WARN,
-                      "%s: %u %s instead of %u, because the budget of %s is used up", s->name, to,
-                      what, from, hr_bytes_print(hri_pool_ledger(p->pool)->budget, b, sizeof b));
+        hri_log_write(
+            &p->log, HR_LOG_WARN, "%s: %u %s instead of %u, because the budget of %s is used up",
+            s->name, to, what, from,
+            hr_bytes_print(hri_ledger_look(hri_pool_ledger(p->pool)).budget, b, sizeof b));
     }
 }
 
@@ -104,7 +106,7 @@ hr_status hri_pipeline_bad_item(hr_pipeline *p, hr_status status, const hri_stag
         snprintf(text, sizeof text,
                  "%s: %s: it needs more than the %s available of the budget of %s%s", name, s->name,
                  hr_bytes_print(hri_ledger_room(s->account, status == HR_E_LIMIT), b1, sizeof b1),
-                 hr_bytes_print(s->account->ledger->budget, b2, sizeof b2),
+                 hr_bytes_print(hri_ledger_look(s->account->ledger).budget, b2, sizeof b2),
                  status == HR_E_LIMIT ? " while the caller holds elements" : "");
     } else {
         snprintf(text, sizeof text, "%s: %s: %s", name, s->name,
@@ -142,6 +144,42 @@ uint64_t hri_pipeline_budget(const hr_pipeline *p) {
     return p->options.budget_bytes;
 }
 
+/* How much memory there is: what a lease grants, else what was said, else half of what the machine has. */
+static hr_status find_memory(hr_pipeline_options *o, hr_lease **lease) {
+    const uint64_t given = o->budget_bytes;
+    if (!given) {
+        o->budget_bytes = hri_memory_left_free("") / 2;
+    }
+    if (!o->budget) {
+        return HR_OK;
+    }
+    const hr_lease_options wanted = {.size = sizeof wanted,
+                                     .pool = "input",
+                                     .name = "input pipeline",
+                                     .wanted_bytes = o->budget_bytes,
+                                     .least_bytes = given ? given : 1};
+    hr_status status = hr_lease_request(o->budget, &wanted, lease, NULL);
+    if (status == HR_OK) {
+        o->budget_bytes = hr_lease_granted(*lease);
+        status = hr_lease_hold(*lease, o->budget_bytes); /* it may fill all of it at any time */
+    }
+    return status;
+}
+
+static hr_status open_pool(hr_pipeline *p) {
+    hr_lease *lease = NULL;
+    hr_status status = find_memory(&p->options, &lease);
+    if (status == HR_OK) {
+        status = hri_pool_create(p->options.budget_bytes, &p->pool);
+    }
+    if (status != HR_OK) {
+        hr_lease_release(lease);
+        return status;
+    }
+    hri_pool_adopt(p->pool, lease);
+    return HR_OK;
+}
+
 hr_status hr_pipeline_create(const hr_pipeline_options *options, hr_pipeline **out) {
     hr_pipeline_options own = {.size = sizeof own};
     hr_status status = options ? hri_take(&own, sizeof own, options) : HR_OK;
@@ -153,13 +191,10 @@ hr_status hr_pipeline_create(const hr_pipeline_options *options, hr_pipeline **o
         return HR_E_NOMEM_HOST;
     }
     p->options = own;
-    if (p->options.budget_bytes == 0) {
-        p->options.budget_bytes = hri_budget_available("") / 2;
-    }
     if (p->options.workers == 0) {
         p->options.workers = hri_cores_usable();
     }
-    status = hri_pool_create(p->options.budget_bytes, &p->pool);
+    status = open_pool(p);
     if (status == HR_OK) {
         status = hri_ledger_open(hri_pool_ledger(p->pool), "the element held by the caller",
                                  UINT32_MAX, &p->user);
@@ -288,6 +323,7 @@ hr_status hr_pipeline_next(hr_pipeline *p, hr_element **out) {
     p->wait_ns += now - began;
     p->handed_elements += status == HR_OK;
     hri_pipeline_tune(p, now);
+    hri_pool_answer(p->pool);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <headroom/budget.h>
 #include "base/alloc.h"
 #include "base/fault.h"
 
@@ -12,6 +13,7 @@ enum { PAGE_SHIFT = 12, SMALL_BYTES = 32 << 10, CLASS_COUNT = 8 * 36, FROM_MALLO
 
 struct hri_buffer_pool {
     hri_ledger ledger;
+    hr_lease *lease; /* NULL: nobody was asked */
     _Atomic uint64_t refs;
     pthread_mutex_t mutex;
     uint64_t mapped;       /* in use and idle */
@@ -120,7 +122,35 @@ void hri_pool_unref(hri_buffer_pool *pool) {
     trim_to(pool, 0);
     pthread_mutex_destroy(&pool->mutex);
     hri_ledger_deinit(&pool->ledger);
+    hr_lease_release(pool->lease);
     hri_free(pool);
+}
+
+void hri_pool_adopt(hri_buffer_pool *pool, hr_lease *lease) {
+    pool->lease = lease;
+}
+
+void hri_pool_settle(hri_buffer_pool *pool) {
+    if (pool->lease) {
+        hr_lease_decline(pool->lease, hri_ledger_look(&pool->ledger).guarantees);
+    }
+}
+
+void hri_pool_answer(hri_buffer_pool *pool) {
+    const uint64_t asked = pool->lease ? hr_lease_asked(pool->lease) : HR_UNKNOWN;
+    if (asked == HR_UNKNOWN) {
+        return;
+    }
+    const uint64_t least = hri_ledger_look(&pool->ledger).guarantees;
+    const uint64_t target = asked > least ? asked : least;
+    const uint64_t now = hri_ledger_shrink(&pool->ledger, target);
+    trim_idle(pool);
+    /* What is promised to us is what we may hold: less of both cannot be refused. */
+    (void)!hr_lease_hold(pool->lease, now);
+    (void)!hr_lease_resize(pool->lease, now);
+    if (now == target && target > asked) {
+        hr_lease_decline(pool->lease, least);
+    }
 }
 
 /* Pages for a class, from the idle list or from the system. */

@@ -16,6 +16,7 @@
 #include <headroom/status.h>
 #include "data/ledger.h"
 
+struct hr_lease;
 typedef struct hri_buffer_pool hri_buffer_pool;
 
 typedef struct hri_buffer {
@@ -30,6 +31,13 @@ typedef struct hri_buffer {
 } hri_buffer;
 
 HR_MUST_CHECK hr_status hri_pool_create(uint64_t budget, hri_buffer_pool **out);
+/* The memory is that of this lease, which becomes the pool's and is released with its last buffer.  Before any buffer. */
+void hri_pool_adopt(hri_buffer_pool *pool, struct hr_lease *lease);
+/* The guarantees are known: from now on they are the least that the lease may be asked for. */
+void hri_pool_settle(hri_buffer_pool *pool);
+/* What the lease is asked to shrink to is given back as far as it can be now: idle pages, and room that nobody was
+ * promised.  Cheap when nothing is asked. */
+void hri_pool_answer(hri_buffer_pool *pool);
 /* Gives the creator's reference back. */
 void hri_pool_unref(hri_buffer_pool *pool);
 hri_ledger *hri_pool_ledger(hri_buffer_pool *pool);

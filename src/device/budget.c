@@ -156,3 +156,16 @@ hr_status hr_budget_ask(hr_budget *budget, const char *pool, const char *name, u
 hr_status hr_budget_check(hr_budget *budget) {
     return hri_book_check(budget->book);
 }
+
+hr_status hri_budget_free(hr_budget *budget, const char *pool, uint64_t *out) {
+    hr_status status = need_pool(budget, pool, 0, NULL);
+    for (size_t i = 0; status == HR_OK; i++) {
+        hr_pool_info info = {.size = sizeof info};
+        status = hri_book_get_pool(budget->book, i, &info);
+        if (status == HR_OK && !strcmp(info.name, pool)) {
+            *out = info.free_bytes;
+            return HR_OK;
+        }
+    }
+    return status;
+}

@@ -79,6 +79,9 @@ hri_dev_queue *hri_queue_native(const hr_queue *queue);
 HR_MUST_CHECK hr_status hri_ctx_create_with(const hr_ctx_options *options,
                                             const hri_backend *const *more, hr_ctx **out);
 
+/* What a request to a pool of this budget would be granted now.  HR_E_NOT_FOUND: no such device. */
+HR_MUST_CHECK hr_status hri_budget_free(struct hr_budget *budget, const char *pool, uint64_t *out);
+
 /* What the back ends have to say about themselves, for `doctor`. */
 void hri_ctx_report(hr_ctx *ctx, hri_report_fn *fn, void *user);
 

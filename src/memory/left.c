@@ -185,3 +185,9 @@ void hri_memory_left_read(const char *root, hri_memory_left *out) {
     const uint64_t left = smaller(out->machine_free, out->group_free);
     out->free_bytes = left == UINT64_MAX ? 0 : left;
 }
+
+uint64_t hri_memory_left_free(const char *root) {
+    hri_memory_left left;
+    hri_memory_left_read(root, &left);
+    return left.free_bytes;
+}

@@ -26,5 +26,7 @@ typedef struct hri_memory_left {
 
 /* `root` is put in front of every path: "" on a real machine, a folder in tests. */
 void hri_memory_left_read(const char *root, hri_memory_left *out);
+/* Its free_bytes alone. */
+uint64_t hri_memory_left_free(const char *root);
 
 #endif

@@ -5,6 +5,7 @@
 #include <headroom/run.h>
 
 #include <string.h>
+#include <headroom/budget.h>
 #include <headroom/bytes.h>
 
 #include "base/alloc.h"
@@ -29,6 +30,8 @@ struct hr_run {
     uint32_t fed_graph, fed_room;
     uint32_t count, step, first_sample;
     hr_run_report report;
+    hr_budget *budget; /* NULL: none */
+    hr_lease *lease;
     hr_error error;
 };
 
@@ -190,9 +193,41 @@ static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
     return HR_OK;
 }
 
+/* Without a number of its own, the run may have what the pool of its device has free. */
+static hr_status look_at_budget(hr_run *r, hri_prose *why) {
+    if (!r->budget || r->report.budget_bytes) {
+        return HR_OK;
+    }
+    const hr_status status = hri_budget_free(r->budget, r->device->name, &r->report.budget_bytes);
+    return status == HR_OK && r->report.budget_bytes
+               ? HR_OK
+               : hri_prose_set(why, status == HR_OK ? HR_E_AGAIN : status,
+                               "the budget has nothing free on %s", r->device->name);
+}
+
+/* All that the run takes on its device, from now until it is closed. */
+static hr_status take_lease(hr_run *r, hri_prose *why) {
+    hr_error refusal = {.code = HR_OK};
+    const hr_lease_options o = {.size = sizeof o,
+                                .pool = r->device->name,
+                                .name = "run",
+                                .wanted_bytes = r->report.peak_bytes};
+    if (!r->budget) {
+        return HR_OK;
+    }
+    hr_status status = hr_lease_request(r->budget, &o, &r->lease, &refusal);
+    if (status == HR_OK) {
+        status = hr_lease_hold(r->lease, r->report.peak_bytes);
+    }
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", refusal.message);
+}
+
 static hr_status set_up(hr_run *r, uint64_t seed, hri_prose *why) {
     making m = {.count = 0};
-    hr_status status = look_at_device(r, &m, why);
+    hr_status status = look_at_budget(r, why);
+    if (status == HR_OK) {
+        status = look_at_device(r, &m, why);
+    }
     if (status == HR_OK && r->engine) {
         try_kernels(r, &m);
     }
@@ -204,6 +239,9 @@ static hr_status set_up(hr_run *r, uint64_t seed, hri_prose *why) {
     }
     if (status == HR_OK) {
         status = make_plans(r, &m, why);
+    }
+    if (status == HR_OK) {
+        status = take_lease(r, why);
     }
     if (status == HR_OK) {
         status = bind(r, &m, seed, why);
@@ -251,6 +289,7 @@ hr_status hr_run_open(const hr_run_options *theirs, hr_run **out, hr_error *why)
         r->count = (uint32_t)options->graph_count;
         memcpy(r->graphs, options->graphs, r->count * sizeof r->graphs[0]);
         r->report.budget_bytes = options->budget_bytes;
+        r->budget = options->budget;
         status = hri_threads_create(options->threads ? options->threads : hri_cores_usable(),
                                     &r->threads);
     }
@@ -276,6 +315,7 @@ void hr_run_close(hr_run *run) {
         hri_runner_close(run->runner);
         hri_engine_close(run->engine);
         hri_threads_destroy(run->threads);
+        hr_lease_release(run->lease);
         hri_free(run->fed);
         hri_free(run);
     }

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <headroom/data.h>
-#include "data/budget.h"
 #include "data/formats/crc32c.h"
+#include "memory/left.h"
 #include "pictures.h"
 #include "test.h"
 
@@ -505,17 +505,17 @@ TEST(budget, is_the_least_of_machine_and_control_groups) {
     const char meminfo[] = "MemTotal: 999 kB\nMemAvailable:   1048576 kB\n";
     const char *root = test_folder();
     test_write(root, "proc/meminfo", meminfo, sizeof meminfo - 1);
-    CHECK_EQ(hri_budget_available(root), 1 << 30);
+    CHECK_EQ(hri_memory_left_free(root), 1 << 30);
     test_write(root, "proc/self/cgroup", "0::/a/b\n", 8);
     test_write(root, "sys/fs/cgroup/a/b/memory.max", "max\n", 4);
     test_write(root, "sys/fs/cgroup/a/b/memory.current", "5000\n", 5);
-    CHECK_EQ(hri_budget_available(root), 1 << 30);
+    CHECK_EQ(hri_memory_left_free(root), 1 << 30);
     test_write(root, "sys/fs/cgroup/a/memory.max", "100000000\n", 10);
     test_write(root, "sys/fs/cgroup/a/memory.current", "60000000\n", 9);
     test_write(root, "sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 20000000\n", 30);
-    CHECK_EQ(hri_budget_available(root), 60000000);
+    CHECK_EQ(hri_memory_left_free(root), 60000000);
     test_write(root, "proc/self/cgroup", "3:cpu,memory:/x\n", 16);
     test_write(root, "sys/fs/cgroup/memory/x/memory.limit_in_bytes", "50000000\n", 9);
     test_write(root, "sys/fs/cgroup/memory/x/memory.usage_in_bytes", "60000000\n", 9);
-    CHECK_EQ(hri_budget_available(root), 0 + 0);
+    CHECK_EQ(hri_memory_left_free(root), 0 + 0);
 }
