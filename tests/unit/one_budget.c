@@ -62,12 +62,12 @@ TEST(one_budget, a_run_and_a_pipeline_hold_leases_of_one_ledger) {
     hr_graph *g = make_graph();
     hr_budget *budget;
     hr_run *run;
-    hr_run_report report;
+    hr_run_report report = {.size = sizeof report};
     hr_error why = {.code = HR_OK};
     CHECK_OK(hr_budget_create(ctx, "host=400MiB,input=32MiB", &budget, &why));
     hr_pipeline *p = open_pipeline(budget, 8 * MIB, "range(100)|batch(4)");
     CHECK_OK(open_run(ctx, budget, g, &run, &why));
-    hr_run_get_report(run, &report);
+    CHECK_OK(hr_run_get_report(run, &report));
     const hr_lease_info input = lease_of(budget, "input", 0),
                         run_lease = lease_of(budget, "host", 1);
     CHECK_EQ(input.granted_bytes, 8 * MIB);
