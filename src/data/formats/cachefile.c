@@ -166,11 +166,19 @@ hr_status hri_cachefile_open(hri_cachefile *c, const char *path, uint64_t finger
     if (!c->path) {
         return HR_E_NOMEM_HOST;
     }
-    c->fd = HRI_FAULT(OPEN) ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    /* It is written, and cut short where it is torn: never through a link, and nothing but a file of ours. */
+    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat info;
+    c->fd = HRI_FAULT(OPEN) ? -1 : open(path, flags, 0666);
     if (c->fd < 0) {
         hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
         hri_cachefile_close(c);
         return HR_E_IO;
+    }
+    if (fstat(c->fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
+        hri_prose_set(why, HR_E_FORMAT, "%s: not a regular file of this user", path);
+        hri_cachefile_close(c);
+        return HR_E_FORMAT;
     }
     c->writable = flock(c->fd, LOCK_EX | LOCK_NB) == 0;
     const hr_status status = recover(c, fingerprint);
