@@ -301,6 +301,6 @@ int main(int argc, char **argv) {
         snprintf(path, sizeof path, "%s/%s/%04ld.jpg", argv[1], shapes[s].name, i / SHAPES);
         save(&p, quality, path);
     }
-    printf("%ld pictures of %d shapes in %s\n", count, SHAPES, argv[1]);
+    printf("%ld images of %d shapes in %s\n", count, SHAPES, argv[1]);
     return 0;
 }

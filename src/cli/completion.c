@@ -216,8 +216,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     } else if (!strcmp(arguments[0], "zsh")) {
         put_zsh(&cli->out);
     } else {
-        hri_say_error(cli, "completion: \"%s\" is not a shell known here; bash and zsh are",
-                      arguments[0]);
+        hri_say_error(cli, "completion: \"%s\" is not supported; use bash or zsh", arguments[0]);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
@@ -225,15 +224,15 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_completion = {
     .name = "completion",
-    .summary = "prints a completion script for bash or zsh",
+    .summary = "print a completion script for bash or zsh",
     .arguments = "bash|zsh",
     .choices = "bash zsh",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help = "The script is printed from the same tables that the program itself obeys. An "
-            "installed Headroom brings it along; this command is for one that is not installed.",
+    .help = "The script is generated from the program's own option tables. An installed Headroom "
+            "includes it; this command is for one that is not installed.",
     .examples = {{"source <(headroom completion bash)", "for this shell"},
                  {"headroom completion zsh > ~/.zfunc/_headroom",
-                  "for every zsh, when ~/.zfunc is in fpath"}},
+                  "for every zsh, if ~/.zfunc is in fpath"}},
     .run = run,
 };

@@ -25,23 +25,24 @@ typedef struct data_options {
 } data_options;
 
 static const hri_field fields[] = {
-    {"budget", "RAM that the pipeline may take; default: half of what is left",
+    {"budget", "memory budget of the pipeline; default: half of the available memory",
      offsetof(data_options, budget_bytes), HRI_FIELD_BYTES, .metavar = "SIZE"},
-    {"show", "how many elements are shown", offsetof(data_options, show), HRI_FIELD_INT, "3",
+    {"show", "number of elements to show", offsetof(data_options, show), HRI_FIELD_INT, "3",
      .min = 0, .max = 1e9, .metavar = "N", .needs = "!bench"},
-    {"epochs", "goes through so many epochs and counts", offsetof(data_options, epochs),
-     HRI_FIELD_INT, "0", .min = 0, .max = 1e9, .metavar = "N"},
-    {"bench", "measures every stage", offsetof(data_options, bench), HRI_FIELD_BOOL, .value = NULL},
-    {"seconds", "how long --bench measures at most", offsetof(data_options, seconds),
-     HRI_FIELD_DOUBLE, "10", .min = 0.1, .max = 1e6, .metavar = "S", .needs = "bench"},
-    {"png", "writes the pictures of the first element or batch", offsetof(data_options, png),
+    {"epochs", "run N epochs and count elements", offsetof(data_options, epochs), HRI_FIELD_INT,
+     "0", .min = 0, .max = 1e9, .metavar = "N"},
+    {"bench", "measure every stage", offsetof(data_options, bench), HRI_FIELD_BOOL, .value = NULL},
+    {"seconds", "maximum duration of --bench", offsetof(data_options, seconds), HRI_FIELD_DOUBLE,
+     "10", .min = 0.1, .max = 1e6, .metavar = "S", .needs = "bench"},
+    {"png", "write the images of the first element or batch", offsetof(data_options, png),
      HRI_FIELD_STRING, .metavar = "FILE"},
-    {"skip-bad", "leaves bad elements out, counts and names them", offsetof(data_options, skip_bad),
+    {"skip-bad", "skip bad elements; count and name them", offsetof(data_options, skip_bad),
      HRI_FIELD_BOOL, .value = NULL},
-    {"workers", "threads a stage at most; 0: one a core", offsetof(data_options, workers),
+    {"workers", "maximum threads per stage; 0: one per core", offsetof(data_options, workers),
      HRI_FIELD_INT, "0", .min = 0, .max = 1024, .metavar = "N"},
-    {"seed", "of every stage that is given none", offsetof(data_options, seed), HRI_FIELD_INT, "0"},
-    {"stages", "lists the stages and their options", offsetof(data_options, stages), HRI_FIELD_BOOL,
+    {"seed", "random seed of every stage without one", offsetof(data_options, seed), HRI_FIELD_INT,
+     "0"},
+    {"stages", "list the stages and their options", offsetof(data_options, stages), HRI_FIELD_BOOL,
      .value = NULL},
     {"json", "print one JSON object", offsetof(data_options, json), HRI_FIELD_BOOL, .value = NULL},
     {0},
@@ -106,7 +107,7 @@ static int failed_running(run_state *r, hr_status status) {
     hr_pipeline_error(r->pipeline, &error);
     const int code = failed(r, status, &error);
     if (hri_cli_exit_code_of_input(status) == HRI_EXIT_USAGE) {
-        hri_say_note("--skip-bad leaves such elements out");
+        hri_say_note("--skip-bad skips such elements");
     }
     return code;
 }
@@ -342,7 +343,7 @@ static void say_bad(run_state *r, const hr_pipeline_stats *s) {
         return;
     }
     if (s->bad) {
-        hri_out_printf(&r->cli->out, "%llu bad element%s left out:\n", (unsigned long long)s->bad,
+        hri_out_printf(&r->cli->out, "%llu bad element%s skipped:\n", (unsigned long long)s->bad,
                        s->bad == 1 ? " was" : "s were");
         for (size_t i = 0; i < 20 && hr_pipeline_bad(r->pipeline, i); i++) {
             hri_out_printf(&r->cli->out, "  %s\n", hr_pipeline_bad(r->pipeline, i));
@@ -377,10 +378,9 @@ static int finish(run_state *r) {
         hri_json_u64(j, "peak_bytes", s.peak_bytes);
         hri_json_u64(j, "bad", s.bad);
     } else if (count == HR_COUNT_UNKNOWN) {
-        hri_out_printf(&r->cli->out,
-                       "an epoch has a number of elements that is not known beforehand\n");
+        hri_out_printf(&r->cli->out, "the number of elements per epoch is unknown\n");
     } else {
-        hri_out_printf(&r->cli->out, "an epoch has %llu elements\n", (unsigned long long)count);
+        hri_out_printf(&r->cli->out, "%llu elements per epoch\n", (unsigned long long)count);
     }
     if (!r->options->json && r->options->epochs) {
         hri_out_printf(&r->cli->out, "%llu elements, %llu samples, %s in %llu epoch%s\n",
@@ -392,7 +392,7 @@ static int finish(run_state *r) {
         code = sum_up(r, &s);
     } else {
         char b1[32], b2[32];
-        hri_out_printf(&r->cli->out, "it needs %s at least; the budget is %s\n",
+        hri_out_printf(&r->cli->out, "needs at least %s; the budget is %s\n",
                        hr_bytes_print(s.smallest_bytes, b1, sizeof b1),
                        hr_bytes_print(s.budget_bytes, b2, sizeof b2));
     }
@@ -443,8 +443,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         return hri_stages_print(cli, count, arguments);
     }
     if (count == 0) {
-        hri_say_error(cli,
-                      "data: which pipeline?  headroom data --stages lists what it can be made of");
+        hri_say_error(cli, "data: a pipeline is required; headroom data --stages lists sources and "
+                           "stages");
         return HRI_EXIT_USAGE;
     }
     if (!join(count, arguments, text, sizeof text)) {
@@ -487,32 +487,29 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_data = {
     .name = "data",
-    .summary = "shows what an input pipeline gives, how fast, and what it holds",
+    .summary = "run an input pipeline; report output, speed and memory",
     .arguments = "SRC [STAGE...]",
     .choices = "",
     .arguments_max = HRI_ARGUMENTS_MAX,
-    .help =
-        "A pipeline is a source and stages behind it, joined by '|' in one argument or given as "
-        "one "
-        "argument each: images:DIR, mnist:DIR, cifar10:DIR, npy:FILE, tokens:FILE, tfrecord:FILE, "
-        "csv:FILE, lines:FILE, synthetic; shuffle, decode, resize, crop, flip, rotate, jitter, "
-        "normalise, batch, cache, repeat, take, skip, shard, zip, interleave, filter, limit, "
-        "prefetch. --stages lists them all; --stages NAME shows one with its options.\n\n"
-        "It is built inside --budget as a training run would build it. When its smallest working "
-        "set does not fit, the answer is no, with the stage that needs most, and the exit code is "
-        "1.\n\n"
-        "Without --bench the first elements are shown: fields, types, shapes, first numbers. With "
-        "--bench it runs, and every stage is shown with its time, its bytes and what the tuner "
-        "chose. --png writes the pictures of the first element, or of the first batch as one "
-        "sheet.",
-    .examples = {{"headroom data images:flowers 'decode(224)'", "the first three pictures"},
+    .help = "A pipeline is a source followed by stages, joined by '|' in one argument or given as "
+            "one argument each: images:DIR, mnist:DIR, cifar10:DIR, npy:FILE, tokens:FILE, "
+            "tfrecord:FILE, csv:FILE, lines:FILE, synthetic; shuffle, decode, resize, crop, flip, "
+            "rotate, jitter, normalise, batch, cache, repeat, take, skip, shard, zip, interleave, "
+            "filter, limit, prefetch. --stages lists them all; --stages NAME shows one with its "
+            "options.\n\nThe pipeline is built within --budget, as in a training run. If its "
+            "smallest working set does not fit, it is refused with the stage that needs most, and "
+            "the exit code is 1.\n\nWithout --bench the first elements are shown: fields, types, "
+            "shapes, first numbers. With --bench the pipeline runs, and every stage is shown with "
+            "its time, its memory and the tuner's choices. --png writes the images of the first "
+            "element, or of the first batch as one sheet.",
+    .examples = {{"headroom data images:flowers 'decode(224)'", "the first three images"},
                  {"headroom data 'images:flowers | shuffle | decode(224,random_crop=on,flip=on) | "
                   "batch(64)' --png sheet.png",
                   "what a batch looks like after augmentation"},
                  {"headroom data 'images:flowers | decode(224) | batch(64) | prefetch' --bench "
                   "--budget 64MiB",
-                  "how fast it is inside 64 MiB"},
-                 {"headroom data --stages shuffle", "what shuffle can do"}},
+                  "speed within 64 MiB"},
+                 {"headroom data --stages shuffle", "the options of shuffle"}},
     .fields = fields,
     .options_bytes = sizeof(data_options),
     .run = run,

@@ -19,7 +19,7 @@ typedef struct devices_options {
 static const hri_field fields[] = {
     {"json", "print one JSON object, sizes in bytes", offsetof(devices_options, json),
      HRI_FIELD_BOOL, .value = NULL},
-    {"measure", "open each device and measure what its runtime takes",
+    {"measure", "open each device and measure its runtime memory",
      offsetof(devices_options, measure), HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
@@ -207,26 +207,24 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_devices = {
     .name = "devices",
-    .summary = "shows the devices: total, free, whose the rest is, limits",
+    .summary = "list devices with total, free and used memory",
     .arguments = "[DEVICE...]",
     .choices = "",
     .arguments_max = HRI_ARGUMENTS_MAX,
     .help =
-        "One line a device, in the order in which Headroom uses them, or those named. TOTAL is the "
-        "device's memory "
-        "(on the host that of the machine, or of its cgroup when that grants less), FREE what is "
-        "left of it now for anybody, OURS what the outside sees of this very process, OTHERS "
-        "what everybody else has. TOTAL is the sum of the three.\n\n"
-        "RUNTIME is what the device takes before any tensor (context, libraries). It is known once "
-        "the device is open, which on a GPU itself takes memory, so a GPU is opened only with "
-        "--measure. LIMITS is the sum of the limits of the logical devices that this process has "
-        "made.\n\n"
-        "A device that is there but does not answer, or cannot be opened, is shown with the "
-        "reason, and the exit code is 1.",
+        "Prints one line per device, in the order in which Headroom uses them, or only those "
+        "named. TOTAL is the device's memory (on the host, the memory of the machine or of its "
+        "cgroup, whichever is less), FREE is what is available now, OURS is what the system "
+        "reports for this process, OTHERS is what all other processes use. TOTAL is the sum of "
+        "the three.\n\nRUNTIME is the memory used before any tensor exists (context, libraries). "
+        "It is known once the device is open. Opening a GPU uses memory, so it is done only with "
+        "--measure. LIMITS is the sum of the limits of this process's logical devices.\n\nA "
+        "device that does not respond or cannot be opened is shown with the reason, and the exit "
+        "code is 1.",
     .examples = {{"headroom devices", "a table"},
                  {"headroom devices --json", "the same for programs, in bytes"},
-                 {"headroom devices cuda:0 --measure", "one device, with what its runtime takes"},
-                 {"headroom devices --null-device 24GiB", "with a device that is not there"}},
+                 {"headroom devices cuda:0 --measure", "one device, with its runtime memory"},
+                 {"headroom devices --null-device 24GiB", "with a hypothetical device"}},
     .fields = fields,
     .options_bytes = sizeof(devices_options),
     .run = run,

@@ -228,10 +228,10 @@ static int make_checks(hri_cli *cli, hr_ctx *ctx, int count, const char *const *
     char path[4096];
     const char *problem = cli->problem.text;
     hri_checks_add(checks, "settings", "can be read", problem[0] ? HRI_CHECK_FAILED : HRI_CHECK_OK,
-                   "%s", problem[0] ? problem : "every variable and flag makes sense");
+                   "%s", problem[0] ? problem : "all variables and flags are valid");
     hri_checks_add(checks, "devices", "can be listed", ctx ? HRI_CHECK_OK : HRI_CHECK_FAILED, "%s",
                    ctx ? "every visible device was found"
-                       : "see the line on standard error; is HEADROOM_VISIBLE_DEVICES right?");
+                       : "see standard error; is HEADROOM_VISIBLE_DEVICES right?");
     const int code = ctx ? check_devices(cli, ctx, count, names, machine, checks) : HRI_EXIT_YES;
     hri_checks_cache_dir(checks, hri_settings_cache_dir(cli->settings, path, sizeof path));
     return code;
@@ -279,7 +279,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     if (!r.as_json) {
         hri_say_title(cli, "headroom %s: %s", hr_version(),
-                      checks.failed ? "something is wrong here" : "all is right here");
+                      checks.failed ? "some checks failed" : "all checks passed");
     }
     show_machine(&r, &machine);
     show_components(&r, ctx);
@@ -293,22 +293,20 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_doctor = {
     .name = "doctor",
-    .summary = "tries what was found, and shows where each setting came from",
+    .summary = "check this machine and show where settings come from",
     .arguments = "[DEVICE...]",
     .choices = "",
     .arguments_max = HRI_ARGUMENTS_MAX,
     .help =
-        "Lists the machine, the libraries that were found with their versions, those that are "
-        "missing with what that switches off, and every setting with its value and where it came "
-        "from (default, environment, flag).\n\n"
-        "The checks are real: on every device (or on those named) a page is mapped, a block is "
-        "copied there and back "
-        "and compared, also through pinned memory; the cache directory is written to. Nothing is "
-        "left behind. The exit code is 1 when a check failed. The text is made for pasting into a "
-        "report of a fault.",
+        "Shows the machine, the libraries found with their versions, the missing ones with the "
+        "features they disable, and every setting with its value and origin (default, "
+        "environment, flag).\n\nThe checks are real: on every device (or on those named) a page "
+        "is mapped, and a block is copied there and back and compared, also through pinned "
+        "memory; the cache directory is written to. Everything is cleaned up. The exit code is 1 "
+        "if a check failed. The output is meant to be pasted into bug reports.",
     .examples = {{"headroom doctor", "everything, for people"},
                  {"headroom doctor --json", "the same for programs"},
-                 {"headroom doctor --log debug", "with the library's own words on stderr"}},
+                 {"headroom doctor --log debug", "with the library's log on stderr"}},
     .fields = fields,
     .options_bytes = sizeof(doctor_options),
     .run = run,

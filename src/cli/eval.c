@@ -23,7 +23,7 @@ static const char *const splits[] = {"all", "train", "val", NULL};
 static const hri_field fields[] = {
     {"data", "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, tokens:FILE, or a pipeline",
      offsetof(eval_options, data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
-    {"split", "all samples, or those that the training learnt from or kept apart (--val-split)",
+    {"split", "all samples, the training samples, or the held-out ones (--val-split)",
      offsetof(eval_options, split), HRI_FIELD_ENUM, "all", .choices = splits},
     HRI_INFERENCE_FIELDS(eval_options),
     {"json", "print one JSON object, sizes in bytes", offsetof(eval_options, shared.json),
@@ -60,7 +60,7 @@ static class_sum sum_class(const work *w, uint64_t k) {
 }
 
 static hr_status show_worst(work *w, hri_cli *cli) {
-    static const char *const heads[] = {"CLASS", ">SAMPLES", ">RIGHT", "TAKEN FOR"};
+    static const char *const heads[] = {"CLASS", ">SAMPLES", ">RIGHT", "MISTAKEN FOR"};
     const uint64_t classes = w->i.result.class_count;
     class_sum *sums = hri_calloc((size_t)classes, sizeof *sums);
     if (!sums) {
@@ -105,8 +105,8 @@ static int show_text(work *w, hri_cli *cli) {
     hri_say_title(cli, "%s", title);
     hri_out_printf(&cli->out, "%s, from %s\n", w->i.info.model, w->i.info.checkpoint);
     if (strcmp(w->split, "all") != 0) {
-        hri_out_printf(&cli->out, "on the samples that the training %s\n",
-                       strcmp(w->split, "val") ? "learnt from" : "kept apart for validation");
+        hri_out_printf(&cli->out, "on the samples that were %s\n",
+                       strcmp(w->split, "val") ? "used for training" : "held out for validation");
     }
     hri_inference_show(&w->i);
     if (r->class_count) {
@@ -173,7 +173,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_cli_wrap(cli);
     (void)count;
     if (!o->data) {
-        hri_say_error(cli, "eval: on which data?  --data images:DIR, for example");
+        hri_say_error(cli, "eval: --data is required, for example --data images:DIR");
         return HRI_EXIT_USAGE;
     }
     work w = {.data = o->data, .split = splits[o->split]};
@@ -189,31 +189,30 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_eval = {
     .name = "eval",
-    .summary = "measures a trained model on data, inside a budget",
+    .summary = "evaluate a trained model on a data set",
     .arguments = "CHECKPOINT",
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
     .help =
-        "CHECKPOINT is the folder of a training (its best weights are taken, else its last) or a "
-        "file of it. The samples go through the same stages as in that training's validation. "
-        "Classes are matched by name: the data may have fewer of them than the model, in any "
-        "order.\n\n"
-        "A training with --val-split keeps samples apart: --split val measures on those, with the "
-        "same --data as in the training; its loss and accuracy are what the training said. Without "
-        "it every sample counts, those that were learnt from too.\n\n"
-        "The evaluation is planned like a training: the budget bounds everything that the outside "
-        "sees, and the answer comes before the first sample. With --batch auto the batch is the "
-        "largest power of two up to 64 that fits; it changes no result but the speed.\n\n"
-        "Loss, accuracy and top-5 are means over the labels that count: those that are not "
-        "negative. The table shows the classes with "
-        "most errors. The exit code is 1 when it does not fit, 2 when a sample cannot be read and "
-        "--skip-bad is not given.",
-    .examples = {{"headroom eval runs/flowers --data images:flowers-test", "how good is it?"},
+        "CHECKPOINT is the directory of a run (its best parameters are used, or else its last) "
+        "or a file in it. The samples go through the same stages as in that run's validation. "
+        "Classes are matched by name: the data may have fewer classes than the model, in any "
+        "order.\n\nIf the run held out samples with --val-split, --split val evaluates on those, "
+        "given the same --data; loss and accuracy are then those of the run. Without it all "
+        "samples are used, including those the model was trained on.\n\nThe evaluation is "
+        "planned like a training run: the budget covers everything that the system reports for "
+        "the process, and it is checked before the first sample. With --batch auto the batch is "
+        "the largest power of two up to 64 that fits; it affects speed only.\n\nLoss, accuracy "
+        "and top-5 are means over all labels that are not negative. The table shows the classes "
+        "with the most errors. The exit code is 1 if it does not fit, 2 if a sample cannot be "
+        "read and --skip-bad is not given.",
+    .examples = {{"headroom eval runs/flowers --data images:flowers-test",
+                  "accuracy on a test set"},
                  {"headroom eval runs/flowers --data images:flowers --split val",
-                  "on what the training kept apart"},
+                  "on the held-out samples"},
                  {"headroom eval runs/flowers --data images:flowers-test --budget 100MiB --json",
-                  "inside 100 MiB, for a script"}},
+                  "within 100 MiB, for a script"}},
     .fields = fields,
     .options_bytes = sizeof(eval_options),
     .run = run,

@@ -17,12 +17,12 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_help = {
     .name = "help",
-    .summary = "shows what a command does and takes",
+    .summary = "show help for a command",
     .arguments = "[COMMAND]",
     .choices = "@commands",
     .arguments_max = 1,
-    .help = "Without a command it lists all of them, with the settings that every command takes. "
-            "\"headroom COMMAND --help\" prints the same as \"headroom help COMMAND\".",
+    .help = "Without a command it lists all commands and the common options. \"headroom COMMAND "
+            "--help\" prints the same as \"headroom help COMMAND\".",
     .examples = {{"headroom help", "the list of commands"},
                  {"headroom help devices", "one command in full"}},
     .run = run,

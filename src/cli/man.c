@@ -15,7 +15,7 @@ typedef struct man_options {
 } man_options;
 
 static const hri_field fields[] = {
-    {"dir", "write headroom.1 and one page a command into this directory",
+    {"dir", "write headroom.1 and one page per command into this directory",
      offsetof(man_options, dir), HRI_FIELD_STRING, NULL, .metavar = "DIR"},
     {"markdown", "print docs/commands.md instead", offsetof(man_options, markdown), HRI_FIELD_BOOL,
      .value = NULL},
@@ -58,7 +58,7 @@ static int write_all_pages(hri_cli *cli, const char *dir) {
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const man_options *o = options;
     if ((o->dir != NULL) + o->markdown + (count > 0) > 1) {
-        hri_say_error(cli, "man: --dir, --markdown and a command exclude one another");
+        hri_say_error(cli, "man: --dir, --markdown and a command cannot be combined");
         return HRI_EXIT_USAGE;
     }
     if (o->dir) {
@@ -78,13 +78,13 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_man = {
     .name = "man",
-    .summary = "prints the man page of the program or of a command",
+    .summary = "print the man page of the program or of a command",
     .arguments = "[COMMAND]",
     .choices = "@commands",
     .arguments_max = 1,
-    .help = "The pages are printed from the same tables that the program itself obeys.",
-    .examples = {{"headroom man devices | man -l -", "reads a page without installing it"},
-                 {"headroom man --markdown > docs/commands.md", "writes the reference again"}},
+    .help = "The pages are generated from the program's own option tables.",
+    .examples = {{"headroom man devices | man -l -", "read a page without installing it"},
+                 {"headroom man --markdown > docs/commands.md", "rewrite the reference page"}},
     .fields = fields,
     .options_bytes = sizeof(man_options),
     .hidden = 1,

@@ -14,13 +14,13 @@ typedef struct pack_options {
 } pack_options;
 
 static const hri_field fields[] = {
-    {"capacity", "a height that is good enough; without it, as low as can be found",
+    {"capacity", "capacity to fit into; without it, the lowest height found",
      offsetof(pack_options, capacity), HRI_FIELD_BYTES, .metavar = "SIZE"},
-    {"align", "offsets are multiples of it", offsetof(pack_options, align), HRI_FIELD_BYTES, "1",
-     .min = 1, .max = 1e12, .metavar = "SIZE"},
-    {"effort", "steps of search", offsetof(pack_options, effort), HRI_FIELD_INT, "20000", .min = 1,
+    {"align", "alignment of offsets", offsetof(pack_options, align), HRI_FIELD_BYTES, "1", .min = 1,
+     .max = 1e12, .metavar = "SIZE"},
+    {"effort", "search steps", offsetof(pack_options, effort), HRI_FIELD_INT, "20000", .min = 1,
      .max = 1e9, .metavar = "N"},
-    {"json", "print one JSON object in place of CSV", offsetof(pack_options, json), HRI_FIELD_BOOL,
+    {"json", "print one JSON object instead of CSV", offsetof(pack_options, json), HRI_FIELD_BOOL,
      .value = NULL},
     {0},
 };
@@ -61,7 +61,7 @@ static void say_summary(const hri_pack_result *r) {
                            : 0.0;
     fprintf(stderr, "height %llu, lower bound %llu, gap %.3f %%, by %s in %llu steps%s\n",
             (unsigned long long)r->height, (unsigned long long)r->lower_bound, gap, r->method,
-            (unsigned long long)r->steps, r->proved ? ", no lower one exists" : "");
+            (unsigned long long)r->steps, r->proved ? ", which is optimal" : "");
 }
 
 /* Packs, checks with code that the packer does not share, prints. */
@@ -121,19 +121,19 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_pack = {
     .name = "pack",
-    .summary = "packs buffers with lifetimes into the lowest arena",
+    .summary = "pack buffers with lifetimes into the smallest arena",
     .arguments = "FILE.csv",
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
     .help =
-        "Reads buffers from CSV with the columns id, lower, upper and size (each lives in lower "
-        "<= t < upper), finds an offset for each so that no two that live together overlap, and "
-        "prints CSV with the columns id and offset. The height, the bound below which no packing "
-        "exists (the most bytes alive at one moment) and the gap between them go to stderr.\n\n"
-        "The same input gives the same packing on every machine: effort is counted in steps, not "
-        "in seconds. The exit code is 1 when a capacity was given and the height is above it.",
-    .examples = {{"headroom pack buffers.csv", "the lowest packing it finds"},
+        "Reads buffers from CSV with the columns id, lower, upper and size (a buffer is live for "
+        "lower <= t < upper), finds an offset for each such that no two live buffers overlap, "
+        "and prints CSV with the columns id and offset. The height, the lower bound (the most "
+        "bytes live at one moment) and the gap between them go to stderr.\n\nThe same input "
+        "gives the same packing on every machine: effort is counted in steps, not in seconds. "
+        "The exit code is 1 if a capacity was given and the height exceeds it.",
+    .examples = {{"headroom pack buffers.csv", "the lowest packing found"},
                  {"headroom pack buffers.csv --capacity 1MiB", "does it fit? exit code 0 or 1"}},
     .fields = fields,
     .options_bytes = sizeof(pack_options),

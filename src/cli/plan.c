@@ -336,8 +336,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_waiting waiting;
     hri_cli_wrap(cli);
     if ((count == 1) == (flags.problem != NULL)) {
-        hri_say_error(cli, count ? "plan: a model or --problem, not both"
-                                 : "plan: MODEL is missing (or --problem FILE)");
+        hri_say_error(cli, count ? "plan: MODEL and --problem cannot be combined"
+                                 : "plan: MODEL or --problem FILE is required");
         hri_say_hint(cli, "headroom plan --help");
         return HRI_EXIT_USAGE;
     }
@@ -360,31 +360,31 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_plan = {
     .name = "plan",
-    .summary = "says whether a training fits a budget, and what that costs",
+    .summary = "tell whether a training run fits a budget, and at what cost",
     .arguments = "[MODEL]",
     .choices = "",
     .arguments_max = 1,
     .help =
-        "Plans one training step of MODEL (name[:key=value,...]) for a batch within a budget: what "
-        "runs when, what is computed again, where every byte lies. The plan passes a checker that "
-        "shares no code with the planner. The budget bounds everything the outside sees: on the "
-        "host the resident set of the process, on a GPU what the driver reports.\n\n"
-        "TIME is the predicted time of a step over that without a budget, from ops timed on this "
-        "device (kept in the cache directory) or, with --no-measure, from an analytic model. "
-        "Timings decide which plan is taken, never whether one fits. PARTS are micro-batches: the "
-        "batch is cut only where no op couples its samples, unless --ghost-norm allows that. AGAIN "
-        "counts ops computed more than once. Plain training keeps every value until its last "
-        "reader.\n\n"
-        "With --val-data or --val-split evaluation is planned into the same arena, and with --data "
-        "the input pipeline is part of the sum: the plan is then the one that train makes.\n\n"
-        "The exit code is 0 when it fits, 1 when it does not; then the op that makes the floor, "
-        "the bytes short and ways out are shown.",
-    .examples = {{"headroom plan resnet50 --batch 32 --budget 4GiB", "does it fit this machine?"},
+        "Plans one training step of MODEL (name[:key=value,...]) for a batch within a budget: "
+        "what runs when, what is recomputed, where every byte goes. The plan must pass a checker "
+        "that shares no code with the planner. The budget covers everything that the system "
+        "reports for the process: resident memory on the host, driver-reported memory on a "
+        "GPU.\n\nTIME is the predicted step time relative to unconstrained training, from ops "
+        "timed on this device (cached) or, with --no-measure, from an analytic model. Timings "
+        "decide which plan is chosen, never whether one fits. The batch is split into "
+        "micro-batches only if no op depends on the whole batch, unless --ghost-norm allows it. "
+        "RECOMPUTED counts ops that run more than once. Unconstrained training keeps every value "
+        "until its last use.\n\nWith --val-data or --val-split validation is planned into the same "
+        "arena, and with --data the input pipeline is included: the plan is then the one that "
+        "train makes.\n\nThe exit code is 0 if it fits and 1 if it does not; then the op "
+        "that sets the minimum, the missing bytes and alternatives that fit are shown.",
+    .examples = {{"headroom plan resnet50 --batch 32 --budget 4GiB", "does it fit in 4 GiB?"},
                  {"headroom plan gpt2 --batch 8 --budget 50% --device null:24GiB",
-                  "half of a GPU that is not there"},
-                 {"headroom plan unet --batch 8 --curve --svg curve.svg", "what memory buys"},
+                  "half of a hypothetical GPU"},
+                 {"headroom plan unet --batch 8 --curve --svg curve.svg",
+                  "step time against memory"},
                  {"headroom plan resnet18:size=64 --batch 16 --budget 256MiB --try 3",
-                  "runs three steps and measures"}},
+                  "run three steps and measure"}},
     .fields = hri_plan_fields,
     .options_bytes = sizeof(hri_plan_flags),
     .settle = hri_train_keys_settle,

@@ -18,10 +18,10 @@ typedef struct predict_options {
 } predict_options;
 
 static const hri_field fields[] = {
-    {"top", "how many classes are shown, the likeliest first", offsetof(predict_options, top),
+    {"top", "number of classes to show, most likely first", offsetof(predict_options, top),
      HRI_FIELD_INT, "1", .min = 1, .max = 100, .metavar = "K"},
     HRI_INFERENCE_FIELDS(predict_options),
-    {"json", "print one JSON object in place of CSV", offsetof(predict_options, shared.json),
+    {"json", "print one JSON object instead of CSV", offsetof(predict_options, shared.json),
      HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
@@ -158,7 +158,7 @@ static int print_keys(work *w, bool first, int code) {
 static int begin(work *w) {
     if (!w->i.info.class_count) {
         hri_say_error(w->cli,
-                      "%s gives no class for a whole sample, so there is nothing to predict",
+                      "%s does not predict one class per sample, so there is nothing to predict",
                       w->i.info.model);
         return HRI_EXIT_USAGE;
     }
@@ -181,11 +181,10 @@ static void say_sum(const work *w) {
         snprintf(budget, sizeof budget, ", budget %s",
                  hr_bytes_print(n->budget_bytes, size, sizeof size));
     }
-    hri_say_note("%llu predicted; planned %s, resident at most %s%s",
-                 (unsigned long long)w->i.result.samples,
-                 hr_bytes_print(n->peak_bytes, planned, sizeof planned),
-                 hr_bytes_print(w->i.result.measured_peak_bytes, measured, sizeof measured),
-                 budget);
+    hri_say_note(
+        "%llu predicted; planned %s, peak resident %s%s", (unsigned long long)w->i.result.samples,
+        hr_bytes_print(n->peak_bytes, planned, sizeof planned),
+        hr_bytes_print(w->i.result.measured_peak_bytes, measured, sizeof measured), budget);
 }
 
 static int predict(work *w) {
@@ -226,27 +225,26 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_predict = {
     .name = "predict",
-    .summary = "says what a trained model takes pictures for, inside a budget",
+    .summary = "classify images with a trained model",
     .arguments = "CHECKPOINT PATH...",
     .choices = "",
     .arguments_min = 2,
     .arguments_max = HRI_ARGUMENTS_MAX,
     .help =
-        "CHECKPOINT is the folder of a training or a file of it. PATH is a folder (all pictures in "
-        "and below it), one or more files, or - for standard input: a picture, or a list of paths, "
-        "one a line. The text of a source (npy:X.npy) is taken too; its samples are numbered from "
-        "0.\n\n"
-        "Prints CSV with a heading: path, class, probability, and with --top K further pairs "
-        "class_2, probability_2 and so on. With --json it is one object whose predictions are "
-        "{\"path\", \"classes\": [{\"name\", \"probability\"}]}. Names of classes come from the "
-        "checkpoint. Both are printed batch by batch, so any number of pictures takes the memory "
-        "of one batch.\n\n"
-        "It is planned like a training and bounded by --budget; the exit code is 1 when it does "
-        "not fit. A picture that cannot be read ends it with exit code 2, after the predictions "
-        "before it; with --skip-bad it is named on stderr and left out.",
-    .examples = {{"headroom predict runs/flowers rose.jpg --top 3", "one picture, three guesses"},
+        "Classifies images with a trained model. CHECKPOINT is the directory of a run or a file "
+        "in it. PATH is a folder (all images in and below it), one or more files, or - for "
+        "standard input: an image, or a list of paths, one per line. A source such as npy:X.npy "
+        "works, too; its samples are numbered from 0.\n\nPrints CSV with a header: path, class, "
+        "probability, and with --top K further pairs class_2, probability_2 and so on. With "
+        "--json it is one object whose predictions are {\"path\", \"classes\": [{\"name\", "
+        "\"probability\"}]}. Class names come from the checkpoint. Output is printed batch by "
+        "batch, so any number of images needs the memory of one batch.\n\nThe job is planned "
+        "like a training run and stays within --budget; the exit code is 1 if it does not fit. "
+        "An image that cannot be read ends it with exit code 2, after the predictions before it; "
+        "with --skip-bad it is named on stderr and skipped.",
+    .examples = {{"headroom predict runs/flowers rose.jpg --top 3", "one image, three guesses"},
                  {"headroom predict runs/flowers new-photos/ --budget 100MiB > result.csv",
-                  "a folder, inside 100 MiB"},
+                  "a folder, within 100 MiB"},
                  {"find . -name '*.png' | headroom predict runs/flowers - --json --skip-bad",
                   "a list of files"}},
     .fields = fields,

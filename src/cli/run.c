@@ -76,7 +76,7 @@ static int refused(hri_cli *cli, hri_link *link, const hri_door_job *job, hr_sta
             return HRI_EXIT_NO;
         }
     }
-    hri_say_error(cli, "others wait for the memory already; --wait 10m queues behind them");
+    hri_say_error(cli, "others are already waiting for memory; --wait 10m joins the queue");
     return HRI_EXIT_NO;
 }
 
@@ -187,7 +187,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_run = {
     .name = "run",
-    .summary = "runs another program inside a GPU memory budget",
+    .summary = "run another program within a GPU memory budget",
     .arguments = "-- PROGRAM [ARGUMENT...]",
     .choices = "",
     .arguments_min = 1,

@@ -224,37 +224,37 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_train = {
     .name = "train",
-    .summary = "plans a training within a budget, proves it, and trains",
+    .summary = "plan a training run, prove that it fits, and train",
     .arguments = "MODEL",
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
     .help =
-        "Trains MODEL (name[:key=value,...]) on --data. The budget bounds everything the outside "
-        "sees: on the host the resident set of the process, input pipeline included. The plan is "
-        "made and checked before the first step; when nothing fits, the exit code is 1 and ways "
-        "out are shown, and nothing was run. Classes, and the size of pictures that all have one, "
-        "are taken from the data where the model string does not say them.\n\n"
-        "Losses depend on model, data, options and seed alone: not on the number of threads, not "
-        "on a budget that only makes things be computed again, not on being stopped and resumed. "
-        "--micro-batches cuts a batch (sums by labels that count; clipping, decay and rate once a "
-        "step); "
-        "batch norm keeps it whole unless --ghost-norm allows the cut. --accumulate K makes one "
-        "step of K batches.\n\n"
-        "In the folder --out, last.safetensors is everything to go on from (--resume) and "
-        "best.safetensors the weights of the best validation, for other programs too. Both are "
-        "replaced whole or not at all. Ctrl-C saves and stops; a second one kills. --also trains a "
-        "second model by turns in the same arena: weights of both, activations of the larger.\n\n"
-        "The exit code is 0 when the training is done, 1 when it does not fit or was stopped, 2 "
-        "for wrong use or bad data, 3 when something broke, a loss that is no number included.",
+        "Trains MODEL (name[:key=value,...]) on --data. The budget covers everything that the "
+        "system reports for the process: on the host its resident memory, input pipeline "
+        "included. The plan is made and checked before the first step; if nothing fits, nothing "
+        "is run, alternatives that fit are shown, and the exit code is 1. The number of classes, "
+        "and the image size if all images have the same, are taken from the data unless the "
+        "model string gives them.\n\nLosses depend on model, data, options and seed only: not on "
+        "the number of threads, not on recomputation for a smaller budget, not on stopping and "
+        "resuming. --micro-batches splits a batch (gradients are weighted by labels; clipping, "
+        "weight decay and learning rate apply once per step). A model with batch norm is not "
+        "split unless --ghost-norm allows it. --accumulate K makes one step of K batches.\n\nIn "
+        "the directory --out, last.safetensors has everything needed to resume (--resume), and "
+        "best.safetensors has the parameters of the best validation, for other programs, too. "
+        "Both are replaced atomically. Ctrl-C saves and stops; a second one kills. --also trains "
+        "a second model, alternating in the same arena: parameters of both, activations of the "
+        "larger.\n\nThe exit code is 0 when training is done, 1 if it does not fit or was "
+        "stopped, 2 for a usage error or bad data, 3 for a runtime failure, including a loss "
+        "that is not a number.",
     .examples = {{"headroom train resnet18:size=64 --data images:flowers --val-split 0.1 --batch "
                   "32 --budget 256MiB",
-                  "a folder of pictures, a folder a class"},
+                  "a folder of images, one folder per class"},
                  {"headroom train mlp --data mnist:mnist --batch auto --budget 128MiB",
                   "the fastest batch that fits"},
                  {"headroom train resnet18:size=64 --data images:flowers --budget 256MiB --out "
                   "runs/flowers --resume",
-                  "goes on where it was stopped"},
+                  "resume where it stopped"},
                  {"headroom train resnet18 --data images:a --budget 2GiB --also 'resnet18 --data "
                   "images:b'",
                   "two models, one arena"}},

@@ -29,11 +29,11 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_version = {
     .name = "version",
-    .summary = "shows the version",
+    .summary = "print the version",
     .arguments = "",
     .choices = "",
-    .help = "Prints the version of the program, which is that of the library inside it. What was "
-            "found on this machine is the answer of \"headroom doctor\".",
+    .help = "Prints the version of the program and its library. \"headroom doctor\" shows what "
+            "was found on this machine.",
     .examples = {{"headroom version", "one line"},
                  {"headroom version --json", "the same for programs"}},
     .fields = fields,

@@ -15,12 +15,11 @@ hr_status hri_plan_job_check_spill(hri_plan_job *j) {
     }
     if (!j->threads) {
         return hri_why_option(&j->why, HR_E_INVALID, "spill",
-                              ": only the host spills to a file; a GPU's values wait in the host's "
-                              "memory (offload)");
+                              ": works on the host only; a GPU offloads to host memory (offload)");
     }
     if (!j->o.spill) {
         return hri_why_option(&j->why, HR_E_INVALID, "device_spec",
-                              ": copy= on the host needs spill, a folder for the file");
+                              ": copy= on the host needs spill, a directory for the file");
     }
     return HR_OK;
 }
@@ -69,8 +68,8 @@ static hr_status read_budget(hri_plan_job *j) {
     }
     const hr_status status = hr_bytes_parse(j->o.budget, j->device_bytes, &j->budget_bytes);
     if (status != HR_OK || j->budget_bytes == 0) {
-        return hri_why_option(&j->why, HR_E_INVALID, "budget", ": \"%s\" is no amount of memory",
-                              j->o.budget);
+        return hri_why_option(&j->why, HR_E_INVALID, "budget",
+                              ": \"%s\" is not an amount of memory", j->o.budget);
     }
     j->budget_bytes = shared && shared < j->budget_bytes ? shared : j->budget_bytes;
     /* a container's limit is in whole pages */
@@ -95,18 +94,18 @@ static hr_status read_host_budget(hri_plan_job *j) {
     }
     if (j->threads) {
         return hri_why_option(&j->why, HR_E_INVALID, "host_budget",
-                              " is for GPUs; on the host the budget bounds everything");
+                              " is for GPUs; on the host the budget covers everything");
     }
     const hr_status status =
         hr_bytes_parse(j->o.host_budget, left.total_bytes, &j->host_budget_bytes);
     if (status != HR_OK || j->host_budget_bytes == 0) {
         return hri_why_option(&j->why, HR_E_INVALID, "host_budget",
-                              ": \"%s\" is no amount of memory", j->o.host_budget);
+                              ": \"%s\" is not an amount of memory", j->o.host_budget);
     }
     if (j->engine && there && j->host_budget_bytes > there) {
         char text[32];
         hri_listener_warn(&j->listener, "host_budget",
-                          " exceeds what the host has left (%s); planned for that",
+                          " exceeds the available host memory (%s); using that instead",
                           hr_bytes_print(there, text, sizeof text));
         j->host_budget_bytes = there;
     }
@@ -131,8 +130,8 @@ hr_status hri_plan_job_bound_other(hri_plan_job *j) {
         char takes[32], budget[32];
         return hri_why_set(
             &j->why, HR_CAUSE_NO_FIT, HR_E_LIMIT,
-            "the host budget of %s is less than the %s that this process takes there "
-            "before anything is offloaded",
+            "the host budget of %s is less than the %s that this process uses before anything is "
+            "offloaded",
             hr_bytes_print(j->host_budget_bytes, budget, sizeof budget),
             hr_bytes_print(j->host_runtime_bytes, takes, sizeof takes));
     }

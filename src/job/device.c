@@ -16,16 +16,16 @@ typedef struct spec {
 } spec;
 
 static const hri_field spec_fields[] = {
-    {"flops", "operations a second", offsetof(spec, flops), HRI_FIELD_DOUBLE, "15e12", .min = 1,
+    {"flops", "operations per second", offsetof(spec, flops), HRI_FIELD_DOUBLE, "15e12", .min = 1,
      .max = 1e20},
-    {"bandwidth", "bytes a second of its memory", offsetof(spec, bandwidth), HRI_FIELD_DOUBLE,
-     "900e9", .min = 1, .max = 1e18},
-    {"launch", "seconds that starting a kernel takes", offsetof(spec, launch), HRI_FIELD_DOUBLE,
-     "4e-6", .min = 0, .max = 1},
-    {"copy", "bytes a second to the host and back; 0: no copies", offsetof(spec, copy),
-     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e18},
-    {"runtime", "bytes taken before any tensor", offsetof(spec, runtime), HRI_FIELD_BYTES, "0"},
-    {"page", "bytes in which memory is taken", offsetof(spec, page), HRI_FIELD_BYTES, "2MiB",
+    {"bandwidth", "memory bandwidth in bytes per second", offsetof(spec, bandwidth),
+     HRI_FIELD_DOUBLE, "900e9", .min = 1, .max = 1e18},
+    {"launch", "kernel launch time in seconds", offsetof(spec, launch), HRI_FIELD_DOUBLE, "4e-6",
+     .min = 0, .max = 1},
+    {"copy", "copy bandwidth to and from the host in bytes per second; 0: no copies",
+     offsetof(spec, copy), HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e18},
+    {"runtime", "bytes used before any tensor", offsetof(spec, runtime), HRI_FIELD_BYTES, "0"},
+    {"page", "allocation granularity in bytes", offsetof(spec, page), HRI_FIELD_BYTES, "2MiB",
      .min = 1, .max = 1e12},
     {0},
 };
@@ -110,8 +110,8 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
     hri_prose why = {0};
     const hr_status status = hri_engine_open(j->device, &o, &j->engine, &why);
     if (status == HR_E_UNSUPPORTED) {
-        hri_listener_warn(&j->listener, NULL, "%s runs no kernels: %s; planning anyway", info->name,
-                          why.text);
+        hri_listener_warn(&j->listener, NULL, "%s cannot run kernels: %s; planning anyway",
+                          info->name, why.text);
         s->copy = j->o.device_spec ? s->copy : 20e9;
         take_spec(j, s);
         j->job.runtime_bytes = s->runtime ? s->runtime : info->runtime_bytes;
@@ -188,7 +188,7 @@ hr_status hri_plan_job_open_device(hri_plan_job *j) {
     }
     if (hr_bytes_parse(size, 0, &j->device_bytes) != HR_OK || !j->device_bytes) {
         return hri_why_option(&j->why, HR_E_INVALID, "device",
-                              ": \"%s\" is no size; null:24GiB is a device of 24 GiB", size);
+                              ": \"%s\" is not a size; null:24GiB is a device of 24 GiB", size);
     }
     snprintf(j->device_name, sizeof j->device_name, "%s", name);
     j->device_free = j->device_bytes;

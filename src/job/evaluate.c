@@ -65,12 +65,11 @@ static hr_status evaluate(hr_predictor *p, hr_infer_result *r, hri_why *why) {
     }
     hri_infer_finish(p, r);
     if (p->samples == 0) {
-        return hri_why_set(why, HR_CAUSE_DATA, HR_E_NOT_FOUND, "not one sample could be read");
+        return hri_why_set(why, HR_CAUSE_DATA, HR_E_NOT_FOUND, "none of the samples could be read");
     }
     if (s.counted == 0) {
         return hri_why_set(why, HR_CAUSE_DATA, HR_E_NOT_FOUND,
-                           "not one label of the data counts (all are negative): there is nothing "
-                           "to measure");
+                           "all labels are negative (ignored): there is nothing to evaluate");
     }
     r->counted = s.counted;
     r->loss = s.loss / (double)s.counted;

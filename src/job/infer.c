@@ -45,14 +45,14 @@ static hr_status open_device(hr_predictor *i, hri_why *why) {
     }
     if (!(hri_device_can(i->device) & HRI_CAN_COMPUTE)) {
         return hri_why_option(why, HR_E_UNSUPPORTED, "device",
-                              " %s: it runs no kernels, so no model can run on it", i->o.device);
+                              " %s cannot run kernels, so it cannot run a model", i->o.device);
     }
     i->budget_bytes = info.free_bytes;
     if (i->o.budget) {
         status = hr_bytes_parse(i->o.budget, info.total_bytes, &i->budget_bytes);
         if (status != HR_OK || i->budget_bytes == 0) {
-            return hri_why_option(why, HR_E_INVALID, "budget", ": \"%s\" is no amount of memory",
-                                  i->o.budget);
+            return hri_why_option(why, HR_E_INVALID, "budget",
+                                  ": \"%s\" is not an amount of memory", i->o.budget);
         }
     }
     return HR_OK;
@@ -112,10 +112,9 @@ static hr_status map_labels(hr_predictor *i, hri_why *why) {
             number++;
         }
         if (number == a->class_count) {
-            return hri_why_set(
-                why, HR_CAUSE_USAGE, HR_E_INVALID,
-                "the data has the class \"%s\", and the model was trained on %zu others",
-                i->source.classes[k], a->class_count);
+            return hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
+                               "class \"%s\" of the data is not one of the model's %zu classes",
+                               i->source.classes[k], a->class_count);
         }
         i->label_map[k] = (int32_t)number;
         same = same && number == k;
@@ -136,7 +135,7 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
     }
     if (!a->split.val_count) {
         return hri_why_option(why, HR_E_INVALID, "split",
-                              ": %s kept no samples apart (train --val-split)", i->checkpoint.path);
+                              ": %s held out no samples (train --val-split)", i->checkpoint.path);
     }
     if (i->source.count != all) {
         char now[32] = "an unknown number of";
@@ -144,11 +143,11 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
             snprintf(now, sizeof now, "%llu", (unsigned long long)i->source.count);
         }
         return hri_why_option(why, HR_E_INVALID, "split",
-                              ": %s was split out of %llu samples, and %s has %s",
-                              i->checkpoint.path, (unsigned long long)all, i->source.text, now);
+                              ": %s was split from %llu samples, but %s has %s", i->checkpoint.path,
+                              (unsigned long long)all, i->source.text, now);
     }
     if (strcmp(a->source, i->source.text) != 0) {
-        hri_listener_warn(&i->listener, "split", ": the training split %s, this is %s", a->source,
+        hri_listener_warn(&i->listener, "split", ": the run used %s, this is %s", a->source,
                           i->source.text);
     }
     use->seed = a->split.seed;

@@ -114,7 +114,7 @@ static hr_status answer_from_file(hr_plan *p) {
     hri_plan_answer_describe(j, &p->plans, p->plan, &p->answer);
     if (j->budget_bytes && p->answer.row.peak_bytes > j->budget_bytes) {
         hri_why_option(&j->why, HR_E_LIMIT, "plan_file",
-                       ": the plan of %s needs %llu bytes more than the budget", j->o.plan_file,
+                       ": the plan in %s needs %llu bytes more than the budget", j->o.plan_file,
                        (unsigned long long)(p->answer.row.peak_bytes - j->budget_bytes));
         j->why.cause = HR_CAUSE_NO_FIT;
         return HR_E_LIMIT;

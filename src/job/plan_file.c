@@ -88,7 +88,7 @@ hr_status hri_plan_file_save(const hri_plan_job *j, const hri_fit_plans *plans,
     char *text = status == HR_OK ? print_json(root) : NULL;
     if (status == HR_OK) {
         status = text ? hri_file_write(path, text, strlen(text), why)
-                      : hri_prose_set(why, HR_E_NOMEM_HOST, "no host memory to write the plan");
+                      : hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory to write the plan");
     }
     hri_free(text);
     json_decref(root);
@@ -115,7 +115,7 @@ static hr_status parse_plan(const json_t *object, const hri_problem *p, hri_plan
                             hri_prose *why) {
     char *text = print_json(json_object_get(object, "plan"));
     if (!text) {
-        return hri_prose_set(why, HR_E_FORMAT, "there is no plan in it");
+        return hri_prose_set(why, HR_E_FORMAT, "it contains no plan");
     }
     const hr_status status = hri_plan_parse(text, strlen(text), p, out, why);
     hri_free(text);
@@ -151,7 +151,7 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
     const json_t *list = json_object_get(root, "pieces");
     hr_status status = hri_json_get_u64(root, "part", &part, why);
     if (status == HR_OK && (part == 0 || part > (uint64_t)j->job.batch)) {
-        status = hri_prose_set(why, HR_E_RANGE, "parts of %llu samples make no sense",
+        status = hri_prose_set(why, HR_E_RANGE, "micro-batches of %llu samples are invalid",
                                (unsigned long long)part);
     }
     if (status == HR_OK) {
@@ -162,8 +162,8 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
         status = hri_json_get_u64(root, "threads", &threads, why);
     }
     if (status == HR_OK && threads > 1024) {
-        status = hri_prose_set(why, HR_E_RANGE, "%llu threads make no sense",
-                               (unsigned long long)threads);
+        status =
+            hri_prose_set(why, HR_E_RANGE, "%llu threads is invalid", (unsigned long long)threads);
     }
     if (status == HR_OK) {
         status = hri_fit_case_set_threads(&j->fit, c, (uint32_t)threads, why);
@@ -172,8 +172,8 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
         return status;
     }
     if (json_array_size(list) != c->count) {
-        return hri_prose_set(why, HR_E_INVALID, "it has %zu graphs, not %u", json_array_size(list),
-                             c->count);
+        return hri_prose_set(why, HR_E_INVALID, "it has %zu graphs instead of %u",
+                             json_array_size(list), c->count);
     }
     for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
         const json_t *object = json_array_get(list, i);

@@ -50,7 +50,8 @@ static void rank(const float *scores, ranks *r) {
 static hr_status open_ranks(const hr_predictor *p, ranks *r, hri_why *why) {
     if (!hri_predictor_scores(p->predictor)) {
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_UNSUPPORTED,
-                           "%s gives no class for a whole sample, so there is nothing to predict",
+                           "%s does not predict one class per sample, so there is nothing to "
+                           "predict",
                            p->checkpoint.about.model);
     }
     r->classes = hri_predictor_classes(p->predictor);

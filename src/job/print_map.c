@@ -15,9 +15,12 @@ enum { WIDTH = 900, HEIGHT = 540 };
 typedef enum kind { KEPT, INPUT, FORWARD, BACKWARD, AGAIN, WORKSPACE, KINDS } kind;
 static const struct {
     const char *name, *color;
-} kinds[KINDS] = {{"weights and states", "#b8b8b8"}, {"inputs", "#8c6bb1"},
-                  {"made going forward", "#3b7dbd"}, {"made going backward", "#e08a3c"},
-                  {"made again", "#2e8b57"},         {"workspace", "#d9c14a"}};
+} kinds[KINDS] = {{"parameters and optimizer state", "#b8b8b8"},
+                  {"inputs", "#8c6bb1"},
+                  {"forward pass", "#3b7dbd"},
+                  {"backward pass", "#e08a3c"},
+                  {"recomputed", "#2e8b57"},
+                  {"workspace", "#d9c14a"}};
 
 static kind kind_of(const hri_problem *p, const hri_plan *plan, const hri_plan_buffer *b) {
     if (b->value == HRI_PROBLEM_NONE) {
@@ -102,7 +105,7 @@ char *hri_plan_print_map(const hri_plan_job *j, const hri_problem *p, const hri_
                          .high_x = plan->step_count ? plan->step_count : 1,
                          .high_y = room > 0 ? room * 1.06 : 1,
                          .unit_y = large ? 1073741824.0 : 1048576.0,
-                         .x_name = "steps of the plan, in order",
+                         .x_name = "ops of the plan, in order",
                          .y_name = large ? "address in GiB" : "address in MiB"};
     char text[128], arena[32];
     hri_svg s;
@@ -113,7 +116,7 @@ char *hri_plan_print_map(const hri_plan_job *j, const hri_problem *p, const hri_
         hri_svg_put(&s, ", batch %lld", (long long)j->job.batch);
     }
     hri_svg_put(&s, "</text>\n");
-    snprintf(text, sizeof text, "one step in an arena of %s; %u ops run a second time",
+    snprintf(text, sizeof text, "one step in an arena of %s; %u ops recomputed",
              hr_bytes_print(plan->arena_bytes, arena, sizeof arena), plan->again_count);
     hri_svg_label(&s, c.left, 47, 12, "#555555", "start", text);
     draw_keys(&s, &c);
@@ -121,9 +124,9 @@ char *hri_plan_print_map(const hri_plan_job *j, const hri_problem *p, const hri_
     draw_buffers(&s, &c, p, plan);
     const uint32_t turn = turning_point(p, plan);
     if (turn > 0 && turn < plan->step_count) {
-        hri_chart_mark_x(&s, &c, turn, "going backward begins", "#222222", 0);
+        hri_chart_mark_x(&s, &c, turn, "backward pass starts", "#222222", 0);
     }
-    hri_chart_mark_y(&s, &c, room, "the arena ends", "#a83232");
+    hri_chart_mark_y(&s, &c, room, "end of the arena", "#a83232");
     hri_chart_frame(&s, &c);
     char *svg = NULL;
     return hri_svg_end(&s, &svg) == HR_OK ? svg : NULL;

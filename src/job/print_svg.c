@@ -18,7 +18,7 @@ static hri_chart chart_of(const hri_plan_job *j, const hri_plan_answer *a) {
                    .high_x = (double)j->floor_bytes,
                    .low_y = 1,
                    .high_y = 1,
-                   .y_name = "time of a step, times that without a budget"};
+                   .y_name = "step time relative to unconstrained"};
     for (uint32_t i = 0; i < a->point_count; i++) {
         c.high_x = fmax(c.high_x, (double)a->points[i].budget_bytes);
         c.low_y = fmin(c.low_y, a->points[i].time_ratio);
@@ -66,12 +66,12 @@ char *hri_plan_print_svg(const hri_plan_job *j, const hri_plan_answer *a) {
     }
     hri_svg_put(&s, "</text>\n<text x=\"%.0f\" y=\"50\" font-size=\"12\" fill=\"#555555\">",
                 c.left);
-    hri_svg_put(&s, "what a smaller budget costs, on ");
+    hri_svg_put(&s, "step time against budget, on ");
     hri_svg_escape(&s, j->device_name[0] ? j->device_name : "any device");
     hri_svg_put(&s, "</text>\n");
     hri_chart_axes(&s, &c);
     hri_chart_mark_x(&s, &c, (double)j->floor_bytes, "floor", "#a83232", 0);
-    hri_chart_mark_x(&s, &c, (double)j->unplanned_bytes, "plain training", "#555555", 0);
+    hri_chart_mark_x(&s, &c, (double)j->unplanned_bytes, "unconstrained", "#555555", 0);
     if (j->budget_bytes) {
         hri_chart_mark_x(&s, &c, (double)j->budget_bytes, "this budget", "#2e7d32", 1);
     }

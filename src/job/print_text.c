@@ -74,14 +74,15 @@ static hr_status show_sum(const page *p, const hri_plan_job *j, const hri_plan_a
         const char *what;
     } parts[] = {
         {"runtime", r->runtime_bytes - j->data_bytes,
-         j->threads ? "this process before any tensor, its code, stacks and records"
-                    : "what the device takes before any tensor"},
-        {"input", j->data_bytes, "the input pipelines: what is read, decoded and waiting"},
-        {j->model ? "weights" : "persistent", a->weights_bytes,
-         j->model ? "parameters of the model" : "values that outlive the step"},
-        {"states", a->states_bytes, "of the optimizer, running statistics, sums of parts"},
-        {"constants", a->constants_bytes, "numbers that lie in the graph"},
-        {"other's", a->others_bytes, "weights and states of the training beside it"},
+         j->threads ? "process code, stacks and bookkeeping"
+                    : "context, libraries and kernels of the device"},
+        {"input", j->data_bytes, "input pipelines: reading, decoding, queued batches"},
+        {j->model ? "parameters" : "persistent", a->weights_bytes,
+         j->model ? "model parameters" : "values that outlive the step"},
+        {"optimizer", a->states_bytes,
+         "optimizer state, running statistics, gradient accumulators"},
+        {"constants", a->constants_bytes, "constants of the graph"},
+        {"other run", a->others_bytes, "parameters and optimizer state of the other run"},
     };
     hri_table table;
     long long used = 0;
@@ -98,10 +99,11 @@ static hr_status show_sum(const page *p, const hri_plan_job *j, const hri_plan_a
     hri_table_cell(&table, HRI_STYLE_PLAIN, "step");
     cell_size(&table, HRI_STYLE_PLAIN, whole - used, &u);
     hri_table_cell(&table, HRI_STYLE_DIM,
-                   "activations, gradients, workspaces, inputs, whole pages");
+                   "activations, gradients, workspaces, inputs, page rounding");
     hri_table_cell(&table, HRI_STYLE_BOLD, "peak");
     cell_size(&table, HRI_STYLE_BOLD, whole, &u);
-    hri_table_cell(&table, HRI_STYLE_DIM, "at %s", a->peak_op[0] ? a->peak_op : "the floor");
+    hri_table_cell(&table, HRI_STYLE_DIM, "reached in %s",
+                   a->peak_op[0] ? a->peak_op : "the minimum");
     const hr_status status = hri_table_print(&table, p->out, p->term, 2, 0);
     hri_table_deinit(&table);
     return status;
@@ -114,11 +116,11 @@ static void show_fits(const page *p, const hri_plan_job *j, const hri_plan_answe
     const hri_plan_row *r = &a->row;
     shown(r->peak_bytes, peak, sizeof peak);
     if (j->budget_bytes) {
-        title(p, "fits: %s of %s, %s of headroom", peak,
+        title(p, "fits: needs %s of the %s budget, %s of headroom", peak,
               shown(j->budget_bytes, budget, sizeof budget),
               shown(j->budget_bytes - r->peak_bytes, room, sizeof room));
     } else {
-        title(p, "without a budget: %s", peak);
+        title(p, "no budget given: needs %s", peak);
     }
 }
 
@@ -127,37 +129,39 @@ static void show_refusal(const page *p, const hri_plan_job *j, const hri_plan_an
     shown(j->budget_bytes, budget, sizeof budget);
     shown(j->floor_bytes, floor, sizeof floor);
     if (a->impossible) {
-        title(p, "does not fit: %s is %s short of the floor of %s", budget,
+        title(p, "does not fit: the budget of %s is %s short of the minimum of %s", budget,
               shown(j->floor_bytes - j->budget_bytes, less, sizeof less), floor);
     } else {
-        title(p, "does not fit: no plan was found within %s (the floor is %s)", budget, floor);
+        title(p, "does not fit: no plan was found within %s (the minimum is %s)", budget, floor);
     }
     if (a->floor_op_bytes) {
-        hri_out_printf(p->out, "the floor is made by %s (%s): it needs %s beside what persists\n",
+        hri_out_printf(p->out,
+                       "the minimum is set by %s (%s): it needs %s on top of parameters "
+                       "and optimizer state\n",
                        a->floor_op, a->floor_kind, shown(a->floor_op_bytes, op, sizeof op));
     } else {
-        hri_out_printf(p->out, "the floor is made by %s\n", a->floor_op);
+        hri_out_printf(p->out, "the minimum is set by %s\n", a->floor_op);
     }
 }
 
 static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     char text[32];
-    hri_out_printf(p->out, "time x %.3f of a step without a budget", r->time_ratio);
+    hri_out_printf(p->out, "step time %.3fx unconstrained", r->time_ratio);
     if (r->recomputed_ops) {
-        hri_out_printf(p->out, "; %llu ops computed again", (unsigned long long)r->recomputed_ops);
+        hri_out_printf(p->out, "; %llu ops recomputed", (unsigned long long)r->recomputed_ops);
     }
     if (r->offloaded_bytes) {
-        hri_out_printf(p->out, "; %s copied out and back",
-                       shown(r->offloaded_bytes, text, sizeof text));
+        hri_out_printf(p->out, "; %s offloaded", shown(r->offloaded_bytes, text, sizeof text));
     }
     if (r->spill_bytes) {
         hri_out_printf(p->out, " (a file of %s)", shown(r->spill_bytes, text, sizeof text));
     }
     if (r->micro_batches > 1) {
-        hri_out_printf(p->out, "; %u parts of %lld samples", r->micro_batches, (long long)r->part);
+        hri_out_printf(p->out, "; %u micro-batches of %lld samples", r->micro_batches,
+                       (long long)r->part);
     } else if (j->model) {
-        hri_out_text(p->out, "; the batch whole");
+        hri_out_text(p->out, "; batch not split");
     }
     hri_out_text(p->out, "\n");
     if (j->host_budget_bytes && (r->offloaded_bytes || j->o.host_budget)) {
@@ -190,8 +194,8 @@ static void row_cells(hri_table *t, const hri_plan_row *r, uint64_t unplanned) {
 
 static hr_status show_rows(const page *p, const hri_plan_job *j, const char *title,
                            const hri_plan_row *rows, uint32_t count) {
-    static const char *const headings[] = {">BUDGET", ">OF PLAIN", ">PEAK",
-                                           ">TIME",   ">PARTS",    ">AGAIN"};
+    static const char *const headings[] = {">BUDGET", ">OF FULL",       ">PEAK",
+                                           ">TIME",   ">MICRO-BATCHES", ">RECOMPUTED"};
     hri_table table;
     if (!count) {
         return HR_OK;
@@ -223,13 +227,13 @@ static void spell_cell(const page *p, hri_table *table, const hri_plan_way *w) {
 }
 
 static hr_status show_ways(const page *p, const hri_plan_answer *a) {
-    static const char *const headings[] = {"WITH", ">PEAK", ">TIME", "WHAT"};
+    static const char *const headings[] = {"CHANGE", ">PEAK", ">TIME", "EFFECT"};
     hri_table table;
     char text[32];
     if (!a->way_count) {
         return HR_OK;
     }
-    hri_out_text(p->out, "\nways out, each of them planned\n");
+    hri_out_text(p->out, "\nwhat would fit (each one planned and checked)\n");
     hri_table_init(&table, headings, 4);
     for (uint32_t i = 0; i < a->way_count; i++) {
         const hri_plan_way *w = &a->ways[i];
@@ -246,7 +250,7 @@ static hr_status show_ways(const page *p, const hri_plan_answer *a) {
 static void show_trial(const page *p, const hri_plan_job *j, const hri_plan_answer *a,
                        const hri_plan_trial *t) {
     char planned[32], arena[32], rss[32], peak[32];
-    hri_out_printf(p->out, "\n%llu steps were run in %.2f s: loss %.6g to %.6g\n",
+    hri_out_printf(p->out, "\nran %llu steps in %.2f s: loss %.6g to %.6g\n",
                    (unsigned long long)t->steps, t->seconds, (double)t->losses[0],
                    (double)t->losses[t->steps - 1]);
     hri_out_printf(p->out, "  arena    planned %s, measured %s\n",
@@ -254,18 +258,18 @@ static void show_trial(const page *p, const hri_plan_job *j, const hri_plan_answ
                    shown(t->measured.arena_bytes, arena, sizeof arena));
     hri_out_printf(
         p->out, "  process  planned %s, %s %s%s\n", shown(a->row.peak_bytes, peak, sizeof peak),
-        j->engine ? "on the device" : "resident at most",
+        j->engine ? "on the device" : "peak resident",
         shown(t->measured.peak_bytes, rss, sizeof rss),
         j->budget_bytes && t->measured.peak_bytes > j->budget_bytes ? ": OVER THE BUDGET" : "");
 }
 
 static void show_saved(const page *p, const hri_plan_answer *a, const hri_plan_saved *s) {
     char here[32], there[32];
-    hri_out_printf(p->out, "\nbeside %s\n", s->path);
+    hri_out_printf(p->out, "\ncompared with %s\n", s->path);
     hri_out_printf(p->out, "  peak   %s, there %s\n", shown(a->row.peak_bytes, here, sizeof here),
                    shown(s->row.peak_bytes, there, sizeof there));
     hri_out_printf(p->out, "  time   x %.3f, there x %.3f\n", a->row.time_ratio, s->row.time_ratio);
-    hri_out_printf(p->out, "  parts  %u, there %u; ops again %llu, there %llu\n",
+    hri_out_printf(p->out, "  micro-batches  %u, there %u; recomputed ops %llu, there %llu\n",
                    a->row.micro_batches, s->row.micro_batches,
                    (unsigned long long)a->row.recomputed_ops,
                    (unsigned long long)s->row.recomputed_ops);
@@ -273,7 +277,7 @@ static void show_saved(const page *p, const hri_plan_answer *a, const hri_plan_s
 
 static void show_bounds(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     char text[32], floor[32];
-    hri_out_printf(p->out, "plain training takes %s; the floor is %s, made by %s\n",
+    hri_out_printf(p->out, "unconstrained training needs %s; the minimum is %s, set by %s\n",
                    shown(j->unplanned_bytes, text, sizeof text),
                    shown(j->floor_bytes, floor, sizeof floor), a->floor_op);
 }
@@ -313,12 +317,11 @@ hr_status hri_plan_print_text(const hri_plan_sheet *s, hri_out *out, const hri_t
         status = show_ways(&p, a);
     }
     if (a->largest_batch >= 0) {
-        hri_out_printf(out, "the largest batch that fits whole: %lld%s\n",
-                       (long long)a->largest_batch,
-                       a->may_cut && a->largest_batch > 0 ? "; in parts, any" : "");
+        hri_out_printf(out, "largest batch in this budget: %lld%s\n", (long long)a->largest_batch,
+                       a->may_cut && a->largest_batch > 0 ? " (any size with micro-batches)" : "");
     }
     if (status == HR_OK) {
-        status = show_rows(&p, j, "choices", a->choices, a->choice_count);
+        status = show_rows(&p, j, "other budgets", a->choices, a->choice_count);
     }
     if (status == HR_OK && s->curve) {
         status = show_rows(&p, j, "budget against time", a->points, a->point_count);

@@ -33,8 +33,8 @@ hr_status hri_plan_check_promise(hr_plan *p, hri_why *why) {
         return HR_OK;
     }
     return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_LIMIT,
-                       "this process has %llu bytes before the arena of %llu: over the budget of "
-                       "%llu, so nothing was run",
+                       "this process uses %llu bytes before the arena of %llu: over the budget "
+                       "of %llu, so nothing was run",
                        (unsigned long long)now, (unsigned long long)arena,
                        (unsigned long long)p->job.budget_bytes);
 }
@@ -49,7 +49,7 @@ static hr_status check(const hr_plan *p, hri_why *why) {
     }
     if (!p->job.model || (!p->job.threads && !p->job.engine)) {
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_UNSUPPORTED,
-                           "plans of a model run on the host, and on a GPU that runs kernels");
+                           "works for models, on the host or on a GPU that can run kernels");
     }
     return HR_OK;
 }

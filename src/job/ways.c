@@ -159,7 +159,7 @@ static hr_status try_batches(search *s) {
     if (j->job.batch > 1) { /* where the batch may be split, single samples were tried */
         const int64_t most = s->out->largest_batch > 0 ? s->out->largest_batch : 1;
         status =
-            try_numbers(s, "batch", most < j->o.batch ? most : j->o.batch - 1, "a smaller batch");
+            try_numbers(s, "batch", most < j->o.batch ? most : j->o.batch - 1, "smaller batch");
     }
     if (status == HR_OK && s->road->has_input && j->job.evaluate) {
         const int64_t now = j->job.evaluate_samples ? j->job.evaluate_samples : j->job.batch;
@@ -167,7 +167,7 @@ static hr_status try_batches(search *s) {
         bool fits = false;
         status = now > 1 ? try_changes(s, &one, 1, NULL, &fits) : HR_OK;
         if (status == HR_OK && fits) {
-            status = try_numbers(s, "val_batch", now / 2, "fewer samples validated at once");
+            status = try_numbers(s, "val_batch", now / 2, "smaller validation batch");
         }
     }
     return status;
@@ -223,17 +223,17 @@ static hr_status try_elsewhere(search *s) {
     hr_status status = HR_OK;
     if (j->threads && !j->job.spill) {
         const hri_way_change file = change("spill", ".");
-        status = try_changes(s, &file, 1, "values wait in a file in this folder", NULL);
+        status = try_changes(s, &file, 1, "values offloaded to a file in this directory", NULL);
     } else if (j->job.no_offload && !j->threads) {
         const hri_way_change host = change("no_offload", "0");
-        status = try_changes(s, &host, 1, "values wait in the host's memory", NULL);
+        status = try_changes(s, &host, 1, "values offloaded to host memory", NULL);
     }
     if (status == HR_OK && s->road->has_input && j->data_least_bytes &&
         j->data_least_bytes < j->data_bytes) {
         char size[32];
         snprintf(size, sizeof size, "%lluKiB", (unsigned long long)(j->data_least_bytes >> 10));
         const hri_way_change less = change("data_budget_bytes", size);
-        status = try_changes(s, &less, 1, "less for the input pipeline", NULL);
+        status = try_changes(s, &less, 1, "less memory for the input pipeline", NULL);
     }
     return status;
 }
@@ -244,11 +244,11 @@ static hr_status try_larger_budgets(search *s) {
     hr_status status = HR_OK;
     if (s->j->job.batch > 1) {
         const hri_way_change single = change("batch", "1");
-        status = try_with_budget(s, &single, 1, "a single sample, and a larger budget");
+        status = try_with_budget(s, &single, 1, "one sample per batch and a larger budget");
     }
     const size_t count = lighter_optimizer(s, changes, &text);
     return status == HR_OK && count
-               ? try_with_budget(s, changes, count, "less optimizer state, and a larger budget")
+               ? try_with_budget(s, changes, count, "less optimizer state and a larger budget")
                : status;
 }
 
@@ -256,7 +256,7 @@ hr_status hri_plan_ways_find(hri_plan_job *j, hri_plan_answer *out, hri_prose *w
     search s = {.j = j, .road = j->road, .out = out, .why = why};
     /* The smallest budget first: it is always there. */
     hr_status status = HR_OK;
-    add_with_budget(&s, NULL, 0, "the smallest budget found", &out->row, j->job.batch);
+    add_with_budget(&s, NULL, 0, "smallest budget found", &out->row, j->job.batch);
     if (!j->model || j->road->budget_only) {
         return HR_OK;
     }

@@ -470,11 +470,12 @@ TEST_TIMEOUT(train, two_in_one_arena_learn_what_each_learns_alone_in_less_memory
 TEST(train, what_cannot_be_is_a_sentence_and_an_exit_code) {
     begin();
     refused("resnet18 --data images:nowhere", 2, "nowhere");
-    refused("resnet18:size=32 --batch 8", 2, "--data is missing");
-    refused(RESNET " --batch 400", 2, "more than the 60 samples");
-    refused(RESNET " --val-split 0.8 --batch 20 --no-save", 2, "more than the 12 samples");
+    refused("resnet18:size=32 --batch 8", 2, "--data is required");
+    refused(RESNET " --batch 400", 2, "larger than the data set (60 samples");
+    refused(RESNET " --val-split 0.8 --batch 20 --no-save", 2,
+            "larger than the data set (12 samples");
     refused("resnet19 --data images:pics", 2, "resnet18");
-    refused(RESNET " --batch many", 2, "neither auto nor a number");
+    refused(RESNET " --batch many", 2, "is not auto or a number");
     refused(RESNET " --rate fast", 2, "rate");
     refused(RESNET " --out pics/class0/00.jpg", 2, "00.jpg");
     refused("mlp:classes=2,size=20,channels=3 --data images:pics --batch 8 --steps 2 --no-save", 2,
@@ -598,7 +599,7 @@ TEST_TIMEOUT(train, other_classes_get_a_new_classifier_and_it_is_said, 60) {
     CHECK(f);
     out[fread(out, 1, sizeof out - 1, f)] = '\0';
     CHECK_EQ(pclose(f), 0);
-    CHECK(strstr(out, "3 classes there and 5 here"));
+    CHECK(strstr(out, "3 classes in the file and 5 here"));
     CHECK(strstr(out, "from the data: classes=5"));
     CHECK(strstr(out, "next: headroom"));
     refused("lenet --data images:more --batch 10 --no-save --init run/best.safetensors", 2,
@@ -628,7 +629,7 @@ TEST_TIMEOUT(train, accumulated_batches_make_one_step_and_patience_ends_it, 60) 
     end(&o);
     o = run_well(RESNET " --val-data images:pics --val-batch 7 --val-every 4 --patience 2 "
                         "--min-delta 1000 --epochs 50 --no-save");
-    CHECK_EQ(strcmp(text(&o, "ended"), "early stop"), 0);
+    CHECK_EQ(strcmp(text(&o, "ended"), "early stopping"), 0);
     CHECK_EQ(number(o.json, "steps"), 12); /* the first is the best, two more are not better */
     CHECK_EQ(number(o.json, "val_samples"), 60);
     end(&o);
@@ -656,8 +657,8 @@ TEST_TIMEOUT(train, slices_with_limits_of_their_own_and_memory_that_grows_change
     CHECK(number(also, "measured_arena_bytes") <= 4 << 20);
     refused(RESNET " --logical-devices 1KiB --no-save", 1, "");
     refused(RESNET " --logical-devices 8MiB --no-save --also 'lenet --data synthetic'", 2,
-            "1 sizes for 2 trainings");
-    refused(RESNET " --logical-devices 64MiB --budget 32MiB --no-save", 2, "more than the budget");
+            "1 sizes for 2 runs");
+    refused(RESNET " --logical-devices 64MiB --budget 32MiB --no-save", 2, "exceed the budget");
     end(&a);
     end(&b);
     end(&both);

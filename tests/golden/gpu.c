@@ -54,7 +54,7 @@ TEST(gpu, doctor_tries_it) {
 TEST(gpu, doctor_finds_a_device_that_gives_no_memory) {
     const golden_result r = run_with("doctor cuda:0", WHOLE, "FAKECUDA_FAIL=cuMemCreate:1+");
     CHECK_EQ(r.code, 1);
-    CHECK(strstr(r.out, "something is wrong here"));
+    CHECK(strstr(r.out, "some checks failed"));
     CHECK(strstr(r.out, "  FAILED  cuda:0 "));
     CHECK(strstr(r.out, "next: headroom doctor --log-level debug"));
 }

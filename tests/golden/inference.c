@@ -138,7 +138,7 @@ TEST(eval, shows_the_classes_that_went_wrong_and_ends_with_a_command) {
     CHECK(!golden_has_control(r.out));
     CHECK(strstr(r.out, "accuracy 80.00 %, loss ") == r.out);
     CHECK(strstr(r.out, "5 samples in ") && strstr(r.out, "batch 2 on host"));
-    CHECK(strstr(r.out, "  CLASS  SAMPLES   RIGHT  TAKEN FOR\n"
+    CHECK(strstr(r.out, "  CLASS  SAMPLES   RIGHT  MISTAKEN FOR\n"
                         "  green        3  66.7 %  red (1)\n"));
     CHECK(strstr(r.out, "next: headroom predict "));
 }
@@ -149,7 +149,7 @@ TEST(eval, refuses_classes_that_the_model_does_not_know) {
     const golden_result r = run("eval @/run --data images:@/set");
     CHECK_EQ(r.code, 2);
     CHECK_STR(r.out, "");
-    CHECK(strstr(r.err, "the data has the class \"pink\", and the model was trained on 3 others"));
+    CHECK(strstr(r.err, "class \"pink\" of the data is not one of the model's 3 classes"));
 }
 
 TEST(eval, says_no_before_the_first_sample) {
@@ -185,15 +185,15 @@ TEST(eval, wrong_use_is_exit_2_with_a_sentence) {
     set_up();
     static const struct {
         const char *args, *says;
-    } cases[] = {{"eval @/run", "on which data?"},
+    } cases[] = {{"eval @/run", "--data is required"},
                  {"eval @/nowhere --data images:@/set", "nowhere"},
                  {"eval @/set/red/1.png --data images:@/set", "1.png"},
                  {"eval @/run --data images:@/nowhere", "nowhere"},
-                 {"eval @/run --data images:@/set --batch 0", "neither auto nor a number"},
+                 {"eval @/run --data images:@/set --batch 0", "is not auto or a number"},
                  {"eval @/run --data images:@/set --budget nothing", "budget"},
                  {"predict @/run", "predict"},
-                 {"predict @/run @/nowhere.png", "no such file or folder"},
-                 {"predict @/run @/set @/set/red/1.png", "a folder is given alone"}};
+                 {"predict @/run @/nowhere.png", "no such file or directory"},
+                 {"predict @/run @/set @/set/red/1.png", "a folder cannot be combined"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const golden_result r = run(cases[i].args);
         CHECK_EQ(r.code, 2);
@@ -289,7 +289,7 @@ TEST(predict, a_bad_picture_ends_it_or_is_named_and_left_out) {
     CHECK_EQ(r.code, 0);
     CHECK(strstr(r.out, "red/1.png,red,") && !strstr(r.out, "green/3.png"));
     CHECK(strstr(r.err, "skipped: ") && strstr(r.err, "green/3.png"));
-    CHECK(strstr(r.err, "1 of 5 samples could not be read and were left out"));
+    CHECK(strstr(r.err, "1 of 5 samples could not be read and were skipped"));
     r = run("eval @/run --data images:@/set");
     CHECK_EQ(r.code, 2);
     r = run("eval @/run --data images:@/set --skip-bad --json");
@@ -319,7 +319,7 @@ TEST(predict, a_model_without_classes_is_refused_and_judged_by_its_loss) {
     test_write(test_folder(), "tokens", tokens, sizeof tokens);
     golden_result r = run("predict @/run tokens:@/tokens");
     CHECK_EQ(r.code, 2);
-    CHECK(strstr(r.err, "gives no class for a whole sample"));
+    CHECK(strstr(r.err, "does not predict one class per sample"));
     r = run("eval @/run --data tokens:@/tokens");
     CHECK_EQ(r.code, 0);
     CHECK(strstr(r.out, "loss 3.") == r.out || strstr(r.out, "accuracy") == r.out);

@@ -49,10 +49,10 @@ TEST(plan, that_fits_in_a_pipe) {
 TEST(plan, that_does_not_fit_names_the_op_and_ways_out) {
     const golden_result r = GOLDEN_RUN(RESNET "--budget 1MiB");
     CHECK_EQ(r.code, 1);
-    CHECK(strstr(r.out, "does not fit: 1 MiB is "));
-    CHECK(strstr(r.out, "short of the floor"));
-    CHECK(strstr(r.out, "the floor is made by "));
-    CHECK(strstr(r.out, "--budget ") && strstr(r.out, "the largest batch that fits whole"));
+    CHECK(strstr(r.out, "does not fit: the budget of 1 MiB is "));
+    CHECK(strstr(r.out, "short of the minimum"));
+    CHECK(strstr(r.out, "the minimum is set by "));
+    CHECK(strstr(r.out, "--budget ") && strstr(r.out, "largest batch in this budget"));
     CHECK(strstr(r.out, "\nnext: headroom plan resnet18"));
 }
 
@@ -178,7 +178,7 @@ TEST(plan, a_map_has_a_box_for_what_is_kept_made_and_made_again) {
         const char *key = strstr(text, colors[i]); /* once beside its name, then in the map */
         CHECK(key && strstr(key + 1, colors[i]));
     }
-    CHECK(strstr(text, "going backward begins") && strstr(text, "<title>layer"));
+    CHECK(strstr(text, "backward pass starts") && strstr(text, "<title>layer"));
     free(text);
 }
 
@@ -251,10 +251,10 @@ TEST(plan, a_problem_is_planned_without_its_model) {
 TEST(plan, wrong_use_is_exit_2_with_a_sentence) {
     static const struct {
         const char *args, *says;
-    } bad[] = {{"plan", "MODEL is missing"},
+    } bad[] = {{"plan", "MODEL or --problem FILE is required"},
                {"plan resnet51", "resnet5"},
-               {"plan mlp --micro-batches some", "neither auto nor off"},
-               {"plan mlp --device null:lots", "is no size"},
+               {"plan mlp --micro-batches some", "is not auto, off"},
+               {"plan mlp --device null:lots", "is not a size"},
                {"plan mlp --device cuda:77", "cuda:77"},
                {"plan mlp --device-spec speed=1", "--device-spec"},
                {"plan mlp --budget 0", "--budget"},

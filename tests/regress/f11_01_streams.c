@@ -56,7 +56,7 @@ TEST(f11_01, what_fills_no_batch_is_left_out_and_said) {
     program_outcome o =
         program_run(NULL, "train %s --data %s --batch 16 --epochs 2 --no-save", MLP, STREAM);
     program_expect(&o, 0, NULL);
-    CHECK(strstr(o.out, "6 samples an epoch"));
+    CHECK(strstr(o.out, "6 samples per epoch"));
     program_end(&o);
     o = program_run(NULL, "train %s --data %s --batch 71 --epochs 2 --no-save", MLP, STREAM);
     program_expect(&o, 2, "70 samples, fewer than one batch");

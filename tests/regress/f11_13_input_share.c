@@ -17,7 +17,7 @@ TEST(f11_13, an_input_that_does_not_fit_is_named_with_its_stage_and_the_way_out)
                       "--batch 4 --steps 2 --no-save --budget 64MiB";
     program_outcome o = program_run(NULL, run, "");
     program_expect(&o, 1, "the input pipeline needs");
-    CHECK(strstr(o.words, "shuffle holds 62") && strstr(o.words, "shuffle(N)"));
+    CHECK(strstr(o.words, "shuffle uses 62") && strstr(o.words, "shuffle(N)"));
     CHECK(!strstr(o.words, "matmul"));
     program_end(&o);
     o = program_run(NULL, run, " | shuffle(20)");

@@ -15,7 +15,7 @@ TEST(f11_13, a_plan_beyond_the_container_is_refused_before_it_runs) {
     program_outcome o = program_run(&(program_options){.cgroup_bytes = 24 << 20},
                                     "train mlp:width=1500 --data synthetic:64 --batch 8 --steps 1 "
                                     "--no-measure --budget 1GiB --no-save");
-    program_expect(&o, 1, "has 24 MiB left for it; --budget");
+    program_expect(&o, 1, "has 24 MiB available; use --budget");
     program_end(&o);
 }
 
@@ -59,7 +59,7 @@ TEST(f11_13, every_output_is_looked_at_before_planning) {
     }
     program_outcome o = program_run(&(program_options){.folder = folder},
                                     "plan gpt2 --batch 1 --budget 1MiB --map %s", folder);
-    program_expect(&o, 2, "it is a folder");
+    program_expect(&o, 2, "it is a directory");
     program_end(&o);
 }
 
@@ -77,6 +77,6 @@ TEST(f11_13, a_disk_without_room_for_the_checkpoint_is_met_before_planning) {
     if (o.code == 77 || strstr(o.words, "mount:")) {
         test_skip("no disk of our own can be made here");
     }
-    program_expect(&o, 2, "a checkpoint takes 5.11 MiB");
+    program_expect(&o, 2, "a checkpoint needs 5.11 MiB");
     program_end(&o);
 }

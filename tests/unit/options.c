@@ -24,7 +24,7 @@ typedef struct settings {
 } settings;
 
 static const hri_field fields[] = {
-    {"batch", "samples in a step", offsetof(settings, batch), HRI_FIELD_INT, "32", .min = 1,
+    {"batch", "samples per step", offsetof(settings, batch), HRI_FIELD_INT, "32", .min = 1,
      .max = 1e9, .env = "HEADROOM_TEST_BATCH", .letter = 'n'},
     {"rate", "learning rate", offsetof(settings, rate), HRI_FIELD_DOUBLE, "0.1", .min = 0,
      .max = 10},
@@ -315,7 +315,7 @@ TEST(options, help_names_every_field_inside_the_width) {
     for (const hri_field *field = fields; field->name; field++) {
         CHECK(strstr(text, field->name));
     }
-    CHECK(strstr(text, "  -n, --batch N           samples in a step (default 32;\n"
+    CHECK(strstr(text, "  -n, --batch N           samples per step (default 32;\n"
                        "                          HEADROOM_TEST_BATCH)\n"));
     CHECK(strstr(text, "      --[no-]recompute    drop what can be computed again\n"));
     CHECK(strstr(text, "--precision f32|bf16|f16\n"));

@@ -81,8 +81,7 @@ static void check_page(hri_checks *checks, hr_ctx *ctx, hr_logical *logical,
     char size[32];
     hr_bytes_print(info->page_bytes, size, sizeof size);
     hri_checks_add(checks, info->name, name, addressed ? HRI_CHECK_OK : HRI_CHECK_FAILED,
-                   addressed ? "%s reserved, mapped and given back" : "%s mapped at no address",
-                   size);
+                   addressed ? "%s reserved, mapped and released" : "%s could not be mapped", size);
 }
 
 /* host[0..bytes) to the device, then back over a wiped copy, compared with the pattern. */
@@ -146,7 +145,7 @@ static void check_copy(hri_checks *checks, hr_ctx *ctx, hr_device *device, hr_lo
         return;
     }
     hri_checks_add(checks, info->name, name, equal ? HRI_CHECK_OK : HRI_CHECK_FAILED,
-                   equal ? "1 MiB there and back, every byte the same"
+                   equal ? "1 MiB copied there and back, identical"
                          : "1 MiB came back changed: do not trust this device");
 }
 
@@ -195,14 +194,14 @@ void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
     check_page(checks, ctx, logical, &info);
     if (!(hri_device_can(device) & HRI_CAN_COMPUTE)) {
         hri_checks_add(checks, info.name, "copies and compares", HRI_CHECK_SKIPPED,
-                       "a null device has addresses and no memory");
+                       "a null device has addresses but no memory");
     } else {
         check_copy(checks, ctx, device, logical, &info, 0);
         check_copy(checks, ctx, device, logical, &info, 1);
     }
     status = hr_logical_destroy(logical);
     if (status != HR_OK) {
-        add_failure(checks, ctx, info.name, "gives everything back", status);
+        add_failure(checks, ctx, info.name, "releases everything", status);
     }
 }
 

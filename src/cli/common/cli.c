@@ -233,7 +233,7 @@ static int open_context(hri_cli *cli, int host_only, hr_ctx **out) {
     }
     /* there is no object yet to carry the prose: the log has said it */
     if (!cli->error_lines) {
-        hri_say_error(cli, "cannot look at the devices: %s", hr_status_text(status));
+        hri_say_error(cli, "cannot list the devices: %s", hr_status_text(status));
     }
     return hri_cli_exit_code(status);
 }
@@ -315,7 +315,7 @@ int hri_cli_json_end(hri_cli *cli, hri_json *json, int code) {
     const hr_status status = hri_json_print(json, 2, &text);
     hri_json_deinit(json);
     if (status != HR_OK) {
-        hri_say_error(cli, "cannot build the answer: %s", hr_status_text(status));
+        hri_say_error(cli, "cannot write the result: %s", hr_status_text(status));
         return HRI_EXIT_FAULT;
     }
     hri_out_text(&cli->out, text);

@@ -25,10 +25,10 @@ int hri_command_unknown(hri_cli *cli, const char *name) {
     }
     const char *near = hri_nearest(name, names, count, sizeof names[0]);
     if (near) {
-        hri_say_error(cli, "there is no command \"%s\"; did you mean \"%s\"?", name, near);
+        hri_say_error(cli, "unknown command \"%s\"; did you mean \"%s\"?", name, near);
         hri_say_hint(cli, "headroom %s --help", near);
     } else {
-        hri_say_error(cli, "there is no command \"%s\"", name);
+        hri_say_error(cli, "unknown command \"%s\"", name);
         hri_say_hint(cli, "headroom help");
     }
     return HRI_EXIT_USAGE;

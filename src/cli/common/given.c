@@ -101,7 +101,7 @@ static int open_stdin(hri_given *g) {
         code = code == HRI_EXIT_YES ? put_bytes(g, (const char *)piece, (size_t)n) : code;
     }
     if (code == HRI_EXIT_YES && all == 0) {
-        hri_say_error(g->cli, "standard input is empty: an image, or a path a line");
+        hri_say_error(g->cli, "standard input is empty; expected an image, or one path per line");
         return HRI_EXIT_USAGE;
     }
     g->only = picture ? "-" : NULL;
@@ -115,8 +115,8 @@ static int open_files(hri_given *g, int count, const char *const *arguments) {
         struct stat st;
         if (stat(arguments[i], &st) != 0 || S_ISDIR(st.st_mode)) {
             hri_say_error(g->cli, "%s: %s", arguments[i],
-                          S_ISDIR(st.st_mode) ? "a folder is given alone, not among files"
-                                              : "there is no such file");
+                          S_ISDIR(st.st_mode) ? "a folder cannot be combined with other paths"
+                                              : "no such file");
             return HRI_EXIT_USAGE;
         }
         code = put_bytes(g, arguments[i], strlen(arguments[i]));
@@ -136,7 +136,7 @@ int hri_given_open(hri_cli *cli, int count, const char *const *arguments, hri_gi
     }
     if (stat(arguments[0], &st) != 0) {
         if (!strchr(arguments[0], ':') && !strchr(arguments[0], '|')) {
-            hri_say_error(cli, "%s: there is no such file or folder", arguments[0]);
+            hri_say_error(cli, "%s: no such file or directory", arguments[0]);
             return HRI_EXIT_USAGE;
         }
         snprintf(out->text, sizeof out->text, "%s", arguments[0]);

@@ -10,13 +10,13 @@
 
 enum { WIDTH_DEFAULT = 80, WIDTH_MAX = 100, WIDTH_MIN = 30, COLUMN_MIN = 24 };
 
-const char hri_program_summary[] = "trains neural networks inside a stated amount of memory";
+const char hri_program_summary[] = "trains neural networks within a memory budget";
 
 const hri_exit_text hri_exit_texts[] = {
-    {HRI_EXIT_YES, "yes, or done"},
-    {HRI_EXIT_NO, "it does not fit, or a check failed"},
-    {HRI_EXIT_USAGE, "wrong use or bad input"},
-    {HRI_EXIT_FAULT, "a fault at run time"},
+    {HRI_EXIT_YES, "success, or \"fits\""},
+    {HRI_EXIT_NO, "does not fit, or a check failed"},
+    {HRI_EXIT_USAGE, "usage error or bad input"},
+    {HRI_EXIT_FAULT, "runtime failure"},
     {0, NULL},
 };
 
@@ -112,11 +112,12 @@ static void print_head(hri_out *out, const hri_term *term, const char *name, con
 }
 
 static const hri_example first_steps[] = {
-    {"headroom plan resnet50 --batch 32 --budget 2GiB", "does a training fit, and at what cost"},
+    {"headroom plan resnet50 --batch 32 --budget 2GiB", "tell whether a training run fits, and "
+                                                        "at what cost"},
     {"headroom data 'images:DIR | decode(224) | batch(32)' --budget 64MiB",
-     "what an input pipeline gives"},
-    {"headroom devices", "what memory there is"},
-    {"headroom doctor", "whether all of it works here"},
+     "run an input pipeline"},
+    {"headroom devices", "list devices and their memory"},
+    {"headroom doctor", "check this machine"},
     {NULL, NULL},
 };
 
@@ -140,7 +141,7 @@ void hri_help_program(hri_out *out, const hri_term *term) {
     print_examples(out, term, first_steps, 4);
     title(out, term, "commands");
     print_commands(out, term);
-    title(out, term, "options of every command");
+    title(out, term, "common options");
     print_fields(out, term, hri_settings_fields);
     print_exit_codes(out, term);
     hri_out_text(out, "\nnext: headroom help COMMAND\n");
@@ -159,7 +160,7 @@ void hri_help_command(hri_out *out, const hri_term *term, const hri_command *com
         title(out, term, "options");
         print_fields(out, term, command->fields);
     }
-    title(out, term, "options of every command");
+    title(out, term, "common options");
     print_fields(out, term, hri_settings_fields);
     print_exit_codes(out, term);
 }

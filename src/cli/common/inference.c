@@ -34,7 +34,7 @@ static int read_batch(hri_cli *cli, const char *text, int64_t *out) {
     } else if (*text && !*end && n >= 1 && n <= 1000000) {
         *out = n;
     } else {
-        hri_say_error(cli, "--batch: \"%s\" is neither auto nor a number from 1", text);
+        hri_say_error(cli, "--batch: \"%s\" is not auto or a number of at least 1", text);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;
@@ -44,7 +44,7 @@ static int read_batch(hri_cli *cli, const char *text, int64_t *out) {
 static int refuse(const hri_inference *i, int64_t batch) {
     hri_json j;
     char data[32];
-    hri_say_error(i->cli, "does not fit: %s (the input pipeline has %s of it)", i->info.refusal,
+    hri_say_error(i->cli, "does not fit: %s (including %s for the input pipeline)", i->info.refusal,
                   hr_bytes_print(i->info.pipeline_bytes, data, sizeof data));
     hri_say_hint(i->cli, "a larger --budget%s", batch > 1 ? ", or --batch auto" : "");
     if (!i->flags->json) {
@@ -112,7 +112,7 @@ int hri_inference_end(hri_inference *i, hr_status status, const hr_error *error)
     }
     const unsigned long long bad = i->result.bad_samples;
     if (bad) {
-        hri_say_warning(i->cli, "%llu of %llu samples could not be read and were left out", bad,
+        hri_say_warning(i->cli, "%llu of %llu samples could not be read and were skipped", bad,
                         bad + i->result.samples);
     }
     return code;
@@ -131,10 +131,10 @@ void hri_inference_show(hri_inference *i) {
     const hr_infer_result *r = &i->result;
     char planned[32], measured[32], budget[32], headroom[32];
     hri_out *out = &i->cli->out;
-    hri_out_printf(out, "%llu samples in %.2f s, %.1f a second, batch %lld on %s\n",
+    hri_out_printf(out, "%llu samples in %.2f s, %.1f samples/s, batch %lld on %s\n",
                    (unsigned long long)r->samples, r->seconds, r->samples_per_second,
                    (long long)n->batch, n->device);
-    hri_out_printf(out, "  process  planned %s, resident at most %s",
+    hri_out_printf(out, "  process  planned %s, peak resident %s",
                    hr_bytes_print(n->peak_bytes, planned, sizeof planned),
                    hr_bytes_print(r->measured_peak_bytes, measured, sizeof measured));
     if (n->budget_bytes) {
@@ -170,8 +170,8 @@ int hri_inference_verdict(const hri_inference *i, int code) {
         return code;
     }
     hri_say_error(i->cli,
-                  "the process had %llu bytes at most, over the budget of %llu: a bug in "
-                  "Headroom",
+                  "the process used up to %llu bytes, over the budget of %llu: this is a bug in "
+                  "Headroom, please report it",
                   (unsigned long long)i->result.measured_peak_bytes,
                   (unsigned long long)i->info.budget_bytes);
     return HRI_EXIT_FAULT;

@@ -15,13 +15,13 @@ typedef struct hri_inference_flags {
 /* The rows of both tables, over a struct TYPE that has an hri_inference_flags `shared`. */
 #define HRI_INFERENCE_FIELDS(TYPE)                                                                 \
     {"batch",                                                                                      \
-     "samples at once, or auto: as many as fit, 64 at most",                                       \
+     "samples per batch, or auto: as many as fit, up to 64",                                       \
      offsetof(TYPE, shared.batch),                                                                 \
      HRI_FIELD_STRING,                                                                             \
      "auto",                                                                                       \
      .metavar = "N"},                                                                              \
         {"budget",                                                                                 \
-         "the most that may ever be used, or a share of the device; default: what it has free",    \
+         "memory limit, or a share of the device; default: all that is free",                      \
          offsetof(TYPE, shared.budget),                                                            \
          HRI_FIELD_SIZE,                                                                           \
          NULL,                                                                                     \
@@ -29,13 +29,13 @@ typedef struct hri_inference_flags {
         {"device",         "host or cuda:0", offsetof(TYPE, shared.device),                        \
          HRI_FIELD_STRING, "host",           .metavar = "DEVICE"},                                 \
         {"data-budget",                                                                            \
-         "RAM of the input pipeline, out of the budget; default: as little as serves",             \
+         "RAM of the input pipeline, part of the budget; default: as little as possible",          \
          offsetof(TYPE, shared.data_budget_bytes),                                                 \
          HRI_FIELD_BYTES,                                                                          \
          NULL,                                                                                     \
          .metavar = "SIZE"},                                                                       \
     {                                                                                              \
-        "skip-bad", "leave samples out that cannot be read, and name them",                        \
+        "skip-bad", "skip samples that cannot be read, and name them",                             \
             offsetof(TYPE, shared.skip_bad), HRI_FIELD_BOOL, .value = NULL                         \
     }
 

@@ -86,7 +86,7 @@ static hri_field *join_fields(const hri_command *command) {
 /* Wrong numbers of arguments are found here, so that no command has to. */
 static int check_arguments(hri_cli *cli, const hri_command *command, const hri_list *rest) {
     if (rest->count > (size_t)command->arguments_max) {
-        hri_say_error(cli, "%s: \"%s\" is one argument too many", command->name,
+        hri_say_error(cli, "%s: unexpected argument \"%s\"", command->name,
                       rest->items[command->arguments_max]);
     } else if (rest->count < (size_t)command->arguments_min) {
         hri_say_error(cli, "%s: %s is missing", command->name, command->arguments);

@@ -70,8 +70,8 @@ static hr_status parse_size(const char *text, const card *of, uint64_t *out, hri
     char left[32];
     const hr_status status = hr_bytes_parse(text, of->total_bytes, out);
     if (status != HR_OK || *out == 0) {
-        return hri_prose_set(why, HR_E_INVALID, "--budget: '%s' is no size, as 8GiB or 50%% is",
-                             text);
+        return hri_prose_set(why, HR_E_INVALID,
+                             "--budget: '%s' is not a size; use 8GiB or 50%%, for example", text);
     }
     if (*out > of->total_bytes) {
         return hri_prose_set(why, HR_E_RANGE, "--budget: %s is more than the GPU has (%s)", text,

@@ -173,7 +173,7 @@ hr_status hri_run_library_find(char **out, hri_prose *why) {
         }
     }
     return hri_prose_set(why, HR_E_NOT_FOUND,
-                         "%s is neither beside the program nor in ../%s: the installation is not "
+                         "%s is neither next to the program nor in ../%s: the installation is not "
                          "whole",
                          file, HEADROOM_LIBDIR);
 }

@@ -45,7 +45,7 @@ static int print_one(hri_cli *cli, const hri_stage_type *t) {
         hri_table_cell(&table, main ? HRI_STYLE_BOLD : HRI_STYLE_PLAIN, "%s", f->name);
         hri_table_cell(&table, HRI_STYLE_PLAIN, "%s", f->value ? f->value : "-");
         hri_table_cell(&table, HRI_STYLE_PLAIN, "%s%s", f->help,
-                       main ? " (the name may be left out)" : "");
+                       main ? " (the name is optional)" : "");
     }
     hri_say_title(cli, "%s: %s", t->name, t->help);
     const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 1);
@@ -60,7 +60,7 @@ int hri_stages_print(hri_cli *cli, int count, const char *const *names) {
     for (int i = 0; i < count; i++) {
         const hri_stage_type *t = find(names[i]);
         if (!t) {
-            hri_say_error(cli, "data: there is no stage \"%s\"; headroom data --stages lists them",
+            hri_say_error(cli, "data: unknown stage \"%s\"; headroom data --stages lists them",
                           names[i]);
             return HRI_EXIT_USAGE;
         }

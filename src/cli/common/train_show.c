@@ -136,7 +136,7 @@ static void end_bar(hri_train_run *s, const hr_numbers *e, const hri_record_vali
     if (v) {
         note val = {.used = 0};
         add_numbers(&val, "val_", v->loss, v->accuracy, v->top5);
-        add(&val, "%s", v->best ? " - the best so far" : "");
+        add(&val, "%s", v->best ? " - best so far" : "");
         hri_out_text(&s->err, "  ");
         hri_wrap(&s->err, val.text, s->cli->err_term.width, 2, 2);
         hri_out_text(&s->err, "\n");
@@ -235,14 +235,15 @@ static void say_start(hri_train_run *s) {
         hri_out_printf(out, "from the data: %s\n", j->said);
     }
     if (j->train_count != HR_COUNT_UNKNOWN) {
-        hri_out_printf(out, "%llu samples to train on", (unsigned long long)j->train_count);
+        hri_out_printf(out, "%llu training samples", (unsigned long long)j->train_count);
         if (j->val_count) {
-            hri_out_printf(out, ", %llu to validate on", (unsigned long long)j->val_count);
+            hri_out_printf(out, ", %llu validation samples", (unsigned long long)j->val_count);
         }
-        hri_out_printf(out, "; %llu steps an epoch", (unsigned long long)j->steps_per_epoch);
+        hri_out_printf(out, "; %llu steps per epoch", (unsigned long long)j->steps_per_epoch);
         const uint64_t rest = j->train_count % (uint64_t)j->batch;
         if (rest) {
-            hri_out_printf(out, ", %llu left over, others each time", (unsigned long long)rest);
+            hri_out_printf(out, ", %llu dropped per epoch (different ones each time)",
+                           (unsigned long long)rest);
         }
         hri_out_text(out, "\n");
     }
