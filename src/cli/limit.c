@@ -19,7 +19,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         return HRI_EXIT_USAGE;
     }
     if (hr_bytes_parse(arguments[1], 0, &w.limit_bytes) != HR_OK || !w.limit_bytes) {
-        hri_say_error(cli, "'%s' is no size, as 8GiB is", arguments[1]);
+        hri_say_error(cli, "'%s' is not a size; use 8GiB, for example", arguments[1]);
         return HRI_EXIT_USAGE;
     }
     const uint64_t limit = w.limit_bytes;

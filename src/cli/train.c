@@ -30,7 +30,7 @@ static hr_status on_event(void *user, const hr_job_event *e) {
     hri_train_run *r = user;
     hri_startup *startup = &r->cli->startup;
     if (!e->trainer) {
-        if (e->kind == HR_EVENT_TICK && !strcmp(e->text, "taking memory")) {
+        if (e->kind == HR_EVENT_TICK && !strcmp(e->text, "allocating memory")) {
             hri_startup_mark(startup, "input", 0);
         } else if (e->kind == HR_EVENT_TICK && !strcmp(e->text, "starting")) {
             hri_measured m;
@@ -81,8 +81,8 @@ static int read_all(work *w, const char *model) {
                              .model = i ? w->also.model : model,
                              .many = w->count > 1};
         if (!r->flags->data) {
-            hri_say_error(w->cli, "train: --data is missing: images:DIR, mnist:DIR, npy:X,Y ... or "
-                                  "synthetic");
+            hri_say_error(w->cli, "train: --data is required, for example --data images:DIR, "
+                                  "mnist:DIR, npy:X,Y or synthetic");
             hri_say_hint(w->cli, "headroom train --help");
             return HRI_EXIT_USAGE;
         }
@@ -151,7 +151,7 @@ static int fail(work *w, hr_status status, const hr_error *error) {
     }
     const int code = hri_cli_error(w->cli, error);
     if (bad && error->cause == HR_CAUSE_DATA && !bad->flags->skip_bad && status != HR_E_INVALID) {
-        hri_say_note("--skip-bad leaves such samples out");
+        hri_say_note("--skip-bad skips such samples");
     }
     if (bad) {
         hri_train_show_failed(&w->runs[bad->job->index]);

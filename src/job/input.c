@@ -102,16 +102,16 @@ void hri_train_explain_input(const hri_train_job *j, char *text, size_t size) {
     char b1[32], b2[32], b3[32];
     const char *way =
         !strcmp(s->name, "shuffle")
-            ? "; shuffle(N) in --data with a smaller N needs less, and none at all where "
-              "places are known (index=on, or before stages that make elements)"
+            ? "; shuffle(N) in --data with a smaller N needs less, and nothing at all with "
+              "random access (index=on, or before stages such as decode)"
         : !strcmp(s->name, "whole")                            ? "; a smaller --batch needs less"
         : !strcmp(s->name, "csv") || !strcmp(s->name, "lines") ? "; a smaller max_bytes= needs less"
                                                                : "";
-    const int used = snprintf(text, size, "the input pipeline needs %s at least, of a budget of %s",
+    const int used = snprintf(text, size, "the input pipeline needs at least %s of a budget of %s",
                               hr_bytes_print(all, b1, sizeof b1),
                               hr_bytes_print(j->plan->budget_bytes, b2, sizeof b2));
     if (s->name[0] && used > 0 && (size_t)used < size) { /* of a built one nobody knows */
-        snprintf(text + used, size - (size_t)used, ": %s holds %s%s", s->name,
+        snprintf(text + used, size - (size_t)used, ": %s uses %s%s", s->name,
                  hr_bytes_print(s->bytes, b3, sizeof b3), way);
     }
 }

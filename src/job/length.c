@@ -115,8 +115,8 @@ hr_status hri_train_set_length(hri_train_job *j) {
     if (j->train_count != HR_COUNT_UNKNOWN) {
         if ((uint64_t)j->batch > j->train_count) {
             return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
-                               "a batch of %lld is more than the %llu samples of %s; --batch %llu "
-                               "at most%s",
+                               "a batch of %lld is larger than the data set (%llu samples in "
+                               "%s); use --batch %llu or less%s",
                                (long long)j->batch, (unsigned long long)j->train_count,
                                j->source.text,
                                (unsigned long long)(j->train_count / (uint64_t)o->accumulate),
@@ -133,7 +133,7 @@ hr_status hri_train_set_length(hri_train_job *j) {
     j->total_steps = !by_epochs || (j->steps && j->steps < by_epochs) ? j->steps : by_epochs;
     if (!j->total_steps && !says(o->training, "steps") && is_cosine(o->training)) {
         return hri_why_option(&j->why, HR_E_INVALID, "schedule",
-                              " cosine: how long the training is is not known; say --steps N");
+                              " cosine needs the number of steps; add --steps N");
     }
     return HR_OK;
 }
@@ -164,7 +164,7 @@ void hri_train_warn_of_length(const hri_train_job *j) {
     hri_text_deinit(&text);
     if (total && read && t.warmup > 0 && (uint64_t)t.warmup >= total) {
         hri_listener_warn(&j->listener, "warmup",
-                          " %lld: the run has %llu steps and never reaches its rate",
+                          " %lld: the run has %llu steps and never reaches its learning rate",
                           (long long)t.warmup, total);
     }
     if (total && read && t.schedule == HR_SCHEDULE_STEP && t.every > 0 &&

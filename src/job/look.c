@@ -76,7 +76,7 @@ static hr_status look_at_validation(hri_train_job *j) {
     for (size_t i = 0; a->classes && b->classes && i < b->class_count; i++) {
         if (i >= a->class_count || strcmp(a->classes[i], b->classes[i]) != 0) {
             return hri_why_option(&j->why, HR_E_INVALID, "val_data",
-                                  ": class %zu is %s there and %s in the training data", i,
+                                  ": class %zu is %s, but %s in the training data", i,
                                   b->classes[i], i < a->class_count ? a->classes[i] : "none");
         }
     }
@@ -88,15 +88,14 @@ static hr_status split_data(hri_train_job *j) {
     const uint64_t all = j->source.count;
     if (all == HR_COUNT_UNKNOWN) {
         return hri_why_option(&j->why, HR_E_INVALID, "val_split",
-                              ": how many samples %s has is not known beforehand; --val-data "
-                              "takes data of its own",
+                              ": the number of samples in %s is unknown; use --val-data instead",
                               j->source.text);
     }
     j->val_count = (uint64_t)((double)all * j->o.val_split + 0.5);
     j->val_count = j->val_count ? j->val_count : 1;
     if (j->val_count >= all) {
         return hri_why_option(&j->why, HR_E_INVALID, "val_split",
-                              ": of %llu samples none are left to train on",
+                              " leaves no training samples (%llu in total)",
                               (unsigned long long)all);
     }
     j->train_count = all - j->val_count;
@@ -131,16 +130,16 @@ static hr_status check_sources(hri_train_job *j) {
     const int val = (o->val_data != NULL) + (o->val_pipeline != NULL) + (o->val_split > 0);
     if (o->val_data && o->val_split > 0) {
         return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
-                           "--val-data or --val-split, not both");
+                           "--val-data and --val-split cannot be combined");
     }
     if (val > 1 || (o->data && o->pipeline)) {
         return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
-                           "data is given twice: as a text and as a pipeline");
+                           "data is given twice: as a string and as a pipeline");
     }
     if (o->pipeline && (o->val_split > 0 || (o->augment && *o->augment))) {
         return hri_why_option(
             &j->why, HR_E_INVALID, "pipeline",
-            " is taken as it is: val_split and augment are for data given as text");
+            " is used as it is: val_split and augment need data given as a string");
     }
     return HR_OK;
 }

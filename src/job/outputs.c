@@ -50,7 +50,7 @@ static hr_status check_folder(hri_why *why, const char *option, const char *path
         return refused(why, option, path, strerror(errno));
     }
     if (!S_ISDIR(is.st_mode)) {
-        return refused(why, option, path, "a file is where a folder should be");
+        return refused(why, option, path, "a file is in the place of a directory");
     }
     return access(folder, W_OK | X_OK) == 0 ? HR_OK : refused(why, option, path, strerror(errno));
 }
@@ -62,14 +62,14 @@ hr_status hri_output_check(hri_why *why, const char *option, const char *path,
         return HR_OK;
     }
     if (!*path) {
-        return refused(why, option, "\"\"", "it has no name");
+        return refused(why, option, "\"\"", "the name is missing");
     }
     if (stat(path, &is) == 0) {
         if (kind == HRI_OUTPUT_FOLDER) {
             return check_folder(why, option, path, path);
         }
         if (S_ISDIR(is.st_mode)) {
-            return refused(why, option, path, "it is a folder");
+            return refused(why, option, path, "it is a directory");
         }
         if (access(path, W_OK) != 0) {
             return refused(why, option, path, strerror(errno));
@@ -82,7 +82,7 @@ hr_status hri_output_check(hri_why *why, const char *option, const char *path,
     }
     char *folder = copy_of(path);
     if (!folder) {
-        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "no memory to look at %s", path);
+        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "out of memory for %s", path);
     }
     cut_name(folder);
     if (kind != HRI_OUTPUT_FILE) {
@@ -98,7 +98,7 @@ hr_status hri_output_room(hri_why *why, const char *path, uint64_t bytes, const 
     struct statvfs disk;
     char *there = copy_of(path);
     if (!there) {
-        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "no memory to look at %s", path);
+        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "out of memory for %s", path);
     }
     cut_missing(there);
     const int known = statvfs(there, &disk) == 0;
@@ -109,7 +109,7 @@ hr_status hri_output_room(hri_why *why, const char *path, uint64_t bytes, const 
     }
     char needs[32], left[32];
     return hri_why_set(why, HR_CAUSE_USAGE, HR_E_LIMIT,
-                       "%s takes %s, and the disk of %s has %s left; %s", what,
+                       "%s needs %s, but the disk of %s has %s left; %s", what,
                        hr_bytes_print(bytes, needs, sizeof needs), path,
                        hr_bytes_print((uint64_t)disk.f_bavail * unit, left, sizeof left), instead);
 }

@@ -8,7 +8,7 @@ const char *hri_train_reason(hri_trainer_end end) {
     case HRI_TRAINER_DONE:
         return "done";
     case HRI_TRAINER_EARLY:
-        return "early stop";
+        return "early stopping";
     case HRI_TRAINER_INTERRUPTED:
         return "interrupted";
     default:

@@ -67,7 +67,7 @@ static hr_status check_disk(hri_train_job *j) {
     }
     const uint64_t last = weights * (1 + states[t.optimizer & 3]);
     return hri_output_room(&j->why, j->folder, last + (j->val_count ? weights : 0), "a checkpoint",
-                           "--out DIR writes elsewhere, --no-save writes none");
+                           "--out DIR saves elsewhere, --no-save saves nothing");
 }
 
 /* ---- the device ---- */
@@ -97,7 +97,7 @@ static hr_status check_device(hri_train_job *j) {
         return HR_OK;
     }
     return hri_why_option(&j->why, HR_E_UNSUPPORTED, "device",
-                          " %s: it runs no kernels, so nothing can be trained on it", j->o.device);
+                          " %s cannot run kernels, so it cannot be used for training", j->o.device);
 }
 
 static hr_status begin_plan(hri_train_job *j, int64_t batch) {
@@ -308,6 +308,6 @@ hr_status hri_train_plan(hri_train_job *j) {
     }
     return j->answer->fits && j->row.spill_bytes
                ? hri_output_room(&j->why, j->o.spill, j->row.spill_bytes,
-                                 "the file in which values wait", "--spill DIR puts it elsewhere")
+                                 "the file for offloaded values", "--spill DIR puts it elsewhere")
                : HR_OK;
 }

@@ -174,8 +174,8 @@ static hr_status write_choices(hri_train_job *j, hri_prose *why) {
         hri_gpu_environment_get(hri_engine_gpu(j->plan->engine), &e);
         if (e.untried) {
             hri_listener_warn(&j->listener, NULL,
-                              "%u of %u GPU algorithms could not be tried for want of memory: "
-                              "results may differ in their last bits from those of another run",
+                              "%u of %u GPU algorithms could not be tried because memory is "
+                              "short: results may differ from another run's in the last bits",
                               e.untried, e.noted);
         }
     }

@@ -147,8 +147,8 @@ static hr_status plan_slices(hri_together *t) {
         const uint64_t runtime = j->plan->fit.facts[0].runtime_bytes;
         if (budget && runtime + sum > budget) {
             return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
-                               "--logical-devices: %llu bytes of slices and %llu of the process "
-                               "are more than the budget of %llu",
+                               "--logical-devices: %llu bytes of logical devices and %llu bytes "
+                               "of the process exceed the budget of %llu",
                                (unsigned long long)sum, (unsigned long long)runtime,
                                (unsigned long long)budget);
         }
@@ -235,7 +235,7 @@ hr_status hri_together_plan(hr_plan *plan, hr_ctx *ctx, const hr_job_options *ow
         hri_free(t);
         return hri_why_set(why, t ? HR_CAUSE_USAGE : HR_CAUSE_MACHINE,
                            t ? HR_E_UNSUPPORTED : HR_E_NOMEM_HOST,
-                           t ? "at most two jobs share an arena" : "no memory for the job");
+                           t ? "at most two jobs share an arena" : "out of memory for the job");
     }
     t->count = (uint32_t)count;
     plan->together = t;
@@ -349,7 +349,7 @@ static hr_status check_promise(const hri_together *t, hri_why *why) {
         return HR_OK;
     }
     return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_LIMIT,
-                       "this process has %llu bytes before the arena of %llu and the input's "
+                       "this process uses %llu bytes before the arena of %llu and the input's "
                        "%llu: over the budget of %llu, so nothing was run",
                        (unsigned long long)now, (unsigned long long)m.planned_bytes,
                        (unsigned long long)j->plan->data_bytes,
@@ -365,8 +365,8 @@ static hr_status check_host(const hri_train_job *j, hri_why *why) {
     }
     char has[32], budget[32];
     return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_LIMIT,
-                       "this process takes %s of the host, over the host budget of %s; nothing was "
-                       "run",
+                       "this process uses %s of host memory, over the host budget of %s; nothing "
+                       "was run",
                        hr_bytes_print(now, has, sizeof has),
                        hr_bytes_print(j->plan->host_budget_bytes, budget, sizeof budget));
 }
@@ -385,8 +385,8 @@ static hr_status check_there(const hri_together *t, hri_why *why) {
     }
     char takes[32], has[32];
     return hri_why_set(why, HR_CAUSE_NO_FIT, HR_E_LIMIT,
-                       "the plan for this budget takes %s, and this machine has %s left for it; "
-                       "--budget %lluMiB asks for what is there",
+                       "the plan for this budget needs %s, but this machine has %s available; "
+                       "use --budget %lluMiB",
                        hr_bytes_print(peak, takes, sizeof takes),
                        hr_bytes_print(there, has, sizeof has), (unsigned long long)(there >> 20));
 }
@@ -430,7 +430,7 @@ hr_status hri_together_start(hri_together *t, hri_why *why) {
         status = start_each(t, hri_train_open_input, why);
     }
     if (status == HR_OK) {
-        status = hri_listener_tick(listener, "taking memory", 0, 0, why);
+        status = hri_listener_tick(listener, "allocating memory", 0, 0, why);
     }
     if (status == HR_OK) {
         status = take_memory(t, why);

@@ -21,7 +21,7 @@ hri_train_job *hri_trainer_job(const hr_trainer *t) {
 
 static hr_status start(hr_plan *p, hri_why *why) {
     if (p->used) {
-        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was used before");
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was already used");
     }
     if (!p->together) {
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_NOT_FOUND, "the plan has no data to train on");
@@ -40,11 +40,11 @@ static hr_status open_door(hr_plan *p, size_t job, hr_trainer **out, hri_why *wh
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_NOT_FOUND, "the plan has no job %zu", job);
     }
     if (p->together && p->together->jobs[job].door) {
-        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the job has a trainer");
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the job already has a trainer");
     }
     hr_trainer *t = hri_calloc(1, sizeof *t);
     if (!t) {
-        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "no memory for the trainer");
+        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "out of memory for the trainer");
     }
     *t = (hr_trainer){.plan = p, .job = p->together ? &p->together->jobs[job] : NULL};
     if (t->job) {
@@ -129,7 +129,7 @@ static hr_status listen(hri_train_job *j, hri_why *why) {
 static hr_status advance(hri_train_job *j, hri_why *why) {
     hri_prose prose = {""};
     if (hri_trainer_over(j->trainer) != HRI_TRAINER_RUNS) {
-        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the training is over");
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "training has finished");
     }
     hr_status status = listen(j, why);
     if (status != HR_OK) {
@@ -213,7 +213,7 @@ hr_status hr_job_train(hr_plan *plan, hr_error *error) {
     hr_trainer *doors[HRI_TOGETHER_MAX] = {0};
     const uint32_t count = plan->together ? plan->together->count : 1;
     hr_status status =
-        plan->used ? hri_why_set(&why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was used before")
+        plan->used ? hri_why_set(&why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was already used")
                    : HR_OK;
     for (uint32_t i = 0; i < count && status == HR_OK; i++) {
         status = open_door(plan, i, &doors[i], &why);

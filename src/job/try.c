@@ -41,7 +41,7 @@ hr_status hri_plan_check_promise(hr_plan *p, hri_why *why) {
 
 static hr_status check(const hr_plan *p, hri_why *why) {
     if (p->used) {
-        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was used before");
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "the plan was already used");
     }
     if (!p->answer.fits) {
         return hri_why_set(why, HR_CAUSE_NO_FIT, HR_E_NO_PLAN, "%s does not fit its budget",

@@ -99,10 +99,11 @@ static hr_status check_memories(const replay *r) {
         }
         left -= bytes;
     }
-    return left
-               ? hri_prose_set(r->why, HR_E_INVALID, "%llu bytes beside the arena are of no memory",
-                               (unsigned long long)left)
-               : HR_OK;
+    return left ? hri_prose_set(r->why, HR_E_INVALID,
+                                "%llu bytes outside the arena belong to no "
+                                "memory",
+                                (unsigned long long)left)
+                : HR_OK;
 }
 
 /* What is there before step 0: one buffer for each input and each persistent value. */

@@ -75,7 +75,7 @@ int hri_train_also_read(hri_cli *cli, const hri_train_flags *flags, hri_train_al
     for (const char *const *n = shared; *n; n++) {
         const hri_field *field = hri_options_field(&p->options, *n);
         if (hri_options_origin(&p->options, field) != HRI_ORIGIN_DEFAULT) {
-            hri_say_error(cli, "--also: --%s belongs to the first training", *n);
+            hri_say_error(cli, "--also: --%s can only be given for the first run", *n);
             return HRI_EXIT_USAGE;
         }
     }
@@ -87,7 +87,7 @@ int hri_train_also_read(hri_cli *cli, const hri_train_flags *flags, hri_train_al
     p->flags.resume |= flags->resume;
     p->flags.overwrite |= flags->overwrite;
     if (flags->resume && flags->save && p->flags.save && (!flags->out || !p->flags.out)) {
-        hri_say_error(cli, "--also with --resume: say --out for both, so that each finds its own");
+        hri_say_error(cli, "--also with --resume: give --out for both runs");
         return HRI_EXIT_USAGE;
     }
     p->model = rest.items[0];
@@ -108,7 +108,7 @@ int hri_train_slices_read(hri_cli *cli, const char *text, uint32_t wanted, uint6
         const size_t n = strcspn(at, ",");
         snprintf(size, sizeof size, "%.*s", (int)(n < sizeof size ? n : sizeof size - 1), at);
         if (hr_bytes_parse(size, 0, &bytes) != HR_OK || !bytes) {
-            hri_say_error(cli, "--logical-devices: \"%s\" is no amount of memory", size);
+            hri_say_error(cli, "--logical-devices: \"%s\" is not an amount of memory", size);
             return HRI_EXIT_USAGE;
         }
         if (count < wanted) {
@@ -118,7 +118,7 @@ int hri_train_slices_read(hri_cli *cli, const char *text, uint32_t wanted, uint6
         at += n + (at[n] == ',');
     }
     if (count != wanted) {
-        hri_say_error(cli, "--logical-devices: %u sizes for %u trainings", count, wanted);
+        hri_say_error(cli, "--logical-devices: %u sizes for %u runs", count, wanted);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;

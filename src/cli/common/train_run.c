@@ -16,7 +16,7 @@ static int read_batch(const hri_train_run *r, int64_t *out) {
     } else if (*text && !*end && n >= 1 && n <= 1000000) {
         *out = n;
     } else {
-        hri_say_error(r->cli, "--batch: \"%s\" is neither auto nor a number from 1", text);
+        hri_say_error(r->cli, "--batch: \"%s\" is not auto or a number of at least 1", text);
         return HRI_EXIT_USAGE;
     }
     return HRI_EXIT_YES;

@@ -180,16 +180,16 @@ static void show_start(const hri_train_run *s) {
     }
     if (j->init.replaced) {
         hri_out_printf(out,
-                       "%s: %zu weights loaded; %s has %lld classes there and %lld here, so the "
-                       "classifier begins anew\n",
+                       "%s: %zu parameters loaded; %s has %lld classes in the file and %lld "
+                       "here, so the classifier starts over\n",
                        s->flags->init, j->init.loaded, j->init.head,
                        (long long)j->init.file_classes, (long long)j->want.classes);
     } else if (j->init.loaded) {
-        hri_out_printf(out, "%s: %zu weights loaded\n", s->flags->init, j->init.loaded);
+        hri_out_printf(out, "%s: %zu parameters loaded\n", s->flags->init, j->init.loaded);
     }
     if (j->resumes) {
         const hri_progress_state *at = hri_trainer_progress(j->trainer);
-        hri_out_printf(out, "goes on from step %llu, epoch %llu of %s\n",
+        hri_out_printf(out, "resuming from step %llu, epoch %llu of %s\n",
                        (unsigned long long)at->state.step, (unsigned long long)at->epoch + 1,
                        j->folder);
     }
@@ -249,15 +249,15 @@ static void say_start(hri_train_run *s) {
     }
     if (j->batch_chosen) {
         hri_out_printf(out,
-                       "--batch auto took %lld: the most samples/s that are predicted, with at "
-                       "least 16 steps per epoch where there is the data for it\n",
+                       "--batch auto chose %lld: the highest predicted samples/s with at least "
+                       "16 steps per epoch where the data allows\n",
                        (long long)(j->batch / s->flags->accumulate));
     }
     if (s->flags->accumulate > 1) {
-        hri_out_printf(out, "%lld batches of %lld make one step%s\n",
+        hri_out_printf(out, "gradient accumulation: %lld batches of %lld per step%s\n",
                        (long long)s->flags->accumulate,
                        (long long)(j->batch / s->flags->accumulate),
-                       j->answer->coupled ? "; batch norm sees one of them at a time" : "");
+                       j->answer->coupled ? "; batch norm sees one batch at a time" : "");
     }
 }
 
@@ -285,7 +285,7 @@ static void say_bad(const hri_train_run *s) {
     const uint64_t bad = hri_train_bad_samples(j);
     if (bad) {
         const char *name = hr_pipeline_bad(hri_supply_pipeline(j->train), 0);
-        hri_out_printf(&s->cli->out, "  left out %llu samples that could not be read%s%s\n",
+        hri_out_printf(&s->cli->out, "  skipped  %llu samples that could not be read%s%s\n",
                        (unsigned long long)bad, name ? ", first " : "", name ? name : "");
     }
 }
@@ -295,7 +295,7 @@ static void say_left_over(const hri_train_run *s) {
     const uint64_t count = j->train_count == HR_COUNT_UNKNOWN ? hri_train_left_over(j) : 0;
     if (count) {
         hri_out_printf(&s->cli->out,
-                       "  left over %llu samples an epoch, which fill no batch of %lld\n",
+                       "  dropped  %llu samples per epoch that do not fill a batch of %lld\n",
                        (unsigned long long)count, (long long)j->batch);
     }
 }
@@ -308,10 +308,10 @@ static void say_saved(hri_train_run *s) {
     if (!*saved) {
         return;
     }
-    hri_out_printf(&s->cli->out, "  saved    %s: %s goes on from step %llu", j->folder,
+    hri_out_printf(&s->cli->out, "  saved    %s: %s (resume from step %llu)", j->folder,
                    HRI_CHECKPOINT_LAST, (unsigned long long)step);
     if (p->best_epoch) {
-        hri_out_printf(&s->cli->out, ", %s is of epoch %llu", HRI_CHECKPOINT_BEST,
+        hri_out_printf(&s->cli->out, ", %s (epoch %llu)", HRI_CHECKPOINT_BEST,
                        (unsigned long long)p->best_epoch);
     }
     hri_out_text(&s->cli->out, "\n");
@@ -368,7 +368,7 @@ static void say_numbers(hri_train_run *s, const hri_trainer_sums *sums) {
     const hri_train_job *j = s->job;
     const hri_progress_state *p = hri_trainer_progress(j->trainer);
     double loss, accuracy;
-    char numbers[96] = "nothing was left to do";
+    char numbers[96] = "nothing left to do";
     hri_train_final_numbers(sums, &loss, &accuracy);
     if (!isnan(loss)) {
         const int n = snprintf(numbers, sizeof numbers, "%sloss %.4f",
@@ -387,7 +387,7 @@ static void say_memory(const hri_train_run *s, const hri_measured *m) {
     const hri_train_job *j = s->job;
     char planned[32], measured[32];
     const int over = j->plan->budget_bytes && m->peak_bytes > j->plan->budget_bytes;
-    hri_out_printf(&s->cli->out, "  memory   planned %s, measured %s at most%s\n",
+    hri_out_printf(&s->cli->out, "  memory   planned %s, measured peak %s%s\n",
                    hr_bytes_print(j->row.peak_bytes, planned, sizeof planned),
                    hr_bytes_print(m->peak_bytes, measured, sizeof measured),
                    over ? ": OVER THE BUDGET" : "");
@@ -401,8 +401,8 @@ static int check_kept(const hri_train_run *s, const hri_measured *m) {
         return HRI_EXIT_YES;
     }
     hri_say_error(s->cli,
-                  "the budget was not kept: %s were used at most, %s were granted; the checkpoint "
-                  "is good, but this is a fault of headroom: please report it",
+                  "the budget was exceeded: the peak was %s, the budget %s; the checkpoint is "
+                  "valid, but this is a bug in Headroom: please report it",
                   hr_bytes_print(m->peak_bytes, measured, sizeof measured),
                   hr_bytes_print(j->plan->budget_bytes, budget, sizeof budget));
     return HRI_EXIT_FAULT;
@@ -411,7 +411,7 @@ static int check_kept(const hri_train_run *s, const hri_measured *m) {
 static void say_time(const hri_train_run *s, const hri_trainer_sums *sums) {
     const uint64_t known = sums->step_ns + sums->validate_ns + sums->save_ns;
     hri_out_printf(&s->cli->out,
-                   "  time     %.1f s: computing %.1f, waiting for data %.1f, validation %.1f, "
+                   "  time     %.1f s: compute %.1f, waiting for data %.1f, validation %.1f, "
                    "saving %.1f, other %.1f; %.1f samples/s\n",
                    seconds(sums->all_ns), seconds(sums->step_ns - sums->wait_ns),
                    seconds(sums->wait_ns), seconds(sums->validate_ns), seconds(sums->save_ns),
@@ -463,8 +463,8 @@ void hri_train_show_pair(const hri_train_run *s, const hri_together *t) {
         return;
     }
     hri_out_printf(&s->cli->out,
-                   "two trainings by turns: %s in one process (persistent %s and %s, one arena of "
-                   "%s for the steps of both); two processes would take %s\n",
+                   "two runs, alternating: %s in one process (persistent %s and %s, one arena of "
+                   "%s for the steps of both); two processes would need %s\n",
                    hr_bytes_print(larger->row.peak_bytes, both, sizeof both),
                    hr_bytes_print(a->plans->c->own_bytes, weights[0], sizeof weights[0]),
                    hr_bytes_print(b->plans->c->own_bytes, weights[1], sizeof weights[1]),
@@ -492,7 +492,7 @@ static int refuse_two(const hri_train_run *s, const hri_train_run *first, const 
         hri_json_u64(&json, "smallest_bytes", least);
         return hri_cli_json_end(s->cli, &json, HRI_EXIT_NO);
     }
-    hri_say_title(s->cli, "does not fit: the floor of both is %s, and the budget %s",
+    hri_say_title(s->cli, "does not fit: both runs together need at least %s, the budget is %s",
                   hr_bytes_print(floor, texts[0], sizeof texts[0]),
                   hr_bytes_print(budget, texts[1], sizeof texts[1]));
     hri_out_printf(

@@ -280,7 +280,7 @@ TEST(job_trainer, what_cannot_be_is_a_sentence_and_a_cause) {
     r.o.val_split = 0;
     r.o.budget = "1MiB"; /* no more than the pipeline has */
     CHECK_STATUS(hr_job_plan(r.ctx, &r.o, &r.plan, &why), HR_E_NO_PLAN);
-    CHECK_STR(why.message, "the input pipeline needs 1 MiB at least, of a budget of 1 MiB");
+    CHECK_STR(why.message, "the input pipeline needs at least 1 MiB of a budget of 1 MiB");
     r.o.budget = "2MiB";
     rig_plan(&r);
     hr_plan_summary s = {.size = sizeof s};
