@@ -41,7 +41,7 @@ static void misuse(const char *command, const char *sentence) {
 TEST(commands, misuse_is_a_sentence_and_2) {
     misuse("$HEADROOM run --budget 1GiB", "PROGRAM");
     misuse("$HEADROOM run --budget 1GiB -- no-such-program", "there is no program no-such-program");
-    misuse("$HEADROOM run --budget lots -- true", "is no size");
+    misuse("$HEADROOM run --budget lots -- true", "is not a size");
     misuse("$HEADROOM run --budget 9TiB -- true", "more than the GPU has (4 GiB)");
     misuse("$HEADROOM run --budget cuda:3=1GiB -- true", "there is no cuda:3");
     misuse("$HEADROOM run --wait soon -- true", "is no time");
