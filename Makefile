@@ -10,6 +10,6 @@ fuzz:     ; @tools/setup build fuzz && tools/build fuzz && tools/fuzz build/fuzz
 bench:    ; @tools/build release benches && tools/bench
 install:  ; @HEADROOM_PREFIX='$(PREFIX)' tools/build release && DESTDIR='$(DESTDIR)' cmake --install build
 format:   ; @tools/setup check && tools/check-format --fix
-check:    ; @tools/setup check && tools/check-format && tools/check-layers && tools/check-tags && tools/check-abi && tools/check-size
+check:    ; @tools/setup check && tools/check-format && tools/check-layers && tools/check-tags && tools/check-abi && tools/check-words && tools/check-size
 clean:    ; @rm -rf build
 .PHONY: all demo test asan tsan fuzz bench install format check clean
