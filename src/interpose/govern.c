@@ -46,7 +46,7 @@ static void forget_in_child(void) {
     }
     hri_page_close_in_child();
     const uint64_t job = hri_self.job;
-    hri_table_clear(&hri_self.table);
+    hri_held_clear(&hri_self.table);
     memset(&hri_self, 0, sizeof hri_self);
     pthread_mutex_init(&hri_self.lock, NULL);
     pthread_mutex_init(&hri_self.talk, NULL);

@@ -52,7 +52,7 @@ typedef struct hri_run {
     uint32_t next_id;
     uint64_t tried_ns; /* last attempt to find the broker */
     hri_run_device device[HRI_RUN_DEVICES];
-    hri_table table;
+    hri_held table;
     hri_page *page;
     char folder[HRI_WIRE_PATH];
 } hri_run;
@@ -106,9 +106,9 @@ void hri_pool_settle(int device, uint64_t pool);
 /* ---- plain memory (hook_plain.c), for both ways to free it ---- */
 
 /* Before the driver's call: takes the entry out; its kind is HRI_KIND_NONE when there was none. */
-hri_entry hri_plain_forget(CUdeviceptr at);
+hri_held_entry hri_plain_forget(CUdeviceptr at);
 /* After it: gives the bytes back, or the entry when the driver refused. */
-void hri_plain_freed(const hri_entry *was, CUresult result, hri_hook call);
+void hri_plain_freed(const hri_held_entry *was, CUresult result, hri_hook call);
 
 /* ---- the page (page.c) ---- */
 

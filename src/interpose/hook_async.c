@@ -55,11 +55,11 @@ static int capturing(CUstream stream) {
 static CUresult settle_pool(int device, CUmemoryPool pool, uint64_t taken, hri_hook call) {
     pthread_mutex_lock(&hri_self.lock);
     const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
     if (!e) {
-        e = hri_table_add(
-            &hri_self.table,
-            (hri_entry){.key = (uint64_t)(uintptr_t)pool, .kind = HRI_KIND_POOL, .device = device});
+        e = hri_held_add(&hri_self.table, (hri_held_entry){.key = (uint64_t)(uintptr_t)pool,
+                                                           .kind = HRI_KIND_POOL,
+                                                           .device = device});
     }
     const uint64_t before = e ? e->bytes : 0;
     hri_run_device *d = &hri_self.device[device];
@@ -80,7 +80,7 @@ static CUresult settle_pool(int device, CUmemoryPool pool, uint64_t taken, hri_h
     }
     hri_page_refuse(device, HRI_PAGE_REFUSE_LIMIT, reserved - own, call, 0);
     pthread_mutex_lock(&hri_self.lock);
-    e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    e = hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
     if (e) {
         e->bytes = own; /* what is paid for; the caller trims */
     }
@@ -92,7 +92,7 @@ void hri_pool_settle(int device, uint64_t pool) {
     pthread_mutex_lock(&hri_self.lock);
     const uint64_t reserved =
         pool_attribute((CUmemoryPool)(uintptr_t)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, pool);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_POOL, pool);
     if (e && reserved < e->bytes &&
         !hri_self.pool_flight) { /* growth is the business of whoever made it grow */
         hri_run_device *d = &hri_self.device[device];
@@ -141,7 +141,8 @@ static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri
     pthread_mutex_lock(&hri_self.lock);
     const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
     const uint64_t used = pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    const hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    const hri_held_entry *e =
+        hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
     const bool enough =
         e && reserved <= e->bytes && reserved > used && reserved - used >= up(bytes, 512);
     hri_self.pool_flight += enough;
@@ -198,10 +199,10 @@ static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device
         return settled;
     }
     pthread_mutex_lock(&hri_self.lock);
-    hri_table_add(&hri_self.table, (hri_entry){.key = at,
-                                               .kind = HRI_KIND_POOLED,
-                                               .device = device,
-                                               .a = (uint64_t)(uintptr_t)pool});
+    hri_held_add(&hri_self.table, (hri_held_entry){.key = at,
+                                                   .kind = HRI_KIND_POOLED,
+                                                   .device = device,
+                                                   .a = (uint64_t)(uintptr_t)pool});
     pthread_mutex_unlock(&hri_self.lock);
     *out = at;
     return CUDA_SUCCESS;
@@ -226,7 +227,8 @@ static CUmemoryPool current_pool(int device) {
 /* The device that a pool's memory lies on: known since its creation, else that of the context. */
 static int pool_device(CUmemoryPool pool, int otherwise) {
     pthread_mutex_lock(&hri_self.lock);
-    const hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    const hri_held_entry *e =
+        hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
     const int device = e ? e->device : otherwise;
     pthread_mutex_unlock(&hri_self.lock);
     return device;
@@ -268,7 +270,7 @@ ALLOC_ASYNC(cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync_p
         if (!hri_enter()) {                                                                        \
             return HRI_CALL(NAME, at, stream);                                                     \
         }                                                                                          \
-        const hri_entry was = hri_plain_forget(at); /* plain memory may be freed so, too */        \
+        const hri_held_entry was = hri_plain_forget(at); /* plain memory may be freed so, too */   \
         const CUresult result = HRI_CALL(NAME, at, stream);                                        \
         hri_plain_freed(&was, result, HRI_HOOK_##NAME);                                            \
         return hri_leave(result);                                                                  \
@@ -285,9 +287,9 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
     if (result == CUDA_SUCCESS && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
         hri_device_open(props->location.id) == 0) {
         pthread_mutex_lock(&hri_self.lock);
-        hri_table_add(&hri_self.table, (hri_entry){.key = (uint64_t)(uintptr_t)*out,
-                                                   .kind = HRI_KIND_POOL,
-                                                   .device = props->location.id});
+        hri_held_add(&hri_self.table, (hri_held_entry){.key = (uint64_t)(uintptr_t)*out,
+                                                       .kind = HRI_KIND_POOL,
+                                                       .device = props->location.id});
         pthread_mutex_unlock(&hri_self.lock);
     }
     return hri_leave(result);
@@ -297,15 +299,15 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     if (!hri_enter()) {
         return HRI_CALL(cuMemPoolDestroy, pool);
     }
-    hri_entry was = {0};
+    hri_held_entry was = {0};
     pthread_mutex_lock(&hri_self.lock);
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
     if (e) {
         was = *e;
     }
     const CUresult result = HRI_CALL(cuMemPoolDestroy, pool);
     if (e && result == CUDA_SUCCESS) {
-        hri_table_remove(&hri_self.table, e);
+        hri_held_remove(&hri_self.table, e);
     }
     pthread_mutex_unlock(&hri_self.lock);
     if (was.bytes && result == CUDA_SUCCESS) {

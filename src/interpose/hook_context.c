@@ -67,7 +67,7 @@ static void hri_context_ended(int device) {
     hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
     for (size_t i = 0; i < hri_self.table.room;) {
-        hri_entry *e = &hri_self.table.entries[i];
+        hri_held_entry *e = &hri_self.table.entries[i];
         const int dies =
             e->device == device &&
             (e->kind == HRI_KIND_MEMORY || e->kind == HRI_KIND_BLOCK || e->kind == HRI_KIND_ARRAY);
@@ -79,7 +79,7 @@ static void hri_context_ended(int device) {
                 bytes = last - first > 1 ? (last - first - 1) * HRI_BLOCK : 0;
             }
             d->tracked_bytes -= bytes < d->tracked_bytes ? bytes : d->tracked_bytes;
-            hri_table_remove(&hri_self.table, e); /* may move another one here: look again */
+            hri_held_remove(&hri_self.table, e); /* may move another one here: look again */
         } else {
             i++;
         }

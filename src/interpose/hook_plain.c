@@ -18,20 +18,20 @@ static uint64_t up(uint64_t bytes) {
 
 /* Counts a user of the block more (or less); returns 1 when it is the first (or was the last).  Under lock. */
 static int use_block(int device, uint64_t block) {
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_BLOCK, block);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_BLOCK, block);
     if (e) {
         e->a++;
         return 0;
     }
-    hri_table_add(&hri_self.table,
-                  (hri_entry){.key = block, .kind = HRI_KIND_BLOCK, .device = device, .a = 1});
+    hri_held_add(&hri_self.table,
+                 (hri_held_entry){.key = block, .kind = HRI_KIND_BLOCK, .device = device, .a = 1});
     return 1;
 }
 
 static int leave_block(uint64_t block) {
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_BLOCK, block);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_BLOCK, block);
     if (e && --e->a == 0) {
-        hri_table_remove(&hri_self.table, e);
+        hri_held_remove(&hri_self.table, e);
         return 1;
     }
     return 0;
@@ -76,11 +76,11 @@ static CUresult settle(int device, CUresult result, uint64_t at, uint64_t bytes,
     }
     pthread_mutex_lock(&hri_self.lock);
     uint64_t own = 0;
-    if (hri_table_reserve(&hri_self.table, 3) == 0) {
+    if (hri_held_reserve(&hri_self.table, 3) == 0) {
         own = use_blocks(device, at, bytes, 1);
-        hri_table_add(
+        hri_held_add(
             &hri_self.table,
-            (hri_entry){
+            (hri_held_entry){
                 .key = at, .kind = HRI_KIND_MEMORY, .device = device, .bytes = own, .a = bytes});
     } else {
         own = UINT64_MAX;
@@ -98,9 +98,9 @@ static CUresult settle(int device, CUresult result, uint64_t at, uint64_t bytes,
         return CUDA_SUCCESS;
     }
     pthread_mutex_lock(&hri_self.lock);
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_MEMORY, at);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_MEMORY, at);
     if (e) {
-        hri_table_remove(&hri_self.table, e);
+        hri_held_remove(&hri_self.table, e);
     }
     const uint64_t freed = use_blocks(device, at, bytes, 0);
     pthread_mutex_unlock(&hri_self.lock);
@@ -161,7 +161,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
 
 static void note(hri_kind kind, uint64_t key) {
     pthread_mutex_lock(&hri_self.lock);
-    hri_table_add(&hri_self.table, (hri_entry){.key = key, .kind = kind});
+    hri_held_add(&hri_self.table, (hri_held_entry){.key = key, .kind = kind});
     pthread_mutex_unlock(&hri_self.lock);
 }
 
@@ -179,25 +179,25 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
 }
 
 /* The entry goes before the driver's call, so that an address that another thread gets at once finds no old one. */
-hri_entry hri_plain_forget(CUdeviceptr at) {
+hri_held_entry hri_plain_forget(CUdeviceptr at) {
     static const hri_kind kinds[] = {HRI_KIND_MEMORY, HRI_KIND_POOLED, HRI_KIND_MANAGED};
-    hri_entry was = {0};
+    hri_held_entry was = {0};
     pthread_mutex_lock(&hri_self.lock);
     for (int i = 0; i < 3 && !was.kind; i++) {
-        hri_entry *e = hri_table_find(&hri_self.table, kinds[i], at);
+        hri_held_entry *e = hri_held_find(&hri_self.table, kinds[i], at);
         if (e) {
             was = *e;
-            hri_table_remove(&hri_self.table, e);
+            hri_held_remove(&hri_self.table, e);
         }
     }
     pthread_mutex_unlock(&hri_self.lock);
     return was;
 }
 
-void hri_plain_freed(const hri_entry *was, CUresult result, hri_hook call) {
+void hri_plain_freed(const hri_held_entry *was, CUresult result, hri_hook call) {
     if (result != CUDA_SUCCESS && was->kind) {
         pthread_mutex_lock(&hri_self.lock);
-        hri_table_add(&hri_self.table, *was);
+        hri_held_add(&hri_self.table, *was);
         pthread_mutex_unlock(&hri_self.lock);
     } else if (was->kind == HRI_KIND_MEMORY) {
         pthread_mutex_lock(&hri_self.lock);
@@ -213,7 +213,7 @@ CUresult cuMemFree_v2(CUdeviceptr at) {
     if (!hri_enter()) {
         return HRI_CALL(cuMemFree_v2, at);
     }
-    const hri_entry was = hri_plain_forget(at);
+    const hri_held_entry was = hri_plain_forget(at);
     const CUresult result = HRI_CALL(cuMemFree_v2, at);
     hri_plain_freed(&was, result, HRI_HOOK_cuMemFree_v2);
     return hri_leave(result);
@@ -240,9 +240,9 @@ static CUresult array_made(int device, CUresult result, uint64_t key, uint64_t b
                            hri_hook call) {
     if (result == CUDA_SUCCESS) {
         pthread_mutex_lock(&hri_self.lock);
-        hri_table_add(
+        hri_held_add(
             &hri_self.table,
-            (hri_entry){.key = key, .kind = HRI_KIND_ARRAY, .device = device, .bytes = bytes});
+            (hri_held_entry){.key = key, .kind = HRI_KIND_ARRAY, .device = device, .bytes = bytes});
         pthread_mutex_unlock(&hri_self.lock);
         return result;
     }
@@ -307,24 +307,24 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRI
 }
 
 /* Takes an entry out; its kind is HRI_KIND_NONE when there was none. */
-static hri_entry take_out(hri_kind kind, uint64_t key) {
-    hri_entry was = {0};
+static hri_held_entry take_out(hri_kind kind, uint64_t key) {
+    hri_held_entry was = {0};
     pthread_mutex_lock(&hri_self.lock);
-    hri_entry *e = hri_table_find(&hri_self.table, kind, key);
+    hri_held_entry *e = hri_held_find(&hri_self.table, kind, key);
     if (e) {
         was = *e;
-        hri_table_remove(&hri_self.table, e);
+        hri_held_remove(&hri_self.table, e);
     }
     pthread_mutex_unlock(&hri_self.lock);
     return was;
 }
 
-static CUresult array_gone(const hri_entry *was, CUresult result, hri_hook call) {
+static CUresult array_gone(const hri_held_entry *was, CUresult result, hri_hook call) {
     if (was->kind && result == CUDA_SUCCESS) {
         hri_give(was->device, was->bytes, call);
     } else if (was->kind) {
         pthread_mutex_lock(&hri_self.lock);
-        hri_table_add(&hri_self.table, *was);
+        hri_held_add(&hri_self.table, *was);
         pthread_mutex_unlock(&hri_self.lock);
     }
     return hri_leave(result);
@@ -334,7 +334,7 @@ CUresult cuArrayDestroy(CUarray array) {
     if (!hri_enter()) {
         return HRI_CALL(cuArrayDestroy, array);
     }
-    const hri_entry was = take_out(HRI_KIND_ARRAY, (uint64_t)(uintptr_t)array);
+    const hri_held_entry was = take_out(HRI_KIND_ARRAY, (uint64_t)(uintptr_t)array);
     return array_gone(&was, HRI_CALL(cuArrayDestroy, array), HRI_HOOK_cuArrayDestroy);
 }
 
@@ -342,7 +342,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
     if (!hri_enter()) {
         return HRI_CALL(cuMipmappedArrayDestroy, array);
     }
-    const hri_entry was = take_out(HRI_KIND_ARRAY, (uint64_t)(uintptr_t)array);
+    const hri_held_entry was = take_out(HRI_KIND_ARRAY, (uint64_t)(uintptr_t)array);
     return array_gone(&was, HRI_CALL(cuMipmappedArrayDestroy, array),
                       HRI_HOOK_cuMipmappedArrayDestroy);
 }

@@ -25,13 +25,13 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
         return hri_leave(result);
     }
     pthread_mutex_lock(&hri_self.lock);
-    result = hri_table_reserve(&hri_self.table, 1) == 0
+    result = hri_held_reserve(&hri_self.table, 1) == 0
                  ? HRI_CALL(cuMemCreate, out, bytes, prop, flags)
                  : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS) {
-        hri_table_add(
+        hri_held_add(
             &hri_self.table,
-            (hri_entry){
+            (hri_held_entry){
                 .key = *out, .kind = HRI_KIND_HANDLE, .device = device, .bytes = cost, .a = 1});
     }
     pthread_mutex_unlock(&hri_self.lock);
@@ -45,10 +45,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
 }
 
 /* Removes the entry when nothing holds it any more; returns it as it was, bytes 0 when it lives on.  Under lock. */
-static hri_entry drop_if_dead(hri_entry *e) {
-    hri_entry was = *e;
+static hri_held_entry drop_if_dead(hri_held_entry *e) {
+    hri_held_entry was = *e;
     if (e->a == 0 && e->b == 0) {
-        hri_table_remove(&hri_self.table, e);
+        hri_held_remove(&hri_self.table, e);
     } else {
         was.bytes = 0;
     }
@@ -59,10 +59,10 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     if (!hri_enter()) {
         return HRI_CALL(cuMemRelease, handle);
     }
-    hri_entry was = {0};
+    hri_held_entry was = {0};
     pthread_mutex_lock(&hri_self.lock);
     const CUresult result = HRI_CALL(cuMemRelease, handle);
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_HANDLE, handle);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle);
     if (result == CUDA_SUCCESS && e && e->a) {
         e->a--;
         was = drop_if_dead(e);
@@ -81,7 +81,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *at
     pthread_mutex_lock(&hri_self.lock);
     const CUresult result = HRI_CALL(cuMemRetainAllocationHandle, out, at);
     if (result == CUDA_SUCCESS) {
-        hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_HANDLE, *out);
+        hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, *out);
         if (e) {
             e->a++;
         }
@@ -96,16 +96,16 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
         return HRI_CALL(cuMemMap, at, bytes, offset, handle, flags);
     }
     pthread_mutex_lock(&hri_self.lock);
-    CUresult result = hri_table_reserve(&hri_self.table, 1) == 0
+    CUresult result = hri_held_reserve(&hri_self.table, 1) == 0
                           ? HRI_CALL(cuMemMap, at, bytes, offset, handle, flags)
                           : CUDA_ERROR_OUT_OF_MEMORY;
-    hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_HANDLE, handle);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle);
     if (result == CUDA_SUCCESS && e) {
         e->b++;
         /* The size of a mapping is no charge: it lies in b. */
-        hri_table_add(
+        hri_held_add(
             &hri_self.table,
-            (hri_entry){
+            (hri_held_entry){
                 .key = at, .kind = HRI_KIND_MAPPING, .device = e->device, .a = handle, .b = bytes});
     }
     pthread_mutex_unlock(&hri_self.lock);
@@ -120,18 +120,18 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
     pthread_mutex_lock(&hri_self.lock);
     const CUresult result = HRI_CALL(cuMemUnmap, at, bytes);
     for (uint64_t next = at; result == CUDA_SUCCESS && next < at + bytes;) {
-        hri_entry *m = hri_table_find(&hri_self.table, HRI_KIND_MAPPING, next);
+        hri_held_entry *m = hri_held_find(&hri_self.table, HRI_KIND_MAPPING, next);
         if (!m) {
             next += HRI_BLOCK; /* a mapping of memory that is not ours to count */
             continue;
         }
         const uint64_t handle = m->a;
         next += m->b ? m->b : HRI_BLOCK;
-        hri_table_remove(&hri_self.table, m);
-        hri_entry *e = hri_table_find(&hri_self.table, HRI_KIND_HANDLE, handle);
+        hri_held_remove(&hri_self.table, m);
+        hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle);
         if (e && e->b) {
             e->b--;
-            const hri_entry was = drop_if_dead(e);
+            const hri_held_entry was = drop_if_dead(e);
             freed[was.device] += was.bytes;
         }
     }

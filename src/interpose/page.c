@@ -109,7 +109,7 @@ static void sort_sizes(hri_page_refusal *r, int device) {
     memset(r->sizes_count, 0, sizeof r->sizes_count);
     memset(r->sizes_bytes, 0, sizeof r->sizes_bytes);
     for (size_t i = 0; i < hri_self.table.room; i++) {
-        const hri_entry *e = &hri_self.table.entries[i];
+        const hri_held_entry *e = &hri_self.table.entries[i];
         if (e->kind == HRI_KIND_NONE || e->kind == HRI_KIND_BLOCK || e->device != device) {
             continue;
         }

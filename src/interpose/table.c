@@ -3,18 +3,18 @@
 
 #include <stdlib.h>
 
-static size_t home(const hri_table *table, uint32_t kind, uint64_t key) {
+static size_t home(const hri_held *table, uint32_t kind, uint64_t key) {
     uint64_t h = (key ^ ((uint64_t)kind << 56)) * 0x9e3779b97f4a7c15u;
     h ^= h >> 29;
     return (size_t)h & (table->room - 1);
 }
 
-hri_entry *hri_table_find(const hri_table *table, hri_kind kind, uint64_t key) {
+hri_held_entry *hri_held_find(const hri_held *table, hri_kind kind, uint64_t key) {
     if (!table->room) {
         return NULL;
     }
     for (size_t i = home(table, kind, key);; i = (i + 1) & (table->room - 1)) {
-        hri_entry *e = &table->entries[i];
+        hri_held_entry *e = &table->entries[i];
         if (e->kind == HRI_KIND_NONE) {
             return NULL;
         }
@@ -24,7 +24,7 @@ hri_entry *hri_table_find(const hri_table *table, hri_kind kind, uint64_t key) {
     }
 }
 
-static hri_entry *place(hri_table *table, hri_entry entry) {
+static hri_held_entry *place(hri_held *table, hri_held_entry entry) {
     size_t i = home(table, entry.kind, entry.key);
     while (table->entries[i].kind != HRI_KIND_NONE) {
         i = (i + 1) & (table->room - 1);
@@ -33,7 +33,7 @@ static hri_entry *place(hri_table *table, hri_entry entry) {
     return &table->entries[i];
 }
 
-int hri_table_reserve(hri_table *table, size_t more) {
+int hri_held_reserve(hri_held *table, size_t more) {
     if ((table->count + more) * 4 <= table->room * 3) {
         return 0;
     }
@@ -41,7 +41,7 @@ int hri_table_reserve(hri_table *table, size_t more) {
     while ((table->count + more) * 4 > room * 3) {
         room *= 2;
     }
-    hri_table larger = {calloc(room, sizeof *larger.entries), table->count, room};
+    hri_held larger = {calloc(room, sizeof *larger.entries), table->count, room};
     if (!larger.entries) {
         return -1;
     }
@@ -55,20 +55,20 @@ int hri_table_reserve(hri_table *table, size_t more) {
     return 0;
 }
 
-hri_entry *hri_table_add(hri_table *table, hri_entry entry) {
-    hri_entry *old = hri_table_find(table, (hri_kind)entry.kind, entry.key);
+hri_held_entry *hri_held_add(hri_held *table, hri_held_entry entry) {
+    hri_held_entry *old = hri_held_find(table, (hri_kind)entry.kind, entry.key);
     if (old) {
         *old = entry;
         return old;
     }
-    if (hri_table_reserve(table, 1) != 0) {
+    if (hri_held_reserve(table, 1) != 0) {
         return NULL;
     }
     table->count++;
     return place(table, entry);
 }
 
-void hri_table_remove(hri_table *table, hri_entry *entry) {
+void hri_held_remove(hri_held *table, hri_held_entry *entry) {
     const size_t mask = table->room - 1;
     size_t hole = (size_t)(entry - table->entries);
     for (size_t i = (hole + 1) & mask; table->entries[i].kind != HRI_KIND_NONE;
@@ -79,11 +79,11 @@ void hri_table_remove(hri_table *table, hri_entry *entry) {
             hole = i;
         }
     }
-    table->entries[hole] = (hri_entry){0};
+    table->entries[hole] = (hri_held_entry){0};
     table->count--;
 }
 
-void hri_table_clear(hri_table *table) {
+void hri_held_clear(hri_held *table) {
     free(table->entries);
-    *table = (hri_table){0};
+    *table = (hri_held){0};
 }

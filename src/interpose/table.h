@@ -20,26 +20,26 @@ typedef enum hri_kind {
     HRI_KIND_CONTEXT  /* of cuCtxCreate: its device */
 } hri_kind;
 
-typedef struct hri_entry {
+typedef struct hri_held_entry {
     uint64_t key;
     uint64_t bytes; /* charged to the device */
     uint64_t a, b;
     int32_t device;
     uint32_t kind; /* HRI_KIND_NONE: empty */
-} hri_entry;
+} hri_held_entry;
 
-typedef struct hri_table {
-    hri_entry *entries;
+typedef struct hri_held {
+    hri_held_entry *entries;
     size_t count, room; /* room: a power of two, or 0 */
-} hri_table;
+} hri_held;
 
 /* NULL when it is not there.  The pointer lives until the next add or remove. */
-hri_entry *hri_table_find(const hri_table *table, hri_kind kind, uint64_t key);
+hri_held_entry *hri_held_find(const hri_held *table, hri_kind kind, uint64_t key);
 /* Makes sure that `more` entries can be added without failing; 0 or -1. */
-int hri_table_reserve(hri_table *table, size_t more);
+int hri_held_reserve(hri_held *table, size_t more);
 /* Adds or replaces.  Room was reserved, or NULL may come back. */
-hri_entry *hri_table_add(hri_table *table, hri_entry entry);
-void hri_table_remove(hri_table *table, hri_entry *entry);
-void hri_table_clear(hri_table *table);
+hri_held_entry *hri_held_add(hri_held *table, hri_held_entry entry);
+void hri_held_remove(hri_held *table, hri_held_entry *entry);
+void hri_held_clear(hri_held *table);
 
 #endif
