@@ -143,18 +143,18 @@ int hri_current_device(void) {
 
 /* ---- taking and giving ---- */
 
-uint64_t hri_held(const hri_run_device *d) {
+uint64_t hri_held_bytes(const hri_run_device *d) {
     return d->tracked_bytes + d->remainder_bytes;
 }
 
 static void note_peak(hri_run_device *d) {
-    const uint64_t held = hri_held(d);
+    const uint64_t held = hri_held_bytes(d);
     d->peak_bytes = held > d->peak_bytes ? held : d->peak_bytes;
 }
 
 /* Takes from the lease as it is; under lock. */
 static bool take_here(hri_run_device *d, uint64_t bytes) {
-    const uint64_t held = hri_held(d);
+    const uint64_t held = hri_held_bytes(d);
     if (held > d->granted_bytes || bytes > d->granted_bytes - held) {
         return false;
     }
@@ -270,7 +270,7 @@ CUresult hri_take(int device, uint64_t bytes, hri_hook call) {
         return CUDA_SUCCESS;
     }
     pthread_mutex_lock(&hri_self.lock);
-    d->free_bytes = d->granted_bytes > hri_held(d) ? d->granted_bytes - hri_held(d) : 0;
+    d->free_bytes = d->granted_bytes > hri_held_bytes(d) ? d->granted_bytes - hri_held_bytes(d) : 0;
     pthread_mutex_unlock(&hri_self.lock);
     hri_page_refuse(device, kind, bytes, call, now_ms() - from_ms);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -280,7 +280,7 @@ void hri_give(int device, uint64_t bytes, hri_hook call) {
     hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
     d->tracked_bytes -= bytes < d->tracked_bytes ? bytes : d->tracked_bytes;
-    const bool much = d->granted_bytes > hri_held(d) + 3 * chunk_of(d);
+    const bool much = d->granted_bytes > hri_held_bytes(d) + 3 * chunk_of(d);
     pthread_mutex_unlock(&hri_self.lock);
     if (bytes) {
         hri_page_event_add(device, HRI_PAGE_GIVE, bytes, call);

@@ -85,7 +85,7 @@ void hri_give(int device, uint64_t bytes, hri_hook call);
 void hri_driver_refused(int device, uint64_t bytes, hri_hook call);
 /* Asks the broker what the job may still take, and what the remainder is now. */
 void hri_refresh(int device);
-uint64_t hri_held(const hri_run_device *device);
+uint64_t hri_held_bytes(const hri_run_device *device);
 
 /* ---- the conversation (talk.c) ---- */
 

@@ -12,7 +12,7 @@ static CUresult pay(int device, hri_hook call) {
     const int known = __atomic_exchange_n(&d->context, 1, __ATOMIC_ACQ_REL);
     const uint64_t before = d->remainder_bytes;
     hri_refresh(device);
-    if (hri_held(d) <= d->granted_bytes || hri_take(device, 0, call) == CUDA_SUCCESS) {
+    if (hri_held_bytes(d) <= d->granted_bytes || hri_take(device, 0, call) == CUDA_SUCCESS) {
         hri_page_event_add(device, HRI_PAGE_TAKE,
                            d->remainder_bytes > before ? d->remainder_bytes - before : 0, call);
         return CUDA_SUCCESS;

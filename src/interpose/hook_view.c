@@ -50,7 +50,8 @@ static void narrow(int device, uint64_t *total, uint64_t *left) {
     hri_refresh(device);
     const hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
-    const uint64_t lease = d->granted_bytes > hri_held(d) ? d->granted_bytes - hri_held(d) : 0;
+    const uint64_t lease =
+        d->granted_bytes > hri_held_bytes(d) ? d->granted_bytes - hri_held_bytes(d) : 0;
     const uint64_t limit = d->limit_bytes;
     uint64_t mine = lease + d->free_bytes;
     pthread_mutex_unlock(&hri_self.lock);

@@ -57,7 +57,7 @@ void hri_page_close_in_child(void) {
 static void refresh(hri_page *page, int device) {
     const hri_run_device *d = &hri_self.device[device];
     memcpy(page->device[device].uuid, d->uuid, sizeof d->uuid);
-    page->device[device].held_bytes = hri_held(d);
+    page->device[device].held_bytes = hri_held_bytes(d);
     page->device[device].peak_bytes = d->peak_bytes;
     page->device[device].granted_bytes = d->granted_bytes;
     page->device[device].limit_bytes = d->limit_bytes;
@@ -79,7 +79,7 @@ static void refresh(hri_page *page, int device) {
 static hri_page_event event_of(int device, hri_page_kind kind, uint64_t bytes, hri_hook call) {
     return (hri_page_event){.at_ns = now_ns(),
                             .bytes = bytes,
-                            .held_bytes = hri_held(&hri_self.device[device]),
+                            .held_bytes = hri_held_bytes(&hri_self.device[device]),
                             .thread = (uint32_t)syscall(SYS_gettid),
                             .call = (uint16_t)call,
                             .device = (uint8_t)device,
