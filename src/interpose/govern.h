@@ -52,7 +52,7 @@ typedef struct hri_run {
     uint32_t next_id;
     uint64_t tried_ns; /* last attempt to find the broker */
     hri_run_device device[HRI_RUN_DEVICES];
-    hri_held table;
+    hri_held_table table;
     hri_page *page;
     char folder[HRI_WIRE_PATH];
 } hri_run;

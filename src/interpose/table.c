@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-static size_t home(const hri_held *table, uint32_t kind, uint64_t key) {
+static size_t home(const hri_held_table *table, uint32_t kind, uint64_t key) {
     uint64_t h = (key ^ ((uint64_t)kind << 56)) * 0x9e3779b97f4a7c15u;
     h ^= h >> 29;
     return (size_t)h & (table->room - 1);
 }
 
-hri_held_entry *hri_held_find(const hri_held *table, hri_kind kind, uint64_t key) {
+hri_held_entry *hri_held_find(const hri_held_table *table, hri_kind kind, uint64_t key) {
     if (!table->room) {
         return NULL;
     }
@@ -24,7 +24,7 @@ hri_held_entry *hri_held_find(const hri_held *table, hri_kind kind, uint64_t key
     }
 }
 
-static hri_held_entry *place(hri_held *table, hri_held_entry entry) {
+static hri_held_entry *place(hri_held_table *table, hri_held_entry entry) {
     size_t i = home(table, entry.kind, entry.key);
     while (table->entries[i].kind != HRI_KIND_NONE) {
         i = (i + 1) & (table->room - 1);
@@ -33,7 +33,7 @@ static hri_held_entry *place(hri_held *table, hri_held_entry entry) {
     return &table->entries[i];
 }
 
-int hri_held_reserve(hri_held *table, size_t more) {
+int hri_held_reserve(hri_held_table *table, size_t more) {
     if ((table->count + more) * 4 <= table->room * 3) {
         return 0;
     }
@@ -41,7 +41,7 @@ int hri_held_reserve(hri_held *table, size_t more) {
     while ((table->count + more) * 4 > room * 3) {
         room *= 2;
     }
-    hri_held larger = {calloc(room, sizeof *larger.entries), table->count, room};
+    hri_held_table larger = {calloc(room, sizeof *larger.entries), table->count, room};
     if (!larger.entries) {
         return -1;
     }
@@ -55,7 +55,7 @@ int hri_held_reserve(hri_held *table, size_t more) {
     return 0;
 }
 
-hri_held_entry *hri_held_add(hri_held *table, hri_held_entry entry) {
+hri_held_entry *hri_held_add(hri_held_table *table, hri_held_entry entry) {
     hri_held_entry *old = hri_held_find(table, (hri_kind)entry.kind, entry.key);
     if (old) {
         *old = entry;
@@ -68,7 +68,7 @@ hri_held_entry *hri_held_add(hri_held *table, hri_held_entry entry) {
     return place(table, entry);
 }
 
-void hri_held_remove(hri_held *table, hri_held_entry *entry) {
+void hri_held_remove(hri_held_table *table, hri_held_entry *entry) {
     const size_t mask = table->room - 1;
     size_t hole = (size_t)(entry - table->entries);
     for (size_t i = (hole + 1) & mask; table->entries[i].kind != HRI_KIND_NONE;
@@ -83,7 +83,7 @@ void hri_held_remove(hri_held *table, hri_held_entry *entry) {
     table->count--;
 }
 
-void hri_held_clear(hri_held *table) {
+void hri_held_clear(hri_held_table *table) {
     free(table->entries);
-    *table = (hri_held){0};
+    *table = (hri_held_table){0};
 }

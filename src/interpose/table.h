@@ -28,18 +28,18 @@ typedef struct hri_held_entry {
     uint32_t kind; /* HRI_KIND_NONE: empty */
 } hri_held_entry;
 
-typedef struct hri_held {
+typedef struct hri_held_table {
     hri_held_entry *entries;
     size_t count, room; /* room: a power of two, or 0 */
-} hri_held;
+} hri_held_table;
 
 /* NULL when it is not there.  The pointer lives until the next add or remove. */
-hri_held_entry *hri_held_find(const hri_held *table, hri_kind kind, uint64_t key);
+hri_held_entry *hri_held_find(const hri_held_table *table, hri_kind kind, uint64_t key);
 /* Makes sure that `more` entries can be added without failing; 0 or -1. */
-int hri_held_reserve(hri_held *table, size_t more);
+int hri_held_reserve(hri_held_table *table, size_t more);
 /* Adds or replaces.  Room was reserved, or NULL may come back. */
-hri_held_entry *hri_held_add(hri_held *table, hri_held_entry entry);
-void hri_held_remove(hri_held *table, hri_held_entry *entry);
-void hri_held_clear(hri_held *table);
+hri_held_entry *hri_held_add(hri_held_table *table, hri_held_entry entry);
+void hri_held_remove(hri_held_table *table, hri_held_entry *entry);
+void hri_held_clear(hri_held_table *table);
 
 #endif
