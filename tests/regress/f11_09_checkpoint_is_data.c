@@ -108,7 +108,7 @@ TEST(f11_09, every_text_and_number_of_it_has_a_range) {
            "std");
     change(from, folder, "normalise", json_pack("{s:[s],s:[f]}", "mean", "0.5", "std", 0.5),
            "numbers");
-    change(from, folder, "split", json_pack("{s:f}", "fraction", 7.0), "share");
+    change(from, folder, "split", json_pack("{s:f}", "fraction", 7.0), "fraction");
     change(from, folder, "classes", json_pack("[i]", 7), "classes");
     change(from, folder, "version", json_integer(3), "version 3");
 }
