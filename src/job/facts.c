@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "device/device.h"
 #include "job/train.h"
 #include "step/options.h"
 
@@ -87,7 +88,7 @@ static void add_environment(const hri_train_job *j, list *l) {
     hr_device_info info = {.size = sizeof info};
     if (j->plan->device && hr_device_get_info(j->plan->device, &info) == HR_OK) {
         /* Of a host the bits do not depend on which it is. */
-        const int host = !strcmp(info.backend, "host");
+        const int host = (hri_device_can(j->plan->device) & HRI_CAN_POINT) != 0;
         add(l, "device", "%s", host ? "host" : info.description);
     }
     if (j->plan->engine) {
