@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pictures.h"
+#include "program.h"
 #include "test.h"
 
 enum { POINTS = 2048, HELD_OUT = 250 }; /* those of the example */
@@ -56,6 +57,7 @@ static void run(const char *program, const char *arguments, char *out, size_t si
 }
 
 TEST_TIMEOUT(train_custom, a_program_and_the_command_have_the_same_history, 120) {
+    PROGRAM_NEED_MEMORY();
     static char example[8192], command[65536];
     json_error_t error;
     write_points();
