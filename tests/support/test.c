@@ -44,6 +44,15 @@ __attribute__((visibility("default"))) int dlclose(void *library) {
 }
 #endif
 
+#ifdef __SANITIZE_THREAD__
+/* The loader frees the thread-local memory of a thread that has ended when its stack is used again, and orders that in ways
+ * that the sanitizer does not see. */
+const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void) {
+    return "race:_dl_deallocate_tls\nrace:__GI__dl_deallocate_tls\n";
+}
+#endif
+
 static test_case *cases;
 static uint64_t seed = 1;
 static _Atomic uint64_t checks;
