@@ -5,7 +5,9 @@
 
 #include "broker/process.h"
 
-enum { LOOK_MS = 20, LOOKS = 5 };
+/* At the door nobody is refused for what is on its way back: the end of a program that was not read yet, memory that the
+ * driver has not taken back yet.  So even who does not want to wait is refused only after SETTLE_MS. */
+enum { LOOK_MS = 20, LOOKS = 5, SETTLE_MS = 250 };
 
 /* ---- looking ---- */
 
@@ -148,10 +150,10 @@ static hri_said try_lease(hri_broker *b, hri_caller *caller, int device, hri_wir
     return said;
 }
 
-static int wait_for(hri_broker *b, hri_caller *caller, uint64_t now_ms) {
+static int wait_for(hri_broker *b, hri_caller *caller, uint64_t wait_ms, uint64_t now_ms) {
     caller->waiting = 1;
     caller->since_ms = now_ms;
-    caller->until_ms = now_ms + caller->question.wait_ms;
+    caller->until_ms = now_ms + wait_ms;
     caller->order = ++b->next_order;
     return 0;
 }
@@ -210,8 +212,8 @@ static int serve_enter(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     }
     look_at_devices(b, now_ms);
     const hri_said said = hri_grants_job_enter(b->grants, job);
-    if (said == HRI_SAID_AGAIN && w->wait_ms) {
-        return wait_for(b, caller, now_ms);
+    if (said == HRI_SAID_AGAIN) {
+        return wait_for(b, caller, w->wait_ms > SETTLE_MS ? w->wait_ms : SETTLE_MS, now_ms);
     }
     hri_grants_job_give_up(job);
     return answer(w, said);
@@ -267,7 +269,7 @@ static int serve_lease(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     }
     caller->process->waiting = 1 + (uint64_t)device;
     caller->process->order = l->next_order++;
-    return wait_for(b, caller, now_ms);
+    return wait_for(b, caller, caller->question.wait_ms, now_ms);
 }
 
 /* ---- lists and limits ---- */

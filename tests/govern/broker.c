@@ -172,9 +172,9 @@ TEST_TIMEOUT(job, eight_at_random_on_a_card_that_is_full_to_the_last_byte, 600) 
         govern_start(&w, "FAKECUDA_CAPACITY=3264MiB");
         govern_shell(&w,
                      "%s for i in 1 2 3 4 5 6 7 8; do CALLER_SEED=%d$i $HEADROOM run --budget "
-                     "400MiB --wait 30s -- "
+                     "400MiB -- "
                      "$CALLER dlsym random:150 & done; wait %%2 %%3 %%4 %%5 %%6 %%7 %%8 %%9; "
-                     "$HEADROOM run --budget 400MiB --wait 30s -- $CALLER dlsym peak refused; "
+                     "$HEADROOM run --budget 400MiB -- $CALLER dlsym peak refused; "
                      "touch done; wait",
                      keeper, seed);
         CHECK_EQ(govern_count(&w, "random:150 0"), 8);

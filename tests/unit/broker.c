@@ -9,6 +9,7 @@
 #include "broker/daemon.h"
 #include "broker/door.h"
 #include "broker/grants.h"
+#include "broker/serve.h"
 #include "test.h"
 
 #define GIB ((uint64_t)1 << 30)
@@ -42,6 +43,34 @@ TEST(broker, jobs_enter_in_the_order_of_asking) {
     CHECK_EQ(hri_grants_job_enter(l, c), HRI_SAID_OK);
     CHECK(hri_grants_check(l));
     CHECK_EQ(hri_grants_job_enter(l, job_of(l, 9 * GIB, 0)), HRI_SAID_LIMIT);
+}
+
+/* One who does not wait, asking before the end of another was read; and one who is refused, when nothing comes back. */
+TEST(broker, what_is_on_its_way_back_is_not_refused) {
+    static hri_broker b;
+    b = (hri_broker){.grants = ledger()};
+    hri_caller callers[3] = {{.pid = 1}, {.pid = 2}, {.pid = 3}};
+    hri_caller *const list[] = {&callers[0], &callers[1], &callers[2]};
+    hri_wire w;
+    for (int i = 0; i < 3; i++) {
+        w = hri_wire_make(HRI_VERB_JOB);
+        CHECK_EQ(hri_serve_question(&b, &callers[i], &w, 1000), 1);
+        w = hri_wire_make(HRI_VERB_WISH);
+        memcpy(w.uuid, card, 16);
+        w.limit_bytes = 5 * GIB;
+        CHECK_EQ(hri_serve_question(&b, &callers[i], &w, 1000), 1);
+        CHECK_EQ(w.said, HRI_SAID_OK);
+        w = hri_wire_make(HRI_VERB_ENTER);
+        CHECK_EQ(hri_serve_question(&b, &callers[i], &w, 1000), i == 0);
+    }
+    CHECK_EQ(hri_serve_turn(&b, list, 3, &w, 1001), -1);
+    hri_serve_end(&b, &callers[0]);
+    CHECK_EQ(hri_serve_turn(&b, list, 3, &w, 1002), 1);
+    CHECK_EQ(w.said, HRI_SAID_OK);
+    CHECK_EQ(hri_serve_turn(&b, list, 3, &w, 1003), -1);
+    CHECK_EQ(hri_serve_turn(&b, list, 3, &w, 3000), 2);
+    CHECK_EQ(w.said, HRI_SAID_AGAIN);
+    CHECK_EQ(hri_serve_turn(&b, list, 3, &w, 3001), -1);
 }
 
 TEST(broker, leases_of_a_job_stay_inside_its_budget) {
