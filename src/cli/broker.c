@@ -2,7 +2,7 @@
 #include "broker/daemon.h"
 #include "broker/wire.h"
 #include "cli/common/command.h"
-#include "cli/common/observer.h"
+#include "govern/nvml.h"
 
 typedef struct broker_options {
     int64_t linger;

@@ -1,7 +1,7 @@
 /* headroom limit: a new budget for a job that runs. */
 #include <stdlib.h>
 
-#include "cli/common/broker_link.h"
+#include "govern/link.h"
 #include "cli/common/command.h"
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {

@@ -1,5 +1,4 @@
 /* headroom run: a program of somebody else's inside a budget. */
-#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +8,11 @@
 
 #include "base/alloc.h"
 #include "cli/common/command.h"
-#include "cli/common/run_budget.h"
-#include "cli/common/run_env.h"
-#include "cli/common/run_program.h"
-#include "cli/common/run_watch.h"
+#include "govern/budget.h"
+#include "govern/env.h"
+#include "govern/program.h"
+#include "govern/record.h"
+#include "govern/watch.h"
 
 typedef struct run_options {
     const char *budget, *wait;
@@ -91,22 +91,6 @@ static int exit_of(hri_cli *cli, const hri_door_job *job, int status) {
     return WEXITSTATUS(status);
 }
 
-/* Records of jobs long gone make room: the last ones stay for headroom why. */
-static void forget_old_pages(const char *folder, uint64_t job) {
-    enum { KEPT = 32 };
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        unsigned long long of = 0;
-        if (sscanf(entry->d_name, "page-%llu-", &of) == 1 && of + KEPT <= job) {
-            (void)unlinkat(dirfd(dir), entry->d_name, 0);
-        }
-    }
-    if (dir) {
-        closedir(dir);
-    }
-}
-
 static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_job *job,
                  char *const *argv, uint64_t wait_ms) {
     hri_run_env env = {0};
@@ -124,7 +108,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
             hri_free(library);
             return refused(cli, link, job, status, o->wait);
         }
-        forget_old_pages(link->folder, job->id);
+        hri_record_forget(link->folder, job->id);
     }
     status = hri_run_env_init(&env, &(hri_run_env_options){.library = library,
                                                            .job = job->id,

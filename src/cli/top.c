@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/table.h"
-#include "cli/common/broker_link.h"
+#include "govern/link.h"
 #include "cli/common/command.h"
 
 typedef struct top_options {

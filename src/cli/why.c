@@ -1,16 +1,13 @@
 /* headroom why: what the last refusal, or the end, of a program under headroom run was about. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "broker/page.h"
-#include "broker/process.h"
 #include "broker/wire.h"
 #include "cli/common/command.h"
+#include "govern/record.h"
 
 typedef struct why_options {
     bool json;
@@ -21,78 +18,6 @@ static const hri_field fields[] = {
      .value = NULL},
     {0},
 };
-
-/* A page from the folder; hri_free() it.  NULL: it is none. */
-static hri_page *load(const char *folder, const char *name) {
-    char path[HRI_WIRE_PATH + 300];
-    char *data = NULL;
-    size_t bytes = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (hri_file_read(path, sizeof(hri_page), &data, &bytes, NULL) != HR_OK) {
-        return NULL;
-    }
-    if (!hri_page_check((const hri_page *)(void *)data, bytes)) {
-        hri_free(data);
-        return NULL;
-    }
-    return (hri_page *)(void *)data;
-}
-
-/* The later of two pages by their last refusal, or by their start where there was none. */
-static uint64_t moment(const hri_page *p) {
-    return p->refusal_count ? p->refusal.event.at_ns : p->started_at;
-}
-
-/* The page of a job (0: of any) that has the latest refusal; one with a refusal goes before one without. */
-static hri_page *find(const char *folder, uint64_t job) {
-    DIR *dir = opendir(folder);
-    hri_page *best = NULL;
-    const struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        hri_page *page = strncmp(entry->d_name, "page-", 5) ? NULL : load(folder, entry->d_name);
-        if (page && (!job || page->job == job) &&
-            (!best || (page->refusal_count != 0) > (best->refusal_count != 0) ||
-             ((page->refusal_count != 0) == (best->refusal_count != 0) &&
-              moment(page) > moment(best)))) {
-            hri_free(best);
-            best = page;
-        } else {
-            hri_free(page);
-        }
-    }
-    if (dir) {
-        closedir(dir);
-    }
-    return best;
-}
-
-static const char *reason(uint8_t kind) {
-    switch (kind) {
-    case HRI_PAGE_REFUSE_LIMIT:
-        return "it would have gone over the job's own budget";
-    case HRI_PAGE_REFUSE_FULL:
-        return "the card was full: other programs held the memory";
-    case HRI_PAGE_REFUSE_AWAY:
-        return "the broker was away, and what it had granted was used up";
-    case HRI_PAGE_REFUSE_DEADLOCK:
-        return "every program that held memory was waiting for memory";
-    case HRI_PAGE_REFUSE_DRIVER:
-        return "the budget allowed it, and the driver refused";
-    default:
-        return "unknown";
-    }
-}
-
-/* The request and a little more, so that it would have fitted. */
-static uint64_t enough(const hri_page_refusal *r) {
-    const uint64_t held = r->event.held_bytes, part = (held + r->event.bytes) / 30;
-    const uint64_t need = held + r->event.bytes + (part > (64 << 20) ? part : 64 << 20);
-    return (need + (256 << 20) - 1) / (256 << 20) * (256 << 20);
-}
-
-static int alive(const hri_page *p) {
-    return hri_process_started(p->pid) != 0;
-}
 
 static void print_sizes(hri_cli *cli, const hri_page_refusal *r) {
     char size[32], sum[32];
@@ -111,12 +36,12 @@ static void print_sizes(hri_cli *cli, const hri_page_refusal *r) {
 static void print(hri_cli *cli, const hri_page *p) {
     const hri_page_refusal *r = &p->refusal;
     char a[32], b[32], c[32], when[64];
-    const time_t seconds = (time_t)(moment(p) / 1000000000u);
+    const time_t seconds = (time_t)(hri_record_moment(p) / 1000000000u);
     struct tm local;
     localtime_r(&seconds, &local);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
     hri_out_printf(&cli->out, "job %llu, %s, process %d (%s)\n", (unsigned long long)p->job,
-                   p->name, (int)p->pid, alive(p) ? "runs" : "has ended");
+                   p->name, (int)p->pid, hri_record_alive(p) ? "runs" : "has ended");
     for (uint32_t d = 0; d < p->devices; d++) {
         hri_out_printf(&cli->out,
                        "cuda:%u  holds %s, at most %s, budget %s; context and modules %s\n", d,
@@ -131,7 +56,7 @@ static void print(hri_cli *cli, const hri_page *p) {
     }
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
     hri_out_printf(&cli->out, "\n%s was refused at %s: %s\n",
-                   hr_bytes_print(r->event.bytes, a, sizeof a), when, reason(r->event.kind));
+                   hr_bytes_print(r->event.bytes, a, sizeof a), when, hri_record_reason(p));
     hri_out_printf(&cli->out,
                    "  asked by %s in thread %u, after %llu ms; refused %llu time%s in all\n",
                    p->calls[r->event.call], r->event.thread, (unsigned long long)r->waited_ms,
@@ -151,7 +76,7 @@ static void print(hri_cli *cli, const hri_page *p) {
     char next[96];
     if (r->event.kind == HRI_PAGE_REFUSE_LIMIT) {
         snprintf(next, sizeof next, "headroom run --budget %lluMiB -- ...",
-                 (unsigned long long)(enough(r) >> 20));
+                 (unsigned long long)(hri_record_enough(p) >> 20));
     } else {
         snprintf(next, sizeof next, "headroom run --wait 10m ... -- ...");
     }
@@ -165,7 +90,7 @@ static int print_json(hri_cli *cli, const hri_page *p) {
     hri_json_u64(&json, "job", p->job);
     hri_json_string(&json, "name", p->name);
     hri_json_i64(&json, "pid", p->pid);
-    hri_json_bool(&json, "runs", alive(p));
+    hri_json_bool(&json, "runs", hri_record_alive(p));
     hri_json_u64(&json, "refusals", p->refusal_count);
     hri_json_u64(&json, "not_counted", p->unknown_count);
     hri_json_array(&json, "devices");
@@ -183,11 +108,11 @@ static int print_json(hri_cli *cli, const hri_page *p) {
         hri_json_u64(&json, "wanted_bytes", r->event.bytes);
         hri_json_u64(&json, "held_bytes", r->event.held_bytes);
         hri_json_u64(&json, "budget_bytes", r->limit_bytes);
-        hri_json_u64(&json, "enough_bytes", enough(r));
+        hri_json_u64(&json, "enough_bytes", hri_record_enough(p));
         hri_json_u64(&json, "waited_ms", r->waited_ms);
         hri_json_string(&json, "call", p->calls[r->event.call]);
         hri_json_u64(&json, "thread", r->event.thread);
-        hri_json_string(&json, "reason", reason(r->event.kind));
+        hri_json_string(&json, "reason", hri_record_reason(p));
         hri_json_array(&json, "stack");
         for (int i = 0; i < HRI_PAGE_FRAMES && r->frames[i][0]; i++) {
             hri_json_string(&json, NULL, r->frames[i]);
@@ -207,7 +132,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, "'%s' is not the number of a job", arguments[0]);
         return HRI_EXIT_USAGE;
     }
-    hri_page *page = hri_wire_folder(folder, sizeof folder) == 0 ? find(folder, job) : NULL;
+    hri_page *page =
+        hri_wire_folder(folder, sizeof folder) == 0 ? hri_record_find(folder, job) : NULL;
     if (!page) {
         hri_say_error(cli, "there is no record of %s",
                       count ? arguments[0] : "a program under headroom run");

@@ -1,6 +1,6 @@
 /* NVML as the broker's eyes. */
-#ifndef HRI_CLI_OBSERVER_H
-#define HRI_CLI_OBSERVER_H
+#ifndef HRI_GOVERN_NVML_H
+#define HRI_GOVERN_NVML_H
 
 #include "base/prose.h"
 #include "broker/observer.h"

@@ -1,7 +1,7 @@
 /* The environment of a program under `headroom run`: ours, plus what loads the library, plus settings by which frameworks
  * take memory as they need it.  A setting that the user made is left alone. */
-#ifndef HRI_CLI_RUN_ENV_H
-#define HRI_CLI_RUN_ENV_H
+#ifndef HRI_GOVERN_ENV_H
+#define HRI_GOVERN_ENV_H
 
 #include <stddef.h>
 #include <stdint.h>

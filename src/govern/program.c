@@ -1,5 +1,5 @@
-/* See run_program.h. */
-#include "cli/common/run_program.h"
+/* See program.h. */
+#include "govern/program.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Starting the program and staying beside it until it ends. */
-#ifndef HRI_CLI_RUN_WATCH_H
-#define HRI_CLI_RUN_WATCH_H
+#ifndef HRI_GOVERN_WATCH_H
+#define HRI_GOVERN_WATCH_H
 
 #include "broker/door.h"
-#include "cli/common/broker_link.h"
+#include "govern/link.h"
 
 /* Runs argv with this environment; signals to us go to it.  A broker that ends is started again and told of the job.
  * *out_status is as waitpid gives it. */

@@ -1,10 +1,11 @@
-/* See run_budget.h. */
-#include "cli/common/run_budget.h"
+/* See budget.h. */
+#include "govern/budget.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <headroom/bytes.h>
 
 #include "base/alloc.h"
 

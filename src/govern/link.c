@@ -1,5 +1,5 @@
-/* See broker_link.h. */
-#include "cli/common/broker_link.h"
+/* See link.h. */
+#include "govern/link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,11 @@
 
 extern char **environ;
 
-enum { START_MS = 5000, ANSWER_MS = 10000 };
+enum {
+    START_MS = 5000,
+    ANSWER_MS = 10000,
+    NO_GPU = 2
+}; /* NO_GPU: the exit code of `headroom broker` */
 
 hr_status hri_link_find(hri_link *link, hri_prose *why) {
     link->client.fd = -1;
@@ -75,7 +79,7 @@ hr_status hri_link_open(hri_link *link, hri_prose *why) {
         } else if (pid > 0 && waitpid(pid, &ended, WNOHANG) == pid) {
             /* Somebody else's may have been faster; then this one ended, and theirs answers. */
             pid = -1;
-            if (WIFEXITED(ended) && WEXITSTATUS(ended) == HRI_EXIT_USAGE) {
+            if (WIFEXITED(ended) && WEXITSTATUS(ended) == NO_GPU) {
                 return hri_prose_set(why, HR_E_UNSUPPORTED, "no NVIDIA GPU was found");
             }
         }

@@ -1,5 +1,5 @@
-/* See observer.h. */
-#include "cli/common/observer.h"
+/* See nvml.h. */
+#include "govern/nvml.h"
 
 #include <dlfcn.h>
 #include <string.h>

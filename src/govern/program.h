@@ -1,6 +1,6 @@
 /* The program that `headroom run` is to start: can a library be loaded into it? */
-#ifndef HRI_CLI_RUN_PROGRAM_H
-#define HRI_CLI_RUN_PROGRAM_H
+#ifndef HRI_GOVERN_PROGRAM_H
+#define HRI_GOVERN_PROGRAM_H
 
 #include "base/prose.h"
 

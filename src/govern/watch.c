@@ -1,5 +1,5 @@
-/* See run_watch.h. */
-#include "cli/common/run_watch.h"
+/* See watch.h. */
+#include "govern/watch.h"
 
 #include <errno.h>
 #include <poll.h>

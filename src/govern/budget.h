@@ -1,8 +1,8 @@
 /* What the user says of a budget, as bytes of devices. */
-#ifndef HRI_CLI_RUN_BUDGET_H
-#define HRI_CLI_RUN_BUDGET_H
+#ifndef HRI_GOVERN_BUDGET_H
+#define HRI_GOVERN_BUDGET_H
 
-#include "cli/common/run_watch.h"
+#include "govern/watch.h"
 
 /* Fills the job's devices and limits.  Devices are those that CUDA_VISIBLE_DEVICES leaves visible, numbered as the program
  * will see them.  NULL or "": what each has free now. */

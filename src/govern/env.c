@@ -1,5 +1,5 @@
-/* See run_env.h. */
-#include "cli/common/run_env.h"
+/* See env.h. */
+#include "govern/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>

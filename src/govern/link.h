@@ -1,9 +1,9 @@
 /* The way of our commands to the broker: finding it, starting it, the devices it sees, the lines of its list. */
-#ifndef HRI_CLI_BROKER_LINK_H
-#define HRI_CLI_BROKER_LINK_H
+#ifndef HRI_GOVERN_LINK_H
+#define HRI_GOVERN_LINK_H
 
 #include "broker/client.h"
-#include "cli/common/cli.h"
+#include "base/prose.h"
 
 enum { HRI_LINK_DEVICES = 16 };
 
