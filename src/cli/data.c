@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "cli/common/command.h"
 #include "cli/common/contact.h"
-#include "cli/common/progress.h"
+#include "show/progress.h"
 #include "cli/common/stages.h"
 #include "base/table.h"
 #include "graph/half.h"

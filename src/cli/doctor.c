@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/common/checks.h"
+#include "job/checks.h"
 #include "cli/common/command.h"
-#include "cli/common/machine.h"
+#include "job/machine.h"
 #include "base/table.h"
 #include "device/device.h"
 

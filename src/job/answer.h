@@ -1,7 +1,7 @@
 /* The answer to "does it fit?": what was found, what else would be, and the ways out when nothing was.
  *
  * Everything in it is computed, by planning; nothing is an estimate.  Built once, then shown for people or as JSON
- * (print.h). */
+ * (show/plan.h). */
 #ifndef HRI_JOB_ANSWER_H
 #define HRI_JOB_ANSWER_H
 

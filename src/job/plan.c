@@ -265,3 +265,17 @@ hr_status hr_job_plan_way(const hr_plan *refused, size_t way, hr_plan **out, hr_
     hri_text_deinit(&training);
     return status;
 }
+
+hr_status hr_plan_save(const hr_plan *p, const char *path, hr_error *error) {
+    hri_prose prose = {0};
+    hri_why why = {0};
+    const hri_problem *problem;
+    const hr_status status = hri_plan_of(p, 0, &problem)
+                                 ? hri_plan_file_save(&p->job, &p->plans, p->plan, path, &prose)
+                                 : hri_prose_set(&prose, HR_E_NOT_FOUND, "no plan to save");
+    if (status != HR_OK) {
+        (void)hri_why_prose(&why, hri_cause_of(status), status, NULL, &prose);
+        hri_why_give(&why, status, error);
+    }
+    return status;
+}

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cli/common/cli.h"
-#include "cli/common/machine.h"
-#include "cli/common/progress.h"
+#include "job/machine.h"
+#include "show/progress.h"
 #include "base/table.h"
 
 #define MS UINT64_C(1000000)

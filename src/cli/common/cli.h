@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/out.h"
 #include "cli/common/settings.h"
-#include "cli/common/startup.h"
+#include "show/startup.h"
 #include "base/term.h"
 #include "cli/common/waiting.h"
 

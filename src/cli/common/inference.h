@@ -4,7 +4,7 @@
 
 #include <headroom/predictor.h>
 #include "cli/common/cli.h"
-#include "cli/common/progress.h"
+#include "show/progress.h"
 
 typedef struct hri_inference_flags {
     const char *batch, *budget, *device;

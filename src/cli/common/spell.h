@@ -7,7 +7,7 @@
 
 #include <headroom/job.h>
 #include "cli/common/cli.h"
-#include "job/print.h"
+#include "show/plan.h"
 
 /* The flags of some changes, for hri_options_changed: out has room for as many. */
 void hri_spell_changes(const hri_way_change *changes, size_t count, hri_change *out);

@@ -4,7 +4,7 @@
 
 #include <headroom/trainer.h>
 
-#include "cli/common/progress.h"
+#include "show/progress.h"
 #include "cli/common/spell.h"
 #include "cli/common/train_flags.h"
 #include "job/together.h"

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/common/command.h"
-#include "job/print.h"
+#include "show/plan.h"
 #include "base/wrap.h"
 #include "device/device.h"
 

@@ -1,5 +1,5 @@
 /* See startup.h. */
-#include "cli/common/startup.h"
+#include "show/startup.h"
 
 #include <string.h>
 #include "base/clock.h"

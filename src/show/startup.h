@@ -1,7 +1,7 @@
 /* Where the time goes between the start of the process and the end of the first step: parts in order, told by --json as
  * "startup_seconds" and in the log at level debug. */
-#ifndef HRI_CLI_STARTUP_H
-#define HRI_CLI_STARTUP_H
+#ifndef HRI_SHOW_STARTUP_H
+#define HRI_SHOW_STARTUP_H
 
 #include <stdint.h>
 #include "base/json.h"

@@ -2,8 +2,8 @@
  *
  * All of it is read from /proc and /sys, nothing is changed, and a fact that cannot be read is "unknown", never an
  * error: doctor must work on the strangest machine.  Left out on purpose: what devices there are (the library's). */
-#ifndef HRI_CLI_MACHINE_H
-#define HRI_CLI_MACHINE_H
+#ifndef HRI_JOB_MACHINE_H
+#define HRI_JOB_MACHINE_H
 
 #include <stdint.h>
 

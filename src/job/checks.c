@@ -1,5 +1,5 @@
 /* The checks themselves.  Every one ends in exactly one hri_checks_add. */
-#include "cli/common/checks.h"
+#include "job/checks.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The answer for people: the verdict, a sum that adds up, what else there is, the next command. */
-#include "job/print.h"
+#include "show/plan.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,8 +2,8 @@
  *
  * Text and JSON are written to whatever the caller prints to; the command line adds its colours, warnings and the next
  * command, a program gets them plain (hr_plan_print). */
-#ifndef HRI_JOB_PRINT_H
-#define HRI_JOB_PRINT_H
+#ifndef HRI_SHOW_PLAN_H
+#define HRI_SHOW_PLAN_H
 
 #include "base/json.h"
 #include "base/out.h"

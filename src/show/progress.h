@@ -7,8 +7,8 @@
  *   782/782 ━━━━━━━━━━━━━━━━━━━━ 41s 52ms/step - loss: 0.5410
  *
  * A progress belongs to one thread. */
-#ifndef HRI_CLI_PROGRESS_H
-#define HRI_CLI_PROGRESS_H
+#ifndef HRI_SHOW_PROGRESS_H
+#define HRI_SHOW_PROGRESS_H
 
 #include <stdint.h>
 #include "base/out.h"

@@ -8,7 +8,7 @@
 
 #include <headroom/bytes.h>
 #include "base/svg.h"
-#include "job/print.h"
+#include "show/plan.h"
 
 enum { WIDTH = 900, HEIGHT = 540 };
 

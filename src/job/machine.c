@@ -1,5 +1,5 @@
 /* The reading of machine.h. */
-#include "cli/common/machine.h"
+#include "job/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include <headroom/bytes.h>
 #include "base/svg.h"
-#include "job/print.h"
+#include "show/plan.h"
 
 enum { WIDTH = 760, HEIGHT = 440 };
 static const char blue[] = "#1f5fa8";

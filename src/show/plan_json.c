@@ -1,7 +1,7 @@
 /* The answer as JSON: every key of the design, and the parts that add up. */
 #include <headroom/bytes.h>
 
-#include "job/print.h"
+#include "show/plan.h"
 
 static void put_row(hri_json *json, const hri_plan_row *r) {
     hri_json_bool(json, "fits", r->fits);

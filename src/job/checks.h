@@ -2,12 +2,12 @@
  *
  * The one idea: "found" proves nothing; a page that was mapped, written, read back and given up does.  A check leaves
  * the machine as it found it.  One that makes no sense here (a copy on a null device) is skipped with the reason. */
-#ifndef HRI_CLI_CHECKS_H
-#define HRI_CLI_CHECKS_H
+#ifndef HRI_JOB_CHECKS_H
+#define HRI_JOB_CHECKS_H
 
 #include <stddef.h>
 #include <headroom/headroom.h>
-#include "cli/common/machine.h"
+#include "job/machine.h"
 
 typedef enum hri_check_result {
     HRI_CHECK_OK,

@@ -1,5 +1,5 @@
 /* The two ways to draw of progress.h. */
-#include "cli/common/progress.h"
+#include "show/progress.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,10 @@
-/* hr_plan_print and hr_plan_save: a plan in its forms, to whoever takes the text; see print.h. */
-#include "job/print.h"
+/* hr_plan_print: a plan in its forms, to whoever takes the text; see plan.h. */
+#include "show/plan.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "job/plan_file.h"
 #include "job/plan_object.h"
 
 typedef struct taker {
@@ -123,18 +122,4 @@ hr_status hr_plan_print(hr_plan *p, int32_t format, uint32_t columns, hr_write_f
     default:
         return HR_E_INVALID;
     }
-}
-
-hr_status hr_plan_save(const hr_plan *p, const char *path, hr_error *error) {
-    hri_prose prose = {0};
-    hri_why why = {0};
-    const hri_problem *problem;
-    const hr_status status = hri_plan_of(p, 0, &problem)
-                                 ? hri_plan_file_save(&p->job, &p->plans, p->plan, path, &prose)
-                                 : hri_prose_set(&prose, HR_E_NOT_FOUND, "no plan to save");
-    if (status != HR_OK) {
-        (void)hri_why_prose(&why, hri_cause_of(status), status, NULL, &prose);
-        hri_why_give(&why, status, error);
-    }
-    return status;
 }
