@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "plan/share.h"
-#include "run/resident.h"
+#include "memory/resident.h"
 
 static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return unit > 1 ? (bytes + unit - 1) / unit * unit : bytes;

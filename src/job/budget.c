@@ -4,7 +4,7 @@
 #include <headroom/bytes.h>
 #include "job/plan_job.h"
 #include "memory/left.h"
-#include "run/resident.h"
+#include "memory/resident.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "device/device.h"
 #include "job/plan_job.h"
-#include "run/resident.h"
+#include "memory/resident.h"
 
 typedef struct spec {
     double flops, bandwidth, launch, copy;

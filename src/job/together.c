@@ -4,7 +4,7 @@
 #include <headroom/bytes.h>
 
 #include "base/alloc.h"
-#include "run/resident.h"
+#include "memory/resident.h"
 
 /* ---- planning ---- */
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "job/plan_object.h"
-#include "run/resident.h"
+#include "memory/resident.h"
 #include "fit/planned.h"
 
 void hri_plan_give_back(hr_plan *p) {

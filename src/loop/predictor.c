@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "graph/half.h"
 #include "graph/graph.h"
-#include "run/run_int.h"
+#include "fit/run_int.h"
 #include "step/objective.h"
 
 struct hri_predictor {

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "device/device.h"
-#include "run/resident.h"
+#include "memory/resident.h"
 
 struct hri_runner {
     hr_device *device;

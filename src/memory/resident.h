@@ -5,8 +5,8 @@
  * when they first run.  A budget for the whole process counts both before the arena is planned.
  *
  * Read from /proc; what cannot be read is 0.  Any thread. */
-#ifndef HRI_RUN_RESIDENT_H
-#define HRI_RUN_RESIDENT_H
+#ifndef HRI_MEMORY_RESIDENT_H
+#define HRI_MEMORY_RESIDENT_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* /proc/self/status and /proc/self/smaps, line by line through a buffer on the stack: measuring must not allocate what
  * it measures. */
-#include "run/resident.h"
+#include "memory/resident.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,8 +15,8 @@
 #include "graph/graph.h"
 #include "plan/from_graph.h"
 #include "plan/share.h"
-#include "run/resident.h"
-#include "run/run_int.h"
+#include "memory/resident.h"
+#include "fit/run_int.h"
 #include "run/runner.h"
 #include "run/trial.h"
 

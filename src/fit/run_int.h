@@ -1,6 +1,6 @@
 /* What stands behind the public door (headroom/run.h), for those inside who feed and load value by value. */
-#ifndef HRI_RUN_RUN_INT_H
-#define HRI_RUN_RUN_INT_H
+#ifndef HRI_FIT_RUN_INT_H
+#define HRI_FIT_RUN_INT_H
 
 #include <headroom/run.h>
 #include "run/execute.h"
