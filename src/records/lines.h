@@ -6,7 +6,7 @@
  *
  * A line is written whole before the next step begins, so a killed run loses at most its last line.  The file of a
  * run that is continued keeps its lines up to the step of the checkpoint and loses those behind it: each step is in
- * the file once.  Such a file must be one of ours: the first line says "event": "start".
+ * the file once.  Such a file must be one of ours: every line has "event" and "step".
  * Threads: one at a time. */
 #ifndef HRI_RECORDS_LINES_H
 #define HRI_RECORDS_LINES_H

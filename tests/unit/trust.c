@@ -15,7 +15,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "data/formats/cachefile.h"
+#include "device/cuda/gpu_tune.h"
 #include "pictures.h"
+#include "records/lines.h"
 #include "test.h"
 #include "weights/checkpoint.h"
 #include "weights/safetensors.h"
@@ -171,7 +173,31 @@ static hr_status read_json(const char *path) {
     return status;
 }
 
-/* Problem files, model files, choices, `pack`: the whole file in memory, up to a bound. */
+static hr_status read_choices(const char *path) {
+    hri_gpu_libs libs = {{NULL}};
+    hri_gpu gpu = {.libs = &libs};
+    hri_prose why = {0};
+    const hr_status status = hri_gpu_choices_open(&gpu, path, &why);
+    if (status == HR_OK) {
+        libs.close[HRI_GPU_PART_CHOICES](libs.part[HRI_GPU_PART_CHOICES]);
+    } else {
+        CHECK(why.text[0]);
+    }
+    return status;
+}
+
+/* The log of a run that is resumed.  It may be a pipe or a terminal: that is written, not read. */
+static hr_status read_log(const char *path) {
+    const hri_record_start start = {.step = 1};
+    hri_lines lines = {.sink = {.fd = -1}};
+    hri_prose why = {0};
+    const hr_status status = hri_lines_open(path, &start, NULL, NULL, NULL, NULL, &lines, &why);
+    hri_lines_close(&lines);
+    CHECK(status == HR_OK || why.text[0]);
+    return status;
+}
+
+/* Problem files, `pack`: the whole file in memory, up to a bound. */
 static hr_status read_whole(const char *path) {
     char *text;
     const hr_status status = hri_file_read(path, 1 << 20, &text, NULL, NULL);
@@ -198,6 +224,8 @@ static const struct {
     {"c.safetensors", read_checkpoint, NO_FILE | NOTHING_IN_IT},
     {"plan.json", read_json, NO_FILE | NOTHING_IN_IT},
     {"problem.json", read_whole, NO_FILE | HUGE},
+    {"choices.txt", read_choices, NO_FILE | NOTHING_IN_IT},
+    {"run.jsonl", read_log, FOLDER | LOOP | JUNK | HUGE},
 };
 
 static void refuse(size_t kind) {

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "device/cuda/gpu_tune.h"
 
-enum { CHOICES_BYTES = 8 << 20, DIGITS = 32 };
+enum { CHOICES_BYTES = 8 << 20, DIGITS = 32, TAG = 256 };
 #define HEAD    "# headroom choices 2"
 #define BY_TIME "fastest "
 
@@ -75,7 +75,10 @@ static int read_digest(const char *text, hri_hash128 *out) {
 }
 
 static const char *without(const char *key) {
-    return strncmp(key, BY_TIME, sizeof BY_TIME - 1) == 0 ? key + sizeof BY_TIME - 1 : key;
+    while (strncmp(key, BY_TIME, sizeof BY_TIME - 1) == 0) {
+        key += sizeof BY_TIME - 1;
+    }
+    return key;
 }
 
 /* What was chosen by time alone is none of the rule's business. */
@@ -84,7 +87,8 @@ static const char *full_key(const hri_gpu *gpu, const char *key, char *buf, size
     return buf;
 }
 
-/* KEY tab TAG tab DIGEST; 0 when it is none.  With a gpu it counts however that one chooses. */
+/* KEY tab TAG tab DIGEST; 0 when it is none, or longer than any that is written.  With a gpu it counts however that one
+ * chooses. */
 static int read_line(choices *c, char *line, const hri_gpu *gpu) {
     char full[HRI_GPU_KEY + 16];
     hri_hash128 digest;
@@ -94,6 +98,9 @@ static int read_line(choices *c, char *line, const hri_gpu *gpu) {
         return 0;
     }
     *tag = *text = 0;
+    if (strlen(without(line)) >= HRI_GPU_KEY || text - tag > TAG) {
+        return 0;
+    }
     keep(c, gpu ? full_key(gpu, without(line), full, sizeof full) : line, tag + 1, digest);
     return 1;
 }
@@ -129,9 +136,10 @@ static void read_cache(hri_gpu *gpu, choices *c) {
 
 static hr_status read_given(const hri_gpu *gpu, choices *c, const char *path, hri_prose *why) {
     char *text = NULL;
-    hr_status status = hri_file_read(path, CHOICES_BYTES, &text, NULL, why);
-    if (status == HR_OK &&
-        (strncmp(text, HEAD, sizeof HEAD - 1) != 0 || !read_lines(c, text, gpu))) {
+    size_t bytes = 0;
+    hr_status status = hri_file_read(path, CHOICES_BYTES, &text, &bytes, why);
+    if (status == HR_OK && (strncmp(text, HEAD, sizeof HEAD - 1) != 0 || memchr(text, 0, bytes) ||
+                            !read_lines(c, text, gpu))) {
         status = hri_prose_set(why, HR_E_FORMAT, "%s is not a choices file", path);
     }
     hri_free(text);
