@@ -32,6 +32,7 @@ hr_status hri_door_enter(hri_client *client, hri_door_job *job, uint64_t wait_ms
     hri_wire w = hri_wire_make(HRI_VERB_JOB);
     w.job = job->id;
     w.flags = job->flags;
+    w.spilled_bytes = job->spill_limit_bytes;
     hri_wire_name(&w, job->name);
     hr_status status = tell(client, &w);
     const int again = job->id != 0;

@@ -21,6 +21,7 @@ typedef struct hri_door_job {
     int count;
     unsigned char uuids[HRI_DOOR_DEVICES][16];
     uint64_t limits[HRI_DOOR_DEVICES];
+    uint64_t spill_limit_bytes; /* host memory for what passes them; 0: none */
 } hri_door_job;
 
 /* Tells the broker of the job and asks for admission.  HR_E_AGAIN: others hold the memory and wait_ms have passed.

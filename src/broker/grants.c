@@ -278,6 +278,32 @@ uint64_t hri_grants_lease_free(const hri_grants *l, const hri_grants_process *p,
     return minus(job_room < device_room ? job_room : device_room, p->granted_bytes[device]);
 }
 
+/* ---- host memory ---- */
+
+uint64_t hri_grants_job_spilled(const hri_grants *l, const hri_grants_job *job) {
+    uint64_t sum = 0;
+    for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
+        const hri_grants_process *p = &l->processes[i];
+        /* The host takes its memory back with the process: the dead have none. */
+        const int lives = p->state == HRI_GRANTS_IN || p->state == HRI_GRANTS_AWAY;
+        for (int d = 0; lives && p->job == job->id && d < HRI_GRANTS_DEVICES; d++) {
+            sum += p->spilled_bytes[d];
+        }
+    }
+    return sum;
+}
+
+hri_said hri_grants_spill(hri_grants *l, hri_grants_process *p, int device, uint64_t bytes) {
+    const hri_grants_job *job = hri_grants_job_find(l, p->job);
+    const uint64_t own = p->spilled_bytes[device];
+    if (!job || (bytes > own &&
+                 bytes - own > minus(job->spill_limit_bytes, hri_grants_job_spilled(l, job)))) {
+        return HRI_SAID_LIMIT;
+    }
+    p->spilled_bytes[device] = bytes;
+    return HRI_SAID_OK;
+}
+
 /* ---- waiting in circles ---- */
 
 /* Marks processes that will give memory back or go on: those that do not wait, and those that wait for one of them. */

@@ -46,6 +46,7 @@ typedef struct hri_grants_job {
     uint64_t started; /* of the `headroom run` process: it and `pid` name a process for ever */
     int64_t pid;      /* 0: it has gone; the job lives on with its processes */
     uint64_t limit_bytes[HRI_GRANTS_DEVICES];
+    uint64_t spill_limit_bytes; /* of host memory, for all devices and processes together */
     char name[HRI_WIRE_NAME];
 } hri_grants_job;
 
@@ -56,6 +57,7 @@ typedef struct hri_grants_process {
     uint64_t granted_bytes[HRI_GRANTS_DEVICES];
     uint64_t held_bytes[HRI_GRANTS_DEVICES]; /* as it said last */
     uint64_t remainder_bytes[HRI_GRANTS_DEVICES];
+    uint64_t spilled_bytes[HRI_GRANTS_DEVICES]; /* host memory in place of the device's */
     uint64_t waiting; /* 1 + the device whose memory it waits for; 0: it does not */
     uint64_t order;   /* of the wait */
     char name[HRI_WIRE_NAME];
@@ -120,6 +122,12 @@ hri_said hri_grants_lease(hri_grants *l, hri_grants_process *p, int device, uint
                           uint64_t remainder_bytes, uint64_t least_bytes, uint64_t wanted_bytes);
 /* How much more than now the process could be granted. */
 uint64_t hri_grants_lease_free(const hri_grants *l, const hri_grants_process *p, int device);
+
+/* The process wants `bytes` of host memory in place of the device's, in all.  HRI_SAID_LIMIT: the job has not so much left,
+ * and what it had stays.  Giving back is never refused. */
+hri_said hri_grants_spill(hri_grants *l, hri_grants_process *p, int device, uint64_t bytes);
+/* What the live processes of the job have spilled on all devices. */
+uint64_t hri_grants_job_spilled(const hri_grants *l, const hri_grants_job *job);
 
 /* The newest waiting process that nobody can help any more, because everybody who holds memory it needs waits as well;
  * NULL when there is none. */

@@ -182,6 +182,7 @@ static int serve_job(hri_broker *b, hri_caller *caller, hri_wire *w) {
     }
     job->pid = caller->pid;
     job->started = caller->started;
+    job->spill_limit_bytes = w->spilled_bytes;
     caller->job = w->job = job->id;
     caller->owner = 1;
     return answer(w, HRI_SAID_OK);
@@ -248,6 +249,7 @@ static int serve_device(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t
     }
     p->held_bytes[device] = w->held_bytes;
     p->remainder_bytes[device] = w->remainder_bytes;
+    p->spilled_bytes[device] = w->spilled_bytes; /* what it has, it has */
     describe(b, p, device, w);
     return answer(w, HRI_SAID_OK);
 }
@@ -270,6 +272,17 @@ static int serve_lease(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     caller->process->waiting = 1 + (uint64_t)device;
     caller->process->order = l->next_order++;
     return wait_for(b, caller, caller->question.wait_ms, now_ms);
+}
+
+static int serve_spill(hri_broker *b, hri_caller *caller, hri_wire *w) {
+    hri_grants_process *p = caller->process;
+    const int device = p ? hri_grants_device_find(b->grants, w->uuid, 0) : -1;
+    if (device < 0) {
+        return answer(w, p ? HRI_SAID_NOT_FOUND : HRI_SAID_WRONG);
+    }
+    const hri_said said = hri_grants_spill(b->grants, p, device, w->spilled_bytes);
+    w->spilled_bytes = p->spilled_bytes[device];
+    return answer(w, said);
 }
 
 /* ---- lists and limits ---- */
@@ -306,8 +319,10 @@ static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
             w->granted_bytes = hri_grants_job_leased(l, job, d);
             for (int j = 0; j < HRI_GRANTS_PROCESSES; j++) {
                 const hri_grants_process *p = &l->processes[j];
-                w->held_bytes +=
-                    p->state && p->job == job->id ? p->held_bytes[d] + p->remainder_bytes[d] : 0;
+                if (p->state && p->job == job->id) {
+                    w->held_bytes += p->held_bytes[d] + p->remainder_bytes[d];
+                    w->spilled_bytes += p->spilled_bytes[d];
+                }
             }
             memcpy(w->name, job->name, sizeof w->name);
             return answer(w, HRI_SAID_OK);
@@ -328,6 +343,7 @@ static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
             w->granted_bytes = p->granted_bytes[d];
             w->held_bytes = p->held_bytes[d];
             w->remainder_bytes = p->remainder_bytes[d];
+            w->spilled_bytes = p->spilled_bytes[d];
             memcpy(w->name, p->name, sizeof w->name);
             return answer(w, HRI_SAID_OK);
         }
@@ -377,6 +393,8 @@ int hri_serve_question(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
         return serve_device(b, caller, w, now_ms);
     case HRI_VERB_LEASE:
         return serve_lease(b, caller, w, now_ms);
+    case HRI_VERB_SPILL:
+        return serve_spill(b, caller, w);
     case HRI_VERB_LIST:
         return serve_list(b, w, now_ms);
     case HRI_VERB_LIMIT:

@@ -21,7 +21,8 @@ enum { HRI_WIRE_VERSION = 1, HRI_WIRE_NAME = 64, HRI_WIRE_PATH = 100 };
 
 typedef enum hri_verb {
     HRI_VERB_JOB =
-        1, /* run: a job named `name`; job > 0: the one from before the broker's restart.  Answer: job */
+        1, /* run: a job named `name`, with spilled_bytes of host memory to spill to; job > 0: the one from before the
+              broker's restart.  Answer: job */
     HRI_VERB_WISH,    /* run: limit_bytes of the device `uuid`, before it enters */
     HRI_VERB_ENTER,   /* run: admit the job, all devices at once; waits wait_ms */
     HRI_VERB_PROCESS, /* program: a process of `job` */
@@ -31,7 +32,8 @@ typedef enum hri_verb {
     HRI_VERB_LIST,   /* row: number.  Answer: that row, or HRI_SAID_END */
     HRI_VERB_LIMIT,  /* job, uuid (zeroes: every device of it), limit_bytes */
     HRI_VERB_ASK,    /* broker: shrink to granted_bytes, if you can */
-    HRI_VERB_END_    /* behind the last */
+    HRI_VERB_SPILL, /* program: spilled_bytes of host memory, in all, in place of `uuid`'s.  Never waits */
+    HRI_VERB_END_ /* behind the last */
 } hri_verb;
 
 typedef enum hri_said {
@@ -79,6 +81,7 @@ typedef struct hri_wire {
     uint64_t wait_ms;         /* how long to wait, or in rows: since when it waits */
     uint64_t total_bytes;     /* of the device */
     uint64_t outside_bytes;   /* held on it by processes that are nobody's job */
+    uint64_t spilled_bytes;   /* host memory that stands in for the device's; of a job: at most */
     char name[HRI_WIRE_NAME]; /* ends with a NUL */
 } hri_wire;
 

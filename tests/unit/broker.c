@@ -73,6 +73,26 @@ TEST(broker, what_is_on_its_way_back_is_not_refused) {
     CHECK_EQ(hri_serve_turn(&b, list, 3, &w, 3001), -1);
 }
 
+TEST(broker, processes_of_a_job_share_its_host_memory_and_the_dead_have_none) {
+    hri_grants *l = ledger();
+    hri_grants_job *job = job_of(l, 2 * GIB, 0);
+    job->spill_limit_bytes = 3 * GIB;
+    CHECK_EQ(hri_grants_job_enter(l, job), HRI_SAID_OK);
+    hri_grants_process *p = hri_grants_process_open(l, job->id, "p", 10, 1);
+    hri_grants_process *q = hri_grants_process_open(l, job->id, "q", 11, 1);
+    CHECK_EQ(hri_grants_spill(l, p, 0, 2 * GIB), HRI_SAID_OK);
+    CHECK_EQ(hri_grants_spill(l, q, 0, 2 * GIB), HRI_SAID_LIMIT);
+    CHECK_EQ(q->spilled_bytes[0], 0);
+    CHECK_EQ(hri_grants_spill(l, q, 0, GIB), HRI_SAID_OK);
+    CHECK_EQ(hri_grants_spill(l, p, 0, 2 * GIB + 1), HRI_SAID_LIMIT);
+    job->spill_limit_bytes = GIB; /* what goes back is never refused */
+    CHECK_EQ(hri_grants_spill(l, p, 0, GIB), HRI_SAID_OK);
+    hri_grants_process_died(p);
+    CHECK_EQ(hri_grants_job_spilled(l, job), GIB);
+    CHECK_EQ(hri_grants_spill(l, q, 0, 0), HRI_SAID_OK);
+    CHECK_EQ(hri_grants_job_spilled(l, job), 0);
+}
+
 TEST(broker, leases_of_a_job_stay_inside_its_budget) {
     hri_grants *l = ledger();
     hri_grants_job *job = job_of(l, 2 * GIB, 0);
