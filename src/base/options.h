@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <headroom/status.h>
 #include "base/arena.h"
+#include "base/out.h"
 #include "base/prose.h"
 #include "base/text.h"
 
@@ -157,9 +158,9 @@ HR_MUST_CHECK hr_status hri_fields_command(const hri_field *fields, const void *
 
 /* A block of lines for --help, wrapped at `width` columns (0: 80): flag, metavar, help, choices, default,
  * variable. */
-void hri_options_help(const hri_field *fields, int width, FILE *out);
+void hri_options_help(const hri_field *fields, size_t width, hri_out *out);
 /* The same as rows of a Markdown table, for the reference pages. */
-void hri_options_reference(const hri_field *fields, FILE *out);
+void hri_options_reference(const hri_field *fields, hri_out *out);
 size_t hri_fields_count(const hri_field *fields);
 
 #endif

@@ -1,6 +1,7 @@
 /* Pages from the option table: lines for --help, rows for the reference. */
 #include "base/options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <headroom/bytes.h>
@@ -70,83 +71,87 @@ static void print_extras(const hri_field *field, char *buf, size_t size) {
 }
 
 /* Words of `text` between `column` and `width`, from a cursor that stands at `at`. */
-static void wrap(const char *text, int at, int column, int width, FILE *out) {
+static void wrap(const char *text, size_t at, size_t column, size_t width, hri_out *out) {
     bool first = true;
     for (const char *p = text; *p;) {
-        const int word = (int)strcspn(p, " ");
+        const size_t word = strcspn(p, " ");
         if (!first && at + 1 + word > width) {
-            fprintf(out, "\n%*s", column, "");
+            hri_out_text(out, "\n");
+            hri_out_pad(out, column);
             at = column;
             first = true;
         }
-        fprintf(out, "%s%.*s", first ? "" : " ", word, p);
+        hri_out_text(out, first ? "" : " ");
+        hri_out_bytes(out, p, word);
         at += word + !first;
         first = false;
         p += word;
         p += strspn(p, " ");
     }
-    fputc('\n', out);
+    hri_out_text(out, "\n");
 }
 
-void hri_options_help(const hri_field *fields, int width, FILE *out) {
-    width = width <= 0 ? 80 : width < LEAST_WIDTH ? LEAST_WIDTH : width;
-    const int column = width - FLAG_COLUMNS < LEAST_TEXT ? 8 : FLAG_COLUMNS;
+void hri_options_help(const hri_field *fields, size_t width, hri_out *out) {
+    width = width == 0 ? 80 : width < LEAST_WIDTH ? LEAST_WIDTH : width;
+    const size_t column = width < FLAG_COLUMNS + LEAST_TEXT ? 8 : FLAG_COLUMNS;
     for (const hri_field *field = fields; field->name; field++) {
         char flag[128], extras[512], text[1024];
         print_flag(field, flag, sizeof flag);
         print_extras(field, extras, sizeof extras);
         snprintf(text, sizeof text, "%s%s", field->help ? field->help : "", extras);
-        int at = field->letter ? fprintf(out, "  -%c, %s", field->letter, flag)
-                               : fprintf(out, "      %s", flag);
+        char letter[8] = "     ";
+        if (field->letter) {
+            snprintf(letter, sizeof letter, " -%c, ", field->letter);
+        }
+        hri_out_printf(out, " %s%s", letter, flag);
+        size_t at = 1 + strlen(letter) + strlen(flag);
         if (at + 2 > column) {
-            fputc('\n', out);
+            hri_out_text(out, "\n");
             at = 0;
         }
-        fprintf(out, "%*s", column - at, "");
+        hri_out_pad(out, column - at);
         wrap(text, column, column, width, out);
     }
 }
 
 /* A cell of a Markdown table: bars are escaped. */
-static void print_cell(const char *text, FILE *out) {
+static void print_cell(const char *text, hri_out *out) {
     for (; *text; text++) {
-        if (*text == '|') {
-            fputc('\\', out);
-        }
-        fputc(*text, out);
+        hri_out_text(out, *text == '|' ? "\\" : "");
+        hri_out_bytes(out, text, 1);
     }
 }
 
-static void print_range(const hri_field *field, FILE *out) {
+static void print_range(const hri_field *field, hri_out *out) {
     if (field->min == 0 && field->max == 0) {
         return;
     }
     if (field->type == HRI_FIELD_BYTES) {
         char min[32], max[32];
-        fprintf(out, "%s to %s", hr_bytes_print((uint64_t)field->min, min, sizeof min),
-                field->max >= 0x1p64 ? "any"
-                                     : hr_bytes_print((uint64_t)field->max, max, sizeof max));
+        hri_out_printf(
+            out, "%s to %s", hr_bytes_print((uint64_t)field->min, min, sizeof min),
+            field->max >= 0x1p64 ? "any" : hr_bytes_print((uint64_t)field->max, max, sizeof max));
     } else {
-        fprintf(out, "%.15g to %.15g", field->min, field->max);
+        hri_out_printf(out, "%.15g to %.15g", field->min, field->max);
     }
 }
 
-void hri_options_reference(const hri_field *fields, FILE *out) {
-    fputs("| option | meaning | default | range | variable |\n|---|---|---|---|---|\n", out);
+void hri_options_reference(const hri_field *fields, hri_out *out) {
+    hri_out_text(out, "| option | meaning | default | range | variable |\n|---|---|---|---|---|\n");
     for (const hri_field *field = fields; field->name; field++) {
         char flag[128];
         print_flag(field, flag, sizeof flag);
-        fputs("| `", out);
+        hri_out_text(out, "| `");
         print_cell(flag, out);
-        fputs("` | ", out);
+        hri_out_text(out, "` | ");
         print_cell(field->help ? field->help : "", out);
         if (field->alias) {
-            fprintf(out, " (also `--%s`)", field->alias);
+            hri_out_printf(out, " (also `--%s`)", field->alias);
         }
-        fputs(" | ", out);
+        hri_out_text(out, " | ");
         print_cell(field->value ? field->value : "", out);
-        fputs(" | ", out);
+        hri_out_text(out, " | ");
         print_range(field, out);
-        fprintf(out, " | %s |\n", field->env ? field->env : "");
+        hri_out_printf(out, " | %s |\n", field->env ? field->env : "");
     }
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/common/reference.h"
+#include "cli/common/command.h"
 
 typedef struct man_options {
     const char *dir;
@@ -30,7 +30,7 @@ static int write_page(hri_cli *cli, const char *dir, const hri_command *command)
     hri_out page;
     hri_out_init(&page, fd);
     if (fd >= 0) {
-        hri_reference_man(&page, command);
+        hri_man_page(&hri_program_manual, command, &page);
         hri_out_flush(&page);
     } else {
         page.error = errno;
@@ -65,14 +65,14 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         return write_all_pages(cli, o->dir);
     }
     if (o->markdown) {
-        hri_reference_markdown(&cli->out);
+        hri_markdown_page(&hri_program_manual, &cli->out);
         return HRI_EXIT_YES;
     }
     const hri_command *command = count ? hri_command_find(arguments[0]) : NULL;
     if (count && !command) {
         return hri_command_unknown(cli, arguments[0]);
     }
-    hri_reference_man(&cli->out, command);
+    hri_man_page(&hri_program_manual, command, &cli->out);
     return HRI_EXIT_YES;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/common/settings.h"
 #include "show/startup.h"
 #include "base/term.h"
+#include "manual/manual.h"
 #include "cli/common/waiting.h"
 
 enum {
@@ -22,7 +23,7 @@ enum {
     HRI_EXIT_FAULT = 3  /* something broke at run time */
 };
 
-typedef struct hri_cli {
+struct hri_cli {
     hri_out out;
     hri_term out_term, err_term;
     const hri_settings *settings;
@@ -38,7 +39,7 @@ typedef struct hri_cli {
     bool answered;        /* and was printed */
     hri_startup startup;
     char cache[1024]; /* the directory of measurements and kernels, once it was asked for */
-} hri_cli;
+};
 
 /* "headroom: " and the sentence, on stderr.  Control characters in it are shown as '?'.  The first one of a run is the
  * message of the object that --json prints.  cli may be NULL. */

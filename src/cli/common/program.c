@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "cli/common/cli.h"
 #include "cli/common/command.h"
-#include "cli/common/help.h"
 
 /* What a parsed command line fills. */
 typedef struct run_target {
@@ -101,9 +100,9 @@ static int run_parsed(hri_cli *cli, const hri_command *command, const run_target
                       const hri_list *rest) {
     if (target->settings.help) {
         if (command) {
-            hri_help_command(&cli->out, &cli->out_term, command);
+            hri_help_command(&hri_program_manual, command, &cli->out, &cli->out_term);
         } else {
-            hri_help_program(&cli->out, &cli->out_term);
+            hri_help_program(&hri_program_manual, &cli->out, &cli->out_term);
         }
         return HRI_EXIT_YES;
     }
@@ -114,7 +113,7 @@ static int run_parsed(hri_cli *cli, const hri_command *command, const run_target
     if (!command) {
         hri_out words;
         hri_out_init(&words, STDERR_FILENO);
-        hri_help_short(&words, &cli->err_term);
+        hri_help_short(&hri_program_manual, &words, &cli->err_term);
         hri_out_flush(&words);
         return HRI_EXIT_USAGE;
     }

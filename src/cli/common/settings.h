@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/options.h"
+#include "manual/manual.h"
 
 typedef struct hri_settings {
     const char *visible_devices; /* NULL: the library reads its variable itself */
@@ -23,9 +24,6 @@ typedef struct hri_settings {
 
 extern const hri_field hri_settings_fields[];
 
-typedef struct hri_foreign {
-    const char *variable, *help;
-} hri_foreign;
 /* Ends with a NULL variable. */
 extern const hri_foreign hri_foreign_variables[];
 
