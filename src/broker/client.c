@@ -15,7 +15,7 @@ hr_status hri_client_open(const char *folder, hri_client *out, hri_prose *why) {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     const int length = snprintf(at.sun_path, sizeof at.sun_path, "%s/broker", folder);
     if (length < 0 || (size_t)length >= sizeof at.sun_path) {
-        return hri_prose_set(why, HR_E_RANGE, "%s is too long for the name of a socket", folder);
+        return hri_prose_set(why, HR_E_RANGE, "%s is too long for a socket path", folder);
     }
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0) {

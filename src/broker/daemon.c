@@ -39,11 +39,11 @@ static hr_status open_lock(daemon_state *d, const char *folder, hri_prose *why) 
     char path[HRI_WIRE_PATH + 32];
     struct stat s;
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return hri_prose_set(why, HR_E_IO, "%s cannot be made: %s", folder, strerror(errno));
+        return hri_prose_set(why, HR_E_IO, "cannot create %s: %s", folder, strerror(errno));
     }
     if (lstat(folder, &s) != 0 || !S_ISDIR(s.st_mode) || s.st_uid != getuid() ||
         (s.st_mode & 022)) {
-        return hri_prose_set(why, HR_E_INVALID, "%s is not a folder that only this user may write",
+        return hri_prose_set(why, HR_E_INVALID, "%s is not a directory that only you can write to",
                              folder);
     }
     snprintf(path, sizeof path, "%s/lock", folder);
@@ -52,7 +52,7 @@ static hr_status open_lock(daemon_state *d, const char *folder, hri_prose *why) 
         return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
     }
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        return hri_prose_set(why, HR_E_EXISTS, "a broker runs in %s already", folder);
+        return hri_prose_set(why, HR_E_EXISTS, "a broker is already running in %s", folder);
     }
     char text[32]; /* for people who look for it */
     const int length = snprintf(text, sizeof text, "%d\n", (int)getpid());
@@ -89,7 +89,7 @@ static hr_status open_socket(daemon_state *d, const char *folder, hri_prose *why
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     const int length = snprintf(at.sun_path, sizeof at.sun_path, "%s/broker", folder);
     if (length < 0 || (size_t)length >= sizeof at.sun_path) {
-        return hri_prose_set(why, HR_E_RANGE, "%s is too long for the name of a socket", folder);
+        return hri_prose_set(why, HR_E_RANGE, "%s is too long for a socket path", folder);
     }
     d->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unlink(at.sun_path); /* ours: the lock is held */

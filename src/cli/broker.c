@@ -47,9 +47,8 @@ const hri_command hri_command_broker = {
     .summary = "keeps the memory of jobs apart; headroom run starts it by itself",
     .arguments = "",
     .choices = "",
-    .help =
-        "Listens in the user's runtime folder, keeps the ledger of all jobs of this user on this "
-        "machine's GPUs, and ends by itself when there are none. Nobody needs to start it.",
+    .help = "Listens in your runtime directory, keeps the ledger of your jobs on this machine's "
+            "GPUs, and exits when there are none. You do not need to start it.",
     .examples = {{"headroom broker", "what headroom run starts"}},
     .fields = fields,
     .options_bytes = sizeof(broker_options),

@@ -21,19 +21,18 @@ typedef struct run_options {
 
 static const hri_field fields[] = {
     {"budget",
-     "GPU memory for the program and all it starts: a size, a percentage, or "
+     "GPU memory for the program and all processes it starts: a size, a percentage, or "
      "cuda:0=SIZE,cuda:1=SIZE; "
-     "a size alone holds for each visible GPU; without it, what is free now",
+     "a single size applies to every visible GPU; default: the memory that is free now",
      offsetof(run_options, budget), HRI_FIELD_STRING, .metavar = "SIZE"},
-    {"wait", "how long to wait when others hold the memory: 30s, 10m, 2h; 0: not at all",
+    {"wait", "how long to wait for memory that others hold: 30s, 10m, 2h; 0: not at all",
      offsetof(run_options, wait), HRI_FIELD_STRING, "0", .metavar = "TIME"},
     {"overcommit",
-     "reserve nothing at the start: programs share the card and wait for one another while they "
-     "run",
+     "reserve nothing: programs share the GPU and wait for one another while they run",
      offsetof(run_options, overcommit), HRI_FIELD_BOOL, .value = NULL},
-    {"plain", "do not set variables of JAX, TensorFlow and PyTorch", offsetof(run_options, plain),
-     HRI_FIELD_BOOL, .value = NULL},
-    {"explain", "say what would be reserved and set, and start nothing",
+    {"plain", "do not set environment variables for JAX, TensorFlow and PyTorch",
+     offsetof(run_options, plain), HRI_FIELD_BOOL, .value = NULL},
+    {"explain", "show what would be reserved and set; start nothing",
      offsetof(run_options, explain), HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
@@ -50,7 +49,7 @@ static void explain(hri_cli *cli, const hri_door_job *job, const hri_run_env *en
     for (size_t i = 0; i < env->count; i++) {
         const hri_run_variable *v = &env->variables[i];
         hri_out_printf(&cli->out, "  %s%s%s  (%s)\n", v->name, v->kept ? "" : "=",
-                       v->kept ? " is set already and stays" : v->value, v->why);
+                       v->kept ? " is already set and kept" : v->value, v->why);
     }
 }
 
@@ -67,7 +66,7 @@ static int refused(hri_cli *cli, hri_link *link, const hri_door_job *job, hr_sta
             if (memcmp(row.uuid, job->uuids[i], 16) || job->limits[i] <= row.free_bytes) {
                 continue;
             }
-            hri_say_error(cli, "cuda:%d: %s wanted, %s of %s left%s%s", i,
+            hri_say_error(cli, "cuda:%d: %s needed, %s of %s left%s%s", i,
                           hr_bytes_print(job->limits[i], wanted, sizeof wanted),
                           hr_bytes_print(row.free_bytes, left, sizeof left),
                           hr_bytes_print(row.total_bytes, total, sizeof total),
@@ -177,27 +176,21 @@ const hri_command hri_command_run = {
     .arguments_min = 1,
     .arguments_max = INT_MAX,
     .help =
-        "Starts PROGRAM with a library loaded into it that counts the GPU memory it takes, "
-        "whichever "
-        "way it asks for it, and refuses what is above the budget with the driver's own "
-        "out-of-memory error. The program sees the budget as the size of the card. The budget "
-        "holds "
-        "for the program and all processes that it starts, together, and covers what NVML reports "
-        "for them: contexts and libraries too.\n\n"
-        "The budget is reserved before the program starts: what is reserved is there when it is "
-        "needed. When the card has not so much left, headroom run says who holds it, or waits "
-        "(--wait) in the order of asking. With --overcommit nothing is reserved; then programs "
-        "wait for one another while they run.\n\n"
-        "The limit is cooperative: a program that is linked statically, runs as another user or "
-        "talks "
-        "to the driver directly is not limited, and headroom run refuses those that it can "
-        "recognise. "
-        "The exit code is the program's own; 1 when the memory was not to be had, 2 when the "
-        "program "
-        "cannot be limited, and 128 and the number of the signal when one killed it.",
-    .examples = {{"headroom run --budget 8GiB -- python train.py", "a training in 8 GiB"},
+        "Starts PROGRAM with a library loaded into it that counts its GPU memory, however the "
+        "program allocates it, and refuses allocations above the budget with the driver's own "
+        "out-of-memory error. To the program, the budget is the size of the GPU. The budget covers "
+        "the program and all processes it starts, and everything that NVML reports for them, "
+        "including contexts and libraries.\n\nThe budget is reserved before the program starts, so "
+        "that it is there when it is needed. If the GPU does not have that much left, headroom run "
+        "says who holds it, or waits its turn (--wait). With --overcommit nothing is reserved, and "
+        "programs wait for one another while they run.\n\nThe limit is cooperative: a program that "
+        "is statically linked, runs as another user or talks to the driver directly cannot be "
+        "limited. headroom run refuses such programs where it can recognise them. The exit code is "
+        "that of the program; 1 if the memory was not available, 2 if the program cannot be "
+        "limited, and 128 plus the signal number if a signal killed it.",
+    .examples = {{"headroom run --budget 8GiB -- python train.py", "train in 8 GiB"},
                  {"headroom run --budget 50% --wait 10m -- python train.py",
-                  "half of the card, when it is free"},
+                  "half of the GPU, as soon as it is free"},
                  {"headroom run --budget 8GiB --explain -- python train.py",
                   "what would be reserved and set"}},
     .fields = fields,

@@ -13,8 +13,8 @@ typedef struct top_options {
 } top_options;
 
 static const hri_field fields[] = {
-    {"once", "print once and end", offsetof(top_options, once), HRI_FIELD_BOOL, .value = NULL},
-    {"json", "print one JSON object, sizes in bytes, and end", offsetof(top_options, json),
+    {"once", "print once and exit", offsetof(top_options, once), HRI_FIELD_BOOL, .value = NULL},
+    {"json", "print one JSON object, sizes in bytes, and exit", offsetof(top_options, json),
      HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
@@ -22,10 +22,10 @@ static const hri_field fields[] = {
 enum { ROWS = 4096 };
 
 static const char *state_of(const hri_wire *row) {
-    return row->flags & HRI_WIRE_DRAINING  ? "dead, memory not back yet"
-           : row->flags & HRI_WIRE_AWAY    ? "not heard of since the broker's restart"
-           : row->flags & HRI_WIRE_WAITING ? "waits"
-                                           : "runs";
+    return row->flags & HRI_WIRE_DRAINING  ? "exited, memory not yet released"
+           : row->flags & HRI_WIRE_AWAY    ? "not seen since the broker restarted"
+           : row->flags & HRI_WIRE_WAITING ? "waiting"
+                                           : "running";
 }
 
 static void add_json(hri_json *json, const hri_wire *row) {
@@ -88,7 +88,7 @@ static void add_row(hri_table *devices, hri_table *jobs, const hri_wire *row) {
 
 /* One look.  HR_E_EOF is the end of the list. */
 static hr_status look(hri_cli *cli, hri_link *link, hri_json *json) {
-    static const char *const device_heads[] = {"device", ">total", ">free", ">others hold"};
+    static const char *const device_heads[] = {"device", ">total", ">free", ">held by others"};
     static const char *const job_heads[] = {"job",     "program", ">pid", ">holds",
                                             ">leased", ">budget", "state"};
     hri_table devices, jobs;
@@ -127,7 +127,7 @@ static hr_status watch(hri_cli *cli, hri_link *link) {
     while (status == HR_OK) {
         hri_out_text(&cli->out, "\033[H\033[2J");
         status = look(cli, link, NULL);
-        hri_out_text(&cli->out, "\nq and Enter: end\n");
+        hri_out_text(&cli->out, "\nq and Enter: quit\n");
         hri_out_flush(&cli->out);
         struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
         char key = 0;
@@ -168,15 +168,13 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_top = {
     .name = "top",
-    .summary = "shows who holds and who waits for GPU memory",
+    .summary = "show who holds GPU memory and who waits for it",
     .arguments = "",
     .choices = "",
-    .help = "Lists the GPUs with what is left of them and what programs outside headroom run hold, "
-            "and the jobs "
-            "of this user with their processes: what each holds (context included), what it may "
-            "take without "
-            "asking, its budget, and whether it runs or waits. On a terminal it looks again every "
-            "second.",
+    .help = "Lists the GPUs, with their free memory and the memory held by programs that do not "
+            "run under headroom run, and your jobs with their processes: how much each holds "
+            "(context included), how much it may allocate without asking again, its budget, and "
+            "whether it is running or waiting. On a terminal the display is updated every second.",
     .examples = {{"headroom top", "live"}, {"headroom top --once --json", "for scripts"}},
     .fields = fields,
     .options_bytes = sizeof(top_options),

@@ -21,13 +21,13 @@ static const hri_field fields[] = {
 
 static void print_sizes(hri_cli *cli, const hri_page_refusal *r) {
     char size[32], sum[32];
-    hri_out_text(&cli->out, "what it held then, by size\n");
+    hri_out_text(&cli->out, "what it held at the time, by size\n");
     for (int i = HRI_PAGE_SIZES - 1; i >= 0; i--) {
         if (r->sizes_count[i]) {
-            hri_out_printf(&cli->out, "  %s %-10s %6llu of them, %s together\n",
+            hri_out_printf(&cli->out, "  %s %-10s %6llu block%s, %s in total\n",
                            i ? "from " : "under",
                            hr_bytes_print(i ? 4096ull << (i - 1) : 4096, size, sizeof size),
-                           (unsigned long long)r->sizes_count[i],
+                           (unsigned long long)r->sizes_count[i], r->sizes_count[i] == 1 ? "" : "s",
                            hr_bytes_print(r->sizes_bytes[i], sum, sizeof sum));
         }
     }
@@ -41,26 +41,26 @@ static void print(hri_cli *cli, const hri_page *p) {
     localtime_r(&seconds, &local);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
     hri_out_printf(&cli->out, "job %llu, %s, process %d (%s)\n", (unsigned long long)p->job,
-                   p->name, (int)p->pid, hri_record_alive(p) ? "runs" : "has ended");
+                   p->name, (int)p->pid, hri_record_alive(p) ? "running" : "exited");
     for (uint32_t d = 0; d < p->devices; d++) {
-        hri_out_printf(&cli->out,
-                       "cuda:%u  holds %s, at most %s, budget %s; context and modules %s\n", d,
-                       hr_bytes_print(p->device[d].held_bytes, a, sizeof a),
+        hri_out_printf(&cli->out, "cuda:%u  holds %s, peak %s, budget %s; context and modules %s\n",
+                       d, hr_bytes_print(p->device[d].held_bytes, a, sizeof a),
                        hr_bytes_print(p->device[d].peak_bytes, b, sizeof b),
                        hr_bytes_print(p->device[d].limit_bytes, c, sizeof c),
                        hr_bytes_print(p->device[d].remainder_bytes, when + 32, sizeof when - 32));
     }
     if (!p->refusal_count) {
-        hri_out_text(&cli->out, "nothing was refused\n");
+        hri_out_text(&cli->out, "no allocation was refused\n");
         return;
     }
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
     hri_out_printf(&cli->out, "\n%s was refused at %s: %s\n",
                    hr_bytes_print(r->event.bytes, a, sizeof a), when, hri_record_reason(p));
-    hri_out_printf(&cli->out,
-                   "  asked by %s in thread %u, after %llu ms; refused %llu time%s in all\n",
-                   p->calls[r->event.call], r->event.thread, (unsigned long long)r->waited_ms,
-                   (unsigned long long)p->refusal_count, p->refusal_count == 1 ? "" : "s");
+    hri_out_printf(
+        &cli->out,
+        "  requested by %s in thread %u, refused after %llu ms; %llu refusal%s in total\n",
+        p->calls[r->event.call], r->event.thread, (unsigned long long)r->waited_ms,
+        (unsigned long long)p->refusal_count, p->refusal_count == 1 ? "" : "s");
     hri_out_printf(&cli->out, "  held %s of a budget of %s\n",
                    hr_bytes_print(r->event.held_bytes, a, sizeof a),
                    hr_bytes_print(r->limit_bytes, b, sizeof b));
@@ -69,7 +69,7 @@ static void print(hri_cli *cli, const hri_page *p) {
     }
     print_sizes(cli, r);
     if (p->unknown_count) {
-        hri_out_printf(&cli->out, "%llu lookup%s of functions that are not counted (%s)\n",
+        hri_out_printf(&cli->out, "%llu lookup%s of functions whose memory is not counted (%s)\n",
                        (unsigned long long)p->unknown_count, p->unknown_count == 1 ? "" : "s",
                        p->unknown[0]);
     }
@@ -129,7 +129,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     char *end = NULL;
     const uint64_t job = count ? strtoull(arguments[0], &end, 10) : 0;
     if (count && (*end || !job)) {
-        hri_say_error(cli, "'%s' is not the number of a job", arguments[0]);
+        hri_say_error(cli, "'%s' is not a job number", arguments[0]);
         return HRI_EXIT_USAGE;
     }
     hri_page *page =
@@ -151,17 +151,15 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_why = {
     .name = "why",
-    .summary = "explains the last refusal of memory, also of a program that has died",
+    .summary = "explain the last refused allocation of a program",
     .arguments = "[JOB]",
     .choices = "",
     .arguments_max = 1,
-    .help = "Prints what the program asked for, through which function and from where, what it "
-            "held then by size, "
-            "why it was refused, and the budget that would have been enough. Without JOB, the "
-            "latest refusal of "
-            "all. The record is kept by the program while it runs and stays when it is killed; "
-            "records of the "
-            "last jobs are kept.",
+    .help = "Shows what the program tried to allocate, through which function and from where, what "
+            "it held at the time by size, why the allocation was refused, and a budget that would "
+            "have been enough. Without JOB, shows the latest refusal of any program. The program "
+            "keeps this record while it runs; it survives even if the program is killed. Records "
+            "of the last jobs are kept.",
     .examples = {{"headroom why", "the latest refusal"}, {"headroom why 3", "job 3"}},
     .fields = fields,
     .options_bytes = sizeof(why_options),

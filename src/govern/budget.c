@@ -27,7 +27,7 @@ static hr_status read_cards(hri_link *link, card *cards, int *count, hri_prose *
         }
     }
     if (status != HR_E_EOF) {
-        return hri_prose_set(why, status, "the broker does not answer");
+        return hri_prose_set(why, status, "the broker does not respond");
     }
     return *count ? HR_OK : hri_prose_set(why, HR_E_UNSUPPORTED, "no NVIDIA GPU was found");
 }
@@ -89,8 +89,8 @@ static hr_status parse_list(char *text, const card *cards, int count, uint64_t *
         char *equals = strchr(piece, '='), *end = NULL;
         const long number = strncmp(piece, "cuda:", 5) == 0 ? strtol(piece + 5, &end, 10) : -1;
         if (!equals || number < 0 || end != equals) {
-            return hri_prose_set(why, HR_E_INVALID, "--budget: '%s' is not like cuda:0=8GiB",
-                                 piece);
+            return hri_prose_set(why, HR_E_INVALID,
+                                 "--budget: '%s' does not have the form cuda:0=8GiB", piece);
         }
         if (number >= count) {
             return hri_prose_set(why, HR_E_NOT_FOUND,
@@ -144,7 +144,8 @@ hr_status hri_run_budget(hri_link *link, const char *text, hri_door_job *job, hr
         }
     }
     if (status == HR_OK && !job->count) {
-        return hri_prose_set(why, HR_E_RANGE, "every GPU is full; headroom top shows who holds it");
+        return hri_prose_set(why, HR_E_RANGE,
+                             "every GPU is full; headroom top shows who holds the memory");
     }
     return status;
 }
@@ -157,7 +158,8 @@ hr_status hri_run_wait_parse(const char *text, uint64_t *out_ms, hri_prose *why)
                         : strcmp(end, "h") == 0               ? 3600
                                                               : -1;
     if (end == text || unit < 0 || !(number >= 0) || !isfinite(number) || number * unit > 1e9) {
-        return hri_prose_set(why, HR_E_INVALID, "--wait: '%s' is no time, as 30s, 10m or 2h is",
+        return hri_prose_set(why, HR_E_INVALID,
+                             "--wait: '%s' is not a duration; use 30s, 10m or 2h, for example",
                              text);
     }
     *out_ms = (uint64_t)(number * unit * 1000);

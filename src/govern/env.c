@@ -16,15 +16,15 @@ typedef struct setting {
 } setting;
 
 static const setting settings[] = {
-    {"XLA_PYTHON_CLIENT_PREALLOCATE", NULL, "false", "JAX takes memory as it needs it"},
+    {"XLA_PYTHON_CLIENT_PREALLOCATE", NULL, "false", "JAX allocates memory as needed"},
     {"XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION", ".95",
      "JAX may use the whole budget, not three quarters of it"},
-    {"TF_FORCE_GPU_ALLOW_GROWTH", NULL, "true", "TensorFlow takes memory as it needs it"},
+    {"TF_FORCE_GPU_ALLOW_GROWTH", NULL, "true", "TensorFlow allocates memory as needed"},
     {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", NULL, "64",
-     "TensorFlow leaves up to 1.8 GiB of the budget unused otherwise"},
+     "otherwise TensorFlow leaves up to 1.8 GiB of the budget unused"},
     {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "expandable_segments:True",
-     "PyTorch loses less memory between its blocks"},
-    {"CUDA_DEVICE_ORDER", NULL, "PCI_BUS_ID", "GPU numbers mean the same for all programs"},
+     "PyTorch fragments its memory less"},
+    {"CUDA_DEVICE_ORDER", NULL, "PCI_BUS_ID", "GPUs have the same numbers in all programs"},
 };
 
 static hr_status add(hri_run_env *env, const char *name, const char *why, const char *value) {
@@ -58,17 +58,17 @@ static hr_status add_own(hri_run_env *env, const hri_run_env_options *o) {
                  others ? others : "");
     hr_status status = hri_text_status(&preload);
     if (status == HR_OK) {
-        status = add(env, "LD_PRELOAD", "loads the library that keeps the budget",
+        status = add(env, "LD_PRELOAD", "loads the library that enforces the budget",
                      hri_text_get(&preload));
     }
     hri_text_deinit(&preload);
     if (status == HR_OK) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)o->job);
-        status = add(env, "HEADROOM_RUN_JOB", "the job that its processes belong to", number);
+        status = add(env, "HEADROOM_RUN_JOB", "the job that the processes belong to", number);
     }
     if (status == HR_OK && o->wait_ms) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)o->wait_ms);
-        status = add(env, "HEADROOM_RUN_WAIT_MS", "how long a full card is waited for", number);
+        status = add(env, "HEADROOM_RUN_WAIT_MS", "how long to wait if the GPU is full", number);
     }
     return status;
 }

@@ -23,7 +23,7 @@ hr_status hri_link_find(hri_link *link, hri_prose *why) {
     link->client.fd = -1;
     if (hri_wire_folder(link->folder, sizeof link->folder) != 0) {
         return hri_prose_set(why, HR_E_RANGE,
-                             "the name of the runtime folder is too long for a socket; set "
+                             "the path of the runtime directory is too long for a socket; set "
                              "HEADROOM_RUNTIME_DIR to a shorter one");
     }
     return hri_client_open(link->folder, &link->client, why);
@@ -56,7 +56,7 @@ static hr_status reach(hri_link *link, hri_prose *why) {
         status = status == HR_E_EOF ? HR_OK : status;
         if (status != HR_OK) {
             hri_link_close(link);
-            status = hri_prose_set(why, HR_E_NOT_FOUND, "the broker does not answer");
+            status = hri_prose_set(why, HR_E_NOT_FOUND, "the broker does not respond");
         }
     }
     return status;

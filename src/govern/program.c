@@ -60,7 +60,7 @@ static uint16_t own_machine(void) {
 static hr_status check_elf(int fd, const char *path, const Elf64_Ehdr *head, hri_prose *why) {
     if (head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_machine != own_machine()) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
-                             "%s is made for another processor: nothing can be loaded into it",
+                             "%s is built for another processor, so its memory cannot be limited",
                              path);
     }
     for (int i = 0; i < head->e_phnum; i++) {
@@ -80,7 +80,7 @@ static hr_status check_elf(int fd, const char *path, const Elf64_Ehdr *head, hri
         name[got > 0 ? got : 0] = '\0';
         if (strstr(name, "musl")) {
             return hri_prose_set(why, HR_E_UNSUPPORTED,
-                                 "%s uses the C library musl; headroom run needs glibc", path);
+                                 "%s uses musl as its C library; headroom run needs glibc", path);
         }
         return HR_OK;
     }
@@ -123,7 +123,7 @@ static hr_status check_file(const char *path, int depth, hri_prose *why) {
     const ssize_t bytes = pread(fd, head, sizeof head - 1, 0);
     if (fstat(fd, &s) == 0 && (s.st_mode & (S_ISUID | S_ISGID)) && s.st_uid != getuid()) {
         status = hri_prose_set(why, HR_E_UNSUPPORTED,
-                               "%s runs as another user (setuid): libraries are not loaded into it",
+                               "%s runs as another user (setuid), so its memory cannot be limited",
                                path);
     } else if (bytes >= (ssize_t)sizeof(Elf64_Ehdr) && memcmp(head, ELFMAG, SELFMAG) == 0) {
         Elf64_Ehdr elf;
@@ -139,7 +139,7 @@ static hr_status check_file(const char *path, int depth, hri_prose *why) {
 hr_status hri_run_program_check(const char *name, hri_prose *why) {
     char *path = find_program(name);
     if (!path) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "there is no program %s", name);
+        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: no such program", name);
     }
     const hr_status status = check_file(path, 0, why);
     hri_free(path);
@@ -173,7 +173,7 @@ hr_status hri_run_library_find(char **out, hri_prose *why) {
         }
     }
     return hri_prose_set(why, HR_E_NOT_FOUND,
-                         "%s is neither next to the program nor in ../%s: the installation is not "
-                         "whole",
+                         "%s is neither next to the program nor in ../%s: the installation is "
+                         "incomplete",
                          file, HEADROOM_LIBDIR);
 }

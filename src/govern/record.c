@@ -56,15 +56,15 @@ hri_page *hri_record_find(const char *folder, uint64_t job) {
 const char *hri_record_reason(const hri_page *p) {
     switch (p->refusal.event.kind) {
     case HRI_PAGE_REFUSE_LIMIT:
-        return "it would have gone over the job's own budget";
+        return "it would have exceeded the job's budget";
     case HRI_PAGE_REFUSE_FULL:
-        return "the card was full: other programs held the memory";
+        return "the GPU was full: other programs held the memory";
     case HRI_PAGE_REFUSE_AWAY:
-        return "the broker was away, and what it had granted was used up";
+        return "the broker was not running, and the memory it had granted was used up";
     case HRI_PAGE_REFUSE_DEADLOCK:
         return "every program that held memory was waiting for memory";
     case HRI_PAGE_REFUSE_DRIVER:
-        return "the budget allowed it, and the driver refused";
+        return "the budget allowed it, but the driver refused";
     default:
         return "unknown";
     }

@@ -28,7 +28,7 @@ TEST(door, a_full_card_is_refused_with_its_numbers) {
             "while [ ! -e a ]; do sleep 0.01; done; "
             "$HEADROOM run --budget 1GiB -- $CALLER dlsym alloc:1M; echo code $?; touch b; wait");
     govern_expect(&w, "code 1\n");
-    CHECK(strstr(w.words, "cuda:0: 1 GiB wanted, 512 MiB of 2 GiB left") != NULL);
+    CHECK(strstr(w.words, "cuda:0: 1 GiB needed, 512 MiB of 2 GiB left") != NULL);
     govern_end(&w);
 }
 

@@ -40,18 +40,18 @@ static void misuse(const char *command, const char *sentence) {
 
 TEST(commands, misuse_is_a_sentence_and_2) {
     misuse("$HEADROOM run --budget 1GiB", "PROGRAM");
-    misuse("$HEADROOM run --budget 1GiB -- no-such-program", "there is no program no-such-program");
+    misuse("$HEADROOM run --budget 1GiB -- no-such-program", "no-such-program: no such program");
     misuse("$HEADROOM run --budget lots -- true", "is not a size");
     misuse("$HEADROOM run --budget 9TiB -- true", "more than the GPU has (4 GiB)");
     misuse("$HEADROOM run --budget cuda:3=1GiB -- true", "there is no cuda:3");
-    misuse("$HEADROOM run --wait soon -- true", "is no time");
+    misuse("$HEADROOM run --wait soon -- true", "is not a duration");
     misuse("FAKECUDA_DEVICES=0 $HEADROOM run -- true", "no NVIDIA GPU was found");
     misuse("LD_LIBRARY_PATH= $HEADROOM run -- true", "no NVIDIA GPU was found");
     misuse("HEADROOM_RUN_LIBRARY=/none $HEADROOM run -- true", "/none cannot be read");
     misuse("printf '\\177ELF\\002\\001\\001' >s; head -c 60 /dev/zero >>s; printf '\\076\\000' | "
            "dd of=s bs=1 seek=18 conv=notrunc 2>/dev/null; chmod +x s; $HEADROOM run -- ./s",
            "s is "); /* static, or on arm64 for another processor */
-    misuse("$HEADROOM limit 1 2GiB", "no job runs");
+    misuse("$HEADROOM limit 1 2GiB", "no program is running");
     misuse("$HEADROOM why", "there is no record");
 }
 
@@ -63,7 +63,7 @@ TEST(commands, variables_are_set_only_where_the_user_set_none) {
                      "$XLA_PYTHON_CLIENT_PREALLOCATE'; "
                      "$HEADROOM run --budget 1GiB --plain -- sh -c 'echo plain "
                      "${XLA_PYTHON_CLIENT_PREALLOCATE:-unset}'");
-    govern_expect(&w, "TF_FORCE_GPU_ALLOW_GROWTH is set already and stays");
+    govern_expect(&w, "TF_FORCE_GPU_ALLOW_GROWTH is already set and kept");
     govern_expect(&w, "tf false jax false\n");
     govern_expect(&w, "plain unset\n");
     govern_end(&w);
@@ -80,7 +80,7 @@ TEST(commands, top_and_limit_while_it_runs) {
     govern_expect(&w, "864 MiB"); /* what it holds, context included */
     govern_expect(&w, "\"budget_bytes\": 1073741824");
     govern_expect(&w, "code 2\n");
-    govern_expect(&w, "job 1 may hold 2 GiB\n");
+    govern_expect(&w, "job 1: budget is now 2 GiB\n");
     govern_expect(&w, "alloc:300M 2");
     govern_expect(&w, "alloc:300M 0");
     govern_end(&w);
@@ -93,10 +93,10 @@ TEST(commands, why_tells_of_the_killed) {
         &w,
         "$HEADROOM run --budget 1GiB -- sh -c '$CALLER proc alloc:500M alloc:700M touch:a wait:b & "
         "while [ ! -e a ]; do sleep 0.01; done; kill -9 $!; wait'; $HEADROOM why");
-    govern_expect(&w, "(has ended)");
+    govern_expect(&w, "(exited)");
     govern_expect(&w, "700 MiB was refused");
-    govern_expect(&w, "over the job's own budget");
-    govern_expect(&w, "asked by cuMemAlloc_v2");
+    govern_expect(&w, "exceeded the job's budget");
+    govern_expect(&w, "requested by cuMemAlloc_v2");
     govern_expect(&w, "in govern_caller");
     govern_expect(&w, "next: headroom run --budget 1536MiB -- ...");
     govern_end(&w);
