@@ -22,6 +22,5 @@
 #include <headroom/predictor.h>
 #include <headroom/trainer.h>
 #include <headroom/checkpoint.h>
-#include <headroom/doctor.h>
 
 #endif

@@ -28,7 +28,7 @@ static hr_status tell(hri_client *client, hri_wire *w) {
 }
 
 hr_status hri_door_enter(hri_client *client, hri_door_job *job, uint64_t wait_ms,
-                         int (*interrupted)(void)) {
+                         hr_wait_fn *on_wait, void *user) {
     hri_wire w = hri_wire_make(HRI_VERB_JOB);
     w.job = job->id;
     w.flags = job->flags;
@@ -52,15 +52,25 @@ hr_status hri_door_enter(hri_client *client, hri_door_job *job, uint64_t wait_ms
     }
     w = hri_wire_make(HRI_VERB_ENTER);
     w.wait_ms = wait_ms;
-    const uint64_t until = hri_clock_ns() / 1000000 + wait_ms + ANSWER_MS;
+    const uint64_t begun = hri_clock_ns() / 1000000, until = begun + wait_ms + ANSWER_MS;
     status = hri_client_ask(client, &w, SLICE_MS);
     while (status == HR_E_AGAIN && hri_clock_ns() / 1000000 < until) {
-        if (interrupted && interrupted()) {
-            return HR_E_CANCELLED;
+        const hr_status said = on_wait ? on_wait(user, hri_clock_ns() / 1000000 - begun) : HR_OK;
+        if (said != HR_OK) {
+            return said;
         }
         status = hri_client_hear(client, &w, SLICE_MS);
     }
     return status == HR_E_AGAIN ? HR_E_IO : status != HR_OK ? status : status_of(w.said);
+}
+
+/* All that the job has of a device, but for what is kept for what the driver loads later. */
+static hr_status lease_all(hri_client *own, const unsigned char uuid[16], uint64_t limit,
+                           uint64_t slack) {
+    hri_wire w = hri_wire_make(HRI_VERB_LEASE);
+    memcpy(w.uuid, uuid, 16);
+    w.least_bytes = w.wanted_bytes = limit > slack ? limit - slack : 0;
+    return tell(own, &w);
 }
 
 hr_status hri_door_join(hri_client *client, const hri_door_job *job) {
@@ -72,14 +82,27 @@ hr_status hri_door_join(hri_client *client, const hri_door_job *job) {
         w = hri_wire_make(HRI_VERB_DEVICE);
         memcpy(w.uuid, job->uuids[i], 16);
         status = tell(client, &w);
-        if (status ==
-            HR_OK) { /* all that the job has, but for what is kept for what the driver loads later */
-            const uint64_t all = w.limit_bytes > w.slack_bytes ? w.limit_bytes - w.slack_bytes : 0;
-            w = hri_wire_make(HRI_VERB_LEASE);
-            memcpy(w.uuid, job->uuids[i], 16);
-            w.least_bytes = w.wanted_bytes = all;
-            status = tell(client, &w);
+        if (status == HR_OK) {
+            status = lease_all(client, job->uuids[i], w.limit_bytes, w.slack_bytes);
         }
     }
     return status;
+}
+
+hr_status hri_door_resize(hri_client *client, hri_client *own, hri_door_job *job, int device,
+                          uint64_t bytes) {
+    hri_wire w = hri_wire_make(HRI_VERB_LIMIT);
+    w.job = job->id;
+    w.limit_bytes = bytes;
+    memcpy(w.uuid, job->uuids[device], 16);
+    hr_status status = tell(client, &w);
+    if (status != HR_OK) {
+        return status;
+    }
+    job->limits[device] = bytes;
+    w = hri_wire_make(HRI_VERB_DEVICE); /* what is kept out of leases follows the budget */
+    memcpy(w.uuid, job->uuids[device], 16);
+    status = tell(own, &w);
+    return status == HR_OK ? lease_all(own, job->uuids[device], w.limit_bytes, w.slack_bytes)
+                           : status;
 }

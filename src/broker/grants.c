@@ -83,7 +83,7 @@ hri_grants_job *hri_grants_job_open(hri_grants *l, const char *name, uint32_t fl
         if (job->state == HRI_GRANTS_FREE) {
             memset(job, 0, sizeof *job);
             job->id = l->next_job++;
-            job->flags = flags & HRI_WIRE_OVERCOMMIT;
+            job->flags = flags & (HRI_WIRE_OVERCOMMIT | HRI_WIRE_OWN);
             job->pid = pid;
             job->started = started;
             strncpy(job->name, name, sizeof job->name - 1);
@@ -193,10 +193,14 @@ hri_grants_process *hri_grants_process_open(hri_grants *l, uint64_t job, const c
     }
     for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
         hri_grants_process *p = &l->processes[i];
-        if (p->state == HRI_GRANTS_AWAY && p->pid == pid && p->started == started &&
-            p->job == job) {
+        const int same = (p->state == HRI_GRANTS_AWAY || p->state == HRI_GRANTS_DRAINING) &&
+                         p->pid == pid && p->started == started;
+        if (same && p->job == job) {
             p->state = HRI_GRANTS_IN;
             return p;
+        }
+        if (same && p->state == HRI_GRANTS_DRAINING) {
+            hri_grants_process_drained(l, p); /* what it still has is in its new lease */
         }
         empty = p->state == HRI_GRANTS_FREE && !empty ? p : empty;
     }
@@ -355,7 +359,7 @@ int hri_grants_restore(hri_grants *l) {
     for (int i = 0; i < HRI_GRANTS_JOBS; i++) {
         hri_grants_job *job = &l->jobs[i];
         if (job->state >= HRI_GRANTS_STATE_END_ || !ends(job->name) || job->id >= l->next_job ||
-            (job->flags & ~(uint64_t)HRI_WIRE_OVERCOMMIT)) {
+            (job->flags & ~(uint64_t)(HRI_WIRE_OVERCOMMIT | HRI_WIRE_OWN))) {
             return 0;
         }
         job->state = job->state == HRI_GRANTS_WAITING ? HRI_GRANTS_FREE

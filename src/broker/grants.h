@@ -22,7 +22,7 @@
 #include "broker/wire.h"
 
 enum { HRI_GRANTS_DEVICES = 16, HRI_GRANTS_JOBS = 256, HRI_GRANTS_PROCESSES = 512 };
-#define HRI_GRANTS_MAGIC 0x3172656764656cu
+#define HRI_GRANTS_MAGIC 0x3272656764656cu
 
 typedef enum hri_grants_state {
     HRI_GRANTS_FREE = 0,
@@ -42,9 +42,10 @@ typedef struct hri_grants_device {
 
 typedef struct hri_grants_job {
     uint64_t id, state, flags;
-    uint64_t order;   /* of asking at the door; 0: it does not ask */
-    uint64_t started; /* of the `headroom run` process: it and `pid` name a process for ever */
-    int64_t pid;      /* 0: it has gone; the job lives on with its processes */
+    uint64_t order;    /* of asking at the door; 0: it does not ask */
+    uint64_t since_ms; /* it has waited, or has been in, since then; the daemon's clock */
+    uint64_t started;  /* of the `headroom run` process: it and `pid` name a process for ever */
+    int64_t pid;       /* 0: it has gone; the job lives on with its processes */
     uint64_t limit_bytes[HRI_GRANTS_DEVICES];
     uint64_t spill_limit_bytes; /* of host memory, for all devices and processes together */
     char name[HRI_WIRE_NAME];
@@ -58,8 +59,10 @@ typedef struct hri_grants_process {
     uint64_t held_bytes[HRI_GRANTS_DEVICES]; /* as it said last */
     uint64_t remainder_bytes[HRI_GRANTS_DEVICES];
     uint64_t spilled_bytes[HRI_GRANTS_DEVICES]; /* host memory in place of the device's */
-    uint64_t waiting; /* 1 + the device whose memory it waits for; 0: it does not */
-    uint64_t order;   /* of the wait */
+    uint64_t seen_bytes[HRI_GRANTS_DEVICES];    /* as the outside sees it */
+    uint64_t waiting;  /* 1 + the device whose memory it waits for; 0: it does not */
+    uint64_t order;    /* of the wait */
+    uint64_t since_ms; /* of the wait */
     char name[HRI_WIRE_NAME];
 } hri_grants_process;
 
@@ -107,7 +110,8 @@ uint64_t hri_grants_job_slack(const hri_grants_job *job, int device);
 
 /* ---- processes ---- */
 
-/* NULL: no such job, or full.  A process that is AWAY is found again by pid and start. */
+/* NULL: no such job, or full.  A process that is AWAY, or draining and lives, is found again by pid and start: nobody is
+ * counted twice. */
 hri_grants_process *hri_grants_process_open(hri_grants *l, uint64_t job, const char *name,
                                             int64_t pid, uint64_t started);
 /* Its connection ended. */

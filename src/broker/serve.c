@@ -19,6 +19,18 @@ static uint64_t bytes_of(const hri_observed_process *list, int count, int64_t pi
     return bytes;
 }
 
+/* Has an entry before this one the same process?  Two jobs of one program are one to the driver. */
+static int counted(const hri_grants *l, int index) {
+    for (int i = 0; i < index; i++) {
+        const hri_grants_process *p = &l->processes[i];
+        if (p->state && p->pid == l->processes[index].pid &&
+            p->started == l->processes[index].started) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* What our processes hold on a device, as the outside sees it; the dead whose memory is back are emptied. */
 static uint64_t look_at_ours(hri_broker *b, int device) {
     hri_observed_process *list = b->seen;
@@ -32,15 +44,20 @@ static uint64_t look_at_ours(hri_broker *b, int device) {
         if (!p->state) {
             continue;
         }
-        const uint64_t seen = bytes_of(list, count > 0 ? count : 0, p->pid);
+        const uint64_t seen = counted(l, i) ? 0 : bytes_of(list, count > 0 ? count : 0, p->pid);
         const uint64_t told = p->held_bytes[device] + p->remainder_bytes[device];
         if (!seen && p->held_bytes[device] && p->state == HRI_GRANTS_IN) {
             d->no_pids = 1; /* it is there, and the list does not know it by this number */
         }
-        ours += d->no_pids ? told : seen;
-        if (p->state == HRI_GRANTS_DRAINING &&
-            (d->no_pids ? !hri_process_is(p->pid, p->started) : seen == 0)) {
+        p->seen_bytes[device] = d->no_pids ? told : seen;
+        ours += p->seen_bytes[device];
+        if (p->state != HRI_GRANTS_DRAINING) {
+            continue;
+        }
+        if (d->no_pids ? !hri_process_is(p->pid, p->started) : seen == 0) {
             p->granted_bytes[device] = p->held_bytes[device] = p->remainder_bytes[device] = 0;
+        } else if (!d->no_pids && seen < p->granted_bytes[device]) {
+            p->granted_bytes[device] = seen; /* it comes back in pieces, and a context last */
         }
     }
     return ours;
@@ -141,8 +158,12 @@ static void describe(const hri_broker *b, const hri_grants_process *p, int devic
 static hri_said try_lease(hri_broker *b, hri_caller *caller, int device, hri_wire *w) {
     hri_grants_process *p = caller->process;
     const hri_wire *q = &caller->question;
+    const hri_grants_job *job = hri_grants_job_find(b->grants, p->job);
+    /* One of our own has a plan for all it takes, context included. */
     const uint64_t remainder =
-        remainder_of(b, p, device, q->held_bytes, p->remainder_bytes[device]);
+        job && (job->flags & HRI_WIRE_OWN)
+            ? 0
+            : remainder_of(b, p, device, q->held_bytes, p->remainder_bytes[device]);
     const hri_said said = hri_grants_lease(b->grants, p, device, q->held_bytes, remainder,
                                            q->least_bytes, q->wanted_bytes);
     describe(b, p, device, w);
@@ -213,6 +234,7 @@ static int serve_enter(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     }
     look_at_devices(b, now_ms);
     const hri_said said = hri_grants_job_enter(b->grants, job);
+    job->since_ms = now_ms;
     if (said == HRI_SAID_AGAIN) {
         return wait_for(b, caller, w->wait_ms > SETTLE_MS ? w->wait_ms : SETTLE_MS, now_ms);
     }
@@ -271,6 +293,7 @@ static int serve_lease(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     }
     caller->process->waiting = 1 + (uint64_t)device;
     caller->process->order = l->next_order++;
+    caller->process->since_ms = now_ms;
     return wait_for(b, caller, caller->question.wait_ms, now_ms);
 }
 
@@ -286,6 +309,12 @@ static int serve_spill(hri_broker *b, hri_caller *caller, hri_wire *w) {
 }
 
 /* ---- lists and limits ---- */
+
+/* What a process has of a device: as it said last, or as it is seen, where it says nothing of its own (HRI_WIRE_OWN). */
+static uint64_t taken_by(const hri_grants_process *p, int device) {
+    const uint64_t told = p->held_bytes[device] + p->remainder_bytes[device];
+    return told > p->seen_bytes[device] ? told : p->seen_bytes[device];
+}
 
 /* Row number w->row: devices, then jobs by device, then processes by device. */
 static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
@@ -317,10 +346,11 @@ static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
             w->pid = (int32_t)job->pid;
             w->limit_bytes = job->limit_bytes[d];
             w->granted_bytes = hri_grants_job_leased(l, job, d);
+            w->wait_ms = job->since_ms < now_ms ? now_ms - job->since_ms : 0;
             for (int j = 0; j < HRI_GRANTS_PROCESSES; j++) {
                 const hri_grants_process *p = &l->processes[j];
                 if (p->state && p->job == job->id) {
-                    w->held_bytes += p->held_bytes[d] + p->remainder_bytes[d];
+                    w->held_bytes += taken_by(p, d);
                     w->spilled_bytes += p->spilled_bytes[d];
                 }
             }
@@ -342,8 +372,9 @@ static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
             w->pid = (int32_t)p->pid;
             w->granted_bytes = p->granted_bytes[d];
             w->held_bytes = p->held_bytes[d];
-            w->remainder_bytes = p->remainder_bytes[d];
+            w->remainder_bytes = taken_by(p, d) - p->held_bytes[d];
             w->spilled_bytes = p->spilled_bytes[d];
+            w->wait_ms = p->waiting && p->since_ms < now_ms ? now_ms - p->since_ms : 0;
             memcpy(w->name, p->name, sizeof w->name);
             return answer(w, HRI_SAID_OK);
         }
@@ -351,11 +382,14 @@ static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
     return answer(w, HRI_SAID_END);
 }
 
-static int serve_limit(hri_broker *b, hri_wire *w) {
+static int serve_limit(hri_broker *b, const hri_caller *caller, hri_wire *w) {
     static const unsigned char any[16];
     hri_grants *l = b->grants;
     hri_grants_job *job = hri_grants_job_find(l, w->job);
     hri_said said = HRI_SAID_NOT_FOUND;
+    if (job && (job->flags & HRI_WIRE_OWN) && caller->pid != job->pid) {
+        return answer(w, HRI_SAID_WRONG);
+    }
     for (int d = 0; job && d < HRI_GRANTS_DEVICES; d++) {
         if (job->limit_bytes[d] &&
             (!memcmp(w->uuid, any, 16) || !memcmp(w->uuid, l->devices[d].uuid, 16))) {
@@ -398,7 +432,7 @@ int hri_serve_question(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     case HRI_VERB_LIST:
         return serve_list(b, w, now_ms);
     case HRI_VERB_LIMIT:
-        return serve_limit(b, w);
+        return serve_limit(b, caller, w);
     default:
         return -1;
     }
@@ -445,6 +479,9 @@ static int try_again(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t no
         hri_grants_job *job = hri_grants_job_find(l, caller->job);
         said = job ? hri_grants_job_enter(l, job) : HRI_SAID_NOT_FOUND;
         w->said = said;
+        if (job && said == HRI_SAID_OK) {
+            job->since_ms = now_ms;
+        }
         if (job && (said != HRI_SAID_AGAIN || now_ms >= caller->until_ms)) {
             hri_grants_job_give_up(job);
         }

@@ -58,7 +58,9 @@ enum {
     HRI_WIRE_DRAINING = 64, /* the process is dead, its memory not yet back */
     HRI_WIRE_AWAY = 128,    /* it has not come back since the broker's restart */
     HRI_WIRE_NO_PIDS = 256, /* NVML does not tell processes apart: contexts are not known */
-    HRI_WIRE_FLAGS = 511
+    HRI_WIRE_OWN =
+        512, /* a job of Headroom itself: it has a plan, and only it changes its budget */
+    HRI_WIRE_FLAGS = 1023
 };
 
 typedef struct hri_wire {
@@ -77,8 +79,8 @@ typedef struct hri_wire {
     uint64_t free_bytes;  /* that this process could still be granted; of a device: for new jobs */
     uint64_t
         remainder_bytes; /* what the driver takes for the process beyond held_bytes: context, modules */
-    uint64_t slack_bytes;     /* kept out of leases for what the driver loads later */
-    uint64_t wait_ms;         /* how long to wait, or in rows: since when it waits */
+    uint64_t slack_bytes; /* kept out of leases for what the driver loads later */
+    uint64_t wait_ms; /* how long to wait; in rows: for how long it has waited, or has been in */
     uint64_t total_bytes;     /* of the device */
     uint64_t outside_bytes;   /* held on it by processes that are nobody's job */
     uint64_t spilled_bytes;   /* host memory that stands in for the device's; of a job: at most */

@@ -102,7 +102,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
         return HRI_EXIT_USAGE;
     }
     if (!o->explain) {
-        status = hri_door_enter(&link->client, job, wait_ms, NULL);
+        status = hri_door_enter(&link->client, job, wait_ms, NULL, NULL);
         if (status != HR_OK) {
             hri_free(library);
             return refused(cli, link, job, status, o->wait);

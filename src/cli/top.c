@@ -52,6 +52,7 @@ static void add_json(hri_json *json, const hri_wire *row) {
         if (row->flags & HRI_WIRE_ROW_JOB) {
             hri_json_u64(json, "budget_bytes", row->limit_bytes);
             hri_json_bool(json, "reserved", !(row->flags & HRI_WIRE_OVERCOMMIT));
+            hri_json_bool(json, "own", (row->flags & HRI_WIRE_OWN) != 0);
         } else {
             hri_json_u64(json, "context_bytes", row->remainder_bytes);
         }

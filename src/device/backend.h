@@ -73,6 +73,9 @@ struct hri_backend {
     /* Fills what can be known of device `index` without opening it: name, description, backend, total_bytes,
      * page_bytes, and free_bytes where that costs nothing (0: unknown).  May be NULL: then it is opened to ask. */
     hr_status (*describe)(hri_lib *lib, int index, hr_device_info *out);
+    /* The 16 bytes that name it for everybody on the machine, without opening it: 1, or 0 when there are none.  May be
+     * NULL. */
+    int (*uuid)(hri_lib *lib, int index, unsigned char out[16]);
     /* Opens device `index` (0 .. device_count-1); what that costs on the device is measured and reported by info as
      * runtime_bytes. */
     hr_status (*open)(hri_lib *lib, int index, hri_dev **out);

@@ -69,6 +69,8 @@ const hri_kernels *hri_device_kernels(const hr_device *device);
 /* Of a name that was typed, before there is a context: 1 for the host; what stands behind "null:", or NULL. */
 int hri_device_name_is_host(const char *name);
 const char *hri_device_name_null(const char *name);
+/* The 16 bytes by which the whole machine knows it (NVML's UUID), without opening it; 0: it has none. */
+int hri_device_uuid(const hr_device *device, unsigned char out[16]);
 /* Takes every slice away, live blocks included. */
 void hri_device_drop_logicals(hr_device *device);
 

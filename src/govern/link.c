@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,6 +30,15 @@ hr_status hri_link_find(hri_link *link, hri_prose *why) {
     return hri_client_open(link->folder, &link->client, why);
 }
 
+/* Is this program the command, or one that uses the library? */
+static int is_headroom(void) {
+    char self[4096];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = '\0';
+    const char *slash = strrchr(self, '/');
+    return slash && (strcmp(slash, "/headroom") == 0 || strcmp(slash, "/headroom (deleted)") == 0);
+}
+
 /* `headroom broker` in a session of its own, with nothing of ours open. */
 static int start_broker(pid_t *out) {
     posix_spawn_file_actions_t actions;
@@ -41,7 +51,9 @@ static int start_broker(pid_t *out) {
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    const int failed = posix_spawn(out, "/proc/self/exe", &actions, &attributes, argv, environ);
+    const int failed =
+        is_headroom() ? posix_spawn(out, "/proc/self/exe", &actions, &attributes, argv, environ)
+                      : posix_spawnp(out, name, &actions, &attributes, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     return failed;
@@ -63,6 +75,11 @@ static hr_status reach(hri_link *link, hri_prose *why) {
 }
 
 hr_status hri_link_open(hri_link *link, hri_prose *why) {
+    const char *wanted = getenv("HEADROOM_BROKER");
+    if (wanted && strcmp(wanted, "off") == 0) {
+        link->client.fd = -1;
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "the broker is switched off (HEADROOM_BROKER)");
+    }
     hr_status status = reach(link, why);
     pid_t pid = 0;
     for (int waited = 0; status == HR_E_NOT_FOUND && waited < START_MS; waited += 5) {
@@ -72,6 +89,10 @@ hr_status hri_link_open(hri_link *link, hri_prose *why) {
         }
         if (!pid) {
             const int failed = start_broker(&pid);
+            if (failed == ENOENT) {
+                return hri_prose_set(why, HR_E_UNSUPPORTED,
+                                     "the program headroom is not in PATH, so there is no broker");
+            }
             if (failed) {
                 return hri_prose_set(why, HR_E_IO, "the broker cannot be started: %s",
                                      strerror(failed));

@@ -12,8 +12,9 @@ typedef struct hri_link {
     char folder[HRI_WIRE_PATH];
 } hri_link;
 
-/* Connects; where no broker runs, starts one (`headroom broker`) and waits for it, up to five seconds.  HR_E_UNSUPPORTED:
- * it ended at once, as it does where NVML is missing. */
+/* Connects; where no broker runs, starts one (`headroom broker`: this program if it is headroom, else the one in PATH) and
+ * waits for it, up to five seconds.  HR_E_UNSUPPORTED: there is nothing to start, it ended at once, as it does where NVML is
+ * missing, or HEADROOM_BROKER=off. */
 HR_MUST_CHECK hr_status hri_link_open(hri_link *link, hri_prose *why);
 /* Only connects: HR_E_NOT_FOUND where none runs. */
 HR_MUST_CHECK hr_status hri_link_find(hri_link *link, hri_prose *why);

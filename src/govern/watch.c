@@ -32,7 +32,7 @@ static void find_broker(hri_link *link, hri_door_job *job) {
     hri_prose why = {0};
     hri_link_close(link);
     if (hri_link_open(link, &why) == HR_OK &&
-        hri_door_enter(&link->client, job, 0, NULL) != HR_OK) {
+        hri_door_enter(&link->client, job, 0, NULL, NULL) != HR_OK) {
         hri_link_close(link);
     }
 }

@@ -61,6 +61,8 @@ static hr_status read_budget(hri_plan_job *j) {
             const uint64_t keep = there / 32 < most ? there / 32 : most;
             j->budget_bytes = there == UINT64_MAX ? j->device_free : there - keep;
         }
+        const uint64_t reserved = hri_admission_bytes(j->admission);
+        j->budget_bytes = reserved < j->budget_bytes ? reserved : j->budget_bytes;
         if (shared < j->budget_bytes) {
             j->budget_bytes = shared ? shared : 1; /* 0 would mean none */
         }

@@ -143,10 +143,52 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
     return HR_OK;
 }
 
+static hr_status on_wait(void *user, const char *what, uint64_t waited_ms) {
+    hri_plan_job *j = user;
+    (void)waited_ms;
+    if (!j->said_waiting) {
+        j->said_waiting = true;
+        hri_listener_warn(&j->listener, NULL, "%s", what);
+    }
+    return hri_listener_tick(&j->listener, what, 0, 0, &j->why);
+}
+
+/* Its memory is asked for before the device is opened, so that the context is in what was granted. */
+static hr_status reserve(hri_plan_job *j) {
+    hri_prose prose = {0};
+    const hri_admission_options o = {.device = j->device,
+                                     .name = j->o.name ? j->o.name : j->what,
+                                     .budget = j->o.budget,
+                                     .wait_ms = j->o.wait_ms,
+                                     .on_wait = on_wait,
+                                     .user = j};
+    const hr_status status = hri_admission_open(&o, &j->admission, &prose);
+    if (status == HR_OK && *prose.text) {
+        hri_listener_warn(&j->listener, NULL, "%s", prose.text);
+    }
+    if (status == HR_OK || status == HR_E_CANCELLED) {
+        return status;
+    }
+    return hri_why_prose(&j->why, status == HR_E_AGAIN ? HR_CAUSE_NO_FIT : hri_cause_of(status),
+                         status, NULL, &prose);
+}
+
+hr_status hri_plan_job_reserve(hri_plan_job *j, uint64_t peak_bytes, hri_why *why) {
+    const uint64_t page = j->job.page_bytes ? j->job.page_bytes : 1;
+    hri_prose prose = {0};
+    const hr_status status =
+        hri_admission_resize(j->admission, (peak_bytes + page - 1) / page * page, &prose);
+    return status == HR_OK ? HR_OK : hri_why_prose(why, HR_CAUSE_NO_FIT, status, NULL, &prose);
+}
+
 static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
     hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_find(j->ctx, name, &j->device);
     if (status == HR_OK) {
+        status = reserve(j);
+        if (status != HR_OK) {
+            return status;
+        }
         status = hri_device_open(j->device);
     }
     if (status == HR_OK) {

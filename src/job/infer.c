@@ -31,10 +31,43 @@ static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
     return status == HR_OK ? HR_OK : failed(why, i->checkpoint.path, status, &prose);
 }
 
+static hr_status on_wait(void *user, const char *what, uint64_t waited_ms) {
+    hr_predictor *i = user;
+    (void)waited_ms;
+    if (!i->said_waiting) {
+        i->said_waiting = true;
+        hri_listener_warn(&i->listener, NULL, "%s", what);
+    }
+    return hri_listener_tick(&i->listener, what, 0, 0, NULL);
+}
+
+/* Before the device is opened; see plan_job.h. */
+static hr_status reserve(hr_predictor *i, hri_why *why) {
+    hri_prose prose = {0};
+    const hri_admission_options o = {.device = i->device,
+                                     .name = i->checkpoint.about.model,
+                                     .budget = i->o.budget,
+                                     .wait_ms = i->o.wait_ms,
+                                     .on_wait = on_wait,
+                                     .user = i};
+    const hr_status status = hri_admission_open(&o, &i->admission, &prose);
+    if (status == HR_OK && *prose.text) {
+        hri_listener_warn(&i->listener, NULL, "%s", prose.text);
+    }
+    return status == HR_OK
+               ? HR_OK
+               : hri_why_prose(why, status == HR_E_AGAIN ? HR_CAUSE_NO_FIT : hri_cause_of(status),
+                               status, NULL, &prose);
+}
+
 static hr_status open_device(hr_predictor *i, hri_why *why) {
     hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_find(i->ctx, i->o.device, &i->device);
     if (status == HR_OK) {
+        status = reserve(i, why);
+        if (status != HR_OK) {
+            return status;
+        }
         status = hr_device_get_info(i->device, &info);
     }
     if (status != HR_OK) {
@@ -47,6 +80,7 @@ static hr_status open_device(hr_predictor *i, hri_why *why) {
         return hri_why_option(why, HR_E_UNSUPPORTED, "device",
                               " %s cannot run kernels, so it cannot run a model", i->o.device);
     }
+    const uint64_t reserved = hri_admission_bytes(i->admission);
     i->budget_bytes = info.free_bytes;
     if (i->o.budget) {
         status = hr_bytes_parse(i->o.budget, info.total_bytes, &i->budget_bytes);
@@ -55,6 +89,7 @@ static hr_status open_device(hr_predictor *i, hri_why *why) {
                                   ": \"%s\" is not an amount of memory", i->o.budget);
         }
     }
+    i->budget_bytes = reserved < i->budget_bytes ? reserved : i->budget_bytes;
     return HR_OK;
 }
 
@@ -254,6 +289,14 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
     if (status != HR_OK) {
         return failed(why, i->checkpoint.path, status, &prose);
     }
+    hr_run_report r = {.size = sizeof r};
+    hri_predictor_report(
+        i->predictor,
+        &r); /* on a GPU data_bytes are in another memory, and in the peak all the same */
+    const hr_status reserved = hri_admission_resize(i->admission, r.peak_bytes, &prose);
+    if (reserved != HR_OK) {
+        return hri_why_prose(why, HR_CAUSE_NO_FIT, reserved, NULL, &prose);
+    }
     i->label_room = (uint32_t)hri_predictor_batch(i->predictor);
     i->labels = hri_calloc(i->label_room, sizeof *i->labels);
     return i->labels ? HR_OK : HR_E_NOMEM_HOST;
@@ -321,6 +364,7 @@ void hr_predictor_close(hr_predictor *i) {
         return;
     }
     hri_predictor_close(i->predictor);
+    hri_admission_close(i->admission);
     hri_supply_close(i->supply);
     hri_source_deinit(&i->source);
     hr_model_close(i->model);

@@ -8,6 +8,7 @@
 #include <headroom/predictor.h>
 #include "base/arena.h"
 #include "base/vector.h"
+#include "govern/admission.h"
 #include "job/why.h"
 #include "loop/predictor.h"
 
@@ -19,6 +20,8 @@ struct hr_predictor {
     hri_listener listener;
     hr_ctx *ctx; /* the caller's */
     hr_device *device;
+    hri_admission *admission; /* of a GPU: reserved between processes; NULL: nobody counts */
+    bool said_waiting;
     hri_checkpoint checkpoint;
     hr_model *model;
     hri_model_input want;

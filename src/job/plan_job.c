@@ -106,6 +106,7 @@ void hri_plan_job_close(hri_plan_job *j) {
     }
     hri_timing_close(j->timing);
     hri_engine_close(j->engine);
+    hri_admission_close(j->admission);
     hri_threads_destroy(j->threads);
     if (!j->o.custom_model) {
         hr_model_close(j->model);
@@ -118,7 +119,9 @@ void hri_plan_job_close(hri_plan_job *j) {
  * its graph.  An op that needs more is in no plan of this budget, so whether it is tried changes no result. */
 static uint64_t scratch_bytes(const hri_plan_job *j) {
     const uint64_t taken = hri_engine_runtime(j->engine) + hri_engine_graph_reserve(0);
-    return j->budget_bytes > taken ? j->budget_bytes - taken : 64 * MIB;
+    const uint64_t reserved = hri_admission_bytes(j->admission);
+    const uint64_t most = reserved < j->budget_bytes ? reserved : j->budget_bytes;
+    return most > taken ? most - taken : 64 * MIB;
 }
 
 void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *out) {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "fit/fit.h"
 #include "fit/timing.h"
+#include "govern/admission.h"
 #include "job/why.h"
 
 enum { HRI_PLAN_EFFORT = 16000000 }; /* steps of search, where none are given */
@@ -48,12 +49,14 @@ typedef struct hri_plan_job {
     hri_plan *reference; /* of a problem */
     hri_fit_job job;
     hri_fit fit;
-    hri_timing *timing;   /* NULL: times are analytic */
-    hri_threads *threads; /* of the host */
-    hri_engine *engine;   /* of a GPU */
+    hri_timing *timing;       /* NULL: times are analytic */
+    hri_threads *threads;     /* of the host */
+    hri_engine *engine;       /* of a GPU */
+    hri_admission *admission; /* its memory, reserved between processes; NULL: nobody counts */
     char device_name[64], device_what[80];
     const char *what; /* the model or the file, for sentences */
     bool is_problem;
+    bool said_waiting;
     uint64_t device_free;      /* what it has left now; 0: unknown */
     uint64_t device_bytes;     /* what the device could give; 0: unknown */
     uint64_t budget_bytes;     /* 0: none was given */
@@ -87,6 +90,8 @@ void hri_plan_job_close(hri_plan_job *job);
 void hri_plan_job_spill(const hri_plan_job *j, const char *folder, hri_fit_job *out);
 /* What the host could give this process in all, what it has included; UINT64_MAX: nobody knows.  GPU: what is free. */
 uint64_t hri_plan_job_there(const hri_plan_job *job);
+/* Right before the plan runs: what is reserved of a GPU becomes what the plan takes.  HR_E_AGAIN: others have it. */
+HR_MUST_CHECK hr_status hri_plan_job_reserve(hri_plan_job *job, uint64_t peak_bytes, hri_why *why);
 /* For begin and fit: how much there may be and is (budget.c). */
 HR_MUST_CHECK hr_status hri_plan_job_check_spill(hri_plan_job *job);
 HR_MUST_CHECK hr_status hri_plan_job_read_budgets(hri_plan_job *job);

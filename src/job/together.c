@@ -20,6 +20,8 @@ static void share_device(hri_together *t) {
     hri_threads_destroy(b->threads);
     hri_timing_close(b->timing);
     hri_engine_close(b->engine);
+    hri_admission_close(b->admission); /* the first one's is for both */
+    b->admission = NULL;
     b->timing = NULL;
     b->engine = b->job.engine = a->engine;
     b->job.machine.gpu = a->job.machine.gpu;
@@ -371,15 +373,21 @@ static hr_status check_host(const hri_train_job *j, hri_why *why) {
                        hr_bytes_print(j->plan->host_budget_bytes, budget, sizeof budget));
 }
 
-/* A budget may be larger than the machine; a plan that runs may not. */
-static hr_status check_there(const hri_together *t, hri_why *why) {
-    const hri_train_job *j = &t->jobs[0];
-    const uint64_t there = hri_plan_job_there(j->plan);
+/* What the trainings take together, as planned. */
+static uint64_t peak_of(const hri_together *t) {
     uint64_t peak = 0;
     for (uint32_t i = 0; i < t->count; i++) {
         const uint64_t own = t->jobs[i].row.peak_bytes;
         peak = t->slices[0] ? peak + own : own > peak ? own : peak;
     }
+    return peak;
+}
+
+/* A budget may be larger than the machine; a plan that runs may not. */
+static hr_status check_there(const hri_together *t, hri_why *why) {
+    const hri_train_job *j = &t->jobs[0];
+    const uint64_t there = hri_plan_job_there(j->plan);
+    const uint64_t peak = peak_of(t);
     if (!j->plan->threads || peak / 4096 <= there / 4096) { /* limits are in whole pages */
         return HR_OK;
     }
@@ -426,6 +434,9 @@ hr_status hri_together_start(hri_together *t, hri_why *why) {
     }
     hri_trim(); /* pieces too small for pages of their own */
     status = check_promise(t, why);
+    if (status == HR_OK) {
+        status = hri_plan_job_reserve(t->jobs[0].plan, peak_of(t), why);
+    }
     if (status == HR_OK) {
         status = start_each(t, hri_train_open_input, why);
     }

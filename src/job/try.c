@@ -96,6 +96,9 @@ static hr_status try_plan(hr_plan *p, uint64_t steps, float *losses, hr_try_resu
         status = hri_plan_check_promise(p, why);
     }
     if (status == HR_OK) {
+        status = hri_plan_job_reserve(&p->job, p->answer.row.peak_bytes, why);
+    }
+    if (status == HR_OK) {
         status = run_steps(q, steps, losses, r, &prose);
     }
     hri_planned_close(q);

@@ -35,7 +35,8 @@ void govern_shell(govern_world *w, const char *format, ...) {
     CHECK(vsnprintf(command, sizeof command, format, args) < (int)sizeof command);
     va_end(args);
     CHECK(snprintf(line, sizeof line,
-                   "cd %s && export HEADROOM_RUNTIME_DIR=%s/r HEADROOM_BROKER_LINGER_MS=300 "
+                   "cd %s && export HEADROOM_RUNTIME_DIR=%s/r HEADROOM_BROKER=on "
+                   "HEADROOM_BROKER_LINGER_MS=300 "
                    "FAKECUDA_STATE=%s/state CALLER=%s/govern_caller LINKED=%s/govern_linked "
                    "LD_LIBRARY_PATH=%s/%s:%s/fakecuda; export %s; %s",
                    w->folder, w->folder, w->folder, CALLER_ROOT, CALLER_ROOT, FAKECUDA_ROOT,

@@ -181,18 +181,19 @@ TEST(broker, two_of_ours_that_do_not_fit_together_come_one_after_the_other) {
     memcpy(first.uuids[0], card, 16);
     memcpy(second.uuids[0], card, 16);
     memcpy(huge.uuids[0], card, 16);
-    CHECK_OK(hri_door_enter(&a, &first, 0, NULL));
+    CHECK_OK(hri_door_enter(&a, &first, 0, NULL, NULL));
     CHECK_OK(hri_door_join(&a_process, &first));
-    CHECK_STATUS(hri_door_enter(&b, &second, 50, NULL), HR_E_AGAIN);
+    CHECK_STATUS(hri_door_enter(&b, &second, 50, NULL, NULL), HR_E_AGAIN);
     hri_client_close(&a_process);
     hri_client_close(&a);
     hri_client_close(&b);
     CHECK_OK(hri_client_open(folder, &b, &why));
     second.id = 0;
-    CHECK_OK(hri_door_enter(&b, &second, 5000, NULL)); /* the first has gone, and holds nothing */
+    CHECK_OK(
+        hri_door_enter(&b, &second, 5000, NULL, NULL)); /* the first has gone, and holds nothing */
     hri_client_close(&b);
     CHECK_OK(hri_client_open(folder, &b, &why));
-    CHECK_STATUS(hri_door_enter(&b, &huge, 0, NULL), HR_E_LIMIT);
+    CHECK_STATUS(hri_door_enter(&b, &huge, 0, NULL, NULL), HR_E_LIMIT);
     hri_client_close(&b);
     kill(daemon, SIGKILL);
     CHECK(waitpid(daemon, NULL, 0) == daemon);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/common/plan_flags.h"
 #include "cli/common/spell.h"
 
 static hr_status on_event(void *user, const hr_job_event *e) {
@@ -73,6 +74,7 @@ int hri_inference_open(hri_cli *cli, const hri_inference_flags *flags,
     o.on_event = on_event;
     o.user = i;
     int code = read_batch(cli, flags->batch, &o.batch);
+    code = code == HRI_EXIT_YES ? hri_plan_read_wait(cli, flags->wait, &o.wait_ms) : code;
     code = code == HRI_EXIT_YES ? hri_cli_open_for(cli, flags->device, &i->ctx) : code;
     if (code != HRI_EXIT_YES) {
         return code;

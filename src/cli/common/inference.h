@@ -7,7 +7,7 @@
 #include "show/progress.h"
 
 typedef struct hri_inference_flags {
-    const char *batch, *budget, *device;
+    const char *batch, *budget, *device, *wait;
     uint64_t data_budget_bytes;
     bool skip_bad, json;
 } hri_inference_flags;
@@ -28,6 +28,14 @@ typedef struct hri_inference_flags {
          .metavar = "SIZE"},                                                                       \
         {"device",         "host or cuda:0", offsetof(TYPE, shared.device),                        \
          HRI_FIELD_STRING, "host",           .metavar = "DEVICE"},                                 \
+        {"wait",                                                                                   \
+         "on a GPU: how long to wait for the --budget when other programs hold it: 30s, 10m, 2h; " \
+         "0: not at all",                                                                          \
+         offsetof(TYPE, shared.wait),                                                              \
+         HRI_FIELD_STRING,                                                                         \
+         "0",                                                                                      \
+         .metavar = "TIME",                                                                        \
+         .needs = "device=cuda*"},                                                                 \
         {"data-budget",                                                                            \
          "RAM of the input pipeline, part of the budget; default: as little as possible",          \
          offsetof(TYPE, shared.data_budget_bytes),                                                 \

@@ -6,6 +6,7 @@
 
 #include "cli/common/spell.h"
 #include "cli/common/train_flags.h"
+#include "govern/budget.h"
 #include "job/plan_job.h"
 
 #define AT(MEMBER) offsetof(hri_plan_flags, MEMBER)
@@ -22,6 +23,10 @@ const hri_field hri_plan_fields[] = {
      AT(host_budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host, cuda:0, or null:SIZE for a hypothetical device", AT(device), HRI_FIELD_STRING,
      "host", .metavar = "DEVICE", .needs = A_MODEL},
+    {"wait",
+     "on a GPU: how long to wait for the --budget when other programs hold it: 30s, 10m, 2h; 0: "
+     "not at all",
+     AT(wait), HRI_FIELD_STRING, "0", .metavar = "TIME", .needs = "device=cuda*"},
     {"device-spec",
      "of a hypothetical device: "
      "flops=15e12,bandwidth=900e9,launch=4e-6,copy=25e9,runtime=0,page=2MiB",
@@ -103,6 +108,15 @@ int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out) {
     return HRI_EXIT_YES;
 }
 
+int hri_plan_read_wait(hri_cli *cli, const char *text, uint64_t *out_ms) {
+    hri_prose why = {0};
+    const hr_status status = hri_run_wait_parse(text, out_ms, &why);
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", why.text);
+    }
+    return status == HR_OK ? HRI_EXIT_YES : HRI_EXIT_USAGE;
+}
+
 int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *f, hri_text *training,
                        hr_job_options *out) {
     hri_text_clear(training);
@@ -133,5 +147,7 @@ int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *f, hri_text *training
                             .no_measure = !f->measure,
                             .exact_f32 = f->exact};
     hri_cli_job_settings(cli, out);
-    return hri_plan_read_parts(cli, f->micro_batches, &out->micro_batches);
+    const int code = hri_plan_read_wait(cli, f->wait, &out->wait_ms);
+    return code == HRI_EXIT_YES ? hri_plan_read_parts(cli, f->micro_batches, &out->micro_batches)
+                                : code;
 }

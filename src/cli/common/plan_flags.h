@@ -12,7 +12,7 @@ typedef struct hri_plan_flags {
     int64_t val_batch;
     uint64_t data_budget_bytes;
     const char *budget, *host_budget;
-    const char *device, *device_spec;
+    const char *device, *device_spec, *wait;
     int optimizer, precision;
     double momentum;     /* NAN: auto */
     const char *options; /* keys without a flag of their own */
@@ -29,6 +29,8 @@ extern const hri_field hri_plan_fields[];
 
 /* "auto", "off" or a number: 0, 1 or that.  An exit code, after the reason was said. */
 int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out);
+/* "30s", "10m", "2h" in milliseconds; likewise. */
+int hri_plan_read_wait(hri_cli *cli, const char *text, uint64_t *out_ms);
 /* The job of these flags but for the model; training gets its text of options of training, which *out points to. */
 int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *flags, hri_text *training,
                        hr_job_options *out);

@@ -26,6 +26,10 @@ const hri_field hri_train_flag_fields[] = {
      "that is free",
      AT(host_budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
     {"device", "host or cuda:0", AT(device), HRI_FIELD_STRING, "host", .metavar = "DEVICE"},
+    {"wait",
+     "on a GPU: how long to wait for the --budget when other programs hold it: 30s, 10m, 2h; 0: "
+     "not at all",
+     AT(wait), HRI_FIELD_STRING, "0", .metavar = "TIME", .needs = "device=cuda*"},
     {"epochs", "passes over the data; auto: 10, or as given by --steps", AT(epochs), HRI_FIELD_INT,
      "auto", .min = 1, .max = 1e9, .metavar = "N", .word = "auto"},
     {"steps", "maximum number of steps; auto: as given by --epochs", AT(steps), HRI_FIELD_INT,

@@ -8,7 +8,7 @@
 #include "base/options.h"
 
 typedef struct hri_train_flags {
-    const char *data, *batch, *budget, *host_budget, *device;
+    const char *data, *batch, *budget, *host_budget, *device, *wait;
     int64_t epochs, steps, seed;
     const char *val_data;
     double val_split;

@@ -102,7 +102,8 @@ int hri_train_run_init(hri_train_run *r) {
     hri_cli_job_settings(r->cli, &r->o);
     r->speller = (hri_plan_speller){.user = r, .flags = spell_flags, .command = spell_command};
     hri_out_init(&r->err, STDERR_FILENO);
-    const int code = read_batch(r, &r->o.batch);
+    int code = read_batch(r, &r->o.batch);
+    code = code == HRI_EXIT_YES ? hri_plan_read_wait(r->cli, f->wait, &r->o.wait_ms) : code;
     return code == HRI_EXIT_YES ? hri_plan_read_parts(r->cli, f->micro_batches, &r->o.micro_batches)
                                 : code;
 }

@@ -286,6 +286,18 @@ static void fill_identity(const hri_cuda_dev *dev, hr_device_info *out) {
     out->compute_minor = (uint32_t)dev->minor;
 }
 
+static int uuid(hri_lib *base, int index, unsigned char out[16]) {
+    const hri_cuda_driver *cu = &((hri_cuda_lib *)base)->driver;
+    CUdevice device;
+    CUuuid id;
+    if (!cu->cuDeviceGetUuid_v2 || cu->cuDeviceGet(&device, index) != CUDA_SUCCESS ||
+        cu->cuDeviceGetUuid_v2(&id, device) != CUDA_SUCCESS) {
+        return 0;
+    }
+    memcpy(out, id.bytes, 16);
+    return 1;
+}
+
 static hr_status describe(hri_lib *base, int index, hr_device_info *out) {
     if (index < 0 || index >= base->device_count) {
         return HR_E_NOT_FOUND;
@@ -420,6 +432,7 @@ const hri_backend hri_backend_cuda = {
     .unprobe = unprobe,
     .report = report,
     .describe = describe,
+    .uuid = uuid,
     .open = open_device,
     .close = close_device,
     .info = info,
