@@ -1,11 +1,12 @@
-/* A training loop of one's own: gradients asked for by hand, added up over parts of a batch, and an update rule that
- * the library does not have.  Uses the public API only.
+/* A custom training loop: explicit gradients, accumulated over micro-batches, and an update rule that the library does
+ * not have.  Uses the public API only.
  *
- *   graph 0   one part: the loss, its gradients (hr_graph_differentiate), and sums of them in states
- *   graph 1   the update: w <- w - rate * sign(sum), from the sums alone
+ *   graph 0   a micro-batch: the loss, its gradients (hr_graph_differentiate), and gradient accumulators
+ *   graph 1   the last micro-batch, if it is smaller
+ *   graph 2   the update: w <- w - rate * sign(sum), from the accumulators alone
  *
- * The same batch is taken whole and in 8 parts of unequal weight: the losses agree, because parts are weighed by their
- * samples.  Exits 0 when they do and the line is found, 1 when not, 3 when something failed. */
+ * The same batch is used whole and as 8 micro-batches of unequal size.  The losses agree, because each micro-batch is
+ * weighted by its samples.  Exits 0 if they do and the line is found, 1 if not, 3 on failure. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,12 +56,12 @@ static hr_graph *frozen(hr_graph *g) {
     return g;
 }
 
-/* Loss and gradients of `samples` samples, added to the sums. */
+/* Loss and gradients of `samples` samples, added to the accumulators. */
 static hr_graph *part(int samples) {
     hr_graph *g;
     hr_value params[2], grads[2];
     if (hr_graph_create(&g) != HR_OK) {
-        fail("graph", "no memory");
+        fail("graph", "out of memory");
     }
     const hr_value in = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(samples, WIDTH));
     const hr_value goal = hr_graph_input(g, "y", HR_TYPE_F32, hr_shape_2(samples, 1));
@@ -80,11 +81,11 @@ static hr_graph *part(int samples) {
     return frozen(g);
 }
 
-/* The sign of a sum is sum / (|sum| + a very small number); "sgd" subtracts rate times that. */
+/* The sign of a sum is sum / (|sum| + a tiny number); "sgd" subtracts rate times that. */
 static hr_graph *update(void) {
     hr_graph *g;
     if (hr_graph_create(&g) != HR_OK) {
-        fail("graph", "no memory");
+        fail("graph", "out of memory");
     }
     const hr_value rate = hr_graph_input(g, "rate", HR_TYPE_F32, hr_shape_0());
     for (int i = 0; i < 2; i++) {
@@ -104,7 +105,7 @@ static void must(hr_run *run, hr_status status) {
     }
 }
 
-/* Trains in parts of `size` samples (the last one is what is left); gives the loss of the last step. */
+/* Trains in micro-batches of `size` samples (the last one may be smaller); returns the loss of the last step. */
 static double train(hr_device *host, int size, float weight[WIDTH], float *bias) {
     const int left = SAMPLES % size ? SAMPLES % size : size;
     hr_graph *graphs[] = {part(size), part(left), update()};
@@ -158,10 +159,10 @@ int main(void) {
     }
     const double whole = train(host, SAMPLES, weight[0], &bias[0]);
     const double parts = train(host, 8, weight[1], &bias[1]); /* 7 of 8 samples and one of 4 */
-    printf("whole batch:  loss %.9f  y = %.3f x0 + %.3f x1 + %.3f x2 + %.3f x3 + %.3f\n", whole,
+    printf("whole batch:     loss %.9f  y = %.3f x0 + %.3f x1 + %.3f x2 + %.3f x3 + %.3f\n", whole,
            (double)weight[0][0], (double)weight[0][1], (double)weight[0][2], (double)weight[0][3],
            (double)bias[0]);
-    printf("8 parts:      loss %.9f\n", parts);
+    printf("8 micro-batches: loss %.9f\n", parts);
     hr_ctx_destroy(ctx);
     return whole < 1e-4 && fabs(whole - parts) < 1e-5 && fabsf(weight[0][0] - 2) < 0.02f ? 0 : 1;
 }

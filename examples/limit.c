@@ -1,12 +1,12 @@
-/* A limit being held: two slices of the host's memory, eight threads that want more than there is, and what the
- * outside sees of it.  Uses the public API only; read it as an introduction to device.h and memory.h.
+/* Memory limits at work: two slices of the host's memory, eight threads that want more than there is, and what the
+ * system reports for the process.  Uses the public API only; read it as an introduction to device.h and memory.h.
  *
- *   part 1  two logical devices with limits of their own; the threads allocate, write, free, and are refused
- *   part 2  one full slice: the error that says who holds what; then every second block is freed and all that is free
- *           is asked for in one piece
- *   part 3  the sums: limit, held, live, and the resident set of this process, which nobody here can flatter
+ *   part 1  two logical devices, each with its own limit; the threads allocate, write, free, and are refused
+ *   part 2  one full slice: the error that says who holds what; then every second block is freed, and all that is free
+ *           is allocated in one piece
+ *   part 3  the totals: limit, held, live, and the resident memory of this process as the kernel reports it
  *
- * Exits 0 when every promise held, 1 when one was broken, 3 when something failed. */
+ * Exits 0 if every limit held, 1 if one did not, 3 on failure. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,8 +22,8 @@
 
 enum {
     SLICES = 2,
-    THREADS = 4, /* to a slice */
-    BLOCKS = 24, /* that a thread keeps at most */
+    THREADS = 4, /* per slice */
+    BLOCKS = 24, /* at most, per thread */
     PART_MS = 4500,
     LINE_MS = 300,
     BAR = 26
@@ -31,7 +31,7 @@ enum {
 
 static hr_ctx *ctx;
 static atomic_int stop;
-static atomic_int broken; /* promises that did not hold */
+static atomic_int broken; /* limits that did not hold */
 
 static void fail(const char *what) {
     hr_error error;
@@ -69,7 +69,7 @@ static uint64_t resident_bytes(void) {
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Memory is only there once it has been written to. */
+/* Memory becomes resident only when it is written to. */
 static void touch(const hr_block *block) {
     volatile uint8_t *bytes = (volatile uint8_t *)(uintptr_t)block->addr;
     for (uint64_t i = 0; i < block->bytes; i += 4096) {
@@ -103,7 +103,7 @@ static void free_one(worker *w, hr_block *blocks, int *count) {
     blocks[i] = blocks[--*count];
 }
 
-/* Greedy for a second and a half, modest for the next, and so on, so that the picture moves. */
+/* Greedy for a second and a half, modest for the next, and so on, so that the bars move. */
 static int wants_more(const worker *w) {
     return (now_ms() - w->start_ms) / 1500 % 2 == 0;
 }
@@ -125,10 +125,10 @@ static void *work(void *arg) {
             } else if (status != HR_E_LIMIT) {
                 fail("alloc");
             } else if (count > 0) {
-                free_one(w, blocks, &count); /* a refusal is an ordinary answer */
+                free_one(w, blocks, &count); /* a refusal is an ordinary status */
             }
         }
-        /* Slow at first, so that the eye can follow; then as fast as it goes. */
+        /* Slow at first, so that the eye can follow; then at full speed. */
         sleep_ms(!greedy ? 20 : count < 4 ? 60 : 2);
     }
     while (count > 0) {
@@ -137,7 +137,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* "####==......": live, held but idle, still to be had. */
+/* "####==......": live, held but idle, still available. */
 static void draw_bar(const hr_stats *s, char bar[BAR + 1]) {
     const uint64_t live = (s->held_bytes - s->idle_bytes) * BAR / s->limit_bytes;
     const uint64_t held = s->held_bytes * BAR / s->limit_bytes;
@@ -153,7 +153,7 @@ static void check_limit(const hr_stats *s) {
     }
 }
 
-/* Watches both slices while the threads run; returns the largest resident set that was seen. */
+/* Watches both slices while the threads run; returns the peak resident memory. */
 static uint64_t watch(hr_logical *const slices[SLICES]) {
     const uint64_t start = now_ms();
     uint64_t most = 0;
@@ -248,12 +248,12 @@ static void trick(hr_device *device) {
     }
     hr_error error;
     hr_ctx_error(ctx, &error);
-    printf("\n2. A slice of %s is filled with blocks of 3 MiB. The answer to number %d is %s:\n\n",
+    printf("\n2. A slice of %s is filled with blocks of 3 MiB. Block %d is refused with %s:\n\n",
            size(192 * MIB), count + 1, hr_status_name(status));
     for (char *line = strtok(error.message, "\n"); line; line = strtok(NULL, "\n")) {
         printf("  | %s\n", line);
     }
-    printf("\n  Now every second block is freed (each sign is a block):\n\n");
+    printf("\n  Now every second block is freed (one character per block):\n\n");
     draw_map(blocks, count);
     for (int i = 0; i < count; i += 2) {
         if (hr_block_free(slice, &blocks[i]) != HR_OK) {
@@ -265,13 +265,13 @@ static void trick(hr_device *device) {
     hr_logical_get_stats(slice, &s);
     const uint64_t wanted = s.free_bytes;
     status = hr_block_alloc(slice, wanted, HR_CATEGORY_WORKSPACE, 0, &all);
-    printf("\n  Free: %s, nowhere more than one block side by side. All of it in one block: %s.\n",
-           size(wanted), status == HR_OK ? "granted at the first try" : "REFUSED");
+    printf("\n  Free: %s, in pieces of one block each. All of it in one block: %s.\n", size(wanted),
+           status == HR_OK ? "allocated at the first try" : "REFUSED");
     if (status == HR_OK) {
         touch(&all);
         hr_logical_get_stats(slice, &s);
-        printf("  It is %s at one address; held %s of %s.\n", size(all.bytes), size(s.held_bytes),
-               size(s.limit_bytes));
+        printf("  It has %s at one address; the slice holds %s of %s.\n", size(all.bytes),
+               size(s.held_bytes), size(s.limit_bytes));
         if (hr_block_free(slice, &all) != HR_OK) {
             fail("free");
         }
@@ -293,8 +293,8 @@ static void trick(hr_device *device) {
 
 static void sums(hr_logical *const slices[SLICES], uint64_t before, uint64_t most) {
     uint64_t limits = 0, peaks = 0;
-    printf("\n3. The sums\n\n  %-12s %10s %10s %10s %10s %10s %10s\n", "slice", "limit",
-           "held peak", "live peak", "held now", "requests", "refused");
+    printf("\n3. Totals\n\n  %-12s %10s %10s %10s %10s %10s %10s\n", "slice", "limit", "held peak",
+           "live peak", "held now", "requests", "refused");
     for (int i = 0; i < SLICES; i++) {
         hr_stats s = {.size = sizeof s};
         if (hr_logical_trim(slices[i], NULL) != HR_OK || hr_logical_check(slices[i]) != HR_OK) {
@@ -313,14 +313,15 @@ static void sums(hr_logical *const slices[SLICES], uint64_t before, uint64_t mos
     }
     const uint64_t after = resident_bytes();
     printf("  %-12s %10s %10s\n\n", "both", size(limits), size(peaks));
-    printf("  resident set of this process: %s at the start, at most %s (%s more), %s after trim\n",
+    printf("  resident memory of this process: %s at the start, peak %s (%s more), %s after trim\n",
            size(before), size(most), size(most - before), size(after));
-    /* Stacks, the C library and our own records come on top of the slices: a little, not a share of them. */
+    /* Stacks, the C library and bookkeeping come on top of the slices: a little, not a share of them. */
     if (most - before > limits + 8 * MIB) {
         atomic_store(&broken, 1);
     }
-    printf("  %s\n", atomic_load(&broken) ? "A PROMISE WAS BROKEN."
-                                          : "No limit was passed, by no byte, at no time.");
+    printf("  %s\n", atomic_load(&broken)
+                         ? "A LIMIT WAS EXCEEDED."
+                         : "No limit was exceeded at any time, not even by a byte.");
 }
 
 int main(void) {
@@ -347,7 +348,7 @@ int main(void) {
             fail("slice");
         }
     }
-    printf("1. Two slices of the host, %d threads each, all of them greedy.  # in use  = held, "
+    printf("1. Two slices of the host, %d greedy threads each.  # in use  = held, "
            "idle  . free\n\n",
            THREADS);
     printf("          %-*s  %-*s\n", BAR + 11, "small: 96 MiB, keeps idle pages", BAR + 11,

@@ -1,12 +1,12 @@
-/* Training a small network on two arrays, inside a budget.  Uses the public API only.
+/* Trains a small network on two arrays, within a budget.  Uses the public API only.
  *
- *   the data     points on two spirals, in arrays of this program; a pipeline shuffles and batches them
+ *   the data     points on two spirals, in arrays in memory; a pipeline shuffles and batches them
  *   the model    a function that adds inputs, layers and a loss to a graph
- *   the step     hr_step_build makes the graph that learns: gradients and AdamW updates included
- *   the run      hr_run_open plans it inside the budget, proves the plan, and takes the memory once
+ *   the step     hr_step_build makes the graph of a training step, with gradients and AdamW updates
+ *   the run      hr_run_open plans it within the budget, checks the plan, and allocates the memory once
  *
- * Training and testing are two graphs in one arena: they share the weights, and the larger one decides the memory.
- * Exits 0 when the points are told apart and the budget held, 1 when not, 3 when something failed. */
+ * Training and testing are two graphs in one arena: they share the parameters, and the larger one decides the memory.
+ * Exits 0 if the points are classified and the budget held, 1 if not, 3 on failure. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

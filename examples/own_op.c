@@ -1,10 +1,10 @@
-/* An op that the library does not have: softplus(x) = log(1 + exp(x)), with its gradient.  Uses the public API only.
+/* A custom op: softplus(x) = log(1 + exp(x)), with its gradient.  Uses the public API only.
  *
- * Two ops are made: softplus, and softplus_grad for its slope, which is the sigmoid of x times dy.  The gradient is
- * written as nodes, so the planner sees it: it decides whether x is kept for it or computed again.  Both work in place.
+ * It takes two ops: softplus, and softplus_grad for its gradient, which is the sigmoid of x times dy.  The gradient is a
+ * node of the graph, so the planner can decide whether to keep x for it or to recompute x.  Both ops work in place.
  *
- * Checked: the values, the gradient against differences, and that a tighter budget gives the same bits.
- * Exits 0 when all that holds, 1 when not, 3 when something failed. */
+ * Checks the values, the gradient against finite differences, and that a tighter budget gives the same bits.
+ * Exits 0 if all of that holds, 1 if not, 3 on failure. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static hr_status same_shape(void *user, const hr_meta *in, uint32_t count, hr_me
     (void)user;
     for (uint32_t i = 0; i < count; i++) {
         if (in[i].type != HR_TYPE_F32 || !hr_shape_same(&in[i].shape, &in[0].shape)) {
-            *why = "inputs must be f32 and of one shape";
+            *why = "inputs must be f32 and have the same shape";
             return HR_E_SHAPE;
         }
     }
@@ -68,7 +68,7 @@ static hr_status softplus_grad_run(void *user, const hr_custom_call *c) {
     return HR_OK;
 }
 
-/* `user` is the gradient's op. */
+/* `user` is softplus_grad. */
 static void softplus_slope(void *user, hr_graph *g, hr_custom_grad *c) {
     const hr_value in[] = {c->dout[0], c->in[0]};
     c->din[0] = hr_graph_custom(g, user, in, 2);
@@ -88,7 +88,7 @@ static hr_graph *make_graph(const hr_custom *softplus) {
     hr_graph *g;
     hr_value w[LAYERS], grads[LAYERS];
     if (hr_graph_create(&g) != HR_OK) {
-        fail("graph", "no memory");
+        fail("graph", "out of memory");
     }
     hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(ROWS, WIDTH));
     for (int i = 0; i < LAYERS; i++) {
@@ -117,7 +117,7 @@ typedef struct answer {
     hr_run_report report;
 } answer;
 
-/* One run; row 0 of w0 is moved by `nudge` first. */
+/* One step; `nudge` is added to row 0 of w0 first. */
 static void run_once(hr_device *host, const hr_graph *g, uint64_t budget, float nudge,
                      answer *out) {
     static float x[ROWS][WIDTH], w0[WIDTH][WIDTH];
@@ -179,7 +179,7 @@ int main(void) {
                                                        .user = grad});
     hr_graph *g = make_graph(softplus);
     run_once(host, g, 0, 0, &plain);
-    /* Half of what plain running takes beyond what is there anyway. */
+    /* Half of the unconstrained arena, on top of what is needed anyway. */
     const hr_run_report *r = &plain.report;
     const uint64_t half = r->runtime_bytes + (8 << 20) + r->persistent_bytes + r->arena_bytes / 2;
     run_once(host, g, half, 0, &tight);
@@ -190,12 +190,12 @@ int main(void) {
         sum += (double)plain.dw0[0][k];
     }
     const double slope = ((double)up.loss - (double)down.loss) / 2e-2;
-    printf("loss %.6f; slope of row 0 of w0 %.6f, by differences %.6f\n", (double)plain.loss, sum,
-           slope);
-    printf("arena %.1f MiB plain, %.1f MiB in half of it: %llu ops computed again, %s bits\n",
+    printf("loss %.6f; gradient of row 0 of w0 %.6f, by finite differences %.6f\n",
+           (double)plain.loss, sum, slope);
+    printf("arena %.1f MiB unconstrained, %.1f MiB with half of it: %llu ops recomputed, %s bits\n",
            (double)plain.report.arena_bytes / 0x1p20, (double)tight.report.arena_bytes / 0x1p20,
            (unsigned long long)tight.report.recomputed_ops,
-           memcmp(plain.dw0, tight.dw0, sizeof plain.dw0) ? "OTHER" : "the same");
+           memcmp(plain.dw0, tight.dw0, sizeof plain.dw0) ? "DIFFERENT" : "the same");
     const int good = fabs(slope - sum) < 0.02 * fabs(slope) + 1e-5 &&
                      !memcmp(plain.dw0, tight.dw0, sizeof plain.dw0) &&
                      !memcmp(&plain.loss, &tight.loss, sizeof plain.loss) &&

@@ -1,12 +1,12 @@
-/* A pipeline with callbacks: samples that are made when they are asked for, and a change of them, on all cores, inside
- * one RAM budget.  Uses the public API only.
+/* A custom data source: a pipeline with callbacks that generate and change samples on demand, on all cores, within one
+ * memory budget.  Uses the public API only.
  *
- *   source   draws a picture of a bar at a random angle; the label is the angle in eighths of a half turn
- *   map      adds noise: random numbers come from the pipeline, so they depend on the seed alone, not on threads
- *   filter   leaves out every picture that is too dark
+ *   source   draws an image of a bar at a random angle; the label is the angle in eighths of a half turn
+ *   map      adds noise; the pipeline supplies the random numbers, so they depend on the seed, not on threads
+ *   filter   drops images that are too dark
  *
- * The pipeline is read twice, with 1 worker and with 4, and once more from the middle after a resume: the same bytes
- * come.  Exits 0 when they do and the budget held, 1 when not, 3 when something failed. */
+ * The pipeline is read with 1 worker, with 4, and once more resumed from the middle: the bytes are the same.  Exits 0 if
+ * they are and the budget held, 1 if not, 3 on failure. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,15 +26,15 @@ static void fail(hr_pipeline *p, const char *what) {
     exit(3);
 }
 
-/* An hr_source_fn: the same index gives the same element whenever it is asked for. */
+/* An hr_source_fn: the same index always gives the same element. */
 static hr_status draw_bar(void *user, uint64_t epoch, uint64_t index, hr_emit *emit) {
-    const hr_meta picture = {HR_TYPE_F32, hr_shape_3(SIDE, SIDE, 1)};
+    const hr_meta image = {HR_TYPE_F32, hr_shape_3(SIDE, SIDE, 1)};
     const hr_meta number = {HR_TYPE_I32, hr_shape_0()};
     void *data, *label;
     (void)user;
     (void)epoch;
     (void)index;
-    hr_status status = hr_emit_field(emit, "image", &picture, &data);
+    hr_status status = hr_emit_field(emit, "image", &image, &data);
     if (status == HR_OK) {
         status = hr_emit_field(emit, "label", &number, &label);
     }
@@ -68,7 +68,7 @@ static hr_status add_noise(void *user, const hr_element *input, hr_emit *emit) {
     for (int i = 0; i < SIDE * SIDE; i++) {
         y[i] = x[i] + 0.1f * ((float)(hr_emit_random(emit) >> 40) * 0x1p-24f - 0.5f);
     }
-    return hr_emit_keep(emit, NULL); /* the label goes on as it is */
+    return hr_emit_keep(emit, NULL); /* the label is passed on unchanged */
 }
 
 /* An hr_filter_fn. */
@@ -97,7 +97,7 @@ static hr_pipeline *open_pipeline(uint32_t workers) {
                                   .output_count = 1};
     hr_pipeline *p;
     if (hr_pipeline_create(&o, &p) != HR_OK) {
-        fail(NULL, "no memory");
+        fail(NULL, "out of memory");
     }
     if (hr_pipeline_callback(p, draw_bar, NULL, SAMPLES, &made) != HR_OK ||
         hr_pipeline_map(p, add_noise, NULL, &noisy) != HR_OK ||
@@ -108,7 +108,7 @@ static hr_pipeline *open_pipeline(uint32_t workers) {
     return p;
 }
 
-/* Reads up to `most` batches; returns how many came and mixes their bytes into *sum. */
+/* Reads up to `most` batches; returns their number and mixes their bytes into *sum. */
 static int read_batches(hr_pipeline *p, int most, uint64_t *sum) {
     int count = 0;
     hr_element *e;
@@ -132,7 +132,7 @@ int main(void) {
     const int count = read_batches(p, SAMPLES, &one);
     hr_pipeline_destroy(p);
 
-    /* Four workers, stopped in the middle; another pipeline goes on from there. */
+    /* Four workers, stopped in the middle; another pipeline resumes from there. */
     p = open_pipeline(4);
     int got = read_batches(p, count / 2, &four);
     void *state;
@@ -155,7 +155,6 @@ int main(void) {
 
     printf("%d batches; 1 worker %016llx, 4 workers %016llx, resumed in the middle %016llx\n",
            count, (unsigned long long)one, (unsigned long long)four, (unsigned long long)resumed);
-    printf("at most %.0f KiB of %.0f KiB\n", (double)stats.peak_bytes / 1024,
-           (double)budget / 1024);
+    printf("peak %.0f KiB of %.0f KiB\n", (double)stats.peak_bytes / 1024, (double)budget / 1024);
     return count == got && one == four && four == resumed && stats.peak_bytes <= budget ? 0 : 1;
 }

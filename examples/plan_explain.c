@@ -1,9 +1,9 @@
-/* Asks whether a training run fits, explains the answer, and takes the cheapest way out of a refusal:
+/* Tells whether a training run fits and why, and takes the cheapest way out of a refusal:
  *
  *   plan_explain resnet50 32 900MiB
  *
- * Without arguments it asks for a small model in a budget that is too small.  Ways that change the result are shown but
- * not taken.  Exits 0 when there is a plan in the end, 1 when not, 2 or 3 on failure. */
+ * Without arguments it asks for a small model in a budget that is too small.  Changes that would alter the result are shown
+ * but not made.  Exits 0 if there is a plan in the end, 1 if not, 2 or 3 on failure. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

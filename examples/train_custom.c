@@ -1,4 +1,4 @@
-/* A model of your own trained within a budget: build function, pipeline over arrays, validation, checkpoints, callbacks.
+/* Trains a custom model within a budget: build function, pipeline over arrays, validation, checkpoints, callbacks.
  * The first run is cancelled after 200 steps, as Ctrl-C would do; the second one resumes it.  The history is that of an
  * uninterrupted run, and that of `headroom train ./spirals.hr` with the same data and options.  Exits 0 if the model has
  * learned and the budget held, 1 if not, 3 on failure. */
@@ -22,7 +22,7 @@ static void must(hr_status status, const hr_error *why) {
 
 static void make_spirals(void) {
     for (int at = 0; at < POINTS; at++) {
-        const int i = at * 797 % POINTS; /* mixes them: the first ones are held out */
+        const int i = at * 797 % POINTS; /* shuffles them: the first ones are held out */
         const double t = 0.3 + 2.9 * (i / 2) / (POINTS / 2.0), angle = 2 * t + (i % 2) * 3.14159265;
         where[at][0] = (float)(t / 3.2 * cos(angle));
         where[at][1] = (float)(t / 3.2 * sin(angle));
@@ -40,7 +40,7 @@ static hr_value dense(hr_graph *g, const char *name, hr_value x, int64_t in, int
     return hr_linear(g, x, w, b);
 }
 
-/* An hr_build_fn: called once for each graph that is made of the model. */
+/* An hr_build_fn: called once for each graph of the model. */
 static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
     (void)user, (void)training;
     hr_value x = hr_graph_input(g, "where", HR_TYPE_F32, hr_shape_2(batch, 2));
@@ -52,7 +52,7 @@ static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
     return HR_OK;
 }
 
-/* Gives single samples; the trainer makes batches of them.  Fields go to the model's inputs of the same names. */
+/* Delivers single samples, which the trainer batches.  Fields are fed to the model's inputs of the same name. */
 static hr_pipeline *points(size_t from, size_t count, const char *stage) {
     const int64_t n = (int64_t)count;
     const hr_field arrays[] = {
@@ -67,7 +67,7 @@ static hr_pipeline *points(size_t from, size_t count, const char *stage) {
     return p;
 }
 
-/* Runs on this thread.  What it returns decides whether training goes on. */
+/* Runs on this thread.  Its return value decides whether training continues. */
 static hr_status on_event(void *user, const hr_job_event *e) {
     if (e->kind == HR_EVENT_VALIDATED && e->numbers->epoch % 10 == 0) {
         printf("epoch %2d  validation loss %.4f\n", (int)e->numbers->epoch, e->numbers->loss);

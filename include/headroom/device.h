@@ -44,6 +44,11 @@ typedef struct hr_device_info {
     uint32_t logical_count;
     uint32_t compute_major, compute_minor; /* CUDA only */
     uint32_t reserved;
+    /* total = free + ours + others, where free is at most total.  Ours is what the outside sees of this process, or, where
+     * the device cannot tell, what its runtime took and what its logical devices hold. */
+    uint64_t ours_bytes, others_bytes;
+    int32_t is_open; /* 0: runtime_bytes is not known yet (hr_device_open) */
+    int32_t is_gpu;  /* opening it takes memory */
 } hr_device_info;
 
 /* Devices are ordered as the visible list says, else "host" first.  The pointers live as long as the context. */
@@ -51,7 +56,13 @@ HR_API size_t hr_device_count(hr_ctx *ctx);
 HR_API hr_device *hr_device_at(hr_ctx *ctx, size_t index);
 /* HR_E_NOT_FOUND, with the names there are in the error. */
 HR_API HR_MUST_CHECK hr_status hr_device_find(hr_ctx *ctx, const char *name, hr_device **out);
+/* "cuda:0"; for a device that does not respond too. */
+HR_API const char *hr_device_name(const hr_device *device);
+/* HR_E_DEVICE or HR_E_NOMEM_DEVICE, with the reason in the error, when it does not respond. */
 HR_API HR_MUST_CHECK hr_status hr_device_get_info(hr_device *device, hr_device_info *out);
+/* Takes what the device needs before any tensor and measures it; the first use would do so too.  Fails
+ * as hr_device_get_info does, on a GPU that is full for example.  Opening it again does nothing. */
+HR_API HR_MUST_CHECK hr_status hr_device_open(hr_device *device);
 
 /* ---- logical devices ---- */
 

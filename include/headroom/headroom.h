@@ -22,5 +22,6 @@
 #include <headroom/predictor.h>
 #include <headroom/trainer.h>
 #include <headroom/checkpoint.h>
+#include <headroom/doctor.h>
 
 #endif

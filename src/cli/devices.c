@@ -7,7 +7,6 @@
 #include <string.h>
 #include "cli/common/command.h"
 #include "base/table.h"
-#include "device/device.h"
 
 #define GIB (UINT64_C(1) << 30)
 #define MIB (UINT64_C(1) << 20)
@@ -24,36 +23,17 @@ static const hri_field fields[] = {
     {0},
 };
 
-typedef struct device_sum {
-    uint64_t free_bytes, ours_bytes, others_bytes; /* add up to total_bytes */
-} device_sum;
-
-/* The three readings are not of one instant, and the host counts shared pages twice: what does not add up is cut,
- * ours first by what is in use, so that no part is ever negative. */
-static device_sum sum_of(const hr_device_info *info) {
-    device_sum sum;
-    const uint64_t total = info->total_bytes;
-    sum.free_bytes = info->free_bytes < total ? info->free_bytes : total;
-    const uint64_t used = total - sum.free_bytes;
-    const uint64_t ours =
-        info->process_bytes ? info->process_bytes : info->runtime_bytes + info->held_bytes;
-    sum.ours_bytes = ours < used ? ours : used;
-    sum.others_bytes = used - sum.ours_bytes;
-    return sum;
-}
-
-static void add_json(hri_json *json, const hr_device_info *info, int gpu, int measured) {
-    const device_sum sum = sum_of(info);
+static void add_json(hri_json *json, const hr_device_info *info) {
     hri_json_object(json, NULL);
     hri_json_string(json, "name", info->name);
     hri_json_bool(json, "usable", true);
     hri_json_string(json, "description", info->description);
     hri_json_string(json, "backend", info->backend);
     hri_json_u64(json, "total_bytes", info->total_bytes);
-    hri_json_u64(json, "free_bytes", sum.free_bytes);
-    hri_json_u64(json, "ours_bytes", sum.ours_bytes);
-    hri_json_u64(json, "others_bytes", sum.others_bytes);
-    if (measured) {
+    hri_json_u64(json, "free_bytes", info->total_bytes - info->ours_bytes - info->others_bytes);
+    hri_json_u64(json, "ours_bytes", info->ours_bytes);
+    hri_json_u64(json, "others_bytes", info->others_bytes);
+    if (info->is_open) {
         hri_json_u64(json, "runtime_bytes", info->runtime_bytes);
     } else {
         hri_json_null(json, "runtime_bytes");
@@ -62,7 +42,7 @@ static void add_json(hri_json *json, const hr_device_info *info, int gpu, int me
     hri_json_u64(json, "limits_bytes", info->limits_bytes);
     hri_json_u64(json, "held_bytes", info->held_bytes);
     hri_json_u64(json, "logical_count", info->logical_count);
-    if (gpu) {
+    if (info->is_gpu) {
         hri_json_u64(json, "compute_major", info->compute_major);
         hri_json_u64(json, "compute_minor", info->compute_minor);
     }
@@ -71,14 +51,13 @@ static void add_json(hri_json *json, const hr_device_info *info, int gpu, int me
 
 /* A device that is there and cannot be used (a full GPU, say) is shown with the reason: that is what people look
  * for. */
-static void add_unusable(hri_json *json, hri_table *table, const hr_device *device,
-                         const char *why) {
+static void add_unusable(hri_json *json, hri_table *table, const char *name, const char *why) {
     hri_json_object(json, NULL);
-    hri_json_string(json, "name", device->name);
+    hri_json_string(json, "name", name);
     hri_json_bool(json, "usable", false);
     hri_json_string(json, "error", why);
     hri_json_end(json);
-    hri_table_cell(table, HRI_STYLE_BOLD, "%s", device->name);
+    hri_table_cell(table, HRI_STYLE_BOLD, "%s", name);
     hri_table_cell(table, HRI_STYLE_BAD, "%.*s", (int)strcspn(why, "\n"), why);
     for (size_t i = 2; i < table->column_count; i++) {
         hri_table_cell(table, HRI_STYLE_PLAIN, "-");
@@ -95,25 +74,25 @@ static void add_size(hri_table *table, uint64_t count, const char *unit) {
                    (unsigned long long)(count % 100), unit);
 }
 
-static void add_row(hri_table *table, const hr_device_info *info, int measured) {
-    const device_sum sum = sum_of(info);
+static void add_row(hri_table *table, const hr_device_info *info) {
     const uint64_t unit = info->total_bytes >= GIB ? GIB : MIB;
-    const char *name = unit == GIB ? "GiB" : "MiB";
+    const char *unit_name = unit == GIB ? "GiB" : "MiB";
     const uint64_t total = hundredths(info->total_bytes, unit);
-    const uint64_t ours = hundredths(sum.ours_bytes, unit);
-    uint64_t others = hundredths(sum.others_bytes, unit);
+    const uint64_t ours = hundredths(info->ours_bytes, unit);
+    uint64_t others = hundredths(info->others_bytes, unit);
     if (ours + others > total) { /* two roundings upwards on a full device */
         others = total - ours;
     }
     hri_table_cell(table, HRI_STYLE_BOLD, "%s", info->name);
     hri_table_cell(table, HRI_STYLE_PLAIN, "%s", info->description);
-    add_size(table, total, name);
-    add_size(table, total - ours - others, name);
-    add_size(table, ours, name);
-    add_size(table, others, name);
+    add_size(table, total, unit_name);
+    add_size(table, total - ours - others, unit_name);
+    add_size(table, ours, unit_name);
+    add_size(table, others, unit_name);
     char text[32];
     hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
-                   measured ? hr_bytes_print(info->runtime_bytes, text, sizeof text) : "not open");
+                   info->is_open ? hr_bytes_print(info->runtime_bytes, text, sizeof text)
+                                 : "not open");
     hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
                    info->limits_bytes ? hr_bytes_print(info->limits_bytes, text, sizeof text)
                                       : "none");
@@ -123,34 +102,45 @@ typedef struct device_counts {
     size_t all, gpus, unusable;
 } device_counts;
 
+/* Device i of those named, or of all when none is. */
+static int find(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names, size_t i,
+                hr_device **out) {
+    if (!count) {
+        *out = hr_device_at(ctx, i);
+        return HRI_EXIT_YES;
+    }
+    const hr_status status = hr_device_find(ctx, names[i], out);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(cli, ctx, names[i], status);
+}
+
 /* Both forms are filled from one reading of the devices, and the one that is not wanted is thrown away. */
 static int gather(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names, int measure,
                   hri_json *json, hri_table *table, device_counts *counts) {
-    *counts = (device_counts){.all = hri_cli_device_count(ctx, count)};
+    *counts = (device_counts){.all = count ? (size_t)count : hr_device_count(ctx)};
     hri_json_array(json, "devices");
     for (size_t i = 0; i < counts->all; i++) {
         hr_device *device = NULL;
         hr_device_info info = {.size = sizeof info};
-        const int code = hri_cli_device(cli, ctx, count, names, i, &device);
+        const int code = find(cli, ctx, count, names, i, &device);
         if (code != HRI_EXIT_YES) {
             return code;
         }
-        const int gpu = (hri_device_can(device) & HRI_CAN_QUEUE) != 0;
-        counts->gpus += (size_t)gpu;
-        /* to open the others takes nothing worth asking for */
-        hr_status status = measure || !gpu ? hri_device_open(device) : HR_OK;
-        if (status == HR_OK) {
-            status = hr_device_get_info(device, &info);
+        hr_status status = hr_device_get_info(device, &info);
+        counts->gpus += status != HR_OK || info.is_gpu; /* no other device fails to respond */
+        if (status == HR_OK && (measure || !info.is_gpu) && !info.is_open) {
+            status = hr_device_open(device); /* to open the others takes nothing worth asking for */
+            info.size = sizeof info;
+            status = status == HR_OK ? hr_device_get_info(device, &info) : status;
         }
         if (status == HR_OK) {
-            add_json(json, &info, gpu, device->dev != NULL);
-            add_row(table, &info, device->dev != NULL);
+            add_json(json, &info);
+            add_row(table, &info);
             continue;
         }
         hr_error error;
         hr_ctx_error(ctx, &error);
         counts->unusable++;
-        add_unusable(json, table, device,
+        add_unusable(json, table, hr_device_name(device),
                      error.code == status ? error.message : hr_status_text(status));
     }
     hri_json_end(json);

@@ -1,16 +1,13 @@
 /* headroom doctor: what was found, what works, where each setting came from; text made for pasting into an issue.
  *
- * The one idea: nothing is believed.  What is found is listed with its version, what is missing with what that
- * switches off, and everything that can be tried is tried (checks.h).  A bad setting is a failed check, not the end:
- * a broken set-up is what the command is for. */
+ * The one idea: nothing is believed.  The library tries what can be tried (headroom/doctor.h); a bad setting is a failed
+ * check, not the end: a broken set-up is what the command is for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "job/checks.h"
-#include "cli/common/command.h"
-#include "job/machine.h"
 #include "base/table.h"
-#include "device/device.h"
+#include "cli/common/command.h"
+#include "cli/common/spell.h"
 
 typedef struct doctor_options {
     bool json;
@@ -22,13 +19,13 @@ static const hri_field fields[] = {
     {0},
 };
 
-/* One fact of several kinds: of the machine, a component, a setting. */
 typedef struct report {
     hri_cli *cli;
-    int as_json;
+    bool as_json;
     hri_json json;
     hri_table table; /* of the section being written */
     hr_status status;
+    unsigned counts[3]; /* of checks, by result */
 } report;
 
 static void section_start(report *r, const char *title, const char *key) {
@@ -51,6 +48,31 @@ static void section_end(report *r) {
     hri_table_deinit(&r->table);
 }
 
+/* One of the four things that a row says: in JSON a key with its value, for people a word that may be another one. */
+typedef struct cell {
+    const char *key, *value;
+    const char *shown; /* NULL: the value */
+    hri_style style;
+} cell;
+
+/* For people, cells[first] stands in front of the others. */
+static void row(report *r, const cell *cells, int first) {
+    if (r->as_json) {
+        hri_json_object(&r->json, NULL);
+        for (int i = 0; i < 4; i++) {
+            hri_json_string(&r->json, cells[i].key, cells[i].value);
+        }
+        hri_json_end(&r->json);
+        return;
+    }
+    for (int i = -1; i < 4; i++) {
+        const cell *c = &cells[i < 0 ? first : i];
+        if (i != first) {
+            hri_table_cell(&r->table, c->style, "%s", c->shown ? c->shown : c->value);
+        }
+    }
+}
+
 /* ---- the machine ---- */
 
 static void fact(report *r, const char *key, const char *label, const char *value) {
@@ -58,33 +80,36 @@ static void fact(report *r, const char *key, const char *label, const char *valu
         hri_json_string(&r->json, key, value);
         return;
     }
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", label);
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", value);
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", "");
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", "");
+    row(r, (const cell[]){{.value = label}, {.value = value}, {.value = ""}, {.value = ""}}, 0);
 }
 
 static const char *limit_text(uint64_t bytes, char *buf, size_t size) {
     return bytes == UINT64_MAX ? "no limit" : hr_bytes_print(bytes, buf, size);
 }
 
-static void show_machine(report *r, const hri_machine_facts *m) {
+static void show_machine(report *r) {
     char text[400], size[32];
+    hr_machine_info own = {.size = sizeof own};
+    const hr_machine_info *m = &own;
+    if (hr_machine_get_info(&own) != HR_OK) {
+        return; /* the size is right */
+    }
     if (r->as_json) {
         hri_json_object(&r->json, "machine");
         hri_json_u64(&r->json, "memory_bytes", m->memory_bytes);
-        hri_json_i64(&r->json, "cores_online", m->cores_online);
-        hri_json_i64(&r->json, "cores_usable", m->cores_usable);
+        hri_json_u64(&r->json, "cores_online", m->cores_online);
+        hri_json_u64(&r->json, "cores_usable", m->cores_usable);
         if (m->cgroup_limit_bytes == UINT64_MAX) {
             hri_json_null(&r->json, "cgroup_limit_bytes");
         } else {
             hri_json_u64(&r->json, "cgroup_limit_bytes", m->cgroup_limit_bytes);
         }
+        hri_table_init(&r->table, NULL, 0);
     } else {
-        section_start(r, "machine", "machine");
+        section_start(r, "machine", NULL);
         fact(r, NULL, "memory",
              m->memory_bytes ? hr_bytes_print(m->memory_bytes, size, sizeof size) : "unknown");
-        snprintf(text, sizeof text, "%d online, %d usable", m->cores_online, m->cores_usable);
+        snprintf(text, sizeof text, "%u online, %u usable", m->cores_online, m->cores_usable);
         fact(r, NULL, "cores", text);
         snprintf(text, sizeof text, "%s%s%s", limit_text(m->cgroup_limit_bytes, size, sizeof size),
                  m->cgroup_path[0] ? ", " : "", m->cgroup_path);
@@ -95,86 +120,54 @@ static void show_machine(report *r, const hri_machine_facts *m) {
     fact(r, "features", "features", m->features);
     fact(r, "huge_pages", "huge pages", m->huge_pages);
     fact(r, "locked_memory", "locked memory", limit_text(m->lock_limit_bytes, size, sizeof size));
-    if (r->as_json) {
-        hri_json_end(&r->json);
-    } else {
-        section_end(r);
-    }
+    section_end(r);
 }
 
-/* ---- components ---- */
+/* ---- components, settings, checks ---- */
 
-static void on_component(void *user, const char *component, hri_found found, const char *version,
-                         const char *detail) {
+static void show_components(report *r, const hr_doctor *d) {
     static const char *const names[] = {"ok", "missing", "broken"};
     static const hri_style styles[] = {HRI_STYLE_GOOD, HRI_STYLE_WARN, HRI_STYLE_BAD};
-    report *r = user;
-    version = version ? version : "";
-    detail = detail ? detail : "";
-    if (r->as_json) {
-        hri_json_object(&r->json, NULL);
-        hri_json_string(&r->json, "name", component);
-        hri_json_string(&r->json, "found", names[found]);
-        hri_json_string(&r->json, "version", version);
-        hri_json_string(&r->json, "detail", detail);
-        hri_json_end(&r->json);
-        return;
-    }
-    hri_table_cell(&r->table, styles[found], "%s", names[found]);
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", component);
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", version[0] ? version : "-");
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", detail);
-}
-
-static void show_components(report *r, hr_ctx *ctx) {
-    char version[32];
+    hr_component c = {.size = sizeof c};
     section_start(r, "found", "components");
-    on_component(r, "headroom", HRI_FOUND_OK, hr_version(), "");
-    snprintf(version, sizeof version, "%s", JANSSON_VERSION);
-    on_component(r, "jansson", HRI_FOUND_OK, version, "JSON");
-    if (ctx) {
-        hri_ctx_report(ctx, on_component, r);
+    for (size_t i = 0; hr_doctor_get_component(d, i, &c) == HR_OK; i++) {
+        row(r,
+            (const cell[]){{"name", c.name},
+                           {"found", names[c.found], .style = styles[c.found]},
+                           {"version", c.version, c.version[0] ? NULL : "-"},
+                           {"detail", c.detail}},
+            1);
     }
     section_end(r);
 }
 
-/* ---- settings ---- */
-
 static void setting(report *r, const char *name, const char *value, const char *origin,
                     const char *variable) {
-    if (r->as_json) {
-        hri_json_object(&r->json, NULL);
-        hri_json_string(&r->json, "name", name);
-        hri_json_string(&r->json, "value", value);
-        hri_json_string(&r->json, "origin", origin);
-        hri_json_string(&r->json, "variable", variable);
-        hri_json_end(&r->json);
-        return;
-    }
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", name);
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", value ? value : "-");
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", origin);
-    hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s",
-                   variable && strcmp(variable, name) ? variable : "");
+    row(r,
+        (const cell[]){{"name", name},
+                       {"value", value, value ? NULL : "-"},
+                       {"origin", origin},
+                       {"variable", variable, strcmp(variable, name) ? NULL : ""}},
+        0);
 }
 
 static void show_settings(report *r) {
     const hri_cli *cli = r->cli;
     char value[512];
     section_start(r, "settings", "settings");
-    for (const hri_field *row = hri_settings_fields; row->name; row++) {
-        if (!row->env) {
+    for (const hri_field *f = hri_settings_fields; f->name; f++) {
+        if (!f->env) {
             continue; /* --help and --version set nothing */
         }
-        const hri_field *field = hri_options_field(cli->options, row->name);
+        const hri_field *field = hri_options_field(cli->options, f->name);
         hri_options_print(cli->options, field, value, sizeof value);
-        if (!strcmp(row->name, "cache-dir")) {
+        if (!strcmp(f->name, "cache-dir")) {
             hri_settings_cache_dir(cli->settings, value, sizeof value);
-        } else if (!strcmp(row->name, "visible-devices") && !cli->settings->visible_devices) {
+        } else if (!strcmp(f->name, "visible-devices") && !cli->settings->visible_devices) {
             snprintf(value, sizeof value, "all");
         }
-        setting(r, row->name, value, hri_origin_name(hri_options_origin(cli->options, field)),
-                row->env);
+        setting(r, f->name, value, hri_origin_name(hri_options_origin(cli->options, field)),
+                f->env);
     }
     for (const hri_foreign *v = hri_foreign_variables; v->variable; v++) {
         const char *text = getenv(v->variable);
@@ -183,70 +176,62 @@ static void show_settings(report *r) {
     section_end(r);
 }
 
-/* ---- checks ---- */
-
-static void show_checks(report *r, const hri_checks *checks) {
-    static const char *const names[] = {"ok", "FAILED", "skipped"};
+static void show_check(report *r, const hr_check *c) {
+    static const char *const names[] = {"ok", "failed", "skipped"};
     static const hri_style styles[] = {HRI_STYLE_GOOD, HRI_STYLE_BAD, HRI_STYLE_DIM};
+    row(r,
+        (const cell[]){{"subject", c->subject},
+                       {"name", c->name},
+                       {"result", names[c->result], c->result == HR_CHECK_FAILED ? "FAILED" : NULL,
+                        styles[c->result]},
+                       {"detail", c->detail}},
+        2);
+}
+
+/* What only the program knows stands before the library's checks. */
+enum { OWN_CHECKS = 2 };
+
+static hr_status get_check(const report *r, const hr_ctx *ctx, const hr_doctor *d, size_t i,
+                           hr_check *out) {
+    const char *problem = r->cli->problem.text;
+    if (i >= OWN_CHECKS) {
+        return hr_doctor_get_check(d, i - OWN_CHECKS, out);
+    }
+    *out = i == 0 ? (hr_check){.subject = "settings",
+                               .name = "can be read",
+                               .result = problem[0] ? HR_CHECK_FAILED : HR_CHECK_OK,
+                               .detail = problem[0] ? problem : "all variables and flags are valid"}
+                  : (hr_check){.subject = "devices",
+                               .name = "can be listed",
+                               .result = ctx ? HR_CHECK_OK : HR_CHECK_FAILED,
+                               .detail = ctx ? "every visible device was found"
+                                             : "see standard error; is HEADROOM_VISIBLE_DEVICES "
+                                               "right?"};
+    out->size = sizeof *out;
+    return HR_OK;
+}
+
+static void show_checks(report *r, const hr_ctx *ctx, const hr_doctor *d) {
+    hr_check c = {.size = sizeof c};
     section_start(r, "checks", "checks");
-    for (size_t i = 0; i < checks->count; i++) {
-        const hri_check *c = &checks->items[i];
-        if (r->as_json) {
-            hri_json_object(&r->json, NULL);
-            hri_json_string(&r->json, "subject", c->subject);
-            hri_json_string(&r->json, "name", c->name);
-            hri_json_string(&r->json, "result",
-                            c->result == HRI_CHECK_FAILED ? "failed" : names[c->result]);
-            hri_json_string(&r->json, "detail", c->detail);
-            hri_json_end(&r->json);
-            continue;
-        }
-        hri_table_cell(&r->table, styles[c->result], "%s", names[c->result]);
-        hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", c->subject);
-        hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", c->name);
-        hri_table_cell(&r->table, HRI_STYLE_PLAIN, "%s", c->detail);
+    for (size_t i = 0; get_check(r, ctx, d, i, &c) == HR_OK; i++) {
+        show_check(r, &c);
     }
     section_end(r);
 }
 
-/* HRI_EXIT_YES, or wrong use: a device named that is not there. */
-static int check_devices(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names,
-                         const hri_machine_facts *machine, hri_checks *checks) {
-    for (size_t i = 0; i < hri_cli_device_count(ctx, count); i++) {
-        hr_device *device = NULL;
-        const int code = hri_cli_device(cli, ctx, count, names, i, &device);
-        if (code != HRI_EXIT_YES) {
-            return code;
-        }
-        hri_checks_device(checks, ctx, device, machine);
-    }
-    return HRI_EXIT_YES;
-}
-
-static int make_checks(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names,
-                       const hri_machine_facts *machine, hri_checks *checks) {
-    char path[4096];
-    const char *problem = cli->problem.text;
-    hri_checks_add(checks, "settings", "can be read", problem[0] ? HRI_CHECK_FAILED : HRI_CHECK_OK,
-                   "%s", problem[0] ? problem : "all variables and flags are valid");
-    hri_checks_add(checks, "devices", "can be listed", ctx ? HRI_CHECK_OK : HRI_CHECK_FAILED, "%s",
-                   ctx ? "every visible device was found"
-                       : "see standard error; is HEADROOM_VISIBLE_DEVICES right?");
-    const int code = ctx ? check_devices(cli, ctx, count, names, machine, checks) : HRI_EXIT_YES;
-    hri_checks_cache_dir(checks, hri_settings_cache_dir(cli->settings, path, sizeof path));
-    return code;
-}
-
-static int finish(report *r, const hri_checks *checks) {
+static int finish(report *r) {
     hri_cli *cli = r->cli;
-    const int code = checks->failed ? HRI_EXIT_NO : HRI_EXIT_YES;
+    const unsigned ok = r->counts[HR_CHECK_OK], failed = r->counts[HR_CHECK_FAILED];
+    const unsigned skipped = r->counts[HR_CHECK_SKIPPED];
+    const int code = failed ? HRI_EXIT_NO : HRI_EXIT_YES;
     if (r->as_json) {
-        hri_json_bool(&r->json, "ok", !checks->failed);
-        hri_json_u64(&r->json, "checks_ok", checks->ok);
-        hri_json_u64(&r->json, "checks_failed", checks->failed);
-        hri_json_u64(&r->json, "checks_skipped", checks->skipped);
-        if (checks->failed) {
-            hri_refuse(cli, "check_failed", "%zu checks failed", checks->failed);
+        hri_json_bool(&r->json, "ok", !failed);
+        hri_json_u64(&r->json, "checks_ok", ok);
+        hri_json_u64(&r->json, "checks_failed", failed);
+        hri_json_u64(&r->json, "checks_skipped", skipped);
+        if (failed) {
+            hri_refuse(cli, "check_failed", "%u checks failed", failed);
         }
         return hri_cli_json_end(cli, &r->json, code);
     }
@@ -254,39 +239,44 @@ static int finish(report *r, const hri_checks *checks) {
     if (r->status != HR_OK) {
         return hri_cli_failed(cli, NULL, "doctor", r->status);
     }
-    hri_out_printf(&cli->out, "\n%zu checks = %zu ok + %zu failed + %zu skipped\n",
-                   checks->ok + checks->failed + checks->skipped, checks->ok, checks->failed,
-                   checks->skipped);
-    hri_say_next(cli, checks->failed ? "headroom doctor --log-level debug" : "headroom devices");
+    hri_out_printf(&cli->out, "\n%u checks = %u ok + %u failed + %u skipped\n",
+                   ok + failed + skipped, ok, failed, skipped);
+    hri_say_next(cli, failed ? "headroom doctor --log-level debug" : "headroom devices");
     return code;
+}
+
+static int show(report *r, const hr_ctx *ctx, const hr_doctor *d) {
+    hr_check c = {.size = sizeof c};
+    for (size_t i = 0; get_check(r, ctx, d, i, &c) == HR_OK; i++) {
+        r->counts[c.result]++;
+    }
+    hri_cli_json_start(&r->json);
+    if (!r->as_json) {
+        hri_say_title(r->cli, "headroom %s: %s", hr_version(),
+                      r->counts[HR_CHECK_FAILED] ? "some checks failed" : "all checks passed");
+    }
+    show_machine(r);
+    show_components(r, d);
+    show_settings(r);
+    show_checks(r, ctx, d);
+    return finish(r);
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     report r = {.cli = cli, .as_json = ((const doctor_options *)options)->json};
-    hri_machine_facts machine;
-    hri_checks checks = {0};
+    char cache[4096];
     hr_ctx *ctx = NULL;
-    hri_cli_json_start(&r.json);
-    hri_machine_read(&machine);
-    (void)hri_cli_open_anyway(cli,
-                              &ctx); /* on failure ctx stays NULL, and that is a failed check */
-    int code = make_checks(cli, ctx, count, arguments, &machine, &checks);
-    if (code != HRI_EXIT_YES) {
-        hri_json_deinit(&r.json);
-        hri_checks_deinit(&checks);
-        hr_ctx_destroy(ctx);
-        return code;
-    }
-    if (!r.as_json) {
-        hri_say_title(cli, "headroom %s: %s", hr_version(),
-                      checks.failed ? "some checks failed" : "all checks passed");
-    }
-    show_machine(&r, &machine);
-    show_components(&r, ctx);
-    show_settings(&r);
-    show_checks(&r, &checks);
-    code = finish(&r, &checks);
-    hri_checks_deinit(&checks);
+    hr_doctor *d = NULL;
+    hr_error error = {0};
+    (void)hri_cli_open_anyway(cli, &ctx); /* on failure ctx stays NULL: a failed check */
+    const hr_doctor_options o = {.size = sizeof o,
+                                 .devices = count ? arguments : NULL,
+                                 .device_count = (size_t)count,
+                                 .cache =
+                                     hri_settings_cache_dir(cli->settings, cache, sizeof cache)};
+    const int code = hr_doctor_create(ctx, &o, &d, &error) == HR_OK ? show(&r, ctx, d)
+                                                                    : hri_cli_error(cli, &error);
+    hr_doctor_destroy(d);
     hr_ctx_destroy(ctx);
     return code;
 }

@@ -112,6 +112,25 @@ static uint64_t held_by_all(hr_device *device) {
     return held;
 }
 
+/* The readings are not of one instant, and the host counts shared pages twice: what does not add up is cut, ours first by
+ * what is in use, so that no part is ever negative. */
+static void share_out(hr_device_info *info) {
+    const uint64_t used =
+        info->total_bytes > info->free_bytes ? info->total_bytes - info->free_bytes : 0;
+    const uint64_t ours =
+        info->process_bytes ? info->process_bytes : info->runtime_bytes + info->held_bytes;
+    info->ours_bytes = ours < used ? ours : used;
+    info->others_bytes = used - info->ours_bytes;
+}
+
+const char *hr_device_name(const hr_device *device) {
+    return device->name;
+}
+
+hr_status hr_device_open(hr_device *device) {
+    return hri_device_open(device);
+}
+
 hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
     const hri_backend *backend = device->lib->backend;
     hr_device_info info = {0};
@@ -131,6 +150,9 @@ hr_status hr_device_get_info(hr_device *device, hr_device_info *out) {
         if (device->dev) {
             info.runtime_bytes = device->runtime_bytes;
         }
+        info.is_open = device->dev != NULL;
+        info.is_gpu = (backend->can & HRI_CAN_QUEUE) != 0;
+        share_out(&info);
     }
     pthread_mutex_unlock(&device->mutex);
     if (status != HR_OK) {

@@ -1,9 +1,8 @@
-/* The checks themselves.  Every one ends in exactly one hri_checks_add. */
-#include "job/checks.h"
+/* The checks themselves.  Every one ends in exactly one hri_doctor_check. */
+#include "job/doctor.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,57 +11,26 @@
 #include "base/cache_dir.h"
 #include "base/alloc.h"
 #include "device/device.h"
+#include "job/machine.h"
 
 /* Larger than any one cache line and page, small enough to be instant. */
 enum { COPY_BYTES = 1 << 20, MADE_MAX = 16 };
 
-void hri_checks_deinit(hri_checks *checks) {
-    hri_free(checks->items);
-    memset(checks, 0, sizeof *checks);
-}
-
-void hri_checks_add(hri_checks *checks, const char *subject, const char *name,
-                    hri_check_result result, const char *format, ...) {
-    if (checks->count == checks->room) {
-        const size_t room = checks->room ? checks->room * 2 : 32;
-        hri_check *items = hri_realloc(checks->items, room * sizeof *items);
-        if (!items) {
-            checks->no_memory = 1;
-            checks->failed++;
-            return;
-        }
-        checks->items = items;
-        checks->room = room;
-    }
-    hri_check *check = &checks->items[checks->count++];
-    snprintf(check->subject, sizeof check->subject, "%s", subject);
-    snprintf(check->name, sizeof check->name, "%s", name);
-    check->result = result;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(check->detail, sizeof check->detail, format, args);
-    va_end(args);
-    checks->ok += result == HRI_CHECK_OK;
-    checks->failed += result == HRI_CHECK_FAILED;
-    checks->skipped += result == HRI_CHECK_SKIPPED;
-}
-
 /* The first line of the context's prose, or the status in words. */
-static void add_failure(hri_checks *checks, hr_ctx *ctx, const char *subject, const char *name,
+static void add_failure(hr_doctor *d, hr_ctx *ctx, const char *subject, const char *name,
                         hr_status status) {
     hr_error error;
     hr_ctx_error(ctx, &error);
     const char *text =
         error.code == status && error.message[0] ? error.message : hr_status_text(status);
-    hri_checks_add(checks, subject, name,
-                   status == HR_E_UNSUPPORTED ? HRI_CHECK_SKIPPED : HRI_CHECK_FAILED, "%.*s",
-                   (int)strcspn(text, "\n"), text);
+    hri_doctor_check(d, subject, name,
+                     status == HR_E_UNSUPPORTED ? HR_CHECK_SKIPPED : HR_CHECK_FAILED, "%.*s",
+                     (int)strcspn(text, "\n"), text);
 }
 
 /* ---- devices ---- */
 
-static void check_page(hri_checks *checks, hr_ctx *ctx, hr_logical *logical,
-                       const hr_device_info *info) {
+static void check_page(hr_doctor *d, hr_ctx *ctx, hr_logical *logical, const hr_device_info *info) {
     const char *name = "maps a page";
     hr_range *range = NULL;
     hr_status status = hr_range_create(logical, info->page_bytes, HR_CATEGORY_OTHER, 0, &range);
@@ -75,13 +43,14 @@ static void check_page(hri_checks *checks, hr_ctx *ctx, hr_logical *logical,
         status = ended;
     }
     if (status != HR_OK) {
-        add_failure(checks, ctx, info->name, name, status);
+        add_failure(d, ctx, info->name, name, status);
         return;
     }
     char size[32];
     hr_bytes_print(info->page_bytes, size, sizeof size);
-    hri_checks_add(checks, info->name, name, addressed ? HRI_CHECK_OK : HRI_CHECK_FAILED,
-                   addressed ? "%s reserved, mapped and released" : "%s could not be mapped", size);
+    hri_doctor_check(d, info->name, name, addressed ? HR_CHECK_OK : HR_CHECK_FAILED,
+                     addressed ? "%s reserved, mapped and released" : "%s could not be mapped",
+                     size);
 }
 
 /* host[0..bytes) to the device, then back over a wiped copy, compared with the pattern. */
@@ -114,7 +83,7 @@ static hr_status round_trip(hr_device *device, const hr_block *block, uint8_t *h
     return status;
 }
 
-static void check_copy(hri_checks *checks, hr_ctx *ctx, hr_device *device, hr_logical *logical,
+static void check_copy(hr_doctor *d, hr_ctx *ctx, hr_device *device, hr_logical *logical,
                        const hr_device_info *info, int pinned) {
     const char *name = pinned ? "copies through pinned memory" : "copies and compares";
     void *host = NULL;
@@ -141,43 +110,43 @@ static void check_copy(hri_checks *checks, hr_ctx *ctx, hr_device *device, hr_lo
         hri_free(host);
     }
     if (status != HR_OK) {
-        add_failure(checks, ctx, info->name, name, status);
+        add_failure(d, ctx, info->name, name, status);
         return;
     }
-    hri_checks_add(checks, info->name, name, equal ? HRI_CHECK_OK : HRI_CHECK_FAILED,
-                   equal ? "1 MiB copied there and back, identical"
-                         : "1 MiB came back changed: do not trust this device");
+    hri_doctor_check(d, info->name, name, equal ? HR_CHECK_OK : HR_CHECK_FAILED,
+                     equal ? "1 MiB copied there and back, identical"
+                           : "1 MiB came back changed: do not trust this device");
 }
 
 /* Our own reading of the limit against what the device layer says. */
-static void check_cgroup(hri_checks *checks, const hr_device_info *info,
-                         const hri_machine_facts *machine) {
+static void check_cgroup(hr_doctor *d, const hr_device_info *info) {
     const char *name = "respects its cgroup";
+    hr_machine_info own = {0}, *machine = &own;
+    hri_machine_read_cgroup(machine, "");
     if (machine->cgroup_limit_bytes == UINT64_MAX) {
-        hri_checks_add(checks, info->name, name, HRI_CHECK_SKIPPED, "no memory limit is set there");
+        hri_doctor_check(d, info->name, name, HR_CHECK_SKIPPED, "no memory limit is set there");
         return;
     }
     char limit[32], total[32];
     hr_bytes_print(machine->cgroup_limit_bytes, limit, sizeof limit);
     hr_bytes_print(info->total_bytes, total, sizeof total);
     const int good = info->total_bytes <= machine->cgroup_limit_bytes;
-    hri_checks_add(checks, info->name, name, good ? HRI_CHECK_OK : HRI_CHECK_FAILED,
-                   "total %s, limit %s", total, limit);
+    hri_doctor_check(d, info->name, name, good ? HR_CHECK_OK : HR_CHECK_FAILED,
+                     "total %s, limit %s", total, limit);
 }
 
-void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
-                       const hri_machine_facts *machine) {
+void hri_doctor_check_device(hr_doctor *d, hr_ctx *ctx, hr_device *device) {
     hr_device_info info = {.size = sizeof info};
     hr_status status = hri_device_open(device);
     if (status == HR_OK) {
         status = hr_device_get_info(device, &info);
     }
     if (status != HR_OK) {
-        add_failure(checks, ctx, device->name, "can be opened", status);
+        add_failure(d, ctx, device->name, "can be opened", status);
         return;
     }
     if (hri_device_can(device) & HRI_CAN_POINT) {
-        check_cgroup(checks, &info, machine);
+        check_cgroup(d, &info);
     }
     const uint64_t limit_bytes =
         info.page_bytes * (COPY_BYTES / info.page_bytes + 2); /* a page, and room for the copy */
@@ -188,20 +157,20 @@ void hri_checks_device(hri_checks *checks, hr_ctx *ctx, hr_device *device,
                                                      .limit_bytes = limit_bytes},
                                &logical);
     if (status != HR_OK) {
-        add_failure(checks, ctx, info.name, "takes a limit", status);
+        add_failure(d, ctx, info.name, "takes a limit", status);
         return;
     }
-    check_page(checks, ctx, logical, &info);
+    check_page(d, ctx, logical, &info);
     if (!(hri_device_can(device) & HRI_CAN_COMPUTE)) {
-        hri_checks_add(checks, info.name, "copies and compares", HRI_CHECK_SKIPPED,
-                       "a null device has addresses but no memory");
+        hri_doctor_check(d, info.name, "copies and compares", HR_CHECK_SKIPPED,
+                         "a null device has addresses but no memory");
     } else {
-        check_copy(checks, ctx, device, logical, &info, 0);
-        check_copy(checks, ctx, device, logical, &info, 1);
+        check_copy(d, ctx, device, logical, &info, 0);
+        check_copy(d, ctx, device, logical, &info, 1);
     }
     status = hr_logical_destroy(logical);
     if (status != HR_OK) {
-        add_failure(checks, ctx, info.name, "releases everything", status);
+        add_failure(d, ctx, info.name, "releases everything", status);
     }
 }
 
@@ -253,17 +222,17 @@ static int try_file(const char *dir) {
     return good;
 }
 
-void hri_checks_cache_dir(hri_checks *checks, const char *path) {
+void hri_doctor_check_cache(hr_doctor *d, const char *path) {
     const char *subject = "cache directory", *name = "can be written";
     char copy[4096];
     size_t made[MADE_MAX], made_count;
     if (!path[0]) {
-        hri_checks_add(checks, subject, name, HRI_CHECK_SKIPPED,
-                       "no cache: set HEADROOM_CACHE_DIR, or HOME");
+        hri_doctor_check(d, subject, name, HR_CHECK_SKIPPED,
+                         "no cache: set HEADROOM_CACHE_DIR, or HOME");
         return;
     }
     if (strlen(path) >= sizeof copy) {
-        hri_checks_add(checks, subject, name, HRI_CHECK_FAILED, "the path is too long");
+        hri_doctor_check(d, subject, name, HR_CHECK_FAILED, "the path is too long");
         return;
     }
     strcpy(copy, path);
@@ -280,9 +249,9 @@ void hri_checks_cache_dir(hri_checks *checks, const char *path) {
         rmdir(copy);
     }
     if (trusted == HR_E_INVALID) {
-        hri_checks_add(checks, subject, name, HRI_CHECK_FAILED, "%s", why.text);
+        hri_doctor_check(d, subject, name, HR_CHECK_FAILED, "%s", why.text);
         return;
     }
-    hri_checks_add(checks, subject, name, good ? HRI_CHECK_OK : HRI_CHECK_FAILED, "%.180s%s%s",
-                   path, good ? "" : ": ", good ? "" : strerror(error));
+    hri_doctor_check(d, subject, name, good ? HR_CHECK_OK : HR_CHECK_FAILED, "%.180s%s%s", path,
+                     good ? "" : ": ", good ? "" : strerror(error));
 }

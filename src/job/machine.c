@@ -1,4 +1,5 @@
-/* The reading of machine.h. */
+/* Facts about this machine that explain how Headroom will do on it: kernel, processor, huge pages, outer limits.  All of
+ * it is read from /proc and /sys, and nothing is changed. */
 #include "job/machine.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "base/cores.h"
+#include "base/grow.h"
 #include "base/proc.h"
 #include "base/processor.h"
 #include "memory/left.h"
@@ -38,7 +40,7 @@ static void add_word(char *list, size_t size, const char *word) {
     }
 }
 
-static void read_features(hri_machine_facts *machine, char *flags) {
+static void read_features(hr_machine_info *machine, char *flags) {
     char *save = NULL;
     for (char *word = strtok_r(flags, " \t\n", &save); word;
          word = strtok_r(NULL, " \t\n", &save)) {
@@ -50,7 +52,7 @@ static void read_features(hri_machine_facts *machine, char *flags) {
     }
 }
 
-void hri_machine_read_processor(hri_machine_facts *machine, const char *root) {
+void hri_machine_read_processor(hr_machine_info *machine, const char *root) {
     hri_proc f;
     char line[8192];
     hri_processor_name(root, machine->processor, sizeof machine->processor);
@@ -85,7 +87,7 @@ static void chosen(const char *path, char *word, size_t size) {
     }
 }
 
-static void read_huge_pages(hri_machine_facts *machine) {
+static void read_huge_pages(hr_machine_info *machine) {
     char normal[24], shared[24], reserved[24] = "unknown";
     chosen("/sys/kernel/mm/transparent_hugepage/enabled", normal, sizeof normal);
     chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", shared, sizeof shared);
@@ -97,15 +99,15 @@ static void read_huge_pages(hri_machine_facts *machine) {
              "transparent: %s, shared memory: %s, reserved: %s", normal, shared, reserved);
 }
 
-void hri_machine_read_cgroup(hri_machine_facts *machine, const char *root) {
+void hri_machine_read_cgroup(hr_machine_info *machine, const char *root) {
     hri_memory_left left;
     hri_memory_left_read(root, &left);
     machine->cgroup_limit_bytes = left.group_limit;
     snprintf(machine->cgroup_path, sizeof machine->cgroup_path, "%s", left.group_path);
 }
 
-void hri_machine_read(hri_machine_facts *machine) {
-    memset(machine, 0, sizeof *machine);
+hr_status hr_machine_get_info(hr_machine_info *out) {
+    hr_machine_info own = {0}, *machine = &own;
     struct utsname name;
     if (uname(&name) == 0) {
         snprintf(machine->system, sizeof machine->system, "%.32s %.64s %.32s", name.sysname,
@@ -114,8 +116,9 @@ void hri_machine_read(hri_machine_facts *machine) {
         strcpy(machine->system, "unknown");
     }
     hri_machine_read_processor(machine, "");
-    machine->cores_online = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    machine->cores_usable = (int)hri_cores_usable();
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    machine->cores_online = online > 0 ? (uint32_t)online : 0;
+    machine->cores_usable = hri_cores_usable();
     read_huge_pages(machine);
     hri_machine_read_cgroup(machine, "");
     struct rlimit lock;
@@ -125,4 +128,5 @@ void hri_machine_read(hri_machine_facts *machine) {
     }
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     machine->memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    return hri_give(out, &own, sizeof own);
 }

@@ -89,6 +89,34 @@ TEST_TIMEOUT(job, a_fault_while_looking_for_ways_out_leaves_nothing_behind, 300)
     sweep("8KiB");
 }
 
+TEST(job, a_fault_while_the_machine_is_examined_leaves_nothing_behind) {
+    hr_ctx *ctx;
+    const hr_ctx_options co = {.size = sizeof co, .visible_devices = "", .no_cuda = 1};
+    const hr_doctor_options o = {.size = sizeof o, .cache = test_folder()};
+    CHECK_OK(hr_ctx_create(&co, &ctx));
+    hr_doctor *d = NULL;
+    CHECK_OK(hr_doctor_create(ctx, &o, &d, NULL)); /* what the context keeps is there now */
+    hr_doctor_destroy(d);
+    const int64_t live = hri_fault_live_allocs();
+    int faults = 0;
+    for (uint64_t nth = 1;; nth++) {
+        d = NULL;
+        hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+        const hr_status status = hr_doctor_create(ctx, &o, &d, NULL);
+        const uint64_t delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        CHECK(status == HR_OK || (status == HR_E_NOMEM_HOST && !d));
+        hr_doctor_destroy(d);
+        CHECK_EQ(hri_fault_live_allocs(), live);
+        if (!delivered) {
+            break;
+        }
+        faults++;
+    }
+    CHECK(faults > 5);
+    hr_ctx_destroy(ctx);
+}
+
 /* ---- evaluation and prediction ---- */
 
 static char run_path[512];

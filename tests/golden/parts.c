@@ -145,7 +145,7 @@ static void put_file(const char *root, const char *path, const char *text) {
 }
 
 /* `limits`: path and text in turn, NULL at the end. */
-static hri_machine_facts machine_in(const char *membership, const char *const *limits) {
+static hr_machine_info machine_in(const char *membership, const char *const *limits) {
     char root[] = "/tmp/headroom-golden-XXXXXX";
     CHECK(mkdtemp(root));
     put_file(root, "proc/self/cgroup", membership);
@@ -154,7 +154,7 @@ static hri_machine_facts machine_in(const char *membership, const char *const *l
         snprintf(path, sizeof path, "sys/fs/cgroup/%s", limits[i]);
         put_file(root, path, limits[i + 1]);
     }
-    hri_machine_facts machine;
+    hr_machine_info machine;
     hri_machine_read_cgroup(&machine, root);
     GOLDEN_RUN("-rf", .program = "rm", .last_arg = root);
     return machine;
@@ -163,7 +163,7 @@ static hri_machine_facts machine_in(const char *membership, const char *const *l
 TEST(machine, the_smallest_cgroup_limit_on_the_way_up_counts) {
     static const char *const limits[] = {
         "a/b/memory.max", "max\n", "a/memory.max", "1048576\n", "memory.max", "4194304\n", NULL};
-    const hri_machine_facts machine = machine_in("0::/a/b\n", limits);
+    const hr_machine_info machine = machine_in("0::/a/b\n", limits);
     CHECK_EQ(machine.cgroup_limit_bytes, 1048576);
     CHECK(strstr(machine.cgroup_path, "/a/memory.max"));
 }

@@ -249,20 +249,6 @@ int hri_cli_open_for(hri_cli *cli, const char *device, hr_ctx **out) {
     return open_context(cli, 1, out);
 }
 
-size_t hri_cli_device_count(hr_ctx *ctx, int count) {
-    return count ? (size_t)count : hr_device_count(ctx);
-}
-
-int hri_cli_device(hri_cli *cli, hr_ctx *ctx, int count, const char *const *arguments, size_t i,
-                   hr_device **out) {
-    if (!count) {
-        *out = hr_device_at(ctx, i);
-        return HRI_EXIT_YES;
-    }
-    const hr_status status = hr_device_find(ctx, arguments[i], out);
-    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(cli, ctx, arguments[i], status);
-}
-
 void hri_cli_json_start(hri_json *json) {
     hri_json_init(json);
     hri_json_u64(json, "version", 1);

@@ -74,11 +74,6 @@ int hri_cli_open(hri_cli *cli, hr_ctx **out);
 int hri_cli_open_anyway(hri_cli *cli, hr_ctx **out);
 /* For one device alone: whoever computes on the host need not hold the libraries of a GPU, which count in its budget. */
 int hri_cli_open_for(hri_cli *cli, const char *device, hr_ctx **out);
-/* Device i of those named in arguments[0..count), or of all when none is named; how many there are.  A name that is
- * not there is printed with those that are; then the exit code is not HRI_EXIT_YES. */
-size_t hri_cli_device_count(hr_ctx *ctx, int count);
-int hri_cli_device(hri_cli *cli, hr_ctx *ctx, int count, const char *const *arguments, size_t i,
-                   hr_device **out);
 /* Prints what failed, with the context's own prose where it has some (ctx may be NULL), and gives the exit code of
  * `status`. */
 int hri_cli_failed(hri_cli *cli, hr_ctx *ctx, const char *what, hr_status status);

@@ -1,0 +1,139 @@
+"""python -m headroom export MODULE:FUNCTION -o my.hr --input 'f32[N,3,224,224]'"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from typing import Any, Optional, Sequence
+
+from .graph import Refused
+
+
+def spec(text: str) -> tuple[str, list]:
+    """'f32[N,3,224,224]' -> its type and sizes, 'N' for the batch."""
+    m = re.fullmatch(r"(f32|i32|i64)\[\s*N\s*((?:,\s*\d+\s*)*)\]", text)
+    if not m:
+        raise argparse.ArgumentTypeError(f"{text!r} is no input: write it as f32[N,3,224,224]; N, the batch, comes first")
+    return m.group(1), ["N"] + [int(d) for d in m.group(2).split(",")[1:]]
+
+
+def found(text: str) -> Any:
+    """MODULE:NAME, called when it is a function or a class."""
+    module, _, name = text.partition(":")
+    if not name:
+        raise SystemExit(f"{text!r}: write MODULE:NAME, with NAME a function that returns the model")
+    sys.path.insert(0, ".")
+    thing: Any = importlib.import_module(module.removesuffix(".py").replace("/", "."))
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    is_model = hasattr(thing, "state_dict") or hasattr(thing, "get_weights")
+    return thing if is_model and not isinstance(thing, type) else thing()
+
+
+def is_torch(model: Any) -> bool:
+    return any(c.__module__.startswith("torch.nn") for c in type(model).__mro__) and \
+        not any(c.__module__.startswith("keras.") for c in type(model).__mro__)
+
+
+def export_torch(model: Any, a: argparse.Namespace) -> int:
+    import torch
+
+    from . import torch as front
+    from .torch.check import check
+
+    if not a.input:
+        raise SystemExit("a PyTorch module needs --input, such as --input 'f32[N,3,224,224]'; once for each input")
+    torch.manual_seed(0)
+    example = []
+    for type_, dims in a.input:
+        shape = [a.batch if d == "N" else d for d in dims]
+        example.append(torch.randn(shape) if type_ == "f32" else torch.randint(1, a.vocabulary, shape))
+    e = front.export(model, example, a.loss, name=a.name, dim=a.class_dim)
+    return finish(e, lambda: check(model, e, example), a)
+
+
+def export_keras(model: Any, a: argparse.Namespace) -> int:
+    from . import keras as front
+
+    e = front.export(model, loss=a.loss, name=a.name, batch=a.batch)
+    return finish(e, lambda: front.check(model, e, a.batch), a)
+
+
+def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
+    for note in e.notes:
+        print(f"note: {note}", file=sys.stderr)
+    params = sum(v.size for n, v in e.weights.items()
+                 if any(n in f.named and f.named[n].entry.kind == "param" for f in (e.model.train, e.model.eval)))
+    nodes = sum(1 for x in e.model.train.live() if x.kind == "node")
+    print(f"{e.model.name}: {params} parameters, {nodes} nodes")
+    if not a.no_check:
+        r = checked()
+        print(f"compared with its framework, largest relative differences: loss {r.loss:.1e}, {r.counted} gradients "
+              f"{r.gradient:.1e} ({r.gradient_of}), running statistics {r.statistics:.1e}, evaluation {r.eval:.1e}")
+        if not r.good(a.tolerance):
+            print(f"not written: the model does not compute what its framework does (tolerance {a.tolerance:g})"
+                  + (f"; no gradient for {', '.join(r.missing[:5])}" if r.missing else ""), file=sys.stderr)
+            return 1
+    beside = e.save(a.output)
+    print(f"wrote {a.output} and {beside}\nnext: headroom train ./{a.output} --init {beside} --data SRC --budget SIZE")
+    return 0
+
+
+def export(a: argparse.Namespace) -> int:
+    if a.model.endswith(".keras"):
+        import keras
+
+        return export_keras(keras.saving.load_model(a.model, compile=False), a)
+    model = found(a.model)
+    return export_torch(model, a) if is_torch(model) else export_keras(model, a)
+
+
+def load(a: argparse.Namespace) -> int:
+    import torch
+
+    from . import torch as front
+
+    model = found(a.model)
+    missing = front.load(model, a.checkpoint)
+    torch.save(model.state_dict(), a.output)
+    print(f"wrote {a.output}" + (f"; not in {a.checkpoint}, left as they were: {', '.join(missing[:5])}" if missing else ""))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="python -m headroom", description="Models of PyTorch and Keras as model files.")
+    sub = p.add_subparsers(dest="command", required=True)
+    e = sub.add_parser("export", help="write a model file and its weights")
+    e.add_argument("model", help="MODULE:FUNCTION that returns the model, or a .keras file")
+    e.add_argument("-o", "--output", required=True, metavar="my.hr")
+    e.add_argument("--input", type=spec, action="append", default=[], metavar="f32[N,3,224,224]",
+                   help="type and shape of an input; N is the batch")
+    e.add_argument("--loss", default="cross_entropy", help="cross_entropy, mean_squared_error, binary_cross_entropy, or own: "
+                   "the model returns its loss")
+    e.add_argument("--class-dim", type=int, help="the dimension of the output that holds the classes")
+    e.add_argument("--name", help="of the model; default: its class")
+    e.add_argument("--batch", type=int, default=5, help="batch of the example (default 5)")
+    e.add_argument("--vocabulary", type=int, default=100, help="ids of the example are below this (default 100)")
+    e.add_argument("--tolerance", type=float, default=1e-4, help="largest relative difference allowed (default 1e-4)")
+    e.add_argument("--no-check", action="store_true", help="do not compare with the framework")
+    e.set_defaults(run=export)
+    b = sub.add_parser("load", help="weights of a checkpoint as a state dict of PyTorch")
+    b.add_argument("model", help="MODULE:FUNCTION that returns the module")
+    b.add_argument("checkpoint")
+    b.add_argument("-o", "--output", required=True, metavar="my.pt")
+    b.set_defaults(run=load)
+    return p
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    a = parser().parse_args(arguments)
+    try:
+        return int(a.run(a))
+    except Refused as e:
+        print(f"cannot take this model: {e}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

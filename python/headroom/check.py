@@ -1,0 +1,162 @@
+"""One model run by the library, for comparison with its framework: outputs, loss, gradients, steps of SGD.
+
+Random ops draw other numbers in every framework, so a comparison runs both sides with each random op at its mean: dropout lets
+everything through, stochastic depth keeps every branch.  Everything else is the training form as it stands."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Mapping, Optional, Sequence
+
+import numpy as np
+
+from . import library
+from .build import inverse
+from .exported import Exported
+
+
+@dataclass
+class Outcome:
+    """What one side computed.  Arrays in the framework's own order of dimensions."""
+
+    losses: list = field(default_factory=list)  # before each step
+    gradients: dict = field(default_factory=dict)  # of the first step
+    weights: dict = field(default_factory=dict)  # parameters and states after the last step
+    outputs: list = field(default_factory=list)  # in eval, with the weights as exported
+    eval_loss: Optional[float] = None
+
+
+def without_chance(text: str) -> str:
+    """The model file with every dropout at its mean."""
+    return re.sub(r"(= dropout\([^)]*\)) \{[^}]*\}", r"\1 {p=0}", text)
+
+
+def lying(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
+    return np.ascontiguousarray(np.transpose(array, order))
+
+
+def standing(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
+    return np.transpose(array, inverse(order))
+
+
+def parameters(e: Exported) -> list[str]:
+    return [n for n in e.weights if n in e.model.train.named and e.model.train.named[n].entry.kind == "param"
+            and " frozen" not in e.model.train.named[n].entry.tail]
+
+
+class Ours:
+    """The model in the library, with gradients as results."""
+
+    def __init__(self, e: Exported, batch: int, budget: int = 0) -> None:
+        self.e = e
+        self.model = library.Model(without_chance(e.model.text()))
+        self.train, self.eval = self.model.graph(batch, True), self.model.graph(batch, False)
+        self.trained = self.train.gradients(parameters(e))
+        self.train.freeze()
+        self.eval.freeze()
+        self.run = library.Run([self.train, self.eval], budget)
+        self.put_weights(e.weights)
+
+    def _order(self, name: str) -> Sequence[int]:
+        return self.e.orders.get(name, tuple(range(self.e.weights[name].ndim)))
+
+    def put_weights(self, weights: Mapping[str, np.ndarray]) -> None:
+        for name, a in weights.items():
+            for graph in (0, 1):
+                if self.run.graphs[graph].find(name):
+                    self.run.put(name, lying(a, self._order(name)), graph)
+                    break
+
+    def get(self, name: str) -> np.ndarray:
+        graph = 0 if self.train.find(name) else 1
+        return standing(self.run.get(name, graph), self._order(name))
+
+    def feed(self, feeds: Mapping[str, np.ndarray], graph: int) -> None:
+        orders = {n: o for n, _, o in self.e.inputs}
+        for name, a in feeds.items():
+            if self.run.graphs[graph].find(name):
+                self.run.put(name, lying(a, orders.get(name, range(a.ndim))), graph)
+
+    def step(self, feeds: Mapping[str, np.ndarray], number: int) -> tuple[float, dict]:
+        self.feed(feeds, 0)
+        self.run.step(0, number)
+        grads = {n: standing(self.run.get(f"gradient:{n}"), self._order(n)) for n in self.trained}
+        return float(self.run.get("loss")), grads
+
+    def evaluate(self, feeds: Mapping[str, np.ndarray]) -> tuple[list, float]:
+        self.feed(feeds, 1)
+        self.run.step(1)
+        names = [n for n, _, _ in self.e.model.eval.results if n != "loss"]
+        outputs = [standing(self.run.get(n, 1), o) for n, o in zip(names, self.e.outputs)]
+        return outputs, float(self.run.get("loss", 1))
+
+    def close(self) -> None:
+        self.run.close()
+        self.train.close()
+        self.eval.close()
+        self.model.close()
+
+
+def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 1, rate: float = 0.01) -> Outcome:
+    """Evaluation, then `steps` of plain SGD."""
+    r, out = Ours(e, batch), Outcome()
+    try:
+        out.outputs, out.eval_loss = r.evaluate(feeds)
+        weights = {n: np.array(e.weights[n]) for n in r.trained}
+        for i in range(steps):
+            loss, grads = r.step(feeds, i)
+            out.losses.append(loss)
+            if i == 0:
+                out.gradients = grads
+            for n, g in grads.items():
+                weights[n] = weights[n] - np.float32(rate) * g
+            r.put_weights(weights)
+        out.weights = {n: r.get(n) for n in e.weights}
+        return out
+    finally:
+        r.close()
+
+
+def apart(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
+    """The largest difference, relative to the largest element of b (or `least`, if that is more)."""
+    a, b = np.asarray(a, "float64"), np.asarray(b, "float64")
+    if a.shape != b.shape:
+        return float("inf")
+    if not a.size:
+        return 0.0
+    scale = max(float(np.abs(b).max()), least, 1e-30)
+    worst = float(np.abs(a - b).max()) / scale
+    return worst if np.isfinite(worst) else float("inf")
+
+
+@dataclass
+class Compared:
+    """Largest relative differences."""
+
+    loss: float
+    gradient: float
+    gradient_of: str
+    steps: float
+    statistics: float
+    eval: float
+    counted: int
+    missing: list
+
+    def good(self, within: float = 1e-4) -> bool:
+        return not self.missing and max(self.loss, self.gradient, self.statistics, self.eval) <= within \
+            and self.steps <= 10 * within
+
+
+def compare(a: Outcome, b: Outcome, states: Sequence[str]) -> Compared:
+    """a ours, b the framework's.  Each gradient is compared with its own largest element.  Where that is below a 100,000th of the
+    largest of all, the gradient is 0 (a bias before a batch norm) and both sides show rounding: then with the largest of all."""
+    largest = max((float(np.abs(g).max()) for g in b.gradients.values() if g.size), default=0.0)
+    gradients = {n: apart(a.gradients[n], g, largest if not g.size or np.abs(g).max() < 1e-5 * largest else 0.0)
+                 for n, g in b.gradients.items() if n in a.gradients}
+    missing = [n for n, g in b.gradients.items() if n not in a.gradients and np.abs(g).max() > 0]
+    worst = max(gradients, key=lambda n: gradients[n]) if gradients else ""
+    return Compared(apart(np.array(a.losses[:1]), np.array(b.losses[:1])), gradients.get(worst, 0.0), worst,
+                    apart(np.array(a.losses), np.array(b.losses)),
+                    max((apart(a.weights[n], b.weights[n]) for n in states), default=0.0),
+                    max((apart(x, y) for x, y in zip(a.outputs, b.outputs)), default=float("inf")),
+                    len(gradients), missing)

@@ -1,0 +1,33 @@
+"""What every front end hands out: a model file in memory, its weights, and what is known of where it came from."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from . import safetensors
+from .graph import Model
+
+
+@dataclass
+class Exported:
+    """A model file in memory, and what is known of where it came from."""
+
+    model: Model
+    weights: dict[str, np.ndarray]
+    inputs: list[tuple[str, tuple, tuple]]  # name, logical shape, order in memory
+    outputs: list[tuple]  # order in memory of each, in eval
+    orders: dict[str, tuple]  # of the weights that lie in memory in another order than in files
+    loss: str = "cross_entropy"
+    aliases: dict[str, str] = field(default_factory=dict)  # name -> the name its storage goes by
+    counters: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes PATH and the weights beside it; the path of the weights."""
+        path = Path(path)
+        path.write_text(self.model.text())
+        beside = path.with_suffix(".safetensors")
+        safetensors.write(beside, self.weights, {"format": "pt"})
+        return beside

@@ -1,0 +1,122 @@
+"""The module's own step, for comparison: eager PyTorch with every random op at its mean."""
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import Any, Iterator, Mapping, Optional, Sequence
+from unittest import mock
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..check import Compared, Outcome, compare, ours
+from ..exported import Exported
+from ..loss import class_dim
+
+
+def _same(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return input
+
+
+def _fill(self: torch.Tensor, p: float = 0.5, **kwargs: Any) -> torch.Tensor:
+    return self.fill_(p)
+
+
+@contextlib.contextmanager
+def mean() -> Iterator[None]:
+    """Inside, dropout lets everything through and bernoulli_(p) gives p."""
+    attention, lstm, gru = F.scaled_dot_product_attention, torch._VF.lstm, torch._VF.gru
+
+    def attend(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kw: Any) -> Any:
+        return attention(query, key, value, attn_mask, 0.0, *args, **kw)
+
+    def recurrent(kept: Any) -> Any:
+        return lambda *args: kept(*[0.0 if isinstance(a, float) else a for a in args])
+
+    with contextlib.ExitStack() as stack:
+        for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+            stack.enter_context(mock.patch.object(F, name, _same))
+        stack.enter_context(mock.patch.object(torch, "dropout", _same))
+        stack.enter_context(mock.patch.object(torch.Tensor, "bernoulli_", _fill))
+        stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
+        stack.enter_context(mock.patch.object(torch._VF, "lstm", recurrent(lstm)))
+        stack.enter_context(mock.patch.object(torch._VF, "gru", recurrent(gru)))
+        yield
+
+
+def loss_of(outputs: Sequence[torch.Tensor], loss: str, label: Optional[torch.Tensor], dim: Optional[int]) -> torch.Tensor:
+    first = outputs[0]
+    if loss == "own":
+        return first.reshape(())
+    if loss == "squares":
+        return sum(o.pow(2).mean() for o in outputs)
+    if loss == "cross_entropy":
+        class Shape:
+            rank = first.dim()
+
+        d = class_dim(Shape, dim, 1)  # type: ignore[arg-type]
+        return F.cross_entropy(first.movedim(d, -1).flatten(0, -2), label.flatten().long())
+    if loss == "mean_squared_error":
+        return F.mse_loss(first, label)
+    return F.binary_cross_entropy_with_logits(first, label)
+
+
+def flat(x: Any) -> list[torch.Tensor]:
+    if isinstance(x, torch.Tensor):
+        return [x] if x.dtype.is_floating_point else []
+    if isinstance(x, Mapping):
+        return [t for y in x.values() for t in flat(y)]
+    return [t for y in x for t in flat(y)] if isinstance(x, (list, tuple)) else []
+
+
+def labels(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """What the loss wants beside the inputs, drawn."""
+    v = e.model.train.named.get("label")
+    if v is None:
+        return {}
+    shape = [d if isinstance(d, int) else d.at(batch) for d in v.shape]
+    r = np.random.RandomState(seed)
+    return {"label": r.randint(0, max(e.model.classes, 1), shape).astype("int32") if v.type == "i32"
+            else r.rand(*shape).astype("float32")}
+
+
+def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optional[np.ndarray], loss: str, steps: int,
+           rate: float, dim: Optional[int] = None) -> Outcome:
+    m, out = copy.deepcopy(module), Outcome()
+    target = torch.from_numpy(label) if label is not None else None
+    with mean():
+        m.eval()
+        with torch.no_grad():
+            outputs = flat(m(*inputs))
+            out.outputs = [o.numpy() for o in outputs]
+            out.eval_loss = float(loss_of(outputs, loss, target, dim))
+        m.train()
+        for i in range(steps):
+            m.zero_grad()
+            x = loss_of(flat(m(*inputs)), loss, target, dim)
+            x.backward()
+            out.losses.append(float(x.detach()))
+            grads = {n: p.grad for n, p in m.named_parameters() if p.grad is not None}
+            if i == 0:
+                out.gradients = {n: g.numpy().copy() for n, g in grads.items()}
+            with torch.no_grad():
+                for n, p in m.named_parameters():
+                    if n in grads:
+                        p -= rate * grads[n]
+    out.weights = {n: t.detach().numpy() for n, t in m.state_dict().items()}
+    for n, t in m.named_buffers():
+        out.weights.setdefault(n, t.detach().numpy())
+    return out
+
+
+def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], steps: int = 1,
+          rate: float = 0.01, dim: Optional[int] = None) -> Compared:
+    """One training step and one evaluation of both sides; raises nothing for a difference."""
+    batch = int(inputs[0].shape[0])
+    feeds = {n: x.numpy() for (n, _, _), x in zip(e.inputs, inputs)} | labels(e, batch)
+    a = ours(e, feeds, batch, steps, rate)
+    b = theirs(module, inputs, feeds.get("label"), e.loss, steps, rate, dim)
+    states = [n for n in e.weights if e.model.train.named.get(n) is not None
+              and e.model.train.named[n].entry.kind == "state" and n in b.weights]
+    return compare(a, b, states)

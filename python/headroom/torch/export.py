@@ -1,0 +1,223 @@
+"""A torch.nn.Module as a model: exported in train() and in eval(), walked into two forms, weights under their own names."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+import numpy as np
+import torch
+
+from ..build import Build, Const, Tensor
+from ..graph import Form, Model, Refused
+from ..loss import attach
+from .. import safetensors
+from ..exported import Exported
+from ..fuse import fuse
+from .walk import Cell, Walk, declared
+
+
+def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> Any:
+    module.train(training)
+    dynamic = tuple({0: torch.export.Dim.DYNAMIC} for _ in example)
+    try:
+        with torch.enable_grad():
+            return torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
+    except Exception as e:  # the exporter's own words name the user's line
+        text = str(e)
+        place = next((line.strip() for line in reversed(text.splitlines()) if line.strip().startswith('File "')
+                      and "/torch/" not in line), "")
+        first = next((line for line in text.splitlines() if line.strip()), type(e).__name__)
+        raise Refused(f"torch.export: {first.strip()}", place) from e
+
+
+class Source:
+    """What both forms share: parameters, their names, ties and layouts."""
+
+    def __init__(self, module: torch.nn.Module, programs: Sequence[Any]) -> None:
+        self.module = module
+        self.weights: dict[str, np.ndarray] = {}
+        self.aliases: dict[str, str] = {}
+        self.frozen = {n for n, p in module.named_parameters(remove_duplicate=False) if not p.requires_grad}
+        self.conv: set[str] = set()
+        self.moved: set[str] = set()
+        homes: dict[Any, str] = {}
+        for name, p in list(module.named_parameters(remove_duplicate=False)):
+            key = (p.untyped_storage().data_ptr(), p.storage_offset(), tuple(p.shape))
+            if p.numel() and key in homes:
+                self.aliases[name] = homes[key]
+            else:
+                homes[key] = name
+        for ep in programs:
+            self._look(ep)
+
+    def _look(self, ep: Any) -> None:
+        specs = {s.arg.name: s.target for s in ep.graph_signature.input_specs if s.target}
+
+        def scan(graph: torch.fx.Graph, names: dict, owner: Any) -> None:
+            for n in graph.nodes:
+                if n.op != "call_function":
+                    continue
+                target = str(n.target)
+                if target.startswith("aten.conv2d") and isinstance(n.args[1], torch.fx.Node) and n.args[1] in names:
+                    self.conv.add(self.aliases.get(names[n.args[1]], names[n.args[1]]))
+                if target.startswith("aten.batch_norm") and n.args[5]:
+                    self.moved |= {names[a] for a in n.args[3:5] if a in names}
+                in_place = target.startswith("aten.") and target.split(".")[1].endswith("_")
+                if in_place and n.args[0] in names:
+                    self.moved.add(names[n.args[0]])
+                if isinstance(n.target, torch._ops.HigherOrderOperator):
+                    inner = getattr(owner, str(n.args[1].target))
+                    holes = [h for h in inner.graph.nodes if h.op == "placeholder"]
+                    scan(inner.graph, {h: names[a] for h, a in zip(holes, n.args[2:]) if a in names}, inner)
+
+        scan(ep.graph, {n: specs[n.name] for n in ep.graph.nodes if n.op == "placeholder" and n.name in specs},
+             ep.graph_module)
+
+    def parameter(self, b: Build, name: str, value: torch.Tensor) -> Tensor:
+        name = self.aliases.get(name, name)
+        array = value.detach().cpu().numpy()
+        self.weights[name] = array
+        tags = initial(array) + (" frozen" if name in self.frozen else "")
+        if name in self.conv:
+            shape = tuple(array.shape[d] for d in (2, 3, 1, 0))
+            v = b.form.persistent("param", name, "f32", shape, tags + " layout=conv")
+            t = Tensor(v, (2, 3, 1, 0))
+        else:
+            t = Tensor(b.form.persistent("param", name, "f32", array.shape, tags))
+        b.known[t.value] = array
+        return t
+
+    def state(self, b: Build, name: str, value: torch.Tensor) -> Tensor:
+        array = value.detach().cpu().numpy()
+        self.weights[name] = array
+        return Tensor(b.form.persistent("state", name, "f32", array.shape, initial(array)))
+
+
+def initial(a: np.ndarray) -> str:
+    """What training without the weights file begins with: numbers spread like those of the module."""
+    if not a.size or (a == a.flat[0]).all():
+        return f"constant {float(a.flat[0]) if a.size else 0:.9g} 0"
+    return f"normal {0.0 if abs(a.mean()) < 0.1 * a.std() else float(a.mean()):.6g} {float(a.std()):.6g}"
+
+
+def form_of(ep: Any, source: Source, names: Sequence[str], batch: int) -> tuple[Form, Build, Walk, list, list]:
+    form = Form()
+    b = Build(form, lambda name, array: source.weights.__setitem__(name, array), batch)
+    walk = Walk(b)
+    inputs = []
+    given = list(names)
+    constants = {**ep.constants, **ep.state_dict}
+    for spec, node in zip(ep.graph_signature.input_specs, [n for n in ep.graph.nodes if n.op == "placeholder"]):
+        kind = spec.kind.name
+        if kind == "USER_INPUT":
+            if not isinstance(node.meta.get("val"), torch.Tensor):
+                walk.cells[node] = Cell(node.meta.get("val"))
+                continue
+            t, meta = _input(b, walk, node, given.pop(0))
+            inputs.append(meta)
+            walk.cells[node] = Cell(t)
+        elif kind == "PARAMETER":
+            walk.cells[node] = Cell(source.parameter(b, spec.target, constants[spec.target]))
+        else:
+            walk.cells[node] = Cell(_buffer(b, walk, source, spec, node, constants[spec.target]))
+    result = walk.run(ep.graph, ep.graph_module)
+    outputs = [walk.read(r) for r, s in zip(result, ep.graph_signature.output_specs) if s.kind.name == "USER_OUTPUT"]
+    return form, b, walk, outputs, inputs
+
+
+def _input(b: Build, walk: Walk, node: Any, name: str) -> tuple[Tensor, tuple]:
+    val = node.meta["val"]
+    shape = walk.shape(node)
+    order = (0, 2, 3, 1) if len(shape) == 4 else tuple(range(len(shape)))
+    lying = tuple(shape[d] for d in order)
+    return Tensor(b.form.input(name, declared(val.dtype), lying), order), (name, shape, order)
+
+
+def _buffer(b: Build, walk: Walk, source: Source, spec: Any, node: Any, value: torch.Tensor) -> Any:
+    walk.buffers[node] = spec.target
+    real = value.dtype.is_floating_point
+    if real and (spec.target in source.moved or (spec.persistent and spec.kind.name == "BUFFER")):
+        t = source.state(b, spec.target, value)
+        walk.states[node] = (spec.target, t.value)
+        return t
+    return Const(value.detach().cpu().numpy())
+
+
+def input_names(example: Sequence[torch.Tensor], names: Optional[Sequence[str]]) -> list[str]:
+    """The names that our data sources use for the first input: image and tokens."""
+    if names:
+        return list(names)
+    out = []
+    for i, x in enumerate(example):
+        base = "image" if x.dim() == 4 else "tokens" if not x.dtype.is_floating_point and x.dim() == 2 else "input"
+        out.append(base if base not in out else f"{base}.{i}")
+    return out
+
+
+def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str = "cross_entropy",
+           name: Optional[str] = None, names: Optional[Sequence[str]] = None, dim: Optional[int] = None) -> Exported:
+    """The module as a model.  `example`: inputs of a batch of 2 or more, best no other size of the model.
+
+    Raises Refused, with the user's source line, for what cannot be taken.  The module's mode is left as it was."""
+    was = module.training
+    try:
+        programs = [program(module, example, training) for training in (True, False)]
+    finally:
+        module.train(was)
+    source = Source(module, programs)
+    batch = int(example[0].shape[0])
+    given = input_names(example, names)
+    forms, found, counters, inputs, orders = [], 0, {}, [], []
+    for ep in programs:
+        form, b, walk, outputs, inputs = form_of(ep, source, given, batch)
+        outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
+        outputs = [o for o in outputs if o.type == "f32"]
+        if not outputs:
+            raise Refused("the module returns no tensor of real numbers")
+        found, orders = attach(b, outputs, loss, dim)
+        counters.update(walk.counters)
+        fuse(form)
+        forms.append(form)
+    model = Model(name or type(module).__name__, found, forms[0], forms[1])
+    turned = {n: (2, 3, 1, 0) for n in source.conv}
+    return Exported(model, source.weights, inputs, orders, turned, loss, source.aliases, counters,
+                    _notes(module, source, forms))
+
+
+def _notes(module: torch.nn.Module, source: Source, forms: Sequence[Form]) -> list[str]:
+    notes = []
+    ours = sum(int(np.prod(a.shape)) for n, a in source.weights.items()
+               if any(n in f.named and f.named[n].entry.kind == "param" for f in forms))
+    theirs = sum(p.numel() for p in module.parameters())
+    if ours != theirs:
+        missing = sorted({n for n, _ in module.named_parameters()} - set(source.weights))
+        notes.append(f"{theirs - ours} of {theirs} parameters are read by neither form: {', '.join(missing[:5])}")
+    for alias, home in source.aliases.items():
+        notes.append(f"{alias} is {home}: one parameter")
+    return notes
+
+
+def load(module: torch.nn.Module, path: str | Path, exported: Optional[Exported] = None, steps: int = 0) -> list[str]:
+    """Weights and statistics of a checkpoint of ours back into the module.  The names that were not in the file.
+
+    Tied parameters are one tensor in the module, so each is written once.  Counters that a step moves (their file has none)
+    are brought up to date by `steps`; num_batches_tracked is in our files."""
+    tensors, _ = safetensors.read(path)
+    own = module.state_dict(keep_vars=True)
+    missing = []
+    with torch.no_grad():
+        for name, target in own.items():
+            if name in tensors:
+                value = torch.from_numpy(np.array(tensors[name]))
+                if tuple(value.shape) != tuple(target.shape):
+                    raise ValueError(f"{name} is {tuple(value.shape)} in {path} and {tuple(target.shape)} in the module")
+                target.copy_(value)
+            elif exported is not None and name in exported.counters:
+                target.add_(exported.counters[name] * steps)
+            else:
+                missing.append(name)
+    done = {own[n].data_ptr() for n in own if n in tensors}
+    return [n for n in missing if own[n].data_ptr() not in done]
+
+
+__all__ = ["Exported", "export", "load", "program"]

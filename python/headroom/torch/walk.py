@@ -1,0 +1,339 @@
+"""An exported program walked node by node: one form of a model.
+
+torch.export without decompositions keeps layers whole and in-place ops as they are.  Here every value is written once, so the
+walk keeps, for each node, the current value; an op in place gives its node a new one, a write through a view is put back into
+what it views, and a view that is read after such a write is taken again.
+
+What depends on no input, parameter or moved buffer is computed on the spot by PyTorch itself and stays a Const."""
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable, Optional
+
+import numpy as np
+import torch
+
+from ..build import TYPES, Build, Const, Tensor
+from ..graph import Refused
+from ..size import Dim, Size
+from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call
+
+
+def type_name(dtype: torch.dtype) -> str:
+    return str(dtype).split(".")[1]
+
+
+def where(node: torch.fx.Node) -> str:
+    """The last line of the user's code that made the node, else the module's path."""
+    best = ""
+    lines = (node.meta.get("stack_trace") or "").splitlines()
+    for i, line in enumerate(lines):
+        line = line.strip()
+        if line.startswith('File "'):
+            file, _, rest = line[6:].partition('", line ')
+            place = f"{file}:{rest.split(',')[0]}"
+            if "/torch/" not in file or not best:
+                code = lines[i + 1].strip() if i + 1 < len(lines) else ""
+                best = f"{place}: `{code}`" if code else place
+    return best or scope(node) or node.name
+
+
+def scope(node: torch.fx.Node) -> str:
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]) if stack else ""
+
+
+class Cell:
+    """What a node currently is.  `base` and `again` for views: taken again when the base has moved on."""
+
+    def __init__(self, value: Any, base: Optional["Cell"] = None, again: Optional[Callable] = None,
+                 back: Optional[Callable] = None) -> None:
+        self.value, self.base, self.again, self.back = value, base, again, back
+        self.version = 0
+        self.seen = base.current() if base else 0
+
+    def current(self) -> int:
+        return self.version + (self.base.current() if self.base else 0)
+
+    def read(self) -> Any:
+        if self.base is not None and self.base.current() != self.seen:
+            self.value = self.again(self.base.read())
+            self.seen = self.base.current()
+        return self.value
+
+    def write(self, value: Any) -> None:
+        if self.base is None:
+            self.version += 1
+            self.value = value
+            return
+        if self.back is None:
+            raise Refused("a write through this view")
+        self.base.write(self.back(self.base.read(), value))
+        self.value, self.seen = value, self.base.current()
+
+
+class Walk:
+    """One program into one form."""
+
+    def __init__(self, build: Build) -> None:
+        self.build = build
+        self.cells: dict[torch.fx.Node, Cell] = {}
+        self.buffers: dict[torch.fx.Node, str] = {}  # every buffer's name
+        self.states: dict[torch.fx.Node, tuple] = {}  # those that are states: name and current value
+        self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
+        self.no_grad = False
+
+    # ---- sizes ----
+
+    def dim(self, d: Any) -> Dim:
+        if isinstance(d, int):
+            return d
+        import sympy
+
+        expr = d.node.expr
+        names = list(expr.free_symbols)
+        if not names:
+            return int(expr)
+        if len(names) != 1:
+            raise Refused(f"a size that depends on two dimensions: {expr}")
+        poly = sympy.Poly(sympy.expand(expr), names[0])
+        if poly.degree() > 1:
+            raise Refused(f"a size that is not proportional to the batch: {expr}")
+        a, b = (int(poly.coeff_monomial(names[0])), int(poly.coeff_monomial(1)))
+        return Size(a, b) if a else b
+
+    def shape(self, node: torch.fx.Node) -> tuple:
+        return tuple(self.dim(d) for d in node.meta["val"].shape)
+
+    # ---- reading arguments ----
+
+    def read(self, x: Any) -> Any:
+        if isinstance(x, torch.fx.Node):
+            return self.cells[x].read()
+        if isinstance(x, (list, tuple)):
+            return type(x)(self.read(y) for y in x)
+        return x
+
+    def concrete(self, x: Any) -> Any:
+        """For PyTorch itself: constants as tensors, sizes as numbers of the example's batch."""
+        if isinstance(x, Const):
+            return torch.from_numpy(np.array(x.array))
+        if isinstance(x, Size):
+            return x.at(self.build.batch)
+        if isinstance(x, (list, tuple)):
+            return type(x)(self.concrete(y) for y in x)
+        return x
+
+    # ---- walking ----
+
+    def run(self, graph: torch.fx.Graph, owner: torch.nn.Module) -> Any:
+        result: Any = None
+        for node in graph.nodes:
+            if node.op == "call_function":
+                self._call(node, owner)
+            elif node.op == "get_attr":
+                self._attribute(node, owner)
+            elif node.op == "output":
+                result = node.args[0]
+            elif node.op == "placeholder" and node not in self.cells:
+                raise Refused(f"an input that was not given: {node.name}")
+        return result
+
+    def _attribute(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
+        value: Any = owner
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        self.cells[node] = Cell(Const(value.detach().cpu().numpy()) if isinstance(value, torch.Tensor) else value)
+
+    def _call(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
+        form = self.build.form
+        form.scope, form.source = scope(node), where(node)
+        try:
+            self._take(node, owner)
+        except Refused as e:
+            raise e if e.where else Refused(e.what, where(node)) from None
+        except (ValueError, KeyError, IndexError, TypeError, AssertionError) as e:
+            raise Refused(f"{node.target}: {type(e).__name__}: {e}", where(node)) from e
+
+    def _take(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
+        target = node.target
+        if target is operator.getitem:
+            source, index = node.args
+            self.cells[node] = Cell(self.read(source)[index])
+        elif isinstance(node.meta.get("val"), (int, torch.SymInt)):
+            self.cells[node] = Cell(self.dim(node.meta["val"]))
+        elif isinstance(target, torch._ops.HigherOrderOperator):
+            self._region(node, owner)
+        elif isinstance(target, torch._ops.OpOverload):
+            self._op(node, target)
+        elif isinstance(node.meta.get("val"), (float, bool, torch.SymBool, torch.SymFloat)):
+            self.cells[node] = Cell(node.meta["val"])
+        else:
+            raise Refused(f"no way to take {target}")
+
+    def _region(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
+        """with torch.no_grad() and the like: its nodes are walked as if they stood here."""
+        if "set_grad_enabled" not in str(node.target):
+            raise Refused(f"no way to take {node.target}")
+        enabled, inner, *inputs = node.args
+        module = getattr(owner, str(inner.target))
+        before, self.no_grad = self.no_grad, not enabled
+        holes = [n for n in module.graph.nodes if n.op == "placeholder"]
+        for hole, given in zip(holes, inputs):
+            self.cells[hole] = self.cells[given]
+            if given in self.buffers:
+                self.buffers[hole] = self.buffers[given]
+            if given in self.states:
+                self.states[hole] = self.states[given]
+        out = self.run(module.graph, module)
+        self.no_grad = before
+        self.cells[node] = Cell(self.read(out))
+
+    def _op(self, node: torch.fx.Node, target: Any) -> None:
+        name = target._schema.name.split("::")[1]
+        if name in ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size", "_assert_async"):
+            self.cells[node] = Cell(None)
+            return
+        call = self._bind(node, target)
+        in_place = name.endswith("_") and not name.startswith("__")
+        if name in RANDOM:
+            self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
+        elif name in METADATA_ONLY:
+            self.cells[node] = Cell(self._made_of_nothing(node, target, call))
+        elif self._constant(call):
+            self._fold(node, target, name, call, in_place)
+        elif name == "batch_norm" and call["training"]:
+            self.cells[node] = Cell(self._batch_norm(node, call))
+        else:
+            self._general(node, name, call, in_place)
+
+    def _bind(self, node: torch.fx.Node, target: Any) -> Call:
+        call = Call(node=node, walk=self)
+        arguments = target._schema.arguments
+        for a in arguments:
+            call[a.name] = a.default_value if a.has_default_value() else None
+        for a, x in zip(arguments, node.args):
+            call[a.name] = self.read(x)
+        for k, x in node.kwargs.items():
+            call[k] = self.read(x)
+        return call
+
+    def _constant(self, call: Call) -> bool:
+        def tensors(x: Any) -> list:
+            return [x] if isinstance(x, (Tensor, Const)) else [y for z in x for y in tensors(z)] \
+                if isinstance(x, (list, tuple)) else []
+
+        return all(isinstance(t, Const) for x in call.values() for t in tensors(x))
+
+    def _made_of_nothing(self, node: torch.fx.Node, target: Any, call: Call) -> Const:
+        """zeros_like and its kind: only the shape of the argument counts."""
+        shape = self.shape(node)
+        like = torch.zeros((), dtype=node.meta["val"].dtype).expand(
+            [d.at(self.build.batch) if isinstance(d, Size) else d for d in shape])
+        name = target._schema.name.split("::")[1]
+        if name in ("full_like", "new_full"):
+            fill = call["fill_value"]
+            like = torch.full_like(like, float(fill.array) if isinstance(fill, Const) else fill)
+        elif name in ("ones_like", "new_ones"):
+            like = torch.ones_like(like)
+        return Const(like.numpy(), shape)
+
+    def _fold(self, node: torch.fx.Node, target: Any, name: str, call: Call, in_place: bool) -> None:
+        args = [self.concrete(self.read(a)) for a in node.args]
+        kwargs = {k: self.concrete(self.read(v)) for k, v in node.kwargs.items()}
+        kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory", "layout")}
+        with torch.no_grad():
+            out = target(*args, **kwargs)
+        made = self._wrap(out, node.meta.get("val"))
+        if in_place and node.args[0] in self.buffers:
+            self._count(node, call["self"], made)
+        elif in_place:
+            self._write_or_set(node, True, made)
+        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
+            self._view(node, name, call, made)
+        else:
+            self.cells[node] = Cell(made)
+
+    def _count(self, node: torch.fx.Node, before: Const, after: Const) -> None:
+        """A counter is no value of ours: it is brought up to date when weights go back."""
+        if after.array.dtype.kind != "i" or after.array.ndim:
+            raise Refused("a buffer of whole numbers that is not a counter changes")
+        buffer = self.buffers[node.args[0]]
+        self.counters[buffer] = self.counters.get(buffer, 0) + int(after.array - before.array)
+        self.cells[node] = self.cells[node.args[0]]
+
+    def _wrap(self, out: Any, val: Any) -> Any:
+        if isinstance(out, torch.Tensor):
+            return Const(out.detach().cpu().numpy(), tuple(self.dim(d) for d in val.shape))
+        if isinstance(out, (list, tuple)):
+            return [self._wrap(o, v) for o, v in zip(out, val)]
+        return out
+
+    def _general(self, node: torch.fx.Node, name: str, call: Call, in_place: bool) -> None:
+        key = name[:-1] if in_place else name
+        if key not in OPS:
+            raise Refused(f"the op {name} has no counterpart yet")
+        made = OPS[key](self.build, call)
+        if in_place:
+            self._write_or_set(node, True, made)
+        elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
+            self._view(node, name, call, made)
+        else:
+            self.cells[node] = Cell(made)
+
+    def _view(self, node: torch.fx.Node, name: str, call: Call, made: Any) -> None:
+        back = VIEWS[name]
+
+        def again(base: Any) -> Any:
+            fresh = Call(call, node=node, walk=self)
+            fresh["self"] = base
+            return OPS[name](self.build, fresh)
+
+        put = (lambda base, value: back(self.build, Call(call, node=node, walk=self), base, value)) if back else None
+        self.cells[node] = Cell(made, self.cells[node.args[0]], again, put)
+
+    def _write_or_set(self, node: torch.fx.Node, in_place: bool, made: Any) -> None:
+        if not in_place:
+            self.cells[node] = Cell(made)
+            return
+        target = self.cells[node.args[0]]
+        if node.args[0] in self.states and isinstance(made, Tensor):
+            name, value = self.states[node.args[0]]
+            moved = self.build.move(value, made)
+            self.states[node.args[0]] = (name, moved)
+            for other, (n, _) in list(self.states.items()):
+                if n == name:
+                    self.states[other] = (name, moved)
+            made = Tensor(moved)
+        target.write(made)
+        self.cells[node] = target
+
+    # ---- batch norm, which moves its buffers ----
+
+    def _batch_norm(self, node: torch.fx.Node, call: Call) -> Tensor:
+        b = self.build
+        y, mean, inv = b.batch_norm(b.tensor(call["input"]), call["weight"], call["bias"], call["eps"])
+        nodes = node.args[3:5]
+        if all(n in self.states for n in nodes):
+            from ..size import product
+
+            shape = y.shape
+            rows = product(shape[:1] + shape[2:])
+            running = [self.states[n][1] for n in nodes]
+            if call["momentum"] is None:
+                raise Refused("batch norm with momentum=None (a cumulative mean)")
+            moved = b.batch_norm_stats(running, mean, inv, rows, call["eps"], call["momentum"])
+            for n, v in zip(nodes, moved):
+                name = self.states[n][0]
+                for other, (m, _) in list(self.states.items()):
+                    if m == name:
+                        self.states[other] = (m, v)
+        return y
+
+
+def declared(dtype: torch.dtype) -> str:
+    """Our type for an input of the framework: ids are i32."""
+    name = TYPES.get(type_name(dtype))
+    if name is None:
+        raise Refused(f"an input of type {type_name(dtype)}")
+    return "i32" if name == "i64" else name
