@@ -13,9 +13,12 @@
  *   sum of granted <= limit         except right after a limit was lowered, until holders have shrunk
  *   held <= granted                 for each lease; held is what the holder has physically taken
  *
- * Shrinking is requested, never forced.  The holder sees the request when it polls (hr_lease_asked) and answers by
- * resizing its lease, or declines and states its minimum.  There is no callback: it would arrive on a foreign thread at
- * a bad moment.
+ * What the process has before any tensor (code, libraries, a GPU's context) is a lease named "runtime", taken once however
+ * many jobs there are, while a job holds memory of that pool.
+ *
+ * Shrinking is requested, never forced: when a limit is lowered, and when a request is short of memory that others could
+ * do without.  The holder sees the request when it polls (hr_lease_asked) and answers by resizing its lease, or declines
+ * and states its minimum.  A holder that can answer from any thread, such as a cache, has on_shrink called instead.
  *
  * Threads: any thread may call anything here; one lease is used by one thread at a time. */
 #ifndef HEADROOM_BUDGET_H
@@ -60,6 +63,11 @@ HR_API HR_MUST_CHECK hr_status hr_budget_get_pool(hr_budget *budget, size_t inde
 /* Called at least every 100 ms while a request waits; any status but HR_OK ends the wait with that status. */
 typedef hr_status hr_wait_fn(void *user, uint64_t waited_ms);
 
+/* The lease is asked to shrink to `bytes`.  Runs on the thread that asks, which is somebody else's; may answer at once
+ * (hr_lease_hold, _resize, _decline) or leave it to a later poll.  It may not release the lease, and must not wait for a
+ * thread that does. */
+typedef void hr_shrink_fn(void *user, hr_lease *lease, uint64_t bytes);
+
 /* Zero is the default in every field but name and wanted_bytes.  Set size to sizeof(hr_lease_options). */
 typedef struct hr_lease_options {
     size_t size;
@@ -70,11 +78,14 @@ typedef struct hr_lease_options {
     uint64_t wait_ms;     /* how long to wait for memory that others hold; 0: not at all */
     hr_wait_fn *on_wait;  /* may be NULL */
     void *user;
+    hr_shrink_fn *on_shrink; /* NULL: the holder polls */
+    void *shrink_user;
 } hr_lease_options;
 
 /* Grants between least_bytes and wanted_bytes.  HR_E_LIMIT: above the pool's own limit, waiting cannot help.
- * HR_E_AGAIN: others hold the memory and wait_ms have passed; requests are served in order.  *why (may be NULL) has the
- * numbers and the largest holders. */
+ * HR_E_AGAIN: others hold the memory and wait_ms have passed; requests are served in order.  Where what others hold above
+ * their minimum is enough, they are asked to shrink: with wait_ms 0 only those with on_shrink.  *why (may be NULL) has the
+ * numbers and the holders. */
 HR_API HR_MUST_CHECK hr_status hr_lease_request(hr_budget *budget, const hr_lease_options *options,
                                                 hr_lease **out, hr_error *why);
 /* Grows without waiting (HR_E_LIMIT, HR_E_AGAIN as above), or shrinks, but not below what is held (HR_E_BUSY). */

@@ -85,9 +85,9 @@ typedef struct hr_job_options {
     const char
         *budget; /* the most that may ever be used; NULL: what the ledger or the device has free */
     const char *host_budget; /* GPU: the same for host memory, offloaded values included */
-    hr_budget *ledger;       /* shared with other jobs (budget.h); NULL: none */
-    uint64_t wait_ms;        /* for memory held by other jobs */
-    const char *spill;       /* host: directory for an unnamed file to offload values to */
+    hr_budget *ledger; /* shared with other jobs (budget.h): leases what is planned; NULL: none */
+    uint64_t wait_ms;  /* for memory held by other jobs */
+    const char *spill; /* host: directory for an unnamed file to offload values to */
     const char *plan_file;   /* use and verify a saved plan instead of searching */
     const char *gpu_choices; /* GPU: file of library algorithms to use; written if there is none */
     const char
@@ -117,7 +117,8 @@ typedef struct hr_job_options {
     void *user;
 } hr_job_options;
 
-/* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease.
+/* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but
+ * "runtime" (budget.h).
  * Otherwise: HR_E_INVALID, HR_E_NOT_FOUND, HR_E_FORMAT, HR_E_SHAPE or HR_E_RANGE for model, data or options;
  * HR_E_EXISTS for the folder; HR_E_CANCELLED.  *why (may be NULL) has the message and its cause.  The context must
  * outlive the plan. */

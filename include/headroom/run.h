@@ -44,8 +44,10 @@ typedef struct hr_run_options {
     uint32_t reserved;
     uint64_t seed; /* of persistent values and of random ops */
     /* A lease of the pool of the device, for all that the run takes there, is held as long as it is open; budget_bytes 0 is
-     * then what that pool has free.  Lives longer than the run.  NULL: nobody is asked. */
+     * then what that pool leaves.  Lives longer than the run.  NULL: none bounds it. */
     struct hr_budget *budget;
+    uint64_t wait_ms; /* for memory that others hold of that budget */
+    const char *name; /* of the holder, for those who are refused; NULL: "run" */
 } hr_run_options;
 
 /* HR_E_NO_PLAN: nothing was taken, and *why (may be NULL) names the floor, the op that makes it and the bytes short.

@@ -80,7 +80,8 @@ HR_API HR_MUST_CHECK hr_status hr_job_get_result(const hr_plan *plan, size_t job
 /* ---- step by step ---- */
 
 /* The plan must outlive it.  Trainers of one plan share an arena and take turns on one thread.  HR_E_NO_PLAN: does not
- * fit.  HR_E_LIMIT: this process has grown since planning, or the machine has less.  HR_E_BUSY: the job has a trainer.
+ * fit.  HR_E_AGAIN: others hold the ledger's memory, and wait_ms have passed; the plan is as it was.  HR_E_LIMIT: this
+ * process has grown since planning, or the machine has less.  HR_E_BUSY: the job has a trainer.
  * HR_E_NOT_FOUND: there is no such job, or it has no data.  HR_E_INVALID, HR_E_SHAPE or HR_E_FORMAT: the checkpoint
  * belongs to a different job.  *why (may be NULL) has the sentence and its cause. */
 HR_API HR_MUST_CHECK hr_status hr_trainer_open(hr_plan *plan, size_t job, hr_trainer **out,

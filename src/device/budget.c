@@ -12,6 +12,7 @@
 struct hr_budget {
     hr_ctx *ctx;
     hri_book *book;
+    int unbounded; /* the context's own */
 };
 
 static const char *const inner[] = {"pinned", "input"};
@@ -42,18 +43,18 @@ static hr_status look(hr_budget *b, const char *name, hr_device_info *out, hr_er
     return status == HR_OK ? HR_OK : fail(why, status, name, hr_status_text(status));
 }
 
-/* limit 0: what is free now. */
+/* limit 0: what the process has of it and what is free now. */
 static hr_status need_pool(hr_budget *b, const char *name, uint64_t limit, hr_error *why) {
     hr_device_info info = {.size = sizeof info};
     if (hri_book_has_pool(b->book, name)) {
         return limit ? hri_book_set_limit(b->book, name, limit) : HR_OK;
     }
     hr_status status = is_inner(name) ? need_pool(b, "host", 0, why) : HR_OK;
-    if (status == HR_OK && is_inner(name) && !limit) {
+    if (status == HR_OK && (is_inner(name) || b->unbounded) && !limit) {
         limit = HR_UNKNOWN; /* the host's limit is the only one */
     } else if (status == HR_OK && !limit) {
         status = look(b, name, &info, why);
-        limit = status == HR_OK ? info.free_bytes : 0;
+        limit = status == HR_OK ? info.free_bytes + info.process_bytes : 0;
     }
     if (status == HR_OK) {
         status = hri_book_add_pool(b->book, name, is_inner(name) ? "host" : NULL, limit);
@@ -157,15 +158,65 @@ hr_status hr_budget_check(hr_budget *budget) {
     return hri_book_check(budget->book);
 }
 
-hr_status hri_budget_free(hr_budget *budget, const char *pool, uint64_t *out) {
-    hr_status status = need_pool(budget, pool, 0, NULL);
+/* Of a pool that is there. */
+static hr_status find(hr_budget *b, const char *pool, hr_pool_info *out) {
+    hr_status status = HR_OK;
     for (size_t i = 0; status == HR_OK; i++) {
-        hr_pool_info info = {.size = sizeof info};
-        status = hri_book_get_pool(budget->book, i, &info);
-        if (status == HR_OK && !strcmp(info.name, pool)) {
-            *out = info.free_bytes;
+        *out = (hr_pool_info){.size = sizeof *out};
+        status = hri_book_get_pool(b->book, i, out);
+        if (status == HR_OK && !strcmp(out->name, pool)) {
             return HR_OK;
         }
     }
     return status;
+}
+
+hr_status hri_budget_free(hr_budget *budget, const char *pool, uint64_t *out) {
+    hr_pool_info info;
+    hr_status status = need_pool(budget, pool, 0, NULL);
+    if (status == HR_OK) {
+        status = find(budget, pool, &info);
+    }
+    if (status == HR_OK) {
+        *out = info.free_bytes;
+    }
+    return status;
+}
+
+uint64_t hri_budget_limit(hr_budget *budget, const char *pool) {
+    hr_pool_info info;
+    return find(budget, pool, &info) == HR_OK ? info.limit_bytes : HR_UNKNOWN;
+}
+
+hr_status hri_budget_enter(hr_budget *budget, const char *pool, uint64_t process_bytes,
+                           hr_error *why) {
+    const hr_status status = need_pool(budget, pool, 0, why);
+    return status == HR_OK ? hri_book_enter(budget->book, pool, process_bytes, why) : status;
+}
+
+uint64_t hri_budget_runtime(hr_budget *budget, const char *pool) {
+    return hri_book_runtime(budget->book, pool);
+}
+
+void hri_budget_leave(hr_budget *budget, const char *pool) {
+    hri_book_leave(budget->book, pool);
+}
+
+hr_status hri_ctx_ledger(hr_ctx *ctx, hr_budget **out) {
+    hr_budget *is = __atomic_load_n(&ctx->ledger, __ATOMIC_ACQUIRE), *made = NULL;
+    if (!is) {
+        const hr_status status = hr_budget_create(ctx, NULL, &made, NULL);
+        if (status != HR_OK) {
+            return status;
+        }
+        made->unbounded = 1;
+        if (__atomic_compare_exchange_n(&ctx->ledger, &is, made, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            is = made;
+        } else { /* somebody was faster */
+            (void)!hr_budget_destroy(made);
+        }
+    }
+    *out = is;
+    return HR_OK;
 }

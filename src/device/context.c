@@ -164,6 +164,7 @@ static hr_status find_devices(hr_ctx *ctx, const hr_ctx_options *options,
 
 static void ctx_deinit(hr_ctx *ctx) {
     hri_janitor_stop(ctx);
+    (void)!hr_budget_destroy(ctx->ledger); /* whoever holds memory has been closed before */
     for (size_t i = 0; i < ctx->device_count; i++) {
         hri_device_deinit(ctx->devices[i]);
         hri_free(ctx->devices[i]);

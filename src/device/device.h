@@ -14,6 +14,7 @@
 #include <headroom/headroom.h>
 #include "base/log.h"
 #include "device/backend.h"
+#include "memory/budget.h"
 #include "memory/heap.h"
 
 typedef struct hri_janitor {
@@ -32,6 +33,7 @@ struct hr_ctx {
     hr_device **devices; /* in the visible order */
     size_t device_count;
     hri_janitor janitor;
+    struct hr_budget *ledger; /* hri_ctx_ledger; NULL: nobody has asked for it */
 };
 
 struct hr_device {
@@ -83,6 +85,15 @@ HR_MUST_CHECK hr_status hri_ctx_create_with(const hr_ctx_options *options,
 
 /* What a request to a pool of this budget would be granted now.  HR_E_NOT_FOUND: no such device. */
 HR_MUST_CHECK hr_status hri_budget_free(struct hr_budget *budget, const char *pool, uint64_t *out);
+/* The pool's limit; HR_UNKNOWN: none. */
+uint64_t hri_budget_limit(struct hr_budget *budget, const char *pool);
+/* The process has so much of that device already: memory/budget.h, hri_book_enter. */
+HR_MUST_CHECK hr_status hri_budget_enter(struct hr_budget *budget, const char *pool,
+                                         uint64_t process_bytes, hr_error *why);
+uint64_t hri_budget_runtime(struct hr_budget *budget, const char *pool);
+void hri_budget_leave(struct hr_budget *budget, const char *pool);
+/* The context's own, for jobs that were given none: it bounds nothing, and knows who holds what.  Any thread. */
+HR_MUST_CHECK hr_status hri_ctx_ledger(hr_ctx *ctx, struct hr_budget **out);
 
 /* What the back ends have to say about themselves, for `doctor`. */
 void hri_ctx_report(hr_ctx *ctx, hri_report_fn *fn, void *user);

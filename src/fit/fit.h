@@ -39,6 +39,9 @@ typedef struct hri_fit_job {
     hr_train_options options;
     hr_build_fn *build;
     void *user;
+    /* In place of all that is built: frozen graphs of somebody's own, which outlive the case.  The batch is 1 then. */
+    const hr_graph *const *given;
+    uint32_t given_count; /* 0: none; at most HRI_FIT_PIECES */
     int64_t batch;
     int64_t parts;     /* micro-batches: 0: as many as is fastest, 1: never, k: about as many */
     int allow_coupled; /* cut the batch even where an op couples samples */
@@ -58,6 +61,7 @@ typedef struct hri_fit_job {
     int count_records;      /* 1: our records are in the budget too */
     uint64_t effort;        /* of the planner; 0: its default */
     uint8_t no_offload;
+    uint8_t no_stage;            /* GPU: the next batch has no place of its own */
     uint64_t other_budget_bytes; /* of the memory where values wait; 0: no bound */
     const char *
         spill; /* a folder for what waits elsewhere, when the machine's copies go to a file; NULL: none */
@@ -76,7 +80,8 @@ typedef struct hri_fit_piece {
     hr_step_kind kind;
     int64_t samples;
     uint32_t runs; /* a step; 0: evaluation */
-    hr_graph *g;
+    const hr_graph *g;
+    hr_graph *built; /* the same, when it is ours; NULL: it was given */
     hri_graph_problem x;
     uint64_t *offsets; /* by value of the problem: where persistent values and constants lie */
 } hri_fit_piece;

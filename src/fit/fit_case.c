@@ -68,25 +68,42 @@ static hr_status make_problem(const hri_fit_job *job, const hr_graph *g, uint32_
 
 /* ---- building ---- */
 
+/* A piece whose graph is there. */
+static hr_status look_at_piece(const hri_fit_job *job, hri_fit_piece *out, hri_prose *why) {
+    if (job->engine) {
+        try_kernels(job, out->g);
+    }
+    hr_status status = make_problem(job, out->g, 0, &out->x, why);
+    if (status == HR_OK) {
+        out->offsets = hri_calloc(out->x.problem.value_count, sizeof *out->offsets);
+        status = out->offsets ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    return status;
+}
+
 static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
                              uint32_t runs, hri_fit_piece *out, hri_prose *why) {
     hr_error error = {.code = HR_OK};
     out->kind = kind;
     out->samples = samples;
     out->runs = runs;
-    hr_status status =
-        hr_step_build(&job->options, job->build, job->user, kind, samples, &out->g, &error);
+    const hr_status status =
+        hr_step_build(&job->options, job->build, job->user, kind, samples, &out->built, &error);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "%s",
                              error.message[0] ? error.message : hr_status_text(status));
     }
-    if (job->engine) {
-        try_kernels(job, out->g);
-    }
-    status = make_problem(job, out->g, 0, &out->x, why);
-    if (status == HR_OK) {
-        out->offsets = hri_calloc(out->x.problem.value_count, sizeof *out->offsets);
-        status = out->offsets ? HR_OK : HR_E_NOMEM_HOST;
+    out->g = out->built;
+    return look_at_piece(job, out, why);
+}
+
+static hr_status take_given(const hri_fit_job *job, hri_fit_case *c, hri_prose *why) {
+    hr_status status = HR_OK;
+    c->parts = 1;
+    for (uint32_t i = 0; i < job->given_count && status == HR_OK; i++) {
+        c->pieces[c->count] =
+            (hri_fit_piece){.kind = HR_STEP_WHOLE, .samples = 1, .runs = 1, .g = job->given[i]};
+        status = look_at_piece(job, &c->pieces[c->count++], why);
     }
     return status;
 }
@@ -254,7 +271,7 @@ hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hr
     }
     c->part = part < job->batch ? part : job->batch;
     c->slices = slices;
-    hr_status status = build_pieces(job, c, why);
+    hr_status status = job->given_count ? take_given(job, c, why) : build_pieces(job, c, why);
     if (status == HR_OK) {
         status = place_bottom(job, c, why);
     }
@@ -300,7 +317,7 @@ void hri_fit_case_measure(const hri_fit_job *job, hri_fit_case *c) {
 
 void hri_fit_case_close(hri_fit_case *c) {
     for (uint32_t i = 0; c && i < c->count; i++) {
-        hr_graph_destroy(c->pieces[i].g);
+        hr_graph_destroy(c->pieces[i].built);
         hri_graph_problem_deinit(&c->pieces[i].x);
         hri_free(c->pieces[i].offsets);
     }
@@ -410,14 +427,14 @@ hr_status hri_fit_case_plan_on(const hri_fit *f, hri_fit_case *c, uint64_t budge
         return hri_prose_set(why, asked, "planning ended: %s", hr_status_text(asked));
     }
     if (!budget_bytes) {
-        return plan_pieces(f, c, 0, effort, gpu, memos, out, why);
+        return plan_pieces(f, c, 0, effort, gpu && !f->job.no_stage, memos, out, why);
     }
     if (budget_bytes < c->floor_bytes || budget_bytes < c->planning_bytes) {
         return hri_prose_set(why, HR_E_NO_PLAN, "the budget is below the minimum");
     }
     const uint64_t arena = most_arena(&f->job, c, budget_bytes);
     /* A place for the next batch saves the time of copying it, as long as it is a small part of everything. */
-    const int stage = gpu && c->lane.large <= arena / 16;
+    const int stage = gpu && !f->job.no_stage && c->lane.large <= arena / 16;
     hr_status status = plan_pieces(f, c, arena, effort, stage, memos, out, why);
     if (status == HR_E_NO_PLAN && stage) {
         status = plan_pieces(f, c, arena, effort, 0, memos, out, why);

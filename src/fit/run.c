@@ -1,7 +1,7 @@
 /* The public door to plans: graphs in, one arena, runs out; see headroom/run.h.
  *
- * Set-up makes a problem and a plan for each graph over one bottom of persistent values, binds them, frees problems and
- * plans, and only then takes the arena, so that what planning needed is not resident beside it. */
+ * The thin case of fit.h: one case whose graphs were given.  Problems and plans are freed once they are bound, and only
+ * then is the arena taken, so that what planning needed is not resident beside it. */
 #include <headroom/run.h>
 
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "base/grow.h"
 #include "device/device.h"
 #include "graph/graph.h"
-#include "plan/from_graph.h"
-#include "plan/share.h"
-#include "memory/resident.h"
+#include "fit/fit_int.h"
 #include "fit/run_int.h"
+#include "memory/resident.h"
+#include "run/holding.h"
 #include "run/runner.h"
 #include "run/trial.h"
 
@@ -30,223 +30,183 @@ struct hr_run {
     uint32_t fed_graph, fed_room;
     uint32_t count, step, first_sample;
     hr_run_report report;
-    hr_budget *budget; /* NULL: none */
-    hr_lease *lease;
+    hr_budget *budget; /* NULL: the context's */
+    hri_holding holding;
+    uint64_t base_bytes, process_bytes; /* what was there before: as planned, and all of it */
     hr_error error;
 };
 
-/* What planning needs and running does not. */
-typedef struct making {
-    hri_graph_problem x[HR_RUN_GRAPHS];
-    uint64_t *offsets[HR_RUN_GRAPHS];
-    hri_plan *plans[HR_RUN_GRAPHS];
-    uint32_t count;
-    uint64_t bottom_bytes, page_bytes;
-    uint64_t top_bytes; /* GPU: behind what is planned */
-} making;
-
-static void making_deinit(making *m) {
-    for (uint32_t i = 0; i < m->count; i++) {
-        hri_plan_destroy(m->plans[i]);
-        hri_free(m->offsets[i]);
-        hri_graph_problem_deinit(&m->x[i]);
-    }
-    *m = (making){.count = 0};
-}
-
-static uint64_t whole_pages(const making *m, uint64_t bytes) {
-    return (bytes + m->page_bytes - 1) / m->page_bytes * m->page_bytes;
-}
-
-static hr_status make_problems(hr_run *r, making *m, hri_prose *why) {
-    const hri_machine machine = {.threads = hri_threads_count(r->threads),
-                                 .gpu = r->engine ? hri_engine_gpu(r->engine) : NULL,
-                                 .kernels = hri_device_kernels(r->device)};
-    const hri_problem *problems[HR_RUN_GRAPHS];
-    for (uint32_t i = 0; i < r->count; i++) {
-        const hr_status status = hri_problem_from_graph(r->graphs[i], &machine, &m->x[i], why);
-        if (status != HR_OK) {
-            return status;
-        }
-        m->count = i + 1;
-        m->offsets[i] = hri_calloc(m->x[i].problem.value_count + 1, sizeof *m->offsets[i]);
-        if (!m->offsets[i]) {
-            return HR_E_NOMEM_HOST;
-        }
-        problems[i] = &m->x[i].problem;
-    }
-    return hri_problem_share(problems, m->offsets, r->count, &m->bottom_bytes, why);
-}
+/* ---- setting up ---- */
 
 /* On a GPU every kernel is tried once, so that it knows its work space and what is loaded is there when runtime is
  * measured.  One that is too large for the budget is loaded later, and the budget checked then. */
-static void try_kernels(hr_run *r, making *m) {
-    hri_lane_sizes sizes = {0};
-    uint64_t nodes = 0;
-    const uint64_t taken = hri_engine_runtime(r->engine);
-    hr_device_info info = {.free_bytes = 0};
-    (void)!hr_device_get_info(r->device, &info);
-    const uint64_t budget = r->report.budget_bytes ? r->report.budget_bytes : info.free_bytes / 2;
-    const uint64_t most = budget > taken ? (budget - taken) / 4 * 3 : 0;
-    for (uint32_t i = 0; i < r->count; i++) {
-        const hr_graph *g = r->graphs[i];
-        for (uint32_t n = 0; n < g->node_count; n++) {
-            if (g->nodes[n].live && !g->nodes[n].sig.op->view) {
-                (void)!(hri_trial_time(r->engine, &g->nodes[n].sig, 0, most, 1) < 0);
-                nodes++;
-            }
-        }
-        hri_lane_need(g, &sizes);
-    }
-    hri_engine_scratch_drop(r->engine);
-    r->report.runtime_bytes = hri_engine_runtime(r->engine) + hri_engine_graph_reserve(nodes);
-    m->top_bytes = HRI_LANE_ALIGN + hri_lane_top_bytes(&sizes, 0);
+typedef struct trial {
+    hri_engine *engine;
+    uint64_t most_bytes;
+} trial;
+
+static double try_kernel(void *user, const hri_sig *sig, uint32_t variant) {
+    const trial *t = user;
+    (void)!(hri_trial_time(t->engine, sig, variant, t->most_bytes, 1) < 0);
+    return -1; /* times stay analytic: the same plan on every machine */
 }
 
-/* The floor and the sum that plain running would take; refuses a budget under the floor. */
-static hr_status look_at_floor(hr_run *r, const making *m, hri_prose *why) {
-    hr_run_report *t = &r->report;
-    const char *name = NULL;
-    for (uint32_t i = 0; i < r->count; i++) {
-        uint32_t op;
-        const hri_problem *p = &m->x[i].problem;
-        const uint64_t arena = hri_problem_floor(p, &op) - p->persistent_bytes + m->bottom_bytes;
-        const uint64_t bytes = t->runtime_bytes + whole_pages(m, arena + m->top_bytes);
-        if (bytes > t->floor_bytes) {
-            t->floor_bytes = bytes;
-            name = op == HRI_PROBLEM_NONE ? "inputs and persistent values" : p->ops[op].name;
-        }
-    }
-    if (t->budget_bytes && t->budget_bytes < t->floor_bytes) {
-        char budget[32], floor[32], missing[32];
-        return hri_prose_set(
-            why, HR_E_NO_PLAN, "a budget of %s is %s below the minimum of %s, set by %s",
-            hr_bytes_print(t->budget_bytes, budget, sizeof budget),
-            hr_bytes_print(t->floor_bytes - t->budget_bytes, missing, sizeof missing),
-            hr_bytes_print(t->floor_bytes, floor, sizeof floor), name);
-    }
-    return HR_OK;
-}
-
-static hr_status make_plans(hr_run *r, making *m, hri_prose *why) {
-    hr_run_report *t = &r->report;
-    hri_plan_options o = {.fixed_bytes = m->bottom_bytes, .no_offload = 1};
-    uint64_t arena = m->bottom_bytes, plain = 0;
-    double time = 0, base = 0;
-    if (t->budget_bytes) {
-        o.budget_bytes = (t->budget_bytes - t->runtime_bytes) / m->page_bytes * m->page_bytes;
-        o.budget_bytes -= m->top_bytes; /* the floor has room for it */
-    }
-    for (uint32_t i = 0; i < r->count; i++) {
-        o.fixed_offsets = m->offsets[i];
-        const hr_status status = hri_plan_make(&m->x[i].problem, &o, &m->plans[i], NULL, why);
-        if (status != HR_OK) {
-            return status;
-        }
-        const hri_plan *plan = m->plans[i];
-        arena = plan->arena_bytes > arena ? plan->arena_bytes : arena;
-        plain = plan->unplanned_bytes > plain ? plan->unplanned_bytes : plain;
-        t->recomputed_ops += plan->again_count;
-        time += plan->time_ns;
-        base += plan->base_time_ns;
-    }
-    t->time_ratio = base > 0 ? time / base : 1.0;
-    t->persistent_bytes = m->bottom_bytes;
-    t->arena_bytes = whole_pages(m, arena + m->top_bytes) - m->bottom_bytes;
-    t->peak_bytes = t->runtime_bytes + t->persistent_bytes + t->arena_bytes;
-    t->unplanned_bytes = t->runtime_bytes + whole_pages(m, plain);
-    return HR_OK;
-}
-
-static hr_status bind(hr_run *r, const making *m, uint64_t seed, hri_prose *why) {
-    hri_runner_options o = {.device = r->device,
-                            .engine = r->engine,
-                            .threads = r->threads,
-                            .seed = seed,
-                            .count = r->count};
-    if (r->engine && r->report.budget_bytes) {
-        o.runtime_bytes =
-            r->report.budget_bytes - r->report.persistent_bytes - r->report.arena_bytes;
-    }
-    for (uint32_t i = 0; i < r->count; i++) {
-        o.pieces[i] = (hri_runner_piece){r->graphs[i], &m->x[i].problem, m->plans[i]};
-    }
-    return hri_runner_open(&o, &r->runner, why);
-}
-
-static hr_status look_at_device(hr_run *r, making *m, hri_prose *why) {
+static hr_status look_at_device(hr_run *r, hri_fit_job *job, trial *t, hri_prose *why) {
     hr_device_info info = {.size = sizeof info};
-    const hr_status status = hr_device_get_info(r->device, &info);
+    hr_status status = hr_device_get_info(r->device, &info);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "the device does not respond: %s",
                              hr_status_text(status));
     }
-    m->page_bytes = info.page_bytes ? info.page_bytes : 1;
     const uint32_t can = hri_device_can(r->device);
+    *job = (hri_fit_job){.given = r->graphs,
+                         .given_count = r->count,
+                         .batch = 1,
+                         .page_bytes = info.page_bytes ? info.page_bytes : 1,
+                         .no_offload = 1,
+                         .no_stage = 1};
+    job->machine.threads = hri_threads_count(r->threads);
+    job->machine.kernels = hri_device_kernels(r->device);
+    r->process_bytes = r->base_bytes = info.runtime_bytes;
     if (can & HRI_CAN_QUEUE) {
-        return hri_engine_open(r->device, NULL, &r->engine, why);
+        status = hri_engine_open(r->device, NULL, &r->engine, why);
+        if (status != HR_OK) {
+            return status;
+        }
+        r->base_bytes = hri_engine_runtime(r->engine);
+        r->process_bytes = hri_engine_process(r->engine);
+        job->engine = r->engine;
+        job->machine.gpu = hri_engine_gpu(r->engine);
+        job->time_ns = try_kernel;
+        job->time_user = t;
+        t->engine = r->engine;
+    } else if (can & HRI_CAN_POINT) {
+        r->base_bytes = r->process_bytes = hri_resident_runtime();
+        job->thread_bytes = HRI_RESIDENT_THREAD;
     }
-    r->report.runtime_bytes =
-        can & HRI_CAN_POINT
-            ? hri_resident_runtime() + hri_threads_count(r->threads) * (uint64_t)HRI_RESIDENT_THREAD
-            : info.runtime_bytes;
+    job->runtime_bytes = r->base_bytes + job->thread_bytes;
     return HR_OK;
 }
 
-/* Without a number of its own, the run may have what the pool of its device has free. */
-static hr_status look_at_budget(hr_run *r, hri_prose *why) {
-    if (!r->budget || r->report.budget_bytes) {
+/* Without a number of its own, the run may have what the ledger leaves of its device. */
+static hr_status look_at_budget(hr_run *r, const hr_run_options *o, trial *t, hri_prose *why) {
+    hr_error error = {.code = HR_OK};
+    hr_status status =
+        hri_holding_enter(&r->holding, r->budget, r->device, r->process_bytes, &error);
+    const uint64_t left = status == HR_OK ? hri_holding_free(&r->holding) : 0;
+    if (status == HR_OK && !left) {
+        status =
+            hri_prose_set(why, HR_E_AGAIN, "the budget has nothing free on %s", r->device->name);
+    } else if (status != HR_OK) {
+        status = hri_prose_set(why, status, "%s", error.message);
+    }
+    uint64_t *budget_bytes = &r->report.budget_bytes;
+    if (status == HR_OK && left != HR_UNKNOWN &&
+        (!*budget_bytes || (*budget_bytes > r->base_bytes + left && !o->wait_ms))) {
+        *budget_bytes = r->base_bytes + left;
+    }
+    if (status == HR_OK && r->engine) {
+        const uint64_t budget =
+            r->report.budget_bytes ? r->report.budget_bytes : hri_holding_there(&r->holding) / 2;
+        t->most_bytes = budget > r->base_bytes ? (budget - r->base_bytes) / 4 * 3 : 0;
+    }
+    return status;
+}
+
+/* Refuses a budget under the floor. */
+static hr_status look_at_floor(hr_run *r, const hri_fit_case *c, hri_prose *why) {
+    hr_run_report *t = &r->report;
+    const hri_problem *p = &c->pieces[c->floor_piece].x.problem;
+    t->runtime_bytes = c->runtime_bytes;
+    t->floor_bytes = c->floor_bytes;
+    if (!t->budget_bytes || t->budget_bytes >= t->floor_bytes) {
         return HR_OK;
     }
-    const hr_status status = hri_budget_free(r->budget, r->device->name, &r->report.budget_bytes);
-    return status == HR_OK && r->report.budget_bytes
-               ? HR_OK
-               : hri_prose_set(why, status == HR_OK ? HR_E_AGAIN : status,
-                               "the budget has nothing free on %s", r->device->name);
+    char budget[32], floor[32], missing[32];
+    return hri_prose_set(why, HR_E_NO_PLAN,
+                         "a budget of %s is %s below the minimum of %s, set by %s",
+                         hr_bytes_print(t->budget_bytes, budget, sizeof budget),
+                         hr_bytes_print(t->floor_bytes - t->budget_bytes, missing, sizeof missing),
+                         hr_bytes_print(t->floor_bytes, floor, sizeof floor),
+                         c->floor_op == HRI_PROBLEM_NONE ? "inputs and persistent values"
+                                                         : p->ops[c->floor_op].name);
+}
+
+static void report_plans(hr_run *r, const hri_fit_job *job, const hri_fit_plans *plans) {
+    hr_run_report *t = &r->report;
+    uint64_t plain = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const uint64_t bytes = plans->plans[i]->unplanned_bytes;
+        plain = bytes > plain ? bytes : plain;
+    }
+    t->recomputed_ops = plans->again_count;
+    t->time_ratio = plans->base_time_ns > 0 ? plans->time_ns / plans->base_time_ns : 1.0;
+    t->persistent_bytes = plans->bottom_bytes;
+    t->arena_bytes = plans->arena_bytes - plans->bottom_bytes;
+    t->peak_bytes = plans->peak_bytes;
+    t->unplanned_bytes = t->runtime_bytes + hri_fit_pages(job, plain);
 }
 
 /* All that the run takes on its device, from now until it is closed. */
-static hr_status take_lease(hr_run *r, hri_prose *why) {
+static hr_status take_lease(hr_run *r, const hr_run_options *o, hri_prose *why) {
     hr_error refusal = {.code = HR_OK};
-    const hr_lease_options o = {.size = sizeof o,
-                                .pool = r->device->name,
-                                .name = "run",
-                                .wanted_bytes = r->report.peak_bytes};
-    if (!r->budget) {
-        return HR_OK;
-    }
-    hr_status status = hr_lease_request(r->budget, &o, &r->lease, &refusal);
-    if (status == HR_OK) {
-        status = hr_lease_hold(r->lease, r->report.peak_bytes);
-    }
+    const hri_holding_ask ask = {.name = o->name ? o->name : "run",
+                                 .device_bytes = r->report.peak_bytes - r->base_bytes,
+                                 .wait_ms = o->wait_ms};
+    const hr_status status = hri_holding_take(&r->holding, &ask, &refusal);
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", refusal.message);
 }
 
-static hr_status set_up(hr_run *r, uint64_t seed, hri_prose *why) {
-    making m = {.count = 0};
-    hr_status status = look_at_budget(r, why);
-    if (status == HR_OK) {
-        status = look_at_device(r, &m, why);
+static hr_status bind(hr_run *r, const hri_fit_plans *plans, uint64_t seed, hri_prose *why) {
+    hri_runner_options o = {
+        .device = r->device, .engine = r->engine, .threads = r->threads, .seed = seed};
+    if (r->engine && r->report.budget_bytes) {
+        o.runtime_bytes = r->report.budget_bytes - plans->arena_bytes;
     }
+    hri_fit_runner(plans, &o);
+    return hri_runner_open(&o, &r->runner, why);
+}
+
+static hr_status plan_and_bind(hr_run *r, hri_fit *f, hri_fit_case *c, const hr_run_options *o,
+                               hri_prose *why) {
+    hri_fit_plans plans = {0};
+    hr_status status = hri_fit_case_set_threads(f, c, f->job.machine.threads, why);
     if (status == HR_OK && r->engine) {
-        try_kernels(r, &m);
+        hri_engine_scratch_drop(r->engine);
+        hri_fit_case_measure(&f->job, c);
     }
     if (status == HR_OK) {
-        status = make_problems(r, &m, why);
+        status = look_at_floor(r, c, why);
     }
     if (status == HR_OK) {
-        status = look_at_floor(r, &m, why);
+        status = hri_fit_case_plan(f, c, r->report.budget_bytes, 0, &plans, why);
     }
     if (status == HR_OK) {
-        status = make_plans(r, &m, why);
+        report_plans(r, &f->job, &plans);
+        status = take_lease(r, o, why);
     }
     if (status == HR_OK) {
-        status = take_lease(r, why);
+        status = bind(r, &plans, o->seed, why);
+    }
+    hri_fit_plans_deinit(&plans);
+    return status;
+}
+
+static hr_status set_up(hr_run *r, const hr_run_options *o, hri_prose *why) {
+    trial t = {0};
+    hri_fit f = {.job = {.given_count = 0}};
+    hri_fit_case *c = NULL;
+    hr_status status = look_at_device(r, &f.job, &t, why);
+    if (status == HR_OK) {
+        status = look_at_budget(r, o, &t, why);
     }
     if (status == HR_OK) {
-        status = bind(r, &m, seed, why);
+        status = hri_fit_case_open(&f.job, 1, 0, &c, why);
     }
-    making_deinit(&m);
+    if (status == HR_OK) {
+        status = plan_and_bind(r, &f, c, o, why);
+    }
+    hri_fit_case_close(c);
     hri_trim();
     return status == HR_OK ? hri_runner_take(r->runner, why) : status;
 }
@@ -297,7 +257,7 @@ hr_status hr_run_open(const hr_run_options *theirs, hr_run **out, hr_error *why)
         status = make_fed(r);
     }
     if (status == HR_OK) {
-        status = set_up(r, options->seed, &prose);
+        status = set_up(r, options, &prose);
     }
     if (status != HR_OK) {
         hr_run_close(r);
@@ -315,7 +275,7 @@ void hr_run_close(hr_run *run) {
         hri_runner_close(run->runner);
         hri_engine_close(run->engine);
         hri_threads_destroy(run->threads);
-        hr_lease_release(run->lease);
+        hri_holding_give(&run->holding);
         hri_free(run->fed);
         hri_free(run);
     }

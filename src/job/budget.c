@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <headroom/bytes.h>
+#include "base/text.h"
 #include "job/plan_job.h"
 #include "memory/left.h"
 #include "memory/resident.h"
@@ -40,7 +41,7 @@ uint64_t hri_plan_job_there(const hri_plan_job *j) {
     return left.total_bytes && there > left.total_bytes ? left.total_bytes : there;
 }
 
-/* What a shared budget has free of a memory; UINT64_MAX: there is none, or it does not mention it. */
+/* What a shared budget has free of a memory that is not there; UINT64_MAX: there is none, or it does not mention it. */
 static uint64_t left_in_ledger(const hri_plan_job *j, const char *memory) {
     hr_pool_info pool = {.size = sizeof pool};
     for (size_t i = 0; j->o.ledger && hr_budget_get_pool(j->o.ledger, i, &pool) == HR_OK; i++) {
@@ -52,8 +53,42 @@ static uint64_t left_in_ledger(const hri_plan_job *j, const char *memory) {
     return UINT64_MAX;
 }
 
+/* What the ledger leaves this job, with what is there already; UINT64_MAX: no bound.  A budget that others hold and that
+ * may be waited for is planned for as if they had gone.  *others: of what is there, the part of other jobs. */
+static hr_status shared_bytes(hri_plan_job *j, uint64_t *out, uint64_t *others) {
+    *out = UINT64_MAX;
+    *others = 0;
+    if (!j->device || (!j->threads && !j->engine)) {
+        *out = left_in_ledger(j, j->device_name);
+        return HR_OK;
+    }
+    hr_error error = {0};
+    const uint64_t process = j->engine ? hri_engine_process(j->engine) : j->base_bytes;
+    const hr_status status =
+        hri_holding_enter(&j->holding, j->o.ledger, j->device, process, &error);
+    if (status == HR_E_LIMIT || status == HR_E_AGAIN) { /* a budget like any other: too small */
+        *out = error.free_bytes;
+        return HR_OK;
+    }
+    if (status != HR_OK) {
+        return hri_why_error(&j->why, hri_cause_of(status), status, "ledger", &error);
+    }
+    const uint64_t left = hri_holding_free(&j->holding);
+    if (left != HR_UNKNOWN) {
+        const uint64_t runtime = hri_holding_runtime(&j->holding);
+        const uint64_t most = hri_holding_limit(&j->holding) - runtime;
+        *out = j->base_bytes + (j->o.wait_ms && j->o.budget && most > left ? most : left);
+        *others = j->base_bytes > runtime ? j->base_bytes - runtime : 0;
+    }
+    return HR_OK;
+}
+
 static hr_status read_budget(hri_plan_job *j) {
-    const uint64_t shared = left_in_ledger(j, j->device_name);
+    uint64_t shared = UINT64_MAX, others = 0;
+    const hr_status entered = shared_bytes(j, &shared, &others);
+    if (entered != HR_OK) {
+        return entered;
+    }
     if (!j->o.budget) { /* what the device has */
         j->budget_bytes = j->device_free;
         if (j->threads) { /* some of it stays free: others live here, too, and the kernel's own memory grows */
@@ -73,7 +108,10 @@ static hr_status read_budget(hri_plan_job *j) {
         return hri_why_option(&j->why, HR_E_INVALID, "budget",
                               ": \"%s\" is not an amount of memory", j->o.budget);
     }
-    j->budget_bytes = shared && shared < j->budget_bytes ? shared : j->budget_bytes;
+    j->budget_bytes += others; /* theirs is in the runtime that is planned with */
+    if (shared < j->budget_bytes) {
+        j->budget_bytes = shared ? shared : 1;
+    }
     /* a container's limit is in whole pages */
     if (j->device_bytes && j->budget_bytes / 4096 > j->device_bytes / 4096) {
         char text[32];
@@ -146,4 +184,54 @@ hr_status hri_plan_job_bound_other(hri_plan_job *j) {
 hr_status hri_plan_job_read_budgets(hri_plan_job *j) {
     const hr_status status = read_budget(j);
     return status == HR_OK ? read_host_budget(j) : status;
+}
+
+/* ---- leases ---- */
+
+static hr_status on_wait(void *user, uint64_t waited_ms) {
+    const hri_plan_job *j = user;
+    return hri_listener_tick(&j->listener, "waiting for memory", waited_ms, j->o.wait_ms, NULL);
+}
+
+hr_status hri_plan_job_lease(hri_plan_job *j, uint64_t own_bytes, const hri_plan_row *row,
+                             hri_why *why) {
+    hr_error error = {0};
+    const uint64_t lane = j->fit.case_count ? j->fit.cases[0]->lane.large : 0;
+    hri_holding_ask ask = {.name = j->o.name ? j->o.name : j->what,
+                           .device_bytes = own_bytes,
+                           .wait_ms = j->o.wait_ms,
+                           .on_wait = on_wait,
+                           .user = j};
+    if (j->engine) {
+        ask.pinned_bytes = 2 * lane + HRI_LANE_BOUNCE + row->offloaded_bytes;
+        ask.host_bytes = j->host_extra_bytes;
+    }
+    if (!j->holding.budget) {
+        return HR_OK; /* nothing runs on a device that is not there */
+    }
+    const hr_status status = hri_holding_take(&j->holding, &ask, &error);
+    return status == HR_OK
+               ? HR_OK
+               : hri_why_error(why, status == HR_E_AGAIN ? HR_CAUSE_NO_FIT : hri_cause_of(status),
+                               status, NULL, &error);
+}
+
+void hri_plan_job_name_holders(const hri_plan_job *j) {
+    hr_lease_info info = {.size = sizeof info};
+    hri_text text = {0};
+    char size[32];
+    size_t others = 0;
+    for (size_t i = 0;
+         j->o.ledger && hr_budget_get_lease(j->o.ledger, j->device_name, i, &info) == HR_OK; i++) {
+        if (!info.waiting_ms && strcmp(info.name, "runtime") != 0) {
+            hri_text_add(&text, "%s%s (%s)", others++ ? ", " : "", info.name,
+                         hr_bytes_print(info.granted_bytes, size, sizeof size));
+        }
+        info.size = sizeof info;
+    }
+    if (others) {
+        hri_listener_warn(&j->listener, NULL, "the shared budget of %s is also used by %s",
+                          j->device_name, hri_text_get(&text));
+    }
+    hri_text_deinit(&text);
 }

@@ -60,6 +60,7 @@ static int is_given(const hri_plan_job *j, const char *key) {
 static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s) {
     const uint32_t threads = j->o.threads ? (uint32_t)j->o.threads : hri_cores_usable();
     const uint64_t runtime = hri_resident_runtime(); /* before there are threads */
+    j->base_bytes = runtime;
     const hr_status status = hri_threads_create(threads, &j->threads);
     if (status != HR_OK) {
         return hri_why_set(&j->why, hri_cause_of(status), status, "threads: %s",
@@ -137,6 +138,7 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
     j->job.machine.gpu = hri_engine_gpu(j->engine);
     j->job.engine = j->engine;
     j->job.runtime_bytes = s->runtime ? s->runtime : hri_engine_runtime(j->engine);
+    j->base_bytes = j->job.runtime_bytes;
     j->job.page_bytes = info->page_bytes;
     snprintf(j->device_what, sizeof j->device_what, "%s%s", info->description,
              j->o.exact_f32 ? " exact" : "");

@@ -88,9 +88,15 @@ static hr_status open_device(hr_predictor *i, hri_why *why) {
             return hri_why_option(why, HR_E_INVALID, "budget",
                                   ": \"%s\" is not an amount of memory", i->o.budget);
         }
+    } else if (i->o.ledger) { /* what it leaves is known when it is planned */
+        uint64_t left = 0;
+        status = hri_budget_free(i->o.ledger, i->device->name, &left);
+        i->budget_bytes = hri_budget_limit(i->o.ledger, i->device->name);
     }
     i->budget_bytes = reserved < i->budget_bytes ? reserved : i->budget_bytes;
-    return HR_OK;
+    return status == HR_OK ? HR_OK
+                           : hri_why_set(why, hri_cause_of(status), status, "ledger: %s",
+                                         hr_status_text(status));
 }
 
 /* ---- data ---- */
@@ -193,18 +199,19 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
 
 /* Without a budget of its own: four MiB, or what the pipeline says it cannot do without. */
 static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) {
-    hri_supply_options options = {
-        .pipeline = text,
-        .source = &i->source,
-        .want = &i->want,
-        .no_labels = i->o.no_labels,
-        .until_bad = i->o.no_labels,
-        .fills_up = 1,
-        .label_map = i->label_map,
-        .label_count = i->label_map ? i->source.class_count : 0,
-        .seen = seen,
-        .seen_user = i,
-        .pipeline_options = {.size = sizeof(hr_pipeline_options), .skip_bad = i->o.skip_bad}};
+    hri_supply_options options = {.pipeline = text,
+                                  .source = &i->source,
+                                  .want = &i->want,
+                                  .no_labels = i->o.no_labels,
+                                  .until_bad = i->o.no_labels,
+                                  .fills_up = 1,
+                                  .label_map = i->label_map,
+                                  .label_count = i->label_map ? i->source.class_count : 0,
+                                  .seen = seen,
+                                  .seen_user = i,
+                                  .pipeline_options = {.size = sizeof(hr_pipeline_options),
+                                                       .skip_bad = i->o.skip_bad,
+                                                       .budget = i->o.ledger}};
     const uint64_t most = i->budget_bytes / 2;
     const uint64_t given = i->predictor ? i->data_bytes : i->o.data_budget_bytes;
     uint64_t bytes = given ? given : LEAST_DATA;
@@ -269,17 +276,20 @@ static hri_pixels find_pixels(const hr_predictor *i) {
 
 /* What does not fit is an answer, not a failure. */
 static hr_status open_predictor(hr_predictor *i, hri_why *why) {
-    const hri_predictor_options options = {.device = i->device,
-                                           .model = i->model,
-                                           .checkpoint = &i->checkpoint,
-                                           .supply = i->supply,
-                                           .pixels = find_pixels(i),
-                                           .batch = i->o.batch,
-                                           .count =
-                                               hr_pipeline_count(hri_supply_pipeline(i->supply)),
-                                           .budget_bytes = i->budget_bytes,
-                                           .data_bytes = i->data_bytes,
-                                           .threads = (uint32_t)i->o.threads};
+    const hri_predictor_options options = {
+        .device = i->device,
+        .model = i->model,
+        .checkpoint = &i->checkpoint,
+        .supply = i->supply,
+        .pixels = find_pixels(i),
+        .batch = i->o.batch,
+        .count = hr_pipeline_count(hri_supply_pipeline(i->supply)),
+        .budget_bytes = i->o.ledger && !i->o.budget ? 0 : i->budget_bytes,
+        .data_bytes = i->data_bytes,
+        .threads = (uint32_t)i->o.threads,
+        .ledger = i->o.ledger,
+        .wait_ms = i->o.wait_ms,
+        .name = hr_model_name(i->model)};
     hri_prose prose = {0};
     const hr_status status = hri_predictor_open(&options, &i->predictor, &prose);
     if (status == HR_E_NO_PLAN) {

@@ -210,12 +210,20 @@ void hri_train_count_input(hri_train_job *j, uint64_t bytes) {
 
 static hr_status open_supply(hri_train_job *j, const hri_source *source, hr_pipeline *built,
                              const char *text, uint64_t bytes, hri_supply **out, hri_prose *why) {
-    const hri_supply_options o = {.pipeline = text,
-                                  .built = built,
-                                  .source = source,
-                                  .want = &j->want,
-                                  .pipeline_options = hri_train_pipeline_options(j, bytes)};
+    hri_supply_options o = {.pipeline = text,
+                            .built = built,
+                            .source = source,
+                            .want = &j->want,
+                            .pipeline_options = hri_train_pipeline_options(j, bytes)};
+    o.pipeline_options.budget = j->plan->holding.shared ? j->plan->holding.budget : NULL;
     return hri_supply_open(&o, out, why);
+}
+
+uint64_t hri_train_leased_input(const hri_train_job *j) {
+    const uint64_t train = j->o.pipeline ? 0 : j->train_bytes;
+    return !j->plan->holding.shared ? 0
+           : j->val_count           ? train + (j->o.val_pipeline ? 0 : j->val_bytes)
+                                    : train;
 }
 
 hr_status hri_train_open_input(hri_train_job *j) {

@@ -167,6 +167,9 @@ hr_status hr_job_plan(hr_ctx *ctx, const hr_job_options *options, hr_plan **out,
     if (status == HR_OK) {
         status = answer(p);
     }
+    if (status == HR_OK && !p->answer.fits) {
+        hri_plan_job_name_holders(&p->job);
+    }
     return finish(status, p, &why, out, error);
 }
 
@@ -183,6 +186,7 @@ hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *const *jobs, size
     for (size_t i = 0; i < count && status == HR_OK; i++) {
         if (i) {
             status = hri_take(&own[i], sizeof own[i], jobs[i]);
+            own[i].ledger = own[0].ledger;
             status = status == HR_OK ? own_texts(&p->texts, &own[i]) : status;
         }
         if (status == HR_OK && !own[i].data && !own[i].pipeline) {

@@ -98,6 +98,7 @@ hr_status hri_plan_job_problem(const hr_job_options *options, const char *name, 
 }
 
 void hri_plan_job_close(hri_plan_job *j) {
+    hri_holding_give(&j->holding);
     hri_fit_close(&j->fit);
     hri_plan_destroy(j->reference);
     hri_plan_destroy(j->least);

@@ -13,6 +13,7 @@
 #include "fit/timing.h"
 #include "govern/admission.h"
 #include "job/why.h"
+#include "run/holding.h"
 
 enum { HRI_PLAN_EFFORT = 16000000 }; /* steps of search, where none are given */
 
@@ -57,6 +58,8 @@ typedef struct hri_plan_job {
     const char *what; /* the model or the file, for sentences */
     bool is_problem;
     bool said_waiting;
+    hri_holding holding;       /* of the ledger */
+    uint64_t base_bytes;       /* of the runtime: what was there before the job */
     uint64_t device_free;      /* what it has left now; 0: unknown */
     uint64_t device_bytes;     /* what the device could give; 0: unknown */
     uint64_t budget_bytes;     /* 0: none was given */
@@ -95,6 +98,12 @@ HR_MUST_CHECK hr_status hri_plan_job_reserve(hri_plan_job *job, uint64_t peak_by
 /* For begin and fit: how much there may be and is (budget.c). */
 HR_MUST_CHECK hr_status hri_plan_job_check_spill(hri_plan_job *job);
 HR_MUST_CHECK hr_status hri_plan_job_read_budgets(hri_plan_job *job);
+/* Leases all that the plan in this row takes beside what was there, less what its pipelines lease themselves, and waits
+ * for it as long as the options say.  HR_E_AGAIN, HR_E_LIMIT with who holds it. */
+HR_MUST_CHECK hr_status hri_plan_job_lease(hri_plan_job *job, uint64_t own_bytes,
+                                           const hri_plan_row *row, hri_why *why);
+/* Says who holds the rest of a shared budget, where somebody does. */
+void hri_plan_job_name_holders(const hri_plan_job *job);
 /* What the host budget leaves for values that wait: measured once kernels and libraries are there. */
 HR_MUST_CHECK hr_status hri_plan_job_bound_other(hri_plan_job *job);
 /* The device and what is known of its speed (device.c). */

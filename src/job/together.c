@@ -226,6 +226,8 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
     status = t->slices[0] ? plan_slices(t) : t->count == 1 ? plan_one(t) : plan_two(t);
     if (status == HR_OK && hri_together_fits(t)) {
         share_out(t);
+    } else if (status == HR_OK) {
+        hri_plan_job_name_holders(t->jobs[0].plan);
     }
     return status;
 }
@@ -350,6 +352,9 @@ static hr_status check_promise(const hri_together *t, hri_why *why) {
     if (!j->plan->budget_bytes || t->slices[0] || needed <= j->plan->budget_bytes) {
         return HR_OK;
     }
+    if (j->plan->holding.shared) {
+        return HR_OK; /* others of this process may have grown: all that was leased is inside */
+    }
     return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_LIMIT,
                        "this process uses %llu bytes before the arena of %llu and the input's "
                        "%llu: over the budget of %llu, so nothing was run",
@@ -397,6 +402,24 @@ static hr_status check_there(const hri_together *t, hri_why *why) {
                        "use --budget %lluMiB",
                        hr_bytes_print(peak, takes, sizeof takes),
                        hr_bytes_print(there, has, sizeof has), (unsigned long long)(there >> 20));
+}
+
+/* What is beside the runtime, of all of them: one arena, or one each. */
+static uint64_t own_bytes(const hri_together *t) {
+    const hri_train_job *a = &t->jobs[0];
+    uint64_t arenas = 0, leased = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const hri_plan_row *row = &t->jobs[i].row;
+        const uint64_t arena = row->peak_bytes - row->runtime_bytes;
+        arenas = t->slices[0] ? arenas + arena : arena > arenas ? arena : arenas;
+        leased += a->plan->threads ? hri_train_leased_input(&t->jobs[i]) : 0;
+    }
+    const uint64_t all = a->row.runtime_bytes + arenas, not_ours = a->plan->base_bytes + leased;
+    return all > not_ours ? all - not_ours : 1;
+}
+
+hr_status hri_together_lease(hri_together *t, hri_why *why) {
+    return hri_plan_job_lease(t->jobs[0].plan, own_bytes(t), &t->jobs[0].row, why);
 }
 
 static hr_status take_memory(hri_together *t, hri_why *why) {

@@ -42,6 +42,8 @@ HR_MUST_CHECK hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *con
 bool hri_together_fits(const hri_together *t);
 /* Of two that do not: the floor of both, and a budget that a plan was found for. */
 void hri_together_least(const hri_together *t, uint64_t *floor_bytes, uint64_t *least_bytes);
+/* Leases what the plan promises, before anything is given up for it.  HR_E_AGAIN, HR_E_LIMIT: the plan is as it was. */
+HR_MUST_CHECK hr_status hri_together_lease(hri_together *t, hri_why *why);
 /* Takes the memory and opens every trainer.  HR_E_NO_PLAN, HR_E_LIMIT ... with *why. */
 HR_MUST_CHECK hr_status hri_together_start(hri_together *t, hri_why *why);
 /* NULL is allowed. */

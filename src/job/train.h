@@ -103,6 +103,8 @@ void hri_train_count_input(hri_train_job *j, uint64_t bytes);
 /* Gives the records of planning back. */
 void hri_train_release(hri_train_job *j);
 HR_MUST_CHECK hr_status hri_train_open_input(hri_train_job *j);
+/* What the pipelines of this job lease themselves when they are opened. */
+uint64_t hri_train_leased_input(const hri_train_job *j);
 /* After the memory was taken (hri_planned_take): weights, records, the trainer. */
 HR_MUST_CHECK hr_status hri_train_start(hri_train_job *j);
 /* A zeroed one is allowed. */

@@ -30,6 +30,10 @@ static hr_status start(hr_plan *p, hri_why *why) {
         return hri_why_set(why, HR_CAUSE_NO_FIT, HR_E_NO_PLAN, "%s does not fit its budget",
                            p->together->jobs[p->together->which].plan->what);
     }
+    const hr_status status = hri_together_lease(p->together, why);
+    if (status != HR_OK) {
+        return status;
+    }
     p->used = true;
     hri_plan_forget_times(p);
     return hri_together_start(p->together, why);
@@ -358,44 +362,47 @@ hr_status hr_job_get_result(const hr_plan *plan, size_t job, hr_train_result *ou
     uint64_t saved_step = 0;
     hri_trainer_get_sums(j->trainer, &sums);
     hri_planned_measure(j->planned, &m);
+    const hri_plan_job *job_plan = j->plan;
+    const uint64_t most =
+        job_plan->holding.shared ? hri_holding_limit(&job_plan->holding) : job_plan->budget_bytes;
     const char *saved = hri_trainer_saved(j->trainer, &saved_step);
     const int validated = sums.validation.epoch != 0;
-    hr_train_result r = {
-        .size = sizeof r,
-        .end = end_of(j),
-        .over_budget = j->plan->budget_bytes && m.peak_bytes > j->plan->budget_bytes,
-        .steps = p->state.step,
-        .epochs = p->epoch,
-        .skipped_steps = p->state.skipped,
-        .bad_samples = hri_train_bad_samples(j),
-        .last_loss = sums.steps ? (double)sums.loss : NAN,
-        .val_loss = validated ? sums.validation.loss : NAN,
-        .val_accuracy = validated ? sums.validation.accuracy : NAN,
-        .val_top5 = validated ? sums.validation.top5 : NAN,
-        .val_samples = validated ? sums.validation.samples : 0,
-        .best = p->best,
-        .best_epoch = p->best_epoch,
-        .history = p->digest,
-        .batch = j->batch,
-        .micro_batches = j->row.micro_batches,
-        .recomputed_ops = j->row.recomputed_ops,
-        .budget_bytes = j->plan->budget_bytes ? j->plan->budget_bytes : HR_UNKNOWN,
-        .planned_peak_bytes = j->row.peak_bytes,
-        .measured_peak_bytes = m.peak_bytes,
-        .planned_arena_bytes = m.planned_bytes,
-        .measured_arena_bytes = m.arena_bytes,
-        .pipeline_bytes = j->plan->data_bytes,
-        .samples_per_second = sums.step_ns ? (double)sums.samples / seconds(sums.step_ns) : 0.0,
-        .seconds = seconds(sums.all_ns),
-        .wait_seconds = seconds(sums.wait_ns),
-        .validation_seconds = seconds(sums.validate_ns),
-        .save_seconds = seconds(sums.save_ns),
-        .model = j->about.model,
-        .data = j->source.text,
-        .device = j->plan->device_name,
-        .precision = j->about.precision,
-        .checkpoint = *saved ? saved : NULL,
-        .checkpoint_step = saved_step};
+    hr_train_result r = {.size = sizeof r,
+                         .end = end_of(j),
+                         .over_budget = most && m.peak_bytes > most,
+                         .steps = p->state.step,
+                         .epochs = p->epoch,
+                         .skipped_steps = p->state.skipped,
+                         .bad_samples = hri_train_bad_samples(j),
+                         .last_loss = sums.steps ? (double)sums.loss : NAN,
+                         .val_loss = validated ? sums.validation.loss : NAN,
+                         .val_accuracy = validated ? sums.validation.accuracy : NAN,
+                         .val_top5 = validated ? sums.validation.top5 : NAN,
+                         .val_samples = validated ? sums.validation.samples : 0,
+                         .best = p->best,
+                         .best_epoch = p->best_epoch,
+                         .history = p->digest,
+                         .batch = j->batch,
+                         .micro_batches = j->row.micro_batches,
+                         .recomputed_ops = j->row.recomputed_ops,
+                         .budget_bytes = j->plan->budget_bytes ? j->plan->budget_bytes : HR_UNKNOWN,
+                         .planned_peak_bytes = j->row.peak_bytes,
+                         .measured_peak_bytes = m.peak_bytes,
+                         .planned_arena_bytes = m.planned_bytes,
+                         .measured_arena_bytes = m.arena_bytes,
+                         .pipeline_bytes = j->plan->data_bytes,
+                         .samples_per_second =
+                             sums.step_ns ? (double)sums.samples / seconds(sums.step_ns) : 0.0,
+                         .seconds = seconds(sums.all_ns),
+                         .wait_seconds = seconds(sums.wait_ns),
+                         .validation_seconds = seconds(sums.validate_ns),
+                         .save_seconds = seconds(sums.save_ns),
+                         .model = j->about.model,
+                         .data = j->source.text,
+                         .device = j->plan->device_name,
+                         .precision = j->about.precision,
+                         .checkpoint = *saved ? saved : NULL,
+                         .checkpoint_step = saved_step};
     hri_train_final_numbers(&sums, &r.loss, &r.accuracy);
     r.train_loss = sums.epoch.epoch ? sums.epoch.loss : r.loss;
     return hri_give(out, &r, sizeof r);

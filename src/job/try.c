@@ -29,7 +29,7 @@ hr_status hri_plan_check_promise(hr_plan *p, hri_why *why) {
         hri_resident_read(&now, NULL);
     }
     const uint64_t arena = p->answer.row.persistent_bytes + p->answer.row.arena_bytes;
-    if (!p->job.budget_bytes || now + arena <= p->job.budget_bytes) {
+    if (!p->job.budget_bytes || now + arena <= p->job.budget_bytes || p->job.holding.shared) {
         return HR_OK;
     }
     return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_LIMIT,
@@ -90,6 +90,11 @@ static hr_status try_plan(hr_plan *p, uint64_t steps, float *losses, hr_try_resu
                                    .limit = (uint32_t)hr_model_classes(p->job.model)};
     hri_planned *q = NULL;
     hri_prose prose = {0};
+    const hri_plan_row *row = &p->answer.row;
+    status = hri_plan_job_lease(&p->job, row->peak_bytes - p->job.base_bytes, row, why);
+    if (status != HR_OK) {
+        return status;
+    }
     status = hri_planned_open(&o, &q, &prose);
     if (status == HR_OK) {
         hri_plan_give_back(p);
@@ -102,6 +107,7 @@ static hr_status try_plan(hr_plan *p, uint64_t steps, float *losses, hr_try_resu
         status = run_steps(q, steps, losses, r, &prose);
     }
     hri_planned_close(q);
+    hri_holding_give_leases(&p->job.holding);
     return status == HR_OK ? HR_OK : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
 }
 

@@ -70,7 +70,10 @@ static hr_status open_run(hri_predictor *i, const hri_predictor_options *o, hri_
                               .device = o->device,
                               .graphs = graphs,
                               .graph_count = 1,
-                              .threads = o->threads};
+                              .threads = o->threads,
+                              .budget = o->ledger,
+                              .wait_ms = o->wait_ms,
+                              .name = o->name};
     if (o->budget_bytes) { /* 0 would mean none */
         options.budget_bytes =
             o->budget_bytes > o->data_bytes ? o->budget_bytes - o->data_bytes : 1;

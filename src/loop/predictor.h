@@ -34,6 +34,10 @@ typedef struct hri_predictor_options {
     uint64_t budget_bytes; /* of everything; 0: as much as it takes */
     uint64_t data_bytes;   /* of it, what the supply's pipeline may still take */
     uint32_t threads;      /* 0: one a core */
+    struct hr_budget
+        *ledger; /* whose bounds hold, too, and which the supply has leased from; NULL: none */
+    uint64_t wait_ms;
+    const char *name; /* of the holder of its leases */
 } hri_predictor_options;
 
 /* HR_E_NO_PLAN: it does not fit, with the floor and its op in the sentence; whatever loading a checkpoint gives. */

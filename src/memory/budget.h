@@ -1,5 +1,5 @@
 /* The ledger under headroom/budget.h: pools with limits, leases, waiting requests.  It knows no device and asks nobody how
- * much memory there is: whoever makes a pool says its limit.
+ * much memory there is: whoever makes a pool says its limit, whoever enters one says what the process has of it.
  *
  * One lock for all of it: every call is short, and a lease moves only between steps.  Waiting requests of a pool are
  * served in the order in which they came, so a large one is not starved by small ones.  A pool may lie in another
@@ -29,5 +29,17 @@ HR_MUST_CHECK hr_status hri_book_get_lease(hri_book *book, const char *pool, siz
 HR_MUST_CHECK hr_status hri_book_ask(hri_book *book, const char *pool, const char *name,
                                      uint64_t bytes);
 HR_MUST_CHECK hr_status hri_book_check(hri_book *book);
+
+/* What the process has of a pool's memory now, whatever it is for.  Of that, what no solid lease holds is the pool's lease
+ * "runtime", which grows to cover it and goes when as many have left as have entered.  Never waits: HR_E_LIMIT, HR_E_AGAIN
+ * as a request.  A solid lease is one whose held bytes are part of what the process has. */
+HR_MUST_CHECK hr_status hri_book_enter(hri_book *book, const char *pool, uint64_t process_bytes,
+                                       hr_error *why);
+void hri_book_leave(hri_book *book, const char *pool);
+/* The lease "runtime" as it is. */
+uint64_t hri_book_runtime(hri_book *book, const char *pool);
+/* What entering would add to the runtime. */
+uint64_t hri_book_uncovered(hri_book *book, const char *pool, uint64_t process_bytes);
+void hri_lease_set_solid(hr_lease *lease);
 
 #endif

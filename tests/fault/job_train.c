@@ -17,22 +17,27 @@ static hr_status run(uint64_t *history) {
     hr_plan *plan = NULL;
     const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
     snprintf(folder, sizeof folder, "%s/run", test_folder());
-    const hr_job_options o = {.size = sizeof o,
-                              .model = "mlp:size=4,width=4,layers=2,classes=3",
-                              .data = "synthetic:count=18",
-                              .val_split = 0.3,
-                              .training = "rate=0.1",
-                              .batch = 4,
-                              .micro_batches = 1,
-                              .steps = 3,
-                              .threads = 1,
-                              .effort = 1000,
-                              .no_measure = 1,
-                              .cache = "",
-                              .start = HR_START_OVERWRITE,
-                              .folder = folder};
+    hr_job_options o = {.size = sizeof o,
+                        .model = "mlp:size=4,width=4,layers=2,classes=3",
+                        .data = "synthetic:count=18",
+                        .val_split = 0.3,
+                        .training = "rate=0.1",
+                        .batch = 4,
+                        .micro_batches = 1,
+                        .steps = 3,
+                        .threads = 1,
+                        .effort = 1000,
+                        .no_measure = 1,
+                        .cache = "",
+                        .start = HR_START_OVERWRITE,
+                        .folder = folder};
     hr_status status = hr_ctx_create(&co, &ctx);
     if (status != HR_OK) {
+        return status;
+    }
+    status = hr_budget_create(ctx, NULL, &o.ledger, &why);
+    if (status != HR_OK) {
+        hr_ctx_destroy(ctx);
         return status;
     }
     status = hr_job_plan(ctx, &o, &plan, &why);
@@ -47,6 +52,8 @@ static hr_status run(uint64_t *history) {
         CHECK(why.message[0] && why.cause != HR_CAUSE_NONE);
     }
     hr_plan_destroy(plan);
+    CHECK_OK(hr_budget_check(o.ledger));
+    CHECK_OK(hr_budget_destroy(o.ledger)); /* no lease is left */
     hr_ctx_destroy(ctx);
     return status;
 }
