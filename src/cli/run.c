@@ -16,6 +16,7 @@
 
 typedef struct run_options {
     const char *budget, *wait;
+    uint64_t spill_bytes;
     bool overcommit, plain, explain;
 } run_options;
 
@@ -30,6 +31,10 @@ static const hri_field fields[] = {
     {"overcommit",
      "reserve nothing: programs share the GPU and wait for one another while they run",
      offsetof(run_options, overcommit), HRI_FIELD_BOOL, .value = NULL},
+    {"spill",
+     "host memory for allocations that do not fit: they are slower, and move to the GPU when it "
+     "has room",
+     offsetof(run_options, spill_bytes), HRI_FIELD_BYTES, "0", .metavar = "SIZE"},
     {"plain", "do not set environment variables for JAX, TensorFlow and PyTorch",
      offsetof(run_options, plain), HRI_FIELD_BOOL, .value = NULL},
     {"explain", "show what would be reserved and set; start nothing",
@@ -112,6 +117,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
     status = hri_run_env_init(&env, &(hri_run_env_options){.library = library,
                                                            .job = job->id,
                                                            .wait_ms = o->overcommit ? wait_ms : 0,
+                                                           .spill_bytes = o->spill_bytes,
                                                            .plain = o->plain});
     hri_free(library);
     if (status == HR_OK && o->explain) {
@@ -132,7 +138,8 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const run_options *o = options;
-    hri_door_job job = {.flags = o->overcommit ? HRI_WIRE_OVERCOMMIT : 0};
+    hri_door_job job = {.flags = o->overcommit ? HRI_WIRE_OVERCOMMIT : 0,
+                        .spill_limit_bytes = o->spill_bytes};
     hri_link link = {.client = {.fd = -1}};
     hri_prose why = {0};
     uint64_t wait_ms = 0;
@@ -183,7 +190,10 @@ const hri_command hri_command_run = {
         "including contexts and libraries.\n\nThe budget is reserved before the program starts, so "
         "that it is there when it is needed. If the GPU does not have that much left, headroom run "
         "says who holds it, or waits its turn (--wait). With --overcommit nothing is reserved, and "
-        "programs wait for one another while they run.\n\nThe limit is cooperative: a program that "
+        "programs wait for one another while they run.\n\nWith --spill, what does not fit in the "
+        "budget is placed in host memory that the GPU reads over the bus: slower, but it runs. It "
+        "moves to the GPU, at the same address, as soon as there is room.\n\nThe limit is "
+        "cooperative: a program that "
         "is statically linked, runs as another user or talks to the driver directly cannot be "
         "limited. headroom run refuses such programs where it can recognise them. The exit code is "
         "that of the program; 1 if the memory was not available, 2 if the program cannot be "
@@ -191,6 +201,8 @@ const hri_command hri_command_run = {
     .examples = {{"headroom run --budget 8GiB -- python train.py", "train in 8 GiB"},
                  {"headroom run --budget 50% --wait 10m -- python train.py",
                   "half of the GPU, as soon as it is free"},
+                 {"headroom run --budget 8GiB --spill 8GiB -- python train.py",
+                  "a program that needs more than 8 GiB"},
                  {"headroom run --budget 8GiB --explain -- python train.py",
                   "what would be reserved and set"}},
     .fields = fields,

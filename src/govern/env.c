@@ -70,6 +70,11 @@ static hr_status add_own(hri_run_env *env, const hri_run_env_options *o) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)o->wait_ms);
         status = add(env, "HEADROOM_RUN_WAIT_MS", "how long to wait if the GPU is full", number);
     }
+    if (status == HR_OK && (o->spill_bytes || getenv("HEADROOM_RUN_SPILL"))) {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)o->spill_bytes);
+        status =
+            add(env, "HEADROOM_RUN_SPILL", "host memory for what does not fit, in bytes", number);
+    }
     return status;
 }
 

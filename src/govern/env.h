@@ -25,7 +25,7 @@ typedef struct hri_run_env {
 
 typedef struct hri_run_env_options {
     const char *library; /* to load */
-    uint64_t job, wait_ms;
+    uint64_t job, wait_ms, spill_bytes;
     int plain; /* leave frameworks alone */
 } hri_run_env_options;
 

@@ -1,5 +1,6 @@
 /* Lookups and their answers; see doors.h. */
 #include "interpose/doors.h"
+#include "interpose/spill.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,19 +15,43 @@ hri_doors hri_door_counts;
 const char *hri_door_unknown[9];
 
 static const char *const names[HRI_HOOKS] = {
-#define HRI_HOOK(NAME, PARAMETERS)      #NAME,
-#define HRI_NVML_HOOK(NAME, PARAMETERS) #NAME,
+#define HRI_HOOK(NAME, PARAMETERS)            #NAME,
+#define HRI_NVML_HOOK(NAME, PARAMETERS)       #NAME,
+#define HRI_SPILL_HOOK(NAME, PARAMETERS)      #NAME,
+#define HRI_GATE(NAME, PARAMETERS, ARGUMENTS) #NAME,
 #include "interpose/hooks.def"
+#include "interpose/gates.def"
 #undef HRI_HOOK
 #undef HRI_NVML_HOOK
+#undef HRI_SPILL_HOOK
+#undef HRI_GATE
 };
 
 static void *const hooks[HRI_HOOKS] = {
-#define HRI_HOOK(NAME, PARAMETERS)      (void *)NAME,
-#define HRI_NVML_HOOK(NAME, PARAMETERS) (void *)NAME,
+#define HRI_HOOK(NAME, PARAMETERS)            (void *)NAME,
+#define HRI_NVML_HOOK(NAME, PARAMETERS)       (void *)NAME,
+#define HRI_SPILL_HOOK(NAME, PARAMETERS)      (void *)NAME,
+#define HRI_GATE(NAME, PARAMETERS, ARGUMENTS) (void *)NAME,
 #include "interpose/hooks.def"
+#include "interpose/gates.def"
 #undef HRI_HOOK
 #undef HRI_NVML_HOOK
+#undef HRI_SPILL_HOOK
+#undef HRI_GATE
+};
+
+/* 1: only for programs with --spill. */
+static const unsigned char for_spill[HRI_HOOKS] = {
+#define HRI_HOOK(NAME, PARAMETERS)            0,
+#define HRI_NVML_HOOK(NAME, PARAMETERS)       0,
+#define HRI_SPILL_HOOK(NAME, PARAMETERS)      1,
+#define HRI_GATE(NAME, PARAMETERS, ARGUMENTS) 1,
+#include "interpose/hooks.def"
+#include "interpose/gates.def"
+#undef HRI_HOOK
+#undef HRI_NVML_HOOK
+#undef HRI_SPILL_HOOK
+#undef HRI_GATE
 };
 
 /* Names that take device memory and have no hook: to be counted when somebody gets one. */
@@ -61,6 +86,11 @@ static int find_name(const char *name) {
         }
     }
     return -1;
+}
+
+/* Without --spill the functions that only it needs are the driver's own. */
+static int wanted(int hook) {
+    return !for_spill[hook] || hri_spill_on();
 }
 
 static void find_dlsym(void) {
@@ -101,7 +131,7 @@ void *hri_dlsym_pick(void *handle, const char *name) {
             void *none = NULL;
             __atomic_compare_exchange_n(&real[i], &none, address, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE);
-            answer = LOAD(real[i]) == address ? hooks[i] : NULL;
+            answer = LOAD(real[i]) == address && wanted(i) ? hooks[i] : NULL;
         }
         if (answer) {
             COUNT(hri_door_counts.by_dlsym);
@@ -171,6 +201,9 @@ void *hri_door_route(const char *symbol, void *address) {
     }
     for (int i = 0; i < HRI_HOOKS; i++) {
         if (address == hooks[i] || (address && LOAD(real[i]) == address)) {
+            if (!wanted(i)) {
+                return address;
+            }
             COUNT(hri_door_counts.by_resolver);
             return hooks[i];
         }

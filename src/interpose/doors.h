@@ -18,19 +18,31 @@
 #define HRI_EXPORT __attribute__((visibility("default")))
 
 typedef enum hri_hook {
-#define HRI_HOOK(NAME, PARAMETERS)      HRI_HOOK_##NAME,
-#define HRI_NVML_HOOK(NAME, PARAMETERS) HRI_HOOK_##NAME,
+#define HRI_HOOK(NAME, PARAMETERS)            HRI_HOOK_##NAME,
+#define HRI_NVML_HOOK(NAME, PARAMETERS)       HRI_HOOK_##NAME,
+#define HRI_SPILL_HOOK(NAME, PARAMETERS)      HRI_HOOK_##NAME,
+#define HRI_GATE(NAME, PARAMETERS, ARGUMENTS) HRI_HOOK_##NAME,
 #include "interpose/hooks.def"
+    HRI_HOOKS_COUNTED, /* gates have no line on the page */
+    HRI_HOOKS_BEFORE_GATES_ = HRI_HOOKS_COUNTED - 1,
+#include "interpose/gates.def"
+    HRI_HOOKS
 #undef HRI_HOOK
 #undef HRI_NVML_HOOK
-    HRI_HOOKS
+#undef HRI_SPILL_HOOK
+#undef HRI_GATE
 } hri_hook;
 
-#define HRI_HOOK(NAME, PARAMETERS)      HRI_EXPORT CUresult NAME PARAMETERS;
-#define HRI_NVML_HOOK(NAME, PARAMETERS) HRI_EXPORT nvmlReturn_t NAME PARAMETERS;
+#define HRI_HOOK(NAME, PARAMETERS)            HRI_EXPORT CUresult NAME PARAMETERS;
+#define HRI_NVML_HOOK(NAME, PARAMETERS)       HRI_EXPORT nvmlReturn_t NAME PARAMETERS;
+#define HRI_SPILL_HOOK(NAME, PARAMETERS)      HRI_EXPORT CUresult NAME PARAMETERS;
+#define HRI_GATE(NAME, PARAMETERS, ARGUMENTS) HRI_EXPORT CUresult NAME PARAMETERS;
 #include "interpose/hooks.def"
+#include "interpose/gates.def"
 #undef HRI_HOOK
 #undef HRI_NVML_HOOK
+#undef HRI_SPILL_HOOK
+#undef HRI_GATE
 
 typedef void (*hri_function)(void);
 

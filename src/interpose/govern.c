@@ -1,5 +1,6 @@
 /* Leases and what is taken of them; see govern.h. */
 #include "interpose/govern.h"
+#include "interpose/spill.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 hri_run hri_self = {.lock = PTHREAD_MUTEX_INITIALIZER,
                     .talk = PTHREAD_MUTEX_INITIALIZER,
                     .pools = PTHREAD_MUTEX_INITIALIZER,
+                    .spill = PTHREAD_MUTEX_INITIALIZER,
                     .socket = -1};
 
 /* What the start files would bring, with constructors; pthread_atfork wants it. */
@@ -51,6 +53,8 @@ static void forget_in_child(void) {
     pthread_mutex_init(&hri_self.lock, NULL);
     pthread_mutex_init(&hri_self.talk, NULL);
     pthread_mutex_init(&hri_self.pools, NULL);
+    pthread_mutex_init(&hri_self.spill, NULL);
+    hri_gate_forget_in_child();
     hri_self.socket = -1;
     hri_self.job = job;
     depth = 0;
@@ -68,8 +72,10 @@ void hri_start(void) {
     pthread_mutex_lock(&hri_self.talk);
     if (hri_self.pid != getpid()) {
         const char *wait = getenv("HEADROOM_RUN_WAIT_MS");
+        const char *spill = getenv("HEADROOM_RUN_SPILL");
         hri_self.job = strtoull(job, NULL, 10);
         hri_self.wait_ms = wait ? strtoull(wait, NULL, 10) : 0;
+        hri_self.spill_limit_bytes = spill ? strtoull(spill, NULL, 10) : 0;
         if (hri_self.job && hri_wire_folder(hri_self.folder, sizeof hri_self.folder) == 0) {
             hri_self.pid = getpid();
             if (!watched) {
@@ -233,7 +239,7 @@ static hri_page_kind grow(int device, uint64_t bytes, uint64_t wait_ms) {
 }
 
 /* The broker asked for memory back: idle pools are trimmed, and the lease shrinks to what is held. */
-static void answer_ask(int device) {
+void hri_answer(int device) {
     if (hri_talk_asked(device) == UINT64_MAX) {
         return;
     }
@@ -257,7 +263,7 @@ CUresult hri_try_take(int device, uint64_t bytes, hri_hook call) {
 
 CUresult hri_take(int device, uint64_t bytes, hri_hook call) {
     hri_run_device *d = &hri_self.device[device];
-    answer_ask(device);
+    hri_answer(device);
     if (hri_try_take(device, bytes, call) == CUDA_SUCCESS) {
         return CUDA_SUCCESS;
     }
@@ -288,7 +294,7 @@ void hri_give(int device, uint64_t bytes, hri_hook call) {
     if (much) {
         hri_refresh(device);
     }
-    answer_ask(device);
+    hri_answer(device);
 }
 
 void hri_driver_refused(int device, uint64_t bytes, hri_hook call) {

@@ -10,9 +10,9 @@
  * The process is governed when HEADROOM_RUN_JOB is set, from its first successful cuInit on.  Otherwise, in a forked
  * child and inside the driver's own calls, every hook is only a jump.
  *
- * Threads: any.  Three mutexes: `lock` over the numbers, never held while waiting or calling the broker; `talk` over the
- * socket; `pools` over calls that may make a pool grow, never held while waiting for others.  They are taken in the order
- * pools, talk, lock. */
+ * Threads: any.  Four mutexes: `lock` over the numbers, never held while waiting or calling the broker; `talk` over the
+ * socket; `pools` over calls that may make a pool grow, never held while waiting for others; `spill` over memory that is
+ * spilled (spill.h).  They are taken in the order spill, pools, talk, lock. */
 #ifndef HRI_INTERPOSE_GOVERN_H
 #define HRI_INTERPOSE_GOVERN_H
 
@@ -32,14 +32,17 @@ typedef struct hri_run_device {
     unsigned char uuid[16];
     uint64_t granted_bytes, tracked_bytes, remainder_bytes, peak_bytes;
     uint64_t limit_bytes, free_bytes, slack_bytes, total_bytes;
-    uint64_t graph_bytes; /* what the graph pool is charged with */
-    uint64_t graph_asked; /* the sum of all allocations in graphs, its upper bound */
-    uint64_t pool_chunk;  /* the largest step in which a pool has grown */
-    uint64_t spilled_bytes;
+    uint64_t graph_bytes;     /* what the graph pool is charged with */
+    uint64_t graph_asked;     /* the sum of all allocations in graphs, its upper bound */
+    uint64_t pool_chunk;      /* the largest step in which a pool has grown */
+    uint64_t spilled_bytes;   /* host memory in place of this device's */
+    uint64_t host_pool_bytes; /* of them, what the pool at the host has */
+    CUmemoryPool
+        host_pool; /* for stream-ordered memory that is spilled; NULL: none yet.  Under pools */
 } hri_run_device;
 
 typedef struct hri_run {
-    pthread_mutex_t lock, talk, pools;
+    pthread_mutex_t lock, talk, pools, spill;
     int pid; /* the process that this was set up in; 0: none yet */
     int on;  /* governed */
     int socket;
@@ -49,6 +52,7 @@ typedef struct hri_run {
     int inside;     /* threads that are in a hook */
     int pool_flight; /* a pool call goes on without bytes taken for it: charges of pools stay.  Under lock */
     int captures; /* streams that capture now */
+    int contexts; /* beside the primary ones */
     uint32_t next_id;
     uint64_t tried_ns; /* last attempt to find the broker */
     hri_run_device device[HRI_RUN_DEVICES];
@@ -79,6 +83,8 @@ int hri_device_open(int device);
 CUresult hri_take(int device, uint64_t bytes, hri_hook call);
 /* As hri_take, but a refusal is not yet one: nothing is recorded, nothing waits. */
 CUresult hri_try_take(int device, uint64_t bytes, hri_hook call);
+/* Takes packets of the broker that came unasked, and does what they ask for: idle pools are trimmed. */
+void hri_answer(int device);
 /* Bytes that the driver did not take after all, or has given back. */
 void hri_give(int device, uint64_t bytes, hri_hook call);
 /* The driver refused what was granted. */
@@ -102,6 +108,8 @@ uint64_t hri_talk_asked(int device);
 void hri_pools_settle(int device, bool trim);
 /* The same for one pool. */
 void hri_pool_settle(int device, uint64_t pool);
+/* Gives back what the pool at the host does not use. */
+void hri_host_pool_trim(int device);
 
 /* ---- plain memory (hook_plain.c), for both ways to free it ---- */
 

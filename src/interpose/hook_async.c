@@ -5,7 +5,7 @@
  * difference is given back.  Memory of graphs lies in a pool of each device and grows when a graph is launched.
  *
  * Nothing here synchronises, and nothing waits while a stream captures: either would break the program's capture. */
-#include "interpose/govern.h"
+#include "interpose/spill.h"
 
 typedef CUresult attribute_fn(CUmemoryPool, int, void *);
 typedef CUresult pool_of_device_fn(CUmemoryPool *, CUdevice);
@@ -125,9 +125,10 @@ void hri_pools_settle(int device, bool trim) {
 
 /* Takes what the pool may grow by.  A pool that has enough free memory is let through with nothing when there is nothing to
  * take.  That holds only while nobody else uses up the free memory: pool calls are made one at a time (under `pools`), and
- * what is charged to pools stays charged meanwhile (pool_flight).  Returns with `pools` held. */
+ * what is charged to pools stays charged meanwhile (pool_flight).  Returns with `pools` held.  Who is not patient is refused
+ * without a record, and without waiting. */
 static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri_hook call,
-                              uint64_t *out_taken) {
+                              bool patient, uint64_t *out_taken) {
     const uint64_t most = up(bytes, hri_self.device[device].pool_chunk);
     pthread_mutex_lock(&hri_self.pools);
     *out_taken = 0;
@@ -150,6 +151,9 @@ static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri
     if (enough) {
         return CUDA_SUCCESS;
     }
+    if (!patient) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     pthread_mutex_unlock(&hri_self.pools); /* this may wait */
     const CUresult result = hri_take(device, most, call);
     pthread_mutex_lock(&hri_self.pools);
@@ -168,12 +172,109 @@ typedef CUresult alloc_async_fn(CUdeviceptr *, size_t, CUstream);
 typedef CUresult from_pool_fn(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
 typedef CUresult free_async_fn(CUdeviceptr, CUstream);
 
+/* ---- a pool at the host, for what is spilled ---- */
+
+/* The pool of a device at the host; NULL: the driver has none.  Under pools. */
+static CUmemoryPool host_pool(int device) {
+    typedef CUresult set_access_fn(CUmemoryPool, const CUmemAccessDesc *, size_t);
+    typedef CUresult set_fn(CUmemoryPool, int, void *);
+    hri_run_device *d = &hri_self.device[device];
+    if (d->host_pool) {
+        return d->host_pool;
+    }
+    set_access_fn *set_access = (set_access_fn *)hri_driver_function("cuMemPoolSetAccess");
+    set_fn *set = (set_fn *)hri_driver_function("cuMemPoolSetAttribute");
+    const CUmemPoolProps props = {.allocType = 1, .location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}};
+    const CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    uint64_t keep = UINT64_MAX; /* pages of the host are slow to make */
+    CUmemoryPool pool = NULL;
+    if (!set_access || !set || HRI_CALL(cuMemPoolCreate, &pool, &props) != CUDA_SUCCESS) {
+        return NULL;
+    }
+    if (set_access(pool, &access, 1) != CUDA_SUCCESS) {
+        (void)HRI_CALL(cuMemPoolDestroy, pool);
+        return NULL;
+    }
+    (void)set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+    d->host_pool = pool;
+    return pool;
+}
+
+/* What the pool at the host has reserved is what is spilled: takes or gives the difference; false when there is no more.
+ * Under pools. */
+static bool settle_host_pool(int device, uint64_t taken, hri_hook call) {
+    hri_run_device *d = &hri_self.device[device];
+    const uint64_t reserved = pool_attribute(d->host_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    const uint64_t own = d->host_pool_bytes + taken;
+    if (reserved > own && !hri_spill_take_host(device, reserved - own, call)) {
+        d->host_pool_bytes = own;
+        return false;
+    }
+    d->host_pool_bytes = reserved;
+    if (reserved < own) {
+        hri_spill_give_host(device, own - reserved);
+    }
+    return true;
+}
+
+void hri_host_pool_trim(int device) {
+    pthread_mutex_lock(&hri_self.pools);
+    if (hri_self.device[device].host_pool) {
+        (void)HRI_CALL(cuMemPoolTrimTo, hri_self.device[device].host_pool, 0);
+        (void)settle_host_pool(device, 0, HRI_HOOK_cuMemPoolTrimTo);
+    }
+    pthread_mutex_unlock(&hri_self.pools);
+}
+
+/* Stream-ordered memory of the host.  Under pools. */
+static CUresult alloc_on_host(from_pool_fn *from_pool, int device, CUdeviceptr *out, size_t bytes,
+                              CUstream stream, hri_hook call, free_async_fn *undo) {
+    const hri_run_device *d = &hri_self.device[device];
+    CUmemoryPool pool = from_pool && undo ? host_pool(device) : NULL;
+    if (!pool || bytes > hri_self.spill_limit_bytes) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    const uint64_t used = pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    const bool enough = d->host_pool_bytes > used && d->host_pool_bytes - used >= up(bytes, 512);
+    const uint64_t most = enough ? 0 : up(bytes, d->pool_chunk);
+    if (most && !hri_spill_take_host(device, most, call)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUdeviceptr at = 0;
+    CUresult result = from_pool(&at, bytes, pool, stream);
+    if (!settle_host_pool(device, most, call) && result == CUDA_SUCCESS) {
+        (void)undo(at, stream);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (result == CUDA_SUCCESS) {
+        pthread_mutex_lock(&hri_self.lock);
+        hri_held_add(&hri_self.table, (hri_held_entry){.key = at,
+                                                       .kind = HRI_KIND_POOLED,
+                                                       .device = device,
+                                                       .a = (uint64_t)(uintptr_t)pool});
+        pthread_mutex_unlock(&hri_self.lock);
+        *out = at;
+    }
+    return result;
+}
+
 /* The allocation itself.  `plain` is what the program called when it named no pool, else NULL. */
 static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device, CUdeviceptr *out,
                       size_t bytes, CUmemoryPool pool, CUstream stream, hri_hook call,
                       free_async_fn *undo) {
     uint64_t taken;
-    CUresult result = take_for_pool(device, pool, bytes, call, &taken);
+    const bool may_spill = hri_spill_may(HRI_SPILL_LARGE); /* of a pool, small requests too */
+    CUresult result = take_for_pool(device, pool, bytes, call, !may_spill, &taken);
+    if (result != CUDA_SUCCESS && may_spill) {
+        result = alloc_on_host(from_pool, device, out, bytes, stream, call, undo);
+        if (result == CUDA_SUCCESS) {
+            pool_landed();
+            return result;
+        }
+        pool_landed();
+        result = take_for_pool(device, pool, bytes, call, true, &taken);
+    }
     if (result != CUDA_SUCCESS) {
         pool_landed();
         return result;
@@ -245,8 +346,8 @@ static int pool_device(CUmemoryPool pool, int otherwise) {
             }                                                                                      \
             return device == -2 ? result : hri_leave(result);                                      \
         }                                                                                          \
-        return hri_leave(alloc(HRI_REAL(NAME), NULL, device, out, bytes, pool, stream,             \
-                               HRI_HOOK_##NAME, HRI_REAL(FREE)));                                  \
+        return hri_leave(alloc(HRI_REAL(NAME), HRI_REAL(FROM_POOL), device, out, bytes, pool,      \
+                               stream, HRI_HOOK_##NAME, HRI_REAL(FREE)));                          \
     }                                                                                              \
     CUresult FROM_POOL(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {       \
         int device = hri_enter() ? hri_current_device() : -2;                                      \
@@ -269,6 +370,9 @@ ALLOC_ASYNC(cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync_p
     CUresult NAME(CUdeviceptr at, CUstream stream) {                                               \
         if (!hri_enter()) {                                                                        \
             return HRI_CALL(NAME, at, stream);                                                     \
+        }                                                                                          \
+        if (hri_spill_free(at, HRI_HOOK_##NAME)) {                                                 \
+            return hri_leave(CUDA_SUCCESS);                                                        \
         }                                                                                          \
         const hri_held_entry was = hri_plain_forget(at); /* plain memory may be freed so, too */   \
         const CUresult result = HRI_CALL(NAME, at, stream);                                        \
@@ -353,17 +457,28 @@ static CUresult take_for_graphs(int device, hri_hook call, uint64_t *out_taken) 
     return *out_taken ? hri_take(device, *out_taken, call) : CUDA_SUCCESS;
 }
 
+/* A launch is work for the GPU: it passes the gate. */
+static CUresult pass_gate(CUresult (*launch)(CUgraphExec, CUstream), CUgraphExec executable,
+                          CUstream stream) {
+    const bool passing = hri_gate_enter();
+    const CUresult result = launch ? launch(executable, stream) : CUDA_ERROR_NOT_FOUND;
+    if (passing) {
+        hri_gate_leave();
+    }
+    return result;
+}
+
 #define LAUNCH(NAME)                                                                               \
     CUresult NAME(CUgraphExec executable, CUstream stream) {                                       \
         const int device = hri_enter() ? hri_current_device() : -2;                                \
         uint64_t taken = 0;                                                                        \
         if (device < 0 || !hri_self.device[device].graph_asked) { /* almost always: no memory */   \
-            const CUresult result = HRI_CALL(NAME, executable, stream);                            \
+            const CUresult result = pass_gate(HRI_REAL(NAME), executable, stream);                 \
             return device == -2 ? result : hri_leave(result);                                      \
         }                                                                                          \
         CUresult result = take_for_graphs(device, HRI_HOOK_##NAME, &taken);                        \
         if (result == CUDA_SUCCESS) {                                                              \
-            result = HRI_CALL(NAME, executable, stream);                                           \
+            result = pass_gate(HRI_REAL(NAME), executable, stream);                                \
             (void)settle_graphs(device, taken, HRI_HOOK_##NAME);                                   \
         }                                                                                          \
         return hri_leave(result);                                                                  \
@@ -407,9 +522,13 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNo
 
 #define CAPTURE(BEGIN, END)                                                                        \
     CUresult BEGIN(CUstream stream, int mode) {                                                    \
+        const bool passing = hri_gate_enter(); /* nothing moves while a stream captures */         \
         const CUresult result = HRI_CALL(BEGIN, stream, mode);                                     \
         if (result == CUDA_SUCCESS) {                                                              \
             __atomic_fetch_add(&hri_self.captures, 1, __ATOMIC_ACQ_REL);                           \
+        }                                                                                          \
+        if (passing) {                                                                             \
+            hri_gate_leave();                                                                      \
         }                                                                                          \
         return result;                                                                             \
     }                                                                                              \

@@ -4,7 +4,7 @@
  * measured and paid for in one step, and when the budget has no room for it, it is taken back and the program is told that
  * there is no memory.  A context that was made in another way (libcudart has one) is paid for at the first call that finds
  * it current. */
-#include "interpose/govern.h"
+#include "interpose/spill.h"
 
 /* After a context was made: measures, and asks whether it fits. */
 static CUresult pay(int device, hri_hook call) {
@@ -87,6 +87,7 @@ static void hri_context_ended(int device) {
     d->context = 0;
     d->remainder_bytes = 0;
     pthread_mutex_unlock(&hri_self.lock);
+    hri_spill_context_ended(device);
     hri_refresh(device);
 }
 

@@ -8,7 +8,7 @@
  * shown by the page's count of calls.  Memory opened from another process is that process's. */
 #include <string.h>
 
-#include "interpose/govern.h"
+#include "interpose/spill.h"
 
 static uint64_t up(uint64_t bytes) {
     return (bytes + HRI_BLOCK - 1) / HRI_BLOCK * HRI_BLOCK;
@@ -48,19 +48,23 @@ static uint64_t use_blocks(int device, uint64_t at, uint64_t bytes, int enter) {
     return own * HRI_BLOCK;
 }
 
-/* Takes for `bytes`: with a block to spare where the memory may lie across one more, without it when there is none. */
-static CUresult take_blocks(int device, uint64_t bytes, hri_hook call, uint64_t *out_taken) {
+/* Takes for `bytes`: with a block to spare where the memory may lie across one more, without it when there is none.  *out_host:
+ * the bytes are the host's. */
+static CUresult take_blocks(int device, uint64_t bytes, hri_hook call, uint64_t *out_taken,
+                            bool *out_host) {
     const uint64_t plain = up(bytes), more = bytes % HRI_BLOCK ? plain + HRI_BLOCK : plain;
+    *out_host = false;
     if (bytes > UINT64_MAX / 4) {
         *out_taken = 0;
         return CUDA_SUCCESS; /* the driver knows what to say */
     }
     *out_taken = more;
-    if (more != plain && hri_try_take(device, more, call) == CUDA_SUCCESS) {
+    if (more != plain && !hri_spill_prefers_host(device, more) &&
+        hri_try_take(device, more, call) == CUDA_SUCCESS) {
         return CUDA_SUCCESS;
     }
     *out_taken = plain;
-    return hri_take(device, plain, call);
+    return hri_spill_take(device, plain, call, out_host);
 }
 
 /* After the driver's call: the memory is written down, what was taken too much is given back.  CUDA_ERROR_OUT_OF_MEMORY when
@@ -108,6 +112,18 @@ static CUresult settle(int device, CUresult result, uint64_t at, uint64_t bytes,
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* The bytes were taken from the host.  When it has no memory after all, the program is refused. */
+static CUresult alloc_on_host(int device, uint64_t asked, uint64_t taken, hri_hook call,
+                              CUdeviceptr *out) {
+    const CUresult result = hri_spill_alloc(device, asked, taken, out);
+    if (result == CUDA_SUCCESS) {
+        return result;
+    }
+    hri_spill_give_host(device, taken);
+    hri_page_refuse(device, HRI_PAGE_REFUSE_LIMIT, asked, call, 0);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
     const int device = hri_enter() ? hri_current_device() : -2;
     if (device < 0 || !out || !bytes) {
@@ -115,9 +131,13 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
         return device == -2 ? result : hri_leave(result);
     }
     uint64_t taken;
-    CUresult result = take_blocks(device, bytes, HRI_HOOK_cuMemAlloc_v2, &taken);
+    bool host;
+    CUresult result = take_blocks(device, bytes, HRI_HOOK_cuMemAlloc_v2, &taken, &host);
     if (result != CUDA_SUCCESS) {
         return hri_leave(result);
+    }
+    if (host) {
+        return hri_leave(alloc_on_host(device, bytes, taken, HRI_HOOK_cuMemAlloc_v2, out));
     }
     CUdeviceptr at = 0;
     result = HRI_CALL(cuMemAlloc_v2, &at, bytes);
@@ -141,8 +161,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     /* Rows are padded to at most 512 bytes, as far as drivers go. */
     const uint64_t most = (width + 511) / 512 * 512 * height;
     uint64_t taken;
-    CUresult result = take_blocks(device, most, HRI_HOOK_cuMemAllocPitch_v2, &taken);
+    bool host;
+    CUresult result = take_blocks(device, most, HRI_HOOK_cuMemAllocPitch_v2, &taken, &host);
     if (result != CUDA_SUCCESS) {
+        return hri_leave(result);
+    }
+    if (host) {
+        result = alloc_on_host(device, most, taken, HRI_HOOK_cuMemAllocPitch_v2, out);
+        *pitch = result == CUDA_SUCCESS ? most / height : *pitch;
         return hri_leave(result);
     }
     CUdeviceptr at = 0;
@@ -213,9 +239,14 @@ CUresult cuMemFree_v2(CUdeviceptr at) {
     if (!hri_enter()) {
         return HRI_CALL(cuMemFree_v2, at);
     }
+    if (hri_spill_free(at, HRI_HOOK_cuMemFree_v2)) {
+        hri_spill_tick();
+        return hri_leave(CUDA_SUCCESS);
+    }
     const hri_held_entry was = hri_plain_forget(at);
     const CUresult result = HRI_CALL(cuMemFree_v2, at);
     hri_plain_freed(&was, result, HRI_HOOK_cuMemFree_v2);
+    hri_spill_tick();
     return hri_leave(result);
 }
 
@@ -350,6 +381,10 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
 /* ---- between processes ---- */
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr at) {
+    hri_spill_place place;
+    if (hri_spill_find(at, &place)) {
+        return CUDA_ERROR_NOT_SUPPORTED; /* the driver has none for memory that is mapped */
+    }
     return HRI_CALL(cuIpcGetMemHandle, out, at);
 }
 

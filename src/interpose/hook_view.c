@@ -60,6 +60,13 @@ static void narrow(int device, uint64_t *total, uint64_t *left) {
     *left = mine < *left ? mine : *left;
 }
 
+/* With --spill a program that takes a share of the card may use the host's memory too. */
+static void add_spill(int device, uint64_t *total, uint64_t *left) {
+    const uint64_t all = hri_self.spill_limit_bytes, used = hri_self.device[device].spilled_bytes;
+    *total += all;
+    *left += all > used ? all - used : 0;
+}
+
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     size_t left = 0, total = 0;
     const int device = hri_enter() ? hri_current_device() : -2;
@@ -72,6 +79,7 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
         uint64_t budget = total, mine = left;
         hri_pools_settle(device, false);
         narrow(device, &budget, &mine);
+        add_spill(device, &budget, &mine);
         if (free_bytes) { /* NULL crashed others */
             *free_bytes = mine;
         }
@@ -90,7 +98,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     }
     if (result == CUDA_SUCCESS && hri_device_open(device) == 0) {
         const uint64_t limit = hri_self.device[device].limit_bytes;
-        *bytes = limit < *bytes ? limit : *bytes;
+        *bytes = (limit < *bytes ? limit : *bytes) + hri_self.spill_limit_bytes;
     }
     return hri_leave(result);
 }

@@ -4,8 +4,17 @@
  * go; NCCL retains, releases, unmaps and releases.  So an entry counts both, and only the last one gives bytes back.  Memory
  * at another place than a device (a host NUMA node) costs the device nothing; imported memory is its creator's.
  *
- * The lock is held over the driver's call: a handle that the driver gives back may come again at once for another thread. */
-#include "interpose/govern.h"
+ * The lock is held over the driver's call: a handle that the driver gives back may come again at once for another thread.
+ *
+ * Memory that was spilled has a number of ours for a handle (spill.h), with one reference of the driver's behind it for as long as
+ * the program has any: its references and mappings are counted here alone. */
+#include "interpose/spill.h"
+
+/* Compressed memory, tile pools and what else only a device has is never spilled. */
+static bool can_spill(const CUmemAllocationProp *prop, uint64_t bytes) {
+    return !prop->allocFlags.compressionType && !prop->allocFlags.usage && prop->type == 1 &&
+           bytes % HRI_BLOCK == 0;
+}
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
                      const CUmemAllocationProp *prop, unsigned long long flags) {
@@ -20,7 +29,19 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     if (device < 0) {
         return hri_leave(HRI_CALL(cuMemCreate, out, bytes, prop, flags));
     }
-    CUresult result = hri_take(device, cost, HRI_HOOK_cuMemCreate);
+    bool host = false;
+    CUresult result = can_spill(prop, bytes)
+                          ? hri_spill_take(device, cost, HRI_HOOK_cuMemCreate, &host)
+                          : hri_take(device, cost, HRI_HOOK_cuMemCreate);
+    if (result == CUDA_SUCCESS && host) {
+        result = hri_spill_create(device, bytes, prop, out);
+        if (result == CUDA_SUCCESS) {
+            return hri_leave(result);
+        }
+        hri_spill_give_host(device,
+                            cost); /* the driver has no such memory: the device or nothing */
+        result = hri_take(device, cost, HRI_HOOK_cuMemCreate);
+    }
     if (result != CUDA_SUCCESS) {
         return hri_leave(result);
     }
@@ -44,32 +65,68 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     return hri_leave(result);
 }
 
-/* Removes the entry when nothing holds it any more; returns it as it was, bytes 0 when it lives on.  Under lock. */
-static hri_held_entry drop_if_dead(hri_held_entry *e) {
-    hri_held_entry was = *e;
-    if (e->a == 0 && e->b == 0) {
-        hri_held_remove(&hri_self.table, e);
-    } else {
-        was.bytes = 0;
+/* Removes the entry when nothing holds it any more; *out is the entry as it was.  Under lock. */
+static bool dead(hri_held_entry *e, hri_held_entry *out) {
+    *out = *e;
+    if (e->a || e->b) {
+        return false;
     }
-    return was;
+    if (!hri_spill_is_handle(e->key)) { /* of ours there is more to end */
+        hri_held_remove(&hri_self.table, e);
+    }
+    return true;
+}
+
+/* After the last reference: what is behind a number of ours goes, and the bytes of the device. */
+static void bury(const hri_held_entry *was, hri_hook call) {
+    if (hri_spill_is_handle(was->key)) {
+        hri_spill_drop(was->key, call);
+    }
+    if (was->bytes) {
+        hri_give(was->device, was->bytes, call);
+    }
+}
+
+/* A number of ours: the driver's own reference goes with the last of the program's. */
+static CUresult release_spilled(CUmemGenericAllocationHandle handle) {
+    hri_held_entry was = {0};
+    bool gone = false;
+    pthread_mutex_lock(&hri_self.spill);
+    pthread_mutex_lock(&hri_self.lock);
+    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle);
+    const CUresult result = e && e->a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) {
+        e->a--;
+        gone = dead(e, &was);
+    }
+    pthread_mutex_unlock(&hri_self.lock);
+    if (gone) {
+        bury(&was, HRI_HOOK_cuMemRelease);
+    }
+    pthread_mutex_unlock(&hri_self.spill);
+    return result;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     if (!hri_enter()) {
         return HRI_CALL(cuMemRelease, handle);
     }
+    if (hri_spill_is_handle(handle)) {
+        return hri_leave(release_spilled(handle));
+    }
     hri_held_entry was = {0};
+    bool gone = false;
     pthread_mutex_lock(&hri_self.lock);
     const CUresult result = HRI_CALL(cuMemRelease, handle);
     hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle);
     if (result == CUDA_SUCCESS && e && e->a) {
         e->a--;
-        was = drop_if_dead(e);
+        gone = dead(e, &was);
     }
     pthread_mutex_unlock(&hri_self.lock);
-    if (was.bytes) {
-        hri_give(was.device, was.bytes, HRI_HOOK_cuMemRelease);
+    if (gone) {
+        bury(&was, HRI_HOOK_cuMemRelease);
+        hri_spill_tick();
     }
     return hri_leave(result);
 }
@@ -78,15 +135,29 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *at
     if (!hri_enter()) {
         return HRI_CALL(cuMemRetainAllocationHandle, out, at);
     }
+    pthread_mutex_lock(&hri_self.spill);
     pthread_mutex_lock(&hri_self.lock);
-    const CUresult result = HRI_CALL(cuMemRetainAllocationHandle, out, at);
-    if (result == CUDA_SUCCESS) {
-        hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, *out);
-        if (e) {
-            e->a++;
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult result = HRI_CALL(cuMemRetainAllocationHandle, &handle, at);
+    pthread_mutex_unlock(&hri_self.lock);
+    if (result == CUDA_SUCCESS && hri_spill_any()) {
+        const CUmemGenericAllocationHandle number = hri_spill_number(handle);
+        if (number) {
+            (void)HRI_CALL(cuMemRelease, handle);
+            handle = number;
         }
     }
+    pthread_mutex_lock(&hri_self.lock);
+    hri_held_entry *e =
+        result == CUDA_SUCCESS ? hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle) : NULL;
+    if (e) {
+        e->a++;
+    }
     pthread_mutex_unlock(&hri_self.lock);
+    pthread_mutex_unlock(&hri_self.spill);
+    if (result == CUDA_SUCCESS && out) {
+        *out = handle;
+    }
     return hri_leave(result);
 }
 
@@ -95,9 +166,15 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
     if (!hri_enter()) {
         return HRI_CALL(cuMemMap, at, bytes, offset, handle, flags);
     }
+    const bool ours = hri_spill_is_handle(handle);
+    CUmemGenericAllocationHandle real = handle;
+    if (ours) {
+        pthread_mutex_lock(&hri_self.spill);
+        real = hri_spill_real(handle);
+    }
     pthread_mutex_lock(&hri_self.lock);
     CUresult result = hri_held_reserve(&hri_self.table, 1) == 0
-                          ? HRI_CALL(cuMemMap, at, bytes, offset, handle, flags)
+                          ? HRI_CALL(cuMemMap, at, bytes, offset, real, flags)
                           : CUDA_ERROR_OUT_OF_MEMORY;
     hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle);
     if (result == CUDA_SUCCESS && e) {
@@ -109,6 +186,13 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
                 .key = at, .kind = HRI_KIND_MAPPING, .device = e->device, .a = handle, .b = bytes});
     }
     pthread_mutex_unlock(&hri_self.lock);
+    if (ours) {
+        if (offset) {
+            hri_spill_keep(
+                handle); /* no driver does this yet; when one does, it stays where it is */
+        }
+        pthread_mutex_unlock(&hri_self.spill);
+    }
     return hri_leave(result);
 }
 
@@ -116,7 +200,10 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
     if (!hri_enter()) {
         return HRI_CALL(cuMemUnmap, at, bytes);
     }
-    uint64_t freed[HRI_RUN_DEVICES] = {0};
+    const bool careful = hri_spill_any();
+    if (careful) {
+        pthread_mutex_lock(&hri_self.spill);
+    }
     pthread_mutex_lock(&hri_self.lock);
     const CUresult result = HRI_CALL(cuMemUnmap, at, bytes);
     for (uint64_t next = at; result == CUDA_SUCCESS && next < at + bytes;) {
@@ -129,18 +216,21 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
         next += m->b ? m->b : HRI_BLOCK;
         hri_held_remove(&hri_self.table, m);
         hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_HANDLE, handle);
+        hri_held_entry was;
         if (e && e->b) {
             e->b--;
-            const hri_held_entry was = drop_if_dead(e);
-            freed[was.device] += was.bytes;
+            if (dead(e, &was)) {
+                pthread_mutex_unlock(&hri_self.lock);
+                bury(&was, HRI_HOOK_cuMemUnmap);
+                pthread_mutex_lock(&hri_self.lock);
+            }
         }
     }
     pthread_mutex_unlock(&hri_self.lock);
-    for (int i = 0; i < HRI_RUN_DEVICES; i++) {
-        if (freed[i]) {
-            hri_give(i, freed[i], HRI_HOOK_cuMemUnmap);
-        }
+    if (careful) {
+        pthread_mutex_unlock(&hri_self.spill);
     }
+    hri_spill_tick();
     return hri_leave(result);
 }
 

@@ -39,7 +39,8 @@ void hri_page_open(void) {
     page->bytes = sizeof *page;
     page->started_at = now_ns();
     snprintf(page->name, sizeof page->name, "%s", program_invocation_short_name);
-    for (int i = 0; i < HRI_HOOKS && i < HRI_PAGE_CALLS; i++) {
+    _Static_assert((int)HRI_HOOKS_COUNTED <= (int)HRI_PAGE_CALLS, "every hook has its line");
+    for (int i = 0; i < HRI_HOOKS_COUNTED; i++) {
         snprintf(page->calls[i], sizeof page->calls[i], "%s", hri_hook_name((hri_hook)i));
     }
     __atomic_store_n(&page->magic, HRI_PAGE_MAGIC, __ATOMIC_RELEASE);
@@ -113,7 +114,8 @@ static void sort_sizes(hri_page_refusal *r, int device) {
         if (e->kind == HRI_KIND_NONE || e->kind == HRI_KIND_BLOCK || e->device != device) {
             continue;
         }
-        const uint64_t bytes = e->kind == HRI_KIND_MEMORY ? e->a : e->bytes;
+        const uint64_t bytes =
+            e->kind == HRI_KIND_MEMORY ? e->a : e->bytes; /* spilled: none here */
         int class = 0;
         while (class < HRI_PAGE_SIZES - 1 && bytes >= 4096ull << class) {
             class ++;

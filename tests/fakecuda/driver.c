@@ -168,6 +168,16 @@ uint64_t fakecuda_process_peak(int device) {
     return fake_state_process_peak(device);
 }
 
+uint64_t fakecuda_host_bytes(int unused) {
+    (void)unused;
+    return fake_state_host_used();
+}
+
+uint64_t fakecuda_host_peak(int unused) {
+    (void)unused;
+    return fake_state_host_peak();
+}
+
 void fakecuda_schedule(const char *text) {
     pthread_once(&schedule_once, read_schedule);
     for (int i = 0; i < FUNCTIONS; i++) {

@@ -17,6 +17,7 @@
  *                       graphs as early as they may, not as late: what differs between the two orders is a race
  *   FAKECUDA_VERSION    of the driver, as "12.2"; default 13.0.  fakecuda-11/ is a driver that lacks cuGetProcAddress_v2
  *   FAKECUDA_KILL       "cuMemAlloc:3" kills the process at the third call, "cuMemAlloc:3after" behind it
+ *   FAKECUDA_HOST_NUMA  "refuse": memory of the host is not to be had by cuMemCreate, as in many containers
  *   FAKECUDA_DRAIN_MS   how long the memory of a killed process stays taken; default 0
  *   FAKECUDA_POOL_CHUNK the step in which memory pools grow; default 32MiB
  *   FAKECUDA_CXX        the compiler of kernels; default g++, then c++
@@ -49,6 +50,7 @@ typedef struct fake_slot {
     uint64_t started_at; /* tells a process from a later one of the same number */
     uint64_t dead_at_ms; /* seen dead; its memory stays for drain_ms more */
     uint64_t bytes[FAKE_DEVICES];
+    uint64_t host_bytes; /* of handles and pools at the host */
 } fake_slot;
 
 typedef struct fake_state {
@@ -58,6 +60,7 @@ typedef struct fake_state {
     uint64_t peak[FAKE_DEVICES];
     uint64_t refused[FAKE_DEVICES];      /* how often there was not enough */
     uint64_t process_peak[FAKE_DEVICES]; /* the most that one process had */
+    uint64_t host_peak;                  /* of all processes together */
     fake_slot slots[FAKE_PROCESSES];
 } fake_state;
 
@@ -69,6 +72,10 @@ void fake_state_leave(void);
 int fake_state_take(int device, uint64_t bytes);
 void fake_state_give(int device, uint64_t bytes);
 uint64_t fake_state_used(int device);
+/* Memory of the host that a device sees: counted, never refused. */
+void fake_state_host(int64_t more_bytes);
+uint64_t fake_state_host_used(void);
+uint64_t fake_state_host_peak(void);
 uint64_t fake_state_peak(int device, int reset);
 uint64_t fake_state_refused(int device);
 uint64_t fake_state_process_peak(int device);
@@ -120,11 +127,17 @@ int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes);
 /* Makes device memory readable and writable for a kernel, and unreadable again after the last close. */
 void fake_memory_open(void);
 void fake_memory_close(void);
+/* What is mapped at `at`: its device, or -1 for the host; *base and *bytes are the mapping.  -2: nothing.  Under the lock. */
+int fake_memory_place(uint64_t at, uint64_t *base, uint64_t *bytes, uint32_t *access);
 /* Whether a fill may name this address: reserved or pinned.  Under the lock. */
 int fake_memory_fillable(uint64_t at);
 
 /* driver.c: 13000 for 13.0. */
 int fake_version(void);
+/* foreign.c: the piece of plain memory that `at` lies in; 0 when there is none.  Under the lock. */
+int fake_piece_range(uint64_t at, uint64_t *base, uint64_t *bytes);
+/* stream.c: waits until nothing is queued in the context.  Under the lock. */
+void fake_streams_drain(const struct CUctx_st *context);
 /* foreign.c: a stream was synchronised, pools may shrink.  Under the lock. */
 void fake_pools_synced(void);
 /* foreign.c: a graph with so much memory is launched; 0, or -1 when there is none.  Under the lock. */
@@ -153,6 +166,9 @@ FAKE_API uint64_t fakecuda_peak_bytes(int device, int reset);
 /* How often the device had less than was asked for, and the most that one process ever had. */
 FAKE_API uint64_t fakecuda_refused(int device);
 FAKE_API uint64_t fakecuda_process_peak(int device);
+/* Of the host, by cuMemCreate and pools, of all processes: now, and at most. */
+FAKE_API uint64_t fakecuda_host_bytes(int unused);
+FAKE_API uint64_t fakecuda_host_peak(int unused);
 /* What this process has not given back, in words ("" when nothing), contexts excepted.  Returns how many things. */
 FAKE_API int64_t fakecuda_report(char *buf, size_t size);
 /* Replaces FAKECUDA_FAIL's schedule; calls are counted from 1 again.  No other thread may be in the driver. */

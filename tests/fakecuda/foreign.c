@@ -165,6 +165,18 @@ CUresult fake_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
     return CUDA_SUCCESS;
 }
 
+int fake_piece_range(uint64_t at, uint64_t *base, uint64_t *bytes) {
+    for (const piece *p = pieces; p; p = p->next) {
+        const uint64_t size = p->kind == PART ? FAKE_PAGE : p->bytes;
+        if (p->kind != PAGE && p->kind != ARRAY && at >= p->at && at - p->at < size) {
+            *base = p->at;
+            *bytes = size;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 CUresult fake_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                                  unsigned int element) {
     (void)element;
@@ -348,12 +360,20 @@ static CUmemoryPool default_pool(int device) {
     return &default_pools[device];
 }
 
+static void give(CUmemoryPool pool, uint64_t bytes) {
+    if (pool->device < 0) {
+        fake_state_host(-(int64_t)bytes);
+    } else {
+        fake_state_give(pool->device, bytes);
+    }
+}
+
 /* Gives back what a pool holds beyond `keep` and beyond what is used.  Under the lock. */
 static void shrink(CUmemoryPool pool, uint64_t keep) {
     uint64_t least = up(pool->used, FAKE_PAGE);
     least = least > keep ? least : keep;
     if (pool->reserved > least) {
-        fake_state_give(pool->device, pool->reserved - least);
+        give(pool, pool->reserved - least);
         pool->reserved = least;
     }
 }
@@ -374,7 +394,9 @@ static CUresult grow(CUmemoryPool pool, uint64_t bytes) {
     const uint64_t chunk = fake_env_bytes("FAKECUDA_POOL_CHUNK", 32 << 20);
     if (pool->used + bytes > pool->reserved) {
         const uint64_t more = up(pool->used + bytes - pool->reserved, chunk);
-        if (fake_state_take(pool->device, more) != 0) {
+        if (pool->device < 0) {
+            fake_state_host((int64_t)more);
+        } else if (fake_state_take(pool->device, more) != 0) {
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
         pool->reserved += more;
@@ -441,10 +463,12 @@ CUresult fake_cuMemFreeAsync_ptsz(CUdeviceptr at, CUstream stream) {
 }
 
 CUresult fake_cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
+    const int on_host =
+        props && (int)props->location.type == FAKE_LOCATION_HOST_NUMA && fake_version() >= 12020;
     const int device = props && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE
                            ? fake_device_of(props->location.id)
                            : -1;
-    if (!out || device < 0) {
+    if (!out || (device < 0 && !on_host)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUmemoryPool pool = calloc(1, sizeof *pool);
@@ -465,7 +489,7 @@ CUresult fake_cuMemPoolDestroy(CUmemoryPool pool) {
     for (int i = 0; i < FAKE_DEVICES; i++) {
         current_pools[i] = current_pools[i] == pool ? NULL : current_pools[i];
     }
-    fake_state_give(pool->device, pool->reserved);
+    give(pool, pool->reserved);
     pool->live = 0; /* kept: a stale handle is recognised */
     pool->reserved = 0;
     pthread_mutex_unlock(&fake_lock);
@@ -608,6 +632,7 @@ CUresult fake_cuCtxSynchronize(void) {
     const CUresult result = current(&context);
     if (result == CUDA_SUCCESS) {
         pthread_mutex_lock(&fake_lock);
+        fake_streams_drain(context);
         fake_pools_synced();
         pthread_mutex_unlock(&fake_lock);
     }

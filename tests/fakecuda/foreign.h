@@ -44,7 +44,7 @@ typedef struct CUipcMemHandle {
     char reserved[64];
 } CUipcMemHandle;
 
-enum { FAKE_LOCATION_HOST_NUMA = 3 };
+enum { FAKE_LOCATION_HOST = 2, FAKE_LOCATION_HOST_NUMA = 3, FAKE_ERROR_NOT_PERMITTED = 800 };
 enum { FAKE_POOL_THRESHOLD = 4, FAKE_POOL_RESERVED = 5, FAKE_POOL_USED = 7 };
 
 #endif

@@ -220,6 +220,8 @@ static void free_handle(handle_entry *h) {
     }
     if (h->device >= 0) {
         fake_state_give(h->device, h->count * FAKE_PAGE);
+    } else {
+        fake_state_host(-(int64_t)(h->count * FAKE_PAGE));
     }
     free(h->units);
     h->units = NULL;
@@ -246,10 +248,19 @@ static handle_entry *new_handle(void) {
     return &handles[handle_count++];
 }
 
-/* Memory of the host, mapped into the device: since 12.2. */
+/* Memory of the host, mapped into the device: since 12.2.  Without a node nobody else may have it. */
 static int is_host_numa(const CUmemAllocationProp *prop) {
-    return prop && (int)prop->location.type == FAKE_LOCATION_HOST_NUMA && prop->location.id >= 0 &&
-           fake_version() >= 12020;
+    if (!prop || fake_version() < 12020 || prop->allocFlags.gpuDirectRDMACapable ||
+        prop->allocFlags.compressionType) {
+        return 0;
+    }
+    return ((int)prop->location.type == FAKE_LOCATION_HOST_NUMA && prop->location.id >= 0) ||
+           ((int)prop->location.type == FAKE_LOCATION_HOST && !prop->requestedHandleTypes);
+}
+
+static int host_refused(void) {
+    const char *text = getenv("FAKECUDA_HOST_NUMA");
+    return text && strcmp(text, "refuse") == 0;
 }
 
 CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
@@ -263,6 +274,9 @@ CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE
                    ? CUDA_ERROR_INVALID_DEVICE
                    : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (on_host && host_refused()) {
+        return (CUresult)FAKE_ERROR_NOT_PERMITTED;
     }
     if (!on_host && fake_state_take(device, bytes) != 0) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -280,6 +294,9 @@ CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         h->units = units;
         *handle = (uint64_t)h->generation << 32 | (uint64_t)(h - handles + 1);
         fake_live.handles++;
+        if (on_host) {
+            fake_state_host((int64_t)bytes);
+        }
         result = CUDA_SUCCESS;
     }
     pthread_mutex_unlock(&fake_lock);
@@ -615,6 +632,22 @@ int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes) {
         bytes -= piece;
     }
     return 0;
+}
+
+int fake_memory_place(uint64_t at, uint64_t *base, uint64_t *bytes, uint32_t *access) {
+    const reservation *r = find(at, 1);
+    uint64_t i = r ? (at - r->at) / FAKE_PAGE : 0;
+    const handle_entry *h = r && r->pages[i].handle ? handle_of(r->pages[i].handle) : NULL;
+    if (!h) {
+        return -2;
+    }
+    *access = r->pages[i].access;
+    while (!r->pages[i].first) {
+        i--;
+    }
+    *base = r->at + i * FAKE_PAGE;
+    *bytes = (uint64_t)r->pages[i].first * FAKE_PAGE;
+    return h->device;
 }
 
 int fake_memory_fillable(uint64_t at) {

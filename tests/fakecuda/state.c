@@ -216,6 +216,32 @@ void fake_state_give(int device, uint64_t bytes) {
     unlock();
 }
 
+void fake_state_host(int64_t more_bytes) {
+    lock();
+    state->slots[own_slot].host_bytes += (uint64_t)more_bytes;
+    uint64_t all = 0;
+    for (int i = 0; i < FAKE_PROCESSES; i++) {
+        all += state->slots[i].host_bytes;
+    }
+    state->host_peak = all > state->host_peak ? all : state->host_peak;
+    unlock();
+}
+
+uint64_t fake_state_host_used(void) {
+    uint64_t all = 0;
+    lock();
+    bury();
+    for (int i = 0; i < FAKE_PROCESSES; i++) {
+        all += state->slots[i].host_bytes;
+    }
+    unlock();
+    return all;
+}
+
+uint64_t fake_state_host_peak(void) {
+    return state->host_peak;
+}
+
 uint64_t fake_state_used(int device) {
     lock();
     bury();

@@ -210,6 +210,17 @@ CUresult fake_cuStreamSynchronize(CUstream stream) {
     return result;
 }
 
+void fake_streams_drain(const struct CUctx_st *context) {
+    for (CUstream s = streams; s;) {
+        if (s->context == context && (s->first || s->busy)) {
+            pthread_cond_wait(&fake_changed, &fake_lock);
+            s = streams; /* the list may be another one */
+        } else {
+            s = s->next;
+        }
+    }
+}
+
 CUresult fake_put(CUstream stream, const work *w) {
     if (stream->capture) {
         return fake_capture_add(stream, w);

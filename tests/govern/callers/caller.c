@@ -7,6 +7,9 @@
  *   torch:SIZE (caches what it frees; on refusal frees the cache and asks again)  bfc:SIZE (grows by doubling, then halves)
  *   xla:SIZE (VMM with the properties that XLA sets)  random:N (N steps of all kinds from the seed in CALLER_SEED)
  *   threads:N (N threads that take and give)
+ *   write verify (a pattern in everything plain and mapped)  host hostpeak (bytes of the host, as the driver counts)
+ *   type range ipc (of the newest plain memory)  export (of the newest mapped)  capture endcapture  churn:N (N copies by
+ *   another thread, all the time, while this one waits for the GPU)
  * free, unasync and the like take the newest. */
 #include "caller.h"
 
@@ -31,10 +34,12 @@ typedef struct vmm {
 
 static caller_driver cu;
 static CUcontext context;
+static uint64_t plain_bytes[MOST];
 static CUdeviceptr plain[MOST], pooled[MOST], cached[MOST];
 static CUarray arrays[MOST];
 static vmm mapped[MOST];
 static int plain_count, pooled_count, array_count, mapped_count, cached_count;
+static CUstream captured_stream;
 static uint64_t seed = 1;
 
 static uint64_t chance(void) {
@@ -64,6 +69,7 @@ static CUresult alloc(uint64_t bytes) {
     CUdeviceptr at = 0;
     const CUresult result = cu.cuMemAlloc(&at, bytes);
     if (result == CUDA_SUCCESS) {
+        plain_bytes[plain_count] = bytes;
         plain[plain_count++] = at;
     }
     return result;
@@ -171,6 +177,98 @@ static CUresult bfc(uint64_t bytes) {
     return result;
 }
 
+/* ---- contents ---- */
+
+enum { PIECE = 1 << 20 };
+
+static void pattern(uint64_t *words, uint64_t from) {
+    for (uint64_t i = 0; i < PIECE / 8; i++) {
+        words[i] = (from + i * 8) * 0x9e3779b97f4a7c15u;
+    }
+}
+
+/* Writes, or compares, the bytes of a range by their own addresses: 1 MiB in every 8, and the last. */
+static CUresult contents(CUdeviceptr at, uint64_t bytes, int writes) {
+    static uint64_t words[PIECE / 8], got[PIECE / 8];
+    CUresult result = CUDA_SUCCESS;
+    for (uint64_t from = 0; from < bytes && result == CUDA_SUCCESS; from += 8 * (uint64_t)PIECE) {
+        const uint64_t last = bytes - from < 8 * (uint64_t)PIECE && bytes > PIECE;
+        const uint64_t place = last ? bytes - PIECE : from;
+        const uint64_t size = bytes < PIECE ? bytes : PIECE;
+        pattern(words, at + place);
+        if (writes) {
+            result = cu.cuMemcpyHtoD(at + place, words, size);
+        } else {
+            result = cu.cuMemcpyDtoH(got, at + place, size);
+            result = result == CUDA_SUCCESS && memcmp(got, words, size) ? (CUresult)999 : result;
+        }
+    }
+    return result;
+}
+
+static CUresult all_contents(int writes) {
+    CUresult result = CUDA_SUCCESS;
+    for (int i = 0; i < plain_count && result == CUDA_SUCCESS; i++) {
+        result = contents(plain[i], plain_bytes[i], writes);
+    }
+    for (int i = 0; i < mapped_count && result == CUDA_SUCCESS; i++) {
+        result = contents(mapped[i].at, mapped[i].bytes, writes);
+    }
+    return result;
+}
+
+/* Copies within the newest plain memory, from a thread and a stream of its own. */
+static volatile int churning;
+static void *churn_main(void *unused) {
+    CUstream stream;
+    const CUdeviceptr at = plain[plain_count - 1];
+    CUresult result = cu.cuCtxSetCurrent(context);
+    (void)unused;
+    result = result == CUDA_SUCCESS ? cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) : result;
+    for (unsigned i = 0; churning && result == CUDA_SUCCESS; i++) {
+        result = cu.cuMemcpyAsync(at, at, 4096, stream);
+        result = result == CUDA_SUCCESS && i % 8 == 7 ? cu.cuStreamSynchronize(stream) : result;
+    }
+    result = result == CUDA_SUCCESS ? cu.cuStreamSynchronize(stream) : result;
+    return (void *)(uintptr_t)result;
+}
+
+static CUresult churn(uint64_t rounds) {
+    pthread_t thread;
+    void *wrong;
+    CUresult result = CUDA_SUCCESS;
+    churning = 1;
+    pthread_create(&thread, NULL, churn_main, NULL);
+    while (rounds-- && result == CUDA_SUCCESS) {
+        usleep(50000);
+        result = cu.cuCtxSynchronize();
+    }
+    churning = 0;
+    pthread_join(thread, &wrong);
+    return wrong ? (CUresult)(uintptr_t)wrong : result;
+}
+
+static CUresult ask_pointer(const char *what, uint64_t *number) {
+    const CUdeviceptr at = plain[plain_count - 1];
+    int kind = 0, ordinal = -1;
+    if (!strcmp(what, "range")) {
+        CUdeviceptr base = 0;
+        size_t bytes = 0;
+        const CUresult result = cu.cuMemGetAddressRange(&base, &bytes, at + 100);
+        *number = base == at ? bytes : 1;
+        return result;
+    }
+    int which[] = {2, 9};
+    void *values[] = {&kind, &ordinal};
+    CUresult result = cu.cuPointerGetAttribute(&kind, 2, at + 100);
+    *number = (uint64_t)kind * 100;
+    kind = 0;
+    result =
+        result == CUDA_SUCCESS ? cu.cuPointerGetAttributes(2, which, values, at + 100) : result;
+    *number += (uint64_t)kind * 10 + (uint64_t)ordinal; /* 220: a device, twice, and number 0 */
+    return result;
+}
+
 static CUresult random_step(void) {
     static const uint64_t sizes[] = {512, 100 << 10, 3 << 20, 17 << 20, 64 << 20, 200 << 20};
     const uint64_t bytes = sizes[chance() % 6] + chance() % 1000;
@@ -275,7 +373,8 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
     if (!strcmp(name, "free"))
         return cu.cuMemFree(plain[--plain_count]);
     if (!strcmp(name, "pitch"))
-        return cu.cuMemAllocPitch(&plain[plain_count++], &a, 1000, bytes / 1024, 4);
+        return plain_bytes[plain_count] = 1,
+               cu.cuMemAllocPitch(&plain[plain_count++], &a, 1000, bytes / 1024, 4);
     if (!strcmp(name, "managed"))
         return cu.cuMemAllocManaged(&plain[plain_count++], bytes, 1);
     if (!strcmp(name, "async"))
@@ -302,6 +401,32 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
         return torch(bytes);
     if (!strcmp(name, "bfc"))
         return bfc(bytes);
+    if (!strcmp(name, "write"))
+        return all_contents(1);
+    if (!strcmp(name, "verify"))
+        return all_contents(0);
+    if (!strcmp(name, "type") || !strcmp(name, "range"))
+        return ask_pointer(name, number);
+    if (!strcmp(name, "churn"))
+        return churn(bytes);
+    if (!strcmp(name, "ipc")) {
+        CUipcMemHandle handle;
+        return cu.cuIpcGetMemHandle(&handle, plain[plain_count - 1]);
+    }
+    if (!strcmp(name, "export")) {
+        int fd = -1;
+        return cu.cuMemExportToShareableHandle(&fd, mapped[mapped_count - 1].handle, 1, 0);
+    }
+    if (!strcmp(name, "capture")) {
+        result = cu.cuStreamCreate(&captured_stream, CU_STREAM_NON_BLOCKING);
+        return result == CUDA_SUCCESS
+                   ? cu.cuStreamBeginCapture(captured_stream, CU_STREAM_CAPTURE_MODE_RELAXED)
+                   : result;
+    }
+    if (!strcmp(name, "endcapture")) {
+        CUgraph made;
+        return cu.cuStreamEndCapture(captured_stream, &made);
+    }
     if (!strcmp(name, "threads"))
         return threads(bytes);
     if (!strcmp(name, "random"))
@@ -340,6 +465,10 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
         *number = counted("fakecuda_process_peak");
     if (!strcmp(name, "used"))
         *number = counted("fakecuda_used_bytes");
+    if (!strcmp(name, "host"))
+        *number = counted("fakecuda_host_bytes");
+    if (!strcmp(name, "hostpeak"))
+        *number = counted("fakecuda_host_peak");
     if (!strcmp(name, "refused"))
         *number = counted("fakecuda_refused");
     if (!strcmp(name, "devicepeak")) {

@@ -47,6 +47,15 @@
     X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags",                                  \
       (CUgraphExec *, CUgraph, unsigned long long))                                                \
     X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                                     \
+    X(cuMemcpyHtoD, "cuMemcpyHtoD_v2", (CUdeviceptr, const void *, size_t))                        \
+    X(cuMemcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))                              \
+    X(cuMemcpyAsync, "cuMemcpyAsync", (CUdeviceptr, CUdeviceptr, size_t, CUstream))                \
+    X(cuPointerGetAttribute, "cuPointerGetAttribute", (void *, int, CUdeviceptr))                  \
+    X(cuPointerGetAttributes, "cuPointerGetAttributes", (unsigned, int *, void **, CUdeviceptr))   \
+    X(cuMemGetAddressRange, "cuMemGetAddressRange_v2", (CUdeviceptr *, size_t *, CUdeviceptr))     \
+    X(cuIpcGetMemHandle, "cuIpcGetMemHandle", (CUipcMemHandle *, CUdeviceptr))                     \
+    X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle",                                \
+      (void *, CUmemGenericAllocationHandle, int, unsigned long long))                             \
     X(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", (CUdevice))
 
 typedef struct caller_driver {
