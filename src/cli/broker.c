@@ -9,7 +9,7 @@ typedef struct broker_options {
 } broker_options;
 
 static const hri_field fields[] = {
-    {"linger", "milliseconds without jobs or connections until it ends",
+    {"linger", "milliseconds without jobs or connections until it exits",
      offsetof(broker_options, linger), HRI_FIELD_INT, "10000", .min = 0, .max = 1e9,
      .env = "HEADROOM_BROKER_LINGER_MS", .metavar = "MS"},
     {0},
@@ -23,7 +23,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_prose why = {0};
     char folder[HRI_WIRE_PATH];
     if (hri_wire_folder(folder, sizeof folder) != 0) {
-        hri_say_error(cli, "the name of the runtime folder is too long for a socket");
+        hri_say_error(cli, "the path of the runtime directory is too long for a socket");
         return HRI_EXIT_USAGE;
     }
     hr_status status = hri_nvml_observer_open(&nvml, &why);
@@ -44,7 +44,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_broker = {
     .name = "broker",
-    .summary = "keeps the memory of jobs apart; headroom run starts it by itself",
+    .summary = "keep the memory ledger of your jobs; started automatically",
     .arguments = "",
     .choices = "",
     .help = "Listens in your runtime directory, keeps the ledger of your jobs on this machine's "

@@ -257,7 +257,7 @@ static hr_status make_fingerprint(hr_pipeline *p) {
 
 hr_status hr_pipeline_build(hr_pipeline *p) {
     if (p->built) {
-        return hri_pipeline_fail(p, HR_E_BUSY, "the pipeline is built already");
+        return hri_pipeline_fail(p, HR_E_BUSY, "the pipeline is already built");
     }
     if (!p->last) {
         return hri_pipeline_fail(p, HR_E_INVALID, "the pipeline has no source");

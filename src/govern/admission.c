@@ -83,7 +83,7 @@ static hr_status enter(hri_admission *a, const hri_admission_options *o, bool al
     wait_state w = {.o = o, .a = a};
     status = hri_door_enter(&a->link.client, &a->job, all ? o->wait_ms : 0, on_wait, &w);
     if (status == HR_E_AGAIN && o->wait_ms) {
-        describe(a, &w.what, "waited in vain for", a->job.limits[0]);
+        describe(a, &w.what, "gave up waiting for", a->job.limits[0]);
         (void)hri_prose_set(why, status, "%s", hri_text_get(&w.what));
     }
     hri_text_deinit(&w.what);
@@ -142,8 +142,8 @@ hr_status hri_admission_open(const hri_admission_options *o, hri_admission **out
     if (status != HR_E_UNSUPPORTED && status != HR_E_NOT_FOUND) {
         (void)hri_prose_set(
             why, status,
-            "the broker cannot be asked (%s): other programs may take the memory of "
-            "%s meanwhile",
+            "the broker does not respond (%s): meanwhile other programs may use the memory of "
+            "%s",
             *prose.text ? prose.text : hr_status_text(status), o->device->name);
     }
     return HR_OK;
@@ -185,7 +185,7 @@ hr_status hri_admission_resize(hri_admission *a, uint64_t bytes, hri_prose *why)
         return HR_OK; /* what is reserved stays, or nobody counts */
     }
     hri_text text = {0};
-    describe(a, &text, "not to be had:", bytes);
+    describe(a, &text, "not available:", bytes);
     (void)hri_prose_set(why, HR_E_AGAIN, "%s", hri_text_get(&text));
     hri_text_deinit(&text);
     return HR_E_AGAIN;

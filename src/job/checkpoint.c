@@ -98,13 +98,15 @@ hr_status hr_checkpoint_read(const hr_checkpoint *c, const char *name, int32_t t
     const uint64_t all = t ? (uint64_t)hr_shape_count(&t->shape) : 0;
     hr_status status = HR_OK;
     if (!t) {
-        status = hri_prose_set(&why, HR_E_NOT_FOUND, "%s: it has no tensor %s", c->c.path, name);
+        status = hri_prose_set(&why, HR_E_NOT_FOUND, "%s: there is no tensor %s", c->c.path, name);
     } else if (at > all || count > all - at) {
         status = hri_prose_set(&why, HR_E_RANGE, "%s: %s has %llu elements", c->c.path, name,
                                (unsigned long long)all);
     } else if (type < 0 || !hr_type_bytes((hr_type)type) || !hri_tensor_can_be(t, (hr_type)type)) {
-        status = hri_prose_set(&why, HR_E_UNSUPPORTED, "%s: %s is %s, which cannot be read so",
-                               c->c.path, name, t->dtype);
+        status =
+            hri_prose_set(&why, HR_E_UNSUPPORTED,
+                          "%s: tensor %s is %s, which cannot be converted to the requested type",
+                          c->c.path, name, t->dtype);
     } else {
         status = hri_tensors_read(&c->c.file, t, at, count, (hr_type)type, to, &why);
     }

@@ -276,12 +276,12 @@ static hr_status check_others(const hr_pipeline *p, const hri_source *s,
         char a[256], b[256];
         if (!take_field(p, names, &f)) {
             return hri_prose_set(why, HR_E_NOT_FOUND,
-                                 "%s: its elements have no field %s, which the model takes as an "
-                                 "input; rename() gives one that name",
+                                 "%s: its elements have no field %s, which is an input of the "
+                                 "model; use rename() to give one that name",
                                  s->text, x->name);
         }
         if (count_of(&f.meta.shape) != hr_shape_count(&x->sample.shape)) {
-            return hri_prose_set(why, HR_E_SHAPE, "%s gives %s %s and the model takes %s", s->text,
+            return hri_prose_set(why, HR_E_SHAPE, "%s has %s %s, but the model expects %s", s->text,
                                  x->name, hr_meta_print(&f.meta, a, sizeof a),
                                  hr_meta_print(&x->sample, b, sizeof b));
         }
@@ -299,7 +299,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
                         strcmp(want->name, "tokens") != 0 && strcmp(want->name, "x") != 0;
         return hri_prose_set(why, HR_E_INVALID,
                              "%s: its elements have no field %s%simage, tokens or x to train on; "
-                             "rename() gives one that name",
+                             "use rename() to give one that name",
                              s->text, own ? want->name : "", own ? ", " : "");
     }
     (void)take_field(p, labels, &s->label);
@@ -356,7 +356,7 @@ hr_status hri_source_look_at(hr_pipeline *p, const hri_model_input *want, hri_so
     hr_status status = look(p, &s, want, why);
     if (status == HR_OK && count_of(&s.input.meta.shape) != hr_shape_count(&want->sample.shape)) {
         char a[256], b[256];
-        status = hri_prose_set(why, HR_E_SHAPE, "the pipeline gives %s %s and the model takes %s",
+        status = hri_prose_set(why, HR_E_SHAPE, "the pipeline has %s %s, but the model expects %s",
                                s.input.name, hr_meta_print(&s.input.meta, a, sizeof a),
                                hr_meta_print(&want->sample, b, sizeof b));
     }

@@ -261,7 +261,7 @@ static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri
         char is[256];
         return hri_prose_set(why, HR_E_SHAPE,
                              "the %s of a sample is %s, but the model expects "
-                             "%llu of it",
+                             "%llu elements",
                              f->name, hr_meta_print(&f->meta, is, sizeof is),
                              (unsigned long long)p->count);
     }
@@ -548,7 +548,7 @@ static hr_status feed_fields(const hri_feeds *f, const hri_planned_run *run, hri
         place to = place_of(run, name, sample, 0);
         const uint64_t first = run->first_sample * to.count, n = run->samples * to.count;
         if ((int32_t)to.type != sample->type) { /* images that the job's data has as bytes */
-            return hri_prose_set(why, HR_E_SHAPE, "this graph takes %s as %s", name,
+            return hri_prose_set(why, HR_E_SHAPE, "this graph expects %s as %s", name,
                                  hr_type_name(to.type));
         }
         const char *data = (const char *)field->data + first * hr_type_bytes(to.type);

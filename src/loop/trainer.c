@@ -634,7 +634,7 @@ const char *hri_trainer_saved(const hri_trainer *t, uint64_t *step) {
 hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
     hr_status status =
         hri_planned_is_fed(t->o.planned)
-            ? hri_prose_set(why, HR_E_BUSY, "the next batch is on the device already")
+            ? hri_prose_set(why, HR_E_BUSY, "the next batch is already on the device")
             : HR_OK;
     if (status == HR_OK) {
         status = validate(t, why);
@@ -662,7 +662,7 @@ hr_status hri_trainer_update(hri_trainer *t, hri_record_step *out, hri_prose *wh
         return hri_prose_set(why, HR_E_BUSY,
                              t->end != HRI_TRAINER_RUNS
                                  ? "training has finished"
-                                 : "the next batch is on the device already");
+                                 : "the next batch is already on the device");
     }
     const uint64_t begin = hri_clock_ns();
     const hr_status status = take_step(t, why);

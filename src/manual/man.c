@@ -90,19 +90,19 @@ static void man_program(const hri_manual *m, hri_out *out) {
     man_head(out, "headroom", m->summary);
     hri_out_text(out, "\\fBheadroom\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n"
                       "You state a budget; Headroom states a plan; the plan holds.\n"
-                      "Results go to standard output, words to standard error.\n"
+                      "Results go to standard output, messages to standard error.\n"
                       "With \\fB\\-\\-json\\fR a command prints one object with \"version\": 1;\n"
-                      "sizes in it are whole bytes.\n.SH COMMANDS\n");
+                      "sizes in it are in bytes.\n.SH COMMANDS\n");
     for (size_t i = 0; m->commands[i]; i++) {
         if (!m->commands[i]->hidden) {
             hri_out_printf(out, ".TP\n\\fBheadroom\\-%s\\fR(1)\n", m->commands[i]->name);
             man_line(out, m->commands[i]->summary);
         }
     }
-    hri_out_text(out, ".SH OPTIONS OF EVERY COMMAND\n");
+    hri_out_text(out, ".SH COMMON OPTIONS\n");
     man_fields(out, m->settings);
-    hri_out_text(out, ".SH ENVIRONMENT\nA flag is stronger than its variable.\n"
-                      "These variables of other programs are obeyed as well:\n");
+    hri_out_text(out, ".SH ENVIRONMENT\nA flag overrides its environment variable.\n"
+                      "These common variables are respected as well:\n");
     for (const hri_foreign *v = m->foreign; v->variable; v++) {
         hri_out_printf(out, ".TP\n\\fB%s\\fR\n", v->variable);
         man_line(out, v->help);
@@ -128,7 +128,7 @@ void hri_man_page(const hri_manual *m, const hri_command *command, hri_out *out)
         hri_out_text(out, ".SH OPTIONS\n");
         man_fields(out, command->fields);
     }
-    hri_out_text(out, ".PP\nThe options of every command are in \\fBheadroom\\fR(1).\n"
+    hri_out_text(out, ".PP\nThe common options are described in \\fBheadroom\\fR(1).\n"
                       ".SH EXAMPLES\n");
     for (size_t i = 0; i < HRI_EXAMPLES && command->examples[i].command; i++) {
         hri_out_text(out, ".TP\n\\fB");

@@ -12,8 +12,8 @@ const hri_field hri_resize_fields[] = {
      .max = 1e9},
     {"width", "of the result", offsetof(hri_resize_attr, width), HRI_FIELD_INT, "0", .min = 0,
      .max = 1e9},
-    {"mode", "how places in between are made", offsetof(hri_resize_attr, mode), HRI_FIELD_ENUM,
-     "nearest", .choices = modes},
+    {"mode", "interpolation", offsetof(hri_resize_attr, mode), HRI_FIELD_ENUM, "nearest",
+     .choices = modes},
     {0},
 };
 

@@ -133,7 +133,7 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
 }
 
 const hri_pass hri_pass_precision = {.name = "precision",
-                                     .help = "matrix products and convolutions in bf16 or f16",
+                                     .help = "matmuls and convolutions in bf16 or f16",
                                      .changes_result = 1,
                                      .fields = fields,
                                      .options_bytes = sizeof(options),

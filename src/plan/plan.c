@@ -222,7 +222,7 @@ static hr_status read_memories(const json_t *root, hri_plan *plan, hri_prose *wh
     hr_status status = HR_OK;
     plan->memory_bytes[0] = plan->other_bytes;
     if (list && json_array_size(list) != HRI_PROBLEM_MEMORIES_MAX) {
-        return hri_prose_set(why, HR_E_FORMAT, "memory_bytes has not %d numbers",
+        return hri_prose_set(why, HR_E_FORMAT, "memory_bytes does not have %d numbers",
                              HRI_PROBLEM_MEMORIES_MAX);
     }
     for (uint32_t m = 0; list && m < HRI_PROBLEM_MEMORIES_MAX && status == HR_OK; m++) {

@@ -46,8 +46,9 @@ static hr_status check_buffer(const replay *r, uint32_t b) {
     const hri_plan_buffer *x = &r->plan->buffers[b];
     const uint64_t align = r->p->align;
     if (x->memory > r->p->memory_count) {
-        return hri_prose_set(r->why, HR_E_INVALID, "buffer %u lies in memory %u of %u", b,
-                             x->memory, r->p->memory_count);
+        return hri_prose_set(r->why, HR_E_INVALID,
+                             "buffer %u is in memory %u, but there are only %u", b, x->memory,
+                             r->p->memory_count);
     }
     const uint64_t space = x->memory ? r->plan->memory_bytes[x->memory - 1] : r->plan->arena_bytes;
     if (x->offset % align || x->bytes % align || x->bytes > space || x->offset > space - x->bytes) {
@@ -93,8 +94,8 @@ static hr_status check_memories(const replay *r) {
         if (bytes > capacity || bytes > left) {
             return hri_prose_set(
                 r->why, HR_E_INVALID,
-                "memory %u is taken with %llu bytes, and has %llu; all together take %llu", m + 1,
-                (unsigned long long)bytes, (unsigned long long)capacity,
+                "memory %u is used up to byte %llu, but has %llu; all memories together use %llu",
+                m + 1, (unsigned long long)bytes, (unsigned long long)capacity,
                 (unsigned long long)r->plan->other_bytes);
         }
         left -= bytes;

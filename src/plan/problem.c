@@ -145,8 +145,8 @@ static hr_status check_head(const hri_problem *p, hri_prose *why) {
                              (unsigned long long)p->align);
     }
     if (p->memory_count > HRI_PROBLEM_MEMORIES_MAX) {
-        return hri_prose_set(why, HR_E_RANGE, "there are %u memories, over %d", p->memory_count,
-                             HRI_PROBLEM_MEMORIES_MAX);
+        return hri_prose_set(why, HR_E_RANGE, "%u memories, more than the %d allowed",
+                             p->memory_count, HRI_PROBLEM_MEMORIES_MAX);
     }
     hr_status status = check_memory(&p->memories[0], why);
     for (uint32_t m = 0; m < p->memory_count && p->memory_count > 1 && status == HR_OK; m++) {

@@ -260,7 +260,7 @@ static hr_status read_number(const reader *r, const json_t *value, const char *w
                              uint32_t *out) {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) >= (json_int_t)r->number_count) {
-        return hri_prose_set(r->why, HR_E_FORMAT, "%s: %s is not the number of a value", r->where,
+        return hri_prose_set(r->why, HR_E_FORMAT, "%s: %s is not the index of a value", r->where,
                              what);
     }
     *out = r->number[json_integer_value(value)];

@@ -36,7 +36,7 @@ static void put_models(hri_out *out) {
 }
 
 static void put_stages(hri_out *out) {
-    hri_out_text(out, "## Sources and stages of pipelines\n\n"
+    hri_out_text(out, "## Pipeline sources and stages\n\n"
                       "Written `name(option=value,...)` or `name:value,option=value`; the main "
                       "option needs no name.\n\n");
     for (size_t i = 0; hri_stage_types[i]; i++) {
@@ -51,7 +51,7 @@ static void put_stages(hri_out *out) {
 }
 
 static void put_chapters(hri_out *out) {
-    hri_out_text(out, "## Options of training\n\nOf `--options`, written `key=value,...`.\n\n");
+    hri_out_text(out, "## Training options\n\nFor `--options`, written `key=value,...`.\n\n");
     hri_markdown_keys(out, hri_train_fields);
     put_models(out);
     put_stages(out);

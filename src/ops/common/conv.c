@@ -66,7 +66,7 @@ hr_status hri_conv_make(hri_infer *c, const hri_conv_attr *p, const hr_shape *x,
         w->dim[2] * p->groups != x->dim[3] || w->dim[3] % p->groups) {
         return hri_infer_fail(c,
                               "%lld channels in %lld groups do not fit weights for %lld channels "
-                              "a group and %lld outputs",
+                              "per group and %lld outputs",
                               (long long)x->dim[3], (long long)p->groups, (long long)w->dim[2],
                               (long long)w->dim[3]);
     }
