@@ -35,6 +35,17 @@ HR_API hr_value hr_clip(hr_graph *g, hr_value a, double low, double high);
 /* scale * a + shift. */
 HR_API hr_value hr_affine(hr_graph *g, hr_value a, double scale, double shift);
 HR_API hr_value hr_neg(hr_graph *g, hr_value a);
+/* One of a table: "erf", "sin", "softplus", "elu", "mish", "leaky_relu", "hard_swish" and so on (src/ops/common/functions.h);
+ * alpha is the constant of those that have one. */
+HR_API hr_value hr_function(hr_graph *g, hr_value a, const char *f, double alpha);
+HR_API hr_value hr_maximum(hr_graph *g, hr_value a, hr_value b);
+HR_API hr_value hr_minimum(hr_graph *g, hr_value a, hr_value b);
+/* a where it is above 0, else slope * a; a slope (C) is one a channel. */
+HR_API hr_value hr_prelu(hr_graph *g, hr_value a, hr_value slope);
+/* 1 where it is so, else 0, in the type of a and b; `is` "less", "equal", "both" and so on (src/ops/compare.c). */
+HR_API hr_value hr_compare(hr_graph *g, hr_value a, hr_value b, const char *is);
+/* a where the mask is not 0, else b; all of one type. */
+HR_API hr_value hr_where(hr_graph *g, hr_value mask, hr_value a, hr_value b);
 
 /* x (..., C), bias (C). */
 HR_API hr_value hr_bias_add(hr_graph *g, hr_value x, hr_value bias);
@@ -61,7 +72,7 @@ HR_API hr_value hr_transpose(hr_graph *g, hr_value x, const char *order);
 HR_API hr_value hr_slice(hr_graph *g, hr_value x, const char *begin, const char *size);
 HR_API hr_value hr_pad(hr_graph *g, hr_value x, const char *before, const char *after,
                        double value);
-/* At most 16 values. */
+/* More than 16 values become several nodes. */
 HR_API hr_value hr_concat(hr_graph *g, const hr_value *x, size_t count, int axis);
 
 /* ---- normalisation; x (..., C), gamma and beta (C) ---- */

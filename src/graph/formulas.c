@@ -109,6 +109,32 @@ hr_value hr_neg(hr_graph *g, hr_value a) {
     return hr_affine(g, a, -1.0, 0.0);
 }
 
+hr_value hr_function(hr_graph *g, hr_value a, const char *f, double alpha) {
+    return hri_nodef(g, "function", &a, 1, "f=%s,alpha=%.17g", f, alpha);
+}
+
+hr_value hr_maximum(hr_graph *g, hr_value a, hr_value b) {
+    return binary(g, "maximum", a, b);
+}
+
+hr_value hr_minimum(hr_graph *g, hr_value a, hr_value b) {
+    return binary(g, "minimum", a, b);
+}
+
+hr_value hr_prelu(hr_graph *g, hr_value a, hr_value slope) {
+    return binary(g, "prelu", a, slope);
+}
+
+hr_value hr_compare(hr_graph *g, hr_value a, hr_value b, const char *is) {
+    const hr_value in[] = {a, b};
+    return hri_nodef(g, "compare", in, 2, "is=%s", is);
+}
+
+hr_value hr_where(hr_graph *g, hr_value mask, hr_value a, hr_value b) {
+    const hr_value in[] = {mask, a, b};
+    return hr_graph_node(g, "where", in, 3, NULL);
+}
+
 hr_value hr_bias_add(hr_graph *g, hr_value x, hr_value bias) {
     return binary(g, "bias_add", x, bias);
 }
@@ -173,8 +199,19 @@ hr_value hr_pad(hr_graph *g, hr_value x, const char *before, const char *after, 
                      after ? after : "", value);
 }
 
+/* A node takes so many values; more are joined in groups first. */
 hr_value hr_concat(hr_graph *g, const hr_value *x, size_t count, int axis) {
-    return hri_nodef(g, "concat", x, count, "axis=%d", axis);
+    if (count <= HRI_IN_MAX) {
+        return hri_nodef(g, "concat", x, count, "axis=%d", axis);
+    }
+    hr_value parts[HRI_IN_MAX];
+    const size_t each = (count + HRI_IN_MAX - 1) / HRI_IN_MAX;
+    size_t n = 0;
+    for (size_t i = 0; i < count; i += each) {
+        const size_t left = count - i;
+        parts[n++] = left == 1 ? x[i] : hr_concat(g, x + i, left < each ? left : each, axis);
+    }
+    return hri_nodef(g, "concat", parts, n, "axis=%d", axis);
 }
 
 /* ---- normalisation; x (..., C), gamma and beta (C) ---- */

@@ -132,7 +132,9 @@ typedef struct hri_gpu_control {
 
 enum {
     HRI_CASE_NO_GRAD = 1, /* do not compare the gradient with differences (kinks, plateaus) */
-    HRI_CASE_BAD = 2      /* the shape rule must refuse it */
+    HRI_CASE_BAD = 2,     /* the shape rule must refuse it */
+    HRI_CASE_AS_IS =
+        4 /* on a GPU in the types that it says alone: its kernel is one of many alike */
 };
 
 typedef struct hri_case {
@@ -156,6 +158,8 @@ typedef struct hri_scalar {
     double (*f)(const double *x, const void *attr);
     const char
         *text; /* the expression in terms of a (and b, c), of type T, with p for the attributes */
+    const char *const
+        *texts; /* in place of text: one for each choice of the first attribute, an int */
 } hri_scalar;
 
 /* ---- the descriptor ---- */
@@ -200,6 +204,9 @@ struct hr_op {
 /* Written by the build from the folder listing; ends with NULL. */
 extern const hr_op *const hr_ops[];
 const hr_op *hri_op_find(const char *name); /* NULL: none */
+
+/* The expression of an element-wise op; NULL: it has none as text. */
+const char *hri_scalar_text(const hri_sig *s);
 
 /* What the planner asks. */
 int hri_op_may_overwrite(const hri_sig *s, uint32_t out, uint32_t in);

@@ -31,7 +31,7 @@ static int same(range a, range b) {
 
 static int element_wise(const hri_gpu_call *c) {
     const hri_sig *s = c->sig;
-    return c->kernel == &hri_kernel_scalar && s->op->scalar->text &&
+    return c->kernel == &hri_kernel_scalar && hri_scalar_text(s) &&
            hr_type_is_real(s->out[0].type) && hr_shape_count(&s->out[0].shape) > 0;
 }
 

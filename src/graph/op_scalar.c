@@ -19,6 +19,15 @@ HRI_CU(scalar);
 
 enum { THREADS = 256, PACKS = 2 /* of a thread, all fetched before the first is stored */ };
 
+const char *hri_scalar_text(const hri_sig *s) {
+    int choice;
+    if (!s->op->scalar->texts) {
+        return s->op->scalar->text;
+    }
+    memcpy(&choice, (const char *)s->attr + s->op->fields->offset, sizeof choice);
+    return s->op->scalar->texts[choice];
+}
+
 /* ---- text ---- */
 
 typedef struct text {
@@ -112,7 +121,7 @@ static void add_function(text *t, const hri_sig *sig, uint32_t k) {
     }
     add(t, ") {\n    typedef float T;\n    const hr_attr%u attributes = ", k);
     add_values(t, sig);
-    add(t, ", *p = &attributes;\n    (void)p;\n    return (T)(%s);\n}\n", sig->op->scalar->text);
+    add(t, ", *p = &attributes;\n    (void)p;\n    return (T)(%s);\n}\n", hri_scalar_text(sig));
 }
 
 /* ---- operands ---- */
@@ -299,7 +308,7 @@ static int sound(const hri_chain_operand *operands, uint32_t count, const hri_ch
     int good = count <= HRI_CHAIN_OPERANDS && step_count >= 1 && step_count <= HRI_CHAIN_STEPS;
     for (uint32_t k = 0; good && k < step_count; k++) {
         const hri_sig *s = steps[k].sig;
-        good = s->op->scalar && s->op->scalar->text && hr_type_is_real(s->out[0].type) &&
+        good = s->op->scalar && hri_scalar_text(s) && hr_type_is_real(s->out[0].type) &&
                s->out[0].type == steps[0].sig->out[0].type &&
                hr_shape_count(&s->out[0].shape) == hr_shape_count(&steps[0].sig->out[0].shape);
         for (uint32_t i = 0; good && i < s->op->scalar->arity; i++) {

@@ -1,16 +1,17 @@
-/* batch_norm_stats(running_mean, running_var, mean, inv; eps, momentum, rows): moves the running statistics.
+/* batch_norm_stats(running_mean, running_var, mean, inv; eps, momentum, rows, unbiased): moves the running statistics.
  *
  *   running_mean <- (1 - m) running_mean + m mean
  *   running_var  <- (1 - m) running_var  + m var * rows / (rows - 1),   var = 1 / inv^2 - eps
  *
  * mean and inv are what batch_norm gave over `rows` rows with that eps; the running variance is the unbiased one, as
- * torch has it.  Both are updated in their own memory, so a step does this once and never again. */
+ * torch has it, unless `unbiased` is off (Keras and ONNX): then the factor is 1.  Both are updated in their own memory, so a step does this once and never again. */
 #include "ops/common/batch_norm.h"
 #include "ops/common/blocks.h"
 
 typedef struct batch_norm_stats_attr {
     double eps, momentum;
     int64_t rows;
+    bool unbiased;
 } batch_norm_stats_attr;
 
 static const hri_field batch_norm_stats_fields[] = {
@@ -20,6 +21,8 @@ static const hri_field batch_norm_stats_fields[] = {
      HRI_FIELD_DOUBLE, "0.1", .min = 0, .max = 1},
     {"rows", "over which the statistics were taken", offsetof(batch_norm_stats_attr, rows),
      HRI_FIELD_INT, "0", .min = 0, .max = 9e18},
+    {"unbiased", "running variance with rows - 1 in the denominator",
+     offsetof(batch_norm_stats_attr, unbiased), HRI_FIELD_BOOL, "true"},
     {0},
 };
 
@@ -42,7 +45,7 @@ static hr_status batch_norm_stats_infer(hri_infer *c) {
 static hr_status batch_norm_stats_host(const hri_call *c) {
     const batch_norm_stats_attr *p = c->sig->attr;
     const double m = p->momentum, rows = (double)p->rows;
-    const double unbiased = p->rows > 1 ? rows / (rows - 1.0) : 1.0;
+    const double unbiased = p->unbiased && p->rows > 1 ? rows / (rows - 1.0) : 1.0;
     float *mean = c->out[0], *var = c->out[1];
     for (int64_t k = 0, n = c->sig->in[0].shape.dim[0]; k < n; k++) {
         const double inv = (double)((const float *)c->in[3])[k];
@@ -57,13 +60,15 @@ static hr_status batch_norm_stats_host(const hri_call *c) {
 
 static hr_status batch_norm_stats_cuda(const hri_gpu_call *c) {
     const batch_norm_stats_attr *p = c->sig->attr;
-    return hri_batch_norm_stats_cuda(c, p->eps, p->momentum, p->rows);
+    /* the factor of one row is 1 */
+    return hri_batch_norm_stats_cuda(c, p->eps, p->momentum, p->unbiased ? p->rows : 1);
 }
 
 static const hri_case batch_norm_stats_cases[] = {
     {"odd", "f32[19] f32[19] f32[19] f32[19]", "rows=48", .low = 0.2, .high = 2},
     {"one row", "f32[3] f32[3] f32[3] f32[3]", "rows=1,momentum=0.3,eps=0.001", .low = 0.2,
      .high = 2},
+    {"biased", "f32[19] f32[19] f32[19] f32[19]", "rows=48,unbiased=false", .low = 0.2, .high = 2},
     {"empty", "f32[0] f32[0] f32[0] f32[0]", "rows=4"},
     {"rows not given", "f32[3] f32[3] f32[3] f32[3]", .flags = HRI_CASE_BAD},
     {"two widths", "f32[3] f32[4] f32[3] f32[3]", "rows=2", .flags = HRI_CASE_BAD},
