@@ -371,8 +371,8 @@ static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
             w->job = p->job;
             w->pid = (int32_t)p->pid;
             w->granted_bytes = p->granted_bytes[d];
-            w->held_bytes = p->held_bytes[d];
-            w->remainder_bytes = taken_by(p, d) - p->held_bytes[d];
+            w->remainder_bytes = p->remainder_bytes[d];
+            w->held_bytes = taken_by(p, d) - p->remainder_bytes[d];
             w->spilled_bytes = p->spilled_bytes[d];
             w->wait_ms = p->waiting && p->since_ms < now_ms ? now_ms - p->since_ms : 0;
             memcpy(w->name, p->name, sizeof w->name);

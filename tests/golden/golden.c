@@ -87,6 +87,7 @@ static void make_env(const golden_spec *spec, char **env) {
     env[count++] = (char *)"HOME=/nonexistent";
     env[count++] = (char *)"LANG=C.UTF-8";
     env[count++] = (char *)"TERM=xterm-256color";
+    env[count++] = (char *)"HEADROOM_BROKER=off";
     env[count++] = (char *)"ASAN_OPTIONS=detect_leaks=0";
     for (char **e = environ; *e && count + 1 < ENV_MAX; e++) {
         if (!strncmp(*e, "PATH=", 5) || strstr(*e, "SAN_OPTIONS=")) {
