@@ -141,6 +141,7 @@ class Compared:
     eval: float
     counted: int
     missing: list
+    double: bool = False  # the framework ran in double precision
 
     def good(self, within: float = 1e-4) -> bool:
         return not self.missing and max(self.loss, self.gradient, self.statistics, self.eval) <= within \
@@ -157,6 +158,6 @@ def compare(a: Outcome, b: Outcome, states: Sequence[str]) -> Compared:
     worst = max(gradients, key=lambda n: gradients[n]) if gradients else ""
     return Compared(apart(np.array(a.losses[:1]), np.array(b.losses[:1])), gradients.get(worst, 0.0), worst,
                     apart(np.array(a.losses), np.array(b.losses)),
-                    max((apart(a.weights[n], b.weights[n]) for n in states), default=0.0),
+                    max((apart(a.weights[n], b.weights[n], 1e-3) for n in states if n in b.weights), default=0.0),
                     max((apart(x, y) for x, y in zip(a.outputs, b.outputs)), default=float("inf")),
                     len(gradients), missing)

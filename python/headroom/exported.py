@@ -31,3 +31,9 @@ class Exported:
         beside = path.with_suffix(".safetensors")
         safetensors.write(beside, self.weights, {"format": "pt"})
         return beside
+
+    def parameter_count(self) -> int:
+        """Elements of the parameters that are trained."""
+        named = self.model.train.named
+        return sum(int(a.size) for n, a in self.weights.items()
+                   if named[n].entry.kind == "param" and " frozen" not in named[n].entry.tail)

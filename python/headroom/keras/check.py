@@ -1,0 +1,122 @@
+"""The model's own step, for comparison: Keras on its torch backend, every random op at its mean, computing in f32."""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator, Mapping, Optional
+from unittest import mock
+
+import keras
+import numpy as np
+from keras import tree
+
+from ..check import Compared, Outcome, compare, ours
+from ..exported import Exported
+from ..loss import class_dim
+from ..size import Size
+from .export import unique_paths
+
+
+@contextlib.contextmanager
+def mean(model: Any) -> Iterator[None]:
+    """Inside, dropout lets everything through and every layer computes in f32."""
+    from keras.src import backend
+
+    layers = [x for x in model._flatten_layers()]
+    policies = [x.dtype_policy for x in layers]
+    with mock.patch.object(backend.random, "dropout", lambda x, *args, **kwargs: x):
+        for x in layers:
+            if str(getattr(x.dtype_policy, "name", "")).startswith("mixed_"):
+                x.dtype_policy = "float32"
+        try:
+            yield
+        finally:
+            for x, p in zip(layers, policies):
+                x.dtype_policy = p
+
+
+def feeds_of(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
+    r = np.random.RandomState(seed)
+    feeds = {}
+    for name, v in e.model.train.named.items():
+        if v.entry.kind != "input":
+            continue
+        shape = [d.at(batch) if isinstance(d, Size) else d for d in v.shape]
+        limit = max(e.model.classes, 1) if name == "label" else 100
+        feeds[name] = r.randint(0, limit, shape).astype("int32") if v.type == "i32" else r.randn(*shape).astype("float32")
+    return feeds
+
+
+def loss_of(outputs: list, e: Exported, label: Any, soft: bool) -> Any:
+    import torch
+
+    if e.loss == "squares":
+        return sum(o.pow(2).mean() for o in outputs)
+    first = outputs[0]
+    if e.loss == "cross_entropy":
+        class Shape:
+            rank = first.dim()
+
+        x = first.movedim(class_dim(Shape, None, -1), -1).flatten(0, -2)  # type: ignore[arg-type]
+        logs = torch.log(x) if soft else torch.log_softmax(x, -1)
+        return torch.nn.functional.nll_loss(logs, label.flatten().long())
+    if e.loss == "mean_squared_error":
+        return (first - label).pow(2).mean()
+    return torch.nn.functional.binary_cross_entropy_with_logits(first, label)
+
+
+def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int, rate: float) -> Outcome:
+    import torch
+
+    out = Outcome()
+    names = unique_paths(model)
+    kept = [np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables]
+    xs = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs]
+    argument = tree.pack_sequence_as(model._inputs_struct, xs) if hasattr(model, "_inputs_struct") else \
+        (xs[0] if len(xs) == 1 else xs)
+    label = torch.from_numpy(feeds["label"]) if "label" in feeds else None
+    try:
+        with mean(model):
+            with torch.no_grad():
+                ys = tree.flatten(model(argument, training=False))
+            soft = e.loss == "cross_entropy" and bool(((ys[0].sum(-1) - 1).abs() < 1e-4).all() and (ys[0] >= 0).all())
+            out.outputs = [y.numpy() for y in ([torch.log(ys[0]), *ys[1:]] if soft else ys)]
+            for i in range(steps):
+                for v in model.trainable_variables:
+                    v.value.grad = None
+                x = loss_of(tree.flatten(model(argument, training=True)), e, label, soft)
+                x.backward()
+                out.losses.append(float(x.detach()))
+                if i == 0:
+                    out.gradients = {names[id(v)]: v.value.grad.numpy().copy() for v in model.trainable_variables
+                                     if v.value.grad is not None}
+                with torch.no_grad():
+                    for v in model.trainable_variables:
+                        if v.value.grad is not None:
+                            v.value.sub_(rate * v.value.grad)
+        out.weights = {names[id(v)]: np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables}
+    finally:
+        for v, a in zip(model.variables, kept):
+            v.assign(a)
+    return out
+
+
+def soften(a: Outcome, b: Outcome) -> None:
+    """Logits are known up to a number a row when the framework only shows probabilities."""
+    x = a.outputs[0].astype("float64")
+    x = x - x.max(-1, keepdims=True)
+    soft = x - np.log(np.exp(x).sum(-1, keepdims=True))
+    if np.abs(np.exp(b.outputs[0]).sum(-1) - 1).max() < 1e-4:
+        a.outputs[0] = soft
+
+
+def check(model: Any, e: Exported, batch: int = 5, steps: int = 1, rate: float = 0.01,
+          feeds: Optional[Mapping[str, np.ndarray]] = None) -> Compared:
+    if keras.backend.backend() != "torch":
+        raise RuntimeError("the comparison needs Keras on its torch backend: set KERAS_BACKEND=torch, or use --no-check")
+    feeds = dict(feeds_of(e, batch), **(feeds or {}))
+    a = ours(e, feeds, batch, steps, rate)
+    b = theirs(model, e, feeds, steps, rate)
+    if e.loss == "cross_entropy":
+        soften(a, b)
+    states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
+    return compare(a, b, states)

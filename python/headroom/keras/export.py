@@ -1,0 +1,180 @@
+"""A Keras model as a model file: traced in both modes, variables under their paths and in their own shapes."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+import keras
+import numpy as np
+from keras import tree
+
+from .. import safetensors
+from ..build import Build, Const, Tensor
+from ..exported import Exported
+from ..fuse import fuse
+from ..graph import Form, Model, Refused
+from ..loss import attach
+from ..size import Size
+from . import sequence
+from .layers import LAYERS, Call
+from .trace import trace
+
+assert sequence
+
+
+def initial(a: np.ndarray) -> str:
+    if not a.size or (a == a.flat[0]).all():
+        return f"constant {float(a.flat[0]) if a.size else 0:.9g} 0"
+    return f"normal {0.0 if abs(a.mean()) < 0.1 * a.std() else float(a.mean()):.6g} {float(a.std()):.6g}"
+
+
+class Front:
+    """One form being made: values of symbolic tensors, variables."""
+
+    def __init__(self, b: Build, weights: dict, paths: dict, training: bool) -> None:
+        self.b, self.weights, self.paths, self.training = b, weights, paths, training
+        self.values: dict[int, Any] = {}
+        self.states: dict[str, Any] = {}
+        self.kept: list = []  # symbolic tensors must live as long as their ids are keys
+
+    def variable(self, v: Any) -> Tensor:
+        name = self.paths.get(id(v)) or v.path
+        if name in self.states:
+            return Tensor(self.states[name])
+        array = np.asarray(keras.ops.convert_to_numpy(v.value), "float32")
+        self.weights[name] = array
+        kind = "state" if not v.trainable and not self._frozen(v) else "param"
+        tags = initial(array) + (" frozen" if kind == "param" and not v.trainable else "")
+        return Tensor(self.b.form.persistent(kind, name, "f32", array.shape, tags))
+
+    @staticmethod
+    def _frozen(v: Any) -> bool:
+        """A weight of a layer with trainable=False, as opposed to a running statistic."""
+        return not v.trainable and not any(s in v.path.rsplit("/", 1)[-1] for s in ("moving_", "mean", "variance", "count"))
+
+    def moved(self, v: Any, value: Any) -> None:
+        self.states[self.paths.get(id(v)) or v.path] = value
+
+    def fill(self, x: Any) -> Any:
+        return self.values[id(x)] if isinstance(x, keras.KerasTensor) else x
+
+    def node(self, node: Any) -> None:
+        op = node.operation
+        name = type(op).__name__
+        form = self.b.form
+        form.scope = getattr(op, "path", None) or getattr(op, "name", "") or ""
+        if name not in LAYERS:
+            raise Refused(f"{name} has no counterpart yet", form.scope)
+        args = tree.map_structure(self.fill, list(node.arguments.args))
+        kwargs = {k: tree.map_structure(self.fill, v) for k, v in node.arguments.kwargs.items()}
+        training = self.training if kwargs.get("training") is None else bool(kwargs["training"])
+        try:
+            out = LAYERS[name](self.b, Call(op, args, kwargs, training, self))
+        except Refused as e:
+            raise e if e.where else Refused(e.what, f"layer {form.scope}") from None
+        for k, v in zip(node.outputs, out if isinstance(out, (list, tuple)) else [out]):
+            self.values[id(k)] = v
+            self.kept.append(k)
+
+
+def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, names: Optional[Sequence[str]],
+            shapes: Optional[Sequence[tuple]]) -> tuple[Build, list, list]:
+    xs, nodes, out = trace(model, training, shapes)
+    b = Build(Form(), lambda name, array: weights.__setitem__(name, array), batch)
+    front = Front(b, weights, paths, training)
+    inputs = []
+    for i, x in enumerate(xs):
+        shape = (Size(1), *x.shape[1:])
+        type_ = "f32" if "float" in str(x.dtype) else "i32"
+        name = names[i] if names else input_name(x, len(xs))
+        front.values[id(x)] = Tensor(b.form.input(name, type_, shape))
+        inputs.append((name, shape, tuple(range(len(shape)))))
+    for n in nodes:
+        front.node(n)
+    outputs = [front.values[id(t)] for t in tree.flatten(out)]
+    return b, outputs, inputs
+
+
+def input_name(x: Any, count: int) -> str:
+    if count > 1:
+        return str(x.name)
+    return "image" if len(x.shape) == 4 else "tokens" if "int" in str(x.dtype) and len(x.shape) == 2 else "input"
+
+
+def unsoft(b: Build, outputs: list) -> list:
+    """A softmax at the end belongs to the loss: cross entropy wants what goes into it."""
+    entry = outputs[0].value.entry
+    if entry.kind == "node" and entry.op == "softmax":
+        return [Tensor(entry.inputs[0], outputs[0].order), *outputs[1:]]
+    return outputs
+
+
+def unique_paths(model: Any) -> dict:
+    """A name for each variable: its path, made unique where two layers share one."""
+    names: dict = {}
+    seen: set = set()
+    for v in model.variables:
+        name, n = v.path, 1
+        while name in seen:
+            n += 1
+            name = f"{v.path}~{n}"
+        seen.add(name)
+        names[id(v)] = name
+    return names
+
+
+def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, batch: int = 5,
+           names: Optional[Sequence[str]] = None, shapes: Optional[Sequence[tuple]] = None) -> Exported:
+    """The model as a model file.  Raises Refused, with the layer's path, for what cannot be taken."""
+    weights: dict = {}
+    paths = unique_paths(model)
+    notes = notes_of(model)
+    builds, found, orders, inputs = [], 0, [], []
+    for training in (True, False):
+        b, outputs, inputs = form_of(model, training, weights, paths, batch, names, shapes)
+        outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
+        if loss == "cross_entropy":
+            inner = unsoft(b, outputs)
+            if inner[0] is not outputs[0] and training:
+                notes.append("the softmax at the end is part of the loss; `logits` is what goes into it")
+            outputs = inner
+        found, orders = attach(b, outputs, loss, channels=-1)
+        fuse(b.form)
+        builds.append(b)
+    made = Model(name or model.name, found, builds[0].form, builds[1].form)
+    return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes)
+
+
+def notes_of(model: Any) -> list[str]:
+    notes = []
+    policies = {str(getattr(x.dtype_policy, "name", x.dtype_policy)) for x in model._flatten_layers()}
+    mixed = sorted(p for p in policies if p.startswith("mixed_"))
+    if mixed:
+        to = "f16" if "mixed_float16" in mixed else "bf16"
+        notes.append(f"the model computes in {', '.join(mixed)}; here that is --precision {to}, for the whole model")
+    regularized = [x.path for x in model._flatten_layers() if getattr(x, "kernel_regularizer", None) is not None]
+    if regularized:
+        notes.append(f"regularizers are not part of the loss ({', '.join(regularized[:3])}); use --decay")
+    return notes
+
+
+def load(model: Any, path: str | Path) -> list[str]:
+    """Weights and statistics of a checkpoint of ours back into the model.  The variables that were not in the file.
+
+    Paths count up in a process, so a model that was built again may have others: then variables are matched by their order."""
+    tensors, _ = safetensors.read(path)
+    names = unique_paths(model)
+    own = [v for v in model.variables if "float" in str(v.dtype)]
+    if not any(names[id(v)] in tensors for v in own):
+        ordered = [n for n in tensors if not n.startswith("constant.") and not n.endswith("num_batches_tracked")]
+        names = {id(v): n for v, n in zip(own, ordered)}
+    missing = []
+    for v in own:
+        array = tensors.get(names.get(id(v), ""))
+        if array is None:
+            missing.append(v.path)
+        elif tuple(array.shape) != tuple(v.shape):
+            raise ValueError(f"{v.path} is {tuple(array.shape)} in {path} and {tuple(v.shape)} in the model")
+        else:
+            v.assign(array)
+    return missing
