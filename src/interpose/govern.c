@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,12 +21,13 @@ __attribute__((visibility("hidden"))) void *__dso_handle = &__dso_handle;
 static __thread int depth __attribute__((tls_model("initial-exec")));
 static __thread int kept_errno __attribute__((tls_model("initial-exec")));
 
-enum { CHUNK_MOST = 64 << 20, CHUNK_LEAST = 2 << 20 };
+enum { CHUNK_MOST = 64 << 20, CHUNK_LEAST = 2 << 20, ANSWER_MS = 10 };
 
 /* ---- entering ---- */
 
 bool hri_enter(void) {
-    if (depth || !__atomic_load_n(&hri_self.on, __ATOMIC_ACQUIRE) || hri_self.pid != getpid()) {
+    if (depth || !__atomic_load_n(&hri_self.on, __ATOMIC_ACQUIRE) ||
+        !(hri_self.here ? *hri_self.here : hri_self.pid == getpid())) {
         return false;
     }
     kept_errno = errno;
@@ -48,6 +50,9 @@ static void forget_in_child(void) {
     }
     hri_page_close_in_child();
     const uint64_t job = hri_self.job;
+    if (hri_self.here) {
+        munmap((void *)(uintptr_t)hri_self.here, sizeof *hri_self.here);
+    }
     hri_held_clear(&hri_self.table);
     memset(&hri_self, 0, sizeof hri_self);
     pthread_mutex_init(&hri_self.lock, NULL);
@@ -58,6 +63,21 @@ static void forget_in_child(void) {
     hri_self.socket = -1;
     hri_self.job = job;
     depth = 0;
+}
+
+/* A word that the kernel clears in every child: asking for the pid is a system call, and this is asked at every call. */
+static const volatile int *mark_here(void) {
+    int *here =
+        mmap(NULL, sizeof *here, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (here == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(here, sizeof *here, MADV_WIPEONFORK) != 0) {
+        munmap(here, sizeof *here);
+        return NULL;
+    }
+    *here = 1;
+    return here;
 }
 
 void hri_start(void) {
@@ -78,6 +98,7 @@ void hri_start(void) {
         hri_self.spill_limit_bytes = spill ? strtoull(spill, NULL, 10) : 0;
         if (hri_self.job && hri_wire_folder(hri_self.folder, sizeof hri_self.folder) == 0) {
             hri_self.pid = getpid();
+            hri_self.here = mark_here();
             if (!watched) {
                 watched = pthread_atfork(NULL, NULL, forget_in_child) == 0;
             }
@@ -201,6 +222,13 @@ static uint64_t now_ms(void) {
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
+/* To a few milliseconds, and without a system call. */
+static uint64_t coarse_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
 static hri_page_kind kind_of(int away, uint32_t said) {
     return away                        ? HRI_PAGE_REFUSE_AWAY
            : said == HRI_SAID_LIMIT    ? HRI_PAGE_REFUSE_LIMIT
@@ -240,6 +268,12 @@ static hri_page_kind grow(int device, uint64_t bytes, uint64_t wait_ms) {
 
 /* The broker asked for memory back: idle pools are trimmed, and the lease shrinks to what is held. */
 void hri_answer(int device) {
+    static uint64_t looked_ms; /* atomic */
+    const uint64_t now = coarse_ms();
+    if (now - __atomic_load_n(&looked_ms, __ATOMIC_RELAXED) < ANSWER_MS) {
+        return; /* looking costs two system calls */
+    }
+    __atomic_store_n(&looked_ms, now, __ATOMIC_RELAXED);
     if (hri_talk_asked(device) == UINT64_MAX) {
         return;
     }
@@ -247,6 +281,25 @@ void hri_answer(int device) {
         hri_pools_settle(device, true);
     }
     hri_refresh(device);
+}
+
+bool hri_take_quietly(int device, uint64_t bytes) {
+    hri_run_device *d = &hri_self.device[device];
+    pthread_mutex_lock(&hri_self.lock);
+    const uint64_t held = hri_held_bytes(d);
+    const bool ours = held <= d->granted_bytes && bytes <= d->granted_bytes - held;
+    d->tracked_bytes += ours ? bytes : 0;
+    pthread_mutex_unlock(&hri_self.lock);
+    return ours;
+}
+
+void hri_give_quietly(int device, uint64_t bytes) {
+    hri_run_device *d = &hri_self.device[device];
+    pthread_mutex_lock(&hri_self.lock);
+    d->tracked_bytes -= bytes < d->tracked_bytes ? bytes : d->tracked_bytes;
+    note_peak(d);
+    pthread_mutex_unlock(&hri_self.lock);
+    hri_answer(device);
 }
 
 CUresult hri_try_take(int device, uint64_t bytes, hri_hook call) {

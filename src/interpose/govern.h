@@ -44,7 +44,9 @@ typedef struct hri_run_device {
 typedef struct hri_run {
     pthread_mutex_t lock, talk, pools, spill;
     int pid; /* the process that this was set up in; 0: none yet */
-    int on;  /* governed */
+    const volatile int *
+        here; /* 1 in that process and 0 in a child, however it was forked; NULL: ask for the pid */
+    int on;   /* governed */
     int socket;
     uint64_t socket_inode;
     uint64_t job, wait_ms, spill_limit_bytes;
@@ -81,6 +83,9 @@ int hri_device_open(int device);
 
 /* 0: the bytes are ours, call the driver.  Else the CUresult for the program; the refusal is on the page. */
 CUresult hri_take(int device, uint64_t bytes, hri_hook call);
+/* From the lease as it is, for a moment: nothing is recorded.  hri_give_quietly follows. */
+bool hri_take_quietly(int device, uint64_t bytes);
+void hri_give_quietly(int device, uint64_t bytes);
 /* As hri_take, but a refusal is not yet one: nothing is recorded, nothing waits. */
 CUresult hri_try_take(int device, uint64_t bytes, hri_hook call);
 /* Takes packets of the broker that came unasked, and does what they ask for: idle pools are trimmed. */
@@ -106,8 +111,6 @@ uint64_t hri_talk_asked(int device);
 
 /* Reads what pools and graphs really hold, and gives back what they no longer do.  trim: makes idle memory go first. */
 void hri_pools_settle(int device, bool trim);
-/* The same for one pool. */
-void hri_pool_settle(int device, uint64_t pool);
 /* Gives back what the pool at the host does not use. */
 void hri_host_pool_trim(int device);
 

@@ -5,6 +5,8 @@
  * difference is given back.  Memory of graphs lies in a pool of each device and grows when a graph is launched.
  *
  * Nothing here synchronises, and nothing waits while a stream captures: either would break the program's capture. */
+#include <time.h>
+
 #include "interpose/spill.h"
 
 typedef CUresult attribute_fn(CUmemoryPool, int, void *);
@@ -71,6 +73,11 @@ static CUresult settle_pool(int device, CUmemoryPool pool, uint64_t taken, hri_h
     }
     pthread_mutex_unlock(&hri_self.lock);
     const uint64_t own = before + taken;
+    if (reserved ==
+        before) { /* almost always: the pool had it.  The lease stays: the next one comes soon */
+        hri_give_quietly(device, taken);
+        return CUDA_SUCCESS;
+    }
     if (reserved <= own) {
         hri_give(device, own - reserved, call);
         return CUDA_SUCCESS;
@@ -88,7 +95,8 @@ static CUresult settle_pool(int device, CUmemoryPool pool, uint64_t taken, hri_h
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void hri_pool_settle(int device, uint64_t pool) {
+/* One pool: what it no longer has is given back. */
+static void settle_one(int device, uint64_t pool) {
     pthread_mutex_lock(&hri_self.lock);
     const uint64_t reserved =
         pool_attribute((CUmemoryPool)(uintptr_t)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
@@ -119,7 +127,7 @@ void hri_pools_settle(int device, bool trim) {
         if (trim) {
             (void)HRI_CALL(cuMemPoolTrimTo, (CUmemoryPool)(uintptr_t)pool, 0);
         }
-        hri_pool_settle(device, pool);
+        settle_one(device, pool);
     }
 }
 
@@ -135,7 +143,7 @@ static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri
     if (bytes > UINT64_MAX / 4) {
         return CUDA_SUCCESS; /* the driver knows what to say */
     }
-    if (hri_try_take(device, most, call) == CUDA_SUCCESS) {
+    if (hri_take_quietly(device, most)) {
         *out_taken = most;
         return CUDA_SUCCESS;
     }
@@ -149,6 +157,10 @@ static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri
     hri_self.pool_flight += enough;
     pthread_mutex_unlock(&hri_self.lock);
     if (enough) {
+        return CUDA_SUCCESS;
+    }
+    if (hri_try_take(device, most, call) == CUDA_SUCCESS) {
+        *out_taken = most;
         return CUDA_SUCCESS;
     }
     if (!patient) {
@@ -248,12 +260,6 @@ static CUresult alloc_on_host(from_pool_fn *from_pool, int device, CUdeviceptr *
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result == CUDA_SUCCESS) {
-        pthread_mutex_lock(&hri_self.lock);
-        hri_held_add(&hri_self.table, (hri_held_entry){.key = at,
-                                                       .kind = HRI_KIND_POOLED,
-                                                       .device = device,
-                                                       .a = (uint64_t)(uintptr_t)pool});
-        pthread_mutex_unlock(&hri_self.lock);
         *out = at;
     }
     return result;
@@ -299,12 +305,6 @@ static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device
         hri_pools_settle(device, false);
         return settled;
     }
-    pthread_mutex_lock(&hri_self.lock);
-    hri_held_add(&hri_self.table, (hri_held_entry){.key = at,
-                                                   .kind = HRI_KIND_POOLED,
-                                                   .device = device,
-                                                   .a = (uint64_t)(uintptr_t)pool});
-    pthread_mutex_unlock(&hri_self.lock);
     *out = at;
     return CUDA_SUCCESS;
 }
@@ -366,6 +366,28 @@ static int pool_device(CUmemoryPool pool, int otherwise) {
 ALLOC_ASYNC(cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync)
 ALLOC_ASYNC(cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync_ptsz)
 
+/* What pools have given back is seen at the next exchange with the broker.  A program that only frees has none: so it is looked
+ * at now and then. */
+static void settle_now_and_then(void) {
+    enum { SETTLE_NS = 20000000 };
+    static uint64_t settled_ns; /* atomic */
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    const uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (now - __atomic_load_n(&settled_ns, __ATOMIC_RELAXED) < SETTLE_NS) {
+        return;
+    }
+    __atomic_store_n(&settled_ns, now, __ATOMIC_RELAXED);
+    const int device = hri_current_device();
+    if (device >= 0) {
+        const uint64_t before = hri_self.device[device].tracked_bytes;
+        hri_pools_settle(device, false);
+        if (hri_self.device[device].tracked_bytes < before) {
+            hri_give(device, 0, HRI_HOOK_cuMemFreeAsync);
+        }
+    }
+}
+
 #define FREE_ASYNC(NAME)                                                                           \
     CUresult NAME(CUdeviceptr at, CUstream stream) {                                               \
         if (!hri_enter()) {                                                                        \
@@ -377,6 +399,7 @@ ALLOC_ASYNC(cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync_p
         const hri_held_entry was = hri_plain_forget(at); /* plain memory may be freed so, too */   \
         const CUresult result = HRI_CALL(NAME, at, stream);                                        \
         hri_plain_freed(&was, result, HRI_HOOK_##NAME);                                            \
+        settle_now_and_then();                                                                     \
         return hri_leave(result);                                                                  \
     }
 

@@ -206,10 +206,10 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
 
 /* The entry goes before the driver's call, so that an address that another thread gets at once finds no old one. */
 hri_held_entry hri_plain_forget(CUdeviceptr at) {
-    static const hri_kind kinds[] = {HRI_KIND_MEMORY, HRI_KIND_POOLED, HRI_KIND_MANAGED};
+    static const hri_kind kinds[] = {HRI_KIND_MEMORY, HRI_KIND_MANAGED};
     hri_held_entry was = {0};
     pthread_mutex_lock(&hri_self.lock);
-    for (int i = 0; i < 3 && !was.kind; i++) {
+    for (int i = 0; i < 2 && !was.kind; i++) {
         hri_held_entry *e = hri_held_find(&hri_self.table, kinds[i], at);
         if (e) {
             was = *e;
@@ -230,8 +230,6 @@ void hri_plain_freed(const hri_held_entry *was, CUresult result, hri_hook call) 
         const uint64_t freed = use_blocks(was->device, was->key, was->a, 0);
         pthread_mutex_unlock(&hri_self.lock);
         hri_give(was->device, freed, call);
-    } else if (was->kind == HRI_KIND_POOLED) {
-        hri_pool_settle(was->device, was->a);
     }
 }
 

@@ -11,6 +11,9 @@
 
 #include "interpose/govern.h"
 
+static __thread uint32_t thread
+    __attribute__((tls_model("initial-exec"))); /* its number; 0: not asked yet */
+
 static uint64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -48,6 +51,7 @@ void hri_page_open(void) {
 }
 
 void hri_page_close_in_child(void) {
+    thread = 0;
     if (hri_self.page) {
         munmap(hri_self.page, sizeof *hri_self.page);
         hri_self.page = NULL;
@@ -78,10 +82,11 @@ static void refresh(hri_page *page, int device) {
 }
 
 static hri_page_event event_of(int device, hri_page_kind kind, uint64_t bytes, hri_hook call) {
+    thread = thread ? thread : (uint32_t)syscall(SYS_gettid);
     return (hri_page_event){.at_ns = now_ns(),
                             .bytes = bytes,
                             .held_bytes = hri_held_bytes(&hri_self.device[device]),
-                            .thread = (uint32_t)syscall(SYS_gettid),
+                            .thread = thread,
                             .call = (uint16_t)call,
                             .device = (uint8_t)device,
                             .kind = (uint8_t)kind};

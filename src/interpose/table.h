@@ -12,16 +12,14 @@ typedef enum hri_kind {
     HRI_KIND_BLOCK, /* a 2 MiB block that plain memory shares: key address / 2 MiB, a count of users */
     HRI_KIND_MANAGED, /* not charged: the driver moves it */
     HRI_KIND_ARRAY,   /* bytes as charged */
-    HRI_KIND_POOLED,  /* an address from a pool: a pool */
     HRI_KIND_POOL,    /* bytes: reserved, as charged */
     HRI_KIND_HANDLE, /* cuMemCreate: a references, b mappings; of a spilled one the key is a number of ours */
     HRI_KIND_MAPPING, /* key address, a handle, b bytes */
     HRI_KIND_SPILL, /* what stands behind a number of ours: a the driver's handle, b bytes, c hri_spill_flags */
     HRI_KIND_SPILLED, /* cuMemAlloc served by the host: a bytes asked, b bytes, c its handle or 0 (pinned) */
-    HRI_KIND_FREED,     /* such memory that the program freed while a stream captured */
-    HRI_KIND_HOST_POOL, /* a pool of ours at the host: a bytes as counted to what is spilled */
-    HRI_KIND_IPC,       /* memory of another process: not charged */
-    HRI_KIND_CONTEXT    /* of cuCtxCreate: its device */
+    HRI_KIND_FREED,  /* such memory that the program freed while a stream captured */
+    HRI_KIND_IPC,    /* memory of another process: not charged */
+    HRI_KIND_CONTEXT /* of cuCtxCreate: its device */
 } hri_kind;
 
 typedef struct hri_held_entry {

@@ -8,6 +8,7 @@
  *   xla:SIZE (VMM with the properties that XLA sets)  random:N (N steps of all kinds from the seed in CALLER_SEED)
  *   threads:N (N threads that take and give)
  *   write verify (a pattern in everything plain and mapped)  host hostpeak (bytes of the host, as the driver counts)
+ *   pairs:N (N times taken from a pool and given back: nanoseconds each)
  *   type range ipc (of the newest plain memory)  export (of the newest mapped)  capture endcapture  churn:N (N copies by
  *   another thread, all the time, while this one waits for the GPU)
  * free, unasync and the like take the newest. */
@@ -22,6 +23,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MOST = 4096, PAGE = 2 << 20 };
@@ -407,6 +409,19 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
         return all_contents(0);
     if (!strcmp(name, "type") || !strcmp(name, "range"))
         return ask_pointer(name, number);
+    if (!strcmp(name, "pairs")) {
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        for (uint64_t i = 0; i < bytes && result == CUDA_SUCCESS; i++) {
+            CUdeviceptr at = 0;
+            result = cu.cuMemAllocAsync(&at, 100000, NULL);
+            result = result == CUDA_SUCCESS ? cu.cuMemFreeAsync(at, NULL) : result;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        *number = (uint64_t)((to.tv_sec - from.tv_sec) * 1000000000 + to.tv_nsec - from.tv_nsec) /
+                  (bytes ? bytes : 1);
+        return result;
+    }
     if (!strcmp(name, "churn"))
         return churn(bytes);
     if (!strcmp(name, "ipc")) {
