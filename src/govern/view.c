@@ -177,9 +177,9 @@ void hri_view_spark(const hri_view_line *line, uint64_t most, int width, int utf
     *out = '\0';
     for (int i = first; i < line->past_count; i++) {
         const uint64_t x = line->past[i];
-        uint64_t level =
-            most ? (x >= most ? 8 : (x / 4 * 32 / (most / 4 ? most / 4 : 1) + 3) / 4) : 0;
-        level = level > 8 ? 8 : x && !level ? 1 : level;
+        const double part = most ? (double)x / (double)most * 8 + 0.5 : 0;
+        int level = part > 8 ? 8 : (int)part;
+        level = x && !level ? 1 : level;
         if (utf8) {
             memcpy(out, bars[level], strlen(bars[level]) + 1);
             out += strlen(bars[level]);

@@ -59,7 +59,7 @@ TEST(view, a_line_keeps_its_past_while_it_is_there) {
     hri_view_spark(&v.lines[0], 40, HRI_VIEW_PAST, 1, bars);
     CHECK_EQ(strlen(bars), 3 * HRI_VIEW_PAST);
     hri_view_spark(&v.lines[0], 40, 4, 0, bars);
-    CHECK_STR(bars, "@@@@");
+    CHECK_STR(bars, "##@@");
     hri_view_spark(&v.lines[0], UINT64_MAX, 4, 0, bars);
     CHECK_STR(bars, "....");
     hri_view_spark(&v.lines[0], 0, 4, 0, bars);
