@@ -518,3 +518,15 @@ void hri_value_add(const hri_field *field, const hri_field_value *value, hri_tex
     hri_text_bytes(out, text, length);
     hri_free(text);
 }
+
+hr_status hri_value_same(const hri_field *field, const hri_field_value *a, const hri_field_value *b,
+                         bool *same) {
+    hri_text one = {0}, other = {0};
+    hri_value_add(field, a, &one);
+    hri_value_add(field, b, &other);
+    *same = !strcmp(hri_text_get(&one), hri_text_get(&other));
+    const hr_status status = one.failed || other.failed ? HR_E_NOMEM_HOST : HR_OK;
+    hri_text_deinit(&one);
+    hri_text_deinit(&other);
+    return status;
+}

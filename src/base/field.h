@@ -1,4 +1,4 @@
-/* One value of the option table: text to value, checked, and back.  For options.c; others use options.h. */
+/* One value of the option table: text to value, checked, and back.  For options*.c; others use options.h. */
 #ifndef HRI_BASE_FIELD_H
 #define HRI_BASE_FIELD_H
 
@@ -32,6 +32,9 @@ bool hri_value_is_set(const hri_field *field, const hri_field_value *value);
 size_t hri_fields_bytes(const hri_field *fields);
 /* The same as a text that grows. */
 void hri_value_add(const hri_field *field, const hri_field_value *value, hri_text *out);
+/* Do two readings of one field give the same value? */
+HR_MUST_CHECK hr_status hri_value_same(const hri_field *field, const hri_field_value *a,
+                                       const hri_field_value *b, bool *same);
 /* As hri_options_print. */
 size_t hri_value_print(const hri_field *field, const hri_field_value *value, char *buf,
                        size_t size);
