@@ -16,6 +16,7 @@
 #include "job/change.h"
 #include "job/plan_file.h"
 #include "job/plan_object.h"
+#include "see/outputs.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -176,6 +177,17 @@ static int save(work *w) {
     return status == HR_OK ? HRI_EXIT_YES : hri_cli_exit_of((hr_cause)error.cause);
 }
 
+static int write_seen(work *w) {
+    hri_prose why = {0};
+    if (!w->plan->answer.fits) {
+        hri_say_warning(w->cli, "%s: not written, because nothing fits",
+                        w->flags->html ? "--html" : "--record");
+        return HRI_EXIT_YES;
+    }
+    const hr_status status = hri_see_write_plan(w->plan, w->flags->html, w->flags->record, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(w, "plan", status, &why);
+}
+
 static int write_files(work *w) {
     const hri_plan_flags *f = w->flags;
     const bool fits = w->plan->answer.fits;
@@ -194,6 +206,9 @@ static int write_files(work *w) {
     }
     if (code == HRI_EXIT_YES && f->map && fits) {
         code = write_form(w, f->map, HR_PLAN_MAP_SVG);
+    }
+    if (code == HRI_EXIT_YES && (f->html || f->record)) {
+        code = write_seen(w);
     }
     return code == HRI_EXIT_YES && f->save && fits ? save(w) : code;
 }
@@ -319,6 +334,8 @@ static int check_outputs(hri_cli *cli, const hri_plan_flags *f) {
         const char *flag, *path;
     } outputs[] = {{"--svg", f->svg},
                    {"--map", f->map},
+                   {"--html", f->html},
+                   {"--record", f->record},
                    {"--dot", f->dot},
                    {"--save", f->save},
                    {"--save-problem", f->save_problem}};

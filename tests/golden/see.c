@@ -2,7 +2,9 @@
 #include "golden.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static json_t *parse(const golden_result *r) {
     json_error_t error;
@@ -69,4 +71,67 @@ TEST(see, summary_of_nothing_is_refused) {
     CHECK(strstr(r.err, "resnet51") && strstr(r.err, "resnet50"));
     CHECK_EQ(GOLDEN_RUN("summary").code, 2);
     CHECK_EQ(GOLDEN_RUN("summary mlp --options optimizer=none").code, 2);
+}
+
+static const char *scratch(const char *name) {
+    static char paths[4][256];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/golden-see-%d-%s", HEADROOM_BUILD, (int)getpid(), name);
+    return path;
+}
+
+TEST(see, a_plan_is_recorded_and_reported) {
+    char command[1024];
+    const char *record = scratch("a.hrp"), *page = scratch("a.html");
+    snprintf(command, sizeof command,
+             "plan mlp:size=8,width=32 --batch 64 --device null:1GiB --no-measure --device-spec "
+             "page=4KiB "
+             "--budget 1MiB --record %s --html %s --json",
+             record, page);
+    const golden_result p = GOLDEN_RUN(command);
+    CHECK_EQ(p.code, 0);
+    json_t *plan = parse(&p);
+    snprintf(command, sizeof command, "report %s --json", record);
+    const golden_result r = GOLDEN_RUN(command);
+    CHECK_EQ(r.code, 0);
+    json_t *report = parse(&r), *part;
+    long long sum = 0;
+    size_t i;
+    json_array_foreach(json_object_get(report, "parts"), i, part) {
+        sum += number(part, "planned_bytes");
+    }
+    CHECK_EQ(sum, number(plan, "peak_bytes"));
+    CHECK_EQ(sum, number(report, "peak_bytes"));
+    CHECK_EQ(json_array_size(json_object_get(report, "choices")),
+             json_array_size(json_object_get(plan, "choices")));
+    json_decref(plan);
+    json_decref(report);
+    snprintf(command, sizeof command, "report %s --rows 3", record);
+    const golden_result t = GOLDEN_RUN(command);
+    CHECK_EQ(t.code, 0);
+    CHECK(!golden_has_control(t.out));
+    golden_compare("report", t.out);
+    CHECK_EQ(access(page, R_OK), 0);
+    CHECK_EQ(unlink(record), 0);
+    CHECK_EQ(unlink(page), 0);
+}
+
+TEST(see, a_refused_plan_writes_no_page_and_says_so) {
+    char command[1024];
+    const char *page = scratch("b.html");
+    snprintf(command, sizeof command,
+             "plan mlp:size=8,width=32 --batch 64 --device null:1GiB --no-measure --budget 4KiB "
+             "--html %s",
+             page);
+    const golden_result r = GOLDEN_RUN(command);
+    CHECK_EQ(r.code, 1);
+    CHECK(strstr(r.err, "--html: not written"));
+    CHECK(access(page, F_OK) != 0);
+}
+
+TEST(see, report_of_something_else_is_refused) {
+    const golden_result r = GOLDEN_RUN("report /dev/null");
+    CHECK_EQ(r.code, 2);
+    CHECK(strstr(r.err, "/dev/null"));
 }

@@ -18,6 +18,7 @@
 #include "device/cuda/gpu_tune.h"
 #include "pictures.h"
 #include "records/lines.h"
+#include "see/open.h"
 #include "test.h"
 #include "weights/checkpoint.h"
 #include "weights/safetensors.h"
@@ -182,6 +183,14 @@ static hr_status read_choices(const char *path) {
         libs.close[HRI_GPU_PART_CHOICES](libs.part[HRI_GPU_PART_CHOICES]);
     } else {
         CHECK(why.text[0]);
+static hr_status read_recording(const char *path) {
+    hri_recording r;
+    hri_prose why = {0};
+    const hr_status status = hri_see_open(path, &r, &why);
+    if (status == HR_OK) {
+        hri_recording_deinit(&r);
+    } else {
+        CHECK(strstr(why.text, path));
     }
     return status;
 }
@@ -198,6 +207,7 @@ static hr_status read_log(const char *path) {
 }
 
 /* Problem files, `pack`: the whole file in memory, up to a bound. */
+/* Problem files, model files, choices, `pack`: the whole file in memory, up to a bound. */
 static hr_status read_whole(const char *path) {
     char *text;
     const hr_status status = hri_file_read(path, 1 << 20, &text, NULL, NULL);
@@ -226,6 +236,7 @@ static const struct {
     {"problem.json", read_whole, NO_FILE | HUGE},
     {"choices.txt", read_choices, NO_FILE | NOTHING_IN_IT},
     {"run.jsonl", read_log, FOLDER | LOOP | JUNK | HUGE},
+    {"a.hrp", read_recording, NO_FILE | NOTHING_IN_IT},
 };
 
 static void refuse(size_t kind) {

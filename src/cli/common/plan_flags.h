@@ -21,7 +21,7 @@ typedef struct hri_plan_flags {
     const char *spill;
     int64_t effort;
     bool json, curve;
-    const char *svg, *map, *dot, *save, *load, *compare, *save_problem, *problem;
+    const char *svg, *map, *html, *record, *dot, *save, *load, *compare, *save_problem, *problem;
     int64_t tries, seed;
 } hri_plan_flags;
 

@@ -1,0 +1,96 @@
+/* headroom report: a recording as text or as a page. */
+#include "cli/common/command.h"
+#include "cli/common/outputs.h"
+#include "see/open.h"
+#include "see/outputs.h"
+#include "see/report.h"
+
+typedef struct report_options {
+    bool json;
+    int64_t rows;
+    const char *html;
+} report_options;
+
+#define AT(M) offsetof(report_options, M)
+
+static const hri_field fields[] = {
+    {"html", "write a page that shows memory and time, op by op", AT(html), HRI_FIELD_STRING, NULL,
+     .metavar = "FILE"},
+    {"rows", "rows of each table", AT(rows), HRI_FIELD_INT, "10", .min = 1, .max = 1e9,
+     .metavar = "N"},
+    {"json", "print one JSON object", AT(json), HRI_FIELD_BOOL, .value = NULL},
+    {0},
+};
+
+static int print(hri_cli *cli, const report_options *o, const char *path, const hri_recording *r) {
+    hr_status status;
+    if (o->json) {
+        hri_json json;
+        hri_cli_json_start(&json);
+        status = hri_see_report_json(r, &json);
+        return hri_cli_json_end(cli, &json, status == HR_OK ? HRI_EXIT_YES : HRI_EXIT_FAULT);
+    }
+    status = hri_see_report_text(r, (size_t)o->rows, &cli->out, &cli->out_term);
+    if (status != HR_OK) {
+        return hri_cli_failed(cli, NULL, "report", status);
+    }
+    if (!o->html) {
+        hri_text next = {0};
+        hri_text_add(&next, "headroom report ");
+        hri_text_word(&next, path);
+        hri_text_add(&next, " --html page.html");
+        hri_say_next(cli, hri_text_get(&next));
+        hri_text_deinit(&next);
+    }
+    return HRI_EXIT_YES;
+}
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    const report_options *o = options;
+    hri_recording r = {.truncated = false};
+    hri_prose why = {0};
+    (void)count;
+    int code = hri_cli_output_check(cli, "--html", o->html, HRI_OUTPUT_FILE);
+    if (code != HRI_EXIT_YES) {
+        return code;
+    }
+    hr_status status = hri_see_open(arguments[0], &r, &why);
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", why.text);
+        return hri_cli_exit_code_of_input(status);
+    }
+    if (r.truncated) {
+        hri_say_warning(cli, "%s: truncated; showing what it has", arguments[0]);
+    }
+    status = hri_see_write(&r, o->html, NULL, &why);
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", why.text[0] ? why.text : hr_status_text(status));
+        code = hri_cli_exit_code(status);
+    } else {
+        code = print(cli, o, arguments[0], &r);
+    }
+    hri_recording_deinit(&r);
+    return code;
+}
+
+const hri_command hri_command_report = {
+    .name = "report",
+    .summary = "show a recorded plan or profile as text or as a page",
+    .arguments = "FILE",
+    .choices = "",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .help =
+        "Shows a recording (.hrp, written by plan --record): the verdict, the bytes at the peak as "
+        "a sum that adds up, everything alive at the peak, and time by layer and by kind of op. "
+        "With --html it also writes a page: one file that needs no network, with memory over the "
+        "step, the address map, tables that can be sorted and filtered, and the cost of other "
+        "budgets. A truncated file shows what it has.",
+    .examples = {{"headroom plan resnet50 --batch 32 --budget 900MiB --record r50.hrp",
+                  "record a plan"},
+                 {"headroom report r50.hrp", "in the terminal"},
+                 {"headroom report r50.hrp --html page.html", "as a page"}},
+    .fields = fields,
+    .options_bytes = sizeof(report_options),
+    .run = run,
+};

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""check.py FOLDER CASE...: the page in a real browser, opened from disk, with the network off.
+
+Each case prints what is wrong and ends with 1; pictures stay in FOLDER.
+"""
+import os
+import sys
+import time
+
+import browser
+
+FOLDER = "."
+
+
+def need(holds, text):
+    if not holds:
+        raise browser.Failed(text)
+
+
+def quiet(b):
+    need(not b.complaints(), "; ".join(b.complaints()))
+
+
+def middle(b, x, y):
+    """A point of the drawing, as shares of its map."""
+    return b.js(f"(() => {{ const r = stage.getBoundingClientRect(); return [r.left + box.left + {x} * box.width, r.top + box.map + {y} * (box.bottom - box.map)]; }})()")
+
+
+def opens(b):
+    b.open("small.html")
+    b.wait("images.window")
+    quiet(b)
+    need(b.js("document.title").startswith("resnet18: Fits:"), b.js("document.title"))
+    need("equals the planned peak" in b.js("$('foot').textContent"), b.js("$('foot').textContent"))
+    need(b.js("getComputedStyle(document.body).visibility") == "visible", "hidden")
+    b.screenshot(FOLDER + "/light.png")
+
+
+def adds_up_everywhere(b):
+    """At every op the table sums to the peak; the parts do, too."""
+    b.open("small.html")
+    bad = b.js("(() => { const bad = []; for (let s = 0; s < plan.ops; s++) { setMoment(s, true); const all = rows.reduce((t, r) => t + r.bytes, 0); if (all !== plan.peak) bad.push(s); } return bad; })()")
+    need(not bad, f"ops {bad[:5]} do not add up")
+    need(b.js("plan.parts.planned_bytes.reduce((a, b) => a + b, 0) === plan.peak"), "the parts do not add up")
+    quiet(b)
+
+
+def hovers(b):
+    b.open("small.html")
+    b.js("stage.scrollIntoView()")
+    x, y = middle(b, .5, .97)
+    b.mouse("mouseMoved", x, y)
+    b.wait("$('card').style.visibility === 'visible'")
+    text = b.js("$('card').innerText")
+    for word in ("size", "offset", "born", "kept for"):
+        need(word in text, f"{word} is not in the card: {text}")
+    b.screenshot(FOLDER + "/hover.png", whole=False)
+    b.click(x, y)
+    b.wait("selected >= 0")
+    need(b.js("$('chosen').innerText").count("\n") > 3, "the chosen buffer is not shown")
+    b.screenshot(FOLDER + "/selected.png", whole=False)
+    quiet(b)
+
+
+def zooms(b):
+    b.open("small.html")
+    b.js("stage.scrollIntoView()")
+    before = b.js("view.x1 - view.x0")
+    x, y = middle(b, .5, .5)
+    for _ in range(5):
+        b.mouse("mouseWheel", x, y, deltaX=0, deltaY=-120)
+    b.wait(f"view.x1 - view.x0 < {before} * .5")
+    left = b.js("view.x0")
+    b.mouse("mousePressed", x, y, button="left", clickCount=1)
+    for i in range(1, 9):
+        b.mouse("mouseMoved", x + 12 * i, y, button="left")
+    b.mouse("mouseReleased", x + 96, y, button="left", clickCount=1)
+    b.wait(f"view.x0 < {left}")
+    b.wait("images.window && inside(view, images.window)")
+    b.screenshot(FOLDER + "/zoomed.png", whole=False)
+    b.js("$('fit').click()")
+    b.wait("Math.abs(view.x1 - home.x1) < 1e-6")
+    quiet(b)
+
+
+def filters_and_sorts(b):
+    b.open("small.html")
+    all_rows = b.js("listed.length")
+    b.js("$('filter').focus()")
+    b.type("weight")
+    b.wait(f"listed.length < {all_rows}")
+    need(b.js("listed.every(r => r.name.includes('weight'))"), "the filter lets others through")
+    need("filtered out" in b.js("$('foot').textContent"), "it is not said what is hidden")
+    b.key("Escape")
+    b.wait(f"listed.length === {all_rows}")
+    need(b.js("listed.every((r, i) => !i || listed[i - 1].bytes >= r.bytes)"), "not sorted by size")
+    b.js("$('columns').querySelector('[data-sort=name]').click()")
+    need(b.js("listed.every((r, i) => !i || listed[i - 1].name <= r.name)"), "not sorted by name")
+    need(b.js("$('columns').querySelector('[aria-sort]').textContent") == "name", "aria-sort")
+    b.js("$('bykind').click()")
+    need(b.js("$('grouprows').textContent").find("conv2d") >= 0, "no kinds of ops")
+    total = b.js("groups().reduce((t, g) => t + g.ns, 0)")
+    need(abs(total - b.js("plan.time[plan.ops]")) < 1e-3 * total, "times of groups do not add up")
+    quiet(b)
+
+
+def keys(b):
+    """Everything without a mouse: moments, buffers, zoom, filter, help."""
+    b.open("small.html")
+    b.js("stage.focus()")
+    at = b.js("moment")
+    b.key("ArrowLeft")
+    need(b.js("moment") == at - 1, "left")
+    b.key("p")
+    need(b.js("moment") == at, "p")
+    b.key("ArrowUp")
+    need(b.js("selected") >= 0, "up selects a buffer")
+    need("op" in b.js("stage.getAttribute('aria-valuetext')"), "a screen reader hears nothing")
+    b.key("+")
+    b.wait("view.x1 - view.x0 < home.x1 * .6")
+    b.key("0")
+    b.wait("view.x1 - view.x0 > home.x1 * .99")
+    b.key("x")
+    need(b.js("axis") == "time", "x")
+    b.key("/")
+    need(b.js("document.activeElement.id") == "filter", "/")
+    b.key("Escape")
+    b.key("?")
+    need(b.js("$('keys').open"), "?")
+    b.key("Escape")
+    missing = b.js("[...document.querySelectorAll('button, input, select')].filter(e => !(e.textContent.trim() || e.getAttribute('aria-label'))).length")
+    need(missing == 0, f"{missing} controls have no name")
+    quiet(b)
+
+
+def looks(b):
+    """Dark, patterns, narrow, paper."""
+    b.open("small.html", "?theme=dark")
+    b.wait("images.window")
+    b.screenshot(FOLDER + "/dark.png")
+    need(b.js("getComputedStyle(document.body).backgroundColor") == "rgb(13, 16, 21)", "not dark")
+    b.js("$('patterns').click()")
+    b.size(390, 844, 2)
+    b.open("small.html", "?theme=light&patterns")
+    b.wait("images.window")
+    need(b.js("document.documentElement.scrollWidth <= innerWidth"), "wider than a telephone")
+    b.screenshot(FOLDER + "/narrow.png")
+    b.size(1280, 900)
+    b.open("small.html")
+    b.pdf(FOLDER + "/paper.pdf")
+    need(os.path.getsize(FOLDER + "/paper.pdf") > 20000, "nothing was printed")
+    quiet(b)
+
+
+def cut(b):
+    """A truncated recording opens, and says so."""
+    b.open("cut.html")
+    need("incomplete" in b.js("$('note').textContent") or "truncated" in b.js("$('note').textContent"), "it does not say so")
+    quiet(b)
+
+
+def marks(b):
+    return b.js("""(() => { const at = n => { const e = performance.getEntriesByName(n)[0]; return e ? Math.round(e.startTime) : -1; };
+        return {paint: at('first-contentful-paint'), image: at('image'), table: at('table')}; })()""")
+
+
+PAN = """new Promise(done => { const times = [], w = home.x1 / 50; view = bound({...view, x0: home.x1 * .4, x1: home.x1 * .4 + w});
+    let last = performance.now(), n = 0;
+    const tick = now => { times.push(now - last); last = now; view = bound({...view, x0: view.x0 + w / 120, x1: view.x1 + w / 120}); paint(); if (++n < 240) requestAnimationFrame(tick); else { times.shift(); times.sort((a, b) => a - b); done({median: times[times.length >> 1], most: times[Math.floor(times.length * .95)], worst: times.at(-1)}); } };
+    requestAnimationFrame(tick); })"""
+
+
+def million(b):
+    strict = os.environ.get("HEADROOM_PAGE_STRICT")
+    print("| page | CPU | first paint | exact image | tables | heap | panning: median, 95 %, worst frame |")
+    print("|---|---|---|---|---|---|---|")
+    for name in ("small", "million"):
+        for rate in (1, 4):
+            b.throttle(rate)
+            b.open(name + ".html", timeout=120)
+            b.wait("images.window", 60)
+            m = marks(b)
+            time.sleep(.5)
+            f = b.js(PAN, 60)
+            size = os.path.getsize(name + ".html") / 1e6
+            print(f"| {b.js('plan.count'):,} buffers, {size:.1f} MB | {rate}x slower | {m['paint']} ms | {m['image']} ms | {m['table']} ms | {b.heap() / 1e6:.0f} MB | "
+                  f"{f['median']:.1f}, {f['most']:.1f}, {f['worst']:.1f} ms |" .replace("1x slower", "as it is"))
+            quiet(b)
+            if name == "million" and rate == 1:
+                b.js("glide({...home})")
+                time.sleep(1)
+                b.screenshot(FOLDER + "/million.png")
+                need(not strict or m["paint"] < 2000, f"first paint after {m['paint']} ms")
+                need(not strict or f["most"] < 20, f"frames of {f['most']} ms")
+    b.throttle(1)
+
+
+def main():
+    global FOLDER
+    FOLDER = os.path.abspath(sys.argv[1])
+    os.chdir(FOLDER)
+    for case in sys.argv[2:]:
+        try:
+            with browser.Browser() as b:
+                globals()[case](b)
+        except browser.Failed as why:
+            sys.exit(f"{case}: {why}")
+
+
+if __name__ == "__main__":
+    main()
