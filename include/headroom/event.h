@@ -7,8 +7,8 @@
  *
  * One callback serves planning, training, evaluation and prediction.  It runs on the thread that called the library,
  * never on another one, and often (HR_EVENT_TICK): while planning before each search, which takes a second or two at most,
- * later after each step or batch.  That makes it
- * the place to poll a signal flag, run a GUI loop, or let Python raise KeyboardInterrupt.
+ * later between micro-batches and batches, at most every 100 ms.  That makes it the place to poll a signal flag, run a
+ * GUI loop, or let Python raise KeyboardInterrupt.
  *
  * The return value decides what happens next:
  *

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <headroom/context.h>
+#include <headroom/event.h>
 #include <headroom/status.h>
 
 HR_BEGIN_DECLS
@@ -247,9 +248,6 @@ HR_API void hr_graph_set_tags(hr_graph *g, hr_value value, const hr_tags *tags);
 HR_API HR_MUST_CHECK hr_status hr_graph_get_tags(const hr_graph *g, hr_value value, hr_tags *out);
 
 /* ---- as text ---- */
-
-/* Receives text in pieces, each valid until it returns.  Any status but HR_OK ends the output with that status. */
-typedef hr_status hr_write_fn(void *user, const char *text, size_t bytes);
 
 /* One line per value and node, all numbers exact: equal graphs give equal text, and hr_graph_parse gives the same graph
  * (docs/graph-format.md).  HR_E_UNSUPPORTED for a graph with ops of custom.h, which are code. */

@@ -19,7 +19,9 @@
 #ifndef HEADROOM_TRAINER_H
 #define HEADROOM_TRAINER_H
 
+#include <headroom/data.h>
 #include <headroom/event.h>
+#include <headroom/graph.h>
 #include <headroom/job.h>
 #include <headroom/plan.h>
 
@@ -106,6 +108,26 @@ HR_API HR_MUST_CHECK hr_status hr_trainer_step(hr_trainer *t, const hr_field *fi
 /* One pass over the validation data, as after an epoch: it counts as one of the run's.  HR_E_NOT_FOUND if the job has
  * none.  `out` may be NULL. */
 HR_API HR_MUST_CHECK hr_status hr_trainer_validate(hr_trainer *t, hr_numbers *out, hr_error *why);
+/* Forward pass only, for a batch of your own: the model's inputs by name, as for hr_trainer_step, with val_batch samples
+ * (without val_batch: hr_train_result.batch / micro_batches, rounded up); any number where the loss ignores no label.  It
+ * counts for nothing.  HR_E_UNSUPPORTED: the job has neither validation data nor val_batch, so no evaluation was planned.
+ * HR_E_NOT_FOUND, HR_E_SHAPE as above.  `out` may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_evaluate(hr_trainer *t, const hr_field *fields,
+                                                   size_t count, hr_numbers *out, hr_error *why);
+/* Overrides the schedule from the next step on; NAN: back to the schedule.  Not saved: set it again after resuming.
+ * HR_E_RANGE if it is negative or infinite. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_set_learning_rate(hr_trainer *t, double rate);
+
+typedef enum hr_metric_of {
+    HR_METRIC_STEP = 0,  /* the last step */
+    HR_METRIC_EPOCH,     /* the epoch so far, or the last one at its end; since resuming */
+    HR_METRIC_VALIDATION /* the last validation */
+} hr_metric_of;
+
+/* Mean over the labels that count of a scalar f32 result of the model, such as "loss" or one of your own; of: hr_metric_of.
+ * NAN before the first.  HR_E_NOT_FOUND. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_get_metric(const hr_trainer *t, const char *name,
+                                                     int32_t of, double *out);
 /* Writes a checkpoint that can be resumed.  path NULL: last.safetensors in the folder. */
 HR_API HR_MUST_CHECK hr_status hr_trainer_save(hr_trainer *t, const char *path, hr_error *why);
 
@@ -114,6 +136,26 @@ HR_API HR_MUST_CHECK hr_status hr_trainer_get(hr_trainer *t, const char *name, v
                                               uint64_t bytes);
 HR_API HR_MUST_CHECK hr_status hr_trainer_put(hr_trainer *t, const char *name, const void *from,
                                               uint64_t bytes);
+/* Set size to sizeof(hr_value_info). */
+typedef struct hr_value_info {
+    size_t size;
+    const char *name; /* valid as long as the trainer */
+    hr_shape shape;
+    uint64_t bytes;
+    int32_t type; /* hr_type */
+    int32_t kind; /* HR_VALUE_PARAM, or HR_VALUE_STATE: running statistics, optimizer state, sums */
+} hr_value_info;
+
+/* Every value that hr_trainer_get and _put know, until HR_E_EOF. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_get_value(const hr_trainer *t, size_t index,
+                                                    hr_value_info *out);
+/* Parameters and running statistics from a safetensors file, as hr_job_options.init.  Everything is compared before the first
+ * changes: HR_E_NOT_FOUND, HR_E_SHAPE, HR_E_FORMAT. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_load_weights(hr_trainer *t, const char *path,
+                                                       hr_error *why);
+/* The same into a file that other programs read, replaced as a whole.  Not resumable: hr_trainer_save is. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_save_weights(hr_trainer *t, const char *path,
+                                                       hr_error *why);
 /* The graph of a step, for names, types and shapes.  Valid as long as the trainer. */
 HR_API const hr_graph *hr_trainer_graph(const hr_trainer *t);
 

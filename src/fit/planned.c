@@ -30,6 +30,12 @@ struct hri_planned {
     hri_prose fed_why;
     uint64_t busy_ns; /* of this step, or this evaluation */
     hr_step_state state;
+    double rate; /* in place of the schedule's; NAN: none */
+    hri_planned_tick_fn *tick;
+    void *tick_user;
+    uint32_t metric_count;
+    const char *metric_names[HRI_PLANNED_METRICS]; /* the graph's */
+    double metrics[HRI_PLANNED_METRICS];           /* of the last step or evaluation */
 };
 
 static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
@@ -41,6 +47,18 @@ static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
                                                      : &p->evaluation;
         const uint32_t index = p->o.first_piece + i;
         *to = (piece){hri_runner_exec(p->runner, index), from->samples, index};
+    }
+}
+
+/* Loss first, so that the names a step always has come first; what train.h adds for itself is none of the model's. */
+static void find_metrics(hri_planned *p) {
+    const hr_graph *g = hri_exec_graph(p->last.exec);
+    for (uint32_t i = 0; i < g->result_count && p->metric_count < HRI_PLANNED_METRICS; i++) {
+        const hri_value *v = &g->values[g->results[i].value];
+        if (v->meta.shape.rank == 0 && v->meta.type == HR_TYPE_F32 &&
+            strncmp(g->results[i].name, "train.", 6) != 0) {
+            p->metric_names[p->metric_count++] = g->results[i].name;
+        }
     }
 }
 
@@ -70,6 +88,8 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
         return status;
     }
     sort_pieces(p, options->plans);
+    find_metrics(p);
+    p->rate = NAN;
     p->o.plans = NULL; /* the caller frees them */
     hr_step_state_init(&options->job->options, &p->state);
     *out = p;
@@ -161,8 +181,14 @@ static hr_status feed(hri_planned *p, const piece *x, uint64_t step, int64_t fir
     return status;
 }
 
+static hr_step_feed next_feed(const hri_planned *p) {
+    hr_step_feed next = hr_step_next(&p->o.job->options, &p->state);
+    next.rate = isnan(p->rate) ? next.rate : (float)p->rate;
+    return next;
+}
+
 static hr_status put_small(hri_planned *p, const piece *x, const hri_share_part *share) {
-    const hr_step_feed next = hr_step_next(&p->o.job->options, &p->state);
+    const hr_step_feed next = next_feed(p);
     const struct {
         const char *name;
         float is;
@@ -186,6 +212,19 @@ static hr_status add_numbers(const piece *x, const hri_share_part *share, double
         float is = NAN;
         status = get(x, names[i], &is);
         sum[i] = share->keep * sum[i] + (double)is * share->share;
+    }
+    return status;
+}
+
+/* The same for the model's other numbers; `fresh`: the first run of a step or evaluation. */
+static hr_status add_metrics(hri_planned *p, const piece *x, const hri_share_part *share,
+                             int fresh) {
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < p->metric_count && status == HR_OK; i++) {
+        float is = NAN;
+        status = get(x, p->metric_names[i], &is);
+        const double before = fresh ? 0.0 : share->keep * p->metrics[i];
+        p->metrics[i] = before + (double)is * share->share;
     }
     return status;
 }
@@ -227,8 +266,11 @@ static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
 
 /* What a run gave, once it is over. */
 static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part *share,
-                           double sum[3], hri_prose *why) {
-    const hr_status status = add_numbers(x, share, sum);
+                           double sum[3], int fresh, hri_prose *why) {
+    hr_status status = add_numbers(x, share, sum);
+    if (status == HR_OK) {
+        status = add_metrics(p, x, share, fresh);
+    }
     p->busy_ns += status == HR_OK ? hri_exec_busy_ns(x->exec) : 0;
     return status == HR_OK
                ? HR_OK
@@ -292,7 +334,10 @@ static hr_status run_parts(hri_planned *p, double sum[3], uint64_t *labels, hri_
             feed_ahead(p);
         }
         if (status == HR_OK) {
-            status = end_piece(p, x, &share, sum, why);
+            status = end_piece(p, x, &share, sum, at == 0, why);
+        }
+        if (status == HR_OK && next && p->tick) {
+            status = p->tick(p->tick_user);
         }
         if (status == HR_OK && next && !ahead) {
             status = feed_large(p, next, p->state.step, next_at, &counted, why);
@@ -307,7 +352,7 @@ static hr_status run_parts(hri_planned *p, double sum[3], uint64_t *labels, hri_
 hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
     double sum[3] = {0};
     float factor = 1.0f, norm = NAN;
-    const float rate = hr_step_next(&p->o.job->options, &p->state).rate;
+    const float rate = next_feed(p).rate;
     uint64_t counted = 0;
     p->busy_ns = 0;
     hr_status status = run_parts(p, sum, &counted, why);
@@ -347,7 +392,7 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
         status = run_piece(p, x, 0, &whole, why);
     }
     if (status == HR_OK) {
-        status = end_piece(p, x, &whole, sum, why);
+        status = end_piece(p, x, &whole, sum, 1, why);
     }
     if (status == HR_OK) {
         *out = (hri_numbers){.loss = (float)sum[0],
@@ -362,6 +407,27 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
 
 int64_t hri_planned_evaluate_samples(const hri_planned *p) {
     return p->evaluation.exec ? p->evaluation.samples : 0;
+}
+
+int hri_planned_has_single(const hri_planned *p) {
+    return p->single.exec != NULL;
+}
+
+const char *hri_planned_metric(const hri_planned *p, size_t index, double *out) {
+    if (index >= p->metric_count) {
+        return NULL;
+    }
+    *out = p->metrics[index];
+    return p->metric_names[index];
+}
+
+void hri_planned_set_rate(hri_planned *p, double rate) {
+    p->rate = rate;
+}
+
+void hri_planned_set_tick(hri_planned *p, hri_planned_tick_fn *tick, void *user) {
+    p->tick = tick;
+    p->tick_user = user;
 }
 
 hr_step_state hri_planned_state(const hri_planned *p) {

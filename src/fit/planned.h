@@ -28,6 +28,8 @@ typedef struct hri_planned_run {
     uint64_t *counted;
 } hri_planned_run;
 
+enum { HRI_PLANNED_METRICS = 32 };
+
 /* What a step or an evaluation gave.  NAN where the graph does not say. */
 typedef struct hri_numbers {
     float loss; /* of the whole batch: over the labels that count, as are the next two */
@@ -73,6 +75,16 @@ HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_p
  * feed that answers HR_E_AGAIN is asked again for the graph of one sample, where the job has that. */
 HR_MUST_CHECK hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why);
 int64_t hri_planned_evaluate_samples(const hri_planned *p);
+/* 1: the graph of one sample was planned, too. */
+int hri_planned_has_single(const hri_planned *p);
+/* Scalar results of the model by number, as the last step or evaluation had them; NULL: there are no more (the first
+ * HRI_PLANNED_METRICS are kept).  Whole numbers and small types are left out. */
+const char *hri_planned_metric(const hri_planned *p, size_t index, double *out);
+/* In place of the schedule from the next step on; NAN: the schedule. */
+void hri_planned_set_rate(hri_planned *p, double rate);
+/* Called between the parts of a step; any status but HR_OK ends the step with it.  NULL: nobody is. */
+typedef hr_status hri_planned_tick_fn(void *user);
+void hri_planned_set_tick(hri_planned *p, hri_planned_tick_fn *tick, void *user);
 /* What the host counts: part of a checkpoint, and set from one before the first step. */
 hr_step_state hri_planned_state(const hri_planned *p);
 void hri_planned_resume(hri_planned *p, const hr_step_state *state);

@@ -128,7 +128,7 @@ static hr_status begin_plan(hri_train_job *j, int64_t batch) {
                       &j->objective.eval_pixels);
     j->plan->job.build = hri_objective_build;
     j->plan->job.user = &j->objective;
-    j->plan->job.evaluate = j->val_count > 0;
+    j->plan->job.evaluate = j->val_count > 0 || j->o.val_batch > 0;
     j->plan->job.evaluate_samples = j->o.val_batch;
     j->plan->job.evaluate_single = !j->want.masks;
     return HR_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "job/train.h"
 #include "models/common/model.h"
@@ -35,9 +36,40 @@ static void tell(hri_train_job *j, int32_t kind, const char *text, const hr_numb
     j->answered = j->answered == HR_OK ? status : j->answered; /* asked for after the step */
 }
 
+/* Samples that were skipped since the last time; of each pipeline the first hundred have names. */
+static void name_bad(hri_train_job *j) {
+    hri_supply *const supplies[] = {j->train, j->validation};
+    for (int i = 0; i < 2; i++) {
+        const char *bad;
+        while (supplies[i] &&
+               (bad = hr_pipeline_bad(hri_supply_pipeline(supplies[i]), j->bad_said[i])) != NULL) {
+            j->bad_said[i]++;
+            tell(j, HR_EVENT_BAD_SAMPLE, bad, NULL);
+        }
+    }
+}
+
+static void on_save(void *user, int failed, const char *text) {
+    tell(user, failed ? HR_EVENT_SAVE_FAILED : HR_EVENT_SAVED, text, NULL);
+}
+
+/* Inside long steps and validations.  To stop is to finish the step first, so only a listener that failed ends it now. */
+static hr_status on_tick(void *user) {
+    static const uint64_t every_ns = 100000000;
+    hri_train_job *j = user;
+    const uint64_t now = hri_clock_ns();
+    if (now - j->ticked_ns >= every_ns) {
+        j->ticked_ns = now;
+        tell(j, HR_EVENT_TICK, "training", NULL);
+    }
+    return j->answered == HR_OK || j->answered == HR_E_CANCELLED ? HR_OK : j->answered;
+}
+
 static void on_step(void *user, const hri_record_step *s) {
     hri_train_job *j = user;
     hr_numbers n = no_numbers();
+    j->ticked_ns = hri_clock_ns();
+    name_bad(j);
     n.step = s->step;
     n.epoch = s->epoch;
     n.samples = (uint64_t)j->batch;
@@ -56,6 +88,7 @@ static void on_step(void *user, const hri_record_step *s) {
 
 static void on_validation(void *user, const hri_record_validation *v) {
     hr_numbers n = no_numbers();
+    name_bad(user);
     n.step = v->step;
     n.epoch = v->epoch;
     n.samples = v->samples;
@@ -218,6 +251,8 @@ static hri_trainer_options trainer_options(hri_train_job *j) {
         .on_step = on_step,
         .on_validation = on_validation,
         .on_epoch = on_epoch,
+        .on_save = on_save,
+        .on_tick = on_tick,
         .user = j};
 }
 

@@ -84,6 +84,8 @@ typedef struct hri_train_job {
     hri_trainer *trainer;
     hr_trainer *door;   /* the public face of it, for events */
     hr_status answered; /* what the listener said when it did not say HR_OK */
+    uint64_t ticked_ns; /* when it was last asked */
+    size_t bad_said[2]; /* bad samples that were named: of training, validation */
     bool ended;         /* the last record was written */
 } hri_train_job;
 

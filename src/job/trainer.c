@@ -140,6 +140,9 @@ static hr_status advance(hri_train_job *j, hri_why *why) {
         return status;
     }
     status = hri_trainer_step(j->trainer, &prose);
+    if (status != HR_OK && status == j->answered) {
+        return listen(j, why); /* in the middle of the step */
+    }
     if (status != HR_OK) {
         return fail(j, status, &prose, why);
     }
@@ -313,35 +316,6 @@ hr_status hr_trainer_save(hr_trainer *t, const char *path, hr_error *error) {
                 status == HR_OK ? HR_OK
                                 : hri_why_prose(&why, hri_cause_of(status), status, NULL, &prose),
                 error);
-}
-
-const hr_graph *hr_trainer_graph(const hr_trainer *t) {
-    return hri_planned_graph(t->job->planned);
-}
-
-/* A persistent value of that size. */
-static hr_status find(const hr_trainer *t, const char *name, uint64_t bytes, hr_value *out) {
-    const hr_graph *g = hr_trainer_graph(t);
-    const hr_value v = hr_graph_find(g, name);
-    const hr_value_kind kind = v == HR_NONE ? HR_VALUE_INPUT : hr_graph_kind(g, v);
-    if (v == HR_NONE || (kind != HR_VALUE_PARAM && kind != HR_VALUE_STATE)) {
-        return HR_E_NOT_FOUND;
-    }
-    const hr_meta meta = hr_graph_meta(g, v);
-    *out = v;
-    return hr_meta_bytes(&meta) == bytes ? HR_OK : HR_E_SHAPE;
-}
-
-hr_status hr_trainer_get(hr_trainer *t, const char *name, void *to, uint64_t bytes) {
-    hr_value v = HR_NONE;
-    const hr_status status = find(t, name, bytes, &v);
-    return status == HR_OK ? hri_planned_get(t->job->planned, v, 0, to, bytes) : status;
-}
-
-hr_status hr_trainer_put(hr_trainer *t, const char *name, const void *from, uint64_t bytes) {
-    hr_value v = HR_NONE;
-    const hr_status status = find(t, name, bytes, &v);
-    return status == HR_OK ? hri_planned_put(t->job->planned, v, 0, from, bytes) : status;
 }
 
 /* ---- results ---- */

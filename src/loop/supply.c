@@ -570,7 +570,16 @@ static hr_status feed_fields(const hri_feeds *f, const hri_planned_run *run, hri
 
 hr_status hri_feeds_feed(void *feeds, const hri_planned_run *run, hri_prose *why) {
     hri_feeds *f = feeds;
-    if (f->fields && !run->evaluate) {
+    if (f->fields && run->evaluate) { /* whole batches, else one sample after the other */
+        hri_planned_run from = *run;
+        from.first_sample = f->field_first;
+        if (f->field_samples - f->field_first < run->samples) {
+            return HR_E_AGAIN;
+        }
+        f->fed = run->samples;
+        return feed_fields(f, &from, why);
+    }
+    if (f->fields) {
         return feed_fields(f, run, why);
     }
     return hri_supply_feed(run->evaluate ? f->validation : f->train, run, &f->fed, why);

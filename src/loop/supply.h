@@ -69,6 +69,8 @@ typedef struct hri_feeds {
     /* A batch of somebody's own for the next step, in place of the pipeline's; NULL: none. */
     const hr_field *fields;
     size_t field_count;
+    uint32_t field_first,
+        field_samples; /* evaluation: the first of them that is due, and how many there are */
     const hri_model_input *want;
 } hri_feeds;
 

@@ -35,6 +35,10 @@ struct hri_trainer {
     hri_record_step unsaid; /* a step that was not reported yet */
     int has_unsaid;
     hri_prose save_why;
+    struct means {
+        double sums[HRI_PLANNED_METRICS];
+        uint64_t counted;
+    } epoch_means, validation_means; /* of the model's own numbers, by this process */
 };
 
 /* ---- the clock and memory ---- */
@@ -60,6 +64,40 @@ static void log_line(const hri_trainer *t, hr_log_level level, const char *line)
     if (t->o.log) {
         t->o.log(t->o.log_user, level, line);
     }
+}
+
+static void tell_save(const hri_trainer *t, int failed, const char *text) {
+    if (t->o.on_save) {
+        t->o.on_save(t->o.user, failed, text);
+    } else if (failed) {
+        log_line(t, HR_LOG_WARN, text);
+    }
+}
+
+/* ---- the model's own numbers ---- */
+
+static void add_means(const hri_trainer *t, struct means *m, uint64_t counted) {
+    double is;
+    for (size_t i = 0; hri_planned_metric(t->o.planned, i, &is); i++) {
+        m->sums[i] += is * (double)counted;
+    }
+    m->counted += counted;
+}
+
+hr_status hri_trainer_metric(const hri_trainer *t, const char *name, hri_trainer_span span,
+                             double *out) {
+    const struct means *m = span == HRI_TRAINER_EPOCH ? &t->epoch_means : &t->validation_means;
+    const char *is;
+    double last = NAN;
+    for (size_t i = 0; (is = hri_planned_metric(t->o.planned, i, &last)) != NULL; i++) {
+        if (!strcmp(is, name)) {
+            *out = span == HRI_TRAINER_STEP ? (t->sums.steps ? last : NAN)
+                   : m->counted             ? m->sums[i] / (double)m->counted
+                                            : NAN;
+            return HR_OK;
+        }
+    }
+    return HR_E_NOT_FOUND;
 }
 
 /* ---- checkpoints ---- */
@@ -133,6 +171,7 @@ static hr_status save(hri_trainer *t, int best) {
             t->saved_step = t->at.state.step;
             t->saved_path = t->last_path;
         }
+        tell_save(t, 0, path);
         return HR_OK;
     }
     char line[800], before[128] = "no earlier checkpoint exists";
@@ -141,7 +180,7 @@ static hr_status save(hri_trainer *t, int best) {
                  (unsigned long long)t->saved_step);
     }
     snprintf(line, sizeof line, "the checkpoint could not be written (%s); %s", why.text, before);
-    log_line(t, HR_LOG_WARN, line);
+    tell_save(t, 1, line);
     t->save_failed = 1;
     hri_prose_set(&t->save_why, status, "%s", line);
     return status;
@@ -153,10 +192,14 @@ static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_
     double loss = 0, right = 0, top = 0;
     uint64_t samples = 0, labels = 0;
     const uint64_t begin = hri_clock_ns();
+    t->validation_means = (struct means){.counted = 0};
     hr_status status = hri_supply_start(t->o.feeds->validation, 0, why);
     while (status == HR_OK) {
         hri_numbers n;
-        status = hri_planned_evaluate(t->o.planned, &n, why);
+        status = samples && t->o.on_tick ? t->o.on_tick(t->o.user) : HR_OK;
+        if (status == HR_OK) {
+            status = hri_planned_evaluate(t->o.planned, &n, why);
+        }
         if (status == HR_OK) {
             const double counted = (double)n.counted;
             loss += (double)n.loss * counted;
@@ -164,6 +207,7 @@ static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_
             top += (double)n.top5 * counted;
             labels += n.counted;
             samples += t->o.feeds->fed;
+            add_means(t, &t->validation_means, n.counted);
         }
     }
     if (status == HR_E_EOF && samples) {
@@ -240,6 +284,10 @@ static hr_status not_finite(const hri_trainer *t, float loss, hri_prose *why) {
 static void count_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64_t wait_ns) {
     const double counted = (double)n->counted;
     uint32_t bits;
+    if (!t->at.epoch_step) {
+        t->epoch_means = (struct means){.counted = 0};
+    }
+    add_means(t, &t->epoch_means, n->counted);
     memcpy(&bits, &n->loss, sizeof bits);
     t->at.digest = hri_hash_u64(t->at.digest ^ bits) + t->at.state.step;
     t->at.loss_sum += (double)n->loss * counted;
@@ -591,6 +639,7 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
              : o->patience && t->at.bad_epochs >= o->patience ? HRI_TRAINER_EARLY
                                                               : HRI_TRAINER_RUNS;
     hri_planned_set_ahead(o->planned, step_runs, t);
+    hri_planned_set_tick(o->planned, o->on_tick, o->user);
     *out = t;
     return HR_OK;
 }
@@ -643,6 +692,16 @@ hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out, hri_p
         *out = t->sums.validation;
     }
     return status;
+}
+
+hr_status hri_trainer_evaluate(hri_trainer *t, hri_numbers *out, hri_prose *why) {
+    return hri_planned_is_fed(t->o.planned)
+               ? hri_prose_set(why, HR_E_BUSY, "the next batch is on the device already")
+               : hri_planned_evaluate(t->o.planned, out, why);
+}
+
+hr_status hri_trainer_save_weights(hri_trainer *t, const char *path, hri_prose *why) {
+    return write_weights(t, path, why);
 }
 
 hr_status hri_trainer_save(hri_trainer *t, const char *path, hri_prose *why) {

@@ -57,6 +57,10 @@ typedef struct hri_trainer_options {
     void (*on_step)(void *user, const hri_record_step *s);
     void (*on_validation)(void *user, const hri_record_validation *v);
     void (*on_epoch)(void *user, const hri_record_epoch *e, const hri_record_validation *v);
+    /* A checkpoint was written there, or could not be: text is the path, or the reason. */
+    void (*on_save)(void *user, int failed, const char *text);
+    /* Between the parts of a step and the batches of a validation; any status but HR_OK ends them with it. */
+    hri_planned_tick_fn *on_tick;
     void *user;
 } hri_trainer_options;
 
@@ -90,6 +94,18 @@ HR_MUST_CHECK hr_status hri_trainer_update(hri_trainer *t, hri_record_step *out,
 /* One pass over the validation data now, as when it is due. */
 HR_MUST_CHECK hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out,
                                              hri_prose *why);
+/* A batch of evaluation from whatever feeds->fields has; counts for nothing. */
+HR_MUST_CHECK hr_status hri_trainer_evaluate(hri_trainer *t, hri_numbers *out, hri_prose *why);
+/* The parameters alone, as best.safetensors has them. */
+HR_MUST_CHECK hr_status hri_trainer_save_weights(hri_trainer *t, const char *path, hri_prose *why);
+typedef enum hri_trainer_span {
+    HRI_TRAINER_STEP,
+    HRI_TRAINER_EPOCH,
+    HRI_TRAINER_VALIDATION
+} hri_trainer_span;
+/* The mean of a scalar result of the model over that; NAN: there was none yet.  HR_E_NOT_FOUND. */
+HR_MUST_CHECK hr_status hri_trainer_metric(const hri_trainer *t, const char *name,
+                                           hri_trainer_span span, double *out);
 /* A checkpoint to go on from; path NULL: that of the folder.  HR_E_INVALID where there is none. */
 HR_MUST_CHECK hr_status hri_trainer_save(hri_trainer *t, const char *path, hri_prose *why);
 

@@ -218,6 +218,7 @@ void hri_train_show_event(hri_train_run *s, const hr_job_event *e) {
                    s->validation.epoch && s->validation.step == n->step ? &s->validation : NULL);
         break;
     case HR_EVENT_WARNING:
+    case HR_EVENT_SAVE_FAILED:
         hri_train_show_hide(s);
         hri_say_note("%s", e->text);
         break;

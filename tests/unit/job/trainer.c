@@ -48,7 +48,8 @@ typedef struct rig {
     hr_model *model;
     hr_job_options o;
     hr_plan *plan;
-    int steps, validations, epochs, started;
+    int steps, validations, epochs, started, saved, save_failed, bad, ticks;
+    char text[600];   /* of the last one that was saved, failed or bad */
     hr_status answer; /* to the event of step `answer_at` */
     uint64_t answer_at;
     double last_loss;
@@ -60,6 +61,13 @@ static hr_status on_event(void *user, const hr_job_event *e) {
     r->steps += e->kind == HR_EVENT_STEP;
     r->validations += e->kind == HR_EVENT_VALIDATED;
     r->epochs += e->kind == HR_EVENT_EPOCH;
+    r->saved += e->kind == HR_EVENT_SAVED;
+    r->save_failed += e->kind == HR_EVENT_SAVE_FAILED;
+    r->bad += e->kind == HR_EVENT_BAD_SAMPLE;
+    r->ticks += e->kind == HR_EVENT_TICK && e->trainer;
+    if (e->kind >= HR_EVENT_SAVED && e->kind <= HR_EVENT_BAD_SAMPLE) {
+        snprintf(r->text, sizeof r->text, "%s", e->text);
+    }
     if (e->kind == HR_EVENT_STEP) {
         CHECK(e->trainer != NULL && e->numbers->samples == BATCH);
         r->last_loss = e->numbers->loss;
@@ -328,4 +336,166 @@ TEST(job_trainer, a_batch_of_ones_own_is_a_step_like_any_other) {
         rig_close(&r);
     }
     CHECK(losses[0] > 0 && losses[0] == losses[1]);
+}
+
+static void fields_of(size_t from, size_t count, hr_field to[3]) {
+    const int64_t n = (int64_t)count;
+    to[0] =
+        (hr_field){"right", {HR_TYPE_F32, hr_shape_2(n, 2)}, count * sizeof right[0], right[from]};
+    to[1] = (hr_field){
+        "target", {HR_TYPE_F32, hr_shape_2(n, 1)}, count * sizeof target[0], &target[from]};
+    to[2] = (hr_field){"left", {HR_TYPE_F32, hr_shape_2(n, 3)}, count * sizeof left[0], left[from]};
+}
+
+TEST(job_trainer, evaluates_any_number_of_samples_where_the_loss_ignores_none) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_numbers n = {.size = sizeof n};
+    hr_trainer *t = NULL;
+    hr_field fields[3];
+    float w[3], v[2];
+    double metric = 0;
+    rig_open(&r);
+    rig_plan(&r);
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    CHECK_OK(hr_trainer_get_metric(t, "loss", HR_METRIC_STEP, &metric));
+    CHECK(isnan(metric));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(hr_trainer_advance(t, &why));
+    }
+    CHECK_OK(hr_trainer_get_metric(t, "loss", HR_METRIC_STEP, &metric));
+    CHECK(fabs(metric - r.last_loss) < 1e-6);
+    CHECK_OK(hr_trainer_get(t, "w", w, sizeof w));
+    CHECK_OK(hr_trainer_get(t, "v", v, sizeof v));
+    fields_of(0, HELD, fields); /* a whole batch and three single ones */
+    CHECK_OK(hr_trainer_evaluate(t, fields, 3, &n, &why));
+    CHECK(n.samples == HELD && fabs(n.loss - loss_of(w, v)) < 1e-5 * (1 + n.loss));
+    CHECK_STATUS(hr_trainer_evaluate(t, fields, 2, &n, &why), HR_E_NOT_FOUND);
+    fields[1].bytes -= 4;
+    CHECK_STATUS(hr_trainer_evaluate(t, fields, 3, &n, &why), HR_E_SHAPE);
+    CHECK_OK(hr_trainer_validate(t, &n, &why));
+    CHECK_OK(hr_trainer_get_metric(t, "loss", HR_METRIC_VALIDATION, &metric));
+    CHECK(fabs(metric - n.loss) < 1e-9);
+    CHECK_STATUS(hr_trainer_get_metric(t, "nonsense", HR_METRIC_EPOCH, &metric), HR_E_NOT_FOUND);
+    CHECK_OK(hr_trainer_get_metric(t, "loss", HR_METRIC_EPOCH, &metric));
+    CHECK(isfinite(metric));
+    hr_trainer_close(t);
+    rig_close(&r);
+}
+
+TEST(job_trainer, a_learning_rate_of_ones_own_holds_until_it_is_taken_back) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_trainer *t = NULL;
+    hr_field fields[3];
+    hr_numbers n = {.size = sizeof n};
+    float before[3], after[3];
+    rig_open(&r);
+    rig_plan(&r);
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    CHECK_STATUS(hr_trainer_set_learning_rate(t, -1), HR_E_RANGE);
+    CHECK_OK(hr_trainer_set_learning_rate(t, 0));
+    CHECK_OK(hr_trainer_get(t, "w", before, sizeof before));
+    fields_of(HELD, BATCH, fields);
+    CHECK_OK(hr_trainer_step(t, fields, 3, &n, &why));
+    CHECK_OK(hr_trainer_get(t, "w", after, sizeof after));
+    CHECK(n.learning_rate == 0 && !memcmp(before, after, sizeof after));
+    CHECK_OK(hr_trainer_set_learning_rate(t, NAN));
+    CHECK_OK(hr_trainer_step(t, fields, 3, &n, &why));
+    CHECK(fabs(n.learning_rate - 0.05) < 1e-6);
+    hr_trainer_close(t);
+    rig_close(&r);
+}
+
+TEST(job_trainer, weights_are_listed_saved_and_loaded) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_trainer *t = NULL;
+    hr_value_info info = {.size = sizeof info};
+    float w[3], zero[3] = {0}, back[3];
+    size_t count = 0, params = 0;
+    rig_open(&r);
+    r.o.folder = in("listed");
+    rig_plan(&r);
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    for (; hr_trainer_get_value(t, count, &info) == HR_OK; count++) {
+        params += info.kind == HR_VALUE_PARAM;
+        CHECK(strcmp(info.name, "w") != 0 || (info.bytes == 12 && info.type == HR_TYPE_F32));
+        info.size = sizeof info;
+    }
+    CHECK(params == 2 && count == 4); /* and their velocities */
+    CHECK_OK(hr_trainer_advance(t, &why));
+    CHECK_OK(hr_trainer_get(t, "w", w, sizeof w));
+    CHECK_OK(hr_trainer_save_weights(t, in("weights.safetensors"), &why));
+    CHECK_OK(hr_trainer_put(t, "w", zero, sizeof zero));
+    CHECK_OK(hr_trainer_load_weights(t, in("weights.safetensors"), &why));
+    CHECK_OK(hr_trainer_get(t, "w", back, sizeof back));
+    CHECK(!memcmp(w, back, sizeof w));
+    CHECK_STATUS(hr_trainer_load_weights(t, in("none.safetensors"), &why), HR_E_NOT_FOUND);
+    CHECK_OK(hr_trainer_finish(t, &why));
+    CHECK(r.saved >= 1 && strstr(r.text, "listed/last.safetensors"));
+    hr_trainer_close(t);
+    rig_close(&r);
+}
+
+static hr_status sometimes_bad(void *user, const hr_element *input, hr_emit *emit) {
+    const hr_field *f = hr_element_find(input, "target");
+    (void)user;
+    if (*(const float *)f->data == target[HELD + 2]) {
+        hr_emit_explain(emit, "a number nobody likes");
+        return HR_E_FORMAT;
+    }
+    return hr_emit_keep(emit, NULL);
+}
+
+TEST(job_trainer, bad_samples_and_failed_checkpoints_are_told) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    const size_t count = SAMPLES - HELD;
+    hr_field arrays[3];
+    rig_open(&r);
+    const hr_pipeline_options o = {
+        .size = sizeof o, .budget_bytes = 1 << 20, .workers = 1, .skip_bad = 1};
+    hr_pipeline_destroy(r.o.pipeline);
+    CHECK_OK(hr_pipeline_create(&o, &r.o.pipeline));
+    fields_of(HELD, count, arrays);
+    CHECK_OK(hr_pipeline_arrays(r.o.pipeline, arrays, 3));
+    const char *const names[] = {"left", "right", "target"};
+    const hr_meta metas[] = {
+        {HR_TYPE_F32, hr_shape_1(3)}, {HR_TYPE_F32, hr_shape_1(2)}, {HR_TYPE_F32, hr_shape_1(1)}};
+    const hr_map_options mo = {
+        .size = sizeof mo, .outputs = metas, .names = names, .output_count = 3};
+    CHECK_OK(hr_pipeline_map(r.o.pipeline, sometimes_bad, NULL, &mo));
+    CHECK_OK(hr_pipeline_build(r.o.pipeline));
+    r.o.epochs = 1;
+    r.o.folder = in("bad");
+    rig_plan(&r);
+    hr_trainer *t = NULL;
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    CHECK_OK(hr_trainer_advance(t, &why));
+    CHECK(r.bad == 1 && strstr(r.text, "a number nobody likes"));
+    CHECK(hr_trainer_save(t, in("no/such/folder/x.safetensors"), &why) != HR_OK);
+    CHECK(r.save_failed == 0 && r.saved == 0); /* what was asked for is answered, not told */
+    CHECK_OK(hr_trainer_save(t, in("here.safetensors"), &why));
+    hr_trainer_close(t);
+    rig_close(&r);
+}
+
+TEST(job_trainer, a_checkpoint_that_fails_is_told_and_the_last_one_ends_the_run) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_trainer *t = NULL;
+    hr_status status = HR_OK;
+    rig_open(&r);
+    r.o.folder = in("goes");
+    rig_plan(&r);
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    CHECK_EQ(rename(in("goes"), in("gone")), 0);
+    while (status == HR_OK && hr_trainer_end(t) == HR_END_RUNNING) {
+        status = hr_trainer_advance(t, &why);
+    }
+    CHECK(status != HR_OK && hr_trainer_end(t) == HR_END_FAILED);
+    CHECK(r.save_failed >= 2 && strstr(r.text, "could not be written") && r.epochs == 3);
+    hr_trainer_close(t);
+    rig_close(&r);
 }
