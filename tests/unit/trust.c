@@ -183,107 +183,108 @@ static hr_status read_choices(const char *path) {
         libs.close[HRI_GPU_PART_CHOICES](libs.part[HRI_GPU_PART_CHOICES]);
     } else {
         CHECK(why.text[0]);
-        static hr_status read_recording(const char *path) {
-            hri_recording r;
-            hri_prose why = {0};
-            const hr_status status = hri_see_open(path, &r, &why);
-            if (status == HR_OK) {
-                hri_recording_deinit(&r);
-            } else {
-                CHECK(strstr(why.text, path));
-            }
-            return status;
-        }
+    }
+    return status;
+}
 
-        /* The log of a run that is resumed.  It may be a pipe or a terminal: that is written, not read. */
-        static hr_status read_log(const char *path) {
-            const hri_record_start start = {.step = 1};
-            hri_lines lines = {.sink = {.fd = -1}};
-            hri_prose why = {0};
-            const hr_status status =
-                hri_lines_open(path, &start, NULL, NULL, NULL, NULL, &lines, &why);
-            hri_lines_close(&lines);
-            CHECK(status == HR_OK || why.text[0]);
-            return status;
-        }
+static hr_status read_recording(const char *path) {
+    hri_recording r;
+    hri_prose why = {0};
+    const hr_status status = hri_see_open(path, &r, &why);
+    if (status == HR_OK) {
+        hri_recording_deinit(&r);
+    } else {
+        CHECK(strstr(why.text, path));
+    }
+    return status;
+}
 
-        /* Problem files, `pack`: the whole file in memory, up to a bound. */
-        /* Problem files, model files, choices, `pack`: the whole file in memory, up to a bound. */
-        static hr_status read_whole(const char *path) {
-            char *text;
-            const hr_status status = hri_file_read(path, 1 << 20, &text, NULL, NULL);
-            if (status == HR_OK) {
-                hri_free(text);
-            }
-            return status;
-        }
+/* The log of a run that is resumed.  It may be a pipe or a terminal: that is written, not read. */
+static hr_status read_log(const char *path) {
+    const hri_record_start start = {.step = 1};
+    hri_lines lines = {.sink = {.fd = -1}};
+    hri_prose why = {0};
+    const hr_status status = hri_lines_open(path, &start, NULL, NULL, NULL, NULL, &lines, &why);
+    hri_lines_close(&lines);
+    CHECK(status == HR_OK || why.text[0]);
+    return status;
+}
 
-        static const struct {
-            const char *name; /* of the file: some say what they are by it */
-            hr_status (*read)(const char *path);
-            int refused; /* which of the kinds */
-        } readers[] = {
-            {"x.npy", read_npy, NO_FILE | NOTHING_IN_IT},
-            {"t.csv", read_csv, NO_FILE | EMPTY},
-            {"t.txt", read_lines, NO_FILE},
-            {"t.tfrecord", read_tfrecord, NO_FILE | JUNK | HUGE},
-            {"t.bin", read_tokens, NO_FILE | EMPTY},
-            {"1.jpg", read_image, FIFO | DEVICE | LOOP | NOTHING_IN_IT},
-            {"data.cache", read_cache, NO_FILE},
-            {"m.hr", read_model, NO_FILE | NOTHING_IN_IT},
-            {"w.safetensors", read_tensors, NO_FILE | NOTHING_IN_IT},
-            {"c.safetensors", read_checkpoint, NO_FILE | NOTHING_IN_IT},
-            {"plan.json", read_json, NO_FILE | NOTHING_IN_IT},
-            {"problem.json", read_whole, NO_FILE | HUGE},
-            {"choices.txt", read_choices, NO_FILE | NOTHING_IN_IT},
-            {"run.jsonl", read_log, FOLDER | LOOP | JUNK | HUGE},
-            {"a.hrp", read_recording, NO_FILE | NOTHING_IN_IT},
-        };
+/* Problem files, `pack`: the whole file in memory, up to a bound. */
+static hr_status read_whole(const char *path) {
+    char *text;
+    const hr_status status = hri_file_read(path, 1 << 20, &text, NULL, NULL);
+    if (status == HR_OK) {
+        hri_free(text);
+    }
+    return status;
+}
 
-        static void refuse(size_t kind) {
-            for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
-                if (!(readers[i].refused >> kind & 1)) {
-                    continue;
-                }
-                const char *path = at(readers[i].name);
-                kinds[kind].make(path);
-                const hr_status status = readers[i].read(path);
-                printf("    %s at %s: %s\n", kinds[kind].name, readers[i].name,
-                       hr_status_name(status));
-                CHECK(status < 0);
-                CHECK(status != HR_E_INTERNAL && status != HR_E_NOMEM_HOST);
-            }
-        }
+static const struct {
+    const char *name; /* of the file: some say what they are by it */
+    hr_status (*read)(const char *path);
+    int refused; /* which of the kinds */
+} readers[] = {
+    {"x.npy", read_npy, NO_FILE | NOTHING_IN_IT},
+    {"t.csv", read_csv, NO_FILE | EMPTY},
+    {"t.txt", read_lines, NO_FILE},
+    {"t.tfrecord", read_tfrecord, NO_FILE | JUNK | HUGE},
+    {"t.bin", read_tokens, NO_FILE | EMPTY},
+    {"1.jpg", read_image, FIFO | DEVICE | LOOP | NOTHING_IN_IT},
+    {"data.cache", read_cache, NO_FILE},
+    {"m.hr", read_model, NO_FILE | NOTHING_IN_IT},
+    {"w.safetensors", read_tensors, NO_FILE | NOTHING_IN_IT},
+    {"c.safetensors", read_checkpoint, NO_FILE | NOTHING_IN_IT},
+    {"plan.json", read_json, NO_FILE | NOTHING_IN_IT},
+    {"problem.json", read_whole, NO_FILE | HUGE},
+    {"choices.txt", read_choices, NO_FILE | NOTHING_IN_IT},
+    {"run.jsonl", read_log, FOLDER | LOOP | JUNK | HUGE},
+    {"a.hrp", read_recording, NO_FILE | NOTHING_IN_IT},
+};
 
-        TEST_TIMEOUT(trust, a_fifo_is_not_waited_for, 30) {
-            refuse(0);
+static void refuse(size_t kind) {
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
+        if (!(readers[i].refused >> kind & 1)) {
+            continue;
         }
-        TEST_TIMEOUT(trust, a_folder_is_no_file, 30) {
-            refuse(1);
-        }
-        TEST_TIMEOUT(trust, a_device_is_not_read, 30) {
-            refuse(2);
-        }
-        TEST_TIMEOUT(trust, a_link_to_itself_is_refused, 30) {
-            refuse(3);
-        }
-        TEST_TIMEOUT(trust, an_empty_file_is_refused, 30) {
-            refuse(4);
-        }
-        TEST_TIMEOUT(trust, junk_is_refused, 30) {
-            refuse(5);
-        }
-        TEST_TIMEOUT(trust, a_length_that_lies_takes_no_memory, 60) {
-            refuse(6);
-        }
+        const char *path = at(readers[i].name);
+        kinds[kind].make(path);
+        const hr_status status = readers[i].read(path);
+        printf("    %s at %s: %s\n", kinds[kind].name, readers[i].name, hr_status_name(status));
+        CHECK(status < 0);
+        CHECK(status != HR_E_INTERNAL && status != HR_E_NOMEM_HOST);
+    }
+}
 
-        /* The cache of a pipeline is written: through a link it would be somebody else's file. */
-        TEST(trust, a_cache_is_not_written_through_a_link) {
-            char target[512];
-            struct stat info;
-            snprintf(target, sizeof target, "%s", at("precious"));
-            put(target, "0123456789", 10);
-            CHECK_EQ(symlink(target, at("data.cache")), 0);
-            CHECK(read_cache(at("data.cache")) < 0);
-            CHECK(stat(target, &info) == 0 && info.st_size == 10);
-        }
+TEST_TIMEOUT(trust, a_fifo_is_not_waited_for, 30) {
+    refuse(0);
+}
+TEST_TIMEOUT(trust, a_folder_is_no_file, 30) {
+    refuse(1);
+}
+TEST_TIMEOUT(trust, a_device_is_not_read, 30) {
+    refuse(2);
+}
+TEST_TIMEOUT(trust, a_link_to_itself_is_refused, 30) {
+    refuse(3);
+}
+TEST_TIMEOUT(trust, an_empty_file_is_refused, 30) {
+    refuse(4);
+}
+TEST_TIMEOUT(trust, junk_is_refused, 30) {
+    refuse(5);
+}
+TEST_TIMEOUT(trust, a_length_that_lies_takes_no_memory, 60) {
+    refuse(6);
+}
+
+/* The cache of a pipeline is written: through a link it would be somebody else's file. */
+TEST(trust, a_cache_is_not_written_through_a_link) {
+    char target[512];
+    struct stat info;
+    snprintf(target, sizeof target, "%s", at("precious"));
+    put(target, "0123456789", 10);
+    CHECK_EQ(symlink(target, at("data.cache")), 0);
+    CHECK(read_cache(at("data.cache")) < 0);
+    CHECK(stat(target, &info) == 0 && info.st_size == 10);
+}
