@@ -8,8 +8,8 @@
 
 #include "base/fault.h"
 #include "pictures.h"
-#include "run/interpret.h"
 #include "test.h"
+#include "untrained.h"
 #include "weights/checkpoint.h"
 
 static hr_status drop(void *user, const char *text, size_t bytes) {
@@ -122,23 +122,10 @@ TEST(job, a_fault_while_the_machine_is_examined_leaves_nothing_behind) {
 static char run_path[512];
 
 static void write_checkpoint(void) {
-    hr_model *m;
-    hr_graph *g;
-    hri_interp *it;
-    hr_train_options o = {.size = sizeof o};
-    CHECK_OK(hr_model_open("mlp:size=4,channels=1,classes=3,layers=1,width=4", &m, NULL));
-    CHECK_OK(hr_train_options_parse("", &o, NULL));
-    CHECK_OK(hr_step_build(&o, hr_model_build, m, HR_STEP_EVALUATE, 2, &g, NULL));
-    CHECK_OK(hri_interp_create(g, NULL, 1, &it));
-    const hri_values values = {.get = hri_interp_get, .put = hri_interp_put, .user = it};
-    const hri_about about = {
-        .model = hr_model_text(m), .precision = "f32", .source = "synthetic", .input = "image"};
-    const hri_checkpoint_write w = {.g = g, .from = &values, .about = &about};
-    snprintf(run_path, sizeof run_path, "%s/best.safetensors", test_folder());
-    CHECK_OK(hri_checkpoint_save(run_path, &w, NULL));
-    hri_interp_destroy(it);
-    hr_graph_destroy(g);
-    hr_model_close(m);
+    const hri_about about = {.source = "synthetic", .input = "image"};
+    snprintf(run_path, sizeof run_path, "%s",
+             test_untrained("mlp:size=4,channels=1,classes=3,layers=1,width=4", &about,
+                            "best.safetensors"));
 }
 
 static hr_status add_score(void *user, const hr_prediction *p) {

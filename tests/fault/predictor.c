@@ -9,33 +9,18 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "pictures.h"
-#include "run/interpret.h"
 #include "test.h"
+#include "untrained.h"
 #include "loop/predictor.h"
 
 static char run_path[512], data_text[600];
 
 static void set_up(void) {
-    hr_model *m;
-    hr_graph *g;
-    hri_interp *it;
-    hr_train_options o = {.size = sizeof o};
-    CHECK_OK(hr_model_open("mlp:size=8,channels=3,classes=3,layers=1,width=8", &m, NULL));
-    CHECK_OK(hr_train_options_parse("", &o, NULL));
-    CHECK_OK(hr_step_build(&o, hr_model_build, m, HR_STEP_EVALUATE, 2, &g, NULL));
-    CHECK_OK(hri_interp_create(g, NULL, 1, &it));
-    const hri_values values = {.get = hri_interp_get, .put = hri_interp_put, .user = it};
-    const hri_about about = {.model = hr_model_text(m),
-                             .precision = "f32",
-                             .source = "images:x",
-                             .pixels = {.channels = 3, .std = {1, 1, 1}},
-                             .input = "image"};
-    const hri_checkpoint_write w = {.g = g, .from = &values, .about = &about};
-    snprintf(run_path, sizeof run_path, "%s/best.safetensors", test_folder());
-    CHECK_OK(hri_checkpoint_save(run_path, &w, NULL));
-    hri_interp_destroy(it);
-    hr_graph_destroy(g);
-    hr_model_close(m);
+    const hri_about about = {
+        .source = "images:x", .pixels = {.channels = 3, .std = {1, 1, 1}}, .input = "image"};
+    snprintf(run_path, sizeof run_path, "%s",
+             test_untrained("mlp:size=8,channels=3,classes=3,layers=1,width=8", &about,
+                            "best.safetensors"));
     for (int i = 0; i < 3; i++) {
         char name[32];
         size_t bytes;

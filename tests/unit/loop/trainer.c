@@ -175,6 +175,13 @@ static void check_told(const rig *r, const char *order, hri_trainer_end end) {
     CHECK_EQ(hri_trainer_over(r->trainer), end);
 }
 
+static void run_to_end(rig *r, const hri_trainer_options *o, const char *order,
+                       hri_trainer_end end) {
+    CHECK_OK(open_trainer(r, o));
+    run_steps(r, 100);
+    check_told(r, order, end);
+}
+
 /* ---- how long ---- */
 
 TEST(trainer, epochs_have_their_steps_and_a_validation_each) {
@@ -182,9 +189,7 @@ TEST(trainer, epochs_have_their_steps_and_a_validation_each) {
     rig_open(&r, "");
     hri_trainer_options o = options_of(&r);
     o.epochs = 2;
-    CHECK_OK(open_trainer(&r, &o));
-    run_steps(&r, 100);
-    check_told(&r, "sssvEsssvE", HRI_TRAINER_DONE);
+    run_to_end(&r, &o, "sssvEsssvE", HRI_TRAINER_DONE);
     hri_trainer_sums sums;
     hri_trainer_get_sums(r.trainer, &sums);
     CHECK(sums.steps == 6 && sums.samples == 24 && sums.saves == 0 && sums.epoch.epoch == 2);
@@ -200,9 +205,7 @@ TEST(trainer, without_validation_there_is_none) {
     r.feeds.validation = NULL;
     hri_trainer_options o = options_of(&r);
     o.epochs = 2;
-    CHECK_OK(open_trainer(&r, &o));
-    run_steps(&r, 100);
-    check_told(&r, "sssessse", HRI_TRAINER_DONE);
+    run_to_end(&r, &o, "sssessse", HRI_TRAINER_DONE);
     rig_close(&r);
 }
 
@@ -212,9 +215,7 @@ TEST(trainer, steps_end_a_training_in_the_middle_of_an_epoch_with_a_validation) 
     hri_trainer_options o = options_of(&r);
     o.steps = 4;
     o.epochs = 9;
-    CHECK_OK(open_trainer(&r, &o));
-    run_steps(&r, 100);
-    check_told(&r, "sssvEsv", HRI_TRAINER_DONE);
+    run_to_end(&r, &o, "sssvEsv", HRI_TRAINER_DONE);
     hri_prose why = {""};
     CHECK_STATUS(hri_trainer_step(r.trainer, &why), HR_E_BUSY);
     check_told(&r, "sssvEsv", HRI_TRAINER_DONE);
@@ -227,9 +228,7 @@ TEST(trainer, validations_come_every_so_many_steps) {
     hri_trainer_options o = options_of(&r);
     o.steps = 6;
     o.validate_every = 2;
-    CHECK_OK(open_trainer(&r, &o));
-    run_steps(&r, 100);
-    check_told(&r, "ssvsesvssvE", HRI_TRAINER_DONE);
+    run_to_end(&r, &o, "ssvsesvssvE", HRI_TRAINER_DONE);
     rig_close(&r);
 }
 
@@ -240,9 +239,7 @@ TEST(trainer, it_stops_early_when_nothing_gets_better) {
     o.epochs = 50;
     o.patience = 2;
     o.min_delta = 1e6;
-    CHECK_OK(open_trainer(&r, &o));
-    run_steps(&r, 100);
-    check_told(&r, "sssvEsssvEsssvE", HRI_TRAINER_EARLY);
+    run_to_end(&r, &o, "sssvEsssvEsssvE", HRI_TRAINER_EARLY);
     CHECK_EQ(hri_trainer_progress(r.trainer)->best_epoch, 1);
     rig_close(&r);
 }
