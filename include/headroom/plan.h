@@ -216,13 +216,16 @@ HR_API HR_MUST_CHECK hr_status hr_plan_check(const hr_plan *plan, hr_error *why)
 /* ---- printing and saving ---- */
 
 typedef enum hr_plan_format {
-    HR_PLAN_TEXT = 0,  /* as the command prints it, without colours and the "next" line */
+    HR_PLAN_TEXT = 0,  /* as the command prints it, without the "next" line */
     HR_PLAN_JSON,      /* as plan --json */
     HR_PLAN_CURVE_SVG, /* after hr_job_explore(HR_EXPLORE_CURVE) */
     HR_PLAN_MAP_SVG,   /* buffers over time, of the graph with the largest arena */
     HR_PLAN_PROBLEM,   /* JSON problem of the first graph, for hr_plan_problem; of a refusal too */
     HR_PLAN_DOT        /* the first graph for Graphviz; of a refusal too */
 } hr_plan_format;
+
+/* Added to a format: text with the colours of a terminal. */
+enum { HR_PRINT_COLOR = 256 };
 
 /* `columns`: width of HR_PLAN_TEXT; 0: 80.  HR_E_NOT_FOUND when the plan has no such thing: no details, no curve, no
  * graph. */

@@ -73,11 +73,24 @@ typedef struct hr_train_result {
     const char *model, *data, *device, *precision;
     const char *checkpoint; /* the last one written; NULL: none */
     uint64_t checkpoint_step;
+    uint64_t left_over_samples;                  /* per epoch, that do not fill a batch */
+    uint64_t host_peak_bytes, host_budget_bytes; /* GPU: planned, of this process */
+    uint64_t offloaded_bytes;
 } hr_train_result;
 
 /* At any time from the start of training on, after a failure too.  HR_E_NOT_FOUND before. */
 HR_API HR_MUST_CHECK hr_status hr_job_get_result(const hr_plan *plan, size_t job,
                                                  hr_train_result *out);
+
+typedef enum hr_train_format {
+    HR_TRAIN_TEXT = 0, /* the lines that `headroom train` ends with, without the "next" line */
+    HR_TRAIN_JSON      /* as train --json */
+} hr_train_format;
+
+/* Prints the result.  format: hr_train_format, plus HR_PRINT_COLOR (plan.h); columns: width of text, 0: 80.  HR_E_NOT_FOUND
+ * as hr_job_get_result. */
+HR_API HR_MUST_CHECK hr_status hr_job_print(const hr_plan *plan, size_t job, int32_t format,
+                                            uint32_t columns, hr_write_fn *write, void *user);
 
 /* ---- step by step ---- */
 

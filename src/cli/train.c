@@ -28,25 +28,18 @@ static void watch_signals(void) {
 /* What the library tells while it plans and trains; what it is told. */
 static hr_status on_event(void *user, const hr_job_event *e) {
     hri_train_run *r = user;
-    hri_startup *startup = &r->cli->startup;
-    if (!e->trainer) {
-        if (e->kind == HR_EVENT_TICK && !strcmp(e->text, "allocating memory")) {
-            hri_startup_mark(startup, "input", 0);
-        } else if (e->kind == HR_EVENT_TICK && !strcmp(e->text, "starting")) {
-            hri_measured m;
-            hri_planned_measure(r->job->planned, &m);
-            hri_startup_mark(startup, "start", m.memory_ns + m.prepare_ns + m.begin_ns);
-            hri_startup_add(startup, "memory", m.memory_ns);
-            hri_startup_add(startup, "graphs", m.prepare_ns);
-            hri_startup_add(startup, "weights", m.begin_ns);
-        }
+    if (!e->trainer && e->kind == HR_EVENT_WARNING) {
         return hri_cli_on_event(r->cli, e);
     }
-    if (e->kind == HR_EVENT_STEP && !startup->end_ns) {
-        hri_startup_mark(startup, "first_step", 0);
-        hri_startup_end(startup);
+    hri_startup_event(&r->cli->startup, r->view.job, e);
+    if (!e->trainer) {
+        return HR_OK;
     }
-    hri_train_show_event(r, e);
+    if (e->kind == HR_EVENT_WARNING || e->kind == HR_EVENT_SAVE_FAILED) {
+        hri_train_show_hide(&r->view);
+        hri_say_note("%s", e->text);
+    }
+    hri_train_show_event(&r->view, e);
     return interrupted ? HR_E_CANCELLED : HR_OK;
 }
 
@@ -79,7 +72,7 @@ static int read_all(work *w, const char *model) {
         *r = (hri_train_run){.cli = w->cli,
                              .flags = i ? &w->also.flags : f,
                              .model = i ? w->also.model : model,
-                             .many = w->count > 1};
+                             .view = {.many = w->count > 1}};
         if (!r->flags->data) {
             hri_say_error(w->cli, "train: --data is required, for example --data images:DIR, "
                                   "mnist:DIR, npy:X,Y or synthetic");
@@ -91,16 +84,6 @@ static int read_all(work *w, const char *model) {
         r->o.user = r;
     }
     return code == HRI_EXIT_YES ? hri_cli_open_for(w->cli, f->device, &w->ctx) : code;
-}
-
-static void mark_planned(const work *w) {
-    uint64_t kernels = 0;
-    for (uint32_t i = 0; i < w->count; i++) {
-        const hri_plan_job *j = w->runs[i].job->plan;
-        kernels += j->engine && j->timing ? hri_timing_trial_ns(j->timing) : 0;
-    }
-    hri_startup_mark(&w->cli->startup, "plan", kernels);
-    hri_startup_add(&w->cli->startup, "kernels", kernels);
 }
 
 static int plan(work *w) {
@@ -120,22 +103,22 @@ static int plan(work *w) {
         return code;
     }
     for (uint32_t i = 0; i < w->count; i++) {
-        w->runs[i].job = &w->plan->together->jobs[i];
+        w->runs[i].view.job = &w->plan->together->jobs[i];
     }
     return HRI_EXIT_YES;
 }
 
 static int show_plan(work *w) {
     hr_status status = HR_OK;
-    mark_planned(w);
-    for (uint32_t i = 0; i < w->count && status == HR_OK; i++) {
-        status = hri_train_show_plan(&w->runs[i]);
+    hri_startup_planned(&w->cli->startup, w->plan->together);
+    for (uint32_t i = 0; i < w->count && status == HR_OK && !w->flags->json; i++) {
+        status = hri_train_show_plan(&w->runs[i].view);
     }
     if (status != HR_OK) {
         return hri_cli_failed(w->cli, NULL, "train", status);
     }
-    if (w->count > 1 && !w->slices[0]) {
-        hri_train_show_pair(&w->runs[0], w->plan->together);
+    if (w->count > 1 && !w->slices[0] && !w->flags->json) {
+        hri_train_show_pair(&w->runs[0].view, w->plan->together);
     }
     hri_out_flush(&w->cli->out);
     return HRI_EXIT_YES;
@@ -146,15 +129,17 @@ static int fail(work *w, hr_status status, const hr_error *error) {
     const hri_train_run *bad = NULL;
     for (uint32_t i = 0; i < w->count; i++) {
         hri_train_run *r = &w->runs[i];
-        hri_train_show_hide(r);
-        bad = r->job->trainer && hri_trainer_over(r->job->trainer) == HRI_TRAINER_FAILED ? r : bad;
+        hri_train_show_hide(&r->view);
+        bad = r->view.job->trainer && hri_trainer_over(r->view.job->trainer) == HRI_TRAINER_FAILED
+                  ? r
+                  : bad;
     }
     const int code = hri_cli_error(w->cli, error);
     if (bad && error->cause == HR_CAUSE_DATA && !bad->flags->skip_bad && status != HR_E_INVALID) {
         hri_say_note("--skip-bad skips such samples");
     }
     if (bad) {
-        hri_train_show_failed(&w->runs[bad->job->index]);
+        hri_train_run_failed(&w->runs[bad->view.job->index]);
     }
     return code;
 }
@@ -162,7 +147,7 @@ static int fail(work *w, hr_status status, const hr_error *error) {
 static int show_end(work *w) {
     int code = HRI_EXIT_YES;
     for (uint32_t i = 0; i < w->count; i++) {
-        const int own = hri_train_show_end(&w->runs[i]);
+        const int own = hri_train_run_end(&w->runs[i]);
         code = own != HRI_EXIT_YES ? own : code;
     }
     if (!w->flags->json) {
@@ -170,12 +155,17 @@ static int show_end(work *w) {
     }
     hri_json json;
     hri_cli_json_start(&json);
-    hri_train_show_json(&w->runs[0], &json);
+    hr_status status = hri_train_show_json(w->plan, 0, &w->cli->startup, &json);
     if (w->count > 1) {
         hri_json_u64(&json, "separate_bytes", w->plan->together->separate_bytes);
         hri_json_object(&json, "also");
-        hri_train_show_json(&w->runs[1], &json);
+        status =
+            status == HR_OK ? hri_train_show_json(w->plan, 1, &w->cli->startup, &json) : status;
         hri_json_end(&json);
+    }
+    if (status != HR_OK) {
+        hri_json_deinit(&json);
+        return hri_cli_failed(w->cli, NULL, "train", status);
     }
     return hri_cli_json_end(w->cli, &json, code);
 }
@@ -198,7 +188,7 @@ static int do_work(work *w, const char *model) {
     w->cli->waiting = NULL;
     hri_waiting_stop(&waiting);
     if (code == HRI_EXIT_YES && !hri_together_fits(w->plan->together)) {
-        return hri_train_show_refusal(w->runs, w->plan->together);
+        return hri_train_run_refusal(w->runs, w->plan->together);
     }
     if (code == HRI_EXIT_YES) {
         code = show_plan(w);

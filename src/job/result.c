@@ -43,6 +43,12 @@ uint64_t hri_train_left_over(const hri_train_job *j) {
                                               : j->train_count % (uint64_t)j->batch;
 }
 
+bool hri_train_over_budget(const hri_train_job *j, const hri_measured *m) {
+    const hri_plan_job *p = j->plan;
+    const uint64_t most = p->holding.shared ? hri_holding_limit(&p->holding) : p->budget_bytes;
+    return most && m->peak_bytes > most;
+}
+
 static double seconds(uint64_t ns) {
     return (double)ns / 1e9;
 }

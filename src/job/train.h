@@ -144,6 +144,8 @@ void hri_train_final_numbers(const hri_trainer_sums *sums, double *loss, double 
 /* Samples that were left out as bad, and those that fill no batch at the end of an epoch. */
 uint64_t hri_train_bad_samples(const hri_train_job *j);
 uint64_t hri_train_left_over(const hri_train_job *j);
+/* More was measured than was granted, which is a bug in Headroom. */
+bool hri_train_over_budget(const hri_train_job *j, const hri_measured *m);
 /* What is behind the public face (trainer.c). */
 hri_train_job *hri_trainer_job(const hr_trainer *t);
 /* Writes the last record and the picture, once. */

@@ -1,11 +1,10 @@
 /* hr_plan_print: a plan in its forms, to whoever takes the text; see plan.h. */
 #include "show/plan.h"
 
-#include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "job/plan_object.h"
+#include "show/show.h"
 
 typedef struct taker {
     hr_write_fn *write;
@@ -13,53 +12,26 @@ typedef struct taker {
     hr_status status; /* the first that was not HR_OK */
 } taker;
 
-static int take_bytes(void *user, const char *bytes, size_t count) {
-    taker *t = user;
-    t->status = t->status == HR_OK ? t->write(t->user, bytes, count) : t->status;
-    return t->status == HR_OK ? 0 : EIO;
+static hr_status give(const taker *t, char *text) {
+    return hri_taker_give(t->write, t->user, text);
 }
 
-/* Gives a text away and frees it; NULL: there was no memory for it. */
-static hr_status give(taker *t, char *text) {
-    if (!text) {
-        return HR_E_NOMEM_HOST;
-    }
-    (void)take_bytes(t, text, strlen(text));
-    hri_free(text);
-    return t->status;
-}
-
-static hr_status print_text(const hr_plan *p, uint32_t columns, taker *t) {
+static hr_status print_text(const hr_plan *p, uint32_t columns, bool color, const taker *to) {
     const hri_plan_sheet sheet = {
         .job = &p->job, .answer = &p->answer, .curve = p->answer.point_count > 0};
-    const hri_term term = {.width = columns ? columns : 80};
-    hri_out *out = hri_malloc(sizeof *out);
-    if (!out) {
-        return HR_E_NOMEM_HOST;
-    }
-    hri_out_init_sink(out, take_bytes, t);
-    out->width = term.width;
-    hr_status status = hri_plan_print_text(&sheet, out, &term);
-    hri_out_flush(out);
-    if (status == HR_OK) {
-        status = t->status != HR_OK ? t->status : out->error ? HR_E_NOMEM_HOST : HR_OK;
-    }
-    hri_free(out);
-    return status;
+    hri_taker t;
+    const hr_status status = hri_taker_begin(&t, to->write, to->user, columns, color);
+    return status == HR_OK ? hri_taker_end(&t, hri_plan_print_text(&sheet, t.out, &t.term))
+                           : status;
 }
 
-static hr_status print_json(const hr_plan *p, taker *t) {
+static hr_status print_json(const hr_plan *p, const taker *t) {
     const hri_plan_sheet sheet = {.job = &p->job, .answer = &p->answer};
     hri_json json;
-    char *text = NULL;
     hri_json_init(&json);
     hri_json_u64(&json, "version", 1);
-    hr_status status = hri_plan_print_json(&sheet, &json);
-    if (status == HR_OK) {
-        status = hri_json_print(&json, 2, &text);
-    }
-    hri_json_deinit(&json);
-    return status == HR_OK ? give(t, text) : status;
+    const hr_status status = hri_plan_print_json(&sheet, &json);
+    return hri_taker_give_json(t->write, t->user, &json, status);
 }
 
 static hr_status print_map(const hr_plan *p, taker *t) {
@@ -89,7 +61,8 @@ static hr_status print_problem(hr_plan *p, taker *t) {
 }
 
 static void take_piece(void *user, const char *text) {
-    (void)take_bytes(user, text, strlen(text));
+    taker *t = user;
+    t->status = t->status == HR_OK ? t->write(t->user, text, strlen(text)) : t->status;
 }
 
 static hr_status print_dot(hr_plan *p, taker *t) {
@@ -105,9 +78,9 @@ static hr_status print_dot(hr_plan *p, taker *t) {
 hr_status hr_plan_print(hr_plan *p, int32_t format, uint32_t columns, hr_write_fn *write,
                         void *user) {
     taker t = {.write = write, .user = user};
-    switch (format) {
+    switch (format & ~HR_PRINT_COLOR) {
     case HR_PLAN_TEXT:
-        return print_text(p, columns, &t);
+        return print_text(p, columns, (format & HR_PRINT_COLOR) != 0, &t);
     case HR_PLAN_JSON:
         return print_json(p, &t);
     case HR_PLAN_CURVE_SVG:

@@ -1,14 +1,13 @@
 /* The answer for people: the verdict, a sum that adds up, what else there is, the next command. */
 #include "show/plan.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include <headroom/bytes.h>
 
 #include "base/table.h"
+#include "show/show.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -17,24 +16,6 @@ typedef struct page {
     const hri_term *term;
     const hri_plan_speller *speller;
 } page;
-
-/* A line in bold where there is colour. */
-static void title(const page *p, const char *format, ...) HR_PRINTF(2, 3);
-static void title(const page *p, const char *format, ...) {
-    hri_text text = {0};
-    va_list args;
-    va_start(args, format);
-    hri_text_vadd(&text, format, args);
-    va_end(args);
-    hri_out_text(p->out, hri_term_style(p->term, HRI_STYLE_BOLD));
-    hri_out_printf(p->out, "%s", hri_text_get(&text));
-    hri_out_text(p->out, hri_term_style(p->term, HRI_STYLE_PLAIN));
-    hri_out_text(p->out, "\n");
-    if (text.failed) {
-        hri_out_failed(p->out, ENOMEM);
-    }
-    hri_text_deinit(&text);
-}
 
 /* ---- sizes that still add up when they are rounded ---- */
 
@@ -116,11 +97,11 @@ static void show_fits(const page *p, const hri_plan_job *j, const hri_plan_answe
     const hri_plan_row *r = &a->row;
     shown(r->peak_bytes, peak, sizeof peak);
     if (j->budget_bytes) {
-        title(p, "fits: needs %s of the %s budget, %s of headroom", peak,
-              shown(j->budget_bytes, budget, sizeof budget),
-              shown(j->budget_bytes - r->peak_bytes, room, sizeof room));
+        hri_show_title(p->out, p->term, "fits: needs %s of the %s budget, %s of headroom", peak,
+                       shown(j->budget_bytes, budget, sizeof budget),
+                       shown(j->budget_bytes - r->peak_bytes, room, sizeof room));
     } else {
-        title(p, "no budget given: needs %s", peak);
+        hri_show_title(p->out, p->term, "no budget given: needs %s", peak);
     }
 }
 
@@ -129,10 +110,13 @@ static void show_refusal(const page *p, const hri_plan_job *j, const hri_plan_an
     shown(j->budget_bytes, budget, sizeof budget);
     shown(j->floor_bytes, floor, sizeof floor);
     if (a->impossible) {
-        title(p, "does not fit: the budget of %s is %s short of the minimum of %s", budget,
-              shown(j->floor_bytes - j->budget_bytes, less, sizeof less), floor);
+        hri_show_title(p->out, p->term,
+                       "does not fit: the budget of %s is %s short of the minimum of %s", budget,
+                       shown(j->floor_bytes - j->budget_bytes, less, sizeof less), floor);
     } else {
-        title(p, "does not fit: no plan was found within %s (the minimum is %s)", budget, floor);
+        hri_show_title(p->out, p->term,
+                       "does not fit: no plan was found within %s (the minimum is %s)", budget,
+                       floor);
     }
     if (a->floor_op_bytes) {
         hri_out_printf(p->out,

@@ -32,6 +32,38 @@ void hri_startup_end(hri_startup *s) {
     s->end_ns = s->end_ns ? s->end_ns : hri_clock_ns();
 }
 
+void hri_startup_event(hri_startup *s, const hri_train_job *j, const hr_job_event *e) {
+    if (e->kind == HR_EVENT_STEP && !s->end_ns) {
+        hri_startup_mark(s, "first_step", 0);
+        hri_startup_end(s);
+    } else if (e->kind != HR_EVENT_TICK || e->trainer) {
+        return;
+    } else if (!strcmp(e->text, "opening the device")) {
+        hri_startup_mark(s, "look", 0);
+    } else if (!strcmp(e->text, "planning")) {
+        hri_startup_mark(s, "device", 0);
+    } else if (!strcmp(e->text, "allocating memory")) {
+        hri_startup_mark(s, "input", 0);
+    } else if (!strcmp(e->text, "starting") && j) {
+        hri_measured m;
+        hri_planned_measure(j->planned, &m);
+        hri_startup_mark(s, "start", m.memory_ns + m.prepare_ns + m.begin_ns);
+        hri_startup_add(s, "memory", m.memory_ns);
+        hri_startup_add(s, "graphs", m.prepare_ns);
+        hri_startup_add(s, "weights", m.begin_ns);
+    }
+}
+
+void hri_startup_planned(hri_startup *s, const hri_together *t) {
+    uint64_t kernels = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const hri_plan_job *j = t->jobs[i].plan;
+        kernels += j->engine && j->timing ? hri_timing_trial_ns(j->timing) : 0;
+    }
+    hri_startup_mark(s, "plan", kernels);
+    hri_startup_add(s, "kernels", kernels);
+}
+
 void hri_startup_json(const hri_startup *s, hri_json *json) {
     if (!s->end_ns) {
         return;

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include "base/json.h"
+#include "job/together.h"
 
 enum { HRI_STARTUP_PARTS = 16 };
 
@@ -23,6 +24,10 @@ void hri_startup_mark(hri_startup *s, const char *name, uint64_t other_ns);
 /* A part that was measured by whoever did it. */
 void hri_startup_add(hri_startup *s, const char *name, uint64_t ns);
 void hri_startup_end(hri_startup *s);
+/* What a job tells while it starts; j is NULL while there is none to measure. */
+void hri_startup_event(hri_startup *s, const hri_train_job *j, const hr_job_event *e);
+/* Planning is over, of all of them. */
+void hri_startup_planned(hri_startup *s, const hri_together *t);
 /* "startup_seconds": {"total": ..., parts ...}; nothing when it is not over. */
 void hri_startup_json(const hri_startup *s, hri_json *json);
 

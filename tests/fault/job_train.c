@@ -10,6 +10,11 @@
 #include "pictures.h"
 #include "test.h"
 
+static hr_status drop(void *user, const char *text, size_t bytes) {
+    (void)user, (void)text, (void)bytes;
+    return HR_OK;
+}
+
 static hr_status run(uint64_t *history) {
     char folder[600];
     hr_error why = {.code = HR_OK};
@@ -48,6 +53,9 @@ static hr_status run(uint64_t *history) {
         hr_train_result r = {.size = sizeof r};
         CHECK_OK(hr_job_get_result(plan, 0, &r));
         *history = r.history;
+        for (int32_t f = HR_TRAIN_TEXT; f <= HR_TRAIN_JSON && status == HR_OK; f++) {
+            status = hr_job_print(plan, 0, f, 0, drop, NULL);
+        }
     } else {
         CHECK(why.message[0] && why.cause != HR_CAUSE_NONE);
     }

@@ -11,7 +11,7 @@ TEST(f11_15, batch_auto_leaves_an_epoch_its_steps_and_says_so) {
         "train mlp:width=8 --data synthetic:count=640 --batch auto --budget 256MiB --epochs 1 "
         "--no-save --no-measure --threads 1");
     program_expect(&o, 0, NULL);
-    CHECK(strstr(o.out, "--batch auto chose "));
+    CHECK(strstr(o.out, "batch auto chose "));
     program_end(&o);
     long long batches[2];
     for (int i = 0; i < 2; i++) { /* the same whatever the threads */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/visible.h"
 #include "device/device.h"
+#include "show/show.h"
 
 /* One write a line, so that lines of several threads or processes do not mix. */
 static void write_line(const char *prefix, const char *text, size_t length) {
@@ -121,15 +122,10 @@ void hri_cli_wrap(hri_cli *cli) {
 }
 
 void hri_say_title(hri_cli *cli, const char *format, ...) {
-    char text[512], clean[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    hri_show_vtitle(&cli->out, &cli->out_term, format, args);
     va_end(args);
-    hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_BOLD));
-    hri_out_text(&cli->out, hri_visible(text, clean, sizeof clean));
-    hri_out_text(&cli->out, hri_term_style(&cli->out_term, HRI_STYLE_PLAIN));
-    hri_out_text(&cli->out, "\n");
 }
 
 int hri_out_finish(hri_out *out, int code) {

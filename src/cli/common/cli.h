@@ -14,7 +14,7 @@
 #include "show/startup.h"
 #include "base/term.h"
 #include "manual/manual.h"
-#include "cli/common/waiting.h"
+#include "show/waiting.h"
 
 enum {
     HRI_EXIT_YES = 0,   /* it fits, it is done, all is right */

@@ -142,11 +142,8 @@ hr_status hri_cli_on_event(void *user, const hr_job_event *event) {
         spell_option(event->text, event->option ? strlen(event->option) : 0, &text);
         hri_say_warning(cli, "%s", text.failed ? event->text : hri_text_get(&text));
         hri_text_deinit(&text);
-    } else if (event->kind == HR_EVENT_TICK && !strcmp(event->text, "opening the device")) {
-        hri_startup_mark(&cli->startup, "look", 0);
-    } else if (event->kind == HR_EVENT_TICK && !strcmp(event->text, "planning")) {
-        hri_startup_mark(&cli->startup, "device", 0);
     }
+    hri_startup_event(&cli->startup, NULL, event);
     return HR_OK;
 }
 

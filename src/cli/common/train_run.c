@@ -102,6 +102,12 @@ int hri_train_run_init(hri_train_run *r) {
     hri_cli_job_settings(r->cli, &r->o);
     r->speller = (hri_plan_speller){.user = r, .flags = spell_flags, .command = spell_command};
     hri_out_init(&r->err, STDERR_FILENO);
+    r->view = (hri_train_view){.out = &r->cli->out,
+                               .err = &r->err,
+                               .out_term = &r->cli->out_term,
+                               .err_term = &r->cli->err_term,
+                               .json = f->json,
+                               .many = r->view.many};
     int code = read_batch(r, &r->o.batch);
     code = code == HRI_EXIT_YES ? hri_plan_read_wait(r->cli, f->wait, &r->o.wait_ms) : code;
     return code == HRI_EXIT_YES ? hri_plan_read_parts(r->cli, f->micro_batches, &r->o.micro_batches)

@@ -4,10 +4,9 @@
 
 #include <headroom/trainer.h>
 
-#include "show/progress.h"
 #include "cli/common/spell.h"
 #include "cli/common/train_flags.h"
-#include "job/together.h"
+#include "show/train.h"
 
 typedef struct hri_train_run {
     hri_cli *cli;
@@ -15,13 +14,9 @@ typedef struct hri_train_run {
     const char *model; /* as it was typed */
     hri_text training, augment, folder;
     hr_job_options o;
-    hri_train_job *job; /* once it is planned */
     hri_plan_speller speller;
-    int many; /* another training runs beside it: lines say whose they are */
     hri_out err;
-    hri_progress bar;
-    uint64_t epoch;                   /* whose bar is drawn; 0: none */
-    hri_record_validation validation; /* the last one of this epoch */
+    hri_train_view view; /* what is shown of it */
 } hri_train_run;
 
 /* The second training of --also, and the limits of --logical-devices. */
@@ -45,22 +40,13 @@ void hri_train_run_deinit(hri_train_run *r);
 HR_MUST_CHECK hr_status hri_train_run_command(const hri_train_run *r, const hri_change *changes,
                                               size_t count, hri_text *out);
 
-/* ---- what is shown (train_show.c) ---- */
+/* ---- what follows (train_show.c): exit codes, and the next command ---- */
 
-/* On a terminal one line is redrawn (progress.h) and stays when its epoch ends.  Elsewhere each epoch is one whole line:
- * on stdout, or on stderr when stdout is kept for the JSON object.  Nothing else is written while training runs. */
-void hri_train_show_event(hri_train_run *r, const hr_job_event *e);
-void hri_train_show_hide(hri_train_run *r);
-/* The plan before the first step. */
-hr_status hri_train_show_plan(hri_train_run *r);
-/* Two that share an arena: what they take, and would take apart. */
-void hri_train_show_pair(const hri_train_run *first, const hri_together *t);
-/* That nothing fits; HRI_EXIT_NO. */
-int hri_train_show_refusal(hri_train_run *runs, const hri_together *t);
-/* The sums; the exit code of how it ended. */
-int hri_train_show_end(hri_train_run *r);
+/* That nothing fits. */
+int hri_train_run_refusal(hri_train_run *runs, const hri_together *t);
+/* The sums, for people. */
+int hri_train_run_end(hri_train_run *r);
 /* After a step failed: what to go on from. */
-void hri_train_show_failed(hri_train_run *r);
-void hri_train_show_json(hri_train_run *r, hri_json *json);
+void hri_train_run_failed(hri_train_run *r);
 
 #endif

@@ -180,6 +180,41 @@ TEST(job_trainer, inputs_are_fed_by_name_and_a_short_last_batch_counts_what_it_h
     rig_close(&r);
 }
 
+static hr_status keep_text(void *user, const char *text, size_t bytes) {
+    char *to = user;
+    const size_t used = strlen(to);
+    CHECK(used + bytes < 8192);
+    memcpy(to + used, text, bytes);
+    to[used + bytes] = '\0';
+    return HR_OK;
+}
+
+static hr_status refuse_text(void *user, const char *text, size_t bytes) {
+    (void)user, (void)text, (void)bytes;
+    return HR_E_IO;
+}
+
+/* As the command ends: for people, and for scripts. */
+static void check_printed(const hr_plan *plan) {
+    static char text[8192];
+    text[0] = '\0';
+    CHECK_OK(hr_job_print(plan, 0, HR_TRAIN_TEXT, 100, keep_text, text));
+    CHECK(strncmp(text, "done: 27 steps, 3 epochs in ", 28) == 0);
+    CHECK(strstr(text, "\n  memory   planned ") && strstr(text, "\n  time     "));
+    CHECK(strstr(text, "last.safetensors (resume from step 27)"));
+    CHECK(!strchr(text, 27) && !strstr(text, "next:"));
+    text[0] = '\0';
+    CHECK_OK(hr_job_print(plan, 0, HR_TRAIN_TEXT | HR_PRINT_COLOR, 0, keep_text, text));
+    CHECK(text[0] == 27);
+    text[0] = '\0';
+    CHECK_OK(hr_job_print(plan, 0, HR_TRAIN_JSON, 0, keep_text, text));
+    CHECK(strstr(text, "\"version\": 1") && strstr(text, "\"steps\": 27"));
+    CHECK(strstr(text, "\"left_over_samples\": ") && strstr(text, "\"host_budget_bytes\": null"));
+    CHECK_STATUS(hr_job_print(plan, 0, HR_TRAIN_TEXT, 0, refuse_text, NULL), HR_E_IO);
+    CHECK_STATUS(hr_job_print(plan, 1, HR_TRAIN_TEXT, 0, keep_text, text), HR_E_NOT_FOUND);
+    CHECK_STATUS(hr_job_print(plan, 0, 7, 0, keep_text, text), HR_E_INVALID);
+}
+
 TEST(job_trainer, without_a_listener_log_chart_and_checkpoint_are_written_all_the_same) {
     rig r;
     char line[4096], last[4096] = "";
@@ -192,6 +227,7 @@ TEST(job_trainer, without_a_listener_log_chart_and_checkpoint_are_written_all_th
     rig_plan(&r);
     CHECK_OK(hr_job_train(r.plan, &why));
     CHECK_STATUS(hr_job_train(r.plan, &why), HR_E_BUSY);
+    check_printed(r.plan);
     hr_plan_destroy(r.plan);
     r.plan = NULL;
     FILE *f = fopen(in("run.jsonl"), "r");

@@ -1,5 +1,5 @@
 /* The thread of waiting.h. */
-#include "cli/common/waiting.h"
+#include "show/waiting.h"
 
 #include <errno.h>
 #include <stdio.h>

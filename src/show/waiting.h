@@ -2,8 +2,8 @@
  *
  * Nothing is drawn in the first second, and nothing ever into a file or a pipe.  A thread of its own draws it, so that the
  * work need not know about it.  What is printed meanwhile hides the line first (hri_say_error and its sisters do). */
-#ifndef HRI_CLI_WAITING_H
-#define HRI_CLI_WAITING_H
+#ifndef HRI_SHOW_WAITING_H
+#define HRI_SHOW_WAITING_H
 
 #include <pthread.h>
 #include <stdbool.h>
