@@ -6,7 +6,7 @@
 typedef struct summary_options {
     bool json;
     int64_t batch;
-    const char *options;
+    const char *options, *save;
 } summary_options;
 
 static const hri_field fields[] = {
@@ -14,6 +14,8 @@ static const hri_field fields[] = {
      .max = 1e9, .metavar = "N"},
     {"options", "training options, for example precision=bf16,optimizer=adamw",
      offsetof(summary_options, options), HRI_FIELD_STRING, .metavar = "TEXT"},
+    {"save", "write the model as a model file, for example my.hr", offsetof(summary_options, save),
+     HRI_FIELD_STRING, .metavar = "FILE"},
     {"json", "print one JSON object", offsetof(summary_options, json), HRI_FIELD_BOOL,
      .value = NULL},
     {0},
@@ -27,6 +29,11 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hr_status status = hri_see_summary_open(arguments[0], o->options, o->batch, &s, &why);
     if (status != HR_OK) {
         hri_say_error(cli, "%s", why.message[0] ? why.message : hr_status_text(status));
+        return hri_cli_exit_code_of_input(status);
+    }
+    if (o->save && (status = hr_model_write(s.model, o->save, &why)) != HR_OK) {
+        hri_say_error(cli, "%s", why.message[0] ? why.message : hr_status_text(status));
+        hri_see_summary_close(&s);
         return hri_cli_exit_code_of_input(status);
     }
     int code = HRI_EXIT_YES;
@@ -56,12 +63,16 @@ const hri_command hri_command_summary = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help = "Prints one line per layer of MODEL (a name or a model file): output type and shape, "
+    .help = "Prints one line per layer of MODEL (a name, a model file, or a "
+            "network in one line): output type and shape, "
             "parameters, floating-point operations of the forward pass, and KEPT, the bytes that "
             "the backward pass reads and that training keeps if nothing is recomputed. The sums "
             "are those of headroom plan for the same model, batch and options.",
     .examples = {{"headroom summary resnet50 --batch 32", "a table"},
                  {"headroom summary gpt2 --batch 8 --options precision=bf16", "in bf16"},
+                 {"headroom summary 'net: input(28x28x1) | conv(32) | relu | global_pool | "
+                  "dense(10)' --save my.hr",
+                  "a network in one line, written as a model file"},
                  {"headroom summary my.hr --json", "a model file, for programs"}},
     .fields = fields,
     .options_bytes = sizeof(summary_options),

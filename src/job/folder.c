@@ -74,7 +74,7 @@ static hr_status look_into_folder(hri_train_job *j, const char *path) {
         hri_listener_warn(&j->listener, "resume",
                           " has no effect: %s has no checkpoint; starting over", j->folder);
     }
-    if (j->resumes && j->o.init) {
+    if (j->resumes && j->o.init && !j->weights.used) {
         hri_listener_warn(&j->listener, "init", " has no effect: the run continues from %s", path);
     }
     return HR_OK;

@@ -5,6 +5,7 @@
 #include "job/train.h"
 #include "loop/labels.h"
 #include "models/common/file.h"
+#include "models/common/line.h"
 
 hr_status hri_train_failed(hri_train_job *j, hr_status status, const hri_prose *why) {
     return hri_why_prose(&j->why, status == HR_E_BUSY ? HR_CAUSE_USAGE : hri_cause_of_input(status),
@@ -29,13 +30,18 @@ static hr_status look_at_model(hri_train_job *j) {
         size_t bytes;
         status = hri_model_file_print(m, &j->graph, &bytes, &why);
     }
+    if (status == HR_OK && m->weights && !j->o.init) {
+        hri_text_add(&j->weights, "%s", m->weights);
+        status = hri_text_status(&j->weights);
+        j->o.init = hri_text_get(&j->weights);
+    }
     hr_model_close(opened);
     return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
 }
 
 /* The model's text with the keys that the data knows. */
 static hr_status fill_model(hri_train_job *j, hri_prose *why) {
-    if (j->o.custom_model) {
+    if (j->o.custom_model || hri_line_is(j->o.model)) {
         return HR_OK;
     }
     const size_t room = strlen(j->o.model) + 256;
@@ -51,6 +57,48 @@ static hr_status fill_model(hri_train_job *j, hri_prose *why) {
         status = hri_text_status(&j->model_text);
     }
     hri_free(text);
+    return status;
+}
+
+/* "net: conv(...)" becomes "net: input(28x28x1,classes=10) | conv(...)" where the data says so; else it stays as it is, and
+ * opening it says what is missing. */
+static hr_status fill_input(hri_train_job *j, const hri_source *s) {
+    const hr_meta *m = &s->input.meta;
+    const hr_shape *shape = &m->shape;
+    char dims[96] = "", classes[40] = "";
+    size_t used = 0;
+    int known = (shape->rank == 1 || shape->rank == 3) &&
+                (hr_type_is_real(m->type) || m->type == HR_TYPE_U8);
+    for (int d = 0; known && d < shape->rank; d++) {
+        known = shape->dim[d] > 0;
+        used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%lld", d ? "x" : "",
+                                 (long long)shape->dim[d]);
+    }
+    if (!known) {
+        return HR_OK;
+    }
+    if (s->class_count) {
+        snprintf(classes, sizeof classes, ",classes=%zu", s->class_count);
+    }
+    snprintf(j->said, sizeof j->said, "input(%s%s)", dims, classes);
+    hri_text_add(&j->line, "net: %s | %s", j->said, strchr(j->o.model, ':') + 1);
+    hri_text_clear(&j->model_text);
+    hri_text_add(&j->model_text, "%s", hri_text_get(&j->line));
+    j->o.model = hri_text_get(&j->line);
+    return hri_text_status(&j->line) == HR_OK ? hri_text_status(&j->model_text) : HR_E_NOMEM_HOST;
+}
+
+/* A line that leaves its input to the data has none before the data was looked at. */
+static hr_status fill_line(hri_train_job *j, hri_prose *why) {
+    if (!j->o.model || !hri_line_lacks_input(j->o.model) || !j->o.data) {
+        return HR_OK;
+    }
+    hri_source s = {0};
+    hr_status status = hri_source_look(j->o.data, NULL, &s, why);
+    if (status == HR_OK) {
+        status = fill_input(j, &s);
+        hri_source_deinit(&s);
+    }
     return status;
 }
 
@@ -167,6 +215,9 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
         }
         hri_text_add(&j->model_text, "%s", j->o.model);
         status = hri_text_status(&j->model_text);
+    }
+    if (status == HR_OK && (status = fill_line(j, &why)) != HR_OK) {
+        return hri_train_failed(j, status, &why);
     }
     if (status == HR_OK) {
         status = look_at_model(j);

@@ -304,6 +304,8 @@ void hri_train_close(hri_train_job *j) {
     hri_source_deinit(&j->val_source);
     hri_arena_deinit(&j->facts);
     hri_text_deinit(&j->model_text);
+    hri_text_deinit(&j->line);
+    hri_text_deinit(&j->weights);
     hri_text_deinit(&j->options);
     hri_text_deinit(&j->augment);
     hri_folder_close(&j->lock);

@@ -46,6 +46,8 @@ typedef struct hri_train_job {
     uint32_t index;      /* of several */
     bool own_refusal;    /* no ways out are looked for: several have a refusal of their own */
     hri_text model_text; /* with what the data says */
+    hri_text line;       /* a network in one line with its input from the data */
+    hri_text weights;    /* a model file's own, which `init` of the options then is */
     char *graph;         /* of a model that no name opens, as text; NULL: it has a name */
     char said[128];
     hri_source source, val_source;

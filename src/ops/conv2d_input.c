@@ -1,5 +1,5 @@
 /* conv2d_input(dy, w; stride, pad, dilation, groups, size): the gradient of conv2d for its image, of height and width
- * `size`. */
+ * `size`; also the transposed convolution of dy.  It is linear in both: its gradients are conv2d and conv2d_weight. */
 #include "ops/common/conv.h"
 
 static hr_shape image_of(const hri_conv_attr *p, const hr_shape *dy, const hr_shape *w) {
@@ -28,6 +28,19 @@ static hr_status conv2d_input_infer(hri_infer *c) {
     }
     c->out[0] = (hr_meta){c->in[0].type, x};
     return HR_OK;
+}
+
+static void conv2d_input_grad(hri_grad *c) {
+    hri_conv_attr p = *(const hri_conv_attr *)c->sig->attr;
+    const hr_shape *w = &c->sig->in[1].shape;
+    if (HRI_NEEDS(c, 0)) {
+        p.size = (hri_dims){0};
+        c->din[0] = HRI_NODE(c->g, "conv2d", &p, c->dout[0], c->in[1]);
+    }
+    if (HRI_NEEDS(c, 1)) {
+        p.size = (hri_dims){2, {w->dim[0], w->dim[1]}};
+        c->din[1] = HRI_NODE(c->g, "conv2d_weight", &p, c->dout[0], c->in[0]);
+    }
 }
 
 static hri_conv geometry(const hri_sig *s) {
@@ -72,6 +85,7 @@ static const hri_case conv2d_input_cases[] = {
      .tolerance = 1e-2},
     {"bf16", "bf16[1,5,5,4] bf16[3,3,8,4]", "pad=1,size=5x5", .tolerance = 1e-2},
     {"f16", "f16[1,5,5,4] f16[3,3,8,4]", "pad=1,size=5x5", .tolerance = 1e-2},
+    {"transposed, 2x2 by 2", "f32[2,3,4,5] f32[2,2,3,5]", "stride=2,size=6x8"},
     {"wrong size", "f32[2,6,5,6] f32[3,3,4,6]", "pad=1,size=7x5", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
@@ -85,6 +99,8 @@ const hr_op hr_op_conv2d_input = {
     .fields = hri_conv_fields,
     .attr_bytes = sizeof(hri_conv_attr),
     .infer = conv2d_input_infer,
+    .grad = conv2d_input_grad,
+    .keeps = {{.in = 2}, {.in = 1}},
     .cost = conv2d_input_cost,
     .host = {.run = conv2d_input_host, .workspace = conv2d_input_workspace},
     .cases = conv2d_input_cases,

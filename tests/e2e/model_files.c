@@ -122,3 +122,70 @@ TEST_TIMEOUT(model_files, a_run_of_one_is_resumed_and_evaluated_from_its_checkpo
     json_decref(resumed);
     json_decref(eval);
 }
+
+/* The same line, trained with its input from the data, as a file with weights beside it, and resumed. */
+TEST_TIMEOUT(model_files, a_network_in_one_line_trains_and_resumes, 120) {
+    static const char net[] = "'net: input(8x8x3) | conv(8) | batch_norm | relu | global_pool | "
+                              "dropout(0.2) | dense(4)'";
+    static const char flags[] = "--data synthetic:count=40,seed=3 --batch 8 --micro-batches 1 "
+                                "--no-measure --val-split 0.2";
+    char command[1024];
+    snprintf(command, sizeof command, "train %s %s --epochs 4 --out whole", net, flags);
+    json_t *whole = run(0, command);
+    snprintf(command, sizeof command, "train %s %s --epochs 2 --out parts", net, flags);
+    json_decref(run(0, command));
+    snprintf(command, sizeof command, "train %s %s --epochs 4 --out parts --resume", net, flags);
+    json_t *resumed = run(0, command);
+    CHECK(strlen(text(whole, "history")) == 16);
+    CHECK_STR(text(resumed, "history"), text(whole, "history"));
+    snprintf(command, sizeof command, "summary %s --save line.hr", net);
+    json_decref(run(0, command));
+    snprintf(command, sizeof command, "train ./line.hr %s --epochs 4 --out file", flags);
+    json_t *file = run(0, command);
+    CHECK_STR(text(file, "history"), text(whole, "history"));
+    json_t *eval =
+        run(0, "eval whole/last.safetensors --data synthetic:count=40,seed=3 --split val");
+    CHECK(json_number_value(json_object_get(eval, "loss")) > 0);
+    json_decref(whole);
+    json_decref(resumed);
+    json_decref(file);
+    json_decref(eval);
+}
+
+/* The weights that a model file names are where training starts. */
+TEST_TIMEOUT(model_files, a_file_names_its_weights, 120) {
+    static const char flags[] = "--data synthetic:count=40 --batch 8 --steps 3 --micro-batches 1 "
+                                "--no-measure --seed 9";
+    char command[1024], path[600], line[256];
+    save("mlp:size=8", "saved.hr");
+    snprintf(command, sizeof command, "train ./saved.hr %s --seed 5 --out before", flags);
+    json_decref(run(0, command));
+    snprintf(command, sizeof command,
+             "train ./saved.hr %s --no-save --init before/last.safetensors", flags);
+    json_t *given = run(0, command);
+    snprintf(path, sizeof path, "%s/named.hr", test_folder());
+    FILE *to = fopen(path, "w");
+    snprintf(path, sizeof path, "%s/saved.hr", test_folder());
+    FILE *from = fopen(path, "r");
+    CHECK(to && from);
+    for (int i = 0; fgets(line, sizeof line, from); i++) {
+        fputs(line, to);
+        if (i == 1) {
+            fputs("weights \"named.safetensors\"\n", to);
+        }
+    }
+    fclose(from);
+    fclose(to);
+    snprintf(command, sizeof command, "cp '%s/before/last.safetensors' '%s/named.safetensors'",
+             test_folder(), test_folder());
+    CHECK(system(command) == 0);
+    snprintf(command, sizeof command, "train ./named.hr %s --no-save", flags);
+    json_t *named = run(0, command);
+    CHECK_STR(text(named, "history"), text(given, "history"));
+    snprintf(command, sizeof command, "train ./saved.hr %s --no-save", flags);
+    json_t *fresh = run(0, command);
+    CHECK(strcmp(text(fresh, "history"), text(named, "history")) != 0);
+    json_decref(given);
+    json_decref(named);
+    json_decref(fresh);
+}

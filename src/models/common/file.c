@@ -204,7 +204,15 @@ static hr_status read_head(hri_graph_text *t, hr_model *m, size_t *derived, hri_
         f->derived[*derived] = keep_string(f, text);
         return f->derived[(*derived)++] ? HR_OK : HR_E_NOMEM_HOST;
     }
-    return wrong(t, "expected name, classes, prefix, derived or form, once each", why);
+    if (hri_graph_text_word(&at, "weights ") && (text = hri_graph_text_string(&at)) && *text &&
+        !*at && !m->weights) {
+        if (strchr(text, '/')) { /* a file names nothing but its neighbour */
+            return wrong(t, "weights must be a file in the same directory, without \"/\"", why);
+        }
+        m->weights = hri_strdup(text);
+        return m->weights ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    return wrong(t, "expected name, classes, weights, prefix, derived or form, once each", why);
 }
 
 hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri_prose *why) {
@@ -252,6 +260,21 @@ hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri
     return status;
 }
 
+/* The neighbour's name behind the file's directory. */
+static hr_status place_weights(const char *path, hr_model *m) {
+    const char *slash = strrchr(path, '/');
+    const size_t folder = slash ? (size_t)(slash - path) + 1 : 0, n = strlen(m->weights);
+    char *full = hri_malloc(folder + n + 1);
+    if (!full) {
+        return HR_E_NOMEM_HOST;
+    }
+    memcpy(full, path, folder);
+    memcpy(full + folder, m->weights, n + 1);
+    hri_free(m->weights);
+    m->weights = full;
+    return HR_OK;
+}
+
 hr_status hri_model_file_open(const char *path, hr_model *m, hri_prose *why) {
     char *text = NULL;
     size_t bytes = 0;
@@ -260,6 +283,9 @@ hr_status hri_model_file_open(const char *path, hr_model *m, hri_prose *why) {
         status = hri_model_file_parse(text, bytes, m, why);
     }
     hri_free(text);
+    if (status == HR_OK && m->weights) {
+        status = place_weights(path, m);
+    }
     if (status == HR_OK) {
         m->text = hri_strdup(path);
         status = m->text ? hri_model_check(m, why) : HR_E_NOMEM_HOST;

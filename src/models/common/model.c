@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/nearest.h"
 #include "models/common/file.h"
+#include "models/common/line.h"
 
 hr_status hri_model_fail(hr_error *why, hr_status status, const hri_prose *prose) {
     if (why) {
@@ -157,8 +158,8 @@ hr_status hr_model_open(const char *text, hr_model **out, hr_error *why) {
     const hri_family *family = NULL;
     const hri_model_name *n = NULL;
     hri_prose prose = {""}, inner = {""};
-    const int is_file = hri_model_file_is(text);
-    if (!is_file) {
+    const int is_line = hri_line_is(text), is_file = !is_line && hri_model_file_is(text);
+    if (!is_file && !is_line) {
         n = name_find(text, colon ? (size_t)(colon - text) : strlen(text), &family, &prose);
         if (!n) {
             return hri_model_fail(why, HR_E_NOT_FOUND, &prose);
@@ -168,11 +169,15 @@ hr_status hr_model_open(const char *text, hr_model **out, hr_error *why) {
     if (!m) {
         return hri_model_fail(why, HR_E_NOMEM_HOST, &prose);
     }
-    const hr_status status = is_file ? hri_model_file_open(text, m, &inner)
-                                     : open_name(m, family, n, colon ? colon + 1 : NULL, &inner);
+    const hr_status status = is_line   ? hri_line_open(text, m, &inner)
+                             : is_file ? hri_model_file_open(text, m, &inner)
+                                       : open_name(m, family, n, colon ? colon + 1 : NULL, &inner);
     if (status != HR_OK) {
         hr_model_close(m);
-        hri_prose_set(&prose, status, "%s: %s", is_file ? text : n->name,
+        hri_prose_set(&prose, status, "%s: %s",
+                      is_line   ? "net"
+                      : is_file ? text
+                                : n->name,
                       *inner.text ? inner.text : hr_status_text(status));
         return hri_model_fail(why, status, &prose);
     }
@@ -265,8 +270,10 @@ void hr_model_close(hr_model *m) {
     if (m) {
         hri_options_deinit(&m->parsed);
         hri_model_file_close(m->file);
+        hri_line_free(m->line);
         hri_free(m->name);
         hri_free(m->text);
+        hri_free(m->weights);
         hri_free(m);
     }
 }

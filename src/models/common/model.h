@@ -44,21 +44,25 @@ typedef struct hri_family {
 } hri_family;
 
 typedef struct hri_model_file hri_model_file; /* file.h */
+struct hri_line;                              /* line.h */
 
 /* Written by the build from the folder listing; ends with NULL. */
 extern const hri_family *const hri_familys[];
 
-/* A model is a family's, a file's or a program's; the first has a family, the second a file, the third a function. */
+/* A model is a family's, a file's or a program's; the first has a family, the second a file, the third a function.  A line is
+ * a function that the model owns. */
 struct hr_model {
     const hri_family *family;
     hri_options parsed; /* texts of the options live here */
     _Alignas(16) unsigned char options[512];
 
     hri_model_file *file;
+    struct hri_line *line;
     hr_build_fn *build;
     void *user;
 
     char *name, *text;
+    char *weights; /* of a file: the safetensors file that training starts from; NULL: none */
     int64_t classes;
     const char *prefix; /* as in hri_family */
     const char *const *derived;
