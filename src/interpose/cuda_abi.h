@@ -122,6 +122,18 @@ typedef struct CUDA_MEM_ALLOC_NODE_PARAMS {
     CUdeviceptr dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 
+enum { CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10 };
+
+/* The parameters of any node; we look into those of an allocation. */
+typedef struct CUgraphNodeParams {
+    int type, reserved[3];
+    union {
+        long long all[29];
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+    };
+    long long reserved2;
+} CUgraphNodeParams;
+
 typedef struct nvmlDevice_st *nvmlDevice_t;
 typedef int nvmlReturn_t;
 

@@ -55,12 +55,9 @@ static const unsigned char for_spill[HRI_HOOKS] = {
 };
 
 /* Names that take device memory and have no hook: to be counted when somebody gets one. */
-static const char *const unhooked[] = {
-    "cuMemAlloc",           "cuMemAllocPitch",          "cuArrayCreate",
-    "cuArray3DCreate",      "cuMulticastCreate",        "cuImportExternalMemory",
-    "cuGraphAddNode",       "cuGraphAddNode_v2",        "cuMemPoolImportFromShareableHandle",
-    "cuIpcOpenMemHandle",   "cuGreenCtxCreate",         "cuMemPoolImportPointer",
-    "cuStreamBeginCapture", "cuStreamBeginCapture_ptsz"};
+static const char *const unhooked[] = {"cuMemAllocPitch",        "cuArrayCreate",
+                                       "cuArray3DCreate",        "cuMulticastCreate",
+                                       "cuMemPoolImportPointer", "cuIpcOpenMemHandle"};
 
 static void
     *real[HRI_HOOKS]; /* the driver's address of each; written once, the same by everybody */

@@ -43,6 +43,10 @@ CUresult hri_leave(CUresult result) {
     return result;
 }
 
+void hri_inside_for_ever(void) {
+    depth = 1;
+}
+
 /* CUDA is unusable in a forked child; what it inherits must neither keep its parent alive nor speak for it. */
 static void forget_in_child(void) {
     if (hri_self.socket >= 0) {
@@ -145,6 +149,7 @@ int hri_device_open(int device) {
         __atomic_store_n(&d->known, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&hri_self.talk);
+    hri_watcher_start();
     return 0;
 }
 

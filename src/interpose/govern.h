@@ -74,6 +74,11 @@ CUresult hri_leave(CUresult result);
 /* After a successful cuInit: sets the process up, once. */
 void hri_start(void);
 
+/* This thread is ours: every hook is only a jump in it. */
+void hri_inside_for_ever(void);
+/* Starts the thread that listens (watcher.c), where there is need of it, once. */
+void hri_watcher_start(void);
+
 /* The device of the current context, or -1; a context seen for the first time is paid for. */
 int hri_current_device(void);
 /* Makes the device known; 0, or -1 when it cannot be governed (more than 16, or it has no UUID). */

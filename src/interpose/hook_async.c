@@ -330,7 +330,9 @@ static int pool_device(CUmemoryPool pool, int otherwise) {
     pthread_mutex_lock(&hri_self.lock);
     const hri_held_entry *e =
         hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
-    const int device = e ? e->device : otherwise;
+    const bool elsewhere =
+        hri_held_find(&hri_self.table, HRI_KIND_HOST_POOL, (uint64_t)(uintptr_t)pool) != NULL;
+    const int device = elsewhere ? -1 : e ? e->device : otherwise;
     pthread_mutex_unlock(&hri_self.lock);
     return device;
 }
@@ -411,12 +413,13 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
         return HRI_CALL(cuMemPoolCreate, out, props);
     }
     const CUresult result = HRI_CALL(cuMemPoolCreate, out, props);
-    if (result == CUDA_SUCCESS && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-        hri_device_open(props->location.id) == 0) {
+    const bool on_device = props && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (result == CUDA_SUCCESS && (!on_device || hri_device_open(props->location.id) == 0)) {
         pthread_mutex_lock(&hri_self.lock);
-        hri_held_add(&hri_self.table, (hri_held_entry){.key = (uint64_t)(uintptr_t)*out,
-                                                       .kind = HRI_KIND_POOL,
-                                                       .device = props->location.id});
+        hri_held_add(&hri_self.table,
+                     (hri_held_entry){.key = (uint64_t)(uintptr_t)*out,
+                                      .kind = on_device ? HRI_KIND_POOL : HRI_KIND_HOST_POOL,
+                                      .device = on_device ? props->location.id : -1});
         pthread_mutex_unlock(&hri_self.lock);
     }
     return hri_leave(result);
@@ -429,6 +432,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     hri_held_entry was = {0};
     pthread_mutex_lock(&hri_self.lock);
     hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
+    e = e ? e : hri_held_find(&hri_self.table, HRI_KIND_HOST_POOL, (uint64_t)(uintptr_t)pool);
     if (e) {
         was = *e;
     }
@@ -543,10 +547,38 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNo
     return hri_leave(result);
 }
 
-#define CAPTURE(BEGIN, END)                                                                        \
-    CUresult BEGIN(CUstream stream, int mode) {                                                    \
-        const bool passing = hri_gate_enter(); /* nothing moves while a stream captures */         \
-        const CUresult result = HRI_CALL(BEGIN, stream, mode);                                     \
+/* A node of any kind that turns out to be an allocation. */
+static CUresult node_added(CUresult result, const CUgraphNodeParams *parameters) {
+    if (result == CUDA_SUCCESS && parameters->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && hri_enter()) {
+        const CUmemLocation where = parameters->alloc.poolProps.location;
+        if (where.type == CU_MEM_LOCATION_TYPE_DEVICE && hri_device_open(where.id) == 0) {
+            note_node(where.id, parameters->alloc.bytesize);
+        }
+        (void)hri_leave(result);
+    }
+    return result;
+}
+
+CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                        size_t count, CUgraphNodeParams *parameters) {
+    return node_added(HRI_CALL(cuGraphAddNode, out, graph, dependencies, count, parameters),
+                      parameters);
+}
+
+CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                           const void *edges, size_t count, CUgraphNodeParams *parameters) {
+    return node_added(
+        HRI_CALL(cuGraphAddNode_v2, out, graph, dependencies, edges, count, parameters),
+        parameters);
+}
+
+/* ---- capture ---- */
+
+/* Nothing moves while a stream captures: the beginning passes the gate, and is counted before it leaves it. */
+#define BEGIN_CAPTURE(NAME, PARAMETERS, ...)                                                       \
+    CUresult NAME PARAMETERS {                                                                     \
+        const bool passing = hri_gate_enter();                                                     \
+        const CUresult result = HRI_CALL(NAME, __VA_ARGS__);                                       \
         if (result == CUDA_SUCCESS) {                                                              \
             __atomic_fetch_add(&hri_self.captures, 1, __ATOMIC_ACQ_REL);                           \
         }                                                                                          \
@@ -554,15 +586,30 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNo
             hri_gate_leave();                                                                      \
         }                                                                                          \
         return result;                                                                             \
-    }                                                                                              \
-    CUresult END(CUstream stream, CUgraph *out) {                                                  \
+    }
+
+BEGIN_CAPTURE(cuStreamBeginCapture, (CUstream stream), stream)
+BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, (CUstream stream), stream)
+BEGIN_CAPTURE(cuStreamBeginCapture_v2, (CUstream stream, int mode), stream, mode)
+BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, (CUstream stream, int mode), stream, mode)
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph,
+              (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edges,
+               size_t count, int mode),
+              stream, graph, dependencies, edges, count, mode)
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz,
+              (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edges,
+               size_t count, int mode),
+              stream, graph, dependencies, edges, count, mode)
+
+#define END_CAPTURE(NAME)                                                                          \
+    CUresult NAME(CUstream stream, CUgraph *out) {                                                 \
         const int was = capturing(stream);                                                         \
-        const CUresult result = HRI_CALL(END, stream, out);                                        \
+        const CUresult result = HRI_CALL(NAME, stream, out);                                       \
         if (was || result == CUDA_SUCCESS) {                                                       \
             __atomic_fetch_sub(&hri_self.captures, 1, __ATOMIC_ACQ_REL);                           \
         }                                                                                          \
         return result;                                                                             \
     }
 
-CAPTURE(cuStreamBeginCapture_v2, cuStreamEndCapture)
-CAPTURE(cuStreamBeginCapture_v2_ptsz, cuStreamEndCapture_ptsz)
+END_CAPTURE(cuStreamEndCapture)
+END_CAPTURE(cuStreamEndCapture_ptsz)

@@ -108,6 +108,8 @@ CONTEXT_ENDS(cuDevicePrimaryCtxReset_v2)
         if (result != CUDA_SUCCESS) {                                                              \
             (void)HRI_CALL(cuCtxDestroy_v2, *(OUT));                                               \
             hri_refresh(DEVICE);                                                                   \
+        } else {                                                                                   \
+            __atomic_fetch_add(&hri_self.contexts, 1, __ATOMIC_ACQ_REL);                           \
         }                                                                                          \
     }                                                                                              \
     return hri_leave(result)
@@ -129,10 +131,39 @@ CUresult cuCtxCreate_v4(CUcontext *out, void *parameters, unsigned int flags, CU
     CREATED(cuCtxCreate_v4, device, out, out, parameters, flags, device);
 }
 
+/* One that shares the primary context's memory has some of its own. */
+CUresult cuGreenCtxCreate(void **out, void *description, CUdevice device, unsigned int flags) {
+    typedef CUresult destroy_fn(void *);
+    const int governed = hri_enter();
+    CUresult result = HRI_CALL(cuGreenCtxCreate, out, description, device, flags);
+    if (!governed) {
+        return result;
+    }
+    if (result == CUDA_SUCCESS && hri_device_open(device) == 0) {
+        result = pay(device, HRI_HOOK_cuGreenCtxCreate);
+        destroy_fn *destroy = (destroy_fn *)hri_driver_function("cuGreenCtxDestroy");
+        if (result != CUDA_SUCCESS && destroy) {
+            (void)destroy(*out);
+            hri_refresh(device);
+        } else {
+            /* Its work is not waited for with the primary context's: what was spilled stays where it is. */
+            __atomic_fetch_add(&hri_self.contexts, 1, __ATOMIC_ACQ_REL);
+        }
+    }
+    return hri_leave(result);
+}
+
+static CUresult destroyed(CUresult result) {
+    if (result == CUDA_SUCCESS && __atomic_load_n(&hri_self.contexts, __ATOMIC_ACQUIRE) > 0) {
+        __atomic_fetch_sub(&hri_self.contexts, 1, __ATOMIC_ACQ_REL);
+    }
+    return result;
+}
+
 CUresult cuCtxDestroy(CUcontext context) {
-    return HRI_CALL(cuCtxDestroy, context);
+    return destroyed(HRI_CALL(cuCtxDestroy, context));
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
-    return HRI_CALL(cuCtxDestroy_v2, context);
+    return destroyed(HRI_CALL(cuCtxDestroy_v2, context));
 }

@@ -185,6 +185,52 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     return hri_leave(settled);
 }
 
+/* The first form, with addresses of 32 bits: what it gives is charged as any other. */
+CUresult cuMemAlloc(unsigned int *out, unsigned int bytes) {
+    const int device = hri_enter() ? hri_current_device() : -2;
+    if (device < 0 || !out || !bytes) {
+        const CUresult result = HRI_CALL(cuMemAlloc, out, bytes);
+        return device == -2 ? result : hri_leave(result);
+    }
+    const uint64_t taken = up(bytes) + HRI_BLOCK;
+    CUresult result = hri_take(device, taken, HRI_HOOK_cuMemAlloc);
+    if (result == CUDA_SUCCESS) {
+        result = HRI_CALL(cuMemAlloc, out, bytes);
+        result = settle(device, result, *out, bytes, taken, HRI_HOOK_cuMemAlloc);
+    }
+    return hri_leave(result);
+}
+
+CUresult cuMemFree(unsigned int at) {
+    if (!hri_enter()) {
+        return HRI_CALL(cuMemFree, at);
+    }
+    const hri_held_entry was = hri_plain_forget(at);
+    const CUresult result = HRI_CALL(cuMemFree, at);
+    hri_plain_freed(&was, result, HRI_HOOK_cuMemFree);
+    return hri_leave(result);
+}
+
+/* Memory of somebody else is his; that it is used here is on the page. */
+static CUresult imported(CUresult result, hri_hook call) {
+    const int device = result == CUDA_SUCCESS && hri_enter() ? hri_current_device() : -2;
+    if (device >= 0) {
+        hri_page_event_add(device, HRI_PAGE_TAKE, 0, call);
+    }
+    return device == -2 ? result : hri_leave(result);
+}
+
+CUresult cuImportExternalMemory(void **out, const void *description) {
+    return imported(HRI_CALL(cuImportExternalMemory, out, description),
+                    HRI_HOOK_cuImportExternalMemory);
+}
+
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *from, int type,
+                                            unsigned long long flags) {
+    return imported(HRI_CALL(cuMemPoolImportFromShareableHandle, out, from, type, flags),
+                    HRI_HOOK_cuMemPoolImportFromShareableHandle);
+}
+
 static void note(hri_kind kind, uint64_t key) {
     pthread_mutex_lock(&hri_self.lock);
     hri_held_add(&hri_self.table, (hri_held_entry){.key = key, .kind = kind});

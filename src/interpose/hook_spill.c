@@ -133,6 +133,14 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
     return result;
 }
 
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle object, size_t at,
+                            CUmemGenericAllocationHandle handle, size_t from, size_t bytes,
+                            unsigned long long flags) {
+    return hri_spill_is_handle(handle)
+               ? CUDA_ERROR_NOT_SUPPORTED /* only memory of a device can be written by all */
+               : HRI_CALL(cuMulticastBindMem, object, at, handle, from, bytes, flags);
+}
+
 /* ---- calls that wait for the GPU ---- */
 
 static CUresult waited(CUresult result) {

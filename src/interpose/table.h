@@ -17,9 +17,10 @@ typedef enum hri_kind {
     HRI_KIND_MAPPING, /* key address, a handle, b bytes */
     HRI_KIND_SPILL, /* what stands behind a number of ours: a the driver's handle, b bytes, c hri_spill_flags */
     HRI_KIND_SPILLED, /* cuMemAlloc served by the host: a bytes asked, b bytes, c its handle or 0 (pinned) */
-    HRI_KIND_FREED,  /* such memory that the program freed while a stream captured */
-    HRI_KIND_IPC,    /* memory of another process: not charged */
-    HRI_KIND_CONTEXT /* of cuCtxCreate: its device */
+    HRI_KIND_FREED,     /* such memory that the program freed while a stream captured */
+    HRI_KIND_HOST_POOL, /* a pool of the program's own at the host: the device's memory is not in it */
+    HRI_KIND_IPC,       /* memory of another process: not charged */
+    HRI_KIND_CONTEXT    /* of cuCtxCreate: its device */
 } hri_kind;
 
 typedef struct hri_held_entry {

@@ -40,6 +40,15 @@ typedef struct CUDA_MEM_ALLOC_NODE_PARAMS {
     CUdeviceptr dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 
+typedef struct CUgraphNodeParams {
+    int type, reserved[3];
+    union {
+        long long all[29];
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+    };
+    long long reserved2;
+} CUgraphNodeParams;
+
 typedef struct CUipcMemHandle {
     char reserved[64];
 } CUipcMemHandle;

@@ -54,6 +54,45 @@ CUresult fake_capture_add(CUstream stream, const work *w) {
     return CUDA_SUCCESS;
 }
 
+CUresult fake_cuStreamBeginCapture(CUstream stream) {
+    return fake_cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+/* A graph that is built node by node; only allocations are looked at. */
+CUresult fake_cuGraphCreate(CUgraph *out, unsigned int flags) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    CUgraph g = result == CUDA_SUCCESS && out && !flags ? calloc(1, sizeof *g) : NULL;
+    if (g) {
+        g->references = 1;
+        g->context = context;
+        g->lines = 1;
+        g->given = 1;
+        g->next = graphs;
+        graphs = g;
+        fake_live.graphs++;
+        *out = g;
+    } else if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                             size_t count, CUgraphNodeParams *parameters) {
+    return parameters && parameters->type == 10
+               ? fake_cuGraphAddMemAllocNode(out, graph, dependencies, count, &parameters->alloc)
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult fake_cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                                const void *edges, size_t count, CUgraphNodeParams *parameters) {
+    return edges ? CUDA_ERROR_INVALID_VALUE
+                 : fake_cuGraphAddNode(out, graph, dependencies, count, parameters);
+}
+
 CUresult fake_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
     struct CUctx_st *context;
     pthread_mutex_lock(&fake_lock);

@@ -31,6 +31,10 @@ static void *resolve(const char *name, int version, unsigned long long flags) {
     if (strcmp(name, "cuGetProcAddress") == 0) {
         return version >= 12000 ? (void *)cuGetProcAddress_v2 : (void *)cuGetProcAddress;
     }
+    if ((strcmp(name, "cuGraphAddNode") == 0 && version < 12030) ||
+        (strcmp(name, "cuStreamBeginCapture") == 0 && version < 10010)) {
+        return address_of(name, ""); /* fewer arguments */
+    }
     if (version < 11020 && (strstr(name, "Async") || strstr(name, "Pool"))) {
         return NULL;
     }

@@ -237,6 +237,20 @@ TEST(overcommit, waits_inside_until_the_other_frees) {
     govern_end(&w);
 }
 
+/* Its pool is empty and it sleeps: nobody calls the driver there. */
+TEST(overcommit, one_that_sleeps_gives_idle_memory_back) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=4GiB");
+    govern_shell(&w,
+                 "$HEADROOM run --budget 3GiB --overcommit -- $CALLER dlsym keep async:2G unasync "
+                 "touch:a wait:b & while [ ! -e a ]; do sleep 0.01; done; "
+                 "$HEADROOM run --budget 3GiB --overcommit --wait 10s -- $CALLER dlsym alloc:2.5G "
+                 "refused touch:b; wait");
+    govern_expect(&w, "alloc:2.5G 0");
+    govern_expect(&w, "refused 0 0\n");
+    govern_end(&w);
+}
+
 TEST(overcommit, two_that_wait_for_one_another_are_told) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB");

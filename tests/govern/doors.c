@@ -130,6 +130,17 @@ TEST(paths, memory_of_graphs) {
     govern_end(&w);
 }
 
+TEST(paths, memory_of_graphs_that_are_built_by_hand) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_run(&w, "--budget 512MiB", "dlsym", "node:300M alloc:200M peak node:300M peak");
+    govern_expect(&w, "node:300M 0");
+    govern_expect(&w, "alloc:200M 2");
+    govern_expect(&w, "node:300M 2"); /* two of them may be alive at once */
+    CHECK_LE(govern_number(&w, "peak 0 "), 512 << 20);
+    govern_end(&w);
+}
+
 TEST(paths, virtual_memory_dies_with_its_last_reference) {
     govern_world w;
     govern_start(&w, "");

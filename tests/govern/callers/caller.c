@@ -8,6 +8,7 @@
  *   xla:SIZE (VMM with the properties that XLA sets)  random:N (N steps of all kinds from the seed in CALLER_SEED)
  *   threads:N (N threads that take and give)
  *   write verify (a pattern in everything plain and mapped)  host hostpeak (bytes of the host, as the driver counts)
+ *   node:SIZE (a graph built by hand, with one allocation, launched)
  *   pairs:N (N times taken from a pool and given back: nanoseconds each)
  *   type range ipc (of the newest plain memory)  export (of the newest mapped)  capture endcapture  churn:N (N copies by
  *   another thread, all the time, while this one waits for the GPU)
@@ -409,6 +410,24 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
         return all_contents(0);
     if (!strcmp(name, "type") || !strcmp(name, "range"))
         return ask_pointer(name, number);
+    if (!strcmp(name, "node")) {
+        CUgraph made;
+        CUgraphNode added;
+        CUgraphExec executable;
+        CUstream stream;
+        CUgraphNodeParams p = {
+            .type = 10,
+            .alloc = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
+                      .bytesize = bytes}};
+        result = cu.cuGraphCreate(&made, 0);
+        result = result == CUDA_SUCCESS ? cu.cuGraphAddNode(&added, made, NULL, 0, &p) : result;
+        result =
+            result == CUDA_SUCCESS ? cu.cuGraphInstantiateWithFlags(&executable, made, 0) : result;
+        result =
+            result == CUDA_SUCCESS ? cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) : result;
+        return result == CUDA_SUCCESS ? cu.cuGraphLaunch(executable, stream) : result;
+    }
     if (!strcmp(name, "pairs")) {
         struct timespec from, to;
         clock_gettime(CLOCK_MONOTONIC, &from);

@@ -47,6 +47,9 @@
     X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags",                                  \
       (CUgraphExec *, CUgraph, unsigned long long))                                                \
     X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                                     \
+    X(cuGraphCreate, "cuGraphCreate", (CUgraph *, unsigned))                                       \
+    X(cuGraphAddNode, "cuGraphAddNode",                                                            \
+      (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *))                  \
     X(cuMemcpyHtoD, "cuMemcpyHtoD_v2", (CUdeviceptr, const void *, size_t))                        \
     X(cuMemcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))                              \
     X(cuMemcpyAsync, "cuMemcpyAsync", (CUdeviceptr, CUdeviceptr, size_t, CUstream))                \

@@ -1,0 +1,59 @@
+/* A thread that listens while the program does nothing.
+ *
+ * With --overcommit, neighbours ask for idle memory.  A program that calls the driver hears it at its next call; one that
+ * sleeps would let them wait.  So processes of such jobs, and only those, have one thread more from their first device on.
+ * It sleeps in poll, takes no signal, holds no lock while it sleeps, and calls only cuMemPoolTrimTo, which needs no context.
+ * A forked child does not have it.  Nothing is moved or spilled here: that needs a program that stands still. */
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+
+#include "interpose/govern.h"
+
+enum { ALONE_MS = 1000, BUSY_NS = 20000000, STACK_BYTES = 256 << 10 };
+
+static void *listen(void *unused) {
+    (void)unused;
+    hri_inside_for_ever();
+    for (;;) {
+        const int fd = __atomic_load_n(&hri_self.socket, __ATOMIC_ACQUIRE);
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        const int ready = poll(&p, 1, ALONE_MS);
+        if (ready <= 0 || fd < 0) {
+            continue;
+        }
+        for (int i = 0; i < HRI_RUN_DEVICES; i++) {
+            if (__atomic_load_n(&hri_self.device[i].known, __ATOMIC_ACQUIRE)) {
+                hri_answer(i);
+            }
+        }
+        /* Somebody else may be reading: what comes may be his. */
+        const struct timespec moment = {.tv_nsec = BUSY_NS};
+        nanosleep(&moment, NULL);
+    }
+    return NULL;
+}
+
+void hri_watcher_start(void) {
+    static int started_in; /* the process; atomic */
+    int before = __atomic_load_n(&started_in, __ATOMIC_ACQUIRE);
+    if (!(hri_self.flags & HRI_WIRE_OVERCOMMIT) || before == hri_self.pid ||
+        !__atomic_compare_exchange_n(&started_in, &before, hri_self.pid, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        return;
+    }
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, was;
+    sigfillset(&all);
+    if (pthread_attr_init(&attributes) != 0) {
+        return;
+    }
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_sigmask(SIG_BLOCK, &all, &was);
+    (void)pthread_create(&thread, &attributes, listen, NULL); /* without it: at the next call */
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    pthread_attr_destroy(&attributes);
+}
