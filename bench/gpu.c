@@ -559,8 +559,8 @@ static int run_all(const flags *f, char **argv, int argc) {
     }
     if (!f->list) {
         printf("\n%-10s %-5s %5s %8s %5s %9s %9s %4s %10s %9s %9s %6s %9s %s\n", "model", "type",
-               "batch", "budget", "parts", "planned", "NVML MiB", "", "things/s", "ms", "predicted",
-               "again", "away MiB", "loss, digest of all losses");
+               "batch", "budget", "micro", "planned", "NVML MiB", "", "items/s", "ms", "predicted",
+               "recom.", "offl. MiB", "loss, digest of all losses");
         for (size_t i = 0; i < ALL; i++) {
             printf("%s", rows[i]);
         }
