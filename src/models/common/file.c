@@ -278,19 +278,23 @@ static hr_status place_weights(const char *path, hr_model *m) {
 hr_status hri_model_file_open(const char *path, hr_model *m, hri_prose *why) {
     char *text = NULL;
     size_t bytes = 0;
+    hri_prose inner = {""};
     hr_status status = hri_file_read(path, HRI_MODEL_FILE_BYTES, &text, &bytes, why);
-    if (status == HR_OK) {
-        status = hri_model_file_parse(text, bytes, m, why);
+    if (status != HR_OK) {
+        return status;
     }
+    status = hri_model_file_parse(text, bytes, m, &inner);
     hri_free(text);
     if (status == HR_OK && m->weights) {
         status = place_weights(path, m);
     }
     if (status == HR_OK) {
         m->text = hri_strdup(path);
-        status = m->text ? hri_model_check(m, why) : HR_E_NOMEM_HOST;
+        status = m->text ? hri_model_check(m, &inner) : HR_E_NOMEM_HOST;
     }
-    return status;
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "%s: %s", path,
+                                           *inner.text ? inner.text : hr_status_text(status));
 }
 
 hr_status hr_model_parse(const char *text, size_t bytes, hr_model **out, hr_error *why) {

@@ -20,7 +20,8 @@ enum { HRI_MODEL_FILE_BYTES = 16 << 20 }; /* the longest that is read */
 
 /* 1 when a model's text is a path, not a name. */
 int hri_model_file_is(const char *text);
-/* Fills the model; everything in it is checked by building it.  On failure hr_model_close takes it apart. */
+/* Fills the model; everything in it is checked by building it.  On failure hr_model_close takes it apart, and
+ * the sentence begins with the path. */
 HR_MUST_CHECK hr_status hri_model_file_open(const char *path, hr_model *m, hri_prose *why);
 /* The same from memory, without the check by building. */
 HR_MUST_CHECK hr_status hri_model_file_parse(const char *text, size_t bytes, hr_model *m,

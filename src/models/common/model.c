@@ -170,15 +170,14 @@ hr_status hr_model_open(const char *text, hr_model **out, hr_error *why) {
         return hri_model_fail(why, HR_E_NOMEM_HOST, &prose);
     }
     const hr_status status = is_line   ? hri_line_open(text, m, &inner)
-                             : is_file ? hri_model_file_open(text, m, &inner)
+                             : is_file ? hri_model_file_open(text, m, &prose)
                                        : open_name(m, family, n, colon ? colon + 1 : NULL, &inner);
     if (status != HR_OK) {
         hr_model_close(m);
-        hri_prose_set(&prose, status, "%s: %s",
-                      is_line   ? "net"
-                      : is_file ? text
-                                : n->name,
-                      *inner.text ? inner.text : hr_status_text(status));
+        if (!is_file) {
+            hri_prose_set(&prose, status, "%s: %s", is_line ? "net" : n->name,
+                          *inner.text ? inner.text : hr_status_text(status));
+        }
         return hri_model_fail(why, status, &prose);
     }
     *out = m;
