@@ -19,6 +19,9 @@
 static hr_status refused(hri_prose *why, const char *path, const char *doing, int error) {
     const hr_status status = error == ENOENT || error == ENOTDIR ? HR_E_NOT_FOUND : HR_E_IO;
     char text[128];
+    if (error == ENOENT && !strcmp(doing, "open")) {
+        return hri_prose_set(why, status, "%s: no such file or directory", path);
+    }
     /* The GNU form: it may return a static text instead of filling ours. */
     return hri_prose_set(why, status, "%s: %s: %s", path, doing,
                          strerror_r(error, text, sizeof text));

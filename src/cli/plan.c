@@ -49,7 +49,7 @@ static int plan_problem(work *w, const hr_job_options *job) {
     const char *path = w->flags->problem;
     hr_status status = hri_file_read(path, HRI_PROBLEM_FILE_BYTES, &text, &bytes, &why);
     if (status != HR_OK) {
-        hri_say_error(w->cli, "%s: %s", path, why.text);
+        hri_say_error(w->cli, "%s", why.text);
         return hri_cli_exit_code_of_input(status);
     }
     const hr_problem_options o = {.size = sizeof o,

@@ -31,7 +31,7 @@ TEST(data, says_what_it_cannot_read) {
     CHECK(strstr(r.err, "did you mean \"range\"?") != NULL);
     r = GOLDEN_RUN("data images:/nowhere");
     CHECK(r.code == 2 || r.code == 3);
-    CHECK(strstr(r.err, "/nowhere: No such file or directory") != NULL);
+    CHECK(strstr(r.err, "/nowhere: no such file or directory") != NULL);
     r = GOLDEN_RUN("data");
     CHECK_EQ(r.code, 2);
 }

@@ -42,7 +42,7 @@ TEST(f11_07, a_file_with_a_long_path_that_cannot_be_read_is_named_with_its_reaso
                     "rm '%s' && ln -s /nowhere/x.jpg '%s' && $HEADROOM data 'images:d | decode(8)'",
                     name, name);
     CHECK(o.code == 2 || o.code == 3);
-    CHECK(strstr(o.words, "No such file"));
+    CHECK(strstr(o.words, "no such file"));
     program_end(&o);
 }
 

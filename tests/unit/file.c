@@ -125,7 +125,7 @@ TEST(file, refusals_name_the_path) {
     char *text = NULL;
     hri_prose why = {""};
     CHECK_STATUS(hri_file_read("/nowhere/x", 10, &text, NULL, &why), HR_E_NOT_FOUND);
-    CHECK_STR(why.text, "/nowhere/x: open: No such file or directory");
+    CHECK_STR(why.text, "/nowhere/x: no such file or directory");
     CHECK_STATUS(hri_file_write("/nowhere/x", "", 0, &why), HR_E_NOT_FOUND);
     CHECK_STATUS(hri_file_read("/tmp", 10, &text, NULL, &why), HR_E_IO);
     CHECK_STR(why.text, "/tmp: read: Is a directory");

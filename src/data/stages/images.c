@@ -101,8 +101,9 @@ static hr_status names_add(names *list, const char *name) {
 }
 
 static hr_status refused(const char *path, int error, hri_prose *why) {
-    return hri_prose_set(why, error == ENOENT ? HR_E_NOT_FOUND : HR_E_IO, "%s: %s", path,
-                         strerror(error));
+    return error == ENOENT
+               ? hri_prose_set(why, HR_E_NOT_FOUND, "%s: no such file or directory", path)
+               : hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(error));
 }
 
 /* Puts what is known of a file into the fingerprint; one that cannot be looked at counts by its name. */
