@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -18,11 +19,14 @@
 #include "broker/process.h"
 #include "broker/serve.h"
 
-enum { CALLERS = 1000, BUSY_MS = 20, IDLE_MS = 1000 };
+enum { CALLERS = 1000, BUSY_MS = 20, IDLE_MS = 1000, WRITE_MS = 50 };
 
 typedef struct daemon {
     hri_broker broker;
     int lock_fd, listen_fd;
+    const char *folder;
+    uint64_t written_job, written_ms; /* the last refusal that was written down */
+    hri_refusal refusal;
     int count;
     int fds[CALLERS];
     hri_caller *callers[CALLERS];
@@ -135,6 +139,31 @@ static void accept_callers(daemon_state *d) {
     }
 }
 
+/* What was refused is written beside the socket, for headroom why; a program that asks all the time does not make us write all
+ * the time. */
+static void write_refusal(daemon_state *d, const hri_caller *caller, const hri_wire *answer) {
+    const uint64_t now = now_ms();
+    if (caller->job == d->written_job && now - d->written_ms < WRITE_MS) {
+        return;
+    }
+    if (!hri_serve_refusal(&d->broker, caller, answer, now, &d->refusal)) {
+        return;
+    }
+    char path[HRI_WIRE_PATH + 64];
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    d->refusal.at_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    snprintf(path, sizeof path, "%s/refused-%llu", d->folder, (unsigned long long)d->refusal.job);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) { /* without it there is less to tell, and nothing else changes */
+        if (pwrite(fd, &d->refusal, sizeof d->refusal, 0) == (ssize_t)sizeof d->refusal) {
+            d->written_job = caller->job;
+            d->written_ms = now;
+        }
+        close(fd);
+    }
+}
+
 /* A caller that does not take its answer is a dead one. */
 static int give(int fd, const hri_wire *w) {
     return send(fd, w, sizeof *w, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *w ? 0 : -1;
@@ -162,6 +191,9 @@ static int listen_to(daemon_state *d, int i) {
             return -1;
         }
         const int say = hri_serve_question(&d->broker, d->callers[i], &w, now_ms());
+        if (say > 0) {
+            write_refusal(d, d->callers[i], &w);
+        }
         if (say < 0 || (say > 0 && give(d->fds[i], &w) != 0)) {
             return -1;
         }
@@ -175,6 +207,7 @@ static void take_turns(daemon_state *d) {
     hri_wire w;
     int i;
     while ((i = hri_serve_turn(&d->broker, d->callers, d->count, &w, now_ms())) >= 0) {
+        write_refusal(d, d->callers[i], &w);
         if (give(d->fds[i], &w) != 0) {
             end_caller(d, i);
         }
@@ -225,6 +258,7 @@ hr_status hri_daemon_run(const char *folder, const hri_observer *observer, uint6
         return HR_E_NOMEM_HOST;
     }
     d->lock_fd = d->listen_fd = -1;
+    d->folder = folder;
     d->broker.observer = observer;
     hr_status status = open_lock(d, folder, why);
     if (status == HR_OK) {

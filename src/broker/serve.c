@@ -310,78 +310,6 @@ static int serve_spill(hri_broker *b, hri_caller *caller, hri_wire *w) {
 
 /* ---- lists and limits ---- */
 
-/* What a process has of a device: as it said last, or as it is seen, where it says nothing of its own (HRI_WIRE_OWN). */
-static uint64_t taken_by(const hri_grants_process *p, int device) {
-    const uint64_t told = p->held_bytes[device] + p->remainder_bytes[device];
-    return told > p->seen_bytes[device] ? told : p->seen_bytes[device];
-}
-
-/* Row number w->row: devices, then jobs by device, then processes by device. */
-static int serve_list(hri_broker *b, hri_wire *w, uint64_t now_ms) {
-    hri_grants *l = b->grants;
-    uint32_t row = w->row;
-    look_at_devices(b, now_ms);
-    for (int d = 0; d < HRI_GRANTS_DEVICES; d++) {
-        const hri_grants_device *dev = &l->devices[d];
-        if (dev->total_bytes && row-- == 0) {
-            memcpy(w->uuid, dev->uuid, 16);
-            w->flags = HRI_WIRE_ROW_DEVICE | (dev->no_pids ? (uint32_t)HRI_WIRE_NO_PIDS : 0u);
-            w->total_bytes = dev->total_bytes;
-            w->outside_bytes = dev->outside_bytes;
-            w->free_bytes = hri_grants_device_free(l, d);
-            return answer(w, HRI_SAID_OK);
-        }
-    }
-    for (int i = 0; i < HRI_GRANTS_JOBS; i++) {
-        const hri_grants_job *job = &l->jobs[i];
-        for (int d = 0; job->state && d < HRI_GRANTS_DEVICES; d++) {
-            if (!job->limit_bytes[d] || row-- != 0) {
-                continue;
-            }
-            memcpy(w->uuid, l->devices[d].uuid, 16);
-            w->flags = HRI_WIRE_ROW_JOB | (uint32_t)job->flags |
-                       (job->state == HRI_GRANTS_WAITING ? (uint32_t)HRI_WIRE_WAITING : 0u) |
-                       (job->state == HRI_GRANTS_AWAY ? (uint32_t)HRI_WIRE_AWAY : 0u);
-            w->job = job->id;
-            w->pid = (int32_t)job->pid;
-            w->limit_bytes = job->limit_bytes[d];
-            w->granted_bytes = hri_grants_job_leased(l, job, d);
-            w->wait_ms = job->since_ms < now_ms ? now_ms - job->since_ms : 0;
-            for (int j = 0; j < HRI_GRANTS_PROCESSES; j++) {
-                const hri_grants_process *p = &l->processes[j];
-                if (p->state && p->job == job->id) {
-                    w->held_bytes += taken_by(p, d);
-                    w->spilled_bytes += p->spilled_bytes[d];
-                }
-            }
-            memcpy(w->name, job->name, sizeof w->name);
-            return answer(w, HRI_SAID_OK);
-        }
-    }
-    for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
-        const hri_grants_process *p = &l->processes[i];
-        for (int d = 0; p->state && d < HRI_GRANTS_DEVICES; d++) {
-            if (!p->granted_bytes[d] || row-- != 0) {
-                continue;
-            }
-            memcpy(w->uuid, l->devices[d].uuid, 16);
-            w->flags = HRI_WIRE_ROW_PROCESS | (p->waiting ? (uint32_t)HRI_WIRE_WAITING : 0u) |
-                       (p->state == HRI_GRANTS_DRAINING ? (uint32_t)HRI_WIRE_DRAINING : 0u) |
-                       (p->state == HRI_GRANTS_AWAY ? (uint32_t)HRI_WIRE_AWAY : 0u);
-            w->job = p->job;
-            w->pid = (int32_t)p->pid;
-            w->granted_bytes = p->granted_bytes[d];
-            w->remainder_bytes = p->remainder_bytes[d];
-            w->held_bytes = taken_by(p, d) - p->remainder_bytes[d];
-            w->spilled_bytes = p->spilled_bytes[d];
-            w->wait_ms = p->waiting && p->since_ms < now_ms ? now_ms - p->since_ms : 0;
-            memcpy(w->name, p->name, sizeof w->name);
-            return answer(w, HRI_SAID_OK);
-        }
-    }
-    return answer(w, HRI_SAID_END);
-}
-
 static int serve_limit(hri_broker *b, const hri_caller *caller, hri_wire *w) {
     static const unsigned char any[16];
     hri_grants *l = b->grants;
@@ -414,6 +342,7 @@ int hri_serve_question(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
         return -1; /* one question at a time */
     }
     caller->question = *w;
+    caller->since_ms = now_ms;
     switch (w->verb) {
     case HRI_VERB_JOB:
         return serve_job(b, caller, w);
@@ -430,7 +359,9 @@ int hri_serve_question(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     case HRI_VERB_SPILL:
         return serve_spill(b, caller, w);
     case HRI_VERB_LIST:
-        return serve_list(b, w, now_ms);
+        look_at_devices(b, now_ms);
+        hri_serve_list(b->grants, w, now_ms);
+        return 1;
     case HRI_VERB_LIMIT:
         return serve_limit(b, caller, w);
     default:

@@ -7,6 +7,7 @@
 
 #include "broker/grants.h"
 #include "broker/observer.h"
+#include "broker/refusal.h"
 
 typedef struct hri_caller {
     int64_t pid;
@@ -29,6 +30,11 @@ typedef struct hri_broker {
 
 /* 1: *wire is the answer, to be sent; 0: there is none, or it waits; -1: the connection has to end. */
 int hri_serve_question(hri_broker *b, hri_caller *caller, hri_wire *wire, uint64_t now_ms);
+/* Row number wire->row: devices, then jobs by device, then processes by device; HRI_SAID_END behind the last. */
+void hri_serve_list(const hri_grants *l, hri_wire *wire, uint64_t now_ms);
+/* 1 when *answer, given to the caller's question, refuses it memory: *out is what should be written down, but for the time. */
+int hri_serve_refusal(const hri_broker *b, const hri_caller *caller, const hri_wire *answer,
+                      uint64_t now_ms, hri_refusal *out);
 /* The connection ended. */
 void hri_serve_end(hri_broker *b, hri_caller *caller);
 /* Looks at devices and at the dead.  Returns how many things are under way (waiting, draining, away): while there are any,

@@ -10,8 +10,9 @@
 #include "cli/common/command.h"
 #include "govern/budget.h"
 #include "govern/env.h"
+#include "govern/holders.h"
 #include "govern/program.h"
-#include "govern/record.h"
+#include "govern/story.h"
 #include "govern/watch.h"
 
 typedef struct run_options {
@@ -95,6 +96,29 @@ static int exit_of(hri_cli *cli, const hri_door_job *job, int status) {
     return WEXITSTATUS(status);
 }
 
+typedef struct queue {
+    const hri_door_job *job;
+    bool said;
+} queue;
+
+/* Once, when it is clear that this is no matter of a moment. */
+static hr_status on_wait(void *user, uint64_t waited_ms) {
+    enum { MOMENT_MS = 400 };
+    queue *q = user;
+    if (!q->said && waited_ms >= MOMENT_MS) {
+        for (int i = 0; i < q->job->count; i++) {
+            char device[32];
+            hri_text text = {0};
+            snprintf(device, sizeof device, "cuda:%d", i);
+            hri_holders_say("waiting for", q->job->limits[i], device, q->job->uuids[i], &text);
+            hri_say_note("%s", hri_text_get(&text));
+            hri_text_deinit(&text);
+        }
+        q->said = true;
+    }
+    return HR_OK;
+}
+
 static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_job *job,
                  char *const *argv, uint64_t wait_ms) {
     hri_run_env env = {0};
@@ -107,12 +131,14 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
         return HRI_EXIT_USAGE;
     }
     if (!o->explain) {
-        status = hri_door_enter(&link->client, job, wait_ms, NULL, NULL);
+        queue q = {.job = job};
+        status = hri_door_enter(&link->client, job, wait_ms, on_wait, &q);
+        hri_story_begin(link->folder, job->id, argv);
         if (status != HR_OK) {
             hri_free(library);
             return refused(cli, link, job, status, o->wait);
         }
-        hri_record_forget(link->folder, job->id);
+        hri_story_forget(link->folder, job->id);
     }
     status = hri_run_env_init(&env, &(hri_run_env_options){.library = library,
                                                            .job = job->id,
@@ -129,6 +155,9 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
         status = hri_run_watch(link, job, argv, env.list, &ended, &why);
     }
     hri_run_env_deinit(&env);
+    if (status == HR_OK) {
+        hri_story_end(link->folder, job->id, argv, ended);
+    }
     if (status != HR_OK) {
         hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
         return status == HR_E_NOT_FOUND ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;

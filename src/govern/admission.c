@@ -11,6 +11,7 @@
 #include "broker/door.h"
 #include "device/device.h"
 #include "govern/holders.h"
+#include "govern/story.h"
 
 struct hri_admission {
     hri_link link;  /* owns the job */
@@ -31,21 +32,7 @@ typedef struct wait_state {
 enum { LOOK_MS = 1000, SETTLE = 25 };
 
 static void describe(hri_admission *a, hri_text *out, const char *verb, uint64_t bytes) {
-    hri_link look;
-    hri_holders h;
-    hri_text names = {0};
-    char size[32];
-    hri_text_clear(out);
-    hri_text_add(out, "%s %s on %s", verb, hr_bytes_print(bytes, size, sizeof size), a->device);
-    /* The own connection has a question under way. */
-    if (hri_link_find(&look, NULL) == HR_OK) {
-        if (hri_holders_read(&look, a->job.uuids[0], &h, &names) == HR_OK && h.found) {
-            hri_text_add(out, ": %s free, held by %s",
-                         hr_bytes_print(h.free_bytes, size, sizeof size), hri_text_get(&names));
-        }
-        hri_link_close(&look);
-    }
-    hri_text_deinit(&names);
+    hri_holders_say(verb, bytes, a->device, a->job.uuids[0], out);
 }
 
 static hr_status on_wait(void *user, uint64_t waited_ms) {
@@ -82,6 +69,12 @@ static hr_status enter(hri_admission *a, const hri_admission_options *o, bool al
     a->job.id = 0;
     wait_state w = {.o = o, .a = a};
     status = hri_door_enter(&a->link.client, &a->job, all ? o->wait_ms : 0, on_wait, &w);
+    if (a->job.id) {
+        hri_story_begin_self(a->link.folder, a->job.id);
+    }
+    if (status == HR_OK) {
+        hri_story_forget(a->link.folder, a->job.id);
+    }
     if (status == HR_E_AGAIN && o->wait_ms) {
         describe(a, &w.what, "gave up waiting for", a->job.limits[0]);
         (void)hri_prose_set(why, status, "%s", hri_text_get(&w.what));

@@ -90,3 +90,21 @@ hr_status hri_holders_read(hri_link *link, const unsigned char uuid[16], hri_hol
     *out = h;
     return HR_OK;
 }
+
+void hri_holders_say(const char *verb, uint64_t bytes, const char *device,
+                     const unsigned char uuid[16], hri_text *out) {
+    hri_link look;
+    hri_holders h;
+    hri_text names = {0};
+    char size[32];
+    hri_text_clear(out);
+    hri_text_add(out, "%s %s on %s", verb, hr_bytes_print(bytes, size, sizeof size), device);
+    if (hri_link_find(&look, NULL) == HR_OK) {
+        if (hri_holders_read(&look, uuid, &h, &names) == HR_OK && h.found) {
+            hri_text_add(out, ": %s free, held by %s",
+                         hr_bytes_print(h.free_bytes, size, sizeof size), hri_text_get(&names));
+        }
+        hri_link_close(&look);
+    }
+    hri_text_deinit(&names);
+}

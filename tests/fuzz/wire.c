@@ -37,7 +37,7 @@ static hri_wire packet(const uint8_t *at) {
     w.held_bytes = at[6] & 128 ? 0 : 1ull << (at[6] % 64);
     w.granted_bytes = at[7] & 128 ? 0 : 1ull << (at[7] % 64);
     w.wait_ms = at[0] & 64 ? 10 : 0;
-    w.flags = at[0] & 32 ? HRI_WIRE_OVERCOMMIT : 0;
+    w.flags = at[0] & 32 ? HRI_WIRE_OVERCOMMIT : at[0] & 16 ? HRI_WIRE_OWN : 0;
     w.row = at[7];
     return w;
 }
@@ -45,6 +45,7 @@ static hri_wire packet(const uint8_t *at) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static hri_grants grants; /* large */
     const hri_observer observer = {.devices = devices, .processes = processes};
+    static hri_refusal refusal;
     hri_broker b = {.grants = &grants, .observer = &observer};
     hri_caller callers[CALLERS];
     hri_caller *list[CALLERS];
@@ -58,6 +59,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             (void)hri_page_check(page, size);
             free(page);
         }
+    }
+    if (size == sizeof refusal) {
+        memcpy(&refusal, data, size);
+        (void)hri_refusal_check(&refusal, size);
     }
     hri_grants_init(&grants);
     memset(callers, 0, sizeof callers);
@@ -78,6 +83,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             hri_serve_end(&b, caller);
             caller->pid = pid ? pid : 1000000000;
             caller->started = 1;
+        }
+        if (hri_serve_refusal(&b, caller, &w, now, &refusal) &&
+            !hri_refusal_check(&refusal, sizeof refusal)) {
+            abort();
         }
         (void)hri_serve_turn(&b, list, CALLERS, &w, now);
         (void)hri_serve_look(&b, now);

@@ -98,6 +98,45 @@ TEST(commands, why_tells_of_the_killed) {
     govern_expect(&w, "exceeded the job's budget");
     govern_expect(&w, "requested by cuMemAlloc_v2");
     govern_expect(&w, "in govern_caller");
-    govern_expect(&w, "next: headroom run --budget 1536MiB -- ...");
+    govern_expect(&w, "at most 428 MiB would have fitted");
+    govern_expect(&w, "job 1  sh  564 MiB of a budget of 1 GiB, running for 0 s\n");
+    govern_expect(&w, "refused 700 MiB by cuMemAlloc_v2, holds 564 MiB\n");
+    govern_expect(&w, "ended with exit code 0 at ");
+    govern_expect(&w, "next: headroom run --budget 1536MiB -- sh -c '");
+    govern_end(&w);
+}
+
+TEST(commands, why_tells_who_held_the_gpu_at_the_door) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
+    govern_shell(&w,
+                 "$HEADROOM run --budget 1.5GiB -- $CALLER dlsym alloc:1G touch:a wait:b & "
+                 "while [ ! -e a ]; do sleep 0.01; done; "
+                 "$HEADROOM run --budget 1GiB --wait 0.5s -- $CALLER 'dlsym' 'info'; echo code $?; "
+                 "$HEADROOM why; $HEADROOM why --json; touch b; wait; $HEADROOM why 1");
+    govern_expect(&w, "code 1\n");
+    govern_expect(&w, "job 2, govern_caller: 1 GiB was refused at ");
+    govern_expect(&w, ": other programs held the memory\n");
+    govern_expect(&w, "who held GPU-fae7c0ad then: 512 MiB free of 2 GiB, programs outside 0 B\n");
+    govern_expect(&w, "job 1  govern_caller  1.06 GiB of a budget of 1.50 GiB, running for ");
+    govern_expect(&w, "next: headroom run --budget 1024MiB --wait 10m -- /");
+    govern_expect(&w, "\"free_bytes\": 536870912");
+    govern_expect(&w, "no allocation was refused\n"); /* of job 1 */
+    govern_end(&w);
+}
+
+TEST(commands, why_tells_of_a_death_without_a_refusal) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(&w,
+                 "$HEADROOM run --budget 1GiB -- $CALLER dlsym alloc:100M free alloc:200M touch:a "
+                 "wait:b & job=$!; while [ ! -e a ]; do sleep 0.01; done; "
+                 "kill -9 $($HEADROOM top --json | grep '\"pid\"' | tail -1 | tr -dc 0-9); "
+                 "wait $job; echo code $?; $HEADROOM why");
+    govern_expect(&w, "code 137\n");
+    govern_expect(&w, "no allocation was refused\n");
+    govern_expect(&w, "-100 MiB by cuMemFree_v2, holds 64 MiB\n");
+    govern_expect(&w, "+200 MiB by cuMemAlloc_v2, holds 264 MiB\n");
+    govern_expect(&w, "killed by signal 9 (Killed) at ");
     govern_end(&w);
 }
