@@ -16,7 +16,7 @@ hr_status hri_limit_job(hri_link *link, uint64_t job, uint64_t bytes, hri_prose 
     w.limit_bytes = bytes;
     const hr_status status = hri_client_ask(&link->client, &w, ANSWER_MS);
     if (status != HR_OK) {
-        return hri_prose_set(said, HR_E_IO, "the broker does not answer");
+        return hri_prose_set(said, HR_E_IO, "the broker does not respond");
     }
     hr_bytes_print(bytes, wanted, sizeof wanted);
     switch (w.said) {
@@ -36,7 +36,7 @@ hr_status hri_limit_job(hri_link *link, uint64_t job, uint64_t bytes, hri_prose 
                              hr_bytes_print(w.total_bytes, left, sizeof left));
     case HRI_SAID_WRONG:
         return hri_prose_set(said, HR_E_UNSUPPORTED,
-                             "job %llu is a training of Headroom, whose plan is made; stop it and "
+                             "job %llu is a headroom train run with a fixed plan; stop it and "
                              "resume it with another --budget",
                              number);
     default:

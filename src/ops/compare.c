@@ -25,7 +25,7 @@ typedef struct compare_attr {
 static const char *const choices[] = {COMPARISONS(CHOICE) NULL};
 
 static const hri_field compare_fields[] = {
-    {"is", "what is asked; both, either and one are and, or and exclusive or",
+    {"is", "comparison; both, either and one are and, or and exclusive or",
      offsetof(compare_attr, is), HRI_FIELD_ENUM, "equal", .choices = choices},
     {0},
 };

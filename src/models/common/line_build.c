@@ -88,7 +88,7 @@ static hr_value shortcut(hri_build *b, const hri_line_stage *s, hr_value x, hr_v
     }
     const hr_meta in = hr_graph_meta(b->g, x), out = hr_graph_meta(b->g, y);
     char is[256], gives[256];
-    hri_line_fail(b, s, "its layers take %s and give %s, which cannot be added",
+    hri_line_fail(b, s, "the input %s and the output %s of its layers cannot be added",
                   hr_meta_print(&in, is, sizeof is), hr_meta_print(&out, gives, sizeof gives));
     return x;
 }
@@ -107,7 +107,7 @@ hr_status hri_line_build(void *given, hr_graph *g, int64_t batch, int training) 
     hri_build b = {.g = g, .batch = batch, .training = training != 0};
     const hr_value logits = hri_line_layers_build(&b, line->first, HR_NONE);
     if (g->error.code == HR_OK && hr_graph_meta(g, logits).shape.rank < 2) {
-        hri_line_fail(&b, line->first, "the last layer must give one row of logits per sample");
+        hri_line_fail(&b, line->first, "the last layer must produce one row of logits per sample");
     }
     if (g->error.code == HR_OK) {
         hri_model_loss(&b, logits);

@@ -14,7 +14,7 @@ static int rank_of(const hri_build *b, hr_value x) {
 /* 1 when x is (N, H, W, C); else the reason stands on the graph. */
 static int is_image(hri_build *b, const hri_line_stage *s, hr_value x) {
     if (rank_of(b, x) != 4) {
-        hri_line_fail(b, s, "it takes images (N, H, W, C), and here are values of %d dimensions",
+        hri_line_fail(b, s, "expected images (N, H, W, C), not values with %d dimensions",
                       rank_of(b, x));
         return 0;
     }
@@ -83,7 +83,7 @@ static hr_value depthwise(hri_build *b, const hri_line_stage *s, const char *nam
 
 static hr_value dense(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
     if (rank_of(b, x) == 4 || rank_of(b, x) < 2) {
-        hri_line_fail(b, s, "it takes rows of numbers; put flatten or global_pool before it");
+        hri_line_fail(b, s, "expected rows of numbers; put flatten or global_pool before it");
         return x;
     }
     return hri_layer_linear(b, name, x, (int64_t)s->arg[0], NULL, NULL);
@@ -92,7 +92,7 @@ static hr_value dense(hri_build *b, const hri_line_stage *s, const char *name, h
 static hr_value embedding(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
     hr_graph *g = b->g;
     if (hr_graph_meta(g, x).type != HR_TYPE_I32) {
-        hri_line_fail(b, s, "it takes tokens: input(128, vocab=50257)");
+        hri_line_fail(b, s, "expected tokens: input(128, vocab=50257)");
         return x;
     }
     const int64_t width = (int64_t)s->arg[0], length = hri_dim(b, x, 1);
@@ -114,8 +114,9 @@ static hr_value attention(hri_build *b, const hri_line_stage *s, const char *nam
     hr_graph *g = b->g;
     const int64_t heads = (int64_t)s->arg[0], length = hri_dim(b, x, 1), width = hri_dim(b, x, 2);
     if (rank_of(b, x) != 3 || width % heads) {
-        hri_line_fail(b, s, "it takes (N, places, width), the width a multiple of %lld heads",
-                      (long long)heads);
+        hri_line_fail(
+            b, s, "expected (N, positions, width) with a width that is a multiple of %lld heads",
+            (long long)heads);
         return x;
     }
     hr_graph_push(g, name);

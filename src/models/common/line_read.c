@@ -102,11 +102,10 @@ static hr_status read_number(reader *r, const hri_line_arg *arg, double *out) {
     if (!strncmp(at, "classes", 7) && word_length(at) == 7) {
         r->at += 7;
         *out = r->classes;
-        return r->classes > 0
-                   ? HR_OK
-                   : wrong(r, at,
-                           "the number of classes is not known here: write it, or give it "
-                           "as input(..., classes=10)");
+        return r->classes > 0 ? HR_OK
+                              : wrong(r, at,
+                                      "the number of classes is unknown: write it, or give it as "
+                                      "input(..., classes=10)");
     }
     const double x = strtod(at, &end);
     if (end == at || isnan(x)) {
@@ -116,7 +115,7 @@ static hr_status read_number(reader *r, const hri_line_arg *arg, double *out) {
     char text[160];
     if (!(x >= arg->least && x <= arg->most) || (!arg->real && x != floor(x))) {
         snprintf(text, sizeof text, "%s must be %s from %.10g to %.10g", arg->name,
-                 arg->real ? "a number" : "a whole number", arg->least, arg->most);
+                 arg->real ? "a number" : "an integer", arg->least, arg->most);
         return wrong(r, at, text);
     }
     *out = x;
@@ -298,8 +297,8 @@ hr_status hri_line_read(const char *text, hri_line **out, hri_prose *why) {
     hr_status status = HR_OK;
     if (hri_line_lacks_input(text)) {
         status = wrong(&r, r.at,
-                       "the network does not say what goes in: begin with input(28x28x1), or give "
-                       "data whose images are all of one size");
+                       "the input size is unknown: start with input(28x28x1), or use data whose "
+                       "images all have the same size");
     }
     status = status == HR_OK ? read_chain(&r, &line->first) : status;
     if (status == HR_OK && *r.at) {
