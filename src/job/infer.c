@@ -199,19 +199,19 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
 
 /* Without a budget of its own: four MiB, or what the pipeline says it cannot do without. */
 static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) {
-    hri_supply_options options = {.pipeline = text,
-                                  .source = &i->source,
-                                  .want = &i->want,
-                                  .no_labels = i->o.no_labels,
-                                  .until_bad = i->o.no_labels,
-                                  .fills_up = 1,
-                                  .label_map = i->label_map,
-                                  .label_count = i->label_map ? i->source.class_count : 0,
-                                  .seen = seen,
-                                  .seen_user = i,
-                                  .pipeline_options = {.size = sizeof(hr_pipeline_options),
-                                                       .skip_bad = i->o.skip_bad,
-                                                       .budget = i->o.ledger}};
+    hri_supply_options options = {
+        .pipeline = text,
+        .source = &i->source,
+        .want = &i->want,
+        .no_labels = i->o.no_labels,
+        .until_bad = i->o.no_labels,
+        .fills_up = i->o.no_labels, /* else the filling would be in the loss */
+        .label_map = i->label_map,
+        .label_count = i->label_map ? i->source.class_count : 0,
+        .seen = seen,
+        .seen_user = i,
+        .pipeline_options = {
+            .size = sizeof(hr_pipeline_options), .skip_bad = i->o.skip_bad, .budget = i->o.ledger}};
     const uint64_t most = i->budget_bytes / 2;
     const uint64_t given = i->predictor ? i->data_bytes : i->o.data_budget_bytes;
     uint64_t bytes = given ? given : LEAST_DATA;
@@ -283,6 +283,7 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         .supply = i->supply,
         .pixels = find_pixels(i),
         .batch = i->o.batch,
+        .single = !i->want.masks && !i->o.no_labels,
         .count = hr_pipeline_count(hri_supply_pipeline(i->supply)),
         .budget_bytes = i->o.ledger && !i->o.budget ? 0 : i->budget_bytes,
         .data_bytes = i->data_bytes,

@@ -10,14 +10,20 @@
 #include "fit/run_int.h"
 #include "step/objective.h"
 
+/* One graph of the run. */
+typedef struct piece {
+    hr_graph *g;
+    hri_exec *exec;
+    int64_t batch;
+    hr_value logits; /* HR_NONE: there are none a sample */
+} piece;
+
 struct hri_predictor {
     hri_supply *supply;
-    hr_graph *g;
     hr_run *run;
-    hri_exec *exec;
-    int64_t batch, classes;
+    piece of[2]; /* a batch; one sample, where batch is not 0 */
+    int64_t classes;
     float *scores; /* (batch, classes), or NULL */
-    hr_value logits;
     uint32_t fed;
     uint64_t counted; /* labels of the batch */
     uint64_t data_bytes;
@@ -48,28 +54,32 @@ static hr_status build(const hri_predictor_options *o, int64_t batch, hr_graph *
 }
 
 /* Scores that can be read: one row a sample. */
-static hr_status find_scores(hri_predictor *i, hri_prose *why) {
-    i->logits = hr_graph_find(i->g, "logits");
-    if (i->logits == HR_NONE) {
+static void find_scores(piece *x) {
+    x->logits = hr_graph_find(x->g, "logits");
+    const hr_meta *meta = &x->g->values[x->logits].meta;
+    if (x->logits != HR_NONE &&
+        (!hr_type_is_real(meta->type) || meta->shape.rank != 2 || meta->shape.dim[0] != x->batch)) {
+        x->logits = HR_NONE;
+    }
+}
+
+static hr_status make_scores(hri_predictor *i, hri_prose *why) {
+    const piece *x = &i->of[0];
+    if (x->logits == HR_NONE) {
         return HR_OK;
     }
-    const hr_meta *meta = &i->g->values[i->logits].meta;
-    if (!hr_type_is_real(meta->type) || meta->shape.rank != 2 || meta->shape.dim[0] != i->batch) {
-        i->logits = HR_NONE;
-        return HR_OK;
-    }
-    i->classes = meta->shape.dim[1];
-    i->scores = hri_calloc((size_t)(i->batch * i->classes), sizeof *i->scores);
+    i->classes = x->g->values[x->logits].meta.shape.dim[1];
+    i->scores = hri_calloc((size_t)(x->batch * i->classes), sizeof *i->scores);
     return i->scores ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the scores");
 }
 
 static hr_status open_run(hri_predictor *i, const hri_predictor_options *o, hri_prose *why) {
-    const hr_graph *graphs[] = {i->g};
+    const hr_graph *graphs[] = {i->of[0].g, i->of[1].g};
     hr_error error = {0};
     hr_run_options options = {.size = sizeof options,
                               .device = o->device,
                               .graphs = graphs,
-                              .graph_count = 1,
+                              .graph_count = i->of[1].g ? 2 : 1,
                               .threads = o->threads,
                               .budget = o->ledger,
                               .wait_ms = o->wait_ms,
@@ -82,27 +92,34 @@ static hr_status open_run(hri_predictor *i, const hri_predictor_options *o, hri_
     if (status != HR_OK) {
         return explain(why, status, &error);
     }
-    i->exec = hri_run_exec(i->run, 0);
-    if (i->logits != HR_NONE && !hri_exec_holds(i->exec, i->logits)) {
+    i->of[0].exec = hri_run_exec(i->run, 0);
+    i->of[1].exec = hri_run_exec(i->run, 1);
+    const piece *x = &i->of[0];
+    if (x->logits != HR_NONE && !hri_exec_holds(x->exec, x->logits)) {
         hri_free(i->scores); /* a model that makes its loss without whole scores */
         i->scores = NULL;
-        i->logits = HR_NONE;
     }
     return HR_OK;
 }
 
 static hr_status put(void *predictor, hr_value v, uint64_t at, const void *from, uint64_t bytes) {
-    return hri_exec_put(((hri_predictor *)predictor)->exec, v, at, from, bytes);
+    return hri_exec_put(((hri_predictor *)predictor)->of[0].exec, v, at, from, bytes);
 }
 
 static hr_status open_with(hri_predictor *i, const hri_predictor_options *o, int64_t batch,
                            hri_prose *why) {
+    hr_status status = HR_OK;
     i->supply = o->supply;
-    i->batch = batch;
     i->data_bytes = o->data_bytes;
-    hr_status status = build(o, batch, &i->g, why);
+    for (int k = 0; k < (o->single && batch > 1 ? 2 : 1) && status == HR_OK; k++) {
+        i->of[k].batch = k ? 1 : batch;
+        status = build(o, i->of[k].batch, &i->of[k].g, why);
+        if (status == HR_OK) {
+            find_scores(&i->of[k]);
+        }
+    }
     if (status == HR_OK) {
-        status = find_scores(i, why);
+        status = make_scores(i, why);
     }
     if (status == HR_OK) {
         status = open_run(i, o, why);
@@ -110,8 +127,9 @@ static hr_status open_with(hri_predictor *i, const hri_predictor_options *o, int
     if (status == HR_OK) {
         const hri_values to = {.put = put,
                                .user = i,
-                               .buffer_bytes = hri_exec_overlaps(i->exec) ? UINT64_C(64) << 20 : 0};
-        status = hri_checkpoint_load(o->checkpoint, i->g, &to, HRI_CHECKPOINT_WEIGHTS, why);
+                               .buffer_bytes =
+                                   hri_exec_overlaps(i->of[0].exec) ? UINT64_C(64) << 20 : 0};
+        status = hri_checkpoint_load(o->checkpoint, i->of[0].g, &to, HRI_CHECKPOINT_WEIGHTS, why);
     }
     return status;
 }
@@ -141,7 +159,8 @@ hr_status hri_predictor_open(const hri_predictor_options *o, hri_predictor **out
 void hri_predictor_close(hri_predictor *i) {
     if (i) {
         hr_run_close(i->run);
-        hr_graph_destroy(i->g);
+        hr_graph_destroy(i->of[0].g);
+        hr_graph_destroy(i->of[1].g);
         hri_free(i->scores);
         hri_free(i);
     }
@@ -153,22 +172,22 @@ void hri_predictor_set_supply(hri_predictor *i, hri_supply *supply) {
     i->supply = supply;
 }
 
-static hr_status read_number(const hri_predictor *i, const char *name, float *out) {
-    const hr_value v = hr_graph_find(i->g, name);
+static hr_status read_number(const piece *x, const char *name, float *out) {
+    const hr_value v = hr_graph_find(x->g, name);
     *out = NAN;
-    return v != HR_NONE && hri_exec_holds(i->exec, v)
-               ? hri_exec_get(i->exec, v, 0, out, sizeof *out)
+    return v != HR_NONE && hri_exec_holds(x->exec, v)
+               ? hri_exec_get(x->exec, v, 0, out, sizeof *out)
                : HR_OK;
 }
 
 /* Scores of a 2-byte type come into the upper half of their room and are widened from below: a number is read before
  * anything is written over it. */
-static hr_status read_scores(hri_predictor *i) {
-    const size_t count = (size_t)(i->batch * i->classes);
-    const hr_type type = i->g->values[i->logits].meta.type;
+static hr_status read_scores(hri_predictor *i, const piece *x) {
+    const size_t count = (size_t)(x->batch * i->classes);
+    const hr_type type = x->g->values[x->logits].meta.type;
     const uint64_t bytes = count * hr_type_bytes(type);
     char *from = (char *)i->scores + (count * sizeof *i->scores - bytes);
-    const hr_status status = hri_exec_get(i->exec, i->logits, 0, from, bytes);
+    const hr_status status = hri_exec_get(x->exec, x->logits, 0, from, bytes);
     for (size_t k = 0; status == HR_OK && type != HR_TYPE_F32 && k < count; k++) {
         hri_bf16 b;
         hri_f16 h;
@@ -179,38 +198,47 @@ static hr_status read_scores(hri_predictor *i) {
     return status;
 }
 
-static hr_status read_results(hri_predictor *i) {
+static hr_status read_results(hri_predictor *i, const piece *x) {
     i->numbers = (hri_numbers){.norm = NAN, .rate = NAN, .counted = i->counted};
-    hr_status status = read_number(i, "loss", &i->numbers.loss);
+    hr_status status = read_number(x, "loss", &i->numbers.loss);
     if (status == HR_OK) {
-        status = read_number(i, "accuracy", &i->numbers.accuracy);
+        status = read_number(x, "accuracy", &i->numbers.accuracy);
     }
     if (status == HR_OK) {
-        status = read_number(i, "top5", &i->numbers.top5);
+        status = read_number(x, "top5", &i->numbers.top5);
     }
     if (status == HR_OK && i->scores) {
-        status = read_scores(i);
+        status = read_scores(i, x);
     }
     return status;
 }
 
-hr_status hri_predictor_next(hri_predictor *i, hri_prose *why) {
-    const hri_planned_run run = {.exec = i->exec,
-                                 .g = i->g,
-                                 .samples = (uint32_t)i->batch,
+static hr_status feed(hri_predictor *i, const piece *x, hri_prose *why) {
+    const hri_planned_run run = {.exec = x->exec,
+                                 .g = x->g,
+                                 .samples = (uint32_t)x->batch,
                                  .evaluate = 1,
                                  .counted = &i->counted};
-    hr_status status = hri_supply_feed(i->supply, &run, &i->fed, why);
+    return hri_supply_feed(i->supply, &run, &i->fed, why);
+}
+
+hr_status hri_predictor_next(hri_predictor *i, hri_prose *why) {
+    size_t which = 0;
+    hr_status status = feed(i, &i->of[0], why);
+    if (status == HR_E_AGAIN && i->of[1].g) {
+        which = 1;
+        status = feed(i, &i->of[1], why);
+    }
     if (status != HR_OK) {
         return status;
     }
-    status = hri_run_fed(i->run, 0);
+    status = hri_run_fed(i->run, which);
     if (status != HR_OK) {
         hr_error error;
         hr_run_error(i->run, &error);
         return explain(why, status, &error);
     }
-    status = read_results(i);
+    status = read_results(i, &i->of[which]);
     return status == HR_OK ? HR_OK
                            : hri_prose_set(why, status, "reading the results failed: %s",
                                            hr_status_text(status));
@@ -233,7 +261,7 @@ hri_numbers hri_predictor_numbers(const hri_predictor *i) {
 }
 
 int64_t hri_predictor_batch(const hri_predictor *i) {
-    return i->batch;
+    return i->of[0].batch;
 }
 
 void hri_predictor_report(const hri_predictor *i, hr_run_report *out) {

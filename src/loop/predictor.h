@@ -30,6 +30,7 @@ typedef struct hri_predictor_options {
     hri_pixels
         pixels; /* of images that the supply gives as bytes; zeros: it gives what the model asks for */
     int64_t batch;  /* samples at once; 0: as many as fit */
+    int single;     /* the supply's last samples come one by one: its loss leaves nothing out */
     uint64_t count; /* samples there are: a batch is not much larger; HR_COUNT_UNKNOWN: not known */
     uint64_t budget_bytes; /* of everything; 0: as much as it takes */
     uint64_t data_bytes;   /* of it, what the supply's pipeline may still take */

@@ -535,3 +535,62 @@ TEST(job_trainer, a_checkpoint_that_fails_is_told_and_the_last_one_ends_the_run)
     hr_trainer_close(t);
     rig_close(&r);
 }
+
+/* (n, width) f32 as a .npy file. */
+static void write_npy(const char *path, const float *data, int n, int width) {
+    char header[128];
+    FILE *f = fopen(path, "wb");
+    CHECK(f != NULL);
+    int used = snprintf(header, sizeof header,
+                        "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", n, width);
+    while ((10 + used + 1) % 64) {
+        header[used++] = ' ';
+    }
+    header[used++] = '\n';
+    const unsigned char start[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)used, 0};
+    CHECK(fwrite(start, 1, sizeof start, f) == sizeof start);
+    CHECK(fwrite(header, 1, (size_t)used, f) == (size_t)used);
+    CHECK(fwrite(data, sizeof *data, (size_t)(n * width), f) == (size_t)(n * width));
+    fclose(f);
+}
+
+TEST(job_trainer, an_evaluation_has_the_loss_of_the_real_samples_alone) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    float w[3], v[2];
+    char data[2000];
+    hr_trainer *t = NULL;
+    rig_open(&r);
+    r.o.folder = in("short");
+    rig_plan(&r);
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    CHECK_OK(hr_trainer_advance(t, &why));
+    CHECK_OK(hr_trainer_get(t, "w", w, sizeof w));
+    CHECK_OK(hr_trainer_get(t, "v", v, sizeof v));
+    CHECK_OK(hr_trainer_save_weights(t, in("w.safetensors"), &why));
+    hr_trainer_close(t);
+    write_npy(in("left.npy"), left[0], HELD, 3);
+    write_npy(in("right.npy"), right[0], HELD, 2);
+    write_npy(in("target.npy"), target, HELD, 1);
+    snprintf(data, sizeof data,
+             "zip({npy:%s/left.npy|rename(x=left)},{npy:%s/right.npy|rename(x=right)},"
+             "{npy:%s/target.npy|rename(x=target)})",
+             test_folder(), test_folder(), test_folder());
+    for (int batch = 1; batch <= 8; batch++) { /* 7 samples: whole, short and much too large ones */
+        hr_infer_options o = {.size = sizeof o,
+                              .checkpoint = in("w.safetensors"),
+                              .data = data,
+                              .batch = batch,
+                              .threads = 1};
+        hr_predictor *e = NULL;
+        hr_infer_result result = {.size = sizeof result};
+        if (hr_predictor_open(r.ctx, &o, &e, &why) != HR_OK ||
+            hr_predictor_evaluate(e, &result, &why) != HR_OK) {
+            test_fail(__FILE__, __LINE__, "%s", why.message);
+        }
+        CHECK(result.samples == HELD && result.counted == HELD);
+        CHECK(fabs(result.loss - loss_of(w, v)) < 1e-5 * (1 + result.loss));
+        hr_predictor_close(e);
+    }
+    rig_close(&r);
+}
