@@ -573,8 +573,8 @@ TEST(job_trainer, an_evaluation_has_the_loss_of_the_real_samples_alone) {
     write_npy(in("right.npy"), right[0], HELD, 2);
     write_npy(in("target.npy"), target, HELD, 1);
     snprintf(data, sizeof data,
-             "zip({npy:%s/left.npy|rename(x=left)},{npy:%s/right.npy|rename(x=right)},"
-             "{npy:%s/target.npy|rename(x=target)})",
+             "zip({npy:%s/left.npy|rename(x,to=left)},{npy:%s/right.npy|rename(x,to=right)},"
+             "{npy:%s/target.npy|rename(x,to=target)})",
              test_folder(), test_folder(), test_folder());
     for (int batch = 1; batch <= 8; batch++) { /* 7 samples: whole, short and much too large ones */
         hr_infer_options o = {.size = sizeof o,
