@@ -123,7 +123,8 @@ typedef enum hr_step_kind {
     HR_STEP_WHOLE = 0, /* the batch at once: forward, backward, update */
     HR_STEP_PART,      /* a part of it that is not the last: forward, backward, add to the sums */
     HR_STEP_LAST,      /* the last part: as PART, then update */
-    HR_STEP_EVALUATE   /* forward, in the same precision; nothing is updated */
+    HR_STEP_EVALUATE,  /* forward, in the same precision; nothing is updated */
+    HR_STEP_UPDATE /* what PARTs have added up moves the parameters; no input of the model is read */
 } hr_step_kind;
 
 /* A frozen graph.  *why (may be NULL) gets the reason with node and shapes.  HR_E_SHAPE without a scalar result

@@ -144,6 +144,26 @@ HR_API HR_MUST_CHECK hr_status hr_trainer_get_metric(const hr_trainer *t, const 
 /* Writes a checkpoint that can be resumed.  path NULL: last.safetensors in the folder. */
 HR_API HR_MUST_CHECK hr_status hr_trainer_save(hr_trainer *t, const char *path, hr_error *why);
 
+/* ---- your own gradients: with hr_job_options.keep_gradients, else HR_E_UNSUPPORTED ---- */
+
+/* Forward and backward pass of a whole batch of your own (as hr_trainer_step); adds share * the gradient of its mean loss to
+ * the gradients.  Shares of one update should sum to 1: samples of this call over all samples.  After a failure other than
+ * HR_E_NOT_FOUND and HR_E_SHAPE the trainer can only be closed.  `out` may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_backward(hr_trainer *t, const hr_field *fields,
+                                                   size_t count, double share, hr_numbers *out,
+                                                   hr_error *why);
+/* The gradient of a parameter so far, f32, in its shape; read it, change it.  HR_E_NOT_FOUND, HR_E_SHAPE; HR_E_BUSY: nothing
+ * was added since the last update. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_get_gradient(hr_trainer *t, const char *parameter,
+                                                       float *to, uint64_t bytes);
+HR_API HR_MUST_CHECK hr_status hr_trainer_put_gradient(hr_trainer *t, const char *parameter,
+                                                       const float *from, uint64_t bytes);
+/* Clips and updates: one step of the run, whose loss is that of the batches by their shares.  HR_E_BUSY: there are no
+ * gradients.  HR_E_RANGE: the loss is not finite.  `out` may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_trainer_apply(hr_trainer *t, hr_numbers *out, hr_error *why);
+/* Forgets the gradients without updating. */
+HR_API void hr_trainer_drop_gradients(hr_trainer *t);
+
 /* Parameters and states by name.  HR_E_NOT_FOUND; HR_E_SHAPE if `bytes` is not the size of the value. */
 HR_API HR_MUST_CHECK hr_status hr_trainer_get(hr_trainer *t, const char *name, void *to,
                                               uint64_t bytes);

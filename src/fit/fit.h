@@ -43,9 +43,10 @@ typedef struct hri_fit_job {
     const hr_graph *const *given;
     uint32_t given_count; /* 0: none; at most HRI_FIT_PIECES */
     int64_t batch;
-    int64_t parts;     /* micro-batches: 0: as many as is fastest, 1: never, k: about as many */
-    int allow_coupled; /* cut the batch even where an op couples samples */
-    int evaluate;      /* plan the evaluation of a part into the same arena */
+    int64_t parts;      /* micro-batches: 0: as many as is fastest, 1: never, k: about as many */
+    int allow_coupled;  /* cut the batch even where an op couples samples */
+    int keep_gradients; /* they are added up and stay until an update of its own takes them */
+    int evaluate;       /* plan the evaluation of a part into the same arena */
     int64_t evaluate_samples; /* of it; 0: as many as a part has */
     int evaluate_single; /* and that of one sample: for the last ones, where the loss leaves nothing out */
     /* Bytes at the bottom of the arena that are somebody else's: below our persistent values, and above them. */
@@ -74,7 +75,7 @@ typedef struct hri_fit_job {
     void *tick_user;
 } hri_fit_job;
 
-enum { HRI_FIT_PIECES = 4, HRI_FIT_CASES = 48 };
+enum { HRI_FIT_PIECES = 5, HRI_FIT_CASES = 48 };
 
 typedef struct hri_fit_piece {
     hr_step_kind kind;

@@ -117,10 +117,16 @@ static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_pro
     const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
     c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
     const int whole = c->parts == 1;
-    hr_status status = build_piece(job, whole ? HR_STEP_WHOLE : HR_STEP_LAST, last, 1,
-                                   &c->pieces[c->count++], why);
+    with_form.options.ignored |= given->keep_gradients; /* sums, and no velocities in their place */
+    const hr_step_kind kind = given->keep_gradients ? HR_STEP_PART
+                              : whole               ? HR_STEP_WHOLE
+                                                    : HR_STEP_LAST;
+    hr_status status = build_piece(job, kind, last, 1, &c->pieces[c->count++], why);
     if (status == HR_OK && !whole) {
         status = build_piece(job, HR_STEP_PART, c->part, c->parts - 1, &c->pieces[c->count++], why);
+    }
+    if (status == HR_OK && given->keep_gradients) {
+        status = build_piece(job, HR_STEP_UPDATE, 1, 1, &c->pieces[c->count++], why);
     }
     if (status == HR_OK && job->evaluate) {
         const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;

@@ -20,6 +20,7 @@ struct hri_planned {
     hri_runner *runner;
     int owns_runner;
     piece part, last; /* part.exec is NULL when the batch is trained whole */
+    piece update;     /* with keep_gradients; exec is NULL without */
     piece evaluation; /* exec is NULL when it was not planned */
     piece single;     /* the same for one sample; exec is NULL when it was not planned */
     hri_planned_ahead_fn *may_ahead;
@@ -41,10 +42,12 @@ struct hri_planned {
 static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
     for (uint32_t i = 0; i < plans->c->count; i++) {
         const hri_fit_piece *from = &plans->c->pieces[i];
-        piece *to = from->kind == HR_STEP_PART       ? &p->part
-                    : from->kind != HR_STEP_EVALUATE ? &p->last
-                    : p->evaluation.exec             ? &p->single
-                                                     : &p->evaluation;
+        const int first = i == 0; /* the last part of a batch, or all of it */
+        piece *to = from->kind == HR_STEP_UPDATE           ? &p->update
+                    : from->kind == HR_STEP_PART && !first ? &p->part
+                    : from->kind != HR_STEP_EVALUATE       ? &p->last
+                    : p->evaluation.exec                   ? &p->single
+                                                           : &p->evaluation;
         const uint32_t index = p->o.first_piece + i;
         *to = (piece){hri_runner_exec(p->runner, index), from->samples, index};
     }
@@ -281,7 +284,7 @@ static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part 
 /* The first part of the next step, while the last one of this runs. */
 static void feed_ahead(hri_planned *p) {
     const piece *x = p->part.exec ? &p->part : &p->last;
-    if (p->may_ahead && p->owns_runner && hri_exec_overlaps(x->exec) &&
+    if (p->may_ahead && p->owns_runner && !p->update.exec && hri_exec_overlaps(x->exec) &&
         p->may_ahead(p->ahead_user)) {
         p->fed = 1;
         p->fed_status = feed_large(p, x, p->state.step + 1, 0, &p->fed_counted, &p->fed_why);
@@ -300,7 +303,7 @@ static hr_status feed_first(hri_planned *p, const piece *x, uint64_t *counted, h
 
 /* Velocities that take the parts as they come cannot be scaled when a later part shows that others weigh less. */
 static hr_status check_even(const hri_planned *p, const hri_share_part *share, hri_prose *why) {
-    return share->even || !hri_train_feeds_velocity(&p->o.job->options)
+    return share->even || p->update.exec || !hri_train_feeds_velocity(&p->o.job->options)
                ? HR_OK
                : hri_prose_set(why, HR_E_UNSUPPORTED,
                                "step %llu: its micro-batches ignore different numbers of labels, "
@@ -308,8 +311,25 @@ static hr_status check_even(const hri_planned *p, const hri_share_part *share, h
                                (unsigned long long)p->state.step);
 }
 
+/* The share that a whole batch has of an update, and whether others came before it. */
+static hr_status weigh(const hri_planned *p, hri_share_part *part, double share, int fresh,
+                       hri_prose *why) {
+    if (share == 1.0 && fresh) {
+        return check_even(p, part, why);
+    }
+    if (!part->even && !fresh) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED,
+                             "micro-batches that ignore different numbers of labels cannot be "
+                             "added to other gradients");
+    }
+    part->weight = (float)((double)part->weight * share);
+    part->first = fresh ? part->first : 0.0f;
+    return HR_OK;
+}
+
 /* The inputs of a part travel while the part before it runs, where the device can do both at once. */
-static hr_status run_parts(hri_planned *p, double sum[3], uint64_t *labels, hri_prose *why) {
+static hr_status run_parts(hri_planned *p, double whole_share, int fresh, double sum[3],
+                           uint64_t *labels, hri_prose *why) {
     const int64_t all = p->o.job->batch;
     int64_t at = 0;
     uint64_t counted = 0;
@@ -322,9 +342,8 @@ static hr_status run_parts(hri_planned *p, double sum[3], uint64_t *labels, hri_
                             : next_at < all - p->last.samples ? &p->part
                                                               : &p->last;
         const int ahead = next && hri_exec_overlaps(next->exec);
-        const hri_share_part share =
-            hri_share_add(&so_far, (uint64_t)all, (uint64_t)x->samples, counted);
-        status = check_even(p, &share, why);
+        hri_share_part share = hri_share_add(&so_far, (uint64_t)all, (uint64_t)x->samples, counted);
+        status = weigh(p, &share, whole_share, fresh, why);
         if (status == HR_OK) {
             status = run_piece(p, x, at, &share, why);
         }
@@ -349,28 +368,55 @@ static hr_status run_parts(hri_planned *p, double sum[3], uint64_t *labels, hri_
     return status;
 }
 
-hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
+/* What the run that updated the parameters says, and what the host counts. */
+static hr_status end_step(hri_planned *p, const piece *x, hri_numbers *out) {
+    float factor = 1.0f;
+    out->rate = next_feed(p).rate;
+    hr_status status = get(x, "train.factor", &factor);
+    if (status == HR_OK) {
+        status = get(x, "train.norm", &out->norm);
+    }
+    if (status == HR_OK) {
+        out->skipped = hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
+    }
+    return status;
+}
+
+hr_status hri_planned_backward(hri_planned *p, double share, int fresh, hri_numbers *out,
+                               hri_prose *why) {
     double sum[3] = {0};
-    float factor = 1.0f, norm = NAN;
-    const float rate = next_feed(p).rate;
     uint64_t counted = 0;
     p->busy_ns = 0;
-    hr_status status = run_parts(p, sum, &counted, why);
-    if (status == HR_OK) {
-        status = get(&p->last, "train.factor", &factor);
-    }
-    if (status == HR_OK) {
-        status = get(&p->last, "train.norm", &norm);
-    }
+    const hr_status status = run_parts(p, share, fresh, sum, &counted, why);
     if (status == HR_OK) {
         *out = (hri_numbers){.loss = (float)sum[0],
                              .accuracy = (float)sum[1],
                              .top5 = (float)sum[2],
-                             .norm = norm,
-                             .rate = rate,
+                             .norm = NAN,
+                             .rate = NAN,
                              .counted = counted,
                              .busy_ns = p->busy_ns};
-        out->skipped = hr_step_done(&p->o.job->options, &p->state, factor, p->o.log, p->o.log_user);
+    }
+    return status;
+}
+
+hr_status hri_planned_apply(hri_planned *p, hri_numbers *out, hri_prose *why) {
+    const hri_share_part whole = {.share = 1.0, .keep = 1.0, .weight = 1.0f, .first = 1.0f};
+    hr_status status = hri_runner_need(p->runner, p->update.index);
+    if (status == HR_OK) {
+        status = run_piece(p, &p->update, 0, &whole, why);
+    }
+    return status == HR_OK ? end_step(p, &p->update, out) : status;
+}
+
+hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
+    hri_numbers n;
+    hr_status status = hri_planned_backward(p, 1.0, 1, &n, why);
+    if (status == HR_OK) {
+        status = p->update.exec ? hri_planned_apply(p, &n, why) : end_step(p, &p->last, &n);
+    }
+    if (status == HR_OK) {
+        *out = n;
     }
     return status;
 }
@@ -456,7 +502,17 @@ void hri_planned_measure(hri_planned *p, hri_measured *out) {
 }
 
 const hr_graph *hri_planned_graph(const hri_planned *p) {
-    return hri_exec_graph(p->last.exec);
+    return hri_exec_graph(p->update.exec ? p->update.exec : p->last.exec);
+}
+
+/* Where a value of that graph lies: an update alone does without what is not trained. */
+static hri_exec *place_of(const hri_planned *p, hr_value *value) {
+    if (!p->update.exec || hri_exec_holds(p->update.exec, *value)) {
+        return p->update.exec ? p->update.exec : p->last.exec;
+    }
+    const hr_graph *g = hri_exec_graph(p->update.exec);
+    *value = hr_graph_find(hri_exec_graph(p->last.exec), hr_graph_name(g, *value));
+    return p->last.exec;
 }
 
 uint64_t hri_planned_band_bytes(const hri_planned *p) {
@@ -465,9 +521,11 @@ uint64_t hri_planned_band_bytes(const hri_planned *p) {
 
 hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,
                           uint64_t bytes) {
-    return hri_exec_put(((hri_planned *)planned)->last.exec, value, at, from, bytes);
+    hri_exec *exec = place_of(planned, &value);
+    return value == HR_NONE ? HR_E_NOT_FOUND : hri_exec_put(exec, value, at, from, bytes);
 }
 
 hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to, uint64_t bytes) {
-    return hri_exec_get(((hri_planned *)planned)->last.exec, value, at, to, bytes);
+    hri_exec *exec = place_of(planned, &value);
+    return value == HR_NONE ? HR_E_NOT_FOUND : hri_exec_get(exec, value, at, to, bytes);
 }

@@ -71,6 +71,12 @@ HR_MUST_CHECK hr_status hri_planned_open(const hri_planned_options *options, hri
 HR_MUST_CHECK hr_status hri_planned_take(hri_planned *p, hri_prose *why);
 /* One update of the weights. */
 HR_MUST_CHECK hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why);
+/* With keep_gradients: adds `share` of the gradients of a batch; fresh: in place of what was there.  HR_E_UNSUPPORTED
+ * where its parts ignore different numbers of labels and others came before. */
+HR_MUST_CHECK hr_status hri_planned_backward(hri_planned *p, double share, int fresh,
+                                             hri_numbers *out, hri_prose *why);
+/* With keep_gradients: the update alone.  loss, accuracy and top5 of *out stay as they are. */
+HR_MUST_CHECK hr_status hri_planned_apply(hri_planned *p, hri_numbers *out, hri_prose *why);
 /* One batch of evaluation, when the job asked for its plan: hri_planned_evaluate_samples() of them; 0: it has none.  A
  * feed that answers HR_E_AGAIN is asked again for the graph of one sample, where the job has that. */
 HR_MUST_CHECK hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why);

@@ -41,6 +41,11 @@ static hr_status open_model(hri_plan_job *j) {
         j->o.val_data || j->o.val_pipeline || j->o.val_split > 0 || j->o.val_batch > 0;
     j->job.evaluate_samples = j->o.val_batch;
     j->job.no_offload = j->o.no_offload != 0;
+    j->job.keep_gradients = j->o.keep_gradients != 0;
+    if (j->job.keep_gradients && j->job.options.precision == HR_PRECISION_F16) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "keep_gradients",
+                              " does not work with f16, whose gradients are scaled; use bf16");
+    }
     j->job.effort = j->o.effort;
     j->job.spill = j->o.spill;
     return HR_OK;

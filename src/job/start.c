@@ -67,9 +67,14 @@ static hr_status on_tick(void *user) {
 
 static void on_step(void *user, const hri_record_step *s) {
     hri_train_job *j = user;
-    hr_numbers n = no_numbers();
     j->ticked_ns = hri_clock_ns();
     name_bad(j);
+    const hr_numbers n = hri_train_numbers(j, s);
+    tell(j, HR_EVENT_STEP, "", &n);
+}
+
+hr_numbers hri_train_numbers(const hri_train_job *j, const hri_record_step *s) {
+    hr_numbers n = no_numbers();
     n.step = s->step;
     n.epoch = s->epoch;
     n.samples = (uint64_t)j->batch;
@@ -83,7 +88,7 @@ static void on_step(void *user, const hri_record_step *s) {
     n.samples_per_second = s->samples_per_second;
     n.memory_bytes = s->memory_bytes;
     n.peak_bytes = s->peak_bytes;
-    tell(j, HR_EVENT_STEP, "", &n);
+    return n;
 }
 
 static void on_validation(void *user, const hri_record_validation *v) {

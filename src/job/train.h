@@ -148,6 +148,8 @@ uint64_t hri_train_bad_samples(const hri_train_job *j);
 uint64_t hri_train_left_over(const hri_train_job *j);
 /* More was measured than was granted, which is a bug in Headroom. */
 bool hri_train_over_budget(const hri_train_job *j, const hri_measured *m);
+/* Numbers of a step for the public face. */
+hr_numbers hri_train_numbers(const hri_train_job *j, const hri_record_step *s);
 /* What is behind the public face (trainer.c). */
 hri_train_job *hri_trainer_job(const hr_trainer *t);
 /* Writes the last record and the picture, once. */

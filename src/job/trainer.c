@@ -256,20 +256,7 @@ hr_status hr_trainer_step(hr_trainer *t, const hr_field *fields, size_t count, h
     }
     status = listen(j, &why);
     if (status == HR_OK && out) {
-        hr_numbers n = {.size = sizeof n,
-                        .step = s.step,
-                        .epoch = s.epoch,
-                        .samples = (uint64_t)j->batch,
-                        .loss = s.loss,
-                        .accuracy = s.accuracy,
-                        .top5 = s.top5,
-                        .learning_rate = s.rate,
-                        .gradient_norm = s.norm,
-                        .seconds = s.seconds,
-                        .wait_seconds = s.wait_seconds,
-                        .samples_per_second = s.samples_per_second,
-                        .memory_bytes = s.memory_bytes,
-                        .peak_bytes = s.peak_bytes};
+        const hr_numbers n = hri_train_numbers(j, &s);
         status = hri_give(out, &n, sizeof n);
     }
     return give(&why, status, error);

@@ -34,6 +34,8 @@ struct hri_trainer {
     size_t place_bytes;
     hri_record_step unsaid; /* a step that was not reported yet */
     int has_unsaid;
+    hri_numbers added; /* of the batches whose gradients wait for an update */
+    uint64_t added_ns; /* > 0: there are some */
     hri_prose save_why;
     struct means {
         double sums[HRI_PLANNED_METRICS];
@@ -714,6 +716,62 @@ hr_status hri_trainer_save(hri_trainer *t, const char *path, hri_prose *why) {
     }
     const hr_status status = save(t, 0);
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", t->save_why.text);
+}
+
+hr_status hri_trainer_backward(hri_trainer *t, double share, hri_numbers *out, hri_prose *why) {
+    const uint64_t begin = hri_clock_ns();
+    if (t->end != HRI_TRAINER_RUNS) {
+        return hri_prose_set(why, HR_E_BUSY, "training has finished");
+    }
+    const hr_status status = hri_planned_backward(t->o.planned, share, !t->added_ns, out, why);
+    if (status != HR_OK) {
+        t->end = HRI_TRAINER_FAILED; /* some parts may be in the sums */
+        return status;
+    }
+    if (!t->added_ns) {
+        t->added = (hri_numbers){.counted = 0};
+    }
+    t->added.loss += (float)(share * (double)out->loss);
+    t->added.accuracy += (float)(share * (double)out->accuracy);
+    t->added.top5 += (float)(share * (double)out->top5);
+    t->added.counted += out->counted;
+    t->added_ns += hri_clock_ns() - begin + 1;
+    return HR_OK;
+}
+
+int hri_trainer_has_gradients(const hri_trainer *t) {
+    return t->added_ns != 0;
+}
+
+void hri_trainer_drop(hri_trainer *t) {
+    t->added_ns = 0;
+}
+
+hr_status hri_trainer_apply(hri_trainer *t, hri_record_step *out, hri_prose *why) {
+    const uint64_t begin = hri_clock_ns(), before = t->added_ns;
+    hri_numbers n = t->added;
+    if (t->end != HRI_TRAINER_RUNS || !before) {
+        return hri_prose_set(why, HR_E_BUSY,
+                             before ? "training has finished" : "there are no gradients to apply");
+    }
+    t->added_ns = 0;
+    t->looked = t->over = 0;
+    hr_status status = hri_planned_apply(t->o.planned, &n, why);
+    if (status == HR_OK) {
+        t->at.state = hri_planned_state(t->o.planned);
+        status = !isfinite(n.loss) && !n.skipped ? not_finite(t, n.loss, why) : HR_OK;
+    }
+    if (status != HR_OK) {
+        t->end = HRI_TRAINER_FAILED;
+        return status;
+    }
+    const uint64_t ns = hri_clock_ns() - begin + before;
+    count_step(t, &n, ns, 0);
+    report_step(t, &n, ns, 0);
+    say_step(t);
+    t->sums.all_ns += ns;
+    *out = t->unsaid;
+    return HR_OK;
 }
 
 hr_status hri_trainer_update(hri_trainer *t, hri_record_step *out, hri_prose *why) {

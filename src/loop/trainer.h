@@ -91,6 +91,13 @@ HR_MUST_CHECK hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why);
 
 /* One update and nothing that may be due, from whatever feeds->fields has: the batch of somebody else. */
 HR_MUST_CHECK hr_status hri_trainer_update(hri_trainer *t, hri_record_step *out, hri_prose *why);
+/* The same in pieces, where gradients are kept: adds `share` of those of the batch that feeds->fields has; then the update,
+ * which is a step.  HR_E_BUSY: nothing was added.  Dropping forgets what was. */
+HR_MUST_CHECK hr_status hri_trainer_backward(hri_trainer *t, double share, hri_numbers *out,
+                                             hri_prose *why);
+HR_MUST_CHECK hr_status hri_trainer_apply(hri_trainer *t, hri_record_step *out, hri_prose *why);
+void hri_trainer_drop(hri_trainer *t);
+int hri_trainer_has_gradients(const hri_trainer *t);
 /* One pass over the validation data now, as when it is due. */
 HR_MUST_CHECK hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out,
                                              hri_prose *why);

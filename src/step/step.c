@@ -66,7 +66,9 @@ static int is_last(const maker *m) {
 static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t batch) {
     hr_graph *g = m->g;
     g->keep_scores = m->o->scores != HR_SCORES_SLICES;
-    const hr_status status = build(user, g, batch, m->kind != HR_STEP_EVALUATE);
+    /* An update alone has nothing to run forward: the model only says which parameters there are. */
+    const int training = m->kind != HR_STEP_EVALUATE && m->kind != HR_STEP_UPDATE;
+    const hr_status status = build(user, g, batch, training);
     if (status != HR_OK) {
         hri_graph_fail(g, status, "the model could not be built: %s", hr_status_text(status));
     }
@@ -207,7 +209,7 @@ static int in_parts(const maker *m) {
 static int feeds_velocity(const maker *m) {
     hr_train_options o = *m->o;
     o.ignored = o.ignored && in_parts(m);
-    return hri_train_feeds_velocity(&o);
+    return m->kind != HR_STEP_UPDATE && hri_train_feeds_velocity(&o);
 }
 
 /* state <- (first of the step ? begin : state) + weight * piece, for pieces[0 .. count). */
@@ -348,12 +350,26 @@ static void feed_velocities(maker *m) {
     }
 }
 
+/* In place of gradients: what was added up before.  Everything that made them is read by nobody and goes. */
+static void update_from_sums(maker *m) {
+    for (size_t i = 0; i < m->count; i++) {
+        m->grads[i] = state_of(m, m->params[i], "sum", HR_KEEP_NOT);
+    }
+    m->g->result_count = 0;
+    make_updates(m);
+}
+
 static hr_status learn(maker *m) {
     const hr_status status = differentiate(m);
     if (status != HR_OK) {
         return status;
     }
     m->g->phase = HRI_UPDATE;
+    if (m->kind == HR_STEP_UPDATE) {
+        update_from_sums(m);
+        m->g->phase = HRI_FORWARD;
+        return m->g->error.code;
+    }
     if (in_parts(m)) {
         m->weight = small_input(m, "/train.weight");
         m->first = small_input(m, "/train.first");

@@ -64,7 +64,7 @@ static void check_model(const char *text) {
     CHECK_STR(hr_model_name(copy), hr_model_name(m));
     CHECK_EQ(hr_model_classes(copy), hr_model_classes(m));
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        for (hr_step_kind kind = HR_STEP_WHOLE; kind <= HR_STEP_EVALUATE; kind++) {
+        for (hr_step_kind kind = HR_STEP_WHOLE; kind <= HR_STEP_UPDATE; kind++) {
             check_step(m, copy, kind, options[i]);
         }
     }

@@ -594,3 +594,73 @@ TEST(job_trainer, an_evaluation_has_the_loss_of_the_real_samples_alone) {
     }
     rig_close(&r);
 }
+
+/* Steps through backward and apply, in one or two batches of half the share each; returns the parameters. */
+static void train_by_hand(rig *r, int halves, float w[3], double *norm) {
+    hr_error why = {.code = HR_OK};
+    hr_trainer *t = NULL;
+    hr_numbers n = {.size = sizeof n};
+    hr_field fields[3];
+    float g[3];
+    CHECK_OK(hr_trainer_open(r->plan, 0, &t, &why));
+    CHECK_STATUS(hr_trainer_apply(t, &n, &why), HR_E_BUSY);
+    CHECK_STATUS(hr_trainer_get_gradient(t, "w", g, sizeof g), HR_E_BUSY);
+    for (size_t step = 0; step < 4; step++) {
+        for (int half = 0; half <= halves; half++) {
+            fields_of(HELD + step * BATCH, BATCH, fields);
+            CHECK_OK(hr_trainer_backward(t, fields, 3, halves ? 0.5 : 1.0, &n, &why));
+        }
+        CHECK_OK(hr_trainer_get_gradient(t, "w", g, sizeof g));
+        CHECK_OK(hr_trainer_put_gradient(t, "w", g, sizeof g));
+        CHECK_STATUS(hr_trainer_get_gradient(t, "x", g, sizeof g), HR_E_NOT_FOUND);
+        CHECK_OK(hr_trainer_apply(t, &n, &why));
+        CHECK_EQ(n.step, step + 1);
+        *norm = n.gradient_norm;
+    }
+    CHECK_OK(hr_trainer_get(t, "w", w, 3 * sizeof *w));
+    hr_trainer_close(t);
+}
+
+TEST(job_trainer, gradients_of_ones_own_make_the_same_steps) {
+    rig r;
+    hr_error why = {.code = HR_OK};
+    hr_trainer *t = NULL;
+    hr_field fields[3];
+    float expected[3], w[3];
+    double norm = 0;
+    rig_open(&r);
+    r.o.training = "rate=0.05,clip=5";
+    rig_plan(&r);
+    CHECK_OK(hr_trainer_open(r.plan, 0, &t, &why));
+    CHECK_STATUS(hr_trainer_backward(t, fields, 0, 1.0, NULL, &why), HR_E_UNSUPPORTED);
+    for (size_t step = 0; step < 4; step++) {
+        fields_of(HELD + step * BATCH, BATCH, fields);
+        CHECK_OK(hr_trainer_step(t, fields, 3, NULL, &why));
+    }
+    CHECK_OK(hr_trainer_get(t, "w", expected, sizeof expected));
+    hr_trainer_close(t);
+    r.o.keep_gradients = 1;
+    for (int parts = 1; parts <= 2; parts++) { /* whole batches, and two micro-batches each */
+        for (int halves = 0; halves < 2; halves++) {
+            hr_plan_destroy(r.plan);
+            r.o.micro_batches = parts;
+            rig_plan(&r);
+            train_by_hand(&r, halves, w, &norm);
+            CHECK(norm > 0);
+            for (int i = 0; i < 3; i++) {
+                CHECK(fabsf(w[i] - expected[i]) < 1e-5f);
+            }
+        }
+    }
+    hr_plan_destroy(r.plan);
+    r.o.folder = in("kept"); /* and all that a run does */
+    rig_plan(&r);
+    CHECK_OK(hr_job_train(r.plan, &why));
+    CHECK(r.validations >= 3 && r.saved >= 1);
+    hr_plan_destroy(r.plan);
+    r.o.start = HR_START_RESUME;
+    r.o.epochs = 4;
+    rig_plan(&r);
+    CHECK_OK(hr_job_train(r.plan, &why));
+    rig_close(&r);
+}
