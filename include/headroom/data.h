@@ -163,6 +163,29 @@ HR_API HR_MUST_CHECK hr_status hr_pipeline_next(hr_pipeline *pipeline, hr_elemen
  * HR_E_SHAPE when a field is missing or larger than its room: nothing is copied, and the element is passed over. */
 HR_API HR_MUST_CHECK hr_status hr_pipeline_next_into(hr_pipeline *pipeline, hr_field *to,
                                                      size_t count);
+/* Zero is the default in every field: one element after another until the end of an epoch. */
+typedef struct hr_pipeline_run_options {
+    size_t size;
+    uint64_t epochs;       /* 0: one, or with milliseconds as many as there is time for */
+    uint64_t elements;     /* stop after so many; 0: no limit */
+    uint64_t milliseconds; /* stop after that time; 0: no limit */
+} hr_pipeline_run_options;
+
+typedef struct hr_pipeline_run_result {
+    size_t size;
+    uint64_t elements, samples, bytes, epochs;
+    double seconds;
+} hr_pipeline_run_result;
+
+/* One element, which stays the pipeline's.  Any status but HR_OK ends the run with it. */
+typedef hr_status hr_element_fn(void *user, hr_element *element);
+
+/* Takes elements and throws them away: to look at them, and to measure (hr_pipeline_get_stage_stats).  fn may be NULL.
+ * Returns what hr_pipeline_next failed with, or what fn returned; *out covers what came before. */
+HR_API HR_MUST_CHECK hr_status hr_pipeline_run(hr_pipeline *pipeline,
+                                               const hr_pipeline_run_options *options,
+                                               hr_element_fn *fn, void *user,
+                                               hr_pipeline_run_result *out);
 /* Starts the next epoch, from wherever this one is. */
 HR_API HR_MUST_CHECK hr_status hr_pipeline_rewind(hr_pipeline *pipeline);
 /* Starts epoch `epoch`. */

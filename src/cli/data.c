@@ -10,11 +10,10 @@
 #include <headroom/data.h>
 #include "base/clock.h"
 #include "cli/common/command.h"
-#include "cli/common/contact.h"
 #include "show/progress.h"
 #include "cli/common/stages.h"
-#include "base/table.h"
-#include "graph/half.h"
+#include "data/image/sheet.h"
+#include "show/data.h"
 
 typedef struct data_options {
     bool json, skip_bad, bench, stages;
@@ -58,7 +57,9 @@ typedef struct run_state {
     bool drawing;
     pthread_mutex_t mutex; /* the progress line: stages speak from their own threads */
     hri_json json;
-    uint64_t elements, samples, bytes, epochs, ns, began_ns;
+    hr_pipeline_run_result result;
+    uint64_t seen, began_ns;
+    int code; /* of what went wrong here, not in the pipeline */
 } run_state;
 
 static void hide_progress(run_state *r) {
@@ -112,292 +113,109 @@ static int failed_running(run_state *r, hr_status status) {
     return code;
 }
 
-/* ---- showing ---- */
-
-static uint64_t samples_of(const hr_element *e) {
-    const hr_field *f = hr_element_field(e, 0);
-    return f && f->meta.shape.rank > 0 && f->meta.shape.dim[0] > 0 ? (uint64_t)f->meta.shape.dim[0]
-                                                                   : 1;
-}
-
-/* The first numbers of a field: "0 3 3 1 ...", a label with its class. */
-static void print_values(const run_state *r, const hr_field *f, char *text, size_t size) {
-    const size_t unit = hr_type_bytes(f->meta.type);
-    const uint64_t n = f->bytes / unit;
-    size_t used = 0;
-    text[0] = 0;
-    for (uint64_t i = 0; i < n && i < 6 && used + 32 < size; i++) {
-        const char *at = (const char *)f->data + i * unit;
-        double real = 0;
-        long long whole = 0;
-        bool is_real = false;
-        uint32_t bits;
-        float single;
-        switch (f->meta.type) {
-        case HR_TYPE_F32:
-            real = (double)*(const float *)(const void *)at;
-            is_real = true;
-            break;
-        case HR_TYPE_BF16:
-            bits = (uint32_t) * (const uint16_t *)(const void *)at << 16;
-            memcpy(&single, &bits, 4);
-            real = (double)single;
-            is_real = true;
-            break;
-        case HR_TYPE_F16: {
-            hri_f16 half;
-            memcpy(&half, at, 2);
-            real = (double)hri_from_f16(half);
-            is_real = true;
-            break;
-        }
-        case HR_TYPE_I32:
-            whole = *(const int32_t *)(const void *)at;
-            break;
-        case HR_TYPE_I64:
-            whole = *(const int64_t *)(const void *)at;
-            break;
-        default:
-            whole = *(const uint8_t *)at;
-            break;
-        }
-        const char *name = NULL;
-        if (strcmp(f->name, "label") == 0 && whole >= 0 && n == 1) {
-            name = hr_pipeline_class(r->pipeline, (size_t)whole);
-        }
-        const int wrote =
-            is_real ? snprintf(text + used, size - used, "%s%.4g", i ? " " : "", real)
-                    : snprintf(text + used, size - used, "%s%lld%s%s%s", i ? " " : "", whole,
-                               name ? " (" : "", name ? name : "", name ? ")" : "");
-        used += wrote > 0 ? (size_t)wrote : 0;
-        used = used < size ? used : size - 1;
-    }
-    if (n > 6 && used + 5 < size) {
-        snprintf(text + used, size - used, " ...");
-    }
-}
-
-static void show(run_state *r, const hr_element *e) {
-    hri_out *out = &r->cli->out;
-    char meta[256], values[256], size[32];
-    if (r->options->json) {
-        hri_json_object(&r->json, NULL);
-        hri_json_array(&r->json, "fields");
-    } else {
-        hri_out_printf(out, "element %llu\n", (unsigned long long)r->elements);
-    }
-    for (size_t i = 0; i < hr_element_field_count(e); i++) {
-        const hr_field *f = hr_element_field(e, i);
-        hr_meta_print(&f->meta, meta, sizeof meta);
-        print_values(r, f, values, sizeof values);
-        if (r->options->json) {
-            hri_json_object(&r->json, NULL);
-            hri_json_string(&r->json, "name", f->name);
-            hri_json_string(&r->json, "type", meta);
-            hri_json_u64(&r->json, "bytes", f->bytes);
-            hri_json_string(&r->json, "values", values);
-            hri_json_end(&r->json);
-        } else {
-            hri_out_printf(out, "  %-10s %-22s %10s   %s\n", f->name, meta,
-                           hr_bytes_print(f->bytes, size, sizeof size), values);
-        }
-    }
-    if (r->options->json) {
-        hri_json_end(&r->json);
-        hri_json_end(&r->json);
-    }
-}
-
 /* ---- going through ---- */
 
-static int take_one(run_state *r, bool *end) {
-    hr_element *e;
-    const hr_status status = hr_pipeline_next(r->pipeline, &e);
-    *end = status == HR_E_EOF;
-    if (status == HR_E_EOF) {
-        return HRI_EXIT_YES;
+static hr_status on_element(void *user, hr_element *e) {
+    run_state *r = user;
+    const data_options *o = r->options;
+    hri_prose why = {{0}};
+    if (r->seen < (uint64_t)o->show && !o->bench) {
+        if (o->json) {
+            hri_data_element_json(r->pipeline, e, &r->json);
+        } else {
+            hri_data_show_element(r->pipeline, e, r->seen, &r->cli->out);
+        }
     }
+    const hr_status status = r->seen++ == 0 && o->png ? hri_sheet_write(e, o->png, &why) : HR_OK;
     if (status != HR_OK) {
-        return failed_running(r, status);
+        hri_say_error(r->cli, "--png: %s", why.text[0] ? why.text : hr_status_text(status));
+        r->code = hri_cli_exit_code(status);
     }
-    int code = HRI_EXIT_YES;
-    if (r->elements < (uint64_t)r->options->show && !r->options->bench) {
-        show(r, e);
-    }
-    if (r->elements == 0 && r->options->png) {
-        code = hri_contact_sheet(r->cli, e, r->options->png);
-    }
-    r->elements++;
-    r->samples += samples_of(e);
-    for (size_t i = 0; i < hr_element_field_count(e); i++) {
-        r->bytes += hr_element_field(e, i)->bytes;
-    }
-    hr_element_unref(e);
-    return code;
+    return status;
 }
 
 static int go_through(run_state *r) {
     const data_options *o = r->options;
-    const uint64_t began = hri_clock_ns();
-    const uint64_t until = began + (uint64_t)(o->seconds * 1e9);
+    const uint64_t shown = o->show ? (uint64_t)o->show : o->png ? 1 : 0;
     const bool whole = o->epochs > 0;
-    int code = HRI_EXIT_YES;
-    while (code == HRI_EXIT_YES) {
-        bool end = false;
-        if (o->bench && !whole
-                ? hri_clock_ns() >= until
-                : !whole && r->elements >= (uint64_t)o->show && !(o->png && r->elements == 0)) {
-            break;
-        }
-        code = take_one(r, &end);
-        if (code == HRI_EXIT_YES && end) {
-            r->epochs++;
-            if (whole ? r->epochs >= (uint64_t)o->epochs : !o->bench || r->elements == 0) {
-                break;
-            }
-            const hr_status status = hr_pipeline_rewind(r->pipeline);
-            code = status == HR_OK ? HRI_EXIT_YES : failed_running(r, status);
-        }
+    const hr_pipeline_run_options run = {.size = sizeof run,
+                                         .epochs = (uint64_t)o->epochs,
+                                         .elements = whole || o->bench ? 0 : shown,
+                                         .milliseconds =
+                                             o->bench && !whole ? (uint64_t)(o->seconds * 1e3) : 0};
+    r->result.size = sizeof r->result;
+    if (!whole && !o->bench && !shown) {
+        return HRI_EXIT_YES; /* nothing is to be shown */
     }
-    r->ns = hri_clock_ns() - began;
-    return code;
+    const hr_status status = hr_pipeline_run(r->pipeline, &run, on_element, r, &r->result);
+    return status == HR_OK           ? HRI_EXIT_YES
+           : r->code != HRI_EXIT_YES ? r->code
+                                     : failed_running(r, status);
 }
 
 /* ---- the sums ---- */
 
-static void add_stage(run_state *r, hri_table *table, const hr_stage_stats *s) {
-    char b1[32], b2[32];
-    if (r->options->json) {
-        hri_json *j = &r->json;
-        hri_json_object(j, NULL);
-        hri_json_string(j, "name", s->name);
-        hri_json_u64(j, "elements", s->elements);
-        hri_json_u64(j, "bytes", s->bytes);
-        hri_json_double(j, "busy_seconds", (double)s->busy_ns / 1e9);
-        hri_json_double(j, "wait_seconds", (double)s->wait_ns / 1e9);
-        hri_json_u64(j, "held_bytes", s->held_bytes);
-        hri_json_u64(j, "peak_bytes", s->peak_bytes);
-        hri_json_u64(j, "smallest_bytes", s->smallest_bytes);
-        hri_json_u64(j, "threads", s->parallel);
-        hri_json_u64(j, "depth", s->depth);
-        hri_json_u64(j, "shrunk", s->shrunk);
-        hri_json_end(j);
-        return;
-    }
-    hri_table_cell(table, HRI_STYLE_BOLD, "%s", s->name);
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%llu", (unsigned long long)s->elements);
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%.3f s", (double)s->busy_ns / 1e9);
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%.1f us",
-                   s->elements ? (double)s->busy_ns / 1e3 / (double)s->elements : 0.0);
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%s", hr_bytes_print(s->smallest_bytes, b1, sizeof b1));
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%s", hr_bytes_print(s->peak_bytes, b2, sizeof b2));
-    if (s->parallel) {
-        hri_table_cell(table, HRI_STYLE_PLAIN, "%u threads%s", s->parallel,
-                       s->shrunk ? ", shrunk" : "");
-    } else if (s->depth) {
-        hri_table_cell(table, HRI_STYLE_PLAIN, "%u ahead%s", s->depth, s->shrunk ? ", shrunk" : "");
+static int show_json(run_state *r, const hr_pipeline_stats *s) {
+    const hr_pipeline_run_result *n = &r->result;
+    const uint64_t count = hr_pipeline_count(r->pipeline);
+    hri_json *j = &r->json;
+    hri_json_end(j); /* first */
+    if (count == HR_COUNT_UNKNOWN) {
+        hri_json_null(j, "count");
     } else {
-        hri_table_cell(table, HRI_STYLE_PLAIN, "-");
+        hri_json_u64(j, "count", count);
     }
+    hri_json_u64(j, "elements", n->elements);
+    hri_json_u64(j, "samples", n->samples);
+    hri_json_u64(j, "bytes", n->bytes);
+    hri_json_double(j, "seconds", n->seconds);
+    hri_json_u64(j, "epochs", n->epochs);
+    hri_json_u64(j, "budget_bytes", s->budget_bytes);
+    hri_json_u64(j, "smallest_bytes", s->smallest_bytes);
+    hri_json_u64(j, "peak_bytes", s->peak_bytes);
+    hri_json_u64(j, "bad", s->bad);
+    hri_data_stages_json(r->pipeline, j);
+    hri_data_bad_json(r->pipeline, j);
+    return HRI_EXIT_YES;
 }
 
-static int sum_up(run_state *r, const hr_pipeline_stats *s) {
-    static const char *const headings[] = {"STAGE",     ">ELEMENTS", ">BUSY", ">EACH",
-                                           ">SMALLEST", ">PEAK",     "TUNED"};
-    const double seconds = (double)r->ns / 1e9;
-    char b1[32], b2[32];
-    hri_table table;
-    hri_table_init(&table, headings, sizeof headings / sizeof headings[0]);
-    if (r->options->json) {
-        hri_json_array(&r->json, "stages");
-    }
-    for (size_t i = 0; i < s->stage_count; i++) {
-        hr_stage_stats stage = {.size = sizeof stage};
-        if (hr_pipeline_get_stage_stats(r->pipeline, i, &stage) == HR_OK) {
-            add_stage(r, &table, &stage);
-        }
-    }
+static int show_text(run_state *r, const hr_pipeline_stats *s) {
+    const hr_pipeline_run_result *n = &r->result;
+    const uint64_t count = hr_pipeline_count(r->pipeline);
+    hri_out *out = &r->cli->out;
+    char first[32], second[32];
     hr_status status = HR_OK;
-    if (r->options->json) {
-        hri_json_end(&r->json);
+    if (count == HR_COUNT_UNKNOWN) {
+        hri_out_printf(out, "the number of elements per epoch is unknown\n");
     } else {
+        hri_out_printf(out, "%llu elements per epoch\n", (unsigned long long)count);
+    }
+    if (r->options->epochs) {
+        hri_out_printf(out, "%llu elements, %llu samples, %s in %llu epoch%s\n",
+                       (unsigned long long)n->elements, (unsigned long long)n->samples,
+                       hr_bytes_print(n->bytes, first, sizeof first), (unsigned long long)n->epochs,
+                       n->epochs == 1 ? "" : "s");
+    }
+    if (r->options->bench) {
         hri_say_title(r->cli, "%.1f elements/s, %.1f samples/s, %.1f MB/s over %.2f s",
-                      (double)r->elements / seconds, (double)r->samples / seconds,
-                      (double)r->bytes / 1e6 / seconds, seconds);
-        status = hri_table_print(&table, &r->cli->out, &r->cli->out_term, 0, 1);
-        hri_out_printf(&r->cli->out, "peak %s of %s\n",
-                       hr_bytes_print(s->peak_bytes, b1, sizeof b1),
-                       hr_bytes_print(s->budget_bytes, b2, sizeof b2));
+                      (double)n->elements / n->seconds, (double)n->samples / n->seconds,
+                      (double)n->bytes / 1e6 / n->seconds, n->seconds);
+        status = hri_data_show_stages(r->pipeline, out, &r->cli->out_term);
+        hri_out_printf(out, "peak %s of %s\n", hr_bytes_print(s->peak_bytes, first, sizeof first),
+                       hr_bytes_print(s->budget_bytes, second, sizeof second));
+    } else {
+        hri_out_printf(out, "needs at least %s; the budget is %s\n",
+                       hr_bytes_print(s->smallest_bytes, first, sizeof first),
+                       hr_bytes_print(s->budget_bytes, second, sizeof second));
     }
-    hri_table_deinit(&table);
+    hri_data_show_bad(r->pipeline, out);
     return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(r->cli, NULL, "data", status);
-}
-
-static void say_bad(run_state *r, const hr_pipeline_stats *s) {
-    if (r->options->json) {
-        hri_json_array(&r->json, "bad_names");
-        for (size_t i = 0; hr_pipeline_bad(r->pipeline, i); i++) {
-            hri_json_string(&r->json, NULL, hr_pipeline_bad(r->pipeline, i));
-        }
-        hri_json_end(&r->json);
-        return;
-    }
-    if (s->bad) {
-        hri_out_printf(&r->cli->out, "%llu bad element%s skipped:\n", (unsigned long long)s->bad,
-                       s->bad == 1 ? " was" : "s were");
-        for (size_t i = 0; i < 20 && hr_pipeline_bad(r->pipeline, i); i++) {
-            hri_out_printf(&r->cli->out, "  %s\n", hr_pipeline_bad(r->pipeline, i));
-        }
-        if (s->bad > 20) {
-            hri_out_printf(&r->cli->out, "  and %llu more\n", (unsigned long long)s->bad - 20);
-        }
-    }
 }
 
 static int finish(run_state *r) {
     hr_pipeline_stats s = {.size = sizeof s};
     hr_pipeline_get_stats(r->pipeline, &s);
-    const uint64_t count = hr_pipeline_count(r->pipeline);
-    char b[32];
-    int code = HRI_EXIT_YES;
-    if (r->options->json) {
-        hri_json *j = &r->json;
-        hri_json_end(j); /* first */
-        if (count == HR_COUNT_UNKNOWN) {
-            hri_json_null(j, "count");
-        } else {
-            hri_json_u64(j, "count", count);
-        }
-        hri_json_u64(j, "elements", r->elements);
-        hri_json_u64(j, "samples", r->samples);
-        hri_json_u64(j, "bytes", r->bytes);
-        hri_json_double(j, "seconds", (double)r->ns / 1e9);
-        hri_json_u64(j, "epochs", r->epochs);
-        hri_json_u64(j, "budget_bytes", s.budget_bytes);
-        hri_json_u64(j, "smallest_bytes", s.smallest_bytes);
-        hri_json_u64(j, "peak_bytes", s.peak_bytes);
-        hri_json_u64(j, "bad", s.bad);
-    } else if (count == HR_COUNT_UNKNOWN) {
-        hri_out_printf(&r->cli->out, "the number of elements per epoch is unknown\n");
-    } else {
-        hri_out_printf(&r->cli->out, "%llu elements per epoch\n", (unsigned long long)count);
-    }
-    if (!r->options->json && r->options->epochs) {
-        hri_out_printf(&r->cli->out, "%llu elements, %llu samples, %s in %llu epoch%s\n",
-                       (unsigned long long)r->elements, (unsigned long long)r->samples,
-                       hr_bytes_print(r->bytes, b, sizeof b), (unsigned long long)r->epochs,
-                       r->epochs == 1 ? "" : "s");
-    }
-    if (r->options->bench || r->options->json) {
-        code = sum_up(r, &s);
-    } else {
-        char b1[32], b2[32];
-        hri_out_printf(&r->cli->out, "needs at least %s; the budget is %s\n",
-                       hr_bytes_print(s.smallest_bytes, b1, sizeof b1),
-                       hr_bytes_print(s.budget_bytes, b2, sizeof b2));
-    }
-    say_bad(r, &s);
-    return code;
+    return r->options->json ? show_json(r, &s) : show_text(r, &s);
 }
 
 static bool join(int count, const char *const *arguments, char *text, size_t size) {

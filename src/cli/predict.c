@@ -9,8 +9,9 @@
 #include "base/alloc.h"
 #include "base/visible.h"
 #include "cli/common/command.h"
-#include "cli/common/given.h"
 #include "cli/common/inference.h"
+#include "cli/common/spell.h"
+#include "job/given.h"
 
 typedef struct predict_options {
     int64_t top;
@@ -209,7 +210,9 @@ static int predict(work *w) {
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const predict_options *o = options;
     work w = {.cli = cli, .o = o, .i = {.quiet = cli->out_term.tty}};
-    int code = hri_given_open(cli, count - 1, arguments + 1, &w.given);
+    hri_why why = {0};
+    const hr_status status = hri_given_open(count - 1, arguments + 1, &w.given, &why);
+    int code = status == HR_OK ? HRI_EXIT_YES : hri_cli_why(cli, &why, status);
     if (code == HRI_EXIT_YES) {
         const hr_infer_options io = {
             .size = sizeof io, .checkpoint = arguments[0], .data = w.given.text, .no_labels = 1};

@@ -1,5 +1,6 @@
 /* Elements, items and emits; see element.h. */
 #include "data/element.h"
+#include "graph/half.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -260,4 +261,27 @@ void hri_item_name(const hri_item *item, char *buf, size_t size) {
 void hri_item_drop(hri_item *item) {
     hr_element_unref(item->element);
     item->element = NULL;
+}
+
+double hri_field_number(const hr_field *f, uint64_t i) {
+    uint32_t bits;
+    float real;
+    hri_f16 half;
+    switch (f->meta.type) {
+    case HR_TYPE_F32:
+        return (double)((const float *)f->data)[i];
+    case HR_TYPE_BF16:
+        bits = (uint32_t)((const uint16_t *)f->data)[i] << 16;
+        memcpy(&real, &bits, 4);
+        return (double)real;
+    case HR_TYPE_F16:
+        memcpy(&half, (const uint16_t *)f->data + i, 2);
+        return (double)hri_from_f16(half);
+    case HR_TYPE_I32:
+        return ((const int32_t *)f->data)[i];
+    case HR_TYPE_I64:
+        return (double)((const int64_t *)f->data)[i];
+    default:
+        return ((const uint8_t *)f->data)[i];
+    }
 }

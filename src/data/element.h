@@ -87,4 +87,7 @@ HR_MUST_CHECK hr_status hri_item_load(const hri_item *item, hri_memory *memory, 
 void hri_item_name(const hri_item *item, char *buf, size_t size);
 void hri_item_drop(hri_item *item);
 
+/* Number i of a field, of any type. */
+double hri_field_number(const hr_field *f, uint64_t i);
+
 #endif

@@ -1,33 +1,12 @@
-/* A contact sheet: see contact.h.  At most 256 pictures, in a grid about as high as wide, two pixels apart. */
-#include "cli/common/contact.h"
+/* A contact sheet: see sheet.h.  At most 256 pictures, in a grid about as high as wide, two pixels apart. */
+#include "data/image/sheet.h"
 
 #include <math.h>
-#include <string.h>
 #include "base/alloc.h"
-#include "cli/common/cli.h"
+#include "data/element.h"
 #include "data/image/image.h"
-#include "graph/half.h"
 
 enum { GAP = 2, PICTURES_MAX = 256, PIXELS_MAX = 1 << 28 };
-
-static double number_at(const hr_field *f, int64_t i) {
-    uint32_t bits;
-    float real;
-    hri_f16 half;
-    switch (f->meta.type) {
-    case HR_TYPE_F32:
-        return (double)((const float *)f->data)[i];
-    case HR_TYPE_BF16:
-        bits = (uint32_t)((const uint16_t *)f->data)[i] << 16;
-        memcpy(&real, &bits, 4);
-        return (double)real;
-    case HR_TYPE_F16:
-        memcpy(&half, (const uint16_t *)f->data + i, 2);
-        return (double)hri_from_f16(half);
-    default:
-        return ((const uint8_t *)f->data)[i];
-    }
-}
 
 static void find_range(const hr_field *f, int64_t count, double *low, double *high) {
     *low = 0;
@@ -35,24 +14,23 @@ static void find_range(const hr_field *f, int64_t count, double *low, double *hi
     if (f->meta.type == HR_TYPE_U8 || count == 0) {
         return;
     }
-    *low = *high = number_at(f, 0);
+    *low = *high = hri_field_number(f, 0);
     for (int64_t i = 1; i < count; i++) {
-        const double x = number_at(f, i);
+        const double x = hri_field_number(f, (uint64_t)i);
         *low = x < *low ? x : *low;
         *high = x > *high ? x : *high;
     }
     *high = *high > *low ? *high : *low + 1;
 }
 
-int hri_contact_sheet(hri_cli *cli, const hr_element *element, const char *path) {
+hr_status hri_sheet_write(const hr_element *element, const char *path, hri_prose *why) {
     const hr_field *f = hr_element_find(element, "image");
     const int rank = f ? f->meta.shape.rank : 0;
     const int64_t *d = f ? f->meta.shape.dim : NULL;
     if (!f || rank < 3 || rank > 4 || (d[rank - 1] != 1 && d[rank - 1] != 3) ||
         f->meta.type == HR_TYPE_I32 || f->meta.type == HR_TYPE_I64) {
-        hri_say_error(cli,
-                      "--png: the element has no \"image\" of (height, width, 1 or 3 channels)");
-        return HRI_EXIT_USAGE;
+        return hri_prose_set(why, HR_E_SHAPE,
+                             "the element has no \"image\" of (height, width, 1 or 3 channels)");
     }
     int64_t n = rank == 4 ? d[0] : 1;
     n = n < PICTURES_MAX ? n : PICTURES_MAX;
@@ -63,13 +41,12 @@ int hri_contact_sheet(hri_cli *cli, const hr_element *element, const char *path)
     const int64_t rows = n ? (n + columns - 1) / columns : 0;
     const int64_t width = columns * (w + GAP) - GAP, height = rows * (h + GAP) - GAP;
     if (n == 0 || h == 0 || w == 0 || width * height > PIXELS_MAX) {
-        hri_say_error(cli, "--png: a sheet of %lld x %lld pixels cannot be made", (long long)width,
-                      (long long)height);
-        return HRI_EXIT_USAGE;
+        return hri_prose_set(why, HR_E_SHAPE, "a sheet of %lld x %lld pixels cannot be made",
+                             (long long)width, (long long)height);
     }
     uint8_t *sheet = hri_calloc((size_t)(width * height), 3);
     if (!sheet) {
-        return hri_cli_failed(cli, NULL, "data", HR_E_NOMEM_HOST);
+        return HR_E_NOMEM_HOST;
     }
     double low, high;
     find_range(f, n * h * w * c, &low, &high);
@@ -79,18 +56,14 @@ int hri_contact_sheet(hri_cli *cli, const hr_element *element, const char *path)
                 sheet + 3 * ((i / columns * (h + GAP) + y) * width + i % columns * (w + GAP));
             for (int64_t x = 0; x < w; x++, to += 3) {
                 for (int64_t k = 0; k < 3; k++) {
-                    const double v = number_at(f, ((i * h + y) * w + x) * c + (c == 3 ? k : 0));
+                    const double v = hri_field_number(
+                        f, (uint64_t)(((i * h + y) * w + x) * c + (c == 3 ? k : 0)));
                     to[k] = (uint8_t)((v - low) / (high - low) * 255 + 0.5);
                 }
             }
         }
     }
-    hri_prose why = {{0}};
-    const hr_status status = hri_png_write(path, sheet, (uint32_t)width, (uint32_t)height, &why);
+    const hr_status status = hri_png_write(path, sheet, (uint32_t)width, (uint32_t)height, why);
     hri_free(sheet);
-    if (status != HR_OK) {
-        hri_say_error(cli, "--png: %s", why.text[0] ? why.text : hr_status_text(status));
-        return HRI_EXIT_FAULT;
-    }
-    return HRI_EXIT_YES;
+    return status;
 }
