@@ -66,9 +66,7 @@ static int is_last(const maker *m) {
 static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t batch) {
     hr_graph *g = m->g;
     g->keep_scores = m->o->scores != HR_SCORES_SLICES;
-    /* An update alone has nothing to run forward: the model only says which parameters there are. */
-    const int training = m->kind != HR_STEP_EVALUATE && m->kind != HR_STEP_UPDATE;
-    const hr_status status = build(user, g, batch, training);
+    const hr_status status = build(user, g, batch, m->kind != HR_STEP_EVALUATE);
     if (status != HR_OK) {
         hri_graph_fail(g, status, "the model could not be built: %s", hr_status_text(status));
     }
@@ -350,13 +348,55 @@ static void feed_velocities(maker *m) {
     }
 }
 
-/* In place of gradients: what was added up before.  Everything that made them is read by nobody and goes. */
-static void update_from_sums(maker *m) {
-    for (size_t i = 0; i < m->count; i++) {
+/* A persistent value of `from` in `to`, under the same name. */
+static hr_value copy_value(const hr_graph *from, hr_value v, hr_graph *to) {
+    const hri_value *is = &from->values[v];
+    char name[300];
+    const int n = snprintf(name, sizeof name, "/%s", is->name);
+    if (n < 0 || (size_t)n >= sizeof name) {
+        hri_graph_fail(to, HR_E_INVALID, "%s: the name is too long", is->name);
+        return HR_NONE;
+    }
+    const hr_type type = (hr_type)is->meta.type;
+    const hr_value copy = is->kind == HR_VALUE_PARAM
+                              ? hr_graph_param(to, name, type, is->meta.shape, is->init)
+                              : hr_graph_state(to, name, type, is->meta.shape, is->init);
+    if (is->tags && copy != HR_NONE) {
+        hr_tags tags = *is->tags;
+        tags.owner =
+            tags.owner == HR_NONE ? HR_NONE : hr_graph_find(to, from->values[tags.owner].name);
+        hr_graph_set_tags(to, copy, &tags);
+    }
+    return copy;
+}
+
+/* Replaces m->g, which has said what is trained, by a graph of persistent values and updates alone: in place of gradients
+ * it reads what was added up before.  On failure m->g holds the reason. */
+static hr_status update_from_sums(maker *m) {
+    hr_graph *from = m->g, *to;
+    hr_status status = hr_graph_create(&to);
+    if (status != HR_OK) {
+        return status;
+    }
+    for (hr_value v = 1; v < from->value_count; v++) {
+        const hr_value_kind kind = from->values[v].kind;
+        if (kind == HR_VALUE_PARAM || kind == HR_VALUE_STATE) {
+            (void)copy_value(from, v, to);
+        }
+    }
+    m->g = to;
+    m->scale = m->scale == HR_NONE ? HR_NONE : small_input(m, "/train.scale");
+    for (size_t i = 0; i < m->count && to->error.code == HR_OK; i++) {
+        m->params[i] = hr_graph_find(to, from->values[m->params[i]].name);
         m->grads[i] = state_of(m, m->params[i], "sum", HR_KEEP_NOT);
     }
-    m->g->result_count = 0;
-    make_updates(m);
+    m->g->phase = HRI_UPDATE;
+    if (to->error.code == HR_OK) {
+        make_updates(m);
+    }
+    m->g->phase = HRI_FORWARD;
+    hr_graph_destroy(from);
+    return to->error.code;
 }
 
 static hr_status learn(maker *m) {
@@ -366,9 +406,7 @@ static hr_status learn(maker *m) {
     }
     m->g->phase = HRI_UPDATE;
     if (m->kind == HR_STEP_UPDATE) {
-        update_from_sums(m);
-        m->g->phase = HRI_FORWARD;
-        return m->g->error.code;
+        return update_from_sums(m);
     }
     if (in_parts(m)) {
         m->weight = small_input(m, "/train.weight");

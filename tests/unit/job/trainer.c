@@ -664,3 +664,45 @@ TEST(job_trainer, gradients_of_ones_own_make_the_same_steps) {
     CHECK_OK(hr_job_train(r.plan, &why));
     rig_close(&r);
 }
+
+/* Running statistics and frozen values are no part of an update, and are saved all the same. */
+TEST(job_trainer, kept_gradients_change_neither_losses_nor_what_is_saved) {
+    const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
+    hr_ctx *ctx;
+    double losses[2];
+    uint64_t tensors[2];
+    CHECK_OK(hr_ctx_create(&co, &ctx));
+    for (int keep = 0; keep < 2; keep++) {
+        hr_plan *p = NULL;
+        hr_checkpoint *c = NULL;
+        hr_error why = {.code = HR_OK};
+        hr_train_result result = {.size = sizeof result};
+        hr_checkpoint_info info = {.size = sizeof info};
+        const hr_job_options o = {.size = sizeof o,
+                                  .model = "resnet18:size=32,width=8,classes=3",
+                                  .data = "synthetic:count=12",
+                                  .training = "optimizer=adamw,rate=0.01",
+                                  .batch = 4,
+                                  .steps = 3,
+                                  .micro_batches = 1,
+                                  .threads = 1,
+                                  .effort = 1000,
+                                  .no_measure = 1,
+                                  .cache = "",
+                                  .folder = in(keep ? "kept" : "plain"),
+                                  .keep_gradients = keep};
+        if (hr_job_plan(ctx, &o, &p, &why) != HR_OK || hr_job_train(p, &why) != HR_OK) {
+            test_fail(__FILE__, __LINE__, "%s", why.message);
+        }
+        CHECK_OK(hr_job_get_result(p, 0, &result));
+        CHECK_OK(hr_checkpoint_open(result.checkpoint, &c, &why));
+        CHECK_OK(hr_checkpoint_get_info(c, &info));
+        losses[keep] = result.last_loss;
+        tensors[keep] = info.tensor_count;
+        hr_checkpoint_close(c);
+        hr_plan_destroy(p);
+    }
+    CHECK(fabs(losses[0] - losses[1]) < 1e-4);
+    CHECK_EQ(tensors[0], tensors[1]);
+    hr_ctx_destroy(ctx);
+}
