@@ -16,7 +16,7 @@ static hr_status count(void *user, hr_element *e) {
 }
 
 TEST(pipeline_run, an_epoch_is_counted_in_elements_samples_and_bytes) {
-    hr_pipeline *p = open_pipeline("synthetic:count=10,size=4 | batch(4)");
+    hr_pipeline *p = open_pipeline("synthetic:count=10,shape=4x4x3 | batch(4)");
     hr_pipeline_run_options o = {.size = sizeof o};
     hr_pipeline_run_result r = {.size = sizeof r};
     CHECK_OK(hr_pipeline_run(p, &o, NULL, NULL, &r));
@@ -33,7 +33,7 @@ TEST(pipeline_run, an_epoch_is_counted_in_elements_samples_and_bytes) {
 }
 
 TEST(pipeline_run, it_stops_after_so_many_elements_or_that_time) {
-    hr_pipeline *p = open_pipeline("synthetic:count=10,size=4");
+    hr_pipeline *p = open_pipeline("synthetic:count=10,shape=4x4x3");
     hr_pipeline_run_options o = {.size = sizeof o, .elements = 3};
     hr_pipeline_run_result r = {.size = sizeof r};
     CHECK_OK(hr_pipeline_run(p, &o, NULL, NULL, &r));
@@ -46,7 +46,7 @@ TEST(pipeline_run, it_stops_after_so_many_elements_or_that_time) {
 }
 
 TEST(pipeline_run, whoever_looks_may_end_it) {
-    hr_pipeline *p = open_pipeline("synthetic:count=10,size=4");
+    hr_pipeline *p = open_pipeline("synthetic:count=10,shape=4x4x3");
     const hr_pipeline_run_options o = {.size = sizeof o};
     hr_pipeline_run_result r = {.size = sizeof r};
     int seen = 0;
@@ -58,7 +58,7 @@ TEST(pipeline_run, whoever_looks_may_end_it) {
 }
 
 TEST(pipeline_run, nothing_to_read_is_not_waited_for) {
-    hr_pipeline *p = open_pipeline("synthetic:count=10,size=4 | skip(10)");
+    hr_pipeline *p = open_pipeline("synthetic:count=10,shape=4x4x3 | skip(10)");
     const hr_pipeline_run_options o = {.size = sizeof o, .milliseconds = 60000};
     hr_pipeline_run_result r = {.size = sizeof r};
     CHECK_OK(hr_pipeline_run(p, &o, NULL, NULL, &r));
