@@ -264,3 +264,56 @@ TEST(overcommit, two_that_wait_for_one_another_are_told) {
     CHECK_EQ(govern_count(&w, "alloc:1.2G 0"), 1);
     govern_end(&w);
 }
+
+/* ---- several GPUs are one grant ---- */
+
+TEST(gang, all_gpus_at_once_or_none_while_it_waits) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_DEVICES=2 FAKECUDA_CAPACITY=2GiB,2GiB");
+    /* The first has the second GPU.  The gang wants both and takes neither; a third program gets the first GPU only when the
+     * gang, which asked before it, has had its turn. */
+    govern_shell(
+        &w, "$HEADROOM run --budget cuda:1=1.5GiB -- sh -c 'touch a; while [ ! -e b ]; do sleep "
+            "0.01; done' & "
+            "while [ ! -e a ]; do sleep 0.01; done; "
+            "($HEADROOM run --budget 1GiB --wait 20s -- sh -c 'touch g; "
+            "for i in 1 2 3; do $CALLER dlsym alloc:200M & done; wait; sleep 0.3; touch "
+            "h'; echo gang $?) & "
+            "until $HEADROOM top --once | grep -q waiting; do sleep 0.02; done; "
+            "$HEADROOM top --json | grep -c '\"state\": \"waiting\"'; "
+            "($HEADROOM run --budget cuda:0=1.5GiB --wait 20s -- sh -c '[ -e h ] && echo "
+            "in order'; echo third $?) & "
+            "sleep 0.4; [ -e g ] && echo early; touch b; wait");
+    govern_expect(&w, "2\n"); /* two rows of one job wait */
+    CHECK_EQ(govern_count(&w, "early"), 0);
+    CHECK_EQ(govern_count(&w, "alloc:200M 0"), 3); /* the ranks share one budget */
+    govern_expect(&w, "gang 0\n");
+    govern_expect(&w, "in order\n");
+    govern_expect(&w, "third 0\n");
+    govern_end(&w);
+}
+
+/* ---- other budgets while it runs ---- */
+
+TEST(limit, up_only_as_far_as_others_leave_and_down_at_once) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
+    govern_shell(
+        &w,
+        "$HEADROOM run --budget 1GiB -- $CALLER dlsym alloc:500M touch:a wait:b alloc:300M free "
+        "free alloc:300M & while [ ! -e a ]; do sleep 0.01; done; "
+        "$HEADROOM run --budget 512MiB -- $CALLER dlsym touch:c wait:b & "
+        "while [ ! -e c ]; do sleep 0.01; done; "
+        "$HEADROOM limit 1 1.8GiB; echo up $?; $HEADROOM limit 1 1.5GiB; echo all $?; "
+        "$HEADROOM limit 1 400MiB; echo down $?; $HEADROOM limit 9 1GiB; echo none $?; touch b; "
+        "wait");
+    govern_expect(&w, "up 1\n");
+    govern_expect(&w, "all 0\n");
+    govern_expect(&w, "down 0\n");
+    govern_expect(&w, "none 2\n");
+    govern_expect(&w, "it holds ");    /* more than the new budget, and keeps it */
+    govern_expect(&w, "alloc:300M 2"); /* over 400 MiB */
+    govern_expect(&w, "alloc:300M 0"); /* when it has given back */
+    CHECK(strstr(w.words, "is not available: others hold the rest, 512 MiB is free") != NULL);
+    govern_end(&w);
+}

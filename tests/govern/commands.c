@@ -1,6 +1,7 @@
 /* headroom run, top, limit and why as people use them, and misuse. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "govern.h"
 #include "test.h"
@@ -50,7 +51,12 @@ TEST(commands, misuse_is_a_sentence_and_2) {
     misuse("HEADROOM_RUN_LIBRARY=/none $HEADROOM run -- true", "/none cannot be read");
     misuse("printf '\\177ELF\\002\\001\\001' >s; head -c 60 /dev/zero >>s; printf '\\076\\000' | "
            "dd of=s bs=1 seek=18 conv=notrunc 2>/dev/null; chmod +x s; $HEADROOM run -- ./s",
-           "s is "); /* static, or on arm64 for another processor */
+           "s is ");      /* static, or on arm64 for another processor */
+    if (geteuid() == 0) { /* only then can there be a program of somebody else's */
+        misuse("cp /bin/true s; chown 65534 s; chmod 4755 s; $HEADROOM run -- ./s",
+               "runs as another user (setuid)");
+    }
+    misuse("HEADROOM_BROKER=off $HEADROOM run -- true", "HEADROOM_BROKER");
     misuse("$HEADROOM limit 1 2GiB", "no program is running");
     misuse("$HEADROOM why", "there is no record");
 }
