@@ -61,11 +61,12 @@ static int put_csv(hri_out *out, const char *text) {
 }
 
 static int show_csv(work *w, const char *name, const hr_prediction *p) {
+    const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
     int whole = put_csv(&w->cli->out, name);
     for (int64_t k = 0; k < top_of(w); k++) {
         char buf[32];
         hri_out_text(&w->cli->out, ",");
-        whole &= put_csv(&w->cli->out, hri_inference_class(&w->i, p->order[k], buf, sizeof buf));
+        whole &= put_csv(&w->cli->out, hri_infer_class(&sheet, p->order[k], buf, sizeof buf));
         hri_out_printf(&w->cli->out, ",%.6f", p->probabilities[p->order[k]]);
     }
     hri_out_text(&w->cli->out, "\n");
@@ -73,6 +74,7 @@ static int show_csv(work *w, const char *name, const hr_prediction *p) {
 }
 
 static int show_json(work *w, const char *name, const hr_prediction *p) {
+    const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
     hri_json j;
     char *text;
     hri_json_init(&j);
@@ -81,7 +83,7 @@ static int show_json(work *w, const char *name, const hr_prediction *p) {
     for (int64_t k = 0; k < top_of(w); k++) {
         char buf[32];
         hri_json_object(&j, NULL);
-        hri_json_string(&j, "name", hri_inference_class(&w->i, p->order[k], buf, sizeof buf));
+        hri_json_string(&j, "name", hri_infer_class(&sheet, p->order[k], buf, sizeof buf));
         hri_json_double(&j, "probability", p->probabilities[p->order[k]]);
         hri_json_end(&j);
     }
@@ -134,7 +136,8 @@ static int print_keys(work *w, bool first, int code) {
         hri_json_string(&j, "model", w->i.info.model);
         hri_json_string(&j, "checkpoint", w->i.info.checkpoint);
     } else {
-        hri_inference_json(&w->i, &j);
+        const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
+        hri_infer_json(&sheet, &j);
         hri_cli_json_error(w->cli, &j, code);
         w->cli->answered = true;
     }

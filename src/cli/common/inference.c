@@ -66,6 +66,7 @@ int hri_inference_open(hri_cli *cli, const hri_inference_flags *flags,
     hr_error error = {0};
     i->cli = cli;
     i->flags = flags;
+    i->split = options->split;
     o.data_budget_bytes = flags->data_budget_bytes;
     o.device = flags->device;
     o.budget = flags->budget;
@@ -120,51 +121,9 @@ int hri_inference_end(hri_inference *i, hr_status status, const hr_error *error)
     return code;
 }
 
-/* ---- showing ---- */
-
-const char *hri_inference_class(const hri_inference *i, int64_t number, char *buf, size_t size) {
-    const char *name = number >= 0 ? hr_predictor_class_name(i->predictor, (uint64_t)number) : NULL;
-    snprintf(buf, size, "%lld", (long long)number);
-    return name ? name : buf;
-}
-
-void hri_inference_show(hri_inference *i) {
-    const hr_infer_info *n = &i->info;
-    const hr_infer_result *r = &i->result;
-    char planned[32], measured[32], budget[32], headroom[32];
-    hri_out *out = &i->cli->out;
-    hri_out_printf(out, "%llu samples in %.2f s, %.1f samples/s, batch %lld on %s\n",
-                   (unsigned long long)r->samples, r->seconds, r->samples_per_second,
-                   (long long)n->batch, n->device);
-    hri_out_printf(out, "  process  planned %s, peak resident %s",
-                   hr_bytes_print(n->peak_bytes, planned, sizeof planned),
-                   hr_bytes_print(r->measured_peak_bytes, measured, sizeof measured));
-    if (n->budget_bytes) {
-        const uint64_t left = n->budget_bytes > n->peak_bytes ? n->budget_bytes - n->peak_bytes : 0;
-        hri_out_printf(out, ", budget %s, %s of headroom",
-                       hr_bytes_print(n->budget_bytes, budget, sizeof budget),
-                       hr_bytes_print(left, headroom, sizeof headroom));
-    }
-    hri_out_text(out, "\n");
-}
-
-void hri_inference_json(const hri_inference *i, hri_json *json) {
-    const hr_infer_info *n = &i->info;
-    const hr_infer_result *r = &i->result;
-    hri_json_bool(json, "fits", true);
-    hri_json_u64(json, "samples", r->samples);
-    hri_json_u64(json, "bad", r->bad_samples);
-    hri_json_u64(json, "batch", (uint64_t)n->batch);
-    hri_json_string(json, "device", n->device);
-    hri_json_u64(json, "budget_bytes", n->budget_bytes);
-    hri_json_u64(json, "planned_peak_bytes", n->peak_bytes);
-    hri_json_u64(json, "measured_peak_bytes", r->measured_peak_bytes);
-    hri_json_u64(json, "floor_bytes", n->minimum_bytes);
-    hri_json_u64(json, "runtime_bytes", n->runtime_bytes);
-    hri_json_u64(json, "persistent_bytes", n->persistent_bytes);
-    hri_json_u64(json, "arena_bytes", n->arena_bytes);
-    hri_json_double(json, "samples_per_second", r->samples_per_second);
-    hri_json_double(json, "seconds", r->seconds);
+hri_infer_sheet hri_inference_sheet(const hri_inference *i) {
+    return (hri_infer_sheet){
+        .predictor = i->predictor, .info = &i->info, .result = &i->result, .split = i->split};
 }
 
 int hri_inference_verdict(const hri_inference *i, int code) {

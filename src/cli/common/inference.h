@@ -4,6 +4,7 @@
 
 #include <headroom/predictor.h>
 #include "cli/common/cli.h"
+#include "show/infer.h"
 #include "show/progress.h"
 
 typedef struct hri_inference_flags {
@@ -54,6 +55,7 @@ typedef struct hri_inference {
     hr_predictor *predictor;
     hr_infer_info info;
     hr_infer_result result;
+    int32_t split;
     bool quiet; /* no progress: results go to the same terminal as they come */
     hri_out err;
     hri_progress progress;
@@ -68,11 +70,8 @@ void hri_inference_close(hri_inference *i);
 /* After a pass: ends the line of progress and says what failed or was left out.  error: of a call that gave `status`. */
 int hri_inference_end(hri_inference *i, hr_status status, const hr_error *error);
 
-/* "star", or the number of a class without a name. */
-const char *hri_inference_class(const hri_inference *i, int64_t number, char *buf, size_t size);
-/* Planned and measured memory, for people and as keys of an object. */
-void hri_inference_show(hri_inference *i);
-void hri_inference_json(const hri_inference *i, hri_json *json);
+/* What is shown of it. */
+hri_infer_sheet hri_inference_sheet(const hri_inference *i);
 /* HRI_EXIT_FAULT, after a sentence, when more was measured than the budget allows; otherwise `code`. */
 int hri_inference_verdict(const hri_inference *i, int code);
 

@@ -1,0 +1,154 @@
+/* See infer.h. */
+#include "show/infer.h"
+
+#include <headroom/bytes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/table.h"
+#include "base/text.h"
+
+enum { WORST = 5 };
+
+const char *const hri_splits[] = {"all", "train", "val", NULL};
+
+const char *hri_infer_class(const hri_infer_sheet *s, int64_t number, char *buf, size_t size) {
+    const char *name = number >= 0 ? hr_predictor_class_name(s->predictor, (uint64_t)number) : NULL;
+    snprintf(buf, size, "%lld", (long long)number);
+    return name ? name : buf;
+}
+
+static void show_memory(const hri_infer_sheet *s, hri_out *out) {
+    const hr_infer_info *n = s->info;
+    const hr_infer_result *r = s->result;
+    char planned[32], measured[32], budget[32], headroom[32];
+    hri_out_printf(out, "%llu samples in %.2f s, %.1f samples/s, batch %lld on %s\n",
+                   (unsigned long long)r->samples, r->seconds, r->samples_per_second,
+                   (long long)n->batch, n->device);
+    hri_out_printf(out, "  process  planned %s, peak resident %s",
+                   hr_bytes_print(n->peak_bytes, planned, sizeof planned),
+                   hr_bytes_print(r->measured_peak_bytes, measured, sizeof measured));
+    if (n->budget_bytes) {
+        const uint64_t left = n->budget_bytes > n->peak_bytes ? n->budget_bytes - n->peak_bytes : 0;
+        hri_out_printf(out, ", budget %s, %s of headroom",
+                       hr_bytes_print(n->budget_bytes, budget, sizeof budget),
+                       hr_bytes_print(left, headroom, sizeof headroom));
+    }
+    hri_out_text(out, "\n");
+}
+
+void hri_infer_json(const hri_infer_sheet *s, hri_json *json) {
+    const hr_infer_info *n = s->info;
+    const hr_infer_result *r = s->result;
+    hri_json_bool(json, "fits", true);
+    hri_json_u64(json, "samples", r->samples);
+    hri_json_u64(json, "bad", r->bad_samples);
+    hri_json_u64(json, "batch", (uint64_t)n->batch);
+    hri_json_string(json, "device", n->device);
+    hri_json_u64(json, "budget_bytes", n->budget_bytes);
+    hri_json_u64(json, "planned_peak_bytes", n->peak_bytes);
+    hri_json_u64(json, "measured_peak_bytes", r->measured_peak_bytes);
+    hri_json_u64(json, "floor_bytes", n->minimum_bytes);
+    hri_json_u64(json, "runtime_bytes", n->runtime_bytes);
+    hri_json_u64(json, "persistent_bytes", n->persistent_bytes);
+    hri_json_u64(json, "arena_bytes", n->arena_bytes);
+    hri_json_double(json, "samples_per_second", r->samples_per_second);
+    hri_json_double(json, "seconds", r->seconds);
+}
+
+/* ---- evaluation ---- */
+
+typedef struct class_sum {
+    int64_t number;
+    hr_class_result r;
+} class_sum;
+
+static int by_errors(const void *a, const void *b) {
+    const class_sum *x = a, *y = b;
+    const uint64_t wrong_x = x->r.samples - x->r.correct, wrong_y = y->r.samples - y->r.correct;
+    return wrong_x != wrong_y ? (wrong_x > wrong_y ? -1 : 1) : (x->number > y->number) * 2 - 1;
+}
+
+/* Class k of the last evaluation. */
+static class_sum sum_class(const hri_infer_sheet *s, uint64_t k) {
+    class_sum c = {.number = (int64_t)k, .r = {.size = sizeof c.r}};
+    (void)!hr_predictor_get_class(s->predictor, (size_t)k, &c.r); /* there are so many */
+    return c;
+}
+
+static hr_status show_worst(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
+    static const char *const heads[] = {"CLASS", ">SAMPLES", ">RIGHT", "MISTAKEN FOR"};
+    const uint64_t classes = s->result->class_count;
+    class_sum *sums = hri_calloc((size_t)classes, sizeof *sums);
+    if (!sums) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (uint64_t k = 0; k < classes; k++) {
+        sums[k] = sum_class(s, k);
+    }
+    qsort(sums, (size_t)classes, sizeof *sums, by_errors);
+    hri_table t;
+    hri_table_init(&t, heads, 4);
+    for (uint64_t k = 0; k < classes && k < WORST && sums[k].r.samples > sums[k].r.correct; k++) {
+        char a[32], b[32];
+        const hr_class_result *r = &sums[k].r;
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%s", hri_infer_class(s, sums[k].number, a, sizeof a));
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)r->samples);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%.1f %%",
+                       100.0 * (double)r->correct / (double)r->samples);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%s (%llu)",
+                       hri_infer_class(s, r->confused_with, b, sizeof b),
+                       (unsigned long long)r->confused_count);
+    }
+    const hr_status status = t.used ? hri_table_print(&t, out, term, 2, 1) : HR_OK;
+    hri_table_deinit(&t);
+    hri_free(sums);
+    return status;
+}
+
+static void add_share(hri_text *text, const char *name, double share) {
+    if (!isnan(share)) {
+        hri_text_add(text, "%s %.2f %%, ", name, 100 * share);
+    }
+}
+
+hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
+    const hr_infer_result *r = s->result;
+    hri_text title = {0};
+    add_share(&title, "accuracy", r->accuracy);
+    add_share(&title, "top-5", r->top5);
+    hri_text_add(&title, "loss %.4f", r->loss);
+    hri_show_title(out, term, "%s", hri_text_get(&title));
+    hri_text_deinit(&title);
+    hri_out_printf(out, "%s, from %s\n", s->info->model, s->info->checkpoint);
+    if (s->split != HR_SPLIT_ALL) {
+        hri_out_printf(out, "on the samples that were %s\n",
+                       s->split == HR_SPLIT_VAL ? "held out for validation" : "used for training");
+    }
+    show_memory(s, out);
+    return r->class_count ? show_worst(s, out, term) : HR_OK;
+}
+
+void hri_evaluation_json(const hri_infer_sheet *s, hri_json *json) {
+    const hr_infer_result *r = s->result;
+    hri_json_string(json, "model", s->info->model);
+    hri_json_string(json, "checkpoint", s->info->checkpoint);
+    hri_json_string(json, "split", hri_splits[s->split]);
+    hri_json_double(json, "loss", r->loss);
+    hri_json_double(json, "accuracy", r->accuracy);
+    hri_json_double(json, "top5", r->top5);
+    hri_infer_json(s, json);
+    hri_json_array(json, "classes");
+    for (uint64_t k = 0; k < r->class_count; k++) {
+        const class_sum c = sum_class(s, k);
+        char text[32];
+        hri_json_object(json, NULL);
+        hri_json_string(json, "name", hri_infer_class(s, c.number, text, sizeof text));
+        hri_json_u64(json, "samples", c.r.samples);
+        hri_json_u64(json, "right", c.r.correct);
+        hri_json_end(json);
+    }
+    hri_json_end(json);
+}

@@ -1,0 +1,30 @@
+/* An evaluation for people and scripts, and what it shares with a prediction: memory, speed, names of classes. */
+#ifndef HRI_SHOW_INFER_H
+#define HRI_SHOW_INFER_H
+
+#include <headroom/predictor.h>
+#include "show/show.h"
+
+/* A pass over data, and who made it. */
+typedef struct hri_infer_sheet {
+    hr_predictor *predictor;
+    const hr_infer_info *info;
+    const hr_infer_result *result;
+    int32_t split; /* hr_split, of an evaluation */
+} hri_infer_sheet;
+
+/* The names of hr_split; ends with NULL. */
+extern const char *const hri_splits[];
+
+/* "star", or the number of a class without a name. */
+const char *hri_infer_class(const hri_infer_sheet *s, int64_t number, char *buf, size_t size);
+/* Keys of planned and measured memory and speed. */
+void hri_infer_json(const hri_infer_sheet *s, hri_json *json);
+
+/* How good it is, what it took, and the classes with the most errors. */
+HR_MUST_CHECK hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out,
+                                            const hri_term *term);
+/* The members of the object. */
+void hri_evaluation_json(const hri_infer_sheet *s, hri_json *json);
+
+#endif
