@@ -12,12 +12,13 @@
 #include "govern/env.h"
 #include "govern/holders.h"
 #include "govern/program.h"
+#include "govern/ram.h"
 #include "govern/story.h"
 #include "govern/watch.h"
 
 typedef struct run_options {
     const char *budget, *wait;
-    uint64_t spill_bytes;
+    uint64_t spill_bytes, ram_bytes;
     bool overcommit, plain, explain;
 } run_options;
 
@@ -36,6 +37,8 @@ static const hri_field fields[] = {
      "host memory for allocations that do not fit: they are slower, and move to the GPU when it "
      "has room",
      offsetof(run_options, spill_bytes), HRI_FIELD_BYTES, "0", .metavar = "SIZE"},
+    {"ram", "limit of host memory for the program and all processes it starts; 0: none",
+     offsetof(run_options, ram_bytes), HRI_FIELD_BYTES, "0", .metavar = "SIZE"},
     {"plain", "do not set environment variables for JAX, TensorFlow and PyTorch",
      offsetof(run_options, plain), HRI_FIELD_BOOL, .value = NULL},
     {"explain", "show what would be reserved and set; start nothing",
@@ -86,7 +89,14 @@ static int refused(hri_cli *cli, hri_link *link, const hri_door_job *job, hr_sta
 }
 
 /* How a program's end becomes ours: its exit code, or its signal as shells tell it. */
-static int exit_of(hri_cli *cli, const hri_door_job *job, int status) {
+static int exit_of(hri_cli *cli, const hri_door_job *job, const hri_ram *ram, int status) {
+    if (ram->record.kills_count) {
+        char limit[32];
+        hri_say_note("%llu process%s killed: the program exceeded its %s of RAM",
+                     (unsigned long long)ram->record.kills_count,
+                     ram->record.kills_count == 1 ? " was" : "es were",
+                     hr_bytes_print(ram->record.limit_bytes, limit, sizeof limit));
+    }
     if (WIFSIGNALED(status)) {
         hri_say_note("the program was killed by signal %d (%s)", WTERMSIG(status),
                      strsignal(WTERMSIG(status)));
@@ -151,8 +161,16 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
         hri_run_env_deinit(&env);
         return HRI_EXIT_YES;
     }
+    hri_ram ram = {0};
     if (status == HR_OK) {
-        status = hri_run_watch(link, job, argv, env.list, &ended, &why);
+        status = hri_ram_init(&ram, o->ram_bytes, &why);
+        if (o->ram_bytes && !hri_ram_enforced(&ram)) {
+            hri_say_note("--ram is watched, not enforced: %s; short peaks can exceed it", why.text);
+        }
+    }
+    if (status == HR_OK) {
+        status = hri_run_watch(link, job, &ram, argv, env.list, &ended, &why);
+        hri_ram_deinit(&ram, link->folder, job->id);
     }
     hri_run_env_deinit(&env);
     if (status == HR_OK) {
@@ -162,7 +180,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
         hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
         return status == HR_E_NOT_FOUND ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;
     }
-    return exit_of(cli, job, ended);
+    return exit_of(cli, job, &ram, ended);
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
@@ -221,7 +239,9 @@ const hri_command hri_command_run = {
         "says who holds it, or waits its turn (--wait). With --overcommit nothing is reserved, and "
         "programs wait for one another while they run.\n\nWith --spill, what does not fit in the "
         "budget is placed in host memory that the GPU reads over the bus: slower, but it runs. It "
-        "moves to the GPU, at the same address, as soon as there is room.\n\nThe limit is "
+        "moves to the GPU, at the same address, as soon as there is room.\n\n--ram limits host "
+        "memory: with a cgroup where this user can create one, otherwise by watching the "
+        "processes and killing the largest one when they exceed the limit.\n\nThe limit is "
         "cooperative: a program that "
         "is statically linked, runs as another user or talks to the driver directly cannot be "
         "limited. headroom run refuses such programs where it can recognise them. The exit code is "

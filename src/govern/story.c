@@ -142,6 +142,9 @@ static uint64_t moment_of(const char *folder, const char *name, uint64_t *job) {
         hri_refusal *r = load_refusal(folder, number);
         at = r ? r->at_ns : 0;
         hri_free(r);
+    } else if (sscanf(name, "ram-%llu", &number) == 1) {
+        hri_ram_record r;
+        at = hri_ram_record_load(folder, number, &r) && r.kills_count ? r.at_ns : 0;
     } else if (sscanf(name, "job-%llu", &number) == 1) {
         hri_story s = {0};
         load_job(folder, number, &s);
@@ -189,6 +192,7 @@ hr_status hri_story_read(const char *folder, uint64_t job, hri_story *out) {
     if (s.job) {
         s.refusal = load_refusal(folder, s.job);
         load_job(folder, s.job, &s);
+        (void)hri_ram_record_load(folder, s.job, &s.ram);
     }
     if (!s.page && !s.refusal && !s.ended) {
         hri_story_deinit(&s);
@@ -261,6 +265,7 @@ void hri_story_forget(const char *folder, uint64_t job) {
         unsigned long long of = 0;
         if ((sscanf(entry->d_name, "page-%llu-", &of) == 1 ||
              sscanf(entry->d_name, "refused-%llu", &of) == 1 ||
+             sscanf(entry->d_name, "ram-%llu", &of) == 1 ||
              sscanf(entry->d_name, "job-%llu", &of) == 1) &&
             of + KEPT <= job) {
             (void)unlinkat(dirfd(dir), entry->d_name, 0);

@@ -1,8 +1,9 @@
-/* What is left of jobs in the user's folder, for `headroom why`: three files, each written by who knows best.
+/* What is left of jobs in the user's folder, for `headroom why`: four files, each written by who knows best.
  *
  *   page-JOB-PID    the process itself, while it runs; stays after a SIGKILL (broker/page.h)
  *   refused-JOB     the broker, when it refuses: who held what then (broker/refusal.h)
  *   job-JOB         `headroom run`: the command, and how it ended
+ *   ram-JOB         `headroom run --ram`: host memory, and whether something was killed for it (govern/ram.h)
  *
  * A story is all of it about one job. */
 #ifndef HRI_GOVERN_STORY_H
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "broker/page.h"
 #include "broker/refusal.h"
+#include "govern/ram.h"
 
 typedef struct hri_story {
     uint64_t job;
@@ -20,6 +22,7 @@ typedef struct hri_story {
     int ended;            /* `status` is known */
     int status;           /* as waitpid gives it */
     uint64_t ended_ns;    /* CLOCK_REALTIME */
+    hri_ram_record ram;   /* limit_bytes 0: there was no limit */
 } hri_story;
 
 /* Of the job, or for 0 of the one that was refused memory, or killed, last.  HR_E_NOT_FOUND: there is none.  deinit is allowed

@@ -48,17 +48,21 @@ static void pass_signals(int fd, pid_t pid) {
     }
 }
 
-static int watch(hri_link *link, hri_door_job *job, pid_t pid, int signals) {
+static int watch(hri_link *link, hri_door_job *job, hri_ram *ram, pid_t pid, int signals) {
+    const bool looks = ram->record.limit_bytes && !hri_ram_enforced(ram);
     int status = 0;
     for (;;) {
         struct pollfd polled[2] = {{.fd = signals, .events = POLLIN},
                                    {.fd = link->client.fd, .events = POLLIN}};
         /* Without a broker it is looked for again every second. */
-        (void)poll(polled, 2, link->client.fd < 0 ? 1000 : -1);
+        (void)poll(polled, 2, looks ? HRI_RAM_LOOK_MS : link->client.fd < 0 ? 1000 : -1);
         pass_signals(signals, pid);
         const pid_t ended = waitpid(pid, &status, WNOHANG);
         if (ended == pid) {
             return status;
+        }
+        if (looks) {
+            hri_ram_look(ram, pid);
         }
         if (link->client.fd < 0 || polled[1].revents) {
             hri_wire w;
@@ -69,7 +73,7 @@ static int watch(hri_link *link, hri_door_job *job, pid_t pid, int signals) {
     }
 }
 
-hr_status hri_run_watch(hri_link *link, hri_door_job *job, char *const *argv,
+hr_status hri_run_watch(hri_link *link, hri_door_job *job, hri_ram *ram, char *const *argv,
                         char *const *environment, int *out_status, hri_prose *why) {
     static const int passed[] = {SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
     sigset_t set, before;
@@ -83,13 +87,15 @@ hr_status hri_run_watch(hri_link *link, hri_door_job *job, char *const *argv,
     if (signals < 0) {
         return hri_prose_set(why, HR_E_IO, "no signalfd: %s", strerror(errno));
     }
+    hri_ram_enter(ram);
     const int failed = start(argv, environment, &before, &pid);
+    hri_ram_leave(ram);
     if (failed) {
         close(signals);
         return hri_prose_set(why, HR_E_NOT_FOUND, "%s cannot be started: %s", argv[0],
                              strerror(failed));
     }
-    *out_status = watch(link, job, pid, signals);
+    *out_status = watch(link, job, ram, pid, signals);
     close(signals);
     return HR_OK;
 }

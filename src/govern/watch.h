@@ -4,10 +4,12 @@
 
 #include "broker/door.h"
 #include "govern/link.h"
+#include "govern/ram.h"
 
-/* Runs argv with this environment; signals to us go to it.  A broker that ends is started again and told of the job.
+/* Runs argv with this environment, inside `ram`; signals to us go to it.  A broker that ends is started again and told of the job.
  * *out_status is as waitpid gives it. */
-HR_MUST_CHECK hr_status hri_run_watch(hri_link *link, hri_door_job *job, char *const *argv,
-                                      char *const *environment, int *out_status, hri_prose *why);
+HR_MUST_CHECK hr_status hri_run_watch(hri_link *link, hri_door_job *job, hri_ram *ram,
+                                      char *const *argv, char *const *environment, int *out_status,
+                                      hri_prose *why);
 
 #endif

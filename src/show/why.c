@@ -148,10 +148,33 @@ static void print_holders(hri_out *out, const hri_refusal *r) {
     }
 }
 
+/* ---- host memory ---- */
+
+static void print_ram(hri_out *out, const hri_ram_record *r) {
+    char limit[32], peak[32];
+    hri_out_printf(out, "job %llu exceeded its %s of RAM: %llu process%s killed by %s",
+                   (unsigned long long)r->job, hr_bytes_print(r->limit_bytes, limit, sizeof limit),
+                   (unsigned long long)r->kills_count, r->kills_count == 1 ? " was" : "es were",
+                   r->enforced ? "the kernel" : "headroom run");
+    if (r->pid) {
+        hri_out_printf(out, ", the last was %d (%s)", (int)r->pid, r->name);
+    }
+    hri_out_printf(out, "\n  peak %s\n", hr_bytes_print(r->peak_bytes, peak, sizeof peak));
+}
+
+/* The peak and a half, in steps of 256 MiB: a killed program would have gone on. */
+static uint64_t enough_ram(const hri_ram_record *r) {
+    const uint64_t most = r->peak_bytes > r->limit_bytes ? r->peak_bytes : r->limit_bytes;
+    return (most + most / 2 + 256 * MIB - 1) / (256 * MIB) * 256;
+}
+
 /* ---- all of it ---- */
 
 void hri_why_text(const hri_story *s, hri_out *out) {
     char text[64];
+    if (s->ram.kills_count) {
+        print_ram(out, &s->ram);
+    }
     if (s->page) {
         print_page(out, s);
     } else if (s->refusal) {
@@ -191,7 +214,10 @@ static int own(const hri_story *s) {
 
 void hri_why_next(const hri_story *s, hri_text *out) {
     const char *command = *hri_text_get(&s->command) ? hri_text_get(&s->command) : "...";
-    if (over_budget(s) && s->page) {
+    if (s->ram.kills_count) {
+        hri_text_add(out, "headroom run --ram %lluMiB ... -- %s",
+                     (unsigned long long)enough_ram(&s->ram), command);
+    } else if (over_budget(s) && s->page) {
         hri_text_add(out, "headroom run --budget %lluMiB -- %s",
                      (unsigned long long)(hri_story_enough(s->page) / MIB), command);
     } else if (s->refusal && own(s)) { /* a training: the same, and it waits */
@@ -278,6 +304,14 @@ void hri_why_json(const hri_story *s, hri_json *json) {
     }
     if (s->refusal) {
         holders_json(s->refusal, json);
+    }
+    if (s->ram.limit_bytes) {
+        hri_json_object(json, "ram");
+        hri_json_u64(json, "limit_bytes", s->ram.limit_bytes);
+        hri_json_u64(json, "peak_bytes", s->ram.peak_bytes);
+        hri_json_u64(json, "killed", s->ram.kills_count);
+        hri_json_bool(json, "enforced", s->ram.enforced != 0);
+        hri_json_end(json);
     }
     if (s->ended && WIFSIGNALED(s->status)) {
         hri_json_i64(json, "signal", WTERMSIG(s->status));
