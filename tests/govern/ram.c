@@ -8,7 +8,7 @@
 #define EATER                                                                                      \
     "cat >eat.py <<'EOF'\n"                                                                        \
     "import sys, time\n"                                                                           \
-    "kept = bytearray(b'x' * (int(sys.argv[1]) << 20))\n"                                          \
+    "kept = b'x' * (int(sys.argv[1]) << 20)\n"                                                     \
     "time.sleep(float(sys.argv[2])); print('ate', len(kept) >> 20)\n"                              \
     "EOF\n"                                                                                        \
     "command -v python3 >/dev/null || { echo none; exit 0; }; "
@@ -47,7 +47,7 @@ TEST(ram, the_whole_tree_counts_and_shared_pages_once) {
     /* A child that was forked has its parent's pages, and costs nothing. */
     govern_shell(&w, "cat >fork.py <<'EOF'\n"
                      "import os, time\n"
-                     "kept = bytearray(b'x' * (200 << 20))\n"
+                     "kept = b'x' * (200 << 20)\n"
                      "for i in range(3):\n"
                      "    if os.fork() == 0: time.sleep(1.5); os._exit(0)\n"
                      "for i in range(3): os.wait()\n"
