@@ -122,6 +122,9 @@ TEST(commands, why_tells_who_held_the_gpu_at_the_door) {
                  "$HEADROOM why; $HEADROOM why --json; touch b; wait; $HEADROOM why 1");
     govern_expect(&w, "code 1\n");
     govern_expect(&w, "job 2, govern_caller: 1 GiB was refused at ");
+    CHECK(strstr(w.words,
+                 "waiting for 1 GiB on cuda:0: 512 MiB free, held by govern_caller (job 1, "
+                 "1.50 GiB for 0 s)") != NULL);
     govern_expect(&w, ": other programs held the memory\n");
     govern_expect(&w, "who held GPU-fae7c0ad then: 512 MiB free of 2 GiB, programs outside 0 B\n");
     govern_expect(&w, "job 1  govern_caller  1.06 GiB of a budget of 1.50 GiB, running for ");
