@@ -35,6 +35,8 @@ HR_API hr_value hr_clip(hr_graph *g, hr_value a, double low, double high);
 /* scale * a + shift. */
 HR_API hr_value hr_affine(hr_graph *g, hr_value a, double scale, double shift);
 HR_API hr_value hr_neg(hr_graph *g, hr_value a);
+/* a, through which no gradient flows. */
+HR_API hr_value hr_stop_gradient(hr_graph *g, hr_value a);
 /* One of a table: "erf", "sin", "softplus", "elu", "mish", "leaky_relu", "hard_swish" and so on (src/ops/common/functions.h);
  * alpha is the constant of those that have one. */
 HR_API hr_value hr_function(hr_graph *g, hr_value a, const char *f, double alpha);
@@ -70,6 +72,8 @@ HR_API hr_value hr_max(hr_graph *g, hr_value x, const char *axes, int keep);
 /* Lists as text, one number a dimension: order "0x2x1", begin "0x4", size "-1x2"; "" or NULL: none. */
 HR_API hr_value hr_transpose(hr_graph *g, hr_value x, const char *order);
 HR_API hr_value hr_slice(hr_graph *g, hr_value x, const char *begin, const char *size);
+/* Backwards along these dimensions; "" or NULL: all. */
+HR_API hr_value hr_flip(hr_graph *g, hr_value x, const char *axes);
 HR_API hr_value hr_pad(hr_graph *g, hr_value x, const char *before, const char *after,
                        double value);
 /* More than 16 values become several nodes. */
@@ -104,6 +108,10 @@ HR_API hr_value hr_dropout(hr_graph *g, hr_value x, double p);
 /* ---- attention; q (B, T, H, D), k and v (B, S, H, D), or one qkv (B, T, 3, H, D) ---- */
 HR_API hr_value hr_attention(hr_graph *g, hr_value q, hr_value k, hr_value v, int causal);
 HR_API hr_value hr_attention_packed(hr_graph *g, hr_value qkv, int causal);
+/* With numbers added to the scores, a mask (B or 1, H or 1, T or 1, S) where -inf hides a key (HR_NONE: none), and dropout of
+ * the weights in training.  scale 0: 1 / sqrt(D). */
+HR_API hr_value hr_attention_masked(hr_graph *g, hr_value q, hr_value k, hr_value v, hr_value mask,
+                                    int causal, double scale, double dropout);
 
 /* ---- pooling; x (N, H, W, C) ---- */
 HR_API hr_value hr_max_pool(hr_graph *g, hr_value x, int kernel, int stride, int pad);
@@ -116,7 +124,8 @@ HR_API hr_value hr_global_avg_pool(hr_graph *g, hr_value x);
 HR_API hr_value hr_gather(hr_graph *g, hr_value table, hr_value ids);
 HR_API hr_value hr_cast(hr_graph *g, hr_value x, hr_type to);
 
-/* x (N, H, W, C) to (N, height, width, C); mode "nearest" or "bilinear", with half-pixel centres. */
+/* x (N, H, W, C) to (N, height, width, C); mode "nearest" or "bilinear", with half-pixel centres, or "corners", bilinear with
+ * the corners of both on one another. */
 HR_API hr_value hr_resize(hr_graph *g, hr_value x, int height, int width, const char *mode);
 
 /* ---- losses ---- */

@@ -109,6 +109,10 @@ hr_value hr_neg(hr_graph *g, hr_value a) {
     return hr_affine(g, a, -1.0, 0.0);
 }
 
+hr_value hr_stop_gradient(hr_graph *g, hr_value a) {
+    return unary(g, "stop_gradient", a);
+}
+
 hr_value hr_function(hr_graph *g, hr_value a, const char *f, double alpha) {
     return hri_nodef(g, "function", &a, 1, "f=%s,alpha=%.17g", f, alpha);
 }
@@ -192,6 +196,10 @@ hr_value hr_transpose(hr_graph *g, hr_value x, const char *order) {
 
 hr_value hr_slice(hr_graph *g, hr_value x, const char *begin, const char *size) {
     return hri_nodef(g, "slice", &x, 1, "begin=%s,size=%s", begin ? begin : "", size ? size : "");
+}
+
+hr_value hr_flip(hr_graph *g, hr_value x, const char *axes) {
+    return hri_nodef(g, "flip", &x, 1, "axes=%s", axes ? axes : "");
 }
 
 hr_value hr_pad(hr_graph *g, hr_value x, const char *before, const char *after, double value) {
@@ -280,6 +288,13 @@ hr_value hr_dropout(hr_graph *g, hr_value x, double p) {
 hr_value hr_attention(hr_graph *g, hr_value q, hr_value k, hr_value v, int causal) {
     const hr_value in[] = {q, k, v};
     return hri_nodef(g, "attention", in, 3, "causal=%d", !!causal);
+}
+
+hr_value hr_attention_masked(hr_graph *g, hr_value q, hr_value k, hr_value v, hr_value mask,
+                             int causal, double scale, double dropout) {
+    const hr_value in[] = {q, k, v, mask};
+    return hri_nodef(g, "attention_masked", in, mask == HR_NONE ? 3 : 4,
+                     "causal=%d,scale=%.17g,dropout=%.17g", !!causal, scale, dropout);
 }
 
 hr_value hr_attention_packed(hr_graph *g, hr_value qkv, int causal) {

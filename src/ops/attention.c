@@ -73,7 +73,7 @@ static uint64_t attention_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_
 static hr_status attention_cuda(const hri_gpu_call *c) {
     hri_attention a;
     hri_attention_apart(&a, c->sig->attr, &c->sig->in[0], &c->sig->in[1]);
-    return hri_attention_cuda(&a, c, c->in, c->out[0], c->out[1]);
+    return hri_attention_cuda(&a, c, c->in, c->out[0], c->out[1], 0);
 }
 
 static const hri_case attention_cases[] = {

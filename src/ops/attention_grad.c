@@ -61,7 +61,7 @@ static uint64_t attention_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, ui
 static hr_status attention_grad_cuda(const hri_gpu_call *c) {
     hri_attention a;
     hri_attention_apart(&a, c->sig->attr, &c->sig->in[1], &c->sig->in[2]);
-    return hri_attention_grad_cuda(&a, c, c->in + 1, c->in[4], c->in[5], c->in[0], c->out);
+    return hri_attention_grad_cuda(&a, c, c->in + 1, c->in[4], c->in[5], c->in[0], c->out, 0);
 }
 
 static const hri_case attention_grad_cases[] = {

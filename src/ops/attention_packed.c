@@ -54,7 +54,7 @@ static hr_status attention_packed_cuda(const hri_gpu_call *c) {
     hri_attention a;
     hri_attention_packed(&a, c->sig->attr, &c->sig->in[0]);
     const hr_addr in[3] = {c->in[0], c->in[0], c->in[0]};
-    return hri_attention_cuda(&a, c, in, c->out[0], c->out[1]);
+    return hri_attention_cuda(&a, c, in, c->out[0], c->out[1], 0);
 }
 
 static const hri_case attention_packed_cases[] = {

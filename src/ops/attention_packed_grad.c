@@ -54,7 +54,7 @@ static hr_status attention_packed_grad_cuda(const hri_gpu_call *c) {
     hri_attention_packed(&a, c->sig->attr, &c->sig->in[1]);
     const hr_addr in[3] = {c->in[1], c->in[1], c->in[1]};
     const hr_addr out[3] = {c->out[0], c->out[0], c->out[0]};
-    return hri_attention_grad_cuda(&a, c, in, c->in[2], c->in[3], c->in[0], out);
+    return hri_attention_grad_cuda(&a, c, in, c->in[2], c->in[3], c->in[0], out, 0);
 }
 
 static const hri_case attention_packed_grad_cases[] = {

@@ -107,6 +107,9 @@ static const hri_case avg_pool_cases[] = {
     {"no samples", "f32[0,4,4,3]", "kernel=2"},
     {"bf16", "bf16[2,9,9,7]", "kernel=3,stride=2,pad=1"},
     {"f16", "f16[2,9,9,7]", "kernel=3,stride=2,pad=1"},
+    {"ceil", "f32[2,6,7,5]", "kernel=3,stride=2,pad=0x0x1x1,without-pad=true"},
+    {"padded on four sides", "f32[1,5,6,3]", "kernel=3x2,stride=2x1,pad=0x1x2x0"},
+    {"a window of padding alone", "f32[2,4,4,3]", "kernel=2,pad=0x0x2x0", .flags = HRI_CASE_BAD},
     {"window too large", "f32[2,4,4,3]", "kernel=5", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -1,7 +1,7 @@
 /* conv2d(x, w [, bias]; stride, pad, dilation, groups): convolution of images.
  *
  *   x (N, H, W, C)   w (KH, KW, C / groups, O)   bias (O)   y (N, OH, OW, O)
- *   OH = (H + 2 pad - dilation (KH - 1) - 1) / stride + 1
+ *   OH = (H + 2 pad - dilation (KH - 1) - 1) / stride + 1;   a pad of four numbers is top, left, bottom, right
  *
  * The gradient for x keeps w, the gradient for w keeps x.  common/conv.h says how it is computed. */
 #include "ops/common/conv.h"
@@ -95,6 +95,11 @@ static const hri_case conv2d_cases[] = {
     {"no images", "f32[0,4,4,3] f32[3,3,3,5]"},
     {"bf16", "bf16[1,5,5,8] bf16[3,3,8,4]", "pad=1", .tolerance = 1e-2},
     {"f16", "f16[1,5,5,3] f16[3,3,3,4]", "pad=1", .tolerance = 1e-2},
+    {"padded after", "f32[2,6,5,3] f32[3,3,3,4] f32[4]", "stride=2,pad=0x0x1x1"},
+    {"padded on four sides", "f32[1,7,6,2] f32[4,2,2,3]", "pad=1x0x2x1,dilation=1x2"},
+    {"1x1, padded after", "f32[2,3,4,3] f32[1,1,3,4]", "pad=0x0x1x0"},
+    {"depthwise, padded after", "f32[2,6,6,5] f32[3,3,1,5]", "groups=5,stride=2,pad=0x0x1x1"},
+    {"three pads", "f32[1,5,5,8] f32[3,3,8,4]", "pad=1x1x1", .flags = HRI_CASE_BAD},
     {"channels differ", "f32[1,5,5,8] f32[3,3,7,4]", .flags = HRI_CASE_BAD},
     {"window too large", "f32[1,2,2,3] f32[3,3,3,4]", .flags = HRI_CASE_BAD},
     {NULL, NULL},

@@ -68,6 +68,7 @@ static hr_status conv2d_weight_cuda(const hri_gpu_call *c) {
 }
 
 static const hri_case conv2d_weight_cases[] = {
+    {"padded after", "f32[2,6,5,3] f32[2,3,2,4]", "stride=2,pad=0x0x1x1,size=3x3"},
     {"3x3", "f32[2,6,5,4] f32[2,6,5,6]", "pad=1,size=3x3", .batched = 3},
     {"several parts", "f32[3,30,30,4] f32[3,30,30,6]", "pad=1,size=3x3", .batched = 3},
     {"stride", "f32[2,9,8,3] f32[2,5,4,5]", "stride=2,pad=1,size=3x3"},

@@ -1,11 +1,12 @@
-/* resize(x; height, width, mode): images to another size, as torch's interpolate with align_corners=false.
+/* resize(x; height, width, mode): images to another size, as torch's interpolate.
  *
- *   x (N, H, W, C)   y (N, height, width, C)   mode nearest or bilinear
+ *   x (N, H, W, C)   y (N, height, width, C)   mode nearest, bilinear (align_corners=false) or corners
+ *   (bilinear with align_corners=true)
  *
  * Linear in x, so the gradient keeps nothing. */
 #include "ops/common/resize.h"
 
-static const char *const modes[] = {"nearest", "bilinear", NULL};
+static const char *const modes[] = {"nearest", "bilinear", "corners", NULL};
 
 const hri_field hri_resize_fields[] = {
     {"height", "of the result", offsetof(hri_resize_attr, height), HRI_FIELD_INT, "0", .min = 0,
@@ -101,6 +102,9 @@ static const hri_case resize_cases[] = {
     {"twice, bilinear", "f32[2,3,5,7]", "height=6,width=10,mode=bilinear"},
     {"smaller, bilinear", "f32[2,9,11,3]", "height=4,width=5,mode=bilinear"},
     {"smaller, nearest", "f32[2,9,11,3]", "height=4,width=5"},
+    {"twice, corners", "f32[2,3,5,7]", "height=6,width=10,mode=corners"},
+    {"smaller, corners", "f32[2,9,11,3]", "height=4,width=1,mode=corners"},
+    {"corners, bf16", "bf16[2,3,5,8]", "height=7,width=5,mode=corners"},
     {"one pixel", "f32[2,1,1,300]", "height=3,width=2,mode=bilinear"},
     {"no samples", "f32[0,2,2,3]", "height=3,width=3"},
     {"no channels", "f32[1,2,2,0]", "height=3,width=3"},

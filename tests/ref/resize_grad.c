@@ -19,8 +19,9 @@ static void run(const ref_call *c) {
         for (int d = 0; d < 2; d++) {
             const double in = (double)x->dim[d + 1], out = (double)y->dim[d + 1];
             const double o = (double)at[d + 1];
-            const double source =
-                p->mode == 0 ? floor(o * in / out + 1e-6) : fmax(0.0, (o + 0.5) * in / out - 0.5);
+            const double source = p->mode == 0   ? floor(o * in / out + 1e-6)
+                                  : p->mode == 2 ? (out > 1 ? o * (in - 1) / (out - 1) : 0.0)
+                                                 : fmax(0.0, (o + 0.5) * in / out - 0.5);
             low[d] = (int64_t)source;
             part[d] = source - (double)low[d];
         }

@@ -14,6 +14,18 @@ const hri_field hri_attention_fields[] = {
     {0},
 };
 
+const hri_field hri_attention_masked_fields[] = {
+    {"scale", "scale of the scores; 0: 1 / sqrt(D)", offsetof(hri_attention_masked_attr, scale),
+     HRI_FIELD_DOUBLE, "0"},
+    {"causal", "a place sees itself and what comes before",
+     offsetof(hri_attention_masked_attr, causal), HRI_FIELD_BOOL, NULL},
+    {"dropout", "probability that a weight becomes 0", offsetof(hri_attention_masked_attr, dropout),
+     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1},
+    {"node", "whose numbers to draw; -1: its own", offsetof(hri_attention_masked_attr, node),
+     HRI_FIELD_INT, "-1", .min = -1, .max = 4294967295.0},
+    {0},
+};
+
 static void set_sizes(hri_attention *a, const hri_attention_attr *p) {
     a->scale =
         (float)(p->scale != 0.0 ? p->scale : 1.0 / sqrt((double)(a->depth > 0 ? a->depth : 1)));
@@ -33,6 +45,29 @@ void hri_attention_apart(hri_attention *a, const hri_attention_attr *p, const hr
     a->q = a->o;
     a->k = (hri_attention_view){.batch = a->keys * a->heads * a->depth, .row = a->heads * a->depth};
     a->v = a->k;
+}
+
+void hri_attention_masked(hri_attention *a, const hri_attention_masked_attr *p, const hr_meta *q,
+                          const hr_meta *k, const hr_meta *mask) {
+    const hri_attention_attr plain = {p->scale, p->causal};
+    hri_attention_apart(a, &plain, q, k);
+    a->extra = (hri_attention_extra){.on = 1, .drop = (float)p->dropout};
+    if (mask) {
+        const int64_t *dim = mask->shape.dim;
+        a->extra.mask_type = mask->type;
+        a->extra.mask_row = dim[2] > 1 ? dim[3] : 0;
+        a->extra.mask_head = dim[1] > 1 ? dim[2] * dim[3] : 0;
+        a->extra.mask_batch = dim[0] > 1 ? dim[1] * dim[2] * dim[3] : 0;
+    }
+}
+
+void hri_attention_call(hri_attention *a, const hri_attention_masked_attr *p, const hri_call *c,
+                        const void *mask) {
+    a->extra.mask = mask;
+    a->extra.seed = c->seed;
+    a->extra.step = c->step;
+    a->extra.node = p->node < 0 ? c->node : (uint32_t)p->node;
+    a->extra.first_sample = c->first_sample;
 }
 
 void hri_attention_packed(hri_attention *a, const hri_attention_attr *p, const hr_meta *qkv) {
@@ -103,6 +138,10 @@ static float soften(float *s, int64_t n, float scale, float *most, float *sum) {
         s[k] = -INFINITY;
     }
     new_most = hri_block_max(s, HRI_AT_K, new_most);
+    if (new_most == -INFINITY) { /* a mask hides all of them */
+        memset(s, 0, HRI_AT_K * sizeof *s);
+        return 1.0f;
+    }
     const float keep = hri_exp(*most - new_most);
     for (int64_t k = 0; k < HRI_AT_K; k++) {
         s[k] = hri_exp(s[k] - new_most);
@@ -124,8 +163,18 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
     hri_at_product(hri_at_up(count, HRI_GEMM_MR), hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k, w->s,
                    HRI_AT_K, 1);
     for (int64_t i = 0; i < count; i++) {
-        const float keep = soften(w->s + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0), a->scale,
-                                  &w->most[i], &w->sum[i]);
+        float *s = w->s + i * HRI_AT_K, kept[HRI_AT_K];
+        const int64_t seen = hri_at_seen(a, q0 + i, k0);
+        if (a->extra.on) {
+            hri_at_mask(a, b, h, q0 + i, k0, seen, s);
+        }
+        const float keep = soften(s, seen, a->extra.on ? 1.0f : a->scale, &w->most[i], &w->sum[i]);
+        if (a->extra.drop > 0.0f) { /* behind the sum: what is left is not normalised again */
+            hri_at_kept(a, b, h, q0 + i, k0, seen, kept);
+            for (int64_t k = 0; k < seen; k++) {
+                s[k] *= kept[k];
+            }
+        }
         for (int64_t k = 0; keep != 1.0f && k < columns; k++) {
             w->o[i * columns + k] *= keep;
         }
@@ -161,7 +210,8 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
     }
     for (int64_t i = 0; i < count; i++) {
         const int64_t to = hri_at_first(a, &a->o, b, h, q0 + i);
-        const float over = 1.0f / w.sum[i];
+        const int none = w.sum[i] == 0.0f; /* a query that sees nothing */
+        const float over = none ? 0.0f : 1.0f / w.sum[i];
         float *o = w.o + i * columns;
         for (int64_t k = 0; k < d; k++) {
             o[k] *= over;
@@ -170,7 +220,7 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
             memcpy((float *)(uintptr_t)a->o.data + to, o, (size_t)d * sizeof *o);
         }
         hri_block_put(a->type, (void *)(uintptr_t)a->o.data, to, d, o);
-        a->lse[head * a->queries + q0 + i] = w.most[i] + logf(w.sum[i]);
+        a->lse[head * a->queries + q0 + i] = none ? INFINITY : w.most[i] + logf(w.sum[i]);
     }
 }
 

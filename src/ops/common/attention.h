@@ -19,6 +19,28 @@ typedef struct hri_attention_attr {
 
 extern const hri_field hri_attention_fields[];
 
+/* attention_masked: the same in front, so that one may be read as the other. */
+typedef struct hri_attention_masked_attr {
+    double scale;
+    bool causal;
+    double dropout; /* probability that a probability becomes 0 */
+    int64_t node;   /* whose numbers are drawn; -1: this node's */
+} hri_attention_masked_attr;
+
+extern const hri_field hri_attention_masked_fields[];
+
+/* What attention_masked adds: numbers added to the scores, and dropped probabilities. */
+typedef struct hri_attention_extra {
+    int on;           /* 0: none of this */
+    const void *mask; /* NULL: none */
+    hr_type mask_type;
+    int64_t mask_batch, mask_head,
+        mask_row; /* elements between samples, heads, queries; 0: the same for all */
+    float drop;
+    uint64_t seed;
+    uint32_t step, node, first_sample;
+} hri_attention_extra;
+
 typedef struct hri_attention_view {
     const void *data;
     int64_t first, batch, row; /* elements: of (0, 0, head 0), between samples, between places */
@@ -33,6 +55,7 @@ typedef struct hri_attention {
     hri_attention_view o, d;    /* the output and its gradient, (B, T, H, D) */
     float *lse;                 /* (B, H, T); read backward, written forward */
     void *dq, *dk, *dv;         /* by the views of q, k, v */
+    hri_attention_extra extra;
 } hri_attention;
 
 /* Sizes and scale; views for data that the caller sets. */
@@ -40,17 +63,24 @@ void hri_attention_apart(hri_attention *a, const hri_attention_attr *p, const hr
                          const hr_meta *k);
 void hri_attention_packed(hri_attention *a, const hri_attention_attr *p, const hr_meta *qkv);
 
+/* As hri_attention_apart, with what does not depend on the call; mask NULL: there is none. */
+void hri_attention_masked(hri_attention *a, const hri_attention_masked_attr *p, const hr_meta *q,
+                          const hr_meta *k, const hr_meta *mask);
+/* And what does: the mask's memory and the numbers of the node. */
+void hri_attention_call(hri_attention *a, const hri_attention_masked_attr *p, const hri_call *c,
+                        const void *mask);
+
 uint64_t hri_attention_workspace(const hri_attention *a, uint32_t threads);
 void hri_attention_run(const hri_attention *a, hri_threads *threads, void *workspace);
 uint64_t hri_attention_grad_workspace(const hri_attention *a, uint32_t threads);
 void hri_attention_grad_run(const hri_attention *a, hri_threads *threads, void *workspace);
-/* On a GPU: `in` and `out` are q, k, v and their gradients, or three times the value that holds them. */
+/* On a GPU: `in` and `out` are q, k, v and their gradients, or three times the value that holds them; mask 0: none. */
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward);
 hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, const hr_addr in[3],
-                             hr_addr o, hr_addr lse);
+                             hr_addr o, hr_addr lse, hr_addr mask);
 hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
                                   const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
-                                  const hr_addr out[3]);
+                                  const hr_addr out[3], hr_addr mask);
 
 double hri_attention_flops(const hri_attention *a); /* of one product of all queries and keys */
 

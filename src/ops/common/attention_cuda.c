@@ -2,7 +2,8 @@
  *
  * Ours are src/ops/cuda/attention.cu on tensor cores for 2-byte types and depths of whole eights up to 128, and
  * src/ops/cuda/attention_plain.cu for the rest, up to a depth of 2,048.  Backward is three launches: delta, then dq by
- * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32. */
+ * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32.  Masks and dropout are
+ * done by attention_plain.cu for every type. */
 #include "ops/common/attention.h"
 
 #include "ops/common/gpu.h"
@@ -20,17 +21,26 @@ typedef struct shape {
     float scale;
 } shape;
 
+/* What attention_masked adds, as the plain kernels have it. */
+typedef struct extra {
+    int64_t mask_batch, mask_head, mask_row;
+    float drop, keep;
+    uint32_t node, has_mask;
+} extra;
+
 typedef struct cut {
     const hri_gpu_source *source;
     int64_t query_rows, grad_rows;                     /* of a block, forward and backward */
     uint32_t forward_bytes, queries_bytes, keys_bytes; /* shared memory */
     int64_t delta_rows;                                /* of a block */
-    char defines[128];
+    char defines[160];
     shape shape;
+    extra extra;
 } cut;
 
 static int on_tensor_cores(const hri_attention *a) {
-    return a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 && a->depth <= DEPTH_MOST;
+    return !a->extra.on && a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
+           a->depth <= DEPTH_MOST;
 }
 
 static void cut_tensor(cut *c, const hri_attention *a, int backward) {
@@ -61,8 +71,19 @@ static void cut_plain(cut *c, const hri_attention *a, int backward) {
     c->forward_bytes = 3 * tile + scores;
     c->queries_bytes = 4 * tile + scores;
     c->keys_bytes = 4 * tile + 2 * scores;
-    snprintf(c->defines, sizeof c->defines, "-DELEM=%s -DR=%d -DDL=%d -DCAUSAL=%d -DBACKWARD=%d",
-             hri_gpu_type(a->type), rows, (int)held, a->causal, backward);
+    const int used = snprintf(c->defines, sizeof c->defines,
+                              "-DELEM=%s -DR=%d -DDL=%d -DCAUSAL=%d -DBACKWARD=%d",
+                              hri_gpu_type(a->type), rows, (int)held, a->causal, backward);
+    if (a->extra.on && used > 0) {
+        snprintf(c->defines + used, sizeof c->defines - (size_t)used, " -DMASKED=1 -DMELEM=%s",
+                 hri_gpu_type(a->extra.mask_type));
+    }
+    c->extra = (extra){.mask_batch = a->extra.mask_batch,
+                       .mask_head = a->extra.mask_head,
+                       .mask_row = a->extra.mask_row,
+                       .drop = a->extra.drop,
+                       .keep = a->extra.drop < 1.0f ? 1.0f / (1.0f - a->extra.drop) : 0.0f,
+                       .node = a->extra.node};
 }
 
 static hr_status cut_init(cut *c, const hri_attention *a, int backward) {
@@ -129,6 +150,9 @@ uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int 
         backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
     char key[128];
     uint64_t library = 0;
+    if (a->extra.on) {
+        return own;
+    }
     return hri_gpu_attention_workspace(gpu, &x, &library) == HR_OK && library > own &&
                    hri_gpu_chosen(gpu, way_key(a, backward, key, sizeof key)) != OWN
                ? library
@@ -152,24 +176,29 @@ static hr_addr begin_of(const hri_attention *a, const hri_attention_view *v, hr_
 }
 
 static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
-                         const hri_gpu_attention_at *at) {
+                         const hri_gpu_attention_at *at, hr_addr mask) {
     cut k;
+    hr_addr control = c->control;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats;
     const hr_status status = cut_init(&k, a, 0);
     if (status != HR_OK) {
         return status;
     }
+    k.extra.has_mask = mask != 0;
     const hri_gpu_grid grid = {
         .x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, k.query_rows)),
         .threads = THREADS,
         .shared_bytes = k.forward_bytes};
-    return hri_gpu_launch(c->gpu, k.source, k.defines, "attention_forward", &grid,
-                          HRI_GPU_ARGS(&q, &key, &v, &o, &lse, &k.shape));
+    return hri_gpu_launch(
+        c->gpu, k.source, k.defines, "attention_forward", &grid,
+        /* the last three are read where there is a mask */
+        HRI_GPU_ARGS(&q, &key, &v, &o, &lse, &k.shape, &mask, &control, &k.extra));
 }
 
 static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
-                          const hri_gpu_attention_at *at) {
+                          const hri_gpu_attention_at *at, hr_addr mask) {
     cut k;
+    hr_addr control = c->control;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats, dout = at->dout;
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace;
     const int64_t heads = a->batch * a->heads;
@@ -178,6 +207,7 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     if (status != HR_OK) {
         return status;
     }
+    k.extra.has_mask = mask != 0;
     const hri_gpu_grid deltas = {.x = (uint32_t)hri_gpu_up(rows, k.delta_rows), .threads = THREADS};
     const hri_gpu_grid queries = {.x = (uint32_t)(heads * hri_gpu_up(a->queries, k.grad_rows)),
                                   .threads = THREADS,
@@ -191,12 +221,13 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     }
     if (status == HR_OK && a->queries > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_queries", &queries,
-                                HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dq, &k.shape));
+                                HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dq, &k.shape,
+                                             &mask, &control, &k.extra));
     }
     if (status == HR_OK && a->keys > 0) {
-        status =
-            hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
-                           HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape));
+        status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
+                                HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
+                                             &mask, &control, &k.extra));
     }
     return status;
 }
@@ -211,8 +242,8 @@ typedef struct ways {
 static hr_status try_way(void *user, uint32_t index) {
     const ways *w = user;
     return index == LIBRARY ? by_library(w->a, w->c, w->at, w->backward)
-           : w->backward    ? backward(w->a, w->c, w->at)
-                            : forward(w->a, w->c, w->at);
+           : w->backward    ? backward(w->a, w->c, w->at, 0)
+                            : forward(w->a, w->c, w->at, 0);
 }
 
 static hr_status run_best(const hri_attention *a, const hri_gpu_call *c,
@@ -240,7 +271,7 @@ static hr_status run_best(const hri_attention *a, const hri_gpu_call *c,
 }
 
 hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, const hr_addr in[3],
-                             hr_addr o, hr_addr lse) {
+                             hr_addr o, hr_addr lse, hr_addr mask) {
     const hri_gpu_attention_at at = {.q = begin_of(a, &a->q, in[0]),
                                      .k = begin_of(a, &a->k, in[1]),
                                      .v = begin_of(a, &a->v, in[2]),
@@ -249,12 +280,12 @@ hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, cons
     if (a->batch * a->heads * a->queries == 0) {
         return HR_OK;
     }
-    return run_best(a, c, &at, 0);
+    return a->extra.on ? forward(a, c, &at, mask) : run_best(a, c, &at, 0);
 }
 
 hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
                                   const hr_addr in[3], hr_addr o, hr_addr lse, hr_addr dout,
-                                  const hr_addr out[3]) {
+                                  const hr_addr out[3], hr_addr mask) {
     const hri_gpu_attention_at at = {.q = begin_of(a, &a->q, in[0]),
                                      .k = begin_of(a, &a->k, in[1]),
                                      .v = begin_of(a, &a->v, in[2]),
@@ -267,5 +298,5 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
     }
-    return run_best(a, c, &at, 1);
+    return a->extra.on ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
 }

@@ -74,6 +74,23 @@ static void differentiate_row(float *p, float *ds, int64_t n, float scale, float
     }
 }
 
+/* The same of attention_masked: p of dv is what was left, p of ds what softmax gave. */
+static void differentiate_masked(const hri_attention *a, int64_t b, int64_t h, int64_t i,
+                                 int64_t k0, float *p, float *ds, float lse, float delta) {
+    const int64_t seen = hri_at_seen(a, i, k0), n = seen > 0 ? seen : 0;
+    float kept[HRI_AT_K];
+    hri_at_mask(a, b, h, i, k0, n, p);
+    hri_at_kept(a, b, h, i, k0, n, kept);
+    for (int64_t k = 0; k < n; k++) {
+        const float whole = hri_exp(p[k] - lse);
+        ds[k] = a->scale * whole * (kept[k] * ds[k] - delta);
+        p[k] = whole * kept[k];
+    }
+    for (int64_t k = n; k < HRI_AT_K; k++) {
+        p[k] = ds[k] = 0.0f;
+    }
+}
+
 /* One tile: adds to dq of the queries and to dk, dv of the keys. */
 static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_t h, int64_t q0,
                      int64_t k0) {
@@ -89,7 +106,11 @@ static void add_tile(const hri_attention *a, const scratch *w, int64_t b, int64_
     hri_at_pack(HRI_AT_B, a->type, a->d.data, o, a->d.row, queries, d, w->d_b);
     hri_at_product(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k_t, w->p, HRI_AT_K, 1);
     hri_at_product(q_up, hri_at_up(keys, HRI_GEMM_NR), d, w->d, w->v_t, w->ds, HRI_AT_K, 1);
-    for (int64_t i = 0; i < queries; i++) {
+    for (int64_t i = 0; i < queries && a->extra.on; i++) {
+        differentiate_masked(a, b, h, q0 + i, k0, w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, lse[i],
+                             w->delta[q0 + i]);
+    }
+    for (int64_t i = 0; i < queries && !a->extra.on; i++) {
         differentiate_row(w->p + i * HRI_AT_K, w->ds + i * HRI_AT_K, hri_at_seen(a, q0 + i, k0),
                           a->scale, lse[i], w->delta[q0 + i]);
     }

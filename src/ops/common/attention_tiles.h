@@ -2,6 +2,7 @@
 #ifndef HRI_OPS_COMMON_ATTENTION_TILES_H
 #define HRI_OPS_COMMON_ATTENTION_TILES_H
 
+#include "base/random.h"
 #include "ops/common/attention.h"
 #include "ops/common/blocks.h"
 #include "ops/common/gemm.h"
@@ -59,6 +60,36 @@ static inline void hri_at_product(int64_t m, int64_t n, int64_t k, const float *
         for (int64_t i = 0; i < m; i += HRI_GEMM_MR) {
             hri_gemm_kernel(k, a + i * k, b + j * k, c + i * ldc + j, ldc, first);
         }
+    }
+}
+
+/* Scores of one row of a tile, times the scale, plus the mask. */
+static inline void hri_at_mask(const hri_attention *a, int64_t b, int64_t h, int64_t i, int64_t k0,
+                               int64_t n, float *s) {
+    const hri_attention_extra *e = &a->extra;
+    float room[HRI_BLOCK];
+    const float *mask =
+        e->mask && n > 0
+            ? hri_block_in(e->mask_type, e->mask,
+                           b * e->mask_batch + h * e->mask_head + i * e->mask_row + k0, n, room)
+            : NULL;
+    for (int64_t k = 0; k < n; k++) {
+        s[k] = s[k] * a->scale + (mask ? mask[k] : 0.0f);
+    }
+}
+
+/* What each probability of that row is multiplied by: 0, or 1 / (1 - drop). */
+static inline void hri_at_kept(const hri_attention *a, int64_t b, int64_t h, int64_t i, int64_t k0,
+                               int64_t n, float *out) {
+    const hri_attention_extra *e = &a->extra;
+    const float by = e->drop < 1.0f ? 1.0f / (1.0f - e->drop) : 0.0f;
+    uint32_t draws[HRI_AT_K];
+    if (e->drop > 0.0f && n > 0) {
+        hri_random_fill_u32(e->seed, e->step, e->node, e->first_sample + (uint32_t)b,
+                            (uint64_t)((h * a->queries + i) * a->keys + k0), draws, (size_t)n);
+    }
+    for (int64_t k = 0; k < n; k++) {
+        out[k] = e->drop > 0.0f ? (hri_random_to_float(draws[k]) >= e->drop ? by : 0.0f) : 1.0f;
     }
 }
 

@@ -11,7 +11,8 @@
 
 const hri_field hri_conv_fields[] = {
     {"stride", "stride of the window", offsetof(hri_conv_attr, stride), HRI_FIELD_DIMS, "1"},
-    {"pad", "zeros at each edge", offsetof(hri_conv_attr, pad), HRI_FIELD_DIMS, "0"},
+    {"pad", "zeros at each edge; four numbers: top, left, bottom, right",
+     offsetof(hri_conv_attr, pad), HRI_FIELD_DIMS, "0"},
     {"dilation", "step between taps", offsetof(hri_conv_attr, dilation), HRI_FIELD_DIMS, "1"},
     {"size", "of gradients: height and width of the result", offsetof(hri_conv_attr, size),
      HRI_FIELD_DIMS, NULL},
@@ -42,8 +43,10 @@ hri_conv hri_conv_of(const hri_conv_attr *p, const hr_shape *x, const hr_shape *
     v.dw = across(&p->dilation);
     v.groups = p->groups;
     v.og = v.o / v.groups;
-    v.oh = (v.h + 2 * v.ph - v.dh * (v.kh - 1) - 1) / v.sh + 1;
-    v.ow = (v.w + 2 * v.pw - v.dw * (v.kw - 1) - 1) / v.sw + 1;
+    v.ph_after = p->pad.count == 4 ? p->pad.at[2] : v.ph;
+    v.pw_after = p->pad.count == 4 ? p->pad.at[3] : v.pw;
+    v.oh = (v.h + v.ph + v.ph_after - v.dh * (v.kh - 1) - 1) / v.sh + 1;
+    v.ow = (v.w + v.pw + v.pw_after - v.dw * (v.kw - 1) - 1) / v.sw + 1;
     return v;
 }
 
@@ -53,10 +56,13 @@ hr_status hri_conv_make(hri_infer *c, const hri_conv_attr *p, const hr_shape *x,
     const hri_dims *all[] = {&p->stride, &p->pad, &p->dilation};
     for (int i = 0; i < 3; i++) {
         const int64_t low = i == 1 ? 0 : 1;
-        if (all[i]->count > 2 || down(all[i]) < low || across(all[i]) < low ||
-            down(all[i]) > limit || across(all[i]) > limit) {
+        int good = all[i]->count <= 2 || (i == 1 && all[i]->count == 4);
+        for (int64_t k = 0; good && k < all[i]->count; k++) {
+            good = all[i]->at[k] >= low && all[i]->at[k] <= limit;
+        }
+        if (!good) {
             return hri_infer_fail(c, "stride and dilation are 1 or more, pad 0 or more, one or two "
-                                     "numbers each");
+                                     "numbers each, or four for pad");
         }
     }
     if (x->rank != 4 || w->rank != 4) {
@@ -71,8 +77,8 @@ hr_status hri_conv_make(hri_infer *c, const hri_conv_attr *p, const hr_shape *x,
                               (long long)w->dim[3]);
     }
     *out = hri_conv_of(p, x, w);
-    if (x->dim[1] + 2 * out->ph < out->dh * (out->kh - 1) + 1 ||
-        x->dim[2] + 2 * out->pw < out->dw * (out->kw - 1) + 1) {
+    if (x->dim[1] + out->ph + out->ph_after < out->dh * (out->kh - 1) + 1 ||
+        x->dim[2] + out->pw + out->pw_after < out->dw * (out->kw - 1) + 1) {
         return hri_infer_fail(c, "the window is larger than the padded image");
     }
     return HR_OK;
@@ -275,7 +281,7 @@ static int64_t forward_row(const hri_gemm *g, int64_t group, int64_t i) {
 
 static int is_plain(const hri_conv *v) { /* 1 x 1: x is its own matrix of patches */
     return v->kh == 1 && v->kw == 1 && v->sh == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0 &&
-           v->groups == 1;
+           v->ph_after == 0 && v->pw_after == 0 && v->groups == 1;
 }
 
 uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads) {

@@ -16,8 +16,9 @@
 
 /* One struct for the three ops, so that the gradient rule can pass it on. */
 typedef struct hri_conv_attr {
-    hri_dims stride, pad, dilation; /* one number, or two: down and across */
-    hri_dims size;                  /* input gradient: H x W of x; weight gradient: KH x KW */
+    /* One number, or two: down and across.  The pad may be four: top, left, bottom, right. */
+    hri_dims stride, pad, dilation;
+    hri_dims size; /* input gradient: H x W of x; weight gradient: KH x KW */
     int64_t groups;
 } hri_conv_attr;
 
@@ -26,6 +27,8 @@ extern const hri_field hri_conv_fields[];
 typedef struct hri_conv {
     int64_t n, h, w, c, oh, ow, o, kh, kw;
     int64_t sh, sw, ph, pw, dh, dw, groups;
+    int64_t ph_after,
+        pw_after;   /* the pad at the bottom and at the right; ph and pw at the top and left */
     int64_t cg, og; /* channels a group */
 } hri_conv;
 

@@ -9,16 +9,18 @@
 #include "ops/common/blocks.h"
 
 typedef struct hri_pool_attr {
-    hri_dims kernel, stride, pad; /* one number for both ways, or height and width */
-    int64_t height, width;        /* of the input, for gradients */
-    bool without_pad;             /* averages: padding does not count */
+    /* One number for both ways, or height and width; the pad may be four: top, left, bottom, right. */
+    hri_dims kernel, stride, pad;
+    int64_t height, width; /* of the input, for gradients */
+    bool without_pad;      /* averages: padding does not count */
 } hri_pool_attr;
 
 #define HRI_POOL_FIELDS                                                                            \
     {"kernel", "height and width of the window", offsetof(hri_pool_attr, kernel), HRI_FIELD_DIMS,  \
      NULL},                                                                                        \
         {"stride", "none: the kernel", offsetof(hri_pool_attr, stride), HRI_FIELD_DIMS, NULL}, {   \
-        "pad", "on every side", offsetof(hri_pool_attr, pad), HRI_FIELD_DIMS, NULL                 \
+        "pad", "on every side; four numbers: top, left, bottom, right",                            \
+            offsetof(hri_pool_attr, pad), HRI_FIELD_DIMS, NULL                                     \
     }
 #define HRI_POOL_GRAD_FIELDS                                                                       \
     {"height", "of the input", offsetof(hri_pool_attr, height), HRI_FIELD_INT, "0",                \
@@ -48,15 +50,19 @@ static inline int hri_pool_init(hri_pooling *p, const hri_pool_attr *a, int64_t 
     p->sw = hri_pool_number(&a->stride, 1, p->kw);
     p->ph = hri_pool_number(&a->pad, 0, 0);
     p->pw = hri_pool_number(&a->pad, 1, 0);
+    const int four = a->pad.count == 4;
+    const int64_t bottom = four ? a->pad.at[2] : p->ph, right = four ? a->pad.at[3] : p->pw;
     /* A window that lay in the padding alone would have no maximum. */
-    if (p->kh < 1 || p->kw < 1 || p->kh > 65535 || p->kw > 65535 || p->sh < 1 || p->sw < 1 ||
-        p->ph < 0 || p->pw < 0 || 2 * p->ph > p->kh || 2 * p->pw > p->kw || p->kh > h + 2 * p->ph ||
-        p->kw > w + 2 * p->pw) {
+    const int64_t most_h = four ? p->kh - 1 : p->kh / 2, most_w = four ? p->kw - 1 : p->kw / 2;
+    if (a->pad.count == 3 || a->pad.count > 4 || p->kh < 1 || p->kw < 1 || p->kh > 65535 ||
+        p->kw > 65535 || p->sh < 1 || p->sw < 1 || p->ph < 0 || p->pw < 0 || p->ph > most_h ||
+        p->pw > most_w || bottom < 0 || right < 0 || bottom > 65535 || right > 65535 ||
+        p->kh > h + p->ph + bottom || p->kw > w + p->pw + right) {
         return -1;
     }
-    p->oh = (h + 2 * p->ph - p->kh) / p->sh + 1;
-    p->ow = (w + 2 * p->pw - p->kw) / p->sw + 1;
-    return 0;
+    p->oh = (h + p->ph + bottom - p->kh) / p->sh + 1;
+    p->ow = (w + p->pw + right - p->kw) / p->sw + 1;
+    return four && ((p->oh - 1) * p->sh - p->ph >= h || (p->ow - 1) * p->sw - p->pw >= w) ? -1 : 0;
 }
 
 /* The part of the window of output o that lies in [0, size). */

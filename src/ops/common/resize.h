@@ -1,7 +1,9 @@
-/* Where the pixels of a resized image come from, along one side, with half-pixel centres (align_corners false).
+/* Where the pixels of a resized image come from, along one side, with half-pixel centres (align_corners false), or with the
+ * corners of both images on one another (align_corners true).
  *
  *   nearest:   source = floor(o * in / out)
  *   bilinear:  source = max(0, (o + 0.5) * in / out - 0.5), between its two neighbours
+ *   corners:   source = o * (in - 1) / (out - 1), between its two neighbours
  *
  * The same rule in f32 as torch computes it, so that ties fall alike.  Forward and backward ask this one function. */
 #ifndef HRI_OPS_COMMON_RESIZE_H
@@ -9,7 +11,7 @@
 
 #include "ops/common/blocks.h"
 
-enum { HRI_RESIZE_NEAREST, HRI_RESIZE_BILINEAR };
+enum { HRI_RESIZE_NEAREST, HRI_RESIZE_BILINEAR, HRI_RESIZE_CORNERS };
 
 typedef struct hri_resize_attr {
     int64_t height, width; /* of the result */
@@ -36,7 +38,9 @@ static inline hri_resize_source hri_resize_at(int mode, int64_t o, int64_t in, i
         s.weight = 0.0f;
         return s;
     }
-    const float at = ((float)o + 0.5f) * scale - 0.5f;
+    const float between = out > 1 ? (float)(in - 1) / (float)(out - 1) : 0.0f;
+    const float at =
+        mode == HRI_RESIZE_CORNERS ? (float)o * between : ((float)o + 0.5f) * scale - 0.5f;
     const float source = at > 0.0f ? at : 0.0f;
     s.low = hri_min64((int64_t)source, in - 1);
     s.high = hri_min64(s.low + 1, in - 1);

@@ -9,7 +9,7 @@ static hr_status launch(const hri_gpu_call *c, const char *kernel, const hr_shap
                         const hr_shape *large, const hr_shape *to) {
     enum { THREADS = 256 };
     const hr_type type = c->sig->in[0].type;
-    const int bilinear = ((const hri_resize_attr *)c->sig->attr)->mode == HRI_RESIZE_BILINEAR;
+    const int bilinear = ((const hri_resize_attr *)c->sig->attr)->mode; /* as the kernel counts */
     hr_addr in = c->in[0], out = c->out[0];
     int32_t h = (int32_t)small->dim[1], w = (int32_t)small->dim[2], channels = (int32_t)to->dim[3];
     int32_t oh = (int32_t)large->dim[1], ow = (int32_t)large->dim[2];

@@ -4,13 +4,28 @@
 // in shared memory as f32, in rows of an odd number of words.  L = 128 / R neighbouring threads share a row: each makes
 // every L-th score of it and has every L-th number of its results, DL of them, in registers.
 //
-// Defines: BACKWARD (a module has one direction), ELEM, R, DL, CAUSAL.
+// MASKED: numbers of type MELEM are added to the scores, and probabilities are dropped: attention_masked.  A query that sees
+// nothing gives 0, and its lse is infinite.
+//
+// Defines: BACKWARD (a module has one direction), ELEM, R, DL, CAUSAL; MASKED and MELEM.
 #ifndef ELEM
 #define ELEM float
 #define R 32
 #define DL 16
 #define CAUSAL 1
 #define BACKWARD 0
+#endif
+
+#ifndef MASKED
+#define MASKED 0
+#endif
+#if MASKED
+#ifndef MELEM
+#define MELEM float
+#endif
+#define EXTRA , const MELEM *mask, const hr_control *control, extra e
+#else
+#define EXTRA
 #endif
 
 enum { THREADS = 128, L = THREADS / R, SCORES = (R + L - 1) / L, EDGE = R + 1 };
@@ -22,6 +37,32 @@ struct shape {
     hr_i32 heads, depth;
     float scale;
 };
+
+#if MASKED
+// As attention_cuda.c has it; strides of 0 are the same for all.
+struct extra {
+    hr_i64 mask_batch, mask_head, mask_row;
+    float drop, keep;
+    hr_u32 node, has_mask;
+};
+// What is added to the score of query i and key j.
+HR_INLINE float hidden(const MELEM *mask, const extra &e, hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
+    return e.has_mask ? hr_load(mask[b * e.mask_batch + h * e.mask_head + i * e.mask_row + j]) : 0.0f;
+}
+// What its probability is multiplied by.
+HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h, hr_i64 i,
+                     hr_i64 j) {
+    if (e.drop <= 0.0f) {
+        return 1.0f;
+    }
+    const hr_u64 index = ((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)a.keys + (hr_u64)j;
+    hr_u32 words[4];
+    hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b, (hr_u32)(index / 4), words);
+    const hr_u32 word =
+        (index & 2) ? ((index & 1) ? words[3] : words[2]) : ((index & 1) ? words[1] : words[0]);
+    return hr_uniform(word) >= e.drop ? e.keep : 0.0f;
+}
+#endif
 
 HR_INLINE void fetch(float *to, const ELEM *from, hr_i64 stride, hr_i64 first, hr_i64 end,
                      hr_i32 depth) {
@@ -73,7 +114,7 @@ HR_INLINE void put_row(ELEM *to, const float (&out)[DL], int depth, float by) {
 #if !BACKWARD
 
 HR_KERNEL __launch_bounds__(THREADS)
-    attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a) {
+    attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a EXTRA) {
     HR_SHARED(shared);
     const int depth = a.depth, pitch = depth | 1, row = threadIdx.x / L, l = threadIdx.x % L;
     float *const qs = (float *)shared, *const ks = qs + R * pitch, *const vs = ks + R * pitch;
@@ -99,14 +140,24 @@ HR_KERNEL __launch_bounds__(THREADS)
             const bool seen = j < R && k0 + j < a.keys && !(CAUSAL && k0 + j > q0 + row);
             s[n] = seen ? dot(qs + row * pitch, ks + j * pitch, depth) * a.scale
                         : hr_bits_float(0xff800000u);
+#if MASKED
+            s[n] = seen && q0 + row < a.queries ? s[n] + hidden(mask, e, b, h, q0 + row, k0 + j) : s[n];
+#endif
             m = fmaxf(m, s[n]);
         }
         m = over_row(m, true);
-        const float keep = expf(most - m);
+        // Nothing seen so far: everything stays 0.
+        const float base = MASKED && m == hr_bits_float(0xff800000u) ? 0.0f : m;
+        const float keep = expf(most - base);
 #pragma unroll
         for (int n = 0; n < SCORES; n++) {
-            s[n] = expf(s[n] - m);
+            s[n] = expf(s[n] - base);
             add += s[n];
+#if MASKED
+            s[n] = s[n] > 0.0f && q0 + row < a.queries
+                       ? s[n] * kept(control, e, a, b, h, q0 + row, k0 + l + n * L)
+                       : s[n];
+#endif
             if (l + n * L < R) {
                 ps[l + n * L] = s[n];
             }
@@ -122,9 +173,10 @@ HR_KERNEL __launch_bounds__(THREADS)
         __syncthreads();
     }
     if (q0 + row < a.queries) {
-        put_row(o + b * a.o_batch + h * depth + (q0 + row) * a.o_row, out, depth, 1.0f / sum);
+        const bool none = MASKED && sum == 0.0f;
+        put_row(o + b * a.o_batch + h * depth + (q0 + row) * a.o_row, out, depth, none ? 0.0f : 1.0f / sum);
         if (l == 0) {
-            lse[head * a.queries + q0 + row] = most + logf(sum);
+            lse[head * a.queries + q0 + row] = none ? hr_bits_float(0x7f800000u) : most + logf(sum);
         }
     }
 }
@@ -151,7 +203,7 @@ HR_KERNEL __launch_bounds__(THREADS)
 
 HR_KERNEL __launch_bounds__(THREADS)
     attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
-                           const float *lse, const float *delta, ELEM *dq, shape a) {
+                           const float *lse, const float *delta, ELEM *dq, shape a EXTRA) {
     HR_SHARED(shared);
     const int depth = a.depth, pitch = depth | 1, row = threadIdx.x / L, l = threadIdx.x % L;
     float *const qs = (float *)shared, *const ds = qs + R * pitch, *const ks = ds + R * pitch;
@@ -179,7 +231,14 @@ HR_KERNEL __launch_bounds__(THREADS)
             float s = 0.0f;
             if (seen) {
                 s = dot(qs + row * pitch, ks + j * pitch, depth) * a.scale;
+#if MASKED
+                s += hidden(mask, e, b, h, q0 + row, k0 + j);
+                s = expf(s - shift) * (kept(control, e, a, b, h, q0 + row, k0 + j) *
+                                           dot(ds + row * pitch, vs + j * pitch, depth) -
+                                       less);
+#else
                 s = expf(s - shift) * (dot(ds + row * pitch, vs + j * pitch, depth) - less);
+#endif
             }
             ss[j] = s;
         }
@@ -194,7 +253,7 @@ HR_KERNEL __launch_bounds__(THREADS)
 
 HR_KERNEL __launch_bounds__(THREADS)
     attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
-                        const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a) {
+                        const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a EXTRA) {
     HR_SHARED(shared);
     const int depth = a.depth, pitch = depth | 1, row = threadIdx.x / L, l = threadIdx.x % L;
     float *const ks = (float *)shared, *const vs = ks + R * pitch, *const qs = vs + R * pitch;
@@ -220,8 +279,18 @@ HR_KERNEL __launch_bounds__(THREADS)
             const bool seen = q0 + i < a.queries && !(CAUSAL && k0 + row > q0 + i);
             float p = 0.0f, s = 0.0f;
             if (seen) {
+#if MASKED
+                if (k0 + row < a.keys) {
+                    const float by = kept(control, e, a, b, h, q0 + i, k0 + row);
+                    p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale +
+                             hidden(mask, e, b, h, q0 + i, k0 + row) - lse[q0 + i]);
+                    s = p * (by * dot(vs + row * pitch, ds + i * pitch, depth) - delta[q0 + i]);
+                    p *= by;
+                }
+#else
                 p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale - lse[q0 + i]);
                 s = p * (dot(vs + row * pitch, ds + i * pitch, depth) - delta[q0 + i]);
+#endif
             }
             ps[i] = p;
             ss[i] = s;

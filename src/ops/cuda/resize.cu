@@ -4,7 +4,7 @@
 // grid is one row of result pixels; a thread has one pack of channels of one pixel.  Backward, every input pixel
 // collects from the outputs it may have reached.
 //
-// Defines: ELEM, PACK, BILINEAR.
+// Defines: ELEM, PACK, BILINEAR (1: half-pixel centres, 2: corners on corners).
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
@@ -29,7 +29,9 @@ HR_INLINE source source_of(hr_i32 o, hr_i32 in, hr_i32 out) {
         return s;
     }
     // Rounded after every operation: a fused one would move the ties.
-    const float at = __fadd_rn(__fmul_rn((float)o + 0.5f, scale), -0.5f);
+    const float between = out > 1 ? __fdiv_rn((float)(in - 1), (float)(out - 1)) : 0.0f;
+    const float at = BILINEAR == 2 ? __fmul_rn((float)o, between)
+                                   : __fadd_rn(__fmul_rn((float)o + 0.5f, scale), -0.5f);
     const float from = at > 0.0f ? at : 0.0f;
     s.low = (hr_i32)from < in - 1 ? (hr_i32)from : in - 1;
     s.high = s.low + 1 < in - 1 ? s.low + 1 : in - 1;

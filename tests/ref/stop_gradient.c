@@ -1,0 +1,10 @@
+/* stop_gradient: a copy. */
+#include "ref.h"
+
+static void run(const ref_call *c) {
+    for (int64_t i = 0, n = hr_shape_count(&c->sig->in[0].shape); i < n; i++) {
+        c->out[0][i] = c->in[0][i];
+    }
+}
+
+const test_ref test_ref_stop_gradient = {"stop_gradient", run};
