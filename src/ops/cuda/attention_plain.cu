@@ -9,10 +9,10 @@
 //
 // Defines: BACKWARD (a module has one direction), ELEM, R, DL, CAUSAL; MASKED and MELEM.
 #ifndef ELEM
-#define ELEM float
-#define R 32
-#define DL 16
-#define CAUSAL 1
+#define ELEM     float
+#define R        32
+#define DL       16
+#define CAUSAL   1
 #define BACKWARD 0
 #endif
 
@@ -47,17 +47,19 @@ struct extra {
 };
 // What is added to the score of query i and key j.
 HR_INLINE float hidden(const MELEM *mask, const extra &e, hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
-    return e.has_mask ? hr_load(mask[b * e.mask_batch + h * e.mask_head + i * e.mask_row + j]) : 0.0f;
+    return e.has_mask ? hr_load(mask[b * e.mask_batch + h * e.mask_head + i * e.mask_row + j])
+                      : 0.0f;
 }
 // What its probability is multiplied by.
-HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h, hr_i64 i,
-                     hr_i64 j) {
+HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h,
+                     hr_i64 i, hr_i64 j) {
     if (e.drop <= 0.0f) {
         return 1.0f;
     }
     const hr_u64 index = ((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)a.keys + (hr_u64)j;
     hr_u32 words[4];
-    hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b, (hr_u32)(index / 4), words);
+    hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b,
+              (hr_u32)(index / 4), words);
     const hr_u32 word =
         (index & 2) ? ((index & 1) ? words[3] : words[2]) : ((index & 1) ? words[1] : words[0]);
     return hr_uniform(word) >= e.drop ? e.keep : 0.0f;
@@ -69,8 +71,7 @@ HR_INLINE void fetch(float *to, const ELEM *from, hr_i64 stride, hr_i64 first, h
     const int pitch = depth | 1;
     for (int i = threadIdx.x; i < R * depth; i += THREADS) {
         const int row = i / depth, c = i - row * depth;
-        to[row * pitch + c] =
-            first + row < end ? hr_load(from[(first + row) * stride + c]) : 0.0f;
+        to[row * pitch + c] = first + row < end ? hr_load(from[(first + row) * stride + c]) : 0.0f;
     }
 }
 HR_INLINE float over_row(float x, bool most) {
@@ -113,8 +114,8 @@ HR_INLINE void put_row(ELEM *to, const float (&out)[DL], int depth, float by) {
 
 #if !BACKWARD
 
-HR_KERNEL __launch_bounds__(THREADS)
-    attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a EXTRA) {
+HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM *k, const ELEM *v,
+                                                       ELEM *o, float *lse, shape a EXTRA) {
     HR_SHARED(shared);
     const int depth = a.depth, pitch = depth | 1, row = threadIdx.x / L, l = threadIdx.x % L;
     float *const qs = (float *)shared, *const ks = qs + R * pitch, *const vs = ks + R * pitch;
@@ -141,7 +142,8 @@ HR_KERNEL __launch_bounds__(THREADS)
             s[n] = seen ? dot(qs + row * pitch, ks + j * pitch, depth) * a.scale
                         : hr_bits_float(0xff800000u);
 #if MASKED
-            s[n] = seen && q0 + row < a.queries ? s[n] + hidden(mask, e, b, h, q0 + row, k0 + j) : s[n];
+            s[n] = seen && q0 + row < a.queries ? s[n] + hidden(mask, e, b, h, q0 + row, k0 + j)
+                                                : s[n];
 #endif
             m = fmaxf(m, s[n]);
         }
@@ -174,7 +176,8 @@ HR_KERNEL __launch_bounds__(THREADS)
     }
     if (q0 + row < a.queries) {
         const bool none = MASKED && sum == 0.0f;
-        put_row(o + b * a.o_batch + h * depth + (q0 + row) * a.o_row, out, depth, none ? 0.0f : 1.0f / sum);
+        put_row(o + b * a.o_batch + h * depth + (q0 + row) * a.o_row, out, depth,
+                none ? 0.0f : 1.0f / sum);
         if (l == 0) {
             lse[head * a.queries + q0 + row] = none ? hr_bits_float(0x7f800000u) : most + logf(sum);
         }

@@ -6,8 +6,8 @@
 //
 // Defines: ELEM, PACK, BILINEAR (1: half-pixel centres, 2: corners on corners).
 #ifndef ELEM
-#define ELEM float
-#define PACK 4
+#define ELEM     float
+#define PACK     4
 #define BILINEAR 1
 #endif
 
@@ -83,9 +83,8 @@ HR_KERNEL __launch_bounds__(THREADS)
 }
 
 // dx (N, h, w, C) of dy (N, oh, ow, C); blockIdx.x = n * h + i
-HR_KERNEL __launch_bounds__(THREADS)
-    resize_grad(const ELEM *dy, ELEM *dx, hr_i32 h, hr_i32 w, hr_i32 oh, hr_i32 ow,
-                hr_i32 channels) {
+HR_KERNEL __launch_bounds__(THREADS) resize_grad(const ELEM *dy, ELEM *dx, hr_i32 h, hr_i32 w,
+                                                 hr_i32 oh, hr_i32 ow, hr_i32 channels) {
     const hr_i64 n = blockIdx.x / h;
     const hr_i32 i = (hr_i32)(blockIdx.x % h);
     const hr_u32 packs = (hr_u32)channels / PACK, t = blockIdx.y * THREADS + threadIdx.x;
