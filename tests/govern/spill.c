@@ -197,3 +197,86 @@ TEST(spill, failures_on_the_way_back_leave_it_where_it_was) {
     CHECK_EQ(govern_count(&w, "host 0 31457280"), 10);
     govern_end(&w);
 }
+
+TEST(spill, by_every_way_to_the_driver) {
+    static const char *const ways[] = {"linked", "deepbind", "proc", "proc1", "ptds"};
+    for (int i = 0; i < 5; i++) {
+        govern_world w;
+        govern_start(
+            &w, i % 2 ? "FAKECUDA_CAPACITY=1GiB HEADROOM_RUN_SPILL_FLOOR=1 FAKECUDA_VERSION=12.2"
+                      : "FAKECUDA_CAPACITY=1GiB HEADROOM_RUN_SPILL_FLOOR=1 FAKECUDA_VERSION=13.4");
+        govern_run(
+            &w, BUDGET, ways[i],
+            "array:300M xla:150M alloc:50M async:50M write type unarray sync host verify peak");
+        govern_expect(&w, "alloc:50M 0");
+        govern_expect(&w, "async:50M 0");
+        govern_expect(&w, "type 0 220\n");
+        govern_expect(&w, "host 0 0\n");
+        govern_expect(&w, "verify 0");
+        CHECK_LE(govern_number(&w, "peak 0 "), 512 << 20);
+        govern_end(&w);
+    }
+}
+
+/* Before and behind every call that moves memory; the next program has all of the budget and all of the host. */
+TEST(spill, killed_at_every_call) {
+    static const char *const calls[] = {"cuMemCreate:2",    "cuMemMap:2",   "cuMemMap:4",
+                                        "cuMemSetAccess:4", "cuMemUnmap:3", "cuMemRelease:1",
+                                        "cuMemcpyDtoD:1"};
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=256MiB HEADROOM_RUN_SPILL_FLOOR=1");
+    for (int i = 0; i < 14; i++) {
+        govern_shell(
+            &w,
+            "FAKECUDA_KILL=%s%s $HEADROOM run --budget 128MiB --spill 64MiB -- $CALLER "
+            "dlsym array:40M alloc:30M write unarray sync host; echo code $?; $HEADROOM run "
+            "--budget 128MiB --spill 64MiB --wait 10s -- $CALLER dlsym array:40M alloc:60M "
+            "write verify host refused",
+            calls[i / 2], i % 2 ? "after" : "");
+        govern_expect(&w, "code 137\n");
+        govern_expect(&w, "alloc:60M 0");
+        govern_expect(&w, "verify 0");
+        govern_expect(&w, "host 0 62914560\n");
+        govern_expect(&w, "refused 0 0\n");
+    }
+    govern_end(&w);
+}
+
+/* What is taken is written to and must be there when it goes, on the device, on the host, and after it moved. */
+TEST_TIMEOUT(spill, eight_at_random, 600) {
+    for (int seed = 1; seed <= 2; seed++) {
+        govern_world w;
+        govern_start(&w, "FAKECUDA_CAPACITY=1632MiB HEADROOM_RUN_SPILL_FLOOR=1");
+        govern_shell(&w,
+                     "for i in 1 2 3 4 5 6 7 8; do CALLER_SEED=%d$i $HEADROOM run --budget 200MiB "
+                     "--spill 250MiB -- $CALLER dlsym random:120 & done; wait; "
+                     "$HEADROOM run --budget 200MiB -- $CALLER dlsym peak hostpeak host refused",
+                     seed);
+        CHECK_EQ(govern_count(&w, "random:120 0"), 8);
+        CHECK_LE(govern_number(&w, "peak 0 "), 200 << 20);
+        CHECK_LE(govern_number(&w, "hostpeak 0 "), (int64_t)8 * 250 << 20);
+        govern_expect(&w, "refused 0 0\n");
+        govern_expect(&w, "host 0 0\n");
+        CHECK_EQ(govern_count(&w, "changed by"), 0);
+        govern_end(&w);
+    }
+}
+
+/* errno is looked at after every step of every case; this is the rest, over every kind of call. */
+TEST(process, umask_signals_and_descriptors_are_left_alone) {
+    static const char *const options[] = {"--budget 512MiB", BUDGET, BUDGET " --overcommit"};
+    for (int i = 0; i < 3; i++) {
+        govern_world w;
+        govern_start(&w, "FAKECUDA_CAPACITY=1GiB HEADROOM_RUN_SPILL_FLOOR=1");
+        govern_run(
+            &w, options[i], "proc",
+            "alloc:300M alloc:200M free info total pitch:3M managed:9M free free free array:3M "
+            "unarray async:60M "
+            "unasync trim keep graph:2M graphtrim node:2M vmm:200M nccl xla:4M unvmm numa:4M sync "
+            "capture endcapture threads:3 random:60 write verify");
+        govern_expect(&w, "verify 0");
+        CHECK_EQ(govern_count(&w, "changed by"), 0);
+        CHECK_EQ(govern_count(&w, "errno"), 0);
+        govern_end(&w);
+    }
+}

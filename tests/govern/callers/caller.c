@@ -12,13 +12,14 @@
  *   pairs:N (N times taken from a pool and given back: nanoseconds each)
  *   type range ipc (of the newest plain memory)  export (of the newest mapped)  capture endcapture  churn:N (N copies by
  *   another thread, all the time, while this one waits for the GPU)
- * free, unasync and the like take the newest. */
+ * free, unasync and the like take the newest; without one they do nothing. */
 #include "caller.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,6 +273,44 @@ static CUresult ask_pointer(const char *what, uint64_t *number) {
     return result;
 }
 
+/* The model of random steps: what is taken is written to, and must be there when it goes. */
+static CUresult mark(CUdeviceptr at) {
+    uint64_t words[64];
+    for (uint64_t i = 0; i < 64; i++) {
+        words[i] = (at + i) * 0x9e3779b97f4a7c15u;
+    }
+    return cu.cuMemcpyHtoD(at, words, sizeof words);
+}
+
+static CUresult marked(CUdeviceptr at) {
+    uint64_t words[64] = {0};
+    CUresult result = cu.cuMemcpyDtoH(words, at, sizeof words);
+    for (uint64_t i = 0; i < 64 && result == CUDA_SUCCESS; i++) {
+        result = words[i] == (at + i) * 0x9e3779b97f4a7c15u ? result : (CUresult)999;
+    }
+    return result;
+}
+
+static CUresult alloc_marked(uint64_t bytes) {
+    const CUresult result = alloc(bytes);
+    return result == CUDA_SUCCESS ? mark(plain[plain_count - 1]) : result;
+}
+
+static CUresult free_marked(void) {
+    const CUresult result = marked(plain[--plain_count]);
+    return result == CUDA_SUCCESS ? cu.cuMemFree(plain[plain_count]) : result;
+}
+
+static CUresult map_marked(uint64_t bytes) {
+    const CUresult result = map(bytes, (int)(chance() % 2));
+    return result == CUDA_SUCCESS ? mark(mapped[mapped_count - 1].at) : result;
+}
+
+static CUresult unmap_marked(int retained) {
+    const CUresult result = marked(mapped[mapped_count - 1].at);
+    return result == CUDA_SUCCESS ? unmap(retained) : result;
+}
+
 static CUresult random_step(void) {
     static const uint64_t sizes[] = {512, 100 << 10, 3 << 20, 17 << 20, 64 << 20, 200 << 20};
     const uint64_t bytes = sizes[chance() % 6] + chance() % 1000;
@@ -280,18 +319,18 @@ static CUresult random_step(void) {
     case 0:
     case 1:
     case 2:
-        return plain_count < MOST ? alloc(bytes) : CUDA_SUCCESS;
+        return plain_count < MOST ? alloc_marked(bytes) : CUDA_SUCCESS;
     case 3:
     case 4:
-        return plain_count ? cu.cuMemFree(plain[--plain_count]) : CUDA_SUCCESS;
+        return plain_count ? free_marked() : CUDA_SUCCESS;
     case 5:
         return pooled_count < MOST ? async(bytes) : CUDA_SUCCESS;
     case 6:
         return pooled_count ? cu.cuMemFreeAsync(pooled[--pooled_count], NULL) : CUDA_SUCCESS;
     case 7:
-        return mapped_count < MOST ? map(bytes, (int)(chance() % 2)) : CUDA_SUCCESS;
+        return mapped_count < MOST ? map_marked(bytes) : CUDA_SUCCESS;
     case 8:
-        return mapped_count ? unmap((int)(chance() % 2)) : CUDA_SUCCESS;
+        return mapped_count ? unmap_marked((int)(chance() % 2)) : CUDA_SUCCESS;
     case 9:
         return cu.cuCtxSynchronize();
     case 10:
@@ -321,10 +360,14 @@ static CUresult randoms(uint64_t count) {
         if (result ==
             CUDA_ERROR_OUT_OF_MEMORY) { /* as an allocator would: half of what there is goes */
             for (int keep = plain_count / 2; plain_count > keep;) {
-                (void)cu.cuMemFree(plain[--plain_count]);
+                if (free_marked() != CUDA_SUCCESS) {
+                    return (CUresult)999;
+                }
             }
             for (int keep = mapped_count / 2; mapped_count > keep;) {
-                (void)unmap(0);
+                if (unmap_marked(0) != CUDA_SUCCESS) {
+                    return (CUresult)999;
+                }
             }
         }
     }
@@ -374,7 +417,7 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
     if (!strcmp(name, "alloc"))
         return alloc(bytes);
     if (!strcmp(name, "free"))
-        return cu.cuMemFree(plain[--plain_count]);
+        return plain_count ? cu.cuMemFree(plain[--plain_count]) : CUDA_SUCCESS;
     if (!strcmp(name, "pitch"))
         return plain_bytes[plain_count] = 1,
                cu.cuMemAllocPitch(&plain[plain_count++], &a, 1000, bytes / 1024, 4);
@@ -383,7 +426,7 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
     if (!strcmp(name, "async"))
         return async(bytes);
     if (!strcmp(name, "unasync"))
-        return cu.cuMemFreeAsync(pooled[--pooled_count], NULL);
+        return pooled_count ? cu.cuMemFreeAsync(pooled[--pooled_count], NULL) : CUDA_SUCCESS;
     if (!strcmp(name, "sync"))
         return cu.cuCtxSynchronize();
     if (!strcmp(name, "vmm"))
@@ -391,9 +434,9 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
     if (!strcmp(name, "xla"))
         return map(bytes, 1);
     if (!strcmp(name, "unvmm"))
-        return unmap(0);
+        return mapped_count ? unmap(0) : CUDA_SUCCESS;
     if (!strcmp(name, "nccl"))
-        return unmap(1);
+        return mapped_count ? unmap(1) : CUDA_SUCCESS;
     if (!strcmp(name, "numa"))
         return numa(bytes);
     if (!strcmp(name, "graph"))
@@ -537,6 +580,46 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
     return result;
 }
 
+/* ---- what a library must leave as it is ---- */
+
+typedef struct hygiene {
+    mode_t umask;
+    sigset_t blocked;
+    uint64_t handlers;
+    int descriptors; /* but for those of the driver itself */
+} hygiene;
+
+static hygiene look(void) {
+    hygiene h = {.umask = umask(0)};
+    umask(h.umask);
+    pthread_sigmask(SIG_BLOCK, NULL, &h.blocked);
+    for (int i = 1; i < 64; i++) {
+        struct sigaction action;
+        if (sigaction(i, NULL, &action) == 0) {
+            h.handlers = h.handlers * 31 + (uint64_t)(uintptr_t)action.sa_handler +
+                         (uint64_t)(unsigned)action.sa_flags;
+        }
+    }
+    for (int fd = 0; fd < 1024; fd++) {
+        char path[32], target[256];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        const ssize_t length = readlink(path, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        h.descriptors += length > 0 && !strstr(target, "fakecuda") && strcmp(target, "/dev/null");
+    }
+    return h;
+}
+
+static void compare(const char *name, const hygiene *a, const hygiene *b) {
+    if (a->umask != b->umask || a->handlers != b->handlers || a->descriptors != b->descriptors ||
+        memcmp(&a->blocked, &b->blocked, sizeof a->blocked)) {
+        printf("changed by %s: umask %o %o, handlers %d, mask %d, descriptors %d %d\n", name,
+               (unsigned)a->umask, (unsigned)b->umask, a->handlers != b->handlers,
+               memcmp(&a->blocked, &b->blocked, sizeof a->blocked) != 0, a->descriptors,
+               b->descriptors);
+    }
+}
+
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     const char *start = getenv("CALLER_SEED");
@@ -559,9 +642,12 @@ int main(int argc, char **argv) {
         const char *value = strchr(argv[i], ':');
         uint64_t number = UINT64_MAX;
         snprintf(name, sizeof name, "%.*s", (int)(value ? value - argv[i] : 31), argv[i]);
+        const hygiene before = look();
         errno = 77;
         const CUresult got = step(name, value ? value + 1 : NULL, &number);
         const int kept = errno;
+        const hygiene after = look();
+        compare(name, &before, &after);
         printf(number == UINT64_MAX ? "%s %d\n" : "%s %d %llu\n", argv[i], (int)got,
                (unsigned long long)number);
         if (kept != 77 && strcmp(name, "wait") && strcmp(name, "hold") && strcmp(name, "touch") &&
