@@ -37,7 +37,9 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_nvml_observer_close(nvml);
     if (status != HR_OK) {
         hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
-        return status == HR_E_UNSUPPORTED ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;
+        return status == HR_E_UNSUPPORTED ? HRI_EXIT_USAGE
+               : status == HR_E_EXISTS    ? HRI_EXIT_NO
+                                          : HRI_EXIT_FAULT;
     }
     return HRI_EXIT_YES;
 }

@@ -52,6 +52,7 @@ static hr_status enter(hri_admission *a, const hri_admission_options *o, bool al
     hri_holders h;
     uint64_t wanted = 0;
     hr_status status = hri_link_open(&a->link, why);
+    status = status == HR_E_NOT_FOUND ? HR_E_IO : status; /* it started, and does not answer */
     if (status == HR_OK) {
         status = hri_holders_read(&a->link, a->job.uuids[0], &h, NULL);
     }

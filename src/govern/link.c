@@ -17,8 +17,10 @@ extern char **environ;
 enum {
     START_MS = 5000,
     ANSWER_MS = 10000,
-    NO_GPU = 2
-}; /* NO_GPU: the exit code of `headroom broker` */
+    NO_GPU = 2, /* exit codes of `headroom broker` */
+    FAULT = 3,
+    TRIES = 2
+};
 
 hr_status hri_link_find(hri_link *link, hri_prose *why) {
     link->client.fd = -1;
@@ -82,6 +84,7 @@ hr_status hri_link_open(hri_link *link, hri_prose *why) {
     }
     hr_status status = reach(link, why);
     pid_t pid = 0;
+    int faults = 0;
     for (int waited = 0; status == HR_E_NOT_FOUND && waited < START_MS; waited += 5) {
         int ended = 0;
         if (pid < 0 && waited % 100 == 0) {
@@ -102,6 +105,12 @@ hr_status hri_link_open(hri_link *link, hri_prose *why) {
             pid = -1;
             if (WIFEXITED(ended) && WEXITSTATUS(ended) == NO_GPU) {
                 return hri_prose_set(why, HR_E_UNSUPPORTED, "no NVIDIA GPU was found");
+            }
+            faults += WIFEXITED(ended) && WEXITSTATUS(ended) == FAULT;
+            if (faults == TRIES) {
+                return hri_prose_set(why, HR_E_IO,
+                                     "the broker cannot run in %s; \"headroom broker\" says why",
+                                     link->folder);
             }
         }
         const struct timespec moment = {.tv_nsec = 5000000};

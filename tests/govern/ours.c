@@ -159,3 +159,18 @@ TEST(ours, a_killed_broker_changes_nothing_for_a_training_and_for_who_waits) {
     history(&w, behind);
     govern_end(&w);
 }
+
+TEST(ours, a_broker_that_cannot_run_is_a_line_and_no_long_wait) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=1GiB");
+    shell(&w, "s=$(date +%s%N); echo x >file; (HEADROOM_RUNTIME_DIR=$PWD/file/r train --epochs 1 "
+              "--no-save --budget 600MiB); echo train $?; "
+              "HEADROOM_RUNTIME_DIR=$PWD/file/r $HEADROOM run --budget 1GiB -- true; echo run $?; "
+              "echo ms $(( ($(date +%s%N) - s) / 1000000 ))");
+    govern_expect(&w, "train 0\n");
+    govern_expect(&w, "run 3\n");
+    CHECK_LE(govern_number(&w, "ms "), 6000);
+    CHECK(strstr(w.words, "meanwhile other programs may use the memory of cuda:0") != NULL);
+    CHECK(strstr(w.words, "says why") != NULL);
+    govern_end(&w);
+}
