@@ -189,3 +189,55 @@ TEST_TIMEOUT(model_files, a_file_names_its_weights, 120) {
     json_decref(named);
     json_decref(fresh);
 }
+
+static void write_npy(const char *name, const char *type, const char *shape, const void *data,
+                      size_t bytes) {
+    char path[600], header[128] = "";
+    snprintf(path, sizeof path, "%s/%s", test_folder(), name);
+    const int n = snprintf(header, sizeof header,
+                           "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
+    memset(header + n, ' ', 117 - (size_t)n);
+    header[117] = '\n';
+    FILE *f = fopen(path, "wb");
+    CHECK(f && fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, f) == 10);
+    CHECK(fwrite(header, 1, 118, f) == 118 && fwrite(data, 1, bytes, f) == bytes);
+    CHECK(fclose(f) == 0);
+}
+
+/* A model of tokens with two inputs and a parameter that nothing reads, fed by fields of their names. */
+TEST_TIMEOUT(model_files, every_input_is_fed_by_the_field_of_its_name, 60) {
+    static const char graph[] =
+        "%1 = input \"ids\" i32[N,7]\n%2 = input \"mask\" f32[N,7]\n%3 = input \"label\" i32[N]\n"
+        "%4 = param \"emb.weight\" f32[11,6] normal 0 0.5\n"
+        "%5 = param \"fc.weight\" f32[5,6] uniform -0.4 0.4\n"
+        "%6 = param \"unused\" f32[3] constant 1 0\n"
+        "%7 = gather(%4 %1) @\"emb\"\n%8 = reshape(%2) {to=Nx7x1} @\"\"\n%9 = mul(%7 %8) @\"\"\n"
+        "%10 = mean(%9) {axes=1} @\"\"\n%11 = matmul(%10 %5) {transpose-b=true} @\"fc\"\n"
+        "%12 %13 = cross_entropy(%11 %3) @\"\"\nresult \"logits\" %11\nresult \"loss\" %12\n";
+    int32_t ids[40 * 7], labels[40];
+    float mask[40 * 7], none[40 * 7] = {0};
+    char path[600];
+    for (int i = 0; i < 40 * 7; i++) {
+        ids[i] = (i * 5 + i / 7) % 11;
+        mask[i] = i % 3 ? 1.0f : 0.0f;
+        labels[i % 40] = i % 5;
+    }
+    write_npy("ids.npy", "<i4", "(40, 7)", ids, sizeof ids);
+    write_npy("mask.npy", "<f4", "(40, 7)", mask, sizeof mask);
+    write_npy("none.npy", "<f4", "(40, 7)", none, sizeof none);
+    write_npy("label.npy", "<i4", "(40,)", labels, sizeof labels);
+    snprintf(path, sizeof path, "%s/two.hr", test_folder());
+    FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    fprintf(f, "headroom model 1\nname \"two\"\nclasses 5\nform train\n%sform eval\n%s", graph,
+            graph);
+    CHECK(fclose(f) == 0);
+#define DATA(MASK) "--data 'npy(ids.npy," MASK ",label.npy,names=ids,mask,label)'"
+    json_t *seen = run(0, "train ./two.hr " DATA("mask.npy") FLAGS);
+    json_t *hidden = run(0, "train ./two.hr " DATA("none.npy") FLAGS);
+    CHECK(strlen(text(seen, "history")) == 16);
+    CHECK(strcmp(text(seen, "history"), text(hidden, "history")) != 0);
+    json_decref(seen);
+    json_decref(hidden);
+    json_decref(run(2, "train ./two.hr --data npy:ids.npy,label.npy" FLAGS));
+}
