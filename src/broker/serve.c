@@ -114,14 +114,14 @@ int hri_serve_look(hri_broker *b, uint64_t now_ms) {
         if (p->state == HRI_GRANTS_DRAINING && !holds_anything(p)) {
             hri_grants_process_drained(l, p);
         }
-        under_way += p->state == HRI_GRANTS_AWAY || p->state == HRI_GRANTS_DRAINING || p->waiting;
+        under_way += p->state == HRI_GRANTS_DRAINING || p->waiting;
     }
     for (int i = 0; i < HRI_GRANTS_JOBS; i++) {
         hri_grants_job *job = &l->jobs[i];
         if (job->state == HRI_GRANTS_AWAY && job->pid && !hri_process_is(job->pid, job->started)) {
             hri_grants_job_leave(l, job);
         }
-        under_way += job->state == HRI_GRANTS_AWAY || job->state == HRI_GRANTS_WAITING;
+        under_way += job->state == HRI_GRANTS_WAITING;
     }
     return under_way;
 }

@@ -37,7 +37,7 @@ int hri_serve_refusal(const hri_broker *b, const hri_caller *caller, const hri_w
                       uint64_t now_ms, hri_refusal *out);
 /* The connection ended. */
 void hri_serve_end(hri_broker *b, hri_caller *caller);
-/* Looks at devices and at the dead.  Returns how many things are under way (waiting, draining, away): while there are any,
+/* Looks at devices and at the dead.  Returns how many things are under way (waiting, draining): while there are any,
  * it should be called often. */
 int hri_serve_look(hri_broker *b, uint64_t now_ms);
 /* While `asker` waits: 1 when `other` has idle memory of what it waits for, and *ask is what to send to it. */
