@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -111,7 +112,9 @@ TEST(see, a_plan_is_recorded_and_reported) {
     const golden_result t = GOLDEN_RUN(command);
     CHECK_EQ(t.code, 0);
     CHECK(!golden_has_control(t.out));
-    golden_compare("report", t.out);
+    char *shown = golden_replace(t.out, record, "plan.hrp"); /* its place differs */
+    golden_compare("report", shown);
+    free(shown);
     CHECK_EQ(access(page, R_OK), 0);
     CHECK_EQ(unlink(record), 0);
     CHECK_EQ(unlink(page), 0);
