@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "device/device.h"
+#include "models/common/model.h"
 
 enum { LEAST_DATA = 4 << 20 };
 
@@ -18,8 +19,41 @@ static hr_status failed(hri_why *why, const char *what, hr_status status, const 
 
 /* ---- opening ---- */
 
+static int is_model_file(const char *path) {
+    const size_t n = strlen(path);
+    return n > 3 && !strcmp(path + n - 3, ".hr");
+}
+
+/* A model file with its weights stands for a checkpoint of which nothing else is known. */
+static hr_status open_model_file(hr_predictor *i, hri_why *why) {
+    hri_prose prose = {0};
+    hr_error error = {0};
+    hr_status status = hr_model_open(i->o.checkpoint, &i->model, &error);
+    if (status != HR_OK) {
+        return hri_why_error(why, hri_cause_of_input(status), status, NULL, &error);
+    }
+    if (!i->model->weights) {
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
+                           "%s names no weights: train it and give the run, or add a line weights "
+                           "\"my.safetensors\"",
+                           i->o.checkpoint);
+    }
+    i->checkpoint.path = hri_strdup(i->model->weights);
+    status = i->checkpoint.path ? hri_tensors_open(i->checkpoint.path, &i->checkpoint.file, &prose)
+                                : HR_E_NOMEM_HOST;
+    if (status == HR_OK) {
+        status = hri_model_input_of(i->model, &i->want, &prose);
+    }
+    i->checkpoint.about = (hri_about){
+        .model = hr_model_name(i->model), .precision = "f32", .source = "", .input = i->want.name};
+    return status == HR_OK ? HR_OK : failed(why, i->model->weights, status, &prose);
+}
+
 static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
     hri_prose prose = {0};
+    if (is_model_file(i->o.checkpoint)) {
+        return open_model_file(i, why);
+    }
     hr_status status = hri_checkpoint_open(i->o.checkpoint, &i->checkpoint, &prose);
     if (status != HR_OK) {
         return failed(why, NULL, status, &prose);

@@ -182,6 +182,15 @@ TEST_TIMEOUT(model_files, a_file_names_its_weights, 120) {
     snprintf(command, sizeof command, "train ./named.hr %s --no-save", flags);
     json_t *named = run(0, command);
     CHECK_STR(text(named, "history"), text(given, "history"));
+    /* And what eval and predict take. */
+    json_t *a = run(0, "eval ./named.hr --data synthetic:count=40");
+    json_t *b = run(0, "eval before/last.safetensors --data synthetic:count=40");
+    CHECK(json_number_value(json_object_get(a, "loss")) > 0);
+    CHECK(json_number_value(json_object_get(a, "loss")) ==
+          json_number_value(json_object_get(b, "loss")));
+    json_decref(a);
+    json_decref(b);
+    json_decref(run(2, "eval ./saved.hr --data synthetic:count=40"));
     snprintf(command, sizeof command, "train ./saved.hr %s --no-save", flags);
     json_t *fresh = run(0, command);
     CHECK(strcmp(text(fresh, "history"), text(named, "history")) != 0);
