@@ -29,7 +29,7 @@ HR_BEGIN_DECLS
 
 /* ---- a whole job ---- */
 
-/* Two jobs that alternate in one arena: it holds the persistent values of both and the activations of the larger.  Device
+/* Up to 8 jobs that alternate in one arena: it holds the persistent values of all and the activations of the largest.  Device
  * and budget are those of the first.  Otherwise as hr_job_plan; the details of plan.h are the first job's. */
 HR_API HR_MUST_CHECK hr_status hr_job_plan_together(hr_ctx *ctx, const hr_job_options *const *jobs,
                                                     size_t count, hr_plan **out, hr_error *why);

@@ -181,7 +181,7 @@ hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *const *jobs, size
     hr_job_options own[HRI_TOGETHER_MAX];
     hr_status status = count < 1 || count > HRI_TOGETHER_MAX
                            ? hri_why_set(&why, HR_CAUSE_USAGE, HR_E_UNSUPPORTED,
-                                         "one job, or two that share an arena")
+                                         "1 to %d jobs share an arena", HRI_TOGETHER_MAX)
                            : create(jobs[0], &own[0], &p, &why);
     for (size_t i = 0; i < count && status == HR_OK; i++) {
         if (i) {

@@ -208,15 +208,21 @@ static void set_road(hri_train_job *j) {
 
 /* ---- all of it ---- */
 
+void hri_train_set_comfort(hri_train_job *j) {
+    if (j->plan->threads) {
+        const uint64_t wanted = j->train_wanted + j->val_wanted - j->plan->data_bytes;
+        const uint64_t most = j->plan->budget_bytes / 8;
+        j->plan->comfort_bytes = wanted < most ? wanted : most;
+    }
+}
+
 /* What the process takes beside the plan: pipelines, the trainer. */
 static void count_rest(hri_train_job *j) {
     if (j->plan->threads) {
         j->plan->data_bytes = j->train_bytes + j->val_bytes;
         j->own_bytes = hri_train_own_bytes(j);
         j->plan->job.runtime_bytes += j->plan->data_bytes + j->own_bytes;
-        const uint64_t wanted = j->train_wanted + j->val_wanted - j->plan->data_bytes;
-        const uint64_t most = j->plan->budget_bytes / 8;
-        j->plan->comfort_bytes = wanted < most ? wanted : most;
+        hri_train_set_comfort(j);
         return;
     }
     /* Beside a GPU all this is in the host's memory, which has a budget of its own. */

@@ -14,24 +14,27 @@ static hr_status fit(hri_train_job *j) {
     return status;
 }
 
-/* The second one uses the device and the threads of the first. */
+/* The others use the device and the threads of the first. */
 static void share_device(hri_together *t) {
-    hri_plan_job *a = t->jobs[0].plan, *b = t->jobs[1].plan;
-    hri_threads_destroy(b->threads);
-    hri_timing_close(b->timing);
-    hri_engine_close(b->engine);
-    hri_admission_close(b->admission); /* the first one's is for both */
-    b->admission = NULL;
-    b->timing = NULL;
-    b->engine = b->job.engine = a->engine;
-    b->job.machine.gpu = a->job.machine.gpu;
-    b->job.time_ns = a->job.time_ns;
-    b->job.time_user = a->job.time_user;
-    b->device = a->device;
-    b->threads = a->threads;
+    hri_plan_job *a = t->jobs[0].plan;
+    for (uint32_t i = 1; i < t->count; i++) {
+        hri_plan_job *b = t->jobs[i].plan;
+        hri_threads_destroy(b->threads);
+        hri_timing_close(b->timing);
+        hri_engine_close(b->engine);
+        hri_admission_close(b->admission); /* the first one's is for all */
+        b->admission = NULL;
+        b->timing = NULL;
+        b->engine = b->job.engine = a->engine;
+        b->job.machine.gpu = a->job.machine.gpu;
+        b->job.time_ns = a->job.time_ns;
+        b->job.time_user = a->job.time_user;
+        b->device = a->device;
+        b->threads = a->threads;
+    }
 }
 
-/* Plans a job anew with what is now known of the other. */
+/* Plans a job anew with what is now known of the others. */
 static hr_status plan_again(hri_together *t, uint32_t i, uint64_t below, uint64_t above,
                             uint64_t runtime) {
     hri_train_job *j = &t->jobs[i];
@@ -52,7 +55,7 @@ static hr_status plan_again(hri_together *t, uint32_t i, uint64_t below, uint64_
         return hri_why_prose(&j->why, hri_cause_of(status), status, NULL, &why);
     }
     j->plan->floor_bytes = floor->floor_bytes;
-    t->taken_bytes[i] = 0; /* the other one is in the job now */
+    t->taken_bytes[i] = 0; /* the others are in the job now */
     return hri_train_plan(j);
 }
 
@@ -62,26 +65,37 @@ static uint64_t records_of(const hri_train_job *j, uint64_t runtime_bytes) {
                                                       : 0;
 }
 
-/* How each is cut, with the other's weights in the way.  When one does not fit, the other is asked all the same: the budget
- * that is named must do for both. */
-static hr_status plan_each(hri_together *t, uint64_t runtime, uint64_t *own, uint64_t *records,
-                           uint64_t *alone) {
+/* What the others take of the budget, as far as it is known before they are planned; never a matter of the budget. */
+static uint64_t taken_from(const hri_together *t, uint32_t i, uint64_t runtime) {
+    uint64_t taken = runtime - t->jobs[i].plan->job.runtime_bytes;
+    for (uint32_t k = 0; k < t->count; k++) {
+        const hri_fit_fact *other = &t->jobs[k].plan->fit.facts[0];
+        taken += k == i ? 0 : other->own_bytes + records_of(&t->jobs[k], other->runtime_bytes);
+    }
+    return taken;
+}
+
+/* What each takes once it is cut: persistent bytes, records of its case, and all of it alone. */
+typedef struct found {
+    uint64_t own[HRI_TOGETHER_MAX], records[HRI_TOGETHER_MAX], alone[HRI_TOGETHER_MAX];
+} found;
+
+/* How each is cut, with the others' weights in the way.  When one does not fit, the rest are asked all the same. */
+static hr_status plan_each(hri_together *t, uint64_t runtime, found *f) {
     const uint64_t budget = t->jobs[0].plan->budget_bytes;
     uint64_t most = 0;
     hr_status status = HR_OK;
-    for (uint32_t i = 0; i < 2 && status == HR_OK; i++) {
+    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
         hri_train_job *j = &t->jobs[i];
-        const hri_fit_fact *other = &t->jobs[1 - i].plan->fit.facts[0];
-        const uint64_t taken = other->own_bytes + (runtime - j->plan->job.runtime_bytes) +
-                               records_of(&t->jobs[1 - i], other->runtime_bytes);
+        const uint64_t taken = taken_from(t, i, runtime);
         t->taken_bytes[i] = taken;
         j->plan->budget_bytes = budget > taken ? budget - taken : 1;
         status = hri_train_plan(j);
         j->plan->budget_bytes = budget;
         if (status == HR_OK && j->answer->fits) {
-            own[i] = j->plans->c->own_bytes;
-            records[i] = records_of(j, j->plans->c->runtime_bytes);
-            alone[i] = j->row.peak_bytes;
+            f->own[i] = j->plans->c->own_bytes;
+            f->records[i] = records_of(j, j->plans->c->runtime_bytes);
+            f->alone[i] = j->row.peak_bytes;
         } else if (status == HR_OK) {
             const uint64_t least = j->row.peak_bytes + taken;
             t->which = least > most ? i : t->which;
@@ -93,38 +107,198 @@ static hr_status plan_each(hri_together *t, uint64_t runtime, uint64_t *own, uin
     return status;
 }
 
-static hr_status plan_two(hri_together *t) {
-    hri_train_job *a = &t->jobs[0], *b = &t->jobs[1];
-    uint64_t own[2] = {0}, records[2] = {0}, alone[2] = {0};
-    /* The runtime was measured for each; the process is one, its pipelines are two. */
-    const uint64_t extra = b->plan->job.runtime_bytes > a->plan->job.runtime_bytes
-                               ? b->plan->job.runtime_bytes
-                               : a->plan->job.runtime_bytes;
-    const hri_train_job *other_one = extra == b->plan->job.runtime_bytes ? a : b;
-    const uint64_t runtime = extra + other_one->plan->data_bytes + other_one->own_bytes;
+/* The runtime was measured for each; the process is one, its pipelines are many. */
+static uint64_t common_runtime(const hri_together *t) {
+    uint32_t largest = 0;
+    for (uint32_t i = 1; i < t->count; i++) {
+        if (t->jobs[i].plan->job.runtime_bytes >= t->jobs[largest].plan->job.runtime_bytes) {
+            largest = i;
+        }
+    }
+    uint64_t runtime = t->jobs[largest].plan->job.runtime_bytes;
+    for (uint32_t i = 0; i < t->count; i++) {
+        runtime += i == largest ? 0 : t->jobs[i].plan->data_bytes + t->jobs[i].own_bytes;
+    }
+    return runtime;
+}
+
+/* Plans that were made one by one, over one arena. */
+static hr_status plan_over(hri_together *t, uint64_t runtime, const found *f) {
+    uint64_t data = 0, own = 0, records = 0, below = 0, peak = 0;
     hr_status status = HR_OK;
-    for (uint32_t i = 0; i < 2 && status == HR_OK; i++) {
+    t->separate_bytes = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        t->separate_bytes += f->alone[i];
+        data += t->jobs[i].train_bytes + t->jobs[i].val_bytes;
+        own += f->own[i];
+        records += f->records[i];
+    }
+    for (uint32_t i = 0; i < t->count && status == HR_OK && hri_together_fits(t); i++) {
+        hri_train_job *j = &t->jobs[i];
+        t->which = i;
+        j->plan->data_bytes = j->plan->threads ? data : 0;
+        status =
+            plan_again(t, i, below, own - below - f->own[i], runtime + records - f->records[i]);
+        below += f->own[i];
+        peak = j->row.peak_bytes > peak ? j->row.peak_bytes : peak;
+    }
+    const uint64_t budget = t->jobs[0].plan->budget_bytes;
+    t->left_bytes = budget > peak ? budget - peak : 0;
+    return status;
+}
+
+static hr_status plan_for_budget(hri_together *t) {
+    found f = {{0}, {0}, {0}};
+    const uint64_t runtime = common_runtime(t);
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
         status = fit(&t->jobs[i]);
     }
     if (status == HR_OK) {
-        status = plan_each(t, runtime, own, records, alone);
+        status = plan_each(t, runtime, &f);
     }
-    if (status != HR_OK || !hri_together_fits(t)) {
+    return status == HR_OK && hri_together_fits(t) ? plan_over(t, runtime, &f) : status;
+}
+
+/* ---- the smallest budget of all of them ---- */
+
+/* A job as it was before it was planned. */
+typedef struct before {
+    uint64_t runtime_bytes, data_bytes;
+    int64_t parts;
+    hri_plan_answer answer; /* the refusal, for its words */
+    hri_plan_row row;
+    uint64_t floor_bytes, taken_bytes;
+    hri_listener listener;
+} before;
+
+static void remember(const hri_together *t, before *of) {
+    for (uint32_t i = 0; i < t->count; i++) {
+        const hri_plan_job *p = t->jobs[i].plan;
+        of[i].runtime_bytes = p->job.runtime_bytes;
+        of[i].data_bytes = p->data_bytes;
+        of[i].parts = p->job.parts;
+    }
+}
+
+/* Everything that planning has set, back to where it was; the budget is another. */
+static void begin_again(hri_together *t, const before *of, uint64_t budget) {
+    for (uint32_t i = 0; i < t->count; i++) {
+        hri_train_job *j = &t->jobs[i];
+        hri_plan_job *p = j->plan;
+        hri_fit_plans_deinit(j->plans);
+        hri_fit_close(&p->fit);
+        hri_timing_close(p->timing);
+        p->timing = NULL;
+        p->job.time_ns = NULL;
+        p->job.time_user = NULL;
+        p->job.runtime_bytes = of[i].runtime_bytes;
+        p->job.below_bytes = p->job.above_bytes = 0;
+        p->job.parts = of[i].parts;
+        p->data_bytes = of[i].data_bytes;
+        p->budget_bytes = budget;
+        p->smallest = (hri_plan_row){0};
+        hri_train_set_comfort(j);
+    }
+}
+
+/* Where the search for it begins: what each needs by itself, and what the others take.  No matter of the budget. */
+static hr_status estimate(hri_together *t, uint64_t *out) {
+    const uint64_t runtime = common_runtime(t);
+    hr_status status = HR_OK;
+    *out = 0;
+    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
+        status = fit(&t->jobs[i]);
+    }
+    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
+        hri_train_job *j = &t->jobs[i];
+        hri_plan_row row = {0};
+        hri_prose why = {""};
+        status = hri_plan_job_smallest(j->plan, &row, &why);
+        if (status != HR_OK) {
+            return hri_train_failed(j, status, &why);
+        }
+        const uint64_t least = row.peak_bytes + taken_from(t, i, runtime);
+        *out = least > *out ? least : *out;
+    }
+    return status;
+}
+
+/* Plans for growing budgets until one does: the smallest that is named is one that was planned for.  Jobs are left as they
+ * were planned for it. */
+static hr_status find_least(hri_together *t, const before *of, uint64_t *out) {
+    enum { ROUNDS = 16, PAGE_BYTES = 256 << 10 };
+    uint64_t least = 0;
+    begin_again(t, of, 0);
+    hr_status status = estimate(t, &least);
+    for (int i = 0; i < ROUNDS && status == HR_OK; i++) {
+        least = (least + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+        begin_again(t, of, least);
+        status = plan_for_budget(t);
+        if (status != HR_OK || hri_together_fits(t)) {
+            break;
+        }
+        least += least / 16;
+    }
+    *out = least;
+    return status;
+}
+
+/* One refused, all the others with it, unless the smallest plan of all of them is small enough: so whatever is above the
+ * budget that is named is never refused. */
+static hr_status plan_smallest(hri_together *t, before *of) {
+    const uint64_t budget = t->jobs[0].plan->budget_bytes;
+    const uint32_t which = t->which;
+    uint64_t least = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        of[i].answer = *t->jobs[i].answer;
+        of[i].row = t->jobs[i].row;
+        of[i].floor_bytes = t->jobs[i].plan->floor_bytes;
+        of[i].taken_bytes = t->taken_bytes[i];
+    }
+    for (uint32_t i = 0; i < t->count; i++) { /* what is tried on the way is nobody's warning */
+        of[i].listener = t->jobs[i].listener;
+        t->jobs[i].listener = (hri_listener){0};
+    }
+    const hr_status status = find_least(t, of, &least);
+    for (uint32_t i = 0; i < t->count; i++) {
+        t->jobs[i].listener = of[i].listener;
+    }
+    if (status != HR_OK) {
         return status;
     }
-    t->separate_bytes = alone[0] + alone[1];
-    for (uint32_t i = 0; i < 2 && status == HR_OK && hri_together_fits(t); i++) {
-        t->which = i;
-        t->jobs[i].plan->data_bytes = !t->jobs[i].plan->threads ? 0
-                                                                : a->train_bytes + a->val_bytes +
-                                                                      b->train_bytes + b->val_bytes;
-        status =
-            plan_again(t, i, i == 0 ? 0 : own[0], i == 0 ? own[1] : 0, runtime + records[1 - i]);
+    const bool fits = hri_together_fits(t) && least <= budget;
+    for (uint32_t i = 0; i < t->count; i++) {
+        t->jobs[i].plan->budget_bytes = budget;
+        t->jobs[i].row.budget_bytes = budget;
     }
-    const uint64_t budget = a->plan->budget_bytes;
-    const uint64_t peak =
-        a->row.peak_bytes > b->row.peak_bytes ? a->row.peak_bytes : b->row.peak_bytes;
-    t->left_bytes = budget > peak ? budget - peak : 0;
+    if (fits) {
+        t->left_bytes += budget - least;
+        return HR_OK;
+    }
+    t->least_bytes = least;
+    t->which = which;
+    for (uint32_t i = 0; i < t->count; i++) {
+        hri_fit_plans_deinit(t->jobs[i].plans);
+        *t->jobs[i].answer = of[i].answer;
+        t->jobs[i].row = of[i].row;
+        t->jobs[i].plan->floor_bytes = of[i].floor_bytes;
+        t->taken_bytes[i] = of[i].taken_bytes;
+    }
+    return HR_OK;
+}
+
+static hr_status plan_all(hri_together *t) {
+    before *of = hri_calloc(t->count, sizeof *of);
+    if (!of) {
+        return HR_E_NOMEM_HOST;
+    }
+    remember(t, of);
+    hr_status status = plan_for_budget(t);
+    if (status == HR_OK && !hri_together_fits(t)) {
+        status = plan_smallest(t, of);
+    }
+    hri_free(of);
     return status;
 }
 
@@ -201,7 +375,8 @@ static void bind(hri_train_job *j, hr_plan *p) {
 }
 
 static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
-    static const char *const names[] = {"first", "second"};
+    static const char *const names[HRI_TOGETHER_MAX] = {"first", "second", "third",   "fourth",
+                                                        "fifth", "sixth",  "seventh", "eighth"};
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
         hri_train_job *j = &t->jobs[i];
@@ -223,7 +398,7 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
     if (t->count > 1) {
         share_device(t);
     }
-    status = t->slices[0] ? plan_slices(t) : t->count == 1 ? plan_one(t) : plan_two(t);
+    status = t->slices[0] ? plan_slices(t) : t->count == 1 ? plan_one(t) : plan_all(t);
     if (status == HR_OK && hri_together_fits(t)) {
         share_out(t);
     } else if (status == HR_OK) {
@@ -235,12 +410,13 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
 hr_status hri_together_plan(hr_plan *plan, hr_ctx *ctx, const hr_job_options *own, size_t count,
                             const uint64_t *slices, hri_why *why) {
     hri_together *t = hri_calloc(1, sizeof *t);
-    if (!t || count > HRI_TOGETHER_MAX) {
+    hri_train_job *jobs = hri_calloc(count, sizeof *jobs);
+    if (!t || !jobs) {
         hri_free(t);
-        return hri_why_set(why, t ? HR_CAUSE_USAGE : HR_CAUSE_MACHINE,
-                           t ? HR_E_UNSUPPORTED : HR_E_NOMEM_HOST,
-                           t ? "at most two jobs share an arena" : "out of memory for the job");
+        hri_free(jobs);
+        return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "out of memory for the job");
     }
+    t->jobs = jobs;
     t->count = (uint32_t)count;
     plan->together = t;
     for (uint32_t i = 0; i < t->count; i++) {
@@ -248,13 +424,13 @@ hr_status hri_together_plan(hr_plan *plan, hr_ctx *ctx, const hr_job_options *ow
         t->slices[i] = slices ? slices[i] : 0;
     }
     bind(&t->jobs[0], plan);
-    if (count > 1) {
-        t->second = hri_calloc(1, sizeof *t->second);
-        if (!t->second) {
-            return HR_E_NOMEM_HOST;
+    for (uint32_t i = 1; i < t->count; i++) {
+        t->others[i] = hri_calloc(1, sizeof *t->others[i]);
+        if (!t->others[i]) {
+            return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "out of memory for the job");
         }
-        t->second->timed_graph = SIZE_MAX;
-        bind(&t->jobs[1], t->second);
+        t->others[i]->timed_graph = SIZE_MAX;
+        bind(&t->jobs[i], t->others[i]);
     }
     const hr_status status = make(t, ctx, own);
     if (status != HR_OK) {
@@ -272,12 +448,9 @@ bool hri_together_fits(const hri_together *t) {
 }
 
 void hri_together_least(const hri_together *t, uint64_t *floor_bytes, uint64_t *least_bytes) {
-    enum { PAGE_BYTES = 256 << 10 };
     const hri_train_job *j = &t->jobs[t->which];
-    /* What each needs was found with an estimate of the other: a little more is sure to do. */
-    const uint64_t found = j->row.peak_bytes + t->taken_bytes[t->which];
     *floor_bytes = j->plan->floor_bytes + t->taken_bytes[t->which];
-    *least_bytes = (found + found / 10 + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
+    *least_bytes = t->least_bytes ? t->least_bytes : j->row.peak_bytes;
 }
 
 /* ---- starting ---- */
@@ -307,7 +480,8 @@ static void log_of_planned(void *user, hr_log_level level, const char *line) {
 }
 
 static hr_status open_planned(hri_together *t, hri_prose *why) {
-    static const char *const names[] = {"slice 0", "slice 1"};
+    static const char *const names[HRI_TOGETHER_MAX] = {"slice 0", "slice 1", "slice 2", "slice 3",
+                                                        "slice 4", "slice 5", "slice 6", "slice 7"};
     hr_status status = t->count > 1 && !t->slices[0] ? open_runner(t, why) : HR_OK;
     uint32_t first = 0;
     for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
@@ -345,8 +519,8 @@ static hr_status check_promise(const hri_together *t, hri_why *why) {
         hri_resident_read(&now, NULL);
     }
     uint64_t needed = now + m.planned_bytes + j->plan->data_bytes;
-    if (!t->runner && t->count > 1) {
-        hri_planned_measure(t->jobs[1].planned, &m);
+    for (uint32_t i = 1; i < t->count && !t->runner; i++) {
+        hri_planned_measure(t->jobs[i].planned, &m);
         needed += m.planned_bytes;
     }
     if (!j->plan->budget_bytes || t->slices[0] || needed <= j->plan->budget_bytes) {
@@ -424,9 +598,9 @@ hr_status hri_together_lease(hri_together *t, hri_why *why) {
 
 static hr_status take_memory(hri_together *t, hri_why *why) {
     hri_prose prose = {""};
-    hr_status status = hri_planned_take(t->jobs[0].planned, &prose); /* of both, when shared */
-    if (status == HR_OK && t->count > 1 && !t->runner) {
-        status = hri_planned_take(t->jobs[1].planned, &prose);
+    hr_status status = hri_planned_take(t->jobs[0].planned, &prose); /* of all, when shared */
+    for (uint32_t i = 1; i < t->count && status == HR_OK && !t->runner; i++) {
+        status = hri_planned_take(t->jobs[i].planned, &prose);
     }
     return status == HR_OK ? HR_OK : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
 }
@@ -482,11 +656,14 @@ void hri_together_close(hri_together *t) {
     if (!t) {
         return;
     }
-    if (t->second) {
-        hri_plan_job *a = t->jobs[0].plan, *b = t->jobs[1].plan;
-        b->threads = b->threads == a->threads ? NULL : b->threads; /* the first one's */
-        b->engine = b->engine == a->engine ? NULL : b->engine;
-        hri_train_close(&t->jobs[1]); /* before the device goes */
+    hri_plan_job *a = t->jobs[0].plan;
+    for (uint32_t i = 1; i < t->count; i++) {
+        hri_plan_job *p = t->jobs[i].plan;
+        if (p) {
+            p->threads = p->threads == a->threads ? NULL : p->threads; /* the first one's */
+            p->engine = p->engine == a->engine ? NULL : p->engine;
+        }
+        hri_train_close(&t->jobs[i]); /* before the device goes */
     }
     hri_trainer_close(t->jobs[0].trainer);
     t->jobs[0].trainer = NULL;
@@ -494,6 +671,9 @@ void hri_together_close(hri_together *t) {
     t->jobs[0].planned = NULL;
     hri_runner_close(t->runner);
     hri_train_close(&t->jobs[0]);
-    hr_plan_destroy(t->second);
+    for (uint32_t i = 1; i < t->count; i++) {
+        hr_plan_destroy(t->others[i]);
+    }
+    hri_free(t->jobs);
     hri_free(t);
 }

@@ -131,6 +131,8 @@ HR_MUST_CHECK hr_status hri_train_options_text(const hr_job_options *o, uint64_t
 void hri_train_warn_of_length(const hri_train_job *j);
 /* folder.c */
 HR_MUST_CHECK hr_status hri_train_open_folder(hri_train_job *j);
+/* size.c: what pipelines would like beside the least, by the budget. */
+void hri_train_set_comfort(hri_train_job *j);
 /* size.c: what the trainer itself takes while it runs. */
 uint64_t hri_train_own_bytes(const hri_train_job *j);
 /* facts.c: fills about->run and ->environment, after planning and after the input was opened. */
