@@ -273,12 +273,12 @@ static hri_page_kind grow(int device, uint64_t bytes, uint64_t wait_ms) {
 
 /* The broker asked for memory back: idle pools are trimmed, and the lease shrinks to what is held. */
 void hri_answer(int device) {
-    static uint64_t looked_ms; /* atomic */
+    static uint64_t looked_ms[HRI_RUN_DEVICES]; /* atomic */
     const uint64_t now = coarse_ms();
-    if (now - __atomic_load_n(&looked_ms, __ATOMIC_RELAXED) < ANSWER_MS) {
+    if (now - __atomic_load_n(&looked_ms[device], __ATOMIC_RELAXED) < ANSWER_MS) {
         return; /* looking costs two system calls */
     }
-    __atomic_store_n(&looked_ms, now, __ATOMIC_RELAXED);
+    __atomic_store_n(&looked_ms[device], now, __ATOMIC_RELAXED);
     if (hri_talk_asked(device) == UINT64_MAX) {
         return;
     }

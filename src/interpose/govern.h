@@ -112,12 +112,19 @@ int hri_talk_open(void);
 /* Takes packets that came unasked; returns the size to shrink to on `device`, or UINT64_MAX.  Never waits. */
 uint64_t hri_talk_asked(int device);
 
-/* ---- pools and graphs (hook_async.c) ---- */
+/* ---- pools (hook_async.c) ---- */
 
 /* Reads what pools and graphs really hold, and gives back what they no longer do.  trim: makes idle memory go first. */
 void hri_pools_settle(int device, bool trim);
 /* Gives back what the pool at the host does not use. */
 void hri_host_pool_trim(int device);
+
+/* ---- graphs (hook_graph.c) ---- */
+
+/* 1 when the stream captures, which turns an allocation into a node of a graph. */
+int hri_capturing(CUstream stream);
+/* An allocation of so many bytes became a node: it costs when its graph is launched. */
+void hri_graph_note(int device, uint64_t bytes);
 
 /* ---- plain memory (hook_plain.c), for both ways to free it ---- */
 

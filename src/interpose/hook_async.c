@@ -1,8 +1,8 @@
-/* Stream-ordered memory: pools and graphs.
+/* Stream-ordered memory: pools.
  *
  * What costs memory is what a pool has reserved of the device, not what was asked of it; so a call that may make a pool
  * grow takes the most that it can grow by, and afterwards the pool itself is asked (a cheap call on the host) and the
- * difference is given back.  Memory of graphs lies in a pool of each device and grows when a graph is launched.
+ * difference is given back.
  *
  * Nothing here synchronises, and nothing waits while a stream captures: either would break the program's capture. */
 #include <time.h>
@@ -11,8 +11,6 @@
 
 typedef CUresult attribute_fn(CUmemoryPool, int, void *);
 typedef CUresult pool_of_device_fn(CUmemoryPool *, CUdevice);
-typedef CUresult graph_attribute_fn(CUdevice, int, void *);
-typedef CUresult capturing_fn(CUstream, int *);
 
 static uint64_t up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
@@ -25,30 +23,6 @@ static uint64_t pool_attribute(CUmemoryPool pool, int which) {
     }
     uint64_t value = 0;
     return get && get(pool, which, &value) == CUDA_SUCCESS ? value : 0;
-}
-
-static uint64_t graph_reserved(int device) {
-    static graph_attribute_fn *get;
-    if (!get) {
-        get = (graph_attribute_fn *)hri_driver_function("cuDeviceGetGraphMemAttribute");
-    }
-    uint64_t value = 0;
-    return get && get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &value) == CUDA_SUCCESS
-               ? value
-               : 0;
-}
-
-/* 1 when the stream captures, which turns an allocation into a node of a graph. */
-static int capturing(CUstream stream) {
-    static capturing_fn *get;
-    if (!__atomic_load_n(&hri_self.captures, __ATOMIC_ACQUIRE)) {
-        return 0;
-    }
-    if (!get) {
-        get = (capturing_fn *)hri_driver_function("cuStreamIsCapturing");
-    }
-    int status = 0;
-    return get && get(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
 /* ---- pools ---- */
@@ -309,13 +283,6 @@ static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device
     return CUDA_SUCCESS;
 }
 
-/* An allocation while capturing is a node: it costs when the graph is launched. */
-static void note_node(int device, uint64_t bytes) {
-    pthread_mutex_lock(&hri_self.lock);
-    hri_self.device[device].graph_asked += up(bytes, HRI_BLOCK);
-    pthread_mutex_unlock(&hri_self.lock);
-}
-
 static CUmemoryPool current_pool(int device) {
     static pool_of_device_fn *get;
     if (!get) {
@@ -341,10 +308,10 @@ static int pool_device(CUmemoryPool pool, int otherwise) {
     CUresult NAME(CUdeviceptr *out, size_t bytes, CUstream stream) {                               \
         const int device = hri_enter() ? hri_current_device() : -2;                                \
         CUmemoryPool pool = device >= 0 ? current_pool(device) : NULL;                             \
-        if (device < 0 || !pool || !out || !bytes || capturing(stream)) {                          \
+        if (device < 0 || !pool || !out || !bytes || hri_capturing(stream)) {                      \
             const CUresult result = HRI_CALL(NAME, out, bytes, stream);                            \
             if (device >= 0 && result == CUDA_SUCCESS && bytes) {                                  \
-                note_node(device, bytes);                                                          \
+                hri_graph_note(device, bytes);                                                     \
             }                                                                                      \
             return device == -2 ? result : hri_leave(result);                                      \
         }                                                                                          \
@@ -354,10 +321,10 @@ static int pool_device(CUmemoryPool pool, int otherwise) {
     CUresult FROM_POOL(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {       \
         int device = hri_enter() ? hri_current_device() : -2;                                      \
         device = device >= 0 ? pool_device(pool, device) : device;                                 \
-        if (device < 0 || !pool || !out || !bytes || capturing(stream)) {                          \
+        if (device < 0 || !pool || !out || !bytes || hri_capturing(stream)) {                      \
             const CUresult result = HRI_CALL(FROM_POOL, out, bytes, pool, stream);                 \
             if (device >= 0 && result == CUDA_SUCCESS && bytes) {                                  \
-                note_node(device, bytes);                                                          \
+                hri_graph_note(device, bytes);                                                     \
             }                                                                                      \
             return device == -2 ? result : hri_leave(result);                                      \
         }                                                                                          \
@@ -459,157 +426,3 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
     }
     return hri_leave(result);
 }
-
-/* ---- graphs ---- */
-
-/* Charges the device's graph pool with what it has reserved now, of which `taken` bytes are taken already. */
-static CUresult settle_graphs(int device, uint64_t taken, hri_hook call) {
-    hri_run_device *d = &hri_self.device[device];
-    const uint64_t reserved = graph_reserved(device);
-    pthread_mutex_lock(&hri_self.lock);
-    const uint64_t own = d->graph_bytes + taken;
-    d->graph_bytes = reserved;
-    pthread_mutex_unlock(&hri_self.lock);
-    if (reserved <= own) {
-        hri_give(device, own - reserved, call);
-        return CUDA_SUCCESS;
-    }
-    return hri_take(device, reserved - own, call);
-}
-
-/* A graph may make its pool grow to the sum of all that graphs were ever asked for, and no further. */
-static CUresult take_for_graphs(int device, hri_hook call, uint64_t *out_taken) {
-    const hri_run_device *d = &hri_self.device[device];
-    *out_taken = d->graph_asked > d->graph_bytes ? d->graph_asked - d->graph_bytes : 0;
-    return *out_taken ? hri_take(device, *out_taken, call) : CUDA_SUCCESS;
-}
-
-/* A launch is work for the GPU: it passes the gate. */
-static CUresult pass_gate(CUresult (*launch)(CUgraphExec, CUstream), CUgraphExec executable,
-                          CUstream stream) {
-    const bool passing = hri_gate_enter();
-    const CUresult result = launch ? launch(executable, stream) : CUDA_ERROR_NOT_FOUND;
-    if (passing) {
-        hri_gate_leave();
-    }
-    return result;
-}
-
-#define LAUNCH(NAME)                                                                               \
-    CUresult NAME(CUgraphExec executable, CUstream stream) {                                       \
-        const int device = hri_enter() ? hri_current_device() : -2;                                \
-        uint64_t taken = 0;                                                                        \
-        if (device < 0 || !hri_self.device[device].graph_asked) { /* almost always: no memory */   \
-            const CUresult result = pass_gate(HRI_REAL(NAME), executable, stream);                 \
-            return device == -2 ? result : hri_leave(result);                                      \
-        }                                                                                          \
-        CUresult result = take_for_graphs(device, HRI_HOOK_##NAME, &taken);                        \
-        if (result == CUDA_SUCCESS) {                                                              \
-            result = pass_gate(HRI_REAL(NAME), executable, stream);                                \
-            (void)settle_graphs(device, taken, HRI_HOOK_##NAME);                                   \
-        }                                                                                          \
-        return hri_leave(result);                                                                  \
-    }
-
-LAUNCH(cuGraphLaunch)
-LAUNCH(cuGraphLaunch_ptsz)
-LAUNCH(cuGraphUpload)
-LAUNCH(cuGraphUpload_ptsz)
-
-CUresult cuGraphExecDestroy(CUgraphExec executable) {
-    return HRI_CALL(cuGraphExecDestroy, executable);
-}
-
-CUresult cuDeviceGraphMemTrim(CUdevice device) {
-    if (!hri_enter()) {
-        return HRI_CALL(cuDeviceGraphMemTrim, device);
-    }
-    const CUresult result = HRI_CALL(cuDeviceGraphMemTrim, device);
-    if (hri_device_open(device) == 0) {
-        (void)settle_graphs(device, 0, HRI_HOOK_cuDeviceGraphMemTrim);
-    }
-    return hri_leave(result);
-}
-
-CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
-                                size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *parameters) {
-    const int governed = hri_enter();
-    const CUresult result =
-        HRI_CALL(cuGraphAddMemAllocNode, out, graph, dependencies, count, parameters);
-    if (!governed) {
-        return result;
-    }
-    if (result == CUDA_SUCCESS &&
-        parameters->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-        hri_device_open(parameters->poolProps.location.id) == 0) {
-        note_node(parameters->poolProps.location.id, parameters->bytesize);
-    }
-    return hri_leave(result);
-}
-
-/* A node of any kind that turns out to be an allocation. */
-static CUresult node_added(CUresult result, const CUgraphNodeParams *parameters) {
-    if (result == CUDA_SUCCESS && parameters->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && hri_enter()) {
-        const CUmemLocation where = parameters->alloc.poolProps.location;
-        if (where.type == CU_MEM_LOCATION_TYPE_DEVICE && hri_device_open(where.id) == 0) {
-            note_node(where.id, parameters->alloc.bytesize);
-        }
-        (void)hri_leave(result);
-    }
-    return result;
-}
-
-CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
-                        size_t count, CUgraphNodeParams *parameters) {
-    return node_added(HRI_CALL(cuGraphAddNode, out, graph, dependencies, count, parameters),
-                      parameters);
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
-                           const void *edges, size_t count, CUgraphNodeParams *parameters) {
-    return node_added(
-        HRI_CALL(cuGraphAddNode_v2, out, graph, dependencies, edges, count, parameters),
-        parameters);
-}
-
-/* ---- capture ---- */
-
-/* Nothing moves while a stream captures: the beginning passes the gate, and is counted before it leaves it. */
-#define BEGIN_CAPTURE(NAME, PARAMETERS, ...)                                                       \
-    CUresult NAME PARAMETERS {                                                                     \
-        const bool passing = hri_gate_enter();                                                     \
-        const CUresult result = HRI_CALL(NAME, __VA_ARGS__);                                       \
-        if (result == CUDA_SUCCESS) {                                                              \
-            __atomic_fetch_add(&hri_self.captures, 1, __ATOMIC_ACQ_REL);                           \
-        }                                                                                          \
-        if (passing) {                                                                             \
-            hri_gate_leave();                                                                      \
-        }                                                                                          \
-        return result;                                                                             \
-    }
-
-BEGIN_CAPTURE(cuStreamBeginCapture, (CUstream stream), stream)
-BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, (CUstream stream), stream)
-BEGIN_CAPTURE(cuStreamBeginCapture_v2, (CUstream stream, int mode), stream, mode)
-BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, (CUstream stream, int mode), stream, mode)
-BEGIN_CAPTURE(cuStreamBeginCaptureToGraph,
-              (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edges,
-               size_t count, int mode),
-              stream, graph, dependencies, edges, count, mode)
-BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz,
-              (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edges,
-               size_t count, int mode),
-              stream, graph, dependencies, edges, count, mode)
-
-#define END_CAPTURE(NAME)                                                                          \
-    CUresult NAME(CUstream stream, CUgraph *out) {                                                 \
-        const int was = capturing(stream);                                                         \
-        const CUresult result = HRI_CALL(NAME, stream, out);                                       \
-        if (was || result == CUDA_SUCCESS) {                                                       \
-            __atomic_fetch_sub(&hri_self.captures, 1, __ATOMIC_ACQ_REL);                           \
-        }                                                                                          \
-        return result;                                                                             \
-    }
-
-END_CAPTURE(cuStreamEndCapture)
-END_CAPTURE(cuStreamEndCapture_ptsz)
