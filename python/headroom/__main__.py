@@ -1,4 +1,6 @@
-"""python -m headroom export MODULE:FUNCTION -o my.hr --input 'f32[N,3,224,224]'"""
+"""python -m headroom export MODULE:FUNCTION -o my.hr --input 'f32[N,3,224,224]'
+
+Commands: export (a model as a model file), load (trained weights back), onnx (a model file as ONNX, for inference)."""
 from __future__ import annotations
 
 import argparse
@@ -8,6 +10,7 @@ import sys
 from typing import Any, Optional, Sequence
 
 from .graph import Refused
+from .library import Error
 
 
 def spec(text: str) -> tuple[str, list]:
@@ -67,7 +70,7 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
                  if any(n in f.named and f.named[n].entry.kind == "param" for f in (e.model.train, e.model.eval)))
     nodes = sum(1 for x in e.model.train.live() if x.kind == "node")
     print(f"{e.model.name}: {params} parameters, {nodes} nodes")
-    if not a.no_check:
+    if checked is not None and not a.no_check:
         r = checked()
         print(f"compared with its framework, largest relative differences: loss {r.loss:.1e}, {r.counted} gradients "
               f"{r.gradient:.1e} ({r.gradient_of}), running statistics {r.statistics:.1e}, evaluation {r.eval:.1e}")
@@ -85,19 +88,39 @@ def export(a: argparse.Namespace) -> int:
         import keras
 
         return export_keras(keras.saving.load_model(a.model, compile=False), a)
+    if a.model.endswith(".onnx"):
+        from .onnx import read
+
+        return finish(read(a.model, a.loss, a.nameless, a.batch, a.name), None, a)
     model = found(a.model)
     return export_torch(model, a) if is_torch(model) else export_keras(model, a)
 
 
 def load(a: argparse.Namespace) -> int:
-    import torch
-
-    from . import torch as front
-
     model = found(a.model)
-    missing = front.load(model, a.checkpoint)
-    torch.save(model.state_dict(), a.output)
+    if is_torch(model):
+        import torch
+
+        from . import torch as front
+
+        missing = front.load(model, a.checkpoint)
+        torch.save(model.state_dict(), a.output)
+    else:
+        from . import keras as other
+
+        missing = other.load(model, a.checkpoint)
+        model.save(a.output)
     print(f"wrote {a.output}" + (f"; not in {a.checkpoint}, left as they were: {', '.join(missing[:5])}" if missing else ""))
+    return 0
+
+
+def onnx(a: argparse.Namespace) -> int:
+    from . import file, safetensors
+    from .onnx import write
+
+    weights, _ = safetensors.read(a.weights)
+    write(file.read(a.model), weights, a.output, not a.channels_last)
+    print(f"wrote {a.output}")
     return 0
 
 
@@ -105,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m headroom", description="Models of PyTorch and Keras as model files.")
     sub = p.add_subparsers(dest="command", required=True)
     e = sub.add_parser("export", help="write a model file and its weights")
-    e.add_argument("model", help="MODULE:FUNCTION that returns the model, or a .keras file")
+    e.add_argument("model", help="MODULE:FUNCTION that returns the model, a .keras file or an .onnx file")
     e.add_argument("-o", "--output", required=True, metavar="my.hr")
     e.add_argument("--input", type=spec, action="append", default=[], metavar="f32[N,3,224,224]",
                    help="type and shape of an input; N is the batch")
@@ -117,12 +140,19 @@ def parser() -> argparse.ArgumentParser:
     e.add_argument("--vocabulary", type=int, default=100, help="ids of the example are below this (default 100)")
     e.add_argument("--tolerance", type=float, default=1e-4, help="largest relative difference allowed (default 1e-4)")
     e.add_argument("--no-check", action="store_true", help="do not compare with the framework")
+    e.add_argument("--nameless", action="store_true", help="ONNX: take weights that carry no name of the source")
     e.set_defaults(run=export)
-    b = sub.add_parser("load", help="weights of a checkpoint as a state dict of PyTorch")
-    b.add_argument("model", help="MODULE:FUNCTION that returns the module")
+    b = sub.add_parser("load", help="weights of a checkpoint back into the model: a state dict of PyTorch or a .keras file")
+    b.add_argument("model", help="MODULE:FUNCTION that returns the model")
     b.add_argument("checkpoint")
     b.add_argument("-o", "--output", required=True, metavar="my.pt")
     b.set_defaults(run=load)
+    o = sub.add_parser("onnx", help="write a model file as ONNX, for inference")
+    o.add_argument("model", metavar="my.hr")
+    o.add_argument("weights", metavar="my.safetensors", help="the weights: those beside it, or a checkpoint")
+    o.add_argument("-o", "--output", required=True, metavar="my.onnx")
+    o.add_argument("--channels-last", action="store_true", help="images are (N, H, W, C); default: (N, C, H, W)")
+    o.set_defaults(run=onnx)
     return p
 
 
@@ -132,6 +162,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return int(a.run(a))
     except Refused as e:
         print(f"cannot take this model: {e}", file=sys.stderr)
+        return 2
+    except (Error, OSError, ValueError) as e:
+        print(f"{type(e).__name__}: {e}", file=sys.stderr)
         return 2
 
 

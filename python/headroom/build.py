@@ -322,7 +322,7 @@ class Build:
 
     def map2(self, op: str, a: Any, b: Any) -> Tensor:
         for x, y, swapped in ((a, b, False), (b, a, True)):
-            if isinstance(y, Const) and y.array.size == 1 and isinstance(x, Tensor) and x.rank >= y.rank:
+            if isinstance(y, Const) and isinstance(x, Tensor) and uniform(y, x.shape):
                 return self._scalar(op, x, float(y.array.reshape(-1)[0]), swapped)
         return self._map2(op, a, b)
 
@@ -339,7 +339,7 @@ class Build:
             return self.affine(self.map1("power", t, exponent=-1.0), s, 0.0)
         return self._map2(op, *((Const(np.float32(s)), t) if swapped else (t, Const(np.float32(s)))))
 
-    def _map2(self, op: str, a: Any, b: Any) -> Tensor:
+    def _map2(self, op: str, a: Any, b: Any, **attributes: object) -> Tensor:
         rank = max(a.rank, b.rank)
         both = [self._ranked(x, rank) for x in (a, b)]
         tensors = [x for x in both if isinstance(x, Tensor)]
@@ -350,7 +350,7 @@ class Build:
             v = self.cast(v, u.type) if u.type == "f32" else v
             u = self.cast(u, v.type) if v.type == "f32" else u
         shape = tuple(q if p == 1 else p for p, q in zip(u.value.shape, v.value.shape))
-        return Tensor(self.form.node(op, [u.value, v.value], [(u.type, shape)])[0], order)
+        return Tensor(self.form.node(op, [u.value, v.value], [(u.type, shape)], **attributes)[0], order)
 
     def _ranked(self, x: Any, rank: int) -> Any:
         if x.rank == rank:
@@ -376,32 +376,44 @@ class Build:
     def neg(self, t: Tensor) -> Tensor:
         return self.affine(t, -1.0)
 
+    def function(self, f: str, t: Tensor, alpha: Optional[float] = None) -> Tensor:
+        return self.map1("function", t, f=f, alpha=None if alpha in (None, 1.0) else float(alpha))
+
     def leaky_relu(self, t: Tensor, slope: float) -> Tensor:
-        return self.map2("sub", self.map1("relu", t), self.affine(self.map1("relu", self.neg(t)), slope))
+        return self.function("leaky_relu", t, slope)
 
     def prelu(self, t: Tensor, slope: Tensor) -> Tensor:
-        return self.map2("sub", self.map1("relu", t), self.map2("mul", self.map1("relu", self.neg(t)), slope))
+        return self._map2("prelu", t, slope)
 
     def elu(self, t: Tensor, alpha: float = 1.0) -> Tensor:
-        low = self.affine(self.map1("exp", self.clip(t, None, 0.0)), alpha, -alpha)
-        return self.map2("add", self.map1("relu", t), low)
+        return self.function("elu", t, alpha)
 
     def hard_sigmoid(self, t: Tensor) -> Tensor:
-        return self.clip(self.affine(t, 1 / 6, 0.5), 0.0, 1.0)
+        return self.function("hard_sigmoid", t)
 
     def hard_swish(self, t: Tensor) -> Tensor:
-        return self.map2("mul", t, self.hard_sigmoid(t))
+        return self.function("hard_swish", t)
 
     def softplus(self, t: Tensor) -> Tensor:
-        """max(x, 0) + log(1 + exp(-|x|))."""
-        tail = self.map1("log", self.affine(self.map1("exp", self.neg(self.map1("abs", t))), 1.0, 1.0))
-        return self.map2("add", self.map1("relu", t), tail)
+        return self.function("softplus", t)
+
+    def compare(self, how: str, a: Any, b: Any) -> Tensor:
+        """1 where it is so, else 0."""
+        a, b = (self.cast(x, "f32") if isinstance(x, Tensor) else x for x in (a, b))
+        return self._map2("compare", a, b, **{"is": how})
+
+    def where(self, mask: Any, a: Any, b: Any) -> Tensor:
+        rank = max(x.rank for x in (mask, a, b))
+        m, u, v = (self.plain(self._ranked(x, rank)) if isinstance(x, Tensor) else self.const(self._ranked(x, rank), "f32")
+                   for x in (mask, a, b))
+        shape = tuple(next((s for s in dims if s != 1), 1) for dims in zip(m.shape, u.shape, v.shape))
+        return Tensor(self.form.node("where", [m.value, u.value, v.value], [("f32", shape)])[0])
 
     def maximum(self, a: Any, b: Any) -> Tensor:
-        return self.map2("add", a, self.map1("relu", self.map2("sub", b, a)))
+        return self._map2("maximum", a, b)
 
     def minimum(self, a: Any, b: Any) -> Tensor:
-        return self.map2("sub", a, self.map1("relu", self.map2("sub", a, b)))
+        return self._map2("minimum", a, b)
 
     def dropout(self, t: Tensor, p: float) -> Tensor:
         return t if p == 0 else self.map1("dropout", t, p=float(p))
@@ -643,16 +655,8 @@ class Build:
     def batch_norm_stats(self, running: Sequence[Value], mean: Value, inv: Value, rows: Dim, eps: float,
                          momentum: float, unbiased: bool = True) -> list[Value]:
         metas = [(r.type, r.shape) for r in running]
-        if not unbiased:
-            return self._population_stats(running, mean, inv, eps, momentum)
         return self.form.node("batch_norm_stats", [*running, mean, inv], metas, update=True, eps=float(eps),
-                              momentum=float(momentum), rows=rows)
-
-    def _population_stats(self, running: Sequence[Value], mean: Value, inv: Value, eps: float,
-                          momentum: float) -> list[Value]:
-        var = self.affine(self.map1("power", Tensor(inv), exponent=-2.0), 1.0, -eps)
-        return [self.move(running[0], Tensor(mean), momentum, momentum),
-                self.move(running[1], var, momentum, momentum)]
+                              momentum=float(momentum), rows=rows, unbiased=None if unbiased else "false")
 
     def move(self, state: Value, to: Tensor, weight: float = 1.0, first: float = 1.0) -> Value:
         """state <- (1 - first) * state + weight * to, in its own memory; no gradient."""
@@ -822,6 +826,12 @@ class Build:
         update = self.map1("sigmoid", self.map2("add", xz, hz))
         new = self.map1("tanh", self.map2("add", xn, self.map2("mul", reset, hn)))
         return self.map2("add", new, self.map2("mul", update, self.map2("sub", h, new)))
+
+
+def uniform(c: Const, over: Shape) -> bool:
+    """One number, and no larger than what it meets."""
+    fits = c.rank <= len(over) and all(d in (1, o) for d, o in zip(c.shape[::-1], over[::-1]))
+    return fits and c.array.size > 0 and bool((c.array == c.array.flat[0]).all())
 
 
 def pair(x: Sequence[int], default: Optional[int]) -> object:

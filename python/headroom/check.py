@@ -21,9 +21,10 @@ class Outcome:
 
     losses: list = field(default_factory=list)  # before each step
     gradients: dict = field(default_factory=dict)  # of the first step
-    weights: dict = field(default_factory=dict)  # parameters and states after the last step
+    states: dict = field(default_factory=dict)  # after the first step
     outputs: list = field(default_factory=list)  # in eval, with the weights as exported
     eval_loss: Optional[float] = None
+    rate: float = 0.0
 
 
 def without_chance(text: str) -> str:
@@ -97,8 +98,8 @@ class Ours:
         self.model.close()
 
 
-def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 1, rate: float = 0.01) -> Outcome:
-    """Evaluation, then `steps` of plain SGD."""
+def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 1) -> Outcome:
+    """Evaluation, then `steps` of plain SGD, at a rate by which the loss falls by a hundredth a step to begin with."""
     r, out = Ours(e, batch), Outcome()
     try:
         out.outputs, out.eval_loss = r.evaluate(feeds)
@@ -108,10 +109,11 @@ def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 
             out.losses.append(loss)
             if i == 0:
                 out.gradients = grads
+                out.states = {n: r.get(n) for n in e.weights if n not in r.trained}
+                out.rate = 0.01 * abs(loss) / max(sum(float(np.square(g, dtype="float64").sum()) for g in grads.values()), 1e-30)
             for n, g in grads.items():
-                weights[n] = weights[n] - np.float32(rate) * g
+                weights[n] = weights[n] - np.float32(out.rate) * g
             r.put_weights(weights)
-        out.weights = {n: r.get(n) for n in e.weights}
         return out
     finally:
         r.close()
@@ -158,6 +160,6 @@ def compare(a: Outcome, b: Outcome, states: Sequence[str]) -> Compared:
     worst = max(gradients, key=lambda n: gradients[n]) if gradients else ""
     return Compared(apart(np.array(a.losses[:1]), np.array(b.losses[:1])), gradients.get(worst, 0.0), worst,
                     apart(np.array(a.losses), np.array(b.losses)),
-                    max((apart(a.weights[n], b.weights[n], 1e-3) for n in states if n in b.weights), default=0.0),
+                    max((apart(a.states[n], b.states[n], 1e-3) for n in states if n in b.states), default=0.0),
                     max((apart(x, y) for x, y in zip(a.outputs, b.outputs)), default=float("inf")),
                     len(gradients), missing)

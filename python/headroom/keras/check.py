@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import Any, Iterator, Mapping, Optional
 from unittest import mock
 
@@ -21,7 +22,7 @@ def mean(model: Any) -> Iterator[None]:
     """Inside, dropout lets everything through and every layer computes in f32."""
     from keras.src import backend
 
-    layers = [x for x in model._flatten_layers()]
+    layers = list(model._flatten_layers())
     policies = [x.dtype_policy for x in layers]
     with mock.patch.object(backend.random, "dropout", lambda x, *args, **kwargs: x):
         for x in layers:
@@ -64,11 +65,13 @@ def loss_of(outputs: list, e: Exported, label: Any, soft: bool) -> Any:
     return torch.nn.functional.binary_cross_entropy_with_logits(first, label)
 
 
-def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int, rate: float) -> Outcome:
+def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int, rate: float,
+           paths: Optional[Mapping] = None) -> Outcome:
+    """`paths`: names of the variables, in their order, when the model is a copy of another."""
     import torch
 
     out = Outcome()
-    names = unique_paths(model)
+    names = {id(v): n for v, n in zip(model.variables, (paths or unique_paths(model)).values())}
     kept = [np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables]
     xs = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs]
     argument = tree.pack_sequence_as(model._inputs_struct, xs) if hasattr(model, "_inputs_struct") else \
@@ -89,15 +92,28 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
                 if i == 0:
                     out.gradients = {names[id(v)]: v.value.grad.numpy().copy() for v in model.trainable_variables
                                      if v.value.grad is not None}
+                    out.states = {names[id(v)]: np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables}
                 with torch.no_grad():
                     for v in model.trainable_variables:
                         if v.value.grad is not None:
                             v.value.sub_(rate * v.value.grad)
-        out.weights = {names[id(v)]: np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables}
     finally:
         for v, a in zip(model.variables, kept):
             v.assign(a)
     return out
+
+
+def double_of(model: Any) -> Optional[Any]:
+    """The same model computing in double precision; None for one without a configuration (subclassed)."""
+    if not isinstance(model, keras.Model) or type(model).__name__ not in ("Functional", "Sequential"):
+        return None
+    text = json.dumps(keras.saving.serialize_keras_object(model))
+    for name in ("mixed_float16", "mixed_bfloat16", "float32"):
+        text = text.replace(f'"{name}"', '"float64"')
+    twin = keras.saving.deserialize_keras_object(json.loads(text))
+    for a, b in zip(twin.variables, model.variables):
+        a.assign(b.value)
+    return twin
 
 
 def soften(a: Outcome, b: Outcome) -> None:
@@ -109,14 +125,20 @@ def soften(a: Outcome, b: Outcome) -> None:
         a.outputs[0] = soft
 
 
-def check(model: Any, e: Exported, batch: int = 5, steps: int = 1, rate: float = 0.01,
-          feeds: Optional[Mapping[str, np.ndarray]] = None) -> Compared:
+def check(model: Any, e: Exported, batch: int = 5, steps: int = 1,
+          feeds: Optional[Mapping[str, np.ndarray]] = None, within: float = 1e-4) -> Compared:
     if keras.backend.backend() != "torch":
         raise RuntimeError("the comparison needs Keras on its torch backend: set KERAS_BACKEND=torch, or use --no-check")
     feeds = dict(feeds_of(e, batch), **(feeds or {}))
-    a = ours(e, feeds, batch, steps, rate)
-    b = theirs(model, e, feeds, steps, rate)
+    a = ours(e, feeds, batch, steps)
+    b = theirs(model, e, feeds, steps, a.rate)
     if e.loss == "cross_entropy":
         soften(a, b)
     states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
-    return compare(a, b, states)
+    r = compare(a, b, states)
+    twin = None if r.good(within) else double_of(model)
+    if twin is not None:
+        wide = {k: v.astype("float64") if v.dtype == "float32" else v for k, v in feeds.items()}
+        r = compare(a, theirs(twin, e, wide, steps, a.rate, unique_paths(model)), states)
+        r.double = True
+    return r

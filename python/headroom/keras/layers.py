@@ -179,13 +179,14 @@ def power(b: Build, c: Call) -> Tensor:
     return b.map1("power", c.x(), exponent=float(c.args[1]))
 
 
-@layer("NotEqual")
-def not_equal(b: Build, c: Call) -> Tensor:
-    """1 where whole numbers differ, else 0."""
-    x, y = c.args
-    if not isinstance(x, Tensor) or x.type == "f32" or not isinstance(y, (int, float)):
-        raise Refused("a comparison of real numbers")
-    return b.clip(b.map1("abs", b.affine(b.cast(x, "f32"), 1.0, -float(y))), 0.0, 1.0)
+for _name, _how in {"Equal": "equal", "NotEqual": "not_equal", "Less": "less", "LessEqual": "less_equal",
+                    "Greater": "greater", "GreaterEqual": "greater_equal", "LogicalAnd": "both", "LogicalOr": "either"}.items():
+    LAYERS[_name] = lambda b, c, _how=_how: b.compare(_how, operand(c.args[0]), operand(c.args[1]))
+
+
+@layer("Where")
+def where(b: Build, c: Call) -> Tensor:
+    return b.where(*[operand(x) for x in c.args])
 
 
 @layer("Cast", "ConvertToTensor", "Identity")

@@ -206,8 +206,7 @@ def _unary(ours: str, theirs: str) -> None:
 
 
 for _ours, _theirs in {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "log": "Log", "sqrt": "Sqrt",
-                       "abs": "Abs", "erf": "Erf", "sin": "Sin", "cos": "Cos", "dropout": "Identity",
-                       "softplus": "Softplus"}.items():
+                       "abs": "Abs", "dropout": "Identity"}.items():
     _unary(_ours, _theirs)
 
 
@@ -275,8 +274,52 @@ def _binary(ours: str, theirs: str) -> None:
 
 for _ours, _theirs in {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "bias_add": "Add"}.items():
     _binary(_ours, _theirs)
-for _ours, _theirs in {"maximum": "Max", "minimum": "Min"}.items():
+for _ours, _theirs in {"maximum": "Max", "minimum": "Min", "prelu": "PRelu"}.items():
     _binary(_ours, _theirs)
+
+
+@op("function")
+def function(w: Writer, e: Entry) -> None:
+    v, f, alpha = w.get(e, 0), e.attributes.get("f", "erf"), floats(e, "alpha", 1)
+    plain = {"erf": "Erf", "sin": "Sin", "cos": "Cos", "tan": "Tan", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
+             "mish": "Mish", "hard_swish": "HardSwish", "softsign": "Softsign", "sign": "Sign", "floor": "Floor",
+             "ceil": "Ceil", "round": "Round"}
+    with_alpha = {"elu": "Elu", "celu": "Celu", "leaky_relu": "LeakyRelu"}
+    if f in plain:
+        y = w.node(plain[f], [v.name])
+    elif f in with_alpha:
+        y = w.node(with_alpha[f], [v.name], alpha=alpha)
+    elif f == "hard_sigmoid":
+        y = w.node("HardSigmoid", [v.name], alpha=1 / 6, beta=0.5)
+    elif f == "softplus" and alpha == 1:
+        y = w.node("Softplus", [v.name])
+    elif f == "not":
+        y = w.node("Cast", [w.node("Equal", [v.name, scalar(w, 0.0)])], to=1)
+    else:
+        raise Refused(f"the function {f} ({e.scope}) cannot be written as ONNX")
+    w.put(e, y, v.order)
+
+
+@op("compare")
+def compare(w: Writer, e: Entry) -> None:
+    how = e.attributes.get("is", "equal")
+    names = {"equal": "Equal", "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater",
+             "greater_equal": "GreaterOrEqual"}
+    a, b = w.plain(w.get(e, 0)), w.plain(w.get(e, 1))
+    if how in names:
+        y = w.node(names[how], [a, b])
+    elif how == "not_equal":
+        y = w.node("Not", [w.node("Equal", [a, b])])
+    else:
+        a, b = (w.node("Cast", [x], to=9) for x in (a, b))
+        y = w.node({"both": "And", "either": "Or", "one": "Xor"}[how], [a, b])
+    w.put(e, w.node("Cast", [y], to=1))
+
+
+@op("where")
+def where(w: Writer, e: Entry) -> None:
+    mask = w.node("Cast", [w.plain(w.get(e, 0))], to=9)
+    w.put(e, w.node("Where", [mask, w.plain(w.get(e, 1)), w.plain(w.get(e, 2))]))
 
 
 @op("matmul")
@@ -309,8 +352,8 @@ def rank_of(v: Any) -> int:
         axes = e.attributes.get("axes")
         n = len(axes.split("x")) if axes else rank_of(e.inputs[0])
         return rank_of(e.inputs[0]) - (0 if e.attributes.get("keep") == "true" else n)
-    if e.op in ("add", "sub", "mul", "div"):
-        return max(rank_of(e.inputs[0]), rank_of(e.inputs[1]))
+    if e.op in ("add", "sub", "mul", "div", "maximum", "minimum", "compare", "where", "prelu"):
+        return max(rank_of(v) for v in e.inputs)
     if e.op == "global_avg_pool":
         return 2
     if e.op == "attention_packed":
@@ -393,12 +436,7 @@ def reduce(w: Writer, e: Entry) -> None:
         axes = [list(v.order).index(a) for a in axes]
     else:
         inputs, order = [w.plain(v)], None
-    if e.op == "max":
-        w.put(e, w.node(name, inputs, axes=axes, keepdims=keep), order)  # axes are an input from 18 on, but for ReduceMax of 18
-        w.nodes[-1]["attribute"] = [a for a in w.nodes[-1]["attribute"] if a["name"] != "axes"]
-        w.nodes[-1]["input"].append(w.ints(axes))
-    else:
-        w.put(e, w.node(name, inputs + [w.ints(axes)], keepdims=keep), order)
+    w.put(e, w.node(name, inputs + [w.ints(axes)], keepdims=keep), order)
 
 
 @op("reshape")

@@ -102,30 +102,28 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
             grads = {n: p.grad for n, p in m.named_parameters() if p.grad is not None}
             if i == 0:
                 out.gradients = {n: g.numpy().copy() for n, g in grads.items()}
+                out.states = {n: t.detach().numpy().copy() for n, t in m.named_buffers()}
             with torch.no_grad():
                 for n, p in m.named_parameters():
                     if n in grads:
                         p -= rate * grads[n]
-    out.weights = {n: t.detach().numpy() for n, t in m.state_dict().items()}
-    for n, t in m.named_buffers():
-        out.weights.setdefault(n, t.detach().numpy())
     return out
 
 
 def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], steps: int = 1,
-          rate: float = 0.01, dim: Optional[int] = None, within: float = 1e-4) -> Compared:
+          dim: Optional[int] = None, within: float = 1e-4) -> Compared:
     """One training step and one evaluation of both sides; raises nothing for a difference.
 
     Where the two differ by more than `within`, the module runs again in double precision: a relu whose input is 0 to the last bit
     falls to either side in single precision, and then it is not ours that is off."""
     batch = int(inputs[0].shape[0])
     feeds = {n: x.numpy() for (n, _, _), x in zip(e.inputs, inputs)} | labels(e, batch)
-    a = ours(e, feeds, batch, steps, rate)
+    a = ours(e, feeds, batch, steps)
     states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
     for double in (False, True):
         m = copy.deepcopy(module).double() if double else module
         xs = [x.double() if double and x.dtype == torch.float32 else x for x in inputs]
-        b = theirs(m, xs, feeds.get("label"), e.loss, steps, rate, dim)
+        b = theirs(m, xs, feeds.get("label"), e.loss, steps, a.rate, dim)
         r = compare(a, b, states)
         r.double = double
         if r.good(within):

@@ -119,7 +119,7 @@ def form_of(ep: Any, source: Source, names: Sequence[str], batch: int) -> tuple[
         elif kind == "PARAMETER":
             walk.cells[node] = Cell(source.parameter(b, spec.target, constants[spec.target]))
         else:
-            walk.cells[node] = Cell(_buffer(b, walk, source, spec, node, constants[spec.target]))
+            walk.cells[node] = _buffer(b, walk, source, spec, constants[spec.target])
     result = walk.run(ep.graph, ep.graph_module)
     outputs = [walk.read(r) for r, s in zip(result, ep.graph_signature.output_specs) if s.kind.name == "USER_OUTPUT"]
     return form, b, walk, outputs, inputs
@@ -133,14 +133,16 @@ def _input(b: Build, walk: Walk, node: Any, name: str) -> tuple[Tensor, tuple]:
     return Tensor(b.form.input(name, declared(val.dtype), lying), order), (name, shape, order)
 
 
-def _buffer(b: Build, walk: Walk, source: Source, spec: Any, node: Any, value: torch.Tensor) -> Any:
-    walk.buffers[node] = spec.target
+def _buffer(b: Build, walk: Walk, source: Source, spec: Any, value: torch.Tensor) -> Cell:
     real = value.dtype.is_floating_point
     if real and (spec.target in source.moved or (spec.persistent and spec.kind.name == "BUFFER")):
         t = source.state(b, spec.target, value)
-        walk.states[node] = (spec.target, t.value)
-        return t
-    return Const(value.detach().cpu().numpy())
+        walk.states[spec.target] = t.value
+        cell = Cell(t)
+    else:
+        cell = Cell(Const(value.detach().cpu().numpy()))
+    walk.buffers[cell] = spec.target
+    return cell
 
 
 def input_names(example: Sequence[torch.Tensor], names: Optional[Sequence[str]]) -> list[str]:

@@ -158,14 +158,22 @@ def elu(b: Build, c: Call) -> Tensor:
 
 @op("softplus")
 def softplus(b: Build, c: Call) -> Tensor:
-    if c["beta"] != 1:
-        raise Refused("softplus with beta")
-    return b.softplus(c["self"])
+    return b.function("softplus", c["self"], c["beta"])
 
 
-@op("mish")
-def mish(b: Build, c: Call) -> Tensor:
-    return b.map2("mul", c["self"], b.map1("tanh", b.softplus(c["self"])))
+for _name in ("mish", "erf", "sin", "cos", "tan", "atan", "sinh", "cosh", "log1p", "expm1", "log_sigmoid", "celu", "selu",
+              "floor", "ceil", "round", "sign"):
+    OPS[_name] = lambda b, c, _name=_name: b.function(_name, c["self"], c.get("alpha"))
+
+for _name, _how in {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+                    "ge": "greater_equal", "logical_and": "both", "logical_or": "either", "logical_xor": "one",
+                    "bitwise_and": "both", "bitwise_or": "either"}.items():
+    OPS[_name] = lambda b, c, _how=_how: b.compare(_how, operand(c["self"]), operand(c["other"]))
+
+
+@op("logical_not", "bitwise_not")
+def logical_not(b: Build, c: Call) -> Tensor:
+    return b.function("not", c["self"])
 
 
 @op("prelu")
@@ -196,19 +204,12 @@ def where(b: Build, c: Call) -> Tensor:
 
 
 def choose(b: Build, mask: Any, yes: Any, no: Any) -> Tensor:
-    """By a constant mask: products with 0 and 1, and sums."""
-    if not isinstance(mask, Const):
-        raise Refused("a mask that depends on data")
-    m = mask.array.astype("float32")
+    def finite(x: Any) -> Any:
+        if not isinstance(x, Const):
+            return x
+        return Const(np.nan_to_num(x.array.astype("float32"), neginf=MASKED, posinf=-MASKED), x.shape)
 
-    def part(x: Any, keep: np.ndarray) -> Any:
-        if isinstance(x, Const):
-            finite = np.nan_to_num(x.array.astype("float32"), neginf=MASKED, posinf=-MASKED)
-            y = finite * keep
-            return Const(y, mask.shape if y.shape == mask.array.shape else None)
-        return b.map2("mul", x, Const(keep, mask.shape))
-
-    return b.map2("add", part(yes, m), part(no, 1 - m))
+    return b.where(operand(mask), finite(yes), finite(no))
 
 
 @op("clone", "contiguous", "alias", "lift_fresh_copy", "detach_")
@@ -224,7 +225,7 @@ def detach(b: Build, c: Call) -> Any:
 @op("to", "_to_copy", "type_as", "float")
 def to(b: Build, c: Call) -> Any:
     x, dtype = c["self"], str(c.node.meta["val"].dtype)
-    if isinstance(x, Tensor) and x.type == "f32" and dtype != "torch.float32":
+    if isinstance(x, Tensor) and x.type == "f32" and dtype not in ("torch.float32", "torch.bool"):
         raise Refused(f"a cast to {dtype[6:]}")
     if isinstance(x, Tensor) and x.type != "f32" and dtype == "torch.float32":
         return b.cast(x, "f32")
@@ -667,8 +668,9 @@ def attention(b: Build, c: Call) -> Tensor:
     causal = c["is_causal"]
     if isinstance(mask, Const):
         mask, causal = constant_mask(mask, causal)
-    elif mask is not None and mask.type != "f32":
-        raise Refused("an attention mask that depends on data")
+    elif mask is not None and str(c.node.args[3].meta["val"].dtype if len(c.node.args) > 3 else
+                                  c.node.kwargs["attn_mask"].meta["val"].dtype) == "torch.bool":
+        mask = b.affine(mask, -MASKED, MASKED)  # 1 shows, 0 hides
     return b.attention(q, k, v, mask, causal, c["scale"], c["dropout_p"])
 
 

@@ -15,7 +15,7 @@ import torch
 
 from ..build import TYPES, Build, Const, Tensor
 from ..graph import Refused
-from ..size import Dim, Size
+from ..size import Dim, Size, product
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call
 
 
@@ -78,8 +78,8 @@ class Walk:
     def __init__(self, build: Build) -> None:
         self.build = build
         self.cells: dict[torch.fx.Node, Cell] = {}
-        self.buffers: dict[torch.fx.Node, str] = {}  # every buffer's name
-        self.states: dict[torch.fx.Node, tuple] = {}  # those that are states: name and current value
+        self.buffers: dict[Cell, str] = {}  # every buffer's name
+        self.states: dict[str, Any] = {}  # those that are states: the current value
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
         self.no_grad = False
 
@@ -181,10 +181,6 @@ class Walk:
         holes = [n for n in module.graph.nodes if n.op == "placeholder"]
         for hole, given in zip(holes, inputs):
             self.cells[hole] = self.cells[given]
-            if given in self.buffers:
-                self.buffers[hole] = self.buffers[given]
-            if given in self.states:
-                self.states[hole] = self.states[given]
         out = self.run(module.graph, module)
         self.no_grad = before
         self.cells[node] = Cell(self.read(out))
@@ -245,7 +241,7 @@ class Walk:
         with torch.no_grad():
             out = target(*args, **kwargs)
         made = self._wrap(out, node.meta.get("val"))
-        if in_place and node.args[0] in self.buffers:
+        if in_place and self.cells[node.args[0]] in self.buffers:
             self._count(node, call["self"], made)
         elif in_place:
             self._write_or_set(node, True, made)
@@ -258,7 +254,7 @@ class Walk:
         """A counter is no value of ours: it is brought up to date when weights go back."""
         if after.array.dtype.kind != "i" or after.array.ndim:
             raise Refused("a buffer of whole numbers that is not a counter changes")
-        buffer = self.buffers[node.args[0]]
+        buffer = self.buffers[self.cells[node.args[0]]]
         self.counters[buffer] = self.counters.get(buffer, 0) + int(after.array - before.array)
         self.cells[node] = self.cells[node.args[0]]
 
@@ -297,14 +293,10 @@ class Walk:
             self.cells[node] = Cell(made)
             return
         target = self.cells[node.args[0]]
-        if node.args[0] in self.states and isinstance(made, Tensor):
-            name, value = self.states[node.args[0]]
-            moved = self.build.move(value, made)
-            self.states[node.args[0]] = (name, moved)
-            for other, (n, _) in list(self.states.items()):
-                if n == name:
-                    self.states[other] = (name, moved)
-            made = Tensor(moved)
+        name = self.buffers.get(target, "")
+        if name in self.states and isinstance(made, Tensor):
+            self.states[name] = self.build.move(self.states[name], made)
+            made = Tensor(self.states[name])
         target.write(made)
         self.cells[node] = target
 
@@ -313,21 +305,14 @@ class Walk:
     def _batch_norm(self, node: torch.fx.Node, call: Call) -> Tensor:
         b = self.build
         y, mean, inv = b.batch_norm(b.tensor(call["input"]), call["weight"], call["bias"], call["eps"])
-        nodes = node.args[3:5]
-        if all(n in self.states for n in nodes):
-            from ..size import product
-
-            shape = y.shape
-            rows = product(shape[:1] + shape[2:])
-            running = [self.states[n][1] for n in nodes]
+        names = [self.buffers.get(self.cells[n], "") for n in node.args[3:5] if n is not None]
+        if len(names) == 2 and all(n in self.states for n in names):
             if call["momentum"] is None:
                 raise Refused("batch norm with momentum=None (a cumulative mean)")
+            running = [self.states[n] for n in names]
+            rows = product(y.shape[:1] + y.shape[2:])
             moved = b.batch_norm_stats(running, mean, inv, rows, call["eps"], call["momentum"])
-            for n, v in zip(nodes, moved):
-                name = self.states[n][0]
-                for other, (m, _) in list(self.states.items()):
-                    if m == name:
-                        self.states[other] = (m, v)
+            self.states.update(zip(names, moved))
         return y
 
 

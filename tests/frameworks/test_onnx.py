@@ -1,0 +1,114 @@
+"""ONNX files: ours run by ONNX Runtime, others' read."""
+from __future__ import annotations
+
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+try:
+    import numpy as np
+    import onnxruntime
+    import torch
+    from torch import nn
+except ImportError as missing:
+    raise unittest.SkipTest(str(missing))
+
+import zoo_torch
+import headroom.torch as front
+from headroom import file
+from headroom.graph import Refused
+from headroom.onnx import read, write
+from headroom.torch.check import check, flat
+
+warnings.filterwarnings("ignore")
+torch.set_num_threads(1)
+
+
+class Written(unittest.TestCase):
+    def same(self, name: str) -> None:
+        torch.manual_seed(0)
+        make, inputs, loss = zoo_torch.own()[name]
+        m = make().eval()
+        e = front.export(m, inputs(5), loss)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "m.onnx"
+            write(file.parse(e.model.text()), e.weights, path)
+            session = onnxruntime.InferenceSession(str(path))
+            for batch in (1, 5):
+                x = inputs(batch)
+                feeds = {i.name: t.numpy().astype("int32") if t.dtype == torch.int64 else t.numpy()
+                         for i, t in zip(session.get_inputs(), x)}
+                for want, got in zip(flat(m(*x)), session.run(None, feeds)):
+                    self.assertEqual(tuple(want.shape), got.shape)
+                    self.assertLess(float(np.abs(want.detach().numpy() - got).max()), 1e-4)
+
+    def test_mlp(self) -> None:
+        self.same("residual_mlp")
+
+    def test_unet(self) -> None:
+        self.same("unet")
+
+    def test_language_model(self) -> None:
+        self.same("tied_lm")
+
+    def test_odd_pads(self) -> None:
+        self.same("odd_pad")
+
+
+def net() -> nn.Module:
+    torch.manual_seed(2)
+    m = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
+                      nn.Conv2d(6, 8, 3, groups=2), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
+    return m
+
+
+@unittest.skipUnless(hasattr(torch.onnx, "TrainingMode"), "this PyTorch has no TorchScript exporter")
+class Read(unittest.TestCase):
+    def exported(self, m: nn.Module, path: str, training: bool) -> None:
+        mode = torch.onnx.TrainingMode.TRAINING if training else torch.onnx.TrainingMode.EVAL
+        torch.onnx.export(m.train(training), (torch.randn(3, 3, 16, 16),), path, dynamo=False, opset_version=17,
+                          training=mode, do_constant_folding=not training, input_names=["image"],
+                          dynamic_axes={"image": {0: "batch"}})
+
+    def test_a_training_export_is_the_same_model(self) -> None:
+        m = net()
+        with tempfile.TemporaryDirectory() as folder:
+            self.exported(m, f"{folder}/m.onnx", True)
+            e = read(f"{folder}/m.onnx")
+        self.assertEqual(e.parameter_count(), sum(p.numel() for p in m.parameters()))
+        r = check(m, e, (torch.randn(5, 3, 16, 16),))
+        self.assertLess(max(r.loss, r.gradient, r.eval), 1e-4, r)
+
+    def test_a_folded_file_is_refused_by_the_names_and_read_on_request(self) -> None:
+        m = net()
+        with tempfile.TemporaryDirectory() as folder:
+            self.exported(m, f"{folder}/m.onnx", False)
+            with self.assertRaises(Refused) as caught:
+                read(f"{folder}/m.onnx")
+            self.assertIn("onnx::", str(caught.exception))
+            e = read(f"{folder}/m.onnx", nameless=True)
+        self.assertTrue(any("folded" in n for n in e.notes), e.notes)
+
+    def test_our_own_file_comes_back(self) -> None:
+        m = net()
+        e = front.export(m, (torch.randn(3, 3, 16, 16),))
+        with tempfile.TemporaryDirectory() as folder:
+            write(file.parse(e.model.text()), e.weights, f"{folder}/m.onnx")
+            again = read(f"{folder}/m.onnx")
+        self.assertEqual(set(again.weights), set(e.weights))
+        self.assertLess(check(m, again, (torch.randn(5, 3, 16, 16),)).eval, 1e-4)
+
+
+class Hostile(unittest.TestCase):
+    def test_what_is_no_file_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "m.onnx"
+            for data in (b"", b"\x00", b"\x3a\xff\xff\xff\xff\x0f", b"\x08" + b"\xff" * 20, bytes(range(256))):
+                path.write_bytes(data)
+                with self.assertRaises(Refused):
+                    read(path)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,128 @@
+"""PyTorch's modules: taken, refused, trained and brought back."""
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+try:
+    import torch
+    from torch import nn
+except ImportError as missing:
+    raise unittest.SkipTest(str(missing))
+
+import zoo_torch
+import headroom.torch as front
+from headroom import library, safetensors
+from headroom.graph import Refused
+from headroom.torch.check import check
+
+torch.set_num_threads(1)
+PROGRAM = os.environ.get("HEADROOM_PROGRAM", "")
+
+
+def small() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.Dropout(0.1), nn.Linear(4 * 8 * 8, 10))
+
+
+class Taken(unittest.TestCase):
+    def same(self, name: str) -> None:
+        torch.manual_seed(0)
+        make, inputs, loss = zoo_torch.own()[name]
+        module, x = make(), inputs(5)
+        e = front.export(module, x, loss)
+        self.assertEqual(e.parameter_count(), sum(p.numel() for p in module.parameters()))
+        r = check(module, e, x, steps=3)
+        self.assertTrue(r.good(), r)
+
+    def test_batch_norm_and_dropout(self) -> None:
+        self.same("residual_mlp")
+
+    def test_unrolled_lstm_with_a_padding_row(self) -> None:
+        self.same("lstm_text")
+
+    def test_transposed_convolution_and_aligned_corners(self) -> None:
+        self.same("unet")
+
+    def test_tied_weights_and_a_causal_mask(self) -> None:
+        self.same("tied_lm")
+
+    def test_writes_through_views(self) -> None:
+        self.same("inplace")
+
+    def test_buffers_that_move(self) -> None:
+        self.same("buffers")
+
+    def test_odd_pads_and_ceiled_pools(self) -> None:
+        self.same("odd_pad")
+
+
+class Written(unittest.TestCase):
+    def test_a_mode_is_left_as_it_was(self) -> None:
+        m = small().eval()
+        front.export(m, (torch.randn(3, 1, 16, 16),))
+        self.assertFalse(m.training)
+
+    def test_no_transposition_between_convolutions(self) -> None:
+        m = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+        text = front.export(m, (torch.randn(3, 3, 16, 16),)).model.text()
+        self.assertNotIn("transpose(", text)
+
+    def test_batch_norm_and_relu_are_one_node(self) -> None:
+        text = front.export(small(), (torch.randn(3, 1, 16, 16),)).model.text().split("form eval")[0]
+        self.assertIn("relu=true", text)
+        self.assertNotIn("= relu(", text)
+
+    def test_a_branch_on_data_is_refused_with_its_line(self) -> None:
+        with self.assertRaises(Refused) as caught:
+            front.export(zoo_torch.Branch(), (torch.randn(3, 8),))
+        self.assertIn("zoo_torch.py", str(caught.exception))
+
+    def test_an_unknown_op_is_refused_with_its_line(self) -> None:
+        class Odd(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.fc = nn.Linear(4, 4)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return torch.linalg.inv(self.fc(x))
+
+        with self.assertRaises(Refused) as caught:
+            front.export(Odd(), (torch.randn(3, 4, 4),))
+        self.assertIn("test_torch.py", str(caught.exception))
+
+    def test_a_wrong_model_does_not_pass_the_check(self) -> None:
+        m, x = small(), (torch.randn(3, 1, 16, 16),)
+        e = front.export(m, x)
+        e.weights["6.bias"] = e.weights["6.bias"] + 1
+        self.assertFalse(check(m, e, x).good())
+
+
+@unittest.skipUnless(PROGRAM, "needs HEADROOM_PROGRAM")
+class Back(unittest.TestCase):
+    def test_trained_weights_evaluate_alike_in_the_module(self) -> None:
+        m, x = small(), torch.randn(6, 1, 16, 16)
+        e = front.export(m, (x,))
+        with tempfile.TemporaryDirectory() as folder:
+            weights = e.save(Path(folder) / "my.hr")
+            subprocess.run([PROGRAM, "train", f"{folder}/my.hr", "--init", str(weights), "--data", "synthetic:count=32",
+                            "--batch", "8", "--steps", "6", "--no-measure", "--out", f"{folder}/run"], check=True,
+                           capture_output=True)
+            last = f"{folder}/run/last.safetensors"
+            before = m[0].weight.detach().clone()
+            self.assertEqual(front.load(m, last, e, steps=6), [])
+            self.assertFalse(torch.equal(before, m[0].weight))
+            self.assertEqual(int(m[1].num_batches_tracked), 6)
+            trained, _ = safetensors.read(last)
+        e.weights = {n: trained[n] for n in e.weights}
+        r = check(m, e, (x,))
+        self.assertLess(r.eval, 1e-4)
+
+
+if __name__ == "__main__":
+    assert library
+    unittest.main()
