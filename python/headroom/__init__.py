@@ -3,7 +3,7 @@
     import headroom.torch as ht
     exported = ht.export(module, (example,))
     exported.save("my.hr")                            my.safetensors beside it
-    ...  headroom train my.hr --init my.safetensors --data images:flowers --budget 2GiB --out run
+    ...  headroom train my.hr --data images:flowers --budget 2GiB --out run
     ht.load(module, "run/best.safetensors")
 
 Nothing is imported before it is needed; this package depends on nothing."""

@@ -79,7 +79,7 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
                   + (f"; no gradient for {', '.join(r.missing[:5])}" if r.missing else ""), file=sys.stderr)
             return 1
     beside = e.save(a.output)
-    print(f"wrote {a.output} and {beside}\nnext: headroom train ./{a.output} --init {beside} --data SRC --budget SIZE")
+    print(f"wrote {a.output} and {beside}\nnext: headroom train ./{a.output} --data SRC --budget SIZE")
     return 0
 
 

@@ -515,43 +515,23 @@ class Build:
 
     def conv_transpose2d(self, x: Tensor, weight: Any, bias: Optional[Any], stride: Sequence[int],
                          pads: Sequence[int], extra: Sequence[int], dilation: Sequence[int], groups: int) -> Tensor:
-        """weight (C, O / groups, KH, KW).  Zeros between the pixels, then a convolution with the kernel turned round."""
-        w = self.tensor(weight)
-        c, og, kh, kw = w.shape
-        if (kh, kw) == tuple(stride) and not any(pads) and not any(extra) and groups == 1 and tuple(dilation) == (1, 1):
-            return self._conv_transpose_tiles(x, w, bias)
-        if groups != 1:
-            w = self.reshape(w, (groups, c // groups, og, kh, kw))
-            w = self.permute(w, (0, 2, 1, 3, 4))
-            w = self.reshape(w, (groups * og, c // groups, kh, kw))
-        else:
-            w = self.permute(w, (1, 0, 2, 3))
-        w = self.flip(self.flip(w, 2), 3)
-        x = self.image(x)
+        """weight (C, O / groups, KH, KW): the weight of the convolution that goes the other way; pads top, left, bottom, right."""
+        w, x = self.lie(self.tensor(weight), (2, 3, 1, 0)), self.image(x)
         n, h, wd, _ = x.value.shape
-        spread = Tensor(x.value)
-        spread = self.reshape(spread, (n, h, 1, wd, 1, c))
-        spread = self.pad(spread, {2: (0, stride[0] - 1), 4: (0, stride[1] - 1)})
-        spread = self.reshape(spread, (n, h * stride[0], wd * stride[1], c))
-        spread = Tensor(spread.value, (0, 2, 3, 1))
+        kh, kw, og, _ = w.value.shape
         top, left, bottom, right = pads
-        full = [dilation[0] * (kh - 1), dilation[1] * (kw - 1)]
-        spread = self.pad(spread, {2: (full[0] - top, full[0] - bottom + extra[0] - (stride[0] - 1)),
-                                   3: (full[1] - left, full[1] - right + extra[1] - (stride[1] - 1))})
-        return self.conv2d(spread, w, bias, (1, 1), (0, 0, 0, 0), dilation, groups)
-
-    def _conv_transpose_tiles(self, x: Tensor, w: Tensor, bias: Optional[Any]) -> Tensor:
-        """Windows that do not touch: one product, then the tiles are put in place."""
-        x = self.image(x)
-        n, h, wd, c = x.value.shape
-        _, o, kh, kw = w.shape
-        matrix = self.reshape(self.permute(w, (0, 2, 3, 1)), (c, kh * kw * o))
-        y = self.linear(Tensor(x.value), matrix, transposed=False)
-        y = self.reshape(y, (n, h, wd, kh, kw, o))
-        y = self.reshape(self.lie(self.permute(y, (0, 1, 3, 2, 4, 5)), range(6)), (n, h * kh, wd * kw, o))
-        if bias is not None:
-            y = self.map2("add", y, bias)
-        return Tensor(y.value, (0, 2, 3, 1))
+        even = (top, left) == (bottom, right)
+        cut = (0, 0) if even else (top + bottom, left + right)
+        size = [(d - 1) * s + r * (k - 1) + 1 + e - (2 * p if even else 0)
+                for d, s, r, k, e, p in zip((h, wd), stride, dilation, (kh, kw), extra, (top, left))]
+        shape = (n, size[0], size[1], og * groups)
+        v = self.form.node("conv2d_input", [x.value, w.value], [(x.type, shape)], stride=pair(stride, 1),
+                           pad=pair((top, left), 0) if even else None, dilation=pair(dilation, 1), size=tuple(size),
+                           groups=groups if groups != 1 else None)[0]
+        y = Tensor(v, (0, 2, 3, 1))
+        if not even:
+            y = self.slice(self.slice(y, 2, top, size[0] - cut[0]), 3, left, size[1] - cut[1])
+        return self.map2("add", y, self.reshape(self.plain(bias), (og * groups, 1, 1))) if bias is not None else y
 
     def pool(self, op: str, x: Tensor, kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int],
              ceil: bool = False, count_pad: bool = True) -> Tensor:

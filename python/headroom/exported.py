@@ -27,8 +27,9 @@ class Exported:
     def save(self, path: str | Path) -> Path:
         """Writes PATH and the weights beside it; the path of the weights."""
         path = Path(path)
-        path.write_text(self.model.text())
         beside = path.with_suffix(".safetensors")
+        self.model.weights = beside.name
+        path.write_text(self.model.text())
         safetensors.write(beside, self.weights, {"format": "pt"})
         return beside
 

@@ -55,13 +55,15 @@ def parse(text: str) -> Model:
     lines = text.splitlines()
     if lines[:1] != ["headroom model 1"]:
         raise ValueError("no model file: its first line is not `headroom model 1`")
-    name, classes, forms = "model", 0, {}
+    name, classes, weights, forms = "model", 0, None, {}
     form, values = Form(), {}
     for line in lines[1:]:
         if line.startswith("name "):
             name = unquoted(line[6:-1])
         elif line.startswith("classes "):
             classes = int(line[8:])
+        elif line.startswith("weights "):
+            weights = unquoted(line[9:-1])
         elif line.startswith("form "):
             form, values = forms.setdefault(line[5:], Form()), {}
         elif line.startswith("result "):
@@ -71,7 +73,7 @@ def parse(text: str) -> Model:
             form.result(unquoted(m[1]), values[m[2]], bool(m[3]))
         elif m := LINE.fullmatch(line):
             _line(m, form, values)
-    return Model(name, classes, forms["train"], forms["eval"])
+    return Model(name, classes, forms["train"], forms["eval"], weights=weights)
 
 
 def _line(m: re.Match, form: Form, values: dict) -> None:

@@ -172,6 +172,7 @@ class Model:
     eval: Form
     derived: list = field(default_factory=list)
     prefix: Optional[str] = None
+    weights: Optional[str] = None  # the file beside it
 
     def __post_init__(self) -> None:
         unite(self.train, self.eval)
@@ -180,5 +181,7 @@ class Model:
         head = ["headroom model 1", f"name {quoted(self.name[:64])}", f"classes {self.classes}"]
         if self.prefix:
             head.append(f"prefix {quoted(self.prefix)}")
+        if self.weights:
+            head.append(f"weights {quoted(self.weights)}")
         head += [f"derived {quoted(d)}" for d in self.derived]
         return "\n".join(head) + "\nform train\n" + self.train.text() + "form eval\n" + self.eval.text()

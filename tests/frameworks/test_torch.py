@@ -108,8 +108,8 @@ class Back(unittest.TestCase):
         m, x = small(), torch.randn(6, 1, 16, 16)
         e = front.export(m, (x,))
         with tempfile.TemporaryDirectory() as folder:
-            weights = e.save(Path(folder) / "my.hr")
-            subprocess.run([PROGRAM, "train", f"{folder}/my.hr", "--init", str(weights), "--data", "synthetic:count=32",
+            e.save(Path(folder) / "my.hr")
+            subprocess.run([PROGRAM, "train", f"{folder}/my.hr", "--data", "synthetic:count=32",
                             "--batch", "8", "--steps", "6", "--no-measure", "--out", f"{folder}/run"], check=True,
                            capture_output=True)
             last = f"{folder}/run/last.safetensors"

@@ -371,6 +371,13 @@ def conv2d(w: Writer, e: Entry) -> None:
                     group=int(e.attributes.get("groups", 1))), NCHW)
 
 
+@op("conv2d_input")
+def conv_transpose(w: Writer, e: Entry) -> None:
+    inputs = [w.lie(w.get(e, 0), NCHW), w.lie(w.get(e, 1), WEIGHT)]
+    w.put(e, w.node("ConvTranspose", inputs, strides=two(e, "stride", 1), dilations=two(e, "dilation", 1),
+                    group=int(e.attributes.get("groups", 1)), output_shape=two(e, "size", 1)), NCHW)
+
+
 @op("max_pool", "avg_pool")
 def pool(w: Writer, e: Entry) -> None:
     pad, kernel = two(e, "pad", 0), two(e, "kernel", 1)

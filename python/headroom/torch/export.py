@@ -58,9 +58,9 @@ class Source:
                 if n.op != "call_function":
                     continue
                 target = str(n.target)
-                if target.startswith("aten.conv2d") and isinstance(n.args[1], torch.fx.Node) and n.args[1] in names:
+                if target.startswith(("aten.conv2d", "aten.conv_transpose2d")) and isinstance(n.args[1], torch.fx.Node) and n.args[1] in names:
                     self.conv.add(self.aliases.get(names[n.args[1]], names[n.args[1]]))
-                if target.startswith("aten.batch_norm") and n.args[5]:
+                if target.startswith("aten.batch_norm"):
                     self.moved |= {names[a] for a in n.args[3:5] if a in names}
                 in_place = target.startswith("aten.") and target.split(".")[1].endswith("_")
                 if in_place and n.args[0] in names:
@@ -100,10 +100,12 @@ def initial(a: np.ndarray) -> str:
     return f"normal {0.0 if abs(a.mean()) < 0.1 * a.std() else float(a.mean()):.6g} {float(a.std()):.6g}"
 
 
-def form_of(ep: Any, source: Source, names: Sequence[str], batch: int) -> tuple[Form, Build, Walk, list, list]:
+def form_of(ep: Any, source: Source, names: Sequence[str], batch: int,
+            derived: bool) -> tuple[Form, Build, Walk, list, list]:
     form = Form()
     b = Build(form, lambda name, array: source.weights.__setitem__(name, array), batch)
     walk = Walk(b)
+    walk.derived = derived
     inputs = []
     given = list(names)
     constants = {**ep.constants, **ep.state_dict}
@@ -156,22 +158,39 @@ def input_names(example: Sequence[torch.Tensor], names: Optional[Sequence[str]])
     return out
 
 
+def both(module: torch.nn.Module, example: Sequence[Any], notes: list) -> list:
+    """The programs of train() and eval().  Where train() branches on random numbers, eval() stands for both."""
+    try:
+        train = program(module, example, True)
+    except Refused as why:
+        try:
+            derived = program(module, example, False)
+        except Refused:
+            raise why from None
+        notes.append(f"train() cannot be exported ({why}); training uses the graph of eval() with dropout and batch norm switched on: "
+                     "dropout inside attention, and what else train() alone does, is missing")
+        return [derived, derived]
+    return [train, program(module, example, False)]
+
+
 def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str = "cross_entropy",
            name: Optional[str] = None, names: Optional[Sequence[str]] = None, dim: Optional[int] = None) -> Exported:
     """The module as a model.  `example`: inputs of a batch of 2 or more, best no other size of the model.
 
     Raises Refused, with the user's source line, for what cannot be taken.  The module's mode is left as it was."""
     was = module.training
+    notes = []
     try:
-        programs = [program(module, example, training) for training in (True, False)]
+        programs = both(module, example, notes)
     finally:
         module.train(was)
     source = Source(module, programs)
     batch = int(example[0].shape[0])
     given = input_names(example, names)
     forms, found, counters, inputs, orders = [], 0, {}, [], []
-    for ep in programs:
-        form, b, walk, outputs, inputs = form_of(ep, source, given, batch)
+    for i, ep in enumerate(programs):
+        derived = i == 0 and programs[0] is programs[1]
+        form, b, walk, outputs, inputs = form_of(ep, source, given, batch, derived)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
         outputs = [o for o in outputs if o.type == "f32"]
         if not outputs:
@@ -183,7 +202,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
     model = Model(name or type(module).__name__, found, forms[0], forms[1])
     turned = {n: (2, 3, 1, 0) for n in source.conv}
     return Exported(model, source.weights, inputs, orders, turned, loss, source.aliases, counters,
-                    _notes(module, source, forms))
+                    notes + _notes(module, source, forms))
 
 
 def _notes(module: torch.nn.Module, source: Source, forms: Sequence[Form]) -> list[str]:

@@ -82,6 +82,7 @@ class Walk:
         self.states: dict[str, Any] = {}  # those that are states: the current value
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
         self.no_grad = False
+        self.derived = False  # an eval program that stands for the training one: dropout and batch norm are switched on
 
     # ---- sizes ----
 
@@ -191,8 +192,14 @@ class Walk:
             self.cells[node] = Cell(None)
             return
         call = self._bind(node, target)
+        if self.derived and name.rstrip("_") in ("dropout", "feature_dropout"):
+            call["train"] = True
+        if self.derived and name == "batch_norm":
+            call["training"] = True
         in_place = name.endswith("_") and not name.startswith("__")
-        if name in RANDOM:
+        if not node.users and not in_place:
+            self.cells[node] = Cell(None)  # nobody reads it
+        elif name in RANDOM:
             self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
         elif name in METADATA_ONLY:
             self.cells[node] = Cell(self._made_of_nothing(node, target, call))
