@@ -23,6 +23,7 @@ struct hri_planned {
     piece update;     /* with keep_gradients; exec is NULL without */
     piece evaluation; /* exec is NULL when it was not planned */
     piece single;     /* the same for one sample; exec is NULL when it was not planned */
+    const hri_planned_probe *probe; /* NULL: none */
     hri_planned_ahead_fn *may_ahead;
     void *ahead_user;
     int fed;              /* the first part of the next step */
@@ -258,7 +259,15 @@ static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
         return hri_prose_set(why, status, "inputs of step %llu: %s", step, hr_status_text(status));
     }
     hri_exec_sample(x->exec, (uint32_t)first_sample);
-    status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
+    if (p->probe) {
+        const hri_planned_probe *probe = p->probe;
+        probe->run(probe->user, x == &p->part   ? HRI_PLANNED_PART
+                                : x == &p->last ? HRI_PLANNED_LAST
+                                                : HRI_PLANNED_EVALUATION);
+        status = hri_exec_profile(x->exec, (uint32_t)p->state.step, probe->each, probe->user);
+    } else {
+        status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
+    }
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status, "%s %llu, %s: %s",
@@ -482,6 +491,10 @@ hr_step_state hri_planned_state(const hri_planned *p) {
 
 void hri_planned_resume(hri_planned *p, const hr_step_state *state) {
     p->state = *state;
+}
+
+void hri_planned_set_probe(hri_planned *p, const hri_planned_probe *probe) {
+    p->probe = probe;
 }
 
 void hri_planned_set_ahead(hri_planned *p, hri_planned_ahead_fn *may, void *user) {

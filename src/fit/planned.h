@@ -106,6 +106,20 @@ typedef int hri_planned_ahead_fn(void *user);
 void hri_planned_set_ahead(hri_planned *p, hri_planned_ahead_fn *may, void *user);
 /* 1 when the batch of the next step was fed already. */
 int hri_planned_is_fed(const hri_planned *p);
+/* From now on runs go call by call, and each call is timed: for profiles.  run says that the next calls are those of a
+ * part of the batch, of the last part or the whole, or of evaluation.  NULL: as usual. */
+typedef enum hri_planned_which {
+    HRI_PLANNED_PART,
+    HRI_PLANNED_LAST,
+    HRI_PLANNED_EVALUATION
+} hri_planned_which;
+typedef struct hri_planned_probe {
+    void (*run)(void *user, hri_planned_which which);
+    hri_exec_time_fn *each;
+    void *user;
+} hri_planned_probe;
+/* *probe lives as long as it is in use. */
+void hri_planned_set_probe(hri_planned *p, const hri_planned_probe *probe);
 /* The run that ends a step: for profiles. */
 hri_exec *hri_planned_exec(hri_planned *p);
 /* For loading and saving in place: values of this graph, copied in pieces from byte `at` on (hri_exec_put).  The

@@ -30,4 +30,19 @@ void hri_plan_give_back(hr_plan *plan);
 /* The last look before memory is taken: HR_E_LIMIT when the process has grown over what the plan leaves it. */
 HR_MUST_CHECK hr_status hri_plan_check_promise(hr_plan *plan, hri_why *why);
 
+struct hri_planned;   /* fit/planned.h */
+struct hr_try_result; /* job.h */
+/* Looks on while a plan is tried.  Every function may be NULL. */
+typedef struct hri_try_watch {
+    void *user;
+    void (*taken)(void *user, struct hri_planned *planned);              /* before the first step */
+    void (*step)(void *user, struct hri_planned *planned, uint64_t done, /* steps that are over */
+                 float loss, uint64_t begin_ns, uint64_t end_ns);
+    void (*over)(void *user, struct hri_planned *planned); /* what was measured is still there */
+} hri_try_watch;
+/* hr_job_try, with somebody who looks on (watch may be NULL). */
+HR_MUST_CHECK hr_status hri_plan_try(hr_plan *plan, uint64_t steps, float *losses,
+                                     const hri_try_watch *watch, struct hr_try_result *out,
+                                     hri_why *why);
+
 #endif

@@ -54,28 +54,45 @@ static hr_status check(const hr_plan *p, hri_why *why) {
     return HR_OK;
 }
 
-static hr_status run_steps(hri_planned *q, uint64_t steps, float *losses, hr_try_result *r,
-                           hri_prose *prose) {
+static hr_status run_step(hri_planned *q, float *losses, const hri_try_watch *watch,
+                          hr_try_result *r, hri_prose *prose) {
+    hri_numbers numbers = {0};
+    const uint64_t begin = hri_clock_ns();
+    const hr_status status = hri_planned_step(q, &numbers, prose);
+    if (losses) {
+        losses[r->steps] = numbers.loss;
+    }
+    r->steps += status == HR_OK;
+    if (status == HR_OK && watch && watch->step) {
+        watch->step(watch->user, q, r->steps, numbers.loss, begin, hri_clock_ns());
+    }
+    return status;
+}
+
+static hr_status run_steps(hri_planned *q, uint64_t steps, float *losses,
+                           const hri_try_watch *watch, hr_try_result *r, hri_prose *prose) {
     hri_measured m = {0};
     hr_status status = hri_planned_take(q, prose);
+    if (status == HR_OK && watch && watch->taken) {
+        watch->taken(watch->user, q);
+    }
     const uint64_t begin = hri_clock_ns();
-    for (; r->steps < steps && status == HR_OK; r->steps += status == HR_OK) {
-        hri_numbers numbers = {0};
-        status = hri_planned_step(q, &numbers, prose);
-        if (losses) {
-            losses[r->steps] = numbers.loss;
-        }
+    while (r->steps < steps && status == HR_OK) {
+        status = run_step(q, losses, watch, r, prose);
     }
     r->seconds = (double)(hri_clock_ns() - begin) / 1e9;
     hri_planned_measure(q, &m);
     r->planned_arena_bytes = m.planned_bytes;
     r->measured_arena_bytes = m.arena_bytes;
     r->measured_peak_bytes = m.peak_bytes;
+    if (status == HR_OK && watch && watch->over) {
+        watch->over(watch->user, q);
+    }
     return status;
 }
 
-static hr_status try_plan(hr_plan *p, uint64_t steps, float *losses, hr_try_result *r,
-                          hri_why *why) {
+hr_status hri_plan_try(hr_plan *p, uint64_t steps, float *losses, const hri_try_watch *watch,
+                       hr_try_result *r, hri_why *why) {
     hr_status status = check(p, why);
     if (status != HR_OK) {
         return status;
@@ -104,7 +121,7 @@ static hr_status try_plan(hr_plan *p, uint64_t steps, float *losses, hr_try_resu
         status = hri_plan_job_reserve(&p->job, p->answer.row.peak_bytes, why);
     }
     if (status == HR_OK) {
-        status = run_steps(q, steps, losses, r, &prose);
+        status = run_steps(q, steps, losses, watch, r, &prose);
     }
     hri_planned_close(q);
     hri_holding_give_leases(&p->job.holding);
@@ -115,7 +132,7 @@ hr_status hr_job_try(hr_plan *p, uint64_t steps, float *losses, hr_try_result *r
                      hr_error *error) {
     hri_why why = {0};
     hr_try_result r = {.size = sizeof r, .planned_peak_bytes = p->answer.row.peak_bytes};
-    hr_status status = try_plan(p, steps, losses, &r, &why);
+    hr_status status = hri_plan_try(p, steps, losses, NULL, &r, &why);
     if (status == HR_OK && result) {
         status = hri_give(result, &r, sizeof r);
     }

@@ -322,7 +322,7 @@ static hr_status add_parts(hri_recording *r, const hr_plan_summary *s) {
     }
     const uint64_t used = s->runtime_bytes + s->pipeline_bytes + sum;
     if (status == HR_OK && s->peak_bytes > used) {
-        status = add_part(r, "not in use at the peak", HRI_SEE_OTHER, s->peak_bytes - used,
+        status = add_part(r, HRI_SEE_GAP, HRI_SEE_OTHER, s->peak_bytes - used,
                           "gaps between buffers, and whole pages");
     }
     hri_free(live);

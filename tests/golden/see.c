@@ -138,3 +138,51 @@ TEST(see, report_of_something_else_is_refused) {
     CHECK_EQ(r.code, 2);
     CHECK(strstr(r.err, "/dev/null"));
 }
+
+/* Of what was measured: every op has a time, and the parts add up to what the system reported. */
+static void check_profile(const golden_result *p, const char *record) {
+    char command[512];
+    CHECK_EQ(p->code, 0);
+    snprintf(command, sizeof command, "report %s --json", record);
+    const golden_result r = GOLDEN_RUN(command);
+    CHECK_EQ(r.code, 0);
+    json_t *report = parse(&r), *row;
+    long long planned = 0, measured = 0;
+    double end = 0;
+    size_t i;
+    CHECK_STR(json_string_value(json_object_get(report, "source")), "profile");
+    json_array_foreach(json_object_get(report, "parts"), i, row) {
+        planned += number(row, "planned_bytes");
+        measured += number(row, "measured_bytes");
+    }
+    CHECK_EQ(planned, number(report, "peak_bytes"));
+    CHECK_EQ(measured, number(report, "measured_peak_bytes"));
+    CHECK(measured > 0 && measured <= number(report, "budget_bytes"));
+    json_array_foreach(json_object_get(report, "ops"), i, row) {
+        const double begin = json_number_value(json_object_get(row, "measured_begin"));
+        CHECK(json_number_value(json_object_get(row, "measured_end")) > 0 && begin >= end);
+        end = begin;
+    }
+    CHECK(i > 10);
+    CHECK_EQ(json_array_size(json_object_get(report, "steps")), 2);
+    json_decref(report);
+    CHECK_EQ(unlink(record), 0);
+}
+
+TEST(see, a_profile_on_the_host_times_every_op_and_adds_up) {
+    char command[512];
+    const char *record = scratch("h.hrp");
+    snprintf(
+        command, sizeof command,
+        "profile resnet18:size=32,width=8 --batch 8 --budget 96MiB --no-measure --steps 2 --out %s",
+        record);
+    const golden_result p = GOLDEN_RUN(command);
+    check_profile(&p, record);
+}
+
+TEST(see, a_profile_that_does_not_fit_is_refused) {
+    const golden_result p =
+        GOLDEN_RUN("profile mlp --batch 64 --budget 2MiB --no-measure --out nowhere.hrp");
+    CHECK_EQ(p.code, 1);
+    CHECK(access("nowhere.hrp", F_OK) != 0 && access("nowhere.hrp.plan", F_OK) != 0);
+}
