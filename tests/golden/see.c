@@ -186,3 +186,19 @@ TEST(see, a_profile_that_does_not_fit_is_refused) {
     CHECK_EQ(p.code, 1);
     CHECK(access("nowhere.hrp", F_OK) != 0 && access("nowhere.hrp.plan", F_OK) != 0);
 }
+
+TEST(see, a_profile_on_a_gpu_runs_call_by_call) {
+    char command[512], state[128];
+    const char *record = scratch("g.hrp");
+    snprintf(state, sizeof state, "FAKECUDA_STATE=%s", scratch("state"));
+    snprintf(command, sizeof command,
+             "profile mlp:size=8,width=32 --batch 16 --device cuda:0 --budget 512MiB --no-measure "
+             "--steps 2 "
+             "--out %s",
+             record);
+    const golden_result p = GOLDEN_RUN(
+        command, .env = {"LD_LIBRARY_PATH=" HEADROOM_BUILD "/fakecuda", state,
+                         "FAKECUDA_CAPACITY=24GiB", "HEADROOM_CACHE_DIR=/tmp/hr-golden"});
+    (void)unlink(strchr(state, '=') + 1);
+    check_profile(&p, record);
+}
