@@ -1,6 +1,7 @@
 /* headroom top: devices, jobs, who holds and who waits. */
 #include <locale.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,8 +41,9 @@ static hr_status live(hri_cli *cli, hri_link *link, hri_view *view, hri_prose *w
     const int utf8 = cli->out_term.utf8 && setlocale(LC_CTYPE, "") && MB_CUR_MAX > 1;
     const char *type = getenv("TERM");
     hri_out_flush(&cli->out);
-    const hr_status status =
-        !type || !strcmp(type, "dumb") ? HR_E_UNSUPPORTED : hri_top_screen(view, link, utf8, why);
+    const hr_status status = !type || !strcmp(type, "dumb")
+                                 ? HR_E_UNSUPPORTED
+                                 : hri_top_screen(view, link, utf8, stdout, stdin, why);
     return status == HR_E_UNSUPPORTED ? watch(cli, link, view, why) : status;
 }
 

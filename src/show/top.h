@@ -2,6 +2,7 @@
 #ifndef HRI_SHOW_TOP_H
 #define HRI_SHOW_TOP_H
 
+#include <stdio.h>
 #include "base/json.h"
 #include "base/out.h"
 #include "base/term.h"
@@ -12,6 +13,7 @@ HR_MUST_CHECK hr_status hri_top_text(const hri_view *v, hri_out *out, const hri_
 void hri_top_json(const hri_view *v, hri_json *json);
 /* Until 'q'.  HR_E_UNSUPPORTED: no ncurses, or a terminal that it does not know; nothing was drawn.  The locale must be set
  * (setlocale) for anything but ASCII. */
-HR_MUST_CHECK hr_status hri_top_screen(hri_view *v, hri_link *link, int utf8, hri_prose *why);
+HR_MUST_CHECK hr_status hri_top_screen(hri_view *v, hri_link *link, int utf8, FILE *out, FILE *in,
+                                       hri_prose *why);
 
 #endif

@@ -286,12 +286,13 @@ static void loop(screen *s) {
     }
 }
 
-hr_status hri_top_screen(hri_view *v, hri_link *link, int utf8, hri_prose *why) {
+hr_status hri_top_screen(hri_view *v, hri_link *link, int utf8, FILE *out, FILE *in,
+                         hri_prose *why) {
     screen s = {.v = v, .link = link, .utf8 = utf8};
     if (!hri_curses_load(&s.c)) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "libncursesw.so.6 was not found");
     }
-    void *terminal = s.c.newterm(NULL, stdout, stdin);
+    void *terminal = s.c.newterm(NULL, out, in);
     s.window = terminal ? s.c.newwin(0, 0, 0, 0) : NULL;
     if (!s.window) {
         /* The library stays: it may have left handlers behind. */
