@@ -226,6 +226,15 @@ void hri_ram_deinit(hri_ram *ram, const char *folder, uint64_t job) {
     }
 }
 
+bool hri_ram_record_check(const void *bytes, size_t count) {
+    hri_ram_record r;
+    if (count != sizeof r) {
+        return false;
+    }
+    memcpy(&r, bytes, sizeof r);
+    return r.magic == HRI_RAM_MAGIC && memchr(r.name, '\0', sizeof r.name) != NULL;
+}
+
 bool hri_ram_record_load(const char *folder, uint64_t job, hri_ram_record *out) {
     char path[HRI_RAM_PATH];
     hri_ram_record r;
@@ -233,8 +242,8 @@ bool hri_ram_record_load(const char *folder, uint64_t job, hri_ram_record *out) 
     snprintf(path, sizeof path, "%s/ram-%llu", folder, (unsigned long long)job);
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const bool whole = fd >= 0 && read(fd, &r, sizeof r) == (ssize_t)sizeof r &&
-                       read(fd, &more, 1) == 0 && r.magic == HRI_RAM_MAGIC && r.job == job &&
-                       memchr(r.name, '\0', sizeof r.name);
+                       read(fd, &more, 1) == 0 && hri_ram_record_check(&r, sizeof r) &&
+                       r.job == job;
     if (fd >= 0) {
         close(fd);
     }

@@ -19,6 +19,7 @@
 #define HRI_GOVERN_RAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <headroom/status.h>
@@ -50,6 +51,8 @@ void hri_ram_leave(hri_ram *ram);
 void hri_ram_look(hri_ram *ram, pid_t pid);
 void hri_ram_deinit(hri_ram *ram, const char *folder, uint64_t job);
 
+/* true when the bytes are a record whose text ends. */
+bool hri_ram_record_check(const void *bytes, size_t count);
 /* The record of a job; false: there is none. */
 bool hri_ram_record_load(const char *folder, uint64_t job, hri_ram_record *out);
 

@@ -6,6 +6,7 @@
 
 #include "broker/page.h"
 #include "broker/serve.h"
+#include "govern/ram.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -36,6 +37,7 @@ static hri_wire packet(const uint8_t *at) {
     w.least_bytes = 1ull << (at[5] % 64);
     w.held_bytes = at[6] & 128 ? 0 : 1ull << (at[6] % 64);
     w.granted_bytes = at[7] & 128 ? 0 : 1ull << (at[7] % 64);
+    w.spilled_bytes = at[4] & 64 ? w.limit_bytes : 0;
     w.wait_ms = at[0] & 64 ? 10 : 0;
     w.flags = at[0] & 32 ? HRI_WIRE_OVERCOMMIT : at[0] & 16 ? HRI_WIRE_OWN : 0;
     w.row = at[7];
@@ -60,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             free(page);
         }
     }
+    (void)hri_ram_record_check(data, size);
     if (size == sizeof refusal) {
         memcpy(&refusal, data, size);
         (void)hri_refusal_check(&refusal, size);
