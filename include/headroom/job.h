@@ -19,7 +19,8 @@
  * micro_batches 0 the planner chooses, and a program with a larger runtime may get another number; state the number
  * where histories must be equal.
  *
- * A failure has a status, a sentence (hr_error.message) and a cause (hr_error.cause).
+ * A failure has a status, a sentence (hr_error.message) and a cause (hr_error.cause).  Sentences name options as they are
+ * called here, in `backquotes` (`batch=16`) where one does not begin with the name; `start=resume` is HR_START_RESUME.
  *
  * Threads: a plan and everything made from it is used by one thread at a time.  Different plans may be used
  * concurrently, also with the same context and budget. */

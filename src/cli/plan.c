@@ -171,10 +171,7 @@ static int write_form(work *w, const char *path, hr_plan_format format) {
 static int save(work *w) {
     hr_error error = {0};
     const hr_status status = hr_plan_save(w->plan, w->flags->save, &error);
-    if (status != HR_OK) {
-        hri_say_error(w->cli, "--save: %s", error.message);
-    }
-    return status == HR_OK ? HRI_EXIT_YES : hri_cli_exit_of((hr_cause)error.cause);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_error_of(w->cli, "--save: ", &error);
 }
 
 static int write_seen(work *w) {
@@ -240,8 +237,7 @@ static int try_plan(work *w) {
     }
     const hr_status status = hr_job_try(w->plan, (uint64_t)w->flags->tries, w->losses, &r, &error);
     if (status != HR_OK) {
-        hri_say_error(w->cli, "--try: %s", error.message);
-        return hri_cli_exit_of((hr_cause)error.cause);
+        return hri_cli_error_of(w->cli, "--try: ", &error);
     }
     w->trial = (hri_plan_trial){.losses = w->losses,
                                 .steps = r.steps,

@@ -152,7 +152,7 @@ hr_status hri_fit_attach(hri_fit *f, hri_fit_plans *plans, hri_prose *why) {
 static hr_status refuse_cut(const hri_fit *f, hri_prose *why) {
     return hri_prose_set(why, HR_E_INVALID,
                          "the batch cannot be split: %s depends on the whole batch; "
-                         "--ghost-norm allows it",
+                         "`split_norm` allows it",
                          f->coupled_by.text);
 }
 

@@ -67,7 +67,8 @@ static hr_status look_into_folder(hri_train_job *j, const char *path) {
         }
     } else if (there && j->o.start != HR_START_OVERWRITE) {
         return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_EXISTS,
-                           "%s already contains a run; use --resume to continue it or --overwrite "
+                           "%s already contains a run; use `start=resume` to continue it or "
+                           "`start=overwrite` "
                            "to start over",
                            j->folder);
     } else if (resume) {

@@ -210,7 +210,8 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
     }
     if (!a->split.val_count) {
         return hri_why_option(why, HR_E_INVALID, "split",
-                              ": %s held out no samples (train --val-split)", i->checkpoint.path);
+                              ": %s held out no samples (train with `val_split`)",
+                              i->checkpoint.path);
     }
     if (i->source.count != all) {
         char now[32] = "an unknown number of";

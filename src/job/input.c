@@ -102,9 +102,9 @@ void hri_train_explain_input(const hri_train_job *j, char *text, size_t size) {
     char b1[32], b2[32], b3[32];
     const char *way =
         !strcmp(s->name, "shuffle")
-            ? "; shuffle(N) in --data with a smaller N needs less, and nothing at all with "
+            ? "; shuffle(N) in `data` with a smaller N needs less, and nothing at all with "
               "random access (index=on, or before stages such as decode)"
-        : !strcmp(s->name, "whole")                            ? "; a smaller --batch needs less"
+        : !strcmp(s->name, "whole")                            ? "; a smaller `batch` needs less"
         : !strcmp(s->name, "csv") || !strcmp(s->name, "lines") ? "; a smaller max_bytes= needs less"
                                                                : "";
     const int used = snprintf(text, size, "the input pipeline needs at least %s of a budget of %s",

@@ -116,11 +116,11 @@ hr_status hri_train_set_length(hri_train_job *j) {
         if ((uint64_t)j->batch > j->train_count) {
             return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
                                "a batch of %lld is larger than the data set (%llu samples in "
-                               "%s); use --batch %llu or less%s",
+                               "%s); use `batch=%llu` or less%s",
                                (long long)j->batch, (unsigned long long)j->train_count,
                                j->source.text,
                                (unsigned long long)(j->train_count / (uint64_t)o->accumulate),
-                               o->accumulate > 1 ? " with this --accumulate" : "");
+                               o->accumulate > 1 ? " with this `accumulate`" : "");
         }
         j->steps_per_epoch = j->train_count / (uint64_t)j->batch;
     }
@@ -133,7 +133,7 @@ hr_status hri_train_set_length(hri_train_job *j) {
     j->total_steps = !by_epochs || (j->steps && j->steps < by_epochs) ? j->steps : by_epochs;
     if (!j->total_steps && !says(o->training, "steps") && is_cosine(o->training)) {
         return hri_why_option(&j->why, HR_E_INVALID, "schedule",
-                              " cosine needs the number of steps; add --steps N");
+                              " cosine needs the number of steps; add `steps=N`");
     }
     return HR_OK;
 }

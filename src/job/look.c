@@ -136,7 +136,7 @@ static hr_status split_data(hri_train_job *j) {
     const uint64_t all = j->source.count;
     if (all == HR_COUNT_UNKNOWN) {
         return hri_why_option(&j->why, HR_E_INVALID, "val_split",
-                              ": the number of samples in %s is unknown; use --val-data instead",
+                              ": the number of samples in %s is unknown; use `val_data` instead",
                               j->source.text);
     }
     j->val_count = (uint64_t)((double)all * j->o.val_split + 0.5);
@@ -178,7 +178,7 @@ static hr_status check_sources(hri_train_job *j) {
     const int val = (o->val_data != NULL) + (o->val_pipeline != NULL) + (o->val_split > 0);
     if (o->val_data && o->val_split > 0) {
         return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
-                           "--val-data and --val-split cannot be combined");
+                           "`val_data` and `val_split` cannot be combined");
     }
     if (val > 1 || (o->data && o->pipeline)) {
         return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,

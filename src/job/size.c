@@ -67,7 +67,7 @@ static hr_status check_disk(hri_train_job *j) {
     }
     const uint64_t last = weights * (1 + states[t.optimizer & 3]);
     return hri_output_room(&j->why, j->folder, last + (j->val_count ? weights : 0), "a checkpoint",
-                           "--out DIR saves elsewhere, --no-save saves nothing");
+                           "`folder=DIR` saves elsewhere, `folder=none` saves nothing");
 }
 
 /* ---- the device ---- */
@@ -83,7 +83,7 @@ static hr_status find_choices(hri_train_job *j) {
         status = hri_path_join(j->folder, "choices.txt", &j->choices);
     }
     if (status != HR_OK) {
-        return hri_why_set(&j->why, HR_CAUSE_MACHINE, status, "--choices: %s",
+        return hri_why_set(&j->why, HR_CAUSE_MACHINE, status, "`gpu_choices`: %s",
                            hr_status_text(status));
     }
     const int there = j->choices && hri_file_exists(j->choices);
@@ -314,6 +314,6 @@ hr_status hri_train_plan(hri_train_job *j) {
     }
     return j->answer->fits && j->row.spill_bytes
                ? hri_output_room(&j->why, j->o.spill, j->row.spill_bytes,
-                                 "the file for offloaded values", "--spill DIR puts it elsewhere")
+                                 "the file for offloaded values", "`spill=DIR` puts it elsewhere")
                : HR_OK;
 }

@@ -323,7 +323,7 @@ static hr_status plan_slices(hri_together *t) {
         const uint64_t runtime = j->plan->fit.facts[0].runtime_bytes;
         if (budget && runtime + sum > budget) {
             return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
-                               "--logical-devices: %llu bytes of logical devices and %llu bytes "
+                               "`logical_devices`: %llu bytes of logical devices and %llu bytes "
                                "of the process exceed the budget of %llu",
                                (unsigned long long)sum, (unsigned long long)runtime,
                                (unsigned long long)budget);
@@ -573,7 +573,7 @@ static hr_status check_there(const hri_together *t, hri_why *why) {
     char takes[32], has[32];
     return hri_why_set(why, HR_CAUSE_NO_FIT, HR_E_LIMIT,
                        "the plan for this budget needs %s, but this machine has %s available; "
-                       "use --budget %lluMiB",
+                       "use `budget=%lluMiB`",
                        hr_bytes_print(peak, takes, sizeof takes),
                        hr_bytes_print(there, has, sizeof has), (unsigned long long)(there >> 20));
 }

@@ -4,8 +4,8 @@
  *
  * The one idea: whoever meets a failure knows what it means (a mistyped option, a bad file, a broken machine); a status
  * alone does not tell.  So the cause is set there, once, and travels up in hr_error (job.h); programs map causes to exit
- * codes or exceptions.  A sentence about an option begins with the option's name as hr_job_options has it: the command
- * line prints it as a flag. */
+ * codes or exceptions.  A sentence about an option begins with the option's name as hr_job_options has it; options further
+ * on stand in `backquotes`, with a value (`steps=100`) or without.  The command line prints both as flags. */
 #ifndef HRI_JOB_WHY_H
 #define HRI_JOB_WHY_H
 

@@ -578,7 +578,7 @@ static hr_status check_augment(const char *augment, hri_prose *why) {
         if (n && k == 4) {
             const char *near = hri_nearest(word, known, 4, sizeof known[0]);
             return hri_prose_set(why, HR_E_INVALID,
-                                 "--augment: unknown value \"%s\"%s%s%s; use flip, crop, jitter "
+                                 "`augment`: unknown value \"%s\"%s%s%s; use flip, crop, jitter "
                                  "or none",
                                  word, near ? ", did you mean \"" : "", near ? near : "",
                                  near ? "\"?" : "");

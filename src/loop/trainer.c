@@ -277,8 +277,8 @@ static hr_status not_finite(const hri_trainer *t, float loss, hri_prose *why) {
                  (unsigned long long)t->saved_step);
     }
     return hri_prose_set(why, HR_E_RANGE,
-                         "the loss of step %llu is %s; %s.  A smaller --rate, --clip 1 or "
-                         "--warmup usually helps",
+                         "the loss of step %llu is %s; %s.  A smaller `rate`, `clip=1` or "
+                         "`warmup` usually helps",
                          (unsigned long long)t->at.state.step,
                          isnan(loss) ? "not a number" : "infinite", saved);
 }

@@ -589,7 +589,7 @@ hr_status hri_checkpoint_same(const hri_checkpoint *c, const hri_about *here, hr
     if (c->version == 1) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
                              "cannot resume: %s was written by version 0.1.0, whose results "
-                             "differ; --init loads its parameters",
+                             "differ; `init` loads its parameters",
                              c->path);
     }
     for (size_t i = 0; i < here->run_count; i++) {

@@ -26,6 +26,20 @@ TEST(use, a_beginning_of_a_command_suggests_it) {
     CHECK_EQ(GOLDEN_RUN("help devics").code, 2);
 }
 
+TEST(use, options_in_sentences_of_the_library_are_what_is_typed) {
+    const golden_result both =
+        GOLDEN_RUN("train mlp --data synthetic --val-data synthetic --val-split 0.5");
+    CHECK_EQ(both.code, 2);
+    CHECK_STR(both.err, "headroom: --val-data and --val-split cannot be combined\n");
+    const golden_result large =
+        GOLDEN_RUN("train mlp --data synthetic:count=8 --batch 9 --no-save");
+    CHECK_EQ(large.code, 2);
+    CHECK(strstr(large.err, "; use --batch 8 or less\n"));
+    const golden_result split =
+        GOLDEN_RUN("plan resnet18:size=32 --micro-batches 2 --no-measure --device null:1GiB");
+    CHECK(strstr(split.err, "; --ghost-norm allows it\n"));
+}
+
 TEST(use, a_far_word_suggests_nothing) {
     const golden_result r = GOLDEN_RUN("xylophone");
     CHECK_EQ(r.code, 2);

@@ -6,17 +6,14 @@
 /* Options whose flags have other names. */
 static const struct {
     const char *option, *flag;
-} others[] = {{"split_norm", "ghost-norm"},
-              {"val_split", "val-split"},
-              {"val_batch", "val-batch"},
-              {"micro_batches", "micro-batches"},
-              {"no_offload", "offload"},
-              {"data_budget_bytes", "data-budget"},
-              {"device_spec", "device-spec"},
-              {"host_budget", "host-budget"},
-              {"val_data", "val-data"},
-              {"plan_file", "load"},
-              {"folder", "out"}};
+} others[] = {{"split_norm", "ghost-norm"},    {"val_split", "val-split"},
+              {"val_batch", "val-batch"},      {"micro_batches", "micro-batches"},
+              {"no_offload", "offload"},       {"data_budget_bytes", "data-budget"},
+              {"device_spec", "device-spec"},  {"host_budget", "host-budget"},
+              {"val_data", "val-data"},        {"plan_file", "load"},
+              {"gpu_choices", "choices"},      {"folder", "out"},
+              {"folder=none", "no-save"},      {"start=resume", "resume"},
+              {"start=overwrite", "overwrite"}};
 
 static const char *flag_of(const char *option, size_t bytes) {
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -73,18 +70,53 @@ int hri_cli_exit_of(hr_cause cause) {
     }
 }
 
-/* "--" and the flag of the option that a sentence begins with; the rest of the sentence in *rest. */
+/* "--" and the flag of an option. */
+static void add_flag(const char *option, size_t bytes, hri_text *out) {
+    const char *flag = flag_of(option, bytes);
+    hri_text_add(out, "--%s", flag ? flag : "");
+    for (size_t i = 0; !flag && i < bytes; i++) {
+        hri_text_bytes(out, option[i] == '_' ? "-" : option + i, 1);
+    }
+}
+
+/* An option in `backquotes`, with a value or without, as it is typed; 0: it is none.  How many bytes it took. */
+static size_t add_quoted(const char *text, hri_text *out) {
+    static const char small[] = "abcdefghijklmnopqrstuvwxyz_";
+    static const char more[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.";
+    const size_t name = strspn(text + 1, small);
+    const size_t value = text[1 + name] == '=' ? 1 + strspn(text + 2 + name, more) : 0;
+    if (!name || value == 1 || text[1 + name + value] != '`') {
+        return 0;
+    }
+    if (value && flag_of(text + 1, name + value)) {
+        add_flag(text + 1, name + value, out);
+    } else {
+        add_flag(text + 1, name, out);
+        hri_text_add(out, "%s%.*s", value ? " " : "", value ? (int)value - 1 : 0, text + 2 + name);
+    }
+    return name + value + 2;
+}
+
+/* A sentence of the library as the command line says it: the option that it begins with, and those in `backquotes`. */
 static void spell_option(const char *text, size_t option_bytes, hri_text *out) {
     if (option_bytes) {
-        const char *flag = flag_of(text, option_bytes);
-        hri_text_add(out, "--");
-        hri_text_bytes(out, flag ? flag : text, flag ? strlen(flag) : option_bytes);
+        add_flag(text, option_bytes, out);
     }
-    hri_text_add(out, "%s", text + option_bytes);
+    for (text += option_bytes; *text;) {
+        const size_t taken = *text == '`' ? add_quoted(text, out) : 0;
+        const size_t plain = taken ? 0 : 1 + strcspn(text + 1, "`");
+        hri_text_bytes(out, text, plain);
+        text += taken + plain;
+    }
 }
 
 int hri_cli_error(hri_cli *cli, const hr_error *error) {
+    return hri_cli_error_of(cli, "", error);
+}
+
+int hri_cli_error_of(hri_cli *cli, const char *what, const hr_error *error) {
     hri_text text = {0};
+    hri_text_add(&text, "%s", what);
     spell_option(error->message, (size_t)error->option_bytes, &text);
     hri_say_error(cli, "%s", text.failed ? error->message : hri_text_get(&text));
     hri_text_deinit(&text);

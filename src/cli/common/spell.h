@@ -18,6 +18,8 @@ HR_MUST_CHECK hr_status hri_spell_flags(const hri_field *fields, const hri_chang
 int hri_cli_exit_of(hr_cause cause);
 /* Says what went wrong and gives the exit code. */
 int hri_cli_error(hri_cli *cli, const hr_error *error);
+/* The same behind `what`, "--save: ". */
+int hri_cli_error_of(hri_cli *cli, const char *what, const hr_error *error);
 int hri_cli_why(hri_cli *cli, const hri_why *why, hr_status status);
 /* Shows an answer, as text or as the object of --json: its exit code, or that of a failure. */
 int hri_cli_answer(hri_cli *cli, const hri_plan_sheet *sheet, bool as_json);

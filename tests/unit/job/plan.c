@@ -250,6 +250,25 @@ TEST(job_plan, mistakes_have_a_sentence_a_cause_and_the_option) {
     hr_ctx_destroy(ctx);
 }
 
+/* A program has options, not flags: sentences name them as job.h does, and the command spells them as it is typed. */
+TEST(job_plan, sentences_name_options_not_flags) {
+    hr_ctx *ctx = open_ctx();
+    hr_plan *p = NULL;
+    hr_error why = {0};
+    hr_job_options o = ask("resnet18:size=32", 4, "1GiB");
+    o.micro_batches = 2;
+    CHECK_STATUS(hr_job_plan(ctx, &o, &p, &why), HR_E_INVALID);
+    CHECK(strstr(why.message, "; `split_norm` allows it") && !strstr(why.message, "--"));
+    o = ask("mlp", 4, "1GiB");
+    o.device = NULL;
+    o.data = "synthetic:count=8";
+    o.val_data = o.data;
+    o.val_split = 0.5;
+    CHECK_STATUS(hr_job_plan(ctx, &o, &p, &why), HR_E_INVALID);
+    CHECK_STR(why.message, "`val_data` and `val_split` cannot be combined");
+    hr_ctx_destroy(ctx);
+}
+
 typedef struct heard {
     int warnings, ticks, cancel_at;
     char last[256];
