@@ -46,7 +46,7 @@ static hr_status open_model_file(hr_predictor *i, hri_why *why) {
     }
     i->checkpoint.about = (hri_about){
         .model = hr_model_name(i->model), .precision = "f32", .source = "", .input = i->want.name};
-    return status == HR_OK ? HR_OK : failed(why, i->model->weights, status, &prose);
+    return status == HR_OK ? HR_OK : failed(why, NULL, status, &prose);
 }
 
 static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
