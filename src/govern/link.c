@@ -52,6 +52,10 @@ static int start_broker(pid_t *out) {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+#if __GLIBC_PREREQ(2, 34)
+    /* A pipe that it inherited would not end before it does. */
+    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+#endif
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     const int failed =
         is_headroom() ? posix_spawn(out, "/proc/self/exe", &actions, &attributes, argv, environ)
