@@ -142,7 +142,7 @@ class Graph:
 class Run:
     """Graphs in one arena on the host."""
 
-    def __init__(self, graphs: Sequence[Graph], budget: int = 0, seed: int = 0) -> None:
+    def __init__(self, graphs: Sequence[Graph], budget: int = 0, seed: int = 0, threads: int = 1) -> None:
         lib, why = library(), _Error()
         self.graphs = list(graphs)
         self.ctx = c.c_void_p()
@@ -150,7 +150,7 @@ class Run:
         device = c.c_void_p(lib.hr_device_at(self.ctx, c.c_size_t(0)))
         handles = (c.c_void_p * len(graphs))(*[g.handle for g in graphs])
         o = _RunOptions(size=c.sizeof(_RunOptions), device=device, graphs=handles, graph_count=len(graphs),
-                        budget_bytes=budget, seed=seed)
+                        budget_bytes=budget, threads=threads, seed=seed)
         self.handle = c.c_void_p()
         try:
             _check(lib.hr_run_open(c.byref(o), c.byref(self.handle), c.byref(why)), why)
