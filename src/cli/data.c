@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "cli/common/command.h"
 #include "show/progress.h"
-#include "cli/common/stages.h"
 #include "data/image/sheet.h"
 #include "show/data.h"
+#include "show/stages.h"
 
 typedef struct data_options {
     bool json, skip_bad, bench, stages;
@@ -251,6 +251,22 @@ static void say_next(hri_cli *cli, const data_options *o, int count, const char 
     hri_text_deinit(&command);
 }
 
+static int show_stages(hri_cli *cli, int count, const char *const *names) {
+    hr_status status = count ? HR_OK : hri_stages_show(&cli->out, &cli->out_term);
+    for (int i = 0; i < count && status == HR_OK; i++) {
+        status = hri_stage_show(names[i], &cli->out, &cli->out_term);
+        if (status == HR_E_NOT_FOUND) {
+            hri_say_error(cli, "data: unknown stage \"%s\"; headroom data --stages lists them",
+                          names[i]);
+            return HRI_EXIT_USAGE;
+        }
+    }
+    if (status == HR_OK && !count) {
+        hri_say_next(cli, "headroom data --stages shuffle");
+    }
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(cli, NULL, "data", status);
+}
+
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     static run_state r; /* large, and one a program */
     char text[8192];
@@ -258,7 +274,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     pthread_mutex_init(&r.mutex, NULL);
     const data_options *o = options;
     if (o->stages) {
-        return hri_stages_print(cli, count, arguments);
+        return show_stages(cli, count, arguments);
     }
     if (count == 0) {
         hri_say_error(cli, "data: a pipeline is required; headroom data --stages lists sources and "

@@ -1,11 +1,11 @@
 /* The list of pipeline stages for people: see stages.h. */
-#include "cli/common/stages.h"
+#include "show/stages.h"
 
 #include <string.h>
 #include "base/table.h"
 #include "data/stage.h"
 
-static int print_list(hri_cli *cli) {
+hr_status hri_stages_show(hri_out *out, const hri_term *term) {
     static const char *const headings[] = {"STAGE", "WHAT"};
     for (int sources = 1; sources >= 0; sources--) {
         hri_table table;
@@ -16,15 +16,14 @@ static int print_list(hri_cli *cli) {
                 hri_table_cell(&table, HRI_STYLE_PLAIN, "%s", hri_stage_types[i]->help);
             }
         }
-        hri_say_title(cli, sources ? "sources" : "stages");
-        const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 0);
+        hri_show_title(out, term, sources ? "sources" : "stages");
+        const hr_status status = hri_table_print(&table, out, term, 2, 0);
         hri_table_deinit(&table);
         if (status != HR_OK) {
-            return hri_cli_failed(cli, NULL, "data", status);
+            return status;
         }
     }
-    hri_say_next(cli, "headroom data --stages shuffle");
-    return HRI_EXIT_YES;
+    return HR_OK;
 }
 
 static const hri_stage_type *find(const char *name) {
@@ -36,7 +35,7 @@ static const hri_stage_type *find(const char *name) {
     return NULL;
 }
 
-static int print_one(hri_cli *cli, const hri_stage_type *t) {
+static hr_status print_one(const hri_stage_type *t, hri_out *out, const hri_term *term) {
     static const char *const headings[] = {"OPTION", "DEFAULT", "WHAT"};
     hri_table table;
     hri_table_init(&table, headings, 3);
@@ -47,27 +46,13 @@ static int print_one(hri_cli *cli, const hri_stage_type *t) {
         hri_table_cell(&table, HRI_STYLE_PLAIN, "%s%s", f->help,
                        main ? " (the name is optional)" : "");
     }
-    hri_say_title(cli, "%s: %s", t->name, t->help);
-    const hr_status status = hri_table_print(&table, &cli->out, &cli->out_term, 2, 1);
+    hri_show_title(out, term, "%s: %s", t->name, t->help);
+    const hr_status status = hri_table_print(&table, out, term, 2, 1);
     hri_table_deinit(&table);
-    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(cli, NULL, "data", status);
+    return status;
 }
 
-int hri_stages_print(hri_cli *cli, int count, const char *const *names) {
-    if (count == 0) {
-        return print_list(cli);
-    }
-    for (int i = 0; i < count; i++) {
-        const hri_stage_type *t = find(names[i]);
-        if (!t) {
-            hri_say_error(cli, "data: unknown stage \"%s\"; headroom data --stages lists them",
-                          names[i]);
-            return HRI_EXIT_USAGE;
-        }
-        const int code = print_one(cli, t);
-        if (code != HRI_EXIT_YES) {
-            return code;
-        }
-    }
-    return HRI_EXIT_YES;
+hr_status hri_stage_show(const char *name, hri_out *out, const hri_term *term) {
+    const hri_stage_type *t = find(name);
+    return t ? print_one(t, out, term) : HR_E_NOT_FOUND;
 }
