@@ -193,7 +193,8 @@ void hri_ram_look(hri_ram *ram, pid_t pid) {
     hri_ram_tree tree = {0};
     if (hri_ram_tree_read(pid, false, &tree) == HR_OK && tree.bytes > r->limit_bytes &&
         hri_ram_tree_read(pid, true, &tree) == HR_OK && tree.bytes > r->limit_bytes &&
-        tree.largest > 1 && kill(tree.largest, SIGKILL) == 0) {
+        tree.largest > 1 && tree.largest != r->pid && /* which may take a while to go */
+        kill(tree.largest, SIGKILL) == 0) {
         r->kills_count++;
         r->at_ns = now_ns();
         r->pid = tree.largest;
