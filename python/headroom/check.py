@@ -144,6 +144,7 @@ class Compared:
     counted: int
     missing: list
     double: bool = False  # the framework ran in double precision
+    own: float = 0.0  # then: how far its own gradients in single precision are from that
 
     def good(self, within: float = 1e-4) -> bool:
         return not self.missing and max(self.loss, self.gradient, self.statistics, self.eval) <= within \

@@ -120,12 +120,16 @@ def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], 
     feeds = {n: x.numpy() for (n, _, _), x in zip(e.inputs, inputs)} | labels(e, batch)
     a = ours(e, feeds, batch, steps)
     states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
+    single: Optional[Outcome] = None
     for double in (False, True):
         m = copy.deepcopy(module).double() if double else module
         xs = [x.double() if double and x.dtype == torch.float32 else x for x in inputs]
         b = theirs(m, xs, feeds.get("label"), e.loss, steps, a.rate, dim)
         r = compare(a, b, states)
         r.double = double
+        if single is not None:
+            r.own = compare(single, b, []).gradient
+        single = b
         if r.good(within):
             break
     return r
