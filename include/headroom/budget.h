@@ -110,7 +110,7 @@ typedef struct hr_lease_info {
     uint64_t waiting_ms;  /* 0: not waiting */
 } hr_lease_info;
 
-/* All leases of a pool, oldest first, waiting requests behind them, until HR_E_EOF.  HR_E_NOT_FOUND: no such pool. */
+/* All leases of a pool, oldest first, then waiting requests, until HR_E_EOF.  HR_E_NOT_FOUND: no such pool. */
 HR_API HR_MUST_CHECK hr_status hr_budget_get_lease(hr_budget *budget, const char *pool,
                                                    size_t index, hr_lease_info *out);
 /* Asks the oldest holder of that name to shrink to `bytes`; 0: as far as it can.  HR_E_NOT_FOUND. */

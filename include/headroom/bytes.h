@@ -14,13 +14,13 @@
 
 HR_BEGIN_DECLS
 
-/* Parses `text`.  A percentage is taken of `whole`; with whole == 0 a percentage is HR_E_INVALID.  Fractions are
+/* Parses `text`.  A percentage is relative to `whole`; with whole == 0 a percentage is HR_E_INVALID.  Fractions are
  * rounded down to whole bytes.  Nonsense, a negative number, NaN or an empty text is HR_E_INVALID; what does not fit
  * in 64 bits, or a percentage over 100, is HR_E_RANGE.  `out` is untouched on failure.  Any thread. */
 HR_API HR_MUST_CHECK hr_status hr_bytes_parse(const char *text, uint64_t whole, uint64_t *out);
 
-/* Writes a size for people: "0 B", "512 B", "1.50 KiB", "148 MiB", "23.9 GiB": three significant figures at least,
- * whole numbers exactly.  Always ends `buf` with a NUL when size > 0; returns `buf`.  32 bytes are always enough. */
+/* Writes a size for people: "0 B", "512 B", "1.50 KiB", "148 MiB", "23.9 GiB": at least three significant figures,
+ * integers exactly.  Always ends `buf` with a NUL when size > 0; returns `buf`.  32 bytes are always enough. */
 HR_API const char *hr_bytes_print(uint64_t bytes, char *buf, size_t size);
 
 HR_END_DECLS

@@ -36,8 +36,8 @@ typedef struct hr_ctx_options {
         visible_devices; /* as HEADROOM_VISIBLE_DEVICES; NULL: take that variable; "" : the host only */
     hr_log_fn *log;      /* NULL: silent; the library itself never prints */
     void *log_user;
-    int32_t log_level;   /* hr_log_level: the most talkative passed on; default (0) errors only */
-    int32_t no_cuda;     /* 1: do not even look for CUDA */
+    int32_t log_level;   /* hr_log_level: lines up to this level are passed on; 0: errors only */
+    int32_t no_cuda;     /* 1: do not look for CUDA */
     uint64_t null_bytes; /* > 0: add a device null:0 of this size, for planning */
 } hr_ctx_options;
 

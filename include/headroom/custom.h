@@ -1,4 +1,4 @@
-/* Ops of your own: what the library does not have, in a few functions.
+/* Custom ops: add an op to the library with a few functions.
  *
  *   static hr_status shape(void *user, const hr_meta *in, uint32_t count, hr_meta *out, const char **why) { ... }
  *   static void slope(void *user, hr_graph *g, hr_custom_grad *c) { ... builders ... }
@@ -10,8 +10,8 @@
  *   hr_custom_create(&o, &softplus);
  *   hr_value y = hr_graph_custom(g, softplus, &x, 1);
  *
- * Such an op is planned, recomputed, moved and cut into micro-batches as any other; so what is said of it here must be
- * true.  `run` is a function of its inputs alone: the planner may call it twice.  It runs on the host.
+ * A custom op is planned, recomputed, offloaded and split into micro-batches like any other, so its options must be
+ * correct.  `run` must depend on its inputs only, because it may be called twice.  It runs on the host.
  *
  * Threads: an op may be used by any number of graphs at once; `run` is called from the thread that trains. */
 #ifndef HEADROOM_CUSTOM_H
@@ -28,8 +28,8 @@ enum { HR_CUSTOM_INPUTS = 16, HR_CUSTOM_OUTPUTS = 6 };
 typedef struct hr_custom hr_custom;
 
 /* The gradient, as nodes: read in[], out[] and dout[] (HR_NONE: the loss does not depend on that output), add nodes
- * with the builders, and set din[i] where bit i of `need` is set.  What it reads is kept for it until then, or computed
- * again. */
+ * with the builders, and set din[i] where bit i of `need` is set.  What it reads is kept until then or
+ * recomputed. */
 typedef struct hr_custom_grad {
     size_t size; /* set by the library */
     const hr_value *in, *out, *dout;
@@ -48,34 +48,34 @@ typedef struct hr_custom_call {
     void *threads;   /* for hr_custom_parallel */
 } hr_custom_call;
 
-/* Cuts [0, count) into pieces of `piece` items and calls fn for each, on all threads of the training.  Pieces depend on
- * the numbers alone, so results do not depend on the number of threads. */
+/* Divides [0, count) into pieces of `piece` items and calls fn for each, on all threads of the run.  The division does not
+ * depend on the number of threads, so neither do the results. */
 typedef void hr_custom_piece_fn(void *arg, uint64_t begin, uint64_t end);
 HR_API void hr_custom_parallel(const hr_custom_call *call, uint64_t count, uint64_t piece,
                                hr_custom_piece_fn *fn, void *arg);
 
-/* Zero means the default in every field that may be left out.  Set `size` to sizeof(hr_custom_options). */
+/* Zero means the default in every optional field.  Set `size` to sizeof(hr_custom_options). */
 typedef struct hr_custom_options {
     size_t size;
     const char *name; /* 1 to 40 letters, digits, '_', '-' */
     uint32_t input_count, output_count;
-    /* Checks the inputs and fills the outputs' types and shapes; HR_E_SHAPE with a static text in *why refuses. */
+    /* Checks the inputs and fills in types and shapes of the outputs; returns HR_E_SHAPE with a static text in *why to refuse. */
     hr_status (*shape)(void *user, const hr_meta *in, uint32_t count, hr_meta *out,
                        const char **why);
-    void (*slope)(void *user, hr_graph *g, hr_custom_grad *c); /* NULL: no gradient flows */
+    void (*slope)(void *user, hr_graph *g, hr_custom_grad *c); /* NULL: no gradient */
     hr_status (*run)(void *user, const hr_custom_call *c);
-    /* Bit i: output 0 may lie where input i lay; run must then read each element before it writes it. */
+    /* Bit i: output 0 may overwrite input i; run must then read each element before it writes it. */
     uint32_t overwrite;
-    /* 1: samples (dimension 0) touch one another, so a batch is never cut across this op. */
+    /* 1: samples (dimension 0) depend on one another, so a batch with this op is never split. */
     int32_t coupled;
     double flops_per_element; /* of output 0; 0: one */
     uint64_t workspace_bytes;
-    void *user; /* of all the functions */
+    void *user; /* passed to all functions */
 } hr_custom_options;
 
 /* Copies the options.  HR_E_INVALID for a name, count or function that is missing or out of range. */
 HR_API HR_MUST_CHECK hr_status hr_custom_create(const hr_custom_options *options, hr_custom **out);
-/* After every graph that has it.  NULL is allowed. */
+/* Call it after destroying every graph that uses the op.  NULL is allowed. */
 HR_API void hr_custom_destroy(hr_custom *op);
 
 /* A node; returns its first output.  Errors are sticky on the graph. */

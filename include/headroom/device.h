@@ -1,11 +1,11 @@
-/* Devices: what memory and work are asked of.
+/* Devices: where memory is allocated and work runs.
  *
- * A device is physical: "host", "cuda:0", "null:0".  A logical device is a slice of one with a limit of its own; all
- * memory is asked of logical devices (memory.h).  Limits and growth combine, differ between logical devices, may
- * change while running, and every rule is checked at the call with the numbers in the error.
+ * A device is physical: "host", "cuda:0", "null:0".  A logical device is a slice of one with its own limit; all
+ * memory is allocated from logical devices (memory.h).  Limits and growth combine, differ between logical devices, may
+ * change while running, and every rule is checked when you call, with the numbers in the error.
  *
- * Queues are ordered: what is put in one queue happens in that order; events order queues among one another.  Copies
- * and fills are asynchronous; the memory they name must stay until the queue has passed them.
+ * Queues are ordered: work in one queue runs in the order in which it was added; events order queues among one another.
+ * Copies and fills are asynchronous; their memory must stay valid until the queue has completed them.
  *
  * Threads: any thread, except that one queue is used by one thread at a time. */
 #ifndef HEADROOM_DEVICE_H
@@ -34,18 +34,18 @@ typedef struct hr_device_info {
     char description[HR_NAME_SIZE]; /* "NVIDIA H200", "16 x Neoverse-V1" */
     char backend[16];               /* "host", "cuda", "null" */
     uint64_t total_bytes;   /* physical memory (on the host: of the machine or its cgroup) */
-    uint64_t free_bytes;    /* what is left of it right now, for anybody */
-    uint64_t page_bytes;    /* the unit in which memory is taken and given back */
-    uint64_t runtime_bytes; /* measured: what the device takes before any tensor */
-    uint64_t limits_bytes;  /* the sum of the limits of its logical devices */
-    uint64_t held_bytes;    /* what its logical devices hold together */
+    uint64_t free_bytes;    /* free right now, for any process */
+    uint64_t page_bytes;    /* unit of allocation */
+    uint64_t runtime_bytes; /* measured: memory used before any tensor exists */
+    uint64_t limits_bytes;  /* sum of the limits of its logical devices */
+    uint64_t held_bytes;    /* held by its logical devices together */
     uint64_t
-        process_bytes; /* what the outside sees for this process (NVML, resident set); 0: unknown */
+        process_bytes; /* what the system reports for this process (NVML, resident memory); 0: unknown */
     uint32_t logical_count;
     uint32_t compute_major, compute_minor; /* CUDA only */
     uint32_t reserved;
-    /* total = free + ours + others, where free is at most total.  Ours is what the outside sees of this process, or, where
-     * the device cannot tell, what its runtime took and what its logical devices hold. */
+    /* total = free + ours + others, where free is at most total.  Ours is what the system reports for this process or,
+     * if it cannot tell, the runtime plus what the logical devices hold. */
     uint64_t ours_bytes, others_bytes;
     int32_t is_open; /* 0: runtime_bytes is not known yet (hr_device_open) */
     int32_t is_gpu;  /* opening it takes memory */

@@ -82,7 +82,7 @@ HR_API int hr_shape_same(const hr_shape *a, const hr_shape *b);
 /* "f32[16,224,224,3]".  80 + 21 * rank bytes are always enough; returns buf. */
 HR_API const char *hr_meta_print(const hr_meta *meta, char *buf, size_t size);
 
-/* A value of a graph.  0 is no value. */
+/* A value of a graph.  0: none. */
 typedef uint32_t hr_value;
 #define HR_NONE ((hr_value)0)
 
@@ -232,7 +232,7 @@ typedef enum hr_keep {
     HR_KEEP_NOT        /* never saved: gradient accumulators */
 } hr_keep;
 
-/* What is known of a persistent value beside its type and shape.  Zero is the default in every field. */
+/* Facts about a persistent value, in addition to its type and shape.  Zero is the default in every field. */
 typedef struct hr_tags {
     size_t size;    /* set by the caller to sizeof(hr_tags) */
     hr_value owner; /* of a state: the parameter it belongs to */

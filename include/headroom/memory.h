@@ -4,8 +4,8 @@
  * live   bytes of them in use by blocks and ranges
  * limit  never exceeded by held, not by one byte, whatever the number of threads
  *
- * A block never moves.  Small ones share pages; a large one has pages of its own, which need not lie together
- * physically: when the free pages suffice, the request is served.
+ * A block never moves.  Small blocks share pages; a large one has its own pages, which need not be adjacent: if there are
+ * enough free pages, the request succeeds.
  *
  * Threads: any thread, for everything here. */
 #ifndef HEADROOM_MEMORY_H
@@ -47,26 +47,26 @@ HR_API HR_MUST_CHECK hr_status hr_owner_get(hr_logical *logical, const char *nam
 /* A block is a value: copy it freely, free it once. */
 typedef struct hr_block {
     hr_addr addr;
-    uint64_t bytes;  /* as asked for */
+    uint64_t bytes;  /* as requested */
     uint64_t handle; /* private; a freed handle is recognised */
 } hr_block;
 
 /* addr is a multiple of 256 and, for blocks larger than half a page, of the page size.
- * bytes == 0 is HR_E_INVALID.  HR_E_LIMIT when the limit is in the way, HR_E_NOMEM_DEVICE when the device itself is
- * full, HR_E_NOMEM_HOST when our own records find no memory: each with the whole account in hr_ctx_error(). */
+ * bytes == 0 is HR_E_INVALID.  HR_E_LIMIT if the limit does not allow it, HR_E_NOMEM_DEVICE if the device itself
+ * is full, HR_E_NOMEM_HOST if the host is out of memory for bookkeeping: hr_ctx_error() has the whole account. */
 HR_API HR_MUST_CHECK hr_status hr_block_alloc(hr_logical *logical, uint64_t bytes,
                                               hr_category category, hr_owner owner, hr_block *out);
 /* HR_E_INVALID for a block that is not live here (freed twice, of another device). */
 HR_API HR_MUST_CHECK hr_status hr_block_free(hr_logical *logical, const hr_block *block);
 
-/* A range: addresses that stay while the memory behind them grows, shrinks or is shared.  A plan's arena is one. */
+/* A range: addresses that stay the same while their memory grows, shrinks or is shared.  A plan's arena is one. */
 typedef struct hr_range hr_range;
 
-/* Reserves addresses for up to `reserve_bytes`; takes no memory yet. */
+/* Reserves addresses for up to `reserve_bytes`; allocates no memory yet. */
 HR_API HR_MUST_CHECK hr_status hr_range_create(hr_logical *logical, uint64_t reserve_bytes,
                                                hr_category category, hr_owner owner,
                                                hr_range **out);
-/* Gives everything back.  HR_E_BUSY while another range shares its pages. */
+/* Frees everything.  HR_E_BUSY while another range shares its pages. */
 HR_API HR_MUST_CHECK hr_status hr_range_destroy(hr_range *range);
 /* Makes the first `bytes` usable (rounded up to whole pages).  What stays keeps its contents.  HR_E_RANGE over the
  * reserve; HR_E_BUSY when shrinking below what another range shares. */
@@ -80,7 +80,7 @@ HR_API uint64_t hr_range_bytes(const hr_range *range);
 /* ---- accounts ---- */
 
 typedef struct hr_usage {
-    uint64_t live_bytes; /* as asked for */
+    uint64_t live_bytes; /* as requested */
     uint64_t peak_bytes; /* the most that live_bytes has been */
     uint64_t held_bytes; /* what those blocks occupy, rounding included */
     uint64_t blocks;

@@ -9,13 +9,13 @@
  * A model's graph has two inputs and two results, the same names in every family:
  *
  *   image    f32 (N, size, size, channels)     or   tokens   i32 (N, context)
- *   label    i32 (N), or (N, size, size) for a class a pixel, or (N, context) for the next token; negative: ignored
- *   logits   f32, the label's shape and the classes behind it; gpt2's are no result of hr_step_build's graphs: large
+ *   label    i32 (N), or (N, size, size) for one class per pixel, or (N, context) for the next token; negative: ignored
+ *   logits   f32, the shape of the label followed by the classes; not a result of hr_step_build's graphs for gpt2, because they are large
  *   loss     f32, the mean cross entropy
  *
  * Parameters have the names that torchvision (image models) and Hugging Face (GPT-2) use.  Their shapes are the same
  * too but for the weights of convolutions, which lie as (KH, KW, C / groups, O) and in files as (O, C / groups, KH, KW);
- * hr_model_load() and hr_model_save() turn them.  A graph for training takes batch statistics and drops out; one for
+ * hr_model_load() and hr_model_save() transpose them.  A graph for training takes batch statistics and drops out; one for
  * inference takes running statistics and does not.
  *
  * Threads: an opened model is read-only. */
@@ -75,7 +75,7 @@ HR_API int64_t hr_model_classes(const hr_model *m);
 HR_API HR_MUST_CHECK hr_status hr_model_build(void *model, hr_graph *g, int64_t batch,
                                               int training);
 
-/* ---- models of your own, and model files ---- */
+/* ---- custom models, and model files ---- */
 
 /* Zero is the default in every field but name and build.  Set size to sizeof(hr_model_options). */
 typedef struct hr_model_options {
@@ -110,7 +110,7 @@ typedef struct hr_weights_options {
     hr_value_get *get; /* save */
     hr_value_put *put; /* load */
     void *user;
-    uint64_t buffer_bytes; /* of what is turned at a time; 0: 256 KiB */
+    uint64_t buffer_bytes; /* transposed at a time; 0: 256 KiB */
     int32_t
         type; /* hr_type; save: of the weights in the file.  Running statistics and counts keep theirs */
     int32_t check;  /* load: 1 refuses weights that are not finite, before any is loaded */
@@ -119,12 +119,12 @@ typedef struct hr_weights_options {
 
 /* The parameters and running statistics of the model, found in `g` by their names.  Everything is checked before the
  * first byte is written: HR_E_NOT_FOUND for a missing tensor or file, HR_E_EXISTS for an extra one, HR_E_SHAPE for one
- * of another shape, HR_E_FORMAT for a file that is cut short, lies about sizes or is none, HR_E_UNSUPPORTED for a type
+ * of another shape, HR_E_FORMAT for a file that is truncated, inconsistent or of another format, HR_E_UNSUPPORTED for a type
  * that weights cannot have, HR_E_RANGE for weights that are not finite.  After HR_E_IO in the middle the weights are a
  * mixture.  Types are converted; memory beyond the header is one small buffer. */
 HR_API HR_MUST_CHECK hr_status hr_model_load(const hr_model *m, const hr_graph *g, const char *path,
                                              const hr_weights_options *o, hr_error *why);
-/* Writes beside the place and renames: whatever fails, the old file stands. */
+/* Writes a temporary file and renames it: whatever fails, the old file is kept. */
 HR_API HR_MUST_CHECK hr_status hr_model_save(const hr_model *m, const hr_graph *g, const char *path,
                                              const hr_weights_options *o, hr_error *why);
 

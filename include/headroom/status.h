@@ -51,25 +51,25 @@
 /* The one list: X(name, code, text).  Codes never change meaning; new ones go at the end. */
 #define HR_STATUS_MAP(X)                                                                           \
     X(OK, 0, "success")                                                                            \
-    X(E_INVALID, -1, "an argument is wrong")                                                       \
-    X(E_NOMEM_HOST, -2, "the host has no memory for our own records")                              \
-    X(E_NOMEM_DEVICE, -3, "the device has no memory left")                                         \
+    X(E_INVALID, -1, "invalid argument")                                                           \
+    X(E_NOMEM_HOST, -2, "out of host memory")                                                      \
+    X(E_NOMEM_DEVICE, -3, "the device is out of memory")                                           \
     X(E_LIMIT, -4, "the limit of the logical device does not allow it")                            \
-    X(E_RANGE, -5, "a number is outside its range")                                                \
-    X(E_UNSUPPORTED, -6, "this back end cannot do that")                                           \
-    X(E_NOT_FOUND, -7, "there is no such thing")                                                   \
-    X(E_EXISTS, -8, "there is one already")                                                        \
-    X(E_BUSY, -9, "it is still in use")                                                            \
+    X(E_RANGE, -5, "a number is out of range")                                                     \
+    X(E_UNSUPPORTED, -6, "not supported")                                                          \
+    X(E_NOT_FOUND, -7, "not found")                                                                \
+    X(E_EXISTS, -8, "already exists")                                                              \
+    X(E_BUSY, -9, "still in use")                                                                  \
     X(E_DEVICE, -10, "the device reported a failure")                                              \
     X(E_LOST, -11, "the device can no longer be used")                                             \
     X(E_IO, -12, "reading or writing failed")                                                      \
-    X(E_FORMAT, -13, "the data is not in the form it claims")                                      \
-    X(E_EOF, -14, "there is no more")                                                              \
-    X(E_CANCELLED, -15, "it was cancelled")                                                        \
+    X(E_FORMAT, -13, "the data is damaged or in another format")                                   \
+    X(E_EOF, -14, "no more data")                                                                  \
+    X(E_CANCELLED, -15, "cancelled")                                                               \
     X(E_INTERNAL, -16, "a bug in Headroom")                                                        \
-    X(E_SHAPE, -17, "shapes or types do not fit together")                                         \
+    X(E_SHAPE, -17, "shapes or types do not match")                                                \
     X(E_NO_PLAN, -18, "no plan fits the budget")                                                   \
-    X(E_AGAIN, -19, "not now; the same call may succeed later")
+    X(E_AGAIN, -19, "not available now; the same call may succeed later")
 
 HR_BEGIN_DECLS
 

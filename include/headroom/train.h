@@ -1,47 +1,46 @@
-/* Training steps: from a model's forward graph to a graph that learns.
+/* Training steps: from the forward graph of a model to the graph of a step.
  *
  *   static hr_status build(void *user, hr_graph *g, int64_t batch, int training) {
  *       ... inputs, parameters, nodes ...
- *       hr_graph_result(g, loss, "loss");                       a real scalar: the mean over the batch
+ *       hr_graph_result(g, loss, "loss");                       a floating-point scalar: the mean over the batch
  *       return HR_OK;
  *   }
  *   hr_train_options o = {.size = sizeof o};
  *   hr_train_options_parse("optimizer=adamw,rate=3e-4,decay=0.1,clip=1,precision=bf16", &o, NULL);
  *   hr_step_build(&o, build, user, HR_STEP_WHOLE, 32, &graph, NULL);
  *
- * The built graph is frozen.  It holds the model, its gradients, clipping where asked for, and one update for each
- * trainable parameter.  What changes from step to step is fed in as small inputs, so that a captured step need not be
- * captured again; hr_step_state counts steps on the host and says what to feed.
+ * The graph is frozen.  It has the model, its gradients, clipping if requested, and one update per trainable parameter.
+ * What changes from step to step is fed through small inputs, so that a step is captured only once; hr_step_state counts
+ * steps on the host and says what to feed.
  *
- * Names, beside the model's own.  A graph has only those it needs; hr_graph_find() gives HR_NONE for the others.
+ * Names, in addition to the model's own.  A graph has only those it needs; hr_graph_find() gives HR_NONE for the others.
  *
  *   train.rate       input, f32    the learning rate of this step
  *   train.update     input, f32    the number of this update, from 1 (Adam, AdamW)
  *   train.scale      input, f32    the loss scale (f16)
- *   train.weight     input, f32    parts: the share of this part in the batch, its samples / all samples
- *   train.first      input, f32    parts: 1 for the first part of a step, else 0; x: sums so far are scaled by 1 - x
- *   train.factor     result, f32   what gradients were multiplied by; 0 when the step was skipped (clip, f16, check)
+ *   train.weight     input, f32    micro-batches: its share of the batch, its samples / all samples
+ *   train.first      input, f32    micro-batches: 1 for the first of a step, else 0; x: sums so far are scaled by 1 - x
+ *   train.factor     result, f32   factor applied to gradients; 0 if the step was skipped (clip, f16, check)
  *   train.norm       result, f32   the norm of all gradients before clipping (clip, f16, check)
- *   <param>.velocity, <param>.first, <param>.second, <param>.average   states of the optimizer, like the parameter
- *   <param>.sum      state         parts: the gradient so far, f32; not for sgd with momentum, whose velocity serves
+ *   <param>.velocity, <param>.first, <param>.second, <param>.average   optimizer state, with the shape of the parameter
+ *   <param>.sum      state         micro-batches: gradient accumulator, f32; sgd with momentum uses its velocity
  *
- * Parts.  A batch may be trained in k parts (micro-batches, explicit accumulation): k - 1 runs of a HR_STEP_PART graph
- * and one of a HR_STEP_LAST graph, which may be built for another number of samples (the short last part).  Persistent
- * values are the same memory in all of them, by name.  Each part adds weight * gradient to the sums; the last one goes
- * on to clip and update, once a step, with its own gradients never stored apart.  Sgd with momentum (not nesterov, no
- * clipping, no check, not f16) needs no sums: parts add to its velocity, v = m v + sum of weight * gradient + decay w,
- * so a step that was begun must be ended before the velocities mean something.  The loss of the step is the sum of
+ * Micro-batches.  A batch may be trained as k micro-batches (or with gradient accumulation): k - 1 runs of a HR_STEP_PART
+ * graph and one of a HR_STEP_LAST graph, which may be built for another number of samples (a smaller last one).
+ * Persistent values of the same name share memory in all of them.  Each micro-batch adds weight * gradient to the
+ * accumulators; the last one then clips and updates, once per step, without storing its own gradients.  Sgd with momentum
+ * (without nesterov, clipping, check or f16) needs no accumulators: micro-batches add to its velocity, v = m v + sum of
+ * weight * gradient + decay w, so velocities are valid only after a complete step.  The loss of the step is the sum of
  * weight * loss.
  *
- * Labels that do not count.  A cross entropy is the mean over rows whose id is not negative, so a part weighs what it has
- * of the rows that count, not of the samples.  Where these are not known before the first part, set `ignored`: every
- * optimizer then has sums, a part's weight is c_k / C_k (its rows that count, those of all parts so far) and train.first
- * is 1 in the first part and 1 - C_(k-1) / C_k in the others; after the last part the sum is the mean over all of them.
- * A part in which nothing counts has a loss and gradients of 0, and the weight 0.
+ * Ignored labels.  A cross entropy is the mean over rows whose id is not negative, so a micro-batch is weighted by its
+ * rows that count, not by its samples.  If their number is not known before the first micro-batch, set `ignored`: every
+ * optimizer then has accumulators, a weight is c_k / C_k (rows that count in this micro-batch, and in all so far), and
+ * train.first is 1 in the first micro-batch and 1 - C_(k-1) / C_k in the others; after the last one the sum is the mean
+ * over all rows.  A micro-batch in which nothing counts has loss, gradients and weight 0.
  *
- * Mixed precision.  Parameters stay f32; what the descriptors call products (matrix products, convolutions,
- * attention) take their inputs in bf16 or f16, other ops follow the type they are given, and statistics, sums and
- * losses are f32 inside.  Each parameter is cast once a step.
+ * Mixed precision.  Parameters stay f32.  Matmuls, convolutions and attention get their inputs in bf16 or f16, other ops
+ * use the type they are given, and statistics, sums and losses are f32 internally.  Each parameter is cast once per step.
  *
  * Threads: none of these objects is shared; a built graph may be read by any thread. */
 #ifndef HEADROOM_TRAIN_H
@@ -67,11 +66,11 @@ typedef enum hr_schedule {
     HR_SCHEDULE_COSINE /* from rate to final_rate over `steps` */
 } hr_schedule;
 
-/* The scores of a head with very many classes (a vocabulary): larger than anything else in such a model. */
+/* The logits over very many classes (a vocabulary): the largest value in such a model. */
 typedef enum hr_scores {
-    HR_SCORES_AUTO = 0, /* kept, but a planner may take slices where memory is short */
+    HR_SCORES_AUTO = 0, /* kept, but the planner may use slices if memory is short */
     HR_SCORES_KEPT,     /* from the forward to the backward pass */
-    HR_SCORES_SLICES /* a slice at a time, made again in the backward pass: same bits, one product more */
+    HR_SCORES_SLICES /* one slice at a time, recomputed in the backward pass: same bits, one more matmul */
 } hr_scores;
 
 typedef enum hr_precision {
@@ -90,17 +89,17 @@ typedef struct hr_train_options {
     int32_t schedule;    /* hr_schedule */
     int32_t nesterov;    /* sgd */
     int32_t decay_all;   /* 0: parameters of rank 0 and 1 (biases, norms) are not decayed */
-    int32_t check;       /* 1: a step whose gradients are not finite is skipped (f16 always does) */
-    int32_t ignored;     /* 1: labels may be negative and so not count; not in the text */
+    int32_t check;       /* 1: skip steps whose gradients are not finite (always with f16) */
+    int32_t ignored;     /* 1: labels may be negative (ignored); not in the text */
     double rate;         /* the base learning rate */
     double momentum;     /* sgd, rmsprop */
     double beta1, beta2; /* adam, adamw */
     double alpha;        /* rmsprop */
     double epsilon;      /* adam, adamw, rmsprop */
     double decay;        /* weight decay: decoupled in adamw, part of the gradient in the others */
-    double clip;         /* largest norm of all gradients; 0: no clipping */
-    int64_t steps;       /* of the cosine, warm-up included */
-    int64_t warmup;      /* steps of linear rise to the base rate */
+    double clip;         /* maximum global gradient norm; 0: no clipping */
+    int64_t steps;       /* cosine: number of steps, warm-up included */
+    int64_t warmup;      /* warm-up steps: linear rise to the base rate */
     int64_t every;       /* step schedule */
     double gamma;        /* step schedule */
     double final_rate;   /* cosine */
@@ -120,11 +119,11 @@ HR_API double hr_train_rate(const hr_train_options *o, uint64_t step);
 typedef hr_status hr_build_fn(void *user, hr_graph *g, int64_t batch, int training);
 
 typedef enum hr_step_kind {
-    HR_STEP_WHOLE = 0, /* the batch at once: forward, backward, update */
-    HR_STEP_PART,      /* a part of it that is not the last: forward, backward, add to the sums */
-    HR_STEP_LAST,      /* the last part: as PART, then update */
+    HR_STEP_WHOLE = 0, /* the whole batch: forward, backward, update */
+    HR_STEP_PART,      /* a micro-batch that is not the last: forward, backward, accumulate */
+    HR_STEP_LAST,      /* the last micro-batch: as PART, then update */
     HR_STEP_EVALUATE,  /* forward, in the same precision; nothing is updated */
-    HR_STEP_UPDATE /* what PARTs have added up moves the parameters; no input of the model is read */
+    HR_STEP_UPDATE     /* the update from the accumulators of PARTs; reads no input of the model */
 } hr_step_kind;
 
 /* A frozen graph.  *why (may be NULL) gets the reason with node and shapes.  HR_E_SHAPE without a scalar result
@@ -137,8 +136,8 @@ HR_API HR_MUST_CHECK hr_status hr_step_build(const hr_train_options *o, hr_build
 
 /* Plain data, part of a checkpoint.  Frozen, with room for more. */
 typedef struct hr_step_state {
-    uint64_t step;    /* steps begun and ended, skipped ones too */
-    uint64_t updates; /* steps that changed the weights */
+    uint64_t step;    /* completed steps, including skipped ones */
+    uint64_t updates; /* steps that changed the parameters */
     double scale;     /* loss scale; 1 without f16 */
     uint64_t good;    /* steps without a skip since the scale last changed */
     uint64_t skipped;
