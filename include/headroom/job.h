@@ -97,7 +97,9 @@ typedef struct hr_job_options {
     uint64_t threads; /* CPU threads; 0: one per core */
 
     /* Output. */
-    const char *folder;    /* of checkpoints; created, and locked while training; NULL: none */
+    /* Of checkpoints; created, and locked while training; NULL: none.  A name that ends in "-#" takes the first free number
+     * ("runs/flowers-#": runs/flowers-1, then -2), or the last used one to resume. */
+    const char *folder;
     uint64_t save_every;   /* steps between checkpoints, in addition to each epoch; 0: off */
     uint64_t save_seconds; /* likewise by time; 0: 600; HR_UNKNOWN: off */
     const char *log, *tensorboard, *svg; /* JSON lines file, event directory, chart */

@@ -57,3 +57,24 @@ TEST_TIMEOUT(f11_13, the_smallest_of_asked_for_micro_batches_is_of_these, 300) {
                 "--micro-batches 2");
     check_above("lenet --batch 3 --optimizer adamw --micro-batches 2");
 }
+
+/* Two runs that share an arena: what each takes of the other was once an estimate, and the budget named was refused. */
+static program_outcome train_two(uint64_t budget) {
+    return program_run(&(program_options){.seconds = 150},
+                       "train gpt2-nano:layers=6,context=64,width=32,heads=2 --data synthetic:64 "
+                       "--batch 2 --optimizer adam --no-measure --no-save --steps 1 --json "
+                       "--budget %llu --also 'vit-tiny:size=32,patch=4,width=64,heads=2,layers=6,"
+                       "classes=10 --data synthetic:64 --batch 16'",
+                       (unsigned long long)budget);
+}
+
+TEST_TIMEOUT(f11_13, the_smallest_of_two_runs_is_accepted, 600) {
+    PROGRAM_NEED_SPEED();
+    program_outcome o = train_two(8 << 20);
+    program_expect(&o, 1, NULL);
+    const uint64_t least = (uint64_t)program_number(&o, "smallest_bytes");
+    program_end(&o);
+    o = train_two(least);
+    program_expect(&o, 0, NULL);
+    program_end(&o);
+}

@@ -1,4 +1,5 @@
-/* Several jobs in one arena: each has the losses of its solo run, and the budget that a refusal names is accepted. */
+/* Several jobs in one arena: each has the losses of its solo run.  (tests/regress has the budget that a
+ * refusal names.) */
 #include <headroom/headroom.h>
 
 #include <stdio.h>
