@@ -1,5 +1,5 @@
 /* The loop, one step at a time; see trainer.h. */
-#include "loop/trainer.h"
+#include "loop/trainer_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,39 +9,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "weights/folder.h"
-
-struct hri_trainer {
-    hri_trainer_options o;
-    hri_progress_state at;
-    hri_trainer_sums sums;
-    hri_trainer_end end;
-    hri_folder own; /* locked here; fd -1: by the caller, or there is none */
-    char *last_path, *best_path;
-    const char *saved_path; /* "": nothing is there yet */
-    char *resumed_path;
-    uint64_t saved_step, saved_ns, begun_ns;
-    uint64_t epoch_begun_ns, epoch_wait_ns, epoch_own_samples;
-    hri_measured measured;
-    uint64_t measured_ns;
-    int validated; /* the epoch's last step was validated already */
-    int save_failed, failed;
-    int stopping; /* no batch is fed ahead any more */
-    int looked,
-        over;    /* over: this step ends its epoch, as it was seen before the next batch was fed */
-    int begun;   /* the next epoch was begun while this step ran */
-    void *place; /* how far the data was before the next batch was fed; NULL: nobody will ask */
-    size_t place_bytes;
-    hri_record_step unsaid; /* a step that was not reported yet */
-    int has_unsaid;
-    hri_numbers added; /* of the batches whose gradients wait for an update */
-    uint64_t added_ns; /* > 0: there are some */
-    hri_prose save_why;
-    struct means {
-        double sums[HRI_PLANNED_METRICS];
-        uint64_t counted;
-    } epoch_means, validation_means; /* of the model's own numbers, by this process */
-};
 
 /* ---- the clock and memory ---- */
 
@@ -62,210 +29,10 @@ static void read_memory(hri_trainer *t, uint64_t *now, uint64_t *peak) {
     *peak = m->peak_bytes;
 }
 
-static void log_line(const hri_trainer *t, hr_log_level level, const char *line) {
+void hri_trainer_log(const hri_trainer *t, hr_log_level level, const char *line) {
     if (t->o.log) {
         t->o.log(t->o.log_user, level, line);
     }
-}
-
-static void tell_save(const hri_trainer *t, int failed, const char *text) {
-    if (t->o.on_save) {
-        t->o.on_save(t->o.user, failed, text);
-    } else if (failed) {
-        log_line(t, HR_LOG_WARN, text);
-    }
-}
-
-/* ---- the model's own numbers ---- */
-
-static void add_means(const hri_trainer *t, struct means *m, uint64_t counted) {
-    double is;
-    for (size_t i = 0; hri_planned_metric(t->o.planned, i, &is); i++) {
-        m->sums[i] += is * (double)counted;
-    }
-    m->counted += counted;
-}
-
-hr_status hri_trainer_metric(const hri_trainer *t, const char *name, hri_trainer_span span,
-                             double *out) {
-    const struct means *m = span == HRI_TRAINER_EPOCH ? &t->epoch_means : &t->validation_means;
-    const char *is;
-    double last = NAN;
-    for (size_t i = 0; (is = hri_planned_metric(t->o.planned, i, &last)) != NULL; i++) {
-        if (!strcmp(is, name)) {
-            *out = span == HRI_TRAINER_STEP ? (t->sums.steps ? last : NAN)
-                   : m->counted             ? m->sums[i] / (double)m->counted
-                                            : NAN;
-            return HR_OK;
-        }
-    }
-    return HR_E_NOT_FOUND;
-}
-
-/* ---- checkpoints ---- */
-
-static hri_values values_of(hri_planned *p) {
-    return (hri_values){.get = hri_planned_get,
-                        .put = hri_planned_put,
-                        .user = p,
-                        .buffer_bytes = hri_planned_band_bytes(p)};
-}
-
-static void drop_place(hri_trainer *t) {
-    hr_pipeline_state_free(t->place);
-    t->place = NULL;
-    t->place_bytes = 0;
-}
-
-/* The place of the data behind the last step: now, or as it was before the next batch was fed ahead. */
-static hr_status keep_place(hri_trainer *t) {
-    return t->place ? HR_OK
-                    : hr_pipeline_save(hri_supply_pipeline(t->o.feeds->train), &t->place,
-                                       &t->place_bytes);
-}
-
-static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
-    const int fed = hri_planned_is_fed(t->o.planned);
-    if (!fed) {
-        drop_place(t);
-    }
-    hr_status status = fed && !t->place ? HR_E_BUSY : keep_place(t);
-    if (status != HR_OK) {
-        return hri_prose_set(why, status, "the position in the input data cannot be saved: %s",
-                             hr_status_text(status));
-    }
-    const hri_values from = values_of(t->o.planned);
-    const hri_checkpoint_write w = {.g = hri_planned_graph(t->o.planned),
-                                    .from = &from,
-                                    .about = t->o.about,
-                                    .progress = &t->at,
-                                    .input = t->place,
-                                    .input_bytes = t->place_bytes};
-    return hri_checkpoint_save(path, &w, why);
-}
-
-static hr_status write_weights(hri_trainer *t, const char *path, hri_prose *why) {
-    const hri_values from = values_of(t->o.planned);
-    const hri_checkpoint_write w = {
-        .g = hri_planned_graph(t->o.planned), .from = &from, .about = t->o.about};
-    return hri_checkpoint_save(path, &w, why);
-}
-
-/* A failure is kept and said; whoever needs the file decides. */
-static hr_status save(hri_trainer *t, int best) {
-    const char *path = best ? t->best_path : t->last_path;
-    if (!path) {
-        return HR_OK;
-    }
-    hri_prose why = {""};
-    const uint64_t begin = hri_clock_ns();
-    t->at.state = hri_planned_state(t->o.planned);
-    t->at.seconds_ns += begin - t->begun_ns;
-    t->begun_ns = begin;
-    const hr_status status = best ? write_weights(t, path, &why) : write_whole(t, path, &why);
-    const uint64_t end = hri_clock_ns();
-    t->sums.save_ns += end - begin;
-    t->saved_ns = end;
-    if (status == HR_OK) {
-        t->sums.saves++;
-        if (!best) {
-            t->save_failed = 0;
-            t->saved_step = t->at.state.step;
-            t->saved_path = t->last_path;
-        }
-        tell_save(t, 0, path);
-        return HR_OK;
-    }
-    char line[800], before[128] = "no earlier checkpoint exists";
-    if (t->saved_path[0]) {
-        snprintf(before, sizeof before, "the one of step %llu is kept",
-                 (unsigned long long)t->saved_step);
-    }
-    snprintf(line, sizeof line, "the checkpoint could not be written (%s); %s", why.text, before);
-    tell_save(t, 1, line);
-    t->save_failed = 1;
-    hri_prose_set(&t->save_why, status, "%s", line);
-    return status;
-}
-
-/* ---- validation ---- */
-
-static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
-    double loss = 0, right = 0, top = 0;
-    uint64_t samples = 0, labels = 0;
-    const uint64_t begin = hri_clock_ns();
-    t->validation_means = (struct means){.counted = 0};
-    hr_status status = hri_supply_start(t->o.feeds->validation, 0, why);
-    while (status == HR_OK) {
-        hri_numbers n;
-        status = samples && t->o.on_tick ? t->o.on_tick(t->o.user) : HR_OK;
-        if (status == HR_OK) {
-            status = hri_planned_evaluate(t->o.planned, &n, why);
-        }
-        if (status == HR_OK) {
-            const double counted = (double)n.counted;
-            loss += (double)n.loss * counted;
-            right += (double)n.accuracy * counted;
-            top += (double)n.top5 * counted;
-            labels += n.counted;
-            samples += t->o.feeds->fed;
-            add_means(t, &t->validation_means, n.counted);
-        }
-    }
-    if (status == HR_E_EOF && samples) {
-        status = HR_OK;
-    }
-    if (status != HR_OK) {
-        return status;
-    }
-    if (!labels) {
-        log_line(t, HR_LOG_WARN,
-                 "all labels of the validation data are ignored: there is no "
-                 "validation loss");
-    }
-    const uint64_t end = hri_clock_ns();
-    t->sums.validate_ns += end - begin;
-    *out = (hri_record_validation){.step = t->at.state.step,
-                                   .epoch = t->at.epoch + 1,
-                                   .samples = samples,
-                                   .loss = loss / (double)labels,
-                                   .accuracy = right / (double)labels,
-                                   .top5 = top / (double)labels,
-                                   .seconds = seconds(end - begin)};
-    return HR_OK;
-}
-
-/* Is this number the best so far?  Counts those that were not. */
-static int judge(hri_trainer *t, double number) {
-    const int better = isnan(t->at.best) || number < t->at.best - t->o.min_delta;
-    if (better) {
-        t->at.best = number;
-        t->at.best_epoch = t->at.epoch + 1;
-        t->at.bad_epochs = 0;
-    } else {
-        t->at.bad_epochs++;
-    }
-    return better;
-}
-
-static hr_status validate(hri_trainer *t, hri_prose *why) {
-    hri_record_validation v;
-    const hr_status status = run_validation(t, &v, why);
-    if (status != HR_OK) {
-        return status;
-    }
-    v.best = judge(t, v.loss);
-    t->sums.validation = v;
-    t->validated = 1;
-    hri_record_validation_done(t->o.record, &v);
-    if (t->o.on_validation) {
-        t->o.on_validation(t->o.user, &v);
-    }
-    if (v.best) {
-        t->sums.best = v;
-        (void)save(t, 1); /* a warning was given; the last checkpoint decides */
-    }
-    return HR_OK;
 }
 
 /* ---- steps ---- */
@@ -287,9 +54,9 @@ static void count_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint64
     const double counted = (double)n->counted;
     uint32_t bits;
     if (!t->at.epoch_step) {
-        t->epoch_means = (struct means){.counted = 0};
+        t->epoch_means = (hri_trainer_means){.counted = 0};
     }
-    add_means(t, &t->epoch_means, n->counted);
+    hri_trainer_add_means(t, &t->epoch_means, n->counted);
     memcpy(&bits, &n->loss, sizeof bits);
     t->at.digest = hri_hash_u64(t->at.digest ^ bits) + t->at.state.step;
     t->at.loss_sum += (double)n->loss * counted;
@@ -383,7 +150,7 @@ static int step_runs(void *user) {
     hri_prose why = {""};
     const uint64_t step = t->at.state.step + 1; /* when this one is over */
     say_step(t);
-    drop_place(t);
+    hri_trainer_drop_place(t);
     t->over = t->o.steps_per_epoch ? t->at.epoch_step + 1 >= t->o.steps_per_epoch
                                    : hri_supply_ended(t->o.feeds->train);
     t->looked = 1;
@@ -399,7 +166,7 @@ static int step_runs(void *user) {
          (t->o.validate_every ? step % t->o.validate_every == 0 : t->over))) {
         return 0;
     }
-    return !t->last_path || !(t->over || is_due(t, step)) || keep_place(t) == HR_OK;
+    return !t->last_path || !(t->over || is_due(t, step)) || hri_trainer_keep_place(t) == HR_OK;
 }
 
 static int epoch_is_over(const hri_trainer *t) {
@@ -443,13 +210,13 @@ static void begin_epoch(hri_trainer *t) {
 static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
     hr_status status = HR_OK;
     if (t->o.feeds->validation && !t->o.validate_every) {
-        status = validate(t, why);
+        status = hri_trainer_do_validation(t, why);
     }
     if (status != HR_OK) {
         return status;
     }
-    if (!t->o.feeds->validation && judge(t, t->at.loss_sum / (double)t->at.counted)) {
-        (void)save(t, 1);
+    if (!t->o.feeds->validation && hri_trainer_judge(t, t->at.loss_sum / (double)t->at.counted)) {
+        (void)hri_trainer_write(t, 1);
     }
     report_epoch(t);
     status = t->begun ? HR_OK : begin_next_epoch(t, why);
@@ -466,7 +233,7 @@ static hr_status end_epoch(hri_trainer *t, hri_prose *why) {
 static hr_status finish(hri_trainer *t, hri_trainer_end end, hri_prose *why) {
     const hr_status status =
         t->last_path && (t->saved_step != t->at.state.step || !t->saved_path[0] || t->save_failed)
-            ? save(t, 0)
+            ? hri_trainer_write(t, 0)
             : HR_OK;
     t->end = status == HR_OK ? end : HRI_TRAINER_FAILED;
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", t->save_why.text);
@@ -489,7 +256,7 @@ static hr_status advance(hri_trainer *t, hri_prose *why) {
     status = HR_OK;
     if (!ended && t->o.feeds->validation && t->o.validate_every &&
         t->at.state.step % t->o.validate_every == 0) {
-        status = validate(t, why);
+        status = hri_trainer_do_validation(t, why);
     }
     const int over = ended || epoch_is_over(t);
     if (status == HR_OK && over) {
@@ -503,13 +270,13 @@ static hr_status advance(hri_trainer *t, hri_prose *why) {
     }
     if (enough(t)) {
         if (!over && t->o.feeds->validation && !t->validated) {
-            status = validate(t, why);
+            status = hri_trainer_do_validation(t, why);
         }
         return status == HR_OK ? finish(t, HRI_TRAINER_DONE, why) : status;
     }
     if (over || is_time_to_save(t)) {
         say_step(t);
-        (void)save(t, 0); /* a warning was given, and it is tried again */
+        (void)hri_trainer_write(t, 0); /* a warning was given, and it is tried again */
     }
     return HR_OK;
 }
@@ -539,66 +306,6 @@ hr_status hri_trainer_stop(hri_trainer *t, hri_prose *why) {
 
 /* ---- beginning ---- */
 
-/* Adds which file of the data was changed last. */
-static void name_newest(const hri_trainer *t, hri_prose *why) {
-    char path[512], when[64] = "";
-    int64_t changed_s = 0;
-    struct tm parts;
-    if (hr_pipeline_newest(hri_supply_pipeline(t->o.feeds->train), path, sizeof path, &changed_s) !=
-        HR_OK) {
-        return;
-    }
-    const time_t time = (time_t)changed_s;
-    if (gmtime_r(&time, &parts)) {
-        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &parts);
-    }
-    const hri_prose before = *why;
-    (void)hri_prose_set(why, HR_OK, "%s; the most recently changed file is %s (%s)", before.text,
-                        path, when);
-}
-
-/* Is it the same training?  What may differ: threads, budget, how long. */
-static hr_status check_same(const hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
-    hri_prose warning = {""};
-    const hr_status status = hri_checkpoint_same(c, t->o.about, &warning, why);
-    if (status == HR_OK && warning.text[0]) {
-        log_line(t, HR_LOG_WARN, warning.text);
-    }
-    if (status != HR_OK && strstr(why->text, "the data differs from the run's")) {
-        name_newest(t, why);
-    }
-    return status;
-}
-
-static hr_status resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why) {
-    void *place = NULL;
-    size_t bytes = 0;
-    const hri_values to = values_of(t->o.planned);
-    hr_status status = check_same(t, c, why);
-    if (status == HR_OK && !(t->resumed_path = hri_strdup(c->path))) {
-        status = hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for training");
-    }
-    if (status == HR_OK) {
-        status = hri_checkpoint_input(c, &place, &bytes, why);
-    }
-    if (status == HR_OK) {
-        status =
-            hri_checkpoint_load(c, hri_planned_graph(t->o.planned), &to, HRI_CHECKPOINT_WHOLE, why);
-    }
-    if (status == HR_OK) {
-        status = hri_supply_restore(t->o.feeds->train, place, bytes, c->progress.epoch, why);
-    }
-    hri_free(place);
-    if (status == HR_OK) {
-        t->at = c->progress;
-        t->at.parts = t->o.begin.parts;
-        hri_planned_resume(t->o.planned, &c->progress.state);
-        t->saved_step = t->at.state.step;
-        t->saved_path = t->resumed_path;
-    }
-    return status;
-}
-
 static hr_status make_paths(hri_trainer *t, hri_prose *why) {
     if (!t->o.folder) {
         return HR_OK;
@@ -627,7 +334,7 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
     t->at.best = NAN;
     hr_status status = make_paths(t, why);
     if (status == HR_OK && o->resume) {
-        status = resume(t, o->resume, why);
+        status = hri_trainer_resume(t, o->resume, why);
     } else if (status == HR_OK) {
         status = hri_supply_start(o->feeds->train, 0, why);
     }
@@ -648,7 +355,7 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
 
 void hri_trainer_close(hri_trainer *t) {
     if (t) {
-        drop_place(t);
+        hri_trainer_drop_place(t);
         hri_folder_close(&t->own);
         hri_free(t->resumed_path);
         hri_free(t->last_path);
@@ -680,42 +387,6 @@ const char *hri_trainer_saved(const hri_trainer *t, uint64_t *step) {
         *step = t->saved_step;
     }
     return t->saved_path;
-}
-
-hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
-    hr_status status =
-        hri_planned_is_fed(t->o.planned)
-            ? hri_prose_set(why, HR_E_BUSY, "the next batch is already on the device")
-            : HR_OK;
-    if (status == HR_OK) {
-        status = validate(t, why);
-    }
-    if (status == HR_OK) {
-        *out = t->sums.validation;
-    }
-    return status;
-}
-
-hr_status hri_trainer_evaluate(hri_trainer *t, hri_numbers *out, hri_prose *why) {
-    return hri_planned_is_fed(t->o.planned)
-               ? hri_prose_set(why, HR_E_BUSY, "the next batch is on the device already")
-               : hri_planned_evaluate(t->o.planned, out, why);
-}
-
-hr_status hri_trainer_save_weights(hri_trainer *t, const char *path, hri_prose *why) {
-    return write_weights(t, path, why);
-}
-
-hr_status hri_trainer_save(hri_trainer *t, const char *path, hri_prose *why) {
-    if (!path && !t->last_path) {
-        return hri_prose_set(why, HR_E_INVALID, "the run has no folder to save to");
-    }
-    if (path) {
-        t->at.state = hri_planned_state(t->o.planned);
-        return write_whole(t, path, why);
-    }
-    const hr_status status = save(t, 0);
-    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "%s", t->save_why.text);
 }
 
 hr_status hri_trainer_backward(hri_trainer *t, double share, hri_numbers *out, hri_prose *why) {

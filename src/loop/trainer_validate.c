@@ -1,0 +1,137 @@
+/* Validation, and the model's own numbers; see trainer_parts.h. */
+#include "loop/trainer_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* ---- the model's own numbers ---- */
+
+void hri_trainer_add_means(const hri_trainer *t, hri_trainer_means *m, uint64_t counted) {
+    double is;
+    for (size_t i = 0; hri_planned_metric(t->o.planned, i, &is); i++) {
+        m->sums[i] += is * (double)counted;
+    }
+    m->counted += counted;
+}
+
+hr_status hri_trainer_metric(const hri_trainer *t, const char *name, hri_trainer_span span,
+                             double *out) {
+    const hri_trainer_means *m = span == HRI_TRAINER_EPOCH ? &t->epoch_means : &t->validation_means;
+    const char *is;
+    double last = NAN;
+    for (size_t i = 0; (is = hri_planned_metric(t->o.planned, i, &last)) != NULL; i++) {
+        if (!strcmp(is, name)) {
+            *out = span == HRI_TRAINER_STEP ? (t->sums.steps ? last : NAN)
+                   : m->counted             ? m->sums[i] / (double)m->counted
+                                            : NAN;
+            return HR_OK;
+        }
+    }
+    return HR_E_NOT_FOUND;
+}
+
+/* ---- validation ---- */
+
+static double seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
+    double loss = 0, right = 0, top = 0;
+    uint64_t samples = 0, labels = 0;
+    const uint64_t begin = hri_clock_ns();
+    t->validation_means = (hri_trainer_means){.counted = 0};
+    hr_status status = hri_supply_start(t->o.feeds->validation, 0, why);
+    while (status == HR_OK) {
+        hri_numbers n;
+        status = samples && t->o.on_tick ? t->o.on_tick(t->o.user) : HR_OK;
+        if (status == HR_OK) {
+            status = hri_planned_evaluate(t->o.planned, &n, why);
+        }
+        if (status == HR_OK) {
+            const double counted = (double)n.counted;
+            loss += (double)n.loss * counted;
+            right += (double)n.accuracy * counted;
+            top += (double)n.top5 * counted;
+            labels += n.counted;
+            samples += t->o.feeds->fed;
+            hri_trainer_add_means(t, &t->validation_means, n.counted);
+        }
+    }
+    if (status == HR_E_EOF && samples) {
+        status = HR_OK;
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    if (!labels) {
+        hri_trainer_log(t, HR_LOG_WARN,
+                        "all labels of the validation data are ignored: there is no "
+                        "validation loss");
+    }
+    const uint64_t end = hri_clock_ns();
+    t->sums.validate_ns += end - begin;
+    *out = (hri_record_validation){.step = t->at.state.step,
+                                   .epoch = t->at.epoch + 1,
+                                   .samples = samples,
+                                   .loss = loss / (double)labels,
+                                   .accuracy = right / (double)labels,
+                                   .top5 = top / (double)labels,
+                                   .seconds = seconds(end - begin)};
+    return HR_OK;
+}
+
+/* Is this number the best so far?  Counts those that were not. */
+int hri_trainer_judge(hri_trainer *t, double number) {
+    const int better = isnan(t->at.best) || number < t->at.best - t->o.min_delta;
+    if (better) {
+        t->at.best = number;
+        t->at.best_epoch = t->at.epoch + 1;
+        t->at.bad_epochs = 0;
+    } else {
+        t->at.bad_epochs++;
+    }
+    return better;
+}
+
+hr_status hri_trainer_do_validation(hri_trainer *t, hri_prose *why) {
+    hri_record_validation v;
+    const hr_status status = run_validation(t, &v, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    v.best = hri_trainer_judge(t, v.loss);
+    t->sums.validation = v;
+    t->validated = 1;
+    hri_record_validation_done(t->o.record, &v);
+    if (t->o.on_validation) {
+        t->o.on_validation(t->o.user, &v);
+    }
+    if (v.best) {
+        t->sums.best = v;
+        (void)hri_trainer_write(t, 1); /* a warning was given; the last checkpoint decides */
+    }
+    return HR_OK;
+}
+
+hr_status hri_trainer_validate(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
+    hr_status status =
+        hri_planned_is_fed(t->o.planned)
+            ? hri_prose_set(why, HR_E_BUSY, "the next batch is already on the device")
+            : HR_OK;
+    if (status == HR_OK) {
+        status = hri_trainer_do_validation(t, why);
+    }
+    if (status == HR_OK) {
+        *out = t->sums.validation;
+    }
+    return status;
+}
+
+hr_status hri_trainer_evaluate(hri_trainer *t, hri_numbers *out, hri_prose *why) {
+    return hri_planned_is_fed(t->o.planned)
+               ? hri_prose_set(why, HR_E_BUSY, "the next batch is on the device already")
+               : hri_planned_evaluate(t->o.planned, out, why);
+}
