@@ -59,7 +59,9 @@ static int is_given(const hri_plan_job *j, const char *key) {
 
 static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s) {
     const uint32_t threads = j->o.threads ? (uint32_t)j->o.threads : hri_cores_usable();
-    const uint64_t runtime = hri_resident_runtime(); /* before there are threads */
+    const uint64_t runtime = j->known_base_bytes
+                                 ? j->known_base_bytes
+                                 : hri_resident_runtime(); /* before there are threads */
     j->base_bytes = runtime;
     const hr_status status = hri_threads_create(threads, &j->threads);
     if (status != HR_OK) {

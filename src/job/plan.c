@@ -146,11 +146,16 @@ static hr_status finish(hr_status status, hr_plan *p, hri_why *why, hr_plan **ou
     return status;
 }
 
-hr_status hr_job_plan(hr_ctx *ctx, const hr_job_options *options, hr_plan **out, hr_error *error) {
+/* base_bytes: what the process takes without a plan; 0: it is measured. */
+static hr_status plan_job(hr_ctx *ctx, const hr_job_options *options, uint64_t base_bytes,
+                          hr_plan **out, hr_error *error) {
     hr_plan *p = NULL;
     hr_job_options own;
     hri_why why = {0};
     hr_status status = create(options, &own, &p, &why);
+    if (status == HR_OK) {
+        p->job.known_base_bytes = base_bytes;
+    }
     if (status == HR_OK && (own.data || own.pipeline)) { /* a training */
         status = hri_together_plan(p, ctx, &own, 1, NULL, &why);
         return finish(status, p, &why, out, error);
@@ -171,6 +176,10 @@ hr_status hr_job_plan(hr_ctx *ctx, const hr_job_options *options, hr_plan **out,
         hri_plan_job_name_holders(&p->job);
     }
     return finish(status, p, &why, out, error);
+}
+
+hr_status hr_job_plan(hr_ctx *ctx, const hr_job_options *options, hr_plan **out, hr_error *error) {
+    return plan_job(ctx, options, 0, out, error);
 }
 
 /* Copies the options of each job; those of the first are the plan's. */
@@ -264,7 +273,8 @@ hr_status hr_job_plan_way(const hr_plan *refused, size_t way, hr_plan **out, hr_
     hr_status status = refused->job.is_problem ? HR_E_UNSUPPORTED
                                                : hri_job_change(&refused->job.o, w->changes,
                                                                 w->change_count, &training, &o);
-    status = status == HR_OK ? hr_job_plan(refused->job.ctx, &o, out, error)
+    /* The refused plan is in memory now, and will not be when this one runs: what was measured before it counts. */
+    status = status == HR_OK ? plan_job(refused->job.ctx, &o, refused->job.base_bytes, out, error)
                              : failed(status, &none, "way out", error);
     hri_text_deinit(&training);
     return status;

@@ -56,8 +56,10 @@ static hr_status tick(void *user) {
 }
 
 hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options, hri_plan_job *out) {
-    *out =
-        (hri_plan_job){.ctx = ctx, .o = *options, .listener = {options->on_event, options->user}};
+    *out = (hri_plan_job){.ctx = ctx,
+                          .o = *options,
+                          .listener = {options->on_event, options->user},
+                          .known_base_bytes = out->known_base_bytes};
     hr_status status = open_model(out);
     out->job.tick = tick;
     out->job.tick_user = &out->listener;

@@ -58,8 +58,10 @@ typedef struct hri_plan_job {
     const char *what; /* the model or the file, for sentences */
     bool is_problem;
     bool said_waiting;
-    hri_holding holding;       /* of the ledger */
-    uint64_t base_bytes;       /* of the runtime: what was there before the job */
+    hri_holding holding; /* of the ledger */
+    uint64_t base_bytes; /* of the runtime: what was there before the job */
+    uint64_t
+        known_base_bytes; /* it is set before _begin: measured for the plan that this one replaces */
     uint64_t device_free;      /* what it has left now; 0: unknown */
     uint64_t device_bytes;     /* what the device could give; 0: unknown */
     uint64_t budget_bytes;     /* 0: none was given */
@@ -79,6 +81,7 @@ typedef struct hri_plan_job {
 
 /* Opens model and device and reads the budgets; nothing is planned.  The options are copied, their texts are not; *out may not move.  After
  * a failure out->why has the reason; close is allowed, and on a zeroed one. */
+/* `out` is zeroed, apart from known_base_bytes. */
 HR_MUST_CHECK hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options,
                                            hri_plan_job *out);
 /* Plans without a bound: what is measured and compared with later.  Between the two the job may be changed. */

@@ -7,7 +7,7 @@ TEST_TIMEOUT(f11_11, two_trainings_keep_one_pool_when_the_budget_is_tight, 500) 
     PROGRAM_NEED_SPEED();
     PROGRAM_NEED_MEMORY();
     int trained = 0;
-    for (unsigned kib = 17800; kib <= 20800; kib += 1500) {
+    for (unsigned kib = 19800; kib <= 20800; kib += 1000) {
         program_outcome o = program_run(&(program_options){.seconds = 150},
                                         "train lenet --data synthetic:100 --batch 16 --optimizer "
                                         "adamw --no-measure --threads 4 "
