@@ -21,7 +21,7 @@ static const hri_field fields[] = {
 };
 
 /* Every second until 'q' or the end of the input, where there is no ncurses. */
-static hr_status watch(hri_cli *cli, hri_link *link, hri_view *view, hri_prose *why) {
+static hr_status watch(hri_cli *cli, hri_link *link, hri_watch_view *view, hri_prose *why) {
     for (;;) {
         hri_out_text(&cli->out, "\033[H\033[2J");
         hr_status status = hri_view_look(view, link, why);
@@ -37,7 +37,7 @@ static hr_status watch(hri_cli *cli, hri_link *link, hri_view *view, hri_prose *
     }
 }
 
-static hr_status live(hri_cli *cli, hri_link *link, hri_view *view, hri_prose *why) {
+static hr_status live(hri_cli *cli, hri_link *link, hri_watch_view *view, hri_prose *why) {
     const int utf8 = cli->out_term.utf8 && setlocale(LC_CTYPE, "") && MB_CUR_MAX > 1;
     const char *type = getenv("TERM");
     hri_out_flush(&cli->out);
@@ -58,7 +58,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));
         return status == HR_E_UNSUPPORTED || status == HR_E_RANGE ? HRI_EXIT_USAGE : HRI_EXIT_FAULT;
     }
-    hri_view view = {0};
+    hri_watch_view view = {0};
     int code = HRI_EXIT_YES;
     if (o->json || o->once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
         status = hri_view_look(&view, &link, &why);

@@ -38,7 +38,7 @@ static void remember(hri_view_line *line, const hri_view_line *before) {
     line->past[line->past_count++] = line->taken_bytes;
 }
 
-hr_status hri_view_put(hri_view *v, const hri_wire *rows, size_t count) {
+hr_status hri_view_put(hri_watch_view *v, const hri_wire *rows, size_t count) {
     hri_view_line *lines = hri_calloc(count ? count : 1, sizeof *lines);
     if (!lines) {
         return HR_E_NOMEM_HOST;
@@ -59,7 +59,7 @@ hr_status hri_view_put(hri_view *v, const hri_wire *rows, size_t count) {
     return HR_OK;
 }
 
-hr_status hri_view_look(hri_view *v, hri_link *link, hri_prose *why) {
+hr_status hri_view_look(hri_watch_view *v, hri_link *link, hri_prose *why) {
     size_t count = 0, room = 64;
     hri_wire *rows = hri_calloc(room, sizeof *rows);
     hr_status status = rows ? HR_OK : HR_E_NOMEM_HOST;
@@ -110,7 +110,7 @@ static int compare_jobs(const hri_view_line *a, const hri_view_line *b, hri_view
 }
 
 /* A process is ordered by its job's line, so that it stays behind it. */
-static const hri_view_line *job_of(const hri_view *v, const hri_view_line *line) {
+static const hri_view_line *job_of(const hri_watch_view *v, const hri_view_line *line) {
     for (size_t i = 0; i < v->count && (line->row.flags & HRI_WIRE_ROW_PROCESS); i++) {
         if ((v->lines[i].row.flags & HRI_WIRE_ROW_JOB) && v->lines[i].row.job == line->row.job &&
             !memcmp(v->lines[i].row.uuid, line->row.uuid, 16)) {
@@ -120,7 +120,7 @@ static const hri_view_line *job_of(const hri_view *v, const hri_view_line *line)
     return line;
 }
 
-static int compare(const hri_view *v, const hri_view_line *a, const hri_view_line *b) {
+static int compare(const hri_watch_view *v, const hri_view_line *a, const hri_view_line *b) {
     if (rank(&a->row) != rank(&b->row) || (a->row.flags & HRI_WIRE_ROW_DEVICE)) {
         return rank(&a->row) - rank(&b->row);
     }
@@ -133,7 +133,7 @@ static int compare(const hri_view *v, const hri_view_line *a, const hri_view_lin
 }
 
 /* By insertion into a list of its own: lines are few, and comparing looks at the others. */
-void hri_view_sort(hri_view *v) {
+void hri_view_sort(hri_watch_view *v) {
     hri_view_line *sorted = v->count ? hri_calloc(v->count, sizeof *sorted) : NULL;
     if (!sorted) {
         return; /* in the broker's order then */
@@ -151,9 +151,9 @@ void hri_view_sort(hri_view *v) {
     v->room = v->count;
 }
 
-void hri_view_deinit(hri_view *v) {
+void hri_view_deinit(hri_watch_view *v) {
     hri_free(v->lines);
-    *v = (hri_view){0};
+    *v = (hri_watch_view){0};
 }
 
 /* ---- words ---- */

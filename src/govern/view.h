@@ -1,6 +1,6 @@
 /* What `headroom top` shows: the broker's list, sorted, each line with what it held over the last minute.
  *
- *   hri_view v = {0};
+ *   hri_watch_view v = {0};
  *   hri_view_look(&v, &link, &why);      once a second; lines that stay keep their past
  *   v.lines[0..v.count)                  devices first, then jobs in the chosen order, each with its processes behind it
  *   hri_view_deinit(&v);
@@ -29,18 +29,18 @@ typedef struct hri_view_line {
     int past_count;
 } hri_view_line;
 
-typedef struct hri_view {
+typedef struct hri_watch_view {
     hri_view_line *lines;
     size_t count, room;
     hri_view_order order;
-} hri_view;
+} hri_watch_view;
 
 /* HR_E_IO: the broker has gone; the lines are as they were. */
-HR_MUST_CHECK hr_status hri_view_look(hri_view *v, hri_link *link, hri_prose *why);
+HR_MUST_CHECK hr_status hri_view_look(hri_watch_view *v, hri_link *link, hri_prose *why);
 /* The same from rows that somebody has: for hri_view_look and tests. */
-HR_MUST_CHECK hr_status hri_view_put(hri_view *v, const hri_wire *rows, size_t count);
-void hri_view_sort(hri_view *v);
-void hri_view_deinit(hri_view *v);
+HR_MUST_CHECK hr_status hri_view_put(hri_watch_view *v, const hri_wire *rows, size_t count);
+void hri_view_sort(hri_watch_view *v);
+void hri_view_deinit(hri_watch_view *v);
 
 /* "job", "held", "budget", "name", "wait". */
 const char *hri_view_order_name(hri_view_order order);

@@ -30,7 +30,7 @@ static void holder_json(const hri_wire *row, hri_json *json) {
     }
 }
 
-void hri_top_json(const hri_view *v, hri_json *json) {
+void hri_top_json(const hri_watch_view *v, hri_json *json) {
     for (size_t i = 0; i < v->count; i++) {
         const hri_wire *row = &v->lines[i].row;
         char uuid[48];
@@ -80,7 +80,7 @@ static void add_holder(hri_table *t, const hri_view_line *line) {
                    spills ? hr_bytes_print(row->spilled_bytes, text, sizeof text) : "");
 }
 
-hr_status hri_top_text(const hri_view *v, hri_out *out, const hri_term *term) {
+hr_status hri_top_text(const hri_watch_view *v, hri_out *out, const hri_term *term) {
     static const char *const device_heads[] = {"device", ">total", ">free", ">held by others"};
     static const char *const job_heads[] = {"job",     "program", ">pid", ">holds",
                                             ">leased", ">budget", "state"};

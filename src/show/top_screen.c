@@ -22,7 +22,7 @@ typedef enum question { ASK_NOTHING, ASK_END, ASK_KILL, ASK_LIMIT } question;
 typedef struct screen {
     hri_curses c;
     void *window;
-    hri_view *v;
+    hri_watch_view *v;
     hri_link *link;
     int utf8, width, height;
     uint64_t selected; /* job; 0: none */
@@ -286,7 +286,7 @@ static void loop(screen *s) {
     }
 }
 
-hr_status hri_top_screen(hri_view *v, hri_link *link, int utf8, FILE *out, FILE *in,
+hr_status hri_top_screen(hri_watch_view *v, hri_link *link, int utf8, FILE *out, FILE *in,
                          hri_prose *why) {
     screen s = {.v = v, .link = link, .utf8 = utf8};
     if (!hri_curses_load(&s.c)) {

@@ -12,7 +12,7 @@
 static hr_status look(void) {
     hri_wire rows[3] = {hri_wire_make(HRI_VERB_LIST), hri_wire_make(HRI_VERB_LIST),
                         hri_wire_make(HRI_VERB_LIST)};
-    hri_view v = {.order = HRI_VIEW_BY_HELD};
+    hri_watch_view v = {.order = HRI_VIEW_BY_HELD};
     rows[0].flags = HRI_WIRE_ROW_PROCESS;
     rows[1].flags = HRI_WIRE_ROW_JOB;
     rows[2].flags = HRI_WIRE_ROW_DEVICE;

@@ -30,7 +30,7 @@ TEST(view, processes_stay_behind_their_job_in_every_order) {
                                                           {0, 1, 1, 2, 2, 3},
                                                           {0, 2, 2, 1, 1, 3},
                                                           {0, 3, 1, 1, 2, 2}};
-    hri_view v = {0};
+    hri_watch_view v = {0};
     for (int order = 0; order < HRI_VIEW_ORDERS; order++) {
         v.order = (hri_view_order)order;
         CHECK_OK(hri_view_put(&v, rows, 6));
@@ -47,7 +47,7 @@ TEST(view, processes_stay_behind_their_job_in_every_order) {
 }
 
 TEST(view, a_line_keeps_its_past_while_it_is_there) {
-    hri_view v = {0};
+    hri_watch_view v = {0};
     char bars[3 * HRI_VIEW_PAST + 1];
     for (uint64_t i = 0; i < HRI_VIEW_PAST + 8; i++) {
         const hri_wire r = row(HRI_WIRE_ROW_JOB, 1, "bee", i, 0);
