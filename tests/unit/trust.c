@@ -262,7 +262,7 @@ TEST_TIMEOUT(trust, a_fifo_is_not_waited_for, 30) {
 TEST_TIMEOUT(trust, a_folder_is_no_file, 30) {
     refuse(1);
 }
-TEST_TIMEOUT(trust, a_device_is_not_read, 30) {
+TEST_TIMEOUT(trust, a_device_is_not_read, 200) {
     refuse(2);
 }
 TEST_TIMEOUT(trust, a_link_to_itself_is_refused, 30) {
@@ -274,7 +274,7 @@ TEST_TIMEOUT(trust, an_empty_file_is_refused, 30) {
 TEST_TIMEOUT(trust, junk_is_refused, 30) {
     refuse(5);
 }
-TEST_TIMEOUT(trust, a_length_that_lies_takes_no_memory, 60) {
+TEST_TIMEOUT(trust, a_length_that_lies_takes_no_memory, 300) {
     refuse(6);
 }
 
