@@ -1,11 +1,13 @@
-/* gather_grad(dy, ids; rows): the rows of dy added up by their ids: the gradient of gather.
+/* gather_grad(dy, ids; rows, axis): the rows of dy added up by their ids: the gradient of gather.
  *
- *   dy (ids' shape, ...)   ids (...)   dtable (rows, ...)
+ *   dy (ids' shape, ...)      ids (...)   dtable (rows, ...)
+ *   dy (A, ids' shape, B)     ids (...)   dtable (A, rows, B)     A: the dimensions before the axis
  *
  * First the ids are sorted by counting (in order among equals); then each row of the table adds its own rows of dy, in
  * f32, in the order of the ids, 64 to a block.  So a row has one writer, rows nobody asked for are written once, as
  * zeros, and the bits do not depend on the number of threads.  On a GPU the same with a radix sort (cuda/gather.cu);
  * there an id outside of the table counts nowhere.  The workspace holds one i32 a table row and one an id. */
+#include "ops/common/gather.h"
 #include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
@@ -13,41 +15,48 @@
 
 enum { TILE = 64, BLOCK = 64 };
 
-typedef struct gather_grad_attr {
-    int64_t rows;
-} gather_grad_attr;
-
 static const hri_field gather_grad_fields[] = {
-    {"rows", "rows of the table", offsetof(gather_grad_attr, rows), HRI_FIELD_INT, "1", .min = 0,
+    {"rows", "rows of the table", offsetof(hri_gather_attr, rows), HRI_FIELD_INT, "1", .min = 0,
      .max = 2147483646},
+    {"axis", "the table's axis that the ids count along; below 0: from the end",
+     offsetof(hri_gather_attr, axis), HRI_FIELD_INT, "0", .min = -HR_RANK_MAX, .max = HR_RANK_MAX},
     {0},
 };
 
 static hr_status gather_grad_infer(hri_infer *c) {
-    const gather_grad_attr *p = c->attr;
+    const hri_gather_attr *p = c->attr;
     const hr_shape *dy = &c->in[0].shape, *ids = &c->in[1].shape;
     if (!hr_type_is_real(c->in[0].type) ||
         (c->in[1].type != HR_TYPE_I32 && c->in[1].type != HR_TYPE_I64)) {
         return hri_infer_fail(c, "the gradient must be floating point, the ids i32 or i64");
     }
-    int same = dy->rank >= ids->rank && dy->rank - ids->rank < HR_RANK_MAX;
+    const int axis = hri_gather_axis(p, dy->rank - ids->rank + 1);
+    int same = dy->rank - ids->rank < HR_RANK_MAX && axis >= 0 && dy->rank >= axis + ids->rank;
     for (int d = 0; same && d < ids->rank; d++) {
-        same &= dy->dim[d] == ids->dim[d];
+        same &= dy->dim[axis + d] == ids->dim[d];
     }
     if (!same || hr_shape_count(ids) > INT32_MAX || p->rows < 0 || p->rows >= INT32_MAX) {
-        return hri_infer_fail(c, "the gradient must begin with the shape of the ids, both below "
-                                 "2^31 rows");
+        return hri_infer_fail(c,
+                              "the gradient must have the shape of the ids at the axis, both below "
+                              "2^31 rows");
     }
-    c->out[0] = (hr_meta){.type = c->in[0].type, .shape = {.rank = 1, .dim = {p->rows}}};
-    for (int d = ids->rank; d < dy->rank; d++) {
-        c->out[0].shape.dim[c->out[0].shape.rank++] = dy->dim[d];
+    hr_shape *out = &c->out[0].shape;
+    c->out[0] = (hr_meta){.type = c->in[0].type};
+    for (int d = 0; d < axis; d++) {
+        out->dim[out->rank++] = dy->dim[d];
+    }
+    out->dim[out->rank++] = p->rows;
+    for (int d = axis + ids->rank; d < dy->rank; d++) {
+        out->dim[out->rank++] = dy->dim[d];
     }
     return HR_OK;
 }
 
 static hri_samples gather_grad_samples(const hri_sig *s, uint32_t batched) {
-    (void)s;
-    return batched ? HRI_SAMPLES_SUM : HRI_SAMPLES_APART;
+    return !batched                      ? HRI_SAMPLES_APART
+           : !hri_gather_grad_of(s).axis ? HRI_SAMPLES_SUM
+           : batched & 2u                ? HRI_SAMPLES_COUPLED
+                                         : HRI_SAMPLES_APART;
 }
 
 static void gather_grad_cost(const hri_sig *s, hri_cost *cost) {
@@ -55,19 +64,19 @@ static void gather_grad_cost(const hri_sig *s, hri_cost *cost) {
 }
 
 static uint64_t gather_grad_workspace(const hri_sig *s, uint32_t threads) {
-    const gather_grad_attr *p = s->attr;
+    const hri_gather_attr *p = s->attr;
     (void)threads;
     return ((uint64_t)p->rows + 1 + (uint64_t)hr_shape_count(&s->in[1].shape)) * sizeof(int32_t);
 }
 
 typedef struct task {
     const hri_call *c;
-    int64_t width;
+    hri_gather s;
     const int32_t *end;   /* [rows]: where the ids of a row end in `order` */
     const int32_t *order; /* [ids]: positions, sorted by their id */
 } task;
 
-/* y[0..n) = the sum of the rows of dy in order[first..end), columns from `column` on. */
+/* y[0..n) = the sum of the rows of dy in order[first..end), elements from `column` on. */
 static void add_rows(const task *t, int64_t first, int64_t end, int64_t column, int64_t n,
                      const hri_row_out *y) {
     float total[TILE] = {0};
@@ -75,7 +84,8 @@ static void add_rows(const task *t, int64_t first, int64_t end, int64_t column, 
         const int64_t stop = end - block < BLOCK ? end : block + BLOCK;
         float sum[TILE] = {0}, v[TILE];
         for (int64_t i = block; i < stop; i++) {
-            const hri_row x = {t->c->sig->in[0].type, t->c->in[0], t->order[i] * t->width + column};
+            const hri_row x = {t->c->sig->in[0].type, t->c->in[0],
+                               t->order[i] * t->s.width + column};
             if (x.type == HR_TYPE_F32) {
                 const float *row = (const float *)x.data + x.first;
                 for (int64_t k = 0; k < n; k++) {
@@ -100,18 +110,20 @@ static void add_rows(const task *t, int64_t first, int64_t end, int64_t column, 
 static void table_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const task *t = arg;
     const hr_type type = t->c->sig->out[0].type;
-    const size_t bytes = hr_type_bytes(type) * (size_t)t->width;
+    const int64_t width = t->s.width;
+    const size_t bytes = hr_type_bytes(type) * (size_t)width;
     (void)worker;
     for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) {
-        const int64_t first = row ? t->end[row - 1] : 0;
-        if (first == t->end[row]) {
+        const int64_t id = row % t->s.rows, skip = row / t->s.rows * t->s.picks * width;
+        const int64_t first = id ? t->end[id - 1] : 0;
+        if (first == t->end[id]) {
             memset((char *)t->c->out[0] + (size_t)row * bytes, 0, bytes);
             continue;
         }
-        for (int64_t column = 0; column < t->width; column += TILE) {
-            const int64_t n = t->width - column < TILE ? t->width - column : TILE;
-            const hri_row_out y = {type, t->c->out[0], row * t->width + column};
-            add_rows(t, first, t->end[row], column, n, &y);
+        for (int64_t column = 0; column < width; column += TILE) {
+            const int64_t n = width - column < TILE ? width - column : TILE;
+            const hri_row_out y = {type, t->c->out[0], row * width + column};
+            add_rows(t, first, t->end[id], skip + column, n, &y);
         }
     }
 }
@@ -141,15 +153,15 @@ static hr_status sort_ids(const hri_call *c, int64_t rows, int64_t count, int32_
 }
 
 static hr_status gather_grad_host(const hri_call *c) {
-    const int64_t rows = c->sig->out[0].shape.dim[0];
-    const int64_t count = hr_shape_count(&c->sig->in[1].shape);
-    int32_t *start = c->workspace, *order = start + rows + 1;
-    const hr_status status = sort_ids(c, rows, count, start, order);
+    const hri_gather s = hri_gather_grad_of(c->sig);
+    int32_t *start = c->workspace, *order = start + s.rows + 1;
+    const hr_status status = sort_ids(c, s.rows, s.picks, start, order);
     if (status != HR_OK || hr_shape_count(&c->sig->out[0].shape) == 0) {
         return status;
     }
-    task t = {c, hr_shape_count(&c->sig->out[0].shape) / rows, start, order};
-    hri_threads_range(c->threads, (uint64_t)rows, hri_row_chunk(t.width), table_rows, &t);
+    task t = {c, s, start, order};
+    hri_threads_range(c->threads, (uint64_t)(s.outer * s.rows), hri_row_chunk(s.width), table_rows,
+                      &t);
     return HR_OK;
 }
 
@@ -157,7 +169,7 @@ static hr_status gather_grad_host(const hri_call *c) {
 
 HRI_CU(gather);
 
-enum { SORT_TILE = 1024, SORT_BITS = 8, GPU_THREADS = 256, SHORT = 16 };
+enum { SORT_TILE = 1024, SORT_BITS = 8, GPU_THREADS = 256, SHORT = 16, SIDES_MOST = 32768 };
 
 /* Where things lie in the work space: two lists of keys and of positions, first places of digits, starts of rows. */
 typedef struct sorting {
@@ -167,7 +179,7 @@ typedef struct sorting {
 } sorting;
 
 static sorting sorting_of(const hri_sig *s, hr_addr at) {
-    sorting x = {.n = hr_shape_count(&s->in[1].shape), .rows = s->out[0].shape.dim[0]};
+    sorting x = {.n = hr_shape_count(&s->in[1].shape), .rows = hri_gather_grad_of(s).rows};
     const hr_addr first = at;
     x.tiles = hri_launch_up(x.n, SORT_TILE);
     hr_addr *const lists[] = {&x.keys[0], &x.keys[1], &x.order[0], &x.order[1], &x.table, &x.start};
@@ -213,26 +225,30 @@ static hr_status sort_digit(const hri_gpu_call *c, const char *defines, sorting 
 
 /* Sums from the sorted list `in`. */
 static hr_status add_sorted(const hri_gpu_call *c, const char *defines, sorting *x, int in,
-                            int64_t width, int each) {
+                            const hri_gather *s, int each) {
     hr_addr dy = c->in[0], out = c->out[0];
+    int64_t width = s->width, outer = s->outer;
+    const uint32_t sides = (uint32_t)hri_launch_min(outer, SIDES_MOST);
     uint32_t tiles = hri_launch_blocks(width, 32 * each);
     hr_status status = hri_gpu_launch(
         c->gpu, &hri_cu_gather, defines, "starts",
         &(hri_gpu_grid){.x = hri_launch_blocks(x->rows + 1, GPU_THREADS), .threads = GPU_THREADS},
         HRI_GPU_ARGS(&x->keys[in], &x->start, &x->n, &x->rows));
     if (status == HR_OK) {
-        status =
-            hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "add_short",
-                           &(hri_gpu_grid){.x = hri_launch_blocks(x->rows, GPU_THREADS / 32),
-                                           .threads = GPU_THREADS},
-                           HRI_GPU_ARGS(&dy, &x->order[in], &x->start, &out, &x->rows, &width));
+        status = hri_gpu_launch(
+            c->gpu, &hri_cu_gather, defines, "add_short",
+            &(hri_gpu_grid){.x = hri_launch_blocks(x->rows, GPU_THREADS / 32),
+                            .y = sides,
+                            .threads = GPU_THREADS},
+            HRI_GPU_ARGS(&dy, &x->order[in], &x->start, &out, &x->rows, &width, &x->n, &outer));
     }
     if (status == HR_OK) {
-        status = hri_gpu_launch(
-            c->gpu, &hri_cu_gather, defines, "add_long",
-            &(hri_gpu_grid){.x = hri_launch_blocks(x->n, SHORT) * tiles, .threads = GPU_THREADS},
-            HRI_GPU_ARGS(&dy, &x->keys[in], &x->order[in], &x->start, &out, &x->rows, &width,
-                         &tiles));
+        status = hri_gpu_launch(c->gpu, &hri_cu_gather, defines, "add_long",
+                                &(hri_gpu_grid){.x = hri_launch_blocks(x->n, SHORT) * tiles,
+                                                .y = sides,
+                                                .threads = GPU_THREADS},
+                                HRI_GPU_ARGS(&dy, &x->keys[in], &x->order[in], &x->start, &out,
+                                             &x->rows, &width, &tiles, &x->n, &outer));
     }
     return status;
 }
@@ -246,8 +262,9 @@ static hr_status gather_grad_cuda(const hri_gpu_call *c) {
     if (x.n == 0) {
         return hri_gpu_fill(c->gpu, c->out[0], 0, hr_meta_bytes(out));
     }
-    const int64_t width = hr_shape_count(&out->shape) / x.rows;
-    const int each = hri_launch_wide(c->in[0] | c->out[0]) ? hri_launch_width(out->type, width) : 1;
+    const hri_gather s = hri_gather_grad_of(c->sig);
+    const int each =
+        hri_launch_wide(c->in[0] | c->out[0]) ? hri_launch_width(out->type, s.width) : 1;
     const hri_defines d = hri_launch_t(out->type, each);
     hr_status status = HR_OK;
     int in = -1;
@@ -257,7 +274,7 @@ static hr_status gather_grad_cuda(const hri_gpu_call *c) {
         status = sort_digit(c, d.text, &x, in, shift);
         in = in == 0;
     }
-    return status == HR_OK ? add_sorted(c, d.text, &x, in, width, each) : status;
+    return status == HR_OK ? add_sorted(c, d.text, &x, in, &s, each) : status;
 }
 
 static const hri_case gather_grad_cases[] = {
@@ -274,6 +291,9 @@ static const hri_case gather_grad_cases[] = {
     {"wide of few, bf16", "bf16[500,64] i64[500]", "rows=5", .ids = 5, .tolerance = 1e-2},
     {"wide of few, f16", "f16[300,72] i32[300]", "rows=20", .ids = 20, .tolerance = 1e-2},
     {"a large table", "f32[2000,4] i32[2000]", "rows=70000", .ids = 70000},
+    {"columns", "f32[5,9] i32[9]", "rows=10,axis=-1"},
+    {"the middle", "f32[3,40,4] i64[40]", "rows=2,axis=1", .ids = 2, .batched = 1},
+    {"the middle of many", "f32[3,2,4,64] i32[2,4]", "rows=20,axis=1", .ids = 20},
     {"shapes differ", "f32[9,7] i32[8]", "rows=10", .flags = HRI_CASE_BAD},
     {"real ids", "f32[9,7] f32[9]", "rows=10", .flags = HRI_CASE_BAD},
     {NULL, NULL},
@@ -286,7 +306,7 @@ const hr_op hr_op_gather_grad = {
     .in_max = 2,
     .out_count = 1,
     .fields = gather_grad_fields,
-    .attr_bytes = sizeof(gather_grad_attr),
+    .attr_bytes = sizeof(hri_gather_attr),
     .infer = gather_grad_infer,
     .samples = gather_grad_samples,
     .cost = gather_grad_cost,

@@ -1,6 +1,6 @@
-/* pad(x; before, after, value): x with a border of one number.  Both lists start at the first dimension; dimensions
- * beyond them get none.  Any type; whole numbers take the value cut to its whole part.  The gradient keeps nothing: it
- * is the slice of dy inside the border. */
+/* pad(x; before, after, step, value): x with a border of one number, and with step - 1 of it between neighbours.  The lists start
+ * at the first dimension; dimensions beyond them get none.  Any type; whole numbers take the value cut to its whole part.
+ * The gradient keeps nothing: it is the slice of dy where x was. */
 #include "graph/dims.h"
 #include "graph/half.h"
 #include "ops/common/box.h"
@@ -12,6 +12,8 @@ static const hri_field pad_fields[] = {
     {"before", "padding before each dimension", offsetof(hri_attr_pad, before), HRI_FIELD_DIMS,
      NULL},
     {"after", "padding after each dimension", offsetof(hri_attr_pad, after), HRI_FIELD_DIMS, NULL},
+    {"step", "from one element to the next; 1 unless given", offsetof(hri_attr_pad, step),
+     HRI_FIELD_DIMS, NULL},
     {"value", "what the border holds", offsetof(hri_attr_pad, value), HRI_FIELD_DOUBLE, "0"},
     {0},
 };
@@ -19,7 +21,7 @@ static const hri_field pad_fields[] = {
 static hr_status pad_infer(hri_infer *c) {
     const hri_attr_pad *p = c->attr;
     const hr_shape *in = &c->in[0].shape;
-    if (p->before.count > in->rank || p->after.count > in->rank) {
+    if (p->before.count > in->rank || p->after.count > in->rank || p->step.count > in->rank) {
         return hri_infer_fail(c, "more dimensions are named than the input has, %d", in->rank);
     }
     if (!hr_type_is_real(c->in[0].type) && !(p->value >= 0.0 && p->value <= 255.0)) {
@@ -29,10 +31,14 @@ static hr_status pad_infer(hri_infer *c) {
     c->out[0] = (hr_meta){c->in[0].type, *in};
     for (int d = 0; d < in->rank; d++) {
         int64_t *size = &c->out[0].shape.dim[d]; /* unused places of the lists are 0 */
-        if (p->before.at[d] < 0 || p->after.at[d] < 0 ||
+        const int64_t step = hri_box_step(&p->step, d);
+        if (p->before.at[d] < 0 || p->after.at[d] < 0 || step < 1 ||
+            __builtin_mul_overflow(*size ? *size - 1 : 0, step, size) ||
+            __builtin_add_overflow(*size, in->dim[d] ? 1 : 0, size) ||
             __builtin_add_overflow(*size, p->before.at[d], size) ||
             __builtin_add_overflow(*size, p->after.at[d], size)) {
-            return hri_infer_fail(c, "the padding of dimension %d is negative or too large", d);
+            return hri_infer_fail(
+                c, "the padding or the step of dimension %d is too small or too large", d);
         }
     }
     return HR_OK;
@@ -40,7 +46,8 @@ static hr_status pad_infer(hri_infer *c) {
 
 static void pad_grad(hri_grad *c) {
     const hri_attr_pad *p = c->sig->attr;
-    hri_attr_slice inside = {.begin = p->before, .size = hri_dims_of(&c->sig->in[0].shape)};
+    hri_attr_slice inside = {
+        .begin = p->before, .size = hri_dims_of(&c->sig->in[0].shape), .step = p->step};
     inside.begin.count = c->sig->in[0].shape.rank;
     c->din[0] = HRI_NODE(c->g, "slice", &inside, c->dout[0]);
 }
@@ -84,6 +91,7 @@ static void pad_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const hr_shape *in = &t->c->sig->in[0].shape, *out = &t->c->sig->out[0].shape;
     const int last = out->rank - 1;
     const int64_t width = out->dim[last], left = p->before.at[last], middle = in->dim[last];
+    const int64_t step = hri_box_step(&p->step, last);
     (void)worker;
     for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) {
         char *y = (char *)t->c->out[0] + (size_t)(row * width) * t->bytes;
@@ -91,19 +99,27 @@ static void pad_rows(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
         int inside = 1;
         for (int d = last - 1; d >= 0; d--) {
             const int64_t at = rest % out->dim[d] - p->before.at[d];
+            const int64_t apart = hri_box_step(&p->step, d);
             rest /= out->dim[d];
-            inside &= at >= 0 && at < in->dim[d];
-            from += at * stride;
+            inside &= at >= 0 && at % apart == 0 && at / apart < in->dim[d];
+            from += at / apart * stride;
             stride *= in->dim[d];
         }
         if (!inside || middle == 0) {
             fill(t, y, width);
             continue;
         }
+        const char *x = (const char *)t->c->in[0] + (size_t)(from * middle) * t->bytes;
+        if (step > 1) {
+            fill(t, y, width);
+            for (int64_t i = 0; i < middle; i++) {
+                memcpy(y + (size_t)(left + i * step) * t->bytes, x + (size_t)i * t->bytes,
+                       t->bytes);
+            }
+            continue;
+        }
         fill(t, y, left);
-        memcpy(y + (size_t)left * t->bytes,
-               (const char *)t->c->in[0] + (size_t)(from * middle) * t->bytes,
-               (size_t)middle * t->bytes);
+        memcpy(y + (size_t)left * t->bytes, x, (size_t)middle * t->bytes);
         fill(t, y + (size_t)(left + middle) * t->bytes, width - left - middle);
     }
 }
@@ -155,6 +171,7 @@ static hr_status pad_cuda(const hri_gpu_call *c) {
     for (int d = 0; d < in->shape.rank; d++) {
         border.before[d] = p->before.at[d];
         border.inside[d] = in->shape.dim[d];
+        border.step[d] = hri_box_step(&p->step, d);
     }
     return hri_border_launch(c->gpu, &out->shape, hr_type_bytes(out->type), &border, c->in[0],
                              c->out[0]);
@@ -177,6 +194,10 @@ static const hri_case pad_cases[] = {
     {"batch", "f32[4,5]", "before=0x2", .batched = 1},
     {"wide, bf16", "bf16[4,16]", "before=1x8,after=0x16,value=2"},
     {"wide, f16", "f16[2,3,8]", "before=0x1,after=0x2"},
+    {"between", "f32[5,4]", "step=2x3"},
+    {"between and around", "f32[3,4,5]", "before=1x0x2,after=2,step=1x2x2,value=1.5"},
+    {"between, bf16", "bf16[3,8]", "after=1x1,step=3"},
+    {"no step", "f32[3]", "step=0", .flags = HRI_CASE_BAD},
     {"negative", "f32[3]", "before=-1", .flags = HRI_CASE_BAD},
     {"too many dimensions", "f32[3]", "before=1x1", .flags = HRI_CASE_BAD},
     {"value out of range", "u8[3]", "before=1,value=-1", .flags = HRI_CASE_BAD},

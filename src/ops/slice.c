@@ -1,6 +1,6 @@
-/* slice(x; begin, size): a box of x.  Both lists start at the first dimension; dimensions beyond them are whole.  A
- * begin below 0 counts from the end, a size of -1 is what is left.  Any type.  The gradient keeps nothing: dy is
- * padded with zeros.  Steps other than 1 are left out on purpose: reshape and slice do them. */
+/* slice(x; begin, size, step): a box of x.  The lists start at the first dimension; dimensions beyond them are whole.  A
+ * begin below 0 counts from the end, a size of -1 is what is left; with a step of 2 every second element is taken, and the
+ * size counts those.  Any type.  The gradient keeps nothing: dy is padded with zeros.  flip goes backwards. */
 #include "ops/common/box.h"
 #include "ops/common/strided_cuda.h"
 
@@ -9,23 +9,30 @@ static const hri_field slice_fields[] = {
      HRI_FIELD_DIMS, NULL},
     {"size", "size along each dimension; -1: the rest", offsetof(hri_attr_slice, size),
      HRI_FIELD_DIMS, NULL},
+    {"step", "from one element to the next; 1 unless given", offsetof(hri_attr_slice, step),
+     HRI_FIELD_DIMS, NULL},
     {0},
 };
 
-/* The box along dimension d; -1 when it does not lie in the input. */
+/* The box along dimension d, its size in elements of the result; -1 when it does not lie in the input. */
 static int box_of(const hri_attr_slice *p, const hr_shape *in, int d, int64_t *begin,
                   int64_t *size) {
     *begin = d < p->begin.count ? p->begin.at[d] : 0;
     *begin += *begin < 0 ? in->dim[d] : 0;
+    const int64_t left = in->dim[d] - *begin, step = hri_box_step(&p->step, d);
     *size = d < p->size.count ? p->size.at[d] : -1;
-    *size = *size == -1 ? in->dim[d] - *begin : *size;
-    return *begin < 0 || *begin > in->dim[d] || *size < 0 || *size > in->dim[d] - *begin ? -1 : 0;
+    if (step < 1 || *begin < 0 || left < 0) {
+        return -1;
+    }
+    const int64_t most = left / step + (left % step != 0);
+    *size = *size == -1 ? most : *size;
+    return *size < 0 || *size > most ? -1 : 0;
 }
 
 static hr_status slice_infer(hri_infer *c) {
     const hri_attr_slice *p = c->attr;
     const hr_shape *in = &c->in[0].shape;
-    if (p->begin.count > in->rank || p->size.count > in->rank) {
+    if (p->begin.count > in->rank || p->size.count > in->rank || p->step.count > in->rank) {
         return hri_infer_fail(c, "more dimensions are named than the input has, %d", in->rank);
     }
     c->out[0] = (hr_meta){c->in[0].type, *in};
@@ -33,8 +40,9 @@ static hr_status slice_infer(hri_infer *c) {
         int64_t begin;
         if (box_of(p, in, d, &begin, &c->out[0].shape.dim[d])) {
             return hri_infer_fail(
-                c, "%lld elements from %lld on are outside dimension %d of size %lld",
-                (long long)c->out[0].shape.dim[d], (long long)begin, d, (long long)in->dim[d]);
+                c, "%lld elements from %lld on, %lld apart, are outside dimension %d of size %lld",
+                (long long)c->out[0].shape.dim[d], (long long)begin,
+                (long long)hri_box_step(&p->step, d), d, (long long)in->dim[d]);
         }
     }
     return HR_OK;
@@ -42,12 +50,14 @@ static hr_status slice_infer(hri_infer *c) {
 
 static void slice_grad(hri_grad *c) {
     const hr_shape *in = &c->sig->in[0].shape;
-    hri_attr_pad pad = {.before = {.count = in->rank}, .after = {.count = in->rank}};
+    const hri_attr_slice *p = c->sig->attr;
+    hri_attr_pad pad = {
+        .before = {.count = in->rank}, .after = {.count = in->rank}, .step = p->step};
     for (int d = 0; d < in->rank; d++) {
         int64_t begin, size;
-        (void)box_of(c->sig->attr, in, d, &begin, &size);
+        (void)box_of(p, in, d, &begin, &size);
         pad.before.at[d] = begin;
-        pad.after.at[d] = in->dim[d] - begin - size;
+        pad.after.at[d] = in->dim[d] - begin - hri_box_reach(size, hri_box_step(&p->step, d));
     }
     c->din[0] = HRI_NODE(c->g, "pad", &pad, c->dout[0]);
 }
@@ -69,6 +79,7 @@ static uint64_t box_in(const hri_sig *sig, hri_strided *box) {
         int64_t begin;
         (void)box_of(sig->attr, in, d, &begin, &box->dim[d]);
         first += begin * box->from[d];
+        box->from[d] *= hri_box_step(&((const hri_attr_slice *)sig->attr)->step, d);
     }
     return (uint64_t)first * box->bytes;
 }
@@ -106,6 +117,11 @@ static const hri_case slice_cases[] = {
     {"batch", "f32[4,9]", "begin=0x3,size=-1x2", .batched = 1},
     {"wide, bf16", "bf16[8,64]", "begin=0x8,size=-1x16"},
     {"wide, f16", "f16[3,6,32]", "begin=1x2x16"},
+    {"every second", "f32[7,33]", "step=1x2"},
+    {"every third row", "f32[8,4,6]", "begin=1,step=3x1x2"},
+    {"steps, bf16", "bf16[9,16]", "begin=1x2,size=3x4,step=3x2"},
+    {"too far in steps", "f32[3,5]", "size=2,step=3", .flags = HRI_CASE_BAD},
+    {"no step", "f32[3,5]", "step=0", .flags = HRI_CASE_BAD},
     {"too far", "f32[3,5]", "begin=1,size=3", .flags = HRI_CASE_BAD},
     {"begins outside", "f32[3,5]", "begin=4", .flags = HRI_CASE_BAD},
     {"too many dimensions", "f32[3]", "begin=0x0", .flags = HRI_CASE_BAD},

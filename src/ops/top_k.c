@@ -2,7 +2,9 @@
  *
  *   x (..., C)   values (..., k) like x   index (..., k) i32
  *
- * Of equal values the first comes first; NaN comes last.  For predictions: no gradient. */
+ * Of equal values the first comes first; NaN comes last.  The gradient goes to the values where they were (put_along) and keeps
+ * the index alone. */
+#include "ops/common/along.h"
 #include "ops/common/launch.h"
 #include "ops/common/rows.h"
 
@@ -28,6 +30,11 @@ static hr_status top_k_infer(hri_infer *c) {
     c->out[0] = (hr_meta){c->in[0].type, rows};
     c->out[1] = (hr_meta){HR_TYPE_I32, rows};
     return HR_OK;
+}
+
+static void top_k_grad(hri_grad *c) {
+    const hri_along_attr attr = {.axis = -1, .size = hri_row_width(&c->sig->in[0].shape)};
+    c->din[0] = HRI_NODE(c->g, "put_along", &attr, c->dout[0], c->out[1]);
 }
 
 /* Whether a at i comes before b at j. */
@@ -112,6 +119,9 @@ const hr_op hr_op_top_k = {
     .fields = top_k_fields,
     .attr_bytes = sizeof(top_k_attr),
     .infer = top_k_infer,
+    .grad = top_k_grad,
+    .keeps = {{.out = 2}},
+    .aux = 2,
     .cost = top_k_cost,
     .host = {.run = top_k_host},
     .cases = top_k_cases,

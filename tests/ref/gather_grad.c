@@ -2,13 +2,23 @@
 #include "ref.h"
 
 static void run(const ref_call *c) {
-    const int64_t ids = hr_shape_count(&c->sig->in[1].shape);
-    const int64_t width = ids ? hr_shape_count(&c->sig->in[0].shape) / ids : 0;
-    for (int64_t i = 0, n = hr_shape_count(&c->sig->out[0].shape); i < n; i++) {
+    const hr_shape *dy = &c->sig->in[0].shape, *ids = &c->sig->in[1].shape;
+    const hr_shape *table = &c->sig->out[0].shape;
+    const int64_t given = *(const int64_t *)c->sig->attr;
+    const int axis = (int)(given < 0 ? given + table->rank : given);
+    for (int64_t i = 0, n = hr_shape_count(table); i < n; i++) {
         c->out[0][i] = 0.0;
     }
-    for (int64_t i = 0; i < ids * width; i++) {
-        c->out[0][(int64_t)c->in[1][i / width] * width + i % width] += c->in[0][i];
+    for (int64_t i = 0, n = hr_shape_count(dy); i < n; i++) {
+        int64_t at[HR_RANK_MAX], to[HR_RANK_MAX], place = 0;
+        ref_unflatten(dy, i, at);
+        for (int d = 0; d < ids->rank; d++) {
+            place = place * ids->dim[d] + at[axis + d];
+        }
+        for (int d = 0; d < table->rank; d++) {
+            to[d] = d < axis ? at[d] : d == axis ? (int64_t)c->in[1][place] : at[d + ids->rank - 1];
+        }
+        c->out[0][ref_flatten(table, to)] += c->in[0][i];
     }
 }
 

@@ -135,8 +135,8 @@ hr_status hri_strided_launch(hri_gpu *gpu, const hri_strided *given, hr_addr in,
 
 static int widen_border(box *b, size_t *bytes, hri_border *p, hr_addr in, hr_addr out) {
     const int last = b->rank - 1;
-    if (*bytes >= 16 || b->dim[last] % 2 || p->before[last] % 2 || p->inside[last] % 2 ||
-        (in | out) % (2 * *bytes)) {
+    if (*bytes >= 16 || p->step[last] != 1 || b->dim[last] % 2 || p->before[last] % 2 ||
+        p->inside[last] % 2 || (in | out) % (2 * *bytes)) {
         return 0;
     }
     b->dim[last] /= 2;

@@ -10,9 +10,10 @@
 HR_MUST_CHECK hr_status hri_strided_launch(hri_gpu *gpu, const hri_strided *box, hr_addr in,
                                            hr_addr out);
 
-/* The box is the result, dense, with `inside[d]` elements of dense `in` from `before[d]` on, and `element` around. */
+/* The box is the result, dense, with `inside[d]` elements of dense `in` from `before[d]` on, `step[d]` apart, and `element`
+ * elsewhere. */
 typedef struct hri_border {
-    int64_t before[HR_RANK_MAX], inside[HR_RANK_MAX];
+    int64_t before[HR_RANK_MAX], inside[HR_RANK_MAX], step[HR_RANK_MAX];
     _Alignas(16) unsigned char element[16]; /* the first of them, as many as an element has */
 } hri_border;
 

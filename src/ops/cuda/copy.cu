@@ -103,9 +103,9 @@ HR_KERNEL __launch_bounds__(THREADS) turn(const E *x, E *y, hr_i32 dense, hr_u32
     }
 }
 
-// The box b.dim is the result; x lies in it from `before` on, and outside of x is `value`.
+// The box b.dim is the result; x lies in it from `before` on, `step` apart, and elsewhere is `value`.
 struct border {
-    hr_i64 before[8], inside[8];
+    hr_i64 before[8], inside[8], step[8];
     E value;
 };
 
@@ -119,9 +119,14 @@ HR_KERNEL __launch_bounds__(THREADS) pad(const E *x, E *y, index_type count, HR_
             bool inside = true;
             for (int d = b.rank - 1; d >= 0; d--) {
                 const index_type dim = (index_type)b.dim[d];
-                const hr_i64 k = (hr_i64)(d ? rest % dim : rest) - p.before[d];
+                hr_i64 k = (hr_i64)(d ? rest % dim : rest) - p.before[d];
                 rest /= dim;
-                inside = inside && k >= 0 && k < p.inside[d];
+                inside = inside && k >= 0;
+                if (p.step[d] != 1) {
+                    inside = inside && k % p.step[d] == 0;
+                    k /= p.step[d];
+                }
+                inside = inside && k < p.inside[d];
                 from += k * b.from[d];
             }
             y[at] = inside ? x[from] : p.value;

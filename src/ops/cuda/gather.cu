@@ -29,15 +29,21 @@ HR_INLINE E ones() {
 }
 
 HR_KERNEL __launch_bounds__(THREADS) gather(const E *table, const void *ids, hr_u32 wide, E *y, index_type count,
-                                            index_type width, hr_i64 rows) {
+                                            index_type width, hr_i64 rows, index_type picks) {
     const index_type begin = (index_type)blockIdx.x * (THREADS * EACH) + threadIdx.x;
     E v[EACH];
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const index_type at = begin + i * THREADS;
         if (at < count) {
-            const hr_i64 id = id_at(ids, wide, at / width);
-            v[i] = id >= 0 && id < rows ? table[id * (hr_i64)width + at % width] : ones();
+            index_type place = at / width;
+            hr_i64 outer = 0;
+            if (picks) { // an axis before which there are others
+                outer = place / picks;
+                place %= picks;
+            }
+            const hr_i64 id = id_at(ids, wide, place);
+            v[i] = id >= 0 && id < rows ? table[(outer * rows + id) * (hr_i64)width + at % width] : ones();
         }
     }
 #pragma unroll
@@ -201,9 +207,10 @@ HR_INLINE void add_rows(const T *dy, const hr_u32 *order, hr_u32 begin, hr_u32 e
     }
 }
 
-// A warp for each row of the table; rows with more than SHORT ids are left to add_long.
+// A warp for each row of the table; rows with more than SHORT ids are left to add_long.  blockIdx.y goes over the `outer` sides
+// of the axis, which all have these ids.
 HR_KERNEL __launch_bounds__(THREADS) add_short(const T *dy, const hr_u32 *order, const hr_u32 *start, T *table,
-                                               hr_i64 rows, hr_i64 width) {
+                                               hr_i64 rows, hr_i64 width, hr_i64 n, hr_i64 outer) {
     const hr_i64 r = (hr_i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (r >= rows) {
         return;
@@ -212,17 +219,19 @@ HR_KERNEL __launch_bounds__(THREADS) add_short(const T *dy, const hr_u32 *order,
     if (end - begin > SHORT) {
         return;
     }
-    for (hr_i64 column = (threadIdx.x & 31) * V; column < width; column += 32 * V) {
-        float sum[V] = {0};
-        add_rows(dy + column, order, begin, end, 1, width, sum);
-        hr_store_pack<T, V>(table + r * width + column, sum);
+    for (hr_i64 o = blockIdx.y; o < outer; o += gridDim.y) {
+        for (hr_i64 column = (threadIdx.x & 31) * V; column < width; column += 32 * V) {
+            float sum[V] = {0};
+            add_rows(dy + o * n * width + column, order, begin, end, 1, width, sum);
+            hr_store_pack<T, V>(table + (o * rows + r) * width + column, sum);
+        }
     }
 }
 
 // A run of more than SHORT places has one that is a multiple of SHORT: the block of the first such place has it.
 HR_KERNEL __launch_bounds__(THREADS) add_long(const T *dy, const hr_u32 *keys, const hr_u32 *order,
                                               const hr_u32 *start, T *table, hr_i64 rows, hr_i64 width,
-                                              hr_u32 tiles) {
+                                              hr_u32 tiles, hr_i64 n, hr_i64 outer) {
     __shared__ __align__(16) float room[THREADS * V];
     const hr_u32 place = blockIdx.x / tiles * SHORT, warp = threadIdx.x / 32;
     const hr_u32 r = keys[place];
@@ -230,22 +239,25 @@ HR_KERNEL __launch_bounds__(THREADS) add_long(const T *dy, const hr_u32 *keys, c
         return;
     }
     const hr_i64 column = ((hr_i64)(blockIdx.x % tiles) * 32 + (threadIdx.x & 31)) * V;
-    float sum[V] = {0};
-    if (column < width) {
-        add_rows(dy + column, order, start[r] + warp, start[r + 1], THREADS / 32, width, sum);
-    }
-    hr_store_pack<float, V>(room + threadIdx.x * V, sum);
-    __syncthreads();
-    if (warp == 0 && column < width) {
-        for (int w = 1; w < THREADS / 32; w++) {
-            float v[V];
-            hr_load_pack<float, V>(room + (w * 32 + threadIdx.x) * V, v);
-#pragma unroll
-            for (int k = 0; k < V; k++) {
-                sum[k] += v[k];
-            }
+    for (hr_i64 o = blockIdx.y; o < outer; o += gridDim.y) {
+        float sum[V] = {0};
+        if (column < width) {
+            add_rows(dy + o * n * width + column, order, start[r] + warp, start[r + 1], THREADS / 32, width, sum);
         }
-        hr_store_pack<T, V>(table + r * width + column, sum);
+        hr_store_pack<float, V>(room + threadIdx.x * V, sum);
+        __syncthreads();
+        if (warp == 0 && column < width) {
+            for (int w = 1; w < THREADS / 32; w++) {
+                float v[V];
+                hr_load_pack<float, V>(room + (w * 32 + threadIdx.x) * V, v);
+#pragma unroll
+                for (int k = 0; k < V; k++) {
+                    sum[k] += v[k];
+                }
+            }
+            hr_store_pack<T, V>(table + (o * rows + r) * width + column, sum);
+        }
+        __syncthreads();
     }
 }
 
