@@ -18,20 +18,23 @@ HR_INLINE T ones() { // NaN, or -1
     return *(const T *)&x;
 }
 
-HR_KERNEL __launch_bounds__(THREADS) take_along(const T *x, const void *ids, hr_u32 wide, T *y, hr_i64 count,
-                                                HR_TABLE struct along a) {
+HR_KERNEL __launch_bounds__(THREADS) take_along(const T *x, const void *ids, hr_u32 wide, T *y,
+                                                hr_i64 count, HR_TABLE struct along a) {
     const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
     if (i < count) {
         const hr_i64 id = id_at(ids, wide, i);
-        y[i] = id >= 0 && id < a.size ? x[(i / (a.picks * a.inner) * a.size + id) * a.inner + i % a.inner] : ones();
+        y[i] = id >= 0 && id < a.size
+                   ? x[(i / (a.picks * a.inner) * a.size + id) * a.inner + i % a.inner]
+                   : ones();
     }
 }
 
 #if HR_REAL
 
 // A thread has EACH numbers of a line of the result; neighbours lie side by side in `inner`.
-HR_KERNEL __launch_bounds__(THREADS) put_along(const T *x, const void *ids, hr_u32 wide, T *y, hr_i64 count,
-                                               hr_i64 pieces, HR_TABLE struct along a) {
+HR_KERNEL __launch_bounds__(THREADS)
+    put_along(const T *x, const void *ids, hr_u32 wide, T *y, hr_i64 count, hr_i64 pieces,
+              HR_TABLE struct along a) {
     const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) {
         return;

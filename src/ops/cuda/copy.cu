@@ -17,7 +17,8 @@ struct box {
 // Four elements a thread, so that four loads are in flight.
 enum { EACH = 4 };
 
-HR_KERNEL __launch_bounds__(THREADS) copy(const E *x, E *y, index_type count, HR_TABLE struct box b) {
+HR_KERNEL __launch_bounds__(THREADS)
+    copy(const E *x, E *y, index_type count, HR_TABLE struct box b) {
     const index_type begin = (index_type)blockIdx.x * (THREADS * EACH) + threadIdx.x;
     E v[EACH];
     hr_i64 to[EACH];
@@ -46,8 +47,8 @@ HR_KERNEL __launch_bounds__(THREADS) copy(const E *x, E *y, index_type count, HR
 }
 
 // x stands still along the last dimension: 16 bytes of one element at a time.  The box counts in those.
-HR_KERNEL __launch_bounds__(THREADS) spread(const E *x, hr_pack<E, 16 / sizeof(E)> *y, index_type count,
-                                            HR_TABLE struct box b) {
+HR_KERNEL __launch_bounds__(THREADS)
+    spread(const E *x, hr_pack<E, 16 / sizeof(E)> *y, index_type count, HR_TABLE struct box b) {
     index_type at = (index_type)blockIdx.x * THREADS + threadIdx.x;
     if (at < count) {
         hr_i64 from = 0, to = 0;
@@ -69,8 +70,8 @@ HR_KERNEL __launch_bounds__(THREADS) spread(const E *x, hr_pack<E, 16 / sizeof(E
 
 // Dimension `dense` is dense in x and the last one in y: square tiles are turned in shared memory.  Blocks go over
 // (outer dimensions, tiles along dense, tiles along the last).
-HR_KERNEL __launch_bounds__(THREADS) turn(const E *x, E *y, hr_i32 dense, hr_u32 along, hr_u32 across,
-                                          HR_TABLE struct box b) {
+HR_KERNEL __launch_bounds__(THREADS)
+    turn(const E *x, E *y, hr_i32 dense, hr_u32 along, hr_u32 across, HR_TABLE struct box b) {
     __shared__ E tile[TILE][TILE + 1];
     const int last = b.rank - 1;
     const hr_u32 tx = threadIdx.x % TILE, ty = threadIdx.x / TILE;
@@ -109,8 +110,8 @@ struct border {
     E value;
 };
 
-HR_KERNEL __launch_bounds__(THREADS) pad(const E *x, E *y, index_type count, HR_TABLE struct box b,
-                                         HR_TABLE struct border p) {
+HR_KERNEL __launch_bounds__(THREADS)
+    pad(const E *x, E *y, index_type count, HR_TABLE struct box b, HR_TABLE struct border p) {
     for (int i = 0; i < EACH; i++) {
         const index_type at = (index_type)blockIdx.x * (THREADS * EACH) + i * THREADS + threadIdx.x;
         if (at < count) {

@@ -28,8 +28,9 @@ HR_INLINE E ones() {
     return *(const E *)&x; // of 16 bytes the first
 }
 
-HR_KERNEL __launch_bounds__(THREADS) gather(const E *table, const void *ids, hr_u32 wide, E *y, index_type count,
-                                            index_type width, hr_i64 rows, index_type picks) {
+HR_KERNEL __launch_bounds__(THREADS)
+    gather(const E *table, const void *ids, hr_u32 wide, E *y, index_type count, index_type width,
+           hr_i64 rows, index_type picks) {
     const index_type begin = (index_type)blockIdx.x * (THREADS * EACH) + threadIdx.x;
     E v[EACH];
 #pragma unroll
@@ -43,7 +44,8 @@ HR_KERNEL __launch_bounds__(THREADS) gather(const E *table, const void *ids, hr_
                 place %= picks;
             }
             const hr_i64 id = id_at(ids, wide, place);
-            v[i] = id >= 0 && id < rows ? table[(outer * rows + id) * (hr_i64)width + at % width] : ones();
+            v[i] = id >= 0 && id < rows ? table[(outer * rows + id) * (hr_i64)width + at % width]
+                                        : ones();
         }
     }
 #pragma unroll
@@ -96,12 +98,13 @@ HR_INLINE void count_tile(hr_u32 (*counts)[DIGITS], hr_u32 digit, hr_u32 &before
     __syncthreads();
 }
 
-HR_KERNEL __launch_bounds__(TILE) count(const void *ids, hr_u32 wide, const hr_u32 *keys, hr_u32 *table, hr_i64 n,
-                                        hr_i64 rows, hr_u32 shift) {
+HR_KERNEL __launch_bounds__(TILE) count(const void *ids, hr_u32 wide, const hr_u32 *keys,
+                                        hr_u32 *table, hr_i64 n, hr_i64 rows, hr_u32 shift) {
     __shared__ hr_u32 counts[WARPS][DIGITS];
     const hr_i64 i = (hr_i64)blockIdx.x * TILE + threadIdx.x;
     hr_u32 before;
-    count_tile(counts, i < n ? key_at(ids, wide, keys, i, rows) >> shift & (DIGITS - 1) : DIGITS, before);
+    count_tile(counts, i < n ? key_at(ids, wide, keys, i, rows) >> shift & (DIGITS - 1) : DIGITS,
+               before);
     if (threadIdx.x < DIGITS) {
         hr_u32 sum = 0;
         for (int w = 0; w < WARPS; w++) {
@@ -123,7 +126,8 @@ HR_KERNEL __launch_bounds__(TILE) places(hr_u32 *table, hr_i64 n) {
         for (int step = 1; step < TILE; step *= 2) {
             __syncthreads();
             const hr_u32 x = sums[side][threadIdx.x];
-            sums[1 - side][threadIdx.x] = threadIdx.x >= step ? x + sums[side][threadIdx.x - step] : x;
+            sums[1 - side][threadIdx.x] =
+                threadIdx.x >= step ? x + sums[side][threadIdx.x - step] : x;
             side = 1 - side;
         }
         __syncthreads();
@@ -135,9 +139,9 @@ HR_KERNEL __launch_bounds__(TILE) places(hr_u32 *table, hr_i64 n) {
     }
 }
 
-HR_KERNEL __launch_bounds__(TILE) move(const void *ids, hr_u32 wide, const hr_u32 *keys, const hr_u32 *order,
-                                       hr_u32 *new_keys, hr_u32 *new_order, const hr_u32 *table, hr_i64 n,
-                                       hr_i64 rows, hr_u32 shift) {
+HR_KERNEL __launch_bounds__(TILE)
+    move(const void *ids, hr_u32 wide, const hr_u32 *keys, const hr_u32 *order, hr_u32 *new_keys,
+         hr_u32 *new_order, const hr_u32 *table, hr_i64 n, hr_i64 rows, hr_u32 shift) {
     __shared__ hr_u32 counts[WARPS][DIGITS];
     const hr_i64 i = (hr_i64)blockIdx.x * TILE + threadIdx.x;
     const hr_u32 key = i < n ? key_at(ids, wide, keys, i, rows) : 0;
@@ -161,7 +165,8 @@ HR_KERNEL __launch_bounds__(TILE) move(const void *ids, hr_u32 wide, const hr_u3
 }
 
 // start[r]: the first place whose key is r or more.
-HR_KERNEL __launch_bounds__(THREADS) starts(const hr_u32 *keys, hr_u32 *start, hr_i64 n, hr_i64 rows) {
+HR_KERNEL __launch_bounds__(THREADS)
+    starts(const hr_u32 *keys, hr_u32 *start, hr_i64 n, hr_i64 rows) {
     const hr_i64 r = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
     if (r <= rows) {
         hr_i64 low = 0, high = n;
@@ -180,8 +185,8 @@ HR_KERNEL __launch_bounds__(THREADS) starts(const hr_u32 *keys, hr_u32 *start, h
 // ---- sums ----
 
 // sum += rows order[begin], order[begin + step], ... of dy, in this order.
-HR_INLINE void add_rows(const T *dy, const hr_u32 *order, hr_u32 begin, hr_u32 end, hr_u32 step, hr_i64 width,
-                        float (&sum)[V]) {
+HR_INLINE void add_rows(const T *dy, const hr_u32 *order, hr_u32 begin, hr_u32 end, hr_u32 step,
+                        hr_i64 width, float (&sum)[V]) {
     hr_u32 i = begin;
     for (; i + 3 * step < end; i += 4 * step) {
         float v[4][V];
@@ -209,8 +214,9 @@ HR_INLINE void add_rows(const T *dy, const hr_u32 *order, hr_u32 begin, hr_u32 e
 
 // A warp for each row of the table; rows with more than SHORT ids are left to add_long.  blockIdx.y goes over the `outer` sides
 // of the axis, which all have these ids.
-HR_KERNEL __launch_bounds__(THREADS) add_short(const T *dy, const hr_u32 *order, const hr_u32 *start, T *table,
-                                               hr_i64 rows, hr_i64 width, hr_i64 n, hr_i64 outer) {
+HR_KERNEL __launch_bounds__(THREADS)
+    add_short(const T *dy, const hr_u32 *order, const hr_u32 *start, T *table, hr_i64 rows,
+              hr_i64 width, hr_i64 n, hr_i64 outer) {
     const hr_i64 r = (hr_i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (r >= rows) {
         return;
@@ -229,9 +235,9 @@ HR_KERNEL __launch_bounds__(THREADS) add_short(const T *dy, const hr_u32 *order,
 }
 
 // A run of more than SHORT places has one that is a multiple of SHORT: the block of the first such place has it.
-HR_KERNEL __launch_bounds__(THREADS) add_long(const T *dy, const hr_u32 *keys, const hr_u32 *order,
-                                              const hr_u32 *start, T *table, hr_i64 rows, hr_i64 width,
-                                              hr_u32 tiles, hr_i64 n, hr_i64 outer) {
+HR_KERNEL __launch_bounds__(THREADS)
+    add_long(const T *dy, const hr_u32 *keys, const hr_u32 *order, const hr_u32 *start, T *table,
+             hr_i64 rows, hr_i64 width, hr_u32 tiles, hr_i64 n, hr_i64 outer) {
     __shared__ __align__(16) float room[THREADS * V];
     const hr_u32 place = blockIdx.x / tiles * SHORT, warp = threadIdx.x / 32;
     const hr_u32 r = keys[place];
@@ -242,7 +248,8 @@ HR_KERNEL __launch_bounds__(THREADS) add_long(const T *dy, const hr_u32 *keys, c
     for (hr_i64 o = blockIdx.y; o < outer; o += gridDim.y) {
         float sum[V] = {0};
         if (column < width) {
-            add_rows(dy + o * n * width + column, order, start[r] + warp, start[r + 1], THREADS / 32, width, sum);
+            add_rows(dy + o * n * width + column, order, start[r] + warp, start[r + 1],
+                     THREADS / 32, width, sum);
         }
         hr_store_pack<float, V>(room + threadIdx.x * V, sum);
         __syncthreads();
