@@ -69,7 +69,8 @@
     X(E_INTERNAL, -16, "a bug in Headroom")                                                        \
     X(E_SHAPE, -17, "shapes or types do not match")                                                \
     X(E_NO_PLAN, -18, "no plan fits the budget")                                                   \
-    X(E_AGAIN, -19, "not available now; the same call may succeed later")
+    X(E_AGAIN, -19, "not available now; the same call may succeed later")                          \
+    X(E_PEER, -20, "another process of this run has ended, stopped or failed")
 
 HR_BEGIN_DECLS
 

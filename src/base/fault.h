@@ -25,7 +25,10 @@
     X(OPEN, "open")       /* opening a device or a file */                                         \
     X(READ, "read")       /* reading a file */                                                     \
     X(WRITE, "write")     /* writing a file */                                                     \
-    X(THREAD, "thread")   /* starting a thread */
+    X(THREAD, "thread")   /* starting a thread */                                                  \
+    X(MEET, "meet")       /* listening, connecting, accepting between ranks */                     \
+    X(SEND, "send")       /* bytes to another rank */                                              \
+    X(RECEIVE, "receive") /* bytes from another rank */
 
 typedef enum hri_fault_kind {
 #define HRI_FAULT_ENUM(NAME, TEXT) HRI_FAULT_##NAME,

@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 enum { TEXT_MOST = 8192, MESSAGE_MOST = TEXT_MOST + 512, TAG_MOST = 128 };

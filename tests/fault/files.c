@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/hash.h"
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 #include "test.h"
 
 static char root[] = "/tmp/headroom-faults-XXXXXX";

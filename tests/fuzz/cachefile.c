@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "data/formats/cachefile.h"
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * tf.train.Example; those of lengths always are, and the second half of the work makes them right first. */
 #include "source.h"
 
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 
 /* The bytes as one record with a right head. */
 static void whole_record(const uint8_t *data, size_t size) {

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/prose.h"
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 #include "data/read.h"
 
 enum { ELEMENT = 1, MARK = 2, END = 3, HEAD_BYTES = 24, PIECE = 64 << 10 };

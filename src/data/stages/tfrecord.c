@@ -9,7 +9,7 @@
  * a full one. */
 #include <stdio.h>
 #include <string.h>
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 #include "data/formats/example.h"
 #include "data/formats/filelist.h"
 #include "data/formats/index.h"

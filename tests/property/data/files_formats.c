@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 #include "test.h"
 
 enum { FILES = 3, TEXT = 2048, SIDE = 5 };

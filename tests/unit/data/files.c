@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 #include "test.h"
 
 static char root[] = "/tmp/headroom-files-XXXXXX";

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <headroom/data.h>
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 #include "memory/left.h"
 #include "pictures.h"
 #include "test.h"

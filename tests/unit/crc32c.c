@@ -1,5 +1,5 @@
 /* CRC-32C: values published with the polynomial (RFC 3720, B.4), the instruction against the tables, and any cut. */
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 
 #include <string.h>
 

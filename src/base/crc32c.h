@@ -1,6 +1,6 @@
 /* CRC-32C (Castagnoli), as TFRecord files and our caches use it.  Any thread. */
-#ifndef HRI_DATA_CRC32C_H
-#define HRI_DATA_CRC32C_H
+#ifndef HRI_BASE_CRC32C_H
+#define HRI_BASE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

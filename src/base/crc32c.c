@@ -2,7 +2,7 @@
  *
  * On x86 the instruction (SSE 4.2) is looked for when the program runs, on ARM when it is built.  The tables are made
  * once, by whoever comes first. */
-#include "data/formats/crc32c.h"
+#include "base/crc32c.h"
 
 #include <pthread.h>
 #include <stdbool.h>
