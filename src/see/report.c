@@ -18,7 +18,7 @@ typedef struct printing {
     bool foreign; /* allocations are all that is known */
 } printing;
 
-static const char *time_text(double ns, char *buf, size_t size) {
+const char *hri_see_span(double ns, char *buf, size_t size) {
     const double unit = ns >= 1e9 ? 1e9 : ns >= 1e6 ? 1e6 : ns >= 1e3 ? 1e3 : 1;
     const char *name = ns >= 1e9 ? "s" : ns >= 1e6 ? "ms" : ns >= 1e3 ? "us" : "ns";
     snprintf(buf, size, "%.3g %s", ns / unit, name);
@@ -194,7 +194,7 @@ static void add_group(const printing *p, hri_table *t, hri_see_by by, const hri_
     const double of_flops = h->flops_per_ns > 0 ? flops / h->flops_per_ns : 0;
     const double of_bytes = h->bytes_per_ns > 0 ? bytes / h->bytes_per_ns : 0;
     hri_table_cell(t, HRI_STYLE_PLAIN, "%s", g->name);
-    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", time_text(g->ns, text, sizeof text));
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", hri_see_span(g->ns, text, sizeof text));
     hri_table_cell(t, HRI_STYLE_PLAIN, "%.1f %%", total > 0 ? 100 * g->ns / total : 0);
     hri_table_cell(t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)g->ops);
     hri_table_cell(t, HRI_STYLE_PLAIN, "%s", hri_see_count(flops * 1e9, text, sizeof text));
@@ -229,7 +229,7 @@ static hr_status print_groups(const printing *p, hri_see_by by) {
     status = hri_table_print(&t, p->out, p->term, 2, 1);
     if (g.list.count > p->rows) {
         hri_out_printf(p->out, "  and %zu more, %s\n", g.list.count - p->rows,
-                       time_text(rest, text, sizeof text));
+                       hri_see_span(rest, text, sizeof text));
     }
     hri_table_deinit(&t);
     hri_see_groups_close(&g);

@@ -13,4 +13,7 @@ HR_MUST_CHECK hr_status hri_see_report_text(const hri_recording *r, size_t rows,
 /* Every table in full. */
 HR_MUST_CHECK hr_status hri_see_report_json(const hri_recording *r, hri_json *json);
 
+/* "1.25 ms". */
+const char *hri_see_span(double ns, char *buf, size_t size);
+
 #endif

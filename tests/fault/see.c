@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "pictures.h"
+#include "see/diff.h"
 #include "see/open.h"
 #include "see/outputs.h"
 #include "see/report.h"
@@ -20,6 +21,21 @@ static int drop(void *user, const char *bytes, size_t count) {
     (void)bytes;
     (void)count;
     return 0;
+}
+
+static hr_status compare(const hri_recording *r, hri_out *out, const hri_term *term) {
+    hri_recording other = {0};
+    hri_see_diff d = {0};
+    hr_status status = hri_recording_finish(&other);
+    if (status == HR_OK) {
+        status = hri_see_diff_open(r, &other, &d);
+    }
+    if (status == HR_OK) {
+        status = hri_see_diff_text(&d, 5, out, term);
+    }
+    hri_see_diff_close(&d);
+    hri_recording_deinit(&other);
+    return status;
 }
 
 static hr_status look(hr_plan *plan, const char *record, const char *page) {
@@ -34,6 +50,9 @@ static hr_status look(hr_plan *plan, const char *record, const char *page) {
     }
     if (status == HR_OK) {
         status = hri_see_report_text(&r, 5, &out, &term);
+    }
+    if (status == HR_OK) {
+        status = compare(&r, &out, &term);
     }
     hri_recording_deinit(&r);
     return status;

@@ -202,3 +202,38 @@ TEST(see, a_profile_on_a_gpu_runs_call_by_call) {
     (void)unlink(strchr(state, '=') + 1);
     check_profile(&p, record);
 }
+
+TEST(see, diff_says_what_grew_and_fails_when_asked) {
+    char command[1024];
+    const char *records[2] = {scratch("d8.hrp"), scratch("d16.hrp")};
+    for (int i = 0; i < 2; i++) {
+        snprintf(command, sizeof command,
+                 "plan mlp:size=8,width=32 --batch %d --device null:1GiB --no-measure "
+                 "--device-spec page=4KiB --no-choices --record %s",
+                 i ? 16 : 8, records[i]);
+        CHECK_EQ(GOLDEN_RUN(command).code, 0);
+    }
+    snprintf(command, sizeof command, "diff %s %s --rows 3", records[0], records[1]);
+    const golden_result t = GOLDEN_RUN(command);
+    CHECK_EQ(t.code, 0);
+    CHECK(!golden_has_control(t.out));
+    golden_compare("diff", t.out);
+    snprintf(command, sizeof command, "diff %s %s --fail-over 1%% --json", records[0], records[1]);
+    const golden_result j = GOLDEN_RUN(command);
+    CHECK_EQ(j.code, 1);
+    json_t *diff = parse(&j), *row;
+    long long sum = 0;
+    size_t i;
+    json_array_foreach(json_object_get(diff, "parts"), i, row) {
+        sum += number(row, "change");
+    }
+    CHECK_EQ(sum, number(json_object_get(diff, "peak_bytes"), "change"));
+    CHECK(sum > 0);
+    json_decref(diff);
+    snprintf(command, sizeof command, "diff %s %s --fail-over 1%%", records[1], records[0]);
+    CHECK_EQ(GOLDEN_RUN(command).code, 0);
+    snprintf(command, sizeof command, "diff %s %s --fail-over 1", records[0], records[0]);
+    CHECK_EQ(GOLDEN_RUN(command).code, 2);
+    CHECK_EQ(unlink(records[0]), 0);
+    CHECK_EQ(unlink(records[1]), 0);
+}

@@ -1,0 +1,86 @@
+/* headroom diff: two recordings side by side. */
+#include "cli/common/command.h"
+#include "see/diff.h"
+#include "see/open.h"
+
+typedef struct diff_options {
+    bool json;
+    int64_t rows;
+    const char *fail_over;
+} diff_options;
+
+#define AT(M) offsetof(diff_options, M)
+
+static const hri_field fields[] = {
+    {"fail-over", "exit with 1 when the peak or the step time grew by more than this: 5%",
+     AT(fail_over), HRI_FIELD_STRING, NULL, .metavar = "PERCENT"},
+    {"rows", "rows of each table", AT(rows), HRI_FIELD_INT, "10", .min = 1, .max = 1e9,
+     .metavar = "N"},
+    {"json", "print one JSON object", AT(json), HRI_FIELD_BOOL, .value = NULL},
+    {0},
+};
+
+static int print(hri_cli *cli, const diff_options *o, const hri_see_diff *d, double share) {
+    const int code = o->fail_over && hri_see_diff_over(d, share) ? HRI_EXIT_NO : HRI_EXIT_YES;
+    if (code == HRI_EXIT_NO) {
+        hri_say_error(cli, "the peak or the step time grew by more than %s", o->fail_over);
+    }
+    if (o->json) {
+        hri_json json;
+        hri_cli_json_start(&json);
+        hri_see_diff_json(d, &json);
+        return hri_cli_json_end(cli, &json, code);
+    }
+    const hr_status status = hri_see_diff_text(d, (size_t)o->rows, &cli->out, &cli->out_term);
+    return status == HR_OK ? code : hri_cli_failed(cli, NULL, "diff", status);
+}
+
+static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
+    const diff_options *o = options;
+    hri_recording r[2] = {{.truncated = false}, {.truncated = false}};
+    hri_see_diff d = {.a = NULL};
+    hri_prose why = {0};
+    double share = 0;
+    int code = HRI_EXIT_YES;
+    (void)count;
+    if (o->fail_over && hri_see_share_parse(o->fail_over, &share) != HR_OK) {
+        hri_say_error(cli, "--fail-over: \"%s\" is not a percentage such as 5%%", o->fail_over);
+        return HRI_EXIT_USAGE;
+    }
+    for (int i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
+        const hr_status status = hri_see_open(arguments[i], &r[i], &why);
+        if (status != HR_OK) {
+            hri_say_error(cli, "%s", why.text);
+            code = hri_cli_exit_code_of_input(status);
+        } else if (r[i].truncated) {
+            hri_say_warning(cli, "%s: truncated; comparing what it has", arguments[i]);
+        }
+    }
+    if (code == HRI_EXIT_YES) {
+        const hr_status status = hri_see_diff_open(&r[0], &r[1], &d);
+        code =
+            status == HR_OK ? print(cli, o, &d, share) : hri_cli_failed(cli, NULL, "diff", status);
+    }
+    hri_see_diff_close(&d);
+    hri_recording_deinit(&r[0]);
+    hri_recording_deinit(&r[1]);
+    return code;
+}
+
+const hri_command hri_command_diff = {
+    .name = "diff",
+    .summary = "compare two recorded plans or profiles",
+    .arguments = "A B",
+    .choices = "",
+    .arguments_min = 2,
+    .arguments_max = 2,
+    .help = "Compares two recordings (.hrp): what grew at the peak, which layers and kinds of ops "
+            "take more time, and which buffers grew, moved, are new or gone. Measured bytes and "
+            "times are used where a recording has them, planned ones otherwise; so a plan can be "
+            "compared with the profile of its run.",
+    .examples = {{"headroom diff before.hrp after.hrp", "what changed"},
+                 {"headroom diff main.hrp branch.hrp --fail-over 5%", "a check for CI"}},
+    .fields = fields,
+    .options_bytes = sizeof(diff_options),
+    .run = run,
+};
