@@ -272,7 +272,9 @@ hri_said hri_grants_lease(hri_grants *l, hri_grants_process *p, int device, uint
     /* Beyond what is needed, at most a quarter of what is left: others of the job want some too. */
     const uint64_t extra = (room - least) / 4;
     const uint64_t grant = wanted - least > extra ? least + extra : wanted;
-    p->granted_bytes[device] = grant;
+    /* What it has within `wanted` it keeps: another thread may be taking of it at this moment. */
+    const uint64_t kept = p->granted_bytes[device] < room ? p->granted_bytes[device] : room;
+    p->granted_bytes[device] = grant > kept ? grant : kept;
     return HRI_SAID_OK;
 }
 

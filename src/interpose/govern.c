@@ -1,5 +1,6 @@
 /* Leases and what is taken of them; see govern.h. */
 #include "interpose/govern.h"
+#include "interpose/pools.h"
 #include "interpose/spill.h"
 
 #include <errno.h>
@@ -128,10 +129,13 @@ int hri_device_open(int device) {
         return 0;
     }
     typedef CUresult uuid_fn(CUuuid *, CUdevice);
+    typedef CUresult count_fn(int *);
     uuid_fn *uuid = (uuid_fn *)hri_driver_function("cuDeviceGetUuid_v2");
     uuid = uuid ? uuid : (uuid_fn *)hri_driver_function("cuDeviceGetUuid");
+    count_fn *count_devices = (count_fn *)hri_driver_function("cuDeviceGetCount");
     CUuuid id;
     size_t total = 0;
+    int count = 0;
     if (!uuid || uuid(&id, device) != CUDA_SUCCESS) {
         return -1;
     }
@@ -141,6 +145,8 @@ int hri_device_open(int device) {
         memcpy(d->uuid, id.bytes, sizeof d->uuid);
         d->total_bytes = total;
         d->pool_chunk = 32 << 20;
+        const int alone = count_devices && count_devices(&count) == CUDA_SUCCESS && count == 1;
+        __atomic_store_n(&hri_self.one_device, alone, __ATOMIC_RELEASE);
         hri_wire w = hri_wire_make(HRI_VERB_DEVICE);
         memcpy(w.uuid, d->uuid, sizeof w.uuid);
         w.total_bytes = total;
@@ -156,6 +162,10 @@ int hri_device_open(int device) {
 int hri_current_device(void) {
     typedef CUresult device_fn(CUdevice *);
     static device_fn *current;
+    if (__atomic_load_n(&hri_self.one_device, __ATOMIC_ACQUIRE) &&
+        __atomic_load_n(&hri_self.device[0].context, __ATOMIC_ACQUIRE)) {
+        return 0; /* without a context the driver refuses what is asked, and nothing is charged */
+    }
     if (!current) {
         current = (device_fn *)hri_driver_function("cuCtxGetDevice");
     }
@@ -179,6 +189,11 @@ uint64_t hri_held_bytes(const hri_run_device *d) {
     return d->tracked_bytes + d->remainder_bytes;
 }
 
+/* With what pools may have grown by since somebody looked: what the lease must cover. */
+static uint64_t charged(const hri_run_device *d) {
+    return hri_held_bytes(d) + d->ahead_bytes;
+}
+
 static void note_peak(hri_run_device *d) {
     const uint64_t held = hri_held_bytes(d);
     d->peak_bytes = held > d->peak_bytes ? held : d->peak_bytes;
@@ -186,7 +201,7 @@ static void note_peak(hri_run_device *d) {
 
 /* Takes from the lease as it is; under lock. */
 static bool take_here(hri_run_device *d, uint64_t bytes) {
-    const uint64_t held = hri_held_bytes(d);
+    const uint64_t held = charged(d);
     if (held > d->granted_bytes || bytes > d->granted_bytes - held) {
         return false;
     }
@@ -201,17 +216,27 @@ static uint64_t chunk_of(const hri_run_device *d) {
     return part < CHUNK_LEAST ? CHUNK_LEAST : part > CHUNK_MOST ? CHUNK_MOST : part;
 }
 
+/* What a lease is left with beyond what is held.  A program with pools likes to have more ahead; with --overcommit that would
+ * be the others'. */
+static uint64_t spare_of(const hri_run_device *d) {
+    const bool ahead = d->current_known && !(hri_self.flags & HRI_WIRE_OVERCOMMIT);
+    return chunk_of(d) + (ahead ? d->limit_bytes / 16 : 0);
+}
+
 /* One exchange about the lease: asks for `more` bytes above what is held.  Under talk. */
 static int exchange(int device, uint64_t more, uint64_t wait_ms, hri_wire *answer) {
     hri_run_device *d = &hri_self.device[device];
     hri_wire w = hri_wire_make(HRI_VERB_LEASE);
-    hri_pools_settle(
-        device, false); /* the remainder is measured against what is tracked: let it be the truth */
+    /* The remainder is measured against what is tracked: let it be the truth. */
+    hri_pools_settle(device, false, true);
     pthread_mutex_lock(&hri_self.lock);
     w.held_bytes = d->tracked_bytes;
     w.remainder_bytes = d->remainder_bytes;
-    w.least_bytes = more;
-    w.wanted_bytes = more + chunk_of(d);
+    w.least_bytes = more + d->ahead_bytes;
+    w.wanted_bytes = w.least_bytes + spare_of(d);
+    /* What the broker will take back is gone now: another thread must not take of it while we talk. */
+    const uint64_t kept = hri_held_bytes(d) + w.wanted_bytes;
+    d->granted_bytes = d->granted_bytes < kept ? d->granted_bytes : kept;
     pthread_mutex_unlock(&hri_self.lock);
     memcpy(w.uuid, d->uuid, sizeof w.uuid);
     w.wait_ms = wait_ms;
@@ -227,8 +252,7 @@ static uint64_t now_ms(void) {
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
-/* To a few milliseconds, and without a system call. */
-static uint64_t coarse_ms(void) {
+uint64_t hri_coarse_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
@@ -274,7 +298,7 @@ static hri_page_kind grow(int device, uint64_t bytes, uint64_t wait_ms) {
 /* The broker asked for memory back: idle pools are trimmed, and the lease shrinks to what is held. */
 void hri_answer(int device) {
     static uint64_t looked_ms[HRI_RUN_DEVICES]; /* atomic */
-    const uint64_t now = coarse_ms();
+    const uint64_t now = hri_coarse_ms();
     if (now - __atomic_load_n(&looked_ms[device], __ATOMIC_RELAXED) < ANSWER_MS) {
         return; /* looking costs two system calls */
     }
@@ -283,7 +307,7 @@ void hri_answer(int device) {
         return;
     }
     if (!hri_self.captures) {
-        hri_pools_settle(device, true);
+        hri_pools_settle(device, true, true);
     }
     hri_refresh(device);
 }
@@ -291,7 +315,7 @@ void hri_answer(int device) {
 bool hri_take_quietly(int device, uint64_t bytes) {
     hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
-    const uint64_t held = hri_held_bytes(d);
+    const uint64_t held = charged(d);
     const bool ours = held <= d->granted_bytes && bytes <= d->granted_bytes - held;
     d->tracked_bytes += ours ? bytes : 0;
     pthread_mutex_unlock(&hri_self.lock);
@@ -305,6 +329,17 @@ void hri_give_quietly(int device, uint64_t bytes) {
     note_peak(d);
     pthread_mutex_unlock(&hri_self.lock);
     hri_answer(device);
+}
+
+bool hri_lease_more(int device, uint64_t bytes) {
+    if (grow(device, bytes, 0) != HRI_PAGE_TAKE) {
+        return false;
+    }
+    pthread_mutex_lock(&hri_self.lock);
+    hri_run_device *d = &hri_self.device[device];
+    d->tracked_bytes -= bytes < d->tracked_bytes ? bytes : d->tracked_bytes;
+    pthread_mutex_unlock(&hri_self.lock);
+    return true;
 }
 
 CUresult hri_try_take(int device, uint64_t bytes, hri_hook call) {
@@ -326,7 +361,7 @@ CUresult hri_take(int device, uint64_t bytes, hri_hook call) {
         return CUDA_SUCCESS;
     }
     /* Pools may hold memory that nobody uses. */
-    hri_pools_settle(device, !hri_self.captures);
+    hri_pools_settle(device, !hri_self.captures, true);
     const uint64_t from_ms = now_ms();
     const hri_page_kind kind = grow(device, bytes, hri_self.captures ? 0 : hri_self.wait_ms);
     if (kind == HRI_PAGE_TAKE) {
@@ -344,7 +379,7 @@ void hri_give(int device, uint64_t bytes, hri_hook call) {
     hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
     d->tracked_bytes -= bytes < d->tracked_bytes ? bytes : d->tracked_bytes;
-    const bool much = d->granted_bytes > hri_held_bytes(d) + 3 * chunk_of(d);
+    const bool much = d->granted_bytes > charged(d) + 2 * chunk_of(d) + spare_of(d);
     pthread_mutex_unlock(&hri_self.lock);
     if (bytes) {
         hri_page_event_add(device, HRI_PAGE_GIVE, bytes, call);

@@ -4,6 +4,8 @@
  * has given them back.  So what the driver holds for this process is never more than the lease, and the sum of leases is
  * the broker's business.  Most calls find room in the lease; only growth talks to the broker, in steps of tens of MiB.
  *
+ * Pools are not looked at at each call: a part of the lease is set ahead of what they are charged with (pools.h).
+ *
  * What is held on a device is tracked + remainder: tracked bytes are known call by call; the remainder is what NVML shows
  * beyond them (context, modules, library workspaces), measured by the broker at every exchange.
  *
@@ -23,7 +25,7 @@
 #include "interpose/doors.h"
 #include "interpose/table.h"
 
-enum { HRI_RUN_DEVICES = HRI_PAGE_DEVICES };
+enum { HRI_RUN_DEVICES = HRI_PAGE_DEVICES, HRI_RUN_POOLS = 16 };
 enum { HRI_BLOCK = 2 << 20 }; /* the driver's unit of physical memory */
 
 typedef struct hri_run_device {
@@ -32,11 +34,19 @@ typedef struct hri_run_device {
     unsigned char uuid[16];
     uint64_t granted_bytes, tracked_bytes, remainder_bytes, peak_bytes;
     uint64_t limit_bytes, free_bytes, slack_bytes, total_bytes;
-    uint64_t graph_bytes;     /* what the graph pool is charged with */
-    uint64_t graph_asked;     /* the sum of all allocations in graphs, its upper bound */
-    uint64_t pool_chunk;      /* the largest step in which a pool has grown */
-    uint64_t spilled_bytes;   /* host memory in place of this device's */
-    uint64_t host_pool_bytes; /* of them, what the pool at the host has */
+    uint64_t graph_bytes; /* what the graph pool is charged with */
+    uint64_t graph_asked; /* the sum of all allocations in graphs, its upper bound */
+    uint64_t pool_chunk;  /* the largest step in which a pool has grown */
+    /* What pools may grow by before anybody looks (pools.h). */
+    uint64_t ahead_bytes;                        /* of the lease, set aside.  Under lock */
+    uint64_t pool_begun, pool_ended, pool_until; /* risk of calls; atomic */
+    uint64_t pool_looked;                        /* pool_ended at the last look.  Under lock */
+    uint64_t refused_ms; /* when the broker refused more; 0: it has not.  Under pools */
+    int exact_calls;     /* a call goes on that pays for itself.  Under lock */
+    int current_known;   /* the current pool is one of pool[]; atomic */
+    CUmemoryPool pool[HRI_RUN_POOLS]; /* NULL: none.  Written under lock, read by anybody */
+    uint64_t spilled_bytes;           /* host memory in place of this device's */
+    uint64_t host_pool_bytes;         /* of them, what the pool at the host has */
     CUmemoryPool
         host_pool; /* for stream-ordered memory that is spilled; NULL: none yet.  Under pools */
 } hri_run_device;
@@ -53,8 +63,9 @@ typedef struct hri_run {
     uint32_t flags; /* HRI_WIRE_OVERCOMMIT */
     int inside;     /* threads that are in a hook */
     int pool_flight; /* a pool call goes on without bytes taken for it: charges of pools stay.  Under lock */
-    int captures; /* streams that capture now */
-    int contexts; /* beside the primary ones */
+    int captures;   /* streams that capture now */
+    int contexts;   /* beside the primary ones */
+    int one_device; /* the driver has one only: it is the current one.  Atomic */
     uint32_t next_id;
     uint64_t tried_ns; /* last attempt to find the broker */
     hri_run_device device[HRI_RUN_DEVICES];
@@ -102,6 +113,10 @@ void hri_driver_refused(int device, uint64_t bytes, hri_hook call);
 /* Asks the broker what the job may still take, and what the remainder is now. */
 void hri_refresh(int device);
 uint64_t hri_held_bytes(const hri_run_device *device);
+/* Makes the lease larger, if need be, until it has so much beyond what is held; false: it has not.  Never waits. */
+bool hri_lease_more(int device, uint64_t bytes);
+/* To a few milliseconds, and without a system call. */
+uint64_t hri_coarse_ms(void);
 
 /* ---- the conversation (talk.c) ---- */
 
@@ -111,13 +126,6 @@ int hri_talk(hri_wire *wire, uint64_t wait_ms, int device, uint64_t need_bytes);
 int hri_talk_open(void);
 /* Takes packets that came unasked; returns the size to shrink to on `device`, or UINT64_MAX.  Never waits. */
 uint64_t hri_talk_asked(int device);
-
-/* ---- pools (hook_async.c) ---- */
-
-/* Reads what pools and graphs really hold, and gives back what they no longer do.  trim: makes idle memory go first. */
-void hri_pools_settle(int device, bool trim);
-/* Gives back what the pool at the host does not use. */
-void hri_host_pool_trim(int device);
 
 /* ---- graphs (hook_graph.c) ---- */
 

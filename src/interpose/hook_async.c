@@ -1,157 +1,13 @@
-/* Stream-ordered memory: pools.
- *
- * What costs memory is what a pool has reserved of the device, not what was asked of it; so a call that may make a pool
- * grow takes the most that it can grow by, and afterwards the pool itself is asked (a cheap call on the host) and the
- * difference is given back.
+/* Stream-ordered memory: the calls that take it of pools and give it back (pools.h), and a pool at the host for what is spilled.
  *
  * Nothing here synchronises, and nothing waits while a stream captures: either would break the program's capture. */
 #include <time.h>
 
+#include "interpose/pools.h"
 #include "interpose/spill.h"
-
-typedef CUresult attribute_fn(CUmemoryPool, int, void *);
-typedef CUresult pool_of_device_fn(CUmemoryPool *, CUdevice);
 
 static uint64_t up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
-}
-
-static uint64_t pool_attribute(CUmemoryPool pool, int which) {
-    static attribute_fn *get;
-    if (!get) {
-        get = (attribute_fn *)hri_driver_function("cuMemPoolGetAttribute");
-    }
-    uint64_t value = 0;
-    return get && get(pool, which, &value) == CUDA_SUCCESS ? value : 0;
-}
-
-/* ---- pools ---- */
-
-/* Charges the pool with what it has reserved now, of which `taken` bytes are taken already. */
-static CUresult settle_pool(int device, CUmemoryPool pool, uint64_t taken, hri_hook call) {
-    pthread_mutex_lock(&hri_self.lock);
-    const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
-    if (!e) {
-        e = hri_held_add(&hri_self.table, (hri_held_entry){.key = (uint64_t)(uintptr_t)pool,
-                                                           .kind = HRI_KIND_POOL,
-                                                           .device = device});
-    }
-    const uint64_t before = e ? e->bytes : 0;
-    hri_run_device *d = &hri_self.device[device];
-    if (e) {
-        e->bytes = reserved;
-    }
-    if (reserved > before && reserved - before > d->pool_chunk && taken < reserved - before) {
-        d->pool_chunk = up(reserved - before - taken, HRI_BLOCK) + d->pool_chunk;
-    }
-    pthread_mutex_unlock(&hri_self.lock);
-    const uint64_t own = before + taken;
-    if (reserved ==
-        before) { /* almost always: the pool had it.  The lease stays: the next one comes soon */
-        hri_give_quietly(device, taken);
-        return CUDA_SUCCESS;
-    }
-    if (reserved <= own) {
-        hri_give(device, own - reserved, call);
-        return CUDA_SUCCESS;
-    }
-    if (hri_try_take(device, reserved - own, call) == CUDA_SUCCESS) {
-        return CUDA_SUCCESS;
-    }
-    hri_page_refuse(device, HRI_PAGE_REFUSE_LIMIT, reserved - own, call, 0);
-    pthread_mutex_lock(&hri_self.lock);
-    e = hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
-    if (e) {
-        e->bytes = own; /* what is paid for; the caller trims */
-    }
-    pthread_mutex_unlock(&hri_self.lock);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-/* One pool: what it no longer has is given back. */
-static void settle_one(int device, uint64_t pool) {
-    pthread_mutex_lock(&hri_self.lock);
-    const uint64_t reserved =
-        pool_attribute((CUmemoryPool)(uintptr_t)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    hri_held_entry *e = hri_held_find(&hri_self.table, HRI_KIND_POOL, pool);
-    if (e && reserved < e->bytes &&
-        !hri_self.pool_flight) { /* growth is the business of whoever made it grow */
-        hri_run_device *d = &hri_self.device[device];
-        const uint64_t less = e->bytes - reserved;
-        e->bytes = reserved;
-        d->tracked_bytes -= less < d->tracked_bytes ? less : d->tracked_bytes;
-    }
-    pthread_mutex_unlock(&hri_self.lock);
-}
-
-void hri_pools_settle(int device, bool trim) {
-    for (size_t i = 0;; i++) {
-        pthread_mutex_lock(&hri_self.lock);
-        while (i < hri_self.table.room && (hri_self.table.entries[i].kind != HRI_KIND_POOL ||
-                                           hri_self.table.entries[i].device != device)) {
-            i++;
-        }
-        const int end = i >= hri_self.table.room;
-        const uint64_t pool = end ? 0 : hri_self.table.entries[i].key;
-        pthread_mutex_unlock(&hri_self.lock);
-        if (end) {
-            return;
-        }
-        if (trim) {
-            (void)HRI_CALL(cuMemPoolTrimTo, (CUmemoryPool)(uintptr_t)pool, 0);
-        }
-        settle_one(device, pool);
-    }
-}
-
-/* Takes what the pool may grow by.  A pool that has enough free memory is let through with nothing when there is nothing to
- * take.  That holds only while nobody else uses up the free memory: pool calls are made one at a time (under `pools`), and
- * what is charged to pools stays charged meanwhile (pool_flight).  Returns with `pools` held.  Who is not patient is refused
- * without a record, and without waiting. */
-static CUresult take_for_pool(int device, CUmemoryPool pool, uint64_t bytes, hri_hook call,
-                              bool patient, uint64_t *out_taken) {
-    const uint64_t most = up(bytes, hri_self.device[device].pool_chunk);
-    pthread_mutex_lock(&hri_self.pools);
-    *out_taken = 0;
-    if (bytes > UINT64_MAX / 4) {
-        return CUDA_SUCCESS; /* the driver knows what to say */
-    }
-    if (hri_take_quietly(device, most)) {
-        *out_taken = most;
-        return CUDA_SUCCESS;
-    }
-    pthread_mutex_lock(&hri_self.lock);
-    const uint64_t reserved = pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    const uint64_t used = pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    const hri_held_entry *e =
-        hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
-    const bool enough =
-        e && reserved <= e->bytes && reserved > used && reserved - used >= up(bytes, 512);
-    hri_self.pool_flight += enough;
-    pthread_mutex_unlock(&hri_self.lock);
-    if (enough) {
-        return CUDA_SUCCESS;
-    }
-    if (hri_try_take(device, most, call) == CUDA_SUCCESS) {
-        *out_taken = most;
-        return CUDA_SUCCESS;
-    }
-    if (!patient) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    pthread_mutex_unlock(&hri_self.pools); /* this may wait */
-    const CUresult result = hri_take(device, most, call);
-    pthread_mutex_lock(&hri_self.pools);
-    *out_taken = result == CUDA_SUCCESS ? most : 0;
-    return result;
-}
-
-static void pool_landed(void) {
-    pthread_mutex_lock(&hri_self.lock);
-    hri_self.pool_flight = 0; /* pool calls are made one at a time */
-    pthread_mutex_unlock(&hri_self.lock);
-    pthread_mutex_unlock(&hri_self.pools);
 }
 
 typedef CUresult alloc_async_fn(CUdeviceptr *, size_t, CUstream);
@@ -191,7 +47,8 @@ static CUmemoryPool host_pool(int device) {
  * Under pools. */
 static bool settle_host_pool(int device, uint64_t taken, hri_hook call) {
     hri_run_device *d = &hri_self.device[device];
-    const uint64_t reserved = pool_attribute(d->host_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    const uint64_t reserved =
+        hri_pool_attribute(d->host_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
     const uint64_t own = d->host_pool_bytes + taken;
     if (reserved > own && !hri_spill_take_host(device, reserved - own, call)) {
         d->host_pool_bytes = own;
@@ -221,7 +78,7 @@ static CUresult alloc_on_host(from_pool_fn *from_pool, int device, CUdeviceptr *
     if (!pool || bytes > hri_self.spill_limit_bytes) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    const uint64_t used = pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    const uint64_t used = hri_pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     const bool enough = d->host_pool_bytes > used && d->host_pool_bytes - used >= up(bytes, 512);
     const uint64_t most = enough ? 0 : up(bytes, d->pool_chunk);
     if (most && !hri_spill_take_host(device, most, call)) {
@@ -239,51 +96,9 @@ static CUresult alloc_on_host(from_pool_fn *from_pool, int device, CUdeviceptr *
     return result;
 }
 
-/* The allocation itself.  `plain` is what the program called when it named no pool, else NULL. */
-static CUresult alloc(alloc_async_fn *plain, from_pool_fn *from_pool, int device, CUdeviceptr *out,
-                      size_t bytes, CUmemoryPool pool, CUstream stream, hri_hook call,
-                      free_async_fn *undo) {
-    uint64_t taken;
-    const bool may_spill = hri_spill_may(HRI_SPILL_LARGE); /* of a pool, small requests too */
-    CUresult result = take_for_pool(device, pool, bytes, call, !may_spill, &taken);
-    if (result != CUDA_SUCCESS && may_spill) {
-        result = alloc_on_host(from_pool, device, out, bytes, stream, call, undo);
-        if (result == CUDA_SUCCESS) {
-            pool_landed();
-            return result;
-        }
-        pool_landed();
-        result = take_for_pool(device, pool, bytes, call, true, &taken);
-    }
-    if (result != CUDA_SUCCESS) {
-        pool_landed();
-        return result;
-    }
-    CUdeviceptr at = 0;
-    result = plain       ? plain(&at, bytes, stream)
-             : from_pool ? from_pool(&at, bytes, pool, stream)
-                         : CUDA_ERROR_NOT_FOUND;
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        hri_driver_refused(device, bytes, call);
-    }
-    const CUresult settled = settle_pool(device, pool, taken, call);
-    pool_landed();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (settled != CUDA_SUCCESS) { /* it grew by more than anybody granted */
-        if (undo) {
-            (void)undo(at, stream);
-        }
-        (void)HRI_CALL(cuMemPoolTrimTo, pool, 0);
-        hri_pools_settle(device, false);
-        return settled;
-    }
-    *out = at;
-    return CUDA_SUCCESS;
-}
-
+/* The pool that the driver takes memory of when none is named; NULL: it has no pools. */
 static CUmemoryPool current_pool(int device) {
+    typedef CUresult pool_of_device_fn(CUmemoryPool *, CUdevice);
     static pool_of_device_fn *get;
     if (!get) {
         get = (pool_of_device_fn *)hri_driver_function("cuDeviceGetMemPool");
@@ -292,8 +107,88 @@ static CUmemoryPool current_pool(int device) {
     return get && get(&pool, device) == CUDA_SUCCESS ? pool : NULL;
 }
 
+/* One allocation: `plain` when the program named no pool, else `from_pool`. */
+typedef struct request {
+    alloc_async_fn *plain;
+    from_pool_fn *from_pool;
+    free_async_fn *undo;
+    size_t bytes;
+    CUmemoryPool pool;
+    CUstream stream;
+    hri_hook call;
+} request;
+
+static CUresult call_driver(const request *r, CUdeviceptr *out) {
+    return r->plain       ? r->plain(out, r->bytes, r->stream)
+           : r->from_pool ? r->from_pool(out, r->bytes, r->pool, r->stream)
+                          : CUDA_ERROR_NOT_FOUND;
+}
+
+/* Takes a turn, on the host when the device has no room and the program may spill: *out is set then, and *out_pool is NULL. */
+static CUresult take_turn(const request *r, int device, CUdeviceptr *out, hri_pool_turn *turn,
+                          CUmemoryPool *out_pool) {
+    const bool may_spill = hri_spill_may(HRI_SPILL_LARGE); /* of a pool, small requests too */
+    CUmemoryPool pool = r->plain ? current_pool(device) : r->pool;
+    *out_pool = NULL;
+    if (!pool) {
+        return call_driver(r, out);
+    }
+    CUresult result =
+        hri_pool_take(device, pool, r->plain != NULL, r->bytes, r->call, !may_spill, turn);
+    if (result != CUDA_SUCCESS && may_spill) {
+        result = alloc_on_host(r->from_pool, device, out, r->bytes, r->stream, r->call, r->undo);
+        hri_pool_refused();
+        if (result == CUDA_SUCCESS) {
+            return result;
+        }
+        result = hri_pool_take(device, pool, r->plain != NULL, r->bytes, r->call, true, turn);
+    }
+    if (result != CUDA_SUCCESS) {
+        hri_pool_refused();
+        return result;
+    }
+    *out_pool = pool;
+    return CUDA_SUCCESS;
+}
+
+static CUresult alloc(const request *r, int device, CUdeviceptr *out) {
+    hri_pool_turn turn;
+    CUmemoryPool pool = r->pool;
+    if (!hri_pool_pass(device, r->plain != NULL, r->bytes, &turn)) {
+        CUdeviceptr at = 0;
+        const CUresult result = take_turn(r, device, &at, &turn, &pool);
+        if (result != CUDA_SUCCESS || !pool) {
+            *out = result == CUDA_SUCCESS ? at : *out;
+            return result;
+        }
+    }
+    CUdeviceptr at = 0;
+    const CUresult result = call_driver(r, &at);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        hri_driver_refused(device, r->bytes, r->call);
+    }
+    const CUresult settled = hri_pool_settle(device, pool, &turn, r->call);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (settled != CUDA_SUCCESS) { /* it grew by more than anybody granted */
+        if (r->undo) {
+            (void)r->undo(at, r->stream);
+        }
+        (void)HRI_CALL(cuMemPoolTrimTo, pool, 0);
+        hri_pools_settle(device, false, true);
+        return settled;
+    }
+    *out = at;
+    return CUDA_SUCCESS;
+}
+
 /* The device that a pool's memory lies on: known since its creation, else that of the context. */
 static int pool_device(CUmemoryPool pool, int otherwise) {
+    const int known = hri_pool_known(pool);
+    if (known >= 0) {
+        return known;
+    }
     pthread_mutex_lock(&hri_self.lock);
     const hri_held_entry *e =
         hri_held_find(&hri_self.table, HRI_KIND_POOL, (uint64_t)(uintptr_t)pool);
@@ -304,32 +199,32 @@ static int pool_device(CUmemoryPool pool, int otherwise) {
     return device;
 }
 
+/* An allocation while a stream captures becomes a node; where nothing is governed it is the driver's. */
+static CUresult passed_by(const request *r, int device, CUdeviceptr *out) {
+    const CUresult result = call_driver(r, out);
+    if (device >= 0 && result == CUDA_SUCCESS && r->bytes) {
+        hri_graph_note(device, r->bytes);
+    }
+    return device == -2 ? result : hri_leave(result);
+}
+
 #define ALLOC_ASYNC(NAME, FROM_POOL, FREE)                                                         \
     CUresult NAME(CUdeviceptr *out, size_t bytes, CUstream stream) {                               \
         const int device = hri_enter() ? hri_current_device() : -2;                                \
-        CUmemoryPool pool = device >= 0 ? current_pool(device) : NULL;                             \
-        if (device < 0 || !pool || !out || !bytes || hri_capturing(stream)) {                      \
-            const CUresult result = HRI_CALL(NAME, out, bytes, stream);                            \
-            if (device >= 0 && result == CUDA_SUCCESS && bytes) {                                  \
-                hri_graph_note(device, bytes);                                                     \
-            }                                                                                      \
-            return device == -2 ? result : hri_leave(result);                                      \
-        }                                                                                          \
-        return hri_leave(alloc(HRI_REAL(NAME), HRI_REAL(FROM_POOL), device, out, bytes, pool,      \
-                               stream, HRI_HOOK_##NAME, HRI_REAL(FREE)));                          \
+        const request r = {HRI_REAL(NAME), HRI_REAL(FROM_POOL), HRI_REAL(FREE), bytes, NULL,       \
+                           stream,         HRI_HOOK_##NAME};                                       \
+        return device < 0 || !r.plain || !out || !bytes || hri_capturing(stream)                   \
+                   ? passed_by(&r, device, out)                                                    \
+                   : hri_leave(alloc(&r, device, out));                                            \
     }                                                                                              \
     CUresult FROM_POOL(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {       \
         int device = hri_enter() ? hri_current_device() : -2;                                      \
         device = device >= 0 ? pool_device(pool, device) : device;                                 \
-        if (device < 0 || !pool || !out || !bytes || hri_capturing(stream)) {                      \
-            const CUresult result = HRI_CALL(FROM_POOL, out, bytes, pool, stream);                 \
-            if (device >= 0 && result == CUDA_SUCCESS && bytes) {                                  \
-                hri_graph_note(device, bytes);                                                     \
-            }                                                                                      \
-            return device == -2 ? result : hri_leave(result);                                      \
-        }                                                                                          \
-        return hri_leave(alloc(NULL, HRI_REAL(FROM_POOL), device, out, bytes, pool, stream,        \
-                               HRI_HOOK_##FROM_POOL, HRI_REAL(FREE)));                             \
+        const request r = {NULL,   HRI_REAL(FROM_POOL), HRI_REAL(FREE), bytes, pool,               \
+                           stream, HRI_HOOK_##FROM_POOL};                                          \
+        return device < 0 || !pool || !out || !bytes || hri_capturing(stream)                      \
+                   ? passed_by(&r, device, out)                                                    \
+                   : hri_leave(alloc(&r, device, out));                                            \
     }
 
 ALLOC_ASYNC(cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync)
@@ -350,7 +245,7 @@ static void settle_now_and_then(void) {
     const int device = hri_current_device();
     if (device >= 0) {
         const uint64_t before = hri_self.device[device].tracked_bytes;
-        hri_pools_settle(device, false);
+        hri_pools_settle(device, false, false);
         if (hri_self.device[device].tracked_bytes < before) {
             hri_give(device, 0, HRI_HOOK_cuMemFreeAsync);
         }
@@ -365,7 +260,10 @@ static void settle_now_and_then(void) {
         if (hri_spill_free(at, HRI_HOOK_##NAME)) {                                                 \
             return hri_leave(CUDA_SUCCESS);                                                        \
         }                                                                                          \
-        const hri_held_entry was = hri_plain_forget(at); /* plain memory may be freed so, too */   \
+        hri_held_entry was = {0};                                                                  \
+        if (hri_held_may_be_plain(&hri_self.table, at)) { /* plain memory may be freed so, too */  \
+            was = hri_plain_forget(at);                                                            \
+        }                                                                                          \
         const CUresult result = HRI_CALL(NAME, at, stream);                                        \
         hri_plain_freed(&was, result, HRI_HOOK_##NAME);                                            \
         settle_now_and_then();                                                                     \
@@ -402,6 +300,9 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     e = e ? e : hri_held_find(&hri_self.table, HRI_KIND_HOST_POOL, (uint64_t)(uintptr_t)pool);
     if (e) {
         was = *e;
+        if (e->kind == HRI_KIND_POOL) {
+            hri_pool_forget(e->device, pool);
+        }
     }
     const CUresult result = HRI_CALL(cuMemPoolDestroy, pool);
     if (e && result == CUDA_SUCCESS) {
@@ -421,8 +322,29 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
     const CUresult result = HRI_CALL(cuMemPoolTrimTo, pool, keep);
     const int device = pool_device(pool, -1);
     if (device >= 0) {
-        hri_pools_settle(device, false);
+        hri_pools_settle(device, false, false);
         hri_give(device, 0, HRI_HOOK_cuMemPoolTrimTo);
     }
     return hri_leave(result);
+}
+
+/* Another pool than the one that is known may be grown from now on. */
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+    const CUresult result = HRI_CALL(cuDeviceSetMemPool, device, pool);
+    if (result == CUDA_SUCCESS && device >= 0 && device < HRI_RUN_DEVICES && hri_enter()) {
+        hri_pool_changed(device);
+        return hri_leave(result);
+    }
+    return result;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool) {
+    const CUresult result = HRI_CALL(cuMemSetMemPool, location, type, pool);
+    const bool there = location && location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                       location->id >= 0 && location->id < HRI_RUN_DEVICES;
+    if (result == CUDA_SUCCESS && there && hri_enter()) {
+        hri_pool_changed(location->id);
+        return hri_leave(result);
+    }
+    return result;
 }

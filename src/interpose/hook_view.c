@@ -5,7 +5,7 @@
  * budget, that is what is shown. */
 #include <string.h>
 
-#include "interpose/govern.h"
+#include "interpose/pools.h"
 
 CUresult cuInit(unsigned int flags) {
     const CUresult result = HRI_CALL(cuInit, flags);
@@ -77,7 +77,7 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     const CUresult result = HRI_CALL(cuMemGetInfo_v2, &left, &total);
     if (result == CUDA_SUCCESS) {
         uint64_t budget = total, mine = left;
-        hri_pools_settle(device, false);
+        hri_pools_settle(device, false, false);
         narrow(device, &budget, &mine);
         add_spill(device, &budget, &mine);
         if (free_bytes) { /* NULL crashed others */

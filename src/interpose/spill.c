@@ -1,5 +1,6 @@
 /* Where a request is served: the device, the host, or not at all; see spill.h. */
 #include "interpose/spill.h"
+#include "interpose/pools.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -114,7 +115,7 @@ CUresult hri_spill_take(int device, uint64_t bytes, hri_hook call, bool *out_hos
     if (!host_first && hri_try_take(device, bytes, call) == CUDA_SUCCESS) {
         return CUDA_SUCCESS;
     }
-    hri_pools_settle(device, true); /* what nobody uses goes before anything is spilled */
+    hri_pools_settle(device, true, true); /* what nobody uses goes before anything is spilled */
     if (!hri_spill_prefers_host(device, bytes) &&
         hri_try_take(device, bytes, call) == CUDA_SUCCESS) {
         return CUDA_SUCCESS;

@@ -1,6 +1,7 @@
 /* Coming back to the device, and the gate that keeps the GPU idle meanwhile; see spill.h. */
 #include <time.h>
 
+#include "interpose/pools.h"
 #include "interpose/spill.h"
 
 typedef CUresult reserve_fn(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long);

@@ -31,9 +31,13 @@ typedef struct hri_held_entry {
     uint32_t kind; /* HRI_KIND_NONE: empty */
 } hri_held_entry;
 
+enum { HRI_HELD_FILTER = 4096 };
+
 typedef struct hri_held_table {
     hri_held_entry *entries;
     size_t count, room; /* room: a power of two, or 0 */
+    uint16_t plain
+        [HRI_HELD_FILTER]; /* how many addresses of memory and managed memory fall here; atomic */
 } hri_held_table;
 
 /* NULL when it is not there.  The pointer lives until the next add or remove. */
@@ -43,6 +47,8 @@ int hri_held_reserve(hri_held_table *table, size_t more);
 /* Adds or replaces.  Room was reserved, or NULL may come back. */
 hri_held_entry *hri_held_add(hri_held_table *table, hri_held_entry entry);
 void hri_held_remove(hri_held_table *table, hri_held_entry *entry);
+/* False: no entry of HRI_KIND_MEMORY or HRI_KIND_MANAGED has this key.  The only question that needs no lock. */
+int hri_held_may_be_plain(const hri_held_table *table, uint64_t key);
 void hri_held_clear(hri_held_table *table);
 
 #endif

@@ -118,7 +118,7 @@ static void note_ask(const hri_wire *w) {
 static bool fits_now(int device, uint64_t need) {
     hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
-    const uint64_t held = hri_held_bytes(d);
+    const uint64_t held = hri_held_bytes(d) + d->ahead_bytes;
     const bool fits = need && held <= d->granted_bytes && need <= d->granted_bytes - held;
     pthread_mutex_unlock(&hri_self.lock);
     return fits;

@@ -2,8 +2,9 @@
  *
  * Plain memory lies in 2 MiB pages as the real driver's does: what is at most 1 MiB shares pages, and a page goes back when
  * the last of it has gone.  Pools and arrays are counted and have addresses, but no contents: nobody here computes with
- * them.  A pool grows in steps of FAKECUDA_POOL_CHUNK (default 32MiB) and shrinks to its threshold when a stream is
- * synchronised, or when it is trimmed. */
+ * them.  A pool takes chunks of FAKECUDA_POOL_CHUNK (default 32MiB) of the device, or of what is asked where that is more; an
+ * allocation lies in the first free range that it fits into, so pools are fragmented as real ones are.  Chunks that are empty go
+ * back, down to the threshold, when a stream is synchronised, or when the pool is trimmed. */
 #include "fake.h"
 #include "work.h"
 
@@ -20,15 +21,28 @@ typedef struct piece {
     CUmemGenericAllocationHandle handle;
     struct piece *page; /* of small memory */
     uint64_t used, users;
-    CUmemoryPool pool; /* an address of a pool: bytes are what it uses there */
+    CUmemoryPool pool;   /* an address of a pool: bytes are what it uses there */
+    struct chunk *chunk; /* in which it lies, from `used` on */
     int kind;
 } piece;
 
 enum { PLAIN, PAGE, PART, ARRAY, POOLED, MANAGED, IPC, NODE };
 
+/* A piece of the device in a pool, with the ranges that are in use, by offset. */
+typedef struct range {
+    struct range *next;
+    uint64_t from, bytes;
+} range;
+typedef struct chunk {
+    struct chunk *next;
+    uint64_t bytes;
+    range *ranges;
+} chunk;
+
 struct CUmemPoolHandle_st {
     int device, live;
     uint64_t reserved, used, threshold;
+    chunk *chunks;
 };
 
 /* Under fake_lock. */
@@ -221,6 +235,14 @@ static void free_pooled(const piece *p) {
     pthread_mutex_lock(&fake_lock);
     if (p->pool) {
         p->pool->used -= p->bytes;
+        for (range **r = &p->chunk->ranges; *r; r = &(*r)->next) {
+            if ((*r)->from == p->used) {
+                range *gone = *r;
+                *r = gone->next;
+                free(gone);
+                break;
+            }
+        }
     }
     pthread_mutex_unlock(&fake_lock);
     munmap((void *)(uintptr_t)p->at, p->bytes ? p->bytes : 1);
@@ -368,13 +390,18 @@ static void give(CUmemoryPool pool, uint64_t bytes) {
     }
 }
 
-/* Gives back what a pool holds beyond `keep` and beyond what is used.  Under the lock. */
+/* Gives empty chunks back while more than `keep` is reserved.  Under the lock. */
 static void shrink(CUmemoryPool pool, uint64_t keep) {
-    uint64_t least = up(pool->used, FAKE_PAGE);
-    least = least > keep ? least : keep;
-    if (pool->reserved > least) {
-        give(pool, pool->reserved - least);
-        pool->reserved = least;
+    for (chunk **c = &pool->chunks; *c;) {
+        chunk *one = *c;
+        if (one->ranges || pool->reserved <= keep) {
+            c = &one->next;
+            continue;
+        }
+        give(pool, one->bytes);
+        pool->reserved -= one->bytes;
+        *c = one->next;
+        free(one);
     }
 }
 
@@ -389,19 +416,48 @@ void fake_pools_synced(void) {
     }
 }
 
-/* Makes room for the bytes.  Under the lock. */
-static CUresult grow(CUmemoryPool pool, uint64_t bytes) {
-    const uint64_t chunk = fake_env_bytes("FAKECUDA_POOL_CHUNK", 32 << 20);
-    if (pool->used + bytes > pool->reserved) {
-        const uint64_t more = up(pool->used + bytes - pool->reserved, chunk);
+/* The first free range of the chunk that has room; 0: there is none.  Under the lock. */
+static int place_in(chunk *c, uint64_t bytes, uint64_t *out_from) {
+    uint64_t from = 0;
+    range **r = &c->ranges;
+    while (*r && (*r)->from - from < bytes) {
+        from = (*r)->from + (*r)->bytes;
+        r = &(*r)->next;
+    }
+    range *made = !*r && c->bytes - from < bytes ? NULL : malloc(sizeof *made);
+    if (made) {
+        *made = (range){.next = *r, .from = from, .bytes = bytes};
+        *r = made;
+        *out_from = from;
+    }
+    return made != NULL;
+}
+
+/* Finds room for the bytes; the pool grows when it has none.  Under the lock. */
+static CUresult grow(CUmemoryPool pool, uint64_t bytes, piece *out) {
+    chunk *c = pool->chunks;
+    while (c && !place_in(c, bytes, &out->used)) {
+        c = c->next;
+    }
+    if (!c) {
+        const uint64_t more = up(bytes, fake_env_bytes("FAKECUDA_POOL_CHUNK", 32 << 20));
         if (pool->device < 0) {
             fake_state_host((int64_t)more);
         } else if (fake_state_take(pool->device, more) != 0) {
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
+        c = calloc(1, sizeof *c);
+        if (!c) {
+            give(pool, more);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        *c = (chunk){.next = pool->chunks, .bytes = more};
+        pool->chunks = c;
         pool->reserved += more;
+        (void)place_in(c, bytes, &out->used);
     }
     pool->used += bytes;
+    out->chunk = c;
     return CUDA_SUCCESS;
 }
 
@@ -414,6 +470,7 @@ static CUresult alloc_pooled(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, 
                                       : CUDA_ERROR_INVALID_VALUE;
     }
     const uint64_t part = up(bytes, 512);
+    piece p = {.bytes = part};
     pthread_mutex_lock(&fake_lock);
     CUgraph capture = stream && fake_known_stream(stream) ? stream->capture : NULL;
     pool = pool ? pool : current_pools[context->device];
@@ -421,15 +478,14 @@ static CUresult alloc_pooled(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, 
     if (capture) {
         capture->memory_bytes += up(bytes, FAKE_PAGE);
     } else {
-        result = pool->live ? grow(pool, part) : CUDA_ERROR_INVALID_VALUE;
+        result = pool->live ? grow(pool, part, &p) : CUDA_ERROR_INVALID_VALUE;
     }
     pthread_mutex_unlock(&fake_lock);
     if (result == CUDA_SUCCESS) {
-        *out = fresh_address(part);
-        add_piece((piece){.at = *out,
-                          .bytes = part,
-                          .pool = capture ? NULL : pool,
-                          .kind = capture ? NODE : POOLED});
+        p.at = *out = fresh_address(part);
+        p.pool = capture ? NULL : pool;
+        p.kind = capture ? NODE : POOLED;
+        add_piece(p);
     }
     return result;
 }

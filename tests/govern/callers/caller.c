@@ -9,6 +9,7 @@
  *   threads:N (N threads that take and give)
  *   write verify (a pattern in everything plain and mapped)  host hostpeak (bytes of the host, as the driver counts)
  *   node:SIZE (a graph built by hand, with one allocation, launched)
+ *   pooled:N (N times taken from a pool or given back in another order, sizes from 512 bytes to 60 MiB: a pool in pieces)
  *   pairs:N (N times taken from a pool and given back: nanoseconds each)
  *   type range ipc (of the newest plain memory)  export (of the newest mapped)  capture endcapture  churn:N (N copies by
  *   another thread, all the time, while this one waits for the GPU)
@@ -374,6 +375,31 @@ static CUresult randoms(uint64_t count) {
     return CUDA_SUCCESS;
 }
 
+/* A pool that lies in pieces: what is taken goes back in any order.  On refusal half of it goes, as an allocator would do it. */
+static CUresult pooled_steps(uint64_t count) {
+    static const uint64_t sizes[] = {512, 60000, 1 << 20, 5 << 20, 17 << 20, 60 << 20};
+    CUresult result = CUDA_SUCCESS;
+    while (count-- && result == CUDA_SUCCESS) {
+        if (pooled_count && (chance() % 5 < 2 || pooled_count == MOST)) {
+            const int at = (int)(chance() % (uint64_t)pooled_count);
+            result = cu.cuMemFreeAsync(pooled[at], NULL);
+            pooled[at] = pooled[--pooled_count];
+            continue;
+        }
+        result = async(sizes[chance() % 6] + chance() % 5000);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+            result = CUDA_SUCCESS;
+            for (int keep = pooled_count / 2; pooled_count > keep && result == CUDA_SUCCESS;) {
+                result = cu.cuMemFreeAsync(pooled[--pooled_count], NULL);
+            }
+        }
+        if (chance() % 100 == 0) {
+            result = result == CUDA_SUCCESS ? cu.cuCtxSynchronize() : result;
+        }
+    }
+    return result;
+}
+
 /* One of several threads: takes and gives in its own order; what it gets must be memory or a refusal. */
 static void *thread_main(void *argument) {
     uint64_t mine = (uint64_t)(uintptr_t)argument * 7919;
@@ -484,6 +510,8 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
                   (bytes ? bytes : 1);
         return result;
     }
+    if (!strcmp(name, "pooled"))
+        return pooled_steps(bytes);
     if (!strcmp(name, "churn"))
         return churn(bytes);
     if (!strcmp(name, "ipc")) {
