@@ -1,7 +1,6 @@
 /* headroom diff: two recordings side by side. */
 #include "cli/common/command.h"
 #include "see/diff.h"
-#include "see/open.h"
 
 typedef struct diff_options {
     bool json;
@@ -37,33 +36,21 @@ static int print(hri_cli *cli, const diff_options *o, const hri_see_diff *d, dou
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const diff_options *o = options;
-    hri_recording r[2] = {{.truncated = false}, {.truncated = false}};
     hri_see_diff d = {.a = NULL};
     hri_prose why = {0};
     double share = 0;
-    int code = HRI_EXIT_YES;
     (void)count;
     if (o->fail_over && hri_see_share_parse(o->fail_over, &share) != HR_OK) {
         hri_say_error(cli, "--fail-over: \"%s\" is not a percentage such as 5%%", o->fail_over);
         return HRI_EXIT_USAGE;
     }
-    for (int i = 0; i < 2 && code == HRI_EXIT_YES; i++) {
-        const hr_status status = hri_see_open(arguments[i], &r[i], &why);
-        if (status != HR_OK) {
-            hri_say_error(cli, "%s", why.text);
-            code = hri_cli_exit_code_of_input(status);
-        } else if (r[i].truncated) {
-            hri_say_warning(cli, "%s: truncated; comparing what it has", arguments[i]);
-        }
+    const hr_status status = hri_see_diff_files(arguments[0], arguments[1], &d, &why);
+    if (status != HR_OK) {
+        hri_say_error(cli, "%s", why.text[0] ? why.text : hr_status_text(status));
+        return hri_cli_exit_code_of_input(status);
     }
-    if (code == HRI_EXIT_YES) {
-        const hr_status status = hri_see_diff_open(&r[0], &r[1], &d);
-        code =
-            status == HR_OK ? print(cli, o, &d, share) : hri_cli_failed(cli, NULL, "diff", status);
-    }
+    const int code = print(cli, o, &d, share);
     hri_see_diff_close(&d);
-    hri_recording_deinit(&r[0]);
-    hri_recording_deinit(&r[1]);
     return code;
 }
 

@@ -181,7 +181,8 @@ static int write_seen(work *w) {
                         w->flags->html ? "--html" : "--record");
         return HRI_EXIT_YES;
     }
-    const hr_status status = hri_see_write_plan(w->plan, w->flags->html, w->flags->record, &why);
+    const hr_status status = hri_see_write_plan(
+        w->plan, &(hri_see_outputs){.html = w->flags->html, .record = w->flags->record}, &why);
     return status == HR_OK ? HRI_EXIT_YES : failed(w, "plan", status, &why);
 }
 

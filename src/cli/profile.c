@@ -39,7 +39,6 @@ static int profile(hri_cli *cli, const profile_options *o, hr_plan *plan, hri_re
     hri_text scratch = {0};
     hri_why why = {0};
     hri_prose prose = {0};
-    hr_error error = {0};
     hri_text_add(&scratch, "%s.plan", o->out);
     hr_status status = hri_text_status(&scratch);
     if (status == HR_OK) {
@@ -47,10 +46,9 @@ static int profile(hri_cli *cli, const profile_options *o, hr_plan *plan, hri_re
     }
     hri_text_deinit(&scratch);
     if (status != HR_OK) {
-        hri_why_give(&why, status, &error);
-        return hri_cli_error(cli, &error);
+        return hri_cli_why(cli, &why, status);
     }
-    status = hri_see_write(r, o->html, o->out, &prose);
+    status = hri_see_write(r, &(hri_see_outputs){.html = o->html, .record = o->out}, &prose);
     if (status != HR_OK) {
         hri_say_error(cli, "%s", prose.text[0] ? prose.text : hr_status_text(status));
         return hri_cli_exit_code(status);
@@ -95,12 +93,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         code = profile(cli, o, plan, &r);
     }
     if (code == HRI_EXIT_YES) {
-        hri_text next = {0};
-        hri_text_add(&next, "headroom report ");
-        hri_text_word(&next, o->out);
-        hri_text_add(&next, " --html page.html");
-        hri_say_next(cli, hri_text_get(&next));
-        hri_text_deinit(&next);
+        hri_say_next_page(cli, o->out);
     }
     hri_recording_deinit(&r);
     hr_plan_destroy(plan);

@@ -1,6 +1,6 @@
 /* headroom report: a recording as text or as a page. */
 #include "cli/common/command.h"
-#include "cli/common/outputs.h"
+#include "cli/common/spell.h"
 #include "see/open.h"
 #include "see/outputs.h"
 #include "see/report.h"
@@ -8,14 +8,20 @@
 typedef struct report_options {
     bool json;
     int64_t rows;
-    const char *html;
+    hri_see_outputs to;
 } report_options;
 
 #define AT(M) offsetof(report_options, M)
 
 static const hri_field fields[] = {
-    {"html", "write a page that shows memory and time, op by op", AT(html), HRI_FIELD_STRING, NULL,
-     .metavar = "FILE"},
+    {"html", "write a page that shows memory and time, op by op", AT(to.html), HRI_FIELD_STRING,
+     NULL, .metavar = "FILE"},
+    {"trace", "write a trace for Perfetto or chrome://tracing", AT(to.trace), HRI_FIELD_STRING,
+     NULL, .metavar = "FILE.json"},
+    {"csv", "write every table as a CSV file", AT(to.csv), HRI_FIELD_STRING, NULL,
+     .metavar = "FOLDER"},
+    {"tensorboard", "write scalars for TensorBoard", AT(to.tensorboard), HRI_FIELD_STRING, NULL,
+     .metavar = "FOLDER"},
     {"rows", "rows of each table", AT(rows), HRI_FIELD_INT, "10", .min = 1, .max = 1e9,
      .metavar = "N"},
     {"json", "print one JSON object", AT(json), HRI_FIELD_BOOL, .value = NULL},
@@ -34,13 +40,8 @@ static int print(hri_cli *cli, const report_options *o, const char *path, const 
     if (status != HR_OK) {
         return hri_cli_failed(cli, NULL, "report", status);
     }
-    if (!o->html) {
-        hri_text next = {0};
-        hri_text_add(&next, "headroom report ");
-        hri_text_word(&next, path);
-        hri_text_add(&next, " --html page.html");
-        hri_say_next(cli, hri_text_get(&next));
-        hri_text_deinit(&next);
+    if (!o->to.html) {
+        hri_say_next_page(cli, path);
     }
     return HRI_EXIT_YES;
 }
@@ -50,11 +51,13 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_recording r = {.truncated = false};
     hri_prose why = {0};
     (void)count;
-    int code = hri_cli_output_check(cli, "--html", o->html, HRI_OUTPUT_FILE);
-    if (code != HRI_EXIT_YES) {
-        return code;
+    int code;
+    hri_why place = {0};
+    hr_status status = hri_see_outputs_check(&o->to, &place);
+    if (status != HR_OK) {
+        return hri_cli_why(cli, &place, status);
     }
-    hr_status status = hri_see_open(arguments[0], &r, &why);
+    status = hri_see_open(arguments[0], &r, &why);
     if (status != HR_OK) {
         hri_say_error(cli, "%s", why.text);
         return hri_cli_exit_code_of_input(status);
@@ -62,7 +65,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     if (r.truncated) {
         hri_say_warning(cli, "%s: truncated; showing what it has", arguments[0]);
     }
-    status = hri_see_write(&r, o->html, NULL, &why);
+    status = hri_see_write(&r, &o->to, &why);
     if (status != HR_OK) {
         hri_say_error(cli, "%s", why.text[0] ? why.text : hr_status_text(status));
         code = hri_cli_exit_code(status);
@@ -85,7 +88,9 @@ const hri_command hri_command_report = {
         "a sum that adds up, everything alive at the peak, and time by layer and by kind of op. "
         "With --html it also writes a page: one file that needs no network, with memory over the "
         "step, the address map, tables that can be sorted and filtered, and the cost of other "
-        "budgets. A truncated file shows what it has.",
+        "budgets. A truncated file shows what it has.\n\n"
+        "--trace, --csv and --tensorboard write the same for other programs; --json prints it "
+        "whole.",
     .examples = {{"headroom plan resnet50 --batch 32 --budget 900MiB --record r50.hrp",
                   "record a plan"},
                  {"headroom report r50.hrp", "in the terminal"},

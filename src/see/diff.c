@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "see/group.h"
+#include "see/open.h"
 
 const char *hri_see_fate_name(hri_see_fate fate) {
     static const char *const names[HRI_SEE_FATES] = {"same",   "moved", "grew",
@@ -257,7 +258,29 @@ hr_status hri_see_diff_open(const hri_recording *a, const hri_recording *b, hri_
     return HR_OK;
 }
 
+hr_status hri_see_diff_files(const char *a, const char *b, hri_see_diff *out, hri_prose *why) {
+    hri_recording own[2] = {{.truncated = false}, {.truncated = false}};
+    hr_status status = hri_see_open(a, &own[0], why);
+    if (status == HR_OK) {
+        status = hri_see_open(b, &own[1], why);
+    }
+    if (status == HR_OK) {
+        status = hri_see_diff_open(&own[0], &own[1], out);
+    }
+    if (status != HR_OK) {
+        hri_recording_deinit(&own[0]);
+        hri_recording_deinit(&own[1]);
+        return status;
+    }
+    memcpy(out->own, own, sizeof own);
+    out->a = &out->own[0];
+    out->b = &out->own[1];
+    return HR_OK;
+}
+
 void hri_see_diff_close(hri_see_diff *d) {
+    hri_recording_deinit(&d->own[0]);
+    hri_recording_deinit(&d->own[1]);
     hri_see_changes_deinit(&d->parts);
     hri_see_changes_deinit(&d->layers);
     hri_see_changes_deinit(&d->kinds);

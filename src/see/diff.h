@@ -51,12 +51,16 @@ typedef struct hri_see_diff {
     hri_see_changes layer_bytes;    /* alive at the peak */
     hri_see_buffer_changes buffers; /* by size of the change */
     uint64_t counts[HRI_SEE_FATES];
-    hri_arena arena; /* of names */
+    hri_arena arena;      /* of names */
+    hri_recording own[2]; /* of hri_see_diff_files */
 } hri_see_diff;
 
 /* A zeroed one may be closed.  Lists are sorted, the largest change first; `parts` keep their order. */
 HR_MUST_CHECK hr_status hri_see_diff_open(const hri_recording *a, const hri_recording *b,
                                           hri_see_diff *out);
+/* The same of two files, which it opens as hri_see_open() does. */
+HR_MUST_CHECK hr_status hri_see_diff_files(const char *a, const char *b, hri_see_diff *out,
+                                           hri_prose *why);
 void hri_see_diff_close(hri_see_diff *d);
 
 /* after / before - 1; infinite for something out of nothing. */

@@ -205,6 +205,7 @@ static void put_place(hri_json *json, const char *key, const hri_see_buffer *b) 
 }
 
 void hri_see_diff_json(const hri_see_diff *d, hri_json *json) {
+    hri_json_bool(json, "truncated", d->a->truncated || d->b->truncated);
     put_change(json, "peak_bytes", &d->peak, true);
     put_change(json, "step_ns", &d->step, false);
     put_changes(json, "parts", &d->parts, true);

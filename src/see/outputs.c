@@ -1,24 +1,53 @@
 /* Writing what was asked for; see outputs.h. */
 #include "see/outputs.h"
 
+#include "job/outputs.h"
+#include "see/export.h"
 #include "see/from_plan.h"
 #include "see/hrp.h"
 #include "see/page.h"
 
-hr_status hri_see_write(const hri_recording *r, const char *html, const char *record,
-                        hri_prose *why) {
-    hr_status status = record ? hri_hrp_write(r, record, why) : HR_OK;
-    if (status == HR_OK && html) {
-        status = hri_see_page_write(html, &r, &r->head.model, 1, why);
+hr_status hri_see_outputs_check(const hri_see_outputs *o, hri_why *why) {
+    const struct {
+        const char *option, *path;
+        hri_output_kind kind;
+    } all[] = {{"html", o->html, HRI_OUTPUT_FILE},
+               {"record", o->record, HRI_OUTPUT_FILE},
+               {"trace", o->trace, HRI_OUTPUT_FILE},
+               {"csv", o->csv, HRI_OUTPUT_FOLDER},
+               {"tensorboard", o->tensorboard, HRI_OUTPUT_FOLDER}};
+    hr_status status = HR_OK;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == HR_OK; i++) {
+        status = hri_output_check(why, all[i].option, all[i].path, all[i].kind);
     }
     return status;
 }
 
-hr_status hri_see_write_plan(hr_plan *plan, const char *html, const char *record, hri_prose *why) {
+static hr_status write_page(const hri_recording *r, const char *path, hri_prose *why) {
+    return hri_see_page_write(path, &r, &r->head.model, 1, why);
+}
+
+hr_status hri_see_write(const hri_recording *r, const hri_see_outputs *o, hri_prose *why) {
+    const struct {
+        const char *path;
+        hr_status (*write)(const hri_recording *r, const char *path, hri_prose *why);
+    } all[] = {{o->record, hri_hrp_write},
+               {o->html, write_page},
+               {o->trace, hri_see_export_trace},
+               {o->csv, hri_see_export_csv},
+               {o->tensorboard, hri_see_export_tensorboard}};
+    hr_status status = HR_OK;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && status == HR_OK; i++) {
+        status = all[i].path ? all[i].write(r, all[i].path, why) : HR_OK;
+    }
+    return status;
+}
+
+hr_status hri_see_write_plan(hr_plan *plan, const hri_see_outputs *o, hri_prose *why) {
     hri_recording r = {.truncated = false};
     hr_status status = hri_recording_from_plan(plan, &r);
     if (status == HR_OK) {
-        status = hri_see_write(&r, html, record, why);
+        status = hri_see_write(&r, o, why);
     } else {
         (void)!hri_prose_set(why, status, "%s", hr_status_text(status));
     }

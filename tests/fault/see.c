@@ -43,8 +43,12 @@ static hr_status look(hr_plan *plan, const char *record, const char *page) {
     hri_recording r = {0};
     hri_out out;
     const hri_term term = {.width = 80};
+    char trace[600], csv[600];
+    snprintf(trace, sizeof trace, "%s.json", page);
+    snprintf(csv, sizeof csv, "%s.csv", page);
+    const hri_see_outputs to = {.html = page, .record = record, .trace = trace, .csv = csv};
     hri_out_init_sink(&out, drop, NULL);
-    hr_status status = hri_see_write_plan(plan, page, record, &why);
+    hr_status status = hri_see_write_plan(plan, &to, &why);
     if (status == HR_OK) {
         status = hri_see_open(record, &r, &why);
     }

@@ -185,3 +185,12 @@ void hri_cli_job_settings(hri_cli *cli, hr_job_options *out) {
     out->on_event = hri_cli_on_event;
     out->user = cli;
 }
+
+void hri_say_next_page(hri_cli *cli, const char *recording) {
+    hri_text next = {0};
+    hri_text_add(&next, "headroom report ");
+    hri_text_word(&next, recording);
+    hri_text_add(&next, " --html page.html");
+    hri_say_next(cli, hri_text_get(&next));
+    hri_text_deinit(&next);
+}

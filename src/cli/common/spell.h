@@ -30,4 +30,7 @@ hr_status hri_cli_on_event(void *cli, const hr_job_event *event);
 /* The settings of this run, and hri_cli_on_event, for a job. */
 void hri_cli_job_settings(hri_cli *cli, hr_job_options *out);
 
+/* "next: headroom report FILE --html page.html". */
+void hri_say_next_page(hri_cli *cli, const char *recording);
+
 #endif

@@ -204,7 +204,7 @@ TEST(page, has_everything_in_one_file) {
     size_t count;
     hri_recording a = many(10);
     snprintf(path, sizeof path, "%s/page.html", test_folder());
-    CHECK_OK(hri_see_write(&a, path, NULL, NULL));
+    CHECK_OK(hri_see_write(&a, &(hri_see_outputs){.html = path}, NULL));
     CHECK_OK(hri_file_read(path, 16 << 20, &text, &count, NULL));
     CHECK(
         strstr(text, "<script type=\"text/plain\" class=\"recording\" data-name=\"made up\">H4s"));
