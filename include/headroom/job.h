@@ -15,7 +15,8 @@
  * directory).  On the host a budget covers the whole process.  Memory that your program allocates after planning is not
  * in the plan: allocate it before, or lease it from the same budget.
  *
- * Losses depend on model, data, training options, batch, micro-batches and seed, and on nothing else.  With
+ * Losses depend on model, data, training options, batch, micro-batches and seed, and on nothing else: neither on
+ * threads, nor on replicas, nor on the budget.  With
  * micro_batches 0 the planner chooses, and a program with a larger runtime may get another number; state the number
  * where histories must be equal.
  *
@@ -118,6 +119,11 @@ typedef struct hr_job_options {
 
     hr_job_event_fn *on_event; /* during planning and training; may be NULL */
     void *user;
+
+    /* Replicas that share each step; 0: 1.  Each computes some of its micro-batches; losses depend on the number of
+     * micro-batches, never on that of replicas.  micro_batches 0 is one per replica.  On the host they are threads of
+     * this process, which share its budget; of an absent device (null:24GiB) each has its own, and so its own budget. */
+    int64_t replicas;
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

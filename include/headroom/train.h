@@ -33,6 +33,13 @@
  * weight * gradient + decay w, so velocities are valid only after a complete step.  The loss of the step is the sum of
  * weight * loss.
  *
+ * Replicas.  Micro-batches of one step may be computed in several places.  A HR_STEP_GRADIENTS graph computes one and
+ * changes nothing but states of its own, <param>.part0, .part1, ... (the gradient, in as many summands as it has) and
+ * model.<n>.<i> (input i of node n, an op that changes a state of the model, such as running statistics).  HR_STEP_FOLD
+ * and HR_STEP_FOLD_LAST have inputs of the same names, types and shapes, and do with them what PART and LAST do with the
+ * values themselves: every place that folds all micro-batches of a step in their order gets the same bits as one place
+ * that computes them one after the other.
+ *
  * Ignored labels.  A cross entropy is the mean over rows whose id is not negative, so a micro-batch is weighted by its
  * rows that count, not by its samples.  If their number is not known before the first micro-batch, set `ignored`: every
  * optimizer then has accumulators, a weight is c_k / C_k (rows that count in this micro-batch, and in all so far), and
@@ -123,7 +130,11 @@ typedef enum hr_step_kind {
     HR_STEP_PART,      /* a micro-batch that is not the last: forward, backward, accumulate */
     HR_STEP_LAST,      /* the last micro-batch: as PART, then update */
     HR_STEP_EVALUATE,  /* forward, in the same precision; nothing is updated */
-    HR_STEP_UPDATE     /* the update from the accumulators of PARTs; reads no input of the model */
+    HR_STEP_UPDATE,    /* the update from the accumulators of PARTs; reads no input of the model */
+    /* Where replicas share a step, a PART and a LAST in two: see "Replicas" above. */
+    HR_STEP_GRADIENTS, /* forward, backward; what the micro-batch gives is kept */
+    HR_STEP_FOLD,      /* accumulates what a micro-batch gave; reads no input of the model */
+    HR_STEP_FOLD_LAST  /* as FOLD, then update */
 } hr_step_kind;
 
 /* A frozen graph.  *why (may be NULL) gets the reason with node and shapes.  HR_E_SHAPE without a scalar result

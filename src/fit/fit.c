@@ -156,6 +156,19 @@ static hr_status refuse_cut(const hri_fit *f, hri_prose *why) {
                          f->coupled_by.text);
 }
 
+/* Every replica has a part of its own to compute. */
+static hr_status check_replicas(const hri_fit *f, hri_prose *why) {
+    const int64_t part = hri_fit_part_at(f, 0), batch = f->job.batch;
+    const int64_t parts = (batch - 1) / part + 1;
+    if (f->job.replicas < 2 || parts >= f->job.replicas) {
+        return HR_OK;
+    }
+    return hri_prose_set(why, HR_E_INVALID,
+                         "%u replicas need at least as many micro-batches, but a batch of %lld "
+                         "gives %lld of %lld samples",
+                         f->job.replicas, (long long)batch, (long long)parts, (long long)part);
+}
+
 static hr_status look_at_whole(hri_fit *f, hri_prose *why) {
     hri_fit_case *whole = NULL;
     hri_fit_plans plans;
@@ -169,8 +182,12 @@ static hr_status look_at_whole(hri_fit *f, hri_prose *why) {
         const hri_problem_op *op = &whole->pieces[0].x.problem.ops[whole->coupled_op];
         (void)hri_prose_set(&f->coupled_by, HR_OK, "%s (%s)", op->name, op->kind);
     }
-    if (f->job.parts > 1 && f->job.batch > 1 && f->coupled && !f->job.allow_coupled) {
+    if (hri_fit_parts(&f->job) > 1 && f->job.batch > 1 && f->coupled && !f->job.allow_coupled) {
         return refuse_cut(f, why);
+    }
+    status = check_replicas(f, why);
+    if (status != HR_OK) {
+        return status;
     }
     status = hri_fit_case_plan(f, whole, 0, 0, &plans, why);
     if (status == HR_OK) {
@@ -232,13 +249,14 @@ void hri_fit_close(hri_fit *f) {
 }
 
 int hri_fit_may_cut(const hri_fit *f) {
-    return f->job.parts != 1 && f->job.batch > 1 && (f->job.allow_coupled || !f->coupled);
+    return hri_fit_parts(&f->job) != 1 && f->job.batch > 1 && (f->job.allow_coupled || !f->coupled);
 }
 
 int64_t hri_fit_part_at(const hri_fit *f, uint32_t at) {
     const int64_t batch = f->job.batch;
-    if (f->job.parts > 1 && batch > 1) { /* as asked for */
-        const int64_t k = f->job.parts < batch ? f->job.parts : batch;
+    const int64_t parts = hri_fit_parts(&f->job);
+    if (parts > 1 && batch > 1) { /* as asked for */
+        const int64_t k = parts < batch ? parts : batch;
         return at == 0 ? (batch + k - 1) / k : 0;
     }
     if (at == 0) {
@@ -438,7 +456,7 @@ static hr_status try_longer(hri_fit *f, uint64_t budget, uint32_t share, hri_fit
 
 static int outgrown(const hri_fit *f, const hri_fit_plans *plans, uint64_t budget_bytes) {
     return f->job.engine && budget_bytes &&
-           plans->c->runtime_bytes + plans->arena_bytes > budget_bytes;
+           plans->c->runtime_bytes + plans->arenas * plans->arena_bytes > budget_bytes;
 }
 
 hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share, hri_fit_plans *out,

@@ -46,6 +46,9 @@ typedef struct hri_fit_job {
     int64_t parts;      /* micro-batches: 0: as many as is fastest, 1: never, k: about as many */
     int allow_coupled;  /* cut the batch even where an op couples samples */
     int keep_gradients; /* they are added up and stay until an update of its own takes them */
+    /* Replicas that share the parts of a step (0, 1: nobody shares), and how many of them have their arena in this
+     * process (0: one).  All are planned alike; the batch has at least as many parts. */
+    uint32_t replicas, arenas;
     int evaluate;       /* plan the evaluation of a part into the same arena */
     int64_t evaluate_samples; /* of it; 0: as many as a part has */
     int evaluate_single; /* and that of one sample: for the last ones, where the loss leaves nothing out */
@@ -75,7 +78,7 @@ typedef struct hri_fit_job {
     void *tick_user;
 } hri_fit_job;
 
-enum { HRI_FIT_PIECES = 5, HRI_FIT_CASES = 48 };
+enum { HRI_FIT_PIECES = 6, HRI_FIT_CASES = 48 };
 
 typedef struct hri_fit_piece {
     hr_step_kind kind;
@@ -126,9 +129,10 @@ typedef struct hri_fit_plans {
     int slices;
     uint32_t parts;
     uint32_t threads;        /* that it was planned for; 0: the nominal machine */
-    uint64_t arena_bytes;    /* the whole of it, in whole pages */
-    uint64_t peak_bytes;     /* runtime and arena */
-    uint64_t runtime_bytes;  /* with what planning takes beyond the arena, where that is more */
+    uint64_t arena_bytes;    /* the whole of one, in whole pages */
+    uint32_t arenas;         /* in this process: of replicas */
+    uint64_t peak_bytes;     /* runtime and arenas */
+    uint64_t runtime_bytes;  /* with what planning takes beyond the arenas, where that is more */
     uint64_t planning_bytes; /* of its case */
     uint64_t bottom_bytes, own_bytes;
     uint64_t live_bytes;  /* the largest liveness bound of the plans */

@@ -108,6 +108,41 @@ static hr_status take_given(const hri_fit_job *job, hri_fit_case *c, hri_prose *
     return status;
 }
 
+/* Graphs of a step that replicas share.  Each computes some of the parts, and folds all of them. */
+static hr_status build_shared(const hri_fit_job *job, hri_fit_case *c, int64_t last,
+                              hri_prose *why) {
+    const uint32_t rounds = (c->parts + job->replicas - 1) / job->replicas;
+    const int uneven = last != c->part;
+    hr_status status = build_piece(job, HR_STEP_GRADIENTS, last, uneven ? 1 : rounds,
+                                   &c->pieces[c->count++], why);
+    if (status == HR_OK && uneven) {
+        status = build_piece(job, HR_STEP_GRADIENTS, c->part, rounds > 1 ? rounds - 1 : 1,
+                             &c->pieces[c->count++], why);
+    }
+    if (status == HR_OK && c->parts > 1) {
+        status = build_piece(job, HR_STEP_FOLD, c->part, c->parts - 1, &c->pieces[c->count++], why);
+    }
+    return status == HR_OK
+               ? build_piece(job, HR_STEP_FOLD_LAST, last, 1, &c->pieces[c->count++], why)
+               : status;
+}
+
+static hr_status build_training(const hri_fit_job *job, hri_fit_case *c, int64_t last,
+                                hri_prose *why) {
+    const int whole = c->parts == 1;
+    const hr_step_kind kind = job->keep_gradients ? HR_STEP_PART
+                              : whole             ? HR_STEP_WHOLE
+                                                  : HR_STEP_LAST;
+    hr_status status = build_piece(job, kind, last, 1, &c->pieces[c->count++], why);
+    if (status == HR_OK && !whole) {
+        status = build_piece(job, HR_STEP_PART, c->part, c->parts - 1, &c->pieces[c->count++], why);
+    }
+    if (status == HR_OK && job->keep_gradients) {
+        status = build_piece(job, HR_STEP_UPDATE, 1, 1, &c->pieces[c->count++], why);
+    }
+    return status;
+}
+
 static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_prose *why) {
     hri_fit_job with_form = *given;
     const hri_fit_job *job = &with_form;
@@ -116,18 +151,9 @@ static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_pro
     }
     const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
     c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
-    const int whole = c->parts == 1;
     with_form.options.ignored |= given->keep_gradients; /* sums, and no velocities in their place */
-    const hr_step_kind kind = given->keep_gradients ? HR_STEP_PART
-                              : whole               ? HR_STEP_WHOLE
-                                                    : HR_STEP_LAST;
-    hr_status status = build_piece(job, kind, last, 1, &c->pieces[c->count++], why);
-    if (status == HR_OK && !whole) {
-        status = build_piece(job, HR_STEP_PART, c->part, c->parts - 1, &c->pieces[c->count++], why);
-    }
-    if (status == HR_OK && given->keep_gradients) {
-        status = build_piece(job, HR_STEP_UPDATE, 1, 1, &c->pieces[c->count++], why);
-    }
+    hr_status status = job->replicas > 1 ? build_shared(job, c, last, why)
+                                         : build_training(job, c, last, why);
     if (status == HR_OK && job->evaluate) {
         const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;
         status = build_piece(job, HR_STEP_EVALUATE, samples, 0, &c->pieces[c->count++], why);
@@ -164,7 +190,7 @@ static uint64_t graph_bytes(const hr_graph *g) {
            g->node_space * sizeof *g->nodes;
 }
 
-static uint64_t record_bytes(const hri_fit_case *c) {
+static uint64_t record_bytes(const hri_fit_job *job, const hri_fit_case *c) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         const hr_graph *g = c->pieces[i].g;
@@ -174,7 +200,8 @@ static uint64_t record_bytes(const hri_fit_case *c) {
             operands += p->ops[n].in_count + p->ops[n].out_count + 1;
         }
         bytes += graph_bytes(g);
-        bytes += hri_exec_record_bytes((uint64_t)p->op_count * 2, operands * 2, g->value_count);
+        bytes += hri_fit_arenas(job) *
+                 hri_exec_record_bytes((uint64_t)p->op_count * 2, operands * 2, g->value_count);
     }
     return bytes;
 }
@@ -208,7 +235,7 @@ static uint64_t runtime_bytes(const hri_fit_job *job, const hri_fit_case *c) {
     }
     const uint64_t threads = c->threads > 1 ? (c->threads - 1) * job->thread_bytes : 0;
     const uint64_t bytes =
-        job->runtime_bytes + threads + (job->count_records ? record_bytes(c) : 0);
+        job->runtime_bytes + threads + (job->count_records ? record_bytes(job, c) : 0);
     return round_up(bytes, job->count_records ? 64 << 10 : 1);
 }
 
@@ -217,18 +244,19 @@ static uint64_t top_bytes(const hri_fit_job *job, const hri_fit_case *c, int sta
     return job->engine ? HRI_LANE_ALIGN + hri_lane_top_bytes(&c->lane, stage) : 0;
 }
 
-/* What an arena takes in all: with what the kernel needs to hold it, where the budget is the process's. */
+/* What arenas of that size take in all: with what the kernel needs to hold them, where the budget is the process's. */
 static uint64_t with_kernel(const hri_fit_job *job, uint64_t arena) {
-    return arena + (job->count_records ? hri_resident_kernel(arena) : 0);
+    return hri_fit_arenas(job) * (arena + (job->count_records ? hri_resident_kernel(arena) : 0));
 }
 
 /* The largest arena, in whole pages, that a case may have; 0: not even one page. */
 static uint64_t most_arena(const hri_fit_job *job, const hri_fit_case *c, uint64_t budget_bytes) {
     const uint64_t page = job->page_bytes > 1 ? job->page_bytes : 1;
     const uint64_t left = budget_bytes > c->runtime_bytes ? budget_bytes - c->runtime_bytes : 0;
-    uint64_t arena = left / page * page;
+    const uint32_t arenas = hri_fit_arenas(job);
+    uint64_t arena = left / arenas / page * page;
     while (arena && with_kernel(job, arena) > left) {
-        const uint64_t over = with_kernel(job, arena) - left;
+        const uint64_t over = (with_kernel(job, arena) - left + arenas - 1) / arenas;
         const uint64_t less = (over + page - 1) / page * page;
         arena -= less < arena ? less : arena;
     }
@@ -374,7 +402,8 @@ void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
     if (sums.peak_bytes < c->planning_bytes) {
         sums.peak_bytes = c->planning_bytes;
     }
-    sums.runtime_bytes = sums.peak_bytes - sums.arena_bytes;
+    sums.arenas = hri_fit_arenas(job);
+    sums.runtime_bytes = sums.peak_bytes - sums.arenas * sums.arena_bytes;
     *out = sums;
 }
 

@@ -13,6 +13,13 @@ void hri_fit_case_close(hri_fit_case *c);
 void hri_fit_case_measure(const hri_fit_job *job, hri_fit_case *c);
 /* What the whole of it takes with an arena of that size. */
 uint64_t hri_fit_peak(const hri_fit_job *job, const hri_fit_case *c, uint64_t arena_bytes);
+/* Micro-batches that are asked for: replicas have one each where nobody says; 0: as many as is fastest. */
+static inline int64_t hri_fit_parts(const hri_fit_job *job) {
+    return job->parts == 0 && job->replicas > 1 ? (int64_t)job->replicas : job->parts;
+}
+static inline uint32_t hri_fit_arenas(const hri_fit_job *job) {
+    return job->arenas ? job->arenas : 1;
+}
 /* In whole pages of the job. */
 uint64_t hri_fit_pages(const hri_fit_job *job, uint64_t bytes);
 /* Is the nominal machine the machine as it is, with all its threads? */

@@ -241,7 +241,7 @@ hr_status hri_fit_largest(const hri_fit_job *job, uint64_t budget_bytes, int64_t
         at = good + (bad - good) / 2;
     }
     if (status == HR_OK) {
-        *out = good;
+        *out = good * (job->replicas > 1 ? job->replicas : 1);
     }
     return status;
 }

@@ -1,56 +1,30 @@
 /* The loop over parts; see planned.h. */
-#include "fit/planned.h"
+#include "fit/planned_int.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "step/options.h"
-#include "step/share.h"
 #include "step/synthetic.h"
-
-typedef struct piece {
-    hri_exec *exec;
-    int64_t samples;
-    uint32_t index; /* in the runner */
-} piece;
-
-struct hri_planned {
-    hri_planned_options o;
-    hri_runner *runner;
-    int owns_runner;
-    piece part, last; /* part.exec is NULL when the batch is trained whole */
-    piece update;     /* with keep_gradients; exec is NULL without */
-    piece evaluation; /* exec is NULL when it was not planned */
-    piece single;     /* the same for one sample; exec is NULL when it was not planned */
-    const hri_planned_probe *probe; /* NULL: none */
-    hri_planned_ahead_fn *may_ahead;
-    void *ahead_user;
-    int fed;              /* the first part of the next step */
-    hr_status fed_status; /* of that; told when the step begins */
-    uint64_t fed_counted;
-    hri_prose fed_why;
-    uint64_t busy_ns; /* of this step, or this evaluation */
-    hr_step_state state;
-    double rate; /* in place of the schedule's; NAN: none */
-    hri_planned_tick_fn *tick;
-    void *tick_user;
-    uint32_t metric_count;
-    const char *metric_names[HRI_PLANNED_METRICS]; /* the graph's */
-    double metrics[HRI_PLANNED_METRICS];           /* of the last step or evaluation */
-};
 
 static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
     for (uint32_t i = 0; i < plans->c->count; i++) {
         const hri_fit_piece *from = &plans->c->pieces[i];
         const int first = i == 0; /* the last part of a batch, or all of it */
-        piece *to = from->kind == HR_STEP_UPDATE           ? &p->update
-                    : from->kind == HR_STEP_PART && !first ? &p->part
-                    : from->kind != HR_STEP_EVALUATE       ? &p->last
-                    : p->evaluation.exec                   ? &p->single
-                                                           : &p->evaluation;
+        const int part = from->kind == HR_STEP_PART || from->kind == HR_STEP_GRADIENTS;
+        const int update = from->kind == HR_STEP_UPDATE || from->kind == HR_STEP_FOLD_LAST;
+        if (from->kind == HR_STEP_FOLD) {
+            continue; /* a member has it */
+        }
+        hri_planned_piece *to = update                             ? &p->update
+                                : part && !first                   ? &p->part
+                                : from->kind != HR_STEP_EVALUATE   ? &p->last
+                                : p->evaluation.exec               ? &p->single
+                                                                   : &p->evaluation;
         const uint32_t index = p->o.first_piece + i;
-        *to = (piece){hri_runner_exec(p->runner, index), from->samples, index};
+        *to = (hri_planned_piece){hri_runner_exec(p->runner, index), from->samples, index,
+                                  p->runner};
     }
 }
 
@@ -86,7 +60,10 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
     }
     p->runner = options->runner;
     p->owns_runner = !options->runner;
-    const hr_status status = p->owns_runner ? hri_runner_open(&o, &p->runner, why) : HR_OK;
+    const int shared = options->job->replicas > 1;
+    const hr_status status = shared           ? hri_planned_open_members(p, &o, options->plans, why)
+                             : p->owns_runner ? hri_runner_open(&o, &p->runner, why)
+                                              : HR_OK;
     if (status != HR_OK) {
         hri_free(p);
         return status;
@@ -101,12 +78,18 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
 }
 
 hr_status hri_planned_take(hri_planned *p, hri_prose *why) {
-    return hri_runner_take(p->runner, why);
+    hr_status status = p->members ? HR_OK : hri_runner_take(p->runner, why);
+    for (uint32_t i = 0; i < p->member_count && status == HR_OK; i++) {
+        status = hri_runner_take(p->members[i].runner, why);
+    }
+    return status;
 }
 
 void hri_planned_close(hri_planned *p) {
     if (p) {
-        if (p->owns_runner) {
+        if (p->members) {
+            hri_planned_close_members(p);
+        } else if (p->owns_runner) {
             hri_runner_close(p->runner);
         }
         hri_free(p);
@@ -114,14 +97,14 @@ void hri_planned_close(hri_planned *p) {
 }
 
 /* Small inputs and results that a graph does without are left out. */
-static hr_status put(const piece *x, const char *name, float number) {
+static hr_status put(const hri_planned_piece *x, const char *name, float number) {
     const hr_value v = hr_graph_find(hri_exec_graph(x->exec), name);
     return v != HR_NONE && hri_exec_holds(x->exec, v)
                ? hri_exec_put(x->exec, v, 0, &number, sizeof number)
                : HR_OK;
 }
 
-static hr_status get(const piece *x, const char *name, float *out) {
+static hr_status get(const hri_planned_piece *x, const char *name, float *out) {
     const hr_value v = hr_graph_find(hri_exec_graph(x->exec), name);
     return v != HR_NONE && hri_exec_holds(x->exec, v)
                ? hri_exec_get(x->exec, v, 0, out, sizeof *out)
@@ -150,7 +133,7 @@ static hr_status make_up(hri_planned *p, const hri_planned_run *run, hr_value v,
 }
 
 /* Labels of a piece: as many as its input has, or one a sample. */
-static uint64_t labels_of(const piece *x) {
+static uint64_t labels_of(const hri_planned_piece *x) {
     const hr_graph *g = hri_exec_graph(x->exec);
     const hr_value label = hr_graph_find(g, "label");
     return label != HR_NONE && g->values[label].kind == HR_VALUE_INPUT
@@ -159,7 +142,7 @@ static uint64_t labels_of(const piece *x) {
 }
 
 /* The model's inputs, samples first_sample and on. */
-static hr_status feed(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
+static hr_status feed(hri_planned *p, const hri_planned_piece *x, uint64_t step, int64_t first_sample,
                       uint64_t *counted, hri_prose *why) {
     *counted = labels_of(x);
     const hri_planned_run run = {.exec = x->exec,
@@ -191,7 +174,7 @@ static hr_step_feed next_feed(const hri_planned *p) {
     return next;
 }
 
-static hr_status put_small(hri_planned *p, const piece *x, const hri_share_part *share) {
+static hr_status put_small(hri_planned *p, const hri_planned_piece *x, const hri_share_part *share) {
     const hr_step_feed next = next_feed(p);
     const struct {
         const char *name;
@@ -209,7 +192,7 @@ static hr_status put_small(hri_planned *p, const piece *x, const hri_share_part 
 }
 
 /* Adds what one run gave, by its share of the batch. */
-static hr_status add_numbers(const piece *x, const hri_share_part *share, double sum[3]) {
+static hr_status add_numbers(const hri_planned_piece *x, const hri_share_part *share, double sum[3]) {
     static const char *const names[] = {"loss", "accuracy", "top5"};
     hr_status status = HR_OK;
     for (int i = 0; i < 3 && status == HR_OK; i++) {
@@ -221,7 +204,7 @@ static hr_status add_numbers(const piece *x, const hri_share_part *share, double
 }
 
 /* The same for the model's other numbers; `fresh`: the first run of a step or evaluation. */
-static hr_status add_metrics(hri_planned *p, const piece *x, const hri_share_part *share,
+static hr_status add_metrics(hri_planned *p, const hri_planned_piece *x, const hri_share_part *share,
                              int fresh) {
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < p->metric_count && status == HR_OK; i++) {
@@ -233,10 +216,10 @@ static hr_status add_metrics(hri_planned *p, const piece *x, const hri_share_par
     return status;
 }
 
-static hr_status feed_large(hri_planned *p, const piece *x, uint64_t step, int64_t first_sample,
+hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t step, int64_t first_sample,
                             uint64_t *counted, hri_prose *why) {
     hri_prose reason = {""};
-    hr_status status = hri_runner_need(p->runner, x->index);
+    hr_status status = hri_runner_need(x->runner, x->index);
     if (status == HR_OK) {
         status = feed(p, x, step, first_sample, counted, &reason);
     }
@@ -249,8 +232,7 @@ static hr_status feed_large(hri_planned *p, const piece *x, uint64_t step, int64
                                reason.text[0] ? reason.text : hr_status_text(status));
 }
 
-/* Begins a run whose inputs are fed, but for the small ones. */
-static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
+hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int64_t first_sample,
                            const hri_share_part *share, hri_prose *why) {
     const unsigned long long step = p->state.step;
     uint32_t node = 0;
@@ -276,8 +258,7 @@ static hr_status run_piece(hri_planned *p, const piece *x, int64_t first_sample,
                                hr_status_text(status));
 }
 
-/* What a run gave, once it is over. */
-static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part *share,
+hr_status hri_planned_end_piece(hri_planned *p, const hri_planned_piece *x, const hri_share_part *share,
                            double sum[3], int fresh, hri_prose *why) {
     hr_status status = add_numbers(x, share, sum);
     if (status == HR_OK) {
@@ -292,17 +273,17 @@ static hr_status end_piece(hri_planned *p, const piece *x, const hri_share_part 
 
 /* The first part of the next step, while the last one of this runs. */
 static void feed_ahead(hri_planned *p) {
-    const piece *x = p->part.exec ? &p->part : &p->last;
+    const hri_planned_piece *x = p->part.exec ? &p->part : &p->last;
     if (p->may_ahead && p->owns_runner && !p->update.exec && hri_exec_overlaps(x->exec) &&
         p->may_ahead(p->ahead_user)) {
         p->fed = 1;
-        p->fed_status = feed_large(p, x, p->state.step + 1, 0, &p->fed_counted, &p->fed_why);
+        p->fed_status = hri_planned_feed(p, x, p->state.step + 1, 0, &p->fed_counted, &p->fed_why);
     }
 }
 
-static hr_status feed_first(hri_planned *p, const piece *x, uint64_t *counted, hri_prose *why) {
+static hr_status feed_first(hri_planned *p, const hri_planned_piece *x, uint64_t *counted, hri_prose *why) {
     if (!p->fed) {
-        return feed_large(p, x, p->state.step, 0, counted, why);
+        return hri_planned_feed(p, x, p->state.step, 0, counted, why);
     }
     p->fed = 0;
     *counted = p->fed_counted;
@@ -310,9 +291,8 @@ static hr_status feed_first(hri_planned *p, const piece *x, uint64_t *counted, h
                                   : hri_prose_set(why, p->fed_status, "%s", p->fed_why.text);
 }
 
-/* Velocities that take the parts as they come cannot be scaled when a later part shows that others weigh less. */
-static hr_status check_even(const hri_planned *p, const hri_share_part *share, hri_prose *why) {
-    return share->even || p->update.exec || !hri_train_feeds_velocity(&p->o.job->options)
+hr_status hri_planned_check_even(const hri_planned *p, const hri_share_part *share, hri_prose *why) {
+    return share->even || p->o.job->keep_gradients || !hri_train_feeds_velocity(&p->o.job->options)
                ? HR_OK
                : hri_prose_set(why, HR_E_UNSUPPORTED,
                                "step %llu: its micro-batches ignore different numbers of labels, "
@@ -324,7 +304,7 @@ static hr_status check_even(const hri_planned *p, const hri_share_part *share, h
 static hr_status weigh(const hri_planned *p, hri_share_part *part, double share, int fresh,
                        hri_prose *why) {
     if (share == 1.0 && fresh) {
-        return check_even(p, part, why);
+        return hri_planned_check_even(p, part, why);
     }
     if (!part->even && !fresh) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
@@ -343,32 +323,32 @@ static hr_status run_parts(hri_planned *p, double whole_share, int fresh, double
     int64_t at = 0;
     uint64_t counted = 0;
     hri_share so_far = {0};
-    const piece *x = p->part.exec ? &p->part : &p->last;
+    const hri_planned_piece *x = p->part.exec ? &p->part : &p->last;
     hr_status status = feed_first(p, x, &counted, why);
     while (x && status == HR_OK) {
         const int64_t next_at = at + x->samples;
-        const piece *next = next_at >= all                    ? NULL
+        const hri_planned_piece *next = next_at >= all                    ? NULL
                             : next_at < all - p->last.samples ? &p->part
                                                               : &p->last;
         const int ahead = next && hri_exec_overlaps(next->exec);
         hri_share_part share = hri_share_add(&so_far, (uint64_t)all, (uint64_t)x->samples, counted);
         status = weigh(p, &share, whole_share, fresh, why);
         if (status == HR_OK) {
-            status = run_piece(p, x, at, &share, why);
+            status = hri_planned_run_piece(p, x, at, &share, why);
         }
         if (status == HR_OK && ahead) {
-            status = feed_large(p, next, p->state.step, next_at, &counted, why);
+            status = hri_planned_feed(p, next, p->state.step, next_at, &counted, why);
         } else if (status == HR_OK && !next) {
             feed_ahead(p);
         }
         if (status == HR_OK) {
-            status = end_piece(p, x, &share, sum, at == 0, why);
+            status = hri_planned_end_piece(p, x, &share, sum, at == 0, why);
         }
         if (status == HR_OK && next && p->tick) {
             status = p->tick(p->tick_user);
         }
         if (status == HR_OK && next && !ahead) {
-            status = feed_large(p, next, p->state.step, next_at, &counted, why);
+            status = hri_planned_feed(p, next, p->state.step, next_at, &counted, why);
         }
         x = next;
         at = next_at;
@@ -378,7 +358,7 @@ static hr_status run_parts(hri_planned *p, double whole_share, int fresh, double
 }
 
 /* What the run that updated the parameters says, and what the host counts. */
-static hr_status end_step(hri_planned *p, const piece *x, hri_numbers *out) {
+static hr_status end_step(hri_planned *p, const hri_planned_piece *x, hri_numbers *out) {
     float factor = 1.0f;
     out->rate = next_feed(p).rate;
     hr_status status = get(x, "train.factor", &factor);
@@ -391,6 +371,16 @@ static hr_status end_step(hri_planned *p, const piece *x, hri_numbers *out) {
     return status;
 }
 
+static hri_numbers numbers_of(const hri_planned *p, const double sum[3], uint64_t counted) {
+    return (hri_numbers){.loss = (float)sum[0],
+                         .accuracy = (float)sum[1],
+                         .top5 = (float)sum[2],
+                         .norm = NAN,
+                         .rate = NAN,
+                         .counted = counted,
+                         .busy_ns = p->busy_ns};
+}
+
 hr_status hri_planned_backward(hri_planned *p, double share, int fresh, hri_numbers *out,
                                hri_prose *why) {
     double sum[3] = {0};
@@ -398,13 +388,7 @@ hr_status hri_planned_backward(hri_planned *p, double share, int fresh, hri_numb
     p->busy_ns = 0;
     const hr_status status = run_parts(p, share, fresh, sum, &counted, why);
     if (status == HR_OK) {
-        *out = (hri_numbers){.loss = (float)sum[0],
-                             .accuracy = (float)sum[1],
-                             .top5 = (float)sum[2],
-                             .norm = NAN,
-                             .rate = NAN,
-                             .counted = counted,
-                             .busy_ns = p->busy_ns};
+        *out = numbers_of(p, sum, counted);
     }
     return status;
 }
@@ -413,15 +397,28 @@ hr_status hri_planned_apply(hri_planned *p, hri_numbers *out, hri_prose *why) {
     const hri_share_part whole = {.share = 1.0, .keep = 1.0, .weight = 1.0f, .first = 1.0f};
     hr_status status = hri_runner_need(p->runner, p->update.index);
     if (status == HR_OK) {
-        status = run_piece(p, &p->update, 0, &whole, why);
+        status = hri_planned_run_piece(p, &p->update, 0, &whole, why);
     }
     return status == HR_OK ? end_step(p, &p->update, out) : status;
 }
 
+static hr_status run_shared(hri_planned *p, hri_numbers *out, hri_prose *why) {
+    double sum[3] = {0};
+    uint64_t counted = 0;
+    p->busy_ns = 0;
+    const hr_status status = hri_planned_run_rounds(p, sum, &counted, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    *out = numbers_of(p, sum, counted);
+    return end_step(p, &p->update, out);
+}
+
 hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
     hri_numbers n;
-    hr_status status = hri_planned_backward(p, 1.0, 1, &n, why);
-    if (status == HR_OK) {
+    hr_status status =
+        p->members ? run_shared(p, &n, why) : hri_planned_backward(p, 1.0, 1, &n, why);
+    if (status == HR_OK && !p->members) {
         status = p->update.exec ? hri_planned_apply(p, &n, why) : end_step(p, &p->last, &n);
     }
     if (status == HR_OK) {
@@ -437,17 +434,17 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
     if (!p->evaluation.exec) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
     }
-    const piece *x = &p->evaluation;
-    hr_status status = feed_large(p, x, p->state.step, 0, &counted, why);
+    const hri_planned_piece *x = &p->evaluation;
+    hr_status status = hri_planned_feed(p, x, p->state.step, 0, &counted, why);
     if (status == HR_E_AGAIN && p->single.exec) {
         x = &p->single;
-        status = feed_large(p, x, p->state.step, 0, &counted, why);
+        status = hri_planned_feed(p, x, p->state.step, 0, &counted, why);
     }
     if (status == HR_OK) {
-        status = run_piece(p, x, 0, &whole, why);
+        status = hri_planned_run_piece(p, x, 0, &whole, why);
     }
     if (status == HR_OK) {
-        status = end_piece(p, x, &whole, sum, 1, why);
+        status = hri_planned_end_piece(p, x, &whole, sum, 1, why);
     }
     if (status == HR_OK) {
         *out = (hri_numbers){.loss = (float)sum[0],
@@ -512,6 +509,13 @@ hri_exec *hri_planned_exec(hri_planned *p) {
 
 void hri_planned_measure(hri_planned *p, hri_measured *out) {
     hri_runner_measure(p->runner, out);
+    for (uint32_t i = 1; i < p->member_count; i++) {
+        hri_measured one;
+        hri_runner_measure(p->members[i].runner, &one);
+        out->planned_bytes += one.planned_bytes;
+        out->arena_bytes += one.arena_bytes;
+        out->other_bytes += one.other_bytes;
+    }
 }
 
 const hr_graph *hri_planned_graph(const hri_planned *p) {
@@ -519,26 +523,40 @@ const hr_graph *hri_planned_graph(const hri_planned *p) {
 }
 
 /* Where a value of that graph lies: an update alone does without what is not trained. */
-static hri_exec *place_of(const hri_planned *p, hr_value *value) {
-    if (!p->update.exec || hri_exec_holds(p->update.exec, *value)) {
-        return p->update.exec ? p->update.exec : p->last.exec;
+static hri_exec *place_of(const hri_planned_piece *update, const hri_planned_piece *last,
+                          hr_value *value) {
+    if (!update->exec || hri_exec_holds(update->exec, *value)) {
+        return update->exec ? update->exec : last->exec;
     }
-    const hr_graph *g = hri_exec_graph(p->update.exec);
-    *value = hr_graph_find(hri_exec_graph(p->last.exec), hr_graph_name(g, *value));
-    return p->last.exec;
+    const hr_graph *g = hri_exec_graph(update->exec);
+    *value = hr_graph_find(hri_exec_graph(last->exec), hr_graph_name(g, *value));
+    return last->exec;
 }
 
 uint64_t hri_planned_band_bytes(const hri_planned *p) {
     return p->o.job->engine ? UINT64_C(64) << 20 : 0;
 }
 
-hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,
-                          uint64_t bytes) {
-    hri_exec *exec = place_of(planned, &value);
+static hr_status put_at(const hri_planned_piece *update, const hri_planned_piece *last,
+                        hr_value value, uint64_t at, const void *from, uint64_t bytes) {
+    hri_exec *exec = place_of(update, last, &value);
     return value == HR_NONE ? HR_E_NOT_FOUND : hri_exec_put(exec, value, at, from, bytes);
 }
 
+/* Into every replica: all of them begin with the same bits. */
+hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,
+                          uint64_t bytes) {
+    const hri_planned *p = planned;
+    hr_status status = p->members ? HR_OK : put_at(&p->update, &p->last, value, at, from, bytes);
+    for (uint32_t i = 0; i < p->member_count && status == HR_OK; i++) {
+        const hri_planned_member *m = &p->members[i];
+        status = put_at(&m->fold_last, &m->last, value, at, from, bytes);
+    }
+    return status;
+}
+
 hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to, uint64_t bytes) {
-    hri_exec *exec = place_of(planned, &value);
+    const hri_planned *p = planned;
+    hri_exec *exec = place_of(&p->update, &p->last, &value);
     return value == HR_NONE ? HR_E_NOT_FOUND : hri_exec_get(exec, value, at, to, bytes);
 }

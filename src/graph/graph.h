@@ -38,6 +38,7 @@ typedef struct hri_node_record {
     hri_phase phase;
     uint32_t forward; /* of a backward node: the node it belongs to */
     uint8_t live;     /* set by freeze */
+    uint8_t dropped;  /* 1: not run for what it updates; somebody else does that */
 } hri_node_record;
 
 typedef struct hri_result {

@@ -82,7 +82,7 @@ static int updates_something(const hri_node_record *n) {
 
 uint32_t hri_graph_mark_live(hr_graph *g) {
     for (uint32_t i = 0; i < g->node_count; i++) {
-        g->nodes[i].live = (uint8_t)updates_something(&g->nodes[i]);
+        g->nodes[i].live = (uint8_t)(!g->nodes[i].dropped && updates_something(&g->nodes[i]));
     }
     for (uint32_t i = 0; i < g->result_count; i++) {
         const uint32_t node = g->values[g->results[i].value].node;

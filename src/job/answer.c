@@ -36,18 +36,35 @@ static void take_floor(const hri_fit_fact *fact, hri_plan_answer *out) {
     out->floor_op_bytes = fact->floor_op_bytes;
 }
 
-static void sum_persistent(const hri_fit_case *c, hri_plan_answer *out) {
-    const hri_fit_piece *piece = &c->pieces[0]; /* it has every persistent value */
-    const hri_problem *p = &piece->x.problem;
-    out->weights_bytes = out->states_bytes = 0;
-    for (uint32_t v = 0; v < p->value_count; v++) {
-        if (p->values[v].role == HRI_ROLE_PERSISTENT) {
-            const int weight = piece->g->values[p->values[v].id].kind == HR_VALUE_PARAM;
-            *(weight ? &out->weights_bytes : &out->states_bytes) += p->values[v].room_bytes;
+/* Does a piece before number `end` have this persistent value? */
+static int is_counted(const hri_fit_case *c, uint32_t end, const char *name) {
+    for (uint32_t i = 0; i < end; i++) {
+        const hr_value v = hr_graph_find(c->pieces[i].g, name);
+        if (v != HR_NONE && c->pieces[i].x.value_of[v] != HRI_PROBLEM_NONE) {
+            return 1;
         }
     }
-    out->others_bytes = c->bottom_bytes - c->own_bytes;
-    out->constants_bytes = c->own_bytes - out->weights_bytes - out->states_bytes;
+    return 0;
+}
+
+/* The first piece has every persistent value; where replicas share a step, all pieces together do. */
+static void sum_persistent(const hri_fit_case *c, uint64_t arenas, hri_plan_answer *out) {
+    const uint32_t pieces = c->pieces[0].kind == HR_STEP_GRADIENTS ? c->count : 1;
+    out->weights_bytes = out->states_bytes = 0;
+    for (uint32_t i = 0; i < pieces; i++) {
+        const hri_fit_piece *piece = &c->pieces[i];
+        const hri_problem *p = &piece->x.problem;
+        for (uint32_t v = 0; v < p->value_count; v++) {
+            const hri_value *is = &piece->g->values[p->values[v].id];
+            if (p->values[v].role == HRI_ROLE_PERSISTENT && !is_counted(c, i, is->name)) {
+                const int weight = is->kind == HR_VALUE_PARAM;
+                *(weight ? &out->weights_bytes : &out->states_bytes) +=
+                    arenas * p->values[v].room_bytes;
+            }
+        }
+    }
+    out->others_bytes = arenas * (c->bottom_bytes - c->own_bytes);
+    out->constants_bytes = arenas * c->own_bytes - out->weights_bytes - out->states_bytes;
 }
 
 void hri_plan_answer_describe(const hri_plan_job *j, const hri_fit_plans *plans,
@@ -55,7 +72,7 @@ void hri_plan_answer_describe(const hri_plan_job *j, const hri_fit_plans *plans,
     if (plans && plans->c) {
         const hri_fit_case *c = plans->c;
         name_peak(&c->pieces[plans->peak_piece].x.problem, plans->plans[plans->peak_piece], out);
-        sum_persistent(c, out);
+        sum_persistent(c, plans->arenas, out);
     } else if (plan) {
         name_peak(&j->problem, plan, out);
         out->weights_bytes = plan->persistent_bytes;

@@ -68,9 +68,14 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
         return hri_why_set(&j->why, hri_cause_of(status), status, "threads: %s",
                            hr_status_text(status));
     }
+    /* Replicas compute on one thread each, as many at a time as there are threads. */
+    const uint32_t replicas = j->job.replicas > 1 ? j->job.replicas : 1;
+    const uint32_t each = replicas > 1 ? 1 : threads;
+    const uint32_t at_once = replicas < threads ? replicas : threads;
+    j->job.arenas = replicas;
     /* A core does about this much on our kernels; a disk behind the page cache takes about this much. */
     const double given = s->flops;
-    s->flops = 15e9 * threads;
+    s->flops = 15e9 * each;
     s->bandwidth = is_given(j, "bandwidth=") ? s->bandwidth : 10e9;
     s->launch = is_given(j, "launch=") ? s->launch : 2e-6;
     s->copy = is_given(j, "copy=") || !j->o.spill ? s->copy : 1e9;
@@ -79,13 +84,13 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     }
     take_spec(j, s);
     j->job.machine.copies_block = 1;
-    j->job.machine.threads = threads;
+    j->job.machine.threads = each;
     j->job.machine.align = 64;
     j->job.nominal = j->job.machine; /* two such cores, whatever there is */
     j->job.nominal.flops_per_ns = is_given(j, "flops=") ? s->flops / 1e9 : 30;
     j->job.nominal.threads = 1;
     j->job.page_bytes = info->page_bytes;
-    j->job.runtime_bytes = runtime + HRI_RESIDENT_THREAD;
+    j->job.runtime_bytes = runtime + (replicas > 1 ? at_once : 1) * HRI_RESIDENT_THREAD;
     j->job.thread_bytes = HRI_RESIDENT_THREAD;
     j->job.count_records = 1;
     return HR_OK;
@@ -211,6 +216,11 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
     if (can & HRI_CAN_POINT) {
         j->job.machine.kernels = hri_device_kernels(j->device);
         return open_host(j, &info, s);
+    }
+    if (can & HRI_CAN_QUEUE && j->job.replicas > 1) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "replicas",
+                              " run on the host; on a GPU they can only be planned, with "
+                              "`device=null:SIZE`");
     }
     if (can & HRI_CAN_QUEUE) {
         return open_cuda(j, &info, s);

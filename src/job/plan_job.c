@@ -46,6 +46,15 @@ static hr_status open_model(hri_plan_job *j) {
         return hri_why_option(&j->why, HR_E_UNSUPPORTED, "keep_gradients",
                               " does not work with f16, whose gradients are scaled; use bf16");
     }
+    if (j->o.replicas < 0 || j->o.replicas > HRI_PLAN_REPLICAS) {
+        return hri_why_option(&j->why, HR_E_RANGE, "replicas", "=%lld is not between 1 and %d",
+                              (long long)j->o.replicas, HRI_PLAN_REPLICAS);
+    }
+    j->job.replicas = (uint32_t)j->o.replicas;
+    if (j->job.replicas > 1 && j->job.keep_gradients) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "keep_gradients",
+                              " does not work with replicas");
+    }
     j->job.effort = j->o.effort;
     j->job.spill = j->o.spill;
     return HR_OK;

@@ -15,7 +15,10 @@
 #include "job/why.h"
 #include "run/holding.h"
 
-enum { HRI_PLAN_EFFORT = 16000000 }; /* steps of search, where none are given */
+enum {
+    HRI_PLAN_EFFORT = 16000000, /* steps of search, where none are given */
+    HRI_PLAN_REPLICAS = 65536   /* the most */
+};
 
 /* Names by number, NULL at the end. */
 extern const char *const hri_plan_optimizers[], *const hri_plan_precisions[];

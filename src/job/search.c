@@ -7,14 +7,15 @@ enum {
 };
 
 void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan_row *row) {
+    const uint64_t arenas = plans->arenas ? plans->arenas : 1;
     *row = (hri_plan_row){.fits = true,
                           .budget_bytes = row->budget_bytes,
                           .peak_bytes = plans->peak_bytes,
                           .runtime_bytes = plans->runtime_bytes,
-                          .persistent_bytes = plans->bottom_bytes,
-                          .arena_bytes = plans->arena_bytes - plans->bottom_bytes,
-                          .live_peak_bytes = plans->live_bytes,
-                          .input_bytes = plans->input_bytes,
+                          .persistent_bytes = arenas * plans->bottom_bytes,
+                          .arena_bytes = arenas * (plans->arena_bytes - plans->bottom_bytes),
+                          .live_peak_bytes = arenas * plans->live_bytes,
+                          .input_bytes = arenas * plans->input_bytes,
                           .host_peak_bytes = j->host_runtime_bytes + plans->other_bytes,
                           .planning_bytes = plans->planning_bytes,
                           .threads = j->threads ? plans->threads : 0,
@@ -38,7 +39,8 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
 
 void hri_plan_job_set_threads(hri_plan_job *j, const hri_fit_plans *plans) {
     if (j->threads && plans->plans[0]) {
-        hri_threads_shrink(j->threads, plans->threads ? plans->threads : 1);
+        const uint32_t each = plans->threads ? plans->threads : 1;
+        hri_threads_shrink(j->threads, plans->arenas > 1 ? plans->arenas : each);
     }
 }
 

@@ -17,7 +17,7 @@
 #include <headroom/device.h>
 #include "run/execute.h"
 
-enum { HRI_RUNNER_PIECES = 40 }; /* eight trainings of five graphs each */
+enum { HRI_RUNNER_PIECES = 48 }; /* eight trainings of six graphs each */
 
 typedef struct hri_runner_piece {
     const hr_graph *g;

@@ -14,32 +14,17 @@
 
 #include "base/alloc.h"
 #include "base/grow.h"
-#include "graph/graph.h"
 #include "step/options.h"
-#include "passes/common/pass.h"
-
-typedef struct maker {
-    const hr_train_options *o;
-    hr_step_kind kind;
-    hr_graph *g;
-    hri_pass_map map; /* of the pass `precision` */
-    hr_value loss;
-    size_t count; /* trainable parameters that the loss depends on, after differentiate */
-    hr_value *params, *reads, *grads;
-    hr_value rate, update, scale, weight, first, factor; /* HR_NONE: not needed */
-    hr_value one, zero;                                  /* constants, made when needed */
-} maker;
-
-enum { PIECES_MAX = 16 };
+#include "step/step_int.h"
 
 /* ---- small things ---- */
 
-static hr_value small_input(maker *m, const char *name) {
+hr_value hri_step_input(hri_step_maker *m, const char *name) {
     return hr_graph_input(m->g, name, HR_TYPE_F32, hr_shape_0());
 }
 
 /* "<param>.<what>", like the parameter, zeros, f32. */
-static hr_value state_of(maker *m, hr_value param, const char *what, hr_keep keep) {
+static hr_value state_of(hri_step_maker *m, hr_value param, const char *what, hr_keep keep) {
     char name[300];
     const hri_value *p = &m->g->values[param];
     const int n = snprintf(name, sizeof name, "/%s.%s", p->name, what);
@@ -57,13 +42,13 @@ static hr_value state_of(maker *m, hr_value param, const char *what, hr_keep kee
     return state;
 }
 
-static int is_last(const maker *m) {
-    return m->kind == HR_STEP_WHOLE || m->kind == HR_STEP_LAST;
+static int is_last(const hri_step_maker *m) {
+    return m->kind == HR_STEP_WHOLE || m->kind == HR_STEP_LAST || m->kind == HR_STEP_FOLD_LAST;
 }
 
 /* ---- the model ---- */
 
-static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t batch) {
+static hr_status build_model(hri_step_maker *m, hr_build_fn *build, void *user, int64_t batch) {
     hr_graph *g = m->g;
     g->keep_scores = m->o->scores != HR_SCORES_SLICES;
     const hr_status status = build(user, g, batch, m->kind != HR_STEP_EVALUATE);
@@ -77,7 +62,7 @@ static hr_status build_model(maker *m, hr_build_fn *build, void *user, int64_t b
 }
 
 /* Replaces m->g by its copy in the small type.  On failure m->g is the graph that holds the reason. */
-static hr_status lower_precision(maker *m) {
+static hr_status lower_precision(hri_step_maker *m) {
     hr_graph *small;
     hri_pass_options pass;
     const int bf16 = m->o->precision == HR_PRECISION_BF16;
@@ -108,7 +93,7 @@ static void drop_results(hr_graph *g, int training) {
     g->result_count = kept;
 }
 
-static void find_loss(maker *m) {
+static void find_loss(hri_step_maker *m) {
     const hr_value loss = hr_graph_find(m->g, "loss");
     const hri_value *v = &m->g->values[loss];
     if (loss == HR_NONE || v->meta.shape.rank != 0 || !hr_type_is_real(v->meta.type)) {
@@ -128,7 +113,7 @@ static void find_loss(maker *m) {
 
 /* ---- gradients ---- */
 
-static hr_status find_params(maker *m) {
+static hr_status find_params(hri_step_maker *m) {
     const hr_graph *g = m->g;
     m->params = hri_calloc(g->value_count, sizeof *m->params);
     m->reads = hri_calloc(g->value_count, sizeof *m->reads);
@@ -146,13 +131,13 @@ static hr_status find_params(maker *m) {
     return HR_OK;
 }
 
-static hr_status differentiate(maker *m) {
+static hr_status differentiate(hri_step_maker *m) {
     hr_status status = find_params(m);
     if (status != HR_OK) {
         return status;
     }
     if (m->o->precision == HR_PRECISION_F16) {
-        m->scale = small_input(m, "/train.scale");
+        m->scale = hri_step_input(m, "/train.scale");
     }
     status = hr_graph_differentiate(m->g, m->loss, m->scale, m->reads, m->count, m->grads);
     if (status != HR_OK) {
@@ -174,50 +159,48 @@ static hr_status differentiate(maker *m) {
 
 /* ---- gradients in pieces ---- */
 
-static hr_value constant(maker *m, hr_value *kept, double number) {
+hr_value hri_step_constant(hri_step_maker *m, hr_value *kept, double number) {
     if (*kept == HR_NONE) {
         *kept = hr_graph_fill(m->g, HR_TYPE_F32, hr_shape_0(), number);
     }
     return *kept;
 }
 
-/* The summands of a gradient, `most` of them: those of the "add" nodes that made it.  The sum itself is made only if
- * somebody reads it. */
-static size_t take_apart(const maker *m, hr_value grad, hr_value *pieces, size_t count,
-                         size_t most) {
-    const hr_graph *g = m->g;
+/* The sum itself is made only if somebody reads it. */
+size_t hri_step_pieces(const hr_graph *g, hr_value grad, hr_value *pieces, size_t count,
+                       size_t most) {
     const hri_node_record *node =
         g->values[grad].node == HRI_NO_NODE ? NULL : &g->nodes[g->values[grad].node];
     if (count + 2 <= most && node && !strcmp(node->sig.op->name, "add") &&
         hr_shape_same(&node->sig.in[0].shape, &node->sig.out[0].shape) &&
         hr_shape_same(&node->sig.in[1].shape, &node->sig.out[0].shape)) {
         const hr_value left = node->in[0], right = node->in[1];
-        count = take_apart(m, left, pieces, count, most - 1);
-        return take_apart(m, right, pieces, count, most);
+        count = hri_step_pieces(g, left, pieces, count, most - 1);
+        return hri_step_pieces(g, right, pieces, count, most);
     }
     pieces[count++] = grad;
     return count;
 }
 
-static int in_parts(const maker *m) {
+static int in_parts(const hri_step_maker *m) {
     return m->kind != HR_STEP_WHOLE;
 }
 
 /* A whole batch has no parts whose weights may turn out to be others. */
-static int feeds_velocity(const maker *m) {
+static int feeds_velocity(const hri_step_maker *m) {
     hr_train_options o = *m->o;
     o.ignored = o.ignored && in_parts(m);
     return m->kind != HR_STEP_UPDATE && hri_train_feeds_velocity(&o);
 }
 
 /* state <- (first of the step ? begin : state) + weight * piece, for pieces[0 .. count). */
-static hr_value add_pieces(maker *m, const char *op, const char *attributes, hr_value state,
+static hr_value add_pieces(hri_step_maker *m, const char *op, const char *attributes, hr_value state,
                            const hr_value *pieces, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        const hr_value weight = in_parts(m) ? m->weight : constant(m, &m->one, 1.0);
-        const hr_value first = i             ? constant(m, &m->zero, 0.0)
+        const hr_value weight = in_parts(m) ? m->weight : hri_step_constant(m, &m->one, 1.0);
+        const hr_value first = i             ? hri_step_constant(m, &m->zero, 0.0)
                                : in_parts(m) ? m->first
-                                             : constant(m, &m->one, 1.0);
+                                             : hri_step_constant(m, &m->one, 1.0);
         const hr_value in[] = {state, pieces[i], weight, first};
         state = hr_graph_node(m->g, op, in, 4, attributes);
     }
@@ -225,10 +208,10 @@ static hr_value add_pieces(maker *m, const char *op, const char *attributes, hr_
 }
 
 /* Parts: each gradient becomes the sum so far. */
-static void add_to_sums(maker *m) {
+static void add_to_sums(hri_step_maker *m) {
     for (size_t i = 0; i < m->count; i++) {
-        hr_value pieces[PIECES_MAX];
-        const size_t count = take_apart(m, m->grads[i], pieces, 0, PIECES_MAX);
+        hr_value pieces[HRI_STEP_PIECES];
+        const size_t count = hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES);
         const hr_value sum = state_of(m, m->params[i], "sum", HR_KEEP_NOT);
         m->grads[i] = add_pieces(m, "accumulate", NULL, sum, pieces, count);
     }
@@ -236,7 +219,7 @@ static void add_to_sums(maker *m) {
 
 /* ---- clipping, the finite check ---- */
 
-static void make_factor(maker *m) {
+static void make_factor(hri_step_maker *m) {
     hr_value total = HR_NONE;
     for (size_t i = 0; i < m->count; i += HRI_IN_MAX) {
         const size_t n = m->count - i < HRI_IN_MAX ? m->count - i : HRI_IN_MAX;
@@ -253,7 +236,7 @@ static void make_factor(maker *m) {
 
 /* ---- updates ---- */
 
-static double decay_of(const maker *m, hr_value w) {
+static double decay_of(const hri_step_maker *m, hr_value w) {
     const int32_t tag = hri_graph_tags(m->g, w)->decay;
     const int decays = tag ? tag > 0 : m->g->values[w].meta.shape.rank > 1;
     return m->o->decay_all || decays ? m->o->decay : 0.0;
@@ -261,10 +244,10 @@ static double decay_of(const maker *m, hr_value w) {
 
 /* Sgd whose gradient comes in pieces: all but the last of the step go into the velocity, which is complete with that one
  * and then moves the weight. */
-static void update_by_pieces(maker *m, hr_value w, hr_value grad) {
-    hr_value pieces[PIECES_MAX], in[5] = {w};
+static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
+    hr_value pieces[HRI_STEP_PIECES], in[5] = {w};
     char attributes[64];
-    const size_t count = take_apart(m, grad, pieces, 0, PIECES_MAX), last = is_last(m) ? 1 : 0;
+    const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES), last = is_last(m) ? 1 : 0;
     snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
     in[3] = add_pieces(m, "sgd_velocity", attributes, state_of(m, w, "velocity", HR_KEEP_OPTIMIZER),
                        pieces, count - last);
@@ -277,7 +260,7 @@ static void update_by_pieces(maker *m, hr_value w, hr_value grad) {
     }
 }
 
-static void update(maker *m, hr_value w, hr_value grad) {
+static void update(hri_step_maker *m, hr_value w, hr_value grad) {
     const hr_train_options *o = m->o;
     const double decay = decay_of(m, w);
     hr_value in[7] = {w, grad, m->rate};
@@ -320,20 +303,20 @@ static void update(maker *m, hr_value w, hr_value grad) {
     hr_graph_node(m->g, op, in, n, attributes);
 }
 
-static void make_updates(maker *m) {
+static void make_updates(hri_step_maker *m) {
     const hr_train_options *o = m->o;
-    m->rate = small_input(m, "/train.rate");
+    m->rate = hri_step_input(m, "/train.rate");
     if (o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW) {
-        m->update = small_input(m, "/train.update");
+        m->update = hri_step_input(m, "/train.update");
     }
     if (o->clip > 0.0 || o->check || o->precision == HR_PRECISION_F16) {
         make_factor(m);
     }
     /* Gradients of the last layers are there first. */
     for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
-        hr_value pieces[PIECES_MAX];
+        hr_value pieces[HRI_STEP_PIECES];
         if (feeds_velocity(m) &&
-            (in_parts(m) || take_apart(m, m->grads[i], pieces, 0, PIECES_MAX) > 1)) {
+            (in_parts(m) || hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES) > 1)) {
             update_by_pieces(m, m->params[i], m->grads[i]);
         } else {
             update(m, m->params[i], m->grads[i]);
@@ -342,7 +325,7 @@ static void make_updates(maker *m) {
 }
 
 /* A part that is not the last, whose gradients need no sums. */
-static void feed_velocities(maker *m) {
+static void feed_velocities(hri_step_maker *m) {
     for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
         update_by_pieces(m, m->params[i], m->grads[i]);
     }
@@ -370,22 +353,26 @@ static hr_value copy_value(const hr_graph *from, hr_value v, hr_graph *to) {
     return copy;
 }
 
-/* Replaces m->g, which has said what is trained, by a graph of persistent values and updates alone: in place of gradients
- * it reads what was added up before.  On failure m->g holds the reason. */
-static hr_status update_from_sums(maker *m) {
-    hr_graph *from = m->g, *to;
-    hr_status status = hr_graph_create(&to);
-    if (status != HR_OK) {
-        return status;
-    }
+void hri_step_copy_values(const hr_graph *from, hr_graph *to) {
     for (hr_value v = 1; v < from->value_count; v++) {
         const hr_value_kind kind = from->values[v].kind;
         if (kind == HR_VALUE_PARAM || kind == HR_VALUE_STATE) {
             (void)copy_value(from, v, to);
         }
     }
+}
+
+/* Replaces m->g, which has said what is trained, by a graph of persistent values and updates alone: in place of gradients
+ * it reads what was added up before.  On failure m->g holds the reason. */
+static hr_status update_from_sums(hri_step_maker *m) {
+    hr_graph *from = m->g, *to;
+    hr_status status = hr_graph_create(&to);
+    if (status != HR_OK) {
+        return status;
+    }
+    hri_step_copy_values(from, to);
     m->g = to;
-    m->scale = m->scale == HR_NONE ? HR_NONE : small_input(m, "/train.scale");
+    m->scale = m->scale == HR_NONE ? HR_NONE : hri_step_input(m, "/train.scale");
     for (size_t i = 0; i < m->count && to->error.code == HR_OK; i++) {
         m->params[i] = hr_graph_find(to, from->values[m->params[i]].name);
         m->grads[i] = state_of(m, m->params[i], "sum", HR_KEEP_NOT);
@@ -399,18 +386,10 @@ static hr_status update_from_sums(maker *m) {
     return to->error.code;
 }
 
-static hr_status learn(maker *m) {
-    const hr_status status = differentiate(m);
-    if (status != HR_OK) {
-        return status;
-    }
-    m->g->phase = HRI_UPDATE;
-    if (m->kind == HR_STEP_UPDATE) {
-        return update_from_sums(m);
-    }
+void hri_step_add_up(hri_step_maker *m) {
     if (in_parts(m)) {
-        m->weight = small_input(m, "/train.weight");
-        m->first = small_input(m, "/train.first");
+        m->weight = hri_step_input(m, "/train.weight");
+        m->first = hri_step_input(m, "/train.first");
     }
     if (in_parts(m) && !feeds_velocity(m)) {
         add_to_sums(m);
@@ -420,13 +399,34 @@ static hr_status learn(maker *m) {
     } else if (feeds_velocity(m)) {
         feed_velocities(m);
     }
+}
+
+static hr_status learn(hri_step_maker *m) {
+    hr_status status = differentiate(m);
+    if (status != HR_OK) {
+        return status;
+    }
+    m->g->phase = HRI_UPDATE;
+    switch (m->kind) {
+    case HR_STEP_UPDATE:
+        return update_from_sums(m);
+    case HR_STEP_GRADIENTS:
+        status = hri_step_keep(m);
+        break;
+    case HR_STEP_FOLD:
+    case HR_STEP_FOLD_LAST:
+        status = hri_step_fold(m);
+        break;
+    default:
+        hri_step_add_up(m);
+    }
     m->g->phase = HRI_FORWARD;
-    return m->g->error.code;
+    return status == HR_OK ? m->g->error.code : status;
 }
 
 /* ---- all of it ---- */
 
-static hr_status make(maker *m, hr_build_fn *build, void *user, int64_t batch) {
+static hr_status make(hri_step_maker *m, hr_build_fn *build, void *user, int64_t batch) {
     hr_status status = build_model(m, build, user, batch);
     if (status == HR_OK && m->o->precision != HR_PRECISION_F32) {
         status = lower_precision(m);
@@ -457,7 +457,7 @@ hr_status hr_step_build(const hr_train_options *o, hr_build_fn *build, void *use
                         hr_step_kind kind, int64_t batch, hr_graph **out, hr_error *why) {
     hr_train_options settled;
     hri_prose prose = {0};
-    maker m = {.o = &settled, .kind = kind};
+    hri_step_maker m = {.o = &settled, .kind = kind};
     hr_status status = hri_take(&settled, sizeof settled, o);
     if (status != HR_OK) {
         explain(why, NULL, status,

@@ -19,7 +19,7 @@ typedef struct hri_plan_flags {
     const char *micro_batches;
     bool ghost_norm, measure, exact, offload, choices;
     const char *spill;
-    int64_t effort;
+    int64_t effort, replicas;
     bool json, curve;
     const char *svg, *map, *html, *record, *dot, *save, *load, *compare, *save_problem, *problem;
     int64_t tries, seed;

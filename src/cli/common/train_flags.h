@@ -19,7 +19,7 @@ typedef struct hri_train_flags {
     bool nesterov;
     double smoothing;
     const char *options;
-    int64_t accumulate;
+    int64_t accumulate, replicas;
     const char *micro_batches;
     bool ghost_norm, measure, exact, tune, offload;
     const char *choices;

@@ -92,6 +92,7 @@ int hri_train_run_init(hri_train_run *r) {
                             .start = f->resume      ? HR_START_RESUME
                                      : f->overwrite ? HR_START_OVERWRITE
                                                     : HR_START_NEW,
+                            .replicas = f->replicas,
                             .split_norm = f->ghost_norm,
                             .skip_bad = f->skip_bad,
                             .no_offload = !f->offload,

@@ -1,0 +1,41 @@
+/* Between the files that build the graph of a step; see headroom/train.h.
+ *
+ *   step.c      model, precision, gradients, sums, factor, updates
+ *   replica.c   the same cut in two where several replicas share a step: gradients of one part, and folding them in */
+#ifndef HRI_STEP_STEP_INT_H
+#define HRI_STEP_STEP_INT_H
+
+#include <headroom/train.h>
+#include "graph/graph.h"
+#include "passes/common/pass.h"
+
+enum { HRI_STEP_PIECES = 16 };
+
+typedef struct hri_step_maker {
+    const hr_train_options *o;
+    hr_step_kind kind;
+    hr_graph *g;
+    hri_pass_map map; /* of the pass `precision` */
+    hr_value loss;
+    size_t count; /* trainable parameters that the loss depends on, after differentiate */
+    hr_value *params, *reads, *grads;
+    hr_value rate, update, scale, weight, first, factor; /* HR_NONE: not needed */
+    hr_value one, zero;                                  /* constants, made when needed */
+} hri_step_maker;
+
+hr_value hri_step_constant(hri_step_maker *m, hr_value *kept, double number);
+hr_value hri_step_input(hri_step_maker *m, const char *name);
+/* The summands of a gradient, `most` of them: those of the "add" nodes that made it.  Returns their number. */
+size_t hri_step_pieces(const hr_graph *g, hr_value grad, hr_value *pieces, size_t count,
+                       size_t most);
+/* Every persistent value of `from` in a new graph, under the same name.  On failure the new graph has the reason. */
+void hri_step_copy_values(const hr_graph *from, hr_graph *to);
+/* From m->grads on: sums or velocities, and the update where the kind has one. */
+void hri_step_add_up(hri_step_maker *m);
+
+/* HR_STEP_GRADIENTS: what the part gives is kept, and nothing else is changed. */
+HR_MUST_CHECK hr_status hri_step_keep(hri_step_maker *m);
+/* HR_STEP_FOLD, HR_STEP_FOLD_LAST: replaces m->g by a graph that reads what was kept.  On failure m->g has the reason. */
+HR_MUST_CHECK hr_status hri_step_fold(hri_step_maker *m);
+
+#endif
