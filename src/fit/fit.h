@@ -49,7 +49,7 @@ typedef struct hri_fit_job {
     /* Replicas that share the parts of a step (0, 1: nobody shares), and how many of them have their arena in this
      * process (0: one).  All are planned alike; the batch has at least as many parts. */
     uint32_t replicas, arenas;
-    int evaluate;       /* plan the evaluation of a part into the same arena */
+    int evaluate;             /* plan the evaluation of a part into the same arena */
     int64_t evaluate_samples; /* of it; 0: as many as a part has */
     int evaluate_single; /* and that of one sample: for the last ones, where the loss leaves nothing out */
     /* Bytes at the bottom of the arena that are somebody else's: below our persistent values, and above them. */

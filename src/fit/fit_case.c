@@ -113,8 +113,8 @@ static hr_status build_shared(const hri_fit_job *job, hri_fit_case *c, int64_t l
                               hri_prose *why) {
     const uint32_t rounds = (c->parts + job->replicas - 1) / job->replicas;
     const int uneven = last != c->part;
-    hr_status status = build_piece(job, HR_STEP_GRADIENTS, last, uneven ? 1 : rounds,
-                                   &c->pieces[c->count++], why);
+    hr_status status =
+        build_piece(job, HR_STEP_GRADIENTS, last, uneven ? 1 : rounds, &c->pieces[c->count++], why);
     if (status == HR_OK && uneven) {
         status = build_piece(job, HR_STEP_GRADIENTS, c->part, rounds > 1 ? rounds - 1 : 1,
                              &c->pieces[c->count++], why);
@@ -152,8 +152,8 @@ static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_pro
     const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
     c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
     with_form.options.ignored |= given->keep_gradients; /* sums, and no velocities in their place */
-    hr_status status = job->replicas > 1 ? build_shared(job, c, last, why)
-                                         : build_training(job, c, last, why);
+    hr_status status =
+        job->replicas > 1 ? build_shared(job, c, last, why) : build_training(job, c, last, why);
     if (status == HR_OK && job->evaluate) {
         const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;
         status = build_piece(job, HR_STEP_EVALUATE, samples, 0, &c->pieces[c->count++], why);

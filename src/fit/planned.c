@@ -17,14 +17,14 @@ static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
         if (from->kind == HR_STEP_FOLD) {
             continue; /* a member has it */
         }
-        hri_planned_piece *to = update                             ? &p->update
-                                : part && !first                   ? &p->part
-                                : from->kind != HR_STEP_EVALUATE   ? &p->last
-                                : p->evaluation.exec               ? &p->single
-                                                                   : &p->evaluation;
+        hri_planned_piece *to = update                           ? &p->update
+                                : part && !first                 ? &p->part
+                                : from->kind != HR_STEP_EVALUATE ? &p->last
+                                : p->evaluation.exec             ? &p->single
+                                                                 : &p->evaluation;
         const uint32_t index = p->o.first_piece + i;
-        *to = (hri_planned_piece){hri_runner_exec(p->runner, index), from->samples, index,
-                                  p->runner};
+        *to =
+            (hri_planned_piece){hri_runner_exec(p->runner, index), from->samples, index, p->runner};
     }
 }
 
@@ -142,8 +142,8 @@ static uint64_t labels_of(const hri_planned_piece *x) {
 }
 
 /* The model's inputs, samples first_sample and on. */
-static hr_status feed(hri_planned *p, const hri_planned_piece *x, uint64_t step, int64_t first_sample,
-                      uint64_t *counted, hri_prose *why) {
+static hr_status feed(hri_planned *p, const hri_planned_piece *x, uint64_t step,
+                      int64_t first_sample, uint64_t *counted, hri_prose *why) {
     *counted = labels_of(x);
     const hri_planned_run run = {.exec = x->exec,
                                  .g = hri_exec_graph(x->exec),
@@ -174,7 +174,8 @@ static hr_step_feed next_feed(const hri_planned *p) {
     return next;
 }
 
-static hr_status put_small(hri_planned *p, const hri_planned_piece *x, const hri_share_part *share) {
+static hr_status put_small(hri_planned *p, const hri_planned_piece *x,
+                           const hri_share_part *share) {
     const hr_step_feed next = next_feed(p);
     const struct {
         const char *name;
@@ -192,7 +193,8 @@ static hr_status put_small(hri_planned *p, const hri_planned_piece *x, const hri
 }
 
 /* Adds what one run gave, by its share of the batch. */
-static hr_status add_numbers(const hri_planned_piece *x, const hri_share_part *share, double sum[3]) {
+static hr_status add_numbers(const hri_planned_piece *x, const hri_share_part *share,
+                             double sum[3]) {
     static const char *const names[] = {"loss", "accuracy", "top5"};
     hr_status status = HR_OK;
     for (int i = 0; i < 3 && status == HR_OK; i++) {
@@ -204,8 +206,8 @@ static hr_status add_numbers(const hri_planned_piece *x, const hri_share_part *s
 }
 
 /* The same for the model's other numbers; `fresh`: the first run of a step or evaluation. */
-static hr_status add_metrics(hri_planned *p, const hri_planned_piece *x, const hri_share_part *share,
-                             int fresh) {
+static hr_status add_metrics(hri_planned *p, const hri_planned_piece *x,
+                             const hri_share_part *share, int fresh) {
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < p->metric_count && status == HR_OK; i++) {
         float is = NAN;
@@ -216,8 +218,8 @@ static hr_status add_metrics(hri_planned *p, const hri_planned_piece *x, const h
     return status;
 }
 
-hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t step, int64_t first_sample,
-                            uint64_t *counted, hri_prose *why) {
+hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t step,
+                           int64_t first_sample, uint64_t *counted, hri_prose *why) {
     hri_prose reason = {""};
     hr_status status = hri_runner_need(x->runner, x->index);
     if (status == HR_OK) {
@@ -232,8 +234,14 @@ hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t 
                                reason.text[0] ? reason.text : hr_status_text(status));
 }
 
+/* Of replicas, only the first is, and not what it folds. */
+static int is_timed(const hri_planned *p, const hri_planned_piece *x) {
+    return !p->members || x->exec == p->part.exec || x->exec == p->last.exec ||
+           x->exec == p->evaluation.exec || x->exec == p->single.exec;
+}
+
 hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int64_t first_sample,
-                           const hri_share_part *share, hri_prose *why) {
+                                const hri_share_part *share, hri_prose *why) {
     const unsigned long long step = p->state.step;
     uint32_t node = 0;
     hr_status status = put_small(p, x, share);
@@ -241,11 +249,11 @@ hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int6
         return hri_prose_set(why, status, "inputs of step %llu: %s", step, hr_status_text(status));
     }
     hri_exec_sample(x->exec, (uint32_t)first_sample);
-    if (p->probe) {
+    if (p->probe && is_timed(p, x)) {
         const hri_planned_probe *probe = p->probe;
-        probe->run(probe->user, x == &p->part   ? HRI_PLANNED_PART
-                                : x == &p->last ? HRI_PLANNED_LAST
-                                                : HRI_PLANNED_EVALUATION);
+        probe->run(probe->user, x->exec == p->part.exec   ? HRI_PLANNED_PART
+                                : x->exec == p->last.exec ? HRI_PLANNED_LAST
+                                                          : HRI_PLANNED_EVALUATION);
         status = hri_exec_profile(x->exec, (uint32_t)p->state.step, probe->each, probe->user);
     } else {
         status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
@@ -258,8 +266,9 @@ hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int6
                                hr_status_text(status));
 }
 
-hr_status hri_planned_end_piece(hri_planned *p, const hri_planned_piece *x, const hri_share_part *share,
-                           double sum[3], int fresh, hri_prose *why) {
+hr_status hri_planned_end_piece(hri_planned *p, const hri_planned_piece *x,
+                                const hri_share_part *share, double sum[3], int fresh,
+                                hri_prose *why) {
     hr_status status = add_numbers(x, share, sum);
     if (status == HR_OK) {
         status = add_metrics(p, x, share, fresh);
@@ -281,7 +290,8 @@ static void feed_ahead(hri_planned *p) {
     }
 }
 
-static hr_status feed_first(hri_planned *p, const hri_planned_piece *x, uint64_t *counted, hri_prose *why) {
+static hr_status feed_first(hri_planned *p, const hri_planned_piece *x, uint64_t *counted,
+                            hri_prose *why) {
     if (!p->fed) {
         return hri_planned_feed(p, x, p->state.step, 0, counted, why);
     }
@@ -291,7 +301,8 @@ static hr_status feed_first(hri_planned *p, const hri_planned_piece *x, uint64_t
                                   : hri_prose_set(why, p->fed_status, "%s", p->fed_why.text);
 }
 
-hr_status hri_planned_check_even(const hri_planned *p, const hri_share_part *share, hri_prose *why) {
+hr_status hri_planned_check_even(const hri_planned *p, const hri_share_part *share,
+                                 hri_prose *why) {
     return share->even || p->o.job->keep_gradients || !hri_train_feeds_velocity(&p->o.job->options)
                ? HR_OK
                : hri_prose_set(why, HR_E_UNSUPPORTED,
@@ -328,8 +339,8 @@ static hr_status run_parts(hri_planned *p, double whole_share, int fresh, double
     while (x && status == HR_OK) {
         const int64_t next_at = at + x->samples;
         const hri_planned_piece *next = next_at >= all                    ? NULL
-                            : next_at < all - p->last.samples ? &p->part
-                                                              : &p->last;
+                                        : next_at < all - p->last.samples ? &p->part
+                                                                          : &p->last;
         const int ahead = next && hri_exec_overlaps(next->exec);
         hri_share_part share = hri_share_add(&so_far, (uint64_t)all, (uint64_t)x->samples, counted);
         status = weigh(p, &share, whole_share, fresh, why);

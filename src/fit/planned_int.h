@@ -19,9 +19,9 @@ typedef struct hri_planned_piece {
 typedef struct hri_planned_member {
     hri_runner *runner;
     hri_planned_piece part, last, fold, fold_last;
-    uint64_t counted; /* labels that count in the part that it was fed */
+    uint64_t counted;     /* labels that count in the part that it was fed */
     hri_share_part share; /* of that part in the step */
-    hr_status status; /* of its part of a round */
+    hr_status status;     /* of its part of a round */
     hri_prose why;
 } hri_planned_member;
 
@@ -30,11 +30,12 @@ struct hri_planned {
     hri_runner *runner;
     int owns_runner;
     hri_planned_piece part, last; /* part.exec is NULL when the batch is trained whole */
-    hri_planned_piece update;     /* with keep_gradients, or of the first replica: the graph that updates; exec is NULL without */
-    hri_planned_member *members;  /* replicas; NULL: nobody shares the step */
+    hri_planned_piece
+        update; /* with keep_gradients, or of the first replica: the graph that updates; exec is NULL without */
+    hri_planned_member *members; /* replicas; NULL: nobody shares the step */
     uint32_t member_count;
     hri_planned_piece evaluation; /* exec is NULL when it was not planned */
-    hri_planned_piece single;     /* the same for one sample; exec is NULL when it was not planned */
+    hri_planned_piece single; /* the same for one sample; exec is NULL when it was not planned */
     const hri_planned_probe *probe; /* NULL: none */
     hri_planned_ahead_fn *may_ahead;
     void *ahead_user;

@@ -146,7 +146,7 @@ static void fold(void *user, uint32_t at, uint32_t worker) {
 
 /* All tasks, and the first failure of them. */
 static hr_status run_all(round *r, uint32_t count, hri_task_fn *task, hri_prose *why) {
-    hri_threads_run(r->p->o.threads, count, task, r);
+    hri_threads_run(r->p->probe ? NULL : r->p->o.threads, count, task, r);
     for (uint32_t i = 0; i < count; i++) {
         const hri_planned_member *m = &r->p->members[i];
         if (m->status != HR_OK) {
@@ -164,9 +164,8 @@ static hr_status weigh(const round *r, uint32_t at, hri_share *so_far, double su
     const hri_planned_piece *x = piece_of(r, at);
     m->share = hri_share_add(so_far, (uint64_t)p->o.job->batch, (uint64_t)x->samples, m->counted);
     const hr_status status = hri_planned_check_even(p, &m->share, why);
-    return status == HR_OK
-               ? hri_planned_end_piece(p, x, &m->share, sum, r->first + at == 0, why)
-               : status;
+    return status == HR_OK ? hri_planned_end_piece(p, x, &m->share, sum, r->first + at == 0, why)
+                           : status;
 }
 
 static hr_status run_round(round *r, hri_share *so_far, double sum[3], hri_prose *why) {

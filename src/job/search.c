@@ -19,11 +19,12 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
                           .host_peak_bytes = j->host_runtime_bytes + plans->other_bytes,
                           .planning_bytes = plans->planning_bytes,
                           .threads = j->threads ? plans->threads : 0,
+                          .replica_bytes = arenas > 1 ? plans->arena_bytes : 0,
                           .micro_batches = plans->parts,
                           .part = plans->part,
                           .recomputed_ops = plans->again_count,
                           .offloaded_bytes = plans->copied_bytes,
-                          .spill_bytes = j->job.spill ? plans->other_bytes : 0,
+                          .spill_bytes = j->job.spill ? arenas * plans->other_bytes : 0,
                           .time_ns = plans->time_ns,
                           .time_ratio = plans->time_ns / j->base_time_ns,
                           .bound_ratio = plans->bound_time_ns / j->base_time_ns};

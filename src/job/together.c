@@ -385,6 +385,10 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
         j->index = i;
         j->own_refusal = t->count > 1 || t->slices[0];
         status = hri_train_look(j, ctx, &own[i]);
+        if (status == HR_OK && own[i].replicas > 1 && (t->count > 1 || t->slices[0])) {
+            status = hri_why_option(&j->why, HR_E_UNSUPPORTED, "replicas",
+                                    " cannot be combined with runs that share an arena");
+        }
     }
     for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
         t->which = i;

@@ -67,6 +67,12 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     if (r->threads) {
         hri_json_u64(json, "threads", r->threads);
     }
+    if (j->job.replicas > 1) {
+        hri_json_u64(json, "replicas", j->job.replicas);
+    }
+    if (r->replica_bytes) { /* of those of this process, each */
+        hri_json_u64(json, "replica_bytes", r->replica_bytes);
+    }
     if (j->host_budget_bytes) {
         hri_json_u64(json, "host_budget_bytes", j->host_budget_bytes);
     } else {

@@ -144,10 +144,20 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
     if (r->micro_batches > 1) {
         hri_out_printf(p->out, "; %u micro-batches of %lld samples", r->micro_batches,
                        (long long)r->part);
+        if (j->job.replicas > 1) {
+            hri_out_printf(p->out, " on %u replicas", j->job.replicas);
+        }
     } else if (j->model) {
         hri_out_text(p->out, "; batch not split");
     }
     hri_out_text(p->out, "\n");
+    if (r->replica_bytes) {
+        hri_out_printf(p->out, "the %u replicas are threads of this process, %s each\n",
+                       j->job.replicas, shown(r->replica_bytes, text, sizeof text));
+    } else if (j->job.replicas > 1) {
+        hri_out_printf(p->out, "each of the %u replicas needs a device like this\n",
+                       j->job.replicas);
+    }
     if (j->host_budget_bytes && (r->offloaded_bytes || j->o.host_budget)) {
         char budget[32];
         hri_out_printf(p->out, "host memory: %s of %s\n",

@@ -66,6 +66,10 @@ hr_status hri_train_show_json(const hr_plan *plan, size_t job, const hri_startup
     hri_json_string(json, "precision", r->precision);
     hri_json_i64(json, "batch", r->batch);
     hri_json_u64(json, "micro_batches", r->micro_batches);
+    const hri_plan_job *planned = plan->together->jobs[job].plan;
+    if (planned->job.replicas > 1) {
+        hri_json_u64(json, "replicas", planned->job.replicas);
+    }
     hri_json_u64(json, "recomputed_ops", r->recomputed_ops);
     put_numbers(json, r);
     put_memory(json, r);

@@ -24,11 +24,11 @@ static void operand_name(uint32_t node, uint32_t input, char name[NAME]) {
     snprintf(name, NAME, "/model.%u.%u", node, input);
 }
 
-/* The model changes a state here. */
+/* The model changes a state here: of updates there are none yet. */
 static int changes_state(const hri_node_record *n) {
     for (uint32_t k = 0; k < n->sig.out_count; k++) {
         if (n->sig.op->updates[k] && n->sig.op->updates[k] <= n->sig.in_count) {
-            return n->phase == HRI_FORWARD;
+            return 1;
         }
     }
     return 0;
@@ -126,8 +126,7 @@ static hr_value sum_again(const hr_graph *from, hr_graph *to, hr_value v, const 
     }
     const hri_node_record *n = &from->nodes[from->values[v].node];
     const hr_value left = sum_again(from, to, n->in[0], pieces, inputs, count);
-    return HRI_NODE(to, "add", NULL, left,
-                    sum_again(from, to, n->in[1], pieces, inputs, count));
+    return HRI_NODE(to, "add", NULL, left, sum_again(from, to, n->in[1], pieces, inputs, count));
 }
 
 static hr_value gradient_again(const hr_graph *from, hr_graph *to, hr_value param, hr_value grad) {
@@ -154,9 +153,8 @@ static void change_states(const hr_graph *from, hr_graph *to, hr_value *now) {
             char name[NAME];
             const hr_meta *meta = &from->values[is->in[k]].meta;
             operand_name(n, k, name);
-            in[k] = is_changed(is, k)
-                        ? now[from->values[is->in[k]].origin]
-                        : hr_graph_input(to, name, (hr_type)meta->type, meta->shape);
+            in[k] = is_changed(is, k) ? now[from->values[is->in[k]].origin]
+                                      : hr_graph_input(to, name, (hr_type)meta->type, meta->shape);
         }
         const hr_value out = hri_graph_add(to, is->sig.op, in, is->sig.in_count, is->sig.attr);
         for (uint32_t k = 0; k < is->sig.out_count; k++) {

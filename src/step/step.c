@@ -194,8 +194,8 @@ static int feeds_velocity(const hri_step_maker *m) {
 }
 
 /* state <- (first of the step ? begin : state) + weight * piece, for pieces[0 .. count). */
-static hr_value add_pieces(hri_step_maker *m, const char *op, const char *attributes, hr_value state,
-                           const hr_value *pieces, size_t count) {
+static hr_value add_pieces(hri_step_maker *m, const char *op, const char *attributes,
+                           hr_value state, const hr_value *pieces, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const hr_value weight = in_parts(m) ? m->weight : hri_step_constant(m, &m->one, 1.0);
         const hr_value first = i             ? hri_step_constant(m, &m->zero, 0.0)
@@ -247,7 +247,8 @@ static double decay_of(const hri_step_maker *m, hr_value w) {
 static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
     hr_value pieces[HRI_STEP_PIECES], in[5] = {w};
     char attributes[64];
-    const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES), last = is_last(m) ? 1 : 0;
+    const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES),
+                 last = is_last(m) ? 1 : 0;
     snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
     in[3] = add_pieces(m, "sgd_velocity", attributes, state_of(m, w, "velocity", HR_KEEP_OPTIMIZER),
                        pieces, count - last);

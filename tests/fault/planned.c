@@ -38,7 +38,7 @@ static hr_status set_up_and_run(hr_device *host, const hri_fit_job *job, float *
     return status;
 }
 
-static void sweep(const char *model_text, int64_t parts) {
+static void sweep(const char *model_text, int64_t parts, uint32_t replicas) {
     hr_model *model;
     hr_ctx *ctx;
     hr_device *host;
@@ -47,6 +47,8 @@ static void sweep(const char *model_text, int64_t parts) {
                        .user = model,
                        .batch = 2,
                        .parts = parts,
+                       .replicas = replicas,
+                       .arenas = replicas,
                        .evaluate = 1,
                        .effort = 20000};
     job.options.size = sizeof job.options;
@@ -81,9 +83,13 @@ static void sweep(const char *model_text, int64_t parts) {
 }
 
 TEST_TIMEOUT(planned, a_fault_in_setting_up_leaves_nothing_behind, 240) {
-    sweep("mlp:size=4,width=8,classes=10", 1);
+    sweep("mlp:size=4,width=8,classes=10", 1, 1);
 }
 
 TEST_TIMEOUT(planned, a_fault_in_setting_up_parts_leaves_nothing_behind, 240) {
-    sweep("mlp:size=4,width=8,classes=10", 2);
+    sweep("mlp:size=4,width=8,classes=10", 2, 1);
+}
+
+TEST_TIMEOUT(planned, a_fault_in_setting_up_replicas_leaves_nothing_behind, 240) {
+    sweep("mlp:size=4,width=8,classes=10", 2, 2);
 }
