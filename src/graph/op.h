@@ -134,7 +134,8 @@ enum {
     HRI_CASE_NO_GRAD = 1, /* do not compare the gradient with differences (kinks, plateaus) */
     HRI_CASE_BAD = 2,     /* the shape rule must refuse it */
     HRI_CASE_AS_IS =
-        4 /* on a GPU in the types that it says alone: its kernel is one of many alike */
+        4, /* on a GPU in the types that it says alone: its kernel is one of many alike */
+    HRI_CASE_HIDES = 8 /* the last input is a mask with minus infinities: keys, and whole tiles */
 };
 
 typedef struct hri_case {

@@ -1,33 +1,12 @@
 /* attention(q, k, v; causal, scale): scaled dot-product attention of every head.
  *
  *   q (B, T, H, D)   k, v (B, S, H, D)   o (B, T, H, D)   lse (B, H, T) f32
+ *   k, v (B, S, G, D), G a divisor of H: head h of q sees head h G / H of theirs (grouped keys, never repeated in memory)
  *   o_i = sum_j softmax_j(scale * q_i . k_j) v_j,   scale 1 / sqrt(D) unless given
  *
  * Causal: place i sees keys 0 .. i; then S = T.  No T x S matrix is ever whole.  The gradient keeps q, k, v, o and one
  * number a query and head, and makes the probabilities again. */
 #include "ops/common/attention.h"
-
-static hr_status attention_infer(hri_infer *c) {
-    const hr_meta *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
-    if (!hr_type_is_real(q->type) || k->type != q->type || v->type != q->type) {
-        return hri_infer_fail(c, "q, k and v must have the same floating-point type");
-    }
-    if (q->shape.rank != 4 || !hr_shape_same(&k->shape, &v->shape) || k->shape.rank != 4 ||
-        k->shape.dim[0] != q->shape.dim[0] || k->shape.dim[2] != q->shape.dim[2] ||
-        k->shape.dim[3] != q->shape.dim[3]) {
-        return hri_infer_fail(c, "expected q (B, T, H, D), k and v (B, S, H, D)");
-    }
-    if (((const hri_attention_attr *)c->attr)->causal && k->shape.dim[1] != q->shape.dim[1]) {
-        return hri_infer_fail(c, "causal attention needs as many keys as queries");
-    }
-    if (k->shape.dim[1] == 0 && q->shape.dim[1] > 0) {
-        return hri_infer_fail(c, "there are no keys");
-    }
-    const int64_t *dim = q->shape.dim;
-    c->out[0] = *q;
-    c->out[1] = (hr_meta){HR_TYPE_F32, {.rank = 3, .dim = {dim[0], dim[2], dim[1]}}};
-    return HR_OK;
-}
 
 static void attention_grad(hri_grad *c) {
     const hr_value dq = HRI_NODE(c->g, "attention_grad", c->sig->attr, c->dout[0], c->in[0],
@@ -39,43 +18,6 @@ static void attention_grad(hri_grad *c) {
     }
 }
 
-static uint64_t attention_workspace(const hri_sig *s, uint32_t threads) {
-    hri_attention a;
-    hri_attention_apart(&a, s->attr, &s->in[0], &s->in[1]);
-    return hri_attention_workspace(&a, threads);
-}
-
-static void attention_cost(const hri_sig *s, hri_cost *cost) {
-    hri_attention a;
-    hri_attention_apart(&a, s->attr, &s->in[0], &s->in[1]);
-    cost->flops = 2.0 * hri_attention_flops(&a);
-}
-
-static hr_status attention_host(const hri_call *c) {
-    hri_attention a;
-    hri_attention_apart(&a, c->sig->attr, &c->sig->in[0], &c->sig->in[1]);
-    a.q.data = c->in[0];
-    a.k.data = c->in[1];
-    a.v.data = c->in[2];
-    a.o.data = c->out[0];
-    a.lse = c->out[1];
-    hri_attention_run(&a, c->threads, c->workspace);
-    return HR_OK;
-}
-
-static uint64_t attention_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
-    hri_attention a;
-    (void)variant;
-    hri_attention_apart(&a, s->attr, &s->in[0], &s->in[1]);
-    return hri_attention_cuda_workspace(&a, gpu, 0);
-}
-
-static hr_status attention_cuda(const hri_gpu_call *c) {
-    hri_attention a;
-    hri_attention_apart(&a, c->sig->attr, &c->sig->in[0], &c->sig->in[1]);
-    return hri_attention_cuda(&a, c, c->in, c->out[0], c->out[1], 0);
-}
-
 static const hri_case attention_cases[] = {
     {"odd", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5]", .batched = 7},
     {"causal", "f32[2,13,2,6] f32[2,13,2,6] f32[2,13,2,6]", "causal"},
@@ -85,6 +27,9 @@ static const hri_case attention_cases[] = {
      .flags = HRI_CASE_NO_GRAD},
     {"large scores", "f32[1,5,1,4] f32[1,5,1,4] f32[1,5,1,4]", "scale=40", .tolerance = 1e-4,
      .grad_tolerance = 1e-2},
+    {"grouped keys", "f32[2,7,6,5] f32[2,9,2,5] f32[2,9,2,5]", .batched = 7},
+    {"grouped keys, bf16 causal tiles", "bf16[1,70,4,64] bf16[1,70,2,64] bf16[1,70,2,64]", "causal",
+     .flags = HRI_CASE_NO_GRAD},
     {"one of all", "f32[1,1,1,1] f32[1,1,1,1] f32[1,1,1,1]"},
     {"no places", "f32[1,0,2,4] f32[1,0,2,4] f32[1,0,2,4]"},
     {"no samples", "f32[0,3,2,4] f32[0,3,2,4] f32[0,3,2,4]"},
@@ -99,6 +44,8 @@ static const hri_case attention_cases[] = {
     {"deeper than tensor cores take", "f32[1,9,1,200] f32[1,9,1,200] f32[1,9,1,200]", "causal",
      .flags = HRI_CASE_NO_GRAD},
     {"no keys", "f32[1,3,2,4] f32[1,0,2,4] f32[1,0,2,4]", .flags = HRI_CASE_BAD},
+    {"heads that no group divides", "f32[2,7,3,5] f32[2,7,2,5] f32[2,7,2,5]",
+     .flags = HRI_CASE_BAD},
     {"another depth", "f32[2,7,3,5] f32[2,7,3,4] f32[2,7,3,4]", .flags = HRI_CASE_BAD},
     {"causal with more keys", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5]", "causal",
      .flags = HRI_CASE_BAD},
@@ -113,16 +60,16 @@ const hr_op hr_op_attention = {
     .out_count = 2,
     .fields = hri_attention_fields,
     .attr_bytes = sizeof(hri_attention_attr),
-    .infer = attention_infer,
+    .infer = hri_attention_infer,
     .grad = attention_grad,
     .keeps = {{.in = 7, .out = 3}, {.in = 7, .out = 3}, {.in = 7, .out = 3}},
     .aux = 2,
-    .cost = attention_cost,
-    .host = {.run = attention_host, .workspace = attention_workspace},
+    .cost = hri_attention_op_cost,
+    .host = {.run = hri_attention_op_host, .workspace = hri_attention_op_workspace},
     .cases = attention_cases,
 };
 
 const hri_kernel hri_kernel_cuda_attention = {
-    .launch = attention_cuda,
-    .launch_workspace = attention_cuda_workspace,
+    .launch = hri_attention_op_launch,
+    .launch_workspace = hri_attention_op_launch_workspace,
 };

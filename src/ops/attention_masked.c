@@ -1,53 +1,17 @@
 /* attention_masked(q, k, v [, mask]; causal, scale, dropout, node): attention with numbers added to the scores, and dropout.
  *
- *   q (B, T, H, D)   k, v (B, S, H, D)   mask (B or 1, H or 1, T or 1, S)   o (B, T, H, D)   lse (B, H, T) f32
+ *   q (B, T, H, D)   k, v (B, S, H or fewer, D)   mask (B or 1, H or 1, T or 1, S)   o (B, T, H, D)   lse (B, H, T) f32
  *   o_i = sum_j drop(softmax_j(scale * q_i . k_j + mask_ij)) v_j
  *
  * The mask is of q's type or f32; -inf hides a key.  A query that sees nothing gives 0 (its lse is infinite).  No T x S
  * matrix is ever whole, but for the gradient of a learnt mask (a bias), which is one itself.  Draws are those of (seed, step,
- * node, sample, place in (H, T, S)): the gradient draws them again.  Without mask and dropout attention is the same and
- * faster on a GPU. */
+ * node, sample, place in (H, T, S)): the gradient draws them again.  On a GPU a pass over the mask finds the tiles that hide
+ * everything, which are skipped, and those that add nothing, for which the mask is not read again. */
 #include <headroom/ops.h>
 
 #include "graph/dims.h"
 #include "graph/graph.h"
 #include "ops/common/attention.h"
-
-static int fits(int64_t is, int64_t should) {
-    return is == 1 || is == should;
-}
-
-static hr_status attention_masked_infer(hri_infer *c) {
-    const hri_attention_masked_attr *p = c->attr;
-    const hr_meta *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
-    if (!hr_type_is_real(q->type) || k->type != q->type || v->type != q->type) {
-        return hri_infer_fail(c, "q, k and v must have the same floating-point type");
-    }
-    if (q->shape.rank != 4 || !hr_shape_same(&k->shape, &v->shape) || k->shape.rank != 4 ||
-        k->shape.dim[0] != q->shape.dim[0] || k->shape.dim[2] != q->shape.dim[2] ||
-        k->shape.dim[3] != q->shape.dim[3]) {
-        return hri_infer_fail(c, "expected q (B, T, H, D), k and v (B, S, H, D)");
-    }
-    const int64_t *dim = q->shape.dim, keys = k->shape.dim[1];
-    if (p->causal && keys != dim[1]) {
-        return hri_infer_fail(c, "causal attention needs as many keys as queries");
-    }
-    if (keys == 0 && dim[1] > 0) {
-        return hri_infer_fail(c, "there are no keys");
-    }
-    if (c->in_count > 3) {
-        const hr_meta *m = &c->in[3];
-        const int64_t *is = m->shape.dim;
-        if ((m->type != q->type && m->type != HR_TYPE_F32) || m->shape.rank != 4 ||
-            !fits(is[0], dim[0]) || !fits(is[1], dim[2]) || !fits(is[2], dim[1]) || is[3] != keys) {
-            return hri_infer_fail(c,
-                                  "expected a mask (B or 1, H or 1, T or 1, S) of q's type or f32");
-        }
-    }
-    c->out[0] = *q;
-    c->out[1] = (hr_meta){HR_TYPE_F32, {.rank = 3, .dim = {dim[0], dim[2], dim[1]}}};
-    return HR_OK;
-}
 
 /* ---- the gradient of a learnt mask, from whole matrices: dmask = p (do v' - delta), summed to its shape ---- */
 
@@ -55,6 +19,18 @@ static hr_value by_heads(hr_graph *g, hr_value x) { /* (B, T, H, D) to (B, H, T,
     const hri_attr_dims order = {{4, {0, 2, 1, 3}}};
     x = HRI_NODE(g, "transpose", &order, x);
     return hr_graph_meta(g, x).type == HR_TYPE_F32 ? x : hr_cast(g, x, HR_TYPE_F32);
+}
+
+/* Grouped keys, one for each head of q. */
+static hr_value for_each_head(hr_graph *g, hr_value x, const hri_attention *a) {
+    const hr_shape s = hr_graph_meta(g, x).shape;
+    if (a->group == 1) {
+        return x;
+    }
+    const hri_attr_dims all = {{5, {s.dim[0], s.dim[1], s.dim[2], a->group, s.dim[3]}}};
+    x = hr_reshape(g, x, hr_shape_from(5, (int64_t[]){s.dim[0], s.dim[1], s.dim[2], 1, s.dim[3]}));
+    x = HRI_NODE(g, "broadcast_to", &all, x);
+    return hr_reshape(g, x, hr_shape_4(s.dim[0], s.dim[1], a->heads, s.dim[3]));
 }
 
 static hr_value column(hr_graph *g, hr_value x, const hri_sig *s) { /* (B, H, T) to (B, H, T, 1) */
@@ -73,7 +49,8 @@ static hr_value mask_grad(hri_grad *c) {
     }
     hri_attention a;
     hri_attention_masked(&a, p, &c->sig->in[0], &c->sig->in[1], &c->sig->in[3]);
-    const hr_value q = by_heads(g, c->in[0]), k = by_heads(g, c->in[1]), v = by_heads(g, c->in[2]);
+    const hr_value q = by_heads(g, c->in[0]), k = by_heads(g, for_each_head(g, c->in[1], &a)),
+                   v = by_heads(g, for_each_head(g, c->in[2], &a));
     const hr_value o = by_heads(g, c->out[0]), d = by_heads(g, c->dout[0]);
     const hr_value mask =
         c->sig->in[3].type == HR_TYPE_F32 ? c->in[3] : hr_cast(g, c->in[3], HR_TYPE_F32);
@@ -112,44 +89,6 @@ static void attention_masked_grad(hri_grad *c) {
     }
 }
 
-static void sizes(const hri_sig *s, hri_attention *a) {
-    hri_attention_masked(a, s->attr, &s->in[0], &s->in[1], s->in_count > 3 ? &s->in[3] : NULL);
-}
-
-static uint64_t attention_masked_workspace(const hri_sig *s, uint32_t threads) {
-    hri_attention a;
-    sizes(s, &a);
-    return hri_attention_workspace(&a, threads);
-}
-
-static void attention_masked_cost(const hri_sig *s, hri_cost *cost) {
-    hri_attention a;
-    sizes(s, &a);
-    cost->flops = 2.0 * hri_attention_flops(&a);
-}
-
-static hr_status attention_masked_host(const hri_call *c) {
-    hri_attention a;
-    sizes(c->sig, &a);
-    hri_attention_call(&a, c->sig->attr, c, c->sig->in_count > 3 ? c->in[3] : NULL);
-    a.q.data = c->in[0];
-    a.k.data = c->in[1];
-    a.v.data = c->in[2];
-    a.o.data = c->out[0];
-    a.lse = c->out[1];
-    hri_attention_run(&a, c->threads, c->workspace);
-    return HR_OK;
-}
-
-static hr_status attention_masked_cuda(const hri_gpu_call *c) {
-    const hri_attention_masked_attr *p = c->sig->attr;
-    hri_attention a;
-    sizes(c->sig, &a);
-    a.extra.node = p->node < 0 ? c->node : (uint32_t)p->node;
-    return hri_attention_cuda(&a, c, c->in, c->out[0], c->out[1],
-                              c->sig->in_count > 3 ? c->in[3] : 0);
-}
-
 static const hri_case attention_masked_cases[] = {
     {"no mask", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5]", .batched = 7},
     {"mask of all", "f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,3,7,9]", .batched = 15},
@@ -165,6 +104,11 @@ static const hri_case attention_masked_cases[] = {
      .flags = HRI_CASE_NO_GRAD},
     {"many tiles", "f32[1,150,2,17] f32[1,211,2,17] f32[1,211,2,17] f32[1,2,150,211]", "scale=0.7",
      .flags = HRI_CASE_NO_GRAD},
+    {"bf16 tiles", "bf16[1,70,2,8] bf16[1,102,1,8] bf16[1,102,1,8] f32[1,2,70,102]",
+     .flags = HRI_CASE_NO_GRAD},
+    {"hidden tiles", "f32[1,70,2,8] f32[1,102,1,8] f32[1,102,1,8] f32[1,2,70,102]",
+     .flags = HRI_CASE_NO_GRAD | HRI_CASE_HIDES},
+    {"grouped keys", "f32[2,7,4,5] f32[2,9,2,5] f32[2,9,2,5] f32[1,4,7,9]"},
     {"no places", "f32[1,0,2,4] f32[1,0,2,4] f32[1,0,2,4]"},
     {"bf16", "bf16[2,7,3,5] bf16[2,7,3,5] bf16[2,7,3,5] bf16[2,1,7,7]"},
     {"f16", "f16[2,7,3,8] f16[2,9,3,8] f16[2,9,3,8] f32[1,3,7,9]", "dropout=0.2",
@@ -184,7 +128,7 @@ const hr_op hr_op_attention_masked = {
     .out_count = 2,
     .fields = hri_attention_masked_fields,
     .attr_bytes = sizeof(hri_attention_masked_attr),
-    .infer = attention_masked_infer,
+    .infer = hri_attention_infer,
     .grad = attention_masked_grad,
     .keeps = {{.in = 15, .out = 3},
               {.in = 15, .out = 3},
@@ -192,9 +136,12 @@ const hr_op hr_op_attention_masked = {
               {.in = 15, .out = 3}},
     .aux = 2,
     .random = 1,
-    .cost = attention_masked_cost,
-    .host = {.run = attention_masked_host, .workspace = attention_masked_workspace},
+    .cost = hri_attention_op_cost,
+    .host = {.run = hri_attention_op_host, .workspace = hri_attention_op_workspace},
     .cases = attention_masked_cases,
 };
 
-const hri_kernel hri_kernel_cuda_attention_masked = {.launch = attention_masked_cuda};
+const hri_kernel hri_kernel_cuda_attention_masked = {
+    .launch = hri_attention_op_launch,
+    .launch_workspace = hri_attention_op_launch_workspace,
+};

@@ -11,7 +11,7 @@ static void run(const ref_call *c) {
     } *p = c->sig->attr;
     const int64_t *dim = c->sig->in[0].shape.dim;
     const int64_t T = dim[1], H = dim[2], D = dim[3];
-    const int64_t S = c->sig->in[1].shape.dim[1];
+    const int64_t S = c->sig->in[1].shape.dim[1], G = c->sig->in[1].shape.dim[2];
     const double scale = p->scale != 0.0 ? p->scale : 1.0 / sqrt((double)D);
     double *w = calloc((size_t)S + 1, sizeof *w);
     for (int64_t i = 0; i < dim[0] * H * T; i++) {
@@ -21,7 +21,7 @@ static void run(const ref_call *c) {
             w[s] = 0.0;
             for (int64_t d = 0; d < D; d++) {
                 w[s] += scale * c->in[0][(((b * T + t) * H + h) * D + d)] *
-                        c->in[1][(((b * S + s) * H + h) * D + d)];
+                        c->in[1][(((b * S + s) * G + h * G / H) * D + d)];
             }
             most = fmax(most, w[s]);
         }
@@ -32,7 +32,7 @@ static void run(const ref_call *c) {
         for (int64_t d = 0; d < D; d++) {
             double o = 0.0;
             for (int64_t s = 0; s < end; s++) {
-                o += exp(w[s] - c->out[1][i]) * c->in[2][(((b * S + s) * H + h) * D + d)];
+                o += exp(w[s] - c->out[1][i]) * c->in[2][(((b * S + s) * G + h * G / H) * D + d)];
             }
             c->out[0][((b * T + t) * H + h) * D + d] = o;
         }

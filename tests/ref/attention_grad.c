@@ -10,7 +10,7 @@ static void run(const ref_call *c) {
     } *p = c->sig->attr;
     const int64_t *dim = c->sig->in[1].shape.dim;
     const int64_t T = dim[1], H = dim[2], D = dim[3];
-    const int64_t S = c->sig->in[2].shape.dim[1];
+    const int64_t S = c->sig->in[2].shape.dim[1], G = c->sig->in[2].shape.dim[2];
     const double scale = p->scale != 0.0 ? p->scale : 1.0 / sqrt((double)D);
     for (uint32_t k = 0; k < c->sig->out_count; k++) {
         for (int64_t i = 0; i < hr_shape_count(&c->sig->out[k].shape); i++) {
@@ -25,16 +25,16 @@ static void run(const ref_call *c) {
             double score = 0.0, ds = 0.0;
             for (int64_t d = 0; d < D; d++) {
                 score += scale * c->in[1][(((b * T + t) * H + h) * D + d)] *
-                         c->in[2][(((b * S + s) * H + h) * D + d)];
-                ds += dy[d] * (c->in[3][(((b * S + s) * H + h) * D + d)] - o[d]);
+                         c->in[2][(((b * S + s) * G + h * G / H) * D + d)];
+                ds += dy[d] * (c->in[3][(((b * S + s) * G + h * G / H) * D + d)] - o[d]);
             }
             const double w = exp(score - c->in[5][i]);
             for (int64_t d = 0; d < D; d++) {
                 c->out[0][(((b * T + t) * H + h) * D + d)] +=
-                    scale * w * ds * c->in[2][(((b * S + s) * H + h) * D + d)];
-                c->out[1][(((b * S + s) * H + h) * D + d)] +=
+                    scale * w * ds * c->in[2][(((b * S + s) * G + h * G / H) * D + d)];
+                c->out[1][(((b * S + s) * G + h * G / H) * D + d)] +=
                     scale * w * ds * c->in[1][(((b * T + t) * H + h) * D + d)];
-                c->out[2][(((b * S + s) * H + h) * D + d)] += w * dy[d];
+                c->out[2][(((b * S + s) * G + h * G / H) * D + d)] += w * dy[d];
             }
         }
     }

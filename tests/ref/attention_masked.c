@@ -21,7 +21,7 @@ static void run(const ref_call *c) {
             double o = 0.0;
             for (int64_t s = 0; s < a.S; s++) {
                 o += exp(w[s] - c->out[1][i]) * ref_attention_kept(&a, b, h, t, s) *
-                     c->in[2][ref_attention_at(&a, a.S, b, s, h, d)];
+                     c->in[2][ref_attention_key(&a, b, s, h, d)];
             }
             c->out[0][ref_attention_at(&a, a.T, b, t, h, d)] = o;
         }

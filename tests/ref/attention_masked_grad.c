@@ -18,11 +18,11 @@ static void run(const ref_call *c) {
             for (int64_t d = 0; d < a.D; d++) {
                 const int64_t at = ref_attention_at(&a, a.T, b, t, h, d);
                 ds += c->in[0][at] *
-                      (kept * c->in[3][ref_attention_at(&a, a.S, b, s, h, d)] - c->in[4][at]);
+                      (kept * c->in[3][ref_attention_key(&a, b, s, h, d)] - c->in[4][at]);
             }
             for (int64_t d = 0; d < a.D; d++) {
                 const int64_t at = ref_attention_at(&a, a.T, b, t, h, d);
-                const int64_t key = ref_attention_at(&a, a.S, b, s, h, d);
+                const int64_t key = ref_attention_key(&a, b, s, h, d);
                 c->out[0][at] += scale * w * ds * a.k[key];
                 c->out[1][key] += scale * w * ds * a.q[at];
                 c->out[2][key] += w * kept * c->in[0][at];

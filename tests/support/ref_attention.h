@@ -16,7 +16,7 @@ typedef struct ref_attention {
     const ref_call *c;
     const double *q, *k, *mask;
     const int64_t *mask_dim;
-    int64_t B, T, S, H, D;
+    int64_t B, T, S, H, G, D; /* G: heads of k and v */
 } ref_attention;
 
 static inline ref_attention ref_attention_of(const ref_call *c, uint32_t q, uint32_t mask) {
@@ -26,6 +26,7 @@ static inline ref_attention ref_attention_of(const ref_call *c, uint32_t q, uint
     a.T = dim[1];
     a.H = dim[2];
     a.D = dim[3];
+    a.G = c->sig->in[q + 1].shape.dim[2];
     a.S = c->sig->in[q + 1].shape.dim[1];
     if (c->sig->in_count > mask) {
         a.mask = c->in[mask];
@@ -39,6 +40,11 @@ static inline int64_t ref_attention_at(const ref_attention *a, int64_t rows, int
     return ((b * rows + row) * a->H + h) * a->D + d;
 }
 
+static inline int64_t ref_attention_key(const ref_attention *a, int64_t b, int64_t s, int64_t h,
+                                        int64_t d) {
+    return ((b * a->S + s) * a->G + h * a->G / a->H) * a->D + d;
+}
+
 static inline double ref_attention_score(const ref_attention *a, int64_t b, int64_t h, int64_t t,
                                          int64_t s) {
     double sum = 0.0;
@@ -46,8 +52,7 @@ static inline double ref_attention_score(const ref_attention *a, int64_t b, int6
         return -INFINITY;
     }
     for (int64_t d = 0; d < a->D; d++) {
-        sum += a->q[ref_attention_at(a, a->T, b, t, h, d)] *
-               a->k[ref_attention_at(a, a->S, b, s, h, d)];
+        sum += a->q[ref_attention_at(a, a->T, b, t, h, d)] * a->k[ref_attention_key(a, b, s, h, d)];
     }
     sum *= a->p->scale != 0.0 ? a->p->scale : 1.0 / sqrt((double)a->D);
     if (a->mask) {

@@ -38,12 +38,14 @@ static void set_sizes(hri_attention *a, const hri_attention_attr *p) {
 void hri_attention_apart(hri_attention *a, const hri_attention_attr *p, const hr_meta *q,
                          const hr_meta *k) {
     const int64_t *dim = q->shape.dim;
+    const int64_t shared = k->shape.dim[2];
     *a = (hri_attention){.batch = dim[0], .heads = dim[2], .queries = dim[1], .depth = dim[3]};
     a->keys = k->shape.dim[1];
+    a->group = shared ? a->heads / shared : 1;
     a->type = q->type;
     set_sizes(a, p);
     a->q = a->o;
-    a->k = (hri_attention_view){.batch = a->keys * a->heads * a->depth, .row = a->heads * a->depth};
+    a->k = (hri_attention_view){.batch = a->keys * shared * a->depth, .row = shared * a->depth};
     a->v = a->k;
 }
 
@@ -55,6 +57,9 @@ void hri_attention_masked(hri_attention *a, const hri_attention_masked_attr *p, 
     if (mask) {
         const int64_t *dim = mask->shape.dim;
         a->extra.mask_type = mask->type;
+        a->extra.mask_samples = dim[0];
+        a->extra.mask_heads = dim[1];
+        a->extra.mask_rows = dim[2];
         a->extra.mask_row = dim[2] > 1 ? dim[3] : 0;
         a->extra.mask_head = dim[1] > 1 ? dim[2] * dim[3] : 0;
         a->extra.mask_batch = dim[0] > 1 ? dim[1] * dim[2] * dim[3] : 0;
@@ -74,6 +79,7 @@ void hri_attention_packed(hri_attention *a, const hri_attention_attr *p, const h
     const int64_t *dim = qkv->shape.dim;
     *a = (hri_attention){.batch = dim[0], .heads = dim[3], .queries = dim[1], .depth = dim[4]};
     a->keys = a->queries;
+    a->group = 1;
     a->type = qkv->type;
     set_sizes(a, p);
     const int64_t row = a->heads * a->depth;
@@ -156,10 +162,10 @@ static void add_keys(const hri_attention *a, const scratch *w, int64_t b, int64_
                      int64_t count, int64_t k0) {
     const int64_t d = a->depth, columns = hri_at_columns(d);
     const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
-    hri_at_pack(HRI_AT_B_T, a->type, a->k.data, hri_at_first(a, &a->k, b, h, k0), a->k.row, keys, d,
-                w->k);
-    hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h, k0), a->v.row, keys, d,
-                w->v);
+    hri_at_pack(HRI_AT_B_T, a->type, a->k.data, hri_at_first(a, &a->k, b, h / a->group, k0),
+                a->k.row, keys, d, w->k);
+    hri_at_pack(HRI_AT_B, a->type, a->v.data, hri_at_first(a, &a->v, b, h / a->group, k0), a->v.row,
+                keys, d, w->v);
     hri_at_product(hri_at_up(count, HRI_GEMM_MR), hri_at_up(keys, HRI_GEMM_NR), d, w->q, w->k, w->s,
                    HRI_AT_K, 1);
     for (int64_t i = 0; i < count; i++) {

@@ -6,6 +6,9 @@
  * each tile of p again from q, k and lse.  Products are the panels and the kernel of gemm.h.  A forward task is one tile
  * of queries of one head, a backward task one head (its dq lies in the scratch); both depend on the shape alone.
  *
+ * A head of k and v may serve a group of heads of q (grouped keys); backward the task is then a head of k and v, and adds up
+ * what the group gives.
+ *
  * q, k and v are seen through strides, so that three values (B, T, H, D) and one (B, T, 3, H, D) are the same code. */
 #ifndef HRI_OPS_COMMON_ATTENTION_H
 #define HRI_OPS_COMMON_ATTENTION_H
@@ -36,6 +39,7 @@ typedef struct hri_attention_extra {
     hr_type mask_type;
     int64_t mask_batch, mask_head,
         mask_row; /* elements between samples, heads, queries; 0: the same for all */
+    int64_t mask_samples, mask_heads, mask_rows; /* how many there are of each */
     float drop;
     uint64_t seed;
     uint32_t step, node, first_sample;
@@ -48,6 +52,7 @@ typedef struct hri_attention_view {
 
 typedef struct hri_attention {
     int64_t batch, heads, queries, keys, depth;
+    int64_t group; /* heads of q to a head of k and v: 1, or more of them share one */
     hr_type type;
     float scale;
     int causal;
@@ -83,5 +88,20 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
                                   const hr_addr out[3], hr_addr mask);
 
 double hri_attention_flops(const hri_attention *a); /* of one product of all queries and keys */
+
+/* ---- the ops (attention_op.c): attention and attention_masked, and their gradients ---- */
+
+HR_MUST_CHECK hr_status hri_attention_infer(hri_infer *c);
+HR_MUST_CHECK hr_status hri_attention_grad_infer(hri_infer *c);
+uint64_t hri_attention_op_workspace(const hri_sig *s, uint32_t threads);
+void hri_attention_op_cost(const hri_sig *s, hri_cost *cost);
+HR_MUST_CHECK hr_status hri_attention_op_host(const hri_call *c);
+uint64_t hri_attention_op_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
+HR_MUST_CHECK hr_status hri_attention_op_launch(const hri_gpu_call *c);
+uint64_t hri_attention_op_grad_workspace(const hri_sig *s, uint32_t threads);
+void hri_attention_op_grad_cost(const hri_sig *s, hri_cost *cost);
+HR_MUST_CHECK hr_status hri_attention_op_grad_host(const hri_call *c);
+uint64_t hri_attention_op_grad_launch_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
+HR_MUST_CHECK hr_status hri_attention_op_grad_launch(const hri_gpu_call *c);
 
 #endif

@@ -2,16 +2,22 @@
  *
  * Ours are src/ops/cuda/attention.cu on tensor cores for 2-byte types and depths of whole eights up to 128, and
  * src/ops/cuda/attention_plain.cu for the rest, up to a depth of 2,048.  Backward is three launches: delta, then dq by
- * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32.  Masks and dropout are
- * done by attention_plain.cu for every type. */
+ * tiles of queries, then dk and dv by tiles of keys.  Their work space is delta, (B, H, T) f32.
+ *
+ * A mask is looked at first (src/ops/cuda/attention_flags.cu): one byte for each 32 by 32 of it, in the work space, says whether
+ * anything is seen and whether anything is added.  What the mask hides whole is neither fetched nor computed, and where it adds
+ * nothing it is not read again. */
 #include "ops/common/attention.h"
+
+#include <string.h>
 
 #include "ops/common/gpu.h"
 
 HRI_CU(attention);
 HRI_CU(attention_plain);
+HRI_CU(attention_flags);
 
-enum { THREADS = 128, WARPS = 4, DEPTH_MOST = 128, PLAIN_DEPTH_MOST = 2048 };
+enum { THREADS = 128, WARPS = 4, DEPTH_MOST = 128, PLAIN_DEPTH_MOST = 2048, FLAG_TILE = 32 };
 
 /* As the kernels have it. */
 typedef struct shape {
@@ -19,13 +25,15 @@ typedef struct shape {
     int64_t q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
     int32_t heads, depth;
     float scale;
+    int32_t group;
 } shape;
 
-/* What attention_masked adds, as the plain kernels have it. */
+/* What attention_masked adds, as the kernels have it. */
 typedef struct extra {
     int64_t mask_batch, mask_head, mask_row;
+    int64_t flag_batch, flag_head, flag_row;
     float drop, keep;
-    uint32_t node, has_mask;
+    uint32_t node, pairs;
 } extra;
 
 typedef struct cut {
@@ -39,8 +47,8 @@ typedef struct cut {
 } cut;
 
 static int on_tensor_cores(const hri_attention *a) {
-    return !a->extra.on && a->type != HR_TYPE_F32 && a->depth % 8 == 0 && a->depth > 0 &&
-           a->depth <= DEPTH_MOST;
+    return (!a->extra.on || a->scale > 0.0f) && a->type != HR_TYPE_F32 && a->depth % 8 == 0 &&
+           a->depth > 0 && a->depth <= DEPTH_MOST;
 }
 
 static void cut_tensor(cut *c, const hri_attention *a, int backward) {
@@ -71,22 +79,30 @@ static void cut_plain(cut *c, const hri_attention *a, int backward) {
     c->forward_bytes = 3 * tile + scores;
     c->queries_bytes = 4 * tile + scores;
     c->keys_bytes = 4 * tile + 2 * scores;
-    const int used = snprintf(c->defines, sizeof c->defines,
-                              "-DELEM=%s -DR=%d -DDL=%d -DCAUSAL=%d -DBACKWARD=%d",
-                              hri_gpu_type(a->type), rows, (int)held, a->causal, backward);
-    if (a->extra.on && used > 0) {
-        snprintf(c->defines + used, sizeof c->defines - (size_t)used, " -DMASKED=1 -DMELEM=%s",
-                 hri_gpu_type(a->extra.mask_type));
-    }
-    c->extra = (extra){.mask_batch = a->extra.mask_batch,
-                       .mask_head = a->extra.mask_head,
-                       .mask_row = a->extra.mask_row,
-                       .drop = a->extra.drop,
-                       .keep = a->extra.drop < 1.0f ? 1.0f / (1.0f - a->extra.drop) : 0.0f,
-                       .node = a->extra.node};
+    snprintf(c->defines, sizeof c->defines, "-DELEM=%s -DR=%d -DDL=%d -DCAUSAL=%d -DBACKWARD=%d",
+             hri_gpu_type(a->type), rows, (int)held, a->causal, backward);
 }
 
-static hr_status cut_init(cut *c, const hri_attention *a, int backward) {
+static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
+    const hri_attention_extra *x = &a->extra;
+    const size_t used = strlen(c->defines);
+    const int64_t across = hri_gpu_up(a->keys, FLAG_TILE);
+    const int64_t along = hri_gpu_up(x->mask_rows, FLAG_TILE);
+    snprintf(c->defines + used, sizeof c->defines - used, " -DMASKED=1 -DMELEM=%s -DDROP=%d",
+             hri_gpu_type(x->mask_type), x->drop > 0.0f);
+    c->extra = (extra){.mask_batch = x->mask_batch,
+                       .mask_head = x->mask_head,
+                       .mask_row = x->mask_row,
+                       .flag_batch = x->mask_batch ? x->mask_heads * along * across : 0,
+                       .flag_head = x->mask_head ? along * across : 0,
+                       .flag_row = x->mask_row ? across : 0,
+                       .drop = x->drop,
+                       .keep = x->drop < 1.0f ? 1.0f / (1.0f - x->drop) : 0.0f,
+                       .node = x->node,
+                       .pairs = a->keys % 2 == 0 && mask % 8 == 0};
+}
+
+static hr_status cut_init(cut *c, const hri_attention *a, int backward, hr_addr mask) {
     if (!on_tensor_cores(a) && a->depth > PLAIN_DEPTH_MOST) {
         return HR_E_UNSUPPORTED;
     }
@@ -107,7 +123,11 @@ static hr_status cut_init(cut *c, const hri_attention *a, int backward) {
                        .o_row = a->o.row,
                        .heads = (int32_t)a->heads,
                        .depth = (int32_t)a->depth,
-                       .scale = a->scale};
+                       .scale = a->scale,
+                       .group = (int32_t)a->group};
+    if (a->extra.on) {
+        cut_mask(c, a, mask);
+    }
     return HR_OK;
 }
 
@@ -144,13 +164,28 @@ static const char *way_key(const hri_attention *a, int backward, char *buf, size
     return buf;
 }
 
+/* Of delta in the work space; the flags of the mask lie behind it. */
+static uint64_t delta_bytes(const hri_attention *a, int backward) {
+    return backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
+}
+
+static int64_t flag_count(const hri_attention *a) {
+    const hri_attention_extra *x = &a->extra;
+    return x->mask_samples * x->mask_heads * hri_gpu_up(x->mask_rows, FLAG_TILE) *
+           hri_gpu_up(a->keys, FLAG_TILE);
+}
+
+/* What cuDNN is not asked for. */
+static int own_alone(const hri_attention *a) {
+    return a->extra.on || a->group > 1;
+}
+
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
     const hri_gpu_attention x = described(a, backward);
-    const uint64_t own =
-        backward ? (uint64_t)(a->batch * a->heads * a->queries) * sizeof(float) : 0;
+    const uint64_t own = delta_bytes(a, backward) + (uint64_t)flag_count(a);
     char key[128];
     uint64_t library = 0;
-    if (a->extra.on) {
+    if (own_alone(a)) {
         return own;
     }
     return hri_gpu_attention_workspace(gpu, &x, &library) == HR_OK && library > own &&
@@ -175,44 +210,64 @@ static hr_addr begin_of(const hri_attention *a, const hri_attention_view *v, hr_
     return at + (uint64_t)v->first * hr_type_bytes(a->type);
 }
 
+/* Where the flags of the mask are, made; 0: there is no mask. */
+static hr_status look_at_mask(const hri_attention *a, const hri_gpu_call *c, int back, hr_addr mask,
+                              hr_addr *out) {
+    hr_addr flags = c->workspace + delta_bytes(a, back);
+    int64_t count = flag_count(a), rows = a->extra.mask_rows, keys = a->keys;
+    char defines[32];
+    *out = mask ? flags : 0;
+    if (!mask) {
+        return HR_OK;
+    }
+    snprintf(defines, sizeof defines, "-DMELEM=%s", hri_gpu_type(a->extra.mask_type));
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(count, THREADS / 32), .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_flags, defines, "attention_flags", &grid,
+                          HRI_GPU_ARGS(&mask, &flags, &count, &rows, &keys));
+}
+
 static hr_status forward(const hri_attention *a, const hri_gpu_call *c,
                          const hri_gpu_attention_at *at, hr_addr mask) {
     cut k;
-    hr_addr control = c->control;
+    hr_addr control = c->control, flags = 0;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats;
-    const hr_status status = cut_init(&k, a, 0);
+    hr_status status = cut_init(&k, a, 0, mask);
+    if (status == HR_OK) {
+        status = look_at_mask(a, c, 0, mask, &flags);
+    }
     if (status != HR_OK) {
         return status;
     }
-    k.extra.has_mask = mask != 0;
     const hri_gpu_grid grid = {
         .x = (uint32_t)(a->batch * a->heads * hri_gpu_up(a->queries, k.query_rows)),
         .threads = THREADS,
         .shared_bytes = k.forward_bytes};
     return hri_gpu_launch(
         c->gpu, k.source, k.defines, "attention_forward", &grid,
-        /* the last three are read where there is a mask */
-        HRI_GPU_ARGS(&q, &key, &v, &o, &lse, &k.shape, &mask, &control, &k.extra));
+        /* the last four are read by attention_masked */
+        HRI_GPU_ARGS(&q, &key, &v, &o, &lse, &k.shape, &mask, &flags, &control, &k.extra));
 }
 
 static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
                           const hri_gpu_attention_at *at, hr_addr mask) {
     cut k;
-    hr_addr control = c->control;
+    hr_addr control = c->control, flags = 0;
     hr_addr q = at->q, key = at->k, v = at->v, o = at->o, lse = at->stats, dout = at->dout;
     hr_addr dq = at->dq, dk = at->dk, dv = at->dv, delta = c->workspace;
     const int64_t heads = a->batch * a->heads;
     int64_t rows = heads * a->queries;
-    hr_status status = cut_init(&k, a, 1);
+    hr_status status = cut_init(&k, a, 1, mask);
+    if (status == HR_OK) {
+        status = look_at_mask(a, c, 1, mask, &flags);
+    }
     if (status != HR_OK) {
         return status;
     }
-    k.extra.has_mask = mask != 0;
     const hri_gpu_grid deltas = {.x = (uint32_t)hri_gpu_up(rows, k.delta_rows), .threads = THREADS};
     const hri_gpu_grid queries = {.x = (uint32_t)(heads * hri_gpu_up(a->queries, k.grad_rows)),
                                   .threads = THREADS,
                                   .shared_bytes = k.queries_bytes};
-    const hri_gpu_grid keys = {.x = (uint32_t)(heads * hri_gpu_up(a->keys, k.grad_rows)),
+    const hri_gpu_grid keys = {.x = (uint32_t)(heads / a->group * hri_gpu_up(a->keys, k.grad_rows)),
                                .threads = THREADS,
                                .shared_bytes = k.keys_bytes};
     if (a->queries > 0) {
@@ -222,12 +277,12 @@ static hr_status backward(const hri_attention *a, const hri_gpu_call *c,
     if (status == HR_OK && a->queries > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_queries", &queries,
                                 HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dq, &k.shape,
-                                             &mask, &control, &k.extra));
+                                             &mask, &flags, &control, &k.extra));
     }
     if (status == HR_OK && a->keys > 0) {
         status = hri_gpu_launch(c->gpu, k.source, k.defines, "attention_grad_keys", &keys,
                                 HRI_GPU_ARGS(&q, &key, &v, &dout, &lse, &delta, &dk, &dv, &k.shape,
-                                             &mask, &control, &k.extra));
+                                             &mask, &flags, &control, &k.extra));
     }
     return status;
 }
@@ -280,7 +335,7 @@ hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, cons
     if (a->batch * a->heads * a->queries == 0) {
         return HR_OK;
     }
-    return a->extra.on ? forward(a, c, &at, mask) : run_best(a, c, &at, 0);
+    return own_alone(a) ? forward(a, c, &at, mask) : run_best(a, c, &at, 0);
 }
 
 hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
@@ -298,5 +353,5 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
     }
-    return a->extra.on ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
+    return own_alone(a) ? backward(a, c, &at, mask) : run_best(a, c, &at, 1);
 }

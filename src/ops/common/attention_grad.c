@@ -1,4 +1,4 @@
-/* Attention backward: for one head, each tile of keys goes over the queries that see it.
+/* Attention backward: for one head of k and v, each tile of keys goes over the queries that see it, of every head of its group.
  *
  *   delta_i = o_i . do_i     ds_ij = scale * p_ij (do_i . v_j - delta_i)
  *   dv_j = sum_i p_ij do_i     dk_j = sum_i ds_ij q_i     dq_i = sum_j ds_ij k_j */
@@ -9,8 +9,8 @@
 #include "ops/common/vmath.h"
 
 typedef struct scratch {
-    float *delta;             /* (T) */
-    float *dq;                /* (T, columns), T in whole tiles */
+    float *delta;             /* (group, T), T in whole tiles */
+    float *dq;                /* (group, T, columns) */
     float *k_t, *v_t, *k;     /* panels of B: keys turned, values turned, keys by columns */
     float *dk, *dv;           /* (K, columns) */
     float *q, *d;             /* panels of A: queries and do by depth */
@@ -24,8 +24,8 @@ static int64_t scratch_init(scratch *w, const hri_attention *a, float *at) {
     const int64_t tile = HRI_AT_Q * HRI_AT_K;
     float *const begin = at;
     w->delta = at;
-    w->dq = w->delta + hri_at_up(a->queries, HRI_AT_Q);
-    w->k_t = w->dq + hri_at_up(a->queries, HRI_AT_Q) * columns;
+    w->dq = w->delta + a->group * hri_at_up(a->queries, HRI_AT_Q);
+    w->k_t = w->dq + a->group * hri_at_up(a->queries, HRI_AT_Q) * columns;
     w->v_t = w->k_t + HRI_AT_K * d;
     w->k = w->v_t + HRI_AT_K * d;
     w->dk = w->k + HRI_AT_K * columns;
@@ -48,7 +48,7 @@ uint64_t hri_attention_grad_workspace(const hri_attention *a, uint32_t threads) 
     return (uint64_t)scratch_init(&w, a, nowhere) * threads * sizeof(float);
 }
 
-static void set_delta(const hri_attention *a, const scratch *w, int64_t b, int64_t h) {
+static void set_delta(const hri_attention *a, float *delta, int64_t b, int64_t h) {
     for (int64_t i = 0; i < a->queries; i++) {
         const int64_t o = hri_at_first(a, &a->o, b, h, i), d = hri_at_first(a, &a->d, b, h, i);
         float lanes[HRI_LANES] = {0}, room[2][HRI_BLOCK];
@@ -58,7 +58,7 @@ static void set_delta(const hri_attention *a, const scratch *w, int64_t b, int64
             const float *y = hri_block_in(a->type, a->d.data, d + k0, n, room[1]);
             HRI_LANES_ADD(lanes, n, x[k] * y[k]);
         }
-        w->delta[i] = hri_lanes_sum(lanes);
+        delta[i] = hri_lanes_sum(lanes);
     }
 }
 
@@ -142,13 +142,16 @@ typedef struct task {
 static void run_head(void *arg, uint32_t head, uint32_t worker) {
     const task *t = arg;
     const hri_attention *a = t->a;
-    const int64_t b = head / a->heads, h = head % a->heads, d = a->depth;
-    const int64_t columns = hri_at_columns(d);
+    const int64_t shared = a->heads / a->group; /* heads of k and v */
+    const int64_t b = head / shared, h = head % shared, d = a->depth;
+    const int64_t columns = hri_at_columns(d), places = hri_at_up(a->queries, HRI_AT_Q);
     scratch w;
     const int64_t floats = scratch_init(&w, a, t->workspace);
     scratch_init(&w, a, t->workspace + worker * floats);
-    set_delta(a, &w, b, h);
-    memset(w.dq, 0, (size_t)(hri_at_up(a->queries, HRI_AT_Q) * columns) * sizeof *w.dq);
+    for (int64_t i = 0; i < a->group; i++) {
+        set_delta(a, w.delta + i * places, b, h * a->group + i);
+    }
+    memset(w.dq, 0, (size_t)(a->group * places * columns) * sizeof *w.dq);
     for (int64_t k0 = 0; k0 < a->keys; k0 += HRI_AT_K) {
         const int64_t keys = hri_min64(HRI_AT_K, a->keys - k0);
         const int64_t k = hri_at_first(a, &a->k, b, h, k0), v = hri_at_first(a, &a->v, b, h, k0);
@@ -158,17 +161,24 @@ static void run_head(void *arg, uint32_t head, uint32_t worker) {
         memset(w.dk, 0, (size_t)(HRI_AT_K * columns) * sizeof *w.dk);
         memset(w.dv, 0, (size_t)(HRI_AT_K * columns) * sizeof *w.dv);
         /* A causal tile begins with the queries that see its first key. */
-        for (int64_t q0 = a->causal ? k0 / HRI_AT_Q * HRI_AT_Q : 0; q0 < a->queries;
-             q0 += HRI_AT_Q) {
-            add_tile(a, &w, b, h, q0, k0);
+        const int64_t first = a->causal ? k0 / HRI_AT_Q * HRI_AT_Q : 0;
+        for (int64_t i = 0; i < a->group; i++) {
+            scratch own = w;
+            own.delta += i * places;
+            own.dq += i * places * columns;
+            for (int64_t q0 = first; q0 < a->queries; q0 += HRI_AT_Q) {
+                add_tile(a, &own, b, h * a->group + i, q0, k0);
+            }
         }
         put_rows(a, &a->k, a->dk, b, h, k0, keys, w.dk);
         put_rows(a, &a->v, a->dv, b, h, k0, keys, w.dv);
     }
-    put_rows(a, &a->q, a->dq, b, h, 0, a->queries, w.dq);
+    for (int64_t i = 0; i < a->group; i++) {
+        put_rows(a, &a->q, a->dq, b, h * a->group + i, 0, a->queries, w.dq + i * places * columns);
+    }
 }
 
 void hri_attention_grad_run(const hri_attention *a, hri_threads *threads, void *workspace) {
     task t = {a, workspace};
-    hri_threads_run(threads, (uint32_t)(a->batch * a->heads), run_head, &t);
+    hri_threads_run(threads, (uint32_t)(a->batch * a->heads / a->group), run_head, &t);
 }

@@ -15,14 +15,31 @@
 // Defines: BACKWARD, as a module has one direction; ELEM; DP, the depth in whole sixteens, at most 128; CAUSAL; MT; BK, keys a step; MG and BG, the same for
 // the passes backward.
 #ifndef ELEM
-#define ELEM hr_bf16
-#define DP 64
-#define CAUSAL 1
+#define ELEM     hr_bf16
+#define DP       64
+#define CAUSAL   1
 #define BACKWARD 0
-#define MT 2
-#define BK 64
-#define MG 2
-#define BG 32
+#define MT       2
+#define BK       64
+#define MG       2
+#define BG       32
+#endif
+
+// MASKED: numbers of type MELEM are added to the scores, and with DROP probabilities are dropped: attention_masked.  Tiles of
+// 32 by 32 that the mask hides whole are skipped, and where it adds nothing it is not read (attention_flags.cu has looked).
+#ifndef MASKED
+#define MASKED 0
+#endif
+#ifndef DROP
+#define DROP 0
+#endif
+#if MASKED
+#ifndef MELEM
+#define MELEM float
+#endif
+#define EXTRA , const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e
+#else
+#define EXTRA
 #endif
 
 enum {
@@ -44,6 +61,7 @@ struct shape {
     hr_i64 q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
     hr_i32 heads, depth;
     float scale;
+    hr_i32 group; // heads of q to a head of k and v
 };
 
 #define HR_LOG2E 1.4426950408889634f
@@ -51,6 +69,87 @@ struct shape {
 HR_INLINE float none() {
     return hr_bits_float(0xff800000u); // minus infinity
 }
+
+#if MASKED
+
+// As attention_cuda.c has it; strides of 0 are the same for all.
+struct extra {
+    hr_i64 mask_batch, mask_head, mask_row;
+    hr_i64 flag_batch, flag_head, flag_row;
+    float drop, keep;
+    hr_u32 node, pairs; // pairs: two neighbours may be read at once
+};
+
+enum { SEEN = 1, ADDS = 2 };
+
+// The mask of one head.
+struct head_mask {
+    const MELEM *at;
+    const hr_u8 *flags;
+    hr_i64 row, flag_row;
+    bool pairs;
+    float over; // 1 / scale: scores are scaled later
+
+    HR_INLINE void init(const MELEM *mask, const hr_u8 *all, const extra &e, hr_i64 b, hr_i64 h,
+                        float scale) {
+        at = mask ? mask + b * e.mask_batch + h * e.mask_head : mask;
+        flags = all ? all + b * e.flag_batch + h * e.flag_head : all;
+        row = e.mask_row;
+        flag_row = e.flag_row;
+        pairs = e.pairs != 0;
+        over = 1.0f / scale;
+    }
+    // SEEN and ADDS of these queries and keys, both from whole tiles of 32 on or inside of one.
+    HR_INLINE hr_u32 of(hr_i64 q0, int rows, hr_i64 queries, hr_i64 k0, int columns,
+                        hr_i64 keys) const {
+        hr_u32 all = at ? 0 : SEEN;
+        if (at) {
+            for (hr_i64 i = q0 / 32; i * 32 < q0 + rows && i * 32 < queries; i++) {
+                for (hr_i64 j = k0 / 32; j * 32 < k0 + columns && j * 32 < keys; j++) {
+                    all |= flags[i * flag_row + j];
+                }
+            }
+        }
+        return all;
+    }
+    HR_INLINE float one(float x) const {
+        // Finite numbers stay finite, so that a query that sees none but those weighs them.
+        return x == none() ? x : fmaxf(x * over, -1e30f);
+    }
+    // What is added to the score of a query and a key.
+    HR_INLINE float single(hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {
+        return i < queries && j < keys ? one(hr_load(at[i * row + j])) : 0.0f;
+    }
+    // And of a query and the keys j and j + 1.
+    HR_INLINE void two(float (&x)[2], hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {
+        x[0] = x[1] = 0.0f;
+        if (i < queries && j < keys) {
+            const MELEM *from = at + i * row + j;
+            if (pairs) {
+                hr_load_pack<MELEM, 2>(from, x);
+            } else {
+                x[0] = hr_load(from[0]);
+                x[1] = j + 1 < keys ? hr_load(from[1]) : 0.0f;
+            }
+            x[0] = one(x[0]);
+            x[1] = one(x[1]);
+        }
+    }
+};
+
+// What the probability of a query and a key is multiplied by.
+HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h,
+                     hr_i64 i, hr_i64 j) {
+    const hr_u64 index = ((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)a.keys + (hr_u64)j;
+    hr_u32 words[4];
+    hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b,
+              (hr_u32)(index / 4), words);
+    const hr_u32 word =
+        (index & 2) ? ((index & 1) ? words[3] : words[2]) : ((index & 1) ? words[1] : words[0]);
+    return hr_uniform(word) >= e.drop ? e.keep : 0.0f;
+}
+
+#endif
 
 // Rows first .. first + ROWS of one head to shared memory; those behind `end`, and what is deeper than a head, are 0.
 template <int ROWS>
@@ -81,8 +180,7 @@ HR_INLINE void right_columns(hr_u32 (&b)[4], const ELEM *rows, int column) {
     const int lane = threadIdx.x & 31;
     hr_ldmatrix_turned(b, rows + (lane % 16) * PITCH + column + lane / 16 * 8);
 }
-HR_INLINE void product(float (&d0)[4], float (&d1)[4], const hr_u32 (&a)[4],
-                       const hr_u32 (&b)[4]) {
+HR_INLINE void product(float (&d0)[4], float (&d1)[4], const hr_u32 (&a)[4], const hr_u32 (&b)[4]) {
     const hr_u32 b0[2] = {b[0], b[1]}, b1[2] = {b[2], b[3]};
     hr_mma(d0, a, b0, ELEM());
     hr_mma(d1, a, b1, ELEM());
@@ -137,7 +235,8 @@ HR_INLINE void soften(float (&s)[BK / 8][4], float (&out)[TILES][4], float (&mos
         }
         m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
         m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
-        const float keep = hr_exp2((most[half] - m) * scale), shift = m * scale;
+        const float base = MASKED && m == none() ? 0.0f : m; // nothing seen so far: all stays 0
+        const float keep = hr_exp2((most[half] - base) * scale), shift = base * scale;
         float add = 0.0f;
 #pragma unroll
         for (int n = 0; n < BK / 8; n++) {
@@ -160,7 +259,13 @@ HR_INLINE void soften(float (&s)[BK / 8][4], float (&out)[TILES][4], float (&mos
 // One step of a warp: scores of its rows with BK keys, then what they take of the values.
 HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&sum)[MT][2],
                     hr_u32 (&qf)[MT][HOLD ? STEPS : 1][4], const ELEM *own, const ELEM *kj,
-                    const ELEM *vj, hr_i64 k0, hr_i64 q0, float scale, const shape &a) {
+                    const ELEM *vj, hr_i64 k0, hr_i64 q0, float scale, const shape &a
+#if MASKED
+                    ,
+                    const head_mask &mask, hr_u32 flag, const hr_control *control, const extra &e,
+                    hr_i64 b, hr_i64 h
+#endif
+) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
     float s[MT][BK / 8][4];
 #pragma unroll
@@ -190,6 +295,21 @@ HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&su
     const bool edge = keys < BK || (CAUSAL && BK > ahead + warp * 16 * MT + 1);
 #pragma unroll
     for (int m = 0; m < MT; m++) {
+#if MASKED
+        if (flag & ADDS) {
+#pragma unroll
+            for (int n = 0; n < BK / 8; n++) {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    float x[2];
+                    mask.two(x, q0 + (warp * MT + m) * 16 + lane / 4 + half * 8,
+                             k0 + n * 8 + lane % 4 * 2, a.queries, a.keys);
+                    s[m][n][2 * half] += x[0];
+                    s[m][n][2 * half + 1] += x[1];
+                }
+            }
+        }
+#endif
         if (edge) {
             const int row = ahead + (warp * MT + m) * 16 + lane / 4;
 #pragma unroll
@@ -204,6 +324,15 @@ HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&su
             }
         }
         soften(s[m], out[m], most[m], sum[m], scale);
+#if DROP
+        for (int n = 0; n < BK / 8; n++) {
+            for (int i = 0; i < 4; i++) {
+                s[m][n][i] *=
+                    kept(control, e, a, b, h, q0 + (warp * MT + m) * 16 + lane / 4 + i / 2 * 8,
+                         k0 + n * 8 + lane % 4 * 2 + (i & 1));
+            }
+        }
+#endif
     }
 #pragma unroll
     for (int n = 0; n < BK / 16; n++) {
@@ -224,8 +353,8 @@ HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&su
     }
 }
 
-HR_KERNEL __launch_bounds__(THREADS)
-    attention_forward(const ELEM *q, const ELEM *k, const ELEM *v, ELEM *o, float *lse, shape a) {
+HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM *k, const ELEM *v,
+                                                       ELEM *o, float *lse, shape a EXTRA) {
     HR_SHARED(shared);
     ELEM *const qs = (ELEM *)shared, *const ks = qs + BQ * PITCH, *const vs = ks + 2 * BK * PITCH;
     const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
@@ -237,12 +366,26 @@ HR_KERNEL __launch_bounds__(THREADS)
     const int steps = (int)((end + BK - 1) / BK);
     const float scale = a.scale * HR_LOG2E;
     q += b * a.q_batch + h * a.depth;
-    k += b * a.k_batch + h * a.depth;
-    v += b * a.v_batch + h * a.depth;
+    k += b * a.k_batch + h / a.group * a.depth;
+    v += b * a.v_batch + h / a.group * a.depth;
     fetch<BQ>(qs, q, a.q_row, q0, a.queries, a.depth);
     hr_async_commit();
-    fetch<BK>(ks, k, a.k_row, 0, a.keys, a.depth);
-    fetch<BK>(vs, v, a.v_row, 0, a.keys, a.depth);
+#if MASKED
+    head_mask m0;
+    m0.init(mask, flags, e, b, h, a.scale);
+    // The first step from j on in which anything is seen.
+    const auto following = [&](int j) {
+        while (j < steps && !(m0.of(q0, BQ, a.queries, (hr_i64)j * BK, BK, a.keys) & SEEN)) {
+            j++;
+        }
+        return j;
+    };
+#else
+    const auto following = [](int j) { return j; };
+#endif
+    int j = following(0);
+    fetch<BK>(ks, k, a.k_row, (hr_i64)j * BK, a.keys, a.depth);
+    fetch<BK>(vs, v, a.v_row, (hr_i64)j * BK, a.keys, a.depth);
     hr_async_commit();
     ELEM *const own = qs + warp * 16 * MT * PITCH;
     hr_u32 qf[MT][HOLD ? STEPS : 1][4];
@@ -264,19 +407,27 @@ HR_KERNEL __launch_bounds__(THREADS)
         most[m][0] = most[m][1] = none();
         sum[m][0] = sum[m][1] = 0.0f;
     }
-    for (int j = 0; j < steps; j++) {
-        const ELEM *const kj = ks + (j & 1) * BK * PITCH, *const vj = vs + (j & 1) * BK * PITCH;
+    for (int stage = 0; j < steps; stage ^= 1) {
+        const ELEM *const kj = ks + stage * BK * PITCH, *const vj = vs + stage * BK * PITCH;
         const hr_i64 k0 = (hr_i64)j * BK;
-        if (j + 1 < steps) {
-            const int next = (j + 1) & 1;
-            fetch<BK>(ks + next * BK * PITCH, k, a.k_row, k0 + BK, a.keys, a.depth);
-            fetch<BK>(vs + next * BK * PITCH, v, a.v_row, k0 + BK, a.keys, a.depth);
+        j = following(j + 1);
+        if (j < steps) {
+            const int next = stage ^ 1;
+            fetch<BK>(ks + next * BK * PITCH, k, a.k_row, (hr_i64)j * BK, a.keys, a.depth);
+            fetch<BK>(vs + next * BK * PITCH, v, a.v_row, (hr_i64)j * BK, a.keys, a.depth);
         }
         hr_async_commit();
         hr_async_wait<1>();
         __syncthreads();
         if (!CAUSAL || k0 < q0 + (warp + 1) * 16 * MT) { // else no row of the warp sees these keys
+#if MASKED
+            const hr_u32 flag = m0.of(q0 + warp * 16 * MT, 16 * MT, a.queries, k0, BK, a.keys);
+            if (flag & SEEN) {
+                step(out, most, sum, qf, own, kj, vj, k0, q0, scale, a, m0, flag, control, e, b, h);
+            }
+#else
             step(out, most, sum, qf, own, kj, vj, k0, q0, scale, a);
+#endif
         }
         __syncthreads();
     }
@@ -290,10 +441,11 @@ HR_KERNEL __launch_bounds__(THREADS)
             float l = sum[m][half];
             l += __shfl_xor_sync(0xffffffffu, l, 1);
             l += __shfl_xor_sync(0xffffffffu, l, 2);
-            over[half] = 1.0f / l;
+            const bool blind = MASKED && l == 0.0f; // a query that sees nothing
+            over[half] = blind ? 0.0f : 1.0f / l;
             const hr_i64 row = first + lane / 4 + half * 8;
             if (lane % 4 == 0 && row < a.queries) {
-                lse[head * a.queries + row] = most[m][half] * a.scale + logf(l);
+                lse[head * a.queries + row] = blind ? -none() : most[m][half] * a.scale + logf(l);
             }
         }
         put_rows(o, a.o_row, first, a.queries, a.depth, own + m * 16 * PITCH, out[m], over[0],
@@ -354,9 +506,8 @@ template <bool HELD> struct own_rows {
 
 // The two products of a step: s = x rows_x', d = y rows_y'.
 template <bool HELD>
-HR_INLINE void two_products(float (&s)[MG][BG / 8][4], float (&d)[MG][BG / 8][4],
-                            own_rows<HELD> &x, own_rows<HELD> &y, const ELEM *rows_x,
-                            const ELEM *rows_y) {
+HR_INLINE void two_products(float (&s)[MG][BG / 8][4], float (&d)[MG][BG / 8][4], own_rows<HELD> &x,
+                            own_rows<HELD> &y, const ELEM *rows_x, const ELEM *rows_y) {
 #pragma unroll
     for (int m = 0; m < MG; m++) {
         clear(s[m]);
@@ -406,7 +557,7 @@ HR_INLINE void add_product(float (&out)[MG][TILES][4], const float (&s)[MG][BG /
 // dq of BM queries, over the keys they see.
 HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
     attention_grad_queries(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
-                           const float *lse, const float *delta, ELEM *dq, shape a) {
+                           const float *lse, const float *delta, ELEM *dq, shape a EXTRA) {
     HR_SHARED(shared);
     ELEM *const qs = (ELEM *)shared, *const ds = qs + BM * PITCH, *const ks = ds + BM * PITCH,
                 *const vs = ks + 2 * BG * PITCH;
@@ -418,14 +569,27 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
     const int steps = (int)((end + BG - 1) / BG);
     const float scale = a.scale * HR_LOG2E;
     q += b * a.q_batch + h * a.depth;
-    k += b * a.k_batch + h * a.depth;
-    v += b * a.v_batch + h * a.depth;
+    k += b * a.k_batch + h / a.group * a.depth;
+    v += b * a.v_batch + h / a.group * a.depth;
     dout += b * a.o_batch + h * a.depth;
     fetch<BM>(qs, q, a.q_row, q0, a.queries, a.depth);
     fetch<BM>(ds, dout, a.o_row, q0, a.queries, a.depth);
     hr_async_commit();
-    fetch<BG>(ks, k, a.k_row, 0, a.keys, a.depth);
-    fetch<BG>(vs, v, a.v_row, 0, a.keys, a.depth);
+#if MASKED
+    head_mask m0;
+    m0.init(mask, flags, e, b, h, a.scale);
+    const auto following = [&](int j) {
+        while (j < steps && !(m0.of(q0, BM, a.queries, (hr_i64)j * BG, BG, a.keys) & SEEN)) {
+            j++;
+        }
+        return j;
+    };
+#else
+    const auto following = [](int j) { return j; };
+#endif
+    int j = following(0);
+    fetch<BG>(ks, k, a.k_row, (hr_i64)j * BG, a.keys, a.depth);
+    fetch<BG>(vs, v, a.v_row, (hr_i64)j * BG, a.keys, a.depth);
     hr_async_commit();
     ELEM *const own = qs + warp * 16 * MG * PITCH;
     own_rows<HOLD> own_q, own_d;
@@ -445,18 +609,26 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
     __syncthreads();
     own_q.init(own);
     own_d.init(ds + warp * 16 * MG * PITCH);
-    for (int j = 0; j < steps; j++) {
-        const ELEM *const kj = ks + (j & 1) * BG * PITCH, *const vj = vs + (j & 1) * BG * PITCH;
+    for (int stage = 0; j < steps; stage ^= 1) {
+        const ELEM *const kj = ks + stage * BG * PITCH, *const vj = vs + stage * BG * PITCH;
         const hr_i64 k0 = (hr_i64)j * BG;
-        if (j + 1 < steps) {
-            const int next = (j + 1) & 1;
-            fetch<BG>(ks + next * BG * PITCH, k, a.k_row, k0 + BG, a.keys, a.depth);
-            fetch<BG>(vs + next * BG * PITCH, v, a.v_row, k0 + BG, a.keys, a.depth);
+        j = following(j + 1);
+        if (j < steps) {
+            const int next = stage ^ 1;
+            fetch<BG>(ks + next * BG * PITCH, k, a.k_row, (hr_i64)j * BG, a.keys, a.depth);
+            fetch<BG>(vs + next * BG * PITCH, v, a.v_row, (hr_i64)j * BG, a.keys, a.depth);
         }
         hr_async_commit();
         hr_async_wait<1>();
         __syncthreads();
-        if (!CAUSAL || k0 < q0 + (warp + 1) * 16 * MG) { // else no row of the warp sees these keys
+#if MASKED
+        const hr_u32 flag = m0.of(q0 + warp * 16 * MG, 16 * MG, a.queries, k0, BG, a.keys);
+        const bool sees = (flag & SEEN) != 0;
+#else
+        const bool sees = true;
+#endif
+        if (sees &&
+            (!CAUSAL || k0 < q0 + (warp + 1) * 16 * MG)) { // else no row of the warp sees these
             float s[MG][BG / 8][4], dp[MG][BG / 8][4];
             two_products<HOLD>(s, dp, own_q, own_d, kj, vj);
             const int keys = a.keys - k0 < BG ? (int)(a.keys - k0) : BG; // of this step
@@ -467,14 +639,30 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
                 const int row = ahead + m * 16 + lane / 4;
 #pragma unroll
                 for (int n = 0; n < BG / 8; n++) {
+#if MASKED
+                    const hr_i64 q_at = q0 + (warp * MG + m) * 16 + lane / 4;
+                    const hr_i64 k_at = k0 + n * 8 + lane % 4 * 2;
+                    if (flag & ADDS) {
 #pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        const int key = n * 8 + lane % 4 * 2 + (e & 1);
-                        const float p = hr_exp2(fmaf(s[m][n][e], scale, -shift[m][e / 2]));
-                        const float d = p * (dp[m][n][e] - less[m][e / 2]);
+                        for (int half = 0; half < 2; half++) {
+                            float x[2];
+                            m0.two(x, q_at + half * 8, k_at, a.queries, a.keys);
+                            s[m][n][2 * half] += x[0];
+                            s[m][n][2 * half + 1] += x[1];
+                        }
+                    }
+#endif
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        const int key = n * 8 + lane % 4 * 2 + (i & 1);
+                        const float p = hr_exp2(fmaf(s[m][n][i], scale, -shift[m][i / 2]));
+#if DROP
+                        dp[m][n][i] *= kept(control, e, a, b, h, q_at + i / 2 * 8, k_at + (i & 1));
+#endif
+                        const float d = p * (dp[m][n][i] - less[m][i / 2]);
                         const bool seen =
-                            !edge || (key < keys && !(CAUSAL && key > row + e / 2 * 8));
-                        s[m][n][e] = seen ? d : 0.0f;
+                            !edge || (key < keys && !(CAUSAL && key > row + i / 2 * 8));
+                        s[m][n][i] = seen ? d : 0.0f;
                     }
                 }
             }
@@ -492,7 +680,7 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
 // dk and dv of BM keys, over the queries that see them; scores are turned: rows are keys.
 HR_KERNEL __launch_bounds__(THREADS)
     attention_grad_keys(const ELEM *q, const ELEM *k, const ELEM *v, const ELEM *dout,
-                        const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a) {
+                        const float *lse, const float *delta, ELEM *dk, ELEM *dv, shape a EXTRA) {
     HR_SHARED(shared);
     ELEM *const ks = (ELEM *)shared, *const vs = ks + BM * PITCH, *const qs = vs + BM * PITCH,
                 *const ds = qs + 2 * BG * PITCH;
@@ -500,21 +688,46 @@ HR_KERNEL __launch_bounds__(THREADS)
     const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
     const hr_u32 tiles = (hr_u32)((a.keys + BM - 1) / BM), all = gridDim.x / tiles;
     const hr_i64 k0 = (hr_i64)(blockIdx.x / all) * BM, head = blockIdx.x % all;
-    const hr_i64 b = head / a.heads, h = head % a.heads;
+    const hr_i64 shared_heads = a.heads / a.group; // heads of k and v: a block has rows of one
+    const hr_i64 b = head / shared_heads, h = head % shared_heads;
     // A causal tile begins with the queries that see its first key.
     const int begin = CAUSAL ? (int)(k0 / BG) : 0, end = (int)((a.queries + BG - 1) / BG);
+    // Steps go over the queries of one head of the group after the other.
+    const int each = end > begin ? end - begin : 0, steps = each * a.group;
     const float scale = a.scale * HR_LOG2E;
-    q += b * a.q_batch + h * a.depth;
+    q += b * a.q_batch + h * a.group * a.depth;
     k += b * a.k_batch + h * a.depth;
     v += b * a.v_batch + h * a.depth;
-    dout += b * a.o_batch + h * a.depth;
-    lse += head * a.queries;
-    delta += head * a.queries;
+    dout += b * a.o_batch + h * a.group * a.depth;
+    lse += (b * a.heads + h * a.group) * a.queries;
+    delta += (b * a.heads + h * a.group) * a.queries;
+#if MASKED
+    head_mask m0;
+    const auto following = [&](int n) {
+        for (; n < steps; n++) {
+            m0.init(mask, flags, e, b, h * a.group + n / each, a.scale);
+            if (m0.of((hr_i64)(begin + n % each) * BG, BG, a.queries, k0, BM, a.keys) & SEEN) {
+                break;
+            }
+        }
+        return n;
+    };
+#else
+    const auto following = [](int n) { return n; };
+#endif
+    // The tile of queries of step n, with do, to a stage.
+    const auto fetch_queries = [&](int n, int stage) {
+        const hr_i64 g = n / each * a.depth, first = (hr_i64)(begin + n % each) * BG;
+        fetch<BG>(qs + stage * BG * PITCH, q + g, a.q_row, first, a.queries, a.depth);
+        fetch<BG>(ds + stage * BG * PITCH, dout + g, a.o_row, first, a.queries, a.depth);
+    };
     fetch<BM>(ks, k, a.k_row, k0, a.keys, a.depth);
     fetch<BM>(vs, v, a.v_row, k0, a.keys, a.depth);
     hr_async_commit();
-    fetch<BG>(qs + (begin & 1) * BG * PITCH, q, a.q_row, (hr_i64)begin * BG, a.queries, a.depth);
-    fetch<BG>(ds + (begin & 1) * BG * PITCH, dout, a.o_row, (hr_i64)begin * BG, a.queries, a.depth);
+    int n = following(0);
+    if (n < steps) {
+        fetch_queries(n, 0);
+    }
     hr_async_commit();
     ELEM *const own = ks + warp * 16 * MG * PITCH;
     own_rows<HOLD_KEYS> own_k, own_v;
@@ -528,40 +741,68 @@ HR_KERNEL __launch_bounds__(THREADS)
     __syncthreads();
     own_k.init(own);
     own_v.init(vs + warp * 16 * MG * PITCH);
-    for (int j = begin; j < end; j++) {
-        const ELEM *const qj = qs + (j & 1) * BG * PITCH, *const dj = ds + (j & 1) * BG * PITCH;
-        float *const shift = shifts + (j & 1) * BG, *const less = lesses + (j & 1) * BG;
-        const hr_i64 q0 = (hr_i64)j * BG;
-        if (j + 1 < end) {
-            const int next = (j + 1) & 1;
-            fetch<BG>(qs + next * BG * PITCH, q, a.q_row, q0 + BG, a.queries, a.depth);
-            fetch<BG>(ds + next * BG * PITCH, dout, a.o_row, q0 + BG, a.queries, a.depth);
+    for (int stage = 0; n < steps; stage ^= 1) {
+        const ELEM *const qj = qs + stage * BG * PITCH, *const dj = ds + stage * BG * PITCH;
+        float *const shift = shifts + stage * BG, *const less = lesses + stage * BG;
+        const hr_i64 q0 = (hr_i64)(begin + n % each) * BG, of = n / each * a.queries;
+#if MASKED
+        const hr_i64 hq = h * a.group + n / each;
+#endif
+        n = following(n + 1);
+        if (n < steps) {
+            fetch_queries(n, stage ^ 1);
         }
         hr_async_commit();
         for (int i = threadIdx.x; i < BG; i += THREADS) {
-            shift[i] = q0 + i < a.queries ? lse[q0 + i] * HR_LOG2E : -none();
-            less[i] = q0 + i < a.queries ? delta[q0 + i] : 0.0f;
+            shift[i] = q0 + i < a.queries ? lse[of + q0 + i] * HR_LOG2E : -none();
+            less[i] = q0 + i < a.queries ? delta[of + q0 + i] : 0.0f;
         }
         hr_async_wait<1>();
         __syncthreads();
-        const int behind = (int)(k0 - q0) + warp * 16 * MG; // the warp's first key after the first query
-        if (!CAUSAL || behind < BG) {                       // else no query sees its keys
+        const int behind =
+            (int)(k0 - q0) + warp * 16 * MG; // the warp's first key after the first query
+#if MASKED
+        head_mask own_mask;
+        own_mask.init(mask, flags, e, b, hq, a.scale);
+        const hr_u32 flag = own_mask.of(q0, BG, a.queries, k0 + warp * 16 * MG, 16 * MG, a.keys);
+        const bool sees = (flag & SEEN) != 0;
+#else
+        const bool sees = true;
+#endif
+        if (sees && (!CAUSAL || behind < BG)) { // else no query sees its keys
             float s[MG][BG / 8][4], dp[MG][BG / 8][4];
             two_products<HOLD_KEYS>(s, dp, own_k, own_v, qj, dj);
             const bool edge = CAUSAL && behind + 16 * MG > 1;
 #pragma unroll
-            for (int n = 0; n < BG / 8; n++) {
-                const int i = n * 8 + lane % 4 * 2;
+            for (int t = 0; t < BG / 8; t++) {
+                const int i = t * 8 + lane % 4 * 2;
                 const float2 by = *(const float2 *)(shift + i), off = *(const float2 *)(less + i);
 #pragma unroll
                 for (int m = 0; m < MG; m++) {
                     const int key = behind + m * 16 + lane / 4;
+#if MASKED
+                    const hr_i64 k_at = k0 + (warp * MG + m) * 16 + lane / 4;
+#endif
 #pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        const float p = hr_exp2(fmaf(s[m][n][e], scale, -(e & 1 ? by.y : by.x)));
-                        const bool seen = !edge || key + e / 2 * 8 <= i + (e & 1);
-                        s[m][n][e] = seen ? p : 0.0f;
-                        dp[m][n][e] = s[m][n][e] * (dp[m][n][e] - (e & 1 ? off.y : off.x));
+                    for (int x = 0; x < 4; x++) {
+#if MASKED
+                        if (flag & ADDS) {
+                            s[m][t][x] += own_mask.single(q0 + i + (x & 1), k_at + x / 2 * 8,
+                                                          a.queries, a.keys);
+                        }
+#endif
+                        const float p = hr_exp2(fmaf(s[m][t][x], scale, -(x & 1 ? by.y : by.x)));
+                        const bool seen = !edge || key + x / 2 * 8 <= i + (x & 1);
+                        s[m][t][x] = seen ? p : 0.0f;
+#if DROP
+                        const float by_drop =
+                            kept(control, e, a, b, hq, q0 + i + (x & 1), k_at + x / 2 * 8);
+                        dp[m][t][x] =
+                            s[m][t][x] * (by_drop * dp[m][t][x] - (x & 1 ? off.y : off.x));
+                        s[m][t][x] *= by_drop;
+#else
+                        dp[m][t][x] = s[m][t][x] * (dp[m][t][x] - (x & 1 ? off.y : off.x));
+#endif
                     }
                 }
             }

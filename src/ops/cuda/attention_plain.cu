@@ -23,7 +23,7 @@
 #ifndef MELEM
 #define MELEM float
 #endif
-#define EXTRA , const MELEM *mask, const hr_control *control, extra e
+#define EXTRA , const MELEM *mask, const hr_u8 *flags, const hr_control *control, extra e
 #else
 #define EXTRA
 #endif
@@ -36,19 +36,25 @@ struct shape {
     hr_i64 q_batch, q_row, k_batch, k_row, v_batch, v_row, o_batch, o_row;
     hr_i32 heads, depth;
     float scale;
+    hr_i32 group; // heads of q to a head of k and v
 };
 
 #if MASKED
 // As attention_cuda.c has it; strides of 0 are the same for all.
 struct extra {
     hr_i64 mask_batch, mask_head, mask_row;
+    hr_i64 flag_batch, flag_head, flag_row;
     float drop, keep;
-    hr_u32 node, has_mask;
+    hr_u32 node, pairs;
 };
+// Whether any query of the tile at q0 sees any key of that at k0; a tile is 32 rows or fewer (attention_flags.cu).
+HR_INLINE bool sees(const hr_u8 *flags, const extra &e, hr_i64 b, hr_i64 h, hr_i64 q0, hr_i64 k0) {
+    return !flags ||
+           (flags[b * e.flag_batch + h * e.flag_head + q0 / 32 * e.flag_row + k0 / 32] & 1);
+}
 // What is added to the score of query i and key j.
 HR_INLINE float hidden(const MELEM *mask, const extra &e, hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
-    return e.has_mask ? hr_load(mask[b * e.mask_batch + h * e.mask_head + i * e.mask_row + j])
-                      : 0.0f;
+    return mask ? hr_load(mask[b * e.mask_batch + h * e.mask_head + i * e.mask_row + j]) : 0.0f;
 }
 // What its probability is multiplied by.
 HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h,
@@ -132,8 +138,13 @@ HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM
     fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
     for (hr_i64 k0 = 0; k0 < end; k0 += R) {
         float s[SCORES], m = most, add = 0.0f;
-        fetch(ks, k + b * a.k_batch + h * depth, a.k_row, k0, a.keys, depth);
-        fetch(vs, v + b * a.v_batch + h * depth, a.v_row, k0, a.keys, depth);
+#if MASKED
+        if (!sees(flags, e, b, h, q0, k0)) {
+            continue; // the whole block
+        }
+#endif
+        fetch(ks, k + b * a.k_batch + h / a.group * depth, a.k_row, k0, a.keys, depth);
+        fetch(vs, v + b * a.v_batch + h / a.group * depth, a.v_row, k0, a.keys, depth);
         __syncthreads();
 #pragma unroll
         for (int n = 0; n < SCORES; n++) {
@@ -226,8 +237,13 @@ HR_KERNEL __launch_bounds__(THREADS)
     fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
     fetch(ds, dout + b * a.o_batch + h * depth, a.o_row, q0, a.queries, depth);
     for (hr_i64 k0 = 0; k0 < end; k0 += R) {
-        fetch(ks, k + b * a.k_batch + h * depth, a.k_row, k0, a.keys, depth);
-        fetch(vs, v + b * a.v_batch + h * depth, a.v_row, k0, a.keys, depth);
+#if MASKED
+        if (!sees(flags, e, b, h, q0, k0)) {
+            continue; // the whole block
+        }
+#endif
+        fetch(ks, k + b * a.k_batch + h / a.group * depth, a.k_row, k0, a.keys, depth);
+        fetch(vs, v + b * a.v_batch + h / a.group * depth, a.v_row, k0, a.keys, depth);
         __syncthreads();
         for (int j = l; j < R; j += L) {
             const bool seen = there && k0 + j < a.keys && !(CAUSAL && k0 + j > q0 + row);
@@ -264,44 +280,54 @@ HR_KERNEL __launch_bounds__(THREADS)
     float *const ss = ps + R * EDGE;
     const hr_u32 tiles = (hr_u32)((a.keys + R - 1) / R), all = gridDim.x / tiles;
     const hr_i64 k0 = (hr_i64)(blockIdx.x / all) * R, head = blockIdx.x % all;
-    const hr_i64 b = head / a.heads, h = head % a.heads;
+    const hr_i64 shared_heads = a.heads / a.group; // heads of k and v: a block has rows of one
+    const hr_i64 b = head / shared_heads, h = head % shared_heads;
     float out_k[DL], out_v[DL];
 #pragma unroll
     for (int x = 0; x < DL; x++) {
         out_k[x] = out_v[x] = 0.0f;
     }
-    lse += head * a.queries;
-    delta += head * a.queries;
     fetch(ks, k + b * a.k_batch + h * depth, a.k_row, k0, a.keys, depth);
     fetch(vs, v + b * a.v_batch + h * depth, a.v_row, k0, a.keys, depth);
-    for (hr_i64 q0 = CAUSAL ? k0 : 0; q0 < a.queries; q0 += R) {
-        fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
-        fetch(ds, dout + b * a.o_batch + h * depth, a.o_row, q0, a.queries, depth);
-        __syncthreads();
-        for (int i = l; i < R; i += L) {
-            const bool seen = q0 + i < a.queries && !(CAUSAL && k0 + row > q0 + i);
-            float p = 0.0f, s = 0.0f;
-            if (seen) {
+    for (hr_i64 hq = h * a.group; hq < (h + 1) * a.group; hq++) {
+        const float *const row_lse = lse + (b * a.heads + hq) * a.queries;
+        const float *const row_delta = delta + (b * a.heads + hq) * a.queries;
+        for (hr_i64 q0 = CAUSAL ? k0 : 0; q0 < a.queries; q0 += R) {
 #if MASKED
-                if (k0 + row < a.keys) {
-                    const float by = kept(control, e, a, b, h, q0 + i, k0 + row);
-                    p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale +
-                             hidden(mask, e, b, h, q0 + i, k0 + row) - lse[q0 + i]);
-                    s = p * (by * dot(vs + row * pitch, ds + i * pitch, depth) - delta[q0 + i]);
-                    p *= by;
-                }
-#else
-                p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale - lse[q0 + i]);
-                s = p * (dot(vs + row * pitch, ds + i * pitch, depth) - delta[q0 + i]);
-#endif
+            if (!sees(flags, e, b, hq, q0, k0)) {
+                continue; // the whole block
             }
-            ps[i] = p;
-            ss[i] = s;
+#endif
+            fetch(qs, q + b * a.q_batch + hq * depth, a.q_row, q0, a.queries, depth);
+            fetch(ds, dout + b * a.o_batch + hq * depth, a.o_row, q0, a.queries, depth);
+            __syncthreads();
+            for (int i = l; i < R; i += L) {
+                const bool seen = q0 + i < a.queries && !(CAUSAL && k0 + row > q0 + i);
+                float p = 0.0f, s = 0.0f;
+                if (seen) {
+#if MASKED
+                    if (k0 + row < a.keys) {
+                        const float by = kept(control, e, a, b, hq, q0 + i, k0 + row);
+                        p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale +
+                                 hidden(mask, e, b, hq, q0 + i, k0 + row) - row_lse[q0 + i]);
+                        s = p *
+                            (by * dot(vs + row * pitch, ds + i * pitch, depth) - row_delta[q0 + i]);
+                        p *= by;
+                    }
+#else
+                    p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale -
+                             row_lse[q0 + i]);
+                    s = p * (dot(vs + row * pitch, ds + i * pitch, depth) - row_delta[q0 + i]);
+#endif
+                }
+                ps[i] = p;
+                ss[i] = s;
+            }
+            __syncthreads();
+            add_rows(out_v, ps, ds, depth);
+            add_rows(out_k, ss, qs, depth);
+            __syncthreads();
         }
-        __syncthreads();
-        add_rows(out_v, ps, ds, depth);
-        add_rows(out_k, ss, qs, depth);
-        __syncthreads();
     }
     if (k0 + row < a.keys) {
         put_row(dk + b * a.k_batch + h * depth + (k0 + row) * a.k_row, out_k, depth, a.scale);
