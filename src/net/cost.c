@@ -4,7 +4,7 @@
 
 #include "net/net.h"
 
-enum { STACK_BYTES = 64 << 10, PEER_BYTES = 512 };
+enum { STACK_BYTES = 256 << 10, PEER_BYTES = 4096 };
 
 typedef struct known_wire {
     const char *name;
@@ -38,7 +38,7 @@ hr_status hri_net_cost(const hri_net_options *o, hri_net_cost_bytes *out, hri_pr
                                    .bytes_per_ns = known[i].bytes_per_ns};
         cost.host_bytes = peers * PEER_BYTES;
         if (strcmp(name, "threads") != 0 && peers) {
-            cost.host_bytes += STACK_BYTES + HRI_NET_SMALL_BYTES * (peers + 1);
+            cost.host_bytes += STACK_BYTES + 3 * (peers + 1) * (HRI_NET_SMALL_BYTES + 64);
         }
         if (strcmp(name, "shm") == 0) {
             cost.host_bytes += 2 * peers * ring;

@@ -84,8 +84,22 @@ hr_status hri_net_open(const hri_net_options *o, hri_net **out, hri_prose *why) 
     if (o->who.size <= 1) {
         return create(NULL, 0, 1, out);
     }
-    return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: no such wire between processes",
-                         o->wire ? o->wire : "auto");
+    const char *wire = hri_net_wire_of(o);
+    if (strcmp(wire, "shm") != 0 && strcmp(wire, "tcp") != 0) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: no such wire between processes", wire);
+    }
+    hri_net_wire_end end;
+    hr_status status = hri_net_mesh_open(o, wire, &end, why);
+    if (status == HR_OK) {
+        status = create(&end, o->who.rank, o->who.size, out);
+        if (status != HR_OK) {
+            const hri_net_end none = {
+                .rank = (int32_t)o->who.rank, .status = status, .text = "no memory for a group"};
+            end.ops->stop(end.state, &none);
+            end.ops->close(end.state);
+        }
+    }
+    return status;
 }
 
 void hri_net_close(hri_net *net) {

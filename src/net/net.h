@@ -23,7 +23,7 @@
 
 enum {
     HRI_NET_MOST_RANKS = 4096,
-    HRI_NET_SMALL_BYTES = 4096,     /* of hri_net_share, a rank */
+    HRI_NET_SMALL_BYTES = 256,      /* of hri_net_share, a rank */
     HRI_NET_DEADLINE_S = 15,        /* of silence */
     HRI_NET_MEET_S = 120,           /* until all ranks are there */
     HRI_NET_RING_BYTES = 256 << 10, /* shared memory, a pair and direction */

@@ -2,12 +2,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "net/net.h"
+#include "net_rounds.h"
 #include "test.h"
 
-enum { MOST = 8, SLICE = 1000, ROUNDS = 20 };
+enum { MOST = NET_MOST, ROUNDS = 20 };
 
 typedef struct member {
     hri_net *net;
@@ -15,50 +15,6 @@ typedef struct member {
     hri_net_end end;
     int work; /* what this member does */
 } member;
-
-static unsigned char value_of(uint32_t from, uint32_t to, int round) {
-    return (unsigned char)(from * 31 + to * 7 + (uint32_t)round * 3);
-}
-
-/* Every pair has its own bytes and its own length. */
-static hr_status rounds(hri_net *net) {
-    static _Thread_local unsigned char out[MOST][SLICE], in[MOST][SLICE + 1];
-    const uint32_t me = hri_net_rank(net), size = hri_net_size(net);
-    hr_status status = HR_OK;
-    for (int round = 0; round < ROUNDS && status == HR_OK; round++) {
-        hri_net_range to[MOST], from[MOST];
-        for (uint32_t i = 0; i < size; i++) {
-            to[i] = (hri_net_range){out[i], SLICE - 10 * me - i};
-            from[i] = (hri_net_range){in[i], SLICE - 10 * i - me};
-            memset(out[i], value_of(me, i, round), SLICE);
-            memset(in[i], 0, SLICE + 1);
-        }
-        if (round % 5 == 4) { /* one of them sends nothing */
-            for (uint32_t i = 0; i < size; i++) {
-                to[i].bytes = me == 0 ? 0 : to[i].bytes;
-                from[i].bytes = i == 0 ? 0 : from[i].bytes;
-            }
-        }
-        uint64_t ticket;
-        status = hri_net_exchange(net, to, from, &ticket);
-        status = status == HR_OK ? hri_net_wait(net, ticket, 0) : status;
-        for (uint32_t i = 0; i < size && status == HR_OK; i++) {
-            const uint64_t last = from[i].bytes;
-            if (last && (in[i][0] != value_of(i, me, round) ||
-                         in[i][last - 1] != value_of(i, me, round) || in[i][last] != 0)) {
-                return HR_E_INTERNAL;
-            }
-        }
-        unsigned char mine[2] = {(unsigned char)me, (unsigned char)round}, all[2 * MOST];
-        status = status == HR_OK ? hri_net_share(net, mine, 2, all) : status;
-        for (uint32_t i = 0; i < size && status == HR_OK; i++) {
-            if (all[2 * i] != i || all[2 * i + 1] != round) {
-                return HR_E_INTERNAL;
-            }
-        }
-    }
-    return status;
-}
 
 static void *run(void *arg) {
     member *m = arg;
@@ -68,7 +24,7 @@ static void *run(void *arg) {
     } else if (m->work == 2) {
         m->status = HR_OK; /* leaves at once */
     } else {
-        m->status = rounds(m->net);
+        m->status = net_rounds(m->net, ROUNDS);
         hri_net_cause(m->net, &m->end);
     }
     hri_net_close(m->net);

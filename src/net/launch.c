@@ -1,0 +1,155 @@
+/* See launch.h. */
+#include "net/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "net/net.h"
+
+enum { LOOK_MS = 10 };
+
+extern char **environ;
+
+/* The environment of one rank: ours without the launchers' words, with HEADROOM_RANK, _SIZE, _RUN. */
+static char **rank_environment(uint32_t rank, uint32_t size, const char *run) {
+    size_t count = 0;
+    while (environ[count]) {
+        count++;
+    }
+    char **out = hri_calloc(count + 4, sizeof(char *));
+    char *own = hri_malloc(3 * 96);
+    if (!out || !own) {
+        hri_free(out);
+        hri_free(own);
+        return NULL;
+    }
+    snprintf(own, 96, "HEADROOM_RANK=%u", rank);
+    snprintf(own + 96, 96, "HEADROOM_SIZE=%u", size);
+    snprintf(own + 192, 96, "HEADROOM_RUN=%s", run);
+    out[0] = own;
+    out[1] = own + 96;
+    out[2] = own + 192;
+    size_t used = 3;
+    for (size_t i = 0; i < count; i++) {
+        const char *e = environ[i];
+        if (strncmp(e, "HEADROOM_RANK=", 14) && strncmp(e, "HEADROOM_SIZE=", 14) &&
+            strncmp(e, "HEADROOM_RUN=", 13) && strncmp(e, "HEADROOM_MEET=", 14)) {
+            out[used++] = environ[i];
+        }
+    }
+    return out;
+}
+
+/* In the child: nothing here allocates. */
+static void become(const char *program, char *const *argv, char *const *env, uint32_t rank,
+                   pid_t parent) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(3);
+    }
+    if (rank != 0) {
+        const int fd = open("/dev/null", O_RDONLY);
+        if (fd >= 0) {
+            dup2(fd, STDIN_FILENO);
+        }
+    }
+    execve(program, argv, env);
+    _exit(127);
+}
+
+static pid_t start(const char *program, char *const *argv, uint32_t rank, uint32_t count,
+                   const char *run) {
+    char **env = rank_environment(rank, count, run);
+    if (!env) {
+        return -1;
+    }
+    const pid_t parent = getpid();
+    const pid_t pid = HRI_FAULT(THREAD) ? -1 : fork();
+    if (pid == 0) {
+        become(program, argv, env, rank, parent);
+    }
+    hri_free(env[0]);
+    hri_free(env);
+    return pid;
+}
+
+static void kill_all(const pid_t *pids, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (pids[i] > 0) {
+            kill(pids[i], SIGKILL);
+        }
+    }
+}
+
+/* Until all have ended; `grace_ns` after the first failure the rest is killed. */
+static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_end *end) {
+    uint64_t until_ns = UINT64_MAX;
+    for (uint32_t left = count; left;) {
+        left = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            int status;
+            const pid_t ended = pids[i] > 0 ? waitpid(pids[i], &status, WNOHANG) : 0;
+            if (ended > 0) {
+                const int code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+                /* A signal is a cause; a code of the others is mostly what they answered to it. */
+                if (code != 0 && (end->rank < 0 || (code < 0 && end->code > 0))) {
+                    *end = (hri_launch_end){(int32_t)i, code, (int32_t)pids[i]};
+                    until_ns = until_ns < UINT64_MAX ? until_ns : hri_clock_ns() + grace_ns;
+                }
+                pids[i] = 0;
+            }
+            left += pids[i] > 0;
+        }
+        if (left && hri_clock_ns() > until_ns) {
+            kill_all(pids, count);
+        }
+        if (left) {
+            poll(NULL, 0, LOOK_MS);
+        }
+    }
+}
+
+hr_status hri_launch(uint32_t count, char *const *argv, uint64_t grace_ns, hri_launch_end *out,
+                     hri_prose *why) {
+    char program[4096], run[64];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length <= 0 || count == 0 || count > HRI_NET_MOST_RANKS) {
+        return hri_prose_set(why, HR_E_INVALID, "%u replicas cannot be started", count);
+    }
+    program[length] = '\0';
+    snprintf(run, sizeof run, "launch-%d-%llu", (int)getpid(), (unsigned long long)hri_clock_ns());
+    pid_t *pids = hri_calloc(count, sizeof *pids);
+    if (!pids) {
+        return HR_E_NOMEM_HOST;
+    }
+    hri_launch_end end = {.rank = -1};
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        pids[i] = start(program, argv, i, count, run);
+        if (pids[i] < 0) {
+            status = hri_prose_set(why, HR_E_NOMEM_HOST, "replica %u of %u did not start: %s", i,
+                                   count, strerror(errno));
+            kill_all(pids, i);
+        }
+    }
+    see_out(pids, count, grace_ns, &end);
+    hri_free(pids);
+    if (status == HR_OK) {
+        *out = end;
+    }
+    return status;
+}

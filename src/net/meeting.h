@@ -1,0 +1,57 @@
+/* How ranks find one another: all connect to rank 0, each proves the run's token, rank 0 hands out the table of members.  The
+ * connections stay: they are the star on which ends, beats and small pieces travel (mesh.h).
+ *
+ * On one machine the meeting is a UNIX socket without a file, the user is compared, and rank 0 makes the key that later
+ * connections prove; between machines it is the address that the user gave, with a token file, and nothing listens at any other
+ * address.  Ranks that do not come, come twice, or think that there are more of us are named. */
+#ifndef HRI_NET_MEETING_H
+#define HRI_NET_MEETING_H
+
+#include "net/frame.h"
+#include "net/net.h"
+#include "net/proof.h"
+#include "net/socket.h"
+
+enum { HRI_MEMBER_BYTES = 512, HRI_MEETING_RANKS = 256 };
+
+typedef struct hri_member {
+    uint32_t rank, size, pid;
+    char host[64], device[24], wire[12];
+    char link[HRI_PLACE_BYTES]; /* where it accepts the others */
+    unsigned char key[HRI_TOKEN_BYTES];
+    char name[160]; /* "rank 3 (node7, cuda:1, process 812)" */
+} hri_member;
+
+typedef struct hri_meeting {
+    uint32_t rank, size, epoch;
+    bool local; /* one machine */
+    char run[64];
+    unsigned char key[HRI_TOKEN_BYTES];
+    hri_member *members; /* [size] */
+    int *control;        /* [size]; rank 0: of each other; the others: [0] alone.  -1: none */
+    int *links;          /* [size], of each other rank; -1: none */
+    int listener;
+} hri_meeting;
+
+void hri_member_encode(const hri_member *m, unsigned char out[HRI_MEMBER_BYTES]);
+/* HR_E_FORMAT: a text does not end.  What does not print is replaced. */
+HR_MUST_CHECK hr_status hri_member_decode(const unsigned char in[HRI_MEMBER_BYTES],
+                                          hri_member *out);
+
+/* Both sides of one connection: HELLO and PROOF both ways.  The caller's record is checked by `accept` fields of the called:
+ * HR_E_INVALID: the proof is wrong, or it was refused (the sentence says why). */
+HR_MUST_CHECK hr_status hri_greet(int fd, bool caller, const hri_meeting *m, const hri_member *own,
+                                  hri_member *peer, uint64_t until_ns, hri_prose *why);
+HR_MUST_CHECK hr_status hri_frame_send(int fd, const hri_frame *f, const void *payload,
+                                       uint64_t until_ns);
+/* A frame with at most `most` bytes of payload.  HR_E_FORMAT: not one, or longer. */
+HR_MUST_CHECK hr_status hri_frame_receive(int fd, hri_frame *f, void *payload, size_t most,
+                                          uint64_t until_ns);
+
+/* Meets, and connects every pair when `links`. */
+HR_MUST_CHECK hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool links,
+                                         hri_meeting *out, hri_prose *why);
+/* Closes what is still its own: descriptors that were taken are -1. */
+void hri_meeting_deinit(hri_meeting *m);
+
+#endif
