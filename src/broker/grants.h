@@ -58,8 +58,9 @@ typedef struct hri_grants_process {
     uint64_t granted_bytes[HRI_GRANTS_DEVICES];
     uint64_t held_bytes[HRI_GRANTS_DEVICES]; /* as it said last */
     uint64_t remainder_bytes[HRI_GRANTS_DEVICES];
-    uint64_t spilled_bytes[HRI_GRANTS_DEVICES]; /* host memory in place of the device's */
-    uint64_t seen_bytes[HRI_GRANTS_DEVICES];    /* as the outside sees it */
+    uint64_t cause_bytes[HRI_GRANTS_DEVICES][HRI_CAUSES]; /* of the remainder, as it said last */
+    uint64_t spilled_bytes[HRI_GRANTS_DEVICES];           /* host memory in place of the device's */
+    uint64_t seen_bytes[HRI_GRANTS_DEVICES];              /* as the outside sees it */
     uint64_t waiting;  /* 1 + the device whose memory it waits for; 0: it does not */
     uint64_t order;    /* of the wait */
     uint64_t since_ms; /* of the wait */

@@ -64,7 +64,10 @@ void hri_serve_list(const hri_grants *l, hri_wire *w, uint64_t now_ms) {
             w->pid = (int32_t)p->pid;
             w->granted_bytes = p->granted_bytes[d];
             w->remainder_bytes = p->remainder_bytes[d];
-            w->held_bytes = taken_by(p, d) - p->remainder_bytes[d];
+            w->held_bytes =
+                taken_by(p, d) -
+                p->remainder_bytes[d]; /* with what it took of its lease since it spoke */
+            memcpy(w->cause_bytes, p->cause_bytes[d], sizeof w->cause_bytes);
             w->spilled_bytes = p->spilled_bytes[d];
             w->wait_ms = p->waiting && p->since_ms < now_ms ? now_ms - p->since_ms : 0;
             memcpy(w->name, p->name, sizeof w->name);

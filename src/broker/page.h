@@ -10,13 +10,14 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "broker/wire.h"
 
 #define HRI_PAGE_MAGIC 0x31656761506d7248u
 
 enum {
     HRI_PAGE_DEVICES = 16,
     HRI_PAGE_EVENTS = 1024, /* a power of two */
-    HRI_PAGE_CALLS = 96,
+    HRI_PAGE_CALLS = 128,
     HRI_PAGE_FRAMES = 16,
     HRI_PAGE_SIZES = 24, /* classes of sizes: under 4 KiB, then each twice the one before */
     HRI_PAGE_UNKNOWN = 8
@@ -61,6 +62,7 @@ typedef struct hri_page {
         unsigned char uuid[16];
         uint64_t held_bytes, peak_bytes, granted_bytes, limit_bytes, remainder_bytes;
         uint64_t spilled_bytes;
+        uint64_t cause_bytes[HRI_CAUSES]; /* of the remainder */
     } device[HRI_PAGE_DEVICES];
     char calls[HRI_PAGE_CALLS][40];
     uint64_t calls_count[HRI_PAGE_CALLS];

@@ -271,6 +271,7 @@ static int serve_device(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t
     }
     p->held_bytes[device] = w->held_bytes;
     p->remainder_bytes[device] = w->remainder_bytes;
+    memcpy(p->cause_bytes[device], w->cause_bytes, sizeof w->cause_bytes);
     p->spilled_bytes[device] = w->spilled_bytes; /* what it has, it has */
     describe(b, p, device, w);
     return answer(w, HRI_SAID_OK);
@@ -295,6 +296,16 @@ static int serve_lease(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
     caller->process->order = l->next_order++;
     caller->process->since_ms = now_ms;
     return wait_for(b, caller, caller->question.wait_ms, now_ms);
+}
+
+static int serve_causes(hri_broker *b, const hri_caller *caller, hri_wire *w) {
+    hri_grants_process *p = caller->process;
+    const int device = p ? hri_grants_device_find(b->grants, w->uuid, 0) : -1;
+    if (device < 0) {
+        return answer(w, p ? HRI_SAID_NOT_FOUND : HRI_SAID_WRONG);
+    }
+    memcpy(p->cause_bytes[device], w->cause_bytes, sizeof w->cause_bytes);
+    return answer(w, HRI_SAID_OK);
 }
 
 static int serve_spill(hri_broker *b, hri_caller *caller, hri_wire *w) {
@@ -356,6 +367,8 @@ int hri_serve_question(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
         return serve_device(b, caller, w, now_ms);
     case HRI_VERB_LEASE:
         return serve_lease(b, caller, w, now_ms);
+    case HRI_VERB_CAUSES:
+        return serve_causes(b, caller, w);
     case HRI_VERB_SPILL:
         return serve_spill(b, caller, w);
     case HRI_VERB_LIST:

@@ -17,7 +17,7 @@
 
 #define HRI_WIRE_MAGIC 0x484d5277u
 
-enum { HRI_WIRE_VERSION = 1, HRI_WIRE_NAME = 64, HRI_WIRE_PATH = 100 };
+enum { HRI_WIRE_VERSION = 2, HRI_WIRE_NAME = 64, HRI_WIRE_PATH = 100 };
 
 typedef enum hri_verb {
     HRI_VERB_JOB =
@@ -33,8 +33,17 @@ typedef enum hri_verb {
     HRI_VERB_LIMIT,  /* job, uuid (zeroes: every device of it), limit_bytes */
     HRI_VERB_ASK,    /* broker: shrink to granted_bytes, if you can */
     HRI_VERB_SPILL, /* program: spilled_bytes of host memory, in all, in place of `uuid`'s.  Never waits */
-    HRI_VERB_END_ /* behind the last */
+    HRI_VERB_CAUSES, /* program: what of `uuid`'s remainder is known by its cause.  To be shown */
+    HRI_VERB_END_    /* behind the last */
 } hri_verb;
+
+/* Why the driver holds memory for a process that the process did not ask for. */
+typedef enum hri_cause_kind {
+    HRI_CAUSE_CONTEXT = 0,
+    HRI_CAUSE_MODULES, /* code and what it needs */
+    HRI_CAUSE_GRAPHS,  /* executable graphs, without the memory that they allocate */
+    HRI_CAUSES
+} hri_cause_kind;
 
 typedef enum hri_said {
     HRI_SAID_OK = 0,
@@ -79,7 +88,8 @@ typedef struct hri_wire {
     uint64_t free_bytes;  /* that this process could still be granted; of a device: for new jobs */
     uint64_t
         remainder_bytes; /* what the driver takes for the process beyond held_bytes: context, modules */
-    uint64_t slack_bytes; /* kept out of leases for what the driver loads later */
+    uint64_t cause_bytes[HRI_CAUSES]; /* of the remainder; what is left of it has no known cause */
+    uint64_t slack_bytes;             /* kept out of leases for what the driver loads later */
     uint64_t wait_ms; /* how long to wait; in rows: for how long it has waited, or has been in */
     uint64_t total_bytes;     /* of the device */
     uint64_t outside_bytes;   /* held on it by processes that are nobody's job */

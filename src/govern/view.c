@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <headroom/bytes.h>
 #include "base/alloc.h"
 
 enum { ROWS = 4096 };
@@ -188,4 +189,39 @@ void hri_view_spark(const hri_view_line *line, uint64_t most, int width, int utf
             *out = '\0';
         }
     }
+}
+
+static const char *const cause_names[HRI_CAUSES] = {"context", "modules", "graphs"};
+
+uint64_t hri_view_other(uint64_t remainder_bytes, const uint64_t cause_bytes[HRI_CAUSES]) {
+    uint64_t left = remainder_bytes;
+    for (int i = 0; i < HRI_CAUSES; i++) {
+        left -= cause_bytes[i] < left ? cause_bytes[i] : left;
+    }
+    return left;
+}
+
+void hri_view_causes(uint64_t remainder_bytes, const uint64_t cause_bytes[HRI_CAUSES],
+                     hri_text *out) {
+    const uint64_t other = hri_view_other(remainder_bytes, cause_bytes);
+    char size[32];
+    int count = 0;
+    for (int i = 0; i <= HRI_CAUSES; i++) {
+        const uint64_t bytes = i < HRI_CAUSES ? cause_bytes[i] : other;
+        if (bytes) {
+            hri_text_add(out, "%s%s %s", count++ ? ", " : "",
+                         i < HRI_CAUSES ? cause_names[i] : "other",
+                         hr_bytes_print(bytes, size, sizeof size));
+        }
+    }
+}
+
+void hri_view_causes_json(uint64_t remainder_bytes, const uint64_t cause_bytes[HRI_CAUSES],
+                          hri_json *json) {
+    hri_json_object(json, "measured");
+    hri_json_u64(json, "context_bytes", cause_bytes[HRI_CAUSE_CONTEXT]);
+    hri_json_u64(json, "modules_bytes", cause_bytes[HRI_CAUSE_MODULES]);
+    hri_json_u64(json, "graphs_bytes", cause_bytes[HRI_CAUSE_GRAPHS]);
+    hri_json_u64(json, "other_bytes", hri_view_other(remainder_bytes, cause_bytes));
+    hri_json_end(json);
 }

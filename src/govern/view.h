@@ -9,6 +9,8 @@
 #ifndef HRI_GOVERN_VIEW_H
 #define HRI_GOVERN_VIEW_H
 
+#include "base/json.h"
+#include "base/text.h"
 #include "govern/link.h"
 
 enum { HRI_VIEW_PAST = 32 };
@@ -48,5 +50,14 @@ const char *hri_view_order_name(hri_view_order order);
 const char *hri_view_state(const hri_wire *row);
 /* The past as bars of `width` characters, against `most`; ASCII without utf8.  `out` has room for 3 * width + 1. */
 void hri_view_spark(const hri_view_line *line, uint64_t most, int width, int utf8, char *out);
+
+/* What of the memory that the driver took by itself is known by its cause, and what is not ("other"); sizes in bytes.  Measured: what
+ * NVML shows beyond the process's own allocations grew when it made a context, loaded code or instantiated a graph. */
+uint64_t hri_view_other(uint64_t remainder_bytes, const uint64_t cause_bytes[HRI_CAUSES]);
+/* "context 480 MiB, modules 52 MiB": those that are not 0; "" for none. */
+void hri_view_causes(uint64_t remainder_bytes, const uint64_t cause_bytes[HRI_CAUSES],
+                     hri_text *out);
+void hri_view_causes_json(uint64_t remainder_bytes, const uint64_t cause_bytes[HRI_CAUSES],
+                          hri_json *json);
 
 #endif

@@ -1,5 +1,6 @@
 /* Leases and what is taken of them; see govern.h. */
 #include "interpose/govern.h"
+#include "interpose/causes.h"
 #include "interpose/pools.h"
 #include "interpose/spill.h"
 
@@ -155,7 +156,7 @@ int hri_device_open(int device) {
         __atomic_store_n(&d->known, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&hri_self.talk);
-    hri_watcher_start();
+    hri_watcher_start(false);
     return 0;
 }
 
@@ -178,6 +179,7 @@ int hri_current_device(void) {
     }
     hri_run_device *d = &hri_self.device[device];
     if (!__atomic_exchange_n(&d->context, 1, __ATOMIC_ACQ_REL)) {
+        hri_cause_now(d, HRI_CAUSE_CONTEXT);
         hri_refresh(device); /* somebody made it behind our back: now it is measured */
     }
     return device;
@@ -223,6 +225,22 @@ static uint64_t spare_of(const hri_run_device *d) {
     return chunk_of(d) + (ahead ? d->limit_bytes / 16 : 0);
 }
 
+/* What the remainder is made of, when that has changed.  Under talk. */
+static void tell_causes(int device, const hri_wire *answer) {
+    hri_run_device *d = &hri_self.device[device];
+    hri_wire w = hri_wire_make(HRI_VERB_CAUSES);
+    pthread_mutex_lock(&hri_self.lock);
+    const int changed = hri_causes_learn(d, answer);
+    memcpy(w.cause_bytes, d->cause_bytes, sizeof w.cause_bytes);
+    note_peak(d);
+    hri_page_refresh(device);
+    pthread_mutex_unlock(&hri_self.lock);
+    memcpy(w.uuid, d->uuid, sizeof w.uuid);
+    if (changed) {
+        (void)hri_talk(&w, 0, device, 0); /* only to be shown: a broker that is away misses it */
+    }
+}
+
 /* One exchange about the lease: asks for `more` bytes above what is held.  Under talk. */
 static int exchange(int device, uint64_t more, uint64_t wait_ms, hri_wire *answer) {
     hri_run_device *d = &hri_self.device[device];
@@ -243,6 +261,9 @@ static int exchange(int device, uint64_t more, uint64_t wait_ms, hri_wire *answe
     w.flags = hri_self.captures ? HRI_WIRE_CAPTURING : 0;
     const int failed = hri_talk(&w, wait_ms, device, more);
     *answer = w;
+    if (!failed) {
+        tell_causes(device, &w);
+    }
     return failed;
 }
 
@@ -304,6 +325,7 @@ void hri_answer(int device) {
     }
     __atomic_store_n(&looked_ms[device], now, __ATOMIC_RELAXED);
     if (hri_talk_asked(device) == UINT64_MAX) {
+        hri_causes_look(device);
         return;
     }
     if (!hri_self.captures) {

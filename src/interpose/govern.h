@@ -34,6 +34,10 @@ typedef struct hri_run_device {
     unsigned char uuid[16];
     uint64_t granted_bytes, tracked_bytes, remainder_bytes, peak_bytes;
     uint64_t limit_bytes, free_bytes, slack_bytes, total_bytes;
+    /* The remainder by cause (causes.h).  Under lock, but for causes and the times, which are atomic. */
+    uint64_t cause_bytes[HRI_CAUSES], other_bytes;
+    unsigned causes; /* bits: what was done lately */
+    uint64_t caused_ms, measured_ms;
     uint64_t graph_bytes; /* what the graph pool is charged with */
     uint64_t graph_asked; /* the sum of all allocations in graphs, its upper bound */
     uint64_t pool_chunk;  /* the largest step in which a pool has grown */
@@ -87,8 +91,8 @@ void hri_start(void);
 
 /* This thread is ours: every hook is only a jump in it. */
 void hri_inside_for_ever(void);
-/* Starts the thread that listens (watcher.c), where there is need of it, once. */
-void hri_watcher_start(void);
+/* Starts the thread that listens and measures (watcher.c), where there is need of it, once.  measures: there is. */
+void hri_watcher_start(bool measures);
 
 /* The device of the current context, or -1; a context seen for the first time is paid for. */
 int hri_current_device(void);
@@ -145,6 +149,8 @@ void hri_plain_freed(const hri_held_entry *was, CUresult result, hri_hook call);
 
 void hri_page_open(void);
 void hri_page_close_in_child(void);
+/* The numbers of a device as they are now.  Under lock. */
+void hri_page_refresh(int device);
 void hri_page_event_add(int device, hri_page_kind kind, uint64_t bytes, hri_hook call);
 void hri_page_refuse(int device, hri_page_kind kind, uint64_t bytes, hri_hook call,
                      uint64_t waited_ms);

@@ -4,6 +4,7 @@
  * measured and paid for in one step, and when the budget has no room for it, it is taken back and the program is told that
  * there is no memory.  A context that was made in another way (libcudart has one) is paid for at the first call that finds
  * it current. */
+#include "interpose/causes.h"
 #include "interpose/spill.h"
 
 /* After a context was made: measures, and asks whether it fits. */
@@ -11,6 +12,7 @@ static CUresult pay(int device, hri_hook call) {
     hri_run_device *d = &hri_self.device[device];
     const int known = __atomic_exchange_n(&d->context, 1, __ATOMIC_ACQ_REL);
     const uint64_t before = d->remainder_bytes;
+    hri_cause_now(d, HRI_CAUSE_CONTEXT);
     hri_refresh(device);
     if (hri_held_bytes(d) <= d->granted_bytes || hri_take(device, 0, call) == CUDA_SUCCESS) {
         hri_page_event_add(device, HRI_PAGE_TAKE,
@@ -86,6 +88,7 @@ static void hri_context_ended(int device) {
     }
     d->context = 0;
     d->remainder_bytes = 0;
+    hri_causes_forget(d);
     pthread_mutex_unlock(&hri_self.lock);
     hri_spill_context_ended(device);
     hri_refresh(device);

@@ -68,6 +68,7 @@ static void refresh(hri_page *page, int device) {
     page->device[device].limit_bytes = d->limit_bytes;
     page->device[device].remainder_bytes = d->remainder_bytes;
     page->device[device].spilled_bytes = d->spilled_bytes;
+    memcpy(page->device[device].cause_bytes, d->cause_bytes, sizeof d->cause_bytes);
     page->devices = page->devices > (uint32_t)device ? page->devices : (uint32_t)device + 1;
     page->doors[0] = hri_door_counts.by_binding;
     page->doors[1] = hri_door_counts.by_dlsym;
@@ -96,6 +97,12 @@ static void add(hri_page *page, const hri_page_event *event) {
     page->events[page->event_count % HRI_PAGE_EVENTS] = *event;
     __atomic_store_n(&page->event_count, page->event_count + 1, __ATOMIC_RELEASE);
     page->calls_count[event->call]++;
+}
+
+void hri_page_refresh(int device) {
+    if (hri_self.page) {
+        refresh(hri_self.page, device);
+    }
 }
 
 void hri_page_event_add(int device, hri_page_kind kind, uint64_t bytes, hri_hook call) {

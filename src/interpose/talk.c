@@ -194,6 +194,7 @@ int hri_talk_open(void) {
             w.remainder_bytes = d->remainder_bytes;
             w.total_bytes = d->total_bytes;
             w.spilled_bytes = d->spilled_bytes;
+            memcpy(w.cause_bytes, d->cause_bytes, sizeof w.cause_bytes);
             pthread_mutex_unlock(&hri_self.lock);
             if (ask(&w, 0, i, 0) != 0 || w.said != HRI_SAID_OK) {
                 hang_up(true);

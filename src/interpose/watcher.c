@@ -1,7 +1,12 @@
-/* A thread that listens while the program does nothing.
+/* A thread that listens and measures while the program does nothing.
+ *
+ * Code that a program loads at its first launches costs memory without any call that is hooked: what it came to is measured a
+ * moment later (causes.h), so that the ledger has it before somebody else is given the same bytes.
  *
  * With --overcommit, neighbours ask for idle memory.  A program that calls the driver hears it at its next call; one that
- * sleeps would let them wait.  So processes of such jobs, and only those, have one thread more from their first device on.
+ * sleeps would let them wait.
+ *
+ * So a process that loads code, or whose job over-commits, has one thread more.
  * It sleeps in poll, takes no signal, holds no lock while it sleeps, and calls only cuMemPoolTrimTo, which needs no context.
  * A forked child does not have it.  Nothing is moved or spilled here: that needs a program that stands still. */
 #include <limits.h>
@@ -9,9 +14,19 @@
 #include <signal.h>
 #include <time.h>
 
-#include "interpose/govern.h"
+#include "interpose/causes.h"
 
 enum { ALONE_MS = 1000, BUSY_NS = 20000000, STACK_BYTES = 256 << 10 };
+
+static void measure(void) {
+    __atomic_fetch_add(&hri_self.inside, 1, __ATOMIC_ACQ_REL); /* as a hook would */
+    for (int i = 0; i < HRI_RUN_DEVICES; i++) {
+        if (__atomic_load_n(&hri_self.device[i].known, __ATOMIC_ACQUIRE)) {
+            hri_causes_look(i);
+        }
+    }
+    __atomic_fetch_sub(&hri_self.inside, 1, __ATOMIC_ACQ_REL);
+}
 
 static void *listen(void *unused) {
     (void)unused;
@@ -20,6 +35,7 @@ static void *listen(void *unused) {
         const int fd = __atomic_load_n(&hri_self.socket, __ATOMIC_ACQUIRE);
         struct pollfd p = {.fd = fd, .events = POLLIN};
         const int ready = poll(&p, 1, ALONE_MS);
+        measure();
         if (ready <= 0 || fd < 0) {
             continue;
         }
@@ -35,10 +51,10 @@ static void *listen(void *unused) {
     return NULL;
 }
 
-void hri_watcher_start(void) {
+void hri_watcher_start(bool measures) {
     static int started_in; /* the process; atomic */
     int before = __atomic_load_n(&started_in, __ATOMIC_ACQUIRE);
-    if (!(hri_self.flags & HRI_WIRE_OVERCOMMIT) || before == hri_self.pid ||
+    if ((!measures && !(hri_self.flags & HRI_WIRE_OVERCOMMIT)) || before == hri_self.pid ||
         !__atomic_compare_exchange_n(&started_in, &before, hri_self.pid, 0, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
         return;

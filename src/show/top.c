@@ -27,6 +27,7 @@ static void holder_json(const hri_wire *row, hri_json *json) {
         hri_json_bool(json, "own", (row->flags & HRI_WIRE_OWN) != 0);
     } else {
         hri_json_u64(json, "context_bytes", row->remainder_bytes);
+        hri_view_causes_json(row->remainder_bytes, row->cause_bytes, json);
     }
 }
 
@@ -73,11 +74,17 @@ static void add_holder(hri_table *t, const hri_view_line *line) {
                    job ? hr_bytes_print(row->limit_bytes, text, sizeof text) : "");
     const int waits = (row->flags & HRI_WIRE_WAITING) != 0;
     const int spills = row->spilled_bytes != 0;
-    hri_table_cell(t, waits ? HRI_STYLE_WARN : HRI_STYLE_PLAIN, "%s%s%s%s%s", hri_view_state(row),
-                   job || waits ? ", " : "",
+    hri_text causes = {0};
+    if (!job) {
+        hri_view_causes(row->remainder_bytes, row->cause_bytes, &causes);
+    }
+    hri_table_cell(t, waits ? HRI_STYLE_WARN : HRI_STYLE_PLAIN, "%s%s%s%s%s%s%s",
+                   hri_view_state(row), job || waits ? ", " : "",
                    job || waits ? hri_holders_time(row->wait_ms, since, sizeof since) : "",
                    spills ? ", spilled " : "",
-                   spills ? hr_bytes_print(row->spilled_bytes, text, sizeof text) : "");
+                   spills ? hr_bytes_print(row->spilled_bytes, text, sizeof text) : "",
+                   *hri_text_get(&causes) ? "; " : "", hri_text_get(&causes));
+    hri_text_deinit(&causes);
 }
 
 hr_status hri_top_text(const hri_watch_view *v, hri_out *out, const hri_term *term) {

@@ -11,6 +11,7 @@
 #include "base/visible.h"
 #include "govern/holders.h"
 #include "govern/link.h"
+#include "govern/view.h"
 
 enum { EVENTS = 8 };
 
@@ -73,15 +74,18 @@ static void print_events(hri_out *out, const hri_page *p) {
 static void print_page(hri_out *out, const hri_story *s) {
     const hri_page *p = s->page;
     const hri_page_refusal *r = &p->refusal;
-    char a[32], b[32], c[32], d[32], text[64];
+    char a[32], b[32], c[32], text[64];
     hri_out_printf(out, "job %llu, %s, process %d (%s)\n", (unsigned long long)p->job, p->name,
                    (int)p->pid, hri_story_alive(p) ? "running" : "exited");
     for (uint32_t i = 0; i < p->devices; i++) {
-        hri_out_printf(out, "cuda:%u  holds %s, peak %s, budget %s; context and modules %s", i,
+        hri_text causes = {0};
+        hri_view_causes(p->device[i].remainder_bytes, p->device[i].cause_bytes, &causes);
+        hri_out_printf(out, "cuda:%u  holds %s, peak %s, budget %s%s%s", i,
                        hr_bytes_print(p->device[i].held_bytes, a, sizeof a),
                        hr_bytes_print(p->device[i].peak_bytes, b, sizeof b),
                        hr_bytes_print(p->device[i].limit_bytes, c, sizeof c),
-                       hr_bytes_print(p->device[i].remainder_bytes, d, sizeof d));
+                       *hri_text_get(&causes) ? "; measured: " : "", hri_text_get(&causes));
+        hri_text_deinit(&causes);
         if (p->device[i].spilled_bytes) {
             hri_out_printf(out, "; %s in host memory",
                            hr_bytes_print(p->device[i].spilled_bytes, a, sizeof a));
@@ -236,6 +240,7 @@ static void device_json(const hri_page *p, uint32_t d, hri_json *json) {
     hri_json_u64(json, "peak_bytes", p->device[d].peak_bytes);
     hri_json_u64(json, "budget_bytes", p->device[d].limit_bytes);
     hri_json_u64(json, "context_bytes", p->device[d].remainder_bytes);
+    hri_view_causes_json(p->device[d].remainder_bytes, p->device[d].cause_bytes, json);
     hri_json_u64(json, "spilled_bytes", p->device[d].spilled_bytes);
     hri_json_end(json);
 }

@@ -178,6 +178,10 @@ uint64_t fakecuda_host_peak(int unused) {
     return fake_state_host_peak();
 }
 
+int fakecuda_take(int device, uint64_t bytes) {
+    return fake_state_take(device, bytes);
+}
+
 void fakecuda_schedule(const char *text) {
     pthread_once(&schedule_once, read_schedule);
     for (int i = 0; i < FUNCTIONS; i++) {

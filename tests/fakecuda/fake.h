@@ -174,6 +174,8 @@ FAKE_API int64_t fakecuda_report(char *buf, size_t size);
 /* Replaces FAKECUDA_FAIL's schedule; calls are counted from 1 again.  No other thread may be in the driver. */
 FAKE_API void fakecuda_schedule(const char *text);
 /* How often the schedule was asked for this function ("cuMemCreate"); -1: no such function. */
+/* The driver takes memory by itself, as for a stack; 0 or -1. */
+FAKE_API int fakecuda_take(int device, uint64_t bytes);
 FAKE_API int64_t fakecuda_calls(const char *name);
 
 #endif

@@ -192,7 +192,8 @@ CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph
     }
     CUgraphExec made = result == CUDA_SUCCESS ? calloc(1, sizeof *made) : NULL;
     if (result == CUDA_SUCCESS) {
-        const uint64_t bytes = (graph->count * 512 + 65535) / 65536 * 65536;
+        const uint64_t bytes = (graph->count * 512 + 65535) / 65536 * 65536 +
+                               fake_env_bytes("FAKECUDA_GRAPH_BYTES", 0);
         if (!made || fake_state_take(context->device, bytes) != 0) {
             free(made);
             result = CUDA_ERROR_OUT_OF_MEMORY;

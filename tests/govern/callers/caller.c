@@ -8,6 +8,7 @@
  *   xla:SIZE (VMM with the properties that XLA sets)  random:N (N steps of all kinds from the seed in CALLER_SEED)
  *   threads:N (N threads that take and give)
  *   write verify (a pattern in everything plain and mapped)  host hostpeak (bytes of the host, as the driver counts)
+ *   fill:SIZE (the driver takes memory by itself)  module:SIZE (code of that size is loaded)  unmodule
  *   node:SIZE (a graph built by hand, with one allocation, launched)
  *   pooled:N (N times taken from a pool or given back in another order, sizes from 512 bytes to 60 MiB: a pool in pieces)
  *   pairs:N (N times taken from a pool and given back: nanoseconds each)
@@ -133,6 +134,19 @@ static CUresult numa(uint64_t bytes) {
     CUmemGenericAllocationHandle handle;
     const CUresult result = cu.cuMemCreate(&handle, bytes, &prop, 0);
     return result == CUDA_SUCCESS ? cu.cuMemRelease(handle) : result;
+}
+
+static CUmodule modules[16];
+static int module_count;
+
+static CUresult load_module(uint64_t bytes) {
+    char *image = calloc(1, bytes + 16);
+    memcpy(image, "fakestub", 8); /* FAKE_STUB */
+    memcpy(image + 8, &bytes, sizeof bytes);
+    const CUresult result = cu.cuModuleLoadData(&modules[module_count], image);
+    module_count += result == CUDA_SUCCESS;
+    free(image);
+    return result;
 }
 
 static CUresult graph(uint64_t bytes) {
@@ -467,6 +481,14 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
         return numa(bytes);
     if (!strcmp(name, "graph"))
         return graph(bytes);
+    if (!strcmp(name, "fill")) {
+        int (*take)(int, uint64_t) = (int (*)(int, uint64_t))dlsym(cu.library, "fakecuda_take");
+        return take && take(0, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (!strcmp(name, "module"))
+        return load_module(bytes);
+    if (!strcmp(name, "unmodule"))
+        return module_count ? cu.cuModuleUnload(modules[--module_count]) : CUDA_SUCCESS;
     if (!strcmp(name, "graphtrim"))
         return cu.cuDeviceGraphMemTrim(0);
     if (!strcmp(name, "torch"))

@@ -46,6 +46,8 @@
     X(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *))                             \
     X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags",                                  \
       (CUgraphExec *, CUgraph, unsigned long long))                                                \
+    X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *))                            \
+    X(cuModuleUnload, "cuModuleUnload", (CUmodule))                                                \
     X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                                     \
     X(cuGraphCreate, "cuGraphCreate", (CUgraph *, unsigned))                                       \
     X(cuGraphAddNode, "cuGraphAddNode",                                                            \
