@@ -8,6 +8,7 @@
  *   xla:SIZE (VMM with the properties that XLA sets)  random:N (N steps of all kinds from the seed in CALLER_SEED)
  *   threads:N (N threads that take and give)
  *   write verify (a pattern in everything plain and mapped)  host hostpeak (bytes of the host, as the driver counts)
+ *   rest (every hooked function that no other step comes to)  calls (how often each was called, as the driver counts)
  *   fill:SIZE (the driver takes memory by itself)  module:SIZE (code of that size is loaded)  unmodule
  *   node:SIZE (a graph built by hand, with one allocation, launched)
  *   pooled:N (N times taken from a pool or given back in another order, sizes from 512 bytes to 60 MiB: a pool in pieces)
@@ -164,6 +165,122 @@ static CUresult graph(uint64_t bytes) {
     result =
         result == CUDA_SUCCESS ? cu.cuGraphInstantiateWithFlags(&executable, captured, 0) : result;
     return result == CUDA_SUCCESS ? cu.cuGraphLaunch(executable, stream) : result;
+}
+
+/* The hooked functions that no other step comes to, once each, by name. */
+#define BY_NAME(RESULT, NAME, PARAMETERS, ...)                                                     \
+    do {                                                                                           \
+        CUresult(*call) PARAMETERS = (CUresult(*) PARAMETERS)dlsym(cu.library, NAME);              \
+        const CUresult got = call ? call(__VA_ARGS__) : CUDA_SUCCESS;                              \
+        RESULT = RESULT == CUDA_SUCCESS ? got : RESULT;                                            \
+    } while (0)
+
+static CUresult rest_of_pools(void) {
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemoryPool pool = NULL;
+    CUdeviceptr at = 0, more = 0, third = 0;
+    CUresult r = CUDA_SUCCESS;
+    BY_NAME(r, "cuMemPoolCreate", (CUmemoryPool *, const CUmemPoolProps *), &pool, &props);
+    BY_NAME(r, "cuDeviceSetMemPool", (CUdevice, CUmemoryPool), 0, pool);
+    BY_NAME(r, "cuMemAllocAsync_ptsz", (CUdeviceptr *, size_t, CUstream), &at, 5 << 20, NULL);
+    BY_NAME(r, "cuMemAllocFromPoolAsync", (CUdeviceptr *, size_t, CUmemoryPool, CUstream), &more,
+            5 << 20, pool, NULL);
+    BY_NAME(r, "cuMemAllocFromPoolAsync_ptsz", (CUdeviceptr *, size_t, CUmemoryPool, CUstream),
+            &third, 5 << 20, pool, NULL);
+    BY_NAME(r, "cuMemFreeAsync_ptsz", (CUdeviceptr, CUstream), at, NULL);
+    BY_NAME(r, "cuMemFreeAsync_ptsz", (CUdeviceptr, CUstream), more, NULL);
+    BY_NAME(r, "cuMemFreeAsync", (CUdeviceptr, CUstream), third, NULL);
+    BY_NAME(r, "cuMemPoolDestroy", (CUmemoryPool), pool);
+    return r;
+}
+
+static CUresult rest_of_graphs(void) {
+    CUDA_MEM_ALLOC_NODE_PARAMS p = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
+        .bytesize = 3 << 20};
+    CUgraphNodeParams any = {.type = 10, .alloc = p};
+    CUgraph made = NULL;
+    CUgraphNode node = NULL;
+    CUgraphExec executable = NULL;
+    CUstream stream = NULL;
+    CUresult r = cu.cuGraphCreate(&made, 0);
+    BY_NAME(r, "cuGraphAddMemAllocNode",
+            (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUDA_MEM_ALLOC_NODE_PARAMS *),
+            &node, made, NULL, 0, &p);
+    BY_NAME(
+        r, "cuGraphAddNode_v2",
+        (CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t, CUgraphNodeParams *),
+        &node, made, NULL, NULL, 0, &any);
+    r = r == CUDA_SUCCESS ? cu.cuGraphInstantiateWithFlags(&executable, made, 0) : r;
+    r = r == CUDA_SUCCESS ? cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) : r;
+    BY_NAME(r, "cuGraphUpload", (CUgraphExec, CUstream), executable, stream);
+    r = r == CUDA_SUCCESS ? cu.cuStreamSynchronize(stream) : r;
+    BY_NAME(r, "cuGraphExecDestroy", (CUgraphExec), executable);
+    return r;
+}
+
+static CUresult rest(void) {
+    const CUDA_ARRAY_DESCRIPTOR flat = {
+        .Width = 256, .Height = 256, .Format = 0x20, .NumChannels = 1};
+    const CUDA_ARRAY3D_DESCRIPTOR deep = {
+        .Width = 256, .Height = 256, .Format = 0x20, .NumChannels = 1};
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUarray array = NULL;
+    CUmipmappedArray levels = NULL;
+    CUdeviceptr at = 0;
+    CUipcMemHandle handle;
+    CUfunction function = NULL;
+    size_t unit = 0;
+    void *found = NULL;
+    int fd = -1, kinds[] = {2}, kind = 0, whether = 0;
+    void *values[] = {&kind};
+    CUresult r = rest_of_pools(), ignored = CUDA_SUCCESS;
+    r = r == CUDA_SUCCESS ? rest_of_graphs() : r;
+    BY_NAME(r, "cuArrayCreate_v2", (CUarray *, const CUDA_ARRAY_DESCRIPTOR *), &array, &flat);
+    BY_NAME(r, "cuArrayDestroy", (CUarray), array);
+    BY_NAME(r, "cuMipmappedArrayCreate",
+            (CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned), &levels, &deep, 3);
+    BY_NAME(r, "cuMipmappedArrayDestroy", (CUmipmappedArray), levels);
+    r = r == CUDA_SUCCESS ? alloc(3 << 20) : r;
+    r = r == CUDA_SUCCESS ? cu.cuIpcGetMemHandle(&handle, plain[plain_count - 1]) : r;
+    BY_NAME(r, "cuIpcOpenMemHandle_v2", (CUdeviceptr *, CUipcMemHandle, unsigned), &at, handle, 1);
+    BY_NAME(r, "cuIpcCloseMemHandle", (CUdeviceptr), at);
+    BY_NAME(r, "cuPointerGetAttributes", (unsigned, int *, void **, CUdeviceptr), 1, kinds, values,
+            plain[plain_count - 1]);
+    BY_NAME(r, "cuMemGetAllocationGranularity", (size_t *, const CUmemAllocationProp *, int), &unit,
+            &prop, 0);
+    r = r == CUDA_SUCCESS ? map(2 << 20, 1) : r;
+    BY_NAME(ignored, "cuMemExportToShareableHandle",
+            (void *, CUmemGenericAllocationHandle, int, unsigned long long), &fd,
+            mapped[mapped_count - 1].handle, 1, 0);
+    r = r == CUDA_SUCCESS ? load_module(1 << 20) : r;
+    BY_NAME(ignored, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *), &function,
+            modules[module_count - 1], "none");
+    BY_NAME(r, "cuGetProcAddress", (const char *, void **, int, unsigned long long), "cuInit",
+            &found, 11040, 0);
+    BY_NAME(r, "cuGetProcAddress_v2", (const char *, void **, int, unsigned long long, int *),
+            "cuInit", &found, 12020, 0, &whether);
+    return r;
+}
+
+/* How often the driver saw each function that has a hook: "called NAME TIMES"; -1: this driver does not have it. */
+static void print_calls(void) {
+    int64_t (*calls)(const char *) = (int64_t(*)(const char *))dlsym(cu.library, "fakecuda_calls");
+    static const char *const hooks[] = {
+#define HRI_HOOK(NAME, PARAMETERS)       #NAME,
+#define HRI_SPILL_HOOK(NAME, PARAMETERS) #NAME,
+#define HRI_NVML_HOOK(NAME, PARAMETERS)
+#include "interpose/hooks.def"
+#undef HRI_HOOK
+#undef HRI_SPILL_HOOK
+#undef HRI_NVML_HOOK
+    };
+    for (size_t i = 0; calls && i < sizeof hooks / sizeof *hooks; i++) {
+        printf("called %s %lld\n", hooks[i], (long long)calls(hooks[i]));
+    }
 }
 
 /* PyTorch's caching allocator: what the program frees is kept; a refusal empties the cache, and the same is asked again. */
@@ -485,6 +602,12 @@ static CUresult step(const char *name, const char *value, uint64_t *number) {
         int (*take)(int, uint64_t) = (int (*)(int, uint64_t))dlsym(cu.library, "fakecuda_take");
         return take && take(0, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
+    if (!strcmp(name, "rest"))
+        return rest();
+    if (!strcmp(name, "calls")) {
+        print_calls();
+        return CUDA_SUCCESS;
+    }
     if (!strcmp(name, "module"))
         return load_module(bytes);
     if (!strcmp(name, "unmodule"))
@@ -640,6 +763,9 @@ typedef struct hygiene {
 } hygiene;
 
 static hygiene look(void) {
+    if (getenv("CALLER_QUICK")) {
+        return (hygiene){0};
+    }
     hygiene h = {.umask = umask(0)};
     umask(h.umask);
     pthread_sigmask(SIG_BLOCK, NULL, &h.blocked);
