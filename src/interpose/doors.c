@@ -59,6 +59,14 @@ static const char *const unhooked[] = {"cuMemAllocPitch",        "cuArrayCreate"
                                        "cuArray3DCreate",        "cuMulticastCreate",
                                        "cuMemPoolImportPointer", "cuIpcOpenMemHandle"};
 
+/* With --spill, names that give the GPU work on plain memory must be gates (gates.def): one that is not is counted, too. */
+static const char *const works[] = {"cuLaunch",          "cuMemcpy",
+                                    "cuMemset",          "cuStreamWriteValue",
+                                    "cuStreamWaitValue", "cuStreamBatchMemOp"};
+/* These do not: callbacks of the host, arrays. */
+static const char *const harmless[] = {"cuLaunchHostFunc", "cuMemcpyAtoA", "cuMemcpyAtoH",
+                                       "cuMemcpyHtoA"};
+
 static void
     *real[HRI_HOOKS]; /* the driver's address of each; written once, the same by everybody */
 
@@ -100,19 +108,39 @@ static void find_dlsym(void) {
     }
 }
 
+/* Counts a name, and keeps it, or the beginning that gave it away, once. */
+static void keep_unknown(const char *name) {
+    COUNT(hri_door_counts.unknown);
+    for (int j = 0; j < 8; j++) {
+        const char *none = NULL;
+        if (LOAD(hri_door_unknown[j]) == name ||
+            __atomic_compare_exchange_n(&hri_door_unknown[j], &none, name, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            return;
+        }
+    }
+}
+
+/* The beginning that a name shares with one of the list; NULL: none. */
+static const char *begins(const char *name, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(name, list[i], strlen(list[i])) == 0) {
+            return list[i];
+        }
+    }
+    return NULL;
+}
+
 static void note_unknown(const char *name) {
     for (unsigned i = 0; i < sizeof unhooked / sizeof *unhooked; i++) {
         if (strcmp(unhooked[i], name) == 0) {
-            COUNT(hri_door_counts.unknown);
-            for (int j = 0; j < 8; j++) {
-                const char *none = NULL;
-                if (LOAD(hri_door_unknown[j]) == unhooked[i] ||
-                    __atomic_compare_exchange_n(&hri_door_unknown[j], &none, unhooked[i], 0,
-                                                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-                    return;
-                }
-            }
+            keep_unknown(unhooked[i]);
+            return;
         }
+    }
+    const char *work = begins(name, works, sizeof works / sizeof *works);
+    if (work && hri_spill_on() && !begins(name, harmless, sizeof harmless / sizeof *harmless)) {
+        keep_unknown(work);
     }
 }
 
