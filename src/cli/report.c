@@ -84,7 +84,9 @@ const hri_command hri_command_report = {
     .arguments_min = 1,
     .arguments_max = 1,
     .help =
-        "Shows a recording (.hrp, written by plan --record): the verdict, the bytes at the peak as "
+        "Shows a recording (.hrp, written by plan --record and profile), a PyTorch memory snapshot "
+        "or "
+        "an XLA buffer assignment: the verdict, the bytes at the peak as "
         "a sum that adds up, everything alive at the peak, and time by layer and by kind of op. "
         "With --html it also writes a page: one file that needs no network, with memory over the "
         "step, the address map, tables that can be sorted and filtered, and the cost of other "
