@@ -192,30 +192,31 @@ static hr_status put_small(hri_planned *p, const hri_planned_piece *x,
     return status;
 }
 
-/* Adds what one run gave, by its share of the batch. */
-static hr_status add_numbers(const hri_planned_piece *x, const hri_share_part *share,
-                             double sum[3]) {
+hr_status hri_planned_read_part(hri_planned *p, const hri_planned_piece *x, hri_planned_part *out) {
     static const char *const names[] = {"loss", "accuracy", "top5"};
     hr_status status = HR_OK;
     for (int i = 0; i < 3 && status == HR_OK; i++) {
-        float is = NAN;
-        status = get(x, names[i], &is);
-        sum[i] = share->keep * sum[i] + (double)is * share->share;
+        out->numbers[i] = NAN;
+        status = get(x, names[i], &out->numbers[i]);
     }
+    for (uint32_t i = 0; i < p->metric_count && status == HR_OK; i++) {
+        out->metrics[i] = NAN;
+        status = get(x, p->metric_names[i], &out->metrics[i]);
+    }
+    out->busy_ns = status == HR_OK ? hri_exec_busy_ns(x->exec) : 0;
     return status;
 }
 
-/* The same for the model's other numbers; `fresh`: the first run of a step or evaluation. */
-static hr_status add_metrics(hri_planned *p, const hri_planned_piece *x,
-                             const hri_share_part *share, int fresh) {
-    hr_status status = HR_OK;
-    for (uint32_t i = 0; i < p->metric_count && status == HR_OK; i++) {
-        float is = NAN;
-        status = get(x, p->metric_names[i], &is);
-        const double before = fresh ? 0.0 : share->keep * p->metrics[i];
-        p->metrics[i] = before + (double)is * share->share;
+void hri_planned_add_part(hri_planned *p, const hri_planned_part *part, const hri_share_part *share,
+                          double sum[3], int fresh) {
+    for (int i = 0; i < 3; i++) {
+        sum[i] = share->keep * sum[i] + (double)part->numbers[i] * share->share;
     }
-    return status;
+    for (uint32_t i = 0; i < p->metric_count; i++) {
+        const double before = fresh ? 0.0 : share->keep * p->metrics[i];
+        p->metrics[i] = before + (double)part->metrics[i] * share->share;
+    }
+    p->busy_ns += part->busy_ns;
 }
 
 hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t step,
@@ -266,18 +267,17 @@ hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int6
                                hr_status_text(status));
 }
 
-hr_status hri_planned_end_piece(hri_planned *p, const hri_planned_piece *x,
-                                const hri_share_part *share, double sum[3], int fresh,
-                                hri_prose *why) {
-    hr_status status = add_numbers(x, share, sum);
-    if (status == HR_OK) {
-        status = add_metrics(p, x, share, fresh);
+/* What a run gave, once it is over. */
+static hr_status end_piece(hri_planned *p, const hri_planned_piece *x, const hri_share_part *share,
+                           double sum[3], int fresh, hri_prose *why) {
+    hri_planned_part part;
+    const hr_status status = hri_planned_read_part(p, x, &part);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "step %llu failed: %s", (unsigned long long)p->state.step,
+                             hr_status_text(status));
     }
-    p->busy_ns += status == HR_OK ? hri_exec_busy_ns(x->exec) : 0;
-    return status == HR_OK
-               ? HR_OK
-               : hri_prose_set(why, status, "step %llu failed: %s",
-                               (unsigned long long)p->state.step, hr_status_text(status));
+    hri_planned_add_part(p, &part, share, sum, fresh);
+    return HR_OK;
 }
 
 /* The first part of the next step, while the last one of this runs. */
@@ -288,6 +288,13 @@ static void feed_ahead(hri_planned *p) {
         p->fed = 1;
         p->fed_status = hri_planned_feed(p, x, p->state.step + 1, 0, &p->fed_counted, &p->fed_why);
     }
+}
+
+hr_status hri_planned_skip(hri_planned *p, int64_t samples, int64_t first_sample, hri_prose *why) {
+    const hri_planned_run run = {.step = p->state.step,
+                                 .first_sample = (uint32_t)first_sample,
+                                 .samples = (uint32_t)samples};
+    return p->o.feed ? p->o.feed(p->o.feed_user, &run, why) : HR_OK;
 }
 
 static hr_status feed_first(hri_planned *p, const hri_planned_piece *x, uint64_t *counted,
@@ -353,7 +360,7 @@ static hr_status run_parts(hri_planned *p, double whole_share, int fresh, double
             feed_ahead(p);
         }
         if (status == HR_OK) {
-            status = hri_planned_end_piece(p, x, &share, sum, at == 0, why);
+            status = end_piece(p, x, &share, sum, at == 0, why);
         }
         if (status == HR_OK && next && p->tick) {
             status = p->tick(p->tick_user);
@@ -418,7 +425,11 @@ static hr_status run_shared(hri_planned *p, hri_numbers *out, hri_prose *why) {
     uint64_t counted = 0;
     p->busy_ns = 0;
     const hr_status status = hri_planned_run_rounds(p, sum, &counted, why);
-    if (status != HR_OK) {
+    if (status != HR_OK) { /* all ranks see the end of the data, or that one of them has ended */
+        if (p->o.net && status != HR_E_EOF && status != HR_E_PEER) {
+            hri_net_stop(p->o.net, status, "rank %u failed in step %llu: %s", p->rank,
+                         (unsigned long long)p->state.step, why->text);
+        }
         return status;
     }
     *out = numbers_of(p, sum, counted);
@@ -455,7 +466,7 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
         status = hri_planned_run_piece(p, x, 0, &whole, why);
     }
     if (status == HR_OK) {
-        status = hri_planned_end_piece(p, x, &whole, sum, 1, why);
+        status = end_piece(p, x, &whole, sum, 1, why);
     }
     if (status == HR_OK) {
         *out = (hri_numbers){.loss = (float)sum[0],

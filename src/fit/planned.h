@@ -16,10 +16,11 @@
 #define HRI_FIT_PLANNED_H
 
 #include "fit/fit.h"
+#include "net/net.h"
 
 /* One run that is about to begin: whose inputs, and which samples of which step. */
 typedef struct hri_planned_run {
-    hri_exec *exec;
+    hri_exec *exec; /* NULL: another rank has these samples; they are passed over */
     const hr_graph *g;
     uint64_t step;
     uint32_t first_sample, samples; /* counted from the first of the whole batch */
@@ -53,6 +54,9 @@ typedef struct hri_planned_options {
     const char *name;
     uint64_t limit_bytes;
     int grow;
+    /* Of a process that is one rank of several, each with one replica: all of them make the same calls.  NULL: all replicas
+     * are here.  Outlives the training. */
+    hri_net *net;
     hri_threads *threads; /* NULL: one */
     uint64_t seed;        /* of weights, random ops and made-up batches */
     uint64_t cycle;       /* > 0: batch s % cycle is used in step s */
@@ -91,6 +95,13 @@ void hri_planned_set_rate(hri_planned *p, double rate);
 /* Called between the parts of a step; any status but HR_OK ends the step with it.  NULL: nobody is. */
 typedef hr_status hri_planned_tick_fn(void *user);
 void hri_planned_set_tick(hri_planned *p, hri_planned_tick_fn *tick, void *user);
+/* Between ranks (HR_OK at once without): are they about to train the same thing from the same place?  `print` is of
+ * whatever else must be equal.  HR_E_INVALID names the first thing that differs. */
+HR_MUST_CHECK hr_status hri_planned_agree(hri_planned *p, uint64_t print, hri_prose *why);
+/* Does any rank say so?  All of them are asked at the same place. */
+HR_MUST_CHECK hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why);
+/* What a process of several takes for exchanging, beside its wire. */
+enum { HRI_PLANNED_BAND = 1 << 20 };
 /* What the host counts: part of a checkpoint, and set from one before the first step. */
 hr_step_state hri_planned_state(const hri_planned *p);
 void hri_planned_resume(hri_planned *p, const hr_step_state *state);

@@ -15,6 +15,13 @@ typedef struct hri_planned_piece {
     hri_runner *runner;
 } hri_planned_piece;
 
+/* What a part of a step gave, as its graph says it. */
+typedef struct hri_planned_part {
+    uint64_t counted, busy_ns; /* labels that count; how long the device worked */
+    float numbers[4];          /* loss, accuracy, top5; 0 */
+    float metrics[HRI_PLANNED_METRICS];
+} hri_planned_part;
+
 /* One replica of this process. */
 typedef struct hri_planned_member {
     hri_runner *runner;
@@ -34,6 +41,12 @@ struct hri_planned {
         update; /* with keep_gradients, or of the first replica: the graph that updates; exec is NULL without */
     hri_planned_member *members; /* replicas; NULL: nobody shares the step */
     uint32_t member_count;
+    uint32_t ranks, rank;    /* replicas in all, and the first of this process */
+    hri_planned_part *parts; /* of a round, by rank */
+    hri_share_part *shares;  /* of them in the step */
+    hri_net_range
+        *ranges; /* between processes: room for an exchange, by rank; and a band of bytes */
+    char *band;
     hri_planned_piece evaluation; /* exec is NULL when it was not planned */
     hri_planned_piece single; /* the same for one sample; exec is NULL when it was not planned */
     const hri_planned_probe *probe; /* NULL: none */
@@ -60,10 +73,14 @@ HR_MUST_CHECK hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece
 HR_MUST_CHECK hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x,
                                               int64_t first_sample, const hri_share_part *share,
                                               hri_prose *why);
-/* What a run gave, once it is over. */
-HR_MUST_CHECK hr_status hri_planned_end_piece(hri_planned *p, const hri_planned_piece *x,
-                                              const hri_share_part *share, double sum[3], int fresh,
-                                              hri_prose *why);
+/* What a run gave, once it is over; and adding it, by its share of the batch. */
+HR_MUST_CHECK hr_status hri_planned_read_part(hri_planned *p, const hri_planned_piece *x,
+                                              hri_planned_part *out);
+void hri_planned_add_part(hri_planned *p, const hri_planned_part *part, const hri_share_part *share,
+                          double sum[3], int fresh);
+/* Samples of another rank are passed over. */
+HR_MUST_CHECK hr_status hri_planned_skip(hri_planned *p, int64_t samples, int64_t first_sample,
+                                         hri_prose *why);
 /* Velocities that take the parts as they come cannot be scaled when a later part shows that others weigh less. */
 HR_MUST_CHECK hr_status hri_planned_check_even(const hri_planned *p, const hri_share_part *share,
                                                hri_prose *why);

@@ -6,15 +6,17 @@
  * the inputs of the graph that folds (step/replica.c); samples are fed by the caller's thread, in their order.
  *
  * Replicas of one process run as tasks of the caller's pool, which never wait for one another: between computing and
- * folding everybody is done. */
+ * folding everybody is done.  Ranks of several processes have one replica each; every rank passes over the samples of
+ * the others, and bytes go through net/net.h in an order that the graph alone gives. */
 #include "fit/planned_int.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
-enum { BAND = 16 << 10 }; /* copied at once, through the stack */
+enum { STACK_BAND = 16 << 10 }; /* copied at once inside the process */
 
 /* ---- opening ---- */
 
@@ -34,24 +36,39 @@ static void sort_pieces(hri_planned_member *m, const hri_fit_plans *plans) {
     }
 }
 
-hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
-                                   const hri_fit_plans *plans, hri_prose *why) {
+static hr_status open_runners(hri_planned *p, const hri_runner_options *o,
+                              const hri_fit_plans *plans, hri_prose *why) {
     hri_runner_options each = *o;
     char name[32];
     hr_status status = HR_OK;
-    p->members = hri_calloc(plans->arenas, sizeof *p->members);
-    if (!p->members) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory for the replicas");
-    }
-    each.threads = NULL; /* kernels of a task run inline */
+    each.threads = p->o.net ? o->threads : NULL; /* kernels of a task run inline */
     for (; p->member_count < plans->arenas && status == HR_OK; p->member_count++) {
         hri_planned_member *m = &p->members[p->member_count];
-        snprintf(name, sizeof name, "replica %u", p->member_count);
+        snprintf(name, sizeof name, "replica %u", p->rank + p->member_count);
         each.name = o->name ? o->name : name;
         status = hri_runner_open(&each, &m->runner, why);
         if (status == HR_OK) {
             sort_pieces(m, plans);
         }
+    }
+    return status;
+}
+
+hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
+                                   const hri_fit_plans *plans, hri_prose *why) {
+    p->ranks = p->o.job->replicas;
+    p->rank = p->o.net ? hri_net_rank(p->o.net) : 0;
+    p->members = hri_calloc(plans->arenas, sizeof *p->members);
+    p->parts = hri_calloc(p->ranks, sizeof *p->parts);
+    p->shares = hri_calloc(p->ranks, sizeof *p->shares);
+    p->ranges = p->o.net ? hri_calloc(p->ranks, sizeof *p->ranges) : NULL;
+    p->band = p->o.net ? hri_malloc(HRI_PLANNED_BAND) : NULL;
+    hr_status status = p->members && p->parts && p->shares && (!p->o.net || (p->ranges && p->band))
+                           ? open_runners(p, o, plans, why)
+                           : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the replicas");
+    if (status == HR_OK && (p->o.net ? hri_net_size(p->o.net) : plans->arenas) != p->ranks) {
+        status = hri_prose_set(why, HR_E_INVALID, "%u replicas were planned, but there are %u",
+                               p->ranks, p->o.net ? hri_net_size(p->o.net) : plans->arenas);
     }
     if (status != HR_OK) {
         hri_planned_close_members(p);
@@ -66,30 +83,131 @@ void hri_planned_close_members(hri_planned *p) {
         hri_runner_close(p->members[i].runner);
     }
     hri_free(p->members);
+    hri_free(p->parts);
+    hri_free(p->shares);
+    hri_free(p->ranges);
+    hri_free(p->band);
     p->members = NULL;
     p->member_count = 0;
+}
+
+/* ---- between processes ---- */
+
+/* Why the group has ended, as far as it has: the first reason of any rank. */
+static hr_status net_failed(const hri_planned *p, hr_status status, hri_prose *why) {
+    hri_net_end end;
+    if (hri_net_cause(p->o.net, &end)) {
+        return hri_prose_set(why, status, "%s", end.text);
+    }
+    return hri_prose_set(why, status, "the exchange with other ranks failed: %s",
+                         hr_status_text(status));
+}
+
+/* The first `bytes` of p->band, from rank `from` to all. */
+static hr_status send_band(hri_planned *p, uint32_t from, uint64_t bytes) {
+    uint64_t ticket = 0;
+    const hri_net_range range = {p->band, bytes}, none = {NULL, 0};
+    for (uint32_t i = 0; i < p->ranks; i++) {
+        p->ranges[i] = i == from ? range : none;
+    }
+    const hr_status status =
+        hri_net_gather(p->o.net, from == p->rank ? range : none, p->ranges, &ticket);
+    return status == HR_OK ? hri_net_wait(p->o.net, ticket, 0) : status;
+}
+
+hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why) {
+    *any = mine != 0;
+    if (!p->o.net) {
+        return HR_OK;
+    }
+    const unsigned char own = mine != 0;
+    unsigned char *all = (unsigned char *)p->band;
+    const hr_status status = hri_net_share(p->o.net, &own, 1, all);
+    for (uint32_t i = 0; i < p->ranks && status == HR_OK; i++) {
+        *any |= all[i];
+    }
+    return status == HR_OK ? HR_OK : net_failed(p, status, why);
+}
+
+typedef struct terms {
+    uint64_t of[8];
+} terms;
+
+static const char *const term_names[] = {"the batch",
+                                         "the samples of a micro-batch",
+                                         "the seed",
+                                         "the step to begin with",
+                                         "the model",
+                                         "the training options",
+                                         "the input or the losses so far",
+                                         "the version"};
+
+/* What is carried, in its order. */
+static uint64_t print_of_fold(const hr_graph *g) {
+    uint64_t print = 0;
+    for (hr_value v = 1; v < g->value_count; v++) {
+        const hri_value *is = &g->values[v];
+        if (is->kind == HR_VALUE_INPUT || is->kind == HR_VALUE_PARAM) {
+            print = hri_hash_u64(print ^ hri_hash_bytes(is->name, strlen(is->name), 0)) +
+                    hr_meta_bytes(&is->meta);
+        }
+    }
+    return print;
+}
+
+hr_status hri_planned_agree(hri_planned *p, uint64_t print, hri_prose *why) {
+    if (!p->o.net) {
+        return HR_OK;
+    }
+    const hr_train_options *o = &p->o.job->options;
+    const terms mine = {{(uint64_t)p->o.job->batch, (uint64_t)p->members[0].part.samples, p->o.seed,
+                         p->state.step, print_of_fold(hri_exec_graph(p->members[0].fold_last.exec)),
+                         hri_hash_bytes(o, sizeof *o, 0), print, 1}};
+    terms *all = (terms *)(void *)p->band;
+    const hr_status status = hri_net_share(p->o.net, &mine, sizeof mine, all);
+    if (status != HR_OK) {
+        return net_failed(p, status, why);
+    }
+    for (uint32_t i = 1; i < p->ranks; i++) {
+        for (size_t k = 0; k < sizeof term_names / sizeof term_names[0]; k++) {
+            if (all[i].of[k] != all[0].of[k]) {
+                return hri_prose_set(why, HR_E_INVALID,
+                                     "ranks 0 and %u do not train the same: %s differs (%llu, "
+                                     "%llu)",
+                                     i, term_names[k], (unsigned long long)all[0].of[k],
+                                     (unsigned long long)all[i].of[k]);
+            }
+        }
+    }
+    return HR_OK;
 }
 
 /* ---- a round ---- */
 
 typedef struct round {
     hri_planned *p;
-    uint32_t first, count; /* parts of it */
+    uint32_t first, count; /* parts of it: one a rank, from rank 0 on */
     uint32_t parts;        /* of the step */
-    uint32_t from;         /* whose part is folded now */
+    uint32_t from;         /* the rank whose part is folded now */
 } round;
 
-static int is_last(const round *r, uint32_t member) {
-    return r->first + member + 1 == r->parts;
+static int is_last(const round *r, uint32_t rank) {
+    return r->first + rank + 1 == r->parts;
 }
 
-static int64_t first_sample(const round *r, uint32_t member) {
-    return (int64_t)(r->first + member) * r->p->members[0].part.samples;
+static int64_t first_sample(const round *r, uint32_t rank) {
+    return (int64_t)(r->first + rank) * r->p->members[0].part.samples;
 }
 
-static const hri_planned_piece *piece_of(const round *r, uint32_t member) {
-    const hri_planned_member *m = &r->p->members[member];
-    return is_last(r, member) ? &m->last : &m->part;
+static int is_here(const hri_planned *p, uint32_t rank) {
+    return rank >= p->rank && rank < p->rank + p->member_count;
+}
+
+/* The graph that computes the part of a rank: of the replica that is here, or one that is like it. */
+static const hri_planned_piece *piece_of(const round *r, uint32_t rank) {
+    const hri_planned *p = r->p;
+    const hri_planned_member *m = &p->members[is_here(p, rank) ? rank - p->rank : 0];
+    return is_last(r, rank) ? &m->last : &m->part;
 }
 
 /* A task: the gradients of one part. */
@@ -97,35 +215,51 @@ static void compute(void *user, uint32_t at, uint32_t worker) {
     static const hri_share_part whole = {.share = 1.0, .keep = 1.0, .weight = 1.0f, .first = 1.0f};
     const round *r = user;
     hri_planned_member *m = &r->p->members[at];
+    const uint32_t rank = r->p->rank + at;
     (void)worker;
-    m->status = hri_planned_run_piece(r->p, piece_of(r, at), first_sample(r, at), &whole, &m->why);
+    m->status =
+        hri_planned_run_piece(r->p, piece_of(r, rank), first_sample(r, rank), &whole, &m->why);
 }
 
-/* What the part gave, from the replica that computed it to one that folds it in. */
-static hr_status carry(const hri_planned_piece *from, const hri_planned_piece *to) {
-    const hr_graph *g = hri_exec_graph(to->exec), *source = hri_exec_graph(from->exec);
-    char band[BAND];
+/* Bytes of one value of a part: between replicas of this process, or of several. */
+static hr_status carry_value(const round *r, const hri_planned_piece *to, hr_value v) {
+    hri_planned *p = r->p;
+    const hri_planned_piece *from = piece_of(r, r->from);
+    const hri_value *is = &hri_exec_graph(to->exec)->values[v];
+    const hr_value kept = hr_graph_find(hri_exec_graph(from->exec), is->name);
+    const uint64_t bytes = hr_meta_bytes(&is->meta);
+    const uint64_t most = p->o.net ? HRI_PLANNED_BAND : STACK_BAND;
+    char stack[STACK_BAND], *band = p->o.net ? p->band : stack;
     hr_status status = HR_OK;
-    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        const hri_value *is = &g->values[v];
-        if (is->kind != HR_VALUE_INPUT || !strncmp(is->name, "train.", 6) ||
-            !hri_exec_holds(to->exec, v)) {
-            continue;
-        }
-        const uint64_t bytes = hr_meta_bytes(&is->meta);
-        const hr_value kept = hr_graph_find(source, is->name);
-        for (uint64_t at = 0; at < bytes && status == HR_OK; at += BAND) {
-            const uint64_t here = bytes - at < BAND ? bytes - at : BAND;
+    for (uint64_t at = 0; at < bytes && status == HR_OK; at += most) {
+        const uint64_t here = bytes - at < most ? bytes - at : most;
+        if (is_here(p, r->from)) {
             status = hri_exec_get(from->exec, kept, at, band, here);
-            if (status == HR_OK) {
-                status = hri_exec_put(to->exec, v, at, band, here);
-            }
+        }
+        if (status == HR_OK && p->o.net) {
+            status = send_band(p, r->from, here);
+        }
+        if (status == HR_OK) {
+            status = hri_exec_put(to->exec, v, at, band, here);
         }
     }
     return status;
 }
 
-/* A task: one replica folds in the part of replica `from`. */
+/* What the part gave, from the replica that computed it to one that folds it in. */
+static hr_status carry(const round *r, const hri_planned_piece *to) {
+    const hr_graph *g = hri_exec_graph(to->exec);
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
+        if (g->values[v].kind == HR_VALUE_INPUT && strncmp(g->values[v].name, "train.", 6) != 0 &&
+            hri_exec_holds(to->exec, v)) {
+            status = carry_value(r, to, v);
+        }
+    }
+    return status;
+}
+
+/* A task: one replica folds in the part of rank `from`. */
 static void fold(void *user, uint32_t at, uint32_t worker) {
     const round *r = user;
     hri_planned_member *m = &r->p->members[at];
@@ -133,53 +267,92 @@ static void fold(void *user, uint32_t at, uint32_t worker) {
     (void)worker;
     m->status = hri_runner_need(to->runner, to->index);
     if (m->status == HR_OK) {
-        m->status = carry(piece_of(r, r->from), to);
+        m->status = carry(r, to);
+    }
+    if (m->status == HR_E_PEER) {
+        m->status = net_failed(r->p, m->status, &m->why);
+        return;
     }
     if (m->status != HR_OK) {
         m->status = hri_prose_set(&m->why, m->status, "step %llu: a gradient was not exchanged: %s",
                                   (unsigned long long)r->p->state.step, hr_status_text(m->status));
         return;
     }
-    m->status = hri_planned_run_piece(r->p, to, first_sample(r, r->from),
-                                      &r->p->members[r->from].share, &m->why);
+    m->status =
+        hri_planned_run_piece(r->p, to, first_sample(r, r->from), &r->p->shares[r->from], &m->why);
 }
 
 /* All tasks, and the first failure of them. */
 static hr_status run_all(round *r, uint32_t count, hri_task_fn *task, hri_prose *why) {
-    hri_threads_run(r->p->probe ? NULL : r->p->o.threads, count, task, r);
+    const hri_planned *p = r->p;
+    if (p->o.net || p->probe) { /* its kernels have the threads */
+        for (uint32_t i = 0; i < count; i++) {
+            task(r, i, 0);
+        }
+    } else {
+        hri_threads_run(p->o.threads, count, task, r);
+    }
     for (uint32_t i = 0; i < count; i++) {
-        const hri_planned_member *m = &r->p->members[i];
+        const hri_planned_member *m = &p->members[i];
+        if (m->status == HR_E_PEER) {
+            return hri_prose_set(why, m->status, "%s", m->why.text);
+        }
         if (m->status != HR_OK) {
-            return hri_prose_set(why, m->status, "replica %u: %s", i, m->why.text);
+            return hri_prose_set(why, m->status, "replica %u: %s", p->rank + i, m->why.text);
         }
     }
     return HR_OK;
 }
 
-/* What a part weighs in the step, and its numbers: before anything is folded, which takes the place of results. */
-static hr_status weigh(const round *r, uint32_t at, hri_share *so_far, double sum[3],
-                       hri_prose *why) {
+/* Samples, in their order; and the gradients of the parts that are computed here. */
+static hr_status compute_round(round *r, hri_prose *why) {
     hri_planned *p = r->p;
-    hri_planned_member *m = &p->members[at];
-    const hri_planned_piece *x = piece_of(r, at);
-    m->share = hri_share_add(so_far, (uint64_t)p->o.job->batch, (uint64_t)x->samples, m->counted);
-    const hr_status status = hri_planned_check_even(p, &m->share, why);
-    return status == HR_OK ? hri_planned_end_piece(p, x, &m->share, sum, r->first + at == 0, why)
-                           : status;
+    uint32_t here = 0;
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
+        const hri_planned_piece *x = piece_of(r, i);
+        if (is_here(p, i)) {
+            here++;
+            status = hri_planned_feed(p, x, p->state.step, first_sample(r, i), &p->parts[i].counted,
+                                      why);
+        } else {
+            status = hri_planned_skip(p, x->samples, first_sample(r, i), why);
+        }
+    }
+    if (status == HR_OK) {
+        status = run_all(r, here, compute, why);
+    }
+    /* Before anything is folded, which takes the place of results. */
+    for (uint32_t i = p->rank; i < p->rank + here && status == HR_OK; i++) {
+        status = hri_planned_read_part(p, piece_of(r, i), &p->parts[i]);
+        if (status != HR_OK) {
+            return hri_prose_set(why, status, "step %llu failed: %s",
+                                 (unsigned long long)p->state.step, hr_status_text(status));
+        }
+    }
+    return status;
+}
+
+static hr_status share_parts(hri_planned *p, hri_prose *why) {
+    if (!p->o.net) {
+        return HR_OK;
+    }
+    const hri_planned_part mine = p->parts[p->rank];
+    const hr_status status = hri_net_share(p->o.net, &mine, sizeof mine, p->parts);
+    return status == HR_OK ? HR_OK : net_failed(p, status, why);
 }
 
 static hr_status run_round(round *r, hri_share *so_far, double sum[3], hri_prose *why) {
     hri_planned *p = r->p;
-    hr_status status = HR_OK;
-    for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
-        status = hri_planned_feed(p, piece_of(r, i), p->state.step, first_sample(r, i),
-                                  &p->members[i].counted, why);
-    }
+    hr_status status = compute_round(r, why);
     if (status == HR_OK) {
-        status = run_all(r, r->count, compute, why);
+        status = share_parts(p, why);
     }
     for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
-        status = weigh(r, i, so_far, sum, why);
+        p->shares[i] = hri_share_add(so_far, (uint64_t)p->o.job->batch,
+                                     (uint64_t)piece_of(r, i)->samples, p->parts[i].counted);
+        status = hri_planned_check_even(p, &p->shares[i], why);
+        hri_planned_add_part(p, &p->parts[i], &p->shares[i], sum, r->first + i == 0);
     }
     for (r->from = 0; r->from < r->count && status == HR_OK; r->from++) {
         status = run_all(r, p->member_count, fold, why);
@@ -194,7 +367,7 @@ hr_status hri_planned_run_rounds(hri_planned *p, double sum[3], uint64_t *labels
     hri_share so_far = {0};
     hr_status status = HR_OK;
     while (r.first < parts && status == HR_OK) {
-        r.count = parts - r.first < p->member_count ? parts - r.first : p->member_count;
+        r.count = parts - r.first < p->ranks ? parts - r.first : p->ranks;
         status = run_round(&r, &so_far, sum, why);
         r.first += r.count;
         if (status == HR_OK && r.first < parts && p->tick) {

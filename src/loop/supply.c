@@ -401,8 +401,10 @@ static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t
         return pipeline_failed(s, status, why);
     }
     s->any = 1;
-    status = put_sample(s, run, index, e, counted, why);
-    if (status == HR_OK && s->seen) {
+    if (run->exec) {
+        status = put_sample(s, run, index, e, counted, why);
+    }
+    if (status == HR_OK && run->exec && s->seen) {
         s->seen(s->seen_user, index, e);
     }
     hr_element_unref(e);
@@ -580,7 +582,7 @@ hr_status hri_feeds_feed(void *feeds, const hri_planned_run *run, hri_prose *why
         return feed_fields(f, &from, why);
     }
     if (f->fields) {
-        return feed_fields(f, run, why);
+        return run->exec ? feed_fields(f, run, why) : HR_OK;
     }
     return hri_supply_feed(run->evaluate ? f->validation : f->train, run, &f->fed, why);
 }
