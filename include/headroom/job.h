@@ -124,6 +124,11 @@ typedef struct hr_job_options {
      * micro-batches, never on that of replicas.  micro_batches 0 is one per replica.  On the host they are threads of
      * this process, which share its budget; of an absent device (null:24GiB) each has its own, and so its own budget. */
     int64_t replicas;
+    /* "auto", "shm", "tcp" or "mpi": this process is one of several ranks, each with one replica, as the variables of a
+     * launcher say (mpirun, srun, torchrun, TF_CONFIG).  The budget is that of each process.  Rank 0 writes checkpoints and
+     * logs; the others read the same data.  NULL: replicas are threads. */
+    const char *net;
+    uint64_t net_deadline_ms; /* of silence, after which a rank counts as gone; 0: 15,000 */
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

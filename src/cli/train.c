@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "cli/common/command.h"
+#include "cli/common/ranks.h"
 #include "cli/common/train_run.h"
 
 static volatile sig_atomic_t interrupted;
@@ -134,6 +135,9 @@ static int fail(work *w, hr_status status, const hr_error *error) {
                   ? r
                   : bad;
     }
+    if (status != HR_E_PEER) {
+        hri_ranks_unmute();
+    }
     const int code = hri_cli_error(w->cli, error);
     if (bad && error->cause == HR_CAUSE_DATA && !bad->flags->skip_bad && status != HR_E_INVALID) {
         hri_say_note("--skip-bad skips such samples");
@@ -200,7 +204,13 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     (void)count;
     hri_cli_wrap(cli);
     work w = {.cli = cli, .flags = options};
-    const int code = do_work(&w, arguments[0]);
+    int code;
+    if (hri_ranks_launch(cli, w.flags, &code)) {
+        cli->answered = true; /* by rank 0 */
+        return code;
+    }
+    hri_ranks_mute(w.flags);
+    code = do_work(&w, arguments[0]);
     hr_plan_destroy(w.plan);
     hr_ctx_destroy(w.ctx);
     for (uint32_t i = 0; i < w.count; i++) {

@@ -58,18 +58,25 @@ static int is_given(const hri_plan_job *j, const char *key) {
 }
 
 static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s) {
-    const uint32_t threads = j->o.threads ? (uint32_t)j->o.threads : hri_cores_usable();
+    const uint32_t cores = hri_cores_usable(), beside = j->who.size > 1 ? j->who.local_size : 1;
+    const uint32_t shared = beside > 1 && cores > beside ? cores / beside : beside > 1 ? 1 : cores;
+    const uint32_t threads = j->o.threads ? (uint32_t)j->o.threads : shared;
     const uint64_t runtime = j->known_base_bytes
                                  ? j->known_base_bytes
                                  : hri_resident_runtime(); /* before there are threads */
     j->base_bytes = runtime;
-    const hr_status status = hri_threads_create(threads, &j->threads);
+    uint64_t wire = 0;
+    hr_status status = hri_plan_job_wire_bytes(j, &wire);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_threads_create(threads, &j->threads);
     if (status != HR_OK) {
         return hri_why_set(&j->why, hri_cause_of(status), status, "threads: %s",
                            hr_status_text(status));
     }
     /* Replicas compute on one thread each, as many at a time as there are threads. */
-    const uint32_t replicas = j->job.replicas > 1 ? j->job.replicas : 1;
+    const uint32_t replicas = j->job.replicas > 1 && j->who.size < 2 ? j->job.replicas : 1;
     const uint32_t each = replicas > 1 ? 1 : threads;
     const uint32_t at_once = replicas < threads ? replicas : threads;
     j->job.arenas = replicas;
@@ -90,7 +97,7 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     j->job.nominal.flops_per_ns = is_given(j, "flops=") ? s->flops / 1e9 : 30;
     j->job.nominal.threads = 1;
     j->job.page_bytes = info->page_bytes;
-    j->job.runtime_bytes = runtime + (replicas > 1 ? at_once : 1) * HRI_RESIDENT_THREAD;
+    j->job.runtime_bytes = runtime + (replicas > 1 ? at_once : 1) * HRI_RESIDENT_THREAD + wire;
     j->job.thread_bytes = HRI_RESIDENT_THREAD;
     j->job.count_records = 1;
     return HR_OK;

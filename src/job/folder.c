@@ -81,6 +81,19 @@ static hr_status look_into_folder(hri_train_job *j, const char *path) {
     return HR_OK;
 }
 
+/* A rank that is not the first reads what is there, and nothing else. */
+static hr_status read_folder(hri_train_job *j) {
+    char *path = NULL;
+    hri_prose why = {""};
+    hr_status status = hri_path_join(j->o.folder, HRI_CHECKPOINT_LAST, &path);
+    if (status == HR_OK && j->o.start == HR_START_RESUME && hri_file_exists(path)) {
+        status = hri_checkpoint_open(path, &j->resume, &why);
+        j->resumes = status == HR_OK;
+    }
+    hri_free(path);
+    return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
+}
+
 hr_status hri_train_open_folder(hri_train_job *j) {
     char *path = NULL;
     hri_prose why = {""};
@@ -90,6 +103,15 @@ hr_status hri_train_open_folder(hri_train_job *j) {
                              .class_count = j->source.classes ? j->source.class_count : 0};
     if (!j->o.folder) {
         return HR_OK;
+    }
+    const size_t end = strlen(j->o.folder);
+    if (j->who.size > 1 && j->o.start == HR_START_RESUME && end > 2 &&
+        !strcmp(j->o.folder + end - 2, "-#")) {
+        return hri_why_set(&j->why, HR_CAUSE_USAGE, HR_E_INVALID,
+                           "several processes resume from a directory that is named: `folder`");
+    }
+    if (j->who.rank > 0) {
+        return read_folder(j);
     }
     hr_status status = hri_about_check(&about, &why); /* what could be saved and not be read */
     if (status == HR_OK) {

@@ -208,7 +208,11 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     j->listener = (hri_listener){options->on_event, options->user};
     j->resume.file.fd = -1;
     fill_defaults(&j->o);
-    hr_status status = check_sources(j);
+    hr_status status = hri_plan_job_who(&j->o, &j->who, &j->why);
+    if (status == HR_OK && j->who.rank > 0) { /* what is written is rank 0's */
+        j->o.log = j->o.tensorboard = j->o.svg = NULL;
+    }
+    status = status == HR_OK ? check_sources(j) : status;
     if (status == HR_OK && !j->o.custom_model) {
         if (!j->o.model) {
             return hri_why_option(&j->why, HR_E_INVALID, "model", " is missing");

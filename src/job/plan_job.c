@@ -6,11 +6,46 @@
 #include "base/alloc.h"
 #include "base/cache_dir.h"
 #include "device/device.h"
+#include "fit/planned.h"
 
 #define MIB (UINT64_C(1) << 20)
 
 const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
 const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
+
+hr_status hri_plan_job_who(const hr_job_options *o, hri_who *out, hri_why *why) {
+    hri_prose prose = {""};
+    *out = (hri_who){.size = 1};
+    if (!o->net) {
+        return HR_OK;
+    }
+    const hr_status status = hri_who_am_i(out, &prose);
+    if (status != HR_OK) {
+        return hri_why_prose(why, HR_CAUSE_USAGE, status, NULL, &prose);
+    }
+    if (out->size > 1 && o->replicas > 1 && (uint64_t)o->replicas != out->size) {
+        return hri_why_option(why, HR_E_INVALID, "replicas", "=%lld, but %s started %u processes",
+                              (long long)o->replicas, out->launcher, out->size);
+    }
+    return HR_OK;
+}
+
+hr_status hri_plan_job_wire_bytes(hri_plan_job *j, uint64_t *out) {
+    const hri_net_options o = {.wire = j->o.net, .who = j->who};
+    hri_net_cost_bytes cost = {0};
+    hri_prose prose = {""};
+    *out = 0;
+    if (j->who.size < 2) {
+        return HR_OK;
+    }
+    const hr_status status = hri_net_cost(&o, &cost, &prose);
+    if (status != HR_OK) {
+        return hri_why_option(&j->why, status, "net", ": %s", prose.text);
+    }
+    /* the band, and tables by rank (fit/rounds.c) */
+    *out = cost.host_bytes + HRI_PLANNED_BAND + (uint64_t)j->who.size * 512;
+    return HR_OK;
+}
 
 static hr_status open_model(hri_plan_job *j) {
     hr_error error = {0};
@@ -50,7 +85,11 @@ static hr_status open_model(hri_plan_job *j) {
         return hri_why_option(&j->why, HR_E_RANGE, "replicas", "=%lld is not between 1 and %d",
                               (long long)j->o.replicas, HRI_PLAN_REPLICAS);
     }
-    j->job.replicas = (uint32_t)j->o.replicas;
+    const hr_status known = hri_plan_job_who(&j->o, &j->who, &j->why);
+    if (known != HR_OK) {
+        return known;
+    }
+    j->job.replicas = j->who.size > 1 ? j->who.size : (uint32_t)j->o.replicas;
     if (j->job.replicas > 1 && j->job.keep_gradients) {
         return hri_why_option(&j->why, HR_E_UNSUPPORTED, "keep_gradients",
                               " does not work with replicas");

@@ -13,6 +13,7 @@
 #include "fit/timing.h"
 #include "govern/admission.h"
 #include "job/why.h"
+#include "net/who.h"
 #include "run/holding.h"
 
 enum {
@@ -60,6 +61,7 @@ typedef struct hri_plan_job {
     hri_admission *admission; /* its memory, reserved between processes; NULL: nobody counts */
     char device_name[64], device_what[80];
     const char *what; /* the model or the file, for sentences */
+    hri_who who;      /* of several processes; size 0 or 1: there is one */
     bool is_problem;
     bool said_waiting;
     hri_holding holding; /* of the ledger */
@@ -82,6 +84,11 @@ typedef struct hri_plan_job {
     hri_plan_row smallest; /* once it was looked for */
     hri_plan *least;       /* of a problem: the plan of that */
 } hri_plan_job;
+
+/* Which rank of how many this process is, as the options say; size 1: it is alone. */
+HR_MUST_CHECK hr_status hri_plan_job_who(const hr_job_options *o, hri_who *out, hri_why *why);
+/* What its wire takes of this process. */
+HR_MUST_CHECK hr_status hri_plan_job_wire_bytes(hri_plan_job *job, uint64_t *out);
 
 /* Opens model and device and reads the budgets; nothing is planned.  The options are copied, their texts are not; *out may not move.  After
  * a failure out->why has the reason; close is allowed, and on a zeroed one. */

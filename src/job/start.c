@@ -275,6 +275,10 @@ hr_status hri_train_start(hri_train_job *j) {
         status = hri_trainer_open(&o, &j->trainer, &why);
         hri_checkpoint_close(&j->resume);
     }
+    if (status == HR_OK) {
+        const hri_progress_state *at = hri_trainer_progress(j->trainer);
+        status = hri_planned_agree(j->planned, at->input_print ^ at->digest, &why);
+    }
     if (status != HR_OK) {
         return hri_train_failed(j, status, &why);
     }
@@ -287,6 +291,12 @@ hr_status hri_train_start(hri_train_job *j) {
     n.epoch = hri_trainer_progress(j->trainer)->epoch + 1;
     tell(j, HR_EVENT_STARTED, "", &n);
     return HR_OK;
+}
+
+void hri_train_tell_ranks(hri_train_job *j, hr_status status, const char *text) {
+    if (j->net && status != HR_E_PEER) {
+        hri_net_stop(j->net, status, "rank %u failed: %s", j->who.rank, text);
+    }
 }
 
 void hri_train_release(hri_train_job *j) {
@@ -302,6 +312,7 @@ void hri_train_close(hri_train_job *j) {
     hri_trainer_close(j->trainer);
     hri_record_close(j->record);
     hri_planned_close(j->planned);
+    hri_net_close(j->net);
     hri_supply_close(j->train);
     hri_supply_close(j->validation);
     hri_checkpoint_close(&j->resume);

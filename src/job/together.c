@@ -498,6 +498,7 @@ static hr_status open_planned(hri_together *t, hri_prose *why) {
                                        .limit_bytes = t->slices[i],
                                        .grow = t->jobs[0].o.grow,
                                        .job = &j->plan->job,
+                                       .net = j->net,
                                        .threads = j->plan->threads,
                                        .seed = j->o.seed,
                                        .feed = hri_feeds_feed,
@@ -618,7 +619,16 @@ static hr_status start_each(hri_together *t, hr_status (*step)(hri_train_job *),
     return status;
 }
 
-hr_status hri_together_start(hri_together *t, hri_why *why) {
+/* All ranks are there, or one is named. */
+static hr_status open_net(hri_train_job *j, hri_prose *why) {
+    const hri_net_options o = {.wire = j->o.net,
+                               .who = j->who,
+                               .deadline_ns = j->o.net_deadline_ms * UINT64_C(1000000),
+                               .device = j->plan->device_name};
+    return j->who.size > 1 ? hri_net_open(&o, &j->net, why) : HR_OK;
+}
+
+static hr_status start(hri_together *t, hri_why *why) {
     hri_prose prose = {""};
     const hri_listener *listener = &t->jobs[0].listener;
     hr_status status = check_there(t, why);
@@ -626,7 +636,10 @@ hr_status hri_together_start(hri_together *t, hri_why *why) {
         return status;
     }
     t->started = true;
-    status = open_planned(t, &prose);
+    status = open_net(&t->jobs[0], &prose);
+    if (status == HR_OK) {
+        status = open_planned(t, &prose);
+    }
     if (status != HR_OK) {
         return hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
     }
@@ -654,6 +667,15 @@ hr_status hri_together_start(hri_together *t, hri_why *why) {
         status = check_host(&t->jobs[0], why);
     }
     return status == HR_OK ? start_each(t, hri_train_start, why) : status;
+}
+
+hr_status hri_together_start(hri_together *t, hri_why *why) {
+    const hr_status status = start(t, why);
+    if (status != HR_OK) {
+        hri_train_tell_ranks(&t->jobs[0], status,
+                             why->prose.text[0] ? why->prose.text : hr_status_text(status));
+    }
+    return status;
 }
 
 void hri_together_close(hri_together *t) {

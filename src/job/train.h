@@ -80,6 +80,8 @@ typedef struct hri_train_job {
     hri_arena facts; /* texts of `about` */
     hri_supply *train, *validation;
     hri_feeds feeds;
+    hri_who who;  /* size 0 or 1: alone */
+    hri_net *net; /* between processes; NULL: there is one */
     hri_planned *planned;
     hri_init_report init;
     hri_record *record;
@@ -152,6 +154,8 @@ uint64_t hri_train_left_over(const hri_train_job *j);
 bool hri_train_over_budget(const hri_train_job *j, const hri_measured *m);
 /* Numbers of a step for the public face. */
 hr_numbers hri_train_numbers(const hri_train_job *j, const hri_record_step *s);
+/* Between processes: all others end with the reason. */
+void hri_train_tell_ranks(hri_train_job *j, hr_status status, const char *text);
 /* What is behind the public face (trainer.c). */
 hri_train_job *hri_trainer_job(const hr_trainer *t);
 /* Writes the last record and the picture, once. */

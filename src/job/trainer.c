@@ -95,6 +95,7 @@ static hr_cause cause_of(const hri_train_job *j, hr_status status) {
 }
 
 static hr_status fail(hri_train_job *j, hr_status status, const hri_prose *prose, hri_why *why) {
+    hri_train_tell_ranks(j, status, prose->text[0] ? prose->text : hr_status_text(status));
     (void)hri_why_set(why, cause_of(j, status), status, "%s%s%s", j->name, *j->name ? ": " : "",
                       prose->text[0] ? prose->text : hr_status_text(status));
     hri_train_record_end(j);
@@ -118,6 +119,7 @@ static hr_status listen(hri_train_job *j, hri_why *why) {
         return HR_OK;
     }
     if (said != HR_E_CANCELLED) { /* it has failed itself: nothing is saved */
+        hri_train_tell_ranks(j, said, hr_status_text(said));
         hri_train_record_end(j);
         return hri_why_set(why, hri_cause_of(said), said, "the listener failed: %s",
                            hr_status_text(said));
@@ -135,7 +137,15 @@ static hr_status advance(hri_train_job *j, hri_why *why) {
     if (hri_trainer_over(j->trainer) != HRI_TRAINER_RUNS) {
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_BUSY, "training has finished");
     }
-    hr_status status = listen(j, why);
+    int stop = 0; /* all ranks stop behind the same step */
+    hr_status status = hri_planned_vote(j->planned, j->answered == HR_E_CANCELLED, &stop, &prose);
+    if (status != HR_OK) {
+        return fail(j, status, &prose, why);
+    }
+    j->answered = stop && j->answered == HR_OK ? HR_E_CANCELLED : j->answered;
+    if (!j->net || stop || (j->answered != HR_OK && j->answered != HR_E_CANCELLED)) {
+        status = listen(j, why);
+    }
     if (status != HR_OK) {
         return status;
     }
@@ -146,7 +156,7 @@ static hr_status advance(hri_train_job *j, hri_why *why) {
     if (status != HR_OK) {
         return fail(j, status, &prose, why);
     }
-    status = listen(j, why);
+    status = j->net ? HR_OK : listen(j, why); /* with others it is asked before the next step */
     if (hri_trainer_over(j->trainer) != HRI_TRAINER_RUNS) {
         hri_train_record_end(j);
     }

@@ -19,5 +19,8 @@ typedef struct hri_launch_end {
 /* Runs argv (argv[0] is replaced by this program) `count` times and returns when all have ended. */
 HR_MUST_CHECK hr_status hri_launch(uint32_t count, char *const *argv, uint64_t grace_ns,
                                    hri_launch_end *out, hri_prose *why);
+/* The same with the command line of this process. */
+HR_MUST_CHECK hr_status hri_launch_self(uint32_t count, uint64_t grace_ns, hri_launch_end *out,
+                                        hri_prose *why);
 
 #endif

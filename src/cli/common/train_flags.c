@@ -10,6 +10,7 @@
 #define VALIDATION "val-data,val-split"
 
 const char *const hri_train_schedules[] = {"constant", "step", "cosine", NULL};
+const char *const hri_train_wires[] = {"auto", "shm", "tcp", "mpi", NULL};
 static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NULL};
 
 #define AT(MEMBER) offsetof(hri_train_flags, MEMBER)
@@ -77,6 +78,13 @@ const hri_field hri_train_flag_fields[] = {
     {"replicas",
      "replicas that share each step, one or more micro-batches each; losses do not depend on it",
      AT(replicas), HRI_FIELD_INT, "1", .min = 1, .max = HRI_PLAN_REPLICAS, .metavar = "N"},
+    {"net",
+     "how processes exchange gradients: shm, tcp or mpi; auto: as the launcher needs it, and "
+     "threads "
+     "of one process without one",
+     AT(net), HRI_FIELD_ENUM, "auto", .metavar = "WIRE", .choices = hri_train_wires},
+    {"net-deadline", "silence after which another process counts as gone: 15s, 2m",
+     AT(net_deadline), HRI_FIELD_STRING, "15s", .metavar = "TIME"},
     {"ghost-norm", "allow splitting the batch in spite of batch norm; this changes the result",
      AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL},
     {"measure", "measure op times on this device (cached) instead of using the analytic model",

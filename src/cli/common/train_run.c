@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/common/plan_flags.h"
+#include "cli/common/ranks.h"
 
 static int read_batch(const hri_train_run *r, int64_t *out) {
     char *end;
@@ -93,6 +94,7 @@ int hri_train_run_init(hri_train_run *r) {
                                      : f->overwrite ? HR_START_OVERWRITE
                                                     : HR_START_NEW,
                             .replicas = f->replicas,
+                            .net = hri_ranks_net(f),
                             .split_norm = f->ghost_norm,
                             .skip_bad = f->skip_bad,
                             .no_offload = !f->offload,
@@ -111,6 +113,9 @@ int hri_train_run_init(hri_train_run *r) {
                                .many = r->view.many};
     int code = read_batch(r, &r->o.batch);
     code = code == HRI_EXIT_YES ? hri_plan_read_wait(r->cli, f->wait, &r->o.wait_ms) : code;
+    code = code == HRI_EXIT_YES
+               ? hri_plan_read_wait(r->cli, f->net_deadline, &r->o.net_deadline_ms)
+               : code;
     return code == HRI_EXIT_YES ? hri_plan_read_parts(r->cli, f->micro_batches, &r->o.micro_batches)
                                 : code;
 }

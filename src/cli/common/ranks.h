@@ -1,0 +1,16 @@
+/* headroom train as one of several processes: starting them, and who of them speaks. */
+#ifndef HRI_CLI_RANKS_H
+#define HRI_CLI_RANKS_H
+
+#include "cli/common/cli.h"
+#include "cli/common/train_flags.h"
+
+/* The wire of the library's options; NULL: replicas are threads of this process. */
+const char *hri_ranks_net(const hri_train_flags *f);
+/* Where --net asks for processes and nobody has started them: runs the command once a replica; true, with its exit code. */
+bool hri_ranks_launch(hri_cli *cli, const hri_train_flags *f, int *code);
+/* Only rank 0 speaks: the others' streams lead nowhere until one of them has something to say that no other can. */
+void hri_ranks_mute(const hri_train_flags *f);
+void hri_ranks_unmute(void);
+
+#endif
