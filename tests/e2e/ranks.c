@@ -63,8 +63,9 @@ TEST(ranks, a_killed_rank_is_named_and_the_run_goes_on) {
     program_expect(&o, 3, "rank 1");
     program_expect(&o, 3, "--resume");
     program_end(&o);
-    o = program_run(&(program_options){.as_shell = 1},
-                    "grep -a -o 'training[^0-9]*[0-9]*' run/last.safetensors | head -1 | tr -dc 0-9");
+    o = program_run(
+        &(program_options){.as_shell = 1},
+        "grep -a -o 'training[^0-9]*[0-9]*' run/last.safetensors | head -1 | tr -dc 0-9");
     int step = 0;
     CHECK(sscanf(o.out, "%d", &step) == 1 && step >= 3);
     program_end(&o);

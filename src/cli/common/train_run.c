@@ -113,9 +113,8 @@ int hri_train_run_init(hri_train_run *r) {
                                .many = r->view.many};
     int code = read_batch(r, &r->o.batch);
     code = code == HRI_EXIT_YES ? hri_plan_read_wait(r->cli, f->wait, &r->o.wait_ms) : code;
-    code = code == HRI_EXIT_YES
-               ? hri_plan_read_wait(r->cli, f->net_deadline, &r->o.net_deadline_ms)
-               : code;
+    code = code == HRI_EXIT_YES ? hri_plan_read_wait(r->cli, f->net_deadline, &r->o.net_deadline_ms)
+                                : code;
     return code == HRI_EXIT_YES ? hri_plan_read_parts(r->cli, f->micro_batches, &r->o.micro_batches)
                                 : code;
 }
