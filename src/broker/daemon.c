@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -251,8 +252,44 @@ static void loop(daemon_state *d, uint64_t linger_ms) {
     }
 }
 
+bool hri_daemon_detach(int *out_ready, int *out_code) {
+    int ends[2], status = 0;
+    char byte;
+    *out_ready = -1;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return true; /* as a child then */
+    }
+    const pid_t pid = fork();
+    if (pid <= 0) {
+        close(ends[0]);
+        *out_ready = ends[1];
+        return true;
+    }
+    close(ends[1]);
+    ssize_t got;
+    do {
+        got = read(ends[0], &byte, 1);
+    } while (got < 0 && errno == EINTR);
+    close(ends[0]);
+    *out_code = 0;
+    if (got != 1 && waitpid(pid, &status, 0) == pid) {
+        *out_code = WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+    }
+    return false;
+}
+
+static void tell_ready(int ready) {
+    if (ready >= 0) {
+        ssize_t sent;
+        do {
+            sent = write(ready, "1", 1);
+        } while (sent < 0 && errno == EINTR);
+        close(ready);
+    }
+}
+
 hr_status hri_daemon_run(const char *folder, const hri_observer *observer, uint64_t linger_ms,
-                         hri_prose *why) {
+                         int ready, hri_prose *why) {
     daemon_state *d = hri_calloc(1, sizeof *d);
     if (!d) {
         return HR_E_NOMEM_HOST;
@@ -268,6 +305,7 @@ hr_status hri_daemon_run(const char *folder, const hri_observer *observer, uint6
         status = open_socket(d, folder, why);
     }
     if (status == HR_OK) {
+        tell_ready(ready);
         loop(d, linger_ms);
     }
     while (d->count) {

@@ -5,11 +5,18 @@
 #ifndef HRI_BROKER_DAEMON_H
 #define HRI_BROKER_DAEMON_H
 
+#include <stdbool.h>
 #include <headroom/status.h>
 #include "base/prose.h"
 #include "broker/observer.h"
 
+/* Goes on in a process that is nobody's child, so that whoever started this one is not left with a dead child when it ends.  True in
+ * that process: *out_ready is for hri_daemon_run.  False in this one, when the other answers or has ended: *out_code is its exit
+ * code, 0 when it answers.  Before any thread and any library with state of its own. */
+bool hri_daemon_detach(int *out_ready, int *out_code);
+
+/* ready: a descriptor that is written to and closed as soon as it answers, or -1. */
 HR_MUST_CHECK hr_status hri_daemon_run(const char *folder, const hri_observer *observer,
-                                       uint64_t linger_ms, hri_prose *why);
+                                       uint64_t linger_ms, int ready, hri_prose *why);
 
 #endif

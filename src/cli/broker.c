@@ -6,12 +6,15 @@
 
 typedef struct broker_options {
     int64_t linger;
+    bool detach;
 } broker_options;
 
 static const hri_field fields[] = {
     {"linger", "milliseconds without jobs or connections until it exits",
      offsetof(broker_options, linger), HRI_FIELD_INT, "10000", .min = 0, .max = 1e9,
      .env = "HEADROOM_BROKER_LINGER_MS", .metavar = "MS"},
+    {"detach", "return when it answers, and go on in the background",
+     offsetof(broker_options, detach), HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
 
@@ -22,6 +25,10 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_nvml_observer *nvml = NULL;
     hri_prose why = {0};
     char folder[HRI_WIRE_PATH];
+    int ready = -1, code = 0;
+    if (o->detach && !hri_daemon_detach(&ready, &code)) {
+        return code;
+    }
     if (hri_wire_folder(folder, sizeof folder) != 0) {
         hri_say_error(cli, "the path of the runtime directory is too long for a socket");
         return HRI_EXIT_USAGE;
@@ -31,7 +38,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         const hri_observer observer = hri_nvml_observer_of(nvml);
         hri_observed devices[HRI_OBSERVED_DEVICES];
         status = observer.devices(observer.user, devices) > 0
-                     ? hri_daemon_run(folder, &observer, (uint64_t)o->linger, &why)
+                     ? hri_daemon_run(folder, &observer, (uint64_t)o->linger, ready, &why)
                      : hri_prose_set(&why, HR_E_UNSUPPORTED, "no NVIDIA GPU was found");
     }
     hri_nvml_observer_close(nvml);

@@ -45,8 +45,8 @@ static int is_headroom(void) {
 static int start_broker(pid_t *out) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    char name[] = "headroom", command[] = "broker";
-    char *const argv[] = {name, command, NULL};
+    char name[] = "headroom", command[] = "broker", detach[] = "--detach";
+    char *const argv[] = {name, command, detach, NULL};
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -63,6 +63,14 @@ static int start_broker(pid_t *out) {
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     return failed;
+}
+
+/* What was started ends as soon as the broker, which goes on without it, answers, or has found another one. */
+static void forget_child(pid_t pid) {
+    const struct timespec moment = {.tv_nsec = 2000000};
+    for (int i = 0; pid > 0 && i < 500 && waitpid(pid, NULL, WNOHANG) == 0; i++) {
+        nanosleep(&moment, NULL);
+    }
 }
 
 /* Connects to one that answers: a socket may take connections a moment longer than its owner lives. */
@@ -121,6 +129,7 @@ hr_status hri_link_open(hri_link *link, hri_prose *why) {
         nanosleep(&moment, NULL);
         status = reach(link, why);
     }
+    forget_child(pid);
     return status;
 }
 

@@ -315,3 +315,22 @@ TEST(limit, up_only_as_far_as_others_leave_and_down_at_once) {
     CHECK(strstr(w.words, "is not available: others hold the rest, 512 MiB is free") != NULL);
     govern_end(&w);
 }
+
+/* Whoever starts the broker has no child of it: neither while it runs nor when it has died. */
+TEST(broker, is_nobodys_child) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(
+        &w, "$HEADROOM run --budget 1GiB -- sh -c 'touch a; while [ ! -e b ]; do sleep 0.01; done' "
+            "& run=$!; while [ ! -e a ]; do sleep 0.01; done; kids() { "
+            "for s in /proc/[0-9]*/stat; do sed -n \"s/^[0-9]* (\\(.*\\)) . $run .*/$1 \\1/p\" $s "
+            "2>/dev/null; done; }; "
+            "kids while; kill -9 $(cat r/lock); sleep 0.3; kids after; touch b; wait $run; "
+            "echo code $?");
+    govern_expect(&w, "while sh\n");
+    govern_expect(&w, "after sh\n");
+    CHECK_EQ(govern_count(&w, "while "), 1);
+    CHECK_EQ(govern_count(&w, "after "), 1);
+    govern_expect(&w, "code 0\n");
+    govern_end(&w);
+}
