@@ -226,12 +226,12 @@ bool hri_mesh_hear(hri_mesh *mesh, uint32_t who) {
         close(t->fd);
         t->fd = -1;
         if (!t->bye && !mesh->ended) {
-            const hri_net_end end = {.rank = (int32_t)who, .status = HR_E_PEER};
-            hri_net_end named = mesh->found ? mesh->finding : end;
-            if (!mesh->found) {
-                snprintf(named.text, sizeof named.text, "%s ended in exchange %llu",
-                         mesh->m.members[who].name, (unsigned long long)mesh->posted);
-            }
+            /* Others that left because rank 0 is gone may have been seen first: then it is still the cause. */
+            const bool own = mesh->found && mesh->finding.status != HR_E_PEER;
+            hri_net_end named = {.rank = (int32_t)who, .status = HR_E_PEER};
+            snprintf(named.text, sizeof named.text, "%s ended in exchange %llu",
+                     mesh->m.members[who].name, (unsigned long long)mesh->posted);
+            named = own ? mesh->finding : named;
             hri_mesh_decide(mesh, &named);
         }
     }

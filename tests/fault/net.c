@@ -1,0 +1,77 @@
+/* The Nth allocation, socket, send, receive, map or thread of one rank fails: it ends with a status and leaves nothing, the other
+ * rank ends by itself, and the next run works. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "net/net.h"
+#include "net_rounds.h"
+#include "test.h"
+
+enum { MS = 1000000, MOST_FAULTS = 24 };
+
+static hr_status run_rank(const char *wire, uint32_t rank, const char *run) {
+    hri_net_options o = {.wire = wire,
+                         .who = {.rank = rank, .size = 2},
+                         .meet_ns = 250 * MS,
+                         .deadline_ns = 400 * MS};
+    hri_net *net = NULL;
+    hri_prose why = {0};
+    snprintf(o.who.run, sizeof o.who.run, "%s", run);
+    hr_status status = hri_net_open(&o, &net, &why);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = net_rounds(net, 3);
+    hri_net_close(net);
+    return status;
+}
+
+static void sweep(const char *wire, hri_fault_kind kind, int for_ever) {
+    int faults = 0;
+    for (uint64_t nth = 1; nth <= MOST_FAULTS; nth += nth < 12 ? 1 : 4) {
+        char run[64];
+        snprintf(run, sizeof run, "fault-%d-%d-%llu", (int)getpid(), (int)kind,
+                 (unsigned long long)nth);
+        const int64_t live = hri_fault_live_allocs();
+        const pid_t other = fork();
+        CHECK(other >= 0);
+        if (other == 0) {
+            _exit(run_rank(wire, 1, run) == HR_OK ? 0 : 1);
+        }
+        const uint64_t begun = hri_clock_ns();
+        hri_fault_set(kind, nth, for_ever);
+        const hr_status status = run_rank(wire, 0, run);
+        const uint64_t delivered = hri_fault_delivered();
+        hri_fault_set(kind, 0, 0);
+        CHECK_EQ(hri_fault_live_allocs(), live);
+        CHECK(status != HR_E_INTERNAL); /* other bytes than were sent */
+        CHECK_EQ(waitpid(other, NULL, 0), other);
+        CHECK_LE(hri_clock_ns() - begun, (uint64_t)5000 * MS);
+        faults += delivered > 0;
+        if (!delivered) {
+            CHECK_OK(status);
+            break;
+        }
+    }
+    CHECK(faults > 0);
+}
+
+TEST_TIMEOUT(net_fault, every_call_of_a_rank_over_shared_memory, 120) {
+    const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC,   HRI_FAULT_MEET, HRI_FAULT_SEND,
+                                    HRI_FAULT_RECEIVE, HRI_FAULT_MAP,  HRI_FAULT_THREAD,
+                                    HRI_FAULT_OPEN,    HRI_FAULT_READ};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        sweep("shm", kinds[i], 0);
+    }
+}
+
+TEST_TIMEOUT(net_fault, every_send_and_receive_over_tcp_once_and_for_ever, 120) {
+    sweep("tcp", HRI_FAULT_SEND, 0);
+    sweep("tcp", HRI_FAULT_RECEIVE, 0);
+    sweep("tcp", HRI_FAULT_MEET, 0);
+    sweep("tcp", HRI_FAULT_SEND, 1);
+}
