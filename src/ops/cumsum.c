@@ -123,7 +123,7 @@ static const hri_case cumsum_cases[] = {
     {"bf16", "bf16[7,33]"},
     {"f16", "f16[7,33]", "axis=0"},
     {"no such axis", "f32[3]", "axis=1", .flags = HRI_CASE_BAD},
-    {"whole numbers", "i32[3]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3]", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
 

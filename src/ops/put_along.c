@@ -117,7 +117,7 @@ static const hri_case put_along_cases[] = {
     {"none", "f32[3,0] i32[3,0]", "size=10"},
     {"bf16", "bf16[7,5] i32[7,5]", "size=10"},
     {"f16", "f16[7,5,3] i64[7,5,3]", "axis=-2,size=20"},
-    {"whole numbers", "i32[3,4] i32[3,4]", "size=10", .flags = HRI_CASE_BAD},
+    {"integers", "i32[3,4] i32[3,4]", "size=10", .flags = HRI_CASE_BAD},
     {"another shape", "f32[7,5] i32[7,4]", "size=10", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

@@ -96,7 +96,7 @@ static const hri_case take_along_cases[] = {
     {"none", "f32[3,10] i32[3,0]"},
     {"bf16", "bf16[7,10] i32[7,5]"},
     {"f16", "f16[7,10,3] i64[7,5,3]", "axis=-2"},
-    {"whole numbers", "i32[3,10] i32[3,4]", .negative = 0},
+    {"integers", "i32[3,10] i32[3,4]", .negative = 0},
     {"another shape", "f32[7,10] i32[6,5]", .flags = HRI_CASE_BAD},
     {"no such axis", "f32[7,10] i32[7,5]", "axis=2", .flags = HRI_CASE_BAD},
     {"real index", "f32[7,10] f32[7,5]", .flags = HRI_CASE_BAD},
