@@ -379,7 +379,9 @@ const hri_command hri_command_plan = {
     .choices = "",
     .arguments_max = 1,
     .help =
-        "Plans one training step of MODEL (name[:key=value,...]) for a batch within a budget: "
+        "Plans one training step of MODEL (name[:key=value,...], a file, or one line 'net: "
+        "conv(32,3) | "
+        "relu | ...') for a batch within a budget: "
         "what runs when, what is recomputed, where every byte goes. The plan must pass a checker "
         "that shares no code with the planner. The budget covers everything that the system "
         "reports for the process: resident memory on the host, driver-reported memory on a "

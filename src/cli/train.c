@@ -230,7 +230,9 @@ const hri_command hri_command_train = {
     .arguments_min = 1,
     .arguments_max = 1,
     .help =
-        "Trains MODEL (name[:key=value,...]) on --data. The budget covers everything that the "
+        "Trains MODEL (name[:key=value,...], a file, or one line 'net: conv(32,3) | relu | ...') "
+        "on "
+        "--data. The budget covers everything that the "
         "system reports for the process: on the host its resident memory, input pipeline "
         "included. The plan is made and checked before the first step; if nothing fits, nothing "
         "is run, alternatives that fit are shown, and the exit code is 1. The number of classes, "
