@@ -35,9 +35,10 @@ typedef enum hri_grants_state {
 
 typedef struct hri_grants_device {
     unsigned char uuid[16];
-    uint64_t total_bytes;   /* 0: the entry is free */
-    uint64_t outside_bytes; /* observed */
-    uint64_t no_pids;       /* processes cannot be told apart there */
+    uint64_t total_bytes;     /* 0: the entry is free */
+    uint64_t outside_bytes;   /* observed */
+    char name[HRI_WIRE_NAME]; /* of the model; "": not known */
+    uint64_t no_pids;         /* processes cannot be told apart there */
 } hri_grants_device;
 
 typedef struct hri_grants_job {

@@ -17,6 +17,8 @@ void hri_serve_list(const hri_grants *l, hri_wire *w, uint64_t now_ms) {
             memcpy(w->uuid, dev->uuid, 16);
             w->flags = HRI_WIRE_ROW_DEVICE | (dev->no_pids ? (uint32_t)HRI_WIRE_NO_PIDS : 0u);
             w->total_bytes = dev->total_bytes;
+            memcpy(w->name, dev->name, sizeof w->name);
+            w->name[sizeof w->name - 1] = '\0';
             w->outside_bytes = dev->outside_bytes;
             w->free_bytes = hri_grants_device_free(l, d);
             w->said = HRI_SAID_OK;

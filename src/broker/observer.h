@@ -8,6 +8,7 @@
 typedef struct hri_observed {
     unsigned char uuid[16];
     uint64_t total_bytes, used_bytes;
+    char name[64]; /* "NVIDIA H200"; "": not known */
 } hri_observed;
 
 typedef struct hri_observed_process {

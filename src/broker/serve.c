@@ -1,6 +1,7 @@
 /* See serve.h. */
 #include "broker/serve.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "broker/process.h"
@@ -84,6 +85,8 @@ static void look_at_devices(hri_broker *b, uint64_t now_ms) {
             if (d < 0) {
                 continue;
             }
+            snprintf(b->grants->devices[d].name, sizeof b->grants->devices[d].name, "%.*s",
+                     (int)sizeof devices[i].name - 1, devices[i].name);
             const uint64_t used = devices[i].used_bytes, ours = look_at_ours(b, d);
             if (ours == before[d]) {
                 b->grants->devices[d].outside_bytes = used > ours ? used - ours : 0;

@@ -13,7 +13,7 @@ static const hri_field fields[] = {
     {"linger", "milliseconds without jobs or connections until it exits",
      offsetof(broker_options, linger), HRI_FIELD_INT, "10000", .min = 0, .max = 1e9,
      .env = "HEADROOM_BROKER_LINGER_MS", .metavar = "MS"},
-    {"detach", "return when it answers, and go on in the background",
+    {"detach", "return when it answers, and continue in the background",
      offsetof(broker_options, detach), HRI_FIELD_BOOL, .value = NULL},
     {0},
 };

@@ -11,7 +11,7 @@ typedef nvmlReturn_t uuid_fn(nvmlDevice_t device, char *out, unsigned int size);
 
 struct hri_nvml_observer {
     hri_cuda_nvml nvml;
-    uuid_fn *uuid;
+    uuid_fn *uuid, *name;                           /* name may be missing */
     nvmlProcessInfo_t list[HRI_OBSERVED_PROCESSES]; /* of the last look */
 };
 
@@ -48,6 +48,10 @@ static int look_at_devices(void *user, hri_observed *out) {
             parse_uuid(text, out[found].uuid);
             out[found].total_bytes = memory.total;
             out[found].used_bytes = memory.used;
+            if (!o->name ||
+                o->name(device, out[found].name, sizeof out[found].name) != NVML_SUCCESS) {
+                out[found].name[0] = '\0';
+            }
             found++;
         }
     }
@@ -101,6 +105,7 @@ hr_status hri_nvml_observer_open(hri_nvml_observer **out, hri_prose *why) {
     hri_cuda_nvml_load(&o->nvml);
     if (o->nvml.usable) {
         o->uuid = (uuid_fn *)dlsym(o->nvml.library, "nvmlDeviceGetUUID");
+        o->name = (uuid_fn *)dlsym(o->nvml.library, "nvmlDeviceGetName");
     }
     if (!o->uuid) {
         const hr_status status =

@@ -6,6 +6,8 @@
 #include "govern/holders.h"
 
 static void device_json(const hri_wire *row, hri_json *json) {
+    hri_json_u64(json, "index", row->row);
+    hri_json_string(json, "name", row->name);
     hri_json_u64(json, "total_bytes", row->total_bytes);
     hri_json_u64(json, "free_bytes", row->free_bytes);
     hri_json_u64(json, "outside_bytes", row->outside_bytes);
@@ -53,8 +55,8 @@ void hri_top_json(const hri_watch_view *v, hri_json *json) {
 
 static void add_device(hri_table *t, const hri_wire *row) {
     char text[48];
-    hri_link_uuid_text(row->uuid, text);
-    hri_table_cell(t, HRI_STYLE_BOLD, "%.12s", text);
+    hri_table_cell(t, HRI_STYLE_BOLD, "cuda:%u", row->row);
+    hri_table_cell(t, HRI_STYLE_PLAIN, "%s", row->name);
     hri_table_cell(t, HRI_STYLE_PLAIN, "%s", hr_bytes_print(row->total_bytes, text, sizeof text));
     hri_table_cell(t, HRI_STYLE_PLAIN, "%s", hr_bytes_print(row->free_bytes, text, sizeof text));
     hri_table_cell(t, HRI_STYLE_PLAIN, "%s", hr_bytes_print(row->outside_bytes, text, sizeof text));
@@ -88,12 +90,13 @@ static void add_holder(hri_table *t, const hri_view_line *line) {
 }
 
 hr_status hri_top_text(const hri_watch_view *v, hri_out *out, const hri_term *term) {
-    static const char *const device_heads[] = {"device", ">total", ">free", ">held by others"};
+    static const char *const device_heads[] = {"device", "name", ">total", ">free",
+                                               ">held by others"};
     static const char *const job_heads[] = {"job",     "program", ">pid", ">holds",
                                             ">leased", ">budget", "state"};
     hri_table devices, jobs;
     int any = 0;
-    hri_table_init(&devices, device_heads, 4);
+    hri_table_init(&devices, device_heads, 5);
     hri_table_init(&jobs, job_heads, 7);
     for (size_t i = 0; i < v->count; i++) {
         if (v->lines[i].row.flags & HRI_WIRE_ROW_DEVICE) {

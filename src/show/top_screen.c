@@ -62,19 +62,18 @@ static void put(screen *s, int y, int x, int attributes, const char *format, ...
 static void draw_device(screen *s, int y, const hri_view_line *line) {
     enum { BAR = 20 };
     const hri_wire *row = &line->row;
-    char uuid[48], total[32], left[32], others[32], spark[3 * HRI_VIEW_PAST + 1], bar[BAR + 1];
+    char total[32], left[32], others[32], spark[3 * HRI_VIEW_PAST + 1], bar[BAR + 1];
     const uint64_t unit = row->total_bytes / BAR ? row->total_bytes / BAR : 1;
     for (int i = 0; i < BAR; i++) {
         bar[i] = (uint64_t)i * unit < line->taken_bytes ? '#' : '.';
     }
     bar[BAR] = '\0';
-    hri_link_uuid_text(row->uuid, uuid);
     hri_view_spark(line, row->total_bytes, HRI_VIEW_PAST, s->utf8, spark);
-    put(s, y, 0, HRI_CURSES_BOLD, "%.12s", uuid);
-    put(s, y, 14, HRI_CURSES_PLAIN, "[%s] %s free of %s, others hold %s  %s", bar,
+    put(s, y, 0, HRI_CURSES_BOLD, "cuda:%u", row->row);
+    put(s, y, 14, HRI_CURSES_PLAIN, "[%s] %s free of %s, others hold %s  %s  %s", bar,
         hr_bytes_print(row->free_bytes, left, sizeof left),
         hr_bytes_print(row->total_bytes, total, sizeof total),
-        hr_bytes_print(row->outside_bytes, others, sizeof others), spark);
+        hr_bytes_print(row->outside_bytes, others, sizeof others), row->name, spark);
 }
 
 static void draw_holder(screen *s, int y, const hri_view_line *line) {

@@ -148,6 +148,15 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned int size
     return result;
 }
 
+FAKE_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *out, unsigned int size);
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *out, unsigned int size) {
+    const nvmlReturn_t result = check_device(device);
+    if (result == NVML_SUCCESS) {
+        snprintf(out, size, "Fake GPU %d", device->device);
+    }
+    return result;
+}
+
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
     const nvmlReturn_t result = check_device(device);
     if (result != NVML_SUCCESS || !memory) {

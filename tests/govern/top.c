@@ -20,7 +20,8 @@ static void look(govern_world *w, const char *environment, const char *steps) {
 TEST(top, shows_devices_jobs_and_keys) {
     govern_world w;
     govern_start(&w, "TERM=xterm LANG=C.UTF-8");
-    look(&w, "", "wait:GPU-fae7c0ad wait:govern_caller wait:running 'wait:q: quit' key:q");
+    look(&w, "",
+         "wait:cuda:0 'wait:Fake GPU' wait:govern_caller wait:running 'wait:q: quit' key:q");
     CHECK_EQ(govern_count(&w, "missing"), 0);
     govern_expect(&w, "exit 0\n");
     govern_expect(&w, "job 0\n");
