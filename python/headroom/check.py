@@ -13,6 +13,7 @@ import numpy as np
 from . import library
 from .build import inverse
 from .exported import Exported
+from .sides import Kink, Settled, unwatch, watch
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Outcome:
     outputs: list = field(default_factory=list)  # in eval, with the weights as exported
     eval_loss: Optional[float] = None
     rate: float = 0.0
+    kinks: list = field(default_factory=list)  # of the first step, where asked for
 
 
 def without_chance(text: str) -> str:
@@ -48,9 +50,12 @@ def parameters(e: Exported) -> list[str]:
 class Ours:
     """The model in the library, with gradients as results."""
 
-    def __init__(self, e: Exported, batch: int, budget: int = 0) -> None:
+    def __init__(self, e: Exported, batch: int, budget: int = 0, kinks: bool = False) -> None:
         self.e = e
-        self.model = library.Model(without_chance(e.model.text()))
+        self.kinds = watch(e.model.train) if kinks else []
+        text = e.model.text()
+        unwatch(e.model.train)
+        self.model = library.Model(without_chance(text))
         self.train, self.eval = self.model.graph(batch, True), self.model.graph(batch, False)
         self.trained = self.train.gradients(parameters(e))
         self.train.freeze()
@@ -84,6 +89,9 @@ class Ours:
         grads = {n: standing(self.run.get(f"gradient:{n}"), self._order(n)) for n in self.trained}
         return float(self.run.get("loss")), grads
 
+    def kinks(self) -> list[Kink]:
+        return [Kink(kind, self.run.get(f"side:{i}")) for i, kind in enumerate(self.kinds)]
+
     def evaluate(self, feeds: Mapping[str, np.ndarray]) -> tuple[list, float]:
         self.feed(feeds, 1)
         self.run.step(1)
@@ -98,9 +106,9 @@ class Ours:
         self.model.close()
 
 
-def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 1) -> Outcome:
+def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 1, kinks: bool = False) -> Outcome:
     """Evaluation, then `steps` of plain SGD, at a rate by which the loss falls by a hundredth a step to begin with."""
-    r, out = Ours(e, batch), Outcome()
+    r, out = Ours(e, batch, kinks=kinks), Outcome()
     try:
         out.outputs, out.eval_loss = r.evaluate(feeds)
         weights = {n: np.array(e.weights[n]) for n in r.trained}
@@ -108,7 +116,7 @@ def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 
             loss, grads = r.step(feeds, i)
             out.losses.append(loss)
             if i == 0:
-                out.gradients = grads
+                out.gradients, out.kinks = grads, r.kinks()
                 out.states = {n: r.get(n) for n in e.weights if n not in r.trained}
                 out.rate = 0.01 * abs(loss) / max(sum(float(np.square(g, dtype="float64").sum()) for g in grads.values()), 1e-30)
             for n, g in grads.items():
@@ -145,6 +153,8 @@ class Compared:
     missing: list
     double: bool = False  # the framework ran in double precision
     own: float = 0.0  # then: how far its own gradients in single precision are from that
+    sides: Optional[Settled] = None  # and it took our side at kinks: how often that was another than its own, how far from the kink
+    unlike: str = ""  # why it could not
 
     def good(self, within: float = 1e-4) -> bool:
         return not self.missing and max(self.loss, self.gradient, self.statistics, self.eval) <= within \

@@ -101,3 +101,16 @@ def models() -> dict:
             "efficientnetb0": (efficientnetb0, ce, 255), "subclassed": (subclassed, ce, 1), "lstm_gru": (lstm_gru, ce, 1),
             "attention": (attention, ce, 1), "multi_output": (multi_output, "squares", 1),
             "mixed_fp16": (mixed_fp16, ce, 255)}
+
+
+def drawn(model: keras.Model) -> keras.Model:
+    """Batch norms away from scale 1, shift 0 and statistics 0 and 1, as in zoo_torch."""
+    r = np.random.RandomState(0)
+    for m in model._flatten_layers():
+        if isinstance(m, L.BatchNormalization):
+            for v, low, high in ((m.gamma, 0.5, 1.5), (m.beta, -0.5, 0.5), (m.moving_mean, -0.2, 0.2),
+                                 (m.moving_variance, 0.5, 1.5)):
+                v.assign(r.uniform(low, high, v.shape))
+            if m.name.endswith("_3_bn"):  # the end of a bottleneck
+                m.gamma.assign(m.gamma.value * 0.25)
+    return model

@@ -66,8 +66,9 @@ def loss_of(outputs: list, e: Exported, label: Any, soft: bool) -> Any:
 
 
 def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int, rate: float,
-           paths: Optional[Mapping] = None) -> Outcome:
-    """`paths`: names of the variables, in their order, when the model is a copy of another."""
+           paths: Optional[Mapping] = None, sides: Optional[Any] = None) -> Outcome:
+    """`paths`: names of the variables, in their order, when the model is a copy of another; `sides`: those to take at kinks in the
+    first step."""
     import torch
 
     out = Outcome()
@@ -86,7 +87,8 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
             for i in range(steps):
                 for v in model.trainable_variables:
                     v.value.grad = None
-                x = loss_of(tree.flatten(model(argument, training=True)), e, label, soft)
+                with sides if sides is not None and i == 0 else contextlib.nullcontext():
+                    x = loss_of(tree.flatten(model(argument, training=True)), e, label, soft)
                 x.backward()
                 out.losses.append(float(x.detach()))
                 if i == 0:
@@ -137,8 +139,10 @@ def check(model: Any, e: Exported, batch: int = 5, steps: int = 1,
     states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
     r = compare(a, b, states)
     twin = None if r.good(within) else double_of(model)
-    if twin is not None:
-        wide = {k: v.astype("float64") if v.dtype == "float32" else v for k, v in feeds.items()}
-        r = compare(a, theirs(twin, e, wide, steps, a.rate, unique_paths(model)), states)
-        r.double = True
-    return r
+    if twin is None:
+        return r
+    from ..torch.check import by_double
+
+    wide = {k: v.astype("float64") if v.dtype == "float32" else v for k, v in feeds.items()}
+    return by_double(e, feeds, batch, states, a, b,
+                     lambda sides: theirs(twin, e, wide, steps, a.rate, unique_paths(model), sides), within)

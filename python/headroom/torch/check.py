@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 from unittest import mock
 
 import numpy as np
@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from ..check import Compared, Outcome, compare, ours
 from ..exported import Exported
 from ..loss import class_dim
+from ..sides import Unlike
+from .sides import Sides
 
 
 def _same(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -82,7 +84,8 @@ def labels(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optional[np.ndarray], loss: str, steps: int,
-           rate: float, dim: Optional[int] = None) -> Outcome:
+           rate: float, dim: Optional[int] = None, sides: Optional[Sides] = None) -> Outcome:
+    """`sides`: those to take at kinks in the first step."""
     m, out = copy.deepcopy(module), Outcome()
     target = torch.from_numpy(label) if label is not None else None
     if target is not None and target.dtype == torch.float32:
@@ -96,7 +99,8 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
         m.train()
         for i in range(steps):
             m.zero_grad()
-            x = loss_of(flat(m(*inputs)), loss, target, dim)
+            with sides if sides is not None and i == 0 else contextlib.nullcontext():
+                x = loss_of(flat(m(*inputs)), loss, target, dim)
             x.backward()
             out.losses.append(float(x.detach()))
             grads = {n: p.grad for n, p in m.named_parameters() if p.grad is not None}
@@ -114,22 +118,38 @@ def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], 
           dim: Optional[int] = None, within: float = 1e-4) -> Compared:
     """One training step and one evaluation of both sides; raises nothing for a difference.
 
-    Where the two differ by more than `within`, the module runs again in double precision: a relu whose input is 0 to the last bit
-    falls to either side in single precision, and then it is not ours that is off."""
+    First both in single precision.  Where they differ by more than `within`, the module runs again in double precision, and where they
+    still do, once more on our side of every kink (headroom.sides): Compared says which of these it is, and how far the module's
+    own single precision is from its double."""
     batch = int(inputs[0].shape[0])
     feeds = {n: x.numpy() for (n, _, _), x in zip(e.inputs, inputs)} | labels(e, batch)
     a = ours(e, feeds, batch, steps)
     states = [n for n in e.weights if e.model.train.named[n].entry.kind == "state" and not n.startswith("constant.")]
-    single: Optional[Outcome] = None
-    for double in (False, True):
-        m = copy.deepcopy(module).double() if double else module
-        xs = [x.double() if double and x.dtype == torch.float32 else x for x in inputs]
-        b = theirs(m, xs, feeds.get("label"), e.loss, steps, a.rate, dim)
-        r = compare(a, b, states)
-        r.double = double
-        if single is not None:
-            r.own = compare(single, b, []).gradient
-        single = b
-        if r.good(within):
-            break
-    return r
+
+    def run(m: torch.nn.Module, xs: Sequence[torch.Tensor], sides: Optional[Sides] = None) -> Outcome:
+        return theirs(m, xs, feeds.get("label"), e.loss, steps, a.rate, dim, sides)
+
+    single = run(module, inputs)
+    r = compare(a, single, states)
+    if r.good(within):
+        return r
+    wide = copy.deepcopy(module).double(), [x.double() if x.dtype == torch.float32 else x for x in inputs]
+    return by_double(e, feeds, batch, states, a, single, lambda sides: run(*wide, sides), within)
+
+
+def by_double(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, states: Sequence[str], a: Outcome, single: Outcome,
+              run: Callable[[Optional[Sides]], Outcome], within: float) -> Compared:
+    """Ours against the framework in double precision: on its own side of every kink, then on ours."""
+    b = run(None)
+    r = compare(a, b, states)
+    r.double, r.own = True, compare(single, b, []).gradient
+    if r.good(within):
+        return r
+    sides = Sides(ours(e, feeds, batch, 1, kinks=True).kinks)
+    try:
+        s = compare(a, run(sides), states)
+    except Unlike as why:
+        r.unlike = str(why)
+        return r
+    s.double, s.own, s.sides = True, r.own, sides.settled
+    return s
