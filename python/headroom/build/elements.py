@@ -1,0 +1,148 @@
+"""Ops element by element, and sums."""
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+import numpy as np
+
+from ..size import Shape, at, product
+from .shapes import Shapes
+from .tensor import Any, Const, Tensor, uniform
+
+
+class Elements(Shapes):
+    def map1(self, op: str, t: Tensor, **attributes: object) -> Tensor:
+        return Tensor(self.form.node(op, [t.value], [(t.type, t.value.shape)], **attributes)[0], t.order)
+
+    def affine(self, t: Tensor, scale: float = 1.0, shift: float = 0.0) -> Tensor:
+        if scale == 1.0 and shift == 0.0:
+            return t
+        return self.map1("affine", t, scale=float(scale) if scale != 1 else None, shift=float(shift) or None)
+
+    def map2(self, op: str, a: Any, b: Any) -> Tensor:
+        for x, y, swapped in ((a, b, False), (b, a, True)):
+            if isinstance(y, Const) and isinstance(x, Tensor) and uniform(y, x.shape):
+                return self._scalar(op, x, float(y.array.reshape(-1)[0]), swapped)
+        return self._map2(op, a, b)
+
+    def _scalar(self, op: str, t: Tensor, s: float, swapped: bool) -> Tensor:
+        if op == "add":
+            return self.affine(t, 1.0, s)
+        if op == "mul":
+            return self.affine(t, s, 0.0)
+        if op == "sub":
+            return self.affine(t, -1.0, s) if swapped else self.affine(t, 1.0, -s)
+        if op == "div" and not swapped:
+            return self.affine(t, 1.0 / s, 0.0)
+        if op == "div":
+            return self.affine(self.map1("power", t, exponent=-1.0), s, 0.0)
+        return self._map2(op, *((Const(np.float32(s)), t) if swapped else (t, Const(np.float32(s)))))
+
+    def _map2(self, op: str, a: Any, b: Any, **attributes: object) -> Tensor:
+        rank = max(a.rank, b.rank)
+        both = [self._ranked(x, rank) for x in (a, b)]
+        tensors = [x for x in both if isinstance(x, Tensor)]
+        order = max(tensors, key=lambda t: (product(at(t.shape, self.batch)), sum(s != 1 for s in t.shape))).order \
+            if tensors else tuple(range(rank))
+        u, v = (self._const_lying(x, order) if isinstance(x, Const) else self.lie(x, order) for x in both)
+        if u.type != v.type:
+            v = self.cast(v, u.type) if u.type == "f32" else v
+            u = self.cast(u, v.type) if v.type == "f32" else u
+        shape = tuple(q if p == 1 else p for p, q in zip(u.value.shape, v.value.shape))
+        return Tensor(self.form.node(op, [u.value, v.value], [(u.type, shape)], **attributes)[0], order)
+
+    def _ranked(self, x: Any, rank: int) -> Any:
+        if x.rank == rank:
+            return x
+        more = (1,) * (rank - x.rank)
+        if isinstance(x, Const):
+            return Const(x.array.reshape(more + x.array.shape), more + x.shape)
+        return self.reshape(x, more + x.shape)
+
+    def _const_lying(self, c: Const, order: Sequence[int]) -> Tensor:
+        moved = Const(np.transpose(c.array, order), tuple(c.shape[d] for d in order))
+        return Tensor(self.const(moved).value, order)
+
+    def cast(self, t: Tensor, to: str) -> Tensor:
+        if t.type == to:
+            return t
+        return Tensor(self.form.node("cast", [t.value], [(to, t.value.shape)], to=to)[0], t.order)
+
+    def clip(self, t: Tensor, low: Optional[float], high: Optional[float]) -> Tensor:
+        return self.map1("clip", t, low=float(-3.0e38 if low is None else low),
+                         high=float(3.0e38 if high is None else high))
+
+    def neg(self, t: Tensor) -> Tensor:
+        return self.affine(t, -1.0)
+
+    def function(self, f: str, t: Tensor, alpha: Optional[float] = None) -> Tensor:
+        return self.map1("function", t, f=f, alpha=None if alpha in (None, 1.0) else float(alpha))
+
+    def leaky_relu(self, t: Tensor, slope: float) -> Tensor:
+        return self.function("leaky_relu", t, slope)
+
+    def prelu(self, t: Tensor, slope: Tensor) -> Tensor:
+        return self._map2("prelu", t, slope)
+
+    def elu(self, t: Tensor, alpha: float = 1.0) -> Tensor:
+        return self.function("elu", t, alpha)
+
+    def hard_sigmoid(self, t: Tensor) -> Tensor:
+        return self.function("hard_sigmoid", t)
+
+    def hard_swish(self, t: Tensor) -> Tensor:
+        return self.function("hard_swish", t)
+
+    def softplus(self, t: Tensor) -> Tensor:
+        return self.function("softplus", t)
+
+    def compare(self, how: str, a: Any, b: Any) -> Tensor:
+        """1 where it is so, else 0."""
+        a, b = (self.cast(x, "f32") if isinstance(x, Tensor) else x for x in (a, b))
+        return self._map2("compare", a, b, **{"is": how})
+
+    def where(self, mask: Any, a: Any, b: Any) -> Tensor:
+        rank = max(x.rank for x in (mask, a, b))
+        m, u, v = (self.plain(self._ranked(x, rank)) if isinstance(x, Tensor) else self.const(self._ranked(x, rank), "f32")
+                   for x in (mask, a, b))
+        shape = tuple(next((s for s in dims if s != 1), 1) for dims in zip(m.shape, u.shape, v.shape))
+        return Tensor(self.form.node("where", [m.value, u.value, v.value], [("f32", shape)])[0])
+
+    def maximum(self, a: Any, b: Any) -> Tensor:
+        return self._map2("maximum", a, b)
+
+    def minimum(self, a: Any, b: Any) -> Tensor:
+        return self._map2("minimum", a, b)
+
+    def dropout(self, t: Tensor, p: float) -> Tensor:
+        return t if p == 0 else self.map1("dropout", t, p=float(p))
+
+    def noise(self, shape: Shape, p: float) -> Tensor:
+        """0 with probability p, else 1 / (1 - p): a dropout of ones."""
+        return self.dropout(Tensor(self.form.fill("f32", shape, 1.0)), p)
+
+    def softmax(self, t: Tensor, dim: int, op: str = "softmax") -> Tensor:
+        return self.map1(op, t, axis=t.order.index(dim % t.rank))
+
+    # ---- sums ----
+
+    def reduce(self, op: str, t: Tensor, dims: Sequence[int], keep: bool) -> Tensor:
+        """mean, sum or max (its first output)."""
+        dims = sorted({d % t.rank for d in dims}) or list(range(t.rank))
+        axes = [i for i, d in enumerate(t.order) if d in dims]
+        kept = [d for d in t.order if d not in dims]
+        if keep:
+            shape = tuple(1 if d in dims else t.value.shape[i] for i, d in enumerate(t.order))
+            order: Sequence[int] = t.order
+        else:
+            shape = tuple(t.value.shape[i] for i, d in enumerate(t.order) if d not in dims)
+            rank = {d: i for i, d in enumerate(sorted(kept))}
+            order = [rank[d] for d in kept]
+        metas = [(t.type, shape)] + ([("i32", shape)] if op == "max" else [])
+        return Tensor(self.form.node(op, [t.value], metas, axes=axes, keep=keep)[0], order)
+
+    def variance(self, t: Tensor, dims: Sequence[int], keep: bool, correction: int = 0) -> Tensor:
+        centred = self.map2("sub", t, self.reduce("mean", t, dims, True))
+        v = self.reduce("mean", self.map1("power", centred, exponent=2.0), dims, keep)
+        n = product(t.shape[d] for d in dims)
+        return self.affine(v, n / (n - correction)) if correction else v

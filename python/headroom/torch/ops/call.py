@@ -1,0 +1,53 @@
+"""The arguments of a call, and the table of ops."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from ...build import Const
+from ...graph import Refused
+from ...size import Size
+
+
+class Call(dict):
+    """Arguments by name."""
+
+    def __init__(self, *args: Any, node: Any, walk: Any) -> None:
+        super().__init__(*args)
+        self.node, self.walk = node, walk
+
+    def shape(self) -> tuple:
+        return self.walk.shape(self.node)
+
+    def x(self) -> Any:
+        return self["self"] if "self" in self else self["input"]
+
+
+OPS: dict[str, Callable] = {}
+METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
+RANDOM = {"bernoulli_", "bernoulli", "rand_like", "rand", "randn", "randn_like", "randint", "uniform_", "normal_"}
+
+
+def op(*names: str) -> Callable:
+    def keep(f: Callable) -> Callable:
+        for n in names:
+            OPS[n] = f
+        return f
+
+    return keep
+
+
+def two(x: Any) -> tuple[int, int]:
+    x = list(x) if isinstance(x, (list, tuple)) else [x]
+    return (x[0], x[1]) if len(x) > 1 else (x[0], x[0])
+
+
+def operand(x: Any) -> Any:
+    if isinstance(x, (int, float, bool)):
+        return Const(np.float32(x))
+    if isinstance(x, Size):
+        raise Refused("arithmetic with the size of the batch on a tensor")
+    if isinstance(x, Const) and x.array.dtype.kind == "b":
+        return Const(x.array.astype("float32"), x.shape)
+    return x

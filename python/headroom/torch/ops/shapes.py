@@ -1,0 +1,216 @@
+"""Shapes, and views that may be written through."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from ...build import Build, Const, Tensor, inverse
+from ...graph import Refused
+from ...size import Size
+from .call import Call, op, operand
+
+
+@op("view", "reshape", "flatten", "unflatten", "_unsafe_view", "view_as", "reshape_as")
+def view(b: Build, c: Call) -> Any:
+    return b.reshape(b.whole(c["self"]), c.shape())
+
+
+@op("squeeze")
+def squeeze(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    dims = c.get("dim")
+    dims = range(x.rank) if dims is None else [dims] if isinstance(dims, int) else dims
+    return b.squeeze(x, [d for d in dims])
+
+
+@op("unsqueeze")
+def unsqueeze(b: Build, c: Call) -> Tensor:
+    return b.unsqueeze(c["self"], c["dim"])
+
+
+@op("transpose", "swapaxes")
+def transpose(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    dims = list(range(x.rank))
+    i, k = c.get("dim0", c.get("axis0")), c.get("dim1", c.get("axis1"))
+    dims[i], dims[k] = dims[k], dims[i]
+    return b.permute(x, dims)
+
+
+@op("t", "numpy_T", "mT")
+def t(b: Build, c: Call) -> Tensor:
+    return b.permute(c["self"], list(range(c["self"].rank))[::-1])
+
+
+@op("permute")
+def permute(b: Build, c: Call) -> Tensor:
+    return b.permute(c["self"], [d % c["self"].rank for d in c["dims"]])
+
+
+@op("movedim")
+def movedim(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    source = [c["source"]] if isinstance(c["source"], int) else c["source"]
+    to_ = [c["destination"]] if isinstance(c["destination"], int) else c["destination"]
+    dims = [d for d in range(x.rank) if d not in [s % x.rank for s in source]]
+    for s, d in sorted(zip(source, to_), key=lambda p: p[1] % x.rank):
+        dims.insert(d % x.rank, s % x.rank)
+    return b.permute(x, dims)
+
+
+@op("expand", "expand_as", "broadcast_to")
+def expand(b: Build, c: Call) -> Tensor:
+    return b.broadcast(b.tensor(c["self"]), c.shape())
+
+
+@op("repeat")
+def repeat(b: Build, c: Call) -> Tensor:
+    x, times = c["self"], c["repeats"]
+    y = b.reshape(x, (1,) * (len(times) - x.rank) + x.shape)
+    for d, n in enumerate(times):
+        if y.shape[d] == 1:
+            shape = list(y.shape)
+            shape[d] = n
+            y = b.broadcast(y, shape)
+        elif n != 1:
+            y = b.concat([y] * n, d)
+    return y
+
+
+@op("slice")
+def slice_(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    d = c["dim"] % x.rank
+    begin, size = bounds(x.shape[d], c["start"], c.shape()[d], c["step"])
+    if c["step"] in (None, 1):
+        return b.slice(x, d, begin, size)
+    return b.take(x, d, Const(np.arange(size) * c["step"] + begin))
+
+
+def bounds(whole: Any, start: Any, size: Any, step: Any) -> tuple[int, Any]:
+    begin = start or 0
+    if isinstance(begin, Size):
+        raise Refused("a slice that begins at a multiple of the batch")
+    if begin < 0:
+        begin = max(0, begin + whole) if isinstance(whole, int) else 0
+    return begin, size
+
+
+def slice_back(b: Build, c: Call, base: Any, value: Any) -> Tensor:
+    d = c["dim"] % base.rank
+    if c["step"] not in (None, 1):
+        raise Refused("a write into every other element")
+    begin, size = bounds(base.shape[d], c["start"], value.shape[d], 1)
+    return splice(b, base, value, d, begin, size)
+
+
+def splice(b: Build, base: Any, value: Any, d: int, begin: int, size: int) -> Any:
+    base_t = b.whole(base)
+    end = begin + size
+    pieces = [b.slice(base_t, d, 0, begin)] if begin else []
+    pieces.append(value)
+    if end != base.shape[d]:
+        pieces.append(b.slice(base_t, d, end, base.shape[d] - end))
+    return b.concat(pieces, d) if len(pieces) > 1 else b.whole(value)
+
+
+@op("select")
+def select(b: Build, c: Call) -> Tensor:
+    return b.select(c["self"], c["dim"], c["index"])
+
+
+def select_back(b: Build, c: Call, base: Any, value: Any) -> Tensor:
+    d = c["dim"] % base.rank
+    return splice(b, base, b.unsqueeze(b.whole(value), d), d, c["index"] % base.shape[d], 1)
+
+
+def reshape_back(b: Build, c: Call, base: Any, value: Any) -> Tensor:
+    return b.reshape(b.whole(value), base.shape)
+
+
+def permute_back(b: Build, c: Call, base: Any, value: Any) -> Tensor:
+    dims = [d % base.rank for d in c["dims"]]
+    return b.permute(b.whole(value), inverse(dims))
+
+
+def transpose_back(b: Build, c: Call, base: Any, value: Any) -> Tensor:
+    fresh = Call(c, node=c.node, walk=c.walk)
+    fresh["self"] = b.whole(value)
+    return transpose(b, fresh)
+
+
+VIEWS: dict[str, Optional[Callable]] = {
+    "slice": slice_back, "select": select_back, "view": reshape_back, "reshape": reshape_back, "flatten": reshape_back,
+    "unflatten": reshape_back, "squeeze": reshape_back, "unsqueeze": reshape_back, "permute": permute_back,
+    "transpose": transpose_back, "t": None, "expand": None, "alias": lambda b, c, base, value: value,
+    "detach": lambda b, c, base, value: value}
+
+
+@op("cat", "concat")
+def cat(b: Build, c: Call) -> Tensor:
+    xs = [x for x in c["tensors"] if x.shape != (0,)]
+    return b.concat([operand(x) for x in xs], c["dim"])
+
+
+@op("stack")
+def stack(b: Build, c: Call) -> Tensor:
+    d = c["dim"] % (c["tensors"][0].rank + 1)
+    return b.concat([b.unsqueeze(b.whole(x), d) for x in c["tensors"]], d)
+
+
+@op("chunk", "split", "split_with_sizes", "unbind", "unsafe_chunk", "unsafe_split")
+def split(b: Build, c: Call) -> list:
+    x, d = c["self"], c["dim"] % c["self"].rank
+    out, begin = [], 0
+    for val in c.node.meta["val"]:
+        if val.dim() < x.rank:
+            out.append(b.select(x, d, begin))
+            begin += 1
+            continue
+        size = c.walk.dim(val.shape[d])
+        out.append(b.slice(x, d, begin, size))
+        begin += size
+    return out
+
+
+@op("roll")
+def roll(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    for shift, d in zip(c["shifts"], c["dims"]):
+        x = b.roll(x, d % x.rank, shift)
+    return x
+
+
+@op("flip")
+def flip(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    for d in c["dims"]:
+        x = b.flip(x, d % x.rank)
+    return x
+
+
+@op("pad")
+def pad(b: Build, c: Call) -> Tensor:
+    x, flat = c["self"], list(c["pad"])
+    pads = {x.rank - 1 - i: (flat[2 * i], flat[2 * i + 1]) for i in range(len(flat) // 2)}
+    if c["mode"] == "constant":
+        return b.pad(x, pads, c["value"] or 0.0)
+    if c["mode"] != "reflect":
+        raise Refused(f"padding by {c['mode']}")
+    for d, (before, after) in pads.items():
+        if before or after:
+            x = b.reflect(x, d, before, after)
+    return x
+
+
+@op("constant_pad_nd")
+def constant_pad(b: Build, c: Call) -> Tensor:
+    return pad(b, Call(dict(c, mode="constant"), node=c.node, walk=c.walk))
+
+
+@op("tril", "triu")
+def tri(b: Build, c: Call) -> Tensor:
+    n, m = c["self"].shape[-2:]
+    keep = np.tril if "tril" in str(c.node.target) else np.triu
+    return b.map2("mul", c["self"], Const(keep(np.ones((n, m), "float32"), c["diagonal"])))
