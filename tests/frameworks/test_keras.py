@@ -22,11 +22,11 @@ class Taken(unittest.TestCase):
     def same(self, name: str) -> None:
         keras.utils.set_random_seed(0)
         make, loss, scale = zoo_keras.models()[name]
-        model = make()
+        model = zoo_keras.drawn(make())
         e = front.export(model, loss)
         self.assertEqual(e.parameter_count(), sum(int(np.prod(v.shape)) for v in model.trainable_variables))
-        feeds = {k: v * scale if v.dtype == "float32" else v for k, v in feeds_of(e, 5).items()}
-        r = front.check(model, e, 5, 3, feeds)
+        feeds = {k: v * scale if v.dtype == "float32" else v for k, v in feeds_of(e, 8).items()}
+        r = front.check(model, e, 8, 3, feeds)
         self.assertTrue(r.good(), r)
 
     def test_sequential_with_same_padding_and_a_softmax(self) -> None:

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 try:
+    import numpy as np
     import torch
     from torch import nn
 except ImportError as missing:
@@ -17,7 +18,9 @@ import zoo_torch
 import headroom.torch as front
 from headroom import library, safetensors
 from headroom.graph import Refused
+from headroom.sides import Kink, Unlike
 from headroom.torch.check import check
+from headroom.torch.sides import Sides
 
 torch.set_num_threads(1)
 PROGRAM = os.environ.get("HEADROOM_PROGRAM", "")
@@ -100,6 +103,27 @@ class Written(unittest.TestCase):
         e = front.export(m, x)
         e.weights["6.bias"] = e.weights["6.bias"] + 1
         self.assertFalse(check(m, e, x).good())
+
+
+class Kinks(unittest.TestCase):
+    def gradient(self, x: list, ours: list) -> tuple:
+        t = torch.tensor([x], dtype=torch.float64, requires_grad=True)
+        with Sides([Kink("relu", np.array([ours], "float32"))]) as sides:
+            torch.relu(t).sum().backward()
+        return t.grad.tolist()[0], sides.settled
+
+    def test_what_is_0_but_for_rounding_falls_where_ours_did(self) -> None:
+        grad, settled = self.gradient([1e-9, -1e-9, 2.0, -1.0], [0, 1e-9, 2, 0])
+        self.assertEqual(grad, [0, 1, 1, 0])
+        self.assertEqual((settled.moved, settled.of), (2, 4))
+
+    def test_what_is_not_at_the_kink_is_refused(self) -> None:
+        with self.assertRaises(Unlike):
+            self.gradient([0.5, -1.0, 2.0], [0, 0, 2])
+
+    def test_a_call_that_is_not_ours_is_refused(self) -> None:
+        with self.assertRaises(Unlike), Sides([]):
+            torch.relu(torch.ones(2))
 
 
 @unittest.skipUnless(PROGRAM, "needs HEADROOM_PROGRAM")

@@ -34,7 +34,9 @@ class Sides(TorchFunctionMode):
     def __torch_function__(self, func: Callable, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in RELU:
-            return self._relu(args[0])
+            y = self._relu(args[0])
+            in_place = func in (torch.relu_, torch.Tensor.relu_) or kwargs.get("inplace") or len(args) > 1 and args[1]
+            return args[0].copy_(y) if in_place else y
         if func is F.max_pool2d or func is torch.max_pool2d:
             return self._max_pool(*args, **kwargs)
         if func in KINDS and args[0].requires_grad:
