@@ -3,12 +3,15 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
 #include "base/cache_dir.h"
 #include "base/grow.h"
 #include "device/device.h"
 #include "job/why.h"
+#include "net/mpi_min.h"
+#include "net/who.h"
 
 /* HR_OK, or the status that ends it all. */
 static void keep(hr_doctor *d, hr_status status) {
@@ -65,6 +68,30 @@ static hr_status check_devices(hr_doctor *d, hr_ctx *ctx, const hr_doctor_option
     return HR_OK;
 }
 
+/* Only where a launcher has started us: then which one counts, and which MPI would be used. */
+static void add_launcher(hr_doctor *d) {
+    hri_who who;
+    hri_prose why = {0};
+    hri_mpi mpi;
+    char text[256];
+    if (hri_who_am_i(&who, &why) != HR_OK) {
+        add_component(d, "launcher", HRI_FOUND_BROKEN, "", why.text);
+        return;
+    }
+    if (!who.launcher[0]) {
+        return;
+    }
+    snprintf(text, sizeof text, "rank %u of %u%s%s", who.rank, who.size,
+             who.others[0] ? "; not used: " : "", who.others);
+    add_component(d, "launcher", HRI_FOUND_OK, who.launcher, text);
+    if (hri_mpi_load(who.launcher, &mpi, &why) == HR_OK) {
+        add_component(d, "MPI", HRI_FOUND_OK, mpi.abi, mpi.name);
+        hri_mpi_unload(&mpi);
+    } else {
+        add_component(d, "MPI", HRI_FOUND_MISSING, "", why.text);
+    }
+}
+
 static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, hri_why *why) {
     char path[4096];
     hr_status status = ctx ? check_devices(d, ctx, o, why) : HR_OK;
@@ -74,6 +101,7 @@ static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, 
     hri_doctor_check_cache(d, o->cache ? o->cache : hri_cache_default(path, sizeof path));
     add_component(d, "headroom", HRI_FOUND_OK, hr_version(), "");
     add_component(d, "jansson", HRI_FOUND_OK, JANSSON_VERSION, "JSON");
+    add_launcher(d);
     if (ctx) {
         hri_ctx_report(ctx, add_component, d); /* after the devices were used */
     }

@@ -34,6 +34,9 @@ static void destroy(hri_mesh *mesh) {
     if (mesh->bell >= 0) {
         close(mesh->bell);
     }
+    if (mesh->mpi.library && mesh->all_bye) {
+        (void)!mesh->mpi.finalize(); /* after an end it would wait for the dead */
+    }
     hri_free(mesh->talks);
     hri_free(mesh->links);
     hri_free(mesh->pieces);
@@ -232,6 +235,15 @@ static hr_status open_streams(hri_mesh *mesh, const hri_net_options *o, const ch
     return status;
 }
 
+static hr_status open_mpi(hri_mesh *mesh, const hri_net_options *o, hri_prose *why) {
+    hr_status status = hri_mpi_load(o->who.launcher, &mesh->mpi, why);
+    status = status == HR_OK ? hri_mpi_start(&mesh->mpi, mesh->m.rank, mesh->m.size, why) : status;
+    for (uint32_t i = 0; i < mesh->m.size && status == HR_OK; i++) {
+        status = i == mesh->m.rank ? HR_OK : hri_stream_mpi(&mesh->mpi, i, &mesh->links[i].stream);
+    }
+    return status;
+}
+
 static hr_status start(hri_mesh *mesh, hri_prose *why) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -273,6 +285,19 @@ static const hri_net_wire_ops tcp_ops = {
     .close = mesh_close,
 };
 
+static const hri_net_wire_ops mpi_ops = {
+    .name = "mpi",
+    .exchange = mesh_exchange,
+    .wait = mesh_wait,
+    .share = mesh_share,
+    .stop = mesh_stop,
+    .cause = mesh_cause,
+    .slowest = mesh_slowest,
+    .member = mesh_member,
+    .waited_ns = mesh_waited,
+    .close = mesh_close,
+};
+
 static const hri_net_wire_ops shm_ops = {
     .name = "shm",
     .exchange = mesh_exchange,
@@ -288,15 +313,18 @@ static const hri_net_wire_ops shm_ops = {
 
 hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire, hri_net_wire_end *out,
                             hri_prose *why) {
+    const bool mpi = strcmp(wire, "mpi") == 0;
     hri_mesh *mesh = create(o);
     hr_status status = mesh && mesh->bell >= 0 ? HR_OK : mesh ? HR_E_IO : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
-        status = hri_meeting_open(o, wire, true, &mesh->m, why);
+        status = hri_meeting_open(o, wire, !mpi, &mesh->m, why);
     }
     if (status == HR_OK) {
         status = allocate(mesh) ? HR_OK : HR_E_NOMEM_HOST;
     }
-    status = status == HR_OK ? open_streams(mesh, o, wire, why) : status;
+    status = status != HR_OK ? status
+             : mpi           ? open_mpi(mesh, o, why)
+                             : open_streams(mesh, o, wire, why);
     status = status == HR_OK ? start(mesh, why) : status;
     if (status != HR_OK) {
         if (why && !why->text[0]) {
@@ -307,6 +335,9 @@ hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire, hri_net_
         }
         return status;
     }
-    *out = (hri_net_wire_end){.ops = strcmp(wire, "shm") == 0 ? &shm_ops : &tcp_ops, .state = mesh};
+    *out = (hri_net_wire_end){.ops = mpi                        ? &mpi_ops
+                                     : strcmp(wire, "shm") == 0 ? &shm_ops
+                                                                : &tcp_ops,
+                              .state = mesh};
     return HR_OK;
 }

@@ -62,6 +62,7 @@ typedef struct hri_mesh_piece {
 typedef struct hri_net_wire_state hri_mesh;
 struct hri_net_wire_state {
     hri_meeting m;
+    hri_mpi mpi; /* library NULL: not this wire */
     uint64_t deadline_ns;
     pthread_mutex_t mutex;
     pthread_cond_t moved;

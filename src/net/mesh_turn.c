@@ -104,7 +104,7 @@ static bool prepare(hri_mesh *mesh, nfds_t *count, int *timeout_ms) {
         }
         p->fd = fd;
         if (fd < 0 && !l->held) {
-            *timeout_ms = SOON_MS;
+            *timeout_ms = mesh->done < mesh->posted ? 0 : SOON_MS;
         }
     }
     return true;

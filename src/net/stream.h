@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <headroom/status.h>
 #include "base/prose.h"
+#include "net/mpi_min.h"
 
 enum { HRI_STREAM_GONE = -1 };
 
@@ -34,5 +35,6 @@ HR_MUST_CHECK hr_status hri_stream_tcp(int fd, hri_stream **out);
  * when a process does. */
 HR_MUST_CHECK hr_status hri_stream_shm(int fd, bool caller, uint64_t ring_bytes, uint64_t until_ns,
                                        hri_stream **out, hri_prose *why);
+HR_MUST_CHECK hr_status hri_stream_mpi(const hri_mpi *mpi, uint32_t peer, hri_stream **out);
 
 #endif

@@ -32,7 +32,7 @@ typedef struct hri_net_wire_end {
 
 HR_MUST_CHECK hr_status hri_net_threads_open(const hri_net_options *o, uint32_t count,
                                              hri_net_wire_end *out, hri_prose *why);
-/* "tcp" or "shm": ranks that are processes. */
+/* "tcp", "shm" or "mpi": ranks that are processes. */
 HR_MUST_CHECK hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire,
                                           hri_net_wire_end *out, hri_prose *why);
 
