@@ -25,6 +25,9 @@ typedef hr_status hri_hrp_sink(void *user, const void *bytes, size_t count, hri_
 /* Of a recording that was finished. */
 HR_MUST_CHECK hr_status hri_hrp_encode(const hri_recording *r, hri_hrp_sink *sink, void *user,
                                        hri_prose *why);
+/* For the page, which must open fast: blocks leave out columns that are zero throughout.  No file: decoding needs all columns. */
+HR_MUST_CHECK hr_status hri_hrp_encode_lean(const hri_recording *r, hri_hrp_sink *sink, void *user,
+                                            hri_prose *why);
 /* Written beside its place and renamed. */
 HR_MUST_CHECK hr_status hri_hrp_write(const hri_recording *r, const char *path, hri_prose *why);
 

@@ -14,6 +14,7 @@ typedef struct building {
     hri_hrp_sink *sink;
     void *user;
     hri_prose *why;
+    bool lean;
     unsigned char *bytes;
     size_t used, room;
 } building;
@@ -118,20 +119,43 @@ static void put_cell(unsigned char *to, const char *from, size_t width) {
     }
 }
 
+enum { COLUMNS = 32 };
+
+/* Every column, or those in which something is not zero.  Returns how many there are. */
+static size_t choose(const building *b, const hri_see_table_info *t, const char *rows, size_t count,
+                     const hri_see_column *chosen[COLUMNS]) {
+    static const char zeros[8];
+    size_t used = 0;
+    for (size_t c = 0; c < t->column_count && used < COLUMNS; c++) {
+        const size_t width = hri_see_width(t->columns[c].type);
+        const char *at = rows + t->columns[c].offset;
+        bool any = !b->lean;
+        for (size_t i = 0; i < count && !any; i++) {
+            any = memcmp(at + i * t->row_bytes, zeros, width) != 0;
+        }
+        if (any) {
+            chosen[used++] = &t->columns[c];
+        }
+    }
+    return used;
+}
+
 static hr_status send_rows(building *b, const hri_see_table_info *t, const char *rows,
                            size_t count) {
-    size_t bytes = 8 + 24 * t->column_count;
-    for (size_t c = 0; c < t->column_count; c++) {
-        bytes += padded(hri_see_width(t->columns[c].type) * count);
+    const hri_see_column *chosen[COLUMNS];
+    const size_t columns = choose(b, t, rows, count, chosen);
+    size_t bytes = 8 + 24 * columns;
+    for (size_t c = 0; c < columns; c++) {
+        bytes += padded(hri_see_width(chosen[c]->type) * count);
     }
     const hr_status status = reserve(b, bytes);
     if (status != HR_OK) {
         return status;
     }
-    put_u32(b->bytes, (uint32_t)t->column_count);
-    size_t at = 8 + 24 * t->column_count;
-    for (size_t c = 0; c < t->column_count; c++) {
-        const hri_see_column *column = &t->columns[c];
+    put_u32(b->bytes, (uint32_t)columns);
+    size_t at = 8 + 24 * columns;
+    for (size_t c = 0; c < columns; c++) {
+        const hri_see_column *column = chosen[c];
         const size_t width = hri_see_width(column->type);
         unsigned char *entry = b->bytes + 8 + 24 * c;
         memcpy(entry, column->name, strlen(column->name));
@@ -172,12 +196,20 @@ static hr_status send_all(building *b) {
     return status == HR_OK ? send(b, "end ", 0) : status;
 }
 
-hr_status hri_hrp_encode(const hri_recording *r, hri_hrp_sink *sink, void *user, hri_prose *why) {
-    building b = {.r = r, .sink = sink, .user = user, .why = why};
-    const hr_status status = reserve(&b, 4096);
-    const hr_status sent = status == HR_OK ? send_all(&b) : status;
-    hri_free(b.bytes);
+static hr_status encode(building *b) {
+    const hr_status status = reserve(b, 4096);
+    const hr_status sent = status == HR_OK ? send_all(b) : status;
+    hri_free(b->bytes);
     return sent;
+}
+
+hr_status hri_hrp_encode(const hri_recording *r, hri_hrp_sink *sink, void *user, hri_prose *why) {
+    return encode(&(building){.r = r, .sink = sink, .user = user, .why = why});
+}
+
+hr_status hri_hrp_encode_lean(const hri_recording *r, hri_hrp_sink *sink, void *user,
+                              hri_prose *why) {
+    return encode(&(building){.r = r, .sink = sink, .user = user, .why = why, .lean = true});
 }
 
 static hr_status to_file(void *user, const void *bytes, size_t count, hri_prose *why) {

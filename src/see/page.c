@@ -117,7 +117,7 @@ static hr_status write_recording(hri_writer *w, const hri_recording *r, hri_pros
     p->z.zfree = give;
     hr_status status = HR_E_NOMEM_HOST;
     if (deflateInit2(&p->z, 6, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK) {
-        status = hri_hrp_encode(r, pack, p, why);
+        status = hri_hrp_encode_lean(r, pack, p, why);
         if (status == HR_OK) {
             status = deflate_more(p, Z_FINISH, why);
         }

@@ -1,6 +1,6 @@
 /* The page: one HTML file with recordings in it, that needs no network, no server and no other file.
  *
- * Its sources are src/see/page/.  A recording stands in it as gzip of its .hrp file in base64; scripts that are not ours do
+ * Its sources are src/see/page/.  A recording stands in it as gzip of its .hrp file (zero columns left out) in base64; scripts that are not ours do
  * not run in it (their hashes are in its content security policy). */
 #ifndef HRI_SEE_PAGE_H
 #define HRI_SEE_PAGE_H

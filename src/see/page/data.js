@@ -46,6 +46,14 @@ async function decode(element) {
   return new Plan(read(bytes));
 }
 
+/* Columns by type.  Those that are zero throughout are not in the page. */
+const TABLES = {
+  ops: [[Uint32Array, 'name kind layer'], [Uint8Array, 'phase what again graph'], [Float64Array, 'begin_ns end_ns measured_begin measured_end flops bytes held_bytes']],
+  bufs: [[Uint32Array, 'name shape value source birth death'], [Uint8Array, 'category flags'], [Float64Array, 'offset bytes asked_bytes']],
+  part: [[Uint32Array, 'name note'], [Uint8Array, 'category'], [Float64Array, 'planned_bytes measured_bytes']],
+  curv: [[Float64Array, 'budget_bytes peak_bytes recomputed_ops offloaded_bytes time_ratio'], [Uint32Array, 'micro_batches']],
+  step: [[Float64Array, 'number begin_ns end_ns wait_ns device_ns loss held_bytes']]};
+
 /* A file of docs/hrp-format.md: chunks; tables come in blocks of columns, which are put together here. */
 function read(bytes) {
   const data = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), utf8 = new TextDecoder();
@@ -75,6 +83,10 @@ function read(bytes) {
       done += count;
     }
   }
+  for (const [kind, table] of Object.entries(file.tables)) {
+    table.zero = {};
+    for (const [Kind, names] of TABLES[kind] || []) for (const name of names.split(' ')) if (!table[name]) { table[name] = new Kind(table.length); table.zero[name] = true; }
+  }
   /* texts are decoded when they are shown: most never are */
   const known = [];
   file.text = i => { if (known[i] === undefined) { const t = file.texts[i]; known[i] = t ? utf8.decode(bytes.subarray(t[0], t[0] + t[1])) : ''; } return known[i]; };
@@ -85,7 +97,7 @@ const scope = name => { const dot = name.lastIndexOf('.'); return dot < 0 ? name
 
 class Plan {
   constructor(file) {
-    const h = this.head = file.head, none = {length: 0};
+    const h = this.head = file.head, none = {length: 0, zero: {}};
     this.file = file; this.text = file.text;
     this.source = h.source; this.model = h.model || h.source || 'recording';
     this.fits = h.fits; this.budget = h.budget_bytes; this.peak = h.peak_bytes; this.minimum = h.minimum_bytes;
@@ -148,7 +160,7 @@ class Plan {
     const next = start.slice(), place = new Uint32Array(n);
     for (let i = 0; i < n; i++) place[next[key[i]]++] = i;  // stable: births stay in order
     for (const name of Object.keys(c)) {
-      if (name === 'length') continue;
+      if (name === 'length' || name === 'zero' || c.zero[name]) continue;
       const from = c[name], to = new from.constructor(n);
       for (let i = 0; i < n; i++) to[i] = from[place[i]];
       c[name] = to;
