@@ -36,15 +36,9 @@ static const hri_field fields[] = {
 };
 
 static int profile(hri_cli *cli, const profile_options *o, hr_plan *plan, hri_recording *r) {
-    hri_text scratch = {0};
     hri_why why = {0};
     hri_prose prose = {0};
-    hri_text_add(&scratch, "%s.plan", o->out);
-    hr_status status = hri_text_status(&scratch);
-    if (status == HR_OK) {
-        status = hri_see_profile(plan, (uint64_t)o->steps, hri_text_get(&scratch), r, &why);
-    }
-    hri_text_deinit(&scratch);
+    hr_status status = hri_see_profile(plan, (uint64_t)o->steps, o->out, r, &why);
     if (status != HR_OK) {
         return hri_cli_why(cli, &why, status);
     }

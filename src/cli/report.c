@@ -50,9 +50,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     const report_options *o = options;
     hri_recording r = {.truncated = false};
     hri_prose why = {0};
-    (void)count;
-    int code;
     hri_why place = {0};
+    (void)count;
     hr_status status = hri_see_outputs_check(&o->to, &place);
     if (status != HR_OK) {
         return hri_cli_why(cli, &place, status);
@@ -68,10 +67,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     status = hri_see_write(&r, &o->to, &why);
     if (status != HR_OK) {
         hri_say_error(cli, "%s", why.text[0] ? why.text : hr_status_text(status));
-        code = hri_cli_exit_code(status);
-    } else {
-        code = print(cli, o, arguments[0], &r);
     }
+    const int code = status == HR_OK ? print(cli, o, arguments[0], &r) : hri_cli_exit_code(status);
     hri_recording_deinit(&r);
     return code;
 }

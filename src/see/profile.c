@@ -6,6 +6,7 @@
 #include <headroom/job.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "fit/planned.h"
 #include "job/plan_object.h"
 #include "memory/resident.h"
@@ -253,8 +254,8 @@ static hr_status prepare(hr_plan *plan, uint64_t steps, const char *scratch, loo
     return status;
 }
 
-hr_status hri_see_profile(hr_plan *plan, uint64_t steps, const char *scratch, hri_recording *out,
-                          hri_why *why) {
+static hr_status profile(hr_plan *plan, uint64_t steps, const char *scratch, hri_recording *out,
+                         hri_why *why) {
     looking l = {.at = 0};
     hri_recording r = {.truncated = false};
     hri_prose prose = {0};
@@ -285,4 +286,16 @@ hr_status hri_see_profile(hr_plan *plan, uint64_t steps, const char *scratch, hr
     }
     *out = r;
     return HR_OK;
+}
+
+hr_status hri_see_profile(hr_plan *plan, uint64_t steps, const char *beside, hri_recording *out,
+                          hri_why *why) {
+    hri_text scratch = {0};
+    hri_text_add(&scratch, "%s.plan", beside);
+    hr_status status = hri_text_status(&scratch);
+    status = status == HR_OK
+                 ? profile(plan, steps, hri_text_get(&scratch), out, why)
+                 : hri_why_prose(why, hri_cause_of(status), status, NULL, &(hri_prose){0});
+    hri_text_deinit(&scratch);
+    return status;
 }

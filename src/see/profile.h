@@ -13,8 +13,8 @@
 #include "job/why.h"
 #include "see/recording.h"
 
-/* The plan is used up.  `scratch` is the path of a file that is made and removed.  Finished. */
-HR_MUST_CHECK hr_status hri_see_profile(hr_plan *plan, uint64_t steps, const char *scratch,
+/* The plan is used up.  "BESIDE.plan" is made and removed.  Finished. */
+HR_MUST_CHECK hr_status hri_see_profile(hr_plan *plan, uint64_t steps, const char *beside,
                                         hri_recording *out, hri_why *why);
 
 #endif

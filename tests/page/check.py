@@ -159,6 +159,16 @@ def cut(b):
     quiet(b)
 
 
+def foreign(b):
+    """A snapshot of PyTorch: events and no ops, lines of Python for names."""
+    b.open("foreign.html")
+    b.wait("images.window")
+    need(b.js("plan.foreign()"), "not seen as allocations")
+    need(b.js("rows.some(r => r.name.includes('train.py'))"), "no line of Python")
+    need("PyTorch" in b.js("$('note').textContent"), "no note")
+    quiet(b)
+
+
 def large(b):
     """Many buffers: the picture comes, and moves without one."""
     b.open("large.html")
