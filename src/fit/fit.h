@@ -138,6 +138,7 @@ typedef struct hri_fit_plans {
     uint64_t live_bytes;  /* the largest liveness bound of the plans */
     uint64_t input_bytes; /* of the largest piece: inside the arena */
     uint64_t other_bytes, copied_bytes;
+    uint64_t net_bytes;  /* that a replica receives from others in a step, at most */
     double time_ns;      /* of a step: every part */
     double base_time_ns; /* the same without anything computed twice */
     double bound_time_ns;

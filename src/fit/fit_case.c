@@ -368,6 +368,20 @@ static uint64_t input_bytes(const hri_problem *p) {
     return bytes;
 }
 
+/* Replicas: what a part gives and all others receive, for every part that a replica does not compute itself. */
+static uint64_t net_bytes(const hri_fit_job *job, const hri_fit_case *c) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hr_graph *g = c->pieces[i].g;
+        for (hr_value v = 1; c->pieces[i].kind == HR_STEP_FOLD_LAST && v < g->value_count; v++) {
+            bytes += g->values[v].kind == HR_VALUE_INPUT && strncmp(g->values[v].name, "train.", 6)
+                         ? hr_meta_bytes(&g->values[v].meta)
+                         : 0;
+        }
+    }
+    return bytes ? bytes * (c->parts - c->parts / job->replicas) : 0;
+}
+
 void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
     const hri_fit_case *c = out->c;
     uint64_t most = 0;
@@ -390,6 +404,7 @@ void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
         sums.base_time_ns += runs * plan->base_time_ns;
         sums.bound_time_ns += runs * plan->bound_time_ns;
     }
+    sums.net_bytes = net_bytes(job, c);
     sums.part = c->part;
     sums.slices = c->slices;
     sums.parts = c->parts;

@@ -34,6 +34,7 @@ typedef struct hri_plan_row {
         host_peak_bytes; /* of this process on the host; of a device that is not there: what waits */
     uint64_t planning_bytes; /* the most that the process takes while it plans; 0: not counted */
     uint32_t threads;        /* of the host; 0: not the host's */
+    uint64_t net_bytes;      /* that a replica receives in a step; 0: there are no several */
     uint64_t replica_bytes;  /* of each replica of this process; 0: there are no several */
     uint32_t micro_batches;
     int64_t part;

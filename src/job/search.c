@@ -19,6 +19,7 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
                           .host_peak_bytes = j->host_runtime_bytes + plans->other_bytes,
                           .planning_bytes = plans->planning_bytes,
                           .threads = j->threads ? plans->threads : 0,
+                          .net_bytes = plans->net_bytes,
                           .replica_bytes = arenas > 1 ? plans->arena_bytes : 0,
                           .micro_batches = plans->parts,
                           .part = plans->part,

@@ -70,6 +70,9 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     if (j->job.replicas > 1) {
         hri_json_u64(json, "replicas", j->job.replicas);
     }
+    if (r->net_bytes) { /* received by a replica in a step */
+        hri_json_u64(json, "net_bytes", r->net_bytes);
+    }
     if (r->replica_bytes) { /* of those of this process, each */
         hri_json_u64(json, "replica_bytes", r->replica_bytes);
     }

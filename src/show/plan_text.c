@@ -158,6 +158,10 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
         hri_out_printf(p->out, "each of the %u replicas needs a device like this\n",
                        j->job.replicas);
     }
+    if (r->net_bytes) {
+        hri_out_printf(p->out, "each replica receives %s of gradients per step\n",
+                       shown(r->net_bytes, text, sizeof text));
+    }
     if (j->host_budget_bytes && (r->offloaded_bytes || j->o.host_budget)) {
         char budget[32];
         hri_out_printf(p->out, "host memory: %s of %s\n",
