@@ -286,7 +286,7 @@ static hr_status put_all(reading *d) {
                      : d->lived
                          ? "An XLA buffer assignment; x is the order of instructions."
                          : "An XLA buffer assignment without lifetimes: every value is shown for "
-                           "the whole program. Put the live-range.txt of the same dump beside it.";
+                           "the whole program. Put the live-range.txt of the same dump next to it.";
     status = hri_recording_finish(&d->r);
     uint64_t *bytes, sum = 0;
     if (status == HR_OK) {
