@@ -5,7 +5,7 @@ all:      ; @tools/build release
 demo:     ; @tools/build release all tools && tools/demo
 test:     ; @tools/build dev && tools/run-tests build/dev
 asan:     ; @tools/build asan && tools/test-asan
-tsan:     ; @tools/build tsan && tools/test-tsan
+tsan:     ; @tools/build tsan test_unit test_property test_fault test_device test_cuda && tools/test-tsan
 fuzz:     ; @tools/setup build fuzz && tools/build fuzz && tools/fuzz build/fuzz
 docs:     ; @tools/build release && tools/docs build
 bench:    ; @tools/build release benches && tools/bench

@@ -4,11 +4,13 @@
  * added, and the whole becomes a shared object, which is the "cubin".  Misaligned accesses and indexes outside arrays
  * trap.  Options are those that Headroom gives; others are refused, as NVRTC refuses what it does not know.
  *
+ * What was compiled once, by whatever runner, is taken from a folder (images.h).
  * FAKECUDA_NVRTC_FAIL=N makes the Nth compilation of the process fail; FAKECUDA_NVRTC_KEEP=1 keeps the files.
  * FAKECUDA_NVRTC_REAL=PATH compiles nothing for the host: the real library at PATH compiles the text for the
  * architectures in FAKECUDA_NVRTC_ARCHS ("sm_80 sm_90a"), and the image is a stub that can be launched and does nothing
  * (tools/check-kernels). */
 #include "emulate.h"
+#include "images.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -262,12 +264,26 @@ static nvrtcResult compile(nvrtcProgram program, int option_count, const char *c
     second[more++] = p->pre;
     second[more++] = "-o";
     second[more++] = p->image;
+    static const char *const libraries[] = {"-nostdlib", "-lm", "-lc", "-lgcc"};
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
+        second[more++] = libraries[i];
+    }
+    fake_image place;
+    fake_image_place(&place, compiler, program->text, option_count, options);
+    program->image = fake_image_find(&place, &program->image_bytes);
+    if (program->image) {
+        return NVRTC_SUCCESS;
+    }
     if (write_all(p->text, program->text) || run((char *const *)(uintptr_t)first, p->log) ||
         add_callers(p->pre) || run((char *const *)(uintptr_t)second, p->log)) {
         return NVRTC_ERROR_COMPILATION;
     }
     program->image = read_all(p->image, &program->image_bytes);
-    return program->image ? NVRTC_SUCCESS : NVRTC_ERROR_INTERNAL_ERROR;
+    if (!program->image) {
+        return NVRTC_ERROR_INTERNAL_ERROR;
+    }
+    fake_image_keep(&place, program->image, program->image_bytes);
+    return NVRTC_SUCCESS;
 }
 
 /* ---- by the real library, for real devices ---- */

@@ -39,7 +39,7 @@ TEST_TIMEOUT(f11_13, nothing_at_or_above_the_smallest_is_refused, 600) {
 TEST_TIMEOUT(f11_19, nothing_of_a_problem_at_or_above_the_smallest_is_refused, 600) {
     PROGRAM_NEED_SPEED();
     program_outcome o = program_run(&(program_options){.seconds = 60},
-                                    "plan unet:size=32,width=8,depth=3 --batch 8 --no-choices "
+                                    "plan unet:size=16,width=4,depth=2 --batch 4 --no-choices "
                                     "--no-measure --device null:1GiB --save-problem p.json");
     program_expect(&o, 0, NULL);
     program_end(&o);
@@ -61,9 +61,9 @@ TEST_TIMEOUT(f11_13, the_smallest_of_asked_for_micro_batches_is_of_these, 300) {
 /* Two runs that share an arena: what each takes of the other was once an estimate, and the budget named was refused. */
 static program_outcome train_two(uint64_t budget) {
     return program_run(&(program_options){.seconds = 150},
-                       "train gpt2-nano:layers=6,context=64,width=32,heads=2 --data synthetic:64 "
+                       "train gpt2-nano:layers=2,context=64,width=32,heads=2 --data synthetic:64 "
                        "--batch 2 --optimizer adam --no-measure --no-save --steps 1 --json "
-                       "--budget %llu --also 'vit-tiny:size=32,patch=4,width=64,heads=2,layers=6,"
+                       "--budget %llu --also 'vit-tiny:size=32,patch=4,width=64,heads=2,layers=2,"
                        "classes=10 --data synthetic:64 --batch 16'",
                        (unsigned long long)budget);
 }
