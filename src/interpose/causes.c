@@ -20,7 +20,9 @@ void hri_cause(int device, hri_cause_kind kind) {
     const unsigned before = __atomic_load_n(&d->causes, __ATOMIC_ACQUIRE);
     if (before & ~bit) {
         hri_refresh(device); /* what was done before is measured before something else is done */
-        __atomic_store_n(&d->causes, 0, __ATOMIC_RELEASE);
+        if (d->sure) {       /* else both may be the cause, and neither is */
+            __atomic_store_n(&d->causes, 0, __ATOMIC_RELEASE);
+        }
     } else {
         hri_causes_look(device);
     }
@@ -50,8 +52,8 @@ static void take_from(uint64_t *bytes, uint64_t *less) {
 int hri_causes_learn(hri_run_device *d, const hri_wire *answer) {
     const uint64_t now = hri_coarse_ms();
     __atomic_store_n(&d->measured_ms, now, __ATOMIC_RELAXED);
-    const bool alone = __atomic_load_n(&hri_self.inside, __ATOMIC_ACQUIRE) <= 1 &&
-                       answer->held_bytes == d->tracked_bytes;
+    const bool alone = hri_alone() && answer->held_bytes == d->tracked_bytes;
+    d->sure = alone;
     if (!alone || (answer->flags & HRI_WIRE_NO_PIDS)) {
         return 0;
     }

@@ -46,7 +46,11 @@ CUresult hri_leave(CUresult result) {
 }
 
 void hri_inside_for_ever(void) {
-    depth = 1;
+    depth = 2;
+}
+
+bool hri_alone(void) {
+    return __atomic_load_n(&hri_self.inside, __ATOMIC_ACQUIRE) <= (depth == 1);
 }
 
 /* CUDA is unusable in a forked child; what it inherits must neither keep its parent alive nor speak for it. */

@@ -37,6 +37,7 @@ typedef struct hri_run_device {
     /* The remainder by cause (causes.h).  Under lock, but for causes and the times, which are atomic. */
     uint64_t cause_bytes[HRI_CAUSES], other_bytes;
     unsigned causes; /* bits: what was done lately */
+    int sure;        /* the last measurement counted */
     uint64_t caused_ms, measured_ms;
     uint64_t graph_bytes; /* what the graph pool is charged with */
     uint64_t graph_asked; /* the sum of all allocations in graphs, its upper bound */
@@ -89,6 +90,8 @@ CUresult hri_leave(CUresult result);
 /* After a successful cuInit: sets the process up, once. */
 void hri_start(void);
 
+/* No other thread of the program is in a hook. */
+bool hri_alone(void);
 /* This thread is ours: every hook is only a jump in it. */
 void hri_inside_for_ever(void);
 /* Starts the thread that listens and measures (watcher.c), where there is need of it, once.  measures: there is. */

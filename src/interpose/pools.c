@@ -13,18 +13,25 @@ static uint64_t up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-uint64_t hri_pool_attribute(CUmemoryPool pool, int which) {
+/* False: the driver does not say. */
+static bool read_attribute(CUmemoryPool pool, int which, uint64_t *out) {
     typedef CUresult attribute_fn(CUmemoryPool, int, void *);
     static attribute_fn *get;
     if (!get) {
         get = (attribute_fn *)hri_driver_function("cuMemPoolGetAttribute");
     }
-    uint64_t value = 0;
-    return get && get(pool, which, &value) == CUDA_SUCCESS ? value : 0;
+    return get && get(pool, which, out) == CUDA_SUCCESS;
 }
 
-static uint64_t reserved_by(CUmemoryPool pool) {
-    return hri_pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+uint64_t hri_pool_attribute(CUmemoryPool pool, int which) {
+    uint64_t value = 0;
+    return read_attribute(pool, which, &value) ? value : 0;
+}
+
+/* What it has reserved; `otherwise` when the driver does not say: what is charged stays charged. */
+static uint64_t reserved_by(CUmemoryPool pool, uint64_t otherwise) {
+    uint64_t value = 0;
+    return read_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value) ? value : otherwise;
 }
 
 static hri_held_entry *entry_of(CUmemoryPool pool) {
@@ -129,7 +136,7 @@ static seen look(int device, bool drop) {
         if (!e) {
             continue;
         }
-        const uint64_t reserved = reserved_by(d->pool[i]);
+        const uint64_t reserved = reserved_by(d->pool[i], e->bytes);
         if (reserved > e->bytes && !d->exact_calls) {
             s.grown += reserved - e->bytes;
             e->bytes = reserved;
@@ -271,7 +278,7 @@ static void stand_alone(int device) {
  * the call goes on, what is charged to pools stays charged (pool_flight).  Under pools. */
 static bool has_enough(int device, CUmemoryPool pool, uint64_t bytes, uint64_t most) {
     pthread_mutex_lock(&hri_self.lock);
-    const uint64_t reserved = reserved_by(pool);
+    const uint64_t reserved = reserved_by(pool, 0);
     const uint64_t used = hri_pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     const hri_held_entry *e = entry_of(pool);
     const bool enough = e && most <= hri_self.device[device].slack_bytes && reserved <= e->bytes &&
@@ -342,9 +349,9 @@ void hri_pool_refused(void) {
 static CUresult settle_exactly(int device, CUmemoryPool pool, uint64_t taken, hri_hook call) {
     hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
-    const uint64_t reserved = reserved_by(pool);
     hri_held_entry *e = entry_of(pool);
     const uint64_t before = e ? e->bytes : 0;
+    const uint64_t reserved = reserved_by(pool, before + taken);
     if (e) {
         e->bytes = reserved;
     }

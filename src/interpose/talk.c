@@ -161,8 +161,7 @@ static void learn(int device, const hri_wire *w) {
     d->slack_bytes = w->slack_bytes;
     /* Another thread may be between taking bytes and the driver's call, which makes the remainder look too small. */
     if (!(w->flags & HRI_WIRE_NO_PIDS) &&
-        (w->remainder_bytes > d->remainder_bytes ||
-         __atomic_load_n(&hri_self.inside, __ATOMIC_ACQUIRE) <= 1)) {
+        (w->remainder_bytes > d->remainder_bytes || hri_alone())) {
         d->remainder_bytes = w->remainder_bytes;
     }
     pthread_mutex_unlock(&hri_self.lock);

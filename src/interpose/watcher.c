@@ -16,26 +16,29 @@
 
 #include "interpose/causes.h"
 
-enum { ALONE_MS = 1000, BUSY_NS = 20000000, STACK_BYTES = 256 << 10 };
+enum { ALONE_MS = 1000, SOON_MS = 250, BUSY_NS = 20000000, STACK_BYTES = 256 << 10 };
 
-static void measure(void) {
-    __atomic_fetch_add(&hri_self.inside, 1, __ATOMIC_ACQ_REL); /* as a hook would */
+/* True when there is something left to put down. */
+static bool measure(void) {
+    bool more = false;
     for (int i = 0; i < HRI_RUN_DEVICES; i++) {
         if (__atomic_load_n(&hri_self.device[i].known, __ATOMIC_ACQUIRE)) {
             hri_causes_look(i);
+            more = more || __atomic_load_n(&hri_self.device[i].causes, __ATOMIC_ACQUIRE);
         }
     }
-    __atomic_fetch_sub(&hri_self.inside, 1, __ATOMIC_ACQ_REL);
+    return more;
 }
 
 static void *listen(void *unused) {
     (void)unused;
     hri_inside_for_ever();
+    bool soon = true; /* a cause may come a moment after the thread */
     for (;;) {
         const int fd = __atomic_load_n(&hri_self.socket, __ATOMIC_ACQUIRE);
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        const int ready = poll(&p, 1, ALONE_MS);
-        measure();
+        const int ready = poll(&p, 1, soon ? SOON_MS : ALONE_MS);
+        soon = measure();
         if (ready <= 0 || fd < 0) {
             continue;
         }
