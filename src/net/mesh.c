@@ -67,8 +67,9 @@ static hr_status await_done(hri_mesh *mesh, uint64_t number, uint64_t until_ns) 
     return mesh->done >= number && !mesh->ended ? HR_OK : mesh->ended ? HR_E_PEER : status;
 }
 
-static hr_status mesh_exchange(hri_mesh *mesh, const hri_net_range *to, const hri_net_range *from,
-                               uint64_t ticket) {
+static hr_status mesh_exchange(hri_net_wire_state *state, const hri_net_range *to,
+                               const hri_net_range *from, uint64_t ticket) {
+    hri_mesh *const mesh = state;
     const uint32_t me = mesh->m.rank;
     pthread_mutex_lock(&mesh->mutex);
     const uint64_t before = ticket > HRI_MESH_FLIGHT ? ticket - HRI_MESH_FLIGHT : 0;
@@ -88,7 +89,8 @@ static hr_status mesh_exchange(hri_mesh *mesh, const hri_net_range *to, const hr
     return status;
 }
 
-static hr_status mesh_wait(hri_mesh *mesh, uint64_t ticket, uint64_t timeout_ns) {
+static hr_status mesh_wait(hri_net_wire_state *state, uint64_t ticket, uint64_t timeout_ns) {
+    hri_mesh *const mesh = state;
     const uint64_t now = hri_clock_ns();
     pthread_mutex_lock(&mesh->mutex);
     const hr_status status =
@@ -97,7 +99,9 @@ static hr_status mesh_wait(hri_mesh *mesh, uint64_t ticket, uint64_t timeout_ns)
     return status;
 }
 
-static hr_status mesh_share(hri_mesh *mesh, const void *mine, uint32_t bytes, void *all) {
+static hr_status mesh_share(hri_net_wire_state *state, const void *mine, uint32_t bytes,
+                            void *all) {
+    hri_mesh *const mesh = state;
     const uint32_t size = mesh->m.size;
     pthread_mutex_lock(&mesh->mutex);
     const uint64_t number = ++mesh->shares;
@@ -132,7 +136,8 @@ static hr_status mesh_share(hri_mesh *mesh, const void *mine, uint32_t bytes, vo
     return status;
 }
 
-static void mesh_stop(hri_mesh *mesh, const hri_net_end *end) {
+static void mesh_stop(hri_net_wire_state *state, const hri_net_end *end) {
+    hri_mesh *const mesh = state;
     pthread_mutex_lock(&mesh->mutex);
     hri_mesh_find(mesh, end->rank, end->status, "%s", end->text);
     hri_mesh_ring(mesh);
@@ -143,7 +148,8 @@ static void mesh_stop(hri_mesh *mesh, const hri_net_end *end) {
     pthread_mutex_unlock(&mesh->mutex);
 }
 
-static bool mesh_cause(hri_mesh *mesh, hri_net_end *out) {
+static bool mesh_cause(hri_net_wire_state *state, hri_net_end *out) {
+    hri_mesh *const mesh = state;
     pthread_mutex_lock(&mesh->mutex);
     const bool ended = mesh->ended;
     if (ended) {
@@ -153,25 +159,29 @@ static bool mesh_cause(hri_mesh *mesh, hri_net_end *out) {
     return ended;
 }
 
-static uint32_t mesh_slowest(hri_mesh *mesh) {
+static uint32_t mesh_slowest(hri_net_wire_state *state) {
+    hri_mesh *const mesh = state;
     pthread_mutex_lock(&mesh->mutex);
     const uint32_t slowest = mesh->slowest;
     pthread_mutex_unlock(&mesh->mutex);
     return slowest;
 }
 
-static const char *mesh_member(hri_mesh *mesh, uint32_t rank) {
+static const char *mesh_member(hri_net_wire_state *state, uint32_t rank) {
+    hri_mesh *const mesh = state;
     return mesh->m.members[rank].name;
 }
 
-static uint64_t mesh_waited(hri_mesh *mesh, uint32_t rank) {
+static uint64_t mesh_waited(hri_net_wire_state *state, uint32_t rank) {
+    hri_mesh *const mesh = state;
     pthread_mutex_lock(&mesh->mutex);
     const uint64_t waited = mesh->links[rank].waited_ns;
     pthread_mutex_unlock(&mesh->mutex);
     return waited;
 }
 
-static void mesh_close(hri_mesh *mesh) {
+static void mesh_close(hri_net_wire_state *state) {
+    hri_mesh *const mesh = state;
     if (mesh->running) {
         pthread_mutex_lock(&mesh->mutex);
         mesh->closing = true;

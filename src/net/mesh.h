@@ -59,8 +59,7 @@ typedef struct hri_mesh_piece {
     unsigned char data[HRI_NET_SMALL_BYTES];
 } hri_mesh_piece;
 
-typedef struct hri_net_wire_state hri_mesh;
-struct hri_net_wire_state {
+typedef struct hri_mesh {
     hri_meeting m;
     hri_mpi mpi; /* library NULL: not this wire */
     uint64_t deadline_ns;
@@ -84,7 +83,7 @@ struct hri_net_wire_state {
     uint64_t found_ns;
     hri_net_end end, finding;
     struct pollfd *polls; /* [1 + talks + links] */
-};
+} hri_mesh;
 
 void *hri_mesh_run(void *mesh);
 void hri_mesh_ring(hri_mesh *mesh);

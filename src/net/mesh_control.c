@@ -174,7 +174,7 @@ static void take(hri_mesh *mesh, uint32_t who, const hri_frame *f, const unsigne
             break;
         } /* fallthrough */
     default:
-        hri_mesh_find(mesh, (int32_t)who, HR_E_FORMAT, "%s sent something that is no message here",
+        hri_mesh_find(mesh, (int32_t)who, HR_E_FORMAT, "%s sent an unexpected message",
                       mesh->m.members[who].name);
     }
 }

@@ -97,7 +97,7 @@ static bool open_in(hri_mesh *mesh, uint32_t peer) {
     if (l->held) {
         if (mesh->closing) {
             hri_mesh_find(mesh, (int32_t)mesh->m.rank, HR_E_PEER,
-                          "%s has ended its run, and %s goes on with exchange %llu",
+                          "%s has ended its run, and %s continues with exchange %llu",
                           mesh->m.members[mesh->m.rank].name, name,
                           (unsigned long long)l->in_number);
         }

@@ -95,7 +95,7 @@ hr_status hri_net_open(const hri_net_options *o, hri_net **out, hri_prose *why) 
         status = create(&end, o->who.rank, o->who.size, out);
         if (status != HR_OK) {
             const hri_net_end none = {
-                .rank = (int32_t)o->who.rank, .status = status, .text = "no memory for a group"};
+                .rank = (int32_t)o->who.rank, .status = status, .text = "out of memory"};
             end.ops->stop(end.state, &none);
             end.ops->close(end.state);
         }

@@ -4,7 +4,7 @@
 
 #include "net/net.h"
 
-typedef struct hri_net_wire_state hri_net_wire_state;
+typedef void hri_net_wire_state; /* each wire knows what it is */
 
 typedef struct hri_net_wire_ops {
     const char *name;

@@ -16,7 +16,7 @@
 
 typedef struct shared_group shared_group;
 
-struct hri_net_wire_state {
+typedef struct thread_end {
     shared_group *group;
     uint32_t rank;
     uint64_t posted, taken; /* exchanges begun, and finished as a reader */
@@ -29,7 +29,7 @@ struct hri_net_wire_state {
     uint64_t *waited_ns;
     char name[32];
     bool closed;
-};
+} thread_end;
 
 struct shared_group {
     pthread_mutex_t mutex;
@@ -39,7 +39,7 @@ struct shared_group {
     hri_net_end end;
     hri_net_copy_fn *copy;
     void *copy_user;
-    hri_net_wire_state *members;
+    thread_end *members;
 };
 
 static void group_destroy(shared_group *g) {
@@ -73,14 +73,14 @@ static void end_locked(shared_group *g, const hri_net_end *end) {
     pthread_cond_broadcast(&g->moved);
 }
 
-static hr_status left(shared_group *g, const hri_net_wire_state *peer) {
+static hr_status left(shared_group *g, const thread_end *peer) {
     hri_net_end end = {.rank = (int32_t)peer->rank, .status = HR_E_PEER};
     snprintf(end.text, sizeof end.text, "%s has left the run", peer->name);
     end_locked(g, &end);
     return HR_E_PEER;
 }
 
-static hr_status copy_from(hri_net_wire_state *s, hri_net_wire_state *peer) {
+static hr_status copy_from(thread_end *s, thread_end *peer) {
     shared_group *g = s->group;
     const hri_net_range give = peer->to[s->rank], take = s->from[peer->rank];
     if (give.bytes != take.bytes) {
@@ -120,11 +120,11 @@ static hr_status copy_from(hri_net_wire_state *s, hri_net_wire_state *peer) {
 }
 
 /* Takes what each peer gives in exchange `posted`, then waits until all have taken ours.  Mutex held. */
-static hr_status finish(hri_net_wire_state *s, uint64_t until_ns) {
+static hr_status finish(thread_end *s, uint64_t until_ns) {
     shared_group *g = s->group;
     hr_status status = HR_OK;
     while (s->taken < s->posted * g->count && status == HR_OK) {
-        hri_net_wire_state *peer = &g->members[(s->rank + s->taken) % g->count];
+        thread_end *peer = &g->members[(s->rank + s->taken) % g->count];
         const uint64_t begun = hri_clock_ns();
         while (peer->posted < s->posted && !g->ended && status == HR_OK) {
             status = peer->closed ? left(g, peer) : sleep_until(g, until_ns);
@@ -147,7 +147,8 @@ static hr_status finish(hri_net_wire_state *s, uint64_t until_ns) {
     return status;
 }
 
-static hr_status threads_wait(hri_net_wire_state *s, uint64_t ticket, uint64_t timeout_ns) {
+static hr_status threads_wait(hri_net_wire_state *state, uint64_t ticket, uint64_t timeout_ns) {
+    thread_end *const s = state;
     shared_group *g = s->group;
     const uint64_t now = hri_clock_ns();
     pthread_mutex_lock(&g->mutex);
@@ -160,8 +161,9 @@ static hr_status threads_wait(hri_net_wire_state *s, uint64_t ticket, uint64_t t
     return status;
 }
 
-static hr_status threads_exchange(hri_net_wire_state *s, const hri_net_range *to,
+static hr_status threads_exchange(hri_net_wire_state *state, const hri_net_range *to,
                                   const hri_net_range *from, uint64_t ticket) {
+    thread_end *const s = state;
     shared_group *g = s->group;
     pthread_mutex_lock(&g->mutex);
     hr_status status = finish(s, UINT64_MAX); /* the one before it */
@@ -180,7 +182,7 @@ static hr_status threads_exchange(hri_net_wire_state *s, const hri_net_range *to
 }
 
 /* With the mutex held: waits until nobody needs what `s` shared last. */
-static hr_status small_free(hri_net_wire_state *s) {
+static hr_status small_free(thread_end *s) {
     hr_status status = HR_OK;
     while (status == HR_OK && s->small_left) {
         status = s->group->ended ? HR_E_PEER : sleep_until(s->group, UINT64_MAX);
@@ -188,7 +190,9 @@ static hr_status small_free(hri_net_wire_state *s) {
     return status;
 }
 
-static hr_status threads_share(hri_net_wire_state *s, const void *mine, uint32_t bytes, void *all) {
+static hr_status threads_share(hri_net_wire_state *state, const void *mine, uint32_t bytes,
+                               void *all) {
+    thread_end *const s = state;
     shared_group *g = s->group;
     pthread_mutex_lock(&g->mutex);
     hr_status status = small_free(s);
@@ -200,7 +204,7 @@ static hr_status threads_share(hri_net_wire_state *s, const void *mine, uint32_t
         pthread_cond_broadcast(&g->moved);
     }
     for (uint32_t i = 0; i < g->count && status == HR_OK; i++) {
-        hri_net_wire_state *peer = &g->members[i];
+        thread_end *peer = &g->members[i];
         while (peer->shares < s->shares && !g->ended && status == HR_OK) {
             status = peer->closed ? left(g, peer) : sleep_until(g, UINT64_MAX);
         }
@@ -222,13 +226,15 @@ static hr_status threads_share(hri_net_wire_state *s, const void *mine, uint32_t
     return status;
 }
 
-static void threads_stop(hri_net_wire_state *s, const hri_net_end *end) {
+static void threads_stop(hri_net_wire_state *state, const hri_net_end *end) {
+    thread_end *const s = state;
     pthread_mutex_lock(&s->group->mutex);
     end_locked(s->group, end);
     pthread_mutex_unlock(&s->group->mutex);
 }
 
-static bool threads_cause(hri_net_wire_state *s, hri_net_end *out) {
+static bool threads_cause(hri_net_wire_state *state, hri_net_end *out) {
+    thread_end *const s = state;
     pthread_mutex_lock(&s->group->mutex);
     const bool ended = s->group->ended;
     if (ended) {
@@ -238,7 +244,8 @@ static bool threads_cause(hri_net_wire_state *s, hri_net_end *out) {
     return ended;
 }
 
-static uint32_t threads_slowest(hri_net_wire_state *s) {
+static uint32_t threads_slowest(hri_net_wire_state *state) {
+    thread_end *const s = state;
     shared_group *g = s->group;
     uint32_t slowest = 0;
     pthread_mutex_lock(&g->mutex);
@@ -249,15 +256,18 @@ static uint32_t threads_slowest(hri_net_wire_state *s) {
     return slowest;
 }
 
-static const char *threads_member(hri_net_wire_state *s, uint32_t rank) {
+static const char *threads_member(hri_net_wire_state *state, uint32_t rank) {
+    thread_end *const s = state;
     return s->group->members[rank].name;
 }
 
-static uint64_t threads_waited(hri_net_wire_state *s, uint32_t rank) {
+static uint64_t threads_waited(hri_net_wire_state *state, uint32_t rank) {
+    thread_end *const s = state;
     return rank == s->rank ? 0 : s->waited_ns[rank];
 }
 
-static void threads_close(hri_net_wire_state *s) {
+static void threads_close(hri_net_wire_state *state) {
+    thread_end *const s = state;
     shared_group *g = s->group;
     pthread_mutex_lock(&g->mutex);
     (void)!finish(s, UINT64_MAX); /* others still copy from our ranges */
@@ -288,7 +298,7 @@ hr_status hri_net_threads_open(const hri_net_options *o, uint32_t count, hri_net
                                hri_prose *why) {
     shared_group *g = hri_calloc(1, sizeof *g);
     if (!g) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for %u replicas", count);
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for %u replicas", count);
     }
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
@@ -302,7 +312,7 @@ hr_status hri_net_threads_open(const hri_net_options *o, uint32_t count, hri_net
     g->members = hri_calloc(count, sizeof *g->members);
     bool good = g->members != NULL;
     for (uint32_t i = 0; good && i < count; i++) {
-        hri_net_wire_state *s = &g->members[i];
+        thread_end *s = &g->members[i];
         s->group = g;
         s->rank = i;
         s->to = hri_calloc(count, sizeof *s->to);
@@ -313,7 +323,7 @@ hr_status hri_net_threads_open(const hri_net_options *o, uint32_t count, hri_net
     }
     if (!good) {
         group_destroy(g);
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "no memory for %u replicas", count);
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for %u replicas", count);
     }
     for (uint32_t i = 0; i < count; i++) {
         out[i] = (hri_net_wire_end){.ops = &threads_ops, .state = &g->members[i]};
