@@ -62,6 +62,12 @@ HR_API hr_value hr_linear(hr_graph *g, hr_value x, hr_value w, hr_value bias);
 HR_API hr_value hr_conv2d(hr_graph *g, hr_value x, hr_value w, hr_value bias, int stride, int pad,
                           int dilation, int groups);
 
+/* x (N, W, C), w (K, C / groups, O). */
+HR_API hr_value hr_conv1d(hr_graph *g, hr_value x, hr_value w, hr_value bias, int stride, int pad,
+                          int dilation, int groups);
+/* x (N, D, H, W, C), w (KD, KH, KW, C, O): a sum of KD convolutions of slices; the same stride and padding all ways. */
+HR_API hr_value hr_conv3d(hr_graph *g, hr_value x, hr_value w, hr_value bias, int stride, int pad);
+
 /* ---- shapes and sums ---- */
 HR_API hr_value hr_reshape(hr_graph *g, hr_value x, hr_shape to);
 /* axes as text: "0x1"; "" or NULL: all of them. */
@@ -78,6 +84,15 @@ HR_API hr_value hr_pad(hr_graph *g, hr_value x, const char *before, const char *
                        double value);
 /* More than 16 values become several nodes. */
 HR_API hr_value hr_concat(hr_graph *g, const hr_value *x, size_t count, int axis);
+
+/* Turned round along an axis: what leaves one end comes in at the other. */
+HR_API hr_value hr_roll(hr_graph *g, hr_value x, int64_t shift, int axis);
+/* Where the largest is along an axis, i32. */
+HR_API hr_value hr_argmax(hr_graph *g, hr_value x, int axis, int keep);
+HR_API hr_value hr_cumsum(hr_graph *g, hr_value x, int axis);
+/* Elements by an index of the same shape but for the axis, and the way back: added up where the index says. */
+HR_API hr_value hr_take_along(hr_graph *g, hr_value x, hr_value index, int axis);
+HR_API hr_value hr_put_along(hr_graph *g, hr_value x, hr_value index, int axis, int64_t size);
 
 /* ---- normalisation; x (..., C), gamma and beta (C) ---- */
 
