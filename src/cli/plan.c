@@ -355,6 +355,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_hint(cli, "headroom plan --help");
         return HRI_EXIT_USAGE;
     }
+    hri_alloc_tight(true);
     if (flags.tries) {
         flags.choices = false; /* memory that looking around would take is the budget's */
     }

@@ -186,9 +186,11 @@ static int do_work(work *w, const char *model) {
     hri_waiting_start(&waiting, &w->cli->err_term, model);
     w->cli->waiting = &waiting;
     int code = read_all(w, model);
+    hri_alloc_tight(true);
     if (code == HRI_EXIT_YES) {
         code = plan(w);
     }
+    hri_alloc_tight(false);
     w->cli->waiting = NULL;
     hri_waiting_stop(&waiting);
     if (code == HRI_EXIT_YES && !hri_together_fits(w->plan->together)) {

@@ -47,6 +47,21 @@ static void remember(hri_fit *f, const hri_fit_case *c) {
     }
 }
 
+void hri_fit_remember_unopened(hri_fit *f, int64_t part, int slices) {
+    const hri_fit_fact *whole = &f->facts[0]; /* parts have all that it has, and one graph more */
+    const uint64_t least = whole->runtime_bytes + whole->own_bytes;
+    hri_fit_rest(f);
+    f->facts[f->fact_count++] =
+        (hri_fit_fact){.part = part,
+                       .slices = slices,
+                       .parts = (uint32_t)((f->job.batch - 1) / part + 1),
+                       .floor_bytes = least < whole->floor_bytes ? least : whole->floor_bytes,
+                       .runtime_bytes = whole->runtime_bytes,
+                       .planning_bytes = part < f->job.batch ? whole->planning_bytes : 0,
+                       .own_bytes = whole->own_bytes,
+                       .unopened = 1};
+}
+
 static const hri_fit_fact *fact_of(const hri_fit *f, int64_t part, int slices) {
     for (uint32_t i = 0; i < f->fact_count; i++) {
         if (f->facts[i].part == part && f->facts[i].slices == slices) {
@@ -226,6 +241,11 @@ hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why) {
     if (status == HR_OK) {
         status = find_base_time(f, why);
     }
+    if (hri_fit_bounded(status)) {
+        status = HR_OK;
+        f->too_large = 1;
+        hri_fit_rest(f);
+    }
     if (status == HR_OK) {
         *out = *f;
     } else {
@@ -277,6 +297,9 @@ static hr_status try_case(hri_fit *f, int64_t part, int slices, uint64_t budget,
     hri_fit_case *c = NULL;
     hri_fit_plans plans;
     *out = WITHOUT_PLAN;
+    if (fact && fact->unopened) {
+        return HR_OK;
+    }
     if (fact && !f->job.engine && budget &&
         (fact->floor_bytes > budget || !hri_fit_may_plan(fact, budget))) {
         return HR_OK;

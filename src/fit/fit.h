@@ -25,6 +25,9 @@
  * Planning takes memory too, and on the host it is the budget's: one case is open at a time, what a plan search may take
  * is bounded (hri_plan_make_bytes), and no case is planned, nor called fitting, under a budget that planning it would
  * exceed.  Plans outlive their case: detached, they are numbers and steps, and attaching builds the case again.
+ * What a refusal looks for takes memory as well.  Whoever calls may bound it (hri_alloc_bound, base/alloc.h) with no less
+ * than the budget leaves: then what the bound stops is larger than the budget, so no verdict depends on it.  A case that
+ * could not be opened is remembered with bounds from below, and `too_large` says that nothing could be planned at all.
  *
  * Threads: one at a time. */
 #ifndef HRI_FIT_FIT_H
@@ -119,6 +122,7 @@ typedef struct hri_fit_fact {
     char floor_op[256],
         floor_kind[32];      /* the op that makes the floor; "": persistent values and inputs do */
     uint64_t floor_op_bytes; /* what it needs beside persistent values */
+    int unopened; /* a bound on memory was in the way: it needs these many bytes or more, and has no op */
 } hri_fit_fact;
 
 /* What planning a case gave.  Zeroed: nothing. */
@@ -164,10 +168,13 @@ typedef struct hri_fit {
         unplanned_bytes; /* plain training: everything kept until its last reader, nothing in place */
     hri_fit_plans least; /* the smallest, detached, once it was looked for */
     int least_known;
+    int least_open; /* a case that could not be opened might do with less */
+    int too_large;  /* planning was given up for a bound on memory; facts[0], if there, is known */
 } hri_fit;
 
 /* Builds the case of the whole batch and plans it without a bound.  *why gets the reason of a failure: HR_E_INVALID when
- * the job wants the batch in parts and an op couples its samples. */
+ * the job wants the batch in parts and an op couples its samples.  HR_OK with out->too_large: closing it is all that is
+ * left to do. */
 HR_MUST_CHECK hr_status hri_fit_open(const hri_fit_job *job, hri_fit *out, hri_prose *why);
 /* A zeroed one is allowed. */
 void hri_fit_close(hri_fit *f);
@@ -207,10 +214,10 @@ enum { HRI_FIT_LOOK = 32 }; /* the share of the effort for what is beside the qu
  * calls fitting fits. */
 HR_MUST_CHECK hr_status hri_fit_search(hri_fit *f, uint64_t budget_bytes, uint32_t share,
                                        hri_fit_plans *out, hri_prose *why);
-/* The smallest floor of all cases that the job allows; *out is the fact of it. */
+/* The smallest floor of all cases that the job allows; *out is the fact of it, perhaps of one that was not opened. */
 HR_MUST_CHECK hr_status hri_fit_floor(hri_fit *f, const hri_fit_fact **out, hri_prose *why);
 /* The smallest budget for which a plan is found: *out_bytes, and in *out (may be NULL) the numbers of its plans, without
- * the plans: nothing to free. */
+ * the plans: nothing to free.  HR_E_NO_PLAN: a bound on memory left none to plan; f->least_open: it left some out. */
 HR_MUST_CHECK hr_status hri_fit_smallest(hri_fit *f, uint64_t *out_bytes, hri_fit_plans *out,
                                          hri_prose *why);
 /* The most samples of which one part fits the budget: without cutting, the largest batch; 0: not even one. */

@@ -2,6 +2,7 @@
 #ifndef HRI_FIT_FIT_INT_H
 #define HRI_FIT_FIT_INT_H
 
+#include "base/alloc.h"
 #include "fit/fit.h"
 
 /* A nominal case. */
@@ -41,6 +42,12 @@ void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *plans);
 uint64_t hri_fit_effort(const hri_fit_job *job, uint32_t share);
 /* Sizes of parts to try, the largest first: number `at`, or 0 when there are no more. */
 int64_t hri_fit_part_at(const hri_fit *f, uint32_t at);
+/* Of a case that a bound on memory keeps from being opened, beside that of the whole batch. */
+void hri_fit_remember_unopened(hri_fit *f, int64_t part, int slices);
+/* Did it fail because of a bound on memory, and not because there is none? */
+static inline int hri_fit_bounded(hr_status status) {
+    return status == HR_E_NOMEM_HOST && hri_alloc_bound_hit();
+}
 /* No budget under this is worth a look for the case. */
 static inline uint64_t hri_fit_least_of(const hri_fit_fact *fact) {
     return fact->floor_bytes > fact->planning_bytes ? fact->floor_bytes : fact->planning_bytes;

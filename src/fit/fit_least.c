@@ -19,7 +19,9 @@ hr_status hri_fit_floor(hri_fit *f, const hri_fit_fact **out, hri_prose *why) {
         if (!fact) {
             hri_fit_case *c = NULL;
             const hr_status status = hri_fit_case_get(f, part, f->has_scores, &c, why);
-            if (status != HR_OK) {
+            if (hri_fit_bounded(status) && f->fact_count && f->fact_count < HRI_FIT_CASES) {
+                hri_fit_remember_unopened(f, part, f->has_scores);
+            } else if (status != HR_OK) {
                 return status;
             }
             fact = &f->facts[f->fact_count - 1];
@@ -132,6 +134,10 @@ static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
         }
         done[at] = 1;
         const hri_fit_fact fact = f->facts[at];
+        if (fact.unopened) {
+            f->least_open = 1;
+            continue;
+        }
         descent d = {.f = f, .best = best};
         int found = 1;
         hr_status status = hri_fit_case_get(f, fact.part, fact.slices, &d.c, why);
@@ -146,7 +152,10 @@ static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
         for (uint32_t i = 0; i < HRI_FIT_PIECES; i++) {
             hri_plan_memo_deinit(&d.memos.of[i]);
         }
-        if (status != HR_OK) {
+        if (hri_fit_bounded(status)) { /* what was found before it is kept */
+            f->least_open = 1;
+            hri_fit_rest(f);
+        } else if (status != HR_OK) {
             return status;
         }
     }
@@ -159,6 +168,10 @@ hr_status hri_fit_smallest(hri_fit *f, uint64_t *out_bytes, hri_fit_plans *out, 
         hr_status status = hri_fit_floor(f, &floor, why); /* every case is known then */
         if (status == HR_OK) {
             status = find_least(f, &best, why);
+        }
+        if (status == HR_OK && !best.plans[0]) {
+            status = hri_prose_set(why, HR_E_NO_PLAN,
+                                   "finding the smallest budget takes more memory than there is");
         }
         if (status != HR_OK) {
             hri_fit_plans_deinit(&best);
@@ -195,7 +208,10 @@ static hr_status fits_whole(const hri_fit_job *job, int64_t batch, uint64_t budg
     f->job.batch = batch;
     f->job.parts = 1;
     hr_status status = hri_fit_case_get(f, batch, 1, &c, why);
-    if (status == HR_OK) {
+    if (hri_fit_bounded(status)) {
+        *out = UNDER_FLOOR;
+        status = HR_OK;
+    } else if (status == HR_OK) {
         *out = c->floor_bytes > budget || c->planning_bytes > budget ? UNDER_FLOOR : FITS;
         if (*out == FITS && plan) {
             status = hri_fit_case_plan(f, c, budget, hri_fit_effort(job, 48), &plans, why);

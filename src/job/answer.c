@@ -103,6 +103,11 @@ static hr_status add_choice(hri_plan_job *j, uint64_t budget, uint32_t share, hr
     return status == HR_E_NO_PLAN ? HR_OK : status;
 }
 
+/* What the bound on planning leaves no room for is left out. */
+static hr_status unless_bounded(hr_status status) {
+    return status == HR_E_NOMEM_HOST && hri_alloc_bound_hit() ? HR_E_NO_PLAN : status;
+}
+
 static hr_status find_choices(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
     static const unsigned percents[] = {100, 75, 50, 33, 25};
     hr_status status = HR_OK;
@@ -110,13 +115,15 @@ static hr_status find_choices(hri_plan_job *j, hri_plan_answer *out, hri_prose *
         const uint64_t budget =
             j->unplanned_bytes / 100 * percents[i] + j->unplanned_bytes % 100 * percents[i] / 100;
         if (budget >= j->floor_bytes) {
-            status = add_choice(j, budget, LOOK, &out->choices[out->choice_count++], why);
+            hri_plan_row *row = &out->choices[out->choice_count];
+            status = add_choice(j, budget, LOOK, row, why);
+            out->choice_count += status == HR_OK;
         }
     }
     if (status == HR_OK) {
         hri_plan_row least;
         status = hri_plan_job_smallest(j, &least, why);
-        if (status == HR_OK) {
+        if (status == HR_OK && !(j->model && j->fit.least_open)) {
             out->choices[out->choice_count++] = least;
         }
     }
@@ -170,9 +177,23 @@ static hr_status find_largest(hri_plan_job *j, hri_plan_answer *out, hri_prose *
 static hr_status find_ways(hri_plan_job *j, hri_plan_answer *out, hri_prose *why) {
     hr_status status = find_largest(j, out, why);
     if (status == HR_OK) {
-        status = hri_plan_job_smallest(j, &out->row, why);
+        status = unless_bounded(hri_plan_job_smallest(j, &out->row, why));
+    }
+    if (j->model && (status == HR_E_NO_PLAN || j->fit.least_open)) {
+        out->at_least_bytes = hri_plan_job_least(j);
+        out->row = (hri_plan_row){.peak_bytes = out->at_least_bytes};
+        return HR_OK;
     }
     return status == HR_OK && j->road ? hri_plan_ways_find(j, out, why) : status;
+}
+
+/* Nothing could be planned, so the bound is all there is. */
+static void refuse_too_large(const hri_plan_job *j, hri_plan_answer *out) {
+    out->impossible = true;
+    out->at_least_bytes = j->floor_bytes;
+    out->row = (hri_plan_row){.budget_bytes = j->budget_bytes, .peak_bytes = j->floor_bytes};
+    out->coupled = j->fit.coupled != 0;
+    out->may_cut = j->fit.fact_count && hri_fit_may_cut(&j->fit);
 }
 
 /* With room for comfort beside the plan, or without.  Whether there is a plan at all does not depend on it. */
@@ -192,7 +213,11 @@ static hr_status search_both(hri_plan_job *j, hri_plan_row *row, hri_fit_plans *
 hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_plans *plans,
                                hri_plan **plan, hri_prose *why) {
     *out = (hri_plan_answer){.largest_batch = -1};
-    hr_status status = search_both(j, &out->row, plans, plan, why);
+    if (j->model && j->fit.too_large) {
+        refuse_too_large(j, out);
+        return HR_OK;
+    }
+    hr_status status = unless_bounded(search_both(j, &out->row, plans, plan, why));
     out->fits = status == HR_OK;
     if (status != HR_OK && status != HR_E_NO_PLAN) {
         return status;
@@ -208,6 +233,9 @@ hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_pl
 
 hr_status hri_plan_answer_explore(hri_plan_job *j, uint32_t what, hri_plan_answer *out,
                                   hri_fit_plans *plans, hri_prose *why) {
+    if (j->model && j->fit.too_large) {
+        return HR_OK; /* there is nothing to look at in this budget */
+    }
     /* While others are looked at, the memory of this case is theirs. */
     const int rests = out->fits && j->model && plans && plans->c;
     if (rests && (what & (HR_EXPLORE_CHOICES | HR_EXPLORE_CURVE))) {
@@ -217,9 +245,11 @@ hr_status hri_plan_answer_explore(hri_plan_job *j, uint32_t what, hri_plan_answe
     hr_status status = what & HR_EXPLORE_BATCH ? find_largest(j, out, why) : HR_OK;
     if (status == HR_OK && (what & HR_EXPLORE_CHOICES) && !out->choice_count) {
         status = find_choices(j, out, why);
+        status = unless_bounded(status) == HR_E_NO_PLAN ? HR_OK : status;
     }
     if (status == HR_OK && (what & HR_EXPLORE_CURVE) && !out->point_count) {
         status = find_points(j, out, why);
+        status = unless_bounded(status) == HR_E_NO_PLAN ? HR_OK : status;
     }
     const hr_status back = rests && !plans->c ? hri_fit_attach(&j->fit, plans, why) : HR_OK;
     return status == HR_OK ? back : status;

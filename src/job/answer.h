@@ -30,6 +30,9 @@ typedef struct hri_plan_way {
 typedef struct hri_plan_answer {
     hri_plan_row row;      /* the plan, or the smallest there is when nothing fits */
     bool fits, impossible; /* impossible: the floor proves it */
+    /* The budget left no room to find the smallest one, which is so many bytes or more; 0: it was found.  Then there are no
+     * ways, and row has this as its peak and no other number. */
+    uint64_t at_least_bytes;
     char peak_op[256], floor_op[256], floor_kind[32];
     uint64_t floor_op_bytes; /* what that op needs beside persistent values */
     /* add up to row.persistent_bytes; others are those of another training in the same arena */

@@ -24,7 +24,7 @@ static hr_status time_of_batch(const hri_fit_job *job, uint64_t budget, int64_t 
     }
     *each = 0;
     hr_status status = hri_fit_open(&one, &fit, why);
-    if (status == HR_OK) {
+    if (status == HR_OK && !fit.too_large) {
         status = hri_fit_search(&fit, budget, AUTO_LOOK, &plans, why);
         *each = status == HR_OK ? plans.time_ns / (double)batch : 0;
     }

@@ -125,7 +125,7 @@ static hr_status answer_from_file(hr_plan *p) {
 static hr_status answer(hr_plan *p) {
     hri_prose prose = {0};
     hri_plan_job *j = &p->job;
-    if (j->o.plan_file) {
+    if (j->o.plan_file && !j->fit.too_large) {
         return answer_from_file(p);
     }
     p->road = (hri_plan_road){.user = j, .job = changed_job, .has_nesterov = true};
@@ -167,10 +167,11 @@ static hr_status plan_job(hr_ctx *ctx, const hr_job_options *options, uint64_t b
         status = hri_plan_job_begin(ctx, &own, &p->job);
     }
     if (status == HR_OK) {
+        hri_alloc_bound bound;
+        hri_plan_job_bound(&p->job, &bound);
         status = hri_plan_job_fit(&p->job);
-    }
-    if (status == HR_OK) {
-        status = answer(p);
+        status = status == HR_OK ? answer(p) : status;
+        hri_alloc_bound_close(&bound);
     }
     if (status == HR_OK && !p->answer.fits) {
         hri_plan_job_name_holders(&p->job);
@@ -256,8 +257,11 @@ hr_status hr_job_explore(hr_plan *p, uint32_t what, hr_error *error) {
     hri_prose prose = {0};
     hr_status status = p->used ? HR_E_BUSY : HR_OK;
     if (status == HR_OK) {
+        hri_alloc_bound bound;
         hri_plan_forget_times(p);
+        hri_plan_job_bound(&p->job, &bound);
         status = hri_plan_answer_explore(&p->job, what, &p->answer, &p->plans, &prose);
+        hri_alloc_bound_close(&bound);
     }
     return status == HR_OK ? HR_OK : failed(status, &prose, p->job.what, error);
 }

@@ -218,6 +218,10 @@ static hr_status open_timing(hri_plan_job *j, uint64_t most_bytes) {
     return status;
 }
 
+static bool is_bounded(hr_status status) {
+    return status == HR_E_NOMEM_HOST && hri_alloc_bound_hit();
+}
+
 hr_status hri_plan_job_fit(hri_plan_job *j) {
     hri_prose prose = {0};
     hr_status status = HR_OK;
@@ -228,7 +232,7 @@ hr_status hri_plan_job_fit(hri_plan_job *j) {
     if (status == HR_OK) {
         status = hri_fit_open(&j->job, &j->fit, &prose);
     }
-    if (status == HR_OK && !j->o.no_measure && j->threads) {
+    if (status == HR_OK && !j->fit.too_large && !j->o.no_measure && j->threads) {
         status = open_timing(j, trial_bytes(j));
         if (status == HR_OK) {
             status = hri_fit_set_times(&j->fit, j->job.time_ns, j->job.time_user, &prose);
@@ -237,8 +241,14 @@ hr_status hri_plan_job_fit(hri_plan_job *j) {
     if (status == HR_OK) {
         status = hri_plan_job_bound_other(j);
     }
-    if (status == HR_OK) {
+    if (status == HR_OK && !j->fit.too_large) {
         status = hri_fit_floor(&j->fit, &floor, &prose);
+    }
+    if (is_bounded(status) || (status == HR_OK && j->fit.too_large)) {
+        hri_fit_rest(&j->fit);
+        j->fit.too_large = 1;
+        j->floor_bytes = hri_plan_job_least(j);
+        return HR_OK;
     }
     if (status != HR_OK) {
         return hri_why_prose(&j->why, hri_cause_of(status), status, j->what, &prose);

@@ -8,6 +8,7 @@
 #ifndef HRI_JOB_PLAN_JOB_H
 #define HRI_JOB_PLAN_JOB_H
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "fit/fit.h"
 #include "fit/timing.h"
@@ -20,6 +21,8 @@ enum {
     HRI_PLAN_EFFORT = 16000000, /* steps of search, where none are given */
     HRI_PLAN_REPLICAS = 65536   /* the most */
 };
+/* What planning may take for its records, however small the budget is: docs/where-the-bytes-go.md */
+enum { HRI_PLANNING_LEAST = 2816 << 10 };
 
 /* Names by number, NULL at the end. */
 extern const char *const hri_plan_optimizers[], *const hri_plan_precisions[];
@@ -96,7 +99,8 @@ HR_MUST_CHECK hr_status hri_plan_job_wire_bytes(hri_plan_job *job, uint64_t *out
 /* `out` is zeroed, apart from known_base_bytes. */
 HR_MUST_CHECK hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options,
                                            hri_plan_job *out);
-/* Plans without a bound: what is measured and compared with later.  Between the two the job may be changed. */
+/* Plans without a bound: what is measured and compared with later.  Between the two the job may be changed.  HR_OK with
+ * job->fit.too_large: the budget leaves no room for planning, so nothing fits it. */
 HR_MUST_CHECK hr_status hri_plan_job_fit(hri_plan_job *job);
 /* A problem in place of a model, and the plan without a bound.  name is for sentences; of the options budget, effort and
  * offloading count. */
@@ -123,6 +127,15 @@ void hri_plan_job_name_holders(const hri_plan_job *job);
 HR_MUST_CHECK hr_status hri_plan_job_bound_other(hri_plan_job *job);
 /* The device and what is known of its speed (device.c). */
 HR_MUST_CHECK hr_status hri_plan_job_open_device(hri_plan_job *job);
+
+/* Bounds what this thread takes while it plans the job by what the budget leaves the process (planning.c); the caller
+ * closes it.  No bound where the budget is not the process's. */
+void hri_plan_job_bound(const hri_plan_job *job, hri_alloc_bound *out);
+/* When that kept the smallest budget from being found: it is this or more. */
+uint64_t hri_plan_job_least(const hri_plan_job *job);
+/* Persistent bytes, or of a job too large to be planned parameters and their states at least: counted in the forward
+ * graph of one sample; 0: there is no room for that either. */
+uint64_t hri_plan_job_persistent(const hri_plan_job *job);
 
 /* Plans for a budget (0: none).  HR_E_NO_PLAN leaves row->fits false.  plans (may be NULL) gets the plans of a model,
  * plan (may be NULL) that of a problem. */

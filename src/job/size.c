@@ -277,7 +277,10 @@ hr_status hri_train_size(hri_train_job *j) {
         status = hri_train_size_input(j, batch ? batch : 32);
     }
     if (status == HR_OK && !batch) {
+        hri_alloc_bound bound;
+        hri_plan_job_bound(j->plan, &bound);
         status = hri_train_find_batch(j, &batch);
+        hri_alloc_bound_close(&bound);
     }
     if (status == HR_OK) {
         status = set_batch(j, batch);

@@ -14,6 +14,19 @@ static hr_status fit(hri_train_job *j) {
     return status;
 }
 
+/* One after the other, and the memory that it took goes back: what is asked next opens one at a time.  *too_large: the
+ * budget leaves no room to plan one of them. */
+static hr_status fit_each(hri_together *t, bool *too_large) {
+    hr_status status = HR_OK;
+    *too_large = false;
+    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
+        status = fit(&t->jobs[i]);
+        hri_fit_rest(&t->jobs[i].plan->fit);
+        *too_large |= t->jobs[i].plan->fit.too_large != 0;
+    }
+    return status;
+}
+
 /* The others use the device and the threads of the first. */
 static void share_device(hri_together *t) {
     hri_plan_job *a = t->jobs[0].plan;
@@ -147,17 +160,26 @@ static hr_status plan_over(hri_together *t, uint64_t runtime, const found *f) {
     return status;
 }
 
-static hr_status plan_for_budget(hri_together *t) {
+/* Did the bound on planning (plan_job.h) end it? */
+static bool is_bounded(hr_status status) {
+    return status == HR_E_NOMEM_HOST && hri_alloc_bound_hit();
+}
+
+static hr_status plan_for_budget(hri_together *t, bool *too_large) {
     found f = {{0}, {0}, {0}};
     const uint64_t runtime = common_runtime(t);
-    hr_status status = HR_OK;
-    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
-        status = fit(&t->jobs[i]);
-    }
-    if (status == HR_OK) {
+    hr_status status = fit_each(t, too_large);
+    if (status == HR_OK && !*too_large) {
         status = plan_each(t, runtime, &f);
     }
-    return status == HR_OK && hri_together_fits(t) ? plan_over(t, runtime, &f) : status;
+    if (status == HR_OK && !*too_large && hri_together_fits(t)) {
+        status = plan_over(t, runtime, &f);
+    }
+    *too_large |= is_bounded(status);
+    for (uint32_t i = 0; i < t->count; i++) {
+        *too_large |= t->jobs[i].answer->at_least_bytes != 0;
+    }
+    return *too_large ? HR_OK : status;
 }
 
 /* ---- the smallest budget of all of them ---- */
@@ -203,18 +225,19 @@ static void begin_again(hri_together *t, const before *of, uint64_t budget) {
 }
 
 /* Where the search for it begins: what each needs by itself, and what the others take.  No matter of the budget. */
-static hr_status estimate(hri_together *t, uint64_t *out) {
+static hr_status estimate(hri_together *t, uint64_t *out, bool *too_large) {
     const uint64_t runtime = common_runtime(t);
-    hr_status status = HR_OK;
     *out = 0;
-    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
-        status = fit(&t->jobs[i]);
-    }
-    for (uint32_t i = 0; i < t->count && status == HR_OK; i++) {
+    hr_status status = fit_each(t, too_large);
+    for (uint32_t i = 0; i < t->count && status == HR_OK && !*too_large; i++) {
         hri_train_job *j = &t->jobs[i];
         hri_plan_row row = {0};
         hri_prose why = {""};
         status = hri_plan_job_smallest(j->plan, &row, &why);
+        *too_large = status == HR_E_NO_PLAN || j->plan->fit.least_open || is_bounded(status);
+        if (*too_large) {
+            return HR_OK;
+        }
         if (status != HR_OK) {
             return hri_train_failed(j, status, &why);
         }
@@ -226,15 +249,15 @@ static hr_status estimate(hri_together *t, uint64_t *out) {
 
 /* Plans for growing budgets until one does: the smallest that is named is one that was planned for.  Jobs are left as they
  * were planned for it. */
-static hr_status find_least(hri_together *t, const before *of, uint64_t *out) {
+static hr_status find_least(hri_together *t, const before *of, uint64_t *out, bool *too_large) {
     enum { ROUNDS = 16, PAGE_BYTES = 256 << 10 };
     uint64_t least = 0;
     begin_again(t, of, 0);
-    hr_status status = estimate(t, &least);
-    for (int i = 0; i < ROUNDS && status == HR_OK; i++) {
+    hr_status status = estimate(t, &least, too_large);
+    for (int i = 0; i < ROUNDS && status == HR_OK && !*too_large; i++) {
         least = (least + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
         begin_again(t, of, least);
-        status = plan_for_budget(t);
+        status = plan_for_budget(t, too_large);
         if (status != HR_OK || hri_together_fits(t)) {
             break;
         }
@@ -242,6 +265,18 @@ static hr_status find_least(hri_together *t, const before *of, uint64_t *out) {
     }
     *out = least;
     return status;
+}
+
+/* No room to find it: persistent values of all, beside what the process takes, is the least that is known. */
+static void set_bound(hri_together *t) {
+    const uint64_t budget = t->jobs[0].plan->budget_bytes;
+    uint64_t least = common_runtime(t);
+    for (uint32_t i = 0; i < t->count; i++) {
+        least += hri_plan_job_persistent(t->jobs[i].plan);
+        t->jobs[i].answer->fits = false;
+    }
+    t->at_least = true;
+    t->least_bytes = least > budget ? least : budget + 1;
 }
 
 /* One refused, all the others with it, unless the smallest plan of all of them is small enough: so whatever is above the
@@ -260,14 +295,15 @@ static hr_status plan_smallest(hri_together *t, before *of) {
         of[i].listener = t->jobs[i].listener;
         t->jobs[i].listener = (hri_listener){0};
     }
-    const hr_status status = find_least(t, of, &least);
+    bool too_large = false;
+    const hr_status status = find_least(t, of, &least, &too_large);
     for (uint32_t i = 0; i < t->count; i++) {
         t->jobs[i].listener = of[i].listener;
     }
     if (status != HR_OK) {
         return status;
     }
-    const bool fits = hri_together_fits(t) && least <= budget;
+    const bool fits = !too_large && hri_together_fits(t) && least <= budget;
     for (uint32_t i = 0; i < t->count; i++) {
         t->jobs[i].plan->budget_bytes = budget;
         t->jobs[i].row.budget_bytes = budget;
@@ -276,8 +312,12 @@ static hr_status plan_smallest(hri_together *t, before *of) {
         t->left_bytes += budget - least;
         return HR_OK;
     }
-    t->least_bytes = least;
     t->which = which;
+    t->least_bytes = least;
+    if (too_large) {
+        begin_again(t, of, budget);
+        set_bound(t);
+    }
     for (uint32_t i = 0; i < t->count; i++) {
         hri_fit_plans_deinit(t->jobs[i].plans);
         *t->jobs[i].answer = of[i].answer;
@@ -294,8 +334,13 @@ static hr_status plan_all(hri_together *t) {
         return HR_E_NOMEM_HOST;
     }
     remember(t, of);
-    hr_status status = plan_for_budget(t);
-    if (status == HR_OK && !hri_together_fits(t)) {
+    bool too_large = false;
+    hr_status status = plan_for_budget(t, &too_large);
+    if (status == HR_OK && too_large) {
+        begin_again(t, of, t->jobs[0].plan->budget_bytes);
+        set_bound(t);
+        t->jobs[t->which].plan->floor_bytes = t->least_bytes;
+    } else if (status == HR_OK && !hri_together_fits(t)) {
         status = plan_smallest(t, of);
     }
     hri_free(of);
@@ -402,7 +447,10 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
     if (t->count > 1) {
         share_device(t);
     }
+    hri_alloc_bound bound;
+    hri_plan_job_bound(t->jobs[0].plan, &bound);
     status = t->slices[0] ? plan_slices(t) : t->count == 1 ? plan_one(t) : plan_all(t);
+    hri_alloc_bound_close(&bound);
     if (status == HR_OK && hri_together_fits(t)) {
         share_out(t);
     } else if (status == HR_OK) {
@@ -453,7 +501,7 @@ bool hri_together_fits(const hri_together *t) {
 
 void hri_together_least(const hri_together *t, uint64_t *floor_bytes, uint64_t *least_bytes) {
     const hri_train_job *j = &t->jobs[t->which];
-    *floor_bytes = j->plan->floor_bytes + t->taken_bytes[t->which];
+    *floor_bytes = t->at_least ? t->least_bytes : j->plan->floor_bytes + t->taken_bytes[t->which];
     *least_bytes = t->least_bytes ? t->least_bytes : j->row.peak_bytes;
 }
 

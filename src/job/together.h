@@ -25,6 +25,7 @@ typedef struct hri_together {
     uint64_t left_bytes;               /* of the budget, beside the plan */
     uint64_t separate_bytes;           /* as many processes would take so much */
     uint64_t least_bytes; /* of a refusal: the smallest budget that all of them were planned for */
+    bool at_least;        /* the budget left no room to find it: it is least_bytes or more */
     uint64_t taken_bytes
         [HRI_TOGETHER_MAX]; /* of the budget, by the others: weights, states, records, input */
     uint64_t slices[HRI_TOGETHER_MAX]; /* limits of logical devices; 0: none were given */
@@ -41,7 +42,7 @@ HR_MUST_CHECK hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *con
                                           hr_error *error);
 /* Do all of them fit? */
 bool hri_together_fits(const hri_together *t);
-/* Of several that do not: the floor of all, and a budget that they were planned for. */
+/* Of several that do not: the floor of all, and a budget that they were planned for (but see at_least). */
 void hri_together_least(const hri_together *t, uint64_t *floor_bytes, uint64_t *least_bytes);
 /* Leases what the plan promises, before anything is given up for it.  HR_E_AGAIN, HR_E_LIMIT: the plan is as it was. */
 HR_MUST_CHECK hr_status hri_together_lease(hri_together *t, hri_why *why);

@@ -47,6 +47,12 @@ static void add(search *s, const hri_way_change *changes, size_t count, const ch
     }
 }
 
+/* What has no plan is no way, and neither is what there is no room to plan. */
+static hr_status without_bound(hr_status status) {
+    return status == HR_E_NO_PLAN || (status == HR_E_NOMEM_HOST && hri_alloc_bound_hit()) ? HR_OK
+                                                                                          : status;
+}
+
 /* Options that do not go together are no way, and no failure. */
 static hr_status open_job(search *s, const hri_way_change *changes, size_t count, hri_fit_job *job,
                           hri_plan_job *other, bool *good) {
@@ -57,7 +63,12 @@ static hr_status open_job(search *s, const hri_way_change *changes, size_t count
     if (status == HR_OK) {
         status = hri_fit_open(job, &other->fit, &inner);
     }
-    *good = status == HR_OK;
+    const bool bounded = status == HR_E_NOMEM_HOST && hri_alloc_bound_hit();
+    *good = status == HR_OK && !other->fit.too_large;
+    if (bounded || other->fit.too_large) { /* no room to plan it in */
+        hri_fit_close(&other->fit);
+        return HR_OK;
+    }
     return status == HR_E_NOMEM_HOST ? hri_prose_set(s->why, status, "%s", inner.text) : HR_OK;
 }
 
@@ -88,7 +99,7 @@ static hr_status try_changes(search *s, const hri_way_change *changes, size_t co
         }
     }
     hri_fit_close(&other.fit);
-    return status == HR_E_NO_PLAN ? HR_OK : status;
+    return without_bound(status);
 }
 
 static void print_budget(uint64_t bytes, char *buf, size_t size, uint64_t *shown) {
@@ -129,11 +140,12 @@ static hr_status try_with_budget(search *s, const hri_way_change *changes, size_
     hri_plan_row row = {0};
     other.model = s->j->model;
     status = hri_plan_job_smallest(&other, &row, s->why);
-    if (status == HR_OK && row.peak_bytes >> 20 < s->out->row.peak_bytes >> 20) {
+    if (status == HR_OK && !other.fit.least_open &&
+        row.peak_bytes >> 20 < s->out->row.peak_bytes >> 20) {
         add_with_budget(s, changes, count, text, &row, job.batch);
     }
     hri_fit_close(&other.fit);
-    return status == HR_E_NO_PLAN ? HR_OK : status;
+    return without_bound(status);
 }
 
 /* ---- which there are ---- */

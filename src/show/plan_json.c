@@ -49,10 +49,13 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     }
     hri_json_u64(json, "peak_bytes", r->peak_bytes);
     hri_json_u64(json, "floor_bytes", j->floor_bytes);
-    if (j->smallest.fits) { /* looked for with the choices, or because nothing fits */
+    if (j->smallest.fits && !j->fit.least_open) { /* looked for: choices, or nothing fits */
         hri_json_u64(json, "smallest_bytes", j->smallest.peak_bytes);
     } else {
         hri_json_null(json, "smallest_bytes");
+    }
+    if (a->at_least_bytes) { /* there was no room to find it */
+        hri_json_u64(json, "smallest_at_least_bytes", a->at_least_bytes);
     }
     hri_json_u64(json, "unplanned_peak_bytes", j->unplanned_bytes);
     hri_json_u64(json, "runtime_bytes", r->runtime_bytes);
@@ -153,6 +156,12 @@ static void put_trial(hri_json *json, const hri_plan_answer *a, const hri_plan_t
 
 void hri_plan_print_refusal(const hri_plan_job *j, const hri_plan_answer *a, hri_text *out) {
     char budget[32], least[32];
+    if (a->at_least_bytes) {
+        hri_text_add(out, "%s does not fit: the budget is %s, the minimum is %s or more", j->what,
+                     hr_bytes_print(j->budget_bytes, budget, sizeof budget),
+                     hr_bytes_print(a->at_least_bytes, least, sizeof least));
+        return;
+    }
     hri_text_add(
         out, "%s does not fit: the budget is %s, the %s is %s", j->what,
         hr_bytes_print(j->budget_bytes, budget, sizeof budget),
@@ -178,8 +187,10 @@ hr_status hri_plan_print_json(const hri_plan_sheet *s, hri_json *json) {
     hri_json_string(json, "floor_op", a->floor_op);
     if (!a->fits) {
         hri_json_bool(json, "impossible", a->impossible);
-        hri_json_u64(json, "short_bytes",
-                     (a->impossible ? j->floor_bytes : r->peak_bytes) - j->budget_bytes);
+        const uint64_t least = a->at_least_bytes ? a->at_least_bytes
+                               : a->impossible   ? j->floor_bytes
+                                                 : r->peak_bytes;
+        hri_json_u64(json, "short_bytes", least - j->budget_bytes);
     }
     if (a->largest_batch >= 0) {
         hri_json_i64(json, "largest_batch", a->largest_batch);

@@ -105,8 +105,24 @@ static void show_fits(const page *p, const hri_plan_job *j, const hri_plan_answe
     }
 }
 
+/* The budget left no room to find out more. */
+static void show_bounded_refusal(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
+    char budget[32], least[32], less[32];
+    hri_show_title(p->out, p->term,
+                   "does not fit: the budget of %s is at least %s short; the minimum is %s or more",
+                   shown(j->budget_bytes, budget, sizeof budget),
+                   shown(a->at_least_bytes - j->budget_bytes, less, sizeof less),
+                   shown(a->at_least_bytes, least, sizeof least));
+    hri_out_text(p->out, "the exact minimum is not known: planning this model takes more memory "
+                         "than the budget allows\n");
+}
+
 static void show_refusal(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     char budget[32], floor[32], less[32], op[32];
+    if (a->at_least_bytes) {
+        show_bounded_refusal(p, j, a);
+        return;
+    }
     shown(j->budget_bytes, budget, sizeof budget);
     shown(j->floor_bytes, floor, sizeof floor);
     if (a->impossible) {

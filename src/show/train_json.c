@@ -128,5 +128,10 @@ void hri_train_refusal_json(const hri_together *t, hri_json *json) {
     hri_json_string(json, "model", hr_model_text(j->model));
     hri_json_u64(json, "budget_bytes", j->budget_bytes);
     hri_json_u64(json, "floor_bytes", floor);
-    hri_json_u64(json, "smallest_bytes", least);
+    if (t->at_least) {
+        hri_json_null(json, "smallest_bytes");
+        hri_json_u64(json, "smallest_at_least_bytes", least);
+    } else {
+        hri_json_u64(json, "smallest_bytes", least);
+    }
 }

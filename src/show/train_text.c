@@ -200,6 +200,11 @@ void hri_train_show_refusal(const hri_train_view *v, const hri_together *t) {
                    "does not fit: both runs together need at least %s, the budget is %s",
                    hr_bytes_print(floor, both, sizeof both),
                    hr_bytes_print(j->plan->budget_bytes, budget, sizeof budget));
+    if (t->at_least) {
+        hri_out_text(v->out, "the exact minimum is not known: planning both runs takes more memory "
+                             "than the budget allows\n");
+        return;
+    }
     hri_out_printf(
         v->out,
         "the %s run needs %s in addition to parameters, optimizer state and input of the "

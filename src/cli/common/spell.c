@@ -1,6 +1,7 @@
 /* The two languages of spell.h. */
 #include "cli/common/spell.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Options whose flags have other names. */
@@ -156,11 +157,15 @@ int hri_cli_answer(hri_cli *cli, const hri_plan_sheet *sheet, bool as_json) {
 }
 
 void hri_cli_next_way(hri_cli *cli, const hri_plan_sheet *sheet) {
+    const hri_plan_answer *a = sheet->answer;
     hri_text command = {0};
-    if (!sheet->answer->way_count) {
+    hri_plan_way more = {.changes = {{.key = "budget"}}, .change_count = 1};
+    snprintf(more.changes[0].value, sizeof more.changes[0].value, "%lluMiB",
+             (unsigned long long)((a->at_least_bytes + (1 << 20) - 1) >> 20));
+    const hri_plan_way *way = a->way_count ? &a->ways[0] : a->at_least_bytes ? &more : NULL;
+    if (!way) {
         hri_say_next(cli, "headroom help plan");
-    } else if (sheet->speller->command(sheet->speller->user, &sheet->answer->ways[0], &command) ==
-                   HR_OK &&
+    } else if (sheet->speller->command(sheet->speller->user, way, &command) == HR_OK &&
                hri_text_status(&command) == HR_OK) {
         hri_say_next(cli, hri_text_get(&command));
     }
