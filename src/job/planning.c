@@ -11,10 +11,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-enum {
-    CODE = 768 << 10,  /* pages of code and stack that come in later: search, checker, printing */
-    LEAST = 1536 << 10 /* of our own records, however full the process is */
-};
+enum { CODE = 1 << 20 }; /* pages that come in later: search, checker, printing, stack */
 
 /* Holes between blocks. */
 static uint64_t without_holes(uint64_t bytes) {
@@ -28,12 +25,11 @@ static uint64_t room_bytes(const hri_plan_job *j) {
     hri_resident_read(&now, NULL);
     now = j->base_bytes && j->base_bytes < now ? j->base_bytes : now;
     const uint64_t budget = j->budget_bytes, runtime = j->job.runtime_bytes;
-    const uint64_t most = budget > HRI_PLANNING_LEAST ? budget : HRI_PLANNING_LEAST;
-    const uint64_t left = most > now + CODE ? without_holes(most - now - CODE) : 0;
+    const uint64_t left = budget > now + CODE ? without_holes(budget - now - CODE) : 0;
     /* what fits takes no more: the runtime is rounded up by more than this */
     const uint64_t planned = budget > runtime ? budget - runtime + MIB : 0;
     const uint64_t room = left > planned ? left : planned;
-    return room > LEAST ? room : LEAST;
+    return room > HRI_PLANNING_LEAST ? room : HRI_PLANNING_LEAST;
 }
 
 void hri_plan_job_bound(const hri_plan_job *j, hri_alloc_bound *out) {
