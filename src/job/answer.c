@@ -233,8 +233,8 @@ hr_status hri_plan_answer_make(hri_plan_job *j, hri_plan_answer *out, hri_fit_pl
 
 hr_status hri_plan_answer_explore(hri_plan_job *j, uint32_t what, hri_plan_answer *out,
                                   hri_fit_plans *plans, hri_prose *why) {
-    if (j->model && j->fit.too_large) {
-        return HR_OK; /* there is nothing to look at in this budget */
+    if (out->at_least_bytes) {
+        return HR_OK; /* there is no room to look at more */
     }
     /* While others are looked at, the memory of this case is theirs. */
     const int rests = out->fits && j->model && plans && plans->c;

@@ -23,7 +23,8 @@ static uint64_t room_bytes(const hri_plan_job *j) {
     uint64_t now = 0;
     hri_trim();
     hri_resident_read(&now, NULL);
-    now = j->base_bytes && j->base_bytes < now ? j->base_bytes : now;
+    /* a plan that this one replaces is still there, and will not be when this one runs */
+    now = j->known_base_bytes && j->known_base_bytes < now ? j->known_base_bytes : now;
     const uint64_t budget = j->budget_bytes, runtime = j->job.runtime_bytes;
     const uint64_t left = budget > now + CODE ? without_holes(budget - now - CODE) : 0;
     /* what fits takes no more: the runtime is rounded up by more than this */

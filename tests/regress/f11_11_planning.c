@@ -2,9 +2,8 @@
 #include "program.h"
 #include "test.h"
 
-enum {
-    BARE = 24 << 20
-}; /* what a refusal may take however small the budget is: docs/where-the-bytes-go.md */
+/* What a refusal may take however small the budget is: docs/where-the-bytes-go.md */
+enum { BARE = 9 << 20 };
 
 static program_outcome plan(int layers, uint64_t budget, const char *more) {
     return program_run(&(program_options){.seconds = 280},
@@ -33,12 +32,55 @@ TEST_TIMEOUT(f11_11, planning_at_the_smallest_budget_stays_inside_it, 300) {
     program_end(&o);
 }
 
-TEST_TIMEOUT(f22_05, a_refusal_of_100_layers_takes_no_more_than_the_budget, 300) {
+static void expect_small(const program_outcome *o, uint64_t budget) {
+    program_expect(o, 1, NULL);
+    CHECK_LE(o->resident_bytes, budget > BARE ? budget : BARE);
+}
+
+/* No room to plan: a bound in place of the smallest budget, and it is below what is found with more room. */
+TEST_TIMEOUT(f22_05, a_refusal_takes_no_more_than_the_budget, 300) {
     PROGRAM_NEED_MEMORY();
-    program_outcome o = plan(100, 17889280, "--no-choices");
-    program_expect(&o, 1, NULL);
-    CHECK_LE(o.resident_bytes, BARE);
-    CHECK(program_number(&o, "smallest_bytes") > 17889280);
+    static const int layers[] = {12, 50, 100, 150};
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+        for (uint64_t budget = 8 << 20; budget <= 12 << 20; budget += 4 << 20) {
+            program_outcome o = plan(layers[i], budget, "--no-choices");
+            expect_small(&o, budget);
+            program_end(&o);
+        }
+    }
+}
+
+TEST_TIMEOUT(f22_05, what_a_refusal_cannot_find_out_is_bounded, 300) {
+    PROGRAM_NEED_MEMORY();
+    program_outcome o = plan(100, 8 << 20, "--no-choices");
+    expect_small(&o, 8 << 20);
+    CHECK(json_is_null(json_object_get(o.json, "smallest_bytes")));
+    CHECK(!json_object_get(o.json, "ways_out"));
+    const double bound = program_number(&o, "smallest_at_least_bytes");
+    program_end(&o);
+    o = plan(100, 17 << 20, "--no-choices");
+    expect_small(&o, 17 << 20);
+    CHECK(bound > 8 << 20 && bound <= program_number(&o, "smallest_bytes"));
+    CHECK(json_array_size(json_object_get(o.json, "ways_out")) > 0);
+    program_end(&o);
+}
+
+TEST_TIMEOUT(f22_05, a_refused_training_takes_no_more_than_the_budget, 300) {
+    PROGRAM_NEED_MEMORY();
+    static const char *const flags = "--data synthetic:64 --batch 8";
+    program_outcome o =
+        program_run(NULL,
+                    "train gpt2-nano:layers=100 %s --steps 1 --no-save --no-measure --budget "
+                    "8MiB --json",
+                    flags);
+    expect_small(&o, 8 << 20);
+    program_end(&o);
+    o = program_run(NULL,
+                    "train gpt2-nano:layers=50 %s --steps 1 --no-save --no-measure --budget 8MiB "
+                    "--json --also 'gpt2-nano:layers=50 %s'",
+                    flags, flags);
+    expect_small(&o, 8 << 20);
+    CHECK(program_number(&o, "smallest_at_least_bytes") > 8 << 20);
     program_end(&o);
 }
 
