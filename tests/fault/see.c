@@ -131,3 +131,34 @@ TEST(see_faults, a_summary_fails_whole) {
         CHECK(status != HR_OK);
     }
 }
+
+static hr_status import(const char *path) {
+    hri_recording r = {0};
+    hri_prose why = {0};
+    const hr_status status = hri_see_open(path, &r, &why);
+    hri_recording_deinit(&r);
+    return status;
+}
+
+TEST(see_faults, files_of_others_fail_whole) {
+    static const char *const names[] = {"torch/small4.pickle", "torch/cut.pickle", "xla/small.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/tests/fuzz/corpus/%s", HEADROOM_SOURCE_DIR, names[i]);
+        CHECK_OK(import(path));
+        const int64_t live = hri_fault_live_allocs();
+        for (uint64_t nth = 1;; nth++) {
+            hri_fault_set(HRI_FAULT_ALLOC, nth, 0);
+            const hr_status status = import(path);
+            const uint64_t delivered = hri_fault_delivered();
+            hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+            CHECK_EQ(hri_fault_live_allocs(), live);
+            if (!delivered) {
+                CHECK_OK(status);
+                CHECK(nth > 10);
+                break;
+            }
+            CHECK_STATUS(status, HR_E_NOMEM_HOST);
+        }
+    }
+}
