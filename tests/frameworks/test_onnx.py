@@ -1,6 +1,7 @@
 """ONNX files: ours run by ONNX Runtime, others' read."""
 from __future__ import annotations
 
+import random
 import tempfile
 import unittest
 import warnings
@@ -108,6 +109,37 @@ class Hostile(unittest.TestCase):
                 path.write_bytes(data)
                 with self.assertRaises(Refused):
                     read(path)
+
+    def test_a_damaged_file_is_read_or_refused(self) -> None:
+        e = front.export(net(), (torch.randn(3, 3, 16, 16),))
+        chance = random.Random(0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "m.onnx"
+            write(file.parse(e.model.text()), e.weights, path)
+            whole, refused = path.read_bytes(), 0
+            for _ in range(200):
+                path.write_bytes(damaged(whole, chance))
+                try:
+                    read(path)
+                except Refused:
+                    refused += 1
+        self.assertGreater(refused, 50)
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """Some bits turned, bytes replaced, left out or repeated."""
+    out = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        at, how = chance.randrange(len(out)), chance.randrange(4)
+        if how == 0:
+            out[at] ^= 1 << chance.randrange(8)
+        elif how == 1:
+            out[at] = chance.choice((0, 1, 127, 128, 255))
+        elif how == 2:
+            del out[at:at + chance.randrange(1, 9)]
+        else:
+            out[at:at] = out[max(0, at - 9):at]
+    return bytes(out)
 
 
 if __name__ == "__main__":

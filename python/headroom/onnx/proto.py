@@ -101,6 +101,8 @@ def _field(data: memoryview, at: int, wire: int) -> tuple[Any, int, int]:
 def _put(out: dict, field: tuple[str, str, bool], value: Any, wire: int, depth: int) -> None:
     name, kind, repeated = field
     if kind in ("int", "float", "double"):
+        if wire == 2 and not repeated:
+            raise Malformed(f"{name} is a list")
         if wire == 2:
             out.setdefault(name, []).extend(_packed(kind, value))
             return

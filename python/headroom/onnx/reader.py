@@ -50,7 +50,7 @@ class Node:
     def __init__(self, reader: "Reader", raw: dict) -> None:
         self.reader, self.raw = reader, raw
         self.op, self.attributes = raw["op_type"], attributes_of(raw)
-        self.inputs = [reader.values[i] if i else None for i in raw["input"]]
+        self.inputs = [reader.value(i) if i else None for i in raw["input"]]
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)
@@ -107,7 +107,12 @@ class Reader:
                 self._input(v)
         for raw in g["node"]:
             self._node(raw)
-        return [self.values[o["name"]] for o in g["output"]]
+        return [self.value(o["name"]) for o in g["output"]]
+
+    def value(self, name: str) -> Any:
+        if name not in self.values:
+            raise Refused(f"{name!r} is read before anything makes it")
+        return self.values[name]
 
     def _input(self, v: dict) -> None:
         kind = v["type"]["tensor_type"]
@@ -590,6 +595,13 @@ def notes_of(model: dict) -> tuple[list, list]:
 def read(path: str | Path, loss: str = "cross_entropy", nameless: bool = False, batch: int = 5,
          name: Optional[str] = None) -> Exported:
     """The file as a model.  Refused for weights without a name of the source, unless `nameless`."""
+    try:
+        return _read(path, loss, nameless, batch, name)
+    except (ValueError, ArithmeticError, KeyError, IndexError, TypeError, AttributeError) as e:
+        raise Refused(f"{path} is malformed: {type(e).__name__}: {e}") from e
+
+
+def _read(path: str | Path, loss: str, nameless: bool, batch: int, name: Optional[str]) -> Exported:
     try:
         model = proto.parse("Model", Path(path).read_bytes())
     except proto.Malformed as e:
