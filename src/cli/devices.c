@@ -6,10 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/common/command.h"
-#include "base/table.h"
-
-#define GIB (UINT64_C(1) << 30)
-#define MIB (UINT64_C(1) << 20)
+#include "show/devices.h"
 
 typedef struct devices_options {
     bool json, measure;
@@ -22,81 +19,6 @@ static const hri_field fields[] = {
      offsetof(devices_options, measure), HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
-
-static void add_json(hri_json *json, const hr_device_info *info) {
-    hri_json_object(json, NULL);
-    hri_json_string(json, "name", info->name);
-    hri_json_bool(json, "usable", true);
-    hri_json_string(json, "description", info->description);
-    hri_json_string(json, "backend", info->backend);
-    hri_json_u64(json, "total_bytes", info->total_bytes);
-    hri_json_u64(json, "free_bytes", info->total_bytes - info->ours_bytes - info->others_bytes);
-    hri_json_u64(json, "ours_bytes", info->ours_bytes);
-    hri_json_u64(json, "others_bytes", info->others_bytes);
-    if (info->is_open) {
-        hri_json_u64(json, "runtime_bytes", info->runtime_bytes);
-    } else {
-        hri_json_null(json, "runtime_bytes");
-    }
-    hri_json_u64(json, "page_bytes", info->page_bytes);
-    hri_json_u64(json, "limits_bytes", info->limits_bytes);
-    hri_json_u64(json, "held_bytes", info->held_bytes);
-    hri_json_u64(json, "logical_count", info->logical_count);
-    if (info->is_gpu) {
-        hri_json_u64(json, "compute_major", info->compute_major);
-        hri_json_u64(json, "compute_minor", info->compute_minor);
-    }
-    hri_json_end(json);
-}
-
-/* A device that is there and cannot be used (a full GPU, say) is shown with the reason: that is what people look
- * for. */
-static void add_unusable(hri_json *json, hri_table *table, const char *name, const char *why) {
-    hri_json_object(json, NULL);
-    hri_json_string(json, "name", name);
-    hri_json_bool(json, "usable", false);
-    hri_json_string(json, "error", why);
-    hri_json_end(json);
-    hri_table_cell(table, HRI_STYLE_BOLD, "%s", name);
-    hri_table_cell(table, HRI_STYLE_BAD, "%.*s", (int)strcspn(why, "\n"), why);
-    for (size_t i = 2; i < table->column_count; i++) {
-        hri_table_cell(table, HRI_STYLE_PLAIN, "-");
-    }
-}
-
-/* Hundredths of a GiB, or of a MiB on a device smaller than that. */
-static uint64_t hundredths(uint64_t bytes, uint64_t unit) {
-    return bytes / unit * 100 + (bytes % unit * 100 + unit / 2) / unit;
-}
-
-static void add_size(hri_table *table, uint64_t count, const char *unit) {
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%llu.%02llu %s", (unsigned long long)(count / 100),
-                   (unsigned long long)(count % 100), unit);
-}
-
-static void add_row(hri_table *table, const hr_device_info *info) {
-    const uint64_t unit = info->total_bytes >= GIB ? GIB : MIB;
-    const char *unit_name = unit == GIB ? "GiB" : "MiB";
-    const uint64_t total = hundredths(info->total_bytes, unit);
-    const uint64_t ours = hundredths(info->ours_bytes, unit);
-    uint64_t others = hundredths(info->others_bytes, unit);
-    if (ours + others > total) { /* two roundings upwards on a full device */
-        others = total - ours;
-    }
-    hri_table_cell(table, HRI_STYLE_BOLD, "%s", info->name);
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%s", info->description);
-    add_size(table, total, unit_name);
-    add_size(table, total - ours - others, unit_name);
-    add_size(table, ours, unit_name);
-    add_size(table, others, unit_name);
-    char text[32];
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
-                   info->is_open ? hr_bytes_print(info->runtime_bytes, text, sizeof text)
-                                 : "not open");
-    hri_table_cell(table, HRI_STYLE_PLAIN, "%s",
-                   info->limits_bytes ? hr_bytes_print(info->limits_bytes, text, sizeof text)
-                                      : "none");
-}
 
 typedef struct device_counts {
     size_t all, gpus, unusable;
@@ -133,15 +55,15 @@ static int gather(hri_cli *cli, hr_ctx *ctx, int count, const char *const *names
             status = status == HR_OK ? hr_device_get_info(device, &info) : status;
         }
         if (status == HR_OK) {
-            add_json(json, &info);
-            add_row(table, &info);
+            hri_device_show(&info, json, table);
             continue;
         }
         hr_error error;
         hr_ctx_error(ctx, &error);
         counts->unusable++;
-        add_unusable(json, table, hr_device_name(device),
-                     error.code == status ? error.message : hr_status_text(status));
+        hri_device_show_unusable(hr_device_name(device),
+                                 error.code == status ? error.message : hr_status_text(status),
+                                 json, table);
     }
     hri_json_end(json);
     return HRI_EXIT_YES;

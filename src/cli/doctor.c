@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/table.h"
 #include "cli/common/command.h"
 #include "cli/common/spell.h"
+#include "show/doctor.h"
 
 typedef struct doctor_options {
     bool json;
@@ -21,140 +21,24 @@ static const hri_field fields[] = {
 
 typedef struct report {
     hri_cli *cli;
-    bool as_json;
-    hri_json json;
-    hri_table table; /* of the section being written */
-    hr_status status;
+    hri_sections s;
     unsigned counts[3]; /* of checks, by result */
 } report;
 
-static void section_start(report *r, const char *title, const char *key) {
-    static const char *const headings[] = {"", "", "", ""};
-    hri_table_init(&r->table, headings, 4);
-    if (r->as_json) {
-        hri_json_array(&r->json, key);
-    } else {
-        hri_out_text(&r->cli->out, "\n");
-        hri_say_title(r->cli, "%s", title);
-    }
-}
-
-static void section_end(report *r) {
-    if (r->as_json) {
-        hri_json_end(&r->json);
-    } else if (r->status == HR_OK) {
-        r->status = hri_table_print(&r->table, &r->cli->out, &r->cli->out_term, 2, 0);
-    }
-    hri_table_deinit(&r->table);
-}
-
-/* One of the four things that a row says: in JSON a key with its value, for people a word that may be another one. */
-typedef struct cell {
-    const char *key, *value;
-    const char *shown; /* NULL: the value */
-    hri_style style;
-} cell;
-
-/* For people, cells[first] stands in front of the others. */
-static void row(report *r, const cell *cells, int first) {
-    if (r->as_json) {
-        hri_json_object(&r->json, NULL);
-        for (int i = 0; i < 4; i++) {
-            hri_json_string(&r->json, cells[i].key, cells[i].value);
-        }
-        hri_json_end(&r->json);
-        return;
-    }
-    for (int i = -1; i < 4; i++) {
-        const cell *c = &cells[i < 0 ? first : i];
-        if (i != first) {
-            hri_table_cell(&r->table, c->style, "%s", c->shown ? c->shown : c->value);
-        }
-    }
-}
-
-/* ---- the machine ---- */
-
-static void fact(report *r, const char *key, const char *label, const char *value) {
-    if (r->as_json) {
-        hri_json_string(&r->json, key, value);
-        return;
-    }
-    row(r, (const cell[]){{.value = label}, {.value = value}, {.value = ""}, {.value = ""}}, 0);
-}
-
-static const char *limit_text(uint64_t bytes, char *buf, size_t size) {
-    return bytes == UINT64_MAX ? "no limit" : hr_bytes_print(bytes, buf, size);
-}
-
-static void show_machine(report *r) {
-    char text[400], size[32];
-    hr_machine_info own = {.size = sizeof own};
-    const hr_machine_info *m = &own;
-    if (hr_machine_get_info(&own) != HR_OK) {
-        return; /* the size is right */
-    }
-    if (r->as_json) {
-        hri_json_object(&r->json, "machine");
-        hri_json_u64(&r->json, "memory_bytes", m->memory_bytes);
-        hri_json_u64(&r->json, "cores_online", m->cores_online);
-        hri_json_u64(&r->json, "cores_usable", m->cores_usable);
-        if (m->cgroup_limit_bytes == UINT64_MAX) {
-            hri_json_null(&r->json, "cgroup_limit_bytes");
-        } else {
-            hri_json_u64(&r->json, "cgroup_limit_bytes", m->cgroup_limit_bytes);
-        }
-        hri_table_init(&r->table, NULL, 0);
-    } else {
-        section_start(r, "machine", NULL);
-        fact(r, NULL, "memory",
-             m->memory_bytes ? hr_bytes_print(m->memory_bytes, size, sizeof size) : "unknown");
-        snprintf(text, sizeof text, "%u online, %u usable", m->cores_online, m->cores_usable);
-        fact(r, NULL, "cores", text);
-        snprintf(text, sizeof text, "%s%s%s", limit_text(m->cgroup_limit_bytes, size, sizeof size),
-                 m->cgroup_path[0] ? ", " : "", m->cgroup_path);
-        fact(r, NULL, "cgroup", text);
-    }
-    fact(r, "system", "system", m->system);
-    fact(r, "processor", "processor", m->processor);
-    fact(r, "features", "features", m->features);
-    fact(r, "huge_pages", "huge pages", m->huge_pages);
-    fact(r, "locked_memory", "locked memory", limit_text(m->lock_limit_bytes, size, sizeof size));
-    section_end(r);
-}
-
-/* ---- components, settings, checks ---- */
-
-static void show_components(report *r, const hr_doctor *d) {
-    static const char *const names[] = {"ok", "missing", "broken"};
-    static const hri_style styles[] = {HRI_STYLE_GOOD, HRI_STYLE_WARN, HRI_STYLE_BAD};
-    hr_component c = {.size = sizeof c};
-    section_start(r, "found", "components");
-    for (size_t i = 0; hr_doctor_get_component(d, i, &c) == HR_OK; i++) {
-        row(r,
-            (const cell[]){{"name", c.name},
-                           {"found", names[c.found], .style = styles[c.found]},
-                           {"version", c.version, c.version[0] ? NULL : "-"},
-                           {"detail", c.detail}},
-            1);
-    }
-    section_end(r);
-}
-
 static void setting(report *r, const char *name, const char *value, const char *origin,
                     const char *variable) {
-    row(r,
-        (const cell[]){{"name", name},
-                       {"value", value, value ? NULL : "-"},
-                       {"origin", origin},
-                       {"variable", variable, strcmp(variable, name) ? NULL : ""}},
-        0);
+    hri_section_row(&r->s,
+                    (const hri_cell[]){{"name", name},
+                                       {"value", value, value ? NULL : "-"},
+                                       {"origin", origin},
+                                       {"variable", variable, strcmp(variable, name) ? NULL : ""}},
+                    0);
 }
 
 static void show_settings(report *r) {
     const hri_cli *cli = r->cli;
     char value[512];
-    section_start(r, "settings", "settings");
+    hri_section_start(&r->s, "settings", "settings");
     for (const hri_field *f = hri_settings_fields; f->name; f++) {
         if (!f->env) {
             continue; /* --help and --version set nothing */
@@ -173,18 +57,19 @@ static void show_settings(report *r) {
         const char *text = getenv(v->variable);
         setting(r, v->variable, text, text ? "environment" : "not set", v->variable);
     }
-    section_end(r);
+    hri_section_end(&r->s);
 }
 
 static void show_check(report *r, const hr_check *c) {
     static const char *const names[] = {"ok", "failed", "skipped"};
     static const hri_style styles[] = {HRI_STYLE_GOOD, HRI_STYLE_BAD, HRI_STYLE_DIM};
-    row(r,
-        (const cell[]){{"subject", c->subject},
-                       {"name", c->name},
-                       {"result", names[c->result], c->result == HR_CHECK_FAILED ? "FAILED" : NULL,
-                        styles[c->result]},
-                       {"detail", c->detail}},
+    hri_section_row(
+        &r->s,
+        (const hri_cell[]){{"subject", c->subject},
+                           {"name", c->name},
+                           {"result", names[c->result],
+                            c->result == HR_CHECK_FAILED ? "FAILED" : NULL, styles[c->result]},
+                           {"detail", c->detail}},
         2);
 }
 
@@ -213,11 +98,11 @@ static hr_status get_check(const report *r, const hr_ctx *ctx, const hr_doctor *
 
 static void show_checks(report *r, const hr_ctx *ctx, const hr_doctor *d) {
     hr_check c = {.size = sizeof c};
-    section_start(r, "checks", "checks");
+    hri_section_start(&r->s, "checks", "checks");
     for (size_t i = 0; get_check(r, ctx, d, i, &c) == HR_OK; i++) {
         show_check(r, &c);
     }
-    section_end(r);
+    hri_section_end(&r->s);
 }
 
 static int finish(report *r) {
@@ -225,19 +110,19 @@ static int finish(report *r) {
     const unsigned ok = r->counts[HR_CHECK_OK], failed = r->counts[HR_CHECK_FAILED];
     const unsigned skipped = r->counts[HR_CHECK_SKIPPED];
     const int code = failed ? HRI_EXIT_NO : HRI_EXIT_YES;
-    if (r->as_json) {
-        hri_json_bool(&r->json, "ok", !failed);
-        hri_json_u64(&r->json, "checks_ok", ok);
-        hri_json_u64(&r->json, "checks_failed", failed);
-        hri_json_u64(&r->json, "checks_skipped", skipped);
+    if (r->s.as_json) {
+        hri_json_bool(&r->s.json, "ok", !failed);
+        hri_json_u64(&r->s.json, "checks_ok", ok);
+        hri_json_u64(&r->s.json, "checks_failed", failed);
+        hri_json_u64(&r->s.json, "checks_skipped", skipped);
         if (failed) {
             hri_refuse(cli, "check_failed", "%u checks failed", failed);
         }
-        return hri_cli_json_end(cli, &r->json, code);
+        return hri_cli_json_end(cli, &r->s.json, code);
     }
-    hri_json_deinit(&r->json);
-    if (r->status != HR_OK) {
-        return hri_cli_failed(cli, NULL, "doctor", r->status);
+    hri_json_deinit(&r->s.json);
+    if (r->s.status != HR_OK) {
+        return hri_cli_failed(cli, NULL, "doctor", r->s.status);
     }
     hri_out_printf(&cli->out, "\n%u checks = %u ok + %u failed + %u skipped\n",
                    ok + failed + skipped, ok, failed, skipped);
@@ -250,20 +135,23 @@ static int show(report *r, const hr_ctx *ctx, const hr_doctor *d) {
     for (size_t i = 0; get_check(r, ctx, d, i, &c) == HR_OK; i++) {
         r->counts[c.result]++;
     }
-    hri_cli_json_start(&r->json);
-    if (!r->as_json) {
+    hri_cli_json_start(&r->s.json);
+    if (!r->s.as_json) {
         hri_say_title(r->cli, "headroom %s: %s", hr_version(),
                       r->counts[HR_CHECK_FAILED] ? "some checks failed" : "all checks passed");
     }
-    show_machine(r);
-    show_components(r, d);
+    hri_show_machine(&r->s);
+    hri_show_components(&r->s, d);
     show_settings(r);
     show_checks(r, ctx, d);
     return finish(r);
 }
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
-    report r = {.cli = cli, .as_json = ((const doctor_options *)options)->json};
+    report r = {.cli = cli,
+                .s = {.out = &cli->out,
+                      .term = &cli->out_term,
+                      .as_json = ((const doctor_options *)options)->json}};
     char cache[4096];
     hr_ctx *ctx = NULL;
     hr_doctor *d = NULL;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "cli/common/command.h"
 #include "cli/common/ranks.h"
+#include "net/speak.h"
 #include "cli/common/train_run.h"
 
 static volatile sig_atomic_t interrupted;
@@ -136,7 +137,7 @@ static int fail(work *w, hr_status status, const hr_error *error) {
                   : bad;
     }
     if (status != HR_E_PEER) {
-        hri_ranks_unmute();
+        hri_group_unmute();
     }
     const int code = hri_cli_error(w->cli, error);
     if (bad && error->cause == HR_CAUSE_DATA && !bad->flags->skip_bad && status != HR_E_INVALID) {

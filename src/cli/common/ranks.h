@@ -11,6 +11,5 @@ const char *hri_ranks_net(const hri_train_flags *f);
 bool hri_ranks_launch(hri_cli *cli, const hri_train_flags *f, int *code);
 /* Only rank 0 speaks: the others' streams lead nowhere until one of them has something to say that no other can. */
 void hri_ranks_mute(const hri_train_flags *f);
-void hri_ranks_unmute(void);
 
 #endif
