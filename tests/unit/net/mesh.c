@@ -107,9 +107,9 @@ static void rank_main(world *w, hri_net_options o, odd_work work, int rounds) {
         }
         r->status = net_round(net, round);
     }
+    hri_net_get_stats(net, &r->stats);
     r->status = r->status == HR_OK && work != LEAVES ? large(net, work == OTHER_LENGTH) : r->status;
     hri_net_cause(net, &r->end);
-    hri_net_get_stats(net, &r->stats);
     r->took_ns = hri_clock_ns() - begun;
     hri_net_close(net);
     _exit(0);
