@@ -27,12 +27,13 @@ typedef struct report {
 
 static void setting(report *r, const char *name, const char *value, const char *origin,
                     const char *variable) {
-    hri_section_row(&r->s,
-                    (const hri_cell[]){{"name", name},
-                                       {"value", value, value ? NULL : "-"},
-                                       {"origin", origin},
-                                       {"variable", variable, strcmp(variable, name) ? NULL : ""}},
-                    0);
+    hri_section_row(
+        &r->s,
+        (const hri_row_cell[]){{"name", name},
+                               {"value", value, value ? NULL : "-"},
+                               {"origin", origin},
+                               {"variable", variable, strcmp(variable, name) ? NULL : ""}},
+        0);
 }
 
 static void show_settings(report *r) {
@@ -65,11 +66,11 @@ static void show_check(report *r, const hr_check *c) {
     static const hri_style styles[] = {HRI_STYLE_GOOD, HRI_STYLE_BAD, HRI_STYLE_DIM};
     hri_section_row(
         &r->s,
-        (const hri_cell[]){{"subject", c->subject},
-                           {"name", c->name},
-                           {"result", names[c->result],
-                            c->result == HR_CHECK_FAILED ? "FAILED" : NULL, styles[c->result]},
-                           {"detail", c->detail}},
+        (const hri_row_cell[]){{"subject", c->subject},
+                               {"name", c->name},
+                               {"result", names[c->result],
+                                c->result == HR_CHECK_FAILED ? "FAILED" : NULL, styles[c->result]},
+                               {"detail", c->detail}},
         2);
 }
 

@@ -24,7 +24,7 @@ void hri_section_end(hri_sections *r) {
     hri_table_deinit(&r->table);
 }
 
-void hri_section_row(hri_sections *r, const hri_cell *cells, int first) {
+void hri_section_row(hri_sections *r, const hri_row_cell *cells, int first) {
     if (r->as_json) {
         hri_json_object(&r->json, NULL);
         for (int i = 0; i < 4; i++) {
@@ -34,7 +34,7 @@ void hri_section_row(hri_sections *r, const hri_cell *cells, int first) {
         return;
     }
     for (int i = -1; i < 4; i++) {
-        const hri_cell *c = &cells[i < 0 ? first : i];
+        const hri_row_cell *c = &cells[i < 0 ? first : i];
         if (i != first) {
             hri_table_cell(&r->table, c->style, "%s", c->shown ? c->shown : c->value);
         }
@@ -49,7 +49,8 @@ static void fact(hri_sections *r, const char *key, const char *label, const char
         return;
     }
     hri_section_row(
-        r, (const hri_cell[]){{.value = label}, {.value = value}, {.value = ""}, {.value = ""}}, 0);
+        r, (const hri_row_cell[]){{.value = label}, {.value = value}, {.value = ""}, {.value = ""}},
+        0);
 }
 
 static const char *limit_text(uint64_t bytes, char *buf, size_t size) {
@@ -101,10 +102,10 @@ void hri_show_components(hri_sections *r, const hr_doctor *d) {
     hri_section_start(r, "found", "components");
     for (size_t i = 0; hr_doctor_get_component(d, i, &c) == HR_OK; i++) {
         hri_section_row(r,
-                        (const hri_cell[]){{"name", c.name},
-                                           {"found", names[c.found], .style = styles[c.found]},
-                                           {"version", c.version, c.version[0] ? NULL : "-"},
-                                           {"detail", c.detail}},
+                        (const hri_row_cell[]){{"name", c.name},
+                                               {"found", names[c.found], .style = styles[c.found]},
+                                               {"version", c.version, c.version[0] ? NULL : "-"},
+                                               {"detail", c.detail}},
                         1);
     }
     hri_section_end(r);
