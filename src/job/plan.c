@@ -168,7 +168,7 @@ static hr_status plan_job(hr_ctx *ctx, const hr_job_options *options, uint64_t b
     }
     if (status == HR_OK) {
         hri_alloc_bound bound;
-        hri_plan_job_bound(&p->job, &bound);
+        hri_plan_job_bound(&p->job, true, &bound);
         status = hri_plan_job_fit(&p->job);
         status = status == HR_OK ? answer(p) : status;
         hri_alloc_bound_close(&bound);
@@ -259,7 +259,7 @@ hr_status hr_job_explore(hr_plan *p, uint32_t what, hr_error *error) {
     if (status == HR_OK) {
         hri_alloc_bound bound;
         hri_plan_forget_times(p);
-        hri_plan_job_bound(&p->job, &bound);
+        hri_plan_job_bound(&p->job, false, &bound);
         status = hri_plan_answer_explore(&p->job, what, &p->answer, &p->plans, &prose);
         hri_alloc_bound_close(&bound);
     }

@@ -129,8 +129,9 @@ HR_MUST_CHECK hr_status hri_plan_job_bound_other(hri_plan_job *job);
 HR_MUST_CHECK hr_status hri_plan_job_open_device(hri_plan_job *job);
 
 /* Bounds what this thread takes while it plans the job by what the budget leaves the process (planning.c); the caller
- * closes it.  No bound where the budget is not the process's. */
-void hri_plan_job_bound(const hri_plan_job *job, hri_alloc_bound *out);
+ * closes it.  decides: of what is planned now the verdict follows, so that whatever fits has its room; else only what the
+ * process has left.  No bound where the budget is not the process's. */
+void hri_plan_job_bound(const hri_plan_job *job, bool decides, hri_alloc_bound *out);
 /* When that kept the smallest budget from being found: it is this or more. */
 uint64_t hri_plan_job_least(const hri_plan_job *job);
 /* Persistent bytes, or of a job too large to be planned parameters and their states at least: counted in the forward

@@ -19,7 +19,7 @@ static uint64_t without_holes(uint64_t bytes) {
     return bytes - (holes < 2 * MIB ? holes : 2 * MIB);
 }
 
-static uint64_t room_bytes(const hri_plan_job *j) {
+static uint64_t room_bytes(const hri_plan_job *j, bool decides) {
     uint64_t now = 0;
     hri_trim();
     hri_resident_read(&now, NULL);
@@ -28,14 +28,14 @@ static uint64_t room_bytes(const hri_plan_job *j) {
     const uint64_t budget = j->budget_bytes, runtime = j->job.runtime_bytes;
     const uint64_t left = budget > now + CODE ? without_holes(budget - now - CODE) : 0;
     /* what fits takes no more: the runtime is rounded up by more than this */
-    const uint64_t planned = budget > runtime ? budget - runtime + MIB : 0;
+    const uint64_t planned = decides && budget > runtime ? budget - runtime + MIB : 0;
     const uint64_t room = left > planned ? left : planned;
     return room > HRI_PLANNING_LEAST ? room : HRI_PLANNING_LEAST;
 }
 
-void hri_plan_job_bound(const hri_plan_job *j, hri_alloc_bound *out) {
+void hri_plan_job_bound(const hri_plan_job *j, bool decides, hri_alloc_bound *out) {
     const bool bounded = j->threads && j->budget_bytes && j->job.count_records;
-    hri_alloc_bound_open(out, bounded ? room_bytes(j) : 0);
+    hri_alloc_bound_open(out, bounded ? room_bytes(j, decides) : 0);
 }
 
 /* ---- too large to be planned ---- */

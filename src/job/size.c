@@ -278,7 +278,7 @@ hr_status hri_train_size(hri_train_job *j) {
     }
     if (status == HR_OK && !batch) {
         hri_alloc_bound bound;
-        hri_plan_job_bound(j->plan, &bound);
+        hri_plan_job_bound(j->plan, true, &bound);
         status = hri_train_find_batch(j, &batch);
         hri_alloc_bound_close(&bound);
     }

@@ -448,7 +448,7 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
         share_device(t);
     }
     hri_alloc_bound bound;
-    hri_plan_job_bound(t->jobs[0].plan, &bound);
+    hri_plan_job_bound(t->jobs[0].plan, true, &bound);
     status = t->slices[0] ? plan_slices(t) : t->count == 1 ? plan_one(t) : plan_all(t);
     hri_alloc_bound_close(&bound);
     if (status == HR_OK && hri_together_fits(t)) {

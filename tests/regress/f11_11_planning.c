@@ -48,6 +48,9 @@ TEST_TIMEOUT(f22_05, a_refusal_takes_no_more_than_the_budget, 300) {
             program_end(&o);
         }
     }
+    program_outcome o = plan(150, 20 << 20, ""); /* with the table of other budgets */
+    expect_small(&o, 20 << 20);
+    program_end(&o);
 }
 
 TEST_TIMEOUT(f22_05, what_a_refusal_cannot_find_out_is_bounded, 300) {
