@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +22,14 @@ enum { LOOK_MS = 10 };
 
 extern char **environ;
 
-/* The environment of one rank: ours without the launchers' words, with HEADROOM_RANK, _SIZE, _RUN. */
+/* The environment of one rank: ours without the launchers' words, with HEADROOM_RANK, _SIZE, _RUN, _LAUNCHER. */
 static char **rank_environment(uint32_t rank, uint32_t size, const char *run) {
     size_t count = 0;
     while (environ[count]) {
         count++;
     }
-    char **out = hri_calloc(count + 4, sizeof(char *));
-    char *own = hri_malloc(3 * 96);
+    char **out = hri_calloc(count + 5, sizeof(char *));
+    char *own = hri_malloc(4 * 96);
     if (!out || !own) {
         hri_free(out);
         hri_free(own);
@@ -37,38 +38,48 @@ static char **rank_environment(uint32_t rank, uint32_t size, const char *run) {
     snprintf(own, 96, "HEADROOM_RANK=%u", rank);
     snprintf(own + 96, 96, "HEADROOM_SIZE=%u", size);
     snprintf(own + 192, 96, "HEADROOM_RUN=%s", run);
+    snprintf(own + 288, 96, "HEADROOM_LAUNCHER=%d", (int)getpid());
     out[0] = own;
     out[1] = own + 96;
     out[2] = own + 192;
-    size_t used = 3;
+    out[3] = own + 288;
+    size_t used = 4;
     for (size_t i = 0; i < count; i++) {
         const char *e = environ[i];
         if (strncmp(e, "HEADROOM_RANK=", 14) && strncmp(e, "HEADROOM_SIZE=", 14) &&
-            strncmp(e, "HEADROOM_RUN=", 13) && strncmp(e, "HEADROOM_MEET=", 14)) {
+            strncmp(e, "HEADROOM_RUN=", 13) && strncmp(e, "HEADROOM_MEET=", 14) &&
+            strncmp(e, "HEADROOM_LAUNCHER=", 18)) {
             out[used++] = environ[i];
         }
     }
     return out;
 }
 
-/* In the child: nothing here allocates. */
-static void become(const char *program, char *const *argv, char *const *env, uint32_t rank,
-                   pid_t parent) {
+/* The process, with no signal blocked and, unless it is the first, nothing to read; -1 with errno. */
+static pid_t spawn(const char *program, char *const *argv, char *const *env, bool first) {
+    posix_spawnattr_t how;
+    posix_spawn_file_actions_t files;
     sigset_t none;
+    pid_t pid = -1;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
-        _exit(3);
+    errno = posix_spawnattr_init(&how);
+    if (errno) {
+        return -1;
     }
-    if (rank != 0) {
-        const int fd = open("/dev/null", O_RDONLY);
-        if (fd >= 0) {
-            dup2(fd, STDIN_FILENO);
+    errno = posix_spawn_file_actions_init(&files);
+    if (errno == 0) {
+        errno = posix_spawnattr_setsigmask(&how, &none);
+        errno = errno ? errno : posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
+        if (errno == 0 && !first) {
+            errno =
+                posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         }
+        errno = errno ? errno : posix_spawn(&pid, program, &files, &how, argv, env);
+        pid = errno ? -1 : pid;
+        posix_spawn_file_actions_destroy(&files);
     }
-    execve(program, argv, env);
-    _exit(127);
+    posix_spawnattr_destroy(&how);
+    return pid;
 }
 
 static pid_t start(const char *program, char *const *argv, uint32_t rank, uint32_t count,
@@ -77,14 +88,18 @@ static pid_t start(const char *program, char *const *argv, uint32_t rank, uint32
     if (!env) {
         return -1;
     }
-    const pid_t parent = getpid();
-    const pid_t pid = HRI_FAULT(THREAD) ? -1 : fork();
-    if (pid == 0) {
-        become(program, argv, env, rank, parent);
-    }
+    const pid_t pid = HRI_FAULT(THREAD) ? -1 : spawn(program, argv, env, rank == 0);
     hri_free(env[0]);
     hri_free(env);
     return pid;
+}
+
+bool hri_launch_follow(void) {
+    const char *launcher = getenv("HEADROOM_LAUNCHER");
+    if (!launcher) {
+        return true;
+    }
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == (pid_t)strtol(launcher, NULL, 10);
 }
 
 static void kill_all(const pid_t *pids, uint32_t count) {

@@ -6,6 +6,7 @@
 #ifndef HRI_NET_LAUNCH_H
 #define HRI_NET_LAUNCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <headroom/status.h>
 #include "base/prose.h"
@@ -22,5 +23,8 @@ HR_MUST_CHECK hr_status hri_launch(uint32_t count, char *const *argv, uint64_t g
 /* The same with the command line of this process. */
 HR_MUST_CHECK hr_status hri_launch_self(uint32_t count, uint64_t grace_ns, hri_launch_end *out,
                                         hri_prose *why);
+/* First thing in a rank: from here on it ends with its launcher (HEADROOM_LAUNCHER; true where nobody of us launched it).
+ * false: that is gone already. */
+bool hri_launch_follow(void);
 
 #endif

@@ -15,6 +15,11 @@ bool hri_ranks_launch(hri_cli *cli, const hri_train_flags *f, int *code) {
     uint64_t deadline_ms = 0;
     hri_launch_end end = {.rank = -1};
     hri_prose why = {""};
+    if (!hri_launch_follow()) {
+        hri_say_error(cli, "the process that started this rank has ended");
+        *code = HRI_EXIT_FAULT;
+        return true;
+    }
     if (!f->net || f->replicas < 2 || hri_group_size(&rank) > 1) {
         return false;
     }
