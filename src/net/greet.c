@@ -145,7 +145,7 @@ hr_status hri_greet(int fd, bool caller, const hri_meeting *m, const hri_member 
     unsigned char got[HRI_SHA256_BYTES];
     status = status == HR_OK ? hear(fd, HRI_FRAME_PROOF, got, sizeof got, until_ns, why) : status;
     if (status == HR_OK && !hri_proof_equal(got, wanted)) {
-        const char text[] = "the token or the run's name is another one";
+        const char text[] = "the token or the name of the run does not match";
         (void)!tell(fd, HRI_FRAME_END, own, text, sizeof text, until_ns);
         return hri_prose_set(why, HR_E_INVALID, "%s: %s", other.name, text);
     }

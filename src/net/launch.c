@@ -99,7 +99,9 @@ bool hri_launch_follow(void) {
     if (!launcher) {
         return true;
     }
-    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == (pid_t)strtol(launcher, NULL, 10);
+    const pid_t pid = (pid_t)strtol(launcher, NULL, 10);
+    unsetenv("HEADROOM_LAUNCHER"); /* what a rank starts itself follows nobody */
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == pid;
 }
 
 static void kill_all(const pid_t *pids, uint32_t count) {

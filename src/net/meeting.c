@@ -79,7 +79,7 @@ static void missing(const hri_meeting *m, uint64_t waited_ns, hri_prose *why) {
             hri_text_add(&t, "%s%u", absent > 1 ? ", " : "", i);
         }
     }
-    hri_prose_set(why, HR_E_PEER, "rank%s %s%s did not come within %llu s (%u of %u are here)",
+    hri_prose_set(why, HR_E_PEER, "rank%s %s%s did not connect within %llu s (%u of %u have)",
                   absent > 1 ? "s" : "", hri_text_get(&t), absent > 8 ? ", ..." : "",
                   (unsigned long long)(waited_ns / SECOND_NS), m->size - absent, m->size);
     hri_text_deinit(&t);
@@ -205,7 +205,7 @@ static hr_status read_table(hri_meeting *m, uint64_t until_ns, hri_prose *why) {
             m->members[i].rank != i) {
             return status == HR_E_AGAIN
                        ? hri_prose_set(why, HR_E_PEER,
-                                       "rank 0 did not say within the time who is there")
+                                       "rank 0 did not report in time who has connected")
                        : hri_prose_set(why, HR_E_PEER, "rank 0 ended while the ranks met");
         }
         m->epoch = f.epoch;
@@ -222,7 +222,7 @@ static hr_status attend(hri_meeting *m, const char *place, hri_member *own, uint
     hr_status status = hri_socket_connect(place, until_ns, &m->control[0], &said);
     if (status != HR_OK) {
         return status == HR_E_PEER
-                   ? hri_prose_set(why, HR_E_PEER, "rank 0 did not come: %s", said.text)
+                   ? hri_prose_set(why, HR_E_PEER, "rank 0 could not be reached: %s", said.text)
                    : hri_prose_set(why, status, "%s", said.text);
     }
     hri_member host;

@@ -282,44 +282,16 @@ static hri_mesh *create(const hri_net_options *o) {
     return mesh;
 }
 
-static const hri_net_wire_ops tcp_ops = {
-    .name = "tcp",
-    .exchange = mesh_exchange,
-    .wait = mesh_wait,
-    .share = mesh_share,
-    .stop = mesh_stop,
-    .cause = mesh_cause,
-    .slowest = mesh_slowest,
-    .member = mesh_member,
-    .waited_ns = mesh_waited,
-    .close = mesh_close,
-};
+/* One mesh over three wires. */
+#define MESH_OPS(NAME)                                                                             \
+    {                                                                                              \
+        .name = NAME, .exchange = mesh_exchange, .wait = mesh_wait, .share = mesh_share,           \
+        .stop = mesh_stop, .cause = mesh_cause, .slowest = mesh_slowest, .member = mesh_member,    \
+        .waited_ns = mesh_waited, .close = mesh_close                                              \
+    }
 
-static const hri_net_wire_ops mpi_ops = {
-    .name = "mpi",
-    .exchange = mesh_exchange,
-    .wait = mesh_wait,
-    .share = mesh_share,
-    .stop = mesh_stop,
-    .cause = mesh_cause,
-    .slowest = mesh_slowest,
-    .member = mesh_member,
-    .waited_ns = mesh_waited,
-    .close = mesh_close,
-};
-
-static const hri_net_wire_ops shm_ops = {
-    .name = "shm",
-    .exchange = mesh_exchange,
-    .wait = mesh_wait,
-    .share = mesh_share,
-    .stop = mesh_stop,
-    .cause = mesh_cause,
-    .slowest = mesh_slowest,
-    .member = mesh_member,
-    .waited_ns = mesh_waited,
-    .close = mesh_close,
-};
+static const hri_net_wire_ops tcp_ops = MESH_OPS("tcp"), mpi_ops = MESH_OPS("mpi"),
+                              shm_ops = MESH_OPS("shm");
 
 hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire, hri_net_wire_end *out,
                             hri_prose *why) {

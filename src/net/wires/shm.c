@@ -158,7 +158,8 @@ static hr_status map_rings(shm_stream *s, bool caller, uint64_t until_ns, hri_pr
     if (status != HR_OK) {
         status = hri_prose_set(why, HR_E_PEER, "a rank ended before its shared memory was there");
     } else if (!good_memory(fd, s->memory_bytes)) {
-        status = hri_prose_set(why, HR_E_PEER, "the rings of two ranks have other sizes");
+        status =
+            hri_prose_set(why, HR_E_PEER, "the shared-memory buffers of two ranks differ in size");
     }
     if (status == HR_OK) {
         void *at = HRI_FAULT(MAP)

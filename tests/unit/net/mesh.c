@@ -224,12 +224,12 @@ TEST(net_mesh, a_rank_that_never_comes_is_named) {
     const hri_net_options o = {.meet_ns = 300 * MS};
     world *w = ranks("shm", 3, 2, STAYS_AWAY, o);
     CHECK_STATUS(w->of[0].opened, HR_E_PEER);
-    CHECK_STR(w->of[0].why, "rank 2 did not come within 0 s (2 of 3 are here)");
+    CHECK_STR(w->of[0].why, "rank 2 did not connect within 0 s (2 of 3 have)");
     CHECK_STATUS(w->of[1].opened, HR_E_PEER);
     munmap(w, sizeof *w);
     w = ranks("tcp", 2, 0, STAYS_AWAY, o);
     CHECK_STATUS(w->of[1].opened, HR_E_PEER);
-    CHECK(strstr(w->of[1].why, "rank 0 did not come"));
+    CHECK(strstr(w->of[1].why, "rank 0 could not be reached"));
     munmap(w, sizeof *w);
 }
 
