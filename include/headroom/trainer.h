@@ -76,6 +76,7 @@ typedef struct hr_train_result {
     uint64_t left_over_samples;                  /* per epoch, that do not fill a batch */
     uint64_t host_peak_bytes, host_budget_bytes; /* GPU: planned, of this process */
     uint64_t offloaded_bytes;
+    uint64_t weights; /* digest of parameters and optimizer states at the end, bit for bit */
 } hr_train_result;
 
 /* At any time from the start of training on, after a failure too.  HR_E_NOT_FOUND before. */

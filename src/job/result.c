@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "job/train.h"
+#include "weights/digest.h"
 
 const char *hri_train_reason(hri_trainer_end end) {
     switch (end) {
@@ -53,6 +54,19 @@ static double seconds(uint64_t ns) {
     return (double)ns / 1e9;
 }
 
+/* Every rank reads its values, in one order. */
+static uint64_t digest_of(const hri_train_job *j) {
+    const hri_trainer_end end = hri_trainer_over(j->trainer);
+    const hri_values from = {.get = hri_planned_get,
+                             .user = j->planned,
+                             .buffer_bytes = hri_planned_band_bytes(j->planned)};
+    uint64_t digest = HR_UNKNOWN;
+    return (end == HRI_TRAINER_DONE || end == HRI_TRAINER_EARLY) &&
+                   hri_values_digest(hri_planned_graph(j->planned), &from, &digest) == HR_OK
+               ? digest
+               : HR_UNKNOWN;
+}
+
 void hri_train_record_end(hri_train_job *j) {
     hri_trainer_sums sums;
     hri_measured m;
@@ -61,6 +75,7 @@ void hri_train_record_end(hri_train_job *j) {
         return;
     }
     j->ended = true;
+    j->digest = digest_of(j);
     hri_trainer_get_sums(j->trainer, &sums);
     hri_planned_measure(j->planned, &m);
     const char *saved = hri_trainer_saved(j->trainer, &step);

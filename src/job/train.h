@@ -91,6 +91,7 @@ typedef struct hri_train_job {
     uint64_t ticked_ns; /* when it was last asked */
     size_t bad_said[2]; /* bad samples that were named: of training, validation */
     bool ended;         /* the last record was written */
+    uint64_t digest;    /* of parameters and states, at the end; HR_UNKNOWN: not yet */
 } hri_train_job;
 
 /* Sets why, and returns status: of what the user gave, and of a sentence from above. */

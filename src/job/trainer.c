@@ -374,7 +374,8 @@ hr_status hr_job_get_result(const hr_plan *plan, size_t job, hr_train_result *ou
         .left_over_samples = hri_train_left_over(j),
         .host_peak_bytes = j->row.host_peak_bytes,
         .host_budget_bytes = j->plan->host_budget_bytes ? j->plan->host_budget_bytes : HR_UNKNOWN,
-        .offloaded_bytes = j->row.offloaded_bytes};
+        .offloaded_bytes = j->row.offloaded_bytes,
+        .weights = j->ended && end_of(j) != HR_END_FAILED ? j->digest : HR_UNKNOWN};
     hri_train_final_numbers(&sums, &r.loss, &r.accuracy);
     r.train_loss = sums.epoch.epoch ? sums.epoch.loss : r.loss;
     return hri_give(out, &r, sizeof r);

@@ -38,6 +38,12 @@ static void put_numbers(hri_json *json, const hr_train_result *r) {
     hri_json_double(json, "best", r->best);
     hri_json_u64(json, "best_epoch", r->best_epoch);
     hri_json_string(json, "history", digest); /* of every loss: the same history, the same text */
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)r->weights);
+    if (r->weights == HR_UNKNOWN) {
+        hri_json_null(json, "weights");
+    } else {
+        hri_json_string(json, "weights", digest); /* of parameters and optimizer states */
+    }
 }
 
 static void put_memory(hri_json *json, const hr_train_result *r) {

@@ -8,23 +8,27 @@
 #define JOB "train mlp --data synthetic --batch 24 --micro-batches 6 --seed 1 --no-measure"
 
 /* The one history of this job, whoever computes it. */
-static void history_of_one(int steps, char out[24]) {
+static void history_of_one(int steps, char out[24], char weights[24]) {
     program_outcome o =
         program_run(&(program_options){.seconds = 30}, JOB " --steps %d --no-save --json", steps);
     program_expect(&o, 0, NULL);
     snprintf(out, 24, "%s", program_text(&o, "history"));
+    if (weights) {
+        snprintf(weights, 24, "%s", program_text(&o, "weights"));
+    }
     program_end(&o);
 }
 
 TEST(ranks, processes_have_the_losses_of_one) {
-    char one[24];
-    history_of_one(4, one);
+    char one[24], weights[24];
+    history_of_one(4, one, weights);
     static const char *const how[] = {"--replicas 2 --net shm", "--replicas 3 --net tcp"};
     for (int i = 0; i < 2; i++) {
         program_outcome o = program_run(&(program_options){.seconds = 30},
                                         JOB " --steps 4 --no-save --json %s", how[i]);
         program_expect(&o, 0, NULL);
         CHECK_STR(program_text(&o, "history"), one);
+        CHECK_STR(program_text(&o, "weights"), weights);
         CHECK(program_number(&o, "measured_arena_bytes") ==
               program_number(&o, "planned_arena_bytes"));
         CHECK(program_number(&o, "measured_peak_bytes") <=
@@ -36,7 +40,7 @@ TEST(ranks, processes_have_the_losses_of_one) {
 /* As torchrun sets them; only rank 0 speaks. */
 TEST(ranks, a_launchers_variables_are_enough) {
     char one[24];
-    history_of_one(4, one);
+    history_of_one(4, one, NULL);
     program_outcome o = program_run(
         &(program_options){.seconds = 30, .as_shell = 1},
         "export WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d "
@@ -69,7 +73,7 @@ TEST(ranks, a_killed_rank_is_named_and_the_run_goes_on) {
     int step = 0;
     CHECK(sscanf(o.out, "%d", &step) == 1 && step >= 3);
     program_end(&o);
-    history_of_one(step + 2, whole);
+    history_of_one(step + 2, whole, NULL);
     o = program_run(&(program_options){.seconds = 30},
                     JOB " --steps %d --out run --resume --replicas 3 --json", step + 2);
     program_expect(&o, 0, NULL);

@@ -5,15 +5,16 @@
 #include "program.h"
 #include "test.h"
 
-#define HISTORY 20
+#define HISTORY 40
 
-/* Trains and takes the digest of all losses. */
+/* Trains and takes the digests of all losses, and of parameters and states. */
 static void history_of(const char *job, int replicas, char out[HISTORY]) {
     program_outcome o = program_run(
         &(program_options){.seconds = 40},
         "train %s --data synthetic --replicas %d --seed 1 --no-measure --json", job, replicas);
     program_expect(&o, 0, NULL);
-    snprintf(out, HISTORY, "%s", program_text(&o, "history"));
+    const size_t used = (size_t)snprintf(out, HISTORY, "%s ", program_text(&o, "history"));
+    snprintf(out + used, HISTORY - used, "%s", program_text(&o, "weights"));
     CHECK(program_number(&o, "measured_arena_bytes") == program_number(&o, "planned_arena_bytes"));
     program_end(&o);
 }
