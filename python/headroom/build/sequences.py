@@ -59,16 +59,12 @@ class Sequences(Products):
 
     def lstm_cell(self, gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """gates (B, 4 H) in the order i, f, g, o -> h, c."""
-        i, f, g, o = self.split(gates, 4, -1)
-        i, f, o = (self.map1("sigmoid", x) for x in (i, f, o))
-        c = self.map2("add", self.map2("mul", f, c), self.map2("mul", i, self.map1("tanh", g)))
-        return self.map2("mul", o, self.map1("tanh", c)), c
+        gates, c = self.plain(gates), self.plain(c)
+        state = (c.type, c.value.shape)
+        h, c = self.form.node("lstm_cell", [gates.value, c.value], [state, state])
+        return Tensor(h), Tensor(c)
 
     def gru_cell(self, x: Tensor, r: Tensor, h: Tensor) -> Tensor:
         """x, r (B, 3 H): parts of input and state in the order reset, update, new, biases in them -> h."""
-        xr, xz, xn = self.split(x, 3, -1)
-        hr, hz, hn = self.split(r, 3, -1)
-        reset = self.map1("sigmoid", self.map2("add", xr, hr))
-        update = self.map1("sigmoid", self.map2("add", xz, hz))
-        new = self.map1("tanh", self.map2("add", xn, self.map2("mul", reset, hn)))
-        return self.map2("add", new, self.map2("mul", update, self.map2("sub", h, new)))
+        x, r, h = self.plain(x), self.plain(r), self.plain(h)
+        return Tensor(self.form.node("gru_cell", [x.value, r.value, h.value], [(h.type, h.value.shape)])[0])

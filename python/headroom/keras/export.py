@@ -15,11 +15,11 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..size import Size
-from . import sequence
+from . import recurrent, sequence
 from .layers import LAYERS, Call
 from .trace import trace
 
-assert sequence
+assert recurrent and sequence
 
 
 def initial(a: np.ndarray) -> str:

@@ -10,7 +10,9 @@ import contextlib
 from typing import Any, Iterator, Optional, Sequence
 
 import keras
-from keras import tree
+from keras import ops, tree
+
+from ..graph import Refused
 
 OPENED = ("Functional", "Sequential", "Model", "Bidirectional", "TimeDistributed")
 
@@ -21,24 +23,58 @@ def whole(operation: Any) -> bool:
         (home.startswith("keras.src.layers") and type(operation).__name__ not in OPENED)
 
 
+def each_step(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    """TimeDistributed: the steps are further samples, so the layer is called once."""
+    inner = list(self.layer._flatten_layers())
+    if training and any(isinstance(x, keras.layers.BatchNormalization) for x in inner):
+        raise Refused("TimeDistributed around batch norm, which has statistics for each step")
+    if any(isinstance(x, keras.layers.RNN) for x in inner) and mask is not None:
+        raise Refused("TimeDistributed around a recurrent layer, with a mask")
+    y = self.layer(ops.reshape(inputs, (-1, *inputs.shape[2:])), **({"training": training} if self.layer._call_has_training_arg
+                                                                    else {}))
+    return ops.reshape(y, (-1, inputs.shape[1], *y.shape[1:]))
+
+
+def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        if isinstance(self, keras.layers.TimeDistributed):
+            return each_step(self, *args, **kwargs)
+        return self.call(*args, **kwargs)
+    except Refused as e:
+        raise e if e.where else Refused(e.what, f"layer {self.path}") from None
+    except Exception as e:
+        lines = str(e).strip().splitlines() or [type(e).__name__]
+        raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}", f"layer {self.path} ({type(self).__name__})") from e
+
+
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
-    """Inside, a layer that is not whole leaves no node of its own."""
+    """Inside, a layer that is not whole leaves no node of its own, and exceptions come through as they are."""
     from keras.src.layers import layer as module
 
     call, node = keras.Layer.symbolic_call, module.Node
+    filtered = keras.config.is_traceback_filtering_enabled()
+    fused = [n for n in ("_can_attempt_fused_lstm", "_can_attempt_fused_gru") if hasattr(keras.layers.Bidirectional, n)]
+    kept = [getattr(keras.layers.Bidirectional, n) for n in fused]
 
     def symbolic(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return call(self, *args, **kwargs) if whole(self) else self.call(*args, **kwargs)
+        return call(self, *args, **kwargs) if whole(self) else open_call(self, *args, **kwargs)
 
     def made(operation: Any, **rest: Any) -> Any:
         return node(operation=operation, **rest) if whole(operation) else None
 
     keras.Layer.symbolic_call, module.Node = symbolic, made
+    keras.config.disable_traceback_filtering()
+    for n in fused:
+        setattr(keras.layers.Bidirectional, n, lambda *args: False)
     try:
         yield
     finally:
         keras.Layer.symbolic_call, module.Node = call, node
+        if filtered:
+            keras.config.enable_traceback_filtering()
+        for n, f in zip(fused, kept):
+            setattr(keras.layers.Bidirectional, n, f)
 
 
 def inputs_of(model: Any, shapes: Optional[Sequence[tuple]]) -> list:

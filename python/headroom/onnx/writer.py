@@ -533,6 +533,30 @@ def attention(w: Writer, e: Entry) -> None:
     w.put(e, w.node("MatMul", [w.node("Softmax", [scores], axis=-1), v]), (0, 2, 1, 3))
 
 
+@op("lstm_cell")
+def lstm_cell(w: Writer, e: Entry) -> None:
+    i, f, g, o = parts(w, w.plain(w.get(e, 0)), 4)
+    i, f, o = (w.node("Sigmoid", [x]) for x in (i, f, o))
+    c = w.node("Add", [w.node("Mul", [f, w.plain(w.get(e, 1))]), w.node("Mul", [i, w.node("Tanh", [g])])])
+    w.put(e, w.node("Mul", [o, w.node("Tanh", [c])]))
+    w.put(e, c, index=1)
+
+
+@op("gru_cell")
+def gru_cell(w: Writer, e: Entry) -> None:
+    (xr, xz, xn), (hr, hz, hn) = (parts(w, w.plain(w.get(e, i)), 3) for i in (0, 1))
+    r, z = (w.node("Sigmoid", [w.node("Add", [a, b])]) for a, b in ((xr, hr), (xz, hz)))
+    new = w.node("Tanh", [w.node("Add", [xn, w.node("Mul", [r, hn])])])
+    h = w.plain(w.get(e, 2))
+    w.put(e, w.node("Add", [new, w.node("Mul", [z, w.node("Sub", [h, new])])]))
+
+
+def parts(w: Writer, x: str, count: int) -> list[str]:
+    """Equal pieces of the last dimension."""
+    first = w.node("Split", [x], outputs=count, axis=-1, num_outputs=count)
+    return [first, *w.nodes[-1]["output"][1:]]
+
+
 def write(model: Model, weights: Mapping[str, np.ndarray], path: str | Path, channels_first: bool = True) -> None:
     """`weights`: by name, as in weight files; a checkpoint's further tensors are ignored."""
     Path(path).write_bytes(Writer(model, weights, channels_first).run())
