@@ -128,6 +128,16 @@ HR_API hr_value hr_attention_packed(hr_graph *g, hr_value qkv, int causal);
 HR_API hr_value hr_attention_masked(hr_graph *g, hr_value q, hr_value k, hr_value v, hr_value mask,
                                     int causal, double scale, double dropout);
 
+/* ---- recurrent layers; x (N, T, I) to (N, T, H), from a state of 0 ---- */
+
+/* w (gates H, I) with bias (gates H) meets x, u (gates H, H) with state_bias the state; either bias may be HR_NONE.  Gates lie as
+ * torch has them: input, forget, candidate, output; reset, update, candidate.  backward: from the last step to the first, with
+ * outputs in the order of x.  Unrolled: a few nodes a step (src/graph/recurrent.c). */
+HR_API hr_value hr_lstm(hr_graph *g, hr_value x, hr_value w, hr_value u, hr_value bias,
+                        hr_value state_bias, int backward);
+HR_API hr_value hr_gru(hr_graph *g, hr_value x, hr_value w, hr_value u, hr_value bias,
+                       hr_value state_bias, int backward);
+
 /* ---- pooling; x (N, H, W, C) ---- */
 HR_API hr_value hr_max_pool(hr_graph *g, hr_value x, int kernel, int stride, int pad);
 /* Padding counts in the mean. */

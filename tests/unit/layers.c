@@ -114,3 +114,85 @@ TEST(layers, wrong_ranks_are_refused_in_words) {
     CHECK_STATUS(why.code, HR_E_SHAPE);
     hr_graph_destroy(g);
 }
+
+static float sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+
+enum { N = 2, T = 19, I = 3, H = 2 }; /* more steps than one concat takes */
+
+/* Column `row` of x_t w^T + b. */
+static float product(int row, int width, const float *with) {
+    float sum = at_of(row); /* the bias */
+    for (int k = 0; k < width; k++) {
+        sum += at_of(row * width + k) * with[k];
+    }
+    return sum;
+}
+
+/* One step of one sample by the formulas of lstm_cell and gru_cell, with h and c in place. */
+static void naive_step(int lstm, const float *x, float *h, float *c) {
+    float next[H];
+    for (int j = 0; j < H; j++) {
+        float a[4], b[4];
+        for (int q = 0; q < (lstm ? 4 : 3); q++) {
+            a[q] = product(q * H + j, I, x);
+            b[q] = product(q * H + j, H, h);
+        }
+        if (lstm) {
+            c[j] = sigmoid(a[1] + b[1]) * c[j] + sigmoid(a[0] + b[0]) * tanhf(a[2] + b[2]);
+            next[j] = sigmoid(a[3] + b[3]) * tanhf(c[j]);
+        } else {
+            const float z = sigmoid(a[1] + b[1]);
+            next[j] = (1.0f - z) * tanhf(a[2] + sigmoid(a[0] + b[0]) * b[2]) + z * h[j];
+        }
+    }
+    for (int j = 0; j < H; j++) {
+        h[j] = next[j];
+    }
+}
+
+static void check_recurrent(int lstm, int backward) {
+    hr_graph *g;
+    CHECK_OK(hr_graph_create(&g));
+    const int gates = (lstm ? 4 : 3) * H;
+    const hr_value x = constant(g, hr_shape_3(N, T, I)), w = constant(g, hr_shape_2(gates, I)),
+                   u = constant(g, hr_shape_2(gates, H)), bias = constant(g, hr_shape_1(gates));
+    const hr_value y = (lstm ? hr_lstm : hr_gru)(g, x, w, u, bias, bias, backward);
+    hri_interp *it = run(g, y);
+    const float *is = hri_interp_data(it, y);
+    for (int n = 0; n < N; n++) {
+        float h[H] = {0}, c[H] = {0};
+        for (int i = 0; i < T; i++) {
+            const int t = backward ? T - 1 - i : i;
+            float row[I];
+            for (int k = 0; k < I; k++) {
+                row[k] = at_of((n * T + t) * I + k);
+            }
+            naive_step(lstm, row, h, c);
+            for (int j = 0; j < H; j++) {
+                CHECK(fabsf(is[(n * T + t) * H + j] - h[j]) < 1e-5f);
+            }
+        }
+    }
+    hri_interp_destroy(it);
+    hr_graph_destroy(g);
+}
+
+TEST(layers, lstm_and_gru_are_their_cells_in_turn) {
+    for (int i = 0; i < 4; i++) {
+        check_recurrent(i & 1, i & 2);
+    }
+}
+
+TEST(layers, recurrent_weights_of_a_wrong_size_are_refused) {
+    hr_graph *g;
+    CHECK_OK(hr_graph_create(&g));
+    const hr_value x = constant(g, hr_shape_3(2, 3, 4)), w = constant(g, hr_shape_2(8, 4)),
+                   u = constant(g, hr_shape_2(6, 2));
+    CHECK(hr_lstm(g, x, w, u, HR_NONE, HR_NONE, 0) == HR_NONE);
+    hr_error why;
+    hr_graph_error(g, &why);
+    CHECK_EQ(why.code, HR_E_SHAPE);
+    hr_graph_destroy(g);
+}

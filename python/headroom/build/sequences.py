@@ -1,7 +1,7 @@
 """Attention, losses, and recurrent cells."""
 from __future__ import annotations
 
-from typing import Optional
+from typing import Iterator, Optional
 
 import numpy as np
 
@@ -56,6 +56,17 @@ class Sequences(Products):
     def split(self, t: Tensor, count: int, dim: int) -> list[Tensor]:
         size = t.shape[dim % t.rank] // count
         return [self.slice(t, dim, i * size, size) for i in range(count)]
+
+    def steps(self, t: Tensor, dim: int, backward: bool = False, first: int = 0) -> Iterator[tuple[int, Tensor]]:
+        """Each place along one dimension and what stands there, without that dimension.  Halved until one is left: the gradient of a
+        slice is as large as what it was cut from, so that many slices of the whole would cost the square of their number."""
+        count = t.shape[dim]
+        if count == 1:
+            yield first, self.squeeze(t, [dim])
+            return
+        half = count // 2
+        for begin, size in ((half, count - half), (0, half)) if backward else ((0, half), (half, count - half)):
+            yield from self.steps(self.slice(t, dim, begin, size), dim, backward, first + begin)
 
     def lstm_cell(self, gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """gates (B, 4 H) in the order i, f, g, o -> h, c."""

@@ -25,11 +25,9 @@ def recurrent(b: Build, c: Call) -> Any:
         rest = b.noise((x.shape[0], op.units), op.recurrent_dropout)
     state = starts(b, c, x, cell.states)
     ys = []
-    order = range(x.shape[1])
-    projected = cell.project(x)
-    for t in (reversed(order) if op.go_backwards else order):
+    for t, part in b.steps(cell.project(x), 1, bool(op.go_backwards)):
         seen = [b.map2("mul", state[0], rest), *state[1:]] if rest is not None else state
-        new = cell.step(b.select(projected, 1, t), seen)
+        new = cell.step(part, seen)
         state = [kept(b, mask, t, n, s) for n, s in zip(new, state)]
         ys.append(b.unsqueeze(state[0] if not zeroed(op, mask) else masked(b, mask, t, new[0]), 1))
     y = b.concat(ys, 1) if op.return_sequences else state[0]

@@ -37,9 +37,7 @@ def one(b: Build, x: Tensor, w: list, state: list, backward: bool, kind: str) ->
     """x (T, B, I) -> y (T, B, H): one layer in one direction."""
     projected = b.linear(x, w[0], w[2] if len(w) > 2 else None)
     ys: list = []
-    steps = range(x.shape[0])
-    for t in (reversed(steps) if backward else steps):
-        xt = b.select(projected, 0, t)
+    for _, xt in b.steps(projected, 0, backward):
         ht = b.linear(state[0], w[1], w[3] if len(w) > 3 else None)
         if kind == "lstm":
             state = list(b.lstm_cell(b.map2("add", xt, ht), state[1]))

@@ -2,6 +2,7 @@
 #include "models/common/layers.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "graph/graph.h"
 
@@ -148,4 +149,33 @@ hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps) 
 
 hr_value hri_layer_dropout(hri_build *b, hr_value x, double rate) {
     return b->training && rate > 0.0 ? hr_dropout(b->g, x, rate) : x;
+}
+
+/* One direction; `way` is "" or "_reverse". */
+static hr_value recurrent(hri_build *b, hr_value x, const hri_recurrent_layer *layer,
+                          const char *way) {
+    const int64_t in = hri_dim(b, x, 2), width = layer->width, gates = layer->lstm ? 4 : 3;
+    const hr_init init = plain(width);
+    char name[4][32];
+    static const char *const names[] = {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(name[i], sizeof name[i], "%s%s", names[i], way);
+    }
+    const hr_value w = param(b, name[0], hr_shape_2(gates * width, in), init);
+    const hr_value u = param(b, name[1], hr_shape_2(gates * width, width), init);
+    const hr_value bias = undecayed(b, name[2], gates * width, init);
+    const hr_value state_bias = undecayed(b, name[3], gates * width, init);
+    return (layer->lstm ? hr_lstm : hr_gru)(b->g, x, w, u, bias, state_bias, way[0] != '\0');
+}
+
+hr_value hri_layer_recurrent(hri_build *b, const char *name, hr_value x,
+                             const hri_recurrent_layer *layer) {
+    hr_graph_push(b->g, name);
+    hr_value y = recurrent(b, x, layer, "");
+    if (layer->both && b->g->error.code == HR_OK) {
+        const hr_value ways[] = {y, recurrent(b, x, layer, "_reverse")};
+        y = hr_concat(b->g, ways, 2, 2);
+    }
+    hr_graph_pop(b->g);
+    return y;
 }

@@ -129,6 +129,36 @@ static hr_value attention(hri_build *b, const hri_line_stage *s, const char *nam
     return x;
 }
 
+enum { MOST_STEPS = 2048 }; /* each is several nodes */
+
+/* Every step's output, or with last=1 that of the step at which a direction ends. */
+static hr_value recurrent(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
+    const hri_recurrent_layer layer = {
+        .width = (int64_t)s->arg[0], .lstm = s->layer->name[0] == 'l', .both = s->arg[1] > 0};
+    if (rank_of(b, x) != 3) {
+        hri_line_fail(b, s, "expected sequences (N, steps, width), such as those of embedding");
+        return x;
+    }
+    const int64_t steps = hri_dim(b, x, 1), width = layer.width;
+    if (steps > MOST_STEPS) {
+        hri_line_fail(b, s, "a sequence has %lld steps; a recurrent layer takes %d at most",
+                      (long long)steps, MOST_STEPS);
+        return x;
+    }
+    const hr_value y = hri_layer_recurrent(b, name, x, &layer);
+    if (s->arg[2] < 1 || y == HR_NONE || b->g->error.code != HR_OK) {
+        return y;
+    }
+    const hr_value end[] = {hri_nodef(b->g, "slice", &y, 1, "begin=0x%lldx0,size=-1x1x%lld",
+                                      (long long)steps - 1, (long long)width),
+                            layer.both
+                                ? hri_nodef(b->g, "slice", &y, 1, "begin=0x0x%lld,size=-1x1x%lld",
+                                            (long long)width, (long long)width)
+                                : HR_NONE};
+    const hr_value row = layer.both ? hr_concat(b->g, end, 2, 2) : end[0];
+    return hr_reshape(b->g, row, hr_shape_2(b->batch, (layer.both ? 2 : 1) * width));
+}
+
 /* ---- norms ---- */
 
 static hr_value batch_norm(hri_build *b, const hri_line_stage *s, const char *name, hr_value x) {
@@ -227,6 +257,8 @@ const hri_line_layer hri_line_layers[] = {
     {"dense", {{"units", NEEDED, WIDE}}, .build = dense},
     {"embedding", {{"width", NEEDED, WIDE}, {"vocab", NEEDED, WIDE}, {"positions", 1, 0, 1}}, .build = embedding},
     {"attention", {{"heads", NEEDED, SMALL}, {"causal", 0, 0, 1}}, .build = attention},
+    {"lstm", {{"units", NEEDED, WIDE}, {"both", 0, 0, 1}, {"last", 0, 0, 1}}, .build = recurrent},
+    {"gru", {{"units", NEEDED, WIDE}, {"both", 0, 0, 1}, {"last", 0, 0, 1}}, .build = recurrent},
     {"batch_norm", .build = batch_norm},
     {"layer_norm", {{"eps", 1e-5, 0, 1, true}}, .build = layer_norm},
     {"group_norm", .build = group_norm},

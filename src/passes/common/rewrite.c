@@ -4,6 +4,18 @@
 #include "base/alloc.h"
 #include "passes/common/pass.h"
 
+/* What is made next stands in the scope of `name`, which ends in `last`. */
+static void enter(hr_graph *g, const char *name, const char *last) {
+    const size_t length = strlen(name) - strlen(last);
+    const size_t scope = length ? length - 1 : 0;
+    memcpy(g->path, name, scope);
+    g->path[scope] = '\0';
+}
+
+static void leave(hr_graph *g) {
+    g->path[0] = '\0';
+}
+
 static void copy_source(hri_rewrite *r, hr_value v) {
     const hri_value *value = &r->from->values[v];
     char name[280];
@@ -28,8 +40,10 @@ static void copy_source(hri_rewrite *r, hr_value v) {
         made = hr_graph_state(r->to, name, type, shape, value->init);
         break;
     default:
+        enter(r->to, value->name, "constant");
         made = value->data ? hr_graph_constant(r->to, type, shape, value->data)
                            : hr_graph_fill(r->to, type, shape, value->init.a);
+        leave(r->to);
         break;
     }
     r->values[v] = made;
@@ -49,12 +63,9 @@ static void copy_node(hri_rewrite *r, const hri_node_record *n) {
     for (uint32_t i = 0; i < n->sig.in_count; i++) {
         in[i] = r->values[n->in[i]];
     }
-    const size_t length = strlen(n->name) - strlen(n->sig.op->name);
-    const size_t scope = length ? length - 1 : 0;
-    memcpy(r->to->path, n->name, scope);
-    r->to->path[scope] = '\0';
+    enter(r->to, n->name, n->sig.op->name);
     const hr_value out = r->node ? r->node(r, n, in) : hri_rewrite_keep(r, n, in);
-    r->to->path[0] = '\0';
+    leave(r->to);
     for (uint32_t k = 0; k < n->sig.out_count && out != HR_NONE; k++) {
         r->values[n->out + k] = out + k;
     }

@@ -1,4 +1,4 @@
-/* Networks in one line: ten that train, what they are made of, and every mistake with its place in the text. */
+/* Networks in one line: twelve that open, what they are made of, and every mistake with its place in the text. */
 #include <headroom/headroom.h>
 
 #include <stdio.h>
@@ -43,10 +43,13 @@ static const char *const networks[] = {
     "net: input(20) | repeat(2, dense(32) | silu | dropout) | residual(dense(9) | softplus | "
     "dense(16)) | dense(2)",
     "net:input(12x12x2)|conv(6,kernel=4,stride=3)|sigmoid|flatten|dense(3)",
+    "net: input(18, vocab=30) | embedding(8, 30, positions=0) | lstm(6, both=1) | dropout(0.1) | "
+    "gru(5, last=1) | dense(2)",
+    "net: input(6, vocab=9) | embedding(4, 9) | lstm(3, both=1, last=1) | dense(2)",
 };
 
 /* Written as a model file and read again, each is the same model: one fingerprint. */
-TEST_TIMEOUT(line, ten_networks_open_and_are_saved_as_model_files, 120) {
+TEST_TIMEOUT(line, networks_open_and_are_saved_as_model_files, 120) {
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
         char path[600];
         hr_model *m = open_line(networks[i]), *file;
@@ -117,6 +120,10 @@ TEST(line, every_mistake_is_refused_with_its_place) {
         {"net: input(4) | repeat(relu) | dense(3)", "character 17", "times is missing"},
         {"net: input(8x8x1) | conv(4) | dense(3)", "character 31", "global_pool"},
         {"net: input(4) | conv(4) | dense(3)", "character 17", "images"},
+        {"net: input(4) | lstm(4) | dense(3)", "character 17", "sequences"},
+        {"net: input(9999,vocab=4) | embedding(4,4) | gru(4) | dense(3)", "character 47",
+         "9999 steps"},
+        {"net: input(9,vocab=4) | embedding(4,4) | gru(4,5) | dense(3)", "character 48", "both"},
         {"net: input(8x8x1) | conv(4,9,pad=0) | flatten | dense(3)", "character 21", "window"},
         {"net: input(8x8x1) | residual(global_pool) | dense(3)", "character 21", "cannot be added"},
         {"net: input(4)|repeat(1000,repeat(1000,relu))|dense(2)", "character 39", "nodes"},
