@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 #include "cli/common/command.h"
 #include "cli/common/ranks.h"
-#include "net/speak.h"
 #include "cli/common/train_run.h"
+#include "net/speak.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -34,6 +34,9 @@ static hr_status on_event(void *user, const hr_job_event *e) {
         return hri_cli_on_event(r->cli, e);
     }
     hri_startup_event(&r->cli->startup, r->view.job, e);
+    if (e->kind == HR_EVENT_STARTED && r->ranks) {
+        watch_signals();
+    }
     if (!e->trainer) {
         return HR_OK;
     }
@@ -56,6 +59,7 @@ typedef struct work {
     uint64_t slices[HRI_TOGETHER_MAX];
     hr_ctx *ctx;
     hr_plan *plan;
+    bool started; /* several processes have met, or it was tried */
 } work;
 
 static int read_all(work *w, const char *model) {
@@ -74,6 +78,7 @@ static int read_all(work *w, const char *model) {
         *r = (hri_train_run){.cli = w->cli,
                              .flags = i ? &w->also.flags : f,
                              .model = i ? w->also.model : model,
+                             .ranks = hri_ranks_many(f),
                              .view = {.many = w->count > 1}};
         if (!r->flags->data) {
             hri_say_error(w->cli, "train: --data is required, for example --data images:DIR, "
@@ -136,15 +141,15 @@ static int fail(work *w, hr_status status, const hr_error *error) {
                   ? r
                   : bad;
     }
-    if (status != HR_E_PEER) {
+    if (status != HR_E_PEER || hri_ranks_stands_in(w->plan->together, error->message)) {
         hri_group_unmute();
     }
     const int code = hri_cli_error(w->cli, error);
     if (bad && error->cause == HR_CAUSE_DATA && !bad->flags->skip_bad && status != HR_E_INVALID) {
         hri_say_note("--skip-bad skips such samples");
     }
-    if (bad) {
-        hri_train_run_failed(&w->runs[bad->view.job->index]);
+    if (bad || status == HR_E_PEER) {
+        hri_train_run_failed(bad ? bad : &w->runs[0], status != HR_E_PEER);
     }
     return code;
 }
@@ -177,7 +182,10 @@ static int show_end(work *w) {
 
 static int train(work *w) {
     hr_error error = {.code = HR_OK};
-    watch_signals();
+    w->started = true;
+    if (!w->runs[0].ranks) { /* which wait for one another first: nothing is lost by ending then */
+        watch_signals();
+    }
     const hr_status status = hr_job_train(w->plan, &error);
     return status == HR_OK || status == HR_E_CANCELLED ? show_end(w) : fail(w, status, &error);
 }
@@ -208,12 +216,15 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_cli_wrap(cli);
     work w = {.cli = cli, .flags = options};
     int code;
-    if (hri_ranks_launch(cli, w.flags, &code)) {
+    if (hri_ranks_launch(cli, w.flags, arguments[0], &code)) {
         cli->answered = true; /* by rank 0 */
         return code;
     }
     hri_ranks_mute(w.flags);
     code = do_work(&w, arguments[0]);
+    if (code != HRI_EXIT_YES && !w.started) {
+        hri_ranks_decline(cli, w.flags);
+    }
     hr_plan_destroy(w.plan);
     hr_ctx_destroy(w.ctx);
     for (uint32_t i = 0; i < w.count; i++) {

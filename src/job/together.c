@@ -667,13 +667,24 @@ static hr_status start_each(hri_together *t, hr_status (*step)(hri_train_job *),
     return status;
 }
 
+static hri_net_options net_options(const hri_train_job *j) {
+    return (hri_net_options){.wire = j->o.net,
+                             .who = j->who,
+                             .deadline_ns = j->o.net_deadline_ms * UINT64_C(1000000),
+                             .device = j->plan->device_name};
+}
+
 /* All ranks are there, or one is named. */
 static hr_status open_net(hri_train_job *j, hri_prose *why) {
-    const hri_net_options o = {.wire = j->o.net,
-                               .who = j->who,
-                               .deadline_ns = j->o.net_deadline_ms * UINT64_C(1000000),
-                               .device = j->plan->device_name};
+    const hri_net_options o = net_options(j);
     return j->who.size > 1 ? hri_net_open(&o, &j->net, why) : HR_OK;
+}
+
+static void decline(const hri_train_job *j, const char *text) {
+    const hri_net_options o = net_options(j);
+    if (j->who.size > 1) {
+        hri_net_decline(&o, text, HRI_NET_DEADLINE_S * UINT64_C(1000000000));
+    }
 }
 
 static hr_status start(hri_together *t, hri_why *why) {
@@ -681,6 +692,7 @@ static hr_status start(hri_together *t, hri_why *why) {
     const hri_listener *listener = &t->jobs[0].listener;
     hr_status status = check_there(t, why);
     if (status != HR_OK) {
+        decline(&t->jobs[0], why->prose.text);
         return status;
     }
     t->started = true;

@@ -115,6 +115,8 @@ static void kill_all(const pid_t *pids, uint32_t count) {
 /* Until all have ended; `grace_ns` after the first failure the rest is killed. */
 static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_end *end) {
     uint64_t until_ns = UINT64_MAX;
+    bool killed = false;
+    int first = 0;
     for (uint32_t left = count; left;) {
         left = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -123,8 +125,10 @@ static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_e
             if (ended > 0) {
                 const int code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
                 /* A signal is a cause; a code of the others is mostly what they answered to it. */
-                if (code != 0 && (end->rank < 0 || (code < 0 && end->code > 0))) {
-                    *end = (hri_launch_end){(int32_t)i, code, (int32_t)pids[i]};
+                end->told = end->told || (code > 0 && (i == 0 || (i == 1 && first < 0)));
+                first = i == 0 ? code : first;
+                if (code != 0 && !killed && (end->rank < 0 || (code < 0 && end->code > 0))) {
+                    *end = (hri_launch_end){(int32_t)i, code, (int32_t)pids[i], end->told};
                     until_ns = until_ns < UINT64_MAX ? until_ns : hri_clock_ns() + grace_ns;
                 }
                 pids[i] = 0;
@@ -133,6 +137,7 @@ static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_e
         }
         if (left && hri_clock_ns() > until_ns) {
             kill_all(pids, count);
+            killed = true;
         }
         if (left) {
             poll(NULL, 0, LOOK_MS);

@@ -15,6 +15,7 @@ typedef struct hri_launch_end {
     int32_t rank; /* the first that did not exit with 0; -1: none */
     int32_t code; /* its exit code, or -signal */
     int32_t pid;
+    bool told; /* rank 0, or rank 1 in its place, ended by itself and has said why */
 } hri_launch_end;
 
 /* Runs argv (argv[0] is replaced by this program) `count` times and returns when all have ended. */

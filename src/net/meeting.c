@@ -63,10 +63,17 @@ static hr_status listen_for_links(hri_meeting *m, int reach, hri_member *own, hr
     return status == HR_OK ? hri_socket_listen(place, &m->listener, own->link, why) : status;
 }
 
-/* The others learn why it failed; best effort. */
-static void refuse(int fd, uint32_t from, const char *text) {
+void hri_meeting_refuse(int fd, uint32_t from, const char *text) {
     const hri_frame f = {.kind = HRI_FRAME_END, .from = from, .bytes = strlen(text) + 1};
     (void)!hri_frame_send(fd, &f, text, hri_clock_ns() + SECOND_NS / 5);
+}
+
+/* What a rank that came has said instead of staying; false: nothing. */
+static bool hear_end(int fd, char out[256]) {
+    hri_frame f;
+    memset(out, 0, 256);
+    return hri_frame_receive(fd, &f, out, 255, hri_clock_ns() + SECOND_NS / 5) == HR_OK &&
+           f.kind == HRI_FRAME_END;
 }
 
 /* ---- rank 0 ---- */
@@ -115,7 +122,7 @@ static hr_status receive_one(hri_meeting *m, const hri_member *own, int listener
     char wrong[256];
     judge(m, own, &peer, wrong);
     if (wrong[0]) {
-        refuse(fd, 0, wrong);
+        hri_meeting_refuse(fd, 0, wrong);
         close(fd);
         return hri_prose_set(why, HR_E_PEER, "%s", wrong);
     }
@@ -130,8 +137,11 @@ static hr_status still_here(const hri_meeting *m, hri_prose *why) {
     for (uint32_t i = 1; i < m->size; i++) {
         struct pollfd p = {.fd = m->control[i], .events = POLLRDHUP};
         if (m->control[i] >= 0 && poll(&p, 1, 0) > 0) {
-            return hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met",
-                                 m->members[i].name);
+            char said[256];
+            return hear_end(m->control[i], said)
+                       ? hri_prose_set(why, HR_E_PEER, "%s", said)
+                       : hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met",
+                                       m->members[i].name);
         }
     }
     return HR_OK;
@@ -205,8 +215,9 @@ static hr_status read_table(hri_meeting *m, uint64_t until_ns, hri_prose *why) {
             m->members[i].rank != i) {
             return status == HR_E_AGAIN
                        ? hri_prose_set(why, HR_E_PEER,
-                                       "rank 0 did not report in time who has connected")
-                       : hri_prose_set(why, HR_E_PEER, "rank 0 ended while the ranks met");
+                                       HRI_FIRST_GONE "it did not report in time who has connected")
+                       : hri_prose_set(why, HR_E_PEER,
+                                       HRI_FIRST_GONE "it ended while the ranks met");
         }
         m->epoch = f.epoch;
         if (m->local) {
@@ -221,9 +232,8 @@ static hr_status attend(hri_meeting *m, const char *place, hri_member *own, uint
     hri_prose said = {0};
     hr_status status = hri_socket_connect(place, until_ns, &m->control[0], &said);
     if (status != HR_OK) {
-        return status == HR_E_PEER
-                   ? hri_prose_set(why, HR_E_PEER, "rank 0 could not be reached: %s", said.text)
-                   : hri_prose_set(why, status, "%s", said.text);
+        return status == HR_E_PEER ? hri_prose_set(why, HR_E_PEER, HRI_FIRST_GONE "%s", said.text)
+                                   : hri_prose_set(why, status, "%s", said.text);
     }
     hri_member host;
     until_ns += LATER_S *
@@ -233,7 +243,8 @@ static hr_status attend(hri_meeting *m, const char *place, hri_member *own, uint
         status = hri_greet(m->control[0], true, m, own, &host, until_ns, &said);
         if (status != HR_OK) {
             return hri_prose_set(why, status == HR_E_INVALID ? status : HR_E_PEER,
-                                 "rank 0 at %s: %s", place,
+                                 "%srank 0 at %s: %s", status == HR_E_INVALID ? "" : HRI_FIRST_GONE,
+                                 place,
                                  said.text[0] ? said.text : "it ended, or is no rank of ours");
         }
     }
@@ -258,7 +269,8 @@ static hr_status trouble(const hri_meeting *m, int wait_ms, hri_prose *why) {
         f.kind == HRI_FRAME_END) {
         return hri_prose_set(why, HR_E_PEER, "%s", text);
     }
-    return hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met", m->members[0].name);
+    return hri_prose_set(why, HR_E_PEER, HRI_FIRST_GONE "%s ended while the ranks met",
+                         m->members[0].name);
 }
 
 static hr_status accept_link(hri_meeting *m, const hri_member *own, uint32_t *left,
@@ -342,7 +354,8 @@ static hr_status begin_together(hri_meeting *m, uint64_t until_ns, hri_prose *wh
     }
     return status == HR_OK
                ? HR_OK
-               : hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met", m->members[0].name);
+               : hri_prose_set(why, HR_E_PEER, HRI_FIRST_GONE "%s ended while the ranks met",
+                               m->members[0].name);
 }
 
 void hri_meeting_deinit(hri_meeting *m) {
@@ -363,11 +376,9 @@ void hri_meeting_deinit(hri_meeting *m) {
     *m = (hri_meeting){.listener = -1};
 }
 
-hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool links, hri_meeting *out,
-                           hri_prose *why) {
+hr_status hri_meeting_prepare(const hri_net_options *o, const char *wire, hri_meeting *out,
+                              hri_member *own, char place[HRI_PLACE_BYTES], hri_prose *why) {
     hri_meeting m = {.rank = o->who.rank, .size = o->who.size, .listener = -1};
-    hri_member own;
-    char place[HRI_PLACE_BYTES];
     if (m.size > HRI_MEETING_RANKS) {
         return hri_prose_set(why, HR_E_RANGE, "%u ranks: this wire connects %d at most", m.size,
                              HRI_MEETING_RANKS);
@@ -387,22 +398,38 @@ hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool link
     for (uint32_t i = 0; m.control && m.links && i < m.size; i++) {
         m.control[i] = m.links[i] = -1;
     }
+    describe(o, wire, own);
+    if (status != HR_OK) {
+        hri_meeting_deinit(&m);
+        return status;
+    }
+    *out = m;
+    return HR_OK;
+}
+
+hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool links, hri_meeting *out,
+                           hri_prose *why) {
+    hri_meeting m;
+    hri_member own;
+    char place[HRI_PLACE_BYTES];
+    hr_status status = hri_meeting_prepare(o, wire, &m, &own, place, why);
+    if (status != HR_OK) {
+        return status;
+    }
     const uint64_t now = hri_clock_ns();
     const uint64_t until = now + (o->meet_ns ? o->meet_ns : HRI_NET_MEET_S * SECOND_NS);
     const uint64_t silence = o->deadline_ns ? o->deadline_ns : HRI_NET_DEADLINE_S * SECOND_NS;
-    if (status == HR_OK) {
-        describe(o, wire, &own);
-        status = m.rank == 0 ? host_meeting(&m, place, &own, now, until, why)
-                             : attend(&m, place, &own, until, why);
-    }
+    status = m.rank == 0 ? host_meeting(&m, place, &own, now, until, why)
+                         : attend(&m, place, &own, until, why);
     if (status == HR_OK && links) {
         status = connect_links(&m, &m.members[m.rank], hri_clock_ns() + silence, why);
         status = status == HR_OK ? begin_together(&m, hri_clock_ns() + silence, why) : status;
     }
     if (status != HR_OK) {
-        for (uint32_t i = 1; m.rank == 0 && m.control && i < m.size; i++) {
+        for (uint32_t i = 1; m.rank == 0 && i < m.size; i++) {
             if (m.control[i] >= 0) {
-                refuse(m.control[i], 0, why && why->text[0] ? why->text : hr_status_text(status));
+                hri_meeting_refuse(m.control[i], 0,
+                                   why && why->text[0] ? why->text : hr_status_text(status));
             }
         }
         hri_meeting_deinit(&m);

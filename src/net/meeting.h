@@ -14,6 +14,9 @@
 
 enum { HRI_MEMBER_BYTES = 512, HRI_MEETING_RANKS = 256 };
 
+/* How every sentence of a rank begins that has lost rank 0 while they met. */
+#define HRI_FIRST_GONE "rank 0 could not be reached: "
+
 typedef struct hri_member {
     uint32_t rank, size, pid;
     char host[64], device[24], wire[12];
@@ -51,6 +54,12 @@ HR_MUST_CHECK hr_status hri_frame_receive(int fd, hri_frame *f, void *payload, s
 /* Meets, and connects every pair when `links`. */
 HR_MUST_CHECK hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool links,
                                          hri_meeting *out, hri_prose *why);
+/* Before it: who this rank is, and where rank 0 listens. */
+HR_MUST_CHECK hr_status hri_meeting_prepare(const hri_net_options *o, const char *wire,
+                                            hri_meeting *out, hri_member *own,
+                                            char place[HRI_PLACE_BYTES], hri_prose *why);
+/* The other side learns why there will be no run; best effort. */
+void hri_meeting_refuse(int fd, uint32_t from, const char *text);
 /* Closes what is still its own: descriptors that were taken are -1. */
 void hri_meeting_deinit(hri_meeting *m);
 

@@ -77,6 +77,7 @@ typedef struct hri_mesh {
     hri_mesh_piece *pieces; /* [2][size] */
     uint64_t shares, shared;
     uint64_t beat_ns, turn_ns;
+    uint32_t idle; /* turns in which nothing moved */
     uint32_t slowest;
     uint64_t slowest_position;
     bool ended, found; /* found: told rank 0, which has not yet answered */

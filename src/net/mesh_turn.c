@@ -1,10 +1,13 @@
 /* The thread of a mesh: does what there is to do, and sleeps until there is more.  See mesh.h. */
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "net/mesh.h"
 
-enum { SOON_MS = 1, LAST_NS = 1000000000 };
+/* A wire that has nothing to sleep on is looked at again at once, SPIN times, then every LOOK_NS: ranks that outnumber the
+ * cores would otherwise keep one another from computing. */
+enum { SOON_NS = 1000000, LOOK_NS = 50000, SPIN = 16, LAST_NS = 1000000000 };
 
 static void count_done(hri_mesh *mesh) {
     uint64_t least = mesh->posted;
@@ -80,7 +83,7 @@ static bool work(hri_mesh *mesh, uint64_t now) {
 }
 
 /* What will wake us.  False: there is more to do at once. */
-static bool prepare(hri_mesh *mesh, nfds_t *count, int *timeout_ms) {
+static bool prepare(hri_mesh *mesh, nfds_t *count, uint64_t *timeout_ns) {
     mesh->polls[0] = (struct pollfd){.fd = mesh->bell, .events = POLLIN};
     *count = 1;
     for (uint32_t i = 0; i < mesh->talk_count; i++) {
@@ -90,7 +93,7 @@ static bool prepare(hri_mesh *mesh, nfds_t *count, int *timeout_ms) {
     }
     const uint64_t now = hri_clock_ns();
     const uint64_t left = mesh->beat_ns > now ? mesh->beat_ns - now : 0;
-    *timeout_ms = (int)(left / 1000000) + 1;
+    *timeout_ns = left + SOON_NS;
     for (uint32_t i = 0; i < mesh->m.size; i++) {
         hri_mesh_link *l = &mesh->links[i];
         struct pollfd *p = &mesh->polls[(*count)++];
@@ -104,7 +107,7 @@ static bool prepare(hri_mesh *mesh, nfds_t *count, int *timeout_ms) {
         }
         p->fd = fd;
         if (fd < 0 && !l->held) {
-            *timeout_ms = mesh->done < mesh->posted ? 0 : SOON_MS;
+            *timeout_ns = mesh->done == mesh->posted ? SOON_NS : mesh->idle < SPIN ? 0 : LOOK_NS;
         }
     }
     return true;
@@ -148,14 +151,18 @@ void *hri_mesh_run(void *arg) {
     pthread_mutex_lock(&mesh->mutex);
     while (!over(mesh)) {
         nfds_t count;
-        int timeout_ms;
-        if (work(mesh, hri_clock_ns()) || !prepare(mesh, &count, &timeout_ms)) {
+        uint64_t timeout_ns;
+        const bool moved = work(mesh, hri_clock_ns());
+        mesh->idle = moved ? 0 : mesh->idle + 1;
+        if (moved || !prepare(mesh, &count, &timeout_ns)) {
             pthread_mutex_unlock(&mesh->mutex); /* callers get their turn */
             pthread_mutex_lock(&mesh->mutex);
             continue;
         }
         pthread_mutex_unlock(&mesh->mutex);
-        const int n = poll(mesh->polls, count, timeout_ms);
+        const struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                                         .tv_nsec = (long)(timeout_ns % 1000000000u)};
+        const int n = ppoll(mesh->polls, count, &timeout, NULL);
         pthread_mutex_lock(&mesh->mutex);
         if (n > 0) {
             woken(mesh);

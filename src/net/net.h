@@ -89,6 +89,9 @@ const char *hri_net_wire_of(const hri_net_options *o);
  * library is missing or too old, HR_E_INVALID: wrong use (no token for a meeting that others can reach).  A group of one
  * needs nothing and opens nothing. */
 HR_MUST_CHECK hr_status hri_net_open(const hri_net_options *o, hri_net **out, hri_prose *why);
+/* In place of hri_net_open, by a rank that has failed before it: the others, who wait or will come, learn why.  Returns when they
+ * know, or after wait_ns. */
+void hri_net_decline(const hri_net_options *o, const char *text, uint64_t wait_ns);
 /* All members of one process, for threads: out[0..count).  Each is used, and closed, by its own thread. */
 HR_MUST_CHECK hr_status hri_net_open_threads(const hri_net_options *o, uint32_t count,
                                              hri_net **out, hri_prose *why);

@@ -1,11 +1,11 @@
 #include "net/speak.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/prose.h"
-#include "net/launch.h"
-#include "net/net.h"
+#include "net/meeting.h"
 
 enum { KEPT = 97 }; /* where stderr of a rank that is not the first is meanwhile */
 
@@ -33,6 +33,14 @@ void hri_group_mute(void) {
     if (nowhere >= 0) {
         close(nowhere);
     }
+}
+
+bool hri_group_first_is_gone(hri_net *net, const char *why) {
+    hri_net_end end;
+    if (net) {
+        return hri_net_cause(net, &end) && end.rank == 0 && end.status == HR_E_PEER;
+    }
+    return strncmp(why, HRI_FIRST_GONE, sizeof HRI_FIRST_GONE - 1) == 0;
 }
 
 void hri_group_unmute(void) {

@@ -166,6 +166,8 @@ static hr_status meeting(const reading *r, const launcher *l, hri_who *who) {
     const char *run = l->run ? value(r, l->run) : NULL;
     if (run) {
         snprintf(who->run, sizeof who->run, "%s", run);
+    } else if (who->meet[0]) { /* where ranks of several parents, or machines, meet */
+        snprintf(who->run, sizeof who->run, "%.63s", who->meet);
     } else {
         snprintf(who->run, sizeof who->run, "parent-%d",
                  (int)getppid()); /* mpiexec, for all of its ranks */

@@ -91,3 +91,64 @@ TEST(ranks, ranks_that_were_given_other_options_are_refused) {
     program_expect(&o, 2, "ranks 0 and 1 do not train the same: the training options");
     program_end(&o);
 }
+
+/* Two ranks by the variables of a launcher: all that they say, and rank 0's exit code.  Rank 1 ends within seconds, too. */
+static program_outcome two_ranks(const char *variables, const char *first, const char *second) {
+    return program_run(&(program_options){.seconds = 40, .as_shell = 1},
+                       "set_rank() { r=$1; %s; }; (set_rank 1; timeout 20 $HEADROOM %s; "
+                       "echo \"rank 1: $?\" >&2) & set_rank 0; $HEADROOM %s; code=$?; wait; exit "
+                       "$code",
+                       variables, second, first);
+}
+
+TEST(ranks, TF_CONFIG_and_srun_start_them) {
+    char one[24], tf[300];
+    history_of_one(4, one, NULL);
+    snprintf(tf, sizeof tf,
+             "export TF_CONFIG='{\"cluster\":{\"worker\":[\"127.0.0.1:%d\",\"127.0.0.1:1\"]},"
+             "\"task\":{\"type\":\"worker\",\"index\":'$r'}}'",
+             30000 + (int)test_seed() % 10000);
+    const char *const variables[] = {
+        tf, "export SLURM_PROCID=$r SLURM_NTASKS=2 SLURM_LOCALID=$r SLURM_STEP_ID=0 "
+            "SLURM_JOB_ID=$$ SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=n1"};
+    for (int i = 0; i < 2; i++) {
+        program_outcome o = two_ranks(variables[i], JOB " --steps 4 --no-save --json",
+                                      JOB " --steps 4 --no-save --json");
+        program_expect(&o, 0, "rank 1: 0");
+        CHECK_STR(program_text(&o, "history"), one);
+        CHECK(program_number(&o, "replicas") == 2);
+        program_end(&o);
+    }
+}
+
+/* Who fails before they meet is heard: nobody waits for it. */
+TEST(ranks, a_rank_that_fails_before_they_meet_is_heard) {
+    static const char variables[] = "export HEADROOM_RANK=$r HEADROOM_SIZE=2 HEADROOM_RUN=early-$$";
+    program_outcome o = program_run(&(program_options){.seconds = 30}, JOB " --steps 1 --out old");
+    program_expect(&o, 0, NULL);
+    program_end(&o);
+    o = two_ranks(variables, JOB " --steps 1 --out old", JOB " --steps 1 --out old");
+    program_expect(&o, 2, "rank 1: 3");
+    program_end(&o);
+    o = two_ranks(variables, JOB " --steps 1 --no-save",
+                  "train mlp --data npy:none,none --batch 24 --steps 1 --no-save");
+    program_expect(&o, 3, "rank 1 (");
+    program_expect(&o, 3, "none");
+    program_expect(&o, 3, "rank 1: 2");
+    program_end(&o);
+}
+
+/* Only rank 0 speaks; when it is killed, rank 1 does. */
+TEST(ranks, the_end_of_rank_0_is_told_by_rank_1) {
+    program_outcome o = program_run(
+        &(program_options){.seconds = 40, .as_shell = 1},
+        "export HEADROOM_SIZE=3 HEADROOM_RUN=first-$$; for r in 0 1 2; do HEADROOM_RANK=$r "
+        "$HEADROOM " JOB " --net tcp --steps 100000 --save-every 3 --out run > out$r 2>&1 & "
+        "eval p$r=$!; done; while [ ! -e run/last.safetensors ]; do sleep 0.05; done; "
+        "kill -9 $p0; wait $p1; code=$?; wait $p2 || code=$code$?; cat out1; wc -c < out2; "
+        "exit $code");
+    CHECK_EQ(o.code, 33);
+    CHECK(strstr(o.out, "rank 0 (") && strstr(o.out, "--out run --resume"));
+    CHECK(strstr(o.out, "\n0\n"));
+    program_end(&o);
+}

@@ -2,15 +2,47 @@
 #include "cli/common/ranks.h"
 
 #include "cli/common/plan_flags.h"
+#include "cli/common/train_run.h"
 #include "net/launch.h"
 #include "net/speak.h"
+
+#define DECLINE_NS 30000000000u
+
+/* Nobody who could say it is left. */
+static void say_signal(hri_cli *cli, const hri_train_flags *f, const char *model,
+                       const hri_launch_end *end) {
+    const hri_train_run run = {.cli = cli, .flags = f, .model = model};
+    hri_say_error(cli, "rank %d (process %d) ended with signal %d", end->rank, end->pid,
+                  -end->code);
+    hri_train_run_failed(&run, false);
+}
 
 const char *hri_ranks_net(const hri_train_flags *f) {
     uint32_t rank;
     return f->net ? hri_train_wires[f->net] : hri_group_size(&rank) > 1 ? "auto" : NULL;
 }
 
-bool hri_ranks_launch(hri_cli *cli, const hri_train_flags *f, int *code) {
+bool hri_ranks_many(const hri_train_flags *f) {
+    uint32_t rank;
+    return hri_ranks_net(f) && hri_group_size(&rank) > 1;
+}
+
+void hri_ranks_decline(hri_cli *cli, const hri_train_flags *f) {
+    hri_net_options o = {.wire = hri_ranks_net(f)};
+    hri_prose ignored = {""};
+    if (hri_ranks_many(f) && hri_who_am_i(&o.who, &ignored) == HR_OK) {
+        const char *why = hri_text_get(&cli->failure);
+        hri_out_flush(&cli->out);
+        hri_net_decline(&o, *why ? why : "it does not fit", DECLINE_NS);
+    }
+}
+
+bool hri_ranks_stands_in(const hri_together *t, const char *message) {
+    const hri_train_job *j = &t->jobs[0];
+    return j->who.rank == 1 && hri_group_first_is_gone(j->net, message);
+}
+
+bool hri_ranks_launch(hri_cli *cli, const hri_train_flags *f, const char *model, int *code) {
     uint32_t rank;
     uint64_t deadline_ms = 0;
     hri_launch_end end = {.rank = -1};
@@ -34,11 +66,8 @@ bool hri_ranks_launch(hri_cli *cli, const hri_train_flags *f, int *code) {
         *code = HRI_EXIT_FAULT;
     } else if (end.rank >= 0) {
         *code = end.code > 0 ? end.code : HRI_EXIT_FAULT;
-        if (end.rank == 0 && end.code < 0) { /* which had said it of all others */
-            hri_say_error(cli,
-                          "rank 0 (process %d) ended with signal %d; --resume continues from "
-                          "its last checkpoint",
-                          end.pid, -end.code);
+        if (!end.told) {
+            say_signal(cli, f, model, &end);
         }
     }
     return true;

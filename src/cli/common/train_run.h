@@ -17,6 +17,7 @@ typedef struct hri_train_run {
     hri_plan_speller speller;
     hri_out err;
     hri_train_view view; /* what is shown of it */
+    bool ranks;          /* one of several processes */
 } hri_train_run;
 
 /* The second training of --also, and the limits of --logical-devices. */
@@ -47,6 +48,6 @@ int hri_train_run_refusal(hri_train_run *runs, const hri_together *t);
 /* The sums, for people. */
 int hri_train_run_end(hri_train_run *r);
 /* After a step failed: what to go on from. */
-void hri_train_run_failed(hri_train_run *r);
+void hri_train_run_failed(const hri_train_run *r, bool alone);
 
 #endif

@@ -8,9 +8,9 @@
 
 /* The command again, as it was given, to continue with. */
 static hr_status resume_command(const hri_train_run *s, hri_text *out) {
-    const hri_train_job *j = s->view.job;
+    const char *folder = s->view.job && s->view.job->folder ? s->view.job->folder : s->flags->out;
     const hri_change changes[] = {
-        {"out", j->folder}, {"resume", "true"}, {"overwrite", NULL}, {"init", NULL}};
+        {"out", folder}, {"resume", "true"}, {"overwrite", NULL}, {"init", NULL}};
     return hri_train_run_command(s, changes, sizeof changes / sizeof changes[0], out);
 }
 
@@ -85,11 +85,13 @@ int hri_train_run_end(hri_train_run *s) {
     return check_kept(s, &m);
 }
 
-void hri_train_run_failed(hri_train_run *s) {
+void hri_train_run_failed(const hri_train_run *s, bool alone) {
     const hri_train_job *j = s->view.job;
     uint64_t step;
     hri_text command = {0};
-    if (*hri_trainer_saved(j->trainer, &step) && !s->view.many) {
+    const bool saved = j && j->trainer && *hri_trainer_saved(j->trainer, &step);
+    /* Of ranks, whoever speaks may not be the one who saves: --resume begins where nothing was saved. */
+    if ((saved || (!alone && s->flags->save && s->flags->out)) && !s->view.many) {
         if (resume_command(s, &command) == HR_OK) {
             hri_say_hint(s->cli, "%s", hri_text_get(&command));
         }
