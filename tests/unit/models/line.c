@@ -121,7 +121,7 @@ TEST(line, every_mistake_is_refused_with_its_place) {
         {"net: input(8x8x1) | conv(4) | dense(3)", "character 31", "global_pool"},
         {"net: input(4) | conv(4) | dense(3)", "character 17", "images"},
         {"net: input(4) | lstm(4) | dense(3)", "character 17", "sequences"},
-        {"net: input(9999,vocab=4) | embedding(4,4) | gru(4) | dense(3)", "character 47",
+        {"net: input(9999,vocab=4) | embedding(4,4) | gru(4) | dense(3)", "character 45",
          "9999 steps"},
         {"net: input(9,vocab=4) | embedding(4,4) | gru(4,5) | dense(3)", "character 48", "both"},
         {"net: input(8x8x1) | conv(4,9,pad=0) | flatten | dense(3)", "character 21", "window"},
