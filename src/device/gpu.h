@@ -93,6 +93,16 @@ HR_MUST_CHECK hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, cons
 HR_MUST_CHECK hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes);
 HR_MUST_CHECK hr_status hri_gpu_copy(hri_gpu *gpu, hr_addr to, hr_addr from, uint64_t bytes);
 
+/* Many copies in one launch, within the device or from one that lets this one read.  Ranges do not overlap. */
+typedef struct hri_gpu_range {
+    hr_addr to, from;
+    uint64_t bytes;
+} hri_gpu_range;
+HR_MUST_CHECK hr_status hri_gpu_copy_ranges(hri_gpu *gpu, const hri_gpu_range *ranges,
+                                            uint32_t count);
+/* Loads what that needs, so that it is there when runtime is measured. */
+HR_MUST_CHECK hr_status hri_gpu_load_ranges(hri_gpu *gpu);
+
 /* ---- matrix products ---- */
 
 /* y (batch, M, N) = a (batch, M, K) b (batch, K, N) [+ y] [+ bias (N)], row-major; a is (K, M) in memory with ta, b is

@@ -56,7 +56,8 @@ hr_status hri_planned_open(const hri_planned_options *options, hri_planned **out
     o.limit_bytes = options->limit_bytes;
     o.grow = options->grow;
     if (options->plans->budget_bytes) {
-        o.runtime_bytes = options->plans->budget_bytes - options->plans->arena_bytes;
+        o.runtime_bytes = options->plans->budget_bytes -
+                          (uint64_t)options->plans->arenas * options->plans->arena_bytes;
     }
     p->runner = options->runner;
     p->owns_runner = !options->runner;

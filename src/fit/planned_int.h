@@ -1,7 +1,8 @@
 /* Between the files of planned.h.
  *
  *   planned.c   one place: the parts of a step one after the other, evaluation, values in and out
- *   rounds.c    replicas: the parts of a step in rounds, folded everywhere in their order */
+ *   rounds.c    replicas: the parts of a step in rounds, folded everywhere in their order
+ *   carry.c     bytes from the replica that computed a part to those that fold it in */
 #ifndef HRI_FIT_PLANNED_INT_H
 #define HRI_FIT_PLANNED_INT_H
 
@@ -44,6 +45,9 @@ struct hri_planned {
     uint32_t ranks, rank;    /* replicas in all, and the first of this process */
     hri_planned_part *parts; /* of a round, by rank */
     hri_share_part *shares;  /* of them in the step */
+    /* What is carried from a part into the graph that folds it in, and from the last one into that which folds it. */
+    hri_exec_pair *pairs[2];
+    uint32_t pair_count[2];
     hri_net_range
         *ranges; /* between processes: room for an exchange, by rank; and a band of bytes */
     char *band;
@@ -84,6 +88,19 @@ HR_MUST_CHECK hr_status hri_planned_skip(hri_planned *p, int64_t samples, int64_
 /* Velocities that take the parts as they come cannot be scaled when a later part shows that others weigh less. */
 HR_MUST_CHECK hr_status hri_planned_check_even(const hri_planned *p, const hri_share_part *share,
                                                hri_prose *why);
+
+/* ---- carry.c ---- */
+
+/* Lists what is carried, once pieces are sorted; the members' graphs are all alike. */
+HR_MUST_CHECK hr_status hri_planned_list_carried(hri_planned *p);
+/* What the part of a rank gave, from the piece that computed it (here, or one like it) into one that folds it in. */
+HR_MUST_CHECK hr_status hri_planned_carry(hri_planned *p, uint32_t rank,
+                                          const hri_planned_piece *from,
+                                          const hri_planned_piece *to);
+/* Is the replica of that rank in this process? */
+static inline int hri_planned_is_here(const hri_planned *p, uint32_t rank) {
+    return rank >= p->rank && rank < p->rank + p->member_count;
+}
 
 /* ---- rounds.c ---- */
 

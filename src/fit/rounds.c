@@ -6,7 +6,8 @@
  * the inputs of the graph that folds (step/replica.c); samples are fed by the caller's thread, in their order.
  *
  * Replicas of one process run as tasks of the caller's pool, which never wait for one another: between computing and
- * folding everybody is done.  Ranks of several processes have one replica each; every rank passes over the samples of
+ * folding everybody is done.  On GPUs one thread drives all of them: work is only begun, and each queue keeps its order.
+ * Ranks of several processes have one replica each; every rank passes over the samples of
  * the others, and bytes go through net/net.h in an order that the graph alone gives. */
 #include "fit/planned_int.h"
 
@@ -15,8 +16,6 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-
-enum { STACK_BAND = 16 << 10 }; /* copied at once inside the process */
 
 /* ---- opening ---- */
 
@@ -70,6 +69,9 @@ hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
         status = hri_prose_set(why, HR_E_INVALID, "%u replicas were planned, but there are %u",
                                p->ranks, p->o.net ? hri_net_size(p->o.net) : plans->arenas);
     }
+    if (status == HR_OK && hri_planned_list_carried(p) != HR_OK) {
+        status = hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the replicas");
+    }
     if (status != HR_OK) {
         hri_planned_close_members(p);
         return status;
@@ -87,6 +89,8 @@ void hri_planned_close_members(hri_planned *p) {
     hri_free(p->shares);
     hri_free(p->ranges);
     hri_free(p->band);
+    hri_free(p->pairs[0]);
+    hri_free(p->pairs[1]);
     p->members = NULL;
     p->member_count = 0;
 }
@@ -101,18 +105,6 @@ static hr_status net_failed(const hri_planned *p, hr_status status, hri_prose *w
     }
     return hri_prose_set(why, status, "the exchange with other ranks failed: %s",
                          hr_status_text(status));
-}
-
-/* The first `bytes` of p->band, from rank `from` to all. */
-static hr_status send_band(hri_planned *p, uint32_t from, uint64_t bytes) {
-    uint64_t ticket = 0;
-    const hri_net_range range = {p->band, bytes}, none = {NULL, 0};
-    for (uint32_t i = 0; i < p->ranks; i++) {
-        p->ranges[i] = i == from ? range : none;
-    }
-    const hr_status status =
-        hri_net_gather(p->o.net, from == p->rank ? range : none, p->ranges, &ticket);
-    return status == HR_OK ? hri_net_wait(p->o.net, ticket, 0) : status;
 }
 
 hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why) {
@@ -199,14 +191,10 @@ static int64_t first_sample(const round *r, uint32_t rank) {
     return (int64_t)(r->first + rank) * r->p->members[0].part.samples;
 }
 
-static int is_here(const hri_planned *p, uint32_t rank) {
-    return rank >= p->rank && rank < p->rank + p->member_count;
-}
-
 /* The graph that computes the part of a rank: of the replica that is here, or one that is like it. */
 static const hri_planned_piece *piece_of(const round *r, uint32_t rank) {
     const hri_planned *p = r->p;
-    const hri_planned_member *m = &p->members[is_here(p, rank) ? rank - p->rank : 0];
+    const hri_planned_member *m = &p->members[hri_planned_is_here(p, rank) ? rank - p->rank : 0];
     return is_last(r, rank) ? &m->last : &m->part;
 }
 
@@ -221,44 +209,6 @@ static void compute(void *user, uint32_t at, uint32_t worker) {
         hri_planned_run_piece(r->p, piece_of(r, rank), first_sample(r, rank), &whole, &m->why);
 }
 
-/* Bytes of one value of a part: between replicas of this process, or of several. */
-static hr_status carry_value(const round *r, const hri_planned_piece *to, hr_value v) {
-    hri_planned *p = r->p;
-    const hri_planned_piece *from = piece_of(r, r->from);
-    const hri_value *is = &hri_exec_graph(to->exec)->values[v];
-    const hr_value kept = hr_graph_find(hri_exec_graph(from->exec), is->name);
-    const uint64_t bytes = hr_meta_bytes(&is->meta);
-    const uint64_t most = p->o.net ? HRI_PLANNED_BAND : STACK_BAND;
-    char stack[STACK_BAND], *band = p->o.net ? p->band : stack;
-    hr_status status = HR_OK;
-    for (uint64_t at = 0; at < bytes && status == HR_OK; at += most) {
-        const uint64_t here = bytes - at < most ? bytes - at : most;
-        if (is_here(p, r->from)) {
-            status = hri_exec_get(from->exec, kept, at, band, here);
-        }
-        if (status == HR_OK && p->o.net) {
-            status = send_band(p, r->from, here);
-        }
-        if (status == HR_OK) {
-            status = hri_exec_put(to->exec, v, at, band, here);
-        }
-    }
-    return status;
-}
-
-/* What the part gave, from the replica that computed it to one that folds it in. */
-static hr_status carry(const round *r, const hri_planned_piece *to) {
-    const hr_graph *g = hri_exec_graph(to->exec);
-    hr_status status = HR_OK;
-    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        if (g->values[v].kind == HR_VALUE_INPUT && strncmp(g->values[v].name, "train.", 6) != 0 &&
-            hri_exec_holds(to->exec, v)) {
-            status = carry_value(r, to, v);
-        }
-    }
-    return status;
-}
-
 /* A task: one replica folds in the part of rank `from`. */
 static void fold(void *user, uint32_t at, uint32_t worker) {
     const round *r = user;
@@ -267,7 +217,7 @@ static void fold(void *user, uint32_t at, uint32_t worker) {
     (void)worker;
     m->status = hri_runner_need(to->runner, to->index);
     if (m->status == HR_OK) {
-        m->status = carry(r, to);
+        m->status = hri_planned_carry(r->p, r->from, piece_of(r, r->from), to);
     }
     if (m->status == HR_E_PEER) {
         m->status = net_failed(r->p, m->status, &m->why);
@@ -282,17 +232,8 @@ static void fold(void *user, uint32_t at, uint32_t worker) {
         hri_planned_run_piece(r->p, to, first_sample(r, r->from), &r->p->shares[r->from], &m->why);
 }
 
-/* All tasks, and the first failure of them. */
-static hr_status run_all(round *r, uint32_t count, hri_task_fn *task, hri_prose *why) {
-    const hri_planned *p = r->p;
-    if (p->o.net || p->probe) { /* its kernels have the threads */
-        for (uint32_t i = 0; i < count; i++) {
-            task(r, i, 0);
-        }
-    } else {
-        hri_threads_run(p->o.threads, count, task, r);
-    }
-    for (uint32_t i = 0; i < count; i++) {
+static hr_status first_failure(const hri_planned *p, uint32_t first, uint32_t end, hri_prose *why) {
+    for (uint32_t i = first; i < end; i++) {
         const hri_planned_member *m = &p->members[i];
         if (m->status == HR_E_PEER) {
             return hri_prose_set(why, m->status, "%s", m->why.text);
@@ -304,22 +245,41 @@ static hr_status run_all(round *r, uint32_t count, hri_task_fn *task, hri_prose 
     return HR_OK;
 }
 
-/* Samples, in their order; and the gradients of the parts that are computed here. */
+/* All tasks, and the first failure of them. */
+static hr_status run_all(round *r, uint32_t count, hri_task_fn *task, hri_prose *why) {
+    const hri_planned *p = r->p;
+    if (p->o.net || p->probe || p->o.job->engine) { /* its kernels have the threads, or a GPU */
+        for (uint32_t i = 0; i < count; i++) {
+            task(r, i, 0);
+        }
+    } else {
+        hri_threads_run(p->o.threads, count, task, r);
+    }
+    return first_failure(p, 0, count, why);
+}
+
+/* Samples, in their order; and the gradients of the parts that are computed here.  A GPU computes a part while the next one
+ * is fed. */
 static hr_status compute_round(round *r, hri_prose *why) {
     hri_planned *p = r->p;
+    const int at_once = p->o.job->engine != NULL;
     uint32_t here = 0;
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
         const hri_planned_piece *x = piece_of(r, i);
-        if (is_here(p, i)) {
-            here++;
-            status = hri_planned_feed(p, x, p->state.step, first_sample(r, i), &p->parts[i].counted,
-                                      why);
-        } else {
+        if (!hri_planned_is_here(p, i)) {
             status = hri_planned_skip(p, x->samples, first_sample(r, i), why);
+            continue;
         }
+        status =
+            hri_planned_feed(p, x, p->state.step, first_sample(r, i), &p->parts[i].counted, why);
+        if (status == HR_OK && at_once) {
+            compute(r, here, 0);
+            status = first_failure(p, here, here + 1, why);
+        }
+        here++;
     }
-    if (status == HR_OK) {
+    if (status == HR_OK && !at_once) {
         status = run_all(r, here, compute, why);
     }
     /* Before anything is folded, which takes the place of results. */

@@ -26,6 +26,7 @@ typedef struct hri_value {
     hr_init init;        /* persistent values and fills */
     const void *data;    /* constants; NULL: every element is init.a */
     const hr_tags *tags; /* of persistent values; NULL: all defaults */
+    uint8_t carried;     /* an input that comes from another graph on the device, and is no batch */
 } hri_value;
 
 typedef enum hri_phase { HRI_FORWARD = 0, HRI_BACKWARD, HRI_UPDATE } hri_phase;

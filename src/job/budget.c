@@ -152,6 +152,13 @@ static hr_status read_host_budget(hri_plan_job *j) {
     return HR_OK;
 }
 
+/* The ways into and out of the arenas of a GPU. */
+static uint64_t pinned_bytes(const hri_plan_job *j) {
+    const uint64_t lane = j->fit.case_count ? j->fit.cases[0]->lane.large : 0;
+    const uint64_t arenas = j->job.arenas ? j->job.arenas : 1;
+    return arenas * (2 * lane + HRI_LANE_BOUNCE);
+}
+
 /* What the host budget leaves for values that wait: measured once kernels and libraries are there. */
 hr_status hri_plan_job_bound_other(hri_plan_job *j) {
     if (!j->host_budget_bytes) {
@@ -161,10 +168,8 @@ hr_status hri_plan_job_bound_other(hri_plan_job *j) {
      * dropped by a container that has no room: what is resident counts, and some more of it. */
     uint64_t now = 0;
     hri_resident_read(&now, NULL);
-    const uint64_t lane = j->fit.case_count ? j->fit.cases[0]->lane.large : 0;
     if (j->engine) {
-        j->host_runtime_bytes =
-            (now / MIB + 1 + 32) * MIB + j->host_extra_bytes + 2 * lane + HRI_LANE_BOUNCE;
+        j->host_runtime_bytes = (now / MIB + 1 + 32) * MIB + j->host_extra_bytes + pinned_bytes(j);
     }
     if (j->host_runtime_bytes > j->host_budget_bytes) {
         char takes[32], budget[32];
@@ -196,14 +201,13 @@ static hr_status on_wait(void *user, uint64_t waited_ms) {
 hr_status hri_plan_job_lease(hri_plan_job *j, uint64_t own_bytes, const hri_plan_row *row,
                              hri_why *why) {
     hr_error error = {0};
-    const uint64_t lane = j->fit.case_count ? j->fit.cases[0]->lane.large : 0;
     hri_holding_ask ask = {.name = j->o.name ? j->o.name : j->what,
                            .device_bytes = own_bytes,
                            .wait_ms = j->o.wait_ms,
                            .on_wait = on_wait,
                            .user = j};
     if (j->engine) {
-        ask.pinned_bytes = 2 * lane + HRI_LANE_BOUNCE + row->offloaded_bytes;
+        ask.pinned_bytes = pinned_bytes(j) + row->offloaded_bytes;
         ask.host_bytes = j->host_extra_bytes;
     }
     if (!j->holding.budget) {

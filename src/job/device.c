@@ -123,7 +123,7 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
                                .fastest = j->o.tune != 0,
                                .choices = j->o.gpu_choices};
     hri_prose why = {0};
-    const hr_status status = hri_engine_open(j->device, &o, &j->engine, &why);
+    hr_status status = hri_engine_open(j->device, &o, &j->engine, &why);
     if (status == HR_E_UNSUPPORTED) {
         hri_listener_warn(&j->listener, NULL, "%s cannot run kernels: %s; planning anyway",
                           info->name, why.text);
@@ -132,6 +132,10 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
         j->job.runtime_bytes = s->runtime ? s->runtime : info->runtime_bytes;
         j->job.page_bytes = info->page_bytes;
         return HR_OK;
+    }
+    if (status == HR_OK && j->job.replicas > 1) { /* slices of this GPU, or one rank of several */
+        j->job.arenas = j->who.size < 2 ? j->job.replicas : 1;
+        status = hri_gpu_load_ranges(hri_engine_gpu(j->engine));
     }
     if (status != HR_OK) {
         return hri_why_prose(&j->why, hri_cause_of(status), status, info->name, &why);
@@ -223,11 +227,6 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
     if (can & HRI_CAN_POINT) {
         j->job.machine.kernels = hri_device_kernels(j->device);
         return open_host(j, &info, s);
-    }
-    if (can & HRI_CAN_QUEUE && j->job.replicas > 1) {
-        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "replicas",
-                              " run on the host; on a GPU they can only be planned, with "
-                              "`device=null:SIZE`");
     }
     if (can & HRI_CAN_QUEUE) {
         return open_cuda(j, &info, s);

@@ -62,6 +62,13 @@ HR_MUST_CHECK hr_status hri_exec_put(hri_exec *e, hr_value v, uint64_t at, const
                                      uint64_t bytes);
 HR_MUST_CHECK hr_status hri_exec_get(const hri_exec *e, hr_value v, uint64_t at, void *to,
                                      uint64_t bytes);
+/* Whole values of one executor into inputs of another, of the same kind of device: `to` is held there, `from` here, and both
+ * have as many bytes.  On a GPU it is only begun: behind all that `from` has begun, and before what either begins next. */
+typedef struct hri_exec_pair {
+    hr_value to, from;
+} hri_exec_pair;
+HR_MUST_CHECK hr_status hri_exec_carry(hri_exec *to, hri_exec *from, const hri_exec_pair *pairs,
+                                       uint32_t count);
 const hr_graph *hri_exec_graph(const hri_exec *e);
 /* What was put into inputs so far may travel to the device while the run before goes on. */
 HR_MUST_CHECK hr_status hri_exec_flush(hri_exec *e);

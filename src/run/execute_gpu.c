@@ -57,7 +57,7 @@ static void list_inputs(hri_exec_gpu *x) {
     uint64_t small = HRI_LANE_ALIGN, large = HRI_LANE_ALIGN + x->lane->sizes.small;
     for (hr_value v = 1; v < g->value_count; v++) {
         const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
-        if (g->values[v].kind != HR_VALUE_INPUT) {
+        if (g->values[v].kind != HR_VALUE_INPUT || g->values[v].carried) {
             continue;
         }
         uint64_t *at = bytes <= HRI_LANE_SMALL ? &small : &large;
@@ -265,6 +265,32 @@ hr_status hri_exec_gpu_put(hri_exec_gpu *x, hr_value v, uint64_t at, const void 
     in->high = first || at + bytes > in->high ? at + bytes : in->high;
     in->fed = 1;
     return HR_OK;
+}
+
+/* Ranges of one launch, or of as many as there are. */
+static hr_status copy_pairs(hri_exec_gpu *to, const hri_exec_gpu *from, const hri_exec_pair *pairs,
+                            uint32_t count) {
+    enum { SOME = 64 };
+    hri_gpu *gpu = hri_engine_gpu(to->lane->engine);
+    hri_gpu_range ranges[SOME];
+    uint32_t some = 0;
+    hr_status status = HR_OK;
+    hri_gpu_use(gpu, queue_of(to, HRI_ENGINE_COMPUTE));
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        ranges[some++] =
+            (hri_gpu_range){addr(to->b->data[pairs[i].to]), addr(from->b->data[pairs[i].from]),
+                            hr_meta_bytes(&to->b->g->values[pairs[i].to].meta)};
+        if (some == SOME || i + 1 == count) {
+            status = hri_gpu_copy_ranges(gpu, ranges, some);
+            some = 0;
+        }
+    }
+    return status;
+}
+
+hr_status hri_exec_gpu_carry(hri_exec_gpu *to, hri_exec_gpu *from, const hri_exec_pair *pairs,
+                             uint32_t count) {
+    return copy_pairs(to, from, pairs, count);
 }
 
 hr_status hri_exec_gpu_make(hri_exec_gpu *x, hr_value v, uint64_t bytes, hri_lane_make_fn *make,

@@ -13,7 +13,7 @@ void hri_lane_need(const hr_graph *g, hri_lane_sizes *sizes) {
     hri_lane_sizes need = {0};
     for (hr_value v = 1; v < g->value_count; v++) {
         const uint64_t bytes = hr_meta_bytes(&g->values[v].meta);
-        if (g->values[v].kind == HR_VALUE_INPUT) {
+        if (g->values[v].kind == HR_VALUE_INPUT && !g->values[v].carried) {
             *(bytes <= HRI_LANE_SMALL ? &need.small : &need.large) += room(bytes);
         }
     }

@@ -116,6 +116,15 @@ hr_status hri_step_keep(hri_step_maker *m) {
 
 /* ---- folding ---- */
 
+/* What a graph of GRADIENTS kept, under the same name. */
+static hr_value carried(hr_graph *to, const char *name, const hr_meta *meta) {
+    const hr_value v = hr_graph_input(to, name, (hr_type)meta->type, meta->shape);
+    if (v != HR_NONE) {
+        to->values[v].carried = 1;
+    }
+    return v;
+}
+
 /* The sum of inputs in place of a gradient: with the nodes that its pieces had. */
 static hr_value sum_again(const hr_graph *from, hr_graph *to, hr_value v, const hr_value *pieces,
                           const hr_value *inputs, size_t count) {
@@ -136,7 +145,7 @@ static hr_value gradient_again(const hr_graph *from, hr_graph *to, hr_value para
         char name[NAME];
         const hr_meta *meta = &from->values[pieces[k]].meta;
         piece_name(from, param, k, name);
-        inputs[k] = hr_graph_input(to, name, (hr_type)meta->type, meta->shape);
+        inputs[k] = carried(to, name, meta);
     }
     return sum_again(from, to, grad, pieces, inputs, count);
 }
@@ -153,8 +162,8 @@ static void change_states(const hr_graph *from, hr_graph *to, hr_value *now) {
             char name[NAME];
             const hr_meta *meta = &from->values[is->in[k]].meta;
             operand_name(n, k, name);
-            in[k] = is_changed(is, k) ? now[from->values[is->in[k]].origin]
-                                      : hr_graph_input(to, name, (hr_type)meta->type, meta->shape);
+            in[k] =
+                is_changed(is, k) ? now[from->values[is->in[k]].origin] : carried(to, name, meta);
         }
         const hr_value out = hri_graph_add(to, is->sig.op, in, is->sig.in_count, is->sig.attr);
         for (uint32_t k = 0; k < is->sig.out_count; k++) {

@@ -1,0 +1,50 @@
+/* Tables and launches of ranges.cu. */
+#include "device/cuda/gpu_state.h"
+
+HRI_CU(ranges);
+
+enum { RANGES = 120, PIECE = 32768, THREADS = 256 };
+
+/* As in ranges.cu. */
+typedef struct range {
+    uint64_t to, from, bytes, first;
+} range;
+
+typedef struct table {
+    uint64_t count;
+    range range[RANGES];
+} table;
+
+_Static_assert(sizeof(table) <= 4096, "the table is the parameter of a kernel");
+
+static hr_status launch(hri_gpu *gpu, table *t, uint64_t blocks) {
+    const hri_gpu_grid grid = {.x = (uint32_t)blocks, .threads = THREADS};
+    return hri_gpu_launch(gpu, &hri_cu_ranges, NULL, "copy_ranges", &grid, HRI_GPU_ARGS(t));
+}
+
+hr_status hri_gpu_copy_ranges(hri_gpu *gpu, const hri_gpu_range *ranges, uint32_t count) {
+    table t = {0};
+    uint64_t blocks = 0;
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        const uint64_t more = (ranges[i].bytes + PIECE - 1) / PIECE;
+        if (more > INT32_MAX) {
+            return hri_gpu_fail(gpu, HR_E_RANGE, "a range of %llu bytes",
+                                (unsigned long long)ranges[i].bytes);
+        }
+        if (t.count == RANGES || blocks + more > INT32_MAX) {
+            status = launch(gpu, &t, blocks);
+            t.count = blocks = 0;
+        }
+        if (more) {
+            t.range[t.count++] = (range){ranges[i].to, ranges[i].from, ranges[i].bytes, blocks};
+            blocks += more;
+        }
+    }
+    return status == HR_OK && t.count ? launch(gpu, &t, blocks) : status;
+}
+
+hr_status hri_gpu_load_ranges(hri_gpu *gpu) {
+    table none = {0};
+    return launch(gpu, &none, 1);
+}
