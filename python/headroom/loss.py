@@ -33,7 +33,7 @@ def attach(b: Build, outputs: Sequence[Tensor], loss: str, dim: Optional[int] = 
     elif loss == "cross_entropy":
         d = class_dim(first, dim, channels)
         classes = first.shape[d]
-        first = b.last(first, d)
+        first = b.classes_last(first, d)
         scalar, rest = b.cross_entropy(first, d), [first, *outputs[1:]]
     elif loss in LOSSES:
         first = b.plain(first)

@@ -10,13 +10,14 @@ reads it.  Its dimensions that grow with the batch hold copies of one row; they 
 What has no op of its own is composed here of those there are."""
 from __future__ import annotations
 
-from .images import Images
 from .norms import Norms
+from .picks import Picks
 from .sequences import Sequences
 from .tensor import LOW, MASKED, TYPES, Any, Const, Tensor, inverse
+from .volumes import Volumes
 
 
-class Build(Images, Norms, Sequences):
+class Build(Volumes, Norms, Sequences, Picks):
     """The ops, over one form."""
 
 

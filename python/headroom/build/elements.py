@@ -20,6 +20,7 @@ class Elements(Shapes):
         return self.map1("affine", t, scale=float(scale) if scale != 1 else None, shift=float(shift) or None)
 
     def map2(self, op: str, a: Any, b: Any) -> Tensor:
+        a, b = (self.cast(x, "f32") if isinstance(x, Tensor) and x.type[0] in "iu" else x for x in (a, b))
         for x, y, swapped in ((a, b, False), (b, a, True)):
             if isinstance(y, Const) and isinstance(x, Tensor) and uniform(y, x.shape):
                 return self._scalar(op, x, float(y.array.reshape(-1)[0]), swapped)
@@ -114,8 +115,13 @@ class Elements(Shapes):
     def minimum(self, a: Any, b: Any) -> Tensor:
         return self._map2("minimum", a, b)
 
-    def dropout(self, t: Tensor, p: float) -> Tensor:
-        return t if p == 0 else self.map1("dropout", t, p=float(p))
+    def dropout(self, t: Tensor, p: float, shared: Sequence[int] = ()) -> Tensor:
+        """`shared`: dimensions with one draw for all."""
+        axes = sorted(t.order.index(d % t.rank) for d in shared)
+        if axes and t.order[0] != 0:
+            t = self.plain(t)
+            axes = sorted(d % t.rank for d in shared)
+        return t if p == 0 else self.map1("dropout", t, p=float(p), shared=axes or None)
 
     def noise(self, shape: Shape, p: float) -> Tensor:
         """0 with probability p, else 1 / (1 - p): a dropout of ones."""

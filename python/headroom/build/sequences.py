@@ -13,13 +13,19 @@ class Sequences(Products):
     def attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Any], causal: bool, scale: Optional[float],
                   dropout: float = 0.0) -> Tensor:
         """q (B, H, T, D), k and v (B, H or fewer, S, D).  mask: added to the scores."""
+        if q.rank == 3:
+            mask = mask if mask is None or mask.rank < 3 else self.unsqueeze(self.whole(mask), 1)
+            y = self.attention(*(self.unsqueeze(x, 1) for x in (q, k, v)), mask, causal, scale, dropout)
+            return self.squeeze(y, [1])
         depth = q.shape[-1]
         scale = scale if scale is not None else float(depth) ** -0.5
         heads = q.shape[1] if q.rank == 4 else 0
+        learnt = isinstance(mask, Tensor) and self.learns(mask)
+        if q.rank == 4 and v.shape[-1] == depth and (not causal or q.shape[2] == k.shape[2]) \
+                and not (learnt and (causal or dropout)):
+            return self._attention(q, k, v, mask, causal, scale, dropout)
         if q.rank == 4 and k.shape[1] != heads:
             k, v = (self._repeat_heads(x, heads) for x in (k, v))
-        if q.rank == 4 and mask is None and not dropout and v.shape[-1] == depth:
-            return self._attention(q, k, v, causal, scale)
         scores = self.affine(self.matmul(q, self.permute(k, list(range(k.rank - 2)) + [k.rank - 1, k.rank - 2])), scale)
         if causal:
             t, s = q.shape[-2], k.shape[-2]
@@ -34,16 +40,61 @@ class Sequences(Products):
         y = self.broadcast(self.unsqueeze(x, 2), (b, h, heads // h, t, d))
         return self.reshape(y, (b, heads, t, d))
 
-    def _attention(self, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> Tensor:
+    def _attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Any], causal: bool, scale: float,
+                   dropout: float) -> Tensor:
+        """The scores are never whole.  Key heads that were repeated for their group are read as they were."""
         order = (0, 2, 1, 3)
+        k, v = self._before_repeat(k, v)
         q, k, v = (self.lie(x, order) for x in (q, k, v))
         b, h, t, d = q.shape
-        o = self.form.node("attention", [q.value, k.value, v.value], [(q.type, q.value.shape), ("f32", (b, h, t))],
-                           scale=float(scale), causal=causal)[0]
+        inputs = [q.value, k.value, v.value]
+        if mask is not None:
+            m = self.plain(self._ranked(mask, 4))
+            if m.shape[3] == 1 and k.shape[2] != 1:
+                m = self.broadcast(m, m.shape[:3] + (k.shape[2],))
+            inputs.append(m.value)
+        masked = mask is not None or dropout
+        o = self.form.node("attention_masked" if masked else "attention", inputs, [(q.type, q.value.shape), ("f32", (b, h, t))],
+                           scale=float(scale), causal=causal, dropout=float(dropout) if dropout else None)[0]
         return Tensor(o, order)
 
+    def _before_repeat(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys (B, H, S, D) that are (B, G, S, D) with each head copied for its group, as frameworks without grouped keys do it."""
+        found = [self._repeated(x) for x in (k, v)]
+        return (found[0], found[1]) if found[0] and found[1] and found[0].shape == found[1].shape else (k, v)
+
+    @staticmethod
+    def _repeated(x: Tensor) -> Optional[Tensor]:
+        joined = x.value.entry
+        wide = joined.inputs[0].entry if joined.op == "reshape" and x.order == (0, 1, 2, 3) else None
+        if wide is None or wide.op != "broadcast_to" or len(wide.outputs[0].shape) != 5:
+            return None
+        b, g, times, s, d = wide.outputs[0].shape
+        narrow = wide.inputs[0]
+        if narrow.shape != (b, g, 1, s, d) or x.shape != (b, g * times, s, d):
+            return None
+        split = narrow.entry
+        return Tensor(split.inputs[0]) if split.op == "reshape" and split.inputs[0].shape == (b, g, s, d) else None
+
+    def learns(self, t: Tensor) -> bool:
+        """Whether a parameter stands behind it."""
+        seen, stack = set(), [t.value.entry]
+        while stack:
+            e = stack.pop()
+            if e.kind == "param":
+                return True
+            if id(e) not in seen:
+                seen.add(id(e))
+                stack += [v.entry for v in e.inputs]
+        return False
+
+    def classes_last(self, logits: Tensor, dim: int) -> Tensor:
+        """Classes last in memory, the others in their own order: as the labels lie."""
+        dim %= logits.rank
+        return self.lie(logits, [d for d in range(logits.rank) if d != dim] + [dim])
+
     def cross_entropy(self, logits: Tensor, dim: int, label: str = "label") -> Tensor:
-        x = self.last(logits, dim)
+        x = self.classes_last(logits, dim)
         rows = x.value.shape[:-1]
         ids = self.form.named.get(label) or self.form.input(label, "i32", rows)
         return Tensor(self.form.node("cross_entropy", [x.value, ids], [("f32", ()), ("f32", rows)])[0])

@@ -166,14 +166,16 @@ class Shapes:
         v = self.form.node("broadcast_to", [t.value], [(t.type, lying)], to=lying)[0]
         return Tensor(v, t.order)
 
-    def slice(self, t: Tensor, dim: int, begin: int, size: Dim) -> Tensor:
+    def slice(self, t: Tensor, dim: int, begin: int, size: Dim, step: int = 1) -> Tensor:
+        """`size` elements from `begin` on, `step` apart."""
         dim %= t.rank
-        if begin == 0 and size == t.shape[dim]:
+        if begin == 0 and size == t.shape[dim] and step == 1:
             return t
-        sizes, begins = list(t.value.shape), [0] * t.rank
+        sizes, begins, steps = list(t.value.shape), [0] * t.rank, [1] * t.rank
         i = t.order.index(dim)
-        sizes[i], begins[i] = size, begin
-        v = self.form.node("slice", [t.value], [(t.type, tuple(sizes))], begin=begins, size=sizes)[0]
+        sizes[i], begins[i], steps[i] = size, begin, step
+        v = self.form.node("slice", [t.value], [(t.type, tuple(sizes))], begin=begins, size=sizes,
+                           step=steps if step != 1 else None)[0]
         return Tensor(v, t.order)
 
     def select(self, t: Tensor, dim: int, index: int) -> Tensor:
@@ -219,18 +221,20 @@ class Shapes:
             shape[axis] = shape[axis] + v.shape[axis]
         return Tensor(self.form.node("concat", lying, [(ts[0].type, tuple(shape))], axis=axis)[0], order)
 
-    def pad(self, t: Tensor, pads: dict[int, tuple[int, int]], value: float = 0.0) -> Tensor:
-        """pads: dimension -> (before, after), negative ones cut."""
+    def pad(self, t: Tensor, pads: dict[int, tuple[int, int]], value: float = 0.0,
+            step: Optional[dict[int, int]] = None) -> Tensor:
+        """pads: dimension -> (before, after), negative ones cut; step: dimension -> distance of neighbours."""
         for d, (b, a) in pads.items():
             if b < 0 or a < 0:
                 t = self.slice(t, d, max(0, -b), t.shape[d] - max(0, -b) - max(0, -a))
         before = [max(0, pads.get(d, (0, 0))[0]) for d in t.order]
         after = [max(0, pads.get(d, (0, 0))[1]) for d in t.order]
-        if not any(before) and not any(after):
+        steps = [(step or {}).get(d, 1) for d in t.order]
+        if not any(before) and not any(after) and all(s == 1 for s in steps):
             return t
-        shape = tuple(s + b + a for s, b, a in zip(t.value.shape, before, after))
+        shape = tuple((s if by == 1 else (s - 1) * by + 1) + b + a for s, b, a, by in zip(t.value.shape, before, after, steps))
         v = self.form.node("pad", [t.value], [(t.type, shape)], before=before, after=after,
-                           value=float(value) if value else None)[0]
+                           step=steps if any(s != 1 for s in steps) else None, value=float(value) if value else None)[0]
         return Tensor(v, t.order)
 
     def reflect(self, t: Tensor, dim: int, before: int, after: int) -> Tensor:
@@ -246,5 +250,18 @@ class Shapes:
             return t
         return self.concat([self.slice(t, dim, n - shift, shift), self.slice(t, dim, 0, n - shift)], dim)
 
-    def flip(self, t: Tensor, dim: int) -> Tensor:
-        return self.concat([self.slice(t, dim, i, 1) for i in reversed(range(t.shape[dim]))], dim)
+    def flip(self, t: Tensor, dims: int | Sequence[int]) -> Tensor:
+        axes = [t.order.index(d % t.rank) for d in ([dims] if isinstance(dims, int) else dims)]
+        return Tensor(self.form.node("flip", [t.value], [(t.type, t.value.shape)], axes=sorted(axes))[0], t.order)
+
+    def border(self, t: Tensor, dim: int, before: int, after: int, mode: str) -> Tensor:
+        """Padding by the tensor's own elements: reflect, replicate or circular."""
+        if mode == "reflect":
+            return self.reflect(t, dim, before, after)
+        n = t.shape[dim]
+        if mode == "circular":
+            return self.concat([self.slice(t, dim, n - before, before)] * (before > 0) + [t]
+                               + [self.slice(t, dim, 0, after)] * (after > 0), dim)
+        sides = [self.broadcast(self.slice(t, dim, at, 1), t.shape[:dim] + (k,) + t.shape[dim + 1:])
+                 for at, k in ((0, before), (n - 1, after)) if k]
+        return self.concat(sides[:before > 0] + [t] + sides[before > 0:], dim)

@@ -94,7 +94,7 @@ def theirs(module: torch.nn.Module, inputs: Sequence[torch.Tensor], label: Optio
         m.eval()
         with torch.no_grad():
             outputs = flat(m(*inputs))
-            out.outputs = [o.numpy() for o in outputs]
+            out.outputs = [o.numpy() for o in outputs[loss == "own":]]
             out.eval_loss = float(loss_of(outputs, loss, target, dim))
         m.train()
         for i in range(steps):
@@ -134,7 +134,16 @@ def check(module: torch.nn.Module, e: Exported, inputs: Sequence[torch.Tensor], 
     if r.good(within):
         return r
     wide = copy.deepcopy(module).double(), [x.double() if x.dtype == torch.float32 else x for x in inputs]
-    return by_double(e, feeds, batch, states, a, single, lambda sides: run(*wide, sides), within)
+
+    def run_wide(sides: Optional[Sides]) -> Outcome:
+        was = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)  # for what the module makes itself
+        try:
+            return run(*wide, sides)
+        finally:
+            torch.set_default_dtype(was)
+
+    return by_double(e, feeds, batch, states, a, single, run_wide, within)
 
 
 def by_double(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, states: Sequence[str], a: Outcome, single: Outcome,

@@ -1,8 +1,11 @@
 """A torch.nn.Module as a model: exported in train() and in eval(), walked into two forms, weights under their own names."""
 from __future__ import annotations
 
+import contextlib
+import io
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
+from unittest import mock
 
 import numpy as np
 import torch
@@ -16,11 +19,29 @@ from ..fuse import fuse
 from .walk import Cell, Walk, declared
 
 
+@contextlib.contextmanager
+def ready(module: torch.nn.Module) -> Iterator[None]:
+    """What frameworks do by looking at data is done without: nn.Transformer compares its masks with the causal one (we do that for
+    constants), and the experts of transformers' mixtures are computed for all tokens alike."""
+    was = []
+    for m in module.modules():
+        inside = getattr(m, "config", None)
+        if hasattr(m, "set_experts_implementation") and hasattr(inside, "_experts_implementation"):
+            was.append((inside, inside._experts_implementation))
+            inside._experts_implementation = "batched_mm"
+    try:
+        with mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", lambda mask, causal=None, size=None: bool(causal)):
+            yield
+    finally:
+        for inside, name in was:
+            inside._experts_implementation = name
+
+
 def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> Any:
     module.train(training)
     dynamic = tuple({0: torch.export.Dim.DYNAMIC} for _ in example)
     try:
-        with torch.enable_grad():
+        with torch.enable_grad(), ready(module), contextlib.redirect_stderr(io.StringIO()):  # it prints whole graphs when it fails
             return torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
     except Exception as e:  # the exporter's own words name the user's line
         text = str(e)

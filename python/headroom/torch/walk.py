@@ -16,6 +16,7 @@ import torch
 from ..build import TYPES, Build, Const, Tensor
 from ..graph import Refused
 from ..size import Dim, Size, product
+from .decompose import decomposed
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call
 
 
@@ -113,7 +114,7 @@ class Walk:
             return self.cells[x].read()
         if isinstance(x, (list, tuple)):
             return type(x)(self.read(y) for y in x)
-        return x
+        return self.dim(x) if isinstance(x, torch.SymInt) else x
 
     def concrete(self, x: Any) -> Any:
         """For PyTorch itself: constants as tensors, sizes as numbers of the example's batch."""
@@ -174,9 +175,15 @@ class Walk:
 
     def _region(self, node: torch.fx.Node, owner: torch.nn.Module) -> None:
         """with torch.no_grad() and the like: its nodes are walked as if they stood here."""
-        if "set_grad_enabled" not in str(node.target):
+        if "autocast" in str(node.target):
+            device, _, enabled, _, inner, *inputs = node.args
+            if enabled:
+                raise Refused("torch.autocast; models are taken in f32, and trained in others by --precision")
+            enabled = not self.no_grad
+        elif "set_grad_enabled" in str(node.target):
+            enabled, inner, *inputs = node.args
+        else:
             raise Refused(f"no way to take {node.target}")
-        enabled, inner, *inputs = node.args
         module = getattr(owner, str(inner.target))
         before, self.no_grad = self.no_grad, not enabled
         holes = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -184,7 +191,13 @@ class Walk:
             self.cells[hole] = self.cells[given]
         out = self.run(module.graph, module)
         self.no_grad = before
-        self.cells[node] = Cell(self.read(out))
+        self.cells[node] = Cell(self._stopped(self.read(out)) if not enabled and not before else self.read(out))
+
+    def _stopped(self, x: Any) -> Any:
+        """No gradient flows through what torch.no_grad() made."""
+        if isinstance(x, (list, tuple)):
+            return type(x)(self._stopped(y) for y in x)
+        return self.build.map1("stop_gradient", x) if isinstance(x, Tensor) and x.type == "f32" else x
 
     def _op(self, node: torch.fx.Node, target: Any) -> None:
         name = target._schema.name.split("::")[1]
@@ -274,15 +287,23 @@ class Walk:
 
     def _general(self, node: torch.fx.Node, name: str, call: Call, in_place: bool) -> None:
         key = name[:-1] if in_place else name
-        if key not in OPS:
-            raise Refused(f"the op {name} has no counterpart yet")
-        made = OPS[key](self.build, call)
+        made = OPS[key](self.build, call) if key in OPS else self._composed(node, name)
         if in_place:
             self._write_or_set(node, True, made)
         elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
             self._view(node, name, call, made)
         else:
             self.cells[node] = Cell(made)
+
+    def _composed(self, node: torch.fx.Node, name: str) -> Any:
+        """An op without a counterpart, as PyTorch composes it of those that have one."""
+        found = decomposed(node, node.target)
+        if found is None:
+            raise Refused(f"the op {name} has no counterpart yet")
+        module, inputs = found
+        for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
+            self.cells[hole] = self.cells[given]
+        return self.read(self.run(module.graph, module))
 
     def _view(self, node: torch.fx.Node, name: str, call: Call, made: Any) -> None:
         back = VIEWS[name]

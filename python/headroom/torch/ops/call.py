@@ -38,9 +38,10 @@ def op(*names: str) -> Callable:
     return keep
 
 
-def two(x: Any) -> tuple[int, int]:
+def some(x: Any, n: int) -> list[int]:
+    """One number a dimension, where PyTorch takes one for all."""
     x = list(x) if isinstance(x, (list, tuple)) else [x]
-    return (x[0], x[1]) if len(x) > 1 else (x[0], x[0])
+    return x if len(x) == n else [x[0]] * n
 
 
 def operand(x: Any) -> Any:

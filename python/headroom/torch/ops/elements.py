@@ -32,9 +32,80 @@ for _name in ("add", "sub", "mul"):
 
 @op("div")
 def div(b: Build, c: Call) -> Tensor:
-    if c.get("rounding_mode"):
-        raise Refused("a division that rounds")
-    return b.map2("div", operand(c["self"]), operand(c["other"]))
+    y = b.map2("div", operand(c["self"]), operand(c["other"]))
+    if not c.get("rounding_mode"):
+        return y
+    if c["rounding_mode"] == "floor":
+        return b.function("floor", y)
+    return b.map2("mul", b.function("sign", y), b.function("floor", b.map1("abs", y)))
+
+
+@op("floor_divide")
+def floor_divide(b: Build, c: Call) -> Tensor:
+    return b.function("floor", b.map2("div", operand(c["self"]), operand(c["other"])))
+
+
+@op("remainder")
+def remainder(b: Build, c: Call) -> Tensor:
+    x, y = operand(c["self"]), operand(c["other"])
+    return b.map2("sub", x, b.map2("mul", b.function("floor", b.map2("div", x, y)), y))
+
+
+@op("addcmul", "addcdiv")
+def addcmul(b: Build, c: Call) -> Tensor:
+    how = "mul" if "addcmul" in str(c.node.target) else "div"
+    return b.map2("add", operand(c["self"]), b.affine(b.map2(how, operand(c["tensor1"]), operand(c["tensor2"])), c["value"]))
+
+
+@op("lerp")
+def lerp(b: Build, c: Call) -> Tensor:
+    x = operand(c["self"])
+    return b.map2("add", x, b.map2("mul", b.map2("sub", operand(c["end"]), x), operand(c["weight"])))
+
+
+@op("exp2")
+def exp2(b: Build, c: Call) -> Tensor:
+    return b.map1("exp", b.affine(c["self"], float(np.log(2))))
+
+
+@op("log2", "log10")
+def log2(b: Build, c: Call) -> Tensor:
+    return b.affine(b.map1("log", c["self"]), 1.0 / float(np.log(2 if "log2" in str(c.node.target) else 10)))
+
+
+@op("threshold")
+def threshold(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    return b.where(b.compare("greater", x, operand(c["threshold"])), x, operand(c["value"]))
+
+
+@op("glu")
+def glu(b: Build, c: Call) -> Tensor:
+    u, v = b.split(c["self"], 2, c["dim"])
+    return b.map2("mul", u, b.map1("sigmoid", v))
+
+
+@op("logit")
+def logit(b: Build, c: Call) -> Tensor:
+    x = c["self"] if c["eps"] is None else b.clip(c["self"], c["eps"], 1 - c["eps"])
+    return b.map2("sub", b.map1("log", x), b.map1("log", b.affine(x, -1.0, 1.0)))
+
+
+@op("softsign")
+def softsign(b: Build, c: Call) -> Tensor:
+    return b.function("softsign", c["self"])
+
+
+@op("isnan")
+def isnan(b: Build, c: Call) -> Tensor:
+    return b.compare("not_equal", c["self"], c["self"])
+
+
+@op("nan_to_num")
+def nan_to_num(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    low, high = (3.4028235e38 * s if c[k] is None else c[k] for k, s in (("neginf", -1), ("posinf", 1)))
+    return b.clip(b.where(b.compare("equal", x, x), x, operand(float(c["nan"] or 0.0))), low, high)
 
 
 @op("rsub")
@@ -54,9 +125,12 @@ def reciprocal(b: Build, c: Call) -> Tensor:
 
 @op("pow")
 def power(b: Build, c: Call) -> Tensor:
-    if not isinstance(c["exponent"], (int, float)):
-        raise Refused("a power whose exponent is a tensor")
-    return b.map1("power", c["self"], exponent=float(c["exponent"]))
+    x, e = operand(c["self"]), operand(c["exponent"])
+    if isinstance(e, Const) and e.array.size == 1:
+        return b.map1("power", b.cast(x, "f32"), exponent=float(e.array.reshape(())))
+    if isinstance(x, Const) and (x.array > 0).all():
+        return b.map1("exp", b.map2("mul", e, Const(np.log(x.array.astype("float32")), x.shape)))
+    return b.map1("exp", b.map2("mul", b.map1("log", x), e))  # of positive numbers
 
 
 @op("square")
@@ -81,12 +155,24 @@ def relu6(b: Build, c: Call) -> Tensor:
 
 @op("clamp")
 def clamp(b: Build, c: Call) -> Tensor:
-    return b.clip(c["self"], c["min"], c["max"])
+    low, high = c["min"], c["max"]
+    if isinstance(low, (Tensor, Const)) or isinstance(high, (Tensor, Const)):
+        low, high = (x if isinstance(x, Tensor) or x is None or operand(x).array.size > 1 else float(operand(x).array)
+                     for x in (low, high))
+    if isinstance(low, (Tensor, Const)) or isinstance(high, (Tensor, Const)):
+        x = c["self"] if low is None else b.maximum(operand(c["self"]), operand(low))
+        return x if high is None else b.minimum(x, operand(high))
+    return b.clip(b.cast(c["self"], "f32"), low, high)
 
 
 @op("clamp_min")
 def clamp_min(b: Build, c: Call) -> Tensor:
-    return b.clip(c["self"], c["min"], None)
+    return clamp(b, Call(dict(c, max=None), node=c.node, walk=c.walk))
+
+
+@op("clamp_max")
+def clamp_max(b: Build, c: Call) -> Tensor:
+    return clamp(b, Call(dict(c, min=None), node=c.node, walk=c.walk))
 
 
 @op("hardswish")
@@ -162,7 +248,10 @@ def choose(b: Build, mask: Any, yes: Any, no: Any) -> Tensor:
             return x
         return Const(np.nan_to_num(x.array.astype("float32"), neginf=MASKED, posinf=-MASKED), x.shape)
 
-    return b.where(operand(mask), finite(yes), finite(no))
+    def real(x: Any) -> Any:
+        return b.cast(x, "f32") if isinstance(x, Tensor) else x
+
+    return b.where(real(operand(mask)), real(finite(yes)), real(finite(no)))
 
 
 @op("clone", "contiguous", "alias", "lift_fresh_copy", "detach_")
@@ -172,17 +261,23 @@ def same(b: Build, c: Call) -> Any:
 
 @op("detach")
 def detach(b: Build, c: Call) -> Any:
-    raise Refused("detach of a value that has a gradient")
+    return b.map1("stop_gradient", c["self"]) if c["self"].type == "f32" else c["self"]
 
 
 @op("to", "_to_copy", "type_as", "float")
 def to(b: Build, c: Call) -> Any:
-    x, dtype = c["self"], str(c.node.meta["val"].dtype)
-    if isinstance(x, Tensor) and x.type == "f32" and dtype not in ("torch.float32", "torch.bool"):
-        raise Refused(f"a cast to {dtype[6:]}")
-    if isinstance(x, Tensor) and x.type != "f32" and dtype == "torch.float32":
+    x, dtype = c["self"], str(c.node.meta["val"].dtype)[6:]
+    given = getattr(c.node.args[0], "meta", {}).get("val")
+    was = str(given.dtype)[6:] if given is not None else dtype
+    if dtype == was or not isinstance(x, Tensor):
+        return x
+    if dtype == "bool":
+        return b.compare("not_equal", x, Const(np.float32(0)))
+    if dtype in ("int64", "int32"):
+        return x if was in ("bool", "int64", "int32") else b.cast(x, "i32")
+    if dtype == "float32":
         return b.cast(x, "f32")
-    return x
+    raise Refused(f"a cast to {dtype}; models are taken in f32, and trained in others by --precision")
 
 
 @op("copy")
@@ -211,7 +306,7 @@ def feature_dropout(b: Build, c: Call) -> Any:
     x = c.x()
     if not c["train"] or not c["p"]:
         return x
-    return b.map2("mul", x, b.noise(x.shape[:2] + (1,) * (x.rank - 2), c["p"]))
+    return b.dropout(b.whole(x), c["p"], range(2, x.rank))
 
 
 @op("bernoulli")

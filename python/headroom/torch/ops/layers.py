@@ -1,4 +1,4 @@
-"""By numbers, sums, products, normalisation and pooling, recurrent layers."""
+"""Products, convolutions, attention, normalisation and pooling, recurrent layers."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -7,113 +7,7 @@ import numpy as np
 
 from ...build import MASKED, Build, Const, Tensor
 from ...graph import Refused
-from ...size import Size
-from .call import Call, op, two
-
-
-@op("embedding")
-def embedding(b: Build, c: Call) -> Tensor:
-    table, ids = c["weight"], c["indices"]
-    padding = c.get("padding_idx", -1)
-    if padding is not None and padding >= 0 and isinstance(table, Tensor):
-        return b.padded_embedding(table, ids, padding)
-    return b.gather(table, ids)
-
-
-@op("index_select")
-def index_select(b: Build, c: Call) -> Tensor:
-    return b.take(b.tensor(c["self"]), c["dim"], c["index"])
-
-
-@op("index")
-def index(b: Build, c: Call) -> Tensor:
-    x, by = c["self"], c["indices"]
-    used = [d for d, i in enumerate(by) if i is not None]
-    if len(used) == 1:
-        ids = by[used[0]]
-        if isinstance(ids, Const) and ids.array.dtype.kind == "b":
-            ids = Const(np.nonzero(ids.array)[0])
-        return b.take(b.tensor(x), used[0], ids)
-    ids = [by[d] for d in used]
-    if used != list(range(len(used))) or not all(isinstance(i, Const) for i in ids):
-        raise Refused("indexing by several tensors that depend on data")
-    return flat_index(b, x, ids, c.shape())
-
-
-def flat_index(b: Build, x: Any, ids: list, shape: tuple) -> Tensor:
-    """The first dimensions by constant numbers: rows of the flattened table."""
-    sizes = x.shape[:len(ids)]
-    arrays = np.broadcast_arrays(*[i.array for i in ids])
-    if any(isinstance(s, Size) for s in sizes):
-        raise Refused("indexing of the batch's dimension")
-    flat = np.ravel_multi_index([a % s for a, s in zip(arrays, sizes)], sizes)
-    rows = b.reshape(b.tensor(x), (int(np.prod(sizes)),) + x.shape[len(ids):])
-    return b.reshape(b.gather(rows, Const(flat)), shape)
-
-
-@op("gather")
-def gather(b: Build, c: Call) -> Tensor:
-    ids = c["index"]
-    if not isinstance(ids, Const):
-        raise Refused("gather by numbers that depend on data")
-    x, d = c["self"], c["dim"] % c["self"].rank
-    grid = np.indices(ids.array.shape)
-    parts = [Const(ids.array if i == d else grid[i]) for i in range(x.rank)]
-    return flat_index(b, x, parts, ids.shape)
-
-
-# ---- sums ----
-
-@op("mean")
-def mean(b: Build, c: Call) -> Tensor:
-    return b.reduce("mean", c["self"], dims_of(c), bool(c.get("keepdim")))
-
-
-@op("sum")
-def sum_(b: Build, c: Call) -> Tensor:
-    return b.reduce("sum", c["self"], dims_of(c), bool(c.get("keepdim")))
-
-
-@op("amax")
-def amax(b: Build, c: Call) -> Tensor:
-    return b.reduce("max", c["self"], dims_of(c), bool(c.get("keepdim")))
-
-
-@op("max")
-def max_(b: Build, c: Call) -> Any:
-    if isinstance(c.get("other"), (Tensor, Const)):
-        return b.maximum(c["self"], c["other"])
-    y = b.reduce("max", c["self"], dims_of(c), bool(c.get("keepdim")))
-    return [y, Tensor(y.value.entry.outputs[1], y.order)] if c.get("dim") is not None else y
-
-
-@op("var")
-def var(b: Build, c: Call) -> Tensor:
-    correction = c.get("correction")
-    correction = (1 if c.get("unbiased", True) else 0) if correction is None else correction
-    return b.variance(c["self"], dims_of(c) or range(c["self"].rank), bool(c.get("keepdim")), correction)
-
-
-@op("linalg_vector_norm", "norm")
-def norm(b: Build, c: Call) -> Tensor:
-    if c.get("ord", c.get("p", 2)) not in (None, 2, 2.0):
-        raise Refused("a norm other than the Euclidean one")
-    return b.map1("sqrt", b.reduce("sum", b.map1("power", c["self"], exponent=2.0), dims_of(c), bool(c.get("keepdim"))))
-
-
-def dims_of(c: Call) -> list:
-    d = c.get("dim")
-    return [] if d is None else [d] if isinstance(d, int) else list(d)
-
-
-@op("softmax", "_softmax")
-def softmax(b: Build, c: Call) -> Tensor:
-    return b.softmax(c["self"], c["dim"])
-
-
-@op("log_softmax", "_log_softmax")
-def log_softmax(b: Build, c: Call) -> Tensor:
-    return b.softmax(c["self"], c["dim"], "log_softmax")
+from .call import Call, op, operand, some
 
 
 # ---- products ----
@@ -123,19 +17,17 @@ def linear(b: Build, c: Call) -> Tensor:
     return b.linear(c["input"], c["weight"], c["bias"])
 
 
-@op("matmul", "mm", "bmm")
+@op("matmul", "mm", "bmm", "mv", "dot")
 def matmul(b: Build, c: Call) -> Tensor:
-    return b.matmul(c["self"], c.get("other", c.get("mat2")))
+    return b.matmul(operand(c["self"]), operand(c.get("other", c.get("mat2", c.get("vec", c.get("tensor"))))))
 
 
-@op("addmm")
+@op("addmm", "baddbmm")
 def addmm(b: Build, c: Call) -> Tensor:
-    if c["alpha"] != 1 or c["beta"] != 1:
-        raise Refused("addmm with factors")
-    x, w = c["mat1"], c["mat2"]
-    if c["self"].rank == 1:
+    x, w = c.get("mat1", c.get("batch1")), c.get("mat2", c.get("batch2"))
+    if c["alpha"] == 1 and c["beta"] == 1 and c["self"].rank == 1:
         return b.linear(x, w, c["self"], transposed=False)
-    return b.map2("add", b.matmul(x, w), c["self"])
+    return b.map2("add", b.affine(b.matmul(x, w), c["alpha"]), b.affine(b.tensor(c["self"]), c["beta"]))
 
 
 @op("einsum")
@@ -143,40 +35,42 @@ def einsum(b: Build, c: Call) -> Tensor:
     return b.einsum(c["equation"].replace(" ", ""), [b.tensor(x) for x in c["tensors"]])
 
 
-@op("conv2d")
-def conv2d(b: Build, c: Call) -> Tensor:
+@op("conv1d", "conv2d", "conv3d")
+def conv(b: Build, c: Call) -> Tensor:
     w = c["weight"]
-    stride, dilation = two(c["stride"]), two(c["dilation"])
+    n = w.rank - 2
+    x, alone = batched(b, c["input"], n + 2)
+    stride, dilation = some(c["stride"], n), some(c["dilation"], n)
     if isinstance(c["padding"], str):
         pads = same_pads(c["padding"], w.shape[2:], dilation)
     else:
-        p = two(c["padding"])
-        pads = (p[0], p[1], p[0], p[1])
-    return b.conv2d(c["input"], w, c["bias"], stride, pads, dilation, c["groups"])
+        pads = [(p, p) for p in some(c["padding"], n)]
+    return apart(b, b.conv(x, w, c["bias"], stride, pads, dilation, c["groups"]), alone)
 
 
-def same_pads(padding: str, kernel: Any, dilation: Any) -> tuple[int, ...]:
+def same_pads(padding: str, kernel: Any, dilation: Any) -> list:
     if padding == "valid":
-        return (0, 0, 0, 0)
+        return [(0, 0)] * len(kernel)
     total = [d * (k - 1) for k, d in zip(kernel, dilation)]
-    return (total[0] // 2, total[1] // 2, total[0] - total[0] // 2, total[1] - total[1] // 2)
+    return [(t // 2, t - t // 2) for t in total]
 
 
-@op("conv1d")
-def conv1d(b: Build, c: Call) -> Tensor:
-    """An image of height 1."""
-    x, w = b.unsqueeze(c["input"], 2), b.unsqueeze(b.tensor(c["weight"]), 2)
-    one = [(list(c[k]) if isinstance(c[k], (list, tuple)) else [c[k]])[0] for k in ("stride", "dilation")]
-    p = c["padding"]
-    p = same_pads(p, (1, w.shape[3]), (1, one[1])) if isinstance(p, str) else (0, list(p)[0], 0, list(p)[0])
-    return b.squeeze(b.conv2d(x, w, c["bias"], (1, one[0]), p, (1, one[1]), c["groups"]), [2])
+def batched(b: Build, x: Any, rank: int) -> tuple:
+    """With a batch of 1, where PyTorch is given a sample alone."""
+    x = b.tensor(x)
+    return (b.unsqueeze(x, 0), True) if x.rank == rank - 1 else (x, False)
 
 
-@op("conv_transpose2d")
-def conv_transpose2d(b: Build, c: Call) -> Tensor:
-    p = two(c["padding"])
-    return b.conv_transpose2d(c["input"], c["weight"], c["bias"], two(c["stride"]), (p[0], p[1], p[0], p[1]),
-                              two(c["output_padding"]), two(c["dilation"]), c["groups"])
+def apart(b: Build, y: Tensor, alone: bool) -> Tensor:
+    return b.squeeze(y, [0]) if alone else y
+
+
+@op("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def conv_transpose(b: Build, c: Call) -> Tensor:
+    n = c["weight"].rank - 2
+    x, alone = batched(b, c["input"], n + 2)
+    stride, pads, extra, dilation = (some(c[k], n) for k in ("stride", "padding", "output_padding", "dilation"))
+    return apart(b, b.conv_transpose(x, c["weight"], c["bias"], stride, pads, extra, dilation, c["groups"]), alone)
 
 
 @op("_weight_norm")
@@ -241,54 +135,108 @@ def instance_norm(b: Build, c: Call) -> Tensor:
     return b.group_norm(c["input"], c["input"].shape[1], c["weight"], c["bias"], c["eps"])
 
 
-@op("max_pool2d")
-def max_pool2d(b: Build, c: Call) -> Tensor:
-    if two(c["dilation"]) != (1, 1):
-        raise Refused("max pooling with dilation")
-    k, p = two(c["kernel_size"]), two(c["padding"])
-    return b.pool("max_pool", c["self"], k, two(c["stride"]) if c["stride"] else k, p + p, c["ceil_mode"])
+def window_of(c: Call, n: int) -> tuple:
+    kernel = some(c["kernel_size"], n)
+    return kernel, some(c["stride"], n) if c["stride"] else kernel, some(c["padding"], n)
 
 
-@op("avg_pool2d")
-def avg_pool2d(b: Build, c: Call) -> Tensor:
-    if c.get("divisor_override"):
-        raise Refused("average pooling with a divisor of its own")
-    k, p = two(c["kernel_size"]), two(c["padding"])
-    return b.pool("avg_pool", c["self"], k, two(c["stride"]) if c["stride"] else k, p + p, c["ceil_mode"],
-                  c["count_include_pad"])
+def pool_dims(c: Call) -> int:
+    return int(str(c.node.target).split("pool")[1][0])
 
 
-@op("adaptive_avg_pool2d")
-def adaptive_avg_pool2d(b: Build, c: Call) -> Tensor:
-    return b.adaptive_avg_pool(c["self"], c.shape()[2:])
+@op("max_pool1d", "max_pool2d", "max_pool3d")
+def max_pool(b: Build, c: Call) -> Tensor:
+    n = pool_dims(c)
+    x, alone = batched(b, c["self"], n + 2)
+    return apart(b, b.pooled("max_pool", x, *window_of(c, n), c["ceil_mode"], dilation=some(c["dilation"], n)), alone)
 
 
-@op("adaptive_avg_pool1d")
-def adaptive_avg_pool1d(b: Build, c: Call) -> Tensor:
-    return b.squeeze(b.adaptive_avg_pool(b.unsqueeze(c["self"], 2), (1, c.shape()[2])), [2])
+@op("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def avg_pool(b: Build, c: Call) -> Tensor:
+    n = pool_dims(c)
+    x, alone = batched(b, c["self"], n + 2)
+    divisor = c.get("divisor_override")
+    y = b.pooled("avg_pool", x, *window_of(c, n), c["ceil_mode"], bool(c["count_include_pad"] or divisor))
+    return apart(b, b.affine(y, float(np.prod(some(c["kernel_size"], n))) / divisor) if divisor else y, alone)
 
 
-@op("adaptive_max_pool2d")
-def adaptive_max_pool2d(b: Build, c: Call) -> Any:
-    x, size = c["self"], c.shape()[2:] if not isinstance(c.node.meta["val"], (list, tuple)) else c["output_size"]
-    h, w = x.shape[2:]
-    if h % size[0] or w % size[1]:
-        raise Refused("adaptive max pooling with windows of several sizes")
-    k = (h // size[0], w // size[1])
-    return [b.pool("max_pool", x, k, k, (0, 0, 0, 0)), None]
+@op("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+def adaptive_avg_pool(b: Build, c: Call) -> Tensor:
+    n = pool_dims(c)
+    x, alone = batched(b, c["self"], n + 2)
+    return apart(b, b.adaptive("avg_pool", x, c.shape()[-n:]), alone)
 
 
-@op("upsample_bilinear2d", "upsample_nearest2d")
+@op("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(b: Build, c: Call) -> Any:
+    """The places are read by unpooling alone, which is not taken."""
+    n = pool_dims(c)
+    x, alone = batched(b, c["self"], n + 2)
+    return [apart(b, b.adaptive("max_pool", x, c.node.meta["val"][0].shape[-n:]), alone), None]
+
+
+@op("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "upsample_bicubic2d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d")
 def upsample(b: Build, c: Call) -> Tensor:
-    mode = "bilinear" if "bilinear" in str(c.node.target) else "nearest"
-    return b.resize(c.get("input", c.get("self")), c.shape()[2:], mode, bool(c.get("align_corners")))
+    name = str(c.node.target)
+    mode = "nearest-exact" if "exact" in name else "nearest" if "nearest" in name else "cubic" if "cubic" in name else "linear"
+    x = b.tensor(c.get("input", c.get("self")))
+    scales = c.get("scale_factors") or [c.get(k) for k in ("scales_d", "scales_h", "scales_w") if k in c] or [c.get("scales")]
+    scales = list(scales) if len(scales) == x.rank - 2 else [None] * (x.rank - 2)
+    return b.interpolate(x, c.shape()[2:], mode, bool(c.get("align_corners")), scales)
+
+
+@op("pixel_shuffle")
+def pixel_shuffle(b: Build, c: Call) -> Tensor:
+    x, r = c["self"], c["upscale_factor"]
+    n, d, h, w = x.shape
+    y = b.permute(b.reshape(x, (n, d // (r * r), r, r, h, w)), (0, 1, 4, 2, 5, 3))
+    return b.reshape(y, (n, d // (r * r), h * r, w * r))
+
+
+@op("pixel_unshuffle")
+def pixel_unshuffle(b: Build, c: Call) -> Tensor:
+    x, r = c["self"], c["downscale_factor"]
+    n, d, h, w = x.shape
+    y = b.permute(b.reshape(x, (n, d, h // r, r, w // r, r)), (0, 1, 3, 5, 2, 4))
+    return b.reshape(y, (n, d * r * r, h // r, w // r))
+
+
+@op("channel_shuffle")
+def channel_shuffle(b: Build, c: Call) -> Tensor:
+    x, g = c["self"], c["groups"]
+    n, d = x.shape[:2]
+    y = b.reshape(x, (n, g, d // g) + x.shape[2:])
+    return b.reshape(b.permute(y, (0, 2, 1, *range(3, y.rank))), x.shape)
+
+
+@op("unfold")
+def unfold(b: Build, c: Call) -> Tensor:
+    return b.unfold(b.tensor(c["self"]), c["dimension"], c["size"], c["step"])
+
+
+@op("im2col")
+def im2col(b: Build, c: Call) -> Tensor:
+    x, alone = batched(b, c["self"], 4)
+    return apart(b, b.columns(x, *(some(c[k], 2) for k in ("kernel_size", "stride", "padding", "dilation"))), alone)
 
 
 # ---- recurrent ----
 
-@op("lstm", "gru")
+@op("lstm", "gru", "rnn_tanh", "rnn_relu")
 def recurrent(b: Build, c: Call) -> Any:
     """Unrolled over the sequence."""
     from ..recurrent import run
 
-    return run(b, c, "lstm" if "lstm" in str(c.node.target) else "gru")
+    return run(b, c, str(c.node.target).split(".")[1])
+
+
+@op("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def cell(b: Build, c: Call) -> Any:
+    from ..recurrent import step
+
+    hx = c["hx"] if isinstance(c["hx"], (list, tuple)) else [c["hx"]]
+    after = step(b, str(c.node.target).split(".")[1].removesuffix("_cell"), b.linear(b.tensor(c["input"]), c["w_ih"], c["b_ih"]),
+                 [b.whole(h) for h in hx], c["w_hh"], c["b_hh"])
+    return after if len(after) > 1 else after[0]

@@ -69,11 +69,13 @@ def repeat(b: Build, c: Call) -> Tensor:
     x, times = c["self"], c["repeats"]
     y = b.reshape(x, (1,) * (len(times) - x.rank) + x.shape)
     for d, n in enumerate(times):
+        if n == 1:
+            continue
         if y.shape[d] == 1:
             shape = list(y.shape)
             shape[d] = n
             y = b.broadcast(y, shape)
-        elif n != 1:
+        else:
             y = b.concat([y] * n, d)
     return y
 
@@ -83,9 +85,7 @@ def slice_(b: Build, c: Call) -> Tensor:
     x = c["self"]
     d = c["dim"] % x.rank
     begin, size = bounds(x.shape[d], c["start"], c.shape()[d], c["step"])
-    if c["step"] in (None, 1):
-        return b.slice(x, d, begin, size)
-    return b.take(x, d, Const(np.arange(size) * c["step"] + begin))
+    return b.slice(b.tensor(x), d, begin, size, c["step"] or 1)
 
 
 def bounds(whole: Any, start: Any, size: Any, step: Any) -> tuple[int, Any]:
@@ -98,11 +98,15 @@ def bounds(whole: Any, start: Any, size: Any, step: Any) -> tuple[int, Any]:
 
 
 def slice_back(b: Build, c: Call, base: Any, value: Any) -> Tensor:
-    d = c["dim"] % base.rank
-    if c["step"] not in (None, 1):
-        raise Refused("a write into every other element")
-    begin, size = bounds(base.shape[d], c["start"], value.shape[d], 1)
-    return splice(b, base, value, d, begin, size)
+    d, step = c["dim"] % base.rank, c["step"] or 1
+    begin, size = bounds(base.shape[d], c["start"], value.shape[d], step)
+    if step == 1:
+        return splice(b, base, value, d, begin, size)
+    whole = base.shape[d]
+    hit = np.zeros((whole,) + (1,) * (base.rank - 1 - d), "float32")
+    hit[begin:begin + (size - 1) * step + 1:step] = 1
+    spread = b.pad(b.whole(value), {d: (begin, whole - begin - (size - 1) * step - 1)}, step={d: step})
+    return b.where(Const(hit), spread, base)
 
 
 def splice(b: Build, base: Any, value: Any, d: int, begin: int, size: int) -> Any:
@@ -184,10 +188,55 @@ def roll(b: Build, c: Call) -> Tensor:
 
 @op("flip")
 def flip(b: Build, c: Call) -> Tensor:
-    x = c["self"]
-    for d in c["dims"]:
-        x = b.flip(x, d % x.rank)
-    return x
+    return b.flip(c["self"], c["dims"])
+
+
+@op("repeat_interleave")
+def repeat_interleave(b: Build, c: Call) -> Tensor:
+    x, times, d = b.tensor(c["self"]), c["repeats"], c.get("dim")
+    if not isinstance(times, int):
+        raise Refused("repeat_interleave by a tensor of counts")
+    if d is None:
+        x, d = b.reshape(x, (int(np.prod(x.shape)),)), 0
+    d %= x.rank
+    y = b.unsqueeze(x, d + 1)
+    y = b.broadcast(y, y.shape[:d + 1] + (times,) + y.shape[d + 2:])
+    return b.reshape(y, c.shape())
+
+
+@op("tile")
+def tile(b: Build, c: Call) -> Tensor:
+    x, times = b.tensor(c["self"]), list(c["dims"])
+    times = [1] * (x.rank - len(times)) + times
+    return repeat(b, Call(dict(c, self=x, repeats=times), node=c.node, walk=c.walk))
+
+
+@op("broadcast_tensors")
+def broadcast_tensors(b: Build, c: Call) -> list:
+    return [b.broadcast(b.tensor(x), tuple(c.walk.dim(d) for d in v.shape)) for x, v in zip(c["tensors"], c.node.meta["val"])]
+
+
+@op("diagonal")
+def diagonal(b: Build, c: Call) -> Tensor:
+    x = b.whole(c["self"])
+    i, k = c["dim1"] % x.rank, c["dim2"] % x.rank
+    rest = [d for d in range(x.rank) if d not in (i, k)]
+    y = b.permute(x, rest + [i, k])
+    rows, columns = y.shape[-2:]
+    count = c.shape()[-1]
+    first = c["offset"] if c["offset"] >= 0 else -c["offset"] * columns
+    flat = b.reshape(y, y.shape[:-2] + (rows * columns,))
+    return b.take(flat, -1, Const(np.arange(count) * (columns + 1) + first))
+
+
+@op("meshgrid")
+def meshgrid(b: Build, c: Call) -> list:
+    n, out = len(c["tensors"]), []
+    for i, (x, v) in enumerate(zip(c["tensors"], c.node.meta["val"])):
+        at = {0: 1, 1: 0}.get(i, i) if c.get("indexing") == "xy" else i
+        t = b.reshape(b.tensor(x), (1,) * at + x.shape + (1,) * (n - 1 - at))
+        out.append(b.broadcast(t, tuple(c.walk.dim(d) for d in v.shape)))
+    return out
 
 
 @op("pad")
@@ -196,11 +245,9 @@ def pad(b: Build, c: Call) -> Tensor:
     pads = {x.rank - 1 - i: (flat[2 * i], flat[2 * i + 1]) for i in range(len(flat) // 2)}
     if c["mode"] == "constant":
         return b.pad(x, pads, c["value"] or 0.0)
-    if c["mode"] != "reflect":
-        raise Refused(f"padding by {c['mode']}")
     for d, (before, after) in pads.items():
         if before or after:
-            x = b.reflect(x, d, before, after)
+            x = b.border(b.tensor(x), d, before, after, c["mode"])
     return x
 
 

@@ -1,0 +1,109 @@
+"""What is picked by numbers that depend on data: the largest, elements along a dimension and the way back, running sums."""
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+import numpy as np
+
+from ..size import Shape, Size
+from .products import Products
+from .tensor import Any, Const, Tensor
+
+
+class Picks(Products):
+    def take_along(self, x: Any, index: Any, dim: int) -> Tensor:
+        """y[a, k, b] = x[a, index[a, k, b], b]; the index may be smaller than x in other dimensions."""
+        x, index = self.tensor(x), self.whole(self.ids(index))
+        dim %= x.rank
+        for d in range(x.rank):
+            if d != dim and x.shape[d] != index.shape[d]:
+                x = self.slice(x, d, 0, index.shape[d])
+        index = self.lie(index, x.order)
+        v = self.form.node("take_along", [x.value, index.value], [(x.type, index.value.shape)], axis=x.order.index(dim))[0]
+        return Tensor(v, x.order)
+
+    def put_along(self, x: Any, index: Any, dim: int, size: int) -> Tensor:
+        """The elements of x added up where the index says; x may be larger than the index."""
+        x, index = self.whole(x), self.whole(self.ids(index))
+        dim %= x.rank
+        for d in range(x.rank):
+            if x.shape[d] != index.shape[d]:
+                x = self.slice(x, d, 0, index.shape[d])
+        index = self.lie(index, x.order)
+        axis = x.order.index(dim)
+        shape = x.value.shape[:axis] + (size,) + x.value.shape[axis + 1:]
+        return Tensor(self.form.node("put_along", [x.value, index.value], [(x.type, shape)], axis=axis, size=size)[0], x.order)
+
+    def scatter(self, x: Any, index: Any, source: Any, dim: int, add: bool) -> Tensor:
+        """x with elements replaced by those of the source, or with them added; numbers that repeat are meant for adding only."""
+        dim %= x.rank
+        put = self.grown(self.put_along(source, index, dim, x.shape[dim]), x.shape)
+        if isinstance(x, Const) and not x.array.any():
+            return put
+        if add:
+            return self.map2("add", x, put)
+        ones = Tensor(self.form.fill("f32", self.whole(index).shape, 1.0))
+        hit = self.grown(self.put_along(ones, index, dim, x.shape[dim]), x.shape)
+        return self.where(hit, put, x)
+
+    def grown(self, t: Tensor, shape: Shape) -> Tensor:
+        """With zeros behind, where it is smaller."""
+        return self.pad(t, {d: (0, s - t.shape[d]) for d, s in enumerate(shape) if t.shape[d] != s})
+
+    def top_k(self, x: Tensor, k: int, dim: int, largest: bool = True) -> tuple[Tensor, Tensor]:
+        t = self.last(x if largest else self.neg(x), dim)
+        shape = t.value.shape[:-1] + (k,)
+        values, index = self.form.node("top_k", [t.value], [(t.type, shape), ("i32", shape)], k=k)
+        y = Tensor(values, t.order)
+        return (y if largest else self.neg(y)), Tensor(index, t.order)
+
+    def arg_max(self, x: Tensor, dim: Optional[int], keep: bool) -> Tensor:
+        if dim is None:
+            x, dim = self.reshape(self.plain(x), (-1,) if x.rank == 0 else (self._count(x.shape),)), 0
+        y = self.reduce("max", x, [dim], keep)
+        return Tensor(y.value.entry.outputs[1], y.order)
+
+    @staticmethod
+    def _count(shape: Shape) -> int:
+        n = 1
+        for d in shape:
+            n = n * d
+        return n
+
+    def cum_sum(self, x: Tensor, dim: int, reverse: bool = False, exclusive: bool = False) -> Tensor:
+        return self.map1("cumsum", self.cast(x, "f32"), axis=x.order.index(dim % x.rank), reverse=reverse, exclusive=exclusive)
+
+    def one_hot(self, ids: Any, classes: int) -> Tensor:
+        """f32, the classes last."""
+        column = self.unsqueeze(self.cast(self.tensor(ids), "f32"), ids.rank)
+        return self.compare("equal", column, Const(np.arange(classes, dtype="float32")))
+
+    def rows_of(self, x: Tensor, index: Any) -> Tensor:
+        """x (N, S, ...) by one number a sample, index (N), or several, (N, K): samples stay apart."""
+        index = self.whole(self.ids(index))
+        single = index.rank == 1
+        if single:
+            index = self.unsqueeze(index, 1)
+        rest = x.shape[2:]
+        shape = index.shape + rest
+        wide = self.broadcast(self.reshape(self.plain(index), index.shape + (1,) * len(rest)), shape) if rest else index
+        y = self.take_along(x, wide, 1)
+        return self.squeeze(y, [1]) if single else y
+
+    def flat_rows(self, x: Tensor, ids: Sequence[Any]) -> Tensor:
+        """The first dimensions of x by several tensors of numbers: rows of the flattened table."""
+        sizes = x.shape[:len(ids)]
+        flat: Any = None
+        for i, size in zip(ids, sizes):
+            i = self._wrapped(i, size)
+            flat = i if flat is None else self.map2("add", self.map2("mul", flat, Const(np.float32(size))), i)
+        rows = self.reshape(self.plain(x), (self._count(sizes),) + x.shape[len(ids):])
+        return self.gather(rows, self.ids(flat))
+
+    def _wrapped(self, i: Any, size: Any) -> Any:
+        """As f32, numbers from the end taken from the beginning where they are known."""
+        if isinstance(size, Size):
+            raise ValueError("indexing the dimension of the batch by numbers that depend on data")
+        if isinstance(i, Const):
+            return Const((i.array % size).astype("float32"), i.shape)
+        return self.cast(i, "f32")

@@ -1,0 +1,159 @@
+"""By numbers: embeddings, indexing, gathering, scattering, the largest and the order of elements."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ...build import Build, Const, Tensor
+from ...graph import Refused
+from ...size import Size
+from .call import Call, op, operand
+
+
+@op("embedding")
+def embedding(b: Build, c: Call) -> Tensor:
+    table, ids = c["weight"], c["indices"]
+    padding = c.get("padding_idx", -1)
+    if padding is not None and padding >= 0 and isinstance(table, Tensor):
+        return b.padded_embedding(table, ids, padding)
+    return b.gather(table, ids)
+
+
+@op("index_select")
+def index_select(b: Build, c: Call) -> Tensor:
+    return b.take(b.tensor(c["self"]), c["dim"], c["index"])
+
+
+@op("index")
+def index(b: Build, c: Call) -> Tensor:
+    x, by = b.whole(c["self"]), list(c["indices"])
+    by = [Const(np.nonzero(i.array)[0]) if masks(i) else i for i in by]
+    used = [d for d, i in enumerate(by) if i is not None]
+    if any(isinstance(i, Tensor) and str(n.meta["val"].dtype) == "torch.bool"
+           for i, n in zip(by, c.node.args[1]) if i is not None):
+        raise Refused("indexing by a mask that depends on data: the size of the result would, too")
+    if len(used) == 1:
+        return b.take(x, used[0], by[used[0]])
+    if used != list(range(used[0], used[0] + len(used))):
+        raise Refused("indexing by tensors with a dimension between them")
+    ids = [by[d] for d in used]
+    if used[0] == 0 and every_sample(ids[0], x.shape[0]) and len(ids) == 2:
+        return b.reshape(b.rows_of(x, ids[1]), c.shape())
+    front = used + [d for d in range(x.rank) if d not in used]
+    y = b.flat_rows(b.permute(x, front), ids)
+    lead = y.rank - (x.rank - len(used))
+    order = list(range(lead, lead + used[0])) + list(range(lead)) + list(range(lead + used[0], y.rank))
+    return b.permute(y, order)
+
+
+def masks(x: Any) -> bool:
+    return isinstance(x, Const) and x.array.dtype.kind == "b" and x.rank == 1
+
+
+def every_sample(x: Any, n: Any) -> bool:
+    """arange over the batch, in whatever shape."""
+    return isinstance(x, Const) and isinstance(n, Size) and x.array.size == x.array.shape[0] \
+        and np.array_equal(x.array.reshape(-1), np.arange(x.array.size)) and x.shape[0] == n
+
+
+@op("gather")
+def gather(b: Build, c: Call) -> Tensor:
+    return b.take_along(b.whole(c["self"]), c["index"], c["dim"])
+
+
+@op("take_along_dim")
+def take_along_dim(b: Build, c: Call) -> Tensor:
+    x, index_ = b.whole(c["self"]), b.whole(c["indices"])
+    d = c["dim"] % x.rank
+    shape = tuple(s if i == d or s != 1 else x.shape[i] for i, s in enumerate(index_.shape))
+    return b.take_along(b.broadcast(x, tuple(x.shape[i] if i == d else s for i, s in enumerate(shape))),
+                        b.broadcast(index_, shape), d)
+
+
+@op("scatter", "scatter_add")
+def scatter(b: Build, c: Call) -> Tensor:
+    index_ = b.whole(b.ids(c["index"]))
+    source = c.get("src", c.get("value"))
+    source = b.whole(operand(source)) if isinstance(source, (Tensor, Const)) else \
+        Tensor(b.form.fill("f32", index_.shape, float(source)))
+    if c.get("reduce") not in (None, "add"):
+        raise Refused(f"scatter by {c['reduce']}")
+    base = operand(c["self"])
+    return b.scatter(base, index_, source, c["dim"], "add" in str(c.node.target) or c.get("reduce") == "add")
+
+
+@op("index_add", "index_copy")
+def index_add(b: Build, c: Call) -> Tensor:
+    x, source, d = operand(c["self"]), b.whole(operand(c.get("source"))), c["dim"] % c["self"].rank
+    if c.get("alpha") not in (None, 1):
+        source = b.affine(source, c["alpha"])
+    flat = b.whole(b.ids(c["index"]))
+    shape = tuple(source.shape[i] if i == d else 1 for i in range(source.rank))
+    index_ = b.broadcast(b.reshape(flat, shape), source.shape)
+    return b.scatter(x, index_, source, d, "index_add" in str(c.node.target))
+
+
+@op("index_put", "_unsafe_index_put")
+def index_put(b: Build, c: Call) -> Tensor:
+    """One dimension by known numbers, or a mask of the whole."""
+    x, by, value = operand(c["self"]), list(c["indices"]), operand(c["values"])
+    used = [d for d, i in enumerate(by) if i is not None]
+    nodes = [n for n in c.node.args[1] if n is not None]
+    if len(used) == 1 and str(nodes[0].meta["val"].dtype) == "torch.bool" and by[used[0]].rank == x.rank and value.rank == 0:
+        return b.where(operand(by[used[0]]), value, x)
+    if len(used) != 1:
+        raise Refused("a write by several tensors of numbers")
+    d, ids = used[0], by[used[0]]
+    if masks(ids):
+        ids = Const(np.nonzero(ids.array)[0])
+    shape = tuple(ids.shape[0] if i == d else s for i, s in enumerate(x.shape))
+    source = b.broadcast(b.whole(value), shape)
+    flat = b.reshape(b.whole(b.ids(ids)), tuple(shape[i] if i == d else 1 for i in range(x.rank)))
+    return b.scatter(x, b.broadcast(flat, shape), source, d, bool(c.get("accumulate")))
+
+
+@op("one_hot")
+def one_hot(b: Build, c: Call) -> Tensor:
+    if c["num_classes"] < 0:
+        raise Refused("one_hot without the number of classes")
+    return b.one_hot(c["self"], c["num_classes"])
+
+
+@op("topk")
+def topk(b: Build, c: Call) -> list:
+    return list(b.top_k(b.whole(c["self"]), c["k"], c["dim"], c["largest"]))
+
+
+@op("sort", "argsort")
+def sort(b: Build, c: Call) -> Any:
+    x, d = b.whole(c["self"]), c["dim"] % c["self"].rank
+    if isinstance(x.shape[d], Size):
+        raise Refused("sorting the batch")
+    both = list(b.top_k(x, x.shape[d], d, bool(c["descending"])))
+    return both[1] if "argsort" in str(c.node.target) else both
+
+
+@op("kthvalue")
+def kthvalue(b: Build, c: Call) -> list:
+    x, d = b.whole(c["self"]), c["dim"] % c["self"].rank
+    return [t if c["keepdim"] else b.squeeze(t, [d]) for t in
+            (b.slice(y, d, c["k"] - 1, 1) for y in b.top_k(x, c["k"], d, False))]
+
+
+@op("median")
+def median(b: Build, c: Call) -> Any:
+    if c.get("dim") is None:
+        raise Refused("the median of everything; give a dimension")
+    return kthvalue(b, Call(dict(c, k=(c["self"].shape[c["dim"]] + 1) // 2), node=c.node, walk=c.walk))
+
+
+@op("argmax", "argmin")
+def argmax(b: Build, c: Call) -> Tensor:
+    x = b.cast(b.whole(c["self"]), "f32")
+    return b.arg_max(x if "argmax" in str(c.node.target) else b.neg(x), c["dim"], bool(c["keepdim"]))
+
+
+@op("bincount", "nonzero", "unique", "_unique2", "masked_select", "unique_consecutive")
+def counted(b: Build, c: Call) -> Optional[Tensor]:
+    raise Refused(f"{str(c.node.target).split('.')[1]}: the size of its result depends on data")
