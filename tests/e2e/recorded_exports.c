@@ -225,6 +225,18 @@ TEST(recorded_exports, of_pytorch_compute_what_it_computed) {
     check_model("tied_lm");
 }
 
+TEST(recorded_exports, that_pick_by_data_compute_what_pytorch_computed) {
+    check_model("choices");
+    check_model("rows");
+    check_model("experts");
+}
+
+TEST(recorded_exports, of_volumes_grouped_keys_and_cells_compute_what_pytorch_computed) {
+    check_model("volume");
+    check_model("grouped");
+    check_model("cell_loop");
+}
+
 TEST(recorded_exports, of_keras_compute_what_it_computed) {
     check_model("mixed_fp16");
     check_model("multi_output");

@@ -2,7 +2,9 @@
 
 For each model NAME.hr (random ops at their mean), NAME.safetensors (weights), NAME.step.safetensors (under the same names the gradient
 of each parameter and each state after one step of a batch of 4) and NAME.txt (loss in training and in evaluation).  Inputs are
-numbers that tests/e2e/recorded_exports.c makes by the same rule."""
+numbers that tests/e2e/recorded_exports.c makes by the same rule.
+
+    record.py [NAME...]"""
 from __future__ import annotations
 
 import os
@@ -61,6 +63,7 @@ def main() -> None:
     import torch
     import zoo_keras
     import zoo_torch
+    import zoo_users
 
     import headroom.keras as hk
     import headroom.torch as ht
@@ -72,13 +75,20 @@ def main() -> None:
     own = {"inplace": (zoo_torch.InPlace, (torch.randn(3, 3, 16, 16),)), "buffers": (zoo_torch.Buffers, (torch.randn(3, 10),)),
            "odd_pad": (zoo_torch.OddPad, (torch.randn(3, 3, 33, 33),)),
            "tied_lm": (lambda: zoo_torch.TiedLM(20, 8, 6), (torch.randint(0, 20, (3, 6)),))}
+    users = zoo_users.models()
+    own |= {name: (users[name][0], users[name][1](3)) for name in ("choices", "rows", "volume", "grouped", "experts", "cell_loop")}
+    names = sys.argv[1:]
     for name, (make, example) in own.items():
+        if names and name not in names:
+            continue
         torch.manual_seed(0)
         module = make()
         e = ht.export(module, example, name=name)
         record(name, e, lambda f: torch_theirs(module, [torch.from_numpy(f[n]) for n, _, _ in e.inputs], f.get("label"),
                                                e.loss, 1, 0.01))
     for name in ("mixed_fp16", "multi_output"):
+        if names and name not in names:
+            continue
         keras.utils.set_random_seed(0)
         make, loss, _ = zoo_keras.models()[name]
         model = make()

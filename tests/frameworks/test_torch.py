@@ -15,6 +15,7 @@ except ImportError as missing:
     raise unittest.SkipTest(str(missing))
 
 import zoo_torch
+import zoo_users
 import headroom.torch as front
 from headroom import library, safetensors
 from headroom.graph import Refused
@@ -64,6 +65,57 @@ class Taken(unittest.TestCase):
         self.same("odd_pad")
 
 
+class Users(unittest.TestCase):
+    """Modules of the kind that people write; all of them with HEADROOM_TEST_ALL=1 and in tools/own-models."""
+
+    def same(self, name: str) -> None:
+        torch.manual_seed(0)
+        make, inputs, loss = zoo_users.models()[name]
+        module, x = make(), inputs(4)
+        r = check(module, front.export(module, x, loss), x)
+        self.assertTrue(r.good(), (name, r))
+
+    def test_numbers_that_depend_on_data(self) -> None:
+        self.same("choices")
+
+    def test_indexing_a_row_a_sample(self) -> None:
+        self.same("rows")
+
+    def test_a_mixture_of_experts(self) -> None:
+        self.same("experts")
+
+    def test_a_loss_of_its_own_that_pytorch_composes(self) -> None:
+        self.same("vae")
+
+    @unittest.skipUnless(os.environ.get("HEADROOM_TEST_ALL"), "set HEADROOM_TEST_ALL=1")
+    def test_all_of_them(self) -> None:
+        for name in zoo_users.models():
+            with self.subTest(name):
+                self.same(name)
+
+    def test_what_no_gradient_may_cross(self) -> None:
+        class Stopped(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.no_grad():
+                    y = self.a(x)
+                return self.b(x * y) + self.a(x).detach()
+
+        m, x = Stopped(), (torch.randn(3, 4),)
+        r = check(m, front.export(m, x), x)
+        self.assertTrue(r.good(), r)
+        self.assertEqual(r.counted, 2)
+
+    def test_the_fused_attention_has_the_mask_and_the_grouped_keys(self) -> None:
+        text = front.export(zoo_users.Grouped(), (torch.randint(0, 30, (3, 10)),)).model.text().split("form eval")[0]
+        self.assertIn("attention_masked(", text)
+        self.assertNotIn("softmax(", text)
+        self.assertNotIn("broadcast_to(", text)
+
+
 class Written(unittest.TestCase):
     def test_a_mode_is_left_as_it_was(self) -> None:
         m = small().eval()
@@ -83,7 +135,8 @@ class Written(unittest.TestCase):
     def test_a_branch_on_data_is_refused_with_its_line(self) -> None:
         with self.assertRaises(Refused) as caught:
             front.export(zoo_torch.Branch(), (torch.randn(3, 8),))
-        self.assertIn("zoo_torch.py", str(caught.exception))
+        self.assertIn("zoo_torch.py:", str(caught.exception))
+        self.assertIn("`if x.sum() > 0:`", str(caught.exception))
 
     def test_an_unknown_op_is_refused_with_its_line(self) -> None:
         class Odd(nn.Module):

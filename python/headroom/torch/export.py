@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 from unittest import mock
@@ -45,10 +46,21 @@ def program(module: torch.nn.Module, example: Sequence[Any], training: bool) -> 
             return torch.export.export(module, tuple(example), dynamic_shapes=dynamic)
     except Exception as e:  # the exporter's own words name the user's line
         text = str(e)
-        place = next((line.strip() for line in reversed(text.splitlines()) if line.strip().startswith('File "')
-                      and "/torch/" not in line), "")
-        first = next((line for line in text.splitlines() if line.strip()), type(e).__name__)
-        raise Refused(f"torch.export: {first.strip()}", place) from e
+        first = next((line for line in text.splitlines() if line.strip()), type(e).__name__).strip()
+        if "data-dependent" in first:
+            first = "Python code that looks at the value of a tensor (if, while, int(), .item())"
+        raise Refused(f"torch.export: {first}", place_of(text)) from e
+
+
+def place_of(text: str) -> str:
+    """The last line of a traceback that is not PyTorch's own."""
+    lines = [line.strip() for line in text.splitlines()]
+    for i in reversed(range(len(lines))):
+        if lines[i].startswith('File "') and "/torch/" not in lines[i]:
+            file, _, rest = lines[i][6:].partition('", line ')
+            code = next(iter(linecache.getline(file, int(rest.split(",")[0])).strip().splitlines()), "")
+            return f"{file}:{rest.split(',')[0]}" + (f": `{code}`" if code else "")
+    return ""
 
 
 class Source:
