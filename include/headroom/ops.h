@@ -12,6 +12,35 @@
 
 HR_BEGIN_DECLS
 
+/* ---- the table of ops, for programs that build graphs by name (hr_graph_node) ---- */
+
+/* Texts are static. */
+typedef struct hr_op_info {
+    size_t size;                   /* set by the caller to sizeof(hr_op_info) */
+    const char *name;              /* "conv2d" */
+    const char *formula;           /* one line */
+    uint32_t input_min, input_max; /* the last inputs may be left out */
+    uint32_t output_count, attribute_count;
+    int32_t has_gradient; /* 0: none flows through it */
+    int32_t is_random;
+} hr_op_info;
+
+/* Op 0, 1, ... in alphabetical order, until HR_E_EOF. */
+HR_API HR_MUST_CHECK hr_status hr_op_list(size_t index, hr_op_info *out);
+
+typedef struct hr_op_attribute {
+    size_t size;                /* set by the caller to sizeof(hr_op_attribute) */
+    const char *name;           /* "stride" */
+    const char *help;           /* one line */
+    const char *value;          /* the default as text; "": zero or none */
+    const char *const *choices; /* NAME: what it may be, NULL at the end; else NULL */
+    int32_t kind;               /* hr_attribute_kind (graph.h) */
+    int32_t is_boolean;         /* INTEGER: true or false */
+} hr_op_attribute;
+
+/* Attribute `index` of op `op`, until HR_E_EOF; HR_E_NOT_FOUND: there is no such op. */
+HR_API HR_MUST_CHECK hr_status hr_op_list_attribute(size_t op, size_t index, hr_op_attribute *out);
+
 /* ---- element-wise; binary ones broadcast ---- */
 HR_API hr_value hr_add(hr_graph *g, hr_value a, hr_value b);
 HR_API hr_value hr_mul(hr_graph *g, hr_value a, hr_value b);

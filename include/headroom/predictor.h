@@ -29,7 +29,7 @@ typedef enum hr_split {
     HR_SPLIT_VAL    /* samples that it held out */
 } hr_split;
 
-/* Set size to sizeof(hr_infer_options).  Zero is the default in every field except checkpoint and data. */
+/* Set size to sizeof(hr_infer_options).  Zero is the default in every field except checkpoint and data or pipeline. */
 typedef struct hr_infer_options {
     size_t size;
     const char *checkpoint;     /* a file, or the folder of a run */
@@ -47,6 +47,10 @@ typedef struct hr_infer_options {
     int32_t reserved;
     hr_job_event_fn *on_event;
     void *user;
+    /* In place of data: a built pipeline of single samples as in hr_job_options, with a budget of its own.  Every pass
+     * begins a new epoch of it. */
+    hr_pipeline *pipeline;
+    const hr_model *custom_model; /* of a checkpoint that cannot contain its graph (custom ops) */
 } hr_infer_options;
 
 /* HR_OK whether it fits or not.  HR_E_NOT_FOUND, HR_E_FORMAT: checkpoint or data.  HR_E_INVALID: an option, or the data has
@@ -113,17 +117,21 @@ typedef struct hr_prediction {
     size_t size;
     uint64_t index;
     const char *name;            /* a path, as the data has it; NULL: it has none */
-    const float *scores;         /* (class_count), before softmax */
+    const float *scores;         /* (class_count), before softmax; NULL: it has no classes */
     const double *probabilities; /* (class_count), by class */
     const int32_t *order;        /* (class_count), classes by falling probability */
     uint64_t class_count;
+    /* The model's result "logits" for this sample, in its own shape: (class_count) where it classifies whole samples. */
+    const float *output;
+    hr_meta output_meta;
 } hr_prediction;
 
 /* In data order, on the calling thread.  The return value works as in event.h. */
 typedef hr_status hr_prediction_fn(void *user, const hr_prediction *p);
 
-/* Calls fn for every sample.  HR_E_UNSUPPORTED if the model does not classify whole samples.  After a failure *result
- * (may be NULL) covers the samples before it. */
+/* Calls fn for every sample.  A model that does not classify whole samples has class_count 0 and only output.
+ * HR_E_UNSUPPORTED if it has no result "logits" with one row or block per sample.  After a failure *result (may be NULL)
+ * covers the samples before it. */
 HR_API HR_MUST_CHECK hr_status hr_predictor_run(hr_predictor *p, hr_prediction_fn *fn, void *user,
                                                 hr_infer_result *result, hr_error *why);
 /* "star"; NULL if there is no such class or it has no name.  Valid as long as the predictor. */

@@ -58,7 +58,11 @@ static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
     if (status != HR_OK) {
         return failed(why, NULL, status, &prose);
     }
-    status = hri_checkpoint_model(&i->checkpoint, &i->model, &prose);
+    if (i->o.custom_model) {
+        i->model = (hr_model *)(uintptr_t)i->o.custom_model; /* only read */
+    } else {
+        status = hri_checkpoint_model(&i->checkpoint, &i->model, &prose);
+    }
     if (status == HR_OK) {
         status = hri_model_input_of(i->model, &i->want, &prose);
     }
@@ -236,6 +240,7 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
 static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) {
     hri_supply_options options = {
         .pipeline = text,
+        .built = i->o.pipeline,
         .source = &i->source,
         .want = &i->want,
         .no_labels = i->o.no_labels,
@@ -247,6 +252,12 @@ static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) 
         .seen_user = i,
         .pipeline_options = {
             .size = sizeof(hr_pipeline_options), .skip_bad = i->o.skip_bad, .budget = i->o.ledger}};
+    if (i->o.pipeline) { /* it has a budget of its own */
+        hr_pipeline_stats stats = {.size = sizeof stats};
+        hr_pipeline_get_stats(i->o.pipeline, &stats);
+        i->data_bytes = stats.budget_bytes;
+        return hri_supply_open(&options, &i->supply, why);
+    }
     const uint64_t most = i->budget_bytes / 2;
     const uint64_t given = i->predictor ? i->data_bytes : i->o.data_budget_bytes;
     uint64_t bytes = given ? given : LEAST_DATA;
@@ -266,7 +277,9 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     char text[HRI_SOURCE_TEXT + 1024];
     hri_prose prose = {0};
     hri_source_use use = {0};
-    hr_status status = hri_source_look(i->o.data, &i->want, &i->source, &prose);
+    hr_status status = i->o.pipeline
+                           ? hri_source_look_at(i->o.pipeline, &i->want, &i->source, &prose)
+                           : hri_source_look(i->o.data, &i->want, &i->source, &prose);
     if (status != HR_OK) {
         return failed(why, "data", status, &prose);
     }
@@ -282,7 +295,9 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     }
     /* The data as validation saw it: which stages follows from the data and the model, the numbers from the checkpoint
      * (find_pixels).  No text of a file gets here. */
-    status = hri_source_pipeline(&i->source, &i->want, &use, text, sizeof text, &prose);
+    status = i->o.pipeline
+                 ? HR_OK
+                 : hri_source_pipeline(&i->source, &i->want, &use, text, sizeof text, &prose);
     if (status == HR_OK) {
         status = open_supply(i, text, &prose);
     }
@@ -318,6 +333,7 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         .supply = i->supply,
         .pixels = find_pixels(i),
         .batch = i->o.batch,
+        .outputs = i->o.no_labels,
         .single = !i->want.masks && !i->o.no_labels,
         .count = hr_pipeline_count(hri_supply_pipeline(i->supply)),
         .budget_bytes = i->o.ledger && !i->o.budget ? 0 : i->budget_bytes,
@@ -355,12 +371,21 @@ static hr_status own_text(hri_arena *texts, const char **text) {
 
 static hr_status own_texts(hr_predictor *i, hri_why *why) {
     hr_infer_options *o = &i->o;
-    if (!o->checkpoint || !o->data) {
-        return hri_why_option(why, HR_E_INVALID, o->data ? "checkpoint" : "data", " is missing");
+    if (!o->checkpoint || (!o->data && !o->pipeline)) {
+        return hri_why_option(why, HR_E_INVALID, o->checkpoint ? "data" : "checkpoint",
+                              " is missing");
+    }
+    if (o->data && o->pipeline) {
+        return hri_why_option(why, HR_E_INVALID, "data",
+                              " is given twice: as a string and as a pipeline");
+    }
+    if (o->pipeline && o->split != HR_SPLIT_ALL) {
+        return hri_why_option(why, HR_E_INVALID, "split",
+                              ": a pipeline has all samples; use data as a string");
     }
     o->device = o->device ? o->device : "host";
     hr_status status = own_text(&i->texts, &o->checkpoint);
-    status = status == HR_OK ? own_text(&i->texts, &o->data) : status;
+    status = status == HR_OK && o->data ? own_text(&i->texts, &o->data) : status;
     status = status == HR_OK ? own_text(&i->texts, &o->device) : status;
     return status == HR_OK && o->budget ? own_text(&i->texts, &o->budget) : status;
 }
@@ -413,7 +438,7 @@ void hr_predictor_close(hr_predictor *i) {
     hri_admission_close(i->admission);
     hri_supply_close(i->supply);
     hri_source_deinit(&i->source);
-    hr_model_close(i->model);
+    hr_model_close(i->o.custom_model ? NULL : i->model);
     hri_checkpoint_close(&i->checkpoint);
     hri_letters_deinit(&i->names);
     hri_free(i->label_map);
@@ -445,6 +470,7 @@ hr_status hr_predictor_set_data(hr_predictor *i, const char *data, hr_error *err
                                      : own_text(&i->texts, &text);
     if (status == HR_OK) {
         i->o.data = text;
+        i->o.pipeline = NULL;
         i->passed = true;
         status = open_again(i, &why);
     }

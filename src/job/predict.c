@@ -16,7 +16,8 @@ typedef struct ranks {
     guess *order;
     double *probabilities;
     int32_t *numbers;
-    int64_t classes;
+    int64_t classes; /* 0: none */
+    hr_meta meta;    /* of the output of a sample */
 } ranks;
 
 static int by_probability(const void *a, const void *b) {
@@ -48,11 +49,13 @@ static void rank(const float *scores, ranks *r) {
 }
 
 static hr_status open_ranks(const hr_predictor *p, ranks *r, hri_why *why) {
-    if (!hri_predictor_scores(p->predictor)) {
+    if (!hri_predictor_output(p->predictor, &r->meta)) {
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_UNSUPPORTED,
-                           "%s does not predict one class per sample, so there is nothing to "
-                           "predict",
+                           "%s has no result for each sample, so there is nothing to predict",
                            p->checkpoint.about.model);
+    }
+    if (!hri_predictor_scores(p->predictor)) { /* outputs alone */
+        return HR_OK;
     }
     r->classes = hri_predictor_classes(p->predictor);
     r->order = hri_calloc((size_t)r->classes, sizeof *r->order);
@@ -66,15 +69,21 @@ static hr_status give_batch(hr_predictor *p, ranks *r, hr_prediction_fn *fn, voi
     const char *name = p->has_names ? p->names.items : NULL;
     hr_status status = HR_OK;
     for (uint32_t s = 0; s < fed && status == HR_OK; s++) {
-        const float *scores = hri_predictor_scores(p->predictor) + (int64_t)s * r->classes;
-        rank(scores, r);
+        hr_meta meta;
+        const float *output =
+            hri_predictor_output(p->predictor, &meta) + (int64_t)s * hr_shape_count(&r->meta.shape);
+        if (r->classes) {
+            rank(output, r);
+        }
         const hr_prediction one = {.size = sizeof one,
                                    .index = p->samples - fed + s,
                                    .name = name,
-                                   .scores = scores,
+                                   .scores = r->classes ? output : NULL,
                                    .probabilities = r->probabilities,
                                    .order = r->numbers,
-                                   .class_count = (uint64_t)r->classes};
+                                   .class_count = (uint64_t)r->classes,
+                                   .output = output,
+                                   .output_meta = r->meta};
         status = fn(user, &one);
         name += name ? strlen(name) + 1 : 0;
     }

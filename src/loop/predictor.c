@@ -16,14 +16,16 @@ typedef struct piece {
     hri_exec *exec;
     int64_t batch;
     hr_value logits; /* HR_NONE: there are none a sample */
+    hr_meta sample;  /* of them, in f32 */
 } piece;
 
 struct hri_predictor {
     hri_supply *supply;
     hr_run *run;
-    piece of[2]; /* a batch; one sample, where batch is not 0 */
-    int64_t classes;
-    float *scores; /* (batch, classes), or NULL */
+    piece of[2];     /* a batch; one sample, where batch is not 0 */
+    int64_t classes; /* 0: a sample is not of one class */
+    int64_t row;     /* elements of the scores of one sample */
+    float *scores;   /* (batch, row), or NULL */
     uint32_t fed;
     uint64_t counted; /* labels of the batch */
     uint64_t data_bytes;
@@ -53,13 +55,17 @@ static hr_status build(const hri_predictor_options *o, int64_t batch, hr_graph *
     return status == HR_OK ? HR_OK : explain(why, status, &error);
 }
 
-/* Scores that can be read: one row a sample. */
-static void find_scores(piece *x) {
+/* Scores that can be read: one row a sample, or a block of any shape where outputs are asked for. */
+static void find_scores(piece *x, int outputs) {
     x->logits = hr_graph_find(x->g, "logits");
     const hr_meta *meta = &x->g->values[x->logits].meta;
-    if (x->logits != HR_NONE &&
-        (!hr_type_is_real(meta->type) || meta->shape.rank != 2 || meta->shape.dim[0] != x->batch)) {
+    const int32_t rank = meta->shape.rank;
+    if (x->logits != HR_NONE && (!hr_type_is_real(meta->type) || rank < 1 ||
+                                 (rank != 2 && !outputs) || meta->shape.dim[0] != x->batch)) {
         x->logits = HR_NONE;
+    }
+    if (x->logits != HR_NONE) {
+        x->sample = (hr_meta){HR_TYPE_F32, hr_shape_from(rank - 1, meta->shape.dim + 1)};
     }
 }
 
@@ -68,9 +74,15 @@ static hr_status make_scores(hri_predictor *i, hri_prose *why) {
     if (x->logits == HR_NONE) {
         return HR_OK;
     }
-    i->classes = x->g->values[x->logits].meta.shape.dim[1];
-    i->scores = hri_calloc((size_t)(x->batch * i->classes), sizeof *i->scores);
-    return i->scores ? HR_OK : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the scores");
+    i->row = hr_shape_count(&x->sample.shape);
+    i->classes = x->sample.shape.rank == 1 ? i->row : 0;
+    const size_t count = (size_t)(x->batch * i->row);
+    i->scores = hri_calloc(count ? count : 1, sizeof *i->scores);
+    if (!i->scores) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the scores");
+    }
+    memset(i->scores, 1, count * sizeof *i->scores); /* resident before the run measures what is */
+    return HR_OK;
 }
 
 static hr_status open_run(hri_predictor *i, const hri_predictor_options *o, hri_prose *why) {
@@ -115,7 +127,7 @@ static hr_status open_with(hri_predictor *i, const hri_predictor_options *o, int
         i->of[k].batch = k ? 1 : batch;
         status = build(o, i->of[k].batch, &i->of[k].g, why);
         if (status == HR_OK) {
-            find_scores(&i->of[k]);
+            find_scores(&i->of[k], o->outputs);
         }
     }
     if (status == HR_OK) {
@@ -183,7 +195,7 @@ static hr_status read_number(const piece *x, const char *name, float *out) {
 /* Scores of a 2-byte type come into the upper half of their room and are widened from below: a number is read before
  * anything is written over it. */
 static hr_status read_scores(hri_predictor *i, const piece *x) {
-    const size_t count = (size_t)(x->batch * i->classes);
+    const size_t count = (size_t)(x->batch * i->row);
     const hr_type type = x->g->values[x->logits].meta.type;
     const uint64_t bytes = count * hr_type_bytes(type);
     char *from = (char *)i->scores + (count * sizeof *i->scores - bytes);
@@ -249,6 +261,11 @@ uint32_t hri_predictor_fed(const hri_predictor *i) {
 }
 
 const float *hri_predictor_scores(const hri_predictor *i) {
+    return i->classes ? i->scores : NULL;
+}
+
+const float *hri_predictor_output(const hri_predictor *i, hr_meta *meta) {
+    *meta = i->of[0].sample;
     return i->scores;
 }
 

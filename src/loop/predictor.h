@@ -30,6 +30,7 @@ typedef struct hri_predictor_options {
     hri_pixels
         pixels; /* of images that the supply gives as bytes; zeros: it gives what the model asks for */
     int64_t batch;  /* samples at once; 0: as many as fit */
+    int outputs;    /* the result "logits" is read whatever its shape, for hri_predictor_output */
     int single;     /* the supply's last samples come one by one: its loss leaves nothing out */
     uint64_t count; /* samples there are: a batch is not much larger; HR_COUNT_UNKNOWN: not known */
     uint64_t budget_bytes; /* of everything; 0: as much as it takes */
@@ -56,6 +57,8 @@ uint32_t hri_predictor_fed(const hri_predictor *i);
 /* Its scores before softmax, (fed, classes), or NULL for a model that has none a sample (gpt2, unet). */
 const float *hri_predictor_scores(const hri_predictor *i);
 int64_t hri_predictor_classes(const hri_predictor *i);
+/* The same in the model's own shape, *meta of one sample; NULL: it has no such result, or it was not asked for. */
+const float *hri_predictor_output(const hri_predictor *i, hr_meta *meta);
 /* Loss, accuracy and top5 of the last batch, over the labels that count; NAN where the graph does not say. */
 hri_numbers hri_predictor_numbers(const hri_predictor *i);
 
