@@ -9,8 +9,7 @@ import re
 import sys
 from typing import Any, Optional, Sequence
 
-from .graph import Refused
-from .library import Error
+from .errors import Error, Refused
 
 
 def spec(text: str) -> tuple[str, list]:

@@ -10,9 +10,11 @@ from typing import Mapping, Optional, Sequence
 
 import numpy as np
 
-from . import library
 from .build import inverse
+from .define import Graph
 from .exported import Exported
+from .models import Model as Opened
+from .run import Run
 from .sides import Kink, Settled, unwatch, watch
 
 
@@ -48,6 +50,15 @@ def parameters(e: Exported) -> list[str]:
             and " frozen" not in e.model.train.named[n].entry.tail]
 
 
+def add_gradients(g: Graph, names: Sequence[str]) -> list[str]:
+    """Adds the gradients of "loss" as results "gradient:NAME"; the names that have one."""
+    found = g.gradients(g.find("loss"), [g.find(n) for n in names])
+    for n, v in zip(names, found):
+        if v is not None:
+            g.result(v, f"gradient:{n}")
+    return [n for n, v in zip(names, found) if v is not None]
+
+
 class Ours:
     """The model in the library, with gradients as results."""
 
@@ -56,12 +67,12 @@ class Ours:
         self.kinds = watch(e.model.train) if kinks else []
         text = e.model.text()
         unwatch(e.model.train)
-        self.model = library.Model(without_chance(text))
+        self.model = Opened.parse(without_chance(text))
         self.train, self.eval = self.model.graph(batch, True), self.model.graph(batch, False)
-        self.trained = self.train.gradients(parameters(e))
+        self.trained = add_gradients(self.train, parameters(e))
         self.train.freeze()
         self.eval.freeze()
-        self.run = library.Run([self.train, self.eval], budget)
+        self.run = Run([self.train, self.eval], budget, threads=1)
         self.put_weights(e.weights)
 
     def _order(self, name: str) -> Sequence[int]:
@@ -70,18 +81,18 @@ class Ours:
     def put_weights(self, weights: Mapping[str, np.ndarray]) -> None:
         for name, a in weights.items():
             for graph in (0, 1):
-                if self.run.graphs[graph].find(name):
+                if self.run.graphs[graph].has(name):
                     self.run.put(name, lying(a, self._order(name)), graph)
                     break
 
     def get(self, name: str) -> np.ndarray:
-        graph = 0 if self.train.find(name) else 1
+        graph = 0 if self.train.has(name) else 1
         return standing(self.run.get(name, graph), self._order(name))
 
     def feed(self, feeds: Mapping[str, np.ndarray], graph: int) -> None:
         orders = {n: o for n, _, o in self.e.inputs}
         for name, a in feeds.items():
-            if self.run.graphs[graph].find(name):
+            if self.run.graphs[graph].has(name):
                 self.run.put(name, lying(a, orders.get(name, range(a.ndim))), graph)
 
     def step(self, feeds: Mapping[str, np.ndarray], number: int) -> tuple[float, dict]:
@@ -104,7 +115,6 @@ class Ours:
         self.run.close()
         self.train.close()
         self.eval.close()
-        self.model.close()
 
 
 def ours(e: Exported, feeds: Mapping[str, np.ndarray], batch: int, steps: int = 1, kinks: bool = False) -> Outcome:

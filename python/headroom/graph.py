@@ -7,17 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Optional, Sequence
 
+from .errors import Refused
 from .size import Shape
 
 CONSTANT_BYTES = 64 << 10
 
-
-class Refused(Exception):
-    """What cannot be taken, with the user's own place in the source."""
-
-    def __init__(self, what: str, where: str = "") -> None:
-        super().__init__(f"{where}: {what}" if where else what)
-        self.what, self.where = what, where
+__all__ = ["Entry", "Form", "Model", "Refused", "Value", "attribute", "number", "quoted", "typed", "unite"]
 
 
 @dataclass(eq=False)

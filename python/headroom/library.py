@@ -1,39 +1,23 @@
-"""libheadroom through ctypes: model files opened, built, differentiated and run.
+"""libheadroom through ctypes: found, opened at the first use, its statuses as exceptions.
 
-The library is found in $HEADROOM_LIBRARY, in the build folder beside this source, or where the system keeps libraries.  It is
-opened at the first use."""
+The library is looked for in $HEADROOM_LIBRARY, in this package (the wheel carries it), in the build folder beside this source, and
+where the system keeps libraries.  Importing this module opens nothing and starts no thread."""
 from __future__ import annotations
 
 import ctypes as c
 import os
-from pathlib import Path
-from typing import Any, Optional, Sequence
+import sys
+from typing import Any, Callable, Optional
 
-NP_TYPES = ["float32", None, "float16", "int32", "int64", "uint8"]  # hr_type
-EOF = "end of"
+from .errors import DataError, DoesNotFit, Error, MachineError, TrainingError, UsageError
 
+VERSION = "0.1.0"
+TYPES = ("f32", "bf16", "f16", "i32", "i64", "u8")  # hr_type, in its order
+NUMPY = ("float32", None, "float16", "int32", "int64", "uint8")  # bf16 has no NumPy type
+UNKNOWN = (1 << 64) - 1
 
-class Error(Exception):
-    """A status of the library, in its own words."""
-
-
-class _Error(c.Structure):
-    _fields_ = [("code", c.c_int32), ("cause", c.c_int32), ("option", c.c_int32), ("holders", c.c_uint32),
-                ("message", c.c_char * 2048), ("rest", c.c_byte * 2048)]
-
-
-class _Shape(c.Structure):
-    _fields_ = [("rank", c.c_int32), ("dim", c.c_int64 * 8)]
-
-
-class _Meta(c.Structure):
-    _fields_ = [("type", c.c_int32), ("shape", _Shape)]
-
-
-class _RunOptions(c.Structure):
-    _fields_ = [("size", c.c_size_t), ("device", c.c_void_p), ("graphs", c.POINTER(c.c_void_p)),
-                ("graph_count", c.c_size_t), ("budget_bytes", c.c_uint64), ("threads", c.c_uint32),
-                ("reserved", c.c_uint32), ("seed", c.c_uint64), ("budget", c.c_void_p)]
+_library: Optional[c.CDLL] = None
+_process = 0
 
 
 def find() -> Optional[str]:
@@ -41,153 +25,181 @@ def find() -> Optional[str]:
     named = os.environ.get("HEADROOM_LIBRARY")
     if named:
         return named
-    top = Path(__file__).resolve().parents[2]
-    for folder in ("build", "build/dev"):
-        if (top / folder / "libheadroom.so").exists():
-            return str(top / folder / "libheadroom.so")
+    here = os.path.dirname(os.path.abspath(__file__))
+    top = os.path.dirname(os.path.dirname(here))
+    for folder in (os.path.join(here, "lib"), os.path.join(top, "build"), os.path.join(top, "build", "dev")):
+        path = os.path.join(folder, "libheadroom.so")
+        if os.path.exists(path):
+            return path
     from ctypes.util import find_library
 
     return find_library("headroom")
 
 
-_library: Optional[c.CDLL] = None
+def program() -> Optional[str]:
+    """The command beside the library, or None."""
+    path = find()
+    beside = os.path.join(os.path.dirname(path or ""), "headroom")
+    if path and os.access(beside, os.X_OK):
+        return beside
+    import shutil
+
+    return shutil.which("headroom")
+
+
+def cuda_folders() -> list[str]:
+    """Where wheels of other packages keep CUDA's libraries: nvidia/*/lib of each folder that Python imports from."""
+    found = []
+    for entry in sys.path:
+        top = os.path.join(entry or ".", "nvidia")
+        if os.path.isdir(top):
+            found += [lib for name in sorted(os.listdir(top)) if os.path.isdir(lib := os.path.join(top, name, "lib"))]
+    return found
+
+
+def _open() -> c.CDLL:
+    path = find()
+    if not path:
+        raise Error("libheadroom.so was not found: install the wheel, build it (`make`), or set HEADROOM_LIBRARY")
+    if "HEADROOM_CUDA_PATH" not in os.environ:
+        folders = cuda_folders()
+        if folders:
+            os.environ["HEADROOM_CUDA_PATH"] = os.pathsep.join(folders)
+    try:
+        lib = c.CDLL(path)
+    except OSError as e:
+        raise Error(f"{path} cannot be loaded: {e}") from None
+    lib.hr_version.restype = c.c_char_p
+    theirs = lib.hr_version().decode()
+    if theirs != VERSION:
+        raise Error(f"this package is version {VERSION}, but {path} is version {theirs}: install the two from one wheel, or set "
+                    "HEADROOM_LIBRARY to a library of the same version")
+    from . import _c
+
+    for name, (result, arguments) in _c.FUNCTIONS.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    return lib
 
 
 def library() -> c.CDLL:
-    global _library
+    """The library, opened once for each process."""
+    global _library, _process
     if _library is None:
-        path = find()
-        if not path:
-            raise Error("libheadroom.so was not found: build it (`make`), install it, or set HEADROOM_LIBRARY")
-        lib = c.CDLL(path)
-        for name in ("hr_graph_find", "hr_graph_output"):
-            getattr(lib, name).restype = c.c_uint32
-        for name in ("hr_graph_name", "hr_status_text"):
-            getattr(lib, name).restype = c.c_char_p
-        lib.hr_graph_meta.restype = _Meta
-        lib.hr_graph_value_count.restype = c.c_size_t
-        lib.hr_device_at.restype = c.c_void_p
-        _library = lib
+        _library, _process = _open(), os.getpid()
+    elif _process != os.getpid():
+        raise Error("headroom was used before this process was forked: threads and devices do not survive that; start workers with "
+                    "the method \"spawn\"")
     return _library
 
 
-def _check(status: int, why: Optional[_Error] = None) -> None:
+def fill(struct: Any, **fields: Any) -> Any:
+    """A struct of _c with its size set."""
+    s = struct(**fields)
+    if struct._fields_[0][0] == "size":
+        s.size = c.sizeof(struct)
+    return s
+
+
+def text(raw: Optional[bytes]) -> str:
+    return raw.decode(errors="replace") if raw else ""
+
+
+def error(status: int, why: Any = None) -> Error:
+    """The exception of a status: its class is the cause, its words are the library's."""
+    from . import _c
+
+    lib = library()
+    words = text(why.message) if why is not None and why.message else text(lib.hr_status_text(status))
+    name = text(lib.hr_status_name(status))
+    cause = why.cause if why is not None else 0
+    if cause == _c.HR_CAUSE_NO_FIT or status == _c.HR_E_NO_PLAN:
+        return DoesNotFit(words)
+    kinds = {_c.HR_CAUSE_USAGE: UsageError, _c.HR_CAUSE_DATA: DataError, _c.HR_CAUSE_TRAINING: TrainingError,
+             _c.HR_CAUSE_MACHINE: MachineError}
+    return kinds.get(cause, Error)(words, name)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """A function whose last argument is an hr_error: raises what it says."""
+    from . import _c
+
+    why = _c.hr_error()
+    status = getattr(library(), name)(*arguments, c.byref(why))
     if status != 0:
-        text = why.message.decode(errors="replace") if why is not None and why.message else ""
-        raise Error(text or library().hr_status_text(status).decode())
+        raise error(status, why)
 
 
-class Model:
-    """A model file, opened from its text."""
+def check(status: int, explain: Optional[Callable[[Any], object]] = None) -> None:
+    """A status; `explain` fills an hr_error with the object's own words."""
+    if status != 0:
+        from . import _c
 
-    def __init__(self, text: str) -> None:
-        lib, why = library(), _Error()
-        data = text.encode()
-        self.handle = c.c_void_p()
-        _check(lib.hr_model_parse(data, c.c_size_t(len(data)), c.byref(self.handle), c.byref(why)), why)
+        why = _c.hr_error()
+        if explain is not None:
+            explain(c.byref(why))
+        raise error(status, why if why.code == status else None)
 
-    def graph(self, batch: int, training: bool) -> "Graph":
-        lib = library()
-        g = Graph()
-        status = lib.hr_model_build(self.handle, g.handle, c.c_int64(batch), c.c_int(training))
+
+def each(name: str, struct: Any, *arguments: Any) -> list[Any]:
+    """What a function of the form f(..., index, out) lists, until HR_E_EOF."""
+    from . import _c
+
+    found: list[Any] = []
+    while True:
+        one = fill(struct)
+        status = getattr(library(), name)(*arguments, len(found), c.byref(one))
+        if status == _c.HR_E_EOF:
+            return found
         if status != 0:
-            g.fail()
-        return g
-
-    def close(self) -> None:
-        library().hr_model_close(self.handle)
+            raise error(status)
+        found.append(one)
 
 
-class Graph:
-    def __init__(self) -> None:
-        self.handle = c.c_void_p()
-        _check(library().hr_graph_create(c.byref(self.handle)))
-
-    def fail(self) -> None:
-        why = _Error()
-        library().hr_graph_error(self.handle, c.byref(why))
-        raise Error(why.message.decode(errors="replace"))
-
-    def find(self, name: str) -> int:
-        return int(library().hr_graph_find(self.handle, name.encode()))
-
-    def meta(self, value: int) -> tuple[str, tuple[int, ...]]:
-        m = library().hr_graph_meta(self.handle, c.c_uint32(value))
-        return NP_TYPES[m.type] or "bf16", tuple(m.shape.dim[:m.shape.rank])
-
-    def gradients(self, names: Sequence[str]) -> list[str]:
-        """Adds the gradients of "loss" as results "gradient:NAME"; the names that have one."""
-        lib = library()
-        wrt = (c.c_uint32 * len(names))(*[self.find(n) for n in names])
-        grads = (c.c_uint32 * len(names))()
-        status = lib.hr_graph_differentiate(self.handle, c.c_uint32(self.find("loss")), c.c_uint32(0), wrt,
-                                            c.c_size_t(len(names)), grads)
-        if status != 0:
-            self.fail()
-        have = []
-        for n, g in zip(names, grads):
-            if g:
-                lib.hr_graph_result(self.handle, c.c_uint32(g), f"gradient:{n}".encode())
-                have.append(n)
-        return have
-
-    def freeze(self) -> None:
-        if library().hr_graph_freeze(self.handle) != 0:
-            self.fail()
-
-    def close(self) -> None:
-        library().hr_graph_destroy(self.handle)
+def shape_of(shape: Any) -> tuple[int, ...]:
+    return tuple(shape.dim[:shape.rank])
 
 
-class Run:
-    """Graphs in one arena on the host."""
+def make_shape(dims: Any) -> Any:
+    from . import _c
 
-    def __init__(self, graphs: Sequence[Graph], budget: int = 0, seed: int = 0, threads: int = 1) -> None:
-        lib, why = library(), _Error()
-        self.graphs = list(graphs)
-        self.ctx = c.c_void_p()
-        _check(lib.hr_ctx_create(None, c.byref(self.ctx)))
-        device = c.c_void_p(lib.hr_device_at(self.ctx, c.c_size_t(0)))
-        handles = (c.c_void_p * len(graphs))(*[g.handle for g in graphs])
-        o = _RunOptions(size=c.sizeof(_RunOptions), device=device, graphs=handles, graph_count=len(graphs),
-                        budget_bytes=budget, threads=threads, seed=seed)
-        self.handle = c.c_void_p()
-        try:
-            _check(lib.hr_run_open(c.byref(o), c.byref(self.handle), c.byref(why)), why)
-        except Error:
-            lib.hr_ctx_destroy(self.ctx)
-            raise
+    s = _c.hr_shape(rank=len(dims))
+    for i, d in enumerate(dims):
+        s.dim[i] = int(d)
+    return s
 
-    def _fail(self, status: int) -> None:
-        if status != 0:
-            why = _Error()
-            library().hr_run_error(self.handle, c.byref(why))
-            _check(status, why)
 
-    def put(self, name: str, array: Any, graph: int = 0) -> None:
-        import numpy as np
+def make_meta(type_: str, dims: Any) -> Any:
+    from . import _c
 
-        type_, shape = self.graphs[graph].meta(self.graphs[graph].find(name))
-        a = np.ascontiguousarray(array, dtype=type_)
-        if a.shape != shape:
-            raise Error(f"{name} is {shape}, not {a.shape}")
-        self._fail(library().hr_run_put(self.handle, c.c_size_t(graph), name.encode(), a.ctypes.data_as(c.c_void_p),
-                                        c.c_uint64(a.nbytes)))
+    return _c.hr_meta(type=TYPES.index(type_), shape=make_shape(dims))
 
-    def get(self, name: str, graph: int = 0) -> Any:
-        import numpy as np
 
-        type_, shape = self.graphs[graph].meta(self.graphs[graph].find(name))
-        a = np.empty(shape, dtype=type_)
-        self._fail(library().hr_run_get(self.handle, c.c_size_t(graph), name.encode(), a.ctypes.data_as(c.c_void_p),
-                                        c.c_uint64(a.nbytes)))
-        return a
+_context: Optional[c.c_void_p] = None
 
-    def step(self, graph: int = 0, number: int = 0) -> None:
-        lib = library()
-        lib.hr_run_at(self.handle, c.c_uint32(number), c.c_uint32(0))
-        self._fail(lib.hr_run_step(self.handle, c.c_size_t(graph)))
 
-    def close(self) -> None:
-        library().hr_run_close(self.handle)
-        library().hr_ctx_destroy(self.ctx)
+def context() -> c.c_void_p:
+    """The root object of this process, made at the first use."""
+    global _context
+    lib = library()
+    if _context is None:
+        made = c.c_void_p()
+        check(lib.hr_ctx_create(None, c.byref(made)))
+        _context = made
+    return _context
+
+
+def collect(print_: Callable[[Any], int]) -> str:
+    """What a function that writes in pieces says, as one text; `print_` is called with an hr_write_fn."""
+    from . import _c
+
+    pieces: list[bytes] = []
+
+    def write(_user: Any, at: int, size: int) -> int:
+        pieces.append(c.string_at(at, size) if size else b"")
+        return 0
+
+    status = print_(_c.hr_write_fn(write))
+    if status != 0:
+        raise error(status)
+    return b"".join(pieces).decode(errors="replace")

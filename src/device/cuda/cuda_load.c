@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/fault.h"
 
@@ -52,6 +53,29 @@ static void *open_first(const char *const *names, char why_not[HRI_CUDA_TEXT]) {
     return NULL;
 }
 
+/* The copy that this process has already, PyTorch's for example, before any other of that name; then the folders of
+ * HEADROOM_CUDA_PATH, joined by ':'. */
+static void *open_in_folders(const char *const *names) {
+    const char *folders = getenv("HEADROOM_CUDA_PATH");
+    void *library = NULL;
+    for (size_t i = 0; names[i] && !library; i++) {
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
+    }
+    while (folders && *folders && !library) {
+        const size_t length = strcspn(folders, ":");
+        for (size_t i = 0; names[i] && length && !library; i++) {
+            char path[4096];
+            const int used =
+                snprintf(path, sizeof path, "%.*s/%s", (int)length, folders, names[i]);
+            if (used > 0 && (size_t)used < sizeof path) { /* the system knows no longer ones */
+                library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+            }
+        }
+        folders += length + (folders[length] == ':');
+    }
+    return library;
+}
+
 static void *open_library(const char *name, char *why_not) {
     return open_first((const char *const[]){name, NULL}, why_not);
 }
@@ -61,7 +85,8 @@ void *hri_cuda_library_open(const char *const *names, char why_not[HRI_CUDA_TEXT
         snprintf(why_not, HRI_CUDA_TEXT, "%s", names[0]);
         return NULL;
     }
-    return open_first(names, why_not);
+    void *library = open_in_folders(names);
+    return library ? library : open_first(names, why_not);
 }
 
 int hri_cuda_library_find(void *library, void *table, const hri_cuda_entry *entries, size_t count,

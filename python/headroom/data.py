@@ -1,0 +1,349 @@
+"""Data: the library's own sources by their text, arrays, datasets, loaders and iterators of Python.
+
+Whatever it is, it becomes one pipeline of single samples with a budget of its own, which the plan counts: elements that wait, are
+shuffled or are on their way never take more.  Arrays are read where they lie.  Python code is called from the pipeline's threads;
+what it raises ends the call with the number of the sample, and is the __cause__ of the DataError."""
+from __future__ import annotations
+
+import ctypes as c
+import itertools
+from typing import Any, Iterable, Iterator, Optional, Sequence
+
+from .errors import DataError, UsageError
+from .library import NUMPY, TYPES, check, fill, library, make_meta
+from .models import Input
+
+LEAST_BYTES = 1 << 20
+
+
+class Data:
+    """Made by `hr.data`.  One of: text, named arrays, a dataset with indices, an iterable."""
+
+    def __init__(self, text: Optional[str] = None, arrays: Any = None, dataset: Any = None, stream: Any = None,
+                 shuffle: Optional[bool] = None, buffer: int = 0) -> None:
+        self.text, self.arrays, self.dataset, self.stream = text, arrays, dataset, stream
+        self.shuffle, self.buffer = shuffle, buffer
+        self._first: Any = None
+
+    def __repr__(self) -> str:
+        if self.text is not None:
+            return f"hr.data({self.text!r})"
+        kind = "arrays" if self.arrays is not None else type(self.dataset if self.dataset is not None else self.stream).__name__
+        count = self.count()
+        return f"<data: {kind}{f' of {count} samples' if count is not None else ''}>"
+
+    def count(self) -> Optional[int]:
+        """Samples in an epoch; None: not known."""
+        if self.arrays is not None:
+            return len(next(iter(self.arrays.values())) if isinstance(self.arrays, dict) else self.arrays[0])
+        return len(self.dataset) if self.dataset is not None else None
+
+    def example(self, count: int = 2) -> Optional[list[Any]]:
+        """A few samples of each field as arrays with a batch in front; None for text."""
+        import numpy as np
+
+        if self.text is not None:
+            return None
+        if self.arrays is not None:
+            parts = list(self.arrays.values()) if isinstance(self.arrays, dict) else list(self.arrays)
+            return [array(p[:count]) for p in parts]
+        if self.dataset is not None:
+            rows = [[array(f) for f in fields_of(self.dataset[i])] for i in range(min(count, len(self.dataset)))]
+            return [np.stack(column) for column in zip(*rows)]
+        return [array(f) for f in fields_of(self.peek())]
+
+    def peek(self) -> Any:
+        """The first item of an iterable, which is not lost."""
+        if self._first is None:
+            self._first = iter(self.stream)
+            try:
+                item = next(self._first)
+            except StopIteration:
+                raise DataError("the data has no samples") from None
+            self._first = itertools.chain([item], self._first)
+            self._item = item
+        return self._item
+
+    def begin(self) -> Iterator[Any]:
+        """An iterator over one epoch."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            return iter(first)
+        return iter(self.stream)
+
+    def open(self, inputs: Sequence[Input], training: bool, batch: int = 0, budget_bytes: int = 0, seed: int = 0,
+             skip_bad: bool = False) -> "Pipeline":
+        """The pipeline, for a model with these inputs."""
+        assert self.text is None
+        return Pipeline(self, inputs, training, batch, budget_bytes, seed, skip_bad)
+
+
+def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0) -> Data:
+    """Data for fit, evaluate and predict.
+
+    hr.data("images:flowers | decode(224)")   a source of the library, with stages or without (docs/data.md)
+    hr.data(x, y)                             arrays: NumPy, or anything with DLPack; one an input, labels last
+    hr.data({"image": x, "label": y})         the same by the names of the model's inputs
+    hr.data(dataset)                          len() and [i]: a torch Dataset, a list of (x, y)
+    hr.data(loader)                           an iterable of samples or of batches: DataLoader, tf.data, a generator function
+
+    shuffle: default is to shuffle arrays and datasets in training and nothing else.  buffer: shuffles an iterable through so many
+    samples.  A generator function is called for each epoch; an iterator that can be read once serves one."""
+    if len(sources) == 1:
+        one = sources[0]
+        if isinstance(one, Data):
+            return one
+        if isinstance(one, str):
+            return Data(text=one)
+        if isinstance(one, tuple) and all(is_array(a) for a in one):
+            return data(*one, shuffle=shuffle, buffer=buffer)
+        if isinstance(one, dict):
+            return Data(arrays={k: array(v) for k, v in one.items()}, shuffle=shuffle)
+        if is_array(one):
+            return Data(arrays=[array(one)], shuffle=shuffle)
+        if callable(one) and not hasattr(one, "__iter__") and not hasattr(one, "__getitem__"):
+            return Data(stream=Called(one), shuffle=shuffle, buffer=buffer)
+        if hasattr(one, "__getitem__") and hasattr(one, "__len__") and not hasattr(one, "batch_size"):
+            return Data(dataset=one, shuffle=shuffle)
+        if hasattr(one, "__iter__"):
+            return Data(stream=one, shuffle=shuffle, buffer=buffer)
+        raise UsageError(f"{type(one).__name__} is no data: give arrays, a dataset, an iterable or a text such as 'images:DIR'")
+    arrays = [array(s) for s in sources]
+    if not arrays:
+        raise UsageError("hr.data() needs arrays, a dataset, an iterable or a text such as 'images:DIR'")
+    if len({len(a) for a in arrays}) != 1:
+        raise UsageError(f"arrays of {', '.join(str(len(a)) for a in arrays)} samples do not go together")
+    return Data(arrays=arrays, shuffle=shuffle)
+
+
+class Called:
+    """A generator function as an iterable."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.function())
+
+
+def is_array(x: Any) -> bool:
+    return hasattr(x, "shape") and (hasattr(x, "__dlpack__") or hasattr(x, "__array__") or hasattr(x, "__array_interface__"))
+
+
+def array(x: Any) -> Any:
+    """An array or tensor of the host as a NumPy array, without a copy where that is possible."""
+    import numpy as np
+
+    if isinstance(x, np.ndarray):
+        return x
+    if getattr(x, "requires_grad", False):
+        x = x.detach()
+    if hasattr(x, "__dlpack_device__") and not isinstance(x, np.generic):
+        kind = x.__dlpack_device__()[0]
+        if int(kind) not in (1, 3):
+            raise UsageError(f"a tensor on device {getattr(x, 'device', kind)}: data lies on the host; move it there first (.cpu())")
+        try:
+            return np.from_dlpack(x)
+        except (BufferError, TypeError, RuntimeError):
+            x = x.float() if "bfloat16" in str(getattr(x, "dtype", "")) else x
+    return np.asarray(x)
+
+
+def fields_of(item: Any) -> list[Any]:
+    """(x, y), {"image": x, "label": y} or one array as a list of fields."""
+    if isinstance(item, dict):
+        return list(item.values())
+    return list(item) if isinstance(item, (tuple, list)) else [item]
+
+
+def names_of(item: Any, inputs: Sequence[Input]) -> list[Input]:
+    """The inputs that the fields of an item go to: by name, else in order."""
+    if isinstance(item, dict):
+        known = {i.name: i for i in inputs}
+        missing = [k for k in item if k not in known]
+        if missing:
+            raise UsageError(f"the model has no input {missing[0]!r}; it has {', '.join(known)}")
+        return [known[k] for k in item]
+    count = len(fields_of(item))
+    if count > len(inputs):
+        raise UsageError(f"{count} fields for a model with {len(inputs)} inputs: {', '.join(map(repr, inputs))}")
+    return list(inputs[:count])
+
+
+def sample_type(dtype: Any, to: Input) -> str:
+    """What a field is handed on as: bytes stay bytes, real numbers are f32, whole numbers are i32."""
+    if dtype.name == "uint8":
+        return "u8"
+    return "f32" if dtype.kind == "f" or to.type == "f32" else "i32"
+
+
+def shaped(x: Any, to: Input, type_: str) -> Any:
+    """One sample as it lies in memory."""
+    import numpy as np
+
+    x = array(x)
+    return np.ascontiguousarray(x.transpose(to.order) if to.order else x, NUMPY[TYPES.index(type_)])
+
+
+class Pipeline:
+    """An hr_pipeline over Python's data, and all that must live as long as it."""
+
+    def __init__(self, source: Data, inputs: Sequence[Input], training: bool, batch: int, budget_bytes: int, seed: int,
+                 skip_bad: bool) -> None:
+        from . import _c
+
+        self.source, self.failure = source, None  # type: Data, Optional[BaseException]
+        self.kept: list[Any] = []
+        self.handle = c.c_void_p()
+        self.inputs = list(inputs)
+        first = source.example(1) or []
+        self.to = self._inputs(first)
+        self.batched = source.stream is not None and first[0].ndim == len(self.to[0].shape) + 1
+        metas = []
+        for a, to in zip(first, self.to):
+            dims = a.shape[1:] if source.stream is None or self.batched else a.shape
+            metas.append((sample_type(a.dtype, to), tuple(dims[d] for d in to.order) if to.order else tuple(dims)))
+        self.metas: list[tuple[str, tuple[int, ...]]] = metas
+        each = sum(library().hr_meta_bytes(c.byref(make_meta(*m))) + 64 for m in metas)
+        o = fill(_c.hr_pipeline_options, budget_bytes=budget_bytes or max(LEAST_BYTES, 2 * (batch or 32) * each), seed=seed,
+                 skip_bad=skip_bad, workers=0)
+        check(library().hr_pipeline_create(c.byref(o), c.byref(self.handle)))
+        try:
+            self._source(each)
+            self._stages(training, batch)
+            self.check(library().hr_pipeline_build(self.handle))
+        except BaseException:
+            self.close()
+            raise
+
+    def _inputs(self, first: Sequence[Any]) -> list[Input]:
+        item: Any = self.source.arrays if self.source.arrays is not None else \
+            self.source.dataset[0] if self.source.dataset is not None else self.source.peek()
+        to = names_of(item, self.inputs)
+        if len(to) != len(first):
+            raise UsageError("samples do not have the same fields")
+        return to
+
+    def check(self, status: int) -> None:
+        check(status, lambda why: library().hr_pipeline_error(self.handle, why))
+
+    def _source(self, each: int) -> None:
+        """Arrays that lie as the model reads them are read in C, everything else by calling Python."""
+        import numpy as np
+
+        if self.source.arrays is not None and not any(i.order for i in self.to):
+            parts = self.source.arrays.values() if isinstance(self.source.arrays, dict) else self.source.arrays
+            self._arrays([np.ascontiguousarray(a, NUMPY[TYPES.index(t)]) for a, (t, _) in zip(parts, self.metas)])
+            return
+        self._callback(each)
+
+    def _arrays(self, parts: Sequence[Any]) -> None:
+        from . import _c
+
+        fields = (_c.hr_field * len(parts))()
+        for f, a, to, (type_, dims) in zip(fields, parts, self.to, self.metas):
+            f.name, f.bytes, f.data = to.name.encode(), a.nbytes, a.ctypes.data
+            f.meta = make_meta(type_, (len(a), *dims))
+        self.kept += parts
+        self.check(library().hr_pipeline_arrays(self.handle, fields, len(parts)))
+
+    def _callback(self, each: int) -> None:
+        from . import _c
+
+        count = self.source.count()
+        names = (c.c_char_p * len(self.to))(*[i.name.encode() for i in self.to])
+        metas = (_c.hr_meta * len(self.to))(*[make_meta(*m) for m in self.metas])
+        o = fill(_c.hr_map_options, name=b"python", outputs=c.addressof(metas), names=c.addressof(names),
+                 output_count=len(self.to), output_bytes=each)
+        function = _c.hr_source_fn(self._stream if count is None else self._indexed)
+        self.kept += [names, metas, function]
+        self.samples: Iterator[Any] = iter(())
+        self.epoch = -1
+        self.check(library().hr_pipeline_callback(self.handle, function, None, _c.HR_COUNT_UNKNOWN if count is None else count,
+                                                  c.byref(o)))
+
+    def _stages(self, training: bool, batch: int) -> None:
+        stages = []
+        indexed = self.source.stream is None
+        if (training if self.source.shuffle is None else self.source.shuffle) and indexed:
+            stages.append("shuffle")
+        elif self.source.buffer and not indexed:
+            stages.append(f"shuffle(buffer={self.source.buffer})")
+        if training and batch > 1 and (self.source.count() or 0) >= batch:
+            stages.append(f"whole({batch})")
+        if stages:
+            self.check(library().hr_pipeline_add(self.handle, " | ".join(stages).encode()))
+
+    # ---- called by the library, from its threads ----
+
+    def _emit(self, emit: int, fields: Sequence[Any]) -> int:
+        if len(fields) != len(self.to):
+            raise ValueError(f"it has {len(fields)} fields, the first one had {len(self.to)}")
+        for x, to, (type_, dims) in zip(fields, self.to, self.metas):
+            a = shaped(x, to, type_)
+            if a.shape != dims:
+                raise ValueError(f"{to.name} is {a.shape}, the first one was {dims}")
+            place = c.c_void_p()
+            meta = make_meta(type_, dims)
+            status = library().hr_emit_field(emit, to.name.encode(), c.byref(meta), c.byref(place))
+            if status != 0:
+                return int(status)
+            if a.nbytes:
+                c.memmove(place, a.ctypes.data, a.nbytes)
+        return 0
+
+    def _guarded(self, emit: int, index: int, fields: Any) -> int:
+        from . import _c
+
+        try:
+            return self._emit(emit, fields())
+        except StopIteration:
+            return _c.HR_E_EOF
+        except BaseException as e:
+            if self.failure is None:
+                self.failure = e
+            library().hr_emit_explain(emit, f"sample {index}: {type(e).__name__}: {e}".encode()[:1000])
+            return _c.HR_E_INVALID
+
+    def _indexed(self, _user: Any, _epoch: int, index: int, emit: int) -> int:
+        def fields() -> list[Any]:
+            if self.source.arrays is None:
+                return fields_of(self.source.dataset[index])
+            parts = self.source.arrays.values() if isinstance(self.source.arrays, dict) else self.source.arrays
+            return [a[index] for a in parts]
+
+        return self._guarded(emit, index, fields)
+
+    def _rows(self) -> Iterator[list[Any]]:
+        for item in self.source.begin():
+            parts = fields_of(item)
+            if not self.batched:
+                yield parts
+                continue
+            arrays = [array(p) for p in parts]
+            yield from ([a[k] for a in arrays] for k in range(len(arrays[0])))
+
+    def _stream(self, _user: Any, epoch: int, index: int, emit: int) -> int:
+        if epoch != self.epoch or index == 0:
+            self.epoch, self.samples = epoch, self._rows()
+        return self._guarded(emit, index, lambda: next(self.samples))
+
+    def raise_failure(self, error: BaseException) -> None:
+        """Raises what the source raised, as the reason of `error`."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            if not isinstance(failure, Exception):
+                raise failure
+            raise DataError(str(error)) from failure
+
+    def close(self) -> None:
+        if self.handle:
+            library().hr_pipeline_destroy(self.handle)
+            self.handle = c.c_void_p()
+
+
+def as_data(source: Any) -> Optional[Data]:
+    return None if source is None else data(source)
+
+
+__all__ = ["Data", "Iterable", "Pipeline", "array", "as_data", "data"]

@@ -1,0 +1,136 @@
+"""What happens while the library works: events to callbacks and to the screen, exceptions and Ctrl-C out of C code.
+
+The library calls back on the thread that called it, at least every 100 ms.  Nothing may be raised through C code, so whatever a
+callback raises is kept, the library is told to stop, and it is raised when the C call has returned."""
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any, Callable, Iterable, Optional
+
+from .library import UNKNOWN, text
+
+KINDS = ("tick", "started", "step", "validated", "epoch", "saved", "save_failed", "resized", "bad_sample", "warning")
+
+
+class StopTraining(Exception):
+    """Raised by a callback: finish this step, save, and return what was reached."""
+
+
+class Event:
+    """One event: `kind` is one of KINDS; step, epoch and validation events have numbers.
+
+    Numbers that an event does not have are None.  stop() ends training after this step, with a checkpoint."""
+
+    def __init__(self, raw: Any, session: Any = None) -> None:
+        self.kind = KINDS[raw.kind] if raw.kind < len(KINDS) else "unknown"
+        self.text = text(raw.text)
+        self.job, self.done, self.total = int(raw.job), int(raw.done), int(raw.total)
+        self.session = session
+        self.numbers: dict[str, Any] = {}
+        self.stopped = False
+        if raw.numbers:
+            from . import _c
+
+            self.numbers = plain(_c.hr_numbers.from_address(raw.numbers))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not self.numbers:
+            raise AttributeError(name)
+        if name not in self.numbers:
+            raise AttributeError(f"{name}: an event has {', '.join(self.numbers)}")
+        return self.numbers[name]
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    @property
+    def logs(self) -> dict[str, float]:
+        """As Keras calls them: what is a number, and what of it is known."""
+        keep = ("loss", "accuracy", "top5", "learning_rate", "gradient_norm", "samples_per_second")
+        return {k: v for k, v in self.numbers.items() if k in keep and v is not None}
+
+
+def plain(struct: Any) -> dict[str, Any]:
+    """The fields of a struct as Python values; NAN and HR_UNKNOWN are None, texts are str."""
+    out: dict[str, Any] = {}
+    for name, kind in struct._fields_:
+        if name in ("size", "reserved"):
+            continue
+        value = getattr(struct, name)
+        if isinstance(value, bytes):
+            value = text(value)
+        elif isinstance(value, float) and value != value or value == UNKNOWN:
+            value = None
+        elif value is None and kind is c.c_char_p:
+            value = ""
+        out[name] = value
+    return out
+
+
+class Listener:
+    """An hr_job_event_fn over Python callables.  Keep it as long as C may call it."""
+
+    def __init__(self, callbacks: Iterable[Any] = (), screen: Optional[Callable[[Event], None]] = None) -> None:
+        from . import _c
+
+        self.callbacks = list(callbacks)
+        self.screen = screen
+        self.failure: Optional[BaseException] = None
+        self.stopping = False
+        self.session: Any = None
+        self.val_logs: dict[str, float] = {}
+        self.warnings: list[str] = []
+        self.function = _c.hr_job_event_fn(self._called)
+
+    def _called(self, _user: Any, address: int) -> int:
+        from . import _c
+
+        try:
+            event = Event(_c.hr_job_event.from_address(address), self.session)
+            self._give(event)
+            self.stopping = self.stopping or event.stopped
+        except StopTraining:
+            self.stopping = True
+        except KeyboardInterrupt as e:
+            self.failure, self.stopping = e, True
+        except BaseException as e:
+            self.failure = e
+            return _c.HR_E_INVALID  # the caller failed: nothing is saved
+        return _c.HR_E_CANCELLED if self.stopping else _c.HR_OK
+
+    def _give(self, event: Event) -> None:
+        if event.kind == "validated":
+            self.val_logs = {f"val_{k}": v for k, v in event.logs.items() if k in ("loss", "accuracy", "top5")}
+        if event.kind == "warning":
+            self.warnings.append(event.text)
+        if self.screen is not None:
+            self.screen(event)
+        for callback in self.callbacks:
+            self._one(callback, event)
+
+    def _one(self, callback: Any, event: Event) -> None:
+        """A function gets every event but ticks; an object those that it has a method for, with Keras's names and arguments."""
+        if callable(callback) and not hasattr(callback, "on_epoch_end"):
+            if event.kind != "tick" and callback(event) is False:
+                event.stop()
+            return
+        if event.kind == "step":
+            for name in ("on_step", "on_train_batch_end"):
+                if hasattr(callback, name):
+                    getattr(callback, name)(event.numbers["step"], event.logs)
+        elif event.kind == "epoch" and hasattr(callback, "on_epoch_end"):
+            callback.on_epoch_end(event.numbers["epoch"] - 1, {**event.logs, **self.val_logs})
+        elif event.kind == "validated" and hasattr(callback, "on_test_end"):
+            callback.on_test_end(event.logs)
+
+    def hook(self, name: str) -> None:
+        """on_train_begin and on_train_end of objects that have them."""
+        for callback in self.callbacks:
+            method = getattr(callback, name, None)
+            if method is not None:
+                method()
+
+    def raise_failure(self) -> None:
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure

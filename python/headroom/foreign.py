@@ -1,0 +1,94 @@
+"""Losses and optimizers of other frameworks, read by class and settings.  What has no counterpart is refused by name."""
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import Refused
+
+LOSSES = {
+    "crossentropyloss": "cross_entropy", "mseloss": "mean_squared_error", "bcewithlogitsloss": "binary_cross_entropy",
+    "sparsecategoricalcrossentropy": "cross_entropy", "meansquarederror": "mean_squared_error", "mse": "mean_squared_error",
+    "binarycrossentropy": "binary_cross_entropy", "crossentropy": "cross_entropy", "own": "own",
+}
+
+
+def loss_name(loss: Any) -> str:
+    """The name of a loss here: of a string, a torch.nn loss, a Keras loss or its name.  None: cross entropy."""
+    if loss is None:
+        return "cross_entropy"
+    given = loss if isinstance(loss, str) else getattr(loss, "__name__", None) or type(loss).__name__
+    found = LOSSES.get(given.replace("_", "").lower())
+    if found is None:
+        raise Refused(f"the loss {given}: there are cross_entropy, mean_squared_error, binary_cross_entropy, and own for a model that "
+                      "returns its loss")
+    if getattr(loss, "reduction", "mean") not in ("mean", "sum_over_batch_size"):
+        raise Refused(f"{given} with reduction={loss.reduction!r}: losses are means over the batch")
+    if getattr(loss, "weight", None) is not None:
+        raise Refused(f"{given} with class weights")
+    if found == "binary_cross_entropy" and getattr(loss, "from_logits", True) is False and not isinstance(loss, str):
+        raise Refused(f"{given}(from_logits=False): leave the sigmoid out of the model and set from_logits=True")
+    return found
+
+
+def smoothing(loss: Any) -> float:
+    return float(getattr(loss, "label_smoothing", 0.0) or 0.0) if not isinstance(loss, str) else 0.0
+
+
+def _refuse(kind: str, settings: dict[str, Any], *keys: str) -> None:
+    for key in keys:
+        if settings.get(key):
+            raise Refused(f"{kind} with {key}={settings[key]}")
+
+
+def torch_optimizer(optimizer: Any) -> dict[str, Any]:
+    kind = type(optimizer).__name__
+    if len(optimizer.param_groups) != 1:
+        raise Refused(f"{kind} with {len(optimizer.param_groups)} parameter groups: one is supported")
+    s = optimizer.param_groups[0]
+    _refuse(kind, s, "dampening", "amsgrad", "maximize", "centered")
+    common = {"rate": float(s["lr"]), "decay": float(s.get("weight_decay", 0)), "decay_all": True}
+    if kind == "SGD":
+        return {"optimizer": "sgd", "momentum": float(s["momentum"]), "nesterov": bool(s["nesterov"]), **common}
+    if kind in ("Adam", "AdamW"):
+        decoupled = kind == "AdamW" or bool(s.get("decoupled_weight_decay"))
+        return {"optimizer": "adamw" if decoupled else "adam", "beta1": float(s["betas"][0]), "beta2": float(s["betas"][1]),
+                "epsilon": float(s["eps"]), **common}
+    if kind == "RMSprop":
+        return {"optimizer": "rmsprop", "alpha": float(s["alpha"]), "epsilon": float(s["eps"]), "momentum": float(s["momentum"]),
+                **common}
+    raise Refused(f"the optimizer {kind}: there are SGD, Adam, AdamW and RMSprop")
+
+
+def keras_optimizer(optimizer: Any) -> dict[str, Any]:
+    kind, s = type(optimizer).__name__, optimizer.get_config()
+    _refuse(kind, s, "amsgrad", "centered", "use_ema", "global_clipnorm" if kind == "LossScaleOptimizer" else "clipvalue")
+    if not isinstance(s["learning_rate"], (int, float)):
+        raise Refused(f"{kind} with a schedule of Keras: give rate=, schedule=, steps= instead")
+    common: dict[str, Any] = {"rate": float(s["learning_rate"]), "decay": float(s.get("weight_decay") or 0), "decay_all": True}
+    if s.get("global_clipnorm"):
+        common["clip"] = float(s["global_clipnorm"])
+    if kind == "SGD":
+        if common["decay"]:
+            raise Refused("SGD of Keras with weight_decay, which is decoupled there")
+        return {"optimizer": "sgd", "momentum": float(s["momentum"]), "nesterov": bool(s["nesterov"]), **common}
+    if kind in ("Adam", "AdamW"):
+        decoupled = kind == "AdamW" or bool(common["decay"])  # Keras always decouples
+        return {"optimizer": "adamw" if decoupled else "adam", "beta1": float(s["beta_1"]), "beta2": float(s["beta_2"]),
+                "epsilon": float(s["epsilon"]), **common}
+    if kind == "RMSprop":
+        return {"optimizer": "rmsprop", "alpha": float(s["rho"]), "epsilon": float(s["epsilon"]), "momentum": float(s["momentum"]),
+                **common}
+    raise Refused(f"the optimizer {kind}: there are SGD, Adam, AdamW and RMSprop")
+
+
+def optimizer_options(optimizer: Any) -> dict[str, Any]:
+    """Keyword arguments of fit for an optimizer object of torch or Keras."""
+    return torch_optimizer(optimizer) if hasattr(optimizer, "param_groups") else keras_optimizer(optimizer)
+
+
+def compiled(model: Any) -> dict[str, Any]:
+    """Loss and optimizer that a Keras model was compiled with; {} if it was not."""
+    if not getattr(model, "compiled", False):
+        return {}
+    found = {"loss": getattr(model, "loss", None), "optimizer": getattr(model, "optimizer", None)}
+    return {k: v for k, v in found.items() if v is not None}

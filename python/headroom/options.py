@@ -1,0 +1,157 @@
+"""Keyword arguments as hr_job_options: the names of the command's flags with '_' for '-', those of training among them.
+
+There is no second list: the names are the fields of the library's two structs."""
+from __future__ import annotations
+
+import ctypes as c
+import os
+from typing import Any, Optional
+
+from .data import Data, Pipeline, as_data
+from .errors import UsageError
+from .event import Listener
+from .library import fill
+from .models import Model, is_keras, is_torch, model as make_model
+
+STARTS = {"new": 0, "resume": 1, "overwrite": 2}
+ELSEWHERE = {"lr": "rate", "learning_rate": "rate", "batch_size": "batch", "weight_decay": "decay", "eps": "epsilon",
+             "validation_data": "val_data", "validation_split": "val_split", "max_epochs": "epochs", "betas": "beta1 and beta2"}
+
+
+class Job:
+    """The options of one job, with everything that they point to: keep it as long as its plan."""
+
+    def __init__(self, model: Any, data: Any, given: dict[str, Any], listener: Optional[Listener] = None) -> None:
+        from . import _c
+
+        self.data, self.val_data = as_data(data), as_data(given.pop("val_data", None))
+        self.listener = listener
+        self.kept: list[Any] = []
+        self.pipelines: list[Pipeline] = []
+        loss = given.pop("loss", None)
+        given = with_optimizer(model, given)
+        self.model = resolve(model, self.data, loss, given)
+        self.struct = fill(_c.hr_job_options)
+        self.fields = dict(_c.hr_job_options._fields_)
+        try:
+            self._fill(given)
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill(self, given: dict[str, Any]) -> None:
+        from . import _c
+
+        training = {name for name, _ in _c.hr_train_options._fields_} - {"size", "ignored"}
+        words = []
+        for key, value in given.items():
+            if value is None:
+                continue
+            if key in self.fields and key not in ("size", "model", "custom_model", "data", "pipeline", "val_pipeline", "on_event", "user",
+                                                  "training", "reserved"):
+                self.set(key, value)
+            elif key in training and key != "steps":
+                words.append(f"{key.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
+            else:
+                raise UsageError(f"there is no option {key!r}" + (f"; it is called {ELSEWHERE[key]} here" if key in ELSEWHERE else ""))
+        if words:
+            self.set("training", ",".join(words))
+        if self.model.custom:
+            self.struct.custom_model = self.model.opened()
+        else:
+            self.set("model", self.model.text)
+        if self.model.weights and "init" not in given:
+            self.set("init", self.model.weights)
+        self._data(given)
+        if self.listener is not None:
+            self.struct.on_event = self.listener.function
+
+    def _data(self, given: dict[str, Any]) -> None:
+        for source, text, object_ in ((self.data, "data", "pipeline"), (self.val_data, "val_data", "val_pipeline")):
+            if source is None:
+                continue
+            if source.text is not None:
+                self.set(text, source.text)
+                continue
+            pipeline = source.open(self.model.inputs, text == "data", int(given.get("batch") or 0),
+                                   int(given.get("data_budget_bytes") or 0), int(given.get("seed") or 0), bool(given.get("skip_bad")))
+            self.pipelines.append(pipeline)
+            setattr(self.struct, object_, pipeline.handle)
+
+    def set(self, key: str, value: Any) -> None:
+        kind = self.fields[key]
+        if key == "start" and isinstance(value, str):
+            if value not in STARTS:
+                raise UsageError(f"start={value!r}: there are {', '.join(STARTS)}")
+            value = STARTS[value]
+        if kind is c.c_char_p:
+            value = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+            setattr(self.struct, key, value.encode())
+        elif kind is c.c_double:
+            setattr(self.struct, key, float(value))
+        elif kind is c.c_void_p:
+            setattr(self.struct, key, getattr(value, "handle", value))
+            self.kept.append(value)
+        else:
+            if not isinstance(value, (int, bool)) and not hasattr(value, "__index__"):
+                raise UsageError(f"{key}={value!r} is not a whole number")
+            setattr(self.struct, key, int(value))
+
+    def raise_failure(self, error: BaseException) -> None:
+        """What a callback, a source or an op of the user's raised, in place of the library's word for it."""
+        if self.listener is not None:
+            self.listener.raise_failure()
+        self.model.raise_failure()
+        for pipeline in self.pipelines:
+            pipeline.raise_failure(error)
+
+    def close(self) -> None:
+        for pipeline in self.pipelines:
+            pipeline.close()
+        self.pipelines = []
+
+
+def with_optimizer(model: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """An optimizer object, or that of a compiled Keras model, as options; options that are given win."""
+    from .foreign import compiled, optimizer_options
+
+    optimizer = given.get("optimizer")
+    if optimizer is None and is_keras(model):
+        optimizer = compiled(model).get("optimizer")
+    if optimizer is None or isinstance(optimizer, str):
+        return given
+    rest = {k: v for k, v in given.items() if k != "optimizer"}
+    return {**optimizer_options(optimizer), **rest}
+
+
+def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any]) -> Model:
+    """The model, with an example from the data for torch; label smoothing of a loss object becomes an option."""
+    if loss is not None and not (is_torch(model) or is_keras(model)):
+        raise UsageError("loss= is for torch and Keras models; this model has its own")
+    if is_torch(model):
+        from .foreign import smoothing
+
+        if smoothing(loss):
+            given.setdefault("smoothing", smoothing(loss))
+        return make_model(model, loss=loss, example=torch_example(data))
+    return make_model(model, loss=loss)
+
+
+def torch_example(data: Optional[Data]) -> Any:
+    """The first fields of the data, without labels, as tensors of a batch of at least two."""
+    import numpy as np
+    import torch
+
+    found = data.example(2) if data is not None else None
+    if not found:
+        raise UsageError("a torch module needs data in arrays or a loader, so that its input's shape is known; for a text such as "
+                         "'images:DIR' use hr.model(module, example=(x,))")
+    if found[-1].ndim == 0:  # an iterable of samples
+        found = [a[None] for a in found]
+    inputs = found[:-1] if len(found) > 1 else found
+    made = []
+    for a in inputs:
+        a = a if len(a) > 1 else np.concatenate([a, a])
+        kind = "float32" if a.dtype.kind == "f" or a.dtype.name == "uint8" else "int64"
+        made.append(torch.from_numpy(np.array(a[:2], kind)))
+    return tuple(made)
