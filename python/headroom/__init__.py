@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .data import Data, data
+    from .sources import Data, data
     from .define import Custom, Graph, Value, ops
     from .errors import Cancelled, DataError, DoesNotFit, Error, MachineError, Refused, TrainingError, UsageError, Way
     from .event import Event, StopTraining
     from .infer import Result, evaluate, predict
     from .machine import Device, devices, doctor
     from .models import Model, model
-    from .plan import Plan, plan, plan_problem
+    from .planning import Plan, plan, plan_problem
     from .run import Run
     from .train import History, Session, fit, session, together
 
 _WHERE = {
-    "data": ("Data", "data"), "define": ("Custom", "Graph", "Value", "ops"),
+    "sources": ("Data", "data"), "define": ("Custom", "Graph", "Value", "ops"),
     "errors": ("Cancelled", "DataError", "DoesNotFit", "Error", "MachineError", "Refused", "TrainingError", "UsageError", "Way"),
     "event": ("Event", "StopTraining"), "infer": ("Result", "evaluate", "predict"), "machine": ("Device", "devices", "doctor"),
-    "models": ("Model", "model"), "plan": ("Plan", "plan", "plan_problem"), "run": ("Run",),
+    "models": ("Model", "model"), "planning": ("Plan", "plan", "plan_problem"), "run": ("Run",),
     "train": ("History", "Session", "fit", "session", "together"),
 }
 _NAMES = {name: module for module, names in _WHERE.items() for name in names}
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = import_module(f".{_NAMES[name]}", __name__)
-    for public in _WHERE[_NAMES[name]]:  # a submodule may have the name of a function: data, plan, run
+    for public in _WHERE[_NAMES[name]]:
         globals()[public] = getattr(module, public)
     return globals()[name]
 

@@ -1,15 +1,22 @@
-"""python -m headroom export MODULE:FUNCTION -o my.hr --input 'f32[N,3,224,224]'
+"""python -m headroom COMMAND: the headroom command, and three commands that need Python:
 
-Commands: export (a model as a model file), load (trained weights back), onnx (a model file as ONNX, for inference)."""
+python -m headroom export MODULE:FUNCTION -o my.hr --input 'f32[N,3,224,224]'
+
+export (a model as a model file), load (trained weights back), onnx (a model file as ONNX, for inference)."""
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 import sys
 from typing import Any, Optional, Sequence
 
 from .errors import Error, Refused
+from .library import program
+from .models import is_torch
+
+OURS = ("export", "load", "onnx")
 
 
 def spec(text: str) -> tuple[str, list]:
@@ -31,11 +38,6 @@ def found(text: str) -> Any:
         thing = getattr(thing, part)
     is_model = hasattr(thing, "state_dict") or hasattr(thing, "get_weights")
     return thing if is_model and not isinstance(thing, type) else thing()
-
-
-def is_torch(model: Any) -> bool:
-    return any(c.__module__.startswith("torch.nn") for c in type(model).__mro__) and \
-        not any(c.__module__.startswith("keras.") for c in type(model).__mro__)
 
 
 def export_torch(model: Any, a: argparse.Namespace) -> int:
@@ -155,8 +157,20 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+def command(words: Sequence[str]) -> int:
+    """Becomes the headroom program."""
+    path = program()
+    if path is None:
+        print("the headroom program was not found: install the wheel, build it (`make`), or put it on the PATH", file=sys.stderr)
+        return 2
+    os.execv(path, [path, *words])
+
+
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    a = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] not in OURS:
+        return command(words)
+    a = parser().parse_args(words)
     try:
         return int(a.run(a))
     except Refused as e:

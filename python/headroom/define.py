@@ -120,9 +120,9 @@ class Graph:
     def constant(self, array: Any) -> Value:
         import numpy as np
 
-        a = np.ascontiguousarray(array)
+        a = np.asarray(array, order="C")
         if a.dtype.name not in NUMPY:
-            a = np.ascontiguousarray(a, "float32" if a.dtype.kind == "f" else "int32")
+            a = np.asarray(a, "float32" if a.dtype.kind == "f" else "int32")
         return self._checked(library().hr_graph_constant(self.handle, NUMPY.index(a.dtype.name), make_shape(a.shape), a.ctypes.data))
 
     def fill(self, shape: Sequence[int], number: Number, type: str = "f32") -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any, Optional
 
-from .data import Pipeline, as_data
+from .sources import Pipeline, as_data
 from .errors import DoesNotFit, UsageError
 from .event import Listener, plain
 from .library import call, check, context, each, fill, library, shape_of, text

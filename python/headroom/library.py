@@ -114,7 +114,7 @@ def error(status: int, why: Any = None) -> Error:
     name = text(lib.hr_status_name(status))
     cause = why.cause if why is not None else 0
     if cause == _c.HR_CAUSE_NO_FIT or status == _c.HR_E_NO_PLAN:
-        return DoesNotFit(words)
+        return DoesNotFit(words, why.wanted_bytes if why is not None else 0)
     kinds = {_c.HR_CAUSE_USAGE: UsageError, _c.HR_CAUSE_DATA: DataError, _c.HR_CAUSE_TRAINING: TrainingError,
              _c.HR_CAUSE_MACHINE: MachineError}
     return kinds.get(cause, Error)(words, name)

@@ -117,7 +117,11 @@ class Model:
         if is_torch(self.source):
             from . import torch as front
 
+            counts = {n: v.clone() for n, v in self.source.named_buffers() if n.endswith("num_batches_tracked")}
             front.load(self.source, self.weights, self.exported, steps)
+            for n, v in self.source.named_buffers():  # the file counts this training alone
+                if n in counts:
+                    v += counts[n]
         else:
             from . import keras as other
 

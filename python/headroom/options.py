@@ -7,7 +7,7 @@ import ctypes as c
 import os
 from typing import Any, Optional
 
-from .data import Data, Pipeline, as_data
+from .sources import Data, Pipeline, as_data
 from .errors import UsageError
 from .event import Listener
 from .library import fill

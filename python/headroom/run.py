@@ -42,7 +42,7 @@ class Run:
         import numpy as np
 
         type_, shape = self._meta(name, graph)
-        a = np.ascontiguousarray(array, dtype=type_)
+        a = np.asarray(array, dtype=type_, order="C")
         if a.shape != shape:
             raise UsageError(f"{name} is {shape}, not {a.shape}")
         self._check(library().hr_run_put(self.handle, graph, name.encode(), a.ctypes.data, a.nbytes))

@@ -5,13 +5,13 @@ import ctypes as c
 import os
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
-from .data import array
+from .sources import array
 from .errors import Error, UsageError
 from .event import Event, Listener, StopTraining, plain
 from .library import NUMPY, TYPES, call, check, each, fill, library, make_meta, shape_of, text
 from .models import Model, model as make_model
 from .options import Job, with_optimizer
-from .plan import Plan, make_plan, with_failures
+from .planning import Plan, make_plan, with_failures
 from .progress import screen
 
 
@@ -131,7 +131,7 @@ class Session:
         from . import _c
 
         for name, g in (gradients or {}).items():
-            a = np.ascontiguousarray(array(g), "float32")
+            a = np.asarray(array(g), "float32", order="C")
             check(library().hr_trainer_put_gradient(self.handle, name.encode(), a.ctypes.data, a.nbytes))
         numbers = fill(_c.hr_numbers)
         self._call("hr_trainer_apply", self.handle, c.byref(numbers))
@@ -193,7 +193,7 @@ class Session:
         if name not in self.values:
             raise KeyError(name)
         type_, shape, _ = self.values[name]
-        a = np.ascontiguousarray(np.broadcast_to(array(value), shape), NUMPY[TYPES.index(type_)] or "uint16")
+        a = np.array(np.broadcast_to(array(value), shape), NUMPY[TYPES.index(type_)] or "uint16", order="C")
         check(library().hr_trainer_put(self.handle, name.encode(), a.ctypes.data, a.nbytes))
 
     def set_rate(self, rate: Optional[float]) -> None:

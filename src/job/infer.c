@@ -252,11 +252,13 @@ static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) 
         .seen_user = i,
         .pipeline_options = {
             .size = sizeof(hr_pipeline_options), .skip_bad = i->o.skip_bad, .budget = i->o.ledger}};
-    if (i->o.pipeline) { /* it has a budget of its own */
+    if (i->o.pipeline) { /* it has a budget of its own, and may have been read before */
         hr_pipeline_stats stats = {.size = sizeof stats};
         hr_pipeline_get_stats(i->o.pipeline, &stats);
         i->data_bytes = stats.budget_bytes;
-        return hri_supply_open(&options, &i->supply, why);
+        const hr_status begun = stats.elements ? hr_pipeline_rewind(i->o.pipeline) : HR_OK;
+        return begun == HR_OK ? hri_supply_open(&options, &i->supply, why)
+                              : hri_prose_set(why, begun, "%s", hr_status_text(begun));
     }
     const uint64_t most = i->budget_bytes / 2;
     const uint64_t given = i->predictor ? i->data_bytes : i->o.data_budget_bytes;

@@ -60,8 +60,10 @@ static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
 
 static hr_status write_weights(hri_trainer *t, const char *path, hri_prose *why) {
     const hri_values from = values_of(t->o.planned);
-    const hri_checkpoint_write w = {
-        .g = hri_planned_graph(t->o.planned), .from = &from, .about = t->o.about};
+    const hri_checkpoint_write w = {.g = hri_planned_graph(t->o.planned),
+                                    .from = &from,
+                                    .about = t->o.about,
+                                    .updates = hri_planned_state(t->o.planned).updates};
     return hri_checkpoint_save(path, &w, why);
 }
 

@@ -141,6 +141,7 @@ typedef struct hri_checkpoint_write {
     const hri_progress_state *progress; /* NULL: weights alone */
     const void *input;
     size_t input_bytes;
+    uint64_t updates; /* of weights alone: steps that changed them, as progress has them */
 } hri_checkpoint_write;
 
 /* HR_E_RANGE for what could be written but not read again (too many classes, too long names): ask before training. */

@@ -92,8 +92,8 @@ static hr_status list_tensors(writing *x) {
 }
 
 static hr_status write_tensors(writing *x) {
-    const int64_t steps =
-        x->w->progress ? (int64_t)x->w->progress->state.updates : 0; /* as torch counts batches */
+    const int64_t steps = (int64_t)(x->w->progress ? x->w->progress->state.updates
+                                                   : x->w->updates); /* as torch counts batches */
     hr_status status = HR_OK;
     for (size_t i = 0; i < x->count && status == HR_OK; i++) {
         const hr_value v = x->values[i];

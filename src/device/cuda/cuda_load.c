@@ -65,8 +65,7 @@ static void *open_in_folders(const char *const *names) {
         const size_t length = strcspn(folders, ":");
         for (size_t i = 0; names[i] && length && !library; i++) {
             char path[4096];
-            const int used =
-                snprintf(path, sizeof path, "%.*s/%s", (int)length, folders, names[i]);
+            const int used = snprintf(path, sizeof path, "%.*s/%s", (int)length, folders, names[i]);
             if (used > 0 && (size_t)used < sizeof path) { /* the system knows no longer ones */
                 library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
             }

@@ -139,3 +139,94 @@ TEST(job_predictor, what_does_not_fit_is_an_answer_and_mistakes_are_failures) {
     CHECK(p == NULL);
     hr_ctx_destroy(ctx);
 }
+
+/* The same samples as arrays: the numbers of the text, and outputs beside the scores. */
+static hr_pipeline *open_arrays(const float *image, const int32_t *label, int64_t count) {
+    const hr_field arrays[] = {{.name = "image",
+                                .meta = {HR_TYPE_F32, hr_shape_4(count, 4, 4, 1)},
+                                .bytes = (uint64_t)count * 64,
+                                .data = (void *)(uintptr_t)image},
+                               {.name = "label",
+                                .meta = {HR_TYPE_I32, hr_shape_1(count)},
+                                .bytes = (uint64_t)count * 4,
+                                .data = (void *)(uintptr_t)label}};
+    const hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 1 << 20, .workers = 1};
+    hr_pipeline *p = NULL;
+    CHECK_OK(hr_pipeline_create(&o, &p));
+    CHECK_OK(hr_pipeline_arrays(p, arrays, 2));
+    CHECK_OK(hr_pipeline_build(p));
+    return p;
+}
+
+static hr_status count_outputs(void *user, const hr_prediction *p) {
+    uint64_t *count = user;
+    CHECK(p->class_count == 3 && p->output == p->scores);
+    CHECK(p->output_meta.shape.rank == 1 && p->output_meta.shape.dim[0] == 3);
+    CHECK_EQ(p->index, *count);
+    ++*count;
+    return HR_OK;
+}
+
+TEST(job_predictor, takes_a_pipeline_in_place_of_text_pass_after_pass) {
+    float image[7 * 16];
+    const int32_t label[7] = {0, 1, 2, 0, 1, 2, 0};
+    hr_ctx *ctx = open_ctx();
+    hr_predictor *p = NULL;
+    hr_error why = {0};
+    hr_infer_result first = {.size = sizeof first}, second = {.size = sizeof second};
+    uint64_t count = 0;
+    for (int i = 0; i < 7 * 16; i++) {
+        image[i] = (float)(i % 13) / 13;
+    }
+    write_checkpoint();
+    hr_pipeline *data = open_arrays(image, label, 7);
+    hr_infer_options o = ask(NULL);
+    o.pipeline = data;
+    CHECK_OK(hr_predictor_open(ctx, &o, &p, &why));
+    CHECK_OK(hr_predictor_evaluate(p, &first, &why));
+    CHECK_OK(hr_predictor_evaluate(p, &second, &why));
+    CHECK(first.samples == 7 && second.samples == 7 && first.loss == second.loss);
+    hr_predictor_close(p);
+    o.no_labels = 1;
+    CHECK_OK(hr_predictor_open(ctx, &o, &p, &why));
+    CHECK_OK(hr_predictor_run(p, count_outputs, &count, &second, &why));
+    CHECK_EQ(count, 7);
+    hr_predictor_close(p);
+    o.data = "synthetic";
+    CHECK_EQ(hr_predictor_open(ctx, &o, &p, &why), HR_E_INVALID);
+    o.data = NULL;
+    o.split = HR_SPLIT_VAL;
+    CHECK_EQ(hr_predictor_open(ctx, &o, &p, &why), HR_E_INVALID);
+    CHECK(strstr(why.message, "pipeline") != NULL);
+    hr_pipeline_destroy(data);
+    hr_ctx_destroy(ctx);
+}
+
+static hr_status count_blocks(void *user, const hr_prediction *p) {
+    const hr_shape shape = hr_shape_3(16, 16, 2);
+    CHECK(!p->scores && hr_shape_same(&p->output_meta.shape, &shape));
+    CHECK(isfinite(p->output[0]) && isfinite(p->output[511]));
+    ++*(uint64_t *)user;
+    return HR_OK;
+}
+
+TEST(job_predictor, gives_outputs_of_models_without_one_class_a_sample) {
+    hr_ctx *ctx = open_ctx();
+    hr_predictor *p = NULL;
+    hr_error why = {0};
+    hr_infer_info n = {.size = sizeof n};
+    const hri_about about = {.source = "synthetic", .input = "image"};
+    snprintf(run_path, sizeof run_path, "%s",
+             test_untrained("unet:size=16,channels=1,classes=2,width=4,depth=1", &about,
+                            "best.safetensors"));
+    hr_infer_options o = ask("synthetic:count=3");
+    o.no_labels = 1;
+    CHECK_OK(hr_predictor_open(ctx, &o, &p, &why));
+    CHECK_OK(hr_predictor_get_info(p, &n));
+    CHECK_EQ(n.class_count, 0);
+    uint64_t count = 0;
+    CHECK_OK(hr_predictor_run(p, count_blocks, &count, NULL, &why));
+    CHECK_EQ(count, 3);
+    hr_predictor_close(p);
+    hr_ctx_destroy(ctx);
+}

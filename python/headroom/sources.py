@@ -10,7 +10,7 @@ import itertools
 from typing import Any, Iterable, Iterator, Optional, Sequence
 
 from .errors import DataError, UsageError
-from .library import NUMPY, TYPES, check, fill, library, make_meta
+from .library import NUMPY, TYPES, UNKNOWN, check, fill, library, make_meta
 from .models import Input
 
 LEAST_BYTES = 1 << 20
@@ -182,7 +182,7 @@ def shaped(x: Any, to: Input, type_: str) -> Any:
     import numpy as np
 
     x = array(x)
-    return np.ascontiguousarray(x.transpose(to.order) if to.order else x, NUMPY[TYPES.index(type_)])
+    return np.asarray(x.transpose(to.order) if to.order else x, NUMPY[TYPES.index(type_)], order="C")
 
 
 class Pipeline:
@@ -259,7 +259,7 @@ class Pipeline:
         self.kept += [names, metas, function]
         self.samples: Iterator[Any] = iter(())
         self.epoch = -1
-        self.check(library().hr_pipeline_callback(self.handle, function, None, _c.HR_COUNT_UNKNOWN if count is None else count,
+        self.check(library().hr_pipeline_callback(self.handle, function, None, UNKNOWN if count is None else count,
                                                   c.byref(o)))
 
     def _stages(self, training: bool, batch: int) -> None:
