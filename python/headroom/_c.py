@@ -1214,6 +1214,7 @@ class hr_train_result(Structure):
         ("host_peak_bytes", c_uint64),
         ("host_budget_bytes", c_uint64),
         ("offloaded_bytes", c_uint64),
+        ("weights", c_uint64),
     ]
 
 
@@ -1439,6 +1440,7 @@ FUNCTIONS = {
     "hr_graph_value_count": (c_size_t, [c_void_p]),
     "hr_graph_write": (c_int32, [c_void_p, hr_write_fn, c_void_p, c_void_p]),
     "hr_group_norm": (c_uint32, [c_void_p, c_uint32, c_uint32, c_uint32, c_int, c_double]),
+    "hr_gru": (c_uint32, [c_void_p, c_uint32, c_uint32, c_uint32, c_uint32, c_uint32, c_int]),
     "hr_init_constant": (hr_init, [c_double]),
     "hr_init_normal": (hr_init, [c_double]),
     "hr_init_truncated": (hr_init, [c_double]),
@@ -1474,6 +1476,7 @@ FUNCTIONS = {
     "hr_logical_set_idle_trim": (c_int32, [c_void_p, c_uint32]),
     "hr_logical_set_limit": (c_int32, [c_void_p, c_uint64]),
     "hr_logical_trim": (c_int32, [c_void_p, c_void_p]),
+    "hr_lstm": (c_uint32, [c_void_p, c_uint32, c_uint32, c_uint32, c_uint32, c_uint32, c_int]),
     "hr_machine_get_info": (c_int32, [c_void_p]),
     "hr_matmul": (c_uint32, [c_void_p, c_uint32, c_uint32, c_int, c_int]),
     "hr_max": (c_uint32, [c_void_p, c_uint32, c_char_p, c_int]),
