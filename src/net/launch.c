@@ -116,7 +116,7 @@ static void kill_all(const pid_t *pids, uint32_t count) {
 static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_end *end) {
     uint64_t until_ns = UINT64_MAX;
     bool killed = false;
-    int first = 0;
+    int codes[3] = {0}; /* of ranks 0 and 1 */
     for (uint32_t left = count; left;) {
         left = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -125,10 +125,9 @@ static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_e
             if (ended > 0) {
                 const int code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
                 /* A signal is a cause; a code of the others is mostly what they answered to it. */
-                end->told = end->told || (code > 0 && (i == 0 || (i == 1 && first < 0)));
-                first = i == 0 ? code : first;
+                codes[i < 2 ? i : 2] = code;
                 if (code != 0 && !killed && (end->rank < 0 || (code < 0 && end->code > 0))) {
-                    *end = (hri_launch_end){(int32_t)i, code, (int32_t)pids[i], end->told};
+                    *end = (hri_launch_end){(int32_t)i, code, (int32_t)pids[i], false};
                     until_ns = until_ns < UINT64_MAX ? until_ns : hri_clock_ns() + grace_ns;
                 }
                 pids[i] = 0;
@@ -143,6 +142,7 @@ static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_e
             poll(NULL, 0, LOOK_MS);
         }
     }
+    end->told = codes[0] > 0 || (codes[0] < 0 && codes[1] > 0) || end->code >= 0;
 }
 
 hr_status hri_launch(uint32_t count, char *const *argv, uint64_t grace_ns, hri_launch_end *out,
