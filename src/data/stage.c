@@ -76,7 +76,7 @@ void hri_stage_save(hri_stage *s, hri_state *w) {
         hri_stage *in = s->inputs[0];
         const uint64_t epoch = in->epoch, place = in->place;
         in->epoch = s->epoch;
-        in->place = s->place;
+        in->place = s->type->to_input ? s->type->to_input(s) : s->place;
         hri_stage_save(in, w);
         in->epoch = epoch;
         in->place = place;
@@ -104,7 +104,8 @@ hr_status hri_stage_restore(hri_stage *s, hri_state *r) {
     if (s->type->only_speed && s->random) {
         const hr_status status = hri_stage_restore(s->inputs[0], r);
         s->epoch = s->inputs[0]->epoch;
-        s->place = s->inputs[0]->place;
+        const uint64_t place = s->inputs[0]->place;
+        s->place = s->type->from_input ? s->type->from_input(s, place) : place;
         return status;
     }
     s->epoch = hri_state_get(r);

@@ -56,6 +56,9 @@ typedef struct hri_stage_type {
     const char *(*class_name)(hri_stage *s, size_t index);
     /* Only makes it faster: its options are not in the fingerprint, and with random access it has no part in states. */
     bool only_speed;
+    /* Of such a stage whose places are not those of its input: where its next element is there, and back. */
+    uint64_t (*to_input)(const hri_stage *s);
+    uint64_t (*from_input)(hri_stage *s, uint64_t place);
     /* See hr_pipeline_labels; NULL: it cannot tell. */
     hr_status (*labels)(hri_stage *s, const char *field, hr_label_range *out);
     /* The file that was changed last, and when; INT64_MIN when there is none. */

@@ -100,6 +100,8 @@ void hri_planned_set_tick(hri_planned *p, hri_planned_tick_fn *tick, void *user)
 HR_MUST_CHECK hr_status hri_planned_agree(hri_planned *p, uint64_t print, hri_prose *why);
 /* Does any rank say so?  All of them are asked at the same place. */
 HR_MUST_CHECK hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why);
+/* Samples of a part of a step that several ranks share; 0: nobody does. */
+int64_t hri_planned_part_samples(const hri_planned *p);
 /* What a process of several takes for exchanging, beside its wire. */
 enum { HRI_PLANNED_BAND = 1 << 20 };
 /* What the host counts: part of a checkpoint, and set from one before the first step. */

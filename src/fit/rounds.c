@@ -95,6 +95,10 @@ void hri_planned_close_members(hri_planned *p) {
     p->member_count = 0;
 }
 
+int64_t hri_planned_part_samples(const hri_planned *p) {
+    return p->members ? p->members[0].part.samples : 0;
+}
+
 /* ---- between processes ---- */
 
 /* Why the group has ended, as far as it has: the first reason of any rank. */

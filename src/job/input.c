@@ -20,20 +20,25 @@ hr_pipeline_options hri_train_pipeline_options(const hri_train_job *j, uint64_t 
                                  .skip_bad = j->o.skip_bad};
 }
 
-hr_status hri_train_write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why) {
-    const uint64_t seed = j->o.seed;
+static hr_status write_train(hri_train_job *j, const hri_source_use *more, char *out, size_t size,
+                             hri_prose *why) {
     const int split = j->o.val_split > 0;
-    const hri_source_use train = {.training = 1,
-                                  .augment = hri_text_get(&j->augment),
-                                  .seed = seed,
-                                  .part_first = split ? j->val_count : 0,
-                                  .part_count = split ? j->train_count : 0,
-                                  .batch = (uint64_t)batch};
-    const hri_source_use val = {.seed = seed, .part_count = split ? j->val_count : 0};
+    hri_source_use train = *more;
+    train.training = 1;
+    train.augment = hri_text_get(&j->augment);
+    train.seed = j->o.seed;
+    train.part_first = split ? j->val_count : 0;
+    train.part_count = split ? j->train_count : 0;
+    return hri_source_pipeline(&j->source, &j->want, &train, out, size, why);
+}
+
+hr_status hri_train_write_pipelines(hri_train_job *j, int64_t batch, hri_prose *why) {
+    const int split = j->o.val_split > 0;
+    const hri_source_use train = {.batch = (uint64_t)batch};
+    const hri_source_use val = {.seed = j->o.seed, .part_count = split ? j->val_count : 0};
     hr_status status = HR_OK;
     if (!j->o.pipeline) {
-        status = hri_source_pipeline(&j->source, &j->want, &train, j->train_text,
-                                     sizeof j->train_text, why);
+        status = write_train(j, &train, j->train_text, sizeof j->train_text, why);
     }
     if (status == HR_OK && j->val_count && !j->o.val_pipeline) {
         status = hri_source_pipeline(split ? &j->source : &j->val_source, &j->want, &val,
@@ -209,8 +214,10 @@ void hri_train_count_input(hri_train_job *j, uint64_t bytes) {
 /* ---- opening ---- */
 
 static hr_status open_supply(hri_train_job *j, const hri_source *source, hr_pipeline *built,
-                             const char *text, uint64_t bytes, hri_supply **out, hri_prose *why) {
+                             const char *text, uint64_t bytes, int dealt, hri_supply **out,
+                             hri_prose *why) {
     hri_supply_options o = {.pipeline = text,
+                            .dealt = dealt,
                             .built = built,
                             .source = source,
                             .want = &j->want,
@@ -226,13 +233,33 @@ uint64_t hri_train_leased_input(const hri_train_job *j) {
                                     : train;
 }
 
+/* A rank reads its own samples alone, where the data has random access.  Bad samples that are left out would move those of
+ * others: then everybody reads everything. */
+static hr_status open_dealt(hri_train_job *j, hri_prose *why) {
+    const int64_t part = hri_planned_part_samples(j->planned);
+    const hri_source_use deal = {.batch = (uint64_t)(j->batch * j->o.accumulate),
+                                 .deal_batch = (uint64_t)j->batch,
+                                 .part = (uint64_t)part,
+                                 .ranks = j->who.size,
+                                 .rank = j->who.rank};
+    char text[sizeof j->train_text];
+    if (!j->net || part == 0 || j->o.pipeline || j->o.skip_bad || j->o.accumulate > 1 ||
+        !j->steps_per_epoch || write_train(j, &deal, text, sizeof text, why) != HR_OK) {
+        return HR_E_UNSUPPORTED;
+    }
+    return open_supply(j, &j->source, NULL, text, j->train_bytes, 1, &j->train, why);
+}
+
 hr_status hri_train_open_input(hri_train_job *j) {
     hri_prose why = {""};
-    hr_status status =
-        open_supply(j, &j->source, j->o.pipeline, j->train_text, j->train_bytes, &j->train, &why);
+    hr_status status = open_dealt(j, &why);
+    if (status == HR_E_UNSUPPORTED) {
+        status = open_supply(j, &j->source, j->o.pipeline, j->train_text, j->train_bytes, 0,
+                             &j->train, &why);
+    }
     if (status == HR_OK && j->val_count) {
         status = open_supply(j, j->o.val_split > 0 ? &j->source : &j->val_source, j->o.val_pipeline,
-                             j->val_text, j->val_bytes, &j->validation, &why);
+                             j->val_text, j->val_bytes, 0, &j->validation, &why);
     }
     j->feeds = (hri_feeds){.train = j->train, .validation = j->validation};
     return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);

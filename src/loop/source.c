@@ -616,6 +616,11 @@ hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
     if (use->batch && s->count == HR_COUNT_UNKNOWN) { /* here what goes on is tickets as a rule */
         say(&t, " | whole(%llu)", (unsigned long long)use->batch);
     }
+    if (use->ranks) {
+        say(&t, " | deal(batch=%llu,part=%llu,ranks=%u,rank=%u)",
+            (unsigned long long)use->deal_batch, (unsigned long long)use->part, use->ranks,
+            use->rank);
+    }
     say(&t, "%s", stages);
     return t.used < size ? HR_OK : hri_prose_set(why, HR_E_RANGE, "the data string is too long");
 }

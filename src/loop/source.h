@@ -85,6 +85,10 @@ typedef struct hri_source_use {
     uint64_t part_first, part_count;
     /* Of a source of unknown length: an epoch has whole batches of so many samples; 0: all samples. */
     uint64_t batch;
+    /* Of a source with random access: of each batch (in parts of `part` samples) only what rank `rank` of `ranks` trains on;
+     * ranks 0: all. */
+    uint64_t deal_batch, part;
+    uint32_t ranks, rank;
 } hri_source_use;
 
 /* How the graph turns these images into real numbers; channels 0: the data has none that come as bytes. */

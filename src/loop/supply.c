@@ -13,7 +13,7 @@ enum { PIECE = 1024 }; /* numbers converted at a time */
 struct hri_supply {
     hr_pipeline *pipeline;
     int borrowed; /* the pipeline is somebody else's */
-    int fills_up;
+    int fills_up, dealt;
     uint64_t given; /* samples of this pass that went into whole runs */
     int one_by_one; /* what is left of this pass */
     hri_model_input want;
@@ -41,6 +41,7 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     s->want = *o->want;
     s->no_labels = o->no_labels;
     s->fills_up = o->fills_up;
+    s->dealt = o->dealt;
     s->until_bad = o->until_bad;
     s->label_map = o->label_map;
     s->label_count = o->label_count;
@@ -450,6 +451,9 @@ hr_status hri_supply_feed(hri_supply *s, const hri_planned_run *run, uint32_t *f
     hr_status status = HR_OK;
     if (is_short(s, run)) {
         return HR_E_AGAIN;
+    }
+    if (s->dealt && !run->exec) {
+        return HR_OK; /* nothing of theirs comes */
     }
     if (s->bad != HR_OK) {
         return hri_prose_set(why, s->bad, "%s", s->bad_why.text);

@@ -29,6 +29,7 @@ typedef struct hri_supply_options {
     const hri_model_input *want;
     hr_pipeline_options pipeline_options;
     int until_bad; /* 1: evaluation gets the samples before a bad one, and the failure with the next run */
+    int dealt;     /* 1: the pipeline leaves out what others train on (deal) */
     int no_labels; /* 1: every label is -1, whatever the data has: for predicting */
     int fills_up;  /* 1: a short batch of evaluation is filled up whatever the loss makes of it */
     const int32_t *

@@ -417,8 +417,8 @@ hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool link
         return status;
     }
     const uint64_t now = hri_clock_ns();
-    const uint64_t until = now + (o->meet_ns ? o->meet_ns : HRI_NET_MEET_S * SECOND_NS);
     const uint64_t silence = o->deadline_ns ? o->deadline_ns : HRI_NET_DEADLINE_S * SECOND_NS;
+    const uint64_t until = now + (o->meet_ns ? o->meet_ns : HRI_NET_MEET_TIMES * silence);
     status = m.rank == 0 ? host_meeting(&m, place, &own, now, until, why)
                          : attend(&m, place, &own, until, why);
     if (status == HR_OK && links) {

@@ -25,7 +25,7 @@ enum {
     HRI_NET_MOST_RANKS = 4096,
     HRI_NET_SMALL_BYTES = 256,      /* of hri_net_share, a rank */
     HRI_NET_DEADLINE_S = 15,        /* of silence */
-    HRI_NET_MEET_S = 120,           /* until all ranks are there */
+    HRI_NET_MEET_TIMES = 8,         /* deadlines until all ranks are there: 120 s */
     HRI_NET_RING_BYTES = 256 << 10, /* shared memory, a pair and direction */
     HRI_NET_BAND_BYTES = 256 << 10, /* mpi, a pair and direction */
     HRI_NET_ALL = -1,               /* hri_net_cause: no rank in particular */
@@ -48,7 +48,7 @@ typedef struct hri_net_options {
     const char *wire; /* "auto", "threads", "shm", "tcp", "mpi", "nccl" */
     hri_who who;
     uint64_t deadline_ns;  /* of silence */
-    uint64_t meet_ns;      /* until all ranks are there */
+    uint64_t meet_ns;      /* until all ranks are there; 0: HRI_NET_MEET_TIMES deadlines */
     uint64_t ring_bytes;   /* shm: at least 4096 */
     const char *device;    /* of this rank, for sentences: "cuda:1" */
     bool open;             /* a meeting that others can reach needs no token */
