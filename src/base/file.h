@@ -26,6 +26,12 @@ bool hri_file_exists(const char *path);
 HR_MUST_CHECK hr_status hri_file_open_regular(const char *path, int *out_fd, uint64_t *out_bytes,
                                               hri_prose *why);
 
+/* For who writes much: hands what was written from `from` to `to` on to the disk and waits for what came before it, so that
+ * never more than two pieces of HRI_BEHIND_BYTES are in memory that the kernel cannot take back.  A container of a few MiB
+ * more than its program holds would be killed for them otherwise.  Write no more than a piece between two calls. */
+enum { HRI_BEHIND_BYTES = 1 << 20 };
+void hri_file_behind(int fd, uint64_t from, uint64_t to);
+
 /* The same in pieces, for files that do not lie in memory:
  *   open, write ..., then commit (temporary file synced, renamed, folder synced) or abandon.
  * After a failure only abandon is left.  commit closes in any case: on failure the old file stands. */

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/file.h"
 
 struct hri_spill {
     int fd;
@@ -93,10 +94,14 @@ hr_status hri_spill_write(hri_spill *s, uint64_t at, const void *from, uint64_t 
         return HR_E_IO;
     }
     for (uint64_t done = 0; done < bytes;) {
+        const uint64_t piece = bytes - done < HRI_BEHIND_BYTES ? bytes - done : HRI_BEHIND_BYTES;
         const ssize_t n =
-            pwrite(s->fd, (const char *)from + done, (size_t)(bytes - done), (off_t)(at + done));
+            pwrite(s->fd, (const char *)from + done, (size_t)piece, (off_t)(at + done));
         if (n <= 0 && (n == 0 || errno != EINTR)) {
             return HR_E_IO;
+        }
+        if (n > 0) {
+            hri_file_behind(s->fd, at + done, at + done + (uint64_t)n);
         }
         done += n > 0 ? (uint64_t)n : 0;
     }

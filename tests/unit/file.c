@@ -153,6 +153,34 @@ TEST(file, an_abandoned_writer_leaves_the_old_file) {
     remove_folder();
 }
 
+/* Pieces go to the disk while the next are written: of every length, none is lost between two. */
+TEST(file, a_writer_of_many_pieces_loses_none) {
+    enum { most = 3 * HRI_BEHIND_BYTES + 4099, step = 700001 };
+    unsigned char *made = hri_malloc(most), *got = NULL;
+    CHECK(made);
+    for (size_t i = 0; i < most; i++) {
+        made[i] = (unsigned char)(i * 2654435761u >> 13);
+    }
+    const char *path = in_folder("long");
+    hri_writer w;
+    CHECK_OK(hri_writer_open(&w, path, NULL));
+    for (size_t at = 0; at < most; at += step) {
+        CHECK_OK(hri_writer_write(&w, made + at, most - at < step ? most - at : step, NULL));
+    }
+    CHECK_OK(hri_writer_commit(&w, NULL));
+    size_t bytes;
+    CHECK_OK(hri_file_read(path, most, (char **)&got, &bytes, NULL));
+    CHECK_EQ(bytes, most);
+    CHECK(!memcmp(got, made, most));
+    hri_free(got);
+    CHECK_OK(hri_file_write(path, made, most, NULL));
+    CHECK_OK(hri_file_read(path, most, (char **)&got, &bytes, NULL));
+    CHECK(bytes == most && !memcmp(got, made, most));
+    hri_free(got);
+    hri_free(made);
+    remove_folder();
+}
+
 TEST(path, parts_are_joined) {
     static const char *const cases[][3] = {
         {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"a", "/b", "/b"}, {"/", "b", "/b"}};

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/prose.h"
 #include "base/crc32c.h"
 #include "data/read.h"
@@ -36,13 +37,15 @@ static const uint32_t record_magic = 0x63725248; /* "HRrc" */
 static hr_status write_at(int fd, uint64_t offset, const void *data, size_t bytes) {
     const char *p = data;
     while (bytes > 0) {
-        const ssize_t n = HRI_FAULT(WRITE) ? -1 : pwrite(fd, p, bytes, (off_t)offset);
+        const size_t piece = bytes < HRI_BEHIND_BYTES ? bytes : HRI_BEHIND_BYTES;
+        const ssize_t n = HRI_FAULT(WRITE) ? -1 : pwrite(fd, p, piece, (off_t)offset);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n <= 0) {
             return HR_E_IO;
         }
+        hri_file_behind(fd, offset, offset + (uint64_t)n);
         p += n;
         offset += (uint64_t)n;
         bytes -= (size_t)n;
