@@ -15,6 +15,7 @@ from ..exported import Exported
 from ..loss import class_dim
 from ..size import Size
 from .export import unique_paths
+from .trace import argument_of
 
 
 @contextlib.contextmanager
@@ -35,6 +36,16 @@ def mean(model: Any) -> Iterator[None]:
                 x.dtype_policy = p
 
 
+def rows_of(form: Any, name: str) -> int:
+    """How many rows the smallest table has that an input looks up; 100 when there is none."""
+    own = {id(form.named[name].entry)}
+    for e in form.entries:
+        if e.kind == "node" and e.op in ("cast", "reshape", "slice") and id(e.inputs[0].entry) in own:
+            own.add(id(e))
+    return min([e.inputs[0].shape[0] for e in form.entries if e.kind == "node" and e.op == "gather" and not e.attributes
+                and id(e.inputs[1].entry) in own], default=100)
+
+
 def feeds_of(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
     r = np.random.RandomState(seed)
     feeds = {}
@@ -42,7 +53,7 @@ def feeds_of(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:
         if v.entry.kind != "input":
             continue
         shape = [d.at(batch) if isinstance(d, Size) else d for d in v.shape]
-        limit = max(e.model.classes, 1) if name == "label" else 100
+        limit = max(e.model.classes, 1) if name == "label" else rows_of(e.model.train, name)
         feeds[name] = r.randint(0, limit, shape).astype("int32") if v.type == "i32" else r.randn(*shape).astype("float32")
     return feeds
 
@@ -75,8 +86,7 @@ def theirs(model: Any, e: Exported, feeds: Mapping[str, np.ndarray], steps: int,
     names = {id(v): n for v, n in zip(model.variables, (paths or unique_paths(model)).values())}
     kept = [np.array(keras.ops.convert_to_numpy(v.value)) for v in model.variables]
     xs = [torch.from_numpy(feeds[n]) for n, _, _ in e.inputs]
-    argument = tree.pack_sequence_as(model._inputs_struct, xs) if hasattr(model, "_inputs_struct") else \
-        (xs[0] if len(xs) == 1 else xs)
+    argument = argument_of(model, xs)
     label = torch.from_numpy(feeds["label"]) if "label" in feeds else None
     try:
         with mean(model):

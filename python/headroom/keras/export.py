@@ -15,11 +15,11 @@ from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
 from ..size import Size
-from . import recurrent, sequence
-from .layers import LAYERS, Call
+from . import elements, images, norms, recurrent, sequence, shapes
+from .call import LAYERS, Call
 from .trace import trace
 
-assert recurrent and sequence
+assert elements and images and norms and recurrent and sequence and shapes
 
 
 def initial(a: np.ndarray) -> str:
@@ -56,15 +56,21 @@ class Front:
         self.states[self.paths.get(id(v)) or v.path] = value
 
     def fill(self, x: Any) -> Any:
-        return self.values[id(x)] if isinstance(x, keras.KerasTensor) else x
+        if isinstance(x, keras.KerasTensor):
+            return self.values[id(x)] if id(x) in self.values else Const(np.asarray(x.headroom_array))
+        if isinstance(x, keras.Variable):
+            return self.variable(x)
+        if isinstance(x, np.ndarray) or keras.ops.is_tensor(x):
+            return Const(np.asarray(keras.ops.convert_to_numpy(x)))
+        return x
 
     def node(self, node: Any) -> None:
         op = node.operation
         name = type(op).__name__
         form = self.b.form
-        form.scope = getattr(op, "path", None) or getattr(op, "name", "") or ""
+        form.scope = getattr(node, "headroom_layer", "") or getattr(op, "path", None) or getattr(op, "name", "") or ""
         if name not in LAYERS:
-            raise Refused(f"{name} has no counterpart yet", form.scope)
+            raise Refused(f"{name} has no counterpart yet", f"layer {form.scope}")
         args = tree.map_structure(self.fill, list(node.arguments.args))
         kwargs = {k: tree.map_structure(self.fill, v) for k, v in node.arguments.kwargs.items()}
         training = self.training if kwargs.get("training") is None else bool(kwargs["training"])
@@ -72,21 +78,24 @@ class Front:
             out = LAYERS[name](self.b, Call(op, args, kwargs, training, self))
         except Refused as e:
             raise e if e.where else Refused(e.what, f"layer {form.scope}") from None
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError) as e:
+            raise Refused(f"{name} in a way that is not known: {type(e).__name__}: {e}", f"layer {form.scope}") from e
         for k, v in zip(node.outputs, out if isinstance(out, (list, tuple)) else [out]):
             self.values[id(k)] = v
             self.kept.append(k)
 
 
 def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, names: Optional[Sequence[str]],
-            shapes: Optional[Sequence[tuple]]) -> tuple[Build, list, list]:
-    xs, nodes, out = trace(model, training, shapes)
+            shapes: Optional[Sequence[tuple]], types: Optional[Sequence[str]]) -> tuple[Build, list, list]:
+    xs, nodes, out = trace(model, training, shapes, types)
+    looked_up = {id(n.arguments.args[0]) for n in nodes if type(n.operation).__name__ == "Embedding" and n.arguments.args}
     b = Build(Form(), lambda name, array: weights.__setitem__(name, array), batch)
     front = Front(b, weights, paths, training)
     inputs = []
     for i, x in enumerate(xs):
         shape = (Size(1), *x.shape[1:])
-        type_ = "f32" if "float" in str(x.dtype) else "i32"
-        name = names[i] if names else input_name(x, len(xs))
+        type_ = "f32" if "float" in str(x.dtype) and id(x) not in looked_up else "i32"
+        name = names[i] if names else input_name(x, len(xs), type_)
         front.values[id(x)] = Tensor(b.form.input(name, type_, shape))
         inputs.append((name, shape, tuple(range(len(shape)))))
     for n in nodes:
@@ -95,10 +104,10 @@ def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, 
     return b, outputs, inputs
 
 
-def input_name(x: Any, count: int) -> str:
+def input_name(x: Any, count: int, type_: str) -> str:
     if count > 1:
         return str(x.name)
-    return "image" if len(x.shape) == 4 else "tokens" if "int" in str(x.dtype) and len(x.shape) == 2 else "input"
+    return "image" if len(x.shape) == 4 else "tokens" if type_ == "i32" and len(x.shape) == 2 else "input"
 
 
 def unsoft(b: Build, outputs: list) -> list:
@@ -124,14 +133,16 @@ def unique_paths(model: Any) -> dict:
 
 
 def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, batch: int = 5,
-           names: Optional[Sequence[str]] = None, shapes: Optional[Sequence[tuple]] = None) -> Exported:
-    """The model as a model file.  Raises Refused, with the layer's path, for what cannot be taken."""
+           names: Optional[Sequence[str]] = None, shapes: Optional[Sequence[tuple]] = None,
+           types: Optional[Sequence[str]] = None) -> Exported:
+    """The model as a model file.  `shapes` (without the batch) and `types` ("float32", "int32") of its inputs where it does not know
+    them or has open ones.  Raises Refused, with the layer's path, for what cannot be taken."""
     weights: dict = {}
     paths = unique_paths(model)
     notes = notes_of(model)
     builds, found, orders, inputs = [], 0, [], []
     for training in (True, False):
-        b, outputs, inputs = form_of(model, training, weights, paths, batch, names, shapes)
+        b, outputs, inputs = form_of(model, training, weights, paths, batch, names, shapes, types)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
         if loss == "cross_entropy":
             inner = unsoft(b, outputs)
@@ -141,6 +152,9 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
         found, orders = attach(b, outputs, loss, channels=-1)
         fuse(b.form)
         builds.append(b)
+    unread = [paths[id(v)] for v in model.trainable_variables if paths[id(v)] not in weights]
+    if unread:
+        notes.append(f"{len(unread)} variables are read by neither form: {', '.join(unread[:5])}")
     made = Model(name or model.name, found, builds[0].form, builds[1].form)
     return Exported(made, weights, inputs, orders, {}, loss, {}, {}, notes)
 

@@ -6,7 +6,8 @@ from typing import Any, Optional
 
 from ..build import Build, Tensor
 from ..graph import Refused
-from .layers import Call, activate, layer
+from .call import Call, layer
+from .elements import activate
 
 
 @layer("LSTM", "GRU", "SimpleRNN")

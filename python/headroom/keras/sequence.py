@@ -1,4 +1,5 @@
-"""Attention and recurrent layers of Keras."""
+"""Attention of Keras.  Masks of keys become numbers that are added to the scores; a mask of queries changes only rows that are masked
+themselves, and is left out."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -7,29 +8,48 @@ import numpy as np
 
 from ..build import MASKED, Build, Const, Tensor
 from ..graph import Refused
-from .layers import Call, activate, layer
+from .call import Call, layer
 
 
-@layer("MultiHeadAttention")
+def added(b: Build, mask: Any) -> Any:
+    """1 and 0 as 0 and a number that hides."""
+    if isinstance(mask, Const):
+        return Const(np.where(mask.array.astype(bool), np.float32(0), np.float32(MASKED)), mask.shape)
+    return b.affine(b.cast(mask, "f32"), -MASKED, MASKED)
+
+
+def of_scores(b: Build, c: Call) -> Optional[Any]:
+    """What is added to the scores (B, H, T, S): the masks of keys (B, S), and that of pairs (T, S), (B, T, S) or (B, H, T, S)."""
+    out = None
+    for name in ("value_mask", "key_mask"):
+        mask = c.kwargs.get(name)
+        if mask is not None:
+            m = added(b, b.reshape(b.whole(mask), (mask.shape[0], 1, 1, mask.shape[1])))
+            out = m if out is None else b.minimum(out, m)
+    mask = c.kwargs.get("attention_mask")
+    if mask is not None:
+        m = added(b, mask)
+        m = b.unsqueeze(b.whole(m), 1) if m.rank == 3 else m
+        out = m if out is None else b.minimum(out, m)
+    return out
+
+
+@layer("MultiHeadAttention", "GroupedQueryAttention", "GroupQueryAttention")
 def attention(b: Build, c: Call) -> Tensor:
     op = c.op
-    query = c.get("query", 0)
-    value = c.get("value", 1)
+    query, value = c.get("query", 0), c.get("value", 1)
     key = c.kwargs.get("key", c.args[2] if len(c.args) > 2 else None)
     key = value if key is None else key
-    for name in ("query_mask", "value_mask", "key_mask"):
-        if c.kwargs.get(name) is not None:
-            raise Refused("attention with padding masks")
-    q = _project(b, c, query, op._query_dense)
-    k = _project(b, c, key, op._key_dense)
-    v = _project(b, c, value, op._value_dense)
-    mask = c.kwargs.get("attention_mask")
-    if mask is not None and not isinstance(mask, Const):
-        raise Refused("an attention mask that depends on data")
-    if mask is not None:
-        mask = Const(np.where(mask.array.astype(bool), np.float32(0), np.float32(MASKED)))
-    y = b.attention(q, k, v, mask, bool(c.kwargs.get("use_causal_mask")), None,
-                    float(op._dropout) if c.training else 0.0)
+    if query.rank != 3 or key.rank != 3:
+        raise Refused("attention over more than one dimension")
+    if c.kwargs.get("return_attention_scores"):
+        raise Refused("attention that returns its scores")
+    if getattr(op, "sliding_window", None) is not None or getattr(op, "use_gate", False):
+        raise Refused("attention with a sliding window or a gate")
+    q, k, v = (_project(b, c, x, d) for x, d in ((query, op._query_dense), (key, op._key_dense), (value, op._value_dense)))
+    rate = getattr(op, "_dropout", None)
+    rate = op.dropout if rate is None else rate
+    y = b.attention(q, k, v, of_scores(b, c), bool(c.kwargs.get("use_causal_mask")), None, float(rate) if c.training else 0.0)
     heads, depth = op._output_dense.kernel.shape[:2]
     y = b.permute(y, (0, 2, 1, 3))
     y = b.reshape(y, y.shape[:2] + (heads * depth,))
@@ -44,3 +64,17 @@ def _project(b: Build, c: Call, x: Tensor, dense: Any) -> Tensor:
     bias = b.reshape(c.weight(dense.bias), (h * k,)) if dense.bias is not None else None
     y = b.linear(x, kernel, bias, transposed=False)
     return b.permute(b.reshape(y, y.shape[:2] + (h, k)), (0, 2, 1, 3))
+
+
+@layer("DotProductAttention")
+def dot_product(b: Build, c: Call) -> Tensor:
+    """ops.dot_product_attention: (B, T, H, D)."""
+    q, k, v = (b.permute(c.get(n, i), (0, 2, 1, 3)) for i, n in enumerate(("query", "key", "value")))
+    bias, mask = c.get("bias", 3), c.get("mask", 4)
+    if bias is not None and mask is not None:
+        raise Refused("dot_product_attention with a bias and a mask")
+    if getattr(c.op, "attn_logits_soft_cap", None) is not None:
+        raise Refused("dot_product_attention with a soft cap")
+    scale = c.get("scale", 5)
+    y = b.attention(q, k, v, added(b, mask) if mask is not None else bias, bool(c.op.is_causal), scale)
+    return b.permute(y, (0, 2, 1, 3))

@@ -1,26 +1,28 @@
 """A symbolic trace of a Keras 3 model, on any backend: the operations of its call, in order.
 
-The model is called on KerasTensors.  Layers that Keras itself defines stay whole, with their configuration; layers and models
-of the user, nested models and wrappers are opened: their call() runs on the same symbolic tensors and leaves its own nodes.
-Two private names of Keras are replaced for the time of the call (`Layer.symbolic_call` and the Node that
-keras.src.layers.layer uses); tests/frameworks fails when a version of Keras moves them."""
+The model is called on KerasTensors.  Layers of Keras that our table names stay whole, with their configuration; all others, layers and
+models of the user, nested models and wrappers are opened: their call() runs on the same symbolic tensors and leaves its own nodes.
+Private names of Keras are replaced for the time of the call (class Patches); tests/frameworks fails when a version of Keras moves
+them."""
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, Iterator, Optional, Sequence
 
 import keras
 from keras import ops, tree
+from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from ..graph import Refused
+from .call import LAYERS
 
-OPENED = ("Functional", "Sequential", "Model", "Bidirectional", "TimeDistributed")
 
 
 def whole(operation: Any) -> bool:
-    home = type(operation).__module__
+    """Operations, and the layers of Keras that stand in our table; what does not is opened: its call() is made of operations."""
     return not isinstance(operation, keras.Layer) or \
-        (home.startswith("keras.src.layers") and type(operation).__name__ not in OPENED)
+        (type(operation).__module__.startswith("keras.src.layers") and type(operation).__name__ in LAYERS)
 
 
 def each_step(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -44,58 +46,203 @@ def open_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise e if e.where else Refused(e.what, f"layer {self.path}") from None
     except Exception as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
-        raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}", f"layer {self.path} ({type(self).__name__})") from e
+        raise Refused(f"its call() cannot be traced with symbolic tensors: {lines[0]}",
+                      f"layer {self.path} ({type(self).__name__})") from e
+
+
+OPERATORS = {"__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("subtract", False), "__rsub__": ("subtract", True),
+             "__mul__": ("multiply", False), "__rmul__": ("multiply", True), "__truediv__": ("true_divide", False),
+             "__rtruediv__": ("true_divide", True), "__pow__": ("power", False), "__matmul__": ("matmul", False),
+             "__rmatmul__": ("matmul", True)}
+
+
+def operator(f: Any, swapped: bool, plain: Any) -> Any:
+    """scale * x with a variable in front: an operation of the graph, but for shapes that a whole layer computes itself."""
+    def g(self: Any, other: Any) -> Any:
+        if in_stateless_scope():
+            return plain(self, other)
+        return f(other, self) if swapped else f(self, other)
+
+    return g
+
+
+def drawn(x: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Any:
+    """Dropout inside a layer that is opened."""
+    if not isinstance(x, keras.KerasTensor):
+        return x
+    return keras.layers.Dropout(rate, noise_shape=noise_shape)(x, training=True)
+
+
+class Patches:
+    """The replaced names: Layer.symbolic_call and Layer.__call__, the Node that layers and operations make, arithmetic of variables
+    and their assignment, and dropout."""
+
+    def __init__(self) -> None:
+        from keras.src.backend import random
+        from keras.src.backend.common.variables import Variable
+        from keras.src.layers import layer
+        from keras.src.ops import numpy, operation
+
+        self.modules, self.node = (layer, operation), layer.Node
+        self.symbolic, self.call = keras.Layer.symbolic_call, keras.Layer.__call__
+        self.within: list[str] = []  # paths of the layers that are being opened
+        two = keras.layers.Bidirectional
+        self.fused = {n: getattr(two, n) for n in ("_can_attempt_fused_lstm", "_can_attempt_fused_gru") if hasattr(two, n)}
+        self.random, self.dropout = random, random.dropout
+        self.variable = Variable
+        self.dunders = {n: getattr(Variable, n) for n in OPERATORS}
+        self.assign, self.any = Variable.assign, numpy.any_symbolic_tensors
+        self.readers = [m for n, m in sys.modules.items() if n.startswith("keras.src.ops.") and hasattr(m, "any_symbolic_tensors")]
+        self.filtered = keras.config.is_traceback_filtering_enabled()
+
+    def enter(self) -> None:
+        patches = self
+
+        def symbolic(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if whole(self):
+                return patches.symbolic(self, *args, **kwargs)
+            patches.within.append(self.path)
+            try:
+                return open_call(self, *args, **kwargs)
+            finally:
+                patches.within.pop()
+
+        def made(operation: Any, **rest: Any) -> Any:
+            if not whole(operation):
+                return None
+            node = patches.node(operation=operation, **rest)
+            inner = isinstance(operation, keras.Layer)
+            node.headroom_layer = operation.path if inner else patches.within[-1] if patches.within else ""
+            return node
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            """A layer with weights that is called on known numbers (positions) is part of the graph all the same."""
+            if self.weights and not any(isinstance(x, keras.KerasTensor) for x in tree.flatten((args, kwargs))):
+                args, kwargs = tree.map_structure(as_symbol, (args, kwargs))
+            return patches.call(self, *args, **kwargs)
+
+        def symbols(args: Any = None, kwargs: Any = None) -> bool:
+            """Variables are part of the graph as tensors are, as long as no layer is computing its own shapes."""
+            flat = tree.flatten((args or (), list((kwargs or {}).values())))
+            return any(isinstance(x, keras.KerasTensor) for x in flat) or \
+                not in_stateless_scope() and any(isinstance(x, patches.variable) for x in flat)
+
+        def assign(self: Any, value: Any) -> Any:
+            if in_stateless_scope():
+                return patches.assign(self, value)
+            raise Refused(f"it assigns to its variable {self.path} while it is called")
+
+        keras.Layer.symbolic_call, keras.Layer.__call__ = symbolic, call
+        for m in self.modules:
+            m.Node = made
+        for m in self.readers:
+            m.any_symbolic_tensors = symbols
+        for n, (f, swapped) in OPERATORS.items():
+            setattr(self.variable, n, operator(getattr(ops, f), swapped, self.dunders[n]))
+        self.variable.assign = assign
+        self.random.dropout = drawn
+        for n in self.fused:
+            setattr(keras.layers.Bidirectional, n, lambda *args: False)
+        keras.config.disable_traceback_filtering()
+
+    def leave(self) -> None:
+        keras.Layer.symbolic_call, keras.Layer.__call__ = self.symbolic, self.call
+        for m in self.modules:
+            m.Node = self.node
+        for n, f in self.fused.items():
+            setattr(keras.layers.Bidirectional, n, f)
+        for m in self.readers:
+            m.any_symbolic_tensors = self.any
+        for n, f in self.dunders.items():
+            setattr(self.variable, n, f)
+        self.variable.assign, self.random.dropout = self.assign, self.dropout
+        if self.filtered:
+            keras.config.enable_traceback_filtering()
+
+
+def as_symbol(x: Any) -> Any:
+    if not keras.ops.is_tensor(x):
+        return x
+    t = keras.KerasTensor(tuple(x.shape), dtype=keras.backend.standardize_dtype(x.dtype))
+    t.headroom_array = keras.ops.convert_to_numpy(x)
+    return t
 
 
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
     """Inside, a layer that is not whole leaves no node of its own, and exceptions come through as they are."""
-    from keras.src.layers import layer as module
-
-    call, node = keras.Layer.symbolic_call, module.Node
-    filtered = keras.config.is_traceback_filtering_enabled()
-    fused = [n for n in ("_can_attempt_fused_lstm", "_can_attempt_fused_gru") if hasattr(keras.layers.Bidirectional, n)]
-    kept = [getattr(keras.layers.Bidirectional, n) for n in fused]
-
-    def symbolic(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return call(self, *args, **kwargs) if whole(self) else open_call(self, *args, **kwargs)
-
-    def made(operation: Any, **rest: Any) -> Any:
-        return node(operation=operation, **rest) if whole(operation) else None
-
-    keras.Layer.symbolic_call, module.Node = symbolic, made
-    keras.config.disable_traceback_filtering()
-    for n in fused:
-        setattr(keras.layers.Bidirectional, n, lambda *args: False)
+    patches = Patches()
+    patches.enter()
     try:
         yield
     finally:
-        keras.Layer.symbolic_call, module.Node = call, node
-        if filtered:
-            keras.config.enable_traceback_filtering()
-        for n, f in zip(fused, kept):
-            setattr(keras.layers.Bidirectional, n, f)
+        patches.leave()
 
 
-def inputs_of(model: Any, shapes: Optional[Sequence[tuple]]) -> list:
+def is_shape(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) and bool(x) and all(d is None or isinstance(d, int) for d in x)
+
+
+def built_with(model: Any) -> Any:
+    """The structure that a subclassed model was called with: shapes in place of tensors; None where it is not known."""
+    known = list((getattr(model, "_build_shapes_dict", None) or {}).values())
+    return known[0] if len(known) == 1 else known or None
+
+
+def leaves(structure: Any, name: str = "") -> list[tuple[str, tuple]]:
+    """Names and shapes in the order of keras.tree: keys of dicts sorted."""
+    if is_shape(structure):
+        return [(name, tuple(structure))]
+    items = sorted(structure.items()) if isinstance(structure, dict) else [(f"input_{i}", s) for i, s in enumerate(structure)]
+    return [leaf for key, inner in items for leaf in leaves(inner, str(key))]
+
+
+def rebuilt(structure: Any, xs: Iterator) -> Any:
+    if is_shape(structure):
+        return next(xs)
+    if isinstance(structure, dict):
+        made = {k: rebuilt(structure[k], xs) for k in sorted(structure)}
+        return {k: made[k] for k in structure}
+    return type(structure)(rebuilt(s, xs) for s in structure)
+
+
+def argument_of(model: Any, xs: Sequence[Any]) -> Any:
+    """Tensors in the structure that the model is called with."""
+    if hasattr(model, "_inputs_struct"):
+        return tree.pack_sequence_as(model._inputs_struct, list(xs))
+    structure = built_with(model)
+    if structure is not None and len(leaves(structure)) == len(xs):
+        return rebuilt(structure, iter(xs))
+    return xs[0] if len(xs) == 1 else list(xs)
+
+
+def inputs_of(model: Any, shapes: Optional[Sequence[tuple]], types: Optional[Sequence[str]]) -> list:
     """Symbolic inputs with an open batch; `shapes` (without the batch) where the model does not know its own."""
     if getattr(model, "inputs", None):
-        return [keras.KerasTensor((None, *t.shape[1:]), dtype=t.dtype, name=t.name) for t in model.inputs]
-    if not shapes:
-        built = (getattr(model, "_build_shapes_dict", None) or {}).values()
-        shapes = [s[1:] for s in built if isinstance(s, (tuple, list)) and s and not isinstance(s[0], (tuple, list))]
-    if not shapes:
-        raise ValueError("the model does not know the shape of its input: call it once, or give --input")
-    return [keras.KerasTensor((None, *s), dtype="float32", name=f"input_{i}") for i, s in enumerate(shapes)]
-
-
-def trace(model: Any, training: bool, shapes: Optional[Sequence[tuple]] = None) -> tuple[list, list, Any]:
-    """Inputs, nodes in order, and the structure of outputs."""
-    xs = inputs_of(model, shapes)
-    if hasattr(model, "_inputs_struct"):
-        argument = tree.pack_sequence_as(model._inputs_struct, xs)
+        found = [(str(t.name), tuple(t.shape), str(t.dtype)) for t in model.inputs]
     else:
-        argument = xs[0] if len(xs) == 1 else xs
+        structure = built_with(model)
+        found = [(name or "input_0", shape, "float32") for name, shape in (leaves(structure) if structure is not None else [])]
+    if shapes and not found:
+        found = [(f"input_{i}", (None, *shape), "float32") for i, shape in enumerate(shapes)]
+    if not found:
+        raise Refused("the model does not know the shape of its input: call it once, or give --input")
+    if shapes and len(shapes) != len(found):
+        raise Refused(f"{len(shapes)} inputs are given; the model has {len(found)}: {', '.join(n for n, _, _ in found)}")
+    xs = []
+    for i, (name, shape, dtype) in enumerate(found):
+        shape = (None, *(shapes[i] if shapes else shape[1:]))
+        if None in shape[1:]:
+            raise Refused(f"the input {name} is open in more than its batch; give its sizes: --input 'f32[N,128]'")
+        xs.append(keras.KerasTensor(shape, dtype=types[i] if types else dtype, name=name))
+    return xs
+
+
+def trace(model: Any, training: bool, shapes: Optional[Sequence[tuple]] = None,
+          types: Optional[Sequence[str]] = None) -> tuple[list, list, Any]:
+    """Inputs, nodes in order, and the structure of outputs."""
+    xs = inputs_of(model, shapes, types)
+    argument = argument_of(model, xs)
     with opened():
         out = model.call(argument, training=training) if whole(model) else model(argument, training=training)
     return xs, _ordered(out), out
