@@ -60,7 +60,9 @@ def export_torch(model: Any, a: argparse.Namespace) -> int:
 def export_keras(model: Any, a: argparse.Namespace) -> int:
     from . import keras as front
 
-    e = front.export(model, loss=a.loss, name=a.name, batch=a.batch)
+    shapes = [tuple(dims[1:]) for _, dims in a.input] or None
+    types = ["float32" if t == "f32" else "int32" for t, _ in a.input] or None
+    e = front.export(model, loss=a.loss, name=a.name, batch=a.batch, shapes=shapes, types=types)
     return finish(e, lambda: front.check(model, e, a.batch), a)
 
 
@@ -80,7 +82,8 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
                   + (f"; no gradient for {', '.join(r.missing[:5])}" if r.missing else ""), file=sys.stderr)
             return 1
     beside = e.save(a.output)
-    print(f"wrote {a.output} and {beside}\nnext: headroom train ./{a.output} --data SRC --budget SIZE")
+    model = a.output if os.path.dirname(a.output) else f"./{a.output}"
+    print(f"wrote {a.output} and {beside}\nnext: headroom train {model} --data SRC --budget SIZE")
     return 0
 
 
@@ -98,7 +101,12 @@ def export(a: argparse.Namespace) -> int:
 
 
 def load(a: argparse.Namespace) -> int:
-    model = found(a.model)
+    if a.model.endswith(".keras"):
+        import keras
+
+        model = keras.saving.load_model(a.model)
+    else:
+        model = found(a.model)
     if is_torch(model):
         import torch
 
@@ -119,7 +127,7 @@ def onnx(a: argparse.Namespace) -> int:
     from . import file, safetensors
     from .onnx import write
 
-    weights, _ = safetensors.read(a.weights)
+    weights, _ = safetensors.read(safetensors.of_run(a.weights))
     write(file.read(a.model), weights, a.output, not a.channels_last)
     print(f"wrote {a.output}")
     return 0
@@ -144,13 +152,14 @@ def parser() -> argparse.ArgumentParser:
     e.add_argument("--nameless", action="store_true", help="ONNX: take weights that carry no name of the source")
     e.set_defaults(run=export)
     b = sub.add_parser("load", help="weights of a checkpoint back into the model: a state dict of PyTorch or a .keras file")
-    b.add_argument("model", help="MODULE:FUNCTION that returns the model")
-    b.add_argument("checkpoint")
+    b.add_argument("model", help="MODULE:FUNCTION that returns the model, or a .keras file")
+    b.add_argument("checkpoint", metavar="run", help="the folder of a run, or a file of weights")
     b.add_argument("-o", "--output", required=True, metavar="my.pt")
     b.set_defaults(run=load)
     o = sub.add_parser("onnx", help="write a model file as ONNX, for inference")
     o.add_argument("model", metavar="my.hr")
-    o.add_argument("weights", metavar="my.safetensors", help="the weights: those beside it, or a checkpoint")
+    o.add_argument("weights", metavar="my.safetensors", help="the weights: those beside it, a checkpoint, or the folder of a "
+                   "run")
     o.add_argument("-o", "--output", required=True, metavar="my.onnx")
     o.add_argument("--channels-last", action="store_true", help="images are (N, H, W, C); default: (N, C, H, W)")
     o.set_defaults(run=onnx)

@@ -38,7 +38,7 @@ def without_chance(text: str) -> str:
 
 
 def lying(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
-    return np.ascontiguousarray(np.transpose(array, order))
+    return np.array(np.transpose(array, order), order="C")
 
 
 def standing(array: np.ndarray, order: Sequence[int]) -> np.ndarray:

@@ -34,6 +34,17 @@ def write(path: str | Path, tensors: Mapping[str, Any], metadata: Mapping[str, s
     os.replace(part, path)
 
 
+def of_run(path: str | Path) -> Path:
+    """The weights of a run: those of its best epoch, else its last; any other path is a file of weights itself."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    for name in ("best.safetensors", "last.safetensors"):
+        if (path / name).exists():
+            return path / name
+    raise FileNotFoundError(f"{path} has neither best.safetensors nor last.safetensors: is it the folder of a run?")
+
+
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Arrays by name (bf16 becomes f32), and the metadata."""
     import numpy as np

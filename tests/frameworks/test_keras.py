@@ -12,8 +12,11 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(str(missing))
 
+import trip
 import zoo_keras
+import zoo_keras_more
 import headroom.keras as front
+from headroom import __main__ as command
 from headroom.graph import Refused
 from headroom.keras.check import feeds_of
 
@@ -67,12 +70,88 @@ class Files(unittest.TestCase):
             if "float" in str(a.dtype):
                 self.assertTrue(np.allclose(a.numpy(), b.numpy() + 0.5), a.path)
 
-    def test_an_unknown_layer_is_refused_by_its_name(self) -> None:
-        i = keras.Input((4, 4, 4, 2))
-        m = keras.Model(i, keras.layers.Flatten()(keras.layers.Conv3D(2, 2, name="deep")(i)))
+
+class More(unittest.TestCase):
+    """What no list names: loss, every gradient and evaluation of one step."""
+
+    def same(self, name: str) -> None:
+        keras.utils.set_random_seed(0)
+        make, loss = zoo_keras_more.made()[name]
+        model = make()
+        e = front.export(model, loss)
+        self.assertEqual(e.parameter_count(), sum(int(np.prod(v.shape)) for v in model.trainable_variables))
+        r = front.check(model, e, 4)
+        self.assertTrue(r.good(), r)
+
+    def test_every_layer_of_the_list_of_builders(self) -> None:
+        for name in zoo_keras_more.made():
+            with self.subTest(name):
+                self.same(name)
+
+    def test_an_open_length_is_given(self) -> None:
+        i = keras.Input((None, 6))
+        model = keras.Model(i, keras.layers.Dense(3)(keras.layers.GRU(4)(i)))
+        with self.assertRaises(Refused):
+            front.export(model)
+        e = front.export(model, shapes=[(5, 6)])
+        self.assertTrue(front.check(model, e, 4).good())
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, layer: keras.Layer, shape: tuple) -> str:
+        i = keras.Input(shape)
+        model = keras.Model(i, keras.layers.Flatten()(layer(i)))
         with self.assertRaises(Refused) as caught:
-            front.export(m)
-        self.assertIn("deep", str(caught.exception))
+            front.export(model)
+        self.assertIn(layer.name, str(caught.exception))
+        return str(caught.exception)
+
+    def test_what_cannot_be_taken_is_refused_by_the_name_of_its_layer(self) -> None:
+        L = keras.layers
+        self.refused(L.GaussianNoise(0.1, name="loud"), (8,))
+        self.refused(L.SpectralNormalization(L.Dense(3), name="bound"), (8,))
+        self.refused(L.RandomFlip(name="mirror"), (8, 8, 3))
+        self.refused(L.RNN([L.LSTMCell(3), L.GRUCell(4)], name="stacked"), (4, 3))
+        self.refused(L.TimeDistributed(L.BatchNormalization(), name="apart"), (4, 3))
+        self.refused(L.LSTM(3, stateful=False, name="deep", activation=lambda x: x), (4, 3))
+
+    def test_a_layer_that_changes_its_variables_is_refused_and_left_as_it_was(self) -> None:
+        class Count(keras.Layer):
+            def build(self, shape: tuple) -> None:
+                self.seen = self.add_weight(shape=(), initializer="zeros", trainable=False, name="seen")
+
+            def call(self, x):
+                self.seen.assign(self.seen + 1.0)
+                return x * 2
+
+        layer = Count(name="meter")
+        self.assertIn("seen", self.refused(layer, (4,)))
+        self.assertEqual(float(layer.seen.numpy()), 0.0)
+
+
+@unittest.skipUnless(trip.PROGRAM, "needs HEADROOM_PROGRAM")
+class Back(unittest.TestCase):
+    def test_trained_weights_evaluate_alike_in_keras_and_are_saved(self) -> None:
+        """model.keras -> my.hr -> train -> the same model, all by commands."""
+        keras.utils.set_random_seed(0)
+        model = zoo_keras.mixed_fp16()
+        r = np.random.RandomState(0)
+        x, y = r.rand(48, 32, 32, 3).astype("float32") * 255, r.randint(0, 4, 48).astype("int32")
+        with tempfile.TemporaryDirectory() as folder:
+            trip.data(folder, image=x, label=y)
+            model.save(f"{folder}/m.keras")
+            self.assertEqual(command.main(["export", f"{folder}/m.keras", "-o", f"{folder}/my.hr", "--no-check"]), 0)
+            trip.train(folder)
+            self.assertEqual(command.main(["load", f"{folder}/m.keras", f"{folder}/run", "-o", f"{folder}/n.keras"]), 0)
+            trained = keras.saving.load_model(f"{folder}/n.keras", compile=False)
+            loss = trip.evaluate(folder)
+        for v in trained._flatten_layers():
+            v.dtype_policy = "float32"
+        p = keras.ops.convert_to_numpy(trained(x, training=False)).astype("float64")
+        self.assertLess(abs(loss + np.log(p[np.arange(48), y]).mean()), 1e-4)
+        moved = [np.abs(a.numpy() - b.numpy()).max() for a, b in zip(model.variables, trained.variables)
+                 if "float" in str(a.dtype)]
+        self.assertGreater(min(moved), 0)
 
 
 if __name__ == "__main__":

@@ -173,10 +173,11 @@ def notes_of(model: Any) -> list[str]:
 
 
 def load(model: Any, path: str | Path) -> list[str]:
-    """Weights and statistics of a checkpoint of ours back into the model.  The variables that were not in the file.
+    """Weights and statistics of a checkpoint of ours, or of the folder of a run, back into the model.  The variables that were not in
+    the file.
 
     Paths count up in a process, so a model that was built again may have others: then variables are matched by their order."""
-    tensors, _ = safetensors.read(path)
+    tensors, _ = safetensors.read(safetensors.of_run(path))
     names = unique_paths(model)
     own = [v for v in model.variables if "float" in str(v.dtype)]
     if not any(names[id(v)] in tensors for v in own):

@@ -252,11 +252,12 @@ def _notes(module: torch.nn.Module, source: Source, forms: Sequence[Form]) -> li
 
 
 def load(module: torch.nn.Module, path: str | Path, exported: Optional[Exported] = None, steps: int = 0) -> list[str]:
-    """Weights and statistics of a checkpoint of ours back into the module.  The names that were not in the file.
+    """Weights and statistics of a checkpoint of ours, or of the folder of a run, back into the module.  The names that were not in the
+    file.
 
     Tied parameters are one tensor in the module, so each is written once.  Counters that a step moves (their file has none)
     are brought up to date by `steps`; num_batches_tracked is in our files."""
-    tensors, _ = safetensors.read(path)
+    tensors, _ = safetensors.read(safetensors.of_run(path))
     own = module.state_dict(keep_vars=True)
     missing = []
     with torch.no_grad():
