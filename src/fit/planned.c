@@ -257,6 +257,12 @@ hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int6
                                 : x->exec == p->last.exec ? HRI_PLANNED_LAST
                                                           : HRI_PLANNED_EVALUATION);
         status = hri_exec_profile(x->exec, (uint32_t)p->state.step, probe->each, probe->user);
+        if (status == HR_OK && probe->touch) {
+            hri_exec_touch(x->exec, probe->touch, probe->user);
+        }
+        if (status == HR_OK && probe->end) {
+            probe->end(probe->user);
+        }
     } else {
         status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
     }

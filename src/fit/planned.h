@@ -129,6 +129,8 @@ typedef enum hri_planned_which {
 typedef struct hri_planned_probe {
     void (*run)(void *user, hri_planned_which which);
     hri_exec_time_fn *each;
+    hri_touch_fn *touch; /* after them, what the calls touched; NULL: nobody asks */
+    void (*end)(void *user); /* and nothing more of this run; may be NULL */
     void *user;
 } hri_planned_probe;
 /* *probe lives as long as it is in use. */

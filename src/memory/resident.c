@@ -51,6 +51,35 @@ static void read_mappings(uint64_t *resident, uint64_t *missing) {
     hri_proc_close(&f);
 }
 
+static uint64_t *kind_of(hri_resident_kinds *k, const char *path) {
+    return !strncmp(path, "/memfd:", 7) || !strncmp(path, "/dev/zero", 9) ? &k->pages_bytes
+           : path[0] == '/'                                               ? &k->files_bytes
+           : !strcmp(path, "[heap]")                                      ? &k->heap_bytes
+           : !strcmp(path, "[stack]")                                     ? &k->stack_bytes
+                                                                          : &k->anonymous_bytes;
+}
+
+void hri_resident_read_kinds(hri_resident_kinds *out) {
+    hri_proc f;
+    char line[512], path[256];
+    unsigned long long kib;
+    *out = (hri_resident_kinds){.pages_bytes = 0};
+    uint64_t *kind = &out->anonymous_bytes;
+    if (!hri_proc_open(&f, "", "/proc/self/smaps")) {
+        return;
+    }
+    while (hri_proc_line(&f, line, sizeof line)) {
+        char rights[8] = "";
+        path[0] = '\0';
+        if (sscanf(line, "%*x-%*x %7s %*x %*s %*u %255s", rights, path) >= 1) {
+            kind = kind_of(out, path);
+        } else if (sscanf(line, "Rss: %llu", &kib) == 1) {
+            *kind += (uint64_t)kib * 1024;
+        }
+    }
+    hri_proc_close(&f);
+}
+
 uint64_t hri_resident_unmapped(void) {
     uint64_t resident, missing;
     read_mappings(&resident, &missing);

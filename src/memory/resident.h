@@ -14,6 +14,15 @@
 void hri_resident_read(uint64_t *now_bytes, uint64_t *peak_bytes);
 /* Bytes of mapped files (the program and its libraries) that are not resident yet. */
 uint64_t hri_resident_unmapped(void);
+/* What is resident, by what it lies in: these add up to the resident set.  One pass over smaps: milliseconds. */
+typedef struct hri_resident_kinds {
+    uint64_t pages_bytes; /* shared pages without a file's name: arenas and other memories of the host device */
+    uint64_t files_bytes; /* the program, its libraries, files that are mapped */
+    uint64_t heap_bytes;  /* malloc's */
+    uint64_t stack_bytes; /* of the first thread */
+    uint64_t anonymous_bytes; /* the rest: stacks of threads, data of libraries */
+} hri_resident_kinds;
+void hri_resident_read_kinds(hri_resident_kinds *out);
 /* What this very process takes before an arena: what is resident, what may still become so (code that has not run yet),
  * rounded up so that two runs agree.  Ask before threads are started: they are counted by themselves, below. */
 uint64_t hri_resident_runtime(void);

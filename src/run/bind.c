@@ -172,7 +172,7 @@ hr_status hri_bind(const hri_bind_options *options, hri_bound *out, hri_prose *w
     if (!options->g->frozen || plan->problem_hash != options->problem->hash) {
         return hri_prose_set(why, HR_E_INVALID, "the plan was made for another problem");
     }
-    hri_bound e = {.g = options->g};
+    hri_bound e = {.g = options->g, .arena = options->arena};
     binder b = {.o = options, .e = &e, .why = why};
     hr_status status = HR_E_NOMEM_HOST;
     b.place = hri_malloc(((size_t)options->problem->value_count + 1) * sizeof *b.place);

@@ -33,6 +33,7 @@ typedef struct hri_bound {
     hri_bound_call *calls;
     void **pointers;
     void **data; /* by value of the graph: what the outside may see */
+    void *arena;
     uint32_t call_count, copy_count, pointer_count;
     uint32_t queue_count; /* of copies: the highest number in use, and one */
 } hri_bound;

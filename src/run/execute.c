@@ -331,3 +331,7 @@ hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each, v
     }
     return status;
 }
+
+void hri_exec_touch(const hri_exec *e, hri_touch_fn *each, void *user) {
+    hri_bound_touch(&e->b, each, user);
+}

@@ -20,6 +20,7 @@
 #include "plan/plan.h"
 #include "run/lane.h"
 #include "run/spill.h"
+#include "run/touch.h"
 
 typedef struct hri_exec hri_exec;
 
@@ -86,6 +87,9 @@ uint64_t hri_exec_busy_ns(hri_exec *e);
 typedef void hri_exec_time_fn(void *user, uint32_t node, uint64_t bytes, double ns);
 HR_MUST_CHECK hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each,
                                          void *user);
+
+/* What a run touches of the arena; see touch.h. */
+void hri_exec_touch(const hri_exec *e, hri_touch_fn *each, void *user);
 
 /* What an executor of a plan with so many steps and operands takes at most, before there is a plan. */
 uint64_t hri_exec_record_bytes(uint64_t steps, uint64_t operands, uint64_t values);

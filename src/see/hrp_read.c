@@ -137,7 +137,8 @@ static hr_status read_rows(reading *in, const chunk *c, int table) {
     const hri_see_table_info *t = &hri_see_tables[table];
     hri_see_rows *rows = &in->r->tables[table];
     for (size_t k = 0; k < t->column_count; k++) {
-        if (!find(c, &t->columns[k], hri_see_width(t->columns[k].type))) {
+        if (!t->columns[k].optional &&
+            !find(c, &t->columns[k], hri_see_width(t->columns[k].type))) {
             return HR_E_FORMAT;
         }
     }
@@ -153,8 +154,10 @@ static hr_status read_rows(reading *in, const chunk *c, int table) {
     memset(to, 0, c->count * t->row_bytes);
     for (size_t k = 0; k < t->column_count; k++) {
         const size_t width = hri_see_width(t->columns[k].type);
-        take_column(find(c, &t->columns[k], width), width, c->count, to + t->columns[k].offset,
-                    t->row_bytes);
+        const unsigned char *from = find(c, &t->columns[k], width);
+        if (from) {
+            take_column(from, width, c->count, to + t->columns[k].offset, t->row_bytes);
+        }
     }
     rows->count = wanted;
     return HR_OK;

@@ -28,6 +28,7 @@ static const hri_see_column ops[] = {
     {"flops", HRI_SEE_F64, OP(flops)},
     {"bytes", HRI_SEE_U64, OP(bytes)},
     {"held_bytes", HRI_SEE_U64, OP(held_bytes)},
+    {"live_bytes", HRI_SEE_U64, OP(live_bytes), .optional = true},
 };
 
 static const hri_see_column buffers[] = {

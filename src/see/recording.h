@@ -66,6 +66,7 @@ typedef struct hri_see_op {
     double flops;
     uint64_t bytes;      /* moved: read and written, or copied */
     uint64_t held_bytes; /* measured after it, from outside; 0: not measured */
+    uint64_t live_bytes; /* measured: of the arena, what it or a later op reads; 0: not measured */
 } hri_see_op;
 
 enum { HRI_SEE_RECOMPUTED = 1, HRI_SEE_PARAMETER_GRADIENT = 2 };
@@ -170,6 +171,7 @@ typedef struct hri_see_column {
     const char *name; /* 15 bytes at most */
     hri_see_type type;
     size_t offset;
+    bool optional; /* files of before it was there are without: zeros */
 } hri_see_column;
 
 typedef struct hri_see_table_info {

@@ -7,6 +7,7 @@
 #include <headroom/bytes.h>
 
 #include "base/table.h"
+#include "see/alive.h"
 #include "see/group.h"
 #include "see/summary.h"
 
@@ -114,6 +115,28 @@ static hr_status print_line(const printing *p) {
     }
     hri_out_text(p->out, "\n");
     hri_free(live);
+    return HR_OK;
+}
+
+/* Whether what was in use is what was planned, op by op. */
+static hr_status print_agreement(const printing *p) {
+    hri_see_agreement a;
+    const hr_status status = hri_see_agree(p->r, &a);
+    if (status != HR_OK || !a.ops) {
+        return status;
+    }
+    if (a.equal == a.ops) {
+        hri_out_printf(p->out, "  measured in the arena: as planned at all %zu ops, to the byte\n",
+                       a.ops);
+        return HR_OK;
+    }
+    hri_out_printf(
+        p->out,
+        "  measured in the arena: as planned at %zu of %zu ops; first at op %zu (%s) %llu bytes "
+        "instead of %llu\n",
+        a.equal, a.ops, a.first_different,
+        hri_recording_get_text(p->r, hri_recording_ops(p->r)[a.first_different].name),
+        (unsigned long long)a.measured_bytes, (unsigned long long)a.planned_bytes);
     return HR_OK;
 }
 
@@ -274,6 +297,9 @@ hr_status hri_see_report_text(const hri_recording *r, size_t rows, hri_out *out,
     hr_status status = print_parts(&p);
     if (status == HR_OK && ops) {
         status = print_line(&p);
+    }
+    if (status == HR_OK && ops) {
+        status = print_agreement(&p);
     }
     if (status == HR_OK && ops) {
         status = print_alive(&p);
