@@ -341,6 +341,17 @@ hr_status hri_see_report_json(const hri_recording *r, hri_json *json) {
         }
     }
     hri_json_bool(json, "truncated", r->truncated);
+    hri_see_agreement a;
+    const hr_status status = hri_see_agree(r, &a);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (a.ops) { /* planned and measured bytes in use */
+        hri_json_object(json, "agreement");
+        hri_json_u64(json, "ops", a.ops);
+        hri_json_u64(json, "equal", a.equal);
+        hri_json_end(json);
+    }
     for (int t = 0; t < HRI_SEE_TABLES; t++) {
         const hri_see_table_info *info = &hri_see_tables[t];
         hri_json_array(json, info->name);

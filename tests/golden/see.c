@@ -164,6 +164,9 @@ static void check_profile(const golden_result *p, const char *record) {
         end = begin;
     }
     CHECK(i > 10);
+    const json_t *agreement = json_object_get(report, "agreement"); /* op by op, to the byte */
+    CHECK_EQ(number(agreement, "ops"), (long long)i);
+    CHECK_EQ(number(agreement, "equal"), (long long)i);
     CHECK_EQ(json_array_size(json_object_get(report, "steps")), 2);
     json_decref(report);
     CHECK_EQ(unlink(record), 0);
@@ -176,6 +179,18 @@ TEST(see, a_profile_on_the_host_times_every_op_and_adds_up) {
         command, sizeof command,
         "profile resnet18:size=32,width=8 --batch 8 --budget 96MiB --no-measure --steps 2 --out %s",
         record);
+    const golden_result p = GOLDEN_RUN(command);
+    check_profile(&p, record);
+}
+
+/* Recomputed, and with part of it in place: what kernels were given is what was planned. */
+TEST(see, a_profile_in_a_small_budget_agrees_op_by_op) {
+    char command[512];
+    const char *record = scratch("s.hrp");
+    snprintf(command, sizeof command,
+             "profile gpt2:layers=3,width=64,heads=2,context=64,vocab=500 --batch 16 --budget "
+             "29MiB --no-measure --steps 2 --out %s",
+             record);
     const golden_result p = GOLDEN_RUN(command);
     check_profile(&p, record);
 }
