@@ -10,8 +10,10 @@
 #include "base/alloc.h"
 #include "cli/common/command.h"
 #include "cli/common/ranks.h"
+#include "cli/common/outputs.h"
 #include "cli/common/train_run.h"
 #include "net/speak.h"
+#include "see/train.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -36,6 +38,9 @@ static hr_status on_event(void *user, const hr_job_event *e) {
     hri_startup_event(&r->cli->startup, r->view.job, e);
     if (e->kind == HR_EVENT_STARTED && r->ranks) {
         watch_signals();
+    }
+    if (r->profile && r->view.job && r->view.job->planned) {
+        hri_see_train_event(r->profile, r->view.job->planned, e);
     }
     if (!e->trainer) {
         return HR_OK;
@@ -89,6 +94,15 @@ static int read_all(work *w, const char *model) {
         code = hri_train_run_init(r);
         r->o.on_event = on_event;
         r->o.user = r;
+    }
+    if (code == HRI_EXIT_YES) {
+        code = hri_cli_output_check(w->cli, "--profile", f->profile, HRI_OUTPUT_FILE);
+    }
+    uint64_t first, last;
+    if (code == HRI_EXIT_YES && hri_see_train_steps(f->profile_steps, &first, &last) != HR_OK) {
+        hri_say_error(w->cli, "--profile-steps: '%s' is not a step or a range such as 100-102",
+                      f->profile_steps);
+        return HRI_EXIT_USAGE;
     }
     return code == HRI_EXIT_YES ? hri_cli_open_for(w->cli, f->device, &w->ctx) : code;
 }
@@ -180,6 +194,40 @@ static int show_end(work *w) {
     return hri_cli_json_end(w->cli, &json, code);
 }
 
+/* The ops of some steps of the first run, by its first rank. */
+static int open_profile(work *w) {
+    hri_prose why = {0};
+    const hri_train_flags *f = w->flags;
+    if (!f->profile || w->plan->together->jobs[0].who.rank) {
+        return HRI_EXIT_YES;
+    }
+    const hr_status status =
+        hri_see_train_open(w->plan, f->profile, f->profile_steps, &w->runs[0].profile, &why);
+    if (status == HR_OK) {
+        return HRI_EXIT_YES;
+    }
+    hri_say_error(w->cli, "--profile: %s", why.text[0] ? why.text : hr_status_text(status));
+    return hri_cli_exit_code(status);
+}
+
+static void write_profile(work *w) {
+    hri_prose why = {0};
+    hri_see_train *profile = w->runs[0].profile;
+    if (profile && !hri_see_train_timed(profile)) {
+        hri_say_note("--profile: not written, since the run ended before steps %s",
+                     w->flags->profile_steps);
+    } else if (profile) {
+        const hr_status status = hri_see_train_write(profile, &why);
+        if (status == HR_OK) {
+            hri_say_next_page(w->cli, w->flags->profile);
+        } else {
+            hri_say_note("--profile: not written: %s",
+                         why.text[0] ? why.text : hr_status_text(status));
+        }
+    }
+    hri_see_train_close(profile);
+}
+
 static int train(work *w) {
     hr_error error = {.code = HR_OK};
     w->started = true;
@@ -208,6 +256,9 @@ static int do_work(work *w, const char *model) {
     if (code == HRI_EXIT_YES) {
         code = show_plan(w);
     }
+    if (code == HRI_EXIT_YES) {
+        code = open_profile(w);
+    }
     return code == HRI_EXIT_YES ? train(w) : code;
 }
 
@@ -227,6 +278,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     hr_plan_destroy(w.plan);
     hr_ctx_destroy(w.ctx);
+    write_profile(&w); /* in the place of the arena, not beside it */
     for (uint32_t i = 0; i < w.count; i++) {
         hri_train_run_deinit(&w.runs[i]);
     }

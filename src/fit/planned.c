@@ -238,8 +238,21 @@ hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t 
 
 /* Of replicas, only the first is, and not what it folds. */
 static int is_timed(const hri_planned *p, const hri_planned_piece *x) {
-    return !p->members || x->exec == p->part.exec || x->exec == p->last.exec ||
-           x->exec == p->evaluation.exec || x->exec == p->single.exec;
+    return hri_planned_is_probed(p) && (x->exec == p->part.exec || x->exec == p->last.exec);
+}
+
+static hr_status run_timed(hri_planned *p, const hri_planned_piece *x) {
+    const hri_planned_probe *probe = p->probe;
+    probe->run(probe->user, x->exec == p->part.exec ? HRI_PLANNED_PART : HRI_PLANNED_LAST);
+    const hr_status status =
+        hri_exec_profile(x->exec, (uint32_t)p->state.step, probe->each, probe->user);
+    if (status == HR_OK && probe->touch) {
+        hri_exec_touch(x->exec, probe->touch, probe->user);
+    }
+    if (status == HR_OK && probe->end) {
+        probe->end(probe->user);
+    }
+    return status;
 }
 
 hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int64_t first_sample,
@@ -251,21 +264,8 @@ hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int6
         return hri_prose_set(why, status, "inputs of step %llu: %s", step, hr_status_text(status));
     }
     hri_exec_sample(x->exec, (uint32_t)first_sample);
-    if (p->probe && is_timed(p, x)) {
-        const hri_planned_probe *probe = p->probe;
-        probe->run(probe->user, x->exec == p->part.exec   ? HRI_PLANNED_PART
-                                : x->exec == p->last.exec ? HRI_PLANNED_LAST
-                                                          : HRI_PLANNED_EVALUATION);
-        status = hri_exec_profile(x->exec, (uint32_t)p->state.step, probe->each, probe->user);
-        if (status == HR_OK && probe->touch) {
-            hri_exec_touch(x->exec, probe->touch, probe->user);
-        }
-        if (status == HR_OK && probe->end) {
-            probe->end(probe->user);
-        }
-    } else {
-        status = hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
-    }
+    status = is_timed(p, x) ? run_timed(p, x)
+                            : hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status, "%s %llu, %s: %s",

@@ -119,14 +119,11 @@ typedef int hri_planned_ahead_fn(void *user);
 void hri_planned_set_ahead(hri_planned *p, hri_planned_ahead_fn *may, void *user);
 /* 1 when the batch of the next step was fed already. */
 int hri_planned_is_fed(const hri_planned *p);
-/* From now on runs go call by call, and each call is timed: for profiles.  run says that the next calls are those of a
- * part of the batch, of the last part or the whole, or of evaluation.  NULL: as usual. */
-typedef enum hri_planned_which {
-    HRI_PLANNED_PART,
-    HRI_PLANNED_LAST,
-    HRI_PLANNED_EVALUATION
-} hri_planned_which;
+/* From now on runs of steps go call by call, and each call is timed: for profiles.  run says that the next calls are those
+ * of a part of the batch, or of the last part or the whole.  NULL: as usual. */
+typedef enum hri_planned_which { HRI_PLANNED_PART, HRI_PLANNED_LAST } hri_planned_which;
 typedef struct hri_planned_probe {
+    uint64_t first_step, last_step; /* only in these, from 1; last 0: in all */
     void (*run)(void *user, hri_planned_which which);
     hri_exec_time_fn *each;
     hri_touch_fn *touch; /* after them, what the calls touched; NULL: nobody asks */

@@ -70,6 +70,13 @@ struct hri_planned {
     double metrics[HRI_PLANNED_METRICS];           /* of the last step or evaluation */
 };
 
+/* 1 when the calls of the step that runs now are timed. */
+static inline int hri_planned_is_probed(const hri_planned *p) {
+    const uint64_t step = p->state.step + 1;
+    return p->probe && (!p->probe->last_step ||
+                        (step >= p->probe->first_step && step <= p->probe->last_step));
+}
+
 /* The model's inputs for a run of this piece: samples first_sample and on. */
 HR_MUST_CHECK hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t step,
                                          int64_t first_sample, uint64_t *counted, hri_prose *why);

@@ -40,7 +40,7 @@ static uint64_t held_now(hri_see_watch *w, hri_planned *planned) {
 static void begin_run(void *user, hri_planned_which which) {
     hri_see_watch *w = user;
     w->graph = which == HRI_PLANNED_LAST ? w->last_graph : 0;
-    w->skip = which == HRI_PLANNED_EVALUATION || w->graph >= w->graph_count;
+    w->skip = w->graph >= w->graph_count;
     w->at = w->skip ? w->op_count : w->graphs[w->graph].first_op;
 }
 
@@ -87,6 +87,19 @@ static void end_run(void *user) {
 
 const hri_planned_probe *hri_see_watch_probe(hri_see_watch *w) {
     return &w->probe;
+}
+
+void hri_see_watch_range(hri_see_watch *w, uint64_t first, uint64_t last) {
+    w->probe.first_step = first;
+    w->probe.last_step = last;
+}
+
+size_t hri_see_watch_timed(const hri_see_watch *w) {
+    size_t count = 0;
+    for (size_t i = 0; i < w->op_count; i++) {
+        count += w->ops[i].runs > 0;
+    }
+    return count;
 }
 
 /* ---- around the steps ---- */

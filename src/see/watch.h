@@ -28,6 +28,10 @@ HR_MUST_CHECK hr_status hri_see_watch_open(hr_plan *plan, uint64_t steps, const 
                                            hri_see_watch **out, hri_prose *why);
 /* Times the ops of whichever steps run with it; their times are means over those. */
 const hri_planned_probe *hri_see_watch_probe(hri_see_watch *w);
+/* Only these steps, from 1, however long the probe is set. */
+void hri_see_watch_range(hri_see_watch *w, uint64_t first, uint64_t last);
+/* How many ops were timed so far. */
+size_t hri_see_watch_timed(const hri_see_watch *w);
 void hri_see_watch_taken(hri_see_watch *w, hri_planned *planned);
 /* begin_ns and end_ns by hri_clock_ns; held_bytes is filled in here. */
 void hri_see_watch_step(hri_see_watch *w, hri_planned *planned, const hri_see_step *step);

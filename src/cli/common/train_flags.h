@@ -40,6 +40,7 @@ typedef struct hri_train_flags {
     const char *logical_devices;
     const char *log, *tensorboard, *svg;
     int64_t log_every;
+    const char *profile, *profile_steps;
     bool json;
 } hri_train_flags;
 

@@ -18,6 +18,7 @@ typedef struct hri_train_run {
     hri_out err;
     hri_train_view view; /* what is shown of it */
     bool ranks;          /* one of several processes */
+    struct hri_see_train *profile; /* NULL: none */
 } hri_train_run;
 
 /* The second training of --also, and the limits of --logical-devices. */
