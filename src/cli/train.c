@@ -218,9 +218,9 @@ static void write_profile(work *w) {
                      w->flags->profile_steps);
     } else if (profile) {
         const hr_status status = hri_see_train_write(profile, &why);
-        if (status == HR_OK) {
+        if (status == HR_OK && !w->flags->json) {
             hri_say_next_page(w->cli, w->flags->profile);
-        } else {
+        } else if (status != HR_OK) {
             hri_say_note("--profile: not written: %s",
                          why.text[0] ? why.text : hr_status_text(status));
         }

@@ -264,8 +264,8 @@ hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int6
         return hri_prose_set(why, status, "inputs of step %llu: %s", step, hr_status_text(status));
     }
     hri_exec_sample(x->exec, (uint32_t)first_sample);
-    status = is_timed(p, x) ? run_timed(p, x)
-                            : hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
+    status =
+        is_timed(p, x) ? run_timed(p, x) : hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
     return status == HR_OK
                ? HR_OK
                : hri_prose_set(why, status, "%s %llu, %s: %s",

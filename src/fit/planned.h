@@ -126,7 +126,7 @@ typedef struct hri_planned_probe {
     uint64_t first_step, last_step; /* only in these, from 1; last 0: in all */
     void (*run)(void *user, hri_planned_which which);
     hri_exec_time_fn *each;
-    hri_touch_fn *touch; /* after them, what the calls touched; NULL: nobody asks */
+    hri_touch_fn *touch;     /* after them, what the calls touched; NULL: nobody asks */
     void (*end)(void *user); /* and nothing more of this run; may be NULL */
     void *user;
 } hri_planned_probe;

@@ -73,8 +73,8 @@ struct hri_planned {
 /* 1 when the calls of the step that runs now are timed. */
 static inline int hri_planned_is_probed(const hri_planned *p) {
     const uint64_t step = p->state.step + 1;
-    return p->probe && (!p->probe->last_step ||
-                        (step >= p->probe->first_step && step <= p->probe->last_step));
+    return p->probe &&
+           (!p->probe->last_step || (step >= p->probe->first_step && step <= p->probe->last_step));
 }
 
 /* The model's inputs for a run of this piece: samples first_sample and on. */

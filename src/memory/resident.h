@@ -16,10 +16,11 @@ void hri_resident_read(uint64_t *now_bytes, uint64_t *peak_bytes);
 uint64_t hri_resident_unmapped(void);
 /* What is resident, by what it lies in: these add up to the resident set.  One pass over smaps: milliseconds. */
 typedef struct hri_resident_kinds {
-    uint64_t pages_bytes; /* shared pages without a file's name: arenas and other memories of the host device */
-    uint64_t files_bytes; /* the program, its libraries, files that are mapped */
-    uint64_t heap_bytes;  /* malloc's */
-    uint64_t stack_bytes; /* of the first thread */
+    uint64_t
+        pages_bytes; /* shared pages without a file's name: arenas and other memories of the host device */
+    uint64_t files_bytes;     /* the program, its libraries, files that are mapped */
+    uint64_t heap_bytes;      /* malloc's */
+    uint64_t stack_bytes;     /* of the first thread */
     uint64_t anonymous_bytes; /* the rest: stacks of threads, data of libraries */
 } hri_resident_kinds;
 void hri_resident_read_kinds(hri_resident_kinds *out);

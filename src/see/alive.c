@@ -66,8 +66,7 @@ static hr_status keep(tracing *t, const hri_see_touch *x) {
     }
     hr_status status = insert(t, place, (open_range){.at = x->at, .bytes = x->bytes, .keep = 1});
     if (status == HR_OK && !is_known(t, x->at, x->bytes)) {
-        status =
-            hri_see_lives_push(t->lives, (hri_see_life){x->at, x->bytes, 0, UINT32_MAX});
+        status = hri_see_lives_push(t->lives, (hri_see_life){x->at, x->bytes, 0, UINT32_MAX});
     }
     return status;
 }
@@ -84,8 +83,7 @@ static void read_range(tracing *t, const hri_see_touch *x) {
 static hr_status write_range(tracing *t, const hri_see_touch *x) {
     const size_t place = first_behind(t, x->at);
     hr_status status = HR_OK;
-    while (place < t->open.count && t->open.items[place].at < x->at + x->bytes &&
-           status == HR_OK) {
+    while (place < t->open.count && t->open.items[place].at < x->at + x->bytes && status == HR_OK) {
         const open_range o = t->open.items[place];
         if (o.keep || (o.birth == x->op && o.at == x->at && o.bytes == x->bytes)) {
             return HR_OK;

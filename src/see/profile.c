@@ -55,7 +55,6 @@ hr_status hri_see_profile(hr_plan *plan, uint64_t steps, const char *beside, hri
         status = hri_see_watch_finish(p.watch, out, &prose);
     }
     hri_see_watch_close(p.watch);
-    return status == HR_OK || told
-               ? status
-               : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
+    return status == HR_OK || told ? status
+                                   : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
 }

@@ -196,19 +196,16 @@ static hr_status name_scratch(hri_see_watch *w, const char *beside) {
     return status;
 }
 
-hr_status hri_see_watch_open(hr_plan *plan, uint64_t steps, const char *beside,
-                             hri_see_watch **out, hri_prose *why) {
+hr_status hri_see_watch_open(hr_plan *plan, uint64_t steps, const char *beside, hri_see_watch **out,
+                             hri_prose *why) {
     hri_see_watch *w = hri_calloc(1, sizeof *w);
     if (!w) {
         return HR_E_NOMEM_HOST;
     }
     w->statm = -1;
     w->host = plan->job.engine == NULL;
-    w->probe = (hri_planned_probe){.run = begin_run,
-                                   .each = take_call,
-                                   .touch = take_touch,
-                                   .end = end_run,
-                                   .user = w};
+    w->probe = (hri_planned_probe){
+        .run = begin_run, .each = take_call, .touch = take_touch, .end = end_run, .user = w};
     hr_status status = name_scratch(w, beside);
     if (status == HR_OK) {
         status = record_plan(w, plan, steps, why);

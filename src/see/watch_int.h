@@ -36,9 +36,9 @@ struct hri_see_watch {
     bool host, skip;
     int statm;
     uint64_t begin_ns, page_bytes;
-    uint64_t held_bytes;                /* the most that was seen while steps ran */
-    uint64_t peak_before;               /* of the process, before the arena */
-    hri_resident_kinds before, after;   /* the host's: before the arena, and at the end */
+    uint64_t held_bytes;              /* the most that was seen while steps ran */
+    uint64_t peak_before;             /* of the process, before the arena */
+    hri_resident_kinds before, after; /* the host's: before the arena, and at the end */
     hri_measured measured;
 };
 

@@ -15,8 +15,8 @@ static hr_status find_lives(const hri_see_watch *w, hri_see_lives *lives) {
     for (size_t g = 0; g < w->graph_count && status == HR_OK; g++) {
         const hri_see_ran *ran = &w->graphs[g];
         if (ran->touched && ran->first_touch < ran->end_touch) {
-            status = hri_see_alive(w->touches + ran->first_touch,
-                                   ran->end_touch - ran->first_touch, ran->end_op, lives);
+            status = hri_see_alive(w->touches + ran->first_touch, ran->end_touch - ran->first_touch,
+                                   ran->end_op, lives);
         }
     }
     return status;
@@ -52,7 +52,8 @@ static hr_status put_live(const hri_see_watch *w, const hri_see_lives *lives, hr
 static const hri_see_buffer *owner(const hri_recording *r, const hri_see_life *l, uint32_t op) {
     const hri_see_buffer *b = hri_recording_buffers(r);
     for (size_t i = 0; i < r->tables[HRI_SEE_BUFFERS].count && b[i].birth <= op; i++) {
-        if (b[i].death > op && b[i].offset <= l->at && l->at + l->bytes <= b[i].offset + b[i].bytes) {
+        if (b[i].death > op && b[i].offset <= l->at &&
+            l->at + l->bytes <= b[i].offset + b[i].bytes) {
             return &b[i];
         }
     }
@@ -130,14 +131,14 @@ static hr_status put_growth(const hri_see_watch *w, hri_recording *r, uint64_t *
     const struct {
         const char *name, *note;
         uint64_t bytes;
-    } rows[] = {
-        {"code and files", "pages of the program and its libraries that were used for the first "
-                           "time",
-         grown(b->files_bytes, a->files_bytes)},
-        {"heap", "records of the run: calls, names, what looks on",
-         grown(b->heap_bytes, a->heap_bytes)},
-        {"stacks and library data", "threads, and what libraries allocated",
-         grown(b->anonymous_bytes + b->stack_bytes, a->anonymous_bytes + a->stack_bytes)}};
+    } rows[] = {{"code and files",
+                 "pages of the program and its libraries that were used for the first "
+                 "time",
+                 grown(b->files_bytes, a->files_bytes)},
+                {"heap", "records of the run: calls, names, what looks on",
+                 grown(b->heap_bytes, a->heap_bytes)},
+                {"stacks and library data", "threads, and what libraries allocated",
+                 grown(b->anonymous_bytes + b->stack_bytes, a->anonymous_bytes + a->stack_bytes)}};
     hr_status status = HR_OK;
     *sum = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == HR_OK; i++) {
@@ -182,7 +183,7 @@ static hr_status put_parts(const hri_see_watch *w, const hri_see_lives *lives, h
     peak = peak > held ? peak : held;
     status = put_into(r, false, grown(buffers, arena - other));
     if (status == HR_OK) {
-        status = put_part(r, "offloaded", HRI_SEE_OTHER, other, "in the memory beside the arena");
+        status = put_part(r, "offloaded", HRI_SEE_OTHER, other, "in memory outside the arena");
     }
     if (status == HR_OK) {
         status = put_outside(w, r, held - arena);

@@ -218,6 +218,43 @@ TEST(see, a_profile_on_a_gpu_runs_call_by_call) {
     check_profile(&p, record);
 }
 
+/* Steps of a run with data, and the same run without: the losses are the same. */
+TEST(see, train_profiles_some_steps_and_changes_nothing) {
+    char command[512];
+    const char *record = scratch("t.hrp");
+    long long history[2] = {0};
+    for (int profiled = 0; profiled < 2; profiled++) {
+        snprintf(command, sizeof command,
+                 "train mlp:size=8,width=32,classes=4 --data synthetic --batch 16 --budget 64MiB "
+                 "--steps 6 --no-save --no-measure --json%s%s%s",
+                 profiled ? " --profile " : "", profiled ? record : "",
+                 profiled ? " --profile-steps 3-4" : "");
+        const golden_result t = GOLDEN_RUN(command);
+        CHECK_EQ(t.code, 0);
+        json_t *end = parse(&t);
+        CHECK(json_is_string(json_object_get(end, "history")) ||
+              json_is_integer(json_object_get(end, "history")));
+        char *text = json_dumps(json_object_get(end, "history"), JSON_ENCODE_ANY);
+        for (const char *c = text; *c; c++) {
+            history[profiled] = history[profiled] * 31 + *c;
+        }
+        free(text);
+        json_decref(end);
+    }
+    CHECK_EQ(history[0], history[1]);
+    const golden_result same = {.code = 0};
+    check_profile(&same, record);
+    const golden_result wrong = GOLDEN_RUN(
+        "train mlp --data synthetic --profile x.hrp --profile-steps 4-3 --no-save --steps 1");
+    CHECK_EQ(wrong.code, 2);
+    CHECK(strstr(wrong.err, "4-3"));
+    const golden_result early = GOLDEN_RUN("train mlp:size=8 --data synthetic --batch 4 --budget "
+                                           "64MiB --profile early.hrp --no-save --steps 1");
+    CHECK_EQ(early.code, 0);
+    CHECK(strstr(early.err, "ended before"));
+    CHECK(access("early.hrp", F_OK) != 0 && access("early.hrp.plan", F_OK) != 0);
+}
+
 TEST(see, diff_says_what_grew_and_fails_when_asked) {
     char command[1024];
     const char *records[2] = {scratch("d8.hrp"), scratch("d16.hrp")};

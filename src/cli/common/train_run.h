@@ -16,8 +16,9 @@ typedef struct hri_train_run {
     hr_job_options o;
     hri_plan_speller speller;
     hri_out err;
-    hri_train_view view; /* what is shown of it */
-    bool ranks;          /* one of several processes */
+    hri_train_view view;           /* what is shown of it */
+    bool ranks;                    /* one of several processes */
+    struct hri_see_train *profile; /* NULL: none */
     struct hri_see_train *profile; /* NULL: none */
 } hri_train_run;
 
