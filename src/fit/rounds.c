@@ -252,7 +252,8 @@ static hr_status first_failure(const hri_planned *p, uint32_t first, uint32_t en
 /* All tasks, and the first failure of them. */
 static hr_status run_all(round *r, uint32_t count, hri_task_fn *task, hri_prose *why) {
     const hri_planned *p = r->p;
-    if (p->o.net || hri_planned_is_probed(p) || p->o.job->engine) { /* its kernels have the threads, or a GPU */
+    if (p->o.net || hri_planned_is_probed(p) ||
+        p->o.job->engine) { /* its kernels have the threads, or a GPU */
         for (uint32_t i = 0; i < count; i++) {
             task(r, i, 0);
         }

@@ -19,7 +19,6 @@ typedef struct hri_train_run {
     hri_train_view view;           /* what is shown of it */
     bool ranks;                    /* one of several processes */
     struct hri_see_train *profile; /* NULL: none */
-    struct hri_see_train *profile; /* NULL: none */
 } hri_train_run;
 
 /* The second training of --also, and the limits of --logical-devices. */
