@@ -81,7 +81,9 @@ typedef struct hr_job_options {
     double min_delta;   /* smallest change that counts as improvement */
 
     /* Where, and within what.  A budget is a size ("900MiB", "1.5GiB", bytes) or a share of the device ("50%"). */
-    const char *device; /* NULL: "host"; "cuda:0"; "null:24GiB" plans for an absent device */
+    /* NULL: "host"; "cuda:0"; "cuda:0,cuda:1": replicas on several GPUs of one model, each with this budget; "null:24GiB"
+     * plans for an absent device. */
+    const char *device;
     const char
         *device_spec; /* speeds of an absent device: "flops=15e12,bandwidth=900e9,runtime=0" */
     const char
@@ -122,7 +124,7 @@ typedef struct hr_job_options {
 
     /* Replicas that share each step; 0: 1.  Each computes some of its micro-batches; losses depend on the number of
      * micro-batches, never on that of replicas.  micro_batches 0 is one per replica.  On the host they are threads of
-     * this process, which share its budget; of an absent device (null:24GiB) each has its own, and so its own budget. */
+     * this process, which share its budget; on a GPU they are slices of it, which share that of the device; of an absent device (null:24GiB) each has its own, and so its own budget. */
     int64_t replicas;
     /* "auto", "shm", "tcp" or "mpi": this process is one of several ranks, each with one replica, as the variables of a
      * launcher say (mpirun, srun, torchrun, TF_CONFIG).  The budget is that of each process.  Rank 0 writes checkpoints and

@@ -47,7 +47,7 @@ typedef enum hri_found {
 typedef void hri_report_fn(void *user, const char *component, hri_found found, const char *version,
                            const char *detail);
 
-enum { HRI_BACKEND_ABI = 2 };
+enum { HRI_BACKEND_ABI = 3 };
 
 /* What a device can do, for whoever must know: nobody outside this layer asks for its name. */
 enum {
@@ -89,6 +89,10 @@ struct hri_backend {
     /* Somebody who has counted takes so many bytes of pages next, all of them or none: are they there?  *out_left (never
      * NULL) is what there is.  May be NULL: nothing is known. */
     hr_status (*expect)(hri_dev *dev, uint64_t bytes, uint64_t *out_left);
+
+    /* From the next map on, `reader`, another device of the same lib, may read the pages of `dev`.  HR_E_UNSUPPORTED: they have
+     * no way to one another but the host.  Again is allowed.  May be NULL: none has. */
+    hr_status (*let_read)(hri_dev *dev, hri_dev *reader);
 
     hr_status (*pinned_create)(hri_dev *dev, uint64_t bytes, void **out);
     void (*pinned_destroy)(hri_dev *dev, void *memory);

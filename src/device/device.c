@@ -56,6 +56,34 @@ hr_status hri_device_expect(hr_device *device, uint64_t bytes, uint64_t *out_lef
     return status;
 }
 
+hr_status hri_device_let_read(hr_device *device, hr_device *reader) {
+    const hri_backend *backend = device->lib->backend;
+    if (device == reader) {
+        return HR_OK;
+    }
+    hr_status status = device->lib == reader->lib && backend->let_read && reader->index < 64
+                           ? HR_OK
+                           : HR_E_UNSUPPORTED;
+    if (status == HR_OK) {
+        status = hri_device_open(device);
+    }
+    if (status == HR_OK) {
+        status = hri_device_open(reader);
+    }
+    if (status == HR_OK) {
+        status = backend->let_read(device->dev, reader->dev);
+    }
+    if (status == HR_OK) {
+        device->readers |= UINT64_C(1) << reader->index;
+    }
+    return status;
+}
+
+int hri_device_is_read_by(const hr_device *device, const hr_device *reader) {
+    return device == reader || (device->lib == reader->lib && reader->index < 64 &&
+                                (device->readers >> reader->index & 1));
+}
+
 uint32_t hri_device_can(const hr_device *device) {
     return device->lib->backend->can;
 }

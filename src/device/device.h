@@ -47,6 +47,8 @@ struct hr_device {
     hr_logical *logicals;
     uint64_t limits_bytes;
     uint32_t logical_count, logicals_made;
+    uint64_t
+        readers; /* a bit for each index within the lib; those beyond read by way of the host */
 };
 
 struct hr_logical {
@@ -65,6 +67,11 @@ void hri_device_deinit(hr_device *device);
 /* Says that so many bytes are taken next by a plan that counted them, so that nothing is kept free beside them.
  * HR_E_NOMEM_DEVICE when they are not there; *out_left (may be NULL) is what there is, UINT64_MAX when nobody knows. */
 HR_MUST_CHECK hr_status hri_device_expect(hr_device *device, uint64_t bytes, uint64_t *out_left);
+/* Lets another device read what is mapped on this one from now on, both opened.  HR_E_UNSUPPORTED: copies between them go by
+ * way of the host. */
+HR_MUST_CHECK hr_status hri_device_let_read(hr_device *device, hr_device *reader);
+/* 1 when that was done, and for a device itself. */
+int hri_device_is_read_by(const hr_device *device, const hr_device *reader);
 /* What it can do (HRI_CAN_..., backend.h) and the kernels it does it with. */
 uint32_t hri_device_can(const hr_device *device);
 const hri_kernels *hri_device_kernels(const hr_device *device);

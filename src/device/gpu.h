@@ -246,6 +246,9 @@ HR_MUST_CHECK hr_status hri_gpu_choose(hri_gpu *gpu, const char *key,
 /* What was chosen; -1: nothing yet. */
 int hri_gpu_chosen(hri_gpu *gpu, const char *key);
 
+/* `gpu` does everything as `like`, of the same kind, has chosen to: before its first call. */
+HR_MUST_CHECK hr_status hri_gpu_follow(hri_gpu *gpu, const hri_gpu *like);
+
 /* What the bits of results stand on besides the program and the GPU's model.  Choices are noted while `on` when they are
  * used outside trials; they are what a run that goes on elsewhere must have too. */
 void hri_gpu_note(hri_gpu *gpu, int on);

@@ -536,14 +536,22 @@ hri_exec *hri_planned_exec(hri_planned *p) {
     return p->last.exec;
 }
 
+/* Budgets are of each device, so of several the fullest counts; the first has as many replicas as any. */
 void hri_planned_measure(hri_planned *p, hri_measured *out) {
+    const uint32_t devices = p->o.engine_count ? p->o.engine_count : 1;
     hri_runner_measure(p->runner, out);
     for (uint32_t i = 1; i < p->member_count; i++) {
         hri_measured one;
         hri_runner_measure(p->members[i].runner, &one);
-        out->planned_bytes += one.planned_bytes;
-        out->arena_bytes += one.arena_bytes;
         out->other_bytes += one.other_bytes;
+        if (i % devices == 0) {
+            out->planned_bytes += one.planned_bytes;
+            out->arena_bytes += one.arena_bytes;
+        } else if (one.peak_bytes > out->peak_bytes) {
+            out->peak_bytes = one.peak_bytes;
+            out->process_bytes = one.process_bytes;
+            out->runtime_bytes = one.runtime_bytes;
+        }
     }
 }
 

@@ -57,6 +57,10 @@ typedef struct hri_planned_options {
     /* Of a process that is one rank of several, each with one replica: all of them make the same calls.  NULL: all replicas
      * are here.  Outlives the training. */
     hri_net *net;
+    /* Of replicas on several devices of one kind: rank r is on number r % engine_count, the first of which is the job's.  0:
+     * all are on `device`.  They outlive the training. */
+    hri_engine *const *engines;
+    uint32_t engine_count;
     hri_threads *threads; /* NULL: one */
     uint64_t seed;        /* of weights, random ops and made-up batches */
     uint64_t cycle;       /* > 0: batch s % cycle is used in step s */

@@ -35,14 +35,26 @@ static void sort_pieces(hri_planned_member *m, const hri_fit_plans *plans) {
     }
 }
 
+/* Replicas of this process: as many as there are arenas, or as a group over several devices has. */
+static uint32_t members_of(const hri_planned *p, const hri_fit_plans *plans) {
+    return p->o.engine_count ? p->ranks : plans->arenas;
+}
+
 static hr_status open_runners(hri_planned *p, const hri_runner_options *o,
                               const hri_fit_plans *plans, hri_prose *why) {
     hri_runner_options each = *o;
     char name[32];
     hr_status status = HR_OK;
     each.threads = p->o.net ? o->threads : NULL; /* kernels of a task run inline */
-    for (; p->member_count < plans->arenas && status == HR_OK; p->member_count++) {
+    for (uint32_t i = 1; i < p->o.engine_count && status == HR_OK; i++) {
+        status = hri_gpu_follow(hri_engine_gpu(p->o.engines[i]), hri_engine_gpu(p->o.engines[0]));
+    }
+    for (; p->member_count < members_of(p, plans) && status == HR_OK; p->member_count++) {
         hri_planned_member *m = &p->members[p->member_count];
+        if (p->o.engine_count) {
+            each.engine = p->o.engines[p->member_count % p->o.engine_count];
+            each.device = hri_engine_device(each.engine);
+        }
         snprintf(name, sizeof name, "replica %u", p->rank + p->member_count);
         each.name = o->name ? o->name : name;
         status = hri_runner_open(&each, &m->runner, why);
@@ -57,7 +69,7 @@ hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
                                    const hri_fit_plans *plans, hri_prose *why) {
     p->ranks = p->o.job->replicas;
     p->rank = p->o.net ? hri_net_rank(p->o.net) : 0;
-    p->members = hri_calloc(plans->arenas, sizeof *p->members);
+    p->members = hri_calloc(members_of(p, plans), sizeof *p->members);
     p->parts = hri_calloc(p->ranks, sizeof *p->parts);
     p->shares = hri_calloc(p->ranks, sizeof *p->shares);
     p->ranges = p->o.net ? hri_calloc(p->ranks, sizeof *p->ranges) : NULL;
@@ -65,9 +77,10 @@ hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
     hr_status status = p->members && p->parts && p->shares && (!p->o.net || (p->ranges && p->band))
                            ? open_runners(p, o, plans, why)
                            : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the replicas");
-    if (status == HR_OK && (p->o.net ? hri_net_size(p->o.net) : plans->arenas) != p->ranks) {
+    const uint32_t there = p->o.net ? hri_net_size(p->o.net) : members_of(p, plans);
+    if (status == HR_OK && there != p->ranks) {
         status = hri_prose_set(why, HR_E_INVALID, "%u replicas were planned, but there are %u",
-                               p->ranks, p->o.net ? hri_net_size(p->o.net) : plans->arenas);
+                               p->ranks, there);
     }
     if (status == HR_OK && hri_planned_list_carried(p) != HR_OK) {
         status = hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the replicas");

@@ -156,7 +156,7 @@ static hr_status read_host_budget(hri_plan_job *j) {
 static uint64_t pinned_bytes(const hri_plan_job *j) {
     const uint64_t lane = j->fit.case_count ? j->fit.cases[0]->lane.large : 0;
     const uint64_t arenas = j->job.arenas ? j->job.arenas : 1;
-    return arenas * (2 * lane + HRI_LANE_BOUNCE);
+    return (1 + j->other_count) * arenas * (2 * lane + HRI_LANE_BOUNCE);
 }
 
 /* What the host budget leaves for values that wait: measured once kernels and libraries are there. */
@@ -213,7 +213,8 @@ hr_status hri_plan_job_lease(hri_plan_job *j, uint64_t own_bytes, const hri_plan
     if (!j->holding.budget) {
         return HR_OK; /* nothing runs on a device that is not there */
     }
-    const hr_status status = hri_holding_take(&j->holding, &ask, &error);
+    hr_status status = hri_holding_take(&j->holding, &ask, &error);
+    status = status == HR_OK ? hri_plan_job_lease_others(j, &ask, &error) : status;
     return status == HR_OK
                ? HR_OK
                : hri_why_error(why, status == HR_E_AGAIN ? HR_CAUSE_NO_FIT : hri_cause_of(status),

@@ -133,12 +133,19 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
         j->job.page_bytes = info->page_bytes;
         return HR_OK;
     }
-    if (status == HR_OK && j->job.replicas > 1) { /* slices of this GPU, or one rank of several */
-        j->job.arenas = j->who.size < 2 ? j->job.replicas : 1;
+    if (status == HR_OK && j->job.replicas > 1) {
         status = hri_gpu_load_ranges(hri_engine_gpu(j->engine));
     }
     if (status != HR_OK) {
         return hri_why_prose(&j->why, hri_cause_of(status), status, info->name, &why);
+    }
+    status = hri_plan_job_open_others(j, &o);
+    if (status != HR_OK) {
+        return status;
+    }
+    if (j->job.replicas > 1) { /* slices of each GPU, or one rank of several */
+        const uint32_t devices = 1 + j->other_count;
+        j->job.arenas = j->who.size < 2 ? (j->job.replicas + devices - 1) / devices : 1;
     }
     if (!j->o.device_spec) {
         hri_engine_speed speed;
@@ -174,15 +181,15 @@ static hr_status on_wait(void *user, const char *what, uint64_t waited_ms) {
 }
 
 /* Its memory is asked for before the device is opened, so that the context is in what was granted. */
-static hr_status reserve(hri_plan_job *j) {
+hr_status hri_plan_job_admit(hri_plan_job *j, hr_device *device, hri_admission **out) {
     hri_prose prose = {0};
-    const hri_admission_options o = {.device = j->device,
+    const hri_admission_options o = {.device = device,
                                      .name = j->o.name ? j->o.name : j->what,
                                      .budget = j->o.budget,
                                      .wait_ms = j->o.wait_ms,
                                      .on_wait = on_wait,
                                      .user = j};
-    const hr_status status = hri_admission_open(&o, &j->admission, &prose);
+    const hr_status status = hri_admission_open(&o, out, &prose);
     if (status == HR_OK && *prose.text) {
         hri_listener_warn(&j->listener, NULL, "%s", prose.text);
     }
@@ -195,9 +202,10 @@ static hr_status reserve(hri_plan_job *j) {
 
 hr_status hri_plan_job_reserve(hri_plan_job *j, uint64_t peak_bytes, hri_why *why) {
     const uint64_t page = j->job.page_bytes ? j->job.page_bytes : 1;
+    const uint64_t bytes = (peak_bytes + page - 1) / page * page;
     hri_prose prose = {0};
-    const hr_status status =
-        hri_admission_resize(j->admission, (peak_bytes + page - 1) / page * page, &prose);
+    hr_status status = hri_admission_resize(j->admission, bytes, &prose);
+    status = status == HR_OK ? hri_plan_job_reserve_others(j, bytes, &prose) : status;
     return status == HR_OK ? HR_OK : hri_why_prose(why, HR_CAUSE_NO_FIT, status, NULL, &prose);
 }
 
@@ -205,7 +213,7 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
     hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_find(j->ctx, name, &j->device);
     if (status == HR_OK) {
-        status = reserve(j);
+        status = hri_plan_job_admit(j, j->device, &j->admission);
         if (status != HR_OK) {
             return status;
         }
@@ -224,6 +232,10 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
     j->device_bytes = info.total_bytes;
     j->device_free = info.free_bytes;
     const uint32_t can = hri_device_can(j->device);
+    if (!(can & HRI_CAN_QUEUE) && j->o.device && hri_device_list_count(j->o.device) > 1) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "device",
+                              ": several devices must be GPUs; on the host use `replicas`");
+    }
     if (can & HRI_CAN_POINT) {
         j->job.machine.kernels = hri_device_kernels(j->device);
         return open_host(j, &info, s);
@@ -238,9 +250,12 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
 }
 
 hr_status hri_plan_job_open_device(hri_plan_job *j) {
-    const char *name = j->o.device ? j->o.device : "host";
+    char name[HR_NAME_SIZE];
     spec s = {0};
-    const hr_status status = read_spec(j, j->o.device_spec, &s);
+    hr_status status = read_spec(j, j->o.device_spec, &s);
+    status = status == HR_OK
+                 ? hri_plan_job_first_device(j, j->o.device ? j->o.device : "host", name)
+                 : status;
     if (status != HR_OK) {
         return status;
     }

@@ -161,6 +161,7 @@ void hri_plan_job_close(hri_plan_job *j) {
         hri_problem_deinit(&j->problem);
     }
     hri_timing_close(j->timing);
+    hri_plan_job_close_others(j);
     hri_engine_close(j->engine);
     hri_admission_close(j->admission);
     hri_threads_destroy(j->threads);

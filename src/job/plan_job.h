@@ -48,6 +48,14 @@ typedef struct hri_plan_row {
 
 typedef struct hri_plan_road hri_plan_road; /* ways.h */
 
+/* A further device of several: all have the plan of the first (devices.c). */
+typedef struct hri_plan_other {
+    hr_device *device;
+    hri_engine *engine;
+    hri_admission *admission;
+    hri_holding holding;
+} hri_plan_other;
+
 typedef struct hri_plan_job {
     hr_job_options o; /* its texts are the caller's, and live as long */
     hri_why why;      /* of the last failure */
@@ -63,6 +71,9 @@ typedef struct hri_plan_job {
     hri_threads *threads;     /* of the host */
     hri_engine *engine;       /* of a GPU */
     hri_admission *admission; /* its memory, reserved between processes; NULL: nobody counts */
+    hri_plan_other *others;   /* further GPUs; NULL: none */
+    uint32_t other_count;
+    hri_engine **engines; /* of all of them, the first included; NULL: there is one */
     char device_name[64], device_what[80];
     const char *what; /* the model or the file, for sentences */
     hri_who who;      /* of several processes; size 0 or 1: there is one */
@@ -127,6 +138,23 @@ void hri_plan_job_name_holders(const hri_plan_job *job);
 HR_MUST_CHECK hr_status hri_plan_job_bound_other(hri_plan_job *job);
 /* The device and what is known of its speed (device.c). */
 HR_MUST_CHECK hr_status hri_plan_job_open_device(hri_plan_job *job);
+
+/* Several of them (devices.c): how many a list has, the first, and the others once that one is open. */
+uint32_t hri_device_list_count(const char *list);
+HR_MUST_CHECK hr_status hri_plan_job_first_device(hri_plan_job *job, const char *list,
+                                                  char name[HR_NAME_SIZE]);
+HR_MUST_CHECK hr_status hri_plan_job_open_others(hri_plan_job *job, const hri_gpu_options *o);
+/* What is reserved and leased of the first is reserved and leased of each. */
+HR_MUST_CHECK hr_status hri_plan_job_admit(hri_plan_job *job, hr_device *device,
+                                           hri_admission **out);
+HR_MUST_CHECK hr_status hri_plan_job_reserve_others(hri_plan_job *job, uint64_t bytes,
+                                                    hri_prose *why);
+HR_MUST_CHECK hr_status hri_plan_job_lease_others(hri_plan_job *job, const hri_holding_ask *ask,
+                                                  hr_error *why);
+void hri_plan_job_close_others(hri_plan_job *job);
+/* Device number `at` of several, as planned: its name, replicas and peak.  False: there are no more, or there is one. */
+bool hri_plan_job_device(const hri_plan_job *job, const hri_plan_row *row, uint32_t at,
+                         const char **name, uint32_t *replicas, uint64_t *peak_bytes);
 
 /* Bounds what this thread takes while it plans the job by what the budget leaves the process (planning.c); the caller
  * closes it.  decides: of what is planned now the verdict follows, so that whatever fits has its room; else only what the

@@ -430,7 +430,7 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
         j->index = i;
         j->own_refusal = t->count > 1 || t->slices[0];
         status = hri_train_look(j, ctx, &own[i]);
-        if (status == HR_OK && own[i].replicas > 1 && (t->count > 1 || t->slices[0])) {
+        if (status == HR_OK && j->plan->job.replicas > 1 && (t->count > 1 || t->slices[0])) {
             status = hri_why_option(&j->why, HR_E_UNSUPPORTED, "replicas",
                                     " cannot be combined with runs that share an arena");
         }
@@ -547,6 +547,9 @@ static hr_status open_planned(hri_together *t, hri_prose *why) {
                                        .grow = t->jobs[0].o.grow,
                                        .job = &j->plan->job,
                                        .net = j->net,
+                                       .engines = j->plan->engines,
+                                       .engine_count =
+                                           j->plan->engines ? 1 + j->plan->other_count : 0,
                                        .threads = j->plan->threads,
                                        .seed = j->o.seed,
                                        .feed = hri_feeds_feed,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "device/device.h"
 
 typedef struct input {
     hr_value value;
@@ -288,9 +289,51 @@ static hr_status copy_pairs(hri_exec_gpu *to, const hri_exec_gpu *from, const hr
     return status;
 }
 
+/* What `before` has begun comes before what `after` begins next. */
+static hr_status follow(const hri_exec_gpu *after, const hri_exec_gpu *before) {
+    const hr_status status =
+        hr_event_mark(before->lane->ready, queue_of(before, HRI_ENGINE_COMPUTE));
+    return status == HR_OK ? hr_event_wait(before->lane->ready, queue_of(after, HRI_ENGINE_COMPUTE))
+                           : status;
+}
+
+/* Between devices that do not see one another: by way of the pinned memory of the one that gives. */
+static hr_status bounce_pair(hri_exec_gpu *to, hri_exec_gpu *from, const hri_exec_pair *pair) {
+    const hr_addr bounce = addr(from->lane->bounce);
+    const uint64_t bytes = hr_meta_bytes(&to->b->g->values[pair->to].meta);
+    hr_status status = HR_OK;
+    for (uint64_t at = 0; at < bytes && status == HR_OK; at += HRI_LANE_BOUNCE) {
+        const uint64_t left = bytes - at, here = left < HRI_LANE_BOUNCE ? left : HRI_LANE_BOUNCE;
+        status = hr_copy(queue_of(from, HRI_ENGINE_COMPUTE), bounce,
+                         addr(from->b->data[pair->from]) + at, here);
+        status = status == HR_OK ? follow(to, from) : status;
+        status = status == HR_OK ? hr_copy(queue_of(to, HRI_ENGINE_COMPUTE),
+                                           addr(to->b->data[pair->to]) + at, bounce, here)
+                                 : status;
+        status = status == HR_OK ? follow(from, to) : status;
+    }
+    return status;
+}
+
 hr_status hri_exec_gpu_carry(hri_exec_gpu *to, hri_exec_gpu *from, const hri_exec_pair *pairs,
                              uint32_t count) {
-    return copy_pairs(to, from, pairs, count);
+    hr_device *there = hri_engine_device(to->lane->engine);
+    hr_device *here = hri_engine_device(from->lane->engine);
+    hr_status status = HR_OK;
+    if (to->lane->engine == from->lane->engine) { /* one queue keeps the order */
+        return copy_pairs(to, from, pairs, count);
+    }
+    if (hri_device_is_read_by(here, there)) {
+        status = follow(to, from);
+        status = status == HR_OK ? copy_pairs(to, from, pairs, count) : status;
+        return status == HR_OK ? follow(from, to) : status;
+    }
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        status = bounce_pair(to, from, &pairs[i]);
+    }
+    /* The host may write to that memory next. */
+    const hr_status synced = hr_queue_sync(queue_of(from, HRI_ENGINE_COMPUTE));
+    return status == HR_OK ? synced : status;
 }
 
 hr_status hri_exec_gpu_make(hri_exec_gpu *x, hr_value v, uint64_t bytes, hri_lane_make_fn *make,

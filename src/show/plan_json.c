@@ -40,6 +40,25 @@ static void put_head(hri_json *json, const hri_plan_job *j, const hri_plan_answe
     hri_json_u64(json, "batch", j->model ? (uint64_t)j->job.batch : 0);
 }
 
+/* Of several GPUs: what each holds; the budget is that of each. */
+static void put_devices(hri_json *json, const hri_plan_job *j, const hri_plan_row *r) {
+    const char *name;
+    uint32_t replicas;
+    uint64_t peak;
+    if (!j->other_count) {
+        return;
+    }
+    hri_json_array(json, "devices");
+    for (uint32_t i = 0; hri_plan_job_device(j, r, i, &name, &replicas, &peak); i++) {
+        hri_json_object(json, NULL);
+        hri_json_string(json, "name", name);
+        hri_json_u64(json, "replicas", replicas);
+        hri_json_u64(json, "peak_bytes", peak);
+        hri_json_end(json);
+    }
+    hri_json_end(json);
+}
+
 static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     if (j->budget_bytes) {
@@ -79,6 +98,7 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     if (r->replica_bytes) { /* of those of this process, each */
         hri_json_u64(json, "replica_bytes", r->replica_bytes);
     }
+    put_devices(json, j, r);
     if (j->host_budget_bytes) {
         hri_json_u64(json, "host_budget_bytes", j->host_budget_bytes);
     } else {

@@ -144,6 +144,30 @@ static void show_refusal(const page *p, const hri_plan_job *j, const hri_plan_an
     }
 }
 
+/* Where the replicas are: threads, slices of a GPU, or devices of their own. */
+static void show_replicas(const page *p, const hri_plan_job *j, const hri_plan_row *r) {
+    char text[32], budget[32];
+    const char *name;
+    uint32_t count;
+    uint64_t peak;
+    for (uint32_t i = 0; hri_plan_job_device(j, r, i, &name, &count, &peak); i++) {
+        hri_out_printf(p->out, "%s: %u replica%s, %s of %s\n", name, count, count == 1 ? "" : "s",
+                       shown(peak, text, sizeof text),
+                       shown(r->budget_bytes, budget, sizeof budget));
+    }
+    if (j->other_count) {
+        return;
+    }
+    if (r->replica_bytes) {
+        hri_out_printf(p->out, "the %u replicas are %s, %s each\n", j->job.replicas,
+                       j->engine ? "slices of this GPU" : "threads of this process",
+                       shown(r->replica_bytes, text, sizeof text));
+    } else if (j->job.replicas > 1) {
+        hri_out_printf(p->out, "each of the %u replicas needs a device like this\n",
+                       j->job.replicas);
+    }
+}
+
 static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     char text[32];
@@ -167,13 +191,7 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
         hri_out_text(p->out, "; batch not split");
     }
     hri_out_text(p->out, "\n");
-    if (r->replica_bytes) {
-        hri_out_printf(p->out, "the %u replicas are threads of this process, %s each\n",
-                       j->job.replicas, shown(r->replica_bytes, text, sizeof text));
-    } else if (j->job.replicas > 1) {
-        hri_out_printf(p->out, "each of the %u replicas needs a device like this\n",
-                       j->job.replicas);
-    }
+    show_replicas(p, j, r);
     if (r->net_bytes) {
         hri_out_printf(p->out, "each replica receives %s of gradients per step\n",
                        shown(r->net_bytes, text, sizeof text));

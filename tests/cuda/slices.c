@@ -1,5 +1,5 @@
-/* Replicas as slices of one GPU: the bits of one slice that computes the parts one after the other, in arenas of their own
- * inside one budget, and nothing of the exchange by way of the host. */
+/* Replicas as slices of one GPU, or on several: the bits of one that computes the parts one after the other, in arenas of their
+ * own inside the budget of each device, and nothing of the exchange by way of the host where devices see one another. */
 #include "rig.h"
 #include "training.h"
 
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "device/device.h"
 
 typedef struct outcome {
     float losses[TRAINING_STEPS];
@@ -32,46 +33,122 @@ static uint64_t print_of(hri_planned *p) {
     return print;
 }
 
-static void train(const char *model, const char *options, int64_t batch, int64_t parts,
-                  uint32_t replicas, outcome *out) {
+typedef struct setting {
+    const char *model, *options;
+    int64_t batch, parts;
+    uint32_t replicas, devices;
+    int apart; /* no device sees another */
+} setting;
+
+static void train(const setting *x, outcome *out) {
     training t;
     hri_measured m;
-    training_open(&t, model, options, batch);
-    t.job.parts = parts;
-    t.job.replicas = t.job.arenas = replicas;
+    training_open(&t, x->model, x->options, x->batch);
+    if (x->devices > 1) {
+        training_add_devices(&t, x->devices, !x->apart);
+    }
+    t.job.parts = x->parts;
+    t.job.replicas = x->replicas;
+    t.job.arenas = (x->replicas + x->devices - 1) / x->devices;
     t.job.allow_coupled = 1;
     training_plan(&t, 1.0);
-    CHECK_EQ(t.plans.arenas, replicas);
+    CHECK_EQ(t.plans.arenas, t.job.arenas);
     training_take(&t);
     const int64_t syncs = is_fake() ? fake()->calls("cuStreamSynchronize") : 0;
     training_steps(&t, out->losses);
-    if (is_fake()) { /* of parts and steps, never of tensors */
-        const int64_t most = TRAINING_STEPS * (parts * 20 + 20);
+    if (is_fake() && !x->apart) { /* of parts and steps, never of tensors */
+        const int64_t most = TRAINING_STEPS * (x->parts * 20 + 20);
         CHECK_LE(fake()->calls("cuStreamSynchronize") - syncs, most);
     }
     out->print = print_of(t.planned);
     hri_planned_measure(t.planned, &m);
-    CHECK_EQ(m.planned_bytes, replicas * t.plans.arena_bytes);
+    CHECK_EQ(m.planned_bytes, t.job.arenas * t.plans.arena_bytes);
     CHECK_EQ(m.arena_bytes, m.planned_bytes);
     CHECK(m.process_bytes > m.arena_bytes);
     CHECK_LE(m.process_bytes, t.plans.peak_bytes);
     training_close(&t);
 }
 
-static void compare(const char *model, const char *options, int64_t batch, int64_t parts,
-                    uint32_t replicas) {
-    outcome one, is;
-    train(model, options, batch, parts, 1, &one);
-    train(model, options, batch, parts, replicas, &is);
-    CHECK(memcmp(is.losses, one.losses, sizeof one.losses) == 0);
-    CHECK(is.print == one.print);
+static void same(const setting *x, const outcome *one) {
+    outcome is;
+    train(x, &is);
+    CHECK(memcmp(is.losses, one->losses, sizeof one->losses) == 0);
+    CHECK(is.print == one->print);
 }
 
 TEST_TIMEOUT(slices, have_the_bits_of_one, 300) {
-    compare("mlp:size=4,width=8,classes=10,dropout=0.2", "optimizer=sgd,momentum=0.9", 10, 4, 3);
+    setting x = {.model = "mlp:size=4,width=8,classes=10,dropout=0.2",
+                 .options = "optimizer=sgd,momentum=0.9",
+                 .batch = 10,
+                 .parts = 4,
+                 .replicas = 1,
+                 .devices = 1};
+    outcome one;
+    train(&x, &one);
+    x.replicas = 3;
+    same(&x, &one);
 }
 
-TEST_TIMEOUT(slices, of_a_model_with_states_in_bf16, 300) {
-    compare("net: input(16,classes=4) | dense(8) | batch_norm | relu | dense(classes)",
-            "optimizer=adamw,clip=0.01,precision=bf16", 6, 3, 2);
+TEST_TIMEOUT(slices, on_several_devices_have_the_bits_of_one, 300) {
+    setting x = {.model = "net: input(16,classes=4) | dense(8) | batch_norm | relu | "
+                          "dense(classes)",
+                 .options = "optimizer=adamw,clip=0.01,precision=bf16",
+                 .batch = 6,
+                 .parts = 3,
+                 .replicas = 1,
+                 .devices = 1};
+    outcome one;
+    need_fake();
+    knob("FAKECUDA_DEVICES", "2");
+    train(&x, &one);
+    x.replicas = 3;
+    x.devices = 2;
+    same(&x, &one);
+    knob("FAKECUDA_PEERS", "none"); /* by way of the host */
+    x.replicas = 2;
+    x.apart = 1;
+    same(&x, &one);
+}
+
+static void fill(hr_queue *queue, hr_addr at, uint8_t value) {
+    CHECK_OK(hr_fill(queue, at, value, 4096));
+    CHECK_OK(hr_queue_sync(queue));
+}
+
+/* The fake driver is as strict as a real one, so what the cases above say is said of peers. */
+TEST(slices, memory_of_another_device_is_read_only_when_it_lets) {
+    need_fake();
+    knob("FAKECUDA_DEVICES", "2");
+    for (int lets = 1; lets >= 0; lets--) {
+        hr_ctx *ctx;
+        hr_device *a, *b;
+        hr_logical *slice;
+        hr_range *range;
+        hr_queue *own, *other;
+        void *host;
+        rig_isolate();
+        CHECK_OK(hr_ctx_create(NULL, &ctx));
+        CHECK_OK(hr_device_find(ctx, "cuda:0", &a));
+        CHECK_OK(hr_device_find(ctx, "cuda:1", &b));
+        if (lets) {
+            CHECK_OK(hri_device_let_read(a, b));
+        }
+        CHECK_EQ(hri_device_is_read_by(a, b), lets);
+        CHECK_EQ(hri_device_is_read_by(b, a), 0);
+        const hr_logical_options o = {.size = sizeof o, .limit_bytes = 2 << 20};
+        CHECK_OK(hr_logical_create(a, &o, &slice));
+        CHECK_OK(hr_range_create(slice, 2 << 20, HR_CATEGORY_OTHER, 0, &range));
+        CHECK_OK(hr_range_resize(range, 2 << 20));
+        CHECK_OK(hr_queue_create(a, &own));
+        CHECK_OK(hr_queue_create(b, &other));
+        CHECK_OK(hr_pinned_create(b, 4096, &host));
+        fill(own, hr_range_addr(range), 0x5a);
+        CHECK_OK(hr_copy(other, host_addr(host), hr_range_addr(range), 4096));
+        CHECK_STATUS(hr_queue_sync(other), lets ? HR_OK : HR_E_LOST);
+        CHECK(!lets || ((char *)host)[4095] == 0x5a);
+        hr_pinned_destroy(b, host);
+        hr_queue_destroy(own);
+        hr_queue_destroy(other);
+        hr_ctx_destroy(ctx);
+    }
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "loop/run.h"
 
 /* Kernels are compiled once for all cases and runs of them. */
@@ -71,6 +72,24 @@ static void check(hr_status status, const hri_prose *why) {
     CHECK(status == HR_OK);
 }
 
+void training_add_devices(training *t, uint32_t count, int peers) {
+    const hri_gpu_options o = {.cache = cache(), .exact_f32 = 1};
+    hri_prose why = {{0}};
+    t->engines[0] = t->engine;
+    for (t->engine_count = 1; t->engine_count < count; t->engine_count++) {
+        char name[32];
+        hr_device *device;
+        snprintf(name, sizeof name, "cuda:%u", t->engine_count);
+        CHECK_OK(hr_device_find(t->ctx, name, &device));
+        check(hri_engine_open(device, &o, &t->engines[t->engine_count], &why), &why);
+    }
+    for (uint32_t i = 0; i < count * count; i++) {
+        CHECK_STATUS(hri_device_let_read(hri_engine_device(t->engines[i / count]),
+                                         hri_engine_device(t->engines[i % count])),
+                     peers || i / count == i % count ? HR_OK : HR_E_UNSUPPORTED);
+    }
+}
+
 void training_plan(training *t, double share) {
     hri_prose why = {{0}};
     const hri_fit_fact *floor;
@@ -91,6 +110,8 @@ void training_take(training *t) {
     const hri_planned_options o = {.device = t->device,
                                    .plans = &t->plans,
                                    .job = &t->job,
+                                   .engines = t->engines,
+                                   .engine_count = t->engine_count,
                                    .seed = t->seed,
                                    .cycle = t->cycle,
                                    .feed = t->feed,
@@ -126,6 +147,9 @@ void training_drop(training *t) {
 void training_close(training *t) {
     training_drop(t);
     hri_timing_close(t->timing);
+    for (uint32_t i = 1; i < t->engine_count; i++) {
+        hri_engine_close(t->engines[i]);
+    }
     hri_engine_close(t->engine);
     hr_model_close(t->model);
     hr_ctx_destroy(t->ctx);

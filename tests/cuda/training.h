@@ -19,6 +19,8 @@ typedef struct training {
     hri_fit fit;
     hri_fit_plans plans;
     hri_planned *planned;
+    hri_engine *engines[8]; /* with the first; engine_count 0: there is one */
+    uint32_t engine_count;
     uint64_t seed, cycle; /* TRAINING_SEED and none, unless set after open */
     /* Made-up batches, unless set before training_take. */
     hr_status (*feed)(void *user, const hri_planned_run *run, hri_prose *why);
@@ -30,6 +32,8 @@ void training_open(training *t, const char *model, const char *options, int64_t 
 /* The same without a check, for faults. */
 hr_status training_try(training *t, const char *model, const char *options, int64_t batch,
                        hri_prose *why);
+/* More devices beside cuda:0, before training_plan; each may read the others where `peers`. */
+void training_add_devices(training *t, uint32_t count, int peers);
 /* Plans for a share of what plain training takes over the floor (1: all of it, 0: the floor), or a little more where no
  * plan is found. */
 void training_plan(training *t, double share);

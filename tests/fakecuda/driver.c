@@ -415,7 +415,12 @@ CUresult fake_cuDeviceGetName(char *name, int size, CUdevice device) {
     if (fake_device_of(device) < 0) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
-    snprintf(name, (size_t)size, "Fake GPU %d", fake_device_of(device));
+    const char *model = getenv("FAKECUDA_MODEL");
+    if (model && *model) {
+        snprintf(name, (size_t)size, "%s", model);
+    } else {
+        snprintf(name, (size_t)size, "Fake GPU %d", fake_device_of(device));
+    }
     return CUDA_SUCCESS;
 }
 

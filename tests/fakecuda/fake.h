@@ -22,6 +22,8 @@
  *   FAKECUDA_POOL_CHUNK the step in which memory pools grow; default 32MiB
  *   FAKECUDA_CXX        the compiler of kernels; default g++, then c++
  *   FAKECUDA_NVML_PIDS  "hide" or "translate": what NVML does with process numbers in some containers
+ *   FAKECUDA_MODEL      the name of every device; default "Fake GPU 0", "Fake GPU 1" ...: no two are of one model
+ *   FAKECUDA_PEERS      "none": no device may use another one's memory
  *   FAKECUDA_REPORT     a file that gets fakecuda_report()'s text when the process ends
  *   CUDA_VISIBLE_DEVICES  as the real driver: numbers or GPU-... names, cut at the first wrong one
  * Devices, capacities and context costs are those of the first process; they hold until the last one has gone.
@@ -121,7 +123,9 @@ typedef struct fake_counts {
 } fake_counts;
 extern fake_counts fake_live; /* under the lock */
 
-/* memory.c: the engine's access to device memory.  0, or -1 for an address that faults. */
+/* memory.c: whose work this thread does now: only what that device may use is there.  -1: anybody's. */
+extern _Thread_local int fake_at_work;
+/* The engine's access to device memory.  0, or -1 for an address that faults. */
 int fake_memory_copy(uint64_t to, uint64_t from, uint64_t bytes);
 int fake_memory_fill(uint64_t to, unsigned char value, uint64_t bytes);
 /* Makes device memory readable and writable for a kernel, and unreadable again after the last close. */

@@ -17,7 +17,8 @@ typedef struct page_entry {
     uint64_t unit;   /* number of the page in the memfd */
     uint32_t first;  /* a mapping starts here, this many pages long; 0: within one */
     uint32_t access;
-    int present; /* the memfd's page lies at the address, for kernels */
+    uint8_t devices; /* that may use it, a bit each */
+    int present;     /* the memfd's page lies at the address, for kernels */
 } page_entry;
 
 typedef struct reservation {
@@ -361,6 +362,14 @@ CUresult fake_cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
 /* ---- for kernels: the pages at their addresses ---- */
 
 static int open_count; /* kernels that run; under the lock */
+_Thread_local int fake_at_work = -1;
+static int open_for = -1; /* whose kernel runs */
+
+/* Mapped, and for that device. */
+static int is_usable(const page_entry *page, int device, uint32_t needs) {
+    return page->handle && (page->access & needs) == needs &&
+           (device < 0 || (page->devices >> device & 1));
+}
 
 static void *place(const reservation *r, uint64_t page) {
     return (void *)(uintptr_t)(r->at + page * FAKE_PAGE);
@@ -380,7 +389,7 @@ static void protect(reservation *r, int protection) {
     for (uint64_t i = 0; seen < r->mapped && i < r->bytes / FAKE_PAGE; i++) {
         page_entry *page = &r->pages[i];
         seen += page->handle != 0;
-        if (!page->handle || (page->access & 3) != 3) {
+        if (!is_usable(page, open_for, 3)) {
             continue;
         }
         if (page->present) {
@@ -403,6 +412,7 @@ static void protect_all(int protection) {
 void fake_memory_open(void) {
     pthread_mutex_lock(&fake_lock);
     if (open_count++ == 0) {
+        open_for = fake_at_work;
         protect_all(PROT_READ | PROT_WRITE);
     }
     pthread_mutex_unlock(&fake_lock);
@@ -458,6 +468,37 @@ CUresult fake_cuMemUnmap(CUdeviceptr at, size_t bytes) {
     return result;
 }
 
+static int have_peers(void) {
+    const char *text = getenv("FAKECUDA_PEERS");
+    return !text || strcmp(text, "none") != 0;
+}
+
+CUresult fake_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
+    if (!can) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (fake_device_of(device) < 0 || fake_device_of(peer) < 0) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *can = device != peer && have_peers();
+    return CUDA_SUCCESS;
+}
+
+/* Under the lock. */
+static CUresult set_access(page_entry *page, const CUmemAccessDesc *desc, size_t count) {
+    const handle_entry *h = handle_of(page->handle);
+    for (size_t i = 0; i < count; i++) {
+        const int device = fake_device_of(desc[i].location.id);
+        if (h->device >= 0 && device != h->device && !have_peers()) {
+            return CUDA_ERROR_INVALID_DEVICE;
+        }
+        page->devices =
+            (uint8_t)(desc[i].flags ? page->devices | 1 << device : page->devices & ~(1 << device));
+        page->access = (uint32_t)desc[i].flags;
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult fake_cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *desc,
                              size_t count) {
     if (!desc || count == 0) {
@@ -476,13 +517,13 @@ CUresult fake_cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc
     reservation *r = NULL;
     page_entry *pages = whole_mappings(at, bytes, &r);
     if (pages) {
-        for (uint64_t i = 0; i < bytes / FAKE_PAGE; i++) {
-            pages[i].access = (uint32_t)desc[count - 1].flags;
+        result = CUDA_SUCCESS;
+        for (uint64_t i = 0; i < bytes / FAKE_PAGE && result == CUDA_SUCCESS; i++) {
+            result = set_access(&pages[i], desc, count);
         }
         if (open_count) {
             protect(r, PROT_READ | PROT_WRITE);
         }
-        result = CUDA_SUCCESS;
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -563,7 +604,7 @@ static enum side locate(uint64_t at, int writes, uint64_t *bytes, off_t *out) {
         const page_entry *page = &r->pages[(at - r->at) / FAKE_PAGE];
         const uint64_t within = at % FAKE_PAGE;
         const uint32_t needs = writes ? 3 : 1;
-        side = page->handle && (page->access & needs) == needs ? DEVICE : FAULT;
+        side = is_usable(page, fake_at_work, needs) ? DEVICE : FAULT;
         *out = (off_t)(page->unit * FAKE_PAGE + within);
         if (*bytes > FAKE_PAGE - within) {
             *bytes = FAKE_PAGE - within;

@@ -101,7 +101,10 @@ static CUresult copy(uint64_t to, uint64_t from, uint64_t bytes) {
         fake_streams_drain(context);
     }
     pthread_mutex_unlock(&fake_lock);
-    if (result == CUDA_SUCCESS && bytes && fake_memory_copy(to, from, bytes) != 0) {
+    fake_at_work = result == CUDA_SUCCESS ? context->device : -1;
+    const int bad = result == CUDA_SUCCESS && bytes && fake_memory_copy(to, from, bytes) != 0;
+    fake_at_work = -1;
+    if (bad) {
         pthread_mutex_lock(&fake_lock);
         context->bad = result = CUDA_ERROR_ILLEGAL_ADDRESS;
         pthread_mutex_unlock(&fake_lock);

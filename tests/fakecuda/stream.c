@@ -65,6 +65,7 @@ static void perform(CUstream stream, work *w) {
         if (delay_us > 0) {
             usleep((useconds_t)delay_us);
         }
+        fake_at_work = stream->context->device;
         failed = fake_do(w);
         pthread_mutex_lock(&fake_lock);
     }

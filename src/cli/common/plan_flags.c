@@ -21,8 +21,11 @@ const hri_field hri_plan_fields[] = {
      "with a GPU: limit on host memory of this process, offloaded values included; default: all "
      "that is free",
      AT(host_budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
-    {"device", "host, cuda:0, or null:SIZE for a hypothetical device", AT(device), HRI_FIELD_STRING,
-     "host", .metavar = "DEVICE", .needs = A_MODEL},
+    {"device",
+     "host, cuda:0, several GPUs of one model (cuda:0,cuda:1), or null:SIZE for a hypothetical "
+     "device",
+     AT(device), HRI_FIELD_STRING, "host", .metavar = "DEVICE", .alias = "devices",
+     .needs = A_MODEL},
     {"wait",
      "on a GPU: how long to wait for the --budget when other programs hold it: 30s, 10m, 2h; 0: "
      "not at all",

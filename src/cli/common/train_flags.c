@@ -26,7 +26,8 @@ const hri_field hri_train_flag_fields[] = {
      "with a GPU: limit on host memory of this process, offloaded values included; default: all "
      "that is free",
      AT(host_budget), HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
-    {"device", "host or cuda:0", AT(device), HRI_FIELD_STRING, "host", .metavar = "DEVICE"},
+    {"device", "host, cuda:0, or several GPUs of one model: cuda:0,cuda:1", AT(device),
+     HRI_FIELD_STRING, "host", .metavar = "DEVICE", .alias = "devices"},
     {"wait",
      "on a GPU: how long to wait for the --budget when other programs hold it: 30s, 10m, 2h; 0: "
      "not at all",

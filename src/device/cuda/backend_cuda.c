@@ -390,6 +390,26 @@ static void report_nvml(const hri_cuda_lib *lib, const reporter *to) {
     to->fn(to->user, "nvml", HRI_FOUND_OK, version, "libnvidia-ml.so.1");
 }
 
+/* "peers of cuda:0": which others it exchanges gradients with directly. */
+static void report_peers(const hri_cuda_lib *lib, int index, const reporter *to) {
+    char name[48], text[2 * HRI_CUDA_TEXT] = "";
+    int count = 0;
+    snprintf(name, sizeof name, "peers of cuda:%d", index);
+    for (int i = 0; i < lib->base.device_count; i++) {
+        const size_t used = strlen(text);
+        int can = 0;
+        CUdevice device, peer;
+        if (i != index && lib->driver.cuDeviceCanAccessPeer &&
+            lib->driver.cuDeviceGet(&device, index) == CUDA_SUCCESS &&
+            lib->driver.cuDeviceGet(&peer, i) == CUDA_SUCCESS &&
+            lib->driver.cuDeviceCanAccessPeer(&can, device, peer) == CUDA_SUCCESS && can) {
+            snprintf(text + used, sizeof text - used, "%scuda:%d", count++ ? ", " : "", i);
+        }
+    }
+    to->fn(to->user, name, count ? HRI_FOUND_OK : HRI_FOUND_MISSING, "",
+           count ? text : "none: gradients go between this GPU and others through host memory");
+}
+
 static void report(hri_lib *base, hri_report_fn *fn, void *user) {
     hri_cuda_lib *lib = (hri_cuda_lib *)base;
     reporter to = {fn, user};
@@ -420,6 +440,9 @@ static void report(hri_lib *base, hri_report_fn *fn, void *user) {
         char name[32];
         snprintf(name, sizeof name, "cuda:%d", i);
         fn(user, name, HRI_FOUND_OK, "", measure_text(atomic_load(&lib->measures[i])));
+        if (base->device_count > 1) {
+            report_peers(lib, i, &to);
+        }
     }
 }
 
@@ -437,6 +460,7 @@ const hri_backend hri_backend_cuda = {
     .close = close_device,
     .info = info,
     .detail = detail,
+    .let_read = hri_cuda_let_read,
     .pinned_create = hri_cuda_pinned_create,
     .pinned_destroy = hri_cuda_pinned_destroy,
     .queue_open = hri_cuda_queue_open,

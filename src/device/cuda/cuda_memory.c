@@ -9,6 +9,9 @@
  * addresses faults and the context is lost.  The caller has synchronised.  cuMemRelease gives the bytes back when the
  * last mapping is gone too; a page may be mapped at several addresses.
  *
+ * Other devices that may read (hri_cuda_let_read) are named in the same cuMemSetAccess, so a page has them from its first
+ * mapping on.
+ *
  * Calls that give something back have no fault points: they fail on a lost device only, and then nothing is left to
  * save.  Left out on purpose: cuMemAlloc and the driver's own pools, which take memory that no account of ours
  * shows. */
@@ -97,13 +100,18 @@ static hr_status map_entered(hri_cuda_dev *dev, hr_addr at, const uint64_t *page
         }
     }
     if (status == HR_OK) {
-        const CUmemAccessDesc access = {
-            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->device},
-            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
+        CUmemAccessDesc access[1 + HRI_CUDA_READERS];
+        for (int i = 0; i <= dev->reader_count; i++) {
+            access[i] = (CUmemAccessDesc){
+                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
+                             .id = i ? dev->readers[i - 1] : dev->device},
+                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            };
+        }
         const CUresult result = HRI_FAULT(MAP)
                                     ? CUDA_ERROR_OUT_OF_MEMORY
-                                    : dev->cu->cuMemSetAccess(at, count * page_bytes, &access, 1);
+                                    : dev->cu->cuMemSetAccess(at, count * page_bytes, access,
+                                                              (size_t)dev->reader_count + 1);
         status = hri_cuda_check(dev, "cuMemSetAccess", result);
     }
     if (status != HR_OK && mapped > 0) {
@@ -176,6 +184,28 @@ hr_status hri_cuda_memory_init(hri_cuda_dev *dev) {
             (hri_page_source){.ops = &source_ops, .self = dev, .page_bytes = page_bytes};
     }
     return status;
+}
+
+/* Pages of cuMemCreate are opened to other devices by cuMemSetAccess; cuCtxEnablePeerAccess is for other memory. */
+hr_status hri_cuda_let_read(hri_dev *base, hri_dev *reader_base) {
+    hri_cuda_dev *dev = (hri_cuda_dev *)base;
+    const CUdevice reader = ((hri_cuda_dev *)reader_base)->device;
+    int can = 0;
+    for (int i = 0; i < dev->reader_count; i++) {
+        if (dev->readers[i] == reader) {
+            return HR_OK;
+        }
+    }
+    if (!dev->cu->cuDeviceCanAccessPeer || dev->reader_count == HRI_CUDA_READERS) {
+        return HR_E_UNSUPPORTED;
+    }
+    const hr_status status = hri_cuda_check(
+        dev, "cuDeviceCanAccessPeer", dev->cu->cuDeviceCanAccessPeer(&can, reader, dev->device));
+    if (status != HR_OK || !can) {
+        return status != HR_OK ? status : HR_E_UNSUPPORTED;
+    }
+    dev->readers[dev->reader_count++] = reader;
+    return HR_OK;
 }
 
 hr_status hri_cuda_pinned_create(hri_dev *base, uint64_t bytes, void **out) {

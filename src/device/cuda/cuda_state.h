@@ -35,6 +35,8 @@ typedef struct hri_cuda_lib {
     _Atomic int *measures; /* hri_cuda_measure, one a device */
 } hri_cuda_lib;
 
+enum { HRI_CUDA_READERS = 63 };
+
 typedef struct hri_cuda_dev {
     hri_dev base;
     hri_cuda_lib *lib;
@@ -45,6 +47,8 @@ typedef struct hri_cuda_dev {
     nvmlDevice_t nvml_device; /* NULL: NVML does not know it */
     unsigned nvml_pid;        /* 0: NVML does not show this process */
     uint64_t runtime_bytes;
+    CUdevice readers[HRI_CUDA_READERS]; /* others that may read its pages, from the next map on */
+    int reader_count;
     int major, minor;
     char description[HR_NAME_SIZE];
     pthread_mutex_t detail_mutex;
@@ -68,6 +72,7 @@ extern const hri_backend hri_backend_cuda;
 /* ---- cuda_memory.c ---- */
 /* Fills base.source; HR_E_UNSUPPORTED when the device cannot map pages.  Needs no context. */
 HR_MUST_CHECK hr_status hri_cuda_memory_init(hri_cuda_dev *dev);
+hr_status hri_cuda_let_read(hri_dev *dev, hri_dev *reader);
 hr_status hri_cuda_pinned_create(hri_dev *dev, uint64_t bytes, void **out);
 void hri_cuda_pinned_destroy(hri_dev *dev, void *memory);
 

@@ -220,6 +220,27 @@ void hri_gpu_choice_used(hri_gpu *gpu, const char *key) {
     }
 }
 
+hr_status hri_gpu_follow(hri_gpu *gpu, const hri_gpu *like) {
+    choices *c = choices_of(gpu);
+    const char *key;
+    uint64_t value;
+    if (gpu == like) {
+        return HR_OK;
+    }
+    for (size_t at = 0; hri_strmap_next(&choices_of(like)->all, &at, &key, &value);) {
+        const choice *is = (const choice *)(uintptr_t)value;
+        if (is->untried) {
+            continue;
+        }
+        keep(c, key, is->tag, is->digest);
+        const choice *kept = find(c, key);
+        if (!kept || strcmp(kept->tag, is->tag) != 0) {
+            return HR_E_NOMEM_HOST;
+        }
+    }
+    return HR_OK;
+}
+
 /* ---- what a run stands on ---- */
 
 typedef struct used {
