@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .sources import Data, data
     from .define import Custom, Graph, Value, ops
-    from .errors import Cancelled, DataError, DoesNotFit, Error, MachineError, Refused, TrainingError, UsageError, Way
+    from .errors import DataError, DoesNotFit, Error, MachineError, Refused, TrainingError, UsageError, Way
     from .event import Event, StopTraining
     from .infer import Result, evaluate, predict
     from .machine import Device, devices, doctor
     from .models import Model, model
     from .planning import Plan, plan, plan_problem
     from .run import Run
+    from .sources import Data, data
     from .train import History, Session, fit, session, together
 
 _WHERE = {
     "sources": ("Data", "data"), "define": ("Custom", "Graph", "Value", "ops"),
-    "errors": ("Cancelled", "DataError", "DoesNotFit", "Error", "MachineError", "Refused", "TrainingError", "UsageError", "Way"),
+    "errors": ("DataError", "DoesNotFit", "Error", "MachineError", "Refused", "TrainingError", "UsageError", "Way"),
     "event": ("Event", "StopTraining"), "infer": ("Result", "evaluate", "predict"), "machine": ("Device", "devices", "doctor"),
     "models": ("Model", "model"), "planning": ("Plan", "plan", "plan_problem"), "run": ("Run",),
     "train": ("History", "Session", "fit", "session", "together"),
 }
 _NAMES = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [  # noqa: F822
-    "Cancelled", "Custom", "Data", "DataError", "Device", "DoesNotFit", "Error", "Event", "Graph", "History", "MachineError", "Model",
+    "Custom", "Data", "DataError", "Device", "DoesNotFit", "Error", "Event", "Graph", "History", "MachineError", "Model",
     "Plan", "Refused", "Result", "Run", "Session", "StopTraining", "TrainingError", "UsageError", "Value", "Way", "data", "devices",
     "doctor", "evaluate", "fit", "model", "ops", "plan", "plan_problem", "predict", "session", "together"]
 

@@ -367,7 +367,8 @@ def array_at(address: Optional[int], meta: Any) -> Any:
     count = int(np.prod(shape, dtype=np.int64))
     if not count or not address:
         return np.zeros(shape, type_)
-    return np.frombuffer((c.c_char * (count * type_.itemsize)).from_address(address), type_).reshape(shape)
+    raw: Any = (c.c_char * (count * type_.itemsize)).from_address(address)
+    return np.frombuffer(raw, type_).reshape(shape)
 
 
 def define(build: Callable[[Graph, int, bool], object], name: str, classes: int) -> tuple[c.c_void_p, list[Any]]:

@@ -52,10 +52,6 @@ class DoesNotFit(Error):
         self.minimum_bytes, self.op, self.ways, self.plan = minimum_bytes, op, list(ways), plan
 
 
-class Cancelled(Error):
-    """A callback asked to stop by returning False or raising StopTraining; nothing is wrong."""
-
-
 class Refused(Error):
     """What cannot be taken from another framework, with the user's own place in the source."""
 

@@ -21,17 +21,20 @@ class Event:
 
     Numbers that an event does not have are None.  stop() ends training after this step, with a checkpoint."""
 
-    def __init__(self, raw: Any, session: Any = None) -> None:
-        self.kind = KINDS[raw.kind] if raw.kind < len(KINDS) else "unknown"
-        self.text = text(raw.text)
-        self.job, self.done, self.total = int(raw.job), int(raw.done), int(raw.total)
+    def __init__(self, kind: str, words: str = "", numbers: Optional[dict[str, Any]] = None, done: int = 0, total: int = 0,
+                 session: Any = None) -> None:
+        self.kind, self.text, self.numbers, self.done, self.total = kind, words, numbers or {}, done, total
         self.session = session
-        self.numbers: dict[str, Any] = {}
         self.stopped = False
-        if raw.numbers:
-            from . import _c
 
-            self.numbers = plain(_c.hr_numbers.from_address(raw.numbers))
+    @classmethod
+    def of(cls, raw: Any, session: Any = None) -> "Event":
+        """From an hr_job_event."""
+        from . import _c
+
+        kind = KINDS[raw.kind] if raw.kind < len(KINDS) else "unknown"
+        numbers = plain(_c.hr_numbers.from_address(raw.numbers)) if raw.numbers else None
+        return cls(kind, text(raw.text), numbers, int(raw.done), int(raw.total), session)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not self.numbers:
@@ -86,9 +89,7 @@ class Listener:
         from . import _c
 
         try:
-            event = Event(_c.hr_job_event.from_address(address), self.session)
-            self._give(event)
-            self.stopping = self.stopping or event.stopped
+            self.give(Event.of(_c.hr_job_event.from_address(address), self.session))
         except StopTraining:
             self.stopping = True
         except KeyboardInterrupt as e:
@@ -98,7 +99,8 @@ class Listener:
             return _c.HR_E_INVALID  # the caller failed: nothing is saved
         return _c.HR_E_CANCELLED if self.stopping else _c.HR_OK
 
-    def _give(self, event: Event) -> None:
+    def give(self, event: Event) -> None:
+        """To the screen and to every callback."""
         if event.kind == "validated":
             self.val_logs = {f"val_{k}": v for k, v in event.logs.items() if k in ("loss", "accuracy", "top5")}
         if event.kind == "warning":
@@ -107,6 +109,7 @@ class Listener:
             self.screen(event)
         for callback in self.callbacks:
             self._one(callback, event)
+        self.stopping = self.stopping or event.stopped
 
     def _one(self, callback: Any, event: Event) -> None:
         """A function gets every event but ticks; an object those that it has a method for, with Keras's names and arguments."""

@@ -55,8 +55,10 @@ def parse(text: str) -> Model:
     lines = text.splitlines()
     if lines[:1] != ["headroom model 1"]:
         raise ValueError("no model file: its first line is not `headroom model 1`")
-    name, classes, weights, forms = "model", 0, None, {}
-    form, values = Form(), {}
+    forms: dict = {}
+    name, classes, weights = "model", 0, None
+    values: dict = {}
+    form = Form()
     for line in lines[1:]:
         if line.startswith("name "):
             name = unquoted(line[6:-1])

@@ -4,13 +4,13 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any, Optional
 
-from .sources import Pipeline, as_data
 from .errors import DoesNotFit, UsageError
 from .event import Listener, plain
-from .library import call, check, context, each, fill, library, shape_of, text
+from .library import call, check, context, each, fill, kinds, library, shape_of, text
 from .models import Model, is_torch
 from .options import resolve
 from .progress import screen
+from .sources import Pipeline, as_data
 
 
 class Result:
@@ -47,7 +47,7 @@ class Predictor:
                  on_event=self.listener.function)
         if self.model.custom:
             o.custom_model = self.model.opened()
-        known = dict(_c.hr_infer_options._fields_)
+        known = kinds(_c.hr_infer_options)
         for key, value in options.items():
             if key not in known or key in ("size", "checkpoint", "data", "pipeline", "on_event", "user", "no_labels", "custom_model"):
                 raise UsageError(f"there is no option {key!r}")
@@ -136,7 +136,8 @@ def predict(model: Any, data: Any, *, budget: Any = None, batch: Optional[int] =
             found = _c.hr_prediction.from_address(address)
             shape = shape_of(found.output_meta.shape)
             count = int(np.prod(shape, dtype=np.int64))
-            rows.append(np.frombuffer((c.c_float * count).from_address(found.output), "float32").reshape(shape).copy())
+            raw: Any = (c.c_float * count).from_address(found.output)
+            rows.append(np.frombuffer(raw, "float32").reshape(shape).copy())
             return 0
         except BaseException as e:
             failure.append(e)

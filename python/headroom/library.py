@@ -77,7 +77,9 @@ def _open() -> c.CDLL:
     from . import _c
 
     for name, (result, arguments) in _c.FUNCTIONS.items():
-        function = getattr(lib, name)
+        function = getattr(lib, name, None)
+        if function is None:
+            raise Error(f"{path} has no {name}: it was built from another source than this package; build or install them together")
         function.restype, function.argtypes = result, arguments
     return lib
 
@@ -99,6 +101,11 @@ def fill(struct: Any, **fields: Any) -> Any:
     if struct._fields_[0][0] == "size":
         s.size = c.sizeof(struct)
     return s
+
+
+def kinds(struct: Any) -> dict[str, Any]:
+    """The names of a struct's fields and their types."""
+    return dict(struct._fields_)
 
 
 def text(raw: Optional[bytes]) -> str:

@@ -65,7 +65,7 @@ class Model:
         return cls(None, handle)
 
     def graph(self, batch: int, training: bool) -> Graph:
-        """The model's graph for so many samples, not frozen."""
+        """The model's graph for a batch, not frozen."""
         g = Graph()
         if library().hr_model_build(self.opened(), g.handle, batch, training) != 0:
             g.raise_error()
@@ -103,7 +103,7 @@ class Model:
                 op.raise_failure()
 
     def checkpoint(self) -> str:
-        """What evaluate and predict open: weights of a run, or a model file with weights beside it."""
+        """What evaluate and predict open: weights of a run, or a model file with its weights."""
         if self.weights is not None:
             return self.weights
         if self.text is not None and self.text.endswith(".hr"):
@@ -166,7 +166,7 @@ def model(source: Any, *, name: Optional[str] = None, classes: int = 0, loss: An
     if is_torch(source):
         return _from_torch(source, loss, name, example)
     if callable(source):
-        handle, kept = define(source, name or getattr(source, "__name__", "model"), classes)
+        handle, kept = define(source, name or str(getattr(source, "__name__", "model")), classes)
         return Model(None, handle, kept)
     raise UsageError(f"a model is a name, a file, a function, a torch module or a Keras model, not {type(source).__name__}")
 

@@ -7,11 +7,12 @@ import ctypes as c
 import os
 from typing import Any, Optional
 
-from .sources import Data, Pipeline, as_data
 from .errors import UsageError
 from .event import Listener
-from .library import fill
-from .models import Model, is_keras, is_torch, model as make_model
+from .library import fill, kinds
+from .models import Model, is_keras, is_torch
+from .models import model as make_model
+from .sources import Data, Pipeline, as_data
 
 STARTS = {"new": 0, "resume": 1, "overwrite": 2}
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate", "batch_size": "batch", "weight_decay": "decay", "eps": "epsilon",
@@ -32,7 +33,7 @@ class Job:
         given = with_optimizer(model, given)
         self.model = resolve(model, self.data, loss, given)
         self.struct = fill(_c.hr_job_options)
-        self.fields = dict(_c.hr_job_options._fields_)
+        self.fields = kinds(_c.hr_job_options)
         try:
             self._fill(given)
         except BaseException:
@@ -42,7 +43,7 @@ class Job:
     def _fill(self, given: dict[str, Any]) -> None:
         from . import _c
 
-        training = {name for name, _ in _c.hr_train_options._fields_} - {"size", "ignored"}
+        training = set(kinds(_c.hr_train_options)) - {"size", "ignored"}
         words = []
         for key, value in given.items():
             if value is None:

@@ -12,7 +12,7 @@ from .progress import screen
 
 
 class Plan:
-    """The verdict with every number behind it.  print() shows what `headroom plan` does; a notebook draws it.
+    """The verdict with every number.  print() shows what `headroom plan` does; a notebook draws it.
 
     Numbers are attributes: plan.fits, plan.peak_bytes, plan.minimum_bytes, plan.time_ratio and all others of `plan.numbers`."""
 

@@ -39,7 +39,7 @@ def kind_of(e: Entry) -> str:
 
 def watch(form: Form) -> list[str]:
     """Makes what says the sides results of the form, as "side:I"; the kinds, in the order of the nodes."""
-    kinds = []
+    kinds: list = []
     for e in form.live():
         kind = kind_of(e)
         if kind:

@@ -87,7 +87,7 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0) -> Data
     hr.data(dataset)                          len() and [i]: a torch Dataset, a list of (x, y)
     hr.data(loader)                           an iterable of samples or of batches: DataLoader, tf.data, a generator function
 
-    shuffle: default is to shuffle arrays and datasets in training and nothing else.  buffer: shuffles an iterable through so many
+    shuffle: default is to shuffle arrays and datasets in training and nothing else.  buffer: shuffles an iterable through this many
     samples.  A generator function is called for each epoch; an iterator that can be read once serves one."""
     if len(sources) == 1:
         one = sources[0]

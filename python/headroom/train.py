@@ -5,14 +5,15 @@ import ctypes as c
 import os
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
-from .sources import array
 from .errors import Error, UsageError
 from .event import Event, Listener, StopTraining, plain
-from .library import NUMPY, TYPES, call, check, each, fill, library, make_meta, shape_of, text
-from .models import Model, model as make_model
+from .library import NUMPY, TYPES, call, check, collect, each, fill, library, make_meta, shape_of, text
+from .models import Model
+from .models import model as make_model
 from .options import Job, with_optimizer
 from .planning import Plan, make_plan, with_failures
 from .progress import screen
+from .sources import array
 
 
 class History:
@@ -320,7 +321,7 @@ def together(*jobs: Mapping[str, Any], budget: Any = None) -> Sessions:
 
 def fit(model: Any, data: Any, *, epochs: Optional[int] = None, steps: Optional[int] = None, batch: Optional[int] = None,
         budget: Any = None, val_data: Any = None, val_split: Optional[float] = None, loss: Any = None, optimizer: Any = None,
-        callbacks: Iterable[Any] = (), verbose: Any = True, **options: Any) -> History:
+        callbacks: Iterable[Any] = (), verbose: Any = True, process: Optional[str] = None, **options: Any) -> History:
     """Trains inside a budget and leaves the weights and statistics in the model.
 
     model, data: whatever `hr.model` and `hr.data` take.  budget: "6GiB", "50%", bytes; on the host it covers this whole process.
@@ -331,12 +332,28 @@ def fit(model: Any, data: Any, *, epochs: Optional[int] = None, steps: Optional[
     callbacks: functions that get an Event (return False or call event.stop() to stop), or objects with on_epoch_end(epoch, logs),
     on_step(step, logs), on_train_begin(), on_train_end() and on_test_end(logs).
 
+    process="own": in a child that imports no framework, since a budget on the host covers the whole process; for arrays and texts.
+
     Ctrl-C finishes the step, saves if there is a folder, keeps the weights in the model, and raises KeyboardInterrupt.
     Raises DoesNotFit before anything is allocated."""
     given = {"epochs": epochs, "steps": steps, "batch": batch, "budget": budget, "val_data": val_data, "val_split": val_split,
              "loss": loss, "optimizer": optimizer, **options}
     listener = Listener(callbacks, screen(verbose, epochs or 0))
-    job = Job(model, data, given, listener)
+    if process == "own":
+        from .own import train_apart
+
+        history, interrupted = train_apart(model, data, given, listener)
+    elif process is None:
+        history, interrupted = train(Job(model, data, given, listener), listener)
+    else:
+        raise UsageError(f"process={process!r}: there is \"own\"")
+    if interrupted is not None:
+        raise interrupted
+    return history
+
+
+def train(job: Job, listener: Listener) -> tuple[History, Optional[BaseException]]:
+    """Trains to the end; what was reached, and the Ctrl-C that ended it."""
     history = History(job.model)
     listener.callbacks.insert(0, history)
     s = open_sessions([job])[0]
@@ -345,16 +362,12 @@ def fit(model: Any, data: Any, *, epochs: Optional[int] = None, steps: Optional[
         interrupted = run(s, listener)
         s.give_back()
         history.numbers = s.result()
-        from .library import collect
-
         history._text = collect(lambda write: library().hr_job_print(s.plan.handle, 0, 0, 0, write, None))
         listener.hook("on_train_end")
     finally:
         s.close()
         s.plan.close()
-    if interrupted is not None:
-        raise interrupted
-    return history
+    return history, interrupted
 
 
 def run(s: Session, listener: Listener) -> Optional[BaseException]:

@@ -1,0 +1,146 @@
+"""fit in a process of its own, which imports neither NumPy nor a framework: on the host a budget covers the whole process.
+
+The model goes as a file, arrays as .npy files, events come back as lines of JSON, the weights as a file."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any, Optional
+
+from . import errors
+from .errors import DoesNotFit, Error, UsageError
+from .event import Event, Listener
+from .models import Model
+from .options import resolve, with_optimizer
+from .sources import Data, as_data, names_of, sample_type, shaped
+from .train import History, train
+
+
+def in_files(source: Data, model: Model, folder: str, name: str) -> str:
+    """The text of a source that reads what `source` has."""
+    import numpy as np
+
+    if source.text is not None:
+        return source.text
+    if source.arrays is None:
+        raise UsageError("process=\"own\" takes arrays or a text such as 'images:DIR': a child cannot call your dataset")
+    parts = list(source.arrays.values()) if isinstance(source.arrays, dict) else list(source.arrays)
+    to = names_of(source.arrays if isinstance(source.arrays, dict) else tuple(parts), model.inputs)
+    paths = []
+    for i, (a, t) in enumerate(zip(parts, to)):
+        path = os.path.join(folder, f"{name}-{i}.npy")
+        first = shaped(a[0], t, sample_type(a.dtype, t))
+        out = np.lib.format.open_memmap(path, "w+", first.dtype, (len(a), *first.shape))
+        for k in range(len(a)):  # one sample at a time: no second copy in memory
+            out[k] = shaped(a[k], t, sample_type(a.dtype, t))
+        out.flush()
+        paths.append(path)
+    return f"npy:{','.join(paths)}"
+
+
+def start() -> subprocess.Popen[str]:
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen([sys.executable, "-m", "headroom.own"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env={**os.environ, "PYTHONPATH": path}, start_new_session=True)
+
+
+def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener) -> tuple[History, Optional[BaseException]]:
+    source, val, loss = as_data(data), as_data(given.pop("val_data", None)), given.pop("loss", None)
+    if source is None:
+        raise UsageError("there is no data")
+    options = {k: v for k, v in with_optimizer(model, given).items() if v is not None}
+    m = resolve(model, source, loss, options)
+    history = History(m)
+    listener.callbacks.insert(0, history)
+    folder = m.folder()
+    if m.custom:
+        path = os.path.join(folder, "model.hr")
+        m.write(path)
+    weights = os.path.join(folder, "trained.safetensors")
+    if m.weights and "init" not in options:
+        options["init"] = m.weights
+    words = {"model": path if m.custom else m.text, "data": in_files(source, m, folder, "data"), "options": options, "weights": weights}
+    if val is not None:
+        options["val_data"] = in_files(val, m, folder, "val")
+    listener.hook("on_train_begin")
+    last, interrupted = talk(words, listener)
+    if "error" in last:
+        raise_theirs(last)
+    m.weights = weights
+    history.numbers, history._text = last["numbers"], last["text"]
+    m.give_back(int(last["numbers"]["steps"] or 0))
+    listener.hook("on_train_end")
+    return history, interrupted
+
+
+def talk(words: dict[str, Any], listener: Listener) -> tuple[dict[str, Any], Optional[BaseException]]:
+    """Runs the child to its end; its last word, and the Ctrl-C that came meanwhile."""
+    child = start()
+    interrupted: Optional[BaseException] = None
+    last: dict[str, Any] = {}
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        child.stdin.write(json.dumps(words))
+        child.stdin.close()
+        while not last:
+            try:
+                line = child.stdout.readline()
+                if not line:
+                    raise Error(f"the process that trained has ended with status {child.wait()}")
+                said = json.loads(line)
+                if "kind" not in said:
+                    last = said
+                    break
+                was = listener.stopping
+                listener.give(Event(said["kind"], said["text"], said["numbers"]))
+                if listener.stopping and not was:
+                    child.send_signal(signal.SIGINT)
+            except KeyboardInterrupt as e:
+                interrupted = e
+                child.send_signal(signal.SIGINT)
+        child.wait()
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        child.stdout.close()
+    return last, interrupted
+
+
+def raise_theirs(last: dict[str, Any]) -> None:
+    kind = getattr(errors, last["error"], Error)
+    if kind is DoesNotFit:
+        raise DoesNotFit(last["message"], last["minimum_bytes"], last["op"], [errors.Way(**w) for w in last["ways"]])
+    raise kind(last["message"])
+
+
+# ---- the child ----
+
+
+def say(what: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def child() -> None:
+    from .options import Job
+
+    words = json.loads(sys.stdin.read())
+    listener = Listener([lambda e: say({"kind": e.kind, "text": e.text, "numbers": e.numbers})])
+    try:
+        history, _ = train(Job(words["model"], words["data"], words["options"], listener), listener)
+        assert history.model.weights is not None
+        os.replace(history.model.weights, words["weights"])
+        say({"numbers": history.numbers, "text": str(history)})
+    except DoesNotFit as e:
+        say({"error": "DoesNotFit", "message": str(e), "minimum_bytes": e.minimum_bytes, "op": e.op, "ways": [vars(w) for w in e.ways]})
+    except Error as e:
+        say({"error": type(e).__name__, "message": str(e)})
+
+
+if __name__ == "__main__":
+    child()

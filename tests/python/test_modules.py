@@ -1,0 +1,102 @@
+"""PyTorch modules through fit: weights back in the same object, losses and optimizers read."""
+import os
+import tempfile
+import unittest
+
+import documented
+import numpy as np
+import torch
+
+import headroom as hr
+from headroom import foreign
+
+BUDGET = "8GiB"  # PyTorch's own code is in the process
+
+
+def net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+                               torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 4))
+
+
+def pictures() -> tuple:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 64)
+    x = (0.3 * rng.normal(size=(64, 3, 8, 8))).astype("float32")
+    x[np.arange(64), y % 3] += (y[:, None, None] + 1) * 0.4
+    return x, y
+
+
+class Modules(unittest.TestCase):
+    def test_weights_and_statistics_come_back(self) -> None:
+        x, y = pictures()
+        module = net()
+        mean = module[1].running_mean.clone()
+        h = hr.fit(module, (x, y), batch=16, epochs=3, budget=BUDGET, verbose=False, loss=torch.nn.CrossEntropyLoss(),
+                   optimizer=torch.optim.Adam(module.parameters(), lr=1e-2))
+        self.assertLess(h.history["loss"][-1], h.history["loss"][0])
+        self.assertEqual(int(module[1].num_batches_tracked), 12)
+        self.assertFalse(torch.equal(mean, module[1].running_mean))
+        module.eval()
+        with torch.no_grad():
+            out = module(torch.from_numpy(x))
+        np.testing.assert_allclose(hr.predict(module, x), out.numpy(), atol=1e-4)
+        loss = float(torch.nn.functional.cross_entropy(out, torch.from_numpy(y)))
+        self.assertAlmostEqual(hr.evaluate(module, (x, y)).loss, loss, places=4)
+
+    def test_steps_are_pytorch_s(self) -> None:
+        x, y = pictures()
+        ours, theirs = net(), net()
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=16)
+        h = hr.fit(ours, loader, batch=16, epochs=1, budget=BUDGET, verbose=False,
+                   optimizer=torch.optim.SGD(ours.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01))
+        o = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+        losses = []
+        for a, b in loader:
+            o.zero_grad()
+            loss = torch.nn.functional.cross_entropy(theirs(a), b)
+            loss.backward()
+            o.step()
+            losses.append(float(loss))
+        np.testing.assert_allclose(h.losses, losses, rtol=1e-3)
+        for name, v in theirs.state_dict().items():
+            np.testing.assert_allclose(ours.state_dict()[name].numpy(), v.numpy(), atol=2e-4, err_msg=name)
+
+    def test_a_process_of_its_own(self) -> None:
+        x, y = pictures()
+        module = net()
+        h = hr.fit(module, hr.data(x, y), batch=16, epochs=2, budget="400MiB", process="own", verbose=False, rate=0.1)
+        self.assertEqual(len(h.history["loss"]), 2)
+        self.assertEqual(len(h.losses), 8)
+        self.assertEqual(int(module[1].num_batches_tracked), 8)
+        self.assertLess(h.measured_peak_bytes, 400 << 20)
+
+
+class Read(unittest.TestCase):
+    def test_optimizers(self) -> None:
+        p = [torch.nn.Parameter(torch.zeros(2))]
+        self.assertEqual(foreign.optimizer_options(torch.optim.AdamW(p, lr=0.1, betas=(0.8, 0.9)))["beta1"], 0.8)
+        self.assertEqual(foreign.optimizer_options(torch.optim.RMSprop(p, alpha=0.5))["alpha"], 0.5)
+        for refused in (torch.optim.Adagrad(p), torch.optim.Adam(p, amsgrad=True), torch.optim.SGD(p, momentum=0.9, dampening=0.1)):
+            with self.assertRaises(hr.Refused):
+                foreign.optimizer_options(refused)
+
+    def test_losses(self) -> None:
+        self.assertEqual(foreign.loss_name(torch.nn.MSELoss()), "mean_squared_error")
+        for refused in (torch.nn.L1Loss(), torch.nn.CrossEntropyLoss(reduction="sum"), torch.nn.CrossEntropyLoss(torch.ones(3))):
+            with self.assertRaises(hr.Refused):
+                foreign.loss_name(refused)
+
+
+class Documented(unittest.TestCase):
+    def test_torchvision(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            done = documented.run("torchvision", folder)
+        if "No module named 'torchvision'" in done.stderr:
+            self.skipTest("there is no torchvision here")
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    unittest.main()
