@@ -104,10 +104,14 @@ bool hri_launch_follow(void) {
     return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == pid;
 }
 
+/* All are stopped first: none may see another one die, and take that for the cause. */
 static void kill_all(const pid_t *pids, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        if (pids[i] > 0) {
-            kill(pids[i], SIGKILL);
+    static const int how[] = {SIGSTOP, SIGKILL};
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (pids[i] > 0) {
+                kill(pids[i], how[k]);
+            }
         }
     }
 }
