@@ -68,12 +68,19 @@ void hri_meeting_refuse(int fd, uint32_t from, const char *text) {
     (void)!hri_frame_send(fd, &f, text, hri_clock_ns() + SECOND_NS / 5);
 }
 
-/* What a rank that came has said instead of staying; false: nothing. */
+/* What a rank that is gone has said at its end; false: nothing. */
 static bool hear_end(int fd, char out[256]) {
-    hri_frame f;
-    memset(out, 0, 256);
-    return hri_frame_receive(fd, &f, out, 255, hri_clock_ns() + SECOND_NS / 5) == HR_OK &&
-           f.kind == HRI_FRAME_END;
+    char frame[HRI_MEMBER_BYTES] = {0};
+    hri_frame f = {.kind = HRI_FRAME_BEAT};
+    const uint64_t until = hri_clock_ns() + SECOND_NS / 5;
+    while (hri_frame_receive(fd, &f, frame, sizeof frame - 1, until) == HR_OK) {
+        if (f.kind == HRI_FRAME_END) {
+            snprintf(out, 256, "%.255s", frame);
+            return true;
+        }
+        memset(frame, 0, sizeof frame);
+    }
+    return false;
 }
 
 /* ---- rank 0 ---- */
@@ -132,19 +139,21 @@ static hr_status receive_one(hri_meeting *m, const hri_member *own, int listener
     return HR_OK;
 }
 
-/* Is one of those who came gone again? */
-static hr_status still_here(const hri_meeting *m, hri_prose *why) {
+/* Of those who are gone again, who has left without a word is the cause; others have seen it, and say so. */
+hr_status hri_meeting_still_here(const hri_meeting *m, const int *control, hri_prose *why) {
+    char said[256], heard[256] = "";
     for (uint32_t i = 1; i < m->size; i++) {
-        struct pollfd p = {.fd = m->control[i], .events = POLLRDHUP};
-        if (m->control[i] >= 0 && poll(&p, 1, 0) > 0) {
-            char said[256];
-            return hear_end(m->control[i], said)
-                       ? hri_prose_set(why, HR_E_PEER, "%s", said)
-                       : hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met",
-                                       m->members[i].name);
+        struct pollfd p = {.fd = control[i], .events = POLLRDHUP};
+        if (control[i] < 0 || poll(&p, 1, 0) <= 0) {
+            continue;
         }
+        if (!hear_end(control[i], said)) {
+            return hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met",
+                                 m->members[i].name);
+        }
+        memcpy(heard, heard[0] ? heard : said, sizeof heard);
     }
-    return HR_OK;
+    return heard[0] ? hri_prose_set(why, HR_E_PEER, "%s", heard) : HR_OK;
 }
 
 static hr_status host_meeting(hri_meeting *m, const char *place, hri_member *own, uint64_t begun_ns,
@@ -165,7 +174,7 @@ static hr_status host_meeting(hri_meeting *m, const char *place, hri_member *own
         status = status == HR_OK        ? receive_one(m, own, listener, &here, why)
                  : status == HR_E_AGAIN ? HR_OK
                                         : status;
-        status = status == HR_OK ? still_here(m, why) : status;
+        status = status == HR_OK ? hri_meeting_still_here(m, m->control, why) : status;
     }
     if (listener >= 0) {
         close(listener);
@@ -256,7 +265,7 @@ static hr_status attend(hri_meeting *m, const char *place, hri_member *own, uint
 /* Did rank 0 (or, at rank 0, anybody) say something, or end?  Then the meeting has failed. */
 static hr_status trouble(const hri_meeting *m, int wait_ms, hri_prose *why) {
     if (m->rank == 0) {
-        return still_here(m, why);
+        return hri_meeting_still_here(m, m->control, why);
     }
     struct pollfd p = {.fd = m->control[0], .events = POLLIN | POLLRDHUP};
     if (poll(&p, 1, wait_ms) <= 0) {
@@ -426,6 +435,9 @@ hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool link
         status = status == HR_OK ? begin_together(&m, hri_clock_ns() + silence, why) : status;
     }
     if (status != HR_OK) {
+        if (m.rank != 0 && m.control[0] >= 0) {
+            hri_meeting_refuse(m.control[0], m.rank, why ? why->text : "");
+        }
         for (uint32_t i = 1; m.rank == 0 && i < m.size; i++) {
             if (m.control[i] >= 0) {
                 hri_meeting_refuse(m.control[i], 0,

@@ -58,6 +58,9 @@ HR_MUST_CHECK hr_status hri_meeting_open(const hri_net_options *o, const char *w
 HR_MUST_CHECK hr_status hri_meeting_prepare(const hri_net_options *o, const char *wire,
                                             hri_meeting *out, hri_member *own,
                                             char place[HRI_PLACE_BYTES], hri_prose *why);
+/* Rank 0, before the run: HR_E_PEER names one that is gone. */
+HR_MUST_CHECK hr_status hri_meeting_still_here(const hri_meeting *m, const int *control,
+                                               hri_prose *why);
 /* The other side learns why there will be no run; best effort. */
 void hri_meeting_refuse(int fd, uint32_t from, const char *text);
 /* Closes what is still its own: descriptors that were taken are -1. */

@@ -241,8 +241,25 @@ static hr_status open_streams(hri_mesh *mesh, const hri_net_options *o, const ch
         status = strcmp(wire, "shm") == 0 ? hri_stream_shm(fd, i < mesh->m.rank, o->ring_bytes,
                                                            until, &mesh->links[i].stream, why)
                                           : hri_stream_tcp(fd, &mesh->links[i].stream);
+        if (status == HR_E_PEER && why) {
+            const hri_prose said = *why;
+            hri_prose_set(why, status, "%s: %s", mesh->m.members[i].name, said.text);
+        }
     }
     return status;
+}
+
+/* A wire that did not open: rank 0 finds out who is gone, and hears it from the others. */
+static void name_cause(hri_mesh *mesh, hri_prose *why) {
+    int control[HRI_MEETING_RANKS];
+    if (mesh->m.rank != 0) {
+        hri_meeting_refuse(mesh->talks[0].fd, mesh->m.rank, why->text);
+        return;
+    }
+    for (uint32_t i = 0; i < mesh->m.size; i++) {
+        control[i] = mesh->talks[i].fd;
+    }
+    (void)!hri_meeting_still_here(&mesh->m, control, why);
 }
 
 static hr_status open_mpi(hri_mesh *mesh, const hri_net_options *o, hri_prose *why) {
@@ -311,6 +328,9 @@ hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire, hri_net_
     if (status != HR_OK) {
         if (why && !why->text[0]) {
             hri_prose_set(why, status, "opening the wire %s: %s", wire, hr_status_text(status));
+        }
+        if (mesh && mesh->talks && why) {
+            name_cause(mesh, why);
         }
         if (mesh) {
             destroy(mesh);

@@ -156,7 +156,7 @@ static hr_status map_rings(shm_stream *s, bool caller, uint64_t until_ns, hri_pr
     hr_status status = caller ? hri_socket_send_fd(s->fd, fd, until_ns)
                               : hri_socket_receive_fd(s->fd, &fd, until_ns);
     if (status != HR_OK) {
-        status = hri_prose_set(why, HR_E_PEER, "a rank ended before its shared memory was there");
+        status = hri_prose_set(why, HR_E_PEER, "it ended while the ranks met");
     } else if (!good_memory(fd, s->memory_bytes)) {
         status =
             hri_prose_set(why, HR_E_PEER, "the shared-memory buffers of two ranks differ in size");
