@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "see/hrp.h"
+#include "see/overview.h"
 
 extern const char hri_page_html[], hri_page_css[], hri_page_js[]; /* made by the build */
 
@@ -172,6 +173,30 @@ static hr_status put_policy(hri_writer *w, hri_prose *why) {
     return status == HR_OK ? put(w, "'\">", why) : status;
 }
 
+static hr_status put_between(hri_writer *w, const char *before, const char *text, const char *after,
+                             hri_prose *why) {
+    hr_status status = put(w, before, why);
+    if (status == HR_OK) {
+        status = put(w, text, why);
+    }
+    return status == HR_OK ? put(w, after, why) : status;
+}
+
+/* Of the first, when it is large: a picture of it before the rest has been read. */
+static hr_status put_overview(hri_writer *w, const hri_recording *r, hri_prose *why) {
+    hri_text text = {0};
+    if (r->tables[HRI_SEE_BUFFERS].count < HRI_SEE_OVERVIEW_FROM) {
+        return HR_OK;
+    }
+    hr_status status = hri_see_overview(r, &text);
+    if (status == HR_OK) {
+        status = put_between(w, "<script type=\"text/plain\" id=\"overview\">",
+                             hri_text_get(&text), "</script>", why);
+    }
+    hri_text_deinit(&text);
+    return status;
+}
+
 static hr_status put_recordings(hri_writer *w, const hri_recording *const *recordings,
                                 const char *const *names, size_t count, hri_prose *why) {
     hr_status status = HR_OK;
@@ -193,15 +218,6 @@ static hr_status put_recordings(hri_writer *w, const hri_recording *const *recor
     return status;
 }
 
-static hr_status put_between(hri_writer *w, const char *before, const char *text, const char *after,
-                             hri_prose *why) {
-    hr_status status = put(w, before, why);
-    if (status == HR_OK) {
-        status = put(w, text, why);
-    }
-    return status == HR_OK ? put(w, after, why) : status;
-}
-
 static hr_status write_page(hri_writer *w, const hri_recording *const *recordings,
                             const char *const *names, size_t count, hri_prose *why) {
     const char *at = hri_page_html, *mark;
@@ -219,6 +235,8 @@ static hr_status write_page(hri_writer *w, const hri_recording *const *recording
             status = put_between(w, "<style>\n", hri_page_css, "</style>", why);
         } else if (!strncmp(mark, "<!-- data ", 10)) {
             status = put_recordings(w, recordings, names, count, why);
+        } else if (!strncmp(mark, "<!-- overview ", 14)) {
+            status = count ? put_overview(w, recordings[0], why) : HR_OK;
         } else if (!strncmp(mark, "<!-- js ", 8)) {
             status = put_between(w, "<script>\n", hri_page_js, "</script>", why);
         }

@@ -48,7 +48,7 @@ async function decode(element) {
 
 /* Columns by type.  Those that are zero throughout are not in the page. */
 const TABLES = {
-  ops: [[Uint32Array, 'name kind layer'], [Uint8Array, 'phase what again graph'], [Float64Array, 'begin_ns end_ns measured_begin measured_end flops bytes held_bytes']],
+  ops: [[Uint32Array, 'name kind layer'], [Uint8Array, 'phase what again graph'], [Float64Array, 'begin_ns end_ns measured_begin measured_end flops bytes held_bytes live_bytes']],
   bufs: [[Uint32Array, 'name shape value source birth death'], [Uint8Array, 'category flags'], [Float64Array, 'offset bytes asked_bytes']],
   part: [[Uint32Array, 'name note'], [Uint8Array, 'category'], [Float64Array, 'planned_bytes measured_bytes']],
   curv: [[Float64Array, 'budget_bytes peak_bytes recomputed_ops offloaded_bytes time_ratio'], [Uint32Array, 'micro_batches']],
@@ -205,8 +205,9 @@ class Plan {
       for (let s = 0, sum = 0; s < ops; s++) { sum += live[s]; live[s] = sum; total[s] += sum; }
     }
     this.live[0].fill(this.runtime);
-    this.most = new Uint32Array(Math.ceil(ops / 64));
-    for (let b = 0; b < this.most.length; b++) this.most[b] = this.largest(b * 64, Math.min(ops, b * 64 + 64));
+    const most = new Uint32Array(Math.ceil(ops / 64));  // complete before largest() may look at it
+    for (let b = 0; b < most.length; b++) most[b] = this.largest(b * 64, Math.min(ops, b * 64 + 64));
+    this.most = most;
   }
   largest(from, to) {
     const total = this.total;
@@ -216,6 +217,20 @@ class Plan {
       else if (total[s] > total[best]) best = s;
     }
     return best;
+  }
+  /* Bytes in use in the arena, op by op: planned (as asked for, before rounding up) beside measured. */
+  agree() {
+    const c = this.column, n = this.ops, live = this.step.live_bytes, found = {ops: 0, equal: 0, first: -1};
+    if (!n || this.step.zero.live_bytes) return found;
+    const planned = this.asked = new Float64Array(n + 1);
+    for (let i = 0; i < this.count; i++) { const bytes = c.asked_bytes[i] || c.bytes[i]; planned[c.birth[i]] += bytes; planned[Math.min(c.death[i], n)] -= bytes; }
+    for (let s = 0; s < n; s++) {
+      if (s) planned[s] += planned[s - 1];
+      if (!live[s]) continue;
+      found.ops++;
+      if (planned[s] === live[s]) found.equal++; else if (found.first < 0) found.first = s;
+    }
+    return found;
   }
   used(category, s) { return this.live[category][s] + (category === 4 ? this.live[AGAIN][s] : 0); }
   op(s) { return this.text(this.step.name[s]); }

@@ -90,7 +90,8 @@ function hovering(p) {
     const rate = speed(s);
     card.innerHTML = `<div class="name">${breaks(plan.op(s))}</div><div class="soft">${unit()} ${whole(s)}, ${plan.doing(s)}${plan.clocked ? ', ' + span(plan.took[s]) : ''}${rate ? '<br>' + rate : ''}</div><dl>` +
       SHOWN.filter(k => plan.used(k, s)).map(k => `<dt>${key(k)} ${CATEGORY[k]}</dt><dd>${size(plan.used(k, s))}</dd>`).join('') + `<dt><b style="color:var(--ink)">in use</b></dt><dd><b>${size(plan.total[s])}</b></dd>` +
-      (plan.step.held_bytes[s] ? `<dt>measured</dt><dd>${size(plan.step.held_bytes[s])}</dd>` : '') + '</dl>';
+      (plan.step.held_bytes[s] ? `<dt>measured</dt><dd>${size(plan.step.held_bytes[s])}</dd>` : '') +
+      (plan.step.live_bytes[s] ? `<dt>in the arena</dt><dd>${size(plan.step.live_bytes[s])}</dd>` : '') + '</dl>';
   }
   const w = card.offsetWidth, h = card.offsetHeight;
   card.style.transform = `translate(${Math.round(p.x + 18 + w > W ? Math.max(2, p.x - 18 - w) : p.x + 18)}px,${Math.round(clamp(p.y - h / 2, 4, Math.min(H, innerHeight - stage.getBoundingClientRect().top) - h - 4))}px)`;
@@ -192,7 +193,36 @@ async function show(element) {
 function setAxisButtons() { $('byop').setAttribute('aria-pressed', axis === 'order'); $('bytime').setAttribute('aria-pressed', axis === 'time'); $('byop').textContent = plan.foreign() ? 'Events' : 'Ops'; }
 theme(query.get('theme') || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'));
 $('patterns').setAttribute('aria-pressed', patterns);
-plans = [...document.querySelectorAll('script.recording')];
-if (plans.length > 1) { $('which').hidden = false; $('which').innerHTML = plans.map((p, i) => `<option value="${i}">${html(p.dataset.name)}</option>`).join(''); }
-if (plans.length) { const first = clamp(+query.get('plan') || 0, 0, plans.length - 1); $('which').value = first; show(plans[first]); }
-else { $('verdict').textContent = 'No recording in this page'; document.body.classList.remove('waiting'); }
+/* Of a large recording the file begins with a picture of all of it: drawn at once, while the rest is still being read. */
+function preview(text) {
+  const o = JSON.parse(text), n = o.live.length, top = Math.max(o.budget, o.peak) * 1.09, high = Math.max(o.arena, o.budget - o.live[0][0]) * 1.06, g = base;
+  document.body.classList.remove('waiting');
+  $('verdict').textContent = `Reading ${whole(o.buffers)} buffers`;
+  layout();
+  g.setTransform(dpr, 0, 0, dpr, 0, 0);
+  const w = box.width / n, rise = (box.upper - box.top) / top, rows = o.map.length, h = (box.bottom - box.map) * o.arena / high / rows;
+  o.live.forEach((column, x) => {
+    let y = box.upper;
+    for (const k of LAYERS) if (k < 8 && column[k]) { const up = column[k] * rise; g.fillStyle = colour.kind[k]; g.fillRect(box.left + x * w, y - up, w + .5, up); y -= up; }
+  });
+  o.map.forEach((row, j) => {
+    for (let x = 0, from = 0; x < row.length; x = from) {
+      while (from < row.length && row[from] === row[x]) from++;
+      const k = LETTER.indexOf(row[x].toUpperCase());
+      if (k < 0) continue;
+      g.globalAlpha = row[x] === LETTER[k] ? 1 : .4;
+      g.fillStyle = colour.kind[k];
+      g.fillRect(box.left + x * w, box.bottom - (j + 1) * h, (from - x) * w + .5, h + .5);
+    }
+  });
+  g.globalAlpha = 1;
+  performance.mark('preview');
+}
+function start() {
+  plans = [...document.querySelectorAll('script.recording')];
+  if (plans.length > 1) { $('which').hidden = false; $('which').innerHTML = plans.map((p, i) => `<option value="${i}">${html(p.dataset.name)}</option>`).join(''); }
+  if (plans.length) { const first = clamp(+query.get('plan') || 0, 0, plans.length - 1); $('which').value = first; show(plans[first]); }
+  else { $('verdict').textContent = 'No recording in this page'; document.body.classList.remove('waiting'); }
+}
+if ($('overview')) preview($('overview').textContent);
+if (document.readyState === 'loading') addEventListener('DOMContentLoaded', start); else start();

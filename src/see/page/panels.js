@@ -190,6 +190,8 @@ function showParts() {
   const ok = (a, b) => a === b ? '<span class="ok">✓</span> ' : '';
   rows.push(`<tr class="total"><td>peak</td><td class="num">${ok(planned, p.peak)}${whole(planned)}</td>${seen ? `<td class="num">${ok(measured, h.measured_peak_bytes)}${whole(measured)}</td>` : ''}</tr>`);
   if (seen) rows.push(`<tr><td class="soft">${html(h.held_by || 'reported by the system')}</td><td></td><td class="num soft">${whole(h.measured_peak_bytes)}</td></tr>`);
+  const a = p.agree();
+  if (a.ops) rows.push(`<tr><td colspan="3" id="agreement">${a.ops === a.equal ? '<span class="ok">✓</span> ' : ''}in use in the arena, measured op by op: as planned at ${a.ops === a.equal ? 'all' : whole(a.equal) + ' of'} ${whole(a.ops)} ops, to the byte${a.first < 0 ? '' : `; first at op ${a.first} (${html(p.op(a.first))}) ${whole(p.step.live_bytes[a.first])} instead of ${whole(p.asked[a.first])}`}</td></tr>`);
   $('partcolumns').innerHTML = `<th scope="col">bytes at the peak</th><th scope="col" class="num">planned</th>${seen ? '<th scope="col" class="num">measured</th>' : ''}`;
   $('partrows').innerHTML = rows.join('');
   showSteps();
