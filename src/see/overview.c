@@ -11,7 +11,8 @@ typedef struct cells {
 } cells;
 
 static void add_row(double *row, double from, double to, double bytes) {
-    const size_t first = (size_t)from, last = to > (double)first + 1 ? (size_t)(to + .999) : first + 1;
+    const size_t first = (size_t)from,
+                 last = to > (double)first + 1 ? (size_t)(to + .999) : first + 1;
     const double share = last == first + 1 ? to - from : 1;
     row[first < COLUMNS ? first : COLUMNS - 1] += bytes * share;
     row[last < COLUMNS ? last : COLUMNS] -= bytes * share;
@@ -92,8 +93,7 @@ static hr_status add_columns(const hri_recording *r, hri_text *out) {
         const size_t at = most_in(live, from, to > from ? to : from + 1);
         hri_text_add(out, "%s[%llu", x ? "," : "", (unsigned long long)r->head.runtime_bytes);
         for (size_t k = 1; k < HRI_SEE_CATEGORIES; k++) {
-            hri_text_add(out, ",%llu",
-                         (unsigned long long)live[at * HRI_SEE_CATEGORIES + k]);
+            hri_text_add(out, ",%llu", (unsigned long long)live[at * HRI_SEE_CATEGORIES + k]);
         }
         hri_text_add(out, "]");
     }
@@ -108,8 +108,8 @@ hr_status hri_see_overview(const hri_recording *r, hri_text *out) {
     }
     hri_text_add(out, "{\"ops\":%zu,\"buffers\":%zu,\"arena\":%llu,\"budget\":%llu,\"peak\":%llu",
                  r->tables[HRI_SEE_OPS].count, r->tables[HRI_SEE_BUFFERS].count,
-                 (unsigned long long)r->head.arena_bytes,
-                 (unsigned long long)r->head.budget_bytes, (unsigned long long)r->head.peak_bytes);
+                 (unsigned long long)r->head.arena_bytes, (unsigned long long)r->head.budget_bytes,
+                 (unsigned long long)r->head.peak_bytes);
     hr_status status = add_columns(r, out);
     if (status == HR_OK) {
         status = add_map(r, out);

@@ -190,8 +190,8 @@ static hr_status put_overview(hri_writer *w, const hri_recording *r, hri_prose *
     }
     hr_status status = hri_see_overview(r, &text);
     if (status == HR_OK) {
-        status = put_between(w, "<script type=\"text/plain\" id=\"overview\">",
-                             hri_text_get(&text), "</script>", why);
+        status = put_between(w, "<script type=\"text/plain\" id=\"overview\">", hri_text_get(&text),
+                             "</script>", why);
     }
     hri_text_deinit(&text);
     return status;
