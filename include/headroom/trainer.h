@@ -77,6 +77,10 @@ typedef struct hr_train_result {
     uint64_t host_peak_bytes, host_budget_bytes; /* GPU: planned, of this process */
     uint64_t offloaded_bytes;
     uint64_t weights; /* digest of parameters and optimizer states at the end, bit for bit */
+    /* Several processes: the rank that was waited for longest, and how far it was behind the first in all, as rank 0 saw it.
+     * HR_UNKNOWN and NAN otherwise. */
+    uint64_t slowest_rank;
+    double slowest_seconds;
 } hr_train_result;
 
 /* At any time from the start of training on, after a failure too.  HR_E_NOT_FOUND before. */

@@ -1215,6 +1215,8 @@ class hr_train_result(Structure):
         ("host_budget_bytes", c_uint64),
         ("offloaded_bytes", c_uint64),
         ("weights", c_uint64),
+        ("slowest_rank", c_uint64),
+        ("slowest_seconds", c_double),
     ]
 
 

@@ -464,7 +464,10 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
         return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
     }
     const hri_planned_piece *x = &p->evaluation;
-    hr_status status = hri_planned_feed(p, x, p->state.step, 0, &counted, why);
+    hr_status status = hri_planned_all_here(p, why);
+    if (status == HR_OK) {
+        status = hri_planned_feed(p, x, p->state.step, 0, &counted, why);
+    }
     if (status == HR_E_AGAIN && p->single.exec) {
         x = &p->single;
         status = hri_planned_feed(p, x, p->state.step, 0, &counted, why);

@@ -115,6 +115,8 @@ static inline int hri_planned_is_here(const hri_planned *p, uint32_t rank) {
 HR_MUST_CHECK hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
                                                  const hri_fit_plans *plans, hri_prose *why);
 void hri_planned_close_members(hri_planned *p);
+/* Between ranks: HR_E_PEER names the one that ended while this one computed by itself. */
+HR_MUST_CHECK hr_status hri_planned_all_here(const hri_planned *p, hri_prose *why);
 /* All parts of a step, in rounds, and the update. */
 HR_MUST_CHECK hr_status hri_planned_run_rounds(hri_planned *p, double sum[3], uint64_t *labels,
                                                hri_prose *why);

@@ -124,6 +124,11 @@ static hr_status net_failed(const hri_planned *p, hr_status status, hri_prose *w
                          hr_status_text(status));
 }
 
+hr_status hri_planned_all_here(const hri_planned *p, hri_prose *why) {
+    hri_net_end end;
+    return p->o.net && hri_net_cause(p->o.net, &end) ? net_failed(p, HR_E_PEER, why) : HR_OK;
+}
+
 hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why) {
     *any = mine != 0;
     if (!p->o.net) {

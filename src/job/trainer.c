@@ -377,6 +377,12 @@ hr_status hr_job_get_result(const hr_plan *plan, size_t job, hr_train_result *ou
         .offloaded_bytes = j->row.offloaded_bytes,
         .weights = j->ended && end_of(j) != HR_END_FAILED ? j->digest : HR_UNKNOWN};
     hri_train_final_numbers(&sums, &r.loss, &r.accuracy);
+    hri_net_stats net = {0};
+    if (j->net) {
+        hri_net_get_stats(j->net, &net);
+    }
+    r.slowest_rank = j->net ? net.slowest : HR_UNKNOWN;
+    r.slowest_seconds = j->net ? seconds(net.slowest_ns) : NAN;
     r.train_loss = sums.epoch.epoch ? sums.epoch.loss : r.loss;
     return hri_give(out, &r, sizeof r);
 }

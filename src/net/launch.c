@@ -119,7 +119,7 @@ static void kill_all(const pid_t *pids, uint32_t count) {
 /* Until all have ended; `grace_ns` after the first failure the rest is killed. */
 static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_end *end) {
     uint64_t until_ns = UINT64_MAX;
-    bool killed = false;
+    bool killed = false, first_killed = false;
     int codes[3] = {0}; /* of ranks 0 and 1 */
     for (uint32_t left = count; left;) {
         left = 0;
@@ -139,6 +139,7 @@ static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_e
             left += pids[i] > 0;
         }
         if (left && hri_clock_ns() > until_ns) {
+            first_killed = first_killed || pids[0] > 0;
             kill_all(pids, count);
             killed = true;
         }
@@ -146,7 +147,8 @@ static void see_out(pid_t *pids, uint32_t count, uint64_t grace_ns, hri_launch_e
             poll(NULL, 0, LOOK_MS);
         }
     }
-    end->told = codes[0] > 0 || (codes[0] < 0 && codes[1] > 0) || end->code >= 0;
+    /* Rank 0 tells of the others, rank 1 of rank 0; a code without any signal before it was told by whoever had it. */
+    end->told = codes[0] > 0 || end->code >= 0 || (codes[0] < 0 && !first_killed && codes[1] > 0);
 }
 
 hr_status hri_launch(uint32_t count, char *const *argv, uint64_t grace_ns, hri_launch_end *out,

@@ -175,7 +175,8 @@ static const char *mesh_member(hri_net_wire_state *state, uint32_t rank) {
 static uint64_t mesh_waited(hri_net_wire_state *state, uint32_t rank) {
     hri_mesh *const mesh = state;
     pthread_mutex_lock(&mesh->mutex);
-    const uint64_t waited = mesh->links[rank].waited_ns;
+    const hri_mesh_link *l = &mesh->links[rank];
+    const uint64_t waited = mesh->m.rank == 0 && mesh->shares ? l->late_ns : l->waited_ns;
     pthread_mutex_unlock(&mesh->mutex);
     return waited;
 }

@@ -46,6 +46,7 @@ typedef struct hri_mesh_link {
     hri_frame in_frame;
     unsigned char out_head[HRI_FRAME_BYTES], in_head[HRI_FRAME_BYTES];
     uint64_t moved_ns, waited_ns;
+    uint64_t late_ns; /* rank 0: behind the first in sharing, so far */
 } hri_mesh_link;
 
 typedef struct hri_mesh_flight {
@@ -76,6 +77,7 @@ typedef struct hri_mesh {
     uint64_t posted, done;
     hri_mesh_piece *pieces; /* [2][size] */
     uint64_t shares, shared;
+    uint64_t share_ns[2]; /* rank 0: when the first piece of it came */
     uint64_t beat_ns, turn_ns;
     uint32_t idle; /* turns in which nothing moved */
     uint32_t slowest;

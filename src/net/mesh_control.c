@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "net/mesh.h"
 
@@ -112,6 +113,7 @@ static void share_done(hri_mesh *mesh, uint64_t number) {
         hri_mesh_flush(mesh, to);
     }
     mesh->shared = number;
+    mesh->share_ns[number & 1] = 0;
     pthread_cond_broadcast(&mesh->moved);
 }
 
@@ -125,6 +127,12 @@ void hri_mesh_share_piece(hri_mesh *mesh, uint64_t number, uint32_t from, const 
         return;
     }
     hri_mesh_piece *p = &mesh->pieces[(number & 1) * mesh->m.size + from];
+    if (mesh->m.rank == 0) {
+        const uint64_t now = hri_clock_ns();
+        uint64_t *first = &mesh->share_ns[number & 1];
+        *first = *first ? *first : now;
+        mesh->links[from].late_ns += now - *first;
+    }
     p->here = true;
     p->bytes = bytes;
     memcpy(p->data, data, bytes);

@@ -75,8 +75,10 @@ typedef struct hri_net_end {
 typedef struct hri_net_stats {
     uint64_t exchanges, sent_bytes, received_bytes;
     uint64_t waited_ns;  /* in hri_net_wait */
-    uint32_t slowest;    /* the rank that was waited for longest */
-    uint64_t slowest_ns; /* and for how long */
+    /* The rank that was waited for longest, and for how long; at rank 0, once something was shared, the one that came last there,
+     * and how far behind the first: rank 0 itself may be it. */
+    uint32_t slowest;
+    uint64_t slowest_ns;
 } hri_net_stats;
 
 /* Needs o->wire, o->who.size and o->ring_bytes alone: also for machines that are not there.  HR_E_INVALID: no such wire. */

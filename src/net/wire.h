@@ -19,7 +19,7 @@ typedef struct hri_net_wire_ops {
     bool (*cause)(hri_net_wire_state *s, hri_net_end *out);      /* any thread */
     uint32_t (*slowest)(hri_net_wire_state *s);
     const char *(*member)(hri_net_wire_state *s, uint32_t rank);
-    /* For how long `rank` was waited for, so far. */
+    /* For how long `rank` was waited for, so far; see hri_net_stats. */
     uint64_t (*waited_ns)(hri_net_wire_state *s, uint32_t rank);
     void (*close)(hri_net_wire_state *s);
 } hri_net_wire_ops;

@@ -76,6 +76,10 @@ hr_status hri_train_show_json(const hr_plan *plan, size_t job, const hri_startup
     if (planned->job.replicas > 1) {
         hri_json_u64(json, "replicas", planned->job.replicas);
     }
+    if (r->slowest_rank != HR_UNKNOWN) {
+        hri_json_u64(json, "slowest_rank", r->slowest_rank);
+        hri_json_double(json, "slowest_seconds", r->slowest_seconds);
+    }
     hri_json_u64(json, "recomputed_ops", r->recomputed_ops);
     put_numbers(json, r);
     put_memory(json, r);

@@ -162,6 +162,18 @@ static void say_time(const hri_train_view *v, const hri_trainer_sums *sums) {
                    sums->step_ns ? (double)sums->samples / seconds(sums->step_ns) : 0.0);
 }
 
+/* Ranks wait for the last of them: who that was, where it cost a tenth of the time or more. */
+static void say_slowest(const hri_train_view *v, const hri_trainer_sums *sums) {
+    hri_net_stats net = {0};
+    if (v->job->net) {
+        hri_net_get_stats(v->job->net, &net);
+    }
+    if (net.slowest_ns > sums->all_ns / 10) {
+        hri_out_printf(v->out, "  slowest  %s: %.1f s behind the fastest in all\n",
+                       hri_net_member(v->job->net, net.slowest), seconds(net.slowest_ns));
+    }
+}
+
 void hri_train_show_end(const hri_train_view *v) {
     hri_trainer_sums sums;
     hri_measured m;
@@ -170,6 +182,7 @@ void hri_train_show_end(const hri_train_view *v) {
     say_numbers(v, &sums);
     say_memory(v, &m);
     say_time(v, &sums);
+    say_slowest(v, &sums);
     say_bad(v);
     say_left_over(v);
     say_saved(v);
