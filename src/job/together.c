@@ -430,7 +430,8 @@ static hr_status make(hri_together *t, hr_ctx *ctx, const hr_job_options *own) {
         j->index = i;
         j->own_refusal = t->count > 1 || t->slices[0];
         status = hri_train_look(j, ctx, &own[i]);
-        if (status == HR_OK && j->plan->job.replicas > 1 && (t->count > 1 || t->slices[0])) {
+        if (status == HR_OK && (own[i].replicas > 1 || j->plan->job.replicas > 1) &&
+            (t->count > 1 || t->slices[0])) {
             status = hri_why_option(&j->why, HR_E_UNSUPPORTED, "replicas",
                                     " cannot be combined with runs that share an arena");
         }
