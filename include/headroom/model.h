@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <headroom/context.h>
+#include <headroom/custom.h>
 #include <headroom/graph.h>
 #include <headroom/train.h>
 
@@ -58,6 +59,11 @@ HR_API HR_MUST_CHECK hr_status hr_model_open(const char *text, hr_model **out, h
 /* The text of a model file (docs/graph-format.md), from memory.  It is not trusted: as hr_model_open, with the line. */
 HR_API HR_MUST_CHECK hr_status hr_model_parse(const char *text, size_t bytes, hr_model **out,
                                               hr_error *why);
+/* The same for a text with custom ops (headroom/custom.h): a node whose op is not in the library's table is the one of `ops` that has its
+ * name.  The ops must outlive the model.  Lines `custom "NAME" "TEXT"` in the head tell whoever makes them what each is. */
+HR_API HR_MUST_CHECK hr_status hr_model_parse_custom(const char *text, size_t bytes,
+                                                     const hr_custom *const *ops, size_t op_count,
+                                                     hr_model **out, hr_error *why);
 /* NULL is allowed. */
 HR_API void hr_model_close(hr_model *m);
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/grow.h"
+#include "graph/custom.h"
 #include "graph/graph.h"
 
 enum { NAME_MAX_BYTES = 40 };
@@ -41,6 +42,14 @@ static void custom_slope(hri_grad *c) {
                            .need = c->need,
                            .din = c->din};
     x->o.slope(x->o.user, c->g, &call);
+}
+
+int hri_op_is_custom(const hr_op *op) {
+    return op->infer == custom_infer;
+}
+
+const hr_op *hri_custom_op(const hr_custom *custom) {
+    return &custom->op;
 }
 
 static hri_samples custom_samples(const hri_sig *s, uint32_t batched) {

@@ -17,6 +17,7 @@
 
 #include "base/prose.h"
 #include "base/vector.h"
+#include "graph/custom.h"
 #include "graph/graph.h"
 
 HRI_VECTOR(hri_chars, char)
@@ -51,6 +52,9 @@ int hri_graph_text_integer(char **at, int64_t *out);
 /* What a reader may be told. */
 typedef struct hri_graph_text_options {
     const char *off_op, *off_attribute; /* this boolean attribute of this op is switched off */
+    const hr_custom *const *customs;    /* ops that are not in the table, by their names */
+    size_t custom_count;
+    int customs_named; /* the text says that it has some */
 } hri_graph_text_options;
 
 /* Adds what one line says to g: a value, a node or a result.  A failure names the line; the graph's sticky error counts. */

@@ -330,18 +330,41 @@ static hr_status attributes_of(hri_graph_text *t, const hr_op *op, const node_li
     return HR_OK;
 }
 
+static const hr_custom *find_custom(const hri_graph_text_options *o, const char *name) {
+    for (size_t i = 0; o && i < o->custom_count; i++) {
+        if (!strcmp(hri_custom_op(o->customs[i])->name, name)) {
+            return o->customs[i];
+        }
+    }
+    return NULL;
+}
+
+static hr_status unknown_op(const hri_graph_text *t, const char *name,
+                            const hri_graph_text_options *o, hri_prose *why) {
+    return hri_prose_set(why, HR_E_NOT_FOUND, "line %zu: unknown op \"%.60s\"%s", t->line, name,
+                         o && o->customs_named
+                             ? "; a custom op can only be run by the program that defines it "
+                               "(for ops of PyTorch: headroom.fit and headroom.plan in Python)"
+                             : "");
+}
+
 static hr_status add_node(hri_graph_text *t, hr_graph *g, const node_line *n,
                           const hri_graph_text_options *o, hri_prose *why) {
     const hr_op *op = hri_op_find(n->op);
+    const hr_custom *custom = op ? NULL : find_custom(o, n->op);
     hri_attr attr;
-    if (!op) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "line %zu: unknown op \"%.60s\"", t->line, n->op);
+    if (!op && !custom) {
+        return unknown_op(t, n->op, o, why);
     }
+    op = op ? op : hri_custom_op(custom);
     if (op->out_count != n->outputs || g->node_count >= MOST_NODES || n->forward < 0 ||
         n->forward > g->node_count) {
         return wrong(t, HR_E_FORMAT, "wrong number of outputs for this op", why);
     }
-    const hr_status status = attributes_of(t, op, n, o, &attr, why);
+    if (custom && n->attributes) {
+        return wrong(t, HR_E_FORMAT, "a custom op has no attributes", why);
+    }
+    const hr_status status = custom ? HR_OK : attributes_of(t, op, n, o, &attr, why);
     if (status != HR_OK) {
         return status;
     }
@@ -350,7 +373,8 @@ static hr_status add_node(hri_graph_text *t, hr_graph *g, const node_line *n,
     g->phase = n->phase;
     g->forward = (uint32_t)n->forward;
     const int entered = enter(g, n->scope);
-    const hr_value v = hri_graph_add(g, op, n->in, n->inputs, &attr);
+    const hr_value v =
+        hri_graph_add(g, op, n->in, n->inputs, custom ? (const void *)&custom : &attr);
     leave(g, entered);
     g->phase = phase;
     g->forward = forward;

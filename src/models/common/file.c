@@ -23,6 +23,9 @@ struct hri_model_file {
     char *strings[DERIVED_MAX + 1];
     size_t string_count;
     const char *derived[DERIVED_MAX + 1];
+    const hr_custom **customs;
+    size_t custom_count;
+    int customs_named; /* in the head */
 };
 
 static const char first_line[] = "headroom model 1";
@@ -212,7 +215,12 @@ static hr_status read_head(hri_graph_text *t, hr_model *m, size_t *derived, hri_
         m->weights = hri_strdup(text);
         return m->weights ? HR_OK : HR_E_NOMEM_HOST;
     }
-    return wrong(t, "expected name, classes, weights, prefix, derived or form, once each", why);
+    if (hri_graph_text_word(&at, "custom ") && (text = hri_graph_text_string(&at)) && *text &&
+        hri_graph_text_string(&at) && !*at) {
+        f->customs_named = 1; /* what it is, is for whoever makes the op */
+        return HR_OK;
+    }
+    return wrong(t, "expected name, classes, weights, prefix, derived, custom or form", why);
 }
 
 hr_status hri_model_file_parse(const char *bytes, size_t count, hr_model *m, hri_prose *why) {
@@ -297,10 +305,30 @@ hr_status hri_model_file_open(const char *path, hr_model *m, hri_prose *why) {
                                            *inner.text ? inner.text : hr_status_text(status));
 }
 
+static hr_status keep_customs(hri_model_file *f, const hr_custom *const *ops, size_t count) {
+    if (count) {
+        f->customs = hri_calloc(count, sizeof(const hr_custom *));
+        if (!f->customs) {
+            return HR_E_NOMEM_HOST;
+        }
+        memcpy(f->customs, ops, count * sizeof *ops);
+        f->custom_count = count;
+    }
+    return HR_OK;
+}
+
 hr_status hr_model_parse(const char *text, size_t bytes, hr_model **out, hr_error *why) {
+    return hr_model_parse_custom(text, bytes, NULL, 0, out, why);
+}
+
+hr_status hr_model_parse_custom(const char *text, size_t bytes, const hr_custom *const *ops,
+                                size_t op_count, hr_model **out, hr_error *why) {
     hri_prose prose = {""};
     hr_model *m = hri_calloc(1, sizeof *m);
     hr_status status = m ? hri_model_file_parse(text, bytes, m, &prose) : HR_E_NOMEM_HOST;
+    if (status == HR_OK) {
+        status = keep_customs(m->file, ops, op_count);
+    }
     if (status == HR_OK) {
         m->text = hri_strdup(m->name);
         status = m->text ? hri_model_check(m, &prose) : HR_E_NOMEM_HOST;
@@ -319,6 +347,7 @@ void hri_model_file_close(hri_model_file *file) {
     }
     if (file) {
         hri_free(file->text);
+        hri_free(file->customs);
     }
     hri_free(file);
 }
@@ -328,7 +357,10 @@ static hr_status build_lines(const hri_model_file *file, hr_graph *g, int64_t ba
     const form *wanted = &file->forms[training != 0];
     /* Whether scores are kept is the step's business, not the file's. */
     const hri_graph_text_options o = {.off_op = g->keep_scores ? NULL : "linear_cross_entropy",
-                                      .off_attribute = "keep"};
+                                      .off_attribute = "keep",
+                                      .customs = file->customs,
+                                      .custom_count = file->custom_count,
+                                      .customs_named = file->customs_named};
     hri_prose why = {""};
     hri_graph_text t;
     hr_status status;
