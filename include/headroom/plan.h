@@ -76,6 +76,11 @@ typedef struct hr_plan_summary {
     uint32_t way_count, choice_count, curve_count;
     uint32_t threads;     /* host: that it is planned for; 0: not the host */
     uint64_t fingerprint; /* of what runs and where it lies: equal plans, equal fingerprints */
+    /* Custom ops (headroom/custom.h): nodes of a step that run one, gradients included, their time, and the most workspace
+     * that one asks for. */
+    uint32_t custom_ops, reserved;
+    double custom_ns;
+    uint64_t custom_workspace_bytes;
 } hr_plan_summary;
 
 HR_API HR_MUST_CHECK hr_status hr_plan_get_summary(const hr_plan *plan, hr_plan_summary *out);

@@ -859,6 +859,10 @@ class hr_plan_summary(Structure):
         ("curve_count", c_uint32),
         ("threads", c_uint32),
         ("fingerprint", c_uint64),
+        ("custom_ops", c_uint32),
+        ("reserved", c_uint32),
+        ("custom_ns", c_double),
+        ("custom_workspace_bytes", c_uint64),
     ]
 
 
@@ -1502,6 +1506,7 @@ FUNCTIONS = {
     "hr_model_name": (c_char_p, [c_void_p]),
     "hr_model_open": (c_int32, [c_char_p, c_void_p, c_void_p]),
     "hr_model_parse": (c_int32, [c_char_p, c_size_t, c_void_p, c_void_p]),
+    "hr_model_parse_custom": (c_int32, [c_char_p, c_size_t, c_void_p, c_size_t, c_void_p, c_void_p]),
     "hr_model_save": (c_int32, [c_void_p, c_void_p, c_char_p, c_void_p, c_void_p]),
     "hr_model_text": (c_char_p, [c_void_p]),
     "hr_model_write": (c_int32, [c_void_p, c_char_p, c_void_p]),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/custom.h"
 #include "job/ways.h"
 
 enum { LOOK = HRI_FIT_LOOK };
@@ -67,12 +68,31 @@ static void sum_persistent(const hri_fit_case *c, uint64_t arenas, hri_plan_answ
     out->constants_bytes = arenas * c->own_bytes - out->weights_bytes - out->states_bytes;
 }
 
+/* What the plan pays for ops that are not ours. */
+static void sum_customs(const hri_fit_case *c, hri_plan_answer *out) {
+    out->custom_ops = 0;
+    out->custom_ns = 0;
+    out->custom_workspace_bytes = 0;
+    const hri_problem *p = &c->pieces[0].x.problem;
+    for (uint32_t i = 0; i < p->op_count; i++) {
+        if (hri_op_is_custom(c->pieces[0].g->nodes[p->ops[i].id].sig.op)) {
+            const hri_problem_variant *v = &p->ops[i].variants[0];
+            out->custom_ops++;
+            out->custom_ns += v->time_ns * c->parts;
+            out->custom_workspace_bytes = v->workspace_bytes > out->custom_workspace_bytes
+                                              ? v->workspace_bytes
+                                              : out->custom_workspace_bytes;
+        }
+    }
+}
+
 void hri_plan_answer_describe(const hri_plan_job *j, const hri_fit_plans *plans,
                               const hri_plan *plan, hri_plan_answer *out) {
     if (plans && plans->c) {
         const hri_fit_case *c = plans->c;
         name_peak(&c->pieces[plans->peak_piece].x.problem, plans->plans[plans->peak_piece], out);
         sum_persistent(c, plans->arenas, out);
+        sum_customs(c, out);
     } else if (plan) {
         name_peak(&j->problem, plan, out);
         out->weights_bytes = plan->persistent_bytes;

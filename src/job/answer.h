@@ -38,6 +38,9 @@ typedef struct hri_plan_answer {
     /* add up to row.persistent_bytes; others are those of another training in the same arena */
     uint64_t weights_bytes, states_bytes, constants_bytes, others_bytes;
     bool may_cut, coupled;
+    uint32_t custom_ops;             /* nodes of a step that run custom ops, gradients included */
+    double custom_ns;                /* and their time */
+    uint64_t custom_workspace_bytes; /* the most that one of them asks for */
     int64_t largest_batch; /* -1: not looked for */
     hri_plan_row choices[HRI_PLAN_CHOICES];
     uint32_t choice_count;

@@ -112,6 +112,9 @@ hr_status hr_plan_get_summary(const hr_plan *p, hr_plan_summary *out) {
         .curve_count = a->point_count,
         .threads = r->threads,
         .fingerprint = fingerprint_of(p),
+        .custom_ops = a->custom_ops,
+        .custom_ns = a->custom_ns,
+        .custom_workspace_bytes = a->custom_workspace_bytes,
     };
     put_bytes(p, &s);
     hr_plan_memory memory = {.size = sizeof memory};

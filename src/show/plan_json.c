@@ -99,6 +99,11 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
         hri_json_u64(json, "replica_bytes", r->replica_bytes);
     }
     put_devices(json, j, r);
+    if (a->custom_ops) {
+        hri_json_u64(json, "custom_ops", a->custom_ops);
+        hri_json_double(json, "custom_ms", a->custom_ns / 1e6);
+        hri_json_u64(json, "custom_workspace_bytes", a->custom_workspace_bytes);
+    }
     if (j->host_budget_bytes) {
         hri_json_u64(json, "host_budget_bytes", j->host_budget_bytes);
     } else {

@@ -196,6 +196,13 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
         hri_out_printf(p->out, "each replica receives %s of gradients per step\n",
                        shown(r->net_bytes, text, sizeof text));
     }
+    if (a->custom_ops) {
+        hri_out_printf(p->out,
+                       "custom ops: %u nodes run outside Headroom on the host, %.3g ms per step",
+                       a->custom_ops, a->custom_ns / 1e6);
+        hri_out_printf(p->out, "; %s of workspace for them\n",
+                       shown(a->custom_workspace_bytes, text, sizeof text));
+    }
     if (j->host_budget_bytes && (r->offloaded_bytes || j->o.host_budget)) {
         char budget[32];
         hri_out_printf(p->out, "host memory: %s of %s\n",
