@@ -71,6 +71,9 @@ typedef struct hr_custom_options {
     double flops_per_element; /* of output 0; 0: one */
     uint64_t workspace_bytes;
     void *user; /* passed to all functions */
+    /* Workspace beside workspace_bytes, over the bytes of all inputs and outputs: for code that allocates memory itself, which the plan
+     * then leaves room for. */
+    double workspace_ratio;
 } hr_custom_options;
 
 /* Copies the options.  HR_E_INVALID for a name, count or function that is missing or out of range. */

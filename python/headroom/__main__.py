@@ -53,7 +53,7 @@ def export_torch(model: Any, a: argparse.Namespace) -> int:
     for type_, dims in a.input:
         shape = [a.batch if d == "N" else d for d in dims]
         example.append(torch.randn(shape) if type_ == "f32" else torch.randint(1, a.vocabulary, shape))
-    e = front.export(model, example, a.loss, name=a.name, dim=a.class_dim)
+    e = front.export(model, example, a.loss, name=a.name, dim=a.class_dim, custom_ops=a.custom_ops)
     return finish(e, lambda: check(model, e, example), a)
 
 
@@ -149,6 +149,8 @@ def parser() -> argparse.ArgumentParser:
     e.add_argument("--vocabulary", type=int, default=100, help="ids of the example are below this (default 100)")
     e.add_argument("--tolerance", type=float, default=1e-4, help="largest relative difference allowed (default 1e-4)")
     e.add_argument("--no-check", action="store_true", help="do not compare with the framework")
+    e.add_argument("--custom-ops", action="store_true", help="PyTorch: ops without a counterpart run in PyTorch on the host; such a model "
+                   "file is opened from Python only")
     e.add_argument("--nameless", action="store_true", help="ONNX: take weights that carry no name of the source")
     e.set_defaults(run=export)
     b = sub.add_parser("load", help="weights of a checkpoint back into the model: a state dict of PyTorch or a .keras file")

@@ -547,6 +547,7 @@ class hr_custom_options(Structure):
         ("flops_per_element", c_double),
         ("workspace_bytes", c_uint64),
         ("user", c_void_p),
+        ("workspace_ratio", c_double),
     ]
 
 

@@ -254,11 +254,12 @@ class Custom:
     coupled: samples of a batch depend on one another, so the batch is never split.
 
     It is planned, recomputed and split like any other op, and runs on the host.  What it allocates in NumPy is not in the plan:
-    state `workspace_bytes` for it."""
+    state `workspace_bytes` for it, or `workspace_ratio`, over the bytes of inputs and outputs."""
 
     def __init__(self, name: str, forward: Callable[..., Any], *, inputs: int = 1, outputs: int = 1,
                  shape: Optional[Callable[..., Any]] = None, backward: Optional[Callable[..., Any]] = None,
-                 coupled: bool = False, flops_per_element: float = 0.0, workspace_bytes: int = 0) -> None:
+                 coupled: bool = False, flops_per_element: float = 0.0, workspace_bytes: int = 0,
+                 workspace_ratio: float = 0.0) -> None:
         from . import _c
 
         self.name, self.forward, self.inputs, self.outputs, self.shape = name, forward, inputs, outputs, shape
@@ -267,12 +268,13 @@ class Custom:
         self.behind: Optional[Custom] = None
         if backward is not None:
             self.behind = Custom(f"{name}_grad"[:40], backward, inputs=inputs + 2 * outputs, outputs=inputs,
-                                 shape=lambda *metas: metas[:inputs], coupled=coupled, workspace_bytes=workspace_bytes)
+                                 shape=lambda *metas: metas[:inputs], coupled=coupled, workspace_bytes=workspace_bytes,
+                                 workspace_ratio=workspace_ratio)
         # ctypes callbacks live as long as C may call them: as long as this object.
         self.functions = (_c.hr_custom_options_shape(self._shape), _c.hr_custom_options_slope(self._slope),
                           _c.hr_custom_options_run(self._run))
         o = fill(_c.hr_custom_options, name=name.encode(), input_count=inputs, output_count=outputs, coupled=coupled,
-                 flops_per_element=flops_per_element, workspace_bytes=workspace_bytes)
+                 flops_per_element=flops_per_element, workspace_bytes=workspace_bytes, workspace_ratio=workspace_ratio)
         o.shape, o.run = self.functions[0], self.functions[2]
         if backward is not None:
             o.slope = self.functions[1]

@@ -50,6 +50,18 @@ def _entry(right: str, form: Form) -> tuple[Entry, list]:
     return Entry("node", op=m[1], attributes=attributes(m[3]), scope=unquoted(m[4]), update="update" in m[5]), []
 
 
+def custom(line: str) -> tuple[str, str]:
+    m = re.fullmatch(r'custom "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"', line)
+    if not m:
+        raise ValueError(f"no custom op: {line[:80]}")
+    return unquoted(m[1]), unquoted(m[2])
+
+
+def customs_of(text: str) -> list[tuple[str, str]]:
+    """Name and description of each custom op that the head of a model file names."""
+    return [custom(line) for line in text.partition("\nform ")[0].splitlines() if line.startswith("custom ")]
+
+
 def parse(text: str) -> Model:
     """Shapes of nodes are not in the text: values of nodes have none here."""
     lines = text.splitlines()
@@ -59,6 +71,7 @@ def parse(text: str) -> Model:
     name, classes, weights = "model", 0, None
     values: dict = {}
     form = Form()
+    customs: list = []
     for line in lines[1:]:
         if line.startswith("name "):
             name = unquoted(line[6:-1])
@@ -66,6 +79,8 @@ def parse(text: str) -> Model:
             classes = int(line[8:])
         elif line.startswith("weights "):
             weights = unquoted(line[9:-1])
+        elif line.startswith("custom "):
+            customs.append(custom(line))
         elif line.startswith("form "):
             form, values = forms.setdefault(line[5:], Form()), {}
         elif line.startswith("result "):
@@ -75,7 +90,7 @@ def parse(text: str) -> Model:
             form.result(unquoted(m[1]), values[m[2]], bool(m[3]))
         elif m := LINE.fullmatch(line):
             _line(m, form, values)
-    return Model(name, classes, forms["train"], forms["eval"], weights=weights)
+    return Model(name, classes, forms["train"], forms["eval"], weights=weights, customs=customs)
 
 
 def _line(m: re.Match, form: Form, values: dict) -> None:

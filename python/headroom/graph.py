@@ -168,6 +168,7 @@ class Model:
     derived: list = field(default_factory=list)
     prefix: Optional[str] = None
     weights: Optional[str] = None  # the file beside it
+    customs: list = field(default_factory=list)  # name and description of each custom op
 
     def __post_init__(self) -> None:
         unite(self.train, self.eval)
@@ -179,4 +180,5 @@ class Model:
         if self.weights:
             head.append(f"weights {quoted(self.weights)}")
         head += [f"derived {quoted(d)}" for d in self.derived]
+        head += [f"custom {quoted(name)} {quoted(text)}" for name, text in self.customs]
         return "\n".join(head) + "\nform train\n" + self.train.text() + "form eval\n" + self.eval.text()

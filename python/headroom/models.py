@@ -59,10 +59,17 @@ class Model:
 
     @classmethod
     def parse(cls, file_text: str) -> "Model":
-        """The text of a model file."""
-        raw, handle = file_text.encode(), c.c_void_p()
-        call("hr_model_parse", raw, len(raw), c.byref(handle))
-        return cls(None, handle)
+        """The text of a model file.  Custom ops that it names are those of PyTorch."""
+        from .file import customs_of
+
+        raw, handle, named, kept = file_text.encode(), c.c_void_p(), customs_of(file_text), []
+        if named:
+            from .torch.outside import customs
+
+            kept = customs(named)
+        ops = (c.c_void_p * max(1, len(kept)))(*[op.handle for op in kept])
+        call("hr_model_parse_custom", raw, len(raw), ops, len(kept), c.byref(handle))
+        return cls(None, handle, kept)
 
     def graph(self, batch: int, training: bool) -> Graph:
         """The model's graph for a batch, not frozen."""
@@ -151,12 +158,13 @@ def is_keras(model: Any) -> bool:
     return any(k.__module__.startswith("keras.") for k in type(model).__mro__)
 
 
-def model(source: Any, *, name: Optional[str] = None, classes: int = 0, loss: Any = None, example: Any = None) -> Model:
+def model(source: Any, *, name: Optional[str] = None, classes: int = 0, loss: Any = None, example: Any = None,
+          custom_ops: bool = False) -> Model:
     """A model from a name ("resnet18:classes=10,size=64"), a file ("my.hr"), one line ("net: ..."), a function
     build(graph, batch, training), a torch module or a Keras model.
 
     loss: of torch and Keras models (a name, or the framework's own loss object).  example: inputs of a torch module, one batch;
-    fit and evaluate take it from the data."""
+    fit and evaluate take it from the data.  custom_ops: ops of a torch module that have no counterpart run in PyTorch on the host."""
     if isinstance(source, Model):
         return source
     if isinstance(source, (str, os.PathLike)):
@@ -164,7 +172,7 @@ def model(source: Any, *, name: Optional[str] = None, classes: int = 0, loss: An
     if is_keras(source):
         return _from_keras(source, loss, name)
     if is_torch(source):
-        return _from_torch(source, loss, name, example)
+        return _from_torch(source, loss, name, example, custom_ops)
     if callable(source):
         handle, kept = define(source, name or str(getattr(source, "__name__", "model")), classes)
         return Model(None, handle, kept)
@@ -185,7 +193,24 @@ def _from_text(given: str) -> Model:
         m.handle = handle
     elif given.endswith(".hr") and os.sep not in given:
         m.text = os.path.join(".", given)
+    if given.endswith(".hr") and os.path.exists(given):
+        return _with_customs(m)
     return m
+
+
+def _with_customs(m: Model) -> Model:
+    """A model file that names custom ops is opened here, with them; any other by the library."""
+    from .file import customs_of, parse
+
+    assert m.text is not None
+    with open(m.text, encoding="utf-8") as f:
+        content = f.read()
+    if not customs_of(content):
+        return m
+    made = Model.parse(content)
+    beside = parse(content).weights
+    made.weights = os.path.join(os.path.dirname(m.text), beside) if beside else None
+    return made
 
 
 def _save(exported: Any, source: Any) -> Model:
@@ -194,6 +219,10 @@ def _save(exported: Any, source: Any) -> Model:
     path = os.path.join(m.folder(), f"{safe(exported.model.name)}.hr")
     exported.save(path)
     m.text = path
+    if exported.model.customs:
+        made = _with_customs(m)
+        made.exported, made.source, made._folder = exported, source, m._folder
+        return made
     return m
 
 
@@ -201,13 +230,13 @@ def safe(name: str) -> str:
     return "".join(ch if ch.isalnum() or ch in "-_" else "_" for ch in name)[:60] or "model"
 
 
-def _from_torch(module: Any, loss: Any, name: Optional[str], example: Any) -> Model:
+def _from_torch(module: Any, loss: Any, name: Optional[str], example: Any, custom_ops: bool) -> Model:
     from . import torch as front
     from .foreign import loss_name
 
     if example is None:
         raise UsageError("a torch module needs example inputs: pass example=(x,) to hr.model, or data to fit")
-    return _save(front.export(module, example, loss_name(loss), name=name), module)
+    return _save(front.export(module, example, loss_name(loss), name=name, custom_ops=custom_ops), module)
 
 
 def _from_keras(source: Any, loss: Any, name: Optional[str]) -> Model:

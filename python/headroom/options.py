@@ -134,7 +134,7 @@ def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any]) 
 
         if smoothing(loss):
             given.setdefault("smoothing", smoothing(loss))
-        return make_model(model, loss=loss, example=torch_example(data))
+        return make_model(model, loss=loss, example=torch_example(data), custom_ops=bool(given.pop("custom_ops", False)))
     return make_model(model, loss=loss)
 
 

@@ -63,8 +63,16 @@ static void custom_cost(const hri_sig *s, hri_cost *cost) {
 }
 
 static uint64_t custom_workspace(const hri_sig *s, uint32_t threads) {
+    const hr_custom_options *o = &of(s->attr)->o;
+    double bytes = 0;
     (void)threads;
-    return of(s->attr)->o.workspace_bytes;
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        bytes += (double)hr_meta_bytes(&s->in[i]);
+    }
+    for (uint32_t i = 0; i < s->out_count; i++) {
+        bytes += (double)hr_meta_bytes(&s->out[i]);
+    }
+    return o->workspace_bytes + (uint64_t)(o->workspace_ratio * bytes);
 }
 
 static hr_status custom_host(const hri_call *c) {
@@ -115,7 +123,8 @@ hr_status hr_custom_create(const hr_custom_options *theirs, hr_custom **out) {
     if (!is_name(options->name) || options->input_count == 0 ||
         options->input_count > HR_CUSTOM_INPUTS || options->output_count == 0 ||
         options->output_count > HR_CUSTOM_OUTPUTS || !options->shape || !options->run ||
-        options->overwrite >> options->input_count) {
+        options->overwrite >> options->input_count ||
+        !(options->workspace_ratio >= 0 && options->workspace_ratio <= 1e6)) {
         return HR_E_INVALID;
     }
     hr_custom *x = hri_calloc(1, sizeof *x);
@@ -138,7 +147,9 @@ hr_status hr_custom_create(const hr_custom_options *theirs, hr_custom **out) {
         .samples = custom_samples,
         .cost = custom_cost,
         .host = {.run = custom_host,
-                 .workspace = options->workspace_bytes ? custom_workspace : NULL},
+                 .workspace = options->workspace_bytes || options->workspace_ratio > 0
+                                  ? custom_workspace
+                                  : NULL},
     };
     const uint16_t inputs = (uint16_t)((1u << options->input_count) - 1);
     const uint16_t outputs = (uint16_t)((1u << options->output_count) - 1);

@@ -16,6 +16,7 @@ except ImportError as missing:
 
 import zoo_torch
 import zoo_users
+import headroom as hr
 import headroom.torch as front
 from headroom import library, safetensors
 from headroom.graph import Refused
@@ -156,6 +157,62 @@ class Written(unittest.TestCase):
         e = front.export(m, x)
         e.weights["6.bias"] = e.weights["6.bias"] + 1
         self.assertFalse(check(m, e, x).good())
+
+
+class Whiten(nn.Module):
+    """Ops of torch.linalg, which are not ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.out = nn.Linear(9, 9), nn.Linear(9, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = self.fc(x).view(-1, 3, 3)
+        a = a @ a.mT + torch.eye(3)
+        return self.out(torch.linalg.inv(a).flatten(1) + torch.linalg.cholesky(a).flatten(1))
+
+
+class Outside(unittest.TestCase):
+    def test_ops_that_are_not_ours_run_in_pytorch_both_ways(self) -> None:
+        torch.manual_seed(0)
+        m, x = Whiten(), (torch.randn(5, 9),)
+        e = front.export(m, x, custom_ops=True)
+        self.assertEqual(len(e.model.customs), 2)
+        self.assertIn("runs in PyTorch", e.notes[0])
+        self.assertIn("test_torch.py", e.notes[0])
+        r = check(m, e, x, steps=2)
+        self.assertTrue(r.good(), r)
+        self.assertEqual(r.counted, 4)
+
+    def test_without_leave_they_are_refused_with_the_way_out(self) -> None:
+        with self.assertRaises(Refused) as caught:
+            front.export(Whiten(), (torch.randn(3, 9),))
+        self.assertIn("custom_ops=True", str(caught.exception))
+
+    def test_what_is_ours_stays_ours(self) -> None:
+        e = front.export(small(), (torch.randn(3, 1, 16, 16),), custom_ops=True)
+        self.assertEqual(e.model.customs, [])
+
+    def test_a_plan_says_what_they_cost_and_training_goes_through_them(self) -> None:
+        torch.manual_seed(0)
+        m, r = Whiten(), np.random.RandomState(0)
+        data = r.randn(32, 9).astype("float32"), r.randint(0, 3, 32).astype("int32")
+        options = {"batch": 8, "custom_ops": True, "device": "host", "no_measure": True}
+        p = hr.plan(m, data, **options)
+        self.assertEqual(p.custom_ops, 4)
+        self.assertIn("custom ops: 4 nodes", str(p))
+        before = m.fc.weight.detach().clone()
+        hr.fit(m, data, epochs=1, rate=0.1, verbose=False, **options)
+        self.assertFalse(torch.equal(before, m.fc.weight))
+
+    def test_a_model_file_with_them_opens_where_pytorch_is(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            front.export(Whiten(), (torch.randn(3, 9),), custom_ops=True).save(Path(folder) / "my.hr")
+            self.assertEqual(hr.plan(f"{folder}/my.hr", batch=4, device="host", no_measure=True).custom_ops, 4)
+            if PROGRAM:
+                done = subprocess.run([PROGRAM, "plan", f"{folder}/my.hr"], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("custom op", done.stderr)
 
 
 class Kinks(unittest.TestCase):

@@ -17,6 +17,7 @@ from ..loss import attach
 from .. import safetensors
 from ..exported import Exported
 from ..fuse import fuse
+from .outside import Kept
 from .walk import Cell, Walk, declared
 
 
@@ -133,11 +134,11 @@ def initial(a: np.ndarray) -> str:
     return f"normal {0.0 if abs(a.mean()) < 0.1 * a.std() else float(a.mean()):.6g} {float(a.std()):.6g}"
 
 
-def form_of(ep: Any, source: Source, names: Sequence[str], batch: int,
-            derived: bool) -> tuple[Form, Build, Walk, list, list]:
+def form_of(ep: Any, source: Source, names: Sequence[str], batch: int, derived: bool,
+            outside: Optional[Kept]) -> tuple[Form, Build, Walk, list, list]:
     form = Form()
     b = Build(form, lambda name, array: source.weights.__setitem__(name, array), batch)
-    walk = Walk(b)
+    walk = Walk(b, outside)
     walk.derived = derived
     inputs = []
     given = list(names)
@@ -207,10 +208,12 @@ def both(module: torch.nn.Module, example: Sequence[Any], notes: list) -> list:
 
 
 def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str = "cross_entropy",
-           name: Optional[str] = None, names: Optional[Sequence[str]] = None, dim: Optional[int] = None) -> Exported:
+           name: Optional[str] = None, names: Optional[Sequence[str]] = None, dim: Optional[int] = None,
+           custom_ops: bool = False) -> Exported:
     """The module as a model.  `example`: inputs of a batch of 2 or more, best no other size of the model.
 
-    Raises Refused, with the user's source line, for what cannot be taken.  The module's mode is left as it was."""
+    Raises Refused, with the user's source line, for what cannot be taken.  The module's mode is left as it was.  With custom_ops what
+    has no counterpart runs in PyTorch (headroom.torch.outside)."""
     was = module.training
     notes = []
     try:
@@ -220,10 +223,11 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
     source = Source(module, programs)
     batch = int(example[0].shape[0])
     given = input_names(example, names)
+    outside = Kept() if custom_ops else None
     forms, found, counters, inputs, orders = [], 0, {}, [], []
     for i, ep in enumerate(programs):
         derived = i == 0 and programs[0] is programs[1]
-        form, b, walk, outputs, inputs = form_of(ep, source, given, batch, derived)
+        form, b, walk, outputs, inputs = form_of(ep, source, given, batch, derived, outside)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]
         outputs = [o for o in outputs if o.type == "f32"]
         if not outputs:
@@ -232,10 +236,10 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
         counters.update(walk.counters)
         fuse(form)
         forms.append(form)
-    model = Model(name or type(module).__name__, found, forms[0], forms[1])
+    model = Model(name or type(module).__name__, found, forms[0], forms[1], customs=outside.lines() if outside else [])
     turned = {n: (2, 3, 1, 0) for n in source.conv}
     return Exported(model, source.weights, inputs, orders, turned, loss, source.aliases, counters,
-                    notes + _notes(module, source, forms))
+                    notes + _notes(module, source, forms) + (outside.notes() if outside else []))
 
 
 def _notes(module: torch.nn.Module, source: Source, forms: Sequence[Form]) -> list[str]:

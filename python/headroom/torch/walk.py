@@ -16,6 +16,7 @@ import torch
 from ..build import TYPES, Build, Const, Tensor
 from ..graph import Refused
 from ..size import Dim, Size, product
+from . import outside
 from .decompose import decomposed
 from .ops import METADATA_ONLY, OPS, RANDOM, VIEWS, Call
 
@@ -76,8 +77,8 @@ class Cell:
 class Walk:
     """One program into one form."""
 
-    def __init__(self, build: Build) -> None:
-        self.build = build
+    def __init__(self, build: Build, outside: Optional[outside.Kept] = None) -> None:
+        self.build, self.outside = build, outside  # outside: ops that are not ours may run in PyTorch
         self.cells: dict[torch.fx.Node, Cell] = {}
         self.buffers: dict[Cell, str] = {}  # every buffer's name
         self.states: dict[str, Any] = {}  # those that are states: the current value
@@ -287,7 +288,7 @@ class Walk:
 
     def _general(self, node: torch.fx.Node, name: str, call: Call, in_place: bool) -> None:
         key = name[:-1] if in_place else name
-        made = OPS[key](self.build, call) if key in OPS else self._composed(node, name)
+        made = self._made(node, key, call)
         if in_place:
             self._write_or_set(node, True, made)
         elif name in VIEWS and isinstance(node.args[0], torch.fx.Node) and not isinstance(made, (list, tuple)):
@@ -295,11 +296,26 @@ class Walk:
         else:
             self.cells[node] = Cell(made)
 
+    def _made(self, node: torch.fx.Node, key: str, call: Call) -> Any:
+        """By our own op, by those that PyTorch composes it of, or by PyTorch."""
+        entries = len(self.build.form.entries)
+        try:
+            return OPS[key](self.build, call) if key in OPS else self._composed(node, key)
+        except (Refused, ValueError, KeyError, IndexError, TypeError, AssertionError) as why:
+            if self.outside is None:
+                raise
+            del self.build.form.entries[entries:]
+            try:
+                return outside.take(self.build, self.outside, node, node.target, call, where(node))
+            except Refused as other:
+                raise Refused(f"{why}; {other.what}", where(node)) from None
+
     def _composed(self, node: torch.fx.Node, name: str) -> Any:
         """An op without a counterpart, as PyTorch composes it of those that have one."""
         found = decomposed(node, node.target)
         if found is None:
-            raise Refused(f"the op {name} has no counterpart yet")
+            raise Refused(f"the op {name} has no counterpart" + ("" if self.outside else
+                                                                "; custom_ops=True (--custom-ops) runs it in PyTorch on the host"))
         module, inputs = found
         for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
             self.cells[hole] = self.cells[given]

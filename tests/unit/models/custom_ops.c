@@ -47,6 +47,7 @@ static hr_custom *make(const char *name, hr_custom **self) {
                                  .slope = slope,
                                  .run = run,
                                  .workspace_bytes = 1 << 16,
+                                 .workspace_ratio = 3,
                                  .user = self};
     CHECK_OK(hr_custom_create(&o, self));
     return *self;
@@ -119,8 +120,8 @@ TEST(custom_ops, cost_what_the_plan_says) {
     }
     hr_plan_summary s = {.size = sizeof s};
     CHECK_OK(hr_plan_get_summary(plan, &s));
-    CHECK_EQ(s.custom_ops, 2); /* forward and backward */
-    CHECK_EQ(s.custom_workspace_bytes, 1 << 16);
+    CHECK_EQ(s.custom_ops, 2);                                         /* forward and backward */
+    CHECK_EQ(s.custom_workspace_bytes, (1 << 16) + 3 * 2 * 8 * 3 * 4); /* x and y (8, 3) */
     CHECK(s.custom_ns > 0);
     hr_plan_destroy(plan);
     hr_ctx_destroy(ctx);

@@ -38,7 +38,13 @@ def transpose(b: Build, c: Call) -> Tensor:
     return b.permute(x, dims)
 
 
-@op("t", "numpy_T", "mT")
+@op("mT", "mH", "adjoint", "matrix_H")
+def matrix_transpose(b: Build, c: Call) -> Tensor:
+    dims = list(range(c["self"].rank))
+    return b.permute(c["self"], dims[:-2] + [dims[-1], dims[-2]])
+
+
+@op("t", "numpy_T")
 def t(b: Build, c: Call) -> Tensor:
     return b.permute(c["self"], list(range(c["self"].rank))[::-1])
 
