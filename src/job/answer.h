@@ -41,7 +41,7 @@ typedef struct hri_plan_answer {
     uint32_t custom_ops;             /* nodes of a step that run custom ops, gradients included */
     double custom_ns;                /* and their time */
     uint64_t custom_workspace_bytes; /* the most that one of them asks for */
-    int64_t largest_batch; /* -1: not looked for */
+    int64_t largest_batch;           /* -1: not looked for */
     hri_plan_row choices[HRI_PLAN_CHOICES];
     uint32_t choice_count;
     hri_plan_way ways[HRI_PLAN_WAYS];
