@@ -30,6 +30,7 @@ struct hri_exec_gpu {
     input *inputs;
     result *results;
     hr_event **done;      /* by copy of the plan: it is over */
+    hr_event **marks;     /* of profiles: before the first call, and behind each; NULL: none yet */
     hri_gpu_graph *graph; /* NULL: run call by call */
     uint32_t input_count, result_count;
 };
@@ -156,6 +157,10 @@ void hri_exec_gpu_destroy(hri_exec_gpu *x) {
     for (uint32_t i = 0; x->done && i < x->b->copy_count; i++) {
         hr_event_destroy(x->done[i]);
     }
+    for (uint32_t i = 0; x->marks && i < x->b->call_count + 1; i++) {
+        hr_event_destroy(x->marks[i]);
+    }
+    hri_free(x->marks);
     if (x->graph) {
         hri_gpu_graph_destroy(hri_engine_gpu(x->lane->engine), x->graph);
     }
@@ -541,46 +546,53 @@ hr_status hri_exec_gpu_get(hri_exec_gpu *x, hr_value v, uint64_t at, void *to, u
 
 /* ---- where the time goes ---- */
 
-static hr_status time_call(hri_exec_gpu *x, uint32_t i, hr_event *const *events) {
+/* Events between calls: made for the first profile and kept, since making them takes longer than many a kernel. */
+static hr_status need_marks(hri_exec_gpu *x) {
+    hr_device *device = hri_engine_device(x->lane->engine);
+    const uint32_t count = x->b->call_count + 1;
+    if (!x->marks) {
+        x->marks = hri_calloc(count, sizeof(hr_event *));
+    }
+    hr_status status = x->marks ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        status = x->marks[i] ? HR_OK : hr_event_create(device, &x->marks[i]);
+    }
+    return status;
+}
+
+static hr_status time_call(hri_exec_gpu *x, uint32_t i) {
     const hri_bound_call *c = &x->b->calls[i];
     hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
-    hr_status status = hr_event_mark(events[0], compute);
-    status = status == HR_OK ? put_call(x, i, 1) : status;
+    hr_status status = put_call(x, i, 1);
     if (status == HR_OK && c->kind != HRI_STEP_RUN && c->kind != HRI_STEP_WAIT) {
         status = hr_event_wait(x->done[c->copy], compute); /* a copy alone, as long as it takes */
     }
-    return status == HR_OK ? hr_event_mark(events[1], compute) : status;
+    return status == HR_OK ? hr_event_mark(x->marks[i + 1], compute) : status;
 }
 
 hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
                                hri_exec_time_fn *each, void *user) {
     const uint32_t count = x->b->call_count;
-    hr_device *device = hri_engine_device(x->lane->engine);
-    hr_event **events = hri_calloc((size_t)count * 2 + 1, sizeof *events);
-    hr_status status = events ? HR_OK : HR_E_NOMEM_HOST;
-    for (uint32_t i = 0; i < 2 * count && status == HR_OK; i++) {
-        status = hr_event_create(device, &events[i]);
-    }
+    hr_status status = need_marks(x);
     if (status == HR_OK) {
         hri_gpu_use(hri_engine_gpu(x->lane->engine), queue_of(x, HRI_ENGINE_COMPUTE));
         status = feed_run(x, step, first_sample);
     }
+    if (status == HR_OK) {
+        status = hr_event_mark(x->marks[0], queue_of(x, HRI_ENGINE_COMPUTE));
+    }
     for (uint32_t i = 0; i < count && status == HR_OK; i++) {
-        status = time_call(x, i, events + 2 * (size_t)i);
+        status = time_call(x, i);
     }
     const hr_status synced = hri_exec_gpu_wait(x);
     status = status == HR_OK ? synced : status;
     for (uint32_t i = 0; i < count && status == HR_OK; i++) {
         const hri_bound_call *c = &x->b->calls[i];
         uint64_t ns = 0;
-        status = hr_event_elapsed(events[2 * (size_t)i], events[2 * (size_t)i + 1], &ns);
+        status = hr_event_elapsed(x->marks[i], x->marks[i + 1], &ns);
         if (status == HR_OK && c->kind != HRI_STEP_WAIT) {
             each(user, c->kind == HRI_STEP_RUN ? c->node : HRI_NO_NODE, c->bytes, (double)ns);
         }
     }
-    for (uint32_t i = 0; events && i < 2 * count; i++) {
-        hr_event_destroy(events[i]);
-    }
-    hri_free(events);
     return status;
 }
