@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "cli/common/command.h"
+#include "cli/common/outputs.h"
 #include "govern/budget.h"
 #include "govern/env.h"
 #include "govern/holders.h"
@@ -17,7 +18,7 @@
 #include "govern/watch.h"
 
 typedef struct run_options {
-    const char *budget, *wait;
+    const char *budget, *wait, *record;
     uint64_t spill_bytes, ram_bytes;
     bool overcommit, plain, explain;
 } run_options;
@@ -39,6 +40,8 @@ static const hri_field fields[] = {
      offsetof(run_options, spill_bytes), HRI_FIELD_BYTES, "0", .metavar = "SIZE"},
     {"ram", "limit of host memory for the program and all processes it starts; 0: none",
      offsetof(run_options, ram_bytes), HRI_FIELD_BYTES, "0", .metavar = "SIZE"},
+    {"record", "write every allocation: call, thread, stack, line of Python; see headroom report",
+     offsetof(run_options, record), HRI_FIELD_STRING, .metavar = "FILE"},
     {"plain", "do not set environment variables for JAX, TensorFlow and PyTorch",
      offsetof(run_options, plain), HRI_FIELD_BOOL, .value = NULL},
     {"explain", "show what would be reserved and set; start nothing",
@@ -154,12 +157,16 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
                                                            .job = job->id,
                                                            .wait_ms = o->overcommit ? wait_ms : 0,
                                                            .spill_bytes = o->spill_bytes,
+                                                           .record = o->record,
                                                            .plain = o->plain});
     hri_free(library);
     if (status == HR_OK && o->explain) {
         explain(cli, job, &env, o->overcommit ? "limits" : "reserved at the start");
         hri_run_env_deinit(&env);
         return HRI_EXIT_YES;
+    }
+    if (o->record) {
+        (void)unlink(o->record); /* the program's first process makes it */
     }
     hri_ram ram = {0};
     if (status == HR_OK) {
@@ -190,6 +197,9 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hri_link link = {.client = {.fd = -1}};
     hri_prose why = {0};
     uint64_t wait_ms = 0;
+    if (hri_cli_output_check(cli, "--record", o->record, HRI_OUTPUT_FILE) != HRI_EXIT_YES) {
+        return HRI_EXIT_USAGE;
+    }
     hr_status status = hri_run_wait_parse(o->wait, &wait_ms, &why);
     if (status == HR_OK) {
         status = hri_run_program_check(arguments[0], &why);

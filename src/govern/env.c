@@ -1,9 +1,12 @@
 /* See env.h. */
 #include "govern/env.h"
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -50,6 +53,21 @@ static hr_status add_settings(hri_run_env *env) {
     return status;
 }
 
+/* Programs may change their folder, so the path is whole. */
+static hr_status add_record(hri_run_env *env, const char *path) {
+    hri_text whole = {0};
+    char folder[PATH_MAX];
+    const bool here = path[0] != '/' && getcwd(folder, sizeof folder);
+    hri_text_add(&whole, "%s%s%s", here ? folder : "", here ? "/" : "", path);
+    hr_status status = hri_text_status(&whole);
+    if (status == HR_OK) {
+        status = add(env, "HEADROOM_RUN_RECORD", "the file that allocations are recorded in",
+                     hri_text_get(&whole));
+    }
+    hri_text_deinit(&whole);
+    return status;
+}
+
 static hr_status add_own(hri_run_env *env, const hri_run_env_options *o) {
     char number[32];
     hri_text preload = {0};
@@ -75,7 +93,7 @@ static hr_status add_own(hri_run_env *env, const hri_run_env_options *o) {
         status =
             add(env, "HEADROOM_RUN_SPILL", "host memory for what does not fit, in bytes", number);
     }
-    return status;
+    return status == HR_OK && o->record ? add_record(env, o->record) : status;
 }
 
 static int replaced(const hri_run_env *env, const char *entry) {

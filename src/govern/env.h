@@ -26,7 +26,8 @@ typedef struct hri_run_env {
 typedef struct hri_run_env_options {
     const char *library; /* to load */
     uint64_t job, wait_ms, spill_bytes;
-    int plain; /* leave frameworks alone */
+    const char *record; /* a file for allocations; NULL: none */
+    int plain;          /* leave frameworks alone */
 } hri_run_env_options;
 
 HR_MUST_CHECK hr_status hri_run_env_init(hri_run_env *env, const hri_run_env_options *options);

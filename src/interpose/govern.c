@@ -1,5 +1,6 @@
 /* Leases and what is taken of them; see govern.h. */
 #include "interpose/govern.h"
+#include "interpose/record.h"
 #include "interpose/causes.h"
 #include "interpose/pools.h"
 #include "interpose/spill.h"
@@ -59,6 +60,7 @@ static void forget_in_child(void) {
         close(hri_self.socket);
     }
     hri_page_close_in_child();
+    hri_record_close_in_child();
     const uint64_t job = hri_self.job;
     if (hri_self.here) {
         munmap((void *)(uintptr_t)hri_self.here, sizeof *hri_self.here);
@@ -113,6 +115,7 @@ void hri_start(void) {
                 watched = pthread_atfork(NULL, NULL, forget_in_child) == 0;
             }
             hri_page_open();
+            hri_record_open();
             /* Without a broker there is no lease: everything is refused until it is there. */
             (void)hri_talk_open();
             __atomic_store_n(&hri_self.on, 1, __ATOMIC_RELEASE);

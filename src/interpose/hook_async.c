@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "interpose/pools.h"
+#include "interpose/record.h"
 #include "interpose/spill.h"
 
 static uint64_t up(uint64_t bytes, uint64_t unit) {
@@ -180,6 +181,7 @@ static CUresult alloc(const request *r, int device, CUdeviceptr *out) {
         return settled;
     }
     *out = at;
+    hri_record_alloc(device, at, r->bytes, r->call);
     return CUDA_SUCCESS;
 }
 
@@ -266,6 +268,9 @@ static void settle_now_and_then(void) {
         }                                                                                          \
         const CUresult result = HRI_CALL(NAME, at, stream);                                        \
         hri_plain_freed(&was, result, HRI_HOOK_##NAME);                                            \
+        if (result == CUDA_SUCCESS && !was.kind) {                                                 \
+            hri_record_free(-1, at, HRI_HOOK_##NAME);                                              \
+        }                                                                                          \
         settle_now_and_then();                                                                     \
         return hri_leave(result);                                                                  \
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "interpose/spill.h"
+#include "interpose/record.h"
 
 static uint64_t up(uint64_t bytes) {
     return (bytes + HRI_BLOCK - 1) / HRI_BLOCK * HRI_BLOCK;
@@ -96,9 +97,11 @@ static CUresult settle(int device, CUresult result, uint64_t at, uint64_t bytes,
     }
     if (own <= taken) {
         hri_give(device, taken - own, call);
+        hri_record_alloc(device, at, bytes, call);
         return CUDA_SUCCESS;
     }
     if (hri_take(device, own - taken, call) == CUDA_SUCCESS) {
+        hri_record_alloc(device, at, bytes, call);
         return CUDA_SUCCESS;
     }
     pthread_mutex_lock(&hri_self.lock);
@@ -276,6 +279,7 @@ void hri_plain_freed(const hri_held_entry *was, CUresult result, hri_hook call) 
         const uint64_t freed = use_blocks(was->device, was->key, was->a, 0);
         pthread_mutex_unlock(&hri_self.lock);
         hri_give(was->device, freed, call);
+        hri_record_free(was->device, was->key, call);
     }
 }
 

@@ -9,6 +9,7 @@
  * Memory that was spilled has a number of ours for a handle (spill.h), with one reference of the driver's behind it for as long as
  * the program has any: its references and mappings are counted here alone. */
 #include "interpose/spill.h"
+#include "interpose/record.h"
 
 /* Compressed memory, tile pools and what else only a device has is never spilled. */
 static bool can_spill(const CUmemAllocationProp *prop, uint64_t bytes) {
@@ -193,6 +194,9 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
         }
         pthread_mutex_unlock(&hri_self.spill);
     }
+    if (result == CUDA_SUCCESS && !ours) {
+        hri_record_alloc(-1, at, bytes, HRI_HOOK_cuMemMap);
+    }
     return hri_leave(result);
 }
 
@@ -229,6 +233,9 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
     pthread_mutex_unlock(&hri_self.lock);
     if (careful) {
         pthread_mutex_unlock(&hri_self.spill);
+    }
+    if (result == CUDA_SUCCESS) {
+        hri_record_free(-1, at, HRI_HOOK_cuMemUnmap);
     }
     hri_spill_tick();
     return hri_leave(result);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "interpose/govern.h"
+#include "interpose/stack.h"
 
 static __thread uint32_t thread
     __attribute__((tls_model("initial-exec"))); /* its number; 0: not asked yet */
@@ -139,58 +140,10 @@ static void sort_sizes(hri_page_refusal *r, int device) {
     }
 }
 
-/* Return addresses by frame pointers, only from this thread's own stack: code without them ends the walk, nothing worse. */
-static int walk(void **out, int most) {
-    pthread_attr_t attributes;
-    void *low = NULL;
-    size_t size = 0;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
-        return 0;
-    }
-    pthread_attr_getstack(&attributes, &low, &size);
-    pthread_attr_destroy(&attributes);
-    const uintptr_t top = (uintptr_t)low + size;
-    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-    int count = 0;
-    while (count < most && frame >= (uintptr_t)low && frame + 2 * sizeof(void *) <= top &&
-           frame % sizeof(void *) == 0) {
-        const uintptr_t *at = (const uintptr_t *)frame;
-        if (!at[1] || at[0] <= frame) {
-            out[count] = (void *)at[1];
-            count += at[1] != 0;
-            break;
-        }
-        out[count++] = (void *)at[1];
-        frame = at[0];
-    }
-    return count;
-}
-
 static void name_frames(hri_page_refusal *r) {
-    void *frames[HRI_PAGE_FRAMES + 8];
-    const int count = walk(frames, HRI_PAGE_FRAMES + 8);
-    Dl_info own = {0};
+    _Static_assert(sizeof r->frames[0] == HRI_STACK_NAME, "a frame is a line");
     memset(r->frames, 0, sizeof r->frames);
-    (void)dladdr((const void *)name_frames, &own);
-    for (int f = 0, i = 0; f < count && i < HRI_PAGE_FRAMES; f++) {
-        Dl_info info;
-        const int found = dladdr(frames[f], &info) && info.dli_fname;
-        if (found && info.dli_fbase == own.dli_fbase) {
-            continue; /* our own frames tell nobody anything */
-        }
-        if (found) {
-            const char *file = strrchr(info.dli_fname, '/');
-            const char *base =
-                info.dli_sname ? (const char *)info.dli_saddr : (const char *)info.dli_fbase;
-            snprintf(r->frames[i], sizeof r->frames[i], "%s+0x%llx in %s",
-                     info.dli_sname ? info.dli_sname : "",
-                     (unsigned long long)((const char *)frames[f] - base),
-                     file ? file + 1 : info.dli_fname);
-        } else {
-            snprintf(r->frames[i], sizeof r->frames[i], "%p", frames[f]);
-        }
-        i++;
-    }
+    (void)hri_stack_native(r->frames, HRI_PAGE_FRAMES, 0);
 }
 
 void hri_page_refuse(int device, hri_page_kind kind, uint64_t bytes, hri_hook call,

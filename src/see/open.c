@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "see/allocations.h"
 #include "see/hrp.h"
 #include "see/torch.h"
 #include "see/xla.h"
@@ -52,6 +53,8 @@ hr_status hri_see_open(const char *path, hri_recording *out, hri_prose *why) {
         status = hri_torch_decode(bytes, count, out, &own);
     } else if (hri_xla_is(bytes, count)) {
         status = open_xla(path, bytes, count, out, &own);
+    } else if (hri_allocations_is(bytes, count)) {
+        status = hri_allocations_decode(bytes, count, out, &own);
     } else {
         status = hri_prose_set(&own, HR_E_FORMAT,
                                "not a recording (.hrp), a PyTorch memory snapshot (.pickle) or an "

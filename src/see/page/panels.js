@@ -23,7 +23,7 @@ function showHead() {
   const p = plan, h = p.head, [good, word, rest] = verdict(), room = p.budget - p.peak;
   document.title = `${p.model.split(':')[0]}: ${word} ${rest}`;
   $('verdict').innerHTML = `<span class="${good ? 'yes' : 'no'}">${word}</span> ${nobreak(html(rest))}`;
-  const kind = {plan: 'plan', profile: 'profile', pytorch: 'PyTorch memory snapshot', xla: 'XLA buffer assignment'}[p.source] || 'recording';
+  const kind = {plan: 'plan', profile: 'profile', pytorch: 'PyTorch memory snapshot', xla: 'XLA buffer assignment', program: 'recording of a program'}[p.source] || 'recording';
   $('what').innerHTML = `<b title="${html(p.model)}">${html(p.model.split(':')[0])}</b>` + [h.batch ? `batch ${whole(h.batch)}` : '', h.precision, h.optimizer].filter(Boolean).map(t => ', ' + html(t)).join('') + (h.device ? ` on ${html(h.device)}` : '') + `, ${kind}`;
   const list = [];
   if (h.time_ratio) list.push(['Step time', `${h.time_ratio.toFixed(2)}× <small>unconstrained</small>`]);
