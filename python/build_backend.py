@@ -59,11 +59,19 @@ def metadata() -> str:
         "Description-Content-Type: text/markdown", "", (TOP / "docs/python.md").read_text()])
 
 
+def information() -> dict[str, bytes]:
+    """The files of dist-info."""
+    wheel = f"Wheel-Version: 1.0\nGenerator: headroom\nRoot-Is-Purelib: false\nTag: {tag()}\n"
+    points = "[console_scripts]\nheadroom = headroom.__main__:main\n"
+    return {"METADATA": metadata().encode(), "WHEEL": wheel.encode(), "entry_points.txt": points.encode(),
+            "LICENSE": (TOP / "LICENSE").read_bytes()}
+
+
 class Wheel:
     """A zip file with the hashes of what is in it."""
 
-    def __init__(self, folder: str, tag_: str) -> None:
-        self.name = f"headroom-{version()}-{tag_}.whl"
+    def __init__(self, folder: str) -> None:
+        self.name = f"headroom-{version()}-{tag()}.whl"
         self.info = f"headroom-{version()}.dist-info"
         self.file = zipfile.ZipFile(os.path.join(folder, self.name), "w", zipfile.ZIP_DEFLATED)
         self.record: list[str] = []
@@ -75,12 +83,9 @@ class Wheel:
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         self.record.append(f"{name},sha256={digest},{len(data)}")
 
-    def finish(self, tag_: str) -> str:
-        self.add(f"{self.info}/METADATA", metadata().encode())
-        self.add(f"{self.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: headroom\nRoot-Is-Purelib: false\nTag: {tag_}\n".encode())
-        points = "[console_scripts]\nheadroom = headroom.__main__:main\n"
-        self.add(f"{self.info}/entry_points.txt", points.encode())
-        self.add(f"{self.info}/LICENSE", (TOP / "LICENSE").read_bytes())
+    def finish(self) -> str:
+        for name, data in information().items():
+            self.add(f"{self.info}/{name}", data)
         self.record.append(f"{self.info}/RECORD,,")
         self.file.writestr(f"{self.info}/RECORD", "\n".join(self.record) + "\n")
         self.file.close()
@@ -89,20 +94,32 @@ class Wheel:
 
 def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] = None, metadata_directory: Optional[str] = None) -> str:
     built = compiled()
-    wheel = Wheel(wheel_directory, tag())
+    wheel = Wheel(wheel_directory)
     for path in sorted((HERE / "headroom").rglob("*")):
         if path.suffix in (".py", ".pyi") or path.name == "py.typed":
             wheel.add(str(path.relative_to(HERE)), path.read_bytes())
     for name in FILES:
         wheel.add(f"headroom/lib/{name}", (built / name).resolve().read_bytes(), 0o755)
-    return wheel.finish(tag())
+    return wheel.finish()
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Optional[dict[str, Any]] = None) -> str:
+    """What pip asks first, without compiling."""
+    folder = Path(metadata_directory, f"headroom-{version()}.dist-info")
+    folder.mkdir()
+    for name, data in information().items():
+        (folder / name).write_bytes(data)
+    return folder.name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_editable(wheel_directory: str, config_settings: Optional[dict[str, Any]] = None, metadata_directory: Optional[str] = None) -> str:
     """Points to this folder; the library is that of build/ or build/dev."""
-    wheel = Wheel(wheel_directory, tag())
+    wheel = Wheel(wheel_directory)
     wheel.add("headroom.pth", f"{HERE}\n".encode())
-    return wheel.finish(tag())
+    return wheel.finish()
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[dict[str, Any]] = None) -> str:
