@@ -117,7 +117,42 @@ class Users(unittest.TestCase):
         self.assertNotIn("broadcast_to(", text)
 
 
+class Llama(nn.Module):
+    """RMS norm and rotary embedding as transformers writes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.scale = nn.Embedding(20, 8), nn.Parameter(torch.rand(8) + 0.5)
+        self.q, self.k, self.out = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 20)
+        angle = torch.outer(torch.arange(6.0), 100.0 ** -torch.arange(0, 1, 0.5)).repeat(1, 2)
+        self.register_buffer("cos", angle.cos()[None], persistent=False)
+        self.register_buffer("sin", angle.sin()[None], persistent=False)
+
+    def turn(self, x: torch.Tensor) -> torch.Tensor:
+        turned = torch.cat((-x[..., 2:], x[..., :2]), dim=-1)
+        return x * self.cos.unsqueeze(1) + turned * self.sin.unsqueeze(1)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        h = x.to(torch.float32)
+        h = self.scale * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6))
+        q, k = (self.turn(f(h).view(-1, 6, 2, 4).transpose(1, 2)) for f in (self.q, self.k))
+        y = nn.functional.scaled_dot_product_attention(q, k, q, is_causal=True)
+        return self.out(x + y.transpose(1, 2).reshape(-1, 6, 8))
+
+
 class Written(unittest.TestCase):
+    def test_rms_norm_and_rotary_embedding_are_one_node_each(self) -> None:
+        torch.manual_seed(0)
+        m, x = Llama(), (torch.randint(0, 20, (3, 6)),)
+        e = front.export(m, x)
+        text = e.model.text().split("form eval")[0]
+        self.assertEqual((text.count("= rotary("), text.count("rms_norm(")), (2, 1))
+        self.assertNotIn("rsqrt(", text)
+        self.assertNotIn("concat(", text)
+        r = check(m, e, x)
+        self.assertTrue(r.good(), r)
+
     def test_a_mode_is_left_as_it_was(self) -> None:
         m = small().eval()
         front.export(m, (torch.randn(3, 1, 16, 16),))

@@ -11,6 +11,7 @@ What has no op of its own is composed here of those there are."""
 from __future__ import annotations
 
 from .norms import Norms
+from .patterns import found
 from .picks import Picks
 from .sequences import Sequences
 from .tensor import LOW, MASKED, TYPES, Any, Const, Tensor, inverse
@@ -19,6 +20,9 @@ from .volumes import Volumes
 
 class Build(Volumes, Norms, Sequences, Picks):
     """The ops, over one form."""
+
+    def map2(self, op: str, a: Any, b: Any) -> Tensor:
+        return found(self, op, a, b) or super().map2(op, a, b)
 
 
 __all__ = ["LOW", "MASKED", "TYPES", "Any", "Build", "Const", "Tensor", "inverse"]

@@ -17,6 +17,7 @@ class Shapes:
         self.form, self.store, self.batch = form, store, batch
         self.turned: dict = {}
         self.consts: dict = {}
+        self.arrays: dict = {}  # constants' values
         self.stored = 0
         self.known: dict = {}  # parameters' values at the time of export
 
@@ -40,6 +41,7 @@ class Shapes:
         key = (type_, array.shape, data)
         if key not in self.consts:
             self.consts[key] = self._write_constant(array, type_, data)
+            self.arrays[self.consts[key]] = array
         return Tensor(self.consts[key])
 
     def _write_constant(self, array: np.ndarray, type_: str, data: bytes) -> Value:
