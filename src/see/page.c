@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "see/hrp.h"
 #include "see/overview.h"
+#include "see/page_order.h"
 
 extern const char hri_page_html[], hri_page_css[], hri_page_js[]; /* made by the build */
 
@@ -108,7 +109,7 @@ static void give(voidpf user, voidpf memory) {
     hri_free(memory);
 }
 
-static hr_status write_recording(hri_writer *w, const hri_recording *r, hri_prose *why) {
+static hr_status write_packed(hri_writer *w, const hri_recording *r, hri_prose *why) {
     packing *p = hri_calloc(1, sizeof *p);
     if (!p) {
         return HR_E_NOMEM_HOST;
@@ -128,6 +129,18 @@ static hr_status write_recording(hri_writer *w, const hri_recording *r, hri_pros
         deflateEnd(&p->z);
     }
     hri_free(p);
+    return status;
+}
+
+static hr_status write_recording(hri_writer *w, const hri_recording *r, hri_prose *why) {
+    hri_recording ordered = *r; /* another table of buffers, the rest shared */
+    hri_see_buffer *buffers;
+    hr_status status = hri_see_page_order(r, &buffers);
+    if (status == HR_OK) {
+        ordered.tables[HRI_SEE_BUFFERS].items = buffers;
+        status = write_packed(w, &ordered, why);
+        hri_free(buffers);
+    }
     return status;
 }
 

@@ -186,6 +186,7 @@ def large(b):
     b.open("large.html")
     b.wait("images.window")
     need(b.js("plan.count") == 30000, "buffers are missing")
+    need(b.js("(() => { let moved = false; const p = Object.create(plan); p.column = {...plan.column}; p.permute = () => { moved = true; }; p.sort(); return !moved; })()"), "the page had to sort")
     need(b.js("performance.getEntriesByName('preview').length") == 1, "no picture before the recording was read")
     o = b.js("(() => { const o = JSON.parse($('overview').textContent), s = c => c.reduce((a, x) => a + x, 0); return [o.live.length, Math.max(...o.live.map(s)) - plan.total[plan.largest(0, plan.ops)], o.map.length, o.map[0].length]; })()")
     need(o == [512, 0, 96, 512], f"the first picture is another one: {o}")

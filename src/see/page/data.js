@@ -111,7 +111,8 @@ class Plan {
     this.add();
     this.clock();
     this.stretch();
-    this.order = Float64Array.from({length: this.ops + 1}, (_, i) => i);
+    this.order = new Float64Array(this.ops + 1);
+    for (let i = 0; i <= this.ops; i++) this.order[i] = i;
   }
 
   /* Durations: measured where they were, else as planned; an axis of ops one after another. */
@@ -151,13 +152,21 @@ class Plan {
      one short range per group, because a group's lifetimes differ by less than a factor of two. */
   sort() {
     const c = this.column, n = this.count, key = new Uint16Array(n), start = new Uint32Array(KINDS * 32 + 1);
+    let sorted = true;  // as page_order.c writes them
     for (let i = 0; i < n; i++) {
       const kind = c.category[i] === 4 && c.flags[i] & RECOMPUTED ? AGAIN : c.category[i];
       key[i] = kind * 32 + (31 - Math.clz32(c.death[i] - c.birth[i] || 1));
       start[key[i] + 1]++;
+      if (i && (key[i] < key[i - 1] || key[i] === key[i - 1] && c.birth[i] < c.birth[i - 1])) sorted = false;
     }
     for (let k = 0; k < KINDS * 32; k++) start[k + 1] += start[k];
-    const next = start.slice(), place = new Uint32Array(n);
+    if (!sorted) this.permute(key, start);
+    this.groups = [];
+    for (let k = 0; k < KINDS * 32; k++)
+      if (start[k] < start[k + 1]) this.groups.push({kind: k >> 5, longest: 2 * 2 ** (k & 31), from: start[k], to: start[k + 1]});
+  }
+  permute(key, start) {
+    const c = this.column, n = this.count, next = start.slice(), place = new Uint32Array(n);
     for (let i = 0; i < n; i++) place[next[key[i]]++] = i;  // stable: births stay in order
     for (const name of Object.keys(c)) {
       if (name === 'length' || name === 'zero' || c.zero[name]) continue;
@@ -165,9 +174,6 @@ class Plan {
       for (let i = 0; i < n; i++) to[i] = from[place[i]];
       c[name] = to;
     }
-    this.groups = [];
-    for (let k = 0; k < KINDS * 32; k++)
-      if (start[k] < start[k + 1]) this.groups.push({kind: k >> 5, longest: 2 * 2 ** (k & 31), from: start[k], to: start[k + 1]});
   }
 
   /* Ranges [kind, from, to) that hold every buffer alive in ops s0 <= s < s1, and some others. */

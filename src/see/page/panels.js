@@ -185,7 +185,8 @@ function showParts() {
   let planned = 0, measured = 0;
   for (let i = 0; i < v.length; i++) {
     planned += v.planned_bytes[i]; measured += v.measured_bytes[i];
-    rows.push(`<tr><td>${key(v.category[i])} ${html(p.text(v.name[i]))}<span class="soft note">${html(p.text(v.note[i]))}</span></td><td class="num">${whole(v.planned_bytes[i])}</td>${seen ? `<td class="num">${whole(v.measured_bytes[i])}</td>` : ''}</tr>`);
+    rows.push(`<tr><td>${key(v.category[i])} ${html(p.text(v.name[i]))}</td><td class="num">${whole(v.planned_bytes[i])}</td>${seen ? `<td class="num">${whole(v.measured_bytes[i])}</td>` : ''}</tr>`);
+    if (v.note[i]) rows.push(`<tr class="note"><td colspan="3" class="soft">${html(p.text(v.note[i]))}</td></tr>`);
   }
   const ok = (a, b) => a === b ? '<span class="ok">✓</span> ' : '';
   rows.push(`<tr class="total"><td>peak</td><td class="num">${ok(planned, p.peak)}${whole(planned)}</td>${seen ? `<td class="num">${ok(measured, h.measured_peak_bytes)}${whole(measured)}</td>` : ''}</tr>`);
