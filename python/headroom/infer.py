@@ -7,7 +7,7 @@ from typing import Any, Optional
 from .errors import DoesNotFit, UsageError
 from .event import Listener, plain
 from .library import call, check, context, each, fill, kinds, library, shape_of, text
-from .models import Model, is_torch
+from .models import Model
 from .options import resolve
 from .progress import screen
 from .sources import Pipeline, as_data
@@ -41,8 +41,7 @@ class Predictor:
         if source is None:
             raise UsageError("there is no data")
         self.listener = Listener((), screen(verbose))
-        example = source if labels or not is_torch(model) else as_inputs(source)
-        self.model: Model = resolve(model, example, loss, {})
+        self.model: Model = resolve(model, source, loss, {"custom_ops": options.pop("custom_ops", False)}, labels)
         o = fill(_c.hr_infer_options, checkpoint=self.model.checkpoint().encode(), no_labels=not labels,
                  on_event=self.listener.function)
         if self.model.custom:
@@ -87,18 +86,6 @@ class Predictor:
             self.handle = c.c_void_p()
         if self.pipeline is not None:
             self.pipeline.close()
-
-
-def as_inputs(source: Any) -> Any:
-    """The example of a torch module to predict with: data without labels."""
-
-    class Inputs:
-        @staticmethod
-        def example(count: int) -> Any:
-            found = source.example(count)
-            return None if found is None else [*found, found[0][:, ..., 0].reshape(len(found[0]), -1)[:, 0] * 0]
-
-    return Inputs()
 
 
 def evaluate(model: Any, data: Any, *, budget: Any = None, batch: Optional[int] = None, loss: Any = None, verbose: Any = False,

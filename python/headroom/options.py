@@ -125,7 +125,7 @@ def with_optimizer(model: Any, given: dict[str, Any]) -> dict[str, Any]:
     return {**optimizer_options(optimizer), **rest}
 
 
-def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any]) -> Model:
+def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any], labels: bool = True) -> Model:
     """The model, with an example from the data for torch; label smoothing of a loss object becomes an option."""
     if loss is not None and not (is_torch(model) or is_keras(model)):
         raise UsageError("loss= is for torch and Keras models; this model has its own")
@@ -134,12 +134,12 @@ def resolve(model: Any, data: Optional[Data], loss: Any, given: dict[str, Any]) 
 
         if smoothing(loss):
             given.setdefault("smoothing", smoothing(loss))
-        return make_model(model, loss=loss, example=torch_example(data), custom_ops=bool(given.pop("custom_ops", False)))
+        return make_model(model, loss=loss, example=torch_example(data, labels), custom_ops=bool(given.pop("custom_ops", False)))
     return make_model(model, loss=loss)
 
 
-def torch_example(data: Optional[Data]) -> Any:
-    """The first fields of the data, without labels, as tensors of a batch of at least two."""
+def torch_example(data: Optional[Data], labels: bool) -> Any:
+    """The first fields of the data, without the last one where it is the labels, as tensors of a batch of at least two."""
     import numpy as np
     import torch
 
@@ -149,7 +149,7 @@ def torch_example(data: Optional[Data]) -> Any:
                          "'images:DIR' use hr.model(module, example=(x,))")
     if found[-1].ndim == 0:  # an iterable of samples
         found = [a[None] for a in found]
-    inputs = found[:-1] if len(found) > 1 else found
+    inputs = found[:-1] if labels and len(found) > 1 else found
     made = []
     for a in inputs:
         a = a if len(a) > 1 else np.concatenate([a, a])
