@@ -80,7 +80,7 @@ class Listener:
         self.screen = screen
         self.failure: Optional[BaseException] = None
         self.stopping = False
-        self.session: Any = None
+        self.session: Any = None  # a weak reference: C holds this object as long as the session lives
         self.val_logs: dict[str, float] = {}
         self.warnings: list[str] = []
         self.function = _c.hr_job_event_fn(self._called)
@@ -89,7 +89,8 @@ class Listener:
         from . import _c
 
         try:
-            self.give(Event.of(_c.hr_job_event.from_address(address), self.session))
+            session = self.session() if self.session is not None else None
+            self.give(Event.of(_c.hr_job_event.from_address(address), session))
         except StopTraining:
             self.stopping = True
         except KeyboardInterrupt as e:

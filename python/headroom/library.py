@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes as c
 import os
 import sys
+import threading
 from typing import Any, Callable, Optional
 
 from .errors import DataError, DoesNotFit, Error, MachineError, TrainingError, UsageError
@@ -16,6 +17,7 @@ TYPES = ("f32", "bf16", "f16", "i32", "i64", "u8")  # hr_type, in its order
 NUMPY = ("float32", None, "float16", "int32", "int64", "uint8")  # bf16 has no NumPy type
 UNKNOWN = (1 << 64) - 1
 
+_lock = threading.RLock()
 _library: Optional[c.CDLL] = None
 _process = 0
 
@@ -88,8 +90,11 @@ def library() -> c.CDLL:
     """The library, opened once for each process."""
     global _library, _process
     if _library is None:
-        _library, _process = _open(), os.getpid()
-    elif _process != os.getpid():
+        with _lock:
+            if _library is None:
+                _process = os.getpid()
+                _library = _open()
+    if _process != os.getpid():
         raise Error("headroom was used before this process was forked: threads and devices do not survive that; start workers with "
                     "the method \"spawn\"")
     return _library
@@ -189,11 +194,12 @@ def context() -> c.c_void_p:
     """The root object of this process, made at the first use."""
     global _context
     lib = library()
-    if _context is None:
-        made = c.c_void_p()
-        check(lib.hr_ctx_create(None, c.byref(made)))
-        _context = made
-    return _context
+    with _lock:
+        if _context is None:
+            made = c.c_void_p()
+            check(lib.hr_ctx_create(None, c.byref(made)))
+            _context = made
+        return _context
 
 
 def collect(print_: Callable[[Any], int]) -> str:

@@ -18,6 +18,7 @@ class Plan:
 
     def __init__(self, handle: c.c_void_p, jobs: list[Job]) -> None:
         self.handle, self.jobs = handle, jobs
+        self.trainers: dict[int, c.c_void_p] = {}
         self.numbers: dict[str, Any] = {}
         self.refresh()
 
@@ -31,7 +32,7 @@ class Plan:
             self.numbers[name] = bool(self.numbers[name])
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "numbers":
+        if name.startswith("_") or name in ("numbers", "trainers", "handle", "jobs"):
             raise AttributeError(name)
         if name not in self.numbers:
             raise AttributeError(f"a plan has no {name!r}; it has {', '.join(self.numbers)}")
@@ -126,6 +127,8 @@ class Plan:
 
     def close(self) -> None:
         """Gives everything back.  Happens by itself when the object is dropped."""
+        while self.trainers:
+            library().hr_trainer_close(self.trainers.popitem()[1])
         if self.handle:
             library().hr_plan_destroy(self.handle)
             self.handle = c.c_void_p()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
+import weakref
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from .errors import Error, UsageError
@@ -58,11 +59,12 @@ class Session:
         self.handle = c.c_void_p()
         self._names: dict[str, Any] = {}
         self._call("hr_trainer_open", plan.handle, index, c.byref(self.handle))
+        plan.trainers[index] = self.handle  # closed with the plan at the latest
         if self.job.listener is not None:
-            self.job.listener.session = self
+            self.job.listener.session = weakref.ref(self)
 
     def _call(self, name: str, *arguments: Any) -> None:
-        if not self.plan.handle:
+        if not self.plan.handle or (name != "hr_trainer_open" and not self.handle):
             raise UsageError("this session is closed")
         with_failures([self.job], lambda: call(name, *arguments))
 
@@ -231,9 +233,9 @@ class Session:
 
     def close(self) -> None:
         """Saves nothing; the memory goes back with the plan."""
-        if self.handle:
+        if self.plan.trainers.pop(self.index, None) is not None:
             library().hr_trainer_close(self.handle)
-            self.handle = c.c_void_p()
+        self.handle = c.c_void_p()
 
     def __enter__(self) -> "Session":
         return self

@@ -249,6 +249,20 @@ class Loops(unittest.TestCase):
                 s.step(x[:32], z=y[:32])
             self.assertGreater(s.step(x[:32], y[:32]), 0)
 
+    def test_a_session_that_nobody_closed_goes_by_itself(self) -> None:
+        x, y = points()
+        s = hr.session(hr.model(net, classes=3), batch=32, budget=BUDGET)
+        self.assertGreater(s.step(x[:32], y[:32]), 0)
+        plan = s.plan
+        del s
+        gc.collect()
+        plan.close()
+        self.assertFalse(plan.trainers)
+        s = hr.session(hr.model(net, classes=3), batch=32, budget=BUDGET)
+        s.close()
+        with self.assertRaisesRegex(hr.UsageError, "closed"):
+            s.step(x[:32], y[:32])
+
     def test_two_in_one_arena(self) -> None:
         x, y = points()
         with hr.together(dict(model=hr.model(net, classes=3), batch=32, rate=0.1), dict(model=hr.model(net, classes=3), batch=16),
@@ -321,6 +335,27 @@ class Ops(unittest.TestCase):
             r.step()
             self.assertAlmostEqual(float(r.get("loss")), 2 * a.mean(), places=5)
             np.testing.assert_allclose(r.get("dw"), a.mean(0) / 3, rtol=1e-6)
+
+
+class Apart(unittest.TestCase):
+    def test_a_process_of_its_own_trains_as_this_one(self) -> None:
+        x, y = points()
+        here = fit(hr.data(x, y), epochs=1)
+        there = fit(hr.data(x, y), epochs=1, process="own", budget="300MiB")
+        self.assertEqual(len(there.losses), len(here.losses))
+        self.assertAlmostEqual(there.loss, here.loss, delta=0.3)
+        self.assertAlmostEqual(hr.evaluate(there.model, (x, y)).loss, hr.evaluate(here.model, (x, y)).loss, delta=0.3)
+
+    def test_its_refusals_and_stops_come_back(self) -> None:
+        x, y = points()
+        with self.assertRaises(hr.DoesNotFit) as e:
+            fit((x, y), process="own", budget="12MiB")
+        self.assertGreater(e.exception.minimum_bytes, 12 << 20)
+        h = fit((x, y), epochs=900, process="own", callbacks=[lambda e: e.kind != "step" or e.step < 20])
+        self.assertEqual(h.end, "cancelled")
+        self.assertLess(h.epochs, 900)
+        with self.assertRaisesRegex(hr.UsageError, "cannot call your dataset"):
+            fit(hr.data([(x[0], y[0])]), process="own")
 
 
 class Files(unittest.TestCase):
