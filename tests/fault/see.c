@@ -12,6 +12,7 @@
 #include "see/diff.h"
 #include "see/open.h"
 #include "see/outputs.h"
+#include "see/overview.h"
 #include "see/report.h"
 #include "see/summary.h"
 #include "see/train.h"
@@ -55,6 +56,11 @@ static hr_status look(hr_plan *plan, const char *record, const char *page) {
     }
     if (status == HR_OK) {
         status = hri_see_report_text(&r, 5, &out, &term);
+    }
+    if (status == HR_OK) {
+        hri_text overview = {0};
+        status = hri_see_overview(&r, &overview);
+        hri_text_deinit(&overview);
     }
     if (status == HR_OK) {
         status = compare(&r, &out, &term);
@@ -168,7 +174,8 @@ static hr_status import(const char *path) {
 }
 
 TEST(see_faults, files_of_others_fail_whole) {
-    static const char *const names[] = {"torch/small4.pickle", "torch/cut.pickle", "xla/small.txt"};
+    static const char *const names[] = {"torch/small4.pickle", "torch/cut.pickle", "xla/small.txt",
+                                        "allocations/small"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/tests/fuzz/corpus/%s", HEADROOM_SOURCE_DIR, names[i]);

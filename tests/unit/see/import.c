@@ -8,6 +8,7 @@
 #include "pictures.h"
 #include "see/open.h"
 #include "see/pickle.h"
+#include "see/allocations.h"
 #include "see/torch.h"
 #include "see/xla.h"
 #include "test.h"
@@ -157,4 +158,36 @@ TEST(import, live_ranges_beside_a_buffer_assignment_are_found) {
     CHECK(named(&r, "dot.2")->death == 3);
     hri_recording_deinit(&r);
     hri_free(text);
+}
+
+TEST(see_import, allocations_of_a_program) {
+    static const char text[] = "headroom allocations 1\t12\tpy\x1bthon\n"
+                               "A\t1000\t12\t0\t7f0000000000\t1048576\tcuMemAlloc_v2\tmy.py:5 "
+                               "f;my.py:9 <module>\tmain+0x1f in x\n"
+                               "A\t2000\t13\t0\t100000\t64\tcuMemAllocAsync\t\t+0x2 in libc.so.6\n"
+                               "Q\tnothing\n"
+                               "F\t3000\t12\t0\t7f0000000000\t0\tcuMemFree_v2\n"
+                               "A\t4000\t12\t0\t7f0000000000\t256\tcuMemMap\t\t\n"
+                               "A\t4000\t12\t0\t7f00000";
+    hri_recording r = {0};
+    hri_prose why = {0};
+    CHECK_OK(hri_allocations_decode(text, sizeof text - 1, &r, &why));
+    CHECK(r.truncated);
+    CHECK_STR(r.head.model, "py?thon");
+    CHECK_EQ(r.tables[HRI_SEE_OPS].count, 4);
+    CHECK_EQ(r.tables[HRI_SEE_BUFFERS].count, 3);
+    CHECK_EQ(r.head.peak_bytes, 1048576 + 64);
+    const hri_see_buffer *b = hri_recording_buffers(&r);
+    CHECK_STR(hri_recording_get_text(&r, b[0].name), "my.py:5 f");
+    CHECK_STR(hri_recording_get_text(&r, b[0].source),
+              "my.py:5 f\nmy.py:9 <module>\nmain+0x1f in x");
+    CHECK_EQ(b[0].death, 2);
+    CHECK_STR(hri_recording_get_text(&r, b[1].name), "+0x2 in libc.so.6");
+    CHECK_STR(hri_recording_get_text(&r, b[2].name), "cuMemMap");
+    CHECK_EQ(b[2].birth, 3);
+    CHECK(b[0].offset != b[1].offset &&
+          r.head.arena_bytes <= 2 * 1048576); /* no desert between them */
+    hri_recording_deinit(&r);
+    CHECK_STATUS(hri_allocations_decode(text, 30, &r, &why), HR_E_FORMAT);
+    CHECK(why.text[0]);
 }
