@@ -169,7 +169,7 @@ static void say_slowest(const hri_train_view *v, const hri_trainer_sums *sums) {
         hri_net_get_stats(v->job->net, &net);
     }
     if (net.slowest_ns > sums->all_ns / 10) {
-        hri_out_printf(v->out, "  slowest  %s: %.1f s behind the fastest in all\n",
+        hri_out_printf(v->out, "  slowest  %s: %.1f s slower than the fastest in all\n",
                        hri_net_member(v->job->net, net.slowest), seconds(net.slowest_ns));
     }
 }
