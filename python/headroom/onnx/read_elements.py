@@ -1,0 +1,180 @@
+"""Functions, arithmetic, comparisons and sums of ONNX."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..build import Build, Const, Tensor
+from ..graph import Refused
+from ..size import product
+from .reader import OPS, Node, op
+
+for _theirs, _ours in {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
+                       "Abs": "abs"}.items():
+    OPS[_theirs] = lambda b, n, _ours=_ours: b.map1(_ours, b.tensor(n.get(0)))
+for _theirs, _f in {"Erf": "erf", "Sin": "sin", "Cos": "cos", "HardSwish": "hard_swish", "Mish": "mish",
+                    "Softplus": "softplus", "Softsign": "softsign", "IsNaN": "is_nan", "Not": "not", "Floor": "floor",
+                    "Ceil": "ceil", "Round": "round", "Sign": "sign", "Tan": "tan", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh",
+                    "Selu": "selu"}.items():
+    OPS[_theirs] = lambda b, n, _f=_f: b.function(_f, n.get(0))
+for _theirs, _f, _alpha in (("LeakyRelu", "leaky_relu", 0.01), ("Elu", "elu", 1.0), ("Celu", "celu", 1.0)):
+    OPS[_theirs] = lambda b, n, _f=_f, _alpha=_alpha: b.function(_f, n.get(0), n.attr("alpha", _alpha))
+for _theirs, _ours in {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}.items():
+    OPS[_theirs] = lambda b, n, _ours=_ours: b.map2(_ours, n.get(0), n.get(1))
+for _theirs, _how in {"Equal": "equal", "Less": "less", "Greater": "greater", "LessOrEqual": "less_equal",
+                      "GreaterOrEqual": "greater_equal", "And": "both", "Or": "either", "Xor": "one"}.items():
+    OPS[_theirs] = lambda b, n, _how=_how: b.compare(_how, *[truth(x) for x in n.inputs])
+
+
+def truth(x: Any) -> Any:
+    """A constant of true and false as numbers."""
+    return Const(x.array.astype("float32"), x.shape) if isinstance(x, Const) and x.array.dtype != object else x
+
+
+@op("Reciprocal")
+def reciprocal(b: Build, n: Node) -> Tensor:
+    return b.map1("power", n.get(0), exponent=-1.0)
+
+
+@op("Neg")
+def neg(b: Build, n: Node) -> Tensor:
+    return b.neg(n.get(0))
+
+
+@op("Pow")
+def power(b: Build, n: Node) -> Tensor:
+    return b.map1("power", n.get(0), exponent=float(n.number(1, "", None)))
+
+
+@op("Gelu")
+def gelu(b: Build, n: Node) -> Tensor:
+    return b.map1("gelu", n.get(0), approximate="tanh" if n.attr("approximate") == "tanh" else None)
+
+
+@op("HardSigmoid")
+def hard_sigmoid(b: Build, n: Node) -> Tensor:
+    return b.clip(b.affine(n.get(0), n.attr("alpha", 0.2), n.attr("beta", 0.5)), 0.0, 1.0)
+
+
+@op("PRelu")
+def prelu(b: Build, n: Node) -> Tensor:
+    return b.prelu(n.get(0), n.get(1))
+
+
+@op("Clip")
+def clip(b: Build, n: Node) -> Tensor:
+    return b.clip(n.get(0), n.number(1, "min", None), n.number(2, "max", None))
+
+
+@op("Max", "Min")
+def extreme(b: Build, n: Node) -> Tensor:
+    out = n.get(0)
+    for x in n.inputs[1:]:
+        out = b.maximum(out, x) if n.op == "Max" else b.minimum(out, x)
+    return out
+
+
+@op("Where")
+def where(b: Build, n: Node) -> Tensor:
+    return b.where(*[Const(x.array.astype("float32"), x.shape) if isinstance(x, Const) else x for x in n.inputs])
+
+
+@op("Identity", "CastLike")
+def same(b: Build, n: Node) -> Any:
+    return n.get(0)
+
+
+@op("Cast")
+def cast(b: Build, n: Node) -> Any:
+    x = n.get(0)
+    return b.cast(x, "f32") if n.attr("to") == 1 and x.type != "f32" else x
+
+
+@op("Dropout")
+def dropout(b: Build, n: Node) -> Any:
+    p = float(n.number(1, "ratio", 0.5))
+    x = n.get(0)
+    return [b.dropout(x, p) if n.reader.training else x, None]
+
+
+@op("Sum", "Mean")
+def of_several(b: Build, n: Node) -> Tensor:
+    out = n.get(0)
+    for x in n.inputs[1:]:
+        out = b.map2("add", out, x)
+    return out if n.op == "Sum" or len(n.inputs) == 1 else b.affine(out, 1.0 / len(n.inputs))
+
+
+@op("ThresholdedRelu")
+def thresholded(b: Build, n: Node) -> Tensor:
+    x = n.get(0)
+    return b.map2("mul", x, b.compare("greater", x, Const(np.float32(n.attr("alpha", 1.0)))))
+
+
+@op("Shrink")
+def shrink(b: Build, n: Node) -> Tensor:
+    bias, edge = n.attr("bias", 0.0), n.attr("lambd", 0.5)
+    if bias not in (0.0, edge):
+        raise Refused("Shrink with a bias of its own")
+    return b.function("soft_shrink" if bias else "hard_shrink", n.get(0), edge)
+
+
+# ---- sums ----
+
+REDUCED = ("Mean", "Sum", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "LogSum")
+
+
+@op(*[f"Reduce{k}" for k in REDUCED])
+def reduce(b: Build, n: Node) -> Tensor:
+    axes, keep, x = n.numbers(1, "axes"), bool(n.attr("keepdims", 1)), n.get(0)
+    if not axes and n.attr("noop_with_empty_axes", 0):
+        return x
+    dims = [int(a) % x.rank for a in axes] if axes else list(range(x.rank))
+    kind = n.op[6:]
+    if kind in ("Mean", "Sum", "Max"):
+        return b.reduce(kind.lower(), x, dims, keep)
+    if kind == "Min":
+        return b.neg(b.reduce("max", b.neg(x), dims, keep))
+    if kind == "L1":
+        return b.reduce("sum", b.map1("abs", x), dims, keep)
+    if kind in ("L2", "SumSquare"):
+        y = b.reduce("sum", b.map1("power", x, exponent=2.0), dims, keep)
+        return b.map1("sqrt", y) if kind == "L2" else y
+    if kind == "LogSum":
+        return b.map1("log", b.reduce("sum", x, dims, keep))
+    top = b.map1("stop_gradient", b.reduce("max", x, dims, True))
+    total = b.map1("log", b.reduce("sum", b.map1("exp", b.map2("sub", x, top)), dims, keep))
+    return b.map2("add", total, top if keep else b.squeeze(top, dims))
+
+
+@op("ArgMax")
+def argmax(b: Build, n: Node) -> Tensor:
+    if n.attr("select_last_index", 0):
+        raise Refused("ArgMax that takes the last of equal ones")
+    return b.arg_max(n.get(0), n.attr("axis", 0), bool(n.attr("keepdims", 1)))
+
+
+@op("Softmax", "LogSoftmax")
+def softmax(b: Build, n: Node) -> Tensor:
+    """Before opset 13 over all dimensions from the axis on, 1 by default."""
+    x, op_ = n.get(0), "softmax" if n.op == "Softmax" else "log_softmax"
+    axis = n.attr("axis", -1 if n.opset >= 13 else 1) % x.rank
+    if n.opset >= 13 or axis == x.rank - 1:
+        return b.softmax(x, axis, op_)
+    flat = b.reshape(x, x.shape[:axis] + (product(x.shape[axis:]),))
+    return b.reshape(b.softmax(flat, -1, op_), x.shape)
+
+
+@op("LpNormalization")
+def lp_normalization(b: Build, n: Node) -> Tensor:
+    if n.attr("p", 2) != 2:
+        raise Refused("LpNormalization with another p than 2")
+    x = n.get(0)
+    squares = b.reduce("sum", b.map1("power", x, exponent=2.0), [n.attr("axis", -1)], True)
+    return b.map2("div", x, b.map1("sqrt", squares))
+
+
+@op("CumSum")
+def cumsum(b: Build, n: Node) -> Tensor:
+    return b.cum_sum(n.get(0), int(n.number(1, "axis", 0)), bool(n.attr("reverse", 0)), bool(n.attr("exclusive", 0)))
