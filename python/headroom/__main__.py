@@ -75,8 +75,12 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
     print(f"{e.model.name}: {params} parameters, {nodes} nodes")
     if checked is not None and not a.no_check:
         r = checked()
-        print(f"compared with its framework, largest relative differences: loss {r.loss:.1e}, {r.counted} gradients "
-              f"{r.gradient:.1e} ({r.gradient_of}), running statistics {r.statistics:.1e}, evaluation {r.eval:.1e}")
+        if r.counted:
+            print(f"compared with its framework, largest relative differences: loss {r.loss:.1e}, {r.counted} gradients "
+                  f"{r.gradient:.1e} ({r.gradient_of}), running statistics {r.statistics:.1e}, evaluation {r.eval:.1e}")
+        else:
+            print(f"compared with its framework, largest relative difference: evaluation {r.eval:.1e}; gradients are compared only on "
+                  "Keras's torch backend")
         if not r.good(a.tolerance):
             print(f"not written: the model does not compute what its framework does (tolerance {a.tolerance:g})"
                   + (f"; no gradient for {', '.join(r.missing[:5])}" if r.missing else ""), file=sys.stderr)

@@ -254,7 +254,9 @@ def _read(path: str | Path, loss: str, nameless: bool, batch: int, name: Optiona
     forms, classes, orders, inputs = [], 0, [], []
     for training in (True, False):
         r = Reader(model, training, weights, batch)
-        outputs = [r.b.whole(o) for o in r.run()]
+        outputs = [o for o in (r.b.whole(o) for o in r.run()) if o.type == "f32"]
+        if not outputs:
+            raise Refused(f"{path} has no output of real numbers")
         classes, orders = attach(r.b, outputs, loss)
         inputs = r.inputs
         fuse(r.b.form)
