@@ -239,6 +239,10 @@ HR_API HR_MUST_CHECK hr_status hr_plan_print(hr_plan *plan, int32_t format, uint
 /* Writes a file for hr_job_options.plan_file, atomically. */
 HR_API HR_MUST_CHECK hr_status hr_plan_save(const hr_plan *plan, const char *path, hr_error *why);
 
+/* Writes the page of `plan --html`: one file that a browser opens.  HR_E_NOT_FOUND: the plan has no details, because it does
+ * not fit or a trainer was opened. */
+HR_API HR_MUST_CHECK hr_status hr_plan_save_page(hr_plan *plan, const char *path, hr_error *why);
+
 /* ---- planning for another system ---- */
 
 /* Zero is the default in every field but text. */

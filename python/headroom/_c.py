@@ -1564,6 +1564,7 @@ FUNCTIONS = {
     "hr_plan_print": (c_int32, [c_void_p, c_int32, c_uint32, hr_write_fn, c_void_p]),
     "hr_plan_problem": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "hr_plan_save": (c_int32, [c_void_p, c_char_p, c_void_p]),
+    "hr_plan_save_page": (c_int32, [c_void_p, c_char_p, c_void_p]),
     "hr_power": (c_uint32, [c_void_p, c_uint32, c_double]),
     "hr_predictor_class_name": (c_char_p, [c_void_p, c_uint64]),
     "hr_predictor_close": (None, [c_void_p]),

@@ -4,11 +4,13 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any, Optional
 
-from .errors import DoesNotFit, Way
+from .errors import DoesNotFit, Error, Way
 from .event import Listener, plain
 from .library import call, check, collect, context, each, fill, library, text
 from .options import Job
 from .progress import screen
+
+PAGE_MOST = 4 << 20  # characters, in a notebook
 
 
 class Plan:
@@ -65,7 +67,27 @@ class Plan:
                 parts.append(f"<div style='max-width:60em'>{self.print(format_)}</div>")
             except Exception:  # a plan without details has no map, one that was not explored no curve
                 pass
+        parts.append(self._page_html())
         return "\n".join(parts)
+
+    def _page_html(self) -> str:
+        """The page inside a notebook, folded; "" where there is none or it is too large for one."""
+        import os
+        import tempfile
+        from html import escape
+
+        with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
+            path = os.path.join(folder, "plan.html")
+            try:
+                self.page(path)
+            except Error:
+                return ""
+            with open(path, encoding="utf-8") as file:
+                page = file.read()
+        if len(page) > PAGE_MOST:
+            return ""
+        return ("<details><summary>memory over time</summary><iframe style='width:100%;height:40em;border:0' sandbox='allow-scripts' "
+                f"srcdoc=\"{escape(page)}\"></iframe></details>")
 
     def explore(self, batch: bool = True, choices: bool = True, curve: bool = True) -> "Plan":
         """Adds the largest batch, other budgets, and the curve of time over budget."""
@@ -109,6 +131,10 @@ class Plan:
     def save(self, path: Any) -> None:
         """A file for plan_file=."""
         call("hr_plan_save", self.handle, str(path).encode())
+
+    def page(self, path: Any) -> None:
+        """The page of `headroom plan --html`: memory over time, every buffer by name, in one file for a browser."""
+        call("hr_plan_save_page", self.handle, str(path).encode())
 
     def try_steps(self, steps: int = 3) -> dict[str, Any]:
         """Runs a few steps on synthetic data and measures: planned and measured bytes, losses, seconds."""

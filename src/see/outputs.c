@@ -54,3 +54,22 @@ hr_status hri_see_write_plan(hr_plan *plan, const hri_see_outputs *o, hri_prose 
     hri_recording_deinit(&r);
     return status;
 }
+
+hr_status hr_plan_save_page(hr_plan *plan, const char *path, hr_error *error) {
+    hri_why why = {0};
+    hri_prose prose = {0};
+    hr_plan_summary summary = {.size = sizeof summary};
+    hr_status status = hr_plan_get_summary(plan, &summary);
+    if (status == HR_OK && (!summary.fits || !summary.graph_count)) {
+        status = hri_prose_set(&prose, HR_E_NOT_FOUND, "the plan has no details to show: %s",
+                               summary.fits ? "training has begun" : "it does not fit");
+    }
+    if (status == HR_OK) {
+        status = hri_see_write_plan(plan, &(hri_see_outputs){.html = path}, &prose);
+    }
+    if (status != HR_OK) {
+        (void)!hri_why_prose(&why, hri_cause_of(status), status, NULL, &prose);
+        hri_why_give(&why, status, error);
+    }
+    return status;
+}

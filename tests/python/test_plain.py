@@ -66,7 +66,8 @@ class Plans(unittest.TestCase):
     def test_draws_itself(self) -> None:
         p = hr.plan("lenet:classes=10", batch=8, budget="200MiB", device="null:1GiB", no_measure=True, explore=True)
         html = p._repr_html_()
-        self.assertEqual(html.count("<svg"), 2)
+        self.assertEqual(html.partition("<iframe")[0].count("<svg"), 2)
+        self.assertIn("srcdoc=", html)
         self.assertGreater(p.largest_batch, 8)
         self.assertTrue(p.curve and p.choices)
 
@@ -79,6 +80,8 @@ class Plans(unittest.TestCase):
         self.assertTrue(e.exception.op)
         self.assertTrue(e.exception.ways)
         self.assertIn("=", repr(e.exception.ways[0]))
+        with self.assertRaisesRegex(hr.Error, "does not fit"):
+            p.page("plan.html")
         self.assertIn("does not fit", str(e.exception))
 
     def test_options_have_one_name(self) -> None:
