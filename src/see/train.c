@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "job/plan_object.h"
 #include "see/hrp.h"
 
 enum { MOST_STEPS = 100000 };
@@ -51,7 +52,7 @@ hr_status hri_see_train_open(hr_plan *plan, const char *path, const char *steps,
         hri_see_train_close(t);
         return status;
     }
-    hri_see_watch_range(t->watch, t->first, t->last);
+    hri_see_watch_range(t->watch, t->first, plan->job.engine ? t->first : t->last);
     *out = t;
     return HR_OK;
 }

@@ -6,8 +6,9 @@
  *   status = hri_see_train_write(t, &why);                                  once the arena has been given back
  *   hri_see_train_close(t);
  *
- * Steps outside the range run as always, and cost nothing.  Steps inside it run op by op.  The file is written at the end:
- * before, there would be no room for it in the budget. */
+ * Steps outside the range run as always, and cost nothing.  Steps inside it run op by op; on a GPU, where that costs a tenth of a
+ * step, only the first does, and the others are timed whole.  The file is written at the end: before, there would be no
+ * room for it in the budget. */
 #ifndef HRI_SEE_TRAIN_H
 #define HRI_SEE_TRAIN_H
 
