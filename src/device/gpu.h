@@ -176,14 +176,18 @@ typedef struct hri_gpu_attention {
     int64_t dq_stride[3], dk_stride[3], dv_stride[3], do_stride[3]; /* backward */
     float scale;
     uint8_t causal, backward;
+    uint8_t
+        masked; /* numbers of mask_type are added to the scaled scores: (B or 1, H or 1, T or 1, S), close together */
+    hr_type mask_type;
+    int64_t mask_dim[3];
 } hri_gpu_attention;
 
 typedef struct hri_gpu_attention_at {
-    hr_addr q, k, v, o, stats, dout, dq, dk, dv;
+    hr_addr q, k, v, o, stats, dout, dq, dk, dv, mask;
 } hri_gpu_attention_at;
 
 /* What is made up and what is looked at when one of the ways to do it is chosen; arrays of the sizes below. */
-enum { HRI_GPU_ATTENTION_OPERANDS = 6, HRI_GPU_ATTENTION_RESULTS = 3 };
+enum { HRI_GPU_ATTENTION_OPERANDS = 7, HRI_GPU_ATTENTION_RESULTS = 3 };
 struct hri_gpu_contest;
 struct hri_gpu_operand;
 struct hri_gpu_result;
@@ -191,7 +195,8 @@ void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attenti
                                struct hri_gpu_contest *c, struct hri_gpu_operand *operands,
                                struct hri_gpu_result *results);
 
-/* HR_E_UNSUPPORTED: cuDNN is missing or refuses it; then the op's own kernels do it. */
+/* HR_E_UNSUPPORTED: cuDNN is missing or refuses it; then the op's own kernels do it.  Of a query that the mask hides everything
+ * from, o and stats are not what attention_masked promises: who calls mends them. */
 HR_MUST_CHECK hr_status hri_gpu_attention_workspace(hri_gpu *gpu, const hri_gpu_attention *x,
                                                     uint64_t *out);
 HR_MUST_CHECK hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,

@@ -27,6 +27,10 @@ static const hri_case attention_masked_grad_cases[] = {
      "f32[1,70,2,8] f32[1,70,2,8] f32[1,102,1,8] f32[1,102,1,8] f32[1,70,2,8] f32[1,2,70] "
      "f32[1,2,70,102]",
      .flags = HRI_CASE_HIDES},
+    {"hidden from libraries",
+     "bf16[1,72,2,16] bf16[1,72,2,16] bf16[1,104,2,16] bf16[1,104,2,16] bf16[1,72,2,16] "
+     "f32[1,2,72] f32[1,2,72,104]",
+     .flags = HRI_CASE_HIDES},
     {"mask of another width",
      "f32[2,7,3,5] f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,7,3,5] f32[2,3,7] f32[2,3,7,7]",
      .flags = HRI_CASE_BAD},

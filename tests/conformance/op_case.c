@@ -81,10 +81,13 @@ static double whole_number(const hri_case *c, uint64_t r) {
     return below ? -1.0 - (double)(r % 100) : (double)(r % (uint64_t)(c->ids ? c->ids : 10));
 }
 
-/* Of a mask (..., rows, keys): every fifth key, and from key 32 on all of them for every other 32 queries. */
-static int hides(int64_t rows, int64_t keys, int64_t k) {
+/* What a mask (..., rows, keys) has at k instead of a drawn number, else 0: minus infinity at every fifth key, from key 32 on for
+ * every other 32 queries, and at all keys of query 33; a large finite number at all keys of query 40. */
+static double hides(int64_t rows, int64_t keys, int64_t k) {
     const int64_t row = k / keys % rows, key = k % keys;
-    return key % 5 == 2 || (key >= 32 && row / 32 % 2 == 0);
+    return row == 40                                                       ? -3e38
+           : key % 5 == 2 || row == 33 || (key >= 32 && row / 32 % 2 == 0) ? -INFINITY
+                                                                           : 0;
 }
 
 void op_case_fill(op_case *t) {
@@ -98,9 +101,10 @@ void op_case_fill(op_case *t) {
         t->real[i] = calloc((size_t)n + 1, sizeof(double));
         for (int64_t k = 0; k < n; k++) {
             const uint64_t r = test_random(&state);
-            const int hidden = t->c->flags & HRI_CASE_HIDES && i + 1 == t->in_count &&
-                               hides(m->shape.dim[2], m->shape.dim[3], k);
-            const double x = hidden ? -INFINITY
+            const double hidden = t->c->flags & HRI_CASE_HIDES && i + 1 == t->in_count
+                                      ? hides(m->shape.dim[2], m->shape.dim[3], k)
+                                      : 0;
+            const double x = hidden != 0 ? hidden
                              : hr_type_is_real(m->type)
                                  ? low + (high - low) * (double)(r >> 11) * 0x1p-53
                                  : whole_number(t->c, r);

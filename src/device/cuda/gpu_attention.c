@@ -26,6 +26,7 @@ enum {
     UID_SCALE,
     UID_MINUS,
     UID_ONE,
+    UID_MASK,
     UID_VIRTUAL = 100
 };
 
@@ -34,6 +35,7 @@ typedef struct builder {
     const hri_gpu_attention *x;
     cudnnDataType_t type;
     int64_t next; /* uid of the next virtual tensor */
+    int spread;   /* a mask of one row is described as one of all rows, a step of 0 apart */
 } builder;
 
 typedef cudnnBackendDescriptor_t tensor;
@@ -71,8 +73,21 @@ static tensor apply(builder *b, cudnnPointwiseMode_t mode, tensor x, tensor y) {
     return out;
 }
 
+/* Scaled scores with the mask added. */
+static tensor with_mask(builder *b, tensor s) {
+    const hri_gpu_attention *x = b->x;
+    const int64_t *m = x->mask_dim;
+    if (!x->masked) {
+        return s;
+    }
+    const int64_t dim[4] = {m[0], m[1], b->spread ? x->t : m[2], x->s};
+    const int64_t stride[4] = {m[1] * m[2] * x->s, m[2] * x->s, b->spread ? 0 : x->s, 1};
+    return apply(b, CUDNN_POINTWISE_ADD, s,
+                 hri_dnn_tensor(b->g, UID_MASK, hri_dnn_type(x->mask_type), 4, dim, stride, 0));
+}
+
 /* Scores of later columns than the row become minus infinity. */
-static tensor mask(builder *b, tensor x) {
+static tensor later(builder *b, tensor x) {
     tensor row = scores(b, CUDNN_DATA_INT32), col = scores(b, CUDNN_DATA_INT32);
     tensor seen = scores(b, CUDNN_DATA_BOOLEAN), out = scores(b, CUDNN_DATA_FLOAT);
     hri_dnn_pointwise(b->g, CUDNN_POINTWISE_GEN_INDEX, x, NULL, NULL, row, 2);
@@ -89,9 +104,9 @@ static void forward_graph(builder *b) {
     tensor stats = matrix(b, UID_STATS, CUDNN_DATA_FLOAT, x->t, 1, 0);
     tensor raw = scores(b, CUDNN_DATA_FLOAT);
     hri_dnn_matmul(b->g, q, k, raw, 0.0);
-    tensor s = apply(b, CUDNN_POINTWISE_MUL, raw, value(b, UID_SCALE));
+    tensor s = with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, value(b, UID_SCALE)));
     if (x->causal) {
-        s = mask(b, s);
+        s = later(b, s);
     }
     tensor most = column(b), sum = column(b), log_sum = column(b);
     hri_dnn_reduction(b->g, CUDNN_REDUCE_TENSOR_MAX, s, most);
@@ -131,12 +146,13 @@ static void backward_graph(builder *b) {
     hri_dnn_pointwise(b->g, CUDNN_POINTWISE_MUL, dout, o, NULL, both, 0);
     hri_dnn_reduction(b->g, CUDNN_REDUCE_TENSOR_ADD, both, row);
     hri_dnn_pointwise(b->g, CUDNN_POINTWISE_MUL, row, value(b, UID_ONE), NULL, sums, 0);
-    /* p = exp(q k^T scale - stats), dv = p^T dout */
+    /* p = exp(q k^T scale + mask - stats), dv = p^T dout */
     tensor raw = scores(b, CUDNN_DATA_FLOAT);
     hri_dnn_matmul(b->g, q, k, raw, 0.0);
-    tensor s = apply(b, CUDNN_POINTWISE_SUB, apply(b, CUDNN_POINTWISE_MUL, raw, scale), stats);
+    tensor s = with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, scale));
+    s = apply(b, CUDNN_POINTWISE_SUB, s, stats);
     if (x->causal) {
-        s = mask(b, s);
+        s = later(b, s);
     }
     tensor p = apply(b, CUDNN_POINTWISE_EXP, s, NULL);
     hri_dnn_matmul(b->g, turned(b, p), dout, dv, 0.0);
@@ -153,8 +169,9 @@ static void backward_graph(builder *b) {
     hri_dnn_matmul(b->g, ds, keys, dq, 0.0);
 }
 
-void hri_gpu_attention_graph(hri_dnn_graph *g, const hri_gpu_attention *x) {
-    builder b = {.g = g, .x = x, .type = hri_dnn_type(x->type), .next = UID_VIRTUAL};
+static void draw(hri_dnn_graph *g, const hri_gpu_attention *x, int spread) {
+    builder b = {
+        .g = g, .x = x, .type = hri_dnn_type(x->type), .next = UID_VIRTUAL, .spread = spread};
     if (x->backward) {
         backward_graph(&b);
     } else {
@@ -162,14 +179,26 @@ void hri_gpu_attention_graph(hri_dnn_graph *g, const hri_gpu_attention *x) {
     }
 }
 
+void hri_gpu_attention_graph(hri_dnn_graph *g, const hri_gpu_attention *x) {
+    draw(g, x, 0);
+}
+
 /* ---- as a part of the GPU ---- */
 
 static hr_status build(hri_gpu *gpu, const void *problem, const char *tag, hri_gpu_dnn_record *r) {
     const hri_dnn_wish wish = {
         .limit_bytes = HRI_GPU_LIMIT_ATTENTION, .deterministic = 1, .tag = tag};
-    (void)gpu;
-    hri_gpu_attention_graph(&r->graph, problem);
+    const hri_gpu_attention *x = problem;
+    const hri_dnn *dnn = hri_gpu_dnn(gpu);
+    draw(&r->graph, x, 0);
     /* Each is compiled, which takes seconds: two will do. */
+    const hr_status status = hri_dnn_plans(&r->graph, &wish, r->plans, 2, &r->count);
+    if (status != HR_E_UNSUPPORTED || !x->masked || x->mask_dim[2] != 1 || x->t == 1) {
+        return status;
+    }
+    hri_dnn_graph_deinit(&r->graph);
+    hri_dnn_graph_init(&r->graph, dnn);
+    draw(&r->graph, x, 1);
     return hri_dnn_plans(&r->graph, &wish, r->plans, 2, &r->count);
 }
 
@@ -184,6 +213,10 @@ static void key_of(hri_gpu *gpu, const hri_gpu_attention *x, char *out) {
     hri_hasher_init(&h, 0);
     for (int i = 0; i < (x->backward ? 8 : 4); i++) {
         hri_hasher_add(&h, strides[i], 3 * sizeof strides[i][0]);
+    }
+    if (x->masked) {
+        const int64_t mask[] = {x->mask_type, x->mask_dim[0], x->mask_dim[1], x->mask_dim[2]};
+        hri_hasher_add(&h, mask, sizeof mask);
     }
     snprintf(out + used, (size_t)(HRI_GPU_KEY - used), " %016llx",
              (unsigned long long)hri_hasher_get(&h).lo);
@@ -266,6 +299,16 @@ void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attenti
             (hri_gpu_result){at->o, (uint64_t)reach(x, x->o_stride, x->t) * width};
         results[c->result_count++] = (hri_gpu_result){at->stats, (uint64_t)rows * sizeof(float)};
     }
+    if (x->masked) {
+        operands[c->operand_count++] =
+            (hri_gpu_operand){.at = at->mask,
+                              .type = x->mask_type,
+                              .top = -1,
+                              .count = x->mask_dim[0] * x->mask_dim[1] * x->mask_dim[2] * x->s,
+                              .stride = 1,
+                              .period = 1,
+                              .extent = 1};
+    }
 }
 
 hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
@@ -273,8 +316,9 @@ hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
     static const float minus = -INFINITY, one = 1.0f;
     char key[HRI_GPU_KEY];
     hri_gpu_dnn_record *r = record_of(gpu, x, key);
-    if (!r ||
-        ((at->q | at->k | at->v | at->o | at->stats | at->dout | at->dq | at->dk | at->dv) & 15)) {
+    if (!r || ((at->q | at->k | at->v | at->o | at->stats | at->dout | at->dq | at->dk | at->dv |
+                at->mask) &
+               15)) {
         return HR_E_UNSUPPORTED;
     }
 #define ON_DEVICE(AT) (const void *)(uintptr_t)(AT)
@@ -285,6 +329,9 @@ hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
     uint32_t count = 6;
     if (x->causal) {
         bound[count++] = (hri_dnn_bound){UID_MINUS, &minus};
+    }
+    if (x->masked) {
+        bound[count++] = (hri_dnn_bound){UID_MASK, ON_DEVICE(at->mask)};
     }
     if (x->backward) {
         bound[count++] = (hri_dnn_bound){UID_DO, ON_DEVICE(at->dout)};

@@ -6,7 +6,8 @@
  *
  * A mask is looked at first (src/ops/cuda/attention_flags.cu): one byte for each 32 by 32 of it, in the work space, says whether
  * anything is seen and whether anything is added.  What the mask hides whole is neither fetched nor computed, and where it adds
- * nothing it is not read again. */
+ * nothing it is not read again.  cuDNN takes masks as they are; what it makes of queries that see nothing is mended behind it
+ * (src/ops/cuda/attention_blind.cu). */
 #include "ops/common/attention.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@
 HRI_CU(attention);
 HRI_CU(attention_plain);
 HRI_CU(attention_flags);
+HRI_CU(attention_blind);
 
 enum { THREADS = 128, WARPS = 4, DEPTH_MOST = 128, PLAIN_DEPTH_MOST = 2048, FLAG_TILE = 32 };
 
@@ -35,6 +37,12 @@ typedef struct extra {
     float drop, keep;
     uint32_t node, pairs;
 } extra;
+
+/* Of attention_blind.cu. */
+typedef struct blind {
+    int64_t rows, queries, keys, o_batch, o_row, mask_batch, mask_head, mask_row;
+    int32_t heads, depth;
+} blind;
 
 typedef struct cut {
     const hri_gpu_source *source;
@@ -131,17 +139,25 @@ static hr_status cut_init(cut *c, const hri_attention *a, int backward, hr_addr 
     return HR_OK;
 }
 
+static uint8_t has_mask(const hri_attention *a) {
+    return a->extra.on && a->extra.mask_samples * a->extra.mask_heads * a->extra.mask_rows > 0;
+}
+
 /* As cuDNN is asked for it (device/gpu.h). */
 static hri_gpu_attention described(const hri_attention *a, int backward) {
-    hri_gpu_attention x = {.type = a->type,
-                           .b = a->batch,
-                           .heads = a->heads,
-                           .t = a->queries,
-                           .s = a->keys,
-                           .d = a->depth,
-                           .scale = a->scale,
-                           .causal = a->causal != 0,
-                           .backward = backward != 0};
+    hri_gpu_attention x = {
+        .type = a->type,
+        .b = a->batch,
+        .heads = a->heads,
+        .t = a->queries,
+        .s = a->keys,
+        .d = a->depth,
+        .scale = a->scale,
+        .causal = a->causal != 0,
+        .backward = backward != 0,
+        .masked = has_mask(a),
+        .mask_type = a->extra.mask_type,
+        .mask_dim = {a->extra.mask_samples, a->extra.mask_heads, a->extra.mask_rows}};
     const hri_attention_view *const views[] = {&a->q, &a->k, &a->v, &a->o,
                                                &a->q, &a->k, &a->v, &a->d};
     int64_t *const strides[] = {x.q_stride,  x.k_stride,  x.v_stride,  x.o_stride,
@@ -158,9 +174,15 @@ static hri_gpu_attention described(const hri_attention *a, int backward) {
 enum { OWN = 0, LIBRARY = 1 };
 
 static const char *way_key(const hri_attention *a, int backward, char *buf, size_t size) {
-    snprintf(buf, size, "attention %d%d%d %lldx%lldx%lldx%lldx%lld %lld", a->type, a->causal != 0,
-             backward, (long long)a->batch, (long long)a->heads, (long long)a->queries,
-             (long long)a->keys, (long long)a->depth, (long long)a->q.row);
+    const hri_attention_extra *x = &a->extra;
+    const int used = snprintf(buf, size, "attention %d%d%d %lldx%lldx%lldx%lldx%lld %lld", a->type,
+                              a->causal != 0, backward, (long long)a->batch, (long long)a->heads,
+                              (long long)a->queries, (long long)a->keys, (long long)a->depth,
+                              (long long)a->q.row);
+    if (has_mask(a)) {
+        snprintf(buf + used, size - (size_t)used, " mask %d %lldx%lldx%lld", x->mask_type,
+                 (long long)x->mask_samples, (long long)x->mask_heads, (long long)x->mask_rows);
+    }
     return buf;
 }
 
@@ -175,9 +197,9 @@ static int64_t flag_count(const hri_attention *a) {
            hri_gpu_up(a->keys, FLAG_TILE);
 }
 
-/* What cuDNN is not asked for. */
+/* What cuDNN is not asked for: it has draws of its own for dropout, and attention_masked alone knows a negative scale's mask. */
 static int own_alone(const hri_attention *a) {
-    return a->extra.on || a->group > 1;
+    return a->group > 1 || (a->extra.on && (a->extra.drop > 0.0f || a->scale <= 0.0f));
 }
 
 uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int backward) {
@@ -194,15 +216,40 @@ uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int 
                : own;
 }
 
+/* Queries that the mask hides everything from give 0, and an infinite lse, which backward makes 0 of what they weigh. */
+static hr_status blind_rows(const hri_attention *a, const hri_gpu_call *c,
+                            const hri_gpu_attention_at *at) {
+    const hri_attention_extra *e = &a->extra;
+    hr_addr o = at->o, lse = at->stats, mask = at->mask;
+    blind k = {.rows = a->batch * a->heads * a->queries,
+               .queries = a->queries,
+               .keys = a->keys,
+               .o_batch = a->o.batch,
+               .o_row = a->o.row,
+               .mask_batch = e->mask_batch,
+               .mask_head = e->mask_head,
+               .mask_row = e->mask_row,
+               .heads = (int32_t)a->heads,
+               .depth = (int32_t)a->depth};
+    char defines[64];
+    snprintf(defines, sizeof defines, "-DELEM=%s -DMELEM=%s -DCAUSAL=%d", hri_gpu_type(a->type),
+             hri_gpu_type(e->mask_type), a->causal != 0);
+    const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(k.rows, THREADS), .threads = THREADS};
+    return hri_gpu_launch(c->gpu, &hri_cu_attention_blind, defines, "attention_blind", &grid,
+                          HRI_GPU_ARGS(&o, &lse, &mask, &k));
+}
+
 /* HR_E_UNSUPPORTED: the kernels below do it. */
 static hr_status by_library(const hri_attention *a, const hri_gpu_call *c,
                             const hri_gpu_attention_at *at, int backward) {
     const hri_gpu_attention x = described(a, backward);
     uint64_t bytes = 0;
-    const hr_status status = hri_gpu_attention_workspace(c->gpu, &x, &bytes);
-    return status == HR_OK && bytes <= c->workspace_bytes
-               ? hri_gpu_attention_run(c->gpu, &x, at, c->workspace)
-               : HR_E_UNSUPPORTED;
+    hr_status status = hri_gpu_attention_workspace(c->gpu, &x, &bytes);
+    if (status != HR_OK || bytes > c->workspace_bytes) {
+        return HR_E_UNSUPPORTED;
+    }
+    status = hri_gpu_attention_run(c->gpu, &x, at, c->workspace);
+    return status == HR_OK && has_mask(a) && !backward ? blind_rows(a, c, at) : status;
 }
 
 /* Where q, k and v, or their gradients, begin inside their values. */
@@ -297,8 +344,8 @@ typedef struct ways {
 static hr_status try_way(void *user, uint32_t index) {
     const ways *w = user;
     return index == LIBRARY ? by_library(w->a, w->c, w->at, w->backward)
-           : w->backward    ? backward(w->a, w->c, w->at, 0)
-                            : forward(w->a, w->c, w->at, 0);
+           : w->backward    ? backward(w->a, w->c, w->at, w->at->mask)
+                            : forward(w->a, w->c, w->at, w->at->mask);
 }
 
 static hr_status run_best(const hri_attention *a, const hri_gpu_call *c,
@@ -331,7 +378,8 @@ hr_status hri_attention_cuda(const hri_attention *a, const hri_gpu_call *c, cons
                                      .k = begin_of(a, &a->k, in[1]),
                                      .v = begin_of(a, &a->v, in[2]),
                                      .o = o,
-                                     .stats = lse};
+                                     .stats = lse,
+                                     .mask = mask};
     if (a->batch * a->heads * a->queries == 0) {
         return HR_OK;
     }
@@ -349,7 +397,8 @@ hr_status hri_attention_grad_cuda(const hri_attention *a, const hri_gpu_call *c,
                                      .dout = dout,
                                      .dq = begin_of(a, &a->q, out[0]),
                                      .dk = begin_of(a, &a->k, out[1]),
-                                     .dv = begin_of(a, &a->v, out[2])};
+                                     .dv = begin_of(a, &a->v, out[2]),
+                                     .mask = mask};
     if (a->batch * a->heads * a->depth == 0) {
         return HR_OK;
     }
