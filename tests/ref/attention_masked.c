@@ -16,7 +16,7 @@ static void run(const ref_call *c) {
         for (int64_t s = 0; s < a.S; s++) {
             sum += exp(w[s] - most);
         }
-        c->out[1][i] = most + log(sum);
+        c->out[1][i] = isinf(most) ? INFINITY : most + log(sum); /* one that sees nothing gives 0 */
         for (int64_t d = 0; d < a.D; d++) {
             double o = 0.0;
             for (int64_t s = 0; s < a.S; s++) {

@@ -42,6 +42,7 @@ typedef struct extra {
 typedef struct blind {
     int64_t rows, queries, keys, o_batch, o_row, mask_batch, mask_head, mask_row;
     int32_t heads, depth;
+    float low;
 } blind;
 
 typedef struct cut {
@@ -230,7 +231,8 @@ static hr_status blind_rows(const hri_attention *a, const hri_gpu_call *c,
                .mask_head = e->mask_head,
                .mask_row = e->mask_row,
                .heads = (int32_t)a->heads,
-               .depth = (int32_t)a->depth};
+               .depth = (int32_t)a->depth,
+               .low = -1e30f * a->scale};
     char defines[64];
     snprintf(defines, sizeof defines, "-DELEM=%s -DMELEM=%s -DCAUSAL=%d", hri_gpu_type(a->type),
              hri_gpu_type(e->mask_type), a->causal != 0);
