@@ -219,6 +219,12 @@ HR_INLINE void put_rows(ELEM *to, hr_i64 stride, hr_i64 first, hr_i64 end, hr_i3
     }
 }
 
+// The probability of a score, backward.  None is over 1 but by rounding, which may be as large as a mask is: it stays a number.
+HR_INLINE float weight(float s, float scale, float shift) {
+    const float x = fmaf(s, scale, -shift);
+    return hr_exp2(MASKED ? fminf(x, 14.0f) : x);
+}
+
 #if !BACKWARD
 
 // ---- forward ----
@@ -242,7 +248,8 @@ HR_INLINE void soften(float (&s)[BK / 8][4], float (&out)[TILES][4], float (&mos
         for (int n = 0; n < BK / 8; n++) {
 #pragma unroll
             for (int e = 2 * half; e < 2 * half + 2; e++) {
-                s[n][e] = hr_exp2(fmaf(s[n][e], scale, -shift));
+                // Masks may be so large that the rounding of a product is: the difference comes first.
+                s[n][e] = hr_exp2(MASKED ? (s[n][e] - base) * scale : fmaf(s[n][e], scale, -shift));
                 add += s[n][e];
             }
         }
@@ -655,7 +662,7 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
                         const int key = n * 8 + lane % 4 * 2 + (i & 1);
-                        const float p = hr_exp2(fmaf(s[m][n][i], scale, -shift[m][i / 2]));
+                        const float p = weight(s[m][n][i], scale, shift[m][i / 2]);
 #if DROP
                         dp[m][n][i] *= kept(control, e, a, b, h, q_at + i / 2 * 8, k_at + (i & 1));
 #endif
@@ -791,7 +798,7 @@ HR_KERNEL __launch_bounds__(THREADS)
                                                           a.queries, a.keys);
                         }
 #endif
-                        const float p = hr_exp2(fmaf(s[m][t][x], scale, -(x & 1 ? by.y : by.x)));
+                        const float p = weight(s[m][t][x], scale, x & 1 ? by.y : by.x);
                         const bool seen = !edge || key + x / 2 * 8 <= i + (x & 1);
                         s[m][t][x] = seen ? p : 0.0f;
 #if DROP
