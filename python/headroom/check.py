@@ -12,6 +12,7 @@ import numpy as np
 
 from .build import inverse
 from .define import Graph
+from .errors import Error
 from .exported import Exported
 from .models import Model as Opened
 from .run import Run
@@ -97,16 +98,23 @@ class Ours:
 
     def step(self, feeds: Mapping[str, np.ndarray], number: int) -> tuple[float, dict]:
         self.feed(feeds, 0)
-        self.run.step(0, number)
+        self._run(0, number)
         grads = {n: standing(self.run.get(f"gradient:{n}"), self._order(n)) for n in self.trained}
         return float(self.run.get("loss")), grads
+
+    def _run(self, graph: int, number: int = 0) -> None:
+        try:
+            self.run.step(graph, number)
+        except Error:
+            self.model.raise_failure()  # what an op of the framework's own said
+            raise
 
     def kinks(self) -> list[Kink]:
         return [Kink(kind, self.run.get(f"side:{i}")) for i, kind in enumerate(self.kinds)]
 
     def evaluate(self, feeds: Mapping[str, np.ndarray]) -> tuple[list, float]:
         self.feed(feeds, 1)
-        self.run.step(1)
+        self._run(1)
         names = [n for n, _, _ in self.e.model.eval.results if n != "loss"]
         outputs = [standing(self.run.get(n, 1), o) for n, o in zip(names, self.e.outputs)]
         return outputs, float(self.run.get("loss", 1))

@@ -79,6 +79,7 @@ class Walk:
 
     def __init__(self, build: Build, outside: Optional[outside.Kept] = None) -> None:
         self.build, self.outside = build, outside  # outside: ops that are not ours may run in PyTorch
+        self.way_out = "" if outside else "; custom_ops=True (--custom-ops) runs it in PyTorch on the host"
         self.cells: dict[torch.fx.Node, Cell] = {}
         self.buffers: dict[Cell, str] = {}  # every buffer's name
         self.states: dict[str, Any] = {}  # those that are states: the current value
@@ -297,29 +298,30 @@ class Walk:
             self.cells[node] = Cell(made)
 
     def _made(self, node: torch.fx.Node, key: str, call: Call) -> Any:
-        """By our own op, by those that PyTorch composes it of, or by PyTorch."""
-        entries = len(self.build.form.entries)
+        """By our own op, by those that PyTorch composes it of, or by PyTorch.  What an attempt left in the form is not written."""
         try:
             return OPS[key](self.build, call) if key in OPS else self._composed(node, key)
         except (Refused, ValueError, KeyError, IndexError, TypeError, AssertionError) as why:
             if self.outside is None:
                 raise
-            del self.build.form.entries[entries:]
             try:
                 return outside.take(self.build, self.outside, node, node.target, call, where(node))
             except Refused as other:
-                raise Refused(f"{why}; {other.what}", where(node)) from None
+                raise Refused(f"{why.what if isinstance(why, Refused) else why}; {other.what}", where(node)) from None
 
     def _composed(self, node: torch.fx.Node, name: str) -> Any:
         """An op without a counterpart, as PyTorch composes it of those that have one."""
         found = decomposed(node, node.target)
         if found is None:
-            raise Refused(f"the op {name} has no counterpart" + ("" if self.outside else
-                                                                "; custom_ops=True (--custom-ops) runs it in PyTorch on the host"))
+            raise Refused(f"the op {name} has no counterpart{self.way_out}")
         module, inputs = found
         for hole, given in zip([n for n in module.graph.nodes if n.op == "placeholder"], inputs):
             self.cells[hole] = self.cells[given]
-        return self.read(self.run(module.graph, module))
+        outer, self.outside = self.outside, None  # rather the whole op in PyTorch than a part of it, which may know no gradient
+        try:
+            return self.read(self.run(module.graph, module))
+        finally:
+            self.outside = outer
 
     def _view(self, node: torch.fx.Node, name: str, call: Call, made: Any) -> None:
         back = VIEWS[name]
