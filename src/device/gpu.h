@@ -63,6 +63,11 @@ const char *hri_gpu_detail(const hri_gpu *gpu);
 /* Multiprocessors; for grids. */
 uint32_t hri_gpu_processors(const hri_gpu *gpu);
 
+/* For other libraries: its device's context is current from enter to leave, and the driver's stream behind a queue. */
+HR_MUST_CHECK hr_status hri_gpu_enter(hri_gpu *gpu, int *pushed);
+void hri_gpu_leave(hri_gpu *gpu, int pushed);
+void *hri_gpu_native(hri_gpu *gpu, hr_queue *queue);
+
 /* ---- kernels of our own ---- */
 
 typedef struct hri_gpu_source {

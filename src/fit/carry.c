@@ -1,8 +1,8 @@
 /* What a part gave, to those that fold it in; see planned_int.h.
  *
  * Inside a process values go from arena to arena: copied by the host, or by GPUs, which may read one another's memory or
- * not (run/execute.h knows).  Between processes a band of bytes after the other goes through net/net.h, in an order that
- * the graph alone gives. */
+ * not (run/execute.h knows).  Between processes a band of bytes after the other goes through net/net.h, or values from
+ * device to device where the wire can, in an order that the graph alone gives. */
 #include "fit/planned_int.h"
 
 #include "base/alloc.h"
@@ -65,6 +65,30 @@ static hr_status send_value(hri_planned *p, uint32_t rank, hri_exec *from, hri_e
     return status;
 }
 
+/* One value from device to device: in the queue that computes, so nothing is waited for. */
+static hr_status send_direct(hri_planned *p, uint32_t rank, hri_exec *from, hri_exec *to,
+                             const hri_exec_pair *pair, uint64_t *ticket) {
+    const uint64_t bytes = hr_meta_bytes(&hri_exec_graph(to)->values[pair->to].meta);
+    const hri_net_range none = {NULL, 0};
+    const hri_net_range own = {(void *)(uintptr_t)hri_exec_address(from, pair->from), bytes};
+    for (uint32_t i = 0; i < p->ranks; i++) {
+        p->ranges[i] = none;
+    }
+    p->ranges[rank] =
+        (hri_net_range){(void *)(uintptr_t)hri_exec_address(to, pair->to), bytes};
+    return hri_net_gather(p->o.net, rank == p->rank ? own : none, p->ranges, ticket);
+}
+
+static hr_status carry_direct(hri_planned *p, uint32_t rank, hri_exec *from, hri_exec *to,
+                              const hri_exec_pair *pairs, uint32_t count) {
+    uint64_t ticket = 0;
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        status = send_direct(p, rank, from, to, &pairs[i], &ticket);
+    }
+    return status == HR_OK && ticket ? hri_net_wait(p->o.net, ticket, 0) : status;
+}
+
 hr_status hri_planned_carry(hri_planned *p, uint32_t rank, const hri_planned_piece *from,
                             const hri_planned_piece *to) {
     const int last = to->index == p->members[0].fold_last.index;
@@ -72,6 +96,9 @@ hr_status hri_planned_carry(hri_planned *p, uint32_t rank, const hri_planned_pie
     hr_status status = HR_OK;
     if (!p->o.net) {
         return hri_exec_carry(to->exec, from->exec, pairs, p->pair_count[last]);
+    }
+    if (hri_net_device_memory(p->o.net)) {
+        return carry_direct(p, rank, from->exec, to->exec, pairs, p->pair_count[last]);
     }
     for (uint32_t i = 0; i < p->pair_count[last] && status == HR_OK; i++) {
         status = send_value(p, rank, from->exec, to->exec, &pairs[i]);

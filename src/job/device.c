@@ -146,6 +146,10 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
     if (j->job.replicas > 1) { /* slices of each GPU, or one rank of several */
         const uint32_t devices = 1 + j->other_count;
         j->job.arenas = j->who.size < 2 ? (j->job.replicas + devices - 1) / devices : 1;
+        status = hri_plan_job_wire_device_bytes(j, &j->job.reserve_bytes);
+        if (status != HR_OK) {
+            return status;
+        }
     }
     if (!j->o.device_spec) {
         hri_engine_speed speed;

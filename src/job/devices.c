@@ -40,9 +40,16 @@ hr_status hri_plan_job_first_device(hri_plan_job *j, const char *list, char name
     if (count == 1) {
         return HR_OK;
     }
-    if (j->who.size > 1) {
-        return hri_why_option(&j->why, HR_E_INVALID, "device",
-                              ": one device for each process that a launcher starts");
+    if (j->who.size > 1) { /* each rank has one, by its number on this machine */
+        const bool ours = strcmp(j->who.launcher, "headroom") == 0; /* all on one machine */
+        const uint32_t number = (ours ? j->who.rank : j->who.local_rank) % count;
+        for (uint32_t i = 0; i < number; i++) {
+            if (!next_name(&at, name)) {
+                return hri_why_option(&j->why, HR_E_INVALID, "device",
+                                      ": \"%s\" is not a list of devices", list);
+            }
+        }
+        return HR_OK;
     }
     if (j->job.keep_gradients) {
         return hri_why_option(&j->why, HR_E_UNSUPPORTED, "keep_gradients",
@@ -130,7 +137,7 @@ static void connect_all(hri_plan_job *j) {
 hr_status hri_plan_job_open_others(hri_plan_job *j, const hri_gpu_options *o) {
     char name[HR_NAME_SIZE];
     const char *at = j->o.device;
-    const uint32_t count = at ? hri_device_list_count(at) : 1;
+    const uint32_t count = at && j->who.size < 2 ? hri_device_list_count(at) : 1;
     hr_status status = HR_OK;
     if (count == 1) {
         return HR_OK;

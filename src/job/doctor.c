@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "job/why.h"
 #include "net/mpi_min.h"
+#include "net/nccl_min.h"
 #include "net/who.h"
 
 /* HR_OK, or the status that ends it all. */
@@ -92,6 +93,25 @@ static void add_launcher(hr_doctor *d) {
     }
 }
 
+/* Where there is a GPU: what would carry gradients between ranks. */
+static void add_nccl(hr_doctor *d, hr_ctx *ctx) {
+    hr_device *gpu;
+    hri_nccl nccl;
+    hri_prose why = {0};
+    char version[32], text[sizeof why.text + 64];
+    if (!ctx || hr_device_find(ctx, "cuda:0", &gpu) != HR_OK) {
+        return;
+    }
+    if (hri_nccl_load(&nccl, &why) == HR_OK) {
+        hri_nccl_version_text(nccl.version, version, sizeof version);
+        add_component(d, "nccl", HRI_FOUND_OK, version, "gradients between ranks, with --net nccl");
+        hri_nccl_unload(&nccl);
+    } else {
+        snprintf(text, sizeof text, "%s: ranks use other wires", why.text);
+        add_component(d, "nccl", HRI_FOUND_MISSING, "", text);
+    }
+}
+
 static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, hri_why *why) {
     char path[4096];
     hr_status status = ctx ? check_devices(d, ctx, o, why) : HR_OK;
@@ -104,6 +124,7 @@ static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, 
     add_launcher(d);
     if (ctx) {
         hri_ctx_report(ctx, add_component, d); /* after the devices were used */
+        add_nccl(d, ctx);
     }
     return d->status == HR_OK
                ? HR_OK

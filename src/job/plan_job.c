@@ -47,6 +47,18 @@ hr_status hri_plan_job_wire_bytes(hri_plan_job *j, uint64_t *out) {
     return HR_OK;
 }
 
+hr_status hri_plan_job_wire_device_bytes(hri_plan_job *j, uint64_t *out) {
+    const hri_net_options o = {.wire = j->o.net, .who = j->who};
+    hri_net_cost_bytes cost = {0};
+    hri_prose prose = {""};
+    const hr_status status = j->who.size < 2 ? HR_OK : hri_net_cost(&o, &cost, &prose);
+    if (status != HR_OK) {
+        return hri_why_option(&j->why, status, "net", ": %s", prose.text);
+    }
+    *out = cost.device_bytes;
+    return HR_OK;
+}
+
 static hr_status open_model(hri_plan_job *j) {
     hr_error error = {0};
     hr_status status = HR_OK;

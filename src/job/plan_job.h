@@ -104,6 +104,8 @@ typedef struct hri_plan_job {
 HR_MUST_CHECK hr_status hri_plan_job_who(const hr_job_options *o, hri_who *out, hri_why *why);
 /* What its wire takes of this process. */
 HR_MUST_CHECK hr_status hri_plan_job_wire_bytes(hri_plan_job *job, uint64_t *out);
+/* The same of its GPU. */
+HR_MUST_CHECK hr_status hri_plan_job_wire_device_bytes(hri_plan_job *job, uint64_t *out);
 
 /* Opens model and device and reads the budgets; nothing is planned.  The options are copied, their texts are not; *out may not move.  After
  * a failure out->why has the reason; close is allowed, and on a zeroed one. */
@@ -139,7 +141,8 @@ HR_MUST_CHECK hr_status hri_plan_job_bound_other(hri_plan_job *job);
 /* The device and what is known of its speed (device.c). */
 HR_MUST_CHECK hr_status hri_plan_job_open_device(hri_plan_job *job);
 
-/* Several of them (devices.c): how many a list has, the first, and the others once that one is open. */
+/* Several of them (devices.c): how many a list has, the first (of one rank of several: its own), and the others once that one is
+ * open. */
 uint32_t hri_device_list_count(const char *list);
 HR_MUST_CHECK hr_status hri_plan_job_first_device(hri_plan_job *job, const char *list,
                                                   char name[HR_NAME_SIZE]);

@@ -85,12 +85,14 @@ hr_status hri_net_open(const hri_net_options *o, hri_net **out, hri_prose *why) 
         return create(NULL, 0, 1, out);
     }
     const char *wire = hri_net_wire_of(o);
-    if (strcmp(wire, "shm") != 0 && strcmp(wire, "tcp") != 0 && strcmp(wire, "mpi") != 0) {
+    const bool nccl = strcmp(wire, "nccl") == 0;
+    if (!nccl && strcmp(wire, "shm") != 0 && strcmp(wire, "tcp") != 0 && strcmp(wire, "mpi") != 0) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
-                             "%s is no wire between processes here: shm, tcp or mpi", wire);
+                             "%s is no wire between processes: shm, tcp, mpi or nccl", wire);
     }
     hri_net_wire_end end;
-    hr_status status = hri_net_mesh_open(o, wire, &end, why);
+    hr_status status =
+        nccl ? hri_net_nccl_open(o, &end, why) : hri_net_mesh_open(o, wire, &end, why);
     if (status == HR_OK) {
         status = create(&end, o->who.rank, o->who.size, out);
         if (status != HR_OK) {

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <headroom/status.h>
 #include "base/prose.h"
+#include "device/gpu.h"
 #include "net/who.h"
 
 enum {
@@ -54,8 +55,8 @@ typedef struct hri_net_options {
     bool open;             /* a meeting that others can reach needs no token */
     hri_net_copy_fn *copy; /* threads: NULL is memcpy */
     void *copy_user;
-    void *cuda_context,
-        *cuda_stream; /* nccl: current while it is called, and the queue its work is put on */
+    hri_gpu *gpu;    /* nccl: of this rank */
+    hr_queue *queue; /* and where its work is put, between what is computed */
 } hri_net_options;
 
 /* What the wire itself takes on each rank, beside the ranges that the caller gives. */

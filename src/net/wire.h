@@ -35,5 +35,8 @@ HR_MUST_CHECK hr_status hri_net_threads_open(const hri_net_options *o, uint32_t 
 /* "tcp", "shm" or "mpi": ranks that are processes. */
 HR_MUST_CHECK hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire,
                                           hri_net_wire_end *out, hri_prose *why);
+/* Ranks that have a GPU each, or one rank alone. */
+HR_MUST_CHECK hr_status hri_net_nccl_open(const hri_net_options *o, hri_net_wire_end *out,
+                                          hri_prose *why);
 
 #endif

@@ -230,6 +230,10 @@ hr_status hri_exec_carry(hri_exec *to, hri_exec *from, const hri_exec_pair *pair
     return to->gpu ? hri_exec_gpu_carry(to->gpu, from->gpu, pairs, count) : HR_OK;
 }
 
+hr_addr hri_exec_address(const hri_exec *e, hr_value v) {
+    return hri_exec_holds(e, v) ? (hr_addr)(uintptr_t)e->b.data[v] : 0;
+}
+
 hr_status hri_exec_flush(hri_exec *e) {
     return e->gpu ? hri_exec_gpu_flush(e->gpu) : HR_OK;
 }

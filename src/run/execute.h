@@ -70,6 +70,8 @@ typedef struct hri_exec_pair {
 } hri_exec_pair;
 HR_MUST_CHECK hr_status hri_exec_carry(hri_exec *to, hri_exec *from, const hri_exec_pair *pairs,
                                        uint32_t count);
+/* Where a value that is held lies: an address of the device; 0: it is not held. */
+hr_addr hri_exec_address(const hri_exec *e, hr_value v);
 const hr_graph *hri_exec_graph(const hri_exec *e);
 /* What was put into inputs so far may travel to the device while the run before goes on. */
 HR_MUST_CHECK hr_status hri_exec_flush(hri_exec *e);

@@ -10,7 +10,7 @@
 #define VALIDATION "val-data,val-split"
 
 const char *const hri_train_schedules[] = {"constant", "step", "cosine", NULL};
-const char *const hri_train_wires[] = {"auto", "shm", "tcp", "mpi", NULL};
+const char *const hri_train_wires[] = {"auto", "shm", "tcp", "mpi", "nccl", NULL};
 static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NULL};
 
 #define AT(MEMBER) offsetof(hri_train_flags, MEMBER)
@@ -80,7 +80,7 @@ const hri_field hri_train_flag_fields[] = {
      "replicas that share each step, one or more micro-batches each; losses do not depend on it",
      AT(replicas), HRI_FIELD_INT, "1", .min = 1, .max = HRI_PLAN_REPLICAS, .metavar = "N"},
     {"net",
-     "how processes exchange gradients: shm, tcp or mpi; auto: as the launcher needs it, and "
+     "how processes exchange gradients: shm, tcp, mpi or nccl; auto: as the launcher needs it, and "
      "threads "
      "of one process without one",
      AT(net), HRI_FIELD_ENUM, "auto", .metavar = "WIRE", .choices = hri_train_wires},

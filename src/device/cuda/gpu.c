@@ -190,6 +190,19 @@ void hri_gpu_use(hri_gpu *gpu, hr_queue *queue) {
     gpu->stream = queue ? hri_cuda_stream(hri_queue_native(queue)) : NULL;
 }
 
+hr_status hri_gpu_enter(hri_gpu *gpu, int *pushed) {
+    return hri_cuda_enter(gpu->dev, pushed);
+}
+
+void hri_gpu_leave(hri_gpu *gpu, int pushed) {
+    hri_cuda_leave(gpu->dev, pushed);
+}
+
+void *hri_gpu_native(hri_gpu *gpu, hr_queue *queue) {
+    (void)gpu;
+    return hri_cuda_stream(hri_queue_native(queue));
+}
+
 const hri_kernels *hri_gpu_kernels(const hri_gpu *gpu) {
     return hri_device_kernels(gpu->device);
 }

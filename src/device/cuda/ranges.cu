@@ -15,12 +15,17 @@ struct table {
 };
 
 HR_KERNEL __launch_bounds__(THREADS) copy_ranges(HR_TABLE struct table t) {
-    hr_u32 k = 0;
-    while (k + 1 < t.count && blockIdx.x >= t.range[k + 1].first) {
-        k++;
-    }
-    if (k >= t.count) {
+    if (t.count == 0) {
         return;
+    }
+    hr_u32 k = 0, end = (hr_u32)t.count;
+    while (end - k > 1) {
+        const hr_u32 middle = (k + end) / 2;
+        if (blockIdx.x >= t.range[middle].first) {
+            k = middle;
+        } else {
+            end = middle;
+        }
     }
     const hr_u64 begin = (blockIdx.x - t.range[k].first) * PIECE;
     const hr_u64 left = t.range[k].bytes - begin, bytes = left < PIECE ? left : PIECE;

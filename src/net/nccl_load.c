@@ -1,0 +1,59 @@
+/* Finding NCCL at run time; see nccl_min.h. */
+#include "net/nccl_min.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+static bool find(void *library, const char *name, void *out) {
+    void *symbol = dlsym(library, name);
+    memcpy(out, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static bool fill(hri_nccl *n) {
+    void *const l = n->library;
+    (void)find(l, "ncclGetLastError", &n->last_error);
+    return find(l, "ncclGetVersion", &n->get_version) && n->get_version(&n->version) == HRI_NCCL_OK &&
+           n->version >= HRI_NCCL_LEAST && find(l, "ncclGetUniqueId", &n->get_id) &&
+           find(l, "ncclCommInitRankConfig", &n->init) &&
+           find(l, "ncclCommGetAsyncError", &n->async_error) &&
+           find(l, "ncclCommAbort", &n->abort) && find(l, "ncclCommFinalize", &n->finalize) &&
+           find(l, "ncclCommDestroy", &n->destroy) && find(l, "ncclGroupStart", &n->group_start) &&
+           find(l, "ncclGroupEnd", &n->group_end) && find(l, "ncclSend", &n->send) &&
+           find(l, "ncclRecv", &n->recv) && find(l, "ncclGetErrorString", &n->error_text);
+}
+
+void hri_nccl_version_text(int version, char *buf, size_t size) {
+    if (version >= 10000) {
+        snprintf(buf, size, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    } else { /* as 2.8 and before counted */
+        snprintf(buf, size, "%d.%d.%d", version / 1000, version / 100 % 10, version % 100);
+    }
+}
+
+hr_status hri_nccl_load(hri_nccl *out, hri_prose *why) {
+    hri_nccl n = {0};
+    char version[32];
+    n.library = HRI_FAULT(OPEN) ? NULL : dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!n.library) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "libnccl.so.2 was not found");
+    }
+    if (!fill(&n)) {
+        hri_nccl_version_text(n.version, version, sizeof version);
+        dlclose(n.library);
+        return hri_prose_set(why, HR_E_UNSUPPORTED,
+                             "libnccl.so.2 is version %s: 2.14 or newer is needed", version);
+    }
+    *out = n;
+    return HR_OK;
+}
+
+void hri_nccl_unload(hri_nccl *nccl) {
+    if (nccl->library) {
+        dlclose(nccl->library);
+    }
+    *nccl = (hri_nccl){0};
+}
