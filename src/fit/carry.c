@@ -74,8 +74,7 @@ static hr_status send_direct(hri_planned *p, uint32_t rank, hri_exec *from, hri_
     for (uint32_t i = 0; i < p->ranks; i++) {
         p->ranges[i] = none;
     }
-    p->ranges[rank] =
-        (hri_net_range){(void *)(uintptr_t)hri_exec_address(to, pair->to), bytes};
+    p->ranges[rank] = (hri_net_range){(void *)(uintptr_t)hri_exec_address(to, pair->to), bytes};
     return hri_net_gather(p->o.net, rank == p->rank ? own : none, p->ranges, ticket);
 }
 

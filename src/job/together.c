@@ -672,14 +672,13 @@ static hr_status start_each(hri_together *t, hr_status (*step)(hri_train_job *),
 }
 
 static hri_net_options net_options(const hri_train_job *j) {
-    return (hri_net_options){.wire = j->o.net,
-                             .who = j->who,
-                             .deadline_ns = j->o.net_deadline_ms * UINT64_C(1000000),
-                             .device = j->plan->device_name,
-                             .gpu = j->plan->engine ? hri_engine_gpu(j->plan->engine) : NULL,
-                             .queue = j->plan->engine
-                                          ? hri_engine_queue(j->plan->engine, HRI_ENGINE_COMPUTE)
-                                          : NULL};
+    return (hri_net_options){
+        .wire = j->o.net,
+        .who = j->who,
+        .deadline_ns = j->o.net_deadline_ms * UINT64_C(1000000),
+        .device = j->plan->device_name,
+        .gpu = j->plan->engine ? hri_engine_gpu(j->plan->engine) : NULL,
+        .queue = j->plan->engine ? hri_engine_queue(j->plan->engine, HRI_ENGINE_COMPUTE) : NULL};
 }
 
 /* All ranks are there, or one is named. */

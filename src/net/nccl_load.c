@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "device/cuda/cuda_load.h"
 
 static bool find(void *library, const char *name, void *out) {
     void *symbol = dlsym(library, name);
@@ -16,9 +16,9 @@ static bool find(void *library, const char *name, void *out) {
 static bool fill(hri_nccl *n) {
     void *const l = n->library;
     (void)find(l, "ncclGetLastError", &n->last_error);
-    return find(l, "ncclGetVersion", &n->get_version) && n->get_version(&n->version) == HRI_NCCL_OK &&
-           n->version >= HRI_NCCL_LEAST && find(l, "ncclGetUniqueId", &n->get_id) &&
-           find(l, "ncclCommInitRankConfig", &n->init) &&
+    return find(l, "ncclGetVersion", &n->get_version) &&
+           n->get_version(&n->version) == HRI_NCCL_OK && n->version >= HRI_NCCL_LEAST &&
+           find(l, "ncclGetUniqueId", &n->get_id) && find(l, "ncclCommInitRankConfig", &n->init) &&
            find(l, "ncclCommGetAsyncError", &n->async_error) &&
            find(l, "ncclCommAbort", &n->abort) && find(l, "ncclCommFinalize", &n->finalize) &&
            find(l, "ncclCommDestroy", &n->destroy) && find(l, "ncclGroupStart", &n->group_start) &&
@@ -37,9 +37,12 @@ void hri_nccl_version_text(int version, char *buf, size_t size) {
 hr_status hri_nccl_load(hri_nccl *out, hri_prose *why) {
     hri_nccl n = {0};
     char version[32];
-    n.library = HRI_FAULT(OPEN) ? NULL : dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    char why_not[HRI_CUDA_TEXT] = "";
+    /* PyTorch's, where this process has it; else a folder of HEADROOM_CUDA_PATH; else the system's. */
+    n.library = hri_cuda_library_open((const char *const[]){"libnccl.so.2", NULL}, why_not);
     if (!n.library) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "libnccl.so.2 was not found");
+        return hri_prose_set(why, HR_E_UNSUPPORTED,
+                             "libnccl.so.2 was not found; HEADROOM_CUDA_PATH may name its folder");
     }
     if (!fill(&n)) {
         hri_nccl_version_text(n.version, version, sizeof version);

@@ -26,7 +26,7 @@ typedef struct hri_nccl_config {
     const char *net_name;
 } hri_nccl_config;
 #define HRI_NCCL_CONFIG                                                                            \
-    {sizeof(hri_nccl_config), 0xcafebeefu, 21700, 0, INT_MIN, INT_MIN, INT_MIN, NULL}
+    { sizeof(hri_nccl_config), 0xcafebeefu, 21700, 0, INT_MIN, INT_MIN, INT_MIN, NULL }
 
 typedef struct hri_nccl {
     void *library;

@@ -50,7 +50,8 @@ API int ncclCommFinalize(hri_nccl_comm *c);
 API int ncclCommDestroy(hri_nccl_comm *c);
 API int ncclGroupStart(void);
 API int ncclGroupEnd(void);
-API int ncclSend(const void *from, size_t count, int type, int peer, hri_nccl_comm *c, void *stream);
+API int ncclSend(const void *from, size_t count, int type, int peer, hri_nccl_comm *c,
+                 void *stream);
 API int ncclRecv(void *to, size_t count, int type, int peer, hri_nccl_comm *c, void *stream);
 API const char *ncclGetErrorString(int error);
 API const char *ncclGetLastError(hri_nccl_comm *c);
@@ -132,7 +133,8 @@ static int send_it(hri_nccl_comm *c, const op *o) {
     char path[160], half[180];
     char *bytes = malloc(o->bytes);
     int result = bytes ? driver.sync(o->stream) : FAILED;
-    result = result == OK ? driver.out(bytes, (unsigned long long)(uintptr_t)o->at, o->bytes) : FAILED;
+    result =
+        result == OK ? driver.out(bytes, (unsigned long long)(uintptr_t)o->at, o->bytes) : FAILED;
     name(c, c->rank, o->peer, c->sent[o->peer]++, path);
     snprintf(half, sizeof half, "%s.half", path);
     FILE *file = result == OK ? fopen(half, "wb") : NULL;
@@ -158,7 +160,8 @@ static int receive_it(hri_nccl_comm *c, const op *o) {
     unlink(path);
     c->received[o->peer]++;
     int result = got == o->bytes ? driver.sync(o->stream) : FAILED;
-    result = result == OK ? driver.in((unsigned long long)(uintptr_t)o->at, bytes, o->bytes) : FAILED;
+    result =
+        result == OK ? driver.in((unsigned long long)(uintptr_t)o->at, bytes, o->bytes) : FAILED;
     free(bytes);
     return result;
 }
