@@ -14,6 +14,7 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(str(missing))
 
+import trip
 import zoo_torch
 import zoo_users
 import headroom as hr
@@ -273,6 +274,21 @@ class Kinks(unittest.TestCase):
 
 @unittest.skipUnless(PROGRAM, "needs HEADROOM_PROGRAM")
 class Back(unittest.TestCase):
+    def test_a_run_comes_back_into_the_module_and_evaluates_to_the_same_loss(self) -> None:
+        """my.hr -> train -> eval by commands; the folder of the run -> the module -> PyTorch's own loss."""
+        m = small()
+        x, y = torch.randn(48, 1, 16, 16), torch.randint(0, 10, (48,))
+        with tempfile.TemporaryDirectory() as folder:
+            front.export(m, (x[:3],)).save(Path(folder) / "my.hr")
+            trip.data(folder, image=x.permute(0, 2, 3, 1).numpy(), label=y.numpy().astype("int32"))
+            trip.train(folder)
+            self.assertEqual(front.load(m, f"{folder}/run"), [])
+            ours = trip.evaluate(folder)
+        with torch.no_grad():
+            theirs = float(nn.functional.cross_entropy(m.eval()(x), y))
+        self.assertLess(abs(ours - theirs), 1e-4)
+        self.assertGreater(float(m[1].running_mean.abs().max()), 0)
+
     def test_trained_weights_evaluate_alike_in_the_module(self) -> None:
         m, x = small(), torch.randn(6, 1, 16, 16)
         e = front.export(m, (x,))
