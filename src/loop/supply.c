@@ -353,7 +353,9 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
         return hri_prose_set(why, HR_E_NOT_FOUND, "a sample has no field %s",
                              input ? s->label : s->input);
     }
-    hr_status status = put_field(&to, input, is_sequence(&s->want) ? s->want.classes : 0, why);
+    /* Where labels are a field of their own (a tag for each word), the classes are theirs alone. */
+    const int64_t limit = is_sequence(&s->want) && !label ? s->want.classes : 0;
+    hr_status status = put_field(&to, input, limit, why);
     if (status == HR_OK) {
         status = put_others(s, run, index, e, why);
     }
