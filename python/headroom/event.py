@@ -5,7 +5,8 @@ callback raises is kept, the library is told to stop, and it is raised when the 
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, Callable, Iterable, Optional
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 from .library import UNKNOWN, text
 
@@ -68,6 +69,30 @@ def plain(struct: Any) -> dict[str, Any]:
             value = ""
         out[name] = value
     return out
+
+
+@contextmanager
+def interrupts(listener: "Listener") -> Iterator[None]:
+    """Ctrl-C is noted in place of raised, because it must not be raised on the way into or out of a callback.  The second one raises.
+
+    In the main thread alone, and where the program has no handler of its own, which is left as it is."""
+    import signal
+    import threading
+
+    mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def pressed(_number: int, _frame: Any) -> None:
+        if listener.failure is not None:
+            raise KeyboardInterrupt
+        listener.failure, listener.stopping = KeyboardInterrupt(), True
+
+    if mine:
+        signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Listener:

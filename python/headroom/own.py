@@ -133,6 +133,7 @@ def child() -> None:
     listener = Listener([lambda e: say({"kind": e.kind, "text": e.text, "numbers": e.numbers})])
     try:
         history, _ = train(Job(words["model"], words["data"], words["options"], listener), listener)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         assert history.model.weights is not None
         os.replace(history.model.weights, words["weights"])
         say({"numbers": history.numbers, "text": str(history)})

@@ -7,7 +7,7 @@ import weakref
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from .errors import Error, UsageError
-from .event import Event, Listener, StopTraining, plain
+from .event import Event, Listener, StopTraining, interrupts, plain
 from .library import NUMPY, TYPES, call, check, collect, each, fill, library, make_meta, shape_of, text
 from .models import Model
 from .models import model as make_model
@@ -358,10 +358,12 @@ def train(job: Job, listener: Listener) -> tuple[History, Optional[BaseException
     """Trains to the end; what was reached, and the Ctrl-C that ended it."""
     history = History(job.model)
     listener.callbacks.insert(0, history)
-    s = open_sessions([job])[0]
+    with interrupts(listener):
+        s = open_sessions([job])[0]
     try:
         listener.hook("on_train_begin")
-        interrupted = run(s, listener)
+        with interrupts(listener):
+            interrupted = run(s, listener)
         s.give_back()
         history.numbers = s.result()
         history._text = collect(lambda write: library().hr_job_print(s.plan.handle, 0, 0, 0, write, None))
