@@ -131,6 +131,12 @@ typedef struct hr_job_options {
      * logs; the others read the same data.  NULL: replicas are threads. */
     const char *net;
     uint64_t net_deadline_ms; /* of silence, after which a rank counts as gone; 0: 15,000 */
+    /* What each replica holds only a slice of: "none" (NULL), "states" (optimizer states and sums of gradients), "weights"
+     * (those and the parameters), or "auto": the first of these that fits.  Losses do not depend on it. */
+    const char *shard;
+    /* Planning alone: the replicas are on as many machines that need not be there, connected by "nvlink", "pcie", "ib",
+     * "ethernet", "tcp", "mpi", "shm", or "LATENCY/BANDWIDTH" in seconds and bytes per second.  The budget is that of each. */
+    const char *link;
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

@@ -134,7 +134,10 @@ typedef enum hr_step_kind {
     /* Where replicas share a step, a PART and a LAST in two: see "Replicas" above. */
     HR_STEP_GRADIENTS, /* forward, backward; what the micro-batch gives is kept */
     HR_STEP_FOLD,      /* accumulates what a micro-batch gave; reads no input of the model */
-    HR_STEP_FOLD_LAST  /* as FOLD, then update */
+    HR_STEP_FOLD_LAST, /* as FOLD, then update */
+    /* Of replicas that hold slices; built by the library itself. */
+    HR_STEP_ROUND,     /* a micro-batch on each replica: forward, backward, exchange, accumulate */
+    HR_STEP_ROUND_LAST /* as ROUND, then update */
 } hr_step_kind;
 
 /* A frozen graph.  *why (may be NULL) gets the reason with node and shapes.  HR_E_SHAPE without a scalar result

@@ -37,6 +37,7 @@
 #include "plan/from_graph.h"
 #include "plan/plan.h"
 #include "run/runner.h"
+#include "step/shard.h"
 
 typedef struct hri_fit_job {
     hr_train_options options;
@@ -52,6 +53,7 @@ typedef struct hri_fit_job {
     /* Replicas that share the parts of a step (0, 1: nobody shares), and how many of them have their arena in this
      * process (0: one).  All are planned alike; the batch has at least as many parts. */
     uint32_t replicas, arenas;
+    hri_shard_mode shard;     /* what replicas hold in slices */
     int evaluate;             /* plan the evaluation of a part into the same arena */
     int64_t evaluate_samples; /* of it; 0: as many as a part has */
     int evaluate_single; /* and that of one sample: for the last ones, where the loss leaves nothing out */
@@ -101,6 +103,8 @@ typedef struct hri_fit_case {
     uint32_t threads; /* whose work spaces and times the problems have; 0: the nominal machine's */
     uint32_t users;   /* plans that are attached to it */
     hri_fit_piece pieces[HRI_FIT_PIECES];
+    hr_graph
+        *face; /* of replicas with slices: every persistent value whole, under its name; NULL */
     int has_scores;         /* a head whose scores could be made in slices */
     uint64_t bottom_bytes;  /* persistent values and constants; somebody else's too */
     uint64_t own_bytes;     /* without those */
@@ -143,6 +147,8 @@ typedef struct hri_fit_plans {
     uint64_t input_bytes; /* of the largest piece: inside the arena */
     uint64_t other_bytes, copied_bytes;
     uint64_t net_bytes;  /* that a replica receives from others in a step, at most */
+    double net_ns;       /* predicted, of a step: on the wire */
+    uint64_t net_count;  /* exchanges and gathers of a step */
     double time_ns;      /* of a step: every part */
     double base_time_ns; /* the same without anything computed twice */
     double bound_time_ns;

@@ -24,6 +24,9 @@ typedef struct timer {
 
 static double time_of(void *user, const hri_problem_op *op, uint32_t variant) {
     const timer *t = user;
+    if (op->net) {
+        return -1; /* nobody can time it alone */
+    }
     return t->job->time_ns(t->job->time_user, &t->g->nodes[op->id].sig, variant);
 }
 
@@ -81,20 +84,33 @@ static hr_status look_at_piece(const hri_fit_job *job, hri_fit_piece *out, hri_p
     return status;
 }
 
-static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
-                             uint32_t runs, hri_fit_piece *out, hri_prose *why) {
+static hr_status build_graph(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
+                             const hri_shard *shard, hr_graph **out, hri_prose *why) {
     hr_error error = {.code = HR_OK};
+    const hr_status status =
+        hri_step_build(&job->options, job->build, job->user, kind, samples, shard, out, &error);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "%s",
+                               error.message[0] ? error.message : hr_status_text(status));
+}
+
+/* rows: parts of a round, where replicas hold slices. */
+static hr_status build_rows(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
+                            uint32_t runs, uint32_t rows, hri_fit_piece *out, hri_prose *why) {
+    const hri_shard shard = {job->shard, job->replicas, rows};
     out->kind = kind;
     out->samples = samples;
     out->runs = runs;
     const hr_status status =
-        hr_step_build(&job->options, job->build, job->user, kind, samples, &out->built, &error);
-    if (status != HR_OK) {
-        return hri_prose_set(why, status, "%s",
-                             error.message[0] ? error.message : hr_status_text(status));
-    }
+        build_graph(job, kind, samples, hri_fit_sharded(job) ? &shard : NULL, &out->built, why);
     out->g = out->built;
-    return look_at_piece(job, out, why);
+    return status == HR_OK ? look_at_piece(job, out, why) : status;
+}
+
+static hr_status build_piece(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
+                             uint32_t runs, hri_fit_piece *out, hri_prose *why) {
+    return build_rows(job, kind, samples, runs, 1, out, why);
 }
 
 static hr_status take_given(const hri_fit_job *job, hri_fit_case *c, hri_prose *why) {
@@ -127,6 +143,25 @@ static hr_status build_shared(const hri_fit_job *job, hri_fit_case *c, int64_t l
                : status;
 }
 
+/* Graphs of a step of replicas that hold slices: rounds of one part each.  The face says what a checkpoint of one replica has. */
+static hr_status build_rounds(const hri_fit_job *job, hri_fit_case *c, int64_t last,
+                              hri_prose *why) {
+    const uint32_t ranks = job->replicas, rounds = (c->parts + ranks - 1) / ranks,
+                   rows = c->parts - (rounds - 1) * ranks;
+    const uint32_t uneven = last != c->part; /* one is shorter, beside the others */
+    hr_status status = build_graph(job, HR_STEP_FOLD_LAST, last, NULL, &c->face, why);
+    if (status == HR_OK) {
+        status = build_rows(job, HR_STEP_ROUND_LAST, last, 1 - uneven, rows, &c->pieces[c->count++],
+                            why);
+    }
+    if (status == HR_OK && uneven) {
+        status = build_rows(job, HR_STEP_ROUND_LAST, c->part, 1, rows, &c->pieces[c->count++], why);
+    }
+    return status == HR_OK && rounds > 1 ? build_rows(job, HR_STEP_ROUND, c->part, rounds - 1,
+                                                      ranks, &c->pieces[c->count++], why)
+                                         : status;
+}
+
 static hr_status build_training(const hri_fit_job *job, hri_fit_case *c, int64_t last,
                                 hri_prose *why) {
     const int whole = c->parts == 1;
@@ -152,8 +187,9 @@ static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_pro
     const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
     c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
     with_form.options.ignored |= given->keep_gradients; /* sums, and no velocities in their place */
-    hr_status status =
-        job->replicas > 1 ? build_shared(job, c, last, why) : build_training(job, c, last, why);
+    hr_status status = hri_fit_sharded(job) ? build_rounds(job, c, last, why)
+                       : job->replicas > 1  ? build_shared(job, c, last, why)
+                                            : build_training(job, c, last, why);
     if (status == HR_OK && job->evaluate) {
         const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;
         status = build_piece(job, HR_STEP_EVALUATE, samples, 0, &c->pieces[c->count++], why);
@@ -191,7 +227,7 @@ static uint64_t graph_bytes(const hr_graph *g) {
 }
 
 static uint64_t record_bytes(const hri_fit_job *job, const hri_fit_case *c) {
-    uint64_t bytes = 0;
+    uint64_t bytes = c->face ? graph_bytes(c->face) : 0;
     for (uint32_t i = 0; i < c->count; i++) {
         const hr_graph *g = c->pieces[i].g;
         const hri_problem *p = &c->pieces[i].x.problem;
@@ -208,7 +244,7 @@ static uint64_t record_bytes(const hri_fit_job *job, const hri_fit_case *c) {
 
 /* Graphs and problems of all pieces, the search of one, the plans of all: those found, those better, the smallest. */
 static uint64_t planning_bytes(const hri_fit_job *job, const hri_fit_case *c) {
-    uint64_t held = 0, search = 0, plans = 0;
+    uint64_t held = c->face ? graph_bytes(c->face) : 0, search = 0, plans = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         const hri_graph_problem *x = &c->pieces[i].x;
         const hr_graph *g = c->pieces[i].g;
@@ -350,6 +386,9 @@ void hri_fit_case_measure(const hri_fit_job *job, hri_fit_case *c) {
 }
 
 void hri_fit_case_close(hri_fit_case *c) {
+    if (c) {
+        hr_graph_destroy(c->face);
+    }
     for (uint32_t i = 0; c && i < c->count; i++) {
         hr_graph_destroy(c->pieces[i].built);
         hri_graph_problem_deinit(&c->pieces[i].x);
@@ -382,6 +421,16 @@ static uint64_t net_bytes(const hri_fit_job *job, const hri_fit_case *c) {
     return bytes ? bytes * (c->parts - c->parts / job->replicas) : 0;
 }
 
+/* What the plans themselves exchange, again where they gather again. */
+static void add_net(const hri_fit_case *c, hri_fit_plans *sums) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        const hri_plan_net net = hri_plan_net_of(&c->pieces[i].x.problem, sums->plans[i]);
+        sums->net_bytes += net.bytes * c->pieces[i].runs;
+        sums->net_count += (uint64_t)net.count * c->pieces[i].runs;
+        sums->net_ns += net.time_ns * c->pieces[i].runs;
+    }
+}
+
 void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
     const hri_fit_case *c = out->c;
     uint64_t most = 0;
@@ -404,7 +453,8 @@ void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
         sums.base_time_ns += runs * plan->base_time_ns;
         sums.bound_time_ns += runs * plan->bound_time_ns;
     }
-    sums.net_bytes = net_bytes(job, c);
+    add_net(c, &sums);
+    sums.net_bytes += net_bytes(job, c);
     sums.part = c->part;
     sums.slices = c->slices;
     sums.parts = c->parts;
@@ -432,6 +482,15 @@ void hri_fit_plans_adopt(const hri_fit *f, hri_fit_case *c, hri_plan *const *pla
     hri_fit_add_up(&f->job, out);
 }
 
+/* The piece whose samples are fewer than those of the ranks beside it: it has their plan, that of the next piece, so that
+ * all exchange in one order.  c->count: there is none. */
+static uint32_t follower(const hri_fit_case *c) {
+    return c->count > 1 && c->pieces[0].kind == HR_STEP_ROUND_LAST &&
+                   c->pieces[1].kind == HR_STEP_ROUND_LAST
+               ? 0
+               : c->count;
+}
+
 /* Every piece of the case in an arena of that size, all of it; 0: as much as it takes. */
 static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_bytes,
                              uint64_t effort, int stage, hri_fit_memos *memos, hri_fit_plans *out,
@@ -445,12 +504,20 @@ static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_b
                           .other_budget_bytes = f->job.other_budget_bytes,
                           .fixed_bytes = c->bottom_bytes,
                           .budget_bytes = arena_bytes > top ? arena_bytes - top : 0};
+    const uint32_t follows = follower(c);
     for (uint32_t i = 0; i < c->count && status == HR_OK; i++) {
+        if (i == follows) {
+            continue;
+        }
         o.fixed_offsets = c->pieces[i].offsets;
         o.memo = memos ? &memos->of[i] : NULL;
         o.any = memos != NULL;
         o.memo_only = memos && memos->only;
         status = hri_plan_make(&c->pieces[i].x.problem, &o, &plans.plans[i], NULL, why);
+    }
+    if (status == HR_OK && follows < c->count) {
+        status = hri_plan_carry(plans.plans[follows + 1], &c->pieces[follows].x.problem,
+                                &plans.plans[follows], why);
     }
     if (status != HR_OK) {
         hri_fit_plans_deinit(&plans);

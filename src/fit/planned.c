@@ -12,9 +12,10 @@ static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
     for (uint32_t i = 0; i < plans->c->count; i++) {
         const hri_fit_piece *from = &plans->c->pieces[i];
         const int first = i == 0; /* the last part of a batch, or all of it */
-        const int part = from->kind == HR_STEP_PART || from->kind == HR_STEP_GRADIENTS;
+        const int part = from->kind == HR_STEP_PART || from->kind == HR_STEP_GRADIENTS ||
+                         from->kind == HR_STEP_ROUND;
         const int update = from->kind == HR_STEP_UPDATE || from->kind == HR_STEP_FOLD_LAST;
-        if (from->kind == HR_STEP_FOLD) {
+        if (from->kind == HR_STEP_FOLD || (from->kind == HR_STEP_ROUND_LAST && !first)) {
             continue; /* a member has it */
         }
         hri_planned_piece *to = update                           ? &p->update
@@ -82,6 +83,10 @@ hr_status hri_planned_take(hri_planned *p, hri_prose *why) {
     hr_status status = p->members ? HR_OK : hri_runner_take(p->runner, why);
     for (uint32_t i = 0; i < p->member_count && status == HR_OK; i++) {
         status = hri_runner_take(p->members[i].runner, why);
+    }
+    if (status == HR_OK && p->shard != HRI_SHARD_NONE && (status = hri_shards_begin(p)) != HR_OK) {
+        return hri_prose_set(why, status, "initializing the parameters: %s",
+                             hr_status_text(status));
     }
     return status;
 }
@@ -431,7 +436,10 @@ static hr_status run_shared(hri_planned *p, hri_numbers *out, hri_prose *why) {
     double sum[3] = {0};
     uint64_t counted = 0;
     p->busy_ns = 0;
-    const hr_status status = hri_planned_run_rounds(p, sum, &counted, why);
+    const hri_planned_piece *end = &p->update;
+    const hr_status status = p->shard != HRI_SHARD_NONE
+                                 ? hri_shards_run(p, sum, &counted, &end, why)
+                                 : hri_planned_run_rounds(p, sum, &counted, why);
     if (status != HR_OK) { /* all ranks see the end of the data, or that one of them has ended */
         if (p->o.net && status != HR_E_EOF && status != HR_E_PEER) {
             hri_net_stop(p->o.net, status, "rank %u failed in step %llu: %s", p->rank,
@@ -440,7 +448,7 @@ static hr_status run_shared(hri_planned *p, hri_numbers *out, hri_prose *why) {
         return status;
     }
     *out = numbers_of(p, sum, counted);
-    return end_step(p, &p->update, out);
+    return end_step(p, end, out);
 }
 
 hr_status hri_planned_step(hri_planned *p, hri_numbers *out, hri_prose *why) {
@@ -464,7 +472,8 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
         return hri_prose_set(why, HR_E_UNSUPPORTED, "evaluation was not planned");
     }
     const hri_planned_piece *x = &p->evaluation;
-    hr_status status = hri_planned_all_here(p, why);
+    const int gathers = p->shard == HRI_SHARD_WEIGHTS;
+    hr_status status = gathers ? hri_shards_meet(p, why) : hri_planned_all_here(p, why);
     if (status == HR_OK) {
         status = hri_planned_feed(p, x, p->state.step, 0, &counted, why);
     }
@@ -473,7 +482,8 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
         status = hri_planned_feed(p, x, p->state.step, 0, &counted, why);
     }
     if (status == HR_OK) {
-        status = hri_planned_run_piece(p, x, 0, &whole, why);
+        status =
+            gathers ? hri_shards_evaluate(p, x, why) : hri_planned_run_piece(p, x, 0, &whole, why);
     }
     if (status == HR_OK) {
         status = end_piece(p, x, &whole, sum, 1, why);
@@ -559,6 +569,9 @@ void hri_planned_measure(hri_planned *p, hri_measured *out) {
 }
 
 const hr_graph *hri_planned_graph(const hri_planned *p) {
+    if (p->face) {
+        return p->face;
+    }
     return hri_exec_graph(p->update.exec ? p->update.exec : p->last.exec);
 }
 
@@ -587,6 +600,9 @@ static hr_status put_at(const hri_planned_piece *update, const hri_planned_piece
 hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,
                           uint64_t bytes) {
     const hri_planned *p = planned;
+    if (p->face) {
+        return hri_shards_put(planned, value, at, from, bytes);
+    }
     hr_status status = p->members ? HR_OK : put_at(&p->update, &p->last, value, at, from, bytes);
     for (uint32_t i = 0; i < p->member_count && status == HR_OK; i++) {
         const hri_planned_member *m = &p->members[i];
@@ -597,6 +613,9 @@ hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void
 
 hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to, uint64_t bytes) {
     const hri_planned *p = planned;
+    if (p->face) {
+        return hri_shards_get(planned, value, at, to, bytes);
+    }
     hri_exec *exec = place_of(&p->update, &p->last, &value);
     return value == HR_NONE ? HR_E_NOT_FOUND : hri_exec_get(exec, value, at, to, bytes);
 }

@@ -2,7 +2,8 @@
  *
  *   planned.c   one place: the parts of a step one after the other, evaluation, values in and out
  *   rounds.c    replicas: the parts of a step in rounds, folded everywhere in their order
- *   carry.c     bytes from the replica that computed a part to those that fold it in */
+ *   carry.c     bytes from the replica that computed a part to those that fold it in
+ *   shards.c    replicas that hold slices: rounds that exchange and fold inside their graphs; values out of slices */
 #ifndef HRI_FIT_PLANNED_INT_H
 #define HRI_FIT_PLANNED_INT_H
 
@@ -27,6 +28,8 @@ typedef struct hri_planned_part {
 typedef struct hri_planned_member {
     hri_runner *runner;
     hri_planned_piece part, last, fold, fold_last;
+    hri_planned_piece last_round; /* slices: the last round with as many samples as the others */
+    hri_net *net;         /* slices: to the other replicas; its own, but between processes */
     uint64_t counted;     /* labels that count in the part that it was fed */
     hri_share_part share; /* of that part in the step */
     hr_status status;     /* of its part of a round */
@@ -42,6 +45,11 @@ struct hri_planned {
         update; /* with keep_gradients, or of the first replica: the graph that updates; exec is NULL without */
     hri_planned_member *members; /* replicas; NULL: nobody shares the step */
     uint32_t member_count;
+    hri_shard_mode shard;    /* what they hold in slices */
+    const hr_graph *face;    /* and every value of them whole; the case's */
+    uint64_t net_hash;       /* of what their plans exchange */
+    int meets;               /* between processes: the others answer to rank 0 */
+    float *row_weights;      /* of the parts of a round: weight, then first */
     uint32_t ranks, rank;    /* replicas in all, and the first of this process */
     hri_planned_part *parts; /* of a round, by rank */
     hri_share_part *shares;  /* of them in the step */
@@ -117,8 +125,36 @@ HR_MUST_CHECK hr_status hri_planned_open_members(hri_planned *p, const hri_runne
 void hri_planned_close_members(hri_planned *p);
 /* Between ranks: HR_E_PEER names the one that ended while this one computed by itself. */
 HR_MUST_CHECK hr_status hri_planned_all_here(const hri_planned *p, hri_prose *why);
+/* The first failure of members first .. end: one of its own before those that another made fail. */
+HR_MUST_CHECK hr_status hri_planned_first_failure(const hri_planned *p, uint32_t first, uint32_t end,
+                                                  hri_prose *why);
+/* Why the group has ended, as far as it has: the first reason of any rank. */
+hr_status hri_planned_net_failed(const hri_planned *p, hr_status status, hri_prose *why);
 /* All parts of a step, in rounds, and the update. */
 HR_MUST_CHECK hr_status hri_planned_run_rounds(hri_planned *p, double sum[3], uint64_t *labels,
                                                hri_prose *why);
+
+/* ---- shards.c: what is in slices ---- */
+
+/* Each member's own end, before its runner is opened. */
+HR_MUST_CHECK hr_status hri_shards_open(hri_planned *p, const hri_fit_plans *plans, hri_prose *why);
+/* While the slices are still there; and after the runners are closed. */
+void hri_shards_leave(hri_planned *p);
+void hri_shards_close(hri_planned *p);
+/* Slices begin as the whole does. */
+HR_MUST_CHECK hr_status hri_shards_begin(hri_planned *p);
+/* As hri_planned_run_rounds; *end is the piece that updated. */
+HR_MUST_CHECK hr_status hri_shards_run(hri_planned *p, double sum[3], uint64_t *labels,
+                                       const hri_planned_piece **end, hri_prose *why);
+/* A batch of evaluation whose inputs the first member was fed: all gather, so all run it. */
+HR_MUST_CHECK hr_status hri_shards_evaluate(hri_planned *p, const hri_planned_piece *x,
+                                            hri_prose *why);
+/* Between processes: what rank 0 asks of the others' slices is answered until it goes on. */
+HR_MUST_CHECK hr_status hri_shards_meet(hri_planned *p, hri_prose *why);
+/* Values of the face.  Between processes only rank 0 gets what is cut: HR_E_UNSUPPORTED on others. */
+HR_MUST_CHECK hr_status hri_shards_put(hri_planned *p, hr_value value, uint64_t at,
+                                       const void *from, uint64_t bytes);
+HR_MUST_CHECK hr_status hri_shards_get(hri_planned *p, hr_value value, uint64_t at, void *to,
+                                       uint64_t bytes);
 
 #endif

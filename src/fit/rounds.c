@@ -31,6 +31,11 @@ static void sort_pieces(hri_planned_member *m, const hri_fit_plans *plans) {
             m->fold = piece;
         } else if (from->kind == HR_STEP_FOLD_LAST) {
             m->fold_last = piece;
+        } else if (from->kind == HR_STEP_ROUND_LAST) {
+            m->last = i == 0 ? piece : m->last;
+            m->last_round = m->part = piece; /* of one round alone, its parts are these */
+        } else if (from->kind == HR_STEP_ROUND) {
+            m->part = piece;
         }
     }
 }
@@ -57,6 +62,7 @@ static hr_status open_runners(hri_planned *p, const hri_runner_options *o,
         }
         snprintf(name, sizeof name, "replica %u", p->rank + p->member_count);
         each.name = o->name ? o->name : name;
+        each.net = m->net;
         status = hri_runner_open(&each, &m->runner, why);
         if (status == HR_OK) {
             sort_pieces(m, plans);
@@ -75,8 +81,14 @@ hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
     p->ranges = p->o.net ? hri_calloc(p->ranks, sizeof *p->ranges) : NULL;
     p->band = p->o.net ? hri_malloc(HRI_PLANNED_BAND) : NULL;
     hr_status status = p->members && p->parts && p->shares && (!p->o.net || (p->ranges && p->band))
-                           ? open_runners(p, o, plans, why)
+                           ? HR_OK
                            : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the replicas");
+    if (status == HR_OK && p->o.job->shard != HRI_SHARD_NONE) {
+        status = hri_shards_open(p, plans, why);
+    }
+    if (status == HR_OK) {
+        status = open_runners(p, o, plans, why);
+    }
     const uint32_t there = p->o.net ? hri_net_size(p->o.net) : members_of(p, plans);
     if (status == HR_OK && there != p->ranks) {
         status = hri_prose_set(why, HR_E_INVALID, "%u replicas were planned, but there are %u",
@@ -94,9 +106,11 @@ hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
 }
 
 void hri_planned_close_members(hri_planned *p) {
+    hri_shards_leave(p);
     for (uint32_t i = 0; i < p->member_count; i++) {
         hri_runner_close(p->members[i].runner);
     }
+    hri_shards_close(p);
     hri_free(p->members);
     hri_free(p->parts);
     hri_free(p->shares);
@@ -114,10 +128,9 @@ int64_t hri_planned_part_samples(const hri_planned *p) {
 
 /* ---- between processes ---- */
 
-/* Why the group has ended, as far as it has: the first reason of any rank. */
-static hr_status net_failed(const hri_planned *p, hr_status status, hri_prose *why) {
+hr_status hri_planned_net_failed(const hri_planned *p, hr_status status, hri_prose *why) {
     hri_net_end end;
-    if (hri_net_cause(p->o.net, &end)) {
+    if (hri_net_cause(p->o.net ? p->o.net : p->members[0].net, &end)) {
         return hri_prose_set(why, status, "%s", end.text);
     }
     return hri_prose_set(why, status, "the exchange with other ranks failed: %s",
@@ -140,11 +153,11 @@ hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why) {
     for (uint32_t i = 0; i < p->ranks && status == HR_OK; i++) {
         *any |= all[i];
     }
-    return status == HR_OK ? HR_OK : net_failed(p, status, why);
+    return status == HR_OK ? HR_OK : hri_planned_net_failed(p, status, why);
 }
 
 typedef struct terms {
-    uint64_t of[8];
+    uint64_t of[10];
 } terms;
 
 static const char *const term_names[] = {"the batch",
@@ -154,7 +167,9 @@ static const char *const term_names[] = {"the batch",
                                          "the model",
                                          "the training options",
                                          "the input or the losses so far",
-                                         "the version"};
+                                         "the version",
+                                         "what is sharded",
+                                         "the plan of what is exchanged"};
 
 /* What is carried, in its order. */
 static uint64_t print_of_fold(const hr_graph *g) {
@@ -175,12 +190,13 @@ hr_status hri_planned_agree(hri_planned *p, uint64_t print, hri_prose *why) {
     }
     const hr_train_options *o = &p->o.job->options;
     const terms mine = {{(uint64_t)p->o.job->batch, (uint64_t)p->members[0].part.samples, p->o.seed,
-                         p->state.step, print_of_fold(hri_exec_graph(p->members[0].fold_last.exec)),
-                         hri_hash_bytes(o, sizeof *o, 0), print, 1}};
+                         p->state.step, print_of_fold(hri_planned_graph(p)),
+                         hri_hash_bytes(o, sizeof *o, 0), print, 1, (uint64_t)p->shard,
+                         p->net_hash}};
     terms *all = (terms *)(void *)p->band;
     const hr_status status = hri_net_share(p->o.net, &mine, sizeof mine, all);
     if (status != HR_OK) {
-        return net_failed(p, status, why);
+        return hri_planned_net_failed(p, status, why);
     }
     for (uint32_t i = 1; i < p->ranks; i++) {
         for (size_t k = 0; k < sizeof term_names / sizeof term_names[0]; k++) {
@@ -193,6 +209,7 @@ hr_status hri_planned_agree(hri_planned *p, uint64_t print, hri_prose *why) {
             }
         }
     }
+    p->meets = p->shard != HRI_SHARD_NONE;
     return HR_OK;
 }
 
@@ -242,7 +259,7 @@ static void fold(void *user, uint32_t at, uint32_t worker) {
         m->status = hri_planned_carry(r->p, r->from, piece_of(r, r->from), to);
     }
     if (m->status == HR_E_PEER) {
-        m->status = net_failed(r->p, m->status, &m->why);
+        m->status = hri_planned_net_failed(r->p, m->status, &m->why);
         return;
     }
     if (m->status != HR_OK) {
@@ -254,17 +271,20 @@ static void fold(void *user, uint32_t at, uint32_t worker) {
         hri_planned_run_piece(r->p, to, first_sample(r, r->from), &r->p->shares[r->from], &m->why);
 }
 
-static hr_status first_failure(const hri_planned *p, uint32_t first, uint32_t end, hri_prose *why) {
+hr_status hri_planned_first_failure(const hri_planned *p, uint32_t first, uint32_t end,
+                                    hri_prose *why) {
+    const hri_planned_member *found = NULL;
     for (uint32_t i = first; i < end; i++) {
         const hri_planned_member *m = &p->members[i];
-        if (m->status == HR_E_PEER) {
-            return hri_prose_set(why, m->status, "%s", m->why.text);
-        }
-        if (m->status != HR_OK) {
-            return hri_prose_set(why, m->status, "replica %u: %s", p->rank + i, m->why.text);
+        if (m->status != HR_OK && (!found || found->status == HR_E_PEER)) {
+            found = m;
         }
     }
-    return HR_OK;
+    if (!found || found->status == HR_E_PEER) {
+        return found ? hri_prose_set(why, found->status, "%s", found->why.text) : HR_OK;
+    }
+    return hri_prose_set(why, found->status, "replica %u: %s",
+                         p->rank + (uint32_t)(found - p->members), found->why.text);
 }
 
 /* All tasks, and the first failure of them. */
@@ -278,7 +298,7 @@ static hr_status run_all(round *r, uint32_t count, hri_task_fn *task, hri_prose 
     } else {
         hri_threads_run(p->o.threads, count, task, r);
     }
-    return first_failure(p, 0, count, why);
+    return hri_planned_first_failure(p, 0, count, why);
 }
 
 /* Samples, in their order; and the gradients of the parts that are computed here.  A GPU computes a part while the next one
@@ -298,7 +318,7 @@ static hr_status compute_round(round *r, hri_prose *why) {
             hri_planned_feed(p, x, p->state.step, first_sample(r, i), &p->parts[i].counted, why);
         if (status == HR_OK && at_once) {
             compute(r, here, 0);
-            status = first_failure(p, here, here + 1, why);
+            status = hri_planned_first_failure(p, here, here + 1, why);
         }
         here++;
     }
@@ -322,7 +342,7 @@ static hr_status share_parts(hri_planned *p, hri_prose *why) {
     }
     const hri_planned_part mine = p->parts[p->rank];
     const hr_status status = hri_net_share(p->o.net, &mine, sizeof mine, p->parts);
-    return status == HR_OK ? HR_OK : net_failed(p, status, why);
+    return status == HR_OK ? HR_OK : hri_planned_net_failed(p, status, why);
 }
 
 static hr_status run_round(round *r, hri_share *so_far, double sum[3], hri_prose *why) {

@@ -433,7 +433,8 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
                                                   .origin = origin[k],
                                                   .name = name};
     }
-    g->nodes[g->node_count++] = (hri_node_record){
+    g->nodes[g->node_count] = (hri_node_record){
+        .counter = g->node_count,
         .sig = {op, attr_copy, count, op->out_count, in_metas, out_metas},
         .in = in_copy,
         .out = first,
@@ -441,6 +442,7 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
         .phase = phase,
         .forward = g->forward,
     };
+    g->node_count++;
     return first;
 }
 

@@ -38,8 +38,10 @@ typedef struct hri_node_record {
     const char *name;
     hri_phase phase;
     uint32_t forward; /* of a backward node: the node it belongs to */
-    uint8_t live;     /* set by freeze */
-    uint8_t dropped;  /* 1: not run for what it updates; somebody else does that */
+    uint32_t
+        counter; /* what random ops count by: its own number, or that of the node it was made from */
+    uint8_t live;    /* set by freeze */
+    uint8_t dropped; /* 1: not run for what it updates; somebody else does that */
 } hri_node_record;
 
 typedef struct hri_result {
@@ -73,6 +75,10 @@ struct hr_graph {
     hr_error error; /* the first one */
 };
 
+/* What a random op that made this value counts by. */
+static inline uint32_t hri_graph_counter(const hr_graph *g, hr_value v) {
+    return g->nodes[g->values[v].node].counter;
+}
 static inline const hri_value *hri_value_at(const hr_graph *g, hr_value v) {
     return &g->values[v];
 }

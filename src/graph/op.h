@@ -89,6 +89,7 @@ typedef enum hri_samples {
 
 typedef struct hri_cost {
     double flops, bytes;
+    double messages, wire_bytes; /* of a rank, to others; 0: it needs nobody */
 } hri_cost;
 
 /* ---- kernels ---- */
@@ -105,6 +106,7 @@ typedef struct hri_call {
     uint32_t step;
     uint32_t first_sample; /* of this part of the batch */
     uint64_t seed;
+    struct hri_net *net; /* the other ranks, for ops with `net`; NULL: there are none */
 } hri_call;
 
 /* A call on a GPU.  The function puts launches into the queue in use of `gpu` (device/gpu.h) and waits for nothing; it is
@@ -188,8 +190,10 @@ struct hr_op {
     uint16_t overwrite
         [HRI_OUT_MAX]; /* bit i: output may lie where input i of equal bytes lay, if that dies here */
     uint8_t updates[HRI_OUT_MAX]; /* i + 1: output *is* input i's memory, afterwards; 0: no */
-    uint8_t view;   /* 1: output 0 has the same bytes as input 0; needs no kernel when they share */
-    uint8_t random; /* 1: reads seed, step, node and first_sample */
+    uint8_t view; /* 1: output 0 has the same bytes as input 0; needs no kernel when they share */
+    uint8_t net;  /* 1: ranks exchange bytes; all of them run it, in the same order */
+    uint8_t host_only; /* 1: other back ends need no kernel for it */
+    uint8_t random;    /* 1: reads seed, step, node and first_sample */
     uint8_t
         product; /* 1: where the arithmetic is; mixed precision gives it its real inputs in the small type */
 

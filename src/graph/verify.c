@@ -51,7 +51,7 @@ static hr_status verify_node(const hr_graph *g, uint32_t at, unsigned char *stal
                          g->values[old].name);
                 return HR_E_INVALID;
             }
-            stale[old] = 1;
+            stale[old] = !n->dropped;
         }
     }
     return HR_OK;

@@ -70,16 +70,19 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     if (status != HR_OK) {
         return status;
     }
-    status = hri_threads_create(threads, &j->threads);
+    /* Replicas that hold slices wait for one another, each on its thread. */
+    const uint32_t here =
+        j->job.replicas > 1 && j->who.size < 2 && !j->o.link ? j->job.replicas : 1;
+    const uint32_t least = j->job.shard != HRI_SHARD_NONE ? here : 1;
+    status = hri_threads_create(threads > least ? threads : least, &j->threads);
     if (status != HR_OK) {
         return hri_why_set(&j->why, hri_cause_of(status), status, "threads: %s",
                            hr_status_text(status));
     }
     /* Replicas compute on one thread each, as many at a time as there are threads. */
-    const uint32_t replicas = j->job.replicas > 1 && j->who.size < 2 ? j->job.replicas : 1;
-    const uint32_t each = replicas > 1 ? 1 : threads;
-    const uint32_t at_once = replicas < threads ? replicas : threads;
-    j->job.arenas = replicas;
+    const uint32_t each = here > 1 ? 1 : threads;
+    const uint32_t at_once = here < threads || least > 1 ? here : threads;
+    j->job.arenas = here;
     /* A core does about this much on our kernels; a disk behind the page cache takes about this much. */
     const double given = s->flops;
     s->flops = 15e9 * each;
@@ -97,7 +100,7 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     j->job.nominal.flops_per_ns = is_given(j, "flops=") ? s->flops / 1e9 : 30;
     j->job.nominal.threads = 1;
     j->job.page_bytes = info->page_bytes;
-    j->job.runtime_bytes = runtime + (replicas > 1 ? at_once : 1) * HRI_RESIDENT_THREAD + wire;
+    j->job.runtime_bytes = runtime + (here > 1 ? at_once : 1) * HRI_RESIDENT_THREAD + wire;
     j->job.thread_bytes = HRI_RESIDENT_THREAD;
     j->job.count_records = 1;
     return HR_OK;
@@ -243,6 +246,12 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
     if (can & HRI_CAN_POINT) {
         j->job.machine.kernels = hri_device_kernels(j->device);
         return open_host(j, &info, s);
+    }
+    if (can & HRI_CAN_QUEUE && j->job.shard != HRI_SHARD_NONE) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "shard",
+                              "=%s runs on the host; for GPUs it can only be planned, with "
+                              "`device=null:SIZE`",
+                              hri_shard_names[j->job.shard]);
     }
     if (can & HRI_CAN_QUEUE) {
         return open_cuda(j, &info, s);

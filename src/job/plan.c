@@ -18,7 +18,7 @@ static const size_t text_members[] = {
     AT(name),        AT(model),     AT(training),    AT(passes),      AT(init),   AT(data),
     AT(val_data),    AT(augment),   AT(device),      AT(device_spec), AT(budget), AT(host_budget),
     AT(spill),       AT(plan_file), AT(gpu_choices), AT(cache),       AT(folder), AT(log),
-    AT(tensorboard), AT(svg),       AT(net),
+    AT(tensorboard), AT(svg),       AT(net),         AT(shard),       AT(link),
 #undef AT
 };
 
@@ -179,13 +179,39 @@ static hr_status plan_job(hr_ctx *ctx, const hr_job_options *options, uint64_t b
     return finish(status, p, &why, out, error);
 }
 
+static bool fits(const hr_plan *p) {
+    return p->together ? hri_together_fits(p->together) : p->answer.fits;
+}
+
+/* "auto" is the first way of sharding that fits; the last one's refusal, if none does. */
 hr_status hr_job_plan(hr_ctx *ctx, const hr_job_options *options, hr_plan **out, hr_error *error) {
-    return plan_job(ctx, options, 0, out, error);
+    hr_job_options o;
+    hr_plan *p = NULL;
+    if (hri_take(&o, sizeof o, options) != HR_OK || !hri_plan_job_shard_at(&o, 0)) {
+        return plan_job(ctx, options, 0, out, error);
+    }
+    for (uint32_t i = 0; (o.shard = hri_plan_job_shard_at(options, i)) != NULL; i++) {
+        hr_plan_destroy(p);
+        p = NULL;
+        const hr_status status = plan_job(ctx, &o, 0, &p, error);
+        if (status == HR_E_UNSUPPORTED && i) { /* this device cannot: what it can was refused */
+            o.shard = hri_plan_job_shard_at(options, 0);
+            return plan_job(ctx, &o, 0, out, error);
+        }
+        if (status != HR_OK) {
+            return status;
+        }
+        if (fits(p)) {
+            break;
+        }
+    }
+    *out = p;
+    return HR_OK;
 }
 
 /* Copies the options of each job; those of the first are the plan's. */
-hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *const *jobs, size_t count,
-                            const uint64_t *slices, hr_plan **out, hr_error *error) {
+static hr_status plan_jobs(hr_ctx *ctx, const hr_job_options *const *jobs, size_t count,
+                           const uint64_t *slices, hr_plan **out, hr_error *error) {
     hr_plan *p = NULL;
     hri_why why = {0};
     hr_job_options own[HRI_TOGETHER_MAX];
@@ -207,6 +233,16 @@ hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *const *jobs, size
         status = hri_together_plan(p, ctx, own, count, slices, &why);
     }
     return finish(status, p, &why, out, error);
+}
+
+hr_status hri_job_plan_jobs(hr_ctx *ctx, const hr_job_options *const *jobs, size_t count,
+                            const uint64_t *slices, hr_plan **out, hr_error *error) {
+    hr_job_options first;
+    if (count == 1 && !slices && hri_take(&first, sizeof first, jobs[0]) == HR_OK &&
+        hri_plan_job_shard_at(&first, 0)) {
+        return hr_job_plan(ctx, jobs[0], out, error);
+    }
+    return plan_jobs(ctx, jobs, count, slices, out, error);
 }
 
 hr_status hr_job_plan_together(hr_ctx *ctx, const hr_job_options *const *jobs, size_t count,

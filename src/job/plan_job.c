@@ -102,6 +102,10 @@ static hr_status open_model(hri_plan_job *j) {
         return known;
     }
     j->job.replicas = j->who.size > 1 ? j->who.size : (uint32_t)j->o.replicas;
+    const hr_status shard = hri_plan_job_read_shard(j);
+    if (shard != HR_OK) {
+        return shard;
+    }
     if (j->job.replicas > 1 && j->job.keep_gradients) {
         return hri_why_option(&j->why, HR_E_UNSUPPORTED, "keep_gradients",
                               " does not work with replicas");

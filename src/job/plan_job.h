@@ -38,6 +38,8 @@ typedef struct hri_plan_row {
     uint64_t planning_bytes; /* the most that the process takes while it plans; 0: not counted */
     uint32_t threads;        /* of the host; 0: not the host's */
     uint64_t net_bytes;      /* that a replica receives in a step; 0: there are no several */
+    uint64_t net_count;      /* exchanges and gathers of a step, where they are planned */
+    double net_ns;           /* and their time on the wire */
     uint64_t replica_bytes;  /* of each replica of this process; 0: there are no several */
     uint32_t micro_batches;
     int64_t part;
@@ -102,6 +104,10 @@ typedef struct hri_plan_job {
 
 /* Which rank of how many this process is, as the options say; size 1: it is alone. */
 HR_MUST_CHECK hr_status hri_plan_job_who(const hr_job_options *o, hri_who *out, hri_why *why);
+/* What replicas hold in slices, and how fast the wire between them is, as the options say (shard.c). */
+HR_MUST_CHECK hr_status hri_plan_job_read_shard(hri_plan_job *job);
+/* The modes that "auto" stands for, one after the other; NULL: there are no more, or the options name one. */
+const char *hri_plan_job_shard_at(const hr_job_options *o, uint32_t at);
 /* What its wire takes of this process. */
 HR_MUST_CHECK hr_status hri_plan_job_wire_bytes(hri_plan_job *job, uint64_t *out);
 /* The same of its GPU. */

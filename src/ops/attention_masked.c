@@ -67,7 +67,7 @@ static void attention_masked_grad(hri_grad *c) {
     hri_attention_masked_attr attr = *(const hri_attention_masked_attr *)c->sig->attr;
     const int masked = c->sig->in_count > 3;
     if (attr.node < 0 && attr.dropout > 0) {
-        attr.node = hri_value_at(c->g, c->out[0])->node;
+        attr.node = hri_graph_counter(c->g, c->out[0]);
     }
     if (c->need & 7u) {
         const hr_value in[] = {c->dout[0],

@@ -86,7 +86,7 @@ static void shared_draws(const noise *n, const hri_call *c, uint32_t node, uint3
 static void dropout_grad(hri_grad *c) {
     dropout_attr attr = *(const dropout_attr *)c->sig->attr;
     if (attr.node < 0) {
-        attr.node = hri_value_at(c->g, c->out[0])->node;
+        attr.node = hri_graph_counter(c->g, c->out[0]);
     }
     c->din[0] = HRI_NODE(c->g, "dropout", &attr, c->dout[0]);
 }

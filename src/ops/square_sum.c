@@ -5,28 +5,15 @@
  * sum itself is beyond f32), which is the finite check of loss scaling too. */
 #include "graph/half.h"
 #include "ops/common/launch.h"
+#include "ops/common/squares.h"
 
-enum { CHUNK = 16384 };
+enum { CHUNK = HRI_SLICE_CHUNK };
 
 typedef struct job {
     const hri_call *c;
     uint32_t input;
     double *sums; /* of this input's chunks */
 } job;
-
-static double of_f32(const float *x, uint64_t n) {
-    double s[4] = {0};
-    uint64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        for (int k = 0; k < 4; k++) {
-            s[k] += (double)x[i + (uint64_t)k] * (double)x[i + (uint64_t)k];
-        }
-    }
-    for (; i < n; i++) {
-        s[0] += (double)x[i] * (double)x[i];
-    }
-    return (s[0] + s[1]) + (s[2] + s[3]);
-}
 
 static void square_sum_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const job *j = arg;
@@ -35,7 +22,7 @@ static void square_sum_range(void *arg, uint64_t begin, uint64_t end, uint32_t w
     double sum = 0.0;
     (void)worker;
     if (type == HR_TYPE_F32) {
-        sum = of_f32((const float *)x + begin, end - begin);
+        sum = hri_squares_f32((const float *)x + begin, end - begin);
     } else {
         for (uint64_t i = begin; i < end; i++) {
             const double v = (double)(type == HR_TYPE_BF16 ? hri_from_bf16(((const hri_bf16 *)x)[i])

@@ -98,6 +98,10 @@ static hr_status add_values(adaptor *a) {
 
 static double time_of(const adaptor *a, const hri_sig *sig) {
     const hri_cost cost = hri_op_cost(sig);
+    if (sig->op->net) {
+        return cost.messages * a->machine.net_latency_ns +
+               cost.wire_bytes / a->machine.net_bytes_per_ns;
+    }
     const double compute = cost.flops / a->machine.flops_per_ns;
     const double memory = cost.bytes / a->machine.bytes_per_ns;
     return a->machine.launch_ns + (compute > memory ? compute : memory);
@@ -153,6 +157,8 @@ static hr_status add_op(adaptor *a, uint32_t n) {
                          .phase = node->phase == HRI_FORWARD    ? HRI_PROBLEM_FORWARD
                                   : node->phase == HRI_BACKWARD ? HRI_PROBLEM_BACKWARD
                                                                 : HRI_PROBLEM_UPDATE,
+                         .net = sig->op->net,
+                         .wire_bytes = (uint64_t)hri_op_cost(sig).wire_bytes,
                          .id = n,
                          .in_count = sig->in_count,
                          .out_count = sig->out_count,
@@ -220,6 +226,10 @@ static hri_machine with_defaults(const hri_machine *given) {
         m.flops_per_ns = 64; /* two cores: 64 Gflop/s in products, 16 GB/s */
         m.bytes_per_ns = 16;
         m.launch_ns = m.launch_ns > 0 ? m.launch_ns : 1000;
+    }
+    if (m.net_bytes_per_ns <= 0) {
+        m.net_bytes_per_ns = 1.1;
+        m.net_latency_ns = 25000;
     }
     m.threads = m.threads ? m.threads : 1;
     if (!m.kernels) {

@@ -17,6 +17,8 @@ typedef struct hri_machine {
     uint64_t other_capacity_bytes;  /* of that memory; 0: as much as it takes */
     const hri_problem_memory *more; /* memories behind that one, which must be there then */
     uint32_t more_count;
+    double net_bytes_per_ns,
+        net_latency_ns;         /* to other ranks: one direction, one message; 0: TCP on Ethernet */
     uint8_t copies_block;       /* 1: nothing is computed during a copy */
     uint32_t threads;           /* for workspaces; 0: 1 */
     uint64_t align;             /* 0: 256 */

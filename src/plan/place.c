@@ -202,6 +202,7 @@ static hr_status fill(placer *x, const hri_plan_options *options, uint64_t effor
     plan->again_count = s->again_count;
     plan->again_time_ns = s->again_ns;
     plan->copied_bytes = s->copied_bytes;
+    plan->net_hash = hri_plan_net_of(s->p, plan).hash;
     return give_offsets(x, options, effort);
 }
 

@@ -5,9 +5,11 @@
 #include "plan/plan.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/json.h"
 
 static const char *const step_names[] = {
@@ -112,6 +114,10 @@ static void print_head(hri_json *j, const hri_plan *plan) {
     hri_json_u64(j, "again_count", plan->again_count);
     hri_json_double(j, "again_time_ns", plan->again_time_ns);
     hri_json_u64(j, "copied_bytes", plan->copied_bytes);
+    if (plan->net_hash) {
+        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->net_hash);
+        hri_json_string(j, "net", hash);
+    }
 }
 
 static uint32_t operands_of(const hri_plan *plan, uint32_t step) {
@@ -212,6 +218,8 @@ static hr_status read_head(const json_t *root, hri_plan *plan, hri_prose *why) {
         plan->floor_op = (uint32_t)small[1];
         plan->again_count = (uint32_t)small[2];
         plan->packing = "read";
+        const char *net = json_string_value(json_object_get(root, "net"));
+        plan->net_hash = net ? strtoull(net, NULL, 16) : 0; /* the checker knows better */
     }
     return status;
 }
@@ -321,6 +329,39 @@ hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p, h
         *out = plan;
     } else {
         hri_plan_destroy(plan);
+    }
+    return status;
+}
+
+hri_plan_net hri_plan_net_of(const hri_problem *p, const hri_plan *plan) {
+    hri_plan_net net = {0};
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const hri_plan_step *step = &plan->steps[i];
+        const hri_problem_op *op = step->kind == HRI_STEP_RUN ? &p->ops[step->op] : NULL;
+        if (op && op->net) {
+            net.bytes += op->wire_bytes;
+            net.time_ns += op->variants[step->variant].time_ns;
+            net.hash = (net.hash ^ (step->op + 1)) * UINT64_C(0x100000001b3);
+            net.hash = (net.hash ^ op->wire_bytes) * UINT64_C(0x100000001b3);
+            net.count++;
+        }
+    }
+    return net;
+}
+
+hr_status hri_plan_carry(const hri_plan *plan, const hri_problem *to, hri_plan **out,
+                         hri_prose *why) {
+    hri_plan *copy = hri_plan_copy(plan);
+    if (!copy) {
+        return HR_E_NOMEM_HOST;
+    }
+    copy->problem_hash = to->hash;
+    const hr_status status = hri_plan_check(to, copy, copy->arena_bytes, why);
+    if (status == HR_OK) {
+        copy->time_ns = hri_plan_makespan(to, copy);
+        *out = copy;
+    } else {
+        hri_plan_destroy(copy);
     }
     return status;
 }

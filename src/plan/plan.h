@@ -69,6 +69,7 @@ typedef struct hri_plan {
     uint32_t again_count; /* ops run a second time or more often */
     double again_time_ns;
     uint64_t copied_bytes; /* to other memories */
+    uint64_t net_hash;     /* of what ranks exchange, in its order (hri_plan_net); 0: nothing */
     const char *packing;   /* what placed it: static text */
 } hri_plan;
 
@@ -127,6 +128,20 @@ HR_MUST_CHECK hr_status hri_plan_make(const hri_problem *p, const hri_plan_optio
 uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes);
 /* NULL when there is no memory for it. */
 hri_plan *hri_plan_copy(const hri_plan *plan);
+
+/* What a plan sends to other ranks, and in which order: equal on all of them, or they would wait for one another. */
+typedef struct hri_plan_net {
+    uint64_t bytes; /* that this rank sends */
+    uint32_t count;
+    double time_ns; /* as long as it takes, whatever else goes on */
+    uint64_t
+        hash; /* 0: there are none; else, for each: h = ((h ^ (op + 1)) * F ^ wire_bytes) * F, F = 2^40 + 0x1b3 */
+} hri_plan_net;
+hri_plan_net hri_plan_net_of(const hri_problem *p, const hri_plan *plan);
+/* The steps of a plan for a problem of the same ops, none of whose values or workspaces is larger: the part of a batch that
+ * has fewer samples, beside ranks that run the plan.  HR_E_INVALID when it does not serve.  The plan was checked. */
+HR_MUST_CHECK hr_status hri_plan_carry(const hri_plan *plan, const hri_problem *to, hri_plan **out,
+                                       hri_prose *why);
 
 const char *hri_step_name(uint32_t kind);
 /* Predicted time of the steps as they stand: compute and the queues of copies go on beside one another. */

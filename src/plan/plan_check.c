@@ -7,6 +7,8 @@
  *   - keeps every other memory inside the capacity that the problem gives it;
  *   - neither reads nor writes memory that a copy still works on, in whichever queue, and waits for every copy;
  *   - runs every op, and those that may run once only once;
+ *   - exchanges with other ranks what it says, in the order that it says, so that ranks whose plans say the same never wait
+ *     for one another in vain;
  *   - ends with every result in a buffer that outlives the steps.
  * Times are predictions and are not checked.  O(n log n) but for the list of live ranges, which is kept as an array. */
 #include <stdlib.h>
@@ -465,6 +467,24 @@ static hr_status check_end(const replay *r) {
     return status;
 }
 
+/* Every exchange, again where it is made again, by its op and its bytes. */
+static hr_status check_net(const replay *r) {
+    const uint64_t factor = ((uint64_t)1 << 40) + 0x1b3;
+    uint64_t seen = 0;
+    for (uint32_t s = 0; s < r->plan->step_count; s++) {
+        const hri_plan_step *step = &r->plan->steps[s];
+        if (step->kind == HRI_STEP_RUN && r->p->ops[step->op].net) {
+            seen = ((seen ^ ((uint64_t)step->op + 1)) * factor ^ r->p->ops[step->op].wire_bytes) *
+                   factor;
+        }
+    }
+    return seen == r->plan->net_hash
+               ? HR_OK
+               : hri_prose_set(r->why, HR_E_INVALID,
+                               "what ranks exchange is not what the plan says, or in another "
+                               "order");
+}
+
 static hr_status check_all(replay *r, uint64_t budget_bytes) {
     const hri_plan *plan = r->plan;
     hr_status status = HR_OK;
@@ -493,6 +513,9 @@ static hr_status check_all(replay *r, uint64_t budget_bytes) {
     }
     if (status == HR_OK) {
         status = replay_steps(r);
+    }
+    if (status == HR_OK) {
+        status = check_net(r);
     }
     return status == HR_OK ? check_end(r) : status;
 }

@@ -392,6 +392,9 @@ static uint64_t hash_of(const hri_problem *p) {
         const hri_problem_op *op = &p->ops[n];
         hri_hasher_add_u64(&h, (uint64_t)op->phase * 2 + op->once);
         hri_hasher_add_u64(&h, (uint64_t)op->in_count << 32 | op->out_count);
+        if (op->net) { /* what needs no other rank has the hash that it always had */
+            hri_hasher_add_u64(&h, op->wire_bytes + 1);
+        }
         for (uint32_t i = 0; i < op->in_count; i++) {
             hri_hasher_add_u64(&h, op->in[i]);
         }

@@ -74,6 +74,9 @@ static void print_op(hri_json *j, const hri_problem_op *op) {
     if (op->once) {
         hri_json_bool(j, "once", true);
     }
+    if (op->net) {
+        hri_json_u64(j, "wire_bytes", op->wire_bytes);
+    }
     if (op->coupled) {
         hri_json_bool(j, "coupled", true);
     }
@@ -341,9 +344,9 @@ static hr_status read_variants(reader *r, json_t *object, hri_problem_op *op) {
 }
 
 static hr_status read_op(reader *r, json_t *object, uint32_t at) {
-    static const char *const keys[] = {"name",     "kind", "phase",   "in",      "out",
-                                       "variants", "once", "coupled", "time_ns", "workspace_bytes",
-                                       NULL};
+    static const char *const keys[] = {
+        "name",    "kind",    "phase",           "in",         "out", "variants", "once",
+        "coupled", "time_ns", "workspace_bytes", "wire_bytes", NULL};
     hri_problem_op op = {.id = at, .in = r->list, .out = r->outputs};
     hr_status status = check_keys(r, object, keys);
     if (status == HR_OK) {
@@ -373,6 +376,10 @@ static hr_status read_op(reader *r, json_t *object, uint32_t at) {
     }
     op.once = (uint8_t)json_is_true(json_object_get(object, "once"));
     op.coupled = (uint8_t)json_is_true(json_object_get(object, "coupled"));
+    if (status == HR_OK && json_object_get(object, "wire_bytes")) {
+        op.net = 1;
+        status = hri_json_get_u64(object, "wire_bytes", &op.wire_bytes, r->why);
+    }
     uint32_t number;
     return status == HR_OK ? hri_problem_add_op(r->p, &op, &number) : status;
 }

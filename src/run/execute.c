@@ -14,6 +14,7 @@ struct hri_exec {
     hri_spill *const *spills; /* by memory; NULL: it is memory */
     hri_exec_gpu *gpu;        /* NULL: the host */
     uint64_t seed;
+    struct hri_net *net;
     uint32_t first_sample;
 };
 
@@ -65,6 +66,7 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     e->spills = options->spills;
     e->threads = options->threads;
     e->seed = options->seed;
+    e->net = options->net;
     hr_status status = hri_bind(&o, &e->b, why);
     if (status == HR_OK && options->lane) {
         status = hri_exec_gpu_create(options->lane, &e->b, e->seed, &e->gpu, why);
@@ -264,10 +266,11 @@ static hr_status run_kernel(const hri_exec *e, const hri_bound_call *c, uint32_t
                              .workspace = pointers[sig->in_count + sig->out_count],
                              .threads = e->threads,
                              .variant = c->variant,
-                             .node = c->node,
+                             .node = e->b.g->nodes[c->node].counter,
                              .step = step,
                              .first_sample = e->first_sample,
-                             .seed = e->seed};
+                             .seed = e->seed,
+                             .net = e->net};
     return c->run(&kernel);
 }
 

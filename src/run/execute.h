@@ -39,6 +39,7 @@ typedef struct hri_exec_options {
     const hri_kernels *kernels; /* of the device; NULL: the host's.  With a lane, its device's */
     hri_lane *lane;             /* of a GPU, which arena and other belong to; NULL: the host */
     uint64_t seed;
+    struct hri_net *net; /* of a rank among several, which outlives the executor; NULL: none */
 } hri_exec_options;
 
 /* HR_E_INVALID when the plan is of another problem, or the problem of another graph; HR_E_UNSUPPORTED when a kernel is

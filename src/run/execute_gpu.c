@@ -108,7 +108,7 @@ static void list_calls(hri_exec_gpu *x) {
                                      .workspace_bytes = c->bytes,
                                      .control = x->lane->control,
                                      .variant = c->variant,
-                                     .node = c->node};
+                                     .node = x->b->g->nodes[c->node].counter};
     }
 }
 

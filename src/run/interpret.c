@@ -298,7 +298,7 @@ static hr_status run_node(hri_interp *it, uint32_t n, uint32_t step) {
                         .out = out,
                         .workspace = it->workspace.data,
                         .threads = it->o.threads,
-                        .node = n,
+                        .node = it->g->nodes[n].counter,
                         .step = step,
                         .first_sample = it->first_sample,
                         .seed = it->o.seed};

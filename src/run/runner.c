@@ -92,7 +92,8 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                     .threads = o->threads,
                                     .kernels = hri_device_kernels(r->device),
                                     .lane = r->engine ? &r->lane : NULL,
-                                    .seed = o->seed + o->pieces[r->count].seed};
+                                    .seed = o->seed + o->pieces[r->count].seed,
+                                    .net = o->net};
         memcpy(options.others, r->others, sizeof options.others);
         status = hri_exec_create(&options, &r->execs[r->count], why);
     }

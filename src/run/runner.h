@@ -39,6 +39,7 @@ typedef struct hri_runner_options {
     /* Memories beside the arena, by their numbers less one: a folder, and values wait in a file there; NULL: in memory. */
     const char *spill[HRI_PROBLEM_MEMORIES_MAX];
     uint64_t seed;
+    struct hri_net *net; /* of a rank among several; NULL: none */
     uint32_t count;
     hri_runner_piece pieces[HRI_RUNNER_PIECES];
 } hri_runner_options;

@@ -92,8 +92,15 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     if (j->job.replicas > 1) {
         hri_json_u64(json, "replicas", j->job.replicas);
     }
+    if (j->job.replicas > 1 && j->job.shard != HRI_SHARD_NONE) {
+        hri_json_string(json, "shard", hri_shard_names[j->job.shard]);
+    }
     if (r->net_bytes) { /* received by a replica in a step */
         hri_json_u64(json, "net_bytes", r->net_bytes);
+    }
+    if (r->net_count) {
+        hri_json_u64(json, "net_exchanges", r->net_count);
+        hri_json_double(json, "net_ns", r->net_ns);
     }
     if (r->replica_bytes) { /* of those of this process, each */
         hri_json_u64(json, "replica_bytes", r->replica_bytes);

@@ -192,7 +192,18 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
     }
     hri_out_text(p->out, "\n");
     show_replicas(p, j, r);
-    if (r->net_bytes) {
+    if (j->job.shard != HRI_SHARD_NONE) {
+        hri_out_printf(p->out, "shard: each replica holds a slice of %s\n",
+                       j->job.shard == HRI_SHARD_WEIGHTS
+                           ? "parameters, optimizer states and gradients"
+                           : "optimizer states and gradients");
+    }
+    if (r->net_count) {
+        hri_out_printf(p->out,
+                       "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s\n",
+                       shown(r->net_bytes, text, sizeof text), (unsigned long long)r->net_count,
+                       r->net_ns / 1e6, j->o.link ? " over " : "", j->o.link ? j->o.link : "");
+    } else if (r->net_bytes) {
         hri_out_printf(p->out, "each replica receives %s of gradients per step\n",
                        shown(r->net_bytes, text, sizeof text));
     }

@@ -75,6 +75,9 @@ hr_status hri_train_show_json(const hr_plan *plan, size_t job, const hri_startup
     const hri_plan_job *planned = plan->together->jobs[job].plan;
     if (planned->job.replicas > 1) {
         hri_json_u64(json, "replicas", planned->job.replicas);
+        if (planned->job.shard != HRI_SHARD_NONE) {
+            hri_json_string(json, "shard", hri_shard_names[planned->job.shard]);
+        }
     }
     if (r->slowest_rank != HR_UNKNOWN) {
         hri_json_u64(json, "slowest_rank", r->slowest_rank);

@@ -25,7 +25,7 @@ static void operand_name(uint32_t node, uint32_t input, char name[NAME]) {
 }
 
 /* The model changes a state here: of updates there are none yet. */
-static int changes_state(const hri_node_record *n) {
+int hri_step_changes_state(const hri_node_record *n) {
     for (uint32_t k = 0; k < n->sig.out_count; k++) {
         if (n->sig.op->updates[k] && n->sig.op->updates[k] <= n->sig.in_count) {
             return 1;
@@ -34,7 +34,7 @@ static int changes_state(const hri_node_record *n) {
     return 0;
 }
 
-static int is_changed(const hri_node_record *n, uint32_t input) {
+int hri_step_is_changed(const hri_node_record *n, uint32_t input) {
     for (uint32_t k = 0; k < n->sig.out_count; k++) {
         if (n->sig.op->updates[k] == input + 1) {
             return 1;
@@ -48,7 +48,8 @@ static int is_read(const hr_graph *g, const hri_node_record *n) {
     for (uint32_t i = 0; i < g->node_count; i++) {
         for (uint32_t k = 0; k < g->nodes[i].sig.in_count; k++) {
             const hr_value in = g->nodes[i].in[k];
-            if (in >= n->out && in < n->out + n->sig.out_count && !changes_state(&g->nodes[i])) {
+            if (in >= n->out && in < n->out + n->sig.out_count &&
+                !hri_step_changes_state(&g->nodes[i])) {
                 return 1;
             }
         }
@@ -67,8 +68,7 @@ static void keep(hri_step_maker *m, const char *name, hr_value value) {
     hr_graph_node(m->g, "accumulate", in, 4, NULL);
 }
 
-static hr_status keep_operands(hri_step_maker *m, uint32_t node) {
-    char name[NAME];
+hr_status hri_step_check_change(const hri_step_maker *m, uint32_t node) {
     const hri_node_record *n = &m->g->nodes[node];
     if (is_read(m->g, n)) {
         hri_graph_fail(m->g, HR_E_UNSUPPORTED,
@@ -77,19 +77,30 @@ static hr_status keep_operands(hri_step_maker *m, uint32_t node) {
                        n->name);
         return HR_E_UNSUPPORTED;
     }
-    for (uint32_t k = 0; k < m->g->nodes[node].sig.in_count; k++) {
-        const hr_value in = m->g->nodes[node].in[k]; /* adding nodes moves them */
-        if (is_changed(&m->g->nodes[node], k)) {
-            continue;
-        }
-        if (!hr_type_is_real(m->g->values[in].meta.type)) {
+    for (uint32_t k = 0; k < n->sig.in_count; k++) {
+        const hr_type type = m->g->values[n->in[k]].meta.type;
+        if (!hri_step_is_changed(n, k) && !hr_type_is_real(type)) {
             hri_graph_fail(m->g, HR_E_UNSUPPORTED,
-                           "%s: replicas cannot exchange operands of type %s",
-                           m->g->nodes[node].name, hr_type_name(m->g->values[in].meta.type));
+                           "%s: replicas cannot exchange operands of type %s", n->name,
+                           hr_type_name(type));
             return HR_E_UNSUPPORTED;
         }
-        operand_name(node, k, name);
-        keep(m, name, in);
+    }
+    return HR_OK;
+}
+
+static hr_status keep_operands(hri_step_maker *m, uint32_t node) {
+    char name[NAME];
+    const hr_status status = hri_step_check_change(m, node);
+    for (uint32_t k = 0; status == HR_OK && k < m->g->nodes[node].sig.in_count; k++) {
+        const hr_value in = m->g->nodes[node].in[k]; /* adding nodes moves them */
+        if (!hri_step_is_changed(&m->g->nodes[node], k)) {
+            operand_name(node, k, name);
+            keep(m, name, in);
+        }
+    }
+    if (status != HR_OK) {
+        return status;
     }
     m->g->nodes[node].dropped = 1;
     return m->g->error.code;
@@ -99,7 +110,7 @@ hr_status hri_step_keep(hri_step_maker *m) {
     const uint32_t nodes = m->g->node_count;
     hr_status status = HR_OK;
     for (uint32_t n = 0; n < nodes && status == HR_OK; n++) {
-        status = changes_state(&m->g->nodes[n]) ? keep_operands(m, n) : HR_OK;
+        status = hri_step_changes_state(&m->g->nodes[n]) ? keep_operands(m, n) : HR_OK;
     }
     for (size_t i = 0; i < m->count && status == HR_OK; i++) {
         hr_value pieces[HRI_STEP_PIECES];
@@ -155,7 +166,7 @@ static void change_states(const hr_graph *from, hr_graph *to, hr_value *now) {
     for (uint32_t n = 0; n < from->node_count && to->error.code == HR_OK; n++) {
         const hri_node_record *is = &from->nodes[n];
         hr_value in[HRI_IN_MAX] = {HR_NONE};
-        if (!changes_state(is)) {
+        if (!hri_step_changes_state(is)) {
             continue;
         }
         for (uint32_t k = 0; k < is->sig.in_count; k++) {
@@ -163,7 +174,7 @@ static void change_states(const hr_graph *from, hr_graph *to, hr_value *now) {
             const hr_meta *meta = &from->values[is->in[k]].meta;
             operand_name(n, k, name);
             in[k] =
-                is_changed(is, k) ? now[from->values[is->in[k]].origin] : carried(to, name, meta);
+                hri_step_is_changed(is, k) ? now[from->values[is->in[k]].origin] : carried(to, name, meta);
         }
         const hr_value out = hri_graph_add(to, is->sig.op, in, is->sig.in_count, is->sig.attr);
         for (uint32_t k = 0; k < is->sig.out_count; k++) {

@@ -24,10 +24,14 @@ hr_value hri_step_input(hri_step_maker *m, const char *name) {
 }
 
 /* "<param>.<what>", like the parameter, zeros, f32. */
-static hr_value state_of(hri_step_maker *m, hr_value param, const char *what, hr_keep keep) {
+hr_value hri_step_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep) {
     char name[300];
     const hri_value *p = &m->g->values[param];
-    const int n = snprintf(name, sizeof name, "/%s.%s", p->name, what);
+    size_t length = strlen(p->name); /* a slice has the states of what it is a slice of */
+    if (m->shard && length > 6 && !strcmp(p->name + length - 6, ".slice")) {
+        length -= 6;
+    }
+    const int n = snprintf(name, sizeof name, "/%.*s.%s", (int)length, p->name, what);
     if (n < 0 || (size_t)n >= sizeof name) {
         hri_graph_fail(m->g, HR_E_INVALID, "%s: the name is too long", p->name);
         return HR_NONE;
@@ -43,7 +47,8 @@ static hr_value state_of(hri_step_maker *m, hr_value param, const char *what, hr
 }
 
 static int is_last(const hri_step_maker *m) {
-    return m->kind == HR_STEP_WHOLE || m->kind == HR_STEP_LAST || m->kind == HR_STEP_FOLD_LAST;
+    return m->kind == HR_STEP_WHOLE || m->kind == HR_STEP_LAST || m->kind == HR_STEP_FOLD_LAST ||
+           m->kind == HR_STEP_ROUND_LAST;
 }
 
 /* ---- the model ---- */
@@ -147,6 +152,7 @@ static hr_status differentiate(hri_step_maker *m) {
     for (size_t i = 0; i < m->count; i++) {
         if (m->grads[i] != HR_NONE) {
             m->params[kept] = m->params[i];
+            m->reads[kept] = m->reads[i];
             m->grads[kept++] = m->grads[i];
         }
     }
@@ -187,7 +193,7 @@ static int in_parts(const hri_step_maker *m) {
 }
 
 /* A whole batch has no parts whose weights may turn out to be others. */
-static int feeds_velocity(const hri_step_maker *m) {
+int hri_step_feeds_velocity(const hri_step_maker *m) {
     hr_train_options o = *m->o;
     o.ignored = o.ignored && in_parts(m);
     return m->kind != HR_STEP_UPDATE && hri_train_feeds_velocity(&o);
@@ -212,18 +218,36 @@ static void add_to_sums(hri_step_maker *m) {
     for (size_t i = 0; i < m->count; i++) {
         hr_value pieces[HRI_STEP_PIECES];
         const size_t count = hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES);
-        const hr_value sum = state_of(m, m->params[i], "sum", HR_KEEP_NOT);
+        const hr_value sum = hri_step_state(m, m->params[i], "sum", HR_KEEP_NOT);
         m->grads[i] = add_pieces(m, "accumulate", NULL, sum, pieces, count);
     }
 }
 
 /* ---- clipping, the finite check ---- */
 
+/* Of gradients first .. first + n: the sum of their squares, over all ranks. */
+static hr_value square_sum(hri_step_maker *m, size_t first, size_t n) {
+    if (!m->shard) {
+        return hri_node(m->g, "square_sum", m->grads + first, (uint32_t)n, NULL);
+    }
+    char text[640];
+    size_t at = (size_t)snprintf(text, sizeof text, "ranks=%u", m->shard->ranks);
+    for (size_t i = 0; i < n && at < sizeof text; i++) {
+        const hr_shape *whole = &m->g->values[m->reads[first + i]].meta.shape;
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld",
+                               i == 0              ? ",sizes="
+                               : i == HRI_DIMS_MAX ? ",more="
+                                                   : "x",
+                               (long long)hr_shape_count(whole));
+    }
+    return hr_graph_node(m->g, "square_sum_ranks", m->grads + first, n, text);
+}
+
 static void make_factor(hri_step_maker *m) {
     hr_value total = HR_NONE;
     for (size_t i = 0; i < m->count; i += HRI_IN_MAX) {
         const size_t n = m->count - i < HRI_IN_MAX ? m->count - i : HRI_IN_MAX;
-        const hr_value sum = hri_node(m->g, "square_sum", m->grads + i, (uint32_t)n, NULL);
+        const hr_value sum = square_sum(m, i, n);
         total = total == HR_NONE ? sum : HRI_NODE(m->g, "add", NULL, total, sum);
     }
     char attributes[64];
@@ -242,29 +266,35 @@ static double decay_of(const hri_step_maker *m, hr_value w) {
     return m->o->decay_all || decays ? m->o->decay : 0.0;
 }
 
+hr_value hri_step_update_last(hri_step_maker *m, hr_value w, hr_value now, hr_value velocity,
+                              hr_value piece, hr_value weight) {
+    const hr_value in[] = {now, piece, m->rate, velocity, weight};
+    char attributes[64];
+    snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=1", decay_of(m, w));
+    return hr_graph_node(m->g, "sgd_momentum", in, weight == HR_NONE ? 4 : 5, attributes);
+}
+
 /* Sgd whose gradient comes in pieces: all but the last of the step go into the velocity, which is complete with that one
  * and then moves the weight. */
 static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
-    hr_value pieces[HRI_STEP_PIECES], in[5] = {w};
+    hr_value pieces[HRI_STEP_PIECES];
     char attributes[64];
     const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES),
                  last = is_last(m) ? 1 : 0;
     snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
-    in[3] = add_pieces(m, "sgd_velocity", attributes, state_of(m, w, "velocity", HR_KEEP_OPTIMIZER),
-                       pieces, count - last);
+    const hr_value velocity =
+        add_pieces(m, "sgd_velocity", attributes,
+                   hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER), pieces, count - last);
     if (last) {
-        in[1] = pieces[count - 1];
-        in[2] = m->rate;
-        in[4] = m->weight;
-        snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=1", decay_of(m, w));
-        hr_graph_node(m->g, "sgd_momentum", in, in_parts(m) ? 5 : 4, attributes);
+        (void)hri_step_update_last(m, w, w, velocity, pieces[count - 1],
+                                   in_parts(m) ? m->weight : HR_NONE);
     }
 }
 
-static void update(hri_step_maker *m, hr_value w, hr_value grad) {
+hr_value hri_step_update(hri_step_maker *m, hr_value w, hr_value now, hr_value grad) {
     const hr_train_options *o = m->o;
     const double decay = decay_of(m, w);
-    hr_value in[7] = {w, grad, m->rate};
+    hr_value in[7] = {now, grad, m->rate};
     size_t n = 3;
     const char *op = "sgd";
     char attributes[256];
@@ -273,18 +303,18 @@ static void update(hri_step_maker *m, hr_value w, hr_value grad) {
     case HR_OPTIMIZER_SGD:
         if (o->momentum > 0.0) {
             op = "sgd_momentum";
-            in[n++] = state_of(m, w, "velocity", HR_KEEP_OPTIMIZER);
+            in[n++] = hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER);
             snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=%.17g,nesterov=%d", decay,
                      o->momentum, o->nesterov);
         }
         break;
     case HR_OPTIMIZER_RMSPROP:
         op = o->momentum > 0.0 ? "rmsprop_momentum" : "rmsprop";
-        in[n++] = state_of(m, w, "average", HR_KEEP_OPTIMIZER);
+        in[n++] = hri_step_state(m, w, "average", HR_KEEP_OPTIMIZER);
         int at = snprintf(attributes, sizeof attributes, "decay=%.17g,alpha=%.17g,epsilon=%.17g",
                           decay, o->alpha, o->epsilon);
         if (o->momentum > 0.0 && at > 0) {
-            in[n++] = state_of(m, w, "velocity", HR_KEEP_OPTIMIZER);
+            in[n++] = hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER);
             snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
                      o->momentum);
         }
@@ -292,8 +322,8 @@ static void update(hri_step_maker *m, hr_value w, hr_value grad) {
     default:
         op = o->optimizer == HR_OPTIMIZER_ADAMW ? "adamw" : "adam";
         in[n++] = m->update;
-        in[n++] = state_of(m, w, "first", HR_KEEP_OPTIMIZER);
-        in[n++] = state_of(m, w, "second", HR_KEEP_OPTIMIZER);
+        in[n++] = hri_step_state(m, w, "first", HR_KEEP_OPTIMIZER);
+        in[n++] = hri_step_state(m, w, "second", HR_KEEP_OPTIMIZER);
         snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g,epsilon=%.17g",
                  decay, o->beta1, o->beta2, o->epsilon);
         break;
@@ -301,10 +331,10 @@ static void update(hri_step_maker *m, hr_value w, hr_value grad) {
     if (m->factor != HR_NONE) {
         in[n++] = m->factor;
     }
-    hr_graph_node(m->g, op, in, n, attributes);
+    return hr_graph_node(m->g, op, in, n, attributes);
 }
 
-static void make_updates(hri_step_maker *m) {
+void hri_step_make_inputs(hri_step_maker *m) {
     const hr_train_options *o = m->o;
     m->rate = hri_step_input(m, "/train.rate");
     if (o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW) {
@@ -313,14 +343,18 @@ static void make_updates(hri_step_maker *m) {
     if (o->clip > 0.0 || o->check || o->precision == HR_PRECISION_F16) {
         make_factor(m);
     }
+}
+
+static void make_updates(hri_step_maker *m) {
+    hri_step_make_inputs(m);
     /* Gradients of the last layers are there first. */
     for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
         hr_value pieces[HRI_STEP_PIECES];
-        if (feeds_velocity(m) &&
+        if (hri_step_feeds_velocity(m) &&
             (in_parts(m) || hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES) > 1)) {
             update_by_pieces(m, m->params[i], m->grads[i]);
         } else {
-            update(m, m->params[i], m->grads[i]);
+            (void)hri_step_update(m, m->params[i], m->params[i], m->grads[i]);
         }
     }
 }
@@ -376,7 +410,7 @@ static hr_status update_from_sums(hri_step_maker *m) {
     m->scale = m->scale == HR_NONE ? HR_NONE : hri_step_input(m, "/train.scale");
     for (size_t i = 0; i < m->count && to->error.code == HR_OK; i++) {
         m->params[i] = hr_graph_find(to, from->values[m->params[i]].name);
-        m->grads[i] = state_of(m, m->params[i], "sum", HR_KEEP_NOT);
+        m->grads[i] = hri_step_state(m, m->params[i], "sum", HR_KEEP_NOT);
     }
     m->g->phase = HRI_UPDATE;
     if (to->error.code == HR_OK) {
@@ -392,12 +426,12 @@ void hri_step_add_up(hri_step_maker *m) {
         m->weight = hri_step_input(m, "/train.weight");
         m->first = hri_step_input(m, "/train.first");
     }
-    if (in_parts(m) && !feeds_velocity(m)) {
+    if (in_parts(m) && !hri_step_feeds_velocity(m)) {
         add_to_sums(m);
     }
     if (is_last(m)) {
         make_updates(m);
-    } else if (feeds_velocity(m)) {
+    } else if (hri_step_feeds_velocity(m)) {
         feed_velocities(m);
     }
 }
@@ -418,6 +452,10 @@ static hr_status learn(hri_step_maker *m) {
     case HR_STEP_FOLD_LAST:
         status = hri_step_fold(m);
         break;
+    case HR_STEP_ROUND:
+    case HR_STEP_ROUND_LAST:
+        status = hri_step_round(m);
+        break;
     default:
         hri_step_add_up(m);
     }
@@ -435,6 +473,9 @@ static hr_status make(hri_step_maker *m, hr_build_fn *build, void *user, int64_t
     if (status == HR_OK) {
         find_loss(m);
         status = m->g->error.code;
+    }
+    if (status == HR_OK && m->shard && m->shard->mode == HRI_SHARD_WEIGHTS) {
+        status = hri_step_slice_params(m);
     }
     if (status == HR_OK && m->kind != HR_STEP_EVALUATE) {
         status = learn(m);
@@ -456,9 +497,15 @@ static void explain(hr_error *why, const hr_graph *g, hr_status status, const ch
 
 hr_status hr_step_build(const hr_train_options *o, hr_build_fn *build, void *user,
                         hr_step_kind kind, int64_t batch, hr_graph **out, hr_error *why) {
+    return hri_step_build(o, build, user, kind, batch, NULL, out, why);
+}
+
+hr_status hri_step_build(const hr_train_options *o, hr_build_fn *build, void *user,
+                         hr_step_kind kind, int64_t batch, const hri_shard *shard, hr_graph **out,
+                         hr_error *why) {
     hr_train_options settled;
     hri_prose prose = {0};
-    hri_step_maker m = {.o = &settled, .kind = kind};
+    hri_step_maker m = {.o = &settled, .kind = kind, .shard = shard};
     hr_status status = hri_take(&settled, sizeof settled, o);
     if (status != HR_OK) {
         explain(why, NULL, status,
@@ -468,6 +515,9 @@ hr_status hr_step_build(const hr_train_options *o, hr_build_fn *build, void *use
         return status;
     }
     status = hri_train_options_settle(&settled, &prose);
+    if (status == HR_OK && !shard && (kind == HR_STEP_ROUND || kind == HR_STEP_ROUND_LAST)) {
+        status = hri_prose_set(&prose, HR_E_INVALID, "a round of how many ranks is not said");
+    }
     if (status == HR_OK && batch < 1) {
         status = hri_prose_set(&prose, HR_E_RANGE, "a batch of %lld samples", (long long)batch);
     }

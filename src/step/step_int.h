@@ -1,19 +1,23 @@
 /* Between the files that build the graph of a step; see headroom/train.h.
  *
  *   step.c      model, precision, gradients, sums, factor, updates
- *   replica.c   the same cut in two where several replicas share a step: gradients of one part, and folding them in */
+ *   replica.c   the same cut in two where several replicas share a step: gradients of one part, and folding them in
+ *   round.c     the same where replicas hold slices: gradients of one part, exchanged, folded and updated in one graph */
 #ifndef HRI_STEP_STEP_INT_H
 #define HRI_STEP_STEP_INT_H
 
 #include <headroom/train.h>
 #include "graph/graph.h"
 #include "passes/common/pass.h"
+#include "step/shard.h"
 
 enum { HRI_STEP_PIECES = 16 };
 
 typedef struct hri_step_maker {
     const hr_train_options *o;
     hr_step_kind kind;
+    const hri_shard
+        *shard; /* of ROUND, ROUND_LAST and their EVALUATE; NULL: nothing is in slices */
     hr_graph *g;
     hri_pass_map map; /* of the pass `precision` */
     hr_value loss;
@@ -32,6 +36,28 @@ size_t hri_step_pieces(const hr_graph *g, hr_value grad, hr_value *pieces, size_
 void hri_step_copy_values(const hr_graph *from, hr_graph *to);
 /* From m->grads on: sums or velocities, and the update where the kind has one. */
 void hri_step_add_up(hri_step_maker *m);
+
+/* "<param>.<what>", like the parameter (or its slice), zeros, f32. */
+hr_value hri_step_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep);
+/* Do gradients go into velocities as they come? */
+int hri_step_feeds_velocity(const hri_step_maker *m);
+/* The update of one parameter, or of a slice: its new value.  `now` is the value that w, which names it, has now. */
+hr_value hri_step_update(hri_step_maker *m, hr_value w, hr_value now, hr_value grad);
+/* The last summand of a velocity, and what it does to the parameter: its new value. */
+hr_value hri_step_update_last(hri_step_maker *m, hr_value w, hr_value now, hr_value velocity,
+                              hr_value piece, hr_value weight);
+/* Inputs of the updates, from m->grads the factor if there is one. */
+void hri_step_make_inputs(hri_step_maker *m);
+/* Does the model change a state here?  Input `i` of the node is such a state? */
+int hri_step_changes_state(const hri_node_record *n);
+int hri_step_is_changed(const hri_node_record *n, uint32_t input);
+/* HR_E_UNSUPPORTED, on the graph, where replicas cannot do what node `node` does to a state later. */
+HR_MUST_CHECK hr_status hri_step_check_change(const hri_step_maker *m, uint32_t node);
+
+/* Parameters in slices, each gathered where it is read: replaces m->g and m->map. */
+HR_MUST_CHECK hr_status hri_step_slice_params(hri_step_maker *m);
+/* HR_STEP_ROUND, HR_STEP_ROUND_LAST, from m->grads on. */
+HR_MUST_CHECK hr_status hri_step_round(hri_step_maker *m);
 
 /* HR_STEP_GRADIENTS: what the part gives is kept, and nothing else is changed. */
 HR_MUST_CHECK hr_status hri_step_keep(hri_step_maker *m);

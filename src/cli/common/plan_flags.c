@@ -60,6 +60,16 @@ const hri_field hri_plan_fields[] = {
      "replicas that share each step, one or more micro-batches each; losses do not depend on it",
      AT(replicas), HRI_FIELD_INT, "1", .min = 1, .max = HRI_PLAN_REPLICAS, .metavar = "N",
      .needs = A_MODEL},
+    {"shard",
+     "what each replica holds only a slice of: none, states (of the optimizer), weights (and "
+     "states), or auto: the first that fits; losses do not depend on it",
+     AT(shard), HRI_FIELD_ENUM, "none", .metavar = "WHAT", .choices = hri_train_shards,
+     .needs = A_MODEL},
+    {"net",
+     "plan for replicas on machines that need not be there, connected by nvlink, pcie, ib, "
+     "ethernet, or LATENCY/BANDWIDTH in seconds and bytes per second; default: threads of one "
+     "process",
+     AT(net), HRI_FIELD_STRING, NULL, .metavar = "LINK", .needs = A_MODEL},
     {"ghost-norm", "allow splitting the batch in spite of batch norm; this changes the result",
      AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL, .needs = A_MODEL},
     {"measure", "measure op times on this device (cached) instead of using the analytic model",
@@ -154,6 +164,8 @@ int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *f, hri_text *training
                             .spill = f->spill,
                             .effort = (uint64_t)f->effort * 1000,
                             .replicas = f->replicas,
+                            .shard = hri_train_shards[f->shard],
+                            .link = f->net,
                             .split_norm = f->ghost_norm,
                             .no_offload = !f->offload,
                             .no_measure = !f->measure,

@@ -20,6 +20,8 @@ typedef struct hri_plan_flags {
     bool ghost_norm, measure, exact, offload, choices;
     const char *spill;
     int64_t effort, replicas;
+    int shard;       /* of the modes: 0 is none */
+    const char *net; /* a link between machines that need not be there; NULL: threads */
     bool json, curve;
     const char *svg, *map, *html, *record, *dot, *save, *load, *compare, *save_problem, *problem;
     int64_t tries, seed;

@@ -11,6 +11,7 @@
 
 const char *const hri_train_schedules[] = {"constant", "step", "cosine", NULL};
 const char *const hri_train_wires[] = {"auto", "shm", "tcp", "mpi", "nccl", NULL};
+const char *const hri_train_shards[] = {"none", "states", "weights", "auto", NULL};
 static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NULL};
 
 #define AT(MEMBER) offsetof(hri_train_flags, MEMBER)
@@ -79,6 +80,10 @@ const hri_field hri_train_flag_fields[] = {
     {"replicas",
      "replicas that share each step, one or more micro-batches each; losses do not depend on it",
      AT(replicas), HRI_FIELD_INT, "1", .min = 1, .max = HRI_PLAN_REPLICAS, .metavar = "N"},
+    {"shard",
+     "what each replica holds only a slice of: none, states (of the optimizer), weights (and "
+     "states), or auto: the first that fits; losses do not depend on it",
+     AT(shard), HRI_FIELD_ENUM, "none", .metavar = "WHAT", .choices = hri_train_shards},
     {"net",
      "how processes exchange gradients: shm, tcp, mpi or nccl; auto: as the launcher needs it, and "
      "threads "

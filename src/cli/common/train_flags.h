@@ -20,7 +20,8 @@ typedef struct hri_train_flags {
     double smoothing;
     const char *options;
     int64_t accumulate, replicas;
-    int net; /* of the wires: 0 is auto */
+    int shard; /* of the modes: 0 is none */
+    int net;   /* of the wires: 0 is auto */
     const char *net_deadline;
     const char *micro_batches;
     bool ghost_norm, measure, exact, tune, offload;
@@ -45,7 +46,8 @@ typedef struct hri_train_flags {
 } hri_train_flags;
 
 extern const hri_field hri_train_flag_fields[];
-extern const char *const hri_train_wires[]; /* of --net */
+extern const char *const hri_train_shards[]; /* of --shard */
+extern const char *const hri_train_wires[];  /* of --net */
 extern const char *const hri_train_schedules[];
 
 /* Takes the keys of --options that have a flag of their own (schedule, momentum, ...) out of it, as if the flags had been

@@ -94,6 +94,7 @@ int hri_train_run_init(hri_train_run *r) {
                                      : f->overwrite ? HR_START_OVERWRITE
                                                     : HR_START_NEW,
                             .replicas = f->replicas,
+                            .shard = hri_train_shards[f->shard],
                             .net = hri_ranks_net(f),
                             .split_norm = f->ghost_norm,
                             .skip_bad = f->skip_bad,

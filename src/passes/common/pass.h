@@ -69,6 +69,8 @@ struct hri_rewrite {
     const hr_graph *from;
     hr_graph *to;
     hri_rewrite_fn *node; /* NULL: every node stays */
+    /* Something in place of an input, persistent value or constant; HR_NONE: it stays.  NULL: all stay. */
+    hr_value (*source)(hri_rewrite *r, hr_value value);
     void *user;
     hr_value *values; /* by value of `from` */
 };

@@ -19,6 +19,11 @@ static void leave(hr_graph *g) {
 static void copy_source(hri_rewrite *r, hr_value v) {
     const hri_value *value = &r->from->values[v];
     char name[280];
+    const hr_value other = r->source ? r->source(r, v) : HR_NONE;
+    if (other != HR_NONE) {
+        r->values[v] = other;
+        return;
+    }
     const size_t length = strlen(value->name);
     if (length + 2 > sizeof name) {
         hri_graph_fail(r->to, HR_E_INVALID, "%s: the name is too long", value->name);

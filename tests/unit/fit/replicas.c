@@ -13,7 +13,8 @@ enum { STEPS = 3, MOST = 4 };
 
 typedef struct result {
     float losses[STEPS];
-    uint64_t print; /* of every parameter and state */
+    uint64_t print;     /* of every parameter and state */
+    uint64_t own_bytes; /* persistent, of each */
     hr_status status;
     hri_prose why;
 } result;
@@ -22,7 +23,10 @@ typedef struct rank {
     const char *model, *training;
     int64_t batch, parts;
     uint32_t replicas;
+    uint32_t arenas; /* > 1: all replicas are here, on threads */
+    hri_shard_mode shard;
     hri_net *net;
+    hri_threads *threads;
     uint64_t seed;
     int fails; /* feeding fails in step 1 */
     result r;
@@ -33,6 +37,7 @@ static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
     if (run->step == 1 && x->fails) {
         return hri_prose_set(why, HR_E_IO, "a bad sample");
     }
+    uint32_t number = 0;
     for (hr_value v = 1; run->exec && v < run->g->value_count; v++) {
         const hri_value *is = &run->g->values[v];
         if (is->kind != HR_VALUE_INPUT || !strncmp(is->name, "train.", 6)) {
@@ -41,7 +46,8 @@ static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
         char bytes[64 << 10];
         const uint64_t size = hr_meta_bytes(&is->meta);
         CHECK(size <= sizeof bytes);
-        hri_synthetic_fill(&is->meta, 7, (uint32_t)run->step, v, run->first_sample, 10, bytes);
+        hri_synthetic_fill(&is->meta, 7, (uint32_t)run->step, number++, run->first_sample, 10,
+                           bytes);
         CHECK_OK(hri_exec_put(run->exec, v, 0, bytes, size));
     }
     return HR_OK;
@@ -56,7 +62,9 @@ static uint64_t print_of(hri_planned *p) {
         const uint64_t size = hr_meta_bytes(&g->values[v].meta);
         if ((kind == HR_VALUE_PARAM || kind == HR_VALUE_STATE) && size <= sizeof bytes &&
             !strstr(g->values[v].name, ".part") && !strstr(g->values[v].name, ".sum")) {
-            CHECK_OK(hri_planned_get(p, v, 0, bytes, size));
+            const uint64_t half = size / 8 * 4; /* in two pieces, which slices do not know of */
+            CHECK_OK(hri_planned_get(p, v, 0, bytes, half));
+            CHECK_OK(hri_planned_get(p, v, half, bytes + half, size - half));
             print ^= hri_hash_bytes(bytes, size, 1) * hri_hash_string(g->values[v].name);
         }
     }
@@ -74,9 +82,11 @@ static hr_status train(rank *x, hr_device *host, hri_fit *f, hri_fit_plans *plan
                                    .plans = plans,
                                    .job = job,
                                    .net = x->net,
+                                   .threads = x->threads,
                                    .seed = x->seed,
                                    .feed = feed,
                                    .feed_user = x};
+    const uint64_t own_bytes = plans->own_bytes;
     status = status == HR_OK ? hri_planned_open(&o, p, why) : status;
     status = status == HR_OK ? hri_planned_take(*p, why) : status;
     status = status == HR_OK ? hri_planned_agree(*p, 5, why) : status;
@@ -85,8 +95,15 @@ static hr_status train(rank *x, hr_device *host, hri_fit *f, hri_fit_plans *plan
         status = hri_planned_step(*p, &n, why);
         x->r.losses[s] = n.loss;
     }
+    if (status == HR_OK && (!x->shard || !x->net || hri_net_rank(x->net) == 0)) {
+        x->r.print =
+            print_of(*p); /* of slices rank 0 alone asks: the others answer when they close */
+    }
+    hri_measured m;
     if (status == HR_OK) {
-        x->r.print = print_of(*p);
+        hri_planned_measure(*p, &m);
+        CHECK(m.arena_bytes == m.planned_bytes);
+        x->r.own_bytes = own_bytes;
     }
     return status;
 }
@@ -105,6 +122,8 @@ static void *run(void *user) {
                        .batch = x->batch,
                        .parts = x->parts,
                        .replicas = x->replicas,
+                       .arenas = x->arenas,
+                       .shard = x->shard,
                        .allow_coupled = 1,
                        .effort = 20000};
     job.options.size = sizeof job.options;
@@ -131,9 +150,11 @@ static void run_ranks(const rank *like, uint32_t count, rank *out) {
     CHECK_OK(hri_net_open_threads(&o, count, nets, &why));
     for (uint32_t i = 0; i < count; i++) {
         const int fails = out[i].fails;
+        const hri_shard_mode shard = out[i].shard;
         const uint64_t seed = out[i].seed;
         out[i] = *like;
         out[i].fails = fails;
+        out[i].shard = shard ? shard : like->shard;
         out[i].seed += seed;
         out[i].replicas = count;
         out[i].net = nets[i];
@@ -164,6 +185,83 @@ TEST(replicas, ranks_have_the_bits_of_one) {
     check_same("mlp:size=4,width=8,classes=10", "optimizer=sgd", 10, 4);
     check_same("mlp:size=4,width=8,classes=10,dropout=0.2", "optimizer=adamw,clip=0.01", 8, 5);
     check_same("resnet18:size=32,width=2,classes=10", "optimizer=rmsprop,precision=bf16", 4, 4);
+}
+
+/* Slices, over the wire of threads and inside one process: losses, parameters and states of one replica, in less memory. */
+static void check_slices(const char *model, const char *training, int64_t batch, int64_t parts,
+                         uint32_t count) {
+    rank one = {.model = model, .training = training, .batch = batch, .parts = parts, .seed = 3};
+    const rank like = one;
+    uint64_t before = UINT64_MAX;
+    run(&one);
+    CHECK_OK(one.r.status);
+    for (int shard = HRI_SHARD_NONE; shard <= HRI_SHARD_WEIGHTS; shard++) {
+        rank ranks[MOST] = {{0}}, here = like;
+        here.shard = (hri_shard_mode)shard;
+        run_ranks(&here, count, ranks);
+        for (uint32_t i = 0; i < count; i++) {
+            CHECK_OK(ranks[i].r.status);
+            CHECK(memcmp(ranks[i].r.losses, one.r.losses, sizeof one.r.losses) == 0);
+        }
+        CHECK(ranks[0].r.print == one.r.print);
+        CHECK(ranks[0].r.own_bytes < before);
+        before = ranks[0].r.own_bytes;
+        here.replicas = here.arenas = count;
+        CHECK_OK(hri_threads_create(count, &here.threads));
+        run(&here);
+        hri_threads_destroy(here.threads);
+        CHECK_OK(here.r.status);
+        CHECK(here.r.print == one.r.print);
+        CHECK(memcmp(here.r.losses, one.r.losses, sizeof one.r.losses) == 0);
+    }
+}
+
+TEST(replicas, slices_have_the_bits_of_the_whole) {
+    static const char mlp[] = "mlp:size=8,width=96,classes=10,dropout=0.2";
+    check_slices(mlp, "optimizer=sgd", 10, 4, 2);
+    check_slices(mlp, "optimizer=sgd,clip=0.01", 10, 4, 3);
+    check_slices(mlp, "optimizer=adamw,clip=0.01", 8, 5, 4);
+    check_slices(mlp, "optimizer=adam,precision=bf16", 11, 5, 3);
+}
+
+/* Running statistics, tied parameters, parts that idle ranks pass over. */
+TEST(replicas, slices_of_models_with_states_and_ties) {
+    check_slices("resnet18:size=32,width=4,classes=10", "optimizer=rmsprop", 4, 4, 3);
+    check_slices("gpt2:layers=1,width=32,heads=2,vocab=96,context=16", "optimizer=sgd", 5, 5, 3);
+}
+
+TEST(replicas, ranks_that_shard_differently_are_told) {
+    rank ranks[MOST] = {{0}};
+    const rank like = {.model = "mlp:size=8,width=96,classes=10",
+                       .training = "optimizer=sgd",
+                       .batch = 6,
+                       .parts = 3,
+                       .seed = 3};
+    ranks[1].shard = HRI_SHARD_STATES;
+    run_ranks(&like, 2, ranks);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(ranks[i].r.status, HR_E_INVALID);
+        CHECK(strstr(ranks[i].r.why.text, "sharded") != NULL);
+    }
+}
+
+TEST(replicas, a_rank_with_slices_that_fails_ends_all) {
+    for (int shard = HRI_SHARD_STATES; shard <= HRI_SHARD_WEIGHTS; shard++) {
+        rank ranks[MOST] = {{0}};
+        const rank like = {.model = "mlp:size=8,width=96,classes=10",
+                           .training = "optimizer=sgd",
+                           .batch = 6,
+                           .parts = 3,
+                           .shard = (hri_shard_mode)shard,
+                           .seed = 3};
+        ranks[1].fails = 1;
+        run_ranks(&like, 3, ranks);
+        CHECK_STATUS(ranks[1].r.status, HR_E_IO);
+        for (int i = 0; i < 3; i += 2) {
+            CHECK_STATUS(ranks[i].r.status, HR_E_PEER);
+            CHECK(strstr(ranks[i].r.why.text, "a bad sample") != NULL);
+        }
+    }
 }
 
 TEST(replicas, a_rank_that_fails_ends_all_with_its_reason) {

@@ -1,0 +1,112 @@
+/* fold_parts(s, weights, firsts, x0, x1, ...; velocity, momentum, spare): row after row, and in each row x after x,
+ *
+ *   s <- (1 - first) * s + weight * x[row]                       first: firsts[row] for x0, 0 for the others
+ *   s <- (first ? momentum * s : s) + weight * x[row]            with `velocity`
+ *
+ * with the kernels of accumulate and sgd_velocity, so that the bits are those of parts that come one by one.  Every x is
+ * (rows, n) and s has n elements.  With `spare` the last row of the last x is left out: the update takes it. */
+#include "ops/common/update.h"
+
+typedef struct fold_parts_attr {
+    double momentum;
+    bool velocity, spare;
+} fold_parts_attr;
+
+static const hri_field fold_parts_fields[] = {
+    {"momentum", "of the velocity", offsetof(fold_parts_attr, momentum), HRI_FIELD_DOUBLE, "0.9"},
+    {"velocity", "s is a velocity", offsetof(fold_parts_attr, velocity), HRI_FIELD_BOOL, "false"},
+    {"spare", "without the last row of the last x", offsetof(fold_parts_attr, spare),
+     HRI_FIELD_BOOL, "false"},
+    {0},
+};
+
+static hr_status fold_parts_infer(hri_infer *c) {
+    const int64_t rows = hr_shape_count(&c->in[1].shape), n = hr_shape_count(&c->in[0].shape);
+    for (uint32_t i = 0; i < c->in_count; i++) {
+        const hr_shape *x = &c->in[i].shape;
+        const int list = i == 1 || i == 2;
+        if (!hr_type_is_real(c->in[i].type) || (list && c->in[i].type != HR_TYPE_F32)) {
+            return hri_infer_fail(c, "input %u is %s", i, hr_type_name(c->in[i].type));
+        }
+        if ((list && (x->rank != 1 || x->dim[0] != rows)) ||
+            (i > 2 && (x->rank != 2 || x->dim[0] != rows || x->dim[1] != n))) {
+            return hri_infer_fail(c, "input %u does not have %lld rows of %lld", i, (long long)rows,
+                                  (long long)n);
+        }
+    }
+    c->out[0] = c->in[0];
+    return HR_OK;
+}
+
+static hr_status fold_parts_host(const hri_call *c) {
+    const fold_parts_attr *p = c->sig->attr;
+    const hr_op *op = hri_op_find(p->velocity ? "sgd_velocity" : "accumulate");
+    const uint32_t pieces = c->sig->in_count - 3;
+    const hr_shape flat = hr_shape_1(hr_shape_count(&c->sig->in[0].shape));
+    const int64_t rows = hr_shape_count(&c->sig->in[1].shape);
+    const float *weights = c->in[1], *firsts = c->in[2], none = 0.0f;
+    hr_status status = HR_OK;
+    for (int64_t r = 0; r < rows; r++) {
+        for (uint32_t k = 0; k < pieces && status == HR_OK; k++) {
+            if (p->spare && r + 1 == rows && k + 1 == pieces) {
+                continue;
+            }
+            const hr_type type = c->sig->in[3 + k].type;
+            const hr_meta in[] = {{c->sig->in[0].type, flat},
+                                  {type, flat},
+                                  {.type = HR_TYPE_F32},
+                                  {.type = HR_TYPE_F32}};
+            /* sgd_velocity has its momentum alone, which comes first here, too */
+            const hri_sig sig = {
+                .op = op, .attr = &p->momentum, .in_count = 4, .out_count = 1, .in = in, .out = in};
+            const void *const from[] = {c->out[0],
+                                        (const char *)c->in[3 + k] +
+                                            (uint64_t)(r * flat.dim[0]) * hr_type_bytes(type),
+                                        &weights[r], k ? &none : &firsts[r]};
+            hri_call one = *c;
+            one.sig = &sig;
+            one.in = from;
+            status = op->host.run(&one);
+        }
+    }
+    return status;
+}
+
+static void fold_parts_cost(const hri_sig *s, hri_cost *cost) {
+    cost->flops = 0.0;
+    for (uint32_t i = 3; i < s->in_count; i++) {
+        cost->flops += 2.0 * (double)hr_shape_count(&s->in[i].shape);
+    }
+}
+
+static hri_samples fold_parts_samples(const hri_sig *s, uint32_t batched) {
+    (void)s;
+    return batched ? HRI_SAMPLES_COUPLED : HRI_SAMPLES_APART;
+}
+
+static const hri_case fold_parts_cases[] = {
+    {"one row", "f32[7,33] f32[1] f32[1] f32[1,231]"},
+    {"rows", "f32[301] f32[3] f32[3] f32[3,301]"},
+    {"two of each", "f32[33] f32[2] f32[2] f32[2,33] bf16[2,33]"},
+    {"velocity", "f32[301] f32[3] f32[3] f32[3,301]", "velocity=true,momentum=0.8"},
+    {"all but one", "f32[33] f32[2] f32[2] f32[2,33]", "velocity=true,spare=true"},
+    {"other rows", "f32[33] f32[3] f32[3] f32[2,33]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_fold_parts = {
+    .name = "fold_parts",
+    .formula = "s = (1 - first) * s + weight * x, row after row",
+    .in_min = 4,
+    .in_max = HRI_IN_MAX,
+    .out_count = 1,
+    .fields = fold_parts_fields,
+    .attr_bytes = sizeof(fold_parts_attr),
+    .infer = fold_parts_infer,
+    .updates = {1},
+    .host_only = 1,
+    .samples = fold_parts_samples,
+    .cost = fold_parts_cost,
+    .host = {.run = fold_parts_host},
+    .cases = fold_parts_cases,
+};

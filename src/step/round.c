@@ -1,0 +1,319 @@
+/* The graph of a round: one part on each rank, exchanged, folded and updated in slices; see shard.h.
+ *
+ * What is folded, and in which order, is what replica.c and step.c do with whole gradients, part after part; so every bit
+ * is that of one replica.  Small tensors are not cut (graph/slices.h): every rank takes the whole of all parts and does the
+ * same with it. */
+#include "step/step_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/dims.h"
+#include "graph/slices.h"
+
+enum { NAME = 320 };
+
+const char *const hri_shard_names[] = {"none", "states", "weights", NULL};
+
+static int64_t count_of(const hr_graph *g, hr_value v) {
+    return hr_shape_count(&g->values[v].meta.shape);
+}
+
+/* Whether a parameter decays is a matter of its shape, which a slice does not have. */
+static hr_tags slice_tags(const hr_graph *g, hr_value whole) {
+    hr_tags tags = *hri_graph_tags(g, whole);
+    tags.size = sizeof tags;
+    tags.decay = tags.decay ? tags.decay : g->values[whole].meta.shape.rank > 1 ? 1 : -1;
+    tags.owner = HR_NONE;
+    tags.layout = 0; /* a slice has none */
+    return tags;
+}
+
+/* ---- parameters in slices ---- */
+
+typedef struct slicing {
+    const hri_shard *shard;
+    hr_value *slices;   /* by value of `from`: the slice in `to`; HR_NONE: it is not cut */
+    hr_value *gathered; /* and the whole, once somebody reads it */
+} slicing;
+
+static hr_value gather(hr_graph *g, hr_value slice, const hr_shape *to, uint32_t ranks) {
+    char text[256];
+    size_t at = (size_t)snprintf(text, sizeof text, "ranks=%u", ranks);
+    for (int d = 0; d < to->rank && at < sizeof text; d++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld",
+                               d ? "x" : ",to=", (long long)to->dim[d]);
+    }
+    return hr_graph_node(g, "gather_slices", &slice, 1, text);
+}
+
+static hr_value with_slices(hri_rewrite *r, const hri_node_record *n, hr_value *in) {
+    slicing *s = r->user;
+    for (uint32_t i = 0; i < n->sig.in_count; i++) {
+        const hr_value from = n->in[i];
+        if (s->slices[from] != HR_NONE) {
+            if (s->gathered[from] == HR_NONE) {
+                s->gathered[from] = gather(r->to, s->slices[from],
+                                           &r->from->values[from].meta.shape, s->shard->ranks);
+            }
+            in[i] = s->gathered[from];
+        }
+    }
+    const hr_value out = hri_rewrite_keep(r, n, in);
+    if (out != HR_NONE) { /* gathers between them do not change what is drawn */
+        r->to->nodes[r->to->values[out].node].counter = n->counter;
+    }
+    return out;
+}
+
+static hr_value slice_source(hri_rewrite *r, hr_value v) {
+    slicing *s = r->user;
+    const hri_value *value = &r->from->values[v];
+    const int64_t count = count_of(r->from, v), slice = hri_slice_count(count, s->shard->ranks);
+    char name[NAME];
+    if (value->kind != HR_VALUE_PARAM || slice == count || !hr_type_is_real(value->meta.type) ||
+        hri_graph_tags(r->from, v)->frozen) {
+        return HR_NONE;
+    }
+    if (snprintf(name, sizeof name, "/%s", value->name) >= NAME) {
+        hri_graph_fail(r->to, HR_E_INVALID, "%s: the name is too long", value->name);
+    }
+    const hr_tags tags = slice_tags(r->from, v);
+    const hr_value made = hr_graph_param(r->to, name, (hr_type)value->meta.type, hr_shape_1(slice),
+                                         hr_init_constant(0.0));
+    if (made != HR_NONE) {
+        hr_graph_set_tags(r->to, made, &tags);
+    }
+    return s->slices[v] = made;
+}
+
+/* Reads of the new graph: the whole in place of the slice, or what is made of it. */
+static hr_status map_reads(hri_step_maker *m, const hri_rewrite *r, const slicing *s) {
+    hri_pass_map map = {.read_count = r->to->value_count};
+    map.reads = hri_calloc(map.read_count, sizeof *map.reads);
+    if (!map.reads) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (hr_value v = 1; v < r->from->value_count; v++) {
+        if (r->from->values[v].kind == HR_VALUE_PARAM && r->values[v] != HR_NONE) {
+            const hr_value read = hri_pass_read(&m->map, v);
+            map.reads[r->values[v]] = read != v                 ? r->values[read]
+                                      : s->slices[v] != HR_NONE ? s->gathered[v]
+                                                                : HR_NONE;
+        }
+    }
+    m->loss = r->values[m->loss];
+    hri_pass_map_deinit(&m->map);
+    m->map = map;
+    return HR_OK;
+}
+
+hr_status hri_step_slice_params(hri_step_maker *m) {
+    hr_graph *from = m->g;
+    slicing s = {.shard = m->shard};
+    hri_rewrite r = {.from = from, .node = with_slices, .source = slice_source, .user = &s};
+    s.slices = hri_calloc(from->value_count, sizeof *s.slices);
+    s.gathered = hri_calloc(from->value_count, sizeof *s.gathered);
+    hr_status status = s.slices && s.gathered ? hr_graph_create(&r.to) : HR_E_NOMEM_HOST;
+    if (status == HR_OK) {
+        status = hri_rewrite_graph(&r);
+        status = status == HR_OK ? map_reads(m, &r, &s) : status;
+        m->g = r.to;
+        hr_graph_destroy(from);
+    }
+    hri_free(r.values);
+    hri_free(s.slices);
+    hri_free(s.gathered);
+    return status;
+}
+
+/* ---- what the parts give ---- */
+
+static hr_value exchange(hri_step_maker *m, hr_value x, int whole) {
+    char text[96];
+    snprintf(text, sizeof text, "ranks=%u,rows=%u,whole=%s", m->shard->ranks, m->shard->rows,
+             whole ? "true" : "false");
+    return hr_graph_node(m->g, "exchange_parts", &x, 1, text);
+}
+
+/* Row `row` of what was exchanged, in the shape of `like`. */
+static hr_value row_of(hri_step_maker *m, hr_value rows, uint32_t row, const hr_shape *like) {
+    char text[64];
+    snprintf(text, sizeof text, "begin=%u,size=1", row);
+    const hri_attr_dims to = {hri_dims_of(like)};
+    return HRI_NODE(m->g, "reshape", &to, hr_graph_node(m->g, "slice", &rows, 1, text));
+}
+
+/* A node by which the model changes a state: its operands, exchanged; HR_NONE: what it changes. */
+typedef struct change {
+    uint32_t node;
+    hr_value rows[HRI_IN_MAX];
+} change;
+
+static void exchange_operands(hri_step_maker *m, uint32_t node, change *out) {
+    const uint32_t count = m->g->nodes[node].sig.in_count;
+    out->node = node;
+    for (uint32_t k = 0; k < count; k++) { /* adding nodes moves them */
+        const hr_value in = m->g->nodes[node].in[k];
+        out->rows[k] = hri_step_is_changed(&m->g->nodes[node], k) ? HR_NONE : exchange(m, in, 1);
+    }
+    m->g->nodes[node].dropped = 1;
+}
+
+/* Every rank does it with the operands of all parts; now[origin]: the version of a state so far. */
+static void change_by_row(hri_step_maker *m, const change *c, uint32_t row, hr_value *now) {
+    const hri_node_record is = m->g->nodes[c->node];
+    hr_value in[HRI_IN_MAX], origins[HRI_IN_MAX];
+    for (uint32_t k = 0; k < is.sig.in_count; k++) {
+        const hr_shape like = is.sig.in[k].shape;
+        origins[k] = m->g->values[is.in[k]].origin;
+        in[k] = c->rows[k] != HR_NONE        ? row_of(m, c->rows[k], row, &like)
+                : now[origins[k]] == HR_NONE ? origins[k]
+                                             : now[origins[k]];
+    }
+    const hr_value out = hri_graph_add(m->g, is.sig.op, in, is.sig.in_count, is.sig.attr);
+    for (uint32_t k = 0; k < is.sig.out_count && out != HR_NONE; k++) {
+        const uint32_t input = is.sig.op->updates[k];
+        if (input && input <= is.sig.in_count) {
+            now[origins[input - 1]] = out + k;
+        }
+    }
+}
+
+/* Part after part, as one replica would: a state may be changed by several nodes. */
+static hr_status change_states(hri_step_maker *m) {
+    const uint32_t nodes = m->g->node_count;
+    hr_value *now = hri_calloc(m->g->value_count, sizeof *now);
+    change *changes = hri_calloc(nodes, sizeof *changes);
+    uint32_t count = 0;
+    hr_status status = now && changes ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint32_t n = 0; n < nodes && status == HR_OK; n++) {
+        if (hri_step_changes_state(&m->g->nodes[n])) {
+            status = hri_step_check_change(m, n);
+            if (status == HR_OK) {
+                exchange_operands(m, n, &changes[count++]);
+                status = m->g->error.code;
+            }
+        }
+    }
+    for (uint32_t row = 0; row < m->shard->rows && status == HR_OK; row++) {
+        for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+            change_by_row(m, &changes[i], row, now);
+            status = m->g->error.code;
+        }
+    }
+    hri_free(now);
+    hri_free(changes);
+    return status;
+}
+
+/* ---- one parameter ---- */
+
+typedef struct share {
+    hr_value w;     /* what is updated here: the parameter, or its slice */
+    hr_value whole; /* states: the parameter that the slice is of; HR_NONE: w is all there is */
+    size_t count;   /* pieces */
+    hr_value pieces[HRI_STEP_PIECES]; /* exchanged */
+} share;
+
+static hr_value slice_state(hri_step_maker *m, hr_value param, int64_t slice) {
+    char name[NAME];
+    if (snprintf(name, sizeof name, "/%s.slice", m->g->values[param].name) >= NAME) {
+        name[0] = '\0'; /* refused by the graph */
+    }
+    hr_tags tags = slice_tags(m->g, param);
+    tags.keep = HR_KEEP_NOT;
+    const hr_value state = hr_graph_state(m->g, name, (hr_type)m->g->values[param].meta.type,
+                                          hr_shape_1(slice), hr_init_constant(0.0));
+    if (state != HR_NONE) {
+        hr_graph_set_tags(m->g, state, &tags);
+    }
+    return state;
+}
+
+static void exchange_gradient(hri_step_maker *m, size_t i, share *out) {
+    const int64_t count = count_of(m->g, m->reads[i]),
+                  slice = hri_slice_count(count, m->shard->ranks);
+    const int cut = slice < count && m->shard->mode == HRI_SHARD_STATES;
+    out->w = cut ? slice_state(m, m->params[i], slice) : m->params[i];
+    out->whole = cut ? m->params[i] : HR_NONE;
+    out->count = hri_step_pieces(m->g, m->grads[i], out->pieces, 0, HRI_STEP_PIECES - 3);
+    for (size_t k = 0; k < out->count; k++) {
+        out->pieces[k] = exchange(m, out->pieces[k], 0);
+    }
+}
+
+static hr_value fold(hri_step_maker *m, const share *s, hr_value state, const char *attributes) {
+    hr_value in[HRI_IN_MAX] = {state, m->weight, m->first};
+    memcpy(in + 3, s->pieces, s->count * sizeof *in);
+    return hr_graph_node(m->g, "fold_parts", in, s->count + 3, attributes);
+}
+
+/* Into the velocity: all but the last summand of a step, which updates. */
+static hr_value fold_velocity(hri_step_maker *m, const share *s, int last) {
+    char text[96];
+    const hr_value velocity = hri_step_state(m, s->w, "velocity", HR_KEEP_OPTIMIZER);
+    if (last && m->shard->rows == 1 && s->count == 1) {
+        return velocity; /* the part before was another round's */
+    }
+    snprintf(text, sizeof text, "velocity=true,momentum=%.17g,spare=%s", m->o->momentum,
+             last ? "true" : "false");
+    return fold(m, s, velocity, text);
+}
+
+static hr_value last_piece(hri_step_maker *m, const share *s, hr_value *weight) {
+    const hr_shape like = m->g->values[s->w].meta.shape, one = hr_shape_0();
+    *weight = row_of(m, m->weight, m->shard->rows - 1, &one);
+    return row_of(m, s->pieces[s->count - 1], m->shard->rows - 1, &like);
+}
+
+static void update(hri_step_maker *m, size_t i, const share *s) {
+    char text[32];
+    hr_value now = s->w, weight = HR_NONE;
+    snprintf(text, sizeof text, "ranks=%u", m->shard->ranks);
+    if (s->whole != HR_NONE) {
+        const hr_value in[] = {s->w, s->whole};
+        now = hr_graph_node(m->g, "own_slice", in, 2, text);
+    }
+    if (hri_step_feeds_velocity(m)) {
+        const hr_value velocity = fold_velocity(m, s, 1), piece = last_piece(m, s, &weight);
+        now = hri_step_update_last(m, s->w, now, velocity, piece, weight);
+    } else {
+        now = hri_step_update(m, s->w, now, m->grads[i]);
+    }
+    if (s->whole != HR_NONE) {
+        const hr_value in[] = {s->whole, now};
+        hr_graph_node(m->g, "gather_into", in, 2, text);
+    }
+}
+
+hr_status hri_step_round(hri_step_maker *m) {
+    const int velocity = hri_step_feeds_velocity(m), last = m->kind == HR_STEP_ROUND_LAST;
+    share *shares = hri_calloc(m->count, sizeof *shares);
+    if (!shares) {
+        return HR_E_NOMEM_HOST;
+    }
+    hr_status status = change_states(m);
+    const hr_shape rows = hr_shape_1(m->shard->rows);
+    m->weight = hr_graph_input(m->g, "/train.weights", HR_TYPE_F32, rows);
+    m->first = hr_graph_input(m->g, "/train.firsts", HR_TYPE_F32, rows);
+    for (size_t i = m->count; i-- > 0 && status == HR_OK;) {
+        exchange_gradient(m, i, &shares[i]);
+        if (!velocity) {
+            m->grads[i] =
+                fold(m, &shares[i], hri_step_state(m, shares[i].w, "sum", HR_KEEP_NOT), NULL);
+        } else if (!last) {
+            (void)fold_velocity(m, &shares[i], 0);
+        }
+        status = m->g->error.code;
+    }
+    if (status == HR_OK && last) {
+        hri_step_make_inputs(m);
+        for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+            update(m, i, &shares[i]);
+        }
+    }
+    hri_free(shares);
+    return status == HR_OK ? m->g->error.code : status;
+}

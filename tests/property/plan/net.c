@@ -1,0 +1,156 @@
+/* What ranks exchange is part of a plan: another order, another op, a gather of something stale never pass the checker. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/plan.h"
+#include "random_problem.h"
+#include "test.h"
+
+enum { PROBLEMS = 100, KINDS = 6 };
+
+static hri_plan *plan_of(const hri_problem *p, uint64_t budget) {
+    hri_plan *plan = NULL;
+    hri_prose why = {{0}};
+    const hri_plan_options o = {.budget_bytes = budget, .effort = 4000};
+    const hr_status status = hri_plan_make(p, &o, &plan, NULL, &why);
+    CHECK(status == HR_OK || status == HR_E_NO_PLAN);
+    return status == HR_OK ? plan : NULL;
+}
+
+/* About half of the ops move bytes between ranks; what is finished has the same hash as before. */
+static void mark(hri_problem *p, uint64_t *random) {
+    for (uint32_t i = 0; i < p->op_count; i++) {
+        p->ops[i].net = test_random(random) % 2 == 0;
+        p->ops[i].wire_bytes = p->ops[i].net ? 1 + test_random(random) % 100000 : 0;
+    }
+}
+
+/* The number of a step that exchanges, from a random one on; step_count: there is none. */
+static uint32_t some_net(const hri_problem *p, const hri_plan *plan, uint64_t *random) {
+    const uint32_t from = (uint32_t)(test_random(random) % plan->step_count);
+    for (uint32_t k = 0; k < plan->step_count; k++) {
+        const uint32_t s = (from + k) % plan->step_count;
+        if (plan->steps[s].kind == HRI_STEP_RUN && p->ops[plan->steps[s].op].net) {
+            return s;
+        }
+    }
+    return plan->step_count;
+}
+
+static uint32_t next_net(const hri_problem *p, const hri_plan *plan, uint32_t from) {
+    for (uint32_t s = from + 1; s < plan->step_count; s++) {
+        if (plan->steps[s].kind == HRI_STEP_RUN && p->ops[plan->steps[s].op].net) {
+            return s;
+        }
+    }
+    return plan->step_count;
+}
+
+/* Changes the plan in one way; 0: it has nothing to change. */
+static int tamper(int kind, const hri_problem *p, hri_plan *plan, uint64_t *random) {
+    const uint32_t a = some_net(p, plan, random);
+    const uint32_t b = a < plan->step_count ? next_net(p, plan, a) : a;
+    if (a == plan->step_count) {
+        return 0;
+    }
+    hri_plan_step *s = plan->steps;
+    if (kind == 0) { /* the hash says something else */
+        plan->net_hash ^= (uint64_t)1 << test_random(random) % 64;
+    } else if (kind == 1) { /* there is none */
+        plan->net_hash = 0;
+    } else if (kind == 2 && b < plan->step_count && s[a].op != s[b].op) { /* another order */
+        const hri_plan_step kept = s[a];
+        s[a] = s[b];
+        s[b] = kept;
+    } else if (kind == 3 && b < plan->step_count && s[a].op != s[b].op) { /* one of them twice */
+        s[a].op = s[b].op;
+    } else if (kind == 4) { /* its result is gone before anybody reads it */
+        const hri_problem_op *op = &p->ops[s[a].op];
+        const uint32_t x = plan->operands[s[a].first + op->in_count];
+        if (!op->out_count || x >= plan->buffer_count || plan->buffers[x].death <= a + 1 ||
+            plan->buffers[x].birth > a) {
+            return 0;
+        }
+        plan->buffers[x].death = a;
+        if (plan->buffers[x].birth >= a) {
+            return 0;
+        }
+    } else if (kind == 5) { /* bytes of another value are sent */
+        const hri_problem_op *op = &p->ops[s[a].op];
+        const uint32_t other = (uint32_t)(test_random(random) % plan->buffer_count);
+        if (!op->in_count || plan->buffers[other].value == op->in[0] ||
+            plan->operands[s[a].first] == other ||
+            plan->buffers[other].value == plan->buffers[plan->operands[s[a].first]].value) {
+            return 0;
+        }
+        plan->operands[s[a].first] = other;
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+TEST_TIMEOUT(plan, of_ranks_that_was_tampered_with_never_passes, 60) {
+    uint64_t random = test_seed() + 11;
+    int done[KINDS] = {0}, honest = 0;
+    for (int i = 0; i < PROBLEMS; i++) {
+        hri_problem p;
+        hri_prose why = {{0}};
+        random_problem(&random, (problem_shape)(i % SHAPE_COUNT), 3 + (uint32_t)i % 12, &p);
+        mark(&p, &random);
+        hri_plan *plan = plan_of(&p, 0);
+        CHECK(plan != NULL && plan->net_hash != 0);
+        CHECK(plan->net_hash == hri_plan_net_of(&p, plan).hash);
+        CHECK_OK(hri_plan_check(&p, plan, plan->arena_bytes, &why));
+        honest++;
+        for (int kind = 0; kind < KINDS; kind++) {
+            hri_plan *c = hri_plan_copy(plan);
+            CHECK(c != NULL);
+            const int changed = tamper(kind, &p, c, &random);
+            if (changed && hri_plan_check(&p, c, c->arena_bytes, &why) == HR_OK) {
+                test_fail(__FILE__, __LINE__, "tampering of kind %d passes", kind);
+            }
+            done[kind] += changed;
+            hri_plan_destroy(c);
+        }
+        hri_plan_destroy(plan);
+        hri_problem_deinit(&p);
+    }
+    CHECK_EQ(honest, PROBLEMS);
+    CHECK(done[0] == PROBLEMS && done[1] == PROBLEMS && done[2] > 50 && done[3] > 50 &&
+          done[4] > 10 && done[5] > 30);
+}
+
+/* Files keep it, and a file whose order was changed is refused. */
+TEST(plan, of_ranks_is_written_with_what_it_exchanges) {
+    uint64_t random = test_seed() + 12;
+    hri_problem p, q;
+    hri_plan *again = NULL;
+    hri_prose why = {{0}};
+    char *text = NULL, *plan_text = NULL;
+    random_problem(&random, SHAPE_RESIDUAL, 8, &p);
+    mark(&p, &random);
+    CHECK_OK(hri_problem_print(&p, &text));
+    CHECK_OK(hri_problem_parse(text, strlen(text), &q, &why));
+    for (uint32_t i = 0; i < p.op_count; i++) {
+        CHECK(p.ops[i].net == q.ops[i].net && p.ops[i].wire_bytes == q.ops[i].wire_bytes);
+    }
+    hri_plan *plan = plan_of(&q, 0);
+    CHECK(plan != NULL);
+    CHECK_OK(hri_plan_print(plan, &plan_text));
+    CHECK_OK(hri_plan_parse(plan_text, strlen(plan_text), &q, &again, &why));
+    CHECK(again->net_hash == plan->net_hash);
+    char *net = strstr(plan_text, "\"net\"");
+    CHECK(net != NULL);
+    char *digit = strchr(net + 6, '"') + 1;
+    *digit = *digit == '0' ? '1' : '0';
+    hri_plan *bad = NULL;
+    CHECK_STATUS(hri_plan_parse(plan_text, strlen(plan_text), &q, &bad, &why), HR_E_INVALID);
+    CHECK(strstr(why.text, "exchange") != NULL);
+    hri_plan_destroy(plan);
+    hri_plan_destroy(again);
+    hri_free(text);
+    hri_free(plan_text);
+    hri_problem_deinit(&p);
+    hri_problem_deinit(&q);
+}
