@@ -126,8 +126,8 @@ void hri_planned_close_members(hri_planned *p);
 /* Between ranks: HR_E_PEER names the one that ended while this one computed by itself. */
 HR_MUST_CHECK hr_status hri_planned_all_here(const hri_planned *p, hri_prose *why);
 /* The first failure of members first .. end: one of its own before those that another made fail. */
-HR_MUST_CHECK hr_status hri_planned_first_failure(const hri_planned *p, uint32_t first, uint32_t end,
-                                                  hri_prose *why);
+HR_MUST_CHECK hr_status hri_planned_first_failure(const hri_planned *p, uint32_t first,
+                                                  uint32_t end, hri_prose *why);
 /* Why the group has ended, as far as it has: the first reason of any rank. */
 hr_status hri_planned_net_failed(const hri_planned *p, hr_status status, hri_prose *why);
 /* All parts of a step, in rounds, and the update. */

@@ -139,7 +139,8 @@ hr_status hri_planned_net_failed(const hri_planned *p, hr_status status, hri_pro
 
 hr_status hri_planned_all_here(const hri_planned *p, hri_prose *why) {
     hri_net_end end;
-    return p->o.net && hri_net_cause(p->o.net, &end) ? net_failed(p, HR_E_PEER, why) : HR_OK;
+    return p->o.net && hri_net_cause(p->o.net, &end) ? hri_planned_net_failed(p, HR_E_PEER, why)
+                                                     : HR_OK;
 }
 
 hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why) {
