@@ -87,6 +87,79 @@ TEST(replicas, a_run_goes_on_with_any_number_of_them) {
     }
 }
 
+/* Trains and takes the digests of losses and of parameters and states. */
+static void digests_of(const char *job, const char *rest, char out[2][HISTORY]) {
+    program_outcome o =
+        program_run(&(program_options){.seconds = 40},
+                    "train %s --data synthetic --seed 1 --no-measure --json %s", job, rest);
+    program_expect(&o, 0, NULL);
+    snprintf(out[0], HISTORY, "%s", program_text(&o, "history"));
+    snprintf(out[1], HISTORY, "%s", program_text(&o, "weights"));
+    CHECK(program_number(&o, "measured_arena_bytes") == program_number(&o, "planned_arena_bytes"));
+    program_end(&o);
+}
+
+/* Slices in threads, over shared memory and TCP; a checkpoint of one kind goes on as another. */
+TEST(replicas, slices_change_nothing_but_memory) {
+    static const char job[] = "mlp:width=96 --batch 22 --micro-batches 5 --optimizer adamw --clip "
+                              "0.1 --val-split 0.1 --steps";
+    static const char *const half[] = {"--replicas 4 --shard weights --out a",
+                                       "--replicas 3 --shard states --net shm --out b"};
+    static const char *const rest[] = {"--replicas 2 --shard weights --net tcp --out a",
+                                       "--replicas 1 --out b"};
+    char line[300], one[2][HISTORY], many[2][HISTORY];
+    snprintf(line, sizeof line, "%s 4", job);
+    digests_of(line, "--no-save", one);
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "%s 2", job);
+        digests_of(line, half[i], many);
+        snprintf(line, sizeof line, "%s 4 --resume", job);
+        digests_of(line, rest[i], many);
+        CHECK_STR(many[0], one[0]);
+        CHECK_STR(many[1], one[1]);
+    }
+}
+
+static double number_of(const char *command, const char *key) {
+    program_outcome o = program_run(&(program_options){.seconds = 40},
+                                    "%s --no-measure --json "
+                                    "--no-choices",
+                                    command);
+    program_expect(&o, 0, NULL);
+    const double number = program_number(&o, key);
+    program_end(&o);
+    return number;
+}
+
+/* Devices that are not there: what is sharded takes less of each, and `auto` shards when it must. */
+TEST(replicas, slices_are_planned_for_machines_that_are_not_there) {
+#define GPT2 "plan gpt2-nano --batch 8 --optimizer adam --replicas 8 --device null:1GiB --net ib"
+    const double none = number_of(GPT2, "persistent_bytes"),
+                 states = number_of(GPT2 " --shard states", "persistent_bytes"),
+                 weights = number_of(GPT2 " --shard weights", "persistent_bytes");
+    CHECK(none > 2 * states && states > 2 * weights);
+    CHECK(number_of(GPT2 " --shard states", "net_exchanges") > 10);
+    CHECK(number_of(GPT2 " --shard states --net 1e-3/1e9", "net_ns") >
+          number_of(GPT2 " --shard states", "net_ns"));
+    program_outcome o = program_run(&(program_options){.seconds = 40},
+                                    GPT2 " --shard auto --no-measure --json --no-choices");
+    program_expect(&o, 0, NULL);
+    CHECK(strstr(o.out, "\"shard\"") == NULL); /* all of it fits */
+    program_end(&o);
+    const double least = number_of(GPT2 " --shard states", "peak_bytes");
+    o = program_run(&(program_options){.seconds = 40},
+                    GPT2 " --shard auto --no-measure --json --no-choices --device-spec page=4KiB "
+                         "--budget %.0f",
+                    least);
+    program_expect(&o, 0, NULL);
+    CHECK_STR(program_text(&o, "shard"), "states");
+    program_end(&o);
+    CHECK(number_of("plan gpt2 --batch 4096 --micro-batches 4096 --replicas 4096 --shard weights "
+                    "--device null:40GiB --net ib",
+                    "replicas") == 4096);
+#undef GPT2
+}
+
 TEST(replicas, the_smallest_budget_holds) {
     PROGRAM_NEED_MEMORY();
     static const char job[] = "mlp --batch 48 --replicas 4 --no-measure --json --data synthetic";
@@ -119,6 +192,8 @@ TEST(replicas, what_cannot_be_shared_is_refused) {
     refused("plan mlp --batch 8 --replicas 4 --micro-batches 2", "gives 2 of 4 samples");
     refused("plan resnet18:size=32 --batch 8 --replicas 4", "--ghost-norm allows it");
     refused("plan mlp --replicas 0", "replicas");
+    refused("plan mlp --batch 8 --replicas 4 --shard everything", "--shard");
+    refused("plan mlp --batch 8 --replicas 4 --net carrier-pigeon", "--net");
     refused("train mlp --data synthetic --batch 8 --replicas 2 --no-save --steps 1 "
             "--also 'mlp --data synthetic --batch 8 --no-save'",
             "--replicas cannot be combined");

@@ -7,22 +7,14 @@
 /* Options whose flags have other names. */
 static const struct {
     const char *option, *flag;
-} others[] = {{"link", "net"},
-              {"split_norm", "ghost-norm"},
-              {"val_split", "val-split"},
-              {"val_batch", "val-batch"},
-              {"micro_batches", "micro-batches"},
-              {"no_offload", "offload"},
-              {"data_budget_bytes", "data-budget"},
-              {"device_spec", "device-spec"},
-              {"host_budget", "host-budget"},
-              {"val_data", "val-data"},
-              {"plan_file", "load"},
-              {"gpu_choices", "choices"},
-              {"folder", "out"},
-              {"folder=none", "no-save"},
-              {"start=resume", "resume"},
-              {"start=overwrite", "overwrite"}};
+} others[] = {{"split_norm", "ghost-norm"},     {"val_split", "val-split"},
+              {"val_batch", "val-batch"},       {"micro_batches", "micro-batches"},
+              {"no_offload", "offload"},        {"data_budget_bytes", "data-budget"},
+              {"device_spec", "device-spec"},   {"host_budget", "host-budget"},
+              {"val_data", "val-data"},         {"plan_file", "load"},
+              {"gpu_choices", "choices"},       {"folder", "out"},
+              {"folder=none", "no-save"},       {"start=resume", "resume"},
+              {"start=overwrite", "overwrite"}, {"link", "net"}};
 
 static const char *flag_of(const char *option, size_t bytes) {
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
