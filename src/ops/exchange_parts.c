@@ -88,7 +88,7 @@ static void exchange_parts_cost(const hri_sig *s, hri_cost *cost) {
 static const hri_case exchange_parts_cases[] = {
     {"alone", "f32[7,33]", .flags = HRI_CASE_NO_GRAD},
     {"long, bf16", "bf16[3001]", .flags = HRI_CASE_NO_GRAD},
-    {"whole numbers", "i32[5]", "whole=true", .flags = HRI_CASE_NO_GRAD},
+    {"integers", "i32[5]", "whole=true", .flags = HRI_CASE_NO_GRAD},
     {"more rows than ranks", "f32[7]", "rows=2", .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };
