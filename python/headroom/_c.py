@@ -108,6 +108,8 @@ HR_STEP_UPDATE = 4
 HR_STEP_GRADIENTS = 5
 HR_STEP_FOLD = 6
 HR_STEP_FOLD_LAST = 7
+HR_STEP_ROUND = 8
+HR_STEP_ROUND_LAST = 9
 HR_PLAN_GRAPH_WHOLE = 0
 HR_PLAN_GRAPH_PART = 1
 HR_PLAN_GRAPH_LAST = 2
@@ -1060,6 +1062,8 @@ class hr_job_options(Structure):
         ("replicas", c_int64),
         ("net", c_char_p),
         ("net_deadline_ms", c_uint64),
+        ("shard", c_char_p),
+        ("link", c_char_p),
     ]
 
 
