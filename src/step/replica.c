@@ -173,8 +173,8 @@ static void change_states(const hr_graph *from, hr_graph *to, hr_value *now) {
             char name[NAME];
             const hr_meta *meta = &from->values[is->in[k]].meta;
             operand_name(n, k, name);
-            in[k] =
-                hri_step_is_changed(is, k) ? now[from->values[is->in[k]].origin] : carried(to, name, meta);
+            in[k] = hri_step_is_changed(is, k) ? now[from->values[is->in[k]].origin]
+                                               : carried(to, name, meta);
         }
         const hr_value out = hri_graph_add(to, is->sig.op, in, is->sig.in_count, is->sig.attr);
         for (uint32_t k = 0; k < is->sig.out_count; k++) {
