@@ -150,7 +150,12 @@ hr_status hri_planned_vote(hri_planned *p, int mine, int *any, hri_prose *why) {
     }
     const unsigned char own = mine != 0;
     unsigned char *all = (unsigned char *)p->band;
-    const hr_status status = hri_net_share(p->o.net, &own, 1, all);
+    /* Rank 0 may have saved: the others answer before they vote. */
+    hr_status status = p->shard != HRI_SHARD_NONE ? hri_shards_meet(p, why) : HR_OK;
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_net_share(p->o.net, &own, 1, all);
     for (uint32_t i = 0; i < p->ranks && status == HR_OK; i++) {
         *any |= all[i];
     }
