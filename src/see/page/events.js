@@ -183,7 +183,7 @@ async function show(element) {
   for (const id of ['stagecard', 'moment', 'alivecard', 'groupcard']) $(id).hidden = !plan.ops;
   document.body.classList.remove('waiting');
   layout(); showHead(); showCurve();
-  if (!plan.ops) { showParts(); return; }
+  if (!plan.ops) { showParts(); performance.mark('table'); return; }
   reset(); startWorker(); showMoment(); draw();
   setAxisButtons();
   performance.mark('drawn');
