@@ -176,7 +176,7 @@ static uint64_t mesh_waited(hri_net_wire_state *state, uint32_t rank) {
     hri_mesh *const mesh = state;
     pthread_mutex_lock(&mesh->mutex);
     const hri_mesh_link *l = &mesh->links[rank];
-    const uint64_t waited = mesh->m.rank == 0 && mesh->shares ? l->late_ns : l->waited_ns;
+    const uint64_t waited = l->waited_ns + l->late_ns;
     pthread_mutex_unlock(&mesh->mutex);
     return waited;
 }

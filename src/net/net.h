@@ -76,8 +76,8 @@ typedef struct hri_net_end {
 typedef struct hri_net_stats {
     uint64_t exchanges, sent_bytes, received_bytes;
     uint64_t waited_ns; /* in hri_net_wait */
-    /* The rank that was waited for longest, and for how long; at rank 0, once something was shared, the one that came last there,
-     * and how far behind the first: rank 0 itself may be it. */
+    /* The rank that was waited for longest, and for how long.  Rank 0 adds how far a rank was behind the first in what was shared,
+     * so that it may be the one itself. */
     uint32_t slowest;
     uint64_t slowest_ns;
 } hri_net_stats;
