@@ -153,69 +153,21 @@ static int go_through(run_state *r) {
                                      : failed_running(r, status);
 }
 
-/* ---- the sums ---- */
-
-static int show_json(run_state *r, const hr_pipeline_stats *s) {
-    const hr_pipeline_run_result *n = &r->result;
-    const uint64_t count = hr_pipeline_count(r->pipeline);
-    hri_json *j = &r->json;
-    hri_json_end(j); /* first */
-    if (count == HR_COUNT_UNKNOWN) {
-        hri_json_null(j, "count");
-    } else {
-        hri_json_u64(j, "count", count);
-    }
-    hri_json_u64(j, "elements", n->elements);
-    hri_json_u64(j, "samples", n->samples);
-    hri_json_u64(j, "bytes", n->bytes);
-    hri_json_double(j, "seconds", n->seconds);
-    hri_json_u64(j, "epochs", n->epochs);
-    hri_json_u64(j, "budget_bytes", s->budget_bytes);
-    hri_json_u64(j, "smallest_bytes", s->smallest_bytes);
-    hri_json_u64(j, "peak_bytes", s->peak_bytes);
-    hri_json_u64(j, "bad", s->bad);
-    hri_data_stages_json(r->pipeline, j);
-    hri_data_bad_json(r->pipeline, j);
-    return HRI_EXIT_YES;
-}
-
-static int show_text(run_state *r, const hr_pipeline_stats *s) {
-    const hr_pipeline_run_result *n = &r->result;
-    const uint64_t count = hr_pipeline_count(r->pipeline);
-    hri_out *out = &r->cli->out;
-    char first[32], second[32];
-    hr_status status = HR_OK;
-    if (count == HR_COUNT_UNKNOWN) {
-        hri_out_printf(out, "the number of elements per epoch is unknown\n");
-    } else {
-        hri_out_printf(out, "%llu elements per epoch\n", (unsigned long long)count);
-    }
-    if (r->options->epochs) {
-        hri_out_printf(out, "%llu elements, %llu samples, %s in %llu epoch%s\n",
-                       (unsigned long long)n->elements, (unsigned long long)n->samples,
-                       hr_bytes_print(n->bytes, first, sizeof first), (unsigned long long)n->epochs,
-                       n->epochs == 1 ? "" : "s");
-    }
-    if (r->options->bench) {
-        hri_say_title(r->cli, "%.1f elements/s, %.1f samples/s, %.1f MB/s over %.2f s",
-                      (double)n->elements / n->seconds, (double)n->samples / n->seconds,
-                      (double)n->bytes / 1e6 / n->seconds, n->seconds);
-        status = hri_data_show_stages(r->pipeline, out, &r->cli->out_term);
-        hri_out_printf(out, "peak %s of %s\n", hr_bytes_print(s->peak_bytes, first, sizeof first),
-                       hr_bytes_print(s->budget_bytes, second, sizeof second));
-    } else {
-        hri_out_printf(out, "needs at least %s; the budget is %s\n",
-                       hr_bytes_print(s->smallest_bytes, first, sizeof first),
-                       hr_bytes_print(s->budget_bytes, second, sizeof second));
-    }
-    hri_data_show_bad(r->pipeline, out);
-    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(r->cli, NULL, "data", status);
-}
-
 static int finish(run_state *r) {
     hr_pipeline_stats s = {.size = sizeof s};
     hr_pipeline_get_stats(r->pipeline, &s);
-    return r->options->json ? show_json(r, &s) : show_text(r, &s);
+    const hri_data_sheet sheet = {.pipeline = r->pipeline,
+                                  .stats = &s,
+                                  .result = &r->result,
+                                  .epochs = r->options->epochs > 0,
+                                  .bench = r->options->bench};
+    if (r->options->json) {
+        hri_json_end(&r->json); /* first */
+        hri_data_json(&sheet, &r->json);
+        return HRI_EXIT_YES;
+    }
+    const hr_status status = hri_data_show(&sheet, &r->cli->out, &r->cli->out_term);
+    return status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(r->cli, NULL, "data", status);
 }
 
 static bool join(int count, const char *const *arguments, char *text, size_t size) {

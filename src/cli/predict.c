@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/visible.h"
 #include "cli/common/command.h"
 #include "cli/common/inference.h"
 #include "cli/common/spell.h"
 #include "job/given.h"
+#include "show/predict.h"
 
 typedef struct predict_options {
     int64_t top;
@@ -35,96 +35,21 @@ typedef struct work {
     int code; /* of what went wrong here */
 } work;
 
-static int64_t top_of(const work *w) {
+static hri_prediction_sheet sheet_of(const work *w) {
     const int64_t classes = (int64_t)w->i.info.class_count;
-    return w->o->top < classes ? w->o->top : classes;
-}
-
-/* ---- one sample ---- */
-
-/* A field of CSV: in quotes where it must be, as RFC 4180 has it; what does not print is shown as \xNN. */
-static int put_csv(hri_out *out, const char *text) {
-    const size_t size = 4 * strlen(text) + 1;
-    char *shown = hri_malloc(size);
-    if (!shown) {
-        return 0;
-    }
-    const char *quote = strpbrk(hri_visible(text, shown, size), ",\"") ? "\"" : "";
-    hri_out_text(out, quote);
-    for (const char *p = shown; *p; p++) {
-        hri_out_bytes(out, "\"", *p == '"');
-        hri_out_bytes(out, p, 1);
-    }
-    hri_out_text(out, quote);
-    hri_free(shown);
-    return 1;
-}
-
-static int show_csv(work *w, const char *name, const hr_prediction *p) {
-    const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
-    int whole = put_csv(&w->cli->out, name);
-    for (int64_t k = 0; k < top_of(w); k++) {
-        char buf[32];
-        hri_out_text(&w->cli->out, ",");
-        whole &= put_csv(&w->cli->out, hri_infer_class(&sheet, p->order[k], buf, sizeof buf));
-        hri_out_printf(&w->cli->out, ",%.6f", p->probabilities[p->order[k]]);
-    }
-    hri_out_text(&w->cli->out, "\n");
-    return whole ? HRI_EXIT_YES : hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST);
-}
-
-static int show_json(work *w, const char *name, const hr_prediction *p) {
-    const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
-    hri_json j;
-    char *text;
-    hri_json_init(&j);
-    hri_json_string(&j, "path", name);
-    hri_json_array(&j, "classes");
-    for (int64_t k = 0; k < top_of(w); k++) {
-        char buf[32];
-        hri_json_object(&j, NULL);
-        hri_json_string(&j, "name", hri_infer_class(&sheet, p->order[k], buf, sizeof buf));
-        hri_json_double(&j, "probability", p->probabilities[p->order[k]]);
-        hri_json_end(&j);
-    }
-    hri_json_end(&j);
-    const hr_status status = hri_json_print(&j, 0, &text);
-    hri_json_deinit(&j);
-    if (status != HR_OK) {
-        return hri_cli_failed(w->cli, NULL, "predict", status);
-    }
-    hri_out_printf(&w->cli->out, "%s\n    ", p->index ? "," : "");
-    hri_out_text(&w->cli->out, text);
-    hri_free(text);
-    return HRI_EXIT_YES;
-}
-
-/* What it is called: the path as it was given, or its number. */
-static hr_status name_of(const work *w, const hr_prediction *p, hri_text *out) {
-    if (w->given.only) {
-        hri_text_add(out, "%s", w->given.only);
-    } else if (p->name && w->given.pictures) {
-        hri_text_add(out, "%s%s", w->given.prefix, p->name);
-    } else {
-        hri_text_add(out, "%llu", (unsigned long long)p->index);
-    }
-    return hri_text_status(out);
+    return (hri_prediction_sheet){.infer = hri_inference_sheet(&w->i),
+                                  .given = &w->given,
+                                  .top = w->o->top < classes ? w->o->top : classes};
 }
 
 static hr_status show(void *user, const hr_prediction *p) {
     work *w = user;
-    hri_text name = {0};
-    if (name_of(w, p, &name) != HR_OK) {
-        w->code = hri_cli_failed(w->cli, NULL, "predict", HR_E_NOMEM_HOST);
-    } else {
-        w->code = w->o->shared.json ? show_json(w, hri_text_get(&name), p)
-                                    : show_csv(w, hri_text_get(&name), p);
-    }
-    hri_text_deinit(&name);
-    return w->code == HRI_EXIT_YES ? HR_OK : HR_E_NOMEM_HOST;
+    const hri_prediction_sheet sheet = sheet_of(w);
+    const hr_status status = w->o->shared.json ? hri_prediction_json(&sheet, p, &w->cli->out)
+                                               : hri_prediction_csv(&sheet, p, &w->cli->out);
+    w->code = status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(w->cli, NULL, "predict", status);
+    return status;
 }
-
-/* ---- the whole ---- */
 
 /* The object of --json begins with these keys and ends with those of hri_inference_json. */
 static int print_keys(work *w, bool first, int code) {
@@ -169,11 +94,8 @@ static int begin(work *w) {
     if (w->o->shared.json) {
         return print_keys(w, true, HRI_EXIT_YES);
     }
-    hri_out_text(&w->cli->out, "path,class,probability");
-    for (int64_t k = 2; k <= top_of(w); k++) {
-        hri_out_printf(&w->cli->out, ",class_%lld,probability_%lld", (long long)k, (long long)k);
-    }
-    hri_out_text(&w->cli->out, "\n");
+    const hri_prediction_sheet sheet = sheet_of(w);
+    hri_prediction_csv_head(&sheet, &w->cli->out);
     return HRI_EXIT_YES;
 }
 

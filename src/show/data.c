@@ -154,3 +154,65 @@ void hri_data_bad_json(hr_pipeline *p, hri_json *json) {
     }
     hri_json_end(json);
 }
+
+/* ---- in sum ---- */
+
+void hri_data_json(const hri_data_sheet *s, hri_json *j) {
+    const hr_pipeline_run_result *n = s->result;
+    const uint64_t count = hr_pipeline_count(s->pipeline);
+    if (count == HR_COUNT_UNKNOWN) {
+        hri_json_null(j, "count");
+    } else {
+        hri_json_u64(j, "count", count);
+    }
+    hri_json_u64(j, "elements", n->elements);
+    hri_json_u64(j, "samples", n->samples);
+    hri_json_u64(j, "bytes", n->bytes);
+    hri_json_double(j, "seconds", n->seconds);
+    hri_json_u64(j, "epochs", n->epochs);
+    hri_json_u64(j, "budget_bytes", s->stats->budget_bytes);
+    hri_json_u64(j, "smallest_bytes", s->stats->smallest_bytes);
+    hri_json_u64(j, "peak_bytes", s->stats->peak_bytes);
+    hri_json_u64(j, "bad", s->stats->bad);
+    hri_data_stages_json(s->pipeline, j);
+    hri_data_bad_json(s->pipeline, j);
+}
+
+static hr_status show_measured(const hri_data_sheet *s, hri_out *out, const hri_term *term) {
+    const hr_pipeline_run_result *n = s->result;
+    char peak[32], budget[32];
+    hri_show_title(out, term, "%.1f elements/s, %.1f samples/s, %.1f MB/s over %.2f s",
+                   (double)n->elements / n->seconds, (double)n->samples / n->seconds,
+                   (double)n->bytes / 1e6 / n->seconds, n->seconds);
+    const hr_status status = hri_data_show_stages(s->pipeline, out, term);
+    hri_out_printf(out, "peak %s of %s\n", hr_bytes_print(s->stats->peak_bytes, peak, sizeof peak),
+                   hr_bytes_print(s->stats->budget_bytes, budget, sizeof budget));
+    return status;
+}
+
+hr_status hri_data_show(const hri_data_sheet *s, hri_out *out, const hri_term *term) {
+    const hr_pipeline_run_result *n = s->result;
+    const uint64_t count = hr_pipeline_count(s->pipeline);
+    char first[32], second[32];
+    hr_status status = HR_OK;
+    if (count == HR_COUNT_UNKNOWN) {
+        hri_out_printf(out, "the number of elements per epoch is unknown\n");
+    } else {
+        hri_out_printf(out, "%llu elements per epoch\n", (unsigned long long)count);
+    }
+    if (s->epochs) {
+        hri_out_printf(out, "%llu elements, %llu samples, %s in %llu epoch%s\n",
+                       (unsigned long long)n->elements, (unsigned long long)n->samples,
+                       hr_bytes_print(n->bytes, first, sizeof first), (unsigned long long)n->epochs,
+                       n->epochs == 1 ? "" : "s");
+    }
+    if (s->bench) {
+        status = show_measured(s, out, term);
+    } else {
+        hri_out_printf(out, "needs at least %s; the budget is %s\n",
+                       hr_bytes_print(s->stats->smallest_bytes, first, sizeof first),
+                       hr_bytes_print(s->stats->budget_bytes, second, sizeof second));
+    }
+    hri_data_show_bad(s->pipeline, out);
+    return status;
+}

@@ -16,4 +16,15 @@ void hri_data_stages_json(hr_pipeline *p, hri_json *json);
 void hri_data_show_bad(hr_pipeline *p, hri_out *out);
 void hri_data_bad_json(hr_pipeline *p, hri_json *json);
 
+/* A pipeline that ran, in sum. */
+typedef struct hri_data_sheet {
+    hr_pipeline *pipeline;
+    const hr_pipeline_stats *stats;
+    const hr_pipeline_run_result *result;
+    bool epochs, bench; /* it ran whole epochs; to be measured */
+} hri_data_sheet;
+
+HR_MUST_CHECK hr_status hri_data_show(const hri_data_sheet *s, hri_out *out, const hri_term *term);
+void hri_data_json(const hri_data_sheet *s, hri_json *json);
+
 #endif

@@ -1,0 +1,94 @@
+/* See predict.h. */
+#include "show/predict.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/visible.h"
+
+/* What it is called: the path as it was given, or its number. */
+static hr_status name_of(const hri_given *given, const hr_prediction *p, hri_text *out) {
+    if (given->only) {
+        hri_text_add(out, "%s", given->only);
+    } else if (p->name && given->pictures) {
+        hri_text_add(out, "%s%s", given->prefix, p->name);
+    } else {
+        hri_text_add(out, "%llu", (unsigned long long)p->index);
+    }
+    return hri_text_status(out);
+}
+
+/* A field of CSV: in quotes where it must be, as RFC 4180 has it; what does not print is shown as \xNN. */
+static bool put_csv(hri_out *out, const char *text) {
+    const size_t size = 4 * strlen(text) + 1;
+    char *shown = hri_malloc(size);
+    if (!shown) {
+        return false;
+    }
+    const char *quote = strpbrk(hri_visible(text, shown, size), ",\"") ? "\"" : "";
+    hri_out_text(out, quote);
+    for (const char *p = shown; *p; p++) {
+        hri_out_bytes(out, "\"", *p == '"');
+        hri_out_bytes(out, p, 1);
+    }
+    hri_out_text(out, quote);
+    hri_free(shown);
+    return true;
+}
+
+void hri_prediction_csv_head(const hri_prediction_sheet *s, hri_out *out) {
+    hri_out_text(out, "path,class,probability");
+    for (int64_t k = 2; k <= s->top; k++) {
+        hri_out_printf(out, ",class_%lld,probability_%lld", (long long)k, (long long)k);
+    }
+    hri_out_text(out, "\n");
+}
+
+hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction *p, hri_out *out) {
+    hri_text name = {0};
+    bool whole = name_of(s->given, p, &name) == HR_OK && put_csv(out, hri_text_get(&name));
+    hri_text_deinit(&name);
+    for (int64_t k = 0; k < s->top && whole; k++) {
+        char buf[32];
+        hri_out_text(out, ",");
+        whole = put_csv(out, hri_infer_class(&s->infer, p->order[k], buf, sizeof buf));
+        hri_out_printf(out, ",%.6f", p->probabilities[p->order[k]]);
+    }
+    hri_out_text(out, "\n");
+    return whole ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+static void add_json(const hri_prediction_sheet *s, const char *name, const hr_prediction *p,
+                     hri_json *j) {
+    hri_json_string(j, "path", name);
+    hri_json_array(j, "classes");
+    for (int64_t k = 0; k < s->top; k++) {
+        char buf[32];
+        hri_json_object(j, NULL);
+        hri_json_string(j, "name", hri_infer_class(&s->infer, p->order[k], buf, sizeof buf));
+        hri_json_double(j, "probability", p->probabilities[p->order[k]]);
+        hri_json_end(j);
+    }
+    hri_json_end(j);
+}
+
+hr_status hri_prediction_json(const hri_prediction_sheet *s, const hr_prediction *p, hri_out *out) {
+    hri_text name = {0};
+    hri_json j;
+    char *text = NULL;
+    hri_json_init(&j);
+    hr_status status = name_of(s->given, p, &name);
+    if (status == HR_OK) {
+        add_json(s, hri_text_get(&name), p, &j);
+        status = hri_json_print(&j, 0, &text);
+    }
+    hri_json_deinit(&j);
+    hri_text_deinit(&name);
+    if (status == HR_OK) {
+        hri_out_printf(out, "%s\n    ", p->index ? "," : "");
+        hri_out_text(out, text);
+        hri_free(text);
+    }
+    return status;
+}

@@ -1,0 +1,22 @@
+/* Predictions as rows of CSV and as members of a JSON array, one at a time. */
+#ifndef HRI_SHOW_PREDICT_H
+#define HRI_SHOW_PREDICT_H
+
+#include "job/given.h"
+#include "show/infer.h"
+
+typedef struct hri_prediction_sheet {
+    hri_infer_sheet infer;
+    const hri_given *given; /* what samples are called */
+    int64_t top;            /* classes shown of each */
+} hri_prediction_sheet;
+
+/* "path,class,probability", and more of the last two. */
+void hri_prediction_csv_head(const hri_prediction_sheet *s, hri_out *out);
+HR_MUST_CHECK hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction *p,
+                                           hri_out *out);
+/* With the comma that it needs behind another one. */
+HR_MUST_CHECK hr_status hri_prediction_json(const hri_prediction_sheet *s, const hr_prediction *p,
+                                            hri_out *out);
+
+#endif
