@@ -1,6 +1,7 @@
 /* A rank that will not come to the meeting says so; see net.h. */
 #include <poll.h>
 #include <stdio.h>
+
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,9 +20,9 @@ static bool tell_one(hri_meeting *m, const hri_member *own, int listener, const 
     const bool one =
         hri_greet(fd, false, m, own, &peer, hri_clock_ns() + HELLO_NS, &ignored) == HR_OK;
     if (one) {
-        hri_meeting_refuse(fd, 0, said);
+        hri_end_send(fd, 0, 0, HR_E_INVALID, said);
     }
-    close(fd);
+    hri_end_leave(&fd, 1);
     return one;
 }
 
@@ -47,9 +48,18 @@ static void tell_first(hri_meeting *m, const hri_member *own, const char *place,
                        uint64_t until_ns) {
     hri_member host;
     hri_prose ignored = {0};
-    if (hri_socket_connect(place, until_ns, &m->control[0], &ignored) == HR_OK &&
-        hri_greet(m->control[0], true, m, own, &host, until_ns, &ignored) == HR_OK) {
-        hri_meeting_refuse(m->control[0], m->rank, said);
+    hr_status status = HR_E_PEER;
+    while (status == HR_E_PEER && hri_clock_ns() < until_ns) { /* rank 0 may be busy and give up */
+        int fd = -1;
+        status = hri_socket_connect(place, until_ns, &fd, &ignored);
+        if (status != HR_OK) {
+            return;
+        }
+        status = hri_greet(fd, true, m, own, &host, until_ns, &ignored);
+        if (status == HR_OK) {
+            hri_end_send(fd, 0, m->rank, HR_E_INVALID, said);
+        }
+        hri_end_leave(&fd, 1);
     }
 }
 

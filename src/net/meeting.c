@@ -63,26 +63,6 @@ static hr_status listen_for_links(hri_meeting *m, int reach, hri_member *own, hr
     return status == HR_OK ? hri_socket_listen(place, &m->listener, own->link, why) : status;
 }
 
-void hri_meeting_refuse(int fd, uint32_t from, const char *text) {
-    const hri_frame f = {.kind = HRI_FRAME_END, .from = from, .bytes = strlen(text) + 1};
-    (void)!hri_frame_send(fd, &f, text, hri_clock_ns() + SECOND_NS / 5);
-}
-
-/* What a rank that is gone has said at its end; false: nothing. */
-static bool hear_end(int fd, char out[256]) {
-    char frame[HRI_MEMBER_BYTES] = {0};
-    hri_frame f = {.kind = HRI_FRAME_BEAT};
-    const uint64_t until = hri_clock_ns() + SECOND_NS / 5;
-    while (hri_frame_receive(fd, &f, frame, sizeof frame - 1, until) == HR_OK) {
-        if (f.kind == HRI_FRAME_END) {
-            snprintf(out, 256, "%.255s", frame);
-            return true;
-        }
-        memset(frame, 0, sizeof frame);
-    }
-    return false;
-}
-
 /* ---- rank 0 ---- */
 
 static void missing(const hri_meeting *m, uint64_t waited_ns, hri_prose *why) {
@@ -129,31 +109,14 @@ static hr_status receive_one(hri_meeting *m, const hri_member *own, int listener
     char wrong[256];
     judge(m, own, &peer, wrong);
     if (wrong[0]) {
-        hri_meeting_refuse(fd, 0, wrong);
-        close(fd);
+        hri_end_send(fd, 0, 0, HR_E_INVALID, wrong);
+        hri_end_leave(&fd, 1);
         return hri_prose_set(why, HR_E_PEER, "%s", wrong);
     }
     m->members[peer.rank] = peer;
     m->control[peer.rank] = fd;
     ++*here;
     return HR_OK;
-}
-
-/* Of those who are gone again, who has left without a word is the cause; others have seen it, and say so. */
-hr_status hri_meeting_still_here(const hri_meeting *m, const int *control, hri_prose *why) {
-    char said[256], heard[256] = "";
-    for (uint32_t i = 1; i < m->size; i++) {
-        struct pollfd p = {.fd = control[i], .events = POLLRDHUP};
-        if (control[i] < 0 || poll(&p, 1, 0) <= 0) {
-            continue;
-        }
-        if (!hear_end(control[i], said)) {
-            return hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met",
-                                 m->members[i].name);
-        }
-        memcpy(heard, heard[0] ? heard : said, sizeof heard);
-    }
-    return heard[0] ? hri_prose_set(why, HR_E_PEER, "%s", heard) : HR_OK;
 }
 
 static hr_status host_meeting(hri_meeting *m, const char *place, hri_member *own, uint64_t begun_ns,
@@ -199,10 +162,7 @@ static hr_status host_meeting(hri_meeting *m, const char *place, hri_member *own
                                  .number = k,
                                  .bytes = sizeof record};
             status = hri_frame_send(m->control[i], &f, record, until_ns);
-            if (status != HR_OK) {
-                status = hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met",
-                                       m->members[i].name);
-            }
+            status = status == HR_OK ? HR_OK : hri_meeting_lost(m, m->control, i, why);
         }
     }
     return status;
@@ -216,8 +176,9 @@ static hr_status read_table(hri_meeting *m, uint64_t until_ns, hri_prose *why) {
         hri_frame f;
         const hr_status status =
             hri_frame_receive(m->control[0], &f, record, HRI_MEMBER_BYTES, until_ns);
-        if (status == HR_OK && f.kind == HRI_FRAME_END) {
-            return hri_prose_set(why, HR_E_PEER, "%.255s", (const char *)record);
+        hri_net_end end;
+        if (status == HR_OK && hri_end_of(&f, record, &end)) {
+            return hri_prose_set(why, HR_E_PEER, "%s", end.text);
         }
         if (status != HR_OK || f.kind != HRI_FRAME_TABLE || f.number != i ||
             f.bytes != HRI_MEMBER_BYTES || hri_member_decode(record, &m->members[i]) != HR_OK ||
@@ -271,15 +232,7 @@ static hr_status trouble(const hri_meeting *m, int wait_ms, hri_prose *why) {
     if (poll(&p, 1, wait_ms) <= 0) {
         return HR_OK;
     }
-    char text[256] = {0};
-    hri_frame f;
-    if (hri_frame_receive(m->control[0], &f, text, sizeof text - 1, hri_clock_ns() + SECOND_NS) ==
-            HR_OK &&
-        f.kind == HRI_FRAME_END) {
-        return hri_prose_set(why, HR_E_PEER, "%s", text);
-    }
-    return hri_prose_set(why, HR_E_PEER, HRI_FIRST_GONE "%s ended while the ranks met",
-                         m->members[0].name);
+    return hri_meeting_first_lost(m, m->control[0], hri_clock_ns() + SECOND_NS, why);
 }
 
 static hr_status accept_link(hri_meeting *m, const hri_member *own, uint32_t *left,
@@ -340,31 +293,27 @@ static hr_status connect_links(hri_meeting *m, const hri_member *own, uint64_t u
 static hr_status begin_together(hri_meeting *m, uint64_t until_ns, hri_prose *why) {
     hr_status status = HR_OK;
     hri_frame f = {.kind = HRI_FRAME_TABLE, .from = m->rank, .number = m->size};
-    char text[256] = {0};
     for (uint32_t i = 1; m->rank == 0 && i < m->size && status == HR_OK; i++) {
-        status = hri_frame_receive(m->control[i], &f, text, 0, until_ns);
-        if (status != HR_OK) {
-            status =
-                hri_prose_set(why, HR_E_PEER, "%s ended while the ranks met", m->members[i].name);
-        }
+        status = hri_meeting_ready(m, i, until_ns, why);
     }
-    f = (hri_frame){.kind = HRI_FRAME_TABLE, .from = m->rank, .number = m->size};
     for (uint32_t i = 1; m->rank == 0 && i < m->size && status == HR_OK; i++) {
         status = hri_frame_send(m->control[i], &f, NULL, until_ns);
+        status = status == HR_OK ? HR_OK : hri_meeting_lost(m, m->control, i, why);
     }
     if (m->rank == 0) {
         return status;
     }
     status = hri_frame_send(m->control[0], &f, NULL, until_ns);
-    status = status == HR_OK ? hri_frame_receive(m->control[0], &f, text, sizeof text - 1, until_ns)
+    unsigned char room[HRI_MEMBER_BYTES];
+    hri_net_end end;
+    status = status == HR_OK ? hri_frame_receive(m->control[0], &f, room, sizeof room, until_ns)
                              : status;
-    if (status == HR_OK && f.kind == HRI_FRAME_END) {
-        return hri_prose_set(why, HR_E_PEER, "%s", text);
+    if (status == HR_OK && !hri_end_of(&f, room, &end)) {
+        return HR_OK;
     }
     return status == HR_OK
-               ? HR_OK
-               : hri_prose_set(why, HR_E_PEER, HRI_FIRST_GONE "%s ended while the ranks met",
-                               m->members[0].name);
+               ? hri_prose_set(why, HR_E_PEER, "%s", end.text)
+               : hri_meeting_first_lost(m, m->control[0], hri_clock_ns() + SECOND_NS, why);
 }
 
 void hri_meeting_deinit(hri_meeting *m) {
@@ -435,15 +384,12 @@ hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool link
         status = status == HR_OK ? begin_together(&m, hri_clock_ns() + silence, why) : status;
     }
     if (status != HR_OK) {
-        if (m.rank != 0 && m.control[0] >= 0) {
-            hri_meeting_refuse(m.control[0], m.rank, why ? why->text : "");
-        }
-        for (uint32_t i = 1; m.rank == 0 && i < m.size; i++) {
+        for (uint32_t i = 0; i < m.size; i++) {
             if (m.control[i] >= 0) {
-                hri_meeting_refuse(m.control[i], 0,
-                                   why && why->text[0] ? why->text : hr_status_text(status));
+                hri_end_send(m.control[i], m.epoch, m.rank, status, why ? why->text : NULL);
             }
         }
+        hri_end_leave(m.control, m.size);
         hri_meeting_deinit(&m);
         return status;
     }

@@ -12,7 +12,13 @@
 #include "net/proof.h"
 #include "net/socket.h"
 
-enum { HRI_MEMBER_BYTES = 512, HRI_MEETING_RANKS = 256 };
+enum {
+    HRI_MEMBER_BYTES = 512,
+    HRI_MEETING_RANKS = 256,
+    HRI_END_BYTES = 8 + sizeof((hri_net_end *)0)->text,
+    /* How long the words of a rank that is gone are waited for.  Less than a rank waits for rank 0's answer (mesh.h). */
+    HRI_END_GRACE_MS = 1000,
+};
 
 /* How every sentence of a rank begins that has lost rank 0 while they met. */
 #define HRI_FIRST_GONE "rank 0 could not be reached: "
@@ -58,11 +64,31 @@ HR_MUST_CHECK hr_status hri_meeting_open(const hri_net_options *o, const char *w
 HR_MUST_CHECK hr_status hri_meeting_prepare(const hri_net_options *o, const char *wire,
                                             hri_meeting *out, hri_member *own,
                                             char place[HRI_PLACE_BYTES], hri_prose *why);
-/* Rank 0, before the run: HR_E_PEER names one that is gone. */
+/* ---- ends: ends.c ---- */
+
+/* Rank 0, before the run: HR_E_PEER with the reason of the rank that is gone, or its name. */
 HR_MUST_CHECK hr_status hri_meeting_still_here(const hri_meeting *m, const int *control,
                                                hri_prose *why);
-/* The other side learns why there will be no run; best effort. */
-void hri_meeting_refuse(int fd, uint32_t from, const char *text);
+/* Rank 0 has lost this rank (a write failed, a connection ended): HR_E_PEER, in its own words if it says any within the grace
+ * time, or in those of the rank that was gone first. */
+HR_MUST_CHECK hr_status hri_meeting_lost(const hri_meeting *m, const int *control, uint32_t rank,
+                                         hri_prose *why);
+/* Rank 0: one frame of this rank, which has all its connections.  HR_E_PEER: as above. */
+HR_MUST_CHECK hr_status hri_meeting_ready(const hri_meeting *m, uint32_t rank, uint64_t until_ns,
+                                          hri_prose *why);
+/* The others have lost rank 0: HR_E_PEER, in its words if it said any. */
+HR_MUST_CHECK hr_status hri_meeting_first_lost(const hri_meeting *m, int fd, uint64_t until_ns,
+                                               hri_prose *why);
+
+void hri_end_pack(const hri_net_end *end, unsigned char out[HRI_END_BYTES]);
+/* Is the frame an end? */
+bool hri_end_of(const hri_frame *f, const unsigned char *payload, hri_net_end *end);
+/* The other side learns why there will be no run; best effort.  text "": the status's.  A status of HR_E_PEER says what was seen
+ * of another rank. */
+void hri_end_send(int fd, uint32_t epoch, uint32_t from, hr_status status, const char *text);
+/* Closes, so that what was sent is not lost: reads until the others close too, for half a second at most.  -1: none. */
+void hri_end_leave(int *fds, uint32_t count);
+
 /* Closes what is still its own: descriptors that were taken are -1. */
 void hri_meeting_deinit(hri_meeting *m);
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -13,6 +12,21 @@
 #include "base/fault.h"
 
 enum { STACK_BYTES = 256 << 10 };
+#define ANSWER_NS UINT64_C(1500000000) /* more than rank 0 waits for others' words */
+
+/* What rank 0 has said last must reach everybody. */
+static void close_talks(hri_mesh *mesh) {
+    int fds[HRI_MEETING_RANKS];
+    for (uint32_t i = 0; mesh->talks && i < mesh->talk_count; i++) {
+        fds[i] = mesh->talks[i].fd;
+        hri_free(mesh->talks[i].out);
+    }
+    if (mesh->talks && mesh->m.rank == 0) {
+        hri_end_leave(fds, mesh->talk_count);
+    } else if (mesh->talks && fds[0] >= 0) {
+        close(fds[0]);
+    }
+}
 
 static void destroy(hri_mesh *mesh) {
     for (uint32_t i = 0; mesh->links && i < mesh->m.size; i++) {
@@ -20,13 +34,7 @@ static void destroy(hri_mesh *mesh) {
             mesh->links[i].stream->ops->close(mesh->links[i].stream);
         }
     }
-    for (uint32_t i = 0; mesh->talks && i < mesh->talk_count; i++) {
-        if (mesh->talks[i].fd >= 0) {
-            shutdown(mesh->talks[i].fd, SHUT_WR);
-            close(mesh->talks[i].fd);
-        }
-        hri_free(mesh->talks[i].out);
-    }
+    close_talks(mesh);
     for (int i = 0; i < HRI_MESH_FLIGHT; i++) {
         hri_free(mesh->flights[i].to);
         hri_free(mesh->flights[i].from);
@@ -119,8 +127,11 @@ static hr_status mesh_share(hri_net_wire_state *state, const void *mine, uint32_
         pthread_cond_wait(&mesh->moved, &mesh->mutex);
     }
     hri_mesh_piece *pieces = mesh->pieces + (number & 1) * size;
-    for (uint32_t i = 0; i < size && !mesh->ended; i++) {
+    hr_status status =
+        mesh->shared >= number ? HR_OK : HR_E_PEER; /* what all have is good, also at the end */
+    for (uint32_t i = 0; i < size && status == HR_OK; i++) {
         if (pieces[i].bytes != bytes) {
+            status = HR_E_PEER;
             hri_mesh_find(mesh, (int32_t)i, HR_E_SHAPE, "%s shares %u bytes, rank %u %u",
                           mesh->m.members[i].name, pieces[i].bytes, mesh->m.rank, bytes);
             while (!mesh->ended) {
@@ -131,7 +142,6 @@ static hr_status mesh_share(hri_net_wire_state *state, const void *mine, uint32_
             pieces[i].here = false;
         }
     }
-    const hr_status status = mesh->ended ? HR_E_PEER : HR_OK;
     pthread_mutex_unlock(&mesh->mutex);
     return status;
 }
@@ -230,7 +240,7 @@ static bool allocate(hri_mesh *mesh) {
 }
 
 static hr_status open_streams(hri_mesh *mesh, const hri_net_options *o, const char *wire,
-                              hri_prose *why) {
+                              uint32_t *lost, hri_prose *why) {
     hr_status status = HR_OK;
     const uint64_t until = hri_clock_ns() + mesh->deadline_ns;
     for (uint32_t i = 0; i < mesh->m.size && status == HR_OK; i++) {
@@ -242,6 +252,7 @@ static hr_status open_streams(hri_mesh *mesh, const hri_net_options *o, const ch
         status = strcmp(wire, "shm") == 0 ? hri_stream_shm(fd, i < mesh->m.rank, o->ring_bytes,
                                                            until, &mesh->links[i].stream, why)
                                           : hri_stream_tcp(fd, &mesh->links[i].stream);
+        *lost = status == HR_E_PEER ? i : *lost;
         if (status == HR_E_PEER && why) {
             const hri_prose said = *why;
             hri_prose_set(why, status, "%s: %s", mesh->m.members[i].name, said.text);
@@ -250,17 +261,29 @@ static hr_status open_streams(hri_mesh *mesh, const hri_net_options *o, const ch
     return status;
 }
 
-/* A wire that did not open: rank 0 finds out who is gone, and hears it from the others. */
-static void name_cause(hri_mesh *mesh, hri_prose *why) {
+/* A wire that did not open.  Rank 0 finds out whose reason it is, and tells it to all. */
+static void tell_cause(hri_mesh *mesh, hr_status status, uint32_t lost, hri_prose *why) {
     int control[HRI_MEETING_RANKS];
-    if (mesh->m.rank != 0) {
-        hri_meeting_refuse(mesh->talks[0].fd, mesh->m.rank, why->text);
-        return;
-    }
-    for (uint32_t i = 0; i < mesh->m.size; i++) {
+    for (uint32_t i = 0; i < mesh->talk_count; i++) {
         control[i] = mesh->talks[i].fd;
+        mesh->talks[i].fd = -1;
     }
-    (void)!hri_meeting_still_here(&mesh->m, control, why);
+    if (mesh->m.rank == 0 && status == HR_E_PEER && lost) {
+        (void)!hri_meeting_lost(&mesh->m, control, lost, why);
+    }
+    for (uint32_t i = 0; i < mesh->talk_count; i++) {
+        if (control[i] >= 0) {
+            hri_end_send(control[i], mesh->m.epoch, mesh->m.rank, status, why->text);
+        }
+    }
+    if (mesh->m.rank != 0 && status == HR_E_PEER) {
+        hri_prose said = {""};
+        (void)!hri_meeting_first_lost(&mesh->m, control[0], hri_clock_ns() + ANSWER_NS, &said);
+        if (lost == 0 || strncmp(said.text, HRI_FIRST_GONE, sizeof HRI_FIRST_GONE - 1) != 0) {
+            *why = said;
+        }
+    }
+    hri_end_leave(control, mesh->talk_count);
 }
 
 static hr_status open_mpi(hri_mesh *mesh, const hri_net_options *o, hri_prose *why) {
@@ -314,6 +337,9 @@ static const hri_net_wire_ops tcp_ops = MESH_OPS("tcp"), mpi_ops = MESH_OPS("mpi
 hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire, hri_net_wire_end *out,
                             hri_prose *why) {
     const bool mpi = strcmp(wire, "mpi") == 0;
+    uint32_t lost = 0;
+    hri_prose unheard = {""};
+    why = why ? why : &unheard;
     hri_mesh *mesh = create(o);
     hr_status status = mesh && mesh->bell >= 0 ? HR_OK : mesh ? HR_E_IO : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
@@ -324,14 +350,14 @@ hr_status hri_net_mesh_open(const hri_net_options *o, const char *wire, hri_net_
     }
     status = status != HR_OK ? status
              : mpi           ? open_mpi(mesh, o, why)
-                             : open_streams(mesh, o, wire, why);
+                             : open_streams(mesh, o, wire, &lost, why);
     status = status == HR_OK ? start(mesh, why) : status;
     if (status != HR_OK) {
-        if (why && !why->text[0]) {
+        if (!why->text[0]) {
             hri_prose_set(why, status, "opening the wire %s: %s", wire, hr_status_text(status));
         }
-        if (mesh && mesh->talks && why) {
-            name_cause(mesh, why);
+        if (mesh && mesh->talks) {
+            tell_cause(mesh, status, lost, why);
         }
         if (mesh) {
             destroy(mesh);

@@ -1,8 +1,8 @@
 /* The wire between processes: a star of control connections to rank 0, a stream for every pair, one thread that moves it all.
  *
  * The star carries beats (each second at most, with the number of exchanges begun), ends, and small pieces.  Whoever finds
- * that a rank is gone tells rank 0, which keeps the first cause and tells all; a rank that hears nothing back within two
- * seconds ends with its own finding.  Streams carry frames of data straight into the caller's ranges.
+ * that a rank is gone tells rank 0, which waits for that rank's own words (HRI_END_GRACE_MS), keeps the first cause and
+ * tells all; a rank that hears nothing back within two seconds ends with its own finding.  Streams carry frames of data straight into the caller's ranges.
  *
  *   mesh.c          opening, closing, the calls of wire.h
  *   mesh_turn.c     the thread: what there is to do, sleep
@@ -41,7 +41,7 @@ typedef struct hri_mesh_link {
     uint64_t in_number, in_offset, in_have;
     size_t in_head_have;
     bool in_open, held; /* held: a frame of an exchange that has not begun here */
-    bool over;          /* the other side has left in order */
+    bool over;          /* the other side has left */
     uint32_t in_crc;
     hri_frame in_frame;
     unsigned char out_head[HRI_FRAME_BYTES], in_head[HRI_FRAME_BYTES];
@@ -84,7 +84,9 @@ typedef struct hri_mesh {
     uint64_t slowest_position;
     bool ended, found; /* found: told rank 0, which has not yet answered */
     uint64_t found_ns;
-    hri_net_end end, finding;
+    bool suspected; /* rank 0: a rank seems gone; its words are waited for (ends.c) */
+    uint64_t suspect_ns;
+    hri_net_end end, finding, suspicion;
     struct pollfd *polls; /* [1 + talks + links] */
 } hri_mesh;
 

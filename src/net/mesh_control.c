@@ -8,7 +8,7 @@
 #include "base/crc32c.h"
 #include "net/mesh.h"
 
-enum { END_BYTES = 8 + sizeof((hri_net_end *)0)->text };
+static const uint64_t grace_ns = HRI_END_GRACE_MS * UINT64_C(1000000);
 
 void hri_mesh_say(hri_mesh *mesh, uint32_t to, const hri_frame *f, const void *payload) {
     hri_mesh_talk *t = &mesh->talks[mesh->m.rank == 0 ? to : 0];
@@ -31,27 +31,6 @@ void hri_mesh_say(hri_mesh *mesh, uint32_t to, const hri_frame *f, const void *p
 
 /* ---- ends ---- */
 
-static void pack_end(const hri_net_end *end, unsigned char out[END_BYTES]) {
-    memset(out, 0, END_BYTES);
-    memcpy(out, &end->rank, 4);
-    const int32_t status = end->status;
-    memcpy(out + 4, &status, 4);
-    memcpy(out + 8, end->text, sizeof end->text);
-    out[END_BYTES - 1] = '\0';
-}
-
-static void unpack_end(const unsigned char in[END_BYTES], hri_net_end *end) {
-    int32_t status;
-    memcpy(&end->rank, in, 4);
-    memcpy(&status, in + 4, 4);
-    end->status = status < 0 && status >= HR_E_PEER ? (hr_status)status : HR_E_PEER;
-    for (size_t i = 0; i < sizeof end->text; i++) {
-        const unsigned char c = in[8 + i];
-        end->text[i] = (char)(c == 0 || (c >= 32 && c < 127) ? c : '?');
-    }
-    end->text[sizeof end->text - 1] = '\0';
-}
-
 void hri_mesh_decide(hri_mesh *mesh, const hri_net_end *end) {
     if (mesh->ended) {
         return;
@@ -59,30 +38,53 @@ void hri_mesh_decide(hri_mesh *mesh, const hri_net_end *end) {
     mesh->ended = true;
     mesh->end = *end;
     if (mesh->m.rank == 0) {
-        unsigned char packed[END_BYTES];
-        pack_end(end, packed);
+        unsigned char packed[HRI_END_BYTES];
+        hri_end_pack(end, packed);
         for (uint32_t i = 1; i < mesh->m.size; i++) {
-            hri_mesh_say(mesh, i, &(hri_frame){.kind = HRI_FRAME_END, .bytes = END_BYTES}, packed);
+            hri_mesh_say(mesh, i, &(hri_frame){.kind = HRI_FRAME_END, .bytes = HRI_END_BYTES},
+                         packed);
             hri_mesh_flush(mesh, i);
         }
     }
     pthread_cond_broadcast(&mesh->moved);
 }
 
+/* Rank 0: a rank seems to be gone.  Its own words may be on their way: they, or its end on the star, are waited for. */
+static void suspect(hri_mesh *mesh, const hri_net_end *end) {
+    if (!mesh->ended && !mesh->suspected) {
+        mesh->suspected = true;
+        mesh->suspect_ns = hri_clock_ns();
+        mesh->suspicion = *end;
+    }
+}
+
+/* Rank 0: a rank is gone and has said nothing.  Decided at the end of this turn: what the others have said before is read first. */
+static void be_sure(hri_mesh *mesh, const hri_net_end *end) {
+    if (!mesh->suspected || mesh->suspect_ns) {
+        mesh->suspected = true;
+        mesh->suspect_ns = 0;
+        mesh->suspicion = *end;
+    }
+}
+
 static void report(hri_mesh *mesh, const hri_net_end *end) {
     if (mesh->ended || mesh->found) {
+        return;
+    }
+    if (mesh->m.rank == 0 && end->status == HR_E_PEER && end->rank > 0) {
+        suspect(mesh, end);
         return;
     }
     if (mesh->m.rank == 0 || mesh->talks[0].fd < 0) {
         hri_mesh_decide(mesh, end);
         return;
     }
-    unsigned char packed[END_BYTES];
+    unsigned char packed[HRI_END_BYTES];
     mesh->found = true;
     mesh->found_ns = mesh->turn_ns;
     mesh->finding = *end;
-    pack_end(end, packed);
-    hri_mesh_say(mesh, 0, &(hri_frame){.kind = HRI_FRAME_CAUSE, .bytes = END_BYTES}, packed);
+    hri_end_pack(end, packed);
+    hri_mesh_say(mesh, 0, &(hri_frame){.kind = HRI_FRAME_CAUSE, .bytes = HRI_END_BYTES}, packed);
     hri_mesh_flush(mesh, 0);
 }
 
@@ -176,9 +178,12 @@ static void take(hri_mesh *mesh, uint32_t who, const hri_frame *f, const unsigne
         break;
     case HRI_FRAME_CAUSE:
     case HRI_FRAME_END:
-        if (f->bytes == END_BYTES) {
-            unpack_end(payload, &end);
-            hri_mesh_decide(mesh, &end);
+        if (hri_end_of(f, payload, &end)) {
+            if (mesh->m.rank == 0 && end.status == HR_E_PEER && end.rank != (int32_t)who) {
+                suspect(mesh, &end);
+            } else {
+                hri_mesh_decide(mesh, &end);
+            }
             break;
         } /* fallthrough */
     default:
@@ -240,7 +245,11 @@ bool hri_mesh_hear(hri_mesh *mesh, uint32_t who) {
             snprintf(named.text, sizeof named.text, "%s ended in exchange %llu",
                      mesh->m.members[who].name, (unsigned long long)mesh->posted);
             named = own ? mesh->finding : named;
-            hri_mesh_decide(mesh, &named);
+            if (mesh->m.rank == 0) {
+                be_sure(mesh, &named);
+            } else {
+                hri_mesh_decide(mesh, &named);
+            }
         }
     }
     return n != 0;
@@ -308,5 +317,9 @@ void hri_mesh_listen(hri_mesh *mesh, uint64_t now) {
     if (mesh->found && !mesh->ended && now > mesh->found_ns + 2000000000u) {
         const hri_net_end own = mesh->finding;
         hri_mesh_decide(mesh, &own);
+    }
+    if (mesh->suspected && !mesh->ended && now > mesh->suspect_ns + grace_ns) {
+        const hri_net_end seen = mesh->suspicion;
+        hri_mesh_decide(mesh, &seen);
     }
 }

@@ -9,6 +9,7 @@ static hri_mesh_flight *flight_of(hri_mesh *mesh, uint64_t number) {
 }
 
 static void gone(hri_mesh *mesh, uint32_t peer) {
+    mesh->links[peer].over = true;
     hri_mesh_find(mesh, (int32_t)peer, HR_E_PEER, "%s ended in exchange %llu",
                   mesh->m.members[peer].name, (unsigned long long)mesh->posted);
 }

@@ -7,7 +7,7 @@
 
 /* A wire that has nothing to sleep on is looked at again at once, SPIN times, then every LOOK_NS: ranks that outnumber the
  * cores would otherwise keep one another from computing. */
-enum { SOON_NS = 1000000, LOOK_NS = 50000, SPIN = 16, LAST_NS = 1000000000 };
+enum { SOON_NS = 1000000, LOOK_NS = 50000, SPIN = 16, LAST_NS = 1000000000, SUSPECT_NS = 50000000 };
 
 static void count_done(hri_mesh *mesh) {
     uint64_t least = mesh->posted;
@@ -94,6 +94,9 @@ static bool prepare(hri_mesh *mesh, nfds_t *count, uint64_t *timeout_ns) {
     const uint64_t now = hri_clock_ns();
     const uint64_t left = mesh->beat_ns > now ? mesh->beat_ns - now : 0;
     *timeout_ns = left + SOON_NS;
+    if (mesh->suspected && !mesh->ended) {
+        *timeout_ns = *timeout_ns < SUSPECT_NS ? *timeout_ns : SUSPECT_NS;
+    }
     for (uint32_t i = 0; i < mesh->m.size; i++) {
         hri_mesh_link *l = &mesh->links[i];
         struct pollfd *p = &mesh->polls[(*count)++];

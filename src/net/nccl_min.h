@@ -11,7 +11,14 @@
 #include <headroom/status.h>
 #include "base/prose.h"
 
-enum { HRI_NCCL_OK = 0, HRI_NCCL_IN_PROGRESS = 7, HRI_NCCL_BYTE = 1, HRI_NCCL_LEAST = 21400 };
+enum {
+    HRI_NCCL_OK = 0,
+    HRI_NCCL_SYSTEM = 2,
+    HRI_NCCL_REMOTE = 6,
+    HRI_NCCL_IN_PROGRESS = 7,
+    HRI_NCCL_BYTE = 1,
+    HRI_NCCL_LEAST = 21400
+};
 
 typedef struct ncclComm hri_nccl_comm;
 typedef struct hri_nccl_id {

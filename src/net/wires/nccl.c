@@ -18,7 +18,7 @@
 #include "net/wire.h"
 
 enum { CTAS = 4, LAST_S = 10 };
-static const uint64_t nap_ns = 50000, init_ns = UINT64_C(120000000000);
+static const uint64_t nap_ns = 50000, grace_ns = 1000000000, init_ns = UINT64_C(120000000000);
 
 typedef struct nccl_end {
     hri_net_wire_end star; /* ops NULL: one rank */
@@ -36,7 +36,10 @@ typedef struct nccl_end {
 /* What each rank tells before anything is opened. */
 typedef struct hello {
     int version; /* 0: it has no NCCL */
-    hri_nccl_id id;
+    union {
+        hri_nccl_id id;   /* rank 0's */
+        char missing[96]; /* version 0: why */
+    } is;
 } hello;
 
 static void nap(void) {
@@ -65,8 +68,22 @@ static void nccl_stop(hri_net_wire_state *state, const hri_net_end *end) {
     }
 }
 
+/* NCCL fails where another rank has failed: whose reason comes over the star is waited for. */
+static bool others_failed(nccl_end *s, int result) {
+    hri_net_end end;
+    const uint64_t until = hri_clock_ns() + grace_ns;
+    const bool maybe = result == HRI_NCCL_REMOTE || result == HRI_NCCL_SYSTEM;
+    while (maybe && s->star.ops && !nccl_cause(s, &end) && hri_clock_ns() < until) {
+        nap();
+    }
+    return nccl_cause(s, &end);
+}
+
 /* The group ends with what NCCL says. */
 static hr_status failed(nccl_end *s, const char *call, int result) {
+    if (others_failed(s, result)) {
+        return HR_E_PEER;
+    }
     hri_net_end end = {.rank = (int32_t)s->rank, .status = HR_E_DEVICE};
     const char *last = s->nccl.last_error ? s->nccl.last_error(s->comm) : NULL;
     snprintf(end.text, sizeof end.text, "rank %u: %s: %s%s%.120s", s->rank, call,
@@ -269,16 +286,15 @@ static const hri_net_wire_ops nccl_ops = {
 
 /* ---- opening ---- */
 
-/* All of one version; all learn who lacks it. */
-static hr_status compare(const nccl_end *s, const hello *all, const hri_prose *missing,
-                         hri_prose *why) {
+/* All of one version; all learn who lacks it, and why. */
+static hr_status compare(const nccl_end *s, const hello *all, hri_prose *why) {
     for (uint32_t i = 0; i < s->size; i++) {
         char first[32], other[32];
         hri_nccl_version_text(all[0].version, first, sizeof first);
         hri_nccl_version_text(all[i].version, other, sizeof other);
         if (!all[i].version) {
-            return hri_prose_set(why, HR_E_UNSUPPORTED, "rank %u cannot use NCCL%s%s", i,
-                                 i == s->rank ? ": " : "", i == s->rank ? missing->text : "");
+            return hri_prose_set(why, HR_E_UNSUPPORTED, "rank %u cannot use NCCL: %.*s", i,
+                                 (int)sizeof all[i].is.missing - 1, all[i].is.missing);
         }
         if (all[i].version != all[0].version) {
             return hri_prose_set(why, HR_E_UNSUPPORTED,
@@ -293,15 +309,19 @@ static hr_status meet(nccl_end *s, hello *all, hri_prose *why) {
     hri_prose missing = {""};
     hello mine = {0};
     if (hri_nccl_load(&s->nccl, &missing) == HR_OK &&
-        (s->rank || s->nccl.get_id(&mine.id) == HRI_NCCL_OK)) {
+        (s->rank || s->nccl.get_id(&mine.is.id) == HRI_NCCL_OK)) {
         mine.version = s->nccl.version;
+    } else {
+        snprintf(mine.is.missing, sizeof mine.is.missing, "%s",
+                 missing.text[0] ? missing.text : "it gives no id");
     }
     const hr_status status = nccl_share(s, &mine, sizeof mine, all);
     if (status != HR_OK) {
+        hri_net_end end = {.text = ""};
         return hri_prose_set(why, status, "the ranks could not agree on NCCL: %s",
-                             hr_status_text(status));
+                             nccl_cause(s, &end) ? end.text : hr_status_text(status));
     }
-    return compare(s, all, &missing, why);
+    return compare(s, all, why);
 }
 
 static hr_status init_comm(nccl_end *s, const hri_nccl_id *id, hri_prose *why) {
@@ -339,11 +359,13 @@ hr_status hri_net_nccl_open(const hri_net_options *o, hri_net_wire_end *out, hri
     status = status == HR_OK ? hr_event_create(hri_gpu_device(s->gpu), &s->begun) : status;
     status = status == HR_OK ? hr_event_create(hri_gpu_device(s->gpu), &s->over) : status;
     status = status == HR_OK ? meet(s, all, why) : status;
-    status = status == HR_OK ? init_comm(s, &all[0].id, why) : status;
+    status = status == HR_OK ? init_comm(s, &all[0].is.id, why) : status;
     hri_free(all);
     if (status != HR_OK) {
         if (s) {
-            const hri_net_end none = {.rank = (int32_t)s->rank, .status = status};
+            hri_net_end none = {.rank = (int32_t)s->rank, .status = status};
+            snprintf(none.text, sizeof none.text, "rank %u: %.230s", s->rank,
+                     why && why->text[0] ? why->text : hr_status_text(status));
             nccl_stop(s, &none);
             nccl_close(s);
         }
