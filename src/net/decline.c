@@ -22,7 +22,7 @@ static bool tell_one(hri_meeting *m, const hri_member *own, int listener, const 
     if (one) {
         hri_end_send(fd, 0, 0, HR_E_INVALID, said);
     }
-    hri_end_leave(&fd, 1);
+    hri_end_leave(m, &fd, 1);
     return one;
 }
 
@@ -59,7 +59,7 @@ static void tell_first(hri_meeting *m, const hri_member *own, const char *place,
         if (status == HR_OK) {
             hri_end_send(fd, 0, m->rank, HR_E_INVALID, said);
         }
-        hri_end_leave(&fd, 1);
+        hri_end_leave(m, &fd, 1);
     }
 }
 

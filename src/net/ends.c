@@ -2,7 +2,7 @@
  *
  * A rank that fails tells its reason and closes.  Others may learn of that first in any other way: a write fails, a connection
  * between two of them ends, a third rank says that it cannot reach it.  So whoever loses a rank first reads what that rank has
- * still said, and waits GRACE for it: a reason of its own comes before a rank that has left without a word, and that one before
+ * still said, and waits grace_ns for it: a reason of its own comes before a rank that has left without a word, and that one before
  * what others saw of it. */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { SEND_MS = 200, LEAVE_MS = 500, SLICE_MS = 200 };
+enum { SEND_MS = 200, SLICE_MS = 200 };
 
 /* In the order in which they count. */
 typedef enum heard { NOTHING, SEEN_BY_OTHERS, SILENT, OWN_REASON } heard;
@@ -63,9 +63,9 @@ void hri_end_send(int fd, uint32_t epoch, uint32_t from, hr_status status, const
     (void)!hri_frame_send(fd, &f, packed, hri_clock_ns() + SEND_MS * MS);
 }
 
-void hri_end_leave(int *fds, uint32_t count) {
+void hri_end_leave(const hri_meeting *m, int *fds, uint32_t count) {
     char unread[512];
-    const uint64_t until = hri_clock_ns() + LEAVE_MS * MS;
+    const uint64_t until = hri_clock_ns() + m->grace_ns / 2;
     for (uint32_t i = 0; i < count; i++) {
         if (fds[i] >= 0) {
             (void)!shutdown(fds[i], SHUT_WR);
@@ -112,7 +112,7 @@ static finding hear_one(const hri_meeting *m, uint32_t rank, int fd, uint64_t un
 /* Everybody's words, until one counts. */
 static void collect(const hri_meeting *m, const int *control, finding *best) {
     struct pollfd polls[HRI_MEETING_RANKS];
-    const uint64_t until = hri_clock_ns() + HRI_END_GRACE_MS * MS;
+    const uint64_t until = hri_clock_ns() + m->grace_ns;
     for (uint32_t i = 0; i < m->size; i++) {
         polls[i] = (struct pollfd){.fd = i ? control[i] : -1, .events = POLLIN | POLLRDHUP};
     }

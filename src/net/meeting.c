@@ -110,7 +110,7 @@ static hr_status receive_one(hri_meeting *m, const hri_member *own, int listener
     judge(m, own, &peer, wrong);
     if (wrong[0]) {
         hri_end_send(fd, 0, 0, HR_E_INVALID, wrong);
-        hri_end_leave(&fd, 1);
+        hri_end_leave(m, &fd, 1);
         return hri_prose_set(why, HR_E_PEER, "%s", wrong);
     }
     m->members[peer.rank] = peer;
@@ -341,6 +341,8 @@ hr_status hri_meeting_prepare(const hri_net_options *o, const char *wire, hri_me
         return hri_prose_set(why, HR_E_RANGE, "%u ranks: this wire connects %d at most", m.size,
                              HRI_MEETING_RANKS);
     }
+    const uint64_t silence = o->deadline_ns ? o->deadline_ns : HRI_NET_DEADLINE_S * SECOND_NS;
+    m.grace_ns = silence / 2 < SECOND_NS ? silence / 2 : SECOND_NS;
     meeting_place(o, place, &m.local);
     snprintf(m.run, sizeof m.run, "%s", o->who.run);
     hr_status status = take_key(o, &m, why);
@@ -389,7 +391,7 @@ hr_status hri_meeting_open(const hri_net_options *o, const char *wire, bool link
                 hri_end_send(m.control[i], m.epoch, m.rank, status, why ? why->text : NULL);
             }
         }
-        hri_end_leave(m.control, m.size);
+        hri_end_leave(&m, m.control, m.size);
         hri_meeting_deinit(&m);
         return status;
     }

@@ -16,8 +16,6 @@ enum {
     HRI_MEMBER_BYTES = 512,
     HRI_MEETING_RANKS = 256,
     HRI_END_BYTES = 8 + sizeof((hri_net_end *)0)->text,
-    /* How long the words of a rank that is gone are waited for.  Less than a rank waits for rank 0's answer (mesh.h). */
-    HRI_END_GRACE_MS = 1000,
 };
 
 /* How every sentence of a rank begins that has lost rank 0 while they met. */
@@ -34,6 +32,9 @@ typedef struct hri_member {
 typedef struct hri_meeting {
     uint32_t rank, size, epoch;
     bool local; /* one machine */
+    /* How long the words of a rank that is gone are waited for: a second, or half of the deadline of silence.  Less than a rank
+     * waits for rank 0's answer (mesh.h). */
+    uint64_t grace_ns;
     char run[64];
     unsigned char key[HRI_TOKEN_BYTES];
     hri_member *members; /* [size] */
@@ -86,8 +87,8 @@ bool hri_end_of(const hri_frame *f, const unsigned char *payload, hri_net_end *e
 /* The other side learns why there will be no run; best effort.  text "": the status's.  A status of HR_E_PEER says what was seen
  * of another rank. */
 void hri_end_send(int fd, uint32_t epoch, uint32_t from, hr_status status, const char *text);
-/* Closes, so that what was sent is not lost: reads until the others close too, for half a second at most.  -1: none. */
-void hri_end_leave(int *fds, uint32_t count);
+/* Closes, so that what was sent is not lost: reads until the others close too, for half of the grace time at most.  -1: none. */
+void hri_end_leave(const hri_meeting *m, int *fds, uint32_t count);
 
 /* Closes what is still its own: descriptors that were taken are -1. */
 void hri_meeting_deinit(hri_meeting *m);

@@ -12,7 +12,6 @@
 #include "base/fault.h"
 
 enum { STACK_BYTES = 256 << 10 };
-#define ANSWER_NS UINT64_C(1500000000) /* more than rank 0 waits for others' words */
 
 /* What rank 0 has said last must reach everybody. */
 static void close_talks(hri_mesh *mesh) {
@@ -22,7 +21,7 @@ static void close_talks(hri_mesh *mesh) {
         hri_free(mesh->talks[i].out);
     }
     if (mesh->talks && mesh->m.rank == 0) {
-        hri_end_leave(fds, mesh->talk_count);
+        hri_end_leave(&mesh->m, fds, mesh->talk_count);
     } else if (mesh->talks && fds[0] >= 0) {
         close(fds[0]);
     }
@@ -278,12 +277,13 @@ static void tell_cause(hri_mesh *mesh, hr_status status, uint32_t lost, hri_pros
     }
     if (mesh->m.rank != 0 && status == HR_E_PEER) {
         hri_prose said = {""};
-        (void)!hri_meeting_first_lost(&mesh->m, control[0], hri_clock_ns() + ANSWER_NS, &said);
+        (void)!hri_meeting_first_lost(&mesh->m, control[0],
+                                      hri_clock_ns() + mesh->m.grace_ns * 3 / 2, &said);
         if (lost == 0 || strncmp(said.text, HRI_FIRST_GONE, sizeof HRI_FIRST_GONE - 1) != 0) {
             *why = said;
         }
     }
-    hri_end_leave(control, mesh->talk_count);
+    hri_end_leave(&mesh->m, control, mesh->talk_count);
 }
 
 static hr_status open_mpi(hri_mesh *mesh, const hri_net_options *o, hri_prose *why) {

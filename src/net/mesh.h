@@ -1,7 +1,7 @@
 /* The wire between processes: a star of control connections to rank 0, a stream for every pair, one thread that moves it all.
  *
  * The star carries beats (each second at most, with the number of exchanges begun), ends, and small pieces.  Whoever finds
- * that a rank is gone tells rank 0, which waits for that rank's own words (HRI_END_GRACE_MS), keeps the first cause and
+ * that a rank is gone tells rank 0, which waits for that rank's own words (hri_meeting.grace_ns), keeps the first cause and
  * tells all; a rank that hears nothing back within two seconds ends with its own finding.  Streams carry frames of data straight into the caller's ranges.
  *
  *   mesh.c          opening, closing, the calls of wire.h

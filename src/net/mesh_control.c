@@ -8,8 +8,6 @@
 #include "base/crc32c.h"
 #include "net/mesh.h"
 
-static const uint64_t grace_ns = HRI_END_GRACE_MS * UINT64_C(1000000);
-
 void hri_mesh_say(hri_mesh *mesh, uint32_t to, const hri_frame *f, const void *payload) {
     hri_mesh_talk *t = &mesh->talks[mesh->m.rank == 0 ? to : 0];
     const size_t bytes = HRI_FRAME_BYTES + f->bytes;
@@ -318,7 +316,7 @@ void hri_mesh_listen(hri_mesh *mesh, uint64_t now) {
         const hri_net_end own = mesh->finding;
         hri_mesh_decide(mesh, &own);
     }
-    if (mesh->suspected && !mesh->ended && now > mesh->suspect_ns + grace_ns) {
+    if (mesh->suspected && !mesh->ended && now > mesh->suspect_ns + mesh->m.grace_ns) {
         const hri_net_end seen = mesh->suspicion;
         hri_mesh_decide(mesh, &seen);
     }
