@@ -44,7 +44,7 @@ static uint64_t read_bytes(const char *folder, const char *name) {
 }
 
 /* A group of its own with a limit; the version, or 0.  Version 2 needs the controller switched on in the root. */
-static int make_group(char *folder, size_t size, uint64_t bytes) {
+int program_make_cgroup(char *folder, size_t size, uint64_t bytes) {
     static unsigned count;
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
@@ -68,7 +68,7 @@ static int make_group(char *folder, size_t size, uint64_t bytes) {
     return 0;
 }
 
-static void drop_group(const char *folder) {
+void program_drop_cgroup(const char *folder) {
     for (int i = 0; i < 100 && rmdir(folder) != 0 && errno == EBUSY; i++) {
         usleep(10000); /* until the kernel has let the last process go */
     }
@@ -76,9 +76,9 @@ static void drop_group(const char *folder) {
 
 int program_has_cgroup(void) {
     char folder[128];
-    const int version = make_group(folder, sizeof folder, 1 << 30);
+    const int version = program_make_cgroup(folder, sizeof folder, 1 << 30);
     if (version) {
-        drop_group(folder);
+        program_drop_cgroup(folder);
     }
     return version;
 }
@@ -182,7 +182,7 @@ program_outcome program_run(const program_options *options, const char *format, 
     snprintf(out, sizeof out, "%s/.out%u", own, count);
     snprintf(words, sizeof words, "%s/.words%u", own, count++);
     if (o.cgroup_bytes) {
-        CHECK(make_group(group, sizeof group, o.cgroup_bytes));
+        CHECK(program_make_cgroup(group, sizeof group, o.cgroup_bytes));
     }
     char *command = command_of(&o, o.folder ? o.folder : own, group, text, out, words);
     const pid_t child = fork();
@@ -197,7 +197,7 @@ program_outcome program_run(const program_options *options, const char *format, 
     if (group[0]) {
         const uint64_t first = read_bytes(group, "memory.max_usage_in_bytes");
         result.cgroup_bytes = first ? first : read_bytes(group, "memory.peak");
-        drop_group(group);
+        program_drop_cgroup(group);
     }
     result.out = read_all(out);
     result.words = read_all(words);

@@ -45,6 +45,9 @@ const char *program_text(const program_outcome *outcome, const char *path);
 double program_number(const program_outcome *outcome, const char *path);
 /* Can this machine make memory cgroups for us?  version: 1 or 2, or 0: no. */
 int program_has_cgroup(void);
+/* One of a case's own: path gets its folder (128 bytes), the version is returned; dropped when everybody has left it. */
+int program_make_cgroup(char *path, size_t size, uint64_t bytes);
+void program_drop_cgroup(const char *path);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PROGRAM_NEED_MEMORY() test_skip("the resident set holds the sanitizer's own memory")
