@@ -108,9 +108,10 @@ static void multiply(const hri_gemm_kernels *kernels, int64_t mc, int64_t nc, in
         hri_gemm_kernel_fn *one = left <= 8 && kernels->one_8 ? kernels->one_8 : kernels->one;
         hri_gemm_kernel_fn *two = left <= 4 && kernels->two_4 ? kernels->two_4 : kernels->two;
         for (int64_t i = 0; i < mc;) {
-            const int both = two && i + MR < mc;
-            (both ? two : one)(kc, a + i * kc, b + j * kc, c + i * ldc + j, ldc, first);
-            i += both ? 2 * MR : MR;
+            const int panels = kernels->four && i + 3 * MR < mc ? 4 : two && i + MR < mc ? 2 : 1;
+            hri_gemm_kernel_fn *fn = panels == 4 ? kernels->four : panels == 2 ? two : one;
+            fn(kc, a + i * kc, b + j * kc, c + i * ldc + j, ldc, first);
+            i += panels * MR;
         }
     }
 }

@@ -124,7 +124,8 @@ hri_gemm_kernels hri_gemm_kernels_pick(void) {
     _Static_assert(MR == 8 && NR == 12, "the kernels of gemm_x86.h are written for these");
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("fma")) {
-        return (hri_gemm_kernels){.one = hri_kernel_avx2, .two = hri_kernel_avx512};
+        return (hri_gemm_kernels){
+            .one = hri_kernel_avx2, .two = hri_kernel_avx512, .four = hri_kernel_avx512_four};
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         return (hri_gemm_kernels){.one = hri_kernel_avx2};

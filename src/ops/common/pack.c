@@ -78,22 +78,34 @@ static void pack_turned(hr_type type, const void *p, int64_t at, int64_t ld, int
     }
 }
 
+/* `panels` whole panels of f32 side by side: each line of the source is read once for all of them. */
+static inline void copy_panels(const float *x, int64_t ld, int64_t panels, int64_t kc,
+                               int64_t width, float *to) {
+    for (int64_t k = 0; k < kc; k++, x += ld, to += width) {
+        for (int64_t i = 0; i < panels; i++) {
+            for (int64_t q = 0; q < width; q += 4) {
+                store4(to + i * kc * width + q, load4(x + i * width + q));
+            }
+        }
+    }
+}
+
 /* Source rows are dense along the panel: (kc rows, ld). */
-static void pack_straight(hr_type type, const void *p, int64_t at, int64_t ld, int64_t count,
-                          int64_t kc, int64_t width, float *to) {
-    for (int64_t i = 0; i < count; i += width) {
+static inline void pack_straight(hr_type type, const void *p, int64_t at, int64_t ld, int64_t count,
+                                 int64_t kc, int64_t width, float *to) {
+    enum { TOGETHER = 4 };
+    int64_t i = 0;
+    for (; type == HR_TYPE_F32 && i + TOGETHER * width <= count; i += TOGETHER * width) {
+        copy_panels((const float *)p + at + i, ld, TOGETHER, kc, width, to + i * kc);
+    }
+    for (; type == HR_TYPE_F32 && i + width <= count; i += width) {
+        copy_panels((const float *)p + at + i, ld, 1, kc, width, to + i * kc);
+    }
+    for (to += i * kc; i < count; i += width) {
         const int64_t n = count - i < width ? count - i : width;
         for (int64_t k = 0; k < kc; k++, to += width) {
-            const int64_t from = at + k * ld + i;
-            if (type == HR_TYPE_F32 && n == width) {
-                const float *x = (const float *)p + from;
-                for (int64_t q = 0; q < width; q += 4) {
-                    store4(to + q, load4(x + q));
-                }
-                continue;
-            }
             for (int64_t q = 0; q < width; q++) {
-                to[q] = q < n ? load_real(type, p, from + q) : 0.0f;
+                to[q] = q < n ? load_real(type, p, at + k * ld + i + q) : 0.0f;
             }
         }
     }
