@@ -112,21 +112,15 @@ class Images(Products):
         """A constant matrix (out, in) along one dimension."""
         if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
             return x
-        y = self.linear(self.last(x, dim) if dim != x.rank - 1 else x, Const(matrix.astype("float32"))) \
-            if dim == x.rank - 1 else self._along(x, dim, matrix)
-        return y
-
-    def _along(self, x: Tensor, dim: int, matrix: np.ndarray) -> Tensor:
+        if dim == x.rank - 1:
+            return self.linear(x, Const(matrix.astype("float32")))
         dims = [d for d in range(x.rank) if d != dim] + [dim]
         y = self.linear(self.permute(x, dims), Const(matrix.astype("float32")))
         return self.permute(y, inverse(dims))
 
-    def resize(self, x: Tensor, size: Sequence[int], mode: str, align: bool = False) -> Tensor:
+    def resize(self, x: Tensor, size: Sequence[int], mode: str) -> Tensor:
         x = self.image(x)
-        n, h, w, c = x.value.shape
-        if align and mode == "bilinear":
-            y = self.along(self.along(x, 2, corner_matrix(h, size[0])), 3, corner_matrix(w, size[1]))
-            return self.image(y)
+        n, _, _, c = x.value.shape
         shape = (n, size[0], size[1], c)
         v = self.form.node("resize", [x.value], [(x.type, shape)], height=size[0], width=size[1], mode=mode)[0]
         return Tensor(v, (0, 2, 3, 1))
@@ -137,16 +131,4 @@ def adaptive_matrix(size: int, out: int) -> np.ndarray:
     for i in range(out):
         begin, end = i * size // out, -(-(i + 1) * size // out)
         m[i, begin:end] = 1.0 / (end - begin)
-    return m
-
-
-def corner_matrix(size: int, out: int) -> np.ndarray:
-    """Linear interpolation with the corners in place."""
-    m = np.zeros((out, size), "float32")
-    for i in range(out):
-        x = i * (size - 1) / (out - 1) if out > 1 else 0.0
-        low = min(int(x), size - 1)
-        high = min(low + 1, size - 1)
-        m[i, low] += 1 - (x - low)
-        m[i, high] += x - low
     return m

@@ -141,8 +141,8 @@ class Volumes(Images):
     def interpolate(self, x: Tensor, size: Sequence[int], mode: str, align: bool, scales: Sequence[Optional[float]]) -> Tensor:
         """mode: nearest, nearest-exact, linear or cubic, in every dimension."""
         plain = all(s is None or abs(s * a - b) < 1e-6 for s, a, b in zip(scales, x.shape[2:], size))
-        if x.rank == 4 and plain and (mode == "nearest" or mode == "linear" and not align):
-            return self.resize(x, size, "bilinear" if mode == "linear" else mode)
+        if x.rank == 4 and (mode == "linear" and align or plain and mode in ("nearest", "linear")):
+            return self.resize(x, size, mode if mode == "nearest" else "corners" if align else "bilinear")
         for d, (a, b, s) in enumerate(zip(x.shape[2:], size, scales)):
             x = self.along(x, d + 2, weights(a, b, mode, align, s))
         return x
