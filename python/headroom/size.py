@@ -70,5 +70,14 @@ def product(dims: Iterable[Dim]) -> Dim:
     return result
 
 
+def divided(a: Dim, b: Dim) -> Dim:
+    """a // b, without a rest."""
+    if isinstance(a, Size):
+        return a // b
+    if isinstance(b, Size):
+        raise ValueError(f"{a} is no multiple of {b}")
+    return a // b
+
+
 def at(dims: Iterable[Dim], batch: int) -> tuple[int, ...]:
     return tuple(d.at(batch) if isinstance(d, Size) else int(d) for d in dims)

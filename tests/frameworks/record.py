@@ -51,7 +51,8 @@ def record(name: str, e, theirs) -> None:
     assert max(r.loss, r.gradient, r.statistics) < 1e-4, (name, r)
     step = {n: b.gradients[n].astype("float32") if n in b.gradients else b.states[n].astype("float32")
             if n in b.states else np.zeros_like(e.weights[n]) for n in e.weights}
-    e.model.text = lambda text=without_chance(e.model.text()): text
+    text = without_chance(e.model.text())
+    e.model.text = lambda: text
     weights = e.save(HERE / f"{name}.hr")
     safetensors.write(weights.with_suffix(".step.safetensors"), step)
     (HERE / f"{name}.txt").write_text(f"{b.losses[0]:.9g} {a.eval_loss:.9g}\n")
@@ -61,12 +62,12 @@ def record(name: str, e, theirs) -> None:
 def main() -> None:
     import keras
     import torch
-    import zoo_keras
-    import zoo_torch
-    import zoo_users
 
     import headroom.keras as hk
     import headroom.torch as ht
+    import zoo_keras
+    import zoo_torch
+    import zoo_users
     from headroom.keras.check import theirs as keras_theirs
     from headroom.torch.check import theirs as torch_theirs
 
@@ -84,8 +85,8 @@ def main() -> None:
         torch.manual_seed(0)
         module = make()
         e = ht.export(module, example, name=name)
-        record(name, e, lambda f: torch_theirs(module, [torch.from_numpy(f[n]) for n, _, _ in e.inputs], f.get("label"),
-                                               e.loss, 1, 0.01))
+        record(name, e, lambda f, module=module, e=e: torch_theirs(module, [torch.from_numpy(f[n]) for n, _, _ in e.inputs],
+                                                                   f.get("label"), e.loss, 1, 0.01))
     for name in ("mixed_fp16", "multi_output"):
         if names and name not in names:
             continue
@@ -93,7 +94,7 @@ def main() -> None:
         make, loss, _ = zoo_keras.models()[name]
         model = make()
         e = hk.export(model, loss, name=name)
-        record(name, e, lambda f: keras_theirs(model, e, f, 1, 0.01))
+        record(name, e, lambda f, model=model, e=e: keras_theirs(model, e, f, 1, 0.01))
 
 
 if __name__ == "__main__":

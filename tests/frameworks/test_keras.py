@@ -10,12 +10,12 @@ try:
     import keras
     import numpy as np
 except ImportError as missing:
-    raise unittest.SkipTest(str(missing))
+    raise unittest.SkipTest(str(missing)) from None
 
+import headroom.keras as front
 import trip
 import zoo_keras
 import zoo_keras_more
-import headroom.keras as front
 from headroom import __main__ as command
 from headroom.graph import Refused
 from headroom.keras.check import feeds_of

@@ -7,11 +7,11 @@ try:
     import keras
     import numpy as np
 except ImportError as missing:
-    raise unittest.SkipTest(str(missing))
+    raise unittest.SkipTest(str(missing)) from None
 
+import headroom.keras as front
 import zoo_keras
 import zoo_keras_more
-import headroom.keras as front
 from headroom.keras.check import check_evaluation
 
 LARGE = ("resnet50", "mobilenetv2", "efficientnetb0")

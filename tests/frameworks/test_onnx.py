@@ -13,12 +13,12 @@ try:
     import torch
     from torch import nn
 except ImportError as missing:
-    raise unittest.SkipTest(str(missing))
+    raise unittest.SkipTest(str(missing)) from None
 
+import headroom.torch as front
 import same_onnx
 import zoo_torch
 import zoo_users
-import headroom.torch as front
 from headroom import file
 from headroom.graph import Refused
 from headroom.onnx import read, write

@@ -8,9 +8,10 @@ from pathlib import Path
 
 try:
     import numpy as np
+
     import same_onnx
 except ImportError as missing:
-    raise unittest.SkipTest(str(missing))
+    raise unittest.SkipTest(str(missing)) from None
 
 import trip
 from headroom.build import Build, Const, Tensor

@@ -12,7 +12,7 @@ try:
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 except ImportError as missing:
-    raise unittest.SkipTest(str(missing))
+    raise unittest.SkipTest(str(missing)) from None
 
 from headroom.check import Ours
 from headroom.graph import Refused
@@ -67,10 +67,12 @@ CASES: list[tuple] = [
     ("Pad", (18,), IMAGE, [i64(1, 2), None, i64(3)], {"mode": "edge"}, 1),
     ("Gather", (11, 13), IMAGE, [i64(2, 0, 4)], {"axis": 2}, 1),
     ("TopK", (11,), ROW, [i64(2)], {}, 2), ("Trilu", (14,), (4, 4), [], {"upper": 0}, 1),
-    ("DepthToSpace", (11, 13), (8, 3, 4), [], {"blocksize": 2}, 1), ("DepthToSpace", (11,), (8, 3, 4), [], {"blocksize": 2, "mode": "CRD"}, 1),
+    ("DepthToSpace", (11, 13), (8, 3, 4), [], {"blocksize": 2}, 1),
+    ("DepthToSpace", (11,), (8, 3, 4), [], {"blocksize": 2, "mode": "CRD"}, 1),
     ("SpaceToDepth", (13,), IMAGE, [], {"blocksize": 2}, 1),
     ("MatMul", (11, 13), IMAGE, [f32(6, 4)], {}, 1), ("Gemm", (11, 13), ROW, [f32(4, 5), f32(4)], {"transB": 1}, 1),
-    ("Gemm", (11,), ROW, [f32(5, 4), f32(4)], {"alpha": 0.5, "beta": 2.0}, 1), ("Einsum", (12,), (4, 5), [f32(5, 3)], {"equation": "nij,jk->nik"}, 1),
+    ("Gemm", (11,), ROW, [f32(5, 4), f32(4)], {"alpha": 0.5, "beta": 2.0}, 1),
+    ("Einsum", (12,), (4, 5), [f32(5, 3)], {"equation": "nij,jk->nik"}, 1),
     ("Conv", (11, 22), IMAGE, [f32(4, 3, 3, 3), f32(4)], {"pads": [1, 0, 2, 1], "strides": [2, 1]}, 1),
     ("Conv", (11,), IMAGE, [f32(6, 1, 3, 3)], {"group": 3, "auto_pad": "SAME_UPPER", "strides": [2, 2]}, 1),
     ("Conv", (11,), IMAGE, [f32(4, 3, 2, 2)], {"auto_pad": "SAME_LOWER"}, 1),
@@ -81,7 +83,8 @@ CASES: list[tuple] = [
     ("ConvTranspose", (11,), IMAGE, [f32(3, 4, 3, 3)], {"strides": [2, 2], "output_shape": [16, 13]}, 1),
     ("ConvTranspose", (11,), (3, 9), [f32(3, 2, 4)], {"strides": [2], "pads": [1, 1]}, 1),
     ("MaxPool", (11, 12), IMAGE, [], {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 0], "ceil_mode": 1}, 1),
-    ("MaxPool", (12,), IMAGE, [], {"kernel_shape": [2, 2], "dilations": [2, 2]}, 1), ("MaxPool", (11,), (3, 9), [], {"kernel_shape": [2]}, 1),
+    ("MaxPool", (12,), IMAGE, [], {"kernel_shape": [2, 2], "dilations": [2, 2]}, 1),
+    ("MaxPool", (11,), (3, 9), [], {"kernel_shape": [2]}, 1),
     ("AveragePool", (11, 19), IMAGE, [], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}, 1),
     ("AveragePool", (11,), IMAGE, [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}, 1),
     ("AveragePool", (11,), (2, 4, 6, 4), [], {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2]}, 1),
@@ -91,7 +94,8 @@ CASES: list[tuple] = [
     ("InstanceNormalization", (11, 22), IMAGE, [f32(3), f32(3)], {}, 1),
     ("GroupNormalization", (21,), (4, 5, 5), [f32(4), f32(4)], {"num_groups": 2}, 1),
     ("Dropout", (11,), ROW, [], {"ratio": 0.4}, 1), ("Dropout", (13,), ROW, [np.float32(0.4)], {}, 1),
-    ("Resize", (11, 13, 19), IMAGE, [f32(0), f32(0), i64(0, 3, 16, 9)], {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}, 1),
+    ("Resize", (11, 13, 19), IMAGE, [f32(0), f32(0), i64(0, 3, 16, 9)],
+     {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}, 1),
     ("Resize", (13,), IMAGE, [None, np.array([1, 1, 2, 3], "float32")], {"mode": "nearest", "nearest_mode": "floor",
                                                                         "coordinate_transformation_mode": "asymmetric"}, 1),
     ("Resize", (18,), IMAGE, [None, None, i64(11, 9)], {"mode": "linear", "coordinate_transformation_mode": "align_corners",
@@ -176,7 +180,8 @@ class Variants(unittest.TestCase):
         made = [numpy_helper.from_array(i64(2), "k"), numpy_helper.from_array(np.float32(0), "none")]
         nodes = [helper.make_node("TopK", ["x", "k"], ["v", "i"]), helper.make_node("GatherElements", ["x", "i"], ["g"], axis=1),
                  helper.make_node("Mul", ["x", "none"], ["zero"]),
-                 helper.make_node("ScatterElements", ["zero", "i", "v"], ["s"], axis=1), helper.make_node("Concat", ["g", "s"], ["y"], axis=1)]
+                 helper.make_node("ScatterElements", ["zero", "i", "v"], ["s"], axis=1),
+                 helper.make_node("Concat", ["g", "s"], ["y"], axis=1)]
         graph = helper.make_graph(nodes, "picks", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 5])],
                                   [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], made)
         self.assertLess(self.difference(serialized(graph, 13), (5,)), 1e-6)

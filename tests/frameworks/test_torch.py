@@ -12,13 +12,13 @@ try:
     import torch
     from torch import nn
 except ImportError as missing:
-    raise unittest.SkipTest(str(missing))
+    raise unittest.SkipTest(str(missing)) from None
 
+import headroom as hr
+import headroom.torch as front
 import trip
 import zoo_torch
 import zoo_users
-import headroom as hr
-import headroom.torch as front
 from headroom import library, safetensors
 from headroom.graph import Refused
 from headroom.sides import Kink, Unlike

@@ -1,17 +1,19 @@
 """Ops element by element, and sums."""
 from __future__ import annotations
 
+from typing import Any as Whatever
 from typing import Optional, Sequence
 
 import numpy as np
 
+from ..graph import Refused
 from ..size import Shape, at, product
 from .shapes import Shapes
 from .tensor import Any, Const, Tensor, uniform
 
 
 class Elements(Shapes):
-    def map1(self, op: str, t: Tensor, **attributes: object) -> Tensor:
+    def map1(self, op: str, t: Tensor, **attributes: Whatever) -> Tensor:
         return Tensor(self.form.node(op, [t.value], [(t.type, t.value.shape)], **attributes)[0], t.order)
 
     def affine(self, t: Tensor, scale: float = 1.0, shift: float = 0.0) -> Tensor:
@@ -39,7 +41,7 @@ class Elements(Shapes):
             return self.affine(self.map1("power", t, exponent=-1.0), s, 0.0)
         return self._map2(op, *((Const(np.float32(s)), t) if swapped else (t, Const(np.float32(s)))))
 
-    def _map2(self, op: str, a: Any, b: Any, **attributes: object) -> Tensor:
+    def _map2(self, op: str, a: Any, b: Any, **attributes: Whatever) -> Tensor:
         rank = max(a.rank, b.rank)
         both = [self._ranked(x, rank) for x in (a, b)]
         tensors = [x for x in both if isinstance(x, Tensor)]
@@ -104,8 +106,8 @@ class Elements(Shapes):
 
     def where(self, mask: Any, a: Any, b: Any) -> Tensor:
         rank = max(x.rank for x in (mask, a, b))
-        m, u, v = (self.plain(self._ranked(x, rank)) if isinstance(x, Tensor) else self.const(self._ranked(x, rank), "f32")
-                   for x in (mask, a, b))
+        m, u, v = (self.plain(y) if isinstance(y, Tensor) else self.const(y, "f32")
+                   for y in (self._ranked(x, rank) for x in (mask, a, b)))
         shape = tuple(next((s for s in dims if s != 1), 1) for dims in zip(m.shape, u.shape, v.shape))
         return Tensor(self.form.node("where", [m.value, u.value, v.value], [("f32", shape)])[0])
 
@@ -150,5 +152,9 @@ class Elements(Shapes):
     def variance(self, t: Tensor, dims: Sequence[int], keep: bool, correction: int = 0) -> Tensor:
         centred = self.map2("sub", t, self.reduce("mean", t, dims, True))
         v = self.reduce("mean", self.map1("power", centred, exponent=2.0), dims, keep)
+        if not correction:
+            return v
         n = product(t.shape[d] for d in dims)
-        return self.affine(v, n / (n - correction)) if correction else v
+        if not isinstance(n, int):
+            raise Refused("a variance over the batch that divides by one less")
+        return self.affine(v, n / (n - correction))

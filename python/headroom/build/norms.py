@@ -1,24 +1,24 @@
 """Normalisation, and states that a step moves."""
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Optional, Sequence
 
 import numpy as np
 
 from ..graph import Value
 from ..size import Dim, product
-from .products import Products
+from .images import Images
 from .tensor import Any, Tensor
 
 
-class Norms(Products):
+class Norms(Images):
     def ones(self, n: int) -> Tensor:
         return self._constant(np.ones(n, "float32"), "f32")
 
     def zeros(self, n: int) -> Tensor:
         return self._constant(np.zeros(n, "float32"), "f32")
 
-    def batch_norm(self, x: Tensor, gamma: Any, beta: Any, eps: float) -> tuple[Tensor, Value, Value]:
+    def batch_norm(self, x: Tensor, gamma: Optional[Any], beta: Optional[Any], eps: float) -> tuple[Tensor, Value, Value]:
         """By the batch's own statistics, over all but dimension 1; also mean and inverse deviation."""
         x = self.last(x, 1)
         c = x.shape[1]
@@ -41,7 +41,7 @@ class Norms(Products):
         to = self.plain(to)
         return self.form.node("accumulate", [state, to.value, one, two], [(state.type, state.shape)], update=True)[0]
 
-    def batch_norm_inference(self, x: Tensor, gamma: Any, beta: Any, mean: Any, var: Any, eps: float) -> Tensor:
+    def batch_norm_inference(self, x: Tensor, gamma: Optional[Any], beta: Optional[Any], mean: Any, var: Any, eps: float) -> Tensor:
         x = self.last(x, 1)
         c = x.shape[1]
         gamma = self.plain(gamma) if gamma is not None else self.ones(c)
@@ -50,7 +50,7 @@ class Norms(Products):
         return Tensor(self.form.node("batch_norm_inference", inputs, [(x.type, x.value.shape)], eps=float(eps))[0],
                       x.order)
 
-    def layer_norm(self, x: Tensor, gamma: Any, beta: Any, eps: float, dims: int = 1) -> Tensor:
+    def layer_norm(self, x: Tensor, gamma: Optional[Any], beta: Optional[Any], eps: float, dims: int = 1) -> Tensor:
         """Over the last `dims` dimensions."""
         shape = x.shape
         if dims > 1:
@@ -64,7 +64,7 @@ class Norms(Products):
                            [(x.type, x.value.shape), ("f32", rows), ("f32", rows)], eps=float(eps))[0]
         return self.reshape(Tensor(y, x.order), shape)
 
-    def group_norm(self, x: Tensor, groups: int, gamma: Any, beta: Any, eps: float) -> Tensor:
+    def group_norm(self, x: Tensor, groups: int, gamma: Optional[Any], beta: Optional[Any], eps: float) -> Tensor:
         """x (N, C, ...)."""
         shape = x.shape
         if x.rank != 4:
@@ -76,9 +76,9 @@ class Norms(Products):
         gamma = self.plain(gamma) if gamma is not None else self.ones(c)
         beta = self.plain(beta) if beta is not None else self.zeros(c)
         per = ("f32", (shape[0], groups))
-        y = self.form.node("group_norm", [x.value, gamma.value, beta.value], [(x.type, x.value.shape), per, per],
-                           eps=float(eps), groups=groups)[0]
-        return Tensor(y, x.order)
+        made = self.form.node("group_norm", [x.value, gamma.value, beta.value], [(x.type, x.value.shape), per, per],
+                              eps=float(eps), groups=groups)
+        return Tensor(made[0], x.order)
 
     def rms_norm(self, x: Tensor, gamma: Any, eps: float) -> Tensor:
         x = self.last(x)

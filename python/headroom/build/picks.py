@@ -93,10 +93,9 @@ class Picks(Products):
     def flat_rows(self, x: Tensor, ids: Sequence[Any]) -> Tensor:
         """The first dimensions of x by several tensors of numbers: rows of the flattened table."""
         sizes = x.shape[:len(ids)]
-        flat: Any = None
-        for i, size in zip(ids, sizes):
-            i = self._wrapped(i, size)
-            flat = i if flat is None else self.map2("add", self.map2("mul", flat, Const(np.float32(size))), i)
+        flat = self._wrapped(ids[0], sizes[0])
+        for i, size in zip(ids[1:], sizes[1:]):
+            flat = self.map2("add", self.map2("mul", flat, Const(np.float32(size))), self._wrapped(i, size))
         rows = self.reshape(self.plain(x), (self._count(sizes),) + x.shape[len(ids):])
         return self.gather(rows, self.ids(flat))
 

@@ -15,7 +15,8 @@ class Sequences(Products):
         """q (B, H, T, D), k and v (B, H or fewer, S, D).  mask: added to the scores."""
         if q.rank == 3:
             mask = mask if mask is None or mask.rank < 3 else self.unsqueeze(self.whole(mask), 1)
-            y = self.attention(*(self.unsqueeze(x, 1) for x in (q, k, v)), mask, causal, scale, dropout)
+            q, k, v = (self.unsqueeze(x, 1) for x in (q, k, v))
+            y = self.attention(q, k, v, mask, causal, scale, dropout)
             return self.squeeze(y, [1])
         depth = q.shape[-1]
         scale = scale if scale is not None else float(depth) ** -0.5
@@ -123,8 +124,8 @@ class Sequences(Products):
         """gates (B, 4 H) in the order i, f, g, o -> h, c."""
         gates, c = self.plain(gates), self.plain(c)
         state = (c.type, c.value.shape)
-        h, c = self.form.node("lstm_cell", [gates.value, c.value], [state, state])
-        return Tensor(h), Tensor(c)
+        h, new = self.form.node("lstm_cell", [gates.value, c.value], [state, state])
+        return Tensor(h), Tensor(new)
 
     def gru_cell(self, x: Tensor, r: Tensor, h: Tensor) -> Tensor:
         """x, r (B, 3 H): parts of input and state in the order reset, update, new, biases in them -> h."""

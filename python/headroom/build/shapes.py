@@ -1,12 +1,14 @@
 """Constants, orders in memory and shapes."""
 from __future__ import annotations
 
+import math
 from typing import Callable, Optional, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..graph import CONSTANT_BYTES, Form, Refused, Value
-from ..size import Dim, Shape, Size, at, product
+from ..size import Dim, Shape, Size, at
 from .tensor import Any, Const, Tensor, inverse
 
 
@@ -34,7 +36,8 @@ class Shapes:
                 array = first
         return self._constant(np.array(array, order="C"), type_)
 
-    def _constant(self, array: np.ndarray, type_: Optional[str]) -> Tensor:
+    def _constant(self, given: ArrayLike, type_: Optional[str]) -> Tensor:
+        array = np.asarray(given)
         type_ = type_ or ("f32" if array.dtype.kind in "fb" else "i32")
         array = np.array(array, dtype={"f32": "<f4", "i32": "<i4", "i64": "<i8", "u8": "u1"}[type_], order="C")
         data = array.tobytes()
@@ -208,7 +211,7 @@ class Shapes:
     def concat(self, xs: Sequence[Any], dim: int) -> Tensor:
         ts = [self.whole(x) for x in xs]
         dim %= ts[0].rank
-        order = max(ts, key=lambda t: product(at(t.shape, self.batch))).order
+        order = max(ts, key=lambda t: math.prod(at(t.shape, self.batch))).order
         while len(ts) > 1:
             ts = [self._concat(ts[i:i + 16], dim, order) for i in range(0, len(ts), 16)]
         return ts[0]

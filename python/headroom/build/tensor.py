@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Optional, Sequence, Union
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..graph import Value
 from ..size import Shape
@@ -39,7 +40,7 @@ class Tensor:
 class Const:
     __slots__ = ("array", "shape")
 
-    def __init__(self, array: np.ndarray, shape: Optional[Shape] = None) -> None:
+    def __init__(self, array: ArrayLike, shape: Optional[Shape] = None) -> None:
         self.array = np.asarray(array)
         self.shape = tuple(shape) if shape is not None else self.array.shape
 

@@ -1,14 +1,16 @@
 """One node of a trace, and the table of what layers and operations become."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
 from ..build import Const, Tensor
 from ..graph import Refused
+from ..table import Table
 
-LAYERS: dict[str, Callable] = {}
+LAYERS = Table()
+layer = LAYERS.op
 
 
 class Call:
@@ -23,7 +25,8 @@ class Call:
     def get(self, name: str, at: int, default: Any = None) -> Any:
         return self.kwargs.get(name, self.args[at] if len(self.args) > at else getattr(self.op, name, default))
 
-    def weight(self, variable: Any) -> Optional[Tensor]:
+    def weight(self, variable: Any) -> Any:
+        """Its tensor; None for none, as a layer without bias has it."""
         return None if variable is None else self.front.variable(variable)
 
     def axes(self, rank: int) -> list[int]:
@@ -35,15 +38,6 @@ class Call:
     @property
     def keep(self) -> bool:
         return bool(getattr(self.op, "keepdims", False))
-
-
-def layer(*names: str) -> Callable:
-    def keep(f: Callable) -> Callable:
-        for n in names:
-            LAYERS[n] = f
-        return f
-
-    return keep
 
 
 def operand(x: Any) -> Any:

@@ -140,7 +140,9 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
     weights: dict = {}
     paths = unique_paths(model)
     notes = notes_of(model)
-    builds, found, orders, inputs = [], 0, [], []
+    builds, found = [], 0
+    orders: list = []
+    inputs: list = []
     for training in (True, False):
         b, outputs, inputs = form_of(model, training, weights, paths, batch, names, shapes, types)
         outputs = [b.whole(o) for o in outputs if isinstance(o, (Tensor, Const))]

@@ -48,7 +48,7 @@ def batch_norm(b: Build, c: Call) -> Tensor:
         for v, new in zip((op.moving_mean, op.moving_variance), moved):
             c.front.moved(v, new)
     else:
-        y = b.batch_norm_inference(t, gamma, beta, *running, op.epsilon)
+        y = b.batch_norm_inference(t, gamma, beta, running[0], running[1], op.epsilon)
     return b.permute(y, [dims.index(d) for d in range(x.rank)])
 
 
@@ -110,7 +110,7 @@ def dropout(b: Build, c: Call) -> Any:
 
 @layer("GaussianNoise", "GaussianDropout", "AlphaDropout")
 def noise(b: Build, c: Call) -> Any:
-    if c.training and (getattr(c.op, "rate", 0) or getattr(c.op, "stddev", 0)):
+    if c.training and any(getattr(c.op, name, None) for name in ("rate", "stddev")):
         raise Refused(f"{type(c.op).__name__} draws numbers for which there is no op; Dropout is taken")
     return c.x()
 

@@ -47,7 +47,7 @@ def zeroed(op: Any, mask: Optional[Tensor]) -> bool:
     return mask is not None and bool(op.zero_output_for_mask)
 
 
-def masked(b: Build, mask: Tensor, t: int, new: Tensor) -> Tensor:
+def masked(b: Build, mask: Any, t: int, new: Tensor) -> Tensor:
     return b.map2("mul", b.slice(mask, 1, t, 1), new)
 
 
@@ -68,6 +68,9 @@ class Cell:
 
     def project(self, x: Tensor) -> Tensor:
         return self.b.linear(x, self.kernel, self.bias, transposed=False)
+
+    def step(self, part: Tensor, state: list) -> list:
+        raise NotImplementedError
 
     def product(self, h: Tensor, by: Optional[Tensor] = None, bias: Optional[Tensor] = None) -> Tensor:
         return self.b.linear(h, self.recurrent if by is None else by, bias, transposed=False)

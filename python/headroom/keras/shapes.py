@@ -7,7 +7,7 @@ import numpy as np
 
 from ..build import Build, Const, Tensor
 from ..graph import Refused
-from ..size import Size, product
+from ..size import Size, divided, product
 from .call import Call, known, layer, operand
 
 
@@ -32,7 +32,7 @@ def reshape(b: Build, c: Call) -> Tensor:
     if -1 in to and None in to:
         to[to.index(None)] = x.shape[0]
     rest = product(d for d in to if d not in (-1, None))
-    return b.reshape(x, tuple(product(x.shape) // rest if d in (-1, None) else d for d in to))
+    return b.reshape(x, tuple(divided(product(x.shape), rest) if d in (-1, None) else d for d in to))
 
 
 @layer("Permute")

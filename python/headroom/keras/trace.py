@@ -18,7 +18,6 @@ from ..graph import Refused
 from .call import LAYERS
 
 
-
 def whole(operation: Any) -> bool:
     """Operations, and the layers of Keras that stand in our table; what does not is opened: its call() is made of operations."""
     return not isinstance(operation, keras.Layer) or \
@@ -92,7 +91,8 @@ class Patches:
         self.variable = Variable
         self.dunders = {n: getattr(Variable, n) for n in OPERATORS}
         self.assign, self.any = Variable.assign, numpy.any_symbolic_tensors
-        self.readers = [m for n, m in sys.modules.items() if n.startswith("keras.src.ops.") and hasattr(m, "any_symbolic_tensors")]
+        self.readers: list[Any] = [m for n, m in sys.modules.items()
+                                   if n.startswith("keras.src.ops.") and hasattr(m, "any_symbolic_tensors")]
         self.filtered = keras.config.is_traceback_filtering_enabled()
 
     def enter(self) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 
 from ..build import Build, Const, Tensor
 from ..graph import Refused
-from ..size import Size, product
+from ..size import Size, divided, product
 from .reader import Node, op
 
 
@@ -24,7 +24,7 @@ def reshape(b: Build, n: Node) -> Tensor:
     to = [x.shape[i] if d == 0 and not n.attr("allowzero", 0) else d for i, d in enumerate(to)]
     if -1 in to:
         rest = product(d for d in to if d != -1)
-        to[to.index(-1)] = product(x.shape) // rest
+        to[to.index(-1)] = divided(product(x.shape), rest)
     elif isinstance(x.shape[0], Size) and not any(isinstance(d, Size) for d in to):
         raise Refused("a shape with the batch of the exporter in it: export with a dynamic batch")
     return b.reshape(x, tuple(to))

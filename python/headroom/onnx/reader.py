@@ -6,8 +6,9 @@ read as trainable, dropout as it stands.  What exporters have lost is said: init
 as probably folded.  Opset 11 to 22; shape arithmetic is done here, in terms of the batch."""
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from ..exported import Exported
 from ..fuse import fuse
 from ..graph import Form, Model, Refused
 from ..loss import attach
-from ..size import Size, product
+from ..size import Size
+from ..table import Table
 from . import proto
 
 TYPES = {1: "float32", 2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64"}
@@ -52,34 +54,26 @@ def array_of(t: dict) -> np.ndarray:
     return np.array(data, dtype).reshape(shape)
 
 
+ATTRIBUTES: dict[int, Callable] = {  # by AttributeProto.type
+    1: lambda a: a.get("f", 0.0), 2: lambda a: a.get("i", 0), 3: lambda a: a.get("s", b"").decode(), 4: lambda a: array_of(a["t"]),
+    6: lambda a: a["floats"], 7: lambda a: a["ints"], 8: lambda a: [s.decode() for s in a["strings"]]}
+
+
 def attributes_of(node: dict) -> dict:
-    out = {}
-    for a in node["attribute"]:
-        kind = a.get("type", 0)
-        out[a["name"]] = {1: lambda: a.get("f", 0.0), 2: lambda: a.get("i", 0), 3: lambda: a.get("s", b"").decode(),
-                          4: lambda: array_of(a["t"]), 6: lambda: a["floats"], 7: lambda: a["ints"],
-                          8: lambda: [s.decode() for s in a["strings"]]}.get(kind, lambda: None)()
-    return out
+    nothing: Callable = lambda a: None
+    return {a["name"]: ATTRIBUTES.get(a.get("type", 0), nothing)(a) for a in node["attribute"]}
 
 
 FOLD: dict[str, Callable] = {}  # what is known beforehand: numpy, with sizes of the batch as objects
-OPS: dict[str, Callable] = {}
-
-
-def op(*names: str) -> Callable:
-    def keep(f: Callable) -> Callable:
-        for n in names:
-            OPS[n] = f
-        return f
-
-    return keep
+OPS = Table()
+op = OPS.op
 
 
 class Node:
     def __init__(self, reader: "Reader", raw: dict) -> None:
         self.reader, self.raw = reader, raw
         self.op, self.attributes = raw["op_type"], attributes_of(raw)
-        self.inputs = [reader.value(i) if i else None for i in raw["input"]]
+        self.inputs: list[Any] = [reader.value(i) if i else None for i in raw["input"]]
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)
@@ -91,8 +85,8 @@ class Node:
     def get(self, i: int) -> Any:
         return self.inputs[i] if i < len(self.inputs) else None
 
-    def numbers(self, i: int, name: str) -> Optional[list]:
-        """A list that newer opsets have as an input and older ones as an attribute."""
+    def numbers(self, i: int, name: str) -> Any:
+        """A list that newer opsets have as an input and older ones as an attribute; None where there is neither."""
         v = self.get(i)
         if v is None:
             return self.attributes.get(name)
@@ -217,7 +211,7 @@ def notes_of(model: dict) -> tuple[list, list]:
         notes.append("the file has no dropout; exporters leave it out")
     read = weights_read(g)
     nameless = [t["name"] for t in g["initializer"] if t["name"].startswith(NAMELESS) and t["name"] in read
-                and product(t["dims"]) > 1 and t.get("data_type") == 1]
+                and math.prod(t["dims"]) > 1 and t.get("data_type") == 1]
     return notes, nameless
 
 
@@ -251,7 +245,9 @@ def _read(path: str | Path, loss: str, nameless: bool, batch: int, name: Optiona
         raise Refused(f"{len(lost)} weights have no name of the source ({', '.join(lost[:3])}): export with "
                       "do_constant_folding=False or optimize=False, or take them as they are (--nameless)")
     weights: dict = {}
-    forms, classes, orders, inputs = [], 0, [], []
+    forms, classes = [], 0
+    orders: list = []
+    inputs: list = []
     for training in (True, False):
         r = Reader(model, training, weights, batch)
         outputs = [o for o in (r.b.whole(o) for o in r.run()) if o.type == "f32"]

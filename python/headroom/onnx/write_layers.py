@@ -48,9 +48,9 @@ def conv_transpose(w: Writer, e: Entry) -> None:
 def pool(w: Writer, e: Entry) -> None:
     kernel = two(e, "kernel", 1)
     stride = two(e, "stride", 1) if "stride" in e.attributes else kernel
-    more = {} if e.op == "max_pool" else {"count_include_pad": int(not is_true(e, "without-pad"))}
+    counted = None if e.op == "max_pool" else int(not is_true(e, "without-pad"))
     w.put(e, w.node("MaxPool" if e.op == "max_pool" else "AveragePool", [w.lie(w.get(e, 0), NCHW)], kernel_shape=kernel,
-                    strides=stride, pads=pads_of(e), **more), NCHW)
+                    strides=stride, pads=pads_of(e), count_include_pad=counted), NCHW)
 
 
 @op("global_avg_pool")

@@ -31,10 +31,10 @@ def transpose(w: Writer, e: Entry) -> None:
 @op("slice")
 def slice_(w: Writer, e: Entry) -> None:
     begin, step = numbers(e, "begin"), numbers(e, "step")
-    size = dims(e.attributes["size"], "x") if e.attributes.get("size") else ()
+    size = list(dims(e.attributes["size"], "x")) if e.attributes.get("size") else []
     rank = max(len(begin), len(size), len(step))
     begin, step = begin + [0] * (rank - len(begin)), step + [1] * (rank - len(step))
-    size = list(size) + [-1] * (rank - len(size))
+    size += [-1] * (rank - len(size))
     axes = [i for i in range(rank) if not isinstance(size[i], Size) and (begin[i], size[i], step[i]) != (0, -1, 1)]
     ends = [2**62 if size[i] == -1 else begin[i] + (size[i] - 1) * step[i] + 1 for i in axes]
     ends = [2**62 if begin[i] < 0 <= n else n for i, n in zip(axes, ends)]  # from the end on

@@ -6,7 +6,7 @@ an op needs another order.  The batch stays open (`batch`)."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..build import inverse
 from ..file import dims
 from ..graph import Entry, Model, Refused
 from ..size import Dim, Size
+from ..table import Table
 from . import proto
 
 OPSET = 18
@@ -94,7 +95,7 @@ class Writer:
     def shape(self, shape: Sequence[Dim]) -> str:
         """A shape as a value; in terms of the batch where it must be."""
         if not any(isinstance(d, Size) for d in shape):
-            return self.ints([int(d) for d in shape])
+            return self.ints([d for d in shape if isinstance(d, int)])
         assert self.batch is not None
         parts = []
         for d in shape:
@@ -222,16 +223,8 @@ def tensor(a: np.ndarray, name: str) -> dict:
     return {"name": name, "dims": list(a.shape), "data_type": types[str(a.dtype)], "raw_data": np.ascontiguousarray(a).tobytes()}
 
 
-OPS: dict[str, Callable] = {}
-
-
-def op(*names: str) -> Callable:
-    def keep(f: Callable) -> Callable:
-        for n in names:
-            OPS[n] = f
-        return f
-
-    return keep
+OPS = Table()
+op = OPS.op
 
 
 def scalar(w: Writer, x: float) -> str:

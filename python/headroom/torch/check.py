@@ -47,7 +47,7 @@ def mean() -> Iterator[None]:
         yield
 
 
-def loss_of(outputs: Sequence[torch.Tensor], loss: str, label: Optional[torch.Tensor], dim: Optional[int]) -> torch.Tensor:
+def loss_of(outputs: Sequence[torch.Tensor], loss: str, label: Any, dim: Optional[int]) -> torch.Tensor:
     first = outputs[0]
     if loss == "own":
         return first.reshape(())

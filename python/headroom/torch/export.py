@@ -11,12 +11,12 @@ from unittest import mock
 import numpy as np
 import torch
 
-from ..build import Build, Const, Tensor
-from ..graph import Form, Model, Refused
-from ..loss import attach
 from .. import safetensors
+from ..build import Build, Const, Tensor
 from ..exported import Exported
 from ..fuse import fuse
+from ..graph import Form, Model, Refused
+from ..loss import attach
 from .outside import Kept
 from .walk import Cell, Walk, declared
 
@@ -27,7 +27,7 @@ def ready(module: torch.nn.Module) -> Iterator[None]:
     constants), and the experts of transformers' mixtures are computed for all tokens alike."""
     was = []
     for m in module.modules():
-        inside = getattr(m, "config", None)
+        inside: Any = getattr(m, "config", None)
         if hasattr(m, "set_experts_implementation") and hasattr(inside, "_experts_implementation"):
             was.append((inside, inside._experts_implementation))
             inside._experts_implementation = "batched_mm"
@@ -92,7 +92,8 @@ class Source:
                 if n.op != "call_function":
                     continue
                 target = str(n.target)
-                if target.startswith(("aten.conv2d", "aten.conv_transpose2d")) and isinstance(n.args[1], torch.fx.Node) and n.args[1] in names:
+                conv = target.startswith(("aten.conv2d", "aten.conv_transpose2d"))
+                if conv and isinstance(n.args[1], torch.fx.Node) and n.args[1] in names:
                     self.conv.add(self.aliases.get(names[n.args[1]], names[n.args[1]]))
                 if target.startswith("aten.batch_norm"):
                     self.moved |= {names[a] for a in n.args[3:5] if a in names}
@@ -215,7 +216,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
     Raises Refused, with the user's source line, for what cannot be taken.  The module's mode is left as it was.  With custom_ops what
     has no counterpart runs in PyTorch (headroom.torch.outside)."""
     was = module.training
-    notes = []
+    notes: list[str] = []
     try:
         programs = both(module, example, notes)
     finally:
@@ -224,7 +225,10 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
     batch = int(example[0].shape[0])
     given = input_names(example, names)
     outside = Kept() if custom_ops else None
-    forms, found, counters, inputs, orders = [], 0, {}, [], []
+    forms, found = [], 0
+    counters: dict = {}
+    inputs: list = []
+    orders: list = []
     for i, ep in enumerate(programs):
         derived = i == 0 and programs[0] is programs[1]
         form, b, walk, outputs, inputs = form_of(ep, source, given, batch, derived, outside)

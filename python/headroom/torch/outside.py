@@ -43,8 +43,8 @@ class Kept:
         return [(name, text) for text, name in self.names.items()]
 
     def notes(self) -> list[str]:
-        return [f"{self.places[text] or name}: {json.loads(text)['op']} runs in PyTorch, forward and backward: on the host only, and the batch is "
-                "never split" for text, name in self.names.items()]
+        return [f"{self.places[text] or name}: {json.loads(text)['op']} runs in PyTorch, forward and backward: on the host only, and "
+                "the batch is never split" for text, name in self.names.items()]
 
 
 def take(b: Build, kept: Kept, node: torch.fx.Node, target: Any, call: Any, place: str) -> Any:
@@ -56,7 +56,7 @@ def take(b: Build, kept: Kept, node: torch.fx.Node, target: Any, call: Any, plac
         if isinstance(given, (Tensor, Const)):
             inputs.append(b.plain(b.whole(given)))
             val = raw.meta.get("val") if isinstance(raw, torch.fx.Node) else None
-            types.append(str(val.dtype)[6:] if val is not None else str(given.array.dtype))
+            types.append(str(val.dtype)[6:] if val is not None else str(given.array.dtype) if isinstance(given, Const) else "float32")
             return {"input": len(inputs) - 1}
         if isinstance(given, (list, tuple)):
             return [encode(g, r) for g, r in zip(given, raw)]

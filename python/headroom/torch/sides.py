@@ -61,6 +61,8 @@ class Sides(TorchFunctionMode):
 
     def _bounded(self, func: Callable, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         kind = KINDS[func]
+        low: Any
+        high: Any
         low, high = BOUNDS.get(func, (0.0, None))
         if kind == "clip" and func is not F.relu6:
             named = dict(zip(("min_val", "max_val"), args)) | {k + "_val" if k in ("min", "max") else k: v
@@ -68,7 +70,7 @@ class Sides(TorchFunctionMode):
             low, high = (named.get("min_val", -1.0 if func is F.hardtanh else None),
                          named.get("max_val", 1.0 if func is F.hardtanh else None))
         at = [k for k in (low, high) if k is not None]
-        side = self._side(x, [sum((c > np.float32(k)).astype("int8") for k in at)
+        side = self._side(x, [sum(((c > np.float32(k)).astype("int8") for k in at), np.zeros(c.shape, "int8"))
                               for c in lying_as(self._next(kind), x.shape)], at)
         if kind == "leaky_relu":
             return torch.where(side > 0, x, x * (args[0] if args else kwargs.get("negative_slope", 0.01)))

@@ -58,7 +58,7 @@ class Cell:
         return self.version + (self.base.current() if self.base else 0)
 
     def read(self) -> Any:
-        if self.base is not None and self.base.current() != self.seen:
+        if self.base is not None and self.again is not None and self.base.current() != self.seen:
             self.value = self.again(self.base.read())
             self.seen = self.base.current()
         return self.value

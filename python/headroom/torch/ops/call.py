@@ -1,16 +1,17 @@
 """The arguments of a call, and the table of ops."""
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 
 from ...build import Const
 from ...graph import Refused
 from ...size import Size
+from ...table import Table
 
 
-class Call(dict):
+class Call(dict[str, Any]):
     """Arguments by name."""
 
     def __init__(self, *args: Any, node: Any, walk: Any) -> None:
@@ -20,22 +21,18 @@ class Call(dict):
     def shape(self) -> tuple:
         return self.walk.shape(self.node)
 
+    def first(self, *names: str) -> Any:
+        """The argument that an op has under one of these names."""
+        return next(self[n] for n in names if n in self)
+
     def x(self) -> Any:
-        return self["self"] if "self" in self else self["input"]
+        return self.first("self", "input")
 
 
-OPS: dict[str, Callable] = {}
+OPS = Table()
+op = OPS.op
 METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
 RANDOM = {"bernoulli_", "bernoulli", "rand_like", "rand", "randn", "randn_like", "randint", "uniform_", "normal_"}
-
-
-def op(*names: str) -> Callable:
-    def keep(f: Callable) -> Callable:
-        for n in names:
-            OPS[n] = f
-        return f
-
-    return keep
 
 
 def some(x: Any, n: int) -> list[int]:

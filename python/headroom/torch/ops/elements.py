@@ -10,7 +10,6 @@ from ...graph import Refused
 from ...size import Size
 from .call import OPS, Call, op, operand
 
-
 for _name, _ours in {"relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt",
                      "rsqrt": "rsqrt", "abs": "abs", "silu": "silu"}.items():
     OPS[_name] = lambda b, c, _ours=_ours: b.map1(_ours, c["self"])

@@ -74,7 +74,7 @@ def take_along_dim(b: Build, c: Call) -> Tensor:
 @op("scatter", "scatter_add")
 def scatter(b: Build, c: Call) -> Tensor:
     index_ = b.whole(b.ids(c["index"]))
-    source = c.get("src", c.get("value"))
+    source = c.first("src", "value")
     source = b.whole(operand(source)) if isinstance(source, (Tensor, Const)) else \
         Tensor(b.form.fill("f32", index_.shape, float(source)))
     if c.get("reduce") not in (None, "add"):

@@ -6,9 +6,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ...build import MASKED, Build, Const, Tensor
-from ...graph import Refused
 from .call import Call, op, operand, some
-
 
 # ---- products ----
 
@@ -19,12 +17,12 @@ def linear(b: Build, c: Call) -> Tensor:
 
 @op("matmul", "mm", "bmm", "mv", "dot")
 def matmul(b: Build, c: Call) -> Tensor:
-    return b.matmul(operand(c["self"]), operand(c.get("other", c.get("mat2", c.get("vec", c.get("tensor"))))))
+    return b.matmul(operand(c["self"]), operand(c.first("other", "mat2", "vec", "tensor")))
 
 
 @op("addmm", "baddbmm")
 def addmm(b: Build, c: Call) -> Tensor:
-    x, w = c.get("mat1", c.get("batch1")), c.get("mat2", c.get("batch2"))
+    x, w = c.first("mat1", "batch1"), c.first("mat2", "batch2")
     if c["alpha"] == 1 and c["beta"] == 1 and c["self"].rank == 1:
         return b.linear(x, w, c["self"], transposed=False)
     return b.map2("add", b.affine(b.matmul(x, w), c["alpha"]), b.affine(b.tensor(c["self"]), c["beta"]))
@@ -135,7 +133,7 @@ def instance_norm(b: Build, c: Call) -> Tensor:
     return b.group_norm(c["input"], c["input"].shape[1], c["weight"], c["bias"], c["eps"])
 
 
-def window_of(c: Call, n: int) -> tuple:
+def window_of(c: Call, n: int) -> tuple[list[int], list[int], list[int]]:
     kernel = some(c["kernel_size"], n)
     return kernel, some(c["stride"], n) if c["stride"] else kernel, some(c["padding"], n)
 
@@ -148,7 +146,7 @@ def pool_dims(c: Call) -> int:
 def max_pool(b: Build, c: Call) -> Tensor:
     n = pool_dims(c)
     x, alone = batched(b, c["self"], n + 2)
-    return apart(b, b.pooled("max_pool", x, *window_of(c, n), c["ceil_mode"], dilation=some(c["dilation"], n)), alone)
+    return apart(b, b.pooled("max_pool", x, *window_of(c, n), ceil=c["ceil_mode"], dilation=some(c["dilation"], n)), alone)
 
 
 @op("avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -156,7 +154,7 @@ def avg_pool(b: Build, c: Call) -> Tensor:
     n = pool_dims(c)
     x, alone = batched(b, c["self"], n + 2)
     divisor = c.get("divisor_override")
-    y = b.pooled("avg_pool", x, *window_of(c, n), c["ceil_mode"], bool(c["count_include_pad"] or divisor))
+    y = b.pooled("avg_pool", x, *window_of(c, n), ceil=c["ceil_mode"], count_pad=bool(c["count_include_pad"] or divisor))
     return apart(b, b.affine(y, float(np.prod(some(c["kernel_size"], n))) / divisor) if divisor else y, alone)
 
 
@@ -181,7 +179,7 @@ def adaptive_max_pool(b: Build, c: Call) -> Any:
 def upsample(b: Build, c: Call) -> Tensor:
     name = str(c.node.target)
     mode = "nearest-exact" if "exact" in name else "nearest" if "nearest" in name else "cubic" if "cubic" in name else "linear"
-    x = b.tensor(c.get("input", c.get("self")))
+    x = b.tensor(c.x())
     scales = c.get("scale_factors") or [c.get(k) for k in ("scales_d", "scales_h", "scales_w") if k in c] or [c.get("scales")]
     scales = list(scales) if len(scales) == x.rank - 2 else [None] * (x.rank - 2)
     return b.interpolate(x, c.shape()[2:], mode, bool(c.get("align_corners")), scales)

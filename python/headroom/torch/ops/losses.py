@@ -105,7 +105,7 @@ def nll(b: Build, log: Tensor, target: Any, d: int, weight: Any, how: int, ignor
     """Rows that are ignored count nowhere; the mean is over the weights of the others."""
     ids = b.cast(b.whole(operand(target)), "f32")
     counts = b.compare("not_equal", ids, Const(np.float32(ignore)))
-    safe = b.ids(b.map2("mul", ids, counts))
+    safe = b.tensor(b.ids(b.map2("mul", ids, counts)))
     each = b.neg(b.squeeze(b.take_along(log, b.unsqueeze(safe, d), d), [d]))
     if weight is not None:
         counts = b.map2("mul", counts, b.gather(b.tensor(weight), safe))

@@ -33,7 +33,7 @@ def unsqueeze(b: Build, c: Call) -> Tensor:
 def transpose(b: Build, c: Call) -> Tensor:
     x = c["self"]
     dims = list(range(x.rank))
-    i, k = c.get("dim0", c.get("axis0")), c.get("dim1", c.get("axis1"))
+    i, k = c.first("dim0", "axis0"), c.first("dim1", "axis1")
     dims[i], dims[k] = dims[k], dims[i]
     return b.permute(x, dims)
 
@@ -80,7 +80,7 @@ def repeat(b: Build, c: Call) -> Tensor:
         if y.shape[d] == 1:
             shape = list(y.shape)
             shape[d] = n
-            y = b.broadcast(y, shape)
+            y = b.broadcast(y, tuple(shape))
         else:
             y = b.concat([y] * n, d)
     return y
