@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "pictures.h"
 #include "test.h"
 
 enum { BATCH = 4, SEEN = 256 };
@@ -32,15 +33,14 @@ static void on_seen(void *user, uint32_t index, const hr_element *sample) {
     r->seen[r->count++] = *(const int64_t *)hr_element_find(sample, "x")->data;
 }
 
-/* A model of one number a sample; `data` is a range renamed to x. */
-static void rig_open(rig *r, const char *data) {
+static void rig_open_as(rig *r, const char *model, const char *data, int labels) {
     *r = (rig){0};
     hri_prose why = {""};
     hr_device *host;
     const hr_ctx_options o = {.size = sizeof o, .visible_devices = "", .no_cuda = 1};
     CHECK_OK(hr_ctx_create(&o, &r->ctx));
     CHECK_OK(hr_device_find(r->ctx, "host", &host));
-    CHECK_OK(hr_model_open("mlp:size=1,width=2,layers=1,classes=100", &r->model, NULL));
+    CHECK_OK(hr_model_open(model, &r->model, NULL));
     CHECK_OK(hri_model_input_of(r->model, &r->want, &why));
     CHECK_OK(hri_source_look(data, &r->want, &r->source, &why));
     r->job = (hri_fit_job){
@@ -55,14 +55,19 @@ static void rig_open(rig *r, const char *data) {
     const hri_supply_options s = {.pipeline = data,
                                   .source = &r->source,
                                   .want = &r->want,
-                                  .no_labels = 1,
-                                  .seen = on_seen,
+                                  .no_labels = !labels,
+                                  .seen = labels ? NULL : on_seen,
                                   .seen_user = r,
                                   .pipeline_options = {.size = sizeof(hr_pipeline_options),
                                                        .budget_bytes = 4 << 20,
                                                        .workers = 1}};
     CHECK_OK(hri_supply_open(&s, &r->supply, &why));
     CHECK_OK(hri_supply_start(r->supply, 0, &why));
+}
+
+/* A model of one number a sample; `data` is a range renamed to x. */
+static void rig_open(rig *r, const char *data) {
+    rig_open_as(r, "mlp:size=1,width=2,layers=1,classes=100", data, 0);
 }
 
 static void rig_close(rig *r) {
@@ -198,5 +203,43 @@ TEST(supply, data_without_a_whole_batch_is_refused_with_its_count) {
     rig_open(&r, "range:3 | rename(value,to=x) | filter(x,min=9)");
     CHECK_STATUS(feed(&r, 0, 4, 0, NULL, &why), HR_E_INVALID);
     CHECK(strstr(why.text, "the data set is empty"));
+    rig_close(&r);
+}
+
+/* Words and their tags for one batch, three a sentence, as NumPy files in a folder of their own. */
+static void write_tags(const char *folder, const char *name, const int32_t *data) {
+    char head[128] = "\x93NUMPY\x01";
+    const char *const text = "{'descr': '<i4', 'fortran_order': False, 'shape': (4, 3), }";
+    char file[sizeof head + 3 * BATCH * sizeof *data];
+    head[8] = (char)(sizeof head - 10);
+    memset(head + 10, ' ', sizeof head - 10);
+    memcpy(head + 10, text, strlen(text));
+    head[sizeof head - 1] = '\n';
+    memcpy(file, head, sizeof head);
+    memcpy(file + sizeof head, data, 3 * BATCH * sizeof *data);
+    test_write(folder, name, file, sizeof file);
+}
+
+TEST(supply, a_tagger_may_have_fewer_classes_than_words) {
+    const char *const tagger = "net: input(3, vocab=30) | embedding(4, 30) | dense(5)";
+    const int32_t words[3 * BATCH] = {29, 0, 5, 7, 11, 13, 28, 27, 26, 1, 2, 3};
+    int32_t tags[3 * BATCH] = {0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1};
+    const char *folder = test_folder();
+    char data[512];
+    rig r;
+    hri_prose why = {""};
+    uint32_t fed = 0;
+    write_tags(folder, "words.npy", words);
+    write_tags(folder, "tags.npy", tags);
+    snprintf(data, sizeof data, "npy(%s/words.npy,%s/tags.npy,names=tokens,label)", folder, folder);
+    rig_open_as(&r, tagger, data, 1);
+    CHECK_OK(feed(&r, 0, BATCH, 0, &fed, &why));
+    CHECK_EQ(fed, BATCH);
+    rig_close(&r);
+    tags[4] = 5;
+    write_tags(folder, "tags.npy", tags);
+    rig_open_as(&r, tagger, data, 1);
+    CHECK_STATUS(feed(&r, 0, BATCH, 0, &fed, &why), HR_E_INVALID);
+    CHECK(strstr(why.text, "out of range"));
     rig_close(&r);
 }
