@@ -15,9 +15,9 @@ static void name_peak(const hri_problem *p, const hri_plan *plan, hri_plan_answe
     const hri_plan_step *s =
         plan->peak_step < plan->step_count ? &plan->steps[plan->peak_step] : NULL;
     snprintf(out->peak_op, sizeof out->peak_op, "%s",
-             !s                        ? ""
-             : s->kind == HRI_STEP_RUN ? p->ops[s->op].name
-                                       : hri_step_name(s->kind));
+             !s                 ? ""
+             : hri_step_runs(s) ? p->ops[s->op].name
+                                : hri_step_name(s->kind));
 }
 
 static void name_floor(const hri_problem *p, uint32_t op, hri_plan_answer *out) {

@@ -242,7 +242,7 @@ hr_status hr_plan_get_value(const hr_plan *p, size_t graph, size_t index, hr_pla
     const hri_problem_value *v = &problem->values[index];
     uint32_t made = 0;
     for (uint32_t i = 0; i < plan->step_count && v->producer != HRI_PROBLEM_NONE; i++) {
-        made += plan->steps[i].kind == HRI_STEP_RUN && plan->steps[i].op == v->producer;
+        made += hri_step_runs(&plan->steps[i]) && plan->steps[i].op == v->producer;
     }
     const hr_plan_value value = {.size = sizeof value,
                                  .name = v->name,
@@ -322,9 +322,8 @@ static hr_status find_times(hr_plan *p, size_t graph, const hri_problem *problem
 
 static uint64_t operands_of(const hri_problem *p, const hri_plan_step *s) {
     return s->kind == HRI_STEP_WAIT ? 0
-           : s->kind == HRI_STEP_RUN
-               ? (uint64_t)p->ops[s->op].in_count + p->ops[s->op].out_count + 1
-               : 2;
+           : hri_step_runs(s)       ? (uint64_t)p->ops[s->op].in_count + p->ops[s->op].out_count + 1
+                                    : 2;
 }
 
 hr_status hr_plan_get_action(hr_plan *p, size_t graph, size_t index, hr_plan_action *out) {
@@ -338,15 +337,16 @@ hr_status hr_plan_get_action(hr_plan *p, size_t graph, size_t index, hr_plan_act
         return status;
     }
     const hri_plan_step *s = &plan->steps[index];
-    const hri_problem_op *op = s->kind == HRI_STEP_RUN ? &problem->ops[s->op] : NULL;
+    const hri_problem_op *op = hri_step_runs(s) ? &problem->ops[s->op] : NULL;
     const char *variant = op ? op->variants[s->variant].name : "";
     const hr_plan_action a = {.size = sizeof a,
                               .kind = op                         ? HR_PLAN_RUN
                                       : s->kind == HRI_STEP_WAIT ? HR_PLAN_WAIT
                                                                  : HR_PLAN_COPY,
-                              .queue = s->kind == HRI_STEP_OUT  ? 1u
-                                       : s->kind == HRI_STEP_IN ? 2u
-                                                                : 0u,
+                              .queue = s->kind == HRI_STEP_OUT   ? 1u
+                                       : s->kind == HRI_STEP_IN  ? 2u
+                                       : s->kind == HRI_STEP_NET ? 3u
+                                                                 : 0u,
                               .name = op ? op->name : hri_step_name(s->kind),
                               .op_kind = op ? op->kind : hri_step_name(s->kind),
                               .variant = variant && op && op->variant_count > 1 ? variant : "",

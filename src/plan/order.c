@@ -14,6 +14,9 @@ typedef struct lister {
     uint8_t *done;
     uint32_t *order;
     uint32_t count;
+    /* NET alone: when each op's inputs have arrived, and the times so far. */
+    double *arrives, clock, wire;
+    uint32_t *late, late_count; /* ops that can run as soon as that is over */
 } lister;
 
 static int lies_fixed(const hri_problem *p, uint32_t v) {
@@ -174,6 +177,110 @@ static void delay(const hri_problem *p, uint32_t *order, uint32_t *room) {
     }
 }
 
+/* ---- beside the wire ---- */
+
+/* Runs an op; of what is exchanged it knows when the readers may run. */
+static void run_beside(lister *l, uint32_t n) {
+    const hri_problem_op *op = &l->p->ops[n];
+    const double time = op->variants[0].time_ns;
+    run(l, n);
+    if (!op->net) {
+        l->clock = (l->arrives[n] > l->clock ? l->arrives[n] : l->clock) + time;
+        return;
+    }
+    const double from = l->arrives[n] > l->clock ? l->arrives[n] : l->clock;
+    l->wire = (l->wire > from ? l->wire : from) + time;
+    /* What a forward pass gathers is read where it stands: looking further would gather everything. */
+    for (uint32_t k = 0; k < op->out_count && op->phase != HRI_PROBLEM_FORWARD; k++) {
+        const hri_problem_value *value = &l->p->values[op->out[k].value];
+        for (uint32_t i = 0; i < value->use_count; i++) {
+            double *at = &l->arrives[l->p->uses[value->use_first + i]];
+            *at = l->wire > *at ? l->wire : *at;
+        }
+    }
+}
+
+/* What op n may have made ready: gradients set out at once, what costs nothing runs when its inputs are there. */
+static void note_ready(lister *l, uint32_t n) {
+    const hri_problem_op *op = &l->p->ops[n];
+    for (uint32_t side = 0; side < 2; side++) {
+        const uint32_t count = side ? op->in_count : op->out_count;
+        for (uint32_t i = 0; i < count; i++) {
+            const hri_problem_value *value = &l->p->values[side ? op->in[i] : op->out[i].value];
+            for (uint32_t u = 0; u <= value->use_count; u++) {
+                const uint32_t m =
+                    u < value->use_count ? l->p->uses[value->use_first + u] : value->updater;
+                if (m == HRI_PROBLEM_NONE || l->done[m] || l->waits[m] != 0) {
+                    continue;
+                }
+                const int sets_out = l->p->ops[m].net && l->p->ops[m].phase != HRI_PROBLEM_FORWARD;
+                if (sets_out || costs_nothing(l, m)) {
+                    l->done[m] = 2; /* listed */
+                    l->late[l->late_count++] = m;
+                }
+            }
+        }
+    }
+}
+
+/* Runs what was listed and need not wait any more. */
+static void run_late(lister *l) {
+    for (uint32_t i = 0; i < l->late_count;) {
+        const uint32_t n = l->late[i];
+        if (l->arrives[n] > l->clock) {
+            i++;
+            continue;
+        }
+        memmove(l->late + i, l->late + i + 1, (l->late_count - i - 1) * sizeof *l->late);
+        l->late_count--;
+        run_beside(l, n);
+        note_ready(l, n);
+        i = 0;
+    }
+}
+
+/* The first op in list order that can run, now or, when there is none, after the shortest wait; NONE: it is a listed one. */
+static uint32_t next_beside(const lister *l, uint32_t front) {
+    uint32_t best = HRI_PROBLEM_NONE;
+    for (uint32_t n = front; n < l->p->op_count; n++) {
+        if (l->done[n] || l->waits[n]) {
+            continue;
+        }
+        if (l->arrives[n] <= l->clock) {
+            return n;
+        }
+        best = best == HRI_PROBLEM_NONE || l->arrives[n] < l->arrives[best] ? n : best;
+    }
+    for (uint32_t i = 0; i < l->late_count && best != HRI_PROBLEM_NONE; i++) {
+        best = l->arrives[l->late[i]] <= l->arrives[best] ? HRI_PROBLEM_NONE : best;
+    }
+    return best;
+}
+
+static void order_beside(lister *l) {
+    for (uint32_t front = 0; l->count < l->p->op_count;) {
+        run_late(l);
+        while (front < l->p->op_count && l->done[front]) {
+            front++;
+        }
+        const uint32_t n = next_beside(l, front);
+        if (n != HRI_PROBLEM_NONE) {
+            run_beside(l, n);
+            note_ready(l, n);
+        } else if (l->late_count) { /* nothing else is left: wait for the next */
+            double first = l->arrives[l->late[0]];
+            for (uint32_t i = 1; i < l->late_count; i++) {
+                first = l->arrives[l->late[i]] < first ? l->arrives[l->late[i]] : first;
+            }
+            l->clock = first > l->clock ? first : l->clock;
+        }
+    }
+}
+
+uint32_t hri_order_rules(const hri_problem *p) {
+    return hri_problem_has_net(p) ? HRI_ORDER_COUNT : HRI_ORDER_NET;
+}
+
 hr_status hri_order_make(const hri_problem *p, hri_order_rule rule, uint32_t *order) {
     for (uint32_t n = 0; n < p->op_count; n++) {
         order[n] = n;
@@ -187,7 +294,15 @@ hr_status hri_order_make(const hri_problem *p, hri_order_rule rule, uint32_t *or
     l.done = hri_calloc((size_t)p->op_count + 1, 1);
     uint32_t *scratch = hri_calloc((size_t)p->op_count * 2 + 1, sizeof *scratch);
     hr_status status = l.waits && l.readers && l.done && scratch ? HR_OK : HR_E_NOMEM_HOST;
-    if (status == HR_OK) {
+    if (status == HR_OK && rule == HRI_ORDER_NET) {
+        l.arrives = hri_calloc((size_t)p->op_count + 1, sizeof *l.arrives);
+        l.late = scratch;
+        status = l.arrives ? HR_OK : HR_E_NOMEM_HOST;
+        if (status == HR_OK) {
+            count_waits(&l);
+            order_beside(&l);
+        }
+    } else if (status == HR_OK) {
         count_waits(&l);
         for (uint32_t front = 0; l.count < p->op_count;) {
             while (l.done[front]) {
@@ -205,6 +320,7 @@ hr_status hri_order_make(const hri_problem *p, hri_order_rule rule, uint32_t *or
     hri_free(l.waits);
     hri_free(l.readers);
     hri_free(l.done);
+    hri_free(l.arrives);
     hri_free(scratch);
     return status;
 }

@@ -30,6 +30,19 @@ static uint32_t new_buffer(hri_plan *plan, uint64_t bytes, uint32_t birth, uint3
     return plan->buffer_count++;
 }
 
+/* The work space of an exchange is there until the wait for it. */
+static void end_net(placer *x, uint32_t e) {
+    const hri_entry *entry = &x->s->entries[e];
+    const hri_problem_op *op = &x->s->p->ops[entry->op];
+    hri_plan *plan = x->plan;
+    const uint32_t work =
+        plan->operands[plan->steps[entry->pair].first + op->in_count + op->out_count];
+    plan->steps[e] = (hri_plan_step){HRI_STEP_WAIT, 0, 0, entry->pair, plan->operand_count};
+    if (work != HRI_PROBLEM_NONE) {
+        plan->buffers[work].death = e + 1;
+    }
+}
+
 /* A copy away takes a place in another memory, which its way back gives up again. */
 static void make_copy(placer *x, uint32_t e) {
     const hri_entry *entry = &x->s->entries[e];
@@ -91,7 +104,11 @@ static void make_steps(placer *x, const uint32_t *by_root) {
     hri_plan *plan = x->plan;
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *entry = &s->entries[e];
-        if (entry->kind != HRI_STEP_RUN) {
+        if (hri_entry_ends_net(s, e)) {
+            end_net(x, e);
+            continue;
+        }
+        if (!hri_entry_runs(s, e)) {
             make_copy(x, e);
             continue;
         }
@@ -100,7 +117,7 @@ static void make_steps(placer *x, const uint32_t *by_root) {
         const uint8_t variant = s->variant[entry->op];
         const uint64_t workspace = hri_problem_room(s->p, op->variants[variant].workspace_bytes);
         plan->steps[e] =
-            (hri_plan_step){HRI_STEP_RUN, entry->again, variant, entry->op, plan->operand_count};
+            (hri_plan_step){entry->kind, entry->again, variant, entry->op, plan->operand_count};
         for (uint32_t i = 0; i < op->in_count + op->out_count; i++) {
             plan->operands[plan->operand_count++] = root_buffer(x, by_root, t[i].instance);
         }

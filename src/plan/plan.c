@@ -51,11 +51,14 @@ hri_plan *hri_plan_copy(const hri_plan *plan) {
 }
 
 double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin, double *end) {
-    double compute = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
+    double compute = 0, wire = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const hri_plan_step *s = &plan->steps[i];
         begin[i] = compute;
-        if (s->kind == HRI_STEP_RUN) {
+        if (s->kind == HRI_STEP_NET) {
+            begin[i] = wire > compute ? wire : compute;
+            end[i] = wire = begin[i] + p->ops[s->op].variants[s->variant].time_ns;
+        } else if (s->kind == HRI_STEP_RUN) {
             compute += p->ops[s->op].variants[s->variant].time_ns;
             end[i] = compute;
         } else if (s->kind == HRI_STEP_WAIT) {
@@ -333,11 +336,30 @@ hr_status hri_plan_parse(const char *text, size_t bytes, const hri_problem *p, h
     return status;
 }
 
+/* What computing waits for exchanges. */
+static double exposed(const hri_problem *p, const hri_plan *plan) {
+    const size_t count = (size_t)plan->step_count + 1;
+    double *begin = hri_calloc(2 * count, sizeof *begin), *end = begin + count, sum = 0;
+    if (!begin) {
+        return NAN;
+    }
+    hri_plan_times(p, plan, begin, end);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const hri_plan_step *s = &plan->steps[i];
+        const int waits = s->kind == HRI_STEP_WAIT && plan->steps[s->op].kind == HRI_STEP_NET;
+        if (waits || (s->kind == HRI_STEP_RUN && p->ops[s->op].net)) {
+            sum += end[i] - begin[i];
+        }
+    }
+    hri_free(begin);
+    return sum;
+}
+
 hri_plan_net hri_plan_net_of(const hri_problem *p, const hri_plan *plan) {
     hri_plan_net net = {0};
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const hri_plan_step *step = &plan->steps[i];
-        const hri_problem_op *op = step->kind == HRI_STEP_RUN ? &p->ops[step->op] : NULL;
+        const hri_problem_op *op = hri_step_runs(step) ? &p->ops[step->op] : NULL;
         if (op && op->net) {
             net.bytes += op->wire_bytes;
             net.time_ns += op->variants[step->variant].time_ns;
@@ -346,6 +368,7 @@ hri_plan_net hri_plan_net_of(const hri_problem *p, const hri_plan *plan) {
             net.count++;
         }
     }
+    net.exposed_ns = net.count ? exposed(p, plan) : 0;
     return net;
 }
 

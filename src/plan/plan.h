@@ -1,7 +1,7 @@
 /* The plan: what runs when, and where each byte lies.
  *
  * A plan is a list of steps and a list of buffers.  A step runs an op (for the first time or again), starts a copy to
- * or from another memory, or waits for such a copy.  A buffer is a range of the arena for a range of steps: it is
+ * or from another memory or an exchange with other ranks, or waits for one of these.  A buffer is a range of the arena for a range of steps: it is
  * there from step `birth` on and its bytes are free again from step `death` on.  What a buffer holds changes: an op
  * that works in place reads and writes the same buffer.  Persistent values and constants lie at the bottom of the
  * arena, [0, persistent_bytes), for all steps; inputs are written before step 0.
@@ -20,7 +20,8 @@
     X(RUN, "run")   /* an op */                                                                    \
     X(OUT, "out")   /* start a copy: operand 0 in the arena to operand 1 in another memory */      \
     X(IN, "in")     /* start a copy: operand 0 in another memory to operand 1 in the arena */      \
-    X(WAIT, "wait") /* until the copy that step `op` started is done */
+    X(WAIT, "wait") /* until the copy or exchange that step `op` started is done */                \
+    X(NET, "net")   /* start an op that exchanges bytes with other ranks: operands as RUN */
 
 typedef enum hri_step_kind {
 #define HRI_STEP_ENUM(NAME, TEXT) HRI_STEP_##NAME,
@@ -33,9 +34,9 @@ typedef struct hri_plan_step {
     uint8_t kind;  /* hri_step_kind */
     uint8_t again; /* 1: this op has run before */
     uint8_t variant;
-    uint32_t op; /* of the problem; WAIT: the step that started the copy */
+    uint32_t op; /* of the problem; WAIT: the step that started what it waits for */
     uint32_t
-        first; /* operands[first ..): RUN inputs, outputs, workspace (or NONE); OUT and IN two */
+        first; /* operands[first ..): RUN and NET inputs, outputs, workspace (or NONE); OUT and IN two */
 } hri_plan_step;
 
 typedef struct hri_plan_buffer {
@@ -107,6 +108,7 @@ typedef struct hri_plan_options {
     uint64_t other_budget_bytes; /* of the first memory where values wait; 0: as much as it takes */
     uint64_t effort; /* simulated steps of search; 0: a second or two for hundreds of ops */
     uint8_t no_recompute, no_offload, keep_order;
+    uint8_t no_overlap; /* nothing is computed during an exchange with other ranks */
     uint8_t
         short_memory; /* hri_plan_make_bytes bounds what making it takes: very long plans are not looked at */
     /* Offsets of persistent values and constants that several problems share, by value (others are not read), and
@@ -133,7 +135,8 @@ hri_plan *hri_plan_copy(const hri_plan *plan);
 typedef struct hri_plan_net {
     uint64_t bytes; /* that this rank sends */
     uint32_t count;
-    double time_ns; /* as long as it takes, whatever else goes on */
+    double time_ns;    /* as long as it takes, whatever else goes on */
+    double exposed_ns; /* of that: nothing is computed meanwhile.  NAN: no memory to find out */
     uint64_t
         hash; /* 0: there are none; else, for each: h = ((h ^ (op + 1)) * F ^ wire_bytes) * F, F = 2^40 + 0x1b3 */
 } hri_plan_net;
@@ -143,6 +146,10 @@ hri_plan_net hri_plan_net_of(const hri_problem *p, const hri_plan *plan);
 HR_MUST_CHECK hr_status hri_plan_carry(const hri_plan *plan, const hri_problem *to, hri_plan **out,
                                        hri_prose *why);
 
+/* 1: the step runs an op, at once or beside others. */
+static inline int hri_step_runs(const hri_plan_step *s) {
+    return s->kind == HRI_STEP_RUN || s->kind == HRI_STEP_NET;
+}
 const char *hri_step_name(uint32_t kind);
 /* Predicted time of the steps as they stand: compute and the queues of copies go on beside one another. */
 double hri_plan_makespan(const hri_problem *p, const hri_plan *plan);

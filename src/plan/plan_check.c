@@ -5,7 +5,7 @@
  *   - reads at every step exactly the values (and versions) that the problem says;
  *   - never lets two buffers that live together overlap, and stays inside the budget;
  *   - keeps every other memory inside the capacity that the problem gives it;
- *   - neither reads nor writes memory that a copy still works on, in whichever queue, and waits for every copy;
+ *   - neither reads nor writes memory that a copy or an exchange still works on, in whichever queue, and waits for each;
  *   - runs every op, and those that may run once only once;
  *   - exchanges with other ranks what it says, in the order that it says, so that ranks whose plans say the same never wait
  *     for one another in vain;
@@ -22,17 +22,18 @@ typedef struct replay {
     const hri_plan *plan;
     hri_prose *why;
     uint32_t *holds;   /* by buffer: the value in it, or NONE */
-    uint32_t *reading; /* by buffer: copies that read it */
-    uint8_t *writing;  /* by buffer: a copy writes it */
-    uint8_t *pending;  /* by step: a copy not waited for */
+    uint32_t *reading; /* by buffer: copies and exchanges that read it */
+    uint8_t *writing;  /* by buffer: a copy or an exchange writes it */
+    uint8_t *pending;  /* by step: a copy or an exchange not waited for */
     uint32_t *in_copy; /* by step: the value under way */
     uint8_t *ran;      /* by op */
 } replay;
 
 static hr_status wrong(const replay *r, uint32_t step, const char *what, uint32_t value) {
     const hri_plan_step *s = &r->plan->steps[step];
-    const char *op = s->kind == HRI_STEP_RUN && s->op < r->p->op_count ? r->p->ops[s->op].name
-                                                                       : hri_step_name(s->kind);
+    const int runs = s->kind == HRI_STEP_RUN || s->kind == HRI_STEP_NET;
+    const char *op =
+        runs && s->op < r->p->op_count ? r->p->ops[s->op].name : hri_step_name(s->kind);
     return hri_prose_set(r->why, HR_E_INVALID, "step %u (%s): %s%s%s", step, op, what,
                          value < r->p->value_count ? ": " : "",
                          value < r->p->value_count ? r->p->values[value].name : "");
@@ -367,6 +368,58 @@ static hr_status replay_run(replay *r, uint32_t step) {
     return status;
 }
 
+/* An exchange goes on from here to its wait: what it reads stays as it is, what it writes is nobody's. */
+static hr_status replay_net(replay *r, uint32_t step) {
+    const hr_status status = replay_run(r, step);
+    if (status != HR_OK) {
+        return status;
+    }
+    const hri_plan_step *s = &r->plan->steps[step];
+    const hri_problem_op *op = &r->p->ops[s->op];
+    const uint32_t *list = r->plan->operands + s->first;
+    if (!op->net) {
+        return wrong(r, step, "it exchanges nothing", HRI_PROBLEM_NONE);
+    }
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        r->reading[list[i]]++;
+    }
+    for (uint32_t k = op->in_count; k <= op->in_count + op->out_count; k++) {
+        if (list[k] != HRI_PROBLEM_NONE) {
+            r->holds[list[k]] = HRI_PROBLEM_NONE;
+            r->writing[list[k]] = 1;
+        }
+    }
+    r->pending[step] = 1;
+    r->in_copy[step] = op->out_count ? op->out[0].value : HRI_PROBLEM_NONE;
+    return HR_OK;
+}
+
+/* All that the exchange works on was there until now. */
+static hr_status end_net(replay *r, uint32_t step, uint32_t net) {
+    const hri_plan_step *s = &r->plan->steps[net];
+    const hri_problem_op *op = &r->p->ops[s->op];
+    const uint32_t *list = r->plan->operands + s->first;
+    for (uint32_t i = 0; i <= op->in_count + op->out_count; i++) {
+        if (list[i] == HRI_PROBLEM_NONE) {
+            continue;
+        }
+        const hri_plan_buffer *x = &r->plan->buffers[list[i]];
+        if (step < x->birth || step >= x->death) {
+            return wrong(r, step, "memory of an exchange was reused before the wait", x->value);
+        }
+        if (i < op->in_count) {
+            r->reading[list[i]]--;
+        } else {
+            r->writing[list[i]] = 0;
+        }
+    }
+    for (uint32_t k = 0; k < op->out_count; k++) {
+        r->holds[list[op->in_count + k]] = op->out[k].value;
+    }
+    r->pending[net] = 0;
+    return HR_OK;
+}
+
 static hr_status replay_copy(replay *r, uint32_t step) {
     const hri_plan_step *s = &r->plan->steps[step];
     const int from_other = s->kind == HRI_STEP_IN;
@@ -402,6 +455,9 @@ static hr_status replay_wait(replay *r, uint32_t step) {
     if (copy >= step || !r->pending[copy]) {
         return wrong(r, step, "it waits for a copy that is not under way", HRI_PROBLEM_NONE);
     }
+    if (r->plan->steps[copy].kind == HRI_STEP_NET) {
+        return end_net(r, step, copy);
+    }
     const uint32_t *list = r->plan->operands + r->plan->steps[copy].first;
     for (int i = 0; i < 2; i++) {
         const hri_plan_buffer *x = &r->plan->buffers[list[i]];
@@ -430,6 +486,9 @@ static hr_status replay_steps(replay *r) {
         case HRI_STEP_WAIT:
             status = replay_wait(r, s);
             break;
+        case HRI_STEP_NET:
+            status = replay_net(r, s);
+            break;
         default:
             status = wrong(r, s, "unknown kind of step", HRI_PROBLEM_NONE);
         }
@@ -441,7 +500,7 @@ static hr_status check_end(const replay *r) {
     uint8_t *there = hri_calloc((size_t)r->p->value_count + 1, 1);
     hr_status status = there ? HR_OK : HR_E_NOMEM_HOST;
     for (uint32_t s = 0; s < r->plan->step_count && status == HR_OK; s++) {
-        status = r->pending[s] ? wrong(r, s, "nothing waits for this copy", r->in_copy[s]) : HR_OK;
+        status = r->pending[s] ? wrong(r, s, "nothing waits for it", r->in_copy[s]) : HR_OK;
     }
     for (uint32_t n = 0; n < r->p->op_count && status == HR_OK; n++) {
         if (!r->ran[n]) {
@@ -473,7 +532,7 @@ static hr_status check_net(const replay *r) {
     uint64_t seen = 0;
     for (uint32_t s = 0; s < r->plan->step_count; s++) {
         const hri_plan_step *step = &r->plan->steps[s];
-        if (step->kind == HRI_STEP_RUN && r->p->ops[step->op].net) {
+        if ((step->kind == HRI_STEP_RUN || step->kind == HRI_STEP_NET) && r->p->ops[step->op].net) {
             seen = ((seen ^ ((uint64_t)step->op + 1)) * factor ^ r->p->ops[step->op].wire_bytes) *
                    factor;
         }

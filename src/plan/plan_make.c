@@ -111,6 +111,7 @@ static hr_status go_to(maker *m, uint32_t at) {
     hri_schedule_set_order(&m->s, m->kept[at].order);
     memcpy(m->s.gaps, m->kept[at].gaps, m->s.gap_count);
     memcpy(m->s.variant, m->kept[at].variant, m->p->op_count);
+    m->s.limit = m->s.overlap ? m->limit : m->s.limit; /* exchanges go on as long as it lets them */
     return hri_schedule_run(&m->s);
 }
 
@@ -165,7 +166,7 @@ static hr_status try_starts(maker *m, int few, uint64_t effort) {
         if (start == START_MEMO && !memo) {
             continue;
         }
-        for (uint32_t rule = 1; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
+        for (uint32_t rule = 1; rule < hri_order_rules(m->p) && status == HR_OK; rule++) {
             if (m->found && (start >= START_NESTED || m->kept[0].time <= good || m->o.any)) {
                 return HR_OK;
             }
@@ -208,15 +209,24 @@ static hr_status try_all(maker *m) {
 static hr_status unbounded(maker *m) {
     uint64_t least = UINT64_MAX;
     hr_status status = HR_OK;
-    for (uint32_t rule = 0; rule < HRI_ORDER_COUNT && status == HR_OK; rule++) {
+    double best = 0;
+    m->s.limit = m->s.overlap ? m->limit : m->s.limit;
+    for (uint32_t rule = 0; rule < hri_order_rules(m->p) && status == HR_OK; rule++) {
         status = hri_order_make(m->p, rule, m->order);
         if (status != HR_OK || (m->o.keep_order && rule)) {
             break;
         }
         hri_schedule_set_order(&m->s, m->order);
         status = hri_schedule_run(&m->s);
-        if (status == HR_OK && m->s.peak_bytes < least) {
+        if (status != HR_OK) {
+            break;
+        }
+        /* With exchanges one order may be faster than another: the fastest of those that fit. */
+        const int faster = m->s.overlap && least <= m->limit && m->s.time_ns < best;
+        const int slower = m->s.overlap && least <= m->limit && m->s.time_ns > best;
+        if ((faster && m->s.peak_bytes <= m->limit) || (!slower && m->s.peak_bytes < least)) {
             least = m->s.peak_bytes;
+            best = m->s.time_ns;
             m->found = 1;
             write_found(m, 0);
         }
@@ -226,9 +236,11 @@ static hr_status unbounded(maker *m) {
 
 /* Plain training: the given order, everything kept, nothing in place. */
 static hr_status unplanned(maker *m, uint64_t *out) {
-    m->s.in_place = 0;
+    const uint8_t overlap = m->s.overlap;
+    m->s.in_place = m->s.overlap = 0;
     const hr_status status = hri_schedule_run(&m->s);
     m->s.in_place = 1;
+    m->s.overlap = overlap;
     *out = m->bottom + m->s.peak_bytes;
     return status;
 }
@@ -464,14 +476,18 @@ static hr_status make(maker *m, hri_plan **out, int *impossible, hri_prose *why)
 
 /* Steps that a plan may have where memory is short: more than plans have that anybody would run. */
 static uint64_t short_entries(const hri_problem *p) {
-    return (uint64_t)p->op_count * 2 + 512;
+    uint64_t waits = 0;
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        waits += p->ops[n].net;
+    }
+    return ((uint64_t)p->op_count + waits) * 2 + 512;
 }
 
 uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes) {
     const uint64_t ops = p->op_count, values = p->value_count, entries = short_entries(p);
     uint64_t operands = 0, outs = 0, works = 0, given = 0, gaps = values;
     for (uint32_t n = 0; n < p->op_count; n++) {
-        operands += p->ops[n].in_count + p->ops[n].out_count;
+        operands += (uint64_t)(p->ops[n].in_count + p->ops[n].out_count) * (p->ops[n].net ? 2 : 1);
         outs += p->ops[n].out_count;
         works += p->ops[n].variants[0].workspace_bytes > 0 || p->ops[n].variant_count > 1;
     }
@@ -483,12 +499,12 @@ uint64_t hri_plan_make_bytes(const hri_problem *p, uint64_t *plan_bytes) {
     const uint64_t all = ops ? ops : 1;
     const uint64_t touches = operands * entries / all, made = outs * entries / all;
     const uint64_t instances = given + made, packed = made + works * entries / all + 16;
-    const int copies = p->memory_count > 0;
+    const int copies = p->memory_count > 0 || hri_problem_has_net(p);
     const uint64_t plan = entries * sizeof(hri_plan_step) + touches * sizeof(uint32_t) +
                           2 * entries * sizeof(uint32_t) +
                           (packed + given) * sizeof(hri_plan_buffer);
     const uint64_t schedule = entries * (sizeof(hri_entry) + 8 + (copies ? 40 : 0)) +
-                              touches * sizeof(hri_touch) + instances * (sizeof(hri_instance) + 4) +
+                              touches * sizeof(hri_touch) + instances * (sizeof(hri_instance) + 8) +
                               gaps * 9 + values * 24 + ops * 17;
     const uint64_t search =
         entries * 20 + instances * 4 + gaps * (2 + sizeof(hri_move)) + values * 4 + ops * 10;
@@ -525,6 +541,7 @@ hr_status hri_plan_make(const hri_problem *p, const hri_plan_options *options, h
     m.bottom = m.o.fixed_offsets ? m.o.fixed_bytes : p->persistent_bytes;
     hr_status status = hri_schedule_init(&m.s, p);
     m.s.no_copies = m.o.no_offload;
+    m.s.overlap = (uint8_t)(!m.o.no_overlap && hri_problem_has_net(p));
     if (m.o.short_memory) {
         m.s.most_entries = short_entries(p);
     }

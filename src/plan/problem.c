@@ -23,6 +23,15 @@ static const char *const phase_names[] = {
 };
 static const uint64_t bytes_max = (uint64_t)1 << 62;
 
+int hri_problem_has_net(const hri_problem *p) {
+    for (uint32_t n = 0; n < p->op_count; n++) {
+        if (p->ops[n].net) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 const char *hri_role_name(uint32_t role) {
     return role < HRI_ROLE_COUNT ? role_names[role] : "?";
 }

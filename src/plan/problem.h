@@ -166,6 +166,9 @@ int hri_problem_lists_memories(const hri_problem *p);
 double hri_problem_copy_ns(const hri_problem *p, uint32_t memory, int in, uint64_t bytes);
 uint32_t hri_problem_queue(const hri_problem *p, uint32_t memory, int in);
 
+/* 1 when some op exchanges bytes with other ranks. */
+int hri_problem_has_net(const hri_problem *p);
+
 const char *hri_role_name(uint32_t role);
 const char *hri_problem_phase_name(uint32_t phase);
 /* Room of a workspace or value of this problem. */

@@ -118,9 +118,10 @@ hr_status hri_schedule_init(hri_schedule *s, const hri_problem *p) {
 void hri_schedule_deinit(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
     if (x) {
-        void *const all[] = {x->at_hand, x->made,  x->away,      x->sent,    x->clock,   x->keys,
-                             x->moved,   x->where, x->gap,       x->version, x->current, x->stamp,
-                             x->burst,   x->stack, x->temporary, x->taken,   x};
+        void *const all[] = {x->at_hand, x->made,    x->away,    x->sent,  x->clock,
+                             x->keys,    x->moved,   x->where,   x->gap,   x->version,
+                             x->current, x->stamp,   x->burst,   x->stack, x->temporary,
+                             x->taken,   x->touched, x->written, x};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
             hri_free(all[i]);
         }
@@ -174,16 +175,37 @@ static uint32_t new_instance(hri_schedule *s, uint32_t v, uint32_t entry) {
     return i;
 }
 
+/* The end of the exchange that the last entry starts: it touches the same. */
+static hr_status emit_end(hri_schedule *s) {
+    const uint32_t net = s->entry_count - 1, n = s->entries[net].op;
+    const hri_problem_op all = {.in_count = s->p->ops[n].in_count + s->p->ops[n].out_count};
+    const hr_status status = make_room(s, &all);
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint32_t entry = s->entry_count++;
+    s->entries[entry] = (hri_entry){HRI_STEP_WAIT, 0, 0, n, net, s->touch_count};
+    for (uint32_t i = 0; i < all.in_count; i++) {
+        const uint32_t instance = s->touches[s->entries[net].first + i].instance;
+        s->touches[s->touch_count++] = (hri_touch){instance, HRI_PROBLEM_NONE, 0};
+        s->instances[instance].last = entry;
+    }
+    s->net_count++;
+    return HR_OK;
+}
+
 static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
     struct hri_schedule_scratch *x = s->scratch;
     const hri_problem *p = s->p;
     const hri_problem_op *op = &p->ops[n];
+    const int beside = op->net && s->overlap;
     const hr_status status = make_room(s, op);
     if (status != HR_OK) {
         return status;
     }
     const uint32_t entry = s->entry_count++;
-    s->entries[entry] = (hri_entry){HRI_STEP_RUN, again, 0, n, HRI_PROBLEM_NONE, s->touch_count};
+    s->entries[entry] = (hri_entry){
+        beside ? HRI_STEP_NET : HRI_STEP_RUN, again, 0, n, HRI_PROBLEM_NONE, s->touch_count};
     for (uint32_t i = 0; i < op->in_count; i++) {
         const uint32_t v = op->in[i];
         const int fixed = s->fixed[v];
@@ -202,10 +224,10 @@ static hr_status emit(hri_schedule *s, uint32_t n, uint8_t again) {
                         counts ? hri_gap_of(p, v, x->gap[v]) : HRI_PROBLEM_NONE, x->made[v]};
     }
     const double time = hri_schedule_op_time(s, n);
-    s->time_ns += time;
+    s->time_ns += beside ? 0 : time;
     s->again_ns += again ? time : 0;
     s->again_count += again;
-    return HR_OK;
+    return beside ? emit_end(s) : HR_OK;
 }
 
 /* 2: must be copied in; 1: can be read; 0: must be made again; -1: is lost. */
@@ -393,7 +415,7 @@ static hr_status begin(hri_schedule *s) {
     void *instances = s->instances;
     s->entry_count = s->touch_count = s->instance_count = s->again_count = 0;
     s->time_ns = s->again_ns = s->copy_ns[0] = s->copy_ns[1] = 0;
-    s->copy_count = 0;
+    s->copy_count = s->net_count = 0;
     s->copied_bytes = 0;
     memset(s->away_bytes, 0, sizeof s->away_bytes);
     x->burst_number = 0;
@@ -484,10 +506,27 @@ static hr_status grow_live(hri_schedule *s) {
     return HR_OK;
 }
 
+static uint64_t workspace_of(const hri_schedule *s, uint32_t op) {
+    return hri_problem_room(s->p, s->p->ops[op].variants[s->variant[op]].workspace_bytes);
+}
+
 static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint64_t *after) {
     const hri_entry *entry = &s->entries[e];
     hri_touch *t = s->touches + entry->first;
-    if (entry->kind != HRI_STEP_RUN) {
+    if (hri_entry_ends_net(s, e)) {
+        const uint64_t work = workspace_of(s, entry->op);
+        *after = before - work;
+        for (uint32_t i = 0; i < hri_entry_ins(s, e); i++) {
+            const uint32_t x = t[i].instance;
+            if (s->instances[x].last == e && s->scratch->taken[x] != e &&
+                !s->fixed[s->instances[x].value]) {
+                s->scratch->taken[x] = e; /* counted once */
+                *after -= s->p->values[s->instances[x].value].room_bytes;
+            }
+        }
+        return before;
+    }
+    if (!hri_entry_runs(s, e)) {
         const uint64_t size = s->p->values[entry->op].room_bytes;
         *after = before + (entry->kind == HRI_STEP_IN ? size : 0);
         const uint64_t most = *after;
@@ -521,8 +560,9 @@ static uint64_t measure_entry(hri_schedule *s, uint32_t e, uint64_t before, uint
             freed += s->p->values[s->instances[x].value].room_bytes;
         }
     }
-    *after = now - freed;
-    return now + hri_problem_room(s->p, op->variants[s->variant[entry->op]].workspace_bytes);
+    const uint64_t work = workspace_of(s, entry->op);
+    *after = now - freed + (entry->kind == HRI_STEP_NET ? work : 0);
+    return now + work;
 }
 
 static hr_status measure(hri_schedule *s) {
@@ -558,13 +598,30 @@ static hr_status measure(hri_schedule *s) {
     return HR_OK;
 }
 
-hr_status hri_schedule_run(hri_schedule *s) {
+/* The schedule with exchanges waited for where they are started, and then as they move; *most: the bytes of the former. */
+static hr_status run_once(hri_schedule *s, uint64_t *most) {
     hr_status status = generate(s);
-    if (status == HR_OK && s->copy_count) {
+    if (status == HR_OK && s->net_count && !s->at_once) {
+        status = measure(s);
+        *most = s->peak_bytes;
+        for (uint32_t i = 0; i < s->instance_count; i++) {
+            s->instances[i].place = i;
+        }
+        s->work += s->entry_count;
+    }
+    if (status == HR_OK && (s->copy_count || s->net_count)) {
         status = hri_schedule_time_copies(s);
     }
-    if (status == HR_OK) {
-        status = measure(s);
+    return status == HR_OK ? measure(s) : status;
+}
+
+hr_status hri_schedule_run(hri_schedule *s) {
+    uint64_t most = 0;
+    s->at_once = 0;
+    hr_status status = run_once(s, &most);
+    if (status == HR_OK && s->net_count && s->peak_bytes > s->limit && most <= s->limit) {
+        s->at_once = 1; /* what was in place is no more: rather wait than not fit */
+        status = run_once(s, &most);
     }
     s->work += s->entry_count + 64;
     return status;

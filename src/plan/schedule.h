@@ -15,6 +15,9 @@
  * AWAY in place of a number: the value is copied to the other memory at the start of the gap, and back in time for
  * the next need.  Copies take the queues of plan.h; where they are started and waited for follows from the times.
  *
+ * Where ranks exchange bytes, an exchange is started and waited for like a copy; it follows from the times and the limit as
+ * well (schedule_net.c).
+ *
  * hri_schedule_run is the planner's only judge: time, bytes at every step, steps.  O(steps). */
 #ifndef HRI_PLAN_SCHEDULE_H
 #define HRI_PLAN_SCHEDULE_H
@@ -26,8 +29,9 @@ enum { HRI_GAP_AWAY = 255, HRI_GAP_MOST = 100 };
  * may still drop them. */
 enum { HRI_SMALL = 16384 };
 
-/* One thing done, before buffers have addresses.  OUT, IN and WAIT: `op` is the value; `pair` is, of an IN, the entry of
- * the OUT before it, and of a WAIT that of the copy. */
+/* One thing done, before buffers have addresses.  OUT, IN and WAIT for them: `op` is the value; `pair` is, of an IN, the
+ * entry of the OUT before it, and of a WAIT that of the copy or the exchange.  A WAIT for an exchange has its op, and touches
+ * all that it works on. */
 typedef struct hri_entry {
     uint8_t kind, again;
     uint8_t memory; /* of a copy: which */
@@ -65,6 +69,8 @@ typedef struct hri_schedule {
     uint32_t *gap_value;         /* which value a gap is of */
     uint8_t *fixed;              /* by value: persistent or constant, in any version */
     uint8_t in_place;            /* 0: outputs never overwrite inputs */
+    uint8_t overlap;             /* 1: exchanges go on beside what is computed */
+    uint8_t at_once;             /* 1: for this run each is waited for where it is started */
     uint8_t no_copies, no_drops; /* for the search: what it may not do */
     uint64_t most_entries; /* run() gives up with HR_E_NO_PLAN when it gets longer than this */
     /* All copies to a memory together may take so much of it; 0: no bound. */
@@ -81,6 +87,7 @@ typedef struct hri_schedule {
     double time_ns, again_ns;
     uint32_t again_count;
     uint32_t copy_count;                           /* OUT entries */
+    uint32_t net_count;                            /* NET entries */
     uint64_t copied_bytes;                         /* by them */
     uint64_t away_bytes[HRI_PROBLEM_MEMORIES_MAX]; /* of them, to each memory */
     double copy_ns[2]; /* the queues of copies out and in are busy for so long */
@@ -111,14 +118,26 @@ static inline uint32_t hri_gap_of(const hri_problem *p, uint32_t value, uint32_t
 static inline double hri_schedule_op_time(const hri_schedule *s, uint32_t op) {
     return s->p->ops[op].variants[s->variant[op]].time_ns;
 }
+/* Does the entry run an op, at once or beside others? */
+static inline int hri_entry_runs(const hri_schedule *s, uint32_t e) {
+    return s->entries[e].kind == HRI_STEP_RUN || s->entries[e].kind == HRI_STEP_NET;
+}
+static inline int hri_entry_ends_net(const hri_schedule *s, uint32_t e) {
+    return s->entries[e].kind == HRI_STEP_WAIT &&
+           s->entries[s->entries[e].pair].kind == HRI_STEP_NET;
+}
 /* Operands of an entry. */
 static inline uint32_t hri_entry_ins(const hri_schedule *s, uint32_t e) {
-    return s->entries[e].kind == HRI_STEP_RUN ? s->p->ops[s->entries[e].op].in_count
-                                              : s->entries[e].kind != HRI_STEP_IN;
+    const hri_problem_op *op = &s->p->ops[hri_entry_runs(s, e) ? s->entries[e].op : 0];
+    if (hri_entry_ends_net(s, e)) {
+        op = &s->p->ops[s->entries[e].op];
+        return op->in_count + op->out_count;
+    }
+    return hri_entry_runs(s, e) ? op->in_count : s->entries[e].kind != HRI_STEP_IN;
 }
 static inline uint32_t hri_entry_outs(const hri_schedule *s, uint32_t e) {
-    return s->entries[e].kind == HRI_STEP_RUN ? s->p->ops[s->entries[e].op].out_count
-                                              : s->entries[e].kind == HRI_STEP_IN;
+    return hri_entry_runs(s, e) ? s->p->ops[s->entries[e].op].out_count
+                                : s->entries[e].kind == HRI_STEP_IN;
 }
 static inline double hri_copy_time(const hri_problem *p, uint32_t value, uint32_t memory, int in) {
     return hri_problem_copy_ns(p, memory, in, p->values[value].room_bytes);

@@ -31,8 +31,7 @@ static hr_status size_copies(hri_schedule *s) {
     return HR_OK;
 }
 
-/* The first entry in [low, high] that begins at `time` or later. */
-static uint32_t entry_at(const double *clock, uint32_t low, uint32_t high, double time) {
+uint32_t hri_schedule_entry_at(const double *clock, uint32_t low, uint32_t high, double time) {
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
         if (clock[middle] < time) {
@@ -54,21 +53,28 @@ static double time_of(const hri_schedule *s, uint32_t e) {
     return hri_copy_time(s->p, entry->op, entry->memory, entry->kind == HRI_STEP_IN);
 }
 
-/* Where waits for copies out go (when they are over by themselves) and copies in (so early that nobody waits).  A key
- * is twice the entry it goes before, odd for those that stay. */
+/* A key is twice the entry that an entry goes before, odd for those that stay: as all do here. */
+static void begin_places(hri_schedule *s) {
+    struct hri_schedule_scratch *x = s->scratch;
+    double compute = 0;
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        x->clock[e] = compute;
+        x->keys[e] = 2 * (uint64_t)e + 1;
+        const int runs = s->entries[e].kind == HRI_STEP_RUN;
+        compute += runs ? hri_schedule_op_time(s, s->entries[e].op) : 0;
+    }
+}
+
+/* Where waits for copies out go (when they are over by themselves) and copies in (so early that nobody waits). */
 static void find_places(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
-    double compute = 0, out_free[HRI_PROBLEM_QUEUES_MAX], in_busy[HRI_PROBLEM_QUEUES_MAX];
+    double out_free[HRI_PROBLEM_QUEUES_MAX], in_busy[HRI_PROBLEM_QUEUES_MAX];
     for (uint32_t q = 0; q < HRI_PROBLEM_QUEUES_MAX; q++) {
         out_free[q] = 0;
         in_busy[q] = INFINITY;
     }
     for (uint32_t e = 0; e < s->entry_count; e++) {
-        x->clock[e] = compute;
-        x->keys[e] = 2 * (uint64_t)e + 1;
         x->where[e] = s->entry_count; /* of an OUT: the latest place for its wait */
-        const int runs = s->entries[e].kind == HRI_STEP_RUN;
-        compute += runs ? hri_schedule_op_time(s, s->entries[e].op) : 0;
         if (s->entries[e].kind == HRI_STEP_IN) {
             x->where[s->entries[e].pair] = e;
         }
@@ -78,7 +84,8 @@ static void find_places(hri_schedule *s) {
             double *queue = &out_free[queue_of(s, e)];
             const double start = *queue > x->clock[e] ? *queue : x->clock[e];
             *queue = start + time_of(s, e);
-            x->keys[e + 1] = 2 * (uint64_t)entry_at(x->clock, e + 1, x->where[e], *queue);
+            x->keys[e + 1] =
+                2 * (uint64_t)hri_schedule_entry_at(x->clock, e + 1, x->where[e], *queue);
         }
     }
     for (uint32_t e = s->entry_count; e-- > 0;) {
@@ -87,7 +94,7 @@ static void find_places(hri_schedule *s) {
             const double by = *queue < x->clock[e] ? *queue : x->clock[e];
             *queue = by - time_of(s, e);
             const uint32_t first = (uint32_t)(x->keys[s->entries[e].pair + 1] / 2);
-            uint32_t at = entry_at(x->clock, first, e, *queue);
+            uint32_t at = hri_schedule_entry_at(x->clock, first, e, *queue);
             at -= at > first && x->clock[at] > *queue;
             x->keys[e] = 2 * (uint64_t)at;
         }
@@ -128,9 +135,12 @@ static hr_status put_in_order(hri_schedule *s) {
         s->instances[i].last = 0;
     }
     for (uint32_t e = 0; e < s->entry_count; e++) {
-        hri_entry *entry = &s->entries[e];
+        uint32_t *pair = &s->entries[e].pair;
+        *pair = *pair == HRI_PROBLEM_NONE ? *pair : x->where[*pair];
+    }
+    for (uint32_t e = 0; e < s->entry_count; e++) {
+        const hri_entry *entry = &s->entries[e];
         const uint32_t ins = hri_entry_ins(s, e), outs = hri_entry_outs(s, e);
-        entry->pair = entry->pair == HRI_PROBLEM_NONE ? entry->pair : x->where[entry->pair];
         for (uint32_t i = 0; i < ins + outs; i++) {
             hri_instance *instance = &s->instances[s->touches[entry->first + i].instance];
             instance->last = e;
@@ -142,23 +152,36 @@ static hr_status put_in_order(hri_schedule *s) {
 
 hr_status hri_schedule_time_copies(hri_schedule *s) {
     struct hri_schedule_scratch *x = s->scratch;
-    if (s->p->copies_block) { /* nothing runs beside a copy, so each stays where memory is best */
+    if (s->p->copies_block && !s->net_count) {
+        /* Nothing runs beside a copy, so each stays where memory is best. */
         s->time_ns += s->copy_ns[0] + s->copy_ns[1];
         return HR_OK;
     }
     hr_status status = size_copies(s);
     if (status == HR_OK) {
-        find_places(s);
+        begin_places(s);
+        if (s->copy_count && !s->p->copies_block) {
+            find_places(s);
+        }
+        status = s->net_count && !s->at_once ? hri_schedule_place_nets(s) : HR_OK;
+    }
+    if (status == HR_OK) {
         status = put_in_order(s);
     }
     if (status != HR_OK) {
         return status;
     }
-    double compute = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
+    double compute = 0, wire = 0, queues[HRI_PROBLEM_QUEUES_MAX] = {0};
     for (uint32_t e = 0; e < s->entry_count; e++) {
         const hri_entry *entry = &s->entries[e];
         if (entry->kind == HRI_STEP_RUN) {
             compute += hri_schedule_op_time(s, entry->op);
+        } else if (entry->kind == HRI_STEP_NET) {
+            wire = (wire > compute ? wire : compute) + hri_schedule_op_time(s, entry->op);
+            x->clock[e] = wire;
+        } else if (s->p->copies_block && entry->kind != HRI_STEP_WAIT) {
+            compute += time_of(s, e);
+            x->clock[e] = compute;
         } else if (entry->kind == HRI_STEP_WAIT) {
             compute = x->clock[entry->pair] > compute ? x->clock[entry->pair] : compute;
         } else {

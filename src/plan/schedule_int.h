@@ -23,10 +23,18 @@ struct hri_schedule_scratch {
     hri_entry *moved;
     uint32_t *where;
     uint32_t copy_space;
+    uint32_t *touched; /* by instance: the next entry that touches it */
+    uint32_t *written; /* by value that is a root: the next entry that writes it */
+    uint32_t touched_space;
     uint32_t burst_count, stack_count, temporary_count, burst_number;
 };
 
-/* Moves waits and copies to where they cost least, and predicts the time with what waiting is left. */
+/* Moves waits, copies and exchanges to where they cost least, and predicts the time with what waiting is left.  With
+ * exchanges, s->live is that of the entries as they stand. */
 HR_MUST_CHECK hr_status hri_schedule_time_copies(hri_schedule *s);
+/* Of that, the keys of exchanges and of the waits for them; x->clock has the compute time before each entry. */
+HR_MUST_CHECK hr_status hri_schedule_place_nets(hri_schedule *s);
+/* The first entry in [low, high] that begins at `time` or later. */
+uint32_t hri_schedule_entry_at(const double *clock, uint32_t low, uint32_t high, double time);
 
 #endif

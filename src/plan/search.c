@@ -243,9 +243,8 @@ hr_status hri_list_drops(hri_searcher *x, int any) {
         for (uint32_t i = 0; i < count && status == HR_OK; i++) {
             const uint32_t from = in[i].gap == HRI_PROBLEM_NONE ? e : x->previous[in[i].instance];
             x->previous[in[i].instance] = e;
-            if (s->entries[e].kind == HRI_STEP_RUN && from + 1 < e &&
-                s->gaps[in[i].gap] <= in[i].count && !x->tabu[in[i].gap] &&
-                in[i].count < HRI_GAP_MOST) {
+            if (hri_entry_runs(s, e) && from + 1 < e && s->gaps[in[i].gap] <= in[i].count &&
+                !x->tabu[in[i].gap] && in[i].count < HRI_GAP_MOST) {
                 status = list_stretch(x, &in[i], from, e, any);
             }
         }
@@ -258,7 +257,7 @@ static hr_status list_variants(hri_searcher *x) {
     const hri_schedule *s = x->s;
     hr_status status = HR_OK;
     for (uint32_t e = 0; e < s->entry_count && status == HR_OK; e++) {
-        if (s->entries[e].kind != HRI_STEP_RUN) {
+        if (!hri_entry_runs(s, e)) {
             continue;
         }
         const uint32_t n = s->entries[e].op;

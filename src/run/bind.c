@@ -56,8 +56,11 @@ static hr_status bind_run(binder *b, const hri_plan_step *s, hri_bound_call *out
         return hri_prose_set(b->why, HR_E_INVALID, "%s is not an op of this graph", op->name);
     }
     const uint32_t count = op->in_count + op->out_count;
-    *out = (hri_bound_call){
-        .kind = s->kind, .node = op->id, .first = b->e->pointer_count, .variant = s->variant};
+    *out = (hri_bound_call){.kind = s->kind,
+                            .node = op->id,
+                            .first = b->e->pointer_count,
+                            .variant = s->variant,
+                            .copy = s->kind == HRI_STEP_NET ? b->e->net_count++ : 0};
     for (uint32_t i = 0; i < count; i++) {
         b->e->pointers[b->e->pointer_count++] = operand(b, s, i);
     }
@@ -100,11 +103,13 @@ static hr_status bind_steps(binder *b) {
     for (uint32_t i = 0; i < plan->step_count && status == HR_OK; i++) {
         const hri_plan_step *s = &plan->steps[i];
         hri_bound_call *out = &b->e->calls[b->e->call_count++];
-        b->copy[i] = b->e->copy_count;
-        if (s->kind == HRI_STEP_RUN) {
+        b->copy[i] = s->kind == HRI_STEP_NET ? b->e->net_count : b->e->copy_count;
+        if (hri_step_runs(s)) {
             status = bind_run(b, s, out);
         } else if (s->kind == HRI_STEP_WAIT) {
-            *out = (hri_bound_call){.kind = s->kind, .copy = b->copy[s->op]};
+            *out = (hri_bound_call){.kind = s->kind,
+                                    .net = plan->steps[s->op].kind == HRI_STEP_NET,
+                                    .copy = b->copy[s->op]};
         } else {
             bind_copy(b, s, out);
         }

@@ -21,10 +21,12 @@ typedef struct hri_bound_call {
     uint8_t variant;
     uint8_t memory; /* OUT, IN: which, beside the arena (1: the first) */
     uint8_t queue;  /* and the queue of copies */
-    uint32_t node;  /* RUN: of the graph */
+    uint8_t net;    /* WAIT: for an exchange */
+    uint32_t node;  /* RUN, NET: of the graph */
     uint32_t first; /* pointers[first ..) */
-    uint32_t copy;  /* OUT, IN: the number of this copy, from 0; WAIT: the one that is waited for */
-    hri_run_fn *run; /* RUN, where the processor runs it: its kernel; the executor finds it */
+    uint32_t
+        copy; /* OUT, IN: the number of this copy, from 0; WAIT: the one that is waited for.  NET: of exchanges */
+    hri_run_fn *run; /* RUN, NET, where the processor runs it: its kernel; the executor finds it */
     uint64_t bytes;  /* of the workspace, or of the copy */
 } hri_bound_call;
 
@@ -34,7 +36,7 @@ typedef struct hri_bound {
     void **pointers;
     void **data; /* by value of the graph: what the outside may see */
     void *arena;
-    uint32_t call_count, copy_count, pointer_count;
+    uint32_t call_count, copy_count, net_count, pointer_count;
     uint32_t queue_count; /* of copies: the highest number in use, and one */
 } hri_bound;
 

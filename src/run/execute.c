@@ -15,6 +15,7 @@ struct hri_exec {
     hri_exec_gpu *gpu;        /* NULL: the host */
     uint64_t seed;
     struct hri_net *net;
+    hri_net_queue *nets; /* NULL: exchanges are made at once */
     uint32_t first_sample;
 };
 
@@ -44,7 +45,7 @@ static hr_status find_kernel(const hri_exec *e, const hri_kernels *kernels, hri_
 static hr_status find_kernels(const hri_exec *e, const hri_kernels *kernels, hri_prose *why) {
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < e->b.call_count && status == HR_OK; i++) {
-        if (e->b.calls[i].kind == HRI_STEP_RUN) {
+        if (e->b.calls[i].kind == HRI_STEP_RUN || e->b.calls[i].kind == HRI_STEP_NET) {
             status = find_kernel(e, kernels ? kernels : &hri_kernels_host, &e->b.calls[i], why);
         }
     }
@@ -67,6 +68,7 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     e->threads = options->threads;
     e->seed = options->seed;
     e->net = options->net;
+    e->nets = options->nets;
     hr_status status = hri_bind(&o, &e->b, why);
     if (status == HR_OK && options->lane) {
         status = hri_exec_gpu_create(options->lane, &e->b, e->seed, &e->gpu, why);
@@ -254,7 +256,8 @@ void hri_exec_sample(hri_exec *e, uint32_t first_sample) {
 
 /* ---- running ---- */
 
-static hr_status run_kernel(const hri_exec *e, const hri_bound_call *c, uint32_t step) {
+/* `beside`: it goes on until the wait for it, and has no threads of its own. */
+static hr_status run_kernel(const hri_exec *e, const hri_bound_call *c, uint32_t step, int beside) {
     const hri_sig *sig = &e->b.g->nodes[c->node].sig;
     void **pointers = e->b.pointers + c->first;
     if (!c->run) { /* its bytes have two names */
@@ -264,23 +267,31 @@ static hr_status run_kernel(const hri_exec *e, const hri_bound_call *c, uint32_t
                              .in = (const void *const *)pointers,
                              .out = pointers + sig->in_count,
                              .workspace = pointers[sig->in_count + sig->out_count],
-                             .threads = e->threads,
+                             .threads = beside ? NULL : e->threads,
                              .variant = c->variant,
                              .node = e->b.g->nodes[c->node].counter,
                              .step = step,
                              .first_sample = e->first_sample,
                              .seed = e->seed,
                              .net = e->net};
+    if (beside) {
+        hri_net_queue_start(e->nets, &kernel, c->run);
+        return HR_OK;
+    }
     return c->run(&kernel);
 }
 
 /* In a file an address is a distance from NULL. */
-static hr_status run_call(const hri_exec *e, const hri_bound_call *c, uint32_t step) {
+static hr_status run_call(const hri_exec *e, const hri_bound_call *c, uint32_t step, int beside) {
     void *const *pointers = e->b.pointers + c->first;
     hri_spill *spill = c->memory && e->spills ? e->spills[c->memory - 1] : NULL;
     switch ((hri_step_kind)c->kind) {
     case HRI_STEP_RUN:
-        return run_kernel(e, c, step);
+        return run_kernel(e, c, step, 0);
+    case HRI_STEP_NET:
+        return run_kernel(e, c, step, beside);
+    case HRI_STEP_WAIT:
+        return c->net && beside ? hri_net_queue_wait(e->nets, (uint64_t)c->copy + 1) : HR_OK;
     case HRI_STEP_OUT:
     case HRI_STEP_IN:
         if (!spill) {
@@ -300,18 +311,24 @@ hr_status hri_exec_run(hri_exec *e, uint32_t step, uint32_t *node) {
         return hri_exec_gpu_run(e->gpu, step, e->first_sample, node);
     }
     uint32_t last = 0; /* a copy has no node: the one before it stands for it */
-    for (uint32_t i = 0; i < e->b.call_count; i++) {
+    hr_status status = HR_OK;
+    if (e->nets) {
+        hri_net_queue_begin(e->nets);
+    }
+    for (uint32_t i = 0; i < e->b.call_count && status == HR_OK; i++) {
         const hri_bound_call *c = &e->b.calls[i];
-        last = c->kind == HRI_STEP_RUN ? c->node : last;
-        const hr_status status = run_call(e, c, step);
-        if (status != HR_OK) {
-            if (node) {
-                *node = last;
-            }
-            return status;
+        last = c->kind == HRI_STEP_RUN || c->kind == HRI_STEP_NET ? c->node : last;
+        status = run_call(e, c, step, e->nets != NULL);
+    }
+    if (status != HR_OK) {
+        if (e->nets) { /* what was started still works on the arena; all ranks have started it */
+            hri_net_queue_drain(e->nets);
+        }
+        if (node) {
+            *node = last;
         }
     }
-    return HR_OK;
+    return status;
 }
 
 hr_status hri_exec_wait(hri_exec *e) {
@@ -330,10 +347,10 @@ hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each, v
     for (uint32_t i = 0; i < e->b.call_count && status == HR_OK; i++) {
         const hri_bound_call *c = &e->b.calls[i];
         const uint64_t begin = hri_clock_ns();
-        status = run_call(e, c, step);
+        status = run_call(e, c, step, 0);
         if (c->kind != HRI_STEP_WAIT) {
-            each(user, c->kind == HRI_STEP_RUN ? c->node : HRI_NO_NODE, c->bytes,
-                 (double)(hri_clock_ns() - begin));
+            const int runs = c->kind == HRI_STEP_RUN || c->kind == HRI_STEP_NET;
+            each(user, runs ? c->node : HRI_NO_NODE, c->bytes, (double)(hri_clock_ns() - begin));
         }
     }
     return status;

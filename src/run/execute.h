@@ -6,7 +6,8 @@
  *
  * A value is open to the outside only where that means something: inputs before a run, persistent values and
  * constants always, results after a run.  On the host copies to the other memory and back are done at once where the plan
- * starts them, so waits have nothing to do: there is one processor for both.
+ * starts them, so waits have nothing to do: there is one processor for both.  Exchanges with other ranks go on beside what is
+ * computed (net_queue.h).
  *
  * The same seed, step and sample give the same bits as the interpreter (interpret.h), however often the plan computes
  * a value again.
@@ -19,6 +20,7 @@
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "run/lane.h"
+#include "run/net_queue.h"
 #include "run/spill.h"
 #include "run/touch.h"
 
@@ -40,6 +42,7 @@ typedef struct hri_exec_options {
     hri_lane *lane;             /* of a GPU, which arena and other belong to; NULL: the host */
     uint64_t seed;
     struct hri_net *net; /* of a rank among several, which outlives the executor; NULL: none */
+    hri_net_queue *nets; /* of that net, outlives the executor; NULL: exchanges are made at once */
 } hri_exec_options;
 
 /* HR_E_INVALID when the plan is of another problem, or the problem of another graph; HR_E_UNSUPPORTED when a kernel is

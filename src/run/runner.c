@@ -12,6 +12,8 @@
 #include "device/device.h"
 #include "memory/resident.h"
 
+enum { NETS_MOST = 64 }; /* exchanges under way at once */
+
 struct hri_runner {
     hr_device *device;
     hr_logical *logical;
@@ -21,7 +23,8 @@ struct hri_runner {
     void *others[HRI_PROBLEM_MEMORIES_MAX];
     hri_spill *spills[HRI_PROBLEM_MEMORIES_MAX];
     hri_threads *threads;
-    hri_engine *engine; /* NULL: the host */
+    hri_net_queue *nets; /* host: of exchanges; NULL: none */
+    hri_engine *engine;  /* NULL: the host */
     hri_lane lane;
     hri_lane_sizes sizes;
     int stage;
@@ -81,6 +84,26 @@ static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_pro
                                            hr_status_text(status));
 }
 
+/* A thread for exchanges, where plans have some that go on beside what is computed. */
+static hr_status open_nets(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < o->count && o->net && !o->engine; i++) {
+        const hri_plan *plan = o->pieces[i].plan;
+        uint32_t count = 0;
+        for (uint32_t s = 0; s < plan->step_count; s++) {
+            count += plan->steps[s].kind == HRI_STEP_NET;
+        }
+        most = count > most ? count : most;
+    }
+    if (!most) {
+        return HR_OK;
+    }
+    const hr_status status = hri_net_queue_open(most < NETS_MOST ? most : NETS_MOST, &r->nets);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "the thread of exchanges: %s", hr_status_text(status));
+}
+
 static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
     hr_status status = HR_OK;
     for (; r->count < o->count && status == HR_OK; r->count++) {
@@ -93,7 +116,8 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                     .kernels = hri_device_kernels(r->device),
                                     .lane = r->engine ? &r->lane : NULL,
                                     .seed = o->seed + o->pieces[r->count].seed,
-                                    .net = o->net};
+                                    .net = o->net,
+                                    .nets = r->nets};
         memcpy(options.others, r->others, sizeof options.others);
         status = hri_exec_create(&options, &r->execs[r->count], why);
     }
@@ -132,6 +156,9 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
         r->top_bytes = hri_lane_top_bytes(&r->sizes, r->stage);
     }
     hr_status status = open_memory(r, options, why);
+    if (status == HR_OK) {
+        status = open_nets(r, options, why);
+    }
     if (status == HR_OK) {
         status = bind(r, options, why);
     }
@@ -278,6 +305,7 @@ void hri_runner_close(hri_runner *r) {
     for (uint32_t i = 0; i < HRI_RUNNER_PIECES; i++) {
         hri_exec_destroy(r->execs[i]);
     }
+    hri_net_queue_close(r->nets);
     hri_lane_close(&r->lane);
     for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
         if (r->others[m]) {

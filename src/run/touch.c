@@ -51,11 +51,26 @@ static void touch_copy(const touching *t, uint32_t i, const hri_bound_call *copy
           t->b->pointers[copy->first + (in ? 0 : 1)], copy->bytes);
 }
 
+/* An exchange works on all of it until the wait. */
+static void touch_end(const touching *t, uint32_t i, const hri_bound_call *net) {
+    const hri_sig *sig = &t->b->g->nodes[net->node].sig;
+    void *const *pointers = t->b->pointers + net->first;
+    for (uint32_t k = 0; k < sig->in_count + sig->out_count; k++) {
+        touch(t, i, HRI_TOUCH_READ, pointers[k],
+              hr_meta_bytes(k < sig->in_count ? &sig->in[k] : &sig->out[k - sig->in_count]));
+    }
+}
+
 static void touch_wait(const touching *t, uint32_t i) {
     const uint32_t number = t->b->calls[i].copy;
     for (uint32_t k = i; k-- > 0;) {
         const hri_bound_call *c = &t->b->calls[k];
-        if ((c->kind == HRI_STEP_OUT || c->kind == HRI_STEP_IN) && c->copy == number) {
+        if (t->b->calls[i].net && c->kind == HRI_STEP_NET && c->copy == number) {
+            touch_end(t, i, c);
+            return;
+        }
+        if (!t->b->calls[i].net && (c->kind == HRI_STEP_OUT || c->kind == HRI_STEP_IN) &&
+            c->copy == number) {
             touch_copy(t, i, c);
             return;
         }
@@ -77,6 +92,7 @@ void hri_bound_touch(const hri_bound *b, hri_touch_fn *each, void *user) {
         const hri_bound_call *c = &b->calls[i];
         switch ((hri_step_kind)c->kind) {
         case HRI_STEP_RUN:
+        case HRI_STEP_NET:
             touch_kernel(&t, i);
             break;
         case HRI_STEP_OUT:

@@ -72,7 +72,7 @@ static void find_gradients(piece *p) {
 static void find_owners(piece *p) {
     for (uint32_t i = 0; i < p->steps->step_count; i++) {
         const hri_plan_step *s = &p->steps->steps[i];
-        if (s->kind != HRI_STEP_RUN) {
+        if (!hri_step_runs(s)) {
             continue;
         }
         const hri_problem_op *op = &p->problem->ops[s->op];
@@ -115,7 +115,7 @@ static uint64_t copied_bytes(const piece *p, const hri_plan_step *s) {
 }
 
 static void count_cost(const piece *p, const hri_plan_step *s, hri_see_op *op) {
-    if (s->kind == HRI_STEP_RUN && p->g) {
+    if (hri_step_runs(s) && p->g) {
         const hri_cost cost = hri_op_cost(&p->g->nodes[p->problem->ops[s->op].id].sig);
         op->flops = cost.flops;
         op->bytes = (uint64_t)cost.bytes;
@@ -141,11 +141,11 @@ static hr_status add_op(piece *p, uint32_t i, double from_ns) {
     if (status != HR_OK) {
         return status;
     }
-    op.what = s->kind == HRI_STEP_RUN   ? HRI_SEE_RUN
+    op.what = hri_step_runs(s)          ? HRI_SEE_RUN
               : s->kind == HRI_STEP_OUT ? HRI_SEE_COPY_OUT
               : s->kind == HRI_STEP_IN  ? HRI_SEE_COPY_IN
                                         : HRI_SEE_WAIT;
-    op.phase = s->kind == HRI_STEP_RUN ? p->problem->ops[s->op].phase : 1;
+    op.phase = hri_step_runs(s) ? p->problem->ops[s->op].phase : 1;
     op.begin_ns = from_ns + a.begin_ns;
     op.end_ns = from_ns + a.end_ns;
     count_cost(p, s, &op);

@@ -34,7 +34,7 @@ static kind kind_of(const hri_problem *p, const hri_plan *plan, const hri_plan_b
         return KEPT;
     }
     const hri_plan_step *s = &plan->steps[b->birth < plan->step_count ? b->birth : 0];
-    if (s->kind == HRI_STEP_RUN && s->again) {
+    if (hri_step_runs(s) && s->again) {
         return AGAIN;
     }
     return v->producer != HRI_PROBLEM_NONE && p->ops[v->producer].phase != HRI_PROBLEM_FORWARD
@@ -88,7 +88,7 @@ static void draw_keys(hri_svg *s, const hri_chart *c) {
 static uint32_t turning_point(const hri_problem *p, const hri_plan *plan) {
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const hri_plan_step *s = &plan->steps[i];
-        if (s->kind == HRI_STEP_RUN && p->ops[s->op].phase == HRI_PROBLEM_BACKWARD) {
+        if (hri_step_runs(s) && p->ops[s->op].phase == HRI_PROBLEM_BACKWARD) {
             return i;
         }
     }

@@ -33,7 +33,7 @@ static uint32_t gathered_again(const hri_problem *p, const hri_plan *plan) {
     uint32_t count = 0;
     for (uint32_t s = 0; s < plan->step_count; s++) {
         const hri_plan_step *step = &plan->steps[s];
-        count += step->kind == HRI_STEP_RUN && step->again &&
+        count += hri_step_runs(step) && step->again &&
                  !strcmp(p->ops[step->op].kind, "gather_slices");
     }
     return count;
