@@ -70,7 +70,8 @@ typedef struct hri_fit_job {
     int count_records;      /* 1: our records are in the budget too */
     uint64_t effort;        /* of the planner; 0: its default */
     uint8_t no_offload;
-    uint8_t no_stage;            /* GPU: the next batch has no place of its own */
+    uint8_t no_overlap; /* exchanges with other replicas are waited for where they are started */
+    uint8_t no_stage;   /* GPU: the next batch has no place of its own */
     uint64_t other_budget_bytes; /* of the memory where values wait; 0: no bound */
     const char *
         spill; /* a folder for what waits elsewhere, when the machine's copies go to a file; NULL: none */
@@ -146,11 +147,12 @@ typedef struct hri_fit_plans {
     uint64_t live_bytes;  /* the largest liveness bound of the plans */
     uint64_t input_bytes; /* of the largest piece: inside the arena */
     uint64_t other_bytes, copied_bytes;
-    uint64_t net_bytes;  /* that a replica receives from others in a step, at most */
-    double net_ns;       /* predicted, of a step: on the wire */
-    uint64_t net_count;  /* exchanges and gathers of a step */
-    double time_ns;      /* of a step: every part */
-    double base_time_ns; /* the same without anything computed twice */
+    uint64_t net_bytes;    /* that a replica receives from others in a step, at most */
+    double net_ns;         /* predicted, of a step: on the wire */
+    double net_exposed_ns; /* and of that, nothing is computed meanwhile */
+    uint64_t net_count;    /* exchanges and gathers of a step */
+    double time_ns;        /* of a step: every part */
+    double base_time_ns;   /* the same without anything computed twice */
     double bound_time_ns;
     uint64_t again_count;  /* ops computed again, in a step */
     uint32_t peak_piece;   /* whose arena is the largest */

@@ -428,6 +428,7 @@ static void add_net(const hri_fit_case *c, hri_fit_plans *sums) {
         sums->net_bytes += net.bytes * c->pieces[i].runs;
         sums->net_count += (uint64_t)net.count * c->pieces[i].runs;
         sums->net_ns += net.time_ns * c->pieces[i].runs;
+        sums->net_exposed_ns += net.exposed_ns * c->pieces[i].runs;
     }
 }
 
@@ -500,6 +501,7 @@ static hr_status plan_pieces(const hri_fit *f, hri_fit_case *c, uint64_t arena_b
     const uint64_t top = top_bytes(&f->job, c, stage);
     hri_plan_options o = {.effort = effort,
                           .no_offload = f->job.no_offload,
+                          .no_overlap = f->job.no_overlap,
                           .short_memory = (uint8_t)(f->job.count_records != 0),
                           .other_budget_bytes = f->job.other_budget_bytes,
                           .fixed_bytes = c->bottom_bytes,

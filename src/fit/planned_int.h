@@ -130,6 +130,8 @@ HR_MUST_CHECK hr_status hri_planned_first_failure(const hri_planned *p, uint32_t
                                                   uint32_t end, hri_prose *why);
 /* Why the group has ended, as far as it has: the first reason of any rank. */
 hr_status hri_planned_net_failed(const hri_planned *p, hr_status status, hri_prose *why);
+/* Between processes: p->parts of every rank, of which this one knows its own. */
+HR_MUST_CHECK hr_status hri_planned_share_parts(hri_planned *p, hri_prose *why);
 /* All parts of a step, in rounds, and the update. */
 HR_MUST_CHECK hr_status hri_planned_run_rounds(hri_planned *p, double sum[3], uint64_t *labels,
                                                hri_prose *why);

@@ -342,7 +342,7 @@ static hr_status compute_round(round *r, hri_prose *why) {
     return status;
 }
 
-static hr_status share_parts(hri_planned *p, hri_prose *why) {
+hr_status hri_planned_share_parts(hri_planned *p, hri_prose *why) {
     if (!p->o.net) {
         return HR_OK;
     }
@@ -355,7 +355,7 @@ static hr_status run_round(round *r, hri_share *so_far, double sum[3], hri_prose
     hri_planned *p = r->p;
     hr_status status = compute_round(r, why);
     if (status == HR_OK) {
-        status = share_parts(p, why);
+        status = hri_planned_share_parts(p, why);
     }
     for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
         p->shares[i] = hri_share_add(so_far, (uint64_t)p->o.job->batch,

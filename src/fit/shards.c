@@ -339,15 +339,6 @@ static hr_status feed_round(const shard_round *r, hri_prose *why) {
     return status;
 }
 
-static hr_status share_parts(hri_planned *p, hri_prose *why) {
-    if (!p->o.net) {
-        return HR_OK;
-    }
-    const hri_planned_part mine = p->parts[p->rank];
-    const hr_status status = hri_net_share(p->o.net, &mine, sizeof mine, p->parts);
-    return status == HR_OK ? HR_OK : hri_planned_net_failed(p, status, why);
-}
-
 static hr_status put_rows(const hri_planned_piece *x, const char *name, const float *rows,
                           uint32_t count) {
     const hr_value v = hr_graph_find(hri_exec_graph(x->exec), name);
@@ -405,7 +396,7 @@ static hr_status read_parts(const shard_round *r, hri_prose *why) {
         status = hri_planned_read_part(p, piece_of(r, i), &p->parts[i]);
     }
     return status == HR_OK
-               ? share_parts(p, why)
+               ? hri_planned_share_parts(p, why)
                : hri_prose_set(why, status, "step %llu failed: %s",
                                (unsigned long long)p->state.step, hr_status_text(status));
 }
@@ -414,7 +405,7 @@ static hr_status run_round(shard_round *r, hri_share *so_far, double sum[3], hri
     hri_planned *p = r->p;
     hr_status status = feed_round(r, why);
     if (status == HR_OK) {
-        status = share_parts(p, why);
+        status = hri_planned_share_parts(p, why);
     }
     for (uint32_t i = 0; i < r->count && status == HR_OK; i++) {
         p->shares[i] = hri_share_add(so_far, (uint64_t)p->o.job->batch,

@@ -100,7 +100,10 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     j->job.nominal.flops_per_ns = is_given(j, "flops=") ? s->flops / 1e9 : 30;
     j->job.nominal.threads = 1;
     j->job.page_bytes = info->page_bytes;
-    j->job.runtime_bytes = runtime + (here > 1 ? at_once : 1) * HRI_RESIDENT_THREAD + wire;
+    /* And each has one for exchanges (run/net_queue.h). */
+    const uint32_t nets = j->job.replicas > 1 && j->job.shard != HRI_SHARD_NONE ? here : 0;
+    j->job.runtime_bytes =
+        runtime + ((here > 1 ? at_once : 1) + nets) * (uint64_t)HRI_RESIDENT_THREAD + wire;
     j->job.thread_bytes = HRI_RESIDENT_THREAD;
     j->job.count_records = 1;
     return HR_OK;

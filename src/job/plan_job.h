@@ -40,6 +40,7 @@ typedef struct hri_plan_row {
     uint64_t net_bytes;      /* that a replica receives in a step; 0: there are no several */
     uint64_t net_count;      /* exchanges and gathers of a step, where they are planned */
     double net_ns;           /* and their time on the wire */
+    double net_exposed_ns;   /* of that, while nothing is computed */
     uint64_t replica_bytes;  /* of each replica of this process; 0: there are no several */
     uint32_t micro_batches;
     int64_t part;

@@ -22,6 +22,7 @@ void hri_plan_row_of(const hri_plan_job *j, const hri_fit_plans *plans, hri_plan
                           .net_bytes = plans->net_bytes,
                           .net_count = plans->net_count,
                           .net_ns = plans->net_ns,
+                          .net_exposed_ns = plans->net_exposed_ns,
                           .replica_bytes = arenas > 1 ? plans->arena_bytes : 0,
                           .micro_batches = plans->parts,
                           .part = plans->part,

@@ -13,8 +13,6 @@
 
 #include "graph/op.h"
 
-enum { HRI_NET_QUEUE_BYTES = 192 << 10 }; /* of memory at most: its stack, and the queue */
-
 typedef struct hri_net_queue hri_net_queue;
 
 /* HR_E_NOMEM_HOST: no memory, or no thread.  `most` calls are under way at once. */

@@ -101,6 +101,7 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
     if (r->net_count) {
         hri_json_u64(json, "net_exchanges", r->net_count);
         hri_json_double(json, "net_ns", r->net_ns);
+        hri_json_double(json, "net_exposed_ns", r->net_exposed_ns);
     }
     if (r->replica_bytes) { /* of those of this process, each */
         hri_json_u64(json, "replica_bytes", r->replica_bytes);

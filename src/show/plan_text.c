@@ -199,10 +199,11 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
                            : "optimizer states and gradients");
     }
     if (r->net_count) {
-        hri_out_printf(p->out,
-                       "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s\n",
+        hri_out_printf(p->out, "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s",
                        shown(r->net_bytes, text, sizeof text), (unsigned long long)r->net_count,
                        r->net_ns / 1e6, j->o.link ? " over " : "", j->o.link ? j->o.link : "");
+        hri_out_printf(p->out, ", %.3g ms of it not overlapped with computation\n",
+                       r->net_exposed_ns / 1e6);
     } else if (r->net_bytes) {
         hri_out_printf(p->out, "each replica receives %s of gradients per step\n",
                        shown(r->net_bytes, text, sizeof text));

@@ -1,12 +1,14 @@
 /* What ranks exchange is part of a plan: another order, another op, a gather of something stale never pass the checker. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "plan/plan.h"
 #include "random_problem.h"
+#include "tamper.h"
 #include "test.h"
 
-enum { PROBLEMS = 100, KINDS = 6 };
+enum { PROBLEMS = 100, KINDS = 12 };
 
 static hri_plan *plan_of(const hri_problem *p, uint64_t budget) {
     hri_plan *plan = NULL;
@@ -48,6 +50,72 @@ static uint32_t next_net(const hri_problem *p, const hri_plan *plan, uint32_t fr
     return plan->step_count;
 }
 
+/* The step that waits for what step `net` has started; step_count: none. */
+static uint32_t wait_of(const hri_plan *plan, uint32_t net) {
+    uint32_t s = net + 1;
+    while (s < plan->step_count &&
+           (plan->steps[s].kind != HRI_STEP_WAIT || plan->steps[s].op != net)) {
+        s++;
+    }
+    return s;
+}
+
+/* Changes what goes on between the start of an exchange and its wait; 0: there is nothing to change. */
+static int tamper_beside(int kind, const hri_problem *p, hri_plan *plan, uint32_t a,
+                         uint64_t *random) {
+    hri_plan_step *s = plan->steps;
+    const uint32_t wait = s[a].kind == HRI_STEP_NET ? wait_of(plan, a) : plan->step_count;
+    const hri_problem_op *op = &p->ops[s[a].op];
+    const uint32_t *list = plan->operands + s[a].first;
+    if (wait == plan->step_count) {
+        return 0;
+    }
+    const uint32_t which = (uint32_t)(test_random(random) % (op->in_count + op->out_count));
+    hri_plan_buffer *b = &plan->buffers[list[which]];
+    switch (kind) {
+    case 6: /* nobody waits */
+        return tamper_lose_wait(plan, random);
+    case 7: /* its memory ends before the wait */
+        if (b->birth > a || b->death != wait + 1) {
+            return 0;
+        }
+        b->death = wait;
+        return wait > b->birth;
+    case 8: /* waited for twice */
+        if (wait + 1 >= plan->step_count || s[wait + 1].kind != HRI_STEP_WAIT) {
+            return 0;
+        }
+        s[wait + 1].op = a;
+        return 1;
+    case 9: /* waited for after somebody has read what it makes, or written what it reads */
+        if (wait + 1 >= plan->step_count || s[wait + 1].kind != HRI_STEP_RUN) {
+            return 0;
+        }
+        for (uint32_t i = 0; i < p->ops[s[wait + 1].op].in_count; i++) {
+            for (uint32_t k = 0; k < op->out_count; k++) {
+                if (plan->operands[s[wait + 1].first + i] == list[op->in_count + k]) {
+                    const hri_plan_step kept = s[wait];
+                    s[wait] = s[wait + 1];
+                    s[wait + 1] = kept;
+                    return 1;
+                }
+            }
+        }
+        return 0;
+    case 10: /* something that exchanges nothing is started like an exchange */
+        for (uint32_t i = 0; i < plan->step_count; i++) {
+            if (s[i].kind == HRI_STEP_RUN) {
+                s[i].kind = HRI_STEP_NET;
+                return 1;
+            }
+        }
+        return 0;
+    default: /* it is over when it has begun, says the step, and then there is nothing to wait for */
+        s[a].kind = HRI_STEP_RUN;
+        return 1;
+    }
+}
+
 /* Changes the plan in one way; 0: it has nothing to change. */
 static int tamper(int kind, const hri_problem *p, hri_plan *plan, uint64_t *random) {
     const uint32_t a = some_net(p, plan, random);
@@ -87,7 +155,7 @@ static int tamper(int kind, const hri_problem *p, hri_plan *plan, uint64_t *rand
         }
         plan->operands[s[a].first] = other;
     } else {
-        return 0;
+        return kind > 5 ? tamper_beside(kind, p, plan, a, random) : 0;
     }
     return 1;
 }
@@ -121,6 +189,14 @@ TEST_TIMEOUT(plan, of_ranks_that_was_tampered_with_never_passes, 60) {
     CHECK_EQ(honest, PROBLEMS);
     CHECK(done[0] == PROBLEMS && done[1] == PROBLEMS && done[2] > 50 && done[3] > 50 &&
           done[4] > 10 && done[5] > 30);
+    for (int kind = 0, all = 0; kind < KINDS; kind++) {
+        all += done[kind];
+        if (kind + 1 == KINDS) {
+            printf("    %d changes of %d plans, none passed\n", all, honest);
+        }
+    }
+    CHECK(done[6] > 90 && done[7] > 10 && done[8] > 5 && done[9] > 5 && done[10] > 50 &&
+          done[11] > 90);
 }
 
 /* Files keep it, and a file whose order was changed is refused. */
