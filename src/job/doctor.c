@@ -104,7 +104,10 @@ static void add_nccl(hr_doctor *d, hr_ctx *ctx) {
     }
     if (hri_nccl_load(&nccl, &why) == HR_OK) {
         hri_nccl_version_text(nccl.version, version, sizeof version);
-        add_component(d, "nccl", HRI_FOUND_OK, version, "gradients between ranks, with --net nccl");
+        hri_text where = {0};
+        hri_text_add(&where, "gradients between ranks, with --net nccl; %s", nccl.path);
+        add_component(d, "nccl", HRI_FOUND_OK, version, hri_text_get(&where));
+        hri_text_deinit(&where);
         hri_nccl_unload(&nccl);
     } else {
         snprintf(text, sizeof text, "%s: ranks use other wires", why.text);

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/cuda_load.h"
@@ -34,12 +35,40 @@ void hri_nccl_version_text(int version, char *buf, size_t size) {
     }
 }
 
+static const char *of_this_process(void *user, const char *name) {
+    (void)user;
+    return getenv(name);
+}
+
+static void *open_of_wheel(void) {
+    hri_text places = {0};
+    void *library = NULL;
+    hri_nccl_places(of_this_process, NULL, "/", &places);
+    for (const char *at = hri_text_get(&places); *at && !library;) {
+        const size_t length = strcspn(at, "\n");
+        hri_text path = {0};
+        hri_text_bytes(&path, at, length);
+        library = dlopen(hri_text_get(&path), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        hri_text_deinit(&path);
+        at += length + 1;
+    }
+    hri_text_deinit(&places);
+    return library;
+}
+
+static const char *path_of(const hri_nccl *n) {
+    Dl_info is;
+    void *symbol;
+    memcpy(&symbol, &n->get_version, sizeof symbol);
+    return dladdr(symbol, &is) && is.dli_fname ? is.dli_fname : "";
+}
+
 hr_status hri_nccl_load(hri_nccl *out, hri_prose *why) {
     hri_nccl n = {0};
     char version[32];
     char why_not[HRI_CUDA_TEXT] = "";
-    /* PyTorch's, where this process has it; else a folder of HEADROOM_CUDA_PATH; else the system's. */
     n.library = hri_cuda_library_open((const char *const[]){"libnccl.so.2", NULL}, why_not);
+    n.library = n.library ? n.library : open_of_wheel();
     if (!n.library) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
                              "libnccl.so.2 was not found; HEADROOM_CUDA_PATH may name its folder");
@@ -50,6 +79,7 @@ hr_status hri_nccl_load(hri_nccl *out, hri_prose *why) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,
                              "libnccl.so.2 is version %s: 2.14 or newer is needed", version);
     }
+    n.path = path_of(&n);
     *out = n;
     return HR_OK;
 }

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <headroom/status.h>
 #include "base/prose.h"
+#include "base/text.h"
+#include "net/who.h"
 
 enum {
     HRI_NCCL_OK = 0,
@@ -37,7 +39,8 @@ typedef struct hri_nccl_config {
 
 typedef struct hri_nccl {
     void *library;
-    int version; /* 22809 is 2.28.9 */
+    const char *path; /* of the library: lives as long as it does; "": unknown */
+    int version;      /* 22809 is 2.28.9 */
     int (*get_version)(int *version);
     int (*get_id)(hri_nccl_id *id);
     int (*init)(hri_nccl_comm **comm, int size, hri_nccl_id id, int rank, hri_nccl_config *config);
@@ -54,7 +57,11 @@ typedef struct hri_nccl {
     const char *(*last_error)(hri_nccl_comm *comm); /* NULL: before 2.13 */
 } hri_nccl;
 
-/* HR_E_UNSUPPORTED: it is not there, or older than 2.14; *why says which. */
+/* Where wheels have put it: paths of files that are there, a line each.  Folders of HEADROOM_CUDA_PATH and PYTHONPATH, then the
+ * Pythons of the environment, of the user and of the system under `root`. */
+void hri_nccl_places(hri_who_env *env, void *user, const char *root, hri_text *out);
+/* The copy that this process has already, PyTorch's for example; else a folder of HEADROOM_CUDA_PATH; else the system's; else one
+ * of a wheel.  HR_E_UNSUPPORTED: it is not there, or older than 2.14; *why says which. */
 HR_MUST_CHECK hr_status hri_nccl_load(hri_nccl *out, hri_prose *why);
 void hri_nccl_unload(hri_nccl *nccl);
 /* "2.28.9" */
