@@ -46,7 +46,8 @@ static void pool_pixel(const task *t, int64_t b, int64_t i, int64_t j, int64_t c
     const hr_type type = c->sig->in[0].type;
     const int64_t to = ((b * p->oh + i) * p->ow + j) * p->channels + c0;
     int64_t h0, h1, w0, w1;
-    float room[HRI_BLOCK], sum[HRI_BLOCK] = {0};
+    float room[HRI_BLOCK], sum[HRI_BLOCK];
+    memset(sum, 0, (size_t)n * sizeof *sum);
     hri_pool_window(i, p->kh, p->sh, p->ph, p->h, &h0, &h1);
     hri_pool_window(j, p->kw, p->sw, p->pw, p->w, &w0, &w1);
     for (int64_t h = h0; h < h1; h++) {

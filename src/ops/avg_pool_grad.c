@@ -47,7 +47,8 @@ static void grad_pixel(const task *t, int64_t b, int64_t h, int64_t w, int64_t c
     const hr_type type = c->sig->in[0].type;
     const int64_t to = ((b * p->h + h) * p->w + w) * p->channels + c0;
     int64_t i0, i1, j0, j1;
-    float room[HRI_BLOCK], sum[HRI_BLOCK] = {0};
+    float room[HRI_BLOCK], sum[HRI_BLOCK];
+    memset(sum, 0, (size_t)n * sizeof *sum);
     hri_pool_owners(h, p->kh, p->sh, p->ph, p->oh, &i0, &i1);
     hri_pool_owners(w, p->kw, p->sw, p->pw, p->ow, &j0, &j1);
     for (int64_t i = i0; i < i1; i++) {
@@ -69,10 +70,10 @@ static void avg_pool_grad_rows(void *arg, uint64_t begin, uint64_t end, uint32_t
     const task *t = arg;
     (void)worker;
     for (int64_t r = (int64_t)begin; r < (int64_t)end; r++) {
+        const int64_t b = r / t->p.h, h = r % t->p.h;
         for (int64_t w = 0; w < t->p.w; w++) {
             for (int64_t c0 = 0; c0 < t->p.channels; c0 += HRI_BLOCK) {
-                grad_pixel(t, r / t->p.h, r % t->p.h, w, c0,
-                           hri_min64(HRI_BLOCK, t->p.channels - c0));
+                grad_pixel(t, b, h, w, c0, hri_min64(HRI_BLOCK, t->p.channels - c0));
             }
         }
     }

@@ -25,7 +25,8 @@ static void grad_pixel(const hri_call *c, int64_t b, int64_t i, int64_t j, int64
     const int64_t channels = in[3], n = hri_min64(HRI_BLOCK, channels - c0);
     const int64_t to = ((b * in[1] + i) * in[2] + j) * channels + c0;
     int64_t h0, h1, w0, w1;
-    float room[HRI_BLOCK], sum[HRI_BLOCK] = {0};
+    float room[HRI_BLOCK], sum[HRI_BLOCK];
+    memset(sum, 0, (size_t)n * sizeof *sum);
     hri_resize_reach(i, in[1], out[1], &h0, &h1);
     hri_resize_reach(j, in[2], out[2], &w0, &w1);
     for (int64_t h = h0; h < h1; h++) {

@@ -112,30 +112,46 @@ static float image_at(const image *m, int64_t i) {
                                      : hri_from_f16(((const hri_f16 *)m->data)[i]);
 }
 
-/* `count` numbers from number `off` on of the run of pixels that starts at (n, y, x): straight from the image where
- * that is possible, else put together in `room`. */
+/* `count` numbers from number `off` on of a run of pixels that starts `y` and `x` away from a place; they lie in the pixels
+ * `first` to `last` behind it.  Divisions are made here, once for many places. */
+typedef struct piece {
+    int64_t y, x, off, count, first, last;
+} piece;
+
+static piece piece_of(const image *m, int64_t y, int64_t x, int64_t off, int64_t count) {
+    return (piece){.y = y,
+                   .x = x,
+                   .off = off,
+                   .count = count,
+                   .first = x + off / m->cg,
+                   .last = x + (off + count - 1) / m->cg};
+}
+
+/* The piece at the place (n, y, x): straight from the image where that is possible, else put together in `room`. */
 static const float *fetch(const image *m, int64_t group, int64_t n, int64_t y, int64_t x,
-                          int64_t off, int64_t count, float *room) {
-    if (y < 0 || y >= m->h) {
+                          const piece *p, float *room) {
+    y += p->y;
+    if (y < 0 || y >= m->h || x + p->last < 0 || x + p->first >= m->w) {
         return zeros;
     }
-    const int64_t first = x + off / m->cg, last = x + (off + count - 1) / m->cg;
-    const int64_t base = ((n * m->h + y) * m->w + x) * m->c + group * m->cg + off;
-    if (first >= 0 && last < m->w) {
-        if (m->type == HR_TYPE_F32) {
-            return (const float *)m->data + base;
-        }
-        for (int64_t k = 0; k < count; k++) {
-            room[k] = image_at(m, base + k);
-        }
-        return room;
+    const int64_t at = ((n * m->h + y) * m->w + x + p->x) * m->c + group * m->cg + p->off;
+    int64_t begin = 0, end = p->count;
+    if (x + p->first < 0 || x + p->last >= m->w) { /* one group then: its numbers are the pixels' */
+        const int64_t left = -(x + p->x) * m->cg - p->off;
+        const int64_t right = (m->w - x - p->x) * m->cg - p->off;
+        begin = left > 0 ? left : 0;
+        end = right < end ? right : end;
+    } else if (m->type == HR_TYPE_F32) {
+        return (const float *)m->data + at;
     }
-    if (last < 0 || first >= m->w) {
-        return zeros;
+    for (int64_t k = 0; k < begin; k++) {
+        room[k] = 0.0f;
     }
-    for (int64_t k = 0; k < count; k++) {
-        const int64_t at = x + (off + k) / m->cg;
-        room[k] = at >= 0 && at < m->w ? image_at(m, base + k) : 0.0f;
+    for (int64_t k = begin; k < end; k++) {
+        room[k] = image_at(m, at + k);
+    }
+    for (int64_t k = end; k < p->count; k++) {
+        room[k] = 0.0f;
     }
     return room;
 }
@@ -173,29 +189,46 @@ static tap tap_of(const patches *p, int64_t i) {
     return (tap){r * v->dh - v->ph, s * v->dw - v->pw, r * v->kw + s};
 }
 
+/* Places of the grid: (n, y, x) of its pixel, from number `at` on. */
+enum { PLACES = HRI_GEMM_MR };
+
+typedef struct places {
+    int64_t n[PLACES], y[PLACES], x[PLACES];
+} places;
+
+static void places_of(const patches *p, int64_t at, int64_t count, places *out) {
+    int64_t gx = at % p->gw, gy = at / p->gw % p->gh, n = at / p->gw / p->gh;
+    for (int64_t i = 0; i < count; i++) {
+        out->n[i] = n;
+        out->y[i] = gy * p->sh;
+        out->x[i] = gx * p->sw;
+        if (++gx == p->gw) {
+            gx = 0;
+            gy = gy + 1 < p->gh ? gy + 1 : 0;
+            n += gy == 0;
+        }
+    }
+}
+
 /* Rows are places, the depth is (run, number). */
 static void pack_patches(const hri_gemm *g, int64_t group, int64_t first, int64_t count, int64_t k0,
                          int64_t kc, float *to) {
     const patches *p = g->ctx;
     float room[HRI_GEMM_MR][FETCH_MAX];
     for (int64_t i = 0; i < count; i += HRI_GEMM_MR) {
-        int64_t n[HRI_GEMM_MR], y[HRI_GEMM_MR], x[HRI_GEMM_MR];
         const int64_t rows = count - i < HRI_GEMM_MR ? count - i : HRI_GEMM_MR;
-        for (int64_t r = 0; r < rows; r++) {
-            const int64_t at = first + i + r;
-            n[r] = at / (p->gw * p->gh);
-            y[r] = at / p->gw % p->gh * p->sh;
-            x[r] = at % p->gw * p->sw;
-        }
+        places at;
+        places_of(p, first + i, rows, &at);
         for (int64_t k = k0; k < k0 + kc;) {
             const int64_t off = k % p->depth;
             const int64_t left = p->depth - off < k0 + kc - k ? p->depth - off : k0 + kc - k;
             const tap t = tap_of(p, k / p->depth);
+            const piece part = piece_of(&p->from, t.y, t.x, off, left);
             const float *row[HRI_GEMM_MR];
             for (int64_t r = 0; r < HRI_GEMM_MR; r++) {
-                row[r] = r < rows ? fetch(&p->from, group, n[r], y[r] + t.y, x[r] + t.x, off, left,
-                                          room[r])
-                                  : zeros;
+                row[r] = r < rows
+                             ? fetch(&p->from, group, at.n[r], at.y[r], at.x[r], &part, room[r])
+                             : zeros;
             }
             hri_pack_turn8(row, left, to);
             to += left * HRI_GEMM_MR;
@@ -204,22 +237,20 @@ static void pack_patches(const hri_gemm *g, int64_t group, int64_t first, int64_
     }
 }
 
-enum { PLACES = 8 };
-
-/* `left` rows from row i on, at depth k for `places` places: a panel is written in one go for all of them, because
+/* `left` rows from row i on, at depth k for `width` places: a panel is written in one go for all of them, because
  * panels lie a power of two apart and would push one another out of the cache. */
-static void put_rows(const float *const from[PLACES], int64_t places, int64_t i, int64_t left,
+static void put_rows(const float *const from[PLACES], int64_t width, int64_t i, int64_t left,
                      int64_t k, int64_t kc, float *to) {
     for (int64_t q = 0; q < left;) {
         const int64_t row = (i + q) % HRI_GEMM_MR;
         const int64_t rows = left - q < HRI_GEMM_MR - row ? left - q : HRI_GEMM_MR - row;
         float *panel = to + (i + q - row) * kc + k * HRI_GEMM_MR;
         if (rows == HRI_GEMM_MR) {
-            for (int64_t p = 0; p < places; p++) {
+            for (int64_t p = 0; p < width; p++) {
                 memcpy(panel + p * HRI_GEMM_MR, from[p] + q, HRI_GEMM_MR * sizeof *panel);
             }
         } else {
-            for (int64_t p = 0; p < places; p++) {
+            for (int64_t p = 0; p < width; p++) {
                 for (int64_t r = 0; r < rows; r++) {
                     panel[p * HRI_GEMM_MR + row + r] = from[p][q + r];
                 }
@@ -237,22 +268,23 @@ static void pack_patches_t(const hri_gemm *g, int64_t group, int64_t first, int6
     const float *from[PLACES];
     const int64_t padded = (count + HRI_GEMM_MR - 1) / HRI_GEMM_MR * HRI_GEMM_MR;
     for (int64_t k = 0; k < kc; k += PLACES) {
-        const int64_t places = kc - k < PLACES ? kc - k : PLACES;
+        const int64_t width = kc - k < PLACES ? kc - k : PLACES;
+        places at;
+        places_of(p, k0 + k, width, &at);
         for (int64_t i = 0; i < count;) {
             const int64_t off = (first + i) % p->depth;
             const int64_t left = p->depth - off < count - i ? p->depth - off : count - i;
             const tap t = tap_of(p, (first + i) / p->depth);
-            for (int64_t q = 0; q < places; q++) {
-                const int64_t at = k0 + k + q, n = at / (p->gw * p->gh);
-                const int64_t y = at / p->gw % p->gh * p->sh, x = at % p->gw * p->sw;
-                from[q] = fetch(&p->from, group, n, y + t.y, x + t.x, off, left, room[q]);
+            const piece part = piece_of(&p->from, t.y, t.x, off, left);
+            for (int64_t q = 0; q < width; q++) {
+                from[q] = fetch(&p->from, group, at.n[q], at.y[q], at.x[q], &part, room[q]);
             }
-            put_rows(from, places, i, left, k, kc, to);
+            put_rows(from, width, i, left, k, kc, to);
             i += left;
         }
         for (int64_t i = count; i < padded; i++) {
             float *panel = to + (i - i % HRI_GEMM_MR) * kc + k * HRI_GEMM_MR + i % HRI_GEMM_MR;
-            for (int64_t q = 0; q < places; q++) {
+            for (int64_t q = 0; q < width; q++) {
                 panel[q * HRI_GEMM_MR] = 0.0f;
             }
         }

@@ -72,12 +72,17 @@ static inline void hri_pool_window(int64_t o, int64_t kernel, int64_t stride, in
     *end = hri_min64(o * stride - pad + kernel, size);
 }
 
+/* a / b, neither negative.  On many processors 32 bits are divided several times as fast as 64, and few images need more. */
+static inline int64_t hri_pool_divide(int64_t a, int64_t b) {
+    return (a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
 /* The outputs whose windows hold input place i. */
 static inline void hri_pool_owners(int64_t i, int64_t kernel, int64_t stride, int64_t pad,
                                    int64_t outputs, int64_t *begin, int64_t *end) {
     const int64_t first = i + pad - kernel + 1;
-    *begin = first > 0 ? (first + stride - 1) / stride : 0;
-    *end = hri_min64((i + pad) / stride + 1, outputs);
+    *begin = first > 0 ? hri_pool_divide(first + stride - 1, stride) : 0;
+    *end = hri_min64(hri_pool_divide(i + pad, stride) + 1, outputs);
 }
 
 static inline hr_meta hri_pool_meta(hr_type type, int64_t n, int64_t h, int64_t w, int64_t c) {
