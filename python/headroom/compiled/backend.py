@@ -1,0 +1,226 @@
+"""torch.compile(model, backend="headroom", options={"budget": "6GiB"}): PyTorch's kernels in the order of Headroom's plan.
+
+Dynamo captures the model, AOTAutograd differentiates it, the planner decides what is kept, recomputed and copied, and the two
+halves run in that order with PyTorch's own ops.  With options={"compiler": "inductor"} the same choice is handed to Inductor."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sequence
+
+from ..errors import DoesNotFit, UsageError
+from .report import Report
+
+OPTIONS = {
+    "budget": "bytes (\"6GiB\", a number) or a share of what plain training takes (\"60%\"); None: no limit",
+    "compiler": "\"eager\" (PyTorch's own kernels, the default) or \"inductor\"",
+    "times": "\"estimate\" or \"measure\" (each op is timed once; the default on a GPU)",
+    "offload": "False: nothing is copied to the host",
+    "outside": "bytes that the process will take beside this graph and has not yet: optimizer state",
+    "effort": "search steps of the planner; 0: default",
+    "verbose": "True: print what was planned",
+    "on_plan": "a function that is called with the Report",
+}
+reports: list[Report] = []  # of every graph that was compiled in this process, the last one last
+
+
+def to_bytes(given: Any, what: str = "budget") -> Optional[int]:
+    """"6GiB", "500MB", 1000 as a number of bytes."""
+    if given is None:
+        return None
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        return int(given)
+    import re
+
+    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", str(given), re.IGNORECASE)
+    if not found:
+        raise UsageError(f"{what}={given!r} is not an amount of memory: \"6GiB\", \"800MiB\", a number of bytes")
+    base = 1024 if found[3] or found[2] else 1
+    return int(float(found[1]) * base ** " KMGT".index(found[2].upper() or " "))
+
+
+class Settings:
+    """The options of one torch.compile, checked."""
+
+    def __init__(self, given: Optional[dict[str, Any]]) -> None:
+        given = dict(given or {})
+        for key in given:
+            if key not in OPTIONS:
+                raise UsageError(f"the backend headroom has no option {key!r}; there are {', '.join(OPTIONS)}")
+        budget = given.get("budget")
+        self.share = float(budget.strip().rstrip("%")) / 100 if isinstance(budget, str) and budget.strip().endswith("%") else None
+        self.budget = None if self.share is not None else to_bytes(budget)
+        self.compiler = given.get("compiler", "eager")
+        if self.compiler not in ("eager", "inductor"):
+            raise UsageError(f"compiler={self.compiler!r}: there are \"eager\" and \"inductor\"")
+        self.times = given.get("times")
+        if self.times not in (None, "estimate", "measure"):
+            raise UsageError(f"times={self.times!r}: there are \"estimate\" and \"measure\"")
+        self.offload = bool(given.get("offload", True))
+        self.outside, self.effort = to_bytes(given.get("outside"), "outside"), int(given.get("effort", 0))
+        self.verbose, self.on_plan = bool(given.get("verbose", False)), given.get("on_plan")
+
+
+class Partition:
+    """AOTAutograd's partition function: a joint graph in, the two halves of the plan out."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self.settings, self.name = settings, name
+        self.report: Optional[Report] = None
+
+    def __call__(self, joint_module: Any, joint_inputs: Any, *, num_fwd_outputs: int, **rest: Any) -> tuple[Any, Any]:
+        from torch._functorch import partitioners
+
+        from .graph import Joint, has_symbols
+
+        joint_module.graph.eliminate_dead_code()
+        if has_symbols(joint_module):
+            import warnings
+
+            warnings.warn("headroom: this graph has sizes that are not numbers, so there are no bytes to plan, and nothing is: compile "
+                          "with dynamic=False", stacklevel=2)
+            return partitioners.default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **keep(rest))
+        joint = Joint(joint_module, num_fwd_outputs, updated_inputs())
+        arranged = self.arrange(joint)
+        static = rest.get("static_lifetime_input_indices")
+        more = {}
+        if static is not None:
+            inputs = [n for n in arranged.module.graph.nodes if n.op == "placeholder"]
+            from torch.utils._ordered_set import OrderedSet
+
+            more["static_lifetime_input_nodes"] = OrderedSet(inputs[i] for i in static)
+        return partitioners._extract_fwd_bwd_modules(arranged.module, arranged.saved, [], num_fwd_outputs=num_fwd_outputs, **more)
+
+    def arrange(self, joint: Any) -> Any:
+        from .graph import Arranged
+        from .problem import schedule
+
+        problem, plan = self.plan(joint)
+        assert self.report is not None
+        arranged = Arranged(joint, problem, schedule(problem, plan))
+        self.report.recomputed, self.report.copied_bytes = arranged.recomputed, arranged.copied_bytes
+        reports.append(self.report)
+        if self.settings.on_plan is not None:
+            self.settings.on_plan(self.report)
+        if self.settings.verbose:
+            print(self.report, flush=True)
+        return arranged
+
+    def plan(self, joint: Any) -> tuple[Any, Any]:
+        from ..planning import plan_problem
+        from . import copies
+        from .graph import read
+        from .problem import Problem
+        from .times import clock
+
+        s, device = self.settings, device_of(joint)
+        times = clock(s.times or ("measure" if device.type == "cuda" else "estimate"))
+        with generators_kept(device):
+            step = read(joint, self.name, times)
+        if s.compiler == "inductor":
+            for n in step.nodes:
+                n.again = n.again and not n.random
+        offload = s.offload and s.compiler == "eager"
+        problem = Problem(step, memory=copies.speeds(device) if offload else None)
+        budget, outside = s.budget, outside_bytes(device, step.bytes_of("input"), s.outside)
+        if s.share is not None:
+            budget = int(s.share * plan_problem(problem.text, effort=1).unconstrained_bytes)
+            outside = 0
+        given = None if budget is None else f"{max(1, budget - outside)}B"
+        plan = plan_problem(problem.text, budget=given, effort=s.effort, offload=offload)
+        self.report = Report(plan, self.name, step.bytes_of("input"), budget, outside, s.compiler)
+        if not plan.fits:
+            raise DoesNotFit(refusal(self.report), self.report.minimum_bytes + outside, plan.minimum_op, [], plan)
+        return problem, plan
+
+
+def refusal(r: Report) -> str:
+    from .report import mib
+
+    words = f"{r.name} does not fit: budget {mib(r.budget_bytes or 0)}, minimum {mib(r.minimum_bytes + r.outside_bytes)}"
+    if r.plan.minimum_op:
+        words += f" (set by {r.plan.minimum_op})"
+    if r.outside_bytes:
+        words += f", of which {mib(r.outside_bytes)} lie outside of the graph"
+    return words + "; a smaller batch needs less"
+
+
+def keep(rest: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in rest.items() if k in ("static_lifetime_input_indices", "static_lifetime_input_nodes")}
+
+
+def updated_inputs() -> list[int]:
+    """Which inputs of the graph are written when its forward half has ended: running statistics."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    found = getattr(context, "fw_metadata", None)
+    if found is None:
+        return []
+    return [i for i, info in enumerate(found.input_info) if info.mutates_data]
+
+
+def device_of(joint: Any) -> Any:
+    import torch
+
+    from .graph import tensors
+
+    kinds = [t.device for n in joint.nodes for t in tensors(n)]
+    return next((d for d in kinds if d.type != "cpu"), torch.device("cpu"))
+
+
+class generators_kept:
+    """Timing random ops draws numbers: the generators are put back."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+
+    def __enter__(self) -> None:
+        import torch
+
+        self.cpu = torch.get_rng_state()
+        self.cuda = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+
+    def __exit__(self, *_: Any) -> None:
+        import torch
+
+        torch.set_rng_state(self.cpu)
+        if self.cuda is not None:
+            torch.cuda.set_rng_state(self.cuda, self.device)
+
+
+def outside_bytes(device: Any, input_bytes: int, more: Optional[int]) -> int:
+    """What the process takes on the device beside the tensors of this graph.  On the host a budget is of tensors alone."""
+    if device.type != "cuda":
+        return more or 0
+    from .memory import process_bytes
+
+    return max(0, process_bytes(device) - input_bytes) + (more or 0)
+
+
+def backend(module: Any, inputs: Sequence[Any], options: Optional[dict[str, Any]] = None, **_: Any) -> Callable[..., Any]:
+    """The backend that torch.compile calls.  `headroom.compiled.OPTIONS` lists its options."""
+    settings = Settings(options)
+    partition = Partition(settings, f"graph {len(reports) + 1}")
+    if settings.compiler == "inductor":
+        from .inductor import compile_with
+
+        return compile_with(partition, module, inputs)
+    from torch._dynamo.backends.common import aot_autograd
+
+    from .memory import watched
+
+    def compiler(half: Any, _inputs: Any) -> Callable[..., Any]:
+        from .emit import function
+
+        run = watched(function(half))
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, partition_fn=partition)(module, inputs)
+
+
+def register() -> None:
+    """Makes "headroom" a name for torch.compile.  An installed wheel does that by itself."""
+    from torch._dynamo import list_backends, register_backend
+
+    if "headroom" not in list_backends(exclude_tags=()):
+        register_backend(name="headroom")(backend)

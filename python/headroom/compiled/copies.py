@@ -1,0 +1,75 @@
+"""Copies of a plan to the host and back, beside the computation: a stream a direction, pinned memory, waits where the plan has them."""
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+_streams: dict[tuple[str, str], Any] = {}
+_done: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()  # tensor to the event of its copy
+
+
+def _stream(device: torch.device, way: str) -> Any:
+    key = (str(device), way)
+    if key not in _streams:
+        _streams[key] = torch.cuda.Stream(device)
+    return _streams[key]
+
+
+def out(x: torch.Tensor) -> torch.Tensor:
+    """A copy on the host, begun."""
+    if x.device.type != "cuda":
+        return x.clone(memory_format=torch.preserve_format)
+    host = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+    stream, now = _stream(x.device, "out"), torch.cuda.current_stream(x.device)
+    stream.wait_stream(now)
+    with torch.cuda.stream(stream):
+        host.copy_(x, non_blocking=True)
+        event = stream.record_event()
+    x.record_stream(stream)
+    _done[host] = event
+    return host
+
+
+def back(host: torch.Tensor, device: str) -> torch.Tensor:
+    """A copy on the device, begun; `arrived` waits for it."""
+    if not device.startswith("cuda"):
+        return host.clone(memory_format=torch.preserve_format)
+    x = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
+    stream = _stream(x.device, "back")
+    stream.wait_stream(torch.cuda.current_stream(x.device))
+    event = _done.get(host)
+    if event is not None:
+        stream.wait_event(event)
+    with torch.cuda.stream(stream):
+        x.copy_(host, non_blocking=True)
+        _done[x] = stream.record_event()
+    return x
+
+
+def arrived(x: torch.Tensor) -> torch.Tensor:
+    event = _done.get(x)
+    if event is not None:
+        torch.cuda.current_stream(x.device).wait_event(event)
+    return x
+
+
+def speeds(device: torch.device, size: int = 64 << 20) -> dict[str, float]:
+    """What a problem says of copies: bytes a nanosecond out and back, measured."""
+    if device.type != "cuda":
+        return {}
+    there = torch.empty(size, dtype=torch.uint8, device=device)
+    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    found = []
+    for source, target in ((there, host), (host, there)):
+        times = []
+        for _ in range(3):
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            target.copy_(source, non_blocking=True)
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) * 1e6)
+        found.append(size / max(min(times), 1.0))
+    return {"out_bytes_per_ns": round(found[0], 3), "in_bytes_per_ns": round(found[1], 3), "copy_latency_ns": 10000}
