@@ -62,7 +62,7 @@ def metadata() -> str:
 def information() -> dict[str, bytes]:
     """The files of dist-info."""
     wheel = f"Wheel-Version: 1.0\nGenerator: headroom\nRoot-Is-Purelib: false\nTag: {tag()}\n"
-    points = "[console_scripts]\nheadroom = headroom.__main__:main\n"
+    points = "[console_scripts]\nheadroom = headroom.__main__:main\n\n[torch_dynamo_backends]\nheadroom = headroom.compiled:backend\n"
     return {"METADATA": metadata().encode(), "WHEEL": wheel.encode(), "entry_points.txt": points.encode(),
             "LICENSE": (TOP / "LICENSE").read_bytes()}
 

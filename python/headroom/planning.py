@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any, Optional
 
-from .errors import DoesNotFit, Error, Way
+from .errors import DoesNotFit, Error, UsageError, Way
 from .event import Listener, plain
 from .library import call, check, collect, context, each, fill, library, text
 from .options import Job
@@ -207,8 +207,17 @@ def plan(model: Any, data: Any = None, *, batch: Optional[int] = None, budget: A
     model: a name, a file, one line, a function, a torch module or a Keras model (`hr.model`).  data is not needed, unless the model
     is a torch module.  budget: "900MiB", "50%", a number of bytes; None: what the device has free.  Further options are those of
     fit, with the same names as the command's: optimizer, rate, precision, device, micro_batches, val_batch and so on.
+    runtime="torch": a torch module as PyTorch itself runs it, through torch.compile(backend="headroom"): any module, with `data` the
+    arguments of one call (and the labels, where there is a loss=), and nothing is exported (`headroom.compiled.plan`).
 
     The answer may be no: plan.fits, or `if plan:`."""
+    if options.get("runtime") == "torch":
+        from . import compiled
+
+        del options["runtime"]
+        if batch is not None:
+            raise UsageError("with runtime=\"torch\" the batch is that of the data")
+        return compiled.plan(model, data if isinstance(data, (tuple, list)) else (data,), budget=budget, **options)  # type: ignore[no-any-return]
     listener = Listener((), screen(verbose))
     p = make_plan([Job(model, data, {"batch": batch, "budget": budget, **options}, listener)])
     return p.explore() if explore else p

@@ -8,6 +8,7 @@
 
 docs/how-to/pytorch.md is the guide.  Importing this imports nothing of PyTorch."""
 from .backend import OPTIONS, backend, register, reports
+from .capture import plan
 from .report import Report
 
-__all__ = ["OPTIONS", "Report", "backend", "register", "reports"]
+__all__ = ["OPTIONS", "Report", "backend", "plan", "register", "reports"]

@@ -135,7 +135,11 @@ class Partition:
 def refusal(r: Report) -> str:
     from .report import mib
 
-    words = f"{r.name} does not fit: budget {mib(r.budget_bytes or 0)}, minimum {mib(r.minimum_bytes + r.outside_bytes)}"
+    least = mib(r.minimum_bytes + r.outside_bytes)
+    if r.plan.proven:
+        words = f"{r.name} does not fit: budget {mib(r.budget_bytes or 0)}, minimum {least}"
+    else:
+        words = f"no plan was found for {r.name}: budget {mib(r.budget_bytes or 0)}; nothing less than {least} is possible"
     if r.plan.minimum_op:
         words += f" (set by {r.plan.minimum_op})"
     if r.outside_bytes:

@@ -171,6 +171,7 @@ class Arranged:
         self.inputs: dict[str, FxNode] = {}
         self.plain: dict[str, FxNode] = {}  # nodes without bytes, and views of nothing
         self.root: dict[int, str] = {}  # value to the node that it is whole in
+        self.first: dict[str, FxNode] = {}  # elements of tuples as they were made first
         self.before: set[FxNode] = set()
         self.returned: dict[str, FxNode] = {}
         self.recomputed = self.copied_bytes = 0
@@ -257,10 +258,14 @@ class Arranged:
     def _elements(self, n: FxNode, made: FxNode) -> None:
         """Elements are taken at once, so that what nothing reads is freed with the tuple."""
         for u in n.users:
-            if u.target is operator.getitem and int(u.args[1]) < len(made.meta["val"]):  # type: ignore[arg-type]
+            if u.target is not operator.getitem:
+                continue
+            one = self.first.get(u.name)
+            if one is None or int(u.args[1]) < len(made.meta["val"]):  # type: ignore[arg-type]
                 one = self.graph.call_function(operator.getitem, (made, u.args[1]))
                 one.meta = dict(u.meta)
-                self._keep(u, one)
+            self.first.setdefault(u.name, one)  # statistics that were moved are not moved again
+            self._keep(u, one)
 
     def _keep(self, n: FxNode, made: FxNode) -> None:
         value = self._value_of(n)

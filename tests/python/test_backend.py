@@ -1,0 +1,108 @@
+"""torch.compile(backend="headroom"): the same bits as eager training, in fewer bytes."""
+import copy
+import unittest
+import warnings
+
+import torch
+from small_models import Net, batch
+
+import headroom as hr
+import headroom.compiled as compiled
+from headroom.compiled import memory
+
+warnings.filterwarnings("ignore")
+compiled.register()
+
+
+def train(module: torch.nn.Module, call, steps: int = 2) -> list[torch.Tensor]:
+    """Losses, a number drawn after each step, gradients, parameters and statistics."""
+    x, y = batch()
+    optimizer, found = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9), []
+    for i in range(steps):
+        optimizer.zero_grad()
+        torch.manual_seed(50 + i)
+        loss, scores = call(x, y)
+        (loss + scores.square().mean()).backward()  # both outputs have gradients
+        found += [loss.detach().clone(), torch.rand(1)]
+        optimizer.step()
+    return found + [p.grad for p in module.parameters()] + [v.clone() for v in module.state_dict().values()]
+
+
+class Backend(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(True)
+        torch.manual_seed(0)
+        cls.base = Net()
+        module = copy.deepcopy(cls.base)
+        cls.want = train(module, module)
+
+    def setUp(self) -> None:
+        torch._dynamo.reset()
+
+    def check(self, **options) -> compiled.Report:
+        module = copy.deepcopy(self.base)
+        call = torch.compile(module, backend="headroom", options=options, fullgraph=True)
+        with memory.watch() as live:
+            got = train(module, call)
+        for want, mine in zip(self.want, got):
+            self.assertTrue(torch.equal(want, mine))
+        report = compiled.reports[-1]
+        self.assertLessEqual(live.peak, report.peak_bytes - report.input_bytes)
+        if report.budget_bytes is not None:
+            self.assertLessEqual(report.peak_bytes, report.budget_bytes)
+        return report
+
+    def test_same_bits_and_no_more_bytes_than_planned(self) -> None:
+        self.assertEqual(self.check().recomputed, 0)
+        self.assertGreater(self.check(budget="45%").recomputed, 0)
+
+    def test_measured_times_draw_nothing(self) -> None:
+        self.check(budget="60%", times="measure")
+
+    def test_values_that_go_to_the_host_come_back(self) -> None:
+        from unittest import mock
+
+        fast = {"out_bytes_per_ns": 1e6, "in_bytes_per_ns": 1e6, "copy_latency_ns": 0}
+        module = copy.deepcopy(self.base)
+        with mock.patch("headroom.compiled.copies.speeds", lambda device: fast):
+            got = train(module, torch.compile(module, backend="headroom", options={"budget": "50%"}, fullgraph=True))
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(self.want, got)))
+        self.assertGreater(compiled.reports[-1].copied_bytes, 0)
+
+    def test_no_is_an_exception_with_the_minimum(self) -> None:
+        module = copy.deepcopy(self.base)
+        with self.assertRaises(Exception) as caught:
+            torch.compile(module, backend="headroom", options={"budget": 1000})(*batch())
+        self.assertIn("minimum", str(caught.exception))
+
+    def test_an_option_that_is_none_is_a_sentence(self) -> None:
+        with self.assertRaises(Exception) as caught:
+            torch.compile(copy.deepcopy(self.base), backend="headroom", options={"budgte": "1GiB"})(*batch())
+        self.assertIn("budgte", str(caught.exception))
+
+    def test_evaluation_needs_no_plan(self) -> None:
+        module = copy.deepcopy(self.base).eval()
+        with torch.no_grad():
+            want = module(*batch())[1]
+            module.seen.zero_()
+            got = torch.compile(module, backend="headroom")(*batch())[1]
+        self.assertTrue(torch.equal(want, got))
+
+
+class Plan(unittest.TestCase):
+    def test_answers_without_running(self) -> None:
+        module = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 4))
+        x, y = torch.zeros(32, 16), torch.zeros(32, dtype=torch.long)
+        before = {k: v.clone() for k, v in module.state_dict().items()}
+        p = hr.plan(module, (x, y), loss=torch.nn.functional.cross_entropy, runtime="torch", budget="1GiB")
+        self.assertTrue(p.fits)
+        weights = sum(v.numel() * 4 for v in module.parameters())
+        self.assertGreaterEqual(p.live_bytes, 2 * weights)
+        self.assertTrue(all(torch.equal(before[k], v) for k, v in module.state_dict().items()))
+        self.assertFalse(hr.plan(module, (x, y), loss=torch.nn.functional.cross_entropy, runtime="torch", budget="4KiB").fits)
+
+
+if __name__ == "__main__":
+    unittest.main()
