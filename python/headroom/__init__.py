@@ -40,6 +40,10 @@ __all__ = [  # noqa: F822
 
 
 def __getattr__(name: str) -> Any:
+    if name == "compiled":
+        from importlib import import_module
+
+        return import_module(".compiled", __name__)
     if name not in _NAMES:
         raise AttributeError(f"module 'headroom' has no attribute {name!r}")
     from importlib import import_module

@@ -3,12 +3,11 @@ import copy
 import unittest
 import warnings
 
-import torch
-from small_models import Net, batch
-
 import headroom as hr
 import headroom.compiled as compiled
+import torch
 from headroom.compiled import memory
+from small_models import Net, batch
 
 warnings.filterwarnings("ignore")
 compiled.register()

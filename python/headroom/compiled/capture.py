@@ -29,7 +29,8 @@ class _Capture(Partition):
         raise _Captured
 
 
-def capture(module: Any, inputs: Sequence[Any], loss: Optional[Callable[..., Any]] = None, options: Optional[dict[str, Any]] = None) -> _Capture:
+def capture(module: Any, inputs: Sequence[Any], loss: Optional[Callable[..., Any]] = None,
+            options: Optional[dict[str, Any]] = None) -> _Capture:
     """Captures and plans a training step of `module(*inputs)`; with `loss`, inputs end with the labels, and the step has
     loss(output, labels) in it.  Neither the module nor the loss is run."""
     import torch

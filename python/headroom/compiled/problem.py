@@ -18,7 +18,9 @@ class Problem:
     """The problem's text, and what its ops and values are in the step: `ops[i]` is a Node, "state:NAME" or OUTSIDE."""
 
     def __init__(self, step: Step, outside_results: bool = False, memory: Optional[dict[str, float]] = None, align: int = 64) -> None:
-        self.step, self.values, self.ops = step, [], []
+        self.step = step
+        self.values: list[dict[str, Any]] = []
+        self.ops: list[Any] = []
         self.outside_results = outside_results  # results lie outside of the arena: no bytes in the problem
         self.number: dict[int, int] = {}  # storage to value
         self.states: dict[str, int] = {}  # random op to the value of its state

@@ -27,13 +27,14 @@ class Report:
         budget = "no budget" if self.budget_bytes is None else f"budget {mib(self.budget_bytes)}"
         parts = [f"{self.name}: {mib(self.peak_bytes + self.outside_bytes)} ({self.promise}), {budget}",
                  f"  parameters and inputs    {mib(self.input_bytes):>12}",
-                 f"  activations and gradients{mib(self.peak_bytes - self.input_bytes):>12}  at the peak; {mib(self.plain_bytes - self.input_bytes)} "
-                 "if everything is kept"]
+                 f"  activations and gradients{mib(self.peak_bytes - self.input_bytes):>12}  at the peak; "
+                 f"{mib(self.plain_bytes - self.input_bytes)} if everything is kept"]
         if self.outside_bytes:
             parts.append(f"  outside of the graph     {mib(self.outside_bytes):>12}")
         what = [f"{self.recomputed} ops recomputed"] if self.recomputed else []
         what += [f"{mib(self.copied_bytes)} copied to the host"] if self.copied_bytes else []
-        parts.append(f"  {', '.join(what) or 'everything is kept'}; step time x {self.time_ratio:.2f} (predicted); minimum {mib(self.minimum_bytes)}")
+        parts.append(f"  {', '.join(what) or 'everything is kept'}; step time x {self.time_ratio:.2f} (predicted); minimum "
+                     f"{mib(self.minimum_bytes + self.outside_bytes)}")
         return "\n".join(parts)
 
     def __repr__(self) -> str:

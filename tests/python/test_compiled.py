@@ -1,0 +1,101 @@
+"""Recorded steps of PyTorch as planner's problems, without PyTorch: what a plan does must be what the step computes."""
+import json
+import os
+import unittest
+
+import headroom as hr
+from headroom.compiled.problem import Problem, schedule
+from headroom.compiled.step import Node, Step, early_nodes
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps")
+
+
+def recorded(name: str) -> Step:
+    with open(os.path.join(FOLDER, f"{name}.json")) as file:
+        return Step.from_json(json.load(file))
+
+
+class Planned:
+    """A plan of a recorded step for a share of what plain training takes."""
+
+    def __init__(self, name: str, share: float, **options) -> None:
+        self.step = recorded(name)
+        self.problem = Problem(self.step, **options)
+        plain = hr.plan_problem(self.problem.text, effort=1).unconstrained_bytes
+        self.budget = int(share * plain)
+        self.plan = hr.plan_problem(self.problem.text, budget=f"{self.budget}B")
+        self.plan.check_fits()
+        self.actions = schedule(self.problem, self.plan)
+
+
+class Steps(unittest.TestCase):
+    def check(self, planned: Planned) -> None:
+        """Every read finds its value in its buffer; the two halves have what they must have."""
+        problem, step = planned.problem, planned.step
+        holds = {}
+        ran, between = [], None
+        for a in planned.actions:
+            if a.kind == "copy":
+                self.assertEqual(holds[a.source], a.value)
+                holds[a.target] = a.value
+                continue
+            if a.kind == "wait":
+                continue
+            for value, buffer in a.reads.items():
+                if problem.values[value].get("role") != "persistent":
+                    self.assertEqual(holds.get(buffer), value, a.node)
+            for value, buffer in a.makes.items():
+                holds[buffer] = value
+            if a.kind == "outside":
+                self.assertIsNone(between)
+                between = len(ran)
+            elif a.kind == "run":
+                self.assertEqual(a.again, a.node.name in ran)
+                self.assertTrue(a.node.again or not a.again)
+                ran.append(a.node.name)
+        first = [n for i, n in enumerate(ran) if n not in ran[:i]]
+        self.assertEqual(sorted(first), sorted(n.name for n in step.nodes if n.kind == "op"))
+        self.assertEqual([n for n in first if step.by_name[n].random], [n.name for n in step.nodes if n.random])
+        early = {n.name for n in step.nodes if n.early or (n.random and n.forward)}
+        self.assertLessEqual(early, set(ran[:between]))
+        self.assertLessEqual(planned.plan.live_bytes, planned.budget)
+
+    def test_every_read_sees_its_value(self) -> None:
+        for name, share in (("convolutions", 1.0), ("convolutions", 0.45), ("attention", 0.6)):
+            with self.subTest(name=name, share=share):
+                p = Planned(name, share)
+                self.check(p)
+                self.assertEqual(any(a.again for a in p.actions), share < 1)
+
+    def test_copies_go_out_and_come_back(self) -> None:
+        fast = {"out_bytes_per_ns": 1e6, "in_bytes_per_ns": 1e6, "copy_latency_ns": 0}
+        p = Planned("convolutions", 0.5, memory=fast)
+        self.check(p)
+        self.assertTrue(any(a.kind == "copy" and a.out for a in p.actions))
+        self.assertTrue(any(a.kind == "copy" and not a.out for a in p.actions))
+
+    def test_results_outside_of_the_arena_have_no_bytes_in_it(self) -> None:
+        inside, outside = Problem(recorded("convolutions")), Problem(recorded("convolutions"), outside_results=True)
+        made = [v["bytes"] for v in json.loads(outside.text)["values"] if v.get("result")]
+        self.assertEqual(sum(made), 0)
+        self.assertEqual(inside.result_bytes, 0)
+        self.assertGreater(outside.result_bytes, 0)
+
+    def test_what_is_written_reads_back(self) -> None:
+        step = recorded("attention")
+        again = Step.from_json(json.loads(json.dumps(step.to_json())))
+        self.assertEqual(Problem(step).text, Problem(again).text)
+        with self.assertRaises(ValueError):
+            Step.from_json({"headroom": "problem", "version": 1})
+
+    def test_readers_of_what_is_updated_run_once_and_first(self) -> None:
+        nodes = [Node("s", "input", storages=[(0, 64)]), Node("x", "input", storages=[(1, 64)]),
+                 Node("v", "view", inputs=["s"], storages=[(0, 64)]), Node("a", "op", "norm", ["x", "v"], [(2, 64)]),
+                 Node("b", "op", "mul", ["x", "v"], [(3, 64)]), Node("c", "op", "add", ["a", "b"], [(4, 64)])]
+        step = Step("small", nodes, ["c"], [])
+        early_nodes(step, ["s"], ["a"])
+        self.assertEqual([(n.early, n.again) for n in step.nodes if n.kind == "op"], [(True, True), (True, False), (False, True)])
+
+
+if __name__ == "__main__":
+    unittest.main()
