@@ -92,8 +92,8 @@ def check(name: str, shares: list[int]) -> int:
         good = equal and len(set(g.split("/"))) == 1 and len(set(s.split("/"))) == 1 and live <= planned and r.peak_bytes <= r.budget_bytes
         wrong += not good
         print(f"  {share:3} %: {'ok' if good else 'FAILED'}: losses {'equal' if equal else 'DIFFER'}, gradients {g}, state {s}; "
-              f"live {live} of {planned} planned bytes; budget {r.budget_bytes / 2**20:.1f} MiB; {r.recomputed} ops recomputed, time x {r.time_ratio:.3f} "
-              f"predicted; {time.time() - start:.0f} s", flush=True)
+              f"live {live} of {planned} planned bytes; budget {r.budget_bytes / 2**20:.1f} MiB; "
+              f"{r.recomputed} ops recomputed, time x {r.time_ratio:.3f} predicted; {time.time() - start:.0f} s", flush=True)
     return wrong
 
 

@@ -66,7 +66,7 @@ def capture(module: Any, inputs: Sequence[Any], loss: Optional[Callable[..., Any
 
 
 def plan(module: Any, inputs: Sequence[Any], loss: Optional[Callable[..., Any]] = None, budget: Any = None, **options: Any) -> Any:
-    """A Plan of a training step that PyTorch would run (its kernels, its optimizer beside it): bytes of parameters, inputs,
+    """A Plan of a training step that PyTorch would run (with its kernels; the optimizer is not part of it): bytes of parameters, inputs,
     activations and gradients.  Nothing is run.  `plan.report` says what it means in words."""
     found = capture(module, inputs, loss, {"budget": budget, **options})
     found.made.report = found.report

@@ -14,6 +14,12 @@ class Chosen(CustomPartitionerFn):
     def __call__(self, gm: Any, joint_inputs: Sequence[object], **rest: Any) -> Any:
         return self.partition(gm, joint_inputs, **rest)
 
+    def __deepcopy__(self, _memo: Any) -> "Chosen":  # Inductor copies and hashes its settings
+        return self
+
+    def __reduce__(self) -> Any:
+        return Chosen, (None,)
+
     def uuid(self) -> Any:
         return None  # the plan depends on the budget: nothing of it is cached between processes
 
