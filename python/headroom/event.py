@@ -95,6 +95,20 @@ def interrupts(listener: "Listener") -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def interruptible(listener: "Listener", do: Callable[[], Any]) -> Any:
+    """A call of the library that Ctrl-C ends at its next tick; there is nothing to save, so KeyboardInterrupt comes out."""
+    with interrupts(listener):
+        try:
+            result = do()
+        except Exception:
+            if isinstance(listener.failure, KeyboardInterrupt):
+                listener.raise_failure()
+            raise
+    if isinstance(listener.failure, KeyboardInterrupt):
+        listener.raise_failure()
+    return result
+
+
 class Listener:
     """An hr_job_event_fn over Python callables.  Keep it as long as C may call it."""
 

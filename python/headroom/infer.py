@@ -5,7 +5,7 @@ import ctypes as c
 from typing import Any, Optional
 
 from .errors import DoesNotFit, UsageError
-from .event import Listener, plain
+from .event import Listener, interruptible, plain
 from .library import call, check, context, each, fill, kinds, library, shape_of, text
 from .models import Model
 from .options import resolve
@@ -72,7 +72,7 @@ class Predictor:
 
     def call(self, name: str, *arguments: Any) -> None:
         try:
-            call(name, *arguments)
+            interruptible(self.listener, lambda: call(name, *arguments))
         except Exception as e:
             self.listener.raise_failure()
             self.model.raise_failure()

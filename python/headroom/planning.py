@@ -5,7 +5,7 @@ import ctypes as c
 from typing import Any, Optional
 
 from .errors import DoesNotFit, Error, UsageError, Way
-from .event import Listener, plain
+from .event import Listener, interruptible, plain
 from .library import call, check, collect, context, each, fill, library, text
 from .options import Job
 from .progress import screen
@@ -94,7 +94,7 @@ class Plan:
         from . import _c
 
         what = (_c.HR_EXPLORE_BATCH if batch else 0) | (_c.HR_EXPLORE_CHOICES if choices else 0) | (_c.HR_EXPLORE_CURVE if curve else 0)
-        with_failures(self.jobs, lambda: call("hr_job_explore", self.handle, what))
+        self._interruptible(lambda: call("hr_job_explore", self.handle, what))
         self.refresh()
         return self
 
@@ -142,8 +142,15 @@ class Plan:
 
         losses = (c.c_float * steps)()
         result = fill(_c.hr_try_result)
-        with_failures(self.jobs, lambda: call("hr_job_try", self.handle, steps, losses, c.byref(result)))
+        self._interruptible(lambda: call("hr_job_try", self.handle, steps, losses, c.byref(result)))
         return {**plain(result), "losses": list(losses)}
+
+    def _interruptible(self, do: Any) -> None:
+        listener = self.jobs[0].listener if self.jobs else None
+        if listener is None:
+            with_failures(self.jobs, do)
+        else:
+            interruptible(listener, lambda: with_failures(self.jobs, do))
 
     def check_fits(self) -> None:
         """Raises DoesNotFit, with the minimum, the op that sets it and ways out."""
@@ -219,7 +226,8 @@ def plan(model: Any, data: Any = None, *, batch: Optional[int] = None, budget: A
             raise UsageError("with runtime=\"torch\" the batch is that of the data")
         return compiled.plan(model, data if isinstance(data, (tuple, list)) else (data,), budget=budget, **options)  # type: ignore[no-any-return]
     listener = Listener((), screen(verbose))
-    p = make_plan([Job(model, data, {"batch": batch, "budget": budget, **options}, listener)])
+    job = Job(model, data, {"batch": batch, "budget": budget, **options}, listener)
+    p: Plan = interruptible(listener, lambda: make_plan([job]))
     return p.explore() if explore else p
 
 
@@ -233,6 +241,7 @@ def plan_problem(problem: str, *, budget: Any = None, host_budget: Any = None, e
         o.budget = str(budget).encode()
     if host_budget is not None:
         o.host_budget = str(host_budget).encode()
-    handle = c.c_void_p()
-    call("hr_plan_problem", c.byref(o), c.byref(handle))
+    handle, listener = c.c_void_p(), Listener()
+    o.on_event = listener.function
+    interruptible(listener, lambda: call("hr_plan_problem", c.byref(o), c.byref(handle)))
     return Plan(handle, [])

@@ -143,7 +143,72 @@ class Callbacks(unittest.TestCase):
             self.assertTrue(more.losses)
 
 
+    def test_ctrl_c_ends_evaluation_prediction_and_planning(self) -> None:
+        x, y = points()
+        m = fit((x, y), epochs=1).model
+
+        class Pressed:
+            def __len__(self) -> int:
+                return 100000
+
+            def __getitem__(self, i: int) -> tuple:
+                if i == 40:
+                    signal.raise_signal(signal.SIGINT)
+                return x[i % 256], y[i % 256]
+
+        with self.assertRaises(KeyboardInterrupt):
+            hr.evaluate(m, Pressed(), batch=4)
+        with self.assertRaises(KeyboardInterrupt):
+            hr.predict(m, hr.data(Pressed()), batch=4)
+        timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            hr.plan("resnet50", batch=256, budget="6GiB", device="null:80GiB", no_measure=True).explore()
+            timer.join()  # on a machine so fast that it was planned
+        self.assertTrue(hr.evaluate(m, (x, y)).loss > 0)  # all goes on
+
+
+class Eager:
+    """A tensor of tf.data as it looks from outside: a shape that is no tuple, numpy() and __array__, no DLPack."""
+
+    def __init__(self, a: np.ndarray) -> None:
+        self.a, self.dtype = a, type("DType", (), {"name": a.dtype.name})()
+
+    @property
+    def shape(self):
+        return type("TensorShape", (), {"as_list": lambda _: list(self.a.shape), "__iter__": lambda _: iter(self.a.shape),
+                                        "__len__": lambda _: self.a.ndim})()
+
+    def numpy(self) -> np.ndarray:
+        return self.a
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return self.a if dtype is None else self.a.astype(dtype)
+
+
+class Dataset:
+    """tf.data.Dataset: iterated anew each epoch, of a length that may be unknown, with an element_spec, without [i]."""
+
+    def __init__(self, fields: dict, batch: int) -> None:
+        self.fields, self.batch = fields, batch
+        self.element_spec = {k: (None, *v.shape[1:]) for k, v in fields.items()}
+
+    def __len__(self) -> int:
+        raise TypeError("The dataset length is unknown.")
+
+    def __iter__(self):
+        for i in range(0, len(next(iter(self.fields.values()))), self.batch):
+            parts = {k: Eager(v[i:i + self.batch]) for k, v in self.fields.items()}
+            yield parts if "x" in parts else tuple(parts.values())
+
+
 class Sources(unittest.TestCase):
+    def test_tf_data_as_arrays_do(self) -> None:
+        x, y = points()
+        want = fit(hr.data(x, y, shuffle=False)).losses
+        self.assertEqual(fit(Dataset({"x": x, "y": y}, 32)).losses, want)
+        self.assertEqual(fit(Dataset({"0": x, "1": y}, 20)).losses, want)
+
     def test_an_exception_names_its_sample(self) -> None:
         x, y = points()
 

@@ -15,6 +15,7 @@ OPTIONS = {
     "times": "\"estimate\" or \"measure\" (each op is timed once; the default on a GPU)",
     "offload": "False: nothing is copied to the host",
     "outside": "bytes that the process will take beside this graph and has not yet: optimizer state",
+    "enforce": "False: PyTorch's allocator is not limited to the budget (on a GPU; the limit is of the process)",
     "effort": "search steps of the planner; 0: default",
     "verbose": "True: print what was planned",
     "on_plan": "a function that is called with the Report",
@@ -54,7 +55,7 @@ class Settings:
         self.times = given.get("times")
         if self.times not in (None, "estimate", "measure"):
             raise UsageError(f"times={self.times!r}: there are \"estimate\" and \"measure\"")
-        self.offload = bool(given.get("offload", True))
+        self.offload, self.enforce = bool(given.get("offload", True)), bool(given.get("enforce", True))
         self.outside, self.effort = to_bytes(given.get("outside"), "outside"), int(given.get("effort", 0))
         self.verbose, self.on_plan = bool(given.get("verbose", False)), given.get("on_plan")
 
@@ -129,6 +130,10 @@ class Partition:
         self.report = Report(plan, self.name, step.bytes_of("input"), budget, outside, s.compiler)
         if not plan.fits:
             raise DoesNotFit(refusal(self.report), self.report.minimum_bytes + outside, plan.minimum_op, [], plan)
+        if device.type == "cuda" and budget is not None and s.enforce:
+            from .memory import limit
+
+            limit(device, budget)
         return problem, plan
 
 
@@ -195,8 +200,11 @@ def outside_bytes(device: Any, input_bytes: int, more: Optional[int]) -> int:
     """What the process takes on the device beside the tensors of this graph.  On the host a budget is of tensors alone."""
     if device.type != "cuda":
         return more or 0
+    import torch
+
     from .memory import process_bytes
 
+    torch.cuda.empty_cache()  # what timing left, and blocks that nothing uses
     return max(0, process_bytes(device) - input_bytes) + (more or 0)
 
 
