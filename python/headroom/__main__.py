@@ -44,16 +44,20 @@ def export_torch(model: Any, a: argparse.Namespace) -> int:
     import torch
 
     from . import torch as front
+    from .check import rows_of
     from .torch.check import check
 
     if not a.input:
         raise SystemExit("a PyTorch module needs --input, such as --input 'f32[N,3,224,224]'; once for each input")
     torch.manual_seed(0)
-    example = []
-    for type_, dims in a.input:
-        shape = [a.batch if d == "N" else d for d in dims]
-        example.append(torch.randn(shape) if type_ == "f32" else torch.randint(1, a.vocabulary, shape))
+    shapes = [[a.batch if d == "N" else d for d in dims] for _, dims in a.input]
+    whole = [type_ != "f32" for type_, _ in a.input]
+    most = a.vocabulary or 2
+    example = [torch.randint(1, most, s) if w else torch.randn(s) for s, w in zip(shapes, whole)]
     e = front.export(model, example, a.loss, name=a.name, dim=a.class_dim, custom_ops=a.custom_ops)
+    if not a.vocabulary:  # as many as the tables have rows; 0 is often padding
+        rows = [rows_of(e.model.train, name) if w else 0 for (name, _, _), w in zip(e.inputs, whole)]
+        example = [torch.randint(min(1, n - 1), n, s) if w else x for x, s, w, n in zip(example, shapes, whole, rows)]
     return finish(e, lambda: check(model, e, example), a)
 
 
@@ -83,8 +87,11 @@ def finish(e: Any, checked: Any, a: argparse.Namespace) -> int:
                   "Keras's torch backend")
         if not r.good(a.tolerance):
             print(f"not written: the model does not compute what its framework does (tolerance {a.tolerance:g})"
-                  + (f"; no gradient for {', '.join(r.missing[:5])}" if r.missing else ""), file=sys.stderr)
+                  + (f"; no gradient for {', '.join(r.missing[:5])}" if r.missing else "") + (f"; {r.unlike}" if r.unlike else ""),
+                  file=sys.stderr)
             return 1
+    print("inputs: " + ", ".join(f"{n} {v.type}[{','.join(map(str, v.shape))}]" for n, v in e.model.train.named.items()
+                                 if v.entry.kind == "input"))
     beside = e.save(a.output)
     model = a.output if os.path.dirname(a.output) else f"./{a.output}"
     print(f"wrote {a.output} and {beside}\nnext: headroom train {model} --data SRC --budget SIZE")
@@ -150,7 +157,8 @@ def parser() -> argparse.ArgumentParser:
     e.add_argument("--class-dim", type=int, help="the dimension of the output that holds the classes")
     e.add_argument("--name", help="of the model; default: its class")
     e.add_argument("--batch", type=int, default=5, help="batch of the example (default 5)")
-    e.add_argument("--vocabulary", type=int, default=100, help="ids of the example are below this (default 100)")
+    e.add_argument("--vocabulary", type=int, default=0,
+                   help="ids of the example are below this (default: the rows of the tables that they look up, at most 100)")
     e.add_argument("--tolerance", type=float, default=1e-4, help="largest relative difference allowed (default 1e-4)")
     e.add_argument("--no-check", action="store_true", help="do not compare with the framework")
     e.add_argument("--custom-ops", action="store_true", help="PyTorch: ops without a counterpart run in PyTorch on the host; such a model "

@@ -14,6 +14,7 @@ from .build import inverse
 from .define import Graph
 from .errors import Error
 from .exported import Exported
+from .graph import Form
 from .models import Model as Opened
 from .run import Run
 from .sides import Kink, Settled, unwatch, watch
@@ -49,6 +50,24 @@ def standing(array: np.ndarray, order: Sequence[int]) -> np.ndarray:
 def parameters(e: Exported) -> list[str]:
     return [n for n in e.weights if n in e.model.train.named and e.model.train.named[n].entry.kind == "param"
             and " frozen" not in e.model.train.named[n].entry.tail]
+
+
+KEEPS_NUMBERS = ("cast", "reshape", "slice", "broadcast_to", "transpose", "concat", "where")
+
+
+def rows_of(form: Form, name: str, most: int = 100) -> int:
+    """How many rows the smallest table has that an input of whole numbers looks up; `most` when there is none."""
+    own = {id(form.named[name].entry)}
+    found = most
+    for e in form.entries:
+        if e.kind != "node":
+            continue
+        if e.op in KEEPS_NUMBERS and any(id(v.entry) in own for v in e.inputs[e.op == "where":]):
+            own.add(id(e))
+        if e.op == "gather" and id(e.inputs[1].entry) in own:
+            table = e.inputs[0].shape[int(str(e.attributes.get("axis", 0)))]
+            found = min(found, table) if isinstance(table, int) else found
+    return found
 
 
 def add_gradients(g: Graph, names: Sequence[str]) -> list[str]:

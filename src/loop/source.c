@@ -488,7 +488,7 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     const hr_shape *is = &s->input.meta.shape;
     const int64_t h = want->sample.shape.dim[0], w = want->sample.shape.dim[1];
     const int64_t channels = want->sample.shape.dim[2];
-    const int encoded = is_encoded(s);
+    const int encoded = is_encoded(s), other = strcmp(s->input.name, "image") != 0;
     const size_t before = t->used;
     if (encoded && channels != 1 && channels != 3) {
         return hri_prose_set(why, HR_E_SHAPE,
@@ -496,9 +496,10 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
                              "expects %lld",
                              (long long)channels);
     }
-    if (strcmp(s->input.name, "image") != 0) { /* what the stages below look for */
+    if (other) { /* what the stages below look for */
         say(t, " | rename(%s,to=image)", s->input.name);
     }
+    const size_t began = t->used;
     if (encoded) {
         const int crop = wants(augment, "crop");
         say(t, " | decode(size=%lldx%lld,channels=%lld,%s%s)", (long long)h, (long long)w,
@@ -522,8 +523,14 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     if (wants(augment, "jitter")) {
         say(t, " | jitter");
     }
-    if (t->used == before && s->input.meta.type == HR_TYPE_U8) {
+    if (t->used == began && s->input.meta.type == HR_TYPE_U8) {
         say(t, " | load"); /* as many threads as the other stages would have */
+    }
+    if (other && t->used == began) {
+        t->used = before; /* nothing looked for it */
+        t->out[before] = '\0';
+    } else if (other) {
+        say(t, " | rename(image,to=%s)", s->input.name);
     }
     if (s->input.meta.type == HR_TYPE_U8 && channels > HRI_PIXELS_CHANNELS) {
         return hri_prose_set(why, HR_E_SHAPE, "images can have at most %d channels, not %lld",

@@ -213,6 +213,9 @@ static hr_status put_reals(const place *p, const hr_field *f) {
 static hr_status put_numbers(const place *p, const hr_field *f, hri_prose *why) {
     int32_t piece[PIECE];
     hr_status status = HR_OK;
+    if (p->counted) {
+        *p->counted += p->count; /* labels that are no classes: every one */
+    }
     for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
         const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
         for (uint64_t i = 0; i < n; i++) {

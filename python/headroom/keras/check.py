@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import tree
 
-from ..check import Compared, Ours, Outcome, compare, ours
+from ..check import Compared, Ours, Outcome, compare, ours, rows_of
 from ..exported import Exported
 from ..loss import class_dim
 from ..size import Size
@@ -34,16 +34,6 @@ def mean(model: Any) -> Iterator[None]:
         finally:
             for x, p in zip(layers, policies):
                 x.dtype_policy = p
-
-
-def rows_of(form: Any, name: str) -> int:
-    """How many rows the smallest table has that an input looks up; 100 when there is none."""
-    own = {id(form.named[name].entry)}
-    for e in form.entries:
-        if e.kind == "node" and e.op in ("cast", "reshape", "slice") and id(e.inputs[0].entry) in own:
-            own.add(id(e))
-    return min([e.inputs[0].shape[0] for e in form.entries if e.kind == "node" and e.op == "gather" and not e.attributes
-                and id(e.inputs[1].entry) in own], default=100)
 
 
 def feeds_of(e: Exported, batch: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import linecache
 from pathlib import Path
@@ -182,14 +183,21 @@ def _buffer(b: Build, walk: Walk, source: Source, spec: Any, value: torch.Tensor
     return cell
 
 
-def input_names(example: Sequence[torch.Tensor], names: Optional[Sequence[str]]) -> list[str]:
-    """The names that our data sources use for the first input: image and tokens."""
+def input_names(module: torch.nn.Module, example: Sequence[torch.Tensor], names: Optional[Sequence[str]], loss: str) -> list[str]:
+    """The first input is called as our data sources call it, image or tokens; the others as forward() calls them."""
     if names:
         return list(names)
-    out = []
+    taken = {n for n, _ in module.named_parameters()} | {n for n, _ in module.named_buffers()} | {"loss", "logits"}
+    taken |= {"label"} if loss != "own" else set()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    arguments = [n for n, p in inspect.signature(module.forward).parameters.items() if p.kind in kinds]
+    out: list[str] = []
     for i, x in enumerate(example):
         base = "image" if x.dim() == 4 else "tokens" if not x.dtype.is_floating_point and x.dim() == 2 else "input"
-        out.append(base if base not in out else f"{base}.{i}")
+        if i > 0 and i < len(arguments):
+            base = arguments[i]
+        out.append(base if base not in taken else f"{base}.{i}")
+        taken.add(out[-1])
     return out
 
 
@@ -223,7 +231,7 @@ def export(module: torch.nn.Module, example: Sequence[torch.Tensor], loss: str =
         module.train(was)
     source = Source(module, programs)
     batch = int(example[0].shape[0])
-    given = input_names(example, names)
+    given = input_names(module, example, names, loss)
     outside = Kept() if custom_ops else None
     forms, found = [], 0
     counters: dict = {}

@@ -243,3 +243,31 @@ TEST(supply, a_tagger_may_have_fewer_classes_than_words) {
     CHECK(strstr(why.text, "out of range"));
     rig_close(&r);
 }
+
+TEST(supply, labels_that_are_no_classes_all_count) {
+    static const char form[] = "%1 = input \"x\" f32[N,3]\n%2 = input \"label\" i32[N,3]\n"
+                               "%3 = param \"w\" f32[3] constant 1 0\n%4 = mul(%1 %3) @\"\"\n%5 = "
+                               "cast(%2) {to=f32} @\"\"\n"
+                               "%6 = mean_squared_error(%4 %5) @\"\"\nresult \"loss\" %6\n";
+    const int32_t x[3 * BATCH] = {1, 2, 3}, label[3 * BATCH] = {-4, 5, 6};
+    const char *folder = test_folder();
+    char data[512], model[300], own[1024];
+    rig r;
+    hri_prose why = {""};
+    uint64_t counted = 0;
+    write_tags(folder, "x.npy", x);
+    write_tags(folder, "label.npy", label);
+    const int bytes = snprintf(
+        own, sizeof own, "headroom model 1\nname \"own\"\nform train\n%sform eval\n%s", form, form);
+    test_write(folder, "own.hr", own, (size_t)bytes);
+    snprintf(model, sizeof model, "%s/own.hr", folder);
+    snprintf(data, sizeof data, "npy(%s/x.npy,%s/label.npy,names=x,label)", folder, folder);
+    rig_open_as(&r, model, data, 1);
+    const hri_planned_run run = {.exec = hri_planned_exec(r.planned),
+                                 .g = hri_planned_graph(r.planned),
+                                 .samples = BATCH,
+                                 .counted = &counted};
+    CHECK_OK(hri_supply_feed(r.supply, &run, NULL, &why));
+    CHECK_EQ(counted, 3 * BATCH);
+    rig_close(&r);
+}
