@@ -10,6 +10,7 @@ from pathlib import Path
 try:
     import numpy as np
     import torch
+    import torch.nn.functional as F
     from torch import nn
 except ImportError as missing:
     raise unittest.SkipTest(str(missing)) from None
@@ -20,6 +21,7 @@ import trip
 import zoo_torch
 import zoo_users
 from headroom import library, safetensors
+from headroom.check import rows_of
 from headroom.graph import Refused
 from headroom.sides import Kink, Unlike
 from headroom.torch.check import check
@@ -193,6 +195,41 @@ class Written(unittest.TestCase):
         e = front.export(m, x)
         e.weights["6.bias"] = e.weights["6.bias"] + 1
         self.assertFalse(check(m, e, x).good())
+
+
+class Conditioned(nn.Module):
+    """Several inputs, a table smaller than any guess, and a cast of its own to f32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.a, self.b = nn.Embedding(3, 4), nn.Linear(5, 4), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor, kind: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        h = self.a(x.float()) * kind[:, None].float() + self.table(label)
+        return F.mse_loss(self.b(h), x[:, :2])
+
+
+class Several(unittest.TestCase):
+    def exported(self, loss: str = "own") -> tuple:
+        torch.manual_seed(0)
+        m, example = Conditioned(), (torch.randn(4, 5), torch.ones(4, dtype=torch.int64), torch.tensor([0, 1, 2, 1]))
+        return m, example, front.export(m, example, loss)
+
+    def test_inputs_are_called_as_forward_calls_them(self) -> None:
+        m, example, e = self.exported()
+        self.assertEqual([n for n, _, _ in e.inputs], ["input", "kind", "label"])
+        self.assertTrue(check(m, e, example).good())
+
+    def test_ids_are_drawn_as_the_tables_have_rows(self) -> None:
+        _, _, e = self.exported()
+        self.assertEqual([rows_of(e.model.train, n) for n in ("kind", "label")], [100, 3])
+
+    def test_a_module_that_cannot_run_in_double_precision_is_compared_as_it_is(self) -> None:
+        m, example, e = self.exported()
+        e.weights["b.bias"] = e.weights["b.bias"] + 1
+        r = check(m, e, example)
+        self.assertFalse(r.good())
+        self.assertIn("double precision", r.unlike)
 
 
 class Whiten(nn.Module):

@@ -119,6 +119,24 @@ TEST(source, arrays_of_another_shape_are_refused_with_both_shapes) {
     hri_source_deinit(&s);
 }
 
+TEST(source, an_image_field_keeps_its_name_behind_the_stages) {
+    const char *folder = test_folder();
+    const float x[2 * 4 * 4 * 3] = {0};
+    write_npy(folder, "x.npy", "(2, 4, 4, 3)", "<f4", x, sizeof x);
+    char src[600], text[512];
+    hri_model_input want;
+    hri_source s;
+    hri_prose why = {""};
+    snprintf(src, sizeof src, "npy(%s/x.npy,names=picture)", folder);
+    input_of("mlp:size=4,channels=3,classes=3", &want);
+    CHECK_OK(hri_source_look(src, &want, &s, &why));
+    CHECK_OK(hri_source_stages(&s, &want, NULL, text, sizeof text, &why));
+    CHECK_STR(text, "");
+    CHECK_OK(hri_source_stages(&s, &want, "flip", text, sizeof text, &why));
+    CHECK_STR(text, " | rename(picture,to=image) | flip | rename(image,to=picture)");
+    hri_source_deinit(&s);
+}
+
 TEST(source, a_split_loses_nothing_and_doubles_nothing) {
     enum { N = 41, VALIDATION = 9 };
     const char *folder = test_folder();
