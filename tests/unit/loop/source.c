@@ -127,8 +127,11 @@ TEST(source, an_image_field_keeps_its_name_behind_the_stages) {
     hri_model_input want;
     hri_source s;
     hri_prose why = {""};
-    snprintf(src, sizeof src, "npy(%s/x.npy,names=picture)", folder);
+    const int64_t y[2] = {0, 1};
+    write_npy(folder, "y.npy", "(2,)", "<i8", y, sizeof y);
+    snprintf(src, sizeof src, "npy(%s/x.npy,%s/y.npy,names=picture,label)", folder, folder);
     input_of("mlp:size=4,channels=3,classes=3", &want);
+    snprintf(want.name, sizeof want.name, "picture");
     CHECK_OK(hri_source_look(src, &want, &s, &why));
     CHECK_OK(hri_source_stages(&s, &want, NULL, text, sizeof text, &why));
     CHECK_STR(text, "");
