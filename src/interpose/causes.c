@@ -52,7 +52,8 @@ static void take_from(uint64_t *bytes, uint64_t *less) {
 int hri_causes_learn(hri_run_device *d, const hri_wire *answer) {
     const uint64_t now = hri_coarse_ms();
     __atomic_store_n(&d->measured_ms, now, __ATOMIC_RELAXED);
-    const bool alone = hri_alone() && answer->held_bytes == d->tracked_bytes;
+    const bool alone = hri_self.moment != UINT64_MAX && hri_moment() == hri_self.moment &&
+                       answer->held_bytes == d->tracked_bytes;
     d->sure = alone;
     if (!alone || (answer->flags & HRI_WIRE_NO_PIDS)) {
         return 0;

@@ -24,6 +24,8 @@ __attribute__((visibility("hidden"))) void *__dso_handle = &__dso_handle;
 static __thread int depth __attribute__((tls_model("initial-exec")));
 static __thread int kept_errno __attribute__((tls_model("initial-exec")));
 
+#define ENTERED (1ull << 32) /* in hri_self.inside */
+
 enum { CHUNK_MOST = 64 << 20, CHUNK_LEAST = 2 << 20, ANSWER_MS = 10 };
 
 /* ---- entering ---- */
@@ -35,7 +37,7 @@ bool hri_enter(void) {
     }
     kept_errno = errno;
     depth = 1;
-    __atomic_fetch_add(&hri_self.inside, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&hri_self.inside, ENTERED + 1, __ATOMIC_ACQ_REL);
     return true;
 }
 
@@ -50,8 +52,9 @@ void hri_inside_for_ever(void) {
     depth = 2;
 }
 
-bool hri_alone(void) {
-    return __atomic_load_n(&hri_self.inside, __ATOMIC_ACQUIRE) <= (depth == 1);
+uint64_t hri_moment(void) {
+    const uint64_t inside = __atomic_load_n(&hri_self.inside, __ATOMIC_ACQUIRE);
+    return inside % ENTERED <= (depth == 1) ? inside : UINT64_MAX;
 }
 
 /* CUDA is unusable in a forked child; what it inherits must neither keep its parent alive nor speak for it. */
@@ -254,6 +257,7 @@ static int exchange(int device, uint64_t more, uint64_t wait_ms, hri_wire *answe
     hri_wire w = hri_wire_make(HRI_VERB_LEASE);
     /* The remainder is measured against what is tracked: let it be the truth. */
     hri_pools_settle(device, false, true);
+    hri_self.moment = hri_moment();
     pthread_mutex_lock(&hri_self.lock);
     w.held_bytes = d->tracked_bytes;
     w.remainder_bytes = d->remainder_bytes;

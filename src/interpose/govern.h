@@ -66,7 +66,8 @@ typedef struct hri_run {
     uint64_t socket_inode;
     uint64_t job, wait_ms, spill_limit_bytes;
     uint32_t flags; /* HRI_WIRE_OVERCOMMIT */
-    int inside;     /* threads that are in a hook */
+    uint64_t inside; /* threads that are in a hook, and above bit 32 how often one entered; atomic */
+    uint64_t moment; /* of the last question to the broker; see hri_moment.  Under talk */
     int pool_flight; /* a pool call goes on without bytes taken for it: charges of pools stay.  Under lock */
     int captures;   /* streams that capture now */
     int contexts;   /* beside the primary ones */
@@ -90,8 +91,8 @@ CUresult hri_leave(CUresult result);
 /* After a successful cuInit: sets the process up, once. */
 void hri_start(void);
 
-/* No other thread of the program is in a hook. */
-bool hri_alone(void);
+/* UINT64_MAX while another thread is in a hook.  The same number twice: nobody was in one, in between either. */
+uint64_t hri_moment(void);
 /* This thread is ours: every hook is only a jump in it. */
 void hri_inside_for_ever(void);
 /* Starts the thread that listens and measures (watcher.c), where there is need of it, once.  measures: there is. */

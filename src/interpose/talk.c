@@ -151,6 +151,20 @@ static int ask(hri_wire *w, uint64_t wait_ms, int device, uint64_t need) {
     }
 }
 
+/* The remainder is what NVML shows beyond the bytes that were told with the question.  When another thread took or gave some
+ * meanwhile, the difference is in it.  So it becomes smaller only when nobody did, and larger by what is sure to be: bytes are
+ * taken before the driver takes them and given after it gave them, so what was taken since the question is not remainder.
+ * Under lock. */
+static uint64_t remainder_now(const hri_run_device *d, const hri_wire *w) {
+    if (hri_self.moment != UINT64_MAX && hri_moment() == hri_self.moment) {
+        return w->remainder_bytes;
+    }
+    const uint64_t since =
+        d->tracked_bytes > w->held_bytes ? d->tracked_bytes - w->held_bytes : 0;
+    const uint64_t sure = w->remainder_bytes > since ? w->remainder_bytes - since : 0;
+    return sure > d->remainder_bytes ? sure : d->remainder_bytes;
+}
+
 /* What an answer says about a device. */
 static void learn(int device, const hri_wire *w) {
     hri_run_device *d = &hri_self.device[device];
@@ -159,10 +173,8 @@ static void learn(int device, const hri_wire *w) {
     d->limit_bytes = w->limit_bytes;
     d->free_bytes = w->free_bytes;
     d->slack_bytes = w->slack_bytes;
-    /* Another thread may be between taking bytes and the driver's call, which makes the remainder look too small. */
-    if (!(w->flags & HRI_WIRE_NO_PIDS) &&
-        (w->remainder_bytes > d->remainder_bytes || hri_alone())) {
-        d->remainder_bytes = w->remainder_bytes;
+    if (!(w->flags & HRI_WIRE_NO_PIDS)) {
+        d->remainder_bytes = remainder_now(d, w);
     }
     pthread_mutex_unlock(&hri_self.lock);
 }
@@ -187,6 +199,7 @@ int hri_talk_open(void) {
         if (d->known) { /* a broker that was started anew learns what we have */
             w = hri_wire_make(HRI_VERB_DEVICE);
             memcpy(w.uuid, d->uuid, sizeof w.uuid);
+            hri_self.moment = hri_moment();
             pthread_mutex_lock(&hri_self.lock);
             w.held_bytes = d->tracked_bytes;
             w.granted_bytes = d->granted_bytes;
