@@ -66,7 +66,8 @@ typedef struct hri_run {
     uint64_t socket_inode;
     uint64_t job, wait_ms, spill_limit_bytes;
     uint32_t flags; /* HRI_WIRE_OVERCOMMIT */
-    uint64_t inside; /* threads that are in a hook, and above bit 32 how often one entered; atomic */
+    uint64_t
+        inside; /* threads that are in a hook, and above bit 32 how often one entered; atomic */
     uint64_t moment; /* of the last question to the broker; see hri_moment.  Under talk */
     int pool_flight; /* a pool call goes on without bytes taken for it: charges of pools stay.  Under lock */
     int captures;   /* streams that capture now */

@@ -159,8 +159,7 @@ static uint64_t remainder_now(const hri_run_device *d, const hri_wire *w) {
     if (hri_self.moment != UINT64_MAX && hri_moment() == hri_self.moment) {
         return w->remainder_bytes;
     }
-    const uint64_t since =
-        d->tracked_bytes > w->held_bytes ? d->tracked_bytes - w->held_bytes : 0;
+    const uint64_t since = d->tracked_bytes > w->held_bytes ? d->tracked_bytes - w->held_bytes : 0;
     const uint64_t sure = w->remainder_bytes > since ? w->remainder_bytes - since : 0;
     return sure > d->remainder_bytes ? sure : d->remainder_bytes;
 }

@@ -1,8 +1,5 @@
-/* The front of the fake libcuda.so.1: the exported functions (generated), the failure schedule, initialisation,
- * devices, primary contexts and the stack of current ones.
- *
- * As in the real driver: nothing works before cuInit, nor in a child forked after it; a context is a thing of the
- * device, currency a thing of the thread; after an asynchronous fault every call in the context gives that error. */
+/* The front of the fake libcuda.so.1: the exported functions (generated), the failure schedule, initialisation and
+ * devices.  As in the real driver, nothing works before cuInit, nor in a child forked after it. */
 #include "fake.h"
 
 #include <signal.h>
@@ -14,28 +11,23 @@
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
-struct CUctx_st fake_contexts[FAKE_DEVICES];
 fake_counts fake_live;
 
 static _Atomic pid_t ready_in; /* the process that has called cuInit; 0: none */
 static int visible[FAKE_DEVICES], visible_count;
-static _Thread_local struct CUctx_st *stack[16];
-static _Thread_local int depth;
 
 /* ---- the failure schedule ---- */
 
 enum {
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS) INDEX_##NAME,
-#include "device/cuda/cuda_api.def"
-#include "foreign.def"
+#include "fake_api.def"
 #undef HRI_CU_FN
     FUNCTIONS
 };
 
 static const char *const names[FUNCTIONS] = {
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS) #NAME,
-#include "device/cuda/cuda_api.def"
-#include "foreign.def"
+#include "fake_api.def"
 #undef HRI_CU_FN
 };
 
@@ -49,15 +41,17 @@ static failure failures[FUNCTIONS];
 static _Atomic uint64_t calls[FUNCTIONS];
 static pthread_once_t schedule_once = PTHREAD_ONCE_INIT;
 
-/* "cuMemCreate" finds cuMemCreate and cuMemCreate_v2. */
+/* "cuMemcpyDtoD" finds cuMemcpyDtoD_v2 where there is none of that very name. */
 static int index_of(const char *name, size_t length) {
+    int second = -1;
     for (int i = 0; i < FUNCTIONS; i++) {
         const char *rest = strncmp(names[i], name, length) == 0 ? names[i] + length : "?";
-        if (*rest == '\0' || strcmp(rest, "_v2") == 0) {
+        if (*rest == '\0') {
             return i;
         }
+        second = strcmp(rest, "_v2") == 0 ? i : second;
     }
-    return -1;
+    return second;
 }
 
 static CUresult usual_failure(int index) {
@@ -128,7 +122,9 @@ static CUresult before_call(int index) {
     }
     const int any_time = index == INDEX_cuInit || index == INDEX_cuGetErrorName ||
                          index == INDEX_cuGetErrorString || index == INDEX_cuDriverGetVersion ||
-                         index == INDEX_cuGetProcAddress || index == INDEX_cuGetProcAddress_v2;
+                         index == INDEX_cuGetProcAddress || index == INDEX_cuGetProcAddress_v2 ||
+                         index == INDEX_cuGetProcAddress_ptsz ||
+                         index == INDEX_cuGetProcAddress_v2_ptsz;
     if (!any_time && atomic_load(&ready_in) != getpid()) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
@@ -146,8 +142,7 @@ static CUresult before_call(int index) {
         }                                                                                          \
         return refused;                                                                            \
     }
-#include "device/cuda/cuda_api.def"
-#include "foreign.def"
+#include "fake_api.def"
 #undef HRI_CU_FN
 
 /* ---- for tests ---- */
@@ -295,9 +290,6 @@ CUresult fake_cuInit(unsigned int flags) {
         if (fake_state_open(1) != 0) {
             result = CUDA_ERROR_UNKNOWN;
         } else {
-            for (int i = 0; i < FAKE_DEVICES; i++) {
-                fake_contexts[i].device = i;
-            }
             find_visible();
             if (visible_count == 0) {
                 fake_state_leave();
@@ -385,6 +377,15 @@ CUresult fake_cuGetErrorString(CUresult error, const char **text) {
     }
 }
 
+int fake_ordinal_of(int device) {
+    for (int i = 0; i < visible_count; i++) {
+        if (visible[i] == device) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 int fake_device_of(CUdevice ordinal) {
     return ordinal >= 0 && ordinal < visible_count ? visible[ordinal] : -1;
 }
@@ -450,10 +451,13 @@ CUresult fake_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUd
         *value = 0;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = 4; /* few, so that loops over a grid run more than once */
+        *value = FAKE_PROCESSORS; /* few, so that loops over a grid run more than once */
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
         *value = FAKE_SHARED_MAX;
+        return CUDA_SUCCESS;
+    case FAKE_ATTRIBUTE_THREADS_PER_PROCESSOR:
+        *value = FAKE_THREADS;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
@@ -486,97 +490,4 @@ CUresult fake_cuDeviceGetPCIBusId(char *id, int size, CUdevice device) {
     }
     fake_bus_id(fake_device_of(device), id, (size_t)size);
     return CUDA_SUCCESS;
-}
-
-/* ---- contexts ---- */
-
-CUresult fake_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal) {
-    const int device = fake_device_of(ordinal);
-    if (device < 0 || !context) {
-        return device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
-    }
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&fake_lock);
-    struct CUctx_st *c = &fake_contexts[device];
-    if (c->retains == 0) {
-        c->taken_bytes = fake_state_context_bytes();
-        c->warm = 0;
-        c->bad = CUDA_SUCCESS;
-        if (fake_state_take(device, c->taken_bytes) != 0) {
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        } else {
-            fake_live.contexts++;
-        }
-    }
-    if (result == CUDA_SUCCESS) {
-        c->retains++;
-        *context = c;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return result;
-}
-
-CUresult fake_cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
-    const int device = fake_device_of(ordinal);
-    if (device < 0) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&fake_lock);
-    struct CUctx_st *c = &fake_contexts[device];
-    if (c->retains == 0) {
-        result = CUDA_ERROR_INVALID_CONTEXT;
-    } else if (--c->retains == 0) {
-        fake_streams_end(c);
-        fake_state_give(device, c->taken_bytes);
-        fake_live.contexts--;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return result;
-}
-
-CUresult fake_cuCtxGetCurrent(CUcontext *context) {
-    if (!context) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *context = depth > 0 ? stack[depth - 1] : NULL;
-    return CUDA_SUCCESS;
-}
-
-CUresult fake_cuCtxPushCurrent_v2(CUcontext context) {
-    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-    pthread_mutex_lock(&fake_lock);
-    for (int i = 0; i < FAKE_DEVICES; i++) {
-        if (context == &fake_contexts[i] && depth < 16) {
-            result = context->retains ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        }
-    }
-    pthread_mutex_unlock(&fake_lock);
-    if (result == CUDA_SUCCESS) {
-        stack[depth++] = context;
-    }
-    return result;
-}
-
-CUresult fake_cuCtxPopCurrent_v2(CUcontext *context) {
-    if (depth == 0) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    depth--;
-    if (context) {
-        *context = stack[depth];
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult fake_current(struct CUctx_st **out) {
-    if (depth == 0) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    struct CUctx_st *c = stack[depth - 1];
-    if (c->retains == 0) {
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    }
-    *out = c;
-    return c->bad;
 }

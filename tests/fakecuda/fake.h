@@ -101,19 +101,23 @@ void fake_uuid_text(int device, char *buf, size_t size);
 extern pthread_mutex_t fake_lock;
 extern pthread_cond_t fake_changed; /* any queue moved */
 
-/* A primary context.  One a device, in a table; `alive` while it is retained. */
+enum { FAKE_PROCESSORS = 4, FAKE_THREADS = 2048, FAKE_LIMITS = 3 };
+
+/* A context: alive while it is retained; one that was created is retained once. */
 struct CUctx_st {
     int device; /* number of the shared state */
     int retains;
+    int owed;     /* releases that a reset has made needless */
     int warm;     /* the lazy bytes are taken */
     CUresult bad; /* sticky: an asynchronous fault happened in it */
     uint64_t taken_bytes;
+    uint64_t limit_bytes[FAKE_LIMITS]; /* of them, what limits above the usual cost */
+    struct CUctx_st *next;
 };
 
-extern struct CUctx_st fake_contexts[FAKE_DEVICES];
-
-/* The device number behind an ordinal, or -1. */
+/* The device number behind an ordinal, or -1; and back. */
 int fake_device_of(CUdevice ordinal);
+int fake_ordinal_of(int device);
 /* CUDA_SUCCESS with the current context, or why there is none.  Under the lock. */
 CUresult fake_current(struct CUctx_st **out);
 
@@ -138,24 +142,41 @@ int fake_memory_fillable(uint64_t at);
 
 /* driver.c: 13000 for 13.0. */
 int fake_version(void);
-/* foreign.c: the piece of plain memory that `at` lies in; 0 when there is none.  Under the lock. */
+/* memory.c: a reservation; low: at an address of 32 bits. */
+CUresult fake_reserve(CUdeviceptr *at, size_t bytes, size_t alignment, int low);
+/* memory.c, for share.c: handles.  make: without any accounting. */
+typedef struct fake_handle {
+    CUmemAllocationProp prop;
+    uint64_t bytes, multicast_bytes;
+    int device; /* -1: of the host, or of no device */
+} fake_handle;
+CUresult fake_handle_make(CUmemGenericAllocationHandle *handle, uint64_t bytes, int device,
+                          const CUmemAllocationProp *prop);
+int fake_handle_look(CUmemGenericAllocationHandle handle, fake_handle *out);
+void fake_handle_mark(CUmemGenericAllocationHandle handle, int imported, uint64_t multicast_bytes);
+/* plain.c: the piece of plain memory that `at` lies in; 0 when there is none.  Under the lock. */
 int fake_piece_range(uint64_t at, uint64_t *base, uint64_t *bytes);
 /* stream.c: waits until nothing is queued in the context.  Under the lock. */
 void fake_streams_drain(const struct CUctx_st *context);
-/* foreign.c: a stream was synchronised, pools may shrink.  Under the lock. */
+/* pool.c, for share.c: the device of a pool that may be shared, or -1; a pool that was. */
+int fake_pool_share(CUmemoryPool pool);
+CUmemoryPool fake_pool_imported(int device);
+/* pool.c: a stream was synchronised, pools may shrink.  Under the lock. */
 void fake_pools_synced(void);
-/* foreign.c: a graph with so much memory is launched; 0, or -1 when there is none.  Under the lock. */
+/* pool.c: a graph with so much memory is launched; 0, or -1 when there is none.  Under the lock. */
 int fake_graph_memory(int device, uint64_t bytes);
 
-/* stream.c: ends the streams of a context that goes.  Under the lock. */
+/* A context goes, and its streams, code, executable graphs (under the lock) and plain memory (not under it). */
 void fake_streams_end(struct CUctx_st *context);
+void fake_modules_end(const struct CUctx_st *context);
+void fake_graphs_end(const struct CUctx_st *context);
+void fake_pieces_end(const struct CUctx_st *context);
 
 /* The functions behind the exported ones: the exported ones check cuInit and the failure schedule first. */
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS)                                      \
     FAKE_API CUresult NAME PARAMETERS;                                                             \
     CUresult fake_##NAME PARAMETERS;
-#include "device/cuda/cuda_api.def"
-#include "foreign.def"
+#include "fake_api.def"
 #undef HRI_CU_FN
 #define HRI_NVML_FN(RETURNS, NAME, PARAMETERS) FAKE_API RETURNS NAME PARAMETERS;
 #include "device/cuda/nvml_api.def"

@@ -93,7 +93,8 @@ CUresult fake_cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNo
                  : fake_cuGraphAddNode(out, graph, dependencies, count, parameters);
 }
 
-CUresult fake_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+/* Into `into`, or into a graph of its own. */
+static CUresult begin_capture(CUstream stream, CUgraph into, CUstreamCaptureMode mode) {
     struct CUctx_st *context;
     pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&context);
@@ -103,8 +104,14 @@ CUresult fake_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
     if (result == CUDA_SUCCESS && stream->capture) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
-    CUgraph c = result == CUDA_SUCCESS ? calloc(1, sizeof *c) : NULL;
-    if (c) {
+    CUgraph c = result == CUDA_SUCCESS && !into ? calloc(1, sizeof *c) : NULL;
+    if (result == CUDA_SUCCESS && into) {
+        into->origin = stream;
+        stream->capture = into;
+        stream->line = 0;
+        stream->known = (fake_clock){{0}};
+        stream->known.done[0] = into->length[0];
+    } else if (c) {
         c->references = 1;
         c->context = context;
         c->origin = stream;
@@ -117,6 +124,25 @@ CUresult fake_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+
+CUresult fake_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+    return begin_capture(stream, NULL, mode);
+}
+
+/* Since 12.3: the graph is the caller's; its nodes are the beginning. */
+CUresult fake_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                          const CUgraphNode *dependencies, const void *edges,
+                                          size_t count, CUstreamCaptureMode mode) {
+    pthread_mutex_lock(&fake_lock);
+    CUgraph known = graphs;
+    while (known && known != graph) {
+        known = known->next;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return !known || known->origin || (count && !dependencies) || edges
+               ? CUDA_ERROR_INVALID_VALUE
+               : begin_capture(stream, graph, mode);
 }
 
 CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph *graph) {
@@ -140,7 +166,10 @@ CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph *graph) {
         }
         c->origin = NULL;
         fake_capture_leave(c);
-        if (result == CUDA_SUCCESS) {
+        if (c->given) { /* it was the caller's all the time */
+            c->invalid = 0;
+            *graph = result == CUDA_SUCCESS ? c : NULL;
+        } else if (result == CUDA_SUCCESS) {
             c->given = 1;
             c->next = graphs;
             graphs = c;
@@ -153,6 +182,16 @@ CUresult fake_cuStreamEndCapture(CUstream stream, CUgraph *graph) {
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+
+CUresult fake_cuStreamIsCapturing(CUstream stream, int *status) {
+    if (!status) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&fake_lock);
+    *status = stream && fake_known_stream(stream) && stream->capture != NULL;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
 }
 
 CUresult fake_cuGraphDestroy(CUgraph graph) {
@@ -182,12 +221,13 @@ static CUgraphExec *find_executable(CUgraphExec executable) {
     return at;
 }
 
-CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
-                                          unsigned long long flags) {
+enum { AUTO_FREE = 1, UPLOAD = 2, DEVICE_LAUNCH = 4, NODE_PRIORITY = 8 };
+
+/* Under the lock. */
+static CUresult instantiate(CUgraphExec *executable, CUgraph graph, unsigned long long flags) {
     struct CUctx_st *context;
-    pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&context);
-    if (result == CUDA_SUCCESS && (!executable || !graph || flags != 0)) {
+    if (result == CUDA_SUCCESS && (!executable || !graph || flags > 2 * NODE_PRIORITY - 1)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     CUgraphExec made = result == CUDA_SUCCESS ? calloc(1, sizeof *made) : NULL;
@@ -207,8 +247,65 @@ CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph
             *executable = made;
         }
     }
+    return result;
+}
+
+CUresult fake_cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
+                                          unsigned long long flags) {
+    pthread_mutex_lock(&fake_lock);
+    const CUresult result = flags & UPLOAD ? CUDA_ERROR_INVALID_VALUE /* wants a stream */
+                                           : instantiate(executable, graph, flags);
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+
+/* The old forms have room for words about what is wrong. */
+CUresult fake_cuGraphInstantiate(CUgraphExec *executable, CUgraph graph, CUgraphNode *error,
+                                 char *text, size_t bytes) {
+    const CUresult result = fake_cuGraphInstantiateWithFlags(executable, graph, 0);
+    if (error) {
+        *error = NULL;
+    }
+    if (text && bytes) {
+        *text = '\0';
+    }
+    return result;
+}
+
+CUresult fake_cuGraphInstantiate_v2(CUgraphExec *executable, CUgraph graph, CUgraphNode *error,
+                                    char *text, size_t bytes) {
+    return fake_cuGraphInstantiate(executable, graph, error, text, bytes);
+}
+
+/* Since 12.0: with UPLOAD its memory is taken at once. */
+CUresult fake_cuGraphInstantiateWithParams(CUgraphExec *executable, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
+    if (!p) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = p->flags & UPLOAD && !fake_known_stream(p->hUploadStream)
+                          ? CUDA_ERROR_INVALID_HANDLE
+                          : instantiate(executable, graph, p->flags);
+    pthread_mutex_unlock(&fake_lock);
+    if (result == CUDA_SUCCESS && p->flags & UPLOAD) {
+        result = fake_cuGraphUpload(*executable, p->hUploadStream);
+        if (result != CUDA_SUCCESS) {
+            (void)fake_cuGraphExecDestroy(*executable);
+        }
+    }
+    p->hErrNode_out = NULL;
+    p->result_out = result == CUDA_SUCCESS ? 0 : 1;
+    return result;
+}
+
+void fake_graphs_end(const struct CUctx_st *context) {
+    for (CUgraphExec e = executables; e; e = e->next) {
+        if (e->graph->context == context) {
+            fake_state_give(context->device, e->bytes);
+            e->bytes = 0;
+        }
+    }
 }
 
 CUresult fake_cuGraphUpload(CUgraphExec executable, CUstream stream) {
@@ -217,6 +314,10 @@ CUresult fake_cuGraphUpload(CUgraphExec executable, CUstream stream) {
     CUresult result = fake_current(&context);
     if (result == CUDA_SUCCESS && (!*find_executable(executable) || !fake_known_stream(stream))) {
         result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (result == CUDA_SUCCESS && fake_graph_memory(executable->graph->context->device,
+                                                    executable->graph->memory_bytes) != 0) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -255,6 +356,33 @@ CUresult fake_cuGraphExecDestroy(CUgraphExec executable) {
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+
+/* ---- per-thread streams: the default stream is none here, so they are the same ---- */
+
+CUresult fake_cuGraphLaunch_ptsz(CUgraphExec executable, CUstream stream) {
+    return fake_cuGraphLaunch(executable, stream);
+}
+CUresult fake_cuGraphUpload_ptsz(CUgraphExec executable, CUstream stream) {
+    return fake_cuGraphUpload(executable, stream);
+}
+CUresult fake_cuGraphInstantiateWithParams_ptsz(CUgraphExec *executable, CUgraph graph,
+                                                CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
+    return fake_cuGraphInstantiateWithParams(executable, graph, p);
+}
+CUresult fake_cuStreamBeginCapture_ptsz(CUstream stream) {
+    return fake_cuStreamBeginCapture(stream);
+}
+CUresult fake_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) {
+    return fake_cuStreamBeginCapture_v2(stream, mode);
+}
+CUresult fake_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
+                                               const CUgraphNode *dependencies, const void *edges,
+                                               size_t count, CUstreamCaptureMode mode) {
+    return fake_cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode);
+}
+CUresult fake_cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph) {
+    return fake_cuStreamEndCapture(stream, graph);
 }
 
 /* ---- replaying ---- */

@@ -31,6 +31,9 @@ typedef struct reservation {
 typedef struct handle_entry {
     uint32_t generation;
     int live, references, device; /* device -1: memory of the host */
+    int imported;                 /* another process's memory: it is counted there */
+    CUmemAllocationProp prop;
+    uint64_t multicast_bytes; /* no memory at all, but what others' memory is bound to */
     uint64_t mappings, count;
     uint64_t *units;
     uint32_t next_free;
@@ -97,10 +100,30 @@ static reservation *find(uint64_t at, uint64_t bytes) {
     return &reservations[i];
 }
 
+/* Unreadable address space; low: below 4 GiB, where some is left. */
+static char *take_addresses(uint64_t bytes, int low) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    for (uint64_t hint = 1ull << 28; low && hint + bytes < 1ull << 32; hint += 1ull << 26) {
+        char *memory = mmap((void *)(uintptr_t)hint, bytes, PROT_NONE, flags, -1, 0);
+        if (memory != MAP_FAILED && (uint64_t)(uintptr_t)memory + bytes <= 1ull << 32) {
+            return memory;
+        }
+        if (memory != MAP_FAILED) {
+            munmap(memory, bytes);
+        }
+    }
+    char *memory = low ? MAP_FAILED : mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
 CUresult fake_cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t alignment, CUdeviceptr hint,
                                   unsigned long long flags) {
     (void)hint;
-    if (!at || bytes == 0 || unaligned(bytes) || flags != 0 || (alignment & (alignment - 1)) != 0) {
+    return flags ? CUDA_ERROR_INVALID_VALUE : fake_reserve(at, bytes, alignment, 0);
+}
+
+CUresult fake_reserve(CUdeviceptr *at, size_t bytes, size_t alignment, int low) {
+    if (!at || bytes == 0 || unaligned(bytes) || (alignment & (alignment - 1)) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     alignment = alignment < FAKE_PAGE ? FAKE_PAGE : alignment;
@@ -108,11 +131,10 @@ CUresult fake_cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t alignmen
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     page_entry *pages = calloc(bytes / FAKE_PAGE, sizeof *pages);
-    char *memory = mmap(NULL, bytes + alignment, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED || !pages) {
+    char *memory = take_addresses(bytes + alignment, low);
+    if (!memory || !pages) {
         free(pages);
-        if (memory != MAP_FAILED) {
+        if (memory) {
             munmap(memory, bytes + alignment);
         }
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -219,7 +241,9 @@ static void free_handle(handle_entry *h) {
             free_units[free_unit_count++] = h->units[i];
         }
     }
-    if (h->device >= 0) {
+    if (h->imported) {
+        h->imported = 0;
+    } else if (h->device >= 0) {
         fake_state_give(h->device, h->count * FAKE_PAGE);
     } else {
         fake_state_host(-(int64_t)(h->count * FAKE_PAGE));
@@ -282,32 +306,58 @@ CUresult fake_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     if (!on_host && fake_state_take(device, bytes) != 0) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t *units = malloc(bytes / FAKE_PAGE * sizeof *units);
+    const CUresult result = fake_handle_make(handle, bytes, device, prop);
+    if (result == CUDA_SUCCESS && on_host) {
+        fake_state_host((int64_t)bytes);
+    } else if (result != CUDA_SUCCESS && !on_host) {
+        fake_state_give(device, bytes);
+    }
+    return result;
+}
+
+CUresult fake_handle_make(CUmemGenericAllocationHandle *handle, uint64_t bytes, int device,
+                          const CUmemAllocationProp *prop) {
+    uint64_t *units = malloc(bytes / FAKE_PAGE * sizeof *units + 1);
     pthread_mutex_lock(&fake_lock);
     handle_entry *h = units && take_units(units, bytes / FAKE_PAGE) ? new_handle() : NULL;
     if (h) {
-        h->live = 1;
-        h->references = 1;
-        h->device = device;
-        h->mappings = 0;
-        h->count = bytes / FAKE_PAGE;
-        h->units = units;
+        *h = (handle_entry){.generation = h->generation,
+                            .live = 1,
+                            .references = 1,
+                            .device = device,
+                            .prop = *prop,
+                            .count = bytes / FAKE_PAGE,
+                            .units = units};
         *handle = (uint64_t)h->generation << 32 | (uint64_t)(h - handles + 1);
         fake_live.handles++;
-        if (on_host) {
-            fake_state_host((int64_t)bytes);
-        }
-        result = CUDA_SUCCESS;
+    } else {
+        free(units);
     }
     pthread_mutex_unlock(&fake_lock);
-    if (result != CUDA_SUCCESS) {
-        free(units);
-        if (!on_host) {
-            fake_state_give(device, bytes);
-        }
+    return h ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+int fake_handle_look(CUmemGenericAllocationHandle handle, fake_handle *out) {
+    pthread_mutex_lock(&fake_lock);
+    const handle_entry *h = handle_of(handle);
+    if (h) {
+        *out = (fake_handle){.prop = h->prop,
+                             .bytes = h->count * FAKE_PAGE,
+                             .device = h->device,
+                             .multicast_bytes = h->multicast_bytes};
     }
-    return result;
+    pthread_mutex_unlock(&fake_lock);
+    return h != NULL;
+}
+
+void fake_handle_mark(CUmemGenericAllocationHandle handle, int imported, uint64_t multicast_bytes) {
+    pthread_mutex_lock(&fake_lock);
+    handle_entry *h = handle_of(handle);
+    if (h) {
+        h->imported = imported;
+        h->multicast_bytes = multicast_bytes;
+    }
+    pthread_mutex_unlock(&fake_lock);
 }
 
 CUresult fake_cuMemRelease(CUmemGenericAllocationHandle handle) {

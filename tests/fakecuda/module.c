@@ -3,6 +3,7 @@
  *
  * An image of another version of kernels.h or emulator.h is refused as invalid, so a cache of images is never stale. */
 #include "emulate.h"
+#include "pieces.h"
 #include "work.h"
 
 #include <dlfcn.h>
@@ -20,6 +21,7 @@ struct CUfunc_st {
     void (*run)(void **arguments);
     unsigned count, sizes[MOST_ARGUMENTS];
     int shared_max;
+    int loaded; /* by cuFuncLoad */
     struct CUfunc_st *next;
 };
 
@@ -29,11 +31,21 @@ struct CUmod_st {
     int fd;
     struct CUctx_st *context;
     fake_emulator **now;
-    uint64_t bytes;
+    uint64_t bytes; /* of the image */
+    uint64_t taken; /* of the device */
     int references; /* the caller's, and one a launch in flight */
     CUfunction functions;
+    struct global *globals;
     struct CUmod_st *next;
 };
+
+/* A variable of the device that somebody asked for. */
+typedef struct global {
+    char *name;
+    uint64_t at;
+    struct global *next;
+} global;
+enum { GLOBAL_BYTES = 256, FUNCTION_BYTES = FAKE_PAGE };
 
 typedef struct fake_launch {
     int references;
@@ -97,6 +109,7 @@ static CUresult load_stub(struct CUctx_st *context, const unsigned char *image, 
                            .fd = -1,
                            .context = context,
                            .bytes = bytes,
+                           .taken = bytes,
                            .references = 1,
                            .next = modules};
     modules = m;
@@ -105,13 +118,14 @@ static CUresult load_stub(struct CUctx_st *context, const unsigned char *image, 
     return CUDA_SUCCESS;
 }
 
-static int has_kernel(const struct CUmod_st *m, const char *name) {
+/* `kind`: ".text" or ".global". */
+static int has(const struct CUmod_st *m, const char *kind, const char *name) {
     char section[300];
-    snprintf(section, sizeof section, ".text.%s", name);
+    snprintf(section, sizeof section, "%s.%s", kind, name);
     return memmem(m->stub, m->bytes, section, strlen(section) + 1) != NULL;
 }
 
-static CUresult load(struct CUctx_st *context, const void *image, CUmodule *out) {
+CUresult fake_module_load(struct CUctx_st *context, const void *image, CUmodule *out) {
     if (memcmp(image, FAKE_STUB, 8) == 0) {
         return load_stub(context, image, out);
     }
@@ -139,6 +153,7 @@ static CUresult load(struct CUctx_st *context, const void *image, CUmodule *out)
                            .context = context,
                            .now = now,
                            .bytes = bytes,
+                           .taken = bytes,
                            .references = 1,
                            .next = modules};
     *now = fake_emulator_now();
@@ -156,7 +171,7 @@ CUresult fake_cuModuleLoadData(CUmodule *module, const void *image) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        result = load(context, image, module);
+        result = fake_module_load(context, image, module);
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -176,6 +191,13 @@ static void drop_module(CUmodule m) {
         dlclose(m->library);
         close(m->fd);
     }
+    while (m->globals) {
+        global *g = m->globals;
+        m->globals = g->next;
+        munmap((void *)(uintptr_t)g->at, GLOBAL_BYTES);
+        free(g->name);
+        free(g);
+    }
     free(m->stub);
     free(m);
 }
@@ -188,18 +210,77 @@ static CUmodule *find_module(CUmodule module) {
     return at;
 }
 
+uint64_t fake_image_bytes(const void *image) {
+    uint64_t bytes = 0;
+    if (memcmp(image, FAKE_STUB, 8) == 0) {
+        memcpy(&bytes, (const char *)image + 8, sizeof bytes);
+        return bytes + 16;
+    }
+    return image_bytes(image);
+}
+
+int fake_module_unload(CUmodule module) {
+    CUmodule *at = find_module(module);
+    if (!*at) {
+        return -1;
+    }
+    *at = module->next;
+    fake_state_give(module->context->device, module->taken);
+    fake_live.modules--;
+    drop_module(module);
+    return 0;
+}
+
 CUresult fake_cuModuleUnload(CUmodule module) {
     struct CUctx_st *context;
     pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&context);
-    CUmodule *at = find_module(module);
-    if (!*at) {
+    if (result != CUDA_ERROR_INVALID_CONTEXT && fake_module_unload(module) != 0) {
         result = CUDA_ERROR_INVALID_HANDLE;
-    } else if (result != CUDA_ERROR_INVALID_CONTEXT) {
-        *at = module->next;
-        fake_state_give(module->context->device, module->bytes);
-        fake_live.modules--;
-        drop_module(module);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+void fake_modules_end(const struct CUctx_st *context) {
+    for (CUmodule m = modules; m; m = m->next) {
+        if (m->context == context) {
+            fake_state_give(context->device, m->taken);
+            m->taken = 0;
+        }
+    }
+}
+
+CUresult fake_cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule module,
+                                   const char *name) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && (!name || !*find_module(module))) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    global *g = result == CUDA_SUCCESS ? module->globals : NULL;
+    while (g && strcmp(g->name, name)) {
+        g = g->next;
+    }
+    if (result == CUDA_SUCCESS && !g) {
+        g = module->stub && has(module, ".global", name) ? calloc(1, sizeof *g) : NULL;
+        if (g) {
+            *g = (global){.name = strdup(name),
+                          .at = fake_fresh_address(GLOBAL_BYTES),
+                          .next = module->globals};
+            module->globals = g;
+        }
+    }
+    if (result == CUDA_SUCCESS && g) {
+        if (out) {
+            *out = g->at;
+        }
+        if (bytes) {
+            *bytes = GLOBAL_BYTES;
+        }
+    } else if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_NOT_FOUND;
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
@@ -222,7 +303,7 @@ CUresult fake_cuModuleGetFunction(CUfunction *function, CUmodule module, const c
             snprintf(symbol, sizeof symbol, "%s__run", name);
             *(void **)&f->run = dlsym(module->library, symbol);
         }
-        if (f && (module->library ? f->run && sizes : has_kernel(module, name))) {
+        if (f && (module->library ? f->run && sizes : has(module, ".text", name))) {
             f->name = strdup(name);
             f->module = module;
             f->count = sizes ? sizes(f->sizes) : 0;
@@ -248,6 +329,25 @@ static int known_function(CUfunction function) {
         }
     }
     return 0;
+}
+
+/* Since 12.4: a function's code is loaded now, not at its first launch. */
+CUresult fake_cuFuncLoad(CUfunction function) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && !known_function(function)) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    } else if (result == CUDA_SUCCESS && !function->loaded) {
+        if (fake_state_take(context->device, FUNCTION_BYTES) != 0) {
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            function->module->taken += FUNCTION_BYTES;
+            function->loaded = 1;
+        }
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
 }
 
 CUresult fake_cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {

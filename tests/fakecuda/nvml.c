@@ -2,6 +2,8 @@
  * every device, whatever CUDA_VISIBLE_DEVICES says, as the real one does. */
 #include "fake.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +159,33 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *out, unsigned int size
     return result;
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+/* FAKECUDA_KILL, as driver.c has it; the two functions that programs ask for memory are counted. */
+enum { MEMORY_INFO, MEMORY_INFO_V2, COUNTED };
+static const char *const counted_names[COUNTED] = {"nvmlDeviceGetMemoryInfo",
+                                                   "nvmlDeviceGetMemoryInfo_v2"};
+static _Atomic int64_t calls[COUNTED];
+
+static void count(int which, int after) {
+    const char *text = getenv("FAKECUDA_KILL");
+    const size_t length = strlen(counted_names[which]);
+    const int64_t pass = after ? calls[which] : ++calls[which];
+    char *end;
+    if (text && !strncmp(text, counted_names[which], length) && text[length] == ':' &&
+        strtoll(text + length + 1, &end, 10) == pass && !strcmp(end, after ? "after" : "")) {
+        kill(getpid(), SIGKILL);
+    }
+}
+
+int64_t fakecuda_calls(const char *name) {
+    for (int i = 0; i < COUNTED; i++) {
+        if (!strcmp(name, counted_names[i])) {
+            return calls[i];
+        }
+    }
+    return -1;
+}
+
+static nvmlReturn_t memory_info(nvmlDevice_t device, nvmlMemory_t *memory) {
     const nvmlReturn_t result = check_device(device);
     if (result != NVML_SUCCESS || !memory) {
         return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
@@ -166,6 +194,30 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
     memory->used = fake_state_used(device->device);
     memory->free = memory->total - memory->used;
     return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+    count(MEMORY_INFO, 0);
+    const nvmlReturn_t result = memory_info(device, memory);
+    count(MEMORY_INFO, 1);
+    return result;
+}
+
+FAKE_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    nvmlMemory_t plain;
+    count(MEMORY_INFO_V2, 0);
+    const nvmlReturn_t result = !memory || memory->version != (sizeof *memory | 2u << 24)
+                                    ? NVML_ERROR_INVALID_ARGUMENT
+                                    : memory_info(device, &plain);
+    if (result == NVML_SUCCESS) {
+        *memory = (nvmlMemory_v2_t){.version = memory->version,
+                                    .total = plain.total,
+                                    .free = plain.free,
+                                    .used = plain.used};
+    }
+    count(MEMORY_INFO_V2, 1);
+    return result;
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,

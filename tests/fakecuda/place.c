@@ -1,10 +1,9 @@
-/* Where memory lies, and copies that wait: what programs ask about a pointer, and the synchronous copies.
+/* Where memory lies: what programs ask about a pointer.
  *
  * Memory of the host that a device sees answers as host memory does, so that whoever passes it off as the device's has to
  * say so himself. */
 #include "fake.h"
 
-#include <fcntl.h>
 #include <string.h>
 
 enum { TYPE = 2, ORDINAL = 9, RANGE_START = 11, RANGE_BYTES = 12 };
@@ -89,51 +88,6 @@ CUresult fake_cuPointerGetAttributes(unsigned int count, int *which, void **valu
         }
     }
     return CUDA_SUCCESS;
-}
-
-/* ---- copies ---- */
-
-static CUresult copy(uint64_t to, uint64_t from, uint64_t bytes) {
-    struct CUctx_st *context;
-    pthread_mutex_lock(&fake_lock);
-    CUresult result = fake_current(&context);
-    if (result == CUDA_SUCCESS) {
-        fake_streams_drain(context);
-    }
-    pthread_mutex_unlock(&fake_lock);
-    fake_at_work = result == CUDA_SUCCESS ? context->device : -1;
-    const int bad = result == CUDA_SUCCESS && bytes && fake_memory_copy(to, from, bytes) != 0;
-    fake_at_work = -1;
-    if (bad) {
-        pthread_mutex_lock(&fake_lock);
-        context->bad = result = CUDA_ERROR_ILLEGAL_ADDRESS;
-        pthread_mutex_unlock(&fake_lock);
-    }
-    return result;
-}
-
-CUresult fake_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-    return copy(to, from, bytes);
-}
-
-CUresult fake_cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
-    return copy(to, (uint64_t)(uintptr_t)from, bytes);
-}
-
-CUresult fake_cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
-    return copy((uint64_t)(uintptr_t)to, from, bytes);
-}
-
-/* ---- between processes: a descriptor, and nothing behind it ---- */
-
-CUresult fake_cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, int type,
-                                           unsigned long long flags) {
-    const int fd =
-        out && handle && type == 1 && !flags ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        memcpy(out, &fd, sizeof fd);
-    }
-    return fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult fake_cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, unsigned int flags) {

@@ -1,46 +1,56 @@
 /* cuGetProcAddress of the fake driver: names, versions and the flag for per-thread streams, from the one table. */
 #include "fake.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct symbol {
     const char *name;
     void *address;
+    const char *since; /* "12.0", or words about something else */
 } symbol;
 
 static const symbol symbols[] = {
-#define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS) {#NAME, (void *)NAME},
-#include "device/cuda/cuda_api.def"
-#include "foreign.def"
+#define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS) {#NAME, (void *)NAME, FEATURE},
+#include "fake_api.def"
 #undef HRI_CU_FN
 };
 
-static void *address_of(const char *name, const char *suffix) {
-    const size_t length = strlen(name);
+static int since(const symbol *s) {
+    int major = 0, minor = 0;
+    return sscanf(s->since, "%d.%d", &major, &minor) == 2 ? major * 1000 + minor * 10 : 0;
+}
+
+static void *address_of(const char *name, const char *form, const char *twin, int version) {
+    char whole[128];
+    snprintf(whole, sizeof whole, "%s%s%s", name, form, twin);
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        if (strncmp(symbols[i].name, name, length) == 0 &&
-            strcmp(symbols[i].name + length, suffix) == 0) {
-            return symbols[i].address;
+        if (strcmp(symbols[i].name, whole) == 0) {
+            return since(&symbols[i]) <= version ? symbols[i].address : NULL;
         }
     }
     return NULL;
 }
 
-/* As the driver resolves: the newest form that the caller's version knows, and its twin for per-thread streams. */
+/* As the driver resolves: the newest form that the caller's version and the driver's have, and its twin for per-thread
+ * streams. */
 static void *resolve(const char *name, int version, unsigned long long flags) {
-    if (strcmp(name, "cuGetProcAddress") == 0) {
-        return version >= 12000 ? (void *)cuGetProcAddress_v2 : (void *)cuGetProcAddress;
-    }
-    if ((strcmp(name, "cuGraphAddNode") == 0 && version < 12030) ||
-        (strcmp(name, "cuStreamBeginCapture") == 0 && version < 10010)) {
-        return address_of(name, ""); /* fewer arguments */
-    }
+    static const char *const forms[] = {"_v4", "_v3", "_v2", ""};
+    version = version < fake_version() ? version : fake_version();
     if (version < 11020 && (strstr(name, "Async") || strstr(name, "Pool"))) {
         return NULL;
     }
-    void *address = flags & 2 ? address_of(name, "_ptsz") : NULL;
-    address = address ? address : address_of(name, "_v2");
-    return address ? address : address_of(name, "");
+    if (strcmp(name, "cuGraphInstantiate") == 0 && version >= 12000) {
+        return (void *)cuGraphInstantiateWithFlags; /* what the name means since then */
+    }
+    const int oldest = strcmp(name, "cuStreamBeginCapture") == 0 && version < 10010;
+    void *address = NULL;
+    for (size_t i = oldest ? 3 : 0; i < 4 && !address; i++) {
+        address = flags & 2 ? address_of(name, forms[i], "_ptsz", version) : NULL;
+        address = address || !(flags & 2) ? address : address_of(name, forms[i], "_ptds", version);
+        address = address ? address : address_of(name, forms[i], "", version);
+    }
+    return address;
 }
 
 CUresult fake_cuGetProcAddress(const char *name, void **out, int version,
@@ -59,4 +69,15 @@ CUresult fake_cuGetProcAddress_v2(const char *name, void **out, int version,
         *found = result == CUDA_SUCCESS ? 0 : 1;
     }
     return result;
+}
+
+/* The same for programs that were built for per-thread streams: no flag means those. */
+CUresult fake_cuGetProcAddress_ptsz(const char *name, void **out, int version,
+                                    unsigned long long flags) {
+    return fake_cuGetProcAddress(name, out, version, flags ? flags : 2);
+}
+
+CUresult fake_cuGetProcAddress_v2_ptsz(const char *name, void **out, int version,
+                                       unsigned long long flags, int *found) {
+    return fake_cuGetProcAddress_v2(name, out, version, flags ? flags : 2, found);
 }

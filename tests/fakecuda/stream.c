@@ -211,6 +211,10 @@ CUresult fake_cuStreamSynchronize(CUstream stream) {
     return result;
 }
 
+CUresult fake_cuStreamSynchronize_ptsz(CUstream stream) {
+    return fake_cuStreamSynchronize(stream);
+}
+
 void fake_streams_drain(const struct CUctx_st *context) {
     for (CUstream s = streams; s;) {
         if (s->context == context && (s->first || s->busy)) {
@@ -435,6 +439,26 @@ CUresult fake_cuEventQuery(CUevent event) {
         result = !known_event(event)                 ? CUDA_ERROR_INVALID_HANDLE
                  : event->mark && !event->mark->done ? CUDA_ERROR_NOT_READY
                                                      : CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+CUresult fake_cuEventSynchronize(CUevent event) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && !known_event(event)) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (result == CUDA_SUCCESS && event->mark) {
+        mark *m = event->mark;
+        m->references++;
+        while (!m->done) {
+            pthread_cond_wait(&fake_changed, &fake_lock);
+        }
+        drop(m);
+        result = context->bad;
     }
     pthread_mutex_unlock(&fake_lock);
     return result;

@@ -87,6 +87,11 @@ void fake_graph_drop(CUgraph graph);
 CUresult fake_graph_do(CUgraph graph);
 
 /* module.c */
+CUresult fake_module_load(struct CUctx_st *context, const void *image, CUmodule *out);
+/* 0, or -1 for one that is none. */
+int fake_module_unload(CUmodule module);
+/* How long an image is; 0: it is none. */
+uint64_t fake_image_bytes(const void *image);
 void fake_launch_hold(struct fake_launch *launch);
 void fake_launch_drop(struct fake_launch *launch);
 CUresult fake_launch_do(const struct fake_launch *launch);

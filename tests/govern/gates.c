@@ -9,8 +9,7 @@ typedef struct entry {
 
 static const entry driver[] = {
 #define HRI_CU_FN(NEED, NAME, FEATURE, PARAMETERS, ARGUMENTS) {#NAME, #PARAMETERS},
-#include "device/cuda/cuda_api.def"
-#include "foreign.def"
+#include "fake_api.def"
 #undef HRI_CU_FN
 };
 
@@ -52,7 +51,7 @@ TEST(gates, every_call_that_takes_a_stream_or_copies_or_fills_has_one) {
             test_fail(__FILE__, __LINE__, "%s has no gate (src/interpose/gates.def)", name);
         }
     }
-    CHECK_LE(5, found);
+    CHECK_LE(100, found);
 }
 
 TEST(gates, no_name_is_there_twice) {
