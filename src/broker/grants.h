@@ -62,6 +62,7 @@ typedef struct hri_grants_process {
     uint64_t cause_bytes[HRI_GRANTS_DEVICES][HRI_CAUSES]; /* of the remainder, as it said last */
     uint64_t spilled_bytes[HRI_GRANTS_DEVICES];           /* host memory in place of the device's */
     uint64_t seen_bytes[HRI_GRANTS_DEVICES];              /* as the outside sees it */
+    uint64_t was_seen[HRI_GRANTS_DEVICES];                /* the outside knows it by its number */
     uint64_t waiting;  /* 1 + the device whose memory it waits for; 0: it does not */
     uint64_t order;    /* of the wait */
     uint64_t since_ms; /* of the wait */

@@ -47,8 +47,10 @@ static uint64_t look_at_ours(hri_broker *b, int device) {
         }
         const uint64_t seen = counted(l, i) ? 0 : bytes_of(list, count > 0 ? count : 0, p->pid);
         const uint64_t told = p->held_bytes[device] + p->remainder_bytes[device];
-        if (!seen && p->held_bytes[device] && p->state == HRI_GRANTS_IN) {
-            d->no_pids = 1; /* it is there, and the list does not know it by this number */
+        p->was_seen[device] |= seen != 0;
+        if (!seen && p->held_bytes[device] && p->state == HRI_GRANTS_IN && !p->was_seen[device] &&
+            hri_process_is(p->pid, p->started)) {
+            d->no_pids = 1; /* it is there, and the list has never known it by this number */
         }
         p->seen_bytes[device] = d->no_pids ? told : seen;
         ours += p->seen_bytes[device];
@@ -157,21 +159,33 @@ static void describe(const hri_broker *b, const hri_grants_process *p, int devic
                (l->devices[device].no_pids ? (uint32_t)HRI_WIRE_NO_PIDS : 0u);
 }
 
-/* Tries the lease that the caller asks for. */
+/* A process of the same job has died and the driver has not taken back all it had there. */
+static int drains(const hri_grants *l, const hri_grants_process *p, int device) {
+    for (int i = 0; i < HRI_GRANTS_PROCESSES; i++) {
+        const hri_grants_process *q = &l->processes[i];
+        if (q->state == HRI_GRANTS_DRAINING && q->job == p->job && q->granted_bytes[device]) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Tries the lease that the caller asks for.  HRI_SAID_AGAIN: others have it, or the job's own dead, for a moment. */
 static hri_said try_lease(hri_broker *b, hri_caller *caller, int device, hri_wire *w) {
     hri_grants_process *p = caller->process;
     const hri_wire *q = &caller->question;
     const hri_grants_job *job = hri_grants_job_find(b->grants, p->job);
     /* One of our own has a plan for all it takes, context included. */
     const uint64_t remainder =
-        job && (job->flags & HRI_WIRE_OWN)
-            ? 0
+        job && (job->flags & HRI_WIRE_OWN) ? 0
+        : b->grants->devices[device].no_pids
+            ? q->remainder_bytes /* what it goes by itself */
             : remainder_of(b, p, device, q->held_bytes, p->remainder_bytes[device]);
     const hri_said said = hri_grants_lease(b->grants, p, device, q->held_bytes, remainder,
                                            q->least_bytes, q->wanted_bytes);
     describe(b, p, device, w);
     w->said = said;
-    return said;
+    return said == HRI_SAID_LIMIT && drains(b->grants, p, device) ? HRI_SAID_AGAIN : said;
 }
 
 static int wait_for(hri_broker *b, hri_caller *caller, uint64_t wait_ms, uint64_t now_ms) {
@@ -291,14 +305,16 @@ static int serve_lease(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t 
         look_at_devices(b, now_ms);
     }
     const hri_said said = try_lease(b, caller, device, w);
-    if (said != HRI_SAID_AGAIN || !caller->question.wait_ms ||
-        (caller->question.flags & HRI_WIRE_CAPTURING)) {
+    const uint64_t settles = w->said == HRI_SAID_LIMIT ? SETTLE_MS : 0;
+    const uint64_t wait_ms =
+        caller->question.wait_ms > settles ? caller->question.wait_ms : settles;
+    if (said != HRI_SAID_AGAIN || !wait_ms || (caller->question.flags & HRI_WIRE_CAPTURING)) {
         return 1;
     }
     caller->process->waiting = 1 + (uint64_t)device;
     caller->process->order = l->next_order++;
     caller->process->since_ms = now_ms;
-    return wait_for(b, caller, caller->question.wait_ms, now_ms);
+    return wait_for(b, caller, wait_ms, now_ms);
 }
 
 static int serve_causes(hri_broker *b, const hri_caller *caller, hri_wire *w) {
@@ -434,7 +450,7 @@ static int try_again(hri_broker *b, hri_caller *caller, hri_wire *w, uint64_t no
         }
     } else {
         said = try_lease(b, caller, (int)caller->process->waiting - 1, w);
-        if (said == HRI_SAID_AGAIN && hri_grants_deadlock(l) == caller->process) {
+        if (w->said == HRI_SAID_AGAIN && hri_grants_deadlock(l) == caller->process) {
             w->said = said = HRI_SAID_DEADLOCK;
         }
     }

@@ -17,6 +17,8 @@
 
 /* The program is about to do something that may cost so; called inside a hook. */
 void hri_cause(int device, hri_cause_kind kind);
+/* The same from outside of a hook, for the current device. */
+void hri_cause_noted(hri_cause_kind kind);
 /* It did, just now: the next measurement has it. */
 void hri_cause_now(hri_run_device *device, hri_cause_kind kind);
 /* After an exchange with the broker: puts the difference down; 1 when anything changed.  Under lock. */

@@ -261,7 +261,7 @@ static int exchange(int device, uint64_t more, uint64_t wait_ms, hri_wire *answe
     pthread_mutex_lock(&hri_self.lock);
     w.held_bytes = d->tracked_bytes;
     w.remainder_bytes = d->remainder_bytes;
-    w.least_bytes = more + d->ahead_bytes;
+    w.least_bytes = more + d->ahead_bytes + d->unsure_bytes;
     w.wanted_bytes = w.least_bytes + spare_of(d);
     /* What the broker will take back is gone now: another thread must not take of it while we talk. */
     const uint64_t kept = hri_held_bytes(d) + w.wanted_bytes;
@@ -421,6 +421,14 @@ void hri_give(int device, uint64_t bytes, hri_hook call) {
         hri_refresh(device);
     }
     hri_answer(device);
+}
+
+void hri_became_remainder(int device, uint64_t bytes) {
+    hri_run_device *d = &hri_self.device[device];
+    pthread_mutex_lock(&hri_self.lock);
+    d->tracked_bytes -= bytes < d->tracked_bytes ? bytes : d->tracked_bytes;
+    d->remainder_bytes += bytes;
+    pthread_mutex_unlock(&hri_self.lock);
 }
 
 void hri_driver_refused(int device, uint64_t bytes, hri_hook call) {

@@ -39,9 +39,11 @@ typedef struct hri_run_device {
     unsigned causes; /* bits: what was done lately */
     int sure;        /* the last measurement counted */
     uint64_t caused_ms, measured_ms;
-    uint64_t graph_bytes; /* what the graph pool is charged with */
-    uint64_t graph_asked; /* the sum of all allocations in graphs, its upper bound */
-    uint64_t pool_chunk;  /* the largest step in which a pool has grown */
+    uint64_t unsure_bytes;  /* of the remainder, what the broker does not know of.  Under lock */
+    uint64_t context_bytes; /* what a context cost at most.  Under lock */
+    uint64_t graph_bytes;   /* what the graph pool is charged with */
+    uint64_t graph_asked;   /* the sum of all allocations in graphs, its upper bound */
+    uint64_t pool_chunk;    /* the largest step in which a pool has grown */
     /* What pools may grow by before anybody looks (pools.h). */
     uint64_t ahead_bytes;                        /* of the lease, set aside.  Under lock */
     uint64_t pool_begun, pool_ended, pool_until; /* risk of calls; atomic */
@@ -117,6 +119,8 @@ CUresult hri_try_take(int device, uint64_t bytes, hri_hook call);
 void hri_answer(int device);
 /* Bytes that the driver did not take after all, or has given back. */
 void hri_give(int device, uint64_t bytes, hri_hook call);
+/* Bytes that were taken for what the driver does not name: from now on they are part of the remainder, until it is measured. */
+void hri_became_remainder(int device, uint64_t bytes);
 /* The driver refused what was granted. */
 void hri_driver_refused(int device, uint64_t bytes, hri_hook call);
 /* Asks the broker what the job may still take, and what the remainder is now. */
@@ -135,6 +139,11 @@ int hri_talk(hri_wire *wire, uint64_t wait_ms, int device, uint64_t need_bytes);
 int hri_talk_open(void);
 /* Takes packets that came unasked; returns the size to shrink to on `device`, or UINT64_MAX.  Never waits. */
 uint64_t hri_talk_asked(int device);
+
+/* ---- contexts (hook_context.c) ---- */
+
+/* The context that memory which is taken now dies with; 0: the primary one, where there is no other. */
+uint64_t hri_context_now(void);
 
 /* ---- graphs (hook_graph.c) ---- */
 

@@ -2,6 +2,7 @@
  *
  * An allocation while a stream captures is a node of a graph and costs nothing yet.  The memory lies in a pool of each device
  * that grows when a graph is launched: the most that it can grow by is taken before, and what it has is asked afterwards. */
+#include "interpose/causes.h"
 #include "interpose/spill.h"
 
 typedef CUresult graph_attribute_fn(CUdevice, int, void *);
@@ -89,6 +90,32 @@ LAUNCH(cuGraphLaunch)
 LAUNCH(cuGraphLaunch_ptsz)
 LAUNCH(cuGraphUpload)
 LAUNCH(cuGraphUpload_ptsz)
+
+/* With the flag UPLOAD an instantiation is an upload, too. */
+#define INSTANTIATE(NAME)                                                                          \
+    CUresult NAME(CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {    \
+        hri_cause_noted(HRI_CAUSE_GRAPHS);                                                         \
+        const int device = hri_enter() ? hri_current_device() : -2;                                \
+        uint64_t taken = 0;                                                                        \
+        if (device < 0 || !parameters || !(parameters->flags & CUDA_GRAPH_INSTANTIATE_UPLOAD) ||   \
+            !hri_self.device[device].graph_asked) {                                                \
+            const CUresult result = HRI_CALL(NAME, out, graph, parameters);                        \
+            return device == -2 ? result : hri_leave(result);                                      \
+        }                                                                                          \
+        CUresult result = take_for_graphs(device, HRI_HOOK_##NAME, &taken);                        \
+        if (result == CUDA_SUCCESS) {                                                              \
+            const bool passing = hri_gate_enter();                                                 \
+            result = HRI_CALL(NAME, out, graph, parameters);                                       \
+            if (passing) {                                                                         \
+                hri_gate_leave();                                                                  \
+            }                                                                                      \
+            (void)settle_graphs(device, taken, HRI_HOOK_##NAME);                                   \
+        }                                                                                          \
+        return hri_leave(result);                                                                  \
+    }
+
+INSTANTIATE(cuGraphInstantiateWithParams)
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz)
 
 CUresult cuGraphExecDestroy(CUgraphExec executable) {
     return HRI_CALL(cuGraphExecDestroy, executable);

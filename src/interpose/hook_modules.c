@@ -1,8 +1,8 @@
-/* Calls whose memory nobody names: code that is loaded, graphs that are instantiated, limits of a context.  They are the driver's
+/* Calls whose memory nobody names: code that is loaded, graphs that are instantiated.  They are the driver's
  * own; that they were made is noted (causes.h).  What they cost is measured, not known. */
 #include "interpose/causes.h"
 
-static void note(hri_cause_kind kind) {
+void hri_cause_noted(hri_cause_kind kind) {
     if (!hri_enter()) {
         return;
     }
@@ -15,7 +15,7 @@ static void note(hri_cause_kind kind) {
 
 #define NOTED(CAUSE, NAME, PARAMETERS, ...)                                                        \
     CUresult NAME PARAMETERS {                                                                     \
-        note(HRI_CAUSE_##CAUSE);                                                                   \
+        hri_cause_noted(HRI_CAUSE_##CAUSE);                                                        \
         return HRI_CALL(NAME, __VA_ARGS__);                                                        \
     }
 
@@ -55,9 +55,3 @@ NOTED(GRAPHS, cuGraphInstantiate_v2,
       error, text, bytes)
 NOTED(GRAPHS, cuGraphInstantiateWithFlags,
       (CUgraphExec * out, CUgraph graph, unsigned long long flags), out, graph, flags)
-NOTED(GRAPHS, cuGraphInstantiateWithParams, (CUgraphExec * out, CUgraph graph, void *parameters),
-      out, graph, parameters)
-NOTED(GRAPHS, cuGraphInstantiateWithParams_ptsz,
-      (CUgraphExec * out, CUgraph graph, void *parameters), out, graph, parameters)
-
-NOTED(CONTEXT, cuCtxSetLimit, (int which, size_t value), which, value)

@@ -79,14 +79,17 @@ static CUresult settle(int device, CUresult result, uint64_t at, uint64_t bytes,
         hri_give(device, taken, call);
         return result;
     }
+    const uint64_t context = hri_context_now();
     pthread_mutex_lock(&hri_self.lock);
     uint64_t own = 0;
     if (hri_held_reserve(&hri_self.table, 3) == 0) {
         own = use_blocks(device, at, bytes, 1);
-        hri_held_add(
-            &hri_self.table,
-            (hri_held_entry){
-                .key = at, .kind = HRI_KIND_MEMORY, .device = device, .bytes = own, .a = bytes});
+        hri_held_add(&hri_self.table, (hri_held_entry){.key = at,
+                                                       .kind = HRI_KIND_MEMORY,
+                                                       .device = device,
+                                                       .bytes = own,
+                                                       .a = bytes,
+                                                       .b = context});
     } else {
         own = UINT64_MAX;
     }
@@ -198,8 +201,15 @@ CUresult cuMemAlloc(unsigned int *out, unsigned int bytes) {
     const uint64_t taken = up(bytes) + HRI_BLOCK;
     CUresult result = hri_take(device, taken, HRI_HOOK_cuMemAlloc);
     if (result == CUDA_SUCCESS) {
-        result = HRI_CALL(cuMemAlloc, out, bytes);
-        result = settle(device, result, *out, bytes, taken, HRI_HOOK_cuMemAlloc);
+        unsigned int at = 0;
+        result = HRI_CALL(cuMemAlloc, &at, bytes);
+        const CUresult settled = settle(device, result, at, bytes, taken, HRI_HOOK_cuMemAlloc);
+        if (result == CUDA_SUCCESS && settled != CUDA_SUCCESS) {
+            (void)HRI_CALL(cuMemFree, at);
+        } else if (settled == CUDA_SUCCESS) {
+            *out = at;
+        }
+        result = settled;
     }
     return hri_leave(result);
 }
@@ -318,10 +328,13 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level
 static CUresult array_made(int device, CUresult result, uint64_t key, uint64_t bytes,
                            hri_hook call) {
     if (result == CUDA_SUCCESS) {
+        const uint64_t context = hri_context_now();
         pthread_mutex_lock(&hri_self.lock);
-        hri_held_add(
-            &hri_self.table,
-            (hri_held_entry){.key = key, .kind = HRI_KIND_ARRAY, .device = device, .bytes = bytes});
+        hri_held_add(&hri_self.table, (hri_held_entry){.key = key,
+                                                       .kind = HRI_KIND_ARRAY,
+                                                       .device = device,
+                                                       .bytes = bytes,
+                                                       .b = context});
         pthread_mutex_unlock(&hri_self.lock);
         return result;
     }

@@ -8,10 +8,10 @@
 
 typedef enum hri_kind {
     HRI_KIND_NONE = 0,
-    HRI_KIND_MEMORY, /* cuMemAlloc: key address, a bytes asked */
+    HRI_KIND_MEMORY, /* cuMemAlloc: key address, a bytes asked, b its context (hri_context_now) */
     HRI_KIND_BLOCK, /* a 2 MiB block that plain memory shares: key address / 2 MiB, a count of users */
     HRI_KIND_MANAGED, /* not charged: the driver moves it */
-    HRI_KIND_ARRAY,   /* bytes as charged */
+    HRI_KIND_ARRAY,   /* bytes as charged, b its context */
     HRI_KIND_POOL,    /* bytes: reserved, as charged */
     HRI_KIND_HANDLE, /* cuMemCreate: a references, b mappings; of a spilled one the key is a number of ours */
     HRI_KIND_MAPPING, /* key address, a handle, b bytes */

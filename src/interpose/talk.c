@@ -175,6 +175,8 @@ static void learn(int device, const hri_wire *w) {
     if (!(w->flags & HRI_WIRE_NO_PIDS)) {
         d->remainder_bytes = remainder_now(d, w);
     }
+    d->unsure_bytes =
+        d->remainder_bytes > w->remainder_bytes ? d->remainder_bytes - w->remainder_bytes : 0;
     pthread_mutex_unlock(&hri_self.lock);
 }
 

@@ -247,11 +247,24 @@ CUresult fake_cuGreenCtxDestroy(CUgreenCtx green) {
 
 /* ---- limits: stack, printf, heap of kernels ---- */
 
+static const uint64_t usual[FAKE_LIMITS] = {1024, 1 << 20, 8 << 20};
+
 /* What a limit costs; the usual ones are in the context's own memory. */
 static uint64_t cost_of(int which, uint64_t value) {
-    static const uint64_t usual[FAKE_LIMITS] = {1024, 1 << 20, 8 << 20};
     const uint64_t times = which == 0 ? FAKE_PROCESSORS * FAKE_THREADS : 1;
     return value > usual[which] ? fake_up((value - usual[which]) * times, FAKE_PAGE) : 0;
+}
+
+CUresult fake_cuCtxGetLimit(size_t *value, int which) {
+    struct CUctx_st *c;
+    const CUresult result = fake_current_now(&c);
+    if (result == CUDA_SUCCESS && (!value || which < 0 || which >= FAKE_LIMITS)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *value = c->limit[which] ? c->limit[which] : usual[which];
+    }
+    return result;
 }
 
 CUresult fake_cuCtxSetLimit(int which, size_t value) {
@@ -271,6 +284,7 @@ CUresult fake_cuCtxSetLimit(int which, size_t value) {
             }
             c->taken_bytes += cost - had;
             c->limit_bytes[which] = cost;
+            c->limit[which] = value;
         }
     }
     pthread_mutex_unlock(&fake_lock);

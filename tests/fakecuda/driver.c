@@ -307,11 +307,10 @@ CUresult fake_cuInit(unsigned int flags) {
 
 int fake_version(void) {
     const char *text = getenv("FAKECUDA_VERSION");
-    int major = 13, minor = 0;
-    if (text && sscanf(text, "%d.%d", &major, &minor) < 1) {
-        major = 13;
-    }
-    return major * 1000 + minor * 10;
+    char *end = NULL;
+    const long major = text ? strtol(text, &end, 10) : 13;
+    const long minor = end && *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+    return (int)(major * 1000 + minor * 10);
 }
 
 CUresult fake_cuDriverGetVersion(int *version) {

@@ -111,6 +111,7 @@ struct CUctx_st {
     int warm;     /* the lazy bytes are taken */
     CUresult bad; /* sticky: an asynchronous fault happened in it */
     uint64_t taken_bytes;
+    uint64_t limit[FAKE_LIMITS];       /* 0: the usual */
     uint64_t limit_bytes[FAKE_LIMITS]; /* of them, what limits above the usual cost */
     struct CUctx_st *next;
 };

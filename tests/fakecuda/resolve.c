@@ -2,6 +2,7 @@
 #include "fake.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct symbol {
@@ -17,8 +18,9 @@ static const symbol symbols[] = {
 };
 
 static int since(const symbol *s) {
-    int major = 0, minor = 0;
-    return sscanf(s->since, "%d.%d", &major, &minor) == 2 ? major * 1000 + minor * 10 : 0;
+    char *end;
+    const long major = strtol(s->since, &end, 10);
+    return *end == '.' ? (int)(major * 1000 + strtol(end + 1, NULL, 10) * 10) : 0;
 }
 
 static void *address_of(const char *name, const char *form, const char *twin, int version) {

@@ -77,44 +77,6 @@ TEST(death, memory_of_the_killed_is_counted_until_it_is_back) {
     govern_end(&w);
 }
 
-/* Every function that has a hook (hooks.def, by the caller's step `calls`) and that the fake driver has. */
-static const char every_step[] =
-    "total alloc:100M free pitch:1M free managed:1M free array:10M unarray xla:10M vmm:10M nccl "
-    "unvmm numa:1M keep async:10M unasync trim graph:10M graphtrim node:10M info sync module:1M "
-    "unmodule alloc:1M type range rest release calls";
-
-/* Four programs at a time on a card without a byte to spare, again and again: each dies before or behind the first call of one of
- * the hooked functions, and each begins with most of its budget, which the one before it must have left. */
-TEST(death, at_every_hook) {
-    govern_world w;
-    govern_start(&w, "FAKECUDA_CAPACITY=1024MiB CALLER_QUICK=1");
-    govern_shell(&w, "$HEADROOM run --budget 240MiB -- $CALLER dlsym %s | tee all", every_step);
-    govern_expect(&w, "rest 0\n");
-    for (const char *at = strstr(w.out, "called "); at; at = strstr(at + 1, "called ")) {
-        char name[64];
-        int count = 0;
-        if (sscanf(at, "called %63s %d", name, &count) == 2 && count == 0) {
-            test_fail(__FILE__, __LINE__, "no step of the caller comes to %s", name);
-        }
-    }
-    govern_shell(
-        &w,
-        "%s sed -n 's/^called \\([^ ]*\\) [1-9].*/\\1/p' all >names; echo names $(wc -l <names); "
-        "lane() { i=0; while read n; do i=$((i + 1)); [ $((i %% 4)) = $1 ] || continue; "
-        "for how in 1 1after; do "
-        "FAKECUDA_KILL=$n:$how $HEADROOM run --budget 240MiB --wait 20s -- $CALLER dlsym "
-        "alloc:150M free %s >out$1 2>&1; code=$?; "
-        "[ $code = 137 ] && ! grep -q 'alloc:150M 2' out$1 && echo died || "
-        "{ echo survived $n:$how $code; tail -3 out$1; }; done; done <names; }; "
-        "for l in 0 1 2 3; do lane $l & p=\"$p $!\"; done; wait $p; touch done; wait",
-        keeper, every_step);
-    CHECK_EQ(govern_count(&w, "survived"), 0);
-    CHECK_LE(50, govern_number(&w, "names ")); /* functions */
-    CHECK_EQ(govern_count(&w, "died\n"), 2 * govern_number(&w, "names "));
-    nobody_was_hurt(&w);
-    govern_end(&w);
-}
-
 TEST(broker, killed_in_the_middle_nobody_notices) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=2GiB");

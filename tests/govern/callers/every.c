@@ -3,6 +3,7 @@
 #include "steps.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,11 @@
 #define BY_NAME(RESULT, NAME, PARAMETERS, ...)                                                     \
     do {                                                                                           \
         CUresult(*call) PARAMETERS = (CUresult(*) PARAMETERS)dlsym(me.cu.library, NAME);           \
+        errno = 77;                                                                                \
         const CUresult got = call && RESULT == CUDA_SUCCESS ? call(__VA_ARGS__) : CUDA_SUCCESS;    \
+        if (errno != 77) {                                                                         \
+            printf("errno %d by %s\n", errno, NAME);                                               \
+        }                                                                                          \
         if (got != CUDA_SUCCESS) {                                                                 \
             printf("%s gave %d\n", NAME, (int)got);                                                \
             RESULT = got;                                                                          \
@@ -396,6 +401,7 @@ CUresult caller_every(void) {
     for (size_t i = 0; i < sizeof groups / sizeof *groups && r == CUDA_SUCCESS; i++) {
         r = groups[i]();
     }
+    errno = 77; /* of each call it was looked at */
     return r;
 }
 

@@ -184,7 +184,8 @@ STEP(node) {
         .alloc = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
                   .bytesize = bytes}};
-    CUresult result = me.cu.cuGraphCreate(&made, 0);
+    CUresult result =
+        me.cu.cuGraphAddNode ? me.cu.cuGraphCreate(&made, 0) : CUDA_ERROR_NOT_FOUND;
     result = result == CUDA_SUCCESS ? me.cu.cuGraphAddNode(&added, made, NULL, 0, &p) : result;
     result =
         result == CUDA_SUCCESS ? me.cu.cuGraphInstantiateWithFlags(&executable, made, 0) : result;
@@ -337,6 +338,10 @@ STEP(endcapture) {
 STEP(release) {
     return me.cu.cuDevicePrimaryCtxRelease(0);
 }
+STEP(retain) {
+    const CUresult result = me.cu.cuDevicePrimaryCtxRetain(&me.context, 0);
+    return result == CUDA_SUCCESS ? me.cu.cuCtxSetCurrent(me.context) : result;
+}
 STEP(array) {
     const CUDA_ARRAY3D_DESCRIPTOR d = {
         .Width = 1024, .Height = bytes / 4096, .Format = 0x20, .NumChannels = 1};
@@ -445,17 +450,17 @@ static const struct {
 } steps[] = {
 #define ROW(NAME)                                                                                  \
     { #NAME, step_##NAME }
-    ROW(alloc),     ROW(free),       ROW(pitch),     ROW(managed), ROW(async),    ROW(unasync),
-    ROW(sync),      ROW(vmm),        ROW(xla),       ROW(unvmm),   ROW(nccl),     ROW(numa),
-    ROW(graph),     ROW(graphtrim),  ROW(fill),      ROW(module),  ROW(unmodule), ROW(node),
-    ROW(upload),    ROW(context),    ROW(uncontext), ROW(heap),    ROW(low),      ROW(every),
-    ROW(gates),     ROW(resets),     ROW(calls),     ROW(torch),   ROW(bfc),      ROW(random),
-    ROW(pooled),    ROW(threads),    ROW(churn),     ROW(write),   ROW(verify),   ROW(range),
-    ROW(type),      ROW(pairs),      ROW(ipc),       ROW(export),  ROW(capture),  ROW(endcapture),
-    ROW(release),   ROW(array),      ROW(unarray),   ROW(trim),    ROW(keep),     ROW(info),
-    ROW(infototal), ROW(total),      ROW(peak),      ROW(used),    ROW(host),     ROW(hostpeak),
-    ROW(refused),   ROW(devicepeak), ROW(ptsz),      ROW(hold),    ROW(wait),     ROW(touch),
-    ROW(fork),
+    ROW(alloc),    ROW(free),      ROW(pitch),      ROW(managed), ROW(async),    ROW(unasync),
+    ROW(sync),     ROW(vmm),       ROW(xla),        ROW(unvmm),   ROW(nccl),     ROW(numa),
+    ROW(graph),    ROW(graphtrim), ROW(fill),       ROW(module),  ROW(unmodule), ROW(node),
+    ROW(upload),   ROW(context),   ROW(uncontext),  ROW(heap),    ROW(low),      ROW(every),
+    ROW(gates),    ROW(resets),    ROW(calls),      ROW(torch),   ROW(bfc),      ROW(random),
+    ROW(pooled),   ROW(threads),   ROW(churn),      ROW(write),   ROW(verify),   ROW(range),
+    ROW(type),     ROW(pairs),     ROW(ipc),        ROW(export),  ROW(capture),  ROW(endcapture),
+    ROW(release),  ROW(retain),    ROW(array),      ROW(unarray), ROW(trim),     ROW(keep),
+    ROW(info),     ROW(infototal), ROW(total),      ROW(peak),    ROW(used),     ROW(host),
+    ROW(hostpeak), ROW(refused),   ROW(devicepeak), ROW(ptsz),    ROW(hold),     ROW(wait),
+    ROW(touch),    ROW(fork),
 #undef ROW
 };
 
