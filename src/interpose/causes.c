@@ -19,8 +19,8 @@ void hri_cause(int device, hri_cause_kind kind) {
     const unsigned bit = 1u << kind;
     const unsigned before = __atomic_load_n(&d->causes, __ATOMIC_ACQUIRE);
     if (before & ~bit) {
-        hri_refresh(device); /* what was done before is measured before something else is done */
-        if (d->sure) {       /* else both may be the cause, and neither is */
+        /* What was done before is measured before something else is done; else both may be the cause, and neither is. */
+        if (hri_refresh(device)) {
             __atomic_store_n(&d->causes, 0, __ATOMIC_RELEASE);
         }
     } else {
@@ -39,7 +39,7 @@ void hri_causes_look(int device) {
     hri_run_device *d = &hri_self.device[device];
     if (__atomic_load_n(&d->causes, __ATOMIC_ACQUIRE) &&
         hri_coarse_ms() - __atomic_load_n(&d->measured_ms, __ATOMIC_RELAXED) >= LOOK_MS) {
-        hri_refresh(device);
+        (void)hri_refresh(device);
     }
 }
 

@@ -190,7 +190,7 @@ int hri_current_device(void) {
     hri_run_device *d = &hri_self.device[device];
     if (!__atomic_exchange_n(&d->context, 1, __ATOMIC_ACQ_REL)) {
         hri_cause_now(d, HRI_CAUSE_CONTEXT);
-        hri_refresh(device); /* somebody made it behind our back: now it is measured */
+        (void)hri_refresh(device); /* somebody made it behind our back: now it is measured */
     }
     return device;
 }
@@ -342,7 +342,7 @@ void hri_answer(int device) {
     if (!hri_self.captures) {
         hri_pools_settle(device, true, true);
     }
-    hri_refresh(device);
+    (void)hri_refresh(device);
 }
 
 bool hri_take_quietly(int device, uint64_t bytes) {
@@ -418,7 +418,7 @@ void hri_give(int device, uint64_t bytes, hri_hook call) {
         hri_page_event_add(device, HRI_PAGE_GIVE, bytes, call);
     }
     if (much) {
-        hri_refresh(device);
+        (void)hri_refresh(device);
     }
     hri_answer(device);
 }
@@ -435,9 +435,10 @@ void hri_driver_refused(int device, uint64_t bytes, hri_hook call) {
     hri_page_refuse(device, HRI_PAGE_REFUSE_DRIVER, bytes, call, 0);
 }
 
-void hri_refresh(int device) {
+bool hri_refresh(int device) {
     hri_wire answer;
     pthread_mutex_lock(&hri_self.talk);
-    (void)exchange(device, 0, 0, &answer);
+    const bool sure = exchange(device, 0, 0, &answer) == 0 && hri_self.device[device].sure;
     pthread_mutex_unlock(&hri_self.talk);
+    return sure;
 }

@@ -123,8 +123,9 @@ void hri_give(int device, uint64_t bytes, hri_hook call);
 void hri_became_remainder(int device, uint64_t bytes);
 /* The driver refused what was granted. */
 void hri_driver_refused(int device, uint64_t bytes, hri_hook call);
-/* Asks the broker what the job may still take, and what the remainder is now. */
-void hri_refresh(int device);
+/* Asks the broker what the job may still take, and what the remainder is now.  True: nothing happened meanwhile that makes the
+ * remainder unsure. */
+bool hri_refresh(int device);
 uint64_t hri_held_bytes(const hri_run_device *device);
 /* Makes the lease larger, if need be, until it has so much beyond what is held; false: it has not.  Never waits. */
 bool hri_lease_more(int device, uint64_t bytes);

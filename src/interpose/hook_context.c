@@ -23,7 +23,7 @@ static CUresult pay(int device, uint64_t aside, hri_hook call) {
     const uint64_t before = d->remainder_bytes;
     hri_cause_now(d, HRI_CAUSE_CONTEXT);
     hri_became_remainder(device, aside);
-    hri_refresh(device);
+    (void)hri_refresh(device);
     const uint64_t cost = d->remainder_bytes > before ? d->remainder_bytes - before : 0;
     if (hri_held_bytes(d) <= d->granted_bytes || hri_take(device, 0, call) == CUDA_SUCCESS) {
         pthread_mutex_lock(&hri_self.lock);
@@ -71,7 +71,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     result = pay(device, aside, HRI_HOOK_cuDevicePrimaryCtxRetain);
     if (result != CUDA_SUCCESS) {
         (void)HRI_CALL(cuDevicePrimaryCtxRelease_v2, device);
-        hri_refresh(device);
+        (void)hri_refresh(device);
     }
     return hri_leave(result);
 }
@@ -144,7 +144,7 @@ static void primary_ended(int device, hri_hook call) {
     hri_causes_forget(d);
     pthread_mutex_unlock(&hri_self.lock);
     hri_spill_context_ended(device);
-    hri_refresh(device);
+    (void)hri_refresh(device);
 }
 
 /* The last release takes the context away: what is left is measured again. */
@@ -196,7 +196,7 @@ static void remember(CUcontext context, int device) {
     result = pay(DEVICE, aside, HRI_HOOK_##NAME);                                                  \
     if (result != CUDA_SUCCESS) {                                                                  \
         (void)HRI_CALL(cuCtxDestroy_v2, *(OUT));                                                   \
-        hri_refresh(DEVICE);                                                                       \
+        (void)hri_refresh(DEVICE);                                                                 \
     } else {                                                                                       \
         remember(*(OUT), DEVICE);                                                                  \
     }                                                                                              \
@@ -232,7 +232,7 @@ CUresult cuGreenCtxCreate(void **out, void *description, CUdevice device, unsign
         destroy_fn *destroy = (destroy_fn *)hri_driver_function("cuGreenCtxDestroy");
         if (result != CUDA_SUCCESS && destroy) {
             (void)destroy(*out);
-            hri_refresh(device);
+            (void)hri_refresh(device);
         } else {
             /* Its work is not waited for with the primary context's: what was spilled stays where it is. */
             __atomic_fetch_add(&hri_self.contexts, 1, __ATOMIC_ACQ_REL);
@@ -259,7 +259,7 @@ static void context_gone(CUcontext context, hri_hook call) {
     }
     pthread_mutex_unlock(&hri_self.lock);
     __atomic_fetch_sub(&hri_self.contexts, 1, __ATOMIC_ACQ_REL);
-    hri_refresh(device);
+    (void)hri_refresh(device);
 }
 
 #define DESTROYS(NAME)                                                                             \

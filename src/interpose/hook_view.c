@@ -47,7 +47,7 @@ CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **out, int version, c
 
 /* Total and free of the job on this device, never more than the card's own. */
 static void narrow(int device, uint64_t *total, uint64_t *left) {
-    hri_refresh(device);
+    (void)hri_refresh(device);
     const hri_run_device *d = &hri_self.device[device];
     pthread_mutex_lock(&hri_self.lock);
     const uint64_t lease =

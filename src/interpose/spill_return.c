@@ -266,7 +266,7 @@ void hri_spill_tick(void) {
         return;
     }
     __atomic_store_n(&looked_ms, now, __ATOMIC_RELAXED);
-    hri_refresh(device);
+    (void)hri_refresh(device);
     if (room_of(device)) { /* what is asked for next lies on the device */
         hri_host_pool_trim(device);
     }
