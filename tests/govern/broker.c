@@ -144,6 +144,17 @@ TEST_TIMEOUT(job, eight_at_random_on_a_card_that_is_full_to_the_last_byte, 600) 
     }
 }
 
+/* What a dead process of the job has not given back yet is waited for, for a moment. */
+TEST(job, one_after_the_other_finds_all_of_the_budget) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_DRAIN_MS=100");
+    govern_shell(&w, "$HEADROOM run --budget 256MiB -- sh -c 'FAKECUDA_KILL=cuMemAlloc_v2:1after "
+                     "$CALLER dlsym alloc:150M; $CALLER dlsym alloc:150M peak'");
+    govern_expect(&w, "alloc:150M 0");
+    CHECK_LE(govern_number(&w, "peak 0 "), 256 << 20);
+    govern_end(&w);
+}
+
 TEST(job, threads_of_one_program_share_its_lease) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB");

@@ -154,6 +154,36 @@ TEST(paths, virtual_memory_dies_with_its_last_reference) {
     govern_end(&w);
 }
 
+/* A second one is refused before it is there, and what was in one is free when it has gone. */
+TEST(paths, contexts_beside_the_primary_one) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_run(&w, "--budget 256MiB", "dlsym", "context:100M uncontext used alloc:150M peak");
+    govern_expect(&w, "context:100M 0");
+    govern_expect(&w, "used 0 67108864\n");
+    govern_expect(&w, "alloc:150M 0");
+    CHECK_LE(govern_number(&w, "peak 0 "), 256 << 20);
+    govern_run(&w, "--budget 120MiB", "dlsym", "context:0 release context:0 retain peak");
+    govern_expect(&w, "context:0 2\n");
+    govern_expect(&w, "context:0 0\n");
+    govern_expect(&w, "retain 2\n");
+    CHECK_LE(govern_number(&w, "peak 0 "), 120 << 20);
+    govern_end(&w);
+}
+
+TEST(paths, what_limits_uploads_and_old_calls_take) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_run(&w, "--budget 256MiB", "dlsym",
+               "heap:300M heap:100M heap:8M low:300M low:50M upload:300M graphtrim alloc:90M peak");
+    govern_expect(&w, "heap:300M 2\nheap:100M 0\nheap:8M 0\n");
+    govern_expect(&w, "low:300M 2\nlow:50M 0\n");
+    govern_expect(&w, "upload:300M 2\n");
+    govern_expect(&w, "alloc:90M 0\n"); /* what was given back is there */
+    CHECK_LE(govern_number(&w, "peak 0 "), 256 << 20);
+    govern_end(&w);
+}
+
 TEST(paths, host_memory_is_not_the_devices) {
     govern_world w;
     govern_start(&w, "");
