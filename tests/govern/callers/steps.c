@@ -184,8 +184,7 @@ STEP(node) {
         .alloc = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
                   .bytesize = bytes}};
-    CUresult result =
-        me.cu.cuGraphAddNode ? me.cu.cuGraphCreate(&made, 0) : CUDA_ERROR_NOT_FOUND;
+    CUresult result = me.cu.cuGraphAddNode ? me.cu.cuGraphCreate(&made, 0) : CUDA_ERROR_NOT_FOUND;
     result = result == CUDA_SUCCESS ? me.cu.cuGraphAddNode(&added, made, NULL, 0, &p) : result;
     result =
         result == CUDA_SUCCESS ? me.cu.cuGraphInstantiateWithFlags(&executable, made, 0) : result;
