@@ -7,7 +7,11 @@
 #include "base/file.h"
 #include "base/json.h"
 
-static const char *const kinds[] = {"whole", "part", "last", "evaluate"};
+static const char *const kinds[] = {"whole",     "part", "last",      "evaluate", "update",
+                                    "gradients", "fold", "fold_last", "round",    "round_last"};
+
+static const hri_json_limits limits = {.max_bytes = HRI_PROBLEM_FILE_BYTES,
+                                       .max_values = HRI_PROBLEM_FILE_VALUES};
 
 /* The options of training. */
 static const char *text_of(const hri_plan_job *j) {
@@ -78,20 +82,31 @@ static hr_status model_members(json_t *root, const hri_plan_job *j, const hri_fi
     return status;
 }
 
-hr_status hri_plan_file_save(const hri_plan_job *j, const hri_fit_plans *plans,
-                             const hri_plan *plan, const char *path, hri_prose *why) {
+hr_status hri_plan_file_print(const hri_plan_job *j, const hri_fit_plans *plans,
+                              const hri_plan *plan, char **out, hri_prose *why) {
     json_t *root = json_pack("{s:i}", "version", 1);
     hr_status status = root ? HR_OK : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
         status = j->model ? model_members(root, j, plans) : plan_member(root, plan);
     }
     char *text = status == HR_OK ? print_json(root) : NULL;
-    if (status == HR_OK) {
-        status = text ? hri_file_write(path, text, strlen(text), why)
-                      : hri_prose_set(why, HR_E_NOMEM_HOST, "out of host memory to write the plan");
-    }
-    hri_free(text);
     json_decref(root);
+    if (!text) {
+        return hri_prose_set(why, status == HR_OK ? HR_E_NOMEM_HOST : status,
+                             "out of host memory to write the plan");
+    }
+    *out = text;
+    return HR_OK;
+}
+
+hr_status hri_plan_file_save(const hri_plan_job *j, const hri_fit_plans *plans,
+                             const hri_plan *plan, const char *path, hri_prose *why) {
+    char *text = NULL;
+    hr_status status = hri_plan_file_print(j, plans, plan, &text, why);
+    if (status == HR_OK) {
+        status = hri_file_write(path, text, strlen(text), why);
+        hri_free(text);
+    }
     return status;
 }
 
@@ -191,12 +206,23 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
     return status;
 }
 
+hr_status hri_plan_file_parse(hri_plan_job *j, const char *text, size_t bytes, hri_fit_plans *plans,
+                              hri_prose *why) {
+    json_t *root;
+    hr_status status = hri_json_parse(text, bytes, &limits, &root, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    status = check_head(j, root, why);
+    status = status == HR_OK ? load_pieces(j, root, plans, why) : status;
+    json_decref(root);
+    return status;
+}
+
 hr_status hri_plan_file_load(hri_plan_job *j, const char *path, hri_fit_plans *plans,
                              hri_plan **plan, hri_prose *why) {
     json_t *root;
     hri_prose reason = {0};
-    const hri_json_limits limits = {.max_bytes = HRI_PROBLEM_FILE_BYTES,
-                                    .max_values = HRI_PROBLEM_FILE_VALUES};
     hr_status status = hri_json_load(path, &limits, &root, why);
     if (status != HR_OK) {
         return status;

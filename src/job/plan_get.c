@@ -31,23 +31,13 @@ static uint32_t graph_count(const hr_plan *p) {
     return count;
 }
 
-/* What runs, again or not, and where every buffer lies: names and times do not count. */
 static uint64_t fingerprint_of(const hr_plan *p) {
     hri_hasher hash;
     const hri_problem *problem;
     const hri_plan *plan;
     hri_hasher_init(&hash, 0);
     for (size_t g = 0; (plan = hri_plan_of(p, g, &problem)) != NULL; g++) {
-        for (uint32_t i = 0; i < plan->step_count; i++) {
-            const hri_plan_step *s = &plan->steps[i];
-            const uint32_t words[] = {s->kind, s->again, s->variant, s->op};
-            hri_hasher_add(&hash, words, sizeof words);
-        }
-        for (uint32_t i = 0; i < plan->buffer_count; i++) {
-            const hri_plan_buffer *b = &plan->buffers[i];
-            const uint64_t words[] = {b->offset, b->bytes, b->birth, b->death, b->value, b->memory};
-            hri_hasher_add(&hash, words, sizeof words);
-        }
+        hri_plan_hash(plan, &hash);
     }
     return hri_hasher_get(&hash).lo;
 }

@@ -705,6 +705,9 @@ static hr_status start(hri_together *t, hri_why *why) {
     t->started = true;
     status = open_net(&t->jobs[0], &prose);
     if (status == HR_OK) {
+        status = hri_train_same_plan(&t->jobs[0], &prose);
+    }
+    if (status == HR_OK) {
         status = open_planned(t, &prose);
     }
     if (status != HR_OK) {

@@ -155,6 +155,9 @@ uint64_t hri_train_left_over(const hri_train_job *j);
 bool hri_train_over_budget(const hri_train_job *j, const hri_measured *m);
 /* Numbers of a step for the public face. */
 hr_numbers hri_train_numbers(const hri_train_job *j, const hri_record_step *s);
+/* After the ranks have met: all run one plan, that of rank 0 (same_plan.c).  HR_E_LIMIT, HR_E_INVALID: it does not fit or pass here,
+ * and ranks hold slices.  Nothing is done without ranks. */
+HR_MUST_CHECK hr_status hri_train_same_plan(hri_train_job *j, hri_prose *why);
 /* Between processes: all others end with the reason. */
 void hri_train_tell_ranks(hri_train_job *j, hr_status status, const char *text);
 /* What is behind the public face (trainer.c). */

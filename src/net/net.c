@@ -214,6 +214,36 @@ hr_status hri_net_share(hri_net *net, const void *mine, uint32_t bytes, void *al
                                            : status;
 }
 
+/* A wire between devices carries no host memory: in small pieces, by the star. */
+static hr_status spread_small(hri_net *net, unsigned char *data, uint64_t bytes) {
+    unsigned char *all = hri_malloc((size_t)net->size * HRI_NET_SMALL_BYTES);
+    hr_status status = all ? HR_OK : HR_E_NOMEM_HOST;
+    for (uint64_t at = 0; at < bytes && status == HR_OK; at += HRI_NET_SMALL_BYTES) {
+        const uint32_t piece =
+            bytes - at < HRI_NET_SMALL_BYTES ? (uint32_t)(bytes - at) : HRI_NET_SMALL_BYTES;
+        status = hri_net_share(net, data + at, piece, all);
+        if (status == HR_OK) {
+            memcpy(data + at, all, piece);
+        }
+    }
+    hri_free(all);
+    return status;
+}
+
+hr_status hri_net_spread(hri_net *net, void *data, uint64_t bytes) {
+    if (hri_net_device_memory(net)) {
+        return spread_small(net, data, bytes);
+    }
+    hri_net_range *const to = net->ranges, *const from = net->ranges + net->size;
+    uint64_t ticket = 0;
+    for (uint32_t i = 0; i < net->size; i++) {
+        to[i] = (hri_net_range){data, net->rank == 0 && i > 0 ? bytes : 0};
+        from[i] = (hri_net_range){data, net->rank > 0 && i == 0 ? bytes : 0};
+    }
+    const hr_status status = hri_net_exchange(net, to, from, &ticket);
+    return status == HR_OK ? hri_net_wait(net, ticket, 0) : status;
+}
+
 hr_status hri_net_barrier(hri_net *net) {
     return hri_net_share(net, net->bytes, 1, net->bytes + net->size);
 }

@@ -125,6 +125,9 @@ HR_MUST_CHECK hr_status hri_net_wait(hri_net *net, uint64_t ticket, uint64_t tim
 
 /* Control: every rank gives `bytes` (the same number, at most HRI_NET_SMALL_BYTES) and gets all, rank after rank. */
 HR_MUST_CHECK hr_status hri_net_share(hri_net *net, const void *mine, uint32_t bytes, void *all);
+/* Rank 0's bytes to all, which know how many there are; host memory on every wire.  For what is too large to be shared, before the
+ * first step. */
+HR_MUST_CHECK hr_status hri_net_spread(hri_net *net, void *data, uint64_t bytes);
 /* Nobody leaves before all have come. */
 HR_MUST_CHECK hr_status hri_net_barrier(hri_net *net);
 /* One trial exchange with every peer, so that what a library takes at its first message is taken before memory is measured. */

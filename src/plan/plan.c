@@ -123,6 +123,19 @@ static void print_head(hri_json *j, const hri_plan *plan) {
     }
 }
 
+void hri_plan_hash(const hri_plan *plan, hri_hasher *hash) {
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const hri_plan_step *s = &plan->steps[i];
+        const uint32_t words[] = {s->kind, s->again, s->variant, s->op};
+        hri_hasher_add(hash, words, sizeof words);
+    }
+    for (uint32_t i = 0; i < plan->buffer_count; i++) {
+        const hri_plan_buffer *b = &plan->buffers[i];
+        const uint64_t words[] = {b->offset, b->bytes, b->birth, b->death, b->value, b->memory};
+        hri_hasher_add(hash, words, sizeof words);
+    }
+}
+
 static uint32_t operands_of(const hri_plan *plan, uint32_t step) {
     const uint32_t next =
         step + 1 < plan->step_count ? plan->steps[step + 1].first : plan->operand_count;

@@ -13,6 +13,7 @@
 #ifndef HRI_PLAN_PLAN_H
 #define HRI_PLAN_PLAN_H
 
+#include "base/hash.h"
 #include "plan/problem.h"
 
 /* X(NAME, "name") */
@@ -86,6 +87,9 @@ HR_MUST_CHECK hr_status hri_plan_check(const hri_problem *p, const hri_plan *pla
  * buffer there lies below so many bytes. */
 HR_MUST_CHECK hr_status hri_plan_check_other(const hri_plan *plan, uint64_t other_budget_bytes,
                                              hri_prose *why);
+
+/* What runs, again or not, and where every buffer lies: names and times do not count. */
+void hri_plan_hash(const hri_plan *plan, hri_hasher *hash);
 
 /* The JSON form.  parse needs the problem that the plan was made for, and checks the plan against it. */
 HR_MUST_CHECK hr_status hri_plan_print(const hri_plan *plan, char **out);
