@@ -104,5 +104,8 @@ hr_status hri_train_same_plan(hri_train_job *j, hri_prose *why) {
     status = status == HR_OK && other ? follow(j, text, (size_t)bytes, why) : status;
     hri_free(text);
     hri_free(all);
-    return status;
+    hri_net_end end;
+    return status == HR_E_PEER && hri_net_cause(j->net, &end)
+               ? hri_prose_set(why, status, "%s", end.text)
+               : status;
 }

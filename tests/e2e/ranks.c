@@ -93,29 +93,29 @@ TEST(ranks, ranks_that_were_given_other_options_are_refused) {
 }
 
 /* A rank that plans otherwise, here for a larger budget, runs rank 0's plan; where that does not fit it says so. */
-TEST(ranks, the_plan_of_rank_0_is_everybodys) {
+TEST_TIMEOUT(ranks, the_plan_of_rank_0_is_everybodys, 200) {
     static const char job[] =
-        "train mlp:width=512 --data synthetic --batch 24 --micro-batches 6 --seed 1 "
-        "--no-measure --steps 3 --no-save --json --shard weights --net shm --budget";
+        "train mlp:width=512 --data synthetic --batch 8 --micro-batches 2 --seed 1 "
+        "--no-measure --steps 2 --no-save --json --shard weights --net shm --budget";
     static const char ranks[] = "export HEADROOM_SIZE=2 HEADROOM_RUN=plan-$$; (HEADROOM_RANK=1 "
                                 "$HEADROOM %s %llu; echo \"rank 1: $?\" >&2) & "
                                 "HEADROOM_RANK=0 $HEADROOM %s %llu; code=$?; wait; exit $code";
-    program_outcome o = program_run(&(program_options){.seconds = 30}, "%s 1MiB --replicas 2", job);
+    program_outcome o = program_run(&(program_options){.seconds = 90}, "%s 1MiB --replicas 2", job);
     program_expect(&o, 1, NULL);
     const unsigned long long least =
         (unsigned long long)program_number(&o, "smallest_bytes") + (1 << 20);
     program_end(&o);
     char whole[24];
-    o = program_run(&(program_options){.seconds = 30}, "%s 1GiB --replicas 2", job);
+    o = program_run(&(program_options){.seconds = 90}, "%s 1GiB --replicas 2", job);
     program_expect(&o, 0, NULL);
     snprintf(whole, sizeof whole, "%s", program_text(&o, "weights"));
     program_end(&o);
-    o = program_run(&(program_options){.seconds = 40, .as_shell = 1}, ranks, job, 1ull << 30, job,
+    o = program_run(&(program_options){.seconds = 90, .as_shell = 1}, ranks, job, 1ull << 30, job,
                     least);
     program_expect(&o, 0, "rank 1: 0");
     CHECK_STR(program_text(&o, "weights"), whole);
     program_end(&o);
-    o = program_run(&(program_options){.seconds = 40, .as_shell = 1}, ranks, job, least, job,
+    o = program_run(&(program_options){.seconds = 90, .as_shell = 1}, ranks, job, least, job,
                     1ull << 30);
     program_expect(&o, 3, "rank 1 (");
     program_expect(&o, 3, "rank 0's plan needs");

@@ -44,6 +44,13 @@ static inline hr_status net_round(hri_net *net, int round) {
             return HR_E_INTERNAL;
         }
     }
+    /* Rank 0's bytes to all. */
+    memset(out[0], (int)me, NET_SLICE);
+    memset(out[0], 7 + round, me == 0 ? NET_SLICE : 0);
+    status = status == HR_OK ? hri_net_spread(net, out[0], NET_SLICE) : status;
+    if (status == HR_OK && (out[0][0] != 7 + round || out[0][NET_SLICE - 1] != 7 + round)) {
+        return HR_E_INTERNAL;
+    }
     return status;
 }
 
