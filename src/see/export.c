@@ -1,6 +1,7 @@
 /* Recordings for other programs; see export.h. */
 #include "see/export.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,18 +20,17 @@ typedef struct lane {
     int pid;
 } lane;
 
-/* Microseconds.  An op without a time is as long as its number says. */
+/* Whole nanoseconds: a reader drops slices that overlap by less.  An op without a time is as long as its number says. */
 static bool time_of(const lane *l, size_t i, double *begin, double *end) {
     const hri_see_op *op = &hri_recording_ops(l->r)[i];
-    if (l->measured) {
-        *begin = op->measured_begin_ns / 1e3;
-        *end = op->measured_end_ns / 1e3;
-        return op->measured_end_ns > 0;
-    }
     const bool timed = l->r->head.step_ns > 0;
-    *begin = timed ? op->begin_ns / 1e3 : (double)i;
-    *end = timed ? op->end_ns / 1e3 : (double)i + 1;
-    return true;
+    const double from = l->measured ? op->measured_begin_ns
+                        : timed     ? op->begin_ns
+                                    : 1e3 * (double)i;
+    const double to = l->measured ? op->measured_end_ns : timed ? op->end_ns : from + 1e3;
+    *begin = round(from);
+    *end = round(to);
+    return !l->measured || to > 0;
 }
 
 static void put_name(const lane *l, const char *kind, int tid, const char *name) {
@@ -45,9 +45,9 @@ static void put_slice(const lane *l, size_t i, double begin, double end) {
     static const char *const phases[] = {"forward", "backward", "update"};
     const hri_see_op *op = &hri_recording_ops(l->r)[i];
     hri_see_lines_add(
-        l->to, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"name\":", l->pid,
-        op->what == HRI_SEE_COPY_OUT || op->what == HRI_SEE_COPY_IN ? 2 : 1, begin,
-        end > begin ? end - begin : 0);
+        l->to, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":", l->pid,
+        op->what == HRI_SEE_COPY_OUT || op->what == HRI_SEE_COPY_IN ? 2 : 1, begin / 1e3,
+        end > begin ? (end - begin) / 1e3 : 0);
     hri_see_lines_json(l->to, hri_recording_get_text(l->r, op->name));
     hri_see_lines_add(l->to, ",\"cat\":");
     hri_see_lines_json(l->to, hri_recording_get_text(l->r, op->kind));
@@ -61,8 +61,8 @@ static void put_slice(const lane *l, size_t i, double begin, double end) {
 static void put_memory(const lane *l, size_t i, double at) {
     const uint64_t *live = l->live + i * HRI_SEE_CATEGORIES;
     hri_see_lines_add(l->to,
-                      "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.4f,\"name\":\"memory in use\",\"args\":{",
-                      l->pid, at);
+                      "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"memory in use\",\"args\":{",
+                      l->pid, at / 1e3);
     for (int c = 0; c < HRI_SEE_CATEGORIES; c++) {
         const uint64_t bytes = live[c] + (c == HRI_SEE_RUNTIME ? l->r->head.runtime_bytes : 0);
         hri_see_lines_add(l->to, "%s\"%s\":%llu", c ? "," : "", hri_see_category_name((uint32_t)c),
@@ -72,9 +72,9 @@ static void put_memory(const lane *l, size_t i, double at) {
     const uint64_t held = hri_recording_ops(l->r)[i].held_bytes;
     if (l->measured && held) {
         hri_see_lines_add(l->to,
-                          "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.4f,\"name\":\"memory held\",\"args\":{"
+                          "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"memory held\",\"args\":{"
                           "\"bytes\":%llu}},\n",
-                          l->pid, at, (unsigned long long)held);
+                          l->pid, at / 1e3, (unsigned long long)held);
     }
 }
 

@@ -21,14 +21,15 @@ class Failed(Exception):
 
 
 class Browser:
-    def __init__(self, width=1280, height=900, scale=1):
+    def __init__(self, width=1280, height=900, scale=1, local=False):
+        """Without a network; local: but for this machine's own."""
         self.folder = tempfile.mkdtemp(prefix="headroom-page-")
         to_us, from_browser = os.pipe()
         from_us, to_browser = os.pipe()
         command = [find(), "--headless=new", "--no-sandbox", "--remote-debugging-pipe", "--no-first-run",
                    "--disable-extensions", "--disable-background-networking", "--disable-component-update",
                    "--disable-sync", "--metrics-recording-only", "--disable-dev-shm-usage", "--hide-scrollbars",
-                   "--force-color-profile=srgb", "--host-resolver-rules=MAP * ~NOTFOUND",
+                   "--force-color-profile=srgb", "--host-resolver-rules=MAP * ~NOTFOUND" + (", EXCLUDE 127.0.0.1" if local else ""),
                    f"--user-data-dir={self.folder}", f"--window-size={width},{height}"]
 
         def fds():  # the browser reads from 3 and writes to 4
@@ -48,7 +49,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "Performance"):
             self.call(domain + ".enable")
-        self.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+        self.call("Network.emulateNetworkConditions", offline=not local, latency=0, downloadThroughput=0, uploadThroughput=0)
         self.size(width, height, scale)
 
     def __enter__(self):
