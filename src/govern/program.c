@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,9 @@ static hr_status check_file(const char *path, int depth, hri_prose *why) {
 hr_status hri_run_program_check(const char *name, hri_prose *why) {
     char *path = find_program(name);
     if (!path) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: no such program", name);
+        const bool there = strchr(name, '/') && access(name, F_OK) == 0;
+        return hri_prose_set(why, HR_E_NOT_FOUND,
+                             there ? "%s is not an executable file" : "%s: no such program", name);
     }
     const hr_status status = check_file(path, 0, why);
     hri_free(path);

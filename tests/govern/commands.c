@@ -42,6 +42,7 @@ static void misuse(const char *command, const char *sentence) {
 TEST(commands, misuse_is_a_sentence_and_2) {
     misuse("$HEADROOM run --budget 1GiB", "PROGRAM");
     misuse("$HEADROOM run --budget 1GiB -- no-such-program", "no-such-program: no such program");
+    misuse("touch s; $HEADROOM run --budget 1GiB -- ./s", "./s is not an executable file");
     misuse("$HEADROOM run --budget lots -- true", "is not a size");
     misuse("$HEADROOM run --budget 9TiB -- true", "more than the GPU has (4 GiB)");
     misuse("$HEADROOM run --budget cuda:3=1GiB -- true", "there is no cuda:3");

@@ -37,6 +37,29 @@ TEST(doors, resolver_of_12) {
 TEST(doors, resolver_of_11) {
     same_by("proc1");
 }
+TEST(doors, resolver_of_13) {
+    same_by("proc13");
+}
+TEST(doors, resolvers_for_per_thread_streams) {
+    same_by("proc1ptsz");
+    same_by("procptsz");
+}
+TEST(doors, the_default_handle) {
+    same_by("default");
+}
+/* Programs of 13 on a driver of 12.2: they get what it has. */
+TEST(doors, a_driver_that_is_older_than_the_program) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_VERSION=12.2");
+    govern_run(&w, "--budget 512MiB", "proc13",
+               "total alloc:300M alloc:300M async:40M graph:20M node:20M xla:40M peak");
+    govern_expect(&w, "total 0 536870912\n");
+    govern_expect(&w, "alloc:300M 0\nalloc:300M 2\n");
+    govern_expect(&w, "node:20M 0\n");
+    govern_expect(&w, "xla:40M 0\n");
+    CHECK_LE(govern_number(&w, "peak 0 "), 512 << 20);
+    govern_end(&w);
+}
 TEST(doors, per_thread_streams_keep_their_functions) {
     govern_world w;
     same_by("ptds");

@@ -38,9 +38,9 @@ TEST(ram, the_whole_tree_counts_and_shared_pages_once) {
     govern_world w;
     govern_start(&w, "HEADROOM_CGROUP_ROOT=/nowhere");
     /* Two below one shell, each inside the limit, both together above it: one of them goes. */
-    govern_shell(&w,
-                 EATER "$HEADROOM run --budget 1GiB --ram 300MiB -- sh -c 'python3 eat.py 200 3 & "
-                       "python3 eat.py 200 3; wait'; $HEADROOM why");
+    govern_shell(&w, EATER
+                 "$HEADROOM run --budget 1GiB --ram 300MiB -- sh -c 'python3 eat.py 200 1.5 & "
+                 "python3 eat.py 200 1.5; wait'; $HEADROOM why");
     needs_python(&w);
     CHECK_LE(govern_count(&w, "ate 200"), 1);
     govern_expect(&w, "exceeded its 300 MiB of RAM");
@@ -49,7 +49,7 @@ TEST(ram, the_whole_tree_counts_and_shared_pages_once) {
                      "import os, time\n"
                      "kept = b'x' * (200 << 20)\n"
                      "for i in range(3):\n"
-                     "    if os.fork() == 0: time.sleep(1.5); os._exit(0)\n"
+                     "    if os.fork() == 0: time.sleep(0.7); os._exit(0)\n"
                      "for i in range(3): os.wait()\n"
                      "print('forked', len(kept) >> 20)\n"
                      "EOF\n"

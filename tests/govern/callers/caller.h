@@ -70,7 +70,8 @@ typedef struct caller_driver {
     void *library; /* for what only the fake driver has */
 } caller_driver;
 
-/* ways: linked, dlsym, deepbind, proc, proc1, ptds, entry.  0, or -1 with words on stderr. */
+/* ways: linked, dlsym, deepbind, default (dlsym of RTLD_DEFAULT), and those of find.c by resolvers.  0, or -1 with words on
+ * stderr. */
 int caller_find(const char *way, caller_driver *out);
 
 #endif

@@ -15,38 +15,55 @@ CALLER_FUNCTIONS(DECLARE)
 typedef CUresult resolve1_fn(const char *, void **, int, unsigned long long);
 typedef CUresult resolve2_fn(const char *, void **, int, unsigned long long, int *);
 
+/* A way by a resolver: its symbol, the version that it is asked for, and the flags. */
+typedef struct by_resolver {
+    const char *way, *symbol;
+    int version;
+    unsigned long long
+        flags; /* 1: legacy streams, 2: per-thread streams, 0: as the program was built */
+} by_resolver;
+
+static const by_resolver resolvers[] = {{"proc1", "cuGetProcAddress", 11040, 1},
+                                        {"proc1ptsz", "cuGetProcAddress_ptsz", 11040, 0},
+                                        {"proc", "cuGetProcAddress_v2", 12020, 1},
+                                        {"proc13", "cuGetProcAddress_v2", 13000, 1},
+                                        {"procptsz", "cuGetProcAddress_v2_ptsz", 12020, 0},
+                                        {"ptds", "cuGetProcAddress_v2", 12020, 2}};
+
 /* As libcudart does: the resolver by dlsym, itself looked up once more through itself, then names without suffixes. */
-static void *resolve(void *library, const char *way, const char *name, int per_thread) {
-    void *address = NULL;
-    const unsigned long long flags = per_thread ? 2 : 1;
-    if (strcmp(way, "proc1") == 0) {
-        resolve1_fn *first = (resolve1_fn *)dlsym(library, "cuGetProcAddress");
-        void *self = NULL;
-        if (!first || first("cuGetProcAddress", &self, 11040, 0) != CUDA_SUCCESS) {
-            return NULL;
-        }
-        return ((resolve1_fn *)self)(name, &address, 11040, flags) == CUDA_SUCCESS ? address : NULL;
-    }
-    resolve2_fn *first = (resolve2_fn *)dlsym(library, "cuGetProcAddress_v2");
-    void *self = NULL;
+static void *resolve(void *library, const by_resolver *by, const char *name) {
+    void *first = dlsym(library, by->symbol), *self = NULL, *address = NULL;
     int found = -1;
-    if (!first || first("cuGetProcAddress", &self, 12020, 0, &found) != CUDA_SUCCESS ||
+    if (!first) {
+        return NULL;
+    }
+    if (by->version < 12000) {
+        return ((resolve1_fn *)first)("cuGetProcAddress", &self, by->version, 0) == CUDA_SUCCESS &&
+                       ((resolve1_fn *)self)(name, &address, by->version, by->flags) == CUDA_SUCCESS
+                   ? address
+                   : NULL;
+    }
+    if (((resolve2_fn *)first)("cuGetProcAddress", &self, by->version, 0, &found) != CUDA_SUCCESS ||
         found != 0) {
         return NULL;
     }
-    return ((resolve2_fn *)self)(name, &address, 12020, flags, &found) == CUDA_SUCCESS ? address
-                                                                                       : NULL;
+    return ((resolve2_fn *)self)(name, &address, by->version, by->flags, &found) == CUDA_SUCCESS
+               ? address
+               : NULL;
 }
 
 static void *find(void *library, const char *way, const char *name, const char *symbol) {
-    if (strcmp(way, "dlsym") == 0 || strcmp(way, "deepbind") == 0) {
-        return dlsym(library, symbol);
+    for (size_t i = 0; i < sizeof resolvers / sizeof *resolvers; i++) {
+        if (strcmp(way, resolvers[i].way) == 0) {
+            return resolve(library, &resolvers[i], name);
+        }
     }
-    return resolve(library, way, name, strcmp(way, "ptds") == 0);
+    return dlsym(strcmp(way, "default") ? library : RTLD_DEFAULT, symbol);
 }
 
 int caller_find(const char *way, caller_driver *out) {
-    const int mode = strcmp(way, "deepbind") ? RTLD_NOW : RTLD_NOW | RTLD_DEEPBIND;
+    const int mode = RTLD_NOW | (strcmp(way, "deepbind") ? 0 : RTLD_DEEPBIND) |
+                     (strcmp(way, "default") ? 0 : RTLD_GLOBAL);
     out->library = dlopen("libcuda.so.1", mode);
     if (!out->library) {
         fprintf(stderr, "no driver: %s\n", dlerror());
