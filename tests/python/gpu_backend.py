@@ -27,7 +27,8 @@ def make(name: str, small: bool, device: str):
         import torchvision
 
         batch, size = (4, 32) if small else (256, 224)
-        module = getattr(torchvision.models, "resnet18" if small else "resnet50")(weights=None).to(device).to(memory_format=torch.channels_last)
+        module = getattr(torchvision.models, "resnet18" if small else "resnet50")(weights=None)
+        module = module.to(device, memory_format=torch.channels_last)
         x = torch.randn(batch, 3, size, size, device=device).to(memory_format=torch.channels_last)
         y = torch.arange(batch, device=device)
 
@@ -109,7 +110,8 @@ def main() -> int:
         except Exception as e:
             print("ROW " + json.dumps({"error": next((s for s in str(e).splitlines() if "fit" in s or "memory" in s), repr(e))[:160]}))
         return 0
-    print(f"{'model':10} {'way':10} {'budget':>7} {'ms':>9} {'NVML MiB':>9} {'reserved':>9} {'allocated':>9} {'planned':>9} {'again':>6}  loss")
+    head = ("ms", "NVML MiB", "reserved", "allocated", "planned")
+    print(f"{'model':10} {'way':10} {'budget':>7} {' '.join(f'{h:>9}' for h in head)} {'again':>6}  loss")
     failed = 0
     for name in o["models"].split(","):
         ways = [("eager", "none")] + [("knob", k) for k in o["knobs"].split(",") if k]
@@ -123,10 +125,10 @@ def main() -> int:
             if "error" in r:
                 print(f"{name:10} {way:10} {amount:>7} {r['error']}", flush=True)
                 continue
-            m = lambda k: f"{r.get(k, 0) / 2**20:9,.0f}"  # noqa: E731
+            bytes_ = " ".join(f"{r.get(k, 0) / 2**20:9,.0f}" for k in ("nvml", "reserved", "allocated", "planned"))
             over = " OVER" if way == "headroom" and amount != "none" and r["nvml"] > float(amount) * 2**30 else ""
             failed += bool(over)
-            print(f"{name:10} {way:10} {amount:>7} {r['ms']:9.1f} {m('nvml')} {m('reserved')} {m('allocated')} {m('planned')} "
+            print(f"{name:10} {way:10} {amount:>7} {r['ms']:9.1f} {bytes_} "
                   f"{r.get('recomputed', 0):6}  {r['loss']:.4f}{over}", flush=True)
     return 1 if failed else 0
 

@@ -5,6 +5,8 @@ from typing import Any, Optional
 
 
 def mib(n: float) -> str:
+    if n < 2**20:
+        return f"{n / 2**10:,.1f} KiB"
     return f"{n / 2**20:,.1f} MiB" if n < 2**30 * 10 else f"{n / 2**30:,.2f} GiB"
 
 
@@ -36,6 +38,11 @@ class Report:
         parts.append(f"  {', '.join(what) or 'everything is kept'}; step time x {self.time_ratio:.2f} (predicted); minimum "
                      f"{mib(self.minimum_bytes + self.outside_bytes)}")
         return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return f"<{str(self).splitlines()[0]}>"
