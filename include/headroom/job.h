@@ -137,6 +137,13 @@ typedef struct hr_job_options {
     /* Planning alone: the replicas are on as many machines that need not be there, connected by "nvlink", "pcie", "ib",
      * "ethernet", "tcp", "mpi", "shm", or "LATENCY/BANDWIDTH" in seconds and bytes per second.  The budget is that of each. */
     const char *link;
+    /* "cross_entropy", "focal[:gamma=2]", "bce", "mse", "mae", "huber[:delta=1]", or "model": its own.  NULL: as the labels
+     * are: mse for real numbers, bce for rows of 0 and 1, else the model's.  A target that is missing (a label below 0,
+     * a number that is NaN) counts for nothing. */
+    const char *loss;
+    /* How much each class counts in the loss of training: "auto" (each the same in all) or a file with a weight per line, in
+     * the order of the classes, or NAME,WEIGHT.  NULL: as often as it comes. */
+    const char *class_weights;
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

@@ -1064,6 +1064,8 @@ class hr_job_options(Structure):
         ("net_deadline_ms", c_uint64),
         ("shard", c_char_p),
         ("link", c_char_p),
+        ("loss", c_char_p),
+        ("class_weights", c_char_p),
     ]
 
 

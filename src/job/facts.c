@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/options.h"
 #include "device/device.h"
 #include "job/train.h"
@@ -79,6 +80,19 @@ static void add_job(const hri_train_job *j, list *l) {
     add(l, "--exact", "%s", j->plan->engine && o->exact_f32 ? "on" : "off");
     add(l, "--seed", "%lld", (long long)o->seed);
     add(l, "--smoothing", "%.17g", o->smoothing);
+    if (j->loss.kind) { /* runs of before have neither */
+        char loss[HRI_LOSS_TEXT];
+        add(l, "--loss", "%s", hri_loss_print(&j->loss, loss, sizeof loss));
+    }
+    if (j->class_weights) {
+        uint64_t hash = 0;
+        for (int64_t c = 0; c < j->want.classes; c++) {
+            uint32_t bits;
+            memcpy(&bits, &j->class_weights[c], sizeof bits);
+            hash = hri_hash_u64(hash ^ bits);
+        }
+        add(l, "--class-weights", "%016llx", (unsigned long long)hash);
+    }
     add(l, "--augment", "%s", j->augment.used ? hri_text_get(&j->augment) : "none");
     add(l, "--val-split", "%.17g", o->val_split);
     add(l, "--skip-bad", "%s", o->skip_bad ? "on" : "off");

@@ -64,7 +64,7 @@ static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
         status = hri_checkpoint_model(&i->checkpoint, &i->model, &prose);
     }
     if (status == HR_OK) {
-        status = hri_model_input_of(i->model, &i->want, &prose);
+        status = hri_model_input_with(i->model, &i->checkpoint.about.loss, &i->want, &prose);
     }
     return status == HR_OK ? HR_OK : failed(why, i->checkpoint.path, status, &prose);
 }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "job/train.h"
+#include "loop/class_weights.h"
 #include "loop/labels.h"
 #include "models/common/file.h"
 #include "models/common/line.h"
@@ -25,7 +26,7 @@ static hr_status look_at_model(hri_train_job *j) {
         return hri_why_error(&j->why, hri_cause_of(status), status, NULL, &error);
     }
     hr_model *m = opened ? opened : (hr_model *)(uintptr_t)j->o.custom_model; /* only read */
-    status = hri_model_input_of(m, &j->want, &why);
+    status = hri_model_input_with(m, &j->loss, &j->want, &why);
     if (status == HR_OK && !m->family && !j->graph && j->o.folder) {
         size_t bytes;
         status = hri_model_file_print(m, &j->graph, &bytes, &why);
@@ -192,6 +193,67 @@ static hr_status check_sources(hri_train_job *j) {
     return HR_OK;
 }
 
+/* ---- the loss ---- */
+
+static hr_status read_loss(hri_train_job *j) {
+    hri_prose why = {""};
+    const hr_status status = j->o.loss ? hri_loss_parse(j->o.loss, &j->loss, &why) : HR_OK;
+    return status == HR_OK ? HR_OK : hri_why_option(&j->why, HR_E_INVALID, "loss", ": %s", why.text);
+}
+
+/* What nobody said follows from the labels. */
+static hr_status choose_loss(hri_train_job *j, hri_prose *why) {
+    if (j->o.loss) {
+        return hri_source_set_loss(&j->source, &j->loss, why);
+    }
+    j->loss = hri_source_loss(&j->source, &j->want);
+    return HR_OK;
+}
+
+static void say_loss(hri_train_job *j) {
+    const size_t used = strlen(j->said);
+    if (!j->o.loss && j->loss.kind) {
+        snprintf(j->said + used, sizeof j->said - used, "%sloss=%s (labels are %s)",
+                 used ? ", " : "", hri_loss_names[j->loss.kind],
+                 j->source.target == HRI_TARGET_FLAGS ? "0 or 1 for each class" : "real numbers");
+    }
+}
+
+static hr_status weigh_classes(hri_train_job *j) {
+    char text[HRI_SOURCE_TEXT + 1024];
+    hri_prose why = {""};
+    const int64_t classes = j->want.classes;
+    if (!j->o.class_weights) {
+        return HR_OK;
+    }
+    if (!j->o.data || classes < 1 || j->want.label.type != HR_TYPE_I32) {
+        return hri_why_option(&j->why, HR_E_INVALID, "class_weights",
+                              " need data with a class for each sample, given as a string");
+    }
+    j->class_weights = hri_calloc((size_t)classes, sizeof *j->class_weights);
+    if (!j->class_weights) {
+        return hri_why_set(&j->why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST,
+                           "out of memory for class weights");
+    }
+    const int split = j->o.val_split > 0;
+    const hri_source_use use = {.bare = 1,
+                                .seed = j->o.seed,
+                                .part_first = split ? j->val_count : 0,
+                                .part_count = split ? j->train_count : 0};
+    hr_status status = HR_OK;
+    if (strcmp(j->o.class_weights, "auto") != 0) {
+        status = hri_class_weights_read(j->o.class_weights, &j->source, classes, j->class_weights,
+                                        &why);
+    } else {
+        status = hri_source_pipeline(&j->source, &j->want, &use, text, sizeof text, &why);
+        if (status == HR_OK) {
+            status = hri_class_weights_count(text, &j->source, classes, j->class_weights, &why);
+        }
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_why_option(&j->why, status, "class_weights", ": %s", why.text);
+}
+
 /* Zero is the default of every option. */
 static void fill_defaults(hr_job_options *o) {
     o->device = o->device ? o->device : "host";
@@ -213,6 +275,7 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
         j->o.log = j->o.tensorboard = j->o.svg = NULL;
     }
     status = status == HR_OK ? check_sources(j) : status;
+    status = status == HR_OK ? read_loss(j) : status;
     if (status == HR_OK && !j->o.custom_model) {
         if (!j->o.model) {
             return hri_why_option(&j->why, HR_E_INVALID, "model", " is missing");
@@ -232,14 +295,19 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     status = j->o.pipeline ? hri_source_look_at(j->o.pipeline, &j->want, &j->source, &why)
                            : hri_source_look(j->o.data, &j->want, &j->source, &why);
     if (status == HR_OK) {
+        status = choose_loss(j, &why);
+    }
+    if (status == HR_OK) {
         status = fill_model(j, &why);
     }
     if (status != HR_OK) {
         return hri_train_failed(j, status, &why);
     }
+    say_loss(j);
     say_notes(j, &j->source);
-    if (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0) {
-        status = look_at_model(j); /* with the data's own numbers */
+    if (j->loss.kind ||
+        (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0)) {
+        status = look_at_model(j); /* with the data's own numbers, and its loss */
     }
     j->train_count = j->source.count;
     j->all_labels_count = !j->want.masks || hri_labels_all_count(&j->source);
@@ -252,5 +320,5 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     } else if (status == HR_OK && j->o.val_split > 0) {
         status = split_data(j);
     }
-    return status;
+    return status == HR_OK ? weigh_classes(j) : status;
 }

@@ -121,8 +121,13 @@ static hr_status begin_plan(hri_train_job *j, int64_t batch) {
         return status;
     }
     j->plan->job.options.ignored = !j->all_labels_count;
-    j->objective = (hri_objective){
-        .build = hr_model_build, .user = j->plan->model, .smoothing = j->o.smoothing};
+    j->objective = (hri_objective){.build = hr_model_build,
+                                   .user = j->plan->model,
+                                   .smoothing = j->o.smoothing,
+                                   .loss = j->loss,
+                                   .wide = j->plan->job.options.precision != HR_PRECISION_F32,
+                                   .class_weights = j->class_weights,
+                                   .class_weight_count = (size_t)j->want.classes};
     hri_source_pixels(&j->source, &j->want, &j->objective.pixels);
     hri_source_pixels(j->o.val_data || j->o.val_pipeline ? &j->val_source : &j->source, &j->want,
                       &j->objective.eval_pixels);

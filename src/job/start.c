@@ -154,6 +154,7 @@ static hr_status fill_about(hri_train_job *j, hri_prose *why) {
                            .source = j->source.text,
                            .pixels = j->objective.pixels,
                            .input = j->want.name,
+                           .loss = j->loss,
                            .classes = (const char *const *)j->source.classes,
                            .class_count = j->source.classes ? j->source.class_count : 0};
     if (j->o.val_split > 0) {
@@ -328,5 +329,6 @@ void hri_train_close(hri_train_job *j) {
     hri_free(j->folder);
     hri_free(j->choices);
     hri_free(j->graph);
+    hri_free(j->class_weights);
     *j = (hri_train_job){.resume = {.file = {.fd = -1}}};
 }

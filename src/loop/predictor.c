@@ -44,8 +44,11 @@ static hr_status build(const hri_predictor_options *o, int64_t batch, hr_graph *
     hr_train_options options = {.size = sizeof options};
     hr_error error = {0};
     char text[64];
-    const hri_objective objective = {
-        .build = hr_model_build, .user = o->model, .eval_pixels = o->pixels};
+    const hri_objective objective = {.build = hr_model_build,
+                                     .user = o->model,
+                                     .eval_pixels = o->pixels,
+                                     .loss = o->checkpoint->about.loss,
+                                     .wide = strcmp(o->checkpoint->about.precision, "f32") != 0};
     snprintf(text, sizeof text, "precision=%s", o->checkpoint->about.precision);
     hr_status status = hr_train_options_parse(text, &options, &error);
     if (status == HR_OK) {

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/nearest.h"
 #include "graph/graph.h"
+#include "step/objective.h"
 
 /* ---- the model's side ---- */
 
@@ -88,16 +89,28 @@ static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose 
 }
 
 hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why) {
+    return hri_model_input_with(m, NULL, out, why);
+}
+
+hr_status hri_model_input_with(hr_model *m, const hri_loss *loss, hri_model_input *out,
+                               hri_prose *why) {
+    hri_objective objective = {.build = hr_model_build, .user = m, .no_metrics = 1};
     hr_graph *g;
     hri_prose reason = {""};
     hr_status status = hr_graph_create(&g);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "out of memory while inspecting the model");
     }
-    status = hr_model_build(m, g, 1, 0);
+    objective.loss = loss ? *loss : objective.loss;
+    status = objective.loss.kind ? hri_objective_build(&objective, g, 1, 0)
+                                 : hr_model_build(m, g, 1, 0);
+    if (status != HR_OK && objective.loss.kind) {
+        (void)hri_prose_set(&reason, status, "%s", g->error.message);
+    }
     hri_model_input found = {.classes = hr_model_classes(m)};
     if (status == HR_OK) {
         status = read_inputs(g, &found, &reason);
+        found.masks |= objective.loss.kind != HRI_LOSS_MODEL;
     }
     hr_graph_destroy(g);
     if (status != HR_OK) {
@@ -218,6 +231,42 @@ static hr_status add_note(hri_source *s, const char *text) {
     return s->note_count && s->notes[s->note_count - 1] ? HR_OK : HR_E_NOMEM_HOST;
 }
 
+static int64_t count_of(const hr_shape *shape);
+
+/* What the labels are, from their type and, where the source tells, their range. */
+static hri_target target_of(const hri_source *s) {
+    const hr_shape *shape = &s->label.meta.shape;
+    const int row = shape->rank == 1 && shape->dim[0] > 1;
+    const int flags = row && s->labels_known && s->labels.min >= 0 && s->labels.max <= 1 &&
+                      s->labels.count > (uint64_t)shape->dim[0];
+    return !s->label.name[0] || s->classes                           ? HRI_TARGET_CLASSES
+           : flags                                                   ? HRI_TARGET_FLAGS
+           : hr_type_is_real(s->label.meta.type) && !s->labels_known ? HRI_TARGET_NUMBERS
+                                                                     : HRI_TARGET_CLASSES;
+}
+
+hri_loss hri_source_loss(const hri_source *s, const hri_model_input *want) {
+    const int of_classes = want->label_name[0] && want->label.type == HR_TYPE_I32;
+    const int row = want->label.shape.rank == 0; /* one class per sample */
+    return (hri_loss){.kind = !of_classes                                ? HRI_LOSS_MODEL
+                              : s->target == HRI_TARGET_NUMBERS          ? HRI_LOSS_MSE
+                              : s->target == HRI_TARGET_FLAGS && row     ? HRI_LOSS_BCE
+                                                                         : HRI_LOSS_MODEL};
+}
+
+hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss, hri_prose *why) {
+    if (loss->kind == HRI_LOSS_MODEL || hri_loss_has_ids(loss)) {
+        return HR_OK;
+    }
+    if (loss->kind == HRI_LOSS_BCE && s->labels_known && (s->labels.max > 1 || s->labels.min < 0)) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "%s has labels from %lld to %lld, but bce needs 0 or 1 for each output",
+                             s->text, (long long)s->labels.min, (long long)s->labels.max);
+    }
+    s->target = loss->kind == HRI_LOSS_BCE ? HRI_TARGET_FLAGS : HRI_TARGET_NUMBERS;
+    return HR_OK;
+}
+
 /* Labels that are numbers in a file say how many classes there are. */
 static hr_status take_labels(hr_pipeline *p, hri_source *s) {
     const int scalar = s->label.name[0] && s->label.meta.shape.rank == 0;
@@ -317,6 +366,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
     if (status == HR_OK) {
         status = take_labels(p, s);
     }
+    s->target = target_of(s);
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "out of memory for class names");
 }
 
@@ -417,7 +467,9 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
     if (said_size) {
         said[0] = '\0';
     }
-    add_key("classes", (int64_t)s->class_count, out, size, said, said_size);
+    const int64_t outputs = s->target == HRI_TARGET_CLASSES ? (int64_t)s->class_count
+                                                            : count_of(&s->label.meta.shape);
+    add_key("classes", outputs > 0 ? outputs : 0, out, size, said, said_size);
     const hr_shape *shape = &s->input.meta.shape;
     if (shape->rank == 3 && shape->dim[2] > 0 && strcmp(s->kind, "synthetic") != 0) {
         add_key("channels", shape->dim[2], out, size, said, said_size);
@@ -603,7 +655,8 @@ hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
     if (status == HR_OK) {
         status = check_labels(s, want, why);
     }
-    if (status == HR_OK) {
+    stages[0] = '\0';
+    if (status == HR_OK && !use->bare) {
         status = hri_source_stages(s, want, use->training ? use->augment : NULL, stages,
                                    sizeof stages, why);
     }

@@ -18,8 +18,16 @@
 #include <headroom/model.h>
 #include "base/prose.h"
 #include "graph/pixels.h"
+#include "passes/common/losses.h"
 
 enum { HRI_SOURCE_TEXT = 2048 };
+
+/* What the labels are, as far as the data tells. */
+typedef enum hri_target {
+    HRI_TARGET_CLASSES = 0, /* whole numbers, or no labels at all */
+    HRI_TARGET_NUMBERS,     /* real numbers */
+    HRI_TARGET_FLAGS        /* several of 0 or 1 in a row: which of the classes it is of */
+} hri_target;
 
 typedef struct hri_source {
     char text[HRI_SOURCE_TEXT];
@@ -28,7 +36,8 @@ typedef struct hri_source {
     uint64_t count;                /* an epoch; HR_COUNT_UNKNOWN */
     char **classes;                /* class_count names, or NULL */
     size_t class_count;            /* 0: not known */
-    int labels_known;              /* 1: `labels` is what the source's labels are */
+    hri_target target;
+    int labels_known; /* 1: `labels` is what the source's labels are */
     hr_label_range labels;
     char *
         *notes; /* note_count sentences for the user: what was left out, labels that are ignored */
@@ -51,7 +60,7 @@ typedef struct hri_model_input {
     hr_meta sample, label;               /* without the batch */
     hri_other_input others[HRI_OTHER_INPUTS];
     uint32_t other_count;
-    int masks;           /* 1: what has a negative label counts for nothing, in the loss too */
+    int masks; /* 1: what has a negative label, or one that is NaN, counts for nothing, in the loss too */
     int64_t classes;     /* 0: labels are not classes */
     uint32_t weights;    /* how many parameters and running statistics it has */
     uint64_t parameters; /* numbers in all parameters */
@@ -59,6 +68,13 @@ typedef struct hri_model_input {
 
 /* Asks the model by building it once. */
 HR_MUST_CHECK hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why);
+/* The same with another loss than its own (NULL: its own): the label is then what that loss wants. */
+HR_MUST_CHECK hr_status hri_model_input_with(hr_model *m, const hri_loss *loss,
+                                             hri_model_input *out, hri_prose *why);
+/* The loss that goes with such labels where nobody names one; .kind 0: the model's own. */
+hri_loss hri_source_loss(const hri_source *s, const hri_model_input *want);
+/* Labels are what this loss wants, whatever the data looks like.  HR_E_INVALID where they cannot be. */
+HR_MUST_CHECK hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss, hri_prose *why);
 
 /* Opens the source for a look and closes it again.  `want` (may be NULL) completes sources that are made to measure:
  * tokens gets the model's length, synthetic its shape and classes, where the text does not say them. */
@@ -79,6 +95,7 @@ HR_MUST_CHECK hr_status hri_source_fill_model(const char *model, const hri_sourc
 /* How samples are drawn. */
 typedef struct hri_source_use {
     int training;        /* shuffled anew each epoch, augmented */
+    int bare;            /* 1: samples as the source has them, without the stages that follow */
     const char *augment; /* "flip,crop,jitter" or any of them; NULL or "none": nothing */
     uint64_t seed;
     /* A part of the source, drawn once by the seed: the first `part_count` after `part_first` of that order; 0: all. */

@@ -170,11 +170,18 @@ typedef struct place {
     uint64_t count;    /* numbers of one sample */
     uint64_t index;    /* of the sample in the run */
     uint64_t *counted; /* of labels: gets those that count; NULL: it is no label */
+    int numbers;       /* 1: targets of a loss over numbers: as they are, and NaN does not count */
 } place;
 
 static void count_labels(const place *p, const int32_t *labels, uint64_t n) {
     for (uint64_t i = 0; p->counted && i < n; i++) {
         *p->counted += labels[i] >= 0;
+    }
+}
+
+static void count_reals(const place *p, const float *targets, uint64_t n) {
+    for (uint64_t i = 0; p->counted && i < n; i++) {
+        *p->counted += targets[i] == targets[i]; /* NaN is not */
     }
 }
 
@@ -193,8 +200,11 @@ static hr_status put_bytes(const place *p, const hr_field *f, hri_prose *why) {
 static hr_status put_reals(const place *p, const hr_field *f) {
     float piece[PIECE];
     hr_status status = HR_OK;
-    if (p->counted) {
+    if (p->counted && !p->numbers) {
         *p->counted += p->count; /* every target is one */
+    }
+    if (p->counted && p->numbers && f->meta.type == HR_TYPE_F32) {
+        count_reals(p, f->data, p->count);
     }
     if (f->meta.type == HR_TYPE_F32) {
         return put(p, 0, f->data, p->count);
@@ -202,7 +212,12 @@ static hr_status put_reals(const place *p, const hr_field *f) {
     for (uint64_t at = 0; at < p->count && status == HR_OK; at += PIECE) {
         const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
         for (uint64_t i = 0; i < n; i++) {
-            piece[i] = real_at(f, at + i);
+            piece[i] = p->numbers && f->meta.type == HR_TYPE_U8
+                           ? (float)((const uint8_t *)f->data)[at + i]
+                           : real_at(f, at + i);
+        }
+        if (p->numbers) {
+            count_reals(p, piece, n);
         }
         status = put(p, at, piece, n);
     }
@@ -301,11 +316,15 @@ static place place_of(const hri_planned_run *run, const char *name, const hr_met
 }
 
 static place label_place(const hri_supply *s, const hri_planned_run *run, uint32_t index) {
-    return s->want.label_name[0] ? place_of(run, s->want.label_name, &s->want.label, index)
-                                 : (place){.value = HR_NONE};
+    if (!s->want.label_name[0]) {
+        return (place){.value = HR_NONE};
+    }
+    place p = place_of(run, s->want.label_name, &s->want.label, index);
+    p.numbers = s->want.masks && p.type == HR_TYPE_F32;
+    return p;
 }
 
-/* The same byte everywhere: 0 is zero in every type, 0xff is -1 in whole numbers. */
+/* The same byte everywhere: 0 is zero in every type, 0xff is -1 in whole numbers and NaN in real ones. */
 static hr_status put_same(const place *p, int byte) {
     int32_t piece[PIECE];
     hr_status status = HR_OK;
@@ -317,7 +336,7 @@ static hr_status put_same(const place *p, int byte) {
 }
 
 static hr_status put_no_label(const place *p) {
-    return put_same(p, p->type == HR_TYPE_I32 ? 0xff : 0);
+    return put_same(p, p->type == HR_TYPE_I32 || p->numbers ? 0xff : 0);
 }
 
 /* The inputs beside the first and the label; e NULL: zeros. */
@@ -567,6 +586,8 @@ static hr_status feed_fields(const hri_feeds *f, const hri_planned_run *run, hri
             to.counted = &counted;
             if (to.type == HR_TYPE_I32) {
                 count_labels(&to, (const int32_t *)(const void *)data, n);
+            } else if (f->want->masks && to.type == HR_TYPE_F32) {
+                count_reals(&to, (const float *)(const void *)data, n);
             } else {
                 counted += n;
             }

@@ -2,6 +2,7 @@
 #include "step/objective.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "graph/graph.h"
 #include "passes/common/pass.h"
@@ -25,12 +26,19 @@ static hr_status build_model(const hri_objective *o, hr_graph *g, int64_t batch,
 
 hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int training) {
     const hri_objective *o = objective;
-    char text[64];
+    char text[256], loss[HRI_LOSS_TEXT];
     hri_pass_options pass;
     hri_pass_map map = {0};
     hr_graph *model = NULL;
-    snprintf(text, sizeof text, "loss:smoothing=%.17g,metrics=%s", training ? o->smoothing : 0.0,
-             o->no_metrics ? "no" : "yes");
+    const int weighted = training && o->class_weights;
+    const hri_loss named = {.kind = HRI_LOSS_CROSS_ENTROPY};
+    char *key =
+        strchr(hri_loss_print(weighted && !o->loss.kind ? &named : &o->loss, loss, sizeof loss), ':');
+    if (key) {
+        *key = ','; /* "huber:delta=1" */
+    }
+    snprintf(text, sizeof text, "loss:loss=%s,smoothing=%.17g,metrics=%s,wide=%s", loss,
+             training ? o->smoothing : 0.0, o->no_metrics ? "no" : "yes", o->wide ? "yes" : "no");
     hr_status status = hri_pass_parse(text, &pass, NULL);
     if (status == HR_OK) {
         status = hr_graph_create(&model);
@@ -39,6 +47,8 @@ hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int t
         return status;
     }
     model->keep_scores = g->keep_scores;
+    model->class_weights = weighted ? o->class_weights : NULL;
+    model->class_weight_count = o->class_weight_count;
     status = build_model(o, model, batch, training);
     if (status == HR_OK) {
         status = hri_pass_apply(&pass, model, g, &map);

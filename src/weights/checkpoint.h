@@ -33,6 +33,7 @@
 
 #include <headroom/train.h>
 #include "graph/pixels.h"
+#include "passes/common/losses.h"
 #include "weights/tensor_move.h"
 
 enum {
@@ -69,6 +70,7 @@ typedef struct hri_about {
     const char *source;    /* what it was trained on: "images:flowers" */
     hri_pixels pixels;     /* how its graph makes real numbers of bytes; channels 0: none came */
     const char *input;     /* the model's input that the data goes to: "image", "tokens" */
+    hri_loss loss;         /* in place of the model's own; .kind 0: it has its own */
     const char *const *classes; /* names, class_count of them; NULL: it has none */
     size_t class_count;
     hri_split split;

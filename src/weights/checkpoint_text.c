@@ -371,17 +371,28 @@ enum key {
     RUN,
     ENVIRONMENT,
     TRAINING,
+    LOSS,
     KEYS
 };
 static const char *const keys[KEYS] = {"version", "model",  "precision",   "source",
                                        "input",   "stages", "normalise",   "classes",
-                                       "split",   "run",    "environment", "training"};
+                                       "split",   "run",    "environment", "training",
+                                       "loss"};
 
 /* Letters of names and options: nothing that a parser, a shell or a terminal could take for something else. */
 static int is_plain(const char *text) {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:=,.+-";
     return text[0] && strspn(text, letters) == strlen(text);
+}
+
+static hr_status read_loss(reading *r, const hri_json_token *t) {
+    const char *text;
+    const hr_status status = keep_text(r, t, "loss", HRI_LOSS_TEXT, &text);
+    return status != HR_OK                                            ? status
+           : !is_plain(text)                                          ? wrong(r, "loss", "is not the name of a loss")
+           : hri_loss_parse(text, &r->c->about.loss, r->why) == HR_OK ? HR_OK
+                                                                      : HR_E_FORMAT;
 }
 
 static hr_status read_key(reading *r, enum key key, const hri_json_token *t) {
@@ -411,6 +422,8 @@ static hr_status read_key(reading *r, enum key key, const hri_json_token *t) {
         return read_facts(r, t, "environment", &a->environment, &a->environment_count);
     case TRAINING:
         return read_progress(r, t);
+    case LOSS:
+        return read_loss(r, t);
     default:
         return hri_json_stream_skip(r->s, t, r->why);
     }

@@ -186,6 +186,10 @@ static hr_status print_about(const hri_checkpoint_write *w, char **out) {
     hri_json_string(&j, "precision", a->precision);
     hri_json_string(&j, "source", a->source ? a->source : "");
     hri_json_string(&j, "input", a->input ? a->input : "image");
+    if (a->loss.kind) {
+        char loss[HRI_LOSS_TEXT];
+        hri_json_string(&j, "loss", hri_loss_print(&a->loss, loss, sizeof loss));
+    }
     if (a->pixels.channels) {
         hri_json_object(&j, "normalise");
         put_numbers(&j, "mean", a->pixels.mean, a->pixels.channels);

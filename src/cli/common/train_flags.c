@@ -69,6 +69,14 @@ const hri_field hri_train_flag_fields[] = {
      .min = 0, .max = 1e30, .metavar = "X", .word = "auto"},
     {"smoothing", "label smoothing", AT(smoothing), HRI_FIELD_DOUBLE, "0", .min = 0, .max = 0.99,
      .metavar = "X"},
+    {"loss",
+     "cross_entropy, focal[:gamma=2], bce, mse, mae, huber[:delta=1], or model: its own; default: "
+     "as the labels are",
+     AT(loss), HRI_FIELD_STRING, NULL, .metavar = "NAME"},
+    {"class-weights",
+     "weight of each class in the loss: auto (rare classes count more), or a file with a weight "
+     "per line",
+     AT(class_weights), HRI_FIELD_STRING, NULL, .metavar = "auto|FILE"},
     {"options", "more training options: beta2=0.95,decay-all=off", AT(options), HRI_FIELD_STRING,
      NULL, .metavar = "KEYS"},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",

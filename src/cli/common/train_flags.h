@@ -18,6 +18,7 @@ typedef struct hri_train_flags {
     int64_t warmup, every;                                 /* INT64_MIN: auto */
     bool nesterov;
     double smoothing;
+    const char *loss, *class_weights;
     const char *options;
     int64_t accumulate, replicas;
     int shard; /* of the modes: 0 is none */

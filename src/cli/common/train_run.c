@@ -64,6 +64,8 @@ int hri_train_run_init(hri_train_run *r) {
                             .training = hri_text_get(&r->training),
                             .init = f->init,
                             .smoothing = f->smoothing,
+                            .loss = f->loss,
+                            .class_weights = f->class_weights,
                             .data = f->data,
                             .val_data = f->val_data,
                             .val_split = f->val_split,

@@ -61,15 +61,19 @@ HR_MUST_CHECK hr_status hri_pass_apply(const hri_pass_options *o, const hr_graph
 
 typedef struct hri_rewrite hri_rewrite;
 
-/* Builds node `n` of `from` in `to`, or something in its place; in[] are its inputs there.  Returns the first output, the
- * others follow; HR_NONE after a failure. */
+#define HRI_REWRITE_GONE ((hr_value)0xffffffffu)
+
+/* Builds node `n` of `from` in `to`, or something in its place; in[] are its inputs there, HR_NONE for one that was left
+ * out.  Returns the first output, the others follow; HR_NONE after a failure, or to leave it out: a result that it made is
+ * then left out as well. */
 typedef hr_value hri_rewrite_fn(hri_rewrite *r, const hri_node_record *n, hr_value *in);
 
 struct hri_rewrite {
     const hr_graph *from;
     hr_graph *to;
     hri_rewrite_fn *node; /* NULL: every node stays */
-    /* Something in place of an input, persistent value or constant; HR_NONE: it stays.  NULL: all stay. */
+    /* Something in place of an input, persistent value or constant; HR_NONE: it stays; HRI_REWRITE_GONE: it is left out, and
+     * `node` leaves out what reads it.  NULL: all stay. */
     hr_value (*source)(hri_rewrite *r, hr_value value);
     void *user;
     hr_value *values; /* by value of `from` */

@@ -21,7 +21,7 @@ static void copy_source(hri_rewrite *r, hr_value v) {
     char name[280];
     const hr_value other = r->source ? r->source(r, v) : HR_NONE;
     if (other != HR_NONE) {
-        r->values[v] = other;
+        r->values[v] = other == HRI_REWRITE_GONE ? HR_NONE : other;
         return;
     }
     const size_t length = strlen(value->name);
@@ -92,6 +92,9 @@ hr_status hri_rewrite_graph(hri_rewrite *r) {
     }
     for (uint32_t i = 0; i < from->result_count && r->to->error.code == HR_OK; i++) {
         const hri_result *x = &from->results[i];
+        if (r->values[x->value] == HR_NONE) {
+            continue; /* left out */
+        }
         (x->spare ? hri_graph_result_spare : hr_graph_result)(r->to, r->values[x->value], x->name);
     }
     return r->to->error.code;
