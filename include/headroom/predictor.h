@@ -73,6 +73,8 @@ typedef struct hr_infer_info {
     const char *model, *checkpoint, *device; /* valid as long as the predictor */
     const char *refusal;                     /* one sentence if it does not fit, else "" */
     int64_t fits; /* 0: peak_bytes, batch and all below are 0, and nothing can be run */
+    uint64_t output_count; /* numbers that it predicts for a sample (a regression); 0: classes, or blocks */
+    const char *key;       /* the column of a table that names its samples; NULL: none */
 } hr_infer_info;
 
 /* What was planned. */
@@ -121,7 +123,8 @@ typedef struct hr_prediction {
     const double *probabilities; /* (class_count), by class */
     const int32_t *order;        /* (class_count), classes by falling probability */
     uint64_t class_count;
-    /* The model's result "logits" for this sample, in its own shape: (class_count) where it classifies whole samples. */
+    /* The model's result "logits" for this sample, in its own shape: (class_count) where it classifies whole samples.  Numbers
+     * of a table are in the units of its columns. */
     const float *output;
     hr_meta output_meta;
 } hr_prediction;
@@ -134,7 +137,8 @@ typedef hr_status hr_prediction_fn(void *user, const hr_prediction *p);
  * covers the samples before it. */
 HR_API HR_MUST_CHECK hr_status hr_predictor_run(hr_predictor *p, hr_prediction_fn *fn, void *user,
                                                 hr_infer_result *result, hr_error *why);
-/* "star"; NULL if there is no such class or it has no name.  Valid as long as the predictor. */
+/* "star", or of predicted numbers the column's name; NULL if there is no such class or it has no name.  Valid as long as
+ * the predictor. */
 HR_API const char *hr_predictor_class_name(const hr_predictor *p, uint64_t index);
 
 HR_END_DECLS

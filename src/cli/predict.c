@@ -85,7 +85,7 @@ static int print_keys(work *w, bool first, int code) {
 }
 
 static int begin(work *w) {
-    if (!w->i.info.class_count) {
+    if (!w->i.info.class_count && !w->i.info.output_count) {
         hri_say_error(w->cli,
                       "%s does not predict one class per sample, so there is nothing to predict",
                       w->i.info.model);

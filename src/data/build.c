@@ -302,9 +302,30 @@ hr_status hr_pipeline_build(hr_pipeline *p) {
 
 hr_status hr_pipeline_open(const hr_pipeline_options *options, const char *text, hr_error *error,
                            hr_pipeline **out) {
+    return hri_pipeline_open_with(options, text, NULL, error, out);
+}
+
+const hri_tabular *hri_pipeline_table(const hr_pipeline *p) {
+    return p->table;
+}
+
+hri_tabular *hri_pipeline_take_table(hr_pipeline *p) {
+    for (uint32_t i = 0; i < p->stage_count; i++) {
+        hri_stage *s = p->stages[i];
+        hri_tabular *t = s->type->take_table ? s->type->take_table(s) : NULL;
+        if (t) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+hr_status hri_pipeline_open_with(const hr_pipeline_options *options, const char *text,
+                                 const hri_tabular *table, hr_error *error, hr_pipeline **out) {
     hr_pipeline *p = NULL;
     hr_status status = hr_pipeline_create(options, &p);
     if (status == HR_OK) {
+        p->table = table;
         status = hr_pipeline_add(p, text);
     }
     if (status == HR_OK) {

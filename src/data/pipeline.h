@@ -11,6 +11,7 @@ enum { HRI_BAD_KEPT = 100, HRI_NOTES_KEPT = 16 };
 
 struct hr_pipeline {
     hr_pipeline_options options;
+    const hri_tabular *table; /* NULL: none was given */
     hri_log log;
     hri_buffer_pool *pool;
     hri_account *user;
@@ -32,6 +33,12 @@ struct hr_pipeline {
     uint64_t *tuned; /* per stage: busy_ns, wait_ns, elements at the last look */
 };
 
+/* hr_pipeline_open of a source of columns that a table says (NULL: the source itself); it outlives the pipeline. */
+HR_MUST_CHECK hr_status hri_pipeline_open_with(const hr_pipeline_options *options, const char *text,
+                                               const hri_tabular *table, hr_error *error,
+                                               hr_pipeline **out);
+/* What its source has learnt of its columns: the caller's, and in use as long as the pipeline is; NULL: nothing. */
+hri_tabular *hri_pipeline_take_table(hr_pipeline *p);
 /* Keeps the prose on the pipeline and returns status. */
 hr_status hri_pipeline_fail(hr_pipeline *p, hr_status status, const char *format, ...)
     HR_PRINTF(3, 4);

@@ -19,6 +19,7 @@
 #include "base/prose.h"
 #include "data/element.h"
 #include "data/state.h"
+#include "data/tabular.h"
 
 /* What is known of a stage's elements when the pipeline is built. */
 typedef struct hri_spec {
@@ -54,6 +55,9 @@ typedef struct hri_stage_type {
     void (*stop)(hri_stage *s); /* its threads stand still and its buffers are empty afterwards */
     void (*name_of)(hri_stage *s, const hri_item *item, char *buf, size_t size);
     const char *(*class_name)(hri_stage *s, size_t index);
+    /* Of a source whose elements are rows of a table: what it has learnt of it, which the caller owns from then on and
+     * which outlives the stage; NULL: nothing, or it was given. */
+    hri_tabular *(*take_table)(hri_stage *s);
     /* Only makes it faster: its options are not in the fingerprint, and with random access it has no part in states. */
     bool only_speed;
     /* Of such a stage whose places are not those of its input: where its next element is there, and back. */
@@ -132,6 +136,8 @@ hri_buffer_pool *hri_pipeline_pool(hr_pipeline *p);
 uint64_t hri_pipeline_seed(const hr_pipeline *p);
 uint32_t hri_pipeline_workers(const hr_pipeline *p);
 uint64_t hri_pipeline_budget(const hr_pipeline *p);
+/* What the columns of its sources are, given when it was opened; NULL: they say so themselves. */
+const hri_tabular *hri_pipeline_table(const hr_pipeline *p);
 /* Records a failure of one element: HR_E_AGAIN when bad elements are skipped and this kind of failure is an
  * element's own, else `status` with the prose kept. */
 hr_status hri_pipeline_bad_item(hr_pipeline *p, hr_status status, const hri_stage *s,

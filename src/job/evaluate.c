@@ -19,7 +19,8 @@ static hr_status open_table(hr_predictor *p) {
     hri_free(p->taken);
     p->taken = NULL;
     p->classes = 0;
-    if (!hri_predictor_scores(p->predictor) || n > MATRIX_MOST) {
+    if (!hri_predictor_scores(p->predictor) || n > MATRIX_MOST ||
+        p->target != HRI_TARGET_CLASSES) {
         return HR_OK;
     }
     p->taken = hri_calloc((size_t)(n * n), sizeof *p->taken);

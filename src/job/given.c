@@ -136,6 +136,15 @@ hr_status hri_given_open(int count, const char *const *paths, hri_given *out, hr
         snprintf(out->text, sizeof out->text, "%s", paths[0]);
         return HR_OK;
     }
+    const size_t length = strlen(paths[0]);
+    if (!S_ISDIR(st.st_mode) && length > 4 && !strcmp(paths[0] + length - 4, ".csv")) {
+        char quoted[1800];
+        if (quote(paths[0], quoted, sizeof quoted) != 0) {
+            return hri_why_set(why, HR_CAUSE_USAGE, HR_E_RANGE, "%s: the path is too long", paths[0]);
+        }
+        snprintf(out->text, sizeof out->text, "csv:%s", quoted);
+        return HR_OK;
+    }
     if (S_ISDIR(st.st_mode)) {
         const size_t n = strlen(paths[0]);
         snprintf(out->prefix, sizeof out->prefix, "%s%s", paths[0],

@@ -69,6 +69,12 @@ static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
     return status == HR_OK ? HR_OK : failed(why, i->checkpoint.path, status, &prose);
 }
 
+static hri_target target_of(const hri_loss *l) {
+    return l->kind == HRI_LOSS_MODEL || hri_loss_has_ids(l) ? HRI_TARGET_CLASSES
+           : l->kind == HRI_LOSS_BCE                        ? HRI_TARGET_FLAGS
+                                                            : HRI_TARGET_NUMBERS;
+}
+
 static hr_status on_wait(void *user, const char *what, uint64_t waited_ms) {
     hr_predictor *i = user;
     (void)waited_ms;
@@ -243,6 +249,7 @@ static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) 
         .built = i->o.pipeline,
         .source = &i->source,
         .want = &i->want,
+        .table = i->checkpoint.about.table,
         .no_labels = i->o.no_labels,
         .until_bad = i->o.no_labels,
         .fills_up = i->o.no_labels, /* else the filling would be in the loss */
@@ -281,7 +288,8 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     hri_source_use use = {0};
     hr_status status = i->o.pipeline
                            ? hri_source_look_at(i->o.pipeline, &i->want, &i->source, &prose)
-                           : hri_source_look(i->o.data, &i->want, &i->source, &prose);
+                           : hri_source_look_with(i->o.data, &i->want, i->checkpoint.about.table,
+                                                  &i->source, &prose);
     if (status != HR_OK) {
         return failed(why, "data", status, &prose);
     }
@@ -396,6 +404,7 @@ static hr_status open_all(hr_predictor *i, hri_why *why) {
     hr_status status = own_texts(i, why);
     if (status == HR_OK) {
         status = open_checkpoint(i, why);
+        i->target = target_of(&i->checkpoint.about.loss);
     }
     if (status == HR_OK) {
         status = open_device(i, why);
@@ -489,11 +498,16 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
     if (i->predictor) {
         hri_predictor_report(i->predictor, &r);
     }
+    const int numbers = i->target == HRI_TARGET_NUMBERS;
+    const uint64_t rows = i->predictor && hri_predictor_scores(i->predictor)
+                              ? (uint64_t)hri_predictor_classes(i->predictor)
+                              : 0;
     const hr_infer_info info = {.size = sizeof info,
                                 .sample_count = count == HR_COUNT_UNKNOWN ? HR_UNKNOWN : count,
-                                .class_count = i->predictor && hri_predictor_scores(i->predictor)
-                                                   ? (uint64_t)hri_predictor_classes(i->predictor)
-                                                   : 0,
+                                .class_count = numbers ? 0 : rows,
+                                .output_count = numbers ? rows : 0,
+                                .key = i->checkpoint.about.table ? i->checkpoint.about.table->key
+                                                                 : NULL,
                                 .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
                                 .budget_bytes = i->o.budget || !i->predictor ? i->budget_bytes : 0,
                                 .peak_bytes = r.peak_bytes,
@@ -512,6 +526,9 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
 
 const char *hr_predictor_class_name(const hr_predictor *i, uint64_t number) {
     const hri_about *a = &i->checkpoint.about;
+    if (i->target == HRI_TARGET_NUMBERS) {
+        return a->table && number < a->table->target_count ? a->table->targets[number].name : NULL;
+    }
     return a->classes && number < a->class_count ? a->classes[number] : NULL;
 }
 

@@ -25,6 +25,7 @@ struct hr_predictor {
     hri_checkpoint checkpoint;
     hr_model *model;
     hri_model_input want;
+    hri_target target; /* what its outputs are */
     hri_source source;
     hri_supply *supply;
     hri_predictor *predictor; /* NULL: it does not fit */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "data/pipeline.h"
 #include "job/train.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -67,7 +68,7 @@ static hr_status measure_pipeline(const hri_train_job *j, const char *text, uint
     hr_pipeline_options o =
         hri_train_pipeline_options(j, UINT64_C(1) << 40); /* nothing is read yet */
     o.workers = 1;
-    const hr_status status = hr_pipeline_open(&o, text, &error, &p);
+    const hr_status status = hri_pipeline_open_with(&o, text, j->source.table, &error, &p);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "%s", error.message);
     }
@@ -221,6 +222,7 @@ static hr_status open_supply(hri_train_job *j, const hri_source *source, hr_pipe
                             .built = built,
                             .source = source,
                             .want = &j->want,
+                            .table = j->source.table,
                             .pipeline_options = hri_train_pipeline_options(j, bytes)};
     o.pipeline_options.budget = j->plan->holding.shared ? j->plan->holding.budget : NULL;
     return hri_supply_open(&o, out, why);

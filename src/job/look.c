@@ -5,6 +5,7 @@
 #include "job/train.h"
 #include "loop/class_weights.h"
 #include "loop/labels.h"
+#include "loop/survey.h"
 #include "models/common/file.h"
 #include "models/common/line.h"
 
@@ -78,7 +79,8 @@ static hr_status fill_input(hri_train_job *j, const hri_source *s) {
     if (!known) {
         return HR_OK;
     }
-    if (s->class_count) {
+    const int numbers = j->loss.kind && !hri_loss_has_ids(&j->loss);
+    if (s->class_count && !numbers) {
         snprintf(classes, sizeof classes, ",classes=%zu", s->class_count);
     }
     snprintf(j->said, sizeof j->said, "input(%s%s)", dims, classes);
@@ -116,7 +118,8 @@ static hr_status look_at_validation(hri_train_job *j) {
     hri_prose why = {""};
     const hr_status status =
         j->o.val_pipeline ? hri_source_look_at(j->o.val_pipeline, &j->want, &j->val_source, &why)
-                          : hri_source_look(j->o.val_data, &j->want, &j->val_source, &why);
+                          : hri_source_look_with(j->o.val_data, &j->want, j->source.table,
+                                                 &j->val_source, &why);
     if (status != HR_OK) {
         return hri_train_failed(j, status, &why);
     }
@@ -219,6 +222,32 @@ static void say_loss(hri_train_job *j) {
     }
 }
 
+/* The training samples as the source has them. */
+static hr_status write_bare(hri_train_job *j, char *text, size_t size, hri_prose *why) {
+    const int split = j->o.val_split > 0;
+    const hri_source_use use = {.bare = 1,
+                                .seed = j->o.seed,
+                                .part_first = split ? j->val_count : 0,
+                                .part_count = split ? j->train_count : 0};
+    return hri_source_pipeline(&j->source, &j->want, &use, text, size, why);
+}
+
+/* Means and deviations of the columns of a table. */
+static hr_status fit_table(hri_train_job *j) {
+    char text[HRI_SOURCE_TEXT + 1024];
+    hri_prose why = {""};
+    if (!j->source.table) {
+        return HR_OK;
+    }
+    const int numbers = j->loss.kind == HRI_LOSS_MSE || j->loss.kind == HRI_LOSS_MAE ||
+                        j->loss.kind == HRI_LOSS_HUBER;
+    hr_status status = write_bare(j, text, sizeof text, &why);
+    if (status == HR_OK) {
+        status = hri_survey_table(text, &j->source, numbers, &why);
+    }
+    return status == HR_OK ? HR_OK : hri_train_failed(j, status, &why);
+}
+
 static hr_status weigh_classes(hri_train_job *j) {
     char text[HRI_SOURCE_TEXT + 1024];
     hri_prose why = {""};
@@ -235,17 +264,12 @@ static hr_status weigh_classes(hri_train_job *j) {
         return hri_why_set(&j->why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST,
                            "out of memory for class weights");
     }
-    const int split = j->o.val_split > 0;
-    const hri_source_use use = {.bare = 1,
-                                .seed = j->o.seed,
-                                .part_first = split ? j->val_count : 0,
-                                .part_count = split ? j->train_count : 0};
     hr_status status = HR_OK;
     if (strcmp(j->o.class_weights, "auto") != 0) {
         status = hri_class_weights_read(j->o.class_weights, &j->source, classes, j->class_weights,
                                         &why);
     } else {
-        status = hri_source_pipeline(&j->source, &j->want, &use, text, sizeof text, &why);
+        status = write_bare(j, text, sizeof text, &why);
         if (status == HR_OK) {
             status = hri_class_weights_count(text, &j->source, classes, j->class_weights, &why);
         }
@@ -320,5 +344,6 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     } else if (status == HR_OK && j->o.val_split > 0) {
         status = split_data(j);
     }
+    status = status == HR_OK ? fit_table(j) : status;
     return status == HR_OK ? weigh_classes(j) : status;
 }

@@ -17,6 +17,8 @@ typedef struct ranks {
     double *probabilities;
     int32_t *numbers;
     int64_t classes; /* 0: none */
+    int flags;       /* each class is its own: probabilities do not add up to 1 */
+    float *values;   /* numbers of a table in the units of its columns; NULL: as they are */
     hr_meta meta;    /* of the output of a sample */
 } ranks;
 
@@ -39,7 +41,8 @@ static void rank(const float *scores, ranks *r) {
         sum += r->order[k].probability;
     }
     for (int64_t k = 0; k < r->classes; k++) {
-        r->order[k].probability /= sum;
+        r->order[k].probability =
+            r->flags ? 1 / (1 + exp(-(double)scores[k])) : r->order[k].probability / sum;
     }
     qsort(r->order, (size_t)r->classes, sizeof *r->order, by_probability);
     for (int64_t k = 0; k < r->classes; k++) {
@@ -54,9 +57,16 @@ static hr_status open_ranks(const hr_predictor *p, ranks *r, hri_why *why) {
                            "%s has no result for each sample, so there is nothing to predict",
                            p->checkpoint.about.model);
     }
-    if (!hri_predictor_scores(p->predictor)) { /* outputs alone */
-        return HR_OK;
+    const hri_tabular *t = p->checkpoint.about.table;
+    if (p->target == HRI_TARGET_NUMBERS && t &&
+        hr_shape_count(&r->meta.shape) == (int64_t)t->target_count) {
+        r->values = hri_calloc(t->target_count, sizeof *r->values);
+        return r->values ? HR_OK : HR_E_NOMEM_HOST;
     }
+    if (!hri_predictor_scores(p->predictor) || p->target == HRI_TARGET_NUMBERS) {
+        return HR_OK; /* outputs alone */
+    }
+    r->flags = p->target == HRI_TARGET_FLAGS;
     r->classes = hri_predictor_classes(p->predictor);
     r->order = hri_calloc((size_t)r->classes, sizeof *r->order);
     r->probabilities = hri_calloc((size_t)r->classes, sizeof *r->probabilities);
@@ -75,6 +85,11 @@ static hr_status give_batch(hr_predictor *p, ranks *r, hr_prediction_fn *fn, voi
         if (r->classes) {
             rank(output, r);
         }
+        for (size_t k = 0; r->values && k < p->checkpoint.about.table->target_count; k++) {
+            const hri_column *c = &p->checkpoint.about.table->targets[k];
+            r->values[k] = (float)((double)output[k] * c->std + c->mean);
+        }
+        output = r->values ? r->values : output;
         const hr_prediction one = {.size = sizeof one,
                                    .index = p->samples - fed + s,
                                    .name = name,
@@ -120,6 +135,7 @@ hr_status hr_predictor_run(hr_predictor *p, hr_prediction_fn *fn, void *user,
     hri_free(r.order);
     hri_free(r.probabilities);
     hri_free(r.numbers);
+    hri_free(r.values);
     if (status != HR_OK || given != HR_OK) {
         hri_why_give(&why, status != HR_OK ? status : given, error);
     }

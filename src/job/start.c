@@ -155,6 +155,7 @@ static hr_status fill_about(hri_train_job *j, hri_prose *why) {
                            .pixels = j->objective.pixels,
                            .input = j->want.name,
                            .loss = j->loss,
+                           .table = j->source.table,
                            .classes = (const char *const *)j->source.classes,
                            .class_count = j->source.classes ? j->source.class_count : 0};
     if (j->o.val_split > 0) {

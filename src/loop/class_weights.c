@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/pipeline.h"
 
 enum { LINE_MOST = 1200 };
 
@@ -101,7 +102,7 @@ hr_status hri_class_weights_count(const char *text, const hri_source *s, int64_t
         return hri_prose_set(why, HR_E_INVALID, "%s has no labels to count", s->text);
     }
     uint64_t *counts = hri_calloc((size_t)classes, sizeof *counts);
-    hr_status status = counts ? hr_pipeline_open(&o, text, &error, &p)
+    hr_status status = counts ? hri_pipeline_open_with(&o, text, s->table, &error, &p)
                               : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for weights");
     if (status != HR_OK && counts) {
         (void)hri_prose_set(why, status, "%s", error.message);

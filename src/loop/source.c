@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "data/pipeline.h"
 #include "graph/graph.h"
 #include "step/objective.h"
 
@@ -191,6 +192,8 @@ static void complete_source(hri_source *s, const hri_model_input *want) {
         if (!tokens && want->label.type == HR_TYPE_F32) {
             complete(s->text, sizeof s->text, "label_type", "f32");
         }
+    } else if (!strcmp(s->kind, "csv") && want->label.type == HR_TYPE_F32 && says(s->text, "y")) {
+        complete(s->text, sizeof s->text, "task", "numbers");
     }
 }
 
@@ -372,6 +375,11 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
 
 hr_status hri_source_look(const char *text, const hri_model_input *want, hri_source *out,
                           hri_prose *why) {
+    return hri_source_look_with(text, want, NULL, out, why);
+}
+
+hr_status hri_source_look_with(const char *text, const hri_model_input *want,
+                               const hri_tabular *table, hri_source *out, hri_prose *why) {
     hri_source s = {0};
     hr_pipeline *p = NULL;
     hr_error error = {0};
@@ -386,11 +394,12 @@ hr_status hri_source_look(const char *text, const hri_model_input *want, hri_sou
     if (want) {
         complete_source(&s, want);
     }
-    hr_status status = hr_pipeline_open(&o, s.text, &error, &p);
+    hr_status status = hri_pipeline_open_with(&o, s.text, table, &error, &p);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "%s", error.message);
     }
     status = look(p, &s, want, why);
+    s.table = hri_pipeline_take_table(p);
     hr_pipeline_destroy(p);
     if (status != HR_OK) {
         hri_source_deinit(&s);
@@ -427,6 +436,7 @@ void hri_source_deinit(hri_source *s) {
         hri_free(s->notes[i]);
     }
     hri_free(s->notes);
+    hri_tabular_close(s->table);
     *s = (hri_source){0};
 }
 
@@ -471,6 +481,10 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
                                                             : count_of(&s->label.meta.shape);
     add_key("classes", outputs > 0 ? outputs : 0, out, size, said, said_size);
     const hr_shape *shape = &s->input.meta.shape;
+    if (shape->rank == 1 && shape->dim[0] > 0 && strcmp(s->kind, "synthetic") != 0 &&
+        s->input.meta.type != HR_TYPE_I32) {
+        add_key("inputs", shape->dim[0], out, size, said, said_size);
+    }
     if (shape->rank == 3 && shape->dim[2] > 0 && strcmp(s->kind, "synthetic") != 0) {
         add_key("channels", shape->dim[2], out, size, said, said_size);
         if (shape->dim[0] == shape->dim[1] && shape->dim[0] > 0) {

@@ -18,6 +18,7 @@
 #include <headroom/model.h>
 #include "base/prose.h"
 #include "graph/pixels.h"
+#include "data/tabular.h"
 #include "passes/common/losses.h"
 
 enum { HRI_SOURCE_TEXT = 2048 };
@@ -37,6 +38,7 @@ typedef struct hri_source {
     char **classes;                /* class_count names, or NULL */
     size_t class_count;            /* 0: not known */
     hri_target target;
+    hri_tabular *table; /* what its columns are, as learnt from all of it; NULL: it has none, or was given one */
     int labels_known; /* 1: `labels` is what the source's labels are */
     hr_label_range labels;
     char *
@@ -80,6 +82,10 @@ HR_MUST_CHECK hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss,
  * tokens gets the model's length, synthetic its shape and classes, where the text does not say them. */
 HR_MUST_CHECK hr_status hri_source_look(const char *text, const hri_model_input *want,
                                         hri_source *out, hri_prose *why);
+/* The same of a source whose columns a table says (NULL: the source itself). */
+HR_MUST_CHECK hr_status hri_source_look_with(const char *text, const hri_model_input *want,
+                                             const hri_tabular *table, hri_source *out,
+                                             hri_prose *why);
 /* The same of a pipeline that somebody has built: what it gives is taken as it is. */
 HR_MUST_CHECK hr_status hri_source_look_at(hr_pipeline *p, const hri_model_input *want,
                                            hri_source *out, hri_prose *why);

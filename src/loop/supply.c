@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "data/pipeline.h"
 #include "graph/half.h"
 
 enum { PIECE = 1024 }; /* numbers converted at a time */
@@ -53,7 +54,8 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     s->borrowed = o->built != NULL;
     const hr_status status =
         o->built ? HR_OK
-                 : hr_pipeline_open(&o->pipeline_options, o->pipeline, &error, &s->pipeline);
+                 : hri_pipeline_open_with(&o->pipeline_options, o->pipeline, o->table, &error,
+                                          &s->pipeline);
     if (status != HR_OK) {
         hri_free(s);
         return hri_prose_set(why, status, "%s", error.message);

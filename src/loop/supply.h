@@ -27,6 +27,7 @@ typedef struct hri_supply_options {
     hr_pipeline *built;       /* in its place: somebody's own, which outlives the supply */
     const hri_source *source; /* for the names of its fields */
     const hri_model_input *want;
+    const hri_tabular *table; /* of a source of columns; NULL: it has none.  Outlives the supply */
     hr_pipeline_options pipeline_options;
     int until_bad; /* 1: evaluation gets the samples before a bad one, and the failure with the next run */
     int dealt;     /* 1: the pipeline leaves out what others train on (deal) */

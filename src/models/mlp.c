@@ -1,13 +1,14 @@
 /* mlp: linear layers with relu between them.
  *
  *   image (N, size, size, channels) -> flat -> [linear(width), relu, dropout] * layers -> linear(classes)
+ *   x (N, inputs) -> the same, for rows of a table
  *
  * Parameters: layers.<i>.{weight,bias} for i = 0 .. layers - 1, then head.{weight,bias}.  There is no such model in
  * torchvision; with one channel the order of the flat image is torch's too. */
 #include "models/common/layers.h"
 
 typedef struct mlp {
-    int64_t size, channels, width, layers, classes;
+    int64_t size, channels, inputs, width, layers, classes;
     double dropout;
 } mlp;
 
@@ -15,6 +16,8 @@ static const hri_field fields[] = {{"size", "image height and width", offsetof(m
                                     HRI_FIELD_INT, "28", .min = 1, .max = 65536},
                                    {"channels", "image channels", offsetof(mlp, channels),
                                     HRI_FIELD_INT, "1", .min = 1, .max = 65536},
+                                   {"inputs", "numbers of a sample that is no image; 0: an image",
+                                    offsetof(mlp, inputs), HRI_FIELD_INT, "0", .min = 0, .max = 1e7},
                                    {"width", "width of the hidden layers", offsetof(mlp, width),
                                     HRI_FIELD_INT, "512", .min = 1, .max = 1e6},
                                    {"layers", "number of hidden layers", offsetof(mlp, layers),
@@ -28,8 +31,13 @@ static const hri_field fields[] = {{"size", "image height and width", offsetof(m
 
 static void build(hri_build *b) {
     const mlp *o = b->options;
-    hr_value x = hri_image(b, o->size, o->channels);
-    x = hr_reshape(b->g, x, hr_shape_2(b->batch, o->size * o->size * o->channels));
+    hr_value x;
+    if (o->inputs) {
+        x = hr_graph_input(b->g, "x", HR_TYPE_F32, hr_shape_2(b->batch, o->inputs));
+    } else {
+        x = hr_reshape(b->g, hri_image(b, o->size, o->channels),
+                       hr_shape_2(b->batch, o->size * o->size * o->channels));
+    }
     for (int64_t i = 0; i < o->layers; i++) {
         char name[32];
         snprintf(name, sizeof name, "layers.%d", (int)i);

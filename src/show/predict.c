@@ -11,7 +11,7 @@
 static hr_status name_of(const hri_given *given, const hr_prediction *p, hri_text *out) {
     if (given->only) {
         hri_text_add(out, "%s", given->only);
-    } else if (p->name && given->pictures) {
+    } else if (p->name) {
         hri_text_add(out, "%s%s", given->prefix, p->name);
     } else {
         hri_text_add(out, "%llu", (unsigned long long)p->index);
@@ -38,7 +38,14 @@ static bool put_csv(hri_out *out, const char *text) {
 }
 
 void hri_prediction_csv_head(const hri_prediction_sheet *s, hri_out *out) {
-    hri_out_text(out, "path,class,probability");
+    const hr_infer_info *info = s->infer.info;
+    (void)put_csv(out, info->key ? info->key : "path"); /* without memory the first row says so */
+    hri_out_text(out, info->output_count ? "" : ",class,probability");
+    for (uint64_t k = 0; k < info->output_count; k++) {
+        const char *name = hr_predictor_class_name(s->infer.predictor, k);
+        hri_out_text(out, ",");
+        (void)put_csv(out, name ? name : "value");
+    }
     for (int64_t k = 2; k <= s->top; k++) {
         hri_out_printf(out, ",class_%lld,probability_%lld", (long long)k, (long long)k);
     }
@@ -49,6 +56,9 @@ hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction 
     hri_text name = {0};
     bool whole = name_of(s->given, p, &name) == HR_OK && put_csv(out, hri_text_get(&name));
     hri_text_deinit(&name);
+    for (uint64_t k = 0; k < s->infer.info->output_count; k++) {
+        hri_out_printf(out, ",%.9g", (double)p->output[k]);
+    }
     for (int64_t k = 0; k < s->top && whole; k++) {
         char buf[32];
         hri_out_text(out, ",");
@@ -62,7 +72,10 @@ hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction 
 static void add_json(const hri_prediction_sheet *s, const char *name, const hr_prediction *p,
                      hri_json *j) {
     hri_json_string(j, "path", name);
-    hri_json_array(j, "classes");
+    hri_json_array(j, s->infer.info->output_count ? "values" : "classes");
+    for (uint64_t k = 0; k < s->infer.info->output_count; k++) {
+        hri_json_double(j, NULL, (double)p->output[k]);
+    }
     for (int64_t k = 0; k < s->top; k++) {
         char buf[32];
         hri_json_object(j, NULL);

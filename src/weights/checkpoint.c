@@ -73,6 +73,7 @@ void hri_checkpoint_close(hri_checkpoint *c) {
         hri_tensors_close(&c->file);
     }
     hri_arena_deinit(&c->texts);
+    hri_tabular_close(c->table);
     hri_free(c->path);
     *c = (hri_checkpoint){.file = {.fd = -1}};
 }

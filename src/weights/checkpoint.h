@@ -32,6 +32,7 @@
 #define HRI_WEIGHTS_CHECKPOINT_H
 
 #include <headroom/train.h>
+#include "data/tabular.h"
 #include "graph/pixels.h"
 #include "passes/common/losses.h"
 #include "weights/tensor_move.h"
@@ -70,6 +71,7 @@ typedef struct hri_about {
     const char *source;    /* what it was trained on: "images:flowers" */
     hri_pixels pixels;     /* how its graph makes real numbers of bytes; channels 0: none came */
     const char *input;     /* the model's input that the data goes to: "image", "tokens" */
+    const hri_tabular *table; /* what the columns of its data are; NULL: it has none */
     hri_loss loss;         /* in place of the model's own; .kind 0: it has its own */
     const char *const *classes; /* names, class_count of them; NULL: it has none */
     size_t class_count;
@@ -106,6 +108,7 @@ typedef struct hri_checkpoint {
     hri_tensors file;
     hri_arena texts; /* of `about` */
     hri_about about;
+    hri_tabular *table;            /* about.table */
     uint64_t version;            /* of the text: 1 or 2 */
     hri_progress_state progress; /* zeros in a file of weights alone */
     int whole;                   /* 1: training can go on from it */

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/json_stream.h"
+#include "weights/checkpoint_table.h"
 
 typedef struct reading {
     hri_checkpoint *c;
@@ -372,12 +373,13 @@ enum key {
     ENVIRONMENT,
     TRAINING,
     LOSS,
+    TABLE,
     KEYS
 };
 static const char *const keys[KEYS] = {"version", "model",  "precision",   "source",
                                        "input",   "stages", "normalise",   "classes",
                                        "split",   "run",    "environment", "training",
-                                       "loss"};
+                                       "loss",    "table"};
 
 /* Letters of names and options: nothing that a parser, a shell or a terminal could take for something else. */
 static int is_plain(const char *text) {
@@ -424,6 +426,11 @@ static hr_status read_key(reading *r, enum key key, const hri_json_token *t) {
         return read_progress(r, t);
     case LOSS:
         return read_loss(r, t);
+    case TABLE: {
+        const hr_status status = hri_checkpoint_read_table(r->s, t, &r->c->table, r->why);
+        a->table = r->c->table;
+        return status;
+    }
     default:
         return hri_json_stream_skip(r->s, t, r->why);
     }
@@ -491,7 +498,7 @@ hr_status hri_checkpoint_read_text(hri_checkpoint *c, const char *text, hri_pros
     const hri_json_stream_options o = {.read = hri_json_read_memory,
                                        .user = &memory,
                                        .max_bytes = HRI_TENSORS_TEXT_MAX,
-                                       .max_depth = 4,
+                                       .max_depth = 6,
                                        .max_key = HRI_CHECKPOINT_NAME_MAX,
                                        .max_text = HRI_CHECKPOINT_SOURCE_MAX};
     reading r = {.c = c, .why = why};
@@ -519,8 +526,25 @@ static hr_status check_facts(const hri_fact *facts, size_t count, hri_prose *why
                : hri_prose_set(why, HR_E_RANGE, "too many settings for a checkpoint");
 }
 
+/* What the values of the columns take, roughly. */
+static size_t table_bytes(const hri_tabular *t) {
+    size_t bytes = 0;
+    for (size_t i = 0; t && i < t->input_count + t->target_count; i++) {
+        const hri_column *c = i < t->input_count ? &t->inputs[i] : &t->targets[i - t->input_count];
+        bytes += 128 + 6 * strlen(c->name);
+        for (size_t k = 0; k < c->value_count; k++) {
+            bytes += 3 + 2 * strlen(c->values[k]);
+        }
+    }
+    return bytes;
+}
+
 hr_status hri_about_check(const hri_about *a, hri_prose *why) {
     size_t bytes = 0;
+    if (table_bytes(a->table) > HRI_TENSORS_TEXT_MAX / 4) {
+        return hri_prose_set(why, HR_E_RANGE,
+                             "the names and values of the columns are too long for a checkpoint");
+    }
     if (a->class_count > HRI_CHECKPOINT_CLASSES_MAX) {
         return hri_prose_set(why, HR_E_RANGE,
                              "%zu classes, more than the %d allowed in a checkpoint",

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "weights/checkpoint_table.h"
 
 static int ends_with(const char *name, const char *end) {
     const size_t n = strlen(name), k = strlen(end);
@@ -186,6 +187,9 @@ static hr_status print_about(const hri_checkpoint_write *w, char **out) {
     hri_json_string(&j, "precision", a->precision);
     hri_json_string(&j, "source", a->source ? a->source : "");
     hri_json_string(&j, "input", a->input ? a->input : "image");
+    if (a->table) {
+        hri_checkpoint_put_table(&j, a->table);
+    }
     if (a->loss.kind) {
         char loss[HRI_LOSS_TEXT];
         hri_json_string(&j, "loss", hri_loss_print(&a->loss, loss, sizeof loss));

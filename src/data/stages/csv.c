@@ -1,21 +1,29 @@
 /* csv:FILE[,FILE...]  records of comma-separated values (RFC 4180), a record an element, a column a field.
  *
- * Types are settled when the pipeline is opened: those that `types` gives, and the others from the first 1000 records:
+ * With x= the columns are a table (data/tabular.h): an element has the fields x, f32, y (a class, or f32) and name (the key).
+ * What the columns are is then learnt from all records in two passes, or given by the table that the pipeline has.
+ *
+ * Otherwise types are settled when the pipeline is opened: those that `types` gives, and the others from the first 1000 records:
  * i64 where all are whole numbers, f32 where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A
  * record that does not fit its column's type, or has another number of values, is a bad element. */
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "base/alloc.h"
+#include "data/formats/cells.h"
+#include "data/formats/columns.h"
 #include "data/formats/index.h"
 #include "data/formats/records.h"
 #include "data/read.h"
 
 enum { LOOK = 1000 };
 
+static const char *const tasks[] = {"auto", "classes", "numbers", NULL};
+static const char *const rules[] = {"mean", "error", NULL};
+
 typedef struct options {
     hri_list path, types;
+    const char *x, *y, *key, *categories, *ids;
+    int task, missing;
     bool header, index;
     const char *separator;
     uint64_t max_bytes;
@@ -29,6 +37,20 @@ static const hri_field fields[] = {
      ","},
     {"types", "column types, NAME:i64,NAME:f32,NAME:text; others are inferred",
      offsetof(options, types), HRI_FIELD_LIST},
+    {"x", "a table: columns that go into the model, NAME+NAME, or *: all but y and key",
+     offsetof(options, x), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
+    {"y", "columns to learn; text, and few different integers, are classes", offsetof(options, y),
+     HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
+    {"key", "column that names a row in predictions", offsetof(options, key), HRI_FIELD_STRING,
+     NULL, .metavar = "NAME"},
+    {"categories", "columns of x that are categories although they are numbers",
+     offsetof(options, categories), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
+    {"ids", "categories of x as one number each instead of an input for each value",
+     offsetof(options, ids), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
+    {"task", "whether y is classes or numbers", offsetof(options, task), HRI_FIELD_ENUM, "auto",
+     .choices = tasks},
+    {"missing", "missing numbers of x: the mean of the training samples, or an error",
+     offsetof(options, missing), HRI_FIELD_ENUM, "mean", .choices = rules},
     {"max_bytes", "longest record to plan for", offsetof(options, max_bytes), HRI_FIELD_BYTES,
      "64KiB"},
     {"index", "index all records first, for a full shuffle (16 bytes each)",
@@ -48,67 +70,10 @@ typedef struct own {
     column columns[HR_FIELD_MAX];
     uint32_t count;
     char separator;
+    bool is_table;
+    hri_columns table;
+    char **names; /* of a table: `count` */
 } own;
-
-/* The next value of a record: *p moves behind its separator.  Quoted values are unquoted in place.  False when there
- * are no more. */
-static bool next_value(char **p, char *end, char separator, char **value, size_t *length) {
-    if (*p > end) {
-        return false;
-    }
-    char *at = *p, *to = *p;
-    *value = to;
-    if (at < end && *at == '"') {
-        for (at++; at < end; at++) {
-            if (*at == '"') {
-                if (at + 1 < end && at[1] == '"') {
-                    at++;
-                } else {
-                    at++;
-                    break;
-                }
-            }
-            *to++ = *at;
-        }
-        while (at < end && *at != separator) {
-            *to++ = *at++;
-        }
-    } else {
-        while (at < end && *at != separator) {
-            at++;
-        }
-        to = at;
-    }
-    *length = (size_t)(to - *value);
-    *p = at < end ? at + 1 : end + 1;
-    return true;
-}
-
-/* 0: a whole number (or empty), 1: a number, 2: text. */
-static int kind_of(const char *value, size_t length, double *real, int64_t *whole) {
-    char text[64], *end;
-    *real = (double)NAN;
-    *whole = 0;
-    if (length == 0) {
-        return 0;
-    }
-    if (length >= sizeof text) {
-        return 2;
-    }
-    memcpy(text, value, length);
-    text[length] = 0;
-    errno = 0;
-    *whole = strtoll(text, &end, 10);
-    if (*end == 0 && errno == 0 && end != text) {
-        *real = (double)*whole;
-        return 0;
-    }
-    *real = strtod(text, &end);
-    while (*end == ' ') {
-        end++;
-    }
-    return *end == 0 && end != text ? 1 : 2;
-}
 
 static hr_status read_record(const own *w, hri_cursor from, uint64_t length, char *to,
                              hri_prose *why) {
@@ -123,7 +88,7 @@ static hr_status take_names(own *w, char *record, uint64_t length, bool header, 
     if (header && length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
         p += 3; /* the mark that some programs put before UTF-8 */
     }
-    while (next_value(&p, record + length, w->separator, &value, &n)) {
+    while (hri_cell_next(&p, record + length, w->separator, &value, &n)) {
         if (w->count == HR_FIELD_MAX) {
             return hri_prose_set(why, HR_E_FORMAT, "%s: more than %d columns",
                                  w->records.files.files[0].path, HR_FIELD_MAX);
@@ -175,11 +140,11 @@ static hr_status take_types(own *w, const hri_list *types, hri_prose *why) {
 static void widen(own *w, char *record, uint64_t length) {
     char *p = record, *value;
     size_t n;
-    for (uint32_t i = 0; i < w->count && next_value(&p, record + length, w->separator, &value, &n);
+    for (uint32_t i = 0; i < w->count && hri_cell_next(&p, record + length, w->separator, &value, &n);
          i++) {
         double real;
         int64_t whole;
-        const int kind = kind_of(value, n, &real, &whole);
+        const int kind = hri_cell_read(value, n, &real, &whole);
         hr_type *t = &w->columns[i].type;
         if (w->columns[i].given) {
             continue;
@@ -244,6 +209,225 @@ static hr_status look(hri_stage *s, hri_prose *why) {
                : status;
 }
 
+/* ---- a table ---- */
+
+static hri_columns_ask ask_of(const hri_stage *s) {
+    const options *o = s->options;
+    const own *w = s->own;
+    return (hri_columns_ask){.x = o->x,
+                             .y = o->y,
+                             .key = o->key,
+                             .categories = o->categories,
+                             .ids = o->ids,
+                             .task = o->task,
+                             .no_missing = o->missing == 1,
+                             .file = w->records.files.files[0].path};
+}
+
+/* The names of all columns, which are as many as there are. */
+static hr_status take_table_names(own *w, char *record, uint64_t length, hri_prose *why) {
+    char *p = record, *value;
+    size_t n;
+    if (length >= 3 && memcmp(record, "\xef\xbb\xbf", 3) == 0) {
+        p += 3;
+    }
+    while (hri_cell_next(&p, record + length, w->separator, &value, &n)) {
+        while (n && value[n - 1] == ' ') {
+            n--;
+        }
+        while (n && *value == ' ') {
+            value++;
+            n--;
+        }
+        char **grown = hri_realloc(w->names, (w->count + 1) * sizeof *grown);
+        if (!grown) {
+            return HR_E_NOMEM_HOST;
+        }
+        w->names = grown;
+        w->names[w->count] = hri_malloc(n + 1);
+        if (!w->names[w->count]) {
+            return HR_E_NOMEM_HOST;
+        }
+        memcpy(w->names[w->count], value, n);
+        w->names[w->count++][n] = '\0';
+        if (n > HRI_TABULAR_TEXT || w->count > HRI_TABULAR_COLUMNS) {
+            return hri_prose_set(why, HR_E_FORMAT, "%s: more than %d columns, or a longer name than "
+                                 "%d bytes", w->records.files.files[0].path, HRI_TABULAR_COLUMNS,
+                                 HRI_TABULAR_TEXT);
+        }
+    }
+    return HR_OK;
+}
+
+enum pass { PASS_NAMES, PASS_LOOK, PASS_COLLECT };
+
+/* Every record that is no header, or the first header alone. */
+static hr_status pass_over(hri_stage *s, enum pass pass, char *record, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    const hri_columns_ask ask = ask_of(s);
+    hri_cursor at = {0}, from;
+    uint64_t length, number = 0;
+    hr_status status = HR_OK;
+    while (status == HR_OK) {
+        status = hri_records_next(&w->records, &at, &from, &length, why);
+        if (status != HR_OK || length == 0 || (pass != PASS_NAMES && from.offset == 0)) {
+            continue;
+        }
+        number++;
+        if (length > o->max_bytes) {
+            return hri_prose_set(why, HR_E_FORMAT, "%s, record %llu: longer than max_bytes",
+                                 w->records.files.files[from.file].path,
+                                 (unsigned long long)number);
+        }
+        status = read_record(w, from, length, record, why);
+        if (status == HR_OK && pass == PASS_NAMES) {
+            return take_table_names(w, record, length, why);
+        }
+        if (status == HR_OK) {
+            status = pass == PASS_LOOK ? hri_columns_look(&w->table, &ask, record, length,
+                                                          w->separator, number, why)
+                                       : hri_columns_collect(&w->table, &ask, record, length,
+                                                             w->separator, why);
+        }
+    }
+    return status == HR_E_EOF ? HR_OK : status;
+}
+
+static hr_status learn_table(hri_stage *s, char *record, hri_prose *why) {
+    own *w = s->own;
+    const hri_columns_ask ask = ask_of(s);
+    const hri_tabular *given = hri_pipeline_table(s->pipeline);
+    hr_status status = pass_over(s, PASS_NAMES, record, why);
+    if (status == HR_OK && w->count == 0) {
+        status = hri_prose_set(why, HR_E_FORMAT, "%s: the file is empty", ask.file);
+    }
+    if (status == HR_OK) {
+        status = hri_columns_find(&w->table, w->names, w->count, &ask, given, why);
+    }
+    if (status != HR_OK || given) {
+        return status;
+    }
+    status = pass_over(s, PASS_LOOK, record, why);
+    status = status == HR_OK ? hri_columns_kinds(&w->table, &ask, why) : status;
+    status = status == HR_OK ? pass_over(s, PASS_COLLECT, record, why) : status;
+    return status == HR_OK ? hri_columns_settle(&w->table, &ask, why) : status;
+}
+
+/* What the user should know of columns that have holes. */
+static void note_missing(hri_stage *s) {
+    const own *w = s->own;
+    const hri_tabular *t = w->table.own;
+    for (size_t i = 0; t && i < t->input_count + t->target_count; i++) {
+        const bool target = i >= t->input_count;
+        const hri_column *c = target ? &t->targets[i - t->input_count] : &t->inputs[i];
+        if (c->missing) {
+            hri_pipeline_note(s->pipeline, "%s: %llu values of column \"%s\" are missing and %s",
+                              w->records.files.files[0].path, (unsigned long long)c->missing, c->name,
+                              target                         ? "are ignored in loss and metrics"
+                              : c->kind == HRI_COLUMN_NUMBER ? "are taken as the mean"
+                                                             : "are taken as none of its values");
+        }
+    }
+}
+
+static hr_status put_table_fields(hri_stage *s) {
+    const own *w = s->own;
+    const hri_tabular *t = w->table.table;
+    const hr_meta x = {.type = HR_TYPE_F32,
+                       .shape = {.rank = 1, .dim = {(int64_t)t->width}}};
+    hr_meta y = {.type = hri_tabular_has_classes(t) ? HR_TYPE_I64 : HR_TYPE_F32};
+    const hr_meta name = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}};
+    if (t->target_count > 1) {
+        y.shape = (hr_shape){.rank = 1, .dim = {(int64_t)t->target_count}};
+    }
+    hr_status status = hri_spec_put(&s->spec, "x", x);
+    status = status == HR_OK && w->table.has_targets ? hri_spec_put(&s->spec, "y", y) : status;
+    return status == HR_OK && w->table.has_key ? hri_spec_put(&s->spec, "name", name) : status;
+}
+
+static hr_status open_table(hri_stage *s, hri_prose *why) {
+    const options *o = s->options;
+    own *w = s->own;
+    hri_buffer *memory;
+    if (!o->header) {
+        return hri_prose_set(why, HR_E_INVALID, "x= names columns, so the file needs a header");
+    }
+    hr_status status =
+        hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, o->max_bytes, &memory);
+    if (status != HR_OK) {
+        return hri_prose_set(why, status, "no room in the budget for a record of %llu bytes",
+                             (unsigned long long)o->max_bytes);
+    }
+    status = learn_table(s, memory->data, why);
+    hri_buffer_unref(memory);
+    if (status == HR_OK) {
+        note_missing(s);
+        status = put_table_fields(s);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint64_t numbers = w->table.table->width + w->table.table->target_count + 2;
+    s->spec.item_bytes = hri_bytes_add(hri_pool_round(numbers * 4), hri_pool_round(o->max_bytes) + 256);
+    s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
+    return hri_index_fill(&w->index, s, why);
+}
+
+static hr_status load_table(const own *w, char *record, uint64_t length, hr_emit *emit) {
+    const hri_tabular *t = w->table.table;
+    const hr_meta x = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {(int64_t)t->width}}};
+    hr_meta y = {.type = hri_tabular_has_classes(t) ? HR_TYPE_I64 : HR_TYPE_F32};
+    hri_columns_row_out out = {0};
+    hri_prose why = {""};
+    void *data, *label = NULL;
+    if (t->target_count > 1) {
+        y.shape = (hr_shape){.rank = 1, .dim = {(int64_t)t->target_count}};
+    }
+    hr_status status = hr_emit_field(emit, "x", &x, &data);
+    out.x = data;
+    if (status == HR_OK && w->table.has_targets) {
+        status = hr_emit_field(emit, "y", &y, &label);
+        out.y = label;
+    }
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_columns_row(&w->table, record, length, w->separator, &out, &why);
+    if (status != HR_OK) {
+        return hri_emit_fail(emit, status, "%s", why.text);
+    }
+    if (label && hri_tabular_has_classes(t)) {
+        *(int64_t *)label = out.class_id;
+    }
+    if (w->table.has_key) {
+        const hr_meta name = {.type = HR_TYPE_U8,
+                              .shape = {.rank = 1, .dim = {(int64_t)out.key_bytes}}};
+        status = hr_emit_field(emit, "name", &name, &data);
+        if (status == HR_OK && out.key_bytes) {
+            memcpy(data, out.key, out.key_bytes);
+        }
+    }
+    return status;
+}
+
+static const char *class_name(hri_stage *s, size_t index) {
+    const own *w = s->own;
+    const hri_tabular *t = w->table.table;
+    return w->is_table && t && hri_tabular_has_classes(t) && index < t->targets[0].value_count
+               ? t->targets[0].values[index]
+               : NULL;
+}
+
+static hri_tabular *take_table(hri_stage *s) {
+    own *w = s->own;
+    hri_tabular *t = w->table.own;
+    w->table.own = NULL;
+    return t;
+}
+
+/* ---- opening ---- */
+
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     own *w = s->own;
@@ -264,6 +448,13 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     if (status != HR_OK) {
         return hri_prose_set(why, status, "no room in the budget for a buffer of %d bytes",
                              HRI_RECORDS_CHUNK);
+    }
+    w->is_table = o->x || hri_pipeline_table(s->pipeline);
+    if (w->is_table) {
+        return open_table(s, why);
+    }
+    if (o->y || o->key || o->categories || o->ids) {
+        return hri_prose_set(why, HR_E_INVALID, "y, key, categories and ids need x=NAME+NAME, or x=*");
     }
     status = look(s, why);
     for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
@@ -332,7 +523,7 @@ static hr_status emit_value(hr_emit *emit, const column *c, const char *value, s
     int64_t whole;
     void *data;
     hr_meta m = {.type = c->type};
-    const int kind = c->type == HR_TYPE_U8 ? 2 : kind_of(value, n, &real, &whole);
+    const int kind = c->type == HR_TYPE_U8 ? HRI_CELL_TEXT : (int) hri_cell_read(value, n, &real, &whole);
     if (c->type != HR_TYPE_U8 && (kind == 2 || (kind == 1 && c->type == HR_TYPE_I64))) {
         return hri_emit_fail(emit, HR_E_FORMAT, "\"%.*s\" is not a valid %s for column \"%s\"",
                              (int)(n < 40 ? n : 40), value,
@@ -369,10 +560,15 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     if (status != HR_OK) {
         hr_emit_explain(emit, why.text);
     }
+    if (w->is_table) {
+        status = status == HR_OK ? load_table(w, record->data, length, emit) : status;
+        hri_buffer_unref(record);
+        return status;
+    }
     char *p = record->data, *end = p + length, *value;
     size_t n;
     uint32_t i = 0;
-    for (; status == HR_OK && i < w->count && next_value(&p, end, w->separator, &value, &n); i++) {
+    for (; status == HR_OK && i < w->count && hri_cell_next(&p, end, w->separator, &value, &n); i++) {
         status = emit_value(emit, &w->columns[i], value, n);
     }
     if (status == HR_OK && (i < w->count || p <= end)) {
@@ -413,13 +609,18 @@ static int64_t newest(hri_stage *s, char *path, size_t size) {
 static void close(hri_stage *s) {
     own *w = s->own;
     hri_index_deinit(&w->index);
+    hri_columns_deinit(&w->table);
+    for (uint32_t i = 0; w->names && i < w->count; i++) {
+        hri_free(w->names[i]);
+    }
+    hri_free(w->names);
     hri_buffer_unref(w->records.memory);
     hri_filelist_close(&w->records.files);
 }
 
 const hri_stage_type hri_stage_type_csv = {
     .name = "csv",
-    .help = "comma-separated values, one field per column",
+    .help = "comma-separated values: one field per column, or with x= a table to learn from",
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),
@@ -433,6 +634,8 @@ const hri_stage_type hri_stage_type_csv = {
     .save = save,
     .restore = restore,
     .name_of = name_of,
+    .class_name = class_name,
+    .take_table = take_table,
     .fingerprint = fingerprint,
     .newest = newest,
 };

@@ -1,0 +1,551 @@
+/* From records to rows, and what columns are; see columns.h. */
+#include "data/formats/columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { ONEHOT_MOST = 256, SHOWN = 40 };
+
+/* What was seen of one column. */
+struct hri_columns_sums {
+    char *name;
+    uint64_t numbers, texts, missing;
+    bool whole;         /* all numbers are */
+    uint64_t odd;       /* the record with the first text */
+    char odd_text[SHOWN + 1];
+    hri_strmap values;  /* of a category */
+    bool forced, as_ids, category, too_many;
+};
+
+/* ---- names ---- */
+
+/* The next of "a+b+c"; false behind the last. */
+static bool next_name(const char **at, const char **name, size_t *length) {
+    if (!*at || !**at) {
+        return false;
+    }
+    *name = *at;
+    *length = strcspn(*at, "+");
+    *at += *length + ((*at)[*length] == '+');
+    return true;
+}
+
+static bool has_name(const char *list, const char *name) {
+    const char *one;
+    size_t n;
+    while (next_name(&list, &one, &n)) {
+        if (strlen(name) == n && memcmp(one, name, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int64_t place_of(char *const *names, uint32_t count, const char *name, size_t length) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static hr_status no_column(const hri_columns_ask *ask, char *const *names, uint32_t count,
+                           const char *what, const char *name, size_t length, hri_prose *why) {
+    char list[400] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < count && used + 70 < sizeof list; i++) {
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", names[i]);
+    }
+    return hri_prose_set(why, HR_E_NOT_FOUND, "%s has no column \"%.*s\"%s; it has %s", ask->file,
+                         (int)(length < 60 ? length : 60), name, what, list);
+}
+
+/* Gives the columns of a list their roles, from *role on. */
+static hr_status take_list(hri_columns *c, char *const *names, const char *list,
+                           const hri_columns_ask *ask, int32_t *role, hri_prose *why) {
+    const char *name;
+    size_t n;
+    while (next_name(&list, &name, &n)) {
+        const int64_t place = place_of(names, c->count, name, n);
+        if (place < 0) {
+            return no_column(ask, names, c->count, "", name, n, why);
+        }
+        if (c->roles[place] >= 0) {
+            return hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is named twice",
+                                 names[place], ask->file);
+        }
+        c->roles[place] = (*role)++;
+    }
+    return HR_OK;
+}
+
+static hr_status take_table(hri_columns *c, char *const *names, const hri_columns_ask *ask,
+                            hri_prose *why) {
+    const hri_tabular *t = c->table;
+    uint32_t found = 0;
+    for (size_t i = 0; i < t->input_count + t->target_count + (t->key != NULL); i++) {
+        const char *name = i < t->input_count ? t->inputs[i].name
+                           : i < t->input_count + t->target_count
+                               ? t->targets[i - t->input_count].name
+                               : t->key;
+        const int64_t place = place_of(names, c->count, name, strlen(name));
+        if (place < 0 && i < t->input_count) {
+            return no_column(ask, names, c->count, ", which the model was trained with", name,
+                             strlen(name), why);
+        }
+        if (place >= 0) {
+            c->roles[place] = (int32_t)i;
+            found += i >= t->input_count && i < t->input_count + t->target_count;
+            c->has_key |= i == t->input_count + t->target_count;
+        }
+    }
+    c->has_targets = t->target_count && found == t->target_count;
+    return HR_OK;
+}
+
+/* The rest of the columns: those that are neither target nor key. */
+static void take_rest(hri_columns *c, int32_t *role) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->roles[i] == -1) {
+            c->roles[i] = (*role)++;
+        }
+    }
+}
+
+/* Who is named in categories= or ids= but is no input. */
+static hr_status check_lists(const hri_columns *c, char *const *names, const hri_columns_ask *ask,
+                             hri_prose *why) {
+    const char *const lists[] = {ask->categories, ask->ids};
+    for (int k = 0; k < 2; k++) {
+        const char *at = lists[k], *name;
+        size_t n;
+        while (next_name(&at, &name, &n)) {
+            if (place_of(names, c->count, name, n) < 0) {
+                return no_column(ask, names, c->count, "", name, n, why);
+            }
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status find_asked(hri_columns *c, char *const *names, const hri_columns_ask *ask,
+                            hri_prose *why) {
+    int32_t targets = 0, inputs = 0;
+    hr_status status = take_list(c, names, ask->y, ask, &targets, why);
+    for (uint32_t i = 0; i < c->count; i++) { /* behind the inputs, whose number is not known yet */
+        c->roles[i] = c->roles[i] >= 0 ? -2 - c->roles[i] : -1;
+    }
+    const int64_t key = ask->key ? place_of(names, c->count, ask->key, strlen(ask->key)) : -1;
+    if (status == HR_OK && ask->key && key < 0) {
+        status = no_column(ask, names, c->count, "", ask->key, strlen(ask->key), why);
+    }
+    if (key >= 0) {
+        c->roles[key] = INT32_MIN;
+    }
+    if (status == HR_OK && !strcmp(ask->x, "*")) {
+        take_rest(c, &inputs);
+    } else if (status == HR_OK) {
+        const char *at = ask->x, *name;
+        size_t n;
+        while (status == HR_OK && next_name(&at, &name, &n)) {
+            const int64_t place = place_of(names, c->count, name, n);
+            if (place >= 0 && c->roles[place] < -1) {
+                status = hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is in both x and %s",
+                                       names[place], ask->file, place == key ? "key" : "y");
+            }
+        }
+        status = status == HR_OK ? take_list(c, names, ask->x, ask, &inputs, why) : status;
+    }
+    status = status == HR_OK ? check_lists(c, names, ask, why) : status;
+    if (status == HR_OK && inputs == 0) {
+        status = hri_prose_set(why, HR_E_INVALID, "%s: x names no columns", ask->file);
+    }
+    for (uint32_t i = 0; i < c->count; i++) {
+        const int32_t r = c->roles[i];
+        c->roles[i] = r == INT32_MIN ? inputs + targets : r < -1 ? inputs + (-2 - r) : r;
+    }
+    c->has_targets = targets > 0;
+    c->has_key = key >= 0;
+    c->sum_count = (uint32_t)(inputs + targets);
+    return status;
+}
+
+static hr_status make_sums(hri_columns *c, char *const *names, const hri_columns_ask *ask) {
+    c->sums = hri_calloc(c->sum_count ? c->sum_count : 1, sizeof *c->sums);
+    for (uint32_t i = 0; c->sums && i < c->count; i++) {
+        if (c->roles[i] >= 0 && c->roles[i] < (int32_t)c->sum_count) {
+            hri_columns_sums *s = &c->sums[c->roles[i]];
+            s->name = hri_strdup(names[i]);
+            s->whole = true;
+            s->as_ids = has_name(ask->ids, names[i]);
+            s->forced = s->as_ids || has_name(ask->categories, names[i]);
+            if (!s->name) {
+                return HR_E_NOMEM_HOST;
+            }
+        }
+    }
+    return c->sums ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+hr_status hri_columns_find(hri_columns *c, char *const *names, uint32_t count,
+                           const hri_columns_ask *ask, const hri_tabular *table, hri_prose *why) {
+    c->roles = hri_malloc((count ? count : 1) * sizeof *c->roles);
+    if (!c->roles) {
+        return HR_E_NOMEM_HOST;
+    }
+    c->count = count;
+    c->table = table;
+    for (uint32_t i = 0; i < count; i++) {
+        c->roles[i] = -1;
+        if (place_of(names, i, names[i], strlen(names[i])) >= 0) {
+            return hri_prose_set(why, HR_E_EXISTS, "two columns of %s are named \"%.60s\"",
+                                 ask->file, names[i]);
+        }
+    }
+    if (table) {
+        return take_table(c, names, ask, why);
+    }
+    const hr_status status = find_asked(c, names, ask, why);
+    return status == HR_OK ? make_sums(c, names, ask) : status;
+}
+
+/* ---- looking ---- */
+
+static void trim(char **value, size_t *length) {
+    while (*length && (**value == ' ' || **value == '\t')) {
+        ++*value;
+        --*length;
+    }
+    while (*length && ((*value)[*length - 1] == ' ' || (*value)[*length - 1] == '\t')) {
+        --*length;
+    }
+}
+
+static hr_status wrong_count(uint32_t have, uint32_t want, hri_prose *why) {
+    return hri_prose_set(why, HR_E_FORMAT, "%s than %u values", have < want ? "fewer" : "more", want);
+}
+
+typedef hr_status cell_fn(void *user, int32_t role, char *value, size_t length, hri_prose *why);
+
+static hr_status each_cell(const hri_columns *c, char *record, size_t length, char separator,
+                           cell_fn *fn, void *user, hri_prose *why) {
+    char *p = record, *end = record + length, *value;
+    size_t n;
+    uint32_t i = 0;
+    hr_status status = HR_OK;
+    for (; status == HR_OK && i < c->count && hri_cell_next(&p, end, separator, &value, &n); i++) {
+        if (c->roles[i] >= 0) {
+            trim(&value, &n);
+            status = fn(user, c->roles[i], value, n, why);
+        }
+    }
+    if (status == HR_OK && (i < c->count || p <= end)) {
+        status = wrong_count(i < c->count ? i : c->count + 1, c->count, why);
+    }
+    return status;
+}
+
+typedef struct looking {
+    hri_columns *c;
+    const hri_columns_ask *ask;
+    uint64_t number;
+} looking;
+
+static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
+    looking *l = user;
+    if (role >= (int32_t)l->c->sum_count) {
+        return HR_OK; /* the key */
+    }
+    hri_columns_sums *s = &l->c->sums[role];
+    double real;
+    int64_t whole;
+    if (hri_cell_is_missing(value, n)) {
+        s->missing++;
+        return HR_OK;
+    }
+    const hri_cell kind = hri_cell_read(value, n, &real, &whole);
+    if (kind == HRI_CELL_TEXT) {
+        if (!s->texts++) {
+            s->odd = l->number;
+            snprintf(s->odd_text, sizeof s->odd_text, "%.*s", (int)(n < SHOWN ? n : SHOWN), value);
+        }
+        return HR_OK;
+    }
+    if (!isfinite(real) && !s->forced) {
+        return hri_prose_set(why, HR_E_FORMAT, "%s, record %llu: \"%.*s\" in column \"%s\" is not finite",
+                             l->ask->file, (unsigned long long)l->number, (int)(n < SHOWN ? n : SHOWN),
+                             value, s->name);
+    }
+    s->whole = s->whole && kind == HRI_CELL_WHOLE;
+    s->numbers++;
+    return HR_OK;
+}
+
+hr_status hri_columns_look(hri_columns *c, const hri_columns_ask *ask, char *record, size_t length,
+                           char separator, uint64_t number, hri_prose *why) {
+    looking l = {c, ask, number};
+    hri_prose reason = {""};
+    const hr_status status = each_cell(c, record, length, separator, look_at, &l, &reason);
+    return status == HR_E_FORMAT && !strstr(reason.text, "record")
+               ? hri_prose_set(why, status, "%s, record %llu: %s", ask->file,
+                               (unsigned long long)number, reason.text)
+           : status != HR_OK ? hri_prose_set(why, status, "%s", reason.text)
+                             : HR_OK;
+}
+
+static uint32_t input_count(const hri_columns *c) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        n += c->roles[i] >= 0;
+    }
+    return n - c->has_key; /* with targets */
+}
+
+static hr_status not_a_number(const hri_columns_ask *ask, const hri_columns_sums *s, bool target,
+                              hri_prose *why) {
+    return hri_prose_set(why, HR_E_FORMAT,
+                         "%s, record %llu: \"%s\" in column \"%s\" is not a number, but %llu other "
+                         "cells are; %s",
+                         ask->file, (unsigned long long)s->odd, s->odd_text, s->name,
+                         (unsigned long long)s->numbers,
+                         target ? "task=classes takes them all as classes"
+                                : "categories=NAME takes the column as a category");
+}
+
+static hr_status settle_kind(const hri_columns_ask *ask, hri_columns_sums *s, bool target,
+                             bool single, hri_prose *why) {
+    const bool mostly = s->numbers && s->texts <= s->numbers / 10;
+    const bool category = s->forced || (target && ask->task == HRI_COLUMNS_CLASSES);
+    if (!s->numbers && !s->texts) {
+        return hri_prose_set(why, HR_E_FORMAT, "%s: column \"%s\" has no values", ask->file, s->name);
+    }
+    if (!target && ask->no_missing && s->missing) {
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s: %llu values of column \"%s\" are missing; missing=mean puts the "
+                             "mean of the training samples there",
+                             ask->file, (unsigned long long)s->missing, s->name);
+    }
+    if (s->texts && !category && (mostly || (target && ask->task == HRI_COLUMNS_NUMBERS))) {
+        return not_a_number(ask, s, target, why);
+    }
+    s->category = category || s->texts > 0;
+    /* few different whole numbers are classes: how many there are is seen when they are collected */
+    s->category |= target && single && ask->task == HRI_COLUMNS_AUTO && s->whole;
+    if (target && !single && s->category) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "%s: several columns of y must be numbers, but \"%s\" is not", ask->file,
+                             s->name);
+    }
+    return HR_OK;
+}
+
+hr_status hri_columns_kinds(hri_columns *c, const hri_columns_ask *ask, hri_prose *why) {
+    uint32_t targets = 0;
+    const char *at = ask->y, *name;
+    size_t n;
+    while (next_name(&at, &name, &n)) {
+        targets++;
+    }
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < c->sum_count && status == HR_OK; i++) {
+        status = settle_kind(ask, &c->sums[i], i + targets >= c->sum_count, targets == 1, why);
+    }
+    return status;
+}
+
+/* ---- values of categories ---- */
+
+/* A value as text: whole numbers in one form, so that 1 and 01 are the same. */
+static hr_status value_text(const char *value, size_t n, char *out, size_t size) {
+    double real;
+    int64_t whole;
+    if (n >= size) {
+        return HR_E_RANGE;
+    }
+    if (hri_cell_read(value, n, &real, &whole) == HRI_CELL_WHOLE) {
+        snprintf(out, size, "%lld", (long long)whole);
+    } else {
+        memcpy(out, value, n);
+        out[n] = '\0';
+    }
+    return HR_OK;
+}
+
+static hr_status collect(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
+    looking *l = user;
+    char text[HRI_TABULAR_TEXT + 1];
+    uint64_t there;
+    if (role >= (int32_t)l->c->sum_count || !l->c->sums[role].category ||
+        l->c->sums[role].too_many || hri_cell_is_missing(value, n)) {
+        return HR_OK;
+    }
+    hri_columns_sums *s = &l->c->sums[role];
+    if (value_text(value, n, text, sizeof text) != HR_OK) {
+        return hri_prose_set(why, HR_E_RANGE, "%s: a value of column \"%s\" is longer than %d bytes",
+                             l->ask->file, s->name, HRI_TABULAR_TEXT);
+    }
+    if (hri_strmap_get(&s->values, text, &there)) {
+        return HR_OK;
+    }
+    s->too_many = s->values.map.count == HRI_TABULAR_VALUES;
+    return s->too_many ? HR_OK : hri_strmap_put(&s->values, text, 0);
+}
+
+hr_status hri_columns_collect(hri_columns *c, const hri_columns_ask *ask, char *record,
+                              size_t length, char separator, hri_prose *why) {
+    looking l = {c, ask, 0};
+    return each_cell(c, record, length, separator, collect, &l, why);
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int by_number(const void *a, const void *b) {
+    const long long x = strtoll(*(const char *const *)a, NULL, 10),
+                    y = strtoll(*(const char *const *)b, NULL, 10);
+    return (x > y) - (x < y);
+}
+
+static hr_status set_category(hri_tabular *t, hri_column *to, hri_columns_sums *s, int kind) {
+    const size_t count = s->values.map.count;
+    const char **list = hri_malloc((count ? count : 1) * sizeof *list);
+    if (!list) {
+        return HR_E_NOMEM_HOST;
+    }
+    size_t at = 0, n = 0;
+    const char *text;
+    uint64_t none;
+    while (hri_strmap_next(&s->values, &at, &text, &none)) {
+        list[n++] = text;
+    }
+    qsort(list, n, sizeof *list, s->texts || !s->whole ? by_text : by_number);
+    const hr_status status = hri_column_set(t, to, s->name, kind, list, n);
+    hri_free(list);
+    return status;
+}
+
+static hr_status settle_one(hri_tabular *t, const hri_columns_ask *ask, uint32_t i, hri_columns_sums *s,
+                            hri_prose *why) {
+    const bool target = i >= t->input_count;
+    hri_column *to = target ? &t->targets[i - t->input_count] : &t->inputs[i];
+    const size_t values = s->values.map.count;
+    const bool guessed = target && ask->task == HRI_COLUMNS_AUTO && !s->texts && !s->forced;
+    hr_status status;
+    if (!s->category || (guessed && (s->too_many || values > HRI_TABULAR_CLASSES))) {
+        status = hri_column_set(t, to, s->name, HRI_COLUMN_NUMBER, NULL, 0);
+    } else if (s->too_many) {
+        return hri_prose_set(why, HR_E_RANGE,
+                             "%s: column \"%s\" has more than %d different values, too many for a "
+                             "category; leave it out of %s",
+                             ask->file, s->name, HRI_TABULAR_VALUES, target ? "y" : "x");
+    } else if (!target && !s->as_ids && values > ONEHOT_MOST) {
+        return hri_prose_set(why, HR_E_RANGE,
+                             "%s: column \"%s\" has %zu different values, too many for an input "
+                             "each; use ids=%s, or leave it out of x",
+                             ask->file, s->name, values, s->name);
+    } else {
+        status = set_category(t, to, s,
+                              target      ? HRI_COLUMN_CLASSES
+                              : s->as_ids ? HRI_COLUMN_IDS
+                                          : HRI_COLUMN_ONEHOT);
+    }
+    to->missing = s->missing;
+    return status;
+}
+
+hr_status hri_columns_settle(hri_columns *c, const hri_columns_ask *ask, hri_prose *why) {
+    uint32_t targets = 0;
+    const char *at = ask->y, *name;
+    size_t n;
+    while (next_name(&at, &name, &n)) {
+        targets++;
+    }
+    hri_tabular *t = NULL;
+    hr_status status = hri_tabular_open(input_count(c) - targets, targets, &t);
+    if (status == HR_OK && ask->key) {
+        status = hri_tabular_set_key(t, ask->key);
+    }
+    for (uint32_t i = 0; i < c->sum_count && status == HR_OK; i++) {
+        status = settle_one(t, ask, i, &c->sums[i], why);
+    }
+    status = status == HR_OK ? hri_tabular_settle(t) : status;
+    if (status != HR_OK) {
+        hri_tabular_close(t);
+        return status;
+    }
+    c->table = c->own = t;
+    return HR_OK;
+}
+
+/* ---- rows ---- */
+
+typedef struct encoding {
+    const hri_columns *c;
+    hri_columns_row_out *out;
+} encoding;
+
+static hr_status encode(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
+    encoding *e = user;
+    const hri_tabular *t = e->c->table;
+    const size_t at = (size_t)role;
+    char text[HRI_TABULAR_TEXT + 1];
+    if (at == t->input_count + t->target_count) {
+        e->out->key = value;
+        e->out->key_bytes = n;
+        return HR_OK;
+    }
+    const bool target = at >= t->input_count, missing = hri_cell_is_missing(value, n);
+    const hri_column *c = target ? &t->targets[at - t->input_count] : &t->inputs[at];
+    double real = (double)NAN;
+    int64_t whole;
+    if (c->kind == HRI_COLUMN_NUMBER) {
+        const hri_cell kind = missing ? HRI_CELL_REAL : hri_cell_read(value, n, &real, &whole);
+        if (kind == HRI_CELL_TEXT || (!missing && !isfinite(real))) {
+            return hri_prose_set(why, HR_E_FORMAT, "\"%.*s\" in column \"%s\" is not a number",
+                                 (int)(n < SHOWN ? n : SHOWN), value, c->name);
+        }
+        hri_column_encode(c, missing ? (double)NAN : real, NULL, target ? e->out->y : e->out->x);
+        return HR_OK;
+    }
+    const bool known = !missing && value_text(value, n, text, sizeof text) == HR_OK;
+    if (!target) {
+        hri_column_encode(c, 0, known ? text : NULL, e->out->x);
+        return HR_OK;
+    }
+    e->out->class_id = known ? hri_column_class(c, text) : -1;
+    return missing || e->out->class_id >= 0
+               ? HR_OK
+               : hri_prose_set(why, HR_E_INVALID,
+                               "\"%.*s\" in column \"%s\" is none of the %zu classes",
+                               (int)(n < SHOWN ? n : SHOWN), value, c->name, c->value_count);
+}
+
+hr_status hri_columns_row(const hri_columns *c, char *record, size_t length, char separator,
+                          hri_columns_row_out *out, hri_prose *why) {
+    encoding e = {c, out};
+    out->class_id = -1;
+    out->key = NULL;
+    out->key_bytes = 0;
+    const hr_status status = each_cell(c, record, length, separator, encode, &e, why);
+    for (uint64_t i = 0; status == HR_OK && c->table->fitted && i < c->table->width; i++) {
+        out->x[i] = isnan(out->x[i]) ? 0.0f : out->x[i]; /* the mean */
+    }
+    return status;
+}
+
+void hri_columns_deinit(hri_columns *c) {
+    for (uint32_t i = 0; c->sums && i < c->sum_count; i++) {
+        hri_free(c->sums[i].name);
+        hri_strmap_deinit(&c->sums[i].values);
+    }
+    hri_free(c->sums);
+    hri_free(c->roles);
+    hri_tabular_close(c->own);
+    *c = (hri_columns){0};
+}

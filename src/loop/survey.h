@@ -1,0 +1,15 @@
+/* What is learnt from the training samples before training: means and deviations of the columns of a table.
+ *
+ * The one idea: a pass over exactly the samples that are trained on, so that nothing of the held-out ones gets into a
+ * number that training uses.  Sums are double, in the order of the samples: the same table on every machine. */
+#ifndef HRI_LOOP_SURVEY_H
+#define HRI_LOOP_SURVEY_H
+
+#include "loop/source.h"
+
+/* Fills mean and std of the numbers of s->table, and marks it as fitted.  `text` is the pipeline of the training samples
+ * without further stages.  HR_E_INVALID for a column that has no number there.  On failure the table is as it was. */
+HR_MUST_CHECK hr_status hri_survey_table(const char *text, hri_source *s, int scale_targets,
+                                         hri_prose *why);
+
+#endif
