@@ -106,8 +106,26 @@ typedef struct hr_class_result {
     uint64_t samples, correct;
     int64_t confused_with; /* the class it was most often mistaken for; -1: none */
     uint64_t confused_count;
+    uint64_t predicted; /* samples that were taken for it */
+    double precision, recall, f1, iou; /* 0 without a denominator; f1 is Dice */
+    double auc; /* against the others; NAN: it has no positives or no negatives, or they are too many */
 } hr_class_result;
 
+/* Set size to sizeof(hr_metric). */
+typedef struct hr_metric {
+    size_t size;
+    const char *name; /* "f1" */
+    double value;     /* NAN: it cannot be told */
+} hr_metric;
+
+/* After hr_predictor_evaluate, until HR_E_EOF: accuracy, precision, recall, f1, iou and auc, means over the classes that
+ * occur; mae, rmse and r2 of numbers, in the units of a table's columns.  As scikit-learn defines them. */
+HR_API HR_MUST_CHECK hr_status hr_predictor_get_metric(hr_predictor *p, size_t index,
+                                                       hr_metric *out);
+/* The confusion matrix as CSV, or as a picture if the name ends in .svg: a row per label, a column per prediction.
+ * HR_E_NOT_FOUND: the model has none.  HR_E_IO.  *why may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_predictor_save_confusion(hr_predictor *p, const char *path,
+                                                           hr_error *why);
 /* After hr_predictor_evaluate, until HR_E_EOF. */
 HR_API HR_MUST_CHECK hr_status hr_predictor_get_class(hr_predictor *p, size_t index,
                                                       hr_class_result *out);

@@ -1128,6 +1128,8 @@ class hr_infer_info(Structure):
         ("device", c_char_p),
         ("refusal", c_char_p),
         ("fits", c_int64),
+        ("output_count", c_uint64),
+        ("key", c_char_p),
     ]
 
 

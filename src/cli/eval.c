@@ -6,7 +6,7 @@
 #include "cli/common/inference.h"
 
 typedef struct eval_options {
-    const char *data;
+    const char *data, *confusion;
     int split;
     hri_inference_flags shared;
 } eval_options;
@@ -16,6 +16,8 @@ static const hri_field fields[] = {
      offsetof(eval_options, data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"split", "all samples, the training samples, or the held-out ones (--val-split)",
      offsetof(eval_options, split), HRI_FIELD_ENUM, "all", .choices = hri_splits},
+    {"confusion", "write the confusion matrix: CSV, or a picture if the name ends in .svg",
+     offsetof(eval_options, confusion), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     HRI_INFERENCE_FIELDS(eval_options),
     {"json", "print one JSON object, sizes in bytes", offsetof(eval_options, shared.json),
      HRI_FIELD_BOOL, .value = NULL},
@@ -24,7 +26,7 @@ static const hri_field fields[] = {
 
 typedef struct work {
     hri_inference i;
-    const char *data; /* as it was typed */
+    const char *data, *confusion; /* as they were typed */
 } work;
 
 /* ---- showing ---- */
@@ -61,7 +63,10 @@ static int show_json(const work *w, hri_cli *cli, int code) {
 
 static int evaluate(work *w, hri_cli *cli) {
     hr_error error = {0};
-    const hr_status status = hr_predictor_evaluate(w->i.predictor, &w->i.result, &error);
+    hr_status status = hr_predictor_evaluate(w->i.predictor, &w->i.result, &error);
+    if (status == HR_OK && w->confusion) {
+        status = hr_predictor_save_confusion(w->i.predictor, w->confusion, &error);
+    }
     int code = hri_inference_end(&w->i, status, &error);
     if (code != HRI_EXIT_YES) {
         return code;
@@ -79,7 +84,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, "eval: --data is required, for example --data images:DIR");
         return HRI_EXIT_USAGE;
     }
-    work w = {.data = o->data};
+    work w = {.data = o->data, .confusion = o->confusion};
     const hr_infer_options io = {
         .size = sizeof io, .checkpoint = arguments[0], .data = o->data, .split = o->split};
     int code = hri_inference_open(cli, &o->shared, &io, &w.i);
@@ -107,7 +112,8 @@ const hri_command hri_command_eval = {
         "planned like a training run: the budget covers everything that the system reports for "
         "the process, and it is checked before the first sample. With --batch auto the batch is "
         "the largest power of two up to 64 that fits; it affects speed only.\n\nLoss, accuracy "
-        "and top-5 are means over all labels that are not negative. The table shows the classes "
+        "and top-5 are means over all labels that are not negative; precision, recall, f1 (Dice), iou "
+        "and auc are means over classes; mae, rmse and r2 are those of numbers. The table shows the classes "
         "with the most errors. The exit code is 1 if it does not fit, 2 if a sample cannot be "
         "read and --skip-bad is not given.",
     .examples = {{"headroom eval runs/flowers --data images:flowers-test",

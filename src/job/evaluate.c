@@ -6,46 +6,50 @@
 #include "base/grow.h"
 #include "job/infer.h"
 
-enum { MATRIX_MOST = 1000 };
-
 typedef struct sums {
     double loss, right, top5; /* over labels that count; NAN: the model does not say */
     uint64_t counted;         /* those labels */
 } sums;
 
-/* The table of labels and predictions, for models that tell few enough classes apart. */
-static hr_status open_table(hr_predictor *p) {
-    const int64_t n = hri_predictor_classes(p->predictor);
-    hri_free(p->taken);
-    p->taken = NULL;
+/* What is told of these outputs, for models that tell few enough classes apart. */
+static hr_status open_metrics(hr_predictor *p) {
+    hr_meta meta;
+    hri_metrics_close(p->metrics);
+    p->metrics = NULL;
     p->classes = 0;
-    if (!hri_predictor_scores(p->predictor) || n > MATRIX_MOST ||
-        p->target != HRI_TARGET_CLASSES) {
+    const float *output = hri_predictor_output(p->predictor, &meta);
+    const int64_t n = meta.shape.rank ? meta.shape.dim[meta.shape.rank - 1] : 0;
+    const int64_t rows = n ? hr_shape_count(&meta.shape) / n : 0;
+    const int ids = p->target == HRI_TARGET_CLASSES;
+    if (!output || n < 1 || n > HRI_METRICS_CLASSES ||
+        p->label_each != (uint64_t)(ids ? rows : rows * n)) {
         return HR_OK;
     }
-    p->taken = hri_calloc((size_t)(n * n), sizeof *p->taken);
-    p->classes = p->taken ? n : 0;
-    return p->taken ? HR_OK : HR_E_NOMEM_HOST;
+    const hri_metrics_options o = {.target = p->target,
+                                   .outputs = n,
+                                   .table = p->checkpoint.about.table,
+                                   .no_auc = rows > 1};
+    const hr_status status = hri_metrics_open(&o, &p->metrics);
+    p->classes = status == HR_OK && p->target != HRI_TARGET_NUMBERS ? n : 0;
+    return status;
 }
 
-static void count_batch(hr_predictor *p, sums *s) {
+static hr_status count_batch(hr_predictor *p, sums *s) {
     const hri_numbers n = hri_predictor_numbers(p->predictor);
     const uint32_t fed = hri_predictor_fed(p->predictor);
-    const float *scores = hri_predictor_scores(p->predictor);
+    hr_meta meta;
+    const float *scores = hri_predictor_output(p->predictor, &meta);
     s->loss += (double)n.loss * (double)n.counted;
     s->right += (double)n.accuracy * (double)n.counted;
     s->top5 += (double)n.top5 * (double)n.counted;
     s->counted += n.counted;
-    for (uint32_t k = 0; p->taken && k < fed; k++) {
-        const float *row = scores + (int64_t)k * p->classes;
-        int64_t best = 0;
-        for (int64_t c = 1; c < p->classes; c++) {
-            best = row[c] > row[best] ? c : best;
-        }
-        if (p->labels[k] >= 0 && p->labels[k] < p->classes) {
-            p->taken[p->labels[k] * p->classes + best]++;
-        }
+    if (!p->metrics) {
+        return HR_OK;
     }
+    const int64_t outputs = meta.shape.dim[meta.shape.rank - 1];
+    const uint64_t rows = fed * (uint64_t)(hr_shape_count(&meta.shape) / outputs);
+    return p->targets ? hri_metrics_add_reals(p->metrics, scores, p->targets, rows)
+                      : hri_metrics_add_ids(p->metrics, scores, p->labels, rows);
 }
 
 static hr_status evaluate(hr_predictor *p, hr_infer_result *r, hri_why *why) {
@@ -53,12 +57,12 @@ static hr_status evaluate(hr_predictor *p, hr_infer_result *r, hri_why *why) {
     sums s = {0};
     hr_status status = hri_infer_begin(p, why);
     if (status == HR_OK) {
-        status = open_table(p);
+        status = open_metrics(p);
     }
     while (status == HR_OK && !over) {
         status = hri_infer_next(p, &over, why);
         if (status == HR_OK && !over) {
-            count_batch(p, &s);
+            status = count_batch(p, &s);
         }
     }
     if (status != HR_OK) {
@@ -95,7 +99,9 @@ hr_status hr_predictor_evaluate(hr_predictor *p, hr_infer_result *result, hr_err
 
 uint64_t hr_predictor_confusion(const hr_predictor *p, uint64_t label, uint64_t predicted) {
     const uint64_t n = (uint64_t)p->classes;
-    return label < n && predicted < n ? p->taken[label * n + predicted] : 0;
+    return label < n && predicted < n && p->target == HRI_TARGET_CLASSES
+               ? hri_metrics_confusion(p->metrics, (int64_t)label, (int64_t)predicted)
+               : 0;
 }
 
 hr_status hr_predictor_get_class(hr_predictor *p, size_t index, hr_class_result *out) {
@@ -104,14 +110,36 @@ hr_status hr_predictor_get_class(hr_predictor *p, size_t index, hr_class_result 
     }
     hr_class_result c = {
         .size = sizeof c, .name = hr_predictor_class_name(p, index), .confused_with = -1};
+    hri_class_metrics m;
+    const hr_status status = hri_metrics_class(p->metrics, (int64_t)index, &m);
+    if (status != HR_OK) {
+        return status;
+    }
+    c.samples = m.samples;
+    c.correct = m.right;
+    c.predicted = m.predicted;
+    c.precision = m.precision;
+    c.recall = m.recall;
+    c.f1 = m.f1;
+    c.iou = m.iou;
+    c.auc = m.auc;
     for (uint64_t k = 0; k < (uint64_t)p->classes; k++) {
         const uint64_t n = hr_predictor_confusion(p, index, k);
-        c.samples += n;
-        c.correct += k == index ? n : 0;
         if (k != index && n > c.confused_count) {
             c.confused_with = (int64_t)k;
             c.confused_count = n;
         }
     }
     return hri_give(out, &c, sizeof c);
+}
+
+hr_status hr_predictor_get_metric(hr_predictor *p, size_t index, hr_metric *out) {
+    hri_metric made[HRI_METRICS_MAX];
+    size_t count = 0;
+    const hr_status status = p->metrics ? hri_metrics_get(p->metrics, made, &count) : HR_OK;
+    if (status != HR_OK || index >= count) {
+        return status != HR_OK ? status : HR_E_EOF;
+    }
+    const hr_metric m = {.size = sizeof m, .name = made[index].name, .value = made[index].value};
+    return hri_give(out, &m, sizeof m);
 }

@@ -1,6 +1,7 @@
 /* From a checkpoint and data to a predictor, and through the data; see infer.h. */
 #include "job/infer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,17 +146,31 @@ static hr_status open_device(hr_predictor *i, hri_why *why) {
 
 /* ---- data ---- */
 
-static int32_t label_of(const hr_predictor *i, const hr_element *e) {
+/* Number k of a field; NAN: it is none. */
+static double number_at(const hr_field *f, uint64_t k) {
+    return f->meta.type == HR_TYPE_I32   ? (double)((const int32_t *)f->data)[k]
+           : f->meta.type == HR_TYPE_I64 ? (double)((const int64_t *)f->data)[k]
+           : f->meta.type == HR_TYPE_U8  ? (double)((const uint8_t *)f->data)[k]
+           : f->meta.type == HR_TYPE_F32 ? (double)((const float *)f->data)[k]
+                                         : (double)NAN;
+}
+
+/* The labels of sample `index`; what has none of this form does not count. */
+static void keep_labels(hr_predictor *i, uint32_t index, const hr_element *e) {
     const hr_field *f = hr_element_find(e, i->source.label.name);
-    int64_t x = -1;
-    if (f && f->bytes == hr_type_bytes(f->meta.type)) {
-        x = f->meta.type == HR_TYPE_I32   ? *(const int32_t *)f->data
-            : f->meta.type == HR_TYPE_I64 ? *(const int64_t *)f->data
-            : f->meta.type == HR_TYPE_U8  ? *(const uint8_t *)f->data
-            : f->meta.type == HR_TYPE_F32 ? (int64_t) * (const float *)f->data
-                                          : -1;
+    const int whole = f && f->bytes == i->label_each * hr_type_bytes(f->meta.type);
+    for (uint64_t k = 0; k < i->label_each; k++) {
+        const uint64_t at = index * i->label_each + k;
+        const double x = whole ? number_at(f, k) : (double)NAN;
+        if (i->targets) {
+            i->targets[at] = (float)x;
+            continue;
+        }
+        const int32_t id = x >= 0 && x < 1e9 ? (int32_t)x : -1;
+        i->labels[at] = i->label_map && id >= 0 && (size_t)id < i->source.class_count
+                            ? i->label_map[id]
+                            : id;
     }
-    return i->label_map && x >= 0 ? i->label_map[x] : (int32_t)x;
 }
 
 /* Every sample that goes into a batch passes here. */
@@ -164,7 +179,7 @@ static void seen(void *user, uint32_t index, const hr_element *e) {
     const hr_field *f = hr_element_find(e, "name");
     const char end = '\0';
     if (index < i->label_room && !i->o.no_labels) {
-        i->labels[index] = label_of(i, e);
+        keep_labels(i, index, e);
     }
     if (index == 0) {
         hri_letters_clear(&i->names);
@@ -335,6 +350,12 @@ static hri_pixels find_pixels(const hr_predictor *i) {
 }
 
 /* What does not fit is an answer, not a failure. */
+/* A class for every pixel. */
+static int is_of_pixels(const hri_model_input *want) {
+    return want->sample.shape.rank == 3 && want->label.type == HR_TYPE_I32 &&
+           want->label.shape.rank == 2;
+}
+
 static hr_status open_predictor(hr_predictor *i, hri_why *why) {
     const hri_predictor_options options = {
         .device = i->device,
@@ -343,7 +364,7 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         .supply = i->supply,
         .pixels = find_pixels(i),
         .batch = i->o.batch,
-        .outputs = i->o.no_labels,
+        .outputs = i->o.no_labels || is_of_pixels(&i->want),
         .single = !i->want.masks && !i->o.no_labels,
         .count = hr_pipeline_count(hri_supply_pipeline(i->supply)),
         .budget_bytes = i->o.ledger && !i->o.budget ? 0 : i->budget_bytes,
@@ -370,8 +391,14 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         return hri_why_prose(why, HR_CAUSE_NO_FIT, reserved, NULL, &prose);
     }
     i->label_room = (uint32_t)hri_predictor_batch(i->predictor);
-    i->labels = hri_calloc(i->label_room, sizeof *i->labels);
-    return i->labels ? HR_OK : HR_E_NOMEM_HOST;
+    i->label_each = (uint64_t)hr_shape_count(&i->want.label.shape);
+    const size_t labels = (size_t)(i->label_each * i->label_room);
+    if (i->target == HRI_TARGET_CLASSES) {
+        i->labels = hri_calloc(labels ? labels : 1, sizeof *i->labels);
+    } else {
+        i->targets = hri_calloc(labels ? labels : 1, sizeof *i->targets);
+    }
+    return i->labels || i->targets ? HR_OK : HR_E_NOMEM_HOST;
 }
 
 static hr_status own_text(hri_arena *texts, const char **text) {
@@ -454,7 +481,8 @@ void hr_predictor_close(hr_predictor *i) {
     hri_letters_deinit(&i->names);
     hri_free(i->label_map);
     hri_free(i->labels);
-    hri_free(i->taken);
+    hri_free(i->targets);
+    hri_metrics_close(i->metrics);
     hri_arena_deinit(&i->texts);
     hri_free(i);
 }

@@ -10,6 +10,7 @@
 #include "base/vector.h"
 #include "govern/admission.h"
 #include "job/why.h"
+#include "loop/metrics.h"
 #include "loop/predictor.h"
 
 HRI_VECTOR(hri_letters, char)
@@ -36,13 +37,14 @@ struct hr_predictor {
     uint64_t bad_said;          /* bad samples that were named already */
     bool passed;                /* the data was gone through: it is opened anew for the next pass */
     /* What was seen of the samples of this batch: labels, and names one after the other, each with its NUL. */
-    int32_t *labels;
+    int32_t *labels;     /* ids: label_room samples of label_each; NULL: targets are real */
+    float *targets;      /* the same of real ones */
+    uint64_t label_each; /* labels of a sample */
     uint32_t label_room;
     hri_letters names;
     bool has_names, no_memory;
-    /* Of the last evaluation: (classes, classes), label and prediction; NULL: no table is kept. */
-    uint32_t *taken;
-    int64_t classes;
+    hri_metrics *metrics; /* of the last evaluation; NULL: none can be told */
+    int64_t classes;      /* of its tables; 0: none */
 };
 
 /* Before a pass: HR_E_NO_PLAN for what does not fit; data that was gone through begins anew. */

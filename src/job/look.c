@@ -206,11 +206,14 @@ static hr_status read_loss(hri_train_job *j) {
 
 /* What nobody said follows from the labels. */
 static hr_status choose_loss(hri_train_job *j, hri_prose *why) {
-    if (j->o.loss) {
-        return hri_source_set_loss(&j->source, &j->loss, why);
+    if (!j->o.loss) {
+        j->loss = hri_source_loss(&j->source, &j->want);
     }
-    j->loss = hri_source_loss(&j->source, &j->want);
-    return HR_OK;
+    if (j->o.smoothing > 0 && j->loss.kind && !hri_loss_has_ids(&j->loss)) {
+        return hri_prose_set(why, HR_E_INVALID, "`smoothing` needs a loss over classes, not %s",
+                             hri_loss_names[j->loss.kind]);
+    }
+    return j->o.loss ? hri_source_set_loss(&j->source, &j->loss, why) : HR_OK;
 }
 
 static void say_loss(hri_train_job *j) {

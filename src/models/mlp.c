@@ -16,7 +16,7 @@ static const hri_field fields[] = {{"size", "image height and width", offsetof(m
                                     HRI_FIELD_INT, "28", .min = 1, .max = 65536},
                                    {"channels", "image channels", offsetof(mlp, channels),
                                     HRI_FIELD_INT, "1", .min = 1, .max = 65536},
-                                   {"inputs", "numbers of a sample that is no image; 0: an image",
+                                   {"inputs", "numbers per sample of a table; 0: an image",
                                     offsetof(mlp, inputs), HRI_FIELD_INT, "0", .min = 0, .max = 1e7},
                                    {"width", "width of the hidden layers", offsetof(mlp, width),
                                     HRI_FIELD_INT, "512", .min = 1, .max = 1e6},

@@ -171,7 +171,7 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
 }
 
 const hri_pass hri_pass_loss = {.name = "loss",
-                                .help = "another loss, accuracy beside it, smoothed labels",
+                                .help = "another loss, accuracy, smoothed labels",
                                 .changes_result = 1,
                                 .fields = fields,
                                 .options_bytes = sizeof(options),

@@ -29,7 +29,7 @@ static hr_status wrong(const reading *r, const char *what) {
 
 static hr_status copy_text(const reading *r, const hri_json_token *t, char **out) {
     if (t->kind != HRI_JSON_STRING || t->nul || t->cut || t->bytes > HRI_TABULAR_TEXT) {
-        return wrong(r, "has a name or value that is no string, or is too long");
+        return wrong(r, "has a name or value that is not a string, or too long");
     }
     hri_free(*out);
     *out = hri_strdup(t->text);
@@ -38,7 +38,7 @@ static hr_status copy_text(const reading *r, const hri_json_token *t, char **out
 
 static hr_status read_real(const reading *r, const hri_json_token *t, double *out) {
     if ((t->kind != HRI_JSON_REAL && t->kind != HRI_JSON_INTEGER) || !isfinite(t->real)) {
-        return wrong(r, "has a mean or std that is no number");
+        return wrong(r, "has a mean or std that is not a number");
     }
     *out = t->real;
     return HR_OK;
@@ -58,7 +58,7 @@ static hr_status read_values(reading *r, const hri_json_token *first, column *c)
     hri_json_token t = *first;
     hr_status status = HR_OK;
     if (t.kind != HRI_JSON_ARRAY || c->count) {
-        return wrong(r, "has values that are no list");
+        return wrong(r, "has values that are not a list");
     }
     while (status == HR_OK &&
            (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
@@ -92,7 +92,7 @@ static void drop(column *c) {
 static hr_status read_column(reading *r, const hri_json_token *first, hri_column *to) {
     hri_json_token t = *first;
     column c = {.kind = -1, .std = 1};
-    hr_status status = t.kind == HRI_JSON_OBJECT ? HR_OK : wrong(r, "has a column that is no object");
+    hr_status status = t.kind == HRI_JSON_OBJECT ? HR_OK : wrong(r, "has a column that is not an object");
     while (status == HR_OK &&
            (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
            t.kind != HRI_JSON_OBJECT_END) {
@@ -124,7 +124,7 @@ static hr_status read_columns(reading *r, const hri_json_token *first, hri_colum
     hri_json_token t = *first;
     hr_status status = HR_OK;
     if (t.kind != HRI_JSON_ARRAY || *count) {
-        return wrong(r, "has columns that are no list, or twice");
+        return wrong(r, "has columns that are not a list, or twice");
     }
     while (status == HR_OK &&
            (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&

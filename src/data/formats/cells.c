@@ -38,7 +38,7 @@ bool hri_cell_next(char **p, char *end, char separator, char **value, size_t *le
     return true;
 }
 
-hri_cell hri_cell_read(const char *value, size_t length, double *real, int64_t *whole) {
+hri_cell_kind hri_cell_read(const char *value, size_t length, double *real, int64_t *whole) {
     char text[64], *end;
     *real = (double)NAN;
     *whole = 0;

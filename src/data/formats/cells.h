@@ -10,13 +10,13 @@
  * are no more. */
 bool hri_cell_next(char **p, char *end, char separator, char **value, size_t *length);
 
-typedef enum hri_cell {
+typedef enum hri_cell_kind {
     HRI_CELL_WHOLE = 0, /* or empty: 0, NaN */
     HRI_CELL_REAL,
     HRI_CELL_TEXT
-} hri_cell;
+} hri_cell_kind;
 
-hri_cell hri_cell_read(const char *value, size_t length, double *real, int64_t *whole);
+hri_cell_kind hri_cell_read(const char *value, size_t length, double *real, int64_t *whole);
 /* Empty, or one of the words that stand for nothing: NA, nan, null, None, ?. */
 bool hri_cell_is_missing(const char *value, size_t length);
 

@@ -268,7 +268,7 @@ static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_pr
         s->missing++;
         return HR_OK;
     }
-    const hri_cell kind = hri_cell_read(value, n, &real, &whole);
+    const hri_cell_kind kind = hri_cell_read(value, n, &real, &whole);
     if (kind == HRI_CELL_TEXT) {
         if (!s->texts++) {
             s->odd = l->number;
@@ -505,7 +505,7 @@ static hr_status encode(void *user, int32_t role, char *value, size_t n, hri_pro
     double real = (double)NAN;
     int64_t whole;
     if (c->kind == HRI_COLUMN_NUMBER) {
-        const hri_cell kind = missing ? HRI_CELL_REAL : hri_cell_read(value, n, &real, &whole);
+        const hri_cell_kind kind = missing ? HRI_CELL_REAL : hri_cell_read(value, n, &real, &whole);
         if (kind == HRI_CELL_TEXT || (!missing && !isfinite(real))) {
             return hri_prose_set(why, HR_E_FORMAT, "\"%.*s\" in column \"%s\" is not a number",
                                  (int)(n < SHOWN ? n : SHOWN), value, c->name);
