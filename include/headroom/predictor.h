@@ -73,8 +73,9 @@ typedef struct hr_infer_info {
     const char *model, *checkpoint, *device; /* valid as long as the predictor */
     const char *refusal;                     /* one sentence if it does not fit, else "" */
     int64_t fits; /* 0: peak_bytes, batch and all below are 0, and nothing can be run */
-    uint64_t output_count; /* numbers that it predicts for a sample (a regression); 0: classes, or blocks */
-    const char *key;       /* the column of a table that names its samples; NULL: none */
+    uint64_t
+        output_count; /* numbers that it predicts for a sample (a regression); 0: classes, or blocks */
+    const char *key; /* the column of a table that names its samples; NULL: none */
 } hr_infer_info;
 
 /* What was planned. */
@@ -106,9 +107,10 @@ typedef struct hr_class_result {
     uint64_t samples, correct;
     int64_t confused_with; /* the class it was most often mistaken for; -1: none */
     uint64_t confused_count;
-    uint64_t predicted; /* samples that were taken for it */
+    uint64_t predicted;                /* samples that were taken for it */
     double precision, recall, f1, iou; /* 0 without a denominator; f1 is Dice */
-    double auc; /* against the others; NAN: it has no positives or no negatives, or they are too many */
+    double
+        auc; /* against the others; NAN: it has no positives or no negatives, or they are too many */
 } hr_class_result;
 
 /* Set size to sizeof(hr_metric). */

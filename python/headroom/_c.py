@@ -1162,6 +1162,22 @@ class hr_class_result(Structure):
         ("correct", c_uint64),
         ("confused_with", c_int64),
         ("confused_count", c_uint64),
+        ("predicted", c_uint64),
+        ("precision", c_double),
+        ("recall", c_double),
+        ("f1", c_double),
+        ("iou", c_double),
+        ("auc", c_double),
+    ]
+
+
+
+
+class hr_metric(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("value", c_double),
     ]
 
 
@@ -1580,8 +1596,10 @@ FUNCTIONS = {
     "hr_predictor_evaluate": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "hr_predictor_get_class": (c_int32, [c_void_p, c_size_t, c_void_p]),
     "hr_predictor_get_info": (c_int32, [c_void_p, c_void_p]),
+    "hr_predictor_get_metric": (c_int32, [c_void_p, c_size_t, c_void_p]),
     "hr_predictor_open": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_predictor_run": (c_int32, [c_void_p, hr_prediction_fn, c_void_p, c_void_p, c_void_p]),
+    "hr_predictor_save_confusion": (c_int32, [c_void_p, c_char_p, c_void_p]),
     "hr_predictor_set_data": (c_int32, [c_void_p, c_char_p, c_void_p]),
     "hr_prelu": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "hr_put_along": (c_uint32, [c_void_p, c_uint32, c_uint32, c_int, c_int64]),

@@ -16,7 +16,7 @@ static const hri_field fields[] = {
      offsetof(eval_options, data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"split", "all samples, the training samples, or the held-out ones (--val-split)",
      offsetof(eval_options, split), HRI_FIELD_ENUM, "all", .choices = hri_splits},
-    {"confusion", "write the confusion matrix: CSV, or a picture if the name ends in .svg",
+    {"confusion", "write the confusion matrix: CSV, or a chart if the name ends in .svg",
      offsetof(eval_options, confusion), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     HRI_INFERENCE_FIELDS(eval_options),
     {"json", "print one JSON object, sizes in bytes", offsetof(eval_options, shared.json),
@@ -112,8 +112,10 @@ const hri_command hri_command_eval = {
         "planned like a training run: the budget covers everything that the system reports for "
         "the process, and it is checked before the first sample. With --batch auto the batch is "
         "the largest power of two up to 64 that fits; it affects speed only.\n\nLoss, accuracy "
-        "and top-5 are means over all labels that are not negative; precision, recall, f1 (Dice), iou "
-        "and auc are means over classes; mae, rmse and r2 are those of numbers. The table shows the classes "
+        "and top-5 are means over all labels that are not negative; precision, recall, f1 (Dice), "
+        "iou "
+        "and auc are means over classes; mae, rmse and r2 are those of numbers. The table shows "
+        "the classes "
         "with the most errors. The exit code is 1 if it does not fit, 2 if a sample cannot be "
         "read and --skip-bad is not given.",
     .examples = {{"headroom eval runs/flowers --data images:flowers-test",

@@ -70,7 +70,7 @@ struct hr_graph {
     uint32_t forward; /* see hri_node_record */
     uint8_t frozen;
     uint8_t keep_scores; /* for models: a head of many classes keeps its scores for the gradient */
-    const hri_pixels *pixels; /* while a model is built: how its images come; NULL: as it asks */
+    const hri_pixels *pixels;   /* while a model is built: how its images come; NULL: as it asks */
     const float *class_weights; /* of a model's graph, for the pass `loss`; NULL: none */
     size_t class_weight_count;
     uint32_t live_count;

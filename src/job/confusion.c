@@ -61,12 +61,13 @@ static void draw_cell(hri_svg *s, const hr_predictor *p, uint64_t r, uint64_t c,
     const double share = all ? (double)count / (double)all : 0;
     const double x = MARGIN + (double)c * CELL, y = MARGIN + (double)r * CELL;
     char text[32];
-    hri_svg_put(s, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" fill=\"rgb(%.0f,%.0f,%.0f)\"/>",
-                x, y, CELL - 1, CELL - 1, 245 - 214 * share, 247 - 152 * share, 250 - 82 * share);
+    hri_svg_put(
+        s, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" fill=\"rgb(%.0f,%.0f,%.0f)\"/>",
+        x, y, CELL - 1, CELL - 1, 245 - 214 * share, 247 - 152 * share, 250 - 82 * share);
     if (count) {
         snprintf(text, sizeof text, "%llu", (unsigned long long)count);
-        hri_svg_label(s, x + CELL / 2.0, y + CELL / 2.0 + 4, 10, share > 0.5 ? "#ffffff" : "#222222",
-                      "middle", text);
+        hri_svg_label(s, x + CELL / 2.0, y + CELL / 2.0 + 4, 10,
+                      share > 0.5 ? "#ffffff" : "#222222", "middle", text);
     }
 }
 
@@ -75,7 +76,7 @@ static hr_status write_svg(const hr_predictor *p, const char *path, hri_prose *w
     char name[1024], *text;
     hri_svg s;
     if (n > PICTURE_MOST) {
-        return hri_prose_set(why, HR_E_RANGE, "%llu classes are too many for a picture; use a .csv",
+        return hri_prose_set(why, HR_E_RANGE, "%llu classes are too many for a chart; use a .csv",
                              (unsigned long long)n);
     }
     hri_svg_begin(&s, MARGIN + (int)n * CELL + 20, MARGIN + (int)n * CELL + 20);
@@ -88,8 +89,8 @@ static hr_status write_svg(const hr_predictor *p, const char *path, hri_prose *w
                       "end", name);
         hri_svg_put(&s, "<g transform=\"rotate(-50 %d %d)\">", MARGIN + (int)r * CELL + CELL / 2,
                     MARGIN - 6);
-        hri_svg_label(&s, MARGIN + (double)r * CELL + CELL / 2.0, MARGIN - 6, 11, "#222222", "start",
-                      name);
+        hri_svg_label(&s, MARGIN + (double)r * CELL + CELL / 2.0, MARGIN - 6, 11, "#222222",
+                      "start", name);
         hri_svg_put(&s, "</g>");
         for (uint64_t c = 0; c < n; c++) {
             all += hr_predictor_confusion(p, r, c);
@@ -113,9 +114,10 @@ hr_status hr_predictor_save_confusion(hr_predictor *p, const char *path, hr_erro
     const int picture = length > 4 && !strcmp(path + length - 4, ".svg");
     hr_status status = HR_OK;
     if (!p->classes || p->target != HRI_TARGET_CLASSES) {
-        status = hri_prose_set(&prose, HR_E_NOT_FOUND,
-                               "%s does not tell up to %d classes apart: it has no confusion matrix",
-                               p->checkpoint.about.model, HRI_METRICS_CLASSES);
+        status =
+            hri_prose_set(&prose, HR_E_NOT_FOUND,
+                          "%s does not tell up to %d classes apart: it has no confusion matrix",
+                          p->checkpoint.about.model, HRI_METRICS_CLASSES);
     } else {
         status = picture ? write_svg(p, path, &prose) : write_csv(p, path, &prose);
     }

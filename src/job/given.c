@@ -140,7 +140,8 @@ hr_status hri_given_open(int count, const char *const *paths, hri_given *out, hr
     if (!S_ISDIR(st.st_mode) && length > 4 && !strcmp(paths[0] + length - 4, ".csv")) {
         char quoted[1800];
         if (quote(paths[0], quoted, sizeof quoted) != 0) {
-            return hri_why_set(why, HR_CAUSE_USAGE, HR_E_RANGE, "%s: the path is too long", paths[0]);
+            return hri_why_set(why, HR_CAUSE_USAGE, HR_E_RANGE, "%s: the path is too long",
+                               paths[0]);
         }
         snprintf(out->text, sizeof out->text, "csv:%s", quoted);
         return HR_OK;

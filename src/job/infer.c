@@ -167,9 +167,8 @@ static void keep_labels(hr_predictor *i, uint32_t index, const hr_element *e) {
             continue;
         }
         const int32_t id = x >= 0 && x < 1e9 ? (int32_t)x : -1;
-        i->labels[at] = i->label_map && id >= 0 && (size_t)id < i->source.class_count
-                            ? i->label_map[id]
-                            : id;
+        i->labels[at] =
+            i->label_map && id >= 0 && (size_t)id < i->source.class_count ? i->label_map[id] : id;
     }
 }
 

@@ -117,9 +117,9 @@ static void say_notes(const hri_train_job *j, const hri_source *s) {
 static hr_status look_at_validation(hri_train_job *j) {
     hri_prose why = {""};
     const hr_status status =
-        j->o.val_pipeline ? hri_source_look_at(j->o.val_pipeline, &j->want, &j->val_source, &why)
-                          : hri_source_look_with(j->o.val_data, &j->want, j->source.table,
-                                                 &j->val_source, &why);
+        j->o.val_pipeline
+            ? hri_source_look_at(j->o.val_pipeline, &j->want, &j->val_source, &why)
+            : hri_source_look_with(j->o.val_data, &j->want, j->source.table, &j->val_source, &why);
     if (status != HR_OK) {
         return hri_train_failed(j, status, &why);
     }
@@ -201,7 +201,8 @@ static hr_status check_sources(hri_train_job *j) {
 static hr_status read_loss(hri_train_job *j) {
     hri_prose why = {""};
     const hr_status status = j->o.loss ? hri_loss_parse(j->o.loss, &j->loss, &why) : HR_OK;
-    return status == HR_OK ? HR_OK : hri_why_option(&j->why, HR_E_INVALID, "loss", ": %s", why.text);
+    return status == HR_OK ? HR_OK
+                           : hri_why_option(&j->why, HR_E_INVALID, "loss", ": %s", why.text);
 }
 
 /* What nobody said follows from the labels. */
@@ -269,8 +270,8 @@ static hr_status weigh_classes(hri_train_job *j) {
     }
     hr_status status = HR_OK;
     if (strcmp(j->o.class_weights, "auto") != 0) {
-        status = hri_class_weights_read(j->o.class_weights, &j->source, classes, j->class_weights,
-                                        &why);
+        status =
+            hri_class_weights_read(j->o.class_weights, &j->source, classes, j->class_weights, &why);
     } else {
         status = write_bare(j, text, sizeof text, &why);
         if (status == HR_OK) {
@@ -332,8 +333,7 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     }
     say_loss(j);
     say_notes(j, &j->source);
-    if (j->loss.kind ||
-        (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0)) {
+    if (j->loss.kind || (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0)) {
         status = look_at_model(j); /* with the data's own numbers, and its loss */
     }
     j->train_count = j->source.count;

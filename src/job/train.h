@@ -53,8 +53,8 @@ typedef struct hri_train_job {
     hri_source source, val_source;
     hri_model_input want;
     hri_objective objective;
-    hri_loss loss;        /* in place of the model's own */
-    float *class_weights; /* want.classes of them; NULL: none */
+    hri_loss loss;                   /* in place of the model's own */
+    float *class_weights;            /* want.classes of them; NULL: none */
     uint64_t train_count, val_count; /* samples of an epoch; HR_COUNT_UNKNOWN; 0: no validation */
     int all_labels_count; /* none of them is negative, or every sample has equally many that count */
     int64_t batch;        /* samples of a step */

@@ -142,8 +142,9 @@ static hr_status read_line(const char *path, uint64_t number, char *line, const 
     errno = 0;
     const double x = strtod(weight, &end);
     if (end == weight || *end || errno || !(x >= 0) || x > 1e6) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s, line %llu: \"%.40s\" is not a weight (0 to 1e6)",
-                             path, (unsigned long long)number, weight);
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s, line %llu: \"%.40s\" is not a weight (0 to 1e6)", path,
+                             (unsigned long long)number, weight);
     }
     if (c < 0 || c >= classes || (comma && !isnan(out[c]))) {
         return comma ? hri_prose_set(why, HR_E_FORMAT, "%s, line %llu: class \"%.60s\" is %s", path,

@@ -15,7 +15,8 @@ typedef struct number_sums {
 
 struct hri_metrics {
     hri_metrics_options o;
-    uint64_t *table; /* (outputs, outputs): ids by predictions; of flags (outputs, 4): truth * 2 + prediction */
+    uint64_t *
+        table; /* (outputs, outputs): ids by predictions; of flags (outputs, 4): truth * 2 + prediction */
     number_sums *numbers;
     float *scores; /* probabilities, row by row: for AUC */
     int32_t *ids;  /* beside them; of flags one per output */
@@ -73,7 +74,8 @@ static hr_status make_room(hri_metrics *m) {
         const uint64_t room = m->room ? 2 * m->room : 64;
         float *scores = hri_realloc(m->scores, room * n * sizeof *scores);
         m->scores = scores ? scores : m->scores;
-        int32_t *ids = scores ? hri_realloc(m->ids, room * (is_flags(m) ? n : 1) * sizeof *ids) : NULL;
+        int32_t *ids =
+            scores ? hri_realloc(m->ids, room * (is_flags(m) ? n : 1) * sizeof *ids) : NULL;
         m->ids = ids ? ids : m->ids;
         if (!ids) {
             return HR_E_NOMEM_HOST;
@@ -283,12 +285,10 @@ static hr_status get_classes(hri_metrics *m, hri_metric *out, size_t *count) {
         auc += isnan(r.auc) ? 0 : r.auc;
         ranked += !isnan(r.auc);
     }
-    const hri_metric made[] = {{"accuracy", accuracy_of(m)},
-                               {"precision", ratio(precision, seen)},
-                               {"recall", ratio(recall, seen)},
-                               {"f1", ratio(f1, seen)},
-                               {"iou", ratio(iou, seen)},
-                               {"auc", ranked > 0 ? auc / ranked : (double)NAN}};
+    const hri_metric made[] = {
+        {"accuracy", accuracy_of(m)},    {"precision", ratio(precision, seen)},
+        {"recall", ratio(recall, seen)}, {"f1", ratio(f1, seen)},
+        {"iou", ratio(iou, seen)},       {"auc", ranked > 0 ? auc / ranked : (double)NAN}};
     memcpy(out, made, sizeof made);
     *count = sizeof made / sizeof made[0];
     return HR_OK;

@@ -21,9 +21,9 @@ typedef struct hri_metrics hri_metrics;
 
 typedef struct hri_metrics_options {
     hri_target target;
-    int64_t outputs;      /* classes, flags or numbers of a row */
+    int64_t outputs;          /* classes, flags or numbers of a row */
     const hri_tabular *table; /* NUMBERS: their units; NULL: as they are */
-    int no_auc;           /* rows are pixels or tokens: too many for it to be of use */
+    int no_auc;               /* rows are pixels or tokens: too many for it to be of use */
 } hri_metrics_options;
 
 typedef struct hri_metric {

@@ -103,8 +103,8 @@ hr_status hri_model_input_with(hr_model *m, const hri_loss *loss, hri_model_inpu
         return hri_prose_set(why, status, "out of memory while inspecting the model");
     }
     objective.loss = loss ? *loss : objective.loss;
-    status = objective.loss.kind ? hri_objective_build(&objective, g, 1, 0)
-                                 : hr_model_build(m, g, 1, 0);
+    status =
+        objective.loss.kind ? hri_objective_build(&objective, g, 1, 0) : hr_model_build(m, g, 1, 0);
     if (status != HR_OK && objective.loss.kind) {
         (void)hri_prose_set(&reason, status, "%s", g->error.message);
     }
@@ -251,10 +251,10 @@ static hri_target target_of(const hri_source *s) {
 hri_loss hri_source_loss(const hri_source *s, const hri_model_input *want) {
     const int of_classes = want->label_name[0] && want->label.type == HR_TYPE_I32;
     const int row = want->label.shape.rank == 0; /* one class per sample */
-    return (hri_loss){.kind = !of_classes                                ? HRI_LOSS_MODEL
-                              : s->target == HRI_TARGET_NUMBERS          ? HRI_LOSS_MSE
-                              : s->target == HRI_TARGET_FLAGS && row     ? HRI_LOSS_BCE
-                                                                         : HRI_LOSS_MODEL};
+    return (hri_loss){.kind = !of_classes                            ? HRI_LOSS_MODEL
+                              : s->target == HRI_TARGET_NUMBERS      ? HRI_LOSS_MSE
+                              : s->target == HRI_TARGET_FLAGS && row ? HRI_LOSS_BCE
+                                                                     : HRI_LOSS_MODEL};
 }
 
 hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss, hri_prose *why) {
@@ -262,9 +262,10 @@ hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss, hri_prose *wh
         return HR_OK;
     }
     if (loss->kind == HRI_LOSS_BCE && s->labels_known && (s->labels.max > 1 || s->labels.min < 0)) {
-        return hri_prose_set(why, HR_E_INVALID,
-                             "%s has labels from %lld to %lld, but bce needs 0 or 1 for each output",
-                             s->text, (long long)s->labels.min, (long long)s->labels.max);
+        return hri_prose_set(
+            why, HR_E_INVALID,
+            "%s has labels from %lld to %lld, but bce needs 0 or 1 for each output", s->text,
+            (long long)s->labels.min, (long long)s->labels.max);
     }
     s->target = loss->kind == HRI_LOSS_BCE ? HRI_TARGET_FLAGS : HRI_TARGET_NUMBERS;
     return HR_OK;
@@ -477,8 +478,8 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
     if (said_size) {
         said[0] = '\0';
     }
-    const int64_t outputs = s->target == HRI_TARGET_CLASSES ? (int64_t)s->class_count
-                                                            : count_of(&s->label.meta.shape);
+    const int64_t outputs =
+        s->target == HRI_TARGET_CLASSES ? (int64_t)s->class_count : count_of(&s->label.meta.shape);
     add_key("classes", outputs > 0 ? outputs : 0, out, size, said, said_size);
     const hr_shape *shape = &s->input.meta.shape;
     if (shape->rank == 1 && shape->dim[0] > 0 && strcmp(s->kind, "synthetic") != 0 &&

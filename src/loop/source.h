@@ -38,7 +38,8 @@ typedef struct hri_source {
     char **classes;                /* class_count names, or NULL */
     size_t class_count;            /* 0: not known */
     hri_target target;
-    hri_tabular *table; /* what its columns are, as learnt from all of it; NULL: it has none, or was given one */
+    hri_tabular *
+        table; /* what its columns are, as learnt from all of it; NULL: it has none, or was given one */
     int labels_known; /* 1: `labels` is what the source's labels are */
     hr_label_range labels;
     char *

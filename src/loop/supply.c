@@ -52,10 +52,9 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     snprintf(s->label, sizeof s->label, "%s", o->source->label.name);
     s->pipeline = o->built;
     s->borrowed = o->built != NULL;
-    const hr_status status =
-        o->built ? HR_OK
-                 : hri_pipeline_open_with(&o->pipeline_options, o->pipeline, o->table, &error,
-                                          &s->pipeline);
+    const hr_status status = o->built ? HR_OK
+                                      : hri_pipeline_open_with(&o->pipeline_options, o->pipeline,
+                                                               o->table, &error, &s->pipeline);
     if (status != HR_OK) {
         hri_free(s);
         return hri_prose_set(why, status, "%s", error.message);

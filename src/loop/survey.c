@@ -71,8 +71,7 @@ static void settle(hri_column *c, const moments *m) {
 static hr_status check(const hri_source *s, const moments *m, hri_prose *why) {
     const hri_tabular *t = s->table;
     for (size_t i = 0; i < t->input_count + t->target_count; i++) {
-        const hri_column *c =
-            i < t->input_count ? &t->inputs[i] : &t->targets[i - t->input_count];
+        const hri_column *c = i < t->input_count ? &t->inputs[i] : &t->targets[i - t->input_count];
         if (c->kind == HRI_COLUMN_NUMBER && !m[i].count) {
             return hri_prose_set(why, HR_E_INVALID,
                                  "%s: column \"%s\" has no number in any training sample", s->text,

@@ -12,22 +12,22 @@ typedef struct mlp {
     double dropout;
 } mlp;
 
-static const hri_field fields[] = {{"size", "image height and width", offsetof(mlp, size),
-                                    HRI_FIELD_INT, "28", .min = 1, .max = 65536},
-                                   {"channels", "image channels", offsetof(mlp, channels),
-                                    HRI_FIELD_INT, "1", .min = 1, .max = 65536},
-                                   {"inputs", "numbers per sample of a table; 0: an image",
-                                    offsetof(mlp, inputs), HRI_FIELD_INT, "0", .min = 0, .max = 1e7},
-                                   {"width", "width of the hidden layers", offsetof(mlp, width),
-                                    HRI_FIELD_INT, "512", .min = 1, .max = 1e6},
-                                   {"layers", "number of hidden layers", offsetof(mlp, layers),
-                                    HRI_FIELD_INT, "2", .min = 0, .max = 1000},
-                                   {"classes", "number of classes", offsetof(mlp, classes),
-                                    HRI_FIELD_INT, "10", .min = 1, .max = 1e7},
-                                   {"dropout", "dropout probability of the hidden units",
-                                    offsetof(mlp, dropout), HRI_FIELD_DOUBLE, "0", .min = 0,
-                                    .max = 0.99},
-                                   {0}};
+static const hri_field fields[] = {
+    {"size", "image height and width", offsetof(mlp, size), HRI_FIELD_INT, "28", .min = 1,
+     .max = 65536},
+    {"channels", "image channels", offsetof(mlp, channels), HRI_FIELD_INT, "1", .min = 1,
+     .max = 65536},
+    {"inputs", "numbers per sample of a table; 0: an image", offsetof(mlp, inputs), HRI_FIELD_INT,
+     "0", .min = 0, .max = 1e7},
+    {"width", "width of the hidden layers", offsetof(mlp, width), HRI_FIELD_INT, "512", .min = 1,
+     .max = 1e6},
+    {"layers", "number of hidden layers", offsetof(mlp, layers), HRI_FIELD_INT, "2", .min = 0,
+     .max = 1000},
+    {"classes", "number of classes", offsetof(mlp, classes), HRI_FIELD_INT, "10", .min = 1,
+     .max = 1e7},
+    {"dropout", "dropout probability of the hidden units", offsetof(mlp, dropout), HRI_FIELD_DOUBLE,
+     "0", .min = 0, .max = 0.99},
+    {0}};
 
 static void build(hri_build *b) {
     const mlp *o = b->options;

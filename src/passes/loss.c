@@ -160,8 +160,7 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
     /* Without a node that makes the loss the step builder says what is wrong. */
     const int smooths = s.by > 0 && s.node != HRI_NO_NODE;
     hri_rewrite r = {.from = from, .to = to, .node = smooths ? take_node : NULL, .user = &s};
-    hr_status status =
-        is_own_loss(o, from, s.node) ? hri_rewrite_graph(&r) : change_loss(o, &r);
+    hr_status status = is_own_loss(o, from, s.node) ? hri_rewrite_graph(&r) : change_loss(o, &r);
     if (status == HR_OK && o->metrics) {
         add_metrics(to);
         status = to->error.code;

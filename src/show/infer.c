@@ -121,7 +121,8 @@ static void show_metrics(const hri_infer_sheet *s, hri_out *out) {
     int first = 1;
     for (size_t i = 0; hr_predictor_get_metric(s->predictor, i, &m) == HR_OK; i++) {
         if (!isnan(m.value) && (strcmp(m.name, "accuracy") != 0 || isnan(s->result->accuracy))) {
-            hri_out_printf(out, "%s%s %.*g", first ? "" : ", ", m.name, m.value < 1 ? 4 : 6, m.value);
+            hri_out_printf(out, "%s%s %.*g", first ? "" : ", ", m.name, m.value < 1 ? 4 : 6,
+                           m.value);
             first = 0;
         }
     }

@@ -32,8 +32,8 @@ hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int t
     hr_graph *model = NULL;
     const int weighted = training && o->class_weights;
     const hri_loss named = {.kind = HRI_LOSS_CROSS_ENTROPY};
-    char *key =
-        strchr(hri_loss_print(weighted && !o->loss.kind ? &named : &o->loss, loss, sizeof loss), ':');
+    char *key = strchr(
+        hri_loss_print(weighted && !o->loss.kind ? &named : &o->loss, loss, sizeof loss), ':');
     if (key) {
         *key = ','; /* "huber:delta=1" */
     }

@@ -67,12 +67,12 @@ typedef struct hri_about {
     const char *model; /* every key said: opens the same model */
     const char
         *graph; /* the text of a model that no name opens (docs/graph-format.md); else NULL */
-    const char *precision; /* "f32", "bf16", "f16" */
-    const char *source;    /* what it was trained on: "images:flowers" */
-    hri_pixels pixels;     /* how its graph makes real numbers of bytes; channels 0: none came */
-    const char *input;     /* the model's input that the data goes to: "image", "tokens" */
+    const char *precision;    /* "f32", "bf16", "f16" */
+    const char *source;       /* what it was trained on: "images:flowers" */
+    hri_pixels pixels;        /* how its graph makes real numbers of bytes; channels 0: none came */
+    const char *input;        /* the model's input that the data goes to: "image", "tokens" */
     const hri_tabular *table; /* what the columns of its data are; NULL: it has none */
-    hri_loss loss;         /* in place of the model's own; .kind 0: it has its own */
+    hri_loss loss;            /* in place of the model's own; .kind 0: it has its own */
     const char *const *classes; /* names, class_count of them; NULL: it has none */
     size_t class_count;
     hri_split split;
@@ -108,7 +108,7 @@ typedef struct hri_checkpoint {
     hri_tensors file;
     hri_arena texts; /* of `about` */
     hri_about about;
-    hri_tabular *table;            /* about.table */
+    hri_tabular *table;          /* about.table */
     uint64_t version;            /* of the text: 1 or 2 */
     hri_progress_state progress; /* zeros in a file of weights alone */
     int whole;                   /* 1: training can go on from it */

@@ -60,8 +60,7 @@ static hr_status read_values(reading *r, const hri_json_token *first, column *c)
     if (t.kind != HRI_JSON_ARRAY || c->count) {
         return wrong(r, "has values that are not a list");
     }
-    while (status == HR_OK &&
-           (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
+    while (status == HR_OK && (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
            t.kind != HRI_JSON_ARRAY_END) {
         if (c->count == HRI_TABULAR_VALUES) {
             return wrong(r, "has a column with too many values");
@@ -92,9 +91,9 @@ static void drop(column *c) {
 static hr_status read_column(reading *r, const hri_json_token *first, hri_column *to) {
     hri_json_token t = *first;
     column c = {.kind = -1, .std = 1};
-    hr_status status = t.kind == HRI_JSON_OBJECT ? HR_OK : wrong(r, "has a column that is not an object");
-    while (status == HR_OK &&
-           (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
+    hr_status status =
+        t.kind == HRI_JSON_OBJECT ? HR_OK : wrong(r, "has a column that is not an object");
+    while (status == HR_OK && (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
            t.kind != HRI_JSON_OBJECT_END) {
         status = !strcmp(t.key, "name")     ? copy_text(r, &t, &c.name)
                  : !strcmp(t.key, "kind")   ? read_kind(r, &t, &c.kind)
@@ -103,13 +102,14 @@ static hr_status read_column(reading *r, const hri_json_token *first, hri_column
                  : !strcmp(t.key, "values") ? read_values(r, &t, &c)
                                             : hri_json_stream_skip(r->s, &t, r->why);
     }
-    if (status == HR_OK && (!c.name || c.kind < 0 || !(c.std > 0) ||
-                            (c.kind != HRI_COLUMN_NUMBER) != (c.count > 0))) {
+    if (status == HR_OK &&
+        (!c.name || c.kind < 0 || !(c.std > 0) || (c.kind != HRI_COLUMN_NUMBER) != (c.count > 0))) {
         status = wrong(r, "has a column without a name or kind, with a std that is not above 0, or "
                           "with values that its kind has not");
     }
     if (status == HR_OK) {
-        status = hri_column_set(r->table, to, c.name, c.kind, (const char *const *)c.values, c.count);
+        status =
+            hri_column_set(r->table, to, c.name, c.kind, (const char *const *)c.values, c.count);
         to->mean = c.mean;
         to->std = c.std;
         status = status == HR_E_EXISTS || status == HR_E_RANGE
@@ -120,17 +120,17 @@ static hr_status read_column(reading *r, const hri_json_token *first, hri_column
     return status;
 }
 
-static hr_status read_columns(reading *r, const hri_json_token *first, hri_column *to, size_t *count) {
+static hr_status read_columns(reading *r, const hri_json_token *first, hri_column *to,
+                              size_t *count) {
     hri_json_token t = *first;
     hr_status status = HR_OK;
     if (t.kind != HRI_JSON_ARRAY || *count) {
         return wrong(r, "has columns that are not a list, or twice");
     }
-    while (status == HR_OK &&
-           (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
+    while (status == HR_OK && (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
            t.kind != HRI_JSON_ARRAY_END) {
         status = *count < HRI_TABULAR_COLUMNS ? read_column(r, &t, &to[(*count)++])
-                                            : wrong(r, "has too many columns");
+                                              : wrong(r, "has too many columns");
     }
     return status;
 }
@@ -140,8 +140,7 @@ static hr_status read_all(reading *r, const hri_json_token *first) {
     hri_tabular *x = r->table;
     char *key = NULL;
     hr_status status = t.kind == HRI_JSON_OBJECT ? HR_OK : wrong(r, "is not an object");
-    while (status == HR_OK &&
-           (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
+    while (status == HR_OK && (status = hri_json_stream_next(r->s, &t, r->why)) == HR_OK &&
            t.kind != HRI_JSON_OBJECT_END) {
         status = !strcmp(t.key, "inputs")    ? read_columns(r, &t, x->inputs, &x->input_count)
                  : !strcmp(t.key, "targets") ? read_columns(r, &t, x->targets, &x->target_count)
@@ -168,8 +167,8 @@ static hr_status read_all(reading *r, const hri_json_token *first) {
     return status;
 }
 
-hr_status hri_checkpoint_read_table(hri_json_stream *s, const hri_json_token *first, hri_tabular **out,
-                                    hri_prose *why) {
+hr_status hri_checkpoint_read_table(hri_json_stream *s, const hri_json_token *first,
+                                    hri_tabular **out, hri_prose *why) {
     reading r = {.s = s, .why = why};
     hr_status status = hri_tabular_open(HRI_TABULAR_COLUMNS, HRI_TABULAR_COLUMNS, &r.table);
     if (status != HR_OK) {

@@ -376,10 +376,9 @@ enum key {
     TABLE,
     KEYS
 };
-static const char *const keys[KEYS] = {"version", "model",  "precision",   "source",
-                                       "input",   "stages", "normalise",   "classes",
-                                       "split",   "run",    "environment", "training",
-                                       "loss",    "table"};
+static const char *const keys[KEYS] = {"version",     "model",     "precision", "source", "input",
+                                       "stages",      "normalise", "classes",   "split",  "run",
+                                       "environment", "training",  "loss",      "table"};
 
 /* Letters of names and options: nothing that a parser, a shell or a terminal could take for something else. */
 static int is_plain(const char *text) {
@@ -391,8 +390,8 @@ static int is_plain(const char *text) {
 static hr_status read_loss(reading *r, const hri_json_token *t) {
     const char *text;
     const hr_status status = keep_text(r, t, "loss", HRI_LOSS_TEXT, &text);
-    return status != HR_OK                                            ? status
-           : !is_plain(text)                                          ? wrong(r, "loss", "is not the name of a loss")
+    return status != HR_OK   ? status
+           : !is_plain(text) ? wrong(r, "loss", "is not the name of a loss")
            : hri_loss_parse(text, &r->c->about.loss, r->why) == HR_OK ? HR_OK
                                                                       : HR_E_FORMAT;
 }

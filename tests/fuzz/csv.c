@@ -2,9 +2,12 @@
 #include "source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const forms[] = {"csv:%s", "csv:%s,header=off,max_bytes=100",
-                                        "csv:%s,separator=tab", "csv:%s,index=on",
-                                        "csv:%s,x=*", "csv:%s,x=a+b,y=c,key=d,ids=b",
+    static const char *const forms[] = {"csv:%s",
+                                        "csv:%s,header=off,max_bytes=100",
+                                        "csv:%s,separator=tab",
+                                        "csv:%s,index=on",
+                                        "csv:%s,x=*",
+                                        "csv:%s,x=a+b,y=c,key=d,ids=b",
                                         "csv:%s,x=a,y=b,task=classes,categories=a,max_bytes=200"};
     char path[32], text[96];
     const int fd = fuzz_file(data, size, path);

@@ -64,7 +64,8 @@ hri_cell_kind hri_cell_read(const char *value, size_t length, double *real, int6
 }
 
 bool hri_cell_is_missing(const char *value, size_t length) {
-    static const char *const words[] = {"NA", "N/A", "nan", "NaN", "NAN", "null", "NULL", "None", "?"};
+    static const char *const words[] = {"NA",   "N/A",  "nan",  "NaN", "NAN",
+                                        "null", "NULL", "None", "?"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i]) == length && memcmp(words[i], value, length) == 0) {
             return true;

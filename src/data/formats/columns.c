@@ -14,10 +14,10 @@ enum { ONEHOT_MOST = 256, SHOWN = 40 };
 struct hri_columns_sums {
     char *name;
     uint64_t numbers, texts, missing;
-    bool whole;         /* all numbers are */
-    uint64_t odd;       /* the record with the first text */
+    bool whole;   /* all numbers are */
+    uint64_t odd; /* the record with the first text */
     char odd_text[SHOWN + 1];
-    hri_strmap values;  /* of a category */
+    hri_strmap values; /* of a category */
     bool forced, as_ids, category, too_many;
 };
 
@@ -59,7 +59,8 @@ static hr_status no_column(const hri_columns_ask *ask, char *const *names, uint3
     char list[400] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < count && used + 70 < sizeof list; i++) {
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", names[i]);
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", names[i]);
     }
     return hri_prose_set(why, HR_E_NOT_FOUND, "%s has no column \"%.*s\"%s; it has %s", ask->file,
                          (int)(length < 60 ? length : 60), name, what, list);
@@ -155,8 +156,9 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
         while (status == HR_OK && next_name(&at, &name, &n)) {
             const int64_t place = place_of(names, c->count, name, n);
             if (place >= 0 && c->roles[place] < -1) {
-                status = hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is in both x and %s",
-                                       names[place], ask->file, place == key ? "key" : "y");
+                status =
+                    hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is in both x and %s",
+                                  names[place], ask->file, place == key ? "key" : "y");
             }
         }
         status = status == HR_OK ? take_list(c, names, ask->x, ask, &inputs, why) : status;
@@ -227,7 +229,8 @@ static void trim(char **value, size_t *length) {
 }
 
 static hr_status wrong_count(uint32_t have, uint32_t want, hri_prose *why) {
-    return hri_prose_set(why, HR_E_FORMAT, "%s than %u values", have < want ? "fewer" : "more", want);
+    return hri_prose_set(why, HR_E_FORMAT, "%s than %u values", have < want ? "fewer" : "more",
+                         want);
 }
 
 typedef hr_status cell_fn(void *user, int32_t role, char *value, size_t length, hri_prose *why);
@@ -277,9 +280,10 @@ static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_pr
         return HR_OK;
     }
     if (!isfinite(real) && !s->forced) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s, record %llu: \"%.*s\" in column \"%s\" is not finite",
-                             l->ask->file, (unsigned long long)l->number, (int)(n < SHOWN ? n : SHOWN),
-                             value, s->name);
+        return hri_prose_set(why, HR_E_FORMAT,
+                             "%s, record %llu: \"%.*s\" in column \"%s\" is not finite",
+                             l->ask->file, (unsigned long long)l->number,
+                             (int)(n < SHOWN ? n : SHOWN), value, s->name);
     }
     s->whole = s->whole && kind == HRI_CELL_WHOLE;
     s->numbers++;
@@ -322,7 +326,8 @@ static hr_status settle_kind(const hri_columns_ask *ask, hri_columns_sums *s, bo
     const bool mostly = s->numbers && s->texts <= s->numbers / 10;
     const bool category = s->forced || (target && ask->task == HRI_COLUMNS_CLASSES);
     if (!s->numbers && !s->texts) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: column \"%s\" has no values", ask->file, s->name);
+        return hri_prose_set(why, HR_E_FORMAT, "%s: column \"%s\" has no values", ask->file,
+                             s->name);
     }
     if (!target && ask->no_missing && s->missing) {
         return hri_prose_set(why, HR_E_FORMAT,
@@ -338,8 +343,8 @@ static hr_status settle_kind(const hri_columns_ask *ask, hri_columns_sums *s, bo
     s->category |= target && single && ask->task == HRI_COLUMNS_AUTO && s->whole;
     if (target && !single && s->category) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "%s: several columns of y must be numbers, but \"%s\" is not", ask->file,
-                             s->name);
+                             "%s: several columns of y must be numbers, but \"%s\" is not",
+                             ask->file, s->name);
     }
     return HR_OK;
 }
@@ -386,8 +391,9 @@ static hr_status collect(void *user, int32_t role, char *value, size_t n, hri_pr
     }
     hri_columns_sums *s = &l->c->sums[role];
     if (value_text(value, n, text, sizeof text) != HR_OK) {
-        return hri_prose_set(why, HR_E_RANGE, "%s: a value of column \"%s\" is longer than %d bytes",
-                             l->ask->file, s->name, HRI_TABULAR_TEXT);
+        return hri_prose_set(why, HR_E_RANGE,
+                             "%s: a value of column \"%s\" is longer than %d bytes", l->ask->file,
+                             s->name, HRI_TABULAR_TEXT);
     }
     if (hri_strmap_get(&s->values, text, &there)) {
         return HR_OK;
@@ -430,8 +436,8 @@ static hr_status set_category(hri_tabular *t, hri_column *to, hri_columns_sums *
     return status;
 }
 
-static hr_status settle_one(hri_tabular *t, const hri_columns_ask *ask, uint32_t i, hri_columns_sums *s,
-                            hri_prose *why) {
+static hr_status settle_one(hri_tabular *t, const hri_columns_ask *ask, uint32_t i,
+                            hri_columns_sums *s, hri_prose *why) {
     const bool target = i >= t->input_count;
     hri_column *to = target ? &t->targets[i - t->input_count] : &t->inputs[i];
     const size_t values = s->values.map.count;

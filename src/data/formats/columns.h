@@ -22,9 +22,9 @@ typedef enum hri_columns_task {
 /* As the user says it; names with '+' between; NULL: none. */
 typedef struct hri_columns_ask {
     const char *x, *y, *key, *categories, *ids;
-    int task;           /* hri_columns_task */
-    bool no_missing;    /* a missing input is refused */
-    const char *file;   /* for sentences */
+    int task;         /* hri_columns_task */
+    bool no_missing;  /* a missing input is refused */
+    const char *file; /* for sentences */
 } hri_columns_ask;
 
 typedef struct hri_columns_sums hri_columns_sums;
@@ -32,8 +32,8 @@ typedef struct hri_columns_sums hri_columns_sums;
 typedef struct hri_columns {
     const hri_tabular *table; /* NULL until settled */
     hri_tabular *own;         /* the same, where it was made here */
-    int32_t *roles;         /* by place in a record: -1: none; then inputs, targets, the key */
-    uint32_t count;         /* places */
+    int32_t *roles;           /* by place in a record: -1: none; then inputs, targets, the key */
+    uint32_t count;           /* places */
     bool has_targets, has_key;
     hri_columns_sums *sums; /* while looking */
     uint32_t sum_count;

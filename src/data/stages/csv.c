@@ -140,8 +140,8 @@ static hr_status take_types(own *w, const hri_list *types, hri_prose *why) {
 static void widen(own *w, char *record, uint64_t length) {
     char *p = record, *value;
     size_t n;
-    for (uint32_t i = 0; i < w->count && hri_cell_next(&p, record + length, w->separator, &value, &n);
-         i++) {
+    for (uint32_t i = 0;
+         i < w->count && hri_cell_next(&p, record + length, w->separator, &value, &n); i++) {
         double real;
         int64_t whole;
         const int kind = hri_cell_read(value, n, &real, &whole);
@@ -251,8 +251,10 @@ static hr_status take_table_names(own *w, char *record, uint64_t length, hri_pro
         memcpy(w->names[w->count], value, n);
         w->names[w->count++][n] = '\0';
         if (n > HRI_TABULAR_TEXT || w->count > HRI_TABULAR_COLUMNS) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: more than %d columns, or a longer name than "
-                                 "%d bytes", w->records.files.files[0].path, HRI_TABULAR_COLUMNS,
+            return hri_prose_set(why, HR_E_FORMAT,
+                                 "%s: more than %d columns, or a longer name than "
+                                 "%d bytes",
+                                 w->records.files.files[0].path, HRI_TABULAR_COLUMNS,
                                  HRI_TABULAR_TEXT);
         }
     }
@@ -285,10 +287,10 @@ static hr_status pass_over(hri_stage *s, enum pass pass, char *record, hri_prose
             return take_table_names(w, record, length, why);
         }
         if (status == HR_OK) {
-            status = pass == PASS_LOOK ? hri_columns_look(&w->table, &ask, record, length,
-                                                          w->separator, number, why)
-                                       : hri_columns_collect(&w->table, &ask, record, length,
-                                                             w->separator, why);
+            status =
+                pass == PASS_LOOK
+                    ? hri_columns_look(&w->table, &ask, record, length, w->separator, number, why)
+                    : hri_columns_collect(&w->table, &ask, record, length, w->separator, why);
         }
     }
     return status == HR_E_EOF ? HR_OK : status;
@@ -323,7 +325,8 @@ static void note_missing(hri_stage *s) {
         const hri_column *c = target ? &t->targets[i - t->input_count] : &t->inputs[i];
         if (c->missing) {
             hri_pipeline_note(s->pipeline, "%s: %llu values of column \"%s\" are missing and %s",
-                              w->records.files.files[0].path, (unsigned long long)c->missing, c->name,
+                              w->records.files.files[0].path, (unsigned long long)c->missing,
+                              c->name,
                               target                         ? "are ignored in loss and metrics"
                               : c->kind == HRI_COLUMN_NUMBER ? "are taken as the mean"
                                                              : "are taken as none of its values");
@@ -334,8 +337,7 @@ static void note_missing(hri_stage *s) {
 static hr_status put_table_fields(hri_stage *s) {
     const own *w = s->own;
     const hri_tabular *t = w->table.table;
-    const hr_meta x = {.type = HR_TYPE_F32,
-                       .shape = {.rank = 1, .dim = {(int64_t)t->width}}};
+    const hr_meta x = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {(int64_t)t->width}}};
     hr_meta y = {.type = hri_tabular_has_classes(t) ? HR_TYPE_I64 : HR_TYPE_F32};
     const hr_meta name = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}};
     if (t->target_count > 1) {
@@ -369,7 +371,8 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
         return status;
     }
     const uint64_t numbers = w->table.table->width + w->table.table->target_count + 2;
-    s->spec.item_bytes = hri_bytes_add(hri_pool_round(numbers * 4), hri_pool_round(o->max_bytes) + 256);
+    s->spec.item_bytes =
+        hri_bytes_add(hri_pool_round(numbers * 4), hri_pool_round(o->max_bytes) + 256);
     s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
     return hri_index_fill(&w->index, s, why);
 }
@@ -454,7 +457,8 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         return open_table(s, why);
     }
     if (o->y || o->key || o->categories || o->ids) {
-        return hri_prose_set(why, HR_E_INVALID, "y, key, categories and ids need x=NAME+NAME, or x=*");
+        return hri_prose_set(why, HR_E_INVALID,
+                             "y, key, categories and ids need x=NAME+NAME, or x=*");
     }
     status = look(s, why);
     for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
@@ -523,7 +527,8 @@ static hr_status emit_value(hr_emit *emit, const column *c, const char *value, s
     int64_t whole;
     void *data;
     hr_meta m = {.type = c->type};
-    const int kind = c->type == HR_TYPE_U8 ? HRI_CELL_TEXT : (int) hri_cell_read(value, n, &real, &whole);
+    const int kind =
+        c->type == HR_TYPE_U8 ? HRI_CELL_TEXT : (int)hri_cell_read(value, n, &real, &whole);
     if (c->type != HR_TYPE_U8 && (kind == 2 || (kind == 1 && c->type == HR_TYPE_I64))) {
         return hri_emit_fail(emit, HR_E_FORMAT, "\"%.*s\" is not a valid %s for column \"%s\"",
                              (int)(n < 40 ? n : 40), value,
@@ -568,7 +573,8 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     char *p = record->data, *end = p + length, *value;
     size_t n;
     uint32_t i = 0;
-    for (; status == HR_OK && i < w->count && hri_cell_next(&p, end, w->separator, &value, &n); i++) {
+    for (; status == HR_OK && i < w->count && hri_cell_next(&p, end, w->separator, &value, &n);
+         i++) {
         status = emit_value(emit, &w->columns[i], value, n);
     }
     if (status == HR_OK && (i < w->count || p <= end)) {

@@ -22,14 +22,16 @@ static const hri_field focal_fields[] = {{"gamma", "how little easy samples coun
 static const hri_field no_fields[] = {{0}};
 
 static const hri_field *fields_of(int kind) {
-    return kind == HRI_LOSS_HUBER ? huber_fields : kind == HRI_LOSS_FOCAL ? focal_fields : no_fields;
+    return kind == HRI_LOSS_HUBER   ? huber_fields
+           : kind == HRI_LOSS_FOCAL ? focal_fields
+                                    : no_fields;
 }
 
 hr_status hri_loss_parse(const char *text, hri_loss *out, hri_prose *why) {
     const size_t n = strcspn(text, ":");
     hri_loss l = {0};
-    while (hri_loss_names[l.kind] && (strlen(hri_loss_names[l.kind]) != n ||
-                                      strncmp(hri_loss_names[l.kind], text, n) != 0)) {
+    while (hri_loss_names[l.kind] &&
+           (strlen(hri_loss_names[l.kind]) != n || strncmp(hri_loss_names[l.kind], text, n) != 0)) {
         l.kind++;
     }
     if (!hri_loss_names[l.kind]) {
@@ -163,7 +165,6 @@ hr_value hri_loss_build(hr_graph *g, const hri_loss *l, hr_value scores, hr_valu
                        weights ? "class weights" : "smoothed labels", hri_loss_names[l->kind]);
         return HR_NONE;
     }
-    return hri_loss_has_ids(l)
-               ? over_ids(g, l, scores, label, smoothing, weights, weight_count)
-               : over_numbers(g, l, scores, label);
+    return hri_loss_has_ids(l) ? over_ids(g, l, scores, label, smoothing, weights, weight_count)
+                               : over_numbers(g, l, scores, label);
 }

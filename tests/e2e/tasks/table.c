@@ -6,8 +6,10 @@
 
 #include "../train_rig.h"
 
-#define HOUSES "mlp:width=16 --data csv:houses.csv,x=area+rooms+city,y=price,key=id --val-split 0.2 --batch 20 "
-#define RATE   "--optimizer adam --rate 0.01 --seed 3 "
+#define HOUSES                                                                                     \
+    "mlp:width=16 --data csv:houses.csv,x=area+rooms+city,y=price,key=id --val-split 0.2 --batch " \
+    "20 "
+#define RATE "--optimizer adam --rate 0.01 --seed 3 "
 
 static void write_file(const char *name, const char *text) {
     FILE *f = fopen(in(name), "w");

@@ -130,7 +130,8 @@ TEST(tables, a_fitted_one_reads_another_file_as_it_read_the_first) {
     close(fd);
     hri_tabular *t = again(s.table);
     CHECK(t->fitted && t->width == 3 && !strcmp(t->key, "id"));
-    CHECK(t->inputs[0].mean == s.table->inputs[0].mean && t->inputs[0].std == s.table->inputs[0].std);
+    CHECK(t->inputs[0].mean == s.table->inputs[0].mean &&
+          t->inputs[0].std == s.table->inputs[0].std);
     CHECK_EQ(t->inputs[1].value_count, 2);
     /* no target, another order, a city that is not known, a number that is missing */
     hr_pipeline *p = open_table("city,id,area\nJena,x,\nUlm,y,40\n", "", t, &fd);
@@ -162,7 +163,8 @@ TEST(tables, a_file_without_a_column_of_the_model_is_refused_by_name) {
     fd = file_of("area,town\n1,Ulm\n", path);
     snprintf(source, sizeof source, "csv:%s", path);
     CHECK_STATUS(hri_pipeline_open_with(&o, source, t, &error, &other), HR_E_NOT_FOUND);
-    CHECK(strstr(error.message, "no column \"city\", which the model was trained with; it has area, town"));
+    CHECK(strstr(error.message,
+                 "no column \"city\", which the model was trained with; it has area, town"));
     close(fd);
     hri_tabular_close(t);
 }
@@ -180,7 +182,8 @@ TEST(tables, hostile_texts_of_a_checkpoint_are_refused) {
         "{\"table\":{\"inputs\":[{\"name\":\"a\",\"kind\":\"onehot\",\"values\":[\"u\",\"u\"]}]}}",
         "{\"table\":{\"inputs\":[{\"name\":\"a\",\"kind\":\"classes\",\"values\":[\"u\"]}]}}",
         "{\"table\":{\"inputs\":[{\"name\":\"a\",\"kind\":\"number\",\"values\":[\"u\"]}]}}",
-        "{\"table\":{\"inputs\":[{\"name\":\"a\",\"kind\":\"number\"}],\"targets\":[{\"name\":\"b\","
+        "{\"table\":{\"inputs\":[{\"name\":\"a\",\"kind\":\"number\"}],\"targets\":[{\"name\":"
+        "\"b\","
         "\"kind\":\"onehot\",\"values\":[\"u\"]}]}}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
