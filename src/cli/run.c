@@ -145,7 +145,7 @@ static int start(hri_cli *cli, const run_options *o, hri_link *link, hri_door_jo
     }
     if (!o->explain) {
         queue q = {.job = job};
-        status = hri_door_enter(&link->client, job, wait_ms, on_wait, &q);
+        status = hri_run_enter(link, job, wait_ms, on_wait, &q);
         hri_story_begin(link->folder, job->id, argv);
         if (status != HR_OK) {
             hri_free(library);
@@ -209,6 +209,11 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     }
     if (status == HR_OK) {
         status = hri_run_budget(&link, o->budget, &job, &why);
+        if (status == HR_E_IO) { /* the broker died just now: the next one */
+            hri_link_close(&link);
+            status = hri_link_open(&link, &why);
+            status = status == HR_OK ? hri_run_budget(&link, o->budget, &job, &why) : status;
+        }
     }
     if (status != HR_OK) {
         hri_say_error(cli, "%s", *why.text ? why.text : hr_status_text(status));

@@ -5,10 +5,44 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+
+/* ---- the door ---- */
+
+/* Whether the job is in the ledger: a broker that was started anew has those that were in, and none of those who waited. */
+static bool is_known(hri_link *link, uint64_t job) {
+    hri_wire row;
+    for (uint32_t r = 0; job && hri_link_row(link, r, &row) == HR_OK; r++) {
+        if ((row.flags & HRI_WIRE_ROW_JOB) && row.job == job) {
+            return true;
+        }
+    }
+    return false;
+}
+
+hr_status hri_run_enter(hri_link *link, hri_door_job *job, uint64_t wait_ms, hr_wait_fn *on_wait,
+                        void *user) {
+    enum { TRIES = 3 };
+    const uint64_t until = hri_clock_ns() / 1000000 + wait_ms;
+    hr_status status = hri_door_enter(&link->client, job, wait_ms, on_wait, user);
+    for (int i = 0; i < TRIES && status == HR_E_IO; i++) {
+        hri_prose why = {0};
+        hri_link_close(link);
+        if (hri_link_open(link, &why) != HR_OK) {
+            return HR_E_IO;
+        }
+        const uint64_t now = hri_clock_ns() / 1000000;
+        job->id = is_known(link, job->id) ? job->id : 0;
+        status = hri_door_enter(&link->client, job, until > now ? until - now : 0, on_wait, user);
+    }
+    return status;
+}
 
 /* ---- the program ---- */
 

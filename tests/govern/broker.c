@@ -97,6 +97,25 @@ TEST(broker, killed_in_the_middle_nobody_notices) {
     govern_end(&w);
 }
 
+TEST(broker, killed_while_a_program_waits_at_the_door) {
+    govern_world w;
+    govern_start(&w, "FAKECUDA_CAPACITY=2GiB");
+    govern_shell(&w,
+                 "%s $HEADROOM run --budget 1.5GiB -- $CALLER dlsym alloc:1.2G touch:a wait:b & "
+                 "while [ ! -e a ]; do sleep 0.01; done; "
+                 "($HEADROOM run --budget 1GiB --wait 20s -- $CALLER dlsym alloc:800M touch:c; "
+                 "echo second $?) & until $HEADROOM top --once | grep -q waiting; do sleep 0.02; "
+                 "done; kill -9 $(cat r/lock); "
+                 "until $HEADROOM top --once | grep -q waiting; do sleep 0.02; done; "
+                 "[ -e c ] && echo early; touch b; wait %%2 %%3; touch done; wait",
+                 keeper);
+    CHECK_EQ(govern_count(&w, "early"), 0);
+    govern_expect(&w, "alloc:800M 0");
+    govern_expect(&w, "second 0\n");
+    nobody_was_hurt(&w);
+    govern_end(&w);
+}
+
 TEST_TIMEOUT(broker, a_hundred_programs_at_once, 120) {
     govern_world w;
     govern_start(&w, "FAKECUDA_CAPACITY=4GiB FAKECUDA_CONTEXT=4MiB");
