@@ -102,6 +102,15 @@ class Read(unittest.TestCase):
         r = check(m, e, (torch.randn(5, 3, 16, 16),))
         self.assertLess(max(r.loss, r.gradient, r.eval), 1e-4, r)
 
+    def test_weight_norm_keeps_its_parameters(self) -> None:
+        torch.manual_seed(0)
+        m = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), nn.ReLU(), nn.Flatten(), nn.Linear(784, 5))
+        with tempfile.TemporaryDirectory() as folder:
+            self.exported(m, f"{folder}/m.onnx", True)
+            e = read(f"{folder}/m.onnx")
+        self.assertEqual(e.parameter_count(), sum(p.numel() for p in m.parameters()))
+        self.assertLess(check(m, e, (torch.randn(5, 3, 16, 16),)).gradient, 1e-4)
+
     def test_a_folded_file_is_refused_by_the_names_and_read_on_request(self) -> None:
         m = net()
         with tempfile.TemporaryDirectory() as folder:

@@ -127,7 +127,7 @@ REDUCED = ("Mean", "Sum", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "L
 
 @op(*[f"Reduce{k}" for k in REDUCED])
 def reduce(b: Build, n: Node) -> Tensor:
-    axes, keep, x = n.numbers(1, "axes"), bool(n.attr("keepdims", 1)), n.get(0)
+    axes, keep, x = n.numbers(1, "axes"), bool(n.attr("keepdims", 1)), b.tensor(n.get(0))
     if not axes and n.attr("noop_with_empty_axes", 0):
         return x
     dims = [int(a) % x.rank for a in axes] if axes else list(range(x.rank))

@@ -175,7 +175,7 @@ class Reader:
 
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "LayerNormalization", "InstanceNormalization",
-            "GroupNormalization", "PRelu", "Gather", "Add", "Mul", "LSTM", "GRU")
+            "GroupNormalization", "PRelu", "Gather", "Add", "Mul", "ReduceL2", "LSTM", "GRU")
 
 
 def weights_read(graph: dict) -> set:
