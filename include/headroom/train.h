@@ -22,7 +22,8 @@
  *   train.first      input, f32    micro-batches: 1 for the first of a step, else 0; x: sums so far are scaled by 1 - x
  *   train.factor     result, f32   factor applied to gradients; 0 if the step was skipped (clip, f16, check)
  *   train.norm       result, f32   the norm of all gradients before clipping (clip, f16, check)
- *   <param>.velocity, <param>.first, <param>.second, <param>.average   optimizer state, with the shape of the parameter
+ *   <param>.velocity, <param>.first, <param>.second, <param>.average   optimizer state, with the shape of the parameter;
+ *                    of 8 bit: u8, 260 bytes for each 256 elements begun
  *   <param>.sum      state         micro-batches: gradient accumulator, f32; sgd with momentum uses its velocity
  *
  * Micro-batches.  A batch may be trained as k micro-batches (or with gradient accumulation): k - 1 runs of a HR_STEP_PART
@@ -48,6 +49,10 @@
  *
  * Mixed precision.  Parameters stay f32.  Matmuls, convolutions and attention get their inputs in bf16 or f16, other ops
  * use the type they are given, and statistics, sums and losses are f32 internally.  Each parameter is cast once per step.
+ *
+ * Small optimizer state.  With `moments` it is kept in bf16 or 8 bit and computed in f32.  Rounding draws from counters
+ * (seed, step, the parameter's name, element), so threads, micro-batches, budgets and slices change no bit.  Small
+ * velocities do not take gradients in pieces: micro-batches then have accumulators.
  *
  * Threads: none of these objects is shared; a built graph may be read by any thread. */
 #ifndef HEADROOM_TRAIN_H
@@ -86,6 +91,13 @@ typedef enum hr_precision {
     HR_PRECISION_F16
 } hr_precision;
 
+/* How the optimizer's state (velocities, moments, averages) is stored. */
+typedef enum hr_moments {
+    HR_MOMENTS_F32 = 0,
+    HR_MOMENTS_BF16, /* rounded at random, so that the mean is right */
+    HR_MOMENTS_8BIT  /* codes in blocks of 256 with a scale each; f32 where a parameter has fewer than 4,096 elements */
+} hr_moments;
+
 /* Filled by hr_train_options_parse(); the names in its text are these with '-' for '_'.  Defaults are torch's, with
  * momentum 0.9 for sgd. */
 typedef struct hr_train_options {
@@ -110,6 +122,8 @@ typedef struct hr_train_options {
     int64_t every;       /* step schedule */
     double gamma;        /* step schedule */
     double final_rate;   /* cosine */
+    int32_t moments;     /* hr_moments */
+    int32_t reserved;    /* 0 */
 } hr_train_options;
 
 /* Defaults, then the text ("optimizer=adamw,rate=1e-3"; NULL or "" for none).  *why (may be NULL) gets the reason. */

@@ -253,7 +253,7 @@ static int try_plan(work *w) {
 
 /* The flags that say what is trained and where, which `train` has too. */
 static const char *const carried[] = {
-    "batch",         "budget",   "device",   "optimizer",  "momentum",  "options",     "precision",
+    "batch",         "budget",   "device",   "optimizer",  "momentum",  "options",     "precision",  "moments",
     "micro-batches", "replicas", "shard",    "ghost-norm", "measure",   "exact",       "offload",
     "spill",         "data",     "val-data", "val-split",  "val-batch", "data-budget", NULL};
 

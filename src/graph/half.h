@@ -28,6 +28,14 @@ static inline hri_bf16 hri_to_bf16(float f) {
     return (hri_bf16){(uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded)};
 }
 
+/* To one of the two neighbours, so that the mean over draws of 16 bits is f. */
+static inline hri_bf16 hri_to_bf16_drawn(float f, uint32_t draw) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    const int whole = (bits & 0x7f800000u) != 0x7f800000u;
+    return whole ? (hri_bf16){(uint16_t)((bits + (draw & 0xffffu)) >> 16)} : hri_to_bf16(f);
+}
+
 #if defined(__ARM_FP16_FORMAT_IEEE)
 static inline float hri_from_f16(hri_f16 h) {
     __fp16 x;

@@ -23,7 +23,8 @@ static const struct {
             {"budget", TEXT, AT(budget)},
             {"spill", TEXT, AT(spill)}};
 
-static const char *const training_keys[] = {"precision", "optimizer", "momentum", "nesterov"};
+static const char *const training_keys[] = {"precision", "moments", "optimizer", "momentum",
+                                            "nesterov"};
 
 static hr_status set(hr_job_options *to, size_t at, kind k, const char *value) {
     char *member = (char *)to + at;

@@ -36,7 +36,7 @@ static void add(list *l, const char *name, const char *format, ...) {
 static const char *typed(list *l, const char *name) {
     static const char *const flags[] = {"optimizer", "rate",       "schedule", "warmup",   "every",
                                         "gamma",     "final-rate", "momentum", "nesterov", "decay",
-                                        "clip",      "steps",      "precision"};
+                                        "clip",      "steps",      "precision", "moments"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (!strcmp(flags[i], name)) {
             return hri_arena_printf(l->texts, "--%s", name);

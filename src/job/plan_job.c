@@ -12,6 +12,7 @@
 
 const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
 const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
+const char *const hri_plan_moments[] = {"f32", "bf16", "8bit", NULL};
 
 hr_status hri_plan_job_who(const hr_job_options *o, hri_who *out, hri_why *why) {
     hri_prose prose = {""};

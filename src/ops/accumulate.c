@@ -27,15 +27,20 @@ static void accumulate_block(const hri_update *u, uint64_t n, float *sum, const 
     }
 }
 
-static hr_status accumulate_host(const hri_call *c) {
-    return hri_update_run(c, 2, 0, accumulate_block);
-}
-
-static const hri_update_rule accumulate_rule = {"accumulate", 2, 0, NULL};
+static const hri_update_rule accumulate_rule = {
+    .name = "accumulate",
+    .scalars = 2,
+    .states = 0,
+    .block = accumulate_block,
+};
 HRI_UPDATE_CUDA(accumulate)
 
+static hr_status accumulate_host(const hri_call *c) {
+    return hri_update_run(c, &accumulate_rule);
+}
+
 static hr_status accumulate_infer(hri_infer *c) {
-    return hri_update_infer(c, 2, 0);
+    return hri_update_infer(c, &accumulate_rule);
 }
 
 static void accumulate_cost(const hri_sig *s, hri_cost *cost) {

@@ -12,6 +12,7 @@
 
 typedef struct adam_attr {
     double beta1, beta2, epsilon, decay;
+    hri_update_small small;
 } adam_attr;
 
 static const hri_field adam_fields[] = {
@@ -21,6 +22,7 @@ static const hri_field adam_fields[] = {
      "0.999"},
     {"epsilon", "added to the denominator", offsetof(adam_attr, epsilon), HRI_FIELD_DOUBLE, "1e-8"},
     {"decay", "weight decay", offsetof(adam_attr, decay), HRI_FIELD_DOUBLE, "0"},
+    HRI_UPDATE_SMALL_FIELDS(adam_attr),
     {0},
 };
 
@@ -43,10 +45,6 @@ static void adam_block(const hri_update *u, uint64_t n, float *w, const float *g
     }
 }
 
-static hr_status adam_host(const hri_call *c) {
-    return hri_update_run(c, 2, 2, adam_block);
-}
-
 static void adam_constants(const void *attr, float *c, float *decay) {
     const adam_attr *p = attr;
     c[0] = (float)p->beta1;
@@ -59,11 +57,23 @@ static void adam_constants(const void *attr, float *c, float *decay) {
     *decay = (float)p->decay;
 }
 
-static const hri_update_rule adam_rule = {"adam", 2, 2, adam_constants};
+static const hri_update_rule adam_rule = {
+    .name = "adam",
+    .scalars = 2,
+    .states = 2,
+    .constants = adam_constants,
+    .block = adam_block,
+    .positive = 2,
+    .small_at = offsetof(adam_attr, small),
+};
 HRI_UPDATE_CUDA(adam)
 
+static hr_status adam_host(const hri_call *c) {
+    return hri_update_run(c, &adam_rule);
+}
+
 static hr_status adam_infer(hri_infer *c) {
-    return hri_update_infer(c, 2, 2);
+    return hri_update_infer(c, &adam_rule);
 }
 
 static void adam_cost(const hri_sig *s, hri_cost *cost) {
@@ -97,6 +107,7 @@ const hr_op hr_op_adam = {
     .attr_bytes = sizeof(adam_attr),
     .infer = adam_infer,
     .updates = {1, 5, 6},
+    .random = 1,
     .cost = adam_cost,
     .host = {.run = adam_host},
     .cases = adam_cases,

@@ -12,6 +12,7 @@
 
 typedef struct adamw_attr {
     double beta1, beta2, epsilon, decay;
+    hri_update_small small;
 } adamw_attr;
 
 static const hri_field adamw_fields[] = {
@@ -22,6 +23,7 @@ static const hri_field adamw_fields[] = {
     {"epsilon", "added to the denominator", offsetof(adamw_attr, epsilon), HRI_FIELD_DOUBLE,
      "1e-8"},
     {"decay", "weight decay", offsetof(adamw_attr, decay), HRI_FIELD_DOUBLE, "0"},
+    HRI_UPDATE_SMALL_FIELDS(adamw_attr),
     {0},
 };
 
@@ -44,10 +46,6 @@ static void adamw_block(const hri_update *u, uint64_t n, float *w, const float *
     }
 }
 
-static hr_status adamw_host(const hri_call *c) {
-    return hri_update_run(c, 2, 2, adamw_block);
-}
-
 static void adamw_constants(const void *attr, float *c, float *decay) {
     const adamw_attr *p = attr;
     c[0] = (float)p->beta1;
@@ -60,11 +58,23 @@ static void adamw_constants(const void *attr, float *c, float *decay) {
     *decay = (float)p->decay;
 }
 
-static const hri_update_rule adamw_rule = {"adamw", 2, 2, adamw_constants};
+static const hri_update_rule adamw_rule = {
+    .name = "adamw",
+    .scalars = 2,
+    .states = 2,
+    .constants = adamw_constants,
+    .block = adamw_block,
+    .positive = 2,
+    .small_at = offsetof(adamw_attr, small),
+};
 HRI_UPDATE_CUDA(adamw)
 
+static hr_status adamw_host(const hri_call *c) {
+    return hri_update_run(c, &adamw_rule);
+}
+
 static hr_status adamw_infer(hri_infer *c) {
-    return hri_update_infer(c, 2, 2);
+    return hri_update_infer(c, &adamw_rule);
 }
 
 static void adamw_cost(const hri_sig *s, hri_cost *cost) {
@@ -98,6 +108,7 @@ const hr_op hr_op_adamw = {
     .attr_bytes = sizeof(adamw_attr),
     .infer = adamw_infer,
     .updates = {1, 5, 6},
+    .random = 1,
     .cost = adamw_cost,
     .host = {.run = adamw_host},
     .cases = adamw_cases,

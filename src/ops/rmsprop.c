@@ -9,6 +9,7 @@
 
 typedef struct rmsprop_attr {
     double alpha, epsilon, decay;
+    hri_update_small small;
 } rmsprop_attr;
 
 static const hri_field rmsprop_fields[] = {
@@ -17,6 +18,7 @@ static const hri_field rmsprop_fields[] = {
     {"epsilon", "added to the denominator", offsetof(rmsprop_attr, epsilon), HRI_FIELD_DOUBLE,
      "1e-8"},
     {"decay", "weight decay", offsetof(rmsprop_attr, decay), HRI_FIELD_DOUBLE, "0"},
+    HRI_UPDATE_SMALL_FIELDS(rmsprop_attr),
     {0},
 };
 
@@ -34,10 +36,6 @@ static void rmsprop_block(const hri_update *u, uint64_t n, float *w, const float
     }
 }
 
-static hr_status rmsprop_host(const hri_call *c) {
-    return hri_update_run(c, 1, 1, rmsprop_block);
-}
-
 static void rmsprop_constants(const void *attr, float *c, float *decay) {
     const rmsprop_attr *p = attr;
     c[0] = (float)p->alpha;
@@ -46,11 +44,23 @@ static void rmsprop_constants(const void *attr, float *c, float *decay) {
     *decay = (float)p->decay;
 }
 
-static const hri_update_rule rmsprop_rule = {"rmsprop", 1, 1, rmsprop_constants};
+static const hri_update_rule rmsprop_rule = {
+    .name = "rmsprop",
+    .scalars = 1,
+    .states = 1,
+    .constants = rmsprop_constants,
+    .block = rmsprop_block,
+    .positive = 1,
+    .small_at = offsetof(rmsprop_attr, small),
+};
 HRI_UPDATE_CUDA(rmsprop)
 
+static hr_status rmsprop_host(const hri_call *c) {
+    return hri_update_run(c, &rmsprop_rule);
+}
+
 static hr_status rmsprop_infer(hri_infer *c) {
-    return hri_update_infer(c, 1, 1);
+    return hri_update_infer(c, &rmsprop_rule);
 }
 
 static void rmsprop_cost(const hri_sig *s, hri_cost *cost) {
@@ -79,6 +89,7 @@ const hr_op hr_op_rmsprop = {
     .attr_bytes = sizeof(rmsprop_attr),
     .infer = rmsprop_infer,
     .updates = {1, 4},
+    .random = 1,
     .cost = rmsprop_cost,
     .host = {.run = rmsprop_host},
     .cases = rmsprop_cases,

@@ -10,6 +10,7 @@
 
 typedef struct rmsprop_momentum_attr {
     double momentum, alpha, epsilon, decay;
+    hri_update_small small;
 } rmsprop_momentum_attr;
 
 static const hri_field rmsprop_momentum_fields[] = {
@@ -20,6 +21,7 @@ static const hri_field rmsprop_momentum_fields[] = {
     {"epsilon", "added to the denominator", offsetof(rmsprop_momentum_attr, epsilon),
      HRI_FIELD_DOUBLE, "1e-8"},
     {"decay", "weight decay", offsetof(rmsprop_momentum_attr, decay), HRI_FIELD_DOUBLE, "0"},
+    HRI_UPDATE_SMALL_FIELDS(rmsprop_momentum_attr),
     {0},
 };
 
@@ -37,10 +39,6 @@ static void rmsprop_momentum_block(const hri_update *u, uint64_t n, float *w, co
     }
 }
 
-static hr_status rmsprop_momentum_host(const hri_call *c) {
-    return hri_update_run(c, 1, 2, rmsprop_momentum_block);
-}
-
 static void rmsprop_momentum_constants(const void *attr, float *c, float *decay) {
     const rmsprop_momentum_attr *p = attr;
     c[0] = (float)p->alpha;
@@ -50,12 +48,23 @@ static void rmsprop_momentum_constants(const void *attr, float *c, float *decay)
     *decay = (float)p->decay;
 }
 
-static const hri_update_rule rmsprop_momentum_rule = {"rmsprop_momentum", 1, 2,
-                                                      rmsprop_momentum_constants};
+static const hri_update_rule rmsprop_momentum_rule = {
+    .name = "rmsprop_momentum",
+    .scalars = 1,
+    .states = 2,
+    .constants = rmsprop_momentum_constants,
+    .block = rmsprop_momentum_block,
+    .positive = 1,
+    .small_at = offsetof(rmsprop_momentum_attr, small),
+};
 HRI_UPDATE_CUDA(rmsprop_momentum)
 
+static hr_status rmsprop_momentum_host(const hri_call *c) {
+    return hri_update_run(c, &rmsprop_momentum_rule);
+}
+
 static hr_status rmsprop_momentum_infer(hri_infer *c) {
-    return hri_update_infer(c, 1, 2);
+    return hri_update_infer(c, &rmsprop_momentum_rule);
 }
 
 static void rmsprop_momentum_cost(const hri_sig *s, hri_cost *cost) {
@@ -84,6 +93,7 @@ const hr_op hr_op_rmsprop_momentum = {
     .attr_bytes = sizeof(rmsprop_momentum_attr),
     .infer = rmsprop_momentum_infer,
     .updates = {1, 4, 5},
+    .random = 1,
     .cost = rmsprop_momentum_cost,
     .host = {.run = rmsprop_momentum_host},
     .cases = rmsprop_momentum_cases,

@@ -23,20 +23,26 @@ static void sgd_block(const hri_update *u, uint64_t n, float *w, const float *g,
     }
 }
 
-static hr_status sgd_host(const hri_call *c) {
-    return hri_update_run(c, 1, 0, sgd_block);
-}
-
 static void sgd_constants(const void *attr, float *c, float *decay) {
     (void)c;
     *decay = (float)((const sgd_attr *)attr)->decay;
 }
 
-static const hri_update_rule sgd_rule = {"sgd", 1, 0, sgd_constants};
+static const hri_update_rule sgd_rule = {
+    .name = "sgd",
+    .scalars = 1,
+    .states = 0,
+    .constants = sgd_constants,
+    .block = sgd_block,
+};
 HRI_UPDATE_CUDA(sgd)
 
+static hr_status sgd_host(const hri_call *c) {
+    return hri_update_run(c, &sgd_rule);
+}
+
 static hr_status sgd_infer(hri_infer *c) {
-    return hri_update_infer(c, 1, 0);
+    return hri_update_infer(c, &sgd_rule);
 }
 
 static void sgd_cost(const hri_sig *s, hri_cost *cost) {

@@ -8,12 +8,14 @@
 typedef struct sgd_momentum_attr {
     double momentum, decay;
     bool nesterov;
+    hri_update_small small;
 } sgd_momentum_attr;
 
 static const hri_field sgd_momentum_fields[] = {
     {"momentum", "of the velocity", offsetof(sgd_momentum_attr, momentum), HRI_FIELD_DOUBLE, "0.9"},
     {"decay", "weight decay", offsetof(sgd_momentum_attr, decay), HRI_FIELD_DOUBLE, "0"},
     {"nesterov", "look ahead", offsetof(sgd_momentum_attr, nesterov), HRI_FIELD_BOOL, NULL},
+    HRI_UPDATE_SMALL_FIELDS(sgd_momentum_attr),
     {0},
 };
 
@@ -31,10 +33,6 @@ static void sgd_momentum_block(const hri_update *u, uint64_t n, float *w, const 
     }
 }
 
-static hr_status sgd_momentum_host(const hri_call *c) {
-    return hri_update_run(c, 1, 1, sgd_momentum_block);
-}
-
 static void sgd_momentum_constants(const void *attr, float *c, float *decay) {
     const sgd_momentum_attr *p = attr;
     c[0] = (float)p->momentum;
@@ -43,11 +41,22 @@ static void sgd_momentum_constants(const void *attr, float *c, float *decay) {
     *decay = (float)p->decay;
 }
 
-static const hri_update_rule sgd_momentum_rule = {"sgd_momentum", 1, 1, sgd_momentum_constants};
+static const hri_update_rule sgd_momentum_rule = {
+    .name = "sgd_momentum",
+    .scalars = 1,
+    .states = 1,
+    .constants = sgd_momentum_constants,
+    .block = sgd_momentum_block,
+    .small_at = offsetof(sgd_momentum_attr, small),
+};
 HRI_UPDATE_CUDA(sgd_momentum)
 
+static hr_status sgd_momentum_host(const hri_call *c) {
+    return hri_update_run(c, &sgd_momentum_rule);
+}
+
 static hr_status sgd_momentum_infer(hri_infer *c) {
-    return hri_update_infer(c, 1, 1);
+    return hri_update_infer(c, &sgd_momentum_rule);
 }
 
 static void sgd_momentum_cost(const hri_sig *s, hri_cost *cost) {
@@ -76,6 +85,7 @@ const hr_op hr_op_sgd_momentum = {
     .attr_bytes = sizeof(sgd_momentum_attr),
     .infer = sgd_momentum_infer,
     .updates = {1, 4},
+    .random = 1,
     .cost = sgd_momentum_cost,
     .host = {.run = sgd_momentum_host},
     .cases = sgd_momentum_cases,

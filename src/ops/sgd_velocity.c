@@ -26,20 +26,26 @@ static void sgd_velocity_block(const hri_update *u, uint64_t n, float *v, const 
     }
 }
 
-static hr_status sgd_velocity_host(const hri_call *c) {
-    return hri_update_run(c, 2, 0, sgd_velocity_block);
-}
-
 static void sgd_velocity_constants(const void *attr, float *c, float *decay) {
     c[0] = (float)((const sgd_velocity_attr *)attr)->momentum;
     *decay = 0.0f;
 }
 
-static const hri_update_rule sgd_velocity_rule = {"sgd_velocity", 2, 0, sgd_velocity_constants};
+static const hri_update_rule sgd_velocity_rule = {
+    .name = "sgd_velocity",
+    .scalars = 2,
+    .states = 0,
+    .constants = sgd_velocity_constants,
+    .block = sgd_velocity_block,
+};
 HRI_UPDATE_CUDA(sgd_velocity)
 
+static hr_status sgd_velocity_host(const hri_call *c) {
+    return hri_update_run(c, &sgd_velocity_rule);
+}
+
 static hr_status sgd_velocity_infer(hri_infer *c) {
-    return hri_update_infer(c, 2, 0);
+    return hri_update_infer(c, &sgd_velocity_rule);
 }
 
 static void sgd_velocity_cost(const hri_sig *s, hri_cost *cost) {

@@ -9,6 +9,7 @@
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", NULL};
 static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
+static const char *const moments[] = {"f32", "bf16", "8bit", NULL};
 static const char *const scores[] = {"auto", "kept", "slices", NULL};
 
 #define AT(FIELD) offsetof(hr_train_options, FIELD)
@@ -38,6 +39,7 @@ const hri_field hri_train_fields[] = {
      .wide = true},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
      .choices = precisions},
+    {"moments", HRI_TRAIN_MOMENTS_HELP, AT(moments), HRI_FIELD_ENUM, "f32", .choices = moments},
     {"scores", "logits of a head with many classes: kept, or computed in slices and recomputed",
      AT(scores), HRI_FIELD_ENUM, "auto", .choices = scores},
     {"schedule", "learning rate schedule", AT(schedule), HRI_FIELD_ENUM, "constant",
@@ -81,7 +83,8 @@ hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why) {
 
 int hri_train_feeds_velocity(const hr_train_options *o) {
     return o->optimizer == HR_OPTIMIZER_SGD && o->momentum > 0.0 && !o->nesterov &&
-           !(o->clip > 0.0) && !o->check && o->precision != HR_PRECISION_F16 && !o->ignored;
+           !(o->clip > 0.0) && !o->check && o->precision != HR_PRECISION_F16 && !o->ignored &&
+           o->moments == HR_MOMENTS_F32;
 }
 
 hr_status hr_train_options_parse(const char *text, hr_train_options *out, hr_error *why) {

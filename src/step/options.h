@@ -6,6 +6,8 @@
 #include "base/options.h"
 
 extern const hri_field hri_train_fields[]; /* of hr_train_options */
+#define HRI_TRAIN_MOMENTS_HELP                                                                     \
+    "type of the optimizer state; bf16 and 8bit take less memory and change the result slightly"
 
 /* After the fields were set: fills in what depends on the optimizer (a negative rate, momentum or decay means "its
  * default") and refuses what makes no sense, with HR_E_INVALID. */

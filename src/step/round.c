@@ -280,7 +280,7 @@ static void update(hri_step_maker *m, size_t i, const share *s) {
         const hr_value velocity = fold_velocity(m, s, 1), piece = last_piece(m, s, &weight);
         now = hri_step_update_last(m, s->w, now, velocity, piece, weight);
     } else {
-        now = hri_step_update(m, s->w, now, m->grads[i]);
+        now = hri_step_update(m, s->w, count_of(m->g, m->reads[i]), now, m->grads[i]);
     }
     if (s->whole != HR_NONE) {
         const hr_value in[] = {s->whole, now};

@@ -14,6 +14,9 @@
 
 #include "base/alloc.h"
 #include "base/grow.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "ops/common/codes.h"
 #include "step/options.h"
 #include "step/step_int.h"
 
@@ -23,27 +26,35 @@ hr_value hri_step_input(hri_step_maker *m, const char *name) {
     return hr_graph_input(m->g, name, HR_TYPE_F32, hr_shape_0());
 }
 
-/* "<param>.<what>", like the parameter, zeros, f32. */
-hr_value hri_step_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep) {
+/* A slice has the states of what it is a slice of. */
+static size_t name_length(const hri_step_maker *m, const char *name) {
+    const size_t length = strlen(name);
+    return m->shard && length > 6 && !strcmp(name + length - 6, ".slice") ? length - 6 : length;
+}
+
+static hr_value add_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep,
+                          hr_type type, hr_shape shape) {
     char name[300];
     const hri_value *p = &m->g->values[param];
-    size_t length = strlen(p->name); /* a slice has the states of what it is a slice of */
-    if (m->shard && length > 6 && !strcmp(p->name + length - 6, ".slice")) {
-        length -= 6;
-    }
-    const int n = snprintf(name, sizeof name, "/%.*s.%s", (int)length, p->name, what);
+    const int n = snprintf(name, sizeof name, "/%.*s.%s", (int)name_length(m, p->name), p->name,
+                           what);
     if (n < 0 || (size_t)n >= sizeof name) {
         hri_graph_fail(m->g, HR_E_INVALID, "%s: the name is too long", p->name);
         return HR_NONE;
     }
+    /* Only what is f32 is turned in files. */
     const hr_tags tags = {.size = sizeof tags,
                           .owner = param,
-                          .layout = hri_graph_tags(m->g, param)->layout,
+                          .layout =
+                              type == HR_TYPE_F32 ? hri_graph_tags(m->g, param)->layout : 0,
                           .keep = keep};
-    const hr_value state =
-        hr_graph_state(m->g, name, HR_TYPE_F32, p->meta.shape, hr_init_constant(0.0));
+    const hr_value state = hr_graph_state(m->g, name, type, shape, hr_init_constant(0.0));
     hr_graph_set_tags(m->g, state, &tags);
     return state;
+}
+
+hr_value hri_step_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep) {
+    return add_state(m, param, what, keep, HR_TYPE_F32, m->g->values[param].meta.shape);
 }
 
 static int is_last(const hri_step_maker *m) {
@@ -260,6 +271,33 @@ static void make_factor(hri_step_maker *m) {
 
 /* ---- updates ---- */
 
+enum { SMALL_FROM = 4096 }; /* elements from which on 8 bits save something that counts */
+
+/* One state of the optimizer for w, which is a tensor of `elements`, or a slice of it. */
+static hr_value moment_state(hri_step_maker *m, hr_value w, int64_t elements, const char *what) {
+    const hr_shape shape = m->g->values[w].meta.shape;
+    if (m->o->moments == HR_MOMENTS_BF16) {
+        return add_state(m, w, what, HR_KEEP_OPTIMIZER, HR_TYPE_BF16, shape);
+    }
+    if (m->o->moments == HR_MOMENTS_8BIT && elements >= SMALL_FROM) {
+        return add_state(m, w, what, HR_KEEP_OPTIMIZER, HR_TYPE_U8,
+                         hr_shape_1(hri_codes_bytes(hr_shape_count(&shape))));
+    }
+    return hri_step_state(m, w, what, HR_KEEP_OPTIMIZER);
+}
+
+/* ",stream=N" and, of a slice, ",ranks=N": what draws depend on.  Names are the same however a batch or a tensor is cut. */
+static void add_stream(const hri_step_maker *m, hr_value w, int64_t elements, char *text,
+                       size_t size) {
+    const hri_value *p = &m->g->values[w];
+    const uint64_t name = hri_hash_bytes(p->name, name_length(m, p->name), 0);
+    const int cut = m->shard && hr_shape_count(&p->meta.shape) < elements;
+    const size_t at = strlen(text);
+    snprintf(text + at, size - at, ",stream=%llu,ranks=%u",
+             (unsigned long long)(1 + name % (HRI_RANDOM_NODE_FIRST - 1)),
+             cut ? m->shard->ranks : 1);
+}
+
 static double decay_of(const hri_step_maker *m, hr_value w) {
     const int32_t tag = hri_graph_tags(m->g, w)->decay;
     const int decays = tag ? tag > 0 : m->g->values[w].meta.shape.rank > 1;
@@ -291,7 +329,8 @@ static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
     }
 }
 
-hr_value hri_step_update(hri_step_maker *m, hr_value w, hr_value now, hr_value grad) {
+hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,
+                         hr_value grad) {
     const hr_train_options *o = m->o;
     const double decay = decay_of(m, w);
     hr_value in[7] = {now, grad, m->rate};
@@ -303,18 +342,18 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, hr_value now, hr_value g
     case HR_OPTIMIZER_SGD:
         if (o->momentum > 0.0) {
             op = "sgd_momentum";
-            in[n++] = hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER);
+            in[n++] = moment_state(m, w, elements, "velocity");
             snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=%.17g,nesterov=%d", decay,
                      o->momentum, o->nesterov);
         }
         break;
     case HR_OPTIMIZER_RMSPROP:
         op = o->momentum > 0.0 ? "rmsprop_momentum" : "rmsprop";
-        in[n++] = hri_step_state(m, w, "average", HR_KEEP_OPTIMIZER);
+        in[n++] = moment_state(m, w, elements, "average");
         int at = snprintf(attributes, sizeof attributes, "decay=%.17g,alpha=%.17g,epsilon=%.17g",
                           decay, o->alpha, o->epsilon);
         if (o->momentum > 0.0 && at > 0) {
-            in[n++] = hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER);
+            in[n++] = moment_state(m, w, elements, "velocity");
             snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
                      o->momentum);
         }
@@ -322,11 +361,14 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, hr_value now, hr_value g
     default:
         op = o->optimizer == HR_OPTIMIZER_ADAMW ? "adamw" : "adam";
         in[n++] = m->update;
-        in[n++] = hri_step_state(m, w, "first", HR_KEEP_OPTIMIZER);
-        in[n++] = hri_step_state(m, w, "second", HR_KEEP_OPTIMIZER);
+        in[n++] = moment_state(m, w, elements, "first");
+        in[n++] = moment_state(m, w, elements, "second");
         snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g,epsilon=%.17g",
                  decay, o->beta1, o->beta2, o->epsilon);
         break;
+    }
+    if (o->moments != HR_MOMENTS_F32 && strcmp(op, "sgd") != 0) {
+        add_stream(m, w, elements, attributes, sizeof attributes);
     }
     if (m->factor != HR_NONE) {
         in[n++] = m->factor;
@@ -354,7 +396,9 @@ static void make_updates(hri_step_maker *m) {
             (in_parts(m) || hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES) > 1)) {
             update_by_pieces(m, m->params[i], m->grads[i]);
         } else {
-            (void)hri_step_update(m, m->params[i], m->params[i], m->grads[i]);
+            const hr_value w = m->params[i];
+            (void)hri_step_update(m, w, hr_shape_count(&m->g->values[w].meta.shape), w,
+                                  m->grads[i]);
         }
     }
 }

@@ -41,8 +41,10 @@ void hri_step_add_up(hri_step_maker *m);
 hr_value hri_step_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep);
 /* Do gradients go into velocities as they come? */
 int hri_step_feeds_velocity(const hri_step_maker *m);
-/* The update of one parameter, or of a slice: its new value.  `now` is the value that w, which names it, has now. */
-hr_value hri_step_update(hri_step_maker *m, hr_value w, hr_value now, hr_value grad);
+/* The update of one parameter of so many elements, or of a slice of it: its new value.  `now` is the value that w, which
+ * names it, has now. */
+hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,
+                         hr_value grad);
 /* The last summand of a velocity, and what it does to the parameter: its new value. */
 hr_value hri_step_update_last(hri_step_maker *m, hr_value w, hr_value now, hr_value velocity,
                               hr_value piece, hr_value weight);

@@ -64,7 +64,25 @@ static hr_status add(writing *x, hr_value value, const char *before, const char 
     return HR_OK;
 }
 
-/* Counts first (i64), then everything f32, then the bytes: the widest first keeps all aligned. */
+/* Values whose elements have `least` .. `most` bytes. */
+static hr_status list_values(writing *x, uint64_t least, uint64_t most) {
+    const hr_graph *g = x->w->g;
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
+        const hr_keep keep = hri_keep_of(g, v);
+        const hri_value *value = &g->values[v];
+        const uint64_t width = hr_type_bytes(value->meta.type);
+        if (width >= least && width <= most &&
+            (keep == HR_KEEP_MODEL || (keep == HR_KEEP_OPTIMIZER && x->w->progress))) {
+            const hr_meta meta = hri_file_meta(g, v);
+            status = add(x, v, keep == HR_KEEP_OPTIMIZER ? "optimizer/" : "", value->name,
+                         (int)strlen(value->name), "", meta);
+        }
+    }
+    return status;
+}
+
+/* Counts first (i64), then everything f32, then what is smaller, then the bytes: the widest first keeps all aligned. */
 static hr_status list_tensors(writing *x) {
     const hr_graph *g = x->w->g;
     static const char mean[] = "running_mean";
@@ -76,14 +94,14 @@ static hr_status list_tensors(writing *x) {
                          "num_batches_tracked", (hr_meta){.type = HR_TYPE_I64});
         }
     }
-    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        const hr_keep keep = hri_keep_of(g, v);
-        const hri_value *value = &g->values[v];
-        if (keep == HR_KEEP_MODEL || (keep == HR_KEEP_OPTIMIZER && x->w->progress)) {
-            const hr_meta meta = hri_file_meta(g, v);
-            status = add(x, v, keep == HR_KEEP_OPTIMIZER ? "optimizer/" : "", value->name,
-                         (int)strlen(value->name), "", meta);
-        }
+    if (status == HR_OK) {
+        status = list_values(x, 3, 8);
+    }
+    if (status == HR_OK) {
+        status = list_values(x, 2, 2);
+    }
+    if (status == HR_OK) {
+        status = list_values(x, 1, 1);
     }
     if (status == HR_OK && x->w->progress) {
         const hr_meta meta = {HR_TYPE_U8, hr_shape_1((int64_t)x->w->input_bytes)};

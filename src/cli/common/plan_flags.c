@@ -8,6 +8,7 @@
 #include "cli/common/train_flags.h"
 #include "govern/budget.h"
 #include "job/plan_job.h"
+#include "step/options.h"
 
 #define AT(MEMBER) offsetof(hri_plan_flags, MEMBER)
 #define A_MODEL    "!problem"
@@ -52,6 +53,8 @@ const hri_field hri_plan_fields[] = {
      .min = 0, .max = 1, .metavar = "X", .word = "auto", .needs = "optimizer=sgd/rmsprop"},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
      .metavar = "TYPE", .choices = hri_plan_precisions, .needs = A_MODEL},
+    {"moments", HRI_TRAIN_MOMENTS_HELP, AT(moments), HRI_FIELD_ENUM, "f32", .metavar = "TYPE",
+     .choices = hri_plan_moments, .needs = A_MODEL},
     {"options", "more training options: clip=1,scores=kept", AT(options), HRI_FIELD_STRING, NULL,
      .metavar = "KEYS", .needs = A_MODEL},
     {"micro-batches", "number of micro-batches: auto, off, or a number", AT(micro_batches),

@@ -13,7 +13,7 @@ typedef struct hri_plan_flags {
     uint64_t data_budget_bytes;
     const char *budget, *host_budget;
     const char *device, *device_spec, *wait;
-    int optimizer, precision;
+    int optimizer, precision, moments;
     double momentum;     /* NAN: auto */
     const char *options; /* keys without a flag of their own */
     const char *micro_batches;

@@ -81,6 +81,8 @@ const hri_field hri_train_flag_fields[] = {
      NULL, .metavar = "KEYS"},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
      .metavar = "TYPE", .choices = hri_plan_precisions},
+    {"moments", HRI_TRAIN_MOMENTS_HELP, AT(moments), HRI_FIELD_ENUM, "f32", .metavar = "TYPE",
+     .choices = hri_plan_moments},
     {"accumulate", "gradient accumulation: batches per step", AT(accumulate), HRI_FIELD_INT, "1",
      .min = 1, .max = 1e6, .metavar = "K"},
     {"micro-batches", "number of micro-batches: auto, off, or a number", AT(micro_batches),

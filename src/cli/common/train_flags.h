@@ -13,7 +13,7 @@ typedef struct hri_train_flags {
     const char *val_data;
     double val_split;
     int64_t val_batch, val_every;
-    int optimizer, precision, schedule;
+    int optimizer, precision, moments, schedule;
     double rate, momentum, decay, clip, gamma, final_rate; /* NAN: auto, as the optimizer has it */
     int64_t warmup, every;                                 /* INT64_MIN: auto */
     bool nesterov;

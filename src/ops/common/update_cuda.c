@@ -13,10 +13,11 @@ typedef struct tensor {
     int64_t count;
     uint32_t first;
     float decay;
+    uint32_t stream, unused;
 } tensor;
 
 typedef struct table {
-    hr_addr rate, scalar, factor;
+    hr_addr rate, scalar, factor, control;
     float c[HRI_UPDATE_CONSTANTS];
     uint32_t count, types;
     tensor tensor[TENSORS];
@@ -27,9 +28,9 @@ _Static_assert(sizeof(table) <= 4096, "the table is the parameter of a kernel");
 /* What a group has in common. */
 typedef struct kind {
     hr_type type[4]; /* w, g, s0, s1 */
-    hr_addr rate, scalar, factor;
+    hr_addr rate, scalar, factor, control;
     float c[HRI_UPDATE_CONSTANTS];
-    int wide;
+    int wide, drawn;
 } kind;
 
 static kind kind_of(const hri_update_rule *rule, const hri_gpu_call *c, tensor *out) {
@@ -44,6 +45,9 @@ static kind kind_of(const hri_update_rule *rule, const hri_gpu_call *c, tensor *
         k.wide |= !hri_launch_wide(out->at[i]);
     }
     k.wide = !k.wide;
+    out->stream = (uint32_t)hri_update_small_of(rule, c->sig->attr).stream;
+    k.drawn = out->stream != 0;
+    k.control = k.drawn ? c->control : 0;
     k.rate = c->in[2];
     k.scalar = rule->scalars > 1 ? c->in[3] : 0;
     k.factor = c->sig->in_count > factor ? c->in[factor] : 0;
@@ -63,24 +67,47 @@ static int is_usual(const kind *k, uint32_t states) {
 }
 
 static uint32_t code_of(hr_type type) {
-    return type == HR_TYPE_BF16 ? 1 : type == HR_TYPE_F16 ? 2 : 0;
+    return type == HR_TYPE_BF16 ? 1 : type == HR_TYPE_F16 ? 2 : type == HR_TYPE_U8 ? 3 : 0;
+}
+
+/* A small state is rounded at random: the kernel `update_small`, compiled for the types of all. */
+static int is_small(const kind *k, uint32_t states) {
+    int small = 0;
+    for (uint32_t i = 0; i < states; i++) {
+        small |= k->type[2 + i] == HR_TYPE_BF16 || k->type[2 + i] == HR_TYPE_U8;
+    }
+    return small && k->drawn;
+}
+
+static hri_defines defines_of(const hri_update_rule *rule, const kind *k, int usual, int small) {
+    const char *g = usual || small ? hri_launch_type(k->type[1]) : "float";
+    if (!small) {
+        return hri_launch_defines("-DHR_OP=%s -DHR_STATES=%u -DHR_G=%s", rule->name, rule->states,
+                                  g);
+    }
+    return hri_launch_defines("-DHR_OP=%s -DHR_STATES=%u -DHR_G=%s -DHR_SMALL=%u", rule->name,
+                              rule->states, g,
+                              1u | code_of(k->type[2]) << 1 | code_of(k->type[3]) << 3 |
+                                  rule->positive << 5 | (k->wide ? 128u : 0u));
 }
 
 static hr_status launch(const hri_update_rule *rule, hri_gpu *gpu, const kind *k, table *t,
                         uint32_t blocks) {
-    const int usual = is_usual(k, rule->states);
-    const hri_defines d =
-        hri_launch_defines("-DHR_OP=%s -DHR_STATES=%u -DHR_G=%s", rule->name, rule->states,
-                           usual ? hri_launch_type(k->type[1]) : "float");
+    const int usual = is_usual(k, rule->states), small = is_small(k, rule->states);
+    const hri_defines d = defines_of(rule, k, usual, small);
     t->rate = k->rate;
     t->scalar = k->scalar;
     t->factor = k->factor;
+    t->control = k->control;
     t->types = 0;
     for (uint32_t i = 0; i < 4; i++) {
         t->types |= code_of(k->type[i]) << 4 * i;
     }
     memcpy(t->c, k->c, sizeof t->c);
-    return hri_gpu_launch(gpu, &hri_cu_update, d.text, usual ? "update" : "update_any",
+    return hri_gpu_launch(gpu, &hri_cu_update, d.text,
+                          usual   ? "update"
+                          : small ? "update_small"
+                                  : "update_any",
                           &(hri_gpu_grid){.x = blocks, .threads = THREADS}, HRI_GPU_ARGS(t));
 }
 
@@ -110,9 +137,21 @@ static hr_status launch_kind(const hri_update_rule *rule, const hri_gpu_call **c
     return t.count ? launch(rule, gpu, &group, &t, blocks) : HR_OK;
 }
 
+/* Which rank this is decides what is drawn for a slice, and a call does not know it. */
+static hr_status check_whole(const hri_update_rule *rule, const hri_gpu_call *calls,
+                             uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const hri_update_small small = hri_update_small_of(rule, calls[i].sig->attr);
+        if (small.stream && small.ranks > 1) {
+            return HR_E_UNSUPPORTED;
+        }
+    }
+    return HR_OK;
+}
+
 hr_status hri_update_launch(const hri_update_rule *rule, const hri_gpu_call *calls,
                             uint32_t count) {
-    hr_status status = HR_OK;
+    hr_status status = check_whole(rule, calls, count);
     while (count > 0 && status == HR_OK) {
         const hri_gpu_call *some[AT_ONCE];
         const uint32_t n = count < AT_ONCE ? count : AT_ONCE;

@@ -2,21 +2,12 @@
  *
  * An op gives its rule's name, how many scalars and states it has, and its constants; common/update.h has what the
  * inputs are.  Tensors whose types, scalars and constants agree go together, 64 to a launch; the decay is each
- * tensor's own, since biases often have none. */
+ * tensor's own, since biases often have none, and so is the stream by which its small states are rounded. */
 #ifndef HRI_OPS_COMMON_UPDATE_CUDA_H
 #define HRI_OPS_COMMON_UPDATE_CUDA_H
 
 #include "ops/common/launch.h"
 #include "ops/common/update.h"
-
-enum { HRI_UPDATE_CONSTANTS = 8 };
-
-typedef struct hri_update_rule {
-    const char *name; /* of the struct in update.cu */
-    uint32_t scalars, states;
-    void (*constants)(const void *attr, float c[HRI_UPDATE_CONSTANTS],
-                      float *decay); /* NULL: none */
-} hri_update_rule;
 
 HR_MUST_CHECK hr_status hri_update_launch(const hri_update_rule *rule, const hri_gpu_call *calls,
                                           uint32_t count);

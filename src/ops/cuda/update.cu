@@ -4,6 +4,9 @@
 // of it; arithmetic is f32 whatever is stored.  A factor of 0, or one that is not finite, leaves everything as it is.
 // `update` is for weights and states of f32, HR_G being the type of the gradients; `update_any` for any types, known at
 // run time, one element at a time.  HR_OP names the rule below, HR_STATES is how many states there are.
+// `update_small` is for states that are rounded at random: bf16, or 8 bit in blocks (ops/common/codes.h).  HR_SMALL says which:
+// bit 0: there are such; bits 1-2 and 3-4: the type of each state as in `types`; bits 5-6: whether it is never negative;
+// bit 7: all tensors are aligned to 16 bytes.
 // ops/common/update_cuda.c has the same table.
 
 typedef HR_G G;
@@ -14,12 +17,14 @@ struct tensor {
     hr_i64 count;
     hr_u32 first; // its first block
     float decay;
+    hr_u32 stream, unused; // of the random numbers of its small states
 };
 struct table {
     const float *rate, *scalar, *factor; // scalar and factor may be NULL
+    const hr_control *control;           // NULL: nothing is drawn
     float c[8];                          // constants of the rule
     hr_u32 count;
-    hr_u32 types; // update_any: 4 bits for each of w, g, s0, s1: 0 f32, 1 bf16, 2 f16
+    hr_u32 types; // update_any: 4 bits for each of w, g, s0, s1: 0 f32, 1 bf16, 2 f16, 3 8 bit
     struct tensor tensor[TENSORS];
 };
 
@@ -218,3 +223,212 @@ HR_KERNEL __launch_bounds__(THREADS) update_any(HR_TABLE struct table t) {
         }
     }
 }
+
+// ---- small states ----
+
+#if HR_SMALL
+enum { CODES = 256, CODES_BYTES = 260, TYPE0 = HR_SMALL >> 1 & 3, TYPE1 = HR_SMALL >> 3 & 3 };
+enum { ALIGNED = HR_SMALL >> 7 & 1 };
+
+// 4 elements from e on, as far as there are any.
+template <typename T> HR_INLINE void get_four(const T *from, hr_i64 e, hr_i64 count, float (&x)[4]) {
+    if (ALIGNED && e + 4 <= count) {
+        hr_load_pack<T, 4>(from + e, x);
+        return;
+    }
+#pragma unroll
+    for (int q = 0; q < 4; q++) {
+        x[q] = e + q < count ? hr_load(from[e + q]) : 0.0f;
+    }
+}
+template <typename T>
+HR_INLINE void put_four(T *to, hr_i64 e, hr_i64 count, const float (&x)[4]) {
+    if (ALIGNED && e + 4 <= count) {
+        hr_store_pack<T, 4>(to + e, x);
+        return;
+    }
+#pragma unroll
+    for (int q = 0; q < 4; q++) {
+        if (e + q < count) {
+            hr_store(&to[e + q], x[q]);
+        }
+    }
+}
+
+// ops/common/codes.c has the same tables.
+struct codes {
+    float value[256], magnitude[257];
+};
+
+template <int POSITIVE> HR_INLINE void make_codes(codes &c) {
+    const int last = POSITIVE ? 255 : 128;
+    for (int n = threadIdx.x; n <= 256; n += THREADS) {
+        float x = n == 0 ? 0.0f : n == last ? 1.0f : INFINITY;
+        if (n > 0 && n < last) {
+            int i = 0, k = n - 1; // part k of 2^i, or of twice as many
+            while (k >= 1 << (i + POSITIVE)) {
+                k -= 1 << (i + POSITIVE);
+                i++;
+            }
+            float tens = 1e1f;
+            for (int t = i; t < 6; t++) {
+                tens *= 10.0f; // exact
+            }
+            const int twice = 2 << (i + POSITIVE);
+            x = __fdiv_rn((float)(twice + 9 * (2 * k + 1)), (float)twice * tens);
+        }
+        c.magnitude[n] = x;
+        if (n <= last && n < 256) {
+            c.value[n] = x;
+        }
+        if (!POSITIVE && n > 0 && n < last) {
+            c.value[256 - n] = -x;
+        }
+    }
+}
+
+// draw: 0 .. 65535; negative: to the nearest.
+HR_INLINE hr_u32 encode(const codes &c, float x, hr_i32 draw) {
+    const float a = fabsf(x);
+    hr_u32 at = 0;
+#pragma unroll
+    for (hr_u32 step = 128; step > 0; step /= 2) {
+        at += c.magnitude[at + step] <= a ? step : 0;
+    }
+    const float under = a - c.magnitude[at], over = c.magnitude[at + 1] - a;
+    at += draw < 0 ? under > over : (float)draw * (under + over) < 65536.0f * under;
+    return !(x < 0.0f) ? at : at > 127 ? 129 : 256 - at;
+}
+
+// A block of 256 of one state: a lane has 4 elements, from i on, in each half.  Padding has codes, too.
+template <int TYPE, int POSITIVE, int SHIFT> struct state {
+    static HR_INLINE hr_u8 *codes_at(hr_u64 at, hr_i64 block) {
+        return (hr_u8 *)at + block * CODES_BYTES;
+    }
+    static HR_INLINE void load(const codes &c, hr_u64 at, hr_i64 block, hr_i64 i, hr_i64 count,
+                               float (&x)[4]) {
+        const hr_i64 e = block * CODES + i;
+        if (TYPE == 3) {
+            const hr_u8 *codes = codes_at(at, block);
+            const float scale = *(const float *)codes;
+            const hr_u32 four = *(const hr_u32 *)(codes + 4 + i);
+#pragma unroll
+            for (int q = 0; q < 4; q++) {
+                x[q] = e + q < count ? c.value[four >> 8 * q & 255] * scale : 0.0f;
+            }
+        } else if (TYPE == 1) {
+            get_four((const hr_bf16 *)at, e, count, x);
+        } else {
+            get_four((const float *)at, e, count, x);
+        }
+    }
+    // The largest magnitude of all lanes, by its bits.
+    static HR_INLINE float largest(const float (&x)[2][4]) {
+        hr_u32 most = 0;
+#pragma unroll
+        for (int q = 0; q < 8; q++) {
+            const hr_u32 bits = __float_as_uint(x[q / 4][q % 4]) & 0x7fffffffu;
+            most = bits > most ? bits : most;
+        }
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) {
+            const hr_u32 other = __shfl_xor_sync(0xffffffffu, most, step);
+            most = other > most ? other : most;
+        }
+        return __uint_as_float(most);
+    }
+    static HR_INLINE hr_u32 coded(const codes &c, const float (&x)[4], float scale,
+                                  const hr_u32 (&words)[4]) {
+        hr_u32 four = 0;
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const hr_i32 draw = POSITIVE ? -1 : (hr_i32)(words[q] >> SHIFT & 0xffffu);
+            const hr_u32 code = scale == 0.0f          ? 0
+                                : scale - scale == 0.0f ? encode(c, __fdiv_rn(x[q], scale), draw)
+                                                        : 1;
+            four |= code << 8 * q;
+        }
+        return four;
+    }
+    // So that storing as bf16 rounds to what was drawn: bits below it are none.
+    static HR_INLINE float drawn(float x, hr_u32 word) {
+        const hr_u32 bits = __float_as_uint(x);
+        return (bits & 0x7f800000u) == 0x7f800000u
+                   ? x
+                   : __uint_as_float((bits + (word >> SHIFT & 0xffffu)) & 0xffff0000u);
+    }
+    static HR_INLINE void store(const codes &c, hr_u64 at, hr_i64 block, hr_i64 i, hr_i64 count,
+                                const float (&x)[2][4], const hr_u32 (&words)[2][4]) {
+        const float scale = TYPE == 3 ? largest(x) : 0.0f;
+        if (TYPE == 3 && i == 0) {
+            *(float *)codes_at(at, block) = scale;
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const hr_i64 in = half * (CODES / 2) + i, e = block * CODES + in;
+            if (TYPE == 3) {
+                *(hr_u32 *)(codes_at(at, block) + 4 + in) = coded(c, x[half], scale, words[half]);
+            } else if (TYPE == 1) {
+                float y[4];
+#pragma unroll
+                for (int q = 0; q < 4; q++) {
+                    y[q] = drawn(x[half][q], words[half][q]);
+                }
+                put_four((hr_bf16 *)at, e, count, y);
+            } else {
+                put_four((float *)at, e, count, x[half]);
+            }
+        }
+    }
+};
+typedef state<TYPE0, HR_SMALL >> 5 & 1, 0> first_state;
+typedef state<TYPE1, HR_SMALL >> 6 & 1, 16> second_state;
+
+// A warp has a block of 256 elements of its own.
+HR_KERNEL __launch_bounds__(THREADS) update_small(HR_TABLE struct table t) {
+    __shared__ codes table0, table1;
+    known u;
+    hr_u32 k;
+    if (!begin(t, u, k)) {
+        return; // the whole block
+    }
+    if (TYPE0 == 3) {
+        make_codes<HR_SMALL >> 5 & 1>(table0);
+    }
+    if (STATES > 1 && TYPE1 == 3) {
+        make_codes<HR_SMALL >> 6 & 1>(table1);
+    }
+    __syncthreads();
+    const tensor &at = t.tensor[k];
+    const hr_i64 count = at.count, i = (threadIdx.x & 31) * 4;
+    const hr_i64 block = (hr_i64)(blockIdx.x - at.first) * (PIECE / CODES) + (threadIdx.x >> 5);
+    if (block * CODES >= count) {
+        return; // the whole warp
+    }
+    float a[2][4] = {{0}}, b[2][4] = {{0}};
+    hr_u32 words[2][4];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const hr_i64 in = half * (CODES / 2) + i, e = block * CODES + in;
+        hr_philox(t.control->seed, t.control->step, at.stream, 0xffffffffu, (hr_u32)(e / 4), words[half]);
+        first_state::load(table0, at.at[2], block, in, count, a[half]);
+        if (STATES > 1) {
+            second_state::load(table1, at.at[3], block, in, count, b[half]);
+        }
+        float w[4], g[4];
+        get_four((const float *)at.at[0], e, count, w);
+        get_four((const G *)at.at[1], e, count, g);
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            if (e + q < count) {
+                HR_OP::step(u, w[q], g[q], a[half][q], b[half][q]);
+            }
+        }
+        put_four((float *)at.at[0], e, count, w);
+    }
+    first_state::store(table0, at.at[2], block, i, count, a, words);
+    if (STATES > 1) {
+        second_state::store(table1, at.at[3], block, i, count, b, words);
+    }
+}
+#endif
