@@ -95,7 +95,7 @@ typedef enum hr_precision {
 typedef enum hr_moments {
     HR_MOMENTS_F32 = 0,
     HR_MOMENTS_BF16, /* rounded at random, so that the mean is right */
-    HR_MOMENTS_8BIT  /* codes in blocks of 256 with a scale each; f32 where a parameter has fewer than 4,096 elements */
+    HR_MOMENTS_8BIT /* codes in blocks of 256 with a scale each; f32 where a parameter has fewer than 4,096 elements */
 } hr_moments;
 
 /* Filled by hr_train_options_parse(); the names in its text are these with '-' for '_'.  Defaults are torch's, with

@@ -100,6 +100,9 @@ HR_SCORES_SLICES = 2
 HR_PRECISION_F32 = 0
 HR_PRECISION_BF16 = 1
 HR_PRECISION_F16 = 2
+HR_MOMENTS_F32 = 0
+HR_MOMENTS_BF16 = 1
+HR_MOMENTS_8BIT = 2
 HR_STEP_WHOLE = 0
 HR_STEP_PART = 1
 HR_STEP_LAST = 2
@@ -735,6 +738,8 @@ class hr_train_options(Structure):
         ("every", c_int64),
         ("gamma", c_double),
         ("final_rate", c_double),
+        ("moments", c_int32),
+        ("reserved", c_int32),
     ]
 
 

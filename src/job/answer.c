@@ -48,10 +48,22 @@ static int is_counted(const hri_fit_case *c, uint32_t end, const char *name) {
     return 0;
 }
 
+/* What a persistent value would take more if optimizer state were f32, as its owner is. */
+static uint64_t moments_saved(const hr_graph *g, const hri_problem *p, const hri_problem_value *v) {
+    const hr_tags *tags = hri_graph_tags(g, v->id);
+    if (tags->keep != HR_KEEP_OPTIMIZER || tags->owner == HR_NONE ||
+        g->values[v->id].meta.type == HR_TYPE_F32) {
+        return 0;
+    }
+    const uint64_t full = 4 * (uint64_t)hr_shape_count(&g->values[tags->owner].meta.shape);
+    const uint64_t room = (full + p->align - 1) & ~(p->align - 1);
+    return room > v->room_bytes ? room - v->room_bytes : 0;
+}
+
 /* The first piece has every persistent value; where replicas share a step, all pieces together do. */
 static void sum_persistent(const hri_fit_case *c, uint64_t arenas, hri_plan_answer *out) {
     const uint32_t pieces = c->pieces[0].kind == HR_STEP_GRADIENTS ? c->count : 1;
-    out->weights_bytes = out->states_bytes = 0;
+    out->weights_bytes = out->states_bytes = out->moments_saved_bytes = 0;
     for (uint32_t i = 0; i < pieces; i++) {
         const hri_fit_piece *piece = &c->pieces[i];
         const hri_problem *p = &piece->x.problem;
@@ -61,6 +73,7 @@ static void sum_persistent(const hri_fit_case *c, uint64_t arenas, hri_plan_answ
                 const int weight = is->kind == HR_VALUE_PARAM;
                 *(weight ? &out->weights_bytes : &out->states_bytes) +=
                     arenas * p->values[v].room_bytes;
+                out->moments_saved_bytes += arenas * moments_saved(piece->g, p, &p->values[v]);
             }
         }
     }

@@ -37,6 +37,7 @@ typedef struct hri_plan_answer {
     uint64_t floor_op_bytes; /* what that op needs beside persistent values */
     /* add up to row.persistent_bytes; others are those of another training in the same arena */
     uint64_t weights_bytes, states_bytes, constants_bytes, others_bytes;
+    uint64_t moments_saved_bytes; /* what states_bytes would be more with optimizer state of f32 */
     bool may_cut, coupled;
     uint32_t custom_ops;             /* nodes of a step that run custom ops, gradients included */
     double custom_ns;                /* and their time */

@@ -34,8 +34,8 @@ static void add(list *l, const char *name, const char *format, ...) {
 
 /* An option of training under the name it is typed with: files of before have it so. */
 static const char *typed(list *l, const char *name) {
-    static const char *const flags[] = {"optimizer", "rate",       "schedule", "warmup",   "every",
-                                        "gamma",     "final-rate", "momentum", "nesterov", "decay",
+    static const char *const flags[] = {"optimizer", "rate",       "schedule",  "warmup",   "every",
+                                        "gamma",     "final-rate", "momentum",  "nesterov", "decay",
                                         "clip",      "steps",      "precision", "moments"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (!strcmp(flags[i], name)) {
@@ -59,8 +59,9 @@ static hr_status add_options(const hri_train_job *j, list *l) {
         hri_options_print(&o, f, value, sizeof value);
         if (!name) {
             l->failed = 1;
-        } else if (strcmp(f->name, "precision") != 0) { /* it is named with the flags */
-            add(l, name, "%s", value);
+        } else if (strcmp(f->name, "precision") != 0 && /* it is named with the flags */
+                   (strcmp(f->name, "moments") != 0 || copy.moments != HR_MOMENTS_F32)) {
+            add(l, name, "%s", value); /* files of before have no moments but f32 */
         }
     }
     o.target = &zero;

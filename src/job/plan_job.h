@@ -26,7 +26,7 @@ enum { HRI_PLANNING_LEAST = 2816 << 10 };
 
 /* Names by number, NULL at the end. */
 extern const char *const hri_plan_optimizers[], *const hri_plan_precisions[],
-    *const hri_plan_moments[];
+                                                    *const hri_plan_moments[];
 
 /* One plan in numbers; the parts add up to peak_bytes. */
 typedef struct hri_plan_row {

@@ -65,7 +65,10 @@ static hr_status check_disk(hri_train_job *j) {
     if (status != HR_OK || !j->folder) {
         return status;
     }
-    const uint64_t last = weights * (1 + states[t.optimizer & 3]);
+    const uint64_t state = t.moments == HR_MOMENTS_8BIT   ? weights / 4 + weights / 256
+                           : t.moments == HR_MOMENTS_BF16 ? weights / 2
+                                                          : weights;
+    const uint64_t last = weights + state * states[t.optimizer & 3];
     return hri_output_room(&j->why, j->folder, last + (j->val_count ? weights : 0), "a checkpoint",
                            "`folder=DIR` saves elsewhere, `folder=none` saves nothing");
 }

@@ -32,8 +32,8 @@ static int is_any(const char *key, const char *const *keys) {
 
 static void add(search *s, const hri_way_change *changes, size_t count, const char *text,
                 const hri_plan_row *row, int64_t batch) {
-    static const char *const others[] = {"batch",    "split_norm", "precision", "optimizer",
-                                         "momentum", "nesterov",   NULL};
+    static const char *const others[] = {"batch",     "split_norm", "precision", "moments",
+                                         "optimizer", "momentum",   "nesterov",  NULL};
     if (s->out->way_count == HRI_PLAN_WAYS) {
         return;
     }
@@ -226,6 +226,10 @@ static hr_status try_options(search *s) {
         status = try_changes(s, &half, 1, "matmuls in half the bytes", NULL);
     }
     const size_t count = lighter_optimizer(s, changes, &text);
+    if (status == HR_OK && count && j->job.options.moments != HR_MOMENTS_8BIT) {
+        const hri_way_change small = change("moments", "8bit");
+        status = try_changes(s, &small, 1, "optimizer state in 8 bits", NULL);
+    }
     return status == HR_OK && count ? try_changes(s, changes, count, text, NULL) : status;
 }
 

@@ -1,4 +1,4 @@
-/* adam(w, g, rate, t, m, v [, factor]; beta1, beta2, epsilon, decay):
+/* adam(w, g, rate, t, m, v [, factor]; beta1, beta2, epsilon, decay, stream, ranks):
  *
  *   d <- factor * g + decay * w
  *   m <- beta1 * m + (1 - beta1) * d     v <- beta2 * v + (1 - beta2) * d * d

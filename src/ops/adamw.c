@@ -1,4 +1,4 @@
-/* adamw(w, g, rate, t, m, v [, factor]; beta1, beta2, epsilon, decay):
+/* adamw(w, g, rate, t, m, v [, factor]; beta1, beta2, epsilon, decay, stream, ranks):
  *
  *   d <- factor * g
  *   m <- beta1 * m + (1 - beta1) * d     v <- beta2 * v + (1 - beta2) * d * d
@@ -89,6 +89,12 @@ static const hri_case adamw_cases[] = {
      .high = 2},
     {"bf16 gradient", "f32[33] bf16[33] f32[] f32[] f32[33] f32[33]", .low = 0.5, .high = 2},
     {"bf16 moments", "f32[33] f32[33] f32[] f32[] bf16[33] bf16[33]", .low = 0.5, .high = 2},
+    {"bf16 moments, drawn", "f32[4001] f32[4001] f32[] f32[] bf16[4001] bf16[4001]", "stream=77",
+     .low = 0.5, .high = 2, .tolerance = 0.01, .flags = HRI_CASE_AS_IS},
+    {"8-bit moments of another length", "f32[300] f32[300] f32[] f32[] u8[260] u8[260]",
+     "stream=77", .flags = HRI_CASE_BAD},
+    {"8-bit moments without a stream", "f32[300] f32[300] f32[] f32[] u8[520] u8[520]",
+     .flags = HRI_CASE_BAD},
     {"empty", "f32[0] f32[0] f32[] f32[] f32[0] f32[0]", .low = 0.5, .high = 2},
     {"all bf16", "bf16[99] bf16[99] f32[] f32[] bf16[99] bf16[99]", .low = 0.5, .high = 2},
     {"all f16", "f16[99] f16[99] f32[] f32[] f16[99] f16[99]", .low = 0.5, .high = 2},

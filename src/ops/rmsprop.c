@@ -1,4 +1,4 @@
-/* rmsprop(w, g, rate, s [, factor]; alpha, epsilon, decay):
+/* rmsprop(w, g, rate, s [, factor]; alpha, epsilon, decay, stream, ranks):
  *
  *   d <- factor * g + decay * w    s <- alpha * s + (1 - alpha) * d * d    w <- w - rate * d / (sqrt(s) + epsilon)
  *

@@ -1,4 +1,4 @@
-/* rmsprop_momentum(w, g, rate, s, v [, factor]; momentum, alpha, epsilon, decay):
+/* rmsprop_momentum(w, g, rate, s, v [, factor]; momentum, alpha, epsilon, decay, stream, ranks):
  *
  *   d <- factor * g + decay * w              s <- alpha * s + (1 - alpha) * d * d
  *   v <- momentum * v + d / (sqrt(s) + epsilon)    w <- w - rate * v

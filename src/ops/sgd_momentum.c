@@ -1,4 +1,4 @@
-/* sgd_momentum(w, g, rate, v [, factor]; momentum, nesterov, decay):
+/* sgd_momentum(w, g, rate, v [, factor]; momentum, nesterov, decay, stream, ranks):
  *
  *   d <- factor * g + decay * w    v <- momentum * v + d    w <- w - rate * (nesterov ? d + momentum * v : v)
  *

@@ -107,6 +107,14 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
         hri_json_u64(json, "replica_bytes", r->replica_bytes);
     }
     put_devices(json, j, r);
+    if (j->model && j->job.options.moments != HR_MOMENTS_F32) {
+        hri_json_object(json, "compression");
+        hri_json_string(json, "moments", hri_plan_moments[j->job.options.moments]);
+        if (a->fits) {
+            hri_json_u64(json, "moments_saved_bytes", a->moments_saved_bytes);
+        }
+        hri_json_end(json);
+    }
     if (a->custom_ops) {
         hri_json_u64(json, "custom_ops", a->custom_ops);
         hri_json_double(json, "custom_ms", a->custom_ns / 1e6);

@@ -198,6 +198,11 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
                            ? "parameters, optimizer states and gradients"
                            : "optimizer states and gradients");
     }
+    if (a->moments_saved_bytes) {
+        hri_out_printf(p->out, "--moments %s saves %s of optimizer state, in checkpoints as well\n",
+                       hri_plan_moments[j->job.options.moments],
+                       shown(a->moments_saved_bytes, text, sizeof text));
+    }
     if (r->net_count) {
         hri_out_printf(p->out, "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s",
                        shown(r->net_bytes, text, sizeof text), (unsigned long long)r->net_count,

@@ -36,8 +36,8 @@ static hr_value add_state(hri_step_maker *m, hr_value param, const char *what, h
                           hr_type type, hr_shape shape) {
     char name[300];
     const hri_value *p = &m->g->values[param];
-    const int n = snprintf(name, sizeof name, "/%.*s.%s", (int)name_length(m, p->name), p->name,
-                           what);
+    const int n =
+        snprintf(name, sizeof name, "/%.*s.%s", (int)name_length(m, p->name), p->name, what);
     if (n < 0 || (size_t)n >= sizeof name) {
         hri_graph_fail(m->g, HR_E_INVALID, "%s: the name is too long", p->name);
         return HR_NONE;
@@ -45,8 +45,7 @@ static hr_value add_state(hri_step_maker *m, hr_value param, const char *what, h
     /* Only what is f32 is turned in files. */
     const hr_tags tags = {.size = sizeof tags,
                           .owner = param,
-                          .layout =
-                              type == HR_TYPE_F32 ? hri_graph_tags(m->g, param)->layout : 0,
+                          .layout = type == HR_TYPE_F32 ? hri_graph_tags(m->g, param)->layout : 0,
                           .keep = keep};
     const hr_value state = hr_graph_state(m->g, name, type, shape, hr_init_constant(0.0));
     hr_graph_set_tags(m->g, state, &tags);

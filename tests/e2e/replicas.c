@@ -102,7 +102,7 @@ static void digests_of(const char *job, const char *rest, char out[2][HISTORY]) 
 /* Slices in threads, over shared memory and TCP; a checkpoint of one kind goes on as another. */
 TEST(replicas, slices_change_nothing_but_memory) {
     static const char job[] = "mlp:width=96 --batch 22 --micro-batches 5 --optimizer adamw --clip "
-                              "0.1 --val-split 0.1 --steps";
+                              "0.1 --moments 8bit --val-split 0.1 --steps";
     static const char *const half[] = {"--replicas 4 --shard weights --out a",
                                        "--replicas 3 --shard states --net shm --out b"};
     static const char *const rest[] = {"--replicas 2 --shard weights --net tcp --out a",

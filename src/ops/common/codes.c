@@ -74,6 +74,7 @@ static unsigned char encode(const hri_codes *c, float x, int32_t draw) {
     uint32_t at = below(c, a);
     const float under = a - c->magnitude[at], over = c->magnitude[at + 1] - a;
     at += draw < 0 ? under > over : (float)draw * (under + over) < 65536.0f * under;
+    at += c->positive && at == 0 && a > 0.0f;
     if (!(x < 0.0f)) {
         return (unsigned char)at;
     }

@@ -10,7 +10,8 @@
  * of zeros is state of zeros.
  *
  * Rounding is to the nearest code or, with a draw, to one of the two neighbours so that the mean is right: a moment that
- * moves by less than a code in each step would otherwise never move.  A block with an infinity or NaN has it as its scale:
+ * moves by less than a code in each step would otherwise never move.  Where nothing is negative, what is not 0 never becomes
+ * 0: such state is divided by, and a quotient that is too small does less harm than one that has no bound.  A block with an infinity or NaN has it as its scale:
  * such state stays broken and visible, as it would in f32. */
 #ifndef HRI_OPS_COMMON_CODES_H
 #define HRI_OPS_COMMON_CODES_H

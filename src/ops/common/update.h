@@ -22,7 +22,8 @@ enum { HRI_UPDATE_BLOCK = 1024, HRI_UPDATE_STATES = 2, HRI_UPDATE_CONSTANTS = 8 
 /* Of an op with states, in its attributes. */
 typedef struct hri_update_small {
     int64_t stream; /* 0: states are rounded to the nearest, and none is 8 bit */
-    int64_t ranks;  /* w is this rank's slice (graph/slices.h) of a tensor of so many ranks; 1: it is whole */
+    int64_t
+        ranks; /* w is this rank's slice (graph/slices.h) of a tensor of so many ranks; 1: it is whole */
 } hri_update_small;
 
 #define HRI_UPDATE_SMALL_FIELDS(STRUCT)                                                            \

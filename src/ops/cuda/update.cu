@@ -228,7 +228,7 @@ HR_KERNEL __launch_bounds__(THREADS) update_any(HR_TABLE struct table t) {
 
 #if HR_SMALL
 enum { CODES = 256, CODES_BYTES = 260, TYPE0 = HR_SMALL >> 1 & 3, TYPE1 = HR_SMALL >> 3 & 3 };
-enum { ALIGNED = HR_SMALL >> 7 & 1 };
+enum { POSITIVE0 = HR_SMALL >> 5 & 1, POSITIVE1 = HR_SMALL >> 6 & 1, ALIGNED = HR_SMALL >> 7 & 1 };
 
 // 4 elements from e on, as far as there are any.
 template <typename T> HR_INLINE void get_four(const T *from, hr_i64 e, hr_i64 count, float (&x)[4]) {
@@ -288,7 +288,7 @@ template <int POSITIVE> HR_INLINE void make_codes(codes &c) {
 }
 
 // draw: 0 .. 65535; negative: to the nearest.
-HR_INLINE hr_u32 encode(const codes &c, float x, hr_i32 draw) {
+template <int POSITIVE> HR_INLINE hr_u32 encode(const codes &c, float x, hr_i32 draw) {
     const float a = fabsf(x);
     hr_u32 at = 0;
 #pragma unroll
@@ -297,6 +297,7 @@ HR_INLINE hr_u32 encode(const codes &c, float x, hr_i32 draw) {
     }
     const float under = a - c.magnitude[at], over = c.magnitude[at + 1] - a;
     at += draw < 0 ? under > over : (float)draw * (under + over) < 65536.0f * under;
+    at += POSITIVE && at == 0 && a > 0.0f;
     return !(x < 0.0f) ? at : at > 127 ? 129 : 256 - at;
 }
 
@@ -344,7 +345,7 @@ template <int TYPE, int POSITIVE, int SHIFT> struct state {
         for (int q = 0; q < 4; q++) {
             const hr_i32 draw = POSITIVE ? -1 : (hr_i32)(words[q] >> SHIFT & 0xffffu);
             const hr_u32 code = scale == 0.0f          ? 0
-                                : scale - scale == 0.0f ? encode(c, __fdiv_rn(x[q], scale), draw)
+                                : scale - scale == 0.0f ? encode<POSITIVE>(c, __fdiv_rn(x[q], scale), draw)
                                                         : 1;
             four |= code << 8 * q;
         }
@@ -381,8 +382,8 @@ template <int TYPE, int POSITIVE, int SHIFT> struct state {
         }
     }
 };
-typedef state<TYPE0, HR_SMALL >> 5 & 1, 0> first_state;
-typedef state<TYPE1, HR_SMALL >> 6 & 1, 16> second_state;
+typedef state<TYPE0, POSITIVE0, 0> first_state;
+typedef state<TYPE1, POSITIVE1, 16> second_state;
 
 // A warp has a block of 256 elements of its own.
 HR_KERNEL __launch_bounds__(THREADS) update_small(HR_TABLE struct table t) {
@@ -393,10 +394,10 @@ HR_KERNEL __launch_bounds__(THREADS) update_small(HR_TABLE struct table t) {
         return; // the whole block
     }
     if (TYPE0 == 3) {
-        make_codes<HR_SMALL >> 5 & 1>(table0);
+        make_codes<POSITIVE0>(table0);
     }
     if (STATES > 1 && TYPE1 == 3) {
-        make_codes<HR_SMALL >> 6 & 1>(table1);
+        make_codes<POSITIVE1>(table1);
     }
     __syncthreads();
     const tensor &at = t.tensor[k];

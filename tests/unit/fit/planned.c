@@ -150,7 +150,7 @@ TEST_TIMEOUT(planned, vit_with_dropout_loses_nothing_at_any_budget, 240) {
 }
 
 TEST_TIMEOUT(planned, gpt2_in_bf16_loses_nothing_at_any_budget, 240) {
-    at_budgets("gpt2-nano:layers=6,context=64", "optimizer=adamw,precision=bf16", 4);
+    at_budgets("gpt2-nano:layers=6,context=64", "optimizer=adamw,precision=bf16,moments=8bit", 4);
 }
 
 /* The scores of a vocabulary are kept where there is room, and made in slices where there is not. */

@@ -184,7 +184,8 @@ static void check_same(const char *model, const char *training, int64_t batch, i
 TEST(replicas, ranks_have_the_bits_of_one) {
     check_same("mlp:size=4,width=8,classes=10", "optimizer=sgd", 10, 4);
     check_same("mlp:size=4,width=8,classes=10,dropout=0.2", "optimizer=adamw,clip=0.01", 8, 5);
-    check_same("resnet18:size=32,width=2,classes=10", "optimizer=rmsprop,precision=bf16", 4, 4);
+    check_same("resnet18:size=32,width=2,classes=10",
+               "optimizer=rmsprop,precision=bf16,moments=bf16", 4, 4);
 }
 
 /* Slices, over the wire of threads and inside one process: losses, parameters and states of one replica, in less memory. */
@@ -219,9 +220,9 @@ static void check_slices(const char *model, const char *training, int64_t batch,
 TEST(replicas, slices_have_the_bits_of_the_whole) {
     static const char mlp[] = "mlp:size=8,width=96,classes=10,dropout=0.2";
     check_slices(mlp, "optimizer=sgd", 10, 4, 2);
-    check_slices(mlp, "optimizer=sgd,clip=0.01", 10, 4, 3);
+    check_slices(mlp, "optimizer=sgd,clip=0.01,moments=bf16", 10, 4, 3);
     check_slices(mlp, "optimizer=adamw,clip=0.01", 8, 5, 4);
-    check_slices(mlp, "optimizer=adam,precision=bf16", 11, 5, 3);
+    check_slices(mlp, "optimizer=adam,precision=bf16,moments=8bit", 11, 5, 3);
 }
 
 /* Running statistics, tied parameters, parts that idle ranks pass over. */
