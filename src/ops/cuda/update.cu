@@ -35,8 +35,7 @@ struct known {
 };
 
 struct accumulate {
-    static HR_INLINE void begin(known &) {
-    }
+    static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &sum, float g, float &, float &) {
         if (u.scalar == 0.0f || u.scalar == 1.0f) {
             sum = (u.scalar != 0.0f ? 0.0f : sum) + u.rate * g;
@@ -46,22 +45,19 @@ struct accumulate {
     }
 };
 struct sgd_velocity { // momentum
-    static HR_INLINE void begin(known &) {
-    }
+    static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &v, float g, float &, float &) {
         v = (u.scalar != 0.0f ? u.c[0] : 1.0f) * v + u.rate * g;
     }
 };
 struct sgd {
-    static HR_INLINE void begin(known &) {
-    }
+    static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &w, float g, float &, float &) {
         w -= u.rate * (u.factor * g + u.decay * w);
     }
 };
 struct sgd_momentum { // momentum, straight, ahead
-    static HR_INLINE void begin(known &) {
-    }
+    static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &w, float g, float &v, float &) {
         const float d = u.factor * g + u.decay * w;
         v = u.c[0] * v + d;
@@ -69,8 +65,7 @@ struct sgd_momentum { // momentum, straight, ahead
     }
 };
 struct rmsprop { // alpha, 1 - alpha, epsilon
-    static HR_INLINE void begin(known &) {
-    }
+    static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &w, float g, float &s, float &) {
         const float d = u.factor * g + u.decay * w;
         s = u.c[0] * s + u.c[1] * d * d;
@@ -78,8 +73,7 @@ struct rmsprop { // alpha, 1 - alpha, epsilon
     }
 };
 struct rmsprop_momentum { // alpha, 1 - alpha, epsilon, momentum
-    static HR_INLINE void begin(known &) {
-    }
+    static HR_INLINE void begin(known &) {}
     static HR_INLINE void step(const known &u, float &w, float g, float &s, float &v) {
         const float d = u.factor * g + u.decay * w;
         s = u.c[0] * s + u.c[1] * d * d;
@@ -202,7 +196,8 @@ HR_KERNEL __launch_bounds__(THREADS) update_any(HR_TABLE struct table t) {
     if (!begin(t, u, k)) {
         return;
     }
-    const hr_u32 w = t.types & 15, g = t.types >> 4 & 15, s0 = t.types >> 8 & 15, s1 = t.types >> 12 & 15;
+    const hr_u32 w = t.types & 15, g = t.types >> 4 & 15, s0 = t.types >> 8 & 15,
+                 s1 = t.types >> 12 & 15;
     const tensor &x = t.tensor[k];
     const hr_i64 first = (hr_i64)(blockIdx.x - x.first) * PIECE;
     for (hr_i64 i = first + threadIdx.x; i < first + PIECE && i < x.count; i += THREADS) {
@@ -231,7 +226,8 @@ enum { CODES = 256, CODES_BYTES = 260, TYPE0 = HR_SMALL >> 1 & 3, TYPE1 = HR_SMA
 enum { POSITIVE0 = HR_SMALL >> 5 & 1, POSITIVE1 = HR_SMALL >> 6 & 1, ALIGNED = HR_SMALL >> 7 & 1 };
 
 // 4 elements from e on, as far as there are any.
-template <typename T> HR_INLINE void get_four(const T *from, hr_i64 e, hr_i64 count, float (&x)[4]) {
+template <typename T>
+HR_INLINE void get_four(const T *from, hr_i64 e, hr_i64 count, float (&x)[4]) {
     if (ALIGNED && e + 4 <= count) {
         hr_load_pack<T, 4>(from + e, x);
         return;
@@ -241,8 +237,7 @@ template <typename T> HR_INLINE void get_four(const T *from, hr_i64 e, hr_i64 co
         x[q] = e + q < count ? hr_load(from[e + q]) : 0.0f;
     }
 }
-template <typename T>
-HR_INLINE void put_four(T *to, hr_i64 e, hr_i64 count, const float (&x)[4]) {
+template <typename T> HR_INLINE void put_four(T *to, hr_i64 e, hr_i64 count, const float (&x)[4]) {
     if (ALIGNED && e + 4 <= count) {
         hr_store_pack<T, 4>(to + e, x);
         return;
@@ -344,9 +339,10 @@ template <int TYPE, int POSITIVE, int SHIFT> struct state {
 #pragma unroll
         for (int q = 0; q < 4; q++) {
             const hr_i32 draw = POSITIVE ? -1 : (hr_i32)(words[q] >> SHIFT & 0xffffu);
-            const hr_u32 code = scale == 0.0f          ? 0
-                                : scale - scale == 0.0f ? encode<POSITIVE>(c, __fdiv_rn(x[q], scale), draw)
-                                                        : 1;
+            const hr_u32 code = scale == 0.0f ? 0
+                                : scale - scale == 0.0f
+                                    ? encode<POSITIVE>(c, __fdiv_rn(x[q], scale), draw)
+                                    : 1;
             four |= code << 8 * q;
         }
         return four;
@@ -411,7 +407,8 @@ HR_KERNEL __launch_bounds__(THREADS) update_small(HR_TABLE struct table t) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const hr_i64 in = half * (CODES / 2) + i, e = block * CODES + in;
-        hr_philox(t.control->seed, t.control->step, at.stream, 0xffffffffu, (hr_u32)(e / 4), words[half]);
+        hr_philox(t.control->seed, t.control->step, at.stream, 0xffffffffu, (hr_u32)(e / 4),
+                  words[half]);
         first_state::load(table0, at.at[2], block, in, count, a[half]);
         if (STATES > 1) {
             second_state::load(table1, at.at[3], block, in, count, b[half]);
