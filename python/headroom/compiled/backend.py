@@ -79,6 +79,10 @@ class Partition:
             warnings.warn("headroom: this graph has sizes that are not numbers, so there are no bytes to plan, and nothing is: compile "
                           "with dynamic=False", stacklevel=2)
             return partitioners.default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **keep(rest))
+        for n in joint_module.graph.nodes:
+            if getattr(getattr(n.target, "_schema", None), "is_mutable", False):
+                raise UsageError(f"compiler={self.settings.compiler!r}: the graph writes into its inputs ({n.target}), as models with batch norm "
+                                 "do there, and a plan would have to know when; use compiler=\"eager\"")
         joint = Joint(joint_module, num_fwd_outputs, updated_inputs())
         arranged = self.arrange(joint)
         static = rest.get("static_lifetime_input_indices")
