@@ -33,7 +33,7 @@ static double time_of(void *user, const hri_problem_op *op, uint32_t variant) {
 /* A kernel asks for the work space of every way it might take until it was tried, and then for that of the way it took. */
 static void try_kernels(const hri_fit_job *job, const hr_graph *g) {
     for (uint32_t n = 0; job->time_ns && n < g->node_count; n++) {
-        if (g->nodes[n].live && !g->nodes[n].sig.op->view) {
+        if (g->nodes[n].live && !g->nodes[n].sig.op->view && !g->nodes[n].sig.op->net) {
             (void)!(job->time_ns(job->time_user, &g->nodes[n].sig, 0) < 0);
         }
     }
@@ -98,7 +98,7 @@ static hr_status build_graph(const hri_fit_job *job, hr_step_kind kind, int64_t 
 /* rows: parts of a round, where replicas hold slices. */
 static hr_status build_rows(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
                             uint32_t runs, uint32_t rows, hri_fit_piece *out, hri_prose *why) {
-    const hri_shard shard = {job->shard, job->replicas, rows};
+    const hri_shard shard = {job->shard, job->replicas, rows, job->engine != NULL};
     out->kind = kind;
     out->samples = samples;
     out->runs = runs;

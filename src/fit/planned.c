@@ -260,15 +260,24 @@ static hr_status run_timed(hri_planned *p, const hri_planned_piece *x) {
     return status;
 }
 
+hr_status hri_planned_put_piece(hri_planned *p, const hri_planned_piece *x, int64_t first_sample,
+                                const hri_share_part *share, hri_prose *why) {
+    const hr_status status = put_small(p, x, share);
+    hri_exec_sample(x->exec, (uint32_t)first_sample);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "inputs of step %llu: %s",
+                               (unsigned long long)p->state.step, hr_status_text(status));
+}
+
 hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x, int64_t first_sample,
                                 const hri_share_part *share, hri_prose *why) {
     const unsigned long long step = p->state.step;
     uint32_t node = 0;
-    hr_status status = put_small(p, x, share);
+    hr_status status = hri_planned_put_piece(p, x, first_sample, share, why);
     if (status != HR_OK) {
-        return hri_prose_set(why, status, "inputs of step %llu: %s", step, hr_status_text(status));
+        return status;
     }
-    hri_exec_sample(x->exec, (uint32_t)first_sample);
     status =
         is_timed(p, x) ? run_timed(p, x) : hri_exec_run(x->exec, (uint32_t)p->state.step, &node);
     return status == HR_OK

@@ -8,7 +8,10 @@
 #define HRI_FIT_PLANNED_INT_H
 
 #include "fit/planned.h"
+#include "run/group.h"
 #include "step/share.h"
+
+enum { HRI_PLANNED_GROUPS = 4 }; /* a round, the last one, an evaluation, one of a sample */
 
 typedef struct hri_planned_piece {
     hri_exec *exec;
@@ -45,11 +48,14 @@ struct hri_planned {
         update; /* with keep_gradients, or of the first replica: the graph that updates; exec is NULL without */
     hri_planned_member *members; /* replicas; NULL: nobody shares the step */
     uint32_t member_count;
-    hri_shard_mode shard;    /* what they hold in slices */
-    const hr_graph *face;    /* and every value of them whole; the case's */
-    uint64_t net_hash;       /* of what their plans exchange */
-    int meets;               /* between processes: the others answer to rank 0 */
-    float *row_weights;      /* of the parts of a round: weight, then first */
+    hri_shard_mode shard;                  /* what they hold in slices */
+    const hr_graph *face;                  /* and every value of them whole; the case's */
+    uint64_t net_hash;                     /* of what their plans exchange */
+    int meets;                             /* between processes: the others answer to rank 0 */
+    float *row_weights;                    /* of the parts of a round: weight, then first */
+    hri_group *groups[HRI_PLANNED_GROUPS]; /* GPUs: of pieces that all replicas ran together */
+    uint32_t group_count;
+    hri_exec **together;     /* room to name one: by rank */
     uint32_t ranks, rank;    /* replicas in all, and the first of this process */
     hri_planned_part *parts; /* of a round, by rank */
     hri_share_part *shares;  /* of them in the step */
@@ -88,7 +94,10 @@ static inline int hri_planned_is_probed(const hri_planned *p) {
 /* The model's inputs for a run of this piece: samples first_sample and on. */
 HR_MUST_CHECK hr_status hri_planned_feed(hri_planned *p, const hri_planned_piece *x, uint64_t step,
                                          int64_t first_sample, uint64_t *counted, hri_prose *why);
-/* Begins a run whose inputs are fed, but for the small ones. */
+/* The small inputs of a run; and beginning one whose others are fed. */
+HR_MUST_CHECK hr_status hri_planned_put_piece(hri_planned *p, const hri_planned_piece *x,
+                                              int64_t first_sample, const hri_share_part *share,
+                                              hri_prose *why);
 HR_MUST_CHECK hr_status hri_planned_run_piece(hri_planned *p, const hri_planned_piece *x,
                                               int64_t first_sample, const hri_share_part *share,
                                               hri_prose *why);

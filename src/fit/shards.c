@@ -54,6 +54,11 @@ hr_status hri_shards_open(hri_planned *p, const hri_fit_plans *plans, hri_prose 
         p->members[0].net = p->o.net;
         return HR_OK;
     }
+    if (p->o.job->engine) { /* one thread begins the work of all */
+        p->together = hri_calloc(p->ranks, sizeof(hri_exec *));
+        return p->together ? open_nets(p, p->ranks, why)
+                           : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the replicas");
+    }
     if (hri_threads_count(p->o.threads) < plans->arenas) {
         return hri_prose_set(why, HR_E_INVALID,
                              "%u replicas that hold slices need a thread each, and there are %u",
@@ -226,6 +231,12 @@ static void take_leave(hri_planned *p) {
 }
 
 void hri_shards_leave(hri_planned *p) {
+    for (uint32_t i = 0; i < p->member_count && p->group_count; i++) {
+        (void)!hri_exec_wait(p->members[i].last.exec); /* what runs may still use them */
+    }
+    for (; p->group_count; p->group_count--) {
+        hri_group_destroy(p->groups[p->group_count - 1]);
+    }
     if (p->meets) {
         take_leave(p);
         p->meets = 0;
@@ -241,7 +252,9 @@ void hri_shards_close(hri_planned *p) {
         hri_net_close(p->members[i].net);
     }
     hri_free(p->row_weights);
+    hri_free(p->together);
     p->row_weights = NULL;
+    p->together = NULL;
 }
 
 /* ---- beginning ---- */
@@ -347,30 +360,41 @@ static hr_status put_rows(const hri_planned_piece *x, const char *name, const fl
                : HR_OK;
 }
 
+static const hri_share_part whole_share = {
+    .share = 1.0, .keep = 1.0, .weight = 1.0f, .first = 1.0f};
+
+/* The piece that a replica runs, with the weights of the round's parts in its inputs. */
+static hr_status ready_piece(const shard_round *r, uint32_t at, hri_planned_piece *x,
+                             hri_prose *why) {
+    const hri_planned *p = r->p;
+    const hri_planned_member *m = &p->members[at];
+    if (r->evaluates) {
+        *x = *r->evaluation;
+        x->exec = hri_runner_exec(m->runner, x->index);
+        x->runner = m->runner;
+        return HR_OK;
+    }
+    *x = *piece_of(r, p->rank + at);
+    hr_status status = put_rows(x, "train.weights", p->row_weights, r->count);
+    if (status == HR_OK) {
+        status = put_rows(x, "train.firsts", p->row_weights + p->ranks, r->count);
+    }
+    return status == HR_OK ? HR_OK : hri_prose_set(why, status, "weights of the micro-batches");
+}
+
 /* A task: the round of one replica.  What fails ends it for all of them. */
 static void run_one(void *user, uint32_t at, uint32_t worker) {
-    static const hri_share_part whole = {.share = 1.0, .keep = 1.0, .weight = 1.0f, .first = 1.0f};
     const shard_round *r = user;
     hri_planned *p = r->p;
     hri_planned_member *m = &p->members[at];
     const uint32_t rank = p->rank + at;
     hri_planned_piece x;
     (void)worker;
-    if (r->evaluates) {
-        x = *r->evaluation;
-        x.exec = hri_runner_exec(m->runner, x.index);
-        x.runner = m->runner;
-    } else {
-        x = *piece_of(r, rank);
-        m->status = put_rows(&x, "train.weights", p->row_weights, r->count);
-        if (m->status == HR_OK) {
-            m->status = put_rows(&x, "train.firsts", p->row_weights + p->ranks, r->count);
-        }
+    m->status = ready_piece(r, at, &x, &m->why);
+    if (m->status == HR_OK) {
+        m->status = hri_planned_run_piece(p, &x, r->evaluates ? 0 : first_sample(r, rank),
+                                          &whole_share, &m->why);
     }
-    m->status = r->evaluates || m->status == HR_OK
-                    ? hri_planned_run_piece(p, &x, r->evaluates ? 0 : first_sample(r, rank), &whole,
-                                            &m->why)
-                    : hri_prose_set(&m->why, m->status, "weights of the micro-batches");
     if (m->status == HR_E_PEER) {
         m->status = hri_planned_net_failed(p, m->status, &m->why);
     } else if (m->status != HR_OK) {
@@ -378,8 +402,56 @@ static void run_one(void *user, uint32_t at, uint32_t worker) {
     }
 }
 
+/* p->together as one; the first time it is made. */
+static hr_status find_group(hri_planned *p, hri_group **out, hri_prose *why) {
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        if (hri_group_is(p->groups[i], p->together, p->ranks)) {
+            *out = p->groups[i];
+            return HR_OK;
+        }
+    }
+    if (p->group_count == HRI_PLANNED_GROUPS) {
+        return hri_prose_set(why, HR_E_INTERNAL, "more kinds of rounds than there are");
+    }
+    const hr_status status =
+        hri_group_create(p->together, p->ranks, &p->groups[p->group_count], why);
+    *out = p->groups[p->group_count];
+    p->group_count += status == HR_OK;
+    return status;
+}
+
+/* On GPUs: the round of all replicas, begun by one thread. */
+static hr_status run_together(shard_round *r, hri_prose *why) {
+    hri_planned *p = r->p;
+    hri_group *group = NULL;
+    uint32_t node = 0;
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < p->member_count && status == HR_OK; i++) {
+        hri_planned_piece x;
+        status = ready_piece(r, i, &x, why);
+        if (status == HR_OK) {
+            status = hri_planned_put_piece(p, &x, r->evaluates ? 0 : first_sample(r, i),
+                                           &whole_share, why);
+            p->together[i] = x.exec;
+        }
+    }
+    status = status == HR_OK ? find_group(p, &group, why) : status;
+    if (status != HR_OK) {
+        return status;
+    }
+    status = hri_group_run(group, (uint32_t)p->state.step, &node);
+    return status == HR_OK
+               ? HR_OK
+               : hri_prose_set(why, status, "step %llu, %s: %s", (unsigned long long)p->state.step,
+                               hri_exec_graph(p->together[0])->nodes[node].name,
+                               hr_status_text(status));
+}
+
 static hr_status run_all(shard_round *r, hri_prose *why) {
     const hri_planned *p = r->p;
+    if (p->o.job->engine) {
+        return run_together(r, why);
+    }
     if (p->o.net) {
         run_one(r, 0, 0);
     } else {

@@ -122,7 +122,18 @@ typedef struct hri_gpu_call {
     hr_addr control; /* an hri_gpu_control on the device: what changes between replays */
     uint32_t variant;
     uint32_t node;
+    uint32_t rank; /* of this arena among those that share the work; 0: there is one */
 } hri_gpu_call;
+
+/* Of an op that moves bytes between ranks, and does nothing else: what rank `rank` sends to each of them, and where it puts what
+ * they send.  Offsets: `to` into input `from_input`, `from` into output 0; arrays of as many as there are ranks. */
+typedef struct hri_moves {
+    uint32_t ranks;      /* 1: a copy */
+    uint32_t from_input; /* whose bytes are sent */
+    struct hri_move_range {
+        uint64_t at, bytes;
+    } * to, *from;
+} hri_moves;
 
 /* Kernels of random ops read it from device memory; prelude.cuh declares the same struct. */
 typedef struct hri_gpu_control {
@@ -192,6 +203,8 @@ struct hr_op {
     uint8_t updates[HRI_OUT_MAX]; /* i + 1: output *is* input i's memory, afterwards; 0: no */
     uint8_t view; /* 1: output 0 has the same bytes as input 0; needs no kernel when they share */
     uint8_t net;  /* 1: ranks exchange bytes; all of them run it, in the same order */
+    /* With net: what is moved; NULL: it computes too.  `to` and `from` may be NULL: only `ranks` is wanted. */
+    void (*moves)(const hri_sig *s, uint32_t rank, hri_moves *out);
     uint8_t host_only; /* 1: other back ends need no kernel for it */
     uint8_t random;    /* 1: reads seed, step, node and first_sample */
     uint8_t

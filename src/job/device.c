@@ -250,10 +250,9 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
         j->job.machine.kernels = hri_device_kernels(j->device);
         return open_host(j, &info, s);
     }
-    if (can & HRI_CAN_QUEUE && j->job.shard != HRI_SHARD_NONE) {
+    if (can & HRI_CAN_QUEUE && j->job.shard != HRI_SHARD_NONE && j->who.size > 1) {
         return hri_why_option(&j->why, HR_E_UNSUPPORTED, "shard",
-                              "=%s runs on the host; for GPUs it can only be planned, with "
-                              "`device=null:SIZE`",
+                              "=%s needs all GPUs in one process: `devices`, or `replicas` of one",
                               hri_shard_names[j->job.shard]);
     }
     if (can & HRI_CAN_QUEUE) {

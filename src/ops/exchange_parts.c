@@ -73,6 +73,21 @@ static hr_status exchange_parts_host(const hri_call *c) {
     return status == HR_OK ? hri_net_wait(c->net, ticket, 0) : status;
 }
 
+static void exchange_parts_moves(const hri_sig *s, uint32_t rank, hri_moves *out) {
+    const exchange_parts_attr *p = s->attr;
+    const int64_t count = hr_shape_count(&s->in[0].shape), slice = slice_of(p, &s->in[0]);
+    const uint64_t width = hr_type_bytes(s->in[0].type);
+    out->ranks = (uint32_t)p->ranks;
+    for (int64_t i = 0; i < p->ranks && out->to; i++) {
+        const int64_t filled = hri_slice_filled(count, slice, i),
+                      own = hri_slice_filled(count, slice, rank);
+        out->to[i] = (struct hri_move_range){slice < count ? (uint64_t)(i * slice) * width : 0,
+                                             rank < p->rows ? (uint64_t)filled * width : 0};
+        out->from[i] = (struct hri_move_range){(uint64_t)(i * slice) * width,
+                                               i < p->rows ? (uint64_t)own * width : 0};
+    }
+}
+
 static uint64_t exchange_parts_workspace(const hri_sig *s, uint32_t threads) {
     (void)threads;
     return hri_ranks_workspace(((const exchange_parts_attr *)s->attr)->ranks);
@@ -105,7 +120,9 @@ const hr_op hr_op_exchange_parts = {
     .samples = hri_ranks_samples,
     .cost = exchange_parts_cost,
     .net = 1,
-    .host_only = 1,
+    .moves = exchange_parts_moves,
     .host = {.run = exchange_parts_host, .workspace = exchange_parts_workspace},
     .cases = exchange_parts_cases,
 };
+
+const hri_kernel hri_kernel_cuda_exchange_parts = {.launch = hri_ranks_launch};

@@ -72,6 +72,47 @@ static hr_status fold_parts_host(const hri_call *c) {
     return status;
 }
 
+/* The same with the kernels of a GPU; a zero of its own in work space. */
+static hr_status fold_parts_cuda(const hri_gpu_call *c) {
+    const fold_parts_attr *p = c->sig->attr;
+    const hr_op *op = hri_op_find(p->velocity ? "sgd_velocity" : "accumulate");
+    const uint32_t pieces = c->sig->in_count - 3;
+    const hr_shape flat = hr_shape_1(hr_shape_count(&c->sig->in[0].shape));
+    const int64_t rows = hr_shape_count(&c->sig->in[1].shape);
+    hr_status status = hri_gpu_fill(c->gpu, c->workspace, 0, sizeof(float));
+    for (int64_t r = 0; r < rows; r++) {
+        for (uint32_t k = 0; k < pieces && status == HR_OK; k++) {
+            if (p->spare && r + 1 == rows && k + 1 == pieces) {
+                continue;
+            }
+            const hr_type type = c->sig->in[3 + k].type;
+            const hr_meta in[] = {{c->sig->in[0].type, flat},
+                                  {type, flat},
+                                  {.type = HR_TYPE_F32},
+                                  {.type = HR_TYPE_F32}};
+            const hri_sig sig = {
+                .op = op, .attr = &p->momentum, .in_count = 4, .out_count = 1, .in = in, .out = in};
+            const hr_addr from[] = {
+                c->out[0], c->in[3 + k] + (uint64_t)(r * flat.dim[0]) * hr_type_bytes(type),
+                c->in[1] + (uint64_t)r * sizeof(float),
+                k ? c->workspace : c->in[2] + (uint64_t)r * sizeof(float)};
+            hri_gpu_call one = *c;
+            one.sig = &sig;
+            one.kernel = hri_kernel_for(hri_gpu_kernels(c->gpu), &sig);
+            one.in = from;
+            status = hri_op_launch(&one);
+        }
+    }
+    return status;
+}
+
+static uint64_t fold_parts_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    (void)s;
+    (void)gpu;
+    (void)variant;
+    return sizeof(float);
+}
+
 static void fold_parts_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 0.0;
     for (uint32_t i = 3; i < s->in_count; i++) {
@@ -104,9 +145,13 @@ const hr_op hr_op_fold_parts = {
     .attr_bytes = sizeof(fold_parts_attr),
     .infer = fold_parts_infer,
     .updates = {1},
-    .host_only = 1,
     .samples = fold_parts_samples,
     .cost = fold_parts_cost,
     .host = {.run = fold_parts_host},
     .cases = fold_parts_cases,
+};
+
+const hri_kernel hri_kernel_cuda_fold_parts = {
+    .launch = fold_parts_cuda,
+    .launch_workspace = fold_parts_cuda_workspace,
 };

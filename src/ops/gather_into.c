@@ -35,6 +35,12 @@ static hr_status gather_into_host(const hri_call *c) {
                : status;
 }
 
+static void gather_into_moves(const hri_sig *s, uint32_t rank, hri_moves *out) {
+    const gather_into_attr *p = s->attr;
+    hri_ranks_moves(out, rank, p->ranks, 1, hr_shape_count(&s->out[0].shape),
+                    hr_shape_count(&s->in[1].shape), hr_type_bytes(s->in[0].type));
+}
+
 static uint64_t gather_into_workspace(const hri_sig *s, uint32_t threads) {
     (void)threads;
     return hri_ranks_workspace(((const gather_into_attr *)s->attr)->ranks);
@@ -65,7 +71,9 @@ const hr_op hr_op_gather_into = {
     .samples = hri_ranks_samples,
     .cost = gather_into_cost,
     .net = 1,
-    .host_only = 1,
+    .moves = gather_into_moves,
     .host = {.run = gather_into_host, .workspace = gather_into_workspace},
     .cases = gather_into_cases,
 };
+
+const hri_kernel hri_kernel_cuda_gather_into = {.launch = hri_ranks_launch};

@@ -42,6 +42,12 @@ static hr_status gather_slices_host(const hri_call *c) {
                : status;
 }
 
+static void gather_slices_moves(const hri_sig *s, uint32_t rank, hri_moves *out) {
+    const gather_slices_attr *p = s->attr;
+    hri_ranks_moves(out, rank, p->ranks, 0, hr_shape_count(&s->out[0].shape),
+                    hr_shape_count(&s->in[0].shape), hr_type_bytes(s->in[0].type));
+}
+
 static uint64_t gather_slices_workspace(const hri_sig *s, uint32_t threads) {
     (void)threads;
     return hri_ranks_workspace(((const gather_slices_attr *)s->attr)->ranks);
@@ -71,7 +77,9 @@ const hr_op hr_op_gather_slices = {
     .samples = hri_ranks_samples,
     .cost = gather_slices_cost,
     .net = 1,
-    .host_only = 1,
+    .moves = gather_slices_moves,
     .host = {.run = gather_slices_host, .workspace = gather_slices_workspace},
     .cases = gather_slices_cases,
 };
+
+const hri_kernel hri_kernel_cuda_gather_slices = {.launch = hri_ranks_launch};

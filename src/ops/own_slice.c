@@ -35,6 +35,18 @@ static hr_status own_slice_host(const hri_call *c) {
     return status;
 }
 
+static hr_status own_slice_cuda(const hri_gpu_call *c) {
+    const uint64_t width = hr_type_bytes(c->sig->in[0].type);
+    const int64_t count = hr_shape_count(&c->sig->in[1].shape),
+                  slice = hr_shape_count(&c->sig->in[0].shape), own = c->rank;
+    const uint64_t first = slice < count ? (uint64_t)(own * slice) * width : 0,
+                   filled = (uint64_t)hri_slice_filled(count, slice, own) * width,
+                   left = (uint64_t)slice * width - filled;
+    const hr_status status =
+        filled ? hri_gpu_copy(c->gpu, c->out[0], c->in[1] + first, filled) : HR_OK;
+    return status == HR_OK && left ? hri_gpu_fill(c->gpu, c->out[0] + filled, 0, left) : status;
+}
+
 static const hri_case own_slice_cases[] = {
     {"alone", "f32[231] f32[7,33]"},
     {"bf16", "bf16[3001] bf16[3001]"},
@@ -52,8 +64,9 @@ const hr_op hr_op_own_slice = {
     .attr_bytes = sizeof(own_slice_attr),
     .infer = own_slice_infer,
     .updates = {1},
-    .host_only = 1,
     .samples = hri_ranks_samples,
     .host = {.run = own_slice_host},
     .cases = own_slice_cases,
 };
+
+const hri_kernel hri_kernel_cuda_own_slice = {.launch = own_slice_cuda};

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "run/bind.h"
+#include "net/net.h"
 #include "run/execute_gpu.h"
 
 struct hri_exec {
@@ -71,7 +72,8 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     e->nets = options->nets;
     hr_status status = hri_bind(&o, &e->b, why);
     if (status == HR_OK && options->lane) {
-        status = hri_exec_gpu_create(options->lane, &e->b, e->seed, &e->gpu, why);
+        status = hri_exec_gpu_create(options->lane, &e->b, e->seed,
+                                     e->net ? hri_net_rank(e->net) : 0, &e->gpu, why);
     } else if (status == HR_OK) {
         status = find_kernels(e, options->kernels, why);
     }
@@ -255,6 +257,11 @@ void hri_exec_sample(hri_exec *e, uint32_t first_sample) {
 }
 
 /* ---- running ---- */
+
+hri_exec_gpu *hri_exec_of_gpu(hri_exec *e, uint32_t *first_sample) {
+    *first_sample = e->first_sample;
+    return e->gpu;
+}
 
 /* `beside`: it goes on until the wait for it, and has no threads of its own. */
 static hr_status run_kernel(const hri_exec *e, const hri_bound_call *c, uint32_t step, int beside) {

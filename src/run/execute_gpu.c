@@ -25,6 +25,9 @@ struct hri_exec_gpu {
     hri_lane *lane;
     const hri_bound *b;
     uint64_t seed;
+    uint32_t rank;
+    uint8_t
+        moves; /* some calls move bytes between ranks: group.c runs it with those of the others */
     hr_addr *addrs;      /* bound->pointers as addresses */
     hri_gpu_call *calls; /* by call of the plan; those that run nothing have no signature */
     input *inputs;
@@ -88,6 +91,23 @@ static void list_results(hri_exec_gpu *x) {
     }
 }
 
+int hri_exec_gpu_moves(const hri_exec_gpu *x, uint32_t i) {
+    const hri_bound_call *c = &x->b->calls[i];
+    hri_moves m = {0};
+    if (c->kind != HRI_STEP_RUN && c->kind != HRI_STEP_NET) {
+        return 0;
+    }
+    const hri_sig *sig = &x->b->g->nodes[c->node].sig;
+    if (sig->op->net && sig->op->moves) {
+        sig->op->moves(sig, x->rank, &m);
+    }
+    return m.ranks > 1;
+}
+
+uint32_t hri_exec_gpu_net_queue(const hri_exec_gpu *x) {
+    return x->b->queue_count > HRI_ENGINE_COPIES ? x->b->queue_count : HRI_ENGINE_COPIES;
+}
+
 static void list_calls(hri_exec_gpu *x) {
     hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     for (uint32_t i = 0; i < x->b->pointer_count; i++) {
@@ -95,7 +115,12 @@ static void list_calls(hri_exec_gpu *x) {
     }
     for (uint32_t i = 0; i < x->b->call_count; i++) {
         const hri_bound_call *c = &x->b->calls[i];
-        if (c->kind != HRI_STEP_RUN || hri_bound_is_name(x->b, c)) {
+        const int runs = c->kind == HRI_STEP_RUN || c->kind == HRI_STEP_NET;
+        if (!runs || hri_bound_is_name(x->b, c)) {
+            continue;
+        }
+        if (hri_exec_gpu_moves(x, i)) {
+            x->moves = 1;
             continue;
         }
         const hri_sig *sig = &x->b->g->nodes[c->node].sig;
@@ -108,20 +133,22 @@ static void list_calls(hri_exec_gpu *x) {
                                      .workspace_bytes = c->bytes,
                                      .control = x->lane->control,
                                      .variant = c->variant,
-                                     .node = x->b->g->nodes[c->node].counter};
+                                     .node = x->b->g->nodes[c->node].counter,
+                                     .rank = x->rank};
     }
 }
 
 static hr_status make_events(hri_exec_gpu *x) {
     hr_device *device = hri_engine_device(x->lane->engine);
-    hr_status status = hri_engine_need_copies(x->lane->engine, x->b->queue_count);
+    hr_status status = hri_engine_need_copies(
+        x->lane->engine, x->moves ? hri_exec_gpu_net_queue(x) + 1 : x->b->queue_count);
     for (uint32_t i = 0; i < x->b->copy_count && status == HR_OK; i++) {
         status = hr_event_create(device, &x->done[i]);
     }
     return status;
 }
 
-hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t seed,
+hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t seed, uint32_t rank,
                               hri_exec_gpu **out, hri_prose *why) {
     hri_exec_gpu *x = hri_calloc(1, sizeof *x);
     hr_status status = HR_E_NOMEM_HOST;
@@ -129,6 +156,7 @@ hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t s
         x->lane = lane;
         x->b = bound;
         x->seed = seed;
+        x->rank = rank;
         x->inputs = hri_calloc(bound->g->value_count, sizeof *x->inputs);
         x->results = hri_calloc((size_t)bound->g->result_count + 1, sizeof *x->results);
         x->done = hri_calloc((size_t)bound->copy_count + 1, sizeof(hr_event *));
@@ -202,12 +230,13 @@ static hr_status put_call(const hri_exec_gpu *x, uint32_t i, uint32_t count) {
     const hri_bound_call *c = &x->b->calls[i];
     switch ((hri_step_kind)c->kind) {
     case HRI_STEP_RUN:
+    case HRI_STEP_NET: /* of one rank: a copy, or of others: group.c has done it */
         return x->calls[i].sig ? hri_op_launch_many(&x->calls[i], count) : HR_OK;
     case HRI_STEP_OUT:
     case HRI_STEP_IN:
         return start_copy(x, c);
     case HRI_STEP_WAIT:
-        return hr_event_wait(x->done[c->copy], queue_of(x, HRI_ENGINE_COMPUTE));
+        return c->net ? HR_OK : hr_event_wait(x->done[c->copy], queue_of(x, HRI_ENGINE_COMPUTE));
     default:
         return HR_E_INTERNAL;
     }
@@ -224,12 +253,33 @@ static hr_status put_calls(const hri_exec_gpu *x, uint32_t *node) {
         }
         i += count;
     }
+    return status == HR_OK ? hri_exec_gpu_put_results(x) : status;
+}
+
+hr_status hri_exec_gpu_put_results(const hri_exec_gpu *x) {
+    hr_status status = HR_OK;
     for (uint32_t i = 0; i < x->result_count && status == HR_OK; i++) {
         const result *r = &x->results[i];
         status = hr_copy(queue_of(x, HRI_ENGINE_COMPUTE), addr(x->lane->back + r->at), r->from,
                          r->bytes);
     }
     return status;
+}
+
+uint32_t hri_exec_gpu_neighbours(const hri_exec_gpu *x, uint32_t i) {
+    return neighbours(x, i);
+}
+
+hr_status hri_exec_gpu_put_call(const hri_exec_gpu *x, uint32_t i, uint32_t count) {
+    return put_call(x, i, count);
+}
+
+const hri_bound *hri_exec_gpu_bound(const hri_exec_gpu *x) {
+    return x->b;
+}
+
+hri_lane *hri_exec_gpu_lane(const hri_exec_gpu *x) {
+    return x->lane;
 }
 
 /* ---- inputs ---- */
@@ -421,6 +471,11 @@ static hr_status feed_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample)
     return status == HR_OK ? take_inputs(x) : status;
 }
 
+hr_status hri_exec_gpu_feed(hri_exec_gpu *x, uint32_t step, uint32_t first_sample) {
+    hri_gpu_use(hri_engine_gpu(x->lane->engine), queue_of(x, HRI_ENGINE_COMPUTE));
+    return feed_run(x, step, first_sample);
+}
+
 /* ---- running ---- */
 
 static void feed_zeros(hri_exec_gpu *x) {
@@ -478,7 +533,7 @@ hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why) {
     status = status == HR_OK ? put_calls(x, &node) : status;
     hri_gpu_note(gpu, 0);
     status = status == HR_OK ? hri_exec_gpu_wait(x) : status;
-    if (status == HR_OK && !x->graph) {
+    if (status == HR_OK && !x->graph && !x->moves) {
         what = "capturing the plan";
         status = capture(x, &node);
     }
@@ -508,6 +563,9 @@ hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample
     hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     if (node) {
         *node = 0; /* a graph does not say which */
+    }
+    if (x->moves) {
+        return HR_E_UNSUPPORTED; /* not alone */
     }
     hri_gpu_use(gpu, queue_of(x, HRI_ENGINE_COMPUTE));
     const hr_status status = feed_run(x, step, first_sample);
@@ -573,7 +631,7 @@ static hr_status time_call(hri_exec_gpu *x, uint32_t i) {
 hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
                                hri_exec_time_fn *each, void *user) {
     const uint32_t count = x->b->call_count;
-    hr_status status = need_marks(x);
+    hr_status status = x->moves ? HR_E_UNSUPPORTED : need_marks(x);
     if (status == HR_OK) {
         hri_gpu_use(hri_engine_gpu(x->lane->engine), queue_of(x, HRI_ENGINE_COMPUTE));
         status = feed_run(x, step, first_sample);

@@ -19,7 +19,7 @@ typedef struct hri_exec_gpu hri_exec_gpu;
 
 /* Borrows lane and bound. */
 HR_MUST_CHECK hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t seed,
-                                            hri_exec_gpu **out, hri_prose *why);
+                                            uint32_t rank, hri_exec_gpu **out, hri_prose *why);
 /* NULL is allowed. */
 void hri_exec_gpu_destroy(hri_exec_gpu *x);
 HR_MUST_CHECK hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why);
@@ -41,5 +41,20 @@ HR_MUST_CHECK hr_status hri_exec_gpu_wait(hri_exec_gpu *x);
 uint64_t hri_exec_gpu_busy_ns(hri_exec_gpu *x);
 HR_MUST_CHECK hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
                                              hri_exec_time_fn *each, void *user);
+
+/* ---- for group.c, which begins the runs of several together ---- */
+
+/* NULL: of the host.  *first_sample: as it was set. */
+hri_exec_gpu *hri_exec_of_gpu(hri_exec *e, uint32_t *first_sample);
+const hri_bound *hri_exec_gpu_bound(const hri_exec_gpu *x);
+hri_lane *hri_exec_gpu_lane(const hri_exec_gpu *x);
+/* Inputs, and then calls: how many from number i on go together, these, and the small results. */
+HR_MUST_CHECK hr_status hri_exec_gpu_feed(hri_exec_gpu *x, uint32_t step, uint32_t first_sample);
+uint32_t hri_exec_gpu_neighbours(const hri_exec_gpu *x, uint32_t i);
+HR_MUST_CHECK hr_status hri_exec_gpu_put_call(const hri_exec_gpu *x, uint32_t i, uint32_t count);
+HR_MUST_CHECK hr_status hri_exec_gpu_put_results(const hri_exec_gpu *x);
+/* The call moves bytes between ranks: into a queue of its own, of this number. */
+int hri_exec_gpu_moves(const hri_exec_gpu *x, uint32_t i);
+uint32_t hri_exec_gpu_net_queue(const hri_exec_gpu *x);
 
 #endif

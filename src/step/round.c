@@ -48,6 +48,13 @@ static hr_value gather(hr_graph *g, hr_value slice, const hr_shape *to, uint32_t
     return hr_graph_node(g, "gather_slices", &slice, 1, text);
 }
 
+hr_value hri_step_whole(hri_step_maker *m, hr_value v, hr_value like) {
+    const hr_shape to = m->g->values[like].meta.shape;
+    return !m->shard || count_of(m->g, v) == hr_shape_count(&to)
+               ? v
+               : gather(m->g, v, &to, m->shard->ranks);
+}
+
 static hr_value with_slices(hri_rewrite *r, const hri_node_record *n, hr_value *in) {
     slicing *s = r->user;
     for (uint32_t i = 0; i < n->sig.in_count; i++) {

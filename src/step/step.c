@@ -237,8 +237,12 @@ static void add_to_sums(hri_step_maker *m) {
 
 /* Of gradients first .. first + n: the sum of their squares, over all ranks. */
 static hr_value square_sum(hri_step_maker *m, size_t first, size_t n) {
-    if (!m->shard) {
-        return hri_node(m->g, "square_sum", m->grads + first, (uint32_t)n, NULL);
+    if (!m->shard || m->shard->gather_norm) {
+        hr_value wholes[HRI_IN_MAX];
+        for (size_t i = 0; i < n; i++) {
+            wholes[i] = hri_step_whole(m, m->grads[first + i], m->reads[first + i]);
+        }
+        return hri_node(m->g, "square_sum", wholes, (uint32_t)n, NULL);
     }
     char text[640];
     size_t at = (size_t)snprintf(text, sizeof text, "ranks=%u", m->shard->ranks);

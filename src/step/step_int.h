@@ -58,6 +58,8 @@ HR_MUST_CHECK hr_status hri_step_check_change(const hri_step_maker *m, uint32_t 
 
 /* Parameters in slices, each gathered where it is read: replaces m->g and m->map. */
 HR_MUST_CHECK hr_status hri_step_slice_params(hri_step_maker *m);
+/* The whole of what is perhaps a slice, in the shape of `like`. */
+hr_value hri_step_whole(hri_step_maker *m, hr_value v, hr_value like);
 /* HR_STEP_ROUND, HR_STEP_ROUND_LAST, from m->grads on. */
 HR_MUST_CHECK hr_status hri_step_round(hri_step_maker *m);
 

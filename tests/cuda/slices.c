@@ -38,6 +38,7 @@ typedef struct setting {
     int64_t batch, parts;
     uint32_t replicas, devices;
     int apart; /* no device sees another */
+    hri_shard_mode shard;
 } setting;
 
 static void train(const setting *x, outcome *out) {
@@ -50,6 +51,7 @@ static void train(const setting *x, outcome *out) {
     t.job.parts = x->parts;
     t.job.replicas = x->replicas;
     t.job.arenas = (x->replicas + x->devices - 1) / x->devices;
+    t.job.shard = x->replicas > 1 ? x->shard : HRI_SHARD_NONE;
     t.job.allow_coupled = 1;
     training_plan(&t, 1.0);
     CHECK_EQ(t.plans.arenas, t.job.arenas);
@@ -108,6 +110,40 @@ TEST_TIMEOUT(slices, on_several_devices_have_the_bits_of_one, 300) {
     x.replicas = 2;
     x.apart = 1;
     same(&x, &one);
+}
+
+/* Slices of what is kept, on slices of one GPU, on several, and on two that do not see one another. */
+static void sharded(hri_shard_mode shard, const char *options) {
+    static const uint32_t replicas[] = {3, 2}, devices[] = {1, 2};
+    outcome one;
+    setting x = {.model = "net: input(64,classes=4) | dense(48) | batch_norm | relu | "
+                          "dense(classes)",
+                 .options = options,
+                 .batch = 7,
+                 .parts = 4,
+                 .replicas = 1,
+                 .devices = 1,
+                 .shard = shard};
+    need_fake();
+    knob("FAKECUDA_DEVICES", "2");
+    train(&x, &one);
+    for (size_t i = 0; i < sizeof replicas / sizeof *replicas; i++) {
+        x.replicas = replicas[i];
+        x.devices = devices[i];
+        same(&x, &one);
+    }
+    x.replicas = x.devices = 2;
+    x.apart = 1;
+    knob("FAKECUDA_PEERS", "none");
+    same(&x, &one);
+}
+
+TEST_TIMEOUT(slices, that_hold_slices_have_the_bits_of_one, 300) {
+    sharded(HRI_SHARD_WEIGHTS, "optimizer=adamw,clip=0.01");
+}
+
+TEST_TIMEOUT(slices, that_hold_slices_of_velocities_have_the_bits_of_one, 300) {
+    sharded(HRI_SHARD_STATES, "optimizer=sgd,momentum=0.9,precision=bf16");
 }
 
 static void fill(hr_queue *queue, hr_addr at, uint8_t value) {

@@ -50,6 +50,28 @@ HR_MUST_CHECK static inline hr_status hri_ranks_gather(const hri_call *c, const 
     return status == HR_OK ? hri_net_wait(c->net, ticket, 0) : status;
 }
 
+/* The moves of a gather: every rank sends its slice to all. */
+static inline void hri_ranks_moves(hri_moves *out, uint32_t rank, int64_t ranks, uint32_t input,
+                                   int64_t count, int64_t each, uint64_t width) {
+    out->ranks = (uint32_t)ranks;
+    out->from_input = input;
+    for (int64_t i = 0; i < ranks && out->to; i++) {
+        const uint64_t theirs = (uint64_t)hri_slice_filled(count, each, i) * width;
+        const uint64_t own = (uint64_t)hri_slice_filled(count, each, rank) * width;
+        out->to[i] = (struct hri_move_range){0, own};
+        out->from[i] = (struct hri_move_range){(uint64_t)(i * each) * width, theirs};
+    }
+}
+
+/* On a GPU by the executor (run/group.h), but for one rank, which copies. */
+static inline hr_status hri_ranks_launch(const hri_gpu_call *c) {
+    hri_moves m = {0};
+    c->sig->op->moves(c->sig, c->rank, &m);
+    return m.ranks == 1 ? hri_gpu_copy(c->gpu, c->out[0], c->in[m.from_input],
+                                       hr_meta_bytes(&c->sig->out[0]))
+                        : HR_E_UNSUPPORTED;
+}
+
 /* One exchange of `bytes` a rank in all, of which a rank keeps its own share. */
 static inline void hri_ranks_cost(hri_cost *cost, int64_t ranks, double bytes) {
     cost->flops = 0.0;
