@@ -148,15 +148,10 @@ TEST_TIMEOUT(kernel_fault, so_does_every_point_of_the_first_run, 600) {
 }
 
 TEST_TIMEOUT(kernel_fault, every_refusal_of_the_driver_is_a_status, 300) {
-    static const char *const refusing[] = {"cuModuleLoadData",
-                                           "cuModuleGetFunction",
-                                           "cuFuncSetAttribute",
-                                           "cuLaunchKernel",
-                                           "cuStreamBeginCapture",
-
-                                           "cuGraphInstantiateWithFlags",
-                                           "cuGraphUpload",
-                                           "cuGraphLaunch"};
+    static const char *const refusing[] = {"cuModuleLoadData",        "cuModuleGetFunction",
+                                           "cuFuncSetAttribute",      "cuLaunchKernel",
+                                           "cuStreamBeginCapture_v2", "cuGraphInstantiateWithFlags",
+                                           "cuGraphUpload",           "cuGraphLaunch"};
     bench b;
     char text[256];
     need_fake();
