@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/fault.h"
 #include "test.h"
 
 enum { CALLS = 100 };
@@ -67,4 +68,18 @@ TEST(net_queue, what_fails_is_told_and_nothing_behind_it_is_made) {
     CHECK_OK(hri_net_queue_wait(q, 1));
     CHECK_EQ(l.steps[2], 7);
     hri_net_queue_close(q);
+}
+
+TEST(net_queue, without_memory_or_a_thread_there_is_none) {
+    static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_THREAD};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        hri_net_queue *q = NULL;
+        hri_fault_set(kinds[i], 1, 0);
+        CHECK_STATUS(hri_net_queue_open(4, &q), HR_E_NOMEM_HOST);
+        CHECK_EQ(hri_fault_delivered(), 1);
+        CHECK(q == NULL);
+        hri_fault_set(HRI_FAULT_ANY, 0, 0);
+        CHECK_OK(hri_net_queue_open(4, &q));
+        hri_net_queue_close(q);
+    }
 }
