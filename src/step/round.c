@@ -49,10 +49,11 @@ static hr_value gather(hr_graph *g, hr_value slice, const hr_shape *to, uint32_t
 }
 
 hr_value hri_step_whole(hri_step_maker *m, hr_value v, hr_value like) {
+    if (!m->shard) {
+        return v; /* `like` may be of another graph then */
+    }
     const hr_shape to = m->g->values[like].meta.shape;
-    return !m->shard || count_of(m->g, v) == hr_shape_count(&to)
-               ? v
-               : gather(m->g, v, &to, m->shard->ranks);
+    return count_of(m->g, v) == hr_shape_count(&to) ? v : gather(m->g, v, &to, m->shard->ranks);
 }
 
 static hr_value with_slices(hri_rewrite *r, const hri_node_record *n, hr_value *in) {

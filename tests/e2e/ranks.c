@@ -94,6 +94,7 @@ TEST(ranks, ranks_that_were_given_other_options_are_refused) {
 
 /* A rank that plans otherwise, here for a larger budget, runs rank 0's plan; where that does not fit it says so. */
 TEST_TIMEOUT(ranks, the_plan_of_rank_0_is_everybodys, 200) {
+    PROGRAM_NEED_MEMORY();
     static const char job[] =
         "train mlp:width=512 --data synthetic --batch 8 --micro-batches 2 --seed 1 "
         "--no-measure --steps 2 --no-save --json --shard weights --net shm --budget";
