@@ -89,7 +89,8 @@ HR_MUST_CHECK hr_status hri_exec_run(hri_exec *e, uint32_t step, uint32_t *node)
 HR_MUST_CHECK hr_status hri_exec_wait(hri_exec *e);
 /* How long the device worked on the last run, after a get or wait; 0: it cannot tell, or is the host. */
 uint64_t hri_exec_busy_ns(hri_exec *e);
-/* The same, one call after another, each timed; node is HRI_NO_NODE for copies to and from the other memory. */
+/* The same, one call after another, each timed; node is HRI_NO_NODE for copies to and from the other memory.  Calls that
+ * the device runs in one launch share its time by the bytes they touch. */
 typedef void hri_exec_time_fn(void *user, uint32_t node, uint64_t bytes, double ns);
 HR_MUST_CHECK hr_status hri_exec_profile(hri_exec *e, uint32_t step, hri_exec_time_fn *each,
                                          void *user);

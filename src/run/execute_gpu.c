@@ -618,14 +618,43 @@ static hr_status need_marks(hri_exec_gpu *x) {
     return status;
 }
 
-static hr_status time_call(hri_exec_gpu *x, uint32_t i) {
+/* Calls that go together in a step go together here too: what is timed is the step as it runs. */
+static hr_status time_calls(hri_exec_gpu *x, uint32_t i, uint32_t count) {
     const hri_bound_call *c = &x->b->calls[i];
     hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
-    hr_status status = put_call(x, i, 1);
-    if (status == HR_OK && c->kind != HRI_STEP_RUN && c->kind != HRI_STEP_WAIT) {
+    hr_status status = put_call(x, i, count);
+    if (status == HR_OK && (c->kind == HRI_STEP_OUT || c->kind == HRI_STEP_IN)) {
         status = hr_event_wait(x->done[c->copy], compute); /* a copy alone, as long as it takes */
     }
-    return status == HR_OK ? hr_event_mark(x->marks[i + 1], compute) : status;
+    return status == HR_OK ? hr_event_mark(x->marks[i + count], compute) : status;
+}
+
+/* By how much a call is to be charged among those that ran with it. */
+static double touched_bytes(const hri_sig *sig) {
+    uint64_t bytes = 1;
+    for (uint32_t i = 0; sig && i < sig->in_count; i++) {
+        bytes += hr_meta_bytes(&sig->in[i]);
+    }
+    for (uint32_t i = 0; sig && i < sig->out_count; i++) {
+        bytes += hr_meta_bytes(&sig->out[i]);
+    }
+    return (double)bytes;
+}
+
+/* Their time together, divided by the bytes that each touches. */
+static void share_time(const hri_exec_gpu *x, uint32_t first, uint32_t count, double ns,
+                       hri_exec_time_fn *each, void *user) {
+    double all = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        all += touched_bytes(x->calls[i].sig);
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        const hri_bound_call *c = &x->b->calls[i];
+        if (c->kind != HRI_STEP_WAIT) {
+            each(user, c->kind == HRI_STEP_RUN ? c->node : HRI_NO_NODE, c->bytes,
+                 ns * touched_bytes(x->calls[i].sig) / all);
+        }
+    }
 }
 
 hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
@@ -639,17 +668,18 @@ hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sa
     if (status == HR_OK) {
         status = hr_event_mark(x->marks[0], queue_of(x, HRI_ENGINE_COMPUTE));
     }
-    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
-        status = time_call(x, i);
+    for (uint32_t i = 0, some; i < count && status == HR_OK; i += some) {
+        some = neighbours(x, i);
+        status = time_calls(x, i, some);
     }
     const hr_status synced = hri_exec_gpu_wait(x);
     status = status == HR_OK ? synced : status;
-    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
-        const hri_bound_call *c = &x->b->calls[i];
+    for (uint32_t i = 0, some; i < count && status == HR_OK; i += some) {
         uint64_t ns = 0;
-        status = hr_event_elapsed(x->marks[i], x->marks[i + 1], &ns);
-        if (status == HR_OK && c->kind != HRI_STEP_WAIT) {
-            each(user, c->kind == HRI_STEP_RUN ? c->node : HRI_NO_NODE, c->bytes, (double)ns);
+        some = neighbours(x, i);
+        status = hr_event_elapsed(x->marks[i], x->marks[i + some], &ns);
+        if (status == HR_OK) {
+            share_time(x, i, some, (double)ns, each, user);
         }
     }
     return status;
