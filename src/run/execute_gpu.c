@@ -1,6 +1,7 @@
 /* Putting the calls of a plan into queues, capturing them, and the inputs and results around a replay. */
 #include "run/execute_gpu.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -657,6 +658,18 @@ static void share_time(const hri_exec_gpu *x, uint32_t first, uint32_t count, do
     }
 }
 
+/* Asked while later calls still run, so that asking costs the step nothing. */
+static hr_status elapsed(const hri_exec_gpu *x, uint32_t from, uint32_t to, uint64_t *out_ns) {
+    hr_status status = HR_E_AGAIN;
+    while (status == HR_E_AGAIN) {
+        status = hr_event_elapsed(x->marks[from], x->marks[to], out_ns);
+        if (status == HR_E_AGAIN) {
+            sched_yield();
+        }
+    }
+    return status;
+}
+
 hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
                                hri_exec_time_fn *each, void *user) {
     const uint32_t count = x->b->call_count;
@@ -672,15 +685,14 @@ hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sa
         some = neighbours(x, i);
         status = time_calls(x, i, some);
     }
-    const hr_status synced = hri_exec_gpu_wait(x);
-    status = status == HR_OK ? synced : status;
     for (uint32_t i = 0, some; i < count && status == HR_OK; i += some) {
         uint64_t ns = 0;
         some = neighbours(x, i);
-        status = hr_event_elapsed(x->marks[i], x->marks[i + some], &ns);
+        status = elapsed(x, i, i + some, &ns);
         if (status == HR_OK) {
             share_time(x, i, some, (double)ns, each, user);
         }
     }
-    return status;
+    const hr_status synced = hri_exec_gpu_wait(x);
+    return status == HR_OK ? synced : status;
 }
