@@ -8,7 +8,8 @@
  *
  *   test_conformance cuda/relu       one op
  *
- * On the fake driver f16 is tried with all inputs alone, because bf16 has gone through the mixed ones; HEADROOM_TEST_ALL tries all.
+ * On the fake driver f16 is tried with all inputs alone, because bf16 has gone through the mixed ones, and those with the
+ * first case of an op alone; HEADROOM_TEST_ALL tries all.
  *
  * With HEADROOM_TEST_LAUNCH_ONLY every signature is launched once and nothing is compared: tools/check-kernels has all
  * texts compiled for real devices so. */
@@ -396,15 +397,15 @@ static int accepted(const hr_op *op, const hri_case *c, const hr_meta *metas, ui
     return op->infer(&infer) == HR_OK;
 }
 
-/* The f32 inputs as `small`: all of them, each alone, all but the first; what the shape rule accepts of that. */
+/* The f32 inputs as `small`: all of them and, if `mixed`, each alone and all but the first; what the shape rule accepts. */
 static void run_small(machine *m, const hr_op *op, const hri_case *c, const hr_meta *metas,
-                      uint32_t count, hr_type small) {
+                      uint32_t count, hr_type small, bool mixed) {
     uint32_t real = 0, tried[HRI_IN_MAX + 2], n = 0;
     for (uint32_t i = 0; i < count; i++) {
         real |= (uint32_t)(metas[i].type == HR_TYPE_F32) << i;
     }
     tried[n++] = real;
-    if (!m->fake || small != HR_TYPE_F16 || launch_only() || getenv("HEADROOM_TEST_ALL")) {
+    if (mixed) {
         tried[n++] = real & ~1u;
         for (uint32_t i = 0; i < count; i++) {
             tried[n++] = real & 1u << i;
@@ -435,6 +436,8 @@ static void run_op(const void *arg) {
         test_skip("it runs on the host alone");
     }
     machine_open(&m);
+    const bool all = !m.fake || getenv("HEADROOM_TEST_ALL");
+    bool first = true;
     for (const hri_case *c = op->cases; c->name; c++) {
         hr_meta metas[HRI_IN_MAX] = {{0}};
         const uint32_t count = ref_parse(c->in, metas);
@@ -442,8 +445,9 @@ static void run_op(const void *arg) {
             run_metas(&m, op, c, metas, count);
         }
         if (!(c->flags & (HRI_CASE_BAD | HRI_CASE_AS_IS))) {
-            run_small(&m, op, c, metas, count, HR_TYPE_BF16);
-            run_small(&m, op, c, metas, count, HR_TYPE_F16);
+            run_small(&m, op, c, metas, count, HR_TYPE_BF16, all || first || launch_only());
+            run_small(&m, op, c, metas, count, HR_TYPE_F16, all);
+            first = false;
         }
     }
     machine_close(&m);
