@@ -8,6 +8,7 @@
 #include <headroom/context.h>
 #include <headroom/device.h>
 #include <headroom/memory.h>
+#include <headroom/replay.h>
 #include <headroom/budget.h>
 #include <headroom/graph.h>
 #include <headroom/ops.h>

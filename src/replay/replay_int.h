@@ -1,0 +1,113 @@
+/* The objects of a replay, as its own files see them.
+ *
+ * record.c   what a step requested, and whether two steps were the same     arena.c   offsets: packed, given out, freed
+ * blocks.c   blocks of the logical device, with those that wait             replay.c  the calls
+ * torch.c    PyTorch's allocator over it
+ *
+ * One lock, replay->mutex, is held by every call; the heap's lock is taken inside it. */
+#ifndef HRI_REPLAY_INT_H
+#define HRI_REPLAY_INT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <headroom/replay.h>
+#include "base/map.h"
+#include "base/vector.h"
+
+enum {
+    HRI_REPLAY_ALIGN = 512,       /* of sizes and offsets, as PyTorch's own allocator has it */
+    HRI_REPLAY_LOOK = 64,         /* how many planned requests a step may skip to find its place again */
+    HRI_REPLAY_WAITING = 1024,    /* freed blocks that wait, at most */
+    HRI_REPLAY_REQUESTS = 1 << 20 /* of one step that are recorded, at most */
+};
+
+#define HRI_REPLAY_NOWHERE UINT64_MAX /* as an offset: a block */
+#define HRI_REPLAY_CARRIED UINT32_MAX /* as an end: outlives its step */
+
+/* One request of a step.  It lives from request `index` (its place in the recording) until before request `end`. */
+typedef struct hri_request {
+    uint64_t bytes, stream, offset;
+    uint32_t end;
+    uint32_t unused;
+} hri_request;
+HRI_VECTOR(hri_requests, hri_request)
+
+typedef struct hri_recording {
+    hri_requests requests;
+    bool broken; /* too long, or no memory for it */
+} hri_recording;
+
+/* Something live.  In a block: block.handle is set; in the range: offset is. */
+typedef struct hri_live {
+    hr_block block;
+    uint64_t bytes, stream, offset;
+    uint64_t step; /* in which it was requested */
+    uint32_t index;
+    bool in_range, shared;
+} hri_live;
+HRI_VECTOR(hri_lives, hri_live)
+HRI_VECTOR(hri_numbers, uint32_t)
+
+/* A freed block: nobody but its stream may have it before a sync. */
+typedef struct hri_waiting {
+    hr_block block;
+    uint64_t bytes, stream;
+} hri_waiting;
+HRI_VECTOR(hri_waitings, hri_waiting)
+
+/* A live part of the range, in the order of offsets. */
+typedef struct hri_part {
+    uint64_t offset, bytes;
+} hri_part;
+HRI_VECTOR(hri_parts, hri_part)
+
+struct hr_replay {
+    pthread_mutex_t mutex;
+    hr_logical *logical;
+    hr_replay_sync_fn *sync;
+    void *sync_user;
+    hri_lives lives;   /* slots; those in `unused` are free */
+    hri_numbers unused;
+    hri_intmap at;     /* address to slot */
+    hri_waitings waiting;
+    hri_recording now, last;
+    hri_requests plan;
+    hri_parts parts;
+    hr_range *range; /* NULL while recording */
+    uint64_t main_stream; /* whose requests lie in the range */
+    size_t cursor;        /* the next planned request of this step */
+    bool missed;          /* something in this step */
+    int missed_steps;     /* in a row */
+    hr_replay_stats stats;
+};
+
+uint64_t hri_replay_round(uint64_t bytes);
+/* Waits for the device, and gives the blocks that wait to the heap. */
+HR_MUST_CHECK hr_status hri_replay_flush(hr_replay *replay);
+
+/* record.c */
+void hri_recording_clear(hri_recording *recording);
+/* The number of the request, or HRI_REPLAY_CARRIED when it is not recorded. */
+uint32_t hri_recording_add(hri_recording *recording, uint64_t bytes, uint64_t stream);
+/* Sizes, order and streams are equal. */
+bool hri_recording_same(const hri_recording *a, const hri_recording *b);
+
+/* arena.c */
+/* Makes a plan of two equal recordings and the range for it.  On failure nothing has changed but that nothing waits. */
+HR_MUST_CHECK hr_status hri_arena_open(hr_replay *replay, const hri_recording *a,
+                                       const hri_recording *b);
+/* Gives the range back; nothing lives in it. */
+HR_MUST_CHECK hr_status hri_arena_close(hr_replay *replay);
+/* The planned offset of the next request of the step: true, and the part is taken. */
+bool hri_arena_next(hr_replay *replay, uint64_t bytes, uint64_t stream, uint64_t *offset);
+/* A free part for a request that is not planned. */
+bool hri_arena_gap(hr_replay *replay, uint64_t bytes, uint64_t *offset);
+void hri_arena_free(hr_replay *replay, uint64_t offset);
+
+/* blocks.c */
+HR_MUST_CHECK hr_status hri_blocks_alloc(hr_replay *replay, uint64_t bytes, uint64_t stream,
+                                         hr_block *out);
+/* The block waits.  If there is no memory for that, the device is waited for. */
+void hri_blocks_free(hr_replay *replay, const hr_block *block, uint64_t bytes, uint64_t stream);
+
+#endif
