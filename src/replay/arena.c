@@ -130,14 +130,17 @@ static hr_status range_open(hr_replay *replay, uint64_t bytes, hr_range **out) {
     return HR_OK;
 }
 
-/* What nobody uses goes back to the device: what is in use from now on is known. */
+/* What nobody uses goes back to the device, if it can: what is in use from now on is known. */
 static hr_status range_for(hr_replay *replay, const packing *p) {
     hr_status status = hri_replay_flush(replay);
     if (status == HR_OK) {
         status = range_open(replay, p->height, &replay->range);
     }
     uint64_t freed;
-    return status == HR_OK ? hr_logical_trim(replay->logical, &freed) : status;
+    if (status == HR_OK) {
+        (void)hr_logical_trim(replay->logical, &freed);
+    }
+    return status;
 }
 
 hr_status hri_arena_open(hr_replay *replay, const hri_recording *a, const hri_recording *b) {

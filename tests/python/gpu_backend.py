@@ -1,138 +1,326 @@
-"""gpu_backend.py [--small] [--device cuda] [--models resnet50,gpt2] [--budgets none,8,6,5,4]: the table of tools/gpu-torch-backend.
+"""gpu_backend.py: the table of tools/gpu-torch-backend, which has the options.
 
-One process a row, because a budget is of a process and PyTorch keeps what it has cached: this file starts itself for each."""
+One process a row, because a budget is of a process and PyTorch keeps what it has cached: this file starts itself for each, several at
+a time, since compiling needs no GPU.  Steps are timed by one row at a time (a file lock).  A row that fails, does not fit or takes too
+long is a line of the table."""
+import argparse
+import fcntl
 import json
 import os
+import statistics
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+import traceback
 import warnings
 
 warnings.filterwarnings("ignore")
 
-
-def options() -> dict:
-    given = {"device": "cuda", "models": "resnet50,gpt2", "budgets": "none,8,6,5,4", "knobs": "1.0,0.7,0.5,0.3,0.1,0.0", "steps": "12"}
-    for i, a in enumerate(sys.argv[1:]):
-        if a.startswith("--") and a[2:] in given:
-            given[a[2:]] = sys.argv[i + 2]
-    return {**given, "small": "--small" in sys.argv}
+MIB = 2**20
+HEAD = f"{'model':9} {'way':15} {'budget':>6} {'ms':>7} {'NVML':>7} {'planned':>8} {'arena':>7} {'bound':>7} {'missed':>7} {'again':>6} {'copied':>7}  loss"
 
 
-def make(name: str, small: bool, device: str):
-    import torch
+def options(argv=None):
+    p = argparse.ArgumentParser()
+    p.add_argument("--small", action="store_true", help="small models: a trial of this script")
+    p.add_argument("--device", default="cuda")
+    p.add_argument("--models", default="resnet50,gpt2")
+    p.add_argument("--budgets", default="none,8,6,5,4", help="GiB of the process")
+    p.add_argument("--knobs", default="1.0,0.5,0.2,0.0", help="torch.compile's activation_memory_budget")
+    p.add_argument("--ways", default="exact,knob,inductor,forecast,eager")
+    p.add_argument("--steps", type=int, default=14)
+    p.add_argument("--jobs", type=int, default=6)
+    p.add_argument("--seconds", type=float, default=190, help="of all; rows that had no time are said to be not run")
+    p.add_argument("--limit", type=float, default=120, help="seconds of one row")
+    p.add_argument("--row", nargs=3, metavar=("MODEL", "WAY", "BUDGET"))
+    p.add_argument("--lock", default="")
+    return p.parse_args(argv)
 
-    kind = torch.bfloat16
-    if name == "resnet50":
+
+# ---- models ----
+
+
+def resnet(small, classes=1000):
+    """torchvision's, or the same network where it is not installed."""
+    try:
         import torchvision
 
+        return getattr(torchvision.models, "resnet18" if small else "resnet50")(weights=None, num_classes=classes)
+    except ImportError:
+        pass
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self, into, width, stride):
+            super().__init__()
+            out = 4 * width
+            self.body = nn.Sequential(nn.Conv2d(into, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+                                      nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+                                      nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
+            self.side = nn.Identity()
+            if stride != 1 or into != out:
+                self.side = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+            self.last = nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            return self.last(self.body(x) + self.side(x))
+
+    layers, into = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)], 64
+    for i, count in enumerate((1, 1, 1, 1) if small else (3, 4, 6, 3)):
+        for k in range(count):
+            layers.append(Block(into, 64 << i, 2 if i and not k else 1))
+            into = 4 * (64 << i)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(into, classes))
+
+
+def make(name, small, device):
+    import torch
+
+    kind, f = torch.bfloat16, torch.nn.functional
+    if name == "resnet50":
         batch, size = (4, 32) if small else (256, 224)
-        module = getattr(torchvision.models, "resnet18" if small else "resnet50")(weights=None)
-        module = module.to(device, memory_format=torch.channels_last)
+        module = resnet(small).to(device, memory_format=torch.channels_last)
         x = torch.randn(batch, 3, size, size, device=device).to(memory_format=torch.channels_last)
-        y = torch.arange(batch, device=device)
 
         def loss(m, x, y):
             with torch.autocast(device, kind):
-                return torch.nn.functional.cross_entropy(m(x).float(), y)
+                return f.cross_entropy(m(x).float(), y)
 
-        return module, loss, (x, y), batch
+        return module, loss, (x, torch.arange(batch, device=device))
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = {"n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 512, "n_positions": 32} if small else {}
     config = GPT2Config(use_cache=False, bos_token_id=0, eos_token_id=0, **sizes)
     module = GPT2LMHeadModel(config).to(device)
-    batch, length = (2, 32) if small else (16, 1024)
-    x = torch.randint(0, config.vocab_size, (batch, length), device=device)
+    x = torch.randint(0, config.vocab_size, (2, 32) if small else (16, 512), device=device)
 
     def loss(m, x):
         with torch.autocast(device, kind):
-            scores = m(x)[0][:, :-1]
-            return torch.nn.functional.cross_entropy(scores.flatten(0, 1).float(), x[:, 1:].flatten())
+            return f.cross_entropy(m(x)[0][:, :-1].flatten(0, 1).float(), x[:, 1:].flatten())
 
-    return module, loss, (x,), batch
+    return module, loss, (x,)
 
 
-def row(name: str, way: str, amount: str, o: dict) -> dict:
-    """Trains and measures: milliseconds of a step, what NVML says of the process, what was planned."""
+# ---- one row ----
+
+
+class Peak(threading.Thread):
+    """The most that NVML reported for this process."""
+
+    def __init__(self, read):
+        super().__init__(daemon=True)
+        self.read, self.peak, self.over = read, 0, threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.03):
+            self.peak = max(self.peak, self.read())
+
+    def stop(self):
+        self.over.set()
+        self.join()
+        return max(self.peak, self.read())
+
+
+class Locked:
+    def __init__(self, path):
+        self.file = open(path or os.devnull, "w")
+
+    def __enter__(self):
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_):
+        fcntl.flock(self.file, fcntl.LOCK_UN)
+
+
+def reader(arena, gpu):
+    """A function that gives NVML's number, opened before PyTorch uses the GPU so that the process is recognised."""
+    if not gpu:
+        return lambda: 0
+    if arena is not None:
+        return arena.process_bytes
+    import ctypes as c
+
+    from headroom import _c
+    from headroom.library import check, context, fill, library
+
+    device = c.c_void_p()
+    check(library().hr_device_find(context(), b"cuda:0", c.byref(device)))
+    check(library().hr_device_open(device))
+
+    def read():
+        info = fill(_c.hr_device_info)
+        check(library().hr_device_get_info(device, c.byref(info)))
+        return int(info.process_bytes)
+
+    return read
+
+
+def compiled_step(o, way, amount, step):
+    import torch
+
+    if way == "eager":
+        return step
+    if way == "knob":
+        torch._functorch.config.activation_memory_budget = float(amount)
+        return torch.compile(step, dynamic=False)
+    options = {"budget": None if amount == "none" else f"{amount}GiB", "compiler": "inductor" if way.startswith("inductor") else "eager"}
+    return torch.compile(step, backend="headroom", dynamic=False, fullgraph=True, options=options)
+
+
+def row(o, name, way, amount):
     import torch
 
     import headroom.compiled as compiled
 
+    torch.set_num_threads(2)
+    gpu, arena = o.device == "cuda", None
+    with Locked(o.lock):
+        if gpu and way in ("exact", "inductor+arena"):
+            arena = compiled.reserve(None if amount == "none" else f"{amount}GiB")
+        read = reader(arena, gpu)
+        if gpu:
+            torch.zeros(1, device="cuda")
+    peak = Peak(read)
+    peak.start()
     compiled.register()
     torch.manual_seed(0)
-    device = o["device"]
-    module, loss, inputs, _ = make(name, o["small"], device)
+    module, loss, inputs = make(name, o.small, o.device)
     module.train()
     optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
     for p in module.parameters():  # the optimizer's state is there before the plan
         optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
-    step = lambda *given: loss(module, *given)  # noqa: E731
-    if way == "knob":
-        torch._functorch.config.activation_memory_budget = float(amount)
-        step = torch.compile(step, dynamic=False)
-    elif way != "eager":
-        budget = None if amount == "none" else f"{amount}GiB"
-        step = torch.compile(step, backend="headroom", dynamic=False, fullgraph=True,
-                             options={"budget": budget, "compiler": "inductor" if way == "inductor" else "eager"})
-    losses, begin = [], 0.0
-    steps = int(o["steps"])
-    for i in range(steps):
-        if i == steps // 2:
-            if device == "cuda":
-                torch.cuda.synchronize()
-            begin = time.time()
+    step = compiled_step(o, way, amount, lambda *given: loss(module, *given))
+
+    def one():
         value = step(*inputs)
         value.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(value.detach())
-    if device == "cuda":
-        torch.cuda.synchronize()
-    spent = (time.time() - begin) / (steps - steps // 2)
-    found = {"ms": 1000 * spent, "loss": float(losses[-1]), "nvml": 0, "reserved": 0, "allocated": 0}
-    if device == "cuda":
-        from headroom.compiled.memory import process_bytes
+        if gpu:
+            torch.cuda.synchronize()
+        return float(value)
 
-        found.update(nvml=process_bytes(torch.device("cuda")), reserved=torch.cuda.max_memory_reserved(),
-                     allocated=torch.cuda.max_memory_allocated())
+    begin = time.time()
+    for _ in range(o.steps // 2):
+        last = one()
+    setup, times = time.time() - begin, []
+    with Locked(o.lock):
+        for _ in range(o.steps - o.steps // 2):
+            start = time.perf_counter()
+            last = one()
+            times.append(1000 * (time.perf_counter() - start))
+    found = {"ms": statistics.median(times), "loss": last, "nvml": peak.stop(), "setup": setup}
+    if gpu and arena is None:
+        found.update(allocated=torch.cuda.max_memory_allocated(), reserved=torch.cuda.max_memory_reserved())
+    if arena is not None:
+        found["arena"] = arena.numbers
     if compiled.reports:
         r = compiled.reports[-1]
-        found.update(planned=r.peak_bytes + r.outside_bytes, recomputed=r.recomputed, copied=r.copied_bytes, ratio=r.time_ratio)
+        found.update(planned=r.peak_bytes + r.outside_bytes, recomputed=r.recomputed, copied=r.copied_bytes, ratio=r.time_ratio,
+                     promise=r.promise)
     return found
 
 
-def main() -> int:
-    o = options()
-    if "--row" in sys.argv:
-        i = sys.argv.index("--row")
-        try:
-            print("ROW " + json.dumps(row(*sys.argv[i + 1:i + 4], o)))
-        except Exception as e:
-            print("ROW " + json.dumps({"error": next((s for s in str(e).splitlines() if "fit" in s or "memory" in s), repr(e))[:160]}))
-        return 0
-    head = ("ms", "NVML MiB", "reserved", "allocated", "planned")
-    print(f"{'model':10} {'way':10} {'budget':>7} {' '.join(f'{h:>9}' for h in head)} {'again':>6}  loss")
-    failed = 0
-    for name in o["models"].split(","):
-        ways = [("eager", "none")] + [("knob", k) for k in o["knobs"].split(",") if k]
-        ways += [(way, b) for way in ("headroom", "inductor") for b in o["budgets"].split(",")]
-        for way, amount in ways:
-            done = subprocess.run([sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--row", name, way, amount],
-                                  capture_output=True, text=True)
-            said = [line for line in done.stdout.splitlines() if line.startswith("ROW ")]
-            r = json.loads(said[0][4:]) if said else {"error": (done.stderr.splitlines() or ["it ended without a word"])[-1][:160]}
-            failed += "error" in r and "fit" not in r["error"]
-            if "error" in r:
-                print(f"{name:10} {way:10} {amount:>7} {r['error']}", flush=True)
-                continue
-            bytes_ = " ".join(f"{r.get(k, 0) / 2**20:9,.0f}" for k in ("nvml", "reserved", "allocated", "planned"))
-            over = " OVER" if way == "headroom" and amount != "none" and r["nvml"] > float(amount) * 2**30 else ""
-            failed += bool(over)
-            print(f"{name:10} {way:10} {amount:>7} {r['ms']:9.1f} {bytes_} "
-                  f"{r.get('recomputed', 0):6}  {r['loss']:.4f}{over}", flush=True)
-    return 1 if failed else 0
+def told(e):
+    """The line of an exception that says the most."""
+    lines = [s.strip() for s in str(e).splitlines() if s.strip()]
+    return next((s for s in lines if "fit" in s or "memory" in s or "budget" in s), f"{type(e).__name__}: {lines[0] if lines else ''}")[:200]
+
+
+def row_main(o):
+    try:
+        print("ROW " + json.dumps(row(o, *o.row)), flush=True)
+    except BaseException as e:
+        traceback.print_exc()
+        print("ROW " + json.dumps({"error": told(e)}), flush=True)
+    os._exit(0)  # what an allocator of ours still holds ends with the process
+
+
+# ---- the table ----
+
+
+def rows(o):
+    """What matters most first."""
+    models, budgets, knobs = o.models.split(","), o.budgets.split(","), o.knobs.split(",")
+    ways = o.ways.split(",")
+    found = []
+    for name in models:
+        found += [(name, "exact", b) for b in budgets if "exact" in ways]
+    for name in models:
+        found += [(name, "knob", k) for k in knobs if "knob" in ways]
+        found += [(name, "inductor", b) for b in budgets if "inductor" in ways]
+    found += [(name, "forecast", b) for name in models for b in budgets[2:3] if "forecast" in ways]
+    found += [(name, "inductor+arena", b) for name in models for b in budgets[2:3] if "inductor" in ways]
+    return found + [(name, "eager", "none") for name in models if "eager" in ways]
+
+
+def show(name, way, amount, r):
+    """Prints a row; True when it is wrong."""
+    begin = f"{name:9} {way:15} {amount:>6} "
+    if "error" in r:
+        print(begin + r["error"], flush=True)
+        return "fit" not in r["error"] and "no plan" not in r["error"] and "not run" not in r["error"]
+    arena = r.get("arena", {})
+    mib = lambda n, w=7: f"{n / MIB:{w},.0f}" if n else " " * (w - 1) + "-"  # noqa: E731
+    over = amount != "none" and way not in ("knob", "eager") and r["nvml"] > float(amount) * 2**30
+    late = arena and not arena.get("planned")
+    print(f"{begin}{r['ms']:7.1f} {mib(r['nvml'])} {mib(r.get('planned', 0), 8)} {mib(arena.get('arena_bytes', 0))} "
+          f"{mib(arena.get('bound_bytes', 0))} {arena.get('missed', 0):7} {r.get('recomputed', 0):6} {mib(r.get('copied', 0))}  {r['loss']:.4f}"
+          f"{' OVER' if over else ''}{' NOT PLANNED' if late else ''}   ({r['setup']:.0f} s)"
+          + (f" allocated {mib(r['allocated'], 1)}, reserved {mib(r['reserved'], 1)}" if "allocated" in r else "")
+          + (f" served {arena['served']}, extra {arena['extra']}, overflow {arena['overflow']}, syncs {arena['syncs']}" if arena else ""), flush=True)
+    return over and way in ("exact", "inductor+arena")
+
+
+def start(o, lock, folder, one):
+    """A row's process; what it says goes to a file."""
+    log = open(os.path.join(folder, "-".join(one)), "w+")
+    command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--device", o.device, "--steps", str(o.steps), "--lock", lock,
+               *(["--small"] if o.small else []), "--row", *one]
+    env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "4", "OMP_NUM_THREADS": "2"}
+    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env), log, time.time()
+
+
+def ended(log):
+    log.seek(0)
+    lines = log.read().splitlines()
+    log.close()
+    said = [line for line in lines if line.startswith("ROW ")]
+    return json.loads(said[-1][4:]) if said else {"error": f"ended without a word: {lines[-1][:160] if lines else ''}"}
+
+
+def table(o):
+    begin, wrong, running, todo = time.time(), 0, {}, rows(o)
+    print(HEAD, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        lock = os.path.join(folder, "lock")
+        while todo or running:
+            spent = time.time() - begin
+            while todo and len(running) < o.jobs and spent < o.seconds - 25:
+                running[todo[0]] = start(o, lock, folder, todo[0])
+                todo.pop(0)
+            if todo and spent >= o.seconds - 25:
+                for one in todo:
+                    show(*one, {"error": "not run: no time was left"})
+                todo = []
+            for one, (process, log, since) in list(running.items()):
+                late = time.time() - since > o.limit or spent > o.seconds
+                if process.poll() is None and not late:
+                    continue
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+                r = ended(log)
+                wrong += show(*one, {"error": f"stopped after {time.time() - since:.0f} s"} if late and "ms" not in r else r)
+                del running[one]
+            time.sleep(0.1)
+    print(f"{time.time() - begin:.0f} s, {wrong} wrong; bytes in MiB; exact: PyTorch's kernels and memory of the plan; inductor: compiled by "
+          "Inductor; forecast: PyTorch's own allocator; knob: activation_memory_budget")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    given = options()
+    sys.exit(row_main(given) if given.row else table(given))

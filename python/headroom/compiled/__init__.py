@@ -6,9 +6,12 @@
     loss.backward()
     print(headroom.compiled.reports[-1])            what was planned
 
+`headroom.compiled.reserve("6GiB")`, before PyTorch first uses a GPU, makes the budget there a promise.
+
 docs/how-to/pytorch.md is the guide.  Importing this imports nothing of PyTorch."""
+from .arena import Arena, arenas, reserve
 from .backend import OPTIONS, backend, register, reports
 from .capture import plan
 from .report import Report
 
-__all__ = ["OPTIONS", "Report", "backend", "plan", "register", "reports"]
+__all__ = ["OPTIONS", "Arena", "Report", "arenas", "backend", "plan", "register", "reports", "reserve"]

@@ -12,7 +12,7 @@ from .report import Report
 OPTIONS = {
     "budget": "bytes (\"6GiB\", a number) or a share of what plain training takes (\"60%\"); None: no limit",
     "compiler": "\"eager\" (PyTorch's own kernels, the default) or \"inductor\"",
-    "times": "\"estimate\" or \"measure\" (each op is timed once; the default on a GPU)",
+    "times": "\"estimate\" or \"measure\" (each op is timed once; the default of compiler=\"eager\" on a GPU)",
     "offload": "False: nothing is copied to the host",
     "outside": "bytes that the process will take beside this graph and has not yet: optimizer state",
     "enforce": "False: PyTorch's allocator is not limited to the budget (on a GPU; the limit is of the process)",
@@ -79,11 +79,10 @@ class Partition:
             warnings.warn("headroom: this graph has sizes that are not numbers, so there are no bytes to plan, and nothing is: compile "
                           "with dynamic=False", stacklevel=2)
             return partitioners.default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **keep(rest))
-        for n in joint_module.graph.nodes:
-            if getattr(getattr(n.target, "_schema", None), "is_mutable", False):
-                raise UsageError(f"compiler={self.settings.compiler!r}: the graph writes into its inputs ({n.target}), as models with batch norm "
-                                 "do there, and a plan would have to know when; use compiler=\"eager\"")
         joint = Joint(joint_module, num_fwd_outputs, updated_inputs())
+        for n in joint.refused:
+            raise UsageError(f"compiler={self.settings.compiler!r}: {n.target} writes into memory in the middle of the graph, and a plan would "
+                             "have to know when; use compiler=\"eager\"")
         arranged = self.arrange(joint)
         static = rest.get("static_lifetime_input_indices")
         more = {}
@@ -112,33 +111,48 @@ class Partition:
     def plan(self, joint: Any) -> tuple[Any, Any]:
         from ..planning import plan_problem
         from . import copies
+        from .arena import arena_of
         from .graph import read
         from .problem import Problem
-        from .times import clock
+        from .times import clock, workspace
 
         s, device = self.settings, device_of(joint)
-        times = clock(s.times or ("measure" if device.type == "cuda" else "estimate"))
+        inductor = s.compiler == "inductor"
+        times = clock(s.times or ("fused" if inductor else "measure" if device.type == "cuda" else "estimate"))
         with generators_kept(device):
-            step = read(joint, self.name, times)
-        if s.compiler == "inductor":
+            step = read(joint, self.name, times, workspace)
+        if inductor:
             for n in step.nodes:
                 n.again = n.again and not n.random
-        offload = s.offload and s.compiler == "eager"
+        offload = s.offload and not inductor
         problem = Problem(step, memory=copies.speeds(device) if offload else None)
-        budget, outside = s.budget, outside_bytes(device, step.bytes_of("input"), s.outside)
-        if s.share is not None:
-            budget = int(s.share * plan_problem(problem.text, effort=1).unconstrained_bytes)
-            outside = 0
+        budget, outside = self.amounts(problem, device, step.bytes_of("input"))
         given = None if budget is None else f"{max(1, budget - outside)}B"
         plan = plan_problem(problem.text, budget=given, effort=s.effort, offload=offload)
         self.report = Report(plan, self.name, step.bytes_of("input"), budget, outside, s.compiler)
+        self.report.promise = "promise" if arena_of(device) is not None and s.compiler == "eager" else "forecast"
         if not plan.fits:
             raise DoesNotFit(refusal(self.report), self.report.minimum_bytes + outside, plan.minimum_op, [], plan)
-        if device.type == "cuda" and budget is not None and s.enforce:
+        if device.type == "cuda" and budget is not None and s.enforce and arena_of(device) is None:
             from .memory import limit
 
             limit(device, budget)
         return problem, plan
+
+    def amounts(self, problem: Any, device: Any, input_bytes: int) -> tuple[Optional[int], int]:
+        """The budget, and what of it lies outside of the graph."""
+        from ..planning import plan_problem
+        from .arena import arena_of
+
+        s, arena = self.settings, arena_of(device)
+        if s.share is not None:
+            return int(s.share * plan_problem(problem.text, effort=1).unconstrained_bytes), 0
+        if arena is not None:
+            budget = s.budget if s.budget is not None else arena.budget
+            if budget is None:
+                return None, s.outside or 0
+            return budget, max(0, budget - arena.available(budget, input_bytes)) + (s.outside or 0)
+        return s.budget, outside_bytes(device, input_bytes, s.outside)
 
 
 def refusal(r: Report) -> str:
@@ -172,12 +186,16 @@ def updated_inputs() -> list[int]:
 
 
 def device_of(joint: Any) -> Any:
+    return device_of_nodes(joint.nodes)
+
+
+def device_of_nodes(nodes: Any) -> Any:
+    """Where a graph computes: the first device of its tensors that is not the host."""
     import torch
 
     from .graph import tensors
 
-    kinds = [t.device for n in joint.nodes for t in tensors(n)]
-    return next((d for d in kinds if d.type != "cpu"), torch.device("cpu"))
+    return next((t.device for n in nodes for t in tensors(n) if t.device.type != "cpu"), torch.device("cpu"))
 
 
 class generators_kept:
@@ -222,16 +240,26 @@ def backend(module: Any, inputs: Sequence[Any], options: Optional[dict[str, Any]
         return compile_with(partition, module, inputs)
     from torch._dynamo.backends.common import aot_autograd
 
-    from .memory import watched
+    return aot_autograd(fw_compiler=half("forward"), bw_compiler=half("backward"), inference_compiler=half("inference"),
+                        partition_fn=partition)(module, inputs)
 
-    def compiler(half: Any, _inputs: Any) -> Callable[..., Any]:
+
+def half(which: str) -> Callable[[Any, Any], Callable[..., Any]]:
+    """The compiler of a half: a function in the plan's order.  Where memory is reserved, it says when a step begins."""
+
+    def compiler(graph: Any, _inputs: Any) -> Callable[..., Any]:
+        from .arena import arena_of
         from .emit import function
+        from .memory import watched
 
-        run = watched(function(half))
+        run = watched(function(graph))
+        arena = arena_of(device_of_nodes(graph.graph.nodes))
+        if arena is not None and which != "inference":
+            run = arena.forward(run) if which == "forward" else arena.backwards(run)
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, partition_fn=partition)(module, inputs)
+    return compiler
 
 
 def register() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from .arena import arena_of
+
 _streams: dict[tuple[str, str], Any] = {}
 _done: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()  # tensor to the event of its copy
 
@@ -27,8 +29,17 @@ def out(x: torch.Tensor) -> torch.Tensor:
     with torch.cuda.stream(stream):
         host.copy_(x, non_blocking=True)
         event = stream.record_event()
-    x.record_stream(stream)
+    if arena_of(x.device) is None:
+        x.record_stream(stream)
     _done[host] = event
+    return host
+
+
+def left(x: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
+    """The copy of x to the host, completed for whatever reuses the memory of x: until here x is held."""
+    event = _done.get(host)
+    if event is not None:
+        torch.cuda.current_stream(x.device).wait_event(event)
     return host
 
 

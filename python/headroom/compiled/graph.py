@@ -52,8 +52,14 @@ def has_symbols(joint: GraphModule) -> bool:
                for n in joint.graph.nodes for v in tree_leaves(n.meta.get("val")))
 
 
+def writes(n: FxNode) -> bool:
+    """Whether an op writes into memory that exists."""
+    return bool(getattr(getattr(n.target, "_schema", None), "is_mutable", False))
+
+
 class Joint:
-    """A joint graph with its halves: `outputs` and `gradients` are its results, None where there is none."""
+    """A joint graph with its halves: `outputs` and `gradients` are its results, None where there is none.  `updates` are the copies into
+    inputs with which a forward half for Inductor ends (running statistics); `refused` are other ops that write."""
 
     def __init__(self, module: GraphModule, forward_count: int, updated: Iterable[int] = ()) -> None:
         self.module, self.forward_count = module, forward_count
@@ -63,11 +69,19 @@ class Joint:
         self.inputs = [n for n in self.nodes if n.op == "placeholder"]
         self.tangents = {n for n in self.inputs if n.name.startswith("tangents")}
         primals = [n for n in self.inputs if n not in self.tangents]
+        self.updates = [n for n in self.nodes if self._is_update(n)]
+        self.refused = [n for n in self.nodes if writes(n) and n not in self.updates]
         self.updated = [primals[i] for i in updated if i < len(primals)]
-        self.forward = self._ancestors(self.outputs)
+        self.updated += [n.args[0] for n in self.updates if n.args[0] not in self.updated]
+        self.forward = self._ancestors([*self.outputs, *self.updates])
         for n in self.nodes:  # elements of a tuple belong to the half that makes it
             if n.target is operator.getitem and n.args[0] in self.forward:
                 self.forward.add(n)
+
+    def _is_update(self, n: FxNode) -> bool:
+        """Into an input, read by nobody, and of the forward half."""
+        return n.target is torch.ops.aten.copy_.default and n.args[0] in self.inputs and not n.users and \
+            not self.tangents & self._ancestors([n])
 
     @staticmethod
     def _ancestors(roots: Iterable[Any]) -> set[FxNode]:
@@ -111,7 +125,7 @@ class Storages:
         return isinstance(n.target, torch._ops.OpOverload) and bool(n.args) and n.target.is_view
 
 
-def read(joint: Joint, name: str, time_ns: Callable[[FxNode], float]) -> Step:
+def read(joint: Joint, name: str, time_ns: Callable[[FxNode], float], workspace: Callable[[FxNode], int] = lambda n: 0) -> Step:
     """The step of a joint graph."""
     storages, nodes, known = Storages(), [], set()
     harmless = []
@@ -122,12 +136,14 @@ def read(joint: Joint, name: str, time_ns: Callable[[FxNode], float]) -> Step:
             nodes.append(Node(n.name, "tangent" if n in joint.tangents else "input", storages=mine))
         elif n.op != "call_function":
             nodes.append(Node(n.name, "input", storages=mine))  # get_attr: a constant of the graph
+        elif n in joint.updates:
+            nodes.append(Node(n.name, "op", target_name(n), inputs, (), time_ns(n), again=False, early=True, writes=True))
         elif (not mine and n.users) or (mine and all(k in known for k, _ in mine)):
             nodes.append(Node(n.name, "view", target_name(n), inputs, mine))
         else:
             random = is_random(n)
             device = next((t.device.type for t in tensors(n)), "cpu")
-            nodes.append(Node(n.name, "op", target_name(n), inputs, mine, time_ns(n), random=random,
+            nodes.append(Node(n.name, "op", target_name(n), inputs, mine, time_ns(n), workspace(n), random=random,
                               state_bytes=STATE_BYTES.get(device, 5056) if random else 0, forward=n in joint.forward))
             if target_name(n) in MOVES_STATISTICS:
                 harmless.append(n.name)
@@ -174,6 +190,7 @@ class Arranged:
         self.first: dict[str, FxNode] = {}  # elements of tuples as they were made first
         self.before: set[FxNode] = set()
         self.returned: dict[str, FxNode] = {}
+        self.leaving: dict[int, FxNode] = {}  # buffer on the host to what is copied there
         self.recomputed = self.copied_bytes = 0
         for n in joint.nodes:
             if n.op in ("placeholder", "get_attr"):
@@ -325,15 +342,22 @@ class Arranged:
         self.copied_bytes += like.untyped_storage().nbytes() if a.out else 0
         self.here[a.target] = {name: made}
         self.now[a.value] = a.target if not a.out else self.now[a.value]
+        if a.out:
+            self.leaving[a.target] = source
 
     def _wait(self, a: Action) -> None:
-        """For a copy back; the memory of one that went out is kept by PyTorch's allocator until it is done."""
+        """For a copy back, or for one that went out: what it was copied from is held until here."""
         box = self.here[a.target]
         for name, made in list(box.items()):
             if made.target is copies.back:
-                done = self.graph.call_function(copies.arrived, (made,))
-                done.meta = dict(made.meta)
-                box[name] = done
+                box[name] = self._done(copies.arrived, (made,), made)
+            elif made.target is copies.out:
+                box[name] = self._done(copies.left, (self.leaving.pop(a.target), made), made)
+
+    def _done(self, function: Callable[..., Any], given: tuple[FxNode, ...], like: FxNode) -> FxNode:
+        made = self.graph.call_function(function, given)
+        made.meta = dict(like.meta)
+        return made
 
     def _saved(self, last: FxNode) -> list[FxNode]:
         """Nodes of the forward half that the backward half reads."""

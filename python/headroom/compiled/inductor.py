@@ -6,6 +6,8 @@ from typing import Any, Callable, Sequence
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
+from .arena import arena_of
+
 
 class Chosen(CustomPartitionerFn):
     def __init__(self, partition: Any) -> None:
@@ -25,4 +27,13 @@ class Chosen(CustomPartitionerFn):
 
 
 def compile_with(partition: Any, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-    return compile_fx(module, list(inputs), config_patches={"custom_partitioner_fn": Chosen(partition)})  # type: ignore[arg-type]
+    made: Any = compile_fx(module, list(inputs), config_patches={"custom_partitioner_fn": Chosen(partition)})  # type: ignore[arg-type]
+    arena = next((a for t in inputs if hasattr(t, "device") and (a := arena_of(t.device)) is not None), None)
+    if arena is None or partition.report is None:  # nothing was planned: there are no steps
+        return made
+
+    def step(*args: Any) -> Any:
+        arena.step()
+        return made(*args)
+
+    return step

@@ -66,8 +66,32 @@ def watched(run: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list
     return half
 
 
+def extra_bytes(device: Any, run: Callable[[], Any], given: Any) -> int:
+    """What `run` takes on a GPU at most, beside what it returns and what it was given: workspaces."""
+    from .arena import arena_of
+
+    arena = arena_of(device)
+    if arena is not None:
+        before = arena.reset_peak()
+    else:
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+    result = run()
+    peak = arena.numbers["peak_bytes"] if arena is not None else torch.cuda.max_memory_allocated(device)
+    mine = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tree_leaves(result) if isinstance(t, torch.Tensor)}
+    for t in tree_leaves(given):
+        if isinstance(t, torch.Tensor):
+            mine.pop(t.untyped_storage()._cdata, None)
+    return max(0, peak - before - sum(-(-size // 512) * 512 for size in mine.values()))
+
+
 def process_bytes(device: Any) -> int:
     """What NVML says of this process on a GPU; where it cannot, what PyTorch holds and 500 MiB for the context."""
+    from .arena import arena_of
+
+    arena = arena_of(torch.device(device))
+    if arena is not None:
+        return arena.process_bytes()
     try:
         found = _nvml(torch.device(device))
         if found:

@@ -98,6 +98,8 @@ class Problem:
     def _node(self, n: Node) -> None:
         phase = "forward" if n.forward else "backward"
         ins = self.reads(n)
+        if n.writes:
+            ins += [k for k in self.early if k not in ins]
         if n.random:
             state = self._value(f"{n.name}: state", n.state_bytes)
             self.states[n.name] = state

@@ -12,15 +12,16 @@ from typing import Any, Iterable, Optional
 class Node:
     """A node of the step.  `storages` are (number, bytes) pairs of what it is in; `random`: draws numbers; `state_bytes`: of the
     generator's state; `again`: whether it may be recomputed; `early`: must run before the forward half returns, because it
-    reads what is updated then."""
+    reads what is updated then; `writes`: is that update, after everything early that stands before it."""
 
     def __init__(self, name: str, kind: str, target: str = "", inputs: Iterable[str] = (), storages: Iterable[tuple[int, int]] = (),
                  time_ns: float = 0.0, workspace_bytes: int = 0, random: bool = False, state_bytes: int = 0, again: bool = True,
-                 early: bool = False, forward: bool = True) -> None:
+                 early: bool = False, forward: bool = True, writes: bool = False) -> None:
         self.name, self.kind, self.target, self.inputs = name, kind, target, list(inputs)
         self.storages = [(int(k), int(b)) for k, b in storages]
         self.time_ns, self.workspace_bytes = float(time_ns), int(workspace_bytes)
         self.random, self.state_bytes, self.again, self.early, self.forward = random, state_bytes, again, early, forward
+        self.writes = writes
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}: {self.target}({', '.join(self.inputs)})>"

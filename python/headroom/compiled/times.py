@@ -8,10 +8,13 @@ import torch
 from torch.fx import Node as FxNode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from . import memory
 from .graph import target_name, tensors
 
 RATES = {"cpu": (8.0, 20.0, 2000.0), "cuda": (1500.0, 100000.0, 4000.0)}  # bytes a ns, operations a ns, ns a launch
+FUSED = 4.0
 _measured: dict[Any, float] = {}
+_workspaces: dict[Any, int] = {}  # bytes that an op takes beside its results while it runs, where that was measured
 
 
 def operations(n: FxNode) -> int:
@@ -69,13 +72,18 @@ def measure(n: FxNode, repeats: int = 3) -> float:
 
         try:
             with _disable_current_modes(), torch.no_grad():
-                _measured[key] = _time(n, repeats)
+                _measured[key], _workspaces[key] = _time(n, repeats)
         except Exception:
             _measured[key] = estimate(n)
     return _measured[key]
 
 
-def _time(n: FxNode, repeats: int) -> float:
+def workspace(n: FxNode) -> int:
+    """Bytes that the op was seen to take beside its results; 0 if it was not measured."""
+    return _workspaces.get(key_of(n), 0) if _workspaces else 0
+
+
+def _time(n: FxNode, repeats: int) -> tuple[float, int]:
     args, kwargs = torch.fx.map_arg(n.args, real), torch.fx.map_arg(n.kwargs, real)
     device = next((t.device for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)), torch.device("cpu"))
     target: Any = n.target
@@ -92,11 +100,18 @@ def _time(n: FxNode, repeats: int) -> float:
             start = time.perf_counter_ns()
             target(*args, **kwargs)
             best = min(best, float(time.perf_counter_ns() - start))
-    return best
+    if device.type != "cuda":
+        return best, 0
+    return best, memory.extra_bytes(device, lambda: target(*args, **kwargs), (args, kwargs))  # last: what stays allocated is there
+
+
+def fused(n: FxNode) -> float:
+    """An estimate for a compiler that joins ops without products into their neighbours: they cost a part of their bytes."""
+    return estimate(n) if operations(n) else estimate(n) / FUSED
 
 
 def clock(kind: str) -> Callable[[FxNode], float]:
-    return {"estimate": estimate, "measure": measure}[kind]
+    return {"estimate": estimate, "measure": measure, "fused": fused}[kind]
 
 
-__all__ = ["clock", "estimate", "measure", "target_name"]
+__all__ = ["clock", "estimate", "measure", "target_name", "workspace"]
