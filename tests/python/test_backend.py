@@ -70,6 +70,26 @@ class Backend(unittest.TestCase):
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(self.want, got)))
         self.assertGreater(compiled.reports[-1].copied_bytes, 0)
 
+    def test_inductor_gets_the_choice_and_moves_statistics_once(self) -> None:
+        """Its halves are run as they are, uncompiled: what is tested is what it is given."""
+        from functools import partial
+        from unittest import mock
+
+        from functorch.compile import make_boxed_func
+        from torch._inductor.compile_fx import compile_fx
+
+        inner = partial(compile_fx, inner_compile=lambda graph, _inputs, **_: make_boxed_func(graph.forward))
+        base = Net(dropout=0.0)
+        want_module, module = copy.deepcopy(base), copy.deepcopy(base)
+        want = train(want_module, want_module)
+        with mock.patch("headroom.compiled.inductor.compile_fx", inner):
+            got = train(module, torch.compile(module, backend="headroom", options={"compiler": "inductor", "budget": "60%"}, fullgraph=True))
+        self.assertGreater(compiled.reports[-1].recomputed, 0)
+        self.assertEqual(compiled.reports[-1].promise, "forecast")
+        for a, b in zip(want, got):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        self.assertEqual(int(module.an.num_batches_tracked), 2)
+
     def test_no_is_an_exception_with_the_minimum(self) -> None:
         module = copy.deepcopy(self.base)
         with self.assertRaises(Exception) as caught:

@@ -4,8 +4,10 @@ import os
 import unittest
 
 import headroom as hr
+from headroom.compiled.arena import Arena
 from headroom.compiled.problem import Problem, schedule
 from headroom.compiled.step import Node, Step, early_nodes
+from headroom.library import library
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps")
 
@@ -95,6 +97,80 @@ class Steps(unittest.TestCase):
         step = Step("small", nodes, ["c"], [])
         early_nodes(step, ["s"], ["a"])
         self.assertEqual([(n.early, n.again) for n in step.nodes if n.kind == "op"], [(True, True), (True, False), (False, True)])
+
+
+class Reserved(unittest.TestCase):
+    """PyTorch's allocator without PyTorch: its calls, on the host's memory."""
+
+    def setUp(self) -> None:
+        self.arena = Arena("host", sync=False)
+        self.lib = library()
+        self.assertEqual(self.lib.hr_torch_use(3, self.arena.replay, 0), 0)
+
+    def tearDown(self) -> None:
+        self.assertEqual(self.lib.hr_torch_use(3, None, 0), 0)
+        self.arena.close()
+
+    def take(self, size: int) -> int:
+        at = self.lib.hr_torch_alloc(size, 3, None)
+        self.assertTrue(at)
+        return at
+
+    def give(self, at: int) -> None:
+        self.lib.hr_torch_free(at, 0, 3, None)
+
+    def halves(self, more: int = 0):
+        """A training step as the backend runs it: forward keeps two values for backward, which makes a gradient."""
+        kept = []
+
+        def forward() -> None:
+            kept.extend([self.take(3 << 20), self.take(2 << 20)])
+            self.give(self.take(1000 + more))
+
+        def backward() -> int:
+            self.give(kept.pop())
+            gradient = self.take(5 << 20)
+            self.give(kept.pop())
+            return gradient
+
+        return self.arena.forward(forward), self.arena.backwards(backward)
+
+    def test_steps_are_recorded_and_then_served_at_the_same_places(self) -> None:
+        forward, backward = self.halves()
+        places = []
+        for _ in range(5):
+            forward()
+            places.append(backward())
+            self.give(places[-1])
+        n = self.arena.numbers
+        self.assertEqual((n["planned"], n["steps"], n["recorded"], n["requests"]), (1, 5, 2, 4))
+        self.assertEqual((n["missed"], n["refused"], n["live_bytes"]), (0, 0, 0))
+        self.assertEqual(n["served"], 3 * 4)
+        self.assertEqual(len(set(places[2:])), 1)
+        self.assertLessEqual(n["bound_bytes"], n["arena_bytes"])
+
+    def test_several_halves_are_one_step(self) -> None:
+        a, b = self.halves(), self.halves(5000)
+        for _ in range(4):
+            a[0]()
+            b[0]()
+            for at in (b[1](), a[1]()):
+                self.give(at)
+        n = self.arena.numbers
+        self.assertEqual((n["steps"], n["planned"], n["requests"], n["missed"]), (4, 1, 8, 0))
+
+    def test_a_step_that_differs_is_served_and_counted(self) -> None:
+        forward, backward = self.halves()
+        other, other_back = self.halves(100000)
+        for k in range(6):
+            (other if k == 4 else forward)()
+            self.give((other_back if k == 4 else backward)())
+        n = self.arena.numbers
+        self.assertEqual((n["missed"], n["refused"], n["planned"]), (2, 0, 1))  # one of another size, one that never came
+
+    def test_a_budget_too_small_for_anything_is_a_sentence(self) -> None:
+        with self.assertRaisesRegex(hr.UsageError, "too small"):
+            Arena("host", budget=1 << 20)
 
 
 if __name__ == "__main__":
