@@ -47,7 +47,7 @@ HR_API HR_MUST_CHECK hr_status hr_replay_create(hr_logical *logical,
 /* Frees everything, what is live included.  NULL is allowed. */
 HR_API void hr_replay_destroy(hr_replay *replay);
 
-/* A step begins here, and the one before ends. */
+/* A step begins here, and the one before ends.  HR_E_DEVICE if the device could not be waited for, now or in that step. */
 HR_API HR_MUST_CHECK hr_status hr_replay_step(hr_replay *replay);
 
 /* A multiple of 256; 0 for 0 bytes.  `stream` is any number that names an order of execution.  HR_E_LIMIT,
@@ -62,23 +62,24 @@ HR_API HR_MUST_CHECK hr_status hr_replay_share(hr_replay *replay, hr_addr at);
 HR_API HR_MUST_CHECK hr_status hr_replay_trim(hr_replay *replay);
 
 typedef struct hr_replay_stats {
-    size_t size;              /* set by the caller to sizeof(hr_replay_stats) */
-    uint64_t planned;         /* 1: requests have planned offsets */
-    uint64_t steps;           /* begun */
-    uint64_t recorded;        /* of these, served with blocks and recorded */
-    uint64_t requests;        /* of one step, as planned */
-    uint64_t arena_bytes;     /* of the range; 0 while recording */
-    uint64_t bound_bytes;     /* the most that lives in it at one moment: no packing is smaller */
-    uint64_t live_bytes;      /* in use, as requested */
-    uint64_t peak_bytes;      /* the most of it since hr_replay_reset_peak */
-    uint64_t block_bytes;     /* live in blocks, beside the range */
-    uint64_t waiting_bytes;   /* of freed blocks that wait for a sync or for a request of the same size */
-    uint64_t served;          /* requests served at their planned offsets */
-    uint64_t missed;          /* requests that differed from the plan in size, order or lifetime */
-    uint64_t extra;           /* requests after the last planned one of a step */
-    uint64_t overflow;        /* of missed and extra ones, served in free parts of the range */
-    uint64_t refused;         /* requests refused */
-    uint64_t syncs;           /* waits for the device */
+    size_t size;          /* set by the caller to sizeof(hr_replay_stats) */
+    uint64_t planned;     /* 1: requests have planned offsets */
+    uint64_t steps;       /* begun */
+    uint64_t recorded;    /* of these, served with blocks and recorded */
+    uint64_t requests;    /* of one step, as planned */
+    uint64_t arena_bytes; /* of the range; 0 while recording */
+    uint64_t bound_bytes; /* the most that lives in it at one moment: no packing is smaller */
+    uint64_t live_bytes;  /* in use, as requested */
+    uint64_t peak_bytes;  /* the most of it since hr_replay_reset_peak */
+    uint64_t block_bytes; /* live in blocks, beside the range */
+    uint64_t
+        waiting_bytes; /* of freed blocks that wait for a sync or for a request of the same size */
+    uint64_t served;   /* requests served at their planned offsets */
+    uint64_t missed;   /* requests that differed from the plan in size, order or lifetime */
+    uint64_t extra;    /* requests after the last planned one of a step */
+    uint64_t overflow; /* of missed and extra ones, served in free parts of the range */
+    uint64_t refused;  /* requests refused */
+    uint64_t syncs;    /* waits for the device */
     uint64_t plans, unplanned; /* how often a recording became a plan, or had no room as one */
 } hr_replay_stats;
 

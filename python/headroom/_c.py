@@ -32,6 +32,7 @@ HR_LOG_DEBUG = 3
 HR_ERROR_HOLDERS = 5
 HR_NAME_SIZE = 64
 HR_CATEGORY_MAX = 16
+HR_TORCH_DEVICES = 64
 HR_RANK_MAX = 8
 HR_ATTRIBUTE_TEXT = 208
 HR_CUSTOM_INPUTS = 16
@@ -175,6 +176,7 @@ hr_value_put = CFUNCTYPE(c_int32, c_void_p, c_uint32, c_uint64, c_void_p, c_uint
 hr_wait_fn = CFUNCTYPE(c_int32, c_void_p, c_uint64)
 hr_write_fn = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
 hr_filter_fn = CFUNCTYPE(c_int, c_void_p, c_void_p)
+hr_replay_sync_fn = CFUNCTYPE(c_int, c_void_p)
 hr_custom_piece_fn = CFUNCTYPE(None, c_void_p, c_uint64, c_uint64)
 hr_log_fn = CFUNCTYPE(None, c_void_p, c_int32, c_void_p)
 hr_progress_fn = CFUNCTYPE(None, c_void_p, c_void_p, c_uint64, c_uint64)
@@ -308,6 +310,42 @@ class hr_stats(Structure):
         ("owner_count", c_uint32),
         ("reserved", c_uint32),
         ("category", hr_usage * 16),
+    ]
+
+
+
+
+class hr_replay_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("sync", hr_replay_sync_fn),
+        ("sync_user", c_void_p),
+    ]
+
+
+
+
+class hr_replay_stats(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("planned", c_uint64),
+        ("steps", c_uint64),
+        ("recorded", c_uint64),
+        ("requests", c_uint64),
+        ("arena_bytes", c_uint64),
+        ("bound_bytes", c_uint64),
+        ("live_bytes", c_uint64),
+        ("peak_bytes", c_uint64),
+        ("block_bytes", c_uint64),
+        ("waiting_bytes", c_uint64),
+        ("served", c_uint64),
+        ("missed", c_uint64),
+        ("extra", c_uint64),
+        ("overflow", c_uint64),
+        ("refused", c_uint64),
+        ("syncs", c_uint64),
+        ("plans", c_uint64),
+        ("unplanned", c_uint64),
     ]
 
 
@@ -1619,6 +1657,15 @@ FUNCTIONS = {
     "hr_range_share": (c_int32, [c_void_p, c_uint64, c_void_p]),
     "hr_relu": (c_uint32, [c_void_p, c_uint32]),
     "hr_relu_mask": (c_uint32, [c_void_p, c_uint32]),
+    "hr_replay_alloc": (c_int32, [c_void_p, c_uint64, c_uint64, c_void_p]),
+    "hr_replay_create": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "hr_replay_destroy": (None, [c_void_p]),
+    "hr_replay_free": (c_int32, [c_void_p, c_uint64]),
+    "hr_replay_get_stats": (c_int32, [c_void_p, c_void_p]),
+    "hr_replay_reset_peak": (None, [c_void_p]),
+    "hr_replay_share": (c_int32, [c_void_p, c_uint64]),
+    "hr_replay_step": (c_int32, [c_void_p]),
+    "hr_replay_trim": (c_int32, [c_void_p]),
     "hr_reshape": (c_uint32, [c_void_p, c_uint32, hr_shape]),
     "hr_resize": (c_uint32, [c_void_p, c_uint32, c_int, c_int, c_char_p]),
     "hr_rms_norm": (c_uint32, [c_void_p, c_uint32, c_uint32, c_double]),
@@ -1659,6 +1706,11 @@ FUNCTIONS = {
     "hr_take_along": (c_uint32, [c_void_p, c_uint32, c_uint32, c_int]),
     "hr_tanh": (c_uint32, [c_void_p, c_uint32]),
     "hr_top_k": (c_uint32, [c_void_p, c_uint32, c_int]),
+    "hr_torch_alloc": (c_void_p, [c_size_t, c_int, c_void_p]),
+    "hr_torch_free": (None, [c_void_p, c_size_t, c_int, c_void_p]),
+    "hr_torch_record": (None, [c_void_p, c_void_p]),
+    "hr_torch_sync": (c_int, [c_void_p]),
+    "hr_torch_use": (c_int32, [c_int, c_void_p, c_int]),
     "hr_train_options_parse": (c_int32, [c_char_p, c_void_p, c_void_p]),
     "hr_train_rate": (c_double, [c_void_p, c_uint64]),
     "hr_trainer_advance": (c_int32, [c_void_p, c_void_p]),

@@ -35,7 +35,7 @@ static uint64_t main_stream(const hri_requests *requests) {
 }
 
 /* What of the recordings lies in the range: `buffers` and `which` have room for all.  The count of them. */
-static size_t buffers_of(const hri_recording *a, const hri_recording *b, uint64_t stream,
+static size_t buffers_of(const hri_tape *a, const hri_tape *b, uint64_t stream,
                          hri_pack_buffer *buffers, uint32_t *which) {
     size_t count = 0;
     for (size_t i = 0; i < a->requests.count; i++) {
@@ -44,9 +44,8 @@ static size_t buffers_of(const hri_recording *a, const hri_recording *b, uint64_
             continue;
         }
         which[count] = (uint32_t)i;
-        buffers[count++] = (hri_pack_buffer){.lower = (int64_t)i,
-                                             .upper = x->end > y->end ? x->end : y->end,
-                                             .bytes = x->bytes};
+        buffers[count++] = (hri_pack_buffer){
+            .lower = (int64_t)i, .upper = x->end > y->end ? x->end : y->end, .bytes = x->bytes};
     }
     return count;
 }
@@ -84,8 +83,7 @@ static void packing_deinit(packing *p) {
 }
 
 /* On failure the caller deinits all the same. */
-static hr_status packing_make(packing *p, const hri_recording *a, const hri_recording *b,
-                              uint64_t stream) {
+static hr_status packing_make(packing *p, const hri_tape *a, const hri_tape *b, uint64_t stream) {
     const size_t most = a->requests.count;
     p->buffers = hri_calloc(most, sizeof *p->buffers);
     p->which = hri_calloc(most, sizeof *p->which);
@@ -116,8 +114,7 @@ static hr_status packing_make(packing *p, const hri_recording *a, const hri_reco
 
 static hr_status range_open(hr_replay *replay, uint64_t bytes, hr_range **out) {
     hr_range *range;
-    hr_status status =
-        hr_range_create(replay->logical, bytes, HR_CATEGORY_ACTIVATIONS, 0, &range);
+    hr_status status = hr_range_create(replay->logical, bytes, HR_CATEGORY_ACTIVATIONS, 0, &range);
     if (status != HR_OK) {
         return status;
     }
@@ -138,17 +135,16 @@ static hr_status range_for(hr_replay *replay, const packing *p) {
     }
     uint64_t freed;
     if (status == HR_OK) {
-        (void)hr_logical_trim(replay->logical, &freed);
+        hri_replay_note(replay, hr_logical_trim(replay->logical, &freed));
     }
     return status;
 }
 
-hr_status hri_arena_open(hr_replay *replay, const hri_recording *a, const hri_recording *b) {
+hr_status hri_arena_open(hr_replay *replay, const hri_tape *a, const hri_tape *b) {
     packing p = {0};
     const uint64_t stream = main_stream(&a->requests);
     hri_requests_clear(&replay->plan);
-    hr_status status =
-        hri_requests_append(&replay->plan, a->requests.items, a->requests.count);
+    hr_status status = hri_requests_append(&replay->plan, a->requests.items, a->requests.count);
     if (status == HR_OK) {
         status = packing_make(&p, a, b, stream);
     }

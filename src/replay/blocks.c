@@ -66,9 +66,10 @@ void hri_blocks_free(hr_replay *replay, const hr_block *block, uint64_t bytes, u
     if (hri_waitings_push(&replay->waiting, w) == HR_OK) {
         replay->stats.waiting_bytes += bytes;
         if (too_many(replay)) {
-            (void)hri_replay_flush(replay); /* a device that has failed says so at the next request */
+            hri_replay_note(replay, hri_replay_flush(replay));
         }
-    } else if (hri_replay_flush(replay) == HR_OK) {
-        (void)hr_block_free(replay->logical, block);
+    } else {
+        const hr_status status = hri_replay_flush(replay);
+        hri_replay_note(replay, status != HR_OK ? status : hr_block_free(replay->logical, block));
     }
 }

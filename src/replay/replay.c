@@ -35,15 +35,16 @@ void hr_replay_destroy(hr_replay *replay) {
         return;
     }
     /* A device that does not answer any more cannot be waited for; its memory is given back all the same. */
-    (void)hri_replay_flush(replay);
+    hri_replay_note(replay, hri_replay_flush(replay));
     uint64_t slot;
     for (size_t at = 0; hri_intmap_next(&replay->at, &at, NULL, &slot);) {
         if (!replay->lives.items[slot].in_range) {
-            (void)hr_block_free(replay->logical, &replay->lives.items[slot].block);
+            hri_replay_note(replay,
+                            hr_block_free(replay->logical, &replay->lives.items[slot].block));
         }
     }
     if (replay->range) {
-        (void)hr_range_destroy(replay->range);
+        hri_replay_note(replay, hr_range_destroy(replay->range));
     }
     hri_lives_deinit(&replay->lives);
     hri_numbers_deinit(&replay->unused);
@@ -63,21 +64,21 @@ void hr_replay_destroy(hr_replay *replay) {
 static hr_status end_recorded(hr_replay *replay) {
     hr_status status = HR_OK;
     replay->stats.recorded++;
-    if (hri_recording_same(&replay->now, &replay->last)) {
+    if (hri_tape_same(&replay->now, &replay->last)) {
         status = hri_arena_open(replay, &replay->now, &replay->last);
         if (status == HR_OK) {
             replay->stats.planned = 1;
             replay->stats.plans++;
-        } else if (status == HR_E_LIMIT || status == HR_E_NOMEM_DEVICE || status == HR_E_NOT_FOUND ||
-                   status == HR_E_NOMEM_HOST) {
+        } else if (status == HR_E_LIMIT || status == HR_E_NOMEM_DEVICE ||
+                   status == HR_E_NOT_FOUND || status == HR_E_NOMEM_HOST) {
             replay->stats.unplanned++; /* it goes on with blocks, under the same limit */
             status = HR_OK;
         }
     }
-    const hri_recording last = replay->last;
+    const hri_tape last = replay->last;
     replay->last = replay->now;
     replay->now = last;
-    hri_recording_clear(&replay->now);
+    hri_tape_clear(&replay->now);
     return status;
 }
 
@@ -92,8 +93,8 @@ static hr_status end_planned(hr_replay *replay) {
     if (status == HR_OK) {
         replay->stats.planned = 0;
         replay->missed_steps = 0;
-        hri_recording_clear(&replay->now);
-        hri_recording_clear(&replay->last);
+        hri_tape_clear(&replay->now);
+        hri_tape_clear(&replay->last);
     }
     return status;
 }
@@ -104,11 +105,13 @@ hr_status hr_replay_step(hr_replay *replay) {
     if (replay->stats.steps > 0) {
         status = replay->stats.planned ? end_planned(replay) : end_recorded(replay);
     } else {
-        hri_recording_clear(&replay->now);
+        hri_tape_clear(&replay->now);
     }
     replay->stats.steps++;
     replay->cursor = 0;
     replay->missed = false;
+    status = status == HR_OK ? replay->failed : status;
+    replay->failed = HR_OK;
     pthread_mutex_unlock(&replay->mutex);
     return status;
 }
@@ -144,7 +147,8 @@ static hr_status serve(hr_replay *replay, uint64_t bytes, uint64_t stream, hri_l
         return HR_OK;
     }
     const hr_status status = hri_blocks_alloc(replay, bytes, stream, &live->block);
-    if (status == HR_OK || !replay->range || (status != HR_E_LIMIT && status != HR_E_NOMEM_DEVICE)) {
+    if (status == HR_OK || !replay->range ||
+        (status != HR_E_LIMIT && status != HR_E_NOMEM_DEVICE)) {
         return status;
     }
     if (stream != replay->main_stream) {
@@ -181,8 +185,7 @@ static hr_status alloc_locked(hr_replay *replay, uint64_t bytes, uint64_t stream
         give_slot(replay, slot);
         return status;
     }
-    const hr_addr at =
-        live.in_range ? hr_range_addr(replay->range) + live.offset : live.block.addr;
+    const hr_addr at = live.in_range ? hr_range_addr(replay->range) + live.offset : live.block.addr;
     status = hri_intmap_put(&replay->at, at, slot);
     if (status != HR_OK) {
         take_back(replay, &live);
@@ -191,7 +194,7 @@ static hr_status alloc_locked(hr_replay *replay, uint64_t bytes, uint64_t stream
     }
     live.index = replay->range || replay->stats.steps == 0
                      ? HRI_REPLAY_CARRIED
-                     : hri_recording_add(&replay->now, bytes, stream);
+                     : hri_tape_add(&replay->now, bytes, stream);
     replay->lives.items[slot] = live;
     replay->stats.live_bytes += bytes;
     if (replay->stats.live_bytes > replay->stats.peak_bytes) {

@@ -15,8 +15,8 @@
 #include "base/vector.h"
 
 enum {
-    HRI_REPLAY_ALIGN = 512,       /* of sizes and offsets, as PyTorch's own allocator has it */
-    HRI_REPLAY_LOOK = 64,         /* how many planned requests a step may skip to find its place again */
+    HRI_REPLAY_ALIGN = 512, /* of sizes and offsets, as PyTorch's own allocator has it */
+    HRI_REPLAY_LOOK = 64,   /* how many planned requests a step may skip to find its place again */
     HRI_REPLAY_WAITING = 1024,    /* freed blocks that wait, at most */
     HRI_REPLAY_REQUESTS = 1 << 20 /* of one step that are recorded, at most */
 };
@@ -32,10 +32,10 @@ typedef struct hri_request {
 } hri_request;
 HRI_VECTOR(hri_requests, hri_request)
 
-typedef struct hri_recording {
+typedef struct hri_tape {
     hri_requests requests;
     bool broken; /* too long, or no memory for it */
-} hri_recording;
+} hri_tape;
 
 /* Something live.  In a block: block.handle is set; in the range: offset is. */
 typedef struct hri_live {
@@ -66,36 +66,40 @@ struct hr_replay {
     hr_logical *logical;
     hr_replay_sync_fn *sync;
     void *sync_user;
-    hri_lives lives;   /* slots; those in `unused` are free */
+    hri_lives lives; /* slots; those in `unused` are free */
     hri_numbers unused;
-    hri_intmap at;     /* address to slot */
+    hri_intmap at; /* address to slot */
     hri_waitings waiting;
-    hri_recording now, last;
+    hri_tape now, last;
     hri_requests plan;
     hri_parts parts;
-    hr_range *range; /* NULL while recording */
+    hr_range *range;      /* NULL while recording */
     uint64_t main_stream; /* whose requests lie in the range */
     size_t cursor;        /* the next planned request of this step */
     bool missed;          /* something in this step */
     int missed_steps;     /* in a row */
+    hr_status failed;     /* the first thing that could not be given back; the next step says so */
     hr_replay_stats stats;
 };
+
+static inline void hri_replay_note(hr_replay *replay, hr_status status) {
+    replay->failed = replay->failed == HR_OK ? status : replay->failed;
+}
 
 uint64_t hri_replay_round(uint64_t bytes);
 /* Waits for the device, and gives the blocks that wait to the heap. */
 HR_MUST_CHECK hr_status hri_replay_flush(hr_replay *replay);
 
 /* record.c */
-void hri_recording_clear(hri_recording *recording);
+void hri_tape_clear(hri_tape *recording);
 /* The number of the request, or HRI_REPLAY_CARRIED when it is not recorded. */
-uint32_t hri_recording_add(hri_recording *recording, uint64_t bytes, uint64_t stream);
+uint32_t hri_tape_add(hri_tape *recording, uint64_t bytes, uint64_t stream);
 /* Sizes, order and streams are equal. */
-bool hri_recording_same(const hri_recording *a, const hri_recording *b);
+bool hri_tape_same(const hri_tape *a, const hri_tape *b);
 
 /* arena.c */
 /* Makes a plan of two equal recordings and the range for it.  On failure nothing has changed but that nothing waits. */
-HR_MUST_CHECK hr_status hri_arena_open(hr_replay *replay, const hri_recording *a,
-                                       const hri_recording *b);
+HR_MUST_CHECK hr_status hri_arena_open(hr_replay *replay, const hri_tape *a, const hri_tape *b);
 /* Gives the range back; nothing lives in it. */
 HR_MUST_CHECK hr_status hri_arena_close(hr_replay *replay);
 /* The planned offset of the next request of the step: true, and the part is taken. */

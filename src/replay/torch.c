@@ -65,8 +65,8 @@ void *hr_torch_alloc(size_t bytes, int device, void *stream) {
     if (!replay && bytes > 0 && raise) {
         raise("headroom: no memory was reserved on this device (headroom.compiled.reserve)");
     }
-    if (replay &&
-        hr_replay_alloc(replay, bytes, (uint64_t)(uintptr_t)stream, &at) != HR_OK && raise) {
+    if (replay && hr_replay_alloc(replay, bytes, (uint64_t)(uintptr_t)stream, &at) != HR_OK &&
+        raise) {
         hr_error why;
         hr_ctx_error(replay->logical->device->ctx, &why);
         raise(why.message);
@@ -74,14 +74,13 @@ void *hr_torch_alloc(size_t bytes, int device, void *stream) {
     return (void *)(uintptr_t)at;
 }
 
-/* What is not ours was allocated before PyTorch came here, or not at all: nobody could be told. */
 void hr_torch_free(void *at, size_t bytes, int device, void *stream) {
     throw_fn *raise;
     hr_replay *replay = replay_of(device, &raise);
     (void)bytes;
     (void)stream;
-    if (replay) {
-        (void)hr_replay_free(replay, (hr_addr)(uintptr_t)at);
+    if (replay && hr_replay_free(replay, (hr_addr)(uintptr_t)at) != HR_OK) {
+        return; /* not ours: PyTorch has no place for an error here */
     }
 }
 
