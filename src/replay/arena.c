@@ -149,7 +149,7 @@ hr_status hri_arena_open(hr_replay *replay, const hri_tape *a, const hri_tape *b
         status = packing_make(&p, a, b, stream);
     }
     if (status == HR_OK) {
-        status = hri_parts_reserve(&replay->parts, p.count);
+        status = hri_taken_reserve(&replay->parts, p.count);
     }
     if (status == HR_OK && p.count > 0) {
         status = range_for(replay, &p);
@@ -182,7 +182,7 @@ hr_status hri_arena_close(hr_replay *replay) {
 /* ---- parts ---- */
 
 /* Where a part at `offset` is, or would be. */
-static size_t find_part(const hri_parts *parts, uint64_t offset) {
+static size_t find_part(const hri_taken *parts, uint64_t offset) {
     size_t low = 0, high = parts->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -196,22 +196,22 @@ static size_t find_part(const hri_parts *parts, uint64_t offset) {
 }
 
 /* false when something lives there, or there is no memory to note it. */
-static bool take_part(hri_parts *parts, uint64_t offset, uint64_t bytes) {
+static bool take_part(hri_taken *parts, uint64_t offset, uint64_t bytes) {
     const size_t at = find_part(parts, offset);
-    const hri_part *items = parts->items;
+    const hri_piece *items = parts->items;
     if ((at > 0 && items[at - 1].offset + items[at - 1].bytes > offset) ||
         (at < parts->count && items[at].offset < offset + bytes) ||
-        hri_parts_reserve(parts, parts->count + 1) != HR_OK) {
+        hri_taken_reserve(parts, parts->count + 1) != HR_OK) {
         return false;
     }
     memmove(parts->items + at + 1, parts->items + at, (parts->count - at) * sizeof *parts->items);
-    parts->items[at] = (hri_part){.offset = offset, .bytes = bytes};
+    parts->items[at] = (hri_piece){.offset = offset, .bytes = bytes};
     parts->count++;
     return true;
 }
 
 void hri_arena_free(hr_replay *replay, uint64_t offset) {
-    hri_parts_remove(&replay->parts, find_part(&replay->parts, offset));
+    hri_taken_remove(&replay->parts, find_part(&replay->parts, offset));
 }
 
 static void miss(hr_replay *replay, uint64_t count) {

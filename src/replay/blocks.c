@@ -17,7 +17,7 @@ hr_status hri_replay_flush(hr_replay *replay) {
         const hr_status freed = hr_block_free(replay->logical, &replay->waiting.items[i].block);
         status = status == HR_OK ? freed : status;
     }
-    hri_waitings_clear(&replay->waiting);
+    hri_parkings_clear(&replay->waiting);
     replay->stats.waiting_bytes = 0;
     return status;
 }
@@ -25,10 +25,10 @@ hr_status hri_replay_flush(hr_replay *replay) {
 /* The newest one that waits in this size, for this stream. */
 static bool take_waiting(hr_replay *replay, uint64_t bytes, uint64_t stream, hr_block *out) {
     for (size_t i = replay->waiting.count; i-- > 0;) {
-        const hri_waiting *w = &replay->waiting.items[i];
+        const hri_parked *w = &replay->waiting.items[i];
         if (w->bytes == bytes && w->stream == stream) {
             *out = w->block;
-            hri_waitings_remove(&replay->waiting, i);
+            hri_parkings_remove(&replay->waiting, i);
             replay->stats.waiting_bytes -= bytes;
             return true;
         }
@@ -61,9 +61,9 @@ static bool too_many(const hr_replay *replay) {
 }
 
 void hri_blocks_free(hr_replay *replay, const hr_block *block, uint64_t bytes, uint64_t stream) {
-    const hri_waiting w = {.block = *block, .bytes = bytes, .stream = stream};
+    const hri_parked w = {.block = *block, .bytes = bytes, .stream = stream};
     replay->stats.block_bytes -= bytes;
-    if (hri_waitings_push(&replay->waiting, w) == HR_OK) {
+    if (hri_parkings_push(&replay->waiting, w) == HR_OK) {
         replay->stats.waiting_bytes += bytes;
         if (too_many(replay)) {
             hri_replay_note(replay, hri_replay_flush(replay));

@@ -49,11 +49,11 @@ void hr_replay_destroy(hr_replay *replay) {
     hri_lives_deinit(&replay->lives);
     hri_numbers_deinit(&replay->unused);
     hri_intmap_deinit(&replay->at);
-    hri_waitings_deinit(&replay->waiting);
+    hri_parkings_deinit(&replay->waiting);
     hri_requests_deinit(&replay->now.requests);
     hri_requests_deinit(&replay->last.requests);
     hri_requests_deinit(&replay->plan);
-    hri_parts_deinit(&replay->parts);
+    hri_taken_deinit(&replay->parts);
     pthread_mutex_destroy(&replay->mutex);
     hri_free(replay);
 }

@@ -49,17 +49,17 @@ HRI_VECTOR(hri_lives, hri_live)
 HRI_VECTOR(hri_numbers, uint32_t)
 
 /* A freed block: nobody but its stream may have it before a sync. */
-typedef struct hri_waiting {
+typedef struct hri_parked {
     hr_block block;
     uint64_t bytes, stream;
-} hri_waiting;
-HRI_VECTOR(hri_waitings, hri_waiting)
+} hri_parked;
+HRI_VECTOR(hri_parkings, hri_parked)
 
 /* A live part of the range, in the order of offsets. */
-typedef struct hri_part {
+typedef struct hri_piece {
     uint64_t offset, bytes;
-} hri_part;
-HRI_VECTOR(hri_parts, hri_part)
+} hri_piece;
+HRI_VECTOR(hri_taken, hri_piece)
 
 struct hr_replay {
     pthread_mutex_t mutex;
@@ -69,10 +69,10 @@ struct hr_replay {
     hri_lives lives; /* slots; those in `unused` are free */
     hri_numbers unused;
     hri_intmap at; /* address to slot */
-    hri_waitings waiting;
+    hri_parkings waiting;
     hri_tape now, last;
     hri_requests plan;
-    hri_parts parts;
+    hri_taken parts;
     hr_range *range;      /* NULL while recording */
     uint64_t main_stream; /* whose requests lie in the range */
     size_t cursor;        /* the next planned request of this step */

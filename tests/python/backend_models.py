@@ -7,8 +7,9 @@ import sys
 import time
 import warnings
 
-import headroom.compiled as compiled
 import torch
+
+import headroom.compiled as compiled
 from headroom.compiled import memory
 
 warnings.filterwarnings("ignore")

@@ -19,7 +19,8 @@ import warnings
 warnings.filterwarnings("ignore")
 
 MIB = 2**20
-HEAD = f"{'model':9} {'way':15} {'budget':>6} {'ms':>7} {'NVML':>7} {'planned':>8} {'arena':>7} {'bound':>7} {'missed':>7} {'again':>6} {'copied':>7}  loss"
+HEAD = (f"{'model':9} {'way':15} {'budget':>6} {'ms':>7} {'NVML':>7} {'planned':>8} {'arena':>7} {'bound':>7} {'missed':>7} {'again':>6} "
+        f"{'copied':>7}  loss")
 
 
 def options(argv=None):
@@ -226,7 +227,8 @@ def row(o, name, way, amount):
 def told(e):
     """The line of an exception that says the most."""
     lines = [s.strip() for s in str(e).splitlines() if s.strip()]
-    return next((s for s in lines if "fit" in s or "memory" in s or "budget" in s), f"{type(e).__name__}: {lines[0] if lines else ''}")[:200]
+    other = f"{type(e).__name__}: {lines[0] if lines else ''}"
+    return next((s for s in lines if "fit" in s or "memory" in s or "budget" in s), other)[:200]
 
 
 def row_main(o):
@@ -266,11 +268,12 @@ def show(name, way, amount, r):
     mib = lambda n, w=7: f"{n / MIB:{w},.0f}" if n else " " * (w - 1) + "-"  # noqa: E731
     over = amount != "none" and way not in ("knob", "eager") and r["nvml"] > float(amount) * 2**30
     late = arena and not arena.get("planned")
+    words = [f"({r['setup']:.0f} s)"] + [w for w, on in (("OVER", over), ("NOT PLANNED", late)) if on]
+    words += [f"{k} {mib(r[k], 1)}" for k in ("allocated", "reserved") if k in r]
+    words += [f"{k} {arena[k]}" for k in ("served", "extra", "overflow", "syncs") if arena]
     print(f"{begin}{r['ms']:7.1f} {mib(r['nvml'])} {mib(r.get('planned', 0), 8)} {mib(arena.get('arena_bytes', 0))} "
-          f"{mib(arena.get('bound_bytes', 0))} {arena.get('missed', 0):7} {r.get('recomputed', 0):6} {mib(r.get('copied', 0))}  {r['loss']:.4f}"
-          f"{' OVER' if over else ''}{' NOT PLANNED' if late else ''}   ({r['setup']:.0f} s)"
-          + (f" allocated {mib(r['allocated'], 1)}, reserved {mib(r['reserved'], 1)}" if "allocated" in r else "")
-          + (f" served {arena['served']}, extra {arena['extra']}, overflow {arena['overflow']}, syncs {arena['syncs']}" if arena else ""), flush=True)
+          f"{mib(arena.get('bound_bytes', 0))} {arena.get('missed', 0):7} {r.get('recomputed', 0):6} {mib(r.get('copied', 0))}  "
+          f"{r['loss']:.4f}  {', '.join(words)}", flush=True)
     return over and way in ("exact", "inductor+arena")
 
 
@@ -316,8 +319,8 @@ def table(o):
                 wrong += show(*one, {"error": f"stopped after {time.time() - since:.0f} s"} if late and "ms" not in r else r)
                 del running[one]
             time.sleep(0.1)
-    print(f"{time.time() - begin:.0f} s, {wrong} wrong; bytes in MiB; exact: PyTorch's kernels and memory of the plan; inductor: compiled by "
-          "Inductor; forecast: PyTorch's own allocator; knob: activation_memory_budget")
+    print(f"{time.time() - begin:.0f} s, {wrong} wrong; bytes in MiB; exact: PyTorch's kernels and memory of the plan; inductor: compiled "
+          "by Inductor; forecast: PyTorch's own allocator; knob: activation_memory_budget")
     return 1 if wrong else 0
 
 

@@ -3,11 +3,12 @@ import copy
 import unittest
 import warnings
 
+import torch
+from small_models import Net, batch
+
 import headroom as hr
 import headroom.compiled as compiled
-import torch
 from headroom.compiled import memory
-from small_models import Net, batch
 
 warnings.filterwarnings("ignore")
 compiled.register()
@@ -83,7 +84,8 @@ class Backend(unittest.TestCase):
         want_module, module = copy.deepcopy(base), copy.deepcopy(base)
         want = train(want_module, want_module)
         with mock.patch("headroom.compiled.inductor.compile_fx", inner):
-            got = train(module, torch.compile(module, backend="headroom", options={"compiler": "inductor", "budget": "60%"}, fullgraph=True))
+            options = {"compiler": "inductor", "budget": "60%"}
+            got = train(module, torch.compile(module, backend="headroom", options=options, fullgraph=True))
         self.assertGreater(compiled.reports[-1].recomputed, 0)
         self.assertEqual(compiled.reports[-1].promise, "forecast")
         for a, b in zip(want, got):

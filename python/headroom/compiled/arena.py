@@ -60,7 +60,7 @@ class Arena:
         return int(info.process_bytes or info.ours_bytes)
 
     def outside(self) -> int:
-        """What the process holds on the device beside the tensors: context, kernels, libraries."""
+        """What the process holds on the device in addition to the tensors: context, kernels, libraries."""
         info = self.info()
         return max(0, int(info.process_bytes or info.ours_bytes) - int(info.held_bytes))
 

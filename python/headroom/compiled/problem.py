@@ -72,19 +72,27 @@ class Problem:
         self._op(OUTSIDE, OUTSIDE, OUTSIDE, sorted(ins), outs, phase="backward", once=True, time_ns=0)
 
     def _ops(self) -> None:
-        made = {k for name in self.step.outputs for k, _ in self.step.by_name[name].storages}
+        writes = [n for n in self.step.nodes if n.writes]
+        made = {k for name in [*self.step.outputs, *(a for n in writes for a in n.inputs)] for k, _ in self.step.by_name[name].storages}
         early = {n.name for n in self.step.nodes if n.early or (n.random and n.forward)}
-        waiting = {n.name for n in self.step.nodes if n.kind == "op" and (n.name in early or any(k in made for k, _ in n.storages))}
+        waiting = {n.name for n in self.step.nodes if n.kind == "op" and not n.writes and
+                   (n.name in early or any(k in made for k, _ in n.storages))}
         between = False
         for n in self.step.nodes:
             if not between and not waiting:
-                self._outside()
+                self._end_forward(writes)
                 between = True
-            if n.kind == "op":
+            if n.kind == "op" and not n.writes:
                 self._node(n)
                 waiting.discard(n.name)
         if not between:
-            self._outside()
+            self._end_forward(writes)
+
+    def _end_forward(self, writes: list[Node]) -> None:
+        """Updates of inputs stand where the forward half ends, wherever the graph has them."""
+        for n in writes:
+            self._node(n)
+        self._outside()
 
     def reads(self, n: Node) -> list[int]:
         """Values that an op reads, in the order of its operands in the plan."""
