@@ -105,7 +105,8 @@ HR_API void *hr_torch_alloc(size_t bytes, int device, void *stream);
 HR_API void hr_torch_free(void *at, size_t bytes, int device, void *stream);
 /* For set_record_stream_fn. */
 HR_API void hr_torch_record(void *at, void *stream);
-/* For hr_replay_options: waits for the CUDA context of the calling thread.  Nonzero if there is none. */
+/* For hr_replay_options.sync: waits for CUDA's device of the number `user`, as a pointer; nonzero if there is none or it has
+ * failed. */
 HR_API int hr_torch_sync(void *user);
 
 HR_END_DECLS

@@ -12,13 +12,21 @@
 #include "device/device.h"
 
 typedef void throw_fn(const char *words);
-typedef int sync_fn(void);
+
+/* What is called of CUDA's driver; all or nothing. */
+typedef struct driver {
+    int (*cuCtxSynchronize)(void);
+    int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+    int (*cuDevicePrimaryCtxRelease_v2)(int device);
+    int (*cuCtxPushCurrent_v2)(void *context);
+    int (*cuCtxPopCurrent_v2)(void **context);
+} driver;
 
 static struct {
     pthread_mutex_t mutex;
     hr_replay *of[HR_TORCH_DEVICES];
     throw_fn *raise; /* NULL: refusals are NULL */
-    sync_fn *sync;
+    driver cuda;
 } table = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* A function of a library that this process has loaded; *out is NULL when there is none. */
@@ -95,13 +103,35 @@ void hr_torch_record(void *at, void *stream) {
     }
 }
 
-int hr_torch_sync(void *user) {
-    (void)user;
+static bool open_driver(driver *out) {
+    static const char library[] = "libcuda.so.1";
     pthread_mutex_lock(&table.mutex);
-    if (!table.sync) {
-        find("libcuda.so.1", "cuCtxSynchronize", &table.sync);
+    driver *d = &table.cuda;
+    if (!d->cuCtxSynchronize) {
+        find(library, "cuDevicePrimaryCtxRetain", &d->cuDevicePrimaryCtxRetain);
+        find(library, "cuDevicePrimaryCtxRelease_v2", &d->cuDevicePrimaryCtxRelease_v2);
+        find(library, "cuCtxPushCurrent_v2", &d->cuCtxPushCurrent_v2);
+        find(library, "cuCtxPopCurrent_v2", &d->cuCtxPopCurrent_v2);
+        find(library, "cuCtxSynchronize", &d->cuCtxSynchronize);
     }
-    sync_fn *sync = table.sync;
+    *out = *d;
     pthread_mutex_unlock(&table.mutex);
-    return sync ? sync() : 1;
+    return out->cuCtxSynchronize && out->cuDevicePrimaryCtxRetain &&
+           out->cuDevicePrimaryCtxRelease_v2 && out->cuCtxPushCurrent_v2 && out->cuCtxPopCurrent_v2;
+}
+
+int hr_torch_sync(void *user) {
+    const int device = (int)(intptr_t)user;
+    driver d;
+    void *context;
+    if (!open_driver(&d) || d.cuDevicePrimaryCtxRetain(&context, device) != 0) {
+        return 1;
+    }
+    int failed = d.cuCtxPushCurrent_v2(context);
+    if (!failed) {
+        failed = d.cuCtxSynchronize();
+        (void)d.cuCtxPopCurrent_v2(&context);
+    }
+    (void)d.cuDevicePrimaryCtxRelease_v2(device);
+    return failed != 0;
 }

@@ -34,12 +34,12 @@ class Arena:
         info = self.info()
         limit = int(info.free_bytes) - (1 << 30) if budget is None else budget - self.outside() - start
         if limit < info.page_bytes:
-            raise UsageError(f"a budget of {budget} bytes is too small on {device}: {self.outside()} are in use before any tensor, and CUDA's "
-                             f"libraries may load {start}")
+            raise UsageError(f"a budget of {budget} bytes is too small on {device}: {self.outside()} are in use before any tensor, and "
+                             f"CUDA's libraries may load {start}")
         options = fill(_c.hr_logical_options, name=b"torch", limit_bytes=limit)
         self.check(lib.hr_logical_create(self.device, c.byref(options), c.byref(self.logical)))
         wait = c.cast(lib.hr_torch_sync, c.c_void_p).value if sync else None
-        given = fill(_c.hr_replay_options)
+        given = fill(_c.hr_replay_options, sync_user=int(device.partition(":")[2] or 0))
         given.sync = c.cast(wait, type(given.sync)) if wait else type(given.sync)()
         self.check(lib.hr_replay_create(self.logical, c.byref(given), c.byref(self.replay)))
         self.settled = self.backward = self.began = False

@@ -81,8 +81,8 @@ class Partition:
             return partitioners.default_partition(joint_module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **keep(rest))
         joint = Joint(joint_module, num_fwd_outputs, updated_inputs())
         for n in joint.refused:
-            raise UsageError(f"compiler={self.settings.compiler!r}: {n.target} writes into memory in the middle of the graph, and a plan would "
-                             "have to know when; use compiler=\"eager\"")
+            raise UsageError(f"compiler={self.settings.compiler!r}: {n.target} writes into memory in the middle of the graph, and a plan "
+                             "would have to know when; use compiler=\"eager\"")
         arranged = self.arrange(joint)
         static = rest.get("static_lifetime_input_indices")
         more = {}
