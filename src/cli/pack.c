@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/common/command.h"
-#include "plan/pack_csv.h"
+#include "show/pack.h"
 
 typedef struct pack_options {
     bool json;
@@ -32,36 +32,8 @@ static int print_json(hri_cli *cli, const hri_pack_file *file, const uint64_t *o
     hri_json json;
     hri_cli_json_start(&json);
     hri_json_bool(&json, "fits", code == HRI_EXIT_YES);
-    hri_json_u64(&json, "height_bytes", r->height);
-    hri_json_u64(&json, "lower_bound_bytes", r->lower_bound);
-    hri_json_bool(&json, "proved", r->proved != 0);
-    hri_json_string(&json, "method", r->method);
-    hri_json_u64(&json, "steps", r->steps);
-    hri_json_array(&json, "buffers");
-    for (size_t i = 0; i < file->count; i++) {
-        hri_json_object(&json, NULL);
-        hri_json_string(&json, "id", file->ids[i]);
-        hri_json_u64(&json, "offset", offsets[i]);
-        hri_json_end(&json);
-    }
-    hri_json_end(&json);
+    hri_pack_json(file, offsets, r, &json);
     return hri_cli_json_end(cli, &json, code);
-}
-
-static void print_csv(hri_cli *cli, const hri_pack_file *file, const uint64_t *offsets) {
-    hri_out_text(&cli->out, "id,offset\n");
-    for (size_t i = 0; i < file->count; i++) {
-        hri_out_printf(&cli->out, "%s,%llu\n", file->ids[i], (unsigned long long)offsets[i]);
-    }
-}
-
-static void say_summary(const hri_pack_result *r) {
-    const double gap = r->lower_bound
-                           ? 100.0 * (double)(r->height - r->lower_bound) / (double)r->lower_bound
-                           : 0.0;
-    fprintf(stderr, "height %llu, lower bound %llu, gap %.3f %%, by %s in %llu steps%s\n",
-            (unsigned long long)r->height, (unsigned long long)r->lower_bound, gap, r->method,
-            (unsigned long long)r->steps, r->proved ? ", which is optimal" : "");
 }
 
 /* Packs, checks with code that the packer does not share, prints. */
@@ -82,7 +54,7 @@ static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) 
         code = hri_cli_failed(cli, NULL, "the check of the packing", HR_E_INTERNAL);
     } else {
         code = o->capacity && result.height > o->capacity ? HRI_EXIT_NO : HRI_EXIT_YES;
-        say_summary(&result);
+        hri_pack_show_summary(&result, stderr);
         if (code == HRI_EXIT_NO) {
             hri_refuse(cli, "does_not_fit", "the height of %llu is above the capacity of %llu",
                        (unsigned long long)result.height, (unsigned long long)o->capacity);
@@ -90,7 +62,7 @@ static int pack(hri_cli *cli, const pack_options *o, const hri_pack_file *file) 
         if (o->json) {
             code = print_json(cli, file, offsets, &result, code);
         } else {
-            print_csv(cli, file, offsets);
+            hri_pack_show_csv(file, offsets, &cli->out);
         }
     }
     hri_free(offsets);

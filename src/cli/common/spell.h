@@ -1,19 +1,12 @@
-/* Between the options of the library and the flags of the command line: names, failures, warnings.
- *
- * The library speaks of options ("val_split leaves no training samples"); here they are what was typed ("--val-split leaves
- * ...").  What each cause of a failure means for the exit code is said once, in hri_cli_exit_of. */
+/* Failures, answers and warnings of the library as the command line says them (show/spell.h has the words).  What each cause of
+ * a failure means for the exit code is said once, in hri_cli_exit_of. */
 #ifndef HRI_CLI_SPELL_H
 #define HRI_CLI_SPELL_H
 
 #include <headroom/job.h>
 #include "cli/common/cli.h"
 #include "show/plan.h"
-
-/* The flags of some changes, for hri_options_changed: out has room for as many. */
-void hri_spell_changes(const hri_way_change *changes, size_t count, hri_change *out);
-/* Adds "--batch 27 --budget 64MiB". */
-HR_MUST_CHECK hr_status hri_spell_flags(const hri_field *fields, const hri_change *changes,
-                                        size_t count, hri_text *out);
+#include "show/spell.h"
 
 int hri_cli_exit_of(hr_cause cause);
 /* Says what went wrong and gives the exit code. */
