@@ -76,5 +76,19 @@ HR_API HR_MUST_CHECK hr_status hr_checkpoint_read(const hr_checkpoint *c, const 
                                                   int32_t type, uint64_t at, void *to,
                                                   uint64_t count, hr_error *why);
 
+/* Set size to sizeof(hr_merge_result). */
+typedef struct hr_merge_result {
+    size_t size;
+    uint64_t layers;     /* whose weights were changed */
+    uint64_t parameters; /* of the model */
+    uint64_t bytes;      /* of the tensors in the file */
+} hr_merge_result;
+
+/* Puts LoRA adapters into the weights they belong to, W + (alpha / rank) B A in f32, and writes a checkpoint of the model without
+ * adapters: parameters only, which other programs load and `init` starts from.  The file is replaced atomically.
+ * HR_E_INVALID: the run has no adapters.  out may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_checkpoint_merge(const hr_checkpoint *c, const char *path,
+                                                   hr_merge_result *out, hr_error *why);
+
 HR_END_DECLS
 #endif

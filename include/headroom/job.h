@@ -56,7 +56,9 @@ typedef struct hr_job_options {
     const hr_model *custom_model; /* hr_model_define */
     const char
         *training; /* train.h: "optimizer=adamw,rate=3e-4,schedule=cosine,clip=1,precision=bf16" */
-    const char *passes; /* over the model's graph, in order; reserved, NULL */
+    /* Over the model's graph, in order, with ';' between; NULL: none.  "lora:rank=16,alpha=32,layers=c_attn+c_proj,train=head"
+     * trains low-rank adapters: see docs/compression.md. */
+    const char *passes;
     const char *init;   /* safetensors file to start from; its number of classes may differ */
     double smoothing;   /* of labels: 0 to 0.99 */
 

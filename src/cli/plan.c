@@ -25,7 +25,7 @@ typedef struct work {
     hri_cli *cli;
     const hri_plan_flags *flags;
     const char *model; /* as it was typed; NULL: a problem */
-    hri_text training;
+    hri_text training, passes;
     hr_ctx *ctx;
     hr_plan *plan;
     hri_plan_speller speller;
@@ -90,7 +90,7 @@ static int explore(work *w) {
 
 static int make(work *w) {
     hr_job_options job;
-    int code = hri_plan_flags_job(w->cli, w->flags, &w->training, &job);
+    int code = hri_plan_flags_job(w->cli, w->flags, &w->training, &w->passes, &job);
     if (code == HRI_EXIT_YES) {
         job.plan_file = w->flags->load;
         code = w->model ? plan_model(w, &job) : plan_problem(w, &job);
@@ -253,7 +253,7 @@ static int try_plan(work *w) {
 
 /* The flags that say what is trained and where, which `train` has too. */
 static const char *const carried[] = {
-    "batch",     "budget",    "device",        "optimizer", "momentum", "options",
+    "batch",     "budget",    "device",        "optimizer", "momentum", "options", "lora",
     "precision", "moments",   "micro-batches", "replicas",  "shard",    "ghost-norm",
     "measure",   "exact",     "offload",       "spill",     "data",     "val-data",
     "val-split", "val-batch", "data-budget",   NULL};
@@ -370,6 +370,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hr_plan_destroy(w.plan);
     hr_ctx_destroy(w.ctx);
     hri_text_deinit(&w.training);
+    hri_text_deinit(&w.passes);
     hri_free(w.losses);
     return code;
 }

@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "job/why.h"
 #include "weights/checkpoint.h"
+#include "weights/merge.h"
 
 struct hr_checkpoint {
     hri_checkpoint c;
@@ -111,4 +112,17 @@ hr_status hr_checkpoint_read(const hr_checkpoint *c, const char *name, int32_t t
         status = hri_tensors_read(&c->c.file, t, at, count, (hr_type)type, to, &why);
     }
     return status == HR_OK ? HR_OK : failed(status, &why, error);
+}
+
+hr_status hr_checkpoint_merge(const hr_checkpoint *c, const char *path, hr_merge_result *out,
+                              hr_error *error) {
+    hri_prose why = {""};
+    hri_merge_report r;
+    const hr_status status = hri_checkpoint_merge(&c->c, path, &r, &why);
+    if (status != HR_OK) {
+        return failed(status, &why, error);
+    }
+    const hr_merge_result result = {
+        .size = sizeof result, .layers = r.layers, .parameters = r.parameters, .bytes = r.bytes};
+    return out ? hri_give(out, &result, sizeof result) : HR_OK;
 }

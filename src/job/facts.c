@@ -85,6 +85,18 @@ static void add_job(const hri_train_job *j, list *l) {
         char loss[HRI_LOSS_TEXT];
         add(l, "--loss", "%s", hri_loss_print(&j->loss, loss, sizeof loss));
     }
+    for (size_t i = 0; i < j->plan->passes.count; i++) {
+        const hri_pass_options *p = &j->plan->passes.of[i];
+        hri_text text = {0};
+        const char *name = hri_arena_printf(l->texts, "--%s", p->pass->name);
+        hri_pass_print(p, &text);
+        if (name && hri_text_status(&text) == HR_OK) {
+            add(l, name, "%s", hri_text_get(&text) + strlen(p->pass->name) + 1);
+        } else {
+            l->failed = 1;
+        }
+        hri_text_deinit(&text);
+    }
     if (j->class_weights) {
         uint64_t hash = 0;
         for (int64_t c = 0; c < j->want.classes; c++) {

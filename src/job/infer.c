@@ -65,6 +65,9 @@ static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
         status = hri_checkpoint_model(&i->checkpoint, &i->model, &prose);
     }
     if (status == HR_OK) {
+        status = hri_passes_parse(i->checkpoint.about.passes, &i->passes, &prose);
+    }
+    if (status == HR_OK) {
         status = hri_model_input_with(i->model, &i->checkpoint.about.loss, &i->want, &prose);
     }
     return status == HR_OK ? HR_OK : failed(why, i->checkpoint.path, status, &prose);
@@ -359,6 +362,7 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
     const hri_predictor_options options = {
         .device = i->device,
         .model = i->model,
+        .passes = &i->passes,
         .checkpoint = &i->checkpoint,
         .supply = i->supply,
         .pixels = find_pixels(i),
@@ -475,6 +479,7 @@ void hr_predictor_close(hr_predictor *i) {
     hri_admission_close(i->admission);
     hri_supply_close(i->supply);
     hri_source_deinit(&i->source);
+    hri_passes_deinit(&i->passes);
     hr_model_close(i->o.custom_model ? NULL : i->model);
     hri_checkpoint_close(&i->checkpoint);
     hri_letters_deinit(&i->names);

@@ -25,6 +25,7 @@ struct hr_predictor {
     bool said_waiting;
     hri_checkpoint checkpoint;
     hr_model *model;
+    hri_passes passes; /* over the model, as the checkpoint says */
     hri_model_input want;
     hri_target target; /* what its outputs are */
     hri_source source;

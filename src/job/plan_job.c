@@ -79,9 +79,19 @@ static hr_status open_model(hri_plan_job *j) {
     if (status != HR_OK) {
         return hri_why_error(&j->why, hri_cause_of(status), status, NULL, &error);
     }
+    hri_prose prose = {0};
+    status = hri_passes_parse(j->o.passes, &j->passes, &prose);
+    if (status != HR_OK) {
+        const int lora = !strncmp(prose.text, "lora:", 5);
+        return hri_why_option(&j->why, status == HR_E_NOMEM_HOST ? status : HR_E_INVALID,
+                              lora ? "lora" : "passes", ": %s",
+                              prose.text + (lora ? 6 : 0));
+    }
     j->what = j->o.model ? j->o.model : hr_model_name(j->model);
-    j->job.build = hr_model_build;
-    j->job.user = j->model;
+    j->objective = (hri_objective){
+        .build = hr_model_build, .user = j->model, .no_metrics = 1, .passes = &j->passes};
+    j->job.build = j->passes.count ? hri_objective_build : hr_model_build;
+    j->job.user = j->passes.count ? (void *)&j->objective : (void *)j->model;
     j->job.batch = j->o.batch;
     j->job.parts = j->o.micro_batches;
     j->job.allow_coupled = j->o.split_norm;
@@ -182,6 +192,7 @@ void hri_plan_job_close(hri_plan_job *j) {
     hri_engine_close(j->engine);
     hri_admission_close(j->admission);
     hri_threads_destroy(j->threads);
+    hri_passes_deinit(&j->passes);
     if (!j->o.custom_model) {
         hr_model_close(j->model);
     }

@@ -16,6 +16,7 @@
 #include "job/why.h"
 #include "net/who.h"
 #include "run/holding.h"
+#include "step/objective.h"
 
 enum {
     HRI_PLAN_EFFORT = 16000000, /* steps of search, where none are given */
@@ -67,6 +68,8 @@ typedef struct hri_plan_job {
     hr_ctx *ctx;       /* the caller's */
     hr_device *device; /* NULL: planned for a device that is not there */
     hr_model *model;   /* NULL: a problem */
+    hri_passes passes; /* over its graph */
+    hri_objective objective; /* the model with them, where nothing else is asked of it */
     hri_problem problem;
     hri_plan *reference; /* of a problem */
     hri_fit_job job;

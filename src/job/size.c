@@ -126,6 +126,7 @@ static hr_status begin_plan(hri_train_job *j, int64_t batch) {
     j->plan->job.options.ignored = !j->all_labels_count;
     j->objective = (hri_objective){.build = hr_model_build,
                                    .user = j->plan->model,
+                                   .passes = &j->plan->passes,
                                    .smoothing = j->o.smoothing,
                                    .loss = j->loss,
                                    .wide = j->plan->job.options.precision != HR_PRECISION_F32,

@@ -143,13 +143,26 @@ static const char *name_model(hri_train_job *j) {
     return name;
 }
 
+/* What passes made of it, as text; NULL: none. */
+static hr_status name_passes(hri_train_job *j, const char **out) {
+    hri_text text = {0};
+    hri_passes_print(&j->plan->passes, &text);
+    hr_status status = hri_text_status(&text);
+    *out = status == HR_OK && text.used ? hri_arena_strdup(&j->facts, hri_text_get(&text)) : NULL;
+    status = status == HR_OK && text.used && !*out ? HR_E_NOMEM_HOST : status;
+    hri_text_deinit(&text);
+    return status;
+}
+
 static hr_status fill_about(hri_train_job *j, hri_prose *why) {
-    const char *model = name_model(j);
-    if (!model) {
+    const char *model = name_model(j), *passes;
+    if (!model || name_passes(j, &passes) != HR_OK) {
         return HR_E_NOMEM_HOST;
     }
     j->about = (hri_about){.model = model,
                            .graph = j->graph,
+                           .passes = passes,
+                           .prefix = j->plan->model->prefix,
                            .precision = hri_plan_precisions[j->plan->job.options.precision],
                            .source = j->source.text,
                            .pixels = j->objective.pixels,

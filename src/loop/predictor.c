@@ -46,6 +46,7 @@ static hr_status build(const hri_predictor_options *o, int64_t batch, hr_graph *
     char text[64];
     const hri_objective objective = {.build = hr_model_build,
                                      .user = o->model,
+                                     .passes = o->passes,
                                      .eval_pixels = o->pixels,
                                      .loss = o->checkpoint->about.loss,
                                      .wide = strcmp(o->checkpoint->about.precision, "f32") != 0};

@@ -1,12 +1,14 @@
 /* Checkpoints of a training, and going on from one; see trainer_parts.h. */
 #include "loop/trainer_parts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "weights/adapter.h"
 
 /* ---- writing ---- */
 
@@ -67,6 +69,16 @@ static hr_status write_weights(hri_trainer *t, const char *path, hri_prose *why)
     return hri_checkpoint_save(path, &w, why);
 }
 
+/* Adapters lie beside the checkpoint, as other programs read them: those of the best weights, or of the last while there are
+ * no best. */
+static hr_status write_adapter(hri_trainer *t, int best, hri_prose *why) {
+    if (!t->o.about->passes || (!best && !isnan(t->at.best))) {
+        return HR_OK;
+    }
+    const hri_values from = values_of(t->o.planned);
+    return hri_adapter_save(t->o.folder, hri_planned_graph(t->o.planned), &from, t->o.about, why);
+}
+
 /* A failure is kept and said; whoever needs the file decides. */
 hr_status hri_trainer_write(hri_trainer *t, int best) {
     const char *path = best ? t->best_path : t->last_path;
@@ -78,7 +90,8 @@ hr_status hri_trainer_write(hri_trainer *t, int best) {
     t->at.state = hri_planned_state(t->o.planned);
     t->at.seconds_ns += begin - t->begun_ns;
     t->begun_ns = begin;
-    const hr_status status = best ? write_weights(t, path, &why) : write_whole(t, path, &why);
+    hr_status status = best ? write_weights(t, path, &why) : write_whole(t, path, &why);
+    status = status == HR_OK ? write_adapter(t, best, &why) : status;
     const uint64_t end = hri_clock_ns();
     t->sums.save_ns += end - begin;
     t->saved_ns = end;

@@ -1,4 +1,4 @@
-/* The model built, its images as bytes where they are, then the pass `loss`; see objective.h. */
+/* The model built, its images as bytes where they are, then the passes that are asked for, then `loss`; see objective.h. */
 #include "step/objective.h"
 
 #include <stdio.h>
@@ -40,22 +40,28 @@ hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int t
     snprintf(text, sizeof text, "loss:loss=%s,smoothing=%.17g,metrics=%s,wide=%s", loss,
              training ? o->smoothing : 0.0, o->no_metrics ? "no" : "yes", o->wide ? "yes" : "no");
     hr_status status = hri_pass_parse(text, &pass, NULL);
-    if (status == HR_OK) {
-        status = hr_graph_create(&model);
-    }
     if (status != HR_OK) {
+        return status;
+    }
+    status = hr_graph_create(&model);
+    if (status != HR_OK) {
+        hri_pass_options_deinit(&pass);
         return status;
     }
     model->keep_scores = g->keep_scores;
     model->class_weights = weighted ? o->class_weights : NULL;
     model->class_weight_count = o->class_weight_count;
     status = build_model(o, model, batch, training);
+    if (status == HR_OK && o->passes) {
+        status = hri_passes_apply(o->passes, &model);
+    }
     if (status == HR_OK) {
         status = hri_pass_apply(&pass, model, g, &map);
     } else if (model->error.code != HR_OK) {
         hri_graph_fail(g, model->error.code, "%s", model->error.message);
     }
     hri_pass_map_deinit(&map);
+    hri_pass_options_deinit(&pass);
     hr_graph_destroy(model);
     return status;
 }

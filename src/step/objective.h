@@ -1,6 +1,6 @@
 /* What a training asks of a model: an hri_objective wraps the function that builds it.
  *
- * The pass `loss` adds accuracy and top5 where the model shows scores and labels, and puts another loss in place of the
+ * Passes that change the model (LoRA) come first, in training and evaluation alike.  The pass `loss` adds accuracy and top5 where the model shows scores and labels, and puts another loss in place of the
  * model's.  Label smoothing and class weights are training's own: evaluation keeps the plain loss.  Images that come as bytes are normalised by the first node of the graph
  * (graph/pixels.h), in training and evaluation alike. */
 #ifndef HRI_STEP_OBJECTIVE_H
@@ -9,6 +9,7 @@
 #include <headroom/train.h>
 #include "graph/pixels.h"
 #include "passes/common/losses.h"
+#include "passes/common/pass.h"
 
 typedef struct hri_objective {
     hr_build_fn *build; /* the model's */
@@ -20,6 +21,7 @@ typedef struct hri_objective {
     /* One per class, of training alone; NULL: none.  The loss is then a cross entropy if it is not said. */
     const float *class_weights;
     size_t class_weight_count;
+    const hri_passes *passes; /* over the model, before the loss; NULL: none */
     /* Images that come as bytes, to train on and to evaluate; zeros: the data is what the model asks for. */
     hri_pixels pixels, eval_pixels;
 } hri_objective;

@@ -87,7 +87,8 @@ static hr_value slice_source(hri_rewrite *r, hr_value v) {
     if (snprintf(name, sizeof name, "/%s", value->name) >= NAME) {
         hri_graph_fail(r->to, HR_E_INVALID, "%s: the name is too long", value->name);
     }
-    const hr_tags tags = slice_tags(r->from, v);
+    hr_tags tags = slice_tags(r->from, v);
+    tags.owner = r->values[hri_graph_tags(r->from, v)->owner];
     const hr_value made = hr_graph_param(r->to, name, (hr_type)value->meta.type, hr_shape_1(slice),
                                          hr_init_constant(0.0));
     if (made != HR_NONE) {

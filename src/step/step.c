@@ -82,13 +82,16 @@ static hr_status lower_precision(hri_step_maker *m) {
     hri_pass_options pass;
     const int bf16 = m->o->precision == HR_PRECISION_BF16;
     hr_status status = hri_pass_parse(bf16 ? "precision:to=bf16" : "precision:to=f16", &pass, NULL);
-    if (status == HR_OK) {
-        status = hr_graph_create(&small);
-    }
     if (status != HR_OK) {
         return status;
     }
+    status = hr_graph_create(&small);
+    if (status != HR_OK) {
+        hri_pass_options_deinit(&pass);
+        return status;
+    }
     status = hri_pass_apply(&pass, m->g, small, &m->map);
+    hri_pass_options_deinit(&pass);
     hr_graph_destroy(m->g);
     m->g = small;
     return status;

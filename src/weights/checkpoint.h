@@ -7,6 +7,8 @@
  *   __metadata__                      "format": "pt", and "headroom": a JSON text with the rest: hri_about, hri_progress_state;
  *                                     "headroom.graph": the model itself, where no name opens it
  *
+ * Where passes added parameters (LoRA), they are among the weights, under their names.
+ *
  * A run keeps two files in its folder: last.safetensors is whole and goes on with the same bits; best.safetensors has
  * the weights of the best epoch and nothing that strict loaders would trip over.  Both are written beside their place,
  * synced and renamed, so at every moment each of them is a whole old file or a whole new one.
@@ -67,6 +69,8 @@ typedef struct hri_about {
     const char *model; /* every key said: opens the same model */
     const char
         *graph; /* the text of a model that no name opens (docs/graph-format.md); else NULL */
+    const char *passes; /* over the model's graph, as hri_passes_parse reads them; NULL: none */
+    const char *prefix; /* what other programs put before its names; not in the file */
     const char *precision;    /* "f32", "bf16", "f16" */
     const char *source;       /* what it was trained on: "images:flowers" */
     hri_pixels pixels;        /* how its graph makes real numbers of bytes; channels 0: none came */

@@ -374,11 +374,12 @@ enum key {
     TRAINING,
     LOSS,
     TABLE,
+    PASSES,
     KEYS
 };
 static const char *const keys[KEYS] = {"version",     "model",     "precision", "source", "input",
                                        "stages",      "normalise", "classes",   "split",  "run",
-                                       "environment", "training",  "loss",      "table"};
+                                       "environment", "training",  "loss",      "table",  "passes"};
 
 /* Letters of names and options: nothing that a parser, a shell or a terminal could take for something else. */
 static int is_plain(const char *text) {
@@ -394,6 +395,19 @@ static hr_status read_loss(reading *r, const hri_json_token *t) {
            : !is_plain(text) ? wrong(r, "loss", "is not the name of a loss")
            : hri_loss_parse(text, &r->c->about.loss, r->why) == HR_OK ? HR_OK
                                                                       : HR_E_FORMAT;
+}
+
+static hr_status read_passes(reading *r, const hri_json_token *t) {
+    hri_passes passes;
+    const hr_status status = keep_text(r, t, "passes", HRI_CHECKPOINT_NAME_MAX, &r->c->about.passes);
+    if (status != HR_OK) {
+        return status;
+    }
+    const hr_status read = hri_passes_parse(r->c->about.passes, &passes, r->why);
+    if (read == HR_OK) {
+        hri_passes_deinit(&passes);
+    }
+    return read == HR_OK || read == HR_E_NOMEM_HOST ? read : HR_E_FORMAT;
 }
 
 static hr_status read_key(reading *r, enum key key, const hri_json_token *t) {
@@ -425,6 +439,8 @@ static hr_status read_key(reading *r, enum key key, const hri_json_token *t) {
         return read_progress(r, t);
     case LOSS:
         return read_loss(r, t);
+    case PASSES:
+        return read_passes(r, t);
     case TABLE: {
         const hr_status status = hri_checkpoint_read_table(r->s, t, &r->c->table, r->why);
         a->table = r->c->table;
@@ -575,6 +591,12 @@ hr_status hri_about_check(const hri_about *a, hri_prose *why) {
         return hri_prose_set(why, HR_E_RANGE,
                              "the data string is longer than the %d bytes allowed in a checkpoint",
                              HRI_CHECKPOINT_SOURCE_MAX);
+    }
+    if (a->passes && strlen(a->passes) > HRI_CHECKPOINT_NAME_MAX) {
+        return hri_prose_set(why, HR_E_RANGE,
+                             "the layers of `passes` are longer than the %d bytes allowed in a "
+                             "checkpoint",
+                             HRI_CHECKPOINT_NAME_MAX);
     }
     const hr_status status = check_facts(a->run, a->run_count, why);
     return status == HR_OK ? check_facts(a->environment, a->environment_count, why) : status;

@@ -212,6 +212,9 @@ static hr_status print_about(const hri_checkpoint_write *w, char **out) {
         char loss[HRI_LOSS_TEXT];
         hri_json_string(&j, "loss", hri_loss_print(&a->loss, loss, sizeof loss));
     }
+    if (a->passes) {
+        hri_json_string(&j, "passes", a->passes);
+    }
     if (a->pixels.channels) {
         hri_json_object(&j, "normalise");
         put_numbers(&j, "mean", a->pixels.mean, a->pixels.channels);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "passes/common/lora.h"
 
 static const hri_tensor *find_tensor(const hri_tensors *file, const char *name) {
     static const char *const prefixes[] = {"", "transformer.", "module.", "model."};
@@ -75,7 +76,8 @@ static hr_status load(const hri_tensors *file, const hr_graph *g, const hri_valu
                       int64_t classes, hri_init_report *report, hri_prose *why) {
     hr_status status = HR_OK;
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        if (hri_keep_of(g, v) == HR_KEEP_MODEL) {
+        const int absent = hri_lora_is_adapter(g, v) && !find_tensor(file, g->values[v].name);
+        if (hri_keep_of(g, v) == HR_KEEP_MODEL && !absent) {
             const hr_meta in_file = hri_file_meta(g, v);
             status = check(file, &g->values[v], &in_file, classes, report, why);
         }

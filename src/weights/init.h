@@ -2,7 +2,7 @@
  *
  * Every weight of the model must be in the file, under its own name or behind a family's prefix, in its shape; but a
  * tensor whose shape differs only where the model has its number of classes stays as the seed made it: a head for
- * other classes is trained anew.  What else is in the file is looked past.  Everything is compared before the first
+ * other classes is trained anew; and adapters, which a model's own file does not have, stay so too.  What else is in the file is looked past.  Everything is compared before the first
  * weight is changed. */
 #ifndef HRI_WEIGHTS_INIT_H
 #define HRI_WEIGHTS_INIT_H

@@ -55,6 +55,8 @@ const hri_field hri_plan_fields[] = {
      .metavar = "TYPE", .choices = hri_plan_precisions, .needs = A_MODEL},
     {"moments", HRI_TRAIN_MOMENTS_HELP, AT(moments), HRI_FIELD_ENUM, "f32", .metavar = "TYPE",
      .choices = hri_plan_moments, .needs = A_MODEL},
+    {"lora", HRI_TRAIN_LORA_HELP, AT(lora), HRI_FIELD_STRING, NULL, .metavar = "KEYS",
+     .needs = A_MODEL},
     {"options", "more training options: clip=1,scores=kept", AT(options), HRI_FIELD_STRING, NULL,
      .metavar = "KEYS", .needs = A_MODEL},
     {"micro-batches", "number of micro-batches: auto, off, or a number", AT(micro_batches),
@@ -141,18 +143,21 @@ int hri_plan_read_wait(hri_cli *cli, const char *text, uint64_t *out_ms) {
     return status == HR_OK ? HRI_EXIT_YES : HRI_EXIT_USAGE;
 }
 
-int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *f, hri_text *training,
+int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *f, hri_text *training, hri_text *passes,
                        hr_job_options *out) {
+    hri_text_clear(passes);
+    hri_train_passes_add(f->lora, passes);
     hri_text_clear(training);
     hri_train_keys_add(hri_plan_fields, f, training);
     if (f->options && *f->options) {
         hri_text_add(training, ",%s", f->options);
     }
-    if (hri_text_status(training) != HR_OK) {
+    if (hri_text_status(training) != HR_OK || hri_text_status(passes) != HR_OK) {
         return hri_cli_failed(cli, NULL, "plan", HR_E_NOMEM_HOST);
     }
     *out = (hr_job_options){.size = sizeof *out,
                             .training = hri_text_get(training),
+                            .passes = hri_text_get(passes),
                             .data = f->data,
                             .val_data = f->val_data,
                             .val_split = f->val_split,

@@ -15,6 +15,7 @@ typedef struct hri_plan_flags {
     const char *device, *device_spec, *wait;
     int optimizer, precision, moments;
     double momentum;     /* NAN: auto */
+    const char *lora;    /* options of the pass; NULL: none */
     const char *options; /* keys without a flag of their own */
     const char *micro_batches;
     bool ghost_norm, measure, exact, offload, choices;
@@ -33,8 +34,8 @@ extern const hri_field hri_plan_fields[];
 int hri_plan_read_parts(hri_cli *cli, const char *text, int64_t *out);
 /* "30s", "10m", "2h" in milliseconds; likewise. */
 int hri_plan_read_wait(hri_cli *cli, const char *text, uint64_t *out_ms);
-/* The job of these flags but for the model; training gets its text of options of training, which *out points to. */
+/* The job of these flags but for the model; training and passes get its texts of those, which *out points to. */
 int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *flags, hri_text *training,
-                       hr_job_options *out);
+                       hri_text *passes, hr_job_options *out);
 
 #endif

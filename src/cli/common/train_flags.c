@@ -77,6 +77,7 @@ const hri_field hri_train_flag_fields[] = {
      "weight of each class in the loss: auto (rare classes count more), or a file with a weight "
      "per line",
      AT(class_weights), HRI_FIELD_STRING, NULL, .metavar = "auto|FILE"},
+    {"lora", HRI_TRAIN_LORA_HELP, AT(lora), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
     {"options", "more training options: beta2=0.95,decay-all=off", AT(options), HRI_FIELD_STRING,
      NULL, .metavar = "KEYS"},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
@@ -247,6 +248,12 @@ void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *ou
         }
         out->failed |= value.failed;
         hri_text_deinit(&value);
+    }
+}
+
+void hri_train_passes_add(const char *lora, hri_text *out) {
+    if (lora) {
+        hri_text_add(out, "lora:%s", lora);
     }
 }
 

@@ -19,6 +19,7 @@ typedef struct hri_train_flags {
     bool nesterov;
     double smoothing;
     const char *loss, *class_weights;
+    const char *lora; /* options of the pass; NULL: none */
     const char *options;
     int64_t accumulate, replicas;
     int shard; /* of the modes: 0 is none */
@@ -46,6 +47,9 @@ typedef struct hri_train_flags {
     bool json;
 } hri_train_flags;
 
+#define HRI_TRAIN_LORA_HELP                                                                        \
+    "train low-rank adapters of linear layers and nothing else: rank=16,alpha=32,layers=PATTERN"
+
 extern const hri_field hri_train_flag_fields[];
 extern const char *const hri_train_shards[]; /* of --shard */
 extern const char *const hri_train_wires[];  /* of --net */
@@ -56,6 +60,8 @@ extern const char *const hri_train_schedules[];
 HR_MUST_CHECK hr_status hri_train_keys_settle(hri_options *o, hri_prose *why);
 /* Adds the options of training that flags set, "optimizer=adam,rate=0.1": what is auto is left out. */
 void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out);
+/* The passes over the model that flags ask for, for hr_job_options. */
+void hri_train_passes_add(const char *lora, hri_text *out);
 /* The options of training that they set, for hr_job_options. */
 void hri_train_flags_options(const hri_train_flags *flags, hri_text *out);
 

@@ -51,17 +51,19 @@ static hr_status spell_command(void *user, const hri_plan_way *way, hri_text *ou
 int hri_train_run_init(hri_train_run *r) {
     const hri_train_flags *f = r->flags;
     hri_train_flags_options(f, &r->training);
+    hri_train_passes_add(f->lora, &r->passes);
     for (size_t i = 0; i < f->augment.count; i++) {
         hri_text_add(&r->augment, "%s%s", i ? "," : "", f->augment.items[i]);
     }
     name_folder(r);
-    if (hri_text_status(&r->training) != HR_OK || hri_text_status(&r->augment) != HR_OK ||
-        hri_text_status(&r->folder) != HR_OK) {
+    if (hri_text_status(&r->training) != HR_OK || hri_text_status(&r->passes) != HR_OK ||
+        hri_text_status(&r->augment) != HR_OK || hri_text_status(&r->folder) != HR_OK) {
         return hri_cli_failed(r->cli, NULL, "train", HR_E_NOMEM_HOST);
     }
     r->o = (hr_job_options){.size = sizeof r->o,
                             .model = r->model,
                             .training = hri_text_get(&r->training),
+                            .passes = hri_text_get(&r->passes),
                             .init = f->init,
                             .smoothing = f->smoothing,
                             .loss = f->loss,
@@ -124,6 +126,7 @@ int hri_train_run_init(hri_train_run *r) {
 
 void hri_train_run_deinit(hri_train_run *r) {
     hri_text_deinit(&r->training);
+    hri_text_deinit(&r->passes);
     hri_text_deinit(&r->augment);
     hri_text_deinit(&r->folder);
 }

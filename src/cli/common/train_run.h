@@ -12,7 +12,7 @@ typedef struct hri_train_run {
     hri_cli *cli;
     const hri_train_flags *flags;
     const char *model; /* as it was typed */
-    hri_text training, augment, folder;
+    hri_text training, passes, augment, folder;
     hr_job_options o;
     hri_plan_speller speller;
     hri_out err;

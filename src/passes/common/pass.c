@@ -37,19 +37,43 @@ hr_status hri_pass_parse(const char *text, hri_pass_options *out, hri_prose *why
     if (made.pass->options_bytes > sizeof made.bytes) {
         return hri_prose_set(why, HR_E_INTERNAL, "%s: the options are too large", name);
     }
-    hri_options o;
-    hr_status status = hri_options_init(&o, made.pass->fields, made.bytes, why);
+    hr_status status = hri_options_init(&made.parsed, made.pass->fields, made.bytes, why);
     if (status != HR_OK) {
         return status;
     }
     if (colon) {
-        status = hri_options_set_text(&o, colon + 1, why);
+        status = hri_options_set_text(&made.parsed, colon + 1, why);
     }
-    hri_options_deinit(&o);
-    if (status == HR_OK) {
-        *out = made;
+    if (status == HR_OK && made.pass->check) {
+        status = made.pass->check(made.bytes, why);
     }
-    return status;
+    if (status != HR_OK) {
+        hri_options_deinit(&made.parsed);
+        return status;
+    }
+    *out = made;
+    out->parsed.target = out->bytes;
+    return HR_OK;
+}
+
+void hri_pass_print(const hri_pass_options *o, hri_text *out) {
+    hri_text_add(out, "%s", o->pass->name);
+    char before = ':';
+    for (const hri_field *f = o->pass->fields; f && f->name; f++) {
+        hri_text value = {0};
+        hri_field_add(f, o->bytes, &value);
+        if (*hri_text_get(&value)) {
+            hri_text_add(out, "%c%s=%s", before, f->name, hri_text_get(&value));
+            before = ',';
+        }
+        out->failed |= value.failed;
+        hri_text_deinit(&value);
+    }
+}
+
+void hri_pass_options_deinit(hri_pass_options *o) {
+    hri_options_deinit(&o->parsed);
+    *o = (hri_pass_options){0};
 }
 
 hr_status hri_pass_apply(const hri_pass_options *o, const hr_graph *from, hr_graph *to,

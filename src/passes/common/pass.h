@@ -5,6 +5,7 @@
  *   hri_pass_apply(&o, model, empty, &map, &why);      every node built again, some of them otherwise
  *   ... map.values[v]: what became of value v; hri_pass_read(&map, w): what a gradient of w should be taken of
  *   hri_pass_map_deinit(&map);
+ *   hri_pass_options_deinit(&o);
  *
  * The one idea: `from` is only read, `to` is a new graph with the same names, tags and results.  A pass says what it does
  * to a node, and hri_rewrite does the rest.  No pass knows a model.  A pass works on a model's forward graph, before it is
@@ -13,6 +14,7 @@
 #define HRI_PASSES_COMMON_PASS_H
 
 #include "base/options.h"
+#include "base/text.h"
 #include "graph/graph.h"
 
 /* What became of the values.  Zeroed: nothing. */
@@ -35,8 +37,11 @@ typedef struct hri_pass {
     const char *name;        /* "precision" */
     const char *help;        /* one line */
     int changes_result;      /* 1: another function: never applied because of a budget alone */
+    int by_user; /* 1: may stand in a list of passes; 0: the library applies it by itself */
     const hri_field *fields; /* of its options, options_bytes of them: at most HRI_PASS_BYTES */
     size_t options_bytes;
+    /* Whether values go together; NULL: they always do. */
+    hr_status (*check)(const void *options, hri_prose *why);
     /* Fills the empty graph `to`; errors stay on it.  HR_E_NOMEM_HOST without one. */
     hr_status (*apply)(const void *options, const hr_graph *from, hr_graph *to, hri_pass_map *map);
 } hri_pass;
@@ -45,17 +50,41 @@ extern const hri_pass *const hri_passs[]; /* NULL at the end; the build writes i
 
 const hri_pass *hri_pass_find(const char *name); /* NULL: there is none */
 
-/* A pass with its options read. */
+/* A pass with its options read.  It may not move. */
 typedef struct hri_pass_options {
     const hri_pass *pass;
+    hri_options parsed; /* has the texts */
     _Alignas(16) char bytes[HRI_PASS_BYTES];
 } hri_pass_options;
 
 /* "NAME" or "NAME:key=value,...".  HR_E_NOT_FOUND for another name, with those there are; as base/options.h for its keys. */
 HR_MUST_CHECK hr_status hri_pass_parse(const char *text, hri_pass_options *out, hri_prose *why);
+/* Adds "NAME:key=value,..." with every key that has a value. */
+void hri_pass_print(const hri_pass_options *o, hri_text *out);
+/* A zeroed one is allowed. */
+void hri_pass_options_deinit(hri_pass_options *o);
 /* On failure *to has the reason, or there is no memory; `map` is untouched. */
 HR_MUST_CHECK hr_status hri_pass_apply(const hri_pass_options *o, const hr_graph *from,
                                        hr_graph *to, hri_pass_map *map);
+
+/* ---- several, one after the other ---- */
+
+typedef struct hri_passes {
+    hri_pass_options *of; /* count of them */
+    size_t count;
+} hri_passes;
+
+/* "lora:rank=16;...": passes with ';' between.  NULL or "": none.  HR_E_INVALID for one that is not for lists.
+ * Sentences begin with the name of the pass. */
+HR_MUST_CHECK hr_status hri_passes_parse(const char *text, hri_passes *out, hri_prose *why);
+/* A text that parses to them. */
+void hri_passes_print(const hri_passes *p, hri_text *out);
+/* The options of the pass of this name; NULL: it is not among them. */
+const void *hri_passes_find(const hri_passes *p, const char *name);
+/* *g becomes the graph after all of them; the one before is destroyed.  On failure *g has the reason, or there is no memory. */
+HR_MUST_CHECK hr_status hri_passes_apply(const hri_passes *p, hr_graph **g);
+/* A zeroed one is allowed. */
+void hri_passes_deinit(hri_passes *p);
 
 /* ---- for those who write a pass ---- */
 
