@@ -6,6 +6,9 @@
 
 #include "graph/custom.h"
 #include "job/ways.h"
+#include "ops/common/codes.h"
+#include "passes/common/lora.h"
+#include "weights/adapter.h"
 
 enum { LOOK = HRI_FIT_LOOK };
 
@@ -81,6 +84,37 @@ static void sum_persistent(const hri_fit_case *c, uint64_t arenas, hri_plan_answ
     out->constants_bytes = arenas * c->own_bytes - out->weights_bytes - out->states_bytes;
 }
 
+/* Optimizer state of a parameter of so many elements. */
+static uint64_t state_bytes(const hr_train_options *o, int64_t elements) {
+    const uint64_t n = (uint64_t)elements;
+    const int adam = o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW;
+    const uint64_t states = adam                                   ? 2
+                            : o->optimizer == HR_OPTIMIZER_RMSPROP ? 1 + (o->momentum > 0)
+                                                                   : o->momentum > 0;
+    return states * (o->moments == HR_MOMENTS_BF16 ? 2 * n
+                     : o->moments == HR_MOMENTS_8BIT && elements >= 4096
+                         ? (uint64_t)hri_codes_bytes(elements)
+                         : 4 * n);
+}
+
+static void sum_lora(const hri_plan_job *j, const hr_graph *g, hri_plan_answer *out) {
+    out->lora_layers = out->lora_bytes = out->frozen_bytes = out->frozen_saved_bytes = 0;
+    if (!hri_passes_find(&j->passes, "lora")) {
+        return;
+    }
+    out->lora_bytes = hri_adapter_bytes(g);
+    for (hr_value v = 1; v < g->value_count; v++) {
+        const hri_value *value = &g->values[v];
+        if (value->kind == HR_VALUE_PARAM && value->node == HRI_NO_NODE) {
+            const int frozen = hri_graph_tags(g, v)->frozen;
+            out->lora_layers += hri_lora_find(g, value->name, HRI_LORA_A) != HR_NONE;
+            out->frozen_bytes += frozen ? hr_meta_bytes(&value->meta) : 0;
+            out->frozen_saved_bytes +=
+                frozen ? state_bytes(&j->job.options, hr_shape_count(&value->meta.shape)) : 0;
+        }
+    }
+}
+
 /* What the plan pays for ops that are not ours. */
 static void sum_customs(const hri_fit_case *c, hri_plan_answer *out) {
     out->custom_ops = 0;
@@ -105,6 +139,7 @@ void hri_plan_answer_describe(const hri_plan_job *j, const hri_fit_plans *plans,
         const hri_fit_case *c = plans->c;
         name_peak(&c->pieces[plans->peak_piece].x.problem, plans->plans[plans->peak_piece], out);
         sum_persistent(c, plans->arenas, out);
+        sum_lora(j, c->pieces[0].g, out);
         sum_customs(c, out);
     } else if (plan) {
         name_peak(&j->problem, plan, out);

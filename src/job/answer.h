@@ -38,6 +38,9 @@ typedef struct hri_plan_answer {
     /* add up to row.persistent_bytes; others are those of another training in the same arena */
     uint64_t weights_bytes, states_bytes, constants_bytes, others_bytes;
     uint64_t moments_saved_bytes; /* what states_bytes would be more with optimizer state of f32 */
+    /* With LoRA; all 0 without: layers with adapters, what is trained (the bytes of the adapter file), what is frozen, and
+     * the optimizer state that that would have. */
+    uint64_t lora_layers, lora_bytes, frozen_bytes, frozen_saved_bytes;
     bool may_cut, coupled;
     uint32_t custom_ops;             /* nodes of a step that run custom ops, gradients included */
     double custom_ns;                /* and their time */

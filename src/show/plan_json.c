@@ -1,5 +1,6 @@
 /* The answer as JSON: every key of the design, and the parts that add up. */
 #include <headroom/bytes.h>
+#include <string.h>
 
 #include "show/plan.h"
 
@@ -59,6 +60,36 @@ static void put_devices(hri_json *json, const hri_plan_job *j, const hri_plan_ro
     hri_json_end(json);
 }
 
+static void put_compression(hri_json *json, const hri_plan_job *j, const hri_plan_answer *a) {
+    const int moments = j->model && j->job.options.moments != HR_MOMENTS_F32;
+    if (!moments && !j->passes.count) {
+        return;
+    }
+    hri_json_object(json, "compression");
+    if (moments) {
+        hri_json_string(json, "moments", hri_plan_moments[j->job.options.moments]);
+    }
+    if (moments && a->fits) {
+        hri_json_u64(json, "moments_saved_bytes", a->moments_saved_bytes);
+    }
+    for (size_t i = 0; i < j->passes.count; i++) {
+        hri_text text = {0};
+        const char *name = j->passes.of[i].pass->name;
+        hri_pass_print(&j->passes.of[i], &text);
+        if (hri_text_status(&text) == HR_OK) {
+            hri_json_string(json, name, hri_text_get(&text) + strlen(name) + 1);
+        }
+        hri_text_deinit(&text);
+    }
+    if (a->lora_layers) {
+        hri_json_u64(json, "lora_layers", a->lora_layers);
+        hri_json_u64(json, "lora_file_bytes", a->lora_bytes);
+        hri_json_u64(json, "lora_frozen_bytes", a->frozen_bytes);
+        hri_json_u64(json, "lora_saved_bytes", a->frozen_saved_bytes);
+    }
+    hri_json_end(json);
+}
+
 static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     if (j->budget_bytes) {
@@ -107,14 +138,7 @@ static void put_bytes(hri_json *json, const hri_plan_job *j, const hri_plan_answ
         hri_json_u64(json, "replica_bytes", r->replica_bytes);
     }
     put_devices(json, j, r);
-    if (j->model && j->job.options.moments != HR_MOMENTS_F32) {
-        hri_json_object(json, "compression");
-        hri_json_string(json, "moments", hri_plan_moments[j->job.options.moments]);
-        if (a->fits) {
-            hri_json_u64(json, "moments_saved_bytes", a->moments_saved_bytes);
-        }
-        hri_json_end(json);
-    }
+    put_compression(json, j, a);
     if (a->custom_ops) {
         hri_json_u64(json, "custom_ops", a->custom_ops);
         hri_json_double(json, "custom_ms", a->custom_ns / 1e6);

@@ -168,6 +168,20 @@ static void show_replicas(const page *p, const hri_plan_job *j, const hri_plan_r
     }
 }
 
+/* What LoRA trains and saves, in training, on disk and in inference. */
+static void show_lora(const page *p, const hri_plan_answer *a) {
+    char trained[32], frozen[32], saved[32];
+    if (!a->lora_layers) {
+        return;
+    }
+    hri_out_printf(p->out, "--lora trains adapters of %llu layers, %s in their file; ",
+                   (unsigned long long)a->lora_layers, shown(a->lora_bytes, trained, sizeof trained));
+    hri_out_printf(p->out, "%s of parameters are frozen, which saves %s of optimizer state\n",
+                   shown(a->frozen_bytes, frozen, sizeof frozen),
+                   shown(a->frozen_saved_bytes, saved, sizeof saved));
+    hri_out_text(p->out, "merged into the model, adapters take no memory in inference\n");
+}
+
 static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     char text[32];
@@ -203,6 +217,7 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
                        hri_plan_moments[j->job.options.moments],
                        shown(a->moments_saved_bytes, text, sizeof text));
     }
+    show_lora(p, a);
     if (r->net_count) {
         hri_out_printf(p->out, "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s",
                        shown(r->net_bytes, text, sizeof text), (unsigned long long)r->net_count,
