@@ -51,6 +51,11 @@ typedef struct hri_result {
         spare; /* 1: no step needs it; it is there for those who take the model's graph as it is */
 } hri_result;
 
+typedef struct hri_note {
+    const char *name, *text;
+    const struct hri_note *next;
+} hri_note;
+
 struct hr_graph {
     hri_arena arena;
     hri_value *values; /* [0] is unused */
@@ -73,6 +78,7 @@ struct hr_graph {
     const hri_pixels *pixels;   /* while a model is built: how its images come; NULL: as it asks */
     const float *class_weights; /* of a model's graph, for the pass `loss`; NULL: none */
     size_t class_weight_count;
+    const hri_note *notes; /* the last one first */
     uint32_t live_count;
     hr_error error; /* the first one */
 };
@@ -95,6 +101,12 @@ hr_value hri_graph_add(hr_graph *g, const hr_op *op, const hr_value *in, uint32_
                        const void *attr);
 /* A result like hr_graph_result's that the graph of a step leaves out, and whatever serves it alone. */
 void hri_graph_result_spare(hr_graph *g, hr_value value, const char *name);
+
+/* Something that a pass says of a value for those who take the graph further, by the value's name; the text of a graph does
+ * not have it.  Passes carry notes over.  NULL: there is none. */
+void hri_graph_note(hr_graph *g, const char *name, const char *text);
+const char *hri_graph_find_note(const hr_graph *g, const char *name);
+void hri_graph_copy_notes(const hr_graph *from, hr_graph *to);
 
 /* Marks which nodes results and updates need; gives their number. */
 uint32_t hri_graph_mark_live(hr_graph *g);

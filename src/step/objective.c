@@ -53,7 +53,7 @@ hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int t
     model->class_weight_count = o->class_weight_count;
     status = build_model(o, model, batch, training);
     if (status == HR_OK && o->passes) {
-        status = hri_passes_apply(o->passes, &model);
+        status = hri_passes_apply(o->passes, training, &model);
     }
     if (status == HR_OK) {
         status = hri_pass_apply(&pass, model, g, &map);

@@ -7,6 +7,7 @@
  * What is only ever summed is never kept apart.  A weight that is used twice has its gradients in several pieces, and a
  * batch in parts has several of each; where nothing looks at the whole gradient before the update, they go one by one
  * into the sum, or (sgd with momentum) straight into the velocity: v = m v + d1 + d2 + ... + decay w. */
+#include <headroom/ops.h>
 #include <headroom/train.h>
 
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "ops/common/codes.h"
+#include "passes/common/prune.h"
 #include "step/options.h"
 #include "step/step_int.h"
 
@@ -236,6 +238,52 @@ static void add_to_sums(hri_step_maker *m) {
     }
 }
 
+/* ---- pruning ---- */
+
+/* Of a parameter that is pruned: its mask, HR_NONE for others, and what the pass said of it. */
+static hr_value mask_of(const hri_step_maker *m, hr_value param, const char **text) {
+    char name[300];
+    snprintf(name, sizeof name, "%s" HRI_PRUNE_MASK, m->g->values[param].name);
+    *text = hri_graph_find_note(m->g, name);
+    return *text ? hr_graph_find(m->g, name) : HR_NONE;
+}
+
+/* The gradient of param, or a summand of it, 0 where the parameter is pruned. */
+static hr_value masked(hri_step_maker *m, hr_value param, hr_value grad) {
+    const char *text;
+    const hr_value mask = mask_of(m, param, &text);
+    const hr_shape shape = m->g->values[grad].meta.shape;
+    if (mask == HR_NONE || m->g->error.code != HR_OK) {
+        return grad;
+    }
+    const hr_value row = hr_reshape(m->g, grad, hr_shape_2(1, hr_shape_count(&shape)));
+    return hr_reshape(m->g, HRI_NODE(m->g, "relu_mask_grad", NULL, row, mask), shape);
+}
+
+static void mask_gradients(hri_step_maker *m) {
+    for (size_t i = 0; i < m->count; i++) {
+        m->grads[i] = masked(m, m->params[i], m->grads[i]);
+    }
+}
+
+/* Behind the update of param, which gave `now` and the optimizer's states: now and then another mask. */
+static void prune(hri_step_maker *m, hr_value param, hr_value now) {
+    const char *text;
+    const hr_value mask = mask_of(m, param, &text);
+    if (mask == HR_NONE || now == HR_NONE || m->g->error.code != HR_OK) {
+        return;
+    }
+    const uint32_t outputs = m->g->nodes[m->g->values[now].node].sig.out_count;
+    const char *tail = strstr(text, ",inner=");
+    char schedule[256];
+    snprintf(schedule, sizeof schedule, "%.*s", tail ? (int)(tail - text) : (int)strlen(text), text);
+    const hr_value pruned = hr_graph_node(m->g, "prune", (const hr_value[]){now, mask}, 2, text);
+    for (uint32_t k = 1; k < outputs && pruned != HR_NONE; k++) {
+        (void)hr_graph_node(m->g, "prune_state", (const hr_value[]){now + k, pruned + 1}, 2,
+                            schedule);
+    }
+}
+
 /* ---- clipping, the finite check ---- */
 
 /* Of gradients first .. first + n: the sum of their squares, over all ranks. */
@@ -326,12 +374,16 @@ static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
     const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES),
                  last = is_last(m) ? 1 : 0;
     snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
+    for (size_t i = 0; i < count; i++) {
+        pieces[i] = masked(m, w, pieces[i]);
+    }
     const hr_value velocity =
         add_pieces(m, "sgd_velocity", attributes,
                    hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER), pieces, count - last);
     if (last) {
-        (void)hri_step_update_last(m, w, w, velocity, pieces[count - 1],
-                                   in_parts(m) ? m->weight : HR_NONE);
+        prune(m, w,
+              hri_step_update_last(m, w, w, velocity, pieces[count - 1],
+                                   in_parts(m) ? m->weight : HR_NONE));
     }
 }
 
@@ -403,8 +455,10 @@ static void make_updates(hri_step_maker *m) {
             update_by_pieces(m, m->params[i], m->grads[i]);
         } else {
             const hr_value w = m->params[i];
-            (void)hri_step_update(m, w, hr_shape_count(&m->g->values[w].meta.shape), w,
-                                  m->grads[i]);
+            const hr_value grad =
+                hri_step_feeds_velocity(m) ? masked(m, w, m->grads[i]) : m->grads[i];
+            prune(m, w,
+                  hri_step_update(m, w, hr_shape_count(&m->g->values[w].meta.shape), w, grad));
         }
     }
 }
@@ -445,6 +499,7 @@ void hri_step_copy_values(const hr_graph *from, hr_graph *to) {
             (void)copy_value(from, v, to);
         }
     }
+    hri_graph_copy_notes(from, to);
 }
 
 /* Replaces m->g, which has said what is trained, by a graph of persistent values and updates alone: in place of gradients
@@ -464,6 +519,7 @@ static hr_status update_from_sums(hri_step_maker *m) {
     }
     m->g->phase = HRI_UPDATE;
     if (to->error.code == HR_OK) {
+        mask_gradients(m);
         make_updates(m);
     }
     m->g->phase = HRI_FORWARD;
@@ -478,6 +534,9 @@ void hri_step_add_up(hri_step_maker *m) {
     }
     if (in_parts(m) && !hri_step_feeds_velocity(m)) {
         add_to_sums(m);
+    }
+    if (is_last(m) && !hri_step_feeds_velocity(m)) {
+        mask_gradients(m);
     }
     if (is_last(m)) {
         make_updates(m);

@@ -38,6 +38,7 @@ typedef struct hri_pass {
     const char *help;        /* one line */
     int changes_result;      /* 1: another function: never applied because of a budget alone */
     int by_user; /* 1: may stand in a list of passes; 0: the library applies it by itself */
+    int training_only; /* 1: the model is evaluated without it */
     const hri_field *fields; /* of its options, options_bytes of them: at most HRI_PASS_BYTES */
     size_t options_bytes;
     /* Whether values go together; NULL: they always do. */
@@ -81,8 +82,9 @@ HR_MUST_CHECK hr_status hri_passes_parse(const char *text, hri_passes *out, hri_
 void hri_passes_print(const hri_passes *p, hri_text *out);
 /* The options of the pass of this name; NULL: it is not among them. */
 const void *hri_passes_find(const hri_passes *p, const char *name);
-/* *g becomes the graph after all of them; the one before is destroyed.  On failure *g has the reason, or there is no memory. */
-HR_MUST_CHECK hr_status hri_passes_apply(const hri_passes *p, hr_graph **g);
+/* *g, of a model built for training or not, becomes the graph after all of them; the one before is destroyed.  On failure *g has
+ * the reason, or there is no memory. */
+HR_MUST_CHECK hr_status hri_passes_apply(const hri_passes *p, int training, hr_graph **g);
 /* A zeroed one is allowed. */
 void hri_passes_deinit(hri_passes *p);
 

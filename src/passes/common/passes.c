@@ -60,11 +60,14 @@ const void *hri_passes_find(const hri_passes *p, const char *name) {
     return NULL;
 }
 
-hr_status hri_passes_apply(const hri_passes *p, hr_graph **g) {
+hr_status hri_passes_apply(const hri_passes *p, int training, hr_graph **g) {
     hr_status status = HR_OK;
     for (size_t i = 0; i < p->count && status == HR_OK; i++) {
         hr_graph *to;
         hri_pass_map map = {0};
+        if (p->of[i].pass->training_only && !training) {
+            continue;
+        }
         status = hr_graph_create(&to);
         if (status != HR_OK) {
             break;

@@ -97,5 +97,6 @@ hr_status hri_rewrite_graph(hri_rewrite *r) {
         }
         (x->spare ? hri_graph_result_spare : hr_graph_result)(r->to, r->values[x->value], x->name);
     }
+    hri_graph_copy_notes(from, r->to);
     return r->to->error.code;
 }

@@ -27,7 +27,7 @@ static hr_graph *with(const char *text, const char *passes) {
     hri_passes p;
     hri_prose why = {""};
     CHECK_OK(hri_passes_parse(passes, &p, &why));
-    const hr_status status = hri_passes_apply(&p, &g);
+    const hr_status status = hri_passes_apply(&p, 0, &g);
     CHECK_EQ(status, g->error.code);
     hri_passes_deinit(&p);
     return g;

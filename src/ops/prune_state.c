@@ -1,0 +1,110 @@
+/* prune_state(s, mask; begin, end, every): in steps in which the mask changes, s is 0 where the mask is 0.
+ *
+ *   s     optimizer state of n weights: real, n elements; or u8 of hri_codes_bytes(n) (common/codes.h), whose code 0 is 0
+ *   mask  u8 (1, (n + 7) / 8), as of prune, which made it in the same step
+ *
+ * In all other steps it does nothing.  Updates s in its own memory. */
+#include "graph/op.h"
+#include "ops/common/codes.h"
+#include "ops/common/sparsity.h"
+
+typedef struct prune_state_attr {
+    hri_sparsity schedule;
+} prune_state_attr;
+
+static const hri_field prune_state_fields[] = {HRI_SPARSITY_FIELDS(prune_state_attr, schedule),
+                                               {0}};
+
+static hr_status prune_state_infer(hri_infer *c) {
+    const hr_shape *bits = &c->in[1].shape;
+    const int64_t n = hr_shape_count(&c->in[0].shape), bytes = bits->rank == 2 ? bits->dim[1] : 0;
+    if (c->in[1].type != HR_TYPE_U8 || bits->rank != 2 || bits->dim[0] != 1) {
+        return hri_infer_fail(c, "the mask is not u8[1,...]");
+    }
+    if (c->in[0].type == HR_TYPE_U8) {
+        if (n != hri_codes_bytes(8 * bytes)) { /* blocks begin at whole bytes of the mask */
+            return hri_infer_fail(c, "the state has %lld bytes, which are not those of %lld weights",
+                                  (long long)n, (long long)(8 * bytes));
+        }
+    } else if (!hr_type_is_real(c->in[0].type) || hri_mask_bytes(n) != bytes) {
+        return hri_infer_fail(c, "the state is not one of %lld weights", (long long)(8 * bytes));
+    }
+    c->out[0] = c->in[0];
+    return HR_OK;
+}
+
+enum { CHUNK = 16384 };
+
+static void zero(hr_type type, void *state, uint64_t i) {
+    if (type == HR_TYPE_F32) {
+        ((float *)state)[i] = 0.0f;
+    } else if (type == HR_TYPE_U8) {
+        unsigned char *block =
+            (unsigned char *)state + i / HRI_CODES_BLOCK * HRI_CODES_BLOCK_BYTES;
+        block[sizeof(float) + i % HRI_CODES_BLOCK] = 0;
+    } else {
+        ((uint16_t *)state)[i] = 0;
+    }
+}
+
+/* Bytes of the mask. */
+static void zero_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const hri_call *c = arg;
+    const unsigned char *mask = c->in[1];
+    const hr_type type = (hr_type)c->sig->in[0].type;
+    /* a mask may come from a file: bits behind the last weight are nobody's */
+    const uint64_t n = type == HR_TYPE_U8 ? UINT64_MAX
+                                          : (uint64_t)hr_shape_count(&c->sig->in[0].shape);
+    (void)worker;
+    for (uint64_t i = begin; i < end; i++) {
+        for (uint64_t k = 0; k < 8 && mask[i] != 0xff; k++) {
+            if (!(mask[i] >> k & 1) && 8 * i + k < n) {
+                zero(type, c->out[0], 8 * i + k);
+            }
+        }
+    }
+}
+
+static hr_status prune_state_host(const hri_call *c) {
+    const prune_state_attr *p = c->sig->attr;
+    hri_call call = *c;
+    if (hri_sparsity_changes(&p->schedule, c->step)) {
+        hri_threads_range(c->threads, (uint64_t)c->sig->in[1].shape.dim[1], CHUNK / 8, zero_range,
+                          &call);
+    }
+    return HR_OK;
+}
+
+static void prune_state_cost(const hri_sig *s, hri_cost *cost) {
+    const prune_state_attr *p = s->attr;
+    cost->flops = (double)hr_shape_count(&s->in[0].shape) / (double)p->schedule.every;
+    cost->bytes = 4.0 * cost->flops;
+}
+
+static const hri_case prune_state_cases[] = {
+    {"odd", "f32[7,33] u8[1,29]"},
+    {"not yet", "f32[33] u8[1,5]", "begin=1,end=1"},
+    {"bf16", "bf16[16] u8[1,2]"},
+    {"f16", "f16[20001] u8[1,2501]"},
+    {"empty", "f32[0] u8[1,0]"},
+    {"another mask", "f32[33] u8[1,4]", .flags = HRI_CASE_BAD},
+    {"integers", "i32[32] u8[1,4]", .flags = HRI_CASE_BAD},
+    {"codes of another number", "u8[520] u8[1,4]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_prune_state = {
+    .name = "prune_state",
+    .formula = "s = mask ? s : 0, when the mask has changed",
+    .in_min = 2,
+    .in_max = 2,
+    .out_count = 1,
+    .fields = prune_state_fields,
+    .attr_bytes = sizeof(prune_state_attr),
+    .infer = prune_state_infer,
+    .updates = {1},
+    .cost = prune_state_cost,
+    .host_only = 1,
+    .host = {.run = prune_state_host},
+    .cases = prune_state_cases,
+};
