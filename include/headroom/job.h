@@ -59,8 +59,8 @@ typedef struct hr_job_options {
     /* Over the model's graph, in order, with ';' between; NULL: none.  "lora:rank=16,alpha=32,layers=c_attn+c_proj,train=head"
      * trains low-rank adapters: see docs/compression.md. */
     const char *passes;
-    const char *init;   /* safetensors file to start from; its number of classes may differ */
-    double smoothing;   /* of labels: 0 to 0.99 */
+    const char *init; /* safetensors file to start from; its number of classes may differ */
+    double smoothing; /* of labels: 0 to 0.99 */
 
     /* Data: text (a source, or a pipeline of single samples) or a built pipeline of single samples, whose fields go to
      * the model's inputs of the same names.  A pipeline object brings its own budget, which the plan includes.  Neither

@@ -73,9 +73,11 @@ const hri_command hri_command_merge = {
     .arguments_min = 1,
     .arguments_max = 1,
     .help =
-        "CHECKPOINT is the directory of a run that was trained with --lora (its best parameters are "
+        "CHECKPOINT is the directory of a run that was trained with --lora (its best parameters "
+        "are "
         "used, or else its last) or a file in it. Each weight W with adapters A and B becomes W + "
-        "alpha / rank * B A, computed in f64 and rounded to f32 once. The file that is written is a "
+        "alpha / rank * B A, computed in f64 and rounded to f32 once. The file that is written is "
+        "a "
         "checkpoint of the model without adapters: eval, predict and --init take it, and other "
         "programs load it as they load the model's own file.",
     .examples = {{"headroom merge runs/gpt2-1 -o merged.safetensors", "a file without adapters"},

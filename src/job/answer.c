@@ -55,7 +55,8 @@ static int is_counted(const hri_fit_case *c, uint32_t end, const char *name) {
 static uint64_t moments_saved(const hr_graph *g, const hri_problem *p, const hri_problem_value *v) {
     const hr_tags *tags = hri_graph_tags(g, v->id);
     if (tags->keep != HR_KEEP_OPTIMIZER || tags->owner == HR_NONE ||
-        g->values[v->id].meta.type == HR_TYPE_F32 || hri_graph_find_note(g, g->values[v->id].name)) {
+        g->values[v->id].meta.type == HR_TYPE_F32 ||
+        hri_graph_find_note(g, g->values[v->id].name)) {
         return 0; /* the last: a mask */
     }
     const uint64_t full = 4 * (uint64_t)hr_shape_count(&g->values[tags->owner].meta.shape);

@@ -84,8 +84,7 @@ static hr_status open_model(hri_plan_job *j) {
     if (status != HR_OK) {
         const int lora = !strncmp(prose.text, "lora:", 5);
         return hri_why_option(&j->why, status == HR_E_NOMEM_HOST ? status : HR_E_INVALID,
-                              lora ? "lora" : "passes", ": %s",
-                              prose.text + (lora ? 6 : 0));
+                              lora ? "lora" : "passes", ": %s", prose.text + (lora ? 6 : 0));
     }
     j->what = j->o.model ? j->o.model : hr_model_name(j->model);
     j->objective = (hri_objective){

@@ -65,10 +65,10 @@ typedef struct hri_plan_job {
     hr_job_options o; /* its texts are the caller's, and live as long */
     hri_why why;      /* of the last failure */
     hri_listener listener;
-    hr_ctx *ctx;       /* the caller's */
-    hr_device *device; /* NULL: planned for a device that is not there */
-    hr_model *model;   /* NULL: a problem */
-    hri_passes passes; /* over its graph */
+    hr_ctx *ctx;             /* the caller's */
+    hr_device *device;       /* NULL: planned for a device that is not there */
+    hr_model *model;         /* NULL: a problem */
+    hri_passes passes;       /* over its graph */
     hri_objective objective; /* the model with them, where nothing else is asked of it */
     hri_problem problem;
     hri_plan *reference; /* of a problem */

@@ -67,7 +67,7 @@ static hr_status check_disk(hri_train_job *j) {
     }
     const int lora = j->o.passes && strstr(j->o.passes, "lora"); /* states of adapters alone */
     const uint64_t state = lora                           ? weights / 16
-                           : t.moments == HR_MOMENTS_8BIT   ? weights / 4 + weights / 256
+                           : t.moments == HR_MOMENTS_8BIT ? weights / 4 + weights / 256
                            : t.moments == HR_MOMENTS_BF16 ? weights / 2
                                                           : weights;
     const uint64_t last = weights + state * states[t.optimizer & 3];

@@ -17,6 +17,7 @@
 #include <headroom/run.h>
 #include "weights/checkpoint.h"
 #include "loop/supply.h"
+#include "passes/common/pass.h"
 
 enum { HRI_PREDICTOR_BATCH = 64 }; /* the most that batch 0 tries */
 
@@ -24,7 +25,7 @@ typedef struct hri_predictor hri_predictor;
 
 typedef struct hri_predictor_options {
     hr_device *device;
-    hr_model *model; /* of the checkpoint; these three live as long as the inference */
+    hr_model *model;          /* of the checkpoint; these three live as long as the inference */
     const hri_passes *passes; /* over the model; NULL: none */
     const hri_checkpoint *checkpoint; /* may be closed after opening */
     hri_supply *supply;

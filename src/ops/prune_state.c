@@ -23,7 +23,8 @@ static hr_status prune_state_infer(hri_infer *c) {
     }
     if (c->in[0].type == HR_TYPE_U8) {
         if (n != hri_codes_bytes(8 * bytes)) { /* blocks begin at whole bytes of the mask */
-            return hri_infer_fail(c, "the state has %lld bytes, which are not those of %lld weights",
+            return hri_infer_fail(c,
+                                  "the state has %lld bytes, which are not those of %lld weights",
                                   (long long)n, (long long)(8 * bytes));
         }
     } else if (!hr_type_is_real(c->in[0].type) || hri_mask_bytes(n) != bytes) {
@@ -39,8 +40,7 @@ static void zero(hr_type type, void *state, uint64_t i) {
     if (type == HR_TYPE_F32) {
         ((float *)state)[i] = 0.0f;
     } else if (type == HR_TYPE_U8) {
-        unsigned char *block =
-            (unsigned char *)state + i / HRI_CODES_BLOCK * HRI_CODES_BLOCK_BYTES;
+        unsigned char *block = (unsigned char *)state + i / HRI_CODES_BLOCK * HRI_CODES_BLOCK_BYTES;
         block[sizeof(float) + i % HRI_CODES_BLOCK] = 0;
     } else {
         ((uint16_t *)state)[i] = 0;
@@ -53,8 +53,8 @@ static void zero_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker)
     const unsigned char *mask = c->in[1];
     const hr_type type = (hr_type)c->sig->in[0].type;
     /* a mask may come from a file: bits behind the last weight are nobody's */
-    const uint64_t n = type == HR_TYPE_U8 ? UINT64_MAX
-                                          : (uint64_t)hr_shape_count(&c->sig->in[0].shape);
+    const uint64_t n =
+        type == HR_TYPE_U8 ? UINT64_MAX : (uint64_t)hr_shape_count(&c->sig->in[0].shape);
     (void)worker;
     for (uint64_t i = begin; i < end; i++) {
         for (uint64_t k = 0; k < 8 && mask[i] != 0xff; k++) {

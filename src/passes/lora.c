@@ -25,7 +25,8 @@ static const hri_field fields[] = {
     {"rank", "rank of the adapters", AT(rank), HRI_FIELD_INT, "8", .min = 1, .max = 65536},
     {"alpha", "adapters are scaled by alpha / rank; auto: the rank", AT(alpha), HRI_FIELD_DOUBLE,
      "auto", .min = 1e-6, .max = 1e9, .word = "auto"},
-    {"layers", "layers with adapters: names joined by +, * for any letters; default: all linear layers",
+    {"layers",
+     "layers with adapters: names joined by +, * for any letters; default: all linear layers",
      AT(layers), HRI_FIELD_STRING, NULL},
     {"train", "layers that are trained whole: names as in layers, head, or none", AT(train),
      HRI_FIELD_STRING, "head"},
@@ -94,7 +95,7 @@ int hri_lora_in_first(const hr_graph *g, hr_value weight) {
             if (n->in[k] != weight) {
                 continue;
             }
-            const int way = k == 1 && is_product(n) ? !attribute(&n->sig, "transpose-b")
+            const int way = k == 1 && is_product(n)            ? !attribute(&n->sig, "transpose-b")
                             : !strcmp(n->sig.op->name, "cast") ? hri_lora_in_first(g, n->out)
                                                                : -1;
             if (way < 0 || (found >= 0 && way != found)) {
@@ -247,8 +248,7 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
                   .kind = hri_calloc(from->value_count, sizeof *x.kind),
                   .a = hri_calloc(from->value_count, sizeof *x.a),
                   .b = hri_calloc(from->value_count, sizeof *x.b)};
-    hri_rewrite r = {
-        .from = from, .to = to, .node = take_node, .source = take_source, .user = &x};
+    hri_rewrite r = {.from = from, .to = to, .node = take_node, .source = take_source, .user = &x};
     hr_status status = x.kind && x.a && x.b ? HR_OK : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
         choose(&x, from);

@@ -70,8 +70,8 @@ static hr_status check(const void *options, hri_prose *why) {
                              o->sparsity ? o->sparsity : "");
     }
     if (o->end != INT64_MIN && o->end < o->begin) {
-        return hri_prose_set(why, HR_E_INVALID, "end=%lld is before begin=%lld",
-                             (long long)o->end, (long long)o->begin);
+        return hri_prose_set(why, HR_E_INVALID, "end=%lld is before begin=%lld", (long long)o->end,
+                             (long long)o->begin);
     }
     const hr_status status = o->layers ? hri_pattern_check(o->layers, &inner) : HR_OK;
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "layers: %s", inner.text);
@@ -91,8 +91,7 @@ typedef struct pruning {
 static hr_value weight_of(const hr_graph *g, const hri_node_record *n) {
     for (uint32_t i = 0; n->sig.op->product && i < n->sig.in_count; i++) {
         const hri_value *v = &g->values[n->in[i]];
-        if (v->kind == HR_VALUE_PARAM && v->meta.shape.rank > 1 &&
-            v->meta.type == HR_TYPE_F32) {
+        if (v->kind == HR_VALUE_PARAM && v->meta.shape.rank > 1 && v->meta.type == HR_TYPE_F32) {
             return n->in[i];
         }
     }
@@ -136,8 +135,8 @@ static int is_pruned(const pruning *x, const hr_graph *g, hr_value v) {
         hr_shape_count(&value->meta.shape) < 1 || hri_graph_tags(g, v)->frozen) {
         return 0;
     }
-    const int named = x->o->layers ? hri_pattern_has(x->o->layers, value->name)
-                                   : v != x->first && v != x->last;
+    const int named =
+        x->o->layers ? hri_pattern_has(x->o->layers, value->name) : v != x->first && v != x->last;
     return named && is_read_by_products(g, v) && (!x->two_of_four || inner_of(g, v) > 0);
 }
 
@@ -157,17 +156,14 @@ static void add_mask(pruning *x, hri_rewrite *r, hr_value v) {
         hri_graph_fail(r->to, HR_E_INVALID, "%s: the name is too long", value->name);
         return;
     }
-    const hr_tags tags = {
-        .size = sizeof tags, .owner = r->values[v], .keep = HR_KEEP_OPTIMIZER};
-    const hr_value mask =
-        hr_graph_state(r->to, name, HR_TYPE_U8,
-                       hr_shape_2(1, hri_mask_bytes(hr_shape_count(&value->meta.shape))),
-                       hr_init_constant(255));
+    const hr_tags tags = {.size = sizeof tags, .owner = r->values[v], .keep = HR_KEEP_OPTIMIZER};
+    const hr_value mask = hr_graph_state(
+        r->to, name, HR_TYPE_U8, hr_shape_2(1, hri_mask_bytes(hr_shape_count(&value->meta.shape))),
+        hr_init_constant(255));
     hr_graph_set_tags(r->to, mask, &tags);
-    const int used = snprintf(text, sizeof text,
-                              "initial=%.17g,final=%.17g,begin=%lld,end=%lld,every=%lld", x->initial,
-                              x->final, (long long)x->o->begin, (long long)x->o->end,
-                              (long long)x->o->every);
+    const int used = snprintf(
+        text, sizeof text, "initial=%.17g,final=%.17g,begin=%lld,end=%lld,every=%lld", x->initial,
+        x->final, (long long)x->o->begin, (long long)x->o->end, (long long)x->o->every);
     if (x->two_of_four && used > 0) {
         snprintf(text + used, sizeof text - (size_t)used, ",inner=%lld",
                  (long long)inner_of(r->from, v));
@@ -181,7 +177,8 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
     hri_rewrite r = {.from = from, .to = to};
     (void)read_sparsity(x.o->sparsity, &x.initial, &x.final, &x.two_of_four);
     if (x.o->end == INT64_MIN) {
-        hri_graph_fail(to, HR_E_INVALID, "prune: end=STEP is missing: the last change of the masks");
+        hri_graph_fail(to, HR_E_INVALID,
+                       "prune: end=STEP is missing: the last change of the masks");
         return to->error.code;
     }
     find_ends(&x, from);
@@ -193,7 +190,8 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
         }
     }
     if (status == HR_OK && !x.count) {
-        hri_graph_fail(to, HR_E_INVALID, "prune: no layer %s%s", x.o->layers ? "matches layers=" : "can be pruned",
+        hri_graph_fail(to, HR_E_INVALID, "prune: no layer %s%s",
+                       x.o->layers ? "matches layers=" : "can be pruned",
                        x.o->layers ? x.o->layers : "");
         status = to->error.code;
     }

@@ -175,7 +175,8 @@ static void show_lora(const page *p, const hri_plan_answer *a) {
         return;
     }
     hri_out_printf(p->out, "--lora trains adapters of %llu layers, %s in their file; ",
-                   (unsigned long long)a->lora_layers, shown(a->lora_bytes, trained, sizeof trained));
+                   (unsigned long long)a->lora_layers,
+                   shown(a->lora_bytes, trained, sizeof trained));
     hri_out_printf(p->out, "%s of parameters are frozen, which saves %s of optimizer state\n",
                    shown(a->frozen_bytes, frozen, sizeof frozen),
                    shown(a->frozen_saved_bytes, saved, sizeof saved));

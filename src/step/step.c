@@ -276,7 +276,8 @@ static void prune(hri_step_maker *m, hr_value param, hr_value now) {
     const uint32_t outputs = m->g->nodes[m->g->values[now].node].sig.out_count;
     const char *tail = strstr(text, ",inner=");
     char schedule[256];
-    snprintf(schedule, sizeof schedule, "%.*s", tail ? (int)(tail - text) : (int)strlen(text), text);
+    snprintf(schedule, sizeof schedule, "%.*s", tail ? (int)(tail - text) : (int)strlen(text),
+             text);
     const hr_value pruned = hr_graph_node(m->g, "prune", (const hr_value[]){now, mask}, 2, text);
     for (uint32_t k = 1; k < outputs && pruned != HR_NONE; k++) {
         (void)hr_graph_node(m->g, "prune_state", (const hr_value[]){now + k, pruned + 1}, 2,

@@ -106,19 +106,25 @@ static int put_targets(hri_json *j, const saving *s) {
 /* Layers that are trained whole, each once: their parameters stand beside one another. */
 static void put_whole(hri_json *j, const saving *s) {
     const char *last = "";
-    size_t length = 0;
-    hri_json_array(j, "modules_to_save");
+    size_t length = 0, count = 0;
     for (size_t i = 0; i < s->count; i++) {
         const hr_value v = s->values[i];
         const char *name = s->g->values[v].name, *dot = strrchr(name, '.');
         const size_t n = dot ? (size_t)(dot - name) : strlen(name);
         if (!hri_lora_is_adapter(s->g, v) && (n != length || strncmp(name, last, n) != 0)) {
+            if (!count++) {
+                hri_json_array(j, "modules_to_save");
+            }
             put_layer(j, s, name, n);
             last = name;
             length = n;
         }
     }
-    hri_json_end(j);
+    if (count) {
+        hri_json_end(j);
+    } else {
+        hri_json_null(j, "modules_to_save");
+    }
 }
 
 static hr_status write_config(const saving *s, const hri_lora *o, const char *path) {
@@ -145,8 +151,7 @@ static hr_status write_config(const saving *s, const hri_lora *o, const char *pa
 
 hr_status hri_adapter_save(const char *folder, const hr_graph *g, const hri_values *from,
                            const hri_about *about, hri_prose *why) {
-    saving s = {
-        .g = g, .from = from, .prefix = about->prefix ? about->prefix : "", .why = why};
+    saving s = {.g = g, .from = from, .prefix = about->prefix ? about->prefix : "", .why = why};
     hri_passes passes = {0};
     char *tensors = NULL, *config = NULL;
     hr_status status = hri_passes_parse(about->passes, &passes, why);

@@ -69,14 +69,14 @@ typedef struct hri_about {
     const char *model; /* every key said: opens the same model */
     const char
         *graph; /* the text of a model that no name opens (docs/graph-format.md); else NULL */
-    const char *passes; /* over the model's graph, as hri_passes_parse reads them; NULL: none */
-    const char *prefix; /* what other programs put before its names; not in the file */
-    const char *precision;    /* "f32", "bf16", "f16" */
-    const char *source;       /* what it was trained on: "images:flowers" */
-    hri_pixels pixels;        /* how its graph makes real numbers of bytes; channels 0: none came */
-    const char *input;        /* the model's input that the data goes to: "image", "tokens" */
-    const hri_tabular *table; /* what the columns of its data are; NULL: it has none */
-    hri_loss loss;            /* in place of the model's own; .kind 0: it has its own */
+    const char *passes;    /* over the model's graph, as hri_passes_parse reads them; NULL: none */
+    const char *prefix;    /* what other programs put before its names; not in the file */
+    const char *precision; /* "f32", "bf16", "f16" */
+    const char *source;    /* what it was trained on: "images:flowers" */
+    hri_pixels pixels;     /* how its graph makes real numbers of bytes; channels 0: none came */
+    const char *input;     /* the model's input that the data goes to: "image", "tokens" */
+    const hri_tabular *table;   /* what the columns of its data are; NULL: it has none */
+    hri_loss loss;              /* in place of the model's own; .kind 0: it has its own */
     const char *const *classes; /* names, class_count of them; NULL: it has none */
     size_t class_count;
     hri_split split;

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/json_stream.h"
+#include "passes/common/pass.h"
 #include "weights/checkpoint_table.h"
 
 typedef struct reading {
@@ -399,7 +400,8 @@ static hr_status read_loss(reading *r, const hri_json_token *t) {
 
 static hr_status read_passes(reading *r, const hri_json_token *t) {
     hri_passes passes;
-    const hr_status status = keep_text(r, t, "passes", HRI_CHECKPOINT_NAME_MAX, &r->c->about.passes);
+    const hr_status status =
+        keep_text(r, t, "passes", HRI_CHECKPOINT_NAME_MAX, &r->c->about.passes);
     if (status != HR_OK) {
         return status;
     }

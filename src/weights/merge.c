@@ -21,7 +21,7 @@ typedef struct merging {
     float *a, *b;
     int64_t rank, in, out;
     int in_first;
-    hr_value turned;     /* whose contents these are */
+    hr_value turned; /* whose contents these are */
     unsigned char *whole;
     hri_prose *why;
 } merging;
@@ -44,8 +44,7 @@ static hr_status read_all(const merging *m, const hri_tensor *t, float **out) {
         return hri_prose_set(m->why, HR_E_NOMEM_HOST, "out of memory for the adapters of %s",
                              t->name);
     }
-    const hr_status status =
-        hri_tensors_read(&m->c->file, t, 0, count, HR_TYPE_F32, to, m->why);
+    const hr_status status = hri_tensors_read(&m->c->file, t, 0, count, HR_TYPE_F32, to, m->why);
     if (status != HR_OK) {
         hri_free(to);
         return status;
@@ -109,8 +108,8 @@ static hr_status open_turned(merging *m, hr_value v, const hri_tensor *t) {
     if (!m->whole) {
         return hri_prose_set(m->why, HR_E_NOMEM_HOST, "out of memory for %s", t->name);
     }
-    const hr_status status = hri_tensor_load(&m->c->file, t, &to, v, meta,
-                                             hri_graph_tags(m->g, v)->layout, m->why);
+    const hr_status status =
+        hri_tensor_load(&m->c->file, t, &to, v, meta, hri_graph_tags(m->g, v)->layout, m->why);
     m->turned = status == HR_OK ? v : HR_NONE;
     return status;
 }
@@ -218,9 +217,9 @@ hr_status hri_checkpoint_merge(const hri_checkpoint *c, const char *path, hri_me
     hr_status status = hri_passes_parse(c->about.passes, &passes, why);
     const hri_lora *lora = status == HR_OK ? hri_passes_find(&passes, "lora") : NULL;
     if (status == HR_OK && !lora) {
-        status = hri_prose_set(why, HR_E_INVALID,
-                               "%s has no adapters to merge: it was trained without `passes`",
-                               c->path);
+        status =
+            hri_prose_set(why, HR_E_INVALID,
+                          "%s has no adapters to merge: it was trained without `passes`", c->path);
     }
     if (status == HR_OK) {
         m.scale = hri_lora_scale(lora);

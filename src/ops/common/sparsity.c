@@ -8,8 +8,7 @@
 
 int hri_sparsity_changes(const hri_sparsity *s, uint64_t t) {
     const int64_t at = (int64_t)t;
-    return at >= s->begin && at <= s->end &&
-           ((at - s->begin) % s->every == 0 || at == s->end);
+    return at >= s->begin && at <= s->end && ((at - s->begin) % s->every == 0 || at == s->end);
 }
 
 double hri_sparsity_at(const hri_sparsity *s, uint64_t t) {
@@ -17,8 +16,7 @@ double hri_sparsity_at(const hri_sparsity *s, uint64_t t) {
     if (at >= s->end) {
         return s->final;
     }
-    const double p =
-        at <= s->begin ? 0.0 : (double)(at - s->begin) / (double)(s->end - s->begin);
+    const double p = at <= s->begin ? 0.0 : (double)(at - s->begin) / (double)(s->end - s->begin);
     const double rest = 1.0 - p;
     return s->final + (s->initial - s->final) * rest * rest * rest;
 }
@@ -32,9 +30,7 @@ int64_t hri_sparsity_cut(int64_t n, double share) {
 
 enum { CHUNK = 16384, BINS = 2048 };
 
-static const struct {
-    uint32_t shift, bits;
-} rounds[] = {{20, 11}, {10, 10}, {0, 10}};
+static const struct { uint32_t shift, bits; } rounds[] = {{20, 11}, {10, 10}, {0, 10}};
 
 typedef struct selection {
     const float *w;

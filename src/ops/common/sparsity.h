@@ -25,14 +25,34 @@ typedef struct hri_sparsity {
 } hri_sparsity;
 
 #define HRI_SPARSITY_FIELDS(STRUCT, MEMBER)                                                        \
-    {"initial", "share of zeros at the beginning", offsetof(STRUCT, MEMBER.initial),               \
-     HRI_FIELD_DOUBLE, "0", .min = 0, .max = 0.9999},                                              \
-        {"final", "share of zeros at the end", offsetof(STRUCT, MEMBER.final), HRI_FIELD_DOUBLE,   \
-         "0.5", .min = 0, .max = 0.9999},                                                          \
-        {"begin", "step of the first change", offsetof(STRUCT, MEMBER.begin), HRI_FIELD_INT, "0",  \
-         .min = 0, .max = 9e15},                                                                   \
-        {"end", "step of the last change", offsetof(STRUCT, MEMBER.end), HRI_FIELD_INT, "0",       \
-         .min = 0, .max = 9e15},                                                                   \
+    {"initial",                                                                                    \
+     "share of zeros at the beginning",                                                            \
+     offsetof(STRUCT, MEMBER.initial),                                                             \
+     HRI_FIELD_DOUBLE,                                                                             \
+     "0",                                                                                          \
+     .min = 0,                                                                                     \
+     .max = 0.9999},                                                                               \
+        {"final",                                                                                  \
+         "share of zeros at the end",                                                              \
+         offsetof(STRUCT, MEMBER.final),                                                           \
+         HRI_FIELD_DOUBLE,                                                                         \
+         "0.5",                                                                                    \
+         .min = 0,                                                                                 \
+         .max = 0.9999},                                                                           \
+        {"begin",                                                                                  \
+         "step of the first change",                                                               \
+         offsetof(STRUCT, MEMBER.begin),                                                           \
+         HRI_FIELD_INT,                                                                            \
+         "0",                                                                                      \
+         .min = 0,                                                                                 \
+         .max = 9e15},                                                                             \
+        {"end",                                                                                    \
+         "step of the last change",                                                                \
+         offsetof(STRUCT, MEMBER.end),                                                             \
+         HRI_FIELD_INT,                                                                            \
+         "0",                                                                                      \
+         .min = 0,                                                                                 \
+         .max = 9e15},                                                                             \
     {                                                                                              \
         "every", "steps between changes", offsetof(STRUCT, MEMBER.every), HRI_FIELD_INT, "100",    \
             .min = 1, .max = 9e15                                                                  \

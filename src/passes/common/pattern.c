@@ -45,8 +45,7 @@ static int is_glob(const char *p, size_t p_length, const char *t, size_t t_lengt
 /* The first `length` letters of path, or their end behind some dot. */
 static int is_tail(const char *p, size_t p_length, const char *path, size_t length) {
     for (size_t at = 0; at < length; at++) {
-        if ((at == 0 || path[at - 1] == '.') &&
-            is_glob(p, p_length, path + at, length - at)) {
+        if ((at == 0 || path[at - 1] == '.') && is_glob(p, p_length, path + at, length - at)) {
             return 1;
         }
     }

@@ -6,12 +6,13 @@
 
 /* Of the pass `prune` (hri_passes_find). */
 typedef struct hri_prune {
-    const char *sparsity; /* "0.8", "0.5:0.8" or "2:4" */
+    const char *sparsity;      /* "0.8", "0.5:0.8" or "2:4" */
     int64_t begin, end, every; /* end INT64_MIN: not said */
-    const char *layers;        /* pattern.h; NULL: all but the first convolution and the last layer */
+    const char *layers; /* pattern.h; NULL: all but the first convolution and the last layer */
 } hri_prune;
 
-#define HRI_PRUNE_MASK ".mask" /* "<param>.mask", u8 (1, (n + 7) / 8); its note has the attributes of the op prune */
+#define HRI_PRUNE_MASK                                                                             \
+    ".mask" /* "<param>.mask", u8 (1, (n + 7) / 8); its note has the attributes of the op prune */
 
 /* The mask of a parameter; HR_NONE: it is not pruned. */
 hr_value hri_prune_mask_of(const hr_graph *g, hr_value param);

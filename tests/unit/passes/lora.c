@@ -155,7 +155,8 @@ static float loss_of(const char *passes) {
     CHECK_OK(hr_model_open("gpt2-nano", &m, NULL));
     CHECK_OK(hri_passes_parse(passes, &p, NULL));
     const hri_objective objective = {.build = hr_model_build, .user = m, .passes = &p};
-    CHECK_OK(hr_step_build(&o, hri_objective_build, (void *)(uintptr_t)&objective, HR_STEP_EVALUATE, 2, &g, NULL));
+    CHECK_OK(hr_step_build(&o, hri_objective_build, (void *)(uintptr_t)&objective, HR_STEP_EVALUATE,
+                           2, &g, NULL));
     CHECK_OK(hri_interp_create(g, NULL, 7, &it));
     int32_t tokens[2 * 32];
     for (int i = 0; i < 64; i++) {
@@ -188,8 +189,8 @@ TEST(lora, what_is_frozen_has_neither_gradients_nor_states) {
     const hri_objective objective = {.build = hr_model_build, .user = m, .passes = &p};
     for (int kind = HR_STEP_WHOLE; kind <= HR_STEP_LAST; kind++) {
         hr_graph *g;
-        CHECK_OK(hr_step_build(&o, hri_objective_build, (void *)(uintptr_t)&objective, (hr_step_kind)kind, 2, &g,
-                               NULL));
+        CHECK_OK(hr_step_build(&o, hri_objective_build, (void *)(uintptr_t)&objective,
+                               (hr_step_kind)kind, 2, &g, NULL));
         size_t states = 0, updates = 0;
         for (hr_value v = 1; v < g->value_count; v++) {
             const hri_value *value = &g->values[v];
