@@ -1345,6 +1345,17 @@ class hr_tensor_info(Structure):
 
 
 
+class hr_merge_result(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("layers", c_uint64),
+        ("parameters", c_uint64),
+        ("bytes", c_uint64),
+    ]
+
+
+
+
 class hr_machine_info(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -1431,6 +1442,7 @@ FUNCTIONS = {
     "hr_checkpoint_close": (None, [c_void_p]),
     "hr_checkpoint_get_info": (c_int32, [c_void_p, c_void_p]),
     "hr_checkpoint_get_tensor": (c_int32, [c_void_p, c_size_t, c_void_p]),
+    "hr_checkpoint_merge": (c_int32, [c_void_p, c_char_p, c_void_p, c_void_p]),
     "hr_checkpoint_model": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "hr_checkpoint_open": (c_int32, [c_char_p, c_void_p, c_void_p]),
     "hr_checkpoint_read": (c_int32, [c_void_p, c_char_p, c_int32, c_uint64, c_void_p, c_uint64, c_void_p]),

@@ -17,7 +17,7 @@ typedef struct prune_attr {
 
 static const hri_field prune_fields[] = {
     HRI_SPARSITY_FIELDS(prune_attr, schedule),
-    {"inner", "two of every four weights stay that lie so many elements apart; 0: any share",
+    {"inner", "of every four weights that lie N elements apart two stay; 0: any share",
      offsetof(prune_attr, inner), HRI_FIELD_INT, "0", .min = 0, .max = 9e15},
     {0},
 };
@@ -84,14 +84,18 @@ static void prune_cost(const hri_sig *s, hri_cost *cost) {
     cost->bytes = 24.0 * n / (double)p->schedule.every;
 }
 
+/* Every step changes it, whatever its number is. */
+#define NOW "end=1000000,every=1"
+
 static const hri_case prune_cases[] = {
-    {"half", "f32[7,33] u8[1,29]"},
-    {"most", "f32[20001] u8[1,2501]", "final=0.999"},
-    {"not yet", "f32[33] u8[1,5]", "begin=1,end=1"},
-    {"two of four", "f32[8,3] u8[1,3]", "inner=3"},
-    {"two of four, dense", "f32[3,8] u8[1,3]", "inner=1"},
-    {"one", "f32[] u8[1,1]"},
-    {"empty", "f32[0] u8[1,0]"},
+    {"half", "f32[7,33] u8[1,29]", NOW ",initial=0.5,final=0.5"},
+    {"most", "f32[20001] u8[1,2501]", NOW ",initial=0.999,final=0.999"},
+    {"none", "f32[33] u8[1,5]", NOW ",initial=0,final=0"},
+    {"not yet", "f32[33] u8[1,5]", "begin=1000000,end=1000000"},
+    {"two of four", "f32[8,3] u8[1,3]", NOW ",inner=3"},
+    {"two of four, dense", "f32[3,8] u8[1,3]", NOW ",inner=1"},
+    {"one", "f32[] u8[1,1]", NOW ",initial=0.9,final=0.9"},
+    {"empty", "f32[0] u8[1,0]", NOW},
     {"another mask", "f32[33] u8[1,4]", .flags = HRI_CASE_BAD},
     {"bf16", "bf16[33] u8[1,5]", .flags = HRI_CASE_BAD},
     {"no groups", "f32[9] u8[1,2]", "inner=3", .flags = HRI_CASE_BAD},

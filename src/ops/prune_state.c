@@ -82,11 +82,12 @@ static void prune_state_cost(const hri_sig *s, hri_cost *cost) {
 }
 
 static const hri_case prune_state_cases[] = {
-    {"odd", "f32[7,33] u8[1,29]"},
-    {"not yet", "f32[33] u8[1,5]", "begin=1,end=1"},
-    {"bf16", "bf16[16] u8[1,2]"},
-    {"f16", "f16[20001] u8[1,2501]"},
-    {"empty", "f32[0] u8[1,0]"},
+    {"odd", "f32[7,33] u8[1,29]", "end=1000000,every=1", .ids = 256},
+    {"not yet", "f32[33] u8[1,5]", "begin=1000000,end=1000000"},
+    {"bf16", "bf16[16] u8[1,2]", "end=1000000,every=1", .ids = 256},
+    {"f16", "f16[20001] u8[1,2501]", "end=1000000,every=1", .ids = 256},
+    {"codes", "u8[520] u8[1,33]", "end=1000000,every=1", .ids = 256},
+    {"empty", "f32[0] u8[1,0]", "end=1000000,every=1"},
     {"another mask", "f32[33] u8[1,4]", .flags = HRI_CASE_BAD},
     {"integers", "i32[32] u8[1,4]", .flags = HRI_CASE_BAD},
     {"codes of another number", "u8[520] u8[1,4]", .flags = HRI_CASE_BAD},
