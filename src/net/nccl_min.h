@@ -19,7 +19,8 @@ enum {
     HRI_NCCL_REMOTE = 6,
     HRI_NCCL_IN_PROGRESS = 7,
     HRI_NCCL_BYTE = 1,
-    HRI_NCCL_LEAST = 21400
+    HRI_NCCL_LEAST = 21400,
+    HRI_NCCL_SEVERAL = 23000 /* ranks on one GPU, where the user asks for it */
 };
 
 typedef struct ncclComm hri_nccl_comm;

@@ -1,12 +1,14 @@
 /* A libnccl.so.2 of our own, over the fake driver: communicators, groups, sends and receives of bytes, never blocking.
  *
- *   FAKENCCL_VERSION   what it says it is; default 22809
- *   FAKENCCL_BYTES     what a communicator takes of device 0, as the real one's buffers; default 0
- *   FAKENCCL_FAIL      "init" or "group": that call fails; "hang": nothing that was begun ever ends
+ *   FAKENCCL_VERSION   what it says it is, "22809" (default), or one for each rank, "22809,22703"
+ *   FAKENCCL_BYTES     what a communicator takes of its device, as the real one's buffers; default 0
+ *   FAKENCCL_FAIL      "init" or "group": that call fails; "hang": no group from the 40th on ever ends, and the abort of it
+ *                      does not come back; "die": rank 1 is killed in that group
  *
  * A message is a file in the folder that the id names: written under another name, then renamed.  What a group begins goes on
  * in ncclCommGetAsyncError, which says 7 until all of it is there. */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,7 @@
 #include "net/nccl_min.h"
 
 #define API __attribute__((visibility("default")))
-enum { OK = 0, INVALID = 4, FAILED = 3, PROGRESS = 7, MOST = 4096, RANKS = 64 };
+enum { OK = 0, INVALID = 4, FAILED = 3, PROGRESS = 7, MOST = 4096, RANKS = 64, LATE = 40 };
 
 typedef struct op {
     char *at;
@@ -28,6 +30,7 @@ struct ncclComm {
     char folder[100];
     int rank, size;
     unsigned sent[RANKS], received[RANKS];
+    int groups, hangs;
 };
 
 static struct {
@@ -35,6 +38,7 @@ static struct {
     int (*out)(void *to, unsigned long long from, size_t bytes);
     int (*in)(unsigned long long to, const void *from, size_t bytes);
     int (*take)(int device, unsigned long long bytes);
+    int (*device)(int *device);
 } driver;
 static op ops[MOST];
 static int op_count, depth;
@@ -62,7 +66,10 @@ static int asks(const char *what) {
 }
 
 int ncclGetVersion(int *version) {
-    const char *text = getenv("FAKENCCL_VERSION");
+    const char *text = getenv("FAKENCCL_VERSION"), *rank = getenv("HEADROOM_RANK");
+    for (int i = rank ? atoi(rank) : 0; i > 0 && text && strchr(text, ','); i--) {
+        text = strchr(text, ',') + 1;
+    }
     *version = text ? atoi(text) : 22809;
     return OK;
 }
@@ -92,7 +99,9 @@ int ncclCommInitRankConfig(hri_nccl_comm **out, int size, hri_nccl_id id, int ra
     find(library, "cuMemcpyDtoH_v2", &driver.out);
     find(library, "cuMemcpyHtoD_v2", &driver.in);
     find(library, "fakecuda_take", &driver.take);
-    if (bytes && driver.take && driver.take(0, strtoull(bytes, NULL, 10)) != 0) {
+    find(library, "cuCtxGetDevice", &driver.device);
+    int device = 0;
+    if (bytes && (driver.device(&device) != 0 || driver.take(device, strtoull(bytes, NULL, 10)))) {
         return FAILED;
     }
     hri_nccl_comm *c = calloc(1, sizeof *c);
@@ -175,14 +184,19 @@ int ncclGroupEnd(void) {
         op_count = 0;
         return FAILED;
     }
+    now->groups++;
+    now->hangs = now->groups >= LATE && asks("hang");
+    if (now->groups >= LATE && now->rank == 1 && asks("die")) {
+        raise(SIGKILL);
+    }
     for (int i = 0; i < op_count && result == OK; i++) {
-        result = ops[i].receives || asks("hang") ? OK : send_it(now, &ops[i]);
+        result = ops[i].receives || now->hangs ? OK : send_it(now, &ops[i]);
     }
     return result == OK ? PROGRESS : result;
 }
 
 int ncclCommGetAsyncError(hri_nccl_comm *c, int *error) {
-    *error = asks("hang") ? PROGRESS : OK;
+    *error = c->hangs ? PROGRESS : OK;
     for (int i = 0; i < op_count && *error == OK && now == c; i++) {
         if (ops[i].receives) {
             *error = receive_it(c, &ops[i]);
@@ -207,6 +221,9 @@ int ncclCommDestroy(hri_nccl_comm *c) {
 }
 
 int ncclCommAbort(hri_nccl_comm *c) {
+    while (c->hangs) {
+        pause();
+    }
     return ncclCommDestroy(c);
 }
 

@@ -3,28 +3,30 @@
 
 HRI_CU(ranges);
 
-enum { RANGES = 120, PIECE = 32768, THREADS = 256 };
+enum { RANGES = 170, PIECE = 32768, THREADS = 256 };
 
 /* As in ranges.cu. */
 typedef struct range {
-    uint64_t to, from, bytes, first;
+    uint64_t to, from;
+    uint32_t first, last;
 } range;
 
 typedef struct table {
-    uint64_t count;
+    uint32_t count, blocks;
     range range[RANGES];
 } table;
 
 _Static_assert(sizeof(table) <= 4096, "the table is the parameter of a kernel");
 
-static hr_status launch(hri_gpu *gpu, table *t, uint64_t blocks) {
-    const hri_gpu_grid grid = {.x = (uint32_t)blocks, .threads = THREADS};
+static hr_status launch(hri_gpu *gpu, table *t, uint32_t blocks) {
+    const hri_gpu_grid grid = {.x = blocks, .threads = THREADS};
+    t->blocks = blocks;
     return hri_gpu_launch(gpu, &hri_cu_ranges, NULL, "copy_ranges", &grid, HRI_GPU_ARGS(t));
 }
 
 hr_status hri_gpu_copy_ranges(hri_gpu *gpu, const hri_gpu_range *ranges, uint32_t count) {
     table t = {0};
-    uint64_t blocks = 0;
+    uint32_t blocks = 0;
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < count && status == HR_OK; i++) {
         const uint64_t more = (ranges[i].bytes + PIECE - 1) / PIECE;
@@ -37,8 +39,9 @@ hr_status hri_gpu_copy_ranges(hri_gpu *gpu, const hri_gpu_range *ranges, uint32_
             t.count = blocks = 0;
         }
         if (more) {
-            t.range[t.count++] = (range){ranges[i].to, ranges[i].from, ranges[i].bytes, blocks};
-            blocks += more;
+            const uint64_t last = ranges[i].bytes - (more - 1) * PIECE;
+            t.range[t.count++] = (range){ranges[i].to, ranges[i].from, blocks, (uint32_t)last};
+            blocks += (uint32_t)more;
         }
     }
     return status == HR_OK && t.count ? launch(gpu, &t, blocks) : status;

@@ -5,20 +5,23 @@
  * So every wait looks at the star, the abort has a thread and a deadline of its own, and what does not come back is left.
  *
  * Everything goes into one queue in the order of the calls, so the last exchange stands for all before it.  Both sides must give
- * equal sizes: NCCL does not compare them, the plan does (hri_planned_agree). */
+ * equal sizes: NCCL does not compare them, the plan does (hri_planned_agree).  A rank alone sends to itself, so that the library
+ * can be tried with one GPU. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "device/device.h"
 #include "net/nccl_min.h"
 #include "net/wire.h"
 
 enum { CTAS = 4, LAST_S = 10 };
-static const uint64_t nap_ns = 50000, grace_ns = 1000000000, init_ns = UINT64_C(120000000000);
+static const uint64_t nap_ns = 50000, grace_ns = 1000000000;
 
 typedef struct nccl_end {
     hri_net_wire_end star; /* ops NULL: one rank */
@@ -28,6 +31,9 @@ typedef struct nccl_end {
     hr_queue *queue;
     hr_event *begun, *over;
     uint32_t rank, size;
+    uint64_t deadline_ns, meet_ns;
+    uint64_t groups; /* that are over; the first is a trial */
+    bool connected;  /* a step is over: later groups need nothing of the others to begin */
     uint64_t waited_ns;
     bool ended;      /* of one rank */
     hri_net_end end; /* and why */
@@ -35,12 +41,15 @@ typedef struct nccl_end {
 
 /* What each rank tells before anything is opened. */
 typedef struct hello {
-    int version; /* 0: it has no NCCL */
+    int version;            /* 0: it has no NCCL */
+    unsigned char uuid[16]; /* of its GPU; zeros: unknown */
+    unsigned char several;  /* the user has told NCCL that ranks may share one */
     union {
         hri_nccl_id id;   /* rank 0's */
         char missing[96]; /* version 0: why */
     } is;
 } hello;
+_Static_assert(sizeof(hello) <= HRI_NET_SMALL_BYTES, "it is shared at once");
 
 static void nap(void) {
     const struct timespec t = {.tv_nsec = (long)nap_ns};
@@ -92,15 +101,24 @@ static hr_status failed(nccl_end *s, const char *call, int result) {
     return HR_E_PEER;
 }
 
+static hr_status too_late(nccl_end *s, const char *call, uint64_t within_ns) {
+    hri_net_end end = {.rank = (int32_t)s->rank, .status = HR_E_DEVICE};
+    snprintf(end.text, sizeof end.text, "rank %u: %s was not done within %.3g s", s->rank, call,
+             (double)within_ns / 1e9);
+    nccl_stop(s, &end);
+    return HR_E_PEER;
+}
+
 /* Calls return before they are done: until NCCL says so, or a rank has ended.  The context is current. */
-static hr_status settle(nccl_end *s, const char *call, int result, uint64_t until_ns) {
+static hr_status settle(nccl_end *s, const char *call, int result, uint64_t within_ns) {
+    const uint64_t until_ns = hri_clock_ns() + within_ns;
     hri_net_end end;
     while (result == HRI_NCCL_IN_PROGRESS) {
         if (nccl_cause(s, &end)) {
             return HR_E_PEER;
         }
         if (hri_clock_ns() > until_ns) {
-            return failed(s, call, result);
+            return too_late(s, call, within_ns);
         }
         nap();
         const int asked = s->comm ? s->nccl.async_error(s->comm, &result) : HRI_NCCL_OK;
@@ -115,7 +133,7 @@ static int put_all(nccl_end *s, const hri_net_range *to, const hri_net_range *fr
     void *stream = hri_gpu_native(s->gpu, s->queue);
     int result = HRI_FAULT(SEND) ? HRI_NCCL_IN_PROGRESS - 4 : s->nccl.group_start();
     for (uint32_t i = 0; i < s->size && result == HRI_NCCL_OK; i++) {
-        if (i == s->rank) {
+        if (i == s->rank && s->size > 1) {
             continue;
         }
         if (to[i].bytes) {
@@ -147,9 +165,11 @@ static hr_status nccl_exchange(hri_net_wire_state *state, const hri_net_range *t
         return status;
     }
     status = hr_event_mark(s->begun, s->queue);
-    status = status == HR_OK ? copy_own(s, to[s->rank], from[s->rank]) : status;
-    if (status == HR_OK && s->size > 1) {
-        status = settle(s, "ncclGroupEnd", put_all(s, to, from), hri_clock_ns() + init_ns);
+    status = status == HR_OK && s->size > 1 ? copy_own(s, to[s->rank], from[s->rank]) : status;
+    if (status == HR_OK) {
+        status = settle(s, "ncclGroupEnd", put_all(s, to, from),
+                        s->connected ? s->deadline_ns : s->meet_ns);
+        s->groups += status == HR_OK;
     }
     status = status == HR_OK ? hr_event_mark(s->over, s->queue) : status;
     hri_gpu_leave(s->gpu, pushed);
@@ -182,6 +202,7 @@ static hr_status nccl_wait(hri_net_wire_state *state, uint64_t ticket, uint64_t 
 static hr_status nccl_share(hri_net_wire_state *state, const void *mine, uint32_t bytes,
                             void *all) {
     nccl_end *const s = state;
+    s->connected = s->groups > 1; /* shared at the end of a step */
     if (s->star.ops) {
         return s->star.ops->share(s->star.state, mine, bytes, all);
     }
@@ -248,8 +269,8 @@ static bool end_comm(nccl_end *s) {
     }
     bool gone = false;
     if (!nccl_cause(s, &end) && hri_gpu_enter(s->gpu, &pushed) == HR_OK) {
-        const uint64_t until = hri_clock_ns() + LAST_S * UINT64_C(1000000000);
-        gone = settle(s, "ncclCommFinalize", s->nccl.finalize(s->comm), until) == HR_OK;
+        const uint64_t within_ns = LAST_S * UINT64_C(1000000000);
+        gone = settle(s, "ncclCommFinalize", s->nccl.finalize(s->comm), within_ns) == HR_OK;
         gone = gone && s->nccl.destroy(s->comm) == HRI_NCCL_OK;
         hri_gpu_leave(s->gpu, pushed);
     }
@@ -305,12 +326,45 @@ static hr_status compare(const nccl_end *s, const hello *all, hri_prose *why) {
     return HR_OK;
 }
 
+/* Two ranks on one GPU.  NCCL itself says it of a device number and only after a while. */
+static hr_status compare_places(const nccl_end *s, const hello *all, hri_prose *why) {
+    static const unsigned char unknown[16];
+    for (uint32_t i = 1; i < s->size; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (memcmp(all[i].uuid, all[k].uuid, 16) || !memcmp(all[i].uuid, unknown, 16) ||
+                (all[i].several && all[k].several)) {
+                continue;
+            }
+            char version[32];
+            hri_nccl_version_text(all[0].version, version, sizeof version);
+            return hri_prose_set(
+                why, HR_E_UNSUPPORTED,
+                "ranks %u and %u are on the same GPU, which NCCL %s does not allow%s: give each "
+                "rank a GPU of its own (--devices cuda:0,cuda:1), or leave out --net for replicas "
+                "on one GPU",
+                k, i, version,
+                all[0].version >= HRI_NCCL_SEVERAL ? " without NCCL_MULTI_RANK_GPU_ENABLE=1" : "");
+        }
+    }
+    return HR_OK;
+}
+
+/* From 2.30 on by its variable; before, ranks that call themselves different hosts are not compared. */
+static bool may_share_gpu(int version) {
+    const char *on = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    return getenv("NCCL_HOSTID") || (version >= HRI_NCCL_SEVERAL && on && strcmp(on, "0") != 0);
+}
+
 static hr_status meet(nccl_end *s, hello *all, hri_prose *why) {
     hri_prose missing = {""};
     hello mine = {0};
     if (hri_nccl_load(&s->nccl, &missing) == HR_OK &&
         (s->rank || s->nccl.get_id(&mine.is.id) == HRI_NCCL_OK)) {
         mine.version = s->nccl.version;
+        mine.several = may_share_gpu(s->nccl.version);
+        if (!hri_device_uuid(hri_gpu_device(s->gpu), mine.uuid)) {
+            memset(mine.uuid, 0, sizeof mine.uuid);
+        }
     } else {
         snprintf(mine.is.missing, sizeof mine.is.missing, "%s",
                  missing.text[0] ? missing.text : "it gives no id");
@@ -321,7 +375,8 @@ static hr_status meet(nccl_end *s, hello *all, hri_prose *why) {
         return hri_prose_set(why, status, "the ranks could not agree on NCCL: %s",
                              nccl_cause(s, &end) ? end.text : hr_status_text(status));
     }
-    return compare(s, all, why);
+    const hr_status same = compare(s, all, why);
+    return same == HR_OK ? compare_places(s, all, why) : same;
 }
 
 static hr_status init_comm(nccl_end *s, const hri_nccl_id *id, hri_prose *why) {
@@ -334,7 +389,7 @@ static hr_status init_comm(nccl_end *s, const hri_nccl_id *id, hri_prose *why) {
         return hri_prose_set(why, status, "NCCL: %s", hr_status_text(status));
     }
     const int result = s->nccl.init(&s->comm, (int)s->size, *id, (int)s->rank, &config);
-    status = settle(s, "ncclCommInitRankConfig", result, hri_clock_ns() + init_ns);
+    status = settle(s, "ncclCommInitRankConfig", result, s->meet_ns);
     hri_gpu_leave(s->gpu, pushed);
     if (status != HR_OK) {
         (void)nccl_cause(s, &end);
@@ -354,6 +409,9 @@ hr_status hri_net_nccl_open(const hri_net_options *o, hri_net_wire_end *out, hri
     hr_status status = s && all ? HR_OK : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
         *s = (nccl_end){.gpu = o->gpu, .queue = o->queue, .rank = o->who.rank, .size = size};
+        s->deadline_ns =
+            o->deadline_ns ? o->deadline_ns : HRI_NET_DEADLINE_S * UINT64_C(1000000000);
+        s->meet_ns = o->meet_ns ? o->meet_ns : HRI_NET_MEET_TIMES * s->deadline_ns;
         status = size > 1 ? hri_net_mesh_open(o, "tcp", &s->star, why) : HR_OK;
     }
     status = status == HR_OK ? hr_event_create(hri_gpu_device(s->gpu), &s->begun) : status;

@@ -132,7 +132,8 @@ static void shm_close(hri_stream *base) {
 static const hri_stream_ops shm_ops = {shm_send, shm_receive, shm_sleep, shm_wake, shm_close};
 
 static int make_memory(uint64_t bytes) {
-    const int fd = HRI_FAULT(MAP) ? -1 : memfd_create("headroom", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int fd =
+        HRI_FAULT(MAP) ? -1 : memfd_create("headroom-wire", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 ||
                     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
         close(fd);
