@@ -35,6 +35,7 @@ typedef struct nccl_end {
     uint64_t groups; /* that are over; the first is a trial */
     bool connected;  /* a step is over: later groups need nothing of the others to begin */
     uint64_t waited_ns;
+    bool stuck;      /* an abort did not come back: its code still runs */
     bool ended;      /* of one rank */
     hri_net_end end; /* and why */
 } nccl_end;
@@ -127,6 +128,51 @@ static hr_status settle(nccl_end *s, const char *call, int result, uint64_t with
     return result == HRI_NCCL_OK ? HR_OK : failed(s, call, result);
 }
 
+/* ---- aborts ---- */
+
+typedef struct aborting {
+    int (*abort)(hri_nccl_comm *comm);
+    hri_nccl_comm *comm;
+} aborting;
+
+static void *abort_comm(void *user) {
+    aborting *a = user;
+    (void)a->abort(a->comm);
+    hri_free(a);
+    return NULL;
+}
+
+/* True: it has come back. */
+static bool abort_in_time(const nccl_end *s) {
+    aborting *a = hri_calloc(1, sizeof *a);
+    pthread_t thread;
+    struct timespec until;
+    if (!a) {
+        return false;
+    }
+    *a = (aborting){s->nccl.abort, s->comm};
+    if (pthread_create(&thread, NULL, abort_comm, a) != 0) {
+        hri_free(a);
+        return false;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LAST_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) == 0) {
+        return true;
+    }
+    pthread_detach(thread);
+    return false;
+}
+
+/* A rank is gone: kernels that wait for it end only by an abort, and whoever waits for the queue next would wait for ever. */
+static hr_status give_up(nccl_end *s, hr_status status) {
+    if (status == HR_E_PEER && s->comm) {
+        s->stuck = !abort_in_time(s);
+        s->comm = NULL;
+    }
+    return status;
+}
+
 /* ---- exchanges ---- */
 
 static int put_all(nccl_end *s, const hri_net_range *to, const hri_net_range *from) {
@@ -164,7 +210,8 @@ static hr_status nccl_exchange(hri_net_wire_state *state, const hri_net_range *t
     if (status != HR_OK) {
         return status;
     }
-    status = hr_event_mark(s->begun, s->queue);
+    hri_net_end end;
+    status = nccl_cause(s, &end) ? HR_E_PEER : hr_event_mark(s->begun, s->queue);
     status = status == HR_OK && s->size > 1 ? copy_own(s, to[s->rank], from[s->rank]) : status;
     if (status == HR_OK) {
         status = settle(s, "ncclGroupEnd", put_all(s, to, from),
@@ -173,7 +220,7 @@ static hr_status nccl_exchange(hri_net_wire_state *state, const hri_net_range *t
     }
     status = status == HR_OK ? hr_event_mark(s->over, s->queue) : status;
     hri_gpu_leave(s->gpu, pushed);
-    return status;
+    return give_up(s, status);
 }
 
 static hr_status nccl_wait(hri_net_wire_state *state, uint64_t ticket, uint64_t timeout_ns) {
@@ -196,7 +243,7 @@ static hr_status nccl_wait(hri_net_wire_state *state, uint64_t ticket, uint64_t 
         nap();
     }
     s->waited_ns += hri_clock_ns() - begun;
-    return status;
+    return give_up(s, status);
 }
 
 static hr_status nccl_share(hri_net_wire_state *state, const void *mine, uint32_t bytes,
@@ -204,7 +251,7 @@ static hr_status nccl_share(hri_net_wire_state *state, const void *mine, uint32_
     nccl_end *const s = state;
     s->connected = s->groups > 1; /* shared at the end of a step */
     if (s->star.ops) {
-        return s->star.ops->share(s->star.state, mine, bytes, all);
+        return give_up(s, s->star.ops->share(s->star.state, mine, bytes, all));
     }
     memcpy(all, mine, bytes);
     return HR_OK;
@@ -227,45 +274,11 @@ static uint64_t nccl_waited(hri_net_wire_state *state, uint32_t rank) {
 
 /* ---- ends ---- */
 
-typedef struct aborting {
-    int (*abort)(hri_nccl_comm *comm);
-    hri_nccl_comm *comm;
-} aborting;
-
-static void *abort_comm(void *user) {
-    aborting *a = user;
-    (void)a->abort(a->comm);
-    hri_free(a);
-    return NULL;
-}
-
-/* True: it has come back. */
-static bool abort_in_time(const nccl_end *s) {
-    aborting *a = hri_calloc(1, sizeof *a);
-    pthread_t thread;
-    struct timespec until;
-    if (!a) {
-        return false;
-    }
-    *a = (aborting){s->nccl.abort, s->comm};
-    if (pthread_create(&thread, NULL, abort_comm, a) != 0) {
-        hri_free(a);
-        return false;
-    }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LAST_S;
-    if (pthread_timedjoin_np(thread, NULL, &until) == 0) {
-        return true;
-    }
-    pthread_detach(thread);
-    return false;
-}
-
 static bool end_comm(nccl_end *s) {
     hri_net_end end;
     int pushed;
     if (!s->comm) {
-        return true;
+        return !s->stuck;
     }
     bool gone = false;
     if (!nccl_cause(s, &end) && hri_gpu_enter(s->gpu, &pushed) == HR_OK) {

@@ -28,7 +28,8 @@ typedef struct rank {
     hri_net *net;
     hri_threads *threads;
     uint64_t seed;
-    int fails; /* feeding fails in step 1 */
+    int fails;    /* feeding fails in step 1 */
+    int backward; /* the same parts, from the last to the first */
     result r;
 } rank;
 
@@ -38,6 +39,8 @@ static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
         return hri_prose_set(why, HR_E_IO, "a bad sample");
     }
     uint32_t number = 0;
+    const uint32_t batch = (uint32_t)x->batch, part = (uint32_t)(x->batch / x->parts);
+    const uint32_t first = x->backward ? batch - part - run->first_sample : run->first_sample;
     for (hr_value v = 1; run->exec && v < run->g->value_count; v++) {
         const hri_value *is = &run->g->values[v];
         if (is->kind != HR_VALUE_INPUT || !strncmp(is->name, "train.", 6)) {
@@ -46,8 +49,7 @@ static hr_status feed(void *user, const hri_planned_run *run, hri_prose *why) {
         char bytes[64 << 10];
         const uint64_t size = hr_meta_bytes(&is->meta);
         CHECK(size <= sizeof bytes);
-        hri_synthetic_fill(&is->meta, 7, (uint32_t)run->step, number++, run->first_sample, 10,
-                           bytes);
+        hri_synthetic_fill(&is->meta, 7, (uint32_t)run->step, number++, first, 10, bytes);
         CHECK_OK(hri_exec_put(run->exec, v, 0, bytes, size));
     }
     return HR_OK;
@@ -186,6 +188,29 @@ TEST(replicas, ranks_have_the_bits_of_one) {
     check_same("mlp:size=4,width=8,classes=10,dropout=0.2", "optimizer=adamw,clip=0.01", 8, 5);
     check_same("resnet18:size=32,width=2,classes=10",
                "optimizer=rmsprop,precision=bf16,moments=bf16", 4, 4);
+}
+
+/* The control: what is compared sees in which order gradients are added.  The same parts, folded from the last to the first, are another
+ * function, and the same one for every number of ranks. */
+TEST(replicas, a_fold_in_another_order_has_other_bits) {
+    rank forward = {.model = "mlp:size=4,width=8,classes=10",
+                    .training = "optimizer=sgd",
+                    .batch = 12,
+                    .parts = 4,
+                    .seed = 3};
+    rank backward = forward, ranks[MOST] = {{0}};
+    backward.backward = 1;
+    const rank like = backward;
+    run(&forward);
+    run(&backward);
+    CHECK_OK(forward.r.status);
+    CHECK_OK(backward.r.status);
+    CHECK(forward.r.print != backward.r.print);
+    CHECK(forward.r.losses[0] - backward.r.losses[0] < 1e-5f &&
+          backward.r.losses[0] - forward.r.losses[0] < 1e-5f);
+    run_ranks(&like, 3, ranks);
+    CHECK_OK(ranks[2].r.status);
+    CHECK(ranks[2].r.print == backward.r.print);
 }
 
 /* Slices, over the wire of threads and inside one process: losses, parameters and states of one replica, in less memory. */
