@@ -38,7 +38,8 @@ static hr_addr take(hr_device *device, hr_queue *queue) {
 }
 
 /* Sends `bytes` to itself; ns. */
-static uint64_t send(const hri_net_wire_end *end, hr_addr at, uint64_t bytes, uint64_t ticket) {
+static uint64_t to_itself(const hri_net_wire_end *end, hr_addr at, uint64_t bytes,
+                          uint64_t ticket) {
     const hri_net_range from = {(void *)(uintptr_t)at, bytes},
                         to = {(void *)(uintptr_t)(at + half), bytes};
     const uint64_t begun = hri_clock_ns();
@@ -90,24 +91,26 @@ int main(int argc, char **argv) {
     const uint64_t before = hri_engine_process(engine), begun = hri_clock_ns();
     must(hri_net_nccl_open(&o, &end, &why), "opening", why.text);
     const uint64_t open_ns = hri_clock_ns() - begun, opened = hri_engine_process(engine);
-    const uint64_t first_ns = send(&end, at, half, 1);
+    const uint64_t first_ns = to_itself(&end, at, half, 1);
     uint64_t best_ns = UINT64_MAX;
     for (uint64_t i = 0; i < RUNS; i++) {
-        const uint64_t ns = send(&end, at, half, 2 + i);
+        const uint64_t ns = to_itself(&end, at, half, 2 + i);
         best_ns = ns < best_ns ? ns : best_ns;
     }
     const uint64_t sent = hri_engine_process(engine), closing = hri_clock_ns();
     const int good = arrived(device, queue, at);
     end.ops->close(end.state);
     const double mib = 1 << 20, ms = 1e6;
-    printf("one rank on %s: opened in %.0f ms, first exchange %.1f ms, %.0f MiB to itself at %.0f GB/s, "
+    printf("one rank on %s: opened in %.0f ms, first exchange %.1f ms, %.0f MiB to itself at %.0f "
+           "GB/s, "
            "closed in %.0f ms; bytes %s\n",
            name, (double)open_ns / ms, (double)first_ns / ms, (double)half / mib,
            2 * (double)half / (double)best_ns, (double)(hri_clock_ns() - closing) / ms,
            good ? "as sent" : "DIFFER");
-    printf("NVML: +%.0f MiB by opening, +%.0f by exchanging; a plan counts %.0f MiB for two ranks\n",
-           (double)(opened - before) / mib, (double)(sent - opened) / mib,
-           (double)cost.device_bytes / mib);
+    printf(
+        "NVML: +%.0f MiB by opening, +%.0f by exchanging; a plan counts %.0f MiB for two ranks\n",
+        (double)(opened - before) / mib, (double)(sent - opened) / mib,
+        (double)cost.device_bytes / mib);
     hri_engine_close(engine);
     hr_ctx_destroy(ctx);
     hri_nccl_unload(&library);

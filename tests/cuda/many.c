@@ -177,6 +177,32 @@ TEST(many, calls_that_touch_each_other_stay_apart) {
     bench_close(&b);
 }
 
+/* What replicas give one another: more than one launch takes, of any length, wherever they lie. */
+TEST(many, ranges_of_any_size_are_copied) {
+    static const uint64_t sizes[] = {1, 0, 16, 17, 255, 4096, 32767, 32768, 32769, 70001};
+    enum { RANGES = 200, HALF = ROOM / 2 };
+    bench b;
+    hri_gpu_range ranges[RANGES];
+    bench_open(&b);
+    fill(&b);
+    char *expected = malloc(ROOM);
+    CHECK(expected != NULL);
+    memcpy(expected, b.memory, ROOM);
+    for (uint64_t i = 0, at = 0; i < RANGES; i++) {
+        const uint64_t size = sizes[i % 10], to = HALF + at, from = at + (i % 3 == 2 ? 8 : 0);
+        ranges[i] = (hri_gpu_range){b.block.addr + to, b.block.addr + from, size};
+        memcpy(expected + to, (const char *)b.memory + from, size);
+        at += (size + 31) / 16 * 16;
+        CHECK_LE(at, HALF);
+    }
+    CHECK_OK(hri_gpu_copy_ranges(b.gpu, ranges, RANGES));
+    void *all = read_all(&b);
+    CHECK(memcmp(all, expected, ROOM) == 0);
+    free(all);
+    free(expected);
+    bench_close(&b);
+}
+
 TEST(many, a_step_of_updates_is_few_launches) {
     bench b;
     need_fake();

@@ -119,8 +119,8 @@ TEST_TIMEOUT(f18_02_nccl, a_rank_that_dies_in_a_group_is_named, 100) {
 /* The most that was ever taken of each device, from the file that the fake driver's processes share: behind 5 numbers and the
  * capacities of 8 devices. */
 static int devices_touched(const char *file) {
-    program_outcome o = program_run(&(program_options){.as_shell = 1},
-                                    "od -An -v -w8 -tu8 -j104 -N64 %s", file);
+    program_outcome o =
+        program_run(&(program_options){.as_shell = 1}, "od -An -v -w8 -tu8 -j104 -N64 %s", file);
     const char *at = o.out;
     int touched = 0;
     CHECK_EQ(o.code, 0);
@@ -161,8 +161,9 @@ TEST_TIMEOUT(f18_02_nccl, up_to_eight_devices_with_slices_have_the_bits_of_one, 
     program_expect(&one, 0, NULL);
     for (int i = 0; i < 12; i++) {
         char flags[200];
-        int used = snprintf(flags, sizeof flags, "--steps 2 --micro-batches 8 --shard %s --devices cuda:0",
-                            shards[i % 3]);
+        int used =
+            snprintf(flags, sizeof flags, "--steps 2 --micro-batches 8 --shard %s --devices cuda:0",
+                     shards[i % 3]);
         for (int k = 1; k < counts[i / 3]; k++) {
             used += snprintf(flags + used, sizeof flags - (size_t)used, ",cuda:%d", k);
         }

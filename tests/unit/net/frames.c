@@ -78,7 +78,8 @@ static void record_star(tape *t) {
     hri_net_end end = {.rank = 1, .status = HR_E_IO, .text = "no such file"};
     const int last = (int)(test_random(t->random) % 3);
     put_frame(t, (hri_frame){.kind = HRI_FRAME_BEAT, .from = 1, .number = 1}, payload);
-    put_frame(t, (hri_frame){.kind = HRI_FRAME_SHARE, .from = 1, .number = 1, .bytes = 8, .total = 8},
+    put_frame(t,
+              (hri_frame){.kind = HRI_FRAME_SHARE, .from = 1, .number = 1, .bytes = 8, .total = 8},
               payload);
     if (last == 0) {
         put_frame(t, (hri_frame){.kind = HRI_FRAME_BYE, .from = 1}, payload);
@@ -106,9 +107,11 @@ static void set_crc(unsigned char *head) {
 static void set_field(tape *t, unsigned char *head) {
     static const struct {
         int at, bytes;
-    } fields[] = {{0, 4}, {4, 1}, {5, 1}, {6, 2}, {8, 4}, {12, 4}, {16, 8}, {24, 4}, {28, 4}, {32, 8}, {40, 8}, {48, 8}, {56, 4}};
-    const uint64_t values[] = {0,  1,         2,         UINT64_MAX, HRI_FRAME_MOST, HRI_FRAME_MOST + 1,
-                               64, MOST + 1u, INT64_MAX, UINT32_MAX, test_random(t->random)};
+    } fields[] = {{0, 4},  {4, 1},  {5, 1},  {6, 2},  {8, 4},  {12, 4}, {16, 8},
+                  {24, 4}, {28, 4}, {32, 8}, {40, 8}, {48, 8}, {56, 4}};
+    const uint64_t values[] = {
+        0,  1,         2,         UINT64_MAX, HRI_FRAME_MOST,        HRI_FRAME_MOST + 1,
+        64, MOST + 1u, INT64_MAX, UINT32_MAX, test_random(t->random)};
     const size_t f = test_random(t->random) % (sizeof fields / sizeof *fields);
     const uint64_t value = values[test_random(t->random) % (sizeof values / sizeof *values)];
     for (int i = 0; i < fields[f].bytes; i++) {
@@ -266,6 +269,6 @@ TEST_TIMEOUT(net_frames, changed_on_the_way_are_refused, 300) {
     CHECK_EQ(hri_fault_delivered(), 0);
     hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
     CHECK(refused > cases / 2 && refused < cases);
-    printf("    %llu frames in %llu messages, %llu refused or never whole\n", (unsigned long long)seen,
-           (unsigned long long)cases, (unsigned long long)refused);
+    printf("    %llu frames in %llu messages, %llu refused or never whole\n",
+           (unsigned long long)seen, (unsigned long long)cases, (unsigned long long)refused);
 }

@@ -13,15 +13,15 @@ enum { WRONG = 1000, HELLO_BYTES = HRI_MEMBER_BYTES + HRI_NONCE_BYTES };
 
 /* What is wrong with the proof. */
 typedef enum fault {
-    A_BIT,      /* one of 256 is turned */
-    NOISE,      /* random bytes */
-    TOKEN,      /* another token */
-    ROLE,       /* that of who is called: an answer sent back */
-    RUN,        /* of another run */
-    RANK,       /* of another rank than it said */
-    SIZE,       /* of a group of another size */
-    NONCES,     /* one nonce for both */
-    OLD,        /* the right proof of the connection before */
+    A_BIT,  /* one of 256 is turned */
+    NOISE,  /* random bytes */
+    TOKEN,  /* another token */
+    ROLE,   /* that of who is called: an answer sent back */
+    RUN,    /* of another run */
+    RANK,   /* of another rank than it said */
+    SIZE,   /* of a group of another size */
+    NONCES, /* one nonce for both */
+    OLD,    /* the right proof of the connection before */
     FAULTS
 } fault;
 
