@@ -111,6 +111,7 @@ TEST_TIMEOUT(f18_02_nccl, a_group_that_never_ends_is_ended, 100) {
 }
 
 TEST_TIMEOUT(f18_02_nccl, a_rank_that_dies_in_a_group_is_named, 100) {
+    need_all();
     refused("export FAKENCCL_FAIL=die;",
             "--steps 40 --devices cuda:0,cuda:1 --replicas 2 --net nccl --net-deadline 2s",
             "rank 1 (");
