@@ -132,7 +132,8 @@ static void stretch(tape *t, size_t at, size_t more) {
 static bool change(tape *t) {
     const size_t k = test_random(t->random) % t->count, at = t->frames[k];
     const size_t bytes = t->frames[k + 1] - at, any = test_random(t->random) % t->used;
-    switch (test_random(t->random) % 7) {
+    /* Of frames that were cut off before only bits are left to turn. */
+    switch (at + bytes <= t->used ? test_random(t->random) % 7 : 0) {
     case 0: /* one bit */
         t->bytes[any] = (unsigned char)(t->bytes[any] ^ (1u << test_random(t->random) % 8));
         return false;
