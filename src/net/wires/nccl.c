@@ -353,8 +353,7 @@ static hr_status compare_places(const nccl_end *s, const hello *all, hri_prose *
             return hri_prose_set(
                 why, HR_E_UNSUPPORTED,
                 "ranks %u and %u are on the same GPU, which NCCL %s does not allow%s: give each "
-                "rank a GPU of its own (--devices cuda:0,cuda:1), or leave out --net for replicas "
-                "on one GPU",
+                "rank its own GPU (--devices cuda:0,cuda:1), or drop --net for replicas on one GPU",
                 k, i, version,
                 all[0].version >= HRI_NCCL_SEVERAL ? " without NCCL_MULTI_RANK_GPU_ENABLE=1" : "");
         }
