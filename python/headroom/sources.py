@@ -10,30 +10,34 @@ import itertools
 from typing import Any, Iterable, Iterator, Optional, Sequence
 
 from .errors import DataError, UsageError
-from .library import NUMPY, TYPES, UNKNOWN, check, fill, library, make_meta
+from .library import NUMPY, TYPES, UNKNOWN, check, error, fill, library, make_meta, shape_of
 from .models import Input
 
 LEAST_BYTES = 1 << 20
 
 
 class Data:
-    """Made by `hr.data`.  One of: text, named arrays, a dataset with indices, an iterable."""
+    """Made by `hr.data`.  One of: text, text with a function behind it, named arrays, a dataset with indices, an iterable."""
 
     def __init__(self, text: Optional[str] = None, arrays: Any = None, dataset: Any = None, stream: Any = None,
-                 shuffle: Optional[bool] = None, buffer: int = 0) -> None:
-        self.text, self.arrays, self.dataset, self.stream = text, arrays, dataset, stream
+                 shuffle: Optional[bool] = None, buffer: int = 0, chain: Optional["Chain"] = None) -> None:
+        self.text, self.arrays, self.dataset, self.stream, self.chain = text, arrays, dataset, stream, chain
         self.shuffle, self.buffer = shuffle, buffer
         self._first: Any = None
 
     def __repr__(self) -> str:
         if self.text is not None:
             return f"hr.data({self.text!r})"
+        if self.chain is not None:
+            return f"hr.data({self.chain.text!r}, map=...)"
         kind = "arrays" if self.arrays is not None else type(self.dataset if self.dataset is not None else self.stream).__name__
         count = self.count()
         return f"<data: {kind}{f' of {count} samples' if count is not None else ''}>"
 
     def count(self) -> Optional[int]:
         """Samples in an epoch; None: not known."""
+        if self.chain is not None:
+            return self.chain.first()[0]
         if self.arrays is not None:
             return len(next(iter(self.arrays.values())) if isinstance(self.arrays, dict) else self.arrays[0])
         return len(self.dataset) if self.dataset is not None else None
@@ -44,6 +48,8 @@ class Data:
 
         if self.text is not None:
             return None
+        if self.chain is not None:
+            return [array(f)[None] for f in fields_of(self.chain.first()[1])]
         if self.arrays is not None:
             parts = list(self.arrays.values()) if isinstance(self.arrays, dict) else list(self.arrays)
             return [array(p[:count]) for p in parts]
@@ -78,7 +84,7 @@ class Data:
         return Pipeline(self, inputs, training, batch, budget_bytes, seed, skip_bad)
 
 
-def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0) -> Data:
+def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0, map: Any = None) -> Data:
     """Data for fit, evaluate and predict.
 
     hr.data("images:flowers | decode(224)")   a source of the library, with stages or without (docs/data.md)
@@ -88,7 +94,13 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0) -> Data
     hr.data(loader)                           an iterable of samples or of batches: DataLoader, tf.data, a generator function
 
     shuffle: default is to shuffle arrays and datasets in training and nothing else.  buffer: shuffles an iterable through this many
-    samples.  A generator function is called for each epoch; an iterator that can be read once serves one."""
+    samples.  A generator function is called for each epoch; an iterator that can be read once serves one.
+
+    map: a function of your own, in NumPy for example, as the last stage: it gets the fields of one sample and returns those of another.  It
+    is called from the pipeline's threads, and what it returns counts in the pipeline's budget; what it allocates meanwhile does not.  Behind
+    a text it gets the fields in the order of the source (image, label), without a batch."""
+    if map is not None:
+        return mapped(data(*sources, shuffle=shuffle, buffer=buffer), map, shuffle)
     if len(sources) == 1:
         one = sources[0]
         if isinstance(one, Data):
@@ -114,6 +126,88 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0) -> Data
     if len({len(a) for a in arrays}) != 1:
         raise UsageError(f"arrays of {', '.join(str(len(a)) for a in arrays)} samples do not go together")
     return Data(arrays=arrays, shuffle=shuffle)
+
+
+def mapped(source: Data, function: Any, shuffle: Optional[bool]) -> Data:
+    """The same data through a function."""
+    if source.text is not None:
+        return Data(chain=Chain(source.text, function), shuffle=shuffle)
+    if source.chain is not None:
+        raise UsageError("map: the data has a function already; call one from the other")
+    if source.stream is not None:
+        return Data(stream=Called(lambda: (function(*fields_of(item)) for item in source.begin())), shuffle=source.shuffle,
+                    buffer=source.buffer)
+    return Data(dataset=Through(source, function), shuffle=source.shuffle)
+
+
+class Through:
+    """Arrays or a dataset with a function behind them."""
+
+    def __init__(self, source: Data, function: Any) -> None:
+        self.source, self.function = source, function
+
+    def __len__(self) -> int:
+        return self.source.count() or 0
+
+    def __getitem__(self, i: int) -> Any:
+        if self.source.arrays is None:
+            return self.function(*fields_of(self.source.dataset[i]))
+        return self.function(*[a[i] for a in fields_of(self.source.arrays)])
+
+
+def field_array(at: int) -> Any:
+    """A copy of an hr_field."""
+    import numpy as np
+
+    from . import _c
+
+    f = _c.hr_field.from_address(at)
+    raw = np.frombuffer((c.c_char * f.bytes).from_address(f.data), NUMPY[f.meta.type]) if f.bytes else np.empty(0, NUMPY[f.meta.type])
+    return raw.reshape(shape_of(f.meta.shape)).copy()
+
+
+class Chain:
+    """A source of the library with a function behind it."""
+
+    def __init__(self, text: str, function: Any) -> None:
+        self.text, self.function = text, function
+        self._first: Optional[tuple[Optional[int], Any]] = None
+
+    def apply(self, element: int) -> Any:
+        """What the function makes of an hr_element.  Its arrays are copies: the element goes when this returns."""
+        lib, fields = library(), []
+        for i in range(lib.hr_element_field_count(element)):
+            fields.append(field_array(lib.hr_element_field(element, i)))
+        return self.function(*fields)
+
+    def first(self) -> tuple[Optional[int], Any]:
+        """How many samples there are (None: not known), and what the function makes of the first one."""
+        if self._first is None:
+            from . import _c
+
+            handle, element, why = c.c_void_p(), c.c_void_p(), _c.hr_error()
+            o = fill(_c.hr_pipeline_options, workers=1)
+            status = library().hr_pipeline_open(c.byref(o), self.text.encode(), c.byref(why), c.byref(handle))
+            if status != 0:
+                raise error(status, why)
+            try:
+                check(library().hr_pipeline_next(handle, c.byref(element)), lambda w: library().hr_pipeline_error(handle, w))
+                count = library().hr_pipeline_count(handle)
+                self._first = (None if count == UNKNOWN else count), self.apply(element.value)
+            finally:
+                library().hr_element_unref(element)
+                library().hr_pipeline_destroy(handle)
+        return self._first
+
+    def arranged(self, shuffle: bool, batch: int) -> str:
+        """The text with what training adds, before the first stage that makes something: there only positions are shuffled."""
+        stages = [s.strip() for s in self.text.split("|")]
+        makes = ("decode", "resize", "crop", "flip", "rotate", "jitter", "normalise", "load", "prefetch")
+        at = next((i for i, s in enumerate(stages) if s.startswith(makes)), len(stages))
+        added = ["shuffle"] if shuffle and "shuffle" not in self.text else []
+        if batch > 1 and (self.first()[0] or 0) >= batch:
+            added.append(f"whole({batch})")
+        return " | ".join(stages[:at] + added + stages[at:])
 
 
 class Called:
@@ -209,7 +303,7 @@ class Pipeline:
                  skip_bad=skip_bad, workers=0)
         check(library().hr_pipeline_create(c.byref(o), c.byref(self.handle)))
         try:
-            self._source(each)
+            self._source(each, batch if training else 0)
             self._stages(training, batch)
             self.check(library().hr_pipeline_build(self.handle))
         except BaseException:
@@ -217,7 +311,8 @@ class Pipeline:
             raise
 
     def _inputs(self, first: Sequence[Any]) -> list[Input]:
-        item: Any = self.source.arrays if self.source.arrays is not None else \
+        item: Any = self.source.chain.first()[1] if self.source.chain is not None else \
+            self.source.arrays if self.source.arrays is not None else \
             self.source.dataset[0] if self.source.dataset is not None else self.source.peek()
         to = names_of(item, self.inputs)
         if len(to) != len(first):
@@ -227,10 +322,13 @@ class Pipeline:
     def check(self, status: int) -> None:
         check(status, lambda why: library().hr_pipeline_error(self.handle, why))
 
-    def _source(self, each: int) -> None:
+    def _source(self, each: int, batch: int) -> None:
         """Arrays that lie as the model reads them are read in C, everything else by calling Python."""
         import numpy as np
 
+        if self.source.chain is not None:
+            self._chain(self.source.chain, each, batch)
+            return
         if self.source.arrays is not None and not any(i.order for i in self.to):
             parts = self.source.arrays.values() if isinstance(self.source.arrays, dict) else self.source.arrays
             self._arrays([np.ascontiguousarray(a, NUMPY[TYPES.index(t)]) for a, (t, _) in zip(parts, self.metas)])
@@ -247,16 +345,34 @@ class Pipeline:
         self.kept += parts
         self.check(library().hr_pipeline_arrays(self.handle, fields, len(parts)))
 
-    def _callback(self, each: int) -> None:
+    def _outputs(self, each: int) -> Any:
+        """What a function of Python's makes, for the library."""
         from . import _c
 
-        count = self.source.count()
         names = (c.c_char_p * len(self.to))(*[i.name.encode() for i in self.to])
         metas = (_c.hr_meta * len(self.to))(*[make_meta(*m) for m in self.metas])
         o = fill(_c.hr_map_options, name=b"python", outputs=c.addressof(metas), names=c.addressof(names),
                  output_count=len(self.to), output_bytes=each)
+        self.kept += [names, metas]
+        return o
+
+    def _chain(self, chain: Chain, each: int, batch: int) -> None:
+        from . import _c
+
+        shuffle = batch > 0 if self.source.shuffle is None else self.source.shuffle
+        self.check(library().hr_pipeline_add(self.handle, chain.arranged(shuffle, batch).encode()))
+        self.numbers = itertools.count()
+        function = _c.hr_map_fn(lambda _user, element, emit: self._guarded(emit, next(self.numbers),
+                                                                          lambda: fields_of(chain.apply(element))))
+        self.kept.append(function)
+        self.check(library().hr_pipeline_map(self.handle, function, None, c.byref(self._outputs(each))))
+
+    def _callback(self, each: int) -> None:
+        from . import _c
+
+        count, o = self.source.count(), self._outputs(each)
         function = _c.hr_source_fn(self._stream if count is None else self._indexed)
-        self.kept += [names, metas, function]
+        self.kept.append(function)
         self.samples: Iterator[Any] = iter(())
         self.epoch = -1
         self.check(library().hr_pipeline_callback(self.handle, function, None, UNKNOWN if count is None else count,
@@ -264,12 +380,12 @@ class Pipeline:
 
     def _stages(self, training: bool, batch: int) -> None:
         stages = []
-        indexed = self.source.stream is None
+        indexed = self.source.stream is None and self.source.chain is None
         if (training if self.source.shuffle is None else self.source.shuffle) and indexed:
             stages.append("shuffle")
         elif self.source.buffer and not indexed:
             stages.append(f"shuffle(buffer={self.source.buffer})")
-        if training and batch > 1 and (self.source.count() or 0) >= batch:
+        if training and self.source.chain is None and batch > 1 and (self.source.count() or 0) >= batch:
             stages.append(f"whole({batch})")
         if stages:
             self.check(library().hr_pipeline_add(self.handle, " | ".join(stages).encode()))

@@ -63,10 +63,29 @@ class Fit(unittest.TestCase):
             "dataset": hr.data([(x[i], y[i]) for i in range(len(x))], shuffle=False),
             "samples": hr.data(lambda: ((x[i], y[i]) for i in range(len(x)))),
             "batches": hr.data(lambda: ((x[i:i + 48], y[i:i + 48]) for i in range(0, len(x), 48))),
+            "mapped": hr.data(x * 2, y, shuffle=False, map=lambda a, b: (a / 2, b)),
+            "mapped samples": hr.data(lambda: ((x[i], y[i] + 1) for i in range(len(x))), map=lambda a, b: (a, b - 1)),
         }
         losses = {name: fit(source).losses for name, source in sources.items()}
         for name, found in losses.items():
             self.assertEqual(found, losses["arrays"], name)
+
+    def test_a_function_in_numpy_is_a_stage_behind_a_text(self) -> None:
+        x, y = points()
+        with tempfile.TemporaryDirectory() as folder:
+            np.save(os.path.join(folder, "x.npy"), x * 4)
+            np.save(os.path.join(folder, "y.npy"), y.astype("int32"))
+            text = f"npy:{folder}/x.npy,{folder}/y.npy"
+            through = fit(hr.data(text, shuffle=False, map=lambda a, b: (a / 4, b)))
+            self.assertEqual(through.losses, fit(hr.data(x, y, shuffle=False)).losses)
+            shuffled = fit(hr.data(text, map=lambda a, b: (a / 4, b)), val_data=hr.data(text, map=lambda a, b: (a / 4, b)), val_batch=16)
+            self.assertNotEqual(shuffled.losses, through.losses)
+            self.assertIn("val_loss", shuffled.history)
+
+            def broken(a, b):
+                raise KeyError("a stage of mine")
+            with self.assertRaises(KeyError):
+                fit(hr.data(text, map=broken))
 
     def test_validation_history_and_files(self) -> None:
         x, y = points()
