@@ -8,7 +8,7 @@
 #include "test.h"
 
 #define TRAIN                                                                                      \
-    "train lenet --data images:set --val-data images:set --batch 4 --val-batch 4096 --budget "    \
+    "train lenet --data images:set --val-data images:set --batch 4 --val-batch 4096 --budget "     \
     "24MiB --steps 1 --no-save --no-measure --threads 1 "
 
 TEST_TIMEOUT(f23, validation_that_does_not_fit_is_refused_with_a_batch_that_does, 120) {
