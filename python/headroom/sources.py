@@ -17,7 +17,7 @@ LEAST_BYTES = 1 << 20
 
 
 class Data:
-    """Made by `hr.data`.  One of: text, text with a function behind it, named arrays, a dataset with indices, an iterable."""
+    """Made by `hr.data`.  One of: text, text followed by a function, named arrays, a dataset with indices, an iterable."""
 
     def __init__(self, text: Optional[str] = None, arrays: Any = None, dataset: Any = None, stream: Any = None,
                  shuffle: Optional[bool] = None, buffer: int = 0, chain: Optional["Chain"] = None) -> None:
@@ -97,7 +97,7 @@ def data(*sources: Any, shuffle: Optional[bool] = None, buffer: int = 0, map: An
     samples.  A generator function is called for each epoch; an iterator that can be read once serves one.
 
     map: a function of your own, in NumPy for example, as the last stage: it gets the fields of one sample and returns those of another.  It
-    is called from the pipeline's threads, and what it returns counts in the pipeline's budget; what it allocates meanwhile does not.  Behind
+    is called from the pipeline's threads, and what it returns counts in the pipeline's budget; what it allocates meanwhile does not.  After
     a text it gets the fields in the order of the source (image, label), without a batch."""
     if map is not None:
         return mapped(data(*sources, shuffle=shuffle, buffer=buffer), map, shuffle)
