@@ -106,6 +106,8 @@ const hri_field hri_train_flag_fields[] = {
      AT(ghost_norm), HRI_FIELD_BOOL, .value = NULL},
     {"measure", "measure op times on this device (cached) instead of using the analytic model",
      AT(measure), HRI_FIELD_BOOL, "true"},
+    {"effort", "planning: search steps, in thousands", AT(effort), HRI_FIELD_INT, "16000", .min = 1,
+     .max = 1e9, .metavar = "N"},
     {"exact", "compute f32 matmuls on a GPU in f32, not tf32", AT(exact), HRI_FIELD_BOOL,
      .value = NULL, .needs = "device=cuda*"},
     {"tune",

@@ -21,7 +21,7 @@ typedef struct hri_train_flags {
     const char *loss, *class_weights;
     const char *lora; /* options of the pass; NULL: none */
     const char *options;
-    int64_t accumulate, replicas;
+    int64_t accumulate, replicas, effort;
     int shard; /* of the modes: 0 is none */
     int net;   /* of the wires: 0 is auto */
     const char *net_deadline;

@@ -85,6 +85,7 @@ int hri_train_run_init(hri_train_run *r) {
                             .budget = f->budget,
                             .host_budget = f->host_budget,
                             .spill = f->spill,
+                            .effort = (uint64_t)f->effort * 1000,
                             .gpu_choices = f->choices,
                             .folder = f->save ? hri_text_get(&r->folder) : NULL,
                             .save_every = (uint64_t)f->save_every,
