@@ -1,7 +1,7 @@
 """One model run by the library, for comparison with its framework: outputs, loss, gradients, steps of SGD.
 
 Random ops draw other numbers in every framework, so a comparison runs both sides with each random op at its mean: dropout lets
-everything through, stochastic depth keeps every branch.  Everything else is the training form as it stands."""
+everything through, stochastic depth keeps every branch, noise is 0.  Everything else is the training form as it stands."""
 from __future__ import annotations
 
 import re
@@ -34,7 +34,8 @@ class Outcome:
 
 
 def without_chance(text: str) -> str:
-    """The model file with every dropout at its mean."""
+    """The model file with every dropout and every noise at its mean."""
+    text = re.sub(r"(= noise\([^)]*\) \{[^}]*scale=)[^,}]*", r"\g<1>0", text)
     text = re.sub(r"(= dropout\([^)]*\)) \{[^}]*\}", r"\1 {p=0}", text)
     return re.sub(r"(= attention_masked\([^)]*\) \{[^}]*dropout=)[^,}]*", r"\g<1>0", text)
 

@@ -108,7 +108,7 @@ class Refusals(unittest.TestCase):
 
     def test_what_cannot_be_taken_is_refused_by_the_name_of_its_layer(self) -> None:
         L = keras.layers
-        self.refused(L.GaussianNoise(0.1, name="loud"), (8,))
+        self.refused(L.AlphaDropout(0.1, name="loud"), (8,))
         self.refused(L.SpectralNormalization(L.Dense(3), name="bound"), (8,))
         self.refused(L.RandomFlip(name="mirror"), (8, 8, 3))
         self.refused(L.RNN([L.LSTMCell(3), L.GRUCell(4)], name="stacked"), (4, 3))

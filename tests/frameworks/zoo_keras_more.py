@@ -164,8 +164,128 @@ def algebra() -> keras.Model:
     return keras.Model(i, L.Dense(3)(L.Flatten()(ops.swapaxes(x, 1, 2))))
 
 
+class Sampling(L.Layer):
+    """As the example of Keras has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seeds = keras.random.SeedGenerator(7)
+
+    def call(self, inputs):
+        mean, log_var = inputs
+        shape = ops.shape(mean)
+        return mean + ops.exp(0.5 * log_var) * keras.random.normal(shape=(shape[0], shape[1]), seed=self.seeds)
+
+
+def sampler() -> keras.Model:
+    """A variational autoencoder's two halves, with noise of layers and of its own."""
+    i = keras.Input((12,))
+    x = L.GaussianDropout(0.2)(L.GaussianNoise(0.1)(L.Dense(10, activation="swish")(i)))
+    z = Sampling()([L.Dense(4, name="mean")(x), L.Dense(4, name="log_var")(x)])
+    return keras.Model(i, L.Dense(12, activation="sigmoid")(L.Dense(10, activation="leaky_relu")(z)))
+
+
+def segments() -> keras.Model:
+    """A U-Net: transposed convolutions, skips, dropout, padding to sizes that do not divide."""
+    i = keras.Input((18, 18, 2))
+
+    def two(x, width: int):
+        for _ in range(2):
+            x = L.Activation("relu")(L.BatchNormalization()(L.Conv2D(width, 3, padding="same", kernel_initializer="he_normal")(x)))
+        return x
+
+    a = two(i, 4)
+    b = two(L.MaxPooling2D(2)(a), 6)
+    c = L.Dropout(0.2)(two(L.MaxPooling2D(2)(b), 8))
+    y = L.ZeroPadding2D(((0, 1), (0, 1)))(L.Conv2DTranspose(6, 2, strides=2)(c))
+    y = two(L.Concatenate()([y, b]), 6)
+    y = two(L.Concatenate()([L.Conv2DTranspose(4, 3, strides=2, padding="same")(y), a]), 4)
+    return keras.Model(i, L.Conv2D(3, 1, activation="softmax")(y))
+
+
+class TokenAndPosition(L.Layer):
+    def __init__(self, length: int, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.tokens, self.places, self.length = L.Embedding(vocabulary, width), L.Embedding(length, width), length
+
+    def call(self, x):
+        return self.tokens(x) + self.places(ops.arange(self.length))
+
+
+class EncoderBlock(L.Layer):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attend = L.MultiHeadAttention(heads, width // heads)
+        self.feed = keras.Sequential([L.Dense(2 * width, activation="relu"), L.Dense(width)])
+        self.n1, self.n2, self.d1, self.d2 = L.LayerNormalization(epsilon=1e-6), L.LayerNormalization(epsilon=1e-6), L.Dropout(0.1), L.Dropout(0.1)
+
+    def call(self, x, training=None):
+        x = self.n1(x + self.d1(self.attend(x, x), training=training))
+        return self.n2(x + self.d2(self.feed(x), training=training))
+
+
+def encoder() -> keras.Model:
+    """The transformer of the examples: layers of one's own around attention, pooling, dense layers."""
+    i = keras.Input((10,), dtype="int32")
+    x = EncoderBlock(16, 2)(TokenAndPosition(10, 50, 16)(i))
+    x = L.Dropout(0.1)(L.GlobalAveragePooling1D()(x))
+    return keras.Model(i, L.Dense(2, activation="softmax")(L.Dropout(0.1)(L.Dense(8, activation="relu")(x))))
+
+
+def wide_and_deep() -> keras.Model:
+    """Columns of a table: numbers that were normalised, categories, a wide and a deep part, an output with its own activation."""
+    numbers, kind, town = keras.Input((6,), name="numbers"), keras.Input((1,), dtype="int32", name="kind"), keras.Input((1,), dtype="int32", name="town")
+    scaled = L.Normalization(mean=[0.1, 0.2, 0.3, -0.1, -0.2, 0.0], variance=[1.0, 2.0, 0.5, 1.5, 1.0, 0.8])(numbers)
+    deep = L.Concatenate()([scaled, L.Flatten()(L.Embedding(12, 4)(kind)), L.Flatten()(L.Embedding(30, 5)(town))])
+    for width in (16, 8):
+        deep = L.Dropout(0.2)(L.Dense(width, activation="selu", kernel_initializer="lecun_normal")(deep))
+    wide = L.Dense(4, use_bias=False)(ops.one_hot(ops.squeeze(kind, -1), 12))
+    return keras.Model([numbers, kind, town], L.Dense(1, activation="sigmoid")(L.Concatenate()([wide, deep])))
+
+
+def sequences() -> keras.Model:
+    """An encoder's state begins the decoder's; attention of both kinds between them; a dense layer at every step."""
+    a, b = keras.Input((7,), dtype="int32", name="source"), keras.Input((5,), dtype="int32", name="target")
+    x, state = L.GRU(8, return_sequences=True, return_state=True)(L.Embedding(20, 6)(a))
+    y = L.GRU(8, return_sequences=True)(L.Embedding(20, 6)(b), initial_state=state)
+    near = L.Attention(use_scale=True)([y, x])
+    far = L.AdditiveAttention()([y, x])
+    y = L.Concatenate()([y, near, far])
+    return keras.Model([a, b], L.TimeDistributed(L.Dense(20, activation="softmax"))(L.TimeDistributed(L.Dense(10, activation="tanh"))(y)))
+
+
+def xception() -> keras.Model:
+    """Separable convolutions with residuals, squeeze and excite, a Lambda, one tower called on two inputs."""
+    def entry():
+        i = keras.Input((16, 16, 3))
+        x = L.Conv2D(8, 3, strides=2, padding="same", activation="relu6")(L.Lambda(lambda t: t * 2.0 - 1.0)(i))
+        for width in (8, 12):
+            side = L.Conv2D(width, 1, strides=2, padding="same")(x)
+            y = L.BatchNormalization()(L.SeparableConv2D(width, 3, padding="same")(L.Activation("relu")(x)))
+            y = L.MaxPooling2D(3, strides=2, padding="same")(y)
+            s = L.Dense(width, activation="hard_sigmoid")(L.Dense(width // 4, activation="relu")(L.GlobalAveragePooling2D(keepdims=True)(y)))
+            x = L.Add()([L.Multiply()([y, s]), side])
+        return keras.Model(i, L.GlobalAveragePooling2D()(x))
+
+    tower, a, b = entry(), keras.Input((16, 16, 3), name="left"), keras.Input((16, 16, 3), name="right")
+    u, v = tower(a), tower(b)
+    return keras.Model([a, b], L.Dense(2)(ops.abs(u - v)))
+
+
+def models() -> dict:
+    """As zoo_keras.models() has them."""
+    return {name: (make, loss, 1) for name, (make, loss) in made().items()}
+
+
+def drawn(model: keras.Model) -> keras.Model:
+    import zoo_keras
+
+    return zoo_keras.drawn(model)
+
+
 def made() -> dict:
     ce = "cross_entropy"
     return {"two_towers": (two_towers, "squares"), "nested": (nested, ce), "signal": (signal, ce), "volume": (volume, ce),
             "pixels": (pixels, ce), "reader": (reader, ce), "recurrent": (recurrent, ce), "depth": (depth, ce),
-            "half": (half, ce), "algebra": (algebra, ce)}
+            "half": (half, ce), "algebra": (algebra, ce), "sampler": (sampler, "squares"), "segments": (segments, ce),
+            "encoder": (encoder, ce), "wide_and_deep": (wide_and_deep, "squares"), "sequences": (sequences, ce), "xception": (xception, ce)}

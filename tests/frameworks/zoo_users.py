@@ -376,6 +376,8 @@ def padded(length: int, vocabulary: int):
 
 
 def models() -> dict:
+    import zoo_users_more
+
     ce = "cross_entropy"
     return {
         "lstm_classifier": (LSTMClassifier, ids(9, 50), ce),
@@ -398,4 +400,4 @@ def models() -> dict:
         "vit_like": (ViTLike, floats(3, 16, 16), ce),
         "pixel_shuffler": (PixelShuffler, floats(1, 9, 9), "squares"),
         "experts": (Experts, floats(5, 8), ce),
-    }
+    } | zoo_users_more.models()

@@ -6,8 +6,7 @@ from typing import Optional, Sequence
 
 import numpy as np
 
-from ..graph import Refused
-from ..size import Shape, at, product
+from ..size import Dim, Shape, Size, at, product
 from .shapes import Shapes
 from .tensor import Any, Const, Tensor, uniform
 
@@ -155,6 +154,23 @@ class Elements(Shapes):
         if not correction:
             return v
         n = product(t.shape[d] for d in dims)
-        if not isinstance(n, int):
-            raise Refused("a variance over the batch that divides by one less")
-        return self.affine(v, n / (n - correction))
+        if isinstance(n, int):
+            return self.affine(v, n / (n - correction))
+        return self.map2("mul", v, self.map2("div", self.count(n), self.count(n - correction)))
+
+    def count(self, n: Dim) -> Any:
+        """A size as a number: samples of the batch are counted when it is there."""
+        if not isinstance(n, Size):
+            return Const(np.float32(n))
+        samples = self.reduce("sum", Tensor(self.form.fill("f32", (Size(1),), 1.0)), [0], False)
+        return self.affine(samples, n.per, n.plus)
+
+    def add_noise(self, t: Tensor, of: str, scale: float = 1.0) -> Tensor:
+        """t + scale * draw: `normal`, or `uniform` between -1/2 and 1/2."""
+        return self.map1("noise", t, of=of, scale=float(scale)) if scale else t
+
+    def random(self, shape: Shape, of: str, low: float, high: float) -> Tensor:
+        """uniform between low and high; normal with mean low and deviation high."""
+        uniform_ = of == "uniform"
+        t = Tensor(self.form.fill("f32", shape, (low + high) / 2 if uniform_ else low))
+        return self.add_noise(t, of, high - low if uniform_ else high)

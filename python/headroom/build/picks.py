@@ -90,12 +90,23 @@ class Picks(Products):
         y = self.take_along(x, wide, 1)
         return self.squeeze(y, [1]) if single else y
 
-    def flat_rows(self, x: Tensor, ids: Sequence[Any]) -> Tensor:
-        """The first dimensions of x by several tensors of numbers: rows of the flattened table."""
-        sizes = x.shape[:len(ids)]
+    def places_of(self, x: Tensor, ids: Sequence[Any], lead: Shape) -> Tensor:
+        """x (N, A, B, ..., rest) by several tensors of numbers of A, B ... that are (N, ...) together: (N, K, rest)."""
+        sizes, rest = x.shape[1:1 + len(ids)], x.shape[1 + len(ids):]
+        flat = self.broadcast(self.tensor(self._flat(ids, sizes)), lead)
+        k = self._count(lead[1:])
+        return self.rows_of(self.reshape(x, (x.shape[0], self._count(sizes)) + rest), self.reshape(flat, (lead[0], k)))
+
+    def _flat(self, ids: Sequence[Any], sizes: Shape) -> Any:
         flat = self._wrapped(ids[0], sizes[0])
         for i, size in zip(ids[1:], sizes[1:]):
             flat = self.map2("add", self.map2("mul", flat, Const(np.float32(size))), self._wrapped(i, size))
+        return flat
+
+    def flat_rows(self, x: Tensor, ids: Sequence[Any]) -> Tensor:
+        """The first dimensions of x by several tensors of numbers: rows of the flattened table."""
+        sizes = x.shape[:len(ids)]
+        flat = self._flat(ids, sizes)
         rows = self.reshape(self.plain(x), (self._count(sizes),) + x.shape[len(ids):])
         return self.gather(rows, self.ids(flat))
 

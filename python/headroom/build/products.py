@@ -105,8 +105,15 @@ class Products(Elements):
         return full, out.replace("...", dots), xs
 
     def _diagonal(self, names: str, x: Tensor) -> tuple[str, Tensor]:
-        if len(set(names)) != len(names):
-            raise Refused(f"einsum with a diagonal: {names}")
+        """A name that occurs twice is a diagonal."""
+        for name in sorted(d for d in set(names) if names.count(d) > 1):
+            i, k = names.index(name), names.rindex(name)
+            n, rest = x.shape[i], [d for d in range(x.rank) if d not in (i, k)]
+            if isinstance(n, Size) or names.count(name) > 2:
+                raise Refused(f"einsum with a diagonal of the batch, or of more than two dimensions: {names}")
+            y = self.permute(x, rest + [i, k])
+            y = self.take(self.reshape(y, y.shape[:-2] + (n * n,)), -1, Const(np.arange(n) * (n + 1)))
+            names, x = "".join(names[d] for d in rest) + name, y
         return names, x
 
     def _summed(self, names: str, x: Tensor, keep: set) -> tuple[str, Tensor]:

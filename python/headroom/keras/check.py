@@ -20,12 +20,18 @@ from .trace import argument_of
 
 @contextlib.contextmanager
 def mean(model: Any) -> Iterator[None]:
-    """Inside, dropout lets everything through and every layer computes in f32."""
+    """Inside, dropout lets everything through, other random numbers are their mean, and every layer computes in f32."""
     from keras.src import backend
+
+    def normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = None, seed: Any = None) -> Any:
+        return keras.ops.full(shape, mean, dtype=dtype)
+
+    def uniform(shape: Any, minval: float = 0.0, maxval: float = 1.0, dtype: Any = None, seed: Any = None) -> Any:
+        return keras.ops.full(shape, (minval + maxval) / 2, dtype=dtype)
 
     layers = list(model._flatten_layers())
     policies = [x.dtype_policy for x in layers]
-    with mock.patch.object(backend.random, "dropout", lambda x, *args, **kwargs: x):
+    with mock.patch.multiple(backend.random, dropout=lambda x, *args, **kwargs: x, normal=normal, uniform=uniform):
         for x in layers:
             if str(getattr(x.dtype_policy, "name", "")).startswith("mixed_"):
                 x.dtype_policy = "float32"

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..build import Build, Tensor
 from ..graph import Refused
-from ..size import product
+from ..size import Size, product
 from .call import Call, layer
 from .elements import activate
 
@@ -108,11 +108,30 @@ def dropout(b: Build, c: Call) -> Any:
     return b.dropout(x, c.op.rate, shared)
 
 
-@layer("GaussianNoise", "GaussianDropout", "AlphaDropout")
-def noise(b: Build, c: Call) -> Any:
-    if c.training and any(getattr(c.op, name, None) for name in ("rate", "stddev")):
-        raise Refused(f"{type(c.op).__name__} draws numbers for which there is no op; Dropout is taken")
+@layer("GaussianNoise")
+def gaussian_noise(b: Build, c: Call) -> Any:
+    return b.add_noise(c.x(), "normal", c.op.stddev) if c.training else c.x()
+
+
+@layer("GaussianDropout")
+def gaussian_dropout(b: Build, c: Call) -> Any:
+    x, rate = c.x(), c.op.rate
+    if not c.training or not rate:
+        return x
+    return b.map2("mul", x, b.random(x.shape, "normal", 1.0, (rate / (1.0 - rate)) ** 0.5))
+
+
+@layer("AlphaDropout")
+def alpha_dropout(b: Build, c: Call) -> Any:
+    if c.training and c.op.rate:
+        raise Refused("AlphaDropout; Dropout and GaussianDropout are taken")
     return c.x()
+
+
+@layer("Drawn")
+def drawn(b: Build, c: Call) -> Any:
+    """keras.random.normal and uniform: numbers for every sample."""
+    return b.random(tuple(Size(1) if d is None else d for d in c.op.shape), c.op.of, float(c.op.low), float(c.op.high))
 
 
 @layer("SpectralNormalization")

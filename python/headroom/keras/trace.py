@@ -72,9 +72,35 @@ def drawn(x: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Any
     return keras.layers.Dropout(rate, noise_shape=noise_shape)(x, training=True)
 
 
+class Drawn(keras.Operation):
+    """Numbers of an open shape that a layer draws itself: between low and high, or normal with mean low and deviation high."""
+
+    def __init__(self, of: str, shape: tuple, low: float, high: float) -> None:
+        super().__init__()
+        self.of, self.shape, self.low, self.high = of, shape, low, high
+
+    def compute_output_spec(self, x: Any) -> Any:
+        return keras.KerasTensor(self.shape, dtype="float32")
+
+    def call(self, x: Any) -> Any:
+        raise NotImplementedError
+
+
+def random_of(of: str, plain: Any) -> Any:
+    def f(shape: Any, low: float = 0.0, high: float = 1.0, dtype: Any = None, seed: Any = None, **named: float) -> Any:
+        low, high = named.get("mean", named.get("minval", low)), named.get("stddev", named.get("maxval", high))
+        if None not in shape:
+            return plain(shape, low, high, dtype=dtype, seed=seed)
+        nothing = keras.KerasTensor((), dtype="float32")
+        nothing.headroom_array = 0.0
+        return Drawn(of, tuple(shape), low, high).symbolic_call(nothing)
+
+    return f
+
+
 class Patches:
     """The replaced names: Layer.symbolic_call and Layer.__call__, the Node that layers and operations make, arithmetic of variables
-    and their assignment, and dropout."""
+    and their assignment, and what draws random numbers."""
 
     def __init__(self) -> None:
         from keras.src.backend import random
@@ -87,7 +113,8 @@ class Patches:
         self.within: list[str] = []  # paths of the layers that are being opened
         two = keras.layers.Bidirectional
         self.fused = {n: getattr(two, n) for n in ("_can_attempt_fused_lstm", "_can_attempt_fused_gru") if hasattr(two, n)}
-        self.random, self.dropout = random, random.dropout
+        self.random = random
+        self.draws = {n: getattr(random, n) for n in ("dropout", "normal", "uniform")}
         self.variable = Variable
         self.dunders = {n: getattr(Variable, n) for n in OPERATORS}
         self.assign, self.any = Variable.assign, numpy.any_symbolic_tensors
@@ -141,6 +168,8 @@ class Patches:
             setattr(self.variable, n, operator(getattr(ops, f), swapped, self.dunders[n]))
         self.variable.assign = assign
         self.random.dropout = drawn
+        for of in ("normal", "uniform"):
+            setattr(self.random, of, random_of(of, self.draws[of]))
         for n in self.fused:
             setattr(keras.layers.Bidirectional, n, lambda *args: False)
         keras.config.disable_traceback_filtering()
@@ -155,7 +184,9 @@ class Patches:
             m.any_symbolic_tensors = self.any
         for n, f in self.dunders.items():
             setattr(self.variable, n, f)
-        self.variable.assign, self.random.dropout = self.assign, self.dropout
+        for n, f in self.draws.items():
+            setattr(self.random, n, f)
+        self.variable.assign = self.assign
         if self.filtered:
             keras.config.enable_traceback_filtering()
 

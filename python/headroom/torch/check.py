@@ -25,9 +25,31 @@ def _fill(self: torch.Tensor, p: float = 0.5, **kwargs: Any) -> torch.Tensor:
     return self.fill_(p)
 
 
+def _between(self: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
+    return self.fill_((low + high) / 2)
+
+
+def _around(self: torch.Tensor, mean: float = 0.0, std: float = 1.0, **kwargs: Any) -> torch.Tensor:
+    return self.fill_(mean)
+
+
+def _centre(mean: Any, std: Any = 1.0, size: Any = (), **kwargs: Any) -> torch.Tensor:
+    if isinstance(mean, torch.Tensor):
+        return mean.expand(torch.broadcast_shapes(mean.shape, std.shape)) if isinstance(std, torch.Tensor) else mean.clone()
+    return torch.full(std.shape if isinstance(std, torch.Tensor) else size, float(mean))
+
+
+def _halves_like(x: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    return torch.full_like(x, 0.5)
+
+
+def _halves(*size: Any, **kwargs: Any) -> torch.Tensor:
+    return torch.full(size[0] if len(size) == 1 and not isinstance(size[0], int) else size, 0.5)
+
+
 @contextlib.contextmanager
 def mean() -> Iterator[None]:
-    """Inside, dropout lets everything through and bernoulli_(p) gives p."""
+    """Inside, dropout lets everything through, bernoulli_(p) gives p, and what else is drawn is its mean."""
     attention, lstm, gru = F.scaled_dot_product_attention, torch._VF.lstm, torch._VF.gru
 
     def attend(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kw: Any) -> Any:
@@ -40,7 +62,11 @@ def mean() -> Iterator[None]:
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
             stack.enter_context(mock.patch.object(F, name, _same))
         stack.enter_context(mock.patch.object(torch, "dropout", _same))
-        stack.enter_context(mock.patch.object(torch.Tensor, "bernoulli_", _fill))
+        for name, still in (("bernoulli_", _fill), ("uniform_", _between), ("normal_", _around)):
+            stack.enter_context(mock.patch.object(torch.Tensor, name, still))
+        for name, still in (("randn_like", torch.zeros_like), ("randn", torch.zeros), ("rand_like", _halves_like), ("rand", _halves),
+                            ("normal", _centre)):
+            stack.enter_context(mock.patch.object(torch, name, still))
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
         stack.enter_context(mock.patch.object(torch._VF, "lstm", recurrent(lstm)))
         stack.enter_context(mock.patch.object(torch._VF, "gru", recurrent(gru)))

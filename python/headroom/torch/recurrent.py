@@ -21,11 +21,7 @@ def run(b: Build, c: Any, kind: str) -> list:
         x = b.permute(x, (1, 0, 2))
     weights = list(c["params"])
     directions = 2 if c["bidirectional"] else 1
-    per = len(weights) // (c["num_layers"] * directions)  # 5 with a projection of the state
-    if per == 5:
-        from ..graph import Refused
-
-        raise Refused("an LSTM with proj_size")
+    per = len(weights) // (c["num_layers"] * directions)  # odd with a projection of the state
     last_h, last_c = [], []
     for layer in range(c["num_layers"]):
         halves = []
@@ -48,10 +44,14 @@ def run(b: Build, c: Any, kind: str) -> list:
 
 def one(b: Build, x: Tensor, w: list, state: list, backward: bool, kind: str) -> tuple[Tensor, list]:
     """x (T, B, I) -> y (T, B, H): one layer in one direction.  Each step is read where it lies: no sequence is turned for that."""
-    projected = b.linear(x, w[0], w[2] if len(w) > 2 else None)
+    shorter = w[-1] if len(w) % 2 else None  # h is a product of the cell's
+    bias = w[2:4] if len(w) > 3 else [None, None]
+    projected = b.linear(x, w[0], bias[0])
     ys: list = []
     for _, xt in b.steps(projected, 0, backward):
-        state = step(b, kind, xt, state, w[1], w[3] if len(w) > 3 else None)
+        state = step(b, kind, xt, state, w[1], bias[1])
+        if shorter is not None:
+            state[0] = b.linear(state[0], shorter)
         ys.append(b.unsqueeze(state[0], 0))
     return b.concat(list(reversed(ys)) if backward else ys, 0), state
 

@@ -106,6 +106,29 @@ class Walk:
         a, b = (int(poly.coeff_monomial(names[0])), int(poly.coeff_monomial(1)))
         return Size(a, b) if a else b
 
+    def _real(self, expr: Any) -> Any:
+        """A real number made of the size of the batch, by the tensors that count it."""
+        b, kind = self.build, type(expr).__name__
+        if expr.is_number:
+            return Const(np.float32(float(expr)))
+        if expr.is_Symbol:
+            return b.count(Size(1))
+        parts = [self._real(x) for x in expr.args]
+        if kind in ("Add", "Mul"):
+            out = parts[0]
+            for x in parts[1:]:
+                out = b.map2(kind.lower(), out, x)
+            return out
+        if kind in ("FloatTrueDiv", "IntTrueDiv"):
+            return b.map2("div", *parts)
+        if kind in ("Pow", "FloatPow") and isinstance(parts[1], Const):
+            return b.map1("power", b.tensor(parts[0]), exponent=float(parts[1].array))
+        if kind == "ToFloat":
+            return parts[0]
+        if "sqrt" in kind:
+            return b.map1("sqrt", b.tensor(parts[0]))
+        raise Refused(f"arithmetic with the size of the batch: {expr}")
+
     def shape(self, node: torch.fx.Node) -> tuple:
         return tuple(self.dim(d) for d in node.meta["val"].shape)
 
@@ -170,7 +193,9 @@ class Walk:
             self._region(node, owner)
         elif isinstance(target, torch._ops.OpOverload):
             self._op(node, target)
-        elif isinstance(node.meta.get("val"), (float, bool, torch.SymBool, torch.SymFloat)):
+        elif isinstance(node.meta.get("val"), torch.SymFloat):
+            self.cells[node] = Cell(self._real(node.meta["val"].node.expr))
+        elif isinstance(node.meta.get("val"), (float, bool, torch.SymBool)):
             self.cells[node] = Cell(node.meta["val"])
         else:
             raise Refused(f"no way to take {target}")
@@ -218,7 +243,7 @@ class Walk:
             self._write_or_set(node, in_place, OPS[name.rstrip("_")](self.build, call))
         elif name in METADATA_ONLY:
             self.cells[node] = Cell(self._made_of_nothing(node, target, call))
-        elif self._constant(call):
+        elif self._constant(call) and not self._counts(name, call):
             self._fold(node, target, name, call, in_place)
         elif name == "batch_norm" and call["training"]:
             self.cells[node] = Cell(self._batch_norm(node, call))
@@ -242,6 +267,13 @@ class Walk:
                 if isinstance(x, (list, tuple)) else []
 
         return all(isinstance(t, Const) for x in call.values() for t in tensors(x))
+
+    def _counts(self, name: str, call: Call) -> bool:
+        """Arithmetic with the size of the batch: what it gives is known only when the batch is."""
+        number = {"full": "fill_value", "scalar_tensor": "s"}.get(name)
+        if number:
+            return isinstance(call[number], Size)
+        return name.rstrip("_") in ("add", "sub", "mul", "div", "rsub") and any(isinstance(x, Size) for x in call.values())
 
     def _made_of_nothing(self, node: torch.fx.Node, target: Any, call: Call) -> Const:
         """zeros_like and its kind: only the shape of the argument counts."""

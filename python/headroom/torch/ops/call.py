@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...build import Const
+from ...build import Build, Const
 from ...graph import Refused
 from ...size import Size
 from ...table import Table
@@ -32,7 +32,8 @@ class Call(dict[str, Any]):
 OPS = Table()
 op = OPS.op
 METADATA_ONLY = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
-RANDOM = {"bernoulli_", "bernoulli", "rand_like", "rand", "randn", "randn_like", "randint", "uniform_", "normal_"}
+RANDOM = {"bernoulli_", "bernoulli", "rand_like", "rand", "randn", "randn_like", "randint", "randperm", "multinomial", "poisson",
+          "uniform_", "uniform", "normal_", "normal", "normal_functional"}
 
 
 def some(x: Any, n: int) -> list[int]:
@@ -41,11 +42,16 @@ def some(x: Any, n: int) -> list[int]:
     return x if len(x) == n else [x[0]] * n
 
 
+def quantity(b: Build, x: Any) -> Any:
+    """An operand that may be the size of the batch."""
+    return b.count(x) if isinstance(x, Size) else operand(x)
+
+
 def operand(x: Any) -> Any:
     if isinstance(x, (int, float, bool)):
         return Const(np.float32(x))
     if isinstance(x, Size):
-        raise Refused("arithmetic with the size of the batch on a tensor")
+        raise Refused("the size of the batch as a number here")
     if isinstance(x, Const) and x.array.dtype.kind == "b":
         return Const(x.array.astype("float32"), x.shape)
     return x

@@ -8,7 +8,7 @@ import numpy as np
 from ...build import MASKED, Build, Const, Tensor
 from ...graph import Refused
 from ...size import Size
-from .call import OPS, Call, op, operand
+from .call import OPS, Call, op, operand, quantity
 
 for _name, _ours in {"relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt",
                      "rsqrt": "rsqrt", "abs": "abs", "silu": "silu"}.items():
@@ -17,12 +17,15 @@ for _name, _ours in {"relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp"
 
 def _binary(name: str, ours: str) -> None:
     def f(b: Build, c: Call) -> Tensor:
-        other = operand(c["other"])
-        if c.get("alpha") not in (None, 1):
-            other = Const(other.array * c["alpha"], other.shape) if isinstance(other, Const) else b.affine(other, c["alpha"])
-        return b.map2(ours, operand(c["self"]), other)
+        return b.map2(ours, quantity(b, c["self"]), scaled(b, quantity(b, c["other"]), c.get("alpha")))
 
     OPS[name] = f
+
+
+def scaled(b: Build, x: Any, alpha: Any) -> Any:
+    if alpha in (None, 1):
+        return x
+    return Const(x.array * alpha, x.shape) if isinstance(x, Const) else b.affine(x, alpha)
 
 
 for _name in ("add", "sub", "mul"):
@@ -31,7 +34,7 @@ for _name in ("add", "sub", "mul"):
 
 @op("div")
 def div(b: Build, c: Call) -> Tensor:
-    y = b.map2("div", operand(c["self"]), operand(c["other"]))
+    y = b.map2("div", quantity(b, c["self"]), quantity(b, c["other"]))
     if not c.get("rounding_mode"):
         return y
     if c["rounding_mode"] == "floor":
@@ -78,6 +81,64 @@ def threshold(b: Build, c: Call) -> Tensor:
     return b.where(b.compare("greater", x, operand(c["threshold"])), x, operand(c["value"]))
 
 
+@op("erfc")
+def erfc(b: Build, c: Call) -> Tensor:
+    return b.affine(b.function("erf", c["self"]), -1.0, 1.0)
+
+
+def _halves(b: Build, x: Tensor) -> tuple[Tensor, Tensor]:
+    return b.affine(x, 1.0, 1.0), b.affine(x, -1.0, 1.0)
+
+
+@op("atanh")
+def atanh(b: Build, c: Call) -> Tensor:
+    more, less = _halves(b, c["self"])
+    return b.affine(b.map2("sub", b.map1("log", more), b.map1("log", less)), 0.5)
+
+
+@op("asinh", "acosh")
+def asinh(b: Build, c: Call) -> Tensor:
+    """log(x + sqrt(x^2 +- 1)); of a negative x by its size."""
+    x, sinh = c["self"], "asinh" in str(c.node.target)
+    size = b.map1("abs", x) if sinh else x
+    root = b.map1("sqrt", b.affine(b.map1("power", size, exponent=2.0), 1.0, 1.0 if sinh else -1.0))
+    y = b.map1("log", b.map2("add", size, root))
+    return b.map2("mul", y, b.function("sign", x)) if sinh else y
+
+
+@op("asin", "acos")
+def asin(b: Build, c: Call) -> Tensor:
+    """atan(x / sqrt(1 - x^2))."""
+    more, less = _halves(b, c["self"])
+    y = b.function("atan", b.map2("mul", c["self"], b.map1("rsqrt", b.map2("mul", more, less))))
+    return y if "asin" in str(c.node.target) else b.affine(y, -1.0, float(np.pi / 2))
+
+
+@op("logaddexp")
+def logaddexp(b: Build, c: Call) -> Tensor:
+    x, y = b.tensor(operand(c["self"])), operand(c["other"])
+    return b.map2("add", b.function("softplus", b.map2("sub", x, y)), y)
+
+
+@op("hypot")
+def hypot(b: Build, c: Call) -> Tensor:
+    x, y = (b.map1("power", b.tensor(operand(c[k])), exponent=2.0) for k in ("self", "other"))
+    return b.map1("sqrt", b.map2("add", x, y))
+
+
+@op("trunc", "fix", "frac")
+def trunc(b: Build, c: Call) -> Tensor:
+    x = c["self"]
+    y = b.map2("mul", b.function("sign", x), b.function("floor", b.map1("abs", x)))
+    return b.map2("sub", x, y) if "frac" in str(c.node.target) else y
+
+
+@op("full", "scalar_tensor")
+def full(b: Build, c: Call) -> Tensor:
+    """Of the size of the batch; other numbers are constants."""
+    return b.broadcast(b.tensor(quantity(b, c.first("fill_value", "s"))), c.shape())
+
+
 @op("glu")
 def glu(b: Build, c: Call) -> Tensor:
     u, v = b.split(c["self"], 2, c["dim"])
@@ -109,7 +170,7 @@ def nan_to_num(b: Build, c: Call) -> Tensor:
 
 @op("rsub")
 def rsub(b: Build, c: Call) -> Tensor:
-    return b.map2("sub", operand(c["other"]), c["self"])
+    return b.map2("sub", quantity(b, c["other"]), scaled(b, c["self"], c.get("alpha")))
 
 
 @op("neg")
@@ -316,9 +377,30 @@ def bernoulli(b: Build, c: Call) -> Tensor:
     return b.affine(b.noise(c["self"].shape, 1.0 - p), p)
 
 
-def _no_random(b: Build, c: Call) -> Any:
-    raise Refused("random numbers that are not dropout")
+@op("rand", "rand_like")
+def rand(b: Build, c: Call) -> Tensor:
+    return b.random(c.shape(), "uniform", 0.0, 1.0)
 
 
-for _name in ("rand_like", "rand", "randn", "randn_like", "randint", "uniform", "normal"):
-    OPS[_name] = _no_random
+@op("randn", "randn_like")
+def randn(b: Build, c: Call) -> Tensor:
+    return b.random(c.shape(), "normal", 0.0, 1.0)
+
+
+@op("uniform")
+def uniform(b: Build, c: Call) -> Tensor:
+    return b.random(c.shape(), "uniform", float(c["from"]), float(c["to"]))
+
+
+@op("normal", "normal_functional")
+def normal(b: Build, c: Call) -> Tensor:
+    """Mean and deviation are numbers, or tensors (torch.normal, torch.distributions)."""
+    mean, deviation = c.get("mean", 0.0), c.get("std", 1.0)
+    if not isinstance(mean, (Tensor, Const)) and not isinstance(deviation, (Tensor, Const)):
+        return b.random(c.shape(), "normal", float(mean), float(deviation))
+    return b.map2("add", operand(mean), b.map2("mul", b.random(c.shape(), "normal", 0.0, 1.0), operand(deviation)))
+
+
+@op("randint", "randperm", "multinomial", "poisson")
+def no_random(b: Build, c: Call) -> Any:
+    raise Refused("random whole numbers")

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...build import Build, Const, Tensor
 from ...graph import Refused
-from ...size import Size
+from ...size import Size, divided
 from .call import Call, op, operand
 
 
@@ -18,6 +18,35 @@ def embedding(b: Build, c: Call) -> Tensor:
     if padding is not None and padding >= 0 and isinstance(table, Tensor):
         return b.padded_embedding(table, ids, padding)
     return b.gather(table, ids)
+
+
+SUM, MEAN, MAX = 0, 1, 2  # modes of bags
+
+
+@op("embedding_bag", "_embedding_bag")
+def embedding_bag(b: Build, c: Call) -> list:
+    """Bags of one length, as nn.EmbeddingBag makes them of a matrix of numbers.  What is padding counts nowhere."""
+    bags, offsets, padding = c.walk.dim(c.node.meta["val"][0].shape[0]), c["offsets"], c.get("padding_idx")
+    count = c.walk.dim(c.node.args[1].meta["val"].shape[0])
+    each = divided(count, bags)
+    if not isinstance(offsets, Const) or not np.array_equal(offsets.array, np.arange(len(offsets.array)) * each):
+        raise Refused("bags of different lengths; give nn.EmbeddingBag a matrix of numbers, with a padding_idx")
+    ids = b.reshape(b.whole(b.ids(c["indices"])), (bags, each))
+    rows, weight = b.gather(c["weight"], ids), c.get("per_sample_weights")
+    if weight is not None:
+        rows = b.map2("mul", rows, b.reshape(b.whole(weight), (bags, each, 1)))
+    keep = None
+    if padding is not None and padding >= 0:
+        keep = b.unsqueeze(b.compare("not_equal", ids, Const(np.float32(padding))), 2)
+    if c["mode"] == MAX:
+        if keep is not None:
+            raise Refused("the largest of bags with padding")
+        return [b.reduce("max", rows, [1], False), None, None, None]
+    total = b.reduce("sum", rows if keep is None else b.map2("mul", rows, keep), [1], False)
+    if c["mode"] == MEAN:
+        total = b.affine(total, 1.0 / each) if keep is None else \
+            b.map2("div", total, b.clip(b.reduce("sum", keep, [1], False), 1.0, None))
+    return [total, None, None, None]
 
 
 @op("index_select")
@@ -38,8 +67,10 @@ def index(b: Build, c: Call) -> Tensor:
     if used != list(range(used[0], used[0] + len(used))):
         raise Refused("indexing by tensors with a dimension between them")
     ids = [by[d] for d in used]
-    if used[0] == 0 and every_sample(ids[0], x.shape[0]) and len(ids) == 2:
-        return b.reshape(b.rows_of(x, ids[1]), c.shape())
+    if used[0] == 0 and every_sample(ids[0], x.shape[0]):
+        if len(ids) == 2:
+            return b.reshape(b.rows_of(x, ids[1]), c.shape())
+        return b.reshape(b.places_of(x, ids[1:], c.shape()[:len(c.shape()) - x.rank + len(ids)]), c.shape())
     front = used + [d for d in range(x.rank) if d not in used]
     y = b.flat_rows(b.permute(x, front), ids)
     lead = y.rank - (x.rank - len(used))

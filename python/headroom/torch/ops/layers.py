@@ -6,6 +6,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ...build import MASKED, Build, Const, Tensor
+from ...graph import Refused
 from .call import Call, op, operand, some
 
 # ---- products ----
@@ -31,6 +32,24 @@ def addmm(b: Build, c: Call) -> Tensor:
 @op("einsum")
 def einsum(b: Build, c: Call) -> Tensor:
     return b.einsum(c["equation"].replace(" ", ""), [b.tensor(x) for x in c["tensors"]])
+
+
+@op("bilinear")
+def bilinear(b: Build, c: Call) -> Tensor:
+    y = b.einsum("...i,oij,...j->...o", [b.tensor(c[k]) for k in ("input1", "weight", "input2")])
+    return y if c["bias"] is None else b.map2("add", y, c["bias"])
+
+
+@op("cdist")
+def cdist(b: Build, c: Call) -> Tensor:
+    """Distances of all pairs of rows."""
+    u, v, p = b.unsqueeze(b.tensor(c["x1"]), -2), b.unsqueeze(b.tensor(c["x2"]), -3), float(c["p"])
+    d = b.map2("sub", u, v)
+    if p == 2:
+        return b.map1("sqrt", b.reduce("sum", b.map1("power", d, exponent=2.0), [-1], False))
+    if p not in (1, float("inf")):
+        raise Refused(f"distances of order {p:g}")
+    return b.reduce("sum" if p == 1 else "max", b.map1("abs", d), [-1], False)
 
 
 @op("conv1d", "conv2d", "conv3d")
