@@ -237,6 +237,18 @@ TEST(recorded_exports, of_volumes_grouped_keys_and_cells_compute_what_pytorch_co
     check_model("cell_loop");
 }
 
+TEST(recorded_exports, that_count_the_batch_and_draw_noise_compute_what_pytorch_computed) {
+    check_model("contrast");
+    check_model("sampled_vae");
+    check_model("mixer");
+}
+
+TEST(recorded_exports, of_bags_masks_and_grids_compute_what_pytorch_computed) {
+    check_model("recommender");
+    check_model("set_attention");
+    check_model("spatial_transformer");
+}
+
 TEST(recorded_exports, of_keras_compute_what_it_computed) {
     check_model("mixed_fp16");
     check_model("multi_output");

@@ -22,6 +22,8 @@ from headroom.check import compare, ours, standing, without_chance  # noqa: E402
 from headroom.size import at  # noqa: E402
 
 BATCH = 4
+USERS = ("choices", "rows", "volume", "grouped", "experts", "cell_loop", "contrast", "recommender", "sampled_vae", "mixer",
+         "set_attention", "spatial_transformer")
 HERE = Path(__file__).parent / "recorded"
 
 
@@ -73,18 +75,18 @@ def main() -> None:
 
     torch.set_num_threads(1)
     HERE.mkdir(exist_ok=True)
-    own = {"inplace": (zoo_torch.InPlace, (torch.randn(3, 3, 16, 16),)), "buffers": (zoo_torch.Buffers, (torch.randn(3, 10),)),
-           "odd_pad": (zoo_torch.OddPad, (torch.randn(3, 3, 33, 33),)),
-           "tied_lm": (lambda: zoo_torch.TiedLM(20, 8, 6), (torch.randint(0, 20, (3, 6)),))}
-    users = zoo_users.models()
-    own |= {name: (users[name][0], users[name][1](3)) for name in ("choices", "rows", "volume", "grouped", "experts", "cell_loop")}
+    ce = "cross_entropy"
+    own = {"inplace": (zoo_torch.InPlace, (torch.randn(3, 3, 16, 16),), ce), "buffers": (zoo_torch.Buffers, (torch.randn(3, 10),), ce),
+           "odd_pad": (zoo_torch.OddPad, (torch.randn(3, 3, 33, 33),), ce),
+           "tied_lm": (lambda: zoo_torch.TiedLM(20, 8, 6), (torch.randint(0, 20, (3, 6)),), ce)}
+    own |= {name: (make, inputs(3), loss) for name, (make, inputs, loss) in zoo_users.models().items() if name in USERS}
     names = sys.argv[1:]
-    for name, (make, example) in own.items():
+    for name, (make, example, loss) in own.items():
         if names and name not in names:
             continue
         torch.manual_seed(0)
         module = make()
-        e = ht.export(module, example, name=name)
+        e = ht.export(module, example, loss, name=name)
         record(name, e, lambda f, module=module, e=e: torch_theirs(module, [torch.from_numpy(f[n]) for n, _, _ in e.inputs],
                                                                    f.get("label"), e.loss, 1, 0.01))
     for name in ("mixed_fp16", "multi_output"):

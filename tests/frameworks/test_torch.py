@@ -245,6 +245,126 @@ class Whiten(nn.Module):
         return self.out(torch.linalg.inv(a).flatten(1) + torch.linalg.cholesky(a).flatten(1))
 
 
+class Counting(nn.Module):
+    """The number of samples as a number: of tensors, of what is known, under a root, alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        y = self.fc(x)
+        known = torch.arange(3.0) * n + torch.full((3,), n)
+        return y * (1.0 / n) + y.sum(0, keepdim=True) / n + y * y.var(0) + known + n ** 0.5 * y.std(0, unbiased=False) + (n - y) / (2 * n + 1)
+
+
+class Batches(unittest.TestCase):
+    """Exported with one batch and compared with another: nothing of the example's may be left."""
+
+    def test_a_variance_over_the_batch_divides_by_one_less(self) -> None:
+        class Spread(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = self.fc(x)
+                return y - y.var(0) * y.std(dim=(0, 1))
+
+        torch.manual_seed(0)
+        m = Spread()
+        e = front.export(m, (torch.randn(5, 4),))
+        for batch in (5, 7, 2):
+            r = check(m, e, (torch.randn(batch, 4),))
+            self.assertTrue(r.good(), (batch, r))
+
+    def test_arithmetic_with_the_number_of_samples(self) -> None:
+        torch.manual_seed(0)
+        m = Counting()
+        e = front.export(m, (torch.randn(5, 4),))
+        for batch in (5, 3):
+            r = check(m, e, (torch.randn(batch, 4),))
+            self.assertTrue(r.good(), (batch, r))
+
+    def test_several_tensors_of_numbers_for_each_sample(self) -> None:
+        class Places(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.fc = nn.Linear(2, 2)
+
+            def forward(self, x: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+                each = torch.arange(x.shape[0])[:, None]
+                return self.fc(x[each, row % 3, (row + 1) % 4])
+
+        torch.manual_seed(0)
+        m = Places()
+        e = front.export(m, (torch.randn(5, 3, 4, 2), torch.randint(0, 9, (5, 6))))
+        r = check(m, e, (torch.randn(3, 3, 4, 2), torch.randint(0, 9, (3, 6))))
+        self.assertTrue(r.good(), r)
+
+    def test_bags_of_one_length_are_taken_and_others_are_refused(self) -> None:
+        class Bags(nn.Module):
+            def __init__(self, mode: str, padding: int | None) -> None:
+                super().__init__()
+                self.bag, self.fc = nn.EmbeddingBag(9, 4, mode=mode, padding_idx=padding), nn.Linear(4, 3)
+
+            def forward(self, ids: torch.Tensor) -> torch.Tensor:
+                return self.fc(self.bag(ids))
+
+        torch.manual_seed(0)
+        for mode, padding in (("sum", None), ("mean", None), ("max", None), ("mean", 0), ("sum", 2)):
+            m = Bags(mode, padding)
+            e = front.export(m, (torch.randint(0, 9, (5, 6)),))
+            r = check(m, e, (torch.randint(0, 9, (3, 6)),))
+            self.assertTrue(r.good(), (mode, padding, r))
+
+        class Ragged(Bags):
+            def forward(self, ids: torch.Tensor) -> torch.Tensor:
+                return self.fc(self.bag(ids.flatten(), torch.arange(ids.shape[0]) * 2))
+
+        with self.assertRaises(Refused) as caught:
+            front.export(Ragged("sum", None), (torch.randint(0, 9, (5, 6)),))
+        self.assertIn("different lengths", str(caught.exception))
+
+
+class Drawn(unittest.TestCase):
+    def test_noise_of_its_own_is_drawn_anew_in_every_step_and_is_0_in_a_comparison(self) -> None:
+        torch.manual_seed(0)
+        make, inputs, loss = zoo_users.models()["sampled_vae"]
+        m, x = make(), inputs(6)
+        e = front.export(m, x, loss)
+        train, still = e.model.text().split("form eval")
+        self.assertEqual((train.count("= noise("), still.count("= noise(")), (2, 0))
+        self.assertTrue(check(m, e, x).good())
+        r = np.random.RandomState(0)
+
+        class Listen:
+            def __init__(self) -> None:
+                self.losses: list = []
+
+            def on_step(self, step: int, logs: dict) -> None:
+                self.losses.append(logs["loss"])
+
+        heard = Listen()
+        hr.fit(m, (r.randn(12, 12).astype("float32"),), loss="own", batch=12, steps=4, rate=0.0, device="host", no_measure=True,
+               verbose=False, callbacks=[heard])
+        self.assertEqual(len(set(heard.losses)), 4, heard.losses)
+
+    def test_random_whole_numbers_are_refused(self) -> None:
+        class Jump(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.fc(x) * torch.randint(0, 3, (x.shape[0], 1))
+
+        with self.assertRaises(Refused) as caught:
+            front.export(Jump(), (torch.randn(5, 4),))
+        self.assertIn("random whole numbers", str(caught.exception))
+
+
 class Outside(unittest.TestCase):
     def test_ops_that_are_not_ours_run_in_pytorch_both_ways(self) -> None:
         torch.manual_seed(0)
