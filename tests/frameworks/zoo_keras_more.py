@@ -217,7 +217,8 @@ class EncoderBlock(L.Layer):
         super().__init__()
         self.attend = L.MultiHeadAttention(heads, width // heads)
         self.feed = keras.Sequential([L.Dense(2 * width, activation="relu"), L.Dense(width)])
-        self.n1, self.n2, self.d1, self.d2 = L.LayerNormalization(epsilon=1e-6), L.LayerNormalization(epsilon=1e-6), L.Dropout(0.1), L.Dropout(0.1)
+        self.n1, self.n2 = L.LayerNormalization(epsilon=1e-6), L.LayerNormalization(epsilon=1e-6)
+        self.d1, self.d2 = L.Dropout(0.1), L.Dropout(0.1)
 
     def call(self, x, training=None):
         x = self.n1(x + self.d1(self.attend(x, x), training=training))
@@ -234,7 +235,8 @@ def encoder() -> keras.Model:
 
 def wide_and_deep() -> keras.Model:
     """Columns of a table: numbers that were normalised, categories, a wide and a deep part, an output with its own activation."""
-    numbers, kind, town = keras.Input((6,), name="numbers"), keras.Input((1,), dtype="int32", name="kind"), keras.Input((1,), dtype="int32", name="town")
+    numbers = keras.Input((6,), name="numbers")
+    kind, town = keras.Input((1,), dtype="int32", name="kind"), keras.Input((1,), dtype="int32", name="town")
     scaled = L.Normalization(mean=[0.1, 0.2, 0.3, -0.1, -0.2, 0.0], variance=[1.0, 2.0, 0.5, 1.5, 1.0, 0.8])(numbers)
     deep = L.Concatenate()([scaled, L.Flatten()(L.Embedding(12, 4)(kind)), L.Flatten()(L.Embedding(30, 5)(town))])
     for width in (16, 8):
@@ -263,7 +265,8 @@ def xception() -> keras.Model:
             side = L.Conv2D(width, 1, strides=2, padding="same")(x)
             y = L.BatchNormalization()(L.SeparableConv2D(width, 3, padding="same")(L.Activation("relu")(x)))
             y = L.MaxPooling2D(3, strides=2, padding="same")(y)
-            s = L.Dense(width, activation="hard_sigmoid")(L.Dense(width // 4, activation="relu")(L.GlobalAveragePooling2D(keepdims=True)(y)))
+            s = L.Dense(width // 4, activation="relu")(L.GlobalAveragePooling2D(keepdims=True)(y))
+            s = L.Dense(width, activation="hard_sigmoid")(s)
             x = L.Add()([L.Multiply()([y, s]), side])
         return keras.Model(i, L.GlobalAveragePooling2D()(x))
 
