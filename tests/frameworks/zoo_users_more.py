@@ -298,6 +298,24 @@ class Contrast(nn.Module):
         return F.mse_loss(u, v) + spread + off / 6 + (u * (1.0 / n)).sum().abs() * 0.1 + v.std(0).mean() / math.sqrt(6)
 
 
+class PairedTowers(nn.Module):
+    """Two towers and the products of all pairs of the batch, each with its own as the label; a temperature is learnt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.GELU(), nn.Flatten(), nn.Linear(4 * 16, 8))
+        self.words, self.text, self.scale = nn.Embedding(20, 8), nn.Linear(8, 8), nn.Parameter(torch.tensor(math.log(10.0)))
+
+    def forward(self, image: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        u, v = F.normalize(self.image(image), dim=-1), F.normalize(self.text(self.words(ids).mean(1)), dim=-1)
+        logits = self.scale.exp() * u @ v.T
+        n = image.shape[0]
+        own = torch.arange(n)
+        loss = (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+        apart = (u @ u.T).masked_fill(torch.eye(n, dtype=torch.bool), 0.0)
+        return loss + 0.1 * apart.pow(2).sum() / (n * (n - 1))
+
+
 class Prototypes(nn.Module):
     """Distances to learnt points, a graph's normalised neighbours, an LSTM with a projection."""
 
@@ -351,5 +369,6 @@ def models() -> dict:
         "spatial_transformer": (Transformer2d, reals((1, 12, 12)), ce),
         "sampled_vae": (SampledVAE, reals((12,)), own),
         "contrast": (Contrast, reals((10,), (10,)), own),
+        "paired_towers": (PairedTowers, lambda n: (torch.randn(n, 1, 10, 10), torch.randint(0, 20, (n, 5))), own),
         "prototypes": (Prototypes, reals((7, 5)), ce),
     }

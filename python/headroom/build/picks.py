@@ -73,6 +73,32 @@ class Picks(Products):
     def cum_sum(self, x: Tensor, dim: int, reverse: bool = False, exclusive: bool = False) -> Tensor:
         return self.map1("cumsum", self.cast(x, "f32"), axis=x.order.index(dim % x.rank), reverse=reverse, exclusive=exclusive)
 
+    def numbered(self, c: Const, type_: Optional[str] = None) -> Tensor:
+        """A row of numbers with one distance between them (arange), and the unit matrix or what it leaves out, of any batch."""
+        array, many = c.array.astype("float64"), [d for d, s in enumerate(c.shape) if isinstance(s, Size)]
+        made: Optional[Tensor] = None
+        if c.rank == 2 and many == [0, 1] and c.shape[0] == c.shape[1]:
+            unit = np.eye(len(array))
+            for how, one in (("equal", unit), ("not_equal", 1 - unit)):
+                if made is None and np.array_equal(array, one):
+                    row = self.every(c.shape[0])
+                    made = self.compare(how, self.unsqueeze(row, 1), self.unsqueeze(row, 0))
+        elif len(many) == 1 and array.shape[many[0]] > 1:
+            d = many[0]
+            first, second = (np.take(array, [i], axis=d) for i in (0, 1))
+            place = np.arange(array.shape[d]).reshape([-1 if i == d else 1 for i in range(c.rank)])
+            if np.array_equal(array, first + (second - first) * place):
+                row = self.reshape(self.every(c.shape[d]), tuple(s if i == d else 1 for i, s in enumerate(c.shape)))
+                step, begin = (Const(x.astype("float32")) for x in (second - first, first))
+                made = self.plain(self.map2("add", self.map2("mul", row, step), begin))
+        if made is None:
+            return super().numbered(c, type_)
+        return self.cast(made, type_) if type_ else made
+
+    def every(self, n: Size) -> Tensor:
+        """0, 1 ... n - 1."""
+        return self.cum_sum(Tensor(self.form.fill("f32", (n,), 1.0)), 0, exclusive=True)
+
     def one_hot(self, ids: Any, classes: int) -> Tensor:
         """f32, the classes last."""
         column = self.unsqueeze(self.cast(self.tensor(ids), "f32"), ids.rank)

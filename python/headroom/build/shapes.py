@@ -32,9 +32,13 @@ class Shapes:
             if isinstance(size, Size):
                 first = np.take(array, [0], axis=d)
                 if not np.array_equal(np.broadcast_to(first, array.shape), array, equal_nan=array.dtype.kind == "f"):
-                    raise Refused("a constant that differs from sample to sample")
+                    return self.numbered(c, type_)
                 array = first
         return self._constant(np.array(array, order="C"), type_)
+
+    def numbered(self, c: Const, type_: Optional[str] = None) -> Tensor:
+        """A constant that differs from sample to sample; front ends that count samples know some."""
+        raise Refused("a constant that differs from sample to sample")
 
     def _constant(self, given: ArrayLike, type_: Optional[str]) -> Tensor:
         array = np.asarray(given)

@@ -100,11 +100,21 @@ class Walk:
             return int(expr)
         if len(names) != 1:
             raise Refused(f"a size that depends on two dimensions: {expr}")
-        poly = sympy.Poly(sympy.expand(expr), names[0])
-        if poly.degree() > 1:
+        try:
+            poly = sympy.Poly(sympy.expand(expr), names[0])
+        except sympy.PolynomialError:
+            poly = None
+        if poly is None or poly.degree() > 1:
             raise Refused(f"a size that is not proportional to the batch: {expr}")
         a, b = (int(poly.coeff_monomial(names[0])), int(poly.coeff_monomial(1)))
         return Size(a, b) if a else b
+
+    def _whole(self, n: Any) -> Any:
+        """A size, or what is computed of one and is none: n (n - 1)."""
+        try:
+            return self.dim(n)
+        except Refused:
+            return self._real(n.node.expr)
 
     def _real(self, expr: Any) -> Any:
         """A real number made of the size of the batch, by the tensors that count it."""
@@ -188,7 +198,7 @@ class Walk:
             source, index = node.args
             self.cells[node] = Cell(self.read(source)[index])
         elif isinstance(node.meta.get("val"), (int, torch.SymInt)):
-            self.cells[node] = Cell(self.dim(node.meta["val"]))
+            self.cells[node] = Cell(self._whole(node.meta["val"]))
         elif isinstance(target, torch._ops.HigherOrderOperator):
             self._region(node, owner)
         elif isinstance(target, torch._ops.OpOverload):
