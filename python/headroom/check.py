@@ -173,6 +173,8 @@ def apart(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
         return float("inf")
     if not a.size:
         return 0.0
+    same = np.isinf(b) & (a == b)  # a mask's minus infinity
+    a, b = np.where(same, 0.0, a), np.where(same, 0.0, b)
     scale = max(float(np.abs(b).max()), least, 1e-30)
     worst = float(np.abs(a - b).max()) / scale
     return worst if np.isfinite(worst) else float("inf")

@@ -73,7 +73,8 @@ class Source:
         self.weights: dict[str, np.ndarray] = {}
         self.aliases: dict[str, str] = {}
         self.frozen = {n for n, p in module.named_parameters(remove_duplicate=False) if not p.requires_grad}
-        self.conv: set[str] = set()
+        self.parameters = {n for n, _ in module.named_parameters(remove_duplicate=False)}
+        self.conv: set[str] = set()  # parameters that are kernels
         self.moved: set[str] = set()
         homes: dict[Any, str] = {}
         for name, p in list(module.named_parameters(remove_duplicate=False)):
@@ -94,7 +95,7 @@ class Source:
                     continue
                 target = str(n.target)
                 conv = target.startswith(("aten.conv2d", "aten.conv_transpose2d"))
-                if conv and isinstance(n.args[1], torch.fx.Node) and n.args[1] in names:
+                if conv and isinstance(n.args[1], torch.fx.Node) and names.get(n.args[1]) in self.parameters:
                     self.conv.add(self.aliases.get(names[n.args[1]], names[n.args[1]]))
                 if target.startswith("aten.batch_norm"):
                     self.moved |= {names[a] for a in n.args[3:5] if a in names}
