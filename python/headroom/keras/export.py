@@ -111,11 +111,16 @@ def input_name(x: Any, count: int, type_: str) -> str:
 
 
 def unsoft(b: Build, outputs: list) -> list:
-    """A softmax at the end belongs to the loss: cross entropy wants what goes into it."""
-    entry = outputs[0].value.entry
-    if entry.kind == "node" and entry.op == "softmax":
-        return [Tensor(entry.inputs[0], outputs[0].order), *outputs[1:]]
-    return outputs
+    """A softmax at the end belongs to the loss: cross entropy wants what goes into it, in the shape that it got (TimeDistributed)."""
+    first = outputs[0]
+    entry = first.value.entry
+    while entry.op == "reshape" and entry.inputs[0].shape[-1:] == first.value.shape[-1:]:
+        entry = entry.inputs[0].entry
+    if entry.kind != "node" or entry.op != "softmax":
+        return outputs
+    if entry is first.value.entry:
+        return [Tensor(entry.inputs[0], first.order), *outputs[1:]]
+    return [Tensor(b.reshape(Tensor(entry.inputs[0]), first.value.shape).value, first.order), *outputs[1:]]
 
 
 def unique_paths(model: Any) -> dict:

@@ -111,6 +111,7 @@ class Patches:
         self.modules, self.node = (layer, operation), layer.Node
         self.symbolic, self.call = keras.Layer.symbolic_call, keras.Layer.__call__
         self.within: list[str] = []  # paths of the layers that are being opened
+        self.count = 0  # nodes, in the order of their calls
         two = keras.layers.Bidirectional
         self.fused = {n: getattr(two, n) for n in ("_can_attempt_fused_lstm", "_can_attempt_fused_gru") if hasattr(two, n)}
         self.random = random
@@ -140,6 +141,8 @@ class Patches:
             node = patches.node(operation=operation, **rest)
             inner = isinstance(operation, keras.Layer)
             node.headroom_layer = operation.path if inner else patches.within[-1] if patches.within else ""
+            node.headroom_number = patches.count
+            patches.count += 1
             return node
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -287,18 +290,12 @@ def _maker(t: Any) -> Any:
 
 
 def _ordered(out: Any) -> list:
-    order: list = []
-    seen: set = set()
-    for t in tree.flatten(out):
-        stack = [(_maker(t), False)]
-        while stack:
-            node, done = stack.pop()
-            if node is None or id(node) in seen:
-                continue
-            if done:
-                seen.add(id(node))
-                order.append(node)
-                continue
-            stack.append((node, True))
-            stack += [(_maker(a), False) for a in node.input_tensors]
-    return [n for n in order if type(n.operation).__name__ != "InputLayer"]
+    """The nodes behind the outputs, as they were called: a layer that is called twice moves its statistics in that order."""
+    found: dict = {}
+    stack = [_maker(t) for t in tree.flatten(out)]
+    while stack:
+        node = stack.pop()
+        if node is not None and id(node) not in found and type(node.operation).__name__ != "InputLayer":
+            found[id(node)] = node
+            stack += [_maker(a) for a in node.input_tensors]
+    return sorted(found.values(), key=lambda n: n.headroom_number)
