@@ -352,7 +352,7 @@ class Drawn(unittest.TestCase):
                verbose=False, callbacks=[heard])
         self.assertEqual(len(set(heard.losses)), 4, heard.losses)
 
-    def test_random_whole_numbers_are_refused(self) -> None:
+    def test_random_integers_are_refused(self) -> None:
         class Jump(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
@@ -363,7 +363,7 @@ class Drawn(unittest.TestCase):
 
         with self.assertRaises(Refused) as caught:
             front.export(Jump(), (torch.randn(5, 4),))
-        self.assertIn("random whole numbers", str(caught.exception))
+        self.assertIn("random integers", str(caught.exception))
 
 
 class Outside(unittest.TestCase):

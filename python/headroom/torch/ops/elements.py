@@ -403,4 +403,4 @@ def normal(b: Build, c: Call) -> Tensor:
 
 @op("randint", "randperm", "multinomial", "poisson")
 def no_random(b: Build, c: Call) -> Any:
-    raise Refused("random whole numbers")
+    raise Refused("random integers")
