@@ -1,13 +1,16 @@
 """fit in a process of its own, which imports neither NumPy nor a framework: on the host a budget covers the whole process.
 
-The model goes as a file, arrays as .npy files, events come back as lines of JSON, the weights as a file."""
+The model goes as a file, arrays as .npy files, samples of datasets and loaders over a socket (served.py); events come back as lines of
+JSON, the weights as a file."""
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from typing import Any, Optional
 
 from . import errors
@@ -15,18 +18,27 @@ from .errors import DoesNotFit, Error, UsageError
 from .event import Event, Listener
 from .models import Model
 from .options import resolve, with_optimizer
+from .served import Remote, Server
 from .sources import Data, as_data, names_of, sample_type, shaped
 from .train import History, train
 
 
-def in_files(source: Data, model: Model, folder: str, name: str) -> str:
-    """The text of a source that reads what `source` has."""
-    import numpy as np
-
+def handed(source: Data, model: Model, folder: str, name: str, server: Server) -> Any:
+    """A source for the child: a text, which is read there, or what it must know to ask for samples."""
     if source.text is not None:
         return source.text
+    if source.chain is not None:
+        raise UsageError("process=\"own\" does not take a text with map=: the child reads the text, and cannot call your function")
     if source.arrays is None:
-        raise UsageError("process=\"own\" takes arrays or a text such as 'images:DIR': a child cannot call your dataset")
+        return server.add(source, model.inputs)
+    return in_files(source, model, folder, name)
+
+
+def in_files(source: Data, model: Model, folder: str, name: str) -> str:
+    """The text of a source that reads what arrays have."""
+    import numpy as np
+
+    assert source.arrays is not None
     parts = list(source.arrays.values()) if isinstance(source.arrays, dict) else list(source.arrays)
     to = names_of(source.arrays if isinstance(source.arrays, dict) else tuple(parts), model.inputs)
     paths = []
@@ -41,11 +53,11 @@ def in_files(source: Data, model: Model, folder: str, name: str) -> str:
     return f"npy:{','.join(paths)}"
 
 
-def start() -> subprocess.Popen[str]:
+def start(server: Server) -> subprocess.Popen[str]:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen([sys.executable, "-m", "headroom.own"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                            env={**os.environ, "PYTHONPATH": path}, start_new_session=True)
+                            env={**os.environ, "PYTHONPATH": path}, start_new_session=True, pass_fds=(server.there.fileno(),))
 
 
 def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener) -> tuple[History, Optional[BaseException]]:
@@ -63,13 +75,18 @@ def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener
     weights = os.path.join(folder, "trained.safetensors")
     if m.weights and "init" not in options:
         options["init"] = m.weights
-    words = {"model": path if m.custom else m.text, "data": in_files(source, m, folder, "data"), "options": options, "weights": weights}
-    if val is not None:
-        options["val_data"] = in_files(val, m, folder, "val")
-    listener.hook("on_train_begin")
-    last, interrupted = talk(words, listener)
+    server = Server()
+    try:
+        words = {"model": path if m.custom else m.text, "data": handed(source, m, folder, "data", server), "options": options,
+                 "weights": weights, "socket": server.there.fileno()}
+        if val is not None:
+            options["val_data"] = handed(val, m, folder, "val", server)
+        listener.hook("on_train_begin")
+        last, interrupted = talk(words, listener, server)
+    finally:
+        server.close()
     if "error" in last:
-        raise_theirs(last)
+        raise_theirs(last, server.failure)
     m.weights = weights
     history.numbers, history._text = last["numbers"], last["text"]
     m.give_back(int(last["numbers"]["steps"] or 0))
@@ -77,9 +94,11 @@ def train_apart(model: Any, data: Any, given: dict[str, Any], listener: Listener
     return history, interrupted
 
 
-def talk(words: dict[str, Any], listener: Listener) -> tuple[dict[str, Any], Optional[BaseException]]:
+def talk(words: dict[str, Any], listener: Listener, server: Server) -> tuple[dict[str, Any], Optional[BaseException]]:
     """Runs the child to its end; its last word, and the Ctrl-C that came meanwhile."""
-    child = start()
+    child = start(server)
+    server.there.close()  # the child has it: when it ends, the server hears of it
+    server.start()
     interrupted: Optional[BaseException] = None
     last: dict[str, Any] = {}
     assert child.stdin is not None and child.stdout is not None
@@ -111,11 +130,13 @@ def talk(words: dict[str, Any], listener: Listener) -> tuple[dict[str, Any], Opt
     return last, interrupted
 
 
-def raise_theirs(last: dict[str, Any]) -> None:
+def raise_theirs(last: dict[str, Any], failure: Optional[BaseException]) -> None:
+    if failure is not None and not isinstance(failure, Exception):
+        raise failure
     kind = getattr(errors, last["error"], Error)
     if kind is DoesNotFit:
         raise DoesNotFit(last["message"], last["minimum_bytes"], last["op"], [errors.Way(**w) for w in last["ways"]])
-    raise kind(last["message"])
+    raise kind(last["message"]) from failure
 
 
 # ---- the child ----
@@ -131,8 +152,13 @@ def child() -> None:
 
     words = json.loads(sys.stdin.read())
     listener = Listener([lambda e: say({"kind": e.kind, "text": e.text, "numbers": e.numbers})])
+    connection, lock = socket.socket(fileno=words["socket"]), threading.Lock()
+    options = words["options"]
+    told = lambda d: Remote(connection, lock, d) if isinstance(d, dict) else d  # noqa: E731
+    if "val_data" in options:
+        options["val_data"] = told(options["val_data"])
     try:
-        history, _ = train(Job(words["model"], words["data"], words["options"], listener), listener)
+        history, _ = train(Job(words["model"], told(words["data"]), options, listener), listener)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         assert history.model.weights is not None
         os.replace(history.model.weights, words["weights"])

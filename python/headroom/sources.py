@@ -77,6 +77,10 @@ class Data:
             return iter(first)
         return iter(self.stream)
 
+    def reader(self, inputs: Sequence[Input]) -> Any:
+        """What reads its samples for a model with these inputs."""
+        return Reader(self, inputs)
+
     def open(self, inputs: Sequence[Input], training: bool, batch: int = 0, budget_bytes: int = 0, seed: int = 0,
              skip_bad: bool = False) -> "Pipeline":
         """The pipeline, for a model with these inputs."""
@@ -279,6 +283,72 @@ def shaped(x: Any, to: Input, type_: str) -> Any:
     return np.asarray(x.transpose(to.order) if to.order else x, NUMPY[TYPES.index(type_)], order="C")
 
 
+class Field:
+    """A field of a sample where it lies; `owner` keeps it there."""
+
+    __slots__ = ("address", "owner", "size")
+
+    def __init__(self, address: int, size: int, owner: Any) -> None:
+        self.address, self.size, self.owner = address, size, owner
+
+
+class Reader:
+    """Samples of Python's data as a model takes them: `to` are the inputs that their fields go to, `metas` what they are."""
+
+    def __init__(self, source: Data, inputs: Sequence[Input]) -> None:
+        self.source = source
+        first = source.example(1) or []
+        item: Any = source.chain.first()[1] if source.chain is not None else source.arrays if source.arrays is not None else \
+            source.dataset[0] if source.dataset is not None else source.peek()
+        self.to = names_of(item, inputs)
+        if len(self.to) != len(first):
+            raise UsageError("samples do not have the same fields")
+        self.batched = source.stream is not None and first[0].ndim == len(self.to[0].shape) + 1
+        metas = []
+        for a, to in zip(first, self.to):
+            dims = a.shape[1:] if source.stream is None or self.batched else a.shape
+            metas.append((sample_type(a.dtype, to), tuple(dims[d] for d in to.order) if to.order else tuple(dims)))
+        self.metas: list[tuple[str, tuple[int, ...]]] = metas
+        self.samples: Iterator[Any] = iter(())
+        self.epoch = -1
+
+    def read(self, epoch: int, index: int) -> list[Field]:
+        """The fields of a sample; StopIteration at the end of a stream."""
+        return self.shaped(self._streamed(epoch, index) if self.source.count() is None else self._indexed(index))
+
+    def shaped(self, fields: Sequence[Any]) -> list[Field]:
+        """Fields as the model takes them; ValueError if they are not like those of the first sample."""
+        if len(fields) != len(self.to):
+            raise ValueError(f"it has {len(fields)} fields, the first one had {len(self.to)}")
+        found = []
+        for x, to, (type_, dims) in zip(fields, self.to, self.metas):
+            a = shaped(x, to, type_)
+            if a.shape != dims:
+                raise ValueError(f"{to.name} is {a.shape}, the first one was {dims}")
+            found.append(Field(a.ctypes.data, a.nbytes, a))
+        return found
+
+    def _indexed(self, index: int) -> list[Any]:
+        if self.source.arrays is None:
+            return fields_of(self.source.dataset[index])
+        parts = self.source.arrays.values() if isinstance(self.source.arrays, dict) else self.source.arrays
+        return [a[index] for a in parts]
+
+    def _streamed(self, epoch: int, index: int) -> list[Any]:
+        if epoch != self.epoch or index == 0:
+            self.epoch, self.samples = epoch, self._rows()
+        return next(self.samples)  # type: ignore[no-any-return]
+
+    def _rows(self) -> Iterator[list[Any]]:
+        for item in self.source.begin():
+            parts = fields_of(item)
+            if not self.batched:
+                yield parts
+                continue
+            arrays = [array(p) for p in parts]
+            yield from ([a[k] for a in arrays] for k in range(len(arrays[0])))
+
+
 class Pipeline:
     """An hr_pipeline over Python's data, and all that must live as long as it."""
 
@@ -289,16 +359,9 @@ class Pipeline:
         self.source, self.failure = source, None  # type: Data, Optional[BaseException]
         self.kept: list[Any] = []
         self.handle = c.c_void_p()
-        self.inputs = list(inputs)
-        first = source.example(1) or []
-        self.to = self._inputs(first)
-        self.batched = source.stream is not None and first[0].ndim == len(self.to[0].shape) + 1
-        metas = []
-        for a, to in zip(first, self.to):
-            dims = a.shape[1:] if source.stream is None or self.batched else a.shape
-            metas.append((sample_type(a.dtype, to), tuple(dims[d] for d in to.order) if to.order else tuple(dims)))
-        self.metas: list[tuple[str, tuple[int, ...]]] = metas
-        each = sum(library().hr_meta_bytes(c.byref(make_meta(*m))) + 64 for m in metas)
+        self.reader = source.reader(inputs)
+        self.to, self.metas = self.reader.to, self.reader.metas
+        each = sum(library().hr_meta_bytes(c.byref(make_meta(*m))) + 64 for m in self.metas)
         o = fill(_c.hr_pipeline_options, budget_bytes=budget_bytes or max(LEAST_BYTES, 2 * (batch or 32) * each), seed=seed,
                  skip_bad=skip_bad, workers=0)
         check(library().hr_pipeline_create(c.byref(o), c.byref(self.handle)))
@@ -310,26 +373,17 @@ class Pipeline:
             self.close()
             raise
 
-    def _inputs(self, first: Sequence[Any]) -> list[Input]:
-        item: Any = self.source.chain.first()[1] if self.source.chain is not None else \
-            self.source.arrays if self.source.arrays is not None else \
-            self.source.dataset[0] if self.source.dataset is not None else self.source.peek()
-        to = names_of(item, self.inputs)
-        if len(to) != len(first):
-            raise UsageError("samples do not have the same fields")
-        return to
-
     def check(self, status: int) -> None:
         check(status, lambda why: library().hr_pipeline_error(self.handle, why))
 
     def _source(self, each: int, batch: int) -> None:
         """Arrays that lie as the model reads them are read in C, everything else by calling Python."""
-        import numpy as np
-
         if self.source.chain is not None:
             self._chain(self.source.chain, each, batch)
             return
         if self.source.arrays is not None and not any(i.order for i in self.to):
+            import numpy as np
+
             parts = self.source.arrays.values() if isinstance(self.source.arrays, dict) else self.source.arrays
             self._arrays([np.ascontiguousarray(a, NUMPY[TYPES.index(t)]) for a, (t, _) in zip(parts, self.metas)])
             return
@@ -363,7 +417,7 @@ class Pipeline:
         self.check(library().hr_pipeline_add(self.handle, chain.arranged(shuffle, batch).encode()))
         self.numbers = itertools.count()
         function = _c.hr_map_fn(lambda _user, element, emit: self._guarded(emit, next(self.numbers),
-                                                                          lambda: fields_of(chain.apply(element))))
+                                                                          lambda: self.reader.shaped(fields_of(chain.apply(element)))))
         self.kept.append(function)
         self.check(library().hr_pipeline_map(self.handle, function, None, c.byref(self._outputs(each))))
 
@@ -371,10 +425,8 @@ class Pipeline:
         from . import _c
 
         count, o = self.source.count(), self._outputs(each)
-        function = _c.hr_source_fn(self._stream if count is None else self._indexed)
+        function = _c.hr_source_fn(lambda _user, epoch, index, emit: self._guarded(emit, index, lambda: self.reader.read(epoch, index)))
         self.kept.append(function)
-        self.samples: Iterator[Any] = iter(())
-        self.epoch = -1
         self.check(library().hr_pipeline_callback(self.handle, function, None, UNKNOWN if count is None else count,
                                                   c.byref(o)))
 
@@ -392,20 +444,15 @@ class Pipeline:
 
     # ---- called by the library, from its threads ----
 
-    def _emit(self, emit: int, fields: Sequence[Any]) -> int:
-        if len(fields) != len(self.to):
-            raise ValueError(f"it has {len(fields)} fields, the first one had {len(self.to)}")
-        for x, to, (type_, dims) in zip(fields, self.to, self.metas):
-            a = shaped(x, to, type_)
-            if a.shape != dims:
-                raise ValueError(f"{to.name} is {a.shape}, the first one was {dims}")
+    def _emit(self, emit: int, fields: Sequence[Field]) -> int:
+        for f, to, m in zip(fields, self.to, self.metas):
             place = c.c_void_p()
-            meta = make_meta(type_, dims)
+            meta = make_meta(*m)
             status = library().hr_emit_field(emit, to.name.encode(), c.byref(meta), c.byref(place))
             if status != 0:
                 return int(status)
-            if a.nbytes:
-                c.memmove(place, a.ctypes.data, a.nbytes)
+            if f.size:
+                c.memmove(place, f.address, f.size)
         return 0
 
     def _guarded(self, emit: int, index: int, fields: Any) -> int:
@@ -418,31 +465,9 @@ class Pipeline:
         except BaseException as e:
             if self.failure is None:
                 self.failure = e
-            library().hr_emit_explain(emit, f"sample {index}: {type(e).__name__}: {e}".encode()[:1000])
+            told = str(e) if type(e).__name__ == "Told" else f"{type(e).__name__}: {e}"
+            library().hr_emit_explain(emit, f"sample {index}: {told}".encode()[:1000])
             return _c.HR_E_INVALID
-
-    def _indexed(self, _user: Any, _epoch: int, index: int, emit: int) -> int:
-        def fields() -> list[Any]:
-            if self.source.arrays is None:
-                return fields_of(self.source.dataset[index])
-            parts = self.source.arrays.values() if isinstance(self.source.arrays, dict) else self.source.arrays
-            return [a[index] for a in parts]
-
-        return self._guarded(emit, index, fields)
-
-    def _rows(self) -> Iterator[list[Any]]:
-        for item in self.source.begin():
-            parts = fields_of(item)
-            if not self.batched:
-                yield parts
-                continue
-            arrays = [array(p) for p in parts]
-            yield from ([a[k] for a in arrays] for k in range(len(arrays[0])))
-
-    def _stream(self, _user: Any, epoch: int, index: int, emit: int) -> int:
-        if epoch != self.epoch or index == 0:
-            self.epoch, self.samples = epoch, self._rows()
-        return self._guarded(emit, index, lambda: next(self.samples))
 
     def raise_failure(self, error: BaseException) -> None:
         """Raises what the source raised, as the reason of `error`."""

@@ -334,7 +334,8 @@ def fit(model: Any, data: Any, *, epochs: Optional[int] = None, steps: Optional[
     callbacks: functions that get an Event (return False or call event.stop() to stop), or objects with on_epoch_end(epoch, logs),
     on_step(step, logs), on_train_begin(), on_train_end() and on_test_end(logs).
 
-    process="own": in a child that imports no framework, since a budget on the host covers the whole process; for arrays and texts.
+    process="own": in a child that imports no framework, since a budget on the host covers the whole process.  Datasets and loaders stay
+    here and are called as samples are needed.
 
     Ctrl-C finishes the step, saves if there is a folder, keeps the weights in the model, and raises KeyboardInterrupt.
     Raises DoesNotFit before anything is allocated."""

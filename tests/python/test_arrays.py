@@ -438,8 +438,24 @@ class Apart(unittest.TestCase):
         h = fit((x, y), epochs=900, process="own", callbacks=[lambda e: e.kind != "step" or e.step < 20])
         self.assertEqual(h.end, "cancelled")
         self.assertLess(h.epochs, 900)
-        with self.assertRaisesRegex(hr.UsageError, "cannot call your dataset"):
-            fit(hr.data([(x[0], y[0])]), process="own")
+
+    def test_it_asks_this_one_for_samples(self) -> None:
+        x, y = points()
+        val = [(x[i], y[i]) for i in range(32)]
+        here = fit(hr.data(lambda: zip(x, y)), epochs=2, val_data=val)
+        there = fit(hr.data(lambda: zip(x, y)), epochs=2, val_data=val, process="own")
+        self.assertEqual(there.losses, here.losses)  # streams come in order
+        self.assertEqual(there.val_loss, here.val_loss)
+        shuffled = fit(hr.data([(x[i], y[i]) for i in range(len(x))]), epochs=1, process="own")
+        self.assertEqual(shuffled.steps, here.steps // 2)
+
+        def broken():
+            yield from zip(x[:40], y[:40])
+            raise RuntimeError("on purpose")
+
+        with self.assertRaisesRegex(hr.DataError, "sample 40: RuntimeError: on purpose") as e:
+            fit(hr.data(broken), process="own")
+        self.assertIsInstance(e.exception.__cause__, RuntimeError)
 
 
 class Files(unittest.TestCase):
