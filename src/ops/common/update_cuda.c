@@ -13,7 +13,8 @@ typedef struct tensor {
     int64_t count;
     uint32_t first;
     float decay;
-    uint32_t stream, unused;
+    uint32_t stream;
+    uint32_t words; /* of draws before it, of 4 elements each: a slice begins inside its tensor */
 } tensor;
 
 typedef struct table {
@@ -45,7 +46,9 @@ static kind kind_of(const hri_update_rule *rule, const hri_gpu_call *c, tensor *
         k.wide |= !hri_launch_wide(out->at[i]);
     }
     k.wide = !k.wide;
-    out->stream = (uint32_t)hri_update_small_of(rule, c->sig->attr).stream;
+    const hri_update_small small = hri_update_small_of(rule, c->sig->attr);
+    out->stream = (uint32_t)small.stream;
+    out->words = small.ranks > 1 ? (uint32_t)((uint64_t)c->rank * (uint64_t)out->count / 4) : 0;
     k.drawn = out->stream != 0;
     k.control = k.drawn ? c->control : 0;
     k.rate = c->in[2];
@@ -137,21 +140,9 @@ static hr_status launch_kind(const hri_update_rule *rule, const hri_gpu_call **c
     return t.count ? launch(rule, gpu, &group, &t, blocks) : HR_OK;
 }
 
-/* Which rank this is decides what is drawn for a slice, and a call does not know it. */
-static hr_status check_whole(const hri_update_rule *rule, const hri_gpu_call *calls,
-                             uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        const hri_update_small small = hri_update_small_of(rule, calls[i].sig->attr);
-        if (small.stream && small.ranks > 1) {
-            return HR_E_UNSUPPORTED;
-        }
-    }
-    return HR_OK;
-}
-
 hr_status hri_update_launch(const hri_update_rule *rule, const hri_gpu_call *calls,
                             uint32_t count) {
-    hr_status status = check_whole(rule, calls, count);
+    hr_status status = HR_OK;
     while (count > 0 && status == HR_OK) {
         const hri_gpu_call *some[AT_ONCE];
         const uint32_t n = count < AT_ONCE ? count : AT_ONCE;

@@ -17,7 +17,8 @@ struct tensor {
     hr_i64 count;
     hr_u32 first; // its first block
     float decay;
-    hr_u32 stream, unused; // of the random numbers of its small states
+    hr_u32 stream; // of the random numbers of its small states
+    hr_u32 words;  // of them before it, 4 elements each: a slice begins inside its tensor
 };
 struct table {
     const float *rate, *scalar, *factor; // scalar and factor may be NULL
@@ -407,8 +408,8 @@ HR_KERNEL __launch_bounds__(THREADS) update_small(HR_TABLE struct table t) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const hr_i64 in = half * (CODES / 2) + i, e = block * CODES + in;
-        hr_philox(t.control->seed, t.control->step, at.stream, 0xffffffffu, (hr_u32)(e / 4),
-                  words[half]);
+        hr_philox(t.control->seed, t.control->step, at.stream, 0xffffffffu,
+                  at.words + (hr_u32)(e / 4), words[half]);
         first_state::load(table0, at.at[2], block, in, count, a[half]);
         if (STATES > 1) {
             second_state::load(table1, at.at[3], block, in, count, b[half]);
