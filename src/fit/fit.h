@@ -67,8 +67,10 @@ typedef struct hri_fit_job {
     uint64_t runtime_bytes; /* without our records; for one thread */
     uint64_t thread_bytes;  /* host: what each further thread takes */
     uint64_t reserve_bytes; /* GPU: kept free beside what is measured and estimated */
-    int count_records;      /* 1: our records are in the budget too */
-    uint64_t effort;        /* of the planner; 0: its default */
+    uint64_t
+        band_bytes; /* GPU: at the top of the arena, for what ranks of other processes send by device */
+    int count_records; /* 1: our records are in the budget too */
+    uint64_t effort;   /* of the planner; 0: its default */
     uint8_t no_offload;
     uint8_t no_overlap; /* exchanges with other replicas are waited for where they are started */
     uint8_t no_stage;   /* GPU: the next batch has no place of its own */

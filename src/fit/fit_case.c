@@ -352,6 +352,7 @@ hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hr
     for (uint32_t i = 0; i < c->count; i++) {
         hri_lane_need(c->pieces[i].g, &c->lane);
     }
+    c->lane.band = job->band_bytes;
     look_at_ops(job, c);
     c->planning_bytes = planning_bytes(job, c);
     hri_fit_case_measure(job, c);
@@ -574,6 +575,7 @@ void hri_fit_plans_deinit(hri_fit_plans *plans) {
 void hri_fit_runner(const hri_fit_plans *plans, hri_runner_options *out) {
     out->count = plans->c->count;
     out->stage = plans->stage;
+    out->band_bytes = plans->c->lane.band;
     for (uint32_t i = 0; i < plans->c->count; i++) {
         out->pieces[i] = (hri_runner_piece){plans->c->pieces[i].g, &plans->c->pieces[i].x.problem,
                                             plans->plans[i]};

@@ -63,6 +63,7 @@ static hr_status open_runners(hri_planned *p, const hri_runner_options *o,
         snprintf(name, sizeof name, "replica %u", p->rank + p->member_count);
         each.name = o->name ? o->name : name;
         each.net = m->net;
+        each.apart = p->o.net != NULL;
         status = hri_runner_open(&each, &m->runner, why);
         if (status == HR_OK) {
             sort_pieces(m, plans);

@@ -1,7 +1,8 @@
 /* Replicas that hold slices; see planned_int.h and step/shard.h.
  *
  * Here exchanging and folding are ops of the plan.  So every replica of this process has a thread for as long as a round
- * takes: they wait for one another inside it.  A replica that has no part in the last round runs it on zeros and gives
+ * takes: they wait for one another inside it; on GPUs one thread begins the work of all (run/group.h), and between processes
+ * each has the others behind its wire (run/gpu_wire.h).  A replica that has no part in the last round runs it on zeros and gives
  * nothing.
  *
  * From outside, values are whole (the face), as one replica has them: what is put goes into the slices that it covers.
@@ -154,6 +155,47 @@ static hr_status collect(hri_planned *p, const place *l, uint64_t at, uint64_t b
     return status;
 }
 
+/* The same where the wire goes from device to device: owners give where it lies, rank 0 takes it into its band. */
+static hr_status collect_direct(hri_planned *p, const place *l, uint64_t at, uint64_t bytes,
+                                char *to) {
+    hri_exec *exec = p->members[0].last.exec;
+    const hri_net_range none = {NULL, 0};
+    const hr_addr band = hri_exec_band(exec);
+    hri_net_range *give = hri_calloc(2 * (size_t)p->ranks, sizeof *give), *take = give + p->ranks;
+    uint64_t inside, skip, ticket = 0;
+    if (!give || !band) {
+        hri_free(give);
+        return give ? HR_E_INTERNAL : HR_E_NOMEM_HOST;
+    }
+    for (uint32_t i = 0; i < p->ranks; i++) {
+        const uint64_t here = p->rank == 0 && i ? cut(l, i, at, bytes, &inside, &skip) : 0;
+        give[i] = none;
+        take[i] = here ? (hri_net_range){(void *)(uintptr_t)(band + skip), here} : none;
+    }
+    const uint64_t mine = cut(l, p->rank, at, bytes, &inside, &skip);
+    if (mine && p->rank) {
+        give[0] =
+            (hri_net_range){(void *)(uintptr_t)(hri_exec_address(exec, l->value) + inside), mine};
+    }
+    hr_status status = hri_exec_wait(exec); /* the wire has a queue of its own */
+    status = status == HR_OK ? hri_net_exchange(p->o.net, give, take, &ticket) : status;
+    status = status == HR_OK ? hri_net_wait(p->o.net, ticket, 0) : status;
+    if (status == HR_OK && p->rank == 0) {
+        status = hri_exec_get_band(exec, to, bytes);
+    }
+    if (status == HR_OK && p->rank == 0 && mine) {
+        status = hri_exec_get(exec, l->value, inside, to + skip, mine);
+    }
+    hri_free(give);
+    return status;
+}
+
+static hr_status collect_over(hri_planned *p, const place *l, uint64_t at, uint64_t bytes,
+                              char *to) {
+    return hri_net_device_memory(p->o.net) ? collect_direct(p, l, at, bytes, to)
+                                           : collect(p, l, at, bytes, to);
+}
+
 static hr_status get_from_ranks(hri_planned *p, hr_value value, const place *l, uint64_t at,
                                 char *to, uint64_t bytes) {
     hr_status status = p->rank == 0 && p->meets ? HR_OK : HR_E_UNSUPPORTED;
@@ -162,7 +204,7 @@ static hr_status get_from_ranks(hri_planned *p, hr_value value, const place *l, 
         request ignored;
         status = share(p, GET, value, at + done, here, &ignored);
         if (status == HR_OK) {
-            status = collect(p, l, at + done, here, to + done);
+            status = collect_over(p, l, at + done, here, to + done);
         }
     }
     return status;
@@ -197,7 +239,7 @@ static hr_status answer(hri_planned *p, const request *r) {
     place l;
     const hr_status status =
         r->bytes <= HRI_PLANNED_BAND ? find(p, (hr_value)r->value, &l) : HR_E_RANGE;
-    return status == HR_OK ? collect(p, &l, r->at, r->bytes, NULL) : status;
+    return status == HR_OK ? collect_over(p, &l, r->at, r->bytes, NULL) : status;
 }
 
 hr_status hri_shards_meet(hri_planned *p, hri_prose *why) {
@@ -399,6 +441,7 @@ static void run_one(void *user, uint32_t at, uint32_t worker) {
         m->status = hri_planned_net_failed(p, m->status, &m->why);
     } else if (m->status != HR_OK) {
         hri_net_stop(m->net, m->status, "rank %u failed: %s", rank, m->why.text);
+        hri_exec_drop(m->last.exec);
     }
 }
 
@@ -449,7 +492,7 @@ static hr_status run_together(shard_round *r, hri_prose *why) {
 
 static hr_status run_all(shard_round *r, hri_prose *why) {
     const hri_planned *p = r->p;
-    if (p->o.job->engine) {
+    if (p->together) {
         return run_together(r, why);
     }
     if (p->o.net) {

@@ -7,6 +7,7 @@
 #include "base/cores.h"
 #include "base/options.h"
 #include "device/device.h"
+#include "fit/planned.h"
 #include "job/plan_job.h"
 #include "memory/resident.h"
 
@@ -156,6 +157,9 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
         if (status != HR_OK) {
             return status;
         }
+        /* What goes from device to device has no other way to whoever writes a checkpoint. */
+        const int direct = j->job.reserve_bytes && j->job.shard != HRI_SHARD_NONE;
+        j->job.band_bytes = direct ? HRI_PLANNED_BAND : 0;
     }
     if (!j->o.device_spec) {
         hri_engine_speed speed;
@@ -165,7 +169,9 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
                                        .launch_ns = speed.launch_ns,
                                        .out_bytes_per_ns = speed.out_bytes_per_ns,
                                        .in_bytes_per_ns = speed.in_bytes_per_ns,
-                                       .copy_latency_ns = speed.copy_latency_ns};
+                                       .copy_latency_ns = speed.copy_latency_ns,
+                                       .net_bytes_per_ns = j->job.machine.net_bytes_per_ns,
+                                       .net_latency_ns = j->job.machine.net_latency_ns};
         set_nominal_gpu(j);
     } else {
         take_spec(j, s);
@@ -249,11 +255,6 @@ static hr_status open_real(hri_plan_job *j, const char *name, spec *s) {
     if (can & HRI_CAN_POINT) {
         j->job.machine.kernels = hri_device_kernels(j->device);
         return open_host(j, &info, s);
-    }
-    if (can & HRI_CAN_QUEUE && j->job.shard != HRI_SHARD_NONE && j->who.size > 1) {
-        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "shard",
-                              "=%s needs all GPUs in one process: `devices`, or `replicas` of one",
-                              hri_shard_names[j->job.shard]);
     }
     if (can & HRI_CAN_QUEUE) {
         return open_cuda(j, &info, s);

@@ -683,8 +683,19 @@ static hri_net_options net_options(const hri_train_job *j) {
 
 /* All ranks are there, or one is named. */
 static hr_status open_net(hri_train_job *j, hri_prose *why) {
-    const hri_net_options o = net_options(j);
-    return j->who.size > 1 ? hri_net_open(&o, &j->net, why) : HR_OK;
+    hri_engine *engine = j->plan->engine;
+    hri_net_options o = net_options(j);
+    if (j->who.size < 2) {
+        return HR_OK;
+    }
+    if (engine && j->plan->job.shard != HRI_SHARD_NONE) { /* plans say when it goes on beside */
+        const hr_status status = hri_engine_need_net(engine);
+        if (status != HR_OK) {
+            return hri_prose_set(why, status, "a queue for exchanges: %s", hr_status_text(status));
+        }
+        o.queue = hri_engine_net_queue(engine);
+    }
+    return hri_net_open(&o, &j->net, why);
 }
 
 static void decline(const hri_train_job *j, const char *text) {

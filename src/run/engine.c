@@ -12,6 +12,7 @@ struct hri_engine {
     hr_queue *queues[HRI_ENGINE_LANES];
     hr_queue *copies[HRI_ENGINE_COPIES_MAX];
     uint32_t copy_count;
+    hr_queue *net;       /* NULL: nobody needs it */
     hr_logical *logical; /* of scratch */
     hr_range *scratch;
     uint64_t scratch_bytes;
@@ -75,6 +76,7 @@ void hri_engine_close(hri_engine *e) {
     for (uint32_t i = 0; i < e->copy_count; i++) {
         hr_queue_destroy(e->copies[i]);
     }
+    hr_queue_destroy(e->net);
     hri_free(e);
 }
 
@@ -103,12 +105,23 @@ hr_queue *hri_engine_copy_queue(hri_engine *e, uint32_t number) {
     return e->copies[number];
 }
 
+hr_status hri_engine_need_net(hri_engine *e) {
+    return e->net ? HR_OK : hr_queue_create(e->device, &e->net);
+}
+
+hr_queue *hri_engine_net_queue(hri_engine *e) {
+    return e->net;
+}
+
 void hri_engine_settle(hri_engine *e) {
     for (int i = 0; i < HRI_ENGINE_LANES; i++) {
         (void)!hr_queue_sync(e->queues[i]);
     }
     for (uint32_t i = 0; i < e->copy_count; i++) {
         (void)!hr_queue_sync(e->copies[i]);
+    }
+    if (e->net) {
+        (void)!hr_queue_sync(e->net);
     }
 }
 

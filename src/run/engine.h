@@ -37,6 +37,9 @@ hr_queue *hri_engine_queue(hri_engine *e, hri_engine_lane lane);
 /* The queues 0 .. count-1 are there from now on. */
 HR_MUST_CHECK hr_status hri_engine_need_copies(hri_engine *e, uint32_t count);
 hr_queue *hri_engine_copy_queue(hri_engine *e, uint32_t number);
+/* A queue of its own for what ranks exchange: there from the first of these calls on; NULL before. */
+HR_MUST_CHECK hr_status hri_engine_need_net(hri_engine *e);
+hr_queue *hri_engine_net_queue(hri_engine *e);
 /* Waits for everything in every queue. */
 void hri_engine_settle(hri_engine *e);
 

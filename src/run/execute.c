@@ -72,8 +72,9 @@ hr_status hri_exec_create(const hri_exec_options *options, hri_exec **out, hri_p
     e->nets = options->nets;
     hr_status status = hri_bind(&o, &e->b, why);
     if (status == HR_OK && options->lane) {
-        status = hri_exec_gpu_create(options->lane, &e->b, e->seed,
-                                     e->net ? hri_net_rank(e->net) : 0, &e->gpu, why);
+        status =
+            hri_exec_gpu_create(options->lane, &e->b, e->seed, e->net ? hri_net_rank(e->net) : 0,
+                                options->wire, &e->gpu, why);
     } else if (status == HR_OK) {
         status = find_kernels(e, options->kernels, why);
     }
@@ -240,6 +241,19 @@ hr_addr hri_exec_address(const hri_exec *e, hr_value v) {
     return hri_exec_holds(e, v) ? (hr_addr)(uintptr_t)e->b.data[v] : 0;
 }
 
+hr_addr hri_exec_band(const hri_exec *e) {
+    const hri_lane *lane = e->gpu ? hri_exec_gpu_lane(e->gpu) : NULL;
+    return lane && lane->sizes.band ? lane->band : 0;
+}
+
+hr_status hri_exec_get_band(const hri_exec *e, void *to, uint64_t bytes) {
+    hri_lane *lane = e->gpu ? hri_exec_gpu_lane(e->gpu) : NULL;
+    if (!lane || bytes > lane->sizes.band) {
+        return HR_E_RANGE;
+    }
+    return hri_lane_get(lane, to, lane->band, bytes);
+}
+
 hr_status hri_exec_flush(hri_exec *e) {
     return e->gpu ? hri_exec_gpu_flush(e->gpu) : HR_OK;
 }
@@ -340,6 +354,12 @@ hr_status hri_exec_run(hri_exec *e, uint32_t step, uint32_t *node) {
 
 hr_status hri_exec_wait(hri_exec *e) {
     return e->gpu ? hri_exec_gpu_wait(e->gpu) : HR_OK;
+}
+
+void hri_exec_drop(hri_exec *e) {
+    if (e->gpu) {
+        hri_exec_gpu_drop(e->gpu);
+    }
 }
 
 uint64_t hri_exec_busy_ns(hri_exec *e) {

@@ -19,6 +19,7 @@
 #include "base/threads.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "run/gpu_wire.h"
 #include "run/lane.h"
 #include "run/net_queue.h"
 #include "run/spill.h"
@@ -43,6 +44,8 @@ typedef struct hri_exec_options {
     uint64_t seed;
     struct hri_net *net; /* of a rank among several, which outlives the executor; NULL: none */
     hri_net_queue *nets; /* of that net, outlives the executor; NULL: exchanges are made at once */
+    hri_gpu_wire
+        *wire; /* with a lane: to ranks of other processes, outlives the executor; NULL: none */
 } hri_exec_options;
 
 /* HR_E_INVALID when the plan is of another problem, or the problem of another graph; HR_E_UNSUPPORTED when a kernel is
@@ -76,6 +79,9 @@ HR_MUST_CHECK hr_status hri_exec_carry(hri_exec *to, hri_exec *from, const hri_e
                                        uint32_t count);
 /* Where a value that is held lies: an address of the device; 0: it is not held. */
 hr_addr hri_exec_address(const hri_exec *e, hr_value v);
+/* hri_lane_sizes.band on the device, which nothing uses during runs, and what is in it; 0 on the host and without one. */
+hr_addr hri_exec_band(const hri_exec *e);
+HR_MUST_CHECK hr_status hri_exec_get_band(const hri_exec *e, void *to, uint64_t bytes);
 const hr_graph *hri_exec_graph(const hri_exec *e);
 /* What was put into inputs so far may travel to the device while the run before goes on. */
 HR_MUST_CHECK hr_status hri_exec_flush(hri_exec *e);
@@ -87,6 +93,8 @@ void hri_exec_sample(hri_exec *e, uint32_t first_sample);
  * whatever goes wrong there is known to the next get or wait. */
 HR_MUST_CHECK hr_status hri_exec_run(hri_exec *e, uint32_t step, uint32_t *node);
 HR_MUST_CHECK hr_status hri_exec_wait(hri_exec *e);
+/* After a run that failed and hri_net_stop, before anybody waits: nothing of it waits for other ranks any more. */
+void hri_exec_drop(hri_exec *e);
 /* How long the device worked on the last run, after a get or wait; 0: it cannot tell, or is the host. */
 uint64_t hri_exec_busy_ns(hri_exec *e);
 /* The same, one call after another, each timed; node is HRI_NO_NODE for copies to and from the other memory.  Calls that

@@ -27,10 +27,13 @@ struct hri_exec_gpu {
     const hri_bound *b;
     uint64_t seed;
     uint32_t rank;
-    uint8_t
-        moves; /* some calls move bytes between ranks: group.c runs it with those of the others */
-    hr_addr *addrs;      /* bound->pointers as addresses */
-    hri_gpu_call *calls; /* by call of the plan; those that run nothing have no signature */
+    uint8_t moves;  /* some calls move bytes between ranks: over the wire, or group.c runs it with
+                      those of the others */
+    uint8_t trying; /* nobody exchanges anything yet */
+    hri_gpu_wire *wire;
+    hri_gpu_wire_call *nets; /* with a wire: by exchange */
+    hr_addr *addrs;          /* bound->pointers as addresses */
+    hri_gpu_call *calls;     /* by call of the plan; those that run nothing have no signature */
     input *inputs;
     result *results;
     hr_event **done;      /* by copy of the plan: it is over */
@@ -105,10 +108,6 @@ int hri_exec_gpu_moves(const hri_exec_gpu *x, uint32_t i) {
     return m.ranks > 1;
 }
 
-uint32_t hri_exec_gpu_net_queue(const hri_exec_gpu *x) {
-    return x->b->queue_count > HRI_ENGINE_COPIES ? x->b->queue_count : HRI_ENGINE_COPIES;
-}
-
 static void list_calls(hri_exec_gpu *x) {
     hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     for (uint32_t i = 0; i < x->b->pointer_count; i++) {
@@ -139,18 +138,29 @@ static void list_calls(hri_exec_gpu *x) {
     }
 }
 
+/* An exchange that is waited for at once has a number, too. */
+static uint32_t net_slots(const hri_bound *b) {
+    return b->net_count + 1;
+}
+
 static hr_status make_events(hri_exec_gpu *x) {
     hr_device *device = hri_engine_device(x->lane->engine);
-    hr_status status = hri_engine_need_copies(
-        x->lane->engine, x->moves ? hri_exec_gpu_net_queue(x) + 1 : x->b->queue_count);
+    hr_status status = hri_engine_need_copies(x->lane->engine, x->b->queue_count);
+    if (status == HR_OK && x->moves) {
+        status = hri_engine_need_net(x->lane->engine);
+    }
     for (uint32_t i = 0; i < x->b->copy_count && status == HR_OK; i++) {
         status = hr_event_create(device, &x->done[i]);
+    }
+    for (uint32_t i = 0; x->nets && i < net_slots(x->b) && status == HR_OK; i++) {
+        status = hr_event_create(device, &x->nets[i].ready);
+        status = status == HR_OK ? hr_event_create(device, &x->nets[i].over) : status;
     }
     return status;
 }
 
 hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t seed, uint32_t rank,
-                              hri_exec_gpu **out, hri_prose *why) {
+                              hri_gpu_wire *wire, hri_exec_gpu **out, hri_prose *why) {
     hri_exec_gpu *x = hri_calloc(1, sizeof *x);
     hr_status status = HR_E_NOMEM_HOST;
     if (x) {
@@ -158,12 +168,14 @@ hr_status hri_exec_gpu_create(hri_lane *lane, const hri_bound *bound, uint64_t s
         x->b = bound;
         x->seed = seed;
         x->rank = rank;
+        x->wire = wire;
+        x->nets = wire ? hri_calloc(net_slots(bound), sizeof *x->nets) : NULL;
         x->inputs = hri_calloc(bound->g->value_count, sizeof *x->inputs);
         x->results = hri_calloc((size_t)bound->g->result_count + 1, sizeof *x->results);
         x->done = hri_calloc((size_t)bound->copy_count + 1, sizeof(hr_event *));
         x->addrs = hri_calloc((size_t)bound->pointer_count + 1, sizeof *x->addrs);
         x->calls = hri_calloc((size_t)bound->call_count + 1, sizeof *x->calls);
-        if (x->inputs && x->results && x->done && x->addrs && x->calls) {
+        if (x->inputs && x->results && x->done && x->addrs && x->calls && (x->nets || !wire)) {
             list_calls(x);
             list_inputs(x);
             list_results(x);
@@ -186,9 +198,14 @@ void hri_exec_gpu_destroy(hri_exec_gpu *x) {
     for (uint32_t i = 0; x->done && i < x->b->copy_count; i++) {
         hr_event_destroy(x->done[i]);
     }
+    for (uint32_t i = 0; x->nets && i < net_slots(x->b); i++) {
+        hr_event_destroy(x->nets[i].ready);
+        hr_event_destroy(x->nets[i].over);
+    }
     for (uint32_t i = 0; x->marks && i < x->b->call_count + 1; i++) {
         hr_event_destroy(x->marks[i]);
     }
+    hri_free(x->nets);
     hri_free(x->marks);
     if (x->graph) {
         hri_gpu_graph_destroy(hri_engine_gpu(x->lane->engine), x->graph);
@@ -227,17 +244,34 @@ static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
     return count;
 }
 
+/* Between processes. */
+static hr_status exchange(const hri_exec_gpu *x, uint32_t i, int at_once) {
+    const hri_bound_call *c = &x->b->calls[i];
+    const uint32_t number = c->kind == HRI_STEP_NET ? c->copy : x->b->net_count;
+    hri_gpu_wire_call *call = &x->nets[number];
+    call->sig = &x->b->g->nodes[c->node].sig;
+    call->operands = x->b->pointers + c->first;
+    return at_once ? hri_gpu_wire_make(x->wire, call) : hri_gpu_wire_start(x->wire, call);
+}
+
 static hr_status put_call(const hri_exec_gpu *x, uint32_t i, uint32_t count) {
     const hri_bound_call *c = &x->b->calls[i];
+    const int wired = x->wire && !x->trying;
     switch ((hri_step_kind)c->kind) {
     case HRI_STEP_RUN:
     case HRI_STEP_NET: /* of one rank: a copy, or of others: group.c has done it */
+        if (wired && hri_exec_gpu_moves(x, i)) {
+            return exchange(x, i, c->kind == HRI_STEP_RUN);
+        }
         return x->calls[i].sig ? hri_op_launch_many(&x->calls[i], count) : HR_OK;
     case HRI_STEP_OUT:
     case HRI_STEP_IN:
         return start_copy(x, c);
     case HRI_STEP_WAIT:
-        return c->net ? HR_OK : hr_event_wait(x->done[c->copy], queue_of(x, HRI_ENGINE_COMPUTE));
+        if (c->net) {
+            return wired ? hri_gpu_wire_wait(x->wire, c->copy, x->nets[c->copy].over) : HR_OK;
+        }
+        return hr_event_wait(x->done[c->copy], queue_of(x, HRI_ENGINE_COMPUTE));
     default:
         return HR_E_INTERNAL;
     }
@@ -531,7 +565,9 @@ hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why) {
         status = feed_run(x, 0, 0);
     }
     hri_gpu_note(gpu, trains(x->b->g));
+    x->trying = 1;
     status = status == HR_OK ? put_calls(x, &node) : status;
+    x->trying = 0;
     hri_gpu_note(gpu, 0);
     status = status == HR_OK ? hri_exec_gpu_wait(x) : status;
     if (status == HR_OK && !x->graph && !x->moves) {
@@ -554,8 +590,14 @@ static hr_status run_timed(hri_exec_gpu *x, uint32_t *node) {
     hri_gpu *gpu = hri_engine_gpu(x->lane->engine);
     hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
     hr_status status = hr_event_mark(x->lane->begun, compute);
+    if (x->wire) {
+        hri_gpu_wire_begin(x->wire);
+    }
     if (status == HR_OK) {
         status = x->graph ? hri_gpu_graph_launch(gpu, x->graph) : put_calls(x, node);
+    }
+    if (x->wire) {
+        status = hri_gpu_wire_end(x->wire, status);
     }
     return status == HR_OK ? hr_event_mark(x->lane->over, compute) : status;
 }
@@ -565,7 +607,7 @@ hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample
     if (node) {
         *node = 0; /* a graph does not say which */
     }
-    if (x->moves) {
+    if (x->moves && !x->wire) {
         return HR_E_UNSUPPORTED; /* not alone */
     }
     hri_gpu_use(gpu, queue_of(x, HRI_ENGINE_COMPUTE));
@@ -574,6 +616,12 @@ hr_status hri_exec_gpu_run(hri_exec_gpu *x, uint32_t step, uint32_t first_sample
         return status;
     }
     return run_timed(x, node);
+}
+
+void hri_exec_gpu_drop(hri_exec_gpu *x) {
+    if (x->wire) {
+        hri_gpu_wire_drop(x->wire);
+    }
 }
 
 uint64_t hri_exec_gpu_busy_ns(hri_exec_gpu *x) {
@@ -623,7 +671,10 @@ static hr_status need_marks(hri_exec_gpu *x) {
 static hr_status time_calls(hri_exec_gpu *x, uint32_t i, uint32_t count) {
     const hri_bound_call *c = &x->b->calls[i];
     hr_queue *compute = queue_of(x, HRI_ENGINE_COMPUTE);
-    hr_status status = put_call(x, i, count);
+    const int net = c->kind == HRI_STEP_NET && x->wire && hri_exec_gpu_moves(x, i);
+    hr_status status = net                                  ? exchange(x, i, 1)
+                       : c->kind == HRI_STEP_WAIT && c->net ? HR_OK
+                                                            : put_call(x, i, count);
     if (status == HR_OK && (c->kind == HRI_STEP_OUT || c->kind == HRI_STEP_IN)) {
         status = hr_event_wait(x->done[c->copy], compute); /* a copy alone, as long as it takes */
     }
@@ -652,7 +703,8 @@ static void share_time(const hri_exec_gpu *x, uint32_t first, uint32_t count, do
     for (uint32_t i = first; i < first + count; i++) {
         const hri_bound_call *c = &x->b->calls[i];
         if (c->kind != HRI_STEP_WAIT) {
-            each(user, c->kind == HRI_STEP_RUN ? c->node : HRI_NO_NODE, c->bytes,
+            const int runs = c->kind == HRI_STEP_RUN || c->kind == HRI_STEP_NET;
+            each(user, runs ? c->node : HRI_NO_NODE, c->bytes,
                  ns * touched_bytes(x->calls[i].sig) / all);
         }
     }
@@ -673,7 +725,7 @@ static hr_status elapsed(const hri_exec_gpu *x, uint32_t from, uint32_t to, uint
 hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sample,
                                hri_exec_time_fn *each, void *user) {
     const uint32_t count = x->b->call_count;
-    hr_status status = x->moves ? HR_E_UNSUPPORTED : need_marks(x);
+    hr_status status = x->moves && !x->wire ? HR_E_UNSUPPORTED : need_marks(x);
     if (status == HR_OK) {
         hri_gpu_use(hri_engine_gpu(x->lane->engine), queue_of(x, HRI_ENGINE_COMPUTE));
         status = feed_run(x, step, first_sample);
@@ -681,9 +733,15 @@ hr_status hri_exec_gpu_profile(hri_exec_gpu *x, uint32_t step, uint32_t first_sa
     if (status == HR_OK) {
         status = hr_event_mark(x->marks[0], queue_of(x, HRI_ENGINE_COMPUTE));
     }
+    if (x->wire) {
+        hri_gpu_wire_begin(x->wire);
+    }
     for (uint32_t i = 0, some; i < count && status == HR_OK; i += some) {
         some = neighbours(x, i);
         status = time_calls(x, i, some);
+    }
+    if (x->wire) {
+        status = hri_gpu_wire_end(x->wire, status);
     }
     for (uint32_t i = 0, some; i < count && status == HR_OK; i += some) {
         uint64_t ns = 0;

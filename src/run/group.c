@@ -34,7 +34,7 @@ static hr_queue *compute_of(const hri_group *g, uint32_t rank) {
 }
 
 static hr_queue *net_of(const hri_group *g, uint32_t rank) {
-    return hri_engine_copy_queue(engine_of(g, rank), hri_exec_gpu_net_queue(g->x[rank]));
+    return hri_engine_net_queue(engine_of(g, rank));
 }
 
 /* The same steps in the same order, whatever their sizes. */

@@ -28,7 +28,7 @@ void hri_lane_need(const hr_graph *g, hri_lane_sizes *sizes) {
 
 uint64_t hri_lane_top_bytes(const hri_lane_sizes *sizes, int stage) {
     /* The control block twice: where kernels read it, and where the next run's arrives. */
-    return 2 * HRI_LANE_ALIGN + sizes->small + (stage ? sizes->large : 0);
+    return 2 * HRI_LANE_ALIGN + sizes->small + (stage ? sizes->large : 0) + room(sizes->band);
 }
 
 static hr_status open_all(hri_lane *lane) {
@@ -58,6 +58,7 @@ static hr_status open_all(hri_lane *lane) {
 hr_status hri_lane_open(hri_lane *lane, hri_engine *engine, const hri_lane_sizes *sizes, int stage,
                         hr_addr top, hri_prose *why) {
     hri_lane made = {.engine = engine, .sizes = *sizes, .stage = stage, .control = top};
+    made.band = top + hri_lane_top_bytes(sizes, stage) - room(sizes->band);
     const hr_status status = open_all(&made);
     if (status != HR_OK) {
         hri_lane_close(&made);

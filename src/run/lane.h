@@ -7,7 +7,7 @@
  * copy within the device when the next run begins.  Without that place (little memory) large inputs are copied when the
  * run begins, and the step waits for them.
  *
- *   top of the arena: control block | small inputs | large inputs, or nothing
+ *   top of the arena: control block | small inputs | large inputs, or nothing | band, or nothing
  *
  * The control block is what changes between replays (seed, step, first sample); kernels of random ops read it.
  *
@@ -27,6 +27,7 @@ enum {
 /* Bytes of the inputs and results of the largest of some graphs. */
 typedef struct hri_lane_sizes {
     uint64_t small, large, results;
+    uint64_t band; /* on the device, for what other ranks send outside of runs; 0: none */
 } hri_lane_sizes;
 
 /* Makes *sizes at least as large as g needs. */
@@ -37,6 +38,7 @@ uint64_t hri_lane_top_bytes(const hri_lane_sizes *sizes, int stage);
 typedef struct hri_lane {
     hri_engine *engine;
     hr_addr control; /* an hri_gpu_control; behind it staging, which looks like pinned */
+    hr_addr band;    /* of sizes.band bytes */
     hri_lane_sizes sizes;
     int stage;         /* large inputs have a place on the device */
     char *pinned;      /* a control block, small inputs, large inputs */

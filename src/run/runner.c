@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "memory/resident.h"
+#include "net/net.h"
 
 enum { NETS_MOST = 64 }; /* exchanges under way at once */
 
@@ -23,7 +24,8 @@ struct hri_runner {
     void *others[HRI_PROBLEM_MEMORIES_MAX];
     hri_spill *spills[HRI_PROBLEM_MEMORIES_MAX];
     hri_threads *threads;
-    hri_net_queue *nets; /* host: of exchanges; NULL: none */
+    hri_net_queue *nets; /* of exchanges through the host's memory; NULL: none */
+    hri_gpu_wire *wire;  /* of a GPU, to ranks of other processes; NULL: none */
     hri_engine *engine;  /* NULL: the host */
     hri_lane lane;
     hri_lane_sizes sizes;
@@ -87,7 +89,8 @@ static hr_status open_memory(hri_runner *r, const hri_runner_options *o, hri_pro
 /* A thread for exchanges, where plans have some that go on beside what is computed. */
 static hr_status open_nets(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < o->count && o->net && !o->engine; i++) {
+    const int by_host = o->net && (!o->engine || (o->apart && !hri_net_device_memory(o->net)));
+    for (uint32_t i = 0; i < o->count && by_host; i++) {
         const hri_plan *plan = o->pieces[i].plan;
         uint32_t count = 0;
         for (uint32_t s = 0; s < plan->step_count; s++) {
@@ -95,13 +98,16 @@ static hr_status open_nets(hri_runner *r, const hri_runner_options *o, hri_prose
         }
         most = count > most ? count : most;
     }
-    if (!most) {
-        return HR_OK;
+    hr_status status = HR_OK;
+    if (most) {
+        status = hri_net_queue_open(most < NETS_MOST ? most : NETS_MOST, &r->nets);
     }
-    const hr_status status = hri_net_queue_open(most < NETS_MOST ? most : NETS_MOST, &r->nets);
-    return status == HR_OK
-               ? HR_OK
-               : hri_prose_set(why, status, "the thread of exchanges: %s", hr_status_text(status));
+    if (status == HR_OK && o->net && o->engine && o->apart) {
+        status = hri_gpu_wire_open(&r->lane, o->net, r->nets, &r->wire);
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "exchanges with other ranks: %s",
+                                           hr_status_text(status));
 }
 
 static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why) {
@@ -117,7 +123,8 @@ static hr_status bind(hri_runner *r, const hri_runner_options *o, hri_prose *why
                                     .lane = r->engine ? &r->lane : NULL,
                                     .seed = o->seed + o->pieces[r->count].seed,
                                     .net = o->net,
-                                    .nets = r->nets};
+                                    .nets = r->nets,
+                                    .wire = r->wire};
         memcpy(options.others, r->others, sizeof options.others);
         status = hri_exec_create(&options, &r->execs[r->count], why);
     }
@@ -151,6 +158,7 @@ hr_status hri_runner_open(const hri_runner_options *options, hri_runner **out, h
     for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {
         r->other_bytes += r->memory_bytes[m];
     }
+    r->sizes.band = options->band_bytes;
     if (r->engine) {
         r->arena_bytes = whole_pages(r->arena_bytes, HRI_LANE_ALIGN);
         r->top_bytes = hri_lane_top_bytes(&r->sizes, r->stage);
@@ -305,6 +313,7 @@ void hri_runner_close(hri_runner *r) {
     for (uint32_t i = 0; i < HRI_RUNNER_PIECES; i++) {
         hri_exec_destroy(r->execs[i]);
     }
+    hri_gpu_wire_close(r->wire);
     hri_net_queue_close(r->nets);
     hri_lane_close(&r->lane);
     for (uint32_t m = 0; m < HRI_PROBLEM_MEMORIES_MAX; m++) {

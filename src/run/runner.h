@@ -40,6 +40,8 @@ typedef struct hri_runner_options {
     const char *spill[HRI_PROBLEM_MEMORIES_MAX];
     uint64_t seed;
     struct hri_net *net; /* of a rank among several; NULL: none */
+    int apart;           /* GPU: they are in other processes */
+    uint64_t band_bytes; /* GPU: hri_lane_sizes.band */
     uint32_t count;
     hri_runner_piece pieces[HRI_RUNNER_PIECES];
 } hri_runner_options;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "device/device.h"
 #include "loop/run.h"
 
@@ -135,6 +136,27 @@ void training_steps(training *t, float *losses) {
         check(hri_planned_step(t->planned, &n, &why), &why);
         losses[s] = n.loss;
     }
+}
+
+hr_status training_print(hri_planned *p, uint64_t *out) {
+    const hr_graph *g = hri_planned_graph(p);
+    uint64_t print = 0;
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
+        const hr_value_kind kind = g->values[v].kind;
+        const uint64_t size = hr_meta_bytes(&g->values[v].meta);
+        if ((kind != HR_VALUE_PARAM && kind != HR_VALUE_STATE) ||
+            (g->values[v].tags && g->values[v].tags->keep == HR_KEEP_NOT)) {
+            continue;
+        }
+        char *bytes = malloc(size);
+        CHECK(bytes != NULL);
+        status = hri_planned_get(p, v, 0, bytes, size);
+        print ^= hri_hash_bytes(bytes, size, 1) * hri_hash_string(g->values[v].name);
+        free(bytes);
+    }
+    *out = print;
+    return status;
 }
 
 void training_drop(training *t) {

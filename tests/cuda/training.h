@@ -40,6 +40,8 @@ void training_plan(training *t, double share);
 /* Takes the memory.  Afterwards problems and plans are gone but for their sums in t->plans. */
 void training_take(training *t);
 void training_steps(training *t, float *losses);
+/* Of every parameter and state that a checkpoint has. */
+hr_status training_print(hri_planned *p, uint64_t *out);
 /* Ends the plans, so that another budget can be tried, or everything. */
 void training_drop(training *t);
 void training_close(training *t);

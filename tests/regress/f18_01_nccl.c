@@ -39,6 +39,36 @@ TEST_TIMEOUT(f18_01_nccl, ranks_have_the_bits_of_one, 200) {
     program_end(&two);
 }
 
+/* What ranks hold in slices goes from device to device, and through the host's memory; digests of parameters and states come
+ * from all ranks, and so does a checkpoint, which goes on in one process. */
+TEST_TIMEOUT(f18_01_nccl, ranks_that_hold_slices_have_the_bits_of_one, 200) {
+#define WIDE "--batch 6 --seed 1 --no-measure --json --micro-batches 3 --optimizer adam "
+    static const char job[] = "$HEADROOM train 'net: input(48,classes=4) | dense(48) | relu | "
+                              "dense(classes)' --data synthetic " WIDE;
+    static const char *const how[] = {
+        "--devices cuda:0,cuda:1 --replicas 2 --net nccl --shard weights --out a",
+        "--devices cuda:0,cuda:1 --replicas 2 --net shm --shard states --out b"};
+    program_outcome one = program_run(&(program_options){.seconds = 100, .as_shell = 1},
+                                      FAKE "%s --steps 3 --device cuda:0 --no-save", job);
+    if (one.code == 77) {
+        program_end(&one);
+        test_skip("no fake driver");
+    }
+    program_expect(&one, 0, NULL);
+    for (int i = 0; i < 2; i++) {
+        program_outcome o = program_run(
+            &(program_options){.seconds = 100, .as_shell = 1},
+            FAKE "%s --steps 2 %s > /dev/null && %s --steps 3 --device cuda:0 --out %c --resume",
+            job, how[i], job, "ab"[i]);
+        program_expect(&o, 0, NULL);
+        CHECK_STR(program_text(&o, "history"), program_text(&one, "history"));
+        CHECK_STR(program_text(&o, "weights"), program_text(&one, "weights"));
+        program_end(&o);
+    }
+    program_end(&one);
+#undef WIDE
+}
+
 /* "--devices cuda:0,cuda:1,...", so many of them. */
 static const char *devices(int count, const char *more, char out[128]) {
     int used = snprintf(out, 128, "--devices cuda:0");
