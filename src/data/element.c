@@ -285,3 +285,24 @@ double hri_field_number(const hr_field *f, uint64_t i) {
         return ((const uint8_t *)f->data)[i];
     }
 }
+
+int hri_field_whole(const hr_field *f, uint64_t i, int64_t *out) {
+    switch (f->meta.type) {
+    case HR_TYPE_I32:
+        *out = ((const int32_t *)f->data)[i];
+        return 1;
+    case HR_TYPE_I64:
+        *out = ((const int64_t *)f->data)[i];
+        return 1;
+    case HR_TYPE_U8:
+        *out = ((const uint8_t *)f->data)[i];
+        return 1;
+    case HR_TYPE_F32: { /* files of arrays often keep labels so */
+        const float x = ((const float *)f->data)[i];
+        *out = (int64_t)x;
+        return x >= -1e9f && x <= 1e9f && (float)*out == x;
+    }
+    default:
+        return 0;
+    }
+}

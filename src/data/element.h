@@ -89,5 +89,7 @@ void hri_item_drop(hri_item *item);
 
 /* Number i of a field, of any type. */
 double hri_field_number(const hr_field *f, uint64_t i);
+/* The same as a whole number; 0 when it is none (2.5), or the type has none. */
+int hri_field_whole(const hr_field *f, uint64_t i, int64_t *out);
 
 #endif

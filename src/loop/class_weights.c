@@ -8,48 +8,43 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/pipeline.h"
+#include "data/element.h"
+#include "loop/survey.h"
 
 enum { LINE_MOST = 1200 };
 
 /* ---- from the data ---- */
 
-static int id_at(const hr_field *f, uint64_t i, int64_t *out) {
-    switch (f->meta.type) {
-    case HR_TYPE_I32:
-        *out = ((const int32_t *)f->data)[i];
-        return 1;
-    case HR_TYPE_I64:
-        *out = ((const int64_t *)f->data)[i];
-        return 1;
-    case HR_TYPE_U8:
-        *out = ((const uint8_t *)f->data)[i];
-        return 1;
-    case HR_TYPE_F32:
-        *out = (int64_t)((const float *)f->data)[i];
-        return isfinite(((const float *)f->data)[i]);
-    default:
-        return 0;
-    }
-}
+typedef struct counting {
+    const hri_source *source;
+    int64_t classes;
+    uint64_t *counts;
+    hri_prose *why;
+} counting;
 
-static hr_status count_sample(const hr_element *e, const hri_source *s, int64_t classes,
-                              uint64_t *counts, hri_prose *why) {
+static hr_status count_sample(void *user, hr_element *e) {
+    const counting *c = user;
+    const hri_source *s = c->source;
     const hr_field *f = hr_element_find(e, s->label.name);
     if (!f) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: a sample has no field %s", s->text,
+        return hri_prose_set(c->why, HR_E_NOT_FOUND, "%s: a sample has no field %s", s->text,
                              s->label.name);
     }
     const uint64_t n = f->bytes / hr_type_bytes(f->meta.type);
     for (uint64_t i = 0; i < n; i++) {
-        int64_t id = -1;
-        if (!id_at(f, i, &id) || id >= classes) {
-            return hri_prose_set(why, HR_E_INVALID,
+        int64_t id;
+        if (!hri_field_whole(f, i, &id)) {
+            return hri_prose_set(c->why, HR_E_INVALID,
+                                 "%s: label %g is not a class, which are whole numbers", s->text,
+                                 hri_field_number(f, i));
+        }
+        if (id >= c->classes) {
+            return hri_prose_set(c->why, HR_E_INVALID,
                                  "%s: label %lld is out of range: the model has %lld classes",
-                                 s->text, (long long)id, (long long)classes);
+                                 s->text, (long long)id, (long long)c->classes);
         }
         if (id >= 0) {
-            counts[id]++;
+            c->counts[id]++;
         }
     }
     return HR_OK;
@@ -74,47 +69,20 @@ static hr_status weigh(const hri_source *s, int64_t classes, const uint64_t *cou
     return HR_OK;
 }
 
-static hr_status count_all(hr_pipeline *p, const hri_source *s, int64_t classes, uint64_t *counts,
-                           hri_prose *why) {
-    hr_status status = HR_OK;
-    while (status == HR_OK) {
-        hr_element *e = NULL;
-        status = hr_pipeline_next(p, &e);
-        if (status == HR_OK) {
-            status = count_sample(e, s, classes, counts, why);
-            hr_element_unref(e);
-        } else if (status != HR_E_EOF) {
-            hr_error error = {0};
-            hr_pipeline_error(p, &error);
-            return hri_prose_set(why, status, "%s", error.message);
-        }
-    }
-    return status == HR_E_EOF ? HR_OK : status;
-}
-
 hr_status hri_class_weights_count(const char *text, const hri_source *s, int64_t classes,
                                   float *out, hri_prose *why) {
-    hr_pipeline *p = NULL;
-    hr_error error = {0};
-    const hr_pipeline_options o = {
-        .size = sizeof o, .budget_bytes = UINT64_C(1) << 40, .workers = 1, .skip_bad = 1};
     if (!s->label.name[0]) {
         return hri_prose_set(why, HR_E_INVALID, "%s has no labels to count", s->text);
     }
-    uint64_t *counts = hri_calloc((size_t)classes, sizeof *counts);
-    hr_status status = counts ? hri_pipeline_open_with(&o, text, s->table, &error, &p)
-                              : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for weights");
-    if (status != HR_OK && counts) {
-        (void)hri_prose_set(why, status, "%s", error.message);
+    counting c = {s, classes, hri_calloc((size_t)classes, sizeof *c.counts), why};
+    if (!c.counts) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for weights");
     }
+    hr_status status = hri_survey_each(text, s->table, count_sample, &c, why);
     if (status == HR_OK) {
-        status = count_all(p, s, classes, counts, why);
+        status = weigh(s, classes, c.counts, out, why);
     }
-    if (status == HR_OK) {
-        status = weigh(s, classes, counts, out, why);
-    }
-    hr_pipeline_destroy(p);
-    hri_free(counts);
+    hri_free(c.counts);
     return status;
 }
 

@@ -69,6 +69,23 @@ static hr_status take_input(const hr_graph *g, hr_value v, hr_value label, hri_m
     return HR_OK;
 }
 
+int hri_model_input_is_sequence(const hri_model_input *want) {
+    return want->sample.type == HR_TYPE_I32 && want->label.type == HR_TYPE_I32 &&
+           hr_shape_same(&want->sample.shape, &want->label.shape);
+}
+
+/* Rows of the table that an input of tokens picks from; 0: it picks from none. */
+static int64_t table_of(const hr_graph *g, hr_value tokens) {
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const hri_node_record *n = &g->nodes[i];
+        if (!strcmp(n->sig.op->name, "gather") && n->in[1] == tokens &&
+            n->sig.in[0].shape.rank == 2) {
+            return n->sig.in[0].shape.dim[0];
+        }
+    }
+    return 0;
+}
+
 static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose *why) {
     const hr_value ids = ids_of_loss(g), named = hr_graph_find(g, "label");
     const int is_named = named != HR_NONE && g->values[named].kind == HR_VALUE_INPUT;
@@ -82,6 +99,7 @@ static hr_status read_inputs(const hr_graph *g, hri_model_input *out, hri_prose 
             value->kind == HR_VALUE_PARAM ? (uint64_t)hr_shape_count(&value->meta.shape) : 0;
         if (value->kind == HR_VALUE_INPUT) {
             status = take_input(g, v, label, out, why);
+            out->vocab = out->vocab ? out->vocab : table_of(g, v);
         }
     }
     return status == HR_OK && !out->name[0]
@@ -174,24 +192,42 @@ static void print_dims(const hr_shape *shape, char *out, size_t size) {
     }
 }
 
+static void complete_number(hri_source *s, const char *key, int64_t value) {
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)value);
+    complete(s->text, sizeof s->text, key, number);
+}
+
+static void complete_synthetic(hri_source *s, const hri_model_input *want) {
+    char dims[96];
+    const int tokens = !strcmp(want->name, "tokens"),
+              labels = !tokens || !hri_model_input_is_sequence(want);
+    if (tokens) {
+        complete_number(s, "vocab", want->vocab ? want->vocab : want->classes);
+    }
+    if (tokens && labels) {
+        complete(s->text, sizeof s->text, "labels", "on");
+    }
+    if (labels) {
+        complete_number(s, "classes", want->classes);
+    }
+    print_dims(&want->sample.shape, dims, sizeof dims);
+    complete(s->text, sizeof s->text, "shape", dims);
+    if (labels && want->label.shape.rank > 0) {
+        print_dims(&want->label.shape, dims, sizeof dims);
+        complete(s->text, sizeof s->text, "label", dims);
+    }
+    if (labels && want->label.type == HR_TYPE_F32) {
+        complete(s->text, sizeof s->text, "label_type", "f32");
+    }
+}
+
 static void complete_source(hri_source *s, const hri_model_input *want) {
-    char number[96];
-    const int tokens = !strcmp(want->name, "tokens");
-    if (!strcmp(s->kind, "tokens") && want->sample.shape.rank == 1) {
-        snprintf(number, sizeof number, "%lld", (long long)want->sample.shape.dim[0]);
-        complete(s->text, sizeof s->text, "length", number);
+    const int text = !strcmp(s->kind, "tokens") || !strcmp(s->kind, "text");
+    if (text && want->sample.shape.rank == 1) {
+        complete_number(s, "length", want->sample.shape.dim[0]);
     } else if (!strcmp(s->kind, "synthetic")) {
-        snprintf(number, sizeof number, "%lld", (long long)want->classes);
-        complete(s->text, sizeof s->text, tokens ? "vocab" : "classes", number);
-        print_dims(&want->sample.shape, number, sizeof number);
-        complete(s->text, sizeof s->text, "shape", number);
-        if (!tokens && want->label.shape.rank > 0) {
-            print_dims(&want->label.shape, number, sizeof number);
-            complete(s->text, sizeof s->text, "label", number);
-        }
-        if (!tokens && want->label.type == HR_TYPE_F32) {
-            complete(s->text, sizeof s->text, "label_type", "f32");
-        }
+        complete_synthetic(s, want);
     } else if (!strcmp(s->kind, "csv") && want->label.type == HR_TYPE_F32 && says(s->text, "y")) {
         complete(s->text, sizeof s->text, "task", "numbers");
     }

@@ -65,10 +65,13 @@ typedef struct hri_model_input {
     uint32_t other_count;
     int masks; /* 1: what has a negative label, or one that is NaN, counts for nothing, in the loss too */
     int64_t classes;     /* 0: labels are not classes */
+    int64_t vocab;       /* rows of the table that its first input picks from; 0: it picks from none */
     uint32_t weights;    /* how many parameters and running statistics it has */
     uint64_t parameters; /* numbers in all parameters */
 } hri_model_input;
 
+/* Tokens whose labels are the next ones: both are numbers of the same classes. */
+int hri_model_input_is_sequence(const hri_model_input *want);
 /* Asks the model by building it once. */
 HR_MUST_CHECK hr_status hri_model_input_of(hr_model *m, hri_model_input *out, hri_prose *why);
 /* The same with another loss than its own (NULL: its own): the label is then what that loss wants. */

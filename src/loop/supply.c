@@ -142,27 +142,6 @@ static float real_at(const hr_field *f, uint64_t i) {
     }
 }
 
-static int whole_at(const hr_field *f, uint64_t i, int64_t *out) {
-    switch (f->meta.type) {
-    case HR_TYPE_I32:
-        *out = ((const int32_t *)f->data)[i];
-        return 1;
-    case HR_TYPE_I64:
-        *out = ((const int64_t *)f->data)[i];
-        return 1;
-    case HR_TYPE_U8:
-        *out = ((const uint8_t *)f->data)[i];
-        return 1;
-    case HR_TYPE_F32: { /* files of arrays often keep labels so */
-        const float x = ((const float *)f->data)[i];
-        *out = (int64_t)x;
-        return x >= -1e9f && x <= 1e9f && (float)*out == x;
-    }
-    default:
-        return 0;
-    }
-}
-
 /* Where a sample goes. */
 typedef struct place {
     hri_exec *exec;
@@ -236,7 +215,7 @@ static hr_status put_numbers(const place *p, const hr_field *f, hri_prose *why) 
         const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
         for (uint64_t i = 0; i < n; i++) {
             int64_t x;
-            if (!whole_at(f, at + i, &x) || x < INT32_MIN || x > INT32_MAX) {
+            if (!hri_field_whole(f, at + i, &x) || x < INT32_MIN || x > INT32_MAX) {
                 return hri_prose_set(why, HR_E_SHAPE,
                                      "field %s has values that are not 32-bit integers", f->name);
             }
@@ -256,7 +235,7 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
         const uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
         for (uint64_t i = 0; i < n; i++) {
             int64_t x = -1;
-            if (at + i + shift < p->count && !whole_at(f, at + i + shift, &x)) {
+            if (at + i + shift < p->count && !hri_field_whole(f, at + i + shift, &x)) {
                 return hri_prose_set(why, HR_E_SHAPE, "field %s is %s, not an integer type",
                                      f->name, hr_type_name(f->meta.type));
             }
@@ -295,7 +274,7 @@ static hr_status put_field(const place *p, const hr_field *f, int64_t limit, hri
 static hr_status put_mapped(const hri_supply *s, const place *p, const hr_field *f,
                             hri_prose *why) {
     int64_t x = -1;
-    if (p->count != 1 || !whole_at(f, 0, &x) || x >= (int64_t)s->label_count) {
+    if (p->count != 1 || !hri_field_whole(f, 0, &x) || x >= (int64_t)s->label_count) {
         return hri_prose_set(why, HR_E_RANGE, "the %s of a sample is not one of %zu classes",
                              f->name, s->label_count);
     }
@@ -358,12 +337,6 @@ static hr_status put_others(const hri_supply *s, const hri_planned_run *run, uin
     return status;
 }
 
-/* Tokens whose labels are the next ones: both are numbers of the same classes. */
-static int is_sequence(const hri_model_input *want) {
-    return want->sample.type == HR_TYPE_I32 && want->label.type == HR_TYPE_I32 &&
-           hr_shape_same(&want->sample.shape, &want->label.shape);
-}
-
 static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
                             const hr_element *e, uint64_t *counted, hri_prose *why) {
     const hr_field *renamed = hr_element_find(e, s->want.name);
@@ -377,7 +350,7 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
                              input ? s->label : s->input);
     }
     /* Where labels are a field of their own (a tag for each word), the classes are theirs alone. */
-    const int64_t limit = is_sequence(&s->want) && !label ? s->want.classes : 0;
+    const int64_t limit = hri_model_input_is_sequence(&s->want) && !label ? s->want.classes : 0;
     hr_status status = put_field(&to, input, limit, why);
     if (status == HR_OK) {
         status = put_others(s, run, index, e, why);

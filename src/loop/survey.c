@@ -25,7 +25,38 @@ static void add(moments *m, float x) {
     m->squares += d * d;
 }
 
-static hr_status add_sample(const hr_element *e, const hri_tabular *t, moments *m) {
+hr_status hri_survey_each(const char *text, const hri_tabular *table, hr_element_fn *fn, void *user,
+                          hri_prose *why) {
+    const hr_pipeline_options o = {
+        .size = sizeof o, .budget_bytes = UINT64_C(1) << 40, .workers = 1, .skip_bad = 1};
+    const hr_pipeline_run_options once = {.size = sizeof once, .epochs = 1};
+    hr_pipeline_run_result result = {.size = sizeof result};
+    hr_pipeline *p = NULL;
+    hr_error error = {0};
+    hr_status status = hri_pipeline_open_with(&o, text, table, &error, &p);
+    if (status == HR_OK) {
+        status = hr_pipeline_run(p, &once, fn, user, &result);
+        hr_pipeline_error(p, &error);
+    }
+    hr_pipeline_destroy(p);
+    if (status != HR_OK && !why->text[0]) {
+        (void)hri_prose_set(why, status, "%s",
+                            error.message[0] ? error.message : hr_status_text(status));
+    }
+    return status;
+}
+
+/* ---- the columns of a table ---- */
+
+typedef struct survey {
+    const hri_tabular *table;
+    moments *of; /* inputs, then targets */
+} survey;
+
+static hr_status add_sample(void *user, hr_element *e) {
+    const survey *s = user;
+    const hri_tabular *t = s->table;
+    moments *m = s->of;
     const hr_field *x = hr_element_find(e, "x"), *y = hr_element_find(e, "y");
     if (!x || x->bytes != t->width * sizeof(float)) {
         return HR_E_SHAPE;
@@ -41,23 +72,6 @@ static hr_status add_sample(const hr_element *e, const hri_tabular *t, moments *
         }
     }
     return HR_OK;
-}
-
-static hr_status add_all(hr_pipeline *p, const hri_tabular *t, moments *m, hri_prose *why) {
-    hr_status status = HR_OK;
-    while (status == HR_OK) {
-        hr_element *e = NULL;
-        status = hr_pipeline_next(p, &e);
-        if (status == HR_OK) {
-            status = add_sample(e, t, m);
-            hr_element_unref(e);
-        } else if (status != HR_E_EOF) {
-            hr_error error = {0};
-            hr_pipeline_error(p, &error);
-            return hri_prose_set(why, status, "%s", error.message);
-        }
-    }
-    return status == HR_E_EOF ? HR_OK : status;
 }
 
 /* A column that never changes says nothing: it becomes 0 everywhere. */
@@ -83,21 +97,13 @@ static hr_status check(const hri_source *s, const moments *m, hri_prose *why) {
 
 hr_status hri_survey_table(const char *text, hri_source *s, int scale_targets, hri_prose *why) {
     hri_tabular *t = s->table;
-    hr_pipeline *p = NULL;
-    hr_error error = {0};
-    const hr_pipeline_options o = {
-        .size = sizeof o, .budget_bytes = UINT64_C(1) << 40, .workers = 1, .skip_bad = 1};
-    moments *m = hri_calloc(t->input_count + t->target_count, sizeof *m);
+    survey work = {t, hri_calloc(t->input_count + t->target_count, sizeof *work.of)};
+    moments *m = work.of;
     if (!m) {
         return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the columns");
     }
-    hr_status status = hri_pipeline_open_with(&o, text, t, &error, &p);
-    if (status != HR_OK) {
-        (void)hri_prose_set(why, status, "%s", error.message);
-    }
-    status = status == HR_OK ? add_all(p, t, m, why) : status;
+    hr_status status = hri_survey_each(text, t, add_sample, &work, why);
     status = status == HR_OK ? check(s, m, why) : status;
-    hr_pipeline_destroy(p);
     for (size_t i = 0; i < t->input_count && status == HR_OK; i++) {
         if (t->inputs[i].kind == HRI_COLUMN_NUMBER) {
             settle(&t->inputs[i], &m[i]);

@@ -172,6 +172,7 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
         c->roles[i] = r == INT32_MIN ? inputs + targets : r < -1 ? inputs + (-2 - r) : r;
     }
     c->has_targets = targets > 0;
+    c->target_count = (uint32_t)targets;
     c->has_key = key >= 0;
     c->sum_count = (uint32_t)(inputs + targets);
     return status;
@@ -350,12 +351,7 @@ static hr_status settle_kind(const hri_columns_ask *ask, hri_columns_sums *s, bo
 }
 
 hr_status hri_columns_kinds(hri_columns *c, const hri_columns_ask *ask, hri_prose *why) {
-    uint32_t targets = 0;
-    const char *at = ask->y, *name;
-    size_t n;
-    while (next_name(&at, &name, &n)) {
-        targets++;
-    }
+    const uint32_t targets = c->target_count;
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < c->sum_count && status == HR_OK; i++) {
         status = settle_kind(ask, &c->sums[i], i + targets >= c->sum_count, targets == 1, why);
@@ -466,12 +462,7 @@ static hr_status settle_one(hri_tabular *t, const hri_columns_ask *ask, uint32_t
 }
 
 hr_status hri_columns_settle(hri_columns *c, const hri_columns_ask *ask, hri_prose *why) {
-    uint32_t targets = 0;
-    const char *at = ask->y, *name;
-    size_t n;
-    while (next_name(&at, &name, &n)) {
-        targets++;
-    }
+    const uint32_t targets = c->target_count;
     hri_tabular *t = NULL;
     hr_status status = hri_tabular_open(input_count(c) - targets, targets, &t);
     if (status == HR_OK && ask->key) {

@@ -36,7 +36,7 @@ typedef struct hri_columns {
     uint32_t count;           /* places */
     bool has_targets, has_key;
     hri_columns_sums *sums; /* while looking */
-    uint32_t sum_count;
+    uint32_t sum_count, target_count;
 } hri_columns;
 
 /* One encoded row.  x has room for table->width numbers, y for its targets. */

@@ -1,7 +1,7 @@
 /* synthetic[:count=N,shape=HxWxC,type=u8,classes=K]  random data, the same for a seed: to measure everything but the
  * input.  "image" (any shape and type) and "label", one class or with label=HxW as many, as real numbers 0 and 1 with
  * label_type=f32; with classes=0 no label.  With vocab=V the elements are "tokens" (i32, numbers below V) of the given
- * shape instead. */
+ * shape instead, and have a label only with labels=on. */
 #include <string.h>
 #include "data/stage.h"
 #include "graph/half.h"
@@ -11,6 +11,7 @@ typedef struct options {
     hri_dims shape, label;
     const char *type;
     int label_type;
+    bool labels;
 } options;
 
 static const char *const label_types[] = {"i32", "f32", NULL};
@@ -27,6 +28,7 @@ static const hri_field fields[] = {
      offsetof(options, label_type), HRI_FIELD_ENUM, "i32", .choices = label_types},
     {"vocab", "vocabulary size, for tokens instead of an image", offsetof(options, vocab),
      HRI_FIELD_INT, "0", .min = 0, .max = 2e9},
+    {"labels", "a label next to tokens, too", offsetof(options, labels), HRI_FIELD_BOOL, "off"},
     {"seed", "random seed", offsetof(options, seed), HRI_FIELD_INT},
     {0}};
 
@@ -34,6 +36,10 @@ typedef struct own {
     hr_meta meta, label;
     const char *name;
 } own;
+
+static bool has_label(const options *o) {
+    return o->classes && (!o->vocab || o->labels);
+}
 
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
@@ -60,7 +66,7 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     }
     s->spec.count = (uint64_t)o->count;
     status = hri_spec_put(&s->spec, w->name, w->meta);
-    if (status == HR_OK && o->classes && !o->vocab) {
+    if (status == HR_OK && has_label(o)) {
         status = hri_spec_put(&s->spec, "label", w->label);
     }
     if (status == HR_OK && !hri_spec_exact(&s->spec, &s->spec.item_bytes)) {
@@ -138,7 +144,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     if (status == HR_OK) {
         fill(s, w, item->a, data, (uint64_t)hr_shape_count(&w->meta.shape));
     }
-    if (status == HR_OK && o->classes && !o->vocab) {
+    if (status == HR_OK && has_label(o)) {
         status = hr_emit_field(emit, "label", &w->label, &data);
         if (status == HR_OK) {
             fill_label(s, w, item->a, data);
