@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/json_stream.h"
+#include "data/element.h"
 #include "data/pipeline.h"
 #include "loop/survey.h"
 #include "test.h"
@@ -205,4 +206,23 @@ TEST(tables, hostile_texts_of_a_checkpoint_are_refused) {
         CHECK(!out && why.text[0]);
         hri_json_stream_close(s);
     }
+}
+
+TEST(tables, a_number_that_is_not_whole_is_no_class) {
+    static const float real[] = {2, 2.5f, -1, NAN, 1e20f};
+    static const uint8_t byte[] = {7};
+    const hr_field f = {.name = "label",
+                        .meta = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {5}}},
+                        .data = real,
+                        .bytes = sizeof real};
+    const hr_field b = {.name = "label",
+                        .meta = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {1}}},
+                        .data = byte,
+                        .bytes = 1};
+    int64_t is = 0;
+    CHECK(hri_field_whole(&f, 0, &is) && is == 2);
+    CHECK(!hri_field_whole(&f, 1, &is));
+    CHECK(hri_field_whole(&f, 2, &is) && is == -1);
+    CHECK(!hri_field_whole(&f, 3, &is) && !hri_field_whole(&f, 4, &is));
+    CHECK(hri_field_whole(&b, 0, &is) && is == 7);
 }

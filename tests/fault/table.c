@@ -1,0 +1,103 @@
+/* Every allocation, opening and read of what stands before a training on a table fails once: looking at its columns, their
+ * statistics, class weights and metrics.  The status fits, nothing is left behind, and a retry gives what a first try gives. */
+#include <headroom/headroom.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "loop/class_weights.h"
+#include "loop/metrics.h"
+#include "loop/survey.h"
+#include "pictures.h"
+#include "test.h"
+
+static char data_text[600], weights_path[600];
+
+static void set_up(void) {
+    static const char rows[] = "id,area,city,kind\n1,10,Ulm,a\n2,20,Bonn,b\n3,,Ulm,b\n4,40,Jena,a\n";
+    static const char weights[] = "b,2\na,0.5\n";
+    test_write(test_folder(), "t.csv", rows, sizeof rows - 1);
+    test_write(test_folder(), "w.txt", weights, sizeof weights - 1);
+    snprintf(data_text, sizeof data_text, "csv:%s/t.csv,x=area+city,y=kind,key=id", test_folder());
+    snprintf(weights_path, sizeof weights_path, "%s/w.txt", test_folder());
+}
+
+static hr_status judge(hri_hasher *h) {
+    static const float scores[] = {2, 1, 0, 3, 1, 1};
+    static const int32_t ids[] = {0, 1, 1};
+    const hri_metrics_options o = {.target = HRI_TARGET_CLASSES, .outputs = 2};
+    hri_metrics *m = NULL;
+    hri_metric made[HRI_METRICS_MAX];
+    size_t count = 0;
+    hr_status status = hri_metrics_open(&o, &m);
+    if (status == HR_OK) {
+        status = hri_metrics_add_ids(m, scores, ids, 3);
+    }
+    if (status == HR_OK) {
+        status = hri_metrics_get(m, made, &count);
+    }
+    for (size_t i = 0; status == HR_OK && i < count; i++) {
+        hri_hasher_add(h, &made[i].value, sizeof made[i].value);
+    }
+    hri_metrics_close(m);
+    return status;
+}
+
+static hr_status run(uint64_t *out) {
+    hri_source s = {0};
+    hri_prose why = {""};
+    float counted[2] = {0}, read[2] = {0};
+    hri_hasher h;
+    hri_hasher_init(&h, 0);
+    hr_status status = hri_source_look(data_text, NULL, &s, &why);
+    if (status == HR_OK) {
+        status = hri_survey_table(data_text, &s, 0, &why);
+    }
+    if (status == HR_OK) {
+        hri_hasher_add(&h, &s.table->inputs[0].mean, sizeof(double));
+        status = hri_class_weights_count(data_text, &s, 2, counted, &why);
+    }
+    if (status == HR_OK) {
+        status = hri_class_weights_read(weights_path, &s, 2, read, &why);
+    }
+    if (status == HR_OK) {
+        hri_hasher_add(&h, counted, sizeof counted);
+        hri_hasher_add(&h, read, sizeof read);
+        status = judge(&h);
+    } else {
+        CHECK(why.text[0]);
+    }
+    hri_source_deinit(&s);
+    *out = hri_hasher_get(&h).lo;
+    return status;
+}
+
+TEST_TIMEOUT(table, any_fault_before_a_training_is_a_status_and_a_retry_gives_the_same, 60) {
+    static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_OPEN, HRI_FAULT_READ};
+    set_up();
+    uint64_t first, again;
+    CHECK_OK(run(&first));
+    const int64_t live = hri_fault_live_allocs();
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (uint64_t nth = 1;; nth++) {
+            hri_fault_set(kinds[k], nth, 0);
+            const hr_status status = run(&again);
+            const uint64_t delivered = hri_fault_delivered();
+            hri_fault_set(kinds[k], 0, 0);
+            CHECK_EQ(hri_fault_live_allocs(), live);
+            if (!delivered) {
+                CHECK_LE(2, nth);
+                break;
+            }
+            if (status == HR_OK) { /* a fault that costs nothing must change nothing */
+                CHECK(again == first);
+            } else {
+                CHECK_STATUS(status, kinds[k] == HRI_FAULT_ALLOC ? HR_E_NOMEM_HOST : HR_E_IO);
+            }
+        }
+        CHECK_OK(run(&again));
+        CHECK(again == first);
+    }
+}
