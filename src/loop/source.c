@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -222,9 +223,13 @@ static void complete_synthetic(hri_source *s, const hri_model_input *want) {
     }
 }
 
+/* Windows of tokens, as long as is asked for. */
+static int is_text(const hri_source *s) {
+    return !strcmp(s->kind, "tokens") || !strcmp(s->kind, "text");
+}
+
 static void complete_source(hri_source *s, const hri_model_input *want) {
-    const int text = !strcmp(s->kind, "tokens") || !strcmp(s->kind, "text");
-    if (text && want->sample.shape.rank == 1) {
+    if (is_text(s) && want->sample.shape.rank == 1) {
         complete_number(s, "length", want->sample.shape.dim[0]);
     } else if (!strcmp(s->kind, "synthetic")) {
         complete_synthetic(s, want);
@@ -479,12 +484,12 @@ void hri_source_deinit(hri_source *s) {
 
 /* ---- the model string ---- */
 
-static int has_key(const char *model, const char *key) {
+static int find_key(const char *model, const char *key, hr_model_key *out) {
     char name[128];
-    hr_model_key k = {.size = sizeof k};
+    *out = (hr_model_key){.size = sizeof *out};
     snprintf(name, sizeof name, "%.*s", (int)strcspn(model, ":"), model);
-    for (size_t i = 0; hr_model_keys(name, i, &k) == HR_OK; i++) {
-        if (!strcmp(k.name, key)) {
+    for (size_t i = 0; hr_model_keys(name, i, out) == HR_OK; i++) {
+        if (!strcmp(out->name, key)) {
             return 1;
         }
     }
@@ -494,7 +499,8 @@ static int has_key(const char *model, const char *key) {
 static void add_key(const char *key, int64_t value, char *out, size_t size, char *said,
                     size_t said_size) {
     const size_t used = strlen(out), told = said ? strlen(said) : 0;
-    if (!value || says(out, key) || !has_key(out, key)) {
+    hr_model_key k;
+    if (!value || says(out, key) || !find_key(out, key, &k)) {
         return;
     }
     snprintf(out + used, size - used, "%s%s=%lld", strchr(out, ':') ? "," : ":", key,
@@ -517,7 +523,13 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
     const int64_t outputs =
         s->target == HRI_TARGET_CLASSES ? (int64_t)s->class_count : count_of(&s->label.meta.shape);
     add_key("classes", outputs > 0 ? outputs : 0, out, size, said, said_size);
+    add_key("vocab", !strcmp(s->kind, "text") ? HRI_SOURCE_BYTES : 0, out, size, said, said_size);
     const hr_shape *shape = &s->input.meta.shape;
+    hr_model_key context;
+    if (is_text(s) && shape->rank == 1 && find_key(out, "context", &context) &&
+        strtoll(context.value, NULL, 10) != shape->dim[0]) {
+        add_key("context", shape->dim[0], out, size, said, said_size);
+    }
     if (shape->rank == 1 && shape->dim[0] > 0 && strcmp(s->kind, "synthetic") != 0 &&
         s->input.meta.type != HR_TYPE_I32) {
         add_key("inputs", shape->dim[0], out, size, said, said_size);

@@ -21,7 +21,10 @@
 #include "data/tabular.h"
 #include "passes/common/losses.h"
 
-enum { HRI_SOURCE_TEXT = 2048 };
+enum {
+    HRI_SOURCE_TEXT = 2048,
+    HRI_SOURCE_BYTES = 256 /* tokens of text that is read as bytes */
+};
 
 /* What the labels are, as far as the data tells. */
 typedef enum hri_target {
@@ -83,7 +86,7 @@ hri_loss hri_source_loss(const hri_source *s, const hri_model_input *want);
 HR_MUST_CHECK hr_status hri_source_set_loss(hri_source *s, const hri_loss *loss, hri_prose *why);
 
 /* Opens the source for a look and closes it again.  `want` (may be NULL) completes sources that are made to measure:
- * tokens gets the model's length, synthetic its shape and classes, where the text does not say them. */
+ * tokens and text get the model's length, synthetic its shape and classes, where the text does not say them. */
 HR_MUST_CHECK hr_status hri_source_look(const char *text, const hri_model_input *want,
                                         hri_source *out, hri_prose *why);
 /* The same of a source whose columns a table says (NULL: the source itself). */

@@ -69,16 +69,44 @@ static hr_value project(hri_build *b, const char *name, hr_value x, int64_t out,
     return y;
 }
 
+/* Tokens of a sample, or of a step of generation. */
+static int64_t length(const hri_build *b) {
+    return b->decode ? b->decode : ((const gpt2 *)b->options)->context;
+}
+
+/* Queries, keys or values of (1, T, 3, heads, width of a head). */
+static hr_value third(hri_build *b, hr_value qkv, int which) {
+    const gpt2 *o = b->options;
+    const hr_value one = hri_nodef(b->g, "slice", &qkv, 1, "begin=0x0x%d,size=1x%lldx1", which,
+                                   (long long)b->decode);
+    return hr_reshape(b->g, one, hr_shape_4(1, b->decode, o->heads, o->width / o->heads));
+}
+
+/* x (N, T, 3 width) -> (N, T, width) */
+static hr_value attend(hri_build *b, hr_value x) {
+    const gpt2 *o = b->options;
+    hr_graph *g = b->g;
+    const int64_t qkv[] = {b->batch, length(b), 3, o->heads, o->width / o->heads};
+    x = hr_reshape(g, x, hr_shape_from(5, qkv));
+    if (b->decode) {
+        hr_graph_push(g, "attn");
+        const hr_value q = third(b, x, 0), k = third(b, x, 1), v = third(b, x, 2);
+        x = hri_layer_attend_cached(b, q, k, v, o->context);
+        hr_graph_pop(g);
+    } else {
+        x = hr_attention_packed(g, x, 1);
+    }
+    return hr_reshape(g, x, hr_shape_3(b->batch, length(b), o->width));
+}
+
 static hr_value block(hri_build *b, hr_value x) {
     const gpt2 *o = b->options;
     hr_graph *g = b->g;
     const double deviation = 0.02, into = 0.02 / sqrt(2.0 * (double)o->layers);
-    const int64_t qkv[] = {b->batch, o->context, 3, o->heads, o->width / o->heads};
 
     hr_value y = hri_layer_norm(b, "ln_1", x, 1e-5);
     y = project(b, "attn.c_attn", y, 3 * o->width, deviation);
-    y = hr_attention_packed(g, hr_reshape(g, y, hr_shape_from(5, qkv)), 1);
-    y = hr_reshape(g, y, hr_shape_3(b->batch, o->context, o->width));
+    y = attend(b, y);
     y = project(b, "attn.c_proj", y, o->width, into);
     x = hr_add(g, x, hri_layer_dropout(b, y, o->dropout));
 
@@ -88,12 +116,15 @@ static hr_value block(hri_build *b, hr_value x) {
     return hr_add(g, x, hri_layer_dropout(b, y, o->dropout));
 }
 
-/* (context, width): the first rows of the table, or all of it. */
+/* (T, width): the first rows of the table, or all of it, or those of the tokens that are generated. */
 static hr_value positions(hri_build *b) {
     const gpt2 *o = b->options;
     const int64_t rows = o->positions ? o->positions : o->context;
     const hr_value wpe = hr_graph_param(b->g, "wpe.weight", HR_TYPE_F32, hr_shape_2(rows, o->width),
                                         hr_init_normal(0.02));
+    if (b->decode) {
+        return hr_gather(b->g, wpe, hri_decode_positions(b, o->context));
+    }
     return rows == o->context
                ? wpe
                : hri_nodef(b->g, "slice", &wpe, 1, "begin=0,size=%lld", (long long)o->context);
@@ -104,7 +135,7 @@ static void build(hri_build *b) {
     hr_graph *g = b->g;
     const hr_init init = hr_init_normal(0.02);
     const hr_value tokens =
-        hr_graph_input(g, "/tokens", HR_TYPE_I32, hr_shape_2(b->batch, o->context));
+        hr_graph_input(g, "/tokens", HR_TYPE_I32, hr_shape_2(b->batch, length(b)));
     const hr_value wte =
         hr_graph_param(g, "wte.weight", HR_TYPE_F32, hr_shape_2(o->vocab, o->width), init);
     const hr_value wpe = positions(b);
@@ -117,12 +148,21 @@ static void build(hri_build *b) {
         x = block(b, x);
         hr_graph_pop(g);
     }
+    if (b->decode) {
+        x = hri_layer_norm(b, "ln_f", hri_decode_last(b, x), 1e-5);
+        hr_graph_result(g, hr_linear(g, x, wte, HR_NONE), "logits");
+        return;
+    }
     x = hri_layer_norm(b, "ln_f", x, 1e-5);
     hri_model_linear_loss(b, x, wte);
 }
 
 static int64_t classes(const void *options) {
     return ((const gpt2 *)options)->vocab;
+}
+
+static int64_t context(const void *options) {
+    return ((const gpt2 *)options)->context;
 }
 
 static const hri_model_name names[] = {
@@ -148,6 +188,7 @@ const hri_family hri_family_gpt2 = {
     .check = check,
     .build = build,
     .classes = classes,
+    .context = context,
     .prefix = "transformer.",
     .derived = derived,
 };

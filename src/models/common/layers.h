@@ -43,6 +43,14 @@ typedef struct hri_recurrent_layer {
 hr_value hri_layer_recurrent(hri_build *b, const char *name, hr_value x,
                              const hri_recurrent_layer *layer);
 
+/* A step of generation (hri_build.decode): attention of q (1, T, H, D) to the keys and values of all tokens so far.  k and v
+ * (1, T, G, D) go to their positions in the states key_cache and value_cache (1, rows, G, D), which are in no checkpoint. */
+hr_value hri_layer_attend_cached(hri_build *b, hr_value q, hr_value k, hr_value v, int64_t rows);
+/* The inputs of such a step beside its tokens: positions i32 (T), and the mask f32 (1, 1, T, rows), which the layer above finds. */
+hr_value hri_decode_positions(hri_build *b, int64_t rows);
+/* The last of T tokens, (1, T, W) -> (1, 1, W). */
+hr_value hri_decode_last(hri_build *b, hr_value x);
+
 /* Nothing when the rate is 0 or the graph is for inference. */
 hr_value hri_layer_dropout(hri_build *b, hr_value x, double rate);
 

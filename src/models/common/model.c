@@ -296,6 +296,21 @@ static void build_family(const hr_model *m, hr_graph *g, int64_t batch, int trai
     m->family->build(&b);
 }
 
+int64_t hri_model_context(const hr_model *m) {
+    return m->family && m->family->context ? m->family->context(m->options) : 0;
+}
+
+hr_status hri_model_build_decode(const hr_model *m, hr_graph *g, int64_t tokens) {
+    hri_build b = {.g = g, .options = m->options, .batch = 1, .decode = tokens};
+    if (!hri_model_context(m)) {
+        return HR_E_UNSUPPORTED;
+    }
+    m->family->build(&b);
+    hr_error error;
+    hr_graph_error(g, &error);
+    return error.code;
+}
+
 hr_status hr_model_build(void *model, hr_graph *g, int64_t batch, int training) {
     const hr_model *m = model;
     if (m->build) {

@@ -20,6 +20,7 @@ typedef struct hri_build {
     const void *options; /* the family's own struct */
     int64_t batch;
     bool training;
+    int64_t decode; /* tokens of one step of generation (hri_model_build_decode); 0: the whole model */
 } hri_build;
 
 typedef struct hri_model_name {
@@ -37,6 +38,8 @@ typedef struct hri_family {
     hr_status (*check)(const void *options, hri_prose *why);
     void (*build)(hri_build *b);
     int64_t (*classes)(const void *options);
+    /* The most tokens of a text; its builder then knows `decode`.  NULL: it does not write text token by token. */
+    int64_t (*context)(const void *options);
     /* Files of other programs: names may stand behind this prefix (all or none of them; NULL: never), and tensors whose
      * names end in one of these (NULL at the end, or no list) say nothing new. */
     const char *prefix;
@@ -70,6 +73,13 @@ struct hr_model {
 
 /* The prose as an error; returns status.  why may be NULL. */
 hr_status hri_model_fail(hr_error *why, hr_status status, const hri_prose *prose);
+
+/* Writing text token by token: the most tokens of a text, 0: the model has no such step. */
+int64_t hri_model_context(const hr_model *m);
+/* The graph of the next `tokens` tokens of one text: inputs tokens i32 (1, tokens), positions i32 (tokens) and mask f32
+ * (1, 1, tokens, context), 0 where a key is seen and -inf elsewhere; result logits (1, 1, classes) of the last of them.  Keys and
+ * values of all tokens so far are states (layers.h) that graphs of any number of tokens share. */
+HR_MUST_CHECK hr_status hri_model_build_decode(const hr_model *m, hr_graph *g, int64_t tokens);
 
 /* Names logits and loss: the mean cross entropy of (..., classes) and label (...). */
 void hri_model_loss(hri_build *b, hr_value logits);
