@@ -117,7 +117,7 @@ hr_status hr_predictor_save_confusion(hr_predictor *p, const char *path, hr_erro
         status =
             hri_prose_set(&prose, HR_E_NOT_FOUND,
                           "%s does not tell up to %d classes apart: it has no confusion matrix",
-                          p->checkpoint.about.model, HRI_METRICS_CLASSES);
+                          p->of.checkpoint.about.model, HRI_METRICS_CLASSES);
     } else {
         status = picture ? write_svg(p, path, &prose) : write_csv(p, path, &prose);
     }

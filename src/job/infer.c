@@ -18,133 +18,10 @@ static hr_status failed(hri_why *why, const char *what, hr_status status, const 
     return hri_why_prose(why, hri_cause_of_input(status), status, what, prose);
 }
 
-/* ---- opening ---- */
-
-static int is_model_file(const char *path) {
-    const size_t n = strlen(path);
-    return n > 3 && !strcmp(path + n - 3, ".hr");
-}
-
-/* A model file with its weights stands for a checkpoint of which nothing else is known. */
-static hr_status open_model_file(hr_predictor *i, hri_why *why) {
-    hri_prose prose = {0};
-    hr_error error = {0};
-    hr_status status = hr_model_open(i->o.checkpoint, &i->model, &error);
-    if (status != HR_OK) {
-        return hri_why_error(why, hri_cause_of_input(status), status, NULL, &error);
-    }
-    if (!i->model->weights) {
-        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
-                           "%s names no weights: train it and give the run, or add a line weights "
-                           "\"my.safetensors\"",
-                           i->o.checkpoint);
-    }
-    i->checkpoint.path = hri_strdup(i->model->weights);
-    status = i->checkpoint.path ? hri_tensors_open(i->checkpoint.path, &i->checkpoint.file, &prose)
-                                : HR_E_NOMEM_HOST;
-    if (status == HR_OK) {
-        status = hri_model_input_of(i->model, &i->want, &prose);
-    }
-    i->checkpoint.about = (hri_about){
-        .model = hr_model_name(i->model), .precision = "f32", .source = "", .input = i->want.name};
-    return status == HR_OK ? HR_OK : failed(why, NULL, status, &prose);
-}
-
-static hr_status open_checkpoint(hr_predictor *i, hri_why *why) {
-    hri_prose prose = {0};
-    if (is_model_file(i->o.checkpoint)) {
-        return open_model_file(i, why);
-    }
-    hr_status status = hri_checkpoint_open(i->o.checkpoint, &i->checkpoint, &prose);
-    if (status != HR_OK) {
-        return failed(why, NULL, status, &prose);
-    }
-    if (i->o.custom_model) {
-        i->model = (hr_model *)(uintptr_t)i->o.custom_model; /* only read */
-    } else {
-        status = hri_checkpoint_model(&i->checkpoint, &i->model, &prose);
-    }
-    if (status == HR_OK) {
-        status = hri_passes_parse(i->checkpoint.about.passes, &i->passes, &prose);
-    }
-    if (status == HR_OK) {
-        status = hri_model_input_with(i->model, &i->checkpoint.about.loss, &i->want, &prose);
-    }
-    return status == HR_OK ? HR_OK : failed(why, i->checkpoint.path, status, &prose);
-}
-
 static hri_target target_of(const hri_loss *l) {
     return l->kind == HRI_LOSS_MODEL || hri_loss_has_ids(l) ? HRI_TARGET_CLASSES
            : l->kind == HRI_LOSS_BCE                        ? HRI_TARGET_FLAGS
                                                             : HRI_TARGET_NUMBERS;
-}
-
-static hr_status on_wait(void *user, const char *what, uint64_t waited_ms) {
-    hr_predictor *i = user;
-    (void)waited_ms;
-    if (!i->said_waiting) {
-        i->said_waiting = true;
-        hri_listener_warn(&i->listener, NULL, "%s", what);
-    }
-    return hri_listener_tick(&i->listener, what, 0, 0, NULL);
-}
-
-/* Before the device is opened; see plan_job.h. */
-static hr_status reserve(hr_predictor *i, hri_why *why) {
-    hri_prose prose = {0};
-    const hri_admission_options o = {.device = i->device,
-                                     .name = i->checkpoint.about.model,
-                                     .budget = i->o.budget,
-                                     .wait_ms = i->o.wait_ms,
-                                     .on_wait = on_wait,
-                                     .user = i};
-    const hr_status status = hri_admission_open(&o, &i->admission, &prose);
-    if (status == HR_OK && *prose.text) {
-        hri_listener_warn(&i->listener, NULL, "%s", prose.text);
-    }
-    return status == HR_OK
-               ? HR_OK
-               : hri_why_prose(why, status == HR_E_AGAIN ? HR_CAUSE_NO_FIT : hri_cause_of(status),
-                               status, NULL, &prose);
-}
-
-static hr_status open_device(hr_predictor *i, hri_why *why) {
-    hr_device_info info = {.size = sizeof info};
-    hr_status status = hr_device_find(i->ctx, i->o.device, &i->device);
-    if (status == HR_OK) {
-        status = reserve(i, why);
-        if (status != HR_OK) {
-            return status;
-        }
-        status = hr_device_get_info(i->device, &info);
-    }
-    if (status != HR_OK) {
-        hr_error error = {0};
-        hr_ctx_error(i->ctx, &error);
-        error.message[0] = error.code == status ? error.message[0] : '\0';
-        return hri_why_error(why, hri_cause_of(status), status, i->o.device, &error);
-    }
-    if (!(hri_device_can(i->device) & HRI_CAN_COMPUTE)) {
-        return hri_why_option(why, HR_E_UNSUPPORTED, "device",
-                              " %s cannot run kernels, so it cannot run a model", i->o.device);
-    }
-    const uint64_t reserved = hri_admission_bytes(i->admission);
-    i->budget_bytes = info.free_bytes;
-    if (i->o.budget) {
-        status = hr_bytes_parse(i->o.budget, info.total_bytes, &i->budget_bytes);
-        if (status != HR_OK || i->budget_bytes == 0) {
-            return hri_why_option(why, HR_E_INVALID, "budget",
-                                  ": \"%s\" is not an amount of memory", i->o.budget);
-        }
-    } else if (i->o.ledger) { /* what it leaves is known when it is planned */
-        uint64_t left = 0;
-        status = hri_budget_free(i->o.ledger, i->device->name, &left);
-        i->budget_bytes = hri_budget_limit(i->o.ledger, i->device->name);
-    }
-    i->budget_bytes = reserved < i->budget_bytes ? reserved : i->budget_bytes;
-    return status == HR_OK ? HR_OK
-                           : hri_why_set(why, hri_cause_of(status), status, "ledger: %s",
-                                         hr_status_text(status));
 }
 
 /* ---- data ---- */
@@ -196,7 +73,7 @@ static void seen(void *user, uint32_t index, const hr_element *e) {
 
 /* The classes of the data under the model's numbers, by name.  Data without names is taken as it is. */
 static hr_status map_labels(hr_predictor *i, hri_why *why) {
-    const hri_about *a = &i->checkpoint.about;
+    const hri_about *a = &i->of.checkpoint.about;
     bool same = true;
     hri_free(i->label_map);
     i->label_map = NULL;
@@ -230,7 +107,7 @@ static hr_status map_labels(hr_predictor *i, hri_why *why) {
 
 /* The samples of a split are the same as in training as long as the data has as many of them in the same order. */
 static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why *why) {
-    const hri_about *a = &i->checkpoint.about;
+    const hri_about *a = &i->of.checkpoint.about;
     const uint64_t all = a->split.val_count + a->split.train_count;
     if (i->o.split == HR_SPLIT_ALL) {
         return HR_OK;
@@ -238,7 +115,7 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
     if (!a->split.val_count) {
         return hri_why_option(why, HR_E_INVALID, "split",
                               ": %s held out no samples (train with `val_split`)",
-                              i->checkpoint.path);
+                              i->of.checkpoint.path);
     }
     if (i->source.count != all) {
         char now[32] = "an unknown number of";
@@ -246,11 +123,11 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
             snprintf(now, sizeof now, "%llu", (unsigned long long)i->source.count);
         }
         return hri_why_option(why, HR_E_INVALID, "split",
-                              ": %s was split from %llu samples, but %s has %s", i->checkpoint.path,
+                              ": %s was split from %llu samples, but %s has %s", i->of.checkpoint.path,
                               (unsigned long long)all, i->source.text, now);
     }
     if (strcmp(a->source, i->source.text) != 0) {
-        hri_listener_warn(&i->listener, "split", ": the run used %s, this is %s", a->source,
+        hri_listener_warn(&i->of.listener, "split", ": the run used %s, this is %s", a->source,
                           i->source.text);
     }
     use->seed = a->split.seed;
@@ -265,8 +142,8 @@ static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) 
         .pipeline = text,
         .built = i->o.pipeline,
         .source = &i->source,
-        .want = &i->want,
-        .table = i->checkpoint.about.table,
+        .want = &i->of.want,
+        .table = i->of.checkpoint.about.table,
         .no_labels = i->o.no_labels,
         .until_bad = i->o.no_labels,
         .fills_up = i->o.no_labels, /* else the filling would be in the loss */
@@ -284,7 +161,7 @@ static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) 
         return begun == HR_OK ? hri_supply_open(&options, &i->supply, why)
                               : hri_prose_set(why, begun, "%s", hr_status_text(begun));
     }
-    const uint64_t most = i->budget_bytes / 2;
+    const uint64_t most = i->of.budget_bytes / 2;
     const uint64_t given = i->predictor ? i->data_bytes : i->o.data_budget_bytes;
     uint64_t bytes = given ? given : LEAST_DATA;
     hr_status status = HR_E_LIMIT;
@@ -304,14 +181,14 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     hri_prose prose = {0};
     hri_source_use use = {0};
     hr_status status = i->o.pipeline
-                           ? hri_source_look_at(i->o.pipeline, &i->want, &i->source, &prose)
-                           : hri_source_look_with(i->o.data, &i->want, i->checkpoint.about.table,
+                           ? hri_source_look_at(i->o.pipeline, &i->of.want, &i->source, &prose)
+                           : hri_source_look_with(i->o.data, &i->of.want, i->of.checkpoint.about.table,
                                                   &i->source, &prose);
     if (status != HR_OK) {
         return failed(why, "data", status, &prose);
     }
     for (size_t k = 0; k < i->source.note_count; k++) {
-        hri_listener_warn(&i->listener, NULL, "%s", i->source.notes[k]);
+        hri_listener_warn(&i->of.listener, NULL, "%s", i->source.notes[k]);
     }
     status = choose_part(i, &use, why);
     if (status == HR_OK && !i->o.no_labels) {
@@ -324,7 +201,7 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
      * (find_pixels).  No text of a file gets here. */
     status = i->o.pipeline
                  ? HR_OK
-                 : hri_source_pipeline(&i->source, &i->want, &use, text, sizeof text, &prose);
+                 : hri_source_pipeline(&i->source, &i->of.want, &use, text, sizeof text, &prose);
     if (status == HR_OK) {
         status = open_supply(i, text, &prose);
     }
@@ -334,10 +211,10 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
 /* Bytes are normalised as they were in training, where that was done by the graph too, else by the rule for such data.  A
  * pipeline whose own stages make real numbers needs nothing of it. */
 static hri_pixels find_pixels(const hr_predictor *i) {
-    const hri_pixels *trained = &i->checkpoint.about.pixels;
+    const hri_pixels *trained = &i->of.checkpoint.about.pixels;
     const hr_pipeline *p = hri_supply_pipeline(i->supply);
     hri_pixels pixels;
-    hri_source_pixels(&i->source, &i->want, &pixels);
+    hri_source_pixels(&i->source, &i->of.want, &pixels);
     for (size_t k = 0; k < hr_pipeline_field_count(p); k++) {
         const hr_field *f = hr_pipeline_field(p, k);
         if (!strcmp(f->name, "image") && f->meta.type != HR_TYPE_U8) {
@@ -360,22 +237,22 @@ static int is_of_pixels(const hri_model_input *want) {
 
 static hr_status open_predictor(hr_predictor *i, hri_why *why) {
     const hri_predictor_options options = {
-        .device = i->device,
-        .model = i->model,
-        .passes = &i->passes,
-        .checkpoint = &i->checkpoint,
+        .device = i->of.device,
+        .model = i->of.model,
+        .passes = &i->of.passes,
+        .checkpoint = &i->of.checkpoint,
         .supply = i->supply,
         .pixels = find_pixels(i),
         .batch = i->o.batch,
-        .outputs = i->o.no_labels || is_of_pixels(&i->want),
-        .single = !i->want.masks && !i->o.no_labels,
+        .outputs = i->o.no_labels || is_of_pixels(&i->of.want),
+        .single = !i->of.want.masks && !i->o.no_labels,
         .count = hr_pipeline_count(hri_supply_pipeline(i->supply)),
-        .budget_bytes = i->o.ledger && !i->o.budget ? 0 : i->budget_bytes,
+        .budget_bytes = i->o.ledger && !i->o.budget ? 0 : i->of.budget_bytes,
         .data_bytes = i->data_bytes,
         .threads = (uint32_t)i->o.threads,
         .ledger = i->o.ledger,
         .wait_ms = i->o.wait_ms,
-        .name = hr_model_name(i->model)};
+        .name = hr_model_name(i->of.model)};
     hri_prose prose = {0};
     const hr_status status = hri_predictor_open(&options, &i->predictor, &prose);
     if (status == HR_E_NO_PLAN) {
@@ -383,18 +260,18 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         return HR_OK;
     }
     if (status != HR_OK) {
-        return failed(why, i->checkpoint.path, status, &prose);
+        return failed(why, i->of.checkpoint.path, status, &prose);
     }
     hr_run_report r = {.size = sizeof r};
     hri_predictor_report(
         i->predictor,
         &r); /* on a GPU data_bytes are in another memory, and in the peak all the same */
-    const hr_status reserved = hri_admission_resize(i->admission, r.peak_bytes, &prose);
+    const hr_status reserved = hri_admission_resize(i->of.admission, r.peak_bytes, &prose);
     if (reserved != HR_OK) {
         return hri_why_prose(why, HR_CAUSE_NO_FIT, reserved, NULL, &prose);
     }
     i->label_room = (uint32_t)hri_predictor_batch(i->predictor);
-    i->label_each = (uint64_t)hr_shape_count(&i->want.label.shape);
+    i->label_each = (uint64_t)hr_shape_count(&i->of.want.label.shape);
     const size_t labels = (size_t)(i->label_each * i->label_room);
     if (i->target == HRI_TARGET_CLASSES) {
         i->labels = hri_calloc(labels ? labels : 1, sizeof *i->labels);
@@ -432,14 +309,17 @@ static hr_status own_texts(hr_predictor *i, hri_why *why) {
 
 static hr_status open_all(hr_predictor *i, hri_why *why) {
     hr_status status = own_texts(i, why);
+    const hri_trained_options of = {.checkpoint = i->o.checkpoint,
+                                    .custom_model = i->o.custom_model,
+                                    .device = i->o.device,
+                                    .budget = i->o.budget,
+                                    .ledger = i->o.ledger,
+                                    .wait_ms = i->o.wait_ms};
     if (status == HR_OK) {
-        status = open_checkpoint(i, why);
-        i->target = target_of(&i->checkpoint.about.loss);
+        status = hri_trained_open(&i->of, i->ctx, &of, why);
     }
     if (status == HR_OK) {
-        status = open_device(i, why);
-    }
-    if (status == HR_OK) {
+        i->target = target_of(&i->of.checkpoint.about.loss);
         status = open_data(i, why);
     }
     return status == HR_OK ? open_predictor(i, why) : status;
@@ -458,8 +338,7 @@ hr_status hr_predictor_open(hr_ctx *ctx, const hr_infer_options *options, hr_pre
     if (status == HR_OK) {
         i->o = own;
         i->ctx = ctx;
-        i->listener = (hri_listener){own.on_event, own.user};
-        i->checkpoint.file.fd = -1;
+        hri_trained_init(&i->of, (hri_listener){own.on_event, own.user});
         status = open_all(i, &why);
     }
     if (status == HR_OK) {
@@ -476,12 +355,9 @@ void hr_predictor_close(hr_predictor *i) {
         return;
     }
     hri_predictor_close(i->predictor);
-    hri_admission_close(i->admission);
     hri_supply_close(i->supply);
     hri_source_deinit(&i->source);
-    hri_passes_deinit(&i->passes);
-    hr_model_close(i->o.custom_model ? NULL : i->model);
-    hri_checkpoint_close(&i->checkpoint);
+    hri_trained_close(&i->of);
     hri_letters_deinit(&i->names);
     hri_free(i->label_map);
     hri_free(i->labels);
@@ -538,18 +414,18 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
                                 .sample_count = count == HR_COUNT_UNKNOWN ? HR_UNKNOWN : count,
                                 .class_count = numbers ? 0 : rows,
                                 .output_count = numbers ? rows : 0,
-                                .key = i->checkpoint.about.table ? i->checkpoint.about.table->key
+                                .key = i->of.checkpoint.about.table ? i->of.checkpoint.about.table->key
                                                                  : NULL,
                                 .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
-                                .budget_bytes = i->o.budget || !i->predictor ? i->budget_bytes : 0,
+                                .budget_bytes = i->o.budget || !i->predictor ? i->of.budget_bytes : 0,
                                 .peak_bytes = r.peak_bytes,
                                 .minimum_bytes = r.floor_bytes,
                                 .runtime_bytes = r.runtime_bytes,
                                 .persistent_bytes = r.persistent_bytes,
                                 .arena_bytes = r.arena_bytes,
                                 .pipeline_bytes = i->data_bytes,
-                                .model = i->checkpoint.about.model,
-                                .checkpoint = i->checkpoint.path,
+                                .model = i->of.checkpoint.about.model,
+                                .checkpoint = i->of.checkpoint.path,
                                 .device = i->o.device,
                                 .refusal = i->refusal.text,
                                 .fits = i->predictor != NULL};
@@ -557,7 +433,7 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
 }
 
 const char *hr_predictor_class_name(const hr_predictor *i, uint64_t number) {
-    const hri_about *a = &i->checkpoint.about;
+    const hri_about *a = &i->of.checkpoint.about;
     if (i->target == HRI_TARGET_NUMBERS) {
         return a->table && number < a->table->target_count ? a->table->targets[number].name : NULL;
     }
@@ -571,8 +447,8 @@ static void name_bad(hr_predictor *i) {
     const char *bad;
     while ((bad = hr_pipeline_bad(hri_supply_pipeline(i->supply), i->bad_said)) != NULL) {
         const hr_job_event e = {.size = sizeof e, .kind = HR_EVENT_BAD_SAMPLE, .text = bad};
-        if (i->listener.fn) {
-            (void)!i->listener.fn(i->listener.user, &e);
+        if (i->of.listener.fn) {
+            (void)!i->of.listener.fn(i->of.listener.user, &e);
         }
         i->bad_said++;
     }
@@ -602,7 +478,7 @@ hr_status hri_infer_next(hr_predictor *i, bool *over, hri_why *why) {
     }
     i->samples += hri_predictor_fed(i->predictor);
     name_bad(i);
-    return hri_listener_tick(&i->listener, "inference", i->samples,
+    return hri_listener_tick(&i->of.listener, "inference", i->samples,
                              count == HR_COUNT_UNKNOWN ? 0 : count, why);
 }
 
@@ -617,6 +493,6 @@ void hri_infer_finish(hr_predictor *i, hr_infer_result *out) {
     out->measured_peak_bytes = r.resident_bytes;
     out->seconds = (double)(hri_clock_ns() - i->begun_ns) / 1e9;
     out->samples_per_second = (double)i->samples / (out->seconds > 0 ? out->seconds : 1);
-    out->over_budget = i->o.budget && r.resident_bytes > i->budget_bytes &&
-                       (hri_device_can(i->device) & HRI_CAN_POINT);
+    out->over_budget = i->o.budget && r.resident_bytes > i->of.budget_bytes &&
+                       (hri_device_can(i->of.device) & HRI_CAN_POINT);
 }

@@ -8,8 +8,7 @@
 #include <headroom/predictor.h>
 #include "base/arena.h"
 #include "base/vector.h"
-#include "govern/admission.h"
-#include "job/why.h"
+#include "job/trained.h"
 #include "loop/metrics.h"
 #include "loop/predictor.h"
 
@@ -18,22 +17,15 @@ HRI_VECTOR(hri_letters, char)
 struct hr_predictor {
     hri_arena texts;
     hr_infer_options o; /* its texts are ours */
-    hri_listener listener;
     hr_ctx *ctx; /* the caller's */
-    hr_device *device;
-    hri_admission *admission; /* of a GPU: reserved between processes; NULL: nobody counts */
-    bool said_waiting;
-    hri_checkpoint checkpoint;
-    hr_model *model;
-    hri_passes passes; /* over the model, as the checkpoint says */
-    hri_model_input want;
+    hri_trained of;
     hri_target target; /* what its outputs are */
     hri_source source;
     hri_supply *supply;
     hri_predictor *predictor; /* NULL: it does not fit */
     hri_prose refusal;
     int32_t *label_map; /* NULL: the data numbers its classes as the model does */
-    uint64_t budget_bytes, data_bytes;
+    uint64_t data_bytes;
     uint64_t begun_ns, samples; /* of this pass */
     uint64_t bad_said;          /* bad samples that were named already */
     bool passed;                /* the data was gone through: it is opened anew for the next pass */

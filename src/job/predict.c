@@ -55,9 +55,9 @@ static hr_status open_ranks(const hr_predictor *p, ranks *r, hri_why *why) {
     if (!hri_predictor_output(p->predictor, &r->meta)) {
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_UNSUPPORTED,
                            "%s has no result for each sample, so there is nothing to predict",
-                           p->checkpoint.about.model);
+                           p->of.checkpoint.about.model);
     }
-    const hri_tabular *t = p->checkpoint.about.table;
+    const hri_tabular *t = p->of.checkpoint.about.table;
     if (p->target == HRI_TARGET_NUMBERS && t &&
         hr_shape_count(&r->meta.shape) == (int64_t)t->target_count) {
         r->values = hri_calloc(t->target_count, sizeof *r->values);
@@ -85,8 +85,8 @@ static hr_status give_batch(hr_predictor *p, ranks *r, hr_prediction_fn *fn, voi
         if (r->classes) {
             rank(output, r);
         }
-        for (size_t k = 0; r->values && k < p->checkpoint.about.table->target_count; k++) {
-            const hri_column *c = &p->checkpoint.about.table->targets[k];
+        for (size_t k = 0; r->values && k < p->of.checkpoint.about.table->target_count; k++) {
+            const hri_column *c = &p->of.checkpoint.about.table->targets[k];
             r->values[k] = (float)((double)output[k] * c->std + c->mean);
         }
         output = r->values ? r->values : output;
