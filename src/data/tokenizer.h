@@ -1,0 +1,34 @@
+/* Text to tokens and back.
+ *
+ *   hri_tokenizer_open(NULL, &t, &why);                  tokens are bytes
+ *   hri_tokenizer_open("tokenizer.json", &t, &why);      byte-level BPE of a file
+ *   hri_tokenizer_encode(t, text, bytes, &tokens, &why);
+ *   hri_tokenizer_text(t, token, &bytes);
+ *
+ * Threads: a tokenizer may be read by many; each encoding has its own memory. */
+#ifndef HRI_DATA_TOKENIZER_H
+#define HRI_DATA_TOKENIZER_H
+
+#include <stdint.h>
+#include "base/prose.h"
+#include "base/vector.h"
+
+HRI_VECTOR(hri_tokens, int32_t)
+
+typedef struct hri_tokenizer hri_tokenizer;
+
+/* path NULL: bytes.  HR_E_NOT_FOUND, HR_E_IO, HR_E_FORMAT with file and place. */
+HR_MUST_CHECK hr_status hri_tokenizer_open(const char *path, hri_tokenizer **out, hri_prose *why);
+/* NULL is allowed. */
+void hri_tokenizer_close(hri_tokenizer *t);
+/* Tokens are numbers below this. */
+int64_t hri_tokenizer_count(const hri_tokenizer *t);
+/* The token that ends a text; -1: there is none. */
+int32_t hri_tokenizer_end(const hri_tokenizer *t);
+/* Appends the tokens of a text; on failure `out` is as it was. */
+HR_MUST_CHECK hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t bytes,
+                                             hri_tokens *out, hri_prose *why);
+/* The bytes of a token, valid as long as the tokenizer; NULL for a number that is none. */
+const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *bytes);
+
+#endif
