@@ -121,7 +121,8 @@ typedef struct hr_metric {
 } hr_metric;
 
 /* After hr_predictor_evaluate, until HR_E_EOF: accuracy, precision, recall, f1, iou and auc, means over the classes that
- * occur; mae, rmse and r2 of numbers, in the units of a table's columns.  As scikit-learn defines them. */
+ * occur; mae, rmse and r2 of numbers, in the units of a table's columns; all as scikit-learn defines them.  perplexity, the
+ * exponential of the loss, of models that predict tokens. */
 HR_API HR_MUST_CHECK hr_status hr_predictor_get_metric(hr_predictor *p, size_t index,
                                                        hr_metric *out);
 /* The confusion matrix as CSV, or as a picture if the name ends in .svg: a row per label, a column per prediction.

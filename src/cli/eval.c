@@ -114,7 +114,7 @@ const hri_command hri_command_eval = {
         "the largest power of two up to 64 that fits; it affects speed only.\n\nLoss, accuracy "
         "and top-5 are means over all labels that are not negative; precision, recall, f1 (Dice), "
         "iou "
-        "and auc are means over classes; mae, rmse and r2 are those of numbers. The table shows "
+        "and auc are means over classes; mae, rmse and r2 are those of numbers, perplexity that of text. The table shows "
         "the classes "
         "with the most errors. The exit code is 1 if it does not fit, 2 if a sample cannot be "
         "read and --skip-bad is not given.",

@@ -5,6 +5,7 @@
 #include "cli/common/plan_flags.h"
 #include "cli/common/spell.h"
 #include "show/generate.h"
+#include "show/infer.h"
 
 typedef struct generate_options {
     const char *prompt, *tokenizer, *budget, *device, *wait;
@@ -46,11 +47,7 @@ static int refuse(hri_cli *cli, const hr_generate_info *n, bool json) {
     }
     hri_json j;
     hri_cli_json_start(&j);
-    hri_json_bool(&j, "fits", false);
-    hri_json_string(&j, "model", n->model);
-    hri_json_string(&j, "checkpoint", n->checkpoint);
-    hri_json_u64(&j, "budget_bytes", n->budget_bytes);
-    hri_json_string(&j, "reason", n->refusal);
+    hri_infer_refusal_json(n->model, n->checkpoint, n->budget_bytes, n->refusal, &j);
     return hri_cli_json_end(cli, &j, HRI_EXIT_NO);
 }
 

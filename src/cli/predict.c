@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "cli/common/command.h"
 #include "cli/common/inference.h"
 #include "cli/common/spell.h"
@@ -51,37 +50,20 @@ static hr_status show(void *user, const hr_prediction *p) {
     return status;
 }
 
-/* The object of --json begins with these keys and ends with those of hri_inference_json. */
+/* The object of --json begins and ends apart from its predictions. */
 static int print_keys(work *w, bool first, int code) {
+    const hri_prediction_sheet sheet = sheet_of(w);
     hri_json j;
-    char *text;
     hri_json_init(&j);
-    if (first) {
-        hri_json_u64(&j, "version", 1);
-        hri_json_string(&j, "model", w->i.info.model);
-        hri_json_string(&j, "checkpoint", w->i.info.checkpoint);
-    } else {
-        const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
-        hri_infer_json(&sheet, &j);
+    if (!first) {
+        hri_infer_json(&sheet.infer, &j);
         hri_cli_json_error(w->cli, &j, code);
         w->cli->answered = true;
     }
-    const hr_status status = hri_json_print(&j, 2, &text);
+    const hr_status status = first ? hri_prediction_json_head(&sheet, &j, &w->cli->out)
+                                   : hri_prediction_json_tail(&j, &w->cli->out);
     hri_json_deinit(&j);
-    if (status != HR_OK) {
-        return hri_cli_failed(w->cli, NULL, "predict", status);
-    }
-    if (first) {
-        text[strlen(text) - 2] = '\0'; /* without the newline and the bracket */
-        hri_out_text(&w->cli->out, text);
-        hri_out_text(&w->cli->out, ",\n  \"predictions\": [");
-    } else {
-        hri_out_text(&w->cli->out, "\n  ],");
-        hri_out_text(&w->cli->out, text + 1);
-        hri_out_text(&w->cli->out, "\n");
-    }
-    hri_free(text);
-    return code;
+    return status == HR_OK ? code : hri_cli_failed(w->cli, NULL, "predict", status);
 }
 
 static int begin(work *w) {

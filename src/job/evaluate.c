@@ -17,6 +17,7 @@ static hr_status open_metrics(hr_predictor *p) {
     hri_metrics_close(p->metrics);
     p->metrics = NULL;
     p->classes = 0;
+    p->perplexity = NAN;
     const float *output = hri_predictor_output(p->predictor, &meta);
     const int64_t n = meta.shape.rank ? meta.shape.dim[meta.shape.rank - 1] : 0;
     const int64_t rows = n ? hr_shape_count(&meta.shape) / n : 0;
@@ -79,6 +80,7 @@ static hr_status evaluate(hr_predictor *p, hr_infer_result *r, hri_why *why) {
     r->accuracy = s.right / (double)s.counted;
     r->top5 = s.top5 / (double)s.counted;
     r->class_count = (uint64_t)p->classes;
+    p->perplexity = hri_model_input_is_sequence(&p->of.want) ? exp(r->loss) : (double)NAN;
     return HR_OK;
 }
 
@@ -132,9 +134,12 @@ hr_status hr_predictor_get_class(hr_predictor *p, size_t index, hr_class_result 
 }
 
 hr_status hr_predictor_get_metric(hr_predictor *p, size_t index, hr_metric *out) {
-    hri_metric made[HRI_METRICS_MAX];
+    hri_metric made[HRI_METRICS_MAX + 1];
     size_t count = 0;
     const hr_status status = p->metrics ? hri_metrics_get(p->metrics, made, &count) : HR_OK;
+    if (status == HR_OK && !isnan(p->perplexity)) {
+        made[count++] = (hri_metric){"perplexity", p->perplexity};
+    }
     if (status != HR_OK || index >= count) {
         return status != HR_OK ? status : HR_E_EOF;
     }

@@ -338,6 +338,7 @@ hr_status hr_predictor_open(hr_ctx *ctx, const hr_infer_options *options, hr_pre
     if (status == HR_OK) {
         i->o = own;
         i->ctx = ctx;
+        i->perplexity = NAN;
         hri_trained_init(&i->of, (hri_listener){own.on_event, own.user});
         status = open_all(i, &why);
     }

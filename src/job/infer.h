@@ -38,6 +38,7 @@ struct hr_predictor {
     bool has_names, no_memory;
     hri_metrics *metrics; /* of the last evaluation; NULL: none can be told */
     int64_t classes;      /* of its tables; 0: none */
+    double perplexity;    /* of the last evaluation, of a model of tokens; NAN: it is none */
 };
 
 /* Before a pass: HR_E_NO_PLAN for what does not fit; data that was gone through begins anew. */

@@ -59,6 +59,15 @@ void hri_infer_json(const hri_infer_sheet *s, hri_json *json) {
     hri_json_double(json, "seconds", r->seconds);
 }
 
+void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t budget_bytes,
+                            const char *reason, hri_json *json) {
+    hri_json_bool(json, "fits", false);
+    hri_json_string(json, "model", model);
+    hri_json_string(json, "checkpoint", checkpoint);
+    hri_json_u64(json, "budget_bytes", budget_bytes);
+    hri_json_string(json, "reason", reason);
+}
+
 /* ---- evaluation ---- */
 
 typedef struct class_sum {

@@ -21,6 +21,10 @@ const char *hri_infer_class(const hri_infer_sheet *s, int64_t number, char *buf,
 /* Keys of planned and measured memory and speed. */
 void hri_infer_json(const hri_infer_sheet *s, hri_json *json);
 
+/* The members of the object of a refusal. */
+void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t budget_bytes,
+                            const char *reason, hri_json *json);
+
 /* How good it is, what it took, and the classes with the most errors. */
 HR_MUST_CHECK hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out,
                                             const hri_term *term);

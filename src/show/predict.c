@@ -105,3 +105,30 @@ hr_status hri_prediction_json(const hri_prediction_sheet *s, const hr_prediction
     }
     return status;
 }
+
+hr_status hri_prediction_json_head(const hri_prediction_sheet *s, hri_json *j, hri_out *out) {
+    char *text;
+    hri_json_u64(j, "version", 1);
+    hri_json_string(j, "model", s->infer.info->model);
+    hri_json_string(j, "checkpoint", s->infer.info->checkpoint);
+    const hr_status status = hri_json_print(j, 2, &text);
+    if (status == HR_OK) {
+        text[strlen(text) - 2] = '\0'; /* without the newline and the bracket */
+        hri_out_text(out, text);
+        hri_out_text(out, ",\n  \"predictions\": [");
+        hri_free(text);
+    }
+    return status;
+}
+
+hr_status hri_prediction_json_tail(hri_json *j, hri_out *out) {
+    char *text;
+    const hr_status status = hri_json_print(j, 2, &text);
+    if (status == HR_OK) {
+        hri_out_text(out, "\n  ],");
+        hri_out_text(out, text + 1);
+        hri_out_text(out, "\n");
+        hri_free(text);
+    }
+    return status;
+}

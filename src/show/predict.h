@@ -18,5 +18,9 @@ HR_MUST_CHECK hr_status hri_prediction_csv(const hri_prediction_sheet *s, const 
 /* With the comma that it needs behind another one. */
 HR_MUST_CHECK hr_status hri_prediction_json(const hri_prediction_sheet *s, const hr_prediction *p,
                                             hri_out *out);
+/* An object whose predictions are printed one by one: what stands before them, and (members in j) behind.  j is empty at first. */
+HR_MUST_CHECK hr_status hri_prediction_json_head(const hri_prediction_sheet *s, hri_json *j,
+                                                 hri_out *out);
+HR_MUST_CHECK hr_status hri_prediction_json_tail(hri_json *j, hri_out *out);
 
 #endif

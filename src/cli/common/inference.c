@@ -52,11 +52,8 @@ static int refuse(const hri_inference *i, int64_t batch) {
         return HRI_EXIT_NO;
     }
     hri_cli_json_start(&j);
-    hri_json_bool(&j, "fits", false);
-    hri_json_string(&j, "model", i->info.model);
-    hri_json_string(&j, "checkpoint", i->info.checkpoint);
-    hri_json_u64(&j, "budget_bytes", i->info.budget_bytes);
-    hri_json_string(&j, "reason", i->info.refusal);
+    hri_infer_refusal_json(i->info.model, i->info.checkpoint, i->info.budget_bytes, i->info.refusal,
+                           &j);
     return hri_cli_json_end(i->cli, &j, HRI_EXIT_NO);
 }
 
