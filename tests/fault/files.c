@@ -66,6 +66,7 @@ static const char *const texts[] = {
     "mnist:@ | batch(2)",
     "cifar10:@,split=test",
     "tokens:@/tokens,length=2,random=on",
+    "text:@/lines1,length=3,random=on",
     "csv:@/t.csv | batch(2,pad=on)",
     "csv:@/t.csv,index=on | shuffle",
     "lines:@/lines*",

@@ -362,6 +362,27 @@ TEST(tokens, windows_and_what_follows_them) {
     refused(in("tokens:@,length=100", "t.bin"), HR_E_FORMAT, "fewer than 100 + 1 tokens");
 }
 
+TEST(text, bytes_are_tokens_whatever_they_are) {
+    static const char text[] = "caf\xc3\xa9 \xff\x00z";
+    test_write(test_folder(), "t.txt", text, 9);
+    hr_pipeline *p = open_with(in("text:@,length=4,stride=1", "t.txt"), 0, 0);
+    CHECK_EQ(hr_pipeline_count(p), 5);
+    hr_element *e;
+    for (int n = 0; n < 5; n++) {
+        CHECK_OK(hr_pipeline_next(p, &e));
+        for (int i = 0; i < 4; i++) {
+            CHECK_EQ(((const int32_t *)hr_element_find(e, "tokens")->data)[i],
+                     (unsigned char)text[n + i]);
+            CHECK_EQ(((const int32_t *)hr_element_find(e, "targets")->data)[i],
+                     (unsigned char)text[n + i + 1]);
+        }
+        hr_element_unref(e);
+    }
+    CHECK_STATUS(hr_pipeline_next(p, &e), HR_E_EOF);
+    hr_pipeline_destroy(p);
+    refused(in("text:@,length=9", "t.txt"), HR_E_FORMAT, "fewer than 9 + 1 bytes");
+}
+
 TEST(csv, columns_get_the_types_that_fit) {
     const char text[] =
         "id,score,name\r\n1,0.5,\"a, \"\"b\"\"\nc\"\r\n2,3,plain\r\n3,,\r\n4,x,bad\r\n5,1\r\n";

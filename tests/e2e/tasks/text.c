@@ -1,0 +1,97 @@
+/* From a text file to text: a GPT over bytes learns a rhyme and says it again, inside budgets, resumed and judged. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../train_rig.h"
+
+#define RHYME "the owl and the cat went to sea in a boat.\n"
+#define BOOK                                                                                       \
+    "gpt2-nano --data text:book.txt,length=32 --val-split 0.1 --batch 16 --optimizer adamw "       \
+    "--rate 0.01 --seed 3 "
+
+static void make_book(void) {
+    FILE *f = fopen(in("book.txt"), "w");
+    CHECK(f);
+    for (int i = 0; i < 200; i++) {
+        CHECK(fputs(RHYME, f) >= 0);
+    }
+    CHECK(fclose(f) == 0);
+}
+
+static program_outcome call(const char *arguments) {
+    return program_run(&(program_options){.folder = where()}, arguments);
+}
+
+TEST_TIMEOUT(tasks, a_gpt_that_trains_on_text_speaks, 60) {
+    make_book();
+    program_outcome o = run_well(BOOK "--epochs 8 --out run");
+    CHECK(program_number(&o, "val_loss") < 0.1);
+    CHECK(strstr(program_text(&o, "model"), "vocab=256"));
+    program_end(&o);
+    o = call("generate run --prompt 'the owl' --temperature 0 --max 60 --json");
+    CHECK_EQ(o.code, 0);
+    CHECK_STR(program_text(&o, "text"), " and the cat went to sea in a boat.\nthe owl and the cat we");
+    CHECK_EQ(program_number(&o, "prompt_tokens"), 7);
+    CHECK_EQ(program_number(&o, "cache_bytes"), 2 * 2 * 32 * 32 * 4);
+    CHECK(program_number(&o, "measured_peak_bytes") <= program_number(&o, "planned_peak_bytes"));
+    program_end(&o);
+    o = call("generate run --prompt 'the owl' --temperature 0 --max 60 --no-cache --json");
+    CHECK_STR(program_text(&o, "text"), " and the cat went to sea in a boat.\nthe owl and the cat we");
+    CHECK_EQ(program_number(&o, "cache_bytes"), 0);
+    program_end(&o);
+    o = call("generate run --prompt 'the owl' --temperature 0 --max 12");
+    CHECK_STR(o.out, "the owl and the cat\n");
+    program_end(&o);
+    o = call("eval run --data text:book.txt --split val --json");
+    CHECK_EQ(o.code, 0);
+    CHECK(fabs(program_number(&o, "metrics.perplexity") - exp(program_number(&o, "loss"))) < 1e-9);
+    CHECK(program_number(&o, "metrics.perplexity") < 1.1);
+    program_end(&o);
+}
+
+TEST_TIMEOUT(tasks, a_seed_and_a_budget_decide_neither_more_nor_less_than_they_say, 60) {
+    PROGRAM_NEED_MEMORY();
+    make_book();
+    program_outcome o = run_well(BOOK "--steps 20 --out run");
+    program_end(&o);
+    const char *const hot = "generate run --prompt t --temperature 1.5 --max 40 --json --seed ";
+    char arguments[256], first[512];
+    o = program_run(&(program_options){.folder = where()}, "%s1", hot);
+    snprintf(first, sizeof first, "%s", program_text(&o, "text"));
+    const double peak = program_number(&o, "planned_peak_bytes");
+    program_end(&o);
+    o = program_run(&(program_options){.folder = where()}, "%s2", hot);
+    CHECK(strcmp(program_text(&o, "text"), first) != 0);
+    program_end(&o);
+    snprintf(arguments, sizeof arguments, "%s1 --budget %.0f", hot, peak + (1 << 20));
+    o = call(arguments);
+    CHECK_EQ(o.code, 0);
+    CHECK_STR(program_text(&o, "text"), first);
+    CHECK(program_number(&o, "measured_peak_bytes") <= peak + (1 << 20));
+    program_end(&o);
+    o = call("generate run --budget 2MiB --json");
+    CHECK_EQ(o.code, 1);
+    CHECK(strstr(o.words, "does not fit"));
+    program_end(&o);
+}
+
+TEST_TIMEOUT(tasks, mistakes_with_text_are_named, 60) {
+    begin();
+    make_book();
+    FILE *f = fopen(in("short.txt"), "w");
+    CHECK(f && fputs("abc", f) >= 0 && fclose(f) == 0);
+    refused("gpt2-nano --data text:short.txt --no-save", 2, "short.txt: fewer than 32 + 1 bytes");
+    refused("gpt2-nano --data text:none.txt --no-save", 2, "none.txt");
+    program_outcome o = run_well("lenet:channels=3,size=24 --data images:pics --batch 20 --steps 1 "
+                                 "--out pictures");
+    program_end(&o);
+    o = call("generate pictures --prompt x");
+    program_expect(&o, 2, "does not predict the next token");
+    program_end(&o);
+    o = run_well("gpt2-nano --data synthetic:64 --batch 8 --steps 1 --out numbers");
+    program_end(&o);
+    o = call("generate numbers --prompt x");
+    program_expect(&o, 2, "--tokenizer is missing: the model has 128 tokens");
+    program_end(&o);
+}
