@@ -27,16 +27,16 @@ typedef struct hr_generator hr_generator;
 typedef struct hr_generate_options {
     size_t size;
     const char *checkpoint; /* a file, or the folder of a run */
-    const char *tokenizer;  /* a tokenizer.json or a merges file; NULL: tokens are bytes */
+    const char *tokenizer;  /* NULL: tokens are bytes; nothing else yet */
     const char *device;     /* NULL: "host" */
     const char *budget;     /* as in hr_job_options */
     hr_budget *ledger;
     uint64_t wait_ms;
-    uint64_t threads;    /* 0: one per core */
-    double temperature;  /* 0: always the most likely token */
-    int64_t top_k;       /* draw from the K most likely tokens; 0: from all */
-    double top_p;        /* draw from the most likely tokens whose probabilities reach P; 0: from all */
-    uint64_t seed;       /* of the draws */
+    uint64_t threads;   /* 0: one per core */
+    double temperature; /* 0: always the most likely token */
+    int64_t top_k;      /* draw from the K most likely tokens; 0: from all */
+    double top_p;  /* draw from the most likely tokens whose probabilities reach P; 0: from all */
+    uint64_t seed; /* of the draws */
     uint64_t max_tokens; /* generated tokens */
     int32_t no_cache;    /* 1: compute the whole text for each token */
     int32_t reserved;
@@ -74,7 +74,7 @@ typedef hr_status hr_token_fn(void *user, int32_t token, const char *text, size_
 typedef struct hr_generate_result {
     size_t size;
     uint64_t prompt_tokens, tokens;
-    int64_t ended; /* 1: by the tokenizer's end of text, before max_tokens */
+    int64_t ended;                  /* 1: by the tokenizer's end of text, before max_tokens */
     double prompt_seconds, seconds; /* of the prompt; of the generated tokens */
     double tokens_per_second;
     uint64_t measured_peak_bytes;

@@ -171,6 +171,7 @@ hr_job_event_fn = CFUNCTYPE(c_int32, c_void_p, c_void_p)
 hr_map_fn = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)
 hr_prediction_fn = CFUNCTYPE(c_int32, c_void_p, c_void_p)
 hr_source_fn = CFUNCTYPE(c_int32, c_void_p, c_uint64, c_uint64, c_void_p)
+hr_token_fn = CFUNCTYPE(c_int32, c_void_p, c_int32, c_void_p, c_size_t)
 hr_value_get = CFUNCTYPE(c_int32, c_void_p, c_uint32, c_uint64, c_void_p, c_uint64)
 hr_value_put = CFUNCTYPE(c_int32, c_void_p, c_uint32, c_uint64, c_void_p, c_uint64)
 hr_wait_fn = CFUNCTYPE(c_int32, c_void_p, c_uint64)
@@ -1242,6 +1243,68 @@ class hr_prediction(Structure):
 
 
 
+class hr_generate_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("checkpoint", c_char_p),
+        ("tokenizer", c_char_p),
+        ("device", c_char_p),
+        ("budget", c_char_p),
+        ("ledger", c_void_p),
+        ("wait_ms", c_uint64),
+        ("threads", c_uint64),
+        ("temperature", c_double),
+        ("top_k", c_int64),
+        ("top_p", c_double),
+        ("seed", c_uint64),
+        ("max_tokens", c_uint64),
+        ("no_cache", c_int32),
+        ("reserved", c_int32),
+        ("on_event", hr_job_event_fn),
+        ("user", c_void_p),
+    ]
+
+
+
+
+class hr_generate_info(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("fits", c_int64),
+        ("context", c_int64),
+        ("vocab", c_int64),
+        ("budget_bytes", c_uint64),
+        ("peak_bytes", c_uint64),
+        ("minimum_bytes", c_uint64),
+        ("runtime_bytes", c_uint64),
+        ("persistent_bytes", c_uint64),
+        ("arena_bytes", c_uint64),
+        ("cache_bytes", c_uint64),
+        ("model", c_char_p),
+        ("checkpoint", c_char_p),
+        ("device", c_char_p),
+        ("refusal", c_char_p),
+    ]
+
+
+
+
+class hr_generate_result(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("prompt_tokens", c_uint64),
+        ("tokens", c_uint64),
+        ("ended", c_int64),
+        ("prompt_seconds", c_double),
+        ("seconds", c_double),
+        ("tokens_per_second", c_double),
+        ("measured_peak_bytes", c_uint64),
+        ("over_budget", c_int64),
+    ]
+
+
+
+
 class hr_train_result(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -1494,6 +1557,10 @@ FUNCTIONS = {
     "hr_function": (c_uint32, [c_void_p, c_uint32, c_char_p, c_double]),
     "hr_gather": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "hr_gelu": (c_uint32, [c_void_p, c_uint32, c_int]),
+    "hr_generator_close": (None, [c_void_p]),
+    "hr_generator_get_info": (c_int32, [c_void_p, c_void_p]),
+    "hr_generator_open": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "hr_generator_run": (c_int32, [c_void_p, c_char_p, c_size_t, hr_token_fn, c_void_p, c_void_p, c_void_p]),
     "hr_global_avg_pool": (c_uint32, [c_void_p, c_uint32]),
     "hr_graph_constant": (c_uint32, [c_void_p, c_int32, hr_shape, c_void_p]),
     "hr_graph_create": (c_int32, [c_void_p]),

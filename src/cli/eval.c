@@ -12,7 +12,7 @@ typedef struct eval_options {
 } eval_options;
 
 static const hri_field fields[] = {
-    {"data", "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, tokens:FILE, or a pipeline",
+    {"data", "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, text:FILE, tokens:FILE, or a pipeline",
      offsetof(eval_options, data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"split", "all samples, the training samples, or the held-out ones (--val-split)",
      offsetof(eval_options, split), HRI_FIELD_ENUM, "all", .choices = hri_splits},
@@ -114,7 +114,8 @@ const hri_command hri_command_eval = {
         "the largest power of two up to 64 that fits; it affects speed only.\n\nLoss, accuracy "
         "and top-5 are means over all labels that are not negative; precision, recall, f1 (Dice), "
         "iou "
-        "and auc are means over classes; mae, rmse and r2 are those of numbers, perplexity that of text. The table shows "
+        "and auc are means over classes; mae, rmse and r2 are those of numbers, perplexity that of "
+        "text. The table shows "
         "the classes "
         "with the most errors. The exit code is 1 if it does not fit, 2 if a sample cannot be "
         "read and --skip-bad is not given.",

@@ -26,8 +26,10 @@ static hr_status open_metrics(hr_predictor *p) {
         p->label_each != (uint64_t)(ids ? rows : rows * n)) {
         return HR_OK;
     }
-    const hri_metrics_options o = {
-        .target = p->target, .outputs = n, .table = p->of.checkpoint.about.table, .no_auc = rows > 1};
+    const hri_metrics_options o = {.target = p->target,
+                                   .outputs = n,
+                                   .table = p->of.checkpoint.about.table,
+                                   .no_auc = rows > 1};
     const hr_status status = hri_metrics_open(&o, &p->metrics);
     p->classes = status == HR_OK && p->target != HRI_TARGET_NUMBERS ? n : 0;
     return status;

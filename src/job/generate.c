@@ -47,8 +47,7 @@ static hr_status check_options(hr_generator *g, hri_why *why) {
     o->device = o->device ? o->device : "host";
     hr_status status = own_text(&g->texts, &o->checkpoint);
     status = status == HR_OK ? own_text(&g->texts, &o->device) : status;
-    status = status == HR_OK && o->budget ? own_text(&g->texts, &o->budget) : status;
-    return status == HR_OK && o->tokenizer ? own_text(&g->texts, &o->tokenizer) : status;
+    return status == HR_OK && o->budget ? own_text(&g->texts, &o->budget) : status;
 }
 
 /* Tokens in, a score for each token out. */
@@ -63,17 +62,11 @@ static hr_status check_model(hr_generator *g, hri_why *why) {
                            g->of.checkpoint.about.model);
     }
     const int64_t known = hri_tokenizer_count(g->tokenizer);
-    if (g->o.tokenizer ? known > g->vocab : known != g->vocab) {
-        return g->o.tokenizer
-                   ? hri_why_option(why, HR_E_INVALID, "tokenizer",
-                                    ": %s has %lld tokens, but the model has %lld",
-                                    g->o.tokenizer, (long long)known, (long long)g->vocab)
-                   : hri_why_option(why, HR_E_INVALID, "tokenizer",
-                                    " is missing: the model has %lld tokens, and text as bytes "
-                                    "has 256",
-                                    (long long)g->vocab);
-    }
-    return HR_OK;
+    return g->vocab == known
+               ? HR_OK
+               : hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
+                             "%s has %lld tokens, but text as bytes has %lld",
+                             g->of.checkpoint.about.model, (long long)g->vocab, (long long)known);
 }
 
 static hr_status build_step(void *user, hr_graph *g, int64_t tokens) {
@@ -88,20 +81,20 @@ static hr_status build_whole(void *user, hr_graph *g, int64_t tokens) {
 /* What does not fit is an answer, not a failure. */
 static hr_status open_generator(hr_generator *g, hri_why *why) {
     const int cached = !g->o.no_cache && hri_model_context(g->of.model) == g->context;
-    const hri_generator_options options = {
-        .device = g->of.device,
-        .build = cached ? build_step : build_whole,
-        .user = g->of.model,
-        .cached = cached,
-        .context = g->context,
-        .vocab = g->vocab,
-        .want = &g->of.want,
-        .checkpoint = &g->of.checkpoint,
-        .budget_bytes = g->o.ledger && !g->o.budget ? 0 : g->of.budget_bytes,
-        .threads = (uint32_t)g->o.threads,
-        .ledger = g->o.ledger,
-        .wait_ms = g->o.wait_ms,
-        .name = hr_model_name(g->of.model)};
+    const hri_generator_options options = {.device = g->of.device,
+                                           .build = cached ? build_step : build_whole,
+                                           .user = g->of.model,
+                                           .cached = cached,
+                                           .context = g->context,
+                                           .vocab = g->vocab,
+                                           .want = &g->of.want,
+                                           .checkpoint = &g->of.checkpoint,
+                                           .budget_bytes =
+                                               g->o.ledger && !g->o.budget ? 0 : g->of.budget_bytes,
+                                           .threads = (uint32_t)g->o.threads,
+                                           .ledger = g->o.ledger,
+                                           .wait_ms = g->o.wait_ms,
+                                           .name = hr_model_name(g->of.model)};
     hri_prose prose = {0};
     const hr_status status = hri_generator_open(&options, &g->generator, &prose);
     if (status == HR_E_NO_PLAN) {
@@ -109,13 +102,13 @@ static hr_status open_generator(hr_generator *g, hri_why *why) {
         return HR_OK;
     }
     if (status != HR_OK) {
-        return hri_why_prose(why, hri_cause_of_input(status), status, g->of.checkpoint.path, &prose);
+        return hri_why_prose(why, hri_cause_of_input(status), status, g->of.checkpoint.path,
+                             &prose);
     }
     hr_run_report r = {.size = sizeof r};
     hri_generator_report(g->generator, &r);
     const hr_status reserved = hri_admission_resize(g->of.admission, r.peak_bytes, &prose);
-    return reserved == HR_OK ? HR_OK
-                             : hri_why_prose(why, HR_CAUSE_NO_FIT, reserved, NULL, &prose);
+    return reserved == HR_OK ? HR_OK : hri_why_prose(why, HR_CAUSE_NO_FIT, reserved, NULL, &prose);
 }
 
 static hr_status open_all(hr_generator *g, hr_ctx *ctx, hri_why *why) {
@@ -123,7 +116,7 @@ static hr_status open_all(hr_generator *g, hr_ctx *ctx, hri_why *why) {
     hri_prose prose = {0};
     hr_status status = check_options(g, why);
     if (status == HR_OK) {
-        status = hri_tokenizer_open(o->tokenizer, &g->tokenizer, &prose);
+        status = hri_tokenizer_open(NULL, &g->tokenizer, &prose);
         status = status == HR_OK
                      ? HR_OK
                      : hri_why_prose(why, hri_cause_of_input(status), status, NULL, &prose);

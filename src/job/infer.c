@@ -123,8 +123,8 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
             snprintf(now, sizeof now, "%llu", (unsigned long long)i->source.count);
         }
         return hri_why_option(why, HR_E_INVALID, "split",
-                              ": %s was split from %llu samples, but %s has %s", i->of.checkpoint.path,
-                              (unsigned long long)all, i->source.text, now);
+                              ": %s was split from %llu samples, but %s has %s",
+                              i->of.checkpoint.path, (unsigned long long)all, i->source.text, now);
     }
     if (strcmp(a->source, i->source.text) != 0) {
         hri_listener_warn(&i->of.listener, "split", ": the run used %s, this is %s", a->source,
@@ -182,8 +182,8 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     hri_source_use use = {0};
     hr_status status = i->o.pipeline
                            ? hri_source_look_at(i->o.pipeline, &i->of.want, &i->source, &prose)
-                           : hri_source_look_with(i->o.data, &i->of.want, i->of.checkpoint.about.table,
-                                                  &i->source, &prose);
+                           : hri_source_look_with(i->o.data, &i->of.want,
+                                                  i->of.checkpoint.about.table, &i->source, &prose);
     if (status != HR_OK) {
         return failed(why, "data", status, &prose);
     }
@@ -411,25 +411,25 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
     const uint64_t rows = i->predictor && hri_predictor_scores(i->predictor)
                               ? (uint64_t)hri_predictor_classes(i->predictor)
                               : 0;
-    const hr_infer_info info = {.size = sizeof info,
-                                .sample_count = count == HR_COUNT_UNKNOWN ? HR_UNKNOWN : count,
-                                .class_count = numbers ? 0 : rows,
-                                .output_count = numbers ? rows : 0,
-                                .key = i->of.checkpoint.about.table ? i->of.checkpoint.about.table->key
-                                                                 : NULL,
-                                .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
-                                .budget_bytes = i->o.budget || !i->predictor ? i->of.budget_bytes : 0,
-                                .peak_bytes = r.peak_bytes,
-                                .minimum_bytes = r.floor_bytes,
-                                .runtime_bytes = r.runtime_bytes,
-                                .persistent_bytes = r.persistent_bytes,
-                                .arena_bytes = r.arena_bytes,
-                                .pipeline_bytes = i->data_bytes,
-                                .model = i->of.checkpoint.about.model,
-                                .checkpoint = i->of.checkpoint.path,
-                                .device = i->o.device,
-                                .refusal = i->refusal.text,
-                                .fits = i->predictor != NULL};
+    const hr_infer_info info = {
+        .size = sizeof info,
+        .sample_count = count == HR_COUNT_UNKNOWN ? HR_UNKNOWN : count,
+        .class_count = numbers ? 0 : rows,
+        .output_count = numbers ? rows : 0,
+        .key = i->of.checkpoint.about.table ? i->of.checkpoint.about.table->key : NULL,
+        .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
+        .budget_bytes = i->o.budget || !i->predictor ? i->of.budget_bytes : 0,
+        .peak_bytes = r.peak_bytes,
+        .minimum_bytes = r.floor_bytes,
+        .runtime_bytes = r.runtime_bytes,
+        .persistent_bytes = r.persistent_bytes,
+        .arena_bytes = r.arena_bytes,
+        .pipeline_bytes = i->data_bytes,
+        .model = i->of.checkpoint.about.model,
+        .checkpoint = i->of.checkpoint.path,
+        .device = i->o.device,
+        .refusal = i->refusal.text,
+        .fits = i->predictor != NULL};
     return hri_give(out, &info, sizeof info);
 }
 

@@ -17,7 +17,7 @@ HRI_VECTOR(hri_letters, char)
 struct hr_predictor {
     hri_arena texts;
     hr_infer_options o; /* its texts are ours */
-    hr_ctx *ctx; /* the caller's */
+    hr_ctx *ctx;        /* the caller's */
     hri_trained of;
     hri_target target; /* what its outputs are */
     hri_source source;

@@ -95,7 +95,8 @@ static hr_status reserve(hri_trained *t, const hri_trained_options *o, hri_why *
                                status, NULL, &prose);
 }
 
-static hr_status open_device(hri_trained *t, hr_ctx *ctx, const hri_trained_options *o, hri_why *why) {
+static hr_status open_device(hri_trained *t, hr_ctx *ctx, const hri_trained_options *o,
+                             hri_why *why) {
     hr_device_info info = {.size = sizeof info};
     hr_status status = hr_device_find(ctx, o->device, &t->device);
     if (status == HR_OK) {

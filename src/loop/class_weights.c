@@ -34,9 +34,8 @@ static hr_status count_sample(void *user, hr_element *e) {
     for (uint64_t i = 0; i < n; i++) {
         int64_t id;
         if (!hri_field_whole(f, i, &id)) {
-            return hri_prose_set(c->why, HR_E_INVALID,
-                                 "%s: label %g is not a class, which are whole numbers", s->text,
-                                 hri_field_number(f, i));
+            return hri_prose_set(c->why, HR_E_INVALID, "%s: label %g is not a class (an integer)",
+                                 s->text, hri_field_number(f, i));
         }
         if (id >= c->classes) {
             return hri_prose_set(c->why, HR_E_INVALID,

@@ -8,7 +8,11 @@
 #include "fit/run_int.h"
 #include "graph/graph.h"
 
-enum { TOKEN, CHUNK, GRAPHS }; /* one token; a chunk of a prompt, where the context has room for one */
+enum {
+    TOKEN,
+    CHUNK,
+    GRAPHS
+}; /* one token; a chunk of a prompt, where the context has room for one */
 
 struct hri_generator {
     hr_run *run;
@@ -16,12 +20,12 @@ struct hri_generator {
     int cached;
     int64_t context, vocab;
     hri_model_input want;
-    int32_t *tokens; /* context: the text, as far as it is remembered */
+    int32_t *tokens;  /* context: the text, as far as it is remembered */
     int32_t *numbers; /* context: positions of a step, or labels that do not count */
-    float *mask;     /* (CHUNK, context) */
-    float *scores;   /* vocab */
-    int64_t used;    /* tokens of the text */
-    int64_t done;    /* of them, those whose keys and values are in the cache */
+    float *mask;      /* (CHUNK, context) */
+    float *scores;    /* vocab */
+    int64_t used;     /* tokens of the text */
+    int64_t done;     /* of them, those whose keys and values are in the cache */
 };
 
 /* ---- opening ---- */
@@ -66,9 +70,10 @@ static hr_status build_all(hri_generator *g, const hri_generator_options *o, hri
     return logits != HR_NONE && meta.type == HR_TYPE_F32 &&
                    hr_shape_count(&meta.shape) == o->vocab * one
                ? HR_OK
-               : hri_prose_set(why, HR_E_UNSUPPORTED,
-                               "%s has no row of %lld scores for each token, so it cannot write text",
-                               o->name, (long long)o->vocab);
+               : hri_prose_set(
+                     why, HR_E_UNSUPPORTED,
+                     "%s has no row of %lld scores for each token, so it cannot write text",
+                     o->name, (long long)o->vocab);
 }
 
 static hr_status make_room(hri_generator *g, hri_prose *why) {
@@ -116,8 +121,8 @@ static hr_status open_all(hri_generator *g, const hri_generator_options *o, hri_
     status = status == HR_OK ? open_run(g, o, why) : status;
     if (status == HR_OK) {
         const hri_values to = {.put = put, .user = g};
-        status = hri_checkpoint_load(o->checkpoint, g->graphs[TOKEN], &to, HRI_CHECKPOINT_WEIGHTS,
-                                     why);
+        status =
+            hri_checkpoint_load(o->checkpoint, g->graphs[TOKEN], &to, HRI_CHECKPOINT_WEIGHTS, why);
     }
     return status;
 }
@@ -188,8 +193,8 @@ static hr_status step_cached(hri_generator *g, int64_t count, hri_prose *why) {
         status = hr_run_step(g->run, which);
     }
     if (status == HR_OK && g->done + count == g->used) {
-        status = hr_run_get(g->run, which, "logits", g->scores,
-                            (uint64_t)g->vocab * sizeof *g->scores);
+        status =
+            hr_run_get(g->run, which, "logits", g->scores, (uint64_t)g->vocab * sizeof *g->scores);
     }
     if (status != HR_OK) {
         return run_failed(g, status, why);
@@ -212,8 +217,9 @@ static hr_status step_whole(hri_generator *g, hri_prose *why) {
         status = hr_run_step(g->run, TOKEN);
     }
     if (status == HR_OK) {
-        status = hri_exec_get(hri_run_exec(g->run, TOKEN), hr_graph_find(g->graphs[TOKEN], "logits"),
-                              (uint64_t)(g->used - 1) * row, g->scores, row);
+        status =
+            hri_exec_get(hri_run_exec(g->run, TOKEN), hr_graph_find(g->graphs[TOKEN], "logits"),
+                         (uint64_t)(g->used - 1) * row, g->scores, row);
     }
     g->done = status == HR_OK ? g->used : g->done;
     return status == HR_OK ? HR_OK : run_failed(g, status, why);

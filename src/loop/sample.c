@@ -51,7 +51,8 @@ static int32_t largest(const float *scores, int64_t n) {
 /* The likely ones first, equal ones in their order. */
 static int by_falling_p(const void *a, const void *b) {
     const candidate *x = a, *y = b;
-    return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->token > y->token) - (x->token < y->token);
+    return x->p != y->p ? (x->p < y->p) - (x->p > y->p)
+                        : (x->token > y->token) - (x->token < y->token);
 }
 
 /* How many candidates stay, and the sum of theirs. */
@@ -89,7 +90,8 @@ int32_t hri_sampler_pick(hri_sampler *s, const float *scores, uint64_t index) {
     }
     double sum;
     const int64_t n = cut(s, &sum);
-    hri_random r = hri_random_at(s->how.seed + (index >> 32), (uint32_t)index, HRI_RANDOM_NODE_TEXT, 0);
+    hri_random r =
+        hri_random_at(s->how.seed + (index >> 32), (uint32_t)index, HRI_RANDOM_NODE_TEXT, 0);
     double left = hri_random_double(&r) * sum;
     int64_t i = 0;
     while (i + 1 < n && left >= s->of[i].p) {

@@ -67,9 +67,9 @@ typedef struct hri_model_input {
     hri_other_input others[HRI_OTHER_INPUTS];
     uint32_t other_count;
     int masks; /* 1: what has a negative label, or one that is NaN, counts for nothing, in the loss too */
-    int64_t classes;     /* 0: labels are not classes */
-    int64_t vocab;       /* rows of the table that its first input picks from; 0: it picks from none */
-    uint32_t weights;    /* how many parameters and running statistics it has */
+    int64_t classes;  /* 0: labels are not classes */
+    int64_t vocab;    /* rows of the table that its first input picks from; 0: it picks from none */
+    uint32_t weights; /* how many parameters and running statistics it has */
     uint64_t parameters; /* numbers in all parameters */
 } hri_model_input;
 

@@ -28,8 +28,9 @@ static hr_status put_rows_infer(hri_infer *c) {
     const hr_shape *to = &c->in[0].shape, *x = &c->in[1].shape, *ids = &c->in[2].shape;
     hr_shape like = *to;
     if (to->rank < 2 || x->rank != to->rank || c->in[0].type != c->in[1].type) {
-        return hri_infer_fail(c, "rows must have the type and the rank, 2 or more, of what they are "
-                                 "put into");
+        return hri_infer_fail(c,
+                              "rows must have the type and the rank, 2 or more, of what they are "
+                              "put into");
     }
     like.dim[1] = x->dim[1];
     if (!hr_shape_same(&like, x)) {
@@ -78,8 +79,7 @@ HRI_CU(put_rows);
 static hr_status put_rows_cuda(const hri_gpu_call *c) {
     enum { THREADS = 256 };
     const layout l = layout_of(c->sig);
-    const hri_defines d =
-        hri_launch_defines("-DHR_T=%s", hri_launch_type(c->sig->in[0].type));
+    const hri_defines d = hri_launch_defines("-DHR_T=%s", hri_launch_type(c->sig->in[0].type));
     hr_addr to = c->out[0], x = c->in[1], ids = c->in[2];
     uint32_t wide = c->sig->in[2].type == HR_TYPE_I64;
     int64_t rows = l.rows, picks = l.picks, width = l.width, count = l.outer * picks * width;

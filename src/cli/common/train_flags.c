@@ -17,7 +17,9 @@ static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NU
 #define AT(MEMBER) offsetof(hri_train_flags, MEMBER)
 
 const hri_field hri_train_flag_fields[] = {
-    {"data", "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, tokens:FILE, synthetic, or a pipeline",
+    {"data",
+     "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, text:FILE, tokens:FILE, synthetic, or a "
+     "pipeline",
      AT(data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"batch", "samples per step, or auto: the fastest batch that fits", AT(batch), HRI_FIELD_STRING,
      "32", .metavar = "N"},

@@ -26,8 +26,8 @@ static hr_status measure(const hri_stage *s, hri_windows_head_fn *head, const hr
     return HR_OK;
 }
 
-hr_status hri_windows_open(hri_stage *s, unsigned unit, hri_windows_head_fn *head,
-                           const char *what, hri_prose *why) {
+hr_status hri_windows_open(hri_stage *s, unsigned unit, hri_windows_head_fn *head, const char *what,
+                           hri_prose *why) {
     const hri_windows_options *o = s->options;
     hri_windows *w = s->own;
     hr_status status = hri_filelist_open(&w->files, &o->path, why);
@@ -49,8 +49,8 @@ hr_status hri_windows_open(hri_stage *s, unsigned unit, hri_windows_head_fn *hea
         w->starts += w->parts[i].starts;
     }
     if (s->spec.count == 0) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: fewer than %lld + 1 %s",
-                             w->files.files[0].path, (long long)o->length, what);
+        return hri_prose_set(why, HR_E_FORMAT, "%s: fewer than %lld + 1 %s", w->files.files[0].path,
+                             (long long)o->length, what);
     }
     const hr_meta m = {.type = HR_TYPE_I32, .shape = {.rank = 1, .dim = {o->length}}};
     status = hri_spec_put(&s->spec, "tokens", m);

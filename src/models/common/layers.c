@@ -189,9 +189,9 @@ hr_value hri_decode_positions(hri_build *b, int64_t rows) {
 
 static hr_value cached(hri_build *b, const char *name, hr_value x, int64_t rows) {
     hr_graph *g = b->g;
-    const hr_value cache =
-        hr_graph_state(g, name, HR_TYPE_F32,
-                       hr_shape_4(1, rows, hri_dim(b, x, 2), hri_dim(b, x, 3)), hr_init_constant(0.0));
+    const hr_value cache = hr_graph_state(g, name, HR_TYPE_F32,
+                                          hr_shape_4(1, rows, hri_dim(b, x, 2), hri_dim(b, x, 3)),
+                                          hr_init_constant(0.0));
     hr_graph_set_tags(g, cache, &(hr_tags){.size = sizeof(hr_tags), .keep = HR_KEEP_NOT});
     const hr_value in[] = {cache, x, hr_graph_find(g, "positions")};
     return hr_graph_node(g, "put_rows", in, 3, NULL);
@@ -205,7 +205,7 @@ hr_value hri_layer_attend_cached(hri_build *b, hr_value q, hr_value k, hr_value 
 }
 
 hr_value hri_decode_last(hri_build *b, hr_value x) {
-    return b->decode == 1 ? x
-                          : hri_nodef(b->g, "slice", &x, 1, "begin=0x%lld,size=1x1",
-                                      (long long)b->decode - 1);
+    return b->decode == 1
+               ? x
+               : hri_nodef(b->g, "slice", &x, 1, "begin=0x%lld,size=1x1", (long long)b->decode - 1);
 }

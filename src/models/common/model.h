@@ -20,7 +20,8 @@ typedef struct hri_build {
     const void *options; /* the family's own struct */
     int64_t batch;
     bool training;
-    int64_t decode; /* tokens of one step of generation (hri_model_build_decode); 0: the whole model */
+    int64_t
+        decode; /* tokens of one step of generation (hri_model_build_decode); 0: the whole model */
 } hri_build;
 
 typedef struct hri_model_name {

@@ -77,7 +77,8 @@ TEST_TIMEOUT(tasks, a_table_of_numbers_is_learnt_and_predicted_with_its_key, 60)
 }
 
 #define WIDE                                                                                       \
-    "mlp:width=512,layers=8 --data csv:houses.csv,x=area+rooms+city,y=price --batch 250 --steps 3 " \
+    "mlp:width=384,layers=6 --data csv:houses.csv,x=area+rooms+city,y=price --batch 250 --steps "  \
+    "2 "                                                                                           \
     "--seed 3 --no-save "
 
 /* Unconstrained, half-way and at the smallest budget that a refusal names. */

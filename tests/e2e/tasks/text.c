@@ -7,8 +7,8 @@
 
 #define RHYME "the owl and the cat went to sea in a boat.\n"
 #define BOOK                                                                                       \
-    "gpt2-nano --data text:book.txt,length=32 --val-split 0.1 --batch 16 --optimizer adamw "       \
-    "--rate 0.01 --seed 3 "
+    "gpt2-nano:layers=1 --data text:book.txt,length=32,stride=11 --val-split 0.1 --batch 8 "       \
+    "--optimizer adamw --rate 0.005 --warmup 20 --seed 3 "
 
 static void make_book(void) {
     FILE *f = fopen(in("book.txt"), "w");
@@ -25,28 +25,30 @@ static program_outcome call(const char *arguments) {
 
 TEST_TIMEOUT(tasks, a_gpt_that_trains_on_text_speaks, 60) {
     make_book();
-    program_outcome o = run_well(BOOK "--epochs 8 --out run");
-    CHECK(program_number(&o, "val_loss") < 0.1);
+    program_outcome o = run_well(BOOK "--epochs 4 --out run");
+    CHECK(program_number(&o, "val_loss") < 0.15);
     CHECK(strstr(program_text(&o, "model"), "vocab=256"));
     program_end(&o);
     o = call("generate run --prompt 'the owl' --temperature 0 --max 60 --json");
     CHECK_EQ(o.code, 0);
-    CHECK_STR(program_text(&o, "text"), " and the cat went to sea in a boat.\nthe owl and the cat we");
+    CHECK_STR(program_text(&o, "text"),
+              " and the cat went to sea in a boat.\nthe owl and the cat went");
     CHECK_EQ(program_number(&o, "prompt_tokens"), 7);
-    CHECK_EQ(program_number(&o, "cache_bytes"), 2 * 2 * 32 * 32 * 4);
+    CHECK_EQ(program_number(&o, "cache_bytes"), 2 * 32 * 32 * 4);
     CHECK(program_number(&o, "measured_peak_bytes") <= program_number(&o, "planned_peak_bytes"));
     program_end(&o);
     o = call("generate run --prompt 'the owl' --temperature 0 --max 60 --no-cache --json");
-    CHECK_STR(program_text(&o, "text"), " and the cat went to sea in a boat.\nthe owl and the cat we");
+    CHECK_STR(program_text(&o, "text"),
+              " and the cat went to sea in a boat.\nthe owl and the cat went");
     CHECK_EQ(program_number(&o, "cache_bytes"), 0);
     program_end(&o);
     o = call("generate run --prompt 'the owl' --temperature 0 --max 12");
     CHECK_STR(o.out, "the owl and the cat\n");
     program_end(&o);
-    o = call("eval run --data text:book.txt --split val --json");
+    o = call("eval run --data text:book.txt,stride=11 --split val --json");
     CHECK_EQ(o.code, 0);
     CHECK(fabs(program_number(&o, "metrics.perplexity") - exp(program_number(&o, "loss"))) < 1e-9);
-    CHECK(program_number(&o, "metrics.perplexity") < 1.1);
+    CHECK(program_number(&o, "metrics.perplexity") < 1.2);
     program_end(&o);
 }
 
@@ -92,6 +94,6 @@ TEST_TIMEOUT(tasks, mistakes_with_text_are_named, 60) {
     o = run_well("gpt2-nano --data synthetic:64 --batch 8 --steps 1 --out numbers");
     program_end(&o);
     o = call("generate numbers --prompt x");
-    program_expect(&o, 2, "--tokenizer is missing: the model has 128 tokens");
+    program_expect(&o, 2, "has 128 tokens, but text as bytes has 256");
     program_end(&o);
 }

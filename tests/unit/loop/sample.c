@@ -21,7 +21,8 @@ TEST(sample, without_temperature_it_is_the_first_of_the_largest) {
 }
 
 TEST(sample, scores_that_are_no_numbers_are_no_choice) {
-    static const float none[] = {NAN, NAN}, large[] = {INFINITY, 0}, small[] = {-INFINITY, -INFINITY};
+    static const float none[] = {NAN, NAN}, large[] = {INFINITY, 0},
+                       small[] = {-INFINITY, -INFINITY};
     CHECK_EQ(pick((hri_sampling){0}, none, 2, 0), -1);
     CHECK_EQ(pick((hri_sampling){.temperature = 1}, none, 2, 0), -1);
     CHECK_EQ(pick((hri_sampling){.temperature = 1}, large, 2, 0), -1);
