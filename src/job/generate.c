@@ -85,6 +85,7 @@ static hr_status open_generator(hr_generator *g, hri_why *why) {
                                            .build = cached ? build_step : build_whole,
                                            .user = g->of.model,
                                            .cached = cached,
+                                           .passes = &g->of.passes,
                                            .context = g->context,
                                            .vocab = g->vocab,
                                            .want = &g->of.want,

@@ -44,6 +44,9 @@ static hr_status build(const hri_generator_options *o, int64_t tokens, hr_graph 
         return status;
     }
     status = o->build(o->user, g, tokens);
+    if (status == HR_OK && o->passes) {
+        status = hri_passes_apply(o->passes, 0, &g);
+    }
     if (status == HR_OK) {
         status = hr_graph_freeze(g);
     }

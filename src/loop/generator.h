@@ -15,6 +15,7 @@
 
 #include <headroom/run.h>
 #include "loop/source.h"
+#include "passes/common/pass.h"
 #include "weights/checkpoint.h"
 
 enum { HRI_GENERATOR_CHUNK = 32 }; /* tokens of a prompt at once */
@@ -27,6 +28,7 @@ typedef struct hri_generator_options {
     hr_status (*build)(void *user, hr_graph *g, int64_t tokens);
     void *user;
     int cached;
+    const hri_passes *passes;         /* over the model; NULL: none */
     int64_t context, vocab;           /* the most tokens of a text; how many there are */
     const hri_model_input *want;      /* the names of inputs, where there is no cache */
     const hri_checkpoint *checkpoint; /* may be closed after opening */
