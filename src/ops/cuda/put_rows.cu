@@ -8,9 +8,9 @@ HR_INLINE hr_i64 id_at(const void *ids, hr_u32 wide, hr_i64 i) {
     return wide ? ((const hr_i64 *)ids)[i] : ((const hr_i32 *)ids)[i];
 }
 
-HR_KERNEL __launch_bounds__(THREADS) put_rows(T *c, const T *x, const void *ids, hr_u32 wide,
-                                              hr_i64 count, hr_i64 rows, hr_i64 picks,
-                                              hr_i64 width) {
+HR_KERNEL __launch_bounds__(THREADS)
+    put_rows(T *c, const T *x, const void *ids, hr_u32 wide, hr_i64 count, hr_i64 rows,
+             hr_i64 picks, hr_i64 width) {
     const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) {
         return;
