@@ -185,6 +185,7 @@ typedef struct hri_gpu_attention {
         masked; /* numbers of mask_type are added to the scaled scores: (B or 1, H or 1, T or 1, S), close together */
     hr_type mask_type;
     int64_t mask_dim[3];
+    float low; /* forward: masked scores are no less, so that minus infinity is a number like others */
 } hri_gpu_attention;
 
 typedef struct hri_gpu_attention_at {
@@ -201,7 +202,7 @@ void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attenti
                                struct hri_gpu_result *results);
 
 /* HR_E_UNSUPPORTED: cuDNN is missing or refuses it; then the op's own kernels do it.  Of a query that the mask hides everything
- * from, o and stats are not what attention_masked promises: who calls mends them. */
+ * from, o is what all keys give together and stats about `low`: who calls mends them. */
 HR_MUST_CHECK hr_status hri_gpu_attention_workspace(hri_gpu *gpu, const hri_gpu_attention *x,
                                                     uint64_t *out);
 HR_MUST_CHECK hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,

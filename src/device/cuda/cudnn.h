@@ -37,7 +37,7 @@ void hri_dnn_unload(hri_dnn *dnn);
 /* Sets usable, or why_not.  With a JSON text no device is touched. */
 void hri_dnn_start(hri_dnn *dnn, const char *deviceless);
 
-enum { HRI_DNN_DESCRIPTORS = 160, HRI_DNN_OPS = 32, HRI_DNN_TAG = 160 };
+enum { HRI_DNN_DESCRIPTORS = 192, HRI_DNN_OPS = 32, HRI_DNN_TAG = 160 };
 
 typedef struct hri_dnn_graph {
     const hri_dnn *dnn;

@@ -31,6 +31,8 @@ typedef enum cudnnReduceTensorOp_t {
 typedef enum cudnnPointwiseMode_t {
     CUDNN_POINTWISE_ADD = 0,
     CUDNN_POINTWISE_MUL = 1,
+    CUDNN_POINTWISE_MIN = 2,
+    CUDNN_POINTWISE_MAX = 3,
     CUDNN_POINTWISE_DIV = 6,
     CUDNN_POINTWISE_SUB = 9,
     CUDNN_POINTWISE_EXP = 13,

@@ -2,7 +2,8 @@
  *
  * The library knows attention by the shape of its graph, so the operations below stand in exactly the order it looks
  * for; everything between q, k, v and o is virtual and never lies in memory.  Packed q, k and v are read by their
- * strides.  Backward in the order that gives the same bits each time (the products of scores written once to work space
+ * strides.  Scores with a mask added are held at a least number forward, and at the statistics backward: the library's running
+ * maximum makes no number of a tile that is all minus infinity, nor of one at the end of what f32 holds.  Backward in the order that gives the same bits each time (the products of scores written once to work space
  * instead of sums by atomics), so it needs B H T S 2 bytes; beyond HRI_GPU_LIMIT_ATTENTION our own kernels are the
  * better choice.  Work space holds
  *
@@ -27,7 +28,14 @@ enum {
     UID_MINUS,
     UID_ONE,
     UID_MASK,
+    UID_BOUND,
     UID_VIRTUAL = 100
+};
+
+/* A graph that the library refuses in one form it may take in another. */
+enum {
+    SPREAD = 1, /* a mask of one row is described as one of all rows, a step of 0 apart */
+    BARE = 2    /* scores without bounds */
 };
 
 typedef struct builder {
@@ -35,7 +43,7 @@ typedef struct builder {
     const hri_gpu_attention *x;
     cudnnDataType_t type;
     int64_t next; /* uid of the next virtual tensor */
-    int spread;   /* a mask of one row is described as one of all rows, a step of 0 apart */
+    int form;
 } builder;
 
 typedef cudnnBackendDescriptor_t tensor;
@@ -77,13 +85,20 @@ static tensor apply(builder *b, cudnnPointwiseMode_t mode, tensor x, tensor y) {
 static tensor with_mask(builder *b, tensor s) {
     const hri_gpu_attention *x = b->x;
     const int64_t *m = x->mask_dim;
+    const int spread = b->form & SPREAD;
     if (!x->masked) {
         return s;
     }
-    const int64_t dim[4] = {m[0], m[1], b->spread ? x->t : m[2], x->s};
-    const int64_t stride[4] = {m[1] * m[2] * x->s, m[2] * x->s, b->spread ? 0 : x->s, 1};
+    const int64_t dim[4] = {m[0], m[1], spread ? x->t : m[2], x->s};
+    const int64_t stride[4] = {m[1] * m[2] * x->s, m[2] * x->s, spread ? 0 : x->s, 1};
     return apply(b, CUDNN_POINTWISE_ADD, s,
                  hri_dnn_tensor(b->g, UID_MASK, hri_dnn_type(x->mask_type), 4, dim, stride, 0));
+}
+
+/* Masked scores forward, and what they are over the statistics backward, on the right side of a bound. */
+static tensor bounded(builder *b, tensor s) {
+    const cudnnPointwiseMode_t mode = b->x->backward ? CUDNN_POINTWISE_MIN : CUDNN_POINTWISE_MAX;
+    return b->x->masked && !(b->form & BARE) ? apply(b, mode, s, value(b, UID_BOUND)) : s;
 }
 
 /* Scores of later columns than the row become minus infinity. */
@@ -104,7 +119,7 @@ static void forward_graph(builder *b) {
     tensor stats = matrix(b, UID_STATS, CUDNN_DATA_FLOAT, x->t, 1, 0);
     tensor raw = scores(b, CUDNN_DATA_FLOAT);
     hri_dnn_matmul(b->g, q, k, raw, 0.0);
-    tensor s = with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, value(b, UID_SCALE)));
+    tensor s = bounded(b, with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, value(b, UID_SCALE))));
     if (x->causal) {
         s = later(b, s);
     }
@@ -150,7 +165,7 @@ static void backward_graph(builder *b) {
     tensor raw = scores(b, CUDNN_DATA_FLOAT);
     hri_dnn_matmul(b->g, q, k, raw, 0.0);
     tensor s = with_mask(b, apply(b, CUDNN_POINTWISE_MUL, raw, scale));
-    s = apply(b, CUDNN_POINTWISE_SUB, s, stats);
+    s = bounded(b, apply(b, CUDNN_POINTWISE_SUB, s, stats));
     if (x->causal) {
         s = later(b, s);
     }
@@ -169,9 +184,8 @@ static void backward_graph(builder *b) {
     hri_dnn_matmul(b->g, ds, keys, dq, 0.0);
 }
 
-static void draw(hri_dnn_graph *g, const hri_gpu_attention *x, int spread) {
-    builder b = {
-        .g = g, .x = x, .type = hri_dnn_type(x->type), .next = UID_VIRTUAL, .spread = spread};
+static void draw(hri_dnn_graph *g, const hri_gpu_attention *x, int form) {
+    builder b = {.g = g, .x = x, .type = hri_dnn_type(x->type), .next = UID_VIRTUAL, .form = form};
     if (x->backward) {
         backward_graph(&b);
     } else {
@@ -189,17 +203,18 @@ static hr_status build(hri_gpu *gpu, const void *problem, const char *tag, hri_g
     const hri_dnn_wish wish = {
         .limit_bytes = HRI_GPU_LIMIT_ATTENTION, .deterministic = 1, .tag = tag};
     const hri_gpu_attention *x = problem;
-    const hri_dnn *dnn = hri_gpu_dnn(gpu);
-    draw(&r->graph, x, 0);
-    /* Each is compiled, which takes seconds: two will do. */
-    const hr_status status = hri_dnn_plans(&r->graph, &wish, r->plans, 2, &r->count);
-    if (status != HR_E_UNSUPPORTED || !x->masked || x->mask_dim[2] != 1 || x->t == 1) {
-        return status;
+    const int one_row = x->masked && x->mask_dim[2] == 1 && x->t > 1;
+    hr_status status = HR_E_UNSUPPORTED;
+    for (int form = 0; form <= (one_row ? SPREAD : 0) && status == HR_E_UNSUPPORTED; form++) {
+        if (form) {
+            hri_dnn_graph_deinit(&r->graph);
+            hri_dnn_graph_init(&r->graph, hri_gpu_dnn(gpu));
+        }
+        draw(&r->graph, x, form);
+        /* Each is compiled, which takes seconds: two will do. */
+        status = hri_dnn_plans(&r->graph, &wish, r->plans, 2, &r->count);
     }
-    hri_dnn_graph_deinit(&r->graph);
-    hri_dnn_graph_init(&r->graph, dnn);
-    draw(&r->graph, x, 1);
-    return hri_dnn_plans(&r->graph, &wish, r->plans, 2, &r->count);
+    return status;
 }
 
 static void key_of(hri_gpu *gpu, const hri_gpu_attention *x, char *out) {
@@ -215,7 +230,8 @@ static void key_of(hri_gpu *gpu, const hri_gpu_attention *x, char *out) {
         hri_hasher_add(&h, strides[i], 3 * sizeof strides[i][0]);
     }
     if (x->masked) {
-        const int64_t mask[] = {x->mask_type, x->mask_dim[0], x->mask_dim[1], x->mask_dim[2]};
+        /* 2: scores have bounds */
+        const int64_t mask[] = {2, x->mask_type, x->mask_dim[0], x->mask_dim[1], x->mask_dim[2]};
         hri_hasher_add(&h, mask, sizeof mask);
     }
     snprintf(out + used, (size_t)(HRI_GPU_KEY - used), " %016llx",
@@ -313,7 +329,7 @@ void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attenti
 
 hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
                                 const hri_gpu_attention_at *at, hr_addr workspace) {
-    static const float minus = -INFINITY, one = 1.0f;
+    static const float minus = -INFINITY, one = 1.0f, zero = 0.0f;
     char key[HRI_GPU_KEY];
     hri_gpu_dnn_record *r = record_of(gpu, x, key);
     if (!r || ((at->q | at->k | at->v | at->o | at->stats | at->dout | at->dq | at->dk | at->dv |
@@ -332,6 +348,7 @@ hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
     }
     if (x->masked) {
         bound[count++] = (hri_dnn_bound){UID_MASK, ON_DEVICE(at->mask)};
+        bound[count++] = (hri_dnn_bound){UID_BOUND, x->backward ? &zero : &x->low};
     }
     if (x->backward) {
         bound[count++] = (hri_dnn_bound){UID_DO, ON_DEVICE(at->dout)};

@@ -6,8 +6,8 @@
  *
  * A mask is looked at first (src/ops/cuda/attention_flags.cu): one byte for each 32 by 32 of it, in the work space, says whether
  * anything is seen and whether anything is added.  What the mask hides whole is neither fetched nor computed, and where it adds
- * nothing it is not read again.  cuDNN takes masks as they are; what it makes of queries that see nothing is mended behind it
- * (src/ops/cuda/attention_blind.cu). */
+ * nothing it is not read again.  cuDNN takes masks as they are, with scores held at LOW; what it makes of queries that see nothing
+ * is mended behind it (src/ops/cuda/attention_blind.cu). */
 #include "ops/common/attention.h"
 
 #include <string.h>
@@ -20,6 +20,9 @@ HRI_CU(attention_flags);
 HRI_CU(attention_blind);
 
 enum { THREADS = 128, WARPS = 4, DEPTH_MOST = 128, PLAIN_DEPTH_MOST = 2048, FLAG_TILE = 32 };
+
+/* Finite numbers of a mask count as no less over the scale, so that a query that sees none but those weighs them. */
+static const float LOW = -1e30f;
 
 /* As the kernels have it. */
 typedef struct shape {
@@ -40,7 +43,7 @@ typedef struct extra {
 
 /* Of attention_blind.cu. */
 typedef struct blind {
-    int64_t rows, queries, keys, o_batch, o_row, mask_batch, mask_head, mask_row;
+    int64_t rows, queries, keys, o_batch, o_row, v_batch, v_row, mask_batch, mask_head, mask_row;
     int32_t heads, depth;
     float low;
 } blind;
@@ -158,7 +161,8 @@ static hri_gpu_attention described(const hri_attention *a, int backward) {
         .backward = backward != 0,
         .masked = has_mask(a),
         .mask_type = a->extra.mask_type,
-        .mask_dim = {a->extra.mask_samples, a->extra.mask_heads, a->extra.mask_rows}};
+        .mask_dim = {a->extra.mask_samples, a->extra.mask_heads, a->extra.mask_rows},
+        .low = LOW * a->scale};
     const hri_attention_view *const views[] = {&a->q, &a->k, &a->v, &a->o,
                                                &a->q, &a->k, &a->v, &a->d};
     int64_t *const strides[] = {x.q_stride,  x.k_stride,  x.v_stride,  x.o_stride,
@@ -217,28 +221,31 @@ uint64_t hri_attention_cuda_workspace(const hri_attention *a, hri_gpu *gpu, int 
                : own;
 }
 
-/* Queries that the mask hides everything from give 0, and an infinite lse, which backward makes 0 of what they weigh. */
+/* Queries that the mask hides everything from give 0, and an infinite lse, which backward makes 0 of what they weigh; cuDNN takes
+ * groups of one head alone (own_alone), so a head of v is the query's. */
 static hr_status blind_rows(const hri_attention *a, const hri_gpu_call *c,
                             const hri_gpu_attention_at *at) {
     const hri_attention_extra *e = &a->extra;
-    hr_addr o = at->o, lse = at->stats, mask = at->mask;
+    hr_addr o = at->o, lse = at->stats, mask = at->mask, v = at->v;
     blind k = {.rows = a->batch * a->heads * a->queries,
                .queries = a->queries,
                .keys = a->keys,
                .o_batch = a->o.batch,
                .o_row = a->o.row,
+               .v_batch = a->v.batch,
+               .v_row = a->v.row,
                .mask_batch = e->mask_batch,
                .mask_head = e->mask_head,
                .mask_row = e->mask_row,
                .heads = (int32_t)a->heads,
                .depth = (int32_t)a->depth,
-               .low = -1e30f * a->scale};
+               .low = LOW * a->scale};
     char defines[64];
     snprintf(defines, sizeof defines, "-DELEM=%s -DMELEM=%s -DCAUSAL=%d", hri_gpu_type(a->type),
              hri_gpu_type(e->mask_type), a->causal != 0);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(k.rows, THREADS), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_attention_blind, defines, "attention_blind", &grid,
-                          HRI_GPU_ARGS(&o, &lse, &mask, &k));
+                          HRI_GPU_ARGS(&o, &lse, &mask, &v, &k));
 }
 
 /* HR_E_UNSUPPORTED: the kernels below do it. */

@@ -4,10 +4,11 @@
 // in shared memory as f32, in rows of an odd number of words.  L = 128 / R neighbouring threads share a row: each makes
 // every L-th score of it and has every L-th number of its results, DL of them, in registers.
 //
-// MASKED: numbers of type MELEM are added to the scores, and probabilities are dropped: attention_masked.  A query that sees
-// nothing gives 0, and its lse is infinite.
+// MASKED: numbers of type MELEM are added to the scores, and with DROP probabilities are dropped: attention_masked.  A query that
+// sees nothing gives 0, and its lse is infinite.  Tiles that the mask hides whole are skipped, and where it adds nothing it is not
+// read (attention_flags.cu has looked); where it is, before the products, which take longer than it does to come.
 //
-// Defines: BACKWARD (a module has one direction), ELEM, R, DL, CAUSAL; MASKED and MELEM.
+// Defines: BACKWARD (a module has one direction), ELEM, R, DL, CAUSAL; MASKED, MELEM and DROP.
 #ifndef ELEM
 #define ELEM     float
 #define R        32
@@ -18,6 +19,9 @@
 
 #ifndef MASKED
 #define MASKED 0
+#endif
+#ifndef DROP
+#define DROP 0
 #endif
 #if MASKED
 #ifndef MELEM
@@ -47,21 +51,33 @@ struct extra {
     float drop, keep;
     hr_u32 node, pairs;
 };
-// Whether any query of the tile at q0 sees any key of that at k0; a tile is 32 rows or fewer (attention_flags.cu).
-HR_INLINE bool sees(const hr_u8 *flags, const extra &e, hr_i64 b, hr_i64 h, hr_i64 q0, hr_i64 k0) {
-    return !flags ||
-           (flags[b * e.flag_batch + h * e.flag_head + q0 / 32 * e.flag_row + k0 / 32] & 1);
-}
-// What is added to the score of query i and key j.
-HR_INLINE float hidden(const MELEM *mask, const extra &e, hr_i64 b, hr_i64 h, hr_i64 i, hr_i64 j) {
-    return mask ? hr_load(mask[b * e.mask_batch + h * e.mask_head + i * e.mask_row + j]) : 0.0f;
-}
-// What its probability is multiplied by.
+enum { SEEN = 1, ADDS = 2 };
+// The mask of one head.
+struct head_mask {
+    const MELEM *at;
+    const hr_u8 *flags;
+    hr_i64 row, flag_row;
+
+    HR_INLINE void init(const MELEM *mask, const hr_u8 *all, const extra &e, hr_i64 b, hr_i64 h) {
+        at = mask ? mask + b * e.mask_batch + h * e.mask_head : mask;
+        flags = all ? all + b * e.flag_batch + h * e.flag_head : all;
+        row = e.mask_row;
+        flag_row = e.flag_row;
+    }
+    // SEEN and ADDS of the tiles at q0 and k0, which are 32 rows or fewer.
+    HR_INLINE hr_u32 of(hr_i64 q0, hr_i64 k0) const {
+        return flags ? flags[q0 / 32 * flag_row + k0 / 32] : SEEN;
+    }
+    // What is added to the score of query i and key j.
+    HR_INLINE float one(hr_i64 i, hr_i64 j) const {
+        return hr_load(at[i * row + j]);
+    }
+};
+#endif
+#if DROP
+// What the probability of query i and key j is multiplied by.
 HR_INLINE float kept(const hr_control *control, const extra &e, const shape &a, hr_i64 b, hr_i64 h,
                      hr_i64 i, hr_i64 j) {
-    if (e.drop <= 0.0f) {
-        return 1.0f;
-    }
     const hr_u64 index = ((hr_u64)h * (hr_u64)a.queries + (hr_u64)i) * (hr_u64)a.keys + (hr_u64)j;
     hr_u32 words[4];
     hr_philox(control->seed, control->step, e.node, control->first_sample + (hr_u32)b,
@@ -136,11 +152,24 @@ HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM
         out[x] = 0.0f;
     }
     fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
+#if MASKED
+    head_mask m0;
+    m0.init(mask, flags, e, b, h);
+#endif
     for (hr_i64 k0 = 0; k0 < end; k0 += R) {
         float s[SCORES], m = most, add = 0.0f;
 #if MASKED
-        if (!sees(flags, e, b, h, q0, k0)) {
+        const hr_u32 flag = m0.of(q0, k0);
+        float x[SCORES];
+        if (!(flag & SEEN)) {
             continue; // the whole block
+        }
+#pragma unroll
+        for (int n = 0; n < SCORES; n++) {
+            const int j = l + n * L;
+            x[n] = (flag & ADDS) && j < R && q0 + row < a.queries && k0 + j < a.keys
+                       ? m0.one(q0 + row, k0 + j)
+                       : 0.0f;
         }
 #endif
         fetch(ks, k + b * a.k_batch + h / a.group * depth, a.k_row, k0, a.keys, depth);
@@ -153,8 +182,7 @@ HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM
             s[n] = seen ? dot(qs + row * pitch, ks + j * pitch, depth) * a.scale
                         : hr_bits_float(0xff800000u);
 #if MASKED
-            s[n] = seen && q0 + row < a.queries ? s[n] + hidden(mask, e, b, h, q0 + row, k0 + j)
-                                                : s[n];
+            s[n] = seen ? s[n] + x[n] : s[n];
 #endif
             m = fmaxf(m, s[n]);
         }
@@ -166,7 +194,7 @@ HR_KERNEL __launch_bounds__(THREADS) attention_forward(const ELEM *q, const ELEM
         for (int n = 0; n < SCORES; n++) {
             s[n] = expf(s[n] - base);
             add += s[n];
-#if MASKED
+#if DROP
             s[n] = s[n] > 0.0f && q0 + row < a.queries
                        ? s[n] * kept(control, e, a, b, h, q0 + row, k0 + l + n * L)
                        : s[n];
@@ -236,9 +264,14 @@ HR_KERNEL __launch_bounds__(THREADS)
     }
     fetch(qs, q + b * a.q_batch + h * depth, a.q_row, q0, a.queries, depth);
     fetch(ds, dout + b * a.o_batch + h * depth, a.o_row, q0, a.queries, depth);
+#if MASKED
+    head_mask m0;
+    m0.init(mask, flags, e, b, h);
+#endif
     for (hr_i64 k0 = 0; k0 < end; k0 += R) {
 #if MASKED
-        if (!sees(flags, e, b, h, q0, k0)) {
+        const hr_u32 flag = m0.of(q0, k0);
+        if (!(flag & SEEN)) {
             continue; // the whole block
         }
 #endif
@@ -249,15 +282,18 @@ HR_KERNEL __launch_bounds__(THREADS)
             const bool seen = there && k0 + j < a.keys && !(CAUSAL && k0 + j > q0 + row);
             float s = 0.0f;
             if (seen) {
-                s = dot(qs + row * pitch, ks + j * pitch, depth) * a.scale;
 #if MASKED
-                s += hidden(mask, e, b, h, q0 + row, k0 + j);
-                s = expf(s - shift) * (kept(control, e, a, b, h, q0 + row, k0 + j) *
-                                           dot(ds + row * pitch, vs + j * pitch, depth) -
-                                       less);
-#else
-                s = expf(s - shift) * (dot(ds + row * pitch, vs + j * pitch, depth) - less);
+                const float x = flag & ADDS ? m0.one(q0 + row, k0 + j) : 0.0f;
 #endif
+                s = dot(qs + row * pitch, ks + j * pitch, depth) * a.scale;
+                float d = dot(ds + row * pitch, vs + j * pitch, depth);
+#if MASKED
+                s += x;
+#endif
+#if DROP
+                d *= kept(control, e, a, b, h, q0 + row, k0 + j);
+#endif
+                s = expf(s - shift) * (d - less);
             }
             ss[j] = s;
         }
@@ -292,9 +328,14 @@ HR_KERNEL __launch_bounds__(THREADS)
     for (hr_i64 hq = h * a.group; hq < (h + 1) * a.group; hq++) {
         const float *const row_lse = lse + (b * a.heads + hq) * a.queries;
         const float *const row_delta = delta + (b * a.heads + hq) * a.queries;
+#if MASKED
+        head_mask m0;
+        m0.init(mask, flags, e, b, hq);
+#endif
         for (hr_i64 q0 = CAUSAL ? k0 : 0; q0 < a.queries; q0 += R) {
 #if MASKED
-            if (!sees(flags, e, b, hq, q0, k0)) {
+            const hr_u32 flag = m0.of(q0, k0);
+            if (!(flag & SEEN)) {
                 continue; // the whole block
             }
 #endif
@@ -306,18 +347,21 @@ HR_KERNEL __launch_bounds__(THREADS)
                 float p = 0.0f, s = 0.0f;
                 if (seen) {
 #if MASKED
-                    if (k0 + row < a.keys) {
-                        const float by = kept(control, e, a, b, hq, q0 + i, k0 + row);
-                        p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale +
-                                 hidden(mask, e, b, hq, q0 + i, k0 + row) - row_lse[q0 + i]);
-                        s = p *
-                            (by * dot(vs + row * pitch, ds + i * pitch, depth) - row_delta[q0 + i]);
-                        p *= by;
-                    }
+                    const float x =
+                        (flag & ADDS) && k0 + row < a.keys ? m0.one(q0 + i, k0 + row) : 0.0f;
+                    p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale + x -
+                             row_lse[q0 + i]);
 #else
                     p = expf(dot(ks + row * pitch, qs + i * pitch, depth) * a.scale -
                              row_lse[q0 + i]);
-                    s = p * (dot(vs + row * pitch, ds + i * pitch, depth) - row_delta[q0 + i]);
+#endif
+                    const float d = dot(vs + row * pitch, ds + i * pitch, depth);
+#if DROP
+                    const float by = kept(control, e, a, b, hq, q0 + i, k0 + row);
+                    s = p * (by * d - row_delta[q0 + i]);
+                    p *= by;
+#else
+                    s = p * (d - row_delta[q0 + i]);
 #endif
                 }
                 ps[i] = p;
