@@ -31,6 +31,14 @@ static const hri_case attention_masked_grad_cases[] = {
      "bf16[1,72,2,16] bf16[1,72,2,16] bf16[1,104,2,16] bf16[1,104,2,16] bf16[1,72,2,16] "
      "f32[1,2,72] f32[1,2,72,104]",
      .flags = HRI_CASE_HIDES},
+    {"first keys hidden, for libraries",
+     "bf16[2,72,2,16] bf16[2,72,2,16] bf16[2,264,2,16] bf16[2,264,2,16] bf16[2,72,2,16] "
+     "f32[2,2,72] bf16[2,1,1,264]",
+     .flags = HRI_CASE_HIDES},
+    {"hidden and causal, for libraries",
+     "f16[1,136,2,64] f16[1,136,2,64] f16[1,136,2,64] f16[1,136,2,64] f16[1,136,2,64] f32[1,2,136] "
+     "f32[1,1,136,136]",
+     "causal", .flags = HRI_CASE_HIDES},
     {"mask of another width",
      "f32[2,7,3,5] f32[2,7,3,5] f32[2,9,3,5] f32[2,9,3,5] f32[2,7,3,5] f32[2,3,7] f32[2,3,7,7]",
      .flags = HRI_CASE_BAD},

@@ -2,10 +2,14 @@
  *
  * The library knows attention by the shape of its graph, so the operations below stand in exactly the order it looks
  * for; everything between q, k, v and o is virtual and never lies in memory.  Packed q, k and v are read by their
- * strides.  Scores with a mask added are held at a least number forward, and at the statistics backward: the library's running
- * maximum makes no number of a tile that is all minus infinity, nor of one at the end of what f32 holds.  Backward in the order that gives the same bits each time (the products of scores written once to work space
+ * strides.  Backward in the order that gives the same bits each time (the products of scores written once to work space
  * instead of sums by atomics), so it needs B H T S 2 bytes; beyond HRI_GPU_LIMIT_ATTENTION our own kernels are the
- * better choice.  Work space holds
+ * better choice.
+ *
+ * Scores with a mask added are no less than a least number forward, and little over the statistics backward: a running maximum
+ * makes no number of a tile that is all minus infinity, nor of one at the end of what f32 holds.
+ *
+ * Work space holds
  *
  *   row sums (B, H, T) f32, backward alone   the engine's own */
 #include <math.h>
@@ -95,7 +99,7 @@ static tensor with_mask(builder *b, tensor s) {
                  hri_dnn_tensor(b->g, UID_MASK, hri_dnn_type(x->mask_type), 4, dim, stride, 0));
 }
 
-/* Masked scores forward, and what they are over the statistics backward, on the right side of a bound. */
+/* Masked scores forward, and what they are over the statistics backward, held at a bound. */
 static tensor bounded(builder *b, tensor s) {
     const cudnnPointwiseMode_t mode = b->x->backward ? CUDNN_POINTWISE_MIN : CUDNN_POINTWISE_MAX;
     return b->x->masked && !(b->form & BARE) ? apply(b, mode, s, value(b, UID_BOUND)) : s;
@@ -329,7 +333,9 @@ void hri_gpu_attention_contest(const hri_gpu_attention *x, const hri_gpu_attenti
 
 hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
                                 const hri_gpu_attention_at *at, hr_addr workspace) {
-    static const float minus = -INFINITY, one = 1.0f, zero = 0.0f;
+    static const float minus = -INFINITY, one = 1.0f;
+    /* Backward, what is over the statistics by more than rounding; as attention.cu holds it. */
+    static const float most = 9.7040605f;
     char key[HRI_GPU_KEY];
     hri_gpu_dnn_record *r = record_of(gpu, x, key);
     if (!r || ((at->q | at->k | at->v | at->o | at->stats | at->dout | at->dq | at->dk | at->dv |
@@ -348,7 +354,7 @@ hr_status hri_gpu_attention_run(hri_gpu *gpu, const hri_gpu_attention *x,
     }
     if (x->masked) {
         bound[count++] = (hri_dnn_bound){UID_MASK, ON_DEVICE(at->mask)};
-        bound[count++] = (hri_dnn_bound){UID_BOUND, x->backward ? &zero : &x->low};
+        bound[count++] = (hri_dnn_bound){UID_BOUND, x->backward ? &most : &x->low};
     }
     if (x->backward) {
         bound[count++] = (hri_dnn_bound){UID_DO, ON_DEVICE(at->dout)};
