@@ -100,8 +100,9 @@ static void cut_mask(cut *c, const hri_attention *a, hr_addr mask) {
     const size_t used = strlen(c->defines);
     const int64_t across = hri_gpu_up(a->keys, FLAG_TILE);
     const int64_t along = hri_gpu_up(x->mask_rows, FLAG_TILE);
-    snprintf(c->defines + used, sizeof c->defines - used, " -DMASKED=1 -DMELEM=%s -DDROP=%d",
-             hri_gpu_type(x->mask_type), x->drop > 0.0f);
+    snprintf(c->defines + used, sizeof c->defines - used,
+             " -DMASKED=1 -DMELEM=%s -DMROWS=%d -DDROP=%d", hri_gpu_type(x->mask_type),
+             x->mask_row != 0, x->drop > 0.0f);
     c->extra = (extra){.mask_batch = x->mask_batch,
                        .mask_head = x->mask_head,
                        .mask_row = x->mask_row,

@@ -33,6 +33,10 @@
 #ifndef DROP
 #define DROP 0
 #endif
+// MROWS 0: the mask has one row for all queries.
+#ifndef MROWS
+#define MROWS 1
+#endif
 #if MASKED
 #ifndef MELEM
 #define MELEM float
@@ -82,6 +86,43 @@ struct extra {
 
 enum { SEEN = 1, ADDS = 2 };
 
+// Two neighbours of a mask as they lie: small types in one word.
+template <typename T> struct neighbours {
+    hr_u32 word;
+
+    HR_INLINE void take(const T *a, const T *b, bool pair) {
+        word = pair ? *(const hr_u32 *)a : (hr_u32)b->bits << 16 | a->bits;
+    }
+    HR_INLINE float low() const {
+        T x;
+        x.bits = (hr_u16)(word & 0xffffu);
+        return hr_load(x);
+    }
+    HR_INLINE float high() const {
+        T x;
+        x.bits = (hr_u16)(word >> 16);
+        return hr_load(x);
+    }
+};
+template <> struct neighbours<float> {
+    float2 both;
+
+    HR_INLINE void take(const float *a, const float *b, bool pair) {
+        if (pair) {
+            both = *(const float2 *)a;
+        } else {
+            both.x = *a;
+            both.y = *b;
+        }
+    }
+    HR_INLINE float low() const {
+        return both.x;
+    }
+    HR_INLINE float high() const {
+        return both.y;
+    }
+};
+
 // The mask of one head.
 struct head_mask {
     const MELEM *at;
@@ -116,23 +157,47 @@ struct head_mask {
         // Finite numbers stay finite, so that a query that sees none but those weighs them.
         return x == none() ? x : fmaxf(x * over, -1e30f);
     }
+    // Where the numbers of a query and a key lie; behind the last of either, where those of another do.
+    HR_INLINE const MELEM *place(hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {
+        return at + (MROWS ? (i < queries ? i : queries - 1) * row : 0) + (j < keys ? j : 0);
+    }
     // What is added to the score of a query and a key.
     HR_INLINE float single(hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {
-        return i < queries && j < keys ? one(hr_load(at[i * row + j])) : 0.0f;
+        return one(hr_load(*place(i, j, queries, keys)));
     }
-    // And of a query and the keys j and j + 1.
-    HR_INLINE void two(float (&x)[2], hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {
-        x[0] = x[1] = 0.0f;
-        if (i < queries && j < keys) {
-            const MELEM *from = at + i * row + j;
-            if (pairs) {
-                hr_load_pack<MELEM, 2>(from, x);
-            } else {
-                x[0] = hr_load(from[0]);
-                x[1] = j + 1 < keys ? hr_load(from[1]) : 0.0f;
+    // And of a query and the keys j, which is even, and j + 1; use it by `one`.
+    HR_INLINE void two(neighbours<MELEM> &x, hr_i64 i, hr_i64 j, hr_i64 queries,
+                       hr_i64 keys) const {
+        const MELEM *from = place(i, j, queries, keys);
+        x.take(from, j + 1 < keys ? from + 1 : from, pairs);
+    }
+};
+
+// What a thread adds to M times N tiles of scores, queries being rows; taken before the scores are made where there is room for it.
+template <int M, int N> struct added {
+    enum { ROWS = MROWS ? 2 * M : 1, AHEAD = !MROWS || sizeof(MELEM) == 2 };
+    neighbours<MELEM> x[ROWS][N];
+
+    HR_INLINE void take(const head_mask &mask, hr_i64 q0, hr_i64 k0, const shape &a) {
+        const int lane = threadIdx.x & 31;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+            for (int n = 0; n < N; n++) {
+                mask.two(x[r][n], q0 + r * 8 + lane / 4, k0 + n * 8 + lane % 4 * 2, a.queries,
+                         a.keys);
             }
-            x[0] = one(x[0]);
-            x[1] = one(x[1]);
+        }
+    }
+    HR_INLINE void add(float (&s)[N][4], int m, const head_mask &mask) const {
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const neighbours<MELEM> &y = x[MROWS ? 2 * m + half : 0][n];
+                s[n][2 * half] += mask.one(y.low());
+                s[n][2 * half + 1] += mask.one(y.high());
+            }
         }
     }
 };
@@ -275,6 +340,13 @@ HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&su
 ) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
     float s[MT][BK / 8][4];
+#if MASKED
+    added<MT, BK / 8> more;
+    const hr_i64 own_q = q0 + warp * MT * 16;
+    if (more.AHEAD && (flag & ADDS)) {
+        more.take(mask, own_q, k0, a);
+    }
+#endif
 #pragma unroll
     for (int m = 0; m < MT; m++) {
         clear(s[m]);
@@ -300,21 +372,16 @@ HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&su
     const int keys = a.keys - k0 < BK ? (int)(a.keys - k0) : BK; // of this step
     const int ahead = (int)(q0 - k0);
     const bool edge = keys < BK || (CAUSAL && BK > ahead + warp * 16 * MT + 1);
+#if MASKED
+    if (!more.AHEAD && (flag & ADDS)) {
+        more.take(mask, own_q, k0, a);
+    }
+#endif
 #pragma unroll
     for (int m = 0; m < MT; m++) {
 #if MASKED
         if (flag & ADDS) {
-#pragma unroll
-            for (int n = 0; n < BK / 8; n++) {
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    float x[2];
-                    mask.two(x, q0 + (warp * MT + m) * 16 + lane / 4 + half * 8,
-                             k0 + n * 8 + lane % 4 * 2, a.queries, a.keys);
-                    s[m][n][2 * half] += x[0];
-                    s[m][n][2 * half + 1] += x[1];
-                }
-            }
+            more.add(s[m], m, mask);
         }
 #endif
         if (edge) {
@@ -637,6 +704,12 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
         if (sees &&
             (!CAUSAL || k0 < q0 + (warp + 1) * 16 * MG)) { // else no row of the warp sees these
             float s[MG][BG / 8][4], dp[MG][BG / 8][4];
+#if MASKED
+            added<MG, BG / 8> more;
+            if (flag & ADDS) {
+                more.take(m0, q0 + warp * MG * 16, k0, a);
+            }
+#endif
             two_products<HOLD>(s, dp, own_q, own_d, kj, vj);
             const int keys = a.keys - k0 < BG ? (int)(a.keys - k0) : BG; // of this step
             const int ahead = (int)(q0 - k0) + warp * 16 * MG;
@@ -644,20 +717,16 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
 #pragma unroll
             for (int m = 0; m < MG; m++) {
                 const int row = ahead + m * 16 + lane / 4;
+#if MASKED
+                if (flag & ADDS) {
+                    more.add(s[m], m, m0);
+                }
+#endif
 #pragma unroll
                 for (int n = 0; n < BG / 8; n++) {
-#if MASKED
+#if DROP
                     const hr_i64 q_at = q0 + (warp * MG + m) * 16 + lane / 4;
                     const hr_i64 k_at = k0 + n * 8 + lane % 4 * 2;
-                    if (flag & ADDS) {
-#pragma unroll
-                        for (int half = 0; half < 2; half++) {
-                            float x[2];
-                            m0.two(x, q_at + half * 8, k_at, a.queries, a.keys);
-                            s[m][n][2 * half] += x[0];
-                            s[m][n][2 * half + 1] += x[1];
-                        }
-                    }
 #endif
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
@@ -778,6 +847,17 @@ HR_KERNEL __launch_bounds__(THREADS)
 #endif
         if (sees && (!CAUSAL || behind < BG)) { // else no query sees its keys
             float s[MG][BG / 8][4], dp[MG][BG / 8][4];
+#if MASKED && !MROWS
+            float more[MG][2]; // the same for all queries
+#pragma unroll
+            for (int m = 0; m < MG; m++) {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    const hr_i64 key = k0 + (warp * MG + m) * 16 + lane / 4 + half * 8;
+                    more[m][half] = flag & ADDS ? own_mask.single(0, key, a.queries, a.keys) : 0.0f;
+                }
+            }
+#endif
             two_products<HOLD_KEYS>(s, dp, own_k, own_v, qj, dj);
             const bool edge = CAUSAL && behind + 16 * MG > 1;
 #pragma unroll
@@ -792,11 +872,13 @@ HR_KERNEL __launch_bounds__(THREADS)
 #endif
 #pragma unroll
                     for (int x = 0; x < 4; x++) {
-#if MASKED
+#if MASKED && MROWS
                         if (flag & ADDS) {
                             s[m][t][x] += own_mask.single(q0 + i + (x & 1), k_at + x / 2 * 8,
                                                           a.queries, a.keys);
                         }
+#elif MASKED
+                        s[m][t][x] += more[m][x / 2];
 #endif
                         const float p = weight(s[m][t][x], scale, x & 1 ? by.y : by.x);
                         const bool seen = !edge || key + x / 2 * 8 <= i + (x & 1);
