@@ -84,7 +84,7 @@ struct extra {
     hr_u32 node, pairs; // pairs: two neighbours may be read at once
 };
 
-enum { SEEN = 1, ADDS = 2 };
+enum { SEEN = 1, ADDS = 2, HIDES = 4 };
 
 // Two neighbours of a mask as they lie: small types in one word.
 template <typename T> struct neighbours {
@@ -140,7 +140,7 @@ struct head_mask {
         pairs = e.pairs != 0;
         over = 1.0f / scale;
     }
-    // SEEN and ADDS of these queries and keys, both from whole tiles of 32 on or inside of one.
+    // SEEN, ADDS and HIDES of these queries and keys, both from whole tiles of 32 on or inside of one.
     HR_INLINE hr_u32 of(hr_i64 q0, int rows, hr_i64 queries, hr_i64 k0, int columns,
                         hr_i64 keys) const {
         hr_u32 all = at ? 0 : SEEN;
@@ -153,19 +153,20 @@ struct head_mask {
         }
         return all;
     }
-    HR_INLINE float one(float x) const {
-        // Finite numbers stay finite, so that a query that sees none but those weighs them.
-        return x == none() ? x : fmaxf(x * over, -1e30f);
+    // A score with a number of the mask.  Finite ones stay finite, so that a query that sees none but those weighs them.
+    HR_INLINE float on(float s, float x, bool hides) const {
+        const float sum = fmaf(x, over, s);
+        return !hides ? sum : x == none() ? x : sum < -1e30f ? -1e30f : sum;
     }
     // Where the numbers of a query and a key lie; behind the last of either, where those of another do.
     HR_INLINE const MELEM *place(hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {
         return at + (MROWS ? (i < queries ? i : queries - 1) * row : 0) + (j < keys ? j : 0);
     }
-    // What is added to the score of a query and a key.
+    // That of a query and a key.
     HR_INLINE float single(hr_i64 i, hr_i64 j, hr_i64 queries, hr_i64 keys) const {
-        return one(hr_load(*place(i, j, queries, keys)));
+        return hr_load(*place(i, j, queries, keys));
     }
-    // And of a query and the keys j, which is even, and j + 1; use it by `one`.
+    // And of a query and the keys j, which is even, and j + 1.
     HR_INLINE void two(neighbours<MELEM> &x, hr_i64 i, hr_i64 j, hr_i64 queries,
                        hr_i64 keys) const {
         const MELEM *from = place(i, j, queries, keys);
@@ -189,15 +190,22 @@ template <int M, int N> struct added {
             }
         }
     }
-    HR_INLINE void add(float (&s)[N][4], int m, const head_mask &mask) const {
+    template <bool HIDDEN>
+    HR_INLINE void put(float (&s)[N][4], int m, const head_mask &mask) const {
 #pragma unroll
         for (int n = 0; n < N; n++) {
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const neighbours<MELEM> &y = x[MROWS ? 2 * m + half : 0][n];
-                s[n][2 * half] += mask.one(y.low());
-                s[n][2 * half + 1] += mask.one(y.high());
+            for (int i = 0; i < 4; i++) {
+                const neighbours<MELEM> &y = x[MROWS ? 2 * m + i / 2 : 0][n];
+                s[n][i] = mask.on(s[n][i], i & 1 ? y.high() : y.low(), HIDDEN);
             }
+        }
+    }
+    HR_INLINE void add(float (&s)[N][4], int m, const head_mask &mask, hr_u32 flag) const {
+        if (flag & HIDES) {
+            put<true>(s, m, mask);
+        } else if (flag & ADDS) {
+            put<false>(s, m, mask);
         }
     }
 };
@@ -380,9 +388,7 @@ HR_INLINE void step(float (&out)[MT][TILES][4], float (&most)[MT][2], float (&su
 #pragma unroll
     for (int m = 0; m < MT; m++) {
 #if MASKED
-        if (flag & ADDS) {
-            more.add(s[m], m, mask);
-        }
+        more.add(s[m], m, mask, flag);
 #endif
         if (edge) {
             const int row = ahead + (warp * MT + m) * 16 + lane / 4;
@@ -718,9 +724,7 @@ HR_KERNEL __launch_bounds__(THREADS, MG == 1 ? 3 : 2)
             for (int m = 0; m < MG; m++) {
                 const int row = ahead + m * 16 + lane / 4;
 #if MASKED
-                if (flag & ADDS) {
-                    more.add(s[m], m, m0);
-                }
+                more.add(s[m], m, m0, flag);
 #endif
 #pragma unroll
                 for (int n = 0; n < BG / 8; n++) {
@@ -874,11 +878,14 @@ HR_KERNEL __launch_bounds__(THREADS)
                     for (int x = 0; x < 4; x++) {
 #if MASKED && MROWS
                         if (flag & ADDS) {
-                            s[m][t][x] += own_mask.single(q0 + i + (x & 1), k_at + x / 2 * 8,
-                                                          a.queries, a.keys);
+                            s[m][t][x] = own_mask.on(
+                                s[m][t][x],
+                                own_mask.single(q0 + i + (x & 1), k_at + x / 2 * 8, a.queries,
+                                                a.keys),
+                                (flag & HIDES) != 0);
                         }
 #elif MASKED
-                        s[m][t][x] += more[m][x / 2];
+                        s[m][t][x] = own_mask.on(s[m][t][x], more[m][x / 2], (flag & HIDES) != 0);
 #endif
                         const float p = weight(s[m][t][x], scale, x & 1 ? by.y : by.x);
                         const bool seen = !edge || key + x / 2 * 8 <= i + (x & 1);

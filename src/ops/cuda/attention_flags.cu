@@ -1,10 +1,11 @@
-// What a mask does to each tile of 32 queries by 32 keys, so that attention skips tiles it hides and reads no mask where it adds
-// nothing.  MELEM is the type of the mask.  A warp has a tile; a mask that is the same for all queries has one row.
+// What a mask does to each tile of 32 queries by 32 keys, so that attention skips tiles it hides, reads no mask where it adds nothing,
+// and looks for what cannot be added only where there is any: minus infinity, numbers so large that they hide, what is no number.
+// MELEM is the type of the mask.  A warp has a tile; a mask that is the same for all queries has one row.
 #ifndef MELEM
 #define MELEM float
 #endif
 
-enum { THREADS = 128, TILE = 32, SEEN = 1, ADDS = 2 };
+enum { THREADS = 128, TILE = 32, SEEN = 1, ADDS = 2, HIDES = 4 };
 
 HR_KERNEL __launch_bounds__(THREADS)
     attention_flags(const MELEM *mask, hr_u8 *flags, hr_i64 count, hr_i64 rows, hr_i64 keys) {
@@ -15,15 +16,18 @@ HR_KERNEL __launch_bounds__(THREADS)
     const hr_i64 across = (keys + TILE - 1) / TILE, along = (rows + TILE - 1) / TILE;
     const hr_i64 k = tile % across * TILE + threadIdx.x % 32, first = tile / across % along * TILE;
     const MELEM *at = mask + (tile / across / along * rows + first) * keys + k;
-    float seen = 0.0f, adds = 0.0f;
+    float seen = 0.0f, adds = 0.0f, hides = 0.0f;
     for (int i = 0; i < TILE && k < keys && first + i < rows; i++) {
         const float x = hr_load(at[i * keys]);
         seen = x == hr_bits_float(0xff800000u) ? seen : 1.0f;
         adds = x == 0.0f ? adds : 1.0f;
+        hides = x > -1e20f ? hides : 1.0f;
     }
     seen = hr_warp_max(seen);
     adds = hr_warp_max(adds);
+    hides = hr_warp_max(hides);
     if (threadIdx.x % 32 == 0) {
-        flags[tile] = (hr_u8)((seen > 0.0f ? SEEN : 0) | (adds > 0.0f ? ADDS : 0));
+        flags[tile] = (hr_u8)((seen > 0.0f ? SEEN : 0) | (adds > 0.0f ? ADDS : 0) |
+                              (hides > 0.0f ? HIDES : 0));
     }
 }
