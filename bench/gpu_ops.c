@@ -495,7 +495,8 @@ int main(int argc, char **argv) {
             own = (row){argv[at + 1], argv[at + 2], argv[at + 3]};
             at += 3;
         } else {
-            fputs("gpu_ops [--device NAME] [--check] [--repeat N] [--wait] [--no-cudnn] [--no-cublaslt] "
+            fputs("gpu_ops [--device NAME] [--check] [--repeat N] [--wait] [--no-cudnn] "
+                  "[--no-cublaslt] "
                   "[--op OP INPUTS ATTRIBUTES] "
                   "[TEXT...]\n",
                   stderr);

@@ -185,7 +185,8 @@ typedef struct hri_gpu_attention {
         masked; /* numbers of mask_type are added to the scaled scores: (B or 1, H or 1, T or 1, S), close together */
     hr_type mask_type;
     int64_t mask_dim[3];
-    float low; /* forward: masked scores are no less, so that minus infinity is a number like others */
+    float
+        low; /* forward: masked scores are no less, so that minus infinity is a number like others */
 } hri_gpu_attention;
 
 typedef struct hri_gpu_attention_at {

@@ -26,7 +26,7 @@ static tensor placed(desk *d, const float *from, int64_t count) {
 
 TEST(attention, rows_that_see_nothing_are_mended_behind_a_library) {
     static const float n = -INFINITY, far = -3e38f;
-    static const float mask[T][S] = {{n, 0, 1},       {n, n, n},    {far, far, far},
+    static const float mask[T][S] = {{n, 0, 1},      {n, n, n}, {far, far, far},
                                      {n, -2e38f, n}, {0, 0, n}, {-1e29f, -1e29f, -1e29f}};
     static const float lse[T] = {0.5f, LOW, 1.000001f * LOW, LOW, NAN, -1e29f};
     float o[T * D], v[S * D];
@@ -52,19 +52,19 @@ TEST(attention, rows_that_see_nothing_are_mended_behind_a_library) {
     hr_addr at[] = {to.block.addr, stats.block.addr, m.block.addr, values.block.addr};
     const hri_gpu_grid grid = {.x = 1, .threads = 128};
     desk_check(&d,
-               hri_gpu_launch(d.gpu, &hri_cu_attention_blind, "-DELEM=float -DMELEM=float -DCAUSAL=0",
-                              "attention_blind", &grid,
+               hri_gpu_launch(d.gpu, &hri_cu_attention_blind,
+                              "-DELEM=float -DMELEM=float -DCAUSAL=0", "attention_blind", &grid,
                               HRI_GPU_ARGS(&at[0], &at[1], &at[2], &at[3], &k)),
                "the kernel");
     desk_sync(&d);
     double *is = desk_read(&d, &to), *sums = desk_read(&d, &stats);
     for (int i = 0; i < D; i++) {
         const double mean = (v[i] + v[D + i] + v[2 * D + i]) / 3.0;
-        CHECK(is[i] == 7.0 && is[5 * D + i] == 7.0);     /* it sees, and weighs large numbers itself */
-        CHECK(is[D + i] == 0.0);                         /* nothing */
-        CHECK(fabs(is[2 * D + i] - mean) < 1e-4);        /* all the same */
-        CHECK(is[3 * D + i] == (double)v[D + i]);        /* one key alone */
-        CHECK(isnan(is[4 * D + i]));                     /* what is no number stays none */
+        CHECK(is[i] == 7.0 && is[5 * D + i] == 7.0); /* it sees, and weighs large numbers itself */
+        CHECK(is[D + i] == 0.0);                     /* nothing */
+        CHECK(fabs(is[2 * D + i] - mean) < 1e-4);    /* all the same */
+        CHECK(is[3 * D + i] == (double)v[D + i]);    /* one key alone */
+        CHECK(isnan(is[4 * D + i]));                 /* what is no number stays none */
     }
     CHECK(sums[0] == 0.5 && sums[5] == (double)-1e29f);
     CHECK(isinf(sums[1]) && sums[1] > 0 && isnan(sums[4]));

@@ -82,18 +82,6 @@ TEST_TIMEOUT(plans, vit_with_dropout_in_f16_is_as_on_the_host_at_any_budget, 300
                "optimizer=adamw,precision=f16", 2, 2e-2);
 }
 
-TEST_TIMEOUT(plans, lstm_in_f32_is_as_on_the_host_at_any_budget, 300) {
-    at_budgets("net: input(6, vocab=20) | embedding(8, 20, positions=0) | lstm(6, both=1) | "
-               "dropout(0.1) | lstm(5, last=1) | dense(3)",
-               "optimizer=adamw", 8, 1e-4);
-}
-
-TEST_TIMEOUT(plans, gru_in_bf16_is_as_on_the_host_at_any_budget, 300) {
-    at_budgets("net: input(6, vocab=20) | embedding(8, 20) | gru(8) | gru(5, both=1, last=1) | "
-               "dense(3)",
-               "optimizer=sgd,rate=0.05,precision=bf16,clip=1", 8, 2e-2);
-}
-
 TEST_TIMEOUT(plans, values_that_wait_on_the_host_come_back_unchanged, 300) {
     float want[TRAINING_STEPS], is[TRAINING_STEPS];
     training t;

@@ -878,11 +878,11 @@ HR_KERNEL __launch_bounds__(THREADS)
                     for (int x = 0; x < 4; x++) {
 #if MASKED && MROWS
                         if (flag & ADDS) {
-                            s[m][t][x] = own_mask.on(
-                                s[m][t][x],
-                                own_mask.single(q0 + i + (x & 1), k_at + x / 2 * 8, a.queries,
-                                                a.keys),
-                                (flag & HIDES) != 0);
+                            s[m][t][x] =
+                                own_mask.on(s[m][t][x],
+                                            own_mask.single(q0 + i + (x & 1), k_at + x / 2 * 8,
+                                                            a.queries, a.keys),
+                                            (flag & HIDES) != 0);
                         }
 #elif MASKED
                         s[m][t][x] = own_mask.on(s[m][t][x], more[m][x / 2], (flag & HIDES) != 0);

@@ -48,7 +48,8 @@ HR_INLINE void mend(ELEM *o, float *lse, const MELEM *mask, const ELEM *v, const
 
 HR_KERNEL __launch_bounds__(128)
     attention_blind(ELEM *o, float *lse, const MELEM *mask, const ELEM *v, blind a) {
-    const hr_i64 own = (hr_i64)blockIdx.x * blockDim.x + threadIdx.x, first = own - threadIdx.x % 32;
+    const hr_i64 own = (hr_i64)blockIdx.x * blockDim.x + threadIdx.x,
+                 first = own - threadIdx.x % 32;
     // The library may have come to `low` by products with the logarithm of 2.
     const bool low = own < a.rows && !(lse[own] > 0.99999f * a.low);
     for (hr_u32 left = __ballot_sync(0xffffffffu, low); left; left &= left - 1) {
