@@ -7,7 +7,9 @@
 #include "graph/custom.h"
 #include "job/ways.h"
 #include "ops/common/codes.h"
+#include "ops/common/sparsity.h"
 #include "passes/common/lora.h"
+#include "passes/common/prune.h"
 #include "weights/adapter.h"
 
 enum { LOOK = HRI_FIT_LOOK };
@@ -116,6 +118,23 @@ static void sum_lora(const hri_plan_job *j, const hr_graph *g, hri_plan_answer *
     }
 }
 
+static void sum_masks(const hri_plan_job *j, const hr_graph *g, hri_plan_answer *out) {
+    out->pruned_weights = out->mask_bytes = out->pruned_file_bytes = 0;
+    const hri_prune *o = hri_passes_find(&j->passes, "prune");
+    for (hr_value v = 1; o && v < g->value_count; v++) {
+        const hr_value mask =
+            g->values[v].kind == HR_VALUE_PARAM ? hri_prune_mask_of(g, v) : HR_NONE;
+        if (mask != HR_NONE) {
+            const int64_t n = hr_shape_count(&g->values[v].meta.shape);
+            const uint64_t bits = hr_meta_bytes(&g->values[mask].meta);
+            const uint64_t zeros = 4 * (uint64_t)hri_sparsity_cut(n, hri_prune_final(o));
+            out->pruned_weights += (uint64_t)n;
+            out->mask_bytes += bits;
+            out->pruned_file_bytes += zeros > bits ? zeros - bits : 0;
+        }
+    }
+}
+
 /* What the plan pays for ops that are not ours. */
 static void sum_customs(const hri_fit_case *c, hri_plan_answer *out) {
     out->custom_ops = 0;
@@ -141,6 +160,7 @@ void hri_plan_answer_describe(const hri_plan_job *j, const hri_fit_plans *plans,
         name_peak(&c->pieces[plans->peak_piece].x.problem, plans->plans[plans->peak_piece], out);
         sum_persistent(c, plans->arenas, out);
         sum_lora(j, c->pieces[0].g, out);
+        sum_masks(j, c->pieces[0].g, out);
         sum_customs(c, out);
     } else if (plan) {
         name_peak(&j->problem, plan, out);

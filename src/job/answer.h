@@ -41,6 +41,8 @@ typedef struct hri_plan_answer {
     /* With LoRA; all 0 without: layers with adapters, what is trained (the bytes of the adapter file), what is frozen, and
      * the optimizer state that that would have. */
     uint64_t lora_layers, lora_bytes, frozen_bytes, frozen_saved_bytes;
+    /* With pruning: weights that have masks, bytes of those, and what a compressed file of the weights has less at the end. */
+    uint64_t pruned_weights, mask_bytes, pruned_file_bytes;
     bool may_cut, coupled;
     uint32_t custom_ops;             /* nodes of a step that run custom ops, gradients included */
     double custom_ns;                /* and their time */

@@ -3,6 +3,7 @@
 
 #include "job/change.h"
 #include "job/train.h"
+#include "passes/common/prune.h"
 
 enum {
     AUTO_STEPS = 16, /* an epoch that is much shorter learns little from each sample */
@@ -171,6 +172,14 @@ void hri_train_warn_of_length(const hri_train_job *j) {
         (uint64_t)t.every >= total) {
         hri_listener_warn(&j->listener, "every", " %lld has no effect: the run has %llu steps",
                           (long long)t.every, total);
+    }
+    const hri_prune *prune = hri_passes_find(&j->plan->passes, "prune");
+    if (total && prune && prune->end >= (int64_t)total) {
+        hri_listener_warn(
+            &j->listener, "prune",
+            ": the run of %llu steps ends before step %lld, when the masks have their "
+            "final share of zeros",
+            total, (long long)prune->end);
     }
     if (total && j->o.val_every > total) {
         hri_listener_warn(&j->listener, "val_every",

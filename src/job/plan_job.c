@@ -7,6 +7,7 @@
 #include "base/cache_dir.h"
 #include "device/device.h"
 #include "fit/planned.h"
+#include "passes/common/prune.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -60,6 +61,41 @@ hr_status hri_plan_job_wire_device_bytes(hri_plan_job *j, uint64_t *out) {
     return HR_OK;
 }
 
+/* Where it is not said masks change until three quarters of the steps, or for a thousand. */
+static hr_status settle_prune(hri_plan_job *j) {
+    hri_prune *p = (hri_prune *)(uintptr_t)hri_passes_find(&j->passes, "prune"); /* ours */
+    if (!p) {
+        return HR_OK;
+    }
+    if (j->o.shard && strcmp(j->o.shard, "none") != 0) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "prune", " does not work with `shard`");
+    }
+    if (p->end == INT64_MIN) {
+        const int64_t end = j->o.steps ? (int64_t)(j->o.steps / 4 * 3) : p->begin + 1000;
+        p->end = end > p->begin ? end : p->begin;
+    }
+    return HR_OK;
+}
+
+static hr_status read_passes(hri_plan_job *j) {
+    hri_prose prose = {0};
+    const hr_status status = hri_passes_parse(j->o.passes, &j->passes, &prose);
+    if (status == HR_OK) {
+        return settle_prune(j);
+    }
+    static const char *const names[] = {"lora", "prune"};
+    const char *name = "passes", *text = prose.text;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const size_t n = strlen(names[i]);
+        if (!strncmp(prose.text, names[i], n) && prose.text[n] == ':') {
+            name = names[i];
+            text = prose.text + n + 2;
+        }
+    }
+    return hri_why_option(&j->why, status == HR_E_NOMEM_HOST ? status : HR_E_INVALID, name, ": %s",
+                          text);
+}
+
 static hr_status open_model(hri_plan_job *j) {
     hr_error error = {0};
     hr_status status = HR_OK;
@@ -79,12 +115,9 @@ static hr_status open_model(hri_plan_job *j) {
     if (status != HR_OK) {
         return hri_why_error(&j->why, hri_cause_of(status), status, NULL, &error);
     }
-    hri_prose prose = {0};
-    status = hri_passes_parse(j->o.passes, &j->passes, &prose);
+    status = read_passes(j);
     if (status != HR_OK) {
-        const int lora = !strncmp(prose.text, "lora:", 5);
-        return hri_why_option(&j->why, status == HR_E_NOMEM_HOST ? status : HR_E_INVALID,
-                              lora ? "lora" : "passes", ": %s", prose.text + (lora ? 6 : 0));
+        return status;
     }
     j->what = j->o.model ? j->o.model : hr_model_name(j->model);
     j->objective = (hri_objective){
@@ -142,6 +175,9 @@ hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options, hri_pla
     }
     if (status == HR_OK) {
         status = hri_plan_job_open_device(out);
+    }
+    if (status == HR_OK && out->engine && hri_passes_find(&out->passes, "prune")) {
+        status = hri_why_option(&out->why, HR_E_UNSUPPORTED, "prune", " works on the host only");
     }
     if (status == HR_OK) {
         status = hri_plan_job_check_spill(out);

@@ -149,11 +149,12 @@ static void choose(adapting *x, const hr_graph *g) {
             continue;
         }
         const int named = x->o->layers && hri_pattern_has(x->o->layers, value->name);
-        const int wanted = x->o->layers ? named : v != head;
+        const int trained = is_trained(x->o, g, v, head);
+        const int wanted = x->o->layers ? named : v != head && !trained;
         if (value->meta.shape.rank == 2 && wanted && hri_lora_in_first(g, v) >= 0) {
             x->kind[v] = ADAPTED;
             x->count++;
-        } else if (is_trained(x->o, g, v, head)) {
+        } else if (trained) {
             x->kind[v] = TRAINED;
         }
     }

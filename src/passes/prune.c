@@ -27,8 +27,8 @@ static const hri_field fields[] = {
     {"sparsity", "share of zeros at the end (0.8), from one share to another (0.5:0.8), or 2:4",
      AT(sparsity), HRI_FIELD_STRING, "0.5"},
     {"begin", "step of the first change", AT(begin), HRI_FIELD_INT, "0", .min = 0, .max = 9e15},
-    {"end", "step of the last change; auto: three quarters of the steps", AT(end), HRI_FIELD_INT,
-     "auto", .min = 0, .max = 9e15, .word = "auto"},
+    {"end", "step of the last change; auto: three quarters of --steps, or 1000 after begin",
+     AT(end), HRI_FIELD_INT, "auto", .min = 0, .max = 9e15, .word = "auto"},
     {"every", "steps between changes", AT(every), HRI_FIELD_INT, "100", .min = 1, .max = 9e15},
     {"layers", "layers to prune: names joined by +, * for any letters", AT(layers),
      HRI_FIELD_STRING, NULL},
@@ -56,6 +56,12 @@ static int read_sparsity(const char *text, double *initial, double *final, int *
         }
     }
     return !*end && *initial >= 0 && *final >= *initial && *final <= 0.9999;
+}
+
+double hri_prune_final(const hri_prune *o) {
+    double initial, final;
+    int two_of_four;
+    return read_sparsity(o->sparsity, &initial, &final, &two_of_four) ? final : 0.0;
 }
 
 static hr_status check(const void *options, hri_prose *why) {
@@ -132,7 +138,8 @@ static int64_t inner_of(const hr_graph *g, hr_value v) {
 static int is_pruned(const pruning *x, const hr_graph *g, hr_value v) {
     const hri_value *value = &g->values[v];
     if (value->kind != HR_VALUE_PARAM || value->meta.shape.rank < 2 ||
-        hr_shape_count(&value->meta.shape) < 1 || hri_graph_tags(g, v)->frozen) {
+        hr_shape_count(&value->meta.shape) < 1 || hri_graph_tags(g, v)->frozen ||
+        hri_lora_is_adapter(g, v)) {
         return 0;
     }
     const int named =

@@ -183,6 +183,18 @@ static void show_lora(const page *p, const hri_plan_answer *a) {
     hri_out_text(p->out, "merged into the model, adapters take no memory in inference\n");
 }
 
+/* What pruning costs and saves: nothing but the file of the weights gets smaller, and only when that is compressed. */
+static void show_masks(const page *p, const hri_plan_answer *a) {
+    char masks[32], saved[32];
+    if (a->pruned_weights) {
+        hri_out_printf(p->out, "--prune masks %llu weights: %s more in training and checkpoints, ",
+                       (unsigned long long)a->pruned_weights,
+                       shown(a->mask_bytes, masks, sizeof masks));
+        hri_out_printf(p->out, "nothing less in inference, about %s less in a compressed file\n",
+                       shown(a->pruned_file_bytes, saved, sizeof saved));
+    }
+}
+
 static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     char text[32];
@@ -219,6 +231,7 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
                        shown(a->moments_saved_bytes, text, sizeof text));
     }
     show_lora(p, a);
+    show_masks(p, a);
     if (r->net_count) {
         hri_out_printf(p->out, "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s",
                        shown(r->net_bytes, text, sizeof text), (unsigned long long)r->net_count,

@@ -53,6 +53,32 @@ TEST(moments, a_code_is_coded_as_itself) {
     }
 }
 
+/* The neighbours that a search over all codes finds, at every code, just under it and just over it, and in between. */
+TEST(moments, the_nearest_code_is_that_of_a_search_over_all) {
+    for (int positive = 0; positive < 2; positive++) {
+        hri_codes c;
+        unsigned char block[HRI_CODES_BLOCK_BYTES];
+        hri_codes_init(&c, positive);
+        for (int i = 0; i < 4 * (positive ? 256 : 129); i++) {
+            const float m = c.magnitude[i / 4], next = c.magnitude[i / 4 + 1];
+            const float x[2] = {1.0f, i % 4 == 0   ? m
+                                      : i % 4 == 1 ? nextafterf(m, 0)
+                                      : i % 4 == 2 ? nextafterf(m, 1)
+                                                   : m + (isinf(next) ? 0 : (next - m) * 0.3f)};
+            float best = INFINITY;
+            int code = 0;
+            hri_codes_encode(&c, x, 2, NULL, 0, block);
+            for (int k = 0; k < (positive ? 256 : 129); k++) {
+                const float far = fabsf(x[1] - c.magnitude[k]);
+                code = far < best ? k : code;
+                best = far < best ? far : best;
+            }
+            code += positive && code == 0 && x[1] > 0;
+            CHECK_EQ(block[5], code);
+        }
+    }
+}
+
 /* Numbers over many magnitudes, as moments are: exp of a normal number. */
 static void heavy(float *out, uint64_t n, int positive) {
     hri_random r = hri_random_at(test_seed(), 0, 1, 0);

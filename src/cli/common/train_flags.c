@@ -80,6 +80,7 @@ const hri_field hri_train_flag_fields[] = {
      "per line",
      AT(class_weights), HRI_FIELD_STRING, NULL, .metavar = "auto|FILE"},
     {"lora", HRI_TRAIN_LORA_HELP, AT(lora), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
+    {"prune", HRI_TRAIN_PRUNE_HELP, AT(prune), HRI_FIELD_STRING, NULL, .metavar = "SHARE"},
     {"options", "more training options: beta2=0.95,decay-all=off", AT(options), HRI_FIELD_STRING,
      NULL, .metavar = "KEYS"},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",
@@ -255,9 +256,12 @@ void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *ou
     }
 }
 
-void hri_train_passes_add(const char *lora, hri_text *out) {
+void hri_train_passes_add(const char *lora, const char *prune, hri_text *out) {
     if (lora) {
         hri_text_add(out, "lora:%s", lora);
+    }
+    if (prune) {
+        hri_text_add(out, "%sprune:sparsity=%s", lora ? ";" : "", prune);
     }
 }
 

@@ -19,7 +19,7 @@ typedef struct hri_train_flags {
     bool nesterov;
     double smoothing;
     const char *loss, *class_weights;
-    const char *lora; /* options of the pass; NULL: none */
+    const char *lora, *prune; /* options of the passes; NULL: none */
     const char *options;
     int64_t accumulate, replicas, effort;
     int shard; /* of the modes: 0 is none */
@@ -49,6 +49,9 @@ typedef struct hri_train_flags {
 
 #define HRI_TRAIN_LORA_HELP                                                                        \
     "train low-rank adapters of linear layers and nothing else: rank=16,alpha=32,layers=PATTERN"
+#define HRI_TRAIN_PRUNE_HELP                                                                       \
+    "set small weights to zero while training: 0.8, 0.5:0.8 or "                                   \
+    "2:4,begin=STEP,end=STEP,every=N,layers=PATTERN"
 
 extern const hri_field hri_train_flag_fields[];
 extern const char *const hri_train_shards[]; /* of --shard */
@@ -61,7 +64,7 @@ HR_MUST_CHECK hr_status hri_train_keys_settle(hri_options *o, hri_prose *why);
 /* Adds the options of training that flags set, "optimizer=adam,rate=0.1": what is auto is left out. */
 void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out);
 /* The passes over the model that flags ask for, for hr_job_options. */
-void hri_train_passes_add(const char *lora, hri_text *out);
+void hri_train_passes_add(const char *lora, const char *prune, hri_text *out);
 /* The options of training that they set, for hr_job_options. */
 void hri_train_flags_options(const hri_train_flags *flags, hri_text *out);
 

@@ -27,6 +27,16 @@ void hri_codes_init(hri_codes *out, int positive) {
     for (; n < 257; n++) {
         out->magnitude[n] = INFINITY;
     }
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < HRI_CODES_STARTS; i++) {
+        const uint32_t bits = (HRI_CODES_START_FIRST + i) << HRI_CODES_START_SHIFT;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        while (out->magnitude[at + 1] <= x) {
+            at++;
+        }
+        out->start[i] = (unsigned char)at;
+    }
 }
 
 static int is_finite(float x) {
@@ -61,10 +71,12 @@ static float largest(const float *x, uint64_t n) {
 
 /* Of 0 <= x <= 1: the last magnitude that is not above it. */
 static uint32_t below(const hri_codes *c, float x) {
-    uint32_t at = 0;
-    for (uint32_t step = 128; step > 0; step /= 2) {
-        at += c->magnitude[at + step] <= x ? step : 0;
-    }
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int32_t place = (int32_t)(bits >> HRI_CODES_START_SHIFT) - HRI_CODES_START_FIRST;
+    uint32_t at = place < 0 ? 0 : c->start[place];
+    at += c->magnitude[at + 1] <= x;
+    at += c->magnitude[at + 1] <= x;
     return at;
 }
 

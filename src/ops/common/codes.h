@@ -24,10 +24,19 @@ static inline int64_t hri_codes_bytes(int64_t elements) {
     return (elements + HRI_CODES_BLOCK - 1) / HRI_CODES_BLOCK * HRI_CODES_BLOCK_BYTES;
 }
 
+/* Numbers from 2^-22 to 1 by their exponent and the first six bits behind it: no two neighbours among those have more than two
+ * codes between them. */
+enum {
+    HRI_CODES_STARTS = 22 * 64 + 1,
+    HRI_CODES_START_SHIFT = 17,
+    HRI_CODES_START_FIRST = 105 * 64
+};
+
 typedef struct hri_codes {
     int positive;         /* no number is negative: twice as many codes for those that there are */
     float value[256];     /* by code */
     float magnitude[257]; /* those of codes that are not negative, rising; then infinities */
+    unsigned char start[HRI_CODES_STARTS]; /* the last magnitude that is not above such a number */
 } hri_codes;
 
 void hri_codes_init(hri_codes *out, int positive);

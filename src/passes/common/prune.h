@@ -14,6 +14,8 @@ typedef struct hri_prune {
 #define HRI_PRUNE_MASK                                                                             \
     ".mask" /* "<param>.mask", u8 (1, (n + 7) / 8); its note has the attributes of the op prune */
 
+/* The share of zeros at the end. */
+double hri_prune_final(const hri_prune *o);
 /* The mask of a parameter; HR_NONE: it is not pruned. */
 hr_value hri_prune_mask_of(const hr_graph *g, hr_value param);
 
