@@ -27,7 +27,7 @@ typedef struct hr_generator hr_generator;
 typedef struct hr_generate_options {
     size_t size;
     const char *checkpoint; /* a file, or the folder of a run */
-    const char *tokenizer;  /* NULL: tokens are bytes; nothing else yet */
+    const char *tokenizer;  /* tokenizer.json, merges.txt or their folder; NULL: tokens are bytes */
     const char *device;     /* NULL: "host" */
     const char *budget;     /* as in hr_job_options */
     hr_budget *ledger;

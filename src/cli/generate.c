@@ -8,7 +8,7 @@
 #include "show/infer.h"
 
 typedef struct generate_options {
-    const char *prompt, *budget, *device, *wait;
+    const char *prompt, *tokenizer, *budget, *device, *wait;
     double temperature, top_p;
     int64_t top_k, seed, max;
     bool cache, json;
@@ -27,6 +27,8 @@ static const hri_field fields[] = {
      HRI_FIELD_DOUBLE, "1", .min = 0, .max = 1, .metavar = "P"},
     {"seed", "random seed of the choice", AT(seed), HRI_FIELD_INT, "0", .min = 0, .max = 1e15,
      .metavar = "N"},
+    {"tokenizer", "tokenizer.json, merges.txt or their folder; default: tokens are bytes",
+     AT(tokenizer), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"cache", "keep keys and values of earlier tokens", AT(cache), HRI_FIELD_BOOL, "on"},
     {"budget", "memory limit, or a share of the device; default: all that is free", AT(budget),
      HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
@@ -83,6 +85,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     const generate_options *o = options;
     hr_generate_options go = {.size = sizeof go,
                               .checkpoint = arguments[0],
+                              .tokenizer = o->tokenizer,
                               .device = o->device,
                               .budget = o->budget,
                               .temperature = o->temperature,

@@ -1,18 +1,19 @@
-/* Tokens that are bytes; see tokenizer.h. */
+/* Tokens that are bytes, or those of a file; see tokenizer.h. */
 #include "data/tokenizer.h"
 
 #include "base/alloc.h"
+#include "data/text/split.h"
+#include "data/text/tokenizer_file.h"
 
 enum { BYTES = 256 };
 
 struct hri_tokenizer {
     char bytes[BYTES];
+    int has_file;
+    hri_tokenizer_file file;
 };
 
 hr_status hri_tokenizer_open(const char *path, hri_tokenizer **out, hri_prose *why) {
-    if (path) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: only text as bytes is supported", path);
-    }
     hri_tokenizer *t = hri_calloc(1, sizeof *t);
     if (!t) {
         return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the tokenizer");
@@ -20,37 +21,131 @@ hr_status hri_tokenizer_open(const char *path, hri_tokenizer **out, hri_prose *w
     for (int i = 0; i < BYTES; i++) {
         t->bytes[i] = (char)i;
     }
+    t->has_file = path != NULL;
+    const hr_status status = path ? hri_tokenizer_file_read(path, &t->file, why) : HR_OK;
+    if (status != HR_OK) {
+        hri_free(t);
+        return status;
+    }
     *out = t;
     return HR_OK;
 }
 
 void hri_tokenizer_close(hri_tokenizer *t) {
+    if (t && t->has_file) {
+        hri_tokenizer_file_deinit(&t->file);
+    }
     hri_free(t);
 }
 
 int64_t hri_tokenizer_count(const hri_tokenizer *t) {
-    (void)t;
-    return BYTES;
+    return t->has_file ? (int64_t)t->file.bpe.tokens.count : BYTES;
 }
 
 int32_t hri_tokenizer_end(const hri_tokenizer *t) {
-    (void)t;
-    return -1;
+    return t->has_file ? t->file.end : -1;
+}
+
+const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *bytes) {
+    *bytes = 0;
+    if (token < 0 || token >= hri_tokenizer_count(t)) {
+        return NULL;
+    }
+    if (!t->has_file) {
+        *bytes = 1;
+        return &t->bytes[token];
+    }
+    *bytes = t->file.bpe.tokens.items[token].length;
+    return t->file.bpe.tokens.items[token].bytes;
+}
+
+/* ---- encoding ---- */
+
+typedef struct encoding {
+    const hri_tokenizer_file *file;
+    hri_split split;
+    hri_bpe_work *work;
+    hri_tokens *out;
+    hri_prose *why;
+} encoding;
+
+static hr_status encode_piece(void *user, const char *text, size_t bytes) {
+    encoding *e = user;
+    return hri_bpe_encode(&e->file->bpe, e->work, text, bytes, e->file->whole, e->out);
+}
+
+static hr_status encode_plain(encoding *e, const char *text, size_t bytes) {
+    return e->split.code ? hri_split_run(&e->split, text, bytes, encode_piece, e, e->why)
+                         : encode_piece(e, text, bytes);
+}
+
+/* Text without added tokens, at least one byte. */
+static hr_status encode_part(encoding *e, const char *text, size_t bytes) {
+    if (!e->file->prefix_space || *text == ' ') {
+        return encode_plain(e, text, bytes);
+    }
+    char *with = hri_malloc(bytes + 1);
+    if (!with) {
+        return HR_E_NOMEM_HOST;
+    }
+    with[0] = ' ';
+    memcpy(with + 1, text, bytes);
+    const hr_status status = encode_plain(e, with, bytes + 1);
+    hri_free(with);
+    return status;
+}
+
+/* The longest added token that stands here; NULL: none. */
+static const hri_added_token *added_at(const hri_tokenizer_file *f, const char *text, size_t left) {
+    const hri_added_token *best = NULL;
+    for (size_t i = 0; i < f->added.count; i++) {
+        const hri_added_token *a = &f->added.items[i];
+        if (a->length <= left && a->text[0] == text[0] && !memcmp(a->text, text, a->length) &&
+            (!best || a->length > best->length)) {
+            best = a;
+        }
+    }
+    return best;
+}
+
+static hr_status encode_all(encoding *e, const char *text, size_t bytes) {
+    size_t from = 0, at = 0;
+    hr_status status = HR_OK;
+    while (at < bytes && status == HR_OK) {
+        const hri_added_token *a = added_at(e->file, text + at, bytes - at);
+        if (!a) {
+            at++;
+            continue;
+        }
+        status = at > from ? encode_part(e, text + from, at - from) : HR_OK;
+        status = status == HR_OK ? hri_tokens_push(e->out, a->token) : status;
+        from = at += a->length;
+    }
+    return status == HR_OK && bytes > from ? encode_part(e, text + from, bytes - from) : status;
+}
+
+static hr_status encode_bytes(const char *text, size_t bytes, hri_tokens *out) {
+    const hr_status status = hri_tokens_reserve(out, out->count + bytes);
+    for (size_t i = 0; status == HR_OK && i < bytes; i++) {
+        out->items[out->count++] = (unsigned char)text[i];
+    }
+    return status;
 }
 
 hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t bytes,
                                hri_tokens *out, hri_prose *why) {
-    (void)t;
-    if (hri_tokens_reserve(out, out->count + bytes) != HR_OK) {
-        return hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for %zu tokens", bytes);
+    encoding e = {.file = &t->file, .out = out, .why = why};
+    const size_t before = out->count;
+    if (!t->has_file) {
+        return encode_bytes(text, bytes, out);
     }
-    for (size_t i = 0; i < bytes; i++) {
-        out->items[out->count++] = (unsigned char)text[i];
+    hr_status status = hri_bpe_work_open(&e.work);
+    if (status == HR_OK && t->file.pattern) {
+        status = hri_split_open(t->file.pattern, &e.split, why);
     }
-    return HR_OK;
-}
-
-const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *bytes) {
-    *bytes = token >= 0 && token < BYTES;
-    return *bytes ? &t->bytes[token] : NULL;
+    status = status == HR_OK ? encode_all(&e, text, bytes) : status;
+    hri_split_close(&e.split);
+    hri_bpe_work_close(e.work);
+    out->count = status == HR_OK ? out->count : before;
+    return status;
 }

@@ -47,7 +47,8 @@ static hr_status check_options(hr_generator *g, hri_why *why) {
     o->device = o->device ? o->device : "host";
     hr_status status = own_text(&g->texts, &o->checkpoint);
     status = status == HR_OK ? own_text(&g->texts, &o->device) : status;
-    return status == HR_OK && o->budget ? own_text(&g->texts, &o->budget) : status;
+    status = status == HR_OK && o->budget ? own_text(&g->texts, &o->budget) : status;
+    return status == HR_OK && o->tokenizer ? own_text(&g->texts, &o->tokenizer) : status;
 }
 
 /* Tokens in, a score for each token out. */
@@ -62,11 +63,17 @@ static hr_status check_model(hr_generator *g, hri_why *why) {
                            g->of.checkpoint.about.model);
     }
     const int64_t known = hri_tokenizer_count(g->tokenizer);
-    return g->vocab == known
+    if (g->o.tokenizer && known > g->vocab) {
+        return hri_why_option(why, HR_E_INVALID, "tokenizer",
+                              ": %s has %lld tokens, but the model has %lld", g->o.tokenizer,
+                              (long long)known, (long long)g->vocab);
+    }
+    return g->o.tokenizer || g->vocab == known
                ? HR_OK
-               : hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
-                             "%s has %lld tokens, but text as bytes has %lld",
-                             g->of.checkpoint.about.model, (long long)g->vocab, (long long)known);
+               : hri_why_option(
+                     why, HR_E_INVALID, "tokenizer",
+                     " is missing: the model has %lld tokens, and text as bytes has %lld",
+                     (long long)g->vocab, (long long)known);
 }
 
 static hr_status build_step(void *user, hr_graph *g, int64_t tokens) {
@@ -117,7 +124,7 @@ static hr_status open_all(hr_generator *g, hr_ctx *ctx, hri_why *why) {
     hri_prose prose = {0};
     hr_status status = check_options(g, why);
     if (status == HR_OK) {
-        status = hri_tokenizer_open(NULL, &g->tokenizer, &prose);
+        status = hri_tokenizer_open(o->tokenizer, &g->tokenizer, &prose);
         status = status == HR_OK
                      ? HR_OK
                      : hri_why_prose(why, hri_cause_of_input(status), status, NULL, &prose);

@@ -1,0 +1,31 @@
+/* Text files to a file of tokens, and back.
+ *
+ * Files go through in pieces of a few MiB, cut behind a line that ends in a letter or digit, where no known pattern joins what
+ * lies on both sides.  Tokens are u16, little-endian, or u32 where there are more than 65,536: what the source tokens:FILE
+ * reads.  The output is written beside its place and renamed. */
+#ifndef HRI_JOB_TOKENIZE_H
+#define HRI_JOB_TOKENIZE_H
+
+#include <stdbool.h>
+#include "job/why.h"
+
+typedef struct hri_tokenize_options {
+    const char *const *paths; /* count of them, one after the other */
+    size_t count;
+    const char *tokenizer; /* NULL: tokens are bytes */
+    const char *out;
+    bool decode; /* tokens to text */
+    hri_listener listener;
+} hri_tokenize_options;
+
+typedef struct hri_tokenize_result {
+    uint64_t bytes, tokens; /* of text; of all */
+    int64_t vocab;
+    unsigned width; /* bytes of a token: 2 or 4 */
+    double seconds;
+} hri_tokenize_result;
+
+HR_MUST_CHECK hr_status hri_tokenize(const hri_tokenize_options *o, hri_tokenize_result *out,
+                                     hri_why *why);
+
+#endif
