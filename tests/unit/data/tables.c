@@ -209,8 +209,8 @@ TEST(tables, hostile_texts_of_a_checkpoint_are_refused) {
 }
 
 TEST(tables, a_number_that_is_not_whole_is_no_class) {
-    static const float real[] = {2, 2.5f, -1, NAN, 1e20f};
-    static const uint8_t byte[] = {7};
+    static float real[] = {2, 2.5f, -1, NAN, 1e20f};
+    static uint8_t byte[] = {7};
     const hr_field f = {.name = "label",
                         .meta = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {5}}},
                         .data = real,
