@@ -105,8 +105,9 @@ static void refused(const char *text, hr_status status, const char *sentence) {
     hri_tokenizer_file f;
     hri_prose why = {""};
     const hr_status is = hri_tokenizer_file_parse(text, strlen(text), &f, &why);
-    if (is != status || !strstr(why.text, sentence)) {
-        test_fail(__FILE__, __LINE__, "%s: %s", hr_status_name(is), why.text);
+    CHECK_STATUS(is, status);
+    if (!strstr(why.text, sentence)) {
+        test_fail(__FILE__, __LINE__, "%s", why.text);
     }
 }
 
@@ -129,12 +130,12 @@ TEST(tokenizer, what_would_give_other_tokens_is_refused) {
     refused("{\"pre_tokenizer\":{\"type\":\"Whitespace\"}}", HR_E_UNSUPPORTED, "its pre-tokenizer");
 }
 
-TEST_TIMEOUT(tokenizer, a_piece_of_a_megabyte_takes_no_squares, 20) {
+TEST_TIMEOUT(tokenizer, a_long_piece_takes_no_squares, 20) {
     NEED_PCRE2();
     hri_tokenizer *t = open_small();
     hri_tokens is = {0};
     hri_prose why = {""};
-    const size_t n = 1 << 20;
+    const size_t n = 1 << 18;
     char *text = hri_malloc(n);
     CHECK(text);
     memset(text, 'l', n);
