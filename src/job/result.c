@@ -46,7 +46,9 @@ uint64_t hri_train_left_over(const hri_train_job *j) {
 
 bool hri_train_over_budget(const hri_train_job *j, const hri_measured *m) {
     const hri_plan_job *p = j->plan;
-    const uint64_t most = p->holding.shared ? hri_holding_limit(&p->holding) : p->budget_bytes;
+    const uint64_t most = j->process_bytes    ? j->process_bytes
+                          : p->holding.shared ? hri_holding_limit(&p->holding)
+                                              : p->budget_bytes;
     return most && m->peak_bytes > most;
 }
 

@@ -375,6 +375,7 @@ static hr_status plan_slices(hri_together *t) {
         }
         t->left_bytes = budget ? budget - runtime - sum : 0;
         j->plan->budget_bytes = runtime + t->slices[i];
+        j->process_bytes = runtime + sum; /* what is measured is all of them */
         t->which = i;
         status = hri_train_plan(j);
         t->separate_bytes += j->row.peak_bytes;

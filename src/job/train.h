@@ -42,9 +42,11 @@ typedef struct hri_train_job {
     hri_fit_plans *plans;
     hri_plan_road *road;
 
-    const char *name;    /* "" for the only one, else "first", "second": for sentences */
-    uint32_t index;      /* of several */
-    bool own_refusal;    /* no ways out are looked for: several have a refusal of their own */
+    const char *name; /* "" for the only one, else "first", "second": for sentences */
+    uint32_t index;   /* of several */
+    bool own_refusal; /* no ways out are looked for: several have a refusal of their own */
+    uint64_t
+        process_bytes; /* with logical devices: the limits of all and the process; 0: the plan's budget */
     hri_text model_text; /* with what the data says */
     hri_text line;       /* a network in one line with its input from the data */
     hri_text weights;    /* a model file's own, which `init` of the options then is */

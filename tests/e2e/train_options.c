@@ -71,6 +71,12 @@ TEST_TIMEOUT(train, slices_with_limits_of_their_own_and_memory_that_grows_change
     CHECK_EQ(strcmp(program_text(&both, "also.history"), program_text(&b, "history")), 0);
     CHECK(program_number(&both, "measured_arena_bytes") <= 12 << 20);
     CHECK(program_number(&both, "also.measured_arena_bytes") <= 4 << 20);
+    /* What the process takes is more than one slice, and not too much. */
+    program_outcome large = run_well("mlp:width=1024 --data synthetic:32 --batch 8 --steps 2 "
+                                     "--no-save --no-measure --logical-devices 30MiB,30MiB --also "
+                                     "'mlp:width=1024 --data synthetic:32 --batch 8 --steps 2'");
+    CHECK(program_number(&large, "measured_peak_bytes") > program_number(&large, "budget_bytes"));
+    program_end(&large);
     refused(RESNET " --logical-devices 1KiB --no-save", 1, "");
     refused(RESNET " --logical-devices 8MiB --no-save --also 'lenet --data synthetic'", 2,
             "1 sizes for 2 runs");
