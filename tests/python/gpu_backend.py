@@ -226,7 +226,7 @@ def row(o, name, way, amount):
 
 def told(e):
     """The line of an exception that says the most."""
-    lines = [s.strip() for s in str(e).splitlines() if s.strip()]
+    lines = [s.strip() for s in str(e).splitlines() if s.strip() and not s.endswith("raised:")]
     other = f"{type(e).__name__}: {lines[0] if lines else ''}"
     return next((s for s in lines if "fit" in s or "memory" in s or "budget" in s), other)[:200]
 

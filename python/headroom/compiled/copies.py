@@ -1,7 +1,6 @@
 """Copies of a plan to the host and back, beside the computation: a stream a direction, pinned memory, waits where the plan has them."""
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ import torch
 from .arena import arena_of
 
 _streams: dict[tuple[str, str], Any] = {}
-_done: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()  # tensor to the event of its copy
+_done: dict[int, Any] = {}  # address to the event of the last copy that wrote there
 
 
 def _stream(device: torch.device, way: str) -> Any:
@@ -31,13 +30,13 @@ def out(x: torch.Tensor) -> torch.Tensor:
         event = stream.record_event()
     if arena_of(x.device) is None:
         x.record_stream(stream)
-    _done[host] = event
+    _done[host.data_ptr()] = event
     return host
 
 
 def left(x: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
     """The copy of x to the host, completed for whatever reuses the memory of x: until here x is held."""
-    event = _done.get(host)
+    event = _done.get(host.data_ptr())
     if event is not None:
         torch.cuda.current_stream(x.device).wait_event(event)
     return host
@@ -50,17 +49,17 @@ def back(host: torch.Tensor, device: str) -> torch.Tensor:
     x = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
     stream = _stream(x.device, "back")
     stream.wait_stream(torch.cuda.current_stream(x.device))
-    event = _done.get(host)
+    event = _done.get(host.data_ptr())
     if event is not None:
         stream.wait_event(event)
     with torch.cuda.stream(stream):
         x.copy_(host, non_blocking=True)
-        _done[x] = stream.record_event()
+        _done[x.data_ptr()] = stream.record_event()
     return x
 
 
 def arrived(x: torch.Tensor) -> torch.Tensor:
-    event = _done.get(x)
+    event = _done.get(x.data_ptr())
     if event is not None:
         torch.cuda.current_stream(x.device).wait_event(event)
     return x
