@@ -83,6 +83,14 @@ class Steps(unittest.TestCase):
         self.assertEqual(inside.result_bytes, 0)
         self.assertGreater(outside.result_bytes, 0)
 
+    def test_blocks_of_whole_pages_are_counted_as_such(self) -> None:
+        page, step = 4096, recorded("convolutions")
+        plain, paged = (json.loads(Problem(step, page=p).text)["values"] for p in (0, page))
+        for a, b in zip(plain, paged):
+            self.assertGreaterEqual(b["bytes"], a["bytes"])
+            self.assertEqual(b["bytes"] % (page if a["bytes"] > page // 2 else 512), 0)
+        self.assertEqual(Problem(step, page=page).input_bytes, sum(v["bytes"] for v in paged if v.get("role") == "persistent"))
+
     def test_what_is_written_reads_back(self) -> None:
         step = recorded("attention")
         again = Step.from_json(json.loads(json.dumps(step.to_json())))

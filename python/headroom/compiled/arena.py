@@ -43,6 +43,7 @@ class Arena:
         given.sync = c.cast(wait, type(given.sync)) if wait else type(given.sync)()
         self.check(lib.hr_replay_create(self.logical, c.byref(given), c.byref(self.replay)))
         self.settled = self.backward = self.began = False
+        self.page_bytes = int(info.page_bytes)
 
     def check(self, status: int) -> None:
         check(status, lambda why: library().hr_ctx_error(context(), why))
@@ -101,7 +102,7 @@ class Arena:
         if budget is not None:
             limit = min(limit, budget - self.outside() - LOADED)
         left = max(0, limit - used)
-        return left + input_bytes - left // 100 - (16 << 20)  # pages are whole, and packing is not perfect
+        return left + input_bytes - left // 100 - (16 << 20)  # packing is not perfect, and small blocks share pages
 
     def step(self) -> None:
         """A step begins."""

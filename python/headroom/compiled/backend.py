@@ -125,21 +125,21 @@ class Partition:
             for n in step.nodes:
                 n.again = n.again and not n.random
         offload = s.offload and not inductor
-        problem = Problem(step, memory=copies.speeds(device) if offload else None)
-        budget, outside = self.amounts(problem, device, step.bytes_of("input"))
+        arena = arena_of(device)
+        problem = Problem(step, memory=copies.speeds(device) if offload else None, page=arena.page_bytes if arena is not None else 0)
+        budget, outside = self.amounts(problem, device)
         given = None if budget is None else f"{max(1, budget - outside)}B"
         plan = plan_problem(problem.text, budget=given, effort=s.effort, offload=offload)
-        self.report = Report(plan, self.name, step.bytes_of("input"), budget, outside, s.compiler)
-        self.report.promise = "promise" if arena_of(device) is not None and s.compiler == "eager" else "forecast"
+        self.report = Report(plan, self.name, problem.input_bytes, budget, outside, s.compiler, arena if not inductor else None)
         if not plan.fits:
             raise DoesNotFit(refusal(self.report), self.report.minimum_bytes + outside, plan.minimum_op, [], plan)
-        if device.type == "cuda" and budget is not None and s.enforce and arena_of(device) is None:
+        if device.type == "cuda" and budget is not None and s.enforce and arena is None:
             from .memory import limit
 
             limit(device, budget)
         return problem, plan
 
-    def amounts(self, problem: Any, device: Any, input_bytes: int) -> tuple[Optional[int], int]:
+    def amounts(self, problem: Any, device: Any) -> tuple[Optional[int], int]:
         """The budget, and what of it lies outside of the graph."""
         from ..planning import plan_problem
         from .arena import arena_of
@@ -151,8 +151,8 @@ class Partition:
             budget = s.budget if s.budget is not None else arena.budget
             if budget is None:
                 return None, s.outside or 0
-            return budget, max(0, budget - arena.available(budget, input_bytes)) + (s.outside or 0)
-        return s.budget, outside_bytes(device, input_bytes, s.outside)
+            return budget, max(0, budget - arena.available(budget, problem.input_bytes)) + (s.outside or 0)
+        return s.budget, outside_bytes(device, problem.input_bytes, s.outside)
 
 
 def refusal(r: Report) -> str:

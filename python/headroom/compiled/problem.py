@@ -17,8 +17,9 @@ OUTSIDE = "outside"
 class Problem:
     """The problem's text, and what its ops and values are in the step: `ops[i]` is a Node, "state:NAME" or OUTSIDE."""
 
-    def __init__(self, step: Step, outside_results: bool = False, memory: Optional[dict[str, float]] = None, align: int = 64) -> None:
-        self.step = step
+    def __init__(self, step: Step, outside_results: bool = False, memory: Optional[dict[str, float]] = None, align: int = 64,
+                 page: int = 0) -> None:
+        self.step, self.page = step, page  # page: memory comes in blocks of whole pages, but for small ones
         self.values: list[dict[str, Any]] = []
         self.ops: list[Any] = []
         self.outside_results = outside_results  # results lie outside of the arena: no bytes in the problem
@@ -35,6 +36,7 @@ class Problem:
         self.text = json.dumps({**top, "values": self.values, "ops": self.written}, separators=(",", ":"))
 
     def _value(self, name: str, size: int, storage: Optional[int] = None, role: str = "made") -> int:
+        size = self._taken(size)
         value: dict[str, Any] = {"name": name, "bytes": size}
         if role != "made":
             value["role"] = role
@@ -47,6 +49,17 @@ class Problem:
         if storage is not None:
             self.number[storage] = len(self.values) - 1
         return len(self.values) - 1
+
+    def _taken(self, size: int) -> int:
+        """What a block of so many bytes takes."""
+        if not self.page or not size:
+            return size
+        unit = self.page if size > self.page // 2 else 512
+        return -(-size // unit) * unit
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(v["bytes"] for v in self.values if v.get("role") == "persistent")
 
     def _op(self, what: Any, name: str, kind: str, ins: list[int], outs: list[int], **rest: Any) -> None:
         self.ops.append(what)
@@ -126,7 +139,7 @@ class Problem:
                 self.values[outs[-1]]["result"] = True
         rest: dict[str, Any] = {} if n.again else {"once": True}
         if n.workspace_bytes:
-            rest["workspace_bytes"] = n.workspace_bytes
+            rest["workspace_bytes"] = self._taken(n.workspace_bytes)
         self._op(n, n.name, n.target, ins, outs, phase=phase, time_ns=n.time_ns, **rest)
 
 

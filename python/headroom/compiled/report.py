@@ -13,9 +13,10 @@ def mib(n: float) -> str:
 class Report:
     """One compiled graph: `plan` (every number), `budget_bytes`, `peak_bytes` (tensors of the step, with parameters and inputs),
     `input_bytes` (those alone), `plain_bytes` (the peak if everything is kept), `recomputed` ops, `copied_bytes`, `time_ratio`, and
-    `promise`: "promise" where memory comes from an arena of the planned size, else "forecast"."""
+    `promise`: "promise" when memory is reserved and steps are served at planned offsets, else "forecast"."""
 
-    def __init__(self, plan: Any, name: str, input_bytes: int, budget_bytes: Optional[int], outside_bytes: int, mode: str) -> None:
+    def __init__(self, plan: Any, name: str, input_bytes: int, budget_bytes: Optional[int], outside_bytes: int, mode: str,
+                 arena: Any = None) -> None:
         n = plan.numbers
         self.plan, self.name, self.mode = plan, name, mode
         self.budget_bytes, self.outside_bytes, self.input_bytes = budget_bytes, outside_bytes, input_bytes
@@ -23,7 +24,12 @@ class Report:
         self.plain_bytes, self.minimum_bytes = int(n["unconstrained_bytes"] or 0), int(n["minimum_bytes"] or 0)
         self.time_ratio = float(n["time_ratio"] or 1.0)
         self.recomputed = self.copied_bytes = 0
-        self.promise = "forecast"
+        self.arena = arena
+
+    @property
+    def promise(self) -> str:
+        """"forecast" until steps have been recorded and packed inside the budget, then "promise"."""
+        return "promise" if self.arena is not None and self.arena.numbers["planned"] else "forecast"
 
     def __str__(self) -> str:
         budget = "no budget" if self.budget_bytes is None else f"budget {mib(self.budget_bytes)}"
