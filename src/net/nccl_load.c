@@ -27,6 +27,12 @@ static bool fill(hri_nccl *n) {
            find(l, "ncclRecv", &n->recv) && find(l, "ncclGetErrorString", &n->error_text);
 }
 
+uint32_t hri_nccl_channels(void) {
+    const char *text = getenv(HRI_NCCL_CHANNELS);
+    const long number = text ? strtol(text, NULL, 10) : 0;
+    return number < 1 ? 4 : number > 64 ? 64 : (uint32_t)number;
+}
+
 void hri_nccl_version_text(int version, char *buf, size_t size) {
     if (version >= 10000) {
         snprintf(buf, size, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);

@@ -65,6 +65,9 @@ void hri_nccl_places(hri_who_env *env, void *user, const char *root, hri_text *o
  * of a wheel.  HR_E_UNSUPPORTED: it is not there, or older than 2.14; *why says which. */
 HR_MUST_CHECK hr_status hri_nccl_load(hri_nccl *out, hri_prose *why);
 void hri_nccl_unload(hri_nccl *nccl);
+/* Channels to each other rank: what the user gave NCCL in its variable, or 4.  Every one takes memory, so that opening bounds them. */
+#define HRI_NCCL_CHANNELS "NCCL_MAX_P2P_NCHANNELS"
+uint32_t hri_nccl_channels(void);
 /* "2.28.9" */
 void hri_nccl_version_text(int version, char *buf, size_t size);
 

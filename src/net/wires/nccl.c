@@ -395,7 +395,13 @@ static hr_status init_comm(nccl_end *s, const hri_nccl_id *id, hri_prose *why) {
     hri_nccl_config config = HRI_NCCL_CONFIG;
     hri_net_end end = {.text = ""};
     int pushed;
-    config.max_ctas = CTAS; /* each takes memory for every peer */
+    config.max_ctas =
+        CTAS; /* each takes memory for every peer; sends have a variable of their own */
+    char channels[16];
+    snprintf(channels, sizeof channels, "%u", hri_nccl_channels());
+    if (setenv(HRI_NCCL_CHANNELS, channels, 1) != 0) {
+        return hri_prose_set(why, HR_E_NOMEM_HOST, "NCCL: out of memory");
+    }
     hr_status status = hri_gpu_enter(s->gpu, &pushed);
     if (status != HR_OK) {
         return hri_prose_set(why, status, "NCCL: %s", hr_status_text(status));
