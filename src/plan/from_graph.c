@@ -5,6 +5,10 @@
 
 #include "base/alloc.h"
 
+/* A value has the same numbers for every part of a batch, or samples along dimension 0, or is a sum or a mean over them, or
+ * counts what counts (at least 1), as losses with missing targets do: parts of a batch have their weights by that. */
+enum { ALIKE, SAMPLES, SUM, MEAN, COUNT };
+
 typedef struct adaptor {
     const hr_graph *g;
     hri_machine machine;
@@ -14,7 +18,7 @@ typedef struct adaptor {
     uint32_t *last;    /* by graph value: the last node that reads it or a view of it */
     hr_value *root;    /* by graph value: what a view looks at, in the end */
     uint8_t *used;     /* by graph value */
-    uint8_t *batched;  /* by graph value: samples along dimension 0 */
+    uint8_t *batched;  /* by graph value: how it depends on the samples */
 } adaptor;
 
 static int is_live(const hr_graph *g, uint32_t n) {
@@ -107,18 +111,78 @@ static double time_of(const adaptor *a, const hri_sig *sig) {
     return a->machine.launch_ns + (compute > memory ? compute : memory);
 }
 
-/* Does the node let samples of a batch touch one another? */
+static int is_total(uint8_t kind) {
+    return kind == SUM || kind == MEAN || kind == COUNT;
+}
+
+/* What a function of totals alone gives: one that is linear may be taken of each part and then summed.  ALIKE: it may not.
+ * `kind` is that of the inputs in `totals`, which is the same unless `mixed`. */
+static uint8_t of_totals(const adaptor *a, const hri_node_record *node, uint32_t totals,
+                         uint8_t kind, int mixed) {
+    static const char *const always[] = {
+        "affine",    "reshape", "cast",   "add",    "sub",          "sum",           "mean",
+        "transpose", "slice",   "concat", "sum_to", "broadcast_to", "stop_gradient", NULL};
+    const char *name = node->sig.op->name;
+    if (!strcmp(name, "div") && totals == 3u) {
+        return a->batched[node->in[0]] == SUM && a->batched[node->in[1]] == COUNT ? MEAN : ALIKE;
+    }
+    if (mixed || kind == COUNT) {
+        return ALIKE;
+    }
+    if (!strcmp(name, "maximum") && kind == SUM && totals == 1u) {
+        return COUNT;
+    }
+    int linear = (!strcmp(name, "mul") && totals != 3u) || (!strcmp(name, "div") && totals == 1u);
+    for (const char *const *each = always; *each; each++) {
+        linear |= !strcmp(name, *each);
+    }
+    return linear ? kind : ALIKE;
+}
+
+/* Is it the loss of the graph? */
+static int is_loss(const adaptor *a, hr_value v) {
+    for (uint32_t i = 0; i < a->g->result_count; i++) {
+        if (a->g->results[i].value == v && a->g->results[i].name &&
+            !strcmp(a->g->results[i].name, "loss")) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Does the node let samples of a batch touch one another?  Sums and means over samples are known of a part only: what is made
+ * of them must be linear and may not meet samples again, and a loss is a mean, because parts of the batch count by their samples. */
 static uint8_t follow_samples(adaptor *a, const hri_node_record *node) {
-    uint32_t mask = 0;
+    uint32_t mask = 0, totals = 0;
+    uint8_t kind = ALIKE;
+    int mixed = 0;
     for (uint32_t i = 0; i < node->sig.in_count; i++) {
-        mask |= (uint32_t)a->batched[node->in[i]] << i;
+        const uint8_t of = a->batched[node->in[i]];
+        mask |= (uint32_t)(of == SAMPLES) << i;
+        totals |= (uint32_t)is_total(of) << i;
+        mixed |= is_total(of) && kind != ALIKE && kind != of;
+        kind = is_total(of) ? of : kind;
     }
     const hri_samples samples = mask ? hri_op_samples(&node->sig, mask) : HRI_SAMPLES_SUM;
-    for (uint32_t k = 0; k < node->sig.out_count; k++) {
-        a->batched[node->out + k] =
-            samples == HRI_SAMPLES_APART || (samples == HRI_SAMPLES_COUPLED && k == 0);
+    uint8_t coupled = samples == HRI_SAMPLES_COUPLED;
+    if (node->phase == HRI_FORWARD && totals) {
+        kind = mask ? ALIKE : of_totals(a, node, totals, kind, mixed);
+        coupled |= kind == ALIKE;
     }
-    return samples == HRI_SAMPLES_COUPLED;
+    for (uint32_t k = 0; k < node->sig.out_count; k++) {
+        uint8_t *out = &a->batched[node->out + k];
+        if (!mask) {
+            *out = kind;
+        } else if (samples == HRI_SAMPLES_COUPLED) {
+            *out = k == 0 ? SAMPLES : ALIKE;
+        } else {
+            *out = samples == HRI_SAMPLES_APART  ? SAMPLES
+                   : samples == HRI_SAMPLES_MEAN ? MEAN
+                                                 : SUM;
+        }
+        coupled |= *out == SUM && node->phase == HRI_FORWARD && is_loss(a, node->out + k);
+    }
+    return coupled;
 }
 
 /* The ways to compute a node.  A device with queues chooses among its own by itself, within the work space it names. */
@@ -185,7 +249,8 @@ static hr_status add_ops(adaptor *a) {
     hr_status status = HR_OK;
     for (hr_value v = 1; v < a->g->value_count; v++) {
         const hri_value *value = &a->g->values[v];
-        a->batched[v] = value->kind == HR_VALUE_INPUT && value->meta.shape.rank > 0;
+        a->batched[v] =
+            value->kind == HR_VALUE_INPUT && value->meta.shape.rank > 0 ? SAMPLES : ALIKE;
     }
     for (uint32_t n = 0; n < a->g->node_count && status == HR_OK; n++) {
         const hri_node_record *node = &a->g->nodes[n];

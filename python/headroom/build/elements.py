@@ -6,6 +6,7 @@ from typing import Optional, Sequence
 
 import numpy as np
 
+from ..graph import Refused
 from ..size import Dim, Shape, Size, at, product
 from .shapes import Shapes
 from .tensor import Any, Const, Tensor, uniform
@@ -162,8 +163,15 @@ class Elements(Shapes):
         """A size as a number: samples of the batch are counted when it is there."""
         if not isinstance(n, Size):
             return Const(np.float32(n))
-        samples = self.reduce("sum", Tensor(self.form.fill("f32", (Size(1),), 1.0)), [0], False)
-        return self.affine(samples, n.per, n.plus)
+        return self.affine(self.reduce("sum", self.ones_of_samples(), [0], False), n.per, n.plus)
+
+    def ones_of_samples(self) -> Tensor:
+        """(N): made of an input, so that a plan sees that it depends on the batch and does not split it unawares."""
+        x = next(v for v in self.form.named.values() if v.entry.kind == "input" and v.shape and v.shape[0] == Size(1))
+        t = Tensor(x)
+        for d in range(1, t.rank):
+            t = self.slice(t, d, 0, 1)
+        return self.clip(self.cast(self.reshape(t, (Size(1),)), "f32"), 1.0, 1.0)
 
     def add_noise(self, t: Tensor, of: str, scale: float = 1.0) -> Tensor:
         """t + scale * draw: `normal`, or `uniform` between -1/2 and 1/2."""
@@ -171,6 +179,8 @@ class Elements(Shapes):
 
     def random(self, shape: Shape, of: str, low: float, high: float) -> Tensor:
         """uniform between low and high; normal with mean low and deviation high."""
+        if not shape or not isinstance(shape[0], Size):
+            raise Refused("random numbers that all samples share; draw some for each: the first size is that of the batch")
         uniform_ = of == "uniform"
         t = Tensor(self.form.fill("f32", shape, (low + high) / 2 if uniform_ else low))
         return self.add_noise(t, of, high - low if uniform_ else high)

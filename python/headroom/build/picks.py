@@ -5,6 +5,7 @@ from typing import Optional, Sequence
 
 import numpy as np
 
+from ..graph import Refused
 from ..size import Shape, Size
 from .products import Products
 from .tensor import Any, Const, Tensor
@@ -97,7 +98,12 @@ class Picks(Products):
 
     def every(self, n: Size) -> Tensor:
         """0, 1 ... n - 1."""
-        return self.cum_sum(Tensor(self.form.fill("f32", (n,), 1.0)), 0, exclusive=True)
+        ones = self.ones_of_samples()
+        if n.plus:
+            raise Refused(f"numbers up to {n}, which is no multiple of the batch")
+        if n.per > 1:
+            ones = self.reshape(self.broadcast(self.unsqueeze(ones, 1), (Size(1), n.per)), (n,))
+        return self.cum_sum(ones, 0, exclusive=True)
 
     def one_hot(self, ids: Any, classes: int) -> Tensor:
         """f32, the classes last."""
