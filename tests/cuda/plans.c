@@ -82,6 +82,12 @@ TEST_TIMEOUT(plans, vit_with_dropout_in_f16_is_as_on_the_host_at_any_budget, 300
                "optimizer=adamw,precision=f16", 2, 2e-2);
 }
 
+TEST_TIMEOUT(plans, lstm_and_gru_are_as_on_the_host_at_any_budget, 300) {
+    at_budgets("net: input(3, vocab=9) | embedding(4, 9, positions=0) | lstm(4, both=1) | "
+               "gru(4, last=1) | dense(3)",
+               "optimizer=adamw", 8, 1e-4);
+}
+
 TEST_TIMEOUT(plans, values_that_wait_on_the_host_come_back_unchanged, 300) {
     float want[TRAINING_STEPS], is[TRAINING_STEPS];
     training t;

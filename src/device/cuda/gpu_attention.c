@@ -36,11 +36,9 @@ enum {
     UID_VIRTUAL = 100
 };
 
-/* A graph that the library refuses in one form it may take in another. */
-enum {
-    SPREAD = 1, /* a mask of one row is described as one of all rows, a step of 0 apart */
-    BARE = 2    /* scores without bounds */
-};
+/* A graph that the library refuses in one form it may take in another: with a mask of one row described as one of all rows, a step
+ * of 0 apart. */
+enum { SPREAD = 1 };
 
 typedef struct builder {
     hri_dnn_graph *g;
@@ -102,7 +100,7 @@ static tensor with_mask(builder *b, tensor s) {
 /* Masked scores forward, and what they are over the statistics backward, held at a bound. */
 static tensor bounded(builder *b, tensor s) {
     const cudnnPointwiseMode_t mode = b->x->backward ? CUDNN_POINTWISE_MIN : CUDNN_POINTWISE_MAX;
-    return b->x->masked && !(b->form & BARE) ? apply(b, mode, s, value(b, UID_BOUND)) : s;
+    return b->x->masked ? apply(b, mode, s, value(b, UID_BOUND)) : s;
 }
 
 /* Scores of later columns than the row become minus infinity. */
@@ -242,12 +240,14 @@ static void key_of(hri_gpu *gpu, const hri_gpu_attention *x, char *out) {
              (unsigned long long)hri_hasher_get(&h).lo);
 }
 
-/* What the library takes on this generation: halves of whole eights, and graphs that the version knows well. */
+/* What the library takes on this generation: halves of whole eights, and graphs that the version knows well.  Backward a mask of one
+ * row is none of them: 9.19 takes it, and adds its first number to all keys (seen on an H200 by the op's case "first keys hidden"). */
 static int worth_asking(hri_gpu *gpu, const hri_gpu_attention *x) {
     const hri_dnn *dnn = hri_gpu_dnn(gpu);
     return dnn && x->type != HR_TYPE_F32 && x->d % 8 == 0 && x->d <= 128 && x->b > 0 &&
            x->heads > 0 && x->t > 0 && x->s > 0 && (!x->causal || x->t == x->s) &&
-           gpu->dev->major >= 8 && dnn->version != 91000 && dnn->version != 91001;
+           !(x->backward && x->masked && x->mask_dim[2] == 1 && x->t > 1) && gpu->dev->major >= 8 &&
+           dnn->version != 91000 && dnn->version != 91001;
 }
 
 static hri_gpu_dnn_record *record_of(hri_gpu *gpu, const hri_gpu_attention *x, char *key) {
