@@ -197,7 +197,7 @@ class Chain:
             try:
                 check(library().hr_pipeline_next(handle, c.byref(element)), lambda w: library().hr_pipeline_error(handle, w))
                 count = library().hr_pipeline_count(handle)
-                self._first = (None if count == UNKNOWN else count), self.apply(element.value)
+                self._first = (None if count == UNKNOWN else count), self.apply(element.value or 0)
             finally:
                 library().hr_element_unref(element)
                 library().hr_pipeline_destroy(handle)

@@ -64,9 +64,9 @@ def mean() -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch, "dropout", _same))
         for name, still in (("bernoulli_", _fill), ("uniform_", _between), ("normal_", _around)):
             stack.enter_context(mock.patch.object(torch.Tensor, name, still))
-        for name, still in (("randn_like", torch.zeros_like), ("randn", torch.zeros), ("rand_like", _halves_like), ("rand", _halves),
+        for name, constant in (("randn_like", torch.zeros_like), ("randn", torch.zeros), ("rand_like", _halves_like), ("rand", _halves),
                             ("normal", _centre)):
-            stack.enter_context(mock.patch.object(torch, name, still))
+            stack.enter_context(mock.patch.object(torch, name, constant))
         stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", attend))
         stack.enter_context(mock.patch.object(torch._VF, "lstm", recurrent(lstm)))
         stack.enter_context(mock.patch.object(torch._VF, "gru", recurrent(gru)))

@@ -28,7 +28,7 @@ def embedding_bag(b: Build, c: Call) -> list:
     """Bags of one length, as nn.EmbeddingBag makes them of a matrix of numbers.  What is padding counts nowhere."""
     bags, offsets, padding = c.walk.dim(c.node.meta["val"][0].shape[0]), c["offsets"], c.get("padding_idx")
     count = c.walk.dim(c.node.args[1].meta["val"].shape[0])
-    each = divided(count, bags)
+    each: Any = divided(count, bags)
     if not isinstance(offsets, Const) or not np.array_equal(offsets.array, np.arange(len(offsets.array)) * each):
         raise Refused("bags of different lengths; give nn.EmbeddingBag a matrix of numbers, with a padding_idx")
     ids = b.reshape(b.whole(b.ids(c["indices"])), (bags, each))

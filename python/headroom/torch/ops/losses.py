@@ -88,7 +88,7 @@ def cross_entropy_loss(b: Build, c: Call) -> Tensor:
     if c["weight"] is None and not c["label_smoothing"] and c["reduction"] == MEAN and c["ignore_index"] < 0 and x.rank > 1 \
             and isinstance(target, Tensor):
         t = b.last(x, d)
-        ids = b.lie(b.ids(target), [i - (i > d) for i in t.order[:-1]])
+        ids = b.lie(b.ids(target), [i - (i > d) for i in t.order[:-1]])  # type: ignore[arg-type]
         rows = t.value.shape[:-1]
         return Tensor(b.form.node("cross_entropy", [t.value, ids.value], [("f32", ()), ("f32", rows)])[0])
     log = b.softmax(x, d, "log_softmax")
