@@ -3,7 +3,7 @@
  *   exchange              slices of cuda:0
  *   exchange cuda:0 cuda:1
  *
- * The tensors are the gradients of ResNet-50 in f32, from one arena into another, as hri_exec_carry moves them.  Both are
+ * The tensors are the gradients of ResNet-50 in f32, from one arena into another, as the copies of run/group.c move them.  Both are
  * counted as bytes read and bytes written.  Exit code 1: below 80 % of the copy. */
 #include <headroom/headroom.h>
 #include <stdio.h>

@@ -95,7 +95,7 @@ static hr_status build_graph(const hri_fit_job *job, hr_step_kind kind, int64_t 
                                error.message[0] ? error.message : hr_status_text(status));
 }
 
-/* rows: parts of a round, where replicas hold slices. */
+/* rows: parts of a round, where replicas share a step. */
 static hr_status build_rows(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
                             uint32_t runs, uint32_t rows, hri_fit_piece *out, hri_prose *why) {
     const hri_shard shard = {job->shard, job->replicas, rows, job->engine != NULL};
@@ -103,7 +103,7 @@ static hr_status build_rows(const hri_fit_job *job, hr_step_kind kind, int64_t s
     out->samples = samples;
     out->runs = runs;
     const hr_status status =
-        build_graph(job, kind, samples, hri_fit_sharded(job) ? &shard : NULL, &out->built, why);
+        build_graph(job, kind, samples, hri_fit_shared(job) ? &shard : NULL, &out->built, why);
     out->g = out->built;
     return status == HR_OK ? look_at_piece(job, out, why) : status;
 }
@@ -124,26 +124,7 @@ static hr_status take_given(const hri_fit_job *job, hri_fit_case *c, hri_prose *
     return status;
 }
 
-/* Graphs of a step that replicas share.  Each computes some of the parts, and folds all of them. */
-static hr_status build_shared(const hri_fit_job *job, hri_fit_case *c, int64_t last,
-                              hri_prose *why) {
-    const uint32_t rounds = (c->parts + job->replicas - 1) / job->replicas;
-    const int uneven = last != c->part;
-    hr_status status =
-        build_piece(job, HR_STEP_GRADIENTS, last, uneven ? 1 : rounds, &c->pieces[c->count++], why);
-    if (status == HR_OK && uneven) {
-        status = build_piece(job, HR_STEP_GRADIENTS, c->part, rounds > 1 ? rounds - 1 : 1,
-                             &c->pieces[c->count++], why);
-    }
-    if (status == HR_OK && c->parts > 1) {
-        status = build_piece(job, HR_STEP_FOLD, c->part, c->parts - 1, &c->pieces[c->count++], why);
-    }
-    return status == HR_OK
-               ? build_piece(job, HR_STEP_FOLD_LAST, last, 1, &c->pieces[c->count++], why)
-               : status;
-}
-
-/* Graphs of a step of replicas that hold slices: rounds of one part each.  The face says what a checkpoint of one replica has. */
+/* Graphs of a step that replicas share: rounds of one part each.  The face says what a checkpoint of one replica has. */
 static hr_status build_rounds(const hri_fit_job *job, hri_fit_case *c, int64_t last,
                               hri_prose *why) {
     const uint32_t ranks = job->replicas, rounds = (c->parts + ranks - 1) / ranks,
@@ -187,9 +168,8 @@ static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_pro
     const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
     c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
     with_form.options.ignored |= given->keep_gradients; /* sums, and no velocities in their place */
-    hr_status status = hri_fit_sharded(job) ? build_rounds(job, c, last, why)
-                       : job->replicas > 1  ? build_shared(job, c, last, why)
-                                            : build_training(job, c, last, why);
+    hr_status status =
+        hri_fit_shared(job) ? build_rounds(job, c, last, why) : build_training(job, c, last, why);
     if (status == HR_OK && job->evaluate) {
         const int64_t samples = job->evaluate_samples ? job->evaluate_samples : c->part;
         status = build_piece(job, HR_STEP_EVALUATE, samples, 0, &c->pieces[c->count++], why);
@@ -408,20 +388,6 @@ static uint64_t input_bytes(const hri_problem *p) {
     return bytes;
 }
 
-/* Replicas: what a part gives and all others receive, for every part that a replica does not compute itself. */
-static uint64_t net_bytes(const hri_fit_job *job, const hri_fit_case *c) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < c->count; i++) {
-        const hr_graph *g = c->pieces[i].g;
-        for (hr_value v = 1; c->pieces[i].kind == HR_STEP_FOLD_LAST && v < g->value_count; v++) {
-            bytes += g->values[v].kind == HR_VALUE_INPUT && strncmp(g->values[v].name, "train.", 6)
-                         ? hr_meta_bytes(&g->values[v].meta)
-                         : 0;
-        }
-    }
-    return bytes ? bytes * (c->parts - c->parts / job->replicas) : 0;
-}
-
 /* What the plans themselves exchange, again where they gather again. */
 static void add_net(const hri_fit_case *c, hri_fit_plans *sums) {
     for (uint32_t i = 0; i < c->count; i++) {
@@ -456,7 +422,6 @@ void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
         sums.bound_time_ns += runs * plan->bound_time_ns;
     }
     add_net(c, &sums);
-    sums.net_bytes += net_bytes(job, c);
     sums.part = c->part;
     sums.slices = c->slices;
     sums.parts = c->parts;

@@ -19,8 +19,8 @@ static inline int64_t hri_fit_parts(const hri_fit_job *job) {
     return job->parts == 0 && job->replicas > 1 ? (int64_t)job->replicas : job->parts;
 }
 /* Do replicas hold slices? */
-static inline int hri_fit_sharded(const hri_fit_job *job) {
-    return job->shard != HRI_SHARD_NONE && job->replicas > 1;
+static inline int hri_fit_shared(const hri_fit_job *job) {
+    return job->replicas > 1;
 }
 static inline uint32_t hri_fit_arenas(const hri_fit_job *job) {
     return job->arenas ? job->arenas : 1;

@@ -12,10 +12,9 @@ static void sort_pieces(hri_planned *p, const hri_fit_plans *plans) {
     for (uint32_t i = 0; i < plans->c->count; i++) {
         const hri_fit_piece *from = &plans->c->pieces[i];
         const int first = i == 0; /* the last part of a batch, or all of it */
-        const int part = from->kind == HR_STEP_PART || from->kind == HR_STEP_GRADIENTS ||
-                         from->kind == HR_STEP_ROUND;
-        const int update = from->kind == HR_STEP_UPDATE || from->kind == HR_STEP_FOLD_LAST;
-        if (from->kind == HR_STEP_FOLD || (from->kind == HR_STEP_ROUND_LAST && !first)) {
+        const int part = from->kind == HR_STEP_PART || from->kind == HR_STEP_ROUND;
+        const int update = from->kind == HR_STEP_UPDATE;
+        if (from->kind == HR_STEP_ROUND_LAST && !first) {
             continue; /* a member has it */
         }
         hri_planned_piece *to = update                           ? &p->update
@@ -84,7 +83,7 @@ hr_status hri_planned_take(hri_planned *p, hri_prose *why) {
     for (uint32_t i = 0; i < p->member_count && status == HR_OK; i++) {
         status = hri_runner_take(p->members[i].runner, why);
     }
-    if (status == HR_OK && p->shard != HRI_SHARD_NONE && (status = hri_shards_begin(p)) != HR_OK) {
+    if (status == HR_OK && p->members && (status = hri_shards_begin(p)) != HR_OK) {
         return hri_prose_set(why, status, "initializing the parameters: %s",
                              hr_status_text(status));
     }
@@ -445,10 +444,8 @@ static hr_status run_shared(hri_planned *p, hri_numbers *out, hri_prose *why) {
     double sum[3] = {0};
     uint64_t counted = 0;
     p->busy_ns = 0;
-    const hri_planned_piece *end = &p->update;
-    const hr_status status = p->shard != HRI_SHARD_NONE
-                                 ? hri_shards_run(p, sum, &counted, &end, why)
-                                 : hri_planned_run_rounds(p, sum, &counted, why);
+    const hri_planned_piece *end = NULL;
+    const hr_status status = hri_shards_run(p, sum, &counted, &end, why);
     if (status != HR_OK) { /* all ranks see the end of the data, or that one of them has ended */
         if (p->o.net && status != HR_E_EOF && status != HR_E_PEER) {
             hri_net_stop(p->o.net, status, "rank %u failed in step %llu: %s", p->rank,
@@ -599,25 +596,14 @@ uint64_t hri_planned_band_bytes(const hri_planned *p) {
     return p->o.job->engine ? UINT64_C(64) << 20 : 0;
 }
 
-static hr_status put_at(const hri_planned_piece *update, const hri_planned_piece *last,
-                        hr_value value, uint64_t at, const void *from, uint64_t bytes) {
-    hri_exec *exec = place_of(update, last, &value);
-    return value == HR_NONE ? HR_E_NOT_FOUND : hri_exec_put(exec, value, at, from, bytes);
-}
-
-/* Into every replica: all of them begin with the same bits. */
 hr_status hri_planned_put(void *planned, hr_value value, uint64_t at, const void *from,
                           uint64_t bytes) {
     const hri_planned *p = planned;
     if (p->face) {
         return hri_shards_put(planned, value, at, from, bytes);
     }
-    hr_status status = p->members ? HR_OK : put_at(&p->update, &p->last, value, at, from, bytes);
-    for (uint32_t i = 0; i < p->member_count && status == HR_OK; i++) {
-        const hri_planned_member *m = &p->members[i];
-        status = put_at(&m->fold_last, &m->last, value, at, from, bytes);
-    }
-    return status;
+    hri_exec *exec = place_of(&p->update, &p->last, &value);
+    return value == HR_NONE ? HR_E_NOT_FOUND : hri_exec_put(exec, value, at, from, bytes);
 }
 
 hr_status hri_planned_get(void *planned, hr_value value, uint64_t at, void *to, uint64_t bytes) {

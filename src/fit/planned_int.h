@@ -1,9 +1,8 @@
 /* Between the files of planned.h.
  *
  *   planned.c   one place: the parts of a step one after the other, evaluation, values in and out
- *   rounds.c    replicas: the parts of a step in rounds, folded everywhere in their order
- *   carry.c     bytes from the replica that computed a part to those that fold it in
- *   shards.c    replicas that hold slices: rounds that exchange and fold inside their graphs; values out of slices */
+ *   members.c   replicas: their runners, and what ranks of several processes agree on
+ *   shards.c    the parts of a step in rounds, which exchange and fold inside their graphs; values out of slices */
 #ifndef HRI_FIT_PLANNED_INT_H
 #define HRI_FIT_PLANNED_INT_H
 
@@ -30,12 +29,12 @@ typedef struct hri_planned_part {
 /* One replica of this process. */
 typedef struct hri_planned_member {
     hri_runner *runner;
-    hri_planned_piece part, last, fold, fold_last;
-    hri_planned_piece last_round; /* slices: the last round with as many samples as the others */
-    hri_net *net;         /* slices: to the other replicas; its own, but between processes */
-    uint64_t counted;     /* labels that count in the part that it was fed */
-    hri_share_part share; /* of that part in the step */
-    hr_status status;     /* of its part of a round */
+    hri_planned_piece part, last;
+    hri_planned_piece last_round; /* the last round with as many samples as the others */
+    hri_net *net;                 /* to the other replicas; its own, but between processes */
+    uint64_t counted;             /* labels that count in the part that it was fed */
+    hri_share_part share;         /* of that part in the step */
+    hr_status status;             /* of its part of a round */
     hri_prose why;
 } hri_planned_member;
 
@@ -45,7 +44,7 @@ struct hri_planned {
     int owns_runner;
     hri_planned_piece part, last; /* part.exec is NULL when the batch is trained whole */
     hri_planned_piece
-        update; /* with keep_gradients, or of the first replica: the graph that updates; exec is NULL without */
+        update; /* with keep_gradients: the graph that updates; exec is NULL without */
     hri_planned_member *members; /* replicas; NULL: nobody shares the step */
     uint32_t member_count;
     hri_shard_mode shard;                  /* what they hold in slices */
@@ -55,16 +54,11 @@ struct hri_planned {
     float *row_weights;                    /* of the parts of a round: weight, then first */
     hri_group *groups[HRI_PLANNED_GROUPS]; /* GPUs: of pieces that all replicas ran together */
     uint32_t group_count;
-    hri_exec **together;     /* room to name one: by rank */
-    uint32_t ranks, rank;    /* replicas in all, and the first of this process */
-    hri_planned_part *parts; /* of a round, by rank */
-    hri_share_part *shares;  /* of them in the step */
-    /* What is carried from a part into the graph that folds it in, and from the last one into that which folds it. */
-    hri_exec_pair *pairs[2];
-    uint32_t pair_count[2];
-    hri_net_range
-        *ranges; /* between processes: room for an exchange, by rank; and a band of bytes */
-    char *band;
+    hri_exec **together;          /* room to name one: by rank */
+    uint32_t ranks, rank;         /* replicas in all, and the first of this process */
+    hri_planned_part *parts;      /* of a round, by rank */
+    hri_share_part *shares;       /* of them in the step */
+    char *band;                   /* between processes: of bytes */
     hri_planned_piece evaluation; /* exec is NULL when it was not planned */
     hri_planned_piece single; /* the same for one sample; exec is NULL when it was not planned */
     const hri_planned_probe *probe; /* NULL: none */
@@ -113,20 +107,7 @@ HR_MUST_CHECK hr_status hri_planned_skip(hri_planned *p, int64_t samples, int64_
 HR_MUST_CHECK hr_status hri_planned_check_even(const hri_planned *p, const hri_share_part *share,
                                                hri_prose *why);
 
-/* ---- carry.c ---- */
-
-/* Lists what is carried, once pieces are sorted; the members' graphs are all alike. */
-HR_MUST_CHECK hr_status hri_planned_list_carried(hri_planned *p);
-/* What the part of a rank gave, from the piece that computed it (here, or one like it) into one that folds it in. */
-HR_MUST_CHECK hr_status hri_planned_carry(hri_planned *p, uint32_t rank,
-                                          const hri_planned_piece *from,
-                                          const hri_planned_piece *to);
-/* Is the replica of that rank in this process? */
-static inline int hri_planned_is_here(const hri_planned *p, uint32_t rank) {
-    return rank >= p->rank && rank < p->rank + p->member_count;
-}
-
-/* ---- rounds.c ---- */
+/* ---- members.c ---- */
 
 /* Opens a runner for each replica; p->part, ->last, ->update and ->runner become those of the first. */
 HR_MUST_CHECK hr_status hri_planned_open_members(hri_planned *p, const hri_runner_options *o,
@@ -141,11 +122,7 @@ HR_MUST_CHECK hr_status hri_planned_first_failure(const hri_planned *p, uint32_t
 hr_status hri_planned_net_failed(const hri_planned *p, hr_status status, hri_prose *why);
 /* Between processes: p->parts of every rank, of which this one knows its own. */
 HR_MUST_CHECK hr_status hri_planned_share_parts(hri_planned *p, hri_prose *why);
-/* All parts of a step, in rounds, and the update. */
-HR_MUST_CHECK hr_status hri_planned_run_rounds(hri_planned *p, double sum[3], uint64_t *labels,
-                                               hri_prose *why);
-
-/* ---- shards.c: what is in slices ---- */
+/* ---- shards.c ---- */
 
 /* Each member's own end, before its runner is opened. */
 HR_MUST_CHECK hr_status hri_shards_open(hri_planned *p, const hri_fit_plans *plans, hri_prose *why);
@@ -154,7 +131,7 @@ void hri_shards_leave(hri_planned *p);
 void hri_shards_close(hri_planned *p);
 /* Slices begin as the whole does. */
 HR_MUST_CHECK hr_status hri_shards_begin(hri_planned *p);
-/* As hri_planned_run_rounds; *end is the piece that updated. */
+/* All parts of a step, in rounds, and the update; *end is the piece that updated. */
 HR_MUST_CHECK hr_status hri_shards_run(hri_planned *p, double sum[3], uint64_t *labels,
                                        const hri_planned_piece **end, hri_prose *why);
 /* A batch of evaluation whose inputs the first member was fed: all gather, so all run it. */

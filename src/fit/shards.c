@@ -1,4 +1,4 @@
-/* Replicas that hold slices; see planned_int.h and step/shard.h.
+/* Rounds of replicas, and values that they hold in slices; see planned_int.h and step/shard.h.
  *
  * Here exchanging and folding are ops of the plan.  So every replica of this process has a thread for as long as a round
  * takes: they wait for one another inside it; on GPUs one thread begins the work of all (run/group.h), and between processes
@@ -61,8 +61,7 @@ hr_status hri_shards_open(hri_planned *p, const hri_fit_plans *plans, hri_prose 
                            : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for the replicas");
     }
     if (hri_threads_count(p->o.threads) < plans->arenas) {
-        return hri_prose_set(why, HR_E_INVALID,
-                             "%u replicas that hold slices need a thread each, and there are %u",
+        return hri_prose_set(why, HR_E_INVALID, "%u replicas need a thread each, and there are %u",
                              plans->arenas, hri_threads_count(p->o.threads));
     }
     return open_nets(p, plans->arenas, why);
@@ -245,7 +244,7 @@ static hr_status answer(hri_planned *p, const request *r) {
 hr_status hri_shards_meet(hri_planned *p, hri_prose *why) {
     request r = {0};
     hr_status status = HR_OK;
-    if (!p->o.net) {
+    if (!p->o.net || p->shard == HRI_SHARD_NONE) { /* every rank has all that is asked for */
         return HR_OK;
     }
     do {

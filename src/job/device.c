@@ -71,18 +71,15 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     if (status != HR_OK) {
         return status;
     }
-    /* Replicas that hold slices wait for one another, each on its thread. */
+    /* Replicas wait for one another, each on its thread. */
     const uint32_t here =
         j->job.replicas > 1 && j->who.size < 2 && !j->o.link ? j->job.replicas : 1;
-    const uint32_t least = j->job.shard != HRI_SHARD_NONE ? here : 1;
-    status = hri_threads_create(threads > least ? threads : least, &j->threads);
+    status = hri_threads_create(threads > here ? threads : here, &j->threads);
     if (status != HR_OK) {
         return hri_why_set(&j->why, hri_cause_of(status), status, "threads: %s",
                            hr_status_text(status));
     }
-    /* Replicas compute on one thread each, as many at a time as there are threads. */
-    const uint32_t each = here > 1 ? 1 : threads;
-    const uint32_t at_once = here < threads || least > 1 ? here : threads;
+    const uint32_t each = here > 1 ? 1 : threads; /* replicas compute on one thread each */
     j->job.arenas = here;
     /* A core does about this much on our kernels; a disk behind the page cache takes about this much. */
     const double given = s->flops;
@@ -102,9 +99,8 @@ static hr_status open_host(hri_plan_job *j, const hr_device_info *info, spec *s)
     j->job.nominal.threads = 1;
     j->job.page_bytes = info->page_bytes;
     /* And each has one for exchanges (run/net_queue.h). */
-    const uint32_t nets = j->job.replicas > 1 && j->job.shard != HRI_SHARD_NONE ? here : 0;
-    j->job.runtime_bytes =
-        runtime + ((here > 1 ? at_once : 1) + nets) * (uint64_t)HRI_RESIDENT_THREAD + wire;
+    const uint32_t nets = j->job.replicas > 1 ? here : 0;
+    j->job.runtime_bytes = runtime + (here + nets) * (uint64_t)HRI_RESIDENT_THREAD + wire;
     j->job.thread_bytes = HRI_RESIDENT_THREAD;
     j->job.count_records = 1;
     return HR_OK;

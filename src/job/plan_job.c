@@ -44,7 +44,7 @@ hr_status hri_plan_job_wire_bytes(hri_plan_job *j, uint64_t *out) {
     if (status != HR_OK) {
         return hri_why_option(&j->why, status, "net", ": %s", prose.text);
     }
-    /* the band, and tables by rank (fit/rounds.c) */
+    /* the band, and tables by rank (fit/members.c) */
     *out = cost.host_bytes + HRI_PLANNED_BAND + (uint64_t)j->who.size * 512;
     return HR_OK;
 }

@@ -1,10 +1,9 @@
 /* One plan for all ranks; see train.h.
  *
  * Each rank plans for itself, from the same graph and, where nothing is measured, the same times.  Machines that differ (cores,
- * memory that is taken before any tensor, measured times) may still lead to other plans, and ranks that hold slices must
- * exchange in one order.  So prints of the plans are compared, and when one differs rank 0's plan is sent as the text of a plan
- * file, which is checked like any file.  Without slices a rank that cannot take it keeps its own: then nothing in a plan
- * concerns the others. */
+ * memory that is taken before any tensor, measured times) may still lead to other plans, and all ranks must exchange in one
+ * order.  So prints of the plans are compared, and when one differs rank 0's plan is sent as the text of a plan file, which is
+ * checked like any file. */
 #include <string.h>
 
 #include <headroom/bytes.h>
@@ -60,20 +59,6 @@ static hr_status take(hri_train_job *j, const char *text, size_t bytes, hri_pros
     return HR_OK;
 }
 
-static hr_status follow(hri_train_job *j, const char *text, size_t bytes, hri_prose *why) {
-    char *own = NULL; /* the case takes rank 0's threads and times before the plan is known to do */
-    hr_status status = hri_plan_file_print(j->plan, j->plans, NULL, &own, why);
-    if (status != HR_OK) {
-        return status;
-    }
-    status = take(j, text, bytes, why);
-    if (status != HR_OK && j->plan->job.shard == HRI_SHARD_NONE) {
-        status = take(j, own, strlen(own), why);
-    }
-    hri_free(own);
-    return status;
-}
-
 hr_status hri_train_same_plan(hri_train_job *j, hri_prose *why) {
     const uint32_t size = j->net ? hri_net_size(j->net) : 1;
     if (size < 2) {
@@ -101,7 +86,7 @@ hr_status hri_train_same_plan(hri_train_job *j, hri_prose *why) {
         status = text ? HR_OK : HR_E_NOMEM_HOST;
     }
     status = status == HR_OK && differs ? hri_net_spread(j->net, text, bytes) : status;
-    status = status == HR_OK && other ? follow(j, text, (size_t)bytes, why) : status;
+    status = status == HR_OK && other ? take(j, text, (size_t)bytes, why) : status;
     hri_free(text);
     hri_free(all);
     hri_net_end end;

@@ -689,7 +689,7 @@ static hr_status open_net(hri_train_job *j, hri_prose *why) {
     if (j->who.size < 2) {
         return HR_OK;
     }
-    if (engine && j->plan->job.shard != HRI_SHARD_NONE) { /* plans say when it goes on beside */
+    if (engine) { /* plans say what goes on beside it */
         const hr_status status = hri_engine_need_net(engine);
         if (status != HR_OK) {
             return hri_prose_set(why, status, "a queue for exchanges: %s", hr_status_text(status));

@@ -1,15 +1,18 @@
-/* fold_parts(s, weights, firsts, x0, x1, ...; velocity, momentum, spare): row after row, and in each row x after x,
+/* fold_parts(s, weights, firsts, x0, x1, ...; velocity, momentum, spare, ranks): row after row, and in each row x after x,
  *
  *   s <- (1 - first) * s + weight * x[row]                       first: firsts[row] for x0, 0 for the others
  *   s <- (first ? momentum * s : s) + weight * x[row]            with `velocity`
  *
  * with the kernels of accumulate and sgd_velocity, so that the bits are those of parts that come one by one.  Every x is
- * (rows, n) and s has n elements.  With `spare` the last row of the last x is left out: the update takes it. */
+ * (rows, n) and s has n elements.  With `spare` the last row of the last x is left out: the update takes it.  With `ranks` s is
+ * whole, n are the elements of a slice of it (graph/slices.h), and this rank's slice of s alone changes. */
+#include "ops/common/ranks.h"
 #include "ops/common/update.h"
 
 typedef struct fold_parts_attr {
     double momentum;
     bool velocity, spare;
+    int64_t ranks;
 } fold_parts_attr;
 
 static const hri_field fold_parts_fields[] = {
@@ -17,11 +20,24 @@ static const hri_field fold_parts_fields[] = {
     {"velocity", "s is a velocity", offsetof(fold_parts_attr, velocity), HRI_FIELD_BOOL, "false"},
     {"spare", "without the last row of the last x", offsetof(fold_parts_attr, spare),
      HRI_FIELD_BOOL, "false"},
+    HRI_RANKS_FIELD(fold_parts_attr),
     {0},
 };
 
+/* What of s a rank changes: elements first .. first + count, from rows of n. */
+typedef struct fold_range {
+    int64_t first, count, n;
+} fold_range;
+
+static fold_range range_of(const fold_parts_attr *p, const hr_meta *s, int64_t rank) {
+    const int64_t whole = hr_shape_count(&s->shape),
+                  n = p->ranks > 1 ? hri_slice_count(whole, p->ranks) : whole;
+    return (fold_range){n < whole ? rank * n : 0, hri_slice_filled(whole, n, rank), n};
+}
+
 static hr_status fold_parts_infer(hri_infer *c) {
-    const int64_t rows = hr_shape_count(&c->in[1].shape), n = hr_shape_count(&c->in[0].shape);
+    const int64_t rows = hr_shape_count(&c->in[1].shape);
+    const int64_t n = range_of(c->attr, &c->in[0], 0).n;
     for (uint32_t i = 0; i < c->in_count; i++) {
         const hr_shape *x = &c->in[i].shape;
         const int list = i == 1 || i == 2;
@@ -42,11 +58,13 @@ static hr_status fold_parts_host(const hri_call *c) {
     const fold_parts_attr *p = c->sig->attr;
     const hr_op *op = hri_op_find(p->velocity ? "sgd_velocity" : "accumulate");
     const uint32_t pieces = c->sig->in_count - 3;
-    const hr_shape flat = hr_shape_1(hr_shape_count(&c->sig->in[0].shape));
+    const fold_range own = range_of(p, &c->sig->in[0], hri_ranks_own(c));
+    const hr_shape flat = hr_shape_1(own.count);
     const int64_t rows = hr_shape_count(&c->sig->in[1].shape);
     const float *weights = c->in[1], *firsts = c->in[2], none = 0.0f;
-    hr_status status = HR_OK;
-    for (int64_t r = 0; r < rows; r++) {
+    void *to = (char *)c->out[0] + (uint64_t)own.first * hr_type_bytes(c->sig->in[0].type);
+    hr_status status = p->ranks > 1 ? hri_ranks_check(c, p->ranks) : HR_OK;
+    for (int64_t r = 0; r < rows && own.count; r++) {
         for (uint32_t k = 0; k < pieces && status == HR_OK; k++) {
             if (p->spare && r + 1 == rows && k + 1 == pieces) {
                 continue;
@@ -59,13 +77,13 @@ static hr_status fold_parts_host(const hri_call *c) {
             /* sgd_velocity has its momentum alone, which comes first here, too */
             const hri_sig sig = {
                 .op = op, .attr = &p->momentum, .in_count = 4, .out_count = 1, .in = in, .out = in};
-            const void *const from[] = {c->out[0],
-                                        (const char *)c->in[3 + k] +
-                                            (uint64_t)(r * flat.dim[0]) * hr_type_bytes(type),
-                                        &weights[r], k ? &none : &firsts[r]};
+            const void *const from[] = {
+                to, (const char *)c->in[3 + k] + (uint64_t)(r * own.n) * hr_type_bytes(type),
+                &weights[r], k ? &none : &firsts[r]};
             hri_call one = *c;
             one.sig = &sig;
             one.in = from;
+            one.out = &to;
             status = op->host.run(&one);
         }
     }
@@ -77,10 +95,12 @@ static hr_status fold_parts_cuda(const hri_gpu_call *c) {
     const fold_parts_attr *p = c->sig->attr;
     const hr_op *op = hri_op_find(p->velocity ? "sgd_velocity" : "accumulate");
     const uint32_t pieces = c->sig->in_count - 3;
-    const hr_shape flat = hr_shape_1(hr_shape_count(&c->sig->in[0].shape));
+    const fold_range own = range_of(p, &c->sig->in[0], c->rank);
+    const hr_shape flat = hr_shape_1(own.count);
     const int64_t rows = hr_shape_count(&c->sig->in[1].shape);
+    const hr_addr to = c->out[0] + (uint64_t)own.first * hr_type_bytes(c->sig->in[0].type);
     hr_status status = hri_gpu_fill(c->gpu, c->workspace, 0, sizeof(float));
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows && own.count; r++) {
         for (uint32_t k = 0; k < pieces && status == HR_OK; k++) {
             if (p->spare && r + 1 == rows && k + 1 == pieces) {
                 continue;
@@ -92,14 +112,14 @@ static hr_status fold_parts_cuda(const hri_gpu_call *c) {
                                   {.type = HR_TYPE_F32}};
             const hri_sig sig = {
                 .op = op, .attr = &p->momentum, .in_count = 4, .out_count = 1, .in = in, .out = in};
-            const hr_addr from[] = {
-                c->out[0], c->in[3 + k] + (uint64_t)(r * flat.dim[0]) * hr_type_bytes(type),
-                c->in[1] + (uint64_t)r * sizeof(float),
-                k ? c->workspace : c->in[2] + (uint64_t)r * sizeof(float)};
+            const hr_addr from[] = {to, c->in[3 + k] + (uint64_t)(r * own.n) * hr_type_bytes(type),
+                                    c->in[1] + (uint64_t)r * sizeof(float),
+                                    k ? c->workspace : c->in[2] + (uint64_t)r * sizeof(float)};
             hri_gpu_call one = *c;
             one.sig = &sig;
             one.kernel = hri_kernel_for(hri_gpu_kernels(c->gpu), &sig);
             one.in = from;
+            one.out = &to;
             status = hri_op_launch(&one);
         }
     }

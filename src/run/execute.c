@@ -217,26 +217,6 @@ hr_status hri_exec_get(const hri_exec *e, hr_value v, uint64_t at, void *to, uin
     return HR_OK;
 }
 
-hr_status hri_exec_carry(hri_exec *to, hri_exec *from, const hri_exec_pair *pairs, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        void *there, *here;
-        const uint64_t bytes = pairs[i].to < to->b.g->value_count
-                                   ? hr_meta_bytes(&to->b.g->values[pairs[i].to].meta)
-                                   : 0;
-        hr_status status = hri_bound_find(&to->b, pairs[i].to, 0, bytes, &there);
-        if (status == HR_OK) {
-            status = hri_bound_find(&from->b, pairs[i].from, 0, bytes, &here);
-        }
-        if (status != HR_OK) {
-            return status;
-        }
-        if (!to->gpu) {
-            memcpy(there, here, bytes);
-        }
-    }
-    return to->gpu ? hri_exec_gpu_carry(to->gpu, from->gpu, pairs, count) : HR_OK;
-}
-
 hr_addr hri_exec_address(const hri_exec *e, hr_value v) {
     return hri_exec_holds(e, v) ? (hr_addr)(uintptr_t)e->b.data[v] : 0;
 }

@@ -70,13 +70,6 @@ HR_MUST_CHECK hr_status hri_exec_put(hri_exec *e, hr_value v, uint64_t at, const
                                      uint64_t bytes);
 HR_MUST_CHECK hr_status hri_exec_get(const hri_exec *e, hr_value v, uint64_t at, void *to,
                                      uint64_t bytes);
-/* Whole values of one executor into inputs of another, of the same kind of device: `to` is held there, `from` here, and both
- * have as many bytes.  On a GPU it is only begun: behind all that `from` has begun, and before what either begins next. */
-typedef struct hri_exec_pair {
-    hr_value to, from;
-} hri_exec_pair;
-HR_MUST_CHECK hr_status hri_exec_carry(hri_exec *to, hri_exec *from, const hri_exec_pair *pairs,
-                                       uint32_t count);
 /* Where a value that is held lies: an address of the device; 0: it is not held. */
 hr_addr hri_exec_address(const hri_exec *e, hr_value v);
 /* hri_lane_sizes.band on the device, which nothing uses during runs, and what is in it; 0 on the host and without one. */

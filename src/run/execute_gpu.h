@@ -29,8 +29,6 @@ HR_MUST_CHECK hr_status hri_exec_gpu_prepare(hri_exec_gpu *x, hri_prose *why);
 /* The value is held and the bytes are in it. */
 HR_MUST_CHECK hr_status hri_exec_gpu_put(hri_exec_gpu *x, hr_value v, uint64_t at, const void *from,
                                          uint64_t bytes);
-HR_MUST_CHECK hr_status hri_exec_gpu_carry(hri_exec_gpu *to, hri_exec_gpu *from,
-                                           const hri_exec_pair *pairs, uint32_t count);
 /* The same for a whole persistent value or constant that is made on the way (lane.h), and for one of zeros. */
 HR_MUST_CHECK hr_status hri_exec_gpu_make(hri_exec_gpu *x, hr_value v, uint64_t bytes,
                                           hri_lane_make_fn *make, void *user);

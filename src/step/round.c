@@ -1,8 +1,12 @@
 /* The graph of a round: one part on each rank, exchanged, folded and updated in slices; see shard.h.
  *
  * What is folded, and in which order, is what replica.c and step.c do with whole gradients, part after part; so every bit
- * is that of one replica.  Small tensors are not cut (graph/slices.h): every rank takes the whole of all parts and does the
- * same with it. */
+ * is that of one replica.  Tensors that are not cut (graph/slices.h) every rank takes whole, of all parts, and does the
+ * same with them.
+ *
+ * Where nothing else is in slices (HRI_SHARD_NONE), the slices of a sum are gathered when it is complete, and every rank updates
+ * all of it.  A velocity that takes the parts as they come has no sum: each rank folds into its slice of the whole, the last
+ * round updates the slice, and both it and the parameter are gathered. */
 #include "step/step_int.h"
 
 #include <stdio.h>
@@ -38,7 +42,7 @@ typedef struct slicing {
     hr_value *gathered; /* and the whole, once somebody reads it */
 } slicing;
 
-static hr_value gather(hr_graph *g, hr_value slice, const hr_shape *to, uint32_t ranks) {
+hr_value hri_step_gather(hr_graph *g, hr_value slice, const hr_shape *to, uint32_t ranks) {
     char text[256];
     size_t at = (size_t)snprintf(text, sizeof text, "ranks=%u", ranks);
     for (int d = 0; d < to->rank && at < sizeof text; d++) {
@@ -53,7 +57,9 @@ hr_value hri_step_whole(hri_step_maker *m, hr_value v, hr_value like) {
         return v; /* `like` may be of another graph then */
     }
     const hr_shape to = m->g->values[like].meta.shape;
-    return count_of(m->g, v) == hr_shape_count(&to) ? v : gather(m->g, v, &to, m->shard->ranks);
+    return count_of(m->g, v) == hr_shape_count(&to)
+               ? v
+               : hri_step_gather(m->g, v, &to, m->shard->ranks);
 }
 
 static hr_value with_slices(hri_rewrite *r, const hri_node_record *n, hr_value *in) {
@@ -62,8 +68,8 @@ static hr_value with_slices(hri_rewrite *r, const hri_node_record *n, hr_value *
         const hr_value from = n->in[i];
         if (s->slices[from] != HR_NONE) {
             if (s->gathered[from] == HR_NONE) {
-                s->gathered[from] = gather(r->to, s->slices[from],
-                                           &r->from->values[from].meta.shape, s->shard->ranks);
+                s->gathered[from] = hri_step_gather(
+                    r->to, s->slices[from], &r->from->values[from].meta.shape, s->shard->ranks);
             }
             in[i] = s->gathered[from];
         }
@@ -139,13 +145,6 @@ hr_status hri_step_slice_params(hri_step_maker *m) {
 
 /* ---- what the parts give ---- */
 
-static hr_value exchange(hri_step_maker *m, hr_value x, int whole) {
-    char text[96];
-    snprintf(text, sizeof text, "ranks=%u,rows=%u,whole=%s", m->shard->ranks, m->shard->rows,
-             whole ? "true" : "false");
-    return hr_graph_node(m->g, "exchange_parts", &x, 1, text);
-}
-
 /* Row `row` of what was exchanged, in the shape of `like`. */
 static hr_value row_of(hri_step_maker *m, hr_value rows, uint32_t row, const hr_shape *like) {
     char text[64];
@@ -157,27 +156,32 @@ static hr_value row_of(hri_step_maker *m, hr_value rows, uint32_t row, const hr_
 /* A node by which the model changes a state: its operands, exchanged; HR_NONE: what it changes. */
 typedef struct change {
     uint32_t node;
-    hr_value rows[HRI_IN_MAX];
+    hri_step_moved *operands; /* those that are exchanged, in their order */
 } change;
 
-static void exchange_operands(hri_step_maker *m, uint32_t node, change *out) {
-    const uint32_t count = m->g->nodes[node].sig.in_count;
-    out->node = node;
-    for (uint32_t k = 0; k < count; k++) { /* adding nodes moves them */
-        const hr_value in = m->g->nodes[node].in[k];
-        out->rows[k] = hri_step_is_changed(&m->g->nodes[node], k) ? HR_NONE : exchange(m, in, 1);
+/* Lists its operands, behind those of others. */
+static size_t list_operands(hri_step_maker *m, uint32_t node, hri_step_moved *list, change *out) {
+    const hri_node_record *n = &m->g->nodes[node];
+    size_t count = 0;
+    for (uint32_t k = 0; k < n->sig.in_count; k++) {
+        if (!hri_step_is_changed(n, k)) {
+            list[count++].value = n->in[k];
+        }
     }
+    *out = (change){node, list};
     m->g->nodes[node].dropped = 1;
+    return count;
 }
 
 /* Every rank does it with the operands of all parts; now[origin]: the version of a state so far. */
 static void change_by_row(hri_step_maker *m, const change *c, uint32_t row, hr_value *now) {
     const hri_node_record is = m->g->nodes[c->node];
+    const hri_step_moved *operand = c->operands;
     hr_value in[HRI_IN_MAX], origins[HRI_IN_MAX];
     for (uint32_t k = 0; k < is.sig.in_count; k++) {
         const hr_shape like = is.sig.in[k].shape;
         origins[k] = m->g->values[is.in[k]].origin;
-        in[k] = c->rows[k] != HR_NONE        ? row_of(m, c->rows[k], row, &like)
+        in[k] = !hri_step_is_changed(&is, k) ? row_of(m, (operand++)->rows, row, &like)
                 : now[origins[k]] == HR_NONE ? origins[k]
                                              : now[origins[k]];
     }
@@ -195,16 +199,29 @@ static hr_status change_states(hri_step_maker *m) {
     const uint32_t nodes = m->g->node_count;
     hr_value *now = hri_calloc(m->g->value_count, sizeof *now);
     change *changes = hri_calloc(nodes, sizeof *changes);
+    hri_step_moved *operands = NULL;
     uint32_t count = 0;
+    size_t used = 0;
     hr_status status = now && changes ? HR_OK : HR_E_NOMEM_HOST;
     for (uint32_t n = 0; n < nodes && status == HR_OK; n++) {
         if (hri_step_changes_state(&m->g->nodes[n])) {
             status = hri_step_check_change(m, n);
-            if (status == HR_OK) {
-                exchange_operands(m, n, &changes[count++]);
-                status = m->g->error.code;
-            }
+            count++;
         }
+    }
+    if (status == HR_OK && count) {
+        operands = hri_calloc((size_t)count * HRI_IN_MAX, sizeof *operands);
+        status = operands ? HR_OK : HR_E_NOMEM_HOST;
+    }
+    count = 0;
+    for (uint32_t n = 0; n < nodes && status == HR_OK; n++) {
+        if (hri_step_changes_state(&m->g->nodes[n])) {
+            used += list_operands(m, n, operands + used, &changes[count++]);
+        }
+    }
+    if (status == HR_OK) {
+        hri_step_exchange(m, operands, used, 1);
+        status = m->g->error.code;
     }
     for (uint32_t row = 0; row < m->shard->rows && status == HR_OK; row++) {
         for (uint32_t i = 0; i < count && status == HR_OK; i++) {
@@ -214,6 +231,7 @@ static hr_status change_states(hri_step_maker *m) {
     }
     hri_free(now);
     hri_free(changes);
+    hri_free(operands);
     return status;
 }
 
@@ -221,14 +239,26 @@ static hr_status change_states(hri_step_maker *m) {
 
 typedef struct share {
     hr_value w;     /* what is updated here: the parameter, or its slice */
-    hr_value whole; /* states: the parameter that the slice is of; HR_NONE: w is all there is */
-    size_t count;   /* pieces */
-    hr_value pieces[HRI_STEP_PIECES]; /* exchanged */
+    hr_value whole; /* the parameter that w is a slice of; HR_NONE: w is all there is */
+    hr_value
+        velocity; /* whole, too, where only a slice of it is updated here; HR_NONE: it is not */
+    size_t count; /* pieces */
+    hri_step_moved *pieces; /* exchanged */
+    hr_value now[2];        /* slices when they are updated: of the parameter, of the velocity */
 } share;
 
-static hr_value slice_state(hri_step_maker *m, hr_value param, int64_t slice) {
+static int64_t slice_of(const hri_step_maker *m, size_t i) {
+    return hri_slice_count(count_of(m->g, m->reads[i]), m->shard->ranks);
+}
+
+static int is_cut(const hri_step_maker *m, size_t i) {
+    return slice_of(m, i) < count_of(m->g, m->reads[i]);
+}
+
+/* "<param>.slice" or "<param>.<what>.slice": this rank's slice, while it is updated. */
+static hr_value slice_state(hri_step_maker *m, hr_value param, const char *what, int64_t slice) {
     char name[NAME];
-    if (snprintf(name, sizeof name, "/%s.slice", m->g->values[param].name) >= NAME) {
+    if (snprintf(name, sizeof name, "/%s%s.slice", m->g->values[param].name, what) >= NAME) {
         name[0] = '\0'; /* refused by the graph */
     }
     hr_tags tags = slice_tags(m->g, param);
@@ -241,88 +271,171 @@ static hr_value slice_state(hri_step_maker *m, hr_value param, int64_t slice) {
     return state;
 }
 
-static void exchange_gradient(hri_step_maker *m, size_t i, share *out) {
-    const int64_t count = count_of(m->g, m->reads[i]),
-                  slice = hri_slice_count(count, m->shard->ranks);
-    const int cut = slice < count && m->shard->mode == HRI_SHARD_STATES;
-    out->w = cut ? slice_state(m, m->params[i], slice) : m->params[i];
+/* Lists the summands of the gradient, behind those of others. */
+static size_t list_pieces(hri_step_maker *m, size_t i, hri_step_moved *list, share *out) {
+    const int none = m->shard->mode == HRI_SHARD_NONE;
+    const int cut = is_cut(m, i) &&
+                    (m->shard->mode == HRI_SHARD_STATES || (none && hri_step_feeds_velocity(m)));
+    hr_value pieces[HRI_STEP_PIECES];
+    out->w = cut ? slice_state(m, m->params[i], "", slice_of(m, i)) : m->params[i];
     out->whole = cut ? m->params[i] : HR_NONE;
-    out->count = hri_step_pieces(m->g, m->grads[i], out->pieces, 0, HRI_STEP_PIECES - 3);
+    out->velocity =
+        cut && none ? hri_step_state(m, m->params[i], "velocity", HR_KEEP_OPTIMIZER) : HR_NONE;
+    out->count = hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES - 3);
+    out->pieces = list;
     for (size_t k = 0; k < out->count; k++) {
-        out->pieces[k] = exchange(m, out->pieces[k], 0);
+        list[k].value = pieces[k];
     }
+    return out->count;
+}
+
+static hr_status exchange_gradients(hri_step_maker *m, share *shares, hri_step_moved *pieces) {
+    size_t used = 0;
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        used += list_pieces(m, i, pieces + used, &shares[i]);
+    }
+    if (m->g->error.code == HR_OK) {
+        hri_step_exchange(m, pieces, used, 0);
+    }
+    return m->g->error.code;
 }
 
 static hr_value fold(hri_step_maker *m, const share *s, hr_value state, const char *attributes) {
     hr_value in[HRI_IN_MAX] = {state, m->weight, m->first};
-    memcpy(in + 3, s->pieces, s->count * sizeof *in);
+    for (size_t k = 0; k < s->count; k++) {
+        in[3 + k] = s->pieces[k].rows;
+    }
     return hr_graph_node(m->g, "fold_parts", in, s->count + 3, attributes);
+}
+
+static hr_value fold_sum(hri_step_maker *m, size_t i, const share *s) {
+    const int own = m->shard->mode == HRI_SHARD_NONE && is_cut(m, i);
+    return fold(m, s,
+                own ? hri_step_state_of(m, s->w, "sum", HR_KEEP_NOT, hr_shape_1(slice_of(m, i)))
+                    : hri_step_state(m, s->w, "sum", HR_KEEP_NOT),
+                NULL);
 }
 
 /* Into the velocity: all but the last summand of a step, which updates. */
 static hr_value fold_velocity(hri_step_maker *m, const share *s, int last) {
-    char text[96];
-    const hr_value velocity = hri_step_state(m, s->w, "velocity", HR_KEEP_OPTIMIZER);
+    char text[128];
+    const hr_value velocity = s->velocity != HR_NONE
+                                  ? s->velocity
+                                  : hri_step_state(m, s->w, "velocity", HR_KEEP_OPTIMIZER);
     if (last && m->shard->rows == 1 && s->count == 1) {
         return velocity; /* the part before was another round's */
     }
-    snprintf(text, sizeof text, "velocity=true,momentum=%.17g,spare=%s", m->o->momentum,
-             last ? "true" : "false");
+    snprintf(text, sizeof text, "velocity=true,momentum=%.17g,spare=%s,ranks=%u", m->o->momentum,
+             last ? "true" : "false", s->velocity != HR_NONE ? m->shard->ranks : 1);
     return fold(m, s, velocity, text);
 }
 
 static hr_value last_piece(hri_step_maker *m, const share *s, hr_value *weight) {
     const hr_shape like = m->g->values[s->w].meta.shape, one = hr_shape_0();
     *weight = row_of(m, m->weight, m->shard->rows - 1, &one);
-    return row_of(m, s->pieces[s->count - 1], m->shard->rows - 1, &like);
+    return row_of(m, s->pieces[s->count - 1].rows, m->shard->rows - 1, &like);
 }
 
-static void update(hri_step_maker *m, size_t i, const share *s) {
+static hr_value own_slice(hri_step_maker *m, hr_value state, hr_value whole) {
     char text[32];
-    hr_value now = s->w, weight = HR_NONE;
+    const hr_value in[] = {state, whole};
     snprintf(text, sizeof text, "ranks=%u", m->shard->ranks);
-    if (s->whole != HR_NONE) {
-        const hr_value in[] = {s->w, s->whole};
-        now = hr_graph_node(m->g, "own_slice", in, 2, text);
-    }
+    return hr_graph_node(m->g, "own_slice", in, 2, text);
+}
+
+static void update(hri_step_maker *m, size_t i, share *s) {
+    hr_value now = s->whole != HR_NONE ? own_slice(m, s->w, s->whole) : s->w, weight = HR_NONE;
     if (hri_step_feeds_velocity(m)) {
-        const hr_value velocity = fold_velocity(m, s, 1), piece = last_piece(m, s, &weight);
+        hr_value velocity = fold_velocity(m, s, 1);
+        const hr_value piece = last_piece(m, s, &weight);
+        if (s->velocity != HR_NONE) {
+            const hr_value state = slice_state(m, s->whole, ".velocity", slice_of(m, i));
+            s->velocity = velocity;
+            velocity = own_slice(m, state, velocity);
+        }
         now = hri_step_update_last(m, s->w, now, velocity, piece, weight);
     } else {
         now = hri_step_update(m, s->w, count_of(m->g, m->reads[i]), now, m->grads[i]);
     }
-    if (s->whole != HR_NONE) {
-        const hr_value in[] = {s->whole, now};
-        hr_graph_node(m->g, "gather_into", in, 2, text);
+    s->now[0] = now;
+    s->now[1] = s->velocity != HR_NONE && now != HR_NONE ? hr_graph_output(m->g, now, 1) : HR_NONE;
+}
+
+/* ---- wholes ---- */
+
+/* Sums that are complete, to every rank. */
+static void gather_sums(hri_step_maker *m, hri_step_gathered *list) {
+    size_t count = 0, at = 0;
+    for (size_t i = m->count; i-- > 0;) {
+        if (is_cut(m, i)) {
+            list[count++] = (hri_step_gathered){.slice = m->grads[i],
+                                                .shape = m->g->values[m->params[i]].meta.shape};
+        }
     }
+    hri_step_gather_all(m, list, count);
+    for (size_t i = m->count; i-- > 0;) {
+        m->grads[i] = is_cut(m, i) ? list[at++].whole : m->grads[i];
+    }
+}
+
+/* What was updated in slices beside a whole. */
+static void gather_updated(hri_step_maker *m, const share *shares, hri_step_gathered *list) {
+    size_t count = 0;
+    for (size_t i = m->count; i-- > 0;) {
+        const share *s = &shares[i];
+        const hr_shape shape = m->g->values[m->params[i]].meta.shape;
+        if (s->whole != HR_NONE) {
+            list[count++] = (hri_step_gathered){s->now[0], s->whole, HR_NONE, shape};
+        }
+        if (s->velocity != HR_NONE) {
+            list[count++] = (hri_step_gathered){s->now[1], s->velocity, HR_NONE, shape};
+        }
+    }
+    hri_step_gather_all(m, list, count);
+}
+
+static hr_status update_all(hri_step_maker *m, share *shares) {
+    hri_step_gathered *list = hri_calloc(2 * m->count, sizeof *list);
+    if (!list) {
+        return HR_E_NOMEM_HOST;
+    }
+    if (m->shard->mode == HRI_SHARD_NONE && !hri_step_feeds_velocity(m)) {
+        gather_sums(m, list);
+    }
+    if (m->g->error.code == HR_OK) {
+        hri_step_make_inputs(m);
+    }
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        update(m, i, &shares[i]);
+    }
+    if (m->g->error.code == HR_OK) {
+        gather_updated(m, shares, list);
+    }
+    hri_free(list);
+    return m->g->error.code;
 }
 
 hr_status hri_step_round(hri_step_maker *m) {
     const int velocity = hri_step_feeds_velocity(m), last = m->kind == HR_STEP_ROUND_LAST;
     share *shares = hri_calloc(m->count, sizeof *shares);
-    if (!shares) {
-        return HR_E_NOMEM_HOST;
-    }
-    hr_status status = change_states(m);
+    hri_step_moved *pieces = hri_calloc(m->count * HRI_STEP_PIECES, sizeof *pieces);
+    hr_status status = shares && pieces ? change_states(m) : HR_E_NOMEM_HOST;
     const hr_shape rows = hr_shape_1(m->shard->rows);
     m->weight = hr_graph_input(m->g, "/train.weights", HR_TYPE_F32, rows);
     m->first = hr_graph_input(m->g, "/train.firsts", HR_TYPE_F32, rows);
+    status = status == HR_OK ? exchange_gradients(m, shares, pieces) : status;
     for (size_t i = m->count; i-- > 0 && status == HR_OK;) {
-        exchange_gradient(m, i, &shares[i]);
         if (!velocity) {
-            m->grads[i] =
-                fold(m, &shares[i], hri_step_state(m, shares[i].w, "sum", HR_KEEP_NOT), NULL);
+            m->grads[i] = fold_sum(m, i, &shares[i]);
         } else if (!last) {
             (void)fold_velocity(m, &shares[i], 0);
         }
         status = m->g->error.code;
     }
     if (status == HR_OK && last) {
-        hri_step_make_inputs(m);
-        for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
-            update(m, i, &shares[i]);
-        }
+        status = update_all(m, shares);
     }
     hri_free(shares);
+    hri_free(pieces);
     return status == HR_OK ? m->g->error.code : status;
 }

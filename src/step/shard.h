@@ -1,10 +1,11 @@
-/* Steps of replicas that hold slices of what a training keeps (stages 1 to 3 of ZeRO).
+/* Steps that replicas share; they may hold slices of what a training keeps (stages 1 to 3 of ZeRO).
  *
  * A round is one part of the batch on each rank.  The graph of a round computes the gradients of one part, sends every rank
  * its slice of them (exchange_parts) and folds the slices of all parts into the sums, in the order of the parts; that
  * of the last round updates the slices, too.  What ranks exchange are nodes like all others, so that the planner knows
  * how long a gradient lives, and where a parameter is gathered again.
  *
+ *   HRI_SHARD_NONE      sums alone, each gathered when it is complete; every rank has the rest and updates all of it
  *   HRI_SHARD_STATES    sums and optimizer states in slices; parameters whole, gathered after the update
  *   HRI_SHARD_WEIGHTS   parameters in slices as well, gathered where they are read
  *

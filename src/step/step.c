@@ -44,10 +44,11 @@ static hr_value add_state(hri_step_maker *m, hr_value param, const char *what, h
         hri_graph_fail(m->g, HR_E_INVALID, "%s: the name is too long", p->name);
         return HR_NONE;
     }
-    /* Only what is f32 is turned in files. */
+    /* Only what is f32 is turned in files; a slice has no layout. */
+    const int turned = type == HR_TYPE_F32 && hr_shape_same(&shape, &p->meta.shape);
     const hr_tags tags = {.size = sizeof tags,
                           .owner = param,
-                          .layout = type == HR_TYPE_F32 ? hri_graph_tags(m->g, param)->layout : 0,
+                          .layout = turned ? hri_graph_tags(m->g, param)->layout : 0,
                           .keep = keep};
     const hr_value state = hr_graph_state(m->g, name, type, shape, hr_init_constant(0.0));
     hr_graph_set_tags(m->g, state, &tags);
@@ -56,6 +57,11 @@ static hr_value add_state(hri_step_maker *m, hr_value param, const char *what, h
 
 hr_value hri_step_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep) {
     return add_state(m, param, what, keep, HR_TYPE_F32, m->g->values[param].meta.shape);
+}
+
+hr_value hri_step_state_of(hri_step_maker *m, hr_value param, const char *what, hr_keep keep,
+                           hr_shape shape) {
+    return add_state(m, param, what, keep, HR_TYPE_F32, shape);
 }
 
 static int is_last(const hri_step_maker *m) {
@@ -289,7 +295,7 @@ static void prune(hri_step_maker *m, hr_value param, hr_value now) {
 
 /* Of gradients first .. first + n: the sum of their squares, over all ranks. */
 static hr_value square_sum(hri_step_maker *m, size_t first, size_t n) {
-    if (!m->shard || m->shard->gather_norm) {
+    if (!m->shard || m->shard->gather_norm || m->shard->mode == HRI_SHARD_NONE) {
         hr_value wholes[HRI_IN_MAX];
         for (size_t i = 0; i < n; i++) {
             wholes[i] = hri_step_whole(m, m->grads[first + i], m->reads[first + i]);

@@ -2,7 +2,8 @@
  *
  *   step.c      model, precision, gradients, sums, factor, updates
  *   replica.c   the same cut in two where several replicas share a step: gradients of one part, and folding them in
- *   round.c     the same where replicas hold slices: gradients of one part, exchanged, folded and updated in one graph */
+ *   round.c     the same in one graph, where each replica folds a slice of every gradient: exchanged, folded, updated
+ *   bucket.c    exchanges and gathers of it, small tensors together */
 #ifndef HRI_STEP_STEP_INT_H
 #define HRI_STEP_STEP_INT_H
 
@@ -37,8 +38,10 @@ void hri_step_copy_values(const hr_graph *from, hr_graph *to);
 /* From m->grads on: sums or velocities, and the update where the kind has one. */
 void hri_step_add_up(hri_step_maker *m);
 
-/* "<param>.<what>", like the parameter (or its slice), zeros, f32. */
+/* "<param>.<what>", like the parameter (or its slice), zeros, f32; or of another shape. */
 hr_value hri_step_state(hri_step_maker *m, hr_value param, const char *what, hr_keep keep);
+hr_value hri_step_state_of(hri_step_maker *m, hr_value param, const char *what, hr_keep keep,
+                           hr_shape shape);
 /* Do gradients go into velocities as they come? */
 int hri_step_feeds_velocity(const hri_step_maker *m);
 /* The update of one parameter of so many elements, or of a slice of it: its new value.  `now` is the value that w, which
@@ -60,8 +63,23 @@ HR_MUST_CHECK hr_status hri_step_check_change(const hri_step_maker *m, uint32_t 
 HR_MUST_CHECK hr_status hri_step_slice_params(hri_step_maker *m);
 /* The whole of what is perhaps a slice, in the shape of `like`. */
 hr_value hri_step_whole(hri_step_maker *m, hr_value v, hr_value like);
+/* The tensor of shape `to` of which every rank has a slice. */
+hr_value hri_step_gather(hr_graph *g, hr_value slice, const hr_shape *to, uint32_t ranks);
 /* HR_STEP_ROUND, HR_STEP_ROUND_LAST, from m->grads on. */
 HR_MUST_CHECK hr_status hri_step_round(hri_step_maker *m);
+
+/* What ranks exchange of some values, in the order in which these are made: this rank's slices of the x of the first ranks,
+ * (rows, slice); whole: all of it.  Failures are on the graph. */
+typedef struct hri_step_moved {
+    hr_value value, rows;
+} hri_step_moved;
+void hri_step_exchange(hri_step_maker *m, hri_step_moved *list, size_t count, int whole);
+/* The wholes of shape `shape` of slices that ranks have, in the memory of `into`, or as values of their own (HR_NONE). */
+typedef struct hri_step_gathered {
+    hr_value slice, into, whole;
+    hr_shape shape;
+} hri_step_gathered;
+void hri_step_gather_all(hri_step_maker *m, hri_step_gathered *list, size_t count);
 
 /* HR_STEP_GRADIENTS: what the part gives is kept, and nothing else is changed. */
 HR_MUST_CHECK hr_status hri_step_keep(hri_step_maker *m);

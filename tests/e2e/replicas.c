@@ -140,7 +140,7 @@ TEST(replicas, slices_are_planned_for_machines_that_are_not_there) {
                  states = number_of(GPT2 " --shard states", "persistent_bytes"),
                  weights = number_of(GPT2 " --shard weights", "persistent_bytes");
     CHECK(none > states && states > weights);
-    CHECK(number_of(GPT2 " --shard states", "net_exchanges") > 10);
+    CHECK(number_of(GPT2 " --shard states", "net_exchanges") >= 2);
     CHECK(number_of(GPT2 " --shard states --net 1e-3/1e9", "net_ns") >
           number_of(GPT2 " --shard states", "net_ns"));
     program_outcome o = program_run(&(program_options){.seconds = 40},
@@ -210,8 +210,10 @@ TEST(replicas, thousands_are_planned_at_once) {
     program_expect(&o, 0, NULL);
     CHECK(program_number(&o, "replicas") == 4096);
     CHECK(program_number(&o, "micro_batches") == 4096);
-    /* 4,095 times the gradients, of which the tied embedding has two */
-    CHECK(program_number(&o, "net_bytes") / 4095 >= 4.0 * 1557611200);
+    /* the gradients, of which the tied embedding has two, to their owners, and the sums to all */
+    const double once = 4.0 * 1557611200;
+    CHECK(program_number(&o, "net_bytes") > 2 * once * 4095 / 4096);
+    CHECK(program_number(&o, "net_bytes") < 2.3 * once);
     CHECK(o.resident_bytes < (uint64_t)256 << 20);
     program_end(&o);
 }

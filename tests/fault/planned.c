@@ -14,13 +14,19 @@ static hr_status set_up_and_run(hr_device *host, const hri_fit_job *job, float *
     hri_fit f = {0};
     hri_fit_plans plans = {0};
     hri_planned *p = NULL;
-    hr_status status = hri_fit_open(job, &f, why);
+    hri_threads *threads = NULL; /* replicas need one each */
+    hr_status status = job->replicas > 1 ? hri_threads_create(job->replicas, &threads) : HR_OK;
+    status = status == HR_OK ? hri_fit_open(job, &f, why) : status;
     if (status == HR_OK) {
         status = hri_fit_search(&f, f.unplanned_bytes * 2, 1, &plans, why);
     }
     if (status == HR_OK) {
-        const hri_planned_options o = {
-            .device = host, .plans = &plans, .job = job, .seed = 3, .limit = 10};
+        const hri_planned_options o = {.device = host,
+                                       .plans = &plans,
+                                       .job = job,
+                                       .threads = threads,
+                                       .seed = 3,
+                                       .limit = 10};
         status = hri_planned_open(&o, &p, why);
     }
     if (status == HR_OK) {
@@ -35,6 +41,7 @@ static hr_status set_up_and_run(hr_device *host, const hri_fit_job *job, float *
     hri_planned_close(p);
     hri_fit_plans_deinit(&plans);
     hri_fit_close(&f);
+    hri_threads_destroy(threads);
     return status;
 }
 
@@ -63,7 +70,8 @@ static void sweep(const char *model_text, int64_t parts, uint32_t replicas) {
     for (int for_ever = 0; for_ever < 2; for_ever++) {
         uint64_t delivered = 1, nth = 0;
         while (delivered) {
-            hri_fault_set(HRI_FAULT_ANY, nth += for_ever ? 7 : 1, for_ever);
+            hri_fault_set(HRI_FAULT_ANY, nth += for_ever ? 7 * replicas : replicas * replicas,
+                          for_ever);
             const hr_status status = set_up_and_run(host, &job, &is, &why);
             delivered = hri_fault_delivered();
             hri_fault_set(HRI_FAULT_ANY, 0, 0);
