@@ -63,7 +63,7 @@ const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *by
 
 typedef struct encoding {
     const hri_tokenizer_file *file;
-    hri_split split;
+    hri_text_split split;
     hri_bpe_work *work;
     hri_tokens *out;
     hri_prose *why;
@@ -75,7 +75,7 @@ static hr_status encode_piece(void *user, const char *text, size_t bytes) {
 }
 
 static hr_status encode_plain(encoding *e, const char *text, size_t bytes) {
-    return e->split.code ? hri_split_run(&e->split, text, bytes, encode_piece, e, e->why)
+    return e->split.code ? hri_text_split_run(&e->split, text, bytes, encode_piece, e, e->why)
                          : encode_piece(e, text, bytes);
 }
 
@@ -141,10 +141,10 @@ hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t 
     }
     hr_status status = hri_bpe_work_open(&e.work);
     if (status == HR_OK && t->file.pattern) {
-        status = hri_split_open(t->file.pattern, &e.split, why);
+        status = hri_text_split_open(t->file.pattern, &e.split, why);
     }
     status = status == HR_OK ? encode_all(&e, text, bytes) : status;
-    hri_split_close(&e.split);
+    hri_text_split_close(&e.split);
     hri_bpe_work_close(e.work);
     out->count = status == HR_OK ? out->count : before;
     return status;

@@ -1,7 +1,7 @@
 /* PCRE2, found at run time: one table of the functions that splitting text calls, with our own declarations.
  *
  * Only tokenizers of files need it; a machine without it has text as bytes.  Patterns come from files, so matching has
- * bounds (hri_split). */
+ * bounds (hri_text_split). */
 #ifndef HRI_DATA_TEXT_PCRE2_H
 #define HRI_DATA_TEXT_PCRE2_H
 

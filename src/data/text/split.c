@@ -7,7 +7,7 @@
 
 enum { MATCH_LIMIT = 10000000, HEAP_KIB = 65536, PATTERN_MAX = 16384 };
 
-const char *const hri_split_gpt2 =
+const char *const hri_text_split_gpt2 =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 #define SPACE "\\p{Z}\\x{09}-\\x{0d}\\x{85}"
@@ -32,7 +32,7 @@ static void translate(const char *pattern, hri_text *out) {
     }
 }
 
-static hr_status compile(hri_split *s, const char *pattern, hri_prose *why) {
+static hr_status compile(hri_text_split *s, const char *pattern, hri_prose *why) {
     int error = 0;
     size_t at = 0;
     s->code = s->pcre2.pcre2_compile_8((const uint8_t *)pattern, strlen(pattern),
@@ -56,8 +56,8 @@ static hr_status compile(hri_split *s, const char *pattern, hri_prose *why) {
     return HR_OK;
 }
 
-hr_status hri_split_open(const char *pattern, hri_split *out, hri_prose *why) {
-    hri_split s = {0};
+hr_status hri_text_split_open(const char *pattern, hri_text_split *out, hri_prose *why) {
+    hri_text_split s = {0};
     hri_text text = {0};
     if (strlen(pattern) > PATTERN_MAX) {
         return hri_prose_set(why, HR_E_RANGE, "its pattern is longer than %d bytes", PATTERN_MAX);
@@ -71,25 +71,25 @@ hr_status hri_split_open(const char *pattern, hri_split *out, hri_prose *why) {
     status = status == HR_OK ? compile(&s, hri_text_get(&text), why) : status;
     hri_text_deinit(&text);
     if (status != HR_OK) {
-        hri_split_close(&s);
+        hri_text_split_close(&s);
         return status;
     }
     *out = s;
     return HR_OK;
 }
 
-void hri_split_close(hri_split *s) {
+void hri_text_split_close(hri_text_split *s) {
     if (s->pcre2.library) {
         s->pcre2.pcre2_match_context_free_8(s->context);
         s->pcre2.pcre2_match_data_free_8(s->data);
         s->pcre2.pcre2_code_free_8(s->code);
     }
     hri_pcre2_unload(&s->pcre2);
-    *s = (hri_split){0};
+    *s = (hri_text_split){0};
 }
 
-hr_status hri_split_run(const hri_split *s, const char *text, size_t bytes, hri_piece_fn *fn,
-                        void *user, hri_prose *why) {
+hr_status hri_text_split_run(const hri_text_split *s, const char *text, size_t bytes,
+                             hri_piece_fn *fn, void *user, hri_prose *why) {
     const size_t *found = s->pcre2.pcre2_get_ovector_pointer_8(s->data);
     size_t at = 0, from = 0; /* what was given; where to look */
     hr_status status = HR_OK;

@@ -11,21 +11,22 @@
 #include "data/text/pcre2.h"
 
 /* GPT-2's: contractions, words, numbers, the rest, each with a space before it; spaces. */
-extern const char *const hri_split_gpt2;
+extern const char *const hri_text_split_gpt2;
 
-typedef struct hri_split {
+typedef struct hri_text_split {
     hri_pcre2 pcre2;
     void *code, *data, *context;
-} hri_split;
+} hri_text_split;
 
 /* HR_E_UNSUPPORTED without PCRE2; HR_E_FORMAT for a pattern that is none. */
-HR_MUST_CHECK hr_status hri_split_open(const char *pattern, hri_split *out, hri_prose *why);
+HR_MUST_CHECK hr_status hri_text_split_open(const char *pattern, hri_text_split *out,
+                                            hri_prose *why);
 /* A zeroed one is allowed. */
-void hri_split_close(hri_split *s);
+void hri_text_split_close(hri_text_split *s);
 
 /* One piece: any status but HR_OK ends it. */
 typedef hr_status hri_piece_fn(void *user, const char *text, size_t bytes);
-HR_MUST_CHECK hr_status hri_split_run(const hri_split *s, const char *text, size_t bytes,
-                                      hri_piece_fn *fn, void *user, hri_prose *why);
+HR_MUST_CHECK hr_status hri_text_split_run(const hri_text_split *s, const char *text, size_t bytes,
+                                           hri_piece_fn *fn, void *user, hri_prose *why);
 
 #endif

@@ -115,7 +115,7 @@ static hr_status take_pre(reader *r, const pre *p) {
     if (!strcmp(p->type, "ByteLevel")) {
         r->has_bytes = 1;
         r->to->prefix_space = p->prefix;
-        return p->regex ? set_pattern(r, hri_split_gpt2) : HR_OK;
+        return p->regex ? set_pattern(r, hri_text_split_gpt2) : HR_OK;
     }
     if (!strcmp(p->type, "Split") && p->pattern[0] && (isolated || removed)) {
         return set_pattern(r, p->pattern);
@@ -381,7 +381,7 @@ static hr_status read_pair(const char *vocab, const char *merges, hri_tokenizer_
     char *text = NULL, *lines = NULL;
     size_t bytes = 0;
     hri_bpe_init(&made.bpe);
-    made.pattern = hri_split_gpt2;
+    made.pattern = hri_text_split_gpt2;
     hr_status status = hri_file_read(vocab, FILE_MAX, &text, &bytes, why);
     status = status == HR_OK ? hri_file_read(merges, FILE_MAX, &lines, NULL, why) : status;
     status = status == HR_OK ? read_text(text, bytes, read_vocab_json, &r) : status;

@@ -148,8 +148,8 @@ TEST_TIMEOUT(tokenizer, a_long_piece_takes_no_squares, 20) {
 
 TEST(tokenizer, a_pattern_that_is_none_is_refused) {
     NEED_PCRE2();
-    hri_split s;
+    hri_text_split s;
     hri_prose why = {""};
-    CHECK_STATUS(hri_split_open("(", &s, &why), HR_E_FORMAT);
+    CHECK_STATUS(hri_text_split_open("(", &s, &why), HR_E_FORMAT);
     CHECK(strstr(why.text, "its pattern cannot be read"));
 }
