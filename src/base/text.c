@@ -96,3 +96,30 @@ void hri_text_deinit(hri_text *t) {
     hri_free(t->chars);
     *t = (hri_text){0};
 }
+
+int hri_text_cut(char *text, char **words) {
+    int count = 0;
+    char *out = text;
+    for (char *at = text; *at;) {
+        at += strspn(at, " \t\n");
+        if (!*at) {
+            break;
+        }
+        words[count++] = out;
+        char quote = 0;
+        for (; *at && (quote || !strchr(" \t\n", *at)); at++) {
+            if (quote ? *at == quote : *at == '\'' || *at == '"') {
+                quote = quote ? 0 : *at;
+            } else {
+                at += !quote && *at == '\\' && at[1];
+                *out++ = *at;
+            }
+        }
+        if (quote) {
+            return -1;
+        }
+        at += *at != '\0';
+        *out++ = '\0';
+    }
+    return count;
+}

@@ -27,6 +27,9 @@ void hri_text_vadd(hri_text *t, const char *format, va_list args);
 void hri_text_bytes(hri_text *t, const char *bytes, size_t count);
 /* One word of a command line: in single quotes when a POSIX shell would read it differently without them. */
 void hri_text_word(hri_text *t, const char *word);
+/* Cuts a text into words, in place; 'single' and "double" quotes hold one together.  words: room for one in every two
+ * letters.  -1: a quote is not closed. */
+int hri_text_cut(char *text, char **words);
 /* Never NULL. */
 const char *hri_text_get(const hri_text *t);
 HR_MUST_CHECK hr_status hri_text_status(const hri_text *t);

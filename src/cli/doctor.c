@@ -61,19 +61,6 @@ static void show_settings(report *r) {
     hri_section_end(&r->s);
 }
 
-static void show_check(report *r, const hr_check *c) {
-    static const char *const names[] = {"ok", "failed", "skipped"};
-    static const hri_style styles[] = {HRI_STYLE_GOOD, HRI_STYLE_BAD, HRI_STYLE_DIM};
-    hri_section_row(
-        &r->s,
-        (const hri_row_cell[]){{"subject", c->subject},
-                               {"name", c->name},
-                               {"result", names[c->result],
-                                c->result == HR_CHECK_FAILED ? "FAILED" : NULL, styles[c->result]},
-                               {"detail", c->detail}},
-        2);
-}
-
 /* What only the program knows stands before the library's checks. */
 enum { OWN_CHECKS = 2 };
 
@@ -101,7 +88,7 @@ static void show_checks(report *r, const hr_ctx *ctx, const hr_doctor *d) {
     hr_check c = {.size = sizeof c};
     hri_section_start(&r->s, "checks", "checks");
     for (size_t i = 0; get_check(r, ctx, d, i, &c) == HR_OK; i++) {
-        show_check(r, &c);
+        hri_show_check(&r->s, &c);
     }
     hri_section_end(&r->s);
 }

@@ -110,3 +110,16 @@ void hri_show_components(hri_sections *r, const hr_doctor *d) {
     }
     hri_section_end(r);
 }
+
+void hri_show_check(hri_sections *r, const hr_check *c) {
+    static const char *const names[] = {"ok", "failed", "skipped"};
+    static const hri_style styles[] = {HRI_STYLE_GOOD, HRI_STYLE_BAD, HRI_STYLE_DIM};
+    hri_section_row(
+        r,
+        (const hri_row_cell[]){{"subject", c->subject},
+                               {"name", c->name},
+                               {"result", names[c->result],
+                                c->result == HR_CHECK_FAILED ? "FAILED" : NULL, styles[c->result]},
+                               {"detail", c->detail}},
+        2);
+}

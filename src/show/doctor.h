@@ -30,5 +30,6 @@ void hri_section_end(hri_sections *r);
 void hri_section_row(hri_sections *r, const hri_row_cell *cells, int first);
 void hri_show_machine(hri_sections *r);
 void hri_show_components(hri_sections *r, const hr_doctor *d);
+void hri_show_check(hri_sections *r, const hr_check *c);
 
 #endif

@@ -4,36 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "cli/common/train_run.h"
-
-/* Cuts a text into words, in place; 'single' and "double" quotes hold one together.  words: room for one in every two
- * letters.  -1: a quote is not closed. */
-static int split_words(char *text, char **words) {
-    int count = 0;
-    char *out = text;
-    for (char *at = text; *at;) {
-        at += strspn(at, " \t\n");
-        if (!*at) {
-            break;
-        }
-        words[count++] = out;
-        char quote = 0;
-        for (; *at && (quote || !strchr(" \t\n", *at)); at++) {
-            if (quote ? *at == quote : *at == '\'' || *at == '"') {
-                quote = quote ? 0 : *at;
-            } else {
-                at += !quote && *at == '\\' && at[1];
-                *out++ = *at;
-            }
-        }
-        if (quote) {
-            return -1;
-        }
-        at += *at != '\0';
-        *out++ = '\0';
-    }
-    return count;
-}
 
 static void warn_of_also(void *cli, const char *sentence) {
     hri_say_warning(cli, "--also: %s", sentence);
@@ -49,7 +21,7 @@ int hri_train_also_read(hri_cli *cli, const hri_train_flags *flags, hri_train_al
         return hri_cli_failed(cli, NULL, "--also", HR_E_NOMEM_HOST);
     }
     p->words[0] = name;
-    const int count = split_words(p->text, p->words + 1);
+    const int count = hri_text_cut(p->text, p->words + 1);
     if (count < 0) {
         hri_say_error(cli, "--also: a quote is not closed");
         return HRI_EXIT_USAGE;

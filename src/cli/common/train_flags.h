@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/options.h"
+#include "step/option_keys.h"
 
 typedef struct hri_train_flags {
     const char *data, *batch, *budget, *host_budget, *device, *wait;
@@ -58,13 +59,6 @@ extern const char *const hri_train_shards[]; /* of --shard */
 extern const char *const hri_train_wires[];  /* of --net */
 extern const char *const hri_train_schedules[];
 
-/* Takes the keys of --options that have a flag of their own (schedule, momentum, ...) out of it, as if the flags had been
- * typed; a key whose flag was typed too is refused.  For the tables of `train` and `plan`. */
-HR_MUST_CHECK hr_status hri_train_keys_settle(hri_options *o, hri_prose *why);
-/* Adds the options of training that flags set, "optimizer=adam,rate=0.1": what is auto is left out. */
-void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out);
-/* The passes over the model that flags ask for, for hr_job_options. */
-void hri_train_passes_add(const char *lora, const char *prune, hri_text *out);
 /* The options of training that they set, for hr_job_options. */
 void hri_train_flags_options(const hri_train_flags *flags, hri_text *out);
 

@@ -1,0 +1,17 @@
+/* Options of training that are flags of commands as well: --rate 0.1 and --options rate=0.1 are one thing. */
+#ifndef HRI_STEP_OPTION_KEYS_H
+#define HRI_STEP_OPTION_KEYS_H
+
+#include "base/options.h"
+#include "base/prose.h"
+#include "base/text.h"
+
+/* Takes the keys of --options that have a flag of their own (schedule, momentum, ...) out of it, as if the flags had been
+ * typed; a key whose flag was typed too is refused.  For the tables of `train` and `plan`. */
+HR_MUST_CHECK hr_status hri_train_keys_settle(hri_options *o, hri_prose *why);
+/* Adds the options of training that flags set, "optimizer=adam,rate=0.1": what is auto is left out. */
+void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out);
+/* The passes over the model that flags ask for, for hr_job_options. */
+void hri_train_passes_add(const char *lora, const char *prune, hri_text *out);
+
+#endif
