@@ -85,7 +85,17 @@ function glide(to) {  // keys and buttons: a short move that the eye can follow
 // --- drawing
 let pending = 0, printing = false;
 function paint() { if (!pending) pending = requestAnimationFrame(() => { pending = 0; draw(); }); }
+/* While the range only moves, layers come from a picture of it and its neighbourhood; at rest they are drawn. */
+let panning = false, rest = 0, drawnAt = 0, drawnRange = 0;
+function notePanning() {
+  const now = performance.now(), range = view.x1 - view.x0;
+  panning = !printing && now - drawnAt < 150 && Math.abs(range - drawnRange) < 1e-9 * range && range < home.x1;
+  drawnAt = now; drawnRange = range;
+  clearTimeout(rest);
+  if (panning) rest = setTimeout(() => { drawnAt = 0; paint(); }, 150);
+}
 function draw() {
+  notePanning();
   base.setTransform(dpr, 0, 0, dpr, 0, 0);
   if (!printing) base.clearRect(0, 0, W, H);
   drawUpper(); drawAxis(); drawMap(); drawStrip(); drawOver();
@@ -131,9 +141,32 @@ function drawUpper() {
   g.save();
   g.beginPath(); g.rect(left, 0, box.width, upper); g.clip();
   g.fillStyle = texture.none; g.fillRect(left, y(plan.peak), box.width, upper - y(plan.peak));
-  const {at, who} = columnsOf(view.x0, view.x1, left, box.width), n = who.length, sum = new Float64Array(n);
+  if (panning) blit(g, layersNear(y), view, left, box.width, 0, upper);
+  else {
+    const {at, who} = columnsOf(view.x0, view.x1, left, box.width);
+    layers(g, at, who, y, upper);
+    labels(g, at, who, y);
+    measured(g, at, who, y);
+  }
+  const by = sharp(y(plan.budget || plan.peak));
+  if (plan.budget) rule(g, left, by, right, by, colour.budget, 1.5, [6, 4]);
+  const p = px(mid(plan.peak_step));
+  if (p >= left && p <= right) {
+    g.font = '650 12px ' + colour.sans;
+    const end = p > (left + right) / 2, most = box.width / 2 - 150 + Math.abs(p - (left + right) / 2);
+    const text = ['peak, in use ' + size(plan.total[plan.peak_step]), 'peak ' + size(plan.total[plan.peak_step]), 'peak'].find(t => g.measureText(t).width < most) || '';
+    halo(g, text, end ? p - 9 : p + 9, by - 9, colour.ink, end ? 'right' : 'left', '650 12px ');
+  }
+  const side = p > (left + right) / 2;
+  if (plan.budget) halo(g, 'budget ' + tidy(plan.budget), side ? left + 6 : right - 6, by - 9, colour.budget, side ? 'left' : 'right', '600 12px ');
+  g.restore();
+  rule(g, left, upper, right, upper, colour.line);
+}
+/* What is in use, stacked: from the top layer down, each over the last, so that there are no seams. */
+function layers(g, at, who, y, upper) {
+  const n = who.length, sum = new Float64Array(n);
   for (let i = 0; i < n; i++) sum[i] = plan.total[who[i]];
-  for (let k = LAYERS.length - 1; k >= 0; k--) {  // from the top layer down, each over the last: no seams
+  for (let k = LAYERS.length - 1; k >= 0; k--) {
     const kind = LAYERS[k], live = plan.live[kind], path = new Path2D();
     let any = false, last = upper;
     path.moveTo(at[0], upper);
@@ -149,21 +182,32 @@ function drawUpper() {
     if (texture[kind]) { g.fillStyle = texture[kind]; g.fill(path); }
     g.globalAlpha = 1;
   }
-  labels(g, at, who, y);
-  measured(g, at, who, y);
-  const by = sharp(y(plan.budget || plan.peak));
-  if (plan.budget) rule(g, left, by, right, by, colour.budget, 1.5, [6, 4]);
-  const p = px(mid(plan.peak_step));
-  if (p >= left && p <= right) {
-    g.font = '650 12px ' + colour.sans;
-    const end = p > (left + right) / 2, most = box.width / 2 - 150 + Math.abs(p - (left + right) / 2);
-    const text = ['peak, in use ' + size(plan.total[plan.peak_step]), 'peak ' + size(plan.total[plan.peak_step]), 'peak'].find(t => g.measureText(t).width < most) || '';
-    halo(g, text, end ? p - 9 : p + 9, by - 9, colour.ink, end ? 'right' : 'left', '650 12px ');
-  }
-  const side = p > (left + right) / 2;
-  if (plan.budget) halo(g, 'budget ' + tidy(plan.budget), side ? left + 6 : right - 6, by - 9, colour.budget, side ? 'left' : 'right', '600 12px ');
-  g.restore();
-  rule(g, left, upper, right, upper, colour.line);
+}
+/* A picture of a range and of three quarters of it to either side, made again when the view leaves it. */
+let pictures = {upper: null, strip: null};
+function picture(known, key, width, height, paintIt) {
+  if (known && known.key === key) return known;
+  const canvas = known ? known.canvas : document.createElement('canvas');
+  canvas.width = Math.max(1, Math.round(width * dpr)); canvas.height = Math.max(1, Math.round(height * dpr));
+  const g = canvas.getContext('2d');
+  g.setTransform(dpr, 0, 0, dpr, 0, 0);
+  paintIt(g);
+  return {key, canvas};
+}
+function layersNear(y) {
+  const range = view.x1 - view.x0, style = [styleKey(), box.width, H, dpr, range.toPrecision(7)].join(), m = pictures.upper;
+  if (m && m.style === style && m.x0 <= view.x0 && m.x1 >= view.x1) return m;
+  const x0 = Math.max(0, view.x0 - range * .75), x1 = Math.min(home.x1, view.x1 + range * .75), width = box.width * (x1 - x0) / range;
+  pictures.upper = {...picture(m, [style, x0, x1].join(), width, box.upper, g => {
+    const {at, who} = columnsOf(x0, x1, 0, width);
+    layers(g, at, who, y, box.upper);
+    measured(g, at, who, y, false);
+  }), style, x0, x1};
+  return pictures.upper;
+}
+function blit(g, m, v, left, width, top, height) {
+  const k = m.canvas.width / (m.x1 - m.x0);
+  g.drawImage(m.canvas, (v.x0 - m.x0) * k, 0, (v.x1 - v.x0) * k, m.canvas.height, left, top, width, height);
 }
 /* Names where a layer is thick, so that colour is not the only cue. */
 function labels(g, at, who, y) {
@@ -192,7 +236,7 @@ function labels(g, at, who, y) {
   }
 }
 /* What was held, as seen from outside: a line over what was planned. */
-function measured(g, at, who, y) {
+function measured(g, at, who, y, named = true) {
   const held = plan.step.held_bytes, path = new Path2D();
   let any = false;
   who.forEach((s, i) => { if (!held[s]) return; const v = y(held[s]); if (any) path.lineTo(at[i], v); else path.moveTo(at[i], v); path.lineTo(at[i + 1], v); any = true; });
@@ -200,7 +244,7 @@ function measured(g, at, who, y) {
   g.lineJoin = 'round';
   g.strokeStyle = colour.card; g.lineWidth = 4; g.stroke(path);
   g.strokeStyle = colour.ink; g.lineWidth = 1.5; g.stroke(path);
-  halo(g, 'measured', box.left + 6, y(held[who.find(s => held[s])]) + 12, colour.ink, 'left', '600 11.5px ');
+  if (named) halo(g, 'measured', box.left + 6, y(held[who.find(s => held[s])]) + 12, colour.ink, 'left', '600 11.5px ');
 }
 function drawAxis() {
   const g = base, {left, right, upper, map} = box, y = upper + 8, c = plan.step, {at, who} = columnsOf(view.x0, view.x1, left, box.width), n = who.length;
@@ -344,12 +388,16 @@ function drawImageOfMap(many) {
 /* The strip shows the whole step and which part of it is in view. */
 const stripX = x => box.left + x / home.x1 * box.width;
 function drawStrip() {
-  const g = base, {left, right, width, strip, end} = box, {at, who} = columnsOf(0, home.x1, left, width), high = plan.peak || 1;
-  g.fillStyle = colour.well; g.fillRect(left, strip, width, end - strip);
-  const path = new Path2D(); path.moveTo(left, end);
-  who.forEach((s, i) => { const v = end - plan.total[s] / high * (end - strip - 6); path.lineTo(at[i], v); path.lineTo(at[i + 1], v); });
-  path.lineTo(right, end);
-  g.fillStyle = colour.faint; g.globalAlpha = .38; g.fill(path); g.globalAlpha = 1;
+  const g = base, {left, right, width, strip, end} = box, tall = end - strip;
+  g.fillStyle = colour.well; g.fillRect(left, strip, width, tall);
+  pictures.strip = picture(pictures.strip, [styleKey(), width, tall, dpr].join(), width, tall, p => {
+    const {at, who} = columnsOf(0, home.x1, 0, width), path = new Path2D();
+    path.moveTo(0, tall);
+    who.forEach((s, i) => { const v = tall - plan.total[s] / (plan.peak || 1) * (tall - 6); path.lineTo(at[i], v); path.lineTo(at[i + 1], v); });
+    path.lineTo(width, tall);
+    p.fillStyle = colour.faint; p.globalAlpha = .38; p.fill(path);
+  });
+  g.drawImage(pictures.strip.canvas, left, strip, width, tall);
   const a = stripX(view.x0), b = stripX(view.x1);
   g.fillStyle = colour.card; g.globalAlpha = .72; g.fillRect(left, strip, a - left, end - strip); g.fillRect(b, strip, right - b, end - strip); g.globalAlpha = 1;
   g.strokeStyle = colour.faint; g.lineWidth = 1; g.strokeRect(sharp(a) + .5, strip + .5, Math.max(2, sharp(b) - sharp(a) - 1), end - strip - 1);
