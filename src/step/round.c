@@ -356,6 +356,9 @@ static void update(hri_step_maker *m, size_t i, share *s) {
         now = hri_step_update_last(m, s->w, now, velocity, piece, weight);
     } else {
         now = hri_step_update(m, s->w, count_of(m->g, m->reads[i]), now, m->grads[i]);
+        if (m->shard->mode == HRI_SHARD_NONE) {
+            hri_step_prune(m, m->params[i], now); /* slices are refused before */
+        }
     }
     s->now[0] = now;
     s->now[1] = s->velocity != HR_NONE && now != HR_NONE ? hr_graph_output(m->g, now, 1) : HR_NONE;
@@ -401,6 +404,7 @@ static hr_status update_all(hri_step_maker *m, share *shares) {
     }
     if (m->shard->mode == HRI_SHARD_NONE && !hri_step_feeds_velocity(m)) {
         gather_sums(m, list);
+        hri_step_mask_gradients(m);
     }
     if (m->g->error.code == HR_OK) {
         hri_step_make_inputs(m);

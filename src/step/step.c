@@ -213,11 +213,66 @@ static int in_parts(const hri_step_maker *m) {
     return m->kind != HR_STEP_WHOLE;
 }
 
-/* A whole batch has no parts whose weights may turn out to be others. */
+/* ---- pruning ---- */
+
+/* Of a parameter that is pruned: its mask, HR_NONE for others, and what the pass said of it. */
+static hr_value mask_of(const hri_step_maker *m, hr_value param, const char **text) {
+    char name[300];
+    snprintf(name, sizeof name, "%s" HRI_PRUNE_MASK, m->g->values[param].name);
+    *text = hri_graph_find_note(m->g, name);
+    return *text ? hr_graph_find(m->g, name) : HR_NONE;
+}
+
+static int is_pruned(const hri_step_maker *m) {
+    int yes = 0;
+    for (size_t i = 0; i < m->count && !yes; i++) {
+        const char *text;
+        yes = mask_of(m, m->params[i], &text) != HR_NONE;
+    }
+    return yes;
+}
+
+/* The gradient of param, 0 where the parameter is pruned. */
+static hr_value masked(hri_step_maker *m, hr_value param, hr_value grad) {
+    const char *text;
+    const hr_value mask = mask_of(m, param, &text);
+    const hr_shape shape = m->g->values[grad].meta.shape;
+    if (mask == HR_NONE || m->g->error.code != HR_OK) {
+        return grad;
+    }
+    const hr_value row = hr_reshape(m->g, grad, hr_shape_2(1, hr_shape_count(&shape)));
+    return hr_reshape(m->g, HRI_NODE(m->g, "relu_mask_grad", NULL, row, mask), shape);
+}
+
+void hri_step_mask_gradients(hri_step_maker *m) {
+    for (size_t i = 0; i < m->count; i++) {
+        m->grads[i] = masked(m, m->params[i], m->grads[i]);
+    }
+}
+
+void hri_step_prune(hri_step_maker *m, hr_value param, hr_value now) {
+    const char *text;
+    const hr_value mask = mask_of(m, param, &text);
+    if (mask == HR_NONE || now == HR_NONE || m->g->error.code != HR_OK) {
+        return;
+    }
+    const uint32_t outputs = m->g->nodes[m->g->values[now].node].sig.out_count;
+    const char *tail = strstr(text, ",inner=");
+    char schedule[256];
+    snprintf(schedule, sizeof schedule, "%.*s", tail ? (int)(tail - text) : (int)strlen(text),
+             text);
+    const hr_value pruned = hr_graph_node(m->g, "prune", (const hr_value[]){now, mask}, 2, text);
+    for (uint32_t k = 1; k < outputs && pruned != HR_NONE; k++) {
+        (void)hr_graph_node(m->g, "prune_state", (const hr_value[]){now + k, pruned + 1}, 2,
+                            schedule);
+    }
+}
+
+/* A whole batch has no parts whose weights may turn out to be others.  Masks lie over sums, which is the same on every rank. */
 int hri_step_feeds_velocity(const hri_step_maker *m) {
     hr_train_options o = *m->o;
     o.ignored = o.ignored && in_parts(m);
-    return m->kind != HR_STEP_UPDATE && hri_train_feeds_velocity(&o);
+    return m->kind != HR_STEP_UPDATE && hri_train_feeds_velocity(&o) && !is_pruned(m);
 }
 
 /* state <- (first of the step ? begin : state) + weight * piece, for pieces[0 .. count). */
@@ -241,53 +296,6 @@ static void add_to_sums(hri_step_maker *m) {
         const size_t count = hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES);
         const hr_value sum = hri_step_state(m, m->params[i], "sum", HR_KEEP_NOT);
         m->grads[i] = add_pieces(m, "accumulate", NULL, sum, pieces, count);
-    }
-}
-
-/* ---- pruning ---- */
-
-/* Of a parameter that is pruned: its mask, HR_NONE for others, and what the pass said of it. */
-static hr_value mask_of(const hri_step_maker *m, hr_value param, const char **text) {
-    char name[300];
-    snprintf(name, sizeof name, "%s" HRI_PRUNE_MASK, m->g->values[param].name);
-    *text = hri_graph_find_note(m->g, name);
-    return *text ? hr_graph_find(m->g, name) : HR_NONE;
-}
-
-/* The gradient of param, or a summand of it, 0 where the parameter is pruned. */
-static hr_value masked(hri_step_maker *m, hr_value param, hr_value grad) {
-    const char *text;
-    const hr_value mask = mask_of(m, param, &text);
-    const hr_shape shape = m->g->values[grad].meta.shape;
-    if (mask == HR_NONE || m->g->error.code != HR_OK) {
-        return grad;
-    }
-    const hr_value row = hr_reshape(m->g, grad, hr_shape_2(1, hr_shape_count(&shape)));
-    return hr_reshape(m->g, HRI_NODE(m->g, "relu_mask_grad", NULL, row, mask), shape);
-}
-
-static void mask_gradients(hri_step_maker *m) {
-    for (size_t i = 0; i < m->count; i++) {
-        m->grads[i] = masked(m, m->params[i], m->grads[i]);
-    }
-}
-
-/* Behind the update of param, which gave `now` and the optimizer's states: now and then another mask. */
-static void prune(hri_step_maker *m, hr_value param, hr_value now) {
-    const char *text;
-    const hr_value mask = mask_of(m, param, &text);
-    if (mask == HR_NONE || now == HR_NONE || m->g->error.code != HR_OK) {
-        return;
-    }
-    const uint32_t outputs = m->g->nodes[m->g->values[now].node].sig.out_count;
-    const char *tail = strstr(text, ",inner=");
-    char schedule[256];
-    snprintf(schedule, sizeof schedule, "%.*s", tail ? (int)(tail - text) : (int)strlen(text),
-             text);
-    const hr_value pruned = hr_graph_node(m->g, "prune", (const hr_value[]){now, mask}, 2, text);
-    for (uint32_t k = 1; k < outputs && pruned != HR_NONE; k++) {
-        (void)hr_graph_node(m->g, "prune_state", (const hr_value[]){now + k, pruned + 1}, 2,
-                            schedule);
     }
 }
 
@@ -381,16 +389,12 @@ static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
     const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES),
                  last = is_last(m) ? 1 : 0;
     snprintf(attributes, sizeof attributes, "momentum=%.17g", m->o->momentum);
-    for (size_t i = 0; i < count; i++) {
-        pieces[i] = masked(m, w, pieces[i]);
-    }
     const hr_value velocity =
         add_pieces(m, "sgd_velocity", attributes,
                    hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER), pieces, count - last);
     if (last) {
-        prune(m, w,
-              hri_step_update_last(m, w, w, velocity, pieces[count - 1],
-                                   in_parts(m) ? m->weight : HR_NONE));
+        (void)hri_step_update_last(m, w, w, velocity, pieces[count - 1],
+                                   in_parts(m) ? m->weight : HR_NONE);
     }
 }
 
@@ -462,10 +466,8 @@ static void make_updates(hri_step_maker *m) {
             update_by_pieces(m, m->params[i], m->grads[i]);
         } else {
             const hr_value w = m->params[i];
-            const hr_value grad =
-                hri_step_feeds_velocity(m) ? masked(m, w, m->grads[i]) : m->grads[i];
-            prune(m, w,
-                  hri_step_update(m, w, hr_shape_count(&m->g->values[w].meta.shape), w, grad));
+            const int64_t count = hr_shape_count(&m->g->values[w].meta.shape);
+            hri_step_prune(m, w, hri_step_update(m, w, count, w, m->grads[i]));
         }
     }
 }
@@ -526,7 +528,7 @@ static hr_status update_from_sums(hri_step_maker *m) {
     }
     m->g->phase = HRI_UPDATE;
     if (to->error.code == HR_OK) {
-        mask_gradients(m);
+        hri_step_mask_gradients(m);
         make_updates(m);
     }
     m->g->phase = HRI_FORWARD;
@@ -543,7 +545,7 @@ void hri_step_add_up(hri_step_maker *m) {
         add_to_sums(m);
     }
     if (is_last(m) && !hri_step_feeds_velocity(m)) {
-        mask_gradients(m);
+        hri_step_mask_gradients(m);
     }
     if (is_last(m)) {
         make_updates(m);

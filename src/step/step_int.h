@@ -44,6 +44,10 @@ hr_value hri_step_state_of(hri_step_maker *m, hr_value param, const char *what, 
                            hr_shape shape);
 /* Do gradients go into velocities as they come? */
 int hri_step_feeds_velocity(const hri_step_maker *m);
+/* Gradients that are complete are 0 where their parameter is pruned. */
+void hri_step_mask_gradients(hri_step_maker *m);
+/* Behind the update of param, which gave `now` and the optimizer's states: now and then another mask. */
+void hri_step_prune(hri_step_maker *m, hr_value param, hr_value now);
 /* The update of one parameter of so many elements, or of a slice of it: its new value.  `now` is the value that w, which
  * names it, has now. */
 hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,
