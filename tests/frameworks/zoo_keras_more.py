@@ -211,6 +211,10 @@ class TokenAndPosition(L.Layer):
     def call(self, x):
         return self.tokens(x) + self.places(ops.arange(self.length))
 
+    def compute_output_shape(self, input_shape):
+        """Keras on NumPy would find it by looking up whatever numbers lie in memory."""
+        return (*input_shape, self.tokens.output_dim)
+
 
 class EncoderBlock(L.Layer):
     def __init__(self, width: int, heads: int) -> None:
