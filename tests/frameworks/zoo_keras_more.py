@@ -208,6 +208,10 @@ class TokenAndPosition(L.Layer):
         super().__init__()
         self.tokens, self.places, self.length = L.Embedding(vocabulary, width), L.Embedding(length, width), length
 
+    def build(self, input_shape):
+        self.tokens.build(input_shape)
+        self.places.build((self.length,))
+
     def call(self, x):
         return self.tokens(x) + self.places(ops.arange(self.length))
 
