@@ -5,7 +5,7 @@
 
 int hri_labels_all_count(const hri_source *s) {
     static const char *const kinds[] = {"images", "mnist", "cifar10", "synthetic", "tokens"};
-    if (strstr(s->text, "rename")) {
+    if (hri_source_has_stage(s, "rename")) {
         return 0; /* any field may have become the label */
     }
     if (!s->label.name[0]) {

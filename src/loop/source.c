@@ -677,7 +677,7 @@ hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, co
 /* Labels that the model cannot have are refused before anything is planned. */
 static hr_status check_labels(const hri_source *s, const hri_model_input *want, hri_prose *why) {
     return s->labels_known && want->label.type == HR_TYPE_I32 && want->classes > 0 &&
-                   s->labels.max >= want->classes && !strstr(s->text, "filter")
+                   s->labels.max >= want->classes && !hri_source_has_stage(s, "filter")
                ? hri_prose_set(why, HR_E_INVALID,
                                "%s has labels up to %lld, but the model has %lld classes "
                                "(0-%lld); add classes=%lld to the model string",
@@ -710,6 +710,18 @@ static hr_status check_augment(const char *augment, hri_prose *why) {
     return HR_OK;
 }
 
+bool hri_source_has_stage(const hri_source *s, const char *name) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    for (const char *at = strchr(s->text, '|'); at; at = strchr(at, '|')) {
+        at += 1 + strspn(at + 1, " \t\n");
+        const size_t length = strspn(at, letters);
+        if (length == strlen(name) && !strncmp(at, name, length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
                               const hri_source_use *use, char *out, size_t size, hri_prose *why) {
     text t = {.out = out, .size = size};
@@ -733,7 +745,7 @@ hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
             (unsigned long long)(use->seed & 0xffffffffu) + 7, (unsigned long long)use->part_first,
             (unsigned long long)use->part_count);
     }
-    if (use->training && !strstr(s->text, "shuffle")) {
+    if (use->training && !hri_source_has_stage(s, "shuffle")) {
         say(&t, " | shuffle(seed=%llu)", (unsigned long long)(use->seed & 0xffffffffu));
     }
     if (use->batch && s->count == HR_COUNT_UNKNOWN) { /* here what goes on is tickets as a rule */

@@ -127,6 +127,8 @@ void hri_source_pixels(const hri_source *s, const hri_model_input *want, hri_pix
 HR_MUST_CHECK hr_status hri_source_stages(const hri_source *s, const hri_model_input *want,
                                           const char *augment, char *out, size_t size,
                                           hri_prose *why);
+/* Is there such a stage behind the source?  The name in a path is none. */
+bool hri_source_has_stage(const hri_source *s, const char *name);
 /* The whole pipeline. */
 HR_MUST_CHECK hr_status hri_source_pipeline(const hri_source *s, const hri_model_input *want,
                                             const hri_source_use *use, char *out, size_t size,

@@ -235,3 +235,21 @@ TEST(objective, adds_accuracies_and_smooths_the_loss_of_training_alone) {
     CHECK(!isnan(result_of(&few, HR_STEP_WHOLE, "top5")));
     hr_model_close(m);
 }
+
+TEST(source, a_stage_is_not_found_in_a_path) {
+    static const struct {
+        const char *text;
+        bool there;
+    } rows[] = {
+        {"images:shuffled/pictures", false},
+        {"images:my shuffle | decode(8)", false},
+        {"images:set | shuffle_more", false},
+        {"images:set | shuffle", true},
+        {"images:set|shuffle(seed=3) | take(4)", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        hri_source s = {.count = 1};
+        snprintf(s.text, sizeof s.text, "%s", rows[i].text);
+        CHECK_EQ(hri_source_has_stage(&s, "shuffle"), rows[i].there);
+    }
+}
