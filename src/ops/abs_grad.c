@@ -1,7 +1,7 @@
 /* abs_grad(dy, x) = dy * sign(x): the gradient of abs. */
 #include "ops/common/map.h"
 
-HRI_MAP2(abs_grad, hri_no_attr, b > 0 ? a : (b < 0 ? -a : (T)0))
+HRI_MAP2_SAME(abs_grad, hri_no_attr, b > 0 ? a : (b < 0 ? -a : (T)0))
 
 static const hri_case abs_grad_cases[] = {
     {"scalar", "f32[] f32[]"},

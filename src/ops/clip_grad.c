@@ -8,7 +8,7 @@ static const hri_field clip_grad_fields[] = {
     {0},
 };
 
-HRI_MAP2(clip_grad, hri_attr_clip, b > (T)p->low && b < (T)p->high ? a : (T)0)
+HRI_MAP2_SAME(clip_grad, hri_attr_clip, b > (T)p->low && b < (T)p->high ? a : (T)0)
 
 static const hri_case clip_grad_cases[] = {
     {"scalar", "f32[] f32[]"},

@@ -7,7 +7,7 @@
 #define MAKE(NAME, VALUE, SLOPE)                                                                   \
     HRI_MAP_SCALARS(fn_##NAME, (float a, UNUSED float b, const hri_attr_function *p),              \
                     (double a, UNUSED double b, const hri_attr_function *p), a *(SLOPE))           \
-    HRI_MAP2_HOST(fn_##NAME, hri_attr_function)
+    HRI_MAP2_SAME_HOST(fn_##NAME, hri_attr_function)
 HRI_FUNCTIONS(MAKE)
 
 static double function_grad_value(const double *x, const void *attr) {

@@ -26,7 +26,7 @@ HRI_MAP2_SCALAR(gelu_grad, hri_attr_gelu,
         (void)p;                                                                                   \
         return gelu_grad_f32(a, b, &(const hri_attr_gelu){CHOICE});                                \
     }                                                                                              \
-    HRI_MAP2_HOST(NAME, hri_attr_gelu)
+    HRI_MAP2_SAME_HOST(NAME, hri_attr_gelu)
 BY(by_erf, 0)
 BY(by_tanh, 1)
 

@@ -7,7 +7,7 @@ static const hri_field power_grad_fields[] = {
     {0},
 };
 
-HRI_MAP2(power_grad, hri_attr_power,
+HRI_MAP2_SAME(power_grad, hri_attr_power,
          p->exponent == 2.0   ? a * ((T)2 * b)
          : p->exponent == 3.0 ? a * ((T)3 * b * b)
          : p->exponent == 0.0 ? (T)0

@@ -1,7 +1,7 @@
 /* relu_grad(dy, y) = dy where y > 0, else 0: the gradient of relu. */
 #include "ops/common/map.h"
 
-HRI_MAP2(relu_grad, hri_no_attr, b > 0 ? a : 0)
+HRI_MAP2_SAME(relu_grad, hri_no_attr, b > 0 ? a : 0)
 
 static const hri_case relu_grad_cases[] = {
     {"odd", "f32[7,33] f32[7,33]"},

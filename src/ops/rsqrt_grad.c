@@ -1,7 +1,7 @@
 /* rsqrt_grad(dy, y) = -dy * y^3 / 2: the gradient of rsqrt, from its output. */
 #include "ops/common/map.h"
 
-HRI_MAP2(rsqrt_grad, hri_no_attr, (T)-0.5 * a * (b * b * b))
+HRI_MAP2_SAME(rsqrt_grad, hri_no_attr, (T)-0.5 * a * (b * b * b))
 
 static void rsqrt_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 4.0 * (double)hr_shape_count(&s->out[0].shape);

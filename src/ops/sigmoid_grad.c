@@ -1,7 +1,7 @@
 /* sigmoid_grad(dy, y) = dy * y * (1 - y): the gradient of sigmoid, from its output. */
 #include "ops/common/map.h"
 
-HRI_MAP2(sigmoid_grad, hri_no_attr, a *(b *((T)1 - b)))
+HRI_MAP2_SAME(sigmoid_grad, hri_no_attr, a *(b *((T)1 - b)))
 
 static void sigmoid_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 3.0 * (double)hr_shape_count(&s->out[0].shape);

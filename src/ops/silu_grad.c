@@ -2,7 +2,7 @@
 #include "ops/common/map.h"
 #include "ops/common/vmath.h"
 
-HRI_MAP2(silu_grad, hri_no_attr,
+HRI_MAP2_SAME(silu_grad, hri_no_attr,
          a / ((T)1 + exp(-b)) * ((T)1 + b * ((T)1 - (T)1 / ((T)1 + exp(-b)))))
 
 static void silu_grad_cost(const hri_sig *s, hri_cost *cost) {

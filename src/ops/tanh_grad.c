@@ -1,7 +1,7 @@
 /* tanh_grad(dy, y) = dy * (1 - y^2): the gradient of tanh, from its output. */
 #include "ops/common/map.h"
 
-HRI_MAP2(tanh_grad, hri_no_attr, a *((T)1 - b * b))
+HRI_MAP2_SAME(tanh_grad, hri_no_attr, a *((T)1 - b * b))
 
 static void tanh_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 3.0 * (double)hr_shape_count(&s->out[0].shape);

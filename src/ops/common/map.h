@@ -2,6 +2,7 @@
  *
  *   HRI_MAP1(relu, hri_no_attr, a > 0 ? a : 0)         y = f(a)
  *   HRI_MAP2(add, hri_no_attr, a + b)                  y = f(a, b), broadcast
+ *   HRI_MAP2_SAME(relu_grad, hri_no_attr, b > 0 ? a : 0)   the same of two of one shape (a third of the code, and of its compiling)
  *   HRI_MAP3(where, hri_no_attr, a != 0 ? b : c)       y = f(a, b, c), broadcast
  *
  * The expression is written over a, b, c of type T and p, the attributes.  T is float in kernels (bf16 and f16 are
@@ -64,6 +65,15 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
         }                                                                                          \
     }
 
+#define HRI_MAP2_RANGE(NAME, S, LOAD, STORE)                                                       \
+    {                                                                                              \
+        const S *x = c->in[0], *z = c->in[1];                                                      \
+        S *y = c->out[0];                                                                          \
+        _Pragma("GCC ivdep") for (uint64_t i = begin; i < end; i++) {                              \
+            y[i] = STORE(NAME##_f32(LOAD(x[i]), LOAD(z[i]), p));                                   \
+        }                                                                                          \
+    }
+
 /* One row of a binary map: each input moves by one or stands still. */
 #define HRI_MAP2_ROW(NAME, S, LOAD, STORE)                                                         \
     {                                                                                              \
@@ -100,12 +110,12 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
 
 #define HRI_MAP1_SCALAR(NAME, ATTR, ...) HRI_MAP1_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)
 
-#define HRI_MAP1_HOST(NAME, ATTR)                                                                  \
+#define HRI_MAP_RANGE_HOST(NAME, ATTR, RANGE)                                                      \
     static void NAME##_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {           \
         const hri_call *c = arg;                                                                   \
         const ATTR *p = c->sig->attr;                                                              \
         (void)worker;                                                                              \
-        HRI_MAP_BY_TYPE(c->sig->out[0].type, HRI_MAP1_RANGE, NAME)                                 \
+        HRI_MAP_BY_TYPE(c->sig->out[0].type, RANGE, NAME)                                          \
     }                                                                                              \
     static hr_status NAME##_host(const hri_call *c) {                                              \
         hri_call call = *c;                                                                        \
@@ -113,6 +123,9 @@ enum { HRI_MAP_CHUNK = 16384 }; /* elements a task */
                           HRI_MAP_CHUNK, NAME##_range, &call);                                     \
         return HR_OK;                                                                              \
     }
+
+#define HRI_MAP1_HOST(NAME, ATTR)      HRI_MAP_RANGE_HOST(NAME, ATTR, HRI_MAP1_RANGE)
+#define HRI_MAP2_SAME_HOST(NAME, ATTR) HRI_MAP_RANGE_HOST(NAME, ATTR, HRI_MAP2_RANGE)
 
 #define HRI_MAP1(NAME, ATTR, ...)                                                                  \
     HRI_MAP1_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)                                      \
@@ -160,6 +173,10 @@ typedef struct hri_map_call {
 #define HRI_MAP2(NAME, ATTR, ...)                                                                  \
     HRI_MAP2_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)                                      \
     HRI_MAP2_HOST(NAME, ATTR)
+
+#define HRI_MAP2_SAME(NAME, ATTR, ...)                                                             \
+    HRI_MAP2_SCALAR_AS(NAME, ATTR, #__VA_ARGS__, __VA_ARGS__)                                      \
+    HRI_MAP2_SAME_HOST(NAME, ATTR)
 
 /* One row of a map of three: whole where all move, else each by its own step. */
 #define HRI_MAP3_ROW(NAME, S, LOAD, STORE)                                                         \
