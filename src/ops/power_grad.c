@@ -8,10 +8,10 @@ static const hri_field power_grad_fields[] = {
 };
 
 HRI_MAP2_SAME(power_grad, hri_attr_power,
-         p->exponent == 2.0   ? a * ((T)2 * b)
-         : p->exponent == 3.0 ? a * ((T)3 * b * b)
-         : p->exponent == 0.0 ? (T)0
-                              : a * (T)p->exponent * pow(b, (T)(p->exponent - 1.0)))
+              p->exponent == 2.0   ? a * ((T)2 * b)
+              : p->exponent == 3.0 ? a * ((T)3 * b * b)
+              : p->exponent == 0.0 ? (T)0
+                                   : a * (T)p->exponent * pow(b, (T)(p->exponent - 1.0)))
 
 static void power_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 22.0 * (double)hr_shape_count(&s->out[0].shape);

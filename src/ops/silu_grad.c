@@ -3,7 +3,7 @@
 #include "ops/common/vmath.h"
 
 HRI_MAP2_SAME(silu_grad, hri_no_attr,
-         a / ((T)1 + exp(-b)) * ((T)1 + b * ((T)1 - (T)1 / ((T)1 + exp(-b)))))
+              a / ((T)1 + exp(-b)) * ((T)1 + b * ((T)1 - (T)1 / ((T)1 + exp(-b)))))
 
 static void silu_grad_cost(const hri_sig *s, hri_cost *cost) {
     cost->flops = 18.0 * (double)hr_shape_count(&s->out[0].shape);

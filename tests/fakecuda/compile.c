@@ -1,4 +1,6 @@
-/* compile LIBRARY TEXT CUBIN OPTION...: one CUDA text compiled by a real NVRTC.  Prints the log; exits with 0 or 1.
+/* compile LIBRARY TEXT IMAGE OPTION...: one CUDA text compiled by a real NVRTC.  Prints the log; exits with 0 or 1.
+ *
+ * For an architecture sm_N the image is a cubin, for compute_N it is PTX, which takes a fraction of the time.
  *
  * A program of its own, because the real library looks for the driver in its process and falls over the fake one. */
 #include <dlfcn.h>
@@ -12,6 +14,7 @@ typedef struct nvrtc {
 #define HRI_NVRTC_FN(RETURNS, NAME, PARAMETERS) RETURNS(*NAME) PARAMETERS;
 #include "device/cuda/nvrtc_api.def"
 #undef HRI_NVRTC_FN
+    nvrtcResult (*ptx_size)(nvrtcProgram, size_t *), (*ptx)(nvrtcProgram, char *);
 } nvrtc;
 
 static int open_library(const char *path, nvrtc *out) {
@@ -22,7 +25,9 @@ static int open_library(const char *path, nvrtc *out) {
     all &= out->NAME != NULL;
 #include "device/cuda/nvrtc_api.def"
 #undef HRI_NVRTC_FN
-    return all;
+    *(void **)&out->ptx_size = library ? dlsym(library, "nvrtcGetPTXSize") : NULL;
+    *(void **)&out->ptx = library ? dlsym(library, "nvrtcGetPTX") : NULL;
+    return all && out->ptx_size && out->ptx;
 }
 
 static char *read_text(const char *path) {
@@ -43,14 +48,16 @@ static char *read_text(const char *path) {
     return text;
 }
 
-static int write_cubin(const nvrtc *lib, nvrtcProgram program, const char *path) {
+static int write_image(const nvrtc *lib, int ptx, nvrtcProgram program, const char *path) {
     size_t bytes = 0;
-    char *cubin = lib->nvrtcGetCUBINSize(program, &bytes) == NVRTC_SUCCESS ? malloc(bytes) : NULL;
-    FILE *file =
-        cubin && lib->nvrtcGetCUBIN(program, cubin) == NVRTC_SUCCESS ? fopen(path, "wb") : NULL;
-    int failed = !file || fwrite(cubin, 1, bytes, file) != bytes;
+    nvrtcResult (*const size)(nvrtcProgram, size_t *) =
+        ptx ? lib->ptx_size : lib->nvrtcGetCUBINSize;
+    nvrtcResult (*const get)(nvrtcProgram, char *) = ptx ? lib->ptx : lib->nvrtcGetCUBIN;
+    char *image = size(program, &bytes) == NVRTC_SUCCESS ? malloc(bytes) : NULL;
+    FILE *file = image && get(program, image) == NVRTC_SUCCESS ? fopen(path, "wb") : NULL;
+    int failed = !file || fwrite(image, 1, bytes, file) != bytes;
     failed |= file && fclose(file) != 0;
-    free(cubin);
+    free(image);
     return failed;
 }
 
@@ -66,7 +73,7 @@ int main(int argc, char **argv) {
     size_t bytes = 0;
     char *text = argc > 3 ? read_text(argv[2]) : NULL;
     if (!text || !open_library(argv[1], &lib)) {
-        fprintf(stderr, "error: compile LIBRARY TEXT CUBIN OPTION...\n");
+        fprintf(stderr, "error: compile LIBRARY TEXT IMAGE OPTION...\n");
         return 1;
     }
     nvrtcResult result = lib.nvrtcCreateProgram(&program, text, "text.cu", 0, NULL, NULL);
@@ -80,7 +87,11 @@ int main(int argc, char **argv) {
         }
         free(log);
     }
-    const int failed = result != NVRTC_SUCCESS || write_cubin(&lib, program, argv[3]);
+    int ptx = 0;
+    for (int i = 4; i < argc; i++) {
+        ptx |= strstr(argv[i], "-architecture=compute_") != NULL;
+    }
+    const int failed = result != NVRTC_SUCCESS || write_image(&lib, ptx, program, argv[3]);
     if (failed) {
         printf("error: %s\n", lib.nvrtcGetErrorString(result));
     }

@@ -118,11 +118,14 @@ static CUresult load_stub(struct CUctx_st *context, const unsigned char *image, 
     return CUDA_SUCCESS;
 }
 
-/* `kind`: ".text" or ".global". */
+/* `kind`: ".text" or ".global".  PTX, which is text, has the name of an entry before its parameters. */
 static int has(const struct CUmod_st *m, const char *kind, const char *name) {
     char section[300];
-    snprintf(section, sizeof section, "%s.%s", kind, name);
-    return memmem(m->stub, m->bytes, section, strlen(section) + 1) != NULL;
+    const int ptx = m->bytes < 4 || memcmp(m->stub, "\177ELF", 4) != 0;
+    const int length = ptx ? snprintf(section, sizeof section, "%s%s", name,
+                                      *kind == '.' && kind[1] == 't' ? "(" : "")
+                           : snprintf(section, sizeof section, "%s.%s", kind, name) + 1;
+    return memmem(m->stub, m->bytes, section, (size_t)length) != NULL;
 }
 
 CUresult fake_module_load(struct CUctx_st *context, const void *image, CUmodule *out) {
