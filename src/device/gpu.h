@@ -99,6 +99,7 @@ HR_MUST_CHECK hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, ui
 HR_MUST_CHECK hr_status hri_gpu_copy(hri_gpu *gpu, hr_addr to, hr_addr from, uint64_t bytes);
 
 /* Many copies in one launch, within the device or from one that lets this one read.  Ranges do not overlap. */
+enum { HRI_GPU_RANGES = 170 }; /* of a launch, at most */
 typedef struct hri_gpu_range {
     hr_addr to, from;
     uint64_t bytes;

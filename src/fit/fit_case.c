@@ -98,7 +98,8 @@ static hr_status build_graph(const hri_fit_job *job, hr_step_kind kind, int64_t 
 /* rows: parts of a round, where replicas share a step. */
 static hr_status build_rows(const hri_fit_job *job, hr_step_kind kind, int64_t samples,
                             uint32_t runs, uint32_t rows, hri_fit_piece *out, hri_prose *why) {
-    const hri_shard shard = {job->shard, job->replicas, rows, job->engine != NULL};
+    const hri_shard shard = {job->shard, job->replicas, rows, job->engine != NULL,
+                             job->engine && job->arenas == job->replicas};
     out->kind = kind;
     out->samples = samples;
     out->runs = runs;

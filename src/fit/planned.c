@@ -310,10 +310,10 @@ static void feed_ahead(hri_planned *p) {
     }
 }
 
-hr_status hri_planned_skip(hri_planned *p, int64_t samples, int64_t first_sample, hri_prose *why) {
-    const hri_planned_run run = {.step = p->state.step,
-                                 .first_sample = (uint32_t)first_sample,
-                                 .samples = (uint32_t)samples};
+hr_status hri_planned_skip(hri_planned *p, int64_t samples, uint64_t step, int64_t first_sample,
+                           hri_prose *why) {
+    const hri_planned_run run = {
+        .step = step, .first_sample = (uint32_t)first_sample, .samples = (uint32_t)samples};
     return p->o.feed ? p->o.feed(p->o.feed_user, &run, why) : HR_OK;
 }
 

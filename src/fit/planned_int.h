@@ -2,7 +2,8 @@
  *
  *   planned.c   one place: the parts of a step one after the other, evaluation, values in and out
  *   members.c   replicas: their runners, and what ranks of several processes agree on
- *   shards.c    the parts of a step in rounds, which exchange and fold inside their graphs; values out of slices */
+ *   rounds.c    the parts of a step in rounds, which exchange and fold inside their graphs
+ *   shards.c    values in slices */
 #ifndef HRI_FIT_PLANNED_INT_H
 #define HRI_FIT_PLANNED_INT_H
 
@@ -64,7 +65,8 @@ struct hri_planned {
     const hri_planned_probe *probe; /* NULL: none */
     hri_planned_ahead_fn *may_ahead;
     void *ahead_user;
-    int fed;              /* the first part of the next step */
+    int fed;              /* the first part of the next step, or its first round */
+    int fed_within;       /* the next round of this step */
     hr_status fed_status; /* of that; told when the step begins */
     uint64_t fed_counted;
     hri_prose fed_why;
@@ -101,8 +103,8 @@ HR_MUST_CHECK hr_status hri_planned_read_part(hri_planned *p, const hri_planned_
 void hri_planned_add_part(hri_planned *p, const hri_planned_part *part, const hri_share_part *share,
                           double sum[3], int fresh);
 /* Samples of another rank are passed over. */
-HR_MUST_CHECK hr_status hri_planned_skip(hri_planned *p, int64_t samples, int64_t first_sample,
-                                         hri_prose *why);
+HR_MUST_CHECK hr_status hri_planned_skip(hri_planned *p, int64_t samples, uint64_t step,
+                                         int64_t first_sample, hri_prose *why);
 /* Velocities that take the parts as they come cannot be scaled when a later part shows that others weigh less. */
 HR_MUST_CHECK hr_status hri_planned_check_even(const hri_planned *p, const hri_share_part *share,
                                                hri_prose *why);
@@ -131,12 +133,6 @@ void hri_shards_leave(hri_planned *p);
 void hri_shards_close(hri_planned *p);
 /* Slices begin as the whole does. */
 HR_MUST_CHECK hr_status hri_shards_begin(hri_planned *p);
-/* All parts of a step, in rounds, and the update; *end is the piece that updated. */
-HR_MUST_CHECK hr_status hri_shards_run(hri_planned *p, double sum[3], uint64_t *labels,
-                                       const hri_planned_piece **end, hri_prose *why);
-/* A batch of evaluation whose inputs the first member was fed: all gather, so all run it. */
-HR_MUST_CHECK hr_status hri_shards_evaluate(hri_planned *p, const hri_planned_piece *x,
-                                            hri_prose *why);
 /* Between processes: what rank 0 asks of the others' slices is answered until it goes on. */
 HR_MUST_CHECK hr_status hri_shards_meet(hri_planned *p, hri_prose *why);
 /* Values of the face.  Between processes only rank 0 gets what is cut: HR_E_UNSUPPORTED on others. */
@@ -144,5 +140,14 @@ HR_MUST_CHECK hr_status hri_shards_put(hri_planned *p, hr_value value, uint64_t 
                                        const void *from, uint64_t bytes);
 HR_MUST_CHECK hr_status hri_shards_get(hri_planned *p, hr_value value, uint64_t at, void *to,
                                        uint64_t bytes);
+
+/* ---- rounds.c ---- */
+
+/* All parts of a step, in rounds, and the update; *end is the piece that updated. */
+HR_MUST_CHECK hr_status hri_shards_run(hri_planned *p, double sum[3], uint64_t *labels,
+                                       const hri_planned_piece **end, hri_prose *why);
+/* A batch of evaluation whose inputs the first member was fed: all gather, so all run it. */
+HR_MUST_CHECK hr_status hri_shards_evaluate(hri_planned *p, const hri_planned_piece *x,
+                                            hri_prose *why);
 
 #endif

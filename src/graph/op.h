@@ -201,6 +201,8 @@ struct hr_op {
     uint16_t overwrite
         [HRI_OUT_MAX]; /* bit i: output may lie where input i of equal bytes lay, if that dies here */
     uint8_t updates[HRI_OUT_MAX]; /* i + 1: output *is* input i's memory, afterwards; 0: no */
+    uint8_t
+        by_parts; /* 1: what it does not update may be of several parts, (parts, elements): one after the other */
     uint8_t view; /* 1: output 0 has the same bytes as input 0; needs no kernel when they share */
     uint8_t net;  /* 1: ranks exchange bytes; all of them run it, in the same order */
     /* With net: what is moved; NULL: it computes too.  `to` and `from` may be NULL: only `ranks` is wanted. */

@@ -97,7 +97,8 @@ static void report_step(hri_trainer *t, const hri_numbers *n, uint64_t ns, uint6
                                   .norm = (double)n->norm,
                                   .samples_per_second = (double)t->at.batch / seconds(ns ? ns : 1),
                                   .seconds = seconds(ns),
-                                  .wait_seconds = seconds(wait_ns)};
+                                  .wait_seconds = seconds(wait_ns),
+                                  .device_seconds = seconds(n->busy_ns)};
     t->has_unsaid = 1;
     if (!hri_planned_is_fed(t->o.planned) || t->over) {
         say_step(t); /* else while the next one runs */

@@ -35,16 +35,32 @@ static hr_status own_slice_host(const hri_call *c) {
     return status;
 }
 
+/* Copies in one launch; zeros behind the end one by one: at most one slice of a tensor has any. */
+static hr_status own_slice_cuda_many(const hri_gpu_call *calls, uint32_t count) {
+    hri_gpu_range ranges[HRI_GPU_RANGES];
+    uint32_t used = 0;
+    hr_status status = HR_OK;
+    for (uint32_t i = 0; i < count && status == HR_OK; i++) {
+        const hri_gpu_call *c = &calls[i];
+        const uint64_t width = hr_type_bytes(c->sig->in[0].type);
+        const int64_t whole = hr_shape_count(&c->sig->in[1].shape),
+                      slice = hr_shape_count(&c->sig->in[0].shape), own = c->rank;
+        const uint64_t first = slice < whole ? (uint64_t)(own * slice) * width : 0,
+                       filled = (uint64_t)hri_slice_filled(whole, slice, own) * width,
+                       left = (uint64_t)slice * width - filled;
+        status = left ? hri_gpu_fill(c->gpu, c->out[0] + filled, 0, left) : HR_OK;
+        if (status == HR_OK && used == HRI_GPU_RANGES) {
+            status = hri_gpu_copy_ranges(c->gpu, ranges, used);
+            used = 0;
+        }
+        ranges[used] = (hri_gpu_range){c->out[0], c->in[1] + first, filled};
+        used += filled > 0;
+    }
+    return status == HR_OK && used ? hri_gpu_copy_ranges(calls->gpu, ranges, used) : status;
+}
+
 static hr_status own_slice_cuda(const hri_gpu_call *c) {
-    const uint64_t width = hr_type_bytes(c->sig->in[0].type);
-    const int64_t count = hr_shape_count(&c->sig->in[1].shape),
-                  slice = hr_shape_count(&c->sig->in[0].shape), own = c->rank;
-    const uint64_t first = slice < count ? (uint64_t)(own * slice) * width : 0,
-                   filled = (uint64_t)hri_slice_filled(count, slice, own) * width,
-                   left = (uint64_t)slice * width - filled;
-    const hr_status status =
-        filled ? hri_gpu_copy(c->gpu, c->out[0], c->in[1] + first, filled) : HR_OK;
-    return status == HR_OK && left ? hri_gpu_fill(c->gpu, c->out[0] + filled, 0, left) : status;
+    return own_slice_cuda_many(c, 1);
 }
 
 static const hri_case own_slice_cases[] = {
@@ -69,4 +85,5 @@ const hr_op hr_op_own_slice = {
     .cases = own_slice_cases,
 };
 
-const hri_kernel hri_kernel_cuda_own_slice = {.launch = own_slice_cuda};
+const hri_kernel hri_kernel_cuda_own_slice = {.launch = own_slice_cuda,
+                                              .launch_many = own_slice_cuda_many};

@@ -240,6 +240,7 @@ void hri_lines_step(hri_lines *l, const hri_record_step *s) {
     number(&j, "samples_per_second", s->samples_per_second);
     number(&j, "seconds", s->seconds);
     number(&j, "wait_seconds", s->wait_seconds);
+    number(&j, "device_seconds", s->device_seconds > 0 ? s->device_seconds : NAN);
     bytes_of(&j, "memory_bytes", s->memory_bytes);
     bytes_of(&j, "peak_bytes", s->peak_bytes);
     finish(l, &j);

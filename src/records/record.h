@@ -58,6 +58,7 @@ typedef struct hri_record_step {
     double samples_per_second;
     double seconds;                    /* of this step, waiting included */
     double wait_seconds;               /* of them, for data */
+    double device_seconds;             /* of them, in which a GPU worked; 0: unknown */
     uint64_t memory_bytes, peak_bytes; /* what the outside sees: now, and so far at most */
 } hri_record_step;
 

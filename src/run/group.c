@@ -15,6 +15,8 @@ struct hri_group {
     uint32_t net_count;
     struct hri_move_range *to, *from; /* room for the moves of an exchange, by rank */
     hri_gpu_range *ranges;
+    hri_gpu_range
+        *batch; /* slices of one GPU: of the exchanges that are under way; HRI_GPU_RANGES */
     hri_gpu_graph *graph;
     int tried; /* to capture it */
 };
@@ -35,6 +37,15 @@ static hr_queue *compute_of(const hri_group *g, uint32_t rank) {
 
 static hr_queue *net_of(const hri_group *g, uint32_t rank) {
     return hri_engine_net_queue(engine_of(g, rank));
+}
+
+/* All of one GPU. */
+static int are_slices(const hri_group *g) {
+    int all = 1;
+    for (uint32_t m = 1; m < g->count && all; m++) {
+        all = engine_of(g, m) == engine_of(g, 0);
+    }
+    return all;
 }
 
 /* The same steps in the same order, whatever their sizes. */
@@ -65,6 +76,10 @@ static hr_status fill_in(hri_group *g, hri_exec *const *execs) {
         if (!g->x[i] || (i && !are_alike(bound_of(g, 0), bound_of(g, i)))) {
             return HR_E_INVALID;
         }
+    }
+    if (are_slices(g)) {
+        g->batch = hri_calloc(HRI_GPU_RANGES, sizeof *g->batch);
+        return g->batch ? HR_OK : HR_E_NOMEM_HOST;
     }
     /* An exchange that is waited for at once has a number, too. */
     const uint32_t nets = bound_of(g, 0)->net_count + 1;
@@ -110,6 +125,7 @@ void hri_group_destroy(hri_group *g) {
     hri_free(g->x);
     hri_free(g->to);
     hri_free(g->ranges);
+    hri_free(g->batch);
     hri_free(g);
 }
 
@@ -240,6 +256,90 @@ static hr_status end_exchange(const hri_group *g, uint32_t number) {
     return status;
 }
 
+/* ---- slices of one GPU ---- */
+
+/* One queue has the work of all, and each goes as far as it can before the next does: to where it needs what others give.  So a
+ * kernel's output is still in the cache when its reader runs.  What was started until then is exchanged there, in one launch:
+ * between start and wait the plan leaves both ends alone. */
+
+static hr_status flush_ranges(const hri_group *g, uint32_t *used) {
+    const hr_status status =
+        *used ? hri_gpu_copy_ranges(hri_engine_gpu(engine_of(g, 0)), g->batch, *used) : HR_OK;
+    *used = 0;
+    return status;
+}
+
+static hr_status add_ranges(const hri_group *g, uint32_t i, uint32_t *used) {
+    hr_status status = HR_OK;
+    for (uint32_t m = 0; m < g->count && status == HR_OK; m++) {
+        const hri_sig *sig = sig_of(g, m, i);
+        int whole;
+        status = find_ranges(g, m, i, &whole);
+        if (status == HR_OK && !whole) {
+            status = hr_fill(compute_of(g, m), pointer_of(g, m, i, sig->in_count), 0,
+                             hr_meta_bytes(&sig->out[0]));
+        }
+        for (uint32_t k = 0; k < g->count && status == HR_OK; k++) {
+            if (g->ranges[k].bytes && g->ranges[k].to != g->ranges[k].from) {
+                status = *used == HRI_GPU_RANGES ? flush_ranges(g, used) : HR_OK;
+                g->batch[(*used)++] = g->ranges[k];
+            }
+        }
+    }
+    return status;
+}
+
+/* Calls [begin, end) of one rank, none of which needs what is not there. */
+static hr_status put_calls(const hri_group *g, uint32_t m, uint32_t begin, uint32_t end,
+                           uint32_t *node) {
+    const hri_bound *b = bound_of(g, m);
+    hr_status status = HR_OK;
+    for (uint32_t i = begin, count; i < end && status == HR_OK; i += count) {
+        const uint32_t all = hri_exec_gpu_neighbours(g->x[m], i);
+        count = all < end - i ? all : end - i;
+        if (!hri_exec_gpu_moves(g->x[m], i) &&
+            !(b->calls[i].kind == HRI_STEP_WAIT && b->calls[i].net)) {
+            status = hri_exec_gpu_put_call(g->x[m], i, count);
+        }
+        if (status != HR_OK && node) {
+            *node = b->calls[i].node;
+        }
+    }
+    return status;
+}
+
+/* Calls [begin, end) of all ranks, then what these start to exchange. */
+static hr_status meet(const hri_group *g, uint32_t begin, uint32_t end, uint32_t *node) {
+    uint32_t used = 0;
+    hr_status status = HR_OK;
+    for (uint32_t m = 0; m < g->count && status == HR_OK; m++) {
+        status = put_calls(g, m, begin, end, node);
+    }
+    for (uint32_t i = begin; i < end && status == HR_OK; i++) {
+        status = hri_exec_gpu_moves(g->x[0], i) ? add_ranges(g, i, &used) : HR_OK;
+    }
+    return status == HR_OK ? flush_ranges(g, &used) : status;
+}
+
+static hr_status put_slices(const hri_group *g, uint32_t *node) {
+    const hri_bound *b = bound_of(g, 0);
+    uint32_t done = 0;               /* calls that all ranks have */
+    uint32_t started = 0, moved = 0; /* exchanges: their numbers go up */
+    hr_status status = HR_OK;
+    hri_gpu_use(hri_engine_gpu(engine_of(g, 0)), compute_of(g, 0));
+    for (uint32_t i = 0; i < b->call_count && status == HR_OK; i++) {
+        const hri_bound_call *c = &b->calls[i];
+        started += c->kind == HRI_STEP_NET;
+        if ((c->kind == HRI_STEP_RUN && hri_exec_gpu_moves(g->x[0], i)) ||
+            (c->kind == HRI_STEP_WAIT && c->net && c->copy >= moved)) {
+            status = meet(g, done, i + 1, node);
+            done = i + 1;
+            moved = started;
+        }
+    }
+    return status == HR_OK ? meet(g, done, b->call_count, node) : status;
+}
+
 /* ---- steps ---- */
 
 /* Calls from number i on that go together on every rank. */
@@ -272,8 +372,8 @@ static hr_status put_step(const hri_group *g, uint32_t i, uint32_t count) {
 
 static hr_status put_steps(const hri_group *g, uint32_t *node) {
     const hri_bound *b = bound_of(g, 0);
-    hr_status status = HR_OK;
-    for (uint32_t i = 0; i < b->call_count && status == HR_OK;) {
+    hr_status status = g->batch ? put_slices(g, node) : HR_OK;
+    for (uint32_t i = 0; i < b->call_count && !g->batch && status == HR_OK;) {
         const uint32_t count = neighbours(g, i);
         status = put_step(g, i, count);
         if (status != HR_OK && node) {

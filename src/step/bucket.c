@@ -7,6 +7,8 @@
  *   not cut (graph/slices.h):  flat, one behind the other; every rank takes all of it
  *   cut:                       (ranks, slice) each, side by side: (ranks, all slices), whose slices are rows
  *
+ * Slices of one GPU send no messages: what they give one another is copied in one launch (run/group.h), each tensor for itself.
+ *
  * What counts is what travels, with the zeros behind the end: of very many ranks most have none of a short tensor, which then goes
  * alone. */
 #include "step/step_int.h"
@@ -106,7 +108,7 @@ void hri_step_exchange(hri_step_maker *m, hri_step_moved *list, size_t count, in
         const uint64_t bytes =
             (uint64_t)(slice * (cut ? m->shard->ranks : 1)) * hr_type_bytes(type);
         bucket *b = &buckets[cut];
-        if (bytes > SMALL || bytes == 0) {
+        if (bytes > SMALL || bytes == 0 || m->shard->near) {
             list[i].rows = exchange(m, list[i].value, whole);
             continue;
         }
@@ -182,7 +184,7 @@ void hri_step_gather_all(hri_step_maker *m, hri_step_gathered *list, size_t coun
     for (size_t i = 0; i < count && m->g->error.code == HR_OK; i++) {
         const hr_meta *slice = &m->g->values[list[i].slice].meta;
         const uint64_t bytes = m->shard->ranks * hr_meta_bytes(slice);
-        if (bytes > SMALL) {
+        if (bytes > SMALL || m->shard->near) {
             gather_alone(m, &list[i]);
             continue;
         }

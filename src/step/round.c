@@ -173,6 +173,8 @@ static size_t list_operands(hri_step_maker *m, uint32_t node, hri_step_moved *li
     return count;
 }
 
+enum { ALL_ROWS = UINT32_MAX };
+
 /* Every rank does it with the operands of all parts; now[origin]: the version of a state so far. */
 static void change_by_row(hri_step_maker *m, const change *c, uint32_t row, hr_value *now) {
     const hri_node_record is = m->g->nodes[c->node];
@@ -181,9 +183,12 @@ static void change_by_row(hri_step_maker *m, const change *c, uint32_t row, hr_v
     for (uint32_t k = 0; k < is.sig.in_count; k++) {
         const hr_shape like = is.sig.in[k].shape;
         origins[k] = m->g->values[is.in[k]].origin;
-        in[k] = !hri_step_is_changed(&is, k) ? row_of(m, (operand++)->rows, row, &like)
-                : now[origins[k]] == HR_NONE ? origins[k]
-                                             : now[origins[k]];
+        if (hri_step_is_changed(&is, k)) {
+            in[k] = now[origins[k]] == HR_NONE ? origins[k] : now[origins[k]];
+        } else {
+            const hr_value rows = (operand++)->rows;
+            in[k] = row == ALL_ROWS ? rows : row_of(m, rows, row, &like);
+        }
     }
     const hr_value out = hri_graph_add(m->g, is.sig.op, in, is.sig.in_count, is.sig.attr);
     for (uint32_t k = 0; k < is.sig.out_count && out != HR_NONE; k++) {
@@ -192,6 +197,31 @@ static void change_by_row(hri_step_maker *m, const change *c, uint32_t row, hr_v
             now[origins[input - 1]] = out + k;
         }
     }
+}
+
+/* Does one of the nodes before number i change a state that it changes? */
+static int is_changed_before(const hri_step_maker *m, const change *changes, uint32_t i) {
+    const hri_node_record *n = &m->g->nodes[changes[i].node];
+    for (uint32_t j = 0; j < i; j++) {
+        const hri_node_record *other = &m->g->nodes[changes[j].node];
+        for (uint32_t k = 0; k < n->sig.in_count * other->sig.in_count; k++) {
+            const uint32_t a = k / other->sig.in_count, b = k % other->sig.in_count;
+            if (hri_step_is_changed(n, a) && hri_step_is_changed(other, b) &&
+                m->g->values[n->in[a]].origin == m->g->values[other->in[b]].origin) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Can each node do all parts at once?  Not where another one changes the same state. */
+static int are_apart(const hri_step_maker *m, const change *changes, uint32_t count) {
+    int apart = 1;
+    for (uint32_t i = 0; i < count && apart; i++) {
+        apart = m->g->nodes[changes[i].node].sig.op->by_parts && !is_changed_before(m, changes, i);
+    }
+    return apart;
 }
 
 /* Part after part, as one replica would: a state may be changed by several nodes. */
@@ -223,9 +253,10 @@ static hr_status change_states(hri_step_maker *m) {
         hri_step_exchange(m, operands, used, 1);
         status = m->g->error.code;
     }
-    for (uint32_t row = 0; row < m->shard->rows && status == HR_OK; row++) {
+    const int at_once = status == HR_OK && are_apart(m, changes, count);
+    for (uint32_t row = 0; row < (at_once ? 1 : m->shard->rows) && status == HR_OK; row++) {
         for (uint32_t i = 0; i < count && status == HR_OK; i++) {
-            change_by_row(m, &changes[i], row, now);
+            change_by_row(m, &changes[i], at_once ? ALL_ROWS : row, now);
             status = m->g->error.code;
         }
     }
@@ -330,12 +361,6 @@ static hr_value fold_velocity(hri_step_maker *m, const share *s, int last) {
     return fold(m, s, velocity, text);
 }
 
-static hr_value last_piece(hri_step_maker *m, const share *s, hr_value *weight) {
-    const hr_shape like = m->g->values[s->w].meta.shape, one = hr_shape_0();
-    *weight = row_of(m, m->weight, m->shard->rows - 1, &one);
-    return row_of(m, s->pieces[s->count - 1].rows, m->shard->rows - 1, &like);
-}
-
 static hr_value own_slice(hri_step_maker *m, hr_value state, hr_value whole) {
     char text[32];
     const hr_value in[] = {state, whole};
@@ -343,25 +368,52 @@ static hr_value own_slice(hri_step_maker *m, hr_value state, hr_value whole) {
     return hr_graph_node(m->g, "own_slice", in, 2, text);
 }
 
-static void update(hri_step_maker *m, size_t i, share *s) {
-    hr_value now = s->whole != HR_NONE ? own_slice(m, s->w, s->whole) : s->w, weight = HR_NONE;
-    if (hri_step_feeds_velocity(m)) {
-        hr_value velocity = fold_velocity(m, s, 1);
-        const hr_value piece = last_piece(m, s, &weight);
+/* Into the velocity, the parts but the last; and slices of what is whole. */
+static void take_slices(hri_step_maker *m, share *shares) {
+    for (size_t i = m->count; i-- > 0 && hri_step_feeds_velocity(m);) {
+        shares[i].now[1] = fold_velocity(m, &shares[i], 1);
+    }
+    for (size_t i = m->count; i-- > 0;) {
+        share *s = &shares[i];
+        s->now[0] = s->whole != HR_NONE ? own_slice(m, s->w, s->whole) : s->w;
+    }
+    for (size_t i = m->count; i-- > 0;) {
+        share *s = &shares[i];
         if (s->velocity != HR_NONE) {
             const hr_value state = slice_state(m, s->whole, ".velocity", slice_of(m, i));
-            s->velocity = velocity;
-            velocity = own_slice(m, state, velocity);
+            s->velocity = s->now[1];
+            s->now[1] = own_slice(m, state, s->velocity);
         }
-        now = hri_step_update_last(m, s->w, now, velocity, piece, weight);
+    }
+}
+
+/* The last part of the last summand goes through the update. */
+static void update(hri_step_maker *m, size_t i, share *s, hr_value weight) {
+    hr_value now;
+    if (weight != HR_NONE) {
+        now = hri_step_update_last(m, s->w, s->now[0], s->now[1], s->pieces[s->count - 1].rows,
+                                   weight);
     } else {
-        now = hri_step_update(m, s->w, count_of(m->g, m->reads[i]), now, m->grads[i]);
+        now = hri_step_update(m, s->w, count_of(m->g, m->reads[i]), s->now[0], m->grads[i]);
         if (m->shard->mode == HRI_SHARD_NONE) {
             hri_step_prune(m, m->params[i], now); /* slices are refused before */
         }
     }
     s->now[0] = now;
     s->now[1] = s->velocity != HR_NONE && now != HR_NONE ? hr_graph_output(m->g, now, 1) : HR_NONE;
+}
+
+/* Nodes of one kind side by side: on a GPU many of them go together. */
+static void update_each(hri_step_maker *m, share *shares) {
+    const hr_shape one = hr_shape_0();
+    hr_value weight = HR_NONE;
+    take_slices(m, shares);
+    if (hri_step_feeds_velocity(m) && m->g->error.code == HR_OK) {
+        weight = row_of(m, m->weight, m->shard->rows - 1, &one);
+    }
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        update(m, i, &shares[i], weight);
+    }
 }
 
 /* ---- wholes ---- */
@@ -409,8 +461,8 @@ static hr_status update_all(hri_step_maker *m, share *shares) {
     if (m->g->error.code == HR_OK) {
         hri_step_make_inputs(m);
     }
-    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
-        update(m, i, &shares[i]);
+    if (m->g->error.code == HR_OK) {
+        update_each(m, shares);
     }
     if (m->g->error.code == HR_OK) {
         gather_updated(m, shares, list);

@@ -29,6 +29,7 @@ typedef struct hri_shard {
     uint32_t rows; /* parts of the round: one each of the first ranks */
     uint8_t
         gather_norm; /* a GPU: gradients are gathered for their norm, since its sums have their own order */
+    uint8_t near; /* all ranks are slices of one GPU: small tensors need not travel together */
 } hri_shard;
 
 /* As hr_step_build, whose kinds it builds without a shard.  With one: HR_STEP_ROUND, HR_STEP_ROUND_LAST, HR_STEP_EVALUATE. */

@@ -9,12 +9,16 @@ static void run(const ref_call *c) {
         int64_t rows;
         bool unbiased;
     } *p = c->sig->attr;
-    for (int64_t k = 0; k < c->sig->in[0].shape.dim[0]; k++) {
-        const double var = fmax(0.0, pow(c->in[3][k], -2.0) - p->eps);
+    const int64_t n = c->sig->in[0].shape.dim[0];
+    for (int64_t i = 0; i < hr_shape_count(&c->sig->in[2].shape); i++) { /* part after part */
+        const int64_t k = i % n;
+        const double mean = i < n ? c->in[0][k] : c->out[0][k],
+                     was = i < n ? c->in[1][k] : c->out[1][k];
+        const double var = fmax(0.0, pow(c->in[3][i], -2.0) - p->eps);
         const double unbiased =
             p->rows > 1 && p->unbiased ? var * (double)p->rows / (double)(p->rows - 1) : var;
-        c->out[0][k] = c->in[0][k] + p->momentum * (c->in[2][k] - c->in[0][k]);
-        c->out[1][k] = c->in[1][k] + p->momentum * (unbiased - c->in[1][k]);
+        c->out[0][k] = mean + p->momentum * (c->in[2][i] - mean);
+        c->out[1][k] = was + p->momentum * (unbiased - was);
     }
 }
 

@@ -3,7 +3,7 @@
 
 HRI_CU(ranges);
 
-enum { RANGES = 170, PIECE = 32768, THREADS = 256 };
+enum { RANGES = HRI_GPU_RANGES, PIECE = 32768, THREADS = 256 };
 
 /* As in ranges.cu. */
 typedef struct range {

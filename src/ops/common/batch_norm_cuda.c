@@ -163,10 +163,11 @@ hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double mo
     if (channels == 0) {
         return HR_OK;
     }
+    int32_t parts = (int32_t)(hr_shape_count(&c->sig->in[2].shape) / channels);
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(channels, THREADS), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, NULL, "batch_norm_stats", &grid,
                           HRI_GPU_ARGS(&in[0], &in[1], &in[2], &in[3], &out[0], &out[1], &channels,
-                                       &momentum, &eps, &unbiased));
+                                       &momentum, &eps, &unbiased, &parts));
 }
 
 uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {

@@ -19,6 +19,7 @@ typedef struct job {
     hri_update u;
     uint32_t stream; /* 0: nothing is drawn */
     uint64_t first;  /* element of the whole tensor with which this slice begins */
+    const char *g;   /* the row of it that counts */
 } job;
 
 /* What a worker has beside its blocks. */
@@ -104,7 +105,7 @@ static void run_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) 
         for (uint32_t k = 0; k <= states; k++) {
             x[k] = open_block(j, k, i, n, room[k], &t);
         }
-        const float *g = load(c->sig->in[1].type, c->in[1], i, n, room[1 + HRI_UPDATE_STATES]);
+        const float *g = load(c->sig->in[1].type, j->g, i, n, room[1 + HRI_UPDATE_STATES]);
         j->rule->block(&j->u, n, x[0], g, x[1], x[2]);
         for (uint32_t k = 0; k <= states; k++) {
             store(j, k, i, n, x[k], &t);
@@ -116,7 +117,9 @@ hr_status hri_update_run(const hri_call *c, const hri_update_rule *rule) {
     const uint32_t factor = 2 + rule->scalars + rule->states;
     const hri_update_small small = hri_update_small_of(rule, c->sig->attr);
     const uint64_t count = (uint64_t)hr_shape_count(&c->sig->in[0].shape);
-    job j = {.c = c, .rule = rule, .stream = (uint32_t)small.stream};
+    const uint64_t skip = (uint64_t)hri_update_skip(c->sig) * hr_type_bytes(c->sig->in[1].type);
+    job j = {
+        .c = c, .rule = rule, .stream = (uint32_t)small.stream, .g = (const char *)c->in[1] + skip};
     j.u = (hri_update){
         .attr = c->sig->attr,
         .rate = *(const float *)c->in[2],
@@ -172,7 +175,10 @@ hr_status hri_update_infer(hri_infer *c, const hri_update_rule *rule) {
             return hri_infer_fail(c, "input %u is %s, not a floating-point type", i,
                                   hr_type_name(c->in[i].type));
         }
-        if (!scalar && !hr_shape_same(&c->in[i].shape, &c->in[0].shape)) {
+        const hr_shape *x = &c->in[i].shape;
+        const int rows =
+            i == 1 && x->rank == 2 && x->dim[0] > 0 && x->dim[1] == hr_shape_count(&c->in[0].shape);
+        if (!scalar && !rows && !hr_shape_same(x, &c->in[0].shape)) {
             return hri_infer_fail(c, "input %u does not have the shape of the weights", i);
         }
     }

@@ -2,7 +2,8 @@
  *
  * Inputs are (w, g, scalars..., states... [, factor]); outputs are the new w and the new states, which lie over the old
  * ones.  w, g and the states have one shape; each may have a real type of its own, and the arithmetic is f32.  Scalars
- * are f32: the learning rate first, so that a schedule needs no new graph.
+ * are f32: the learning rate first, so that a schedule needs no new graph.  g may have rows of as many elements as w has: then it
+ * is the last of them.
  *
  * `factor` multiplies every gradient: clipping, the loss scale.  A factor of 0, or one that is not finite, means "skip
  * this step": nothing is touched.
@@ -70,6 +71,12 @@ static inline hri_update_small hri_update_small_of(const hri_update_rule *rule, 
 HR_MUST_CHECK hr_status hri_update_run(const hri_call *c, const hri_update_rule *rule);
 /* The shape rule; sets all outputs. */
 HR_MUST_CHECK hr_status hri_update_infer(hri_infer *c, const hri_update_rule *rule);
+
+/* Elements of g before the row that counts. */
+static inline int64_t hri_update_skip(const hri_sig *s) {
+    const int64_t n = hr_shape_count(&s->in[0].shape);
+    return hr_shape_count(&s->in[1].shape) - n;
+}
 
 /* `flops` an element of w. */
 static inline void hri_update_cost(const hri_sig *s, hri_cost *cost, double flops) {

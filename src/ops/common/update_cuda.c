@@ -45,7 +45,8 @@ static kind kind_of(const hri_update_rule *rule, const hri_gpu_call *c, tensor *
         out->at[i] = i == 1 ? c->in[1] : c->out[i ? i - 1 : 0];
         k.wide |= !hri_launch_wide(out->at[i]);
     }
-    k.wide = !k.wide;
+    out->at[1] += (uint64_t)hri_update_skip(c->sig) * hr_type_bytes(k.type[1]);
+    k.wide = !k.wide && hri_launch_wide(out->at[1]);
     const hri_update_small small = hri_update_small_of(rule, c->sig->attr);
     out->stream = (uint32_t)small.stream;
     out->words = small.ranks > 1 ? (uint32_t)((uint64_t)c->rank * (uint64_t)out->count / 4) : 0;

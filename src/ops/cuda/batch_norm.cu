@@ -270,13 +270,17 @@ HR_KERNEL batch_norm_lines(const void *gamma, const void *beta, const void *mean
 
 HR_KERNEL batch_norm_stats(const float *running_mean, const float *running_var, const float *mean,
                            const float *inv, float *out_mean, float *out_var, hr_i32 channels,
-                           double m, double eps, double unbiased) {
+                           double m, double eps, double unbiased, hr_i32 parts) {
     const hr_i32 k = (hr_i32)(blockIdx.x * blockDim.x + threadIdx.x);
     if (k < channels) {
-        const double i = (double)inv[k], batch = 1.0 / (i * i) - eps;
-        out_mean[k] = (float)((1.0 - m) * (double)running_mean[k] + m * (double)mean[k]);
-        out_var[k] = (float)((1.0 - m) * (double)running_var[k] +
-                             m * (batch < 0.0 ? 0.0 : batch) * unbiased);
+        float at = running_mean[k], var = running_var[k];
+        for (hr_i32 p = 0; p < parts; p++) {
+            const double i = (double)inv[p * channels + k], batch = 1.0 / (i * i) - eps;
+            at = (float)((1.0 - m) * (double)at + m * (double)mean[p * channels + k]);
+            var = (float)((1.0 - m) * (double)var + m * (batch < 0.0 ? 0.0 : batch) * unbiased);
+        }
+        out_mean[k] = at;
+        out_var[k] = var;
     }
 }
 

@@ -7,7 +7,7 @@
 // `update_small` is for states that are rounded at random: bf16, or 8 bit in blocks (ops/common/codes.h).  HR_SMALL says which:
 // bit 0: there are such; bits 1-2 and 3-4: the type of each state as in `types`; bits 5-6: whether it is never negative;
 // bit 7: all tensors are aligned to 16 bytes.
-// ops/common/update_cuda.c has the same table.
+// ops/common/update_cuda.c has the same table.  With HR_FOLD there is `fold` for ops/fold_parts.c, too.
 
 typedef HR_G G;
 enum { TENSORS = 64, PIECE = 2048, THREADS = 256, STATES = HR_STATES, WIDTH = 4 };
@@ -175,6 +175,73 @@ HR_KERNEL __launch_bounds__(THREADS) update(HR_TABLE struct table t) {
         }
     }
 }
+
+// ---- parts of a batch, one after the other ----
+
+#ifdef HR_FOLD
+// Of fold_parts: the first operand in registers, the rows of all parts through HR_OP in their order.  ops/fold_parts.c has the
+// same table.
+struct folded {
+    hr_u64 to, x[2];
+    hr_i64 count, stride; // elements; from one row to the next
+    hr_u32 first;         // its first block
+    hr_u32 wide;          // all rows are aligned to 4 elements
+};
+struct folds {
+    const float *weights, *firsts;
+    float c[8];
+    hr_u32 count, rows, pieces, spare;
+    struct folded tensor[TENSORS];
+};
+
+template <int N> HR_INLINE void fold_some(const folds &t, const folded &x, hr_i64 at) {
+    float s[N], d[N], none = 0.0f;
+    known u;
+    u.factor = 1.0f;
+    u.decay = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        u.c[i] = t.c[i];
+    }
+    hr_load_pack<float, N>((const float *)x.to + at, s);
+    for (hr_u32 r = 0; r < t.rows; r++) {
+        for (hr_u32 p = 0; p < t.pieces; p++) {
+            if (t.spare && r + 1 == t.rows && p + 1 == t.pieces) {
+                continue;
+            }
+            u.rate = t.weights[r];
+            u.scalar = p ? 0.0f : t.firsts[r];
+            hr_load_pack<G, N>((const G *)x.x[p] + r * x.stride + at, d);
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                HR_OP::step(u, s[i], d[i], none, none);
+            }
+        }
+    }
+    hr_store_pack<float, N>((float *)x.to + at, s);
+}
+
+HR_KERNEL __launch_bounds__(THREADS) fold(HR_TABLE struct folds t) {
+    hr_u32 k = 0;
+    for (hr_u32 step = TENSORS / 2; step > 0; step /= 2) {
+        if (k + step < t.count && t.tensor[k + step].first <= blockIdx.x) {
+            k += step;
+        }
+    }
+    const folded &x = t.tensor[k];
+    const hr_i64 first = (hr_i64)(blockIdx.x - x.first) * PIECE;
+    for (int i = 0; i < PIECE; i += THREADS * WIDTH) {
+        const hr_i64 at = first + i + threadIdx.x * WIDTH;
+        if (x.wide && at + WIDTH <= x.count) {
+            fold_some<WIDTH>(t, x, at);
+        } else {
+            for (hr_i64 j = at; j < at + WIDTH && j < x.count; j++) {
+                fold_some<1>(t, x, j);
+            }
+        }
+    }
+}
+#endif
 
 HR_INLINE float get(hr_u64 at, hr_u32 type, hr_i64 i) {
     return type == 0   ? ((const float *)at)[i]
