@@ -1,9 +1,12 @@
-/* tools/shapes DIR [COUNT [SEED]]: a folder of drawn shapes, for `make demo` and for trying things out.
+/* tools/shapes [--masks] DIR [COUNT [SEED]]: a folder of drawn shapes, for `make demo` and for trying things out.
  *
  * DIR/CLASS/NNNN.jpg, ten classes, COUNT pictures in all (2,000 unless said).  Each has one light shape of any place,
  * colour and stretch, of different sizes and turned a little, over a dark ground of two colours with stains, lines, dots
  * and grain; picture sizes differ too.  So no pixel and no colour tells the class, but an eye does, and a small network
  * learns to in a minute or two.
+ *
+ * With --masks: DIR/images/NNNN.jpg with circles, squares and stars, and DIR/masks/NNNN.png, where every pixel has a class: 0 is
+ * the ground, 1 a circle, 2 a square, 3 a star.
  *
  * A shape is a function of the distance to its edge, negative inside, in a plane where the shape has the radius 1.
  * A picture depends on the seed, its class and its number alone.  Nothing of the library is used: what is trained on
@@ -16,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <jpeglib.h>
+#include <png.h>
 
 enum { SIDE_LEAST = 96, SIDE_MOST = 160, STAINS = 5, QUALITY_LEAST = 80, QUALITY_MOST = 95 };
 static const double pi = 3.14159265358979323846;
@@ -128,6 +132,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 typedef struct picture {
     int width, height;
     double at[SIDE_MOST * SIDE_MOST][3];
+    png_byte mask[SIDE_MOST * SIDE_MOST]; /* classes */
 } picture;
 
 typedef struct colour {
@@ -198,7 +203,7 @@ static void draw_clutter(picture *p, chance *c) {
     }
 }
 
-static void draw_shape(picture *p, chance *c, shape_fn *distance, const colour *ink) {
+static void draw_shape(picture *p, chance *c, shape_fn *distance, const colour *ink, int class) {
     const double least = fmin(p->width, p->height);
     const double radius = least * between(c, 0.32, 0.44), stretch = between(c, 0.88, 1.14);
     const double reach = radius * fmax(stretch, 1 / stretch);
@@ -213,11 +218,12 @@ static void draw_shape(picture *p, chance *c, shape_fn *distance, const colour *
             const double u = (dx * cos(turn) + dy * sin(turn)) * stretch;
             const double v = (dy * cos(turn) - dx * sin(turn)) / stretch;
             mix(p->at[y * p->width + x], ink, 0.5 - distance(u, v) * radius);
+            p->mask[y * p->width + x] = distance(u, v) < 0 ? (png_byte) class : 0;
         }
     }
 }
 
-static void draw(picture *p, chance *c, shape_fn *distance) {
+static void draw(picture *p, chance *c, shape_fn *distance, int class) {
     p->width = (int)between(c, SIDE_LEAST, SIDE_MOST + 1);
     p->height = (int)between(c, SIDE_LEAST, SIDE_MOST + 1);
     const colour from = any_colour(c, 0, 110);
@@ -228,7 +234,7 @@ static void draw(picture *p, chance *c, shape_fn *distance) {
     } while (apart(&ink, &from) < 250);
     draw_ground(p, c, &from, &to);
     draw_clutter(p, c);
-    draw_shape(p, c, distance, &ink);
+    draw_shape(p, c, distance, &ink, class);
     const double strength = between(c, 0, 14);
     for (int i = 0; i < p->width * p->height; i++) {
         const double g = grain(c) * strength;
@@ -274,33 +280,73 @@ static void save(const picture *p, int quality, const char *path) {
     need(fclose(f) == 0, path);
 }
 
+static void save_mask(const picture *p, const char *path) {
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)p->width,
+                       .height = (png_uint_32)p->height,
+                       .format = PNG_FORMAT_GRAY};
+    need(png_image_write_to_file(&image, path, 0, p->mask, 0, NULL), path);
+}
+
 static void make_folder(const char *path) {
     need(mkdir(path, 0777) == 0 || errno == EEXIST, path);
 }
 
+static void make_folder_in(const char *folder, const char *name) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    make_folder(path);
+}
+
+static shape_fn *find(const char *name) {
+    int s = 0;
+    while (strcmp(shapes[s].name, name) != 0) {
+        s++;
+    }
+    return shapes[s].distance;
+}
+
+/* The picture that the chance c makes. */
+static void make(chance *c, shape_fn *distance, int class, const char *path) {
+    static picture p;
+    draw(&p, c, distance, class);
+    save(&p, (int)between(c, QUALITY_LEAST, QUALITY_MOST + 1), path);
+    char mask[1024];
+    if (class) { /* the path ends in /images/NNNN.jpg */
+        const size_t folder = strlen(path) - strlen("/images/NNNN.jpg");
+        snprintf(mask, sizeof mask, "%.*s/masks/%.4s.png", (int)folder, path,
+                 path + folder + strlen("/images/"));
+        save_mask(&p, mask);
+    }
+}
+
 int main(int argc, char **argv) {
+    static const char *const masked[] = {"circle", "square", "star"};
+    const int masks = argc > 1 && !strcmp(argv[1], "--masks");
+    argc -= masks;
+    argv += masks;
     const long count = argc > 2 ? strtol(argv[2], NULL, 10) : 2000;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
-    if (argc < 2 || argc > 4 || count < 1 || count > 1000000) {
-        fprintf(stderr, "use: shapes DIR [COUNT [SEED]]\n");
+    if (argc < 2 || argc > 4 || count < 1 || count > (masks ? 10000 : 1000000)) {
+        fprintf(stderr, "use: shapes [--masks] DIR [COUNT [SEED]]\n");
         return 2;
     }
-    static picture p;
     char path[1024];
     make_folder(argv[1]);
-    for (int s = 0; s < SHAPES; s++) {
-        snprintf(path, sizeof path, "%s/%s", argv[1], shapes[s].name);
-        make_folder(path);
+    for (int s = 0; s < (masks ? 2 : SHAPES); s++) {
+        make_folder_in(argv[1], masks ? (const char *[]){"images", "masks"}[s] : shapes[s].name);
     }
     for (long i = 0; i < count; i++) {
-        const int s = (int)(i % SHAPES);
+        const int s = (int)(i % (masks ? 3 : SHAPES));
         chance c = {seed * 0x2545f4914f6cdd1du + (uint64_t)i};
         next(&c);
-        draw(&p, &c, shapes[s].distance);
-        const int quality = (int)between(&c, QUALITY_LEAST, QUALITY_MOST + 1);
-        snprintf(path, sizeof path, "%s/%s/%04ld.jpg", argv[1], shapes[s].name, i / SHAPES);
-        save(&p, quality, path);
+        if (masks) {
+            snprintf(path, sizeof path, "%s/images/%04ld.jpg", argv[1], i);
+        } else {
+            snprintf(path, sizeof path, "%s/%s/%04ld.jpg", argv[1], shapes[s].name, i / SHAPES);
+        }
+        make(&c, masks ? find(masked[s]) : shapes[s].distance, masks ? s + 1 : 0, path);
     }
-    printf("%ld images of %d shapes in %s\n", count, SHAPES, argv[1]);
+    printf("%ld images of %d shapes in %s\n", count, masks ? 3 : SHAPES, argv[1]);
     return 0;
 }

@@ -240,7 +240,7 @@ static hr_status write_bare(hri_train_job *j, char *text, size_t size, hri_prose
 static hr_status fit_table(hri_train_job *j) {
     char text[HRI_SOURCE_TEXT + 1024];
     hri_prose why = {""};
-    if (!j->source.table) {
+    if (!j->source.table || !j->source.table->input_count) { /* masks have classes alone */
         return HR_OK;
     }
     const int numbers = j->loss.kind == HRI_LOSS_MSE || j->loss.kind == HRI_LOSS_MAE ||

@@ -577,6 +577,12 @@ static int is_encoded(const hri_source *s) {
            s->input.meta.shape.dim[0] < 0;
 }
 
+/* A class for every pixel: images are stretched instead of cropped, so that predictions cover all of them. */
+static int is_of_pixels(const hri_model_input *want) {
+    return want->sample.shape.rank == 3 && want->label.type == HR_TYPE_I32 &&
+           want->label.shape.rank == 2;
+}
+
 static int is_picture(const hri_source *s, const hri_model_input *want) {
     return want->sample.shape.rank == 3 && (s->input.meta.shape.rank == 3 || is_encoded(s));
 }
@@ -618,7 +624,10 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     if (encoded) {
         const int crop = wants(augment, "crop");
         say(t, " | decode(size=%lldx%lld,channels=%lld,%s%s)", (long long)h, (long long)w,
-            (long long)channels, crop ? "random_crop=on,min_area=0.35" : "centre=1",
+            (long long)channels,
+            crop                 ? "random_crop=on,min_area=0.35"
+            : is_of_pixels(want) ? "fit=stretch"
+                                 : "centre=1",
             wants(augment, "flip") ? ",flip=on" : "");
     } else {
         if (is->dim[2] != channels) {
@@ -660,7 +669,12 @@ hr_status hri_source_stages(const hri_source *s, const hri_model_input *want, co
     const hr_shape *is = &s->input.meta.shape, *should = &want->sample.shape;
     hr_status status = HR_OK;
     out[0] = '\0';
-    if (is_picture(s, want)) {
+    if (!strcmp(s->kind, "masks") && !is_of_pixels(want)) {
+        status = hri_prose_set(why, HR_E_SHAPE,
+                               "%s has a class for every pixel, but the model predicts one per "
+                               "image; use unet, or images:DIR for classes of whole images",
+                               s->text);
+    } else if (is_picture(s, want)) {
         status = say_picture(&t, s, want, augment, why);
     } else if (count_of(is) != hr_shape_count(should)) {
         char a[256], b[256];

@@ -151,7 +151,8 @@ static hr_status read_all(reading *r, const hri_json_token *first) {
         status = hri_tabular_set_key(x, key);
     }
     hri_free(key);
-    if (status == HR_OK && (!x->input_count || hri_tabular_settle(x) != HR_OK)) {
+    if (status == HR_OK && ((!x->input_count && !hri_tabular_has_classes(x)) ||
+                            hri_tabular_settle(x) != HR_OK)) { /* classes alone: of masks */
         status = wrong(r, "has no inputs, or too many");
     }
     for (size_t i = 0; status == HR_OK && i < x->target_count; i++) {

@@ -51,6 +51,27 @@ HR_MUST_CHECK hr_status hri_png_probe(const void *data, size_t bytes, hri_image_
                                       hri_prose *why);
 HR_MUST_CHECK hr_status hri_png_decode(const void *data, size_t bytes, const hri_view *view,
                                        hri_memory *memory, uint8_t *out, hri_prose *why);
+/* Pixels as they are stored: nothing is scaled, and a palette stays numbers. */
+typedef enum hri_png_kind { HRI_PNG_GREY, HRI_PNG_INDEXED, HRI_PNG_COLOUR } hri_png_kind;
+
+typedef struct hri_png_rows {
+    uint32_t width, height;
+    hri_png_kind kind;
+    uint32_t palette[256]; /* 0xrrggbb; of INDEXED, else the greys */
+} hri_png_rows;
+
+/* A row: one byte a pixel, or three of COLOUR. */
+typedef hr_status hri_png_row_fn(void *user, const hri_png_rows *of, uint32_t y,
+                                 const uint8_t *row);
+/* Gives the rows of a PNG in order.  HR_E_FORMAT: no PNG, or one with 16 bits a channel; what fn returns ends it. */
+HR_MUST_CHECK hr_status hri_png_each_row(const void *data, size_t bytes, hri_memory *memory,
+                                         hri_png_row_fn *fn, void *user, hri_prose *why);
+
+/* Writes a PNG of numbers with a palette (0xrrggbb), row by row: fn fills one row of `width` bytes. */
+typedef void hri_png_fill_fn(void *user, uint32_t y, uint8_t *row);
+HR_MUST_CHECK hr_status hri_png_write_indexed(const char *path, uint32_t width, uint32_t height,
+                                              const uint32_t *palette, uint32_t count,
+                                              hri_png_fill_fn *fn, void *user, hri_prose *why);
 /* Writes an 8-bit RGB picture as a PNG file. */
 HR_MUST_CHECK hr_status hri_png_write(const char *path, const uint8_t *pixels, uint32_t width,
                                       uint32_t height, hri_prose *why);

@@ -1,6 +1,7 @@
 /* What the stages that work on decoded pictures share: see op.h. */
 #include "data/image/op.h"
 
+#include <math.h>
 #include <string.h>
 
 bool hri_bitmap_size(const hri_dims *dims, int64_t *height, int64_t *width) {
@@ -34,6 +35,18 @@ hr_status hri_bitmap_open(hri_stage *s, int64_t height, int64_t width, hr_type t
             return status;
         }
     }
+    const hr_field *plane = hri_spec_find(&s->spec, "label");
+    if (plane && plane->meta.shape.rank == 2 && height) {
+        hr_meta m = plane->meta;
+        m.shape.dim[0] = height;
+        m.shape.dim[1] = width;
+        const hr_status status = hri_spec_put(&s->spec, "label", m);
+        if (status != HR_OK) {
+            return status;
+        }
+        bound = hri_bytes_add(
+            bound, hri_pool_round((uint64_t)height * (uint64_t)width * hr_type_bytes(m.type)));
+    }
     s->spec.load_bytes = 0;
     if (!hri_spec_exact(&s->spec, &s->spec.item_bytes)) {
         s->spec.item_bytes = hri_bytes_add(before, bound);
@@ -64,6 +77,56 @@ hr_status hri_bitmap_output(hr_emit *emit, int64_t height, int64_t width, int64_
     }
     if (status == HR_OK) {
         *out = (hri_bitmap){data, height, width, channels};
+    }
+    return status;
+}
+
+bool hri_plane_input(const hr_emit *emit, int64_t height, int64_t width, hri_plane *out) {
+    const hr_field *f = hr_element_find(emit->input, "label");
+    if (!f || f->meta.shape.rank != 2 || f->meta.shape.dim[0] != height ||
+        f->meta.shape.dim[1] != width) {
+        return false;
+    }
+    *out = (hri_plane){f->data, f->meta.type, height, width};
+    return true;
+}
+
+static void move_row(const hri_plane *in, const hri_plane_move *move, int64_t y, hri_plane *out) {
+    const size_t from = hr_type_bytes(in->type), to = hr_type_bytes(out->type);
+    uint8_t *at = (uint8_t *)out->data + (size_t)(y * out->width) * to;
+    const double v = (double)y + 0.5;
+    for (int64_t x = 0; x < out->width; x++, at += to) {
+        const double u = (double)x + 0.5;
+        const double sx = floor(move->x[0] + move->x[1] * u + move->x[2] * v);
+        const double sy = floor(move->y[0] + move->y[1] * u + move->y[2] * v);
+        if (!(sx >= 0 && sy >= 0 && sx < (double)in->width && sy < (double)in->height)) {
+            memset(at, 0xff, to); /* ignored in every type */
+            continue;
+        }
+        const uint8_t *pixel =
+            (const uint8_t *)in->data + ((size_t)sy * (size_t)in->width + (size_t)sx) * from;
+        if (from == to) {
+            memcpy(at, pixel, to);
+        } else {
+            const int32_t wide = *pixel == 255 ? -1 : *pixel;
+            memcpy(at, &wide, sizeof wide);
+        }
+    }
+}
+
+hr_status hri_plane_apply(hr_emit *emit, const hri_bitmap *in, int64_t height, int64_t width,
+                          const hri_plane_move *move, bool wide) {
+    hri_plane from, to;
+    if (!hri_plane_input(emit, in->height, in->width, &from)) {
+        return HR_OK;
+    }
+    to = (hri_plane){.type = wide && from.type == HR_TYPE_U8 ? HR_TYPE_I32 : from.type,
+                     .height = height,
+                     .width = width};
+    const hr_meta m = {.type = to.type, .shape = {.rank = 2, .dim = {height, width}}};
+    const hr_status status = hr_emit_field(emit, "label", &m, &to.data);
+    for (int64_t y = 0; status == HR_OK && y < height; y++) {
+        move_row(&from, move, y, &to);
     }
     return status;
 }

@@ -199,6 +199,19 @@ static void feed(decoder *d, const hri_view *v) {
     }
 }
 
+/* A reader whose header is read.  On failure everything is given back. */
+static void start(decoder *d) {
+    d->info = png_create_info_struct(d->png);
+    if (!d->info) {
+        leave(d, d->status != HR_OK ? d->status : HR_E_NOMEM_HOST);
+    }
+    png_set_user_limits(d->png, 0x7fffffff, 0x7fffffff); /* the ledger is the limit */
+    png_set_chunk_cache_max(d->png, 16);
+    png_set_chunk_malloc_max(d->png, 4 << 20);
+    png_set_read_fn(d->png, d, on_read);
+    png_read_info(d->png, d->info);
+}
+
 hr_status hri_png_decode(const void *data, size_t bytes, const hri_view *v, hri_memory *memory,
                          uint8_t *out, hri_prose *why) {
     decoder d = {.data = data, .bytes = bytes, .memory = memory, .why = why};
@@ -211,21 +224,82 @@ hr_status hri_png_decode(const void *data, size_t bytes, const hri_view *v, hri_
         decoder_deinit(&d);
         return d.status;
     }
-    d.info = png_create_info_struct(d.png);
-    if (!d.info) {
-        leave(&d, d.status != HR_OK ? d.status : HR_E_NOMEM_HOST);
-    }
-    png_set_user_limits(d.png, 0x7fffffff, 0x7fffffff); /* the ledger is the limit */
-    png_set_chunk_cache_max(d.png, 16);
-    png_set_chunk_malloc_max(d.png, 4 << 20);
-    png_set_read_fn(d.png, &d, on_read);
-    png_read_info(d.png, d.info);
+    start(&d);
     choose_pixels(&d, v->channels);
     begin(&d, v, out);
     feed(&d, v);
     const bool finished = hri_resizer_is_finished(&d.resizer);
     decoder_deinit(&d);
     return finished ? HR_OK : hri_prose_set(why, HR_E_INTERNAL, "PNG: truncated, rows are missing");
+}
+
+/* ---- pixels as they are ---- */
+
+static void describe(decoder *d, hri_png_rows *out) {
+    const int colour = png_get_color_type(d->png, d->info);
+    png_colorp palette = NULL;
+    int count = 0;
+    if (png_get_bit_depth(d->png, d->info) > 8) {
+        png_error(d->png, "16 bits per channel, where 8 or fewer are expected");
+    }
+    *out = (hri_png_rows){.width = png_get_image_width(d->png, d->info),
+                          .height = png_get_image_height(d->png, d->info),
+                          .kind = colour == PNG_COLOR_TYPE_PALETTE ? HRI_PNG_INDEXED
+                                  : colour & PNG_COLOR_MASK_COLOR  ? HRI_PNG_COLOUR
+                                                                   : HRI_PNG_GREY};
+    if (out->kind == HRI_PNG_INDEXED) {
+        (void)png_get_PLTE(d->png, d->info, &palette, &count);
+    }
+    for (int i = 0; i < 256; i++) {
+        out->palette[i] = i < count ? (uint32_t)palette[i].red << 16 |
+                                          (uint32_t)palette[i].green << 8 | palette[i].blue
+                                    : (uint32_t)i * 0x010101u;
+    }
+}
+
+static void give_rows(decoder *d, const hri_png_rows *of, hri_png_row_fn *fn, void *user) {
+    const int passes = png_set_interlace_handling(d->png);
+    png_set_packing(d->png);
+    png_set_strip_alpha(d->png);
+    png_read_update_info(d->png, d->info);
+    const size_t row = png_get_rowbytes(d->png, d->info);
+    if (row != (size_t)of->width * (of->kind == HRI_PNG_COLOUR ? 3 : 1)) {
+        png_error(d->png, "unknown pixel format");
+    }
+    take_buffer(d, passes > 1 ? (uint64_t)row * of->height : row, &d->whole);
+    for (int pass = 0; pass + 1 < passes; pass++) {
+        for (uint32_t y = 0; y < of->height; y++) {
+            png_read_row(d->png, (png_bytep)d->whole->data + y * row, NULL);
+        }
+    }
+    for (uint32_t y = 0; y < of->height; y++) {
+        uint8_t *at = (uint8_t *)d->whole->data + (passes > 1 ? y * row : 0);
+        png_read_row(d->png, at, NULL);
+        const hr_status status = fn(user, of, y, at);
+        if (status != HR_OK) {
+            leave(d, status);
+        }
+    }
+}
+
+hr_status hri_png_each_row(const void *data, size_t bytes, hri_memory *memory, hri_png_row_fn *fn,
+                           void *user, hri_prose *why) {
+    decoder d = {.data = data, .bytes = bytes, .memory = memory, .why = why};
+    hri_png_rows of;
+    d.png =
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &d, on_error, on_warning, &d, take, give);
+    if (!d.png) {
+        return d.status != HR_OK ? d.status : HR_E_NOMEM_HOST;
+    }
+    if (setjmp(png_jmpbuf(d.png))) {
+        decoder_deinit(&d);
+        return d.status;
+    }
+    start(&d);
+    describe(&d, &of);
+    give_rows(&d, &of, fn, user);
+    decoder_deinit(&d);
+    return HR_OK;
 }
 
 /* ---- writing ---- */
@@ -253,8 +327,40 @@ static void on_write_error(png_structp png, png_const_charp text) {
     png_longjmp(png, 1);
 }
 
-hr_status hri_png_write(const char *path, const uint8_t *pixels, uint32_t width, uint32_t height,
-                        hri_prose *why) {
+/* What differs between kinds of files: the header, and where rows come from. */
+typedef struct content {
+    uint32_t width, height;
+    const uint32_t *palette; /* NULL: RGB */
+    uint32_t count;
+    const uint8_t *pixels; /* RGB */
+    hri_png_fill_fn *fn;
+    void *user;
+    uint8_t *row;
+} content;
+
+static void put_content(png_structp png, png_infop info, const content *c) {
+    png_set_IHDR(png, info, c->width, c->height, 8,
+                 c->palette ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (c->palette) {
+        png_color colours[256];
+        for (uint32_t i = 0; i < c->count && i < 256; i++) {
+            const uint32_t x = c->palette[i];
+            colours[i] = (png_color){(png_byte)(x >> 16), (png_byte)(x >> 8), (png_byte)x};
+        }
+        png_set_PLTE(png, info, colours, (int)c->count);
+    }
+    png_write_info(png, info);
+    for (uint32_t y = 0; y < c->height; y++) {
+        if (c->palette) {
+            c->fn(c->user, y, c->row);
+        }
+        png_write_row(png, c->palette ? c->row : c->pixels + (size_t)y * c->width * 3);
+    }
+    png_write_end(png, info);
+}
+
+static hr_status write_png(const char *path, const content *c, hri_prose *why) {
     output o = {.writer = {.fd = -1}, .why = why};
     hr_status status = hri_writer_open(&o.writer, path, why);
     if (status != HR_OK) {
@@ -269,13 +375,29 @@ hr_status hri_png_write(const char *path, const uint8_t *pixels, uint32_t width,
         return o.status != HR_OK ? o.status : HR_E_NOMEM_HOST;
     }
     png_set_write_fn(png, &o, on_write, on_flush);
-    png_set_IHDR(png, info, width, height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_write_info(png, info);
-    for (uint32_t y = 0; y < height; y++) {
-        png_write_row(png, pixels + (size_t)y * width * 3);
-    }
-    png_write_end(png, info);
+    put_content(png, info, c);
     png_destroy_write_struct(&png, &info);
     return hri_writer_commit(&o.writer, why);
+}
+
+hr_status hri_png_write(const char *path, const uint8_t *pixels, uint32_t width, uint32_t height,
+                        hri_prose *why) {
+    const content c = {.width = width, .height = height, .pixels = pixels};
+    return write_png(path, &c, why);
+}
+
+hr_status hri_png_write_indexed(const char *path, uint32_t width, uint32_t height,
+                                const uint32_t *palette, uint32_t count, hri_png_fill_fn *fn,
+                                void *user, hri_prose *why) {
+    const content c = {.width = width,
+                       .height = height,
+                       .palette = palette,
+                       .count = count,
+                       .fn = fn,
+                       .user = user,
+                       .row = hri_malloc(width)};
+    const hr_status status =
+        c.row ? write_png(path, &c, why) : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory");
+    hri_free(c.row);
+    return status;
 }

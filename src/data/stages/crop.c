@@ -49,14 +49,18 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
                              (long long)in.height, (long long)in.width, (long long)height,
                              (long long)width);
     }
-    status = hri_bitmap_output(emit, height, width, in.channels, &out);
-    if (status != HR_OK) {
-        return status;
-    }
     int64_t top = spare_y / 2 - o->pad, left = spare_x / 2 - o->pad;
     if (o->random) {
         top = (int64_t)(hri_emit_uniform(emit) * (double)(spare_y + 1)) - o->pad;
         left = (int64_t)(hri_emit_uniform(emit) * (double)(spare_x + 1)) - o->pad;
+    }
+    const hri_plane_move move = {{(double)left, 1, 0}, {(double)top, 0, 1}};
+    status = hri_plane_apply(emit, &in, height, width, &move, false);
+    if (status == HR_OK) {
+        status = hri_bitmap_output(emit, height, width, in.channels, &out);
+    }
+    if (status != HR_OK) {
+        return status;
     }
     const size_t pixel = (size_t)in.channels;
     for (int64_t y = 0; y < height; y++) {

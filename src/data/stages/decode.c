@@ -5,7 +5,10 @@
  *   random_crop=on     a rectangle by chance: between min_area and all of the area, 3:4 to 4:3
  *   fit=stretch        the whole picture, whatever its proportions
  *   no size            the whole picture as it is
- *   flip=on            one time in two mirrored */
+ *   flip=on            one time in two mirrored
+ *
+ * A mask ("label" of [height,width], from masks:) goes through the same view and becomes i32, with -1 for pixels that are
+ * ignored. */
 #include <math.h>
 #include "data/apply.h"
 #include "data/image/image.h"
@@ -69,13 +72,20 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     const uint32_t h = spec->image_height ? spec->image_height : 4096;
     const hr_meta m = {.type = HR_TYPE_U8,
                        .shape = {.rank = 3, .dim = {height, width, o->channels}}};
-    const hr_status status = hri_spec_put(spec, "image", m);
+    hr_status status = hri_spec_put(spec, "image", m);
+    const hr_field *plane = hri_spec_find(spec, "label");
+    const bool has_plane = plane && plane->meta.shape.rank == 2;
+    if (status == HR_OK && has_plane) {
+        const hr_meta label = {.type = HR_TYPE_I32, .shape = {.rank = 2, .dim = {height, width}}};
+        status = hri_spec_put(spec, "label", label);
+    }
     spec->load_bytes = 0;
     const uint32_t out_w = width > 0 ? (uint32_t)width : w,
                    out_h = height > 0 ? (uint32_t)height : h;
     if (!hri_spec_exact(spec, &spec->item_bytes)) {
-        const uint64_t pixels = hri_bytes_mul(hri_bytes_mul(w, h), (uint64_t)o->channels);
-        const uint64_t exact = (uint64_t)out_w * out_h * (uint64_t)o->channels;
+        const uint64_t each = (uint64_t)o->channels + (has_plane ? sizeof(int32_t) : 0);
+        const uint64_t pixels = hri_bytes_mul(hri_bytes_mul(w, h), each);
+        const uint64_t exact = (uint64_t)out_w * out_h * each;
         spec->item_bytes =
             hri_bytes_add(spec->item_bytes, hri_pool_round(width > 0 ? exact : pixels));
     }
@@ -138,6 +148,29 @@ static hr_status choose_view(const options *o, const hri_image_info *info, hr_em
     return HR_OK;
 }
 
+/* The mask through the same view; one of another size has no place in it. */
+static hr_status move_mask(hr_emit *emit, const hri_image_info *info, const hri_view *v) {
+    const hr_field *f = hr_element_find(emit->input, "label");
+    const hri_bitmap in = {.height = info->height, .width = info->width};
+    hri_plane plane;
+    if (!f || f->meta.shape.rank != 2) {
+        return HR_OK;
+    }
+    if (!hri_plane_input(emit, in.height, in.width, &plane)) {
+        return hri_emit_fail(emit, HR_E_SHAPE,
+                             "the label has %lld x %lld pixels, the image %u x %u",
+                             (long long)f->meta.shape.dim[1], (long long)f->meta.shape.dim[0],
+                             info->width, info->height);
+    }
+    hri_plane_move move = {{v->x, v->width / v->out_width, 0},
+                           {v->y, 0, v->height / v->out_height}};
+    if (v->flip) {
+        move.x[0] += v->width;
+        move.x[1] = -move.x[1];
+    }
+    return hri_plane_apply(emit, &in, v->out_height, v->out_width, &move, true);
+}
+
 static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
     const hr_field *f = hr_element_find(emit->input, "image");
@@ -158,6 +191,9 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
                              info.width, info.height, (long long)o->max_pixels);
     }
     status = choose_view(o, &info, emit, &view);
+    if (status == HR_OK) {
+        status = move_mask(emit, &info, &view);
+    }
     if (status == HR_OK) {
         status = hri_bitmap_output(emit, view.out_height, view.out_width, view.channels, &out);
     }

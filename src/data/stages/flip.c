@@ -32,7 +32,18 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     if (hri_emit_uniform(emit) >= o->chance) {
         return hr_emit_keep(emit, NULL);
     }
-    status = hri_bitmap_output(emit, in.height, in.width, in.channels, &out);
+    hri_plane_move move = {{0, 1, 0}, {0, 0, 1}};
+    if (o->vertical) {
+        move.y[0] = (double)in.height;
+        move.y[2] = -1;
+    } else {
+        move.x[0] = (double)in.width;
+        move.x[1] = -1;
+    }
+    status = hri_plane_apply(emit, &in, in.height, in.width, &move, false);
+    if (status == HR_OK) {
+        status = hri_bitmap_output(emit, in.height, in.width, in.channels, &out);
+    }
     if (status != HR_OK) {
         return status;
     }

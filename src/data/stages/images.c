@@ -4,31 +4,13 @@
  *
  * images:FILE,classes=off is one image, and images:@LIST,classes=off those whose paths are the lines of LIST.
  *
- * Opening lists the names (charged: formats/pathlist.h) with sizes and times of the last change, which are part of the
- * fingerprint, and looks into up to 4096 files, spread evenly, for the largest image: that is what the working sets of
- * loading and decoding are made from.  A larger one found later is served when the budget has room for it, and a bad
- * element when not.  What is left out (files of other types, classes without images, images beside the classes, folders
- * that contain themselves) becomes a note of the pipeline. */
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
+ * Opening lists the files (formats/imagelist.h).  The largest image that it finds is what the working sets of loading and
+ * decoding are made from; a larger one found later is served when the budget has room for it, and a bad element when
+ * not. */
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include "base/alloc.h"
-#include "base/fault.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/vector.h"
-#include "data/formats/pathlist.h"
-#include "data/image/image.h"
+#include "data/formats/imagelist.h"
 #include "data/pipeline.h"
 #include "data/read.h"
-
-enum { SAMPLE = 4096, HEAD_BYTES = 256 << 10, PATH_SIZE = PATH_MAX };
 
 typedef struct options {
     const char *path;
@@ -44,420 +26,13 @@ static const hri_field fields[] = {
      "off"},
     {0}};
 
-HRI_VECTOR(names, char *)
-
-typedef struct own {
-    hri_pathlist files;
-    uint64_t *class_first; /* the first element of each class; class_count + 1 of them */
-    names classes;
-    uint64_t largest_file;
-    hri_hasher print; /* of names, sizes and times */
-    uint64_t newest;  /* the file that was changed last */
-    struct timespec newest_time;
-    bool listed; /* the names are whole paths */
-} own;
-
-/* ---- listing ---- */
-
-/* A walk through folders. */
-typedef struct walk {
-    hri_stage *s;
-    char *path;  /* PATH_SIZE */
-    size_t root; /* where the part below DIR begins */
-    uint64_t others, loops;
-    char first_other[256], first_loop[256];
-} walk;
-
-typedef struct above {
-    dev_t device;
-    ino_t inode;
-    const struct above *next;
-} above;
-
-static bool is_image(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
-                   strcasecmp(dot, ".png") == 0);
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void names_free(names *list) {
-    for (size_t i = 0; i < list->count; i++) {
-        hri_free(list->items[i]);
-    }
-    names_deinit(list);
-}
-
-static hr_status names_add(names *list, const char *name) {
-    char *copy = hri_strdup(name);
-    const hr_status status = copy ? names_push(list, copy) : HR_E_NOMEM_HOST;
-    if (status != HR_OK) {
-        hri_free(copy);
-    }
-    return status;
-}
-
-static hr_status refused(const char *path, int error, hri_prose *why) {
-    return error == ENOENT
-               ? hri_prose_set(why, HR_E_NOT_FOUND, "%s: no such file or directory", path)
-               : hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(error));
-}
-
-/* Puts what is known of a file into the fingerprint; one that cannot be looked at counts by its name. */
-static void note_file(hri_stage *s, uint64_t i, const char *name, const struct stat *st) {
-    own *w = s->own;
-    hri_hasher_add_string(&w->print, name);
-    if (!st) {
-        return;
-    }
-    const uint64_t size = (uint64_t)st->st_size;
-    const struct timespec *t = &st->st_mtim, *newest = &w->newest_time;
-    hri_hasher_add_u64(&w->print, size);
-    hri_hasher_add_u64(&w->print, (uint64_t)t->tv_sec);
-    hri_hasher_add_u64(&w->print, (uint64_t)t->tv_nsec);
-    w->largest_file = size > w->largest_file ? size : w->largest_file;
-    if (t->tv_sec > newest->tv_sec ||
-        (t->tv_sec == newest->tv_sec && t->tv_nsec > newest->tv_nsec)) {
-        w->newest = i;
-        w->newest_time = *t;
-    }
-    if ((i + 1) % 16384 == 0) {
-        hri_pipeline_progress(s->pipeline, s, i + 1, 0);
-    }
-}
-
-/* One entry of a folder. */
-static hr_status take_entry(walk *k, int folder, const struct dirent *entry, names *folders) {
-    own *w = k->s->own;
-    bool is_folder = entry->d_type == DT_DIR;
-    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
-        struct stat st;
-        is_folder = fstatat(folder, entry->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
-    }
-    if (is_folder) {
-        return names_add(folders, entry->d_name);
-    }
-    if (is_image(entry->d_name)) {
-        return hri_pathlist_add(&w->files, entry->d_name);
-    }
-    if (k->others++ == 0) {
-        snprintf(k->first_other, sizeof k->first_other, "%.180s%s%.64s", k->path + k->root,
-                 k->path[k->root] ? "/" : "", entry->d_name);
-    }
-    return HR_OK;
-}
-
-/* The images of the folder at k->path go to the list, sorted; the folders in it to `folders`, sorted. */
-static hr_status list_folder(walk *k, names *folders, above *here, hri_prose *why) {
-    own *w = k->s->own;
-    const uint64_t first = w->files.count;
-    DIR *dir = HRI_FAULT(OPEN) ? NULL : opendir(k->path);
-    if (!dir) {
-        return refused(k->path, errno, why);
-    }
-    struct stat st;
-    if (fstat(dirfd(dir), &st) == 0) {
-        here->device = st.st_dev;
-        here->inode = st.st_ino;
-    }
-    for (const above *a = here->next; a; a = a->next) {
-        if (a->device == here->device && a->inode == here->inode) {
-            if (k->loops++ == 0) {
-                snprintf(k->first_loop, sizeof k->first_loop, "%.255s", k->path + k->root);
-            }
-            closedir(dir);
-            return HR_OK;
-        }
-    }
-    hr_status status = hri_pathlist_enter(&w->files, k->path + k->root);
-    struct dirent *entry;
-    while (status == HR_OK && (entry = readdir(dir))) {
-        if (entry->d_name[0] != '.') {
-            status = take_entry(k, dirfd(dir), entry, folders);
-        }
-    }
-    if (status == HR_OK) {
-        hri_pathlist_sort(&w->files, first);
-        hri_hasher_add_string(&w->print, k->path + k->root);
-    }
-    for (uint64_t i = first; status == HR_OK && !w->files.counting && i < w->files.count; i++) {
-        const char *name = hri_pathlist_name(&w->files, i);
-        note_file(k->s, i, name, fstatat(dirfd(dir), name, &st, 0) == 0 ? &st : NULL);
-    }
-    closedir(dir);
-    if (folders->count) {
-        qsort(folders->items, folders->count, sizeof(char *), by_name);
-    }
-    return status;
-}
-
-/* Goes down to a folder in the folder at k->path; *back is for going up again. */
-static hr_status go_down(walk *k, const char *name, size_t *back, hri_prose *why) {
-    *back = strlen(k->path);
-    const size_t room = PATH_SIZE - *back;
-    if ((size_t)snprintf(k->path + *back, room, "/%s", name) >= room) {
-        k->path[*back] = '\0';
-        return hri_prose_set(why, HR_E_RANGE, "%s: the path of a folder inside is too long",
-                             k->path);
-    }
-    return HR_OK;
-}
-
-/* Adds the images of the folder at k->path and below. */
-static hr_status scan(walk *k, const above *parent, hri_prose *why) {
-    names folders = {0};
-    above here = {.next = parent};
-    hr_status status = list_folder(k, &folders, &here, why);
-    for (size_t i = 0; status == HR_OK && i < folders.count; i++) {
-        size_t back;
-        status = go_down(k, folders.items[i], &back, why);
-        if (status == HR_OK) {
-            status = scan(k, &here, why);
-            k->path[back] = '\0';
-        }
-    }
-    names_free(&folders);
-    return status;
-}
-
-/* A class without images is a class all the same, but nobody wants one. */
-static void note_class(walk *k, size_t i, uint64_t others_before) {
-    const own *w = k->s->own;
-    const uint64_t others = k->others - others_before;
-    if (w->class_first[i] == w->files.count && others) {
-        hri_pipeline_note(k->s->pipeline,
-                          "%s: class %s has no images: none of its %llu files is a .jpg, .jpeg "
-                          "or .png",
-                          k->s->name, w->classes.items[i], (unsigned long long)others);
-    } else if (w->class_first[i] == w->files.count) {
-        hri_pipeline_note(k->s->pipeline, "%s: class %s has no images: its folder is empty",
-                          k->s->name, w->classes.items[i]);
-    }
-}
-
-static hr_status scan_classes(walk *k, hri_prose *why) {
-    own *w = k->s->own;
-    above here = {.next = NULL};
-    hr_status status = list_folder(k, &w->classes, &here, why);
-    const uint64_t loose = w->files.count;
-    if (status == HR_OK && w->classes.count == 0) {
-        return hri_prose_set(why, HR_E_FORMAT,
-                             "%s contains no class folders (it has %llu images; classes=off "
-                             "reads them without labels)",
-                             k->path, (unsigned long long)loose);
-    }
-    if (status == HR_OK && loose) {
-        hri_pipeline_note(k->s->pipeline, "%s: skipping %llu images outside the class folders",
-                          k->s->name, (unsigned long long)loose);
-        hri_pathlist_deinit(&w->files);
-        w->files.stage = k->s;
-        w->largest_file = 0;
-        w->newest = 0;
-        w->newest_time = (struct timespec){0};
-        hri_hasher_init(&w->print, 0);
-    }
-    k->others = 0; /* lists and read-me files of the whole set */
-    w->class_first = status == HR_OK ? hri_calloc(w->classes.count + 1, sizeof(uint64_t)) : NULL;
-    if (status == HR_OK && !w->class_first) {
-        status = HR_E_NOMEM_HOST;
-    }
-    for (size_t i = 0; status == HR_OK && i < w->classes.count; i++) {
-        size_t back;
-        const uint64_t others = k->others;
-        w->class_first[i] = w->files.count;
-        status = go_down(k, w->classes.items[i], &back, why);
-        if (status == HR_OK) {
-            status = scan(k, &here, why);
-            k->path[back] = '\0';
-        }
-        if (status == HR_OK) {
-            note_class(k, i, others);
-        }
-    }
-    if (status == HR_OK) {
-        w->class_first[w->classes.count] = w->files.count;
-    }
-    return status;
-}
-
-/* ---- lists ---- */
-
-static hr_status add_path(hri_stage *s, const char *path) {
-    own *w = s->own;
-    struct stat st;
-    const hr_status status = hri_pathlist_add(&w->files, path);
-    if (status == HR_OK && !w->files.counting) {
-        note_file(s, w->files.count - 1, path, stat(path, &st) == 0 ? &st : NULL);
-    }
-    return status;
-}
-
-/* One line, without its end; empty ones are nothing. */
-static hr_status add_line(hri_stage *s, char *line, size_t length) {
-    length -= length && line[length - 1] == '\r';
-    line[length] = '\0';
-    return length ? add_path(s, line) : HR_OK;
-}
-
-/* The lines of a file, through a buffer of one path. */
-static hr_status read_list(hri_stage *s, const char *path, char *line, hri_prose *why) {
-    int fd;
-    uint64_t bytes, at = 0;
-    size_t used = 0;
-    hr_status status = hri_file_open_regular(path, &fd, &bytes, why);
-    if (status != HR_OK) {
-        return status;
-    }
-    while (status == HR_OK && (at < bytes || used)) {
-        const uint64_t room = PATH_SIZE - 1 - used, left = bytes - at;
-        const uint64_t n = left < room ? left : room;
-        status = hri_read_at(fd, path, at, line + used, n, why);
-        at += n;
-        used += (size_t)n;
-        size_t from = 0;
-        for (char *end; status == HR_OK && (end = memchr(line + from, '\n', used - from));) {
-            const size_t length = (size_t)(end - line) - from;
-            status = add_line(s, line + from, length);
-            from += length + 1;
-        }
-        if (status == HR_OK && from == 0 && at < bytes) {
-            status = hri_prose_set(why, HR_E_RANGE, "%s: a path inside is too long", path);
-        }
-        memmove(line, line + from, used - from);
-        used -= from;
-        if (status == HR_OK && at == bytes) {
-            status = add_line(s, line, used);
-            used = 0;
-        }
-    }
-    close(fd);
-    return status;
-}
-
-/* Without classes: a folder with all below it, one file, or a list of files. */
-static hr_status scan_any(walk *k, hri_prose *why) {
-    const options *o = k->s->options;
-    own *w = k->s->own;
-    struct stat st;
-    const bool list = o->path[0] == '@';
-    if (!list && (stat(o->path, &st) != 0 || S_ISDIR(st.st_mode))) {
-        return scan(k, NULL, why);
-    }
-    w->listed = true;
-    hr_status status = hri_pathlist_enter(&w->files, "");
-    if (status == HR_OK) {
-        status = list ? read_list(k->s, o->path + 1, k->path, why) : add_path(k->s, o->path);
-    }
-    return status;
-}
-
-static hr_status scan_all(hri_stage *s, hri_prose *why) {
-    const options *o = s->options;
-    own *w = s->own;
-    walk k = {.s = s, .path = hri_malloc(PATH_SIZE), .root = strlen(o->path) + 1};
-    if (!k.path) {
-        return HR_E_NOMEM_HOST;
-    }
-    if (k.root + 1 >= PATH_SIZE) {
-        hri_free(k.path);
-        return hri_prose_set(why, HR_E_RANGE, "%s: the path is too long", o->path);
-    }
-    memset(k.path + k.root - 1, 0, 2); /* "DIR" and, behind its end, "" as the part below it */
-    memcpy(k.path, o->path, k.root - 1);
-    w->files.stage = s;
-    hri_hasher_init(&w->print, 0);
-    hr_status status = o->classes ? scan_classes(&k, why) : scan_any(&k, why);
-    if (status == HR_OK) {
-        status = hri_pathlist_check(&w->files, why);
-    }
-    if (status == HR_OK && w->files.count && k.others) {
-        hri_pipeline_note(s->pipeline,
-                          "%s: skipping %llu files that are not .jpg, .jpeg or .png (the first is "
-                          "%s)",
-                          s->name, (unsigned long long)k.others, k.first_other);
-    }
-    if (status == HR_OK && k.loops) {
-        hri_pipeline_note(s->pipeline,
-                          "%s: skipping %llu folders that link to a parent folder (the first is "
-                          "%s)",
-                          s->name, (unsigned long long)k.loops, k.first_loop);
-    }
-    if (status == HR_E_RANGE && !why->text[0]) {
-        hri_prose_set(why, status, "%s: a path inside is too long, or there are too many", o->path);
-    }
-    hri_free(k.path);
-    return status;
-}
-
-/* ---- sizes ---- */
-
-/* False when it is too long. */
-static bool full_path(const hri_stage *s, uint64_t i, char *path) {
-    const own *w = s->own;
-    const options *o = s->options;
-    size_t used = 0;
-    if (!w->listed) {
-        used = (size_t)snprintf(path, PATH_SIZE, "%s/", o->path);
-    }
-    return used < PATH_SIZE &&
-           hri_pathlist_print(&w->files, i, path + used, PATH_SIZE - used) < PATH_SIZE - used;
-}
-
-/* The largest image among a sample; files that cannot be read are left for later. */
-static hr_status sample(hri_stage *s) {
-    own *w = s->own;
-    char *head = hri_malloc(HEAD_BYTES);
-    if (!head) {
-        return HR_E_NOMEM_HOST;
-    }
-    const uint64_t count = w->files.count, n = count < SAMPLE ? count : SAMPLE;
-    char path[PATH_SIZE];
-    for (uint64_t i = 0; i < n; i++) {
-        int fd = -1;
-        uint64_t size;
-        if (full_path(s, n == count ? i : i * (count / n), path) &&
-            hri_file_open_regular(path, &fd, &size, NULL) == HR_OK) {
-            const ssize_t got = read(fd, head, HEAD_BYTES);
-            hri_image_info info;
-            hri_spec *spec = &s->spec;
-            if (got > 0 && hri_image_probe(head, (size_t)got, &info, NULL) == HR_OK &&
-                (uint64_t)info.width * info.height < (uint64_t)1 << 28) {
-                spec->image_width = info.width > spec->image_width ? info.width : spec->image_width;
-                spec->image_height =
-                    info.height > spec->image_height ? info.height : spec->image_height;
-                spec->image_whole_bytes = info.whole_bytes > spec->image_whole_bytes
-                                              ? info.whole_bytes
-                                              : spec->image_whole_bytes;
-            }
-        }
-        if (fd >= 0) {
-            close(fd);
-        }
-        if (i % 256 == 255) {
-            hri_pipeline_progress(s->pipeline, s, i + 1, n);
-        }
-    }
-    hri_free(head);
-    return HR_OK;
-}
-
 static hr_status open_images(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
-    own *w = s->own;
+    hri_imagelist *w = s->own;
     if (!o->path) {
         return hri_prose_set(why, HR_E_INVALID, "path: missing directory");
     }
-    hr_status status = scan_all(s, why);
-    if (status == HR_OK && w->files.count == 0) {
-        status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: contains no .jpg, .jpeg or .png files",
-                               o->path);
-    }
-    if (status == HR_OK) {
-        status = sample(s);
-    }
+    hr_status status = hri_imagelist_open(w, s, o->path, o->classes, why);
     if (status != HR_OK) {
         return status;
     }
@@ -472,7 +47,7 @@ static hr_status open_images(hri_stage *s, hri_prose *why) {
                               (hr_meta){.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {-1}}});
     }
     s->spec.item_bytes = s->spec.load_bytes =
-        hri_bytes_add(hri_pool_round(w->largest_file + 1), o->names ? 64 + PATH_SIZE : 64);
+        hri_bytes_add(hri_pool_round(w->largest_file + 1), o->names ? 64 + HRI_IMAGELIST_PATH : 64);
     return status;
 }
 
@@ -481,7 +56,7 @@ static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
     return HR_OK;
 }
 
-static int32_t label_of(const own *w, uint64_t i) {
+static int32_t label_of(const hri_imagelist *w, uint64_t i) {
     size_t low = 0, high = w->classes.count; /* class_first[low] <= i < class_first[high] */
     while (high - low > 1) {
         const size_t middle = (low + high) / 2;
@@ -494,23 +69,10 @@ static int32_t label_of(const own *w, uint64_t i) {
     return (int32_t)low;
 }
 
-static hr_status load_name(const own *w, uint64_t i, hr_emit *emit) {
-    char name[PATH_SIZE];
-    const size_t printed = hri_pathlist_print(&w->files, i, name, sizeof name);
-    const size_t bytes = printed < sizeof name ? printed : sizeof name - 1;
-    const hr_meta meta = {.type = HR_TYPE_U8, .shape = {.rank = 1, .dim = {(int64_t)bytes}}};
-    void *data;
-    const hr_status status = hr_emit_field(emit, "name", &meta, &data);
-    if (status == HR_OK) {
-        memcpy(data, name, bytes);
-    }
-    return status;
-}
-
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
-    char path[PATH_SIZE];
-    hr_status status = full_path(s, item->a, path)
+    char path[HRI_IMAGELIST_PATH];
+    hr_status status = hri_imagelist_path(s->own, item->a, path)
                            ? hri_emit_file(emit, "image", path)
                            : hri_emit_fail(emit, HR_E_RANGE, "its path is too long");
     if (status == HR_OK && o->classes) {
@@ -521,42 +83,29 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
             *(int32_t *)data = label_of(s->own, item->a);
         }
     }
-    return status == HR_OK && o->names ? load_name(s->own, item->a, emit) : status;
+    return status == HR_OK && o->names ? hri_imagelist_emit_name(s->own, item->a, emit) : status;
 }
 
 static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) {
-    const own *w = s->own;
+    const hri_imagelist *w = s->own;
     hri_pathlist_print(&w->files, item->a, buf, size);
 }
 
 static const char *class_name(hri_stage *s, size_t index) {
-    const own *w = s->own;
+    const hri_imagelist *w = s->own;
     return index < w->classes.count ? w->classes.items[index] : NULL;
 }
 
 static void fingerprint(hri_stage *s, hri_state *state) {
-    const own *w = s->own;
-    const hri_hash128 print = hri_hasher_get(&w->print);
-    hri_state_put(state, w->files.count);
-    hri_state_put(state, print.lo);
-    hri_state_put(state, print.hi);
+    hri_imagelist_print_to(s->own, state);
 }
 
 static int64_t newest(hri_stage *s, char *path, size_t size) {
-    const own *w = s->own;
-    char whole[PATH_SIZE];
-    if (!w->files.count || !full_path(s, w->newest, whole)) {
-        return INT64_MIN;
-    }
-    snprintf(path, size, "%s", whole);
-    return (int64_t)w->newest_time.tv_sec;
+    return hri_imagelist_newest(s->own, path, size);
 }
 
 static void close_images(hri_stage *s) {
-    own *w = s->own;
-    hri_pathlist_deinit(&w->files);
-    hri_free(w->class_first);
-    names_free(&w->classes);
+    hri_imagelist_close(s->own);
 }
 
 const hri_stage_type hri_stage_type_images = {
@@ -565,7 +114,7 @@ const hri_stage_type hri_stage_type_images = {
     .main = "path",
     .fields = fields,
     .options_bytes = sizeof(options),
-    .own_bytes = sizeof(own),
+    .own_bytes = sizeof(hri_imagelist),
     .open = open_images,
     .close = close_images,
     .at = at,

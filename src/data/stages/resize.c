@@ -42,6 +42,11 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     hri_bitmap in, out;
     hr_status status = hri_bitmap_input(emit, &in);
     if (status == HR_OK) {
+        const hri_plane_move move = {{0, (double)in.width / (double)width, 0},
+                                     {0, 0, (double)in.height / (double)height}};
+        status = hri_plane_apply(emit, &in, height, width, &move, false);
+    }
+    if (status == HR_OK) {
         status = hri_bitmap_output(emit, height, width, in.channels, &out);
     }
     hri_resizer r = {0};

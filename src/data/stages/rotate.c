@@ -45,9 +45,6 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     const options *o = s->options;
     hri_bitmap in, out;
     hr_status status = hri_bitmap_input(emit, &in);
-    if (status == HR_OK) {
-        status = hri_bitmap_output(emit, in.height, in.width, in.channels, &out);
-    }
     if (status != HR_OK) {
         return status;
     }
@@ -55,6 +52,15 @@ static hr_status apply(hri_stage *s, hr_emit *emit) {
     const double angle = turn * o->degrees * 3.14159265358979323846 / 180;
     const double c = cos(angle), n = sin(angle);
     const double mx = (double)(in.width - 1) / 2, my = (double)(in.height - 1) / 2;
+    const hri_plane_move move = {{mx + 0.5 - c * (mx + 0.5) + n * (my + 0.5), c, -n},
+                                 {my + 0.5 - n * (mx + 0.5) - c * (my + 0.5), n, c}};
+    status = hri_plane_apply(emit, &in, in.height, in.width, &move, false);
+    if (status == HR_OK) {
+        status = hri_bitmap_output(emit, in.height, in.width, in.channels, &out);
+    }
+    if (status != HR_OK) {
+        return status;
+    }
     for (int64_t y = 0; y < in.height; y++) {
         for (int64_t x = 0; x < in.width; x++) {
             const double dx = (double)x - mx, dy = (double)y - my;
