@@ -51,6 +51,8 @@ typedef struct hr_infer_options {
      * begins a new epoch of it. */
     hr_pipeline *pipeline;
     const hr_model *custom_model; /* of a checkpoint that cannot contain its graph (custom ops) */
+    uint64_t
+        own_bytes; /* host memory that the caller needs beside it: planned as part of the peak */
 } hr_infer_options;
 
 /* HR_OK whether it fits or not.  HR_E_NOT_FOUND, HR_E_FORMAT: checkpoint or data.  HR_E_INVALID: an option, or the data has
@@ -76,6 +78,8 @@ typedef struct hr_infer_info {
     uint64_t
         output_count; /* numbers that it predicts for a sample (a regression); 0: classes, or blocks */
     const char *key; /* the column of a table that names its samples; NULL: none */
+    uint64_t
+        pixel_classes; /* of a model that predicts masks, one class per pixel; 0: it does not */
 } hr_infer_info;
 
 /* What was planned. */

@@ -1149,6 +1149,7 @@ class hr_infer_options(Structure):
         ("user", c_void_p),
         ("pipeline", c_void_p),
         ("custom_model", c_void_p),
+        ("own_bytes", c_uint64),
     ]
 
 
@@ -1174,6 +1175,7 @@ class hr_infer_info(Structure):
         ("fits", c_int64),
         ("output_count", c_uint64),
         ("key", c_char_p),
+        ("pixel_classes", c_uint64),
     ]
 
 

@@ -38,14 +38,7 @@ static int show_text(const work *w, hri_cli *cli) {
         return hri_cli_failed(cli, NULL, "eval", status);
     }
     hri_text next = {0};
-    if (w->i.info.class_count) {
-        hri_text_add(&next, "headroom predict ");
-        hri_text_word(&next, w->i.info.checkpoint);
-        hri_text_add(&next, " ");
-        hri_text_word(&next, w->data);
-    } else {
-        hri_text_add(&next, "headroom help train"); /* it names no classes */
-    }
+    hri_evaluation_next(&sheet, w->data, &next);
     if (hri_text_status(&next) == HR_OK) {
         hri_say_next(cli, hri_text_get(&next));
     }

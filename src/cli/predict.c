@@ -14,12 +14,15 @@
 
 typedef struct predict_options {
     int64_t top;
+    const char *out;
     hri_inference_flags shared;
 } predict_options;
 
 static const hri_field fields[] = {
     {"top", "number of classes to show, most likely first", offsetof(predict_options, top),
      HRI_FIELD_INT, "1", .min = 1, .max = 100, .metavar = "K"},
+    {"out", "of a model that predicts masks: directory for masks and overlays",
+     offsetof(predict_options, out), HRI_FIELD_STRING, NULL, .metavar = "DIR"},
     HRI_INFERENCE_FIELDS(predict_options),
     {"json", "print one JSON object instead of CSV", offsetof(predict_options, shared.json),
      HRI_FIELD_BOOL, .value = NULL},
@@ -31,6 +34,7 @@ typedef struct work {
     const predict_options *o;
     hri_inference i;
     hri_given given;
+    hri_mask_files masks;
     int code; /* of what went wrong here */
 } work;
 
@@ -38,15 +42,27 @@ static hri_prediction_sheet sheet_of(const work *w) {
     const int64_t classes = (int64_t)w->i.info.class_count;
     return (hri_prediction_sheet){.infer = hri_inference_sheet(&w->i),
                                   .given = &w->given,
+                                  .masks = w->o->out ? &w->masks : NULL,
                                   .top = w->o->top < classes ? w->o->top : classes};
+}
+
+static int said(const work *w, hr_status status, const hri_prose *why) {
+    if (!why->text[0]) {
+        return hri_cli_failed(w->cli, NULL, "predict", status);
+    }
+    hri_say_error(w->cli, "%s", why->text);
+    return hri_cli_exit_code_of_input(status);
 }
 
 static hr_status show(void *user, const hr_prediction *p) {
     work *w = user;
+    hri_prose why = {{0}};
     const hri_prediction_sheet sheet = sheet_of(w);
-    const hr_status status = w->o->shared.json ? hri_prediction_json(&sheet, p, &w->cli->out)
-                                               : hri_prediction_csv(&sheet, p, &w->cli->out);
-    w->code = status == HR_OK ? HRI_EXIT_YES : hri_cli_failed(w->cli, NULL, "predict", status);
+    const hr_status made = w->o->out ? hri_mask_files_write(&w->masks, p, &why) : HR_OK;
+    const hr_status status = made != HR_OK       ? made
+                             : w->o->shared.json ? hri_prediction_json(&sheet, p, &w->cli->out)
+                                                 : hri_prediction_csv(&sheet, p, &w->cli->out);
+    w->code = status == HR_OK ? HRI_EXIT_YES : said(w, status, &why);
     return status;
 }
 
@@ -67,11 +83,18 @@ static int print_keys(work *w, bool first, int code) {
 }
 
 static int begin(work *w) {
-    if (!w->i.info.class_count && !w->i.info.output_count) {
-        hri_say_error(w->cli,
-                      "%s does not predict one class per sample, so there is nothing to predict",
-                      w->i.info.model);
+    hri_prose why = {{0}};
+    if (!w->o->out && !w->i.info.class_count && !w->i.info.output_count) {
+        hri_say_error(w->cli, "%s does not predict one class per sample%s", w->i.info.model,
+                      w->i.info.pixel_classes ? " but masks; add --out DIR to write them"
+                                              : ", so there is nothing to predict");
         return HRI_EXIT_USAGE;
+    }
+    const hr_status status =
+        w->o->out ? hri_mask_files_open(w->i.predictor, w->o->out, &w->given, &w->masks, &why)
+                  : HR_OK;
+    if (status != HR_OK) {
+        return said(w, status, &why);
     }
     if (w->o->shared.json) {
         return print_keys(w, true, HRI_EXIT_YES);
@@ -79,20 +102,6 @@ static int begin(work *w) {
     const hri_prediction_sheet sheet = sheet_of(w);
     hri_prediction_csv_head(&sheet, &w->cli->out);
     return HRI_EXIT_YES;
-}
-
-/* CSV has no place for it: the sum goes to stderr, with other words. */
-static void say_sum(const work *w) {
-    char planned[32], measured[32], budget[64] = "", size[32];
-    const hr_infer_info *n = &w->i.info;
-    if (n->budget_bytes) {
-        snprintf(budget, sizeof budget, ", budget %s",
-                 hr_bytes_print(n->budget_bytes, size, sizeof size));
-    }
-    hri_say_note(
-        "%llu predicted; planned %s, peak resident %s%s", (unsigned long long)w->i.result.samples,
-        hr_bytes_print(n->peak_bytes, planned, sizeof planned),
-        hr_bytes_print(w->i.result.measured_peak_bytes, measured, sizeof measured), budget);
 }
 
 static int predict(work *w) {
@@ -109,7 +118,9 @@ static int predict(work *w) {
     if (w->o->shared.json) {
         code = print_keys(w, false, code);
     } else if (w->cli->err_term.tty || w->o->shared.budget) {
-        say_sum(w);
+        const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
+        char sum[160];
+        hri_say_note("%s", hri_infer_sum(&sheet, sum, sizeof sum));
     }
     return code;
 }
@@ -121,13 +132,17 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     const hr_status status = hri_given_open(count - 1, arguments + 1, &w.given, &why);
     int code = status == HR_OK ? HRI_EXIT_YES : hri_cli_why(cli, &why, status);
     if (code == HRI_EXIT_YES) {
-        const hr_infer_options io = {
-            .size = sizeof io, .checkpoint = arguments[0], .data = w.given.text, .no_labels = 1};
+        const hr_infer_options io = {.size = sizeof io,
+                                     .checkpoint = arguments[0],
+                                     .data = w.given.text,
+                                     .no_labels = 1,
+                                     .own_bytes = o->out ? HRI_MASK_FILES_BYTES : 0};
         code = hri_inference_open(cli, &o->shared, &io, &w.i);
     }
     if (code == HRI_EXIT_YES) {
         code = predict(&w);
     }
+    hri_mask_files_close(&w.masks);
     hri_inference_close(&w.i);
     hri_given_close(&w.given);
     return code;
@@ -148,7 +163,10 @@ const hri_command hri_command_predict = {
         "probability, and with --top K further pairs class_2, probability_2 and so on. With "
         "--json it is one object whose predictions are {\"path\", \"classes\": [{\"name\", "
         "\"probability\"}]}. Class names come from the checkpoint. Output is printed batch by "
-        "batch, so any number of images needs the memory of one batch.\n\nThe job is planned "
+        "batch, so any number of images needs the memory of one batch.\n\nA model that predicts "
+        "masks needs --out DIR: NAME.png has the classes in the size of the image, with a palette, "
+        "NAME-overlay.png their colours over it; CSV and JSON have the share of each class.\n\nThe "
+        "job is planned "
         "like a training run and stays within --budget; the exit code is 1 if it does not fit. "
         "An image that cannot be read ends it with exit code 2, after the predictions before it; "
         "with --skip-bad it is named on stderr and skipped.",

@@ -228,13 +228,13 @@ static hri_pixels find_pixels(const hr_predictor *i) {
     return pixels;
 }
 
-/* What does not fit is an answer, not a failure. */
 /* A class for every pixel. */
 static int is_of_pixels(const hri_model_input *want) {
     return want->sample.shape.rank == 3 && want->label.type == HR_TYPE_I32 &&
            want->label.shape.rank == 2;
 }
 
+/* What does not fit is an answer, not a failure. */
 static hr_status open_predictor(hr_predictor *i, hri_why *why) {
     const hri_predictor_options options = {
         .device = i->of.device,
@@ -248,7 +248,7 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         .single = !i->of.want.masks && !i->o.no_labels,
         .count = hr_pipeline_count(hri_supply_pipeline(i->supply)),
         .budget_bytes = i->o.ledger && !i->o.budget ? 0 : i->of.budget_bytes,
-        .data_bytes = i->data_bytes,
+        .data_bytes = i->data_bytes + i->o.own_bytes,
         .threads = (uint32_t)i->o.threads,
         .ledger = i->o.ledger,
         .wait_ms = i->o.wait_ms,
@@ -416,6 +416,9 @@ hr_status hr_predictor_get_info(const hr_predictor *i, hr_infer_info *out) {
         .sample_count = count == HR_COUNT_UNKNOWN ? HR_UNKNOWN : count,
         .class_count = numbers ? 0 : rows,
         .output_count = numbers ? rows : 0,
+        .pixel_classes = i->target == HRI_TARGET_CLASSES && is_of_pixels(&i->of.want)
+                             ? (uint64_t)i->of.want.classes
+                             : 0,
         .key = i->of.checkpoint.about.table ? i->of.checkpoint.about.table->key : NULL,
         .batch = i->predictor ? hri_predictor_batch(i->predictor) : 0,
         .budget_bytes = i->o.budget || !i->predictor ? i->of.budget_bytes : 0,

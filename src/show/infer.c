@@ -11,7 +11,7 @@
 #include "base/table.h"
 #include "base/text.h"
 
-enum { WORST = 5 };
+enum { WORST = 5, PIXEL_ROWS = 40 };
 
 const char *const hri_splits[] = {"all", "train", "val", NULL};
 
@@ -59,6 +59,20 @@ void hri_infer_json(const hri_infer_sheet *s, hri_json *json) {
     hri_json_double(json, "seconds", r->seconds);
 }
 
+const char *hri_infer_sum(const hri_infer_sheet *s, char *buf, size_t size) {
+    char planned[32], measured[32], budget[64] = "", text[32];
+    const hr_infer_info *n = s->info;
+    if (n->budget_bytes) {
+        snprintf(budget, sizeof budget, ", budget %s",
+                 hr_bytes_print(n->budget_bytes, text, sizeof text));
+    }
+    snprintf(buf, size, "%llu predicted; planned %s, peak resident %s%s",
+             (unsigned long long)s->result->samples,
+             hr_bytes_print(n->peak_bytes, planned, sizeof planned),
+             hr_bytes_print(s->result->measured_peak_bytes, measured, sizeof measured), budget);
+    return buf;
+}
+
 void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t budget_bytes,
                             const char *reason, hri_json *json) {
     hri_json_bool(json, "fits", false);
@@ -86,6 +100,27 @@ static class_sum sum_class(const hri_infer_sheet *s, uint64_t k) {
     class_sum c = {.number = (int64_t)k, .r = {.size = sizeof c.r}};
     (void)!hr_predictor_get_class(s->predictor, (size_t)k, &c.r); /* there are so many */
     return c;
+}
+
+/* How well the pixels of each class were found; the classes in their own order. */
+static hr_status show_pixels(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
+    static const char *const heads[] = {"CLASS", ">PIXELS", ">IOU", ">DICE", "MISTAKEN FOR"};
+    hri_table t;
+    hri_table_init(&t, heads, 5);
+    for (uint64_t k = 0; k < s->result->class_count && k < PIXEL_ROWS; k++) {
+        char a[32], b[32];
+        const class_sum c = sum_class(s, k);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%s", hri_infer_class(s, c.number, a, sizeof a));
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%llu", (unsigned long long)c.r.samples);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%.4f", c.r.iou);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%.4f", c.r.f1);
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%s",
+                       c.r.confused_count ? hri_infer_class(s, c.r.confused_with, b, sizeof b)
+                                          : "");
+    }
+    const hr_status status = hri_table_print(&t, out, term, 2, 1);
+    hri_table_deinit(&t);
+    return status;
 }
 
 static hr_status show_worst(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
@@ -153,7 +188,24 @@ hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out, const hri_
                        s->split == HR_SPLIT_VAL ? "held out for validation" : "used for training");
     }
     show_memory(s, out);
-    return r->class_count ? show_worst(s, out, term) : HR_OK;
+    return !r->class_count          ? HR_OK
+           : s->info->pixel_classes ? show_pixels(s, out, term)
+                                    : show_worst(s, out, term);
+}
+
+void hri_evaluation_next(const hri_infer_sheet *s, const char *data, hri_text *out) {
+    if (!s->info->class_count && !s->info->pixel_classes) {
+        hri_text_add(out, "headroom help train"); /* it names no classes */
+        return;
+    }
+    hri_text_add(out, "headroom predict ");
+    hri_text_word(out, s->info->checkpoint);
+    hri_text_add(out, " ");
+    if (s->info->pixel_classes) {
+        hri_text_add(out, "DIR --out masks");
+    } else {
+        hri_text_word(out, data);
+    }
 }
 
 void hri_evaluation_json(const hri_infer_sheet *s, hri_json *json) {

@@ -3,6 +3,7 @@
 #define HRI_SHOW_INFER_H
 
 #include <headroom/predictor.h>
+#include "base/text.h"
 #include "show/show.h"
 
 /* A pass over data, and who made it. */
@@ -21,6 +22,9 @@ const char *hri_infer_class(const hri_infer_sheet *s, int64_t number, char *buf,
 /* Keys of planned and measured memory and speed. */
 void hri_infer_json(const hri_infer_sheet *s, hri_json *json);
 
+/* What was predicted and the memory it took, as a sentence. */
+const char *hri_infer_sum(const hri_infer_sheet *s, char *buf, size_t size);
+
 /* The members of the object of a refusal. */
 void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t budget_bytes,
                             const char *reason, hri_json *json);
@@ -28,6 +32,8 @@ void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t 
 /* How good it is, what it took, and the classes with the most errors. */
 HR_MUST_CHECK hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out,
                                             const hri_term *term);
+/* The command to type next; data: as it was typed. */
+void hri_evaluation_next(const hri_infer_sheet *s, const char *data, hri_text *out);
 /* The members of the object. */
 void hri_evaluation_json(const hri_infer_sheet *s, hri_json *json);
 

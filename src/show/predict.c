@@ -40,7 +40,12 @@ static bool put_csv(hri_out *out, const char *text) {
 void hri_prediction_csv_head(const hri_prediction_sheet *s, hri_out *out) {
     const hr_infer_info *info = s->infer.info;
     (void)put_csv(out, info->key ? info->key : "path"); /* without memory the first row says so */
-    hri_out_text(out, info->output_count ? "" : ",class,probability");
+    hri_out_text(out, s->masks ? ",mask,overlay" : info->output_count ? "" : ",class,probability");
+    for (uint64_t k = 0; s->masks && k < s->masks->classes; k++) {
+        char buf[32];
+        hri_out_text(out, ",");
+        (void)put_csv(out, hri_infer_class(&s->infer, (int64_t)k, buf, sizeof buf));
+    }
     for (uint64_t k = 0; k < info->output_count; k++) {
         const char *name = hr_predictor_class_name(s->infer.predictor, k);
         hri_out_text(out, ",");
@@ -56,6 +61,15 @@ hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction 
     hri_text name = {0};
     bool whole = name_of(s->given, p, &name) == HR_OK && put_csv(out, hri_text_get(&name));
     hri_text_deinit(&name);
+    if (whole && s->masks) {
+        hri_out_text(out, ",");
+        whole = put_csv(out, s->masks->name);
+        hri_out_text(out, ",");
+        whole = whole && put_csv(out, s->masks->overlay);
+    }
+    for (uint64_t k = 0; s->masks && k < s->masks->classes; k++) {
+        hri_out_printf(out, ",%.6f", s->masks->shares[k]);
+    }
     for (uint64_t k = 0; k < s->infer.info->output_count; k++) {
         hri_out_printf(out, ",%.9g", (double)p->output[k]);
     }
@@ -72,9 +86,20 @@ hr_status hri_prediction_csv(const hri_prediction_sheet *s, const hr_prediction 
 static void add_json(const hri_prediction_sheet *s, const char *name, const hr_prediction *p,
                      hri_json *j) {
     hri_json_string(j, "path", name);
+    if (s->masks) {
+        hri_json_string(j, "mask", s->masks->name);
+        hri_json_string(j, "overlay", s->masks->overlay[0] ? s->masks->overlay : NULL);
+    }
     hri_json_array(j, s->infer.info->output_count ? "values" : "classes");
     for (uint64_t k = 0; k < s->infer.info->output_count; k++) {
         hri_json_double(j, NULL, (double)p->output[k]);
+    }
+    for (uint64_t k = 0; s->masks && k < s->masks->classes; k++) {
+        char buf[32];
+        hri_json_object(j, NULL);
+        hri_json_string(j, "name", hri_infer_class(&s->infer, (int64_t)k, buf, sizeof buf));
+        hri_json_double(j, "share", s->masks->shares[k]);
+        hri_json_end(j);
     }
     for (int64_t k = 0; k < s->top; k++) {
         char buf[32];

@@ -99,6 +99,7 @@ static hr_status find_masks(hri_stage *s, hri_prose *why) {
         if (!hri_imagelist_path(&w->images, i, image) || !mask_path(s, i, path)) {
             return hri_prose_set(why, HR_E_RANGE, "%s: a path inside is too long", w->masks_dir);
         }
+        errno = EIO;
         if (HRI_FAULT(OPEN) || stat(path, &st) != 0) {
             return errno == ENOENT
                        ? hri_prose_set(why, HR_E_NOT_FOUND,

@@ -115,6 +115,29 @@ TEST_TIMEOUT(data, pictures_survive_every_fault, 120) {
     sweep(text, 2, 1500);
 }
 
+TEST_TIMEOUT(data, masks_survive_every_fault, 120) {
+    char text[512], name[64];
+    uint8_t pixels[20 * 16 * 3], classes[20 * 16];
+    for (int i = 0; i < 4; i++) {
+        size_t bytes;
+        test_picture(pixels, 20, 16, (uint64_t)i);
+        memset(classes, i % 3, sizeof classes);
+        unsigned char *file = test_png(pixels, 20, 16, 8, 2, 0, &bytes);
+        snprintf(name, sizeof name, "m/images/%d.png", i);
+        test_write(test_folder(), name, file, bytes);
+        free(file);
+        file = test_png(classes, 20, 16, 8, 0, i & 1, &bytes);
+        snprintf(name, sizeof name, "m/masks/%d.png", i);
+        test_write(test_folder(), name, file, bytes);
+        free(file);
+    }
+    snprintf(text, sizeof text,
+             "masks:%s/m | shuffle(seed=2) | decode(16,random_crop=on) | rotate | batch(2)",
+             test_folder());
+    sweep(text, 1, 1500);
+    sweep(text, 2, 700);
+}
+
 TEST_TIMEOUT(data, caches_survive_every_fault, 120) {
     char text[512];
     snprintf(text, sizeof text, "synthetic:count=20,shape=8x8x3 | cache(%s/k) | batch(3)",

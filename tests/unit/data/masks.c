@@ -1,0 +1,202 @@
+/* Masks: what is a class, what is none, and that a mask goes wherever its image goes. */
+#include <headroom/data.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/image/mask.h"
+#include "pictures.h"
+#include "test.h"
+
+enum { GREY = 0, RGB = 2 }; /* PNG's numbers of colour types */
+enum { W = 24, H = 18 };
+
+static void write_png(const char *name, const uint8_t *rows, int w, int h, int colour) {
+    size_t bytes;
+    unsigned char *file = test_png(rows, w, h, 8, colour, 0, &bytes);
+    test_write(test_folder(), name, file, bytes);
+    free(file);
+}
+
+/* Image i and its mask: the red of an image's pixel is its class times 40. */
+static void write_pair(int i, int classes) {
+    uint8_t image[H * W * 3], mask[H * W];
+    char name[64];
+    uint64_t seed = (uint64_t)i + 7;
+    for (int k = 0; k < H * W; k++) {
+        mask[k] = (uint8_t)(test_random(&seed) % (uint64_t)classes);
+        image[3 * k] = (uint8_t)(40 * mask[k]);
+        image[3 * k + 1] = image[3 * k + 2] = 9;
+    }
+    snprintf(name, sizeof name, "d/images/a/%d.png", i);
+    write_png(name, image, W, H, RGB);
+    snprintf(name, sizeof name, "d/masks/a/%d.png", i);
+    write_png(name, mask, W, H, GREY);
+}
+
+static hr_pipeline *open_text(const char *stages, hr_error *error) {
+    const hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 32 << 20, .workers = 2};
+    char text[700];
+    hr_pipeline *p = NULL;
+    snprintf(text, sizeof text, "masks:%s/d%s", test_folder(), stages);
+    return hr_pipeline_open(&o, text, error, &p) == HR_OK ? p : NULL;
+}
+
+/* Where a pixel's image is class times 40, its label is the class; outside (black, blue 0) it is ignored. */
+static void check_moved(const char *stages, int64_t height, int64_t width) {
+    hr_error error = {0};
+    hr_pipeline *p = open_text(stages, &error);
+    hr_element *e;
+    int seen = 0, outside = 0;
+    CHECK(p);
+    while (hr_pipeline_next(p, &e) == HR_OK) {
+        const hr_field *image = hr_element_find(e, "image"), *label = hr_element_find(e, "label");
+        CHECK(label->meta.type == HR_TYPE_I32 && label->meta.shape.rank == 2);
+        CHECK_EQ(label->meta.shape.dim[0], height);
+        CHECK_EQ(label->meta.shape.dim[1], width);
+        CHECK_EQ(image->meta.shape.dim[0], height);
+        for (int64_t k = 0; k < height * width; k++) {
+            const uint8_t *pixel = (const uint8_t *)image->data + 3 * k;
+            const int32_t is = ((const int32_t *)label->data)[k];
+            if (pixel[1] == 9) {
+                CHECK_EQ(is, pixel[0] / 40);
+                seen++;
+            } else {
+                CHECK_EQ(is, -1);
+                outside++;
+            }
+        }
+        hr_element_unref(e);
+    }
+    CHECK(seen > height * width);
+    CHECK((strstr(stages, "pad") != NULL) == (outside > 0));
+    hr_pipeline_destroy(p);
+}
+
+TEST(masks, a_mask_goes_where_its_image_goes) {
+    for (int i = 0; i < 6; i++) {
+        write_pair(i, 3);
+    }
+    check_moved(" | decode", H, W);
+    check_moved(" | decode(12x10,fit=stretch,filter=nearest)", 12, 10);
+    check_moved(" | decode(30,random_crop=on,flip=on,filter=nearest)", 30, 30);
+    check_moved(" | decode | crop(10x14,random=on)", 10, 14);
+    check_moved(" | decode | crop(22,pad=4,random=on)", 22, 22);
+    check_moved(" | decode | flip | flip(vertical=on)", H, W);
+    check_moved(" | decode | resize(9x33,filter=nearest)", 9, 33);
+    check_moved(" | decode | rotate(180,random=off)", H, W);
+}
+
+static hri_buffer_pool *pool;
+static hri_memory memory;
+
+static void begin(void) {
+    hri_account *account;
+    CHECK_OK(hri_pool_create(1 << 20, &pool));
+    CHECK_OK(hri_ledger_open(hri_pool_ledger(pool), "test", 0, &account));
+    hri_ledger_set_user_waiting(hri_pool_ledger(pool), true);
+    memory = (hri_memory){.pool = pool, .account = account};
+}
+
+/* The classes that 2 x 2 pixels make. */
+static hr_status settle(const uint8_t *rows, int colour, const char *names, const char *ignore,
+                        hri_mask_classes *out, hri_prose *why) {
+    size_t bytes;
+    static hri_mask_seen seen;
+    unsigned char *file = test_png(rows, 2, 2, 8, colour, 0, &bytes);
+    seen = (hri_mask_seen){.colour_count = 0};
+    hr_status status = hri_mask_look(file, bytes, &memory, &seen, why);
+    if (status == HR_OK) {
+        status = hri_mask_classes_settle(names, NULL, ignore, &seen, out, why);
+    }
+    free(file);
+    return status;
+}
+
+TEST(masks, classes_are_values_or_colours) {
+    static hri_mask_classes c;
+    hri_prose why = {{0}};
+    begin();
+    CHECK_OK(settle((const uint8_t[]){0, 2, 255, 2}, GREY, NULL, NULL, &c, &why));
+    CHECK(c.count == 3 && !c.has_colours && c.ignore == 255);
+    CHECK_STR(c.texts[2], "2");
+    CHECK_OK(settle((const uint8_t[]){0, 255, 255, 0}, GREY, NULL, NULL, &c, &why));
+    CHECK(c.count == 2 && c.has_colours && c.ignore == -1); /* black and white */
+    CHECK_STR(c.texts[1], "#ffffff");
+    const uint8_t colours[] = {255, 0, 0, 0, 0, 0, 0, 0, 0, 16, 32, 48};
+    CHECK_OK(settle(colours, RGB, NULL, NULL, &c, &why));
+    CHECK(c.count == 3 && c.has_colours);
+    CHECK_STR(c.texts[0], "#000000");
+    CHECK_STR(c.texts[1], "#102030");
+    CHECK_OK(settle(colours, RGB, "sky+car", "102030", &c, &why));
+    CHECK(c.count == 2 && c.ignore == 0x102030);
+    CHECK_STR(c.texts[1], "car #ff0000");
+    CHECK_STATUS(settle(colours, RGB, "sky+car", NULL, &c, &why), HR_E_INVALID);
+    CHECK_STR(why.text, "classes: 2 names for 3 colours; say which is which with colours=");
+    CHECK_STATUS(settle(colours, RGB, "a+b+a", NULL, &c, &why),
+                 HR_OK); /* colours tell them apart */
+    CHECK_STATUS(settle((const uint8_t[]){0, 1, 0, 1}, GREY, "a+a", NULL, &c, &why), HR_E_INVALID);
+    CHECK_STATUS(settle((const uint8_t[]){0, 1, 0, 1}, GREY, NULL, "256", &c, &why), HR_E_INVALID);
+    CHECK_STATUS(hri_mask_classes_settle(NULL, "ff0000+0000zz", NULL, NULL, &c, &why),
+                 HR_E_INVALID);
+    CHECK_STATUS(hri_mask_classes_settle(NULL, "ff0000+FF0000", NULL, NULL, &c, &why),
+                 HR_E_INVALID);
+    hri_pool_unref(pool);
+}
+
+TEST(masks, texts_of_classes_are_enough_to_read_other_masks) {
+    static hri_mask_classes c;
+    static const char *const texts[] = {"sky #000000", "#ff0000"}, *const ids[] = {"a", "b"};
+    const uint8_t red[] = {255, 0, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0}, plain[] = {0, 1, 255, 1};
+    uint8_t out[4];
+    size_t bytes;
+    hri_prose why = {{0}};
+    begin();
+    CHECK_OK(hri_mask_classes_take(texts, 2, NULL, &c, &why));
+    unsigned char *file = test_png(red, 2, 2, 8, RGB, 0, &bytes);
+    CHECK_OK(hri_mask_decode(file, bytes, &c, &memory, out, &why));
+    CHECK(!memcmp(out, (const uint8_t[]){1, 0, 0, 1}, 4));
+    CHECK_OK(hri_mask_classes_take(ids, 2, NULL, &c, &why));
+    CHECK_STATUS(hri_mask_decode(file, bytes, &c, &memory, out, &why), HR_E_FORMAT);
+    CHECK_STR(why.text, "pixel (0, 0) has the colour #ff0000, which is none of the 2 classes");
+    free(file);
+    file = test_png(plain, 2, 2, 8, GREY, 1, &bytes); /* interlaced */
+    CHECK_OK(hri_mask_decode(file, bytes, &c, &memory, out, &why));
+    CHECK(!memcmp(out, (const uint8_t[]){0, 1, 255, 1}, 4));
+    CHECK_OK(hri_mask_classes_take(ids, 1, "none", &c, &why));
+    CHECK_STATUS(hri_mask_decode(file, bytes, &c, &memory, out, &why), HR_E_FORMAT);
+    CHECK_STR(why.text, "pixel (1, 0) has the value 1, but there are 1 classes (0-0)");
+    CHECK_STATUS(hri_mask_decode(file, bytes - 20, &c, &memory, out, &why), HR_E_FORMAT);
+    free(file);
+    CHECK_EQ(hri_ledger_look(hri_pool_ledger(pool)).held, 0);
+    hri_pool_unref(pool);
+}
+
+static void fill(void *user, uint32_t y, uint8_t *row) {
+    (void)user;
+    row[0] = (uint8_t)y;
+    row[1] = (uint8_t)(1 - y);
+}
+
+TEST(masks, an_index_of_a_palette_is_a_class_unless_classes_have_colours) {
+    static hri_mask_classes c;
+    static const char *const colours[] = {"#000000", "#ffffff"}, *const ids[] = {"0", "1"};
+    const uint32_t palette[] = {0xffffff, 0x000000};
+    char path[600];
+    uint8_t file[1024], out[4];
+    hri_prose why = {{0}};
+    begin();
+    snprintf(path, sizeof path, "%s/p.png", test_folder());
+    CHECK_OK(hri_png_write_indexed(path, 2, 2, palette, 2, fill, NULL, &why));
+    FILE *f = fopen(path, "rb");
+    const size_t bytes = fread(file, 1, sizeof file, f);
+    fclose(f);
+    CHECK_OK(hri_mask_classes_take(ids, 2, NULL, &c, &why));
+    CHECK_OK(hri_mask_decode(file, bytes, &c, &memory, out, &why));
+    CHECK(!memcmp(out, (const uint8_t[]){0, 1, 1, 0}, 4));
+    CHECK_OK(hri_mask_classes_take(colours, 2, NULL, &c, &why));
+    CHECK_OK(hri_mask_decode(file, bytes, &c, &memory, out, &why));
+    CHECK(!memcmp(out, (const uint8_t[]){1, 0, 0, 1}, 4));
+    hri_pool_unref(pool);
+}
