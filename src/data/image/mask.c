@@ -325,7 +325,8 @@ static hr_status decode_row(void *user, const hri_png_rows *of, uint32_t y, cons
                 last = colour;
             }
             if (is < 0) {
-                return no_class(d, x, y, colour, true);
+                const bool is_colour = c->has_colours || !is_grey(colour);
+                return no_class(d, x, y, is_colour ? colour : colour & 255, is_colour);
             }
         }
         to[x] = (uint8_t)is;

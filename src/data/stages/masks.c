@@ -32,7 +32,7 @@ static const hri_field fields[] = {
      offsetof(options, images), HRI_FIELD_STRING, .metavar = "DIR"},
     {"masks", "directory of masks: PNG files with the names of the images",
      offsetof(options, masks), HRI_FIELD_STRING, .metavar = "DIR"},
-    {"suffix", "what the names of masks have behind those of images", offsetof(options, suffix),
+    {"suffix", "what follows the name of an image in that of its mask", offsetof(options, suffix),
      HRI_FIELD_STRING, "", .metavar = "TEXT"},
     {"classes", "names of the classes, NAME+NAME, in the order of values or colours",
      offsetof(options, classes), HRI_FIELD_STRING, .metavar = "NAMES"},
