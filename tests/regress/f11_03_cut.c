@@ -5,7 +5,7 @@
 #include "program.h"
 #include "test.h"
 
-static const char model[] = "vit-tiny:size=32,patch=4,width=32,heads=2,layers=4,classes=10";
+static const char model[] = "vit-tiny:size=32,patch=4,width=32,heads=2,layers=2,classes=10";
 
 static program_outcome plan(const char *environment, uint64_t budget) {
     const program_options o = {.environment = environment, .seconds = 100};

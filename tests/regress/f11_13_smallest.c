@@ -20,7 +20,7 @@ static uint64_t smallest(const char *what, uint64_t budget) {
 
 static void check_above(const char *what) {
     const uint64_t least = smallest(what, 1 << 18);
-    static const unsigned percents[] = {100, 101, 103, 110, 130};
+    static const unsigned percents[] = {100, 101, 110, 130};
     for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         program_outcome o = plan(what, least / 100 * percents[i] + least % 100);
         program_expect(&o, 0, NULL);
@@ -32,8 +32,8 @@ static void check_above(const char *what) {
 TEST_TIMEOUT(f11_13, nothing_at_or_above_the_smallest_is_refused, 600) {
     PROGRAM_NEED_SPEED();
     check_above("unet:size=32,width=4,depth=3 --batch 4");
-    check_above("vit-tiny:size=32,patch=4,width=32,heads=2,layers=4,classes=10 --batch 8");
-    check_above("gpt2-nano --batch 4 --optimizer adamw");
+    check_above("vit-tiny:size=32,patch=4,width=32,heads=2,layers=2,classes=10 --batch 8");
+    check_above("gpt2-nano:layers=2 --batch 4 --optimizer adamw");
 }
 
 TEST_TIMEOUT(f11_19, nothing_of_a_problem_at_or_above_the_smallest_is_refused, 600) {

@@ -79,7 +79,8 @@ TEST_TIMEOUT(f22_01, ways_out_of_plan_can_be_typed, 300) {
               "plan mlp:width=64 --batch 4096 --micro-batches off --budget 16MiB --no-measure",
               "--micro-batches auto");
     type_ways(folder,
-              "plan resnet18:size=32,width=8 --batch 256 --budget 16MiB --no-measure --no-choices",
+              "plan resnet18:size=32,width=8,layers=1x1x1x1 --batch 256 --budget 16MiB "
+              "--no-measure --no-choices",
               "--ghost-norm");
 }
 

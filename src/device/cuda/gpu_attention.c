@@ -37,7 +37,8 @@ enum {
 };
 
 /* A graph that the library refuses in one form it may take in another: with a mask of one row described as one of all rows, a step
- * of 0 apart. */
+ * of 0 apart.  Backward that is the only form: 9.19 takes one row too, and adds its first number to all keys (seen on an H200 by the
+ * op's case "first keys hidden"). */
 enum { SPREAD = 1 };
 
 typedef struct builder {
@@ -207,8 +208,9 @@ static hr_status build(hri_gpu *gpu, const void *problem, const char *tag, hri_g
     const hri_gpu_attention *x = problem;
     const int one_row = x->masked && x->mask_dim[2] == 1 && x->t > 1;
     hr_status status = HR_E_UNSUPPORTED;
-    for (int form = 0; form <= (one_row ? SPREAD : 0) && status == HR_E_UNSUPPORTED; form++) {
-        if (form) {
+    const int first = one_row && x->backward ? SPREAD : 0;
+    for (int form = first; form <= (one_row ? SPREAD : 0) && status == HR_E_UNSUPPORTED; form++) {
+        if (form > first) {
             hri_dnn_graph_deinit(&r->graph);
             hri_dnn_graph_init(&r->graph, hri_gpu_dnn(gpu));
         }
@@ -232,22 +234,20 @@ static void key_of(hri_gpu *gpu, const hri_gpu_attention *x, char *out) {
         hri_hasher_add(&h, strides[i], 3 * sizeof strides[i][0]);
     }
     if (x->masked) {
-        /* 2: scores have bounds */
-        const int64_t mask[] = {2, x->mask_type, x->mask_dim[0], x->mask_dim[1], x->mask_dim[2]};
+        /* 3: scores have bounds, and one row backward is spread */
+        const int64_t mask[] = {3, x->mask_type, x->mask_dim[0], x->mask_dim[1], x->mask_dim[2]};
         hri_hasher_add(&h, mask, sizeof mask);
     }
     snprintf(out + used, (size_t)(HRI_GPU_KEY - used), " %016llx",
              (unsigned long long)hri_hasher_get(&h).lo);
 }
 
-/* What the library takes on this generation: halves of whole eights, and graphs that the version knows well.  Backward a mask of one
- * row is none of them: 9.19 takes it, and adds its first number to all keys (seen on an H200 by the op's case "first keys hidden"). */
+/* What the library takes on this generation: halves of whole eights, and graphs that the version knows well. */
 static int worth_asking(hri_gpu *gpu, const hri_gpu_attention *x) {
     const hri_dnn *dnn = hri_gpu_dnn(gpu);
     return dnn && x->type != HR_TYPE_F32 && x->d % 8 == 0 && x->d <= 128 && x->b > 0 &&
            x->heads > 0 && x->t > 0 && x->s > 0 && (!x->causal || x->t == x->s) &&
-           !(x->backward && x->masked && x->mask_dim[2] == 1 && x->t > 1) && gpu->dev->major >= 8 &&
-           dnn->version != 91000 && dnn->version != 91001;
+           gpu->dev->major >= 8 && dnn->version != 91000 && dnn->version != 91001;
 }
 
 static hri_gpu_dnn_record *record_of(hri_gpu *gpu, const hri_gpu_attention *x, char *key) {
