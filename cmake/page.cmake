@@ -4,7 +4,7 @@ function(headroom_page out folder)
   set(script ${CMAKE_CURRENT_SOURCE_DIR}/cmake/text.awk)
   set(html page.html)
   set(css page.css)
-  set(js data.js painter.js draw.js panels.js events.js) # in this order, as one script
+  set(js data.js painter.js draw.js tiles.js panels.js events.js) # in this order, as one script
   set(made "")
   foreach(kind html css js)
     set(sources "")

@@ -85,17 +85,8 @@ function glide(to) {  // keys and buttons: a short move that the eye can follow
 // --- drawing
 let pending = 0, printing = false;
 function paint() { if (!pending) pending = requestAnimationFrame(() => { pending = 0; draw(); }); }
-/* While the range only moves, layers come from a picture of it and its neighbourhood; at rest they are drawn. */
-let panning = false, rest = 0, drawnAt = 0, drawnRange = 0;
-function notePanning() {
-  const now = performance.now(), range = view.x1 - view.x0;
-  panning = !printing && now - drawnAt < 150 && Math.abs(range - drawnRange) < 1e-9 * range && range < home.x1;
-  drawnAt = now; drawnRange = range;
-  clearTimeout(rest);
-  if (panning) rest = setTimeout(() => { drawnAt = 0; paint(); }, 150);
-}
 function draw() {
-  notePanning();
+  noteMotion();
   base.setTransform(dpr, 0, 0, dpr, 0, 0);
   if (!printing) base.clearRect(0, 0, W, H);
   drawUpper(); drawAxis(); drawMap(); drawStrip(); drawOver();
@@ -140,9 +131,9 @@ function drawUpper() {
   for (const t of list) { rule(g, left, sharp(y(t)) + .5 / dpr, right, sharp(y(t)) + .5 / dpr, colour.grid); write(g, text(t), left - 8, y(t), colour.faint, 'right', '11.5px '); }
   g.save();
   g.beginPath(); g.rect(left, 0, box.width, upper); g.clip();
-  g.fillStyle = texture.none; g.fillRect(left, y(plan.peak), box.width, upper - y(plan.peak));
-  if (panning) blit(g, layersNear(y), view, left, box.width, 0, upper);
+  if (inMotion) copyUpper(g, 0, upper);
   else {
+    g.fillStyle = texture.none; g.fillRect(left, y(plan.peak), box.width, upper - y(plan.peak));
     const {at, who} = columnsOf(view.x0, view.x1, left, box.width);
     layers(g, at, who, y, upper);
     labels(g, at, who, y);
@@ -183,32 +174,6 @@ function layers(g, at, who, y, upper) {
     g.globalAlpha = 1;
   }
 }
-/* A picture of a range and of three quarters of it to either side, made again when the view leaves it. */
-let pictures = {upper: null, strip: null};
-function picture(known, key, width, height, paintIt) {
-  if (known && known.key === key) return known;
-  const canvas = known ? known.canvas : document.createElement('canvas');
-  canvas.width = Math.max(1, Math.round(width * dpr)); canvas.height = Math.max(1, Math.round(height * dpr));
-  const g = canvas.getContext('2d');
-  g.setTransform(dpr, 0, 0, dpr, 0, 0);
-  paintIt(g);
-  return {key, canvas};
-}
-function layersNear(y) {
-  const range = view.x1 - view.x0, style = [styleKey(), box.width, H, dpr, range.toPrecision(7)].join(), m = pictures.upper;
-  if (m && m.style === style && m.x0 <= view.x0 && m.x1 >= view.x1) return m;
-  const x0 = Math.max(0, view.x0 - range * .75), x1 = Math.min(home.x1, view.x1 + range * .75), width = box.width * (x1 - x0) / range;
-  pictures.upper = {...picture(m, [style, x0, x1].join(), width, box.upper, g => {
-    const {at, who} = columnsOf(x0, x1, 0, width);
-    layers(g, at, who, y, box.upper);
-    measured(g, at, who, y, false);
-  }), style, x0, x1};
-  return pictures.upper;
-}
-function blit(g, m, v, left, width, top, height) {
-  const k = m.canvas.width / (m.x1 - m.x0);
-  g.drawImage(m.canvas, (v.x0 - m.x0) * k, 0, (v.x1 - v.x0) * k, m.canvas.height, left, top, width, height);
-}
 /* Names where a layer is thick, so that colour is not the only cue. */
 function labels(g, at, who, y) {
   const n = who.length, avoid = px(mid(plan.peak_step));
@@ -246,8 +211,16 @@ function measured(g, at, who, y, named = true) {
   g.strokeStyle = colour.ink; g.lineWidth = 1.5; g.stroke(path);
   if (named) halo(g, 'measured', box.left + 6, y(held[who.find(s => held[s])]) + 12, colour.ink, 'left', '600 11.5px ');
 }
+function axisMarks(g, at, who, y) {
+  const c = plan.step;
+  for (let i = 0; i < who.length && !plan.foreign(); i++) {
+    const what = c.what[who[i]], w = Math.max(1, at[i + 1] - at[i]);
+    if (c.again[who[i]]) { g.fillStyle = colour.kind[4]; g.fillRect(at[i], y + 16, w, 4); }
+    if (what === 1 || what === 2) { g.fillStyle = colour.accent; g.fillRect(at[i], y, w, 4); }
+  }
+}
 function drawAxis() {
-  const g = base, {left, right, upper, map} = box, y = upper + 8, c = plan.step, {at, who} = columnsOf(view.x0, view.x1, left, box.width), n = who.length;
+  const g = base, {left, right, upper, map} = box, y = upper + 8;
   g.save(); g.beginPath(); g.rect(left, upper, box.width, map - upper); g.clip();
   /* a stretch per phase; in it, a mark per recomputed op and, above that, per copy */
   const x = X();
@@ -256,11 +229,8 @@ function drawAxis() {
     if (b < left || a > right || a === b) continue;
     g.globalAlpha = [.14, .3, .5][t.phase]; g.fillStyle = colour.faint; g.fillRect(sharp(a), y, Math.max(1, sharp(b) - sharp(a) - 1), 20); g.globalAlpha = 1;
   }
-  for (let i = 0; i < n && !plan.foreign(); i++) {
-    const what = c.what[who[i]], w = Math.max(1, at[i + 1] - at[i]);
-    if (c.again[who[i]]) { g.fillStyle = colour.kind[4]; g.fillRect(at[i], y + 16, w, 4); }
-    if (what === 1 || what === 2) { g.fillStyle = colour.accent; g.fillRect(at[i], y, w, 4); }
-  }
+  if (inMotion) copyUpper(g, y, y + 20);
+  else { const {at, who} = columnsOf(view.x0, view.x1, left, box.width); axisMarks(g, at, who, y); }
   for (const t of plan.stretches) {
     const a = Math.max(left, px(x[t.from])), b = Math.min(right, px(x[t.to]));
     g.font = '600 11px ' + colour.sans;
@@ -289,7 +259,8 @@ function drawMap() {
   let many = 0;
   for (const [, from, to] of ranges) many += to - from;
   g.save(); g.beginPath(); g.rect(left, map, width, tall); g.clip();
-  const exact = drawImageOfMap(many);
+  const exact = copyMap(g);
+  box.drawn = `All ${whole(plan.count)} buffers are counted in the picture, ${whole(many)} of them near this range; zoom in to see each.`;
   if (many <= FEW) {
     const kx = width / (view.x1 - view.x0), ky = tall / (view.y1 - view.y0), names = [], gaps = new Path2D();
     for (const [kind, from, to] of ranges) {
@@ -333,71 +304,27 @@ function drawMap() {
   }
   g.restore();
   g.save(); g.translate(12, (map + bottom) / 2); g.rotate(-Math.PI / 2); if (W >= 560) write(g, 'address', 0, 0, colour.faint, 'center', '11.5px '); g.restore();
-  if ($('drawn').textContent !== box.drawn) $('drawn').textContent = box.drawn;
+  if (!inMotion && $('drawn').textContent !== box.drawn) $('drawn').textContent = box.drawn;  // at rest: a changed text lays out the whole page, which takes longer than a frame
 }
-/* The worker paints the wanted window with a margin; until it is there the last image is stretched over the whole one. */
-let worker = null, images = {}, asked = null;
-function startWorker() {
-  if (worker) worker.terminate();
-  images = {}; asked = null; worker = null;
-  worker = new Worker(URL.createObjectURL(new Blob([`(${painter})()`], {type: 'text/javascript'})));
-  const {birth, death, offset, bytes} = plan.count ? plan.column : {birth: [], death: [], offset: [], bytes: []};
-  worker.postMessage({column: {birth, death, offset, bytes}, groups: plan.groups, axis: {order: plan.order, time: plan.time}});
-  worker.onmessage = ({data: m}) => {
-    if (asked && m.id === asked.id) asked = null;
-    if (m.style !== styleKey()) { paint(); return; }
-    if (!images.window) performance.mark('image');
-    images[m.whole ? 'whole' : 'window'] = m;
-    if (m.whole && !images.window) images.window = m;
-    paint();
-  };
-}
-const styleKey = () => [axis, focus, document.documentElement.dataset.theme, serialOfPlan].join();
-let serial = 0;
-function ask(v, whole) {
-  const {width, map, bottom} = box, scale = Math.min(dpr, 2), fx = (v.x1 - v.x0) / (view.x1 - view.x0), fy = (v.y1 - v.y0) / (view.y1 - view.y0);
-  const w = whole ? width : width * fx, h = whole ? bottom - map : (bottom - map) * fy, less = Math.min(1, Math.sqrt(1.8e6 / (w * h * scale * scale)));
-  asked = {id: ++serial, whole, style: styleKey(), axis, ...v, W: Math.max(1, Math.round(w * scale * less)), H: Math.max(1, Math.round(h * scale * less)),
-    colour: colour.rgb.map(c => (c & 255) << 16 | c & 0xff00 | c >> 16), strength: colour.rgb.map((_, k) => pale(k) ? .13 : 1)};
-  worker.postMessage(asked);
-}
-const inside = (v, m) => m.x0 <= v.x0 && m.x1 >= v.x1 && m.y0 <= v.y0 && m.y1 >= v.y1;
-function drawImageOfMap(many) {
-  const g = base, key = styleKey();
-  for (const k of ['whole', 'window']) {
-    const m = images[k];
-    if (!m || m.style !== key || k === 'whole' && images.window && inside(view, images.window)) continue;
-    const l = px(m.x0), r = px(m.x1), t = py(m.y1), b = py(m.y0);
-    if (k === 'window' && m !== images.whole) { g.fillStyle = colour.well; g.fillRect(l, t, r - l, b - t); }
-    g.imageSmoothingEnabled = true;
-    g.drawImage(m.bitmap, l, t, r - l, b - t);
-  }
-  box.drawn = `All ${whole(plan.count)} buffers are counted in the picture, ${whole(many)} of them near this range; zoom in to see each.`;
-  const exact = !!images.window && images.window.style === key;
-  if (asked) return exact;
-  const w = view.x1 - view.x0, h = view.y1 - view.y0, m = images.window;
-  if (!images.whole || images.whole.style !== key) { ask({...home}, true); return exact; }
-  const covers = m && m.style === key && inside(view, m);
-  const near = m && (m.x1 - m.x0) / m.W / (w / box.width) * Math.min(dpr, 2);  // image pixels against screen pixels
-  const centred = covers && (m.x0 === 0 || m.x0 < view.x0 - w * .12) && (m.x1 === home.x1 || m.x1 > view.x1 + w * .12);
-  if (covers && centred && near < 1.15 && near > .3) return exact;
-  ask({x0: Math.max(0, view.x0 - w * .35), x1: Math.min(home.x1, view.x1 + w * .35), y0: Math.max(0, view.y0 - h * .15), y1: Math.min(home.y1, view.y1 + h * .15)}, false);
-  return exact;
-}
-
 /* The strip shows the whole step and which part of it is in view. */
+let stripPicture = {};
 const stripX = x => box.left + x / home.x1 * box.width;
 function drawStrip() {
   const g = base, {left, right, width, strip, end} = box, tall = end - strip;
   g.fillStyle = colour.well; g.fillRect(left, strip, width, tall);
-  pictures.strip = picture(pictures.strip, [styleKey(), width, tall, dpr].join(), width, tall, p => {
-    const {at, who} = columnsOf(0, home.x1, 0, width), path = new Path2D();
+  const key = [styleKey(), width, tall, dpr].join();
+  if (stripPicture.key !== key) {
+    const canvas = stripPicture.canvas || document.createElement('canvas');
+    canvas.width = Math.max(1, Math.round(width * dpr)); canvas.height = Math.max(1, Math.round(tall * dpr));
+    const p = canvas.getContext('2d'), {at, who} = columnsOf(0, home.x1, 0, width), path = new Path2D();
+    p.setTransform(dpr, 0, 0, dpr, 0, 0);
     path.moveTo(0, tall);
     who.forEach((s, i) => { const v = tall - plan.total[s] / (plan.peak || 1) * (tall - 6); path.lineTo(at[i], v); path.lineTo(at[i + 1], v); });
     path.lineTo(width, tall);
     p.fillStyle = colour.faint; p.globalAlpha = .38; p.fill(path);
-  });
-  g.drawImage(pictures.strip.canvas, left, strip, width, tall);
+    stripPicture = {key, canvas};
+  }
+  g.drawImage(stripPicture.canvas, left, strip, width, tall);
   const a = stripX(view.x0), b = stripX(view.x1);
   g.fillStyle = colour.card; g.globalAlpha = .72; g.fillRect(left, strip, a - left, end - strip); g.fillRect(b, strip, right - b, end - strip); g.globalAlpha = 1;
   g.strokeStyle = colour.faint; g.lineWidth = 1; g.strokeRect(sharp(a) + .5, strip + .5, Math.max(2, sharp(b) - sharp(a) - 1), end - strip - 1);

@@ -127,6 +127,7 @@ function setAxis(name) {
   axis = name; reset();
   if (!full) view = bound({x0: X()[a], x1: X()[Math.min(plan.ops, b + 1)], y0: y[0], y1: y[1]}); else { view.y0 = y[0]; view.y1 = y[1]; }
   setAxisButtons();
+  seen = null;
   paint();
 }
 $('byop').onclick = () => setAxis('order'); $('bytime').onclick = () => setAxis('time');
