@@ -69,13 +69,18 @@ typedef enum hr_optimizer {
     HR_OPTIMIZER_SGD = 0,
     HR_OPTIMIZER_ADAM,
     HR_OPTIMIZER_ADAMW,
-    HR_OPTIMIZER_RMSPROP
+    HR_OPTIMIZER_RMSPROP,
+    HR_OPTIMIZER_LION
 } hr_optimizer;
 
 typedef enum hr_schedule {
     HR_SCHEDULE_CONSTANT = 0,
-    HR_SCHEDULE_STEP,  /* rate * gamma ^ floor(step / every) */
-    HR_SCHEDULE_COSINE /* from rate to final_rate over `steps` */
+    HR_SCHEDULE_STEP,       /* rate * gamma ^ floor(step / every) */
+    HR_SCHEDULE_COSINE,     /* from rate to final_rate over `steps` */
+    HR_SCHEDULE_POLYNOMIAL, /* likewise, final_rate + (rate - final_rate) (1 - done) ^ power */
+    HR_SCHEDULE_ONECYCLE, /* from rate / 25 up to rate, then down to final_rate, by half a cosine each */
+    HR_SCHEDULE_PLATEAU, /* times gamma after `every` validations (epochs without any) that were not better */
+    HR_SCHEDULE_EXPONENTIAL /* from rate to final_rate over `steps`, by the same factor each step */
 } hr_schedule;
 
 /* The logits over very many classes (a vocabulary): the largest value in such a model. */
@@ -112,25 +117,27 @@ typedef struct hr_train_options {
     int32_t ignored;     /* 1: labels may be negative (ignored); not in the text */
     double rate;         /* the base learning rate */
     double momentum;     /* sgd, rmsprop */
-    double beta1, beta2; /* adam, adamw */
+    double beta1, beta2; /* adam, adamw, lion */
     double alpha;        /* rmsprop */
     double epsilon;      /* adam, adamw, rmsprop */
-    double decay;        /* weight decay: decoupled in adamw, part of the gradient in the others */
+    double decay;        /* weight decay: decoupled in adamw and lion, else part of the gradient */
     double clip;         /* maximum global gradient norm; 0: no clipping */
-    int64_t steps;       /* cosine: number of steps, warm-up included */
-    int64_t warmup;      /* warm-up steps: linear rise to the base rate */
-    int64_t every;       /* step schedule */
-    double gamma;        /* step schedule */
-    double final_rate;   /* cosine */
-    int32_t moments;     /* hr_moments */
-    int32_t reserved;    /* 0 */
+    int64_t steps;       /* schedules with an end: number of steps, warm-up included */
+    int64_t warmup; /* warm-up steps: linear rise to the base rate; onecycle: steps of its rise */
+    int64_t every;  /* schedules step and plateau */
+    double gamma;   /* schedules step and plateau */
+    double final_rate; /* schedules with an end */
+    int32_t moments;   /* hr_moments */
+    int32_t reserved;  /* 0 */
+    double power;      /* schedule polynomial */
+    double clip_value; /* largest magnitude of an element of a gradient; 0: no limit */
 } hr_train_options;
 
 /* Defaults, then the text ("optimizer=adamw,rate=1e-3"; NULL or "" for none).  *why (may be NULL) gets the reason. */
 HR_API HR_MUST_CHECK hr_status hr_train_options_parse(const char *text, hr_train_options *out,
                                                       hr_error *why);
 
-/* The learning rate of step `step` (from 0).  Pure. */
+/* The learning rate of step `step` (from 0).  Pure; of schedule plateau it is the base rate. */
 HR_API double hr_train_rate(const hr_train_options *o, uint64_t step);
 
 /* ---- graphs ---- */
@@ -169,7 +176,7 @@ typedef struct hr_step_state {
     double scale;     /* loss scale; 1 without f16 */
     uint64_t good;    /* steps without a skip since the scale last changed */
     uint64_t skipped;
-    uint64_t reserved[3]; /* zero */
+    uint64_t reserved[3]; /* the library's own; zero to begin with */
 } hr_step_state;
 
 /* What to write into the inputs of the same names before a step.  Frozen. */

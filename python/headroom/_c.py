@@ -92,9 +92,14 @@ HR_OPTIMIZER_SGD = 0
 HR_OPTIMIZER_ADAM = 1
 HR_OPTIMIZER_ADAMW = 2
 HR_OPTIMIZER_RMSPROP = 3
+HR_OPTIMIZER_LION = 4
 HR_SCHEDULE_CONSTANT = 0
 HR_SCHEDULE_STEP = 1
 HR_SCHEDULE_COSINE = 2
+HR_SCHEDULE_POLYNOMIAL = 3
+HR_SCHEDULE_ONECYCLE = 4
+HR_SCHEDULE_PLATEAU = 5
+HR_SCHEDULE_EXPONENTIAL = 6
 HR_SCORES_AUTO = 0
 HR_SCORES_KEPT = 1
 HR_SCORES_SLICES = 2
@@ -779,6 +784,8 @@ class hr_train_options(Structure):
         ("final_rate", c_double),
         ("moments", c_int32),
         ("reserved", c_int32),
+        ("power", c_double),
+        ("clip_value", c_double),
     ]
 
 

@@ -534,6 +534,10 @@ hr_step_state hri_planned_state(const hri_planned *p) {
     return p->state;
 }
 
+const hr_train_options *hri_planned_training(const hri_planned *p) {
+    return &p->o.job->options;
+}
+
 void hri_planned_resume(hri_planned *p, const hr_step_state *state) {
     p->state = *state;
 }

@@ -110,6 +110,7 @@ int64_t hri_planned_part_samples(const hri_planned *p);
 enum { HRI_PLANNED_BAND = 1 << 20 };
 /* What the host counts: part of a checkpoint, and set from one before the first step. */
 hr_step_state hri_planned_state(const hri_planned *p);
+const hr_train_options *hri_planned_training(const hri_planned *p);
 void hri_planned_resume(hri_planned *p, const hr_step_state *state);
 /* NULL is allowed. */
 void hri_planned_close(hri_planned *p);

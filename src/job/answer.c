@@ -92,6 +92,7 @@ static uint64_t state_bytes(const hr_train_options *o, int64_t elements) {
     const uint64_t n = (uint64_t)elements;
     const int adam = o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW;
     const uint64_t states = adam                                   ? 2
+                            : o->optimizer == HR_OPTIMIZER_LION    ? 1
                             : o->optimizer == HR_OPTIMIZER_RMSPROP ? 1 + (o->momentum > 0)
                                                                    : o->momentum > 0;
     return states * (o->moments == HR_MOMENTS_BF16 ? 2 * n
@@ -102,10 +103,11 @@ static uint64_t state_bytes(const hr_train_options *o, int64_t elements) {
 
 static void sum_lora(const hri_plan_job *j, const hr_graph *g, hri_plan_answer *out) {
     out->lora_layers = out->lora_bytes = out->frozen_bytes = out->frozen_saved_bytes = 0;
-    if (!hri_passes_find(&j->passes, "lora")) {
+    const int lora = hri_passes_find(&j->passes, "lora") != NULL;
+    if (!lora && !hri_passes_find(&j->passes, "freeze")) {
         return;
     }
-    out->lora_bytes = hri_adapter_bytes(g);
+    out->lora_bytes = lora ? hri_adapter_bytes(g) : 0;
     for (hr_value v = 1; v < g->value_count; v++) {
         const hri_value *value = &g->values[v];
         if (value->kind == HR_VALUE_PARAM && value->node == HRI_NO_NODE) {

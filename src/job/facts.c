@@ -34,9 +34,10 @@ static void add(list *l, const char *name, const char *format, ...) {
 
 /* An option of training under the name it is typed with: files of before have it so. */
 static const char *typed(list *l, const char *name) {
-    static const char *const flags[] = {"optimizer", "rate",       "schedule",  "warmup",   "every",
-                                        "gamma",     "final-rate", "momentum",  "nesterov", "decay",
-                                        "clip",      "steps",      "precision", "moments"};
+    static const char *const flags[] = {"optimizer", "rate",    "schedule",   "warmup",
+                                        "every",     "gamma",   "final-rate", "momentum",
+                                        "nesterov",  "decay",   "clip",       "steps",
+                                        "precision", "moments", "clip-value"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (!strcmp(flags[i], name)) {
             return hri_arena_printf(l->texts, "--%s", name);
@@ -57,11 +58,13 @@ static hr_status add_options(const hri_train_job *j, list *l) {
         char value[64];
         const char *name = typed(l, f->name);
         hri_options_print(&o, f, value, sizeof value);
+        const int added = !strcmp(f->name, "moments") || !strcmp(f->name, "clip-value") ||
+                          !strcmp(f->name, "power");
         if (!name) {
             l->failed = 1;
         } else if (strcmp(f->name, "precision") != 0 && /* it is named with the flags */
-                   (strcmp(f->name, "moments") != 0 || copy.moments != HR_MOMENTS_F32)) {
-            add(l, name, "%s", value); /* files of before have no moments but f32 */
+                   (!added || strcmp(value, f->value) != 0)) {
+            add(l, name, "%s", value); /* files of before have not what was added later */
         }
     }
     o.target = &zero;

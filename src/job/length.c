@@ -4,6 +4,7 @@
 #include "job/change.h"
 #include "job/train.h"
 #include "passes/common/prune.h"
+#include "step/options.h"
 
 enum {
     AUTO_STEPS = 16, /* an epoch that is much shorter learns little from each sample */
@@ -91,21 +92,21 @@ static int says(const char *text, const char *key) {
     return 0;
 }
 
-static int is_cosine(const char *training) {
+static int has_end(const char *training) {
     hr_train_options o = {.size = sizeof o};
     hri_text text = {0};
     hri_text_add(&text, "%s%ssteps=%lld", training, *training ? "," : "", 1LL << 40);
-    const int cosine = hri_text_status(&text) == HR_OK &&
-                       hr_train_options_parse(hri_text_get(&text), &o, NULL) == HR_OK &&
-                       o.schedule == HR_SCHEDULE_COSINE;
+    const int found = hri_text_status(&text) == HR_OK &&
+                      hr_train_options_parse(hri_text_get(&text), &o, NULL) == HR_OK &&
+                      hri_train_has_end(&o);
     hri_text_deinit(&text);
-    return cosine;
+    return found;
 }
 
 hr_status hri_train_options_text(const hr_job_options *o, uint64_t steps, hri_text *out) {
     const char *given = o->training ? o->training : "";
     hri_text_add(out, "%s", given);
-    if (!says(given, "steps") && is_cosine(given)) {
+    if (!says(given, "steps") && has_end(given)) {
         hri_text_add(out, "%ssteps=%llu", *given ? "," : "", (unsigned long long)steps);
     }
     return hri_text_status(out);
@@ -132,9 +133,9 @@ hr_status hri_train_set_length(hri_train_job *j) {
     }
     const uint64_t by_epochs = j->epochs * j->steps_per_epoch;
     j->total_steps = !by_epochs || (j->steps && j->steps < by_epochs) ? j->steps : by_epochs;
-    if (!j->total_steps && !says(o->training, "steps") && is_cosine(o->training)) {
+    if (!j->total_steps && !says(o->training, "steps") && has_end(o->training)) {
         return hri_why_option(&j->why, HR_E_INVALID, "schedule",
-                              " cosine needs the number of steps; add `steps=N`");
+                              " cannot end without the number of steps; add `steps=N`");
     }
     return HR_OK;
 }

@@ -11,7 +11,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
+const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lion", NULL};
 const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
 const char *const hri_plan_moments[] = {"f32", "bf16", "8bit", NULL};
 
@@ -67,9 +67,6 @@ static hr_status settle_prune(hri_plan_job *j) {
     if (!p) {
         return HR_OK;
     }
-    if (j->o.shard && strcmp(j->o.shard, "none") != 0) {
-        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "prune", " does not work with `shard`");
-    }
     if (p->end == INT64_MIN) {
         const int64_t end = j->o.steps ? (int64_t)(j->o.steps / 4 * 3) : p->begin + 1000;
         p->end = end > p->begin ? end : p->begin;
@@ -83,7 +80,7 @@ static hr_status read_passes(hri_plan_job *j) {
     if (status == HR_OK) {
         return settle_prune(j);
     }
-    static const char *const names[] = {"lora", "prune"};
+    static const char *const names[] = {"lora", "prune", "freeze", "layer-rates"};
     const char *name = "passes", *text = prose.text;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const size_t n = strlen(names[i]);
@@ -175,9 +172,6 @@ hr_status hri_plan_job_begin(hr_ctx *ctx, const hr_job_options *options, hri_pla
     }
     if (status == HR_OK) {
         status = hri_plan_job_open_device(out);
-    }
-    if (status == HR_OK && out->engine && hri_passes_find(&out->passes, "prune")) {
-        status = hri_why_option(&out->why, HR_E_UNSUPPORTED, "prune", " works on the host only");
     }
     if (status == HR_OK) {
         status = hri_plan_job_check_spill(out);

@@ -53,7 +53,7 @@ static hr_status check_outputs(hri_train_job *j) {
 /* last.safetensors has the weights and every state of the optimizer, best.safetensors the weights; each is written
  * beside the one that it replaces. */
 static hr_status check_disk(hri_train_job *j) {
-    static const uint64_t states[] = {1, 2, 2, 2}; /* sgd, adam, adamw, rmsprop: at most */
+    static const uint64_t states[] = {1, 2, 2, 2, 1}; /* sgd, adam, adamw, rmsprop, lion: at most */
     const uint64_t weights = j->want.parameters * 4;
     hr_train_options t = {.size = sizeof t};
     hri_text text = {0};
@@ -70,7 +70,7 @@ static hr_status check_disk(hri_train_job *j) {
                            : t.moments == HR_MOMENTS_8BIT ? weights / 4 + weights / 256
                            : t.moments == HR_MOMENTS_BF16 ? weights / 2
                                                           : weights;
-    const uint64_t last = weights + state * states[t.optimizer & 3];
+    const uint64_t last = weights + state * states[t.optimizer];
     return hri_output_room(&j->why, j->folder, last + (j->val_count ? weights : 0), "a checkpoint",
                            "`folder=DIR` saves elsewhere, `folder=none` saves nothing");
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "step/options.h"
 
 /* ---- the model's own numbers ---- */
 
@@ -33,6 +34,8 @@ hr_status hri_trainer_metric(const hri_trainer *t, const char *name, hri_trainer
 }
 
 /* ---- validation ---- */
+
+enum { PLATEAU_EVERY = 10 };
 
 static double seconds(uint64_t ns) {
     return (double)ns / 1e9;
@@ -83,6 +86,19 @@ static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_
     return HR_OK;
 }
 
+/* Schedule plateau: after every so many numbers that were not better. */
+static void lower_rate(hri_trainer *t) {
+    const hr_train_options *o = hri_planned_training(t->o.planned);
+    const uint64_t every = o->every > 0 ? (uint64_t)o->every : PLATEAU_EVERY;
+    if (o->schedule != HR_SCHEDULE_PLATEAU || t->at.bad_epochs % every) {
+        return;
+    }
+    hr_step_state s = hri_planned_state(t->o.planned);
+    hri_step_set_plateau(&s, fmax(hri_step_plateau(&s) * o->gamma, 1e-300)); /* 0 is 1 */
+    hri_planned_resume(t->o.planned, &s);
+    t->at.state = s;
+}
+
 /* Is this number the best so far?  Counts those that were not. */
 int hri_trainer_judge(hri_trainer *t, double number) {
     const int better = isnan(t->at.best) || number < t->at.best - t->o.min_delta;
@@ -92,6 +108,7 @@ int hri_trainer_judge(hri_trainer *t, double number) {
         t->at.bad_epochs = 0;
     } else {
         t->at.bad_epochs++;
+        lower_rate(t);
     }
     return better;
 }

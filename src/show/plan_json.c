@@ -87,6 +87,10 @@ static void put_compression(hri_json *json, const hri_plan_job *j, const hri_pla
         hri_json_u64(json, "lora_frozen_bytes", a->frozen_bytes);
         hri_json_u64(json, "lora_saved_bytes", a->frozen_saved_bytes);
     }
+    if (a->frozen_bytes && !a->lora_layers) {
+        hri_json_u64(json, "frozen_bytes", a->frozen_bytes);
+        hri_json_u64(json, "frozen_saved_bytes", a->frozen_saved_bytes);
+    }
     if (a->pruned_weights) {
         hri_json_u64(json, "prune_weights", a->pruned_weights);
         hri_json_u64(json, "prune_mask_bytes", a->mask_bytes);

@@ -168,9 +168,15 @@ static void show_replicas(const page *p, const hri_plan_job *j, const hri_plan_r
     }
 }
 
-/* What LoRA trains and saves, in training, on disk and in inference. */
+/* What LoRA and freezing train and save, in training, on disk and in inference. */
 static void show_lora(const page *p, const hri_plan_answer *a) {
     char trained[32], frozen[32], saved[32];
+    if (!a->lora_layers && a->frozen_bytes) {
+        hri_out_printf(p->out, "--freeze leaves %s of parameters as they are, ",
+                       shown(a->frozen_bytes, frozen, sizeof frozen));
+        hri_out_printf(p->out, "which saves %s of optimizer state\n",
+                       shown(a->frozen_saved_bytes, saved, sizeof saved));
+    }
     if (!a->lora_layers) {
         return;
     }

@@ -90,11 +90,25 @@ void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *ou
     }
 }
 
-void hri_train_passes_add(const char *lora, const char *prune, hri_text *out) {
-    if (lora) {
-        hri_text_add(out, "lora:%s", lora);
-    }
-    if (prune) {
-        hri_text_add(out, "%sprune:sparsity=%s", lora ? ";" : "", prune);
+/* In the order in which they are applied; `first` is the key that the text of the flag begins with the value of. */
+static const struct {
+    const char *name, *first;
+} passes[] = {
+    {"freeze", "layers="}, {"layer-rates", "rates="}, {"lora", ""}, {"prune", "sparsity="}};
+
+void hri_train_passes_add(const hri_field *fields, const void *flags, hri_text *out) {
+    const hri_options o = {.fields = fields, .count = hri_fields_count(fields)};
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
+        const hri_field *flag = hri_options_field(&o, passes[i].name);
+        hri_text text = {0};
+        if (flag) {
+            hri_field_add(flag, flags, &text);
+        }
+        if (text.used) {
+            hri_text_add(out, "%s%s:%s%s", out->used ? ";" : "", passes[i].name, passes[i].first,
+                         hri_text_get(&text));
+        }
+        out->failed |= text.failed;
+        hri_text_deinit(&text);
     }
 }

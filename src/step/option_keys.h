@@ -11,7 +11,7 @@
 HR_MUST_CHECK hr_status hri_train_keys_settle(hri_options *o, hri_prose *why);
 /* Adds the options of training that flags set, "optimizer=adam,rate=0.1": what is auto is left out. */
 void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *out);
-/* The passes over the model that flags ask for, for hr_job_options. */
-void hri_train_passes_add(const char *lora, const char *prune, hri_text *out);
+/* The passes over the model that flags of their names ask for, for hr_job_options. */
+void hri_train_passes_add(const hri_field *fields, const void *flags, hri_text *out);
 
 #endif

@@ -9,6 +9,14 @@ extern const hri_field hri_train_fields[]; /* of hr_train_options */
 #define HRI_TRAIN_MOMENTS_HELP                                                                     \
     "type of the optimizer state; bf16 and 8bit take less memory and change the result slightly"
 
+extern const char *const hri_train_schedules[];
+/* Does its schedule need the number of steps? */
+int hri_train_has_end(const hr_train_options *o);
+
+/* What schedule plateau multiplies the rate by: 1 to begin with.  In the room that hr_step_state has. */
+double hri_step_plateau(const hr_step_state *s);
+void hri_step_set_plateau(hr_step_state *s, double factor);
+
 /* After the fields were set: fills in what depends on the optimizer (a negative rate, momentum or decay means "its
  * default") and refuses what makes no sense, with HR_E_INVALID. */
 HR_MUST_CHECK hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why);

@@ -395,8 +395,12 @@ static void update(hri_step_maker *m, size_t i, share *s, hr_value weight) {
                                    weight);
     } else {
         now = hri_step_update(m, s->w, count_of(m->g, m->reads[i]), s->now[0], m->grads[i]);
-        if (m->shard->mode == HRI_SHARD_NONE) {
-            hri_step_prune(m, m->params[i], now); /* slices are refused before */
+        if (hri_step_is_pruned(m, m->params[i])) { /* a mask is chosen among all weights */
+            const int cut = m->shard->mode != HRI_SHARD_NONE && is_cut(m, i);
+            const hr_shape shape = m->g->values[m->reads[i]].meta.shape;
+            now =
+                hri_step_prune(m, m->params[i], now,
+                               cut ? hri_step_gather(m->g, now, &shape, m->shard->ranks) : HR_NONE);
         }
     }
     s->now[0] = now;
@@ -456,6 +460,8 @@ static hr_status update_all(hri_step_maker *m, share *shares) {
     }
     if (m->shard->mode == HRI_SHARD_NONE && !hri_step_feeds_velocity(m)) {
         gather_sums(m, list);
+    }
+    if (!hri_step_feeds_velocity(m)) {
         hri_step_mask_gradients(m);
     }
     if (m->g->error.code == HR_OK) {

@@ -5,6 +5,7 @@
 #include <headroom/train.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "step/options.h"
 
@@ -15,9 +16,19 @@ void hr_step_state_init(const hr_train_options *o, hr_step_state *out) {
         .scale = hri_train_options_known(o).precision == HR_PRECISION_F16 ? 0x1p15 : 1.0};
 }
 
+double hri_step_plateau(const hr_step_state *s) {
+    double factor;
+    memcpy(&factor, &s->reserved[0], sizeof factor);
+    return factor > 0 ? factor : 1.0;
+}
+
+void hri_step_set_plateau(hr_step_state *s, double factor) {
+    memcpy(&s->reserved[0], &factor, sizeof factor);
+}
+
 hr_step_feed hr_step_next(const hr_train_options *o, const hr_step_state *s) {
     return (hr_step_feed){
-        .rate = (float)hr_train_rate(o, s->step),
+        .rate = (float)(hr_train_rate(o, s->step) * hri_step_plateau(s)),
         .update = (float)(s->updates + 1),
         .scale = (float)s->scale,
     };

@@ -11,6 +11,7 @@
 #include <headroom/train.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,6 +20,7 @@
 #include "base/random.h"
 #include "ops/common/codes.h"
 #include "passes/common/prune.h"
+#include "passes/common/rates.h"
 #include "step/options.h"
 #include "step/step_int.h"
 
@@ -223,6 +225,11 @@ static hr_value mask_of(const hri_step_maker *m, hr_value param, const char **te
     return *text ? hr_graph_find(m->g, name) : HR_NONE;
 }
 
+int hri_step_is_pruned(const hri_step_maker *m, hr_value param) {
+    const char *text;
+    return mask_of(m, param, &text) != HR_NONE;
+}
+
 static int is_pruned(const hri_step_maker *m) {
     int yes = 0;
     for (size_t i = 0; i < m->count && !yes; i++) {
@@ -232,13 +239,26 @@ static int is_pruned(const hri_step_maker *m) {
     return yes;
 }
 
-/* The gradient of param, 0 where the parameter is pruned. */
-static hr_value masked(hri_step_maker *m, hr_value param, hr_value grad) {
+/* Each element of a complete gradient within clip_value. */
+static hr_value limited(hri_step_maker *m, hr_value grad) {
+    const double most = m->o->clip_value;
+    return most > 0 && m->g->error.code == HR_OK
+               ? hri_nodef(m->g, "clip", &grad, 1, "low=%.17g,high=%.17g", -most, most)
+               : grad;
+}
+
+/* The gradient of param, 0 where the parameter is pruned.  Slices of it are sums, which are cleared where they lie. */
+static hr_value masked(hri_step_maker *m, size_t i) {
     const char *text;
-    const hr_value mask = mask_of(m, param, &text);
+    const hr_value grad = m->grads[i], mask = mask_of(m, m->params[i], &text);
     const hr_shape shape = m->g->values[grad].meta.shape;
     if (mask == HR_NONE || m->g->error.code != HR_OK) {
         return grad;
+    }
+    if (m->shard &&
+        hr_shape_count(&shape) < hr_shape_count(&m->g->values[m->reads[i]].meta.shape)) {
+        return hri_nodef(m->g, "prune_state", (const hr_value[]){grad, mask}, 2,
+                         "end=9000000000000000,every=1,ranks=%u", m->shard->ranks);
     }
     const hr_value row = hr_reshape(m->g, grad, hr_shape_2(1, hr_shape_count(&shape)));
     return hr_reshape(m->g, HRI_NODE(m->g, "relu_mask_grad", NULL, row, mask), shape);
@@ -246,26 +266,31 @@ static hr_value masked(hri_step_maker *m, hr_value param, hr_value grad) {
 
 void hri_step_mask_gradients(hri_step_maker *m) {
     for (size_t i = 0; i < m->count; i++) {
-        m->grads[i] = masked(m, m->params[i], m->grads[i]);
+        m->grads[i] = limited(m, masked(m, i));
     }
 }
 
-void hri_step_prune(hri_step_maker *m, hr_value param, hr_value now) {
+hr_value hri_step_prune(hri_step_maker *m, hr_value param, hr_value now, hr_value whole) {
     const char *text;
     const hr_value mask = mask_of(m, param, &text);
     if (mask == HR_NONE || now == HR_NONE || m->g->error.code != HR_OK) {
-        return;
+        return now;
     }
+    const hr_value states = now + 1;
     const uint32_t outputs = m->g->nodes[m->g->values[now].node].sig.out_count;
+    const uint32_t ranks = whole == HR_NONE ? 1 : m->shard->ranks;
     const char *tail = strstr(text, ",inner=");
     char schedule[256];
-    snprintf(schedule, sizeof schedule, "%.*s", tail ? (int)(tail - text) : (int)strlen(text),
-             text);
-    const hr_value pruned = hr_graph_node(m->g, "prune", (const hr_value[]){now, mask}, 2, text);
+    snprintf(schedule, sizeof schedule, "%.*s,ranks=%u",
+             tail ? (int)(tail - text) : (int)strlen(text), text, ranks);
+    const hr_value in[] = {now, mask, whole};
+    const hr_value pruned =
+        hri_nodef(m->g, "prune", in, whole == HR_NONE ? 2 : 3, "%s,ranks=%u", text, ranks);
     for (uint32_t k = 1; k < outputs && pruned != HR_NONE; k++) {
-        (void)hr_graph_node(m->g, "prune_state", (const hr_value[]){now + k, pruned + 1}, 2,
-                            schedule);
+        const hr_value state[] = {states + k - 1, pruned + 1};
+        (void)hr_graph_node(m->g, "prune_state", state, 2, schedule);
     }
+    return pruned;
 }
 
 /* A whole batch has no parts whose weights may turn out to be others.  Masks lie over sums, which is the same on every rank. */
@@ -373,9 +398,32 @@ static double decay_of(const hri_step_maker *m, hr_value w) {
     return m->o->decay_all || decays ? m->o->decay : 0.0;
 }
 
+/* The rate of parameter w, or of its slice: equal factors have one value, since updates of one rate are launched together. */
+static hr_value rate_of(hri_step_maker *m, hr_value w) {
+    char name[300];
+    const hri_value *p = &m->g->values[w];
+    snprintf(name, sizeof name, "%.*s" HRI_RATES_NOTE, (int)name_length(m, p->name), p->name);
+    const char *text = hri_graph_find_note(m->g, name);
+    const double factor = text ? strtod(text, NULL) : 1.0;
+    if (factor == 1.0) {
+        return m->rate;
+    }
+    for (size_t i = 0; i < m->rate_count; i++) {
+        if (m->rates[i].factor == factor) {
+            return m->rates[i].value;
+        }
+    }
+    const hr_value made = hri_nodef(m->g, "affine", &m->rate, 1, "scale=%.17g", factor);
+    if (m->rate_count < HRI_STEP_RATES) {
+        m->rates[m->rate_count].factor = factor;
+        m->rates[m->rate_count++].value = made;
+    }
+    return made;
+}
+
 hr_value hri_step_update_last(hri_step_maker *m, hr_value w, hr_value now, hr_value velocity,
                               hr_value piece, hr_value weight) {
-    const hr_value in[] = {now, piece, m->rate, velocity, weight};
+    const hr_value in[] = {now, piece, rate_of(m, w), velocity, weight};
     char attributes[64];
     snprintf(attributes, sizeof attributes, "decay=%.17g,momentum=1", decay_of(m, w));
     return hr_graph_node(m->g, "sgd_momentum", in, weight == HR_NONE ? 4 : 5, attributes);
@@ -402,7 +450,7 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_val
                          hr_value grad) {
     const hr_train_options *o = m->o;
     const double decay = decay_of(m, w);
-    hr_value in[7] = {now, grad, m->rate};
+    hr_value in[7] = {now, grad, rate_of(m, w)};
     size_t n = 3;
     const char *op = "sgd";
     char attributes[256];
@@ -426,6 +474,12 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_val
             snprintf(attributes + at, sizeof attributes - (size_t)at, ",momentum=%.17g",
                      o->momentum);
         }
+        break;
+    case HR_OPTIMIZER_LION:
+        op = "lion";
+        in[n++] = moment_state(m, w, elements, "first");
+        snprintf(attributes, sizeof attributes, "decay=%.17g,beta1=%.17g,beta2=%.17g", decay,
+                 o->beta1, o->beta2);
         break;
     default:
         op = o->optimizer == HR_OPTIMIZER_ADAMW ? "adamw" : "adam";
@@ -467,7 +521,7 @@ static void make_updates(hri_step_maker *m) {
         } else {
             const hr_value w = m->params[i];
             const int64_t count = hr_shape_count(&m->g->values[w].meta.shape);
-            hri_step_prune(m, w, hri_step_update(m, w, count, w, m->grads[i]));
+            (void)hri_step_prune(m, w, hri_step_update(m, w, count, w, m->grads[i]), HR_NONE);
         }
     }
 }

@@ -12,7 +12,7 @@
 #include "passes/common/pass.h"
 #include "step/shard.h"
 
-enum { HRI_STEP_PIECES = 16 };
+enum { HRI_STEP_PIECES = 16, HRI_STEP_RATES = 16 };
 
 typedef struct hri_step_maker {
     const hr_train_options *o;
@@ -26,6 +26,11 @@ typedef struct hri_step_maker {
     hr_value *params, *reads, *grads;
     hr_value rate, update, scale, weight, first, factor; /* HR_NONE: not needed */
     hr_value one, zero;                                  /* constants, made when needed */
+    struct {
+        double factor;
+        hr_value value;
+    } rates[HRI_STEP_RATES]; /* those of layers with a rate of their own, made when needed */
+    size_t rate_count;
 } hri_step_maker;
 
 hr_value hri_step_constant(hri_step_maker *m, hr_value *kept, double number);
@@ -44,10 +49,12 @@ hr_value hri_step_state_of(hri_step_maker *m, hr_value param, const char *what, 
                            hr_shape shape);
 /* Do gradients go into velocities as they come? */
 int hri_step_feeds_velocity(const hri_step_maker *m);
-/* Gradients that are complete are 0 where their parameter is pruned. */
+/* Gradients that are complete are 0 where their parameter is pruned, and within clip_value. */
 void hri_step_mask_gradients(hri_step_maker *m);
-/* Behind the update of param, which gave `now` and the optimizer's states: now and then another mask. */
-void hri_step_prune(hri_step_maker *m, hr_value param, hr_value now);
+int hri_step_is_pruned(const hri_step_maker *m, hr_value param);
+/* Behind the update of param, which gave `now` and the optimizer's states: now and then another mask.  whole: all of what
+ * `now` is a slice of; HR_NONE: it is no slice.  Returns what `now` became. */
+hr_value hri_step_prune(hri_step_maker *m, hr_value param, hr_value now, hr_value whole);
 /* The update of one parameter of so many elements, or of a slice of it: its new value.  `now` is the value that w, which
  * names it, has now. */
 hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,

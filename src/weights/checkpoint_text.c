@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/json_stream.h"
 #include "passes/common/pass.h"
+#include "step/options.h"
 #include "weights/checkpoint_table.h"
 
 typedef struct reading {
@@ -312,18 +313,29 @@ static hr_status read_progress(reading *r, const hri_json_token *first) {
         const char *key;
         int kind;
         void *to;
-    } fields[] = {{"step", NUMBER, &p->state.step},       {"updates", NUMBER, &p->state.updates},
-                  {"good", NUMBER, &p->state.good},       {"skipped", NUMBER, &p->state.skipped},
-                  {"epoch", NUMBER, &p->epoch},           {"epoch_step", NUMBER, &p->epoch_step},
-                  {"batch", NUMBER, &p->batch},           {"seed", NUMBER, &p->seed},
-                  {"parts", NUMBER, &p->parts},           {"samples", NUMBER, &p->samples},
-                  {"best_epoch", NUMBER, &p->best_epoch}, {"bad_epochs", NUMBER, &p->bad_epochs},
-                  {"seconds_ns", NUMBER, &p->seconds_ns}, {"scale", REAL, &p->state.scale},
-                  {"loss_sum", REAL, &p->loss_sum},       {"right_sum", REAL, &p->right_sum},
-                  {"top_sum", REAL, &p->top_sum},         {"best", REAL, &p->best},
-                  {"input_print", BITS, &p->input_print}, {"digest", BITS, &p->digest},
-                  {"counted", NUMBER, &p->counted}}; /* the last: version 1 has none */
-    enum { COUNT = sizeof fields / sizeof fields[0] };
+    } fields[] = {{"step", NUMBER, &p->state.step},
+                  {"updates", NUMBER, &p->state.updates},
+                  {"good", NUMBER, &p->state.good},
+                  {"skipped", NUMBER, &p->state.skipped},
+                  {"epoch", NUMBER, &p->epoch},
+                  {"epoch_step", NUMBER, &p->epoch_step},
+                  {"batch", NUMBER, &p->batch},
+                  {"seed", NUMBER, &p->seed},
+                  {"parts", NUMBER, &p->parts},
+                  {"samples", NUMBER, &p->samples},
+                  {"best_epoch", NUMBER, &p->best_epoch},
+                  {"bad_epochs", NUMBER, &p->bad_epochs},
+                  {"seconds_ns", NUMBER, &p->seconds_ns},
+                  {"scale", REAL, &p->state.scale},
+                  {"loss_sum", REAL, &p->loss_sum},
+                  {"right_sum", REAL, &p->right_sum},
+                  {"top_sum", REAL, &p->top_sum},
+                  {"best", REAL, &p->best},
+                  {"input_print", BITS, &p->input_print},
+                  {"digest", BITS, &p->digest},
+                  {"counted", NUMBER, &p->counted}, /* version 1 has none */
+                  {"plateau", REAL, &p->state.reserved[0]}};
+    enum { COUNT = sizeof fields / sizeof fields[0], NEEDED = COUNT - 2 };
     uint32_t seen = 0;
     hri_json_token t = *first;
     hr_status status = HR_OK;
@@ -346,13 +358,16 @@ static hr_status read_progress(reading *r, const hri_json_token *first) {
         seen |= 1u << i;
         memcpy(fields[i].to, &bits, sizeof bits); /* a real has its bits in the text */
     }
-    for (size_t i = 0; status == HR_OK && i + 1 < COUNT; i++) {
+    for (size_t i = 0; status == HR_OK && i < NEEDED; i++) {
         if (!(seen & 1u << i)) {
             status = wrong(r, fields[i].key, "is missing");
         }
     }
-    if (!(seen & 1u << (COUNT - 1))) {
+    if (!(seen & 1u << NEEDED)) {
         p->counted = p->samples; /* sums went by samples then */
+    }
+    if (status == HR_OK && !(hri_step_plateau(&p->state) <= 1)) {
+        status = wrong(r, "plateau", "is not between 0 and 1");
     }
     r->c->whole = status == HR_OK;
     return status;

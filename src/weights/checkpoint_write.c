@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "step/options.h"
 #include "weights/checkpoint_table.h"
 
 static int ends_with(const char *name, const char *end) {
@@ -152,6 +153,9 @@ static void put_progress(hri_json *j, const hri_progress_state *p) {
     put_real(j, "scale", p->state.scale);
     hri_json_u64(j, "good", p->state.good);
     hri_json_u64(j, "skipped", p->state.skipped);
+    if (p->state.reserved[0]) {
+        put_real(j, "plateau", hri_step_plateau(&p->state));
+    }
     hri_json_u64(j, "epoch", p->epoch);
     hri_json_u64(j, "epoch_step", p->epoch_step);
     hri_json_u64(j, "batch", p->batch);

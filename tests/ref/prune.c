@@ -39,7 +39,11 @@ static void run(const ref_call *c) {
         return;
     }
     const int64_t group = p->inner ? 4 : n;
-    const double kept = floor((double)n * (1.0 - p->s.final) + 0.5); /* cases are constant */
+    const double far =
+        p->s.end > p->s.begin ? (double)(step - p->s.begin) / (double)(p->s.end - p->s.begin) : 1.0;
+    const double share = p->s.final + (p->s.initial - p->s.final) * pow(1.0 - far, 3.0);
+    const double kept = floor((double)n * (1.0 - share) + 0.5);
+    const double *by = c->sig->in_count > 2 ? c->in[2] : c->in[0];
     const int64_t cut = p->inner ? 2 : n - (kept < 1.0 ? 1 : (int64_t)kept);
     place *order = calloc((size_t)group, sizeof *order);
     for (int64_t first = 0; first < n; first++) {
@@ -49,7 +53,7 @@ static void run(const ref_call *c) {
         }
         for (int64_t k = 0; k < group; k++) {
             /* of equal magnitudes the lower index stays among four, the higher one among all */
-            order[k] = (place){fabs(c->in[0][first + k * stride]), p->inner ? -k : k};
+            order[k] = (place){fabs(by[first + k * stride]), p->inner ? -k : k};
         }
         qsort(order, (size_t)group, sizeof *order, by_size);
         for (int64_t k = 0; k < cut; k++) {

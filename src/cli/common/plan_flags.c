@@ -59,6 +59,8 @@ const hri_field hri_plan_fields[] = {
      .needs = A_MODEL},
     {"prune", HRI_TRAIN_PRUNE_HELP, AT(prune), HRI_FIELD_STRING, NULL, .metavar = "SHARE",
      .needs = A_MODEL},
+    {"freeze", HRI_TRAIN_FREEZE_HELP, AT(freeze), HRI_FIELD_STRING, NULL, .metavar = "PATTERN",
+     .needs = A_MODEL},
     {"options", "more training options: clip=1,scores=kept", AT(options), HRI_FIELD_STRING, NULL,
      .metavar = "KEYS", .needs = A_MODEL},
     {"micro-batches", "number of micro-batches: auto, off, or a number", AT(micro_batches),
@@ -148,7 +150,7 @@ int hri_plan_read_wait(hri_cli *cli, const char *text, uint64_t *out_ms) {
 int hri_plan_flags_job(hri_cli *cli, const hri_plan_flags *f, hri_text *training, hri_text *passes,
                        hr_job_options *out) {
     hri_text_clear(passes);
-    hri_train_passes_add(f->lora, f->prune, passes);
+    hri_train_passes_add(hri_plan_fields, f, passes);
     hri_text_clear(training);
     hri_train_keys_add(hri_plan_fields, f, training);
     if (f->options && *f->options) {

@@ -9,7 +9,6 @@
 
 #define VALIDATION "val-data,val-split"
 
-const char *const hri_train_schedules[] = {"constant", "step", "cosine", NULL};
 const char *const hri_train_wires[] = {"auto", "shm", "tcp", "mpi", "nccl", NULL};
 const char *const hri_train_shards[] = {"none", "states", "weights", "auto", NULL};
 static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NULL};
@@ -50,18 +49,20 @@ const hri_field hri_train_flag_fields[] = {
      "0", .min = 0, .max = 1e15, .metavar = "N", .needs = VALIDATION},
     {"optimizer", "optimizer; sgd has momentum 0.9", AT(optimizer), HRI_FIELD_ENUM, "sgd",
      .metavar = "NAME", .choices = hri_plan_optimizers},
-    {"rate", "learning rate; auto: 0.01, and 0.001 for adam and adamw", AT(rate), HRI_FIELD_DOUBLE,
-     "auto", .min = 0, .max = 1e6, .metavar = "X", .word = "auto", .alias = "lr"},
+    {"rate", "learning rate; auto: 0.01, 0.001 for adam and adamw, 0.0001 for lion", AT(rate),
+     HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1e6, .metavar = "X", .word = "auto", .alias = "lr"},
     {"schedule", "learning rate schedule", AT(schedule), HRI_FIELD_ENUM, "constant",
      .metavar = "NAME", .choices = hri_train_schedules},
     {"warmup", "warm-up steps: linear rise to the learning rate", AT(warmup), HRI_FIELD_INT, "auto",
      .min = 0, .max = 9e15, .metavar = "N", .word = "auto"},
-    {"every", "schedule step: steps between decays", AT(every), HRI_FIELD_INT, "auto", .min = 1,
-     .max = 9e15, .metavar = "N", .word = "auto", .needs = "schedule=step"},
-    {"gamma", "schedule step: decay factor (0.1)", AT(gamma), HRI_FIELD_DOUBLE, "auto", .min = 0,
-     .max = 1, .metavar = "X", .word = "auto", .needs = "schedule=step"},
-    {"final-rate", "schedule cosine: final learning rate (0)", AT(final_rate), HRI_FIELD_DOUBLE,
-     "auto", .min = 0, .max = 1e6, .metavar = "X", .word = "auto", .needs = "schedule=cosine"},
+    {"every", "schedule step: steps between decays; plateau: validations without improvement (10)",
+     AT(every), HRI_FIELD_INT, "auto", .min = 1, .max = 9e15, .metavar = "N", .word = "auto",
+     .needs = "schedule=step/plateau"},
+    {"gamma", "schedules step and plateau: decay factor (0.1)", AT(gamma), HRI_FIELD_DOUBLE, "auto",
+     .min = 0, .max = 1, .metavar = "X", .word = "auto", .needs = "schedule=step/plateau"},
+    {"final-rate", "final learning rate of schedules with an end (0)", AT(final_rate),
+     HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1e6, .metavar = "X", .word = "auto",
+     .needs = "schedule=cosine/polynomial/onecycle/exponential"},
     {"momentum", "momentum of sgd (0.9) and rmsprop (0)", AT(momentum), HRI_FIELD_DOUBLE, "auto",
      .min = 0, .max = 1, .metavar = "X", .word = "auto", .needs = "optimizer=sgd/rmsprop"},
     {"nesterov", "Nesterov momentum", AT(nesterov), HRI_FIELD_BOOL, .value = NULL},
@@ -69,6 +70,8 @@ const hri_field hri_train_flag_fields[] = {
      .min = 0, .max = 1e6, .metavar = "X", .word = "auto", .alias = "weight-decay"},
     {"clip", "maximum global gradient norm; auto: no clipping", AT(clip), HRI_FIELD_DOUBLE, "auto",
      .min = 0, .max = 1e30, .metavar = "X", .word = "auto"},
+    {"clip-value", "largest magnitude of an element of a gradient; auto: no limit", AT(clip_value),
+     HRI_FIELD_DOUBLE, "auto", .min = 0, .max = 1e30, .metavar = "X", .word = "auto"},
     {"smoothing", "label smoothing", AT(smoothing), HRI_FIELD_DOUBLE, "0", .min = 0, .max = 0.99,
      .metavar = "X"},
     {"loss",
@@ -81,6 +84,9 @@ const hri_field hri_train_flag_fields[] = {
      AT(class_weights), HRI_FIELD_STRING, NULL, .metavar = "auto|FILE"},
     {"lora", HRI_TRAIN_LORA_HELP, AT(lora), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
     {"prune", HRI_TRAIN_PRUNE_HELP, AT(prune), HRI_FIELD_STRING, NULL, .metavar = "SHARE"},
+    {"freeze", HRI_TRAIN_FREEZE_HELP, AT(freeze), HRI_FIELD_STRING, NULL, .metavar = "PATTERN"},
+    {"layer-rates", "factors of the learning rate: PATTERN=FACTOR, joined by +", AT(layer_rates),
+     HRI_FIELD_STRING, NULL, .metavar = "LIST"},
     {"options", "more training options: beta2=0.95,decay-all=off", AT(options), HRI_FIELD_STRING,
      NULL, .metavar = "KEYS"},
     {"precision", "precision of matmuls; parameters stay f32", AT(precision), HRI_FIELD_ENUM, "f32",

@@ -15,12 +15,13 @@ typedef struct hri_train_flags {
     double val_split;
     int64_t val_batch, val_every;
     int optimizer, precision, moments, schedule;
-    double rate, momentum, decay, clip, gamma, final_rate; /* NAN: auto, as the optimizer has it */
-    int64_t warmup, every;                                 /* INT64_MIN: auto */
+    double rate, momentum, decay, clip, clip_value, gamma,
+        final_rate;        /* NAN: auto, as the optimizer has it */
+    int64_t warmup, every; /* INT64_MIN: auto */
     bool nesterov;
     double smoothing;
     const char *loss, *class_weights;
-    const char *lora, *prune; /* options of the passes; NULL: none */
+    const char *lora, *prune, *freeze, *layer_rates; /* options of the passes; NULL: none */
     const char *options;
     int64_t accumulate, replicas, effort;
     int shard; /* of the modes: 0 is none */
@@ -53,11 +54,13 @@ typedef struct hri_train_flags {
 #define HRI_TRAIN_PRUNE_HELP                                                                       \
     "set small weights to zero while training: 0.8, 0.5:0.8 or "                                   \
     "2:4,begin=STEP,end=STEP,every=N,layers=PATTERN"
+#define HRI_TRAIN_FREEZE_HELP                                                                      \
+    "layers that are not trained: names joined by +, * for any letters; \"*,except=fc\" is all "   \
+    "but fc"
 
 extern const hri_field hri_train_flag_fields[];
 extern const char *const hri_train_shards[]; /* of --shard */
 extern const char *const hri_train_wires[];  /* of --net */
-extern const char *const hri_train_schedules[];
 
 /* The options of training that they set, for hr_job_options. */
 void hri_train_flags_options(const hri_train_flags *flags, hri_text *out);

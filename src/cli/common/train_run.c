@@ -51,7 +51,7 @@ static hr_status spell_command(void *user, const hri_plan_way *way, hri_text *ou
 int hri_train_run_init(hri_train_run *r) {
     const hri_train_flags *f = r->flags;
     hri_train_flags_options(f, &r->training);
-    hri_train_passes_add(f->lora, f->prune, &r->passes);
+    hri_train_passes_add(hri_train_flag_fields, f, &r->passes);
     for (size_t i = 0; i < f->augment.count; i++) {
         hri_text_add(&r->augment, "%s%s", i ? "," : "", f->augment.items[i]);
     }

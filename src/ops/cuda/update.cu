@@ -82,6 +82,14 @@ struct rmsprop_momentum { // alpha, 1 - alpha, epsilon, momentum
         w -= u.rate * v;
     }
 };
+struct lion { // beta1, 1 - beta1, beta2, 1 - beta2
+    static HR_INLINE void begin(known &) {}
+    static HR_INLINE void step(const known &u, float &w, float g, float &m, float &) {
+        const float d = u.factor * g, x = u.c[0] * m + u.c[1] * d;
+        w = w * (1.0f - u.rate * u.decay) - (x > 0.0f ? u.rate : x < 0.0f ? -u.rate : 0.0f);
+        m = u.c[2] * m + u.c[3] * d;
+    }
+};
 // beta1, 1 - beta1, beta2, 1 - beta2, epsilon, log(beta1), log(beta2).  1 - beta^t through its logarithm: in f32 the
 // difference itself would have three digits.
 struct moments {

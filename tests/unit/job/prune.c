@@ -97,12 +97,50 @@ TEST(job_prune, resuming_parts_and_replicas_change_no_bit) {
     CHECK(!memcmp(whole, other, sizeof whole));
 }
 
+/* Layers of 4,096 weights: each rank has a slice of some, and the mask is chosen among all of them. */
+TEST(job_prune, slices_on_ranks_and_resuming_in_them_change_no_bit) {
+    static const char *const training[] = {"optimizer=adamw,rate=0.01,clip=1", "optimizer=sgd",
+                                           "optimizer=adamw,moments=8bit"};
+    static const char *const passes[] = {"prune:sparsity=0.2:0.75,begin=1,end=6,every=2",
+                                         "prune:sparsity=2:4,begin=1,end=6,every=2"};
+    enum { N = 64 * 64 };
+    static float whole[N], other[N];
+    for (size_t k = 0; k < 3; k++) {
+        char names[2][16];
+        snprintf(names[0], sizeof names[0], "w%zu", k);
+        snprintf(names[1], sizeof names[1], "s%zu", k);
+        hr_job_options o = options(in(names[0]));
+        o.model = "mlp:size=8,width=64,layers=3,classes=3";
+        o.training = training[k];
+        o.passes = passes[k == 2];
+        o.steps = 8;
+        const uint64_t history = trained(&o);
+        read_weight(in(names[0]), whole, N);
+        size_t zeros = 0;
+        for (int i = 0; i < N; i++) {
+            zeros += whole[i] == 0.0f;
+        }
+        CHECK_EQ(zeros, k == 2 ? N / 2 : N * 3 / 4);
+        o.folder = in(names[1]);
+        o.replicas = 2;
+        o.shard = k == 1 ? "weights" : "states";
+        o.steps = 4;
+        (void)trained(&o);
+        o.start = HR_START_RESUME;
+        o.shard = k == 1 ? "states" : "weights";
+        o.steps = 8;
+        CHECK_EQ(trained(&o), history);
+        read_weight(in(names[1]), other, N);
+        CHECK(!memcmp(whole, other, sizeof whole));
+    }
+}
+
 static hr_status on_event(void *user, const hr_job_event *e) {
     *(int *)user += e->kind == HR_EVENT_WARNING && strstr(e->text, "ends before step 1000");
     return HR_OK;
 }
 
-TEST(job_prune, a_run_that_ends_before_its_masks_is_told_and_slices_are_refused) {
+TEST(job_prune, a_run_that_ends_before_its_masks_is_told) {
     hr_error why = {.code = HR_OK};
     uint64_t history;
     int told = 0;
@@ -117,11 +155,6 @@ TEST(job_prune, a_run_that_ends_before_its_masks_is_told_and_slices_are_refused)
     o.steps = 2; /* three quarters of it */
     (void)trained(&o);
     CHECK_EQ(told, 1);
-    o.replicas = 2;
-    o.shard = "states";
-    CHECK_STATUS(train(&o, &history, &why), HR_E_UNSUPPORTED);
-    CHECK(strstr(why.message, "shard"));
-    o.shard = NULL;
     o.passes = "prune:sparsity=3";
     CHECK_STATUS(train(&o, &history, &why), HR_E_INVALID);
     CHECK(!strncmp(why.message, "prune: sparsity", 15));

@@ -62,6 +62,38 @@ TEST(train, schedules_are_what_they_say) {
     }
 }
 
+TEST(train, polynomial_and_exponential_are_their_formulas) {
+    hr_train_options o = options("rate=1,schedule=polynomial,steps=12,warmup=2,final-rate=0.1,"
+                                 "power=2");
+    CHECK(hr_train_rate(&o, 0) == 0.5 && hr_train_rate(&o, 1) == 1.0);
+    for (uint64_t s = 2; s < 20; s++) {
+        const double done = fmin((double)(s - 2) / 10, 1);
+        CHECK(fabs(hr_train_rate(&o, s) - (0.1 + 0.9 * (1 - done) * (1 - done))) < 1e-12);
+    }
+    o = options("rate=1e-6,schedule=exponential,steps=7,final-rate=1");
+    for (int s = 0; s < 9; s++) {
+        CHECK(fabs(hr_train_rate(&o, (uint64_t)s) / pow(10, s < 7 ? 6.0 * s / 7 - 6 : 0) - 1) <
+              1e-9);
+    }
+    check_refused("schedule=exponential,steps=9", HR_E_INVALID, "final-rate");
+    check_refused("schedule=polynomial", HR_E_INVALID, "schedule=polynomial needs steps");
+    check_refused("clip-value=1,precision=f16", HR_E_INVALID, "bf16");
+}
+
+/* What torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=20) gives. */
+TEST(train, onecycle_is_that_of_torch) {
+    static const double torch[] = {
+        0.04, 0.1316718427000253, 0.3716718427000253, 0.6683281572999748, 0.9083281572999748,
+        1.0,  0.9874640062350873};
+    hr_train_options o = options("rate=1,schedule=onecycle,steps=20");
+    for (uint64_t s = 0; s < 7; s++) {
+        CHECK(fabs(hr_train_rate(&o, s) - torch[s]) < 1e-9);
+    }
+    CHECK(fabs(hr_train_rate(&o, 19) - 4e-6) < 1e-15 && hr_train_rate(&o, 30) == 0.04 / 1e4);
+    o = options("rate=1,schedule=onecycle,steps=20,warmup=3,final-rate=0.01");
+    CHECK(hr_train_rate(&o, 3) == 1.0 && hr_train_rate(&o, 19) == 0.01);
+}
+
 /* ---- the loss scale ---- */
 
 static void count_lines(void *user, hr_log_level level, const char *line) {
@@ -139,7 +171,7 @@ typedef struct naive_state {
 
 static void naive_update(const hr_train_options *o, double rate, double t, double decay, double g,
                          double *w, double *a, double *b) {
-    if (o->optimizer == HR_OPTIMIZER_ADAMW) {
+    if (o->optimizer == HR_OPTIMIZER_ADAMW || o->optimizer == HR_OPTIMIZER_LION) {
         *w -= rate * decay * *w;
     } else {
         g += decay * *w;
@@ -147,6 +179,10 @@ static void naive_update(const hr_train_options *o, double rate, double t, doubl
     if (o->optimizer == HR_OPTIMIZER_SGD) {
         *a = o->momentum * *a + g;
         *w -= rate * (o->nesterov ? g + o->momentum * *a : *a);
+    } else if (o->optimizer == HR_OPTIMIZER_LION) {
+        const double x = o->beta1 * *a + (1 - o->beta1) * g;
+        *w -= rate * ((x > 0) - (x < 0));
+        *a = o->beta2 * *a + (1 - o->beta2) * g;
     } else if (o->optimizer == HR_OPTIMIZER_RMSPROP) {
         *a = o->alpha * *a + (1 - o->alpha) * g * g;
         *b = o->momentum * *b + g / (sqrt(*a) + o->epsilon);
@@ -164,6 +200,9 @@ static void naive_step(const hr_train_options *o, uint64_t step, naive_state *s)
     for (int p = 0; p < 2; p++) {
         for (int i = 0; i < SIZE; i++) {
             grad[p][i] = (double)slopes[i] * (s->w[p][i] - (double)targets[i]);
+            if (o->clip_value > 0) {
+                grad[p][i] = fmin(fmax(grad[p][i], -o->clip_value), o->clip_value);
+            }
             norm += grad[p][i] * grad[p][i];
         }
     }
@@ -234,6 +273,19 @@ TEST(train, adam_and_adamw_go_where_the_formula_goes_for_50_steps) {
 TEST(train, rmsprop_goes_where_the_formula_goes_for_50_steps) {
     check_trajectory("optimizer=rmsprop,rate=0.01");
     check_trajectory("optimizer=rmsprop,rate=0.005,momentum=0.9,decay=0.05,clip=2");
+}
+
+TEST(train, lion_goes_where_the_formula_goes_for_50_steps) {
+    check_trajectory("optimizer=lion,rate=0.01");
+    check_trajectory("optimizer=lion,rate=0.02,decay=0.1,beta1=0.8,beta2=0.95,clip=1");
+    check_trajectory("optimizer=lion,rate=0.01,decay=0.1,decay-all=false,schedule=polynomial,"
+                     "steps=50,power=2");
+}
+
+TEST(train, gradients_are_clipped_by_value_before_their_norm) {
+    check_trajectory("optimizer=sgd,rate=0.1,clip-value=0.2");
+    check_trajectory("optimizer=sgd,momentum=0,rate=0.1,clip-value=0.3,clip=0.5,decay=0.1");
+    check_trajectory("optimizer=adamw,rate=0.05,clip-value=0.01,schedule=onecycle,steps=50");
 }
 
 /* ---- a net of two layers ---- */
