@@ -93,6 +93,8 @@ struct hri_backend {
     /* From the next map on, `reader`, another device of the same lib, may read the pages of `dev`.  HR_E_UNSUPPORTED: they have
      * no way to one another but the host.  Again is allowed.  May be NULL: none has. */
     hr_status (*let_read)(hri_dev *dev, hri_dev *reader);
+    /* 1: they have wires of their own between them.  May be NULL: none has. */
+    int (*is_linked)(hri_dev *dev, hri_dev *peer);
 
     hr_status (*pinned_create)(hri_dev *dev, uint64_t bytes, void **out);
     void (*pinned_destroy)(hri_dev *dev, void *memory);

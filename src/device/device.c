@@ -84,6 +84,12 @@ int hri_device_is_read_by(const hr_device *device, const hr_device *reader) {
                                 (device->readers >> reader->index & 1));
 }
 
+int hri_device_is_linked(const hr_device *device, const hr_device *peer) {
+    const hri_backend *backend = device->lib->backend;
+    return device->lib == peer->lib && device->dev && peer->dev && backend->is_linked &&
+           backend->is_linked(device->dev, peer->dev);
+}
+
 uint32_t hri_device_can(const hr_device *device) {
     return device->lib->backend->can;
 }

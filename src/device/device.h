@@ -72,6 +72,8 @@ HR_MUST_CHECK hr_status hri_device_expect(hr_device *device, uint64_t bytes, uin
 HR_MUST_CHECK hr_status hri_device_let_read(hr_device *device, hr_device *reader);
 /* 1 when that was done, and for a device itself. */
 int hri_device_is_read_by(const hr_device *device, const hr_device *reader);
+/* 1 when both, opened, are connected by more than what connects them to the host: NVLink. */
+int hri_device_is_linked(const hr_device *device, const hr_device *peer);
 /* What it can do (HRI_CAN_..., backend.h) and the kernels it does it with. */
 uint32_t hri_device_can(const hr_device *device);
 const hri_kernels *hri_device_kernels(const hr_device *device);

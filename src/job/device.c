@@ -172,6 +172,7 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
     } else {
         take_spec(j, s);
     }
+    hri_plan_job_link_peers(j);
     j->job.machine.gpu = hri_engine_gpu(j->engine);
     j->job.engine = j->engine;
     j->job.runtime_bytes = s->runtime ? s->runtime : hri_engine_runtime(j->engine);

@@ -111,6 +111,8 @@ typedef struct hri_plan_job {
 HR_MUST_CHECK hr_status hri_plan_job_who(const hr_job_options *o, hri_who *out, hri_why *why);
 /* What replicas hold in slices, and how fast the wire between them is, as the options say (shard.c). */
 HR_MUST_CHECK hr_status hri_plan_job_read_shard(hri_plan_job *job);
+/* Several GPUs of this process, opened: the slowest connection between two of them, unless one was named. */
+void hri_plan_job_link_peers(hri_plan_job *job);
 /* The modes that "auto" stands for, one after the other; NULL: there are no more, or the options name one. */
 const char *hri_plan_job_shard_at(const hr_job_options *o, uint32_t at);
 /* What its wire takes of this process. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "job/plan_job.h"
 #include "net/net.h"
 
@@ -86,4 +87,34 @@ hr_status hri_plan_job_read_shard(hri_plan_job *j) {
                         : j->who.size > 1
                             ? hri_net_wire_of(&(hri_net_options){.wire = j->o.net, .who = j->who})
                             : "threads");
+}
+
+static hr_device *device_at(const hri_plan_job *j, uint32_t i) {
+    return i ? j->others[i - 1].device : j->device;
+}
+
+/* Between GPUs that do not see one another bytes go to the host and from there, one after the other. */
+static void link_by_host(hri_machine *m) {
+    if (m->out_bytes_per_ns > 0 && m->in_bytes_per_ns > 0) {
+        m->net_bytes_per_ns = 1.0 / (1.0 / m->out_bytes_per_ns + 1.0 / m->in_bytes_per_ns);
+        m->net_latency_ns = 2.0 * m->copy_latency_ns;
+    }
+}
+
+void hri_plan_job_link_peers(hri_plan_job *j) {
+    int seen = 1, linked = 1;
+    if (j->o.link || !j->other_count || j->who.size > 1) {
+        return;
+    }
+    for (uint32_t i = 0; i <= j->other_count; i++) {
+        for (uint32_t k = 0; k <= j->other_count; k++) {
+            seen &= i == k || hri_device_is_read_by(device_at(j, i), device_at(j, k));
+            linked &= i == k || hri_device_is_linked(device_at(j, i), device_at(j, k));
+        }
+    }
+    if (!seen) {
+        link_by_host(&j->job.machine);
+    } else if (read_link(j, linked ? "nvlink" : "pcie") != HR_OK) {
+        return; /* both are in the list */
+    }
 }

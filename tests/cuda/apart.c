@@ -18,6 +18,7 @@ typedef struct setting {
     hri_shard_mode shard;
     uint32_t ranks;
     int together; /* one thread begins the work of all */
+    int slices;   /* of one GPU */
 } setting;
 
 typedef struct outcome {
@@ -106,8 +107,8 @@ static hr_status live_together(training *t, const setting *x, outcome *out) {
     hri_planned *p = NULL;
     hri_prose why = {""};
     hri_planned_options o = options_of(t, &t->job);
-    o.engines = t->engines;
-    o.engine_count = x->ranks;
+    o.engines = x->slices ? NULL : t->engines;
+    o.engine_count = x->slices ? 0 : x->ranks;
     hr_status status = hri_planned_open(&o, &p, &why);
     status = status == HR_OK ? hri_planned_take(p, &why) : status;
     status = status == HR_OK ? steps(p, out, &why) : status;
@@ -119,12 +120,12 @@ static hr_status live_together(training *t, const setting *x, outcome *out) {
 static void plan(training *t, const setting *x) {
     training_open(t, "net: input(64,classes=4) | dense(48) | batch_norm | relu | dense(classes)",
                   x->options, 7);
-    if (x->ranks > 1) {
+    if (x->ranks > 1 && !x->slices) {
         training_add_devices(t, x->ranks, 1);
     }
     t->job.parts = 4;
     t->job.replicas = x->ranks;
-    t->job.arenas = 1;
+    t->job.arenas = x->slices ? x->ranks : 1;
     t->job.shard = x->ranks > 1 ? x->shard : HRI_SHARD_NONE;
     t->job.allow_coupled = 1;
     training_plan(t, 1.0);
@@ -194,10 +195,11 @@ static void sweep(training *t, const setting *x, hri_fault_kind kind, const outc
     printf("    %s: %u lives ended early\n", hri_fault_name(kind), failed);
 }
 
+static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_QUEUE, HRI_FAULT_COPY,
+                                       HRI_FAULT_THREAD};
+
 /* Both ways have one plan. */
 TEST_TIMEOUT(apart, what_fails_on_one_rank_ends_all, 300) {
-    static const hri_fault_kind kinds[] = {HRI_FAULT_ALLOC, HRI_FAULT_QUEUE, HRI_FAULT_COPY,
-                                           HRI_FAULT_THREAD};
     const size_t count = getenv("HEADROOM_TEST_ALL") ? sizeof kinds / sizeof *kinds : 1;
     setting x = {.options = "optimizer=adamw", .shard = HRI_SHARD_WEIGHTS, .ranks = 2};
     training t;
@@ -210,6 +212,24 @@ TEST_TIMEOUT(apart, what_fails_on_one_rank_ends_all, 300) {
         for (size_t i = 0; i < count - (size_t)(count > 1 && x.together); i++) {
             sweep(&t, &x, kinds[i], &want); /* one thread begins no other */
         }
+    }
+    training_close(&t);
+}
+
+TEST_TIMEOUT(apart, what_fails_on_a_slice_ends_all, 300) {
+    const size_t count = getenv("HEADROOM_TEST_ALL") ? 3 : 1; /* one thread begins no other */
+    setting x = {.options = "optimizer=sgd,momentum=0.9",
+                 .shard = HRI_SHARD_STATES,
+                 .ranks = 2,
+                 .together = 1,
+                 .slices = 1};
+    training t;
+    outcome want = {0};
+    need_fake();
+    plan(&t, &x);
+    CHECK_OK(life(&t, &x, &want));
+    for (size_t i = 0; i < count; i++) {
+        sweep(&t, &x, kinds[i], &want);
     }
     training_close(&t);
 }

@@ -231,6 +231,12 @@ __attribute__((destructor)) static void at_end(void) {
         for (int i = 0; i < (int)fake_state_devices(); i++) {
             fprintf(file, "device %d: peak %llu\n", i, (unsigned long long)fake_state_peak(i, 0));
         }
+        for (int i = 0; i < FUNCTIONS; i++) {
+            const uint64_t count = atomic_load(&calls[i]);
+            if (count) {
+                fprintf(file, "%s: %llu\n", names[i], (unsigned long long)count);
+            }
+        }
         fclose(file);
     }
     fake_state_leave();

@@ -534,6 +534,19 @@ CUresult fake_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
     return CUDA_SUCCESS;
 }
 
+CUresult fake_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device,
+                                      CUdevice peer) {
+    const char *text = getenv("FAKECUDA_PEERS");
+    if (!value || attribute != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (device == peer || fake_device_of(device) < 0 || fake_device_of(peer) < 0) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *value = have_peers() && !(text && strcmp(text, "pcie") == 0);
+    return CUDA_SUCCESS;
+}
+
 /* Under the lock. */
 static CUresult set_access(page_entry *page, const CUmemAccessDesc *desc, size_t count) {
     const handle_entry *h = handle_of(page->handle);

@@ -461,6 +461,7 @@ const hri_backend hri_backend_cuda = {
     .info = info,
     .detail = detail,
     .let_read = hri_cuda_let_read,
+    .is_linked = hri_cuda_is_linked,
     .pinned_create = hri_cuda_pinned_create,
     .pinned_destroy = hri_cuda_pinned_destroy,
     .queue_open = hri_cuda_queue_open,

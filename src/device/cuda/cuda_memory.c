@@ -208,6 +208,17 @@ hr_status hri_cuda_let_read(hri_dev *base, hri_dev *reader_base) {
     return HR_OK;
 }
 
+/* Atomics reach another device over NVLink, not over PCIe. */
+int hri_cuda_is_linked(hri_dev *base, hri_dev *peer) {
+    const hri_cuda_dev *dev = (hri_cuda_dev *)base;
+    int value = 0;
+    return dev->cu->cuDeviceGetP2PAttribute &&
+           dev->cu->cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                                            dev->device,
+                                            ((hri_cuda_dev *)peer)->device) == CUDA_SUCCESS &&
+           value;
+}
+
 hr_status hri_cuda_pinned_create(hri_dev *base, uint64_t bytes, void **out) {
     hri_cuda_dev *dev = (hri_cuda_dev *)base;
     if (!dev->cu->cuMemHostAlloc || !dev->cu->cuMemFreeHost) {

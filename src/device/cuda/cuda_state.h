@@ -73,6 +73,7 @@ extern const hri_backend hri_backend_cuda;
 /* Fills base.source; HR_E_UNSUPPORTED when the device cannot map pages.  Needs no context. */
 HR_MUST_CHECK hr_status hri_cuda_memory_init(hri_cuda_dev *dev);
 hr_status hri_cuda_let_read(hri_dev *dev, hri_dev *reader);
+int hri_cuda_is_linked(hri_dev *dev, hri_dev *peer);
 hr_status hri_cuda_pinned_create(hri_dev *dev, uint64_t bytes, void **out);
 void hri_cuda_pinned_destroy(hri_dev *dev, void *memory);
 
