@@ -208,15 +208,11 @@ class TokenAndPosition(L.Layer):
         super().__init__()
         self.tokens, self.places, self.length = L.Embedding(vocabulary, width), L.Embedding(length, width), length
 
-    def build(self, input_shape):
-        self.tokens.build(input_shape)
-        self.places.build((self.length,))
-
     def call(self, x):
         return self.tokens(x) + self.places(ops.arange(self.length))
 
     def compute_output_shape(self, input_shape):
-        """Keras on NumPy would find it by looking up whatever numbers lie in memory."""
+        """Keras on NumPy would find it by looking up whatever numbers lie in memory.  What the layer holds is then built by the trace."""
         return (*input_shape, self.tokens.output_dim)
 
 

@@ -1,9 +1,10 @@
 """gpu_backend.py: the table of tools/gpu-torch-backend, which has the options.
 
 One process a row, because a budget is of a process and PyTorch keeps what it has cached: this file starts itself for each, several at
-a time, since compiling needs no GPU.  Steps are timed by one row at a time (a file lock).  A row that fails, does not fit or takes too
-long is a line of the table."""
+a time, since compiling needs no GPU.  Ops and steps are timed by one row at a time (a file lock).  A row that fails, does not fit or
+takes too long is a line of the table; what it said, and where its memory was, stands below it."""
 import argparse
+import faulthandler
 import fcntl
 import json
 import os
@@ -31,7 +32,9 @@ def options(argv=None):
     p.add_argument("--budgets", default="none,8,6,5,4", help="GiB of the process")
     p.add_argument("--knobs", default="1.0,0.5,0.2,0.0", help="torch.compile's activation_memory_budget")
     p.add_argument("--ways", default="exact,knob,inductor,forecast,eager")
-    p.add_argument("--steps", type=int, default=14)
+    p.add_argument("--steps", type=int, default=18, help="6 of them before those that are timed")
+    p.add_argument("--out", default="", help="a file that gets each row as a line of JSON when it ends")
+    p.add_argument("--said", type=int, default=60, help="lines of what a row that failed has said")
     p.add_argument("--jobs", type=int, default=6)
     p.add_argument("--seconds", type=float, default=190, help="of all; rows that had no time are said to be not run")
     p.add_argument("--limit", type=float, default=120, help="seconds of one row")
@@ -158,6 +161,39 @@ def reader(arena, gpu):
     return read
 
 
+def alone(lock, function):
+    """Ops and copies are timed while no other row is."""
+
+    def timed(*args, **kwargs):
+        with Locked(lock):
+            return function(*args, **kwargs)
+
+    return timed
+
+
+def where(arena, read):
+    """Where the memory is, for a row that failed."""
+    import torch
+
+    import headroom.compiled as compiled
+
+    lines = []
+    try:
+        if arena is not None:
+            info = arena.info()
+            lines.append("process {:,}, held {:,}, free on the device {:,}, page {:,}".format(
+                int(info.process_bytes), int(info.held_bytes), int(info.free_bytes), int(info.page_bytes)))
+            lines.append(", ".join(f"{k} {v:,}" for k, v in arena.numbers.items()))
+        elif torch.cuda.is_initialized():
+            lines += [f"process {read():,}", torch.cuda.memory_summary(abbreviated=True)]
+        for r in compiled.reports:
+            lines.append(str(r))
+            lines.append(f"arena {r.arena_bytes:,}, live {r.peak_bytes:,}, inputs {r.input_bytes:,}, outside {r.outside_bytes:,}")
+    except BaseException as e:  # the first failure is what matters
+        lines.append(f"and then {type(e).__name__}: {e}")
+    print("MEMORY", "\n".join(lines), flush=True)
+
+
 def compiled_step(o, way, amount, step):
     import torch
 
@@ -175,8 +211,12 @@ def row(o, name, way, amount):
 
     import headroom.compiled as compiled
 
+    from headroom.compiled import copies, graph
+
     torch.set_num_threads(2)
     gpu, arena = o.device == "cuda", None
+    if way != "inductor":
+        graph.read, copies.speeds = alone(o.lock, graph.read), alone(o.lock, copies.speeds)
     with Locked(o.lock):
         if gpu and way in ("exact", "inductor+arena"):
             arena = compiled.reserve(None if amount == "none" else f"{amount}GiB")
@@ -185,6 +225,20 @@ def row(o, name, way, amount):
             torch.zeros(1, device="cuda")
     peak = Peak(read)
     peak.start()
+    try:
+        return measured(o, name, way, amount, arena, peak)
+    except BaseException:
+        traceback.print_exc()
+        where(arena, read)
+        raise
+
+
+def measured(o, name, way, amount, arena, peak):
+    import torch
+
+    import headroom.compiled as compiled
+
+    gpu = o.device == "cuda"
     compiled.register()
     torch.manual_seed(0)
     module, loss, inputs = make(name, o.small, o.device)
@@ -204,11 +258,12 @@ def row(o, name, way, amount):
         return float(value)
 
     begin = time.time()
-    for _ in range(o.steps // 2):
-        last = one()
+    one()
     setup, times = time.time() - begin, []
     with Locked(o.lock):
-        for _ in range(o.steps - o.steps // 2):
+        for _ in range(5):
+            one()
+        for _ in range(max(1, o.steps - 6)):
             start = time.perf_counter()
             last = one()
             times.append(1000 * (time.perf_counter() - start))
@@ -232,10 +287,10 @@ def told(e):
 
 
 def row_main(o):
+    faulthandler.dump_traceback_later(max(5.0, o.limit - 10))  # what it was doing when it took too long
     try:
         print("ROW " + json.dumps(row(o, *o.row)), flush=True)
     except BaseException as e:
-        traceback.print_exc()
         print("ROW " + json.dumps({"error": told(e)}), flush=True)
     os._exit(0)  # what an allocator of ours still holds ends with the process
 
@@ -281,7 +336,7 @@ def start(o, lock, folder, one):
     """A row's process; what it says goes to a file."""
     log = open(os.path.join(folder, "-".join(one)), "w+")
     command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--device", o.device, "--steps", str(o.steps), "--lock", lock,
-               *(["--small"] if o.small else []), "--row", *one]
+               "--limit", str(o.limit), *(["--small"] if o.small else []), "--row", *one]
     env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "4", "OMP_NUM_THREADS": "2"}
     return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env), log, time.time()
 
@@ -291,7 +346,16 @@ def ended(log):
     lines = log.read().splitlines()
     log.close()
     said = [line for line in lines if line.startswith("ROW ")]
-    return json.loads(said[-1][4:]) if said else {"error": f"ended without a word: {lines[-1][:160] if lines else ''}"}
+    others = [line for line in lines if not line.startswith("ROW ")]
+    found = json.loads(said[-1][4:]) if said else {"error": f"ended without a word: {lines[-1][:160] if lines else ''}"}
+    return {**found, "said": others} if "error" in found else found
+
+
+def note(o, one, r):
+    """A row as a line of JSON, at once."""
+    if o.out:
+        with open(o.out, "a") as file:
+            file.write(json.dumps(dict(zip(("model", "way", "budget"), one)) | r) + "\n")
 
 
 def table(o):
@@ -316,7 +380,13 @@ def table(o):
                     process.kill()
                     process.wait()
                 r = ended(log)
-                wrong += show(*one, {"error": f"stopped after {time.time() - since:.0f} s"} if late and "ms" not in r else r)
+                if late and "ms" not in r:
+                    r["error"] = f"stopped after {time.time() - since:.0f} s"
+                failed = show(*one, r)
+                if failed and "said" in r:
+                    print("\n".join(f"    | {line}" for line in r["said"][-o.said:]), flush=True)
+                note(o, one, r)
+                wrong += failed
                 del running[one]
             time.sleep(0.1)
     print(f"{time.time() - begin:.0f} s, {wrong} wrong; bytes in MiB; exact: PyTorch's kernels and memory of the plan; inductor: compiled "

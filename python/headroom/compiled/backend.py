@@ -232,8 +232,12 @@ def outside_bytes(device: Any, input_bytes: int, more: Optional[int]) -> int:
 
 def backend(module: Any, inputs: Sequence[Any], options: Optional[dict[str, Any]] = None, **_: Any) -> Callable[..., Any]:
     """The backend that torch.compile calls.  `headroom.compiled.OPTIONS` lists its options."""
+    from .memory import begin
+
     settings = Settings(options)
     partition = Partition(settings, f"graph {len(reports) + 1}")
+    for device in {t.device for t in inputs if hasattr(t, "device")}:
+        begin(device)
     if settings.compiler == "inductor":
         from .inductor import compile_with
 

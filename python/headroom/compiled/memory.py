@@ -85,6 +85,25 @@ def extra_bytes(device: Any, run: Callable[[], Any], given: Any) -> int:
     return max(0, peak - before - sum(-(-size // 512) * 512 for size in mine.values()))
 
 
+_begun: set[Any] = set()
+
+
+def begin(device: Any) -> None:
+    """Backward passes run on a thread of their own, and cuBLAS and cuDNN have handles and workspaces for each thread: they are made
+    before anything is planned, so that they are counted."""
+    if device.type != "cuda" or device in _begun:
+        return
+    _begun.add(device)
+    with torch.enable_grad(), torch.autograd.set_multithreading_enabled(True):
+        for kind in (torch.float32, torch.bfloat16):
+            x = torch.zeros(64, 64, device=device, dtype=kind, requires_grad=True)
+            image = torch.zeros(2, 8, 8, 8, device=device, dtype=kind, requires_grad=True)
+            filters = torch.zeros(8, 8, 3, 3, device=device, dtype=kind, requires_grad=True)
+            (x @ x).sum().backward()
+            torch.nn.functional.conv2d(image, filters, padding=1).sum().backward()
+    torch.cuda.synchronize(device)
+
+
 def process_bytes(device: Any) -> int:
     """What NVML says of this process on a GPU; where it cannot, what PyTorch holds and 500 MiB for the context."""
     from .arena import arena_of

@@ -88,6 +88,7 @@ class Front:
 def form_of(model: Any, training: bool, weights: dict, paths: dict, batch: int, names: Optional[Sequence[str]],
             shapes: Optional[Sequence[tuple]], types: Optional[Sequence[str]]) -> tuple[Build, list, list]:
     xs, nodes, out = trace(model, training, shapes, types)
+    paths.update(unique_paths(model))  # a layer that was not built has its variables from the trace on
     looked_up = {id(n.arguments.args[0]) for n in nodes if type(n.operation).__name__ == "Embedding" and n.arguments.args}
     b = Build(Form(), lambda name, array: weights.__setitem__(name, array), batch)
     front = Front(b, weights, paths, training)
@@ -143,7 +144,7 @@ def export(model: Any, loss: str = "cross_entropy", name: Optional[str] = None, 
     """The model as a model file.  `shapes` (without the batch) and `types` ("float32", "int32") of its inputs where it does not know
     them or has open ones.  Raises Refused, with the layer's path, for what cannot be taken."""
     weights: dict = {}
-    paths = unique_paths(model)
+    paths: dict = {}  # of variables, by their ids
     notes = notes_of(model)
     builds, found = [], 0
     orders: list = []
