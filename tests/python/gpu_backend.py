@@ -211,12 +211,12 @@ def row(o, name, way, amount):
 
     import headroom.compiled as compiled
 
-    from headroom.compiled import copies, graph
+    from headroom.compiled import copies, fused, graph
 
     torch.set_num_threads(2)
     gpu, arena = o.device == "cuda", None
-    if way != "inductor":
-        graph.read, copies.speeds = alone(o.lock, graph.read), alone(o.lock, copies.speeds)
+    for module, name_of in ((graph, "read"), (fused, "read"), (copies, "speeds")):
+        setattr(module, name_of, alone(o.lock, getattr(module, name_of)))
     with Locked(o.lock):
         if gpu and way in ("exact", "inductor+arena"):
             arena = compiled.reserve(None if amount == "none" else f"{amount}GiB")

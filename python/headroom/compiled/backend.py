@@ -12,7 +12,7 @@ from .report import Report
 OPTIONS = {
     "budget": "bytes (\"6GiB\", a number) or a share of what plain training takes (\"60%\"); None: no limit",
     "compiler": "\"eager\" (PyTorch's own kernels, the default) or \"inductor\"",
-    "times": "\"estimate\" or \"measure\" (each op is timed once; the default of compiler=\"eager\" on a GPU)",
+    "times": "\"estimate\" or \"measure\" (each op is timed once; the default on a GPU)",
     "offload": "False: nothing is copied to the host",
     "outside": "bytes that the process will take beside this graph and has not yet: optimizer state",
     "enforce": "False: PyTorch's allocator is not limited to the budget (on a GPU; the limit is of the process)",
@@ -110,20 +110,16 @@ class Partition:
 
     def plan(self, joint: Any) -> tuple[Any, Any]:
         from ..planning import plan_problem
-        from . import copies
+        from . import copies, fused, graph
         from .arena import arena_of
-        from .graph import read
         from .problem import Problem
-        from .times import clock, workspace
+        from .times import clock, moved, workspace
 
         s, device = self.settings, device_of(joint)
         inductor = s.compiler == "inductor"
-        times = clock(s.times or ("fused" if inductor else "measure" if device.type == "cuda" else "estimate"))
+        times = clock(s.times or ("measure" if device.type == "cuda" else "estimate"))
         with generators_kept(device):
-            step = read(joint, self.name, times, workspace)
-        if inductor:
-            for n in step.nodes:
-                n.again = n.again and not n.random
+            step = fused.read(joint, self.name, times, moved, workspace) if inductor else graph.read(joint, self.name, times, workspace)
         offload = s.offload and not inductor
         arena = arena_of(device)
         problem = Problem(step, memory=copies.speeds(device) if offload else None, page=arena.page_bytes if arena is not None else 0)
@@ -133,10 +129,12 @@ class Partition:
         self.report = Report(plan, self.name, problem.input_bytes, budget, outside, s.compiler, arena if not inductor else None)
         if not plan.fits:
             raise DoesNotFit(refusal(self.report), self.report.minimum_bytes + outside, plan.minimum_op, [], plan)
-        if device.type == "cuda" and budget is not None and s.enforce and arena is None:
-            from .memory import limit
+        if device.type == "cuda" and s.enforce and arena is None:
+            from .memory import grow, limit
 
-            limit(device, budget)
+            grow()
+            if budget is not None:
+                limit(device, budget)
         return problem, plan
 
     def amounts(self, problem: Any, device: Any) -> tuple[Optional[int], int]:

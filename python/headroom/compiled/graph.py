@@ -186,6 +186,7 @@ class Arranged:
         self.now: dict[int, int] = {}  # value to the buffer that has it
         self.inputs: dict[str, FxNode] = {}
         self.plain: dict[str, FxNode] = {}  # nodes without bytes, and views of nothing
+        self.joined: dict[Any, FxNode] = {}  # what is computed inside kernels, by what it is computed from
         self.root: dict[int, str] = {}  # value to the node that it is whole in
         self.first: dict[str, FxNode] = {}  # elements of tuples as they were made first
         self.before: set[FxNode] = set()
@@ -224,12 +225,22 @@ class Arranged:
         """A node as it is now: a root from its buffer, a view of it made when it is first asked for."""
         if n.name in self.inputs:
             return self.inputs[n.name]
+        if self.problem.step.by_name[n.name].kind == "joined":
+            return self._get_joined(n, buffers)
         value = self._value_of(n)
         box = self.plain if value is None else self.here.setdefault(buffers.get(value, self.now.get(value, -1 - value)), {})
         if n.name not in box:
             made = self._copy(n, n.name if n.name not in self.used() else f"{n.name}_again", lambda a: self._get(a, buffers))
             box[n.name] = made
         return box[n.name]
+
+    def _get_joined(self, n: FxNode, buffers: dict[int, int]) -> FxNode:
+        values = self.problem.reads(self.problem.step.by_name[n.name])
+        key = (n.name, *(buffers.get(v, self.now.get(v, -1)) for v in values))
+        if key not in self.joined:
+            name = n.name if n.name not in self.used() else f"{n.name}_again"
+            self.joined[key] = self._copy(n, name, lambda a: self._get(a, buffers))
+        return self.joined[key]
 
     def used(self) -> Any:
         return self.graph._graph_namespace._used_names
@@ -322,6 +333,7 @@ class Arranged:
             self._finished(self.by_name[name])
         self.before = set(self.graph.nodes)
         self.returned = {name: self._finished(self.by_name[name]) for name in self.problem.step.outputs}
+        self.joined.clear()
         for box in [*self.here.values(), self.plain]:
             for name in list(box):
                 if name and self.problem.step.by_name[name].kind == "view" and not self._is_root(name):

@@ -120,13 +120,16 @@ def process_bytes(device: Any) -> int:
     return int(torch.cuda.memory_reserved(device)) + (500 << 20)
 
 
-def limit(device: Any, budget: int) -> None:
-    """Makes PyTorch's allocator keep a budget: beyond it, it first gives back what it has cached, then it is out of memory.
-    Segments that grow leave less unused between blocks; an allocator that cannot do that goes on as it was."""
+def grow() -> None:
+    """Lets the segments of PyTorch's allocator grow: less is unused between blocks.  One that cannot do that goes on as it was."""
     try:
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
     except (AttributeError, RuntimeError):
         pass
+
+
+def limit(device: Any, budget: int) -> None:
+    """Makes PyTorch's allocator keep a budget: beyond it, it first gives back what it has cached, then it is out of memory."""
     others = max(0, process_bytes(device) - int(torch.cuda.memory_reserved(device)))
     total = int(torch.cuda.get_device_properties(device).total_memory)
     torch.cuda.set_per_process_memory_fraction(min(1.0, max(0.0, (budget - others) / total)), device)

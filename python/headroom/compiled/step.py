@@ -1,9 +1,9 @@
 """One training step of another system as plain data: what PyTorch's joint graph is to the planner.
 
-A node computes something (kind "op"), gives another name to memory that exists ("view": reshapes, elements of tuples), or is there
-before the step ("input") or between its two halves ("tangent": the gradients of what the forward half returned).  A value is a
-storage, not a tensor, so views have no bytes.  Nothing here needs PyTorch: a step can be written to JSON, read and planned
-anywhere."""
+A node computes something (kind "op"), gives another name to memory that exists ("view": reshapes, elements of tuples), is computed
+inside the kernels that read it ("joined"), or is there before the step ("input") or between its two halves ("tangent": the gradients
+of what the forward half returned).  A value is a storage, not a tensor, so views have no bytes.  Nothing here needs PyTorch: a step
+can be written to JSON, read and planned anywhere."""
 from __future__ import annotations
 
 from typing import Any, Iterable, Optional

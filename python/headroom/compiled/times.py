@@ -12,8 +12,8 @@ from . import memory
 from .graph import target_name, tensors
 
 RATES = {"cpu": (8.0, 20.0, 2000.0), "cuda": (1500.0, 100000.0, 4000.0)}  # bytes a ns, operations a ns, ns a launch
-FUSED = 4.0
 _measured: dict[Any, float] = {}
+_bandwidths: dict[torch.device, float] = {}
 _workspaces: dict[Any, int] = {}  # bytes that an op takes beside its results while it runs, where that was measured
 
 
@@ -105,13 +105,35 @@ def _time(n: FxNode, repeats: int) -> tuple[float, int]:
     return best, memory.extra_bytes(device, lambda: target(*args, **kwargs), (args, kwargs))  # last: what stays allocated is there
 
 
-def fused(n: FxNode) -> float:
-    """An estimate for a compiler that joins ops without products into their neighbours: they cost a part of their bytes."""
-    return estimate(n) if operations(n) else estimate(n) / FUSED
+def moved(n: FxNode, size: int) -> float:
+    """Nanoseconds of a kernel that reads and writes so many bytes and does little else."""
+    device = next((t.device for t in tensors(n)), torch.device("cpu"))
+    launch = RATES.get(device.type, RATES["cpu"])[2]
+    return launch + size / bandwidth(device)
+
+
+def bandwidth(device: torch.device, size: int = 256 << 20) -> float:
+    """Bytes a nanosecond, measured once for a GPU."""
+    if device.type != "cuda":
+        return RATES.get(device.type, RATES["cpu"])[0]
+    if device not in _bandwidths:
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes(), torch.no_grad():
+            x, times = torch.zeros(size, dtype=torch.uint8, device=device), []
+            for _ in range(4):
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                x.add_(1)
+                end.record()
+                end.synchronize()
+                times.append(begin.elapsed_time(end) * 1e6)
+        _bandwidths[device] = 2 * size / max(min(times), 1.0)
+    return _bandwidths[device]
 
 
 def clock(kind: str) -> Callable[[FxNode], float]:
-    return {"estimate": estimate, "measure": measure, "fused": fused}[kind]
+    return {"estimate": estimate, "measure": measure}[kind]
 
 
-__all__ = ["clock", "estimate", "measure", "target_name", "workspace"]
+__all__ = ["clock", "estimate", "measure", "moved", "target_name", "workspace"]
