@@ -44,7 +44,7 @@ class Predictor:
         self.model: Model = resolve(model, source, loss, {"custom_ops": options.pop("custom_ops", False)}, labels)
         o = fill(_c.hr_infer_options, checkpoint=self.model.checkpoint().encode(), no_labels=not labels,
                  on_event=self.listener.function)
-        if self.model.custom:
+        if self.model.custom or self.model.exported is not None:  # a file of weights has the name of an export, not its graph
             o.custom_model = self.model.opened()
         known = kinds(_c.hr_infer_options)
         for key, value in options.items():

@@ -210,7 +210,6 @@ def row(o, name, way, amount):
     import torch
 
     import headroom.compiled as compiled
-
     from headroom.compiled import copies, fused, graph
 
     torch.set_num_threads(2)

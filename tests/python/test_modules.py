@@ -41,6 +41,7 @@ class Modules(unittest.TestCase):
         with torch.no_grad():
             out = module(torch.from_numpy(x))
         np.testing.assert_allclose(hr.predict(module, x), out.numpy(), atol=1e-4)
+        np.testing.assert_allclose(hr.predict(h.model, x), out.numpy(), atol=1e-4)
         loss = float(torch.nn.functional.cross_entropy(out, torch.from_numpy(y)))
         self.assertAlmostEqual(hr.evaluate(module, (x, y)).loss, loss, places=4)
 

@@ -14,10 +14,10 @@ from torch.fx import Node as FxNode
 from .graph import STATE_BYTES, Joint, Storages, is_random, target_name, tensors
 from .step import Node, Step, early_nodes
 
-JOINS = {"convert_element_type", "_to_copy", "full", "full_like", "iota", "arange", "scalar_tensor", "zeros", "ones", "zeros_like", "ones_like",
-         "inductor_random", "inductor_lookup_seed", "where", "clone", "expand", "constant_pad_nd", "broadcast_in_dim", "empty_like"}
+JOINS = {"convert_element_type", "_to_copy", "full", "full_like", "iota", "arange", "scalar_tensor", "zeros", "ones", "zeros_like",
+         "ones_like", "inductor_random", "inductor_lookup_seed", "where", "clone", "expand", "constant_pad_nd", "broadcast_in_dim", "empty_like"}
 REDUCES = {"sum", "mean", "var", "var_mean", "amax", "amin", "prod", "any", "all", "argmax", "argmin"}
-MOST = 6  # values that one kernel reads before Inductor writes one of its own
+MOST, MOST_SHARED = 8, 4  # values that are read for one that is joined, at most: as Inductor has it, fewer if several kernels read it
 
 
 def joins(n: FxNode) -> bool:
@@ -63,9 +63,9 @@ class Kernels:
 
     def _is_written(self, n: FxNode) -> bool:
         readers = self.readers(n)
-        if readers is None or any(not takes_joined(r) for r in readers) or len(self.leaves[n]) > MOST:
+        if readers is None or any(not takes_joined(r) for r in readers):
             return True
-        return len(readers) > 1 and sum(map(size_of, self.leaves[n])) > size_of(n) and len(self.leaves[n]) > 1
+        return len(self.leaves[n]) > (MOST if len(readers) == 1 else MOST_SHARED)
 
     def readers(self, n: FxNode) -> Any:
         """Ops that read it, through views; None when it is a result."""
