@@ -5,7 +5,6 @@ graph returns.  Everything else is `joined`: it is computed inside the kernel of
 where that reads it too, from values that are there."""
 from __future__ import annotations
 
-import operator
 from typing import Any, Callable
 
 import torch
@@ -99,7 +98,7 @@ def read(joint: Joint, name: str, time_ns: Callable[[FxNode], float], moved_ns: 
             continue
         elif n in joint.updates:
             nodes.append(Node(n.name, "op", target_name(n), inputs, (), moved_ns(n, 0), again=False, early=True, writes=True))
-        elif n.target is operator.getitem or (not mine and n.users) or (mine and all(k in known for k, _ in mine)):
+        elif (not mine and n.users) or (mine and all(k in known for k, _ in mine)):
             nodes.append(Node(n.name, "view", target_name(n), inputs, mine))
         else:
             called = not takes_joined(n)
