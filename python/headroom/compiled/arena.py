@@ -14,8 +14,8 @@ from ..errors import Error, MachineError, UsageError
 from ..library import check, context, fill, find, library
 
 START = 640 << 20  # what CUDA's libraries may load between the reservation and the first plan
-LOADED = 48 << 20  # between the first plan and the first steps
-SETTLED = 16 << 20  # after them
+LOADED = 128 << 20  # between the first plan and the end of the first step: kernels of the optimizer, local memory, streams
+SETTLED = 16 << 20  # after it
 OFTEN = 64  # planned steps between two looks at NVML
 arenas: dict[int, "Arena"] = {}  # by the number of the GPU, for the life of the process
 
@@ -96,6 +96,11 @@ class Arena:
                 library().hr_logical_set_limit(self.logical, max(page, self.numbers["used_bytes"]))
         return self.numbers["limit_bytes"]
 
+    def shrink(self) -> None:
+        """What has been loaded since the limit was set, beyond what was left for it, is no longer there for tensors."""
+        if self.budget is not None and self.budget - self.outside() - SETTLED < self.numbers["limit_bytes"]:
+            self.settle(SETTLED)
+
     def available(self, budget: Optional[int], input_bytes: int) -> int:
         """Bytes for a step in this budget, inputs that exist already included."""
         limit, used = self.settle(LOADED), self.numbers["used_bytes"]
@@ -110,7 +115,7 @@ class Arena:
         n = self.numbers
         if not self.settled or n["steps"] % OFTEN == 0:
             self.settled = bool(n["planned"])
-            self.settle(SETTLED if self.settled else LOADED)
+            self.settle(SETTLED if n["steps"] > 1 else LOADED)
 
     def forward(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A forward half: the first one after a backward half begins a step."""
@@ -126,6 +131,8 @@ class Arena:
     def backwards(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def half(*args: Any) -> Any:
             self.backward = True
+            if not self.settled:
+                self.shrink()
             return run(*args)
 
         return half

@@ -79,13 +79,15 @@ def _timed(device: torch.device, size: int) -> list[float]:
     there = torch.empty(size, dtype=torch.uint8, device=device)
     host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
     found = []
-    for source, target in ((there, host), (host, there)):
-        times = []
+    torch.cuda.synchronize(device)
+    for way, source, target in (("out", there, host), ("back", host, there)):
+        times, stream = [], _stream(device, way)
         for _ in range(3):
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            target.copy_(source, non_blocking=True)
-            end.record()
+            with torch.cuda.stream(stream):
+                begin.record(stream)
+                target.copy_(source, non_blocking=True)
+                end.record(stream)
             end.synchronize()
             times.append(begin.elapsed_time(end) * 1e6)
         found.append(size / max(min(times), 1.0))
