@@ -14,7 +14,8 @@ from .graph import STATE_BYTES, Joint, Storages, is_random, target_name, tensors
 from .step import Node, Step, early_nodes
 
 JOINS = {"convert_element_type", "_to_copy", "full", "full_like", "iota", "arange", "scalar_tensor", "zeros", "ones", "zeros_like",
-         "ones_like", "inductor_random", "inductor_lookup_seed", "where", "clone", "expand", "constant_pad_nd", "broadcast_in_dim", "empty_like"}
+         "ones_like", "inductor_random", "inductor_lookup_seed", "where", "clone", "expand", "constant_pad_nd", "broadcast_in_dim",
+         "empty_like"}
 REDUCES = {"sum", "mean", "var", "var_mean", "amax", "amin", "prod", "any", "all", "argmax", "argmin"}
 MOST, MOST_SHARED = 8, 4  # values that are read for one that is joined, at most: as Inductor has it, fewer if several kernels read it
 
