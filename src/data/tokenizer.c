@@ -67,6 +67,7 @@ typedef struct encoding {
     hri_bpe_work *work;
     hri_tokens *out;
     hri_prose *why;
+    int inside; /* what comes next goes on with a text */
 } encoding;
 
 static hr_status encode_piece(void *user, const char *text, size_t bytes) {
@@ -81,7 +82,9 @@ static hr_status encode_plain(encoding *e, const char *text, size_t bytes) {
 
 /* Text without added tokens, at least one byte. */
 static hr_status encode_part(encoding *e, const char *text, size_t bytes) {
-    if (!e->file->prefix_space || *text == ' ') {
+    const int inside = e->inside;
+    e->inside = 0;
+    if (!e->file->prefix_space || *text == ' ' || inside) {
         return encode_plain(e, text, bytes);
     }
     char *with = hri_malloc(bytes + 1);
@@ -119,6 +122,7 @@ static hr_status encode_all(encoding *e, const char *text, size_t bytes) {
         }
         status = at > from ? encode_part(e, text + from, at - from) : HR_OK;
         status = status == HR_OK ? hri_tokens_push(e->out, a->token) : status;
+        e->inside = 0;
         from = at += a->length;
     }
     return status == HR_OK && bytes > from ? encode_part(e, text + from, bytes - from) : status;
@@ -132,9 +136,9 @@ static hr_status encode_bytes(const char *text, size_t bytes, hri_tokens *out) {
     return status;
 }
 
-hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t bytes,
-                               hri_tokens *out, hri_prose *why) {
-    encoding e = {.file = &t->file, .out = out, .why = why};
+static hr_status encode(const hri_tokenizer *t, int inside, const char *text, size_t bytes,
+                        hri_tokens *out, hri_prose *why) {
+    encoding e = {.file = &t->file, .out = out, .why = why, .inside = inside};
     const size_t before = out->count;
     if (!t->has_file) {
         return encode_bytes(text, bytes, out);
@@ -148,4 +152,14 @@ hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t 
     hri_bpe_work_close(e.work);
     out->count = status == HR_OK ? out->count : before;
     return status;
+}
+
+hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t bytes,
+                               hri_tokens *out, hri_prose *why) {
+    return encode(t, 0, text, bytes, out, why);
+}
+
+hr_status hri_tokenizer_go_on(const hri_tokenizer *t, const char *text, size_t bytes,
+                              hri_tokens *out, hri_prose *why) {
+    return encode(t, 1, text, bytes, out, why);
 }

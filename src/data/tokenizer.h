@@ -28,6 +28,9 @@ int32_t hri_tokenizer_end(const hri_tokenizer *t);
 /* Appends the tokens of a text; on failure `out` is as it was. */
 HR_MUST_CHECK hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t bytes,
                                              hri_tokens *out, hri_prose *why);
+/* The same with a text that goes on where another ended: it gets no space in front. */
+HR_MUST_CHECK hr_status hri_tokenizer_go_on(const hri_tokenizer *t, const char *text, size_t bytes,
+                                            hri_tokens *out, hri_prose *why);
 /* The bytes of a token, valid as long as the tokenizer; NULL for a number that is none. */
 const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *bytes);
 

@@ -22,6 +22,7 @@ typedef struct work {
     char *buffer; /* PIECE */
     char *packed; /* tokens as they are written */
     size_t packed_room;
+    int begun; /* a piece of this text is through */
     hri_tokenize_result r;
     hri_why *why;
     hri_prose prose;
@@ -61,7 +62,10 @@ static hr_status write_tokens(work *w) {
 
 static hr_status encode(work *w, const char *text, size_t bytes) {
     hri_tokens_clear(&w->tokens);
-    hr_status status = hri_tokenizer_encode(w->tokenizer, text, bytes, &w->tokens, &w->prose);
+    /* Pieces of one text: the first one begins it. */
+    hr_status status = (w->begun ? hri_tokenizer_go_on : hri_tokenizer_encode)(
+        w->tokenizer, text, bytes, &w->tokens, &w->prose);
+    w->begun = 1;
     status = status == HR_OK ? write_tokens(w) : status;
     w->r.tokens += status == HR_OK ? w->tokens.count : 0;
     w->r.bytes += bytes;
@@ -144,6 +148,7 @@ static hr_status run(work *w) {
         if (status != HR_OK) {
             return failed(w, status, NULL);
         }
+        w->begun = 0;
         status = go_through(w, fd);
         close(fd);
         if (status != HR_OK) {

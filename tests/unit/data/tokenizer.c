@@ -21,13 +21,13 @@
     } while (0)
 
 /* All bytes as 0 to 255, then "he" 256, "ll" 257, "hell" 258, " w" 259; added: "<end>" 260. */
-static void write_file(hri_text *t, const char *more) {
+static void write_file(hri_text *t, const char *more, const char *prefix) {
     int next = 256;
     hri_text_add(t,
                  "{\"added_tokens\":[{\"id\":260,\"content\":\"<end>\",\"special\":true}],%s"
-                 "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                 "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s},"
                  "\"model\":{\"type\":\"BPE\",\"vocab\":{",
-                 more);
+                 more, prefix);
     for (int i = 0; i < 256; i++) {
         const int prints = (i >= 33 && i <= 126) || (i >= 161 && i != 173);
         hri_text_add(t, "\"\\u%04x\":%d,", (unsigned)(prints ? i : next++), i);
@@ -36,12 +36,12 @@ static void write_file(hri_text *t, const char *more) {
                     "\"merges\":[\"h e\",[\"l\",\"l\"],\"he ll\",\"\\u0120 w\"]}}");
 }
 
-static hri_tokenizer *open_small(void) {
+static hri_tokenizer *open_small_with(const char *prefix) {
     char path[512];
     hri_text t = {0};
     hri_tokenizer *made;
     hri_prose why = {""};
-    write_file(&t, "");
+    write_file(&t, "", prefix);
     test_write(test_folder(), "tokenizer.json", hri_text_get(&t), strlen(hri_text_get(&t)));
     hri_text_deinit(&t);
     snprintf(path, sizeof path, "%s/tokenizer.json", test_folder());
@@ -50,6 +50,10 @@ static hri_tokenizer *open_small(void) {
         test_fail(__FILE__, __LINE__, "%s", why.text);
     }
     return made;
+}
+
+static hri_tokenizer *open_small(void) {
+    return open_small_with("false");
 }
 
 static void encodes(const hri_tokenizer *t, const char *text, size_t bytes, const int32_t *want,
@@ -70,6 +74,20 @@ static void encodes(const hri_tokenizer *t, const char *text, size_t bytes, cons
     }
     CHECK(used == bytes && !memcmp(back, text, bytes));
     hri_tokens_deinit(&is);
+}
+
+TEST(tokenizer, a_text_that_goes_on_gets_no_space_in_front) {
+    NEED_PCRE2();
+    hri_tokenizer *t = open_small_with("true");
+    hri_tokens is = {0};
+    hri_prose why = {""};
+    CHECK_OK(hri_tokenizer_encode(t, "w", 1, &is, &why));
+    CHECK_OK(hri_tokenizer_go_on(t, "w<end>w", 7, &is, &why));
+    static const int32_t want[] = {259, 'w', 260, 259};
+    CHECK_EQ(is.count, 4);
+    CHECK(!memcmp(is.items, want, sizeof want));
+    hri_tokens_deinit(&is);
+    hri_tokenizer_close(t);
 }
 
 TEST(tokenizer, merges_come_in_their_order_and_stay_within_pieces) {
@@ -113,7 +131,7 @@ static void refused(const char *text, hr_status status, const char *sentence) {
 
 TEST(tokenizer, what_would_give_other_tokens_is_refused) {
     hri_text t = {0};
-    write_file(&t, "\"normalizer\":{\"type\":\"NFC\"},");
+    write_file(&t, "\"normalizer\":{\"type\":\"NFC\"},", "false");
     refused(hri_text_get(&t), HR_E_UNSUPPORTED, "a normalizer");
     hri_text_deinit(&t);
     refused("[1]", HR_E_FORMAT, "not of the right kind");
