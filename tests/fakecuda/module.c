@@ -121,7 +121,7 @@ static CUresult load_stub(struct CUctx_st *context, const unsigned char *image, 
 /* `kind`: ".text" or ".global".  PTX, which is text, has the name of an entry before its parameters. */
 static int has(const struct CUmod_st *m, const char *kind, const char *name) {
     char section[300];
-    const int ptx = m->bytes < 4 || memcmp(m->stub, "\177ELF", 4) != 0;
+    const int ptx = memmem(m->stub, m->bytes, ".version ", 9) != NULL;
     const int length = ptx ? snprintf(section, sizeof section, "%s%s", name,
                                       *kind == '.' && kind[1] == 't' ? "(" : "")
                            : snprintf(section, sizeof section, "%s.%s", kind, name) + 1;
