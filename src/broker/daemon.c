@@ -24,7 +24,7 @@ enum { CALLERS = 1000, BUSY_MS = 20, IDLE_MS = 1000, WRITE_MS = 50 };
 
 typedef struct daemon {
     hri_broker broker;
-    int lock_fd, listen_fd;
+    int listen_fd;
     const char *folder;
     uint64_t written_job, written_ms; /* the last refusal that was written down */
     hri_refusal refusal;
@@ -40,8 +40,8 @@ static uint64_t now_ms(void) {
 
 /* ---- the folder ---- */
 
-static hr_status open_lock(daemon_state *d, const char *folder, hri_prose *why) {
-    char path[HRI_WIRE_PATH + 32];
+hr_status hri_daemon_lock(const char *folder, int *out_lock, hri_prose *why) {
+    char path[HRI_WIRE_PATH + 32], text[32]; /* the text is for people who look for it */
     struct stat s;
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         return hri_prose_set(why, HR_E_IO, "cannot create %s: %s", folder, strerror(errno));
@@ -52,18 +52,22 @@ static hr_status open_lock(daemon_state *d, const char *folder, hri_prose *why) 
                              folder);
     }
     snprintf(path, sizeof path, "%s/lock", folder);
-    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (d->lock_fd < 0) {
-        return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
-    }
-    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        return hri_prose_set(why, HR_E_EXISTS, "a broker is already running in %s", folder);
-    }
-    char text[32]; /* for people who look for it */
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     const int length = snprintf(text, sizeof text, "%d\n", (int)getpid());
-    if (ftruncate(d->lock_fd, 0) != 0 || pwrite(d->lock_fd, text, (size_t)length, 0) != length) {
+    hr_status status = HR_OK;
+    if (fd < 0) {
         return hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
     }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        status = hri_prose_set(why, HR_E_EXISTS, "a broker is already running in %s", folder);
+    } else if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)length, 0) != length) {
+        status = hri_prose_set(why, HR_E_IO, "%s: %s", path, strerror(errno));
+    }
+    if (status != HR_OK) {
+        close(fd);
+        return status;
+    }
+    *out_lock = fd;
     return HR_OK;
 }
 
@@ -288,19 +292,17 @@ static void tell_ready(int ready) {
     }
 }
 
-hr_status hri_daemon_run(const char *folder, const hri_observer *observer, uint64_t linger_ms,
-                         int ready, hri_prose *why) {
+hr_status hri_daemon_run(int lock, const char *folder, const hri_observer *observer,
+                         uint64_t linger_ms, int ready, hri_prose *why) {
     daemon_state *d = hri_calloc(1, sizeof *d);
     if (!d) {
+        close(lock);
         return HR_E_NOMEM_HOST;
     }
-    d->lock_fd = d->listen_fd = -1;
+    d->listen_fd = -1;
     d->folder = folder;
     d->broker.observer = observer;
-    hr_status status = open_lock(d, folder, why);
-    if (status == HR_OK) {
-        status = open_ledger(d, folder, why);
-    }
+    hr_status status = open_ledger(d, folder, why);
     if (status == HR_OK) {
         status = open_socket(d, folder, why);
     }
@@ -317,9 +319,7 @@ hr_status hri_daemon_run(const char *folder, const hri_observer *observer, uint6
     if (d->listen_fd >= 0) {
         close(d->listen_fd);
     }
-    if (d->lock_fd >= 0) {
-        close(d->lock_fd);
-    }
+    close(lock);
     hri_free(d);
     return status;
 }

@@ -19,13 +19,12 @@ static const hri_field fields[] = {
 };
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
-    (void)count;
-    (void)arguments;
+    (void)count, (void)arguments;
     const broker_options *o = options;
     hri_nvml_observer *nvml = NULL;
     hri_prose why = {0};
     char folder[HRI_WIRE_PATH];
-    int ready = -1, code = 0;
+    int ready = -1, code = 0, lock = -1;
     if (o->detach && !hri_daemon_detach(&ready, &code)) {
         return code;
     }
@@ -33,12 +32,13 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
         hri_say_error(cli, "the path of the runtime directory is too long for a socket");
         return HRI_EXIT_USAGE;
     }
-    hr_status status = hri_nvml_observer_open(&nvml, &why);
+    hr_status status = hri_daemon_lock(folder, &lock, &why);
+    status = status == HR_OK ? hri_nvml_observer_open(&nvml, &why) : status;
     if (status == HR_OK) {
         const hri_observer observer = hri_nvml_observer_of(nvml);
         hri_observed devices[HRI_OBSERVED_DEVICES];
         status = observer.devices(observer.user, devices) > 0
-                     ? hri_daemon_run(folder, &observer, (uint64_t)o->linger, ready, &why)
+                     ? hri_daemon_run(lock, folder, &observer, (uint64_t)o->linger, ready, &why)
                      : hri_prose_set(&why, HR_E_UNSUPPORTED, "no NVIDIA GPU was found");
     }
     hri_nvml_observer_close(nvml);

@@ -98,23 +98,26 @@ static int bury(void) {
     return living;
 }
 
+/* An observer may be looking, which is in no slot: what does not change must not be zero for a moment. */
 static void set_up(void) {
-    memset(state, 0, sizeof *state);
-    state->magic = MAGIC;
+    static fake_state fresh; /* under the lock */
+    memset(&fresh, 0, sizeof fresh);
+    fresh.magic = MAGIC;
     const char *devices = getenv("FAKECUDA_DEVICES");
     const long count = devices ? strtol(devices, NULL, 10) : 1;
-    state->devices = (uint64_t)(count < 0 ? 0 : count > FAKE_DEVICES ? FAKE_DEVICES : count);
-    state->context_bytes = fake_env_bytes("FAKECUDA_CONTEXT", 64 << 20);
-    state->drain_ms = fake_env_bytes("FAKECUDA_DRAIN_MS", 0);
-    state->lazy_bytes = fake_env_bytes("FAKECUDA_LAZY", 2 << 20);
+    fresh.devices = (uint64_t)(count < 0 ? 0 : count > FAKE_DEVICES ? FAKE_DEVICES : count);
+    fresh.context_bytes = fake_env_bytes("FAKECUDA_CONTEXT", 64 << 20);
+    fresh.drain_ms = fake_env_bytes("FAKECUDA_DRAIN_MS", 0);
+    fresh.lazy_bytes = fake_env_bytes("FAKECUDA_LAZY", 2 << 20);
     const char *list = getenv("FAKECUDA_CAPACITY");
     uint64_t capacity = 4ull << 30;
     for (int i = 0; i < FAKE_DEVICES; i++) {
         capacity = fake_bytes(list, capacity);
-        state->capacity[i] = capacity;
+        fresh.capacity[i] = capacity;
         list = list ? strchr(list, ',') : NULL;
         list = list ? list + 1 : NULL;
     }
+    memcpy(state, &fresh, sizeof fresh);
 }
 
 static int open_file(void) {

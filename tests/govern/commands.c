@@ -1,5 +1,6 @@
 /* headroom run, top, limit and why as people use them, and misuse. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,6 +26,37 @@ TEST(commands, signals_reach_the_program) {
             "done' & while [ ! -e a ]; do sleep 0.01; done; kill -TERM $!; wait $!; echo code $?");
     govern_expect(&w, "caught\n");
     govern_expect(&w, "code 5\n");
+    govern_end(&w);
+}
+
+/* None of them has a broker to begin with; in every second round the last one ends while the next are started. */
+TEST(commands, many_that_start_at_once_share_one_broker) {
+    govern_world w;
+    govern_start(&w, "HEADROOM_BROKER_LINGER_MS=0");
+    govern_shell(
+        &w,
+        "for round in $(seq %d); do n=$((2 + round %% 7)) list=; "
+        "export HEADROOM_RUNTIME_DIR=$PWD/r$((round / 2)) FAKECUDA_STATE=$PWD/s$((round / 2)); "
+        "for i in $(seq $n); do $HEADROOM run --budget 1GiB --wait 50s -- true & "
+        "list=\"$list $!\"; done; "
+        "for pid in $list; do wait $pid || echo round $round: code $?; done; done; echo done",
+        getenv("HEADROOM_TEST_ALL") ? 100 : 7);
+    if (strstr(w.out, "round")) {
+        test_fail(__FILE__, __LINE__, "%s%s", w.out, w.words);
+    }
+    govern_expect(&w, "done\n");
+    govern_end(&w);
+}
+
+/* The lock is somebody's who is about to answer: whether this one sees a GPU at that moment is not asked. */
+TEST(commands, a_broker_that_starts_second_leaves_the_first_alone) {
+    govern_world w;
+    govern_start(&w, "");
+    govern_shell(&w, "mkdir -m 700 r; flock r/lock sh -c 'touch held; sleep 0.4' & "
+                     "while [ ! -e held ]; do sleep 0.01; done; "
+                     "FAKECUDA_FAIL=nvmlInit $HEADROOM broker; echo code $?; "
+                     "$HEADROOM run --budget 1GiB -- true; echo code $?; wait");
+    govern_expect(&w, "code 1\ncode 0\n");
     govern_end(&w);
 }
 

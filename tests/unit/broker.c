@@ -167,7 +167,11 @@ TEST(broker, two_of_ours_that_do_not_fit_together_come_one_after_the_other) {
     const pid_t daemon = fork();
     if (daemon == 0) {
         const hri_observer observer = {.devices = devices, .processes = processes};
-        _exit(hri_daemon_run(folder, &observer, 100, -1, &why) == HR_OK ? 0 : 1);
+        int lock = -1;
+        _exit(hri_daemon_lock(folder, &lock, &why) == HR_OK &&
+                      hri_daemon_run(lock, folder, &observer, 100, -1, &why) == HR_OK
+                  ? 0
+                  : 1);
     }
     hri_client a = {.fd = -1}, a_process = {.fd = -1}, b = {.fd = -1};
     for (int i = 0; i < 500 && hri_client_open(folder, &a, &why) != HR_OK; i++) {
