@@ -11,6 +11,8 @@
 typedef struct outcome {
     float losses[TRAINING_STEPS];
     uint64_t print; /* of every parameter and state that a checkpoint has */
+    int64_t
+        graphs; /* launches of kernels, captured: of a part and the last part of every replica */
 } outcome;
 
 typedef struct setting {
@@ -21,8 +23,14 @@ typedef struct setting {
     hri_shard_mode shard;
 } setting;
 
+/* Kernels that were launched so far, or captured. */
+static int64_t launches(void) {
+    return is_fake() ? fake()->calls("cuLaunchKernel") : 0;
+}
+
 static void train(const setting *x, outcome *out) {
     training t;
+    int64_t before;
     hri_measured m;
     training_open(&t, x->model, x->options, x->batch);
     if (x->devices > 1) {
@@ -35,12 +43,18 @@ static void train(const setting *x, outcome *out) {
     t.job.allow_coupled = 1;
     training_plan(&t, 1.0);
     CHECK_EQ(t.plans.arenas, t.job.arenas);
-    training_take(&t);
+    before = launches();
+    training_take(&t); /* one replica runs its graphs once and captures them */
+    out->graphs = (launches() - before) / 2;
+    before = launches();
     const int64_t syncs = is_fake() ? fake()->calls("cuStreamSynchronize") : 0;
     training_steps(&t, out->losses);
     if (is_fake() && !x->apart) { /* of parts and steps, never of tensors */
         const int64_t most = TRAINING_STEPS * (x->parts * 20 + 20);
         CHECK_LE(fake()->calls("cuStreamSynchronize") - syncs, most);
+    }
+    if (x->replicas > 1) { /* several are captured together with the first step */
+        out->graphs = launches() - before;
     }
     CHECK_OK(training_print(t.planned, &out->print));
     hri_planned_measure(t.planned, &m);
@@ -56,6 +70,12 @@ static void same(const setting *x, const outcome *one) {
     train(x, &is);
     CHECK(memcmp(is.losses, one->losses, sizeof one->losses) == 0);
     CHECK(is.print == one->print);
+    if (is_fake() &&
+        x->devices == 1) { /* exchanging and adding up cost launches of their own, few */
+        printf("    %lld launches, %lld of one replica\n", (long long)is.graphs,
+               (long long)one->graphs);
+        CHECK_LE(is.graphs, x->replicas * one->graphs * 6 / 5 + 8);
+    }
 }
 
 TEST_TIMEOUT(slices, have_the_bits_of_one, 300) {
