@@ -85,7 +85,7 @@ class Partition:
                              "would have to know when; use compiler=\"eager\"")
         arranged = self.arrange(joint)
         static = rest.get("static_lifetime_input_indices")
-        more = {}
+        more: dict[str, Any] = {}
         if static is not None:
             inputs = [n for n in arranged.module.graph.nodes if n.op == "placeholder"]
             from torch.utils._ordered_set import OrderedSet

@@ -319,7 +319,7 @@ class Arranged:
         made.meta = {**n.meta, "val": n.meta["val"][:3] if name == MOVES_STATISTICS[0] else n.meta["val"]}
         return made
 
-    def _zeros(self, like: FxNode) -> FxNode:
+    def _zeros(self, like: Any) -> FxNode:
         v = like.meta["val"]
         made = self.graph.call_function(torch.ops.aten.zeros.default, (list(v.shape),), {"dtype": v.dtype, "device": v.device})
         made.meta = {"val": v}

@@ -50,7 +50,7 @@ class Sides(TorchFunctionMode):
     def _side(self, x: torch.Tensor, choices: Sequence[np.ndarray], at: Sequence[float]) -> torch.Tensor:
         """How many of the kinks at `at` each element lies beyond, by our run."""
         a = x.detach().numpy()
-        theirs = sum((a > k).astype("int8") for k in at)
+        theirs: Any = sum((a > k).astype("int8") for k in at)
         largest = max(float(np.abs(a).max()), 1e-30)
 
         def distance(where: np.ndarray, best: np.ndarray) -> np.ndarray:

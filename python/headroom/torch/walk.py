@@ -80,7 +80,7 @@ class Walk:
     def __init__(self, build: Build, outside: Optional[outside.Kept] = None) -> None:
         self.build, self.outside = build, outside  # outside: ops that are not ours may run in PyTorch
         self.way_out = "" if outside else "; custom_ops=True (--custom-ops) runs it in PyTorch on the host"
-        self.cells: dict[torch.fx.Node, Cell] = {}
+        self.cells: dict[Any, Cell] = {}
         self.buffers: dict[Cell, str] = {}  # every buffer's name
         self.states: dict[str, Any] = {}  # those that are states: the current value
         self.counters: dict[str, int] = {}  # whole-number buffers that grow by this much a step
@@ -221,7 +221,8 @@ class Walk:
             enabled, inner, *inputs = node.args
         else:
             raise Refused(f"no way to take {node.target}")
-        module = getattr(owner, str(inner.target))
+        called: Any = inner
+        module = getattr(owner, str(called.target))
         before, self.no_grad = self.no_grad, not enabled
         holes = [n for n in module.graph.nodes if n.op == "placeholder"]
         for hole, given in zip(holes, inputs):
