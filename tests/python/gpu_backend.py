@@ -31,7 +31,7 @@ def options(argv=None):
     p.add_argument("--models", default="resnet50,gpt2")
     p.add_argument("--budgets", default="none,8,6,5,4", help="GiB of the process")
     p.add_argument("--knobs", default="1.0,0.5,0.2,0.0", help="torch.compile's activation_memory_budget")
-    p.add_argument("--ways", default="exact,knob,inductor,forecast,eager")
+    p.add_argument("--ways", default="exact,knob,inductor,forecast,inductor+arena,eager")
     p.add_argument("--steps", type=int, default=18, help="6 of them before those that are timed")
     p.add_argument("--out", default="", help="a file that gets each row as a line of JSON when it ends")
     p.add_argument("--said", type=int, default=60, help="lines of what a row that failed has said")
@@ -39,6 +39,7 @@ def options(argv=None):
     p.add_argument("--seconds", type=float, default=190, help="of all; rows that had no time are said to be not run")
     p.add_argument("--limit", type=float, default=120, help="seconds of one row")
     p.add_argument("--row", nargs=3, metavar=("MODEL", "WAY", "BUDGET"))
+    p.add_argument("--deterministic", action="store_true", help="PyTorch's deterministic algorithms: losses of eager and exact are then equal")
     p.add_argument("--lock", default="")
     return p.parse_args(argv)
 
@@ -128,11 +129,11 @@ class Peak(threading.Thread):
 
 
 class Locked:
-    def __init__(self, path):
-        self.file = open(path or os.devnull, "w")
+    def __init__(self, path, kind=fcntl.LOCK_EX):
+        self.file, self.kind = open(path or os.devnull, "w"), kind
 
     def __enter__(self):
-        fcntl.flock(self.file, fcntl.LOCK_EX)
+        fcntl.flock(self.file, self.kind)
 
     def __exit__(self, *_):
         fcntl.flock(self.file, fcntl.LOCK_UN)
@@ -213,6 +214,7 @@ def row(o, name, way, amount):
     from headroom.compiled import copies, fused, graph
 
     torch.set_num_threads(2)
+    torch.use_deterministic_algorithms(o.deterministic, warn_only=True)
     gpu, arena = o.device == "cuda", None
     for module, name_of in ((graph, "read"), (fused, "read"), (copies, "speeds")):
         setattr(module, name_of, alone(o.lock, getattr(module, name_of)))
@@ -257,9 +259,11 @@ def measured(o, name, way, amount, arena, peak):
         return float(value)
 
     begin = time.time()
-    one()
+    busy = f"{o.lock}-busy" if o.lock else ""
+    with Locked(busy, fcntl.LOCK_SH):  # compilers try kernels on the GPU
+        one()
     setup, times = time.time() - begin, []
-    with Locked(o.lock):
+    with Locked(busy):
         for _ in range(5):
             one()
         for _ in range(max(1, o.steps - 6)):
@@ -308,7 +312,7 @@ def rows(o):
         found += [(name, "knob", k) for k in knobs if "knob" in ways]
         found += [(name, "inductor", b) for b in budgets if "inductor" in ways]
     found += [(name, "forecast", b) for name in models for b in budgets[2:3] if "forecast" in ways]
-    found += [(name, "inductor+arena", b) for name in models for b in budgets[2:3] if "inductor" in ways]
+    found += [(name, "inductor+arena", b) for name in models for b in budgets[2:3] if "inductor+arena" in ways]
     return found + [(name, "eager", "none") for name in models if "eager" in ways]
 
 
@@ -327,7 +331,7 @@ def show(name, way, amount, r):
     words += [f"{k} {arena[k]}" for k in ("served", "extra", "overflow", "syncs") if arena]
     print(f"{begin}{r['ms']:7.1f} {mib(r['nvml'])} {mib(r.get('planned', 0), 8)} {mib(arena.get('arena_bytes', 0))} "
           f"{mib(arena.get('bound_bytes', 0))} {arena.get('missed', 0):7} {r.get('recomputed', 0):6} {mib(r.get('copied', 0))}  "
-          f"{r['loss']:.4f}  {', '.join(words)}", flush=True)
+          f"{r['loss']:.6f}  {', '.join(words)}", flush=True)
     return over and way in ("exact", "inductor+arena")
 
 
@@ -335,8 +339,8 @@ def start(o, lock, folder, one):
     """A row's process; what it says goes to a file."""
     log = open(os.path.join(folder, "-".join(one)), "w+")
     command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--device", o.device, "--steps", str(o.steps), "--lock", lock,
-               "--limit", str(o.limit), *(["--small"] if o.small else []), "--row", *one]
-    env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "4", "OMP_NUM_THREADS": "2"}
+               "--limit", str(o.limit), *(["--small"] if o.small else []), *(["--deterministic"] if o.deterministic else []), "--row", *one]
+    env = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TORCHINDUCTOR_COMPILE_THREADS": "4", "OMP_NUM_THREADS": "2"}
     return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env), log, time.time()
 
 

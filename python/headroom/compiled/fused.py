@@ -16,6 +16,7 @@ from .step import Node, Step, early_nodes
 JOINS = {"convert_element_type", "_to_copy", "full", "full_like", "iota", "arange", "scalar_tensor", "zeros", "ones", "zeros_like",
          "ones_like", "inductor_random", "inductor_lookup_seed", "where", "clone", "expand", "constant_pad_nd", "broadcast_in_dim",
          "empty_like"}
+PICKS = {"gather", "index", "_unsafe_index"}
 REDUCES = {"sum", "mean", "var", "var_mean", "amax", "amin", "prod", "any", "all", "argmax", "argmin"}
 MOST, MOST_SHARED = 8, 4  # values that are read for one that is joined, at most: as Inductor has it, fewer if several kernels read it
 
@@ -29,7 +30,7 @@ def joins(n: FxNode) -> bool:
 
 def takes_joined(n: FxNode) -> bool:
     """Whether what an op reads may be computed inside its own kernel."""
-    return joins(n) or target_name(n) in REDUCES
+    return joins(n) or target_name(n) in REDUCES or target_name(n) in PICKS
 
 
 def size_of(n: FxNode) -> int:

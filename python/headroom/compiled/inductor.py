@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
+from torch._functorch import config as functorch_config
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
@@ -27,7 +28,8 @@ class Chosen(CustomPartitionerFn):
 
 
 def compile_with(partition: Any, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-    made: Any = compile_fx(module, list(inputs), config_patches={"custom_partitioner_fn": Chosen(partition)})  # type: ignore[arg-type]
+    with functorch_config.patch(enable_autograd_cache=False):  # its key has no budget in it: another plan's halves would be found
+        made: Any = compile_fx(module, list(inputs), config_patches={"custom_partitioner_fn": Chosen(partition)})  # type: ignore[arg-type]
     arena = next((a for t in inputs if hasattr(t, "device") and (a := arena_of(t.device)) is not None), None)
     if arena is None or partition.report is None:  # nothing was planned: there are no steps
         return made

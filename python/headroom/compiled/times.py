@@ -12,6 +12,7 @@ from . import memory
 from .graph import target_name, tensors
 
 RATES = {"cpu": (8.0, 20.0, 2000.0), "cuda": (1500.0, 100000.0, 4000.0)}  # bytes a ns, operations a ns, ns a launch
+AHEAD = 1 << 20  # clock cycles for which a GPU is kept busy, so that an op's launch is not part of its time
 _measured: dict[Any, float] = {}
 _bandwidths: dict[torch.device, float] = {}
 _workspaces: dict[Any, int] = {}  # bytes that an op takes beside its results while it runs, where that was measured
@@ -91,6 +92,7 @@ def _time(n: FxNode, repeats: int) -> tuple[float, int]:
     for _ in range(repeats + 1):
         if device.type == "cuda":
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda._sleep(AHEAD)
             begin.record()
             target(*args, **kwargs)
             end.record()
