@@ -25,6 +25,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
                                      .tokenizer = o->tokenizer,
                                      .out = o->out,
                                      .decode = o->decode,
+                                     .threads = (uint32_t)cli->settings->threads,
                                      .listener = {hri_cli_on_event, cli}};
     hri_tokenize_result r;
     hri_why why = {0};

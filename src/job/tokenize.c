@@ -10,19 +10,31 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/threads.h"
 #include "data/tokenizer.h"
 
-enum { PIECE = 4 << 20 };
+/* Most pieces at once: with the tokens of each they are 20 MiB in the worst case. */
+enum { PIECE = 4 << 20, MOST_LANES = 8 };
+
+/* One piece of text and what became of it. */
+typedef struct lane {
+    char *text; /* PIECE */
+    size_t bytes;
+    int begins; /* a text */
+    hri_tokens tokens;
+    hr_status status;
+    hri_prose prose;
+} lane;
 
 typedef struct work {
     const hri_tokenize_options *o;
     hri_tokenizer *tokenizer;
+    hri_threads *threads;
     hri_writer to;
-    hri_tokens tokens;
-    char *buffer; /* PIECE */
+    lane lanes[MOST_LANES];
+    uint32_t lane_count;
     char *packed; /* tokens as they are written */
     size_t packed_room;
-    int begun; /* a piece of this text is through */
     hri_tokenize_result r;
     hri_why *why;
     hri_prose prose;
@@ -41,8 +53,8 @@ static hr_status read_some(work *w, int fd, char *to, size_t room, size_t *got) 
     return n < 0 ? hri_prose_set(&w->prose, HR_E_IO, "%s", strerror(errno)) : HR_OK;
 }
 
-static hr_status write_tokens(work *w) {
-    const size_t bytes = w->tokens.count * w->r.width;
+static hr_status write_tokens(work *w, const hri_tokens *tokens) {
+    const size_t bytes = tokens->count * w->r.width;
     if (bytes > w->packed_room) {
         char *grown = hri_realloc(w->packed, bytes);
         if (!grown) {
@@ -51,8 +63,8 @@ static hr_status write_tokens(work *w) {
         w->packed = grown;
         w->packed_room = bytes;
     }
-    for (size_t i = 0; i < w->tokens.count; i++) {
-        const uint32_t token = (uint32_t)w->tokens.items[i];
+    for (size_t i = 0; i < tokens->count; i++) {
+        const uint32_t token = (uint32_t)tokens->items[i];
         for (unsigned k = 0; k < w->r.width; k++) {
             w->packed[i * w->r.width + k] = (char)(token >> 8 * k);
         }
@@ -60,16 +72,32 @@ static hr_status write_tokens(work *w) {
     return bytes ? hri_writer_write(&w->to, w->packed, bytes, &w->prose) : HR_OK;
 }
 
-static hr_status encode(work *w, const char *text, size_t bytes) {
-    hri_tokens_clear(&w->tokens);
-    /* Pieces of one text: the first one begins it. */
-    hr_status status = (w->begun ? hri_tokenizer_go_on : hri_tokenizer_encode)(
-        w->tokenizer, text, bytes, &w->tokens, &w->prose);
-    w->begun = 1;
-    status = status == HR_OK ? write_tokens(w) : status;
-    w->r.tokens += status == HR_OK ? w->tokens.count : 0;
-    w->r.bytes += bytes;
-    return status;
+static void encode_one(void *arg, uint32_t task, uint32_t worker) {
+    work *w = arg;
+    lane *l = &w->lanes[task];
+    (void)worker;
+    hri_tokens_clear(&l->tokens);
+    l->status = (l->begins ? hri_tokenizer_encode : hri_tokenizer_go_on)(
+        w->tokenizer, l->text, l->bytes, &l->tokens, &l->prose);
+}
+
+/* The pieces of some lanes, side by side; their tokens go out in the order of the text. */
+static hr_status encode(work *w, uint32_t count) {
+    hri_threads_run(w->threads, count, encode_one, w);
+    for (uint32_t i = 0; i < count; i++) {
+        lane *l = &w->lanes[i];
+        if (l->status != HR_OK) {
+            w->prose = l->prose;
+            return l->status;
+        }
+        const hr_status status = write_tokens(w, &l->tokens);
+        if (status != HR_OK) {
+            return status;
+        }
+        w->r.tokens += l->tokens.count;
+        w->r.bytes += l->bytes;
+    }
+    return HR_OK;
 }
 
 static hr_status decode(work *w, const char *raw, size_t bytes) {
@@ -94,40 +122,80 @@ static hr_status decode(work *w, const char *raw, size_t bytes) {
     return status;
 }
 
-/* How much of the buffer goes through now: all at the end of a file, else up to a place to cut. */
-static size_t cut(const work *w, size_t used, bool over) {
+/* How much of a piece goes through now: all at the end of a file, else up to a place to cut. */
+static size_t cut(const work *w, const char *text, size_t used, bool over) {
     if (over || w->o->decode) {
         return over ? used : used - used % w->r.width;
     }
     for (size_t i = used - 1; i > 0; i--) {
-        if (w->buffer[i] == '\n' && isalnum((unsigned char)w->buffer[i - 1])) {
+        if (text[i] == '\n' && isalnum((unsigned char)text[i - 1])) {
             return i;
         }
     }
     return used; /* one line of megabytes: it is cut somewhere */
 }
 
+/* Fills a piece behind the `used` bytes that it has. */
+static hr_status fill(work *w, int fd, lane *l, size_t *used, bool *over) {
+    hr_status status = HR_OK;
+    while (status == HR_OK && !*over && *used < PIECE) {
+        size_t got = 0;
+        status = read_some(w, fd, l->text + *used, PIECE - *used, &got);
+        *over = status == HR_OK && !got;
+        *used += got;
+    }
+    return status;
+}
+
 static hr_status go_through(work *w, int fd) {
-    size_t used = 0;
-    bool over = false;
+    size_t used = 0; /* of the first lane: what was left of the piece before */
+    bool over = false, begun = false;
     hr_status status = HR_OK;
     while (status == HR_OK && !over) {
-        size_t got = 0;
-        status = read_some(w, fd, w->buffer + used, PIECE - used, &got);
-        over = status == HR_OK && !got;
-        used += got;
-        if (status != HR_OK || (!over && used < PIECE)) {
-            continue;
+        uint32_t count = 0;
+        while (status == HR_OK && !over && count < w->lane_count) {
+            lane *l = &w->lanes[count], *next = &w->lanes[(count + 1) % w->lane_count];
+            status = fill(w, fd, l, &used, &over);
+            if (status != HR_OK) {
+                return status;
+            }
+            l->bytes = cut(w, l->text, used, over);
+            l->begins = !begun;
+            begun = true;
+            used -= l->bytes;
+            count += l->bytes > 0;
+            if (count < w->lane_count) { /* else it waits behind the last piece */
+                memmove(next->text, l->text + l->bytes, used);
+            }
         }
-        const size_t now = cut(w, used, over);
-        status = now ? (w->o->decode ? decode : encode)(w, w->buffer, now) : HR_OK;
-        used -= now;
-        memmove(w->buffer, w->buffer + now, used);
+        const lane *last = count ? &w->lanes[count - 1] : NULL;
+        if (last) {
+            status = w->o->decode ? decode(w, last->text, last->bytes) : encode(w, count);
+        }
+        if (last && count == w->lane_count) {
+            memmove(w->lanes[0].text, last->text + last->bytes, used);
+        }
         status = status == HR_OK
                      ? hri_listener_tick(&w->o->listener, "tokenizing", w->r.bytes, 0, w->why)
                      : status;
     }
     return status;
+}
+
+static hr_status take_lanes(work *w) {
+    const hr_status status = hri_threads_create(w->o->decode ? 1 : w->o->threads, &w->threads);
+    if (status != HR_OK) {
+        return status;
+    }
+    const uint32_t count = hri_threads_count(w->threads);
+    for (uint32_t i = 0; i < count && i < MOST_LANES; i++) {
+        w->lanes[i].text = hri_malloc(PIECE);
+        if (!w->lanes[i].text) {
+            return HR_E_NOMEM_HOST;
+        }
+        w->lane_count = i + 1;
+    }
+    return HR_OK;
 }
 
 static hr_status run(work *w) {
@@ -137,9 +205,9 @@ static hr_status run(work *w) {
     }
     w->r.vocab = hri_tokenizer_count(w->tokenizer);
     w->r.width = w->r.vocab <= 65536 ? 2 : 4;
-    w->buffer = hri_malloc(PIECE);
-    if (!w->buffer) {
-        return HR_E_NOMEM_HOST;
+    status = take_lanes(w);
+    if (status != HR_OK) {
+        return status;
     }
     status = hri_writer_open(&w->to, w->o->out, &w->prose);
     for (size_t i = 0; i < w->o->count && status == HR_OK; i++) {
@@ -148,7 +216,6 @@ static hr_status run(work *w) {
         if (status != HR_OK) {
             return failed(w, status, NULL);
         }
-        w->begun = 0;
         status = go_through(w, fd);
         close(fd);
         if (status != HR_OK) {
@@ -165,8 +232,11 @@ hr_status hri_tokenize(const hri_tokenize_options *o, hri_tokenize_result *out, 
     const hr_status status = run(&w);
     hri_writer_abandon(&w.to);
     hri_tokenizer_close(w.tokenizer);
-    hri_tokens_deinit(&w.tokens);
-    hri_free(w.buffer);
+    hri_threads_destroy(w.threads);
+    for (uint32_t i = 0; i < w.lane_count; i++) {
+        hri_tokens_deinit(&w.lanes[i].tokens);
+        hri_free(w.lanes[i].text);
+    }
     hri_free(w.packed);
     if (status == HR_OK) {
         w.r.seconds = (double)(hri_clock_ns() - begin) / 1e9;

@@ -1,6 +1,6 @@
 /* Text files to a file of tokens, and back.
  *
- * Files go through in pieces of a few MiB, cut behind a line that ends in a letter or digit, where no known pattern joins what
+ * Files go through in pieces of a few MiB, some of them side by side, cut behind a line that ends in a letter or digit, where no known pattern joins what
  * lies on both sides.  Tokens are u16, little-endian, or u32 where there are more than 65,536: what the source tokens:FILE
  * reads.  The output is written beside its place and renamed. */
 #ifndef HRI_JOB_TOKENIZE_H
@@ -15,6 +15,8 @@ typedef struct hri_tokenize_options {
     const char *tokenizer; /* NULL: tokens are bytes */
     const char *out;
     bool decode; /* tokens to text */
+    uint32_t
+        threads; /* 0: one for each core that this process may use; the tokens are the same for any number */
     hri_listener listener;
 } hri_tokenize_options;
 
