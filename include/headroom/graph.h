@@ -35,7 +35,8 @@ HR_BEGIN_DECLS
     X(F16, "f16", 2, 1)                                                                            \
     X(I32, "i32", 4, 0)                                                                            \
     X(I64, "i64", 8, 0)                                                                            \
-    X(U8, "u8", 1, 0)
+    X(U8, "u8", 1, 0)                                                                              \
+    X(I8, "i8", 1, 0)
 
 typedef enum hr_type {
 #define HR_TYPE_ENUM(NAME, TEXT, BYTES, REAL) HR_TYPE_##NAME,

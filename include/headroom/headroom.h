@@ -21,6 +21,7 @@
 #include <headroom/plan.h>
 #include <headroom/job.h>
 #include <headroom/predictor.h>
+#include <headroom/quantize.h>
 #include <headroom/generator.h>
 #include <headroom/trainer.h>
 #include <headroom/checkpoint.h>

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 from .errors import DataError, DoesNotFit, Error, MachineError, TrainingError, UsageError
 
 VERSION = "0.1.0"
-TYPES = ("f32", "bf16", "f16", "i32", "i64", "u8")  # hr_type, in its order
+TYPES = ("f32", "bf16", "f16", "i32", "i64", "u8", "i8")  # hr_type, in its order
 NUMPY = ("float32", None, "float16", "int32", "int64", "uint8")  # bf16 has no NumPy type
 UNKNOWN = (1 << 64) - 1
 

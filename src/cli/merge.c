@@ -1,10 +1,8 @@
 /* headroom merge: LoRA adapters put into the weights of their model. */
-#include <headroom/bytes.h>
-#include <headroom/checkpoint.h>
-
 #include "cli/common/command.h"
 #include "cli/common/outputs.h"
 #include "cli/common/spell.h"
+#include "show/files.h"
 
 typedef struct merge_options {
     const char *out;
@@ -22,17 +20,11 @@ static int print(hri_cli *cli, const merge_options *o, const hr_merge_result *r)
     if (o->json) {
         hri_json json;
         hri_cli_json_start(&json);
-        hri_json_string(&json, "file", o->out);
-        hri_json_u64(&json, "layers", r->layers);
-        hri_json_u64(&json, "parameters", r->parameters);
-        hri_json_u64(&json, "bytes", r->bytes);
+        hri_merge_json(o->out, r, &json);
         return hri_cli_json_end(cli, &json, HRI_EXIT_YES);
     }
-    char size[32];
     hri_text next = {0};
-    hri_out_printf(&cli->out, "merged the adapters of %llu layers: %s has %llu parameters, %s\n",
-                   (unsigned long long)r->layers, o->out, (unsigned long long)r->parameters,
-                   hr_bytes_print(r->bytes, size, sizeof size));
+    hri_merge_show(o->out, r, &cli->out);
     hri_text_add(&next, "headroom eval ");
     hri_text_word(&next, o->out);
     hri_text_add(&next, " --data SRC");
@@ -72,14 +64,7 @@ const hri_command hri_command_merge = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help =
-        "CHECKPOINT is the directory of a run that was trained with --lora (its best parameters "
-        "are "
-        "used, or else its last) or a file in it. Each weight W with adapters A and B becomes W + "
-        "alpha / rank * B A, computed in f64 and rounded to f32 once. The file that is written is "
-        "a "
-        "checkpoint of the model without adapters: eval, predict and --init take it, and other "
-        "programs load it as they load the model's own file.",
+    .help = hri_merge_help,
     .examples = {{"headroom merge runs/gpt2-1 -o merged.safetensors", "a file without adapters"},
                  {"headroom eval merged.safetensors --data tokens:test.bin", "evaluate it"}},
     .fields = fields,

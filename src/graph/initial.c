@@ -32,6 +32,9 @@ static void store(hr_type type, void *out, int64_t i, double x) {
     case HR_TYPE_U8:
         ((uint8_t *)out)[i] = (uint8_t)x;
         break;
+    case HR_TYPE_I8:
+        ((int8_t *)out)[i] = (int8_t)(int64_t)x;
+        break;
     default:
         break;
     }

@@ -307,9 +307,10 @@ static hr_status own_texts(hr_predictor *i, hri_why *why) {
     return status == HR_OK && o->budget ? own_text(&i->texts, &o->budget) : status;
 }
 
-static hr_status open_all(hr_predictor *i, hri_why *why) {
+static hr_status open_all(hr_predictor *i, const char *more_passes, hri_why *why) {
     hr_status status = own_texts(i, why);
     const hri_trained_options of = {.checkpoint = i->o.checkpoint,
+                                    .more_passes = more_passes,
                                     .custom_model = i->o.custom_model,
                                     .device = i->o.device,
                                     .budget = i->o.budget,
@@ -325,29 +326,34 @@ static hr_status open_all(hr_predictor *i, hri_why *why) {
     return status == HR_OK ? open_predictor(i, why) : status;
 }
 
+hr_status hri_infer_open(hr_ctx *ctx, const hr_infer_options *o, const char *more_passes,
+                         hr_predictor **out, hri_why *why) {
+    hr_predictor *i = hri_calloc(1, sizeof *i);
+    if (!i) {
+        return HR_E_NOMEM_HOST;
+    }
+    i->o = *o;
+    i->ctx = ctx;
+    i->perplexity = NAN;
+    hri_trained_init(&i->of, (hri_listener){o->on_event, o->user});
+    const hr_status status = open_all(i, more_passes, why);
+    if (status != HR_OK) {
+        hr_predictor_close(i);
+        return status;
+    }
+    *out = i;
+    return HR_OK;
+}
+
 hr_status hr_predictor_open(hr_ctx *ctx, const hr_infer_options *options, hr_predictor **out,
                             hr_error *error) {
     hri_why why = {0};
     hr_infer_options own;
-    hr_predictor *i = NULL;
     hr_status status = hri_take(&own, sizeof own, options);
-    if (status == HR_OK) {
-        i = hri_calloc(1, sizeof *i);
-        status = i ? HR_OK : HR_E_NOMEM_HOST;
+    status = status == HR_OK ? hri_infer_open(ctx, &own, NULL, out, &why) : status;
+    if (status != HR_OK) {
+        hri_why_give(&why, status, error);
     }
-    if (status == HR_OK) {
-        i->o = own;
-        i->ctx = ctx;
-        i->perplexity = NAN;
-        hri_trained_init(&i->of, (hri_listener){own.on_event, own.user});
-        status = open_all(i, &why);
-    }
-    if (status == HR_OK) {
-        *out = i;
-        return HR_OK;
-    }
-    hri_why_give(&why, status, error);
-    hr_predictor_close(i);
     return status;
 }
 

@@ -41,6 +41,9 @@ struct hr_predictor {
     double perplexity;    /* of the last evaluation, of a model of tokens; NAN: it is none */
 };
 
+/* As hr_predictor_open, with passes behind those of the checkpoint (NULL: none). */
+HR_MUST_CHECK hr_status hri_infer_open(hr_ctx *ctx, const hr_infer_options *o,
+                                       const char *more_passes, hr_predictor **out, hri_why *why);
 /* Before a pass: HR_E_NO_PLAN for what does not fit; data that was gone through begins anew. */
 HR_MUST_CHECK hr_status hri_infer_begin(hr_predictor *p, hri_why *why);
 /* One batch; *over at the end of the data.  Bad samples and progress go to the listener. */

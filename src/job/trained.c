@@ -58,7 +58,14 @@ static hr_status open_checkpoint(hri_trained *t, const hri_trained_options *o, h
         status = hri_checkpoint_model(&t->checkpoint, &t->model, &prose);
     }
     if (status == HR_OK) {
-        status = hri_passes_parse(t->checkpoint.about.passes, &t->passes, &prose);
+        const char *own = t->checkpoint.about.passes ? t->checkpoint.about.passes : "";
+        const char *more = o->more_passes ? o->more_passes : "";
+        hri_text text = {0};
+        hri_text_add(&text, "%s%s%s", own, *own && *more ? ";" : "", more);
+        status = hri_text_status(&text);
+        status =
+            status == HR_OK ? hri_passes_parse(hri_text_get(&text), &t->passes, &prose) : status;
+        hri_text_deinit(&text);
     }
     if (status == HR_OK) {
         status = hri_model_input_with(t->model, &t->checkpoint.about.loss, &t->want, &prose);

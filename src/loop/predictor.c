@@ -281,6 +281,10 @@ hri_numbers hri_predictor_numbers(const hri_predictor *i) {
     return i->numbers;
 }
 
+hr_status hri_predictor_get(hri_predictor *i, const char *name, void *to, uint64_t bytes) {
+    return hr_run_get(i->run, 0, name, to, bytes);
+}
+
 int64_t hri_predictor_batch(const hri_predictor *i) {
     return i->of[0].batch;
 }

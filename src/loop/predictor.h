@@ -64,6 +64,9 @@ const float *hri_predictor_output(const hri_predictor *i, hr_meta *meta);
 /* Loss, accuracy and top5 of the last batch, over the labels that count; NAN where the graph does not say. */
 hri_numbers hri_predictor_numbers(const hri_predictor *i);
 
+/* A persistent value of its graph, by name; HR_E_NOT_FOUND, and HR_E_SHAPE when it has other bytes. */
+HR_MUST_CHECK hr_status hri_predictor_get(hri_predictor *i, const char *name, void *to,
+                                          uint64_t bytes);
 int64_t hri_predictor_batch(const hri_predictor *i);
 /* The plan and what was measured so far; data_bytes is in runtime_bytes and so in the peak. */
 void hri_predictor_report(const hri_predictor *i, hr_run_report *out);

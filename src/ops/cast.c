@@ -54,6 +54,10 @@ static inline uint8_t real_to_u8(float x) {
     const float held = x >= 0.0f ? x : 0.0f;
     return (uint8_t)(held < 255.0f ? held : 255.0f);
 }
+static inline int8_t real_to_i8(float x) {
+    const float held = x >= -128.0f ? x : -128.0f;
+    return (int8_t)(x != x ? 0.0f : held < 127.0f ? held : 127.0f);
+}
 static inline int32_t whole_to_i32(int64_t x) {
     const int64_t held = x < INT32_MIN ? INT32_MIN : x;
     return (int32_t)(held > INT32_MAX ? INT32_MAX : held);
@@ -61,6 +65,10 @@ static inline int32_t whole_to_i32(int64_t x) {
 static inline uint8_t whole_to_u8(int64_t x) {
     const int64_t held = x < 0 ? 0 : x;
     return (uint8_t)(held > 255 ? 255 : held);
+}
+static inline int8_t whole_to_i8(int64_t x) {
+    const int64_t held = x < -128 ? -128 : x;
+    return (int8_t)(held > 127 ? 127 : held);
 }
 
 #define SAME(X)          (X)
@@ -79,7 +87,7 @@ static inline uint8_t whole_to_u8(int64_t x) {
         break;                                                                                     \
     }
 
-#define TO_EVERY(IN, LOAD, F32, BF16, F16, I32, I64, U8)                                           \
+#define TO_EVERY(IN, LOAD, F32, BF16, F16, I32, I64, U8, I8)                                       \
     switch (c->sig->out[0].type) {                                                                 \
     case HR_TYPE_F32:                                                                              \
         LOOP(IN, LOAD, float, F32)                                                                 \
@@ -91,13 +99,17 @@ static inline uint8_t whole_to_u8(int64_t x) {
         LOOP(IN, LOAD, int32_t, I32)                                                               \
     case HR_TYPE_I64:                                                                              \
         LOOP(IN, LOAD, int64_t, I64)                                                               \
+    case HR_TYPE_I8:                                                                               \
+        LOOP(IN, LOAD, int8_t, I8)                                                                 \
     default:                                                                                       \
         LOOP(IN, LOAD, uint8_t, U8)                                                                \
     }
 #define FROM_REAL(IN, LOAD)                                                                        \
-    TO_EVERY(IN, LOAD, SAME, hri_to_bf16, hri_to_f16, real_to_i32, real_to_i64, real_to_u8)
+    TO_EVERY(IN, LOAD, SAME, hri_to_bf16, hri_to_f16, real_to_i32, real_to_i64, real_to_u8,        \
+             real_to_i8)
 #define FROM_WHOLE(IN)                                                                             \
-    TO_EVERY(IN, WHOLE, WHOLE_TO_F32, WHOLE_TO_BF16, WHOLE_TO_F16, whole_to_i32, SAME, whole_to_u8)
+    TO_EVERY(IN, WHOLE, WHOLE_TO_F32, WHOLE_TO_BF16, WHOLE_TO_F16, whole_to_i32, SAME,             \
+             whole_to_u8, whole_to_i8)
 
 static void cast_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
     const hri_call *c = arg;
@@ -117,6 +129,9 @@ static void cast_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker)
         break;
     case HR_TYPE_I64:
         FROM_WHOLE(int64_t)
+        break;
+    case HR_TYPE_I8:
+        FROM_WHOLE(int8_t)
         break;
     default:
         FROM_WHOLE(uint8_t)
@@ -216,6 +231,10 @@ static const hri_case cast_cases[] = {
     {"i64 to i32", "i64[99]", "to=i32", .ids = 9000000000, .negative = 1},
     {"i32 to i64", "i32[99]", "to=i64", .negative = 1},
     {"i32 to u8", "i32[99]", "to=u8", .ids = 600, .negative = 1},
+    {"too large for i8", "f32[99]", "to=i8", -300, 300, .flags = HRI_CASE_NO_GRAD},
+    {"i32 to i8", "i32[99]", "to=i8", .ids = 300, .negative = 1},
+    {"i8 to f32", "i8[99]", "to=f32", .ids = 128, .negative = 1},
+    {"i8 to u8", "i8[99]", "to=u8", .ids = 128, .negative = 1},
     {"u8 to f32", "u8[99]", "to=f32", .ids = 256},
     {"u8 to i32", "u8[99]", "to=i32", .ids = 256},
     {"empty", "i32[0,3]", "to=f32"},

@@ -129,11 +129,12 @@ static void store(hr_type type, double value, char element[8]) {
     const int32_t i32 = hr_type_is_real(type) ? 0 : (int32_t)value;
     const int64_t i64 = i32;
     const uint8_t u8 = (uint8_t)i32;
+    const int8_t i8 = (int8_t)i32;
     const hri_bf16 bf16 = hri_to_bf16(f);
     const hri_f16 f16 = hri_to_f16(f);
     const void *from[HR_TYPE_COUNT] = {
-        [HR_TYPE_F32] = &f,   [HR_TYPE_BF16] = &bf16, [HR_TYPE_F16] = &f16,
-        [HR_TYPE_I32] = &i32, [HR_TYPE_I64] = &i64,   [HR_TYPE_U8] = &u8,
+        [HR_TYPE_F32] = &f,   [HR_TYPE_BF16] = &bf16, [HR_TYPE_F16] = &f16, [HR_TYPE_I32] = &i32,
+        [HR_TYPE_I64] = &i64, [HR_TYPE_U8] = &u8,     [HR_TYPE_I8] = &i8,
     };
     memcpy(element, from[type], hr_type_bytes(type));
 }

@@ -1,6 +1,8 @@
 /* Values that lie alike go through a piece on the stack, or a larger one where every copy costs a wait (a GPU); matrices that are turned through a band of columns. */
 #include "weights/tensor_move.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 enum { PIECE = 4096, BAND = 256 << 10 }; /* bytes */
@@ -78,20 +80,26 @@ static hr_status save_alike(hri_tensors_writer *w, hr_type type, const hri_value
 /* Columns first .. first + columns of a matrix of rows x all. */
 typedef struct band {
     const hr_shape *shape;
-    float *data; /* (rows, columns) */
+    unsigned char *data; /* (rows, columns) */
+    hr_type type;        /* f32 or i8 */
+    uint64_t width;      /* its bytes */
     int64_t rows, all, room, first, columns;
 } band;
 
 static hr_status band_init(band *b, const hr_meta *meta, uint64_t bytes, hri_prose *why) {
-    if (meta->type != HR_TYPE_F32) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "a convolution weight is %s, not f32",
+    if (meta->type != HR_TYPE_F32 && meta->type != HR_TYPE_I8) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "a convolution weight is %s, not f32 or i8",
                              hr_type_name(meta->type));
     }
     const int64_t *d = meta->shape.dim;
-    *b = (band){.shape = &meta->shape, .rows = d[0] * d[1] * d[2], .all = d[3]};
-    const int64_t fits = b->rows ? (int64_t)((bytes ? bytes : BAND) / sizeof(float)) / b->rows : 1;
+    *b = (band){.shape = &meta->shape,
+                .type = (hr_type)meta->type,
+                .width = hr_type_bytes((hr_type)meta->type),
+                .rows = d[0] * d[1] * d[2],
+                .all = d[3]};
+    const int64_t fits = b->rows ? (int64_t)((bytes ? bytes : BAND) / b->width) / b->rows : 1;
     b->room = fits < 1 ? 1 : fits < b->all ? fits : b->all;
-    b->data = hri_malloc((size_t)(b->rows * b->room + 1) * sizeof(float));
+    b->data = hri_malloc((size_t)(b->rows * b->room + 1) * b->width);
     return b->data ? HR_OK
                    : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory to transpose a parameter");
 }
@@ -117,9 +125,9 @@ static hr_status band_copy(const band *b, const hri_values *x, hr_value value, i
     const int64_t runs = whole ? 1 : b->rows, length = whole ? b->rows * b->all : b->columns;
     hr_status status = HR_OK;
     for (int64_t r = 0; r < runs && status == HR_OK; r++) {
-        const uint64_t at = (uint64_t)(r * b->all + b->first) * sizeof(float);
-        const uint64_t bytes = (uint64_t)length * sizeof(float);
-        float *data = b->data + r * b->columns;
+        const uint64_t at = (uint64_t)(r * b->all + b->first) * b->width;
+        const uint64_t bytes = (uint64_t)length * b->width;
+        unsigned char *data = b->data + (uint64_t)(r * b->columns) * b->width;
         status =
             in ? x->put(x->user, value, at, data, bytes) : x->get(x->user, value, at, data, bytes);
     }
@@ -128,31 +136,33 @@ static hr_status band_copy(const band *b, const hri_values *x, hr_value value, i
 
 static hr_status load_band(const hri_tensors *file, const hri_tensor *tensor, const band *b,
                            hri_prose *why) {
-    float piece[PIECE / sizeof(float)];
-    const int64_t count = b->rows * b->columns, room = PIECE / sizeof(float);
+    _Alignas(16) unsigned char piece[PIECE];
+    const int64_t count = b->rows * b->columns, room = (int64_t)(PIECE / b->width);
     for (int64_t at = 0; at < count; at += room) {
         const int64_t n = count - at < room ? count - at : room;
         const hr_status status = hri_tensors_read(file, tensor, (uint64_t)(b->first * b->rows + at),
-                                                  (uint64_t)n, HR_TYPE_F32, piece, why);
+                                                  (uint64_t)n, b->type, piece, why);
         if (status != HR_OK) {
             return status;
         }
         for (int64_t i = 0; i < n; i++) {
-            b->data[band_index(b, at + i)] = piece[i];
+            memcpy(b->data + (uint64_t)band_index(b, at + i) * b->width,
+                   piece + (uint64_t)i * b->width, b->width);
         }
     }
     return HR_OK;
 }
 
 static hr_status save_band(hri_tensors_writer *w, hr_type type, const band *b, hri_prose *why) {
-    float piece[PIECE / sizeof(float)];
-    const int64_t count = b->rows * b->columns, room = PIECE / sizeof(float);
+    _Alignas(16) unsigned char piece[PIECE];
+    const int64_t count = b->rows * b->columns, room = (int64_t)(PIECE / b->width);
     for (int64_t at = 0; at < count; at += room) {
         const int64_t n = count - at < room ? count - at : room;
         for (int64_t i = 0; i < n; i++) {
-            piece[i] = b->data[band_index(b, at + i)];
+            memcpy(piece + (uint64_t)i * b->width,
+                   b->data + (uint64_t)band_index(b, at + i) * b->width, b->width);
         }
-        const hr_status status = hri_tensors_write(w, piece, (uint64_t)n, HR_TYPE_F32, type, why);
+        const hr_status status = hri_tensors_write(w, piece, (uint64_t)n, b->type, type, why);
         if (status != HR_OK) {
             return status;
         }

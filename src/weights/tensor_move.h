@@ -22,7 +22,7 @@ typedef struct hri_values {
 /* The shape in files of a value of this shape and hr_layout in memory. */
 hr_shape hri_file_shape(const hr_shape *memory, int32_t layout);
 
-/* The tensor must have the value's shape in files, and a type that can be read as the value's.  What is turned is f32. */
+/* The tensor must have the value's shape in files, and a type that can be read as the value's.  What is turned is f32 or i8. */
 HR_MUST_CHECK hr_status hri_tensor_load(const hri_tensors *file, const hri_tensor *tensor,
                                         const hri_values *to, hr_value value, const hr_meta *meta,
                                         int32_t layout, hri_prose *why);

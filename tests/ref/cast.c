@@ -5,9 +5,10 @@
 #include <math.h>
 
 static void run(const ref_call *c) {
-    static const double least[] = {[HR_TYPE_I32] = -0x1p31, [HR_TYPE_I64] = -0x1p63};
+    static const double least[] = {
+        [HR_TYPE_I32] = -0x1p31, [HR_TYPE_I64] = -0x1p63, [HR_TYPE_I8] = -128};
     static const double most[] = {
-        [HR_TYPE_I32] = 0x1p31 - 1, [HR_TYPE_I64] = 0x1p63, [HR_TYPE_U8] = 255};
+        [HR_TYPE_I32] = 0x1p31 - 1, [HR_TYPE_I64] = 0x1p63, [HR_TYPE_U8] = 255, [HR_TYPE_I8] = 127};
     const hr_type to = c->sig->out[0].type;
     for (int64_t i = 0, n = hr_shape_count(&c->sig->out[0].shape); i < n; i++) {
         const double x = c->in[0][i];

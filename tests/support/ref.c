@@ -1,6 +1,7 @@
 /* The naive interpreter of ref.h. */
 #include "ref.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,8 @@ double ref_load(hr_type type, const void *data, int64_t i) {
         return (double)((const int64_t *)data)[i];
     case HR_TYPE_U8:
         return ((const uint8_t *)data)[i];
+    case HR_TYPE_I8:
+        return ((const int8_t *)data)[i];
     default:
         return 0.0;
     }
@@ -68,6 +71,9 @@ void ref_store(hr_type type, void *data, int64_t i, double x) {
     case HR_TYPE_U8:
         ((uint8_t *)data)[i] = (uint8_t)x;
         break;
+    case HR_TYPE_I8:
+        ((int8_t *)data)[i] = (int8_t)(int64_t)x;
+        break;
     default:
         break;
     }
@@ -86,6 +92,21 @@ int64_t ref_flatten(const hr_shape *shape, const int64_t *at) {
         i = i * shape->dim[d] + at[d];
     }
     return i;
+}
+
+double ref_requantize(const ref_call *c, int32_t sum, int64_t column, int relu) {
+    const double bias = c->in[3][column];
+    const double unit = (double)(float)(c->in[4][0] * c->in[2][column]);
+    if (c->sig->in_count <= 6) {
+        const double y = (double)(float)((double)(float)((double)(float)sum * unit) + bias);
+        return relu && !(y > 0.0) ? 0.0 : y;
+    }
+    const double zero = c->in[7][0];
+    const double by = (double)(float)(unit / c->in[6][0]);
+    const double whole =
+        (double)sum + nearbyint(fmin(fmax((double)(float)(bias / unit), -0x1p29), 0x1p29));
+    const double y = nearbyint((double)(float)((double)(float)whole * by)) + zero;
+    return fmin(fmax(y, relu ? zero : 0.0), 255.0);
 }
 
 /* Where a broadcast input is read for an element of the output. */

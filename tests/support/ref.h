@@ -34,6 +34,9 @@ uint32_t ref_parse(const char *text, hr_meta *out);
 double ref_load(hr_type type, const void *data, int64_t i);
 void ref_store(hr_type type, void *data, int64_t i, double x);
 
+/* What conv2d_i8 and matmul_i8 make of a whole sum in column `column`: bytes or f32, as their inputs say. */
+double ref_requantize(const ref_call *c, int32_t sum, int64_t column, int relu);
+
 /* The naive interpreter: data[v] for every value of a frozen graph; sources are set by the caller. */
 typedef struct naive {
     const hr_graph *g;

@@ -18,7 +18,7 @@ from ..table import Table
 from . import proto
 
 OPSET = 18
-ELEMENT = {"f32": 1, "u8": 2, "i32": 6, "i64": 7, "f16": 10, "bf16": 16}
+ELEMENT = {"f32": 1, "u8": 2, "i8": 3, "i32": 6, "i64": 7, "f16": 10, "bf16": 16}
 NCHW = (0, 3, 1, 2)
 WEIGHT = (3, 2, 0, 1)
 
@@ -159,7 +159,7 @@ class Writer:
             c = self.initializer(np.array(e.number, type_))
             self.put(e, self.node("Expand", [c, self.shape(e.outputs[0].shape)]))
         elif e.kind == "constant":
-            type_ = {"f32": "<f4", "i32": "<i4", "i64": "<i8", "u8": "u1"}[e.outputs[0].type]
+            type_ = {"f32": "<f4", "i32": "<i4", "i64": "<i8", "u8": "u1", "i8": "i1"}[e.outputs[0].type]
             self.put(e, self.initializer(np.frombuffer(e.data, type_).reshape(e.outputs[0].shape)))
         elif e.op in OPS:
             OPS[e.op](self, e)

@@ -7,8 +7,8 @@
 
 /* The type of one element as kernel texts write it. */
 static inline const char *hri_gpu_type(hr_type type) {
-    static const char *const names[HR_TYPE_COUNT] = {"float",  "hr_bf16", "hr_f16",
-                                                     "hr_i32", "hr_i64",  "hr_u8"};
+    static const char *const names[HR_TYPE_COUNT] = {"float",  "hr_bf16", "hr_f16", "hr_i32",
+                                                     "hr_i64", "hr_u8",   "hr_i8"};
     return names[type];
 }
 

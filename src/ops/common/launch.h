@@ -16,6 +16,7 @@ static inline const char *hri_launch_type(hr_type type) {
     static const char *const names[HR_TYPE_COUNT] = {
         [HR_TYPE_F32] = "float",  [HR_TYPE_BF16] = "hr_bf16", [HR_TYPE_F16] = "hr_f16",
         [HR_TYPE_I32] = "hr_i32", [HR_TYPE_I64] = "hr_i64",   [HR_TYPE_U8] = "hr_u8",
+        [HR_TYPE_I8] = "hr_i8",
     };
     return names[type];
 }

@@ -35,6 +35,9 @@ HR_INLINE hr_i64 take(hr_i64 x) {
 HR_INLINE hr_i64 take(hr_u8 x) {
     return x;
 }
+HR_INLINE hr_i64 take(hr_i8 x) {
+    return x;
+}
 
 // A real number as an integer from low to high: cut, held at both ends, NaN is 0.  `top` is high + 1, exact in f32.
 template <typename Y> HR_INLINE Y cut(float x, Y low, float bottom, Y high, float top) {
@@ -53,6 +56,9 @@ template <> HR_INLINE void put<hr_i64>(hr_i64 *y, float x) {
 template <> HR_INLINE void put<hr_u8>(hr_u8 *y, float x) {
     *y = cut<hr_u8>(x, 0, 0.0f, 255, 255.0f);
 }
+template <> HR_INLINE void put<hr_i8>(hr_i8 *y, float x) {
+    *y = cut<hr_i8>(x, -128, -128.0f, 127, 127.0f);
+}
 template <typename R> HR_INLINE void put(R *y, hr_i64 x) {
     hr_store(y, (float)x);
 }
@@ -64,6 +70,9 @@ template <> HR_INLINE void put<hr_i64>(hr_i64 *y, hr_i64 x) {
 }
 template <> HR_INLINE void put<hr_u8>(hr_u8 *y, hr_i64 x) {
     *y = (hr_u8)(x < 0 ? 0 : x > 255 ? 255 : x);
+}
+template <> HR_INLINE void put<hr_i8>(hr_i8 *y, hr_i64 x) {
+    *y = (hr_i8)(x < -128 ? -128 : x > 127 ? 127 : x);
 }
 
 template <typename Y> HR_INLINE void cast(const table &t) {
@@ -122,4 +131,7 @@ HR_KERNEL __launch_bounds__(THREADS) to_i64(HR_TABLE struct table t) {
 }
 HR_KERNEL __launch_bounds__(THREADS) to_u8(HR_TABLE struct table t) {
     cast<hr_u8>(t);
+}
+HR_KERNEL __launch_bounds__(THREADS) to_i8(HR_TABLE struct table t) {
+    cast<hr_i8>(t);
 }

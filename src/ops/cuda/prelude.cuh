@@ -8,6 +8,7 @@
 // every run gives the same bits; offsets into tensors are 64 bits wide; dynamic shared memory is HR_SHARED(name).
 
 typedef unsigned char hr_u8;
+typedef signed char hr_i8;
 typedef unsigned short hr_u16;
 typedef unsigned int hr_u32;
 typedef unsigned long long hr_u64;

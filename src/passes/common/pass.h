@@ -34,11 +34,12 @@ void hri_pass_map_deinit(hri_pass_map *map);
 enum { HRI_PASS_BYTES = 64 };
 
 typedef struct hri_pass {
-    const char *name;   /* "precision" */
-    const char *help;   /* one line */
-    int changes_result; /* 1: another function: never applied because of a budget alone */
-    int by_user;        /* 1: may stand in a list of passes; 0: the library applies it by itself */
-    int training_only;  /* 1: the model is evaluated without it */
+    const char *name;    /* "precision" */
+    const char *help;    /* one line */
+    int changes_result;  /* 1: another function: never applied because of a budget alone */
+    int by_user;         /* 1: may stand in a list of passes; 0: the library applies it by itself */
+    int training_only;   /* 1: the model is evaluated without it */
+    int evaluation_only; /* 1: a model that has it cannot be trained */
     const hri_field *fields; /* of its options, options_bytes of them: at most HRI_PASS_BYTES */
     size_t options_bytes;
     /* Whether values go together; NULL: they always do. */

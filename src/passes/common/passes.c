@@ -68,6 +68,12 @@ hr_status hri_passes_apply(const hri_passes *p, int training, hr_graph **g) {
         if (p->of[i].pass->training_only && !training) {
             continue;
         }
+        if (p->of[i].pass->evaluation_only && training) {
+            hri_graph_fail(*g, HR_E_UNSUPPORTED,
+                           "%s: it is for evaluation; train the model that it was made from",
+                           p->of[i].pass->name);
+            return HR_E_UNSUPPORTED;
+        }
         status = hr_graph_create(&to);
         if (status != HR_OK) {
             break;

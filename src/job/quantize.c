@@ -1,0 +1,155 @@
+/* Calibration and the quantized file; see headroom/quantize.h.
+ *
+ * Calibration is an evaluation whose graph has histograms (the pass quantize:to=observe): planned, proven and run as any
+ * other.  What it takes is given back before the file is written, which needs one layer at a time. */
+#include <headroom/quantize.h>
+
+#include "base/alloc.h"
+#include "base/grow.h"
+#include "job/infer.h"
+#include "ops/common/histogram.h"
+#include "weights/quantize.h"
+
+enum { SAMPLES = 256 };
+
+typedef struct quantizing {
+    hr_quantize_options o;
+    hr_predictor *p;
+    hri_checkpoint checkpoint;
+    hr_graph *g; /* of the model before */
+    hri_quantizing q;
+    hri_range *ranges; /* by value of g */
+    hr_quantize_result r;
+} quantizing;
+
+static hr_status out_of_memory(hri_why *why) {
+    return hri_why_set(why, HR_CAUSE_MACHINE, HR_E_NOMEM_HOST, "quantize: %s",
+                       hr_status_text(HR_E_NOMEM_HOST));
+}
+
+/* The model as it is, and what of it can be bytes. */
+static hr_status look(quantizing *x, hri_why *why) {
+    hri_prose prose = {0};
+    hri_passes passes = {0};
+    hr_status status = hri_checkpoint_open(x->o.from->checkpoint, &x->checkpoint, &prose);
+    if (status == HR_OK) {
+        status = hri_passes_parse(x->checkpoint.about.passes, &passes, &prose);
+    }
+    if (status == HR_OK && hri_passes_find(&passes, "quantize")) {
+        status =
+            hri_prose_set(&prose, HR_E_UNSUPPORTED, "%s is quantized already", x->checkpoint.path);
+    }
+    hri_passes_deinit(&passes);
+    if (status == HR_OK) {
+        status = hri_quantize_graph(&x->checkpoint, "", &x->g, &prose);
+    }
+    if (status == HR_OK) {
+        status = hri_quantizing_init(&x->q, x->g);
+        x->ranges = status == HR_OK ? hri_calloc(x->g->value_count, sizeof *x->ranges) : NULL;
+        return x->ranges ? HR_OK : out_of_memory(why);
+    }
+    return hri_why_prose(why, hri_cause_of_input(status), status, NULL, &prose);
+}
+
+static hr_status take_ranges(quantizing *x, hri_why *why) {
+    hr_status status = HR_OK;
+    int64_t *h = hri_calloc(HRI_HISTOGRAM_WORDS, sizeof *h);
+    if (!h) {
+        return out_of_memory(why);
+    }
+    for (hr_value v = 1; v < x->g->value_count && status == HR_OK; v++) {
+        if (!x->q.bytes[v] || x->q.range[v] != v) {
+            continue;
+        }
+        hri_text name = {0};
+        hri_text_add(&name, "%s" HRI_RANGE_HISTOGRAM, x->q.name[v]);
+        status = hri_text_status(&name);
+        if (status == HR_OK) {
+            status = hri_predictor_get(x->p->predictor, hri_text_get(&name), h,
+                                       HRI_HISTOGRAM_WORDS * sizeof *h);
+        }
+        hri_text_deinit(&name);
+        x->ranges[v] = hri_range_of(h, (hri_threshold)x->o.method);
+        x->r.ranges++;
+    }
+    hri_free(h);
+    return status == HR_OK
+               ? HR_OK
+               : hri_why_set(why, hri_cause_of(status), status, "reading what calibration saw: %s",
+                             hr_status_text(status));
+}
+
+static hr_status calibrate(quantizing *x, hri_why *why) {
+    bool over = false;
+    const uint64_t wanted = x->o.samples ? x->o.samples : SAMPLES;
+    hr_infer_info info = {.size = sizeof info};
+    hr_infer_result result = {.size = sizeof result};
+    hr_status status = hri_infer_begin(x->p, why);
+    while (status == HR_OK && !over && x->p->samples < wanted) {
+        status = hri_infer_next(x->p, &over, why);
+    }
+    if (status == HR_OK && x->p->samples == 0) {
+        status =
+            hri_why_set(why, HR_CAUSE_DATA, HR_E_NOT_FOUND, "none of the samples could be read");
+    }
+    status = status == HR_OK ? take_ranges(x, why) : status;
+    status = status == HR_OK ? hr_predictor_get_info(x->p, &info) : status;
+    if (status == HR_OK) {
+        hri_infer_finish(x->p, &result);
+        x->r.samples = result.samples;
+        x->r.planned_peak_bytes = info.peak_bytes;
+        x->r.measured_peak_bytes = result.measured_peak_bytes;
+        x->r.seconds = result.seconds;
+    }
+    return status;
+}
+
+static hr_status check(const hr_quantize_options *o, hri_why *why) {
+    if (!o->from || !o->from->checkpoint || !o->out) {
+        return hri_why_option(why, HR_E_INVALID, o->out ? "checkpoint" : "out", " is missing");
+    }
+    if (o->method < HR_CALIBRATION_MINMAX || o->method > HR_CALIBRATION_MSE) {
+        return hri_why_option(why, HR_E_INVALID, "method", " %d does not exist", (int)o->method);
+    }
+    return HR_OK;
+}
+
+static hr_status write(quantizing *x, hri_why *why) {
+    hri_prose prose = {0};
+    hri_quantize_report report = {0};
+    const hr_status status = hri_checkpoint_quantize(&x->checkpoint, &x->q, HRI_QUANTIZE_I8,
+                                                     x->ranges, x->o.out, &report, &prose);
+    x->r.layers = report.layers;
+    x->r.real_layers = report.real_layers;
+    x->r.bytes = report.bytes;
+    x->r.bytes_before = report.bytes_before;
+    return status == HR_OK ? HR_OK : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
+}
+
+hr_status hr_quantize(hr_ctx *ctx, const hr_quantize_options *options, hr_quantize_result *out,
+                      hr_error *error) {
+    hri_why why = {0};
+    quantizing x = {.checkpoint = {.file = {.fd = -1}}, .r = {.size = sizeof x.r}};
+    hr_status status = hri_take(&x.o, sizeof x.o, options);
+    status = status == HR_OK ? check(&x.o, &why) : status;
+    status = status == HR_OK ? look(&x, &why) : status;
+    if (status == HR_OK) {
+        hr_infer_options from;
+        status = hri_take(&from, sizeof from, x.o.from);
+        from.no_labels = 1;
+        status = status == HR_OK ? hri_infer_open(ctx, &from, "quantize:to=observe", &x.p, &why)
+                                 : status;
+    }
+    status = status == HR_OK ? calibrate(&x, &why) : status;
+    hr_predictor_close(x.p);
+    status = status == HR_OK ? write(&x, &why) : status;
+    hri_quantizing_deinit(&x.q);
+    hri_free(x.ranges);
+    hr_graph_destroy(x.g);
+    hri_checkpoint_close(&x.checkpoint);
+    if (status == HR_OK) {
+        return out ? hri_give(out, &x.r, sizeof x.r) : HR_OK;
+    }
+    hri_why_give(&why, status, error);
+    return status;
+}

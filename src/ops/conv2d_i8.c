@@ -1,0 +1,213 @@
+/* conv2d_i8(x, w, w_scale, bias, x_scale, x_zero [, y_scale, y_zero]; stride, pad, dilation, relu): convolution of bytes.
+ *
+ *   x u8 (N, H, W, C)   w i8 (KH, KW, C, O)   w_scale, bias f32 (O)   y u8 (N, OH, OW, O), or f32 without y_scale
+ *   sum = sum of (x - x_zero) w + rint(bias / (x_scale w_scale))       whole numbers, exact
+ *   y   = sum x_scale w_scale / y_scale + y_zero, rounded and held     with relu not below y_zero
+ *
+ * What is outside the image is x_zero.  common/gemm_i8.h says how it is computed: rows of patches are copied, in runs of a
+ * whole row of the window where its pixels lie side by side. */
+#include <string.h>
+
+#include "ops/common/conv.h"
+#include "ops/common/gemm_i8.h"
+#include "ops/common/product_i8.h"
+#include "ops/common/quantized.h"
+#include "ops/common/requantize.h"
+
+typedef struct conv2d_i8_attr {
+    hri_conv_attr conv;
+    bool relu;
+} conv2d_i8_attr;
+
+#define AT(FIELD) offsetof(conv2d_i8_attr, FIELD)
+
+static const hri_field conv2d_i8_fields[] = {
+    {"stride", "stride of the window", AT(conv.stride), HRI_FIELD_DIMS, "1"},
+    {"pad", "zeros at each edge; four numbers: top, left, bottom, right", AT(conv.pad),
+     HRI_FIELD_DIMS, "0"},
+    {"dilation", "step between taps", AT(conv.dilation), HRI_FIELD_DIMS, "1"},
+    {"relu", "negative results become 0", AT(relu), HRI_FIELD_BOOL, NULL},
+    {0},
+};
+
+static hri_conv_attr plain(const void *attr) {
+    hri_conv_attr p = ((const conv2d_i8_attr *)attr)->conv;
+    p.groups = 1;
+    return p;
+}
+
+static hr_status conv2d_i8_infer(hri_infer *c) {
+    const hri_conv_attr p = plain(c->attr);
+    hri_conv v;
+    if (c->in[0].type != HR_TYPE_U8 || c->in[1].type != HR_TYPE_I8 || c->in_count == 7) {
+        return hri_infer_fail(c,
+                              "the image must be u8, the weights i8, and a result has both scale "
+                              "and zero point or neither");
+    }
+    const hr_status status = hri_conv_make(c, &p, &c->in[0].shape, &c->in[1].shape, &v);
+    if (status != HR_OK) {
+        return status;
+    }
+    for (uint32_t i = 2; i < 4; i++) {
+        if (c->in[i].type != HR_TYPE_F32 || c->in[i].shape.rank != 1 ||
+            c->in[i].shape.dim[0] != v.o) {
+            return hri_infer_fail(c, "scale and bias must be f32 with %lld elements",
+                                  (long long)v.o);
+        }
+    }
+    if (!hri_is_range(c, 4) || (c->in_count > 6 && !hri_is_range(c, 6))) {
+        return hri_infer_fail(c, "scales must be f32 scalars and zero points u8 scalars");
+    }
+    if (v.kh * v.kw * v.c > HRI_I8_DEPTH_MAX) {
+        return hri_infer_fail(c, "a sum of %lld products could overflow (at most %d)",
+                              (long long)(v.kh * v.kw * v.c), HRI_I8_DEPTH_MAX);
+    }
+    c->out[0] = (hr_meta){c->in_count > 6 ? HR_TYPE_U8 : HR_TYPE_F32, hri_conv_out(&v)};
+    return HR_OK;
+}
+
+static hri_conv geometry(const hri_sig *s) {
+    const hri_conv_attr p = plain(s->attr);
+    return hri_conv_of(&p, &s->in[0].shape, &s->in[1].shape);
+}
+
+static void conv2d_i8_cost(const hri_sig *s, hri_cost *cost) {
+    const hri_conv v = geometry(s);
+    cost->flops = hri_conv_flops(&v) / 3; /* about as much faster than f32 */
+}
+
+/* ---- rows of patches ---- */
+
+/* `count` pixels side by side from column x on of row y of image n; beyond the edges lies `zero`. */
+static uint8_t *copy_run(const hri_conv *v, const uint8_t *image, int64_t n, int64_t y, int64_t x,
+                         int64_t count, int zero, uint8_t *to) {
+    const size_t bytes = (size_t)(count * v->c);
+    if (y < 0 || y >= v->h || x + count <= 0 || x >= v->w) {
+        memset(to, zero, bytes);
+        return to + bytes;
+    }
+    const int64_t left = x < 0 ? -x : 0, right = x + count > v->w ? x + count - v->w : 0;
+    const uint8_t *from = image + ((n * v->h + y) * v->w + x + left) * v->c;
+    if (left | right) {
+        memset(to, zero, bytes);
+    }
+    memcpy(to + left * v->c, from, (size_t)((count - left - right) * v->c));
+    return to + bytes;
+}
+
+static void copy_rows(const hri_gemm_i8 *g, int64_t first, int64_t count, uint8_t *to, int64_t ld) {
+    const hri_conv *v = g->ctx;
+    const int64_t run = v->dw == 1 ? v->kw : 1;
+    int64_t ox = first % v->ow, oy = first / v->ow % v->oh, n = first / v->ow / v->oh;
+    for (int64_t i = 0; i < count; i++, to += ld) {
+        uint8_t *at = to;
+        for (int64_t r = 0; r < v->kh; r++) {
+            for (int64_t s = 0; s < v->kw; s += run) {
+                at = copy_run(v, g->a, n, oy * v->sh - v->ph + r * v->dh,
+                              ox * v->sw - v->pw + s * v->dw, run, g->a_zero, at);
+            }
+        }
+        if (++ox == v->ow) {
+            ox = 0;
+            oy = oy + 1 < v->oh ? oy + 1 : 0;
+            n += oy == 0;
+        }
+    }
+}
+
+static int is_plain(const hri_conv *v) {
+    return v->kh == 1 && v->kw == 1 && v->sh == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0 &&
+           v->ph_after == 0 && v->pw_after == 0;
+}
+
+static uint64_t conv2d_i8_workspace(const hri_sig *s, uint32_t threads) {
+    const hri_conv v = geometry(s);
+    return hri_gemm_i8_workspace(v.n * v.oh * v.ow, v.o, v.kh * v.kw * v.c, !is_plain(&v), threads);
+}
+
+static hr_status conv2d_i8_host(const hri_call *c) {
+    const hri_conv v = geometry(c->sig);
+    const int bytes = c->sig->in_count > 6;
+    const hri_gemm_i8 g = {
+        .m = v.n * v.oh * v.ow,
+        .n = v.o,
+        .k = v.kh * v.kw * v.c,
+        .rows = is_plain(&v) ? NULL : copy_rows,
+        .ctx = &v,
+        .a = c->in[0],
+        .b = c->in[1],
+        .scale = c->in[2],
+        .bias = c->in[3],
+        .a_scale = hri_scale_at(c, 4),
+        .a_zero = hri_zero_at(c, 5),
+        .c_scale = bytes ? hri_scale_at(c, 6) : 1.0f,
+        .c_zero = bytes ? hri_zero_at(c, 7) : 0,
+        .relu = ((const conv2d_i8_attr *)c->sig->attr)->relu,
+        .c = bytes ? c->out[0] : NULL,
+        .real = bytes ? NULL : c->out[0],
+    };
+    hri_gemm_i8_run(&g, c->threads, c->workspace);
+    return HR_OK;
+}
+
+static uint64_t conv2d_i8_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_conv v = geometry(s);
+    (void)gpu;
+    (void)variant;
+    return hri_product_i8_workspace(&v);
+}
+
+static hr_status conv2d_i8_cuda(const hri_gpu_call *c) {
+    const hri_conv v = geometry(c->sig);
+    return hri_product_i8_cuda(&v, 0, ((const conv2d_i8_attr *)c->sig->attr)->relu, c);
+}
+
+#define TO_U8   " f32[] u8[] f32[] u8[]"
+#define TO_REAL " f32[] u8[]"
+#define SMALL   .low = 0.001, .high = 0.002, .ids = 256
+#define TINY    .low = 0.0001, .high = 0.0003, .ids = 256
+
+static const hri_case conv2d_i8_cases[] = {
+    {"one pixel", "u8[1,1,1,1] i8[1,1,1,1] f32[1] f32[1]" TO_U8, .low = 0.01, .high = 0.02,
+     .ids = 256},
+    {"1x1", "u8[2,5,4,8] i8[1,1,8,9] f32[9] f32[9]" TO_U8, SMALL, .batched = 1},
+    {"1x1, odd", "u8[2,5,4,7] i8[1,1,7,33] f32[33] f32[33]" TO_U8, "relu", SMALL, .batched = 1},
+    {"3x3", "u8[2,6,5,4] i8[3,3,4,40] f32[40] f32[40]" TO_U8, "pad=1", SMALL, .batched = 1},
+    {"3x3, relu", "u8[2,6,5,4] i8[3,3,4,70] f32[70] f32[70]" TO_U8, "pad=1,relu", SMALL},
+    {"real", "u8[2,6,5,4] i8[3,3,4,17] f32[17] f32[17]" TO_REAL, "pad=1", SMALL, .batched = 1},
+    {"real, relu", "u8[2,6,5,4] i8[3,3,4,33] f32[33] f32[33]" TO_REAL, "relu", SMALL},
+    {"stem", "u8[1,17,19,3] i8[7,7,3,16] f32[16] f32[16]" TO_U8, "stride=2,pad=3", TINY},
+    {"stride", "u8[2,9,8,3] i8[3,3,3,5] f32[5] f32[5]" TO_U8, "stride=2,pad=1", SMALL},
+    {"dilation", "u8[1,11,9,2] i8[3,2,2,3] f32[3] f32[3]" TO_U8, "dilation=2,stride=3x2,pad=2x1",
+     SMALL},
+    {"padded after", "u8[2,6,5,3] i8[3,3,3,4] f32[4] f32[4]" TO_U8, "stride=2,pad=0x0x1x1", SMALL},
+    {"many rows", "u8[2,17,15,8] i8[3,3,8,35] f32[35] f32[35]" TO_U8, "pad=1", TINY},
+    {"deep", "u8[1,3,3,512] i8[3,3,512,9] f32[9] f32[9]" TO_U8, "pad=1", TINY},
+    {"no images", "u8[0,4,4,3] i8[3,3,3,5] f32[5] f32[5]" TO_U8, SMALL},
+    {"unsigned weights", "u8[1,5,5,8] u8[3,3,8,4] f32[4] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
+    {"no zero point", "u8[1,5,5,8] i8[3,3,8,4] f32[4] f32[4] f32[] u8[] f32[]",
+     .flags = HRI_CASE_BAD},
+    {"one scale", "u8[1,5,5,8] i8[3,3,8,4] f32[1] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
+    {"too deep", "u8[1,5,5,4000] i8[3,3,4000,4] f32[4] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
+    {"channels differ", "u8[1,5,5,8] i8[3,3,7,4] f32[4] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_conv2d_i8 = {
+    .name = "conv2d_i8",
+    .formula = "y = (sum (x - zx) w + bias / (sx sw)) sx sw / sy + zy, bytes",
+    .in_min = 6,
+    .in_max = 8,
+    .out_count = 1,
+    .fields = conv2d_i8_fields,
+    .attr_bytes = sizeof(conv2d_i8_attr),
+    .infer = conv2d_i8_infer,
+    .cost = conv2d_i8_cost,
+    .host = {.run = conv2d_i8_host, .workspace = conv2d_i8_workspace},
+    .cases = conv2d_i8_cases,
+};
+
+const hri_kernel hri_kernel_cuda_conv2d_i8 = {
+    .launch = conv2d_i8_cuda,
+    .launch_workspace = conv2d_i8_cuda_workspace,
+};

@@ -1,0 +1,66 @@
+// Small ops over bytes: quantize, dequantize, add_i8, max_pool_i8; ops/common/requantize.h has the rounding.
+
+enum { THREADS = 256, EACH = 4 };
+
+struct pool { // hri_pooling of ops/common/pool.h
+    hr_i64 n, h, w, channels, oh, ow, kh, kw, sh, sw, ph, pw;
+};
+
+HR_INLINE hr_u8 rounded(float x, float low, float zero) {
+    const float above = x > low ? x : low, high = 255.0f - zero;
+    return (hr_u8)(__float2int_rn(above < high ? above : high) + (hr_i32)zero);
+}
+
+// A thread has every THREADS-th of a block's numbers.
+#define EVERY(I)                                                                                                       \
+    for (hr_i64 I = (hr_i64)blockIdx.x * THREADS * EACH + threadIdx.x, end = I + THREADS * EACH; I < end && I < count; \
+         I += THREADS)
+
+HR_KERNEL __launch_bounds__(THREADS)
+    quantize(const float *x, const float *scale, const hr_u8 *zero, hr_u8 *y, hr_i64 count) {
+    const float by = *scale, z = (float)*zero;
+    EVERY(i) {
+        y[i] = rounded(__fdiv_rn(x[i], by), -z, z);
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    dequantize(const hr_u8 *x, const float *scale, const hr_u8 *zero, float *y, hr_i64 count) {
+    const float by = *scale;
+    const hr_i32 z = *zero;
+    EVERY(i) {
+        y[i] = __fmul_rn((float)((hr_i32)x[i] - z), by);
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    add_i8(const hr_u8 *a, const hr_u8 *b, const float *a_scale, const hr_u8 *a_zero, const float *b_scale,
+           const hr_u8 *b_zero, const float *y_scale, const hr_u8 *y_zero, hr_u8 *y, hr_i64 count, hr_u32 relu) {
+    const float by_a = __fdiv_rn(*a_scale, *y_scale), by_b = __fdiv_rn(*b_scale, *y_scale), z = (float)*y_zero;
+    const hr_i32 za = *a_zero, zb = *b_zero;
+    EVERY(i) {
+        const float sum =
+            __fadd_rn(__fmul_rn((float)((hr_i32)a[i] - za), by_a), __fmul_rn((float)((hr_i32)b[i] - zb), by_b));
+        y[i] = rounded(sum, relu ? 0.0f : -z, z);
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS) max_pool_i8(const hr_u8 *x, hr_u8 *y, pool p) {
+    const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= p.n * p.oh * p.ow * p.channels) {
+        return;
+    }
+    const hr_i64 c = i % p.channels, ox = i / p.channels % p.ow, oy = i / p.channels / p.ow % p.oh;
+    const hr_i64 n = i / p.channels / p.ow / p.oh;
+    hr_u8 most = 0;
+    for (hr_i64 r = 0; r < p.kh; r++) {
+        for (hr_i64 s = 0; s < p.kw; s++) {
+            const hr_i64 h = oy * p.sh - p.ph + r, w = ox * p.sw - p.pw + s;
+            if (h >= 0 && h < p.h && w >= 0 && w < p.w) {
+                const hr_u8 is = x[((n * p.h + h) * p.w + w) * p.channels + c];
+                most = is > most ? is : most;
+            }
+        }
+    }
+    y[i] = most;
+}

@@ -1,0 +1,68 @@
+/* dequantize(x, scale, zero): y = (x - zero) scale.
+ *
+ *   x u8 (...)   scale f32 ()   zero u8 ()   y f32 (...) */
+#include "ops/common/launch.h"
+#include "ops/common/quantized.h"
+#include "ops/common/requantize.h"
+
+static hr_status dequantize_infer(hri_infer *c) {
+    if (c->in[0].type != HR_TYPE_U8 || !hri_is_range(c, 1)) {
+        return hri_infer_fail(c, "the inputs must be u8, an f32 scalar and a u8 scalar");
+    }
+    c->out[0] = (hr_meta){HR_TYPE_F32, c->in[0].shape};
+    return HR_OK;
+}
+
+static void dequantize_range(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+    const hri_call *c = arg;
+    const float scale = hri_scale_at(c, 1);
+    const int32_t zero = hri_zero_at(c, 2);
+    const uint8_t *x = c->in[0];
+    float *restrict y = c->out[0];
+    (void)worker;
+    for (uint64_t i = begin; i < end; i++) {
+        y[i] = hri_dequantize(x[i], scale, zero);
+    }
+}
+
+static hr_status dequantize_host(const hri_call *c) {
+    hri_call call = *c;
+    hri_threads_range(c->threads, (uint64_t)hr_shape_count(&c->sig->in[0].shape), 16384,
+                      dequantize_range, &call);
+    return HR_OK;
+}
+
+HRI_CU(bytes_i8);
+
+static hr_status dequantize_cuda(const hri_gpu_call *c) {
+    int64_t count = hr_shape_count(&c->sig->in[0].shape);
+    hr_addr x = c->in[0], scale = c->in[1], zero = c->in[2], y = c->out[0];
+    return count ? hri_gpu_launch(
+                       c->gpu, &hri_cu_bytes_i8, "", "dequantize",
+                       &(hri_gpu_grid){.x = hri_launch_blocks(count, 1024), .threads = 256},
+                       HRI_GPU_ARGS(&x, &scale, &zero, &y, &count))
+                 : HR_OK;
+}
+
+static const hri_case dequantize_cases[] = {
+    {"some", "u8[7,33] f32[] u8[]", .ids = 256, .batched = 1},
+    {"many", "u8[3,5001] f32[] u8[]", .ids = 256},
+    {"one number", "u8[] f32[] u8[]", .ids = 256},
+    {"nothing", "u8[0,3] f32[] u8[]"},
+    {"real already", "f32[3] f32[] u8[]", .flags = HRI_CASE_BAD},
+    {"a real zero point", "u8[3] f32[] f32[]", .flags = HRI_CASE_BAD},
+    {NULL, NULL},
+};
+
+const hr_op hr_op_dequantize = {
+    .name = "dequantize",
+    .formula = "y = (x - zero) scale",
+    .in_min = 3,
+    .in_max = 3,
+    .out_count = 1,
+    .infer = dequantize_infer,
+    .host = {.run = dequantize_host},
+    .cases = dequantize_cases,
+};
+
+const hri_kernel hri_kernel_cuda_dequantize = {.launch = dequantize_cuda};
