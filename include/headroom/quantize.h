@@ -1,7 +1,7 @@
 /* Quantization after training: a checkpoint whose layers compute in 8 bits.
  *
- *   hr_infer_options from = {.size = sizeof from, .checkpoint = "runs/flowers", .data = "images:train", .budget = "200MiB"};
- *   hr_quantize_options o = {.size = sizeof o, .from = &from, .out = "flowers-int8.safetensors"};
+ *   hr_infer_options infer = {.size = sizeof infer, .checkpoint = "runs/flowers", .data = "images:train", .budget = "200MiB"};
+ *   hr_quantize_options o = {.size = sizeof o, .infer = &infer, .out = "flowers-int8.safetensors"};
  *   hr_quantize(ctx, &o, &result, &why);
  *
  * Calibration runs the model over some samples, inside the budget as evaluation does, and counts every activation that will
@@ -23,13 +23,13 @@ typedef enum hr_calibration {
     HR_CALIBRATION_MSE         /* least squared error */
 } hr_calibration;
 
-/* Set size to sizeof(hr_quantize_options).  Zero is the default in every field except from and out. */
+/* Set size to sizeof(hr_quantize_options).  Zero is the default in every field except infer and out. */
 typedef struct hr_quantize_options {
     size_t size;
-    const hr_infer_options *from; /* checkpoint, data for calibration, budget; on the host */
-    const char *out;              /* the file to write */
-    uint64_t samples;             /* for calibration; 0: 256 */
-    int32_t method;               /* hr_calibration */
+    const hr_infer_options *infer; /* checkpoint, data for calibration, budget; on the host */
+    const char *out;               /* the file to write */
+    uint64_t samples;              /* for calibration; 0: 256 */
+    int32_t method;                /* hr_calibration */
     int32_t reserved;
 } hr_quantize_options;
 

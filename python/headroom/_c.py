@@ -67,7 +67,8 @@ HR_TYPE_F16 = 2
 HR_TYPE_I32 = 3
 HR_TYPE_I64 = 4
 HR_TYPE_U8 = 5
-HR_TYPE_COUNT = 6
+HR_TYPE_I8 = 6
+HR_TYPE_COUNT = 7
 HR_INIT_CONSTANT = 0
 HR_INIT_NORMAL = 1
 HR_INIT_UNIFORM = 2
@@ -153,6 +154,10 @@ HR_CAUSE_BUG = 7
 HR_SPLIT_ALL = 0
 HR_SPLIT_TRAIN = 1
 HR_SPLIT_VAL = 2
+HR_CALIBRATION_MINMAX = 0
+HR_CALIBRATION_PERCENTILE = 1
+HR_CALIBRATION_ENTROPY = 2
+HR_CALIBRATION_MSE = 3
 HR_END_RUNNING = 0
 HR_END_DONE = 1
 HR_END_EARLY = 2
@@ -1252,6 +1257,36 @@ class hr_prediction(Structure):
 
 
 
+class hr_quantize_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("infer", c_void_p),
+        ("out", c_char_p),
+        ("samples", c_uint64),
+        ("method", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+
+
+class hr_quantize_result(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("samples", c_uint64),
+        ("layers", c_uint64),
+        ("real_layers", c_uint64),
+        ("ranges", c_uint64),
+        ("bytes", c_uint64),
+        ("bytes_before", c_uint64),
+        ("planned_peak_bytes", c_uint64),
+        ("measured_peak_bytes", c_uint64),
+        ("seconds", c_double),
+    ]
+
+
+
+
 class hr_generate_options(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -1734,6 +1769,7 @@ FUNCTIONS = {
     "hr_predictor_set_data": (c_int32, [c_void_p, c_char_p, c_void_p]),
     "hr_prelu": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "hr_put_along": (c_uint32, [c_void_p, c_uint32, c_uint32, c_int, c_int64]),
+    "hr_quantize": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "hr_queue_create": (c_int32, [c_void_p, c_void_p]),
     "hr_queue_destroy": (None, [c_void_p]),
     "hr_queue_sync": (c_int32, [c_void_p]),

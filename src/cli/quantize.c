@@ -34,7 +34,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     const hr_infer_options from = {
         .size = sizeof from, .checkpoint = arguments[0], .data = o->data, .budget = o->budget};
     const hr_quantize_options q = {.size = sizeof q,
-                                   .from = &from,
+                                   .infer = &from,
                                    .out = o->out,
                                    .samples = (uint64_t)o->samples,
                                    .method = o->method};

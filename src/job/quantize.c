@@ -31,7 +31,7 @@ static hr_status out_of_memory(hri_why *why) {
 static hr_status look(quantizing *x, hri_why *why) {
     hri_prose prose = {0};
     hri_passes passes = {0};
-    hr_status status = hri_checkpoint_open(x->o.from->checkpoint, &x->checkpoint, &prose);
+    hr_status status = hri_checkpoint_open(x->o.infer->checkpoint, &x->checkpoint, &prose);
     if (status == HR_OK) {
         status = hri_passes_parse(x->checkpoint.about.passes, &passes, &prose);
     }
@@ -105,7 +105,7 @@ static hr_status calibrate(quantizing *x, hri_why *why) {
 }
 
 static hr_status check(const hr_quantize_options *o, hri_why *why) {
-    if (!o->from || !o->from->checkpoint || !o->out) {
+    if (!o->infer || !o->infer->checkpoint || !o->out) {
         return hri_why_option(why, HR_E_INVALID, o->out ? "checkpoint" : "out", " is missing");
     }
     if (o->method < HR_CALIBRATION_MINMAX || o->method > HR_CALIBRATION_MSE) {
@@ -135,7 +135,7 @@ hr_status hr_quantize(hr_ctx *ctx, const hr_quantize_options *options, hr_quanti
     status = status == HR_OK ? look(&x, &why) : status;
     if (status == HR_OK) {
         hr_infer_options from;
-        status = hri_take(&from, sizeof from, x.o.from);
+        status = hri_take(&from, sizeof from, x.o.infer);
         from.no_labels = 1;
         status = status == HR_OK ? hri_infer_open(ctx, &from, "quantize:to=observe", &x.p, &why)
                                  : status;

@@ -3,6 +3,7 @@
 #include "source.h"
 
 #include "base/alloc.h"
+#include "passes/common/pass.h"
 #include "run/interpret.h"
 #include "weights/checkpoint.h"
 
@@ -15,6 +16,35 @@ static hr_graph *graph_of(void) {
     must(hr_step_build(&o, hr_model_build, m, HR_STEP_WHOLE, 1, &g, NULL) == HR_OK);
     hr_model_close(m);
     return g;
+}
+
+/* The same model as `headroom quantize` leaves it. */
+static hr_graph *quantized_graph(void) {
+    hr_model *m;
+    hri_passes passes = {0};
+    hr_graph *g;
+    must(hr_model_open("mlp:size=1,channels=1,width=2,layers=1,classes=2", &m, NULL) == HR_OK);
+    must(hri_passes_parse("quantize", &passes, NULL) == HR_OK);
+    must(hr_graph_create(&g) == HR_OK && hr_model_build(m, g, 1, 0) == HR_OK);
+    must(hri_passes_apply(&passes, 0, &g) == HR_OK && hr_graph_freeze(g) == HR_OK);
+    hri_passes_deinit(&passes);
+    hr_model_close(m);
+    return g;
+}
+
+static void load_quantized(const hri_checkpoint *c) {
+    hri_prose why = {""};
+    hri_passes passes = {0};
+    hr_graph *g = quantized_graph();
+    hri_interp *it;
+    must(hri_interp_create(g, NULL, 1, &it) == HR_OK);
+    const hri_values to = {.put = hri_interp_put, .user = it};
+    must(hri_checkpoint_load(c, g, &to, HRI_CHECKPOINT_WEIGHTS, &why) == HR_OK || why.text[0]);
+    why.text[0] = '\0';
+    must(hri_passes_parse(c->about.passes, &passes, &why) == HR_OK || why.text[0]);
+    hri_passes_deinit(&passes);
+    hri_interp_destroy(it);
+    hr_graph_destroy(g);
 }
 
 static void use(const hri_checkpoint *c) {
@@ -50,6 +80,7 @@ static void use(const hri_checkpoint *c) {
     }
     hri_interp_destroy(it);
     hr_graph_destroy(g);
+    load_quantized(c);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -222,7 +222,9 @@ static void go_back(hri_quantizing *q, const uses *u, uint32_t number) {
 /* ---- ranges ---- */
 
 static const char *range_name(hri_quantizing *q, hr_value v, size_t copy) {
+    /* An image has one name, whether its bytes are made real by the graph or before it. */
     const hri_value *x = &q->g->values[v];
+    x = is_op(q->g, x->node, "normalise") ? &q->g->values[q->g->nodes[x->node].in[0]] : x;
     const char *base = x->node == HRI_NO_NODE ? x->name : q->g->nodes[x->node].name;
     char text[320];
     const int n = copy ? snprintf(text, sizeof text, "%s.%zu", base, copy)

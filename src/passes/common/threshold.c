@@ -8,7 +8,7 @@
 
 enum { SIDE = HRI_HISTOGRAM_SIDE, ALL = 2 * SIDE, LEVELS = 128 };
 
-static const double share = 0.9999; /* of percentile */
+static const double outside = 0.0001; /* of percentile: the share on each side */
 
 const char *const hri_threshold_names[] = {"minmax", "percentile", "entropy", "mse", NULL};
 
@@ -57,7 +57,7 @@ static hri_range by_share(const int64_t *h) {
     for (int i = 0; i < ALL; i++) {
         total += (double)bins[i];
     }
-    const double out = total * (1 - share);
+    const double out = rint(total * outside);
     while (low < SIDE && below + (double)bins[low] <= out) {
         below += (double)bins[low++];
     }

@@ -77,8 +77,8 @@ static void check(int turned, int32_t zero, int32_t c_zero, int relu, uint32_t t
                 const int32_t whole = sum + hri_quantize_bias(p.bias[j], unit);
                 const uint8_t byte =
                     hri_requantize(whole, unit / c_scale, relu ? 0.0f : -(float)c_zero, c_zero);
-                const float product = (float)((double)(float)sum * (double)unit);
-                const float y = (float)((double)product + (double)p.bias[j]);
+                const float by_unit = (float)((double)(float)sum * (double)unit);
+                const float y = (float)((double)by_unit + (double)p.bias[j]);
                 test_count_check();
                 if (p.c[i * p.n + j] != byte ||
                     p.real[i * p.n + j] != (relu && !(y > 0.0f) ? 0.0f : y)) {

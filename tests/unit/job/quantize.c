@@ -1,0 +1,216 @@
+/* A run quantized after training: folding, calibration inside its plan, the file, and what it predicts. */
+#include <headroom/headroom.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/graph.h"
+#include "ops/common/histogram.h"
+#include "passes/common/pass.h"
+#include "pictures.h"
+#include "test.h"
+#include "weights/quantize.h"
+
+static const char *in(const char *name) {
+    static char paths[4][600];
+    static unsigned at;
+    char *path = paths[at++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", test_folder(), name);
+    return path;
+}
+
+static hr_ctx *open_context(void) {
+    const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
+    hr_ctx *ctx;
+    CHECK_OK(hr_ctx_create(&co, &ctx));
+    return ctx;
+}
+
+static void train(const char *model, const char *folder) {
+    hr_ctx *ctx = open_context();
+    hr_plan *plan = NULL;
+    hr_error why = {.code = HR_OK};
+    const hr_job_options o = {.size = sizeof o,
+                              .model = model,
+                              .data = "synthetic:count=64",
+                              .training = "rate=0.02",
+                              .batch = 8,
+                              .steps = 20,
+                              .seed = 3,
+                              .threads = 1,
+                              .effort = 1000,
+                              .no_measure = 1,
+                              .cache = "",
+                              .folder = folder};
+    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+}
+
+typedef struct scores {
+    float of[64][16];
+    uint64_t count, classes;
+} scores;
+
+static hr_status keep(void *user, const hr_prediction *p) {
+    scores *s = user;
+    CHECK(p->index < 64 && p->class_count <= 16);
+    memcpy(s->of[p->index], p->scores, p->class_count * sizeof(float));
+    s->count++;
+    s->classes = p->class_count;
+    return HR_OK;
+}
+
+static void predict(const char *checkpoint, scores *out) {
+    hr_ctx *ctx = open_context();
+    hr_predictor *p = NULL;
+    hr_error why = {.code = HR_OK};
+    const hr_infer_options o = {.size = sizeof o,
+                                .checkpoint = checkpoint,
+                                .data = "synthetic:count=64",
+                                .no_labels = 1,
+                                .threads = 2};
+    memset(out, 0, sizeof *out);
+    if (hr_predictor_open(ctx, &o, &p, &why) != HR_OK ||
+        hr_predictor_run(p, keep, out, NULL, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    CHECK_EQ(out->count, 64);
+    hr_predictor_close(p);
+    hr_ctx_destroy(ctx);
+}
+
+static hr_quantize_result quantize(const char *run, const char *out, int32_t method,
+                                   uint64_t samples, const char *budget) {
+    hr_ctx *ctx = open_context();
+    hr_error why = {.code = HR_OK};
+    hr_quantize_result r = {.size = sizeof r};
+    const hr_infer_options from = {.size = sizeof from,
+                                   .checkpoint = run,
+                                   .data = "synthetic:count=64",
+                                   .budget = budget,
+                                   .threads = 2};
+    const hr_quantize_options o = {
+        .size = sizeof o, .infer = &from, .out = out, .samples = samples, .method = method};
+    if (hr_quantize(ctx, &o, &r, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    hr_ctx_destroy(ctx);
+    return r;
+}
+
+/* The largest difference over the largest score, and how many classes are the same. */
+static double apart(const scores *a, const scores *b, int *same) {
+    double largest = 0, by = 0;
+    *same = 0;
+    for (uint64_t i = 0; i < a->count; i++) {
+        uint64_t x = 0, y = 0;
+        for (uint64_t k = 0; k < a->classes; k++) {
+            largest = fmax(largest, fabs((double)a->of[i][k]));
+            by = fmax(by, fabs((double)a->of[i][k] - (double)b->of[i][k]));
+            x = a->of[i][k] > a->of[i][x] ? k : x;
+            y = b->of[i][k] > b->of[i][y] ? k : y;
+        }
+        *same += x == y;
+    }
+    return by / largest;
+}
+
+static const char resnet[] = "resnet18:size=32,width=8,classes=10,layers=1x1x1";
+
+TEST(job_quantize, folding_batch_norms_changes_scores_by_rounding_alone) {
+    static scores a, b;
+    int same;
+    hri_checkpoint c;
+    hri_quantizing q;
+    hri_prose why = {0};
+    hri_quantize_report r;
+    hr_graph *g, *folded;
+    train(resnet, in("run"));
+    CHECK_OK(hri_checkpoint_open(in("run"), &c, &why));
+    CHECK_OK(hri_quantize_graph(&c, "", &g, &why));
+    CHECK_OK(hri_quantizing_init(&q, g));
+    CHECK_OK(
+        hri_checkpoint_quantize(&c, &q, HRI_QUANTIZE_FOLD, NULL, in("f.safetensors"), &r, &why));
+    CHECK_EQ(r.layers, 10);
+    CHECK_OK(hri_quantize_graph(&c, "quantize:to=fold", &folded, &why));
+    for (uint32_t i = 0; i < folded->node_count; i++) {
+        CHECK(strcmp(folded->nodes[i].sig.op->name, "batch_norm_inference") != 0);
+    }
+    predict(in("run"), &a);
+    predict(in("f.safetensors"), &b);
+    CHECK_LE(apart(&a, &b, &same), 1e-5);
+    CHECK_EQ(same, 64);
+    hr_graph_destroy(folded);
+    hri_quantizing_deinit(&q);
+    hr_graph_destroy(g);
+    hri_checkpoint_close(&c);
+}
+
+TEST(job_quantize, every_method_gives_a_file_that_predicts_nearly_the_same) {
+    static scores a, b;
+    int same;
+    train(resnet, in("run"));
+    predict(in("run"), &a);
+    for (int32_t method = HR_CALIBRATION_MINMAX; method <= HR_CALIBRATION_MSE; method++) {
+        const hr_quantize_result r = quantize(in("run"), in("q.safetensors"), method, 64, NULL);
+        CHECK_EQ(r.layers, 10);
+        CHECK_EQ(r.real_layers, 0);
+        CHECK_EQ(r.samples, 64);
+        CHECK_LE(r.bytes, r.bytes_before * 3 / 10);
+        CHECK_LE(r.measured_peak_bytes, r.planned_peak_bytes);
+        predict(in("q.safetensors"), &b);
+        CHECK_LE(apart(&a, &b, &same), 0.15);
+    }
+}
+
+TEST(job_quantize, linear_layers_and_flattened_images_compute_in_bytes) {
+    static scores a, b;
+    int same;
+    train("lenet:classes=4", in("run"));
+    predict(in("run"), &a);
+    const hr_quantize_result r =
+        quantize(in("run"), in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
+    CHECK_EQ(r.layers, 5);
+    predict(in("q.safetensors"), &b);
+    CHECK_LE(apart(&a, &b, &same), 0.1);
+    CHECK(same >= 60);
+}
+
+TEST(job_quantize, calibration_needs_the_same_memory_for_more_samples) {
+    train(resnet, in("run"));
+    const hr_quantize_result few = quantize(in("run"), in("a.safetensors"), 0, 16, "40MiB");
+    const hr_quantize_result more = quantize(in("run"), in("b.safetensors"), 0, 64, "40MiB");
+    CHECK_LE(more.planned_peak_bytes, few.planned_peak_bytes + (2 << 20)); /* the process grew */
+    CHECK_LE(more.measured_peak_bytes, more.planned_peak_bytes);
+    CHECK_LE(more.planned_peak_bytes, UINT64_C(40) << 20);
+}
+
+TEST(job_quantize, what_is_quantized_is_not_quantized_again_and_not_trained) {
+    hr_ctx *ctx = open_context();
+    hr_error why = {.code = HR_OK};
+    hr_plan *plan = NULL;
+    train("mlp:size=4,channels=1,width=8,layers=2,classes=3", in("run"));
+    quantize(in("run"), in("q.safetensors"), 0, 16, NULL);
+    const hr_infer_options from = {
+        .size = sizeof from, .checkpoint = in("q.safetensors"), .data = "synthetic:count=8"};
+    const hr_quantize_options o = {.size = sizeof o, .infer = &from, .out = in("r.safetensors")};
+    CHECK_STATUS(hr_quantize(ctx, &o, NULL, &why), HR_E_UNSUPPORTED);
+    CHECK(strstr(why.message, "already"));
+    const hr_job_options job = {.size = sizeof job,
+                                .model = "mlp:size=4,channels=1,width=8,layers=2,classes=3",
+                                .data = "synthetic:count=8",
+                                .passes = "quantize",
+                                .batch = 4,
+                                .effort = 1000,
+                                .no_measure = 1,
+                                .cache = ""};
+    CHECK(hr_job_plan(ctx, &job, &plan, &why) != HR_OK);
+    CHECK(strstr(why.message, "evaluation"));
+    hr_ctx_destroy(ctx);
+}
