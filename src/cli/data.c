@@ -14,6 +14,7 @@
 #include "data/image/sheet.h"
 #include "show/data.h"
 #include "show/stages.h"
+#include "show/help_texts.h"
 
 typedef struct data_options {
     bool json, skip_bad, bench, stages;
@@ -277,18 +278,7 @@ const hri_command hri_command_data = {
     .arguments = "SRC [STAGE...]",
     .choices = "",
     .arguments_max = HRI_ARGUMENTS_MAX,
-    .help =
-        "A pipeline is a source followed by stages, joined by '|' in one argument or given as "
-        "one argument each: images:DIR, mnist:DIR, cifar10:DIR, npy:FILE, text:FILE, tokens:FILE, "
-        "tfrecord:FILE, csv:FILE, lines:FILE, synthetic; shuffle, decode, resize, crop, flip, "
-        "rotate, jitter, normalise, batch, cache, repeat, take, skip, shard, zip, interleave, "
-        "filter, limit, prefetch. --stages lists them all; --stages NAME shows one with its "
-        "options.\n\nThe pipeline is built within --budget, as in a training run. If its "
-        "smallest working set does not fit, it is refused with the stage that needs most, and "
-        "the exit code is 1.\n\nWithout --bench the first elements are shown: fields, types, "
-        "shapes, first numbers. With --bench the pipeline runs, and every stage is shown with "
-        "its time, its memory and the tuner's choices. --png writes the images of the first "
-        "element, or of the first batch as one sheet.",
+    .help = hri_help_data,
     .examples = {{"headroom data images:flowers 'decode(224)'", "the first three images"},
                  {"headroom data 'images:flowers | shuffle | decode(224,random_crop=on,flip=on) | "
                   "batch(64)' --png sheet.png",

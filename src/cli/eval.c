@@ -4,6 +4,7 @@
  * rightly; beside the sums stand the classes that went wrong most, which is what one looks at next. */
 #include "cli/common/command.h"
 #include "cli/common/inference.h"
+#include "show/help_texts.h"
 
 typedef struct eval_options {
     const char *data, *confusion;
@@ -95,23 +96,7 @@ const hri_command hri_command_eval = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help =
-        "CHECKPOINT is the directory of a run (its best parameters are used, or else its last) "
-        "or a file in it. The samples go through the same stages as in that run's validation. "
-        "Classes are matched by name: the data may have fewer classes than the model, in any "
-        "order.\n\nIf the run held out samples with --val-split, --split val evaluates on those, "
-        "given the same --data; loss and accuracy are then those of the run. Without it all "
-        "samples are used, including those the model was trained on.\n\nThe evaluation is "
-        "planned like a training run: the budget covers everything that the system reports for "
-        "the process, and it is checked before the first sample. With --batch auto the batch is "
-        "the largest power of two up to 64 that fits; it affects speed only.\n\nLoss, accuracy "
-        "and top-5 are means over all labels that are not negative; precision, recall, f1 (Dice), "
-        "iou "
-        "and auc are means over classes; mae, rmse and r2 are those of numbers, perplexity that of "
-        "text. The table shows "
-        "the classes "
-        "with the most errors. The exit code is 1 if it does not fit, 2 if a sample cannot be "
-        "read and --skip-bad is not given.",
+    .help = hri_help_eval,
     .examples = {{"headroom eval runs/flowers --data images:flowers-test",
                   "accuracy on a test set"},
                  {"headroom eval runs/flowers --data images:flowers --split val",

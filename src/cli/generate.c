@@ -6,6 +6,7 @@
 #include "cli/common/spell.h"
 #include "show/generate.h"
 #include "show/infer.h"
+#include "show/help_texts.h"
 
 typedef struct generate_options {
     const char *prompt, *tokenizer, *budget, *device, *wait;
@@ -122,12 +123,7 @@ const hri_command hri_command_generate = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help = "Continues --prompt with a trained model that predicts the next token, and prints the "
-            "text as it is written. CHECKPOINT is the directory of a run or a file in it.\n\nThe "
-            "same options and seed give the same text. When a text becomes longer than the "
-            "model's context, its later half is kept.\n\nGeneration is planned like a training "
-            "run, the cache of keys and values included, and stays within --budget; the exit code "
-            "is 1 if it does not fit.",
+    .help = hri_help_generate,
     .examples = {{"headroom generate runs/book --prompt 'Once upon a time' --max 300",
                   "continue a sentence"},
                  {"headroom generate runs/book --temperature 0 --budget 64MiB --json",

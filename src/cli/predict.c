@@ -11,6 +11,7 @@
 #include "cli/common/spell.h"
 #include "job/given.h"
 #include "show/predict.h"
+#include "show/help_texts.h"
 
 typedef struct predict_options {
     int64_t top;
@@ -155,21 +156,7 @@ const hri_command hri_command_predict = {
     .choices = "",
     .arguments_min = 2,
     .arguments_max = HRI_ARGUMENTS_MAX,
-    .help =
-        "Classifies images with a trained model. CHECKPOINT is the directory of a run or a file "
-        "in it. PATH is a folder (all images in and below it), one or more files, or - for "
-        "standard input: an image, or a list of paths, one per line. A source such as npy:X.npy "
-        "works, too; its samples are numbered from 0.\n\nPrints CSV with a header: path, class, "
-        "probability, and with --top K further pairs class_2, probability_2 and so on. With "
-        "--json it is one object whose predictions are {\"path\", \"classes\": [{\"name\", "
-        "\"probability\"}]}. Class names come from the checkpoint. Output is printed batch by "
-        "batch, so any number of images needs the memory of one batch.\n\nA model that predicts "
-        "masks needs --out DIR: NAME.png has the classes in the size of the image, with a palette, "
-        "NAME-overlay.png their colours over it; CSV and JSON have the share of each class.\n\nThe "
-        "job is planned "
-        "like a training run and stays within --budget; the exit code is 1 if it does not fit. "
-        "An image that cannot be read ends it with exit code 2, after the predictions before it; "
-        "with --skip-bad it is named on stderr and skipped.",
+    .help = hri_help_predict,
     .examples = {{"headroom predict runs/flowers rose.jpg --top 3", "one image, three guesses"},
                  {"headroom predict runs/flowers new-photos/ --budget 100MiB > result.csv",
                   "a folder, within 100 MiB"},

@@ -4,6 +4,7 @@
 #include "see/open.h"
 #include "see/outputs.h"
 #include "see/report.h"
+#include "show/help_texts.h"
 
 typedef struct report_options {
     bool json;
@@ -80,16 +81,7 @@ const hri_command hri_command_report = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help =
-        "Shows a recording (.hrp, written by plan --record and profile), a PyTorch memory snapshot "
-        "or "
-        "an XLA buffer assignment: the verdict, the bytes at the peak as "
-        "a sum that adds up, everything alive at the peak, and time by layer and by kind of op. "
-        "With --html it also writes a page: one file that needs no network, with memory over the "
-        "step, the address map, tables that can be sorted and filtered, and the cost of other "
-        "budgets. A truncated file shows what it has.\n\n"
-        "--trace, --csv and --tensorboard write the same for other programs; --json prints it "
-        "whole.",
+    .help = hri_help_report,
     .examples = {{"headroom plan resnet50 --batch 32 --budget 900MiB --record r50.hrp",
                   "record a plan"},
                  {"headroom report r50.hrp", "in the terminal"},

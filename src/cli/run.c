@@ -16,6 +16,7 @@
 #include "govern/ram.h"
 #include "govern/story.h"
 #include "govern/watch.h"
+#include "show/help_texts.h"
 
 typedef struct run_options {
     const char *budget, *wait, *record;
@@ -244,24 +245,7 @@ const hri_command hri_command_run = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = INT_MAX,
-    .help =
-        "Starts PROGRAM with a library loaded into it that counts its GPU memory, however the "
-        "program allocates it, and refuses allocations above the budget with the driver's own "
-        "out-of-memory error. To the program, the budget is the size of the GPU. The budget covers "
-        "the program and all processes it starts, and everything that NVML reports for them, "
-        "including contexts and libraries.\n\nThe budget is reserved before the program starts, so "
-        "that it is there when it is needed. If the GPU does not have that much left, headroom run "
-        "says who holds it, or waits its turn (--wait). With --overcommit nothing is reserved, and "
-        "programs wait for one another while they run.\n\nWith --spill, what does not fit in the "
-        "budget is placed in host memory that the GPU reads over the bus: slower, but it runs. It "
-        "moves to the GPU, at the same address, as soon as there is room.\n\n--ram limits host "
-        "memory: with a cgroup where this user can create one, otherwise by watching the "
-        "processes and killing the largest one when they exceed the limit.\n\nThe limit is "
-        "cooperative: a program that "
-        "is statically linked, runs as another user or talks to the driver directly cannot be "
-        "limited. headroom run refuses such programs where it can recognise them. The exit code is "
-        "that of the program; 1 if the memory was not available, 2 if the program cannot be "
-        "limited, and 128 plus the signal number if a signal killed it.",
+    .help = hri_help_run,
     .examples = {{"headroom run --budget 8GiB -- python train.py", "train in 8 GiB"},
                  {"headroom run --budget 50% --wait 10m -- python train.py",
                   "half of the GPU, as soon as it is free"},

@@ -14,6 +14,7 @@
 #include "cli/common/train_run.h"
 #include "net/speak.h"
 #include "see/train.h"
+#include "show/help_texts.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -295,26 +296,7 @@ const hri_command hri_command_train = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help =
-        "Trains MODEL (name[:key=value,...], a file, or one line 'net: conv(32,3) | relu | ...') "
-        "on "
-        "--data. The budget covers everything that the "
-        "system reports for the process: on the host its resident memory, input pipeline "
-        "included. The plan is made and checked before the first step; if nothing fits, nothing "
-        "is run, alternatives that fit are shown, and the exit code is 1. The number of classes, "
-        "and the image size if all images have the same, are taken from the data unless the "
-        "model string gives them.\n\nLosses depend on model, data, options and seed only: not on "
-        "the number of threads, not on recomputation for a smaller budget, not on stopping and "
-        "resuming. --micro-batches splits a batch (gradients are weighted by labels; clipping, "
-        "weight decay and learning rate apply once per step). A model with batch norm is not "
-        "split unless --ghost-norm allows it. --accumulate K makes one step of K batches.\n\nIn "
-        "the directory --out, last.safetensors has everything needed to resume (--resume), and "
-        "best.safetensors has the parameters of the best validation, for other programs, too. "
-        "Both are replaced atomically. Ctrl-C saves and stops; a second one kills. --also trains "
-        "a second model, alternating in the same arena: parameters of both, activations of the "
-        "larger.\n\nThe exit code is 0 when training is done, 1 if it does not fit or was "
-        "stopped, 2 for a usage error or bad data, 3 for a runtime failure, including a loss "
-        "that is not a number.",
+    .help = hri_help_train,
     .examples = {{"headroom train resnet18:size=64 --data images:flowers --val-split 0.1 --batch "
                   "32 --budget 256MiB",
                   "a folder of images, one folder per class"},

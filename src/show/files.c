@@ -32,7 +32,7 @@ const char hri_quantize_help[] =
     "model runs over some samples of --data and counts what it sees in histograms of fixed size. "
     "It is planned like an evaluation: the budget covers everything that the system reports for "
     "the process, whatever the number of samples. minmax takes the whole range that was seen, "
-    "percentile leaves out 0.01 % on each side, entropy and mse choose the bounds that lose the "
+    "percentile drops 0.01 % on each side, entropy and mse choose the bounds that lose the "
     "least information and have the least squared error.\n\neval and predict run the file in "
     "integer arithmetic. It cannot be trained.";
 

@@ -232,13 +232,14 @@ static const char *range_name(hri_quantizing *q, hr_value v, size_t copy) {
     return n > 0 && (size_t)n < sizeof text ? hri_arena_strdup(&q->arena, text) : NULL;
 }
 
-static int is_taken(const hri_quantizing *q, hr_value before, const char *name) {
-    for (hr_value v = 1; v < before; v++) {
-        if (q->name[v] && !strcmp(q->name[v], name)) {
-            return 1;
-        }
+/* How many nodes before have the same name: nodes of one scope are told apart by it. */
+static size_t copy_of(const hri_quantizing *q, hr_value v) {
+    const uint32_t node = q->g->values[v].node;
+    size_t copies = 0;
+    for (uint32_t n = 0; node != HRI_NO_NODE && n < node; n++) {
+        copies += !strcmp(q->g->nodes[n].name, q->g->nodes[node].name);
     }
-    return 0;
+    return copies;
 }
 
 static hr_status find_range(hri_quantizing *q, hr_value v) {
@@ -250,14 +251,8 @@ static hr_status find_range(hri_quantizing *q, hr_value v) {
     }
     q->range[v] = v;
     q->range_count++;
-    for (size_t copy = 0; !q->name[v]; copy++) {
-        const char *name = range_name(q, v, copy);
-        if (!name) {
-            return HR_E_NOMEM_HOST;
-        }
-        q->name[v] = is_taken(q, v, name) ? NULL : name;
-    }
-    return HR_OK;
+    q->name[v] = range_name(q, v, copy_of(q, v));
+    return q->name[v] ? HR_OK : HR_E_NOMEM_HOST;
 }
 
 hr_status hri_quantizing_init(hri_quantizing *q, const hr_graph *g) {

@@ -1,0 +1,108 @@
+/* See help_texts.h. */
+#include "show/help_texts.h"
+
+const char hri_help_eval[] =
+    "CHECKPOINT is the directory of a run (its best parameters are used, or else its last) "
+    "or a file in it. The samples go through the same stages as in that run's validation. "
+    "Classes are matched by name: the data may have fewer classes than the model, in any "
+    "order.\n\nIf the run held out samples with --val-split, --split val evaluates on those, "
+    "given the same --data; loss and accuracy are then those of the run. Without it all "
+    "samples are used, including those the model was trained on.\n\nThe evaluation is "
+    "planned like a training run: the budget covers everything that the system reports for "
+    "the process, and it is checked before the first sample. With --batch auto the batch is "
+    "the largest power of two up to 64 that fits; it affects speed only.\n\nLoss, accuracy "
+    "and top-5 are means over all labels that are not negative; precision, recall, f1 (Dice), "
+    "iou "
+    "and auc are means over classes; mae, rmse and r2 are those of numbers, perplexity that of "
+    "text. The table shows "
+    "the classes "
+    "with the most errors. The exit code is 1 if it does not fit, 2 if a sample cannot be "
+    "read and --skip-bad is not given.";
+
+const char hri_help_predict[] =
+    "Classifies images with a trained model. CHECKPOINT is the directory of a run or a file "
+    "in it. PATH is a folder (all images in and below it), one or more files, or - for "
+    "standard input: an image, or a list of paths, one per line. A source such as npy:X.npy "
+    "works, too; its samples are numbered from 0.\n\nPrints CSV with a header: path, class, "
+    "probability, and with --top K further pairs class_2, probability_2 and so on. With "
+    "--json it is one object whose predictions are {\"path\", \"classes\": [{\"name\", "
+    "\"probability\"}]}. Class names come from the checkpoint. Output is printed batch by "
+    "batch, so any number of images needs the memory of one batch.\n\nA model that predicts "
+    "masks needs --out DIR: NAME.png has the classes in the size of the image, with a palette, "
+    "NAME-overlay.png their colours over it; CSV and JSON have the share of each class.\n\nThe "
+    "job is planned "
+    "like a training run and stays within --budget; the exit code is 1 if it does not fit. "
+    "An image that cannot be read ends it with exit code 2, after the predictions before it; "
+    "with --skip-bad it is named on stderr and skipped.";
+
+const char hri_help_generate[] =
+    "Continues --prompt with a trained model that predicts the next token, and prints the "
+    "text as it is written. CHECKPOINT is the directory of a run or a file in it.\n\nThe "
+    "same options and seed give the same text. When a text becomes longer than the "
+    "model's context, its later half is kept.\n\nGeneration is planned like a training "
+    "run, the cache of keys and values included, and stays within --budget; the exit code "
+    "is 1 if it does not fit.";
+
+const char hri_help_data[] =
+    "A pipeline is a source followed by stages, joined by '|' in one argument or given as "
+    "one argument each: images:DIR, mnist:DIR, cifar10:DIR, npy:FILE, text:FILE, tokens:FILE, "
+    "tfrecord:FILE, csv:FILE, lines:FILE, synthetic; shuffle, decode, resize, crop, flip, "
+    "rotate, jitter, normalise, batch, cache, repeat, take, skip, shard, zip, interleave, "
+    "filter, limit, prefetch. --stages lists them all; --stages NAME shows one with its "
+    "options.\n\nThe pipeline is built within --budget, as in a training run. If its "
+    "smallest working set does not fit, it is refused with the stage that needs most, and "
+    "the exit code is 1.\n\nWithout --bench the first elements are shown: fields, types, "
+    "shapes, first numbers. With --bench the pipeline runs, and every stage is shown with "
+    "its time, its memory and the tuner's choices. --png writes the images of the first "
+    "element, or of the first batch as one sheet.";
+
+const char hri_help_train[] =
+    "Trains MODEL (name[:key=value,...], a file, or one line 'net: conv(32,3) | relu | ...') "
+    "on "
+    "--data. The budget covers everything that the "
+    "system reports for the process: on the host its resident memory, input pipeline "
+    "included. The plan is made and checked before the first step; if nothing fits, nothing "
+    "is run, alternatives that fit are shown, and the exit code is 1. The number of classes, "
+    "and the image size if all images have the same, are taken from the data unless the "
+    "model string gives them.\n\nLosses depend on model, data, options and seed only: not on "
+    "the number of threads, not on recomputation for a smaller budget, not on stopping and "
+    "resuming. --micro-batches splits a batch (gradients are weighted by labels; clipping, "
+    "weight decay and learning rate apply once per step). A model with batch norm is not "
+    "split unless --ghost-norm allows it. --accumulate K makes one step of K batches.\n\nIn "
+    "the directory --out, last.safetensors has everything needed to resume (--resume), and "
+    "best.safetensors has the parameters of the best validation, for other programs, too. "
+    "Both are replaced atomically. Ctrl-C saves and stops; a second one kills. --also trains "
+    "a second model, alternating in the same arena: parameters of both, activations of the "
+    "larger.\n\nThe exit code is 0 when training is done, 1 if it does not fit or was "
+    "stopped, 2 for a usage error or bad data, 3 for a runtime failure, including a loss "
+    "that is not a number.";
+
+const char hri_help_run[] =
+    "Starts PROGRAM with a library loaded into it that counts its GPU memory, however the "
+    "program allocates it, and refuses allocations above the budget with the driver's own "
+    "out-of-memory error. To the program, the budget is the size of the GPU. The budget covers "
+    "the program and all processes it starts, and everything that NVML reports for them, "
+    "including contexts and libraries.\n\nThe budget is reserved before the program starts, so "
+    "that it is there when it is needed. If the GPU does not have that much left, headroom run "
+    "says who holds it, or waits its turn (--wait). With --overcommit nothing is reserved, and "
+    "programs wait for one another while they run.\n\nWith --spill, what does not fit in the "
+    "budget is placed in host memory that the GPU reads over the bus: slower, but it runs. It "
+    "moves to the GPU, at the same address, as soon as there is room.\n\n--ram limits host "
+    "memory: with a cgroup where this user can create one, otherwise by watching the "
+    "processes and killing the largest one when they exceed the limit.\n\nThe limit is "
+    "cooperative: a program that "
+    "is statically linked, runs as another user or talks to the driver directly cannot be "
+    "limited. headroom run refuses such programs where it can recognise them. The exit code is "
+    "that of the program; 1 if the memory was not available, 2 if the program cannot be "
+    "limited, and 128 plus the signal number if a signal killed it.";
+
+const char hri_help_report[] =
+    "Shows a recording (.hrp, written by plan --record and profile), a PyTorch memory snapshot "
+    "or "
+    "an XLA buffer assignment: the verdict, the bytes at the peak as "
+    "a sum that adds up, everything alive at the peak, and time by layer and by kind of op. "
+    "With --html it also writes a page: one file that needs no network, with memory over the "
+    "step, the address map, tables that can be sorted and filtered, and the cost of other "
+    "budgets. A truncated file shows what it has.\n\n"
+    "--trace, --csv and --tensorboard write the same for other programs; --json prints it "
+    "whole.";
