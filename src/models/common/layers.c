@@ -68,13 +68,15 @@ hr_value hri_layer_linear(hri_build *b, const char *name, hr_value x, int64_t ou
 }
 
 hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_conv_layer *layer) {
-    const int64_t in = hri_dim(b, x, 3), k = layer->kernel;
+    const int64_t k = layer->kernel, groups = layer->groups ? layer->groups : 1;
+    const int64_t in = hri_dim(b, x, 3) / groups;
     hr_graph_push(b->g, name);
     const hr_value w = param(b, "weight", hr_shape_4(k, k, in, layer->out),
                              layer->weight ? *layer->weight : plain(in * k * k));
     hr_graph_set_tags(b->g, w, &(hr_tags){.size = sizeof(hr_tags), .layout = HR_LAYOUT_CONV});
-    const hr_value c = layer->bias ? undecayed(b, "bias", layer->out, plain(in * k * k)) : HR_NONE;
-    const hr_value y = hr_conv2d(b->g, x, w, c, layer->stride, layer->pad, 1, 1);
+    const hr_init bias = layer->zero_bias ? hr_init_constant(0.0) : plain(in * k * k);
+    const hr_value c = layer->bias ? undecayed(b, "bias", layer->out, bias) : HR_NONE;
+    const hr_value y = hr_conv2d(b->g, x, w, c, layer->stride, layer->pad, 1, (int)groups);
     hr_graph_pop(b->g);
     return y;
 }
@@ -83,21 +85,26 @@ static const double norm_eps = 1e-5;
 
 /* In two halves: what is normalised can be made again from its input without another look for the moments. */
 static hr_value batch_norm(hri_build *b, hr_value x, hr_value gamma, hr_value beta, bool relu,
-                           hr_value z, hr_value running_mean, hr_value running_var) {
+                           hr_value z, const hr_value *running, double eps, double momentum) {
     hr_graph *g = b->g;
-    const hr_value mean = hri_nodef(g, "batch_norm_moments", &x, 1, "eps=%.17g", norm_eps);
+    const hr_value mean = hri_nodef(g, "batch_norm_moments", &x, 1, "eps=%.17g", eps);
     const hr_value inv = hr_graph_output(g, mean, 1);
     const hr_value in[] = {x, gamma, beta, mean, inv, z};
     const hr_value y =
         hr_graph_node(g, "batch_norm_apply", in, z == HR_NONE ? 5 : 6, relu ? "relu" : NULL);
     const hr_shape shape = hr_graph_meta(g, x).shape;
-    const hr_value move[] = {running_mean, running_var, mean, inv};
-    hri_nodef(g, "batch_norm_stats", move, 4, "eps=%.17g,momentum=0.1,rows=%lld", norm_eps,
+    const hr_value move[] = {running[0], running[1], mean, inv};
+    hri_nodef(g, "batch_norm_stats", move, 4, "eps=%.17g,momentum=%.17g,rows=%lld", eps, momentum,
               shape.rank ? (long long)(hr_shape_count(&shape) / shape.dim[shape.rank - 1]) : 0);
     return y;
 }
 
 hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z) {
+    return hri_layer_batch_norm_of(b, name, x, relu, z, norm_eps, 0.1);
+}
+
+hr_value hri_layer_batch_norm_of(hri_build *b, const char *name, hr_value x, bool relu, hr_value z,
+                                 double eps, double momentum) {
     hr_graph *g = b->g;
     const int64_t channels = hri_dim(b, x, -1);
     hr_graph_push(g, name);
@@ -109,9 +116,9 @@ hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool r
         hr_graph_state(g, "running_var", HR_TYPE_F32, hr_shape_1(channels), hr_init_constant(1.0));
     hr_value y;
     if (b->training) {
-        y = batch_norm(b, x, gamma, beta, relu, z, mean, var);
+        y = batch_norm(b, x, gamma, beta, relu, z, (const hr_value[]){mean, var}, eps, momentum);
     } else {
-        y = hr_batch_norm_inference(g, x, gamma, beta, mean, var, norm_eps);
+        y = hr_batch_norm_inference(g, x, gamma, beta, mean, var, eps);
         y = z == HR_NONE ? y : hr_add(g, y, z);
         y = relu ? hr_relu(g, y) : y;
     }
@@ -145,6 +152,42 @@ hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps) 
     const hr_value y = hr_layer_norm(b->g, x, gamma, beta, eps);
     hr_graph_pop(b->g);
     return y;
+}
+
+hr_value hri_layer_squeeze(hri_build *b, const char *name, hr_value x, int64_t inner, bool hard) {
+    hr_graph *g = b->g;
+    const int64_t channels = hri_dim(b, x, 3);
+    const hr_init first = hr_init_normal(sqrt(2.0 / (double)(inner > 0 ? inner : 1)));
+    const hr_init second = hr_init_normal(sqrt(2.0 / (double)(channels > 0 ? channels : 1)));
+    hri_conv_layer layer = {
+        .out = inner, .kernel = 1, .stride = 1, .bias = true, .zero_bias = true};
+    layer.weight = &first;
+    hr_graph_push(g, name);
+    hr_value y = hr_reshape(g, hr_global_avg_pool(g, x), hr_shape_4(b->batch, 1, 1, channels));
+    y = hri_layer_conv(b, "fc1", y, &layer);
+    y = hard ? hr_relu(g, y) : hr_silu(g, y);
+    layer.out = channels;
+    layer.weight = &second;
+    y = hri_layer_conv(b, "fc2", y, &layer);
+    y = hard ? hr_function(g, y, "hard_sigmoid", 0) : hr_sigmoid(g, y);
+    hr_graph_pop(g);
+    return hr_mul(g, x, y);
+}
+
+/* A one for each sample is what dropout is taken of, so that a sample is kept or lost as a whole. */
+hr_value hri_layer_drop_path(hri_build *b, hr_value x, double rate) {
+    hr_graph *g = b->g;
+    if (!b->training || rate <= 0.0) {
+        return x;
+    }
+    hr_value one = hr_slice(g, hr_stop_gradient(g, x), "0x0x0x0", "-1x1x1x1");
+    one = hr_affine(g, hr_clip(g, one, 0, 1), 0, 1); /* clip: no infinity times 0 */
+    return hr_mul(g, x, hr_dropout(g, one, rate));
+}
+
+int64_t hri_eights(double channels) {
+    const int64_t to = (int64_t)(channels + 4) / 8 * 8, least = to < 8 ? 8 : to;
+    return (double)least < 0.9 * channels ? least + 8 : least;
 }
 
 hr_value hri_layer_dropout(hri_build *b, hr_value x, double rate) {

@@ -17,18 +17,23 @@ hr_value hri_image(hri_build *b, int64_t size, int64_t channels);
 hr_value hri_layer_linear(hri_build *b, const char *name, hr_value x, int64_t out,
                           const hr_init *weight, const hr_init *bias);
 
-/* (N, H, W, C) -> (N, H', W', out), square kernel: <name>.weight (K, K, C, out), and <name>.bias (out). */
+/* (N, H, W, C) -> (N, H', W', out), square kernel: <name>.weight (K, K, C / groups, out), and <name>.bias (out). */
 typedef struct hri_conv_layer {
     int64_t out;
     int kernel, stride, pad;
     bool bias;
     const hr_init *weight; /* NULL: torch's */
+    int64_t groups;        /* 0: one */
+    bool zero_bias;        /* the bias begins at 0 */
 } hri_conv_layer;
 hr_value hri_layer_conv(hri_build *b, const char *name, hr_value x, const hri_conv_layer *layer);
 
 /* Batch norm with running statistics: <name>.{weight,bias,running_mean,running_var}.  After it `z` is added (HR_NONE:
  * nothing) and relu taken. */
 hr_value hri_layer_batch_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z);
+/* The same with another eps and momentum than torch's 1e-5 and 0.1. */
+hr_value hri_layer_batch_norm_of(hri_build *b, const char *name, hr_value x, bool relu, hr_value z,
+                                 double eps, double momentum);
 /* The same over groups of channels of each sample: a batch may be cut anywhere.  It has no running statistics. */
 hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool relu, hr_value z);
 /* Over the last dimension: <name>.{weight,bias}. */
@@ -50,6 +55,14 @@ hr_value hri_layer_attend_cached(hri_build *b, hr_value q, hr_value k, hr_value 
 hr_value hri_decode_positions(hri_build *b, int64_t rows);
 /* The last of T tokens, (1, T, W) -> (1, 1, W). */
 hr_value hri_decode_last(hri_build *b, hr_value x);
+
+/* x scaled by channel: <name>.fc1 to `inner` channels, <name>.fc2 back, 1x1 convolutions over the mean of each channel.  hard: relu
+ * and the hard sigmoid, else silu and sigmoid. */
+hr_value hri_layer_squeeze(hri_build *b, const char *name, hr_value x, int64_t inner, bool hard);
+/* In training x (N, H, W, C) of a sample is 0 with probability `rate`, else divided by 1 - rate (stochastic depth). */
+hr_value hri_layer_drop_path(hri_build *b, hr_value x, double rate);
+/* Channels rounded to eights, never down by more than a tenth. */
+int64_t hri_eights(double channels);
 
 /* Nothing when the rate is 0 or the graph is for inference. */
 hr_value hri_layer_dropout(hri_build *b, hr_value x, double rate);
