@@ -19,6 +19,7 @@ struct hri_supply {
     int one_by_one; /* what is left of this pass */
     hri_model_input want;
     char input[HR_FIELD_NAME_SIZE], label[HR_FIELD_NAME_SIZE];
+    char data[128]; /* the beginning of the source's text */
     uint64_t epoch, wait_ns;
     int ended; /* the epoch before, when `begun`, else this one */
     int begun; /* this epoch began in the middle of a batch */
@@ -50,6 +51,7 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     s->seen_user = o->seen_user;
     snprintf(s->input, sizeof s->input, "%s", o->source->input.name);
     snprintf(s->label, sizeof s->label, "%s", o->source->label.name);
+    snprintf(s->data, sizeof s->data, "%s", o->source->text);
     s->pipeline = o->built;
     s->borrowed = o->built != NULL;
     const hr_status status = o->built ? HR_OK
@@ -151,6 +153,7 @@ typedef struct place {
     uint64_t index;    /* of the sample in the run */
     uint64_t *counted; /* of labels: gets those that count; NULL: it is no label */
     int numbers;       /* 1: targets of a loss over numbers: as they are, and NaN does not count */
+    const char *data;  /* what the user calls the data */
 } place;
 
 static void count_labels(const place *p, const int32_t *labels, uint64_t n) {
@@ -242,8 +245,10 @@ static hr_status put_wholes(const place *p, const hr_field *f, uint64_t shift, i
             if (x >= limit) {
                 const int token = !strcmp(f->name, "tokens") || !strcmp(f->name, "targets");
                 return hri_prose_set(why, HR_E_INVALID,
-                                     "%s %lld is out of range: the model has %lld %s (0-%lld)",
-                                     token ? "token" : "label", (long long)x, (long long)limit,
+                                     "%s: %s %lld, number %llu of a sample, is out of range: the "
+                                     "model has %lld %s (0-%lld)",
+                                     p->data, token ? "token" : "label", (long long)x,
+                                     (unsigned long long)(at + i + shift), (long long)limit,
                                      token ? "tokens" : "classes", (long long)limit - 1);
             }
             piece[i] = x < 0 ? -1 : (int32_t)x;
@@ -285,21 +290,22 @@ static hr_status put_mapped(const hri_supply *s, const place *p, const hr_field 
 
 /* ---- one sample ---- */
 
-static place place_of(const hri_planned_run *run, const char *name, const hr_meta *sample,
-                      uint64_t index) {
+static place place_of(const char *data, const hri_planned_run *run, const char *name,
+                      const hr_meta *sample, uint64_t index) {
     const hr_value value = hr_graph_find(run->g, name);
     return (place){.exec = run->exec,
                    .value = value,
                    .type = value == HR_NONE ? sample->type : run->g->values[value].meta.type,
                    .count = (uint64_t)hr_shape_count(&sample->shape),
-                   .index = index};
+                   .index = index,
+                   .data = data};
 }
 
 static place label_place(const hri_supply *s, const hri_planned_run *run, uint32_t index) {
     if (!s->want.label_name[0]) {
         return (place){.value = HR_NONE};
     }
-    place p = place_of(run, s->want.label_name, &s->want.label, index);
+    place p = place_of(s->data, run, s->want.label_name, &s->want.label, index);
     p.numbers = s->want.masks && p.type == HR_TYPE_F32;
     return p;
 }
@@ -325,7 +331,7 @@ static hr_status put_others(const hri_supply *s, const hri_planned_run *run, uin
     hr_status status = HR_OK;
     for (uint32_t i = 0; i < s->want.other_count && status == HR_OK; i++) {
         const hri_other_input *x = &s->want.others[i];
-        const place to = place_of(run, x->name, &x->sample, index);
+        const place to = place_of(s->data, run, x->name, &x->sample, index);
         const hr_field *f = e ? hr_element_find(e, x->name) : NULL;
         if (to.value == HR_NONE) {
             continue; /* this graph does without it */
@@ -342,7 +348,7 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
     const hr_field *renamed = hr_element_find(e, s->want.name);
     const hr_field *input = renamed ? renamed : hr_element_find(e, s->input);
     const hr_field *label = s->label[0] ? hr_element_find(e, s->label) : NULL;
-    const place to = place_of(run, s->want.name, &s->want.sample, index);
+    const place to = place_of(s->data, run, s->want.name, &s->want.sample, index);
     place beside = label_place(s, run, index);
     beside.counted = counted;
     if (!input || (s->label[0] && !label && !s->no_labels)) {
@@ -376,7 +382,7 @@ static hr_status put_sample(hri_supply *s, const hri_planned_run *run, uint32_t 
 
 /* Nothing, with a label that does not count. */
 static hr_status put_nothing(hri_supply *s, const hri_planned_run *run, uint32_t index) {
-    const place to = place_of(run, s->want.name, &s->want.sample, index);
+    const place to = place_of(s->data, run, s->want.name, &s->want.sample, index);
     const place beside = label_place(s, run, index);
     hr_status status = put_same(&to, 0);
     if (status == HR_OK) {
@@ -549,7 +555,7 @@ static hr_status feed_fields(const hri_feeds *f, const hri_planned_run *run, hri
     hr_status status = HR_OK;
     for (uint32_t i = 0; status == HR_OK && (name = input_at(f->want, i, &sample)); i++) {
         const hr_field *field = find_field(f->fields, f->field_count, name);
-        place to = place_of(run, name, sample, 0);
+        place to = place_of("the batch", run, name, sample, 0);
         const uint64_t first = run->first_sample * to.count, n = run->samples * to.count;
         if ((int32_t)to.type != sample->type) { /* images that the job's data has as bytes */
             return hri_prose_set(why, HR_E_SHAPE, "this graph expects %s as %s", name,

@@ -42,7 +42,7 @@ static void check_run(const json_t *record, const json_t *x) {
         }
         losses[s] = n.loss;
     }
-    parity_compare(x, losses);
+    parity_compare(x, losses, PARITY_STEPS);
     training_close(&t);
 }
 

@@ -45,7 +45,7 @@ static void check_record(const char *name) {
         if (hri_train_run(&job, losses, &error) != HR_OK) {
             test_fail(__FILE__, __LINE__, "%s: %s", parity_text(run, "options"), error.message);
         }
-        parity_compare(run, losses);
+        parity_compare(run, losses, PARITY_STEPS);
     }
     hri_threads_destroy(threads);
     hr_model_close(m);

@@ -14,7 +14,7 @@ const char *parity_text(const json_t *object, const char *key);
 uint64_t parity_number(const json_t *object, const char *key);
 /* One parameter, as it lies in memory. */
 void parity_weight(const char *name, const hr_shape *shape, float *out);
-/* losses[0 .. PARITY_STEPS) with those of one run of a record. */
-void parity_compare(const json_t *run, const float *losses);
+/* losses[0 .. steps) with those of one run of a record. */
+void parity_compare(const json_t *run, const float *losses, size_t steps);
 
 #endif
