@@ -8,13 +8,15 @@
  * Names: model.embed_tokens, model.layers.<i>.{input_layernorm, self_attn.{q,k,v,o}_proj, post_attention_layernorm,
  * mlp.{gate,up,down}_proj}, model.norm, lm_head, each .weight; nothing has a bias.  tie=on: the head shares embed_tokens.  Weights begin
  * normal with deviation 0.02, norms at 1.  Angles are place * theta^(-2 i / D) in f32, the halves of a head turned together; tables of
- * their cosines and sines are constants of the graph. */
+ * their cosines and sines are made of constants of the graph. */
 #include "models/common/layers.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+
+enum { PIECE = 16384, BLOCK = 128 }; /* numbers of a constant at most; positions of a short table */
 
 typedef struct llama {
     int64_t context, vocab, layers, width, heads, kv_heads, hidden;
@@ -85,27 +87,60 @@ typedef struct turns {
     hr_value cos, sin;
 } turns;
 
-static turns make_turns(hri_build *b) {
+/* Rows `every` positions apart of the tables of all, as constants. */
+static turns some_turns(hri_build *b, int64_t rows, int64_t every) {
     const llama *o = b->options;
     const int64_t half = o->width / o->heads / 2;
-    const hr_shape shape = hr_shape_2(o->context, half);
-    float *numbers = hri_calloc((size_t)(2 * o->context * half), sizeof *numbers);
+    const hr_shape shape = hr_shape_2(rows, half);
+    float *numbers = hri_calloc((size_t)(2 * rows * half), sizeof *numbers);
     turns t = {HR_NONE, HR_NONE};
     if (!numbers) {
         hri_graph_fail(b->g, HR_E_NOMEM_HOST, "out of memory for the angles of positions");
         return t;
     }
-    float *sines = numbers + o->context * half;
-    for (int64_t i = 0; i < o->context * half; i++) {
-        const float speed =
-            (float)(1.0 / pow(o->theta, (double)(2 * (i % half)) / (double)(2 * half)));
-        const float angle = (float)(i / half) * speed;
+    float *sines = numbers + rows * half;
+    for (int64_t i = 0; i < rows * half; i++) {
+        const double part = (double)(2 * (i % half)) / (double)(2 * half);
+        const float speed = (float)(1.0 / pow(o->theta, part));
+        const float angle = (float)(i / half * every) * speed;
         numbers[i] = (float)cos((double)angle);
         sines[i] = (float)sin((double)angle);
     }
     t.cos = hr_graph_constant(b->g, HR_TYPE_F32, shape, numbers);
     t.sin = hr_graph_constant(b->g, HR_TYPE_F32, shape, sines);
     hri_free(numbers);
+    return t;
+}
+
+static hr_value with_axes(hri_build *b, hr_value v, int64_t first, int64_t second) {
+    return hr_reshape(b->g, v, hr_shape_3(first, second, hri_dim(b, v, 1)));
+}
+
+/* A long table is made of two short ones, because files of graphs hold only small constants: positions are
+ * 128 hi + lo, and angles add up. */
+static turns all_turns(hri_build *b) {
+    const llama *o = b->options;
+    hr_graph *g = b->g;
+    const int64_t half = o->width / o->heads / 2, blocks = (o->context + BLOCK - 1) / BLOCK;
+    if (o->context * half <= PIECE) {
+        return some_turns(b, o->context, 1);
+    }
+    const turns lo = some_turns(b, BLOCK, 1), hi = some_turns(b, blocks, BLOCK);
+    const hr_value c = with_axes(b, hi.cos, blocks, 1), s = with_axes(b, hi.sin, blocks, 1),
+                   d = with_axes(b, lo.cos, 1, BLOCK), r = with_axes(b, lo.sin, 1, BLOCK);
+    const hr_shape whole = hr_shape_2(blocks * BLOCK, half);
+    turns t = {hr_reshape(g, hr_sub(g, hr_mul(g, c, d), hr_mul(g, s, r)), whole),
+               hr_reshape(g, hr_add(g, hr_mul(g, s, d), hr_mul(g, c, r)), whole)};
+    if (blocks * BLOCK > o->context) {
+        t.cos = hri_nodef(g, "slice", &t.cos, 1, "begin=0,size=%lld", (long long)o->context);
+        t.sin = hri_nodef(g, "slice", &t.sin, 1, "begin=0,size=%lld", (long long)o->context);
+    }
+    return t;
+}
+
+static turns make_turns(hri_build *b) {
+    const llama *o = b->options;
+    turns t = all_turns(b);
     if (b->decode) {
         const hr_value places = hri_decode_positions(b, o->context);
         t.cos = hr_gather(b->g, t.cos, places);

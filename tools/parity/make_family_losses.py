@@ -19,8 +19,9 @@ from torchvision.models import convnext, densenet, resnet, vgg
 from make_losses import CYCLE, SEED, batch, weight
 
 STEPS = 8
-RATES = ("0.01", "0.001", "0.0001", "0.00001", "0.000001")
-FIRST = {"vgg11": "0.001", "convnext_tiny": "0.001", "llama-nano": "0.01"}  # where to begin; others: 0.00001
+RATES = ("0.01", "0.001", "0.0001", "0.00001", "0.000001", "0.0000001")
+FIRST = {"vgg11": "0.001", "convnext_tiny": "0.001", "llama-nano": "0.01", "llama-long": "0.01", "vgg11_bn": "0.00001",
+         "mobilenet_v2": "0.0000001"}  # where to begin; others: 0.000001
 
 
 def vgg_of(norm):
@@ -35,11 +36,11 @@ def convnext_of():
     return convnext.ConvNeXt([convnext.CNBlockConfig(*s) for s in sizes], num_classes=10)
 
 
-def llama_of():
+def llama_of(width, hidden, layers, heads, groups, context):
     from transformers import LlamaConfig, LlamaForCausalLM
-    return LlamaForCausalLM(LlamaConfig(vocab_size=128, hidden_size=32, intermediate_size=88, num_hidden_layers=2,
-                                        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32, rms_norm_eps=1e-5,
-                                        attn_implementation="eager"))
+    return LlamaForCausalLM(LlamaConfig(vocab_size=128, hidden_size=width, intermediate_size=hidden, num_hidden_layers=layers,
+                                        num_attention_heads=heads, num_key_value_heads=groups, max_position_embeddings=context,
+                                        rms_norm_eps=1e-5, attn_implementation="eager"))
 
 
 def of(name, **keys):
@@ -63,7 +64,8 @@ RECORDS = {
     "densenet121": ("densenet121:size=32,classes=10,layers=2x2x2x2", 4,
                     lambda: densenet.DenseNet(32, (2, 2, 2, 2), 64, num_classes=10)),
     "convnext_tiny": ("convnext_tiny:size=32,classes=10,layers=1x1x2x1,width=32,drop=0", 4, convnext_of),
-    "llama-nano": ("llama-nano", 4, llama_of),
+    "llama-nano": ("llama-nano", 4, lambda: llama_of(32, 88, 2, 4, 2, 32)),
+    "llama-long": ("llama-nano:context=150,width=256,heads=1,kv_heads=1,layers=1", 1, lambda: llama_of(256, 88, 1, 1, 1, 150)),
 }
 
 
@@ -81,7 +83,8 @@ def train(name, rate, double):
     losses = []
     for step in range(STEPS):
         if name.startswith("llama"):
-            x, label = batch(step % CYCLE, 0, (samples, 32), 128), batch(step % CYCLE, 1, (samples, 32), 128)
+            shape = (samples, int(keys.get("context", 32)))
+            x, label = batch(step % CYCLE, 0, shape, 128), batch(step % CYCLE, 1, shape, 128)
         else:
             size = int(keys["size"])
             x = batch(step % CYCLE, 0, (samples, size, size, 3), 0).permute(0, 3, 1, 2).contiguous()
@@ -103,7 +106,7 @@ def main():
     torch.set_num_threads(1)
     for name in sys.argv[1:] or RECORDS:
         text, samples, _ = RECORDS[name]
-        for rate in RATES[RATES.index(FIRST.get(name, "0.00001")):]:
+        for rate in RATES[RATES.index(FIRST.get(name, "0.000001")):]:
             losses, exact = train(name, rate, False), train(name, rate, True)
             drift = max(abs(a - b) / b for a, b in zip(losses, exact))
             print(f"{name} rate {rate}: {losses[0]:.6f} to {losses[-1]:.6f}, {drift:.1e} from f64", flush=True)
