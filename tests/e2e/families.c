@@ -56,8 +56,13 @@ static void check_family(const char *name) {
         check_family(NAME);                                                                        \
     }
 
+FAMILY(resnet50_is_torchvisions, "resnet50")
+FAMILY(resnext50_is_torchvisions, "resnext50_32x4d")
+FAMILY(wide_resnet50_is_torchvisions, "wide_resnet50_2")
 FAMILY(vgg11_is_torchvisions, "vgg11")
 FAMILY(vgg11_bn_is_torchvisions, "vgg11_bn")
+FAMILY(mobilenet_v2_is_torchvisions, "mobilenet_v2")
+FAMILY(mobilenet_v3_large_is_torchvisions, "mobilenet_v3_large")
 FAMILY(mobilenet_v3_small_is_torchvisions, "mobilenet_v3_small")
 FAMILY(efficientnet_b0_is_torchvisions, "efficientnet_b0")
 FAMILY(densenet121_is_torchvisions, "densenet121")
