@@ -219,7 +219,7 @@ def attribute(name: str, value: Any) -> dict:
 
 
 def tensor(a: np.ndarray, name: str) -> dict:
-    types = {"float32": 1, "uint8": 2, "int32": 6, "int64": 7}
+    types = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
     return {"name": name, "dims": list(a.shape), "data_type": types[str(a.dtype)], "raw_data": np.ascontiguousarray(a).tobytes()}
 
 
@@ -232,8 +232,11 @@ def scalar(w: Writer, x: float) -> str:
 
 
 def write(model: Model, weights: Mapping[str, np.ndarray], path: str | Path, channels_first: bool = True) -> None:
-    """`weights`: by name, as in weight files; a checkpoint's further tensors are ignored."""
+    """`weights`: by name, as in weight files; a checkpoint's further tensors are ignored.  Those of `headroom quantize` are
+    written with QuantizeLinear and DequantizeLinear."""
     from . import write_elements, write_layers, write_shapes
+    from .quantized import QuantizedWriter
 
     assert write_elements and write_layers and write_shapes
-    Path(path).write_bytes(Writer(model, weights, channels_first).run())
+    form = QuantizedWriter if any(name.endswith(".weight_scale") for name in weights) else Writer
+    Path(path).write_bytes(form(model, weights, channels_first).run())
