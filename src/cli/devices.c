@@ -7,6 +7,7 @@
 #include <string.h>
 #include "cli/common/command.h"
 #include "show/devices.h"
+#include "show/help_texts.h"
 
 typedef struct devices_options {
     bool json, measure;
@@ -123,16 +124,7 @@ const hri_command hri_command_devices = {
     .arguments = "[DEVICE...]",
     .choices = "",
     .arguments_max = HRI_ARGUMENTS_MAX,
-    .help =
-        "Prints one line per device, in the order in which Headroom uses them, or only those "
-        "named. TOTAL is the device's memory (on the host, the memory of the machine or of its "
-        "cgroup, whichever is less), FREE is what is available now, OURS is what the system "
-        "reports for this process, OTHERS is what all other processes use. TOTAL is the sum of "
-        "the three.\n\nRUNTIME is the memory used before any tensor exists (context, libraries). "
-        "It is known once the device is open. Opening a GPU uses memory, so it is done only with "
-        "--measure. LIMITS is the sum of the limits of this process's logical devices.\n\nA "
-        "device that does not respond or cannot be opened is shown with the reason, and the exit "
-        "code is 1.",
+    .help = hri_help_devices,
     .examples = {{"headroom devices", "a table"},
                  {"headroom devices --json", "the same for programs, in bytes"},
                  {"headroom devices cuda:0 --measure", "one device, with its runtime memory"},

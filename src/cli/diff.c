@@ -1,6 +1,7 @@
 /* headroom diff: two recordings side by side. */
 #include "cli/common/command.h"
 #include "see/diff.h"
+#include "show/help_texts.h"
 
 typedef struct diff_options {
     bool json;
@@ -61,10 +62,7 @@ const hri_command hri_command_diff = {
     .choices = "",
     .arguments_min = 2,
     .arguments_max = 2,
-    .help = "Compares two recordings (.hrp): what grew at the peak, which layers and kinds of ops "
-            "take more time, and which buffers grew, moved, are new or gone. Measured bytes and "
-            "times are used where a recording has them, planned ones otherwise; so a plan can be "
-            "compared with the profile of its run.",
+    .help = hri_help_diff,
     .examples = {{"headroom diff before.hrp after.hrp", "what changed"},
                  {"headroom diff main.hrp branch.hrp --fail-over 5%", "a check for CI"}},
     .fields = fields,

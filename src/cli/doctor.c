@@ -8,6 +8,7 @@
 #include "cli/common/command.h"
 #include "cli/common/spell.h"
 #include "show/doctor.h"
+#include "show/help_texts.h"
 
 typedef struct doctor_options {
     bool json;
@@ -163,13 +164,7 @@ const hri_command hri_command_doctor = {
     .arguments = "[DEVICE...]",
     .choices = "",
     .arguments_max = HRI_ARGUMENTS_MAX,
-    .help =
-        "Shows the machine, the libraries found with their versions, the missing ones with the "
-        "features they disable, and every setting with its value and origin (default, "
-        "environment, flag).\n\nThe checks are real: on every device (or on those named) a page "
-        "is mapped, and a block is copied there and back and compared, also through pinned "
-        "memory; the cache directory is written to. Everything is cleaned up. The exit code is 1 "
-        "if a check failed. The output is meant to be pasted into bug reports.",
+    .help = hri_help_doctor,
     .examples = {{"headroom doctor", "everything, for people"},
                  {"headroom doctor --json", "the same for programs"},
                  {"headroom doctor --log debug", "with the library's log on stderr"}},

@@ -3,6 +3,7 @@
 
 #include "cli/common/command.h"
 #include "govern/limit.h"
+#include "show/help_texts.h"
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     (void)options;
@@ -47,9 +48,7 @@ const hri_command hri_command_limit = {
     .choices = "",
     .arguments_min = 2,
     .arguments_max = 2,
-    .help = "JOB is the number shown by headroom top. A higher budget takes effect at once, "
-            "provided that the GPU has that much left. A lower one applies to all further "
-            "allocations; memory that the program already holds is not taken away.",
+    .help = hri_help_limit,
     .examples = {{"headroom limit 3 12GiB", "give job 3 a budget of 12 GiB"}},
     .run = run,
 };

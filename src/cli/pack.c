@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "cli/common/command.h"
 #include "show/pack.h"
+#include "show/help_texts.h"
 
 typedef struct pack_options {
     bool json;
@@ -98,13 +99,7 @@ const hri_command hri_command_pack = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help =
-        "Reads buffers from CSV with the columns id, lower, upper and size (a buffer is live for "
-        "lower <= t < upper), finds an offset for each such that no two live buffers overlap, "
-        "and prints CSV with the columns id and offset. The height, the lower bound (the most "
-        "bytes live at one moment) and the gap between them go to stderr.\n\nThe same input "
-        "gives the same packing on every machine: effort is counted in steps, not in seconds. "
-        "The exit code is 1 if a capacity was given and the height exceeds it.",
+    .help = hri_help_pack,
     .examples = {{"headroom pack buffers.csv", "the lowest packing found"},
                  {"headroom pack buffers.csv --capacity 1MiB", "does it fit? exit code 0 or 1"}},
     .fields = fields,

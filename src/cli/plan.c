@@ -17,6 +17,7 @@
 #include "job/plan_file.h"
 #include "job/plan_object.h"
 #include "see/outputs.h"
+#include "show/help_texts.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -381,22 +382,7 @@ const hri_command hri_command_plan = {
     .arguments = "[MODEL]",
     .choices = "",
     .arguments_max = 1,
-    .help =
-        "Plans one training step of MODEL (name[:key=value,...], a file, or one line 'net: "
-        "conv(32,3) | "
-        "relu | ...') for a batch within a budget: "
-        "what runs when, what is recomputed, where every byte goes. The plan must pass a checker "
-        "that shares no code with the planner. The budget covers everything that the system "
-        "reports for the process: resident memory on the host, driver-reported memory on a "
-        "GPU.\n\nTIME is the predicted step time relative to unconstrained training, from ops "
-        "timed on this device (cached) or, with --no-measure, from an analytic model. Timings "
-        "decide which plan is chosen, never whether one fits. The batch is split into "
-        "micro-batches only if no op depends on the whole batch, unless --ghost-norm allows it. "
-        "RECOMPUTED counts ops that run more than once. Unconstrained training keeps every value "
-        "until its last use.\n\nWith --val-data or --val-split validation is planned into the same "
-        "arena, and with --data the input pipeline is included: the plan is then the one that "
-        "train makes.\n\nThe exit code is 0 if it fits and 1 if it does not; then the op "
-        "that sets the minimum, the missing bytes and alternatives that fit are shown.",
+    .help = hri_help_plan,
     .examples = {{"headroom plan resnet50 --batch 32 --budget 4GiB", "does it fit in 4 GiB?"},
                  {"headroom plan gpt2 --batch 8 --budget 50% --device null:24GiB",
                   "half of a hypothetical GPU"},

@@ -5,6 +5,7 @@
 #include "see/outputs.h"
 #include "see/profile.h"
 #include "see/report.h"
+#include "show/help_texts.h"
 
 typedef struct profile_options {
     bool measure;
@@ -102,12 +103,7 @@ const hri_command hri_command_profile = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help =
-        "Plans MODEL, trains it for a few steps on synthetic data, then runs one more step op by "
-        "op: each op with its time, arithmetic, traffic and share of the device's ceilings, "
-        "and memory as the system reports it, next to what was planned. The parts add up to "
-        "the measured peak; what has no owner is shown as unattributed.\n\nOn a GPU a step is "
-        "otherwise one captured graph, so the op-by-op step is slower than the timed ones.",
+    .help = hri_help_profile,
     .examples = {{"headroom profile resnet18:size=64 --batch 16 --budget 256MiB --out r18.hrp",
                   "profile three steps"},
                  {"headroom report r18.hrp --html page.html", "look at it"}},

@@ -2,6 +2,7 @@
 #include "cli/common/command.h"
 #include "cli/common/spell.h"
 #include "see/summary.h"
+#include "show/help_texts.h"
 
 typedef struct summary_options {
     bool json;
@@ -63,11 +64,7 @@ const hri_command hri_command_summary = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = 1,
-    .help = "Prints one line per layer of MODEL (a name, a model file, or a "
-            "network in one line): output type and shape, "
-            "parameters, floating-point operations of the forward pass, and KEPT, the bytes that "
-            "the backward pass reads and that training keeps if nothing is recomputed. The sums "
-            "are those of headroom plan for the same model, batch and options.",
+    .help = hri_help_summary,
     .examples = {{"headroom summary resnet50 --batch 32", "a table"},
                  {"headroom summary gpt2 --batch 8 --options precision=bf16", "in bf16"},
                  {"headroom summary 'net: input(28x28x1) | conv(32) | relu | global_pool | "

@@ -2,6 +2,7 @@
 #include "cli/common/command.h"
 #include "cli/common/spell.h"
 #include "job/tokenize.h"
+#include "show/help_texts.h"
 
 typedef struct tokenize_options {
     const char *tokenizer, *out;
@@ -60,9 +61,7 @@ const hri_command hri_command_tokenize = {
     .choices = "",
     .arguments_min = 1,
     .arguments_max = HRI_ARGUMENTS_MAX,
-    .help = "Writes the tokens of one or more text files to --out, which --data tokens:FILE "
-            "reads (add type=u32 if it says u32). Files are processed piece by piece, so any size "
-            "needs a few MiB. Special tokens are found in the text and none is added.",
+    .help = hri_help_tokenize,
     .examples = {{"headroom tokenize book.txt --tokenizer gpt2/tokenizer.json --out book.bin",
                   "with the tokenizer of a Hugging Face model"},
                  {"headroom tokenize book.bin --decode --tokenizer gpt2 --out book.txt",

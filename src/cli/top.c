@@ -8,6 +8,7 @@
 
 #include "cli/common/command.h"
 #include "show/top.h"
+#include "show/help_texts.h"
 
 typedef struct top_options {
     bool once, json;
@@ -90,13 +91,7 @@ const hri_command hri_command_top = {
     .summary = "show who holds GPU memory and who waits for it",
     .arguments = "",
     .choices = "",
-    .help =
-        "Lists the GPUs, with their free memory and the memory held by programs that do not "
-        "run under headroom run, and your jobs with their processes: how much each holds "
-        "(context included), how much it may allocate without asking again, its budget, and "
-        "whether it is running or waiting, and for how long. On a terminal the display is updated "
-        "every second and has keys: arrows select a job, l changes its budget, k ends it, K "
-        "kills it (each asks first), s sorts by another column, q quits.",
+    .help = hri_help_top,
     .examples = {{"headroom top", "live"}, {"headroom top --once --json", "for scripts"}},
     .fields = fields,
     .options_bytes = sizeof(top_options),

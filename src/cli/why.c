@@ -4,6 +4,7 @@
 #include "broker/wire.h"
 #include "cli/common/command.h"
 #include "show/why.h"
+#include "show/help_texts.h"
 
 typedef struct why_options {
     bool json;
@@ -57,11 +58,7 @@ const hri_command hri_command_why = {
     .arguments = "[JOB]",
     .choices = "",
     .arguments_max = 1,
-    .help = "Shows what the program tried to allocate, through which function and from where, what "
-            "it held at the time by size, why the allocation was refused, and a budget that would "
-            "have been enough. Without JOB, shows the latest refusal of any program. The program "
-            "keeps this record while it runs; it survives even if the program is killed. Records "
-            "of the last jobs are kept.",
+    .help = hri_help_why,
     .examples = {{"headroom why", "the latest refusal"}, {"headroom why 3", "job 3"}},
     .fields = fields,
     .options_bytes = sizeof(why_options),

@@ -77,10 +77,16 @@ static hr_status settle_prune(hri_plan_job *j) {
 static hr_status read_passes(hri_plan_job *j) {
     hri_prose prose = {0};
     const hr_status status = hri_passes_parse(j->o.passes, &j->passes, &prose);
+    if (status == HR_OK && hri_passes_find(&j->passes, "ema") && j->o.shard &&
+        (!strcmp(j->o.shard, "weights") || !strcmp(j->o.shard, "auto"))) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "ema",
+                              " does not work with `shard=%s`: averages are whole; use states",
+                              j->o.shard);
+    }
     if (status == HR_OK) {
         return settle_prune(j);
     }
-    static const char *const names[] = {"lora", "prune", "freeze", "layer-rates"};
+    static const char *const names[] = {"lora", "prune", "freeze", "layer-rates", "ema"};
     const char *name = "passes", *text = prose.text;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const size_t n = strlen(names[i]);

@@ -70,7 +70,8 @@ static hr_status check_disk(hri_train_job *j) {
                            : t.moments == HR_MOMENTS_8BIT ? weights / 4 + weights / 256
                            : t.moments == HR_MOMENTS_BF16 ? weights / 2
                                                           : weights;
-    const uint64_t last = weights + state * states[t.optimizer];
+    const int ema = j->o.passes && strstr(j->o.passes, "ema:");
+    const uint64_t last = weights * (ema ? 2 : 1) + state * states[t.optimizer];
     return hri_output_room(&j->why, j->folder, last + (j->val_count ? weights : 0), "a checkpoint",
                            "`folder=DIR` saves elsewhere, `folder=none` saves nothing");
 }

@@ -66,6 +66,7 @@ static hr_status open_checkpoint(hri_trained *t, const hri_trained_options *o, h
         status =
             status == HR_OK ? hri_passes_parse(hri_text_get(&text), &t->passes, &prose) : status;
         hri_text_deinit(&text);
+        t->passes.without = "ema"; /* a file has one kind of weights to evaluate with */
     }
     if (status == HR_OK) {
         status = hri_model_input_with(t->model, &t->checkpoint.about.loss, &t->want, &prose);

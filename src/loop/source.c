@@ -647,6 +647,9 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     if (wants(augment, "jitter")) {
         say(t, " | jitter");
     }
+    if (wants(augment, "erase")) {
+        say(t, " | erase");
+    }
     if (t->used == began && s->input.meta.type == HR_TYPE_U8) {
         say(t, " | load"); /* as many threads as the other stages would have */
     }
@@ -701,21 +704,22 @@ static hr_status check_labels(const hri_source *s, const hri_model_input *want, 
 }
 
 static hr_status check_augment(const char *augment, hri_prose *why) {
-    static const char *const known[] = {"flip", "crop", "jitter", "none"};
+    static const char *const known[] = {"flip", "crop", "jitter", "erase", "none"};
+    enum { KNOWN = sizeof known / sizeof known[0] };
     for (const char *at = augment; at && *at;) {
         at += strspn(at, ", ");
         const size_t n = strcspn(at, ", ");
         char word[64];
         size_t k = 0;
         snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), at);
-        while (k < 4 && strcmp(word, known[k]) != 0) {
+        while (k < KNOWN && strcmp(word, known[k]) != 0) {
             k++;
         }
-        if (n && k == 4) {
-            const char *near = hri_nearest(word, known, 4, sizeof known[0]);
+        if (n && k == KNOWN) {
+            const char *near = hri_nearest(word, known, KNOWN, sizeof known[0]);
             return hri_prose_set(why, HR_E_INVALID,
-                                 "`augment`: unknown value \"%s\"%s%s%s; use flip, crop, jitter "
-                                 "or none",
+                                 "`augment`: unknown value \"%s\"%s%s%s; use flip, crop, jitter, "
+                                 "erase or none",
                                  word, near ? ", did you mean \"" : "", near ? near : "",
                                  near ? "\"?" : "");
         }

@@ -338,6 +338,7 @@ hr_status hri_trainer_open(const hri_trainer_options *o, hri_trainer **out, hri_
         status = hri_trainer_resume(t, o->resume, why);
     } else if (status == HR_OK) {
         status = hri_supply_start(o->feeds->train, 0, why);
+        status = status == HR_OK ? hri_trainer_begin_averages(t, why) : status;
     }
     if (status != HR_OK) {
         hri_trainer_close(t);

@@ -52,6 +52,8 @@ void hri_trainer_log(const hri_trainer *t, hr_log_level level, const char *line)
 /* Writes the last checkpoint, or the best.  A failure is kept and said; whoever needs the file decides. */
 hr_status hri_trainer_write(hri_trainer *t, int best);
 HR_MUST_CHECK hr_status hri_trainer_resume(hri_trainer *t, const hri_checkpoint *c, hri_prose *why);
+/* Averages of the weights begin with the weights. */
+HR_MUST_CHECK hr_status hri_trainer_begin_averages(hri_trainer *t, hri_prose *why);
 /* The place of the data behind the last step: now, or as it was before the next batch was fed ahead. */
 HR_MUST_CHECK hr_status hri_trainer_keep_place(hri_trainer *t);
 void hri_trainer_drop_place(hri_trainer *t);

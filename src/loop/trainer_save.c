@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "passes/common/ema.h"
 #include "weights/adapter.h"
 
 /* ---- writing ---- */
@@ -25,6 +26,31 @@ static hri_values values_of(hri_planned *p) {
                         .put = hri_planned_put,
                         .user = p,
                         .buffer_bytes = hri_planned_band_bytes(p)};
+}
+
+/* Averages in place of the weights, where there are some. */
+static hr_status get_average(void *planned, hr_value value, uint64_t at, void *to, uint64_t bytes) {
+    const hr_graph *g = hri_planned_graph(planned);
+    const hr_value ema = g->values[value].kind == HR_VALUE_PARAM ? hri_ema_of(g, value) : HR_NONE;
+    return hri_planned_get(planned, ema != HR_NONE ? ema : value, at, to, bytes);
+}
+
+hr_status hri_trainer_begin_averages(hri_trainer *t, hri_prose *why) {
+    const hr_graph *g = hri_planned_graph(t->o.planned);
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
+        const hr_value ema = g->values[v].kind == HR_VALUE_PARAM ? hri_ema_of(g, v) : HR_NONE;
+        const uint64_t all = ema == HR_NONE ? 0 : hr_meta_bytes(&g->values[v].meta);
+        char some[4096];
+        for (uint64_t at = 0; at < all && status == HR_OK; at += sizeof some) {
+            const uint64_t n = all - at < sizeof some ? all - at : sizeof some;
+            status = hri_planned_get(t->o.planned, v, at, some, n);
+            status = status == HR_OK ? hri_planned_put(t->o.planned, ema, at, some, n) : status;
+        }
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_prose_set(why, status, "the average of the parameters: %s",
+                                           hr_status_text(status));
 }
 
 void hri_trainer_drop_place(hri_trainer *t) {
@@ -61,7 +87,8 @@ static hr_status write_whole(hri_trainer *t, const char *path, hri_prose *why) {
 }
 
 static hr_status write_weights(hri_trainer *t, const char *path, hri_prose *why) {
-    const hri_values from = values_of(t->o.planned);
+    hri_values from = values_of(t->o.planned);
+    from.get = get_average;
     const hri_checkpoint_write w = {.g = hri_planned_graph(t->o.planned),
                                     .from = &from,
                                     .about = t->o.about,

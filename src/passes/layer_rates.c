@@ -52,7 +52,7 @@ static hr_status read_entry(const char **at, char pattern[PATTERN], double *fact
 static hr_status check(const void *options, hri_prose *why) {
     const rates_options *o = options;
     const char *at = o->rates ? o->rates : "";
-    hr_status status = *at ? HR_OK : hri_prose_set(why, HR_E_INVALID, "PATTERN=FACTOR is missing");
+    hr_status status = HR_OK; /* none at all is allowed */
     while (*at && status == HR_OK) {
         char pattern[PATTERN];
         double factor;
@@ -95,7 +95,7 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
     }
     memset(factors, 0, from->value_count * sizeof *factors);
     hr_status status = hri_rewrite_graph(&r);
-    for (const char *at = o->rates; *at && status == HR_OK;) {
+    for (const char *at = o->rates ? o->rates : ""; *at && status == HR_OK;) {
         char pattern[PATTERN];
         double factor;
         status = read_entry(&at, pattern, &factor, NULL);

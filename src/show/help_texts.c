@@ -106,3 +106,103 @@ const char hri_help_report[] =
     "budgets. A truncated file shows what it has.\n\n"
     "--trace, --csv and --tensorboard write the same for other programs; --json prints it "
     "whole.";
+
+const char hri_help_find_rate[] =
+    "Trains MODEL for a few steps (--steps, by default 100) while the learning rate rises by the "
+    "same factor in each step, from --rate (1e-7) to --final-rate (10). "
+    " Losses are averaged as they come. Where the average falls fastest is "
+    "a learning rate to begin with; it is worth a look at the chart of --svg. The test stops early "
+    "when the loss grows to four times its least or is no longer a number.\n\nData, batch, budget, "
+    "optimizer and everything else are given as for train. Nothing is saved and nothing is "
+    "validated; schedules and checkpoints do not apply.\n\nThe exit code is 0 when the test is "
+    "done, 1 "
+    "if it does not fit, 2 for a usage error or bad data, 3 for a runtime failure.";
+
+const char hri_help_devices[] =
+    "Prints one line per device, in the order in which Headroom uses them, or only those "
+    "named. TOTAL is the device's memory (on the host, the memory of the machine or of its "
+    "cgroup, whichever is less), FREE is what is available now, OURS is what the system "
+    "reports for this process, OTHERS is what all other processes use. TOTAL is the sum of "
+    "the three.\n\nRUNTIME is the memory used before any tensor exists (context, libraries). "
+    "It is known once the device is open. Opening a GPU uses memory, so it is done only with "
+    "--measure. LIMITS is the sum of the limits of this process's logical devices.\n\nA "
+    "device that does not respond or cannot be opened is shown with the reason, and the exit "
+    "code is 1.";
+
+const char hri_help_diff[] =
+    "Compares two recordings (.hrp): what grew at the peak, which layers and kinds of ops "
+    "take more time, and which buffers grew, moved, are new or gone. Measured bytes and "
+    "times are used where a recording has them, planned ones otherwise; so a plan can be "
+    "compared with the profile of its run.";
+
+const char hri_help_doctor[] =
+    "Shows the machine, the libraries found with their versions, the missing ones with the "
+    "features they disable, and every setting with its value and origin (default, "
+    "environment, flag).\n\nThe checks are real: on every device (or on those named) a page "
+    "is mapped, and a block is copied there and back and compared, also through pinned "
+    "memory; the cache directory is written to. Everything is cleaned up. The exit code is 1 "
+    "if a check failed. The output is meant to be pasted into bug reports.";
+
+const char hri_help_limit[] =
+    "JOB is the number shown by headroom top. A higher budget takes effect at once, "
+    "provided that the GPU has that much left. A lower one applies to all further "
+    "allocations; memory that the program already holds is not taken away.";
+
+const char hri_help_pack[] =
+    "Reads buffers from CSV with the columns id, lower, upper and size (a buffer is live for "
+    "lower <= t < upper), finds an offset for each such that no two live buffers overlap, "
+    "and prints CSV with the columns id and offset. The height, the lower bound (the most "
+    "bytes live at one moment) and the gap between them go to stderr.\n\nThe same input "
+    "gives the same packing on every machine: effort is counted in steps, not in seconds. "
+    "The exit code is 1 if a capacity was given and the height exceeds it.";
+
+const char hri_help_plan[] =
+    "Plans one training step of MODEL (name[:key=value,...], a file, or one line 'net: "
+    "conv(32,3) | "
+    "relu | ...') for a batch within a budget: "
+    "what runs when, what is recomputed, where every byte goes. The plan must pass a checker "
+    "that shares no code with the planner. The budget covers everything that the system "
+    "reports for the process: resident memory on the host, driver-reported memory on a "
+    "GPU.\n\nTIME is the predicted step time relative to unconstrained training, from ops "
+    "timed on this device (cached) or, with --no-measure, from an analytic model. Timings "
+    "decide which plan is chosen, never whether one fits. The batch is split into "
+    "micro-batches only if no op depends on the whole batch, unless --ghost-norm allows it. "
+    "RECOMPUTED counts ops that run more than once. Unconstrained training keeps every value "
+    "until its last use.\n\nWith --val-data or --val-split validation is planned into the same "
+    "arena, and with --data the input pipeline is included: the plan is then the one that "
+    "train makes.\n\nThe exit code is 0 if it fits and 1 if it does not; then the op "
+    "that sets the minimum, the missing bytes and alternatives that fit are shown.";
+
+const char hri_help_profile[] =
+    "Plans MODEL, trains it for a few steps on synthetic data, then runs one more step op by "
+    "op: each op with its time, arithmetic, traffic and share of the device's ceilings, "
+    "and memory as the system reports it, next to what was planned. The parts add up to "
+    "the measured peak; what has no owner is shown as unattributed.\n\nOn a GPU a step is "
+    "otherwise one captured graph, so the op-by-op step is slower than the timed ones.";
+
+const char hri_help_summary[] =
+    "Prints one line per layer of MODEL (a name, a model file, or a "
+    "network in one line): output type and shape, "
+    "parameters, floating-point operations of the forward pass, and KEPT, the bytes that "
+    "the backward pass reads and that training keeps if nothing is recomputed. The sums "
+    "are those of headroom plan for the same model, batch and options.";
+
+const char hri_help_tokenize[] =
+    "Writes the tokens of one or more text files to --out, which --data tokens:FILE "
+    "reads (add type=u32 if it says u32). Files are processed piece by piece, so any size "
+    "needs a few MiB. Special tokens are found in the text and none is added.";
+
+const char hri_help_top[] =
+    "Lists the GPUs, with their free memory and the memory held by programs that do not "
+    "run under headroom run, and your jobs with their processes: how much each holds "
+    "(context included), how much it may allocate without asking again, its budget, and "
+    "whether it is running or waiting, and for how long. On a terminal the display is updated "
+    "every second and has keys: arrows select a job, l changes its budget, k ends it, K "
+    "kills it (each asks first), s sorts by another column, q quits.";
+
+const char hri_help_why[] =
+    "Shows what the program tried to allocate, through which function and from where, what "
+    "it held at the time by size, why the allocation was refused, and a budget that would "
+    "have been enough. Without JOB, shows the latest refusal of any program. The program "
+    "keeps this record while it runs; it survives even if the program is killed. Records "
+    "of the last jobs are kept.";

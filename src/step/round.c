@@ -451,6 +451,12 @@ static void gather_updated(hri_step_maker *m, const share *shares, hri_step_gath
         }
     }
     hri_step_gather_all(m, list, count);
+    size_t at = 0;
+    for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
+        const share *s = &shares[i];
+        hri_step_average(m, m->params[i], s->whole != HR_NONE ? list[at].whole : s->now[0]);
+        at += (size_t)(s->whole != HR_NONE) + (s->velocity != HR_NONE);
+    }
 }
 
 static hr_status update_all(hri_step_maker *m, share *shares) {

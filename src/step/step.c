@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "ops/common/codes.h"
+#include "passes/common/ema.h"
 #include "passes/common/prune.h"
 #include "passes/common/rates.h"
 #include "step/options.h"
@@ -431,7 +432,7 @@ hr_value hri_step_update_last(hri_step_maker *m, hr_value w, hr_value now, hr_va
 
 /* Sgd whose gradient comes in pieces: all but the last of the step go into the velocity, which is complete with that one
  * and then moves the weight. */
-static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
+static hr_value update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
     hr_value pieces[HRI_STEP_PIECES];
     char attributes[64];
     const size_t count = hri_step_pieces(m->g, grad, pieces, 0, HRI_STEP_PIECES),
@@ -440,10 +441,9 @@ static void update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
     const hr_value velocity =
         add_pieces(m, "sgd_velocity", attributes,
                    hri_step_state(m, w, "velocity", HR_KEEP_OPTIMIZER), pieces, count - last);
-    if (last) {
-        (void)hri_step_update_last(m, w, w, velocity, pieces[count - 1],
-                                   in_parts(m) ? m->weight : HR_NONE);
-    }
+    return last ? hri_step_update_last(m, w, w, velocity, pieces[count - 1],
+                                       in_parts(m) ? m->weight : HR_NONE)
+                : HR_NONE;
 }
 
 hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,
@@ -510,6 +510,16 @@ void hri_step_make_inputs(hri_step_maker *m) {
     }
 }
 
+void hri_step_average(hri_step_maker *m, hr_value param, hr_value now) {
+    const hr_value ema = now == HR_NONE ? HR_NONE : hri_ema_of(m->g, param);
+    if (ema == HR_NONE || m->g->error.code != HR_OK) {
+        return;
+    }
+    const double decay = strtod(hri_graph_find_note(m->g, HRI_EMA_NOTE), NULL);
+    const hr_value share = hri_step_constant(m, &m->average, 1.0 - decay);
+    (void)hr_graph_node(m->g, "accumulate", (const hr_value[]){ema, now, share, share}, 4, NULL);
+}
+
 static void make_updates(hri_step_maker *m) {
     hri_step_make_inputs(m);
     /* Gradients of the last layers are there first. */
@@ -517,11 +527,12 @@ static void make_updates(hri_step_maker *m) {
         hr_value pieces[HRI_STEP_PIECES];
         if (hri_step_feeds_velocity(m) &&
             (in_parts(m) || hri_step_pieces(m->g, m->grads[i], pieces, 0, HRI_STEP_PIECES) > 1)) {
-            update_by_pieces(m, m->params[i], m->grads[i]);
+            hri_step_average(m, m->params[i], update_by_pieces(m, m->params[i], m->grads[i]));
         } else {
             const hr_value w = m->params[i];
             const int64_t count = hr_shape_count(&m->g->values[w].meta.shape);
-            (void)hri_step_prune(m, w, hri_step_update(m, w, count, w, m->grads[i]), HR_NONE);
+            const hr_value now = hri_step_update(m, w, count, w, m->grads[i]);
+            hri_step_average(m, w, hri_step_prune(m, w, now, HR_NONE));
         }
     }
 }
@@ -529,7 +540,7 @@ static void make_updates(hri_step_maker *m) {
 /* A part that is not the last, whose gradients need no sums. */
 static void feed_velocities(hri_step_maker *m) {
     for (size_t i = m->count; i-- > 0 && m->g->error.code == HR_OK;) {
-        update_by_pieces(m, m->params[i], m->grads[i]);
+        (void)update_by_pieces(m, m->params[i], m->grads[i]);
     }
 }
 

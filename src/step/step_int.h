@@ -25,7 +25,7 @@ typedef struct hri_step_maker {
     size_t count; /* trainable parameters that the loss depends on, after differentiate */
     hr_value *params, *reads, *grads;
     hr_value rate, update, scale, weight, first, factor; /* HR_NONE: not needed */
-    hr_value one, zero;                                  /* constants, made when needed */
+    hr_value one, zero, average;                         /* constants, made when needed */
     struct {
         double factor;
         hr_value value;
@@ -55,6 +55,8 @@ int hri_step_is_pruned(const hri_step_maker *m, hr_value param);
 /* Behind the update of param, which gave `now` and the optimizer's states: now and then another mask.  whole: all of what
  * `now` is a slice of; HR_NONE: it is no slice.  Returns what `now` became. */
 hr_value hri_step_prune(hri_step_maker *m, hr_value param, hr_value now, hr_value whole);
+/* Behind all of it, whole: its average, where it has one. */
+void hri_step_average(hri_step_maker *m, hr_value param, hr_value now);
 /* The update of one parameter of so many elements, or of a slice of it: its new value.  `now` is the value that w, which
  * names it, has now. */
 hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,

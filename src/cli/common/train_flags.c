@@ -11,7 +11,7 @@
 
 const char *const hri_train_wires[] = {"auto", "shm", "tcp", "mpi", "nccl", NULL};
 const char *const hri_train_shards[] = {"none", "states", "weights", "auto", NULL};
-static const char *const augmentations[] = {"none", "flip", "crop", "jitter", NULL};
+static const char *const augmentations[] = {"none", "flip", "crop", "jitter", "erase", NULL};
 
 #define AT(MEMBER) offsetof(hri_train_flags, MEMBER)
 
@@ -85,6 +85,8 @@ const hri_field hri_train_flag_fields[] = {
     {"lora", HRI_TRAIN_LORA_HELP, AT(lora), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
     {"prune", HRI_TRAIN_PRUNE_HELP, AT(prune), HRI_FIELD_STRING, NULL, .metavar = "SHARE"},
     {"freeze", HRI_TRAIN_FREEZE_HELP, AT(freeze), HRI_FIELD_STRING, NULL, .metavar = "PATTERN"},
+    {"ema", "average the parameters, 0.999 of it each step, and validate with it", AT(ema),
+     HRI_FIELD_STRING, NULL, .metavar = "DECAY"},
     {"layer-rates", "factors of the learning rate: PATTERN=FACTOR, joined by +", AT(layer_rates),
      HRI_FIELD_STRING, NULL, .metavar = "LIST"},
     {"options", "more training options: beta2=0.95,decay-all=off", AT(options), HRI_FIELD_STRING,
@@ -129,8 +131,8 @@ const hri_field hri_train_flag_fields[] = {
      "true", .needs = "device=cuda*,spill"},
     {"spill", "on the host: offload values to an unnamed file in this directory", AT(spill),
      HRI_FIELD_STRING, NULL, .metavar = "DIR"},
-    {"augment", "random augmentation of training images: flip, crop, jitter, or none", AT(augment),
-     HRI_FIELD_LIST, "none", .metavar = "LIST", .choices = augmentations},
+    {"augment", "random augmentation of training images: flip, crop, jitter, erase, or none",
+     AT(augment), HRI_FIELD_LIST, "none", .metavar = "LIST", .choices = augmentations},
     {"data-budget",
      "RAM of the input pipeline, part of the budget; default: enough for two "
      "batches",

@@ -21,7 +21,7 @@ typedef struct hri_train_flags {
     bool nesterov;
     double smoothing;
     const char *loss, *class_weights;
-    const char *lora, *prune, *freeze, *layer_rates; /* options of the passes; NULL: none */
+    const char *lora, *prune, *freeze, *layer_rates, *ema; /* options of the passes; NULL: none */
     const char *options;
     int64_t accumulate, replicas, effort;
     int shard; /* of the modes: 0 is none */

@@ -76,16 +76,28 @@ void hri_pass_options_deinit(hri_pass_options *o) {
     *o = (hri_pass_options){0};
 }
 
-hr_status hri_pass_apply(const hri_pass_options *o, const hr_graph *from, hr_graph *to,
-                         hri_pass_map *map) {
+static hr_status apply_as(const hri_pass_options *o, int evaluate, const hr_graph *from,
+                          hr_graph *to, hri_pass_map *map) {
     hri_pass_map made = {0};
-    const hr_status status = o->pass->apply(o->bytes, from, to, &made);
+    const hr_status status =
+        (evaluate && o->pass->apply_evaluate ? o->pass->apply_evaluate
+                                             : o->pass->apply)(o->bytes, from, to, &made);
     if (status != HR_OK) {
         hri_pass_map_deinit(&made);
         return status;
     }
     *map = made;
     return HR_OK;
+}
+
+hr_status hri_pass_apply(const hri_pass_options *o, const hr_graph *from, hr_graph *to,
+                         hri_pass_map *map) {
+    return apply_as(o, 0, from, to, map);
+}
+
+hr_status hri_pass_apply_evaluate(const hri_pass_options *o, const hr_graph *from, hr_graph *to,
+                                  hri_pass_map *map) {
+    return apply_as(o, 1, from, to, map);
 }
 
 hr_value hri_pass_read(const hri_pass_map *map, hr_value value) {

@@ -46,6 +46,9 @@ typedef struct hri_pass {
     hr_status (*check)(const void *options, hri_prose *why);
     /* Fills the empty graph `to`; errors stay on it.  HR_E_NOMEM_HOST without one. */
     hr_status (*apply)(const void *options, const hr_graph *from, hr_graph *to, hri_pass_map *map);
+    /* The same of a model that is evaluated; NULL: as `apply`. */
+    hr_status (*apply_evaluate)(const void *options, const hr_graph *from, hr_graph *to,
+                                hri_pass_map *map);
 } hri_pass;
 
 extern const hri_pass *const hri_passs[]; /* NULL at the end; the build writes it */
@@ -68,12 +71,15 @@ void hri_pass_options_deinit(hri_pass_options *o);
 /* On failure *to has the reason, or there is no memory; `map` is untouched. */
 HR_MUST_CHECK hr_status hri_pass_apply(const hri_pass_options *o, const hr_graph *from,
                                        hr_graph *to, hri_pass_map *map);
+HR_MUST_CHECK hr_status hri_pass_apply_evaluate(const hri_pass_options *o, const hr_graph *from,
+                                                hr_graph *to, hri_pass_map *map);
 
 /* ---- several, one after the other ---- */
 
 typedef struct hri_passes {
     hri_pass_options *of; /* count of them */
     size_t count;
+    const char *without; /* one that is not applied; NULL: all are */
 } hri_passes;
 
 /* "lora:rank=16;...": passes with ';' between.  NULL or "": none.  HR_E_INVALID for one that is not for lists.

@@ -65,7 +65,9 @@ hr_status hri_passes_apply(const hri_passes *p, int training, hr_graph **g) {
     for (size_t i = 0; i < p->count && status == HR_OK; i++) {
         hr_graph *to;
         hri_pass_map map = {0};
-        if (p->of[i].pass->training_only && !training) {
+        const char *name = p->of[i].pass->name;
+        if ((p->of[i].pass->training_only && !training) ||
+            (p->without && !strcmp(name, p->without))) {
             continue;
         }
         if (p->of[i].pass->evaluation_only && training) {
@@ -81,7 +83,8 @@ hr_status hri_passes_apply(const hri_passes *p, int training, hr_graph **g) {
         to->keep_scores = (*g)->keep_scores;
         to->class_weights = (*g)->class_weights;
         to->class_weight_count = (*g)->class_weight_count;
-        status = hri_pass_apply(&p->of[i], *g, to, &map);
+        status = training ? hri_pass_apply(&p->of[i], *g, to, &map)
+                          : hri_pass_apply_evaluate(&p->of[i], *g, to, &map);
         hri_pass_map_deinit(&map);
         hr_graph_destroy(*g);
         *g = to;
