@@ -96,10 +96,16 @@ hr_status hri_job_find_rate(hr_ctx *ctx, const hr_job_options *given, double low
     *out = (hri_found_rate){.rate = NAN, .lowest_rate = NAN, .lowest = NAN};
     low = isnan(low) ? 1e-7 : low;
     high = isnan(high) ? 10 : high;
-    if (!(low > 0) || !(high > low) || !(high <= 1e6)) {
+    if (!o.data || !(low > 0) || !(high > low) || !(high <= 1e6)) {
         *why = (hr_error){.code = HR_E_INVALID, .cause = HR_CAUSE_USAGE};
         snprintf(why->message, sizeof why->message,
-                 "learning rates from %g to %g are no range above 0", low, high);
+                 "find-rate: --data is required, for example --data images:DIR");
+        if (o.data) {
+            snprintf(why->message, sizeof why->message,
+                     "find-rate: the learning rates must rise from above 0 to at most 1e6, not "
+                     "from %g to %g",
+                     low, high);
+        }
         return HR_E_INVALID;
     }
     hr_status status = reserve(&f, (size_t)o.steps);

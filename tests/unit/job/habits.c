@@ -250,6 +250,9 @@ TEST(find_rate, a_range_test_runs_the_job_and_stops_where_it_diverges) {
     hri_free(svg);
     hri_found_rate_deinit(&f);
     CHECK_STATUS(hri_job_find_rate(ctx, &o, 1, 0.1, &f, &why), HR_E_INVALID);
-    CHECK(strstr(why.message, "from 1 to 0.1 are no range"));
+    CHECK(strstr(why.message, "not from 1 to 0.1"));
+    o.data = NULL;
+    CHECK_STATUS(hri_job_find_rate(ctx, &o, 1e-5, 1, &f, &why), HR_E_INVALID);
+    CHECK(strstr(why.message, "--data is required"));
     hr_ctx_destroy(ctx);
 }
