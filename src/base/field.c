@@ -378,18 +378,24 @@ size_t hri_fields_bytes(const hri_field *fields) {
 
 /* Every member of the union starts at its beginning, so the bytes are the value; but for wide ones. */
 void hri_value_store(const hri_field *field, const hri_field_value *value, void *target) {
-    const int32_t wide = field->wide && value->truth;
-    memcpy((char *)target + field->offset, field->wide ? (const void *)&wide : value,
-           stored_bytes(field));
+    char *to = (char *)target + field->offset;
+    if (field->wide) {
+        const int32_t wide = value->truth;
+        memcpy(to, &wide, sizeof wide);
+    } else {
+        memcpy(to, value, stored_bytes(field));
+    }
 }
 
 hri_field_value hri_value_load(const hri_field *field, const void *target) {
+    const char *from = (const char *)target + field->offset;
     hri_field_value value = {0};
-    int32_t wide = 0;
-    memcpy(field->wide ? (void *)&wide : &value, (const char *)target + field->offset,
-           stored_bytes(field));
     if (field->wide) {
+        int32_t wide = 0;
+        memcpy(&wide, from, sizeof wide);
         value.truth = wide != 0;
+    } else {
+        memcpy(&value, from, stored_bytes(field));
     }
     return value;
 }

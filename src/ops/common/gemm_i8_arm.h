@@ -17,7 +17,8 @@
 #if defined(__clang__)
 #define HRI_DOT __attribute__((target("dotprod")))
 #else
-#define HRI_DOT __attribute__((target("+dotprod")))
+/* gcc inlines arm_neon.h only into functions of its whole architecture, not of the extension alone. */
+#define HRI_DOT __attribute__((target("arch=armv8.2-a+dotprod")))
 #endif
 
 /* Four bytes of each of four rows, less 128. */
