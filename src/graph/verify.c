@@ -26,7 +26,8 @@ static hr_status verify_node(const hr_graph *g, uint32_t at, unsigned char *stal
                      n->name, i, g->values[v].name);
             return HR_E_INVALID;
         }
-        if (memcmp(&n->sig.in[i], &g->values[v].meta, sizeof(hr_meta)) != 0) {
+        const hr_meta *is = &g->values[v].meta; /* its padding may differ */
+        if (n->sig.in[i].type != is->type || !hr_shape_same(&n->sig.in[i].shape, &is->shape)) {
             snprintf(message, size, "%s: input %u changed its shape", n->name, i);
             return HR_E_INTERNAL;
         }
