@@ -10,7 +10,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "base/out.h"
-#include "cli/common/settings.h"
+#include "manual/settings.h"
 #include "show/startup.h"
 #include "base/term.h"
 #include "manual/manual.h"

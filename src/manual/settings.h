@@ -2,8 +2,8 @@
  *
  * The one idea: a setting is one row.  A flag is stronger than its variable, the variable than the default.  Variables
  * of other programs that we obey (NO_COLOR, CUDA_VISIBLE_DEVICES) have a table of their own: they have no flag. */
-#ifndef HRI_CLI_SETTINGS_H
-#define HRI_CLI_SETTINGS_H
+#ifndef HRI_MANUAL_SETTINGS_H
+#define HRI_MANUAL_SETTINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The tables of settings.h. */
-#include "cli/common/settings.h"
+#include "manual/settings.h"
 
 #include "base/cache_dir.h"
 
