@@ -69,6 +69,10 @@ FAMILY(densenet121_is_torchvisions, "densenet121")
 FAMILY(convnext_tiny_is_torchvisions, "convnext_tiny")
 FAMILY(llama_is_that_of_transformers, "llama-nano")
 FAMILY(llama_with_tables_in_two_parts_is_that_of_transformers, "llama-long")
+FAMILY(bert_with_masked_words_is_that_of_transformers, "bert-masked")
+FAMILY(bert_with_classes_and_padding_is_that_of_transformers, "bert-class")
+FAMILY(lstm_language_model_is_torchs, "lstm")
+FAMILY(lstm_both_ways_with_classes_is_torchs, "lstm-class")
 
 /* As torchvision's documentation and the models' cards have them. */
 TEST(families, whole_models_have_the_parameters_of_the_originals) {
@@ -93,7 +97,10 @@ TEST(families, whole_models_have_the_parameters_of_the_originals) {
                  {"convnext_tiny", 28589128},
                  {"convnext_large", 197767336},
                  {"llama-1b", 1100048384},
-                 {"llama-8b", 8030261248}};
+                 {"llama-8b", 8030261248},
+                 {"bert-base-uncased", 109514298},
+                 {"bert-base-uncased:classes=2", 109483778},
+                 {"bert-large-uncased:classes=2", 335143938}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         hri_model_input input;
         hri_prose why = {{0}};

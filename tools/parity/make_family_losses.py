@@ -20,7 +20,8 @@ from make_losses import CYCLE, SEED, batch, weight
 
 STEPS = 8
 RATES = ("0.01", "0.001", "0.0001", "0.00001", "0.000001", "0.0000001")
-FIRST = {"vgg11": "0.001", "convnext_tiny": "0.001", "llama-nano": "0.01", "llama-long": "0.01", "vgg11_bn": "0.00001",
+FIRST = {"vgg11": "0.001", "convnext_tiny": "0.001", "llama-nano": "0.01", "llama-long": "0.01", "bert-masked": "0.01", "bert-class": "0.01",
+         "lstm": "0.01", "lstm-class": "0.01", "vgg11_bn": "0.00001",
          "mobilenet_v2": "0.0000001"}  # where to begin; others: 0.000001
 
 
@@ -41,6 +42,32 @@ def llama_of(width, hidden, layers, heads, groups, context):
     return LlamaForCausalLM(LlamaConfig(vocab_size=128, hidden_size=width, intermediate_size=hidden, num_hidden_layers=layers,
                                         num_attention_heads=heads, num_key_value_heads=groups, max_position_embeddings=context,
                                         rms_norm_eps=1e-5, attn_implementation="eager"))
+
+
+def bert_of(classes):
+    from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+    config = BertConfig(vocab_size=128, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+                        max_position_embeddings=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=classes or 2,
+                        pad_token_id=0 if classes else None, attn_implementation="eager")
+    return BertForSequenceClassification(config) if classes else BertForMaskedLM(config)
+
+
+class Lstm(nn.Module):
+    """What the family lstm is: torch's own layers under these names."""
+
+    def __init__(self, layers, both, classes):
+        super().__init__()
+        self.embedding = nn.Embedding(128, 24)
+        self.lstm = nn.LSTM(24, 32, layers, batch_first=True, bidirectional=both)
+        self.fc = nn.Linear(64 if both else 32, classes or 128)
+        self.classes = classes
+
+    def forward(self, tokens):
+        x, _ = self.lstm(self.embedding(tokens))
+        if self.classes:
+            counts = (tokens != 0).unsqueeze(-1).to(x.dtype)
+            x = (x * counts).sum(1) / counts.sum(1).clamp(min=1)
+        return self.fc(x)
 
 
 def of(name, **keys):
@@ -66,7 +93,12 @@ RECORDS = {
     "convnext_tiny": ("convnext_tiny:size=32,classes=10,layers=1x1x2x1,width=32,drop=0", 4, convnext_of),
     "llama-nano": ("llama-nano", 4, lambda: llama_of(32, 88, 2, 4, 2, 32)),
     "llama-long": ("llama-nano:context=150,width=256,heads=1,kv_heads=1,layers=1", 1, lambda: llama_of(256, 88, 1, 1, 1, 150)),
+    "bert-masked": ("bert-nano:pad=-1,dropout=0", 4, lambda: bert_of(0)),
+    "bert-class": ("bert-nano:classes=10,dropout=0", 4, lambda: bert_of(10)),
+    "lstm": ("lstm-nano", 4, lambda: Lstm(1, False, 0)),
+    "lstm-class": ("lstm-nano:layers=2,both=on,classes=10", 4, lambda: Lstm(2, True, 10)),
 }
+TEXTS = ("llama", "bert", "lstm")
 
 
 def train(name, rate, double):
@@ -82,16 +114,18 @@ def train(name, rate, double):
     optimizer = torch.optim.SGD(model.parameters(), lr=float(rate), momentum=0.9)
     losses = []
     for step in range(STEPS):
-        if name.startswith("llama"):
-            shape = (samples, int(keys.get("context", 32)))
-            x, label = batch(step % CYCLE, 0, shape, 128), batch(step % CYCLE, 1, shape, 128)
+        if name.startswith(TEXTS):
+            shape, classes = (samples, int(keys.get("context", 16 if name.startswith("lstm") else 32))), int(keys.get("classes", 0))
+            x = batch(step % CYCLE, 0, shape, classes or 128)
+            label = batch(step % CYCLE, 1, (samples,) if classes else shape, classes or 128)
         else:
             size = int(keys["size"])
             x = batch(step % CYCLE, 0, (samples, size, size, 3), 0).permute(0, 3, 1, 2).contiguous()
             label = batch(step % CYCLE, 1, (samples,), 10)
             x = x.double() if double else x
-        logits = model(x)
-        logits = logits.logits if name.startswith("llama") else logits
+        # Padding is token 0 where a family has it.
+        logits = model(x, attention_mask=(x != 0).long()) if name == "bert-class" else model(x)
+        logits = logits.logits if name.startswith(("llama", "bert")) else logits
         loss = F.cross_entropy(logits.flatten(0, -2), label.flatten())
         optimizer.zero_grad()
         loss.backward()

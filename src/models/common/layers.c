@@ -39,6 +39,19 @@ void hri_model_linear_loss(hri_build *b, hr_value x, hr_value w) {
     hr_graph_result(b->g, hr_graph_node(b->g, "linear_cross_entropy", in, 3, keep), "loss");
 }
 
+void hri_model_linear_loss_with(hri_build *b, hr_value x, hr_value w, hr_value bias) {
+    enum { TAIL = 8 }; /* a whole number of vectors, so that rows stay aligned */
+    static const float first[TAIL] = {1};
+    hr_graph *g = b->g;
+    const hr_value one = hr_graph_constant(g, HR_TYPE_F32, hr_shape_2(1, TAIL), first);
+    const hr_value column = hr_reshape(g, bias, hr_shape_2(hri_dim(b, bias, 0), 1));
+    const hr_value ones = hri_nodef(g, "broadcast_to", &one, 1, "to=%lldx%lldx%d",
+                                    (long long)b->batch, (long long)hri_dim(b, x, 1), (int)TAIL);
+    x = hr_concat(g, (const hr_value[]){x, ones}, 2, 2);
+    w = hr_concat(g, (const hr_value[]){w, hr_mul(g, column, one)}, 2, 1);
+    hri_model_linear_loss(b, x, w);
+}
+
 /* torch's: uniform within 1 / sqrt(inputs). */
 static hr_init plain(int64_t inputs) {
     const double bound = 1.0 / sqrt(inputs > 0 ? (double)inputs : 1.0);
@@ -200,9 +213,9 @@ static hr_value recurrent(hri_build *b, hr_value x, const hri_recurrent_layer *l
     const int64_t in = hri_dim(b, x, 2), width = layer->width, gates = layer->lstm ? 4 : 3;
     const hr_init init = plain(width);
     char name[4][32];
-    static const char *const names[] = {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"};
+    static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     for (int i = 0; i < 4; i++) {
-        snprintf(name[i], sizeof name[i], "%s%s", names[i], way);
+        snprintf(name[i], sizeof name[i], "%s_l%d%s", names[i], layer->index, way);
     }
     const hr_value w = param(b, name[0], hr_shape_2(gates * width, in), init);
     const hr_value u = param(b, name[1], hr_shape_2(gates * width, width), init);

@@ -39,11 +39,12 @@ hr_value hri_layer_group_norm(hri_build *b, const char *name, hr_value x, bool r
 /* Over the last dimension: <name>.{weight,bias}. */
 hr_value hri_layer_norm(hri_build *b, const char *name, hr_value x, double eps);
 
-/* x (N, T, I) -> (N, T, H), or (N, T, 2 H) both ways: <name>.{weight_ih,weight_hh,bias_ih,bias_hh}_l0[_reverse], as torch
- * names, begins and lays them out.  lstm false: GRU. */
+/* x (N, T, I) -> (N, T, H), or (N, T, 2 H) both ways: <name>.{weight_ih,weight_hh,bias_ih,bias_hh}_l<index>[_reverse], as
+ * torch names, begins and lays them out.  lstm false: GRU. */
 typedef struct hri_recurrent_layer {
     int64_t width;
     bool lstm, both;
+    int index; /* of the layer in its stack */
 } hri_recurrent_layer;
 hr_value hri_layer_recurrent(hri_build *b, const char *name, hr_value x,
                              const hri_recurrent_layer *layer);

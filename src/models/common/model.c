@@ -34,11 +34,13 @@ static const hri_model_name *name_at(size_t index, const hri_family **family) {
     return NULL;
 }
 
+enum { NAMES_MAX = 256 };
+
 static const hri_model_name *name_find(const char *text, size_t length, const hri_family **family,
                                        hri_prose *why) {
-    const char *names[64] = {0};
+    const char *names[NAMES_MAX] = {0};
     size_t count = 0;
-    for (const hri_model_name *n; count < 64 && (n = name_at(count, family)); count++) {
+    for (const hri_model_name *n; count < NAMES_MAX && (n = name_at(count, family)); count++) {
         if (strlen(n->name) == length && !memcmp(n->name, text, length)) {
             return n;
         }
@@ -47,14 +49,16 @@ static const hri_model_name *name_find(const char *text, size_t length, const hr
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < 60 ? length : 60), text);
     const char *near = hri_nearest(word, names, count, sizeof names[0]);
-    char all[360] = "";
-    for (size_t i = 0, used = 0; !near && i < count && used < sizeof all; i++) {
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
+    char all[360] = ""; /* the first of each family: all of them are too many for a sentence */
+    for (size_t i = 0, used = 0; !near && hri_familys[i] && used < sizeof all; i++) {
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "",
+                                 hri_familys[i]->names[0].name);
     }
     if (near) {
         hri_prose_set(why, HR_E_NOT_FOUND, "unknown model %s; did you mean %s?", word, near);
     } else {
-        hri_prose_set(why, HR_E_NOT_FOUND, "unknown model \"%s\"; there are %s", word, all);
+        hri_prose_set(why, HR_E_NOT_FOUND,
+                      "unknown model \"%s\"; there are %s and others (headroom models)", word, all);
     }
     return NULL;
 }

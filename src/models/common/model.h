@@ -87,5 +87,7 @@ void hri_model_loss(hri_build *b, hr_value logits);
 /* The same for logits x w^T with many classes: the loss is made without them.  The result "logits" is there all the
  * same, but spare: the graphs of steps, training and evaluation, leave it out and the product with it. */
 void hri_model_linear_loss(hri_build *b, hr_value x, hr_value w);
+/* The same for x w^T + bias, x (N, T, width): the bias goes as a column beside w, because linear_cross_entropy has none. */
+void hri_model_linear_loss_with(hri_build *b, hr_value x, hr_value w, hr_value bias);
 
 #endif

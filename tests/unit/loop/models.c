@@ -28,6 +28,9 @@ static const sample samples[] = {
     {"gpt2-nano", "optimizer=adamw,rate=1e-3,clip=1", 0},
     {"gpt2-nano", "rate=0.05,decay=1e-3", 0}, /* two gradients of one weight go into its velocity */
     {"gpt2-nano:dropout=0.2", "optimizer=adam,rate=1e-3", 0},
+    {"bert-nano:dropout=0", "optimizer=adamw,rate=1e-3,clip=1", 0},
+    {"bert-nano:classes=10", "optimizer=adam,rate=1e-3", 0},
+    {"lstm-nano:layers=2,both=on,classes=10", "optimizer=adam,rate=1e-2", 0},
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
@@ -171,4 +174,8 @@ TEST(train_models, an_evaluation_has_predictions_but_not_those_of_a_whole_vocabu
     CHECK(predicts("mlp", "precision=bf16"));
     CHECK(!predicts("gpt2-nano", ""));
     CHECK(!predicts("gpt2-nano", "precision=bf16"));
+    CHECK(!predicts("bert-nano", ""));
+    CHECK(predicts("bert-nano:classes=3", ""));
+    CHECK(!predicts("lstm-nano", ""));
+    CHECK(predicts("lstm-nano:classes=3", ""));
 }

@@ -98,6 +98,10 @@ TEST(models, wrong_strings_are_refused_with_what_was_meant) {
     check_refused("resnet18:classes=1,classes=2", HR_E_INVALID, "twice");
     check_refused("resnet18:layers=2x0", HR_E_RANGE, "layers");
     check_refused("gpt2:heads=7", HR_E_INVALID, "multiple of the number of heads");
+    check_refused("bert-nano:heads=7", HR_E_INVALID, "multiple of the number of heads");
+    check_refused("bert-base-uncased:context=513", HR_E_INVALID, "less than context");
+    check_refused("bert-nano:pad=128", HR_E_INVALID, "not below vocab");
+    check_refused("lstm-nano:both=on", HR_E_INVALID, "needs classes");
     check_refused("vit-tiny:size=30", HR_E_INVALID, "multiple of patch");
     check_refused("mlp:size=-4", HR_E_RANGE, "size");
 }

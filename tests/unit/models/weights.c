@@ -82,6 +82,9 @@ TEST(weights, every_family_loads_what_it_saved) {
     round_trip("resnet50:width=4,size=32");
     round_trip("unet:width=4,size=16");
     round_trip("gpt2-nano");
+    round_trip("bert-nano");
+    round_trip("bert-nano:classes=3");
+    round_trip("lstm-nano:layers=2,both=on,classes=3");
     round_trip("vit-tiny:width=24,layers=2,size=32");
 }
 
