@@ -5,16 +5,18 @@
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "ops/common/requantize.h"
 
-enum { NR = HRI_I8_COLUMNS, MR = HRI_I8_ROWS, TILE_BYTES = 192 << 10, TILE_ROWS = 240 };
+enum { NR = HRI_I8_COLUMNS, MR = HRI_I8_ROWS, TILE_BYTES = 192 << 10, TILE_ROWS = 240, DEEP = 8 };
 
 /* ---- how the work is cut: by the shape alone ---- */
 
 typedef struct cut {
-    int64_t fours;           /* groups of four along the depth */
+    int64_t depth;           /* bytes of a packed row or column: whole groups of any kernel */
     int64_t panels;          /* of B */
     int64_t m_tile, m_tiles; /* rows of a task, a multiple of MR */
     int64_t n_tile, n_tiles; /* panels of a task */
@@ -25,8 +27,8 @@ static int64_t over(int64_t a, int64_t b) {
 }
 
 static cut cut_of(int64_t m, int64_t n, int64_t k) {
-    cut u = {.fours = over(k, 4), .panels = over(n, NR)};
-    const int64_t deep = u.fours ? u.fours * 4 : 4;
+    cut u = {.depth = over(k, DEEP) * DEEP, .panels = over(n, NR)};
+    const int64_t deep = u.depth ? u.depth : DEEP;
     int64_t rows = TILE_BYTES / deep < TILE_ROWS ? TILE_BYTES / deep : TILE_ROWS;
     rows = rows < m ? rows : m;
     u.m_tile = rows < MR ? MR : rows / MR * MR;
@@ -50,17 +52,17 @@ static uint64_t up(uint64_t bytes) {
 static room room_of(const cut *u, int copies, uint32_t threads) {
     room r = {0};
     const uint64_t columns = (uint64_t)(u->panels * NR);
-    r.add = up((uint64_t)(u->panels * u->fours) * NR * 4);
+    r.add = up((uint64_t)(u->panels * u->depth) * NR);
     r.by = r.add + up(columns * sizeof(int32_t));
     r.rows = r.by + 2 * up(columns * sizeof(float));
-    r.each = copies ? up((uint64_t)(u->m_tile * u->fours) * 4) : 0;
+    r.each = copies ? up((uint64_t)(u->m_tile * u->depth)) : 0;
     r.total = r.rows + r.each * threads;
     return r;
 }
 
-/* Rows are read where they lie when a group of four never crosses their end. */
+/* Rows are read where they lie when a group never crosses their end. */
 static int is_direct(int64_t k, int copies) {
-    return !copies && k % 4 == 0;
+    return !copies && k % DEEP == 0;
 }
 
 uint64_t hri_gemm_i8_workspace(int64_t m, int64_t n, int64_t k, int copies, uint32_t threads) {
@@ -95,6 +97,12 @@ static void weave(const int8_t *const row[4], int8_t *to) {
         _mm_storeu_si128(out + 2, _mm_unpacklo_epi16(c, d));
         _mm_storeu_si128(out + 3, _mm_unpackhi_epi16(c, d));
     }
+#elif defined(__aarch64__)
+    for (int j = 0; j < NR; j += 16) {
+        const int8x16x4_t rows = {{vld1q_s8(row[0] + j), vld1q_s8(row[1] + j), vld1q_s8(row[2] + j),
+                                   vld1q_s8(row[3] + j)}};
+        vst4q_s8(to + 4 * j, rows);
+    }
 #else
     for (int j = 0; j < NR; j++) {
         for (int q = 0; q < 4; q++) {
@@ -104,12 +112,20 @@ static void weave(const int8_t *const row[4], int8_t *to) {
 #endif
 }
 
-/* Columns first .. first + NR at depth k .. k + 4 of B (K, N). */
+/* Two groups of four of every column become one of eight. */
+static void join_fours(const int8_t *low, const int8_t *high, int8_t *to) {
+    for (int j = 0; j < NR; j++) {
+        memcpy(to + 8 * j, low + 4 * j, 4);
+        memcpy(to + 8 * j + 4, high + 4 * j, 4);
+    }
+}
+
+/* Columns first .. first + NR at depth k .. k + 4 of B (K, N); zeros beyond its end. */
 static void pack_four(const hri_gemm_i8 *g, int64_t first, int64_t columns, int64_t k, int8_t *to) {
     int8_t edge[4][NR];
     const int8_t *row[4];
     for (int64_t q = 0; q < 4; q++) {
-        const int8_t *from = g->b + (k + q) * g->n + first;
+        const int8_t *from = g->b + (k + q < g->k ? (k + q) * g->n + first : 0);
         if (k + q < g->k && columns == NR) {
             row[q] = from;
             continue;
@@ -123,18 +139,39 @@ static void pack_four(const hri_gemm_i8 *g, int64_t first, int64_t columns, int6
     weave(row, to);
 }
 
-static void pack_turned(const hri_gemm_i8 *g, int64_t first, int64_t columns, int64_t fours,
-                        int8_t *to) {
+static void pack_turned(const hri_gemm_i8 *g, int64_t first, int64_t columns, int64_t depth,
+                        int deep, int8_t *to) {
     for (int64_t j = 0; j < NR; j++) {
         const int8_t *from = g->b + (first + j) * g->k;
-        for (int64_t f = 0; f < fours; f++) {
-            int8_t *four = to + (f * NR + j) * 4;
-            if (j < columns && f * 4 + 4 <= g->k) {
-                memcpy(four, from + f * 4, 4);
-            } else {
-                for (int64_t q = 0; q < 4; q++) {
-                    four[q] = (int8_t)(j < columns && f * 4 + q < g->k ? from[f * 4 + q] : 0);
-                }
+        for (int64_t k = 0; k < depth; k += deep) {
+            int8_t *group = to + k * NR + j * deep;
+            const int64_t there = j >= columns || k >= g->k ? 0 : g->k - k < deep ? g->k - k : deep;
+            memset(group, 0, (size_t)deep);
+            memcpy(group, from + (there ? k : 0), (size_t)there);
+        }
+    }
+}
+
+static void pack_plain(const hri_gemm_i8 *g, int64_t first, int64_t columns, int64_t depth,
+                       int deep, int8_t *to) {
+    for (int64_t k = 0; k < depth; k += deep, to += NR * deep) {
+        if (deep == 4) {
+            pack_four(g, first, columns, k, to);
+        } else {
+            int8_t low[NR * 4], high[NR * 4];
+            pack_four(g, first, columns, k, low);
+            pack_four(g, first, columns, k + 4, high);
+            join_fours(low, high, to);
+        }
+    }
+}
+
+static void sum_columns(const int8_t *packed, int64_t depth, int deep, int32_t *sum) {
+    for (int64_t k = 0; k < depth; k += deep, packed += NR * deep) {
+        for (int j = 0; j < NR; j++) {
+            for (int q = 0; q < deep; q += 4) {
+                const int8_t *x = packed + j * deep + q;
+                sum[j] += x[0] + x[1] + x[2] + x[3];
             }
         }
     }
@@ -144,24 +181,22 @@ static void pack_turned(const hri_gemm_i8 *g, int64_t first, int64_t columns, in
 static void pack_panel(void *arg, uint32_t number, uint32_t worker) {
     const job *w = arg;
     const hri_gemm_i8 *g = w->g;
-    const int64_t first = (int64_t)number * NR, fours = w->u.fours;
+    const int64_t first = (int64_t)number * NR, depth = w->u.depth;
     const int64_t columns = g->n - first < NR ? g->n - first : NR;
-    int8_t *to = (int8_t *)w->memory + number * fours * NR * 4;
+    int8_t *to = (int8_t *)w->memory + number * depth * NR;
     int32_t *add = (int32_t *)(void *)(w->memory + w->r.add) + first;
     float *by = (float *)(void *)(w->memory + w->r.by) + first, *bias = by + w->u.panels * NR;
     int32_t sum[NR] = {0};
     (void)worker;
     if (g->b_turned) {
-        pack_turned(g, first, columns, fours, to);
+        pack_turned(g, first, columns, depth, w->kernel->deep, to);
+    } else {
+        pack_plain(g, first, columns, depth, w->kernel->deep, to);
     }
-    for (int64_t f = 0; f < fours; f++) {
-        int8_t *four = to + f * NR * 4;
-        if (!g->b_turned) {
-            pack_four(g, first, columns, f * 4, four);
-        }
-        for (int j = 0; j < NR; j++) {
-            sum[j] += four[4 * j] + four[4 * j + 1] + four[4 * j + 2] + four[4 * j + 3];
-        }
+    if (w->kernel->deep == 4) {
+        sum_columns(to, depth, 4, sum);
+    } else {
+        sum_columns(to, depth, 8, sum);
     }
     for (int64_t j = 0; j < NR; j++) {
         const float scale = j < columns ? g->scale[first + j] : 0.0f;
@@ -184,11 +219,12 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
     const int64_t p0 = number / u->m_tiles * u->n_tile;
     const int64_t rows = g->m - m0 < u->m_tile ? g->m - m0 : u->m_tile;
     const int64_t p1 = p0 + u->n_tile < u->panels ? p0 + u->n_tile : u->panels;
+    const int64_t groups = u->depth / w->kernel->deep;
     const uint8_t *a = g->a + m0 * g->k;
     int64_t lda = g->k;
     if (!w->direct) {
         uint8_t *to = w->memory + w->r.rows + worker * w->r.each;
-        lda = u->fours * 4;
+        lda = u->depth;
         if (g->rows) {
             g->rows(g, m0, rows, to, lda);
         } else {
@@ -219,8 +255,8 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
             const int64_t at = (m0 + i) * g->n + first;
             f.c = g->c ? g->c + at : NULL;
             f.real = g->c ? NULL : g->real + at;
-            w->kernel->run(u->fours, a + i * lda, lda, (int)(rows - i < MR ? rows - i : MR),
-                           (const int8_t *)w->memory + p * u->fours * NR * 4, &f);
+            w->kernel->run(groups, a + i * lda, lda, (int)(rows - i < MR ? rows - i : MR),
+                           (const int8_t *)w->memory + p * u->depth * NR, &f);
         }
     }
 }

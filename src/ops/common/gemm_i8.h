@@ -1,9 +1,9 @@
 /* Products of bytes: C (M, N) = A (M, K) u8 * B (K, N) i8, sums in i32, then bytes or f32 (requantize.h).
  *
  * The one idea: rows of A stay rows.  A kernel takes four neighbours of a row and four of each column at a time, which is what
- * VNNI and SDOT multiply, so only B is packed, once a call: panels of 32 columns, four deep.  Rows come from the matrix
- * itself or from a function that copies patches of an image.  A sum runs over the whole depth in registers and leaves them
- * as a byte.
+ * VNNI and SDOT multiply, or eight, which is what USMMLA does, so only B is packed, once a call: panels of 32 columns, four or
+ * eight deep.  Rows come from the matrix itself or from a function that copies patches of an image.  A sum runs over the whole
+ * depth in registers and leaves them as a byte.  Memory and how the work is cut depend on the shape alone, not on the kernel.
  *
  * Sums of whole numbers do not depend on order, so all kernels give the same bits; which there are is found at run time. */
 #ifndef HRI_OPS_COMMON_GEMM_I8_H
@@ -56,13 +56,14 @@ typedef struct hri_i8_finish {
     int64_t ldc;
 } hri_i8_finish;
 
-/* `rows` rows (1 .. HRI_I8_ROWS) of `fours` groups of four bytes, times one panel. */
-typedef void hri_i8_kernel_fn(int64_t fours, const uint8_t *a, int64_t lda, int rows,
+/* `rows` rows (1 .. HRI_I8_ROWS) of `groups` groups of `deep` bytes, times one panel. */
+typedef void hri_i8_kernel_fn(int64_t groups, const uint8_t *a, int64_t lda, int rows,
                               const int8_t *b, const hri_i8_finish *f);
 
 typedef struct hri_i8_kernel {
     const char *name; /* "avx512_vnni", "plain", ... */
     hri_i8_kernel_fn *run;
+    int deep;     /* bytes of a group along the depth: 4 or 8 */
     int32_t bias; /* what it takes off every byte of A: 128 where A is signed */
     int fast;     /* 1: it has instructions for products of bytes */
 } hri_i8_kernel;

@@ -1,4 +1,4 @@
-/* The kernels of gemm_i8.h: plain C, AVX2, AVX-512 with VNNI, Arm's dot product. */
+/* The kernels of gemm_i8.h: plain C, AVX2, AVX-512 with VNNI, Arm's products of matrices and dot product. */
 #include "ops/common/gemm_i8.h"
 
 #include <string.h>
@@ -33,13 +33,14 @@ static void plain(int64_t fours, const uint8_t *a, int64_t lda, int rows, const 
 
 static const hri_i8_kernel kernels[] = {
 #if defined(__x86_64__)
-    {"avx512_vnni", hri_i8_avx512, 0, 1},
-    {"avx2", hri_i8_avx2, 0, 0},
+    {"avx512_vnni", hri_i8_avx512, 4, 0, 1},
+    {"avx2", hri_i8_avx2, 4, 0, 0},
 #endif
 #if defined(__aarch64__) && defined(__linux__)
-    {"dotprod", hri_i8_dotprod, 128, 1},
+    {"i8mm", hri_i8_i8mm, 8, 0, 1},
+    {"dotprod", hri_i8_dotprod, 4, 128, 1},
 #endif
-    {"plain", plain, 0, 0},
+    {"plain", plain, 4, 0, 0},
 };
 
 static int works(const hri_i8_kernel *k) {
@@ -53,6 +54,9 @@ static int works(const hri_i8_kernel *k) {
     }
 #endif
 #if defined(__aarch64__) && defined(__linux__)
+    if (k->run == hri_i8_i8mm) {
+        return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+    }
     if (k->run == hri_i8_dotprod) {
         return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
     }
