@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "see/pickle.h"
+#include "base/pickle.h"
 #include "see/places.h"
 
 enum { FRAMES = 8 };

@@ -20,6 +20,11 @@ void hri_train_show_start(const hri_train_view *v) {
                        "here, so the classifier starts over\n",
                        j->o.init, j->init.loaded, j->init.head, (long long)j->init.file_classes,
                        (long long)j->want.classes);
+    } else if (j->init.missing) {
+        hri_out_printf(out,
+                       "%s: %zu parameters loaded; the file has no %s, so the classifier starts "
+                       "over\n",
+                       j->o.init, j->init.loaded, j->init.head);
     } else if (j->init.loaded) {
         hri_out_printf(out, "%s: %zu parameters loaded\n", j->o.init, j->init.loaded);
     }

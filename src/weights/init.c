@@ -35,16 +35,38 @@ static int64_t other_classes(const hr_shape *wanted, const hr_shape *is, int64_t
     return found;
 }
 
+/* A file without a head (a backbone): the head has the number of classes and nothing of the file comes behind it. */
+static int may_miss(const hr_shape *wanted, int64_t classes) {
+    for (int d = 0; d < wanted->rank; d++) {
+        if (wanted->dim[d] == classes) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static hr_status missing(const hri_tensors *file, const char *name, hri_prose *why) {
+    return hri_prose_set(why, HR_E_NOT_FOUND,
+                         "%s: tensor %s is missing; the file belongs to another model", file->path,
+                         name);
+}
+
 static hr_status check(const hri_tensors *file, const hri_value *value, const hr_meta *in_file,
                        int64_t classes, hri_init_report *report, hri_prose *why) {
     const hri_tensor *t = find_tensor(file, value->name);
     const hr_meta wanted = *in_file;
     char a[256], b[256];
+    if (!t && (!report->loaded || !may_miss(&wanted.shape, classes))) {
+        return missing(file, value->name, why);
+    }
     if (!t) {
-        return hri_prose_set(why, HR_E_NOT_FOUND,
-                             "%s: tensor %s is missing; the file belongs to "
-                             "another model",
-                             file->path, value->name);
+        if (!report->missing++) {
+            snprintf(report->head, sizeof report->head, "%s", value->name);
+        }
+        return HR_OK;
+    }
+    if (report->missing) {
+        return missing(file, report->head, why);
     }
     if (!hri_tensor_can_be(t, wanted.type)) {
         return hri_prose_set(why, HR_E_UNSUPPORTED,

@@ -2,15 +2,16 @@
  *
  * Every weight of the model must be in the file, under its own name or behind a family's prefix, in its shape; but a
  * tensor whose shape differs only where the model has its number of classes stays as the seed made it: a head for
- * other classes is trained anew; and adapters, which a model's own file does not have, stay so too.  What else is in the file is looked past.  Everything is compared before the first
- * weight is changed. */
+ * other classes is trained anew; and adapters, which a model's own file does not have, stay so too.  A file may also end before
+ * the head (a backbone): the last tensors of the model may be missing where they have the number of classes.  What else is in
+ * the file is looked past.  Everything is compared before the first weight is changed. */
 #ifndef HRI_WEIGHTS_INIT_H
 #define HRI_WEIGHTS_INIT_H
 
 #include "weights/checkpoint.h"
 
 typedef struct hri_init_report {
-    size_t loaded, replaced;
+    size_t loaded, replaced, missing;
     char head[128];       /* the first one that was not loaded; "" when all were */
     int64_t file_classes; /* of the file's head, when it differs */
 } hri_init_report;

@@ -2,17 +2,13 @@
  *
  * Offsets are checked by sorting: tensors in the order of their data must touch one another from 0 to the end.  That one
  * pass finds holes, overlaps and a file that is longer or shorter than it says. */
-#include "weights/safetensors.h"
-
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/json_stream.h"
 #include "weights/tensor_types.h"
+#include "weights/tensors_int.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "the format is little-endian, and so are we");
@@ -288,31 +284,6 @@ static hr_status add_tensor(reading *r, const hri_json_token *first) {
     return status;
 }
 
-static int by_name(const void *a, const void *b, void *items) {
-    const hri_tensor *all = items;
-    return strcmp(all[*(const uint32_t *)a].name, all[*(const uint32_t *)b].name);
-}
-
-static hr_status sort_names(reading *r) {
-    hri_tensors *t = r->t;
-    t->by_name = hri_calloc(t->count + 1, sizeof *t->by_name);
-    if (!t->by_name) {
-        return no_memory(r);
-    }
-    for (size_t i = 0; i < t->count; i++) {
-        t->by_name[i] = (uint32_t)i;
-    }
-    if (t->count) {
-        qsort_r(t->by_name, t->count, sizeof *t->by_name, by_name, t->items);
-    }
-    for (size_t i = 1; i < t->count; i++) {
-        if (!by_name(&t->by_name[i - 1], &t->by_name[i], t->items)) {
-            return wrong(r, t->items[t->by_name[i]].name, "duplicate name");
-        }
-    }
-    return HR_OK;
-}
-
 static hr_status read_header(reading *r) {
     hri_tensors *t = r->t;
     hri_json_token token;
@@ -334,7 +305,7 @@ static hr_status read_header(reading *r) {
     if (t->count) {
         qsort(t->items, t->count, sizeof *t->items, by_place);
     }
-    status = sort_names(r);
+    status = hri_tensors_sort(t, r->why);
     return status == HR_OK ? check_places(t, r->why) : status;
 }
 
@@ -370,58 +341,17 @@ hr_status hri_tensors_parse(const char *path, const char *header, size_t bytes, 
     return parse(path, &o, bytes, data_bytes, out, why);
 }
 
-void hri_tensors_close(hri_tensors *t) {
-    if (t->fd >= 0) {
-        close(t->fd);
-    }
-    hri_free(t->path);
-    hri_free(t->items);
-    hri_free(t->by_name);
-    hri_free(t->notes);
-    hri_arena_deinit(&t->texts);
-    *t = (hri_tensors){.fd = -1};
-}
-
 /* ---- the file ---- */
 
-static hr_status refused(hri_prose *why, const char *path, const char *doing, int error) {
-    char text[128];
-    return hri_prose_set(why, error == ENOENT || error == ENOTDIR ? HR_E_NOT_FOUND : HR_E_IO,
-                         "%s: %s: %s", path, doing, strerror_r(error, text, sizeof text));
-}
-
-/* All of `bytes` from `at`, or a failure. */
-static hr_status read_at(int fd, const char *path, void *to, size_t bytes, uint64_t at,
-                         hri_prose *why) {
-    for (size_t done = 0; done < bytes;) {
-        ssize_t got = -1;
-        errno = EIO;
-        if (!HRI_FAULT(READ)) {
-            do {
-                got = pread(fd, (char *)to + done, bytes - done, (off_t)(at + done));
-            } while (got < 0 && errno == EINTR);
-        }
-        if (got < 0) {
-            return refused(why, path, "read", errno);
-        }
-        if (got == 0) {
-            return hri_prose_set(why, HR_E_FORMAT, "%s: truncated at byte %llu", path,
-                                 (unsigned long long)(at + done));
-        }
-        done += (size_t)got;
-    }
-    return HR_OK;
-}
-
-static hr_status open_fd(const char *path, int fd, uint64_t size, hri_tensors *out,
-                         hri_prose *why) {
+hr_status hri_safetensors_open(const char *path, int fd, uint64_t size, hri_tensors *out,
+                               hri_prose *why) {
     uint64_t bytes = 0;
     char first = 0;
     if (size < 8) {
         return hri_prose_set(why, HR_E_FORMAT, "%s: not a safetensors file (only %llu bytes)", path,
                              (unsigned long long)size);
     }
-    hr_status status = read_at(fd, path, &bytes, sizeof bytes, 0, why);
+    hr_status status = hri_tensors_read_at(fd, path, &bytes, sizeof bytes, 0, why);
     if (status != HR_OK) {
         return status;
     }
@@ -436,7 +366,7 @@ static hr_status open_fd(const char *path, int fd, uint64_t size, hri_tensors *o
                              "%s: the header has %llu bytes, more than the %d allowed", path,
                              (unsigned long long)bytes, HRI_TENSORS_HEADER_MAX);
     }
-    status = bytes ? read_at(fd, path, &first, 1, 8, why) : HR_OK;
+    status = bytes ? hri_tensors_read_at(fd, path, &first, 1, 8, why) : HR_OK;
     if (status == HR_OK && first != '{') {
         status = hri_prose_set(why, HR_E_FORMAT, "%s: the header does not start with '{'", path);
     }
@@ -446,85 +376,4 @@ static hr_status open_fd(const char *path, int fd, uint64_t size, hri_tensors *o
     hri_json_file file = {.fd = fd, .at = 8, .end = 8 + bytes};
     const hri_json_stream_options o = {.read = hri_json_read_file, .user = &file};
     return parse(path, &o, bytes, size - 8 - bytes, out, why);
-}
-
-hr_status hri_tensors_open(const char *path, hri_tensors *out, hri_prose *why) {
-    int fd = -1;
-    uint64_t size = 0;
-    hr_status status = hri_file_open_regular(path, &fd, &size, why);
-    if (status == HR_OK) {
-        status = open_fd(path, fd, size, out, why);
-        if (status != HR_OK) {
-            close(fd);
-        } else {
-            out->fd = fd;
-        }
-    }
-    return status;
-}
-
-uint64_t hri_tensors_held_bytes(const hri_tensors *t) {
-    const uint64_t each = sizeof *t->items + sizeof *t->by_name;
-    return hri_arena_held_bytes(&t->texts) +
-           (t->count + t->count / 2 + 64) * each; /* room to grow */
-}
-
-const hri_tensor *hri_tensors_find(const hri_tensors *t, const char *name) {
-    for (size_t low = 0, high = t->count; low < high;) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(name, t->items[t->by_name[middle]].name);
-        if (!order) {
-            return &t->items[t->by_name[middle]];
-        }
-        low = order > 0 ? middle + 1 : low;
-        high = order > 0 ? high : middle;
-    }
-    return NULL;
-}
-
-const char *hri_tensors_metadata(const hri_tensors *t, const char *key) {
-    for (size_t i = 0; i < t->note_count; i++) {
-        if (!strcmp(t->notes[2 * i], key)) {
-            return t->notes[2 * i + 1];
-        }
-    }
-    return NULL;
-}
-
-/* ---- data ---- */
-
-int hri_tensor_can_be(const hri_tensor *tensor, hr_type to) {
-    return hri_dtype_converts(tensor->kind, to);
-}
-
-hr_status hri_tensors_read(const hri_tensors *t, const hri_tensor *tensor, uint64_t first,
-                           uint64_t count, hr_type to, void *out, hri_prose *why) {
-    const uint64_t item = hri_dtypes[tensor->kind].bytes;
-    const uint64_t all = (tensor->end - tensor->begin) / item;
-    if (first > all || count > all - first) {
-        return hri_prose_set(why, HR_E_RANGE, "%s: tensor %s has %llu elements", t->path,
-                             tensor->name, (unsigned long long)all);
-    }
-    if (!hri_tensor_can_be(tensor, to)) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED,
-                             "%s: tensor %s is %s, which cannot be converted to %s", t->path,
-                             tensor->name, tensor->dtype, hr_type_name(to));
-    }
-    const uint64_t begin = t->data_begin + tensor->begin + first * item;
-    if (hri_dtypes[tensor->kind].type == (int)to) {
-        return read_at(t->fd, t->path, out, (size_t)(count * item), begin, why);
-    }
-    unsigned char piece[8192];
-    for (uint64_t done = 0; done < count;) {
-        const uint64_t room = sizeof piece / item;
-        const uint64_t n = count - done < room ? count - done : room;
-        const hr_status status =
-            read_at(t->fd, t->path, piece, (size_t)(n * item), begin + done * item, why);
-        if (status != HR_OK) {
-            return status;
-        }
-        hri_dtype_convert(tensor->kind, piece, to, (char *)out + done * hr_type_bytes(to), n);
-        done += n;
-    }
-    return HR_OK;
 }

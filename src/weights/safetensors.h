@@ -35,10 +35,12 @@ enum {
 
 typedef struct hri_tensor {
     const char *name;
-    const char *dtype;   /* "F32": the format's word for it */
-    uint32_t kind;       /* index into the table of types */
-    hr_shape shape;      /* in the file's layout */
-    uint64_t begin, end; /* in the data */
+    const char *dtype;      /* "F32": the format's word for it */
+    uint32_t kind;          /* index into the table of types */
+    hr_shape shape;         /* in the file's layout */
+    uint64_t begin, end;    /* in the data: of its first element, and behind as many as it has */
+    const int64_t *strides; /* in elements; NULL: its rows follow one another */
+    uint32_t part;          /* the file it lies in, where there are several */
 } hri_tensor;
 
 typedef struct hri_tensors {
@@ -48,18 +50,22 @@ typedef struct hri_tensors {
     size_t count;
     uint32_t *by_name; /* indexes into items, in the order of names */
     uint64_t data_begin, data_bytes;
-    hri_arena texts;    /* names and notes */
-    const char **notes; /* "__metadata__": names and texts by turns */
-    size_t note_count;  /* pairs */
+    hri_arena texts;           /* names and notes */
+    const char **notes;        /* "__metadata__": names and texts by turns */
+    size_t note_count;         /* pairs */
+    struct hri_tensors *parts; /* the files of an index */
+    size_t part_count;
+    uint64_t reading_bytes; /* what opening took besides, for a while */
 } hri_tensors;
 
+/* A safetensors file; one that torch.save wrote (pth.c); or the index of several safetensors files (sharded.c). */
 HR_MUST_CHECK hr_status hri_tensors_open(const char *path, hri_tensors *out, hri_prose *why);
 /* The header alone, for `data_bytes` of data behind it: what open does after reading, with fd -1. */
 HR_MUST_CHECK hr_status hri_tensors_parse(const char *path, const char *header, size_t bytes,
                                           uint64_t data_bytes, hri_tensors *out, hri_prose *why);
 /* A zeroed one with fd -1 is allowed. */
 void hri_tensors_close(hri_tensors *t);
-/* What an opened file takes of the host's memory. */
+/* What an opened file takes of the host's memory, and what opening it took. */
 uint64_t hri_tensors_held_bytes(const hri_tensors *t);
 /* NULL: none of that name. */
 const hri_tensor *hri_tensors_find(const hri_tensors *t, const char *name);

@@ -1,11 +1,13 @@
 """check.py same A B: two files hold the same tensors.      check.py copy A B: A read and written by the package.
+check.py pth A B: A written as B by torch.save.
 check.py torch MODEL A: the model of tools/parity/models.py takes the file, strictly.  Exits 77 when something needed
 cannot be imported."""
 import sys
 
 try:
-    if sys.argv[1] == "torch":
+    if sys.argv[1] in ("torch", "pth"):
         import safetensors.torch as st
+        import torch
     else:
         import numpy as np
         import safetensors.numpy as st
@@ -22,6 +24,8 @@ if sys.argv[1] == "same":
     print(len(a), "tensors")
 elif sys.argv[1] == "copy":
     st.save_file({k: np.ascontiguousarray(v) for k, v in st.load_file(sys.argv[2]).items()}, sys.argv[3])
+elif sys.argv[1] == "pth":
+    torch.save({"epoch": 1, "state_dict": st.load_file(sys.argv[2])}, sys.argv[3])
 else:
     import models
 

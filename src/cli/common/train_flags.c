@@ -153,7 +153,7 @@ const hri_field hri_train_flag_fields[] = {
      AT(save_every), HRI_FIELD_INT, "0", .min = 0, .max = 1e15, .metavar = "N", .needs = "save"},
     {"save-minutes", "minutes between checkpoints; 0: none", AT(save_minutes), HRI_FIELD_DOUBLE,
      "10", .min = 0, .max = 1e6, .metavar = "X", .needs = "save"},
-    {"init", "initial parameters, a safetensors file; the number of classes may differ", AT(init),
+    {"init", "initial parameters: safetensors, its index or .pth; classes may differ", AT(init),
      HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"also", "a second run, alternating in the same arena: \"MODEL --data SRC --batch N\"",
      AT(also), HRI_FIELD_STRING, NULL, .metavar = "TEXT", .once = true},

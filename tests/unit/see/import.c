@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "pictures.h"
 #include "see/open.h"
-#include "see/pickle.h"
+#include "base/pickle.h"
 #include "see/allocations.h"
 #include "see/torch.h"
 #include "see/xla.h"

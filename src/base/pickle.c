@@ -1,5 +1,5 @@
 /* The stack machine; see pickle.h. */
-#include "see/pickle.h"
+#include "base/pickle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,10 @@
 typedef struct machine {
     hri_pickle *p;
     const unsigned char *at, *end;
-    bool ended, wrong; /* the file is over; an instruction that makes no sense */
+    bool ended, wrong;            /* the file is over; an instruction that makes no sense */
+    const hri_pickle_name *names; /* NULL: calls are opaque */
+    size_t values_max;
+    hri_prose *why;
 } machine;
 
 void hri_pickle_deinit(hri_pickle *p) {
@@ -64,7 +67,7 @@ static const char *take_line(machine *m, size_t *bytes) {
 /* ---- the stack ---- */
 
 static hr_status push(machine *m, hri_pickled v) {
-    return ++m->p->values > VALUES_MAX ? HR_E_RANGE : hri_pickle_items_push(&m->p->stack, v);
+    return ++m->p->values > m->values_max ? HR_E_RANGE : hri_pickle_items_push(&m->p->stack, v);
 }
 
 static hr_status push_container(machine *m, hri_pickle_kind kind) {
@@ -434,9 +437,110 @@ static hr_status do_stack(machine *m, unsigned char op, bool *known) {
     }
 }
 
+/* ---- calls of names that are allowed ---- */
+
+static hr_status refuse(machine *m, const char *what, size_t bytes, const char *name,
+                        size_t name_bytes) {
+    return hri_prose_set(
+        m->why, HR_E_UNSUPPORTED,
+        "it speaks of %.*s.%.*s, which is not part of a tensor; nothing was executed",
+        (int)(bytes < 80 ? bytes : 80), what, (int)(name_bytes < 80 ? name_bytes : 80), name);
+}
+
+static hr_status push_name(machine *m, const char *module, size_t bytes, const char *name,
+                           size_t name_bytes) {
+    for (size_t i = 0; m->names[i].module; i++) {
+        const hri_pickle_name *n = &m->names[i];
+        if (strlen(n->module) == bytes && !memcmp(n->module, module, bytes) &&
+            strlen(n->name) == name_bytes && !memcmp(n->name, name, name_bytes)) {
+            return push(m, (hri_pickled){.kind = HRI_PICKLE_NAME, .as.number = i});
+        }
+    }
+    return refuse(m, module, bytes, name, name_bytes);
+}
+
+static hr_status name_from_lines(machine *m) {
+    size_t bytes = 0, name_bytes = 0;
+    const char *module = take_line(m, &bytes);
+    const char *name = module ? take_line(m, &name_bytes) : NULL;
+    return name ? push_name(m, module, bytes, name, name_bytes) : HR_OK;
+}
+
+static hr_status name_from_stack(machine *m) {
+    if (!has(m, 2)) {
+        return HR_OK;
+    }
+    const hri_pickled *two = &m->p->stack.items[m->p->stack.count - 2];
+    m->p->stack.count -= 2;
+    m->wrong |= two[0].kind != HRI_PICKLE_TEXT || two[1].kind != HRI_PICKLE_TEXT;
+    return m->wrong ? HR_OK
+                    : push_name(m, two[0].as.text, two[0].count, two[1].as.text, two[1].count);
+}
+
+static hr_status call(machine *m) {
+    if (!has(m, 2)) {
+        return HR_OK;
+    }
+    const hri_pickled *two = &m->p->stack.items[m->p->stack.count - 2];
+    m->wrong |= two[0].kind != HRI_PICKLE_NAME || two[1].kind != HRI_PICKLE_LIST;
+    if (m->wrong) {
+        return HR_OK;
+    }
+    const hri_pickle_name *name = &m->names[two[0].as.number];
+    if (name->dict) {
+        m->wrong |= m->p->containers.items[two[1].as.number].count > 0;
+        m->p->stack.count -= 2;
+        return push_container(m, HRI_PICKLE_DICT);
+    }
+    return gather(m, m->p->stack.count - 2, HRI_PICKLE_CALL);
+}
+
+/* The state of an object: what a dict has beside its members is looked past. */
+static hr_status set_state(machine *m) {
+    if (has(m, 2)) {
+        m->p->stack.count--;
+        m->wrong |= m->p->stack.items[m->p->stack.count - 1].kind != HRI_PICKLE_DICT;
+    }
+    return HR_OK;
+}
+
+static hr_status do_names(machine *m, unsigned char op, bool *known) {
+    static const struct {
+        unsigned char op;
+        const char *name;
+    } refused[] = {
+        {'P', "PERSID"},       {0x81, "NEWOBJ"},         {0x92, "NEWOBJ_EX"}, {'i', "INST"},
+        {'o', "OBJ"},          {0x82, "EXT1"},           {0x83, "EXT2"},      {0x84, "EXT4"},
+        {0x97, "NEXT_BUFFER"}, {0x98, "READONLY_BUFFER"}};
+    switch (op) {
+    case 'c':
+        return name_from_lines(m);
+    case 0x93:
+        return name_from_stack(m);
+    case 'R':
+        return call(m);
+    case 'Q':
+        return has(m, 1) ? gather(m, m->p->stack.count - 1, HRI_PICKLE_OUTSIDE) : HR_OK;
+    case 'b':
+        return set_state(m);
+    default:
+        break;
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (refused[i].op == op) {
+            return hri_prose_set(m->why, HR_E_UNSUPPORTED,
+                                 "it has the instruction %s, which makes objects; nothing was "
+                                 "executed",
+                                 refused[i].name);
+        }
+    }
+    *known = false;
+    return HR_OK;
+}
+
 static hr_status step(machine *m, unsigned char op) {
-    static hr_status (*const kinds[])(machine *, unsigned char, bool *) = {
-        do_numbers_and_texts, do_stack, do_containers, do_calls};
+    hr_status (*const kinds[])(machine *, unsigned char, bool *) = {
+        do_numbers_and_texts, do_stack, do_containers, m->names ? do_names : do_calls};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         bool known = true;
         const hr_status status = kinds[i](m, op, &known);
@@ -465,38 +569,70 @@ static hr_status finish_early(machine *m) {
     return status;
 }
 
+/* Up to the end or to what cannot be read; true: it stopped where it says so. */
+static bool run(machine *m, hr_status *status) {
+    bool stopped = false;
+    while (*status == HR_OK && !m->ended && !m->wrong && !stopped) {
+        const unsigned char op = (unsigned char)take(m, 1);
+        stopped = !m->ended && op == '.';
+        *status = m->ended || stopped ? HR_OK : step(m, op);
+    }
+    return stopped && m->p->marks.count == 0 && m->p->stack.count == 1;
+}
+
+static hr_status finish(machine *m, hr_status status, hri_pickle *out) {
+    if (status == HR_OK && m->p->stack.count != 1) {
+        status = hri_prose_set(m->why, HR_E_FORMAT, "not a pickle that can be read");
+    }
+    if (status != HR_OK) {
+        hri_pickle_deinit(m->p);
+        return status == HR_E_RANGE ? hri_prose_set(m->why, status, "more values than can be read")
+                                    : status;
+    }
+    m->p->root = m->p->stack.items[0];
+    *out = *m->p;
+    return HR_OK;
+}
+
 hr_status hri_pickle_read(const void *bytes, size_t count, hri_pickle *out, hri_prose *why) {
     hri_pickle p = {.truncated = false};
-    machine m = {.p = &p, .at = bytes, .end = (const unsigned char *)bytes + count};
+    machine m = {.p = &p,
+                 .at = bytes,
+                 .end = (const unsigned char *)bytes + count,
+                 .values_max = VALUES_MAX,
+                 .why = why};
     hr_status status = HR_OK;
-    bool stopped = false;
-    while (status == HR_OK && !m.ended && !m.wrong && !stopped) {
-        const unsigned char op = (unsigned char)take(&m, 1);
-        stopped = !m.ended && op == '.';
-        status = m.ended || stopped ? HR_OK : step(&m, op);
-    }
-    p.truncated = !stopped || p.marks.count > 0 || p.stack.count != 1;
+    p.truncated = !run(&m, &status);
     if (status == HR_OK && p.truncated) {
         status = finish_early(&m);
     }
-    if (status == HR_OK && p.stack.count != 1) {
-        status = hri_prose_set(why, HR_E_FORMAT, "not a pickle that can be read");
+    return finish(&m, status, out);
+}
+
+hr_status hri_pickle_read_names(const void *bytes, size_t count, const hri_pickle_name *names,
+                                size_t values_max, hri_pickle *out, hri_prose *why) {
+    hri_pickle p = {.truncated = false};
+    machine m = {.p = &p,
+                 .at = bytes,
+                 .end = (const unsigned char *)bytes + count,
+                 .names = names,
+                 .values_max = values_max,
+                 .why = why};
+    hr_status status = HR_OK;
+    if (!run(&m, &status) && status == HR_OK) {
+        status = hri_prose_set(
+            why, HR_E_FORMAT, "byte %zu: %s", (size_t)(m.at - (const unsigned char *)bytes),
+            m.ended ? "the pickle ends too early" : "not a pickle that can be read");
     }
-    if (status != HR_OK) {
-        hri_pickle_deinit(&p);
-        return status == HR_E_RANGE ? hri_prose_set(why, status, "more values than can be read")
-                                    : status;
-    }
-    p.root = p.stack.items[0];
-    *out = p;
-    return HR_OK;
+    return finish(&m, status, out);
 }
 
 /* ---- looking ---- */
 
 hri_pickle_items hri_pickle_list(const hri_pickle *p, const hri_pickled *v) {
     const hri_pickle_items none = {.items = NULL};
-    return v && (v->kind == HRI_PICKLE_LIST || v->kind == HRI_PICKLE_DICT)
+    return v && (v->kind == HRI_PICKLE_LIST || v->kind == HRI_PICKLE_DICT ||
+                 v->kind == HRI_PICKLE_CALL || v->kind == HRI_PICKLE_OUTSIDE)
                ? p->containers.items[v->as.number]
                : none;
 }

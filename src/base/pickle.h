@@ -5,14 +5,18 @@
  * bytes of the file, which must outlive them; containers are numbered and lie in one list, so that a file which contains itself
  * is freed without walking it.
  *
+ * With a list of names (hri_pickle_read_names) a file may speak of those and of nothing else: a call of one is a value that says
+ * what was to be called with what, for the reader to make sense of.  Any other name, and any other instruction that would find
+ * or make an object, is refused by its name.  Still nothing is called.
+ *
  *   hri_pickle p = {0};
  *   status = hri_pickle_read(bytes, count, &p, &why);       p.root, p.truncated
  *   const hri_pickled *traces = hri_pickle_get(&p, &p.root, "device_traces");
  *   hri_pickle_deinit(&p);
  *
  * A file that ends too early gives what was built so far.  Memory is at most about 100 times the file.  Threads: one at a time. */
-#ifndef HRI_SEE_PICKLE_H
-#define HRI_SEE_PICKLE_H
+#ifndef HRI_BASE_PICKLE_H
+#define HRI_BASE_PICKLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,9 +31,12 @@ typedef enum hri_pickle_kind {
     HRI_PICKLE_NONE,
     HRI_PICKLE_INT, /* booleans too */
     HRI_PICKLE_FLOAT,
-    HRI_PICKLE_TEXT, /* str and bytes */
-    HRI_PICKLE_LIST, /* tuples and sets too */
-    HRI_PICKLE_DICT  /* key, value, key, value */
+    HRI_PICKLE_TEXT,   /* str and bytes */
+    HRI_PICKLE_LIST,   /* tuples and sets too */
+    HRI_PICKLE_DICT,   /* key, value, key, value */
+    HRI_PICKLE_NAME,   /* of the list: as.number is its place there */
+    HRI_PICKLE_CALL,   /* a container of two: the name, the list of arguments */
+    HRI_PICKLE_OUTSIDE /* a container of one: what names a thing outside of the pickle */
 } hri_pickle_kind;
 
 typedef struct hri_pickled {
@@ -59,9 +66,19 @@ typedef struct hri_pickle {
 /* HR_E_FORMAT when the bytes are no pickle, HR_E_RANGE over the limit on values. */
 HR_MUST_CHECK hr_status hri_pickle_read(const void *bytes, size_t count, hri_pickle *out,
                                         hri_prose *why);
+/* A name that a file may speak of.  A dict: calling it with nothing makes an empty dict. */
+typedef struct hri_pickle_name {
+    const char *module, *name; /* NULL at the end of the list */
+    bool dict;
+} hri_pickle_name;
+/* Only these names, at most so many values, and whole: HR_E_FORMAT for a file that ends too early, HR_E_UNSUPPORTED for another
+ * name or instruction. */
+HR_MUST_CHECK hr_status hri_pickle_read_names(const void *bytes, size_t count,
+                                              const hri_pickle_name *names, size_t values_max,
+                                              hri_pickle *out, hri_prose *why);
 void hri_pickle_deinit(hri_pickle *p);
 
-/* Items of a list or dict; none of anything else. */
+/* Items of a list, dict, call or thing outside; none of anything else. */
 hri_pickle_items hri_pickle_list(const hri_pickle *p, const hri_pickled *v);
 /* A member of a dict, NULL when there is none.  v may be NULL. */
 const hri_pickled *hri_pickle_get(const hri_pickle *p, const hri_pickled *v, const char *key);
