@@ -88,6 +88,43 @@ HR_API hr_status hr_replay_get_stats(hr_replay *replay, hr_replay_stats *out);
 /* From now on peak_bytes counts from what is live. */
 HR_API void hr_replay_reset_peak(hr_replay *replay);
 
+/* ---- laid steps ----
+ *
+ * A CUDA graph has its addresses inside, so a step that is replayed as graphs has its memory laid once, for good:
+ *
+ *   hr_replay_sketch(replay, bytes);   this thread captures the graphs, and throws them away
+ *   hr_replay_lay(replay);             it captures them again: the same requests, now at packed offsets
+ *   hr_replay_laid(replay);            the range is the graphs'
+ *   for (;;) {
+ *       hr_replay_claim(replay, stream);  ...launch...  hr_replay_place(replay, at, count);  ...requests...  hr_replay_release(replay);
+ *   }
+ *
+ * While a thread sketches, the addresses that it gets may overlap: capturing runs nothing, so nothing may be read or written
+ * there.  What lives when both captures have ended must have been freed.  Requests of other threads, and of this one when
+ * the range is laid, are served with blocks; in free parts of the range only while no step claims it.  Steps are not recorded or planned
+ * until hr_replay_unlay. */
+
+/* on: requests are served with blocks and are part of no recording, sketch or layout, as preparations are.  0: as before. */
+HR_API void hr_replay_pause(hr_replay *replay, int on);
+/* Begins to sketch in a range of `bytes`, at least the largest request.  A plan that exists is given up.  HR_E_BUSY while
+ * something lives at a planned offset; HR_E_LIMIT and the others as hr_replay_alloc. */
+HR_API HR_MUST_CHECK hr_status hr_replay_sketch(hr_replay *replay, uint64_t bytes);
+/* Ends the sketch, packs it, and begins to lay: this thread's requests must be the same again, else hr_replay_alloc is
+ * HR_E_INVALID.  HR_E_BUSY when something that was sketched lives still, HR_E_NOT_FOUND when nothing was requested. */
+HR_API HR_MUST_CHECK hr_status hr_replay_lay(hr_replay *replay);
+/* Ends it.  HR_E_BUSY when something lives still or was not requested again. */
+HR_API HR_MUST_CHECK hr_status hr_replay_laid(hr_replay *replay);
+/* Gives the range back, from any of these states.  HR_E_BUSY while something lives in it. */
+HR_API HR_MUST_CHECK hr_status hr_replay_unlay(hr_replay *replay);
+/* The graphs may write to the whole range from here on, in the order of `stream`.  HR_E_BUSY while something lives there or
+ * another step has it; HR_E_INVALID when nothing is laid. */
+HR_API HR_MUST_CHECK hr_status hr_replay_claim(hr_replay *replay, uint64_t stream);
+/* The next `count` requests of this thread are what the graphs write at these addresses; each is HR_E_INVALID where something
+ * lives.  HR_E_RANGE for an address outside of the range. */
+HR_API HR_MUST_CHECK hr_status hr_replay_place(hr_replay *replay, const hr_addr *at, size_t count);
+/* Ends the claim.  What was placed lives until it is freed. */
+HR_API void hr_replay_release(hr_replay *replay);
+
 /* ---- PyTorch's pluggable allocator ----
  *
  * torch.cuda.memory.CUDAPluggableAllocator("libheadroom.so", "hr_torch_alloc", "hr_torch_free").  Its functions have no

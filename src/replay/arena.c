@@ -127,6 +127,10 @@ static hr_status range_open(hr_replay *replay, uint64_t bytes, hr_range **out) {
     return HR_OK;
 }
 
+hr_status hri_range_open(hr_replay *replay, uint64_t bytes) {
+    return range_open(replay, bytes, &replay->range);
+}
+
 /* What nobody uses goes back to the device, if it can: what is in use from now on is known. */
 static hr_status range_for(hr_replay *replay, const packing *p) {
     hr_status status = hri_replay_flush(replay);
@@ -208,6 +212,10 @@ static bool take_part(hri_taken *parts, uint64_t offset, uint64_t bytes) {
     parts->items[at] = (hri_piece){.offset = offset, .bytes = bytes};
     parts->count++;
     return true;
+}
+
+bool hri_arena_take(hr_replay *replay, uint64_t offset, uint64_t bytes) {
+    return take_part(&replay->parts, offset, bytes);
 }
 
 void hri_arena_free(hr_replay *replay, uint64_t offset) {

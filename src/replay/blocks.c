@@ -42,7 +42,8 @@ hr_status hri_blocks_alloc(hr_replay *replay, uint64_t bytes, uint64_t stream, h
         return HR_OK;
     }
     hr_status status = hr_block_alloc(replay->logical, bytes, HR_CATEGORY_OTHER, 0, out);
-    if ((status == HR_E_LIMIT || status == HR_E_NOMEM_DEVICE) && replay->waiting.count > 0) {
+    if ((status == HR_E_LIMIT || status == HR_E_NOMEM_DEVICE) && replay->waiting.count > 0 &&
+        !hri_laid_capturing(replay)) {
         status = hri_replay_flush(replay);
         if (status == HR_OK) {
             status = hr_block_alloc(replay->logical, bytes, HR_CATEGORY_OTHER, 0, out);
@@ -56,8 +57,15 @@ hr_status hri_blocks_alloc(hr_replay *replay, uint64_t bytes, uint64_t stream, h
 
 /* More than a quarter of what lives is more than a cache needs. */
 static bool too_many(const hr_replay *replay) {
+    if (hri_laid_capturing(replay)) {
+        return false;
+    }
     return replay->waiting.count >= HRI_REPLAY_WAITING ||
-           replay->stats.waiting_bytes > (UINT64_C(64) << 20) + replay->stats.live_bytes / 4;
+           replay->stats.waiting_bytes >
+               (UINT64_C(64) << 20) +
+                   (replay->stats.live_bytes +
+                    (replay->laid.mode == HRI_LAID_DONE ? replay->stats.arena_bytes : 0)) /
+                       4;
 }
 
 void hri_blocks_free(hr_replay *replay, const hr_block *block, uint64_t bytes, uint64_t stream) {

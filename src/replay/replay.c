@@ -54,6 +54,7 @@ void hr_replay_destroy(hr_replay *replay) {
     hri_requests_deinit(&replay->last.requests);
     hri_requests_deinit(&replay->plan);
     hri_taken_deinit(&replay->parts);
+    hri_laid_deinit(replay);
     pthread_mutex_destroy(&replay->mutex);
     hri_free(replay);
 }
@@ -99,16 +100,22 @@ static hr_status end_planned(hr_replay *replay) {
     return status;
 }
 
+static hr_status end_step(hr_replay *replay) {
+    if (replay->stats.steps == 0) {
+        hri_tape_clear(&replay->now);
+        return HR_OK;
+    }
+    return replay->stats.planned ? end_planned(replay) : end_recorded(replay);
+}
+
 hr_status hr_replay_step(hr_replay *replay) {
     hr_status status = HR_OK;
     pthread_mutex_lock(&replay->mutex);
-    if (replay->stats.steps > 0) {
-        status = replay->stats.planned ? end_planned(replay) : end_recorded(replay);
-    } else {
-        hri_tape_clear(&replay->now);
+    if (replay->laid.mode == HRI_LAID_NOT) {
+        status = end_step(replay);
+        replay->cursor = 0;
     }
     replay->stats.steps++;
-    replay->cursor = 0;
     replay->missed = false;
     status = status == HR_OK ? replay->failed : status;
     replay->failed = HR_OK;
@@ -141,7 +148,12 @@ static void give_slot(hr_replay *replay, uint32_t slot) {
 /* Memory for a request, planned or not. */
 static hr_status serve(hr_replay *replay, uint64_t bytes, uint64_t stream, hri_live *live) {
     uint64_t offset;
-    if (replay->range && hri_arena_next(replay, bytes, stream, &offset)) {
+    const bool laid = replay->laid.mode != HRI_LAID_NOT;
+    if (hri_laid_serves(replay)) {
+        return hri_laid_serve(replay, bytes, stream, live);
+    }
+    if (replay->range && !laid && !replay->laid.paused &&
+        hri_arena_next(replay, bytes, stream, &offset)) {
         live->in_range = true;
         live->offset = offset;
         return HR_OK;
@@ -150,6 +162,10 @@ static hr_status serve(hr_replay *replay, uint64_t bytes, uint64_t stream, hri_l
     if (status == HR_OK || !replay->range ||
         (status != HR_E_LIMIT && status != HR_E_NOMEM_DEVICE)) {
         return status;
+    }
+    if (laid && (replay->laid.mode != HRI_LAID_DONE || replay->laid.claimed ||
+                 stream != replay->main_stream)) {
+        return status; /* the range is the graph's alone */
     }
     if (stream != replay->main_stream) {
         const hr_status synced = hri_replay_flush(replay);
@@ -166,7 +182,9 @@ static hr_status serve(hr_replay *replay, uint64_t bytes, uint64_t stream, hri_l
 }
 
 static void take_back(hr_replay *replay, const hri_live *live) {
-    if (live->in_range) {
+    if (live->sketched) {
+        hri_laid_freed(replay, live);
+    } else if (live->in_range) {
         hri_arena_free(replay, live->offset);
     } else {
         hri_blocks_free(replay, &live->block, live->bytes, live->stream);
@@ -192,9 +210,11 @@ static hr_status alloc_locked(hr_replay *replay, uint64_t bytes, uint64_t stream
         give_slot(replay, slot);
         return status;
     }
-    live.index = replay->range || replay->stats.steps == 0
-                     ? HRI_REPLAY_CARRIED
-                     : hri_tape_add(&replay->now, bytes, stream);
+    if (!live.sketched) {
+        live.index = replay->range || replay->stats.steps == 0 || replay->laid.paused
+                         ? HRI_REPLAY_CARRIED
+                         : hri_tape_add(&replay->now, bytes, stream);
+    }
     replay->lives.items[slot] = live;
     replay->stats.live_bytes += bytes;
     if (replay->stats.live_bytes > replay->stats.peak_bytes) {
@@ -219,6 +239,11 @@ hr_status hr_replay_alloc(hr_replay *replay, uint64_t bytes, uint64_t stream, hr
         replay->stats.refused++;
     }
     pthread_mutex_unlock(&replay->mutex);
+    if (status == HR_E_INVALID) {
+        return hri_fail(replay->logical->device->ctx, status,
+                        "a request of %llu bytes is not the one that was sketched there",
+                        (unsigned long long)bytes);
+    }
     if (status == HR_E_DEVICE || status == HR_E_NOMEM_HOST) {
         return hri_fail(replay->logical->device->ctx, status, "a request of %llu bytes on %s: %s",
                         (unsigned long long)bytes, replay->logical->name, hr_status_text(status));
@@ -232,13 +257,14 @@ static hr_status free_locked(hr_replay *replay, hr_addr at) {
         return HR_E_INVALID;
     }
     const hri_live *live = &replay->lives.items[slot];
-    if (live->shared && replay->sync) {
+    if (live->shared && replay->sync && !hri_laid_capturing(replay)) {
         const hr_status status = hri_replay_flush(replay);
         if (status != HR_OK) {
             return status;
         }
     }
-    if (live->index != HRI_REPLAY_CARRIED && live->step == replay->stats.steps && !replay->range) {
+    if (!live->sketched && live->index != HRI_REPLAY_CARRIED && live->step == replay->stats.steps &&
+        !replay->range) {
         replay->now.requests.items[live->index].end = (uint32_t)replay->now.requests.count;
     }
     replay->stats.live_bytes -= live->bytes;

@@ -2,7 +2,7 @@
  *
  * record.c   what a step requested, and whether two steps were the same     arena.c   offsets: packed, given out, freed
  * blocks.c   blocks of the logical device, with those that wait             replay.c  the calls
- * torch.c    PyTorch's allocator over it
+ * laid.c     steps that a graph replays                                     torch.c   PyTorch's allocator over it
  *
  * One lock, replay->mutex, is held by every call; the heap's lock is taken inside it. */
 #ifndef HRI_REPLAY_INT_H
@@ -44,6 +44,8 @@ typedef struct hri_live {
     uint64_t step; /* in which it was requested */
     uint32_t index;
     bool in_range, shared;
+    bool
+        sketched; /* of a step that is being sketched: `index` is in its tape, and the memory is nobody's */
 } hri_live;
 HRI_VECTOR(hri_lives, hri_live)
 HRI_VECTOR(hri_numbers, uint32_t)
@@ -60,6 +62,25 @@ typedef struct hri_piece {
     uint64_t offset, bytes;
 } hri_piece;
 HRI_VECTOR(hri_taken, hri_piece)
+HRI_VECTOR(hri_places, uint64_t)
+
+typedef enum hri_laid_mode {
+    HRI_LAID_NOT,    /* requests are recorded or planned, step by step */
+    HRI_LAID_SKETCH, /* `thread` requests what a graph needs, and nothing runs */
+    HRI_LAID_LAY,    /* it does so again, at the offsets of the graph */
+    HRI_LAID_DONE    /* the range is the graph's */
+} hri_laid_mode;
+
+typedef struct hri_laid {
+    hri_laid_mode mode;
+    pthread_t thread;  /* that captures, or that places */
+    hri_tape tape;     /* what was sketched */
+    uint64_t next;     /* where the next sketched request lies */
+    hri_places places; /* offsets of the next requests of `thread`; `placed` of them are served */
+    size_t placed;
+    bool claimed; /* by a step: nothing that is not placed may lie in the range */
+    bool paused;  /* requests are neither recorded nor planned */
+} hri_laid;
 
 struct hr_replay {
     pthread_mutex_t mutex;
@@ -78,7 +99,8 @@ struct hr_replay {
     size_t cursor;        /* the next planned request of this step */
     bool missed;          /* something in this step */
     int missed_steps;     /* in a row */
-    hr_status failed;     /* the first thing that could not be given back; the next step says so */
+    hri_laid laid;
+    hr_status failed; /* the first thing that could not be given back; the next step says so */
     hr_replay_stats stats;
 };
 
@@ -106,7 +128,21 @@ HR_MUST_CHECK hr_status hri_arena_close(hr_replay *replay);
 bool hri_arena_next(hr_replay *replay, uint64_t bytes, uint64_t stream, uint64_t *offset);
 /* A free part for a request that is not planned. */
 bool hri_arena_gap(hr_replay *replay, uint64_t bytes, uint64_t *offset);
+/* This part, if nothing lives there. */
+bool hri_arena_take(hr_replay *replay, uint64_t offset, uint64_t bytes);
+/* A range of so many bytes, without offsets. */
+HR_MUST_CHECK hr_status hri_range_open(hr_replay *replay, uint64_t bytes);
 void hri_arena_free(hr_replay *replay, uint64_t offset);
+
+/* laid.c */
+/* Whether this request of the calling thread belongs to a graph, and its memory; HR_E_INVALID when it is not the one that was sketched. */
+bool hri_laid_serves(const hr_replay *replay);
+HR_MUST_CHECK hr_status hri_laid_serve(hr_replay *replay, uint64_t bytes, uint64_t stream,
+                                       hri_live *live);
+void hri_laid_freed(hr_replay *replay, const hri_live *live);
+/* A graph is being captured: the device must not be waited for. */
+bool hri_laid_capturing(const hr_replay *replay);
+void hri_laid_deinit(hr_replay *replay);
 
 /* blocks.c */
 HR_MUST_CHECK hr_status hri_blocks_alloc(hr_replay *replay, uint64_t bytes, uint64_t stream,

@@ -20,6 +20,7 @@ import warnings
 warnings.filterwarnings("ignore")
 
 MIB, STARTED = 2**20, time.time()
+ARENA = ("exact", "captured", "inductor+arena")  # ways whose budget is a promise
 HEAD = (f"{'model':9} {'way':15} {'budget':>6} {'ms':>7} {'NVML':>7} {'planned':>8} {'arena':>7} {'bound':>7} {'missed':>7} {'again':>6} "
         f"{'copied':>7}  loss")
 
@@ -31,7 +32,7 @@ def options(argv=None):
     p.add_argument("--models", default="resnet50,gpt2")
     p.add_argument("--budgets", default="none,8,6,5,4", help="GiB of the process")
     p.add_argument("--knobs", default="1.0,0.5,0.2,0.0", help="torch.compile's activation_memory_budget")
-    p.add_argument("--ways", default="exact,knob,inductor,forecast,inductor+arena,eager")
+    p.add_argument("--ways", default="exact,captured,knob,inductor,forecast,inductor+arena,eager")
     p.add_argument("--steps", type=int, default=18, help="6 of them before those that are timed")
     p.add_argument("--out", default="", help="a file that gets each row as a line of JSON when it ends")
     p.add_argument("--said", type=int, default=60, help="lines of what a row that failed has said")
@@ -39,6 +40,7 @@ def options(argv=None):
     p.add_argument("--seconds", type=float, default=190, help="of all; rows that had no time are said to be not run")
     p.add_argument("--limit", type=float, default=120, help="seconds of one row")
     p.add_argument("--row", nargs=3, metavar=("MODEL", "WAY", "BUDGET"))
+    p.add_argument("--rate", type=float, default=0.01, help="of the optimizer; with 0 all losses depend on the forward half alone")
     p.add_argument("--deterministic", action="store_true", help="losses of eager and exact are then equal")
     p.add_argument("--lock", default="")
     return p.parse_args(argv)
@@ -213,7 +215,8 @@ def compiled_step(o, way, amount, step):
     if way == "knob":
         torch._functorch.config.activation_memory_budget = float(amount)
         return torch.compile(step, dynamic=False)
-    options = {"budget": None if amount == "none" else f"{amount}GiB", "compiler": "inductor" if way.startswith("inductor") else "eager"}
+    options = {"budget": None if amount == "none" else f"{amount}GiB", "compiler": "inductor" if way.startswith("inductor") else "eager",
+               "capture": way == "captured"}
     return torch.compile(step, backend="headroom", dynamic=False, fullgraph=True, options=options)
 
 
@@ -229,7 +232,7 @@ def row(o, name, way, amount):
     for module, name_of in ((graph, "read"), (fused, "read"), (copies, "speeds")):
         setattr(module, name_of, alone(o.lock, getattr(module, name_of)))
     with Locked(o.lock):
-        if gpu and way in ("exact", "inductor+arena"):
+        if gpu and way in ARENA:
             arena = compiled.reserve(None if amount == "none" else f"{amount}GiB")
         read = reader(arena, gpu)
         if gpu:
@@ -254,7 +257,7 @@ def measured(o, name, way, amount, arena, peak):
     torch.manual_seed(0)
     module, loss, inputs = make(name, o.small, o.device)
     module.train()
-    optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(module.parameters(), o.rate, momentum=0.9)
     for p in module.parameters():  # the optimizer's state is there before the plan
         optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
     step = compiled_step(o, way, amount, lambda *given: loss(module, *given))
@@ -272,15 +275,16 @@ def measured(o, name, way, amount, arena, peak):
     busy = f"{o.lock}-busy" if o.lock else ""
     with Locked(busy, fcntl.LOCK_SH):  # compilers try kernels on the GPU
         one()
-    setup, times = time.time() - begin, []
+    setup, times, losses = time.time() - begin, [], []
     with Locked(busy, until=STARTED + 0.8 * o.limit), Locked(o.lock):
         for _ in range(5):
-            one()
+            losses.append(one())
         for _ in range(max(1, o.steps - 6)):
             start = time.perf_counter()
             last = one()
             times.append(1000 * (time.perf_counter() - start))
-    found = {"ms": statistics.median(times), "loss": last, "nvml": peak.stop(), "setup": setup}
+            losses.append(last)
+    found = {"ms": statistics.median(times), "loss": last, "nvml": peak.stop(), "setup": setup, "bits": digest(module, losses)}
     if gpu and arena is None:
         found.update(allocated=torch.cuda.max_memory_allocated(), reserved=torch.cuda.max_memory_reserved())
     if arena is not None:
@@ -288,8 +292,20 @@ def measured(o, name, way, amount, arena, peak):
     if compiled.reports:
         r = compiled.reports[-1]
         found.update(planned=r.peak_bytes + r.outside_bytes, recomputed=r.recomputed, copied=r.copied_bytes, ratio=r.time_ratio,
-                     promise=r.promise)
+                     promise=r.promise, capture=r.capture)
     return found
+
+
+def digest(module, losses):
+    """Of all losses; of parameters and statistics after the steps: equal where two ways computed the same bits."""
+    import hashlib
+
+    import torch
+
+    state = hashlib.sha256()
+    for v in module.state_dict().values():
+        state.update(v.detach().contiguous().cpu().flatten().view(torch.uint8).numpy().tobytes() if v.numel() else b"")
+    return [hashlib.sha256(json.dumps(losses).encode()).hexdigest()[:8], state.hexdigest()[:8]]
 
 
 def told(e):
@@ -317,7 +333,7 @@ def rows(o):
     ways = o.ways.split(",")
     found = []
     for name in models:
-        found += [(name, "exact", b) for b in budgets if "exact" in ways]
+        found += [(name, way, b) for b in budgets for way in ("captured", "exact") if way in ways]
     for name in models:
         found += [(name, "knob", k) for k in knobs if "knob" in ways]
         found += [(name, "inductor", b) for b in budgets if "inductor" in ways]
@@ -338,18 +354,21 @@ def show(name, way, amount, r):
     late = arena and not arena.get("planned")
     words = [f"({r['setup']:.0f} s)"] + [w for w, on in (("OVER", over), ("NOT PLANNED", late)) if on]
     words += [f"{k} {mib(r[k], 1)}" for k in ("allocated", "reserved") if k in r]
+    words += [f"losses {r['bits'][0]}, state {r['bits'][1]}"] if r.get("bits") else []
+    words += [r["capture"]] if r.get("capture") else []
     words += [f"{k} {arena[k]}" for k in ("served", "extra", "overflow", "syncs") if arena]
     print(f"{begin}{r['ms']:7.1f} {mib(r['nvml'])} {mib(r.get('planned', 0), 8)} {mib(arena.get('arena_bytes', 0))} "
           f"{mib(arena.get('bound_bytes', 0))} {arena.get('missed', 0):7} {r.get('recomputed', 0):6} {mib(r.get('copied', 0))}  "
           f"{r['loss']:.6f}  {', '.join(words)}", flush=True)
-    return over and way in ("exact", "inductor+arena")
+    return over and way in ARENA
 
 
 def start(o, lock, folder, one):
     """A row's process; what it says goes to a file."""
     log = open(os.path.join(folder, "-".join(one)), "w+")
     command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--device", o.device, "--steps", str(o.steps), "--lock", lock,
-               "--limit", str(o.limit), *(["--small"] if o.small else []), *(["--deterministic"] if o.deterministic else []), "--row", *one]
+               "--limit", str(o.limit), "--rate", str(o.rate), *(["--small"] if o.small else []),
+               *(["--deterministic"] if o.deterministic else []), "--row", *one]
     env = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TORCHINDUCTOR_COMPILE_THREADS": "4", "OMP_NUM_THREADS": "2"}
     return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env), log, time.time()
 

@@ -44,6 +44,7 @@ class Arena:
         self.check(lib.hr_replay_create(self.logical, c.byref(given), c.byref(self.replay)))
         self.settled = self.backward = self.began = False
         self.page_bytes = int(info.page_bytes)
+        self.pairs: list[Any] = []  # compiled graphs that are to be captured
 
     def check(self, status: int) -> None:
         check(status, lambda why: library().hr_ctx_error(context(), why))
@@ -117,25 +118,67 @@ class Arena:
             self.settled = bool(n["planned"])
             self.settle(SETTLED if n["steps"] > 1 else LOADED)
 
-    def forward(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def begins(self) -> None:
         """A forward half: the first one after a backward half begins a step."""
+        if self.backward or not self.began:
+            self.backward, self.began = False, True
+            self.step()
 
+    def ends(self) -> None:
+        """A backward half."""
+        self.backward = True
+        if not self.settled:
+            self.shrink()
+
+    def forward(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def half(*args: Any) -> Any:
-            if self.backward or not self.began:
-                self.backward, self.began = False, True
-                self.step()
+            self.begins()
             return run(*args)
 
         return half
 
     def backwards(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def half(*args: Any) -> Any:
-            self.backward = True
-            if not self.settled:
-                self.shrink()
+            self.ends()
             return run(*args)
 
         return half
+
+    # ---- steps that are captured (graphs.py, headroom/replay.h) ----
+
+    def pause(self, on: bool) -> None:
+        library().hr_replay_pause(self.replay, int(on))
+
+    def room(self, want: int) -> int:
+        """At most `want` bytes, in whole pages, of what is not in use."""
+        self.trim()
+        n = self.numbers
+        return max(self.page_bytes, min(want, n["limit_bytes"] - n["used_bytes"]) // self.page_bytes * self.page_bytes)
+
+    def sketch(self, size: int) -> None:
+        self.check(library().hr_replay_sketch(self.replay, size))
+
+    def lay(self) -> None:
+        self.check(library().hr_replay_lay(self.replay))
+
+    def laid(self) -> None:
+        self.check(library().hr_replay_laid(self.replay))
+
+    def unlay(self) -> bool:
+        return bool(library().hr_replay_unlay(self.replay) == 0)
+
+    def claim(self, stream: int) -> bool:
+        return bool(library().hr_replay_claim(self.replay, stream) == 0)
+
+    def place(self, addresses: Any, count: int) -> None:
+        self.check(library().hr_replay_place(self.replay, c.cast(addresses, c.c_void_p), count))
+
+    def release(self) -> None:
+        library().hr_replay_release(self.replay)
+
+    def over(self) -> bool:
+        """Whether NVML's number is above the budget."""
+        return self.budget is not None and self.process_bytes() > self.budget
 
     def close(self) -> None:
         """For tests: PyTorch keeps its allocator as long as it lives."""

@@ -15,6 +15,7 @@ OPTIONS = {
     "times": "\"estimate\" or \"measure\" (each op is timed once; the default on a GPU)",
     "offload": "False: nothing is copied to the host",
     "outside": "bytes that the process will take beside this graph and has not yet: optimizer state",
+    "capture": "True: steps are replayed as CUDA graphs (on a GPU, where memory is reserved); the report says whether they are",
     "enforce": "False: PyTorch's allocator is not limited to the budget (on a GPU; the limit is of the process)",
     "effort": "search steps of the planner; 0: default",
     "verbose": "True: print what was planned",
@@ -56,6 +57,7 @@ class Settings:
         if self.times not in (None, "estimate", "measure"):
             raise UsageError(f"times={self.times!r}: there are \"estimate\" and \"measure\"")
         self.offload, self.enforce = bool(given.get("offload", True)), bool(given.get("enforce", True))
+        self.capture = bool(given.get("capture", False))
         self.outside, self.effort = to_bytes(given.get("outside"), "outside"), int(given.get("effort", 0))
         self.verbose, self.on_plan = bool(given.get("verbose", False)), given.get("on_plan")
 
@@ -66,6 +68,7 @@ class Partition:
     def __init__(self, settings: Settings, name: str) -> None:
         self.settings, self.name = settings, name
         self.report: Optional[Report] = None
+        self.forward_count = 0  # results of the forward half before what is saved
 
     def __call__(self, joint_module: Any, joint_inputs: Any, *, num_fwd_outputs: int, **rest: Any) -> tuple[Any, Any]:
         from torch._functorch import partitioners
@@ -73,6 +76,7 @@ class Partition:
         from .graph import Joint, has_symbols
 
         joint_module.graph.eliminate_dead_code()
+        self.forward_count = num_fwd_outputs
         if has_symbols(joint_module):
             import warnings
 
@@ -244,11 +248,12 @@ def backend(module: Any, inputs: Sequence[Any], options: Optional[dict[str, Any]
         return compile_with(partition, module, inputs)
     from torch._dynamo.backends.common import aot_autograd
 
-    return aot_autograd(fw_compiler=half("forward"), bw_compiler=half("backward"), inference_compiler=half("inference"),
-                        partition_fn=partition)(module, inputs)
+    pairs: list[Any] = []  # one for both halves, if they are to be captured
+    return aot_autograd(fw_compiler=half("forward", partition, pairs), bw_compiler=half("backward", partition, pairs),
+                        inference_compiler=half("inference", partition, pairs), partition_fn=partition)(module, inputs)
 
 
-def half(which: str) -> Callable[[Any, Any], Callable[..., Any]]:
+def half(which: str, partition: Partition, pairs: list[Any]) -> Callable[[Any, Any], Callable[..., Any]]:
     """The compiler of a half: a function in the plan's order.  Where memory is reserved, it says when a step begins."""
 
     def compiler(graph: Any, _inputs: Any) -> Callable[..., Any]:
@@ -258,12 +263,22 @@ def half(which: str) -> Callable[[Any, Any], Callable[..., Any]]:
 
         run = watched(function(graph))
         arena = arena_of(device_of_nodes(graph.graph.nodes))
-        if arena is not None and which != "inference":
+        if arena is not None and which != "inference" and partition.settings.capture:
+            from .graphs import Pair
+
+            if not pairs:
+                pairs.append(Pair(partition, arena))
+            run = boxed(pairs[0].half(int(which == "backward"), graph, run))
+        elif arena is not None and which != "inference":
             run = arena.forward(run) if which == "forward" else arena.backwards(run)
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
     return compiler
+
+
+def boxed(run: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda args: run(args)  # a method has no attributes of its own
 
 
 def register() -> None:

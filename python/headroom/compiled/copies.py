@@ -1,7 +1,7 @@
 """Copies of a plan to the host and back, beside the computation: a stream a direction, pinned memory, waits where the plan has them."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterable, Optional
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -11,6 +11,8 @@ from .arena import arena_of
 SHARE = 0.85  # of a copy's speed alone that is left beside the computation
 _streams: dict[tuple[str, str], Any] = {}
 _done: dict[int, Any] = {}  # address to the event of the last copy that wrote there
+_static: Optional[list[torch.Tensor]] = None  # while a step is captured: the host memory of its next copies
+_joined: set[str] = set()  # ways of copies that belong to the capture
 
 
 def _stream(device: torch.device, way: str) -> Any:
@@ -24,7 +26,8 @@ def out(x: torch.Tensor) -> torch.Tensor:
     """A copy on the host, begun."""
     if x.device.type != "cuda":
         return x.clone(memory_format=torch.preserve_format)
-    host = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+    host = _static.pop(0) if _static else torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+    _joined.add("out")
     stream, now = _stream(x.device, "out"), torch.cuda.current_stream(x.device)
     stream.wait_stream(now)
     with torch.cuda.stream(stream):
@@ -50,6 +53,7 @@ def back(host: torch.Tensor, device: str) -> torch.Tensor:
         return host.clone(memory_format=torch.preserve_format)
     x = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
     stream = _stream(x.device, "back")
+    _joined.add("back")
     stream.wait_stream(torch.cuda.current_stream(x.device))
     event = _done.get(host.data_ptr())
     if event is not None:
@@ -65,6 +69,28 @@ def arrived(x: torch.Tensor) -> torch.Tensor:
     if event is not None:
         torch.cuda.current_stream(x.device).wait_event(event)
     return x
+
+
+def begin_static(hosts: Iterable[torch.Tensor]) -> None:
+    """A capture begins: its copies go to these, in order.  What was copied before it has arrived."""
+    global _static
+    _static = list(hosts)
+    _joined.clear()
+    _done.clear()
+
+
+def join(device: torch.device) -> None:
+    """A capture ends with everything that it began."""
+    for way in sorted(_joined):
+        torch.cuda.current_stream(device).wait_stream(_stream(device, way))
+    _joined.clear()
+    _done.clear()
+
+
+def end_static() -> None:
+    global _static
+    _static = None
+    _joined.clear()
 
 
 def speeds(device: torch.device, size: int = 64 << 20) -> dict[str, float]:

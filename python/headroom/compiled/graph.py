@@ -157,16 +157,27 @@ def read(joint: Joint, name: str, time_ns: Callable[[FxNode], float], workspace:
 # ---- what stands in the arranged graph beside PyTorch's own ops ----
 
 
+draws: Any = None  # while a step is captured (graphs.py): what stands for the two functions below
+
+
 def random_state(device: str) -> torch.Tensor:
     """The state of a device's generator, to draw the same again."""
+    return state_of(device) if draws is None else draws.state(device)
+
+
+def draw_again(state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """A random op with the numbers that it drew before; the generator is left as it was."""
+    return (drawn_again if draws is None else draws.again)(state, device, target, *args, **kwargs)
+
+
+def state_of(device: str) -> torch.Tensor:
     if device.startswith("cuda"):
         return torch.cuda.get_rng_state(device)
     return torch.get_rng_state()
 
 
-def draw_again(state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any) -> Any:
-    """A random op with the numbers that it drew before; the generator is left as it was."""
-    before = random_state(device)
+def drawn_again(state: torch.Tensor, device: str, target: Any, *args: Any, **kwargs: Any) -> Any:
+    before = state_of(device)
     put = (lambda s: torch.cuda.set_rng_state(s, device)) if device.startswith("cuda") else torch.set_rng_state
     put(state)
     try:

@@ -12,8 +12,9 @@ def mib(n: float) -> str:
 
 class Report:
     """One compiled graph: `plan` (every number), `budget_bytes`, `peak_bytes` (tensors of the step, with parameters and inputs),
-    `input_bytes` (those alone), `plain_bytes` (the peak if everything is kept), `recomputed` ops, `copied_bytes`, `time_ratio`, and
-    `promise`: "promise" when memory is reserved and steps are served at planned offsets, else "forecast"."""
+    `input_bytes` (those alone), `plain_bytes` (the peak if everything is kept), `recomputed` ops, `copied_bytes`, `time_ratio`, `capture`
+    (whether steps are replayed as CUDA graphs, or why not; "" if that was not asked), and `promise`: "promise" when memory is reserved and
+    steps are served at planned offsets, else "forecast"."""
 
     def __init__(self, plan: Any, name: str, input_bytes: int, budget_bytes: Optional[int], outside_bytes: int, mode: str,
                  arena: Any = None) -> None:
@@ -25,6 +26,7 @@ class Report:
         self.time_ratio = float(n["time_ratio"] or 1.0)
         self.recomputed = self.copied_bytes = 0
         self.arena = arena
+        self.capture = ""
 
     @property
     def promise(self) -> str:
@@ -43,6 +45,8 @@ class Report:
         what += [f"{mib(self.copied_bytes)} copied to the host"] if self.copied_bytes else []
         parts.append(f"  {', '.join(what) or 'everything is kept'}; step time x {self.time_ratio:.2f} (predicted); minimum "
                      f"{mib(self.minimum_bytes + self.outside_bytes)}")
+        if self.capture:
+            parts.append(f"  CUDA graphs: {self.capture}")
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
