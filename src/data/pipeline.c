@@ -134,6 +134,14 @@ hr_status hri_pipeline_bad_item(hr_pipeline *p, hr_status status, const hri_stag
 hri_buffer_pool *hri_pipeline_pool(hr_pipeline *p) {
     return p->pool;
 }
+int64_t hri_pipeline_vocab(const hr_pipeline *p) {
+    int64_t vocab = 0;
+    for (uint32_t i = 0; i < p->stage_count; i++) {
+        vocab = p->stages[i]->spec.vocab > vocab ? p->stages[i]->spec.vocab : vocab;
+    }
+    return vocab;
+}
+
 uint64_t hri_pipeline_seed(const hr_pipeline *p) {
     return p->options.seed;
 }

@@ -31,6 +31,7 @@ typedef struct hri_spec {
     /* Of encoded pictures: the largest seen, for the working set of a decoder (image/image.h). */
     uint32_t image_width, image_height;
     uint64_t image_whole_bytes;
+    int64_t vocab; /* tokens are numbers below this; 0: not known */
 } hri_spec;
 
 typedef struct hri_stage_type {

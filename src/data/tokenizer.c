@@ -1,6 +1,8 @@
 /* Tokens that are bytes, or those of a file; see tokenizer.h. */
 #include "data/tokenizer.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "data/text/split.h"
 #include "data/text/tokenizer_file.h"
@@ -44,6 +46,43 @@ int64_t hri_tokenizer_count(const hri_tokenizer *t) {
 
 int32_t hri_tokenizer_end(const hri_tokenizer *t) {
     return t->has_file ? t->file.end : -1;
+}
+
+int32_t hri_tokenizer_mask(const hri_tokenizer *t) {
+    static const char *const names[] = {"[MASK]", "<mask>", "<|mask|>"};
+    for (size_t i = 0; t->has_file && i < t->file.added.count; i++) {
+        const hri_added_token *a = &t->file.added.items[i];
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            if (strlen(names[k]) == a->length && !memcmp(names[k], a->text, a->length)) {
+                return a->token;
+            }
+        }
+    }
+    return -1;
+}
+
+void hri_tokenizer_print(const hri_tokenizer *t, hri_sha256 *to) {
+    const hri_tokenizer_file *f = &t->file;
+    uint64_t merge[2];
+    hri_sha256_add_string(to, t->has_file ? "bpe 1" : "bytes");
+    if (!t->has_file) {
+        return;
+    }
+    hri_sha256_add_string(to, f->pattern ? f->pattern : "");
+    const int how[] = {f->pattern != NULL, f->prefix_space, f->whole};
+    hri_sha256_add(to, how, sizeof how);
+    for (size_t i = 0; i < f->bpe.tokens.count; i++) {
+        const hri_bpe_token *token = &f->bpe.tokens.items[i];
+        hri_sha256_add(to, &token->length, sizeof token->length);
+        hri_sha256_add(to, token->bytes, token->bytes ? token->length : 0);
+    }
+    for (size_t at = 0; hri_intmap_next(&f->bpe.merges, &at, &merge[0], &merge[1]);) {
+        hri_sha256_add(to, merge, sizeof merge);
+    }
+    for (size_t i = 0; i < f->added.count; i++) {
+        hri_sha256_add(to, f->added.items[i].text, f->added.items[i].length);
+        hri_sha256_add(to, &f->added.items[i].token, sizeof f->added.items[i].token);
+    }
 }
 
 const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *bytes) {

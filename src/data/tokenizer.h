@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 #include "base/prose.h"
+#include "base/sha256.h"
 #include "base/vector.h"
 
 HRI_VECTOR(hri_tokens, int32_t)
@@ -25,6 +26,10 @@ void hri_tokenizer_close(hri_tokenizer *t);
 int64_t hri_tokenizer_count(const hri_tokenizer *t);
 /* The token that ends a text; -1: there is none. */
 int32_t hri_tokenizer_end(const hri_tokenizer *t);
+/* The token that hides others from a masked language model ("[MASK]", "<mask>", "<|mask|>"); -1: there is none. */
+int32_t hri_tokenizer_mask(const hri_tokenizer *t);
+/* Everything that decides which tokens a text has. */
+void hri_tokenizer_print(const hri_tokenizer *t, hri_sha256 *to);
 /* Appends the tokens of a text; on failure `out` is as it was. */
 HR_MUST_CHECK hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char *text, size_t bytes,
                                              hri_tokens *out, hri_prose *why);

@@ -56,7 +56,9 @@ static hr_status check_model(hr_generator *g, hri_why *why) {
     const hri_model_input *want = &g->of.want;
     g->context = want->sample.shape.rank == 1 ? want->sample.shape.dim[0] : 0;
     g->vocab = want->classes;
-    if (want->sample.type != HR_TYPE_I32 || g->context < 1 || g->vocab < 1 || want->other_count ||
+    const hri_family *family = g->of.model->family;
+    if ((family && family->both_ways) || want->sample.type != HR_TYPE_I32 || g->context < 1 ||
+        g->vocab < 1 || want->other_count ||
         (want->label_name[0] && !hri_model_input_is_sequence(want))) {
         return hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
                            "%s does not predict the next token, so it cannot write text",

@@ -1,8 +1,6 @@
 /* Text files to a file of tokens, and back.
  *
- * Files go through in pieces of a few MiB, some of them side by side, cut behind a line that ends in a letter or digit, where no known pattern joins what
- * lies on both sides.  Tokens are u16, little-endian, or u32 where there are more than 65,536: what the source tokens:FILE
- * reads.  The output is written beside its place and renamed. */
+ * Files go through in pieces (data/text/token_stream.h).  The output is written beside its place and renamed. */
 #ifndef HRI_JOB_TOKENIZE_H
 #define HRI_JOB_TOKENIZE_H
 

@@ -388,6 +388,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
     const char *const labels[] = {want && want->label_name[0] ? want->label_name : "label", "label",
                                   "targets", "y", NULL};
     s->count = hr_pipeline_count(p);
+    s->vocab = hri_pipeline_vocab(p);
     if (!take_field(p, inputs, &s->input)) {
         const int own = want && strcmp(want->name, "image") != 0 &&
                         strcmp(want->name, "tokens") != 0 && strcmp(want->name, "x") != 0;
@@ -523,7 +524,7 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
     const int64_t outputs =
         s->target == HRI_TARGET_CLASSES ? (int64_t)s->class_count : count_of(&s->label.meta.shape);
     add_key("classes", outputs > 0 ? outputs : 0, out, size, said, said_size);
-    add_key("vocab", !strcmp(s->kind, "text") ? HRI_SOURCE_BYTES : 0, out, size, said, said_size);
+    add_key("vocab", s->vocab, out, size, said, said_size);
     const hr_shape *shape = &s->input.meta.shape;
     hr_model_key context;
     if (is_text(s) && shape->rank == 1 && find_key(out, "context", &context) &&

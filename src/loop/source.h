@@ -21,10 +21,7 @@
 #include "data/tabular.h"
 #include "passes/common/losses.h"
 
-enum {
-    HRI_SOURCE_TEXT = 2048,
-    HRI_SOURCE_BYTES = 256 /* tokens of text that is read as bytes */
-};
+enum { HRI_SOURCE_TEXT = 2048 };
 
 /* What the labels are, as far as the data tells. */
 typedef enum hri_target {
@@ -40,6 +37,7 @@ typedef struct hri_source {
     uint64_t count;                /* an epoch; HR_COUNT_UNKNOWN */
     char **classes;                /* class_count names, or NULL */
     size_t class_count;            /* 0: not known */
+    int64_t vocab;                 /* tokens are numbers below this; 0: not known */
     hri_target target;
     hri_tabular *
         table; /* what its columns are, as learnt from all of it; NULL: it has none, or was given one */

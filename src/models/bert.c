@@ -244,5 +244,6 @@ const hri_family hri_family_bert = {
     .check = check,
     .build = build,
     .classes = classes,
+    .both_ways = true,
     .derived = derived,
 };

@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 #include "base/fault.h"
+#include <headroom/data.h>
 #include "data/text/tokenizer_file.h"
+#include "small_tokenizer.h"
 #include "job/tokenize.h"
 #include "pictures.h"
 #include "test.h"
@@ -48,6 +50,23 @@ static hr_status tokenize(void) {
         &(hri_tokenize_options){.paths = paths, .count = 2, .out = to, .threads = 3}, &r, &why);
 }
 
+/* Tokens that are kept for the source of text: nothing is left of a file that could not be made. */
+static hr_status open_text(void) {
+    static unsigned round;
+    char text[2048];
+    const char *d = test_folder();
+    const hr_pipeline_options o = {.size = sizeof o, .budget_bytes = 8 << 20, .workers = 1};
+    hr_pipeline *p = NULL;
+    hr_error error;
+    snprintf(text, sizeof text, "text:%s/text,length=4,tokenizer=%s/t.json,cache=%s/kept%u", d, d,
+             d, round++);
+    const hr_status status = hr_pipeline_open(&o, text, &error, &p);
+    if (status == HR_OK) {
+        hr_pipeline_destroy(p);
+    }
+    return status;
+}
+
 /* `bearable`: as many as can be done without. */
 static void fails_everywhere(hr_status (*what)(void), unsigned bearable) {
     unsigned borne = 0;
@@ -79,4 +98,10 @@ TEST_TIMEOUT(tokenizer, every_allocation_may_fail, 30) {
 TEST_TIMEOUT(tokenizer, so_may_those_of_pieces_side_by_side, 30) {
     test_write(test_folder(), "text", "one line\nand another", 20);
     fails_everywhere(tokenize, 7); /* cores are counted otherwise */
+}
+
+TEST_TIMEOUT(tokenizer, so_may_those_of_tokens_that_are_kept, 60) {
+    test_write(test_folder(), "text", "one line\nand another", 20);
+    write_small_tokenizer("t.json");
+    fails_everywhere(open_text, 12); /* cores and notes */
 }

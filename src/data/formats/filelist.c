@@ -1,9 +1,11 @@
 /* The files of a source: see filelist.h. */
 #include "data/formats/filelist.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +13,7 @@
 #include "base/file.h"
 #include "data/read.h"
 
-enum { FILES_MAX = 1 << 16, KEPT_OPEN = 256 };
+enum { FILES_MAX = 1 << 16, KEPT_OPEN = 256, DEPTH_MAX = 16 };
 
 /* Takes size and time of the last change. */
 static hr_status look(int fd, const char *path, hri_file *f, hri_prose *why) {
@@ -58,7 +60,58 @@ static hr_status add(hri_filelist *list, const char *path, hri_prose *why) {
     return HR_OK;
 }
 
-hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose *why) {
+static bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_seen(const struct dirent *e) {
+    return e->d_name[0] != '.';
+}
+
+static hr_status add_folder(hri_filelist *list, const char *folder, int depth, hri_prose *why) {
+    struct dirent **found = NULL;
+    const int count = scandir(folder, &found, is_seen, by_name);
+    hr_status status = HR_OK;
+    if (count < 0) {
+        return hri_prose_set(why, HR_E_IO, "%s: %s", folder, strerror(errno));
+    }
+    for (int i = 0; i < count; i++) {
+        char *path = NULL;
+        status = status == HR_OK ? hri_path_join(folder, found[i]->d_name, &path) : status;
+        if (status == HR_OK && is_folder(path)) {
+            status =
+                depth < DEPTH_MAX
+                    ? add_folder(list, path, depth + 1, why)
+                    : hri_prose_set(why, HR_E_RANGE, "%s: more than %d folders inside one another",
+                                    path, DEPTH_MAX);
+        } else if (status == HR_OK) {
+            status = add(list, path, why);
+        }
+        hri_free(path);
+        free(found[i]);
+    }
+    free(found);
+    return status;
+}
+
+static hr_status add_name(hri_filelist *list, const char *name, bool folders, hri_prose *why) {
+    const size_t before = list->count;
+    if (!folders || !is_folder(name)) {
+        return add(list, name, why);
+    }
+    const hr_status status = add_folder(list, name, 0, why);
+    return status == HR_OK && list->count == before
+               ? hri_prose_set(why, HR_E_NOT_FOUND, "%s: no files in this folder", name)
+               : status;
+}
+
+static hr_status open_names(hri_filelist *list, const hri_list *names, bool folders,
+                            hri_prose *why) {
     *list = (hri_filelist){0};
     if (names->count == 0) {
         return hri_prose_set(why, HR_E_INVALID, "path: missing file name");
@@ -66,7 +119,7 @@ hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose
     hr_status status = HR_OK;
     for (size_t i = 0; status == HR_OK && i < names->count; i++) {
         if (!strpbrk(names->items[i], "*?[")) {
-            status = add(list, names->items[i], why);
+            status = add_name(list, names->items[i], folders, why);
             continue;
         }
         glob_t found;
@@ -75,7 +128,7 @@ hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose
             continue;
         }
         for (size_t k = 0; status == HR_OK && k < found.gl_pathc; k++) {
-            status = add(list, found.gl_pathv[k], why);
+            status = add_name(list, found.gl_pathv[k], folders, why);
         }
         globfree(&found);
     }
@@ -83,6 +136,14 @@ hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose
         hri_filelist_close(list);
     }
     return status;
+}
+
+hr_status hri_filelist_open(hri_filelist *list, const hri_list *names, hri_prose *why) {
+    return open_names(list, names, false, why);
+}
+
+hr_status hri_filelist_open_folders(hri_filelist *list, const hri_list *names, hri_prose *why) {
+    return open_names(list, names, true, why);
 }
 
 hr_status hri_filelist_open_in(hri_filelist *list, const char *folder, const char *const *names,

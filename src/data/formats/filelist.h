@@ -24,6 +24,10 @@ typedef struct hri_filelist {
 /* Patterns are expanded in the order of names; HR_E_NOT_FOUND for one that fits nothing. */
 HR_MUST_CHECK hr_status hri_filelist_open(hri_filelist *list, const hri_list *names,
                                           hri_prose *why);
+/* The same where a name may be a folder: all files in it and below it, in the order of names, but those that begin with a dot.
+ * HR_E_NOT_FOUND for one without any. */
+HR_MUST_CHECK hr_status hri_filelist_open_folders(hri_filelist *list, const hri_list *names,
+                                                  hri_prose *why);
 /* Files of these names, which are no patterns, in a folder. */
 HR_MUST_CHECK hr_status hri_filelist_open_in(hri_filelist *list, const char *folder,
                                              const char *const *names, size_t count,

@@ -1,6 +1,8 @@
 /* Cutting files of tokens into windows; see windows.h. */
 #include "data/formats/windows.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/random.h"
 #include "data/read.h"
@@ -27,14 +29,16 @@ static hr_status measure(const hri_stage *s, hri_windows_head_fn *head, const hr
 }
 
 hr_status hri_windows_open(hri_stage *s, unsigned unit, hri_windows_head_fn *head, const char *what,
-                           hri_prose *why) {
+                           const char *name, int32_t mask_token, hri_prose *why) {
     const hri_windows_options *o = s->options;
     hri_windows *w = s->own;
-    hr_status status = hri_filelist_open(&w->files, &o->path, why);
-    if (status != HR_OK) {
-        return status;
-    }
+    hr_status status = HR_OK;
     w->unit = unit;
+    w->mask_token = o->mask_token >= 0 ? (int32_t)o->mask_token : mask_token;
+    if (o->mask > 0 && w->mask_token < 0) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "mask_token: missing; which token hides others is not known here");
+    }
     w->parts = hri_calloc(w->files.count, sizeof *w->parts);
     if (!w->parts) {
         return HR_E_NOMEM_HOST;
@@ -49,7 +53,7 @@ hr_status hri_windows_open(hri_stage *s, unsigned unit, hri_windows_head_fn *hea
         w->starts += w->parts[i].starts;
     }
     if (s->spec.count == 0) {
-        return hri_prose_set(why, HR_E_FORMAT, "%s: fewer than %lld + 1 %s", w->files.files[0].path,
+        return hri_prose_set(why, HR_E_FORMAT, "%s: fewer than %lld + 1 %s", name,
                              (long long)o->length, what);
     }
     const hr_meta m = {.type = HR_TYPE_I32, .shape = {.rank = 1, .dim = {o->length}}};
@@ -115,6 +119,27 @@ static hr_status unpack(const hri_file *f, const hri_item *item, unsigned unit, 
     return HR_OK;
 }
 
+static void hide_some(const hri_stage *s, const hri_item *item, uint64_t n, int32_t *tokens,
+                      int32_t *targets) {
+    const hri_windows_options *o = s->options;
+    const hri_windows *w = s->own;
+    hri_random r =
+        hri_random_at(s->seed + (item->index >> 32) + (item->epoch >> 32) * 0x9e3779b97f4a7c15u,
+                      (uint32_t)item->epoch, HRI_RANDOM_NODE_TEXT, (uint32_t)item->index);
+    memcpy(targets, tokens, n * sizeof *targets);
+    for (uint64_t i = 0; i < n; i++) {
+        const bool chosen = (double)hri_random_float(&r) < o->mask;
+        const float how = hri_random_float(&r);
+        const uint64_t other = hri_random_below(&r, n);
+        if (chosen && how < 0.9f) {
+            tokens[i] = how < 0.8f            ? w->mask_token
+                        : targets[other] >= 0 ? targets[other]
+                                              : tokens[other];
+        }
+        targets[i] = chosen ? targets[i] : -1;
+    }
+}
+
 hr_status hri_windows_load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const hri_windows_options *o = s->options;
     const hri_windows *w = s->own;
@@ -140,6 +165,9 @@ hr_status hri_windows_load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         hr_emit_explain(emit, why.text);
     } else {
         status = unpack(f, item, w->unit, raw->data, n, tokens, targets, emit);
+        if (status == HR_OK && o->mask > 0) {
+            hide_some(s, item, n, tokens, targets);
+        }
     }
     hri_buffer_unref(raw);
     return status;

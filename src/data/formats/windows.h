@@ -4,6 +4,10 @@
  * window i of an epoch is a draw by (seed, epoch, i), every start in all files as likely as any other.  No window reaches
  * over the end of a file.
  *
+ * With `mask` a masked language model learns from them: every token is chosen with that probability, and `targets` is the token itself
+ * where it was chosen and -1, which does not count, elsewhere.  Of those chosen, by draws of (seed, epoch, i), 8 of 10 become the mask
+ * token, 1 becomes another token of the window, 1 stays.
+ *
  * The functions are those of a stage whose options begin with hri_windows_options and whose own memory is an hri_windows. */
 #ifndef HRI_DATA_WINDOWS_H
 #define HRI_DATA_WINDOWS_H
@@ -15,6 +19,8 @@ typedef struct hri_windows_options {
     int64_t length, stride;
     bool random;
     int64_t seed;
+    double mask;
+    int64_t mask_token;
 } hri_windows_options;
 
 /* Rows of the table of options, but for `path`: how files are cut, and how windows are drawn. */
@@ -34,8 +40,17 @@ typedef struct hri_windows_options {
 #define HRI_WINDOWS_DRAW                                                                           \
     {"random", "start windows at random positions", offsetof(hri_windows_options, random),         \
      HRI_FIELD_BOOL, "off"},                                                                       \
+        {"seed", "random seed", offsetof(hri_windows_options, seed), HRI_FIELD_INT},               \
+        {"mask",                                                                                   \
+         "predict tokens that are hidden, this part of them, instead of the next ones; 0: off",    \
+         offsetof(hri_windows_options, mask),                                                      \
+         HRI_FIELD_DOUBLE,                                                                         \
+         "0",                                                                                      \
+         .min = 0,                                                                                 \
+         .max = 0.9},                                                                              \
     {                                                                                              \
-        "seed", "random seed", offsetof(hri_windows_options, seed), HRI_FIELD_INT                  \
+        "mask_token", "the token that hides others; -1: the tokenizer's, or 1 of bytes",           \
+            offsetof(hri_windows_options, mask_token), HRI_FIELD_INT, "-1", .min = -1, .max = 1e7  \
     }
 
 /* What is in one file. */
@@ -50,15 +65,18 @@ typedef struct hri_windows {
     hri_windows_part *parts; /* of each file */
     uint64_t starts;
     unsigned unit; /* bytes of a token: 1, 2 or 4, little-endian */
+    int32_t mask_token;
 } hri_windows;
 
 /* Bytes of a file before its first token. */
 typedef hr_status hri_windows_head_fn(const void *options, const hri_file *f, uint64_t *out,
                                       hri_prose *why);
 
-/* head NULL: there are none.  `what` is what is counted, "tokens", for sentences. */
+/* Cuts the files in w->files, which the stage has opened; head NULL: there are none.  `what` is what is counted, "tokens", and `name` a
+ * file, for sentences.  mask_token: that of the tokenizer; -1: it has none. */
 HR_MUST_CHECK hr_status hri_windows_open(hri_stage *s, unsigned unit, hri_windows_head_fn *head,
-                                         const char *what, hri_prose *why);
+                                         const char *what, const char *name, int32_t mask_token,
+                                         hri_prose *why);
 void hri_windows_close(hri_stage *s);
 HR_MUST_CHECK hr_status hri_windows_at(hri_stage *s, uint64_t i, hri_item *out);
 HR_MUST_CHECK hr_status hri_windows_load(hri_stage *s, const hri_item *item, hr_emit *emit);

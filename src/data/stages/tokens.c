@@ -34,7 +34,11 @@ static hr_status head(const void *o, const hri_file *f, uint64_t *out, hri_prose
 
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
-    return hri_windows_open(s, o->type == 0 ? 2 : 4, head, "tokens", why);
+    hri_filelist *files = &((hri_windows *)s->own)->files;
+    const hr_status status = hri_filelist_open(files, &o->windows.path, why);
+    return status == HR_OK ? hri_windows_open(s, o->type == 0 ? 2 : 4, head, "tokens",
+                                              files->files[0].path, -1, why)
+                           : status;
 }
 
 const hri_stage_type hri_stage_type_tokens = {

@@ -41,6 +41,7 @@ typedef struct hri_family {
     int64_t (*classes)(const void *options);
     /* The most tokens of a text; its builder then knows `decode`.  NULL: it does not write text token by token. */
     int64_t (*context)(const void *options);
+    bool both_ways; /* a token's scores are made of those behind it, too: it cannot write */
     /* Files of other programs: names may stand behind this prefix (all or none of them; NULL: never), and tensors whose
      * names end in one of these (NULL at the end, or no list) say nothing new. */
     const char *prefix;

@@ -78,6 +78,23 @@ TEST_TIMEOUT(tasks, a_seed_and_a_budget_decide_neither_more_nor_less_than_they_s
     program_end(&o);
 }
 
+TEST_TIMEOUT(tasks, a_bert_learns_hidden_bytes_and_does_not_write, 60) {
+    make_book();
+    program_outcome o =
+        run_well("bert-nano:dropout=0,layers=1 --data text:book.txt,length=32,stride=43,mask=0.15 "
+                 "--val-split 0.1 --batch 16 --optimizer adamw --rate 0.01 "
+                 "--epochs 8 --seed 3 --out run");
+    CHECK(program_number(&o, "val_loss") < 2.0);
+    program_end(&o);
+    o = call("eval run --data text:book.txt,stride=43,mask=0.15 --split val --json");
+    CHECK_EQ(o.code, 0);
+    CHECK(program_number(&o, "loss") < 2.0);
+    program_end(&o);
+    o = call("generate run --prompt x");
+    program_expect(&o, 2, "does not predict the next token");
+    program_end(&o);
+}
+
 TEST_TIMEOUT(tasks, mistakes_with_text_are_named, 60) {
     begin();
     make_book();
