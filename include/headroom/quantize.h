@@ -7,7 +7,10 @@
  * Calibration runs the model over some samples, inside the budget as evaluation does, and counts every activation that will
  * be bytes in a histogram of fixed size: memory does not depend on the number of samples.  Then batch norms are folded and
  * weights rounded, one layer at a time, and the file is written.  hr_predictor_open takes it as any other checkpoint.
- * Failures have a cause, as in job.h.  Threads: one at a time. */
+ * Failures have a cause, as in job.h.  Threads: one at a time.
+ *
+ * With `weights` linear layers, those of language models for example, get weights of 8 or 4 bits, which products decode; no
+ * data is needed, nothing is calibrated, and adapters can be trained over the file (passes "lora", docs/compression.md). */
 #ifndef HEADROOM_QUANTIZE_H
 #define HEADROOM_QUANTIZE_H
 
@@ -31,6 +34,9 @@ typedef struct hr_quantize_options {
     uint64_t samples;              /* for calibration; 0: 256 */
     int32_t method;                /* hr_calibration */
     int32_t reserved;
+    /* "8", "4" or "4,group=32": weights of linear layers alone become codes of so many bits, everything else stays f32, and
+     * infer has a checkpoint but no data; NULL: 8-bit integer arithmetic. */
+    const char *weights;
 } hr_quantize_options;
 
 /* Set size to sizeof(hr_quantize_result). */

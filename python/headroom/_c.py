@@ -1265,6 +1265,7 @@ class hr_quantize_options(Structure):
         ("samples", c_uint64),
         ("method", c_int32),
         ("reserved", c_int32),
+        ("weights", c_char_p),
     ]
 
 

@@ -312,8 +312,18 @@ static int show(work *w) {
     return code;
 }
 
+static int look_at_quantized(work *w) {
+    hri_prose why = {0};
+    const hr_status status =
+        hri_quantized_look(&w->plan->job, w->flags->quantize, &w->plan->answer.quantized, &why);
+    return status == HR_OK ? HRI_EXIT_YES : failed(w, "--quantize", status, &why);
+}
+
 static int work_through(work *w) {
     int code = make(w);
+    if (code == HRI_EXIT_YES && w->flags->quantize) {
+        code = look_at_quantized(w);
+    }
     hri_waiting_stop(w->cli->waiting);
     if (code == HRI_EXIT_YES) {
         code = write_files(w);

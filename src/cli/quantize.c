@@ -7,7 +7,7 @@
 #include "show/files.h"
 
 typedef struct quantize_options {
-    const char *data, *out, *budget;
+    const char *data, *out, *budget, *weights;
     int method;
     int64_t samples;
     bool json;
@@ -24,6 +24,8 @@ static const hri_field fields[] = {
      .choices = hri_threshold_names},
     {"samples", "samples of the data to use", AT(samples), HRI_FIELD_INT, "256", .min = 1,
      .max = 1e9, .metavar = "N"},
+    {"weights", "only weights of linear layers, in 8 or 4 bits; no data needed", AT(weights),
+     HRI_FIELD_STRING, NULL, .metavar = "8|4[,group=N]"},
     {"out", "file to write", AT(out), HRI_FIELD_STRING, NULL, .metavar = "FILE", .letter = 'o'},
     {"json", "print one JSON object", AT(json), HRI_FIELD_BOOL, .value = NULL},
     {0},
@@ -37,15 +39,16 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
                                    .infer = &from,
                                    .out = o->out,
                                    .samples = (uint64_t)o->samples,
-                                   .method = o->method};
+                                   .method = o->method,
+                                   .weights = o->weights};
     hr_quantize_result r = {.size = sizeof r};
     hr_error error = {0};
     hr_ctx *ctx = NULL;
     hri_json json;
     (void)count;
-    if (!o->out || !o->data) {
-        hri_say_error(cli, "quantize: --data and --out are required, for example --data images:DIR "
-                           "-o int8.safetensors");
+    if (!o->out || (!o->data && !o->weights)) {
+        hri_say_error(cli, "quantize: --out and --data (or --weights) are required, for example "
+                           "--data images:DIR -o int8.safetensors");
         return HRI_EXIT_USAGE;
     }
     int code = hri_cli_output_check(cli, "--out", o->out, HRI_OUTPUT_FILE);
@@ -69,7 +72,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 
 const hri_command hri_command_quantize = {
     .name = "quantize",
-    .summary = "make a checkpoint that computes in 8 bits",
+    .summary = "make a checkpoint that computes in 8 bits, or has small weights",
     .arguments = "CHECKPOINT",
     .choices = "",
     .arguments_min = 1,
@@ -78,7 +81,7 @@ const hri_command hri_command_quantize = {
     .examples = {{"headroom quantize runs/flowers --data images:flowers --budget 200MiB -o "
                   "int8.safetensors",
                   "calibrate within 200 MiB"},
-                 {"headroom predict int8.safetensors images/", "run it"}},
+                 {"headroom quantize runs/gpt2 --weights 4 -o w4.safetensors", "4-bit weights"}},
     .fields = fields,
     .options_bytes = sizeof(quantize_options),
     .run = run,

@@ -5,7 +5,7 @@
 #ifndef HRI_JOB_ANSWER_H
 #define HRI_JOB_ANSWER_H
 
-#include "job/plan_job.h"
+#include "job/compression.h"
 
 enum { HRI_PLAN_CHOICES = 8, HRI_PLAN_WAYS = 12, HRI_PLAN_POINTS = 24 };
 
@@ -43,6 +43,7 @@ typedef struct hri_plan_answer {
     uint64_t lora_layers, lora_bytes, frozen_bytes, frozen_saved_bytes;
     /* With pruning: weights that have masks, bytes of those, and what a compressed file of the weights has less at the end. */
     uint64_t pruned_weights, mask_bytes, pruned_file_bytes;
+    hri_quantized_bytes quantized; /* where it was asked for; .layers 0: it was not */
     bool may_cut, coupled;
     uint32_t custom_ops;             /* nodes of a step that run custom ops, gradients included */
     double custom_ns;                /* and their time */

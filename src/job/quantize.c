@@ -9,6 +9,7 @@
 #include "job/infer.h"
 #include "ops/common/histogram.h"
 #include "weights/quantize.h"
+#include "weights/weight_codes.h"
 
 enum { SAMPLES = 256 };
 
@@ -35,7 +36,8 @@ static hr_status look(quantizing *x, hri_why *why) {
     if (status == HR_OK) {
         status = hri_passes_parse(x->checkpoint.about.passes, &passes, &prose);
     }
-    if (status == HR_OK && hri_passes_find(&passes, "quantize")) {
+    if (status == HR_OK &&
+        (hri_passes_find(&passes, "quantize") || hri_passes_find(&passes, "weights"))) {
         status =
             hri_prose_set(&prose, HR_E_UNSUPPORTED, "%s is quantized already", x->checkpoint.path);
     }
@@ -126,6 +128,49 @@ static hr_status write(quantizing *x, hri_why *why) {
     return status == HR_OK ? HR_OK : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
 }
 
+/* Weights alone: nothing is run. */
+static hr_status write_codes(quantizing *x, hri_why *why) {
+    hri_prose prose = {0};
+    hri_text text = {0};
+    hri_quantize_report report = {0};
+    hri_text_add(&text, "weights:bits=%s", x->o.weights);
+    hr_status status = hri_text_status(&text);
+    if (status == HR_OK) {
+        hri_passes passes = {0};
+        status = hri_passes_parse(hri_text_get(&text), &passes, &prose);
+        hri_passes_deinit(&passes);
+        if (status != HR_OK && status != HR_E_NOMEM_HOST) {
+            hri_text_deinit(&text);
+            return hri_why_option(why, HR_E_INVALID, "weights", ": \"%s\" (%s)", x->o.weights,
+                                  prose.text);
+        }
+    }
+    if (status == HR_OK) {
+        status = hri_checkpoint_weight_codes(&x->checkpoint, x->g, hri_text_get(&text), x->o.out,
+                                             &report, &prose);
+    }
+    hri_text_deinit(&text);
+    x->r.layers = report.layers;
+    x->r.bytes = report.bytes;
+    x->r.bytes_before = report.bytes_before;
+    return status == HR_OK ? HR_OK : hri_why_prose(why, hri_cause_of(status), status, NULL, &prose);
+}
+
+static hr_status run(hr_ctx *ctx, quantizing *x, hri_why *why) {
+    hr_infer_options from;
+    if (x->o.weights) {
+        return write_codes(x, why);
+    }
+    hr_status status = hri_take(&from, sizeof from, x->o.infer);
+    from.no_labels = 1;
+    if (status == HR_OK) {
+        status = hri_infer_open(ctx, &from, "quantize:to=observe", &x->p, why);
+    }
+    status = status == HR_OK ? calibrate(x, why) : status;
+    hr_predictor_close(x->p);
+    return status == HR_OK ? write(x, why) : status;
+}
+
 hr_status hr_quantize(hr_ctx *ctx, const hr_quantize_options *options, hr_quantize_result *out,
                       hr_error *error) {
     hri_why why = {0};
@@ -133,16 +178,7 @@ hr_status hr_quantize(hr_ctx *ctx, const hr_quantize_options *options, hr_quanti
     hr_status status = hri_take(&x.o, sizeof x.o, options);
     status = status == HR_OK ? check(&x.o, &why) : status;
     status = status == HR_OK ? look(&x, &why) : status;
-    if (status == HR_OK) {
-        hr_infer_options from;
-        status = hri_take(&from, sizeof from, x.o.infer);
-        from.no_labels = 1;
-        status = status == HR_OK ? hri_infer_open(ctx, &from, "quantize:to=observe", &x.p, &why)
-                                 : status;
-    }
-    status = status == HR_OK ? calibrate(&x, &why) : status;
-    hr_predictor_close(x.p);
-    status = status == HR_OK ? write(&x, &why) : status;
+    status = status == HR_OK ? run(ctx, &x, &why) : status;
     hri_quantizing_deinit(&x.q);
     hri_free(x.ranges);
     hr_graph_destroy(x.g);

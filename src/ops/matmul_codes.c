@@ -51,9 +51,9 @@ static hr_status codes_infer(hri_infer *c) {
         return hri_infer_fail(c, "codes must be (N, %lld) and scales (N, %lld)",
                               (long long)hri_weight_row_bytes(bits, p->depth), (long long)groups);
     }
-    if (bits == 4 && (c->in[3].type != HR_TYPE_U8 || c->in[3].shape.rank != 2 ||
-                      c->in[3].shape.dim[0] != w->dim[0] ||
-                      c->in[3].shape.dim[1] != (groups + 1) / 2)) {
+    if (bits == 4 &&
+        (c->in[3].type != HR_TYPE_U8 || c->in[3].shape.rank != 2 ||
+         c->in[3].shape.dim[0] != w->dim[0] || c->in[3].shape.dim[1] != (groups + 1) / 2)) {
         return hri_infer_fail(c, "zero points must be u8 (N, %lld)", (long long)((groups + 1) / 2));
     }
     const int64_t inner = p->back ? w->dim[0] : p->depth;
@@ -61,8 +61,8 @@ static hr_status codes_infer(hri_infer *c) {
         return hri_infer_fail(c, "the last dimension of x must be %lld", (long long)inner);
     }
     const hr_meta *bias = c->in_count > bias_at(p) ? &c->in[bias_at(p)] : NULL;
-    if (bias && (bias->type != HR_TYPE_F32 || bias->shape.rank != 1 ||
-                 bias->shape.dim[0] != w->dim[0])) {
+    if (bias &&
+        (bias->type != HR_TYPE_F32 || bias->shape.rank != 1 || bias->shape.dim[0] != w->dim[0])) {
         return hri_infer_fail(c, "the bias must be f32 with %lld elements", (long long)w->dim[0]);
     }
     c->out[0] = c->in[0];
@@ -215,10 +215,10 @@ static hr_status codes_cuda(const hri_gpu_call *c) {
     int64_t in = p->depth, group = p->group, count = c->sig->in[1].shape.dim[0] * p->depth;
     const uint64_t taken = decoded_bytes(c->sig);
     if (count) {
-        const hr_status status = hri_gpu_launch(
-            c->gpu, &hri_cu_weight_codes, "", p->bits == 4 ? "decode_4" : "decode_8",
-            &(hri_gpu_grid){.x = hri_launch_blocks(count, 1024), .threads = 256},
-            HRI_GPU_ARGS(&codes, &scale, &zero, &w, &in, &group, &count));
+        const hr_status status =
+            hri_gpu_launch(c->gpu, &hri_cu_weight_codes, "", p->bits == 4 ? "decode_4" : "decode_8",
+                           &(hri_gpu_grid){.x = hri_launch_blocks(count, 1024), .threads = 256},
+                           HRI_GPU_ARGS(&codes, &scale, &zero, &w, &in, &group, &count));
         if (status != HR_OK) {
             return status;
         }

@@ -34,10 +34,20 @@ const char hri_quantize_help[] =
     "the process, whatever the number of samples. minmax takes the whole range that was seen, "
     "percentile drops 0.01 % on each side, entropy and mse choose the bounds that lose the "
     "least information and have the least squared error.\n\neval and predict run the file in "
-    "integer arithmetic. It cannot be trained.";
+    "integer arithmetic. It cannot be trained.\n\n--weights 8 or 4 is for language models: weights "
+    "of linear layers become codes with a scale for each output (8) or each group of 64 inputs (4, "
+    "with a zero point), the head, embeddings and activations stay f32. eval, predict and generate "
+    "run the file.";
 
 void hri_quantize_show(const char *path, const hr_quantize_result *r, hri_out *out) {
     char a[32], b[32], c[32], d[32];
+    if (!r->samples) { /* weights alone */
+        hri_out_printf(out,
+                       "packed the weights of %llu layers: %s has %s of parameters, %s before\n",
+                       (unsigned long long)r->layers, path, hr_bytes_print(r->bytes, a, sizeof a),
+                       hr_bytes_print(r->bytes_before, b, sizeof b));
+        return;
+    }
     hri_out_printf(out, "quantized %llu layers to 8 bits: %s has %s of parameters, %s before\n",
                    (unsigned long long)r->layers, path, hr_bytes_print(r->bytes, a, sizeof a),
                    hr_bytes_print(r->bytes_before, b, sizeof b));

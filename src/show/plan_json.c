@@ -62,7 +62,8 @@ static void put_devices(hri_json *json, const hri_plan_job *j, const hri_plan_ro
 
 static void put_compression(hri_json *json, const hri_plan_job *j, const hri_plan_answer *a) {
     const int moments = j->model && j->job.options.moments != HR_MOMENTS_F32;
-    if (!moments && !j->passes.count) {
+    const hri_quantized_bytes *q = &a->quantized;
+    if (!moments && !j->passes.count && !q->layers) {
         return;
     }
     hri_json_object(json, "compression");
@@ -95,6 +96,16 @@ static void put_compression(hri_json *json, const hri_plan_job *j, const hri_pla
         hri_json_u64(json, "prune_weights", a->pruned_weights);
         hri_json_u64(json, "prune_mask_bytes", a->mask_bytes);
         hri_json_u64(json, "prune_file_saved_bytes", a->pruned_file_bytes);
+    }
+    if (q->layers) {
+        hri_json_u64(json, "quantize_layers", q->layers);
+        hri_json_u64(json, "quantize_real_layers", q->real_layers);
+        hri_json_u64(json, "quantize_file_bytes", q->file);
+        hri_json_u64(json, "quantize_file_bytes_before", q->file_before);
+        hri_json_u64(json, "quantize_inference_bytes", q->infer);
+        hri_json_u64(json, "quantize_inference_bytes_before", q->infer_before);
+        hri_json_u64(json, "quantize_parameter_bytes", q->weights);
+        hri_json_u64(json, "quantize_parameter_bytes_before", q->weights_before);
     }
     hri_json_end(json);
 }

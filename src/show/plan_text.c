@@ -201,6 +201,31 @@ static void show_masks(const page *p, const hri_plan_answer *a) {
     }
 }
 
+/* What a quantized file has less, on disk and while it runs. */
+static void show_quantized(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
+    const hri_quantized_bytes *q = &a->quantized;
+    char before[32], after[32];
+    if (!q->layers) {
+        return;
+    }
+    hri_out_printf(p->out, "--quantize makes %llu layers smaller after training:\n",
+                   (unsigned long long)q->layers);
+    hri_out_printf(p->out, "  file       %s -> %s, saves %lld bytes\n",
+                   shown(q->file_before, before, sizeof before),
+                   shown(q->file, after, sizeof after), (long long)(q->file_before - q->file));
+    hri_out_printf(p->out, "  inference  %s -> %s for %lld samples, saves %lld bytes; ",
+                   shown(q->infer_before, before, sizeof before),
+                   shown(q->infer, after, sizeof after), (long long)j->job.batch,
+                   (long long)(q->infer_before - q->infer));
+    hri_out_printf(p->out, "%s -> %s of it parameters\n",
+                   shown(q->weights_before, before, sizeof before),
+                   shown(q->weights, after, sizeof after));
+    if (q->real_layers) {
+        hri_out_printf(p->out, "  %llu layers stay in f32\n", (unsigned long long)q->real_layers);
+    }
+    hri_out_text(p->out, "  training   nothing\n");
+}
+
 static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_plan_row *r = &a->row;
     char text[32];
@@ -238,6 +263,7 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
     }
     show_lora(p, a);
     show_masks(p, a);
+    show_quantized(p, j, a);
     if (r->net_count) {
         hri_out_printf(p->out, "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s",
                        shown(r->net_bytes, text, sizeof text), (unsigned long long)r->net_count,

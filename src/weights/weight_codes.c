@@ -168,8 +168,7 @@ hr_status hri_checkpoint_weight_codes(const hri_checkpoint *c, const hr_graph *g
     }
     status = status == HR_OK ? hri_quantize_graph(c, text, &to, why) : status;
     if (status == HR_OK) {
-        making m = {
-            .c = c, .g = g, .to = to, .o = hri_passes_find(&passes, "weights"), .why = why};
+        making m = {.c = c, .g = g, .to = to, .o = hri_passes_find(&passes, "weights"), .why = why};
         status = write(&m, hri_text_get(&all), path, out);
         drop(&m);
     }

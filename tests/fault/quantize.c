@@ -9,6 +9,7 @@
 #include "pictures.h"
 #include "test.h"
 #include "weights/quantize.h"
+#include "weights/weight_codes.h"
 
 static const char *in(const char *name) {
     static char paths[2][600];
@@ -75,4 +76,56 @@ TEST_TIMEOUT(quantize, a_file_is_whole_or_is_not_there, 60) {
         CHECK(failed > 10);
         CHECK_OK(quantize((hri_quantize_to)to));
     }
+}
+
+static hr_status pack(void) {
+    hri_checkpoint c = {.file = {.fd = -1}};
+    hri_quantize_report r;
+    hri_prose why = {""};
+    hr_graph *g = NULL;
+    hr_status status = hri_checkpoint_open(in("text"), &c, &why);
+    status = status == HR_OK ? hri_quantize_graph(&c, "", &g, &why) : status;
+    status = status == HR_OK ? hri_checkpoint_weight_codes(&c, g, "weights:bits=4",
+                                                           in("w.safetensors"), &r, &why)
+                             : status;
+    hr_graph_destroy(g);
+    hri_checkpoint_close(&c);
+    return status;
+}
+
+TEST_TIMEOUT(quantize, a_file_of_small_weights_is_whole_or_is_not_there, 60) {
+    const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
+    hr_ctx *ctx;
+    hr_plan *plan;
+    hr_error why = {.code = HR_OK};
+    const hr_job_options o = {.size = sizeof o,
+                              .model = "gpt2-nano:layers=1,context=8,vocab=16,width=8,heads=2",
+                              .data = "synthetic:count=8",
+                              .batch = 4,
+                              .steps = 1,
+                              .threads = 1,
+                              .effort = 1000,
+                              .no_measure = 1,
+                              .cache = "",
+                              .folder = in("text")};
+    int failed = 0;
+    CHECK_OK(hr_ctx_create(&co, &ctx));
+    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+    CHECK_OK(pack());
+    for (uint64_t nth = 1, delivered = 1; delivered; nth++) {
+        const int64_t live = hri_fault_live_allocs();
+        hri_fault_set(HRI_FAULT_ALLOC, nth, nth % 2);
+        const hr_status status = pack();
+        delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        CHECK_EQ(hri_fault_live_allocs(), live);
+        CHECK(status == HR_OK || status == HR_E_NOMEM_HOST || delivered);
+        failed += status != HR_OK;
+    }
+    CHECK(failed > 10);
+    CHECK_OK(pack());
 }

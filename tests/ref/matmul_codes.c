@@ -14,7 +14,10 @@ static double weight(const ref_call *c, int64_t bits, int64_t group, int64_t dep
 }
 
 static void run(const ref_call *c) {
-    const struct { int64_t bits, group, depth; bool back; } *p = c->sig->attr;
+    const struct {
+        int64_t bits, group, depth;
+        bool back;
+    } *p = c->sig->attr;
     const hr_shape *x = &c->sig->in[0].shape, *y = &c->sig->out[0].shape;
     const int64_t inner = x->dim[x->rank - 1], wide = y->dim[y->rank - 1];
     const uint32_t bias = p->bits == 4 ? 4 : 3;
@@ -22,8 +25,7 @@ static void run(const ref_call *c) {
         double sum = c->sig->in_count > bias ? c->in[bias][i % wide] : 0.0;
         for (int64_t q = 0; q < inner; q++) {
             const int64_t n = p->back ? q : i % wide, k = p->back ? i % wide : q;
-            sum += c->in[0][i / wide * inner + q] *
-                   weight(c, p->bits, p->group, p->depth, n, k);
+            sum += c->in[0][i / wide * inner + q] * weight(c, p->bits, p->group, p->depth, n, k);
         }
         c->out[0][i] = sum;
     }

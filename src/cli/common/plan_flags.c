@@ -61,6 +61,8 @@ const hri_field hri_plan_fields[] = {
      .needs = A_MODEL},
     {"freeze", HRI_TRAIN_FREEZE_HELP, AT(freeze), HRI_FIELD_STRING, NULL, .metavar = "PATTERN",
      .needs = A_MODEL},
+    {"quantize", "also say what quantize saves: int8, or 8 or 4[,group=N] bits of weights",
+     AT(quantize), HRI_FIELD_STRING, NULL, .metavar = "WHAT", .needs = A_MODEL},
     {"options", "more training options: clip=1,scores=kept", AT(options), HRI_FIELD_STRING, NULL,
      .metavar = "KEYS", .needs = A_MODEL},
     {"micro-batches", "number of micro-batches: auto, off, or a number", AT(micro_batches),

@@ -1,0 +1,161 @@
+/* Weights of a language model in 8 and 4 bits: the file, what it has, and what it evaluates to. */
+#include <headroom/headroom.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "job/plan_object.h"
+#include "pictures.h"
+#include "test.h"
+
+static const char *in(const char *name) {
+    static char paths[4][600];
+    static unsigned at;
+    char *path = paths[at++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", test_folder(), name);
+    return path;
+}
+
+static hr_ctx *open_context(void) {
+    const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
+    hr_ctx *ctx;
+    CHECK_OK(hr_ctx_create(&co, &ctx));
+    return ctx;
+}
+
+static void train(const char *model, const char *folder) {
+    hr_ctx *ctx = open_context();
+    hr_plan *plan = NULL;
+    hr_error why = {.code = HR_OK};
+    const hr_job_options o = {.size = sizeof o,
+                              .model = model,
+                              .data = "synthetic:count=32",
+                              .training = "rate=0.05",
+                              .batch = 8,
+                              .steps = 12,
+                              .seed = 3,
+                              .threads = 1,
+                              .effort = 1000,
+                              .no_measure = 1,
+                              .cache = "",
+                              .folder = folder};
+    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+}
+
+static double loss_of(const char *checkpoint, uint64_t threads) {
+    hr_ctx *ctx = open_context();
+    hr_predictor *p = NULL;
+    hr_error why = {.code = HR_OK};
+    hr_infer_result r = {.size = sizeof r};
+    const hr_infer_options o = {.size = sizeof o,
+                                .checkpoint = checkpoint,
+                                .data = "synthetic:count=32",
+                                .threads = threads};
+    if (hr_predictor_open(ctx, &o, &p, &why) != HR_OK ||
+        hr_predictor_evaluate(p, &r, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    hr_predictor_close(p);
+    hr_ctx_destroy(ctx);
+    return r.loss;
+}
+
+static hr_status pack(const char *run, const char *weights, const char *out, hr_quantize_result *r,
+                      hr_error *why) {
+    hr_ctx *ctx = open_context();
+    const hr_infer_options from = {.size = sizeof from, .checkpoint = run};
+    const hr_quantize_options o = {
+        .size = sizeof o, .infer = &from, .out = out, .weights = weights};
+    const hr_status status = hr_quantize(ctx, &o, r, why);
+    hr_ctx_destroy(ctx);
+    return status;
+}
+
+static const char *const families[] = {"gpt2-nano:layers=1,context=16,vocab=32",
+                                       "llama-nano:layers=1,context=16,vocab=32"};
+
+TEST(job_weight_codes, small_weights_change_the_loss_a_little_and_the_file_a_lot) {
+    static const struct {
+        const char *text;
+        double loss;
+    } ways[] = {{"8", 0.01}, {"4", 0.1}, {"4,group=16", 0.1}, {"8,group=8", 0.01}};
+    for (size_t f = 0; f < 2; f++) {
+        char run[16];
+        snprintf(run, sizeof run, "run%zu", f);
+        train(families[f], in(run));
+        const double before = loss_of(in(run), 1);
+        for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+            hr_quantize_result r = {.size = sizeof r};
+            hr_error why = {.code = HR_OK};
+            if (pack(in(run), ways[i].text, in("w.safetensors"), &r, &why) != HR_OK) {
+                test_fail(__FILE__, __LINE__, "%s", why.message);
+            }
+            CHECK(r.layers == (f ? 7 : 4) && !r.samples && !r.real_layers);
+            CHECK(r.bytes < r.bytes_before);
+            const double after = loss_of(in("w.safetensors"), 1);
+            CHECK_LE(fabs(after - before), ways[i].loss);
+            CHECK(after != before && loss_of(in("w.safetensors"), 2) == after);
+        }
+    }
+}
+
+TEST(job_weight_codes, what_cannot_be_is_refused_with_a_sentence) {
+    hr_quantize_result r = {.size = sizeof r};
+    hr_error why = {.code = HR_OK};
+    train(families[0], in("run"));
+    CHECK_STATUS(pack(in("run"), "5", in("w.safetensors"), &r, &why), HR_E_INVALID);
+    CHECK(strstr(why.message, "8 or 4 bits"));
+    CHECK_STATUS(pack(in("run"), "4,groups=3", in("w.safetensors"), &r, &why), HR_E_INVALID);
+    CHECK_OK(pack(in("run"), "4", in("w.safetensors"), &r, &why));
+    CHECK_STATUS(pack(in("w.safetensors"), "8", in("x.safetensors"), &r, &why), HR_E_UNSUPPORTED);
+    CHECK(strstr(why.message, "already"));
+    train("resnet18:size=8,width=2,layers=1,classes=2", in("conv"));
+    CHECK(pack(in("conv"), "8", in("x.safetensors"), &r, &why) != HR_OK);
+    CHECK(strstr(why.message, "no linear layer"));
+}
+
+TEST(job_weight_codes, a_plan_says_the_bytes_that_the_file_has) {
+    static const char *const whats[] = {"4,group=16", "8", "int8"};
+    hr_ctx *ctx = open_context();
+    hr_plan *plan = NULL;
+    hr_error why = {.code = HR_OK};
+    train("mlp:size=8,channels=1,width=64,layers=3,classes=3", in("run"));
+    const hr_job_options job = {.size = sizeof job,
+                                .model = "mlp:size=8,channels=1,width=64,layers=3,classes=3",
+                                .batch = 4,
+                                .effort = 1000,
+                                .no_measure = 1,
+                                .cache = ""};
+    CHECK_OK(hr_job_plan(ctx, &job, &plan, &why));
+    for (size_t i = 0; i < 3; i++) {
+        hri_quantized_bytes said = {0};
+        hri_prose prose = {0};
+        hr_quantize_result r = {.size = sizeof r};
+        const hr_infer_options from = {
+            .size = sizeof from, .checkpoint = in("run"), .data = "synthetic:count=8"};
+        const hr_quantize_options o = {.size = sizeof o,
+                                       .infer = &from,
+                                       .out = in("q.safetensors"),
+                                       .weights = i < 2 ? whats[i] : NULL};
+        CHECK_OK(hri_quantized_look(&plan->job, whats[i], &said, &prose));
+        if (hr_quantize(ctx, &o, &r, &why) != HR_OK) {
+            test_fail(__FILE__, __LINE__, "%s", why.message);
+        }
+        CHECK_EQ(said.file, r.bytes);
+        CHECK_EQ(said.file_before, r.bytes_before);
+        CHECK_EQ(said.layers, r.layers);
+        CHECK(said.file < said.file_before && said.weights < said.weights_before);
+        CHECK(said.infer < said.infer_before && said.weights <= said.infer);
+    }
+    hri_quantized_bytes said = {0};
+    hri_prose prose = {0};
+    CHECK_STATUS(hri_quantized_look(&plan->job, "7", &said, &prose), HR_E_INVALID);
+    CHECK(strstr(prose.text, "8 or 4 bits") && !said.layers);
+    hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+}
