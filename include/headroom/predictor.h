@@ -53,6 +53,7 @@ typedef struct hr_infer_options {
     const hr_model *custom_model; /* of a checkpoint that cannot contain its graph (custom ops) */
     uint64_t
         own_bytes; /* host memory that the caller needs beside it: planned as part of the peak */
+    const char *model; /* its name: checkpoint is then a file of its parameters alone, not a run */
 } hr_infer_options;
 
 /* HR_OK whether it fits or not.  HR_E_NOT_FOUND, HR_E_FORMAT: checkpoint or data.  HR_E_INVALID: an option, or the data has

@@ -1162,6 +1162,7 @@ class hr_infer_options(Structure):
         ("pipeline", c_void_p),
         ("custom_model", c_void_p),
         ("own_bytes", c_uint64),
+        ("model", c_char_p),
     ]
 
 

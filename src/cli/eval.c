@@ -73,14 +73,15 @@ static int evaluate(work *w, hri_cli *cli) {
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const eval_options *o = options;
     hri_cli_wrap(cli);
-    (void)count;
     if (!o->data) {
         hri_say_error(cli, "eval: --data is required, for example --data images:DIR");
         return HRI_EXIT_USAGE;
     }
     work w = {.data = o->data, .confusion = o->confusion};
-    const hr_infer_options io = {
-        .size = sizeof io, .checkpoint = arguments[0], .data = o->data, .split = o->split};
+    const hr_infer_options io = {.size = sizeof io,
+                                 .checkpoint = count ? arguments[0] : NULL,
+                                 .data = o->data,
+                                 .split = o->split};
     int code = hri_inference_open(cli, &o->shared, &io, &w.i);
     if (code == HRI_EXIT_YES) {
         code = evaluate(&w, cli);
@@ -92,17 +93,19 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 const hri_command hri_command_eval = {
     .name = "eval",
     .summary = "evaluate a trained model on a data set",
-    .arguments = "CHECKPOINT",
+    .arguments = "[CHECKPOINT]",
     .choices = "",
-    .arguments_min = 1,
+    .arguments_min = 0,
     .arguments_max = 1,
     .help = hri_help_eval,
-    .examples = {{"headroom eval runs/flowers --data images:flowers-test",
-                  "accuracy on a test set"},
-                 {"headroom eval runs/flowers --data images:flowers --split val",
-                  "on the held-out samples"},
-                 {"headroom eval runs/flowers --data images:flowers-test --budget 100MiB --json",
-                  "within 100 MiB, for a script"}},
+    .examples =
+        {{"headroom eval runs/flowers --data images:flowers-test", "accuracy on a test set"},
+         {"headroom eval runs/flowers --data images:flowers --split val",
+          "on the held-out samples"},
+         {"headroom eval runs/flowers --data images:flowers-test --budget 100MiB --json",
+          "within 100 MiB, for a script"},
+         {"headroom eval --model resnet18 --weights resnet18.pth --data images:imagenet/val",
+          "parameters of another program"}},
     .fields = fields,
     .options_bytes = sizeof(eval_options),
     .run = run,

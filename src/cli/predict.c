@@ -130,11 +130,17 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     const predict_options *o = options;
     work w = {.cli = cli, .o = o, .i = {.quiet = cli->out_term.tty}};
     hri_why why = {0};
-    const hr_status status = hri_given_open(count - 1, arguments + 1, &w.given, &why);
+    const int trained = !o->shared.model; /* the first argument is one */
+    if (count == trained) {
+        hri_say_error(cli,
+                      "predict: a PATH is required: a folder, images, or - for standard input");
+        return HRI_EXIT_USAGE;
+    }
+    const hr_status status = hri_given_open(count - trained, arguments + trained, &w.given, &why);
     int code = status == HR_OK ? HRI_EXIT_YES : hri_cli_why(cli, &why, status);
     if (code == HRI_EXIT_YES) {
         const hr_infer_options io = {.size = sizeof io,
-                                     .checkpoint = arguments[0],
+                                     .checkpoint = trained ? arguments[0] : NULL,
                                      .data = w.given.text,
                                      .no_labels = 1,
                                      .own_bytes = o->out ? HRI_MASK_FILES_BYTES : 0};
@@ -152,9 +158,9 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 const hri_command hri_command_predict = {
     .name = "predict",
     .summary = "classify images with a trained model",
-    .arguments = "CHECKPOINT PATH...",
+    .arguments = "[CHECKPOINT] PATH...",
     .choices = "",
-    .arguments_min = 2,
+    .arguments_min = 1,
     .arguments_max = HRI_ARGUMENTS_MAX,
     .help = hri_help_predict,
     .examples = {{"headroom predict runs/flowers rose.jpg --top 3", "one image, three guesses"},

@@ -260,7 +260,9 @@ static hr_status open_predictor(hr_predictor *i, hri_why *why) {
         return HR_OK;
     }
     if (status != HR_OK) {
-        return failed(why, i->of.checkpoint.path, status, &prose);
+        const char *path = i->of.checkpoint.path;
+        const bool named = !strncmp(prose.text, path, strlen(path)); /* as a file's own errors do */
+        return failed(why, named ? NULL : path, status, &prose);
     }
     hr_run_report r = {.size = sizeof r};
     hri_predictor_report(
@@ -302,6 +304,7 @@ static hr_status own_texts(hr_predictor *i, hri_why *why) {
     }
     o->device = o->device ? o->device : "host";
     hr_status status = own_text(&i->texts, &o->checkpoint);
+    status = status == HR_OK && o->model ? own_text(&i->texts, &o->model) : status;
     status = status == HR_OK && o->data ? own_text(&i->texts, &o->data) : status;
     status = status == HR_OK ? own_text(&i->texts, &o->device) : status;
     return status == HR_OK && o->budget ? own_text(&i->texts, &o->budget) : status;
@@ -310,6 +313,7 @@ static hr_status own_texts(hr_predictor *i, hri_why *why) {
 static hr_status open_all(hr_predictor *i, const char *more_passes, hri_why *why) {
     hr_status status = own_texts(i, why);
     const hri_trained_options of = {.checkpoint = i->o.checkpoint,
+                                    .model = i->o.model,
                                     .more_passes = more_passes,
                                     .custom_model = i->o.custom_model,
                                     .device = i->o.device,

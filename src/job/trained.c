@@ -17,23 +17,13 @@ static int is_model_file(const char *path) {
     return n > 3 && !strcmp(path + n - 3, ".hr");
 }
 
-/* A model file with its weights stands for a checkpoint of which nothing else is known. */
-static hr_status open_model_file(hri_trained *t, const hri_trained_options *o, hri_why *why) {
+/* A file of parameters and nothing else, of a model that is known from elsewhere. */
+static hr_status open_parameters(hri_trained *t, const char *path, hri_why *why) {
     hri_prose prose = {0};
-    hr_error error = {0};
-    hr_status status = hr_model_open(o->checkpoint, &t->model, &error);
-    if (status != HR_OK) {
-        return hri_why_error(why, hri_cause_of_input(status), status, NULL, &error);
-    }
-    if (!t->model->weights) {
-        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
-                           "%s names no weights: train it and give the run, or add a line weights "
-                           "\"my.safetensors\"",
-                           o->checkpoint);
-    }
-    t->checkpoint.path = hri_strdup(t->model->weights);
-    status = t->checkpoint.path ? hri_tensors_open(t->checkpoint.path, &t->checkpoint.file, &prose)
-                                : HR_E_NOMEM_HOST;
+    t->checkpoint.path = hri_strdup(path);
+    t->checkpoint.plain = 1;
+    hr_status status =
+        t->checkpoint.path ? hri_tensors_open(path, &t->checkpoint.file, &prose) : HR_E_NOMEM_HOST;
     if (status == HR_OK) {
         status = hri_model_input_of(t->model, &t->want, &prose);
     }
@@ -42,10 +32,29 @@ static hr_status open_model_file(hri_trained *t, const hri_trained_options *o, h
     return status == HR_OK ? HR_OK : failed(why, NULL, status, &prose);
 }
 
+/* A model file with its weights, or the name of a model and a file, stand for a checkpoint of which nothing else is known. */
+static hr_status open_model(hri_trained *t, const hri_trained_options *o, hri_why *why) {
+    hr_error error = {0};
+    const hr_status status = hr_model_open(o->model ? o->model : o->checkpoint, &t->model, &error);
+    if (status != HR_OK) {
+        return hri_why_error(why, hri_cause_of_input(status), status, NULL, &error);
+    }
+    if (o->model) {
+        return open_parameters(t, o->checkpoint, why);
+    }
+    if (!t->model->weights) {
+        return hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
+                           "%s names no weights: train it and give the run, or add a line weights "
+                           "\"my.safetensors\"",
+                           o->checkpoint);
+    }
+    return open_parameters(t, t->model->weights, why);
+}
+
 static hr_status open_checkpoint(hri_trained *t, const hri_trained_options *o, hri_why *why) {
     hri_prose prose = {0};
-    if (is_model_file(o->checkpoint)) {
-        return open_model_file(t, o, why);
+    if (o->model || is_model_file(o->checkpoint)) {
+        return open_model(t, o, why);
     }
     hr_status status = hri_checkpoint_open(o->checkpoint, &t->checkpoint, &prose);
     if (status != HR_OK) {

@@ -26,6 +26,7 @@ typedef struct hri_trained {
 
 typedef struct hri_trained_options {
     const char *checkpoint;
+    const char *model; /* of a file of parameters as the checkpoint; NULL: it says so itself */
     const char *more_passes;      /* behind those of the checkpoint; NULL: none */
     const hr_model *custom_model; /* of a checkpoint that cannot contain its graph; NULL: it does */
     const char *device, *budget;  /* budget NULL: all that is free */

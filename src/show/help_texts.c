@@ -4,6 +4,8 @@
 const char hri_help_eval[] =
     "CHECKPOINT is the directory of a run (its best parameters are used, or else its last) "
     "or a file in it. The samples go through the same stages as in that run's validation. "
+    "Parameters without a run (of another program) are given as --model NAME --weights FILE; their "
+    "classes are numbered, in the order of the data's. "
     "Classes are matched by name: the data may have fewer classes than the model, in any "
     "order.\n\nIf the run held out samples with --val-split, --split val evaluates on those, "
     "given the same --data; loss and accuracy are then those of the run. Without it all "
@@ -21,7 +23,8 @@ const char hri_help_eval[] =
 
 const char hri_help_predict[] =
     "Classifies images with a trained model. CHECKPOINT is the directory of a run or a file "
-    "in it. PATH is a folder (all images in and below it), one or more files, or - for "
+    "in it; --model NAME --weights FILE stand for one where there is no run, and classes are "
+    "then numbered. PATH is a folder (all images in and below it), one or more files, or - for "
     "standard input: an image, or a list of paths, one per line. A source such as npy:X.npy "
     "works, too; its samples are numbered from 0.\n\nPrints CSV with a header: path, class, "
     "probability, and with --top K further pairs class_2, probability_2 and so on. With "

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "weights/init.h"
 
 /* ---- opening ---- */
 
@@ -84,7 +85,7 @@ static const hri_tensor *find_tensor(const hri_checkpoint *c, const hr_graph *g,
     char full[512];
     snprintf(full, sizeof full, "%s%s", hri_keep_of(g, v) == HR_KEEP_OPTIMIZER ? "optimizer/" : "",
              g->values[v].name);
-    return hri_tensors_find(&c->file, full);
+    return c->plain ? hri_init_find(&c->file, full) : hri_tensors_find(&c->file, full);
 }
 
 static int is_wanted(const hr_graph *g, hr_value v, hri_checkpoint_part part) {
@@ -96,8 +97,9 @@ static hr_status check(const hri_checkpoint *c, const hr_graph *g, hr_value v, h
     const hri_value *value = &g->values[v];
     const hri_tensor *t = find_tensor(c, g, v);
     if (!t) {
-        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: %s is missing; this is a checkpoint of %s",
-                             c->path, value->name, c->about.model);
+        return hri_prose_set(why, HR_E_NOT_FOUND, "%s: %s is missing; this is %s %s", c->path,
+                             value->name, c->plain ? "not a file of" : "a checkpoint of",
+                             c->about.model);
     }
     const hr_meta wanted = hri_file_meta(g, v);
     const hr_meta is = {wanted.type, t->shape};

@@ -116,6 +116,7 @@ typedef struct hri_checkpoint {
     uint64_t version;            /* of the text: 1 or 2 */
     hri_progress_state progress; /* zeros in a file of weights alone */
     int whole;                   /* 1: training can go on from it */
+    int plain;                   /* 1: tensors alone, as another program may have named them */
     char *path;                  /* the file that was opened */
 } hri_checkpoint;
 

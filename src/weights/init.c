@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "passes/common/lora.h"
 
-static const hri_tensor *find_tensor(const hri_tensors *file, const char *name) {
+const hri_tensor *hri_init_find(const hri_tensors *file, const char *name) {
     static const char *const prefixes[] = {"", "transformer.", "module.", "model."};
     char full[512];
     const hri_tensor *t = NULL;
@@ -53,7 +53,7 @@ static hr_status missing(const hri_tensors *file, const char *name, hri_prose *w
 
 static hr_status check(const hri_tensors *file, const hri_value *value, const hr_meta *in_file,
                        int64_t classes, hri_init_report *report, hri_prose *why) {
-    const hri_tensor *t = find_tensor(file, value->name);
+    const hri_tensor *t = hri_init_find(file, value->name);
     const hr_meta wanted = *in_file;
     char a[256], b[256];
     if (!t && (!report->loaded || !may_miss(&wanted.shape, classes))) {
@@ -98,7 +98,7 @@ static hr_status load(const hri_tensors *file, const hr_graph *g, const hri_valu
                       int64_t classes, hri_init_report *report, hri_prose *why) {
     hr_status status = HR_OK;
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        const int absent = hri_lora_is_adapter(g, v) && !find_tensor(file, g->values[v].name);
+        const int absent = hri_lora_is_adapter(g, v) && !hri_init_find(file, g->values[v].name);
         if (hri_keep_of(g, v) == HR_KEEP_MODEL && !absent) {
             const hr_meta in_file = hri_file_meta(g, v);
             status = check(file, &g->values[v], &in_file, classes, report, why);
@@ -106,7 +106,7 @@ static hr_status load(const hri_tensors *file, const hr_graph *g, const hri_valu
     }
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
         const hri_tensor *t =
-            hri_keep_of(g, v) == HR_KEEP_MODEL ? find_tensor(file, g->values[v].name) : NULL;
+            hri_keep_of(g, v) == HR_KEEP_MODEL ? hri_init_find(file, g->values[v].name) : NULL;
         const hr_meta wanted = hri_file_meta(g, v);
         if (t && hr_shape_same(&wanted.shape, &t->shape)) {
             status = hri_tensor_load(file, t, to, v, &g->values[v].meta,

@@ -16,6 +16,8 @@ typedef struct hri_init_report {
     int64_t file_classes; /* of the file's head, when it differs */
 } hri_init_report;
 
+/* A tensor under its own name or behind a prefix; NULL: there is none. */
+const hri_tensor *hri_init_find(const hri_tensors *file, const char *name);
 HR_MUST_CHECK hr_status hri_init_load(const char *path, const hr_graph *g, const hri_values *to,
                                       int64_t classes, hri_init_report *out, hri_prose *why);
 

@@ -57,6 +57,20 @@ static int refuse(const hri_inference *i, int64_t batch) {
     return hri_cli_json_end(i->cli, &j, HRI_EXIT_NO);
 }
 
+/* A run, or a model and a file. */
+static int read_model(hri_cli *cli, const hri_inference_flags *flags, hr_infer_options *o) {
+    if (flags->model && flags->weights && !o->checkpoint) {
+        o->model = flags->model;
+        o->checkpoint = flags->weights;
+    } else if (flags->model || !o->checkpoint) {
+        hri_say_error(cli, flags->model && flags->weights
+                               ? "both a CHECKPOINT and --model are given"
+                               : "a CHECKPOINT is required, or --model NAME --weights FILE");
+        return HRI_EXIT_USAGE;
+    }
+    return HRI_EXIT_YES;
+}
+
 int hri_inference_open(hri_cli *cli, const hri_inference_flags *flags,
                        const hr_infer_options *options, hri_inference *i) {
     hr_infer_options o = *options;
@@ -71,7 +85,8 @@ int hri_inference_open(hri_cli *cli, const hri_inference_flags *flags,
     o.skip_bad = flags->skip_bad;
     o.on_event = on_event;
     o.user = i;
-    int code = read_batch(cli, flags->batch, &o.batch);
+    int code = read_model(cli, flags, &o);
+    code = code == HRI_EXIT_YES ? read_batch(cli, flags->batch, &o.batch) : code;
     code = code == HRI_EXIT_YES ? hri_plan_read_wait(cli, flags->wait, &o.wait_ms) : code;
     code = code == HRI_EXIT_YES ? hri_cli_open_for(cli, flags->device, &i->ctx) : code;
     if (code != HRI_EXIT_YES) {

@@ -8,19 +8,32 @@
 #include "show/progress.h"
 
 typedef struct hri_inference_flags {
-    const char *batch, *budget, *device, *wait;
+    const char *batch, *budget, *device, *wait, *model, *weights;
     uint64_t data_budget_bytes;
     bool skip_bad, json;
 } hri_inference_flags;
 
 /* The rows of both tables, over a struct TYPE that has an hri_inference_flags `shared`. */
 #define HRI_INFERENCE_FIELDS(TYPE)                                                                 \
-    {"batch",                                                                                      \
-     "samples per batch, or auto: as many as fit, up to 64",                                       \
-     offsetof(TYPE, shared.batch),                                                                 \
+    {"model",                                                                                      \
+     "instead of CHECKPOINT: the model that --weights belong to",                                  \
+     offsetof(TYPE, shared.model),                                                                 \
      HRI_FIELD_STRING,                                                                             \
-     "auto",                                                                                       \
-     .metavar = "N"},                                                                              \
+     NULL,                                                                                         \
+     .metavar = "MODEL"},                                                                          \
+        {"weights",                                                                                \
+         "parameters of --model: safetensors, its index or .pth",                                  \
+         offsetof(TYPE, shared.weights),                                                           \
+         HRI_FIELD_STRING,                                                                         \
+         NULL,                                                                                     \
+         .metavar = "FILE",                                                                        \
+         .needs = "model"},                                                                        \
+        {"batch",                                                                                  \
+         "samples per batch, or auto: as many as fit, up to 64",                                   \
+         offsetof(TYPE, shared.batch),                                                             \
+         HRI_FIELD_STRING,                                                                         \
+         "auto",                                                                                   \
+         .metavar = "N"},                                                                          \
         {"budget",                                                                                 \
          "memory limit, or a share of the device; default: all that is free",                      \
          offsetof(TYPE, shared.budget),                                                            \

@@ -66,6 +66,39 @@ TEST(job_predictor, evaluates_again_and_again_with_the_same_numbers) {
     hr_ctx_destroy(ctx);
 }
 
+/* The same file twice: as what the run left, and as parameters of which nothing else is known. */
+TEST(job_predictor, parameters_without_a_run_give_what_the_run_gives) {
+    static const char model[] = "mlp:size=4,channels=1,classes=3,layers=1,width=8";
+    hr_ctx *ctx = open_ctx();
+    hr_predictor *p = NULL;
+    hr_error why = {0};
+    hr_infer_result r[2] = {{.size = sizeof r[0]}, {.size = sizeof r[1]}};
+    char file[600];
+    write_checkpoint();
+    snprintf(file, sizeof file, "%s%s", run_path,
+             strstr(run_path, ".safetensors") ? "" : "/best.safetensors");
+    for (int plain = 0; plain < 2; plain++) {
+        hr_infer_options o = ask("synthetic:count=20");
+        o.checkpoint = file;
+        o.model = plain ? model : NULL;
+        CHECK_OK(hr_predictor_open(ctx, &o, &p, &why));
+        CHECK_OK(hr_predictor_evaluate(p, &r[plain], &why));
+        hr_predictor_close(p);
+    }
+    CHECK(r[0].loss == r[1].loss && r[0].accuracy == r[1].accuracy && r[1].samples == 20);
+    hr_infer_options o = ask("synthetic:count=20");
+    o.checkpoint = file;
+    o.model = "mlp:size=4,channels=1,classes=3,layers=1,width=9";
+    CHECK_STATUS(hr_predictor_open(ctx, &o, &p, &why), HR_E_SHAPE);
+    CHECK(strstr(why.message, "best.safetensors"));
+    o.model = "no-such-model";
+    CHECK_STATUS(hr_predictor_open(ctx, &o, &p, &why), HR_E_NOT_FOUND);
+    o.model = model;
+    o.checkpoint = "/no/such/file.pth";
+    CHECK_STATUS(hr_predictor_open(ctx, &o, &p, &why), HR_E_NOT_FOUND);
+    hr_ctx_destroy(ctx);
+}
+
 typedef struct seen {
     uint64_t count, stop_at;
 } seen;
