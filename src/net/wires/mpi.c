@@ -3,6 +3,7 @@
  * All calls after the opening come from the mesh's thread.  MPI says nothing when a rank is gone: the star does, and then the
  * library is left as it is, since finalising would wait for the dead. */
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -126,12 +127,21 @@ hr_status hri_stream_mpi(const hri_mpi *mpi, uint32_t peer, hri_stream **out) {
     return HR_OK;
 }
 
+/* Open MPI yields the processor in every MPI_Test where ranks outnumber cores, which on a busy machine costs each time what all others
+ * want of it; we pause between looks ourselves (mesh_turn.c).  Who has set it has a reason. */
+static void let_us_pause(const hri_mpi *mpi) {
+    if (strcmp(mpi->abi, "Open MPI") == 0) {
+        (void)!setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
+    }
+}
+
 hr_status hri_mpi_start(const hri_mpi *mpi, uint32_t rank, uint32_t size, hri_prose *why) {
     int flag = 0, provided = 0, own = 0, all = 0;
     if (mpi->finalized(&flag) != 0 || flag) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "%s was ended in this process before",
                              mpi->name);
     }
+    let_us_pause(mpi);
     if (mpi->initialized(&flag) != 0 ||
         (!flag && mpi->init_thread(NULL, NULL, mpi->thread_serialized, &provided) != 0)) {
         return hri_prose_set(why, HR_E_UNSUPPORTED, "%s: MPI_Init_thread failed", mpi->name);
