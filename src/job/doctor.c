@@ -69,8 +69,28 @@ static hr_status check_devices(hr_doctor *d, hr_ctx *ctx, const hr_doctor_option
     return HR_OK;
 }
 
-/* Only where a launcher has started us: then which one counts, and which MPI would be used. */
+/* What the library says of itself, up to the first comma or end of line: "Open MPI v4.1.4". */
+static void add_mpi(hr_doctor *d, const hri_mpi *mpi) {
+    enum { MOST = 8192 }; /* MPI_MAX_LIBRARY_VERSION_STRING of any of them */
+    char *text = hri_calloc(1, MOST + 1);
+    int length = 0;
+    if (!text || mpi->version(text, &length) != 0) {
+        add_component(d, "MPI", HRI_FOUND_OK, mpi->abi, mpi->name);
+    } else {
+        text[strcspn(text, ",\n")] = '\0';
+        for (char *at = text; *at; at++) {
+            *at = (char)(*at == '\t' ? ' ' : *at);
+        }
+        char detail[128];
+        snprintf(detail, sizeof detail, "%s, with --net mpi", mpi->name);
+        add_component(d, "MPI", HRI_FOUND_OK, text, detail);
+    }
+    hri_free(text);
+}
+
+/* Who has started us, and the MPI that would be used; without a launcher all that are there. */
 static void add_launcher(hr_doctor *d) {
+    static const char *const kinds[] = {"Open MPI", "MPICH"};
     hri_who who;
     hri_prose why = {0};
     hri_mpi mpi;
@@ -79,6 +99,12 @@ static void add_launcher(hr_doctor *d) {
         add_component(d, "launcher", HRI_FOUND_BROKEN, "", why.text);
         return;
     }
+    for (size_t i = 0; i < 2 && !who.launcher[0]; i++) {
+        if (hri_mpi_load(kinds[i], &mpi, &why) == HR_OK) {
+            add_mpi(d, &mpi);
+            hri_mpi_unload(&mpi);
+        }
+    }
     if (!who.launcher[0]) {
         return;
     }
@@ -86,7 +112,7 @@ static void add_launcher(hr_doctor *d) {
              who.others[0] ? "; not used: " : "", who.others);
     add_component(d, "launcher", HRI_FOUND_OK, who.launcher, text);
     if (hri_mpi_load(who.launcher, &mpi, &why) == HR_OK) {
-        add_component(d, "MPI", HRI_FOUND_OK, mpi.abi, mpi.name);
+        add_mpi(d, &mpi);
         hri_mpi_unload(&mpi);
     } else {
         add_component(d, "MPI", HRI_FOUND_MISSING, "", why.text);
