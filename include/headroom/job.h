@@ -69,7 +69,7 @@ typedef struct hr_job_options {
     const char *data, *val_data;
     hr_pipeline *pipeline, *val_pipeline;
     double val_split;           /* fraction of data held out for validation */
-    const char *augment;        /* "flip,crop,jitter" */
+    const char *augment;        /* "flip,crop,jitter,randaugment,erase" */
     uint64_t data_budget_bytes; /* of pipelines made from text; 0: two batches */
 
     /* Sizes and duration. */
@@ -81,7 +81,7 @@ typedef struct hr_job_options {
     uint64_t seed;
     uint64_t val_every; /* steps between validations; 0: after each epoch */
     uint64_t patience;  /* early stopping after this many validations without improvement; 0: off */
-    double min_delta;   /* smallest change that counts as improvement */
+    double min_delta;   /* smallest change (of the loss, or best_by) that counts as improvement */
 
     /* Where, and within what.  A budget is a size ("900MiB", "1.5GiB", bytes) or a share of the device ("50%"). */
     /* NULL: "host"; "cuda:0"; "cuda:0,cuda:1": replicas on several GPUs of one model, each with this budget; "null:24GiB"
@@ -147,6 +147,12 @@ typedef struct hr_job_options {
     /* How much each class counts in the loss of training: "auto" (each the same in all) or a file with a weight per line, in
      * the order of the classes, or NAME,WEIGHT.  NULL: as often as it comes. */
     const char *class_weights;
+    /* Metrics of each validation in addition to loss and accuracy, by name, with ',' between: of classes "topK", "precision",
+     * "recall", "f1" ("dice"), "iou", "auc", each but the first also of one class ("recall:star"); of numbers "mae", "rmse",
+     * "r2"; of tokens "perplexity".  hr_trainer_get_metric has their values.  NULL: none. */
+    const char *metric;
+    const char *
+        best_by; /* the metric that `best`, patience and the schedule plateau go by; NULL: the loss */
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

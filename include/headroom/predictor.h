@@ -54,6 +54,8 @@ typedef struct hr_infer_options {
     uint64_t
         own_bytes; /* host memory that the caller needs beside it: planned as part of the peak */
     const char *model; /* its name: checkpoint is then a file of its parameters alone, not a run */
+    const char
+        *metric; /* more metrics of hr_predictor_evaluate, as in hr_job_options; NULL: none */
 } hr_infer_options;
 
 /* HR_OK whether it fits or not.  HR_E_NOT_FOUND, HR_E_FORMAT: checkpoint or data.  HR_E_INVALID: an option, or the data has
@@ -127,7 +129,7 @@ typedef struct hr_metric {
 
 /* After hr_predictor_evaluate, until HR_E_EOF: accuracy, precision, recall, f1, iou and auc, means over the classes that
  * occur; mae, rmse and r2 of numbers, in the units of a table's columns; all as scikit-learn defines them.  perplexity, the
- * exponential of the loss, of models that predict tokens. */
+ * exponential of the loss, of models that predict tokens.  Behind them those of hr_infer_options.metric that are others. */
 HR_API HR_MUST_CHECK hr_status hr_predictor_get_metric(hr_predictor *p, size_t index,
                                                        hr_metric *out);
 /* The confusion matrix as CSV, or as a picture if the name ends in .svg: a row per label, a column per prediction.

@@ -1122,6 +1122,8 @@ class hr_job_options(Structure):
         ("link", c_char_p),
         ("loss", c_char_p),
         ("class_weights", c_char_p),
+        ("metric", c_char_p),
+        ("best_by", c_char_p),
     ]
 
 
@@ -1163,6 +1165,7 @@ class hr_infer_options(Structure):
         ("custom_model", c_void_p),
         ("own_bytes", c_uint64),
         ("model", c_char_p),
+        ("metric", c_char_p),
     ]
 
 

@@ -10,7 +10,7 @@
 #include "base/out.h"
 #include "base/term.h"
 
-enum { HRI_TABLE_COLUMNS = 8 };
+enum { HRI_TABLE_COLUMNS = 16 };
 
 typedef struct hri_table_item {
     char *text; /* owned */

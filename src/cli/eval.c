@@ -4,10 +4,11 @@
  * rightly; beside the sums stand the classes that went wrong most, which is what one looks at next. */
 #include "cli/common/command.h"
 #include "cli/common/inference.h"
+#include "job/habits.h"
 #include "show/help_texts.h"
 
 typedef struct eval_options {
-    const char *data, *confusion;
+    const char *data, *confusion, *metric;
     int split;
     hri_inference_flags shared;
 } eval_options;
@@ -17,8 +18,10 @@ static const hri_field fields[] = {
      offsetof(eval_options, data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"split", "all samples, the training samples, or the held-out ones (--val-split)",
      offsetof(eval_options, split), HRI_FIELD_ENUM, "all", .choices = hri_splits},
-    {"confusion", "write the confusion matrix: CSV, or a chart if the name ends in .svg",
+    {"confusion", "write the confusion matrix: CSV, a chart (.svg), or - for a table",
      offsetof(eval_options, confusion), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"metric", HRI_METRIC_HELP, offsetof(eval_options, metric), HRI_FIELD_STRING, NULL,
+     .metavar = "NAMES"},
     HRI_INFERENCE_FIELDS(eval_options),
     {"json", "print one JSON object, sizes in bytes", offsetof(eval_options, shared.json),
      HRI_FIELD_BOOL, .value = NULL},
@@ -34,7 +37,7 @@ typedef struct work {
 
 static int show_text(const work *w, hri_cli *cli) {
     const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
-    const hr_status status = hri_evaluation_show(&sheet, &cli->out, &cli->out_term);
+    const hr_status status = hri_evaluation_show(&sheet, w->confusion, &cli->out, &cli->out_term);
     if (status != HR_OK) {
         return hri_cli_failed(cli, NULL, "eval", status);
     }
@@ -51,14 +54,14 @@ static int show_json(const work *w, hri_cli *cli, int code) {
     const hri_infer_sheet sheet = hri_inference_sheet(&w->i);
     hri_json j;
     hri_cli_json_start(&j);
-    hri_evaluation_json(&sheet, &j);
+    hri_evaluation_json(&sheet, w->confusion, &j);
     return hri_cli_json_end(cli, &j, code);
 }
 
 static int evaluate(work *w, hri_cli *cli) {
     hr_error error = {0};
     hr_status status = hr_predictor_evaluate(w->i.predictor, &w->i.result, &error);
-    if (status == HR_OK && w->confusion) {
+    if (status == HR_OK && w->confusion && !hri_confusion_is_shown(w->confusion)) {
         status = hr_predictor_save_confusion(w->i.predictor, w->confusion, &error);
     }
     int code = hri_inference_end(&w->i, status, &error);
@@ -81,7 +84,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     const hr_infer_options io = {.size = sizeof io,
                                  .checkpoint = count ? arguments[0] : NULL,
                                  .data = o->data,
-                                 .split = o->split};
+                                 .split = o->split,
+                                 .metric = o->metric};
     int code = hri_inference_open(cli, &o->shared, &io, &w.i);
     if (code == HRI_EXIT_YES) {
         code = evaluate(&w, cli);

@@ -492,6 +492,7 @@ hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, hri_prose *why)
             gathers ? hri_shards_evaluate(p, x, why) : hri_planned_run_piece(p, x, 0, &whole, why);
     }
     if (status == HR_OK) {
+        p->evaluated = x;
         status = end_piece(p, x, &whole, sum, 1, why);
     }
     if (status == HR_OK) {

@@ -91,6 +91,10 @@ HR_MUST_CHECK hr_status hri_planned_evaluate(hri_planned *p, hri_numbers *out, h
 int64_t hri_planned_evaluate_samples(const hri_planned *p);
 /* 1: the graph of one sample was planned, too. */
 int hri_planned_has_single(const hri_planned *p);
+/* The result "logits" of the last evaluation as f32, *count numbers of it.  HR_E_UNSUPPORTED: there is none, or the model
+ * makes its loss without whole scores.  HR_E_RANGE: there are more than `room`. */
+HR_MUST_CHECK hr_status hri_planned_scores(hri_planned *p, float *to, uint64_t room,
+                                           uint64_t *count);
 /* Scalar results of the model by number, as the last step or evaluation had them; NULL: there are no more (the first
  * HRI_PLANNED_METRICS are kept).  Whole numbers and small types are left out. */
 const char *hri_planned_metric(const hri_planned *p, size_t index, double *out);

@@ -62,7 +62,8 @@ struct hri_planned {
     char *band;                   /* between processes: of bytes */
     hri_planned_piece evaluation; /* exec is NULL when it was not planned */
     hri_planned_piece single; /* the same for one sample; exec is NULL when it was not planned */
-    const hri_planned_probe *probe; /* NULL: none */
+    const hri_planned_piece *evaluated; /* the one of these that ran last; NULL: none */
+    const hri_planned_probe *probe;     /* NULL: none */
     hri_planned_ahead_fn *may_ahead;
     void *ahead_user;
     int fed;              /* the first part of the next step, or its first round */

@@ -1,6 +1,7 @@
 /* How good a model is on data: sums, and what each class was taken for; see headroom/predictor.h. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/grow.h"
@@ -82,6 +83,7 @@ static hr_status evaluate(hr_predictor *p, hr_infer_result *r, hri_why *why) {
     r->accuracy = s.right / (double)s.counted;
     r->top5 = s.top5 / (double)s.counted;
     r->class_count = (uint64_t)p->classes;
+    p->sums = (hri_wanted_sums){.loss = r->loss, .accuracy = r->accuracy};
     p->perplexity = hri_model_input_is_sequence(&p->of.want) ? exp(r->loss) : (double)NAN;
     return HR_OK;
 }
@@ -135,12 +137,30 @@ hr_status hr_predictor_get_class(hr_predictor *p, size_t index, hr_class_result 
     return hri_give(out, &c, sizeof c);
 }
 
+static int is_told(const hri_metric *made, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(made[i].name, name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 hr_status hr_predictor_get_metric(hr_predictor *p, size_t index, hr_metric *out) {
-    hri_metric made[HRI_METRICS_MAX + 1];
+    hri_metric made[HRI_METRICS_MAX + 1 + HRI_WANTED_MAX];
     size_t count = 0;
-    const hr_status status = p->metrics ? hri_metrics_get(p->metrics, made, &count) : HR_OK;
+    hr_status status = p->metrics ? hri_metrics_get(p->metrics, made, &count) : HR_OK;
     if (status == HR_OK && !isnan(p->perplexity)) {
         made[count++] = (hri_metric){"perplexity", p->perplexity};
+    }
+    const size_t told = count;
+    for (size_t i = 0; status == HR_OK && i < p->wanted.count; i++) {
+        const hri_wanted_metric *w = &p->wanted.of[i];
+        if (!is_told(made, told, w->name)) {
+            made[count].name = w->name;
+            status = hri_wanted_value(w, p->metrics, &p->sums, &made[count].value);
+            count++;
+        }
     }
     if (status != HR_OK || index >= count) {
         return status != HR_OK ? status : HR_E_EOF;

@@ -109,6 +109,9 @@ static void add_job(const hri_train_job *j, list *l) {
         }
         add(l, "--class-weights", "%016llx", (unsigned long long)hash);
     }
+    if (j->best_by != HRI_BEST_BY_LOSS && j->wanted.of[j->best_by].kind != HRI_WANTED_LOSS) {
+        add(l, "--best-by", "%s", j->wanted.of[j->best_by].name); /* the best so far is of it */
+    }
     add(l, "--augment", "%s", j->augment.used ? hri_text_get(&j->augment) : "none");
     add(l, "--val-split", "%.17g", o->val_split);
     add(l, "--skip-bad", "%s", o->skip_bad ? "on" : "off");

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/grow.h"
 #include "device/device.h"
+#include "job/train.h"
 #include "models/common/model.h"
 
 enum { LEAST_DATA = 4 << 20 };
@@ -18,37 +19,16 @@ static hr_status failed(hri_why *why, const char *what, hr_status status, const 
     return hri_why_prose(why, hri_cause_of_input(status), status, what, prose);
 }
 
-static hri_target target_of(const hri_loss *l) {
-    return l->kind == HRI_LOSS_MODEL || hri_loss_has_ids(l) ? HRI_TARGET_CLASSES
-           : l->kind == HRI_LOSS_BCE                        ? HRI_TARGET_FLAGS
-                                                            : HRI_TARGET_NUMBERS;
-}
-
 /* ---- data ---- */
 
-/* Number k of a field; NAN: it is none. */
-static double number_at(const hr_field *f, uint64_t k) {
-    return f->meta.type == HR_TYPE_I32   ? (double)((const int32_t *)f->data)[k]
-           : f->meta.type == HR_TYPE_I64 ? (double)((const int64_t *)f->data)[k]
-           : f->meta.type == HR_TYPE_U8  ? (double)((const uint8_t *)f->data)[k]
-           : f->meta.type == HR_TYPE_F32 ? (double)((const float *)f->data)[k]
-                                         : (double)NAN;
-}
-
-/* The labels of sample `index`; what has none of this form does not count. */
+/* The labels of sample `index`, under the model's numbers. */
 static void keep_labels(hr_predictor *i, uint32_t index, const hr_element *e) {
-    const hr_field *f = hr_element_find(e, i->source.label.name);
-    const int whole = f && f->bytes == i->label_each * hr_type_bytes(f->meta.type);
-    for (uint64_t k = 0; k < i->label_each; k++) {
-        const uint64_t at = index * i->label_each + k;
-        const double x = whole ? number_at(f, k) : (double)NAN;
-        if (i->targets) {
-            i->targets[at] = (float)x;
-            continue;
-        }
-        const int32_t id = x >= 0 && x < 1e9 ? (int32_t)x : -1;
-        i->labels[at] =
-            i->label_map && id >= 0 && (size_t)id < i->source.class_count ? i->label_map[id] : id;
+    const uint64_t at = index * i->label_each;
+    hri_labels_keep(e, i->source.label.name, i->label_each, i->labels ? i->labels + at : NULL,
+                    i->targets ? i->targets + at : NULL);
+    for (uint64_t k = at; i->labels && i->label_map && k < at + i->label_each; k++) {
+        const int32_t id = i->labels[k];
+        i->labels[k] = id >= 0 && (size_t)id < i->source.class_count ? i->label_map[id] : id;
     }
 }
 
@@ -306,8 +286,21 @@ static hr_status own_texts(hr_predictor *i, hri_why *why) {
     hr_status status = own_text(&i->texts, &o->checkpoint);
     status = status == HR_OK && o->model ? own_text(&i->texts, &o->model) : status;
     status = status == HR_OK && o->data ? own_text(&i->texts, &o->data) : status;
+    status = status == HR_OK && o->metric ? own_text(&i->texts, &o->metric) : status;
     status = status == HR_OK ? own_text(&i->texts, &o->device) : status;
     return status == HR_OK && o->budget ? own_text(&i->texts, &o->budget) : status;
+}
+
+/* The metrics that were asked for, of the model as it was trained. */
+static hr_status read_metrics(hr_predictor *i, hri_why *why) {
+    const hri_about *a = &i->of.checkpoint.about;
+    hri_wanted_task task;
+    hri_prose prose = {""};
+    hri_train_task(&i->of.want, &a->loss, &task);
+    task.classes = (const char *const *)a->classes;
+    task.class_count = a->classes ? a->class_count : 0;
+    const hr_status status = hri_wanted_add(&i->wanted, i->o.metric, &task, NULL, &prose);
+    return status == HR_OK ? HR_OK : hri_why_option(why, status, "metric", ": %s", prose.text);
 }
 
 static hr_status open_all(hr_predictor *i, const char *more_passes, hri_why *why) {
@@ -324,7 +317,10 @@ static hr_status open_all(hr_predictor *i, const char *more_passes, hri_why *why
         status = hri_trained_open(&i->of, i->ctx, &of, why);
     }
     if (status == HR_OK) {
-        i->target = target_of(&i->of.checkpoint.about.loss);
+        i->target = hri_train_target(&i->of.checkpoint.about.loss);
+        status = read_metrics(i, why);
+    }
+    if (status == HR_OK) {
         status = open_data(i, why);
     }
     return status == HR_OK ? open_predictor(i, why) : status;

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/vector.h"
 #include "job/trained.h"
-#include "loop/metrics.h"
+#include "loop/scorer.h"
 #include "loop/predictor.h"
 
 HRI_VECTOR(hri_letters, char)
@@ -38,6 +38,8 @@ struct hr_predictor {
     bool has_names, no_memory;
     hri_metrics *metrics; /* of the last evaluation; NULL: none can be told */
     int64_t classes;      /* of its tables; 0: none */
+    hri_wanted wanted;    /* metrics that were asked for by name */
+    hri_wanted_sums sums; /* of the last evaluation */
     double perplexity;    /* of the last evaluation, of a model of tokens; NAN: it is none */
 };
 

@@ -224,6 +224,10 @@ static hr_status open_supply(hri_train_job *j, const hri_source *source, hr_pipe
                             .want = &j->want,
                             .table = j->source.table,
                             .pipeline_options = hri_train_pipeline_options(j, bytes)};
+    if (out == &j->validation && j->scorer) {
+        o.seen = hri_scorer_seen;
+        o.seen_user = j->scorer;
+    }
     o.pipeline_options.budget = j->plan->holding.shared ? j->plan->holding.budget : NULL;
     return hri_supply_open(&o, out, why);
 }
@@ -258,6 +262,9 @@ hr_status hri_train_open_input(hri_train_job *j) {
     if (status == HR_E_UNSUPPORTED) {
         status = open_supply(j, &j->source, j->o.pipeline, j->train_text, j->train_bytes, 0,
                              &j->train, &why);
+    }
+    if (status == HR_OK) {
+        status = hri_train_open_scorer(j, &why);
     }
     if (status == HR_OK && j->val_count) {
         status = open_supply(j, j->o.val_split > 0 ? &j->source : &j->val_source, j->o.val_pipeline,

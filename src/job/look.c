@@ -348,5 +348,6 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
         status = split_data(j);
     }
     status = status == HR_OK ? fit_table(j) : status;
-    return status == HR_OK ? weigh_classes(j) : status;
+    status = status == HR_OK ? weigh_classes(j) : status;
+    return status == HR_OK ? hri_train_read_metrics(j) : status;
 }

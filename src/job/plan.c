@@ -15,11 +15,11 @@
 
 static const size_t text_members[] = {
 #define AT(MEMBER) offsetof(hr_job_options, MEMBER)
-    AT(name),   AT(model),       AT(training), AT(passes),      AT(init),
-    AT(data),   AT(val_data),    AT(augment),  AT(device),      AT(device_spec),
-    AT(budget), AT(host_budget), AT(spill),    AT(plan_file),   AT(gpu_choices),
-    AT(cache),  AT(folder),      AT(log),      AT(tensorboard), AT(svg),
-    AT(net),    AT(shard),       AT(link),     AT(loss),        AT(class_weights),
+    AT(name),          AT(model),     AT(training),    AT(passes),      AT(init),   AT(data),
+    AT(val_data),      AT(augment),   AT(device),      AT(device_spec), AT(budget), AT(host_budget),
+    AT(spill),         AT(plan_file), AT(gpu_choices), AT(cache),       AT(folder), AT(log),
+    AT(tensorboard),   AT(svg),       AT(net),         AT(shard),       AT(link),   AT(loss),
+    AT(class_weights), AT(metric),    AT(best_by),
 #undef AT
 };
 

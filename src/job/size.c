@@ -15,7 +15,7 @@ uint64_t hri_train_own_bytes(const hri_train_job *j) {
     const uint64_t records = (j->o.log || j->o.tensorboard || j->o.svg) ? 256 * KIB : 0;
     return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB +
            2 * HRI_TRAIN_WORKERS * HRI_TRAIN_WORKER_BYTES + records + j->init_bytes +
-           (j->graph ? 6 * strlen(j->graph) : 0);
+           (j->graph ? 6 * strlen(j->graph) : 0) + hri_train_metric_bytes(j);
 }
 
 /* ---- before anything is planned ---- */

@@ -256,6 +256,8 @@ static hri_trainer_options trainer_options(hri_train_job *j) {
         .validate_every = j->o.val_every,
         .patience = j->o.patience,
         .min_delta = j->o.min_delta,
+        .scorer = j->scorer,
+        .best_by = j->best_by,
         .save_every = j->o.save_every,
         .save_seconds = j->o.save_seconds,
         .folder = j->folder,
@@ -330,6 +332,7 @@ void hri_train_close(hri_train_job *j) {
     hri_net_close(j->net);
     hri_supply_close(j->train);
     hri_supply_close(j->validation);
+    hri_scorer_close(j->scorer);
     hri_checkpoint_close(&j->resume);
     hri_source_deinit(&j->source);
     hri_source_deinit(&j->val_source);

@@ -70,13 +70,16 @@ typedef struct hri_train_job {
     uint64_t train_wanted, val_wanted; /* with which batches are made while others are trained */
     uint64_t train_least;              /* of the training pipeline, whatever its budget says */
     int spare_host;                    /* GPU: the host has room for all that pipelines want */
-    uint64_t own_bytes;                /* what the trainer itself takes while it runs */
-    uint32_t workers;                  /* threads a pipeline; 0: not known yet */
-    char *folder;                      /* NULL: nothing is saved */
-    char *choices;                     /* a GPU's: read if it is there, else written */
-    hri_folder lock;                   /* of the folder */
-    const char *beside;                /* folder of the first of several; NULL: there is none */
-    uint64_t init_bytes;               /* what the list of `init` takes while it is read */
+    hri_wanted wanted;                 /* metrics of validations, by name */
+    size_t best_by;                    /* of them; HRI_BEST_BY_LOSS */
+    hri_scorer *scorer;
+    uint64_t own_bytes;  /* what the trainer itself takes while it runs */
+    uint32_t workers;    /* threads a pipeline; 0: not known yet */
+    char *folder;        /* NULL: nothing is saved */
+    char *choices;       /* a GPU's: read if it is there, else written */
+    hri_folder lock;     /* of the folder */
+    const char *beside;  /* folder of the first of several; NULL: there is none */
+    uint64_t init_bytes; /* what the list of `init` takes while it is read */
     hri_checkpoint resume;
     int resumes;
     hri_plan_row row; /* what was planned, kept for the end */
@@ -136,6 +139,12 @@ HR_MUST_CHECK hr_status hri_train_set_options(hri_train_job *j);
 HR_MUST_CHECK hr_status hri_train_options_text(const hr_job_options *o, uint64_t steps,
                                                hri_text *out);
 void hri_train_warn_of_length(const hri_train_job *j);
+/* metric.c: what is asked for, after everything was looked at; what it takes; before the input is opened. */
+hri_target hri_train_target(const hri_loss *loss);
+void hri_train_task(const hri_model_input *want, const hri_loss *loss, hri_wanted_task *out);
+HR_MUST_CHECK hr_status hri_train_read_metrics(hri_train_job *j);
+uint64_t hri_train_metric_bytes(const hri_train_job *j);
+HR_MUST_CHECK hr_status hri_train_open_scorer(hri_train_job *j, hri_prose *why);
 /* folder.c */
 HR_MUST_CHECK hr_status hri_train_open_folder(hri_train_job *j);
 /* size.c: what pipelines would like beside the least, by the budget. */

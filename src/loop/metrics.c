@@ -17,6 +17,7 @@ struct hri_metrics {
     hri_metrics_options o;
     uint64_t *
         table; /* (outputs, outputs): ids by predictions; of flags (outputs, 4): truth * 2 + prediction */
+    uint64_t *ranks; /* (outputs) of classes: rows whose id has so many scores before it */
     number_sums *numbers;
     float *scores; /* probabilities, row by row: for AUC */
     int32_t *ids;  /* beside them; of flags one per output */
@@ -24,8 +25,24 @@ struct hri_metrics {
     int full; /* there were too many for AUC */
 };
 
+typedef struct scored {
+    float score;
+    int32_t positive;
+} scored;
+
 static int is_flags(const hri_metrics *m) {
     return m->o.target == HRI_TARGET_FLAGS;
+}
+
+/* Room for so many rows of scores. */
+static hr_status take_room(hri_metrics *m, uint64_t room) {
+    const uint64_t n = (uint64_t)m->o.outputs;
+    float *scores = hri_realloc(m->scores, room * n * sizeof *scores);
+    m->scores = scores ? scores : m->scores;
+    int32_t *ids = scores ? hri_realloc(m->ids, room * (is_flags(m) ? n : 1) * sizeof *ids) : NULL;
+    m->ids = ids ? ids : m->ids;
+    m->room = ids ? room : m->room;
+    return ids ? HR_OK : HR_E_NOMEM_HOST;
 }
 
 hr_status hri_metrics_open(const hri_metrics_options *o, hri_metrics **out) {
@@ -43,17 +60,52 @@ hr_status hri_metrics_open(const hri_metrics_options *o, hri_metrics **out) {
     } else {
         m->table = hri_calloc(is_flags(m) ? 4 * n : n * n, sizeof *m->table);
     }
-    if (!m->numbers && !m->table) {
-        hri_free(m);
-        return HR_E_NOMEM_HOST;
+    if (o->target == HRI_TARGET_CLASSES) {
+        m->ranks = hri_calloc(n, sizeof *m->ranks);
+    }
+    hr_status status = (m->numbers || m->table) && (m->ranks || o->target != HRI_TARGET_CLASSES)
+                           ? HR_OK
+                           : HR_E_NOMEM_HOST;
+    if (status == HR_OK && o->rows && !o->no_auc && o->target != HRI_TARGET_NUMBERS) {
+        const uint64_t most = HRI_METRICS_SCORES / (uint64_t)o->outputs;
+        status = take_room(m, o->rows < most ? o->rows : most);
+    }
+    if (status != HR_OK) {
+        hri_metrics_close(m);
+        return status;
     }
     *out = m;
     return HR_OK;
 }
 
+void hri_metrics_clear(hri_metrics *m) {
+    const size_t n = (size_t)m->o.outputs;
+    if (m->numbers) {
+        memset(m->numbers, 0, n * sizeof *m->numbers);
+    } else {
+        memset(m->table, 0, (is_flags(m) ? 4 * n : n * n) * sizeof *m->table);
+    }
+    if (m->ranks) {
+        memset(m->ranks, 0, n * sizeof *m->ranks);
+    }
+    m->rows = 0;
+    m->full = 0;
+}
+
+uint64_t hri_metrics_bytes(const hri_metrics_options *o) {
+    const uint64_t n = (uint64_t)o->outputs, most = HRI_METRICS_SCORES / (n ? n : 1);
+    const uint64_t rows = o->no_auc || o->target == HRI_TARGET_NUMBERS ? 0
+                          : o->rows && o->rows < most                  ? o->rows
+                                                                       : most;
+    const uint64_t ids = o->target == HRI_TARGET_FLAGS ? n : 1;
+    return n * (n + 16) * sizeof(uint64_t) +
+           rows * (n * sizeof(float) + ids * sizeof(int32_t) + sizeof(scored));
+}
+
 void hri_metrics_close(hri_metrics *m) {
     if (m) {
         hri_free(m->table);
+        hri_free(m->ranks);
         hri_free(m->numbers);
         hri_free(m->scores);
         hri_free(m->ids);
@@ -70,19 +122,7 @@ static hr_status make_room(hri_metrics *m) {
         m->full = 1;
         return HR_OK;
     }
-    if (m->rows == m->room) {
-        const uint64_t room = m->room ? 2 * m->room : 64;
-        float *scores = hri_realloc(m->scores, room * n * sizeof *scores);
-        m->scores = scores ? scores : m->scores;
-        int32_t *ids =
-            scores ? hri_realloc(m->ids, room * (is_flags(m) ? n : 1) * sizeof *ids) : NULL;
-        m->ids = ids ? ids : m->ids;
-        if (!ids) {
-            return HR_E_NOMEM_HOST;
-        }
-        m->room = room;
-    }
-    return HR_OK;
+    return m->rows < m->room ? HR_OK : take_room(m, m->room ? 2 * m->room : 64);
 }
 
 static void keep_softmax(hri_metrics *m, const float *row, int32_t id) {
@@ -101,6 +141,17 @@ static void keep_softmax(hri_metrics *m, const float *row, int32_t id) {
     m->ids[m->rows++] = id;
 }
 
+/* How many classes come before this one: those with a higher score, and with the same one those of smaller number.  A score
+ * that is not a number comes last. */
+static int64_t rank_of(const float *row, int64_t n, int32_t id) {
+    const float own = row[id];
+    int64_t before = 0;
+    for (int64_t k = 0; k < n; k++) {
+        before += k != id && (row[k] > own || (row[k] == own && k < id) || own != own);
+    }
+    return before;
+}
+
 hr_status hri_metrics_add_ids(hri_metrics *m, const float *scores, const int32_t *ids,
                               uint64_t rows) {
     const int64_t n = m->o.outputs;
@@ -115,6 +166,7 @@ hr_status hri_metrics_add_ids(hri_metrics *m, const float *scores, const int32_t
             best = row[c] > row[best] ? c : best;
         }
         m->table[ids[i] * n + best]++;
+        m->ranks[rank_of(row, n, ids[i])]++;
         status = make_room(m);
         if (status == HR_OK && !m->full) {
             keep_softmax(m, row, ids[i]);
@@ -173,11 +225,6 @@ hr_status hri_metrics_add_reals(hri_metrics *m, const float *scores, const float
 static double ratio(double a, double b) {
     return b > 0 ? a / b : 0;
 }
-
-typedef struct scored {
-    float score;
-    int32_t positive;
-} scored;
 
 static int by_score(const void *a, const void *b) {
     const scored *x = a, *y = b;
@@ -252,6 +299,15 @@ hr_status hri_metrics_class(hri_metrics *m, int64_t c, hri_class_metrics *out) {
 
 uint64_t hri_metrics_confusion(const hri_metrics *m, int64_t id, int64_t as) {
     return m->table[id * m->o.outputs + as];
+}
+
+double hri_metrics_top(const hri_metrics *m, int64_t k) {
+    double right = 0, all = 0;
+    for (int64_t i = 0; i < m->o.outputs; i++) {
+        right += i < k ? (double)m->ranks[i] : 0;
+        all += (double)m->ranks[i];
+    }
+    return all > 0 ? right / all : (double)NAN;
 }
 
 static double accuracy_of(const hri_metrics *m) {

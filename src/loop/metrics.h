@@ -1,6 +1,6 @@
 /* How good predictions are: sums over samples, and the numbers that follow from them.
  *
- *   classes   confusion matrix; accuracy, precision, recall, F1 (Dice) and IoU of each class, and their means over classes that
+ *   classes   confusion matrix; accuracy, top-k, precision, recall, F1 (Dice) and IoU of each class, and their means over classes that
  *             occur; AUC of each class against the others, from softmax probabilities
  *   flags     the same for each output alone, right at 0.5
  *   numbers   MAE, RMSE and R2, each the mean over outputs
@@ -23,7 +23,8 @@ typedef struct hri_metrics_options {
     hri_target target;
     int64_t outputs;          /* classes, flags or numbers of a row */
     const hri_tabular *table; /* NUMBERS: their units; NULL: as they are */
-    int no_auc;               /* rows are pixels or tokens: too many for it to be of use */
+    int no_auc;    /* rows are pixels or tokens, too many for it to be of use; or nobody asks */
+    uint64_t rows; /* of which AUC is told: room is taken at once; 0: as they come */
 } hri_metrics_options;
 
 typedef struct hri_metric {
@@ -51,6 +52,12 @@ HR_MUST_CHECK hr_status hri_metrics_add_reals(hri_metrics *m, const float *score
 HR_MUST_CHECK hr_status hri_metrics_get(hri_metrics *m, hri_metric *out, size_t *count);
 /* c below `outputs`; not of numbers. */
 HR_MUST_CHECK hr_status hri_metrics_class(hri_metrics *m, int64_t c, hri_class_metrics *out);
+/* Share of rows whose id is among the k best scores, of equal ones the smaller number first; of classes.  NAN: no row. */
+double hri_metrics_top(const hri_metrics *m, int64_t k);
+/* Forgets all rows, and keeps the room. */
+void hri_metrics_clear(hri_metrics *m);
+/* What one takes at most, with rows and what telling it takes. */
+uint64_t hri_metrics_bytes(const hri_metrics_options *o);
 /* Rows with this id that were taken for `as`; of classes. */
 uint64_t hri_metrics_confusion(const hri_metrics *m, int64_t id, int64_t as);
 

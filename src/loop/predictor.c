@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "graph/half.h"
 #include "graph/graph.h"
 #include "fit/run_int.h"
 #include "step/objective.h"
@@ -196,22 +195,8 @@ static hr_status read_number(const piece *x, const char *name, float *out) {
                : HR_OK;
 }
 
-/* Scores of a 2-byte type come into the upper half of their room and are widened from below: a number is read before
- * anything is written over it. */
 static hr_status read_scores(hri_predictor *i, const piece *x) {
-    const size_t count = (size_t)(x->batch * i->row);
-    const hr_type type = x->g->values[x->logits].meta.type;
-    const uint64_t bytes = count * hr_type_bytes(type);
-    char *from = (char *)i->scores + (count * sizeof *i->scores - bytes);
-    const hr_status status = hri_exec_get(x->exec, x->logits, 0, from, bytes);
-    for (size_t k = 0; status == HR_OK && type != HR_TYPE_F32 && k < count; k++) {
-        hri_bf16 b;
-        hri_f16 h;
-        memcpy(&b, from + 2 * k, sizeof b);
-        memcpy(&h, from + 2 * k, sizeof h);
-        i->scores[k] = type == HR_TYPE_BF16 ? hri_from_bf16(b) : hri_from_f16(h);
-    }
-    return status;
+    return hri_exec_get_reals(x->exec, x->logits, i->scores, (uint64_t)(x->batch * i->row));
 }
 
 static hr_status read_results(hri_predictor *i, const piece *x) {

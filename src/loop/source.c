@@ -648,6 +648,9 @@ static hr_status say_picture(text *t, const hri_source *s, const hri_model_input
     if (wants(augment, "jitter")) {
         say(t, " | jitter");
     }
+    if (wants(augment, "randaugment")) {
+        say(t, " | randaugment");
+    }
     if (wants(augment, "erase")) {
         say(t, " | erase");
     }
@@ -704,9 +707,12 @@ static hr_status check_labels(const hri_source *s, const hri_model_input *want, 
                : HR_OK;
 }
 
+const char *const hri_augmentations[] = {"none",        "flip",  "crop", "jitter",
+                                         "randaugment", "erase", NULL};
+
 static hr_status check_augment(const char *augment, hri_prose *why) {
-    static const char *const known[] = {"flip", "crop", "jitter", "erase", "none"};
-    enum { KNOWN = sizeof known / sizeof known[0] };
+    const char *const *known = hri_augmentations;
+    enum { KNOWN = sizeof hri_augmentations / sizeof hri_augmentations[0] - 1 };
     for (const char *at = augment; at && *at;) {
         at += strspn(at, ", ");
         const size_t n = strcspn(at, ", ");
@@ -717,10 +723,10 @@ static hr_status check_augment(const char *augment, hri_prose *why) {
             k++;
         }
         if (n && k == KNOWN) {
-            const char *near = hri_nearest(word, known, KNOWN, sizeof known[0]);
+            const char *near = hri_nearest(word, known, KNOWN, sizeof *known);
             return hri_prose_set(why, HR_E_INVALID,
                                  "`augment`: unknown value \"%s\"%s%s%s; use flip, crop, jitter, "
-                                 "erase or none",
+                                 "randaugment, erase or none",
                                  word, near ? ", did you mean \"" : "", near ? near : "",
                                  near ? "\"?" : "");
         }

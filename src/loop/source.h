@@ -103,11 +103,14 @@ HR_MUST_CHECK hr_status hri_source_fill_model(const char *model, const hri_sourc
                                               size_t size, char *said, size_t said_size,
                                               hri_prose *why);
 
+extern const char *const hri_augmentations[]; /* "none" and words of `augment`; NULL ends it */
+
 /* How samples are drawn. */
 typedef struct hri_source_use {
-    int training;        /* shuffled anew each epoch, augmented */
-    int bare;            /* 1: samples as the source has them, without the stages that follow */
-    const char *augment; /* "flip,crop,jitter" or any of them; NULL or "none": nothing */
+    int training; /* shuffled anew each epoch, augmented */
+    int bare;     /* 1: samples as the source has them, without the stages that follow */
+    const char
+        *augment; /* "flip,crop,jitter,randaugment,erase" or any of them; NULL or "none": nothing */
     uint64_t seed;
     /* A part of the source, drawn once by the seed: the first `part_count` after `part_first` of that order; 0: all. */
     uint64_t part_first, part_count;

@@ -23,6 +23,7 @@
 #include "weights/checkpoint.h"
 #include "fit/planned.h"
 #include "records/record.h"
+#include "loop/scorer.h"
 #include "loop/supply.h"
 
 typedef enum hri_trainer_end {
@@ -35,6 +36,8 @@ typedef enum hri_trainer_end {
 
 typedef struct hri_trainer hri_trainer;
 
+#define HRI_BEST_BY_LOSS SIZE_MAX
+
 typedef struct hri_trainer_options {
     hri_planned *planned; /* taken; lives as long as the trainer, as do all below */
     hri_feeds *feeds;     /* that feed it; without validation there is none */
@@ -44,6 +47,8 @@ typedef struct hri_trainer_options {
     uint64_t validate_every;  /* steps; 0: after every epoch */
     uint64_t patience;   /* validations (epochs without any) without a better one; 0: never mind */
     double min_delta;    /* what counts as better */
+    hri_scorer *scorer;  /* of the validation's supply, which shows it its samples; NULL: none */
+    size_t best_by;      /* of its metrics, what `best` and `patience` go by; HRI_BEST_BY_LOSS */
     uint64_t save_every; /* steps between checkpoints beside those of epochs; 0: none */
     uint64_t save_seconds; /* the same by the clock; 0: never */
     const char *folder;    /* of checkpoints; NULL: none are written */

@@ -22,6 +22,13 @@ hr_status hri_trainer_metric(const hri_trainer *t, const char *name, hri_trainer
     const hri_trainer_means *m = span == HRI_TRAINER_EPOCH ? &t->epoch_means : &t->validation_means;
     const char *is;
     double last = NAN;
+    const hri_record_validation *v = &t->sums.validation;
+    for (uint32_t i = 0; span == HRI_TRAINER_VALIDATION && i < v->metric_count; i++) {
+        if (!strcmp(v->metrics[i].name, name)) {
+            *out = v->metrics[i].value;
+            return HR_OK;
+        }
+    }
     for (size_t i = 0; (is = hri_planned_metric(t->o.planned, i, &last)) != NULL; i++) {
         if (!strcmp(is, name)) {
             *out = span == HRI_TRAINER_STEP ? (t->sums.steps ? last : NAN)
@@ -41,11 +48,29 @@ static double seconds(uint64_t ns) {
     return (double)ns / 1e9;
 }
 
+/* What was asked for beside loss and accuracy. */
+static hr_status read_metrics(const hri_trainer *t, hri_record_validation *out, hri_prose *why) {
+    const hri_wanted *w = t->o.scorer ? hri_scorer_wanted(t->o.scorer) : NULL;
+    const hri_wanted_sums sums = {.loss = out->loss, .accuracy = out->accuracy};
+    for (size_t i = 0; w && i < w->count; i++) {
+        out->metrics[i].name = w->of[i].name;
+        const hr_status status = hri_scorer_value(t->o.scorer, i, &sums, &out->metrics[i].value);
+        if (status != HR_OK) {
+            return hri_prose_set(why, status, "out of memory for metrics");
+        }
+        out->metric_count = (uint32_t)i + 1;
+    }
+    return HR_OK;
+}
+
 static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_prose *why) {
     double loss = 0, right = 0, top = 0;
     uint64_t samples = 0, labels = 0;
     const uint64_t begin = hri_clock_ns();
     t->validation_means = (hri_trainer_means){.counted = 0};
+    if (t->o.scorer) {
+        hri_scorer_begin(t->o.scorer);
+    }
     hr_status status = hri_supply_start(t->o.feeds->validation, 0, why);
     while (status == HR_OK) {
         hri_numbers n;
@@ -61,6 +86,9 @@ static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_
             labels += n.counted;
             samples += t->o.feeds->fed;
             hri_trainer_add_means(t, &t->validation_means, n.counted);
+        }
+        if (status == HR_OK && t->o.scorer) {
+            status = hri_scorer_add(t->o.scorer, t->o.planned, t->o.feeds->fed, why);
         }
     }
     if (status == HR_E_EOF && samples) {
@@ -83,7 +111,7 @@ static hr_status run_validation(hri_trainer *t, hri_record_validation *out, hri_
                                    .accuracy = right / (double)labels,
                                    .top5 = top / (double)labels,
                                    .seconds = seconds(end - begin)};
-    return HR_OK;
+    return read_metrics(t, out, why);
 }
 
 /* Schedule plateau: after every so many numbers that were not better. */
@@ -101,7 +129,12 @@ static void lower_rate(hri_trainer *t) {
 
 /* Is this number the best so far?  Counts those that were not. */
 int hri_trainer_judge(hri_trainer *t, double number) {
-    const int better = isnan(t->at.best) || number < t->at.best - t->o.min_delta;
+    const int by_loss = !t->o.scorer || t->o.best_by == HRI_BEST_BY_LOSS;
+    const int rises =
+        !by_loss && hri_wanted_rises(&hri_scorer_wanted(t->o.scorer)->of[t->o.best_by]);
+    const double than = t->at.best, by = t->o.min_delta;
+    const int better = (isnan(than) && (by_loss || !isnan(number))) ||
+                       (rises ? number > than + by : number < than - by);
     if (better) {
         t->at.best = number;
         t->at.best_epoch = t->at.epoch + 1;
@@ -119,7 +152,8 @@ hr_status hri_trainer_do_validation(hri_trainer *t, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
-    v.best = hri_trainer_judge(t, v.loss);
+    const int by_loss = !t->o.scorer || t->o.best_by == HRI_BEST_BY_LOSS;
+    v.best = hri_trainer_judge(t, by_loss ? v.loss : v.metrics[t->o.best_by].value);
     t->sums.validation = v;
     t->validated = 1;
     hri_record_validation_done(t->o.record, &v);

@@ -256,6 +256,13 @@ void hri_lines_validation(hri_lines *l, const hri_record_validation *v) {
     number(&j, "top5", v->top5);
     number(&j, "seconds", v->seconds);
     hri_json_bool(&j, "best", v->best != 0);
+    if (v->metric_count) {
+        hri_json_object(&j, "metrics");
+        for (uint32_t i = 0; i < v->metric_count; i++) {
+            hri_json_double(&j, v->metrics[i].name, v->metrics[i].value);
+        }
+        hri_json_end(&j);
+    }
     finish(l, &j);
 }
 

@@ -236,6 +236,11 @@ void hri_record_validation_done(hri_record *r, const hri_record_validation *v) {
     hri_events_scalar(&r->events, "validation/loss", v->step, v->loss);
     scalar(r, "validation/accuracy", v->step, v->accuracy);
     scalar(r, "validation/top5", v->step, v->top5);
+    for (uint32_t i = 0; i < v->metric_count; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "validation/%s", v->metrics[i].name);
+        scalar(r, name, v->step, v->metrics[i].value);
+    }
     hri_events_flush(&r->events);
 }
 

@@ -62,12 +62,20 @@ typedef struct hri_record_step {
     uint64_t memory_bytes, peak_bytes; /* what the outside sees: now, and so far at most */
 } hri_record_step;
 
+enum { HRI_RECORD_METRICS = 16 };
+
 typedef struct hri_record_validation {
     uint64_t step, epoch;
     uint64_t samples;
     double loss, accuracy, top5;
     double seconds;
     int best; /* better than every one before */
+    /* What else was asked for, by name; values that are NAN cannot be told. */
+    uint32_t metric_count;
+    struct {
+        const char *name; /* lives as long as the run */
+        double value;
+    } metrics[HRI_RECORD_METRICS];
 } hri_record_validation;
 
 typedef struct hri_record_epoch {

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "graph/half.h"
 #include "run/bind.h"
 #include "net/net.h"
 #include "run/execute_gpu.h"
@@ -224,6 +225,23 @@ hr_addr hri_exec_address(const hri_exec *e, hr_value v) {
 hr_addr hri_exec_band(const hri_exec *e) {
     const hri_lane *lane = e->gpu ? hri_exec_gpu_lane(e->gpu) : NULL;
     return lane && lane->sizes.band ? lane->band : 0;
+}
+
+/* Numbers of a 2-byte type come into the upper half of their room and are widened from below: each is read before anything
+ * is written over it. */
+hr_status hri_exec_get_reals(const hri_exec *e, hr_value v, float *to, uint64_t count) {
+    const hr_type type = (hr_type)e->b.g->values[v].meta.type;
+    const uint64_t bytes = count * hr_type_bytes(type);
+    char *from = (char *)to + (count * sizeof *to - bytes);
+    const hr_status status = hri_exec_get(e, v, 0, from, bytes);
+    for (uint64_t k = 0; status == HR_OK && type != HR_TYPE_F32 && k < count; k++) {
+        hri_bf16 b;
+        hri_f16 h;
+        memcpy(&b, from + 2 * k, sizeof b);
+        memcpy(&h, from + 2 * k, sizeof h);
+        to[k] = type == HR_TYPE_BF16 ? hri_from_bf16(b) : hri_from_f16(h);
+    }
+    return status;
 }
 
 hr_status hri_exec_get_band(const hri_exec *e, void *to, uint64_t bytes) {

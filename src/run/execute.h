@@ -70,6 +70,9 @@ HR_MUST_CHECK hr_status hri_exec_put(hri_exec *e, hr_value v, uint64_t at, const
                                      uint64_t bytes);
 HR_MUST_CHECK hr_status hri_exec_get(const hri_exec *e, hr_value v, uint64_t at, void *to,
                                      uint64_t bytes);
+/* The first `count` numbers of a floating-point value as f32. */
+HR_MUST_CHECK hr_status hri_exec_get_reals(const hri_exec *e, hr_value v, float *to,
+                                           uint64_t count);
 /* Where a value that is held lies: an address of the device; 0: it is not held. */
 hr_addr hri_exec_address(const hri_exec *e, hr_value v);
 /* hri_lane_sizes.band on the device, which nothing uses during runs, and what is in it; 0 on the host and without one. */

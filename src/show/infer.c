@@ -11,7 +11,7 @@
 #include "base/table.h"
 #include "base/text.h"
 
-enum { WORST = 5, PIXEL_ROWS = 40 };
+enum { WORST = 5, PIXEL_ROWS = 40, MATRIX_MOST = 15 };
 
 const char *const hri_splits[] = {"all", "train", "val", NULL};
 
@@ -173,7 +173,48 @@ static void show_metrics(const hri_infer_sheet *s, hri_out *out) {
     hri_out_text(out, first ? "" : "\n");
 }
 
-hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
+bool hri_confusion_is_shown(const char *path) {
+    return path && !strcmp(path, "-");
+}
+
+/* A row per label, a column per prediction. */
+static hr_status show_matrix(const hri_infer_sheet *s, hri_out *out, const hri_term *term) {
+    const char *heads[MATRIX_MOST + 1] = {"LABEL"};
+    char names[MATRIX_MOST][32], name[32];
+    const uint64_t n = s->result->class_count;
+    hri_table t;
+    uint64_t all = 0;
+    for (uint64_t k = 0; k < n * n; k++) {
+        all += hr_predictor_confusion(s->predictor, k / n, k % n);
+    }
+    if (!all || n > MATRIX_MOST) {
+        hri_out_printf(out,
+                       "  the confusion matrix is shown of 1 to %d classes; write it to a file "
+                       "with --confusion FILE.csv\n",
+                       MATRIX_MOST);
+        return HR_OK;
+    }
+    for (uint64_t k = 0; k < n; k++) {
+        snprintf(names[k], sizeof names[k], ">%s",
+                 hri_infer_class(s, (int64_t)k, name, sizeof name));
+        heads[k + 1] = names[k];
+    }
+    hri_table_init(&t, heads, (size_t)n + 1);
+    for (uint64_t r = 0; r < n; r++) {
+        hri_table_cell(&t, HRI_STYLE_PLAIN, "%s",
+                       hri_infer_class(s, (int64_t)r, name, sizeof name));
+        for (uint64_t c = 0; c < n; c++) {
+            hri_table_cell(&t, HRI_STYLE_PLAIN, "%llu",
+                           (unsigned long long)hr_predictor_confusion(s->predictor, r, c));
+        }
+    }
+    const hr_status status = hri_table_print(&t, out, term, 2, 1);
+    hri_table_deinit(&t);
+    return status;
+}
+
+hr_status hri_evaluation_show(const hri_infer_sheet *s, const char *confusion, hri_out *out,
+                              const hri_term *term) {
     const hr_infer_result *r = s->result;
     hri_text title = {0};
     add_share(&title, "accuracy", r->accuracy);
@@ -188,9 +229,11 @@ hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out, const hri_
                        s->split == HR_SPLIT_VAL ? "held out for validation" : "used for training");
     }
     show_memory(s, out);
-    return !r->class_count          ? HR_OK
-           : s->info->pixel_classes ? show_pixels(s, out, term)
-                                    : show_worst(s, out, term);
+    const hr_status status = !r->class_count          ? HR_OK
+                             : s->info->pixel_classes ? show_pixels(s, out, term)
+                                                      : show_worst(s, out, term);
+    return status == HR_OK && hri_confusion_is_shown(confusion) ? show_matrix(s, out, term)
+                                                                : status;
 }
 
 void hri_evaluation_next(const hri_infer_sheet *s, const char *data, hri_text *out) {
@@ -208,7 +251,7 @@ void hri_evaluation_next(const hri_infer_sheet *s, const char *data, hri_text *o
     }
 }
 
-void hri_evaluation_json(const hri_infer_sheet *s, hri_json *json) {
+void hri_evaluation_json(const hri_infer_sheet *s, const char *confusion, hri_json *json) {
     const hr_infer_result *r = s->result;
     hri_json_string(json, "model", s->info->model);
     hri_json_string(json, "checkpoint", s->info->checkpoint);
@@ -236,6 +279,18 @@ void hri_evaluation_json(const hri_infer_sheet *s, hri_json *json) {
         hri_json_double(json, "f1", c.r.f1);
         hri_json_double(json, "iou", c.r.iou);
         hri_json_double(json, "auc", c.r.auc);
+        hri_json_end(json);
+    }
+    hri_json_end(json);
+    if (!hri_confusion_is_shown(confusion)) {
+        return;
+    }
+    hri_json_array(json, "confusion");
+    for (uint64_t k = 0; k < r->class_count; k++) {
+        hri_json_array(json, NULL);
+        for (uint64_t c = 0; c < r->class_count; c++) {
+            hri_json_u64(json, NULL, hr_predictor_confusion(s->predictor, k, c));
+        }
         hri_json_end(json);
     }
     hri_json_end(json);

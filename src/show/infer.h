@@ -29,12 +29,14 @@ const char *hri_infer_sum(const hri_infer_sheet *s, char *buf, size_t size);
 void hri_infer_refusal_json(const char *model, const char *checkpoint, uint64_t budget_bytes,
                             const char *reason, hri_json *json);
 
-/* How good it is, what it took, and the classes with the most errors. */
-HR_MUST_CHECK hr_status hri_evaluation_show(const hri_infer_sheet *s, hri_out *out,
-                                            const hri_term *term);
+/* Is this where a confusion matrix is printed rather than written: "-"? */
+bool hri_confusion_is_shown(const char *path);
+/* How good it is, what it took, the classes with the most errors, and the matrix where it is asked for. */
+HR_MUST_CHECK hr_status hri_evaluation_show(const hri_infer_sheet *s, const char *confusion,
+                                            hri_out *out, const hri_term *term);
 /* The command to type next; data: as it was typed. */
 void hri_evaluation_next(const hri_infer_sheet *s, const char *data, hri_text *out);
 /* The members of the object. */
-void hri_evaluation_json(const hri_infer_sheet *s, hri_json *json);
+void hri_evaluation_json(const hri_infer_sheet *s, const char *confusion, hri_json *json);
 
 #endif

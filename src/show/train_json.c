@@ -58,6 +58,22 @@ static void put_memory(hri_json *json, const hr_train_result *r) {
     hri_json_u64(json, "offloaded_bytes", r->offloaded_bytes);
 }
 
+/* Of the last validation, and what the best goes by. */
+static void put_metrics(hri_json *json, const hri_train_job *j) {
+    hri_trainer_sums sums;
+    if (!j->wanted.count) {
+        return;
+    }
+    hri_trainer_get_sums(j->trainer, &sums);
+    hri_json_string(json, "best_by",
+                    j->best_by == HRI_BEST_BY_LOSS ? "loss" : j->wanted.of[j->best_by].name);
+    hri_json_object(json, "val_metrics");
+    for (uint32_t i = 0; i < sums.validation.metric_count; i++) {
+        hri_json_double(json, sums.validation.metrics[i].name, sums.validation.metrics[i].value);
+    }
+    hri_json_end(json);
+}
+
 hr_status hri_train_show_json(const hr_plan *plan, size_t job, const hri_startup *startup,
                               hri_json *json) {
     hr_train_result own = {.size = sizeof own}, *r = &own;
@@ -85,6 +101,7 @@ hr_status hri_train_show_json(const hr_plan *plan, size_t job, const hri_startup
     }
     hri_json_u64(json, "recomputed_ops", r->recomputed_ops);
     put_numbers(json, r);
+    put_metrics(json, &plan->together->jobs[job]);
     put_memory(json, r);
     hri_json_double(json, "samples_per_second", r->samples_per_second);
     hri_json_double(json, "seconds", r->seconds);

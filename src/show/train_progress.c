@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/wrap.h"
@@ -17,7 +18,7 @@ static uint64_t mib(uint64_t bytes) {
 }
 
 typedef struct note {
-    char text[320];
+    char text[640];
     size_t used;
 } note;
 
@@ -77,6 +78,17 @@ static void add_short(note *n, double loss, double accuracy, const hri_train_job
     }
 }
 
+/* Those that were asked for, without what stands there anyway. */
+static void add_metrics(note *n, const hri_record_validation *v) {
+    for (uint32_t i = 0; i < v->metric_count; i++) {
+        const char *name = v->metrics[i].name;
+        if (strcmp(name, "loss") != 0 && strcmp(name, "top5") != 0 &&
+            (strcmp(name, "accuracy") != 0 || isnan(v->accuracy))) {
+            add(n, " - val_%s: %.4f", name, v->metrics[i].value);
+        }
+    }
+}
+
 static void head_line(hri_train_view *v, uint64_t epoch, double seconds_ago) {
     char of[32] = "";
     if (v->job->epochs) {
@@ -129,6 +141,7 @@ static void end_bar(hri_train_view *v, const hr_numbers *e, const hri_record_val
     if (val) {
         note line = {.used = 0};
         add_numbers(&line, "val_", val->loss, val->accuracy, val->top5);
+        add_metrics(&line, val);
         add(&line, "%s", val->best ? " - best so far" : "");
         hri_out_text(v->err, "  ");
         hri_wrap(v->err, line.text, v->err_term->width, 2, 2);
@@ -142,6 +155,7 @@ static void show_epoch(hri_train_view *v, const hr_numbers *e, const hri_record_
     add_numbers(&n, "", e->loss, e->accuracy, e->top5);
     if (val) {
         add_numbers(&n, "val_", val->loss, val->accuracy, val->top5);
+        add_metrics(&n, val);
     }
     add_memory(&n, v->job, e->peak_bytes);
     if (v->err_term->tty && !v->many) {
@@ -163,6 +177,19 @@ static void show_epoch(hri_train_view *v, const hr_numbers *e, const hri_record_
     hri_out_flush(out);
 }
 
+/* With the metrics that were asked for, which an event has not. */
+static void keep_validation(hri_train_view *v, const hr_numbers *n) {
+    hri_trainer_sums sums;
+    hri_trainer_get_sums(v->job->trainer, &sums);
+    v->validation = sums.validation;
+    v->validation.step = n->step;
+    v->validation.epoch = n->epoch;
+    v->validation.loss = n->loss;
+    v->validation.accuracy = n->accuracy;
+    v->validation.top5 = n->top5;
+    v->validation.best = n->best;
+}
+
 void hri_train_show_event(hri_train_view *v, const hr_job_event *e) {
     const hr_numbers *n = e->numbers;
     switch (e->kind) {
@@ -173,12 +200,7 @@ void hri_train_show_event(hri_train_view *v, const hr_job_event *e) {
         show_step(v, n);
         break;
     case HR_EVENT_VALIDATED:
-        v->validation = (hri_record_validation){.step = n->step,
-                                                .epoch = n->epoch,
-                                                .loss = n->loss,
-                                                .accuracy = n->accuracy,
-                                                .top5 = n->top5,
-                                                .best = n->best};
+        keep_validation(v, n);
         break;
     case HR_EVENT_EPOCH:
         show_epoch(v, n,

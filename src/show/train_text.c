@@ -120,8 +120,12 @@ static void say_saved(const hri_train_view *v) {
     hri_out_printf(v->out, "  saved    %s: %s (resume from step %llu)", j->folder,
                    HRI_CHECKPOINT_LAST, (unsigned long long)step);
     if (p->best_epoch) {
-        hri_out_printf(v->out, ", %s (epoch %llu)", HRI_CHECKPOINT_BEST,
+        hri_out_printf(v->out, ", %s (epoch %llu", HRI_CHECKPOINT_BEST,
                        (unsigned long long)p->best_epoch);
+        if (j->best_by != HRI_BEST_BY_LOSS) {
+            hri_out_printf(v->out, ", %s %.4f", j->wanted.of[j->best_by].name, p->best);
+        }
+        hri_out_text(v->out, ")");
     }
     hri_out_text(v->out, "\n");
 }

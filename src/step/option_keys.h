@@ -14,4 +14,13 @@ void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *ou
 /* The passes over the model that flags of their names ask for, for hr_job_options. */
 void hri_train_passes_add(const hri_field *fields, const void *flags, hri_text *out);
 
+#define HRI_TRAIN_LORA_HELP                                                                        \
+    "train low-rank adapters of linear layers and nothing else: rank=16,alpha=32,layers=PATTERN"
+#define HRI_TRAIN_PRUNE_HELP                                                                       \
+    "set small weights to zero while training: 0.8, 0.5:0.8 or "                                   \
+    "2:4,begin=STEP,end=STEP,every=N,layers=PATTERN"
+#define HRI_TRAIN_FREEZE_HELP                                                                      \
+    "layers that are not trained: names joined by +, * for any letters; \"*,except=fc\" is all "   \
+    "but fc"
+
 #endif

@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "loop/class_weights.h"
-#include "loop/metrics.h"
+#include "loop/scorer.h"
 #include "loop/survey.h"
 #include "pictures.h"
 #include "test.h"
@@ -25,10 +25,22 @@ static void set_up(void) {
     snprintf(weights_path, sizeof weights_path, "%s/w.txt", test_folder());
 }
 
+static hr_status open_scorer(const hri_metrics_options *metrics) {
+    const hri_wanted_task task = {.target = HRI_TARGET_CLASSES, .outputs = 2};
+    hri_wanted wanted = {.count = 0};
+    hri_scorer *s = NULL;
+    hr_status status = hri_wanted_add(&wanted, "auc,f1:1", &task, NULL, NULL);
+    const hri_scorer_options o = {
+        .wanted = &wanted, .metrics = *metrics, .label = "label", .label_each = 1, .samples = 4};
+    status = status == HR_OK ? hri_scorer_open(&o, &s) : status;
+    hri_scorer_close(s);
+    return status;
+}
+
 static hr_status judge(hri_hasher *h) {
     static const float scores[] = {2, 1, 0, 3, 1, 1};
     static const int32_t ids[] = {0, 1, 1};
-    const hri_metrics_options o = {.target = HRI_TARGET_CLASSES, .outputs = 2};
+    const hri_metrics_options o = {.target = HRI_TARGET_CLASSES, .outputs = 2, .rows = 2};
     hri_metrics *m = NULL;
     hri_metric made[HRI_METRICS_MAX];
     size_t count = 0;
@@ -43,7 +55,7 @@ static hr_status judge(hri_hasher *h) {
         hri_hasher_add(h, &made[i].value, sizeof made[i].value);
     }
     hri_metrics_close(m);
-    return status;
+    return status == HR_OK ? open_scorer(&o) : status;
 }
 
 static hr_status run(uint64_t *out) {

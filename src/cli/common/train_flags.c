@@ -11,7 +11,6 @@
 
 const char *const hri_train_wires[] = {"auto", "shm", "tcp", "mpi", "nccl", NULL};
 const char *const hri_train_shards[] = {"none", "states", "weights", "auto", NULL};
-static const char *const augmentations[] = {"none", "flip", "crop", "jitter", "erase", NULL};
 
 #define AT(MEMBER) offsetof(hri_train_flags, MEMBER)
 
@@ -82,6 +81,7 @@ const hri_field hri_train_flag_fields[] = {
      "weight of each class in the loss: auto (rare classes count more), or a file with a weight "
      "per line",
      AT(class_weights), HRI_FIELD_STRING, NULL, .metavar = "auto|FILE"},
+    HRI_HABIT_FIELDS(hri_train_flags),
     {"lora", HRI_TRAIN_LORA_HELP, AT(lora), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
     {"prune", HRI_TRAIN_PRUNE_HELP, AT(prune), HRI_FIELD_STRING, NULL, .metavar = "SHARE"},
     {"freeze", HRI_TRAIN_FREEZE_HELP, AT(freeze), HRI_FIELD_STRING, NULL, .metavar = "PATTERN"},
@@ -131,8 +131,8 @@ const hri_field hri_train_flag_fields[] = {
      "true", .needs = "device=cuda*,spill"},
     {"spill", "on the host: offload values to an unnamed file in this directory", AT(spill),
      HRI_FIELD_STRING, NULL, .metavar = "DIR"},
-    {"augment", "random augmentation of training images: flip, crop, jitter, erase, or none",
-     AT(augment), HRI_FIELD_LIST, "none", .metavar = "LIST", .choices = augmentations},
+    {"augment", HRI_AUGMENT_HELP, AT(augment), HRI_FIELD_LIST, "none", .metavar = "LIST",
+     .choices = hri_augmentations},
     {"data-budget",
      "RAM of the input pipeline, part of the budget; default: enough for two "
      "batches",

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/options.h"
+#include "job/habits.h"
 #include "step/option_keys.h"
 
 typedef struct hri_train_flags {
@@ -21,6 +22,7 @@ typedef struct hri_train_flags {
     bool nesterov;
     double smoothing;
     const char *loss, *class_weights;
+    hri_habits habits;
     const char *lora, *prune, *freeze, *layer_rates, *ema; /* options of the passes; NULL: none */
     const char *options;
     int64_t accumulate, replicas, effort;
@@ -48,15 +50,6 @@ typedef struct hri_train_flags {
     const char *profile, *profile_steps;
     bool json;
 } hri_train_flags;
-
-#define HRI_TRAIN_LORA_HELP                                                                        \
-    "train low-rank adapters of linear layers and nothing else: rank=16,alpha=32,layers=PATTERN"
-#define HRI_TRAIN_PRUNE_HELP                                                                       \
-    "set small weights to zero while training: 0.8, 0.5:0.8 or "                                   \
-    "2:4,begin=STEP,end=STEP,every=N,layers=PATTERN"
-#define HRI_TRAIN_FREEZE_HELP                                                                      \
-    "layers that are not trained: names joined by +, * for any letters; \"*,except=fc\" is all "   \
-    "but fc"
 
 extern const hri_field hri_train_flag_fields[];
 extern const char *const hri_train_shards[]; /* of --shard */

@@ -108,6 +108,7 @@ int hri_train_run_init(hri_train_run *r) {
                             .exact_f32 = f->exact,
                             .tune = f->tune,
                             .grow = f->memory_growth};
+    hri_habits_set(&f->habits, &r->o);
     hri_cli_job_settings(r->cli, &r->o);
     r->speller = (hri_plan_speller){.user = r, .flags = spell_flags, .command = spell_command};
     hri_out_init(&r->err, STDERR_FILENO);

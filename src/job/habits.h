@@ -1,0 +1,44 @@
+/* Options of training that concern what is learnt from which sample, and what is told of it: flags of `headroom train`, and
+ * fields of hr_job_options under the same names. */
+#ifndef HRI_JOB_HABITS_H
+#define HRI_JOB_HABITS_H
+
+#include <headroom/job.h>
+#include "base/options.h"
+#include "loop/source.h"
+
+typedef struct hri_habits {
+    const char *metric, *best_by; /* NULL: none */
+} hri_habits;
+
+#define HRI_METRIC_HELP                                                                            \
+    "more metrics: topK, precision, recall, f1, dice, iou, auc (of one class: recall:star), mae, " \
+    "rmse, r2, perplexity"
+
+#define HRI_AUGMENT_HELP                                                                           \
+    "random augmentation of training images: flip, crop, jitter, randaugment, erase, or none"
+
+/* The rows of a table of flags, over a struct TYPE that has an hri_habits `habits`. */
+#define HRI_HABIT_FIELDS(TYPE)                                                                     \
+    {"metric",                                                                                     \
+     HRI_METRIC_HELP "; of each validation",                                                       \
+     offsetof(TYPE, habits.metric),                                                                \
+     HRI_FIELD_STRING,                                                                             \
+     NULL,                                                                                         \
+     .metavar = "NAMES",                                                                           \
+     .needs = "val-data,val-split"},                                                               \
+    {                                                                                              \
+        "best-by",                                                                                 \
+            "metric that the best checkpoint, --patience and the schedule plateau go by; "         \
+            "default: "                                                                            \
+            "loss",                                                                                \
+            offsetof(TYPE, habits.best_by), HRI_FIELD_STRING, NULL, .metavar = "NAME",             \
+                                                                    .needs = "val-data,val-split"  \
+    }
+
+static inline void hri_habits_set(const hri_habits *h, hr_job_options *o) {
+    o->metric = h->metric;
+    o->best_by = h->best_by;
+}
+
+#endif
