@@ -85,7 +85,7 @@ typedef enum hr_schedule {
 
 /* The logits over very many classes (a vocabulary): the largest value in such a model. */
 typedef enum hr_scores {
-    HR_SCORES_AUTO = 0, /* kept, but the planner may use slices if memory is short */
+    HR_SCORES_AUTO = 0, /* never whole: loss and gradients are made together, row by row */
     HR_SCORES_KEPT,     /* from the forward to the backward pass */
     HR_SCORES_SLICES /* one slice at a time, recomputed in the backward pass: same bits, one more matmul */
 } hr_scores;

@@ -26,13 +26,12 @@ static uint32_t threads_of(const hri_fit *f) {
 static void remember(hri_fit *f, const hri_fit_case *c) {
     hri_fit_fact *fact = NULL;
     for (uint32_t i = 0; i < f->fact_count; i++) {
-        fact = f->facts[i].part == c->part && f->facts[i].slices == c->slices ? &f->facts[i] : fact;
+        fact = f->facts[i].part == c->part ? &f->facts[i] : fact;
     }
     if (!fact) {
         fact = &f->facts[f->fact_count++];
     }
     *fact = (hri_fit_fact){.part = c->part,
-                           .slices = c->slices,
                            .parts = c->parts,
                            .floor_bytes = c->floor_bytes,
                            .runtime_bytes = c->runtime_bytes,
@@ -47,13 +46,12 @@ static void remember(hri_fit *f, const hri_fit_case *c) {
     }
 }
 
-void hri_fit_remember_unopened(hri_fit *f, int64_t part, int slices) {
+void hri_fit_remember_unopened(hri_fit *f, int64_t part) {
     const hri_fit_fact *whole = &f->facts[0]; /* parts have all that it has, and one graph more */
     const uint64_t least = whole->runtime_bytes + whole->own_bytes;
     hri_fit_rest(f);
     f->facts[f->fact_count++] =
         (hri_fit_fact){.part = part,
-                       .slices = slices,
                        .parts = (uint32_t)((f->job.batch - 1) / part + 1),
                        .floor_bytes = least < whole->floor_bytes ? least : whole->floor_bytes,
                        .runtime_bytes = whole->runtime_bytes,
@@ -62,9 +60,9 @@ void hri_fit_remember_unopened(hri_fit *f, int64_t part, int slices) {
                        .unopened = 1};
 }
 
-static const hri_fit_fact *fact_of(const hri_fit *f, int64_t part, int slices) {
+static const hri_fit_fact *fact_of(const hri_fit *f, int64_t part) {
     for (uint32_t i = 0; i < f->fact_count; i++) {
-        if (f->facts[i].part == part && f->facts[i].slices == slices) {
+        if (f->facts[i].part == part) {
             return &f->facts[i];
         }
     }
@@ -86,11 +84,10 @@ void hri_fit_rest(hri_fit *f) {
     f->case_count = count;
 }
 
-hr_status hri_fit_case_get(hri_fit *f, int64_t part, int slices, hri_fit_case **out,
-                           hri_prose *why) {
+hr_status hri_fit_case_get(hri_fit *f, int64_t part, hri_fit_case **out, hri_prose *why) {
     for (uint32_t i = 0; i < f->case_count; i++) {
         hri_fit_case *c = f->cases[i];
-        if (c->part == part && c->slices == slices && (c->threads == 0 || !c->users)) {
+        if (c->part == part && (c->threads == 0 || !c->users)) {
             const hr_status status = hri_fit_case_set_threads(f, c, 0, why);
             if (status == HR_OK) {
                 *out = c;
@@ -99,12 +96,10 @@ hr_status hri_fit_case_get(hri_fit *f, int64_t part, int slices, hri_fit_case **
         }
     }
     hri_fit_rest(f);
-    if (f->case_count == HRI_FIT_CASES ||
-        (f->fact_count == HRI_FIT_CASES && !fact_of(f, part, slices))) {
+    if (f->case_count == HRI_FIT_CASES || (f->fact_count == HRI_FIT_CASES && !fact_of(f, part))) {
         return hri_prose_set(why, HR_E_RANGE, "too many ways to split the batch");
     }
-    const hr_status status =
-        hri_fit_case_open(&f->job, part, slices, &f->cases[f->case_count], why);
+    const hr_status status = hri_fit_case_open(&f->job, part, &f->cases[f->case_count], why);
     if (status == HR_OK) {
         *out = f->cases[f->case_count++];
         remember(f, *out);
@@ -150,7 +145,7 @@ hr_status hri_fit_attach(hri_fit *f, hri_fit_plans *plans, hri_prose *why) {
     if (plans->c) {
         return HR_OK;
     }
-    hr_status status = hri_fit_case_get(f, plans->part, plans->slices, &c, why);
+    hr_status status = hri_fit_case_get(f, plans->part, &c, why);
     if (status == HR_OK && plans->threads) {
         status = hri_fit_case_set_threads(f, c, plans->threads, why);
     }
@@ -187,11 +182,10 @@ static hr_status check_replicas(const hri_fit *f, hri_prose *why) {
 static hr_status look_at_whole(hri_fit *f, hri_prose *why) {
     hri_fit_case *whole = NULL;
     hri_fit_plans plans;
-    hr_status status = hri_fit_case_get(f, f->job.batch, 0, &whole, why);
+    hr_status status = hri_fit_case_get(f, f->job.batch, &whole, why);
     if (status != HR_OK) {
         return status;
     }
-    f->has_scores = whole->has_scores;
     f->coupled = whole->coupled_op != HRI_PROBLEM_NONE;
     if (f->coupled) {
         const hri_problem_op *op = &whole->pieces[0].x.problem.ops[whole->coupled_op];
@@ -221,7 +215,7 @@ static hr_status find_base_time(hri_fit *f, hri_prose *why) {
         f->base_time_ns = f->nominal_time_ns;
         return HR_OK;
     }
-    hr_status status = hri_fit_case_get(f, f->job.batch, 0, &whole, why);
+    hr_status status = hri_fit_case_get(f, f->job.batch, &whole, why);
     if (status == HR_OK) {
         status = hri_fit_case_set_threads(f, whole, threads_of(f), why);
     }
@@ -291,9 +285,9 @@ int64_t hri_fit_part_at(const hri_fit *f, uint32_t at) {
 /* Tries one case; a faster one than *best takes its place, detached.  *out: what came of it. */
 typedef enum result { WITHOUT_PLAN, SLOWER, BETTER } result;
 
-static hr_status try_case(hri_fit *f, int64_t part, int slices, uint64_t budget, uint64_t effort,
+static hr_status try_case(hri_fit *f, int64_t part, uint64_t budget, uint64_t effort,
                           hri_fit_plans *best, result *out, hri_prose *why) {
-    const hri_fit_fact *fact = fact_of(f, part, slices);
+    const hri_fit_fact *fact = fact_of(f, part);
     hri_fit_case *c = NULL;
     hri_fit_plans plans;
     *out = WITHOUT_PLAN;
@@ -304,7 +298,7 @@ static hr_status try_case(hri_fit *f, int64_t part, int slices, uint64_t budget,
         (fact->floor_bytes > budget || !hri_fit_may_plan(fact, budget))) {
         return HR_OK;
     }
-    hr_status status = hri_fit_case_get(f, part, slices, &c, why);
+    hr_status status = hri_fit_case_get(f, part, &c, why);
     if (status == HR_OK) {
         status = hri_fit_case_plan(f, c, budget, effort, &plans, why);
     }
@@ -328,20 +322,6 @@ static int is_good(const hri_fit *f, const hri_fit_plans *best) {
     return best->plans[0] && best->time_ns <= good_enough * f->nominal_time_ns;
 }
 
-/* The case in each of its forms.  *out: the best that came of it. */
-static hr_status try_forms(hri_fit *f, int64_t part, uint64_t budget, uint64_t effort,
-                           hri_fit_plans *best, result *out, hri_prose *why) {
-    const int forms = f->has_scores ? 2 : 1;
-    hr_status status = HR_OK;
-    *out = WITHOUT_PLAN;
-    for (int slices = 0; slices < forms && status == HR_OK && !is_good(f, best); slices++) {
-        result one;
-        status = try_case(f, part, slices, budget, effort, best, &one, why);
-        *out = one > *out ? one : *out;
-    }
-    return status;
-}
-
 /* A short look at every case, from the whole batch on, until cutting further only makes it slower. */
 static hr_status look_at_all(hri_fit *f, uint64_t budget, uint64_t effort, hri_fit_plans *best,
                              hri_prose *why) {
@@ -351,7 +331,7 @@ static hr_status look_at_all(hri_fit *f, uint64_t budget, uint64_t effort, hri_f
         if (is_good(f, best)) {
             break;
         }
-        status = try_forms(f, hri_fit_part_at(f, at), budget, effort, best, &last, why);
+        status = try_case(f, hri_fit_part_at(f, at), budget, effort, best, &last, why);
     }
     return status;
 }
@@ -430,7 +410,7 @@ static hr_status refine(hri_fit *f, uint64_t budget, uint32_t share, hri_fit_pla
     hri_fit_plans better = {0};
     const uint64_t effort = hri_fit_effort(&f->job, share);
     uint32_t threads = threads_of(f);
-    hr_status status = hri_fit_case_get(f, best->part, best->slices, &c, why);
+    hr_status status = hri_fit_case_get(f, best->part, &c, why);
     for (; status == HR_OK && !better.plans[0]; threads /= 2) {
         status = hri_fit_case_set_threads(f, c, threads, why);
         if (status == HR_OK && (threads == 1 || c->floor_bytes <= budget || !budget)) {
@@ -471,8 +451,7 @@ static hr_status try_longer(hri_fit *f, uint64_t budget, uint32_t share, hri_fit
     hr_status status = HR_OK;
     if (share == 1 && best->again_count) {
         result ignored;
-        status = try_case(f, best->part, best->slices, budget, hri_fit_effort(&f->job, 1), best,
-                          &ignored, why);
+        status = try_case(f, best->part, budget, hri_fit_effort(&f->job, 1), best, &ignored, why);
     }
     return status == HR_OK ? hri_fit_attach(f, best, why) : status;
 }

@@ -12,8 +12,7 @@
  * loaded, and captured graphs come on top by an estimate that is checked when they are there (run/runner.h).
  *
  * hri_fit_search looks for the fastest case: the batch whole, in halves, in quarters, ... in single samples.  A batch
- * is never cut where an op couples samples, unless the job allows it.  Models whose head has very many classes have each
- * of these in two forms, with all scores kept or made in slices (hr_scores); both give the same bits.
+ * is never cut where an op couples samples, unless the job allows it.
  *
  * Two rules hold it together.
  *   Whether a training fits, and how it is cut, is judged by a *nominal* machine: fixed speeds, work spaces of one
@@ -100,7 +99,6 @@ typedef struct hri_fit_piece {
 
 typedef struct hri_fit_case {
     int64_t part;
-    int slices;     /* scores of the head are made in slices; 0: kept, or there is no such head */
     uint32_t parts; /* runs a step */
     uint32_t count;
     uint32_t threads; /* whose work spaces and times the problems have; 0: the nominal machine's */
@@ -108,7 +106,6 @@ typedef struct hri_fit_case {
     hri_fit_piece pieces[HRI_FIT_PIECES];
     hr_graph
         *face; /* of replicas with slices: every persistent value whole, under its name; NULL */
-    int has_scores;         /* a head whose scores could be made in slices */
     uint64_t bottom_bytes;  /* persistent values and constants; somebody else's too */
     uint64_t own_bytes;     /* without those */
     uint64_t runtime_bytes; /* with the records, or the captured graphs, of this case */
@@ -123,7 +120,6 @@ typedef struct hri_fit_case {
 /* What is remembered of a case when it is closed: all of the nominal machine. */
 typedef struct hri_fit_fact {
     int64_t part;
-    int slices;
     uint32_t parts;
     uint64_t floor_bytes, runtime_bytes, planning_bytes, own_bytes;
     char floor_op[256],
@@ -137,7 +133,6 @@ typedef struct hri_fit_plans {
     hri_fit_case *c; /* NULL: detached */
     hri_plan *plans[HRI_FIT_PIECES];
     int64_t part;
-    int slices;
     uint32_t parts;
     uint32_t threads;        /* that it was planned for; 0: the nominal machine */
     uint64_t arena_bytes;    /* the whole of one, in whole pages */
@@ -170,10 +165,10 @@ typedef struct hri_fit {
     uint32_t case_count;
     hri_fit_fact facts[HRI_FIT_CASES]; /* of those that were ever open, the whole batch first */
     uint32_t fact_count;
-    int coupled, has_scores; /* of the whole batch */
-    hri_prose coupled_by;    /* "bn1 (batch_norm)" */
-    double nominal_time_ns;  /* of the whole batch without a bound, on the nominal machine */
-    double base_time_ns;     /* the same as times are now known */
+    int coupled;            /* of the whole batch */
+    hri_prose coupled_by;   /* "bn1 (batch_norm)" */
+    double nominal_time_ns; /* of the whole batch without a bound, on the nominal machine */
+    double base_time_ns;    /* the same as times are now known */
     uint64_t
         unplanned_bytes; /* plain training: everything kept until its last reader, nothing in place */
     hri_fit_plans least; /* the smallest, detached, once it was looked for */
@@ -202,8 +197,8 @@ void hri_fit_release(hri_fit *f);
 
 /* May this training's batch be cut? */
 int hri_fit_may_cut(const hri_fit *f);
-/* The case with parts of this size, in one of its forms, nominal.  Cases without plans are closed for it. */
-HR_MUST_CHECK hr_status hri_fit_case_get(hri_fit *f, int64_t part, int slices, hri_fit_case **out,
+/* The case with parts of this size, nominal.  Cases without plans are closed for it. */
+HR_MUST_CHECK hr_status hri_fit_case_get(hri_fit *f, int64_t part, hri_fit_case **out,
                                          hri_prose *why);
 /* Work spaces and times of so many threads of the machine as it is; 0: nominal. */
 HR_MUST_CHECK hr_status hri_fit_case_set_threads(const hri_fit *f, hri_fit_case *c,

@@ -161,14 +161,11 @@ static hr_status build_training(const hri_fit_job *job, hri_fit_case *c, int64_t
 }
 
 static hr_status build_pieces(const hri_fit_job *given, hri_fit_case *c, hri_prose *why) {
-    hri_fit_job with_form = *given;
-    const hri_fit_job *job = &with_form;
-    if (given->options.scores == HR_SCORES_AUTO) {
-        with_form.options.scores = c->slices ? HR_SCORES_SLICES : HR_SCORES_KEPT;
-    }
+    hri_fit_job own = *given;
+    const hri_fit_job *job = &own;
     const int64_t last = job->batch - (job->batch - 1) / c->part * c->part;
     c->parts = (uint32_t)((job->batch - 1) / c->part + 1);
-    with_form.options.ignored |= given->keep_gradients; /* sums, and no velocities in their place */
+    own.options.ignored |= given->keep_gradients; /* sums, and no velocities in their place */
     hr_status status =
         hri_fit_shared(job) ? build_rounds(job, c, last, why) : build_training(job, c, last, why);
     if (status == HR_OK && job->evaluate) {
@@ -302,26 +299,23 @@ static void find_floor(const hri_fit_job *job, hri_fit_case *c) {
 }
 
 /* What the ops of a step say about cutting it. */
-static void look_at_ops(const hri_fit_job *job, hri_fit_case *c) {
+static void look_at_ops(hri_fit_case *c) {
     const hri_problem *p = &c->pieces[0].x.problem;
     c->coupled_op = HRI_PROBLEM_NONE;
     for (uint32_t n = p->op_count; n-- > 0;) {
         if (p->ops[n].coupled && p->ops[n].phase == HRI_PROBLEM_FORWARD) {
             c->coupled_op = n;
         }
-        c->has_scores |= job->options.scores == HR_SCORES_AUTO &&
-                         !strcmp(p->ops[n].kind, "linear_cross_entropy");
     }
 }
 
-hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hri_fit_case **out,
+hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case **out,
                             hri_prose *why) {
     hri_fit_case *c = hri_calloc(1, sizeof *c);
     if (!c) {
         return HR_E_NOMEM_HOST;
     }
     c->part = part < job->batch ? part : job->batch;
-    c->slices = slices;
     hr_status status = job->given_count ? take_given(job, c, why) : build_pieces(job, c, why);
     if (status == HR_OK) {
         status = place_bottom(job, c, why);
@@ -334,7 +328,7 @@ hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices, hr
         hri_lane_need(c->pieces[i].g, &c->lane);
     }
     c->lane.band = job->band_bytes;
-    look_at_ops(job, c);
+    look_at_ops(c);
     c->planning_bytes = planning_bytes(job, c);
     hri_fit_case_measure(job, c);
     *out = c;
@@ -424,7 +418,6 @@ void hri_fit_add_up(const hri_fit_job *job, hri_fit_plans *out) {
     }
     add_net(c, &sums);
     sums.part = c->part;
-    sums.slices = c->slices;
     sums.parts = c->parts;
     sums.threads = c->threads;
     sums.bottom_bytes = c->bottom_bytes;

@@ -6,8 +6,8 @@
 #include "fit/fit.h"
 
 /* A nominal case. */
-HR_MUST_CHECK hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, int slices,
-                                          hri_fit_case **out, hri_prose *why);
+HR_MUST_CHECK hr_status hri_fit_case_open(const hri_fit_job *job, int64_t part, hri_fit_case **out,
+                                          hri_prose *why);
 /* NULL is allowed. */
 void hri_fit_case_close(hri_fit_case *c);
 /* GPU: runtime as it is now, and the floor that follows. */
@@ -47,7 +47,7 @@ uint64_t hri_fit_effort(const hri_fit_job *job, uint32_t share);
 /* Sizes of parts to try, the largest first: number `at`, or 0 when there are no more. */
 int64_t hri_fit_part_at(const hri_fit *f, uint32_t at);
 /* Of a case that a bound on memory keeps from being opened, beside that of the whole batch. */
-void hri_fit_remember_unopened(hri_fit *f, int64_t part, int slices);
+void hri_fit_remember_unopened(hri_fit *f, int64_t part);
 /* Did it fail because of a bound on memory, and not because there is none? */
 static inline int hri_fit_bounded(hr_status status) {
     return status == HR_E_NOMEM_HOST && hri_alloc_bound_hit();

@@ -9,18 +9,16 @@ enum { LARGEST_BATCH = 1 << 20, LONGER = 8, LAST = 2 };
 hr_status hri_fit_floor(hri_fit *f, const hri_fit_fact **out, hri_prose *why) {
     const hri_fit_fact *best = NULL;
     for (uint32_t at = 0; hri_fit_part_at(f, at); at++) {
-        /* a head in slices never needs more than one that is kept */
         const int64_t part = hri_fit_part_at(f, at);
         const hri_fit_fact *fact = NULL;
         for (uint32_t i = 0; i < f->fact_count; i++) {
-            fact = f->facts[i].part == part && f->facts[i].slices == f->has_scores ? &f->facts[i]
-                                                                                   : fact;
+            fact = f->facts[i].part == part ? &f->facts[i] : fact;
         }
         if (!fact) {
             hri_fit_case *c = NULL;
-            const hr_status status = hri_fit_case_get(f, part, f->has_scores, &c, why);
+            const hr_status status = hri_fit_case_get(f, part, &c, why);
             if (hri_fit_bounded(status) && f->fact_count && f->fact_count < HRI_FIT_CASES) {
-                hri_fit_remember_unopened(f, part, f->has_scores);
+                hri_fit_remember_unopened(f, part);
             } else if (status != HR_OK) {
                 return status;
             }
@@ -104,9 +102,6 @@ static hr_status descend(descent *d, uint64_t floor, hri_prose *why) {
 
 /* Is it one of the ways in which the batch may be cut?  The whole batch is looked at too when parts are asked for. */
 static int may_have(const hri_fit *f, const hri_fit_fact *fact) {
-    if (fact->slices != f->has_scores) {
-        return 0;
-    }
     for (uint32_t at = 0; hri_fit_part_at(f, at); at++) {
         if (hri_fit_part_at(f, at) == fact->part) {
             return 1;
@@ -140,7 +135,7 @@ static hr_status find_least(hri_fit *f, hri_fit_plans *best, hri_prose *why) {
         }
         descent d = {.f = f, .best = best};
         int found = 1;
-        hr_status status = hri_fit_case_get(f, fact.part, fact.slices, &d.c, why);
+        hr_status status = hri_fit_case_get(f, fact.part, &d.c, why);
         if (status == HR_OK) { /* first without a bound, or a step under what is known */
             const uint64_t budget =
                 best->plans[0] ? best->peak_bytes - step_of(f, best->peak_bytes) : 0;
@@ -207,7 +202,7 @@ static hr_status fits_whole(const hri_fit_job *job, int64_t batch, uint64_t budg
     f->job.time_ns = NULL; /* nothing is compiled for a mere question */
     f->job.batch = batch;
     f->job.parts = 1;
-    hr_status status = hri_fit_case_get(f, batch, 1, &c, why);
+    hr_status status = hri_fit_case_get(f, batch, &c, why);
     if (hri_fit_bounded(status)) {
         *out = UNDER_FLOOR;
         status = HR_OK;

@@ -201,7 +201,7 @@ static hr_status set_up(hr_run *r, const hr_run_options *o, hri_prose *why) {
         status = look_at_budget(r, o, &t, why);
     }
     if (status == HR_OK) {
-        status = hri_fit_case_open(&f.job, 1, 0, &c, why);
+        status = hri_fit_case_open(&f.job, 1, &c, why);
     }
     if (status == HR_OK) {
         status = plan_and_bind(r, &f, c, o, why);

@@ -72,8 +72,7 @@ static hr_status model_members(json_t *root, const hri_plan_job *j, const hri_fi
                 json_object_set_new(root, "batch", json_integer(j->job.batch)) == 0 &&
                 json_object_set_new(root, "options", json_string(text_of(j))) == 0 &&
                 json_object_set_new(root, "part", json_integer(plans->c->part)) == 0 &&
-                json_object_set_new(root, "threads", json_integer(plans->c->threads)) == 0 &&
-                json_object_set_new(root, "slices", json_boolean(plans->c->slices)) == 0
+                json_object_set_new(root, "threads", json_integer(plans->c->threads)) == 0
             ? HR_OK
             : HR_E_NOMEM_HOST;
     for (uint32_t i = 0; i < plans->c->count && status == HR_OK; i++) {
@@ -170,8 +169,7 @@ static hr_status load_pieces(hri_plan_job *j, const json_t *root, hri_fit_plans 
                                (unsigned long long)part);
     }
     if (status == HR_OK) {
-        const int slices = json_is_true(json_object_get(root, "slices"));
-        status = hri_fit_case_get(&j->fit, (int64_t)part, slices, &c, why);
+        status = hri_fit_case_get(&j->fit, (int64_t)part, &c, why);
     }
     if (status == HR_OK && json_object_get(root, "threads")) {
         status = hri_json_get_u64(root, "threads", &threads, why);

@@ -2,7 +2,7 @@
  *
  *   x = wte[tokens] + wpe[:context]
  *   x = x + attn(ln_1(x));  x = x + mlp(ln_2(x))        `layers` times; gelu by tanh, four times wider inside
- *   logits = ln_f(x) wte^T                              inside linear_cross_entropy, whole or in slices
+ *   logits = ln_f(x) wte^T                              inside linear_cross_entropy, never whole
  *
  * Names: wte.weight (vocab, width), wpe.weight (positions, width), h.<i>.{ln_1,attn.c_attn,attn.c_proj,ln_2,mlp.c_fc,
  * mlp.c_proj}, ln_f.  The weights of the four projections lie as (in, out).  The head shares wte.  Beginnings: normal

@@ -3,7 +3,7 @@
  *
  *   x = embed_tokens[tokens]
  *   x = x + o_proj(attention(rotary(q), rotary(k), v));  x = x + down_proj(silu(gate_proj(y)) * up_proj(y))     `layers` times
- *   logits = norm(x) lm_head^T                                                     inside linear_cross_entropy, whole or in slices
+ *   logits = norm(x) lm_head^T                                                     inside linear_cross_entropy, never whole
  *
  * Names: model.embed_tokens, model.layers.<i>.{input_layernorm, self_attn.{q,k,v,o}_proj, post_attention_layernorm,
  * mlp.{gate,up,down}_proj}, model.norm, lm_head, each .weight; nothing has a bias.  tie=on: the head shares embed_tokens.  Weights begin

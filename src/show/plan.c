@@ -47,7 +47,7 @@ static hr_status case_of(hr_plan *p, hri_fit_case **out) {
         return HR_E_NOT_FOUND;
     }
     *out = p->plans.c;
-    return *out ? HR_OK : hri_fit_case_get(&p->job.fit, p->job.job.batch, 0, out, &why);
+    return *out ? HR_OK : hri_fit_case_get(&p->job.fit, p->job.job.batch, out, &why);
 }
 
 static hr_status print_problem(hr_plan *p, taker *t) {

@@ -168,7 +168,8 @@ static hr_status differentiate(hri_step_maker *m) {
     if (m->o->precision == HR_PRECISION_F16) {
         m->scale = hri_step_input(m, "/train.scale");
     }
-    status = hr_graph_differentiate(m->g, m->loss, m->scale, m->reads, m->count, m->grads);
+    const hr_value seed = hri_step_join_head(m);
+    status = hr_graph_differentiate(m->g, m->loss, seed, m->reads, m->count, m->grads);
     if (status != HR_OK) {
         return status;
     }

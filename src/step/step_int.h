@@ -3,7 +3,8 @@
  *   step.c      model, precision, gradients, sums, factor, updates
  *   replica.c   the same cut in two where several replicas share a step: gradients of one part, and folding them in
  *   round.c     the same in one graph, where each replica folds a slice of every gradient: exchanged, folded, updated
- *   bucket.c    exchanges and gathers of it, small tensors together */
+ *   bucket.c    exchanges and gathers of it, small tensors together
+ *   head.c      the loss of a language model with its gradients */
 #ifndef HRI_STEP_STEP_INT_H
 #define HRI_STEP_STEP_INT_H
 
@@ -71,6 +72,10 @@ int hri_step_changes_state(const hri_node_record *n);
 int hri_step_is_changed(const hri_node_record *n, uint32_t input);
 /* HR_E_UNSUPPORTED, on the graph, where replicas cannot do what node `node` does to a state later. */
 HR_MUST_CHECK hr_status hri_step_check_change(const hri_step_maker *m, uint32_t node);
+
+/* A loss over many classes becomes one op with its gradients: changes m->loss.  Returns what the loss is multiplied by;
+ * HR_NONE: 1.  Failures are on the graph. */
+hr_value hri_step_join_head(hri_step_maker *m);
 
 /* Parameters in slices, each gathered where it is read: replaces m->g and m->map. */
 HR_MUST_CHECK hr_status hri_step_slice_params(hri_step_maker *m);

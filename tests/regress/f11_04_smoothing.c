@@ -33,7 +33,7 @@ static hr_status attributes_of(const loss_case *c, char *text, size_t size, hr_e
     const hri_objective o = {.build = build, .user = (void *)(uintptr_t)c, .smoothing = 0.25};
     hr_train_options options = {.size = sizeof options};
     hr_graph *g = NULL;
-    CHECK_OK(hr_train_options_parse("", &options, NULL));
+    CHECK_OK(hr_train_options_parse("scores=kept", &options, NULL)); /* as the model says */
     const hr_status status = hr_step_build(&options, hri_objective_build, (void *)(uintptr_t)&o,
                                            HR_STEP_WHOLE, 4, &g, why);
     if (status != HR_OK) {

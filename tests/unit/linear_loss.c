@@ -124,3 +124,53 @@ TEST(linear_loss, kept_scores_give_the_same_bits_as_slices) {
     CHECK(slices.loss > 1.0f);
     CHECK(!memcmp(&slices, &kept, sizeof kept));
 }
+
+/* ---- loss and gradients together ---- */
+
+static void run_together(const int32_t *ids, float by, const char *attributes, outcome *out) {
+    hr_graph *g;
+    hri_interp *it;
+    hr_value p[2], d[2];
+    CHECK_OK(hr_graph_create(&g));
+    p[0] = hr_graph_param(g, "x", HR_TYPE_F32, hr_shape_2(ROWS, DEPTH), hr_init_normal(1.0));
+    p[1] = hr_graph_param(g, "w", HR_TYPE_F32, hr_shape_2(CLASSES, DEPTH), hr_init_normal(1.0));
+    const hr_value label = hr_graph_input(g, "ids", HR_TYPE_I32, hr_shape_1(ROWS));
+    const hr_value seed = hr_graph_fill(g, HR_TYPE_F32, hr_shape_0(), 1.0);
+    const hr_value other = hr_graph_fill(g, HR_TYPE_F32, hr_shape_0(), (double)by);
+    const hr_value in[] = {p[0], p[1], label, seed};
+    const hr_value loss = hr_graph_node(g, "linear_cross_entropy_train", in, 4, attributes);
+    CHECK_OK(hr_graph_differentiate(g, loss, by == 1.0f ? seed : other, p, 2, d));
+    if (by == 1.0f && !strstr(attributes, "frozen")) { /* nothing was made for it */
+        CHECK(d[0] == hr_graph_output(g, loss, 2) && d[1] == hr_graph_output(g, loss, 3));
+    }
+    hr_graph_result(g, loss, "loss");
+    hr_graph_result(g, d[0], "dx");
+    hr_graph_result(g, d[1], "dw");
+    CHECK_OK(hr_graph_freeze(g));
+    CHECK_OK(hri_interp_create(g, NULL, 3, &it));
+    memcpy(hri_interp_data(it, label), ids, ROWS * sizeof *ids);
+    CHECK_OK(hri_interp_run(it, 0, NULL));
+    out->loss = *(const float *)hri_interp_data(it, loss);
+    memcpy(out->dx, hri_interp_data(it, d[0]), sizeof out->dx);
+    memcpy(out->dw, hri_interp_data(it, d[1]), sizeof out->dw);
+    hri_interp_destroy(it);
+    hr_graph_destroy(g);
+}
+
+TEST(linear_loss, made_together_is_made_apart) {
+    static const int32_t ids[ROWS] = {0, 399, -100, 17, 200, -1, 5, 383, 384};
+    static outcome apart, together, twice, frozen;
+    CHECK_OK(run(ids, 1, &apart));
+    run_together(ids, 1.0f, "smoothing=0.1", &together);
+    check_near(&together.loss, &apart.loss, 1);
+    check_near(together.dx, apart.dx, ROWS * DEPTH);
+    check_near(together.dw, apart.dw, CLASSES * DEPTH);
+    /* Asked at another dloss, or for what it did not make, it makes the gradients apart. */
+    run_together(ids, 2.0f, "smoothing=0.1", &twice);
+    run_together(ids, 1.0f, "smoothing=0.1,frozen", &frozen);
+    check_near(frozen.dw, apart.dw, CLASSES * DEPTH);
+    for (size_t i = 0; i < CLASSES * DEPTH; i++) {
+        apart.dw[i] *= 2.0f;
+    }
+    check_near(twice.dw, apart.dw, CLASSES * DEPTH);
+}

@@ -127,6 +127,68 @@ HR_KERNEL linear_loss_grad(const float *scores, HR_T *to, hr_i64 ld, hr_i64 firs
     }
 }
 
+// The scores of all classes of a row, `ld` from row to row: what is known of them, as linear_loss_finish reads it, and their
+// gradient in their place.  Four at a time, of which those behind the last class do not count.
+HR_KERNEL linear_loss_train(float *scores, hr_i64 ld, hr_i64 classes, const HR_ID *ids,
+                            const float *scale_at, float smoothing, row_state *states) {
+    HR_SHARED(room);
+    float *lanes = (float *)room;
+    const hr_i64 row = blockIdx.x, id = (hr_i64)ids[row];
+    const float *s = scores + row * ld;
+    HR_T *d = (HR_T *)(scores + row * ld);
+    float most = -INFINITY, sum = 0.0f, all = 0.0f;
+    for (hr_i64 i = (hr_i64)threadIdx.x * 4; i < classes; i += (hr_i64)blockDim.x * 4) {
+        float x[4];
+        hr_load_pack<float, 4>(s + i, x);
+        float top = most;
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            top = i + e < classes ? fmaxf(top, x[e]) : top;
+        }
+        sum = top > most ? sum * expf(most - top) : sum;
+        most = top;
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            sum += i + e < classes ? expf(x[e] - most) : 0.0f;
+            all += i + e < classes ? x[e] : 0.0f;
+        }
+    }
+    const float own = most, target = id >= 0 && id < classes ? s[id] : 0.0f;
+    most = hr_block_max(own, lanes);
+    __syncthreads();
+    sum = hr_block_sum(own > -INFINITY ? sum * expf(own - most) : 0.0f, lanes);
+    __syncthreads();
+    all = hr_block_sum(all, lanes);
+    if (threadIdx.x == 0) {
+        row_state r = {most, sum, all, target};
+        states[row] = r;
+    }
+    const float lse = most + logf(sum), scale = *scale_at, even = smoothing / (float)classes;
+    for (hr_i64 i0 = 0; i0 < classes; i0 += (hr_i64)blockDim.x * 8) {
+        float x[2][4];
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const hr_i64 i = i0 + ((hr_i64)e * blockDim.x + threadIdx.x) * 4;
+            if (i < classes) {
+                hr_load_pack<float, 4>(s + i, x[e]);
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const hr_i64 i = i0 + ((hr_i64)e * blockDim.x + threadIdx.x) * 4;
+            if (i < classes) {
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float one = i + k == id ? 1.0f - smoothing : 0.0f;
+                    x[e][k] = id < 0 ? 0.0f : scale * (expf(x[e][k] - lse) - even - one);
+                }
+                hr_store_pack<HR_T, 4>(d + i, x[e]);
+            }
+        }
+    }
+}
+
 HR_KERNEL linear_loss_store(const float *from, HR_T *to, hr_i64 count) {
     const hr_i64 step = (hr_i64)gridDim.x * blockDim.x;
     for (hr_i64 at = (hr_i64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) {
