@@ -156,3 +156,17 @@ hr_status hri_checkpoint_input(const hri_checkpoint *c, void **out, size_t *out_
     *out_bytes = (size_t)bytes;
     return HR_OK;
 }
+
+uint64_t hri_checkpoint_updates(const hri_checkpoint *c) {
+    static const char end[] = "num_batches_tracked";
+    int64_t found = (int64_t)c->progress.state.updates;
+    for (size_t i = 0; i < c->file.count; i++) {
+        const hri_tensor *t = &c->file.items[i];
+        const size_t n = strlen(t->name), k = sizeof end - 1;
+        if (n > k && !strcmp(t->name + n - k, end) && hri_tensor_can_be(t, HR_TYPE_I64) &&
+            hri_tensors_read(&c->file, t, 0, 1, HR_TYPE_I64, &found, NULL) == HR_OK) {
+            break;
+        }
+    }
+    return found > 0 ? (uint64_t)found : 0;
+}

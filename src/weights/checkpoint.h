@@ -142,6 +142,8 @@ HR_MUST_CHECK hr_status hri_checkpoint_load(const hri_checkpoint *c, const hr_gr
 /* The place of the input pipeline, for hr_pipeline_restore; hri_free() it. */
 HR_MUST_CHECK hr_status hri_checkpoint_input(const hri_checkpoint *c, void **out, size_t *out_bytes,
                                              hri_prose *why);
+/* Updates that its weights have seen: a whole file says it, another one has it from its batch norms. */
+uint64_t hri_checkpoint_updates(const hri_checkpoint *c);
 
 /* What is written.  input is the pipeline's place; NULL with input_bytes 0: a file of weights alone. */
 typedef struct hri_checkpoint_write {

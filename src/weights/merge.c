@@ -175,21 +175,6 @@ static hr_status check_all(const merging *m, hri_merge_report *r) {
     return status == HR_OK && !r->layers ? wrong(m, "the run", "has no adapters") : status;
 }
 
-/* Batches that its norms have seen. */
-static uint64_t updates_of(const hri_checkpoint *c) {
-    static const char end[] = "num_batches_tracked";
-    int64_t found = (int64_t)c->progress.state.updates;
-    for (size_t i = 0; i < c->file.count; i++) {
-        const hri_tensor *t = &c->file.items[i];
-        const size_t n = strlen(t->name), k = sizeof end - 1;
-        if (n > k && !strcmp(t->name + n - k, end) && hri_tensor_can_be(t, HR_TYPE_I64) &&
-            hri_tensors_read(&c->file, t, 0, 1, HR_TYPE_I64, &found, NULL) == HR_OK) {
-            break;
-        }
-    }
-    return found > 0 ? (uint64_t)found : 0;
-}
-
 static hr_status write(merging *m, const char *path, hri_merge_report *out) {
     hri_merge_report report = {0};
     hr_status status = check_all(m, &report);
@@ -200,7 +185,7 @@ static hr_status write(merging *m, const char *path, hri_merge_report *out) {
     about.passes = NULL;
     const hri_values from = {.get = get, .user = m};
     const hri_checkpoint_write w = {
-        .g = m->g, .from = &from, .about = &about, .updates = updates_of(m->c)};
+        .g = m->g, .from = &from, .about = &about, .updates = hri_checkpoint_updates(m->c)};
     status = hri_checkpoint_save(path, &w, m->why);
     if (status == HR_OK) {
         *out = report;
