@@ -12,7 +12,7 @@
 #include "cli/common/outputs.h"
 #include "cli/common/plan_flags.h"
 #include "cli/common/spell.h"
-#include "cli/common/train_flags.h"
+#include "manual/train_flags.h"
 #include "job/change.h"
 #include "job/plan_file.h"
 #include "job/plan_object.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/common/plan_flags.h"
-#include "cli/common/train_flags.h"
+#include "manual/train_flags.h"
 #include "pictures.h"
 #include "program.h"
 #include "test.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/common/spell.h"
-#include "cli/common/train_flags.h"
+#include "manual/train_flags.h"
 #include "govern/budget.h"
 #include "job/plan_job.h"
 #include "step/options.h"

@@ -3,7 +3,7 @@
 #define HRI_CLI_RANKS_H
 
 #include "cli/common/cli.h"
-#include "cli/common/train_flags.h"
+#include "manual/train_flags.h"
 #include "job/together.h"
 
 /* The wire of the library's options; NULL: replicas are threads of this process. */

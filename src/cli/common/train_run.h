@@ -5,7 +5,7 @@
 #include <headroom/trainer.h>
 
 #include "cli/common/spell.h"
-#include "cli/common/train_flags.h"
+#include "manual/train_flags.h"
 #include "show/train.h"
 
 typedef struct hri_train_run {

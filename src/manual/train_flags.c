@@ -1,5 +1,5 @@
 /* The table of train_flags.h. */
-#include "cli/common/train_flags.h"
+#include "manual/train_flags.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The flags of `headroom train`, in one table; --also takes the same ones for a second training. */
-#ifndef HRI_CLI_TRAIN_FLAGS_H
-#define HRI_CLI_TRAIN_FLAGS_H
+#ifndef HRI_MANUAL_TRAIN_FLAGS_H
+#define HRI_MANUAL_TRAIN_FLAGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
