@@ -237,8 +237,8 @@ TEST_TIMEOUT(memories, tampering_never_passes, 300) {
                                                                   sums,   astray, early, lost};
     enum { WAYS = sizeof ways / sizeof *ways };
     uint64_t random = test_seed() + 12;
-    int done[WAYS] = {0};
-    for (int i = 0; i < 200; i++) {
+    int done[WAYS] = {0}, least = 0;
+    for (int i = 0; i < 200 || (least < 15 && i < 1000); i++) { /* how often each applies differs by processor */
         hri_problem p;
         uint64_t budget;
         hri_plan *plan = some_plan(&random, &p, &budget);
@@ -255,8 +255,10 @@ TEST_TIMEOUT(memories, tampering_never_passes, 300) {
         }
         hri_plan_destroy(plan);
         hri_problem_deinit(&p);
+        least = done[0];
+        for (int k = 1; k < WAYS; k++) {
+            least = done[k] < least ? done[k] : least;
+        }
     }
-    for (int k = 0; k < WAYS; k++) {
-        CHECK_LE(15, done[k]);
-    }
+    CHECK_LE(15, least);
 }
