@@ -110,9 +110,12 @@ static void sum_lora(const hri_plan_job *j, const hr_graph *g, hri_plan_answer *
     out->lora_bytes = lora ? hri_adapter_bytes(g) : 0;
     for (hr_value v = 1; v < g->value_count; v++) {
         const hri_value *value = &g->values[v];
+        if ((value->kind == HR_VALUE_PARAM || value->kind == HR_VALUE_STATE) &&
+            value->node == HRI_NO_NODE) {
+            out->lora_layers += hri_lora_find(g, value->name, HRI_LORA_A) != HR_NONE;
+        }
         if (value->kind == HR_VALUE_PARAM && value->node == HRI_NO_NODE) {
             const int frozen = hri_graph_tags(g, v)->frozen;
-            out->lora_layers += hri_lora_find(g, value->name, HRI_LORA_A) != HR_NONE;
             out->frozen_bytes += frozen ? hr_meta_bytes(&value->meta) : 0;
             out->frozen_saved_bytes +=
                 frozen ? state_bytes(&j->job.options, hr_shape_count(&value->meta.shape)) : 0;

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "fit/planned.h"
 #include "passes/common/prune.h"
+#include "weights/checkpoint.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -74,9 +75,51 @@ static hr_status settle_prune(hri_plan_job *j) {
     return HR_OK;
 }
 
+/* "weights:bits=4;" where the initial parameters have small weights: they are trained over as they are. */
+static hr_status find_base(const hri_plan_job *j, hri_text *out) {
+    hri_checkpoint c = {.file = {.fd = -1}};
+    hri_passes passes = {0};
+    hri_prose prose = {0};
+    hr_status status = j->o.init ? hri_checkpoint_open(j->o.init, &c, &prose) : HR_E_NOT_FOUND;
+    if (status == HR_OK) {
+        status = hri_passes_parse(c.about.passes, &passes, &prose);
+    }
+    for (size_t i = 0; status == HR_OK && i < passes.count; i++) {
+        if (!strcmp(passes.of[i].pass->name, "weights")) {
+            hri_pass_print(&passes.of[i], out);
+        }
+    }
+    hri_passes_deinit(&passes);
+    hri_checkpoint_close(&c);
+    return status == HR_E_NOMEM_HOST ? status : hri_text_status(out); /* others are no base */
+}
+
+static hr_status parse_passes(hri_plan_job *j, hri_prose *prose) {
+    hri_text text = {0};
+    hr_status status = find_base(j, &text);
+    const int based = status == HR_OK && text.used > 0;
+    if (status == HR_OK) {
+        const char *own = j->o.passes ? j->o.passes : "";
+        hri_text_add(&text, "%s%s", based && *own ? ";" : "", own);
+        status = hri_text_status(&text);
+    }
+    status = status == HR_OK ? hri_passes_parse(hri_text_get(&text), &j->passes, prose) : status;
+    hri_text_deinit(&text);
+    if (status == HR_OK && based && !hri_passes_find(&j->passes, "lora")) {
+        return hri_why_option(&j->why, HR_E_UNSUPPORTED, "init",
+                              ": %s has weights of 8 or 4 bits, which are not trained themselves; "
+                              "train adapters with `lora`",
+                              j->o.init);
+    }
+    return status;
+}
+
 static hr_status read_passes(hri_plan_job *j) {
     hri_prose prose = {0};
-    const hr_status status = hri_passes_parse(j->o.passes, &j->passes, &prose);
+    const hr_status status = parse_passes(j, &prose);
+    if (status != HR_OK && j->why.cause) {
+        return status;
+    }
     if (status == HR_OK && hri_passes_find(&j->passes, "ema") && j->o.shard &&
         (!strcmp(j->o.shard, "weights") || !strcmp(j->o.shard, "auto"))) {
         return hri_why_option(&j->why, HR_E_UNSUPPORTED, "ema",

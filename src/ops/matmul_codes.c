@@ -1,9 +1,9 @@
-/* matmul_codes(x, codes, scale [, zero] [, bias]; bits, group, depth, back) = x W^T + bias, with W (N, K) in 8 or 4 bits.
+/* matmul_codes(x, codes, scale [, zero] [, bias]; bits, group, depth, back, in-first) = x W^T + bias, with W (N, K) in 8 or 4 bits.
  *
  *   x f32 (..., K)   W (N, K) as common/weight_codes.h has it   bias f32 (N)   y f32 (..., N)
  *   back: y = x W    x f32 (..., N)   y f32 (..., K), which is the gradient for x
  *
- * zero is there with 4 bits alone.  The arithmetic is f32.  On the host numbers are decoded a panel at a time, where the
+ * zero is there with 4 bits alone.  in-first says which way the f32 weight lay and changes nothing.  The arithmetic is f32.  On the host numbers are decoded a panel at a time, where the
  * product packs them; on a GPU into the workspace. */
 #include "ops/common/gemm.h"
 #include "ops/common/launch.h"
@@ -11,7 +11,7 @@
 
 typedef struct codes_attr {
     int64_t bits, group, depth;
-    bool back;
+    bool back, in_first;
 } codes_attr;
 
 #define AT(FIELD) offsetof(codes_attr, FIELD)
@@ -22,6 +22,7 @@ static const hri_field codes_fields[] = {
      .max = 1e9},
     {"depth", "K", AT(depth), HRI_FIELD_INT, "1", .min = 0, .max = 1e12},
     {"back", "y = x W", AT(back), HRI_FIELD_BOOL, NULL},
+    {"in-first", "the weight that became codes was (K, N)", AT(in_first), HRI_FIELD_BOOL, NULL},
     {0},
 };
 

@@ -7,7 +7,7 @@
  * adapters is the head, the last linear layer, where its weight is its own: with other classes it begins anew.
  *
  * A layer can have adapters when its weight is a matrix that products alone read, as their right factor: a table of words
- * that is the head, too, cannot.  Adapters are parameters "<layer>.lora_A.weight" and "<layer>.lora_B.weight", as peft
+ * that is the head, too, cannot.  Weights of 8 and 4 bits (the pass `weights`) have adapters as others have.  Adapters are parameters "<layer>.lora_A.weight" and "<layer>.lora_B.weight", as peft
  * names them, owned by the weight. */
 #include <math.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@
 #include "passes/common/lora.h"
 #include "passes/common/pass.h"
 #include "passes/common/pattern.h"
+#include "passes/common/weights.h"
 
 #define AT(FIELD) offsetof(hri_lora, FIELD)
 
@@ -50,9 +51,15 @@ double hri_lora_scale(const hri_lora *o) {
 }
 
 size_t hri_lora_layer(const char *weight) {
-    static const char end[] = ".weight";
-    const size_t n = strlen(weight), k = sizeof end - 1;
-    return n > k && !strcmp(weight + n - k, end) ? n - k : n;
+    static const char *const ends[] = {".weight", HRI_WEIGHTS_CODES};
+    const size_t n = strlen(weight);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t k = strlen(ends[i]);
+        if (n > k && !strcmp(weight + n - k, ends[i])) {
+            return n - k;
+        }
+    }
+    return n;
 }
 
 /* "/h.0.attn.c_attn.lora_A.weight"; 0: it is too long. */
@@ -87,6 +94,10 @@ static int is_product(const hri_node_record *n) {
            !attribute(&n->sig, "transpose-a");
 }
 
+static int is_packed(const hri_node_record *n) {
+    return !strcmp(n->sig.op->name, "matmul_codes") && !attribute(&n->sig, "back");
+}
+
 int hri_lora_in_first(const hr_graph *g, hr_value weight) {
     int found = -1;
     for (uint32_t i = 0; i < g->node_count; i++) {
@@ -96,6 +107,7 @@ int hri_lora_in_first(const hr_graph *g, hr_value weight) {
                 continue;
             }
             const int way = k == 1 && is_product(n)            ? !attribute(&n->sig, "transpose-b")
+                            : k == 1 && is_packed(n)           ? attribute(&n->sig, "in-first")
                             : !strcmp(n->sig.op->name, "cast") ? hri_lora_in_first(g, n->out)
                                                                : -1;
             if (way < 0 || (found >= 0 && way != found)) {
@@ -141,17 +153,26 @@ static int is_trained(const hri_lora *o, const hr_graph *g, hr_value v, hr_value
     return strcmp(o->train, "none") != 0 && hri_pattern_has(o->train, g->values[v].name);
 }
 
+/* Weights and codes can have adapters. */
+static int may_adapt(const hr_graph *g, hr_value v) {
+    const hri_value *value = &g->values[v];
+    const int codes = value->kind == HR_VALUE_STATE && value->node == HRI_NO_NODE &&
+                      value->meta.type != HR_TYPE_F32;
+    return (value->kind == HR_VALUE_PARAM || codes) && value->meta.shape.rank == 2 &&
+           hri_lora_in_first(g, v) >= 0;
+}
+
 static void choose(adapting *x, const hr_graph *g) {
     const hr_value head = find_head(g);
     for (hr_value v = 1; v < g->value_count; v++) {
         const hri_value *value = &g->values[v];
-        if (value->kind != HR_VALUE_PARAM) {
+        if (value->kind != HR_VALUE_PARAM && value->kind != HR_VALUE_STATE) {
             continue;
         }
         const int named = x->o->layers && hri_pattern_has(x->o->layers, value->name);
         const int trained = is_trained(x->o, g, v, head);
         const int wanted = x->o->layers ? named : v != head && !trained;
-        if (value->meta.shape.rank == 2 && wanted && hri_lora_in_first(g, v) >= 0) {
+        if (wanted && may_adapt(g, v)) {
             x->kind[v] = ADAPTED;
             x->count++;
         } else if (trained) {
@@ -166,8 +187,7 @@ static void fail_empty(const adapting *x, const hr_graph *g, hr_graph *to) {
     size_t used = 0, count = 0;
     for (hr_value v = 1; v < g->value_count; v++) {
         const hri_value *value = &g->values[v];
-        if (value->kind == HR_VALUE_PARAM && value->meta.shape.rank == 2 &&
-            hri_lora_in_first(g, v) >= 0 && count++ < 3) {
+        if (may_adapt(g, v) && count++ < 3) {
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%.*s", used ? ", " : "",
                                      (int)hri_lora_layer(value->name), value->name);
             used = used < sizeof names ? used : sizeof names - 1;
@@ -218,13 +238,13 @@ static hr_value add_adapter(hri_rewrite *r, hr_value weight, const char *which, 
 static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in) {
     adapting *x = r->user;
     const hr_value y = hri_rewrite_keep(r, n, in);
-    const hr_value w = n->sig.in_count > 1 && is_product(n) ? n->in[1] : HR_NONE;
+    const int product = n->sig.in_count > 1 && (is_product(n) || is_packed(n));
+    const hr_value w = product ? n->in[1] : HR_NONE;
     if (y == HR_NONE || w == HR_NONE || x->kind[w] != ADAPTED) {
         return y;
     }
-    const hr_shape *shape = &r->from->values[w].meta.shape;
-    const int turned = attribute(&n->sig, "transpose-b");
-    const int64_t from = shape->dim[turned ? 1 : 0], to = shape->dim[turned ? 0 : 1];
+    const hr_shape *of_x = &n->sig.in[0].shape, *of_y = &n->sig.out[0].shape;
+    const int64_t from = of_x->dim[of_x->rank - 1], to = of_y->dim[of_y->rank - 1];
     if (x->a[w] == HR_NONE) {
         const double bound = 1.0 / sqrt((double)(from ? from : 1));
         x->a[w] = add_adapter(r, w, HRI_LORA_A, hr_shape_2(x->o->rank, from),

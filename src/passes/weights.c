@@ -116,9 +116,10 @@ static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in
     if (n->sig.in_count > 2) {
         from[count++] = in[2];
     }
-    return hri_nodef(
-        r->to, "matmul_codes", from, count, "bits=%d,group=%lld,depth=%lld", (int)w->o->bits,
-        (long long)hri_weight_group((int)w->o->bits, w->o->group, depth), (long long)depth);
+    return hri_nodef(r->to, "matmul_codes", from, count, "bits=%d,group=%lld,depth=%lld%s",
+                     (int)w->o->bits,
+                     (long long)hri_weight_group((int)w->o->bits, w->o->group, depth),
+                     (long long)depth, hri_lora_in_first(r->from, weight) ? ",in-first" : "");
 }
 
 static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hri_pass_map *map) {

@@ -93,7 +93,7 @@ static int put_targets(hri_json *j, const saving *s) {
     hri_json_array(j, "target_modules");
     for (hr_value v = 1; v < s->g->value_count; v++) {
         const char *name = s->g->values[v].name;
-        if (s->g->values[v].kind == HR_VALUE_PARAM &&
+        if ((s->g->values[v].kind == HR_VALUE_PARAM || s->g->values[v].kind == HR_VALUE_STATE) &&
             hri_lora_find(s->g, name, HRI_LORA_A) != HR_NONE) {
             put_layer(j, s, name, hri_lora_layer(name));
             in_first |= hri_lora_in_first(s->g, v) > 0;

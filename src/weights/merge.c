@@ -2,7 +2,7 @@
  *
  * The one idea: the writer of checkpoints asks for the bytes of a value; here they come out of the other file, with the
  * product of the adapters added on the way.  Nothing is kept but the two adapters of the weight that is written, and one
- * convolution, which is turned. */
+ * convolution, which is turned, or one weight that was codes: those are decoded to f32 before the product is added. */
 #include "weights/merge.h"
 
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "passes/common/lora.h"
 #include "passes/common/pass.h"
+#include "weights/weight_codes.h"
 
 typedef struct merging {
     const hri_checkpoint *c;
@@ -114,6 +115,35 @@ static hr_status open_turned(merging *m, hr_value v, const hri_tensor *t) {
     return status;
 }
 
+/* What is codes in the file is decoded whole. */
+static hr_status open_codes(merging *m, hr_value v) {
+    float *decoded = NULL;
+    if (m->turned == v) {
+        return HR_OK;
+    }
+    const hr_status status = hri_checkpoint_decode_weight(m->c, m->g, v, &decoded, m->why);
+    if (status == HR_OK) {
+        hri_free(m->whole);
+        m->whole = (unsigned char *)decoded;
+        m->turned = v;
+    }
+    return status;
+}
+
+static hr_status read_plain(merging *m, hr_value v, const hri_tensor *t, uint64_t at, void *to,
+                            uint64_t bytes) {
+    const hr_type type = (hr_type)m->g->values[v].meta.type;
+    const uint64_t width = hr_type_bytes(type);
+    if (t) {
+        return hri_tensors_read(&m->c->file, t, at / width, bytes / width, type, to, m->why);
+    }
+    const hr_status status = open_codes(m, v);
+    if (status == HR_OK) {
+        memcpy(to, m->whole + at, bytes);
+    }
+    return status;
+}
+
 /* An hr_value_get: whole elements, as the writer asks for them. */
 static hr_status get(void *user, hr_value v, uint64_t at, void *to, uint64_t bytes) {
     merging *m = user;
@@ -127,8 +157,7 @@ static hr_status get(void *user, hr_value v, uint64_t at, void *to, uint64_t byt
         }
         return status;
     }
-    hr_status status = hri_tensors_read(&m->c->file, t, at / width, bytes / width,
-                                        (hr_type)value->meta.type, to, m->why);
+    hr_status status = read_plain(m, v, t, at, to, bytes);
     status = status == HR_OK ? open_adapters(m, v) : status;
     if (status == HR_OK && m->at == v) {
         add_product(m, at / width, bytes / width, to);
@@ -143,9 +172,12 @@ static hr_status check_value(const merging *m, hr_value v, hri_merge_report *r) 
     const hri_tensor *a = find(m, value->name, HRI_LORA_A), *b = find(m, value->name, HRI_LORA_B);
     const hr_meta meta = hri_file_meta(m->g, v);
     if (!t) {
-        return wrong(m, value->name, "is missing");
-    }
-    if (!hr_shape_same(&t->shape, &meta.shape) || !hri_tensor_can_be(t, (hr_type)meta.type)) {
+        const hr_status status = hri_checkpoint_check_codes(m->c, m->g, v, m->why);
+        if (status != HR_OK) {
+            return status == HR_E_NOT_FOUND ? wrong(m, value->name, "is missing") : status;
+        }
+    } else if (!hr_shape_same(&t->shape, &meta.shape) ||
+               !hri_tensor_can_be(t, (hr_type)meta.type)) {
         return wrong(m, value->name, "has another shape or type than the model");
     }
     if (value->kind == HR_VALUE_PARAM) {

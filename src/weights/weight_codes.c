@@ -177,3 +177,119 @@ hr_status hri_checkpoint_weight_codes(const hri_checkpoint *c, const hr_graph *g
     hr_graph_destroy(to);
     return status;
 }
+
+/* ---- back to f32 ---- */
+
+typedef struct packed {
+    const hri_tensor *codes, *scales, *zero;
+    int64_t out, in, group;
+    int bits;
+} packed;
+
+static const hri_tensor *find_of(const hri_checkpoint *c, const char *weight, const char *end) {
+    char name[340];
+    return hri_weights_name(weight, end, name, sizeof name) ? hri_tensors_find(&c->file, name)
+                                                            : NULL;
+}
+
+static int has_form(const hri_tensor *t, hr_type type, int64_t rows, int64_t columns) {
+    return t && t->shape.rank == 2 && t->shape.dim[0] == rows && t->shape.dim[1] == columns &&
+           hri_tensor_can_be(t, type);
+}
+
+static int is_whole(const packed *p) {
+    const int64_t groups = hri_weight_groups(p->in, p->group);
+    return has_form(p->codes, hri_weight_code_type(p->bits), p->out,
+                    hri_weight_row_bytes(p->bits, p->in)) &&
+           has_form(p->scales, hri_weight_scale_type(p->bits), p->out, groups) &&
+           (p->bits == 8 || has_form(p->zero, HR_TYPE_U8, p->out, (groups + 1) / 2));
+}
+
+static hr_status find_packed(const hri_checkpoint *c, const hr_graph *g, hr_value v, packed *out,
+                             hri_prose *why) {
+    const char *name = g->values[v].name;
+    hri_passes passes = {0};
+    packed p = {.codes = find_of(c, name, HRI_WEIGHTS_CODES),
+                .scales = find_of(c, name, HRI_WEIGHTS_SCALE),
+                .zero = find_of(c, name, HRI_WEIGHTS_ZERO)};
+    if (!p.codes || !hri_weights_takes(g, v)) {
+        return HR_E_NOT_FOUND;
+    }
+    hr_status status = hri_passes_parse(c->about.passes, &passes, why);
+    const hri_weights_options *o = status == HR_OK ? hri_passes_find(&passes, "weights") : NULL;
+    if (o) {
+        p.bits = (int)o->bits;
+        hri_weights_sizes(g, v, &p.out, &p.in);
+        p.group = hri_weight_group(p.bits, o->group, p.in);
+    }
+    if (status == HR_OK && (!o || !is_whole(&p))) {
+        status = hri_prose_set(why, HR_E_FORMAT,
+                               "%s: the codes of %s have another shape or type than the model",
+                               c->path, name);
+    }
+    hri_passes_deinit(&passes);
+    *out = p;
+    return status;
+}
+
+hr_status hri_checkpoint_check_codes(const hri_checkpoint *c, const hr_graph *g, hr_value v,
+                                     hri_prose *why) {
+    packed p;
+    return find_packed(c, g, v, &p, why);
+}
+
+static void *read_all(const hri_checkpoint *c, const hri_tensor *t, hr_type type, hr_status *status,
+                      hri_prose *why) {
+    const uint64_t count = (uint64_t)hr_shape_count(&t->shape);
+    void *to = *status == HR_OK ? hri_calloc((size_t)count + 1, hr_type_bytes(type)) : NULL;
+    if (*status == HR_OK) {
+        *status = to ? hri_tensors_read(&c->file, t, 0, count, type, to, why)
+                     : hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for %s", t->name);
+    }
+    return to;
+}
+
+/* Rows of outputs into w, whichever way that lies. */
+static hr_status decode(const hri_weight_codes *of, int in_first, float *w) {
+    float *row = hri_calloc((size_t)of->in, sizeof *row);
+    for (int64_t o = 0; row && o < of->out; o++) {
+        hri_weight_decode(of, o, 0, of->in, row);
+        for (int64_t i = 0; i < of->in; i++) {
+            w[in_first ? i * of->out + o : o * of->in + i] = row[i];
+        }
+    }
+    hri_free(row);
+    return row ? HR_OK : HR_E_NOMEM_HOST;
+}
+
+hr_status hri_checkpoint_decode_weight(const hri_checkpoint *c, const hr_graph *g, hr_value v,
+                                       float **out, hri_prose *why) {
+    packed p;
+    hr_status status = find_packed(c, g, v, &p, why);
+    if (status != HR_OK) {
+        return status;
+    }
+    void *codes = read_all(c, p.codes, hri_weight_code_type(p.bits), &status, why);
+    void *scales = read_all(c, p.scales, hri_weight_scale_type(p.bits), &status, why);
+    void *zero = p.bits == 4 ? read_all(c, p.zero, HR_TYPE_U8, &status, why) : NULL;
+    float *w = status == HR_OK ? hri_calloc((size_t)(p.out * p.in), sizeof *w) : NULL;
+    const hri_weight_codes of = {.out = p.out,
+                                 .in = p.in,
+                                 .group = p.group,
+                                 .bits = p.bits,
+                                 .codes = codes,
+                                 .scales = scales,
+                                 .zero = zero};
+    if (status == HR_OK && (!w || decode(&of, hri_lora_in_first(g, v) > 0, w) != HR_OK)) {
+        status = hri_prose_set(why, HR_E_NOMEM_HOST, "out of memory for %s", g->values[v].name);
+    }
+    hri_free(codes);
+    hri_free(scales);
+    hri_free(zero);
+    if (status != HR_OK) {
+        hri_free(w);
+        return status;
+    }
+    *out = w;
+    return HR_OK;
+}

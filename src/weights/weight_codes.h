@@ -11,5 +11,12 @@
 HR_MUST_CHECK hr_status hri_checkpoint_weight_codes(const hri_checkpoint *c, const hr_graph *g,
                                                     const char *text, const char *path,
                                                     hri_quantize_report *out, hri_prose *why);
+/* The f32 weight v of g out of the codes of c, in the layout of g, all of it; hri_free() it.  HR_E_NOT_FOUND: c has no codes of
+ * it, and `why` is left alone; HR_E_FORMAT: they have another form. */
+HR_MUST_CHECK hr_status hri_checkpoint_decode_weight(const hri_checkpoint *c, const hr_graph *g,
+                                                     hr_value v, float **out, hri_prose *why);
+/* Does c have codes of it, in the form that the pass of c says?  Statuses as above. */
+HR_MUST_CHECK hr_status hri_checkpoint_check_codes(const hri_checkpoint *c, const hr_graph *g,
+                                                   hr_value v, hri_prose *why);
 
 #endif

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "pictures.h"
 #include "test.h"
+#include "weights/merge.h"
 #include "weights/quantize.h"
 #include "weights/weight_codes.h"
 
@@ -93,6 +94,34 @@ static hr_status pack(void) {
     return status;
 }
 
+static hr_status merge(void) {
+    hri_checkpoint c = {.file = {.fd = -1}};
+    hri_merge_report r;
+    hri_prose why = {""};
+    hr_status status = hri_checkpoint_open(in("lora"), &c, &why);
+    status = status == HR_OK ? hri_checkpoint_merge(&c, in("m.safetensors"), &r, &why) : status;
+    hri_checkpoint_close(&c);
+    return status;
+}
+
+/* Every allocation of it fails once, and all after one. */
+static void sweep(hr_status (*run)(void)) {
+    int failed = 0;
+    CHECK_OK(run());
+    for (uint64_t nth = 1, delivered = 1; delivered; nth++) {
+        const int64_t live = hri_fault_live_allocs();
+        hri_fault_set(HRI_FAULT_ALLOC, nth, nth % 2);
+        const hr_status status = run();
+        delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
+        CHECK_EQ(hri_fault_live_allocs(), live);
+        CHECK(status == HR_OK || status == HR_E_NOMEM_HOST || delivered);
+        failed += status != HR_OK;
+    }
+    CHECK(failed > 10);
+    CHECK_OK(run());
+}
+
 TEST_TIMEOUT(quantize, a_file_of_small_weights_is_whole_or_is_not_there, 60) {
     const hr_ctx_options co = {.size = sizeof co, .no_cuda = 1};
     hr_ctx *ctx;
@@ -108,24 +137,20 @@ TEST_TIMEOUT(quantize, a_file_of_small_weights_is_whole_or_is_not_there, 60) {
                               .no_measure = 1,
                               .cache = "",
                               .folder = in("text")};
-    int failed = 0;
     CHECK_OK(hr_ctx_create(&co, &ctx));
     if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s", why.message);
     }
     hr_plan_destroy(plan);
-    hr_ctx_destroy(ctx);
-    CHECK_OK(pack());
-    for (uint64_t nth = 1, delivered = 1; delivered; nth++) {
-        const int64_t live = hri_fault_live_allocs();
-        hri_fault_set(HRI_FAULT_ALLOC, nth, nth % 2);
-        const hr_status status = pack();
-        delivered = hri_fault_delivered();
-        hri_fault_set(HRI_FAULT_ALLOC, 0, 0);
-        CHECK_EQ(hri_fault_live_allocs(), live);
-        CHECK(status == HR_OK || status == HR_E_NOMEM_HOST || delivered);
-        failed += status != HR_OK;
+    sweep(pack);
+    hr_job_options over = o;
+    over.passes = "lora:rank=2";
+    over.init = in("w.safetensors");
+    over.folder = in("lora");
+    if (hr_job_plan(ctx, &over, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
     }
-    CHECK(failed > 10);
-    CHECK_OK(pack());
+    hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+    sweep(merge);
 }

@@ -8,6 +8,7 @@
 #include "job/plan_object.h"
 #include "pictures.h"
 #include "test.h"
+#include "weights/checkpoint.h"
 
 static const char *in(const char *name) {
     static char paths[4][600];
@@ -157,5 +158,99 @@ TEST(job_weight_codes, a_plan_says_the_bytes_that_the_file_has) {
     CHECK_STATUS(hri_quantized_look(&plan->job, "7", &said, &prose), HR_E_INVALID);
     CHECK(strstr(prose.text, "8 or 4 bits") && !said.layers);
     hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+}
+
+/* Adapters over the file `base`, for so many steps in all. */
+static void adapt(const char *base, const char *folder, uint64_t steps, int32_t start,
+                  uint64_t threads) {
+    hr_ctx *ctx = open_context();
+    hr_plan *plan = NULL;
+    hr_error why = {.code = HR_OK};
+    const hr_job_options o = {.size = sizeof o,
+                              .model = families[0],
+                              .passes = "lora:rank=2,alpha=4",
+                              .init = base,
+                              .data = "synthetic:count=32",
+                              .training = "optimizer=adamw,rate=0.01",
+                              .batch = 8,
+                              .steps = steps,
+                              .seed = 3,
+                              .threads = threads,
+                              .effort = 1000,
+                              .no_measure = 1,
+                              .cache = "",
+                              .start = start,
+                              .folder = folder};
+    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+        test_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+}
+
+/* Do two files have the same codes and scales? */
+static int same_base(const char *a, const char *b) {
+    hri_checkpoint x, y;
+    hri_prose why = {0};
+    int count = 0, same = 1;
+    CHECK_OK(hri_checkpoint_open(a, &x, &why));
+    CHECK_OK(hri_checkpoint_open(b, &y, &why));
+    for (size_t i = 0; i < x.file.count; i++) {
+        const hri_tensor *t = &x.file.items[i];
+        const hri_tensor *u = hri_tensors_find(&y.file, t->name);
+        static uint8_t p[1 << 16], q[1 << 16];
+        if (!strstr(t->name, ".weight_packed")) {
+            continue;
+        }
+        const uint64_t n = (uint64_t)hr_shape_count(&t->shape);
+        CHECK(u && n <= sizeof p);
+        CHECK_OK(hri_tensors_read(&x.file, t, 0, n, HR_TYPE_U8, p, &why));
+        CHECK_OK(hri_tensors_read(&y.file, u, 0, n, HR_TYPE_U8, q, &why));
+        same &= !memcmp(p, q, n);
+        count++;
+    }
+    hri_checkpoint_close(&x);
+    hri_checkpoint_close(&y);
+    return same && count == 4;
+}
+
+TEST(job_weight_codes, adapters_are_trained_over_codes_that_stay_as_they_are) {
+    hr_quantize_result r = {.size = sizeof r};
+    hr_error why = {.code = HR_OK};
+    hr_merge_result merged = {.size = sizeof merged};
+    train(families[0], in("run"));
+    CHECK_OK(pack(in("run"), "4,group=16", in("w.safetensors"), &r, &why));
+    const double before = loss_of(in("w.safetensors"), 1);
+    adapt(in("w.safetensors"), in("a"), 8, HR_START_NEW, 1);
+    const double after = loss_of(in("a"), 1);
+    CHECK(after < before && same_base(in("w.safetensors"), in("a")));
+    adapt(in("w.safetensors"), in("b"), 3, HR_START_NEW, 2);
+    adapt(in("w.safetensors"), in("b"), 8, HR_START_RESUME, 2);
+    CHECK(loss_of(in("b"), 1) == after); /* resuming and threads change no bit */
+    hr_checkpoint *c = NULL;
+    CHECK_OK(hr_checkpoint_open(in("a"), &c, NULL));
+    CHECK_OK(hr_checkpoint_merge(c, in("m.safetensors"), &merged, &why));
+    hr_checkpoint_close(c);
+    CHECK_EQ(merged.layers, 4);
+    CHECK_LE(fabs(loss_of(in("m.safetensors"), 1) - after), 1e-5);
+}
+
+TEST(job_weight_codes, codes_are_not_trained_without_adapters) {
+    hr_ctx *ctx = open_context();
+    hr_plan *plan = NULL;
+    hr_quantize_result r = {.size = sizeof r};
+    hr_error why = {.code = HR_OK};
+    train(families[0], in("run"));
+    CHECK_OK(pack(in("run"), "8", in("w.safetensors"), &r, &why));
+    const hr_job_options o = {.size = sizeof o,
+                              .model = families[0],
+                              .init = in("w.safetensors"),
+                              .batch = 4,
+                              .effort = 1000,
+                              .no_measure = 1,
+                              .cache = ""};
+    CHECK_STATUS(hr_job_plan(ctx, &o, &plan, &why), HR_E_UNSUPPORTED);
+    CHECK(strstr(why.message, "lora"));
     hr_ctx_destroy(ctx);
 }
