@@ -238,7 +238,8 @@ TEST_TIMEOUT(memories, tampering_never_passes, 300) {
     enum { WAYS = sizeof ways / sizeof *ways };
     uint64_t random = test_seed() + 12;
     int done[WAYS] = {0}, least = 0;
-    for (int i = 0; i < 200 || (least < 15 && i < 1000); i++) { /* how often each applies differs by processor */
+    for (int i = 0; i < 200 || (least < 15 && i < 1000);
+         i++) { /* how often each applies differs by processor */
         hri_problem p;
         uint64_t budget;
         hri_plan *plan = some_plan(&random, &p, &budget);
