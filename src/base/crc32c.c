@@ -1,7 +1,7 @@
 /* CRC-32C: the processor's instruction where there is one, else eight bytes a step by tables.
  *
- * On x86 the instruction (SSE 4.2) is looked for when the program runs, on ARM when it is built.  The tables are made
- * once, by whoever comes first. */
+ * The instruction (SSE 4.2; on Arm the extension crc, which is not in the first 64-bit architecture) is looked for when the program runs.
+ * The tables are made once, by whoever comes first. */
 #include "base/crc32c.h"
 
 #include <pthread.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-#elif defined(__ARM_FEATURE_CRC32)
-#include <arm_acle.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 static uint32_t tables[8][256];
@@ -65,19 +65,21 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc,
     }
     return crc;
 }
-#elif defined(__ARM_FEATURE_CRC32)
+#elif defined(__aarch64__)
+enum { CRC32_BIT = 1 << 7 }; /* HWCAP_CRC32, of asm/hwcap.h */
+
 static bool has_instruction(void) {
-    return true;
+    return (getauxval(AT_HWCAP) & CRC32_BIT) != 0;
 }
 
 static uint32_t by_instruction(uint32_t crc, const unsigned char *p, size_t n) {
     for (; n >= 8; n -= 8, p += 8) {
         uint64_t word;
         memcpy(&word, p, 8);
-        crc = __crc32cd(crc, word);
+        __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
     }
     while (n-- > 0) {
-        crc = __crc32cb(crc, *p++);
+        __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"((uint32_t)*p++));
     }
     return crc;
 }
