@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/cache_dir.h"
 #include "base/grow.h"
+#include "data/image/image.h"
 #include "device/device.h"
 #include "job/why.h"
 #include "net/mpi_min.h"
@@ -141,6 +142,18 @@ static void add_nccl(hr_doctor *d, hr_ctx *ctx) {
     }
 }
 
+/* Decoders of pictures that are found at run time. */
+static void add_pictures(hr_doctor *d) {
+    char text[32];
+    const int version = hri_webp_version();
+    snprintf(text, sizeof text, "%d.%d.%d", version >> 16, version >> 8 & 255, version & 255);
+    if (version) {
+        add_component(d, "libwebp", HRI_FOUND_OK, text, "WebP images");
+    } else {
+        add_component(d, "libwebp", HRI_FOUND_MISSING, "", "no WebP images; Debian: libwebp7");
+    }
+}
+
 static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, hri_why *why) {
     char path[4096];
     hr_status status = ctx ? check_devices(d, ctx, o, why) : HR_OK;
@@ -150,6 +163,7 @@ static hr_status examine(hr_doctor *d, hr_ctx *ctx, const hr_doctor_options *o, 
     hri_doctor_check_cache(d, o->cache ? o->cache : hri_cache_default(path, sizeof path));
     add_component(d, "headroom", HRI_FOUND_OK, hr_version(), "");
     add_component(d, "jansson", HRI_FOUND_OK, JANSSON_VERSION, "JSON");
+    add_pictures(d);
     add_launcher(d);
     if (ctx) {
         hri_ctx_report(ctx, add_component, d); /* after the devices were used */

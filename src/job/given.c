@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "data/image/image.h"
+
 /* A path as a value in the text of a pipeline: a backslash takes every meaning away. */
 static int quote(const char *path, char *out, size_t size) {
     size_t used = 0;
@@ -67,11 +69,6 @@ static hr_status use_file(hri_given *g, const char *mark, hri_why *why) {
     return set_text(g, mark, path, why);
 }
 
-static int is_picture(const unsigned char *p, size_t n) {
-    return (n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff) ||
-           (n >= 4 && !memcmp(p, "\x89PNG", 4));
-}
-
 /* All of standard input.  The first bytes say what it is. */
 static hr_status open_stdin(hri_given *g, hri_why *why) {
     unsigned char piece[16384];
@@ -90,7 +87,7 @@ static hr_status open_stdin(hri_given *g, hri_why *why) {
             break;
         }
         first = all ? first : (size_t)n;
-        picture = all ? picture : is_picture(piece, first);
+        picture = all ? picture : hri_image_is(piece, first);
         status = all ? HR_OK : make_file(g, why); /* what is empty needs none */
         all += (size_t)n;
         status = status == HR_OK ? put_bytes(g, (const char *)piece, (size_t)n, why) : status;

@@ -1,6 +1,6 @@
 /* The pictures that a prediction is given: a folder, files, or standard input, as the text of a source.
  *
- * Standard input is a picture when it begins like one (JPEG, PNG), and otherwise a list of paths, one a line.  It is
+ * Standard input is a picture when it begins like one (hri_image_is), and otherwise a list of paths, one a line.  It is
  * kept in a file without a name, because a pipe can be read only once. */
 #ifndef HRI_JOB_GIVEN_H
 #define HRI_JOB_GIVEN_H

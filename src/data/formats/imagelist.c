@@ -36,12 +36,6 @@ typedef struct above {
     const struct above *next;
 } above;
 
-static bool is_image(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
-                   strcasecmp(dot, ".png") == 0);
-}
-
 static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -102,7 +96,7 @@ static hr_status take_entry(walk *k, int folder, const struct dirent *entry, hri
     if (is_folder) {
         return names_add(folders, entry->d_name);
     }
-    if (is_image(entry->d_name)) {
+    if (hri_image_is_name(entry->d_name)) {
         return hri_pathlist_add(&w->files, entry->d_name);
     }
     if (k->others++ == 0) {
@@ -190,10 +184,10 @@ static void note_class(walk *k, size_t i, uint64_t others_before) {
     const hri_imagelist *w = k->list;
     const uint64_t others = k->others - others_before;
     if (w->class_first[i] == w->files.count && others) {
-        hri_pipeline_note(k->s->pipeline,
-                          "%s: class %s has no images: none of its %llu files is a .jpg, .jpeg "
-                          "or .png",
-                          k->s->name, w->classes.items[i], (unsigned long long)others);
+        hri_pipeline_note(
+            k->s->pipeline,
+            "%s: class %s has no images: none of its %llu files is a " HRI_IMAGE_NAMES, k->s->name,
+            w->classes.items[i], (unsigned long long)others);
     } else if (w->class_first[i] == w->files.count) {
         hri_pipeline_note(k->s->pipeline, "%s: class %s has no images: its folder is empty",
                           k->s->name, w->classes.items[i]);
@@ -333,7 +327,7 @@ static hr_status scan_all(hri_imagelist *w, bool classes, hri_prose *why) {
     }
     if (status == HR_OK && w->files.count && k.others) {
         hri_pipeline_note(s->pipeline,
-                          "%s: skipping %llu files that are not .jpg, .jpeg or .png (the first is "
+                          "%s: skipping %llu files that are not " HRI_IMAGE_NAMES " (the first is "
                           "%s)",
                           s->name, (unsigned long long)k.others, k.first_other);
     }
@@ -407,7 +401,7 @@ hr_status hri_imagelist_open(hri_imagelist *w, hri_stage *s, const char *path, b
     hr_status status = scan_all(w, classes, why);
     if (status == HR_OK && w->files.count == 0) {
         status =
-            hri_prose_set(why, HR_E_NOT_FOUND, "%s: contains no .jpg, .jpeg or .png files", path);
+            hri_prose_set(why, HR_E_NOT_FOUND, "%s: contains no " HRI_IMAGE_NAMES " files", path);
     }
     return status == HR_OK ? sample(w) : status;
 }

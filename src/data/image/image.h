@@ -12,13 +12,18 @@
 #include "data/element.h"
 #include "data/image/resize.h"
 
-typedef enum hri_image_format { HRI_IMAGE_JPEG, HRI_IMAGE_PNG } hri_image_format;
+typedef enum hri_image_format {
+    HRI_IMAGE_JPEG,
+    HRI_IMAGE_PNG,
+    HRI_IMAGE_BMP,
+    HRI_IMAGE_WEBP
+} hri_image_format;
 
 typedef struct hri_image_info {
     hri_image_format format;
     uint32_t width, height;
     uint64_t
-        whole_bytes; /* what must lie in memory as a whole: coefficients of a progressive JPEG, an interlaced PNG */
+        whole_bytes; /* what must lie in memory as a whole: coefficients of a progressive JPEG, an interlaced PNG, a WebP */
 } hri_image_info;
 
 typedef struct hri_view {
@@ -29,7 +34,12 @@ typedef struct hri_view {
     bool flip; /* mirror left and right */
 } hri_view;
 
-/* What the first bytes say.  HR_E_FORMAT: no JPEG or PNG; HR_E_EOF: the header is longer than these bytes.  The reason
+/* A file name that ends like a picture's. */
+bool hri_image_is_name(const char *name);
+#define HRI_IMAGE_NAMES ".jpg, .jpeg, .png, .bmp or .webp"
+/* The first bytes (16 will do) are those of a picture. */
+bool hri_image_is(const void *data, size_t bytes);
+/* What the first bytes say.  HR_E_FORMAT: no picture that is known; HR_E_EOF: the header is longer than these bytes.  The reason
  * goes to why. */
 HR_MUST_CHECK hr_status hri_image_probe(const void *data, size_t bytes, hri_image_info *out,
                                         hri_prose *why);
@@ -42,7 +52,26 @@ HR_MUST_CHECK hr_status hri_image_decode(const void *data, size_t bytes, const h
 uint64_t hri_image_scratch_bytes(uint32_t width, uint32_t height, uint64_t whole_bytes,
                                  uint32_t out_width, uint32_t out_height);
 
-/* The two decoders behind the calls above. */
+/* The rows or columns that a view touches, with one to spare on each side. */
+void hri_image_touched(double from, double size, uint32_t whole, uint32_t *first, uint32_t *count);
+/* Gives the rows of a picture of which every row can be had in any order to the view: fn writes `width` pixels of row y from column
+ * `left` on, three bytes each; grey is made of them. */
+typedef void hri_image_row_fn(void *user, uint32_t y, uint32_t left, uint32_t width, uint8_t *rgb);
+HR_MUST_CHECK hr_status hri_image_feed(uint32_t width, uint32_t height, const hri_view *view,
+                                       hri_memory *memory, uint8_t *out, hri_image_row_fn *fn,
+                                       void *user);
+/* Of libwebp: 0x010204; 0: it is not installed. */
+int hri_webp_version(void);
+
+/* The decoders behind the calls above. */
+HR_MUST_CHECK hr_status hri_bmp_probe(const void *data, size_t bytes, hri_image_info *out,
+                                      hri_prose *why);
+HR_MUST_CHECK hr_status hri_bmp_decode(const void *data, size_t bytes, const hri_view *view,
+                                       hri_memory *memory, uint8_t *out, hri_prose *why);
+HR_MUST_CHECK hr_status hri_webp_probe(const void *data, size_t bytes, hri_image_info *out,
+                                       hri_prose *why);
+HR_MUST_CHECK hr_status hri_webp_decode(const void *data, size_t bytes, const hri_view *view,
+                                        hri_memory *memory, uint8_t *out, hri_prose *why);
 HR_MUST_CHECK hr_status hri_jpeg_probe(const void *data, size_t bytes, hri_image_info *out,
                                        hri_prose *why);
 HR_MUST_CHECK hr_status hri_jpeg_decode(const void *data, size_t bytes, const hri_view *view,

@@ -133,15 +133,6 @@ static void take_buffer(decoder *d, uint64_t bytes, hri_buffer **out) {
     }
 }
 
-/* The rows and columns that the view touches, with one to spare on each side. */
-static void touched(double from, double size, uint32_t whole, uint32_t *first, uint32_t *count) {
-    *first = from > 1 ? (uint32_t)from - 1 : 0;
-    *first = *first < whole ? *first : whole - 1;
-    const double end = from + size + 2;
-    const uint32_t last = end < whole ? (uint32_t)end : whole;
-    *count = last > *first ? last - *first : 1;
-}
-
 /* Sets the resizer up, and reads an interlaced picture whole. */
 static void begin(decoder *d, const hri_view *v, uint8_t *out) {
     png_structp png = d->png;
@@ -155,8 +146,8 @@ static void begin(decoder *d, const hri_view *v, uint8_t *out) {
         png_error(png, "unknown pixel format");
     }
     uint32_t left, top, w, h;
-    touched(v->x, v->width, width, &left, &w);
-    touched(v->y, v->height, height, &top, &h);
+    hri_image_touched(v->x, v->width, width, &left, &w);
+    hri_image_touched(v->y, v->height, height, &top, &h);
     const hr_status status =
         hri_resizer_init(&d->resizer, d->memory, v->x - left, v->y - top, v->width, v->height, w, h,
                          v->out_width, v->out_height, channels, v->filter, v->flip, out);
@@ -178,8 +169,8 @@ static void feed(decoder *d, const hri_view *v) {
     png_structp png = d->png;
     const size_t row_bytes = png_get_rowbytes(png, d->info);
     uint32_t left, top, w, h;
-    touched(v->x, v->width, png_get_image_width(png, d->info), &left, &w);
-    touched(v->y, v->height, png_get_image_height(png, d->info), &top, &h);
+    hri_image_touched(v->x, v->width, png_get_image_width(png, d->info), &left, &w);
+    hri_image_touched(v->y, v->height, png_get_image_height(png, d->info), &top, &h);
     if (!d->whole) {
         take_buffer(d, row_bytes, &d->row);
     }

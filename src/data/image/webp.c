@@ -1,0 +1,135 @@
+/* WebP through libwebp, found at run time: without it such a picture is refused with a sentence that names the library.
+ *
+ * The library decodes a picture whole, into a buffer of ours, and takes memory of its own that cannot be given to it.  So that
+ * much is held in the ledger meanwhile (whole_bytes has both): a picture that declares a great size is refused by the
+ * ledger, not by the machine.  Animations are refused. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "data/image/image.h"
+
+typedef struct library {
+    void *handle;
+    int (*WebPGetInfo)(const uint8_t *data, size_t bytes, int *width, int *height);
+    uint8_t *(*WebPDecodeRGBInto)(const uint8_t *data, size_t bytes, uint8_t *out, size_t out_bytes,
+                                  int stride);
+    int (*WebPGetDecoderVersion)(void);
+} library;
+
+static void get(const library *l, const char *name, void *to) {
+    void *function = l->handle ? dlsym(l->handle, name) : NULL;
+    memcpy(to, &function, sizeof function);
+}
+
+/* It stays in the process, so that the next picture finds it at once. */
+static bool load(library *l) {
+    *l = (library){.handle = HRI_FAULT(OPEN)
+                                 ? NULL
+                                 : dlopen("libwebp.so.7", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)};
+    get(l, "WebPGetInfo", &l->WebPGetInfo);
+    get(l, "WebPDecodeRGBInto", &l->WebPDecodeRGBInto);
+    get(l, "WebPGetDecoderVersion", &l->WebPGetDecoderVersion);
+    return l->WebPGetInfo && l->WebPDecodeRGBInto && l->WebPGetDecoderVersion;
+}
+
+static void unload(library *l) {
+    if (l->handle) {
+        dlclose(l->handle);
+    }
+}
+
+int hri_webp_version(void) {
+    library l;
+    const int version = load(&l) ? l.WebPGetDecoderVersion() : 0;
+    unload(&l);
+    return version;
+}
+
+static uint32_t three_at(const uint8_t *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+}
+
+/* The first chunk says it all: VP8 (lossy), VP8L (lossless) or VP8X (either, with more). */
+hr_status hri_webp_probe(const void *data, size_t bytes, hri_image_info *out, hri_prose *why) {
+    const uint8_t *p = data;
+    uint32_t width, height;
+    if (bytes < 30) {
+        return HR_E_EOF;
+    }
+    if (!memcmp(p + 12, "VP8X", 4)) {
+        if (p[20] & 2) {
+            return hri_prose_set(why, HR_E_FORMAT, "WebP: animations are not supported");
+        }
+        width = three_at(p + 24) + 1;
+        height = three_at(p + 27) + 1;
+    } else if (!memcmp(p + 12, "VP8L", 4) && p[20] == 0x2f) {
+        const uint32_t bits = three_at(p + 21) | (uint32_t)p[24] << 24;
+        width = (bits & 0x3fff) + 1;
+        height = (bits >> 14 & 0x3fff) + 1;
+    } else if (!memcmp(p + 12, "VP8 ", 4) && !memcmp(p + 23, "\x9d\x01\x2a", 3)) {
+        width = three_at(p + 26) & 0x3fff;
+        height = three_at(p + 28) & 0x3fff; /* two bytes of it */
+    } else {
+        return hri_prose_set(why, HR_E_FORMAT, "WebP: the header is missing");
+    }
+    if (!width || !height) {
+        return hri_prose_set(why, HR_E_FORMAT, "WebP: invalid size %u x %u", width, height);
+    }
+    *out = (hri_image_info){.format = HRI_IMAGE_WEBP,
+                            .width = width,
+                            .height = height,
+                            .whole_bytes = (uint64_t)width * height * 9 + (1 << 20)};
+    return HR_OK;
+}
+
+typedef struct picture {
+    const uint8_t *pixels;
+    size_t stride;
+} picture;
+
+static void fill(void *user, uint32_t y, uint32_t left, uint32_t width, uint8_t *rgb) {
+    const picture *p = user;
+    memcpy(rgb, p->pixels + y * p->stride + (size_t)left * 3, (size_t)width * 3);
+}
+
+static hr_status decode(const library *l, const void *data, size_t bytes,
+                        const hri_image_info *info, uint8_t *to, hri_prose *why) {
+    int width = 0, height = 0;
+    if (!l->WebPGetInfo(data, bytes, &width, &height) || width != (int)info->width ||
+        height != (int)info->height) {
+        return hri_prose_set(why, HR_E_FORMAT, "WebP: the size is not that of the header");
+    }
+    const size_t stride = (size_t)info->width * 3;
+    return l->WebPDecodeRGBInto(data, bytes, to, stride * info->height, (int)stride)
+               ? HR_OK
+               : hri_prose_set(why, HR_E_FORMAT, "WebP: truncated or damaged");
+}
+
+hr_status hri_webp_decode(const void *data, size_t bytes, const hri_view *view, hri_memory *memory,
+                          uint8_t *out, hri_prose *why) {
+    hri_image_info info;
+    library l;
+    hri_buffer *pixels = NULL, *held = NULL;
+    hr_status status = hri_webp_probe(data, bytes, &info, why);
+    if (status != HR_OK) {
+        return status == HR_E_EOF ? hri_prose_set(why, HR_E_FORMAT, "WebP: the file is truncated")
+                                  : status;
+    }
+    if (!load(&l)) {
+        status = hri_prose_set(why, HR_E_UNSUPPORTED,
+                               "WebP: libwebp.so.7 is not installed (Debian: libwebp7)");
+    }
+    const uint64_t plain = (uint64_t)info.width * info.height * 3;
+    status = status == HR_OK ? hri_memory_buffer(memory, plain, &pixels) : status;
+    status = status == HR_OK ? hri_memory_buffer(memory, info.whole_bytes - plain, &held) : status;
+    status = status == HR_OK ? decode(&l, data, bytes, &info, pixels->data, why) : status;
+    hri_buffer_unref(held);
+    unload(&l);
+    if (status == HR_OK) {
+        picture p = {.pixels = pixels->data, .stride = (size_t)info.width * 3};
+        status = hri_image_feed(info.width, info.height, view, memory, out, fill, &p);
+    }
+    hri_buffer_unref(pixels);
+    return status;
+}
