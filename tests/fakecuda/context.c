@@ -22,7 +22,7 @@ static CUresult begin(struct CUctx_st *c, int device) {
     *c = (struct CUctx_st){.device = device,
                            .owed = c->owed,
                            .next = c->next,
-                           .taken_bytes = fake_state_context_bytes()};
+                           .taken_bytes = fake_state_context_bytes() + fake_state_stack_bytes()};
     if (fake_state_take(device, c->taken_bytes) != 0) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -249,10 +249,14 @@ CUresult fake_cuGreenCtxDestroy(CUgreenCtx green) {
 
 static const uint64_t usual[FAKE_LIMITS] = {1024, 1 << 20, 8 << 20};
 
-/* What a limit costs; the usual ones are in the context's own memory. */
-static uint64_t cost_of(int which, uint64_t value) {
+/* What a limit costs; the usual ones are in the context's own memory.  A smaller stack gives its share of that back. */
+static int64_t cost_of(int which, uint64_t value) {
     const uint64_t times = which == 0 ? FAKE_PROCESSORS * FAKE_THREADS : 1;
-    return value > usual[which] ? fake_up((value - usual[which]) * times, FAKE_PAGE) : 0;
+    if (which == 0 && value < usual[0]) {
+        return (int64_t)(fake_up(fake_state_stack_bytes() / usual[0] * value, FAKE_PAGE)) -
+               (int64_t)fake_state_stack_bytes();
+    }
+    return value > usual[which] ? (int64_t)fake_up((value - usual[which]) * times, FAKE_PAGE) : 0;
 }
 
 CUresult fake_cuCtxGetLimit(size_t *value, int which) {
@@ -267,7 +271,8 @@ CUresult fake_cuCtxGetLimit(size_t *value, int which) {
     return result;
 }
 
-CUresult fake_cuCtxSetLimit(int which, size_t value) {
+CUresult fake_cuCtxSetLimit(CUlimit limit, size_t value) {
+    const int which = (int)limit;
     struct CUctx_st *c;
     pthread_mutex_lock(&fake_lock);
     CUresult result = fake_current(&c);
@@ -275,14 +280,14 @@ CUresult fake_cuCtxSetLimit(int which, size_t value) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        const uint64_t cost = cost_of(which, value), had = c->limit_bytes[which];
-        if (cost > had && fake_state_take(c->device, cost - had) != 0) {
+        const int64_t cost = cost_of(which, value), had = c->limit_bytes[which];
+        if (cost > had && fake_state_take(c->device, (uint64_t)(cost - had)) != 0) {
             result = CUDA_ERROR_OUT_OF_MEMORY;
         } else {
             if (cost < had) {
-                fake_state_give(c->device, had - cost);
+                fake_state_give(c->device, (uint64_t)(had - cost));
             }
-            c->taken_bytes += cost - had;
+            c->taken_bytes += (uint64_t)(cost - had);
             c->limit_bytes[which] = cost;
             c->limit[which] = value;
         }

@@ -9,6 +9,8 @@
  *   FAKECUDA_DEVICES    how many devices (1 to 8; default 1); 0: no device
  *   FAKECUDA_CAPACITY   bytes of each device, as "4GiB" (default) or a list "4GiB,512MiB"; the last one repeats
  *   FAKECUDA_CONTEXT    what a context takes of them; default 64MiB
+ *   FAKECUDA_STACK      what the stacks of kernels take more, while their limit is the usual 1,024 bytes; default 0
+ *   FAKECUDA_LOCAL      bytes of stack that every kernel says it needs; default 0
  *   FAKECUDA_LAZY       what a context takes more at its first fill; default 2MiB
  *   FAKECUDA_FAIL       "cuMemCreate:17" fails the 17th call once, "cuMemCreate:17+" from there on, "cuInit:1=803"
  *                       with that error; several with commas between
@@ -57,7 +59,7 @@ typedef struct fake_slot {
 
 typedef struct fake_state {
     uint64_t magic;
-    uint64_t devices, context_bytes, lazy_bytes, drain_ms;
+    uint64_t devices, context_bytes, stack_bytes, local_bytes, lazy_bytes, drain_ms;
     uint64_t capacity[FAKE_DEVICES];
     uint64_t peak[FAKE_DEVICES];
     uint64_t refused[FAKE_DEVICES];      /* how often there was not enough */
@@ -84,6 +86,8 @@ uint64_t fake_state_process_peak(int device);
 uint64_t fake_state_capacity(int device);
 uint64_t fake_state_devices(void);
 uint64_t fake_state_context_bytes(void);
+uint64_t fake_state_stack_bytes(void);
+uint64_t fake_state_local_bytes(void);
 uint64_t fake_state_lazy_bytes(void);
 /* Copies (pid, bytes) of the processes on a device; returns how many there are. */
 unsigned fake_state_processes(int device, int64_t *pids, uint64_t *bytes, unsigned room);
@@ -111,8 +115,8 @@ struct CUctx_st {
     int warm;     /* the lazy bytes are taken */
     CUresult bad; /* sticky: an asynchronous fault happened in it */
     uint64_t taken_bytes;
-    uint64_t limit[FAKE_LIMITS];       /* 0: the usual */
-    uint64_t limit_bytes[FAKE_LIMITS]; /* of them, what limits above the usual cost */
+    uint64_t limit[FAKE_LIMITS];      /* 0: the usual */
+    int64_t limit_bytes[FAKE_LIMITS]; /* of them, what limits cost beside the usual ones */
     struct CUctx_st *next;
 };
 

@@ -353,6 +353,23 @@ CUresult fake_cuFuncLoad(CUfunction function) {
     return result;
 }
 
+CUresult fake_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+    struct CUctx_st *context;
+    pthread_mutex_lock(&fake_lock);
+    CUresult result = fake_current(&context);
+    if (result == CUDA_SUCCESS && !known_function(function)) {
+        result = CUDA_ERROR_INVALID_HANDLE;
+    } else if (result == CUDA_SUCCESS &&
+               (!value || attribute != CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *value = (int)fake_state_local_bytes();
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
 CUresult fake_cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
     struct CUctx_st *context;
     pthread_mutex_lock(&fake_lock);

@@ -107,6 +107,8 @@ static void set_up(void) {
     const long count = devices ? strtol(devices, NULL, 10) : 1;
     fresh.devices = (uint64_t)(count < 0 ? 0 : count > FAKE_DEVICES ? FAKE_DEVICES : count);
     fresh.context_bytes = fake_env_bytes("FAKECUDA_CONTEXT", 64 << 20);
+    fresh.stack_bytes = fake_env_bytes("FAKECUDA_STACK", 0);
+    fresh.local_bytes = fake_env_bytes("FAKECUDA_LOCAL", 0);
     fresh.drain_ms = fake_env_bytes("FAKECUDA_DRAIN_MS", 0);
     fresh.lazy_bytes = fake_env_bytes("FAKECUDA_LAZY", 2 << 20);
     const char *list = getenv("FAKECUDA_CAPACITY");
@@ -299,6 +301,12 @@ uint64_t fake_state_devices(void) {
 }
 uint64_t fake_state_context_bytes(void) {
     return state->context_bytes;
+}
+uint64_t fake_state_stack_bytes(void) {
+    return state->stack_bytes;
+}
+uint64_t fake_state_local_bytes(void) {
+    return state->local_bytes;
 }
 uint64_t fake_state_lazy_bytes(void) {
     return state->lazy_bytes;

@@ -229,8 +229,40 @@ static hr_status identify(hri_cuda_dev *dev) {
     return status;
 }
 
+/* ---- the stack of kernels ---- */
+
+/* Of each thread that the device can hold: 198 MiB of an H200 lie in the difference to the usual 1,024. */
+enum { STACK_BYTES = 256, STACK_STEP = 16 };
+
+/* Is the primary context somebody's already?  Then its limits are not ours to lower. */
+static int is_active(const hri_cuda_dev *dev) {
+    unsigned flags;
+    int active = 1;
+    return !dev->cu->cuDevicePrimaryCtxGetState ||
+           dev->cu->cuDevicePrimaryCtxGetState(dev->device, &flags, &active) != CUDA_SUCCESS ||
+           active;
+}
+
+static void set_stack(hri_cuda_dev *dev, int bytes) {
+    if (dev->cu->cuCtxSetLimit(CU_LIMIT_STACK_SIZE, (size_t)bytes) == CUDA_SUCCESS) {
+        dev->stack_bytes = bytes;
+    }
+}
+
+/* Kernels of libraries are not asked: the driver gives a launch what it needs, and never takes it back. */
+void hri_cuda_stack_for(hri_cuda_dev *dev, CUfunction function) {
+    int bytes = 0;
+    if (dev->stack_bytes &&
+        dev->cu->cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function) ==
+            CUDA_SUCCESS &&
+        bytes > dev->stack_bytes) {
+        set_stack(dev, (bytes + STACK_STEP - 1) / STACK_STEP * STACK_STEP);
+    }
+}
+
 /* Makes the context and finds out what it costs. */
 static hr_status open_context(hri_cuda_dev *dev) {
+    const int foreign = is_active(dev);
     hri_cuda_before before;
     hri_cuda_look_before(dev, &before);
     CUcontext context = NULL;
@@ -244,6 +276,9 @@ static hr_status open_context(hri_cuda_dev *dev) {
         status = hri_cuda_enter(dev, &pushed);
     }
     if (status == HR_OK) {
+        if (!foreign && dev->cu->cuCtxSetLimit && dev->cu->cuFuncGetAttribute) {
+            set_stack(dev, STACK_BYTES);
+        }
         status = hri_cuda_warm_up(dev);
         if (status == HR_OK) {
             hri_cuda_measure_runtime(dev, &before);

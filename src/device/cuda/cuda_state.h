@@ -47,6 +47,7 @@ typedef struct hri_cuda_dev {
     nvmlDevice_t nvml_device; /* NULL: NVML does not know it */
     unsigned nvml_pid;        /* 0: NVML does not show this process */
     uint64_t runtime_bytes;
+    int stack_bytes; /* of a thread of a kernel, as we set it; 0: the driver's own */
     CUdevice readers[HRI_CUDA_READERS]; /* others that may read its pages, from the next map on */
     int reader_count;
     int major, minor;
@@ -58,6 +59,9 @@ typedef struct hri_cuda_dev {
 /* Makes the device's context current.  *pushed goes to leave. */
 HR_MUST_CHECK hr_status hri_cuda_enter(hri_cuda_dev *dev, int *pushed);
 void hri_cuda_leave(hri_cuda_dev *dev, int pushed);
+
+/* The stack is as large as this kernel wants it.  The context is current. */
+void hri_cuda_stack_for(hri_cuda_dev *dev, CUfunction function);
 
 /* Turns the answer of `call` into a status, and keeps the words of a failure for detail(). */
 HR_MUST_CHECK hr_status hri_cuda_check(hri_cuda_dev *dev, const char *call, CUresult result);

@@ -235,6 +235,7 @@ static hr_status find_function(hri_gpu *gpu, hri_gpu_module *module, const char 
                                 : gpu->cu->cuModuleGetFunction(&f.function, module->module, name);
     hr_status status = hri_gpu_check(gpu, "cuModuleGetFunction", result);
     if (status == HR_OK) {
+        hri_cuda_stack_for(gpu->dev, f.function);
         status = hri_gpu_functions_push(&module->functions, f);
     } else {
         hri_gpu_fail(gpu, status, "no kernel %s", name);
