@@ -32,13 +32,15 @@ def version() -> str:
 
 
 def tag() -> str:
-    libc = (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 2.17").split()[1]
+    """$HEADROOM_GLIBC: the version that the compiler links for, where that is not this machine's (tools/manylinux)."""
+    libc = os.environ.get("HEADROOM_GLIBC") or (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 2.17").split()[1]
     major, minor = libc.split(".")[:2]
     return f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
 
 
 def compiled() -> Path:
-    folder = TOP / "build/wheel"
+    other = os.environ.get("HEADROOM_GLIBC")
+    folder = TOP / (f"build/wheel-{other}" if other else "build/wheel")
     configure = ["cmake", "-S", str(TOP), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DHEADROOM_BUNDLE=ON",
                  "-DHEADROOM_TESTS=OFF"]
     for command in (configure, ["cmake", "--build", str(folder), "--target", "libheadroom.so", "headroom_cli"]):

@@ -39,6 +39,7 @@ def options(argv=None):
     p.add_argument("--jobs", type=int, default=6)
     p.add_argument("--seconds", type=float, default=190, help="of all; rows that had no time are said to be not run")
     p.add_argument("--limit", type=float, default=120, help="seconds of one row")
+    p.add_argument("--only", default="", help="these rows alone: MODEL:WAY:BUDGET,...")
     p.add_argument("--row", nargs=3, metavar=("MODEL", "WAY", "BUDGET"))
     p.add_argument("--rate", type=float, default=0.01, help="of the optimizer; with 0 all losses depend on the forward half alone")
     p.add_argument("--deterministic", action="store_true", help="losses of eager and exact are then equal")
@@ -331,6 +332,8 @@ def rows(o):
     """What matters most first."""
     models, budgets, knobs = o.models.split(","), o.budgets.split(","), o.knobs.split(",")
     ways = o.ways.split(",")
+    if o.only:
+        return [tuple(one.split(":")) for one in o.only.split(",")]
     found = []
     for name in models:
         found += [(name, way, b) for b in budgets for way in ("captured", "exact") if way in ways]

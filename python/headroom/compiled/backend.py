@@ -129,7 +129,7 @@ class Partition:
         problem = Problem(step, memory=copies.speeds(device) if offload else None, page=arena.page_bytes if arena is not None else 0)
         budget, outside = self.amounts(problem, device)
         if inductor and budget is not None and device.type == "cuda":  # other orders, arguments that are copied to tune kernels
-            outside += (32 << 20) + max(0, budget - outside) // 25
+            outside += (48 << 20) + max(0, budget - outside) // 25
         given = None if budget is None else f"{max(1, budget - outside)}B"
         plan = plan_problem(problem.text, budget=given, effort=s.effort, offload=offload)
         self.report = Report(plan, self.name, problem.input_bytes, budget, outside, s.compiler, arena if not inductor else None)
