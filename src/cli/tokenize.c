@@ -2,10 +2,12 @@
 #include "cli/common/command.h"
 #include "cli/common/spell.h"
 #include "job/tokenize.h"
+#include "job/tokenizer_train.h"
 #include "show/help_texts.h"
 
 typedef struct tokenize_options {
     const char *tokenizer, *out;
+    int64_t train;
     bool decode, json;
 } tokenize_options;
 
@@ -15,9 +17,42 @@ static const hri_field fields[] = {
     {"tokenizer", "tokenizer.json, merges.txt or their folder; default: tokens are bytes",
      AT(tokenizer), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {"decode", "turn tokens back into text", AT(decode), HRI_FIELD_BOOL, .value = NULL},
+    {"train", "make a tokenizer of this many tokens from the texts instead", AT(train),
+     HRI_FIELD_INT, "0", .min = 0, .max = 1e7, .metavar = "SIZE"},
     {"json", "print one JSON object", AT(json), HRI_FIELD_BOOL, .value = NULL},
     {0},
 };
+
+static int train(hri_cli *cli, const tokenize_options *o, int count, const char *const *arguments) {
+    const hri_tokenizer_train_options to = {.paths = arguments,
+                                            .count = (size_t)count,
+                                            .tokens = o->train,
+                                            .out = o->out,
+                                            .listener = {hri_cli_on_event, cli}};
+    hri_tokenizer_trained r;
+    hri_why why = {0};
+    const hr_status status = hri_tokenizer_train(&to, &r, &why);
+    if (status != HR_OK) {
+        return hri_cli_why(cli, &why, status);
+    }
+    if (o->json) {
+        hri_json j;
+        hri_cli_json_start(&j);
+        hri_json_u64(&j, "text_bytes", r.bytes);
+        hri_json_u64(&j, "words", r.words);
+        hri_json_u64(&j, "forgotten", r.forgotten);
+        hri_json_i64(&j, "vocab", r.tokens);
+        hri_json_double(&j, "seconds", r.seconds);
+        return hri_cli_json_end(cli, &j, HRI_EXIT_YES);
+    }
+    hri_out_printf(&cli->out, "%llu bytes of text, %llu different words, %lld tokens, in %s\n",
+                   (unsigned long long)r.bytes, (unsigned long long)r.words, (long long)r.tokens,
+                   o->out);
+    if (r.tokens < o->train) {
+        hri_say_hint(cli, "a longer text: no more pairs were found");
+    }
+    return HRI_EXIT_YES;
+}
 
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const tokenize_options *o = options;
@@ -33,6 +68,9 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     if (!o->out) {
         hri_say_error(cli, "tokenize: --out is required, for example --out tokens.bin");
         return HRI_EXIT_USAGE;
+    }
+    if (o->train) {
+        return train(cli, o, count, arguments);
     }
     const hr_status status = hri_tokenize(&to, &r, &why);
     if (status != HR_OK) {
@@ -64,6 +102,8 @@ const hri_command hri_command_tokenize = {
     .help = hri_help_tokenize,
     .examples = {{"headroom tokenize book.txt --tokenizer gpt2/tokenizer.json --out book.bin",
                   "with the tokenizer of a Hugging Face model"},
+                 {"headroom tokenize book.txt --train 8000 --out tokenizer.json",
+                  "a tokenizer of your own"},
                  {"headroom tokenize book.bin --decode --tokenizer gpt2 --out book.txt",
                   "back to text"}},
     .fields = fields,

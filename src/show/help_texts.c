@@ -193,7 +193,9 @@ const char hri_help_summary[] =
 const char hri_help_tokenize[] =
     "Writes the tokens of one or more text files to --out, which --data tokens:FILE "
     "reads (add type=u32 if it says u32). Files are processed piece by piece, so any size "
-    "needs a few MiB. Special tokens are found in the text and none is added.";
+    "needs a few MiB. Special tokens are found in the text and none is added. With --train, "
+    "--out is a tokenizer.json for --tokenizer: a byte-level BPE of that many tokens, with "
+    "<|endoftext|> and the 256 bytes among them.";
 
 const char hri_help_top[] =
     "Lists the GPUs, with their free memory and the memory held by programs that do not "

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "base/fault.h"
 #include <headroom/data.h>
+#include "data/text/bpe_train.h"
 #include "data/text/tokenizer_file.h"
 #include "small_tokenizer.h"
 #include "job/tokenize.h"
@@ -67,6 +68,29 @@ static hr_status open_text(void) {
     return status;
 }
 
+static hr_status keep_going(void *user, uint64_t merges, uint64_t total) {
+    (void)user, (void)merges, (void)total;
+    return HR_OK;
+}
+
+/* Counting and merging; the same file without PCRE2 would be refused. */
+static hr_status train_bpe(void) {
+    static const char *const words[] = {"lower", "lowest", "newest", "aaaa", "low"};
+    hri_word_counts c = {.most_bytes = 1 << 20};
+    hri_bpe_merges merges = {0};
+    hr_status status = HR_OK;
+    for (size_t i = 0; i < 25 && status == HR_OK; i++) {
+        status = hri_word_counts_add(&c, words[i % 5], strlen(words[i % 5]));
+    }
+    status = status == HR_OK ? hri_bpe_train(&c, 1, 266, 0, &merges, keep_going, NULL) : status;
+    if (status == HR_OK) {
+        CHECK_EQ(merges.count, 9);
+    }
+    hri_bpe_merges_deinit(&merges);
+    hri_word_counts_deinit(&c);
+    return status;
+}
+
 /* `bearable`: as many as can be done without. */
 static void fails_everywhere(hr_status (*what)(void), unsigned bearable) {
     unsigned borne = 0;
@@ -104,4 +128,8 @@ TEST_TIMEOUT(tokenizer, so_may_those_of_tokens_that_are_kept, 60) {
     test_write(test_folder(), "text", "one line\nand another", 20);
     write_small_tokenizer("t.json");
     fails_everywhere(open_text, 12); /* cores and notes */
+}
+
+TEST_TIMEOUT(tokenizer, so_may_those_of_training_one, 60) {
+    fails_everywhere(train_bpe, 0);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../train_rig.h"
+#include "data/text/pcre2.h"
 
 #define RHYME "the owl and the cat went to sea in a boat.\n"
 #define BOOK                                                                                       \
@@ -92,6 +93,38 @@ TEST_TIMEOUT(tasks, a_bert_learns_hidden_bytes_and_does_not_write, 60) {
     program_end(&o);
     o = call("generate run --prompt x");
     program_expect(&o, 2, "does not predict the next token");
+    program_end(&o);
+}
+
+TEST_TIMEOUT(tasks, a_tokenizer_of_our_own_is_trained_and_trained_with, 60) {
+    hri_pcre2 pcre2;
+    if (!hri_pcre2_load(&pcre2)) {
+        test_skip("libpcre2-8.so.0 is not installed");
+    }
+    hri_pcre2_unload(&pcre2);
+    make_book();
+    program_outcome o = call("tokenize book.txt --train 280 --out tokenizer.json --json");
+    CHECK_EQ(o.code, 0);
+    CHECK_EQ(program_number(&o, "vocab"), 280);
+    program_end(&o);
+    o = run_well("gpt2-nano:layers=1 --data "
+                 "text:book.txt,length=16,stride=3,tokenizer=tokenizer.json,cache=kept --val-split "
+                 "0.1 --batch 8 --optimizer adamw --rate 0.005 --epochs 3 --seed 3 --out run");
+    CHECK(strstr(program_text(&o, "model"), "vocab=280"));
+    CHECK(program_number(&o, "val_loss") < 0.5);
+    program_end(&o);
+    o = call(
+        "eval run --data text:book.txt,stride=3,tokenizer=tokenizer.json,cache=kept --split val "
+        "--json");
+    CHECK_EQ(o.code, 0);
+    CHECK(program_number(&o, "metrics.perplexity") < 1.7);
+    program_end(&o);
+    o = call("generate run --tokenizer tokenizer.json --prompt 'the owl' --temperature 0 --max 12 "
+             "--json");
+    CHECK(!strncmp(program_text(&o, "text"), " and the cat went", 17));
+    program_end(&o);
+    o = call("tokenize book.txt --train 100 --out tokenizer.json");
+    program_expect(&o, 2, "--train: 100 tokens; it must be 257 to");
     program_end(&o);
 }
 
