@@ -1,6 +1,7 @@
 /* npy:X.npy[,Y.npy...]  NumPy arrays, sliced along their first dimension, side by side.  The fields are "x", "y" and
  * then the files' names, or those in `names`.  Numbers of types that we have none for are converted: u16, i16 and i8
  * to i32, u32 to i64, f64 to f32. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
@@ -112,6 +113,38 @@ static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
     return HR_OK;
 }
 
+/* The first array is what a model takes: a number in it that is none is told with its place.  In the others it may stand for a
+ * target that is not known. */
+static hr_status check_numbers(const own *w, size_t i, uint64_t row, const float *x, uint64_t n,
+                               hr_emit *emit) {
+    const hr_shape *shape = &w->slices[i].shape;
+    uint64_t k = 0;
+    while (k < n && isfinite(x[k])) {
+        k++;
+    }
+    if (k == n) {
+        return HR_OK;
+    }
+    const char *path = w->files.files[i].path, *what = isnan(x[k]) ? "not a number" : "infinite";
+    char place[160] = "";
+    size_t used = 0;
+    if (shape->rank == 1) {
+        snprintf(place, sizeof place, ", column %llu", (unsigned long long)k);
+    }
+    for (int d = 0; shape->rank > 1 && d < shape->rank && used < sizeof place; d++) {
+        uint64_t below = 1;
+        for (int e = d + 1; e < shape->rank; e++) {
+            below *= (uint64_t)shape->dim[e];
+        }
+        used += (size_t)snprintf(place + used, sizeof place - used, "%s%llu%s",
+                                 d ? ", " : ", element [",
+                                 (unsigned long long)(k / below % (uint64_t)shape->dim[d]),
+                                 d + 1 < shape->rank ? "" : "]");
+    }
+    return hri_emit_fail(emit, HR_E_FORMAT, "%s: row %llu%s (counted from 0) is %s", path,
+                         (unsigned long long)row, place, what);
+}
+
 static hr_status load_one(const own *w, size_t i, uint64_t index, hr_emit *emit) {
     const hri_npy *a = &w->arrays[i];
     const hri_file *f = &w->files.files[i];
@@ -135,7 +168,9 @@ static hr_status load_one(const own *w, size_t i, uint64_t index, hr_emit *emit)
         hri_npy_convert(a->kind, raw->data, data, n);
     }
     hri_buffer_unref(raw);
-    return status;
+    return status == HR_OK && i == 0 && a->meta.type == HR_TYPE_F32
+               ? check_numbers(w, i, index, data, n, emit)
+               : status;
 }
 
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {

@@ -1,4 +1,5 @@
 /* Sources: what is in the files is what comes out; what is wrong with them is said, or skipped and counted. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,41 @@ TEST(images, too_small_a_budget_is_refused_with_stage_and_bytes) {
 }
 
 /* ---- tables and tokens ---- */
+
+TEST(npy, an_input_that_is_not_a_number_is_told_with_file_row_and_column) {
+    static const struct {
+        const char *head, *part;
+        uint64_t rows;
+    } all[] = {{"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 2), }",
+                "x.npy: row 1, column 1 (counted from 0) is not a number", 1},
+               {"{'descr': '<f8', 'fortran_order': False, 'shape': (6,), }",
+                "x.npy: row 3 (counted from 0) is not a number", 3},
+               {"{'descr': '<f8', 'fortran_order': False, 'shape': (1,3,2,1), }",
+                "x.npy: row 0, element [1, 1, 0] (counted from 0) is not a number", 0}};
+    const double x[6] = {1, 2, 3, NAN, 5, INFINITY};
+    for (size_t k = 0; k < 3; k++) {
+        unsigned char file[128 + sizeof x];
+        memset(file, ' ', 128);
+        memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10);
+        memcpy(file + 10, all[k].head, strlen(all[k].head));
+        file[127] = '\n';
+        memcpy(file + 128, x, sizeof x);
+        test_write(test_folder(), "x.npy", file, sizeof file);
+        hr_pipeline *p = open_with(in("npy:@", "x.npy"), 0, 0);
+        hr_element *e;
+        hr_error error;
+        for (uint64_t i = 0; i < all[k].rows; i++) {
+            CHECK_OK(hr_pipeline_next(p, &e));
+            hr_element_unref(e);
+        }
+        CHECK_STATUS(hr_pipeline_next(p, &e), HR_E_FORMAT);
+        hr_pipeline_error(p, &error);
+        if (!strstr(error.message, all[k].part)) {
+            test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", error.message, all[k].part);
+        }
+        hr_pipeline_destroy(p);
+    }
+}
 
 TEST(npy, slices_side_by_side_with_converted_types) {
     char head[128];
