@@ -1,6 +1,6 @@
 /* quantize: layers that compute in bytes.
  *
- *   i8        sites (common/quantizing.h) become conv2d_i8 and matmul_i8 with weights of i8 and a scale for each output, sums
+ *   i8        sites (common/quantizing.h) become conv2d_i8, depthwise_i8 and matmul_i8 with weights of i8 and a scale for each output, sums
  *             add_i8, max pools max_pool_i8; values of bytes have states <name>.scale and <name>.zero_point
  *   fold      batch norms go into the weights and biases of the layers before them, and nothing else changes
  *   observe   nothing changes, but every value that would be bytes is counted in a histogram, <name>.histogram
@@ -140,8 +140,11 @@ static hr_value make_site(hri_rewrite *r, const hri_site *s) {
                            x_scale,         x_scale + 1, y_scale,    y_scale + 1};
     char text[420];
     attributes(s, n, text, sizeof text);
-    const hr_value made =
-        hr_graph_node(r->to, s->conv ? "conv2d_i8" : "matmul_i8", in, small ? 8 : 6, text);
+    const char *op = s->depthwise ? "depthwise_i8" : s->conv ? "conv2d_i8" : "matmul_i8";
+    const hr_value made = hr_graph_node(r->to, op, in, small ? 8 : 6, text);
+    if (!small && s->cap > 0.0) { /* bytes end by themselves */
+        return hri_nodef(r->to, "clip", &made, 1, "low=0,high=%.17g", s->cap);
+    }
     return small ? made_bytes(r, s->out, made) : made;
 }
 

@@ -98,7 +98,8 @@ class QuantizedWriter(Writer):
             raise Refused(f"the range of what {layer} reads is not in the weights: they are of another model")
         if e.op == "conv2d":
             inputs = [self.lie(self.get(e, 0), NCHW), self.weight(layer, array, 0), self.bias(layer, known[2])]
-            self.put(e, self.node("Conv", inputs, strides=two(e, "stride", 1), pads=pads_of(e), dilations=two(e, "dilation", 1)), NCHW)
+            self.put(e, self.node("Conv", inputs, strides=two(e, "stride", 1), pads=pads_of(e), dilations=two(e, "dilation", 1),
+                                  group=int(e.attributes.get("groups", 1))), NCHW)
             return
         turned = is_true(e, "transpose-b")
         if self.rank(x) != 2:

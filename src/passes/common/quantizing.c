@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/common/batch_norm.h"
+#include "ops/common/clip.h"
 #include "ops/common/conv.h"
 #include "ops/common/requantize.h"
 
@@ -67,7 +68,9 @@ static int shape_site(const hr_graph *g, const hri_node_record *n, hri_site *s) 
     if (s->conv) {
         s->depth = w->dim[0] * w->dim[1] * w->dim[2];
         s->columns = w->dim[3];
-        return ((const hri_conv_attr *)n->sig.attr)->groups == 1;
+        const int64_t groups = ((const hri_conv_attr *)n->sig.attr)->groups;
+        s->depthwise = groups > 1 && w->dim[2] == 1 && w->dim[3] == groups;
+        return groups == 1 || s->depthwise;
     }
     s->turned = flag_of(&n->sig, "transpose-b");
     s->depth = w->rank == 2 ? w->dim[s->turned ? 1 : 0] : 0;
@@ -92,6 +95,14 @@ static void follow(const hri_quantizing *q, const uses *u, hri_site *s) {
         s->out = g->nodes[relu].out;
         s->last = relu;
         s->relu = 1;
+    }
+    const uint32_t clip = relu == HRI_NO_NODE ? follower(q, u, s->out, "clip") : HRI_NO_NODE;
+    const hri_attr_clip *held = clip == HRI_NO_NODE ? NULL : g->nodes[clip].sig.attr;
+    if (held && held->low == 0.0 && held->high > 0.0) {
+        s->out = g->nodes[clip].out;
+        s->last = clip;
+        s->relu = 1;
+        s->cap = held->high;
     }
 }
 

@@ -2,7 +2,7 @@
  * writes quantized files and by what plans them.
  *
  * A site is a convolution or linear layer with what follows it alone: its batch norm, which is folded into weights and bias,
- * and its relu.  Bytes flow from site to site through sums, max pools, reshapes and transposes; everything else is real, and values
+ * and its relu, or relu6: bytes end where the range does, which is not above 6.  Bytes flow from site to site through sums, max pools, reshapes and transposes; everything else is real, and values
  * are converted where both meet.  A value that is bytes needs a range, except where it has that of its source. */
 #ifndef HRI_PASSES_COMMON_QUANTIZING_H
 #define HRI_PASSES_COMMON_QUANTIZING_H
@@ -27,6 +27,8 @@ typedef struct hri_site {
     uint32_t last;                  /* the node that makes `out` */
     hr_value in, weight, bias, out; /* bias HR_NONE: none */
     uint8_t conv, turned, relu;     /* turned: weights of a linear layer are (N, K) */
+    uint8_t depthwise;              /* a convolution of single channels */
+    double cap;                     /* with relu: results are not above it; 0: no bound */
     int64_t depth, columns;         /* products of a sum; outputs */
     double eps;
     const char *weight_name, *scale_name, *bias_name; /* of the quantized model */

@@ -182,6 +182,20 @@ TEST(job_quantize, linear_layers_and_flattened_images_compute_in_bytes) {
     CHECK(same >= 60);
 }
 
+TEST(job_quantize, depthwise_convolutions_and_relu6_compute_in_bytes) {
+    static scores a, b;
+    int same;
+    train("mobilenet_v2:size=32,multiplier=0.25,classes=10", in("run"));
+    predict(in("run"), &a);
+    const hr_quantize_result r =
+        quantize(in("run"), in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
+    CHECK_EQ(r.real_layers, 0);
+    CHECK_EQ(r.layers, 53);
+    CHECK_LE(r.bytes, r.bytes_before * 4 / 10);
+    predict(in("q.safetensors"), &b);
+    CHECK_LE(apart(&a, &b, &same), 0.3);
+}
+
 TEST(job_quantize, calibration_needs_the_same_memory_for_more_samples) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
     test_skip("the budget would have to hold the sanitizer's own memory");
