@@ -42,7 +42,7 @@ static hr_status depthwise_i8_infer(hri_infer *c) {
         return status;
     }
     if (v.cg != 1 || v.og != 1) {
-        return hri_infer_fail(c, "each of the %lld channels must be a group of its own",
+        return hri_infer_fail(c, "each of the %lld channels must be a group by itself",
                               (long long)v.c);
     }
     for (uint32_t i = 2; i < 4; i++) {
