@@ -153,6 +153,9 @@ typedef struct hr_job_options {
     const char *metric;
     const char *
         best_by; /* the metric that `best`, patience and the schedule plateau go by; NULL: the loss */
+    /* Alpha of Beta(alpha, alpha): samples of a batch are mixed in pairs, or a rectangle of one is put into the other, and
+     * labels become distributions, as in torchvision.transforms.v2.MixUp and CutMix.  Both: one of them by a coin.  0: off. */
+    double mixup, cutmix;
 } hr_job_options;
 
 /* HR_OK whether it fits or not, see hr_plan_summary.fits.  Takes no memory but its own records, and no lease but

@@ -1124,6 +1124,8 @@ class hr_job_options(Structure):
         ("class_weights", c_char_p),
         ("metric", c_char_p),
         ("best_by", c_char_p),
+        ("mixup", c_double),
+        ("cutmix", c_double),
     ]
 
 

@@ -24,7 +24,8 @@ enum {
     HRI_RANDOM_NODE_AUGMENT,
     HRI_RANDOM_NODE_WEIGHTS,
     HRI_RANDOM_NODE_SYNTHETIC, /* and the next, for labels */
-    HRI_RANDOM_NODE_TEXT = HRI_RANDOM_NODE_SYNTHETIC + 2
+    HRI_RANDOM_NODE_TEXT = HRI_RANDOM_NODE_SYNTHETIC + 2,
+    HRI_RANDOM_NODE_MIX
 };
 
 /* The block function: ten rounds. */

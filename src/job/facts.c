@@ -112,6 +112,12 @@ static void add_job(const hri_train_job *j, list *l) {
     if (j->best_by != HRI_BEST_BY_LOSS && j->wanted.of[j->best_by].kind != HRI_WANTED_LOSS) {
         add(l, "--best-by", "%s", j->wanted.of[j->best_by].name); /* the best so far is of it */
     }
+    if (j->mix.mixup > 0) {
+        add(l, "--mixup", "%.17g", j->mix.mixup);
+    }
+    if (j->mix.cutmix > 0) {
+        add(l, "--cutmix", "%.17g", j->mix.cutmix);
+    }
     add(l, "--augment", "%s", j->augment.used ? hri_text_get(&j->augment) : "none");
     add(l, "--val-split", "%.17g", o->val_split);
     add(l, "--skip-bad", "%s", o->skip_bad ? "on" : "off");

@@ -9,6 +9,7 @@
 
 typedef struct hri_habits {
     const char *metric, *best_by; /* NULL: none */
+    double mixup, cutmix;
 } hri_habits;
 
 #define HRI_METRIC_HELP                                                                            \
@@ -27,6 +28,22 @@ typedef struct hri_habits {
      NULL,                                                                                         \
      .metavar = "NAMES",                                                                           \
      .needs = "val-data,val-split"},                                                               \
+        {"mixup",                                                                                  \
+         "mix pairs of samples and their labels, by shares from Beta(ALPHA, ALPHA); 0: off",       \
+         offsetof(TYPE, habits.mixup),                                                             \
+         HRI_FIELD_DOUBLE,                                                                         \
+         "0",                                                                                      \
+         .min = 0,                                                                                 \
+         .max = 1000,                                                                              \
+         .metavar = "ALPHA"},                                                                      \
+        {"cutmix",                                                                                 \
+         "put a rectangle of one image into another, by shares from Beta(ALPHA, ALPHA); 0: off",   \
+         offsetof(TYPE, habits.cutmix),                                                            \
+         HRI_FIELD_DOUBLE,                                                                         \
+         "0",                                                                                      \
+         .min = 0,                                                                                 \
+         .max = 1000,                                                                              \
+         .metavar = "ALPHA"},                                                                      \
     {                                                                                              \
         "best-by",                                                                                 \
             "metric that the best checkpoint, --patience and the schedule plateau go by; "         \
@@ -39,6 +56,8 @@ typedef struct hri_habits {
 static inline void hri_habits_set(const hri_habits *h, hr_job_options *o) {
     o->metric = h->metric;
     o->best_by = h->best_by;
+    o->mixup = h->mixup;
+    o->cutmix = h->cutmix;
 }
 
 #endif

@@ -140,6 +140,7 @@ static hr_status size_train(hri_train_job *j, int64_t samples, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
+    smallest += j->mix.classes ? 2 * each : 0; /* a pair is held while it is mixed */
     j->train_bytes = j->train_least = least_bytes(smallest);
     j->train_wanted = wanted_bytes(smallest, each, samples);
     if (j->o.data_budget_bytes) {
@@ -224,6 +225,10 @@ static hr_status open_supply(hri_train_job *j, const hri_source *source, hr_pipe
                             .want = &j->want,
                             .table = j->source.table,
                             .pipeline_options = hri_train_pipeline_options(j, bytes)};
+    if (out == &j->train && (j->mix.mixup > 0 || j->mix.cutmix > 0)) {
+        o.mix = &j->mix;
+        o.mix_batch = (uint64_t)j->batch;
+    }
     if (out == &j->validation && j->scorer) {
         o.seen = hri_scorer_seen;
         o.seen_user = j->scorer;
@@ -249,8 +254,9 @@ static hr_status open_dealt(hri_train_job *j, hri_prose *why) {
                                  .ranks = j->who.size,
                                  .rank = j->who.rank};
     char text[sizeof j->train_text];
-    if (!j->net || part == 0 || j->o.pipeline || j->o.skip_bad || j->o.accumulate > 1 ||
-        !j->steps_per_epoch || write_train(j, &deal, text, sizeof text, why) != HR_OK) {
+    if (!j->net || part == 0 || j->mix.mixup > 0 || j->mix.cutmix > 0 || j->o.pipeline ||
+        j->o.skip_bad || j->o.accumulate > 1 || !j->steps_per_epoch ||
+        write_train(j, &deal, text, sizeof text, why) != HR_OK) {
         return HR_E_UNSUPPORTED;
     }
     return open_supply(j, &j->source, NULL, text, j->train_bytes, 1, &j->train, why);

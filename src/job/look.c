@@ -282,6 +282,29 @@ static hr_status weigh_classes(hri_train_job *j) {
                            : hri_why_option(&j->why, status, "class_weights", ": %s", why.text);
 }
 
+/* Samples that are mixed have a class each, and are numbers. */
+static hr_status read_mix(hri_train_job *j) {
+    const hr_job_options *o = &j->o;
+    const char *name = o->cutmix > 0 ? "cutmix" : "mixup";
+    if (!(o->mixup > 0) && !(o->cutmix > 0)) {
+        return HR_OK;
+    }
+    const int one = j->want.classes > 0 && j->want.label.type == HR_TYPE_I32 &&
+                    hr_shape_count(&j->want.label.shape) == 1 && j->source.label.name[0];
+    if (!one || j->want.sample.type != HR_TYPE_F32 ||
+        (j->loss.kind && j->loss.kind != HRI_LOSS_CROSS_ENTROPY) || j->class_weights) {
+        return hri_why_option(&j->why, HR_E_INVALID, name,
+                              " needs samples of numbers with one class each and a cross entropy "
+                              "without class weights");
+    }
+    if (o->cutmix > 0 && j->want.sample.shape.rank != 3) {
+        return hri_why_option(&j->why, HR_E_INVALID, "cutmix", " needs images");
+    }
+    j->mix = (hri_mix_options){
+        .mixup = o->mixup, .cutmix = o->cutmix, .seed = o->seed, .classes = j->want.classes};
+    return HR_OK;
+}
+
 /* Zero is the default of every option. */
 static void fill_defaults(hr_job_options *o) {
     o->device = o->device ? o->device : "host";
@@ -349,5 +372,6 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     }
     status = status == HR_OK ? fit_table(j) : status;
     status = status == HR_OK ? weigh_classes(j) : status;
+    status = status == HR_OK ? read_mix(j) : status;
     return status == HR_OK ? hri_train_read_metrics(j) : status;
 }

@@ -15,7 +15,8 @@ uint64_t hri_train_own_bytes(const hri_train_job *j) {
     const uint64_t records = (j->o.log || j->o.tensorboard || j->o.svg) ? 256 * KIB : 0;
     return 640 * KIB + (uint64_t)j->want.weights * 5 * KIB +
            2 * HRI_TRAIN_WORKERS * HRI_TRAIN_WORKER_BYTES + records + j->init_bytes +
-           (j->graph ? 6 * strlen(j->graph) : 0) + hri_train_metric_bytes(j);
+           (j->graph ? 6 * strlen(j->graph) : 0) + hri_train_metric_bytes(j) +
+           (j->mix.classes ? hr_meta_bytes(&j->want.sample) * 4 + (uint64_t)j->mix.classes * 4 : 0);
 }
 
 /* ---- before anything is planned ---- */
@@ -134,6 +135,7 @@ static hr_status begin_plan(hri_train_job *j, int64_t batch) {
                                    .loss = j->loss,
                                    .wide = j->plan->job.options.precision != HR_PRECISION_F32,
                                    .class_weights = j->class_weights,
+                                   .soft = j->mix.mixup > 0 || j->mix.cutmix > 0,
                                    .class_weight_count = (size_t)j->want.classes};
     hri_source_pixels(&j->source, &j->want, &j->objective.pixels);
     hri_source_pixels(j->o.val_data || j->o.val_pipeline ? &j->val_source : &j->source, &j->want,

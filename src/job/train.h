@@ -73,6 +73,7 @@ typedef struct hri_train_job {
     hri_wanted wanted;                 /* metrics of validations, by name */
     size_t best_by;                    /* of them; HRI_BEST_BY_LOSS */
     hri_scorer *scorer;
+    hri_mix_options mix; /* both 0: nothing is mixed */
     uint64_t own_bytes;  /* what the trainer itself takes while it runs */
     uint32_t workers;    /* threads a pipeline; 0: not known yet */
     char *folder;        /* NULL: nothing is saved */

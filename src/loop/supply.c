@@ -32,7 +32,30 @@ struct hri_supply {
     size_t label_count;
     void (*seen)(void *user, uint32_t index, const hr_element *sample);
     void *seen_user;
+    hri_mix_options mix;
+    uint64_t mix_batch;  /* 0: nothing is mixed */
+    hr_element *pair[2]; /* that is mixed now; [1] NULL: the first is alone */
+    hri_mix how;
+    char *mixed;   /* one sample */
+    float *target; /* one, (classes) */
 };
+
+static void drop_pair(hri_supply *s) {
+    for (int i = 0; i < 2; i++) {
+        if (s->pair[i]) {
+            hr_element_unref(s->pair[i]);
+        }
+        s->pair[i] = NULL;
+    }
+}
+
+static hr_status open_mix(hri_supply *s, const hri_supply_options *o) {
+    s->mix = *o->mix;
+    s->mix_batch = o->mix_batch;
+    s->mixed = hri_calloc((size_t)hr_shape_count(&o->want->sample.shape), sizeof(float));
+    s->target = hri_calloc((size_t)o->mix->classes, sizeof *s->target);
+    return s->mixed && s->target ? HR_OK : HR_E_NOMEM_HOST;
+}
 
 hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_prose *why) {
     hri_supply *s = hri_calloc(1, sizeof *s);
@@ -52,13 +75,18 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
     snprintf(s->input, sizeof s->input, "%s", o->source->input.name);
     snprintf(s->label, sizeof s->label, "%s", o->source->label.name);
     snprintf(s->data, sizeof s->data, "%s", o->source->text);
-    s->pipeline = o->built;
     s->borrowed = o->built != NULL;
-    const hr_status status = o->built ? HR_OK
-                                      : hri_pipeline_open_with(&o->pipeline_options, o->pipeline,
-                                                               o->table, &error, &s->pipeline);
+    hr_status status = o->mix ? open_mix(s, o) : HR_OK;
     if (status != HR_OK) {
-        hri_free(s);
+        hri_supply_close(s);
+        return hri_prose_set(why, status, "out of memory for the input");
+    }
+    s->pipeline = o->built;
+    status = o->built ? HR_OK
+                      : hri_pipeline_open_with(&o->pipeline_options, o->pipeline, o->table, &error,
+                                               &s->pipeline);
+    if (status != HR_OK) {
+        hri_supply_close(s);
         return hri_prose_set(why, status, "%s", error.message);
     }
     *out = s;
@@ -67,9 +95,12 @@ hr_status hri_supply_open(const hri_supply_options *o, hri_supply **out, hri_pro
 
 void hri_supply_close(hri_supply *s) {
     if (s) {
+        drop_pair(s);
         if (!s->borrowed) {
             hr_pipeline_destroy(s->pipeline);
         }
+        hri_free(s->mixed);
+        hri_free(s->target);
         hri_free(s);
     }
 }
@@ -391,21 +422,94 @@ static hr_status put_nothing(hri_supply *s, const hri_planned_run *run, uint32_t
     return status == HR_OK && beside.value != HR_NONE ? put_no_label(&beside) : status;
 }
 
+/* ---- two samples mixed ---- */
+
+static hr_status pull(hri_supply *s, hr_element **out, hri_prose *why) {
+    const uint64_t begin = hri_clock_ns();
+    const hr_status status = hr_pipeline_next(s->pipeline, out);
+    s->wait_ns += hri_clock_ns() - begin;
+    s->ended |= status == HR_E_EOF;
+    s->any |= status == HR_OK;
+    return status == HR_OK || status == HR_E_EOF ? status : pipeline_failed(s, status, why);
+}
+
+static hr_status class_of(const hri_supply *s, const hr_element *e, int64_t *out, hri_prose *why) {
+    const hr_field *f = hr_element_find(e, s->label);
+    return f && hri_field_whole(f, 0, out) && *out >= 0 && *out < s->mix.classes
+               ? HR_OK
+               : hri_prose_set(why, HR_E_INVALID,
+                               "%s: samples that are mixed need labels from 0 to %lld", s->data,
+                               (long long)s->mix.classes - 1);
+}
+
+/* The one of the pair that is `own`, with the other in it. */
+static hr_status put_mixed(hri_supply *s, const hri_planned_run *run, uint32_t index, int own,
+                           uint64_t *counted, hri_prose *why) {
+    const hr_element *a = s->pair[own], *b = s->pair[1] ? s->pair[!own] : a;
+    const char *name = hr_element_find(a, s->want.name) ? s->want.name : s->input;
+    const hr_field *x = hr_element_find(a, name), *y = hr_element_find(b, name);
+    const place to = place_of(s->data, run, s->want.name, &s->want.sample, index);
+    place beside = label_place(s, run, index);
+    int64_t ids[2] = {0, 0};
+    hr_status status = class_of(s, a, &ids[0], why);
+    status = status == HR_OK ? class_of(s, b, &ids[1], why) : status;
+    if (status == HR_OK && (!x || !y || x->bytes / hr_type_bytes(x->meta.type) != to.count)) {
+        status =
+            hri_prose_set(why, HR_E_SHAPE, "%s: a sample is not what the model expects", s->data);
+    }
+    if (status == HR_OK) {
+        status = hri_mix_field(&s->how, x, y, s->mixed, why);
+    }
+    if (status == HR_OK) {
+        hr_field f = *x;
+        f.data = s->mixed;
+        status = put_field(&to, &f, 0, why);
+    }
+    if (status == HR_OK) {
+        status = put_others(s, run, index, a, why);
+    }
+    if (status != HR_OK || beside.value == HR_NONE) {
+        return status;
+    }
+    hri_mix_target(&s->how, ids[0], ids[1], s->mix.classes, s->target);
+    beside.count = (uint64_t)s->mix.classes;
+    *counted += 1;
+    return put(&beside, 0, s->target, beside.count);
+}
+
+/* Both samples of a pair are there before the first is put. */
+static hr_status next_mixed(hri_supply *s, const hri_planned_run *run, uint32_t index,
+                            uint64_t *counted, hri_prose *why) {
+    const uint64_t at = run->first_sample + index;
+    const hr_shape *shape = &s->want.sample.shape;
+    const int own = (int)(at % 2) && s->pair[1];
+    hr_status status = HR_OK;
+    if (!own) {
+        drop_pair(s);
+        status = pull(s, &s->pair[0], why);
+        if (status == HR_OK && at % 2 == 0 && at + 1 < s->mix_batch) {
+            status = pull(s, &s->pair[1], why);
+            status = status == HR_E_EOF ? HR_OK : status; /* the first is alone */
+        }
+        hri_mix_draw(&s->mix, (uint32_t)run->step, (uint32_t)(at / 2),
+                     shape->rank == 3 ? shape->dim[0] : 1, shape->rank == 3 ? shape->dim[1] : 1,
+                     &s->how);
+        s->how = s->pair[1] ? s->how : (hri_mix){.share = 1};
+    }
+    return status == HR_OK && run->exec ? put_mixed(s, run, index, own, counted, why) : status;
+}
+
 /* The next sample; HR_E_EOF at the end of the epoch. */
 static hr_status next_sample(hri_supply *s, const hri_planned_run *run, uint32_t index,
                              uint64_t *counted, hri_prose *why) {
     hr_element *e = NULL;
-    const uint64_t begin = hri_clock_ns();
-    hr_status status = hr_pipeline_next(s->pipeline, &e);
-    s->wait_ns += hri_clock_ns() - begin;
-    if (status == HR_E_EOF) {
-        s->ended = 1;
+    if (s->mix_batch && !run->evaluate) {
+        return next_mixed(s, run, index, counted, why);
+    }
+    hr_status status = pull(s, &e, why);
+    if (status != HR_OK) {
         return status;
     }
-    if (status != HR_OK) {
-        return pipeline_failed(s, status, why);
-    }
-    s->any = 1;
     if (run->exec) {
         status = put_sample(s, run, index, e, counted, why);
     }

@@ -18,6 +18,7 @@
 #define HRI_LOOP_SUPPLY_H
 
 #include "fit/planned.h"
+#include "loop/mix.h"
 #include "loop/source.h"
 
 typedef struct hri_supply hri_supply;
@@ -36,6 +37,8 @@ typedef struct hri_supply_options {
     const int32_t *
         label_map; /* label_count numbers: what a label of the data is to the model; NULL: itself */
     size_t label_count;
+    const hri_mix_options *mix; /* of training: samples are mixed in pairs; NULL: they are not */
+    uint64_t mix_batch;         /* samples of a step, then */
     /* Is shown each sample that was put, with its place in the run; NULL: nobody is. */
     void (*seen)(void *user, uint32_t index, const hr_element *sample);
     void *seen_user;

@@ -16,7 +16,7 @@
 typedef struct options {
     double smoothing, delta, gamma;
     int loss;
-    bool metrics, wide;
+    bool metrics, wide, soft;
 } options;
 
 static const hri_field fields[] = {
@@ -29,6 +29,8 @@ static const hri_field fields[] = {
     {"metrics", "add accuracy and top5", offsetof(options, metrics), HRI_FIELD_BOOL, "true"},
     {"wide", "another loss is computed in f32, whatever type the scores have",
      offsetof(options, wide), HRI_FIELD_BOOL, NULL},
+    {"soft", "targets of a cross entropy are distributions", offsetof(options, soft),
+     HRI_FIELD_BOOL, NULL},
     {0}};
 
 typedef struct smoothing {
@@ -80,7 +82,7 @@ static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in
 static int is_own_loss(const options *o, const hr_graph *from, uint32_t node) {
     const char *op = node == HRI_NO_NODE ? "" : from->nodes[node].sig.op->name;
     return o->loss == HRI_LOSS_MODEL ||
-           (o->loss == HRI_LOSS_CROSS_ENTROPY && !from->class_weights &&
+           (o->loss == HRI_LOSS_CROSS_ENTROPY && !from->class_weights && !o->soft &&
             (!strcmp(op, "cross_entropy") || !strcmp(op, "linear_cross_entropy")));
 }
 
@@ -101,7 +103,7 @@ static hr_value leave_readers(hri_rewrite *r, const hri_node_record *n, hr_value
 }
 
 static void add_loss(hri_rewrite *r, const options *o) {
-    const hri_loss loss = {.kind = o->loss, .delta = o->delta, .gamma = o->gamma};
+    const hri_loss loss = {.kind = o->loss, .delta = o->delta, .gamma = o->gamma, .soft = o->soft};
     const hri_result *logits = find_result(r->from, "logits");
     hr_graph *g = r->to;
     if (g->error.code != HR_OK) {

@@ -21,6 +21,7 @@ typedef struct hri_objective {
     /* One per class, of training alone; NULL: none.  The loss is then a cross entropy if it is not said. */
     const float *class_weights;
     size_t class_weight_count;
+    int soft; /* targets of training are distributions over the classes, for a cross entropy */
     const hri_passes *passes; /* over the model, before the loss; NULL: none */
     /* Images that come as bytes, to train on and to evaluate; zeros: the data is what the model asks for. */
     hri_pixels pixels, eval_pixels;

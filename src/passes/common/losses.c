@@ -71,7 +71,7 @@ int hri_loss_has_ids(const hri_loss *l) {
 
 hr_meta hri_loss_label(const hri_loss *l, const hr_meta *scores) {
     const int32_t rank = scores->shape.rank;
-    return hri_loss_has_ids(l)
+    return hri_loss_has_ids(l) && !l->soft
                ? (hr_meta){HR_TYPE_I32, hr_shape_from(rank ? rank - 1 : 0, scores->shape.dim)}
                : (hr_meta){HR_TYPE_F32, scores->shape};
 }
@@ -164,6 +164,14 @@ hr_value hri_loss_build(hr_graph *g, const hri_loss *l, hr_value scores, hr_valu
         hri_graph_fail(g, HR_E_UNSUPPORTED, "%s need a loss over classes, not %s",
                        weights ? "class weights" : "smoothed labels", hri_loss_names[l->kind]);
         return HR_NONE;
+    }
+    if (l->soft && (l->kind != HRI_LOSS_CROSS_ENTROPY || weights)) {
+        hri_graph_fail(g, HR_E_UNSUPPORTED, "mixed samples need the loss cross_entropy%s",
+                       weights ? " without class weights" : "");
+        return HR_NONE;
+    }
+    if (l->soft) {
+        return hr_cross_entropy_soft(g, scores, label, smoothing);
     }
     return hri_loss_has_ids(l) ? over_ids(g, l, scores, label, smoothing, weights, weight_count)
                                : over_numbers(g, l, scores, label);

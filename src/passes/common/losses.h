@@ -30,6 +30,7 @@ typedef struct hri_loss {
     int kind;     /* hri_loss_kind */
     double delta; /* huber: where it turns from squares to lines */
     double gamma; /* focal */
+    int soft;     /* cross entropy of training alone: a target is a distribution over the classes */
 } hri_loss;
 
 /* Names of the kinds by their number, NULL at the end; "model" is the first. */
