@@ -6,6 +6,7 @@
 #include "passes/common/pass.h"
 #include "run/interpret.h"
 #include "weights/checkpoint.h"
+#include "weights/weight_codes.h"
 
 static hr_graph *graph_of(void) {
     hr_model *m;
@@ -18,13 +19,13 @@ static hr_graph *graph_of(void) {
     return g;
 }
 
-/* The same model as `headroom quantize` leaves it. */
-static hr_graph *quantized_graph(void) {
+/* The same model as `headroom quantize` leaves it, with or without --weights. */
+static hr_graph *quantized_graph(const char *pass) {
     hr_model *m;
     hri_passes passes = {0};
     hr_graph *g;
     must(hr_model_open("mlp:size=1,channels=1,width=2,layers=1,classes=2", &m, NULL) == HR_OK);
-    must(hri_passes_parse("quantize", &passes, NULL) == HR_OK);
+    must(hri_passes_parse(pass, &passes, NULL) == HR_OK);
     must(hr_graph_create(&g) == HR_OK && hr_model_build(m, g, 1, 0) == HR_OK);
     must(hri_passes_apply(&passes, 0, &g) == HR_OK && hr_graph_freeze(g) == HR_OK);
     hri_passes_deinit(&passes);
@@ -32,10 +33,10 @@ static hr_graph *quantized_graph(void) {
     return g;
 }
 
-static void load_quantized(const hri_checkpoint *c) {
+static void load_quantized(const hri_checkpoint *c, const char *pass) {
     hri_prose why = {""};
     hri_passes passes = {0};
-    hr_graph *g = quantized_graph();
+    hr_graph *g = quantized_graph(pass);
     hri_interp *it;
     must(hri_interp_create(g, NULL, 1, &it) == HR_OK);
     const hri_values to = {.put = hri_interp_put, .user = it};
@@ -45,6 +46,24 @@ static void load_quantized(const hri_checkpoint *c) {
     hri_passes_deinit(&passes);
     hri_interp_destroy(it);
     hr_graph_destroy(g);
+}
+
+/* Codes become weights again, as `headroom merge` needs them. */
+static void decode(const hri_checkpoint *c) {
+    hr_model *m;
+    hr_graph *g;
+    must(hr_model_open("mlp:size=1,channels=1,width=2,layers=1,classes=2", &m, NULL) == HR_OK);
+    must(hr_graph_create(&g) == HR_OK && hr_model_build(m, g, 1, 0) == HR_OK);
+    for (hr_value v = 1; v < g->value_count; v++) {
+        hri_prose why = {""};
+        float *w = NULL;
+        const hr_status status = hri_checkpoint_decode_weight(c, g, v, &w, &why);
+        must((status == HR_OK) == (w != NULL));
+        must(status == HR_OK || status == HR_E_NOT_FOUND || why.text[0]);
+        hri_free(w);
+    }
+    hr_graph_destroy(g);
+    hr_model_close(m);
 }
 
 static void use(const hri_checkpoint *c) {
@@ -80,7 +99,9 @@ static void use(const hri_checkpoint *c) {
     }
     hri_interp_destroy(it);
     hr_graph_destroy(g);
-    load_quantized(c);
+    load_quantized(c, "quantize");
+    load_quantized(c, "weights:bits=4");
+    decode(c);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
