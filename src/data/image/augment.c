@@ -187,7 +187,7 @@ static void equalize(const hri_bitmap *in, int64_t c, hri_bitmap *out) {
 
 static void each_value(hri_augment_op op, double m, const hri_bitmap *in, hri_bitmap *out) {
     const int64_t n = in->height * in->width * in->channels;
-    const uint8_t mask = (uint8_t)(0xff << (8 - (int)m));
+    const uint8_t mask = op == HRI_AUGMENT_POSTERIZE ? (uint8_t)(0xff << (8 - (int)m)) : 0;
     for (int64_t i = 0; i < n; i++) {
         const uint8_t v = in->data[i];
         out->data[i] = op == HRI_AUGMENT_POSTERIZE ? v & mask
