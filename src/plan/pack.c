@@ -9,11 +9,10 @@
 
 enum {
     EXACT_MOST = 1200,    /* buffers for which branch and bound is worth a try */
-    NODES_A_STEP = 60000, /* nodes of exact search, times buffers, that cost about one step */
+    NODES_A_STEP = 40000, /* nodes of exact search, times buffers, that cost about one step */
     DEFAULT_EFFORT = 2000,
-    SEARCH_SHARE = 4, /* one part in so many of the effort goes to moves before exact search */
-    COARSE_SHARE = 4, /* and one before that to packing the large ones alone */
-    COARSE_MOST = 400 /* of them */
+    FIRST_SHARE = 16, /* steps that each of the means has first */
+    COARSE_MOST = 400 /* large buffers packed alone */
 };
 
 typedef struct packer {
@@ -27,7 +26,7 @@ typedef struct packer {
     hri_pack_fit best_fit;
     uint64_t height;
     const char *method;
-    int proved;
+    uint64_t above; /* no packing is lower: the bound, and what exact search adds to it */
 } packer;
 
 /* ---- the problem ---- */
@@ -179,6 +178,7 @@ static hr_status packer_init(packer *k, const hri_pack_buffer *buffers, size_t c
     k->placed = hri_calloc(n, sizeof *k->placed);
     k->keys = hri_calloc(n, sizeof *k->keys);
     k->height = UINT64_MAX;
+    k->above = k->p.lower_bound;
     k->method = "greedy";
     return k->best && k->trial && k->order && k->best_order && k->placed && k->keys
                ? HR_OK
@@ -188,7 +188,12 @@ static hr_status packer_init(packer *k, const hri_pack_buffer *buffers, size_t c
 /* ---- the means ---- */
 
 static int good_enough(const packer *k) {
-    return k->height <= k->goal || k->height <= k->p.lower_bound;
+    return k->height <= k->goal || k->height <= k->above;
+}
+
+/* Nothing more to find: it is good enough, or no packing reaches the goal. */
+static int settled(const packer *k) {
+    return good_enough(k) || (k->goal && k->above > k->goal);
 }
 
 static void keep_trial(packer *k, uint64_t height, const char *method) {
@@ -263,48 +268,57 @@ static void try_moves(packer *k, uint64_t steps) {
     }
 }
 
-/* The large ones exactly, the small ones into the gaps: on training steps the small ones are many and weigh nothing. */
-static hr_status try_coarse(packer *k) {
-    const uint64_t steps = k->steps_left / COARSE_SHARE;
-    const uint64_t nodes = steps * NODES_A_STEP / COARSE_MOST;
-    for (uint64_t part = 128; part <= 4096 && !good_enough(k); part *= 2) {
-        uint64_t height;
-        const hr_status status = hri_pack_coarse(&k->p, k->p.lower_bound / part, nodes / 6,
-                                                 k->height, k->trial, k->order, k->placed, &height);
-        if (status != HR_OK) {
-            return status;
-        }
-        if (height < k->height) {
-            keep_trial(k, height, "coarse");
-            /* the moves start from this one: by rising offset it is placed as it is */
-            memcpy(k->best_order, k->placed, k->p.count * sizeof *k->placed);
-            k->best_fit = HRI_PACK_LOWEST;
-        }
+typedef struct placed_at {
+    uint64_t offset;
+    uint32_t item;
+} placed_at;
+
+static int by_offset(const void *a, const void *b) {
+    const placed_at *x = a, *y = b;
+    if (x->offset != y->offset) {
+        return x->offset < y->offset ? -1 : 1;
     }
-    k->steps_left -= steps;
-    k->steps_used += steps;
+    return x->item < y->item ? -1 : x->item > y->item;
+}
+
+/* The moves start from the best packing: by rising offset it is placed as it is. */
+static hr_status order_best(packer *k) {
+    placed_at *list = hri_malloc(k->p.count * sizeof *list);
+    if (!list) {
+        return HR_E_NOMEM_HOST;
+    }
+    for (uint32_t i = 0; i < k->p.count; i++) {
+        list[i] = (placed_at){k->best[i], i};
+    }
+    qsort(list, k->p.count, sizeof *list, by_offset);
+    for (uint32_t i = 0; i < k->p.count; i++) {
+        k->best_order[i] = list[i].item;
+    }
+    k->best_fit = HRI_PACK_LOWEST;
+    hri_free(list);
     return HR_OK;
 }
 
-/* One height: the preorders in turn, each time with twice as many nodes. */
-static hr_status try_height(packer *k, uint64_t height, uint64_t steps, hri_pack_verdict *verdict) {
-    const uint64_t a_step = NODES_A_STEP / k->p.count + 1;
-    uint64_t nodes = 2 * a_step;
-    *verdict = HRI_PACK_GAVE_UP;
-    while (steps > 0) {
-        for (uint32_t preorder = 0; preorder < HRI_PACK_PREORDERS && steps > 0; preorder++) {
-            const uint64_t cost = nodes / a_step;
-            const uint64_t used = cost < steps ? cost : steps;
-            const hr_status status =
-                hri_pack_exact(&k->p, height, preorder, used * a_step, k->trial, verdict);
-            if (status != HR_OK || *verdict != HRI_PACK_GAVE_UP) {
-                return status;
-            }
-            steps -= used;
-            k->steps_left -= used;
-            k->steps_used += used;
+static void use_steps(packer *k, uint64_t steps) {
+    k->steps_left -= steps;
+    k->steps_used += steps;
+}
+
+/* The large ones exactly, the small ones into the gaps: on training steps the small ones are many and weigh nothing. */
+static hr_status try_coarse(packer *k, uint64_t steps) {
+    const uint64_t nodes = steps * NODES_A_STEP / COARSE_MOST;
+    use_steps(k, steps);
+    for (uint64_t part = 128; part <= 4096 && !good_enough(k); part *= 2) {
+        uint64_t height;
+        hr_status status = hri_pack_coarse(&k->p, k->p.lower_bound / part, nodes / 6, k->height,
+                                           k->trial, k->order, k->placed, &height);
+        if (status == HR_OK && height < k->height) {
+            keep_trial(k, height, "coarse");
+            status = order_best(k);
         }
-        nodes *= 2;
+        if (status != HR_OK) {
+            return status;
+        }
     }
     return HR_OK;
 }
@@ -318,27 +332,61 @@ static uint64_t height_of(const packer *k, const uint64_t *offsets) {
     return height;
 }
 
-/* The goal itself when there is one; else the bound, and then half way up to what is there, and so on. */
-static hr_status try_exact(packer *k) {
-    uint64_t low = k->goal > k->p.lower_bound ? k->goal : k->p.lower_bound;
-    while (k->steps_left > 0 && !good_enough(k) && low < k->height) {
-        hri_pack_verdict verdict;
-        const uint64_t share = k->steps_left / 2 > 0 ? k->steps_left / 2 : 1;
-        const hr_status status = try_height(k, low, share, &verdict);
+/* One height, with at most so many steps; those used are taken off. */
+static hr_status try_height(packer *k, uint64_t height, uint64_t *steps,
+                            hri_pack_verdict *verdict) {
+    const uint64_t a_step = NODES_A_STEP / k->p.count + 1;
+    uint64_t nodes = *steps * a_step;
+    hr_status status = hri_pack_exact(&k->p, height, &nodes, k->trial, verdict);
+    const uint64_t used = *steps - nodes / a_step;
+    use_steps(k, used);
+    *steps -= used;
+    if (status == HR_OK && *verdict == HRI_PACK_FOUND) {
+        keep_trial(k, height_of(k, k->trial), "exact");
+        status = order_best(k);
+    } else if (status == HR_OK && *verdict == HRI_PACK_NONE) {
+        k->above = height + k->align;
+    }
+    return status;
+}
+
+/* The goal itself when there is one; else the bound, and half way up to what is there, as long as one of them is
+ * decided. */
+static hr_status try_exact(packer *k, uint64_t steps) {
+    hri_pack_verdict verdict = HRI_PACK_FOUND;
+    while (steps > 0 && !settled(k) && verdict != HRI_PACK_GAVE_UP) {
+        const uint64_t low = k->goal > k->above ? k->goal : k->above;
+        uint64_t half = k->goal ? steps : (steps + 1) / 2;
+        steps -= half;
+        hr_status status = try_height(k, low, &half, &verdict);
+        steps += half;
+        if (status == HR_OK && verdict == HRI_PACK_GAVE_UP && !k->goal && steps > 0) {
+            const uint64_t middle = low + (k->height - low) / 2 / k->align * k->align;
+            status = try_height(k, middle, &steps, &verdict);
+        }
         if (status != HR_OK) {
             return status;
         }
-        if (verdict == HRI_PACK_FOUND) {
-            keep_trial(k, height_of(k, k->trial), "exact");
-            return HR_OK;
-        }
-        if (verdict == HRI_PACK_NONE && low + k->align >= k->height) {
-            k->proved = 1;
-            return HR_OK;
-        }
-        low += ((k->height - low) / 2 + k->align - 1) / k->align * k->align;
     }
     return HR_OK;
+}
+
+/* The means in turn, each time with twice the steps: what is found early does not wait for a large effort. */
+static hr_status try_all(packer *k) {
+    hr_status status = HR_OK;
+    for (uint64_t share = FIRST_SHARE; status == HR_OK && k->steps_left > 0 && !settled(k);
+         share *= 2) {
+        if (k->p.count <= EXACT_MOST) {
+            status = try_exact(k, share < k->steps_left ? share : k->steps_left);
+        }
+        if (status == HR_OK && !settled(k)) {
+            status = try_coarse(k, share < k->steps_left ? share : k->steps_left);
+        }
+        if (status == HR_OK && !settled(k)) {
+            try_moves(k, share < k->steps_left ? share : k->steps_left);
+        }
+    }
+    return status;
 }
 
 hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_options *options,
@@ -357,22 +405,9 @@ hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_
     }
     if (status == HR_OK && k.p.count == 0) {
         k.height = 0;
-    }
-    if (status == HR_OK && k.p.count > 0) {
+    } else if (status == HR_OK) {
         try_orders(&k);
-        if (!good_enough(&k) && k.steps_left >= COARSE_SHARE) {
-            status = try_coarse(&k);
-        }
-    }
-    if (status == HR_OK && k.p.count > 0 && !good_enough(&k)) {
-        const int small = k.p.count <= EXACT_MOST;
-        try_moves(&k, small ? k.steps_left / SEARCH_SHARE : k.steps_left);
-        if (small && !good_enough(&k)) {
-            status = try_exact(&k);
-        }
-        if (status == HR_OK && !good_enough(&k) && k.steps_left > 0) {
-            try_moves(&k, k.steps_left);
-        }
+        status = try_all(&k);
     }
     if (status == HR_OK) {
         for (size_t i = 0; i < count; i++) {
@@ -384,7 +419,8 @@ hr_status hri_pack(const hri_pack_buffer *buffers, size_t count, const hri_pack_
         *out = (hri_pack_result){.height = k.height,
                                  .lower_bound = k.p.lower_bound,
                                  .method = k.method,
-                                 .proved = k.proved || k.height == k.p.lower_bound,
+                                 .proved = k.height <= k.above,
+                                 .refuted = k.goal && k.above > k.goal,
                                  .steps = k.steps_used};
     }
     packer_deinit(&k);

@@ -1,12 +1,13 @@
 /* Packing: an offset for every buffer, so that no two that live at the same time overlap and the whole is low.
  *
- * This is where lifetimes become addresses.  Four means, tried in this order until the height is good enough:
+ * This is where lifetimes become addresses.  Means, tried until the height is good enough:
  *   greedy   a portfolio of orders, each placed by lowest fit and by tightest fit (pack_greedy.c); on training graphs
  *            this is nearly always within a fraction of a percent of the bound
+ *   exact    search over the valleys of the skyline for a given height (pack_exact.c); finds the packings that greedy
+ *            orders miss on tight problems, and can prove that there is none
  *   coarse   the large buffers alone packed exactly, the small ones put into the gaps (pack_coarse.c)
  *   search   moves of single buffers in the best order, aimed at the buffer on top
- *   exact    branch and bound for a given height (pack_exact.c); finds the packings that greedy orders miss on small,
- *            tight problems, and can prove that there is none
+ * The last three take turns with more steps each time, so that a large effort does not delay what a small one finds.
  *
  * Pure and deterministic: effort is counted in steps, never in seconds, so the same problem has the same packing on
  * every machine.  hri_pack_check shares no code with the rest.
@@ -37,6 +38,7 @@ typedef struct hri_pack_result {
         lower_bound;    /* the most bytes alive at one moment, sizes aligned: no packing is lower */
     const char *method; /* what found it: "greedy", "coarse", "search", "exact" */
     int proved;         /* 1: no lower one exists */
+    int refuted;        /* 1: no packing reaches the capacity, and that is proved */
     uint64_t steps;     /* of search, used */
 } hri_pack_result;
 

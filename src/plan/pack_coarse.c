@@ -67,16 +67,13 @@ static hr_status pack_large(large *l, uint64_t nodes, uint64_t stop, int *found)
         if (height >= stop) {
             return HR_OK;
         }
-        for (uint32_t preorder = 0; preorder < HRI_PACK_PREORDERS && !*found; preorder++) {
-            hri_pack_verdict verdict;
-            const hr_status status =
-                hri_pack_exact(&l->p, height, preorder, nodes / HEIGHTS / HRI_PACK_PREORDERS + 1,
-                               l->offsets, &verdict);
-            if (status != HR_OK) {
-                return status;
-            }
-            *found = verdict == HRI_PACK_FOUND;
+        hri_pack_verdict verdict;
+        uint64_t share = nodes / HEIGHTS + 1;
+        const hr_status status = hri_pack_exact(&l->p, height, &share, l->offsets, &verdict);
+        if (status != HR_OK) {
+            return status;
         }
+        *found = verdict == HRI_PACK_FOUND;
     }
     return HR_OK;
 }

@@ -55,10 +55,7 @@ HR_MUST_CHECK hr_status hri_pack_coarse(const hri_pack_problem *p, uint64_t leas
 
 /* ---- exact ---- */
 
-enum {
-    HRI_PACK_PREORDERS = 4,
-    HRI_PACK_EXACT_BYTES = 1 << 20 /* that its lists may take in all; beyond them it gives up */
-};
+enum { HRI_PACK_EXACT_BYTES = 1 << 20 /* that its lists may take in all; beyond them it gives up */ };
 
 typedef enum hri_pack_verdict {
     HRI_PACK_FOUND,
@@ -66,10 +63,10 @@ typedef enum hri_pack_verdict {
     HRI_PACK_GAVE_UP
 } hri_pack_verdict;
 
-/* Looks for a packing of at most `capacity` within `nodes` nodes of search; `preorder` is one of
- * HRI_PACK_PREORDERS.  offsets is touched only when one is found. */
+/* Looks for a packing of at most `capacity` within *nodes nodes of search, and takes those used off.  offsets is touched
+ * only when one is found. */
 HR_MUST_CHECK hr_status hri_pack_exact(const hri_pack_problem *p, uint64_t capacity,
-                                       uint32_t preorder, uint64_t nodes, uint64_t *offsets,
+                                       uint64_t *nodes, uint64_t *offsets,
                                        hri_pack_verdict *verdict);
 
 #endif

@@ -6,6 +6,7 @@ void hri_pack_json(const hri_pack_file *file, const uint64_t *offsets, const hri
     hri_json_u64(json, "height_bytes", r->height);
     hri_json_u64(json, "lower_bound_bytes", r->lower_bound);
     hri_json_bool(json, "proved", r->proved != 0);
+    hri_json_bool(json, "refuted", r->refuted != 0);
     hri_json_string(json, "method", r->method);
     hri_json_u64(json, "steps", r->steps);
     hri_json_array(json, "buffers");
@@ -31,5 +32,8 @@ void hri_pack_show_summary(const hri_pack_result *r, FILE *to) {
                            : 0.0;
     fprintf(to, "height %llu, lower bound %llu, gap %.3f %%, by %s in %llu steps%s\n",
             (unsigned long long)r->height, (unsigned long long)r->lower_bound, gap, r->method,
-            (unsigned long long)r->steps, r->proved ? ", which is optimal" : "");
+            (unsigned long long)r->steps,
+            r->proved    ? ", which is optimal"
+            : r->refuted ? "; no packing reaches the capacity, which is proved"
+                         : "");
 }

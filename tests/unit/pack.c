@@ -108,6 +108,77 @@ TEST(pack, rectangles_without_gaps_are_found) {
     }
 }
 
+enum { FEW = 10, TALL = 8, LONG = 6 };
+
+/* The lowest of all: by rising offset an optimal packing is placed as it is, so some order of placing finds it. */
+static uint64_t lowest(const hri_pack_buffer *b, size_t count, unsigned placed, uint64_t *offsets,
+                       uint64_t height, uint64_t best) {
+    if (height >= best || placed == (1u << count) - 1) {
+        return height < best ? height : best;
+    }
+    for (size_t i = 0; i < count && best > TALL; i++) {
+        if (placed >> i & 1) {
+            continue;
+        }
+        offsets[i] = 0;
+        for (size_t k = 0; k < count; k++) { /* up, until nothing that lives with it is in the way */
+            if (placed >> k & 1 && b[k].lower < b[i].upper && b[i].lower < b[k].upper &&
+                offsets[k] < offsets[i] + b[i].bytes && offsets[i] < offsets[k] + b[k].bytes) {
+                offsets[i] = offsets[k] + b[k].bytes;
+                k = (size_t)-1;
+            }
+        }
+        const uint64_t end = offsets[i] + b[i].bytes;
+        best = lowest(b, count, placed | 1u << i, offsets, end > height ? end : height, best);
+    }
+    return best;
+}
+
+/* Every moment is full, and buffers of one size go on from moment to moment: some of these cannot be packed without a
+ * gap.  Returns how many there are, 0 when they are too many. */
+static size_t full_moments(uint64_t *random, hri_pack_buffer *b) {
+    size_t count = 0;
+    for (int64_t t = 0; t < LONG; t++) {
+        const size_t before = count;
+        for (uint64_t left = TALL, bytes; left > 0; left -= bytes) {
+            bytes = 1 + test_random(random) % 4;
+            bytes = bytes < left ? bytes : left;
+            size_t on = 0;
+            while (on < before && (b[on].upper != t || b[on].bytes != bytes)) {
+                on++;
+            }
+            if (on < before && test_random(random) % 4) {
+                b[on].upper = t + 1;
+            } else if (count == FEW) {
+                return 0;
+            } else {
+                b[count++] = (hri_pack_buffer){t, t + 1, bytes};
+            }
+        }
+    }
+    return count;
+}
+
+TEST(pack, small_problems_are_decided_as_by_trying_all_orders) {
+    uint64_t random = test_seed(), fit = 0, refuted = 0;
+    while (refuted < 3 || fit < 200) {
+        hri_pack_buffer b[FEW];
+        uint64_t offsets[FEW], scratch[FEW];
+        const size_t count = full_moments(&random, b);
+        if (count == 0) {
+            continue;
+        }
+        const uint64_t best = lowest(b, count, 0, scratch, 0, UINT64_MAX);
+        const hri_pack_result r = pack(b, count, NULL, offsets);
+        CHECK_EQ(r.height, best);
+        CHECK(r.proved);
+        const hri_pack_options whole = {.capacity = TALL};
+        CHECK_EQ(pack(b, count, &whole, offsets).refuted, best > TALL);
+        fit += best == TALL;
+        refuted += best > TALL;
+    }
+}
+
 TEST(pack, the_same_problem_has_the_same_packing) {
     hri_pack_buffer b[300];
     uint64_t first[300], second[300], random = test_seed();
