@@ -41,16 +41,18 @@ typedef struct exact {
     uint64_t random;
     int gave_up;
     hr_status status;
-    uint64_t *low;    /* (count): the lowest offset still possible, for those not placed */
-    int32_t *why;     /* (count): the section that made low what it is; below zero: the set of a level, -level - 1 */
+    uint64_t *low; /* (count): the lowest offset still possible, for those not placed */
+    int32_t *
+        why; /* (count): the section that made low what it is; below zero: the set of a level, -level - 1 */
     uint64_t *offset; /* (count) */
     uint8_t *placed;  /* (count) */
     uint64_t *floor;  /* (sections): the end of the highest placed */
     uint64_t *left;   /* (sections): bytes not placed yet */
     uint64_t *height; /* (sections): the least low of those not placed; UINT64_MAX where all are */
-    double *failures; /* (sections): how often one was the place of a failure, fading from round to round */
-    lists neighbors;  /* of an item: those that live with it */
-    lists cover;      /* of a section: those alive in it */
+    double *
+        failures; /* (sections): how often one was the place of a failure, fading from round to round */
+    lists neighbors;    /* of an item: those that live with it */
+    lists cover;        /* of a section: those alive in it */
     lists begins, ends; /* of a section: those that begin there, and those whose last it is */
     uint32_t words;     /* of a set of sections */
     uint64_t *conflict; /* a set: the reason of the last failure */
@@ -452,7 +454,8 @@ static int try_choice(exact *e, size_t level, const corner *c, size_t at, uint32
         return 0;
     }
     e->nodes_left--;
-    if ((id == NOTHING ? leave_empty(e, level, c, at, count) : put(e, id)) && search(e, level + 1)) {
+    if ((id == NOTHING ? leave_empty(e, level, c, at, count) : put(e, id)) &&
+        search(e, level + 1)) {
         return 1;
     }
     if (e->gave_up || e->status != HR_OK) {

@@ -55,7 +55,9 @@ HR_MUST_CHECK hr_status hri_pack_coarse(const hri_pack_problem *p, uint64_t leas
 
 /* ---- exact ---- */
 
-enum { HRI_PACK_EXACT_BYTES = 1 << 20 /* that its lists may take in all; beyond them it gives up */ };
+enum {
+    HRI_PACK_EXACT_BYTES = 1 << 20 /* that its lists may take in all; beyond them it gives up */
+};
 
 typedef enum hri_pack_verdict {
     HRI_PACK_FOUND,

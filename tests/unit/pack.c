@@ -121,7 +121,8 @@ static uint64_t lowest(const hri_pack_buffer *b, size_t count, unsigned placed, 
             continue;
         }
         offsets[i] = 0;
-        for (size_t k = 0; k < count; k++) { /* up, until nothing that lives with it is in the way */
+        for (size_t k = 0; k < count;
+             k++) { /* up, until nothing that lives with it is in the way */
             if (placed >> k & 1 && b[k].lower < b[i].upper && b[i].lower < b[k].upper &&
                 offsets[k] < offsets[i] + b[i].bytes && offsets[i] < offsets[k] + b[k].bytes) {
                 offsets[i] = offsets[k] + b[k].bytes;
