@@ -42,6 +42,7 @@ typedef struct hr_generate_options {
     int32_t reserved;
     hr_job_event_fn *on_event;
     void *user;
+    const char *model; /* of plain parameters as the checkpoint, "gpt2"; NULL: it says so itself */
 } hr_generate_options;
 
 /* HR_OK whether it fits or not.  HR_E_NOT_FOUND, HR_E_FORMAT: checkpoint or tokenizer.  HR_E_INVALID: an option, or a model that

@@ -1313,6 +1313,7 @@ class hr_generate_options(Structure):
         ("reserved", c_int32),
         ("on_event", hr_job_event_fn),
         ("user", c_void_p),
+        ("model", c_char_p),
     ]
 
 

@@ -9,7 +9,7 @@
 #include "show/help_texts.h"
 
 typedef struct generate_options {
-    const char *prompt, *tokenizer, *budget, *device, *wait;
+    const char *prompt, *tokenizer, *budget, *device, *wait, *model, *weights;
     double temperature, top_p;
     int64_t top_k, seed, max;
     bool cache, json;
@@ -30,6 +30,10 @@ static const hri_field fields[] = {
      .metavar = "N"},
     {"tokenizer", "tokenizer.json, merges.txt or their folder; default: tokens are bytes",
      AT(tokenizer), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
+    {"model", "model that --weights belong to, instead of a checkpoint", AT(model),
+     HRI_FIELD_STRING, NULL, .metavar = "MODEL"},
+    {"weights", "plain parameters: safetensors, its index or .pth", AT(weights), HRI_FIELD_STRING,
+     NULL, .metavar = "FILE"},
     {"cache", "keep keys and values of earlier tokens", AT(cache), HRI_FIELD_BOOL, "on"},
     {"budget", "memory limit, or a share of the device; default: all that is free", AT(budget),
      HRI_FIELD_SIZE, NULL, .metavar = "SIZE"},
@@ -85,7 +89,8 @@ static int write_text(hri_cli *cli, const generate_options *o, hr_generator *g,
 static int run(hri_cli *cli, const void *options, int count, const char *const *arguments) {
     const generate_options *o = options;
     hr_generate_options go = {.size = sizeof go,
-                              .checkpoint = arguments[0],
+                              .checkpoint = count ? arguments[0] : o->weights,
+                              .model = count ? NULL : o->model,
                               .tokenizer = o->tokenizer,
                               .device = o->device,
                               .budget = o->budget,
@@ -101,7 +106,10 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hr_generator *g = NULL;
     hr_generate_info n = {.size = sizeof n};
     hr_error error = {0};
-    (void)count;
+    if (count ? o->model || o->weights : !o->model || !o->weights) {
+        hri_say_error(cli, "generate: give a CHECKPOINT, or --model MODEL with --weights FILE");
+        return HRI_EXIT_USAGE;
+    }
     go.threads = cli->settings->threads > 0 ? (uint64_t)cli->settings->threads : 0;
     int code = hri_plan_read_wait(cli, o->wait, &go.wait_ms);
     code = code == HRI_EXIT_YES ? hri_cli_open_for(cli, o->device, &ctx) : code;
@@ -119,13 +127,15 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
 const hri_command hri_command_generate = {
     .name = "generate",
     .summary = "write text with a trained model",
-    .arguments = "CHECKPOINT",
+    .arguments = "[CHECKPOINT]",
     .choices = "",
-    .arguments_min = 1,
+    .arguments_min = 0,
     .arguments_max = 1,
     .help = hri_help_generate,
     .examples = {{"headroom generate runs/book --prompt 'Once upon a time' --max 300",
                   "continue a sentence"},
+                 {"headroom generate --model gpt2 --weights model.safetensors --tokenizer gpt2",
+                  "with the parameters of a Hugging Face model"},
                  {"headroom generate runs/book --temperature 0 --budget 64MiB --json",
                   "the most likely text, within 64 MiB, for a script"}},
     .fields = fields,

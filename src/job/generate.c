@@ -48,6 +48,7 @@ static hr_status check_options(hr_generator *g, hri_why *why) {
     hr_status status = own_text(&g->texts, &o->checkpoint);
     status = status == HR_OK ? own_text(&g->texts, &o->device) : status;
     status = status == HR_OK && o->budget ? own_text(&g->texts, &o->budget) : status;
+    status = status == HR_OK && o->model ? own_text(&g->texts, &o->model) : status;
     return status == HR_OK && o->tokenizer ? own_text(&g->texts, &o->tokenizer) : status;
 }
 
@@ -132,6 +133,7 @@ static hr_status open_all(hr_generator *g, hr_ctx *ctx, hri_why *why) {
                      : hri_why_prose(why, hri_cause_of_input(status), status, NULL, &prose);
     }
     const hri_trained_options of = {.checkpoint = o->checkpoint,
+                                    .model = o->model,
                                     .device = o->device,
                                     .budget = o->budget,
                                     .ledger = o->ledger,

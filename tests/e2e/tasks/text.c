@@ -46,6 +46,11 @@ TEST_TIMEOUT(tasks, a_gpt_that_trains_on_text_speaks, 60) {
     o = call("generate run --prompt 'the owl' --temperature 0 --max 12");
     CHECK_STR(o.out, "the owl and the cat\n");
     program_end(&o);
+    o = call(
+        "generate --model gpt2-nano:layers=1,vocab=256 --weights run/last.safetensors --prompt "
+        "'the owl' --temperature 0 --max 12");
+    CHECK_STR(o.out, "the owl and the cat\n");
+    program_end(&o);
     o = call("eval run --data text:book.txt,stride=11 --split val --json");
     CHECK_EQ(o.code, 0);
     CHECK(fabs(program_number(&o, "metrics.perplexity") - exp(program_number(&o, "loss"))) < 1e-9);
@@ -142,6 +147,9 @@ TEST_TIMEOUT(tasks, mistakes_with_text_are_named, 60) {
     program_expect(&o, 2, "does not predict the next token");
     program_end(&o);
     o = run_well("gpt2-nano --data synthetic:64 --batch 8 --steps 1 --out numbers");
+    program_end(&o);
+    o = call("generate --model gpt2-nano --prompt x");
+    program_expect(&o, 2, "--model MODEL with --weights FILE");
     program_end(&o);
     o = call("generate numbers --prompt x");
     program_expect(&o, 2, "--tokenizer is missing: the model has 128 tokens");
