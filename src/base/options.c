@@ -77,6 +77,11 @@ static hr_status batch_add(batch *b, const hri_field *field, const char *label, 
             return hri_prose_set(why, status, "%s: out of memory", label);
         }
         value = b->values[at];
+    } else if (field->many && b->given[at]) {
+        value.text = hri_arena_printf(&b->o->arena, "%s\n%s", b->values[at].text, value.text);
+        if (!value.text) {
+            return hri_prose_set(why, HR_E_NOMEM_HOST, "%s: out of memory", label);
+        }
     } else if (b->given[at]) {
         status = give_again(b, at, label, &value, why);
         if (status != HR_OK) {

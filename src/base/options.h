@@ -81,6 +81,7 @@ typedef struct hri_field {
     const char *needs;
     bool
         once; /* a flag that may not be given twice; others take the last, and that is told (ignored) */
+    bool many; /* a text that may be given again: its values, a newline between them */
 } hri_field;
 
 typedef enum hri_origin {

@@ -61,7 +61,7 @@ typedef struct work {
     const hri_train_flags *flags;
     uint32_t count;
     hri_train_run runs[HRI_TOGETHER_MAX];
-    hri_train_also also;
+    hri_train_also also[HRI_TOGETHER_MAX];
     uint64_t slices[HRI_TOGETHER_MAX];
     hr_ctx *ctx;
     hr_plan *plan;
@@ -72,9 +72,12 @@ static int read_all(work *w, const char *model) {
     const hri_train_flags *f = w->flags;
     int code = HRI_EXIT_YES;
     w->count = 1;
-    if (f->also) {
-        code = hri_train_also_read(w->cli, f, &w->also);
-        w->count = 2;
+    for (const char *at = f->also; at && (*at || w->count == 1) && code == HRI_EXIT_YES;) {
+        if (w->count == HRI_TOGETHER_MAX) {
+            hri_say_error(w->cli, "--also: more than %d runs", HRI_TOGETHER_MAX);
+            return HRI_EXIT_USAGE;
+        }
+        code = hri_train_also_read(w->cli, f, &at, &w->also[w->count++]);
     }
     if (code == HRI_EXIT_YES && f->logical_devices) {
         code = hri_train_slices_read(w->cli, f->logical_devices, w->count, w->slices);
@@ -82,8 +85,8 @@ static int read_all(work *w, const char *model) {
     for (uint32_t i = 0; i < w->count && code == HRI_EXIT_YES; i++) {
         hri_train_run *r = &w->runs[i];
         *r = (hri_train_run){.cli = w->cli,
-                             .flags = i ? &w->also.flags : f,
-                             .model = i ? w->also.model : model,
+                             .flags = i ? &w->also[i].flags : f,
+                             .model = i ? w->also[i].model : model,
                              .ranks = hri_ranks_many(f),
                              .view = {.many = w->count > 1}};
         if (!r->flags->data) {
@@ -110,7 +113,10 @@ static int read_all(work *w, const char *model) {
 
 static int plan(work *w) {
     hr_error error = {.code = HR_OK};
-    const hr_job_options *jobs[HRI_TOGETHER_MAX] = {&w->runs[0].o, &w->runs[1].o};
+    const hr_job_options *jobs[HRI_TOGETHER_MAX];
+    for (uint32_t i = 0; i < w->count; i++) {
+        jobs[i] = &w->runs[i].o;
+    }
     const hr_status status = hri_job_plan_jobs(
         w->ctx, jobs, w->count, w->flags->logical_devices ? w->slices : NULL, &w->plan, &error);
     if (w->cli->waiting) {
@@ -186,6 +192,13 @@ static int show_end(work *w) {
         hri_json_object(&json, "also");
         status =
             status == HR_OK ? hri_train_show_json(w->plan, 1, &w->cli->startup, &json) : status;
+        hri_json_end(&json);
+    }
+    for (uint32_t i = 2; i < w->count && status == HR_OK; i++) { /* "also_2" ... "also_7" */
+        char key[16];
+        snprintf(key, sizeof key, "also_%u", i);
+        hri_json_object(&json, key);
+        status = hri_train_show_json(w->plan, i, &w->cli->startup, &json);
         hri_json_end(&json);
     }
     if (status != HR_OK) {
@@ -283,8 +296,8 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     for (uint32_t i = 0; i < w.count; i++) {
         hri_train_run_deinit(&w.runs[i]);
     }
-    if (w.flags->also) {
-        hri_train_also_deinit(&w.also);
+    for (uint32_t i = 1; i < w.count; i++) {
+        hri_train_also_deinit(&w.also[i]);
     }
     return code;
 }

@@ -219,18 +219,18 @@ void hri_train_show_refusal(const hri_train_view *v, const hri_together *t) {
     char both[32], own[32], budget[32], enough[32];
     hri_together_least(t, &floor, &least);
     hri_show_title(v->out, v->out_term,
-                   "does not fit: both runs together need at least %s, the budget is %s",
+                   "does not fit: the runs together need at least %s, the budget is %s",
                    hr_bytes_print(floor, both, sizeof both),
                    hr_bytes_print(j->plan->budget_bytes, budget, sizeof budget));
     if (t->at_least) {
-        hri_out_text(v->out, "the exact minimum is not known: planning both runs takes more memory "
+        hri_out_text(v->out, "the exact minimum is not known: planning the runs takes more memory "
                              "than the budget allows\n");
         return;
     }
     hri_out_printf(
         v->out,
         "the %s run needs %s in addition to parameters, optimizer state and input of the "
-        "other one; %s is enough for both\n",
+        "other one; %s is enough for all\n",
         j->name, hr_bytes_print(j->plan->floor_bytes, own, sizeof own),
         hr_bytes_print(least, enough, sizeof enough));
 }

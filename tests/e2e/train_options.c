@@ -22,6 +22,32 @@ TEST_TIMEOUT(train, other_classes_get_a_new_classifier_and_it_is_said, 60) {
             "conv1.weight");
 }
 
+TEST_TIMEOUT(train, several_runs_in_one_arena_learn_what_each_learns_alone, 60) {
+    static const char *const runs[] = {
+        "mlp:size=8,width=16 --data synthetic --batch 8 --steps 5 --seed 1 --no-save",
+        "mlp:size=8,width=24 --data synthetic --batch 4 --steps 7 --seed 2 --no-save",
+        "lenet --data synthetic --batch 2 --steps 3 --seed 3 --no-save"};
+    char arguments[1024];
+    begin();
+    snprintf(arguments, sizeof arguments, "%s --also \"%s\" --also \"%s\"", runs[0], runs[1],
+             runs[2]);
+    program_outcome all = run_well(arguments);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const keys[] = {"history", "also.history", "also_2.history"};
+        program_outcome alone = run_well(runs[i]);
+        CHECK_EQ(strcmp(program_text(&all, keys[i]), program_text(&alone, "history")), 0);
+        program_end(&alone);
+    }
+    CHECK(program_number(&all, "planned_peak_bytes") < program_number(&all, "separate_bytes"));
+    program_end(&all);
+    snprintf(arguments, sizeof arguments, "%s", runs[0]);
+    for (int i = 0; i < 8; i++) {
+        const size_t used = strlen(arguments);
+        snprintf(arguments + used, sizeof arguments - used, " --also 'mlp --data synthetic'");
+    }
+    refused(arguments, 2, "--also: more than 8 runs");
+}
+
 TEST_TIMEOUT(train, the_largest_batch_comes_from_the_plan_and_is_kept_from_outside, 90) {
     PROGRAM_NEED_MEMORY();
     begin();

@@ -1,4 +1,4 @@
-/* The second training of --also, and limits of logical devices; see train_run.h. */
+/* The trainings of --also, and limits of logical devices; see train_run.h. */
 #include <headroom/bytes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,15 +11,19 @@ static void warn_of_also(void *cli, const char *sentence) {
     hri_say_warning(cli, "--also: %s", sentence);
 }
 
-int hri_train_also_read(hri_cli *cli, const hri_train_flags *flags, hri_train_also *p) {
+int hri_train_also_read(hri_cli *cli, const hri_train_flags *flags, const char **line,
+                        hri_train_also *p) {
     char name[] = "train";
     hri_prose why = {""};
     hri_list rest = {0};
-    p->text = hri_strdup(flags->also);
-    p->words = hri_calloc(strlen(flags->also) / 2 + 3, sizeof *p->words);
+    const size_t bytes = strcspn(*line, "\n");
+    p->text = hri_strdup(*line);
+    p->words = hri_calloc(bytes / 2 + 3, sizeof *p->words);
     if (!p->text || !p->words) {
         return hri_cli_failed(cli, NULL, "--also", HR_E_NOMEM_HOST);
     }
+    p->text[bytes] = '\0';
+    *line += bytes + ((*line)[bytes] == '\n');
     p->words[0] = name;
     const int count = hri_text_cut(p->text, p->words + 1);
     if (count < 0) {
@@ -59,7 +63,7 @@ int hri_train_also_read(hri_cli *cli, const hri_train_flags *flags, hri_train_al
     p->flags.resume |= flags->resume;
     p->flags.overwrite |= flags->overwrite;
     if (flags->resume && flags->save && p->flags.save && (!flags->out || !p->flags.out)) {
-        hri_say_error(cli, "--also with --resume: give --out for both runs");
+        hri_say_error(cli, "--also with --resume: give --out for every run");
         return HRI_EXIT_USAGE;
     }
     p->model = rest.items[0];

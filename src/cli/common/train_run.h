@@ -21,7 +21,7 @@ typedef struct hri_train_run {
     struct hri_see_train *profile; /* NULL: none */
 } hri_train_run;
 
-/* The second training of --also, and the limits of --logical-devices. */
+/* One training of --also, and the limits of --logical-devices. */
 typedef struct hri_train_also {
     hri_options options; /* texts of its flags */
     char *text, **words;
@@ -30,7 +30,9 @@ typedef struct hri_train_also {
 } hri_train_also;
 
 /* Exit codes; reasons were said. */
-int hri_train_also_read(hri_cli *cli, const hri_train_flags *first, hri_train_also *out);
+/* Reads one line of flags.also and goes on to the next. */
+int hri_train_also_read(hri_cli *cli, const hri_train_flags *first, const char **line,
+                        hri_train_also *out);
 void hri_train_also_deinit(hri_train_also *also);
 /* "2GiB,1GiB": a limit for each of `count` trainings. */
 int hri_train_slices_read(hri_cli *cli, const char *text, uint32_t count, uint64_t *out);
