@@ -12,7 +12,7 @@
 #include "memory/resident.h"
 
 typedef struct spec {
-    double flops, bandwidth, launch, copy;
+    double flops, bandwidth, launch, copy, drag;
     uint64_t runtime, page;
 } spec;
 
@@ -25,6 +25,8 @@ static const hri_field spec_fields[] = {
      .min = 0, .max = 1},
     {"copy", "copy bandwidth to and from the host in bytes per second; 0: no copies",
      offsetof(spec, copy), HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e18},
+    {"drag", "share of a copy's time that what is computed meanwhile loses", offsetof(spec, drag),
+     HRI_FIELD_DOUBLE, "0.1", .min = 0, .max = 1},
     {"runtime", "bytes used before any tensor", offsetof(spec, runtime), HRI_FIELD_BYTES, "0"},
     {"page", "allocation granularity in bytes", offsetof(spec, page), HRI_FIELD_BYTES, "2MiB",
      .min = 1, .max = 1e12},
@@ -50,6 +52,7 @@ static void take_spec(hri_plan_job *j, const spec *s) {
     j->job.machine.out_bytes_per_ns = s->copy / 1e9;
     j->job.machine.in_bytes_per_ns = s->copy / 1e9;
     j->job.machine.copy_latency_ns = s->copy > 0 ? 10e3 : 0;
+    j->job.machine.copy_drag = s->copy > 0 ? s->drag : 0;
     j->job.runtime_bytes = s->runtime;
     j->job.page_bytes = s->page;
 }
@@ -166,6 +169,7 @@ static hr_status open_cuda(hri_plan_job *j, const hr_device_info *info, spec *s)
                                        .out_bytes_per_ns = speed.out_bytes_per_ns,
                                        .in_bytes_per_ns = speed.in_bytes_per_ns,
                                        .copy_latency_ns = speed.copy_latency_ns,
+                                       .copy_drag = speed.copy_drag,
                                        .net_bytes_per_ns = j->job.machine.net_bytes_per_ns,
                                        .net_latency_ns = j->job.machine.net_latency_ns};
         set_nominal_gpu(j);

@@ -332,6 +332,7 @@ hr_status hri_problem_from_graph(const hr_graph *g, const hri_machine *machine,
     hri_problem_init(&a.x.problem, a.machine.align);
     hr_status status = set_memories(&a, why);
     a.x.problem.copies_block = a.machine.copies_block;
+    a.x.problem.copy_drag = a.machine.copy_drag;
     a.x.problem.borrows = 1;
     if (status == HR_OK) {
         status = allocate(&a);

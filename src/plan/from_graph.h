@@ -18,11 +18,12 @@ typedef struct hri_machine {
     const hri_problem_memory *more; /* memories behind that one, which must be there then */
     uint32_t more_count;
     double net_bytes_per_ns,
-        net_latency_ns;         /* to other ranks: one direction, one message; 0: TCP on Ethernet */
-    uint8_t copies_block;       /* 1: nothing is computed during a copy */
-    uint32_t threads;           /* for workspaces; 0: 1 */
-    uint64_t align;             /* 0: 256 */
-    hri_gpu *gpu;               /* whose work spaces are meant; NULL: the host's */
+        net_latency_ns;   /* to other ranks: one direction, one message; 0: TCP on Ethernet */
+    uint8_t copies_block; /* 1: nothing is computed during a copy */
+    double copy_drag; /* share of a copy's time that what is computed beside it loses; 0: none */
+    uint32_t threads; /* for workspaces; 0: 1 */
+    uint64_t align;   /* 0: 256 */
+    hri_gpu *gpu;     /* whose work spaces are meant; NULL: the host's */
     const hri_kernels *kernels; /* of the device; NULL: those of the gpu, without one the host's */
 } hri_machine;
 

@@ -70,9 +70,10 @@ double hri_plan_times(const hri_problem *p, const hri_plan *plan, double *begin,
             const uint32_t memory = plan->buffers[list[!in]].memory;
             double *queue = &queues[hri_problem_queue(p, memory, in)];
             begin[i] = *queue > compute ? *queue : compute;
-            *queue = begin[i] + hri_problem_copy_ns(p, memory, in, plan->buffers[list[0]].bytes);
+            const double copy = hri_problem_copy_ns(p, memory, in, plan->buffers[list[0]].bytes);
+            *queue = begin[i] + copy;
             end[i] = *queue;
-            compute = p->copies_block ? end[i] : compute;
+            compute = p->copies_block ? end[i] : compute + p->copy_drag * copy;
         }
     }
     return compute;

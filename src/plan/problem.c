@@ -386,6 +386,9 @@ static uint64_t hash_of(const hri_problem *p) {
     if (p->copies_block) {
         hri_hasher_add_u64(&h, 1);
     }
+    if (p->copy_drag > 0) {
+        add_double(&h, p->copy_drag);
+    }
     /* One memory without a bound has the hash that it always had. */
     for (uint32_t m = 0; m < p->memory_count && hri_problem_lists_memories(p); m++) {
         const hri_problem_memory *x = &p->memories[m];
@@ -437,6 +440,9 @@ hr_status hri_problem_finish(hri_problem *p, hri_prose *why) {
     }
     if (status == HR_OK && p->op_count == 0) {
         status = hri_prose_set(why, HR_E_INVALID, "the problem has no ops");
+    }
+    if (status == HR_OK && !(p->copy_drag >= 0 && p->copy_drag <= 1)) {
+        status = hri_prose_set(why, HR_E_RANGE, "copy_drag must be from 0 to 1");
     }
     if (status == HR_OK) {
         status = check_values(p, why);

@@ -119,6 +119,7 @@ typedef struct hri_problem {
     hri_problem_memory memories[HRI_PROBLEM_MEMORIES_MAX];
     uint32_t memory_count;
     uint8_t copies_block; /* 1: nothing is computed during a copy: one processor does both */
+    double copy_drag; /* else: what is computed beside a copy loses this share of the copy's time */
     hri_problem_value *values;
     hri_problem_op *ops;
     uint32_t value_count, value_space, op_count, op_space;

@@ -116,6 +116,9 @@ hr_status hri_problem_print(const hri_problem *p, char **out) {
     if (p->copies_block) {
         hri_json_bool(&j, "copies_block", true);
     }
+    if (p->copy_drag > 0) {
+        hri_json_double(&j, "copy_drag", p->copy_drag);
+    }
     if (hri_problem_lists_memories(p)) {
         print_memories(&j, p);
     }
@@ -469,6 +472,7 @@ static hr_status read_head(reader *r, json_t *root) {
                                        "in_bytes_per_ns",
                                        "copy_latency_ns",
                                        "copies_block",
+                                       "copy_drag",
                                        "memories",
                                        "values",
                                        "ops",
@@ -502,6 +506,9 @@ static hr_status read_head(reader *r, json_t *root) {
         status = bad(r, "copies_block must be true or false");
     }
     r->p->copies_block = json_is_true(block);
+    if (status == HR_OK) {
+        status = get_double(r, root, "copy_drag", &r->p->copy_drag);
+    }
     if (status == HR_OK) {
         status = get_text(r, root, "name", &text);
     }

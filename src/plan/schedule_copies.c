@@ -189,6 +189,7 @@ hr_status hri_schedule_time_copies(hri_schedule *s) {
             const double start = *queue > compute ? *queue : compute;
             *queue = start + time_of(s, e);
             x->clock[e] = *queue; /* from here on: when the copy is over */
+            compute += s->p->copy_drag * time_of(s, e);
         }
     }
     s->time_ns = compute;

@@ -195,7 +195,8 @@ static double away_time(const hri_searcher *x, uint32_t v, uint32_t memory, uint
     const double window = x->clock[e] - x->clock[from + 1];
     const double busy = (s->copy_ns[0] + s->copy_ns[1] + out + in) / (2 * s->time_ns + 1);
     const double open = out + in > window ? out + in - window : 0;
-    return open + (out + in) * (busy > 1 ? 1 : busy * busy * 0.5) + 0.001 * (out + in);
+    return open + (out + in) * (busy > 1 ? 1 : busy * busy * 0.5) +
+           (0.001 + s->p->copy_drag) * (out + in);
 }
 
 /* The moves for one idle stretch, ended by this read at entry e. */

@@ -219,6 +219,7 @@ void hri_engine_measure_speed(hri_engine *e, hri_engine_speed *out) {
         out->out_bytes_per_ns = out->in_bytes_per_ns = 12;
     }
     out->copy_latency_ns = 10e3;
+    out->copy_drag = HRI_ENGINE_COPY_DRAG;
 }
 
 /* ---- scratch ---- */

@@ -178,6 +178,7 @@ void random_problem(uint64_t *random, problem_shape shape, uint32_t count, hri_p
         out->memories[0].in_bytes_per_ns = 200 * (1 + pick(&b, 4));
         out->memories[0].latency_ns = 1;
         out->copies_block = pick(&b, 3) == 0;
+        out->copy_drag = out->copies_block ? 0 : 0.125 * (double)pick(&b, 3);
     }
     if (hri_problem_finish(out, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s", why.text);

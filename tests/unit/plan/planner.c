@@ -1,4 +1,5 @@
 /* The planner on small problems whose answers are known, on real graphs, and without memory. */
+#include <math.h>
 #include <string.h>
 #include <headroom/graph.h>
 #include <headroom/ops.h>
@@ -117,6 +118,30 @@ TEST(planner, copies_away_what_it_may_not_compute_again) {
     CHECK_EQ(plan->again_count, 0);
     CHECK(plan->time_ns < 1.3 * plan->base_time_ns);
     hri_plan_destroy(plan);
+    hri_problem_deinit(&p);
+}
+
+/* A copy takes 20 ns each way, making the value again 10. */
+TEST(planner, does_not_copy_what_costs_more_beside_kernels_than_computing_it_again) {
+    hri_problem p;
+    hri_plan *plan = NULL;
+    const hri_plan_options o = {.budget_bytes = 1000};
+    chain(16, &p);
+    CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
+    const double without = plan->time_ns;
+    hri_plan_destroy(plan);
+    p.memories[0].out_bytes_per_ns = p.memories[0].in_bytes_per_ns = 5;
+    for (int drag = 0; drag < 2; drag++) {
+        p.copy_drag = drag;
+        CHECK_OK(hri_problem_finish(&p, NULL));
+        CHECK_OK(hri_plan_make(&p, &o, &plan, NULL, NULL));
+        CHECK_EQ(plan->copied_bytes > 0, !drag);
+        CHECK(drag ? plan->time_ns <= without : plan->time_ns < without);
+        CHECK(fabs(hri_plan_makespan(&p, plan) - plan->time_ns) <= 1e-6 * plan->time_ns);
+        hri_plan_destroy(plan);
+    }
+    p.copy_drag = 1.5;
+    CHECK_STATUS(hri_problem_finish(&p, NULL), HR_E_RANGE);
     hri_problem_deinit(&p);
 }
 
