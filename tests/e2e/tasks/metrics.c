@@ -39,7 +39,7 @@ static double told(const program_outcome *o, const char *name) {
     return program_number(o, path);
 }
 
-TEST_TIMEOUT(tasks, metrics_of_a_validation_are_those_of_eval_on_the_held_out_split, 60) {
+TEST_TIMEOUT(tasks, metrics_of_a_validation_are_those_of_eval_on_the_held_out_split, 300) {
     static const char *const names[] = {"f1", "recall:rare", "top2", "auc", "iou:0"};
     begin();
     make_kinds();
@@ -64,7 +64,7 @@ TEST_TIMEOUT(tasks, metrics_of_a_validation_are_those_of_eval_on_the_held_out_sp
     program_end(&o);
 }
 
-TEST_TIMEOUT(tasks, the_best_goes_by_a_metric_and_early_stopping_too, 60) {
+TEST_TIMEOUT(tasks, the_best_goes_by_a_metric_and_early_stopping_too, 300) {
     begin();
     make_kinds();
     program_outcome o =
@@ -98,7 +98,7 @@ TEST_TIMEOUT(tasks, the_best_goes_by_a_metric_and_early_stopping_too, 60) {
     program_end(&o);
 }
 
-TEST_TIMEOUT(tasks, metrics_are_the_same_in_budgets_replicas_and_resumed, 60) {
+TEST_TIMEOUT(tasks, metrics_are_the_same_in_budgets_replicas_and_resumed, 300) {
     static const char *const others[] = {
         KINDS WANTED "--best-by f1 --epochs 4 --no-save --micro-batches 4 --replicas 2",
         KINDS WANTED
@@ -130,7 +130,7 @@ TEST_TIMEOUT(tasks, metrics_are_the_same_in_budgets_replicas_and_resumed, 60) {
     program_end(&plain);
 }
 
-TEST_TIMEOUT(tasks, metrics_that_make_no_sense_are_refused_in_a_sentence, 60) {
+TEST_TIMEOUT(tasks, metrics_that_make_no_sense_are_refused_in_a_sentence, 300) {
     begin();
     make_kinds();
     refused(KINDS "--metric r2 --no-save", 2,

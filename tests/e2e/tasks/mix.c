@@ -24,7 +24,7 @@ static void make_table(void) {
     CHECK(fclose(f) == 0);
 }
 
-TEST_TIMEOUT(tasks, mixed_samples_have_the_same_bits_in_parts_replicas_and_resumed, 60) {
+TEST_TIMEOUT(tasks, mixed_samples_have_the_same_bits_in_parts_replicas_and_resumed, 300) {
     static const char *const others[] = {
         PICTURES "--no-save --micro-batches 5 --replicas 2",
         PICTURES "--no-save --micro-batches 5 --replicas 3 --shard weights",
@@ -54,7 +54,7 @@ TEST_TIMEOUT(tasks, mixed_samples_have_the_same_bits_in_parts_replicas_and_resum
     program_end(&plain);
 }
 
-TEST_TIMEOUT(tasks, mixed_rows_of_a_table_are_learnt_and_other_tasks_are_refused, 60) {
+TEST_TIMEOUT(tasks, mixed_rows_of_a_table_are_learnt_and_other_tasks_are_refused, 300) {
     begin();
     make_table();
     program_outcome o = run_well(TABLE "--mixup 0.3 --epochs 8 --no-save");
