@@ -228,7 +228,7 @@ TEST(see, train_profiles_some_steps_and_changes_nothing) {
     unsigned long long history[2] = {0};
     for (int profiled = 0; profiled < 2; profiled++) {
         snprintf(command, sizeof command,
-                 "train mlp:size=8,width=32,classes=4 --data synthetic --batch 16 --budget 64MiB "
+                 "train mlp:size=8,width=32,classes=4 --data synthetic --batch 16 --budget 96MiB "
                  "--steps 6 --no-save --no-measure --json%s%s%s",
                  profiled ? " --profile " : "", profiled ? record : "",
                  profiled ? " --profile-steps 3-4" : "");
@@ -252,7 +252,7 @@ TEST(see, train_profiles_some_steps_and_changes_nothing) {
     CHECK_EQ(wrong.code, 2);
     CHECK(strstr(wrong.err, "4-3"));
     const golden_result early = GOLDEN_RUN("train mlp:size=8 --data synthetic --batch 4 --budget "
-                                           "64MiB --profile early.hrp --no-save --steps 1");
+                                           "96MiB --profile early.hrp --no-save --steps 1");
     CHECK_EQ(early.code, 0);
     CHECK(strstr(early.err, "ended before"));
     CHECK(access("early.hrp", F_OK) != 0 && access("early.hrp.plan", F_OK) != 0);

@@ -182,8 +182,9 @@ static hr_value fitted(life *l, const hr_shape *shape, const hri_case *c) {
     x = hr_graph_node(l->g, "tanh", &x, 1, NULL);
     if (c->low != c->high) {
         char text[96];
-        snprintf(text, sizeof text, "scale=%.9g,shift=%.9g", (c->high - c->low) / 2,
-                 (c->high + c->low) / 2);
+        /* a range of millions would cancel all digits of what lies at its lower end */
+        const double low = c->low, high = c->high - low < 200.0 ? c->high : low + 200.0;
+        snprintf(text, sizeof text, "scale=%.9g,shift=%.9g", (high - low) / 2, (high + low) / 2);
         x = hr_graph_node(l->g, "affine", &x, 1, text);
     }
     return reshaped(l, x, shape);

@@ -9,7 +9,7 @@ TEST(f11_10, a_limit_on_files_is_an_error_with_a_sentence) {
     program_outcome o = program_run(
         &(program_options){.as_shell = 1},
         "ulimit -f 100; exec $HEADROOM train mlp --data synthetic:64 --batch 8 --steps 1 "
-        "--no-measure --budget 64MiB --no-save");
+        "--no-measure --budget 96MiB --no-save");
     CHECK_EQ(o.killed_by, 0);
     program_expect(&o, 3, "ulimit -f");
     program_end(&o);
@@ -20,7 +20,7 @@ TEST(f11_10, a_limit_that_is_kept_changes_nothing) {
     program_outcome o = program_run(
         &(program_options){.as_shell = 1},
         "ulimit -f 20000; exec $HEADROOM train mlp --data synthetic:64 --batch 8 --steps 1 "
-        "--no-measure --budget 64MiB --out run");
+        "--no-measure --budget 96MiB --out run");
     program_expect(&o, 0, NULL);
     program_end(&o);
 }

@@ -7,6 +7,7 @@
 #include "test.h"
 
 TEST(f11_13, an_input_that_does_not_fit_is_named_with_its_stage_and_the_way_out) {
+    PROGRAM_NEED_MEMORY();
     char text[2048] = "a,label\n";
     for (int i = 0; i < 60; i++) {
         const size_t used = strlen(text);

@@ -103,13 +103,13 @@ TEST(f11_15, the_bar_keeps_the_memory) {
         int code;
         char *text = on_terminal(columns,
                                  "train mlp --data synthetic:count=1280 --epochs 1 --batch 64 "
-                                 "--budget 64MiB --no-measure --no-save",
+                                 "--budget 96MiB --no-measure --no-save",
                                  &code);
         CHECK_EQ(code, 0);
         const char *bar = strstr(text, "20/20");
         CHECK(bar);
         const size_t line = strcspn(bar, "\n");
-        const char *memory = strstr(bar, "/64 MiB");
+        const char *memory = strstr(bar, "/96 MiB");
         CHECK(memory && memory < bar + line);
         free(text);
     }

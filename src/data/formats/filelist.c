@@ -65,24 +65,57 @@ static bool is_folder(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int is_seen(const struct dirent *e) {
-    return e->d_name[0] != '.';
+typedef struct entries {
+    char **items;
+    size_t count;
+} entries;
+
+static void entries_deinit(entries *n) {
+    for (size_t i = 0; i < n->count; i++) {
+        hri_free(n->items[i]);
+    }
+    hri_free(n->items);
+}
+
+static hr_status entries_add(entries *n, const char *name) {
+    if (n->count % 64 == 0) {
+        char **grown = hri_realloc(n->items, (n->count + 64) * sizeof *grown);
+        if (!grown) {
+            return HR_E_NOMEM_HOST;
+        }
+        n->items = grown;
+    }
+    n->items[n->count] = hri_strdup(name);
+    return n->items[n->count] ? (n->count++, HR_OK) : HR_E_NOMEM_HOST;
+}
+
+/* What a folder holds, by name, without what is hidden. */
+static hr_status entries_read(entries *n, const char *folder, hri_prose *why) {
+    hr_status status = HR_OK;
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        return hri_prose_set(why, HR_E_IO, "%s: %s", folder, strerror(errno));
+    }
+    for (const struct dirent *e = readdir(dir); e && status == HR_OK; e = readdir(dir)) {
+        status = e->d_name[0] != '.' ? entries_add(n, e->d_name) : HR_OK;
+    }
+    closedir(dir);
+    if (n->count > 0) {
+        qsort(n->items, n->count, sizeof *n->items, by_name);
+    }
+    return status;
 }
 
 static hr_status add_folder(hri_filelist *list, const char *folder, int depth, hri_prose *why) {
-    struct dirent **found = NULL;
-    const int count = scandir(folder, &found, is_seen, by_name);
-    hr_status status = HR_OK;
-    if (count < 0) {
-        return hri_prose_set(why, HR_E_IO, "%s: %s", folder, strerror(errno));
-    }
-    for (int i = 0; i < count; i++) {
+    entries found = {0};
+    hr_status status = entries_read(&found, folder, why);
+    for (size_t i = 0; i < found.count && status == HR_OK; i++) {
         char *path = NULL;
-        status = status == HR_OK ? hri_path_join(folder, found[i]->d_name, &path) : status;
+        status = hri_path_join(folder, found.items[i], &path);
         if (status == HR_OK && is_folder(path)) {
             status =
                 depth < DEPTH_MAX
@@ -93,9 +126,8 @@ static hr_status add_folder(hri_filelist *list, const char *folder, int depth, h
             status = add(list, path, why);
         }
         hri_free(path);
-        free(found[i]);
     }
-    free(found);
+    entries_deinit(&found);
     return status;
 }
 
