@@ -26,8 +26,7 @@ typedef struct hri_habits {
      offsetof(TYPE, habits.metric),                                                                \
      HRI_FIELD_STRING,                                                                             \
      NULL,                                                                                         \
-     .metavar = "NAMES",                                                                           \
-     .needs = "val-data,val-split"},                                                               \
+     .metavar = "NAMES"},                                                                          \
         {"mixup",                                                                                  \
          "mix pairs of samples and their labels, by shares from Beta(ALPHA, ALPHA); 0: off",       \
          offsetof(TYPE, habits.mixup),                                                             \
@@ -49,8 +48,7 @@ typedef struct hri_habits {
             "metric that the best checkpoint, --patience and the schedule plateau go by; "         \
             "default: "                                                                            \
             "loss",                                                                                \
-            offsetof(TYPE, habits.best_by), HRI_FIELD_STRING, NULL, .metavar = "NAME",             \
-                                                                    .needs = "val-data,val-split"  \
+            offsetof(TYPE, habits.best_by), HRI_FIELD_STRING, NULL, .metavar = "NAME"              \
     }
 
 static inline void hri_habits_set(const hri_habits *h, hr_job_options *o) {
