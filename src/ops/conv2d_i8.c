@@ -1,11 +1,13 @@
-/* conv2d_i8(x, w, w_scale, bias, x_scale, x_zero [, y_scale, y_zero]; stride, pad, dilation, relu): convolution of bytes.
+/* conv2d_i8(x, w, w_scale, bias, x_scale, x_zero [, y_scale, y_zero]; stride, pad, dilation, groups, relu): convolution of
+ * bytes.
  *
- *   x u8 (N, H, W, C)   w i8 (KH, KW, C, O)   w_scale, bias f32 (O)   y u8 (N, OH, OW, O), or f32 without y_scale
+ *   x u8 (N, H, W, C)   w i8 (KH, KW, C / groups, O)   w_scale, bias f32 (O)   y u8 (N, OH, OW, O), or f32 without y_scale
  *   sum = sum of (x - x_zero) w + rint(bias / (x_scale w_scale))       whole numbers, exact
  *   y   = sum x_scale w_scale / y_scale + y_zero, rounded and held     with relu not below y_zero
  *
  * What is outside the image is x_zero.  common/gemm_i8.h says how it is computed: rows of patches are copied, in runs of a
- * whole row of the window where its pixels lie side by side. */
+ * whole row of the window where its pixels lie side by side.  Groups of few outputs are joined to products of 32 columns with
+ * zeros in between.  Groups of single channels are better summed by depthwise_i8. */
 #include <string.h>
 
 #include "ops/common/conv.h"
@@ -26,25 +28,21 @@ static const hri_field conv2d_i8_fields[] = {
     {"pad", "zeros at each edge; four numbers: top, left, bottom, right", AT(conv.pad),
      HRI_FIELD_DIMS, "0"},
     {"dilation", "step between taps", AT(conv.dilation), HRI_FIELD_DIMS, "1"},
+    {"groups", "independent groups of channels", AT(conv.groups), HRI_FIELD_INT, "1", .min = 1,
+     .max = 1e9},
     {"relu", "negative results become 0", AT(relu), HRI_FIELD_BOOL, NULL},
     {0},
 };
 
-static hri_conv_attr plain(const void *attr) {
-    hri_conv_attr p = ((const conv2d_i8_attr *)attr)->conv;
-    p.groups = 1;
-    return p;
-}
-
 static hr_status conv2d_i8_infer(hri_infer *c) {
-    const hri_conv_attr p = plain(c->attr);
+    const hri_conv_attr *p = &((const conv2d_i8_attr *)c->attr)->conv;
     hri_conv v;
     if (c->in[0].type != HR_TYPE_U8 || c->in[1].type != HR_TYPE_I8 || c->in_count == 7) {
         return hri_infer_fail(c,
                               "the image must be u8, the weights i8, and a result has both scale "
                               "and zero point or neither");
     }
-    const hr_status status = hri_conv_make(c, &p, &c->in[0].shape, &c->in[1].shape, &v);
+    const hr_status status = hri_conv_make(c, p, &c->in[0].shape, &c->in[1].shape, &v);
     if (status != HR_OK) {
         return status;
     }
@@ -58,17 +56,16 @@ static hr_status conv2d_i8_infer(hri_infer *c) {
     if (!hri_is_range(c, 4) || (c->in_count > 6 && !hri_is_range(c, 6))) {
         return hri_infer_fail(c, "scales must be f32 scalars and zero points u8 scalars");
     }
-    if (v.kh * v.kw * v.c > HRI_I8_DEPTH_MAX) {
+    if (v.kh * v.kw * v.cg > HRI_I8_DEPTH_MAX) {
         return hri_infer_fail(c, "a sum of %lld products could overflow (at most %d)",
-                              (long long)(v.kh * v.kw * v.c), HRI_I8_DEPTH_MAX);
+                              (long long)(v.kh * v.kw * v.cg), HRI_I8_DEPTH_MAX);
     }
     c->out[0] = (hr_meta){c->in_count > 6 ? HR_TYPE_U8 : HR_TYPE_F32, hri_conv_out(&v)};
     return HR_OK;
 }
 
 static hri_conv geometry(const hri_sig *s) {
-    const hri_conv_attr p = plain(s->attr);
-    return hri_conv_of(&p, &s->in[0].shape, &s->in[1].shape);
+    return hri_conv_of(&((const conv2d_i8_attr *)s->attr)->conv, &s->in[0].shape, &s->in[1].shape);
 }
 
 static void conv2d_i8_cost(const hri_sig *s, hri_cost *cost) {
@@ -78,32 +75,40 @@ static void conv2d_i8_cost(const hri_sig *s, hri_cost *cost) {
 
 /* ---- rows of patches ---- */
 
+/* One group of the channels; all of them without groups. */
+typedef struct part {
+    hri_conv v;
+    int64_t first; /* channel */
+} part;
+
 /* `count` pixels side by side from column x on of row y of image n; beyond the edges lies `zero`. */
-static uint8_t *copy_run(const hri_conv *v, const uint8_t *image, int64_t n, int64_t y, int64_t x,
+static uint8_t *copy_run(const part *k, const uint8_t *image, int64_t n, int64_t y, int64_t x,
                          int64_t count, int zero, uint8_t *to) {
-    const size_t bytes = (size_t)(count * v->c);
+    const hri_conv *v = &k->v;
+    const size_t bytes = (size_t)(count * v->cg);
     if (y < 0 || y >= v->h || x + count <= 0 || x >= v->w) {
         memset(to, zero, bytes);
         return to + bytes;
     }
     const int64_t left = x < 0 ? -x : 0, right = x + count > v->w ? x + count - v->w : 0;
-    const uint8_t *from = image + ((n * v->h + y) * v->w + x + left) * v->c;
+    const uint8_t *from = image + ((n * v->h + y) * v->w + x + left) * v->c + k->first;
     if (left | right) {
         memset(to, zero, bytes);
     }
-    memcpy(to + left * v->c, from, (size_t)((count - left - right) * v->c));
+    memcpy(to + left * v->cg, from, (size_t)((count - left - right) * v->cg));
     return to + bytes;
 }
 
 static void copy_rows(const hri_gemm_i8 *g, int64_t first, int64_t count, uint8_t *to, int64_t ld) {
-    const hri_conv *v = g->ctx;
-    const int64_t run = v->dw == 1 ? v->kw : 1;
+    const part *k = g->ctx;
+    const hri_conv *v = &k->v;
+    const int64_t run = v->dw == 1 && v->groups == 1 ? v->kw : 1;
     int64_t ox = first % v->ow, oy = first / v->ow % v->oh, n = first / v->ow / v->oh;
     for (int64_t i = 0; i < count; i++, to += ld) {
         uint8_t *at = to;
         for (int64_t r = 0; r < v->kh; r++) {
             for (int64_t s = 0; s < v->kw; s += run) {
-                at = copy_run(v, g->a, n, oy * v->sh - v->ph + r * v->dh,
+                at = copy_run(k, g->a, n, oy * v->sh - v->ph + r * v->dh,
                               ox * v->sw - v->pw + s * v->dw, run, g->a_zero, at);
             }
         }
@@ -117,36 +122,67 @@ static void copy_rows(const hri_gemm_i8 *g, int64_t first, int64_t count, uint8_
 
 static int is_plain(const hri_conv *v) {
     return v->kh == 1 && v->kw == 1 && v->sh == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0 &&
-           v->ph_after == 0 && v->pw_after == 0;
+           v->ph_after == 0 && v->pw_after == 0 && v->groups == 1;
 }
 
+/* Weights (KH KW CG, OG) of one joined group, zeros between its own groups. */
+static uint64_t weight_bytes(const hri_conv *own, const hri_conv *v) {
+    return own->groups == 1 ? 0 : (uint64_t)(v->kh * v->kw * v->cg * v->og + 63) / 64 * 64;
+}
+
+static void take_weights(const hri_conv *own, const hri_conv *v, int64_t group, const int8_t *w,
+                         int8_t *to) {
+    memset(to, 0, (size_t)(v->kh * v->kw * v->cg * v->og));
+    for (int64_t k = 0; k < v->kh * v->kw * v->cg; k++) {
+        const int64_t tap = k / v->cg, channel = k % v->cg, among = channel / own->cg;
+        const int8_t *from = w + (tap * own->cg + channel % own->cg) * v->o + group * v->og;
+        memcpy(to + k * v->og + among * own->og, from + among * own->og, (size_t)own->og);
+    }
+}
+
+/* ---- on the host ---- */
+
 static uint64_t conv2d_i8_workspace(const hri_sig *s, uint32_t threads) {
-    const hri_conv v = geometry(s);
-    return hri_gemm_i8_workspace(v.n * v.oh * v.ow, v.o, v.kh * v.kw * v.c, !is_plain(&v), threads);
+    const hri_conv own = geometry(s), v = hri_conv_joined(&own);
+    return hri_gemm_i8_workspace(v.n * v.oh * v.ow, v.og, v.kh * v.kw * v.cg, !is_plain(&v),
+                                 threads) +
+           weight_bytes(&own, &v);
 }
 
 static hr_status conv2d_i8_host(const hri_call *c) {
-    const hri_conv v = geometry(c->sig);
+    const hri_conv own = geometry(c->sig);
+    part k = {.v = hri_conv_joined(&own)};
+    const hri_conv *v = &k.v;
     const int bytes = c->sig->in_count > 6;
-    const hri_gemm_i8 g = {
-        .m = v.n * v.oh * v.ow,
-        .n = v.o,
-        .k = v.kh * v.kw * v.c,
-        .rows = is_plain(&v) ? NULL : copy_rows,
-        .ctx = &v,
-        .a = c->in[0],
-        .b = c->in[1],
-        .scale = c->in[2],
-        .bias = c->in[3],
-        .a_scale = hri_scale_at(c, 4),
-        .a_zero = hri_zero_at(c, 5),
-        .c_scale = bytes ? hri_scale_at(c, 6) : 1.0f,
-        .c_zero = bytes ? hri_zero_at(c, 7) : 0,
-        .relu = ((const conv2d_i8_attr *)c->sig->attr)->relu,
-        .c = bytes ? c->out[0] : NULL,
-        .real = bytes ? NULL : c->out[0],
-    };
-    hri_gemm_i8_run(&g, c->threads, c->workspace);
+    const uint64_t taken = weight_bytes(&own, v);
+    int8_t *weights = taken ? c->workspace : NULL;
+    for (int64_t group = 0; group < v->groups; group++) {
+        const int64_t o = group * v->og;
+        const hri_gemm_i8 g = {
+            .m = v->n * v->oh * v->ow,
+            .n = v->og,
+            .k = v->kh * v->kw * v->cg,
+            .rows = is_plain(v) ? NULL : copy_rows,
+            .ctx = &k,
+            .a = c->in[0],
+            .b = weights ? weights : c->in[1],
+            .scale = (const float *)c->in[2] + o,
+            .bias = (const float *)c->in[3] + o,
+            .a_scale = hri_scale_at(c, 4),
+            .a_zero = hri_zero_at(c, 5),
+            .c_scale = bytes ? hri_scale_at(c, 6) : 1.0f,
+            .c_zero = bytes ? hri_zero_at(c, 7) : 0,
+            .relu = ((const conv2d_i8_attr *)c->sig->attr)->relu,
+            .c = bytes ? (uint8_t *)c->out[0] + o : NULL,
+            .real = bytes ? NULL : (float *)c->out[0] + o,
+            .ldc = v->o,
+        };
+        k.first = group * v->cg;
+        if (weights) {
+            take_weights(&own, v, group, c->in[1], weights);
+        }
+        hri_gemm_i8_run(&g, c->threads, (char *)c->workspace + taken);
+    }
     return HR_OK;
 }
 
@@ -182,13 +218,28 @@ static const hri_case conv2d_i8_cases[] = {
      SMALL},
     {"padded after", "u8[2,6,5,3] i8[3,3,3,4] f32[4] f32[4]" TO_U8, "stride=2,pad=0x0x1x1", SMALL},
     {"many rows", "u8[2,17,15,8] i8[3,3,8,35] f32[35] f32[35]" TO_U8, "pad=1", TINY},
+    {"wide blocks", "u8[1,65,64,1] i8[1,1,1,66] f32[66] f32[66]" TO_U8, SMALL},
     {"deep", "u8[1,3,3,512] i8[3,3,512,9] f32[9] f32[9]" TO_U8, "pad=1", TINY},
+    {"wide", "u8[1,5,4,64] i8[3,3,64,72] f32[72] f32[72]" TO_U8, "pad=1", TINY},
+    {"wide, real", "u8[2,5,4,32] i8[3,3,32,130] f32[130] f32[130]" TO_REAL, "pad=1,stride=2", TINY},
+    {"wide, 48 channels", "u8[2,9,9,48] i8[3,3,48,64] f32[64] f32[64]" TO_U8, "pad=2,dilation=2",
+     TINY},
+    {"groups", "u8[2,6,5,8] i8[3,3,2,12] f32[12] f32[12]" TO_U8, "pad=1,groups=4", SMALL,
+     .batched = 1},
+    {"groups, real", "u8[2,6,5,6] i8[3,3,3,10] f32[10] f32[10]" TO_REAL, "groups=2,relu", SMALL},
+    {"32 groups of 4", "u8[1,5,6,128] i8[3,3,4,128] f32[128] f32[128]" TO_U8,
+     "pad=1,groups=32,stride=2", TINY},
+    {"wide groups", "u8[1,4,5,96] i8[3,3,48,80] f32[80] f32[80]" TO_U8, "pad=1,groups=2", TINY},
+    {"1x1 groups", "u8[2,4,3,12] i8[1,1,4,33] f32[33] f32[33]" TO_U8, "groups=3", SMALL},
+    {"single channels", "u8[2,6,5,6] i8[3,3,1,12] f32[12] f32[12]" TO_U8, "groups=6,pad=1", SMALL},
     {"no images", "u8[0,4,4,3] i8[3,3,3,5] f32[5] f32[5]" TO_U8, SMALL},
     {"unsigned weights", "u8[1,5,5,8] u8[3,3,8,4] f32[4] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
     {"no zero point", "u8[1,5,5,8] i8[3,3,8,4] f32[4] f32[4] f32[] u8[] f32[]",
      .flags = HRI_CASE_BAD},
     {"one scale", "u8[1,5,5,8] i8[3,3,8,4] f32[1] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
     {"too deep", "u8[1,5,5,4000] i8[3,3,4000,4] f32[4] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
+    {"groups do not divide", "u8[1,5,5,8] i8[3,3,2,9] f32[9] f32[9]" TO_U8, "groups=4",
+     .flags = HRI_CASE_BAD},
     {"channels differ", "u8[1,5,5,8] i8[3,3,7,4] f32[4] f32[4]" TO_U8, .flags = HRI_CASE_BAD},
     {NULL, NULL},
 };

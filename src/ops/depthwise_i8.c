@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ops/common/conv.h"
-#include "ops/common/launch.h"
+#include "ops/common/product_i8.h"
 #include "ops/common/quantized.h"
 #include "ops/common/requantize.h"
 
@@ -163,40 +163,16 @@ static hr_status depthwise_i8_host(const hri_call *c) {
 
 /* ---- on a GPU ---- */
 
-HRI_CU(depthwise_i8);
+static uint64_t depthwise_i8_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {
+    const hri_conv v = geometry(s);
+    (void)gpu;
+    (void)variant;
+    return hri_product_i8_workspace(&v);
+}
 
 static hr_status depthwise_i8_cuda(const hri_gpu_call *c) {
     const hri_conv v = geometry(c->sig);
-    struct shape { /* as in depthwise_i8.cu */
-        int64_t count, h, w, c, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw;
-        uint32_t relu, unused;
-    } p = {v.n * v.oh * v.ow * v.c,
-           v.h,
-           v.w,
-           v.c,
-           v.oh,
-           v.ow,
-           v.kh,
-           v.kw,
-           v.sh,
-           v.sw,
-           v.ph,
-           v.pw,
-           v.dh,
-           v.dw,
-           ((const depthwise_i8_attr *)c->sig->attr)->relu,
-           0};
-    const char *defines = c->sig->in_count > 6 ? "-DHR_T=hr_u8" : "-DHR_T=float";
-    hr_addr in[8] = {0}, out = c->out[0];
-    for (uint32_t i = 0; i < c->sig->in_count; i++) {
-        in[i] = c->in[i];
-    }
-    return p.count ? hri_gpu_launch(
-                         c->gpu, &hri_cu_depthwise_i8, defines, "depthwise_i8",
-                         &(hri_gpu_grid){.x = hri_launch_blocks(p.count, 256), .threads = 256},
-                         HRI_GPU_ARGS(&in[0], &in[1], &in[2], &in[3], &in[4], &in[5], &in[6],
-                                      &in[7], &out, &p))
-                   : HR_OK;
+    return hri_product_i8_cuda(&v, 0, ((const depthwise_i8_attr *)c->sig->attr)->relu, c);
 }
 
 #define TO_U8   " f32[] u8[] f32[] u8[]"
@@ -240,4 +216,7 @@ const hr_op hr_op_depthwise_i8 = {
     .cases = depthwise_i8_cases,
 };
 
-const hri_kernel hri_kernel_cuda_depthwise_i8 = {.launch = depthwise_i8_cuda};
+const hri_kernel hri_kernel_cuda_depthwise_i8 = {
+    .launch = depthwise_i8_cuda,
+    .launch_workspace = depthwise_i8_cuda_workspace,
+};

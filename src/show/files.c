@@ -52,7 +52,7 @@ void hri_quantize_show(const char *path, const hr_quantize_result *r, hri_out *o
                    (unsigned long long)r->layers, path, hr_bytes_print(r->bytes, a, sizeof a),
                    hr_bytes_print(r->bytes_before, b, sizeof b));
     if (r->real_layers) {
-        hri_out_printf(out, "  %llu layers stay in f32: convolutions in groups, or too deep\n",
+        hri_out_printf(out, "  %llu layers stay in f32: their sums are too deep\n",
                        (unsigned long long)r->real_layers);
     }
     hri_out_printf(out,

@@ -24,10 +24,12 @@ static void run(const ref_call *c) {
         for (int64_t q = 0; q < w->dim[0] * w->dim[1]; q++) {
             const int64_t r = q / w->dim[1], s = q % w->dim[1];
             const int64_t h = at[1] * sh - ph + r * dh, v = at[2] * sw - pw + s * dw;
-            for (int64_t k = 0; k < x->dim[3]; k++) {
+            const int64_t channel = at[3] / (w->dim[3] / p->groups) * w->dim[2];
+            for (int64_t k = 0; k < w->dim[2]; k++) {
                 const int inside = h >= 0 && h < x->dim[1] && v >= 0 && v < x->dim[2];
                 const double from =
-                    inside ? c->in[0][ref_flatten(x, (int64_t[]){at[0], h, v, k})] : c->in[5][0];
+                    inside ? c->in[0][ref_flatten(x, (int64_t[]){at[0], h, v, channel + k})]
+                           : c->in[5][0];
                 sum += (int32_t)((from - c->in[5][0]) *
                                  c->in[1][ref_flatten(w, (int64_t[]){r, s, k, at[3]})]);
             }

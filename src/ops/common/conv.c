@@ -88,6 +88,18 @@ hr_shape hri_conv_out(const hri_conv *v) {
     return (hr_shape){.rank = 4, .dim = {v->n, v->oh, v->ow, v->o}};
 }
 
+hri_conv hri_conv_joined(const hri_conv *v) {
+    hri_conv out = *v;
+    for (int64_t by = 2; by <= v->groups && out.og < 32; by++) {
+        if (v->groups % by == 0) {
+            out.groups = v->groups / by;
+            out.cg = v->cg * by;
+            out.og = v->og * by;
+        }
+    }
+    return out;
+}
+
 double hri_conv_flops(const hri_conv *v) {
     return 2.0 * (double)(v->n * v->oh * v->ow) * (double)(v->kh * v->kw * v->cg) * (double)v->o;
 }

@@ -39,6 +39,9 @@ HR_MUST_CHECK hr_status hri_conv_make(hri_infer *c, const hri_conv_attr *p, cons
 hri_conv hri_conv_of(const hri_conv_attr *p, const hr_shape *x, const hr_shape *w);
 hr_shape hri_conv_out(const hri_conv *v);
 
+/* The same with neighbouring groups joined until one has 32 outputs: their weights are zero for one another's channels. */
+hri_conv hri_conv_joined(const hri_conv *v);
+
 double hri_conv_flops(const hri_conv *v);
 uint64_t hri_conv_forward_workspace(const hri_conv *v, uint32_t threads);
 uint64_t hri_conv_input_workspace(const hri_conv *v, uint32_t threads);

@@ -249,10 +249,10 @@ static void run_tile(void *arg, uint32_t number, uint32_t worker) {
             .zero = g->c_zero,
             .relu = g->relu,
             .columns = (int)(g->n - first < NR ? g->n - first : NR),
-            .ldc = g->n,
+            .ldc = g->ldc ? g->ldc : g->n,
         };
         for (int64_t i = 0; i < rows; i += MR) {
-            const int64_t at = (m0 + i) * g->n + first;
+            const int64_t at = (m0 + i) * (g->ldc ? g->ldc : g->n) + first;
             f.c = g->c ? g->c + at : NULL;
             f.real = g->c ? NULL : g->real + at;
             w->kernel->run(groups, a + i * lda, lda, (int)(rows - i < MR ? rows - i : MR),

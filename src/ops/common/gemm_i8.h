@@ -35,6 +35,7 @@ struct hri_gemm_i8 {
     int relu;
     uint8_t *c;  /* (M, N); NULL: real is */
     float *real; /* sum * scale + bias in f32 */
+    int64_t ldc; /* from row to row of the result; 0: N */
 };
 
 uint64_t hri_gemm_i8_workspace(int64_t m, int64_t n, int64_t k, int copies, uint32_t threads);

@@ -1,4 +1,5 @@
-/* conv2d_i8 and matmul_i8 on a GPU: weights are packed by fours along the depth, then a thread makes a result with dp4a. */
+/* conv2d_i8, depthwise_i8 and matmul_i8 on a GPU: tensor cores, with weights that are turned first, or a thread a result where
+ * groups have few columns. */
 #ifndef HRI_OPS_COMMON_PRODUCT_I8_H
 #define HRI_OPS_COMMON_PRODUCT_I8_H
 

@@ -1,101 +1,343 @@
 // Convolutions and linear layers of bytes; ops/conv2d_i8.c has the rule, ops/common/product_i8_cuda.c the same struct.
 //
-// Weights are packed by four channels of a tap, so that dp4a multiplies four bytes at a time; neighbouring threads have
-// neighbouring columns and read neighbouring words.  Sums are whole numbers: any order gives the same.  HR_T is hr_u8, or
-// float for results that are not rounded to bytes.
+// The rows of a product are results of one place, (N OH OW), its depth the window, (KH KW C), its columns outputs.  A block
+// makes 128 rows and HR_N columns on tensor cores: parts of 64 bytes of the depth come through three stages of shared memory,
+// rows straight from the image, columns from weights that pack_i8 has turned, 16 bytes of a column side by side.  Outside
+// the image lies the zero point, so what it adds to a column is a product of the column's sum, which pack_i8 has made as well.
+// Groups with few columns are joined; those of one
+// channel are summed by direct_i8, a thread a result, and neighbours have neighbouring channels.  Sums are whole
+// numbers: any order gives the same.  HR_T is hr_u8, or float for results that are not rounded to bytes.
 
 typedef HR_T T;
-enum { THREADS = 256 };
+enum { THREADS = 256, ROWS = 128, COLUMNS = HR_N, DEEP = 64, STAGES = 3, CHUNK = 16 };
+enum { WARPS_ACROSS = COLUMNS / 32, WARPS_DOWN = 8 / WARPS_ACROSS, DOWN = ROWS / WARPS_DOWN / 16, ACROSS = 4 };
+enum { STAGE_BYTES = (ROWS + COLUMNS) * DEEP, PITCH = COLUMNS + 16 };
 
 struct shape {
-    hr_i64 count, h, w, c, oh, ow, o, kh, kw, sh, sw, ph, pw, dh, dw, fours;
-    hr_u32 turned, relu, aligned, unused;
+    hr_i64 rows;
+    hr_i32 h, w, c, oh, ow, o, kh, kw, sh, sw, ph, pw, dh, dw, cg, og;
+    hr_i32 depth, chunks, slices; // products of a sum; groups of 16 of them, whole parts; groups of 128
+    hr_i32 own_c, own_o;          // of one group, where several are joined
+    hr_u32 turned, relu, wide, even;
 };
 
-HR_KERNEL __launch_bounds__(THREADS) pack_i8(const hr_i8 *w, hr_u32 *to, shape p) {
-    const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= p.kh * p.kw * p.fours * p.o) {
-        return;
-    }
-    const hr_i64 o = i % p.o, four = i / p.o % p.fours, tap = i / p.o / p.fours;
-    hr_u32 word = 0;
-    for (int q = 0; q < 4; q++) {
-        const hr_i64 c = four * 4 + q;
-        if (c < p.c) {
-            const hr_i8 x = p.turned ? w[o * p.c + c] : w[(tap * p.c + c) * p.o + o];
-            word |= (hr_u32)(hr_u8)x << 8 * q;
-        }
-    }
-    to[i] = word;
-}
+// ---- from sums to results ----
 
-// sum + four products of bytes of x, without sign, and bytes of w, with sign
-HR_INLINE hr_i32 dot4(hr_u32 x, hr_u32 w, hr_i32 sum) {
-#ifdef HRI_EMULATED
-    for (int q = 0; q < 4; q++) {
-        sum += (hr_i32)(x >> 8 * q & 255u) * (hr_i32)(hr_i8)(hr_u8)(w >> 8 * q & 255u);
-    }
-    return sum;
-#else
-    hr_i32 y;
-    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(w), "r"(sum));
-    return y;
-#endif
-}
-
-HR_INLINE hr_u32 four_of(const hr_u8 *x, hr_i64 at, const shape &p) {
-    if (p.aligned) {
-        return *(const hr_u32 *)(x + at);
-    }
-    hr_u32 word = 0;
-    for (int q = 0; q < 4 && at + q < p.c; q++) {
-        word |= (hr_u32)x[at + q] << 8 * q;
-    }
-    return word;
-}
+struct finish {
+    hr_i32 add;
+    float by, bias;
+};
 
 HR_INLINE float held(float x, float low, float high) {
     const float above = x > low ? x : low;
     return above < high ? above : high;
 }
-HR_INLINE void put(hr_u8 *to, hr_i32 sum, float bias, float unit, const float *scale, const hr_u8 *zero, hr_u32 relu) {
-    const hr_i32 z = *zero;
-    const hr_i32 whole = sum + __float2int_rn(held(__fdiv_rn(bias, unit), -536870912.0f, 536870912.0f));
-    const float y = __fmul_rn((float)whole, __fdiv_rn(unit, *scale));
-    *to = (hr_u8)(__float2int_rn(held(y, relu ? 0.0f : -(float)z, 255.0f - (float)z)) + z);
+HR_INLINE finish finish_of(hr_i32 zero_sum, float bias, float unit, const float *scale, hr_u8) {
+    const hr_i32 own = __float2int_rn(held(__fdiv_rn(bias, unit), -536870912.0f, 536870912.0f));
+    const finish f = {own - zero_sum, __fdiv_rn(unit, *scale), bias};
+    return f;
 }
-HR_INLINE void put(float *to, hr_i32 sum, float bias, float unit, const float *scale, const hr_u8 *zero, hr_u32 relu) {
-    const float y = __fadd_rn(__fmul_rn((float)sum, unit), bias);
+HR_INLINE finish finish_of(hr_i32 zero_sum, float bias, float unit, const float *scale, float) {
+    const finish f = {-zero_sum, unit, bias};
+    return f;
+}
+HR_INLINE void put(hr_u8 *to, hr_i32 sum, const finish &f, hr_i32 zero, hr_u32 relu) {
+    const float y = __fmul_rn((float)(sum + f.add), f.by), z = (float)zero;
+    *to = (hr_u8)(__float2int_rn(held(y, relu ? 0.0f : -z, 255.0f - z)) + zero);
+}
+HR_INLINE void put(float *to, hr_i32 sum, const finish &f, hr_i32 zero, hr_u32 relu) {
+    const float y = __fadd_rn(__fmul_rn((float)(sum + f.add), f.by), f.bias);
     *to = relu && !(y > 0.0f) ? 0.0f : y;
 }
 
-HR_KERNEL __launch_bounds__(THREADS)
-    product_i8(const hr_u8 *x, const hr_u32 *w, const float *w_scale, const float *bias, const float *x_scale,
-               const hr_u8 *x_zero, const float *y_scale, const hr_u8 *y_zero, T *y, shape p) {
-    const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= p.count) {
-        return;
+// ---- weights ----
+
+// Groups that are joined have zeros for one another's channels.
+HR_INLINE hr_i8 weight(const hr_i8 *w, hr_i32 k, hr_i32 o, hr_i32 group, const shape &p) {
+    const hr_i32 channel = k % p.cg, tap = k / p.cg;
+    const hr_i64 column = (hr_i64)group * p.og + o, row = (hr_i64)tap * p.own_c + channel % p.own_c;
+    if (k >= p.depth || channel / p.own_c != o / p.own_o) {
+        return 0;
     }
-    const hr_i64 o = i % p.o, ox = i / p.o % p.ow, oy = i / p.o / p.ow % p.oh, n = i / p.o / p.ow / p.oh;
-    hr_i32 sum = 0, ones = 0; // what is outside the image is zero, and in neither
-    for (hr_i64 r = 0; r < p.kh; r++) {
-        const hr_i64 h = oy * p.sh - p.ph + r * p.dh;
-        if (h < 0 || h >= p.h) {
-            continue;
+    return p.turned ? w[column * p.depth + k] : w[row * p.o + column];
+}
+
+// Weights of one group of outputs: chunks of 16 along the depth, each with all columns; and sums of 128 along the depth.
+HR_KERNEL __launch_bounds__(THREADS) pack_i8(const hr_i8 *w, hr_u8 *to, hr_i32 *sums, shape p) {
+    __shared__ hr_i32 room[THREADS];
+    const int across = threadIdx.x % 32, down = threadIdx.x / 32;
+    const hr_i32 o = blockIdx.x * 32 + across, chunk = blockIdx.y * 8 + down, group = blockIdx.z;
+    hr_i32 sum = 0;
+    if (o < p.og && chunk < p.chunks) {
+        hr_pack<hr_u8, CHUNK> x;
+#pragma unroll
+        for (int q = 0; q < CHUNK; q++) {
+            const hr_i8 is = weight(w, chunk * CHUNK + q, o, group, p);
+            x.at[q] = (hr_u8)is;
+            sum += is;
         }
-        for (hr_i64 s = 0; s < p.kw; s++) {
-            const hr_i64 v = ox * p.sw - p.pw + s * p.dw;
-            if (v < 0 || v >= p.w) {
+        *(hr_pack<hr_u8, CHUNK> *)(to + (((hr_i64)group * p.chunks + chunk) * p.og + o) * CHUNK) = x;
+    }
+    room[threadIdx.x] = sum;
+    __syncthreads();
+    if (down == 0 && o < p.og) {
+        for (int i = 1; i < 8; i++) {
+            sum += room[i * 32 + across];
+        }
+        sums[((hr_i64)group * p.slices + blockIdx.y) * p.og + o] = sum;
+    }
+}
+
+// ---- tensor cores ----
+
+// d (16, 8) += a (16, 32) without sign, b (32, 8) with sign; fragments are those of hr_mma with two bytes for a number.
+HR_INLINE void mma(hr_i32 (&d)[4], const hr_u32 (&a)[4], hr_u32 b0, hr_u32 b1) {
+#ifdef HRI_EMULATED
+    const hr_u32 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    hr_u32 there;
+    const hr_u32 *all = (const hr_u32 *)fake_now->exchange(0xffffffffu, mine, sizeof mine, &there);
+    if (there != 0xffffffffu) {
+        fake_now->fail("a matrix product without a whole warp");
+    }
+    for (hr_u32 i = 0; i < 4; i++) {
+        const hr_u32 lane = threadIdx.x % 32, row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        for (hr_u32 k = 0; k < 32; k++) {
+            const hr_u32 x = all[6 * (row % 8 * 4 + k % 16 / 4) + row / 8 + k / 16 * 2];
+            const hr_u32 y = all[6 * (column * 4 + k % 16 / 4) + 4 + k / 16];
+            d[i] += (hr_i32)(x >> k % 4 * 8 & 255u) * (hr_i32)(hr_i8)(hr_u8)(y >> k % 4 * 8 & 255u);
+        }
+    }
+#else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+// Where chunk `at` (0 .. 3) of a row of a stage lies: eight rows of a chunk are in different banks.
+HR_INLINE hr_u32 place(int row, int at) {
+    return (hr_u32)(row * DEEP + ((at ^ (row >> 1 & 3)) * CHUNK));
+}
+
+// One thread's share of the rows: chunk threadIdx.x % 4 of two of them, and how far along the window it is.
+struct rows {
+    const hr_u8 *image[2]; // of the row's sample, at the group's first channel; NULL: no such row
+    hr_i32 y[2], x[2];     // the window's corner
+    hr_i32 r, s, c, k;     // of the next chunk
+};
+
+HR_INLINE rows rows_of(const hr_u8 *x, const shape &p) {
+    rows a;
+    for (int i = 0; i < 2; i++) {
+        const hr_i64 row = (hr_i64)blockIdx.x * ROWS + threadIdx.x / 4 + i * 64;
+        const hr_i64 line = row / p.ow, n = line / p.oh;
+        a.image[i] = row < p.rows ? x + n * p.h * p.w * p.c + (hr_i64)blockIdx.z * p.cg : (const hr_u8 *)0;
+        a.x[i] = (hr_i32)(row % p.ow) * p.sw - p.pw;
+        a.y[i] = (hr_i32)(line % p.oh) * p.sh - p.ph;
+    }
+    a.k = (hr_i32)(threadIdx.x % 4) * CHUNK;
+    a.c = a.k % p.cg;
+    a.s = a.k / p.cg % p.kw;
+    a.r = a.k / p.cg / p.kw;
+    return a;
+}
+
+HR_INLINE const hr_u8 *pixel(const rows &a, int i, hr_i32 r, hr_i32 s, const shape &p) {
+    const hr_i32 y = a.y[i] + r * p.dh, x = a.x[i] + s * p.dw;
+    const bool inside = a.image[i] && r < p.kh && (hr_u32)y < (hr_u32)p.h && (hr_u32)x < (hr_u32)p.w;
+    return inside ? a.image[i] + ((hr_i64)y * p.w + x) * p.c : (const hr_u8 *)0;
+}
+
+HR_INLINE void load_rows(rows &a, hr_u8 *stage, hr_u32 zeros, const shape &p) {
+    const int at = threadIdx.x % 4;
+    for (int i = 0; i < 2; i++) {
+        hr_u8 *to = stage + place((int)threadIdx.x / 4 + i * 64, at);
+        hr_pack<hr_u32, 4> four = {{zeros, zeros, zeros, zeros}};
+        if (p.wide) { // a chunk is of one pixel
+            const hr_u8 *from = pixel(a, i, a.r, a.s, p);
+            if (from) {
+                hr_async_copy(to, from + a.c, CHUNK);
                 continue;
             }
-            const hr_u8 *pixel = x + ((n * p.h + h) * p.w + v) * p.c;
-            const hr_u32 *tap = w + (r * p.kw + s) * p.fours * p.o + o;
-            for (hr_i64 k = 0; k < p.fours; k++) {
-                const hr_u32 by = tap[k * p.o];
-                sum = dot4(four_of(pixel, k * 4, p), by, sum);
-                ones = dot4(0x01010101u, by, ones);
+        } else {
+            hr_u8 *bytes = (hr_u8 *)&four;
+            hr_i32 r = a.r, s = a.s, c = a.c;
+            const hr_u8 *from = pixel(a, i, r, s, p);
+            for (int q = 0; q < CHUNK; q++) {
+                if (from) {
+                    bytes[q] = from[c];
+                }
+                if (++c == p.cg) {
+                    c = 0;
+                    s = s + 1 < p.kw ? s + 1 : 0;
+                    r += s == 0;
+                    from = pixel(a, i, r, s, p);
+                }
+            }
+        }
+        *(hr_pack<hr_u32, 4> *)to = four;
+    }
+    a.k += DEEP;
+    a.c += DEEP;
+    if (a.c >= p.cg) {
+        const hr_i32 taps = a.s + a.c / p.cg;
+        a.c %= p.cg;
+        a.s = taps % p.kw;
+        a.r += taps / p.kw;
+    }
+}
+
+HR_INLINE void load_columns(const hr_u8 *w, hr_i32 part, hr_u8 *stage, const shape &p) {
+    const hr_i32 first = (hr_i32)blockIdx.y * COLUMNS;
+    for (int i = threadIdx.x; i < COLUMNS * 4; i += THREADS) {
+        const int column = i % COLUMNS, at = i / COLUMNS;
+        const bool is = first + column < p.og;
+        const hr_u8 *from = w + (((hr_i64)blockIdx.z * p.chunks + part * 4 + at) * p.og + (is ? first + column : 0)) * CHUNK;
+        hr_async_copy(stage + ROWS * DEEP + place(column, at), from, is ? CHUNK : 0);
+    }
+}
+
+HR_INLINE void multiply(hr_i32 (&d)[DOWN][ACROSS][4], const hr_u8 *stage) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int row = warp / WARPS_ACROSS * DOWN * 16, column = warp % WARPS_ACROSS * 32;
+#pragma unroll
+    for (int at = 0; at < 4; at += 2) {
+        hr_u32 a[DOWN][4], b[ACROSS / 2][4];
+#pragma unroll
+        for (int i = 0; i < DOWN; i++) {
+            hr_ldmatrix(a[i], stage + place(row + i * 16 + lane % 16, at + lane / 16));
+        }
+#pragma unroll
+        for (int j = 0; j < ACROSS / 2; j++) {
+            hr_ldmatrix(b[j], stage + ROWS * DEEP + place(column + j * 16 + lane / 16 * 8 + lane % 8, at + lane / 8 % 2));
+        }
+#pragma unroll
+        for (int i = 0; i < DOWN; i++) {
+#pragma unroll
+            for (int j = 0; j < ACROSS; j++) {
+                mma(d[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }
         }
     }
-    put(y + i, sum - (hr_i32)*x_zero * ones, bias[o], __fmul_rn(*x_scale, w_scale[o]), y_scale, y_zero, p.relu);
+}
+
+struct scales {
+    const float *w, *bias, *x;
+    const hr_u8 *x_zero;
+    const float *y;
+    const hr_u8 *y_zero;
+};
+
+HR_INLINE finish column_finish(hr_i32 column, const hr_i32 *sums, const scales &s, const shape &p) {
+    hr_i32 ones = 0;
+    const hr_i32 o = (hr_i32)blockIdx.z * p.og + column;
+    for (hr_i32 i = 0; i < p.slices; i++) {
+        ones += sums[((hr_i64)blockIdx.z * p.slices + i) * p.og + column];
+    }
+    return finish_of((hr_i32)*s.x_zero * ones, s.bias[o], __fmul_rn(*s.x, s.w[o]), s.y, T());
+}
+
+// Bytes go through shared memory to whole rows; real results are 8 neighbours of a row already.
+HR_INLINE void store(const hr_i32 (&d)[DOWN][ACROSS][4], const finish *columns, hr_u8 *room, T *y, hr_i32 zero,
+                     const shape &p) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int row = warp / WARPS_ACROSS * DOWN * 16 + lane / 4, column = warp % WARPS_ACROSS * 32 + lane % 4 * 2;
+    const hr_i64 first = (hr_i64)blockIdx.x * ROWS;
+    const hr_i32 start = (hr_i32)blockIdx.y * COLUMNS;
+    const bool staged = sizeof(T) == 1 && p.even;
+    T *to = y + first * p.o + (hr_i64)blockIdx.z * p.og + start;
+#pragma unroll
+    for (int j = 0; j < ACROSS; j++) {
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            const int across = column + j * 8 + q;
+            const finish f = columns[across];
+#pragma unroll
+            for (int i = 0; i < DOWN * 2; i++) {
+                const int down = row + i * 8;
+                const hr_i32 sum = d[i / 2][j][i % 2 * 2 + q];
+                if (staged) {
+                    put((T *)room + down * PITCH + across, sum, f, zero, p.relu);
+                } else if (first + down < p.rows && start + across < p.og) {
+                    put(to + (hr_i64)down * p.o + across, sum, f, zero, p.relu);
+                }
+            }
+        }
+    }
+    if (staged) {
+        __syncthreads();
+        for (int i = threadIdx.x; i < ROWS * COLUMNS / CHUNK; i += THREADS) {
+            const int down = i / (COLUMNS / CHUNK), across = i % (COLUMNS / CHUNK) * CHUNK;
+            if (first + down < p.rows && start + across < p.og) {
+                *(hr_pack<hr_u8, CHUNK> *)((hr_u8 *)to + (hr_i64)down * p.o + across) =
+                    *(const hr_pack<hr_u8, CHUNK> *)(room + down * PITCH + across);
+            }
+        }
+    }
+}
+
+HR_KERNEL __launch_bounds__(THREADS)
+    product_i8(const hr_u8 *x, const hr_u8 *w, const hr_i32 *sums, const float *w_scale, const float *bias,
+               const float *x_scale, const hr_u8 *x_zero, const float *y_scale, const hr_u8 *y_zero, T *y, shape p) {
+    HR_SHARED(room);
+    finish *columns = (finish *)(room + STAGES * STAGE_BYTES);
+    const scales s = {w_scale, bias, x_scale, x_zero, y_scale, y_zero};
+    const hr_u32 zeros = (hr_u32)*x_zero * 0x01010101u;
+    const hr_i32 parts = p.chunks / 4, column = (hr_i32)blockIdx.y * COLUMNS + (hr_i32)threadIdx.x;
+    rows a = rows_of(x, p);
+    hr_i32 d[DOWN][ACROSS][4] = {};
+    for (int i = 0; i < STAGES - 1; i++) {
+        if (i < parts) {
+            load_rows(a, room + i * STAGE_BYTES, zeros, p);
+            load_columns(w, i, room + i * STAGE_BYTES, p);
+        }
+        hr_async_commit();
+    }
+    if (threadIdx.x < COLUMNS && column < p.og) {
+        columns[threadIdx.x] = column_finish(column, sums, s, p);
+    }
+    for (hr_i32 part = 0; part < parts; part++) {
+        hr_async_wait<STAGES - 2>();
+        __syncthreads();
+        if (part + STAGES - 1 < parts) {
+            hr_u8 *stage = room + (part + STAGES - 1) % STAGES * STAGE_BYTES;
+            load_rows(a, stage, zeros, p);
+            load_columns(w, part + STAGES - 1, stage, p);
+        }
+        hr_async_commit();
+        multiply(d, room + part % STAGES * STAGE_BYTES);
+    }
+    __syncthreads();
+    store(d, columns, room, y, y_zero ? (hr_i32)*y_zero : 0, p);
+}
+
+// ---- groups of few channels ----
+
+HR_KERNEL __launch_bounds__(THREADS)
+    direct_i8(const hr_u8 *x, const hr_i8 *w, const float *w_scale, const float *bias, const float *x_scale,
+              const hr_u8 *x_zero, const float *y_scale, const hr_u8 *y_zero, T *y, shape p) {
+    const hr_i64 i = (hr_i64)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= p.rows * p.o) {
+        return;
+    }
+    const hr_i64 line = i / p.o / p.ow, n = line / p.oh;
+    const hr_i32 o = (hr_i32)(i % p.o), ox = (hr_i32)(i / p.o % p.ow), oy = (hr_i32)(line % p.oh);
+    const hr_i32 zero = *x_zero;
+    const hr_u8 *image = x + n * p.h * p.w * p.c + o / p.og * p.cg;
+    hr_i32 sum = 0;
+    for (hr_i32 r = 0; r < p.kh; r++) {
+        const hr_i32 h = oy * p.sh - p.ph + r * p.dh;
+        for (hr_i32 s = 0; s < p.kw && (hr_u32)h < (hr_u32)p.h; s++) {
+            const hr_i32 v = ox * p.sw - p.pw + s * p.dw;
+            if ((hr_u32)v < (hr_u32)p.w) {
+                const hr_u8 *from = image + ((hr_i64)h * p.w + v) * p.c;
+                const hr_i8 *by = w + (hr_i64)(r * p.kw + s) * p.cg * p.o + o;
+                for (hr_i32 k = 0; k < p.cg; k++) {
+                    sum += ((hr_i32)from[k] - zero) * (hr_i32)by[(hr_i64)k * p.o];
+                }
+            }
+        }
+    }
+    const finish f = finish_of(0, bias[o], __fmul_rn(*x_scale, w_scale[o]), y_scale, T());
+    put(y + i, sum, f, y_zero ? (hr_i32)*y_zero : 0, p.relu);
 }

@@ -70,7 +70,7 @@ static int shape_site(const hr_graph *g, const hri_node_record *n, hri_site *s) 
         s->columns = w->dim[3];
         const int64_t groups = ((const hri_conv_attr *)n->sig.attr)->groups;
         s->depthwise = groups > 1 && w->dim[2] == 1 && w->dim[3] == groups;
-        return groups == 1 || s->depthwise;
+        return 1;
     }
     s->turned = flag_of(&n->sig, "transpose-b");
     s->depth = w->rank == 2 ? w->dim[s->turned ? 1 : 0] : 0;

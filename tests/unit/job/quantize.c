@@ -196,6 +196,21 @@ TEST(job_quantize, depthwise_convolutions_and_relu6_compute_in_bytes) {
     CHECK_LE(apart(&a, &b, &same), 0.3);
 }
 
+TEST(job_quantize, convolutions_in_groups_compute_in_bytes) {
+    static scores a, b;
+    int same;
+    train("resnext50_32x4d:size=32,width=16,layers=1x1x1x1,groups=4,group_width=8,classes=10",
+          in("run"));
+    predict(in("run"), &a);
+    const hr_quantize_result r =
+        quantize(in("run"), in("q.safetensors"), HR_CALIBRATION_MINMAX, 64, NULL);
+    CHECK_EQ(r.real_layers, 0);
+    CHECK_EQ(r.layers, 18);
+    CHECK_LE(r.bytes, r.bytes_before * 3 / 10);
+    predict(in("q.safetensors"), &b);
+    CHECK_LE(apart(&a, &b, &same), 0.1);
+}
+
 TEST(job_quantize, calibration_needs_the_same_memory_for_more_samples) {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
     test_skip("the budget would have to hold the sanitizer's own memory");
