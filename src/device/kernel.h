@@ -47,6 +47,9 @@ typedef struct hri_kernel {
     hr_status (*launch)(const struct hri_gpu_call *c);
     uint64_t (*launch_workspace)(const struct hri_sig *s, struct hri_gpu *gpu, uint32_t variant);
     hr_status (*launch_many)(const struct hri_gpu_call *calls, uint32_t count);
+    /* For ops whose first input often is a sum of two that was made just before (a and b, of its shape and type): both calls in
+     * one, to the same bits; what neither call leaves for others may differ.  HR_E_UNSUPPORTED: not with these places. */
+    hr_status (*launch_sum)(const struct hri_gpu_call *c, uint64_t a, uint64_t b);
 } hri_kernel;
 
 typedef struct hri_kernel_entry {

@@ -283,6 +283,8 @@ typedef struct hri_chain {
 uint32_t hri_chain_find(const hri_gpu_call *calls, uint32_t count, hri_chain *out);
 /* Whether a call can be a step of a chain at all. */
 int hri_chain_may_hold(const hri_gpu_call *call);
+/* Whether the second call may be one launch with the first, the sum of two that it reads first (launch_sum). */
+int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader);
 
 /* ---- attributes ---- */
 

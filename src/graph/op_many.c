@@ -3,8 +3,11 @@
  * A step ends with hundreds of updates of small tensors, and begins with as many casts of them; one launch each would
  * cost more than the work.  Which neighbours may be one launch is decided here, once for all ops, by looking at the
  * memory itself: no call may write what another reads or writes.  Kernels say how (launch_many), never whether.  Element-wise
- * neighbours of which one reads the other's result are a chain (op_chain.c). */
+ * neighbours of which one reads the other's result are a chain (op_chain.c), and some kernels make the sum that they read themselves
+ * (launch_sum). */
 #include "graph/op.h"
+
+#include <string.h>
 
 enum { TOGETHER = 256 }; /* more in one run would only make the comparisons many */
 
@@ -53,9 +56,35 @@ static uint32_t run_of(const hri_gpu_call *calls, uint32_t count) {
     return n;
 }
 
+int hri_sum_feeds(const hri_gpu_call *sum, const hri_gpu_call *reader) {
+    const hri_sig *s = sum->sig;
+    if (!reader->kernel || !reader->kernel->launch_sum || !s || strcmp(s->op->name, "add") != 0 ||
+        !hr_shape_same(&s->in[0].shape, &s->out[0].shape) ||
+        !hr_shape_same(&s->in[1].shape, &s->out[0].shape) || reader->in[0] != sum->out[0] ||
+        reader->sig->in[0].type != s->out[0].type ||
+        !hr_shape_same(&reader->sig->in[0].shape, &s->out[0].shape)) {
+        return 0;
+    }
+    const range result = range_of(sum->out[0], &s->out[0]);
+    for (uint32_t i = 1; i < reader->sig->in_count; i++) {
+        if (touch(result, range_of(reader->in[i], &reader->sig->in[i]))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* The calls from the first on that go together; *out says how many those were. */
 static hr_status launch_some(const hri_gpu_call *calls, uint32_t count, uint32_t *out) {
     hri_chain chain;
+    if (count > 1 && hri_sum_feeds(&calls[0], &calls[1])) {
+        const hr_status status =
+            calls[1].kernel->launch_sum(&calls[1], calls[0].in[0], calls[0].in[1]);
+        *out = 2;
+        if (status != HR_E_UNSUPPORTED) {
+            return status;
+        }
+    }
     *out = hri_chain_find(calls, count, &chain);
     if (*out > 1) {
         return hri_chain_launch(calls->gpu, chain.operands, chain.operand_count, chain.steps,

@@ -48,4 +48,5 @@ const hr_op hr_op_batch_norm_add_relu_grad = {
 const hri_kernel hri_kernel_cuda_batch_norm_add_relu_grad = {
     .launch = batch_norm_add_relu_grad_cuda,
     .launch_workspace = hri_batch_norm_grad_cuda_workspace,
+    .launch_sum = hri_batch_norm_grad_sum_cuda,
 };

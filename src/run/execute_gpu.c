@@ -231,7 +231,7 @@ static hr_status start_copy(const hri_exec_gpu *x, const hri_bound_call *c) {
     return status == HR_OK ? hr_event_mark(x->done[c->copy], queue) : status;
 }
 
-/* Kernels that may go together (hri_op_launch_many): neighbours of one op, and element-wise neighbours. */
+/* Kernels that may go together (hri_op_launch_many): neighbours of one op, element-wise neighbours, and who reads their sum. */
 static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
     const hri_gpu_call *calls = &x->calls[first];
     const uint32_t left = x->b->call_count - first;
@@ -241,7 +241,10 @@ static uint32_t neighbours(const hri_exec_gpu *x, uint32_t first) {
             (hri_chain_may_hold(calls) && hri_chain_may_hold(&calls[count])))) {
         count++;
     }
-    return count;
+    return count < left && calls->sig && calls[count].sig &&
+                   hri_sum_feeds(&calls[count - 1], &calls[count])
+               ? count + 1
+               : count;
 }
 
 /* Between processes. */

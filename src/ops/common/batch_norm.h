@@ -53,6 +53,8 @@ hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double mo
                                     int64_t rows);
 uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
 hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign);
+/* FROM_Y, with dy = a + b made on the way (launch_sum of device/kernel.h). */
+hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr b);
 
 hri_samples hri_batch_norm_samples(const hri_sig *s, uint32_t batched);
 

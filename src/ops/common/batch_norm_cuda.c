@@ -5,6 +5,8 @@
  * the last pass knows of a channel, (3, C); both f32. */
 #include "ops/common/batch_norm.h"
 
+#include <string.h>
+
 #include "ops/common/gpu.h"
 
 HRI_CU(batch_norm);
@@ -16,7 +18,7 @@ typedef struct cut {
     int pack, lanes;
     hri_gpu_grid grid;   /* of sums and apply: tiles of channels by parts */
     hri_gpu_grid finish; /* eight channels a block */
-    char defines[128];
+    char defines[160];
 } cut;
 
 static cut cut_of(const hr_meta *x, uint32_t blocks) {
@@ -177,28 +179,39 @@ uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint
     return workspace_of(&c);
 }
 
-hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign) {
+/* Where dy comes from: it is there (`more` 0), or is the sum of two, and the parts' sums may then lie in the second. */
+typedef struct arrival {
+    hr_addr dy, more, sums;
+} arrival;
+
+static hr_status run_grad(const hri_gpu_call *c, hri_batch_norm_sign sign, const arrival *from) {
     const hri_sig *s = c->sig;
     cut k = cut_of(&s->in[1], GRAD_BLOCKS);
-    hr_addr dy = c->in[0], x = c->in[1], gamma = c->in[2], mean = c->in[3], inv = c->in[4];
+    hr_addr dy = from->dy, more = from->more, x = c->in[1], gamma = c->in[2], mean = c->in[3],
+            inv = c->in[4];
     hr_addr beta = sign == HRI_BN_FROM_X ? c->in[5] : 0, y = sign == HRI_BN_FROM_Y ? c->in[5] : 0;
     hr_addr dx = c->out[0], dgamma = c->out[1], dbeta = c->out[2];
-    hr_addr dz = sign == HRI_BN_FROM_Y ? c->out[3] : 0, sums = c->workspace;
+    hr_addr dz = sign == HRI_BN_FROM_Y ? c->out[3] : 0;
+    hr_addr sums = from->sums ? from->sums : c->workspace;
     int64_t rows = k.rows;
     int32_t channels = (int32_t)k.channels, parts = (int32_t)k.grid.y;
     int32_t gamma_type = (int32_t)s->in[2].type, beta_type = (int32_t)s->out[2].type;
-    hr_addr lines = sums + (uint64_t)parts * 2 * (uint64_t)k.channels * sizeof(float);
+    hr_addr lines = c->workspace + (uint64_t)parts * 2 * (uint64_t)k.channels * sizeof(float);
     hr_addr passed = sign == HRI_BN_FROM_Y ? dz : dy;
     hr_status status = HR_OK;
     if (channels == 0) {
         return HR_OK;
     }
     define(&k, s->in[1].type, 0, 0, (int)sign);
+    if (more) {
+        const size_t used = strlen(k.defines);
+        snprintf(k.defines + used, sizeof k.defines - used, " -DSUM=%d", from->sums ? 2 : 1);
+    }
     if (rows > 0) {
         status =
             hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_sums", &k.grid,
-                           HRI_GPU_ARGS(&dy, &x, &y, &dz, &gamma, &beta, &mean, &inv, &sums, &rows,
-                                        &channels, &gamma_type, &beta_type));
+                           HRI_GPU_ARGS(&dy, &more, &x, &y, &dz, &gamma, &beta, &mean, &inv, &sums,
+                                        &rows, &channels, &gamma_type, &beta_type));
     }
     if (status == HR_OK) {
         status = hri_gpu_launch(c->gpu, &hri_cu_batch_norm, k.defines, "batch_norm_grad_finish",
@@ -213,4 +226,62 @@ hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign si
                                         &channels, &gamma_type, &beta_type));
     }
     return status;
+}
+
+hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign) {
+    return run_grad(c, sign, &(arrival){.dy = c->in[0]});
+}
+
+/* ---- dy as the sum of two, which the call before would have made ---- */
+
+typedef struct range {
+    hr_addr first, end;
+} range;
+
+static range range_of(hr_addr at, uint64_t bytes) {
+    return (range){at, at + bytes};
+}
+static int touch(range a, range b) {
+    return a.first < b.end && b.first < a.end;
+}
+
+/* The rows of `more` in which the parts may leave their sums: the last group of rows that every part has; 0: none.  What the
+ * launch in the middle writes while it reads them must lie elsewhere. */
+static hr_addr room_for_sums(const hri_gpu_call *c, const cut *k, hr_addr more) {
+    const hri_sig *s = c->sig;
+    const int64_t bytes = (int64_t)hr_type_bytes(s->in[1].type),
+                  width = (int64_t)k->lanes * k->pack;
+    const int64_t group = (int64_t)k->grid.y * (THREADS / k->lanes), rounds = k->rows / group;
+    if (k->pack * bytes != 16 || k->channels % width || rounds == 0) {
+        return 0;
+    }
+    const uint64_t size = (uint64_t)(group * k->channels * bytes);
+    const range room = range_of(more + (uint64_t)(rounds - 1) * size, size);
+    const int clear = !touch(room, range_of(c->workspace, workspace_of(k))) &&
+                      !touch(room, range_of(c->out[1], hr_meta_bytes(&s->out[1]))) &&
+                      !touch(room, range_of(c->out[2], hr_meta_bytes(&s->out[2])));
+    return clear ? room.first : 0;
+}
+
+hr_status hri_batch_norm_grad_sum_cuda(const hri_gpu_call *c, hr_addr a, hr_addr b) {
+    const cut k = cut_of(&c->sig->in[1], GRAD_BLOCKS);
+    const uint64_t bytes = hr_meta_bytes(&c->sig->in[0]);
+    const hr_addr dz = c->out[3];
+    const range work = range_of(c->workspace, workspace_of(&k));
+    arrival from = {.dy = a == dz ? a : b, .more = a == dz ? b : a};
+    const int free_standing =
+        !touch(range_of(dz, bytes), range_of(from.more, bytes)) &&
+        (from.dy == dz || !touch(range_of(dz, bytes), range_of(from.dy, bytes)));
+    /* dz takes the place of the sum, so that nobody can miss it; and the first launch must not write what it still reads. */
+    if (dz != c->in[0] || !free_standing || touch(work, range_of(from.dy, bytes)) || k.rows == 0 ||
+        k.channels == 0) {
+        return HR_E_UNSUPPORTED;
+    }
+    if (touch(work, range_of(from.more, bytes))) { /* so it is dead */
+        from.sums = room_for_sums(c, &k, from.more);
+        if (!from.sums) {
+            return HR_E_UNSUPPORTED;
+        }
+    }
+    return run_grad(c, HRI_BN_FROM_Y, &from);
 }

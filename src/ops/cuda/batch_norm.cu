@@ -7,7 +7,8 @@
 // large mean costs no digits.  Forward and backward find y by the same two operations, so that its sign is the same.
 //
 // Defines: ELEM and PACK (of x, y, z, dy), LANES, RELU, ADD (forward), SIGN (-1 forward; backward: 0 plain, 1 from x, 2
-// from y).  A module has one direction.
+// from y), SUM (backward: 0 dy is there; 1 it is the sum of two tensors, which is made here; 2 the same, and the sums of
+// the parts lie in the second of the two, which nobody reads any more).  A module has one direction.
 #ifndef ELEM
 #define ELEM float
 #define PACK 4
@@ -15,6 +16,9 @@
 #define RELU 1
 #define ADD 1
 #define SIGN -1
+#endif
+#ifndef SUM
+#define SUM 0
 #endif
 
 enum { THREADS = 256, ROWS = THREADS / LANES, WIDTH = LANES * PACK };
@@ -37,7 +41,19 @@ HR_INLINE void real_put(int type, void *data, hr_i64 k, float x) {
     }
 }
 
-// The two sums of every thread of a block to (2, channels) of its part: rows in order.
+// Where a part's sum of a channel is: (parts, 2, channels), or, with SUM 2, in the rows of a tensor that the part's own
+// block alone reads, and has read by then: the first of its group, as many as two lines of floats fill.
+HR_INLINE hr_i64 sum_at(hr_i32 channels, hr_i32 part, int which, hr_i32 c) {
+    enum { FLOATS = WIDTH * (int)sizeof(ELEM) / 4 }; // of a row of the tile
+    const hr_i32 k = which * WIDTH + c % WIDTH;
+    return SUM == 2
+               ? (((hr_i64)part * ROWS + k / FLOATS) * channels + c - c % WIDTH) * (int)sizeof(ELEM) /
+                         4 +
+                     k % FLOATS
+               : ((hr_i64)part * 2 + which) * channels + c;
+}
+
+// The two sums of every thread of a block to those of its part: rows in order.
 HR_INLINE void put_sums(const float (&first)[PACK], const float (&second)[PACK], float *sums,
                         hr_i32 channels) {
     __shared__ float room[2][ROWS][WIDTH];
@@ -56,7 +72,7 @@ HR_INLINE void put_sums(const float (&first)[PACK], const float (&second)[PACK],
             sum += room[which][r][k];
         }
         if (c < channels) {
-            sums[((hr_i64)blockIdx.y * 2 + which) * channels + c] = sum;
+            sums[sum_at(channels, (hr_i32)blockIdx.y, which, c)] = sum;
         }
     }
 }
@@ -73,8 +89,8 @@ HR_INLINE totals join(const float *sums, hr_i32 channels, hr_i32 parts) {
     if (c < channels) {
 #pragma unroll 4
         for (hr_i32 p = lane; p < parts; p += 64) {
-            t.first += (double)sums[(hr_i64)p * 2 * channels + c];
-            t.second += (double)sums[((hr_i64)p * 2 + 1) * channels + c];
+            t.first += (double)sums[sum_at(channels, p, 0, c)];
+            t.second += (double)sums[sum_at(channels, p, 1, c)];
         }
     }
     room[0][lane][k] = t.first;
@@ -311,9 +327,16 @@ HR_INLINE void load_channel(channel *k, hr_i32 c, const void *gamma, const void 
     }
 }
 
+// dy, or the sum of two as it would have been stored.
+HR_INLINE float arrived(float dy, float more) {
+    ELEM stored;
+    hr_store(&stored, dy + more);
+    return SUM ? hr_load(stored) : dy;
+}
+
 // Sums of d and d (x - mean).  With SIGN 2, d goes to dz, which may lie over dy or y: the last pass reads it there.
 HR_KERNEL __launch_bounds__(THREADS, 2)
-    batch_norm_grad_sums(const ELEM *dy, const ELEM *x, const ELEM *y, ELEM *dz, const void *gamma,
+    batch_norm_grad_sums(const ELEM *dy, const ELEM *more, const ELEM *x, const ELEM *y, ELEM *dz, const void *gamma,
                          const void *beta, const float *mean, const float *inv, float *sums,
                          hr_i64 rows, hr_i32 channels, hr_i32 gamma_type, hr_i32 beta_type) {
     enum { DEEP = 4 };
@@ -329,13 +352,16 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
         channel k;
         load_channel(&k, c, gamma, beta, mean, inv, gamma_type, beta_type);
         for (hr_i64 i = (hr_i64)blockIdx.y * ROWS + row; i < rows; i += DEEP * step) {
-            pack in_dy[DEEP], in_x[DEEP], in_y[DEEP];
+            pack in_dy[DEEP], in_more[DEEP], in_x[DEEP], in_y[DEEP];
 #pragma unroll
             for (int d = 0; d < DEEP; d++) {
                 if (i + d * step < rows) {
                     const hr_i64 at = (i + d * step) * channels + c;
                     in_dy[d] = *(const pack *)(dy + at);
                     in_x[d] = *(const pack *)(x + at);
+                    if (SUM) {
+                        in_more[d] = *(const pack *)(more + at);
+                    }
                     if (SIGN == 2) {
                         in_y[d] = *(const pack *)(y + at);
                     }
@@ -348,7 +374,9 @@ HR_KERNEL __launch_bounds__(THREADS, 2)
 #pragma unroll
                     for (int j = 0; j < PACK; j++) {
                         const float v = hr_load(in_x[d].at[j]);
-                        out[j] = passed(hr_load(in_dy[d].at[j]), v,
+                        const float whole =
+                            arrived(hr_load(in_dy[d].at[j]), SUM ? hr_load(in_more[d].at[j]) : 0.0f);
+                        out[j] = passed(whole, v,
                                         SIGN == 2 ? hr_load(in_y[d].at[j]) : 0.0f, k.mean[j], k.a[j],
                                         k.beta[j]);
                         sum[j] += out[j];
