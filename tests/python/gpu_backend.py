@@ -1,15 +1,14 @@
 """gpu_backend.py: the table of tools/gpu-torch-backend, which has the options.
 
 One process a row, because a budget is of a process and PyTorch keeps what it has cached: this file starts itself for each, several at
-a time, since compiling needs no GPU.  Ops and steps are timed by one row at a time (a file lock).  A row that fails, does not fit or
+a time, since compiling needs no GPU.  Ops and steps are timed by one row at a time (turns.py).  A row that fails, does not fit or
 takes too long is a line of the table; what it said, and where its memory was, stands below it."""
 import argparse
 import faulthandler
-import fcntl
 import json
 import os
+import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -17,9 +16,11 @@ import time
 import traceback
 import warnings
 
+from turns import Table, Turn
+
 warnings.filterwarnings("ignore")
 
-MIB, STARTED = 2**20, time.time()
+MIB = 2**20
 ARENA = ("exact", "captured", "inductor+arena")  # ways whose budget is a promise
 HEAD = (f"{'model':9} {'way':15} {'budget':>6} {'ms':>7} {'NVML':>7} {'planned':>8} {'arena':>7} {'bound':>7} {'missed':>7} {'again':>6} "
         f"{'copied':>7}  loss")
@@ -36,14 +37,15 @@ def options(argv=None):
     p.add_argument("--steps", type=int, default=18, help="6 of them before those that are timed")
     p.add_argument("--out", default="", help="a file that gets each row as a line of JSON when it ends")
     p.add_argument("--said", type=int, default=60, help="lines of what a row that failed has said")
-    p.add_argument("--jobs", type=int, default=6)
+    p.add_argument("--jobs", type=int, default=8)
     p.add_argument("--seconds", type=float, default=190, help="of all; rows that had no time are said to be not run")
-    p.add_argument("--limit", type=float, default=120, help="seconds of one row")
+    p.add_argument("--limit", type=float, default=90, help="seconds of one row, without those in which it waits")
+    p.add_argument("--hold", type=float, default=45, help="seconds for which a row may have the GPU alone")
     p.add_argument("--only", default="", help="these rows alone: MODEL:WAY:BUDGET,...")
     p.add_argument("--row", nargs=3, metavar=("MODEL", "WAY", "BUDGET"))
     p.add_argument("--rate", type=float, default=0.01, help="of the optimizer; with 0 all losses depend on the forward half alone")
     p.add_argument("--deterministic", action="store_true", help="losses of eager and exact are then equal")
-    p.add_argument("--lock", default="")
+    p.add_argument("--turns", default="", help="of a row: two pipes of the table")
     return p.parse_args(argv)
 
 
@@ -131,27 +133,6 @@ class Peak(threading.Thread):
         return max(self.peak, self.read())
 
 
-class Locked:
-    """A file lock; after `until` it goes on without."""
-
-    def __init__(self, path, kind=fcntl.LOCK_EX, until=None):
-        self.file, self.kind, self.until = open(path or os.devnull, "w"), kind, until
-
-    def __enter__(self):
-        while self.until is not None:
-            try:
-                return fcntl.flock(self.file, self.kind | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.time() > self.until:
-                    print("others were busy while this row was timed", flush=True)
-                    return None
-                time.sleep(0.05)
-        fcntl.flock(self.file, self.kind)
-
-    def __exit__(self, *_):
-        fcntl.flock(self.file, fcntl.LOCK_UN)
-
-
 def reader(arena, gpu):
     """A function that gives NVML's number, opened before PyTorch uses the GPU so that the process is recognised."""
     if not gpu:
@@ -173,16 +154,6 @@ def reader(arena, gpu):
         return int(info.process_bytes)
 
     return read
-
-
-def alone(lock, function):
-    """Ops and copies are timed while no other row is."""
-
-    def timed(*args, **kwargs):
-        with Locked(lock):
-            return function(*args, **kwargs)
-
-    return timed
 
 
 def where(arena, read):
@@ -225,30 +196,33 @@ def row(o, name, way, amount):
     import torch
 
     import headroom.compiled as compiled
-    from headroom.compiled import copies, fused, graph
+    from headroom.compiled import copies, fused, graph, memory
 
     torch.set_num_threads(2)
     torch.use_deterministic_algorithms(o.deterministic, warn_only=True)
     gpu, arena = o.device == "cuda", None
+    turn = Turn(*map(int, o.turns.split(","))) if o.turns else Turn()
     for module, name_of in ((graph, "read"), (fused, "read"), (copies, "speeds")):
-        setattr(module, name_of, alone(o.lock, getattr(module, name_of)))
-    with Locked(o.lock):
+        setattr(module, name_of, turn.around("ops", getattr(module, name_of)))
+    with turn("open"):  # a process recognises itself in NVML's list as the one that is new there
         if gpu and way in ARENA:
             arena = compiled.reserve(None if amount == "none" else f"{amount}GiB")
         read = reader(arena, gpu)
         if gpu:
             torch.zeros(1, device="cuda")
+    if gpu and arena is None:
+        memory.process_bytes = lambda device: read()  # in a container the numbers of processes are others, and there are several here
     peak = Peak(read)
     peak.start()
     try:
-        return measured(o, name, way, amount, arena, peak)
+        return measured(o, name, way, amount, arena, peak, turn)
     except BaseException:
         traceback.print_exc()
         where(arena, read)
         raise
 
 
-def measured(o, name, way, amount, arena, peak):
+def measured(o, name, way, amount, arena, peak, turn):
     import torch
 
     import headroom.compiled as compiled
@@ -272,14 +246,13 @@ def measured(o, name, way, amount, arena, peak):
             torch.cuda.synchronize()
         return float(value)
 
-    begin = time.time()
-    busy = f"{o.lock}-busy" if o.lock else ""
-    with Locked(busy, fcntl.LOCK_SH):  # compilers try kernels on the GPU
-        one()
-    setup, times, losses = time.time() - begin, [], []
-    with Locked(busy, until=STARTED + 0.8 * o.limit), Locked(o.lock):
+    begin, times, losses = time.time(), [], []
+    one()
+    setup = time.time() - begin
+    with turn("ops"):  # steps in which requests are recorded and graphs captured
         for _ in range(5):
             losses.append(one())
+    with turn("steps"):
         for _ in range(max(1, o.steps - 6)):
             start = time.perf_counter()
             last = one()
@@ -317,7 +290,7 @@ def told(e):
 
 
 def row_main(o):
-    faulthandler.dump_traceback_later(max(5.0, o.limit - 10))  # what it was doing when it took too long
+    faulthandler.register(signal.SIGUSR1)  # where it is, when it takes too long
     try:
         print("ROW " + json.dumps(row(o, *o.row)), flush=True)
     except BaseException as e:
@@ -366,23 +339,20 @@ def show(name, way, amount, r):
     return over and way in ARENA
 
 
-def start(o, lock, folder, one):
-    """A row's process; what it says goes to a file."""
-    log = open(os.path.join(folder, "-".join(one)), "w+")
-    command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--device", o.device, "--steps", str(o.steps), "--lock", lock,
-               "--limit", str(o.limit), "--rate", str(o.rate), *(["--small"] if o.small else []),
-               *(["--deterministic"] if o.deterministic else []), "--row", *one]
+def command(o, folder, one):
+    """Of a row's process: with where its words go, and its environment."""
+    words = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--device", o.device, "--steps", str(o.steps),
+             "--rate", str(o.rate), *(["--small"] if o.small else []), *(["--deterministic"] if o.deterministic else []), "--row", *one]
     env = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TORCHINDUCTOR_COMPILE_THREADS": "4", "OMP_NUM_THREADS": "2"}
-    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env), log, time.time()
+    return words, os.path.join(folder, "-".join(one)), env
 
 
-def ended(log):
-    log.seek(0)
-    lines = log.read().splitlines()
-    log.close()
+def result(text, why):
+    """Of what a row has said."""
+    lines = text.splitlines()
     said = [line for line in lines if line.startswith("ROW ")]
     others = [line for line in lines if not line.startswith("ROW ")]
-    found = json.loads(said[-1][4:]) if said else {"error": f"ended without a word: {lines[-1][:160] if lines else ''}"}
+    found = json.loads(said[-1][4:]) if said else {"error": why or f"ended without a word: {lines[-1][:160] if lines else ''}"}
     return {**found, "said": others} if "error" in found else found
 
 
@@ -393,39 +363,46 @@ def note(o, one, r):
             file.write(json.dumps(dict(zip(("model", "way", "budget"), one)) | r) + "\n")
 
 
+def markdown(found, asked):
+    """The rows as they were asked for, for a document."""
+    print("\n| model | way | budget | ms a step | NVML, MiB | planned, MiB | NVML above it | recomputed ops | copied, MiB | |\n"
+          "|---|---|---|---|---|---|---|---|---|---|")
+    for one in asked:
+        r = found.get(one, {"error": "not run"})
+        if "error" in r:
+            print(f"| {' | '.join(one)} | {r['error']} |")
+            continue
+        planned, nvml = r.get("planned", 0), r["nvml"]
+        above = f"{100 * (nvml / planned - 1):+.1f} %" if planned and nvml else ""
+        mib = lambda n: f"{n / MIB:,.0f}" if n else ""  # noqa: E731
+        print(f"| {' | '.join(one)} | {r['ms']:.1f} | {mib(nvml)} | {mib(planned)} | {above} | {r.get('recomputed', '')} | "
+              f"{mib(r.get('copied', 0))} | {r.get('capture', '')} |")
+
+
 def table(o):
-    begin, wrong, running, todo = time.time(), 0, {}, rows(o)
+    begin, wrong, found, asked = time.time(), [], {}, rows(o)
     print(HEAD, flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        lock = os.path.join(folder, "lock")
-        while todo or running:
-            spent = time.time() - begin
-            while todo and len(running) < o.jobs and spent < o.seconds - 25:
-                running[todo[0]] = start(o, lock, folder, todo[0])
-                todo.pop(0)
-            if todo and spent >= o.seconds - 25:
-                for one in todo:
-                    show(*one, {"error": "not run: no time was left"})
-                todo = []
-            for one, (process, log, since) in list(running.items()):
-                late = time.time() - since > o.limit or spent > o.seconds
-                if process.poll() is None and not late:
-                    continue
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
-                r = ended(log)
-                if late and "ms" not in r:
-                    r["error"] = f"stopped after {time.time() - since:.0f} s"
-                failed = show(*one, r)
-                if failed and "said" in r:
-                    print("\n".join(f"    | {line}" for line in r["said"][-o.said:]), flush=True)
-                note(o, one, r)
-                wrong += failed
-                del running[one]
-            time.sleep(0.1)
-    print(f"{time.time() - begin:.0f} s, {wrong} wrong; bytes in MiB; exact: PyTorch's kernels and memory of the plan; inductor: compiled "
-          "by Inductor; forecast: PyTorch's own allocator; knob: activation_memory_budget")
+
+    def ended(one, text, why):
+        r = found[one] = result(text, why)
+        failed = show(*one, r)
+        if failed and "said" in r:
+            print("\n".join(f"    | {line}" for line in r["said"][-o.said:]), flush=True)
+        note(o, one, r)
+        wrong.extend([one] if failed else [])
+
+    def stop(*_):
+        raise SystemExit("the table was told to end")
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            Table(asked, lambda one: command(o, folder, one), ended, o.jobs, o.seconds, o.limit, o.hold,
+                  say=lambda words: print(f"  {words}", file=sys.stderr, flush=True)).run()
+    finally:
+        markdown(found, asked)
+        print(f"{time.time() - begin:.0f} s, {len(wrong)} wrong; bytes in MiB; exact: PyTorch's kernels and memory of the plan; inductor: "
+              "compiled by Inductor; forecast: PyTorch's own allocator; knob: activation_memory_budget", flush=True)
     return 1 if wrong else 0
 
 
