@@ -3,6 +3,7 @@ import contextlib
 import copy
 import unittest
 import warnings
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -200,6 +201,7 @@ class Captured(unittest.TestCase):
         pair = self.made[0]
         self.assertIsNone(pair.captured)
         self.assertIn("kept", pair.declined)
+        self.assertEqual(pair.partition.report.capture, f"not captured: {pair.declined}")
         self.arena.alive = False
         self.steps(mine, call, 1)
         self.assertFalse(pair.left)
@@ -224,6 +226,21 @@ class Captured(unittest.TestCase):
         self.steps(mine, self.compiled(mine))
         with self.assertRaisesRegex(Exception, "already"):  # what stands for saved values, of a step that is over
             self.made[0].backward([torch.empty(1, dtype=torch.uint8)] * 100)
+
+    def test_a_step_that_goes_backwards_twice_is_not_captured(self) -> None:
+        told = SimpleNamespace(capture="", name="graph 1")
+        pair = graphs.Pair(SimpleNamespace(report=told, settings=SimpleNamespace(verbose=False), forward_count=1), self.arena, Machine)
+        for which in (0, 1):
+            pair.half(which, None, lambda args: [torch.zeros(1)])
+        t = torch.zeros(1)
+        for half in (pair.forward, pair.forward, pair.backward, pair.backward):  # of two steps
+            half([t])
+        self.assertEqual((pair.declined, told.capture), ("", ""))
+        pair.backward([t])
+        self.assertEqual(told.capture, "not captured: a step goes through its backward half more than once")
+        pair.forward([t])
+        self.assertIsNone(pair.captured)
+        self.assertNotIn(pair, self.arena.pairs)
 
     def test_a_forward_without_its_backward_is_forgotten(self) -> None:
         mine = copy.deepcopy(self.base)

@@ -2,9 +2,12 @@
 import json
 import os
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import headroom as hr
 from headroom.compiled.arena import Arena
+from headroom.compiled.backend import Partition, Settings
 from headroom.compiled.problem import Problem, schedule
 from headroom.compiled.step import Node, Step, early_nodes
 from headroom.library import library
@@ -107,6 +110,12 @@ class Steps(unittest.TestCase):
         self.assertEqual([(n.early, n.again) for n in step.nodes if n.kind == "op"], [(True, True), (True, False), (False, True)])
 
 
+class Options(unittest.TestCase):
+    def test_steps_are_captured_unless_that_is_switched_off(self) -> None:
+        found = [(s.capture, s.capture_asked) for s in (Settings(None), Settings({"capture": True}), Settings({"capture": False}))]
+        self.assertEqual(found, [(True, False), (True, True), (False, False)])
+
+
 class Reserved(unittest.TestCase):
     """PyTorch's allocator without PyTorch: its calls, on the host's memory."""
 
@@ -175,6 +184,17 @@ class Reserved(unittest.TestCase):
             self.give((other_back if k == 4 else backward)())
         n = self.arena.numbers
         self.assertEqual((n["missed"], n["refused"], n["planned"]), (2, 0, 1))  # one of another size, one that never came
+
+    def test_without_a_budget_the_forecast_is_of_the_process(self) -> None:
+        state, inputs = self.take(8 << 20), self.take(4 << 20)
+        problem = SimpleNamespace(input_bytes=4 << 20)
+        with mock.patch.object(self.arena, "outside", lambda: 1000), mock.patch("headroom.compiled.arena.arena_of", lambda _: self.arena):
+            budget, outside = Partition(Settings({"outside": 200}), "graph").amounts(problem, None)
+        self.assertIsNone(budget)
+        self.assertEqual(outside, 1200 + self.arena.numbers["used_bytes"] - (4 << 20))
+        self.assertGreaterEqual(outside, 1200 + (8 << 20))
+        for at in (state, inputs):
+            self.give(at)
 
     def test_a_budget_too_small_for_anything_is_a_sentence(self) -> None:
         with self.assertRaisesRegex(hr.UsageError, "too small"):

@@ -110,6 +110,11 @@ class Arena:
         left = max(0, limit - used)
         return left + input_bytes - left // 100 - (16 << 20)  # packing is not perfect, and small blocks share pages
 
+    def others(self, input_bytes: int) -> int:
+        """Bytes of the process that are not of a step with these inputs: context, libraries, optimizer state."""
+        self.trim()
+        return max(0, self.outside() + self.numbers["used_bytes"] - input_bytes)
+
     def step(self) -> None:
         """A step begins."""
         self.check(library().hr_replay_step(self.replay))

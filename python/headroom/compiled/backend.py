@@ -15,7 +15,7 @@ OPTIONS = {
     "times": "\"estimate\" or \"measure\" (each op is timed once; the default on a GPU)",
     "offload": "False: nothing is copied to the host",
     "outside": "bytes that the process will take beside this graph and has not yet: optimizer state",
-    "capture": "True: steps are replayed as CUDA graphs (on a GPU, where memory is reserved); the report says whether they are",
+    "capture": "False: steps are not replayed as CUDA graphs (on a GPU, where memory is reserved); the report says whether they are",
     "enforce": "False: PyTorch's allocator is not limited to the budget (on a GPU; the limit is of the process)",
     "effort": "search steps of the planner; 0: default",
     "verbose": "True: print what was planned",
@@ -57,7 +57,7 @@ class Settings:
         if self.times not in (None, "estimate", "measure"):
             raise UsageError(f"times={self.times!r}: there are \"estimate\" and \"measure\"")
         self.offload, self.enforce = bool(given.get("offload", True)), bool(given.get("enforce", True))
-        self.capture = bool(given.get("capture", False))
+        self.capture, self.capture_asked = bool(given.get("capture", True)), bool(given.get("capture", False))
         self.outside, self.effort = to_bytes(given.get("outside"), "outside"), int(given.get("effort", 0))
         self.verbose, self.on_plan = bool(given.get("verbose", False)), given.get("on_plan")
 
@@ -133,6 +133,9 @@ class Partition:
         given = None if budget is None else f"{max(1, budget - outside)}B"
         plan = plan_problem(problem.text, budget=given, effort=s.effort, offload=offload)
         self.report = Report(plan, self.name, problem.input_bytes, budget, outside, s.compiler, arena if not inductor else None)
+        if s.capture_asked and (inductor or arena is None):
+            self.report.capture = "not captured: " + ("Inductor's halves are not" if inductor else "no memory is reserved on a GPU "
+                                                      "(headroom.compiled.reserve)")
         if not plan.fits:
             raise DoesNotFit(refusal(self.report), self.report.minimum_bytes + outside, plan.minimum_op, [], plan)
         if device.type == "cuda" and s.enforce and arena is None:
@@ -153,8 +156,8 @@ class Partition:
             return int(s.share * plan_problem(problem.text, effort=1).unconstrained_bytes), 0
         if arena is not None:
             budget = s.budget if s.budget is not None else arena.budget
-            if budget is None:
-                return None, s.outside or 0
+            if budget is None:  # nothing to keep, but the forecast is of the process too
+                return None, arena.others(problem.input_bytes) + (s.outside or 0)
             return budget, max(0, budget - arena.available(budget, problem.input_bytes)) + (s.outside or 0)
         return s.budget, outside_bytes(device, problem.input_bytes, s.outside)
 

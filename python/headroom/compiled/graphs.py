@@ -247,7 +247,7 @@ class Pair:
         self.graphs: list[Any] = [None, None]
         self.runs: list[Any] = [None, None]
         self.captured: Optional[Captured] = None
-        self.steps = self.captures = 0
+        self.steps = self.captures = self.pending = 0  # pending: forward halves that ran, less backward halves
         self.declined, self.left = "", False
         self.seen: list[list[int]] = []  # addresses of the arguments, of steps that ran
         self.alive: list[list[Any]] = [[], []]  # what the last step that ran has handed out
@@ -273,7 +273,7 @@ class Pair:
         self.arena.begins()
         self.seen = [*self.seen[-WARM + 1:], [t.data_ptr() if isinstance(t, torch.Tensor) else 0 for t in args]]
         out = self.runs[0](args)
-        self.steps += 1
+        self.steps, self.pending = self.steps + 1, self.pending + 1
         if self.captured is None and not self.declined:
             self.alive[0] = [StorageWeakRef(t.untyped_storage()) if isinstance(t, torch.Tensor) else None
                              for t in out[:self.partition.forward_count]]
@@ -322,6 +322,9 @@ class Pair:
             return self._replay_backward(args)
         self.arena.ends()
         out = self.runs[1](args)
+        self.pending -= 1
+        if self.pending < 0 and self.captured is None:
+            self._decline("a step goes through its backward half more than once")
         if self.captured is None and not self.declined:
             self.alive[1] = [StorageWeakRef(t.untyped_storage()) if isinstance(t, torch.Tensor) else None for t in out]
         return out
@@ -368,10 +371,23 @@ class Pair:
                 gc.enable()
         if why:
             self._undo(why)
-            self.declined = why
+            self._decline(why)
+        else:
+            self._tell("captured")
+
+    def _decline(self, why: str) -> None:
+        """It runs uncaptured from now on."""
+        if not self.declined:
+            self._tell(f"not captured: {why}")
+        self.declined = why
+        if self in self.arena.pairs:
             self.arena.pairs.remove(self)
+
+    def _tell(self, words: str) -> None:
         if self.partition.report is not None:
-            self.partition.report.capture = f"not captured: {why}" if why else "captured"
+            self.partition.report.capture = words
+            if self.partition.settings.verbose:
+                print(f"{self.partition.report.name}: CUDA graphs: {words}", flush=True)
 
     def _capture(self, args: list[Any]) -> None:
         count = self.partition.forward_count
@@ -434,17 +450,25 @@ class Pair:
         want = max(report.arena_bytes, report.peak_bytes - report.input_bytes, 1 << 20) if report is not None else 1 << 30
         return self.arena.room(want)
 
-    def _undo(self, _why: str) -> None:
+    def _undo(self, why: str) -> None:
         """Gives up the graphs and their memory, unless something lives there; it is tried again after some steps."""
+        was = self.captured is not None
         self.captured = None
         self.seen, self.steps = [], 0
         self.left = False
+        words = ""
         if not self.arena.unlay():
             clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
             if clear is not None:
                 clear()
             if not self.arena.unlay():
                 self.left = True
-                self.declined = self.declined or "results of a captured step were kept beyond the next one"
-        if self.captures >= TIMES:
-            self.declined = self.declined or f"it was captured {TIMES} times, and what it was captured with moved each time"
+                words = "results of a captured step were kept beyond the next one"
+        if self.captures >= TIMES and not words:
+            words = f"it was captured {TIMES} times, and what it was captured with moved each time"
+        if not was:
+            return
+        if words:
+            self._decline(words)
+        else:
+            self._tell(f"not captured now: {why}")
