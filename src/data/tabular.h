@@ -26,6 +26,10 @@ enum {
     HRI_TABULAR_CLASSES = 32    /* whole numbers: fewer different ones than this are classes */
 };
 
+/* How much a sample counts: the field of an element, and the largest. */
+#define HRI_WEIGHT_FIELD "sample_weight"
+#define HRI_WEIGHT_MOST  1e6
+
 typedef enum hri_column_kind {
     HRI_COLUMN_NUMBER = 0,
     HRI_COLUMN_ONEHOT,

@@ -116,6 +116,16 @@ static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why
     return HR_OK;
 }
 
+/* Data with weights of samples is evaluated with them. */
+static hr_status weigh_samples(hr_predictor *i, hri_prose *why) {
+    hri_loss *loss = &i->of.checkpoint.about.loss;
+    if (!i->source.weighted || i->o.no_labels || (!loss->kind && !i->of.want.masks)) {
+        return HR_OK;
+    }
+    loss->weighted = 1;
+    return hri_model_input_with(i->of.model, loss, &i->of.want, why);
+}
+
 /* Without a budget of its own: four MiB, or what the pipeline says it cannot do without. */
 static hr_status open_supply(hr_predictor *i, const char *text, hri_prose *why) {
     hri_supply_options options = {
@@ -169,6 +179,10 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     }
     for (size_t k = 0; k < i->source.note_count; k++) {
         hri_listener_warn(&i->of.listener, NULL, "%s", i->source.notes[k]);
+    }
+    status = weigh_samples(i, &prose);
+    if (status != HR_OK) {
+        return failed(why, "data", status, &prose);
     }
     status = choose_part(i, &use, why);
     if (status == HR_OK && !i->o.no_labels) {

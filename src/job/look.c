@@ -214,6 +214,13 @@ static hr_status choose_loss(hri_train_job *j, hri_prose *why) {
         return hri_prose_set(why, HR_E_INVALID, "`smoothing` needs a loss over classes, not %s",
                              hri_loss_names[j->loss.kind]);
     }
+    if (j->source.weighted && !j->loss.kind && !j->want.masks) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "%s has weights of samples, but the model brings its own loss; "
+                             "name one with `loss`",
+                             j->source.text);
+    }
+    j->loss.weighted = j->source.weighted;
     return j->o.loss ? hri_source_set_loss(&j->source, &j->loss, why) : HR_OK;
 }
 
@@ -292,10 +299,11 @@ static hr_status read_mix(hri_train_job *j) {
     const int one = j->want.classes > 0 && j->want.label.type == HR_TYPE_I32 &&
                     hr_shape_count(&j->want.label.shape) == 1 && j->source.label.name[0];
     if (!one || j->want.sample.type != HR_TYPE_F32 ||
-        (j->loss.kind && j->loss.kind != HRI_LOSS_CROSS_ENTROPY) || j->class_weights) {
+        (j->loss.kind && j->loss.kind != HRI_LOSS_CROSS_ENTROPY) || j->class_weights ||
+        j->loss.weighted) {
         return hri_why_option(&j->why, HR_E_INVALID, name,
                               " needs samples of numbers with one class each and a cross entropy "
-                              "without class weights");
+                              "without weights of classes or samples");
     }
     if (o->cutmix > 0 && j->want.sample.shape.rank != 3) {
         return hri_why_option(&j->why, HR_E_INVALID, "cutmix", " needs images");
@@ -356,7 +364,8 @@ hr_status hri_train_look(hri_train_job *j, hr_ctx *ctx, const hr_job_options *op
     }
     say_loss(j);
     say_notes(j, &j->source);
-    if (j->loss.kind || (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0)) {
+    if (j->loss.kind || j->loss.weighted ||
+        (j->o.model && strcmp(j->o.model, hri_text_get(&j->model_text)) != 0)) {
         status = look_at_model(j); /* with the data's own numbers, and its loss */
     }
     j->train_count = j->source.count;

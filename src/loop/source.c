@@ -122,15 +122,15 @@ hr_status hri_model_input_with(hr_model *m, const hri_loss *loss, hri_model_inpu
         return hri_prose_set(why, status, "out of memory while inspecting the model");
     }
     objective.loss = loss ? *loss : objective.loss;
-    status =
-        objective.loss.kind ? hri_objective_build(&objective, g, 1, 0) : hr_model_build(m, g, 1, 0);
-    if (status != HR_OK && objective.loss.kind) {
+    const int changed = objective.loss.kind || objective.loss.weighted;
+    status = changed ? hri_objective_build(&objective, g, 1, 0) : hr_model_build(m, g, 1, 0);
+    if (status != HR_OK && changed) {
         (void)hri_prose_set(&reason, status, "%s", g->error.message);
     }
     hri_model_input found = {.classes = hr_model_classes(m)};
     if (status == HR_OK) {
         status = read_inputs(g, &found, &reason);
-        found.masks |= objective.loss.kind != HRI_LOSS_MODEL;
+        found.masks |= changed;
     }
     hr_graph_destroy(g);
     if (status != HR_OK) {
@@ -368,6 +368,11 @@ static hr_status check_others(const hr_pipeline *p, const hri_source *s,
         const char *const names[] = {x->name, NULL};
         hr_field f;
         char a[256], b[256];
+        if (!take_field(p, names, &f) && !strcmp(x->name, HRI_WEIGHT_FIELD)) {
+            return hri_prose_set(why, HR_E_NOT_FOUND,
+                                 "%s has no weights, but the training data has; add weight=NAME",
+                                 s->text);
+        }
         if (!take_field(p, names, &f)) {
             return hri_prose_set(why, HR_E_NOT_FOUND,
                                  "%s: its elements have no field %s, which is an input of the "
@@ -413,6 +418,13 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
         status = take_labels(p, s);
     }
     s->target = target_of(s);
+    hr_field weight;
+    const char *const weights[] = {HRI_WEIGHT_FIELD, NULL};
+    s->weighted = take_field(p, weights, &weight) && count_of(&weight.meta.shape) == 1;
+    for (uint32_t i = 0; want && i < want->other_count; i++) {
+        s->weighted &=
+            strcmp(want->others[i].name, HRI_WEIGHT_FIELD) != 0; /* it is the model's own */
+    }
     return status == HR_OK ? HR_OK : hri_prose_set(why, status, "out of memory for class names");
 }
 

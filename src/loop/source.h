@@ -39,6 +39,7 @@ typedef struct hri_source {
     size_t class_count;            /* 0: not known */
     int64_t vocab;                 /* tokens are numbers below this; 0: not known */
     hri_target target;
+    int weighted; /* 1: its field sample_weight says how much a sample counts in the loss */
     hri_tabular *
         table; /* what its columns are, as learnt from all of it; NULL: it has none, or was given one */
     int labels_known; /* 1: `labels` is what the source's labels are */

@@ -16,7 +16,7 @@
 typedef struct options {
     double smoothing, delta, gamma;
     int loss;
-    bool metrics, wide, soft;
+    bool metrics, wide, soft, weighted;
 } options;
 
 static const hri_field fields[] = {
@@ -30,6 +30,8 @@ static const hri_field fields[] = {
     {"wide", "another loss is computed in f32, whatever type the scores have",
      offsetof(options, wide), HRI_FIELD_BOOL, NULL},
     {"soft", "targets of a cross entropy are distributions", offsetof(options, soft),
+     HRI_FIELD_BOOL, NULL},
+    {"weighted", "an input says how much each sample counts", offsetof(options, weighted),
      HRI_FIELD_BOOL, NULL},
     {0}};
 
@@ -82,7 +84,7 @@ static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in
 static int is_own_loss(const options *o, const hr_graph *from, uint32_t node) {
     const char *op = node == HRI_NO_NODE ? "" : from->nodes[node].sig.op->name;
     return o->loss == HRI_LOSS_MODEL ||
-           (o->loss == HRI_LOSS_CROSS_ENTROPY && !from->class_weights && !o->soft &&
+           (o->loss == HRI_LOSS_CROSS_ENTROPY && !from->class_weights && !o->soft && !o->weighted &&
             (!strcmp(op, "cross_entropy") || !strcmp(op, "linear_cross_entropy")));
 }
 
@@ -119,12 +121,21 @@ static void add_loss(hri_rewrite *r, const options *o) {
     }
     const hr_meta label = hri_loss_label(&loss, &g->values[scores].meta);
     const hr_value targets = hr_graph_input(g, "label", label.type, label.shape);
+    const hr_value weight = o->weighted ? hr_graph_input(g, HRI_LOSS_SAMPLE_WEIGHT, HR_TYPE_F32,
+                                                         hr_shape_1(label.shape.dim[0]))
+                                        : HR_NONE;
     hr_graph_push(g, "loss");
     if (o->wide) {
         scores = hr_graph_node(g, "cast", &scores, 1, "to=f32");
     }
-    const hr_value made = hri_loss_build(g, &loss, scores, targets, o->smoothing,
-                                         r->from->class_weights, r->from->class_weight_count);
+    const hr_value made =
+        hri_loss_build(g, &loss,
+                       &(hri_loss_parts){.scores = scores,
+                                         .label = targets,
+                                         .sample_weight = weight,
+                                         .smoothing = o->smoothing,
+                                         .weights = r->from->class_weights,
+                                         .weight_count = r->from->class_weight_count});
     hr_graph_pop(g);
     hr_graph_result(g, made, "loss");
 }

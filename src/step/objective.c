@@ -31,16 +31,16 @@ hr_status hri_objective_build(void *objective, hr_graph *g, int64_t batch, int t
     hri_pass_map map = {0};
     hr_graph *model = NULL;
     const int weighted = training && o->class_weights, soft = training && o->soft;
-    const hri_loss named = {.kind = HRI_LOSS_CROSS_ENTROPY};
-    char *key = strchr(
-        hri_loss_print((weighted || soft) && !o->loss.kind ? &named : &o->loss, loss, sizeof loss),
-        ':');
+    const int named = (weighted || soft || o->loss.weighted) && !o->loss.kind;
+    const hri_loss entropy = {.kind = HRI_LOSS_CROSS_ENTROPY};
+    char *key = strchr(hri_loss_print(named ? &entropy : &o->loss, loss, sizeof loss), ':');
     if (key) {
         *key = ','; /* "huber:delta=1" */
     }
-    snprintf(text, sizeof text, "loss:loss=%s,smoothing=%.17g,metrics=%s,wide=%s,soft=%s", loss,
+    snprintf(text, sizeof text,
+             "loss:loss=%s,smoothing=%.17g,metrics=%s,wide=%s,soft=%s,weighted=%s", loss,
              training ? o->smoothing : 0.0, o->no_metrics ? "no" : "yes", o->wide ? "yes" : "no",
-             soft ? "yes" : "no");
+             soft ? "yes" : "no", o->loss.weighted ? "yes" : "no");
     hr_status status = hri_pass_parse(text, &pass, NULL);
     if (status != HR_OK) {
         return status;

@@ -16,7 +16,7 @@ typedef struct hri_objective {
     void *user;
     double smoothing; /* 0: none */
     int no_metrics;
-    hri_loss loss; /* in place of the model's own */
+    hri_loss loss; /* in place of the model's own; weights of samples are evaluation's, too */
     int wide;      /* 1: such a loss is computed in f32 although scores are of a small type */
     /* One per class, of training alone; NULL: none.  The loss is then a cross entropy if it is not said. */
     const float *class_weights;

@@ -17,11 +17,12 @@ static char data_text[600], weights_path[600];
 
 static void set_up(void) {
     static const char rows[] =
-        "id,area,city,kind\n1,10,Ulm,a\n2,20,Bonn,b\n3,,Ulm,b\n4,40,Jena,a\n";
+        "id,area,city,kind,w\n1,10,Ulm,a,1\n2,20,Bonn,b,2\n3,,Ulm,b,0\n4,40,Jena,a,1\n";
     static const char weights[] = "b,2\na,0.5\n";
     test_write(test_folder(), "t.csv", rows, sizeof rows - 1);
     test_write(test_folder(), "w.txt", weights, sizeof weights - 1);
-    snprintf(data_text, sizeof data_text, "csv:%s/t.csv,x=area+city,y=kind,key=id", test_folder());
+    snprintf(data_text, sizeof data_text, "csv:%s/t.csv,x=area+city,y=kind,key=id,weight=w",
+             test_folder());
     snprintf(weights_path, sizeof weights_path, "%s/w.txt", test_folder());
 }
 

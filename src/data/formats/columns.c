@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-enum { ONEHOT_MOST = 256, SHOWN = 40 };
+enum { ONEHOT_MOST = 256, SHOWN = 40, WEIGHT = INT32_MAX };
 
 /* What was seen of one column. */
 struct hri_columns_sums {
@@ -109,6 +109,46 @@ static hr_status take_table(hri_columns *c, char *const *names, const hri_column
     return HR_OK;
 }
 
+/* The column of weights, which is no other. */
+static hr_status take_weight(hri_columns *c, char *const *names, const hri_columns_ask *ask,
+                             hri_prose *why) {
+    const size_t n = ask->weight ? strlen(ask->weight) : 0;
+    const int64_t place = n ? place_of(names, c->count, ask->weight, n) : -1;
+    if (!n) {
+        return HR_OK;
+    }
+    if (place < 0) {
+        return no_column(ask, names, c->count, " for weights", ask->weight, n, why);
+    }
+    if (c->roles[place] != -1) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "column \"%.60s\" of %s is the weight, so it cannot be x, y or key",
+                             names[place], ask->file);
+    }
+    c->roles[place] = WEIGHT;
+    c->has_weight = true;
+    return HR_OK;
+}
+
+static hr_status read_weight(char *value, size_t n, float *out, hri_prose *why) {
+    double real = (double)NAN;
+    int64_t whole;
+    const bool missing = hri_cell_is_missing(value, n);
+    const bool text = !missing && hri_cell_read(value, n, &real, &whole) == HRI_CELL_TEXT;
+    if (missing || text || !(real >= 0 && real <= HRI_WEIGHT_MOST)) {
+        return hri_prose_set(why, HR_E_FORMAT, "the weight %s%.*s%s is %s; weights are 0 to %g",
+                             missing ? "" : "\"", missing ? 0 : (int)(n < SHOWN ? n : SHOWN), value,
+                             missing ? "of this row" : "\"",
+                             missing    ? "missing"
+                             : real < 0 ? "negative"
+                             : text     ? "not a number"
+                                        : "out of range",
+                             HRI_WEIGHT_MOST);
+    }
+    *out = (float)real;
+    return HR_OK;
+}
+
 /* The rest of the columns: those that are neither target nor key. */
 static void take_rest(hri_columns *c, int32_t *role) {
     for (uint32_t i = 0; i < c->count; i++) {
@@ -148,6 +188,7 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
     if (key >= 0) {
         c->roles[key] = INT32_MIN;
     }
+    status = status == HR_OK ? take_weight(c, names, ask, why) : status;
     if (status == HR_OK && !strcmp(ask->x, "*")) {
         take_rest(c, &inputs);
     } else if (status == HR_OK) {
@@ -155,10 +196,13 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
         size_t n;
         while (status == HR_OK && next_name(&at, &name, &n)) {
             const int64_t place = place_of(names, c->count, name, n);
-            if (place >= 0 && c->roles[place] < -1) {
+            if (place >= 0 && c->roles[place] != -1) {
                 status =
                     hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is in both x and %s",
-                                  names[place], ask->file, place == key ? "key" : "y");
+                                  names[place], ask->file,
+                                  place == key                ? "key"
+                                  : c->roles[place] == WEIGHT ? "weight"
+                                                              : "y");
             }
         }
         status = status == HR_OK ? take_list(c, names, ask->x, ask, &inputs, why) : status;
@@ -211,7 +255,8 @@ hr_status hri_columns_find(hri_columns *c, char *const *names, uint32_t count,
         }
     }
     if (table) {
-        return take_table(c, names, ask, why);
+        const hr_status taken = take_table(c, names, ask, why);
+        return taken == HR_OK ? take_weight(c, names, ask, why) : taken;
     }
     const hr_status status = find_asked(c, names, ask, why);
     return status == HR_OK ? make_sums(c, names, ask) : status;
@@ -262,8 +307,9 @@ typedef struct looking {
 
 static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_prose *why) {
     looking *l = user;
-    if (role >= (int32_t)l->c->sum_count) {
-        return HR_OK; /* the key */
+    float weight;
+    if (role >= (int32_t)l->c->sum_count) { /* the key, or the weight */
+        return role == WEIGHT ? read_weight(value, n, &weight, why) : HR_OK;
     }
     hri_columns_sums *s = &l->c->sums[role];
     double real;
@@ -308,7 +354,7 @@ static uint32_t input_count(const hri_columns *c) {
     for (uint32_t i = 0; i < c->count; i++) {
         n += c->roles[i] >= 0;
     }
-    return n - c->has_key; /* with targets */
+    return n - c->has_key - c->has_weight; /* with targets */
 }
 
 static hr_status not_a_number(const hri_columns_ask *ask, const hri_columns_sums *s, bool target,
@@ -492,6 +538,9 @@ static hr_status encode(void *user, int32_t role, char *value, size_t n, hri_pro
     const hri_tabular *t = e->c->table;
     const size_t at = (size_t)role;
     char text[HRI_TABULAR_TEXT + 1];
+    if (role == WEIGHT) {
+        return read_weight(value, n, &e->out->weight, why);
+    }
     if (at == t->input_count + t->target_count) {
         e->out->key = value;
         e->out->key_bytes = n;
@@ -529,6 +578,7 @@ hr_status hri_columns_row(const hri_columns *c, char *record, size_t length, cha
     out->class_id = -1;
     out->key = NULL;
     out->key_bytes = 0;
+    out->weight = 1;
     const hr_status status = each_cell(c, record, length, separator, encode, &e, why);
     for (uint64_t i = 0; status == HR_OK && c->table->fitted && i < c->table->width; i++) {
         out->x[i] = isnan(out->x[i]) ? 0.0f : out->x[i]; /* the mean */

@@ -22,9 +22,10 @@ typedef enum hri_columns_task {
 /* As the user says it; names with '+' between; NULL: none. */
 typedef struct hri_columns_ask {
     const char *x, *y, *key, *categories, *ids;
-    int task;         /* hri_columns_task */
-    bool no_missing;  /* a missing input is refused */
-    const char *file; /* for sentences */
+    const char *weight; /* the column that says how much a row counts */
+    int task;           /* hri_columns_task */
+    bool no_missing;    /* a missing input is refused */
+    const char *file;   /* for sentences */
 } hri_columns_ask;
 
 typedef struct hri_columns_sums hri_columns_sums;
@@ -32,9 +33,10 @@ typedef struct hri_columns_sums hri_columns_sums;
 typedef struct hri_columns {
     const hri_tabular *table; /* NULL until settled */
     hri_tabular *own;         /* the same, where it was made here */
-    int32_t *roles;           /* by place in a record: -1: none; then inputs, targets, the key */
-    uint32_t count;           /* places */
-    bool has_targets, has_key;
+    int32_t *
+        roles; /* by place in a record: -1: none; then inputs, targets, the key; INT32_MAX: the weight */
+    uint32_t count; /* places */
+    bool has_targets, has_key, has_weight;
     hri_columns_sums *sums; /* while looking */
     uint32_t sum_count, target_count;
 } hri_columns;
@@ -45,6 +47,7 @@ typedef struct hri_columns_row_out {
     int64_t class_id; /* where the target is classes; -1: missing */
     const char *key;  /* in the record */
     size_t key_bytes;
+    float weight; /* 1 where no column says it */
 } hri_columns_row_out;
 
 HR_MUST_CHECK hr_status hri_columns_find(hri_columns *c, char *const *names, uint32_t count,

@@ -22,7 +22,7 @@ static const char *const rules[] = {"mean", "error", NULL};
 
 typedef struct options {
     hri_list path, types;
-    const char *x, *y, *key, *categories, *ids;
+    const char *x, *y, *key, *weight, *categories, *ids;
     int task, missing;
     bool header, index;
     const char *separator;
@@ -37,12 +37,14 @@ static const hri_field fields[] = {
      ","},
     {"types", "column types, NAME:i64,NAME:f32,NAME:text; others are inferred",
      offsetof(options, types), HRI_FIELD_LIST},
-    {"x", "a table: columns that go into the model, NAME+NAME, or *: all but y and key",
+    {"x", "a table: columns that go into the model, NAME+NAME, or *: all but y, key and weight",
      offsetof(options, x), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
     {"y", "columns to learn; text, and few different integers, are classes", offsetof(options, y),
      HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
     {"key", "column that names a row in predictions", offsetof(options, key), HRI_FIELD_STRING,
      NULL, .metavar = "NAME"},
+    {"weight", "column that says how much a row counts in the loss", offsetof(options, weight),
+     HRI_FIELD_STRING, NULL, .metavar = "NAME"},
     {"categories", "columns of x that are categories although they are numbers",
      offsetof(options, categories), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
     {"ids", "categories of x as one number each instead of an input for each value",
@@ -217,6 +219,7 @@ static hri_columns_ask ask_of(const hri_stage *s) {
     return (hri_columns_ask){.x = o->x,
                              .y = o->y,
                              .key = o->key,
+                             .weight = o->weight,
                              .categories = o->categories,
                              .ids = o->ids,
                              .task = o->task,
@@ -345,6 +348,9 @@ static hr_status put_table_fields(hri_stage *s) {
     }
     hr_status status = hri_spec_put(&s->spec, "x", x);
     status = status == HR_OK && w->table.has_targets ? hri_spec_put(&s->spec, "y", y) : status;
+    if (status == HR_OK && w->table.has_weight) {
+        status = hri_spec_put(&s->spec, HRI_WEIGHT_FIELD, (hr_meta){.type = HR_TYPE_F32});
+    }
     return status == HR_OK && w->table.has_key ? hri_spec_put(&s->spec, "name", name) : status;
 }
 
@@ -371,8 +377,12 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
         return status;
     }
     const uint64_t numbers = w->table.table->width + w->table.table->target_count + 2;
+    if (w->table.has_weight) {
+        hri_pipeline_note(s->pipeline, "%s: the loss is weighted by column \"%s\"",
+                          w->records.files.files[0].path, o->weight);
+    }
     s->spec.item_bytes =
-        hri_bytes_add(hri_pool_round(numbers * 4), hri_pool_round(o->max_bytes) + 256);
+        hri_bytes_add(hri_pool_round(numbers * 4), hri_pool_round(o->max_bytes) + 320);
     s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
     return hri_index_fill(&w->index, s, why);
 }
@@ -402,6 +412,14 @@ static hr_status load_table(const own *w, char *record, uint64_t length, hr_emit
     }
     if (label && hri_tabular_has_classes(t)) {
         *(int64_t *)label = out.class_id;
+    }
+    if (w->table.has_weight) {
+        const hr_meta one = {.type = HR_TYPE_F32};
+        status = hr_emit_field(emit, HRI_WEIGHT_FIELD, &one, &data);
+        if (status != HR_OK) {
+            return status;
+        }
+        *(float *)data = out.weight;
     }
     if (w->table.has_key) {
         const hr_meta name = {.type = HR_TYPE_U8,
@@ -456,9 +474,9 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     if (w->is_table) {
         return open_table(s, why);
     }
-    if (o->y || o->key || o->categories || o->ids) {
+    if (o->y || o->key || o->weight || o->categories || o->ids) {
         return hri_prose_set(why, HR_E_INVALID,
-                             "y, key, categories and ids need x=NAME+NAME, or x=*");
+                             "y, key, weight, categories and ids need x=NAME+NAME, or x=*");
     }
     status = look(s, why);
     for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {

@@ -1,6 +1,6 @@
 /* npy:X.npy[,Y.npy...]  NumPy arrays, sliced along their first dimension, side by side.  The fields are "x", "y" and
  * then the files' names, or those in `names`.  Numbers of types that we have none for are converted: u16, i16 and i8
- * to i32, u32 to i64, f64 to f32. */
+ * to i32, u32 to i64, f64 to f32.  The array of `weight` is the last, a number for each sample. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,17 +9,21 @@
 #include "data/formats/filelist.h"
 #include "data/formats/npy.h"
 #include "data/read.h"
+#include "data/tabular.h"
 
 enum { ARRAYS_MAX = 16, LABELS_PIECE = 4096, LABELS_MOST = 1 << 30 };
 
 typedef struct options {
     hri_list path, names;
+    const char *weight;
 } options;
 
 static const hri_field fields[] = {
     {"path", "files", offsetof(options, path), HRI_FIELD_LIST, .metavar = "FILE",
      .max = ARRAYS_MAX},
     {"names", "field names", offsetof(options, names), HRI_FIELD_LIST},
+    {"weight", "array of one number per sample: how much it counts in the loss",
+     offsetof(options, weight), HRI_FIELD_STRING, NULL, .metavar = "FILE"},
     {0}};
 
 typedef struct own {
@@ -29,10 +33,16 @@ typedef struct own {
     char names[ARRAYS_MAX][HR_FIELD_NAME_SIZE];
 } own;
 
+static bool is_weight(const options *o, const own *w, size_t i) {
+    return o->weight && i + 1 == w->files.count;
+}
+
 static void choose_name(const options *o, own *w, size_t i) {
     static const char *const usual[] = {"x", "y"};
     char *name = w->names[i];
-    if (i < o->names.count) {
+    if (is_weight(o, w, i)) {
+        snprintf(name, HR_FIELD_NAME_SIZE, "%s", HRI_WEIGHT_FIELD);
+    } else if (i < o->names.count) {
         snprintf(name, HR_FIELD_NAME_SIZE, "%s", o->names.items[i]);
     } else if (i < 2) {
         snprintf(name, HR_FIELD_NAME_SIZE, "%s", usual[i]);
@@ -75,16 +85,38 @@ static hr_status open_array(hri_stage *s, size_t i, hri_prose *why) {
     m->shape.rank = a->meta.shape.rank - 1;
     memcpy(m->shape.dim, a->meta.shape.dim + 1, (size_t)m->shape.rank * sizeof m->shape.dim[0]);
     choose_name(s->options, w, i);
+    if (is_weight(s->options, w, i) &&
+        (hr_shape_count(&m->shape) != 1 ||
+         (m->type != HR_TYPE_F32 && m->type != HR_TYPE_I32 && m->type != HR_TYPE_I64))) {
+        char is[256];
+        return hri_prose_set(why, HR_E_SHAPE,
+                             "%s has %s for each sample; a weight is one f32, f64 or integer",
+                             f->path, hr_meta_print(m, is, sizeof is));
+    }
     if (hri_spec_find(&s->spec, w->names[i])) {
         return hri_prose_set(why, HR_E_EXISTS, "two fields are named \"%s\"", w->names[i]);
     }
     return hri_spec_put(&s->spec, w->names[i], *m);
 }
 
+static hr_status open_files(const options *o, own *w, hri_prose *why) {
+    const char *items[ARRAYS_MAX + 1];
+    hri_list all = {.items = items};
+    while (all.count < o->path.count && all.count < ARRAYS_MAX) {
+        items[all.count] = o->path.items[all.count];
+        all.count++;
+    }
+    if (!o->weight) {
+        return hri_filelist_open(&w->files, &o->path, why);
+    }
+    items[all.count++] = o->weight;
+    return hri_filelist_open(&w->files, &all, why);
+}
+
 static hr_status open(hri_stage *s, hri_prose *why) {
     const options *o = s->options;
     own *w = s->own;
-    hr_status status = hri_filelist_open(&w->files, &o->path, why);
+    hr_status status = open_files(o, w, why);
     if (status == HR_OK && w->files.count > ARRAYS_MAX) {
         status = hri_prose_set(why, HR_E_RANGE, "more than %d files", ARRAYS_MAX);
     }
@@ -99,6 +131,9 @@ static hr_status open(hri_stage *s, hri_prose *why) {
     }
     if (status != HR_OK) {
         return status;
+    }
+    if (o->weight) {
+        hri_pipeline_note(s->pipeline, "the loss is weighted by %s", o->weight);
     }
     s->spec.count = (uint64_t)w->arrays[0].meta.shape.dim[0];
     if (!hri_spec_exact(&s->spec, &s->spec.item_bytes)) {
@@ -145,6 +180,22 @@ static hr_status check_numbers(const own *w, size_t i, uint64_t row, const float
                          (unsigned long long)row, place, what);
 }
 
+static hr_status check_weight(const own *w, size_t i, uint64_t row, const void *data,
+                              hr_emit *emit) {
+    const hr_field f = {.meta = w->slices[i], .data = (void *)(uintptr_t)data};
+    const double x = hri_field_number(&f, 0);
+    return x >= 0 && x <= HRI_WEIGHT_MOST
+               ? HR_OK
+               : hri_emit_fail(emit, HR_E_FORMAT,
+                               "%s: the weight in row %llu (counted from 0) is %s; weights are 0 "
+                               "to %g",
+                               w->files.files[i].path, (unsigned long long)row,
+                               isnan(x) ? "not a number"
+                               : x < 0  ? "negative"
+                                        : "out of range",
+                               HRI_WEIGHT_MOST);
+}
+
 static hr_status load_one(const own *w, size_t i, uint64_t index, hr_emit *emit) {
     const hri_npy *a = &w->arrays[i];
     const hri_file *f = &w->files.files[i];
@@ -168,6 +219,9 @@ static hr_status load_one(const own *w, size_t i, uint64_t index, hr_emit *emit)
         hri_npy_convert(a->kind, raw->data, data, n);
     }
     hri_buffer_unref(raw);
+    if (status == HR_OK && !strcmp(w->names[i], HRI_WEIGHT_FIELD)) {
+        return check_weight(w, i, index, data, emit);
+    }
     return status == HR_OK && i == 0 && a->meta.type == HR_TYPE_F32
                ? check_numbers(w, i, index, data, n, emit)
                : status;

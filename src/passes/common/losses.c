@@ -83,8 +83,15 @@ static hr_value number(hr_graph *g, double x) {
 }
 
 /* The sum of what counts over how much that is; 0 where nothing does. */
-static hr_value mean_of(hr_graph *g, hr_value each, hr_value mask) {
+static hr_value mean_of(hr_graph *g, hr_value each, hr_value mask, hr_value sample_weight) {
     const hr_value count = hr_maximum(g, hr_sum(g, mask, NULL, 0), number(g, 1));
+    if (sample_weight != HR_NONE) {
+        hr_shape rows = hr_graph_meta(g, each).shape;
+        for (int d = 1; d < rows.rank; d++) {
+            rows.dim[d] = 1;
+        }
+        each = hr_mul(g, each, hr_reshape(g, sample_weight, rows));
+    }
     return hr_div(g, hr_sum(g, hr_mul(g, each, mask), NULL, 0), count);
 }
 
@@ -105,11 +112,12 @@ static hr_value surprise(hr_graph *g, hr_value scores, hr_value ids, double smoo
                          : right;
 }
 
-static hr_value over_ids(hr_graph *g, const hri_loss *l, hr_value scores, hr_value label,
-                         double smoothing, const float *weights, size_t weight_count) {
-    const hr_meta meta = hr_graph_meta(g, scores);
+static hr_value over_ids(hr_graph *g, const hri_loss *l, const hri_loss_parts *of) {
+    const float *weights = of->weights;
+    const size_t weight_count = of->weight_count;
+    const hr_meta meta = hr_graph_meta(g, of->scores);
     const int64_t classes = meta.shape.rank ? meta.shape.dim[meta.shape.rank - 1] : 0;
-    const hr_value real = hr_cast(g, label, HR_TYPE_F32);
+    const hr_value real = hr_cast(g, of->label, HR_TYPE_F32);
     const hr_value mask = hr_compare(g, real, number(g, 0), "greater_equal");
     const hr_value ids = hr_cast(g, hr_maximum(g, real, number(g, 0)), HR_TYPE_I32);
     if (weights && weight_count != (size_t)classes) {
@@ -117,7 +125,7 @@ static hr_value over_ids(hr_graph *g, const hri_loss *l, hr_value scores, hr_val
                        weight_count, (long long)classes);
         return HR_NONE;
     }
-    hr_value each = surprise(g, scores, ids, smoothing);
+    hr_value each = surprise(g, of->scores, ids, of->smoothing);
     if (l->kind == HRI_LOSS_FOCAL) { /* at p = 1 the power has no gradient */
         const hr_value p = hr_exp(g, hr_neg(g, each));
         const hr_value rest = hr_clip(g, hr_affine(g, p, -1, 1), 1e-6, 1);
@@ -128,7 +136,7 @@ static hr_value over_ids(hr_graph *g, const hri_loss *l, hr_value scores, hr_val
             hr_graph_constant(g, HR_TYPE_F32, hr_shape_1((int64_t)weight_count), weights);
         each = hr_mul(g, each, hr_gather(g, table, ids));
     }
-    return mean_of(g, each, mask);
+    return mean_of(g, each, mask, of->sample_weight);
 }
 
 /* max(x, 0) - x t + log(1 + exp(-|x|)) */
@@ -137,42 +145,44 @@ static hr_value binary(hr_graph *g, hr_value x, hr_value t) {
     return hr_add(g, hr_sub(g, hr_relu(g, x), hr_mul(g, x, t)), rest);
 }
 
-static hr_value over_numbers(hr_graph *g, const hri_loss *l, hr_value scores, hr_value label) {
+static hr_value over_numbers(hr_graph *g, const hri_loss *l, const hri_loss_parts *of) {
+    const hr_value label = of->label, weight = of->sample_weight;
     const hr_value mask = hr_compare(g, label, label, "equal"); /* NaN is not itself */
     const hr_value t = hr_where(g, mask, label, number(g, 0));
     if (l->kind == HRI_LOSS_BCE) {
-        return mean_of(g, binary(g, scores, t), mask);
+        return mean_of(g, binary(g, of->scores, t), mask, weight);
     }
-    const hr_value by = hr_sub(g, scores, t);
+    const hr_value by = hr_sub(g, of->scores, t);
     if (l->kind == HRI_LOSS_MSE) {
-        return mean_of(g, hr_mul(g, by, by), mask);
+        return mean_of(g, hr_mul(g, by, by), mask, weight);
     }
     const hr_value far = hr_abs(g, by);
     if (l->kind == HRI_LOSS_MAE) {
-        return mean_of(g, far, mask);
+        return mean_of(g, far, mask, weight);
     }
     /* with c = min(|d|, delta): c |d| - c^2 / 2 is d^2 / 2 inside and delta (|d| - delta / 2) outside */
     const hr_value near = hr_clip(g, far, 0, l->delta);
     const hr_value each =
         hr_sub(g, hr_mul(g, near, far), hr_affine(g, hr_mul(g, near, near), 0.5, 0));
-    return mean_of(g, each, mask);
+    return mean_of(g, each, mask, weight);
 }
 
-hr_value hri_loss_build(hr_graph *g, const hri_loss *l, hr_value scores, hr_value label,
-                        double smoothing, const float *weights, size_t weight_count) {
-    if (!hri_loss_has_ids(l) && (weights || smoothing > 0)) {
+hr_value hri_loss_build(hr_graph *g, const hri_loss *l, const hri_loss_parts *of) {
+    const float *weights = of->weights;
+    if (!hri_loss_has_ids(l) && (weights || of->smoothing > 0)) {
         hri_graph_fail(g, HR_E_UNSUPPORTED, "%s need a loss over classes, not %s",
                        weights ? "class weights" : "smoothed labels", hri_loss_names[l->kind]);
         return HR_NONE;
     }
-    if (l->soft && (l->kind != HRI_LOSS_CROSS_ENTROPY || weights)) {
+    if (l->soft && (l->kind != HRI_LOSS_CROSS_ENTROPY || weights || of->sample_weight != HR_NONE)) {
         hri_graph_fail(g, HR_E_UNSUPPORTED, "mixed samples need the loss cross_entropy%s",
-                       weights ? " without class weights" : "");
+                       weights                        ? " without class weights"
+                       : of->sample_weight != HR_NONE ? " without sample weights"
+                                                      : "");
         return HR_NONE;
     }
     if (l->soft) {
-        return hr_cross_entropy_soft(g, scores, label, smoothing);
+        return hr_cross_entropy_soft(g, of->scores, of->label, of->smoothing);
     }
-    return hri_loss_has_ids(l) ? over_ids(g, l, scores, label, smoothing, weights, weight_count)
-                               : over_numbers(g, l, scores, label);
+    return hri_loss_has_ids(l) ? over_ids(g, l, of) : over_numbers(g, l, of);
 }

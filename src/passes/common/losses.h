@@ -7,7 +7,8 @@
  * The one idea: a target that is missing counts for nothing (an id below 0; a number that is NaN), and a loss is the sum
  * over those that count divided by how many they are, once.  So parts of a batch weigh what they have of the targets that
  * count (step/share.h), and the loss does not depend on how a batch was cut.  Class weights multiply the loss of a target;
- * the division stays that by their number, as in Keras: weights whose mean over the data is 1 leave the loss as large. */
+ * the division stays that by their number, as in Keras: weights whose mean over the data is 1 leave the loss as large.
+ * So do weights of samples, each for all targets of its sample: (weight * loss).mean() in PyTorch's words. */
 #ifndef HRI_PASSES_COMMON_LOSSES_H
 #define HRI_PASSES_COMMON_LOSSES_H
 
@@ -31,6 +32,7 @@ typedef struct hri_loss {
     double delta; /* huber: where it turns from squares to lines */
     double gamma; /* focal */
     int soft;     /* cross entropy of training alone: a target is a distribution over the classes */
+    int weighted; /* the input "sample_weight" (batch) says how much each sample counts */
 } hri_loss;
 
 /* Names of the kinds by their number, NULL at the end; "model" is the first. */
@@ -47,8 +49,20 @@ int hri_loss_has_ids(const hri_loss *l);
 /* What the targets of these scores are. */
 hr_meta hri_loss_label(const hri_loss *l, const hr_meta *scores);
 
-/* The nodes.  weights (may be NULL) are `weight_count` numbers, one per class: only where targets are ids. */
-hr_value hri_loss_build(hr_graph *g, const hri_loss *l, hr_value scores, hr_value label,
-                        double smoothing, const float *weights, size_t weight_count);
+/* The name of a loss's input with the weights of samples. */
+#define HRI_LOSS_SAMPLE_WEIGHT "sample_weight"
+
+/* What a loss is made of. */
+typedef struct hri_loss_parts {
+    hr_value scores, label;
+    hr_value sample_weight; /* f32 (batch); HR_NONE: every sample counts the same */
+    double smoothing;
+    const float
+        *weights; /* weight_count numbers, one per class, only where targets are ids; NULL: none */
+    size_t weight_count;
+} hri_loss_parts;
+
+/* The nodes. */
+hr_value hri_loss_build(hr_graph *g, const hri_loss *l, const hri_loss_parts *of);
 
 #endif

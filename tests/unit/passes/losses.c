@@ -38,8 +38,9 @@ TEST(losses, texts_are_read_and_printed) {
 }
 
 /* The loss of these scores, and its gradient for them by differences of the graph's own. */
-static double loss_of(const char *text, const void *label, double smoothing, const float *weights,
-                      double bump, size_t at) {
+static double weighted_loss(const char *text, const void *label, double smoothing,
+                            const float *weights, const float *sample_weights, double bump,
+                            size_t at) {
     hri_loss l;
     hr_graph *g;
     hri_interp *it;
@@ -48,17 +49,33 @@ static double loss_of(const char *text, const void *label, double smoothing, con
     const hr_value x = hr_graph_input(g, "x", HR_TYPE_F32, hr_shape_2(N, C));
     const hr_meta meta = hr_graph_meta(g, x), labels = hri_loss_label(&l, &meta);
     const hr_value t = hr_graph_input(g, "label", labels.type, labels.shape);
-    hr_graph_result(g, hri_loss_build(g, &l, x, t, smoothing, weights, weights ? C : 0), "loss");
+    const hr_value w =
+        sample_weights ? hr_graph_input(g, "sample_weight", HR_TYPE_F32, hr_shape_1(N)) : HR_NONE;
+    const hri_loss_parts of = {.scores = x,
+                               .label = t,
+                               .sample_weight = w,
+                               .smoothing = smoothing,
+                               .weights = weights,
+                               .weight_count = weights ? C : 0};
+    hr_graph_result(g, hri_loss_build(g, &l, &of), "loss");
     CHECK_OK(hr_graph_freeze(g));
     CHECK_OK(hri_interp_create(g, NULL, 1, &it));
     memcpy(hri_interp_data(it, x), scores, sizeof scores);
     ((float *)hri_interp_data(it, x))[at] += (float)bump;
     memcpy(hri_interp_data(it, t), label, hr_meta_bytes(&labels));
+    if (sample_weights) {
+        memcpy(hri_interp_data(it, w), sample_weights, N * sizeof(float));
+    }
     CHECK_OK(hri_interp_run(it, 0, NULL));
     const double is = (double)*(float *)hri_interp_data(it, hr_graph_find(g, "loss"));
     hri_interp_destroy(it);
     hr_graph_destroy(g);
     return is;
+}
+
+static double loss_of(const char *text, const void *label, double smoothing, const float *weights,
+                      double bump, size_t at) {
+    return weighted_loss(text, label, smoothing, weights, NULL, bump, at);
 }
 
 static double surprise(int i, int id) {
@@ -122,6 +139,42 @@ TEST(losses, of_numbers_leave_out_what_is_missing) {
         ((float *)t)[i] = NAN;
     }
     CHECK(loss_of("mae", t, 0, NULL, 0, 0) == 0);
+}
+
+/* As (weight * loss).mean() of PyTorch and NumPy over the targets that count: the division is by their number. */
+TEST(losses, weights_of_samples_multiply_and_the_division_stays_that_by_the_number_of_targets) {
+    static const float w[N] = {0.5f, 0.0f, 9.0f, 3.0f, 1.25f, 100.0f};
+    static const float classes[C] = {0.5f, 2.0f, 1.0f};
+    float t[N][C];
+    double plain = 0, both = 0, mse = 0, mae = 0, huber = 0, bce = 0, focal = 0;
+    int count = 0;
+    for (int i = 0; i < N; i++) {
+        const double weight = (double)w[i];
+        if (ids[i] >= 0) {
+            const double l = surprise(i, ids[i]);
+            plain += weight * l / 4;
+            both += weight * (double)classes[ids[i]] * l / 4;
+            focal += weight * pow(1 - exp(-l), 2) * l / 4;
+        }
+        for (int c = 0; c < C; c++) {
+            t[i][c] = (i + c) % 4 == 1 ? NAN : (float)((i * C + c) % 2);
+            if (!isnan(t[i][c])) {
+                const double x = (double)scores[i][c], d = fabs(x - (double)t[i][c]);
+                mse += weight * d * d;
+                mae += weight * d;
+                huber += weight * (d < 0.7 ? d * d / 2 : 0.7 * (d - 0.35));
+                bce += weight * ((x > 0 ? x : 0) - x * (double)t[i][c] + log1p(exp(-fabs(x))));
+                count++;
+            }
+        }
+    }
+    CHECK(fabs(weighted_loss("cross_entropy", ids, 0, NULL, w, 0, 0) - plain) < 1e-5);
+    CHECK(fabs(weighted_loss("cross_entropy", ids, 0, classes, w, 0, 0) - both) < 1e-5);
+    CHECK(fabs(weighted_loss("focal", ids, 0, NULL, w, 0, 0) - focal) < 1e-5);
+    CHECK(fabs(weighted_loss("mse", t, 0, NULL, w, 0, 0) / (mse / count) - 1) < 1e-5);
+    CHECK(fabs(weighted_loss("mae", t, 0, NULL, w, 0, 0) / (mae / count) - 1) < 1e-5);
+    CHECK(fabs(weighted_loss("huber:delta=0.7", t, 0, NULL, w, 0, 0) / (huber / count) - 1) < 1e-5);
+    CHECK(fabs(weighted_loss("bce", t, 0, NULL, w, 0, 0) / (bce / count) - 1) < 1e-5);
 }
 
 /* The first parameter of a model after one step of 4 samples at once, or in two parts; and the label that it asks for. */
