@@ -2,7 +2,10 @@
  *
  *   bench/gpu_ops [--device cuda:0] [--check] [--repeat N] [TEXT...]     lines that contain any of the texts
  *   bench/gpu_ops --op softmax "bf16[64,1000]" "axis=0"                  any op, inputs and attributes
+ *   bench/gpu_ops --product "nt bf16 f32 2048 50304 768 768 768 50304"   a product: operands as they lie (n) or turned (t), their
+ *                                       type and the result's, M N K, elements from row to row of each, "add"
  *   bench/gpu_ops --no-cudnn --no-cublaslt conv attention matmul         our own kernels where a library has some
+ *   bench/gpu_ops --trial ...           algorithms of libraries are chosen in a trial, and all candidates shown: group and microseconds
  *   bench/gpu_ops --wait ...            says "ready" when the first call is over, and times when a line comes in: many of them may
  *                                       compile side by side and be timed one after the other (tools/gpu-attention)
  *
@@ -22,123 +25,9 @@
 #include "device/gpu.h"
 #include "graph/graph.h"
 #include "graph/half.h"
+#include "gpu_rows.h"
 
 #define CEILING_FLOPS 790e12
-
-typedef struct row {
-    const char *op, *in, *attributes;
-} row;
-
-#define BN(X, C) X " f32[" C "] f32[" C "]"
-static const row rows[] = {
-    {"batch_norm_relu", BN("bf16[256,112,112,64]", "64"), NULL},
-    {"batch_norm_relu", BN("bf16[256,56,56,64]", "64"), NULL},
-    {"batch_norm_relu", BN("bf16[256,28,28,128]", "128"), NULL},
-    {"batch_norm_relu", BN("bf16[256,14,14,256]", "256"), NULL},
-    {"batch_norm_relu", BN("bf16[256,7,7,512]", "512"), NULL},
-    {"batch_norm", BN("bf16[256,56,56,256]", "256"), NULL},
-    {"batch_norm", BN("bf16[256,7,7,2048]", "2048"), NULL},
-    {"batch_norm_add_relu", BN("bf16[256,56,56,256]", "256") " bf16[256,56,56,256]", NULL},
-    {"batch_norm_add_relu", BN("bf16[256,28,28,512]", "512") " bf16[256,28,28,512]", NULL},
-    {"batch_norm_add_relu", BN("bf16[256,14,14,1024]", "1024") " bf16[256,14,14,1024]", NULL},
-    {"batch_norm_add_relu", BN("bf16[256,7,7,2048]", "2048") " bf16[256,7,7,2048]", NULL},
-    {"batch_norm_relu_grad",
-     "bf16[256,112,112,64] bf16[256,112,112,64] f32[64] f32[64] f32[64] f32[64]", NULL},
-    {"batch_norm_relu_grad",
-     "bf16[256,56,56,64] bf16[256,56,56,64] f32[64] f32[64] f32[64] f32[64]", NULL},
-    {"batch_norm_relu_grad",
-     "bf16[256,28,28,128] bf16[256,28,28,128] f32[128] f32[128] f32[128] f32[128]", NULL},
-    {"batch_norm_relu_grad",
-     "bf16[256,14,14,256] bf16[256,14,14,256] f32[256] f32[256] f32[256] f32[256]", NULL},
-    {"batch_norm_relu_grad",
-     "bf16[256,7,7,512] bf16[256,7,7,512] f32[512] f32[512] f32[512] f32[512]", NULL},
-    {"batch_norm_grad", "bf16[256,56,56,256] bf16[256,56,56,256] f32[256] f32[256] f32[256]", NULL},
-    {"batch_norm_add_relu_grad",
-     "bf16[256,56,56,256] bf16[256,56,56,256] f32[256] f32[256] f32[256] bf16[256,56,56,256]",
-     NULL},
-    {"batch_norm_add_relu_grad",
-     "bf16[256,28,28,512] bf16[256,28,28,512] f32[512] f32[512] f32[512] bf16[256,28,28,512]",
-     NULL},
-    {"batch_norm_add_relu_grad",
-     "bf16[256,14,14,1024] bf16[256,14,14,1024] f32[1024] f32[1024] f32[1024] "
-     "bf16[256,14,14,1024]",
-     NULL},
-    {"batch_norm_add_relu_grad",
-     "bf16[256,7,7,2048] bf16[256,7,7,2048] f32[2048] f32[2048] f32[2048] bf16[256,7,7,2048]",
-     NULL},
-    {"max_pool", "bf16[256,112,112,64]", "kernel=3,stride=2,pad=1"},
-    {"max_pool_grad", "bf16[256,56,56,64] u8[256,56,56,64]",
-     "kernel=3,stride=2,pad=1,height=112,width=112"},
-    {"global_avg_pool", "bf16[256,7,7,2048]", NULL},
-    {"broadcast_to", "bf16[256,1,1,2048]", "to=256x7x7x2048"},
-    {"add", "bf16[256,56,56,256] bf16[256,56,56,256]", NULL},
-    {"conv2d", "bf16[256,224,224,3] bf16[7,7,3,64]", "stride=2,pad=3"},
-    {"conv2d", "bf16[256,56,56,64] bf16[1,1,64,256]", NULL},
-    {"conv2d", "bf16[256,56,56,64] bf16[3,3,64,64]", "pad=1"},
-    {"conv2d", "bf16[256,14,14,256] bf16[3,3,256,256]", "pad=1"},
-    {"conv2d_input", "bf16[256,56,56,64] bf16[3,3,64,64]", "pad=1,size=56x56"},
-    {"conv2d_weight", "bf16[256,56,56,64] bf16[256,56,56,64]", "pad=1,size=3x3"},
-    {"sgd_momentum", "f32[25000000] f32[25000000] f32[] f32[25000000]", NULL},
-    {"layer_norm", "bf16[16384,768] f32[768] f32[768]", NULL},
-    {"layer_norm_grad", "bf16[16384,768] bf16[16384,768] f32[768] f32[16384] f32[16384]", NULL},
-    {"rms_norm", "bf16[16384,768] f32[768]", NULL},
-    {"rms_norm_grad", "bf16[16384,768] bf16[16384,768] f32[768] f32[16384]", NULL},
-    {"group_norm", "bf16[32,56,56,256] f32[256] f32[256]", "groups=32"},
-    {"softmax", "bf16[16384,1024]", NULL},
-    {"softmax_grad", "bf16[16384,1024] bf16[16384,1024]", NULL},
-    {"log_softmax", "f32[4096,50257]", NULL},
-    {"gelu", "bf16[16384,3072]", "approximate=tanh"},
-    {"gelu_grad", "bf16[16384,3072] bf16[16384,3072]", "approximate=tanh"},
-    {"bias_add", "bf16[16384,3072] bf16[3072]", NULL},
-    {"add", "bf16[16384,768] bf16[16384,768]", NULL},
-    {"attention_packed", "bf16[16,1024,3,12,64]", "causal"},
-    {"attention_packed_grad",
-     "bf16[16,1024,12,64] bf16[16,1024,3,12,64] bf16[16,1024,12,64] f32[16,12,1024]", "causal"},
-    {"attention", "bf16[64,197,12,64] bf16[64,197,12,64] bf16[64,197,12,64]", NULL},
-    {"attention", "bf16[4,2048,16,128] bf16[4,2048,16,128] bf16[4,2048,16,128]", "causal"},
-    {"attention_grad",
-     "bf16[4,2048,16,128] bf16[4,2048,16,128] bf16[4,2048,16,128] bf16[4,2048,16,128] "
-     "bf16[4,2048,16,128] f32[4,16,2048]",
-     "causal"},
-    /* A pair each: a mask that adds everywhere should not cost more than a quarter. */
-    {"attention", "bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[16,1024,12,64]", NULL},
-    {"attention_masked",
-     "bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[1,1,1024,1024]", NULL},
-    {"attention_masked",
-     "bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[16,1024,12,64] f32[16,1,1,1024]", NULL},
-    {"attention_grad",
-     "bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[16,1024,12,64] "
-     "bf16[16,1024,12,64] f32[16,12,1024]",
-     NULL},
-    {"attention_masked_grad",
-     "bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[16,1024,12,64] bf16[16,1024,12,64] "
-     "bf16[16,1024,12,64] f32[16,12,1024] bf16[1,1,1024,1024]",
-     NULL},
-    {"attention", "bf16[4,2048,32,128] bf16[4,2048,8,128] bf16[4,2048,8,128]", "causal"},
-    {"attention_packed", "f32[4,1024,3,12,64]", "causal"},
-    {"matmul", "bf16[16384,768] bf16[768,3072]", NULL},
-    {"matmul", "bf16[8192,8192] bf16[8192,8192]", NULL},
-    {"gather", "bf16[50257,768] i32[16,1024]", NULL},
-    {"gather_grad", "bf16[16,1024,768] i32[16,1024]", "rows=50257"},
-    {"sum_to", "bf16[16384,768]", "to=768"},
-    {"sum_to", "bf16[16384,3072]", "to=3072"},
-    {"sum_to", "f32[16384,3072]", "to=3072"},
-    {"sum", "bf16[16384,3072]", "axes=1"},
-    {"cast", "f32[124000000]", "to=bf16"},
-    {"cast", "bf16[124000000]", "to=f32"},
-    {"dropout", "bf16[16384,3072]", "p=0.1"},
-    {"relu_mask", "bf16[256,56,56,256]", NULL},
-    {"transpose", "bf16[16,1024,12,64]", "order=0x2x1x3"},
-    {"transpose", "bf16[16384,3072]", NULL},
-    {"concat", "bf16[32,128,128,64] bf16[32,128,128,64]", "axis=3"},
-    {"pad", "bf16[256,56,56,64]", "before=0x1x1,after=0x1x1"},
-    {"cross_entropy", "bf16[8192,50257] i32[8192]", NULL},
-    {"cross_entropy_grad", "f32[] bf16[8192,50257] i32[8192] f32[8192]", NULL},
-    {"adamw", "f32[124000000] f32[124000000] f32[] f32[] f32[124000000] f32[124000000]", NULL},
-    {"square_sum", "f32[124000000]", NULL},
-    {"resize", "bf16[32,64,64,64]", "height=128,width=128,mode=bilinear"},
-    {"resize_grad", "bf16[32,128,128,64]", "height=64,width=64,mode=bilinear"},
-};
 
 typedef struct bench {
     hr_ctx *ctx;
@@ -149,7 +38,7 @@ typedef struct bench {
     hri_gpu *gpu;
     hri_threads *threads; /* of the check */
     double copy;          /* bytes a second, read and written */
-    int check, repeat, wait;
+    int check, repeat, wait, trial;
 } bench;
 
 static void need(hr_status status, const char *what, const char *why) {
@@ -299,6 +188,41 @@ static void call_close(bench *b, const hri_sig *s, call *c) {
 
 /* ---- time ---- */
 
+typedef hr_status launch_fn(bench *b, const void *what);
+
+static hr_status launch_op(bench *b, const void *what) {
+    (void)b;
+    return hri_op_launch(&((const call *)what)->gpu);
+}
+
+static void show_candidates(void *user, const char *key, const hri_gpu_candidate *of,
+                            uint32_t count, uint32_t chosen) {
+    (void)user;
+    if (count) {
+        printf("  %s:", key);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        printf(" %d%s%.0f", of[i].group, i == chosen ? "*" : ":", (double)of[i].ms * 1e3);
+    }
+    printf(count ? "\n" : "");
+}
+
+/* The first call: compiles, and chooses in a trial if one is wanted. */
+static hr_status launch_first(bench *b, launch_fn *launch, const void *what) {
+    hr_block block = {0};
+    if (!b->trial) {
+        return launch(b, what);
+    }
+    need(hr_block_alloc(b->logical, HRI_GPU_TRIAL_BYTES, HR_CATEGORY_WEIGHTS, 0, &block),
+         "device memory", NULL);
+    hri_gpu_trial(b->gpu, block.addr);
+    hr_status status = launch(b, what);
+    hri_gpu_trial(b->gpu, 0);
+    status = status == HR_OK ? hr_queue_sync(b->queue) : status;
+    need(hr_block_free(b->logical, &block), "device memory", NULL);
+    return status;
+}
+
 static uint64_t replay_ns(bench *b, hri_gpu_graph *graph) {
     uint64_t ns = 0;
     need(hr_event_mark(b->begin, b->queue), "an event", NULL);
@@ -315,14 +239,14 @@ static int by_ns(const void *a, const void *b) {
 }
 
 /* The median of some replays, after as many as take the clocks up. */
-static double seconds_of(bench *b, const call *c) {
+static double seconds_of(bench *b, launch_fn *launch, const void *what) {
     enum { REPLAYS = 7, WARM_MOST = 20 };
     const uint64_t warm_ns = 30000000;
     hri_gpu_graph *graph;
     uint64_t ns[REPLAYS], warm = 0;
     need(hri_gpu_capture_begin(b->gpu), "a capture", hri_gpu_detail(b->gpu));
     for (int i = 0; i < b->repeat; i++) {
-        need(hri_op_launch(&c->gpu), "a launch", hri_gpu_detail(b->gpu));
+        need(launch(b, what), "a launch", hri_gpu_detail(b->gpu));
     }
     need(hri_gpu_capture_end(b->gpu, &graph), "a capture", hri_gpu_detail(b->gpu));
     for (int i = 0; i < WARM_MOST && warm < warm_ns; i++) {
@@ -430,7 +354,7 @@ static void measure(bench *b, const row *r) {
     hri_gpu_environment before, after;
     hri_gpu_environment_get(b->gpu, &before);
     hri_gpu_note(b->gpu, 1);
-    hr_status status = hri_op_launch(&c.gpu);
+    hr_status status = launch_first(b, launch_op, &c);
     hri_gpu_note(b->gpu, 0);
     hri_gpu_environment_get(b->gpu, &after);
     status = status == HR_OK ? hr_queue_sync(b->queue) : status;
@@ -444,7 +368,7 @@ static void measure(bench *b, const row *r) {
         printf(" %s: %s\n", hr_status_name(status), hri_gpu_detail(b->gpu));
     } else {
         const double off = b->check ? difference(b, s, &c) : 0.0;
-        const double seconds = seconds_of(b, &c);
+        const double seconds = seconds_of(b, launch_op, &c);
         printf(" %9.1f us %7.0f GB/s", seconds * 1e6, cost.bytes / seconds * 1e-9);
         if (b->copy > 0.0) {
             printf(" %4.0f %%", 100.0 * cost.bytes / seconds / b->copy);
@@ -459,6 +383,53 @@ static void measure(bench *b, const row *r) {
     fflush(stdout);
     call_close(b, s, &c);
     hr_graph_destroy(g);
+}
+
+/* ---- a product by itself ---- */
+
+typedef struct product {
+    hri_gpu_matmul x;
+    hr_addr a, b, y, workspace;
+    uint64_t workspace_bytes;
+} product;
+
+static hr_status launch_product(bench *b, const void *what) {
+    const product *p = what;
+    return hri_gpu_matmul_run(b->gpu, &p->x, p->a, p->b, 0, p->y, p->workspace, p->workspace_bytes);
+}
+
+static void measure_product(bench *b, const char *text) {
+    char turned[3], type[8], result[8], add[8] = "";
+    long long n[6];
+    product p = {.x = {.batch = 1}};
+    if (sscanf(text, "%2s %7s %7s %lld %lld %lld %lld %lld %lld %7s", turned, type, result, &n[0],
+               &n[1], &n[2], &n[3], &n[4], &n[5], add) < 9) {
+        fprintf(stderr, "gpu_ops: no product: %s\n", text);
+        exit(2);
+    }
+    hri_gpu_matmul *x = &p.x;
+    x->m = n[0], x->n = n[1], x->k = n[2], x->lda = n[3], x->ldb = n[4], x->ldy = n[5];
+    x->ta = turned[0] == 't', x->tb = turned[1] == 't', x->add = add[0] == 'a';
+    int32_t found[2];
+    need(hr_type_find(type, &found[0]), "a type", type);
+    need(hr_type_find(result, &found[1]), "a type", result);
+    x->a_type = x->b_type = (hr_type)found[0], x->y_type = (hr_type)found[1];
+    const uint64_t a = up((uint64_t)((x->ta ? x->k : x->m) * x->lda) * hr_type_bytes(x->a_type)),
+                   bb = up((uint64_t)((x->tb ? x->n : x->k) * x->ldb) * hr_type_bytes(x->b_type)),
+                   y = up((uint64_t)(x->m * x->ldy) * hr_type_bytes(x->y_type));
+    p.workspace_bytes = hri_gpu_matmul_workspace(b->gpu, x, HRI_GPU_LIMIT_MATMUL);
+    const uint64_t bytes = 256 + a + bb + y + p.workspace_bytes;
+    hr_block block;
+    need(hr_block_alloc(b->logical, bytes, HR_CATEGORY_WEIGHTS, 0, &block), "device memory", NULL);
+    need(hr_fill(b->queue, block.addr, 0, bytes), "a fill", NULL);
+    p.a = block.addr + 256, p.b = p.a + a, p.y = p.b + bb, p.workspace = p.y + y;
+    need(launch_first(b, launch_product, &p), "a product", hri_gpu_detail(b->gpu));
+    const double seconds = seconds_of(b, launch_product, &p);
+    printf("%-52s %9.1f us %7.1f TFLOP/s, work space %.1f MiB\n", text, seconds * 1e6,
+           2.0 * (double)x->m * (double)x->n * (double)x->k / seconds * 1e-12,
+           (double)p.workspace_bytes / 1048576);
+    fflush(stdout);
+    need(hr_block_free(b->logical, &block), "device memory", NULL);
 }
 
 static int wanted(const row *r, int argc, char **argv, int first) {
@@ -476,6 +447,8 @@ int main(int argc, char **argv) {
     const char *device = "cuda:0";
     hri_prose why = {0};
     row own = {0};
+    const char *products[64];
+    int product_count = 0;
     hri_gpu_options options = {0};
     int at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
@@ -487,17 +460,22 @@ int main(int argc, char **argv) {
             b.repeat = atoi(argv[++at]) > 0 ? atoi(argv[at]) : 1;
         } else if (!strcmp(argv[at], "--wait")) {
             b.wait = 1;
+        } else if (!strcmp(argv[at], "--trial")) {
+            b.trial = 1;
+            options.report = show_candidates;
         } else if (!strcmp(argv[at], "--no-cudnn")) {
             options.no_cudnn = 1;
         } else if (!strcmp(argv[at], "--no-cublaslt")) {
             options.no_cublaslt = 1;
+        } else if (!strcmp(argv[at], "--product") && at + 1 < argc && product_count < 64) {
+            products[product_count++] = argv[++at];
         } else if (!strcmp(argv[at], "--op") && at + 3 < argc) {
             own = (row){argv[at + 1], argv[at + 2], argv[at + 3]};
             at += 3;
         } else {
-            fputs("gpu_ops [--device NAME] [--check] [--repeat N] [--wait] [--no-cudnn] "
+            fputs("gpu_ops [--device NAME] [--check] [--repeat N] [--wait] [--trial] [--no-cudnn] "
                   "[--no-cublaslt] "
-                  "[--op OP INPUTS ATTRIBUTES] "
+                  "[--op OP INPUTS ATTRIBUTES] [--product TEXT]... "
                   "[TEXT...]\n",
                   stderr);
             return 2;
@@ -520,10 +498,13 @@ int main(int argc, char **argv) {
     if (!b.wait) {
         printf("copy inside the device: %.0f GB/s\n", b.copy * 1e-9);
     }
+    for (int i = 0; i < product_count; i++) {
+        measure_product(&b, products[i]);
+    }
     if (own.op) {
         measure(&b, &own);
     }
-    for (size_t i = 0; !own.op && i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; !own.op && !product_count && i < sizeof rows / sizeof *rows; i++) {
         if (wanted(&rows[i], argc, argv, at)) {
             measure(&b, &rows[i]);
         }

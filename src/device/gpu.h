@@ -62,6 +62,8 @@ const struct hri_kernels *hri_gpu_kernels(const hri_gpu *gpu);
 const char *hri_gpu_detail(const hri_gpu *gpu);
 /* Multiprocessors; for grids. */
 uint32_t hri_gpu_processors(const hri_gpu *gpu);
+/* Dynamic shared memory that a block may have. */
+uint32_t hri_gpu_shared_bytes(const hri_gpu *gpu);
 
 /* For other libraries: its device's context is current from enter to leave, and the driver's stream behind a queue. */
 HR_MUST_CHECK hr_status hri_gpu_enter(hri_gpu *gpu, int *pushed);

@@ -299,6 +299,8 @@ static const hri_case linear_cross_entropy_train_cases[] = {
      .flags = HRI_CASE_NO_GRAD},
     {"many classes, ragged, bf16", "bf16[5,7] bf16[7001,7] i64[5] f32[]", .ids = 7001,
      .flags = HRI_CASE_NO_GRAD, .tolerance = 1e-2},
+    {"a row wider than a block's memory", "f32[2,2] f32[60001,2] i32[2] f32[]", "smoothing=0.1",
+     .ids = 60001, .flags = HRI_CASE_NO_GRAD},
     {"two cuts", "f32[300,6] f32[20,6] i32[300] f32[]", "smoothing=0.1", .ids = 20,
      .flags = HRI_CASE_NO_GRAD},
     {"several cuts, bf16", "bf16[1100,3] bf16[9,3] i32[1100] f32[]", "sum", .ids = 9,

@@ -219,6 +219,10 @@ uint32_t hri_gpu_processors(const hri_gpu *gpu) {
     return (uint32_t)gpu->processors;
 }
 
+uint32_t hri_gpu_shared_bytes(const hri_gpu *gpu) {
+    return (uint32_t)gpu->shared_max;
+}
+
 hr_status hri_gpu_fill(hri_gpu *gpu, hr_addr to, uint8_t value, uint64_t bytes) {
     hr_status status = hri_gpu_ready(gpu);
     if (status == HR_OK) {

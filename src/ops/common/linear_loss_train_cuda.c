@@ -1,14 +1,24 @@
 /* linear_cross_entropy_train on a GPU: the cut of linear_loss_train.h, sized for it.
  *
- * Rows of scores are padded to whole 256 bytes, so that the gradient in the small type, which takes their place, lies as
- * products want it.  A cut is three products and one kernel between them; dw is added up in f32 by the products themselves. */
+ * Products are fast where all their sizes are whole multiples of some bytes, and a number of classes seldom is one: so there
+ * are a few more, whose rows of w are zeros (w is copied for that), whose scores do not count and whose gradients are zeros.
+ * A cut is three products and one kernel between them; dw is added up in f32 by the products themselves. */
 #include "ops/common/linear_loss_train.h"
 
 #include <stdio.h>
 
 HRI_CU(linear_loss);
 
-enum { LEAST = 1024, TILE = 128, PAD = 64, MOST = 448 << 20, THREADS = 512, SCALE_BYTES = 256 };
+enum {
+    LEAST = 1024,
+    TILE = 128,
+    PAD = 64,
+    MOST = 448 << 20,
+    THREADS = 512,
+    ROW_THREADS = 1024,
+    LANES_BYTES = 128,
+    SCALE_BYTES = 256
+};
 
 static uint64_t up(uint64_t bytes) {
     return (bytes + 255) / 256 * 256;
@@ -18,25 +28,38 @@ static hri_linear_train sizes_of(const hri_sig *s) {
     return hri_linear_train_of(s, LEAST, TILE, MOST, PAD);
 }
 
-/* Numbers from row to row of the scores. */
-static int64_t width_of(const hri_linear_train *z) {
+/* Classes, with those that fill up. */
+static int64_t padded(const hri_linear_train *z) {
     return (z->classes + PAD - 1) / PAD * PAD;
 }
 
-/* The same of their gradient, which starts where they do. */
+/* Of the scores themselves. */
+static const hr_type scores_type = HR_TYPE_F32;
+
+/* Numbers from row to row of the scores' gradient, which starts where they do. */
 static int64_t grad_width(const hri_linear_train *z) {
-    return width_of(z) * (int64_t)sizeof(float) / (int64_t)hr_type_bytes(z->type);
+    return padded(z) * (int64_t)hr_type_bytes(scores_type) / (int64_t)hr_type_bytes(z->type);
 }
 
+static uint64_t row_bytes(const hri_linear_train *z) {
+    return (uint64_t)padded(z) * hr_type_bytes(scores_type);
+}
 static uint64_t scores_bytes(const hri_linear_train *z) {
-    return up((uint64_t)(z->cut * width_of(z)) * sizeof(float));
+    return up((uint64_t)z->cut * row_bytes(z));
 }
 static uint64_t states_bytes(const hri_linear_train *z) {
     return up((uint64_t)z->rows * 4 * sizeof(float));
 }
+/* Whether the sum of dw is dw itself. */
+static int dw_in_place(const hri_linear_train *z) {
+    return z->type == HR_TYPE_F32 && padded(z) == z->classes;
+}
 static uint64_t sum_bytes(const hri_linear_train *z, int frozen) {
-    return frozen || z->type == HR_TYPE_F32 ? 0
-                                            : up((uint64_t)(z->classes * z->depth) * sizeof(float));
+    return frozen || dw_in_place(z) ? 0 : up((uint64_t)(padded(z) * z->depth) * sizeof(float));
+}
+static uint64_t w_bytes(const hri_linear_train *z) {
+    return padded(z) == z->classes ? 0
+                                   : up((uint64_t)(padded(z) * z->depth) * hr_type_bytes(z->type));
 }
 
 /* ---- the three products of `rows` rows ---- */
@@ -44,15 +67,15 @@ static uint64_t sum_bytes(const hri_linear_train *z, int frozen) {
 static hri_gpu_matmul scores_product(const hri_linear_train *z, int64_t rows) {
     return (hri_gpu_matmul){.a_type = z->type,
                             .b_type = z->type,
-                            .y_type = HR_TYPE_F32,
+                            .y_type = scores_type,
                             .tb = 1,
                             .batch = 1,
                             .m = rows,
-                            .n = z->classes,
+                            .n = padded(z),
                             .k = z->depth,
                             .lda = z->depth,
                             .ldb = z->depth,
-                            .ldy = width_of(z)};
+                            .ldy = padded(z)};
 }
 
 static hri_gpu_matmul dw_product(const hri_linear_train *z, int64_t rows, int add) {
@@ -62,7 +85,7 @@ static hri_gpu_matmul dw_product(const hri_linear_train *z, int64_t rows, int ad
                             .ta = 1,
                             .add = add != 0,
                             .batch = 1,
-                            .m = z->classes,
+                            .m = padded(z),
                             .n = z->depth,
                             .k = rows,
                             .lda = grad_width(z),
@@ -77,7 +100,7 @@ static hri_gpu_matmul dx_product(const hri_linear_train *z, int64_t rows) {
                             .batch = 1,
                             .m = rows,
                             .n = z->depth,
-                            .k = z->classes,
+                            .k = padded(z),
                             .lda = grad_width(z),
                             .ldb = z->depth,
                             .ldy = z->depth};
@@ -101,7 +124,7 @@ uint64_t hri_linear_train_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_
     const hri_linear_train z = sizes_of(s);
     const int frozen = ((const hri_linear_train_attr *)s->attr)->frozen;
     (void)variant;
-    return SCALE_BYTES + scores_bytes(&z) + states_bytes(&z) + sum_bytes(&z, frozen) +
+    return SCALE_BYTES + scores_bytes(&z) + states_bytes(&z) + sum_bytes(&z, frozen) + w_bytes(&z) +
            products_workspace(&z, gpu);
 }
 
@@ -109,10 +132,14 @@ uint64_t hri_linear_train_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_
 
 /* What a cut needs: places of one call. */
 typedef struct places {
-    hr_addr scale, scores, states, dw, scratch;
+    hr_addr scale, scores, states, dw, w, scratch;
     uint64_t scratch_bytes;
     char defines[64];
 } places;
+
+static const char *text_of(hr_type type) {
+    return type == HR_TYPE_F16 ? "hr_f16" : type == HR_TYPE_BF16 ? "hr_bf16" : "float";
+}
 
 static places places_of(const hri_gpu_call *c, const hri_linear_train *z) {
     const int frozen = ((const hri_linear_train_attr *)c->sig->attr)->frozen;
@@ -120,14 +147,13 @@ static places places_of(const hri_gpu_call *c, const hri_linear_train *z) {
     at.scores = at.scale + SCALE_BYTES;
     at.states = at.scores + scores_bytes(z);
     const hr_addr sum = at.states + states_bytes(z);
-    at.dw = z->type == HR_TYPE_F32 ? c->out[3] : sum;
-    at.scratch = sum + sum_bytes(z, frozen);
+    const hr_addr copy = sum + sum_bytes(z, frozen);
+    at.dw = dw_in_place(z) ? c->out[3] : sum;
+    at.w = w_bytes(z) ? copy : c->in[1];
+    at.scratch = copy + w_bytes(z);
     at.scratch_bytes = c->workspace_bytes - (uint64_t)(at.scratch - c->workspace);
-    snprintf(at.defines, sizeof at.defines, "-DHR_T=%s -DHR_ID=%s",
-             z->type == HR_TYPE_F16    ? "hr_f16"
-             : z->type == HR_TYPE_BF16 ? "hr_bf16"
-                                       : "float",
-             z->ids == HR_TYPE_I64 ? "hr_i64" : "hr_i32");
+    snprintf(at.defines, sizeof at.defines, "-DHR_T=%s -DHR_S=%s -DHR_ID=%s", text_of(z->type),
+             text_of(scores_type), z->ids == HR_TYPE_I64 ? "hr_i64" : "hr_i32");
     return at;
 }
 
@@ -137,16 +163,30 @@ static const hri_gpu_grid one_block = {.x = 1, .threads = 1024, .shared_bytes = 
 static hr_status run_rows(const hri_gpu_call *c, const hri_linear_train *z, const places *at,
                           int64_t r0, int64_t rows) {
     const hri_linear_train_attr *p = c->sig->attr;
-    const int64_t threads = hri_min64((z->classes + 511) / 512 * 32, THREADS);
+    const uint64_t held = row_bytes(z) + LANES_BYTES;
+    const int keep = held <= hri_gpu_shared_bytes(c->gpu);
     const hri_gpu_grid grid = {
-        .x = (uint32_t)rows, .threads = rows ? (uint32_t)threads : 0, .shared_bytes = 128};
+        .x = (uint32_t)rows,
+        .threads = rows ? (uint32_t)hri_min64((z->classes + 511) / 512 * 32, ROW_THREADS) : 0,
+        .shared_bytes = keep ? (uint32_t)held : LANES_BYTES};
     const hr_addr ids = c->in[2] + (uint64_t)r0 * hr_type_bytes(z->ids);
     const hr_addr states = at->states + (uint64_t)r0 * 4 * sizeof(float);
     return hri_gpu_launch(c->gpu, &hri_cu_linear_loss, at->defines, "linear_loss_train", &grid,
-                          HRI_GPU_ARGS(&(hr_addr){at->scores}, &(int64_t){width_of(z)},
+                          HRI_GPU_ARGS(&(hr_addr){at->scores}, &(int64_t){padded(z)},
                                        &(int64_t){z->classes}, &(hr_addr){ids},
                                        &(hr_addr){at->scale}, &(float){(float)p->smoothing},
-                                       &(hr_addr){states}));
+                                       &(int){keep}, &(hr_addr){states}));
+}
+
+/* w with rows of zeros behind it, where it needs them. */
+static hr_status pad_w(const hri_gpu_call *c, const hri_linear_train *z, const places *at) {
+    const uint64_t row = (uint64_t)z->depth * hr_type_bytes(z->type);
+    const uint64_t bytes = (uint64_t)z->classes * row, all = (uint64_t)padded(z) * row;
+    if (at->w == c->in[1] || !row) {
+        return HR_OK;
+    }
+    const hr_status status = hri_gpu_copy(c->gpu, at->w, c->in[1], bytes);
+    return status == HR_OK ? hri_gpu_fill(c->gpu, at->w + bytes, 0, all - bytes) : status;
 }
 
 static hr_status run_cut(const hri_gpu_call *c, const hri_linear_train *z, const places *at,
@@ -156,8 +196,8 @@ static hr_status run_cut(const hri_gpu_call *c, const hri_linear_train *z, const
     const uint64_t offset = (uint64_t)(r0 * z->depth) * hr_type_bytes(z->type);
     const hri_gpu_matmul scores = scores_product(z, rows), dw = dw_product(z, rows, r0 > 0),
                          dx = dx_product(z, rows);
-    hr_status status = hri_gpu_matmul_run(c->gpu, &scores, c->in[0] + offset, c->in[1], 0,
-                                          at->scores, at->scratch, at->scratch_bytes);
+    hr_status status = hri_gpu_matmul_run(c->gpu, &scores, c->in[0] + offset, at->w, 0, at->scores,
+                                          at->scratch, at->scratch_bytes);
     if (status == HR_OK) {
         status = run_rows(c, z, at, r0, rows);
     }
@@ -166,7 +206,7 @@ static hr_status run_cut(const hri_gpu_call *c, const hri_linear_train *z, const
                                     at->scratch, at->scratch_bytes);
     }
     if (status == HR_OK) { /* last, because dx may lie over x */
-        status = hri_gpu_matmul_run(c->gpu, &dx, at->scores, c->in[1], 0, c->out[2] + offset,
+        status = hri_gpu_matmul_run(c->gpu, &dx, at->scores, at->w, 0, c->out[2] + offset,
                                     at->scratch, at->scratch_bytes);
     }
     return status;
@@ -174,7 +214,7 @@ static hr_status run_cut(const hri_gpu_call *c, const hri_linear_train *z, const
 
 static hr_status finish(const hri_gpu_call *c, const hri_linear_train *z, const places *at) {
     const hri_linear_train_attr *p = c->sig->attr;
-    const int64_t all = z->type == HR_TYPE_F32 || p->frozen ? 0 : z->classes * z->depth;
+    const int64_t all = dw_in_place(z) || p->frozen ? 0 : z->classes * z->depth;
     const hri_gpu_grid grid = {.x = (uint32_t)hri_min64((all + THREADS - 1) / THREADS, 1 << 16),
                                .threads = all ? THREADS : 0};
     hr_status status = hri_gpu_launch(
@@ -198,6 +238,7 @@ hr_status hri_linear_train_cuda(const hri_gpu_call *c) {
         hri_gpu_launch(c->gpu, &hri_cu_linear_loss, at.defines, "linear_loss_scale", &one_block,
                        HRI_GPU_ARGS(&(hr_addr){c->in[3]}, &(hr_addr){c->in[2]}, &(int64_t){z.rows},
                                     &(int){p->sum}, &(hr_addr){at.scale}));
+    status = status == HR_OK ? pad_w(c, &z, &at) : status;
     int64_t r0 = 0;
     do { /* once without rows: dw is 0 then */
         if (status == HR_OK) {

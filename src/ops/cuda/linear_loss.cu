@@ -127,33 +127,52 @@ HR_KERNEL linear_loss_grad(const float *scores, HR_T *to, hr_i64 ld, hr_i64 firs
     }
 }
 
+#ifndef HR_S // the type of the scores of linear_loss_train
+#define HR_S float
+#endif
+
+// Eight scores of a row from `i` on, which the second pass finds in shared memory where the row has place there.
+HR_INLINE void take_scores(const HR_S *s, hr_i64 i, HR_S *held, int keep, float (&x)[8]) {
+    const hr_pack<HR_S, 8> from = *(const hr_pack<HR_S, 8> *)(s + i);
+    if (keep) {
+        *(hr_pack<HR_S, 8> *)(held + i) = from;
+    }
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        x[e] = hr_load(from.at[e]);
+    }
+}
+
 // The scores of all classes of a row, `ld` from row to row: what is known of them, as linear_loss_finish reads it, and their
-// gradient in their place.  Four at a time, of which those behind the last class do not count.
-HR_KERNEL linear_loss_train(float *scores, hr_i64 ld, hr_i64 classes, const HR_ID *ids,
-                            const float *scale_at, float smoothing, row_state *states) {
+// gradient in their place, with zeros behind the last class.  `keep`: shared memory has room for a row.
+HR_KERNEL __launch_bounds__(1024) linear_loss_train(HR_S *scores, hr_i64 ld, hr_i64 classes,
+                                                    const HR_ID *ids, const float *scale_at,
+                                                    float smoothing, int keep, row_state *states) {
     HR_SHARED(room);
     float *lanes = (float *)room;
-    const hr_i64 row = blockIdx.x, id = (hr_i64)ids[row];
-    const float *s = scores + row * ld;
+    HR_S *held = (HR_S *)(room + 128);
+    const hr_i64 row = blockIdx.x, id = (hr_i64)ids[row], step = (hr_i64)blockDim.x * 8;
+    const HR_S *s = scores + row * ld;
     HR_T *d = (HR_T *)(scores + row * ld);
     float most = -INFINITY, sum = 0.0f, all = 0.0f;
-    for (hr_i64 i = (hr_i64)threadIdx.x * 4; i < classes; i += (hr_i64)blockDim.x * 4) {
-        float x[4];
-        hr_load_pack<float, 4>(s + i, x);
-        float top = most;
+    const float target = id >= 0 && id < classes ? hr_load(s[id]) : 0.0f;
+#pragma unroll 2
+    for (hr_i64 i = (hr_i64)threadIdx.x * 8; i < ld; i += step) {
+        float x[8], top = most;
+        take_scores(s, i, held, keep, x);
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
+        for (int e = 0; e < 8; e++) {
             top = i + e < classes ? fmaxf(top, x[e]) : top;
         }
         sum = top > most ? sum * expf(most - top) : sum;
         most = top;
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
+        for (int e = 0; e < 8; e++) {
             sum += i + e < classes ? expf(x[e] - most) : 0.0f;
             all += i + e < classes ? x[e] : 0.0f;
         }
     }
-    const float own = most, target = id >= 0 && id < classes ? s[id] : 0.0f;
+    const float own = most;
     most = hr_block_max(own, lanes);
     __syncthreads();
     sum = hr_block_sum(own > -INFINITY ? sum * expf(own - most) : 0.0f, lanes);
@@ -164,27 +183,23 @@ HR_KERNEL linear_loss_train(float *scores, hr_i64 ld, hr_i64 classes, const HR_I
         states[row] = r;
     }
     const float lse = most + logf(sum), scale = *scale_at, even = smoothing / (float)classes;
-    for (hr_i64 i0 = 0; i0 < classes; i0 += (hr_i64)blockDim.x * 8) {
-        float x[2][4];
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const hr_i64 i = i0 + ((hr_i64)e * blockDim.x + threadIdx.x) * 4;
-            if (i < classes) {
-                hr_load_pack<float, 4>(s + i, x[e]);
-            }
+    const HR_S *again = keep ? held : s;
+    for (hr_i64 i0 = 0; i0 < ld; i0 += step) {
+        const hr_i64 i = i0 + (hr_i64)threadIdx.x * 8;
+        float x[8];
+        if (i < ld) {
+            hr_load_pack<HR_S, 8>(again + i, x);
         }
-        __syncthreads();
+        if (!keep) {
+            __syncthreads(); // gradients are narrower: they lie where others have read
+        }
+        if (i < ld) {
 #pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const hr_i64 i = i0 + ((hr_i64)e * blockDim.x + threadIdx.x) * 4;
-            if (i < classes) {
-#pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float one = i + k == id ? 1.0f - smoothing : 0.0f;
-                    x[e][k] = id < 0 ? 0.0f : scale * (expf(x[e][k] - lse) - even - one);
-                }
-                hr_store_pack<HR_T, 4>(d + i, x[e]);
+            for (int e = 0; e < 8; e++) {
+                const float one = i + e == id ? 1.0f - smoothing : 0.0f;
+                x[e] = id < 0 || i + e >= classes ? 0.0f : scale * (expf(x[e] - lse) - even - one);
             }
+            hr_store_pack<HR_T, 8>(d + i, x);
         }
     }
 }
