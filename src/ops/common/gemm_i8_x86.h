@@ -1,7 +1,7 @@
-/* The kernels of gemm_i8.h for AVX-512 with VNNI and for AVX2; for gemm_i8_kernel.c alone.
+/* The kernels of gemm_i8.h for AVX-512 with VNNI, AVX-VNNI and AVX2; for gemm_i8_kernel.c alone.
  *
  * VNNI multiplies four bytes of a row with four of each of 16 columns and adds all four: 12 rows and two vectors of columns
- * are 24 sums in registers.  AVX2 has no such instruction that could not overflow, so bytes are widened to 16 bits first. */
+ * are 24 sums in registers; with half as wide vectors 3 rows and four of them are 12.  AVX2 has no such instruction that could not overflow, so bytes are widened to 16 bits first. */
 #ifndef HRI_OPS_COMMON_GEMM_I8_X86_H
 #define HRI_OPS_COMMON_GEMM_I8_X86_H
 
@@ -89,6 +89,61 @@ HRI_VNNI static void hri_i8_avx512(int64_t fours, const uint8_t *a, int64_t lda,
     }
     if (i < rows) {
         hri_i8_block512(1, fours, a + i * lda, lda, b, i, f);
+    }
+}
+
+/* ---- AVX-VNNI ---- */
+
+#define HRI_AVX_VNNI __attribute__((target("avx2,avxvnni")))
+
+HRI_INLINE HRI_AVX_VNNI __m256i hri_i8_four256(const uint8_t *a) {
+    int32_t x;
+    memcpy(&x, a, sizeof x);
+    return _mm256_set1_epi32(x);
+}
+
+/* Three rows (fewer: the last one again), 32 columns. */
+HRI_INLINE HRI_AVX_VNNI void hri_i8_block_vnni(int64_t fours, const uint8_t *const row[3],
+                                               const int8_t *b, int32_t (*sum)[HRI_I8_COLUMNS]) {
+    __m256i s[3][4];
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            s[i][j] = _mm256_setzero_si256();
+        }
+    }
+    for (int64_t k = 0; k < fours; k++, b += 4 * HRI_I8_COLUMNS) {
+#pragma GCC unroll 3
+        for (int i = 0; i < 3; i++) {
+            const __m256i x = hri_i8_four256(row[i] + 4 * k);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                const __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)(b + 32 * j));
+                s[i][j] = _mm256_dpbusd_avx_epi32(s[i][j], x, w);
+            }
+        }
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            _mm256_storeu_si256((__m256i *)(void *)(sum[i] + 8 * j), s[i][j]);
+        }
+    }
+}
+
+HRI_AVX_VNNI static void hri_i8_avx_vnni(int64_t fours, const uint8_t *a, int64_t lda, int rows,
+                                         const int8_t *b, const hri_i8_finish *f) {
+    for (int i = 0; i < rows; i += 3) {
+        int32_t sum[3][HRI_I8_COLUMNS];
+        const int last = rows - 1;
+        const uint8_t *const row[3] = {a + i * lda, a + (i + 1 < last ? i + 1 : last) * lda,
+                                       a + (i + 2 < last ? i + 2 : last) * lda};
+        hri_i8_block_vnni(fours, row, b, sum);
+        for (int k = 0; k < 3 && i + k < rows; k++) {
+            hri_i8_put(sum[k], i + k, f);
+        }
     }
 }
 
