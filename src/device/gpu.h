@@ -91,9 +91,10 @@ typedef struct hri_gpu_grid {
 HR_MUST_CHECK hr_status hri_gpu_launch(hri_gpu *gpu, const hri_gpu_source *source,
                                        const char *defines, const char *kernel,
                                        const hri_gpu_grid *grid, void *const *args);
-/* The same for a text made at run time (a fused chain); `name` is for errors.  Products and sums are rounded one by one. */
+/* The same for a text made at run time (a fused chain); `name` is for errors.  Products and sums are rounded one by one.
+ * quick: quotients to 2 ulp, for results that are rounded to fewer bits anyway. */
 HR_MUST_CHECK hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, const char *text,
-                                            const char *kernel, const hri_gpu_grid *grid,
+                                            int quick, const char *kernel, const hri_gpu_grid *grid,
                                             void *const *args);
 /* HRI_GPU_ARGS(&a, &b) is the args array of a launch. */
 #define HRI_GPU_ARGS(...) ((void *const[]){__VA_ARGS__})

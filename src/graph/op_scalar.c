@@ -340,7 +340,10 @@ hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands, uint
     }
     const int pack = pack_of(&w, kinds, operands, operand_count, steps, step_count, result->type);
     text t = {0};
-    add(&t, "%s#define HR_V %d\n", hri_cu_scalar.text, pack);
+    /* What is rounded to 2 bytes behind every step needs no more than about 20 bits of it. */
+    const int quick = hr_type_bytes(result->type) == 2;
+    add(&t, "%s#define HR_V %d\n%s", hri_cu_scalar.text, pack,
+        quick ? "#define exp hr_quick_exp\n" : "");
     for (uint32_t k = 0; k < step_count; k++) {
         add_function(&t, steps[k].sig, k);
         if (steps[k].out) {
@@ -355,7 +358,7 @@ hr_status hri_chain_launch(hri_gpu *gpu, const hri_chain_operand *operands, uint
     const hr_status status =
         t.failed ? HR_E_NOMEM_HOST
                  : hri_gpu_launch_text(gpu, step_count == 1 ? steps[0].sig->op->name : "chain",
-                                       t.at, "hr_chain", &grid, args);
+                                       t.at, quick, "hr_chain", &grid, args);
     hri_free(t.at);
     return status;
 }

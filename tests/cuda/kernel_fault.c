@@ -18,7 +18,7 @@ static hr_status live(bench *b) {
     const hri_gpu_grid grid = {.x = 1, .threads = 64, .shared_bytes = 64 << 10};
     hr_status status = bench_try_gpu(b, &why);
     if (status == HR_OK) {
-        status = hri_gpu_launch_text(b->gpu, "life", SMALL, "k", &grid,
+        status = hri_gpu_launch_text(b->gpu, "life", SMALL, 0, "k", &grid,
                                      HRI_GPU_ARGS(&b->block.addr, &n));
     }
     if (status == HR_OK) {
@@ -31,7 +31,7 @@ static hr_status live(bench *b) {
         status = hri_gpu_copy(b->gpu, b->block.addr + 4096, b->block.addr, 4096);
     }
     if (status == HR_OK) {
-        status = hri_gpu_launch_text(b->gpu, "life", SMALL, "k", &grid,
+        status = hri_gpu_launch_text(b->gpu, "life", SMALL, 0, "k", &grid,
                                      HRI_GPU_ARGS(&b->block.addr, &n));
     }
     if (status == HR_OK) {

@@ -63,7 +63,7 @@ void bench_close(bench *b) {
 void bench_launch(bench *b, const char *text, uint32_t blocks, uint32_t threads, hr_addr x,
                   int32_t n) {
     const hr_status status =
-        hri_gpu_launch_text(b->gpu, "test", text, "k",
+        hri_gpu_launch_text(b->gpu, "test", text, 0, "k",
                             &(hri_gpu_grid){.x = blocks, .threads = threads}, HRI_GPU_ARGS(&x, &n));
     if (status != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s: %s", hr_status_name(status), hri_gpu_detail(b->gpu));

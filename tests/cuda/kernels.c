@@ -79,7 +79,7 @@ TEST(kernels, a_text_that_does_not_compile_is_told_with_its_line) {
     bench b;
     bench_open(&b);
     bench_gpu(&b);
-    CHECK_STATUS(hri_gpu_launch_text(b.gpu, "broken", "\nint a = nothing;\n", "k",
+    CHECK_STATUS(hri_gpu_launch_text(b.gpu, "broken", "\nint a = nothing;\n", 0, "k",
                                      &(hri_gpu_grid){.x = 1, .threads = 1}, NULL),
                  HR_E_INTERNAL);
     CHECK(strstr(hri_gpu_detail(b.gpu), "broken") != NULL);

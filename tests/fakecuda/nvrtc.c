@@ -218,7 +218,8 @@ static void remove_paths(const paths *p) {
 static int wanted_option(const char *option) {
     return strncmp(option, "--gpu-architecture=sm_", 22) == 0 ||
            strcmp(option, "--std=c++17") == 0 || strcmp(option, "-default-device") == 0 ||
-           strcmp(option, "--fmad=false") == 0 || strncmp(option, "-D", 2) == 0;
+           strcmp(option, "--fmad=false") == 0 || strcmp(option, "--prec-div=false") == 0 ||
+           strncmp(option, "-D", 2) == 0;
 }
 
 static nvrtcResult compile(nvrtcProgram program, int option_count, const char *const *options,

@@ -3,7 +3,7 @@
  * A module is one text with one set of defines.  Texts of the library are told apart by their address, texts made at run
  * time by a hash, so a launch after the first costs two look-ups.  No option changes arithmetic: what a kernel computes
  * is written in its text (no --use_fast_math), and texts made at run time are compiled without contraction into
- * multiply-adds, so that a step has the same bits alone and in a chain.
+ * multiply-adds, so that a step has the same bits alone and in a chain; those that ask for it, with quick quotients.
  *
  * A cubin from the cache that the driver refuses is compiled anew: it may come from another machine.  Memory of modules
  * is the driver's own and part of `runtime`; it goes when the hri_gpu closes.
@@ -327,13 +327,14 @@ hr_status hri_gpu_launch(hri_gpu *gpu, const hri_gpu_source *source, const char 
     return launch(gpu, source, defines, key, kernel, grid, args);
 }
 
-hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, const char *text, const char *kernel,
-                              const hri_gpu_grid *grid, void *const *args) {
+hr_status hri_gpu_launch_text(hri_gpu *gpu, const char *name, const char *text, int quick,
+                              const char *kernel, const hri_gpu_grid *grid, void *const *args) {
     char key[64];
     const hri_hash128 hash = hri_hash_bytes128(text, strlen(text), 0);
-    snprintf(key, sizeof key, "#%016llx%016llx", (unsigned long long)hash.hi,
-             (unsigned long long)hash.lo);
+    snprintf(key, sizeof key, "#%016llx%016llx%d", (unsigned long long)hash.hi,
+             (unsigned long long)hash.lo, quick);
     const hri_gpu_source source = {name, text};
     /* Steps of a chain must not run into one another: a product rounded before a sum stays so. */
-    return launch(gpu, &source, "--fmad=false", key, kernel, grid, args);
+    return launch(gpu, &source, quick ? "--fmad=false --prec-div=false" : "--fmad=false", key,
+                  kernel, grid, args);
 }

@@ -53,6 +53,10 @@ template <typename T, int V> HR_INLINE void hr_keep(T *y, hr_i64 at, hr_i64 coun
         }
     }
 }
+// e^x to 20 bits or more.
+HR_INLINE float hr_quick_exp(float x) {
+    return hr_exp2(x * 1.44269504f);
+}
 // x as it would be after a store and a load: a value that is not stored has the same bits as one that is.
 template <typename T> HR_INLINE float hr_rounded(float x) {
     T y;
