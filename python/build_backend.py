@@ -35,14 +35,21 @@ def tag() -> str:
     """$HEADROOM_GLIBC: the version that the compiler links for, where that is not this machine's (tools/manylinux)."""
     libc = os.environ.get("HEADROOM_GLIBC") or (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 2.17").split()[1]
     major, minor = libc.split(".")[:2]
-    return f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
+    return f"py3-none-manylinux_{major}_{minor}_{machine()}"
+
+
+def machine() -> str:
+    """$HEADROOM_MACHINE: the processor that the compiler compiles for."""
+    return os.environ.get("HEADROOM_MACHINE") or platform.machine()
 
 
 def compiled() -> Path:
     other = os.environ.get("HEADROOM_GLIBC")
-    folder = TOP / (f"build/wheel-{other}" if other else "build/wheel")
+    folder = TOP / (f"build/wheel-{other}-{machine()}" if other else "build/wheel")
     configure = ["cmake", "-S", str(TOP), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DHEADROOM_BUNDLE=ON",
                  "-DHEADROOM_TESTS=OFF"]
+    if machine() != platform.machine():
+        configure += ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine()}", f"-DOBJCOPY={machine()}-linux-gnu-objcopy"]
     for command in (configure, ["cmake", "--build", str(folder), "--target", "libheadroom.so", "headroom_cli"]):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:

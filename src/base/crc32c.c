@@ -51,8 +51,8 @@ static bool has_instruction(void) {
     return __builtin_cpu_supports("sse4.2");
 }
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc,
-                                                                 const unsigned char *p, size_t n) {
+__attribute__((target("sse4.2,crc32"))) static uint32_t
+by_instruction(uint32_t crc, const unsigned char *p, size_t n) {
     uint64_t wide = crc;
     for (; n >= 8; n -= 8, p += 8) {
         uint64_t word;
