@@ -327,9 +327,6 @@ static void open_device(rig *r) {
     }
     hri_engine_measure_speed(r->engine, &speed);
     need("the device", hr_device_get_info(r->device, &info), NULL);
-    printf("%s, copies out %.1f GB/s, in %.1f GB/s, runtime %.1f MiB\n", info.description,
-           speed.out_bytes_per_ns, speed.in_bytes_per_ns,
-           (double)hri_engine_runtime(r->engine) / MIB);
     r->job.machine = (hri_machine){.flops_per_ns = speed.flops_per_ns,
                                    .bytes_per_ns = speed.bytes_per_ns,
                                    .launch_ns = speed.launch_ns,
@@ -358,6 +355,10 @@ static void open_device(rig *r) {
                                   .most_bytes = most > taken ? most - taken : 64 << 20};
     need("timings", hri_timing_open(&t, &r->timing), NULL);
     free(folder);
+    r->job.machine.copy_drag = hri_timing_copy_drag(r->timing);
+    printf("%s, copies out %.1f GB/s, in %.1f GB/s, drag %.3f, runtime %.1f MiB\n",
+           info.description, speed.out_bytes_per_ns, speed.in_bytes_per_ns,
+           r->job.machine.copy_drag, (double)hri_engine_runtime(r->engine) / MIB);
 }
 
 static void plan(rig *r) {

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/json_stream.h"
 #include "base/map.h"
+#include "run/drag.h"
 #include "run/trial.h"
 
 /* Of the file: bytes, times that are kept, bytes of a key. */
@@ -30,6 +31,7 @@ struct hri_timing {
     hri_strmap seen;  /* key -> bits of the time */
     hri_strmap tried; /* GPU: by this process */
     uint64_t measured, spent_ns, trial_ns;
+    uint8_t drag_measured;
     double log_sum; /* of measured over analytic, logarithms */
 };
 
@@ -144,9 +146,12 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
     t->o.most_bytes = options->most_bytes ? options->most_bytes : UINT64_C(256) << 20;
     t->o.folder = NULL;
     if (options->folder && options->folder[0]) {
-        snprintf(t->file, sizeof t->file, "timings-%.32s-%u-%016llx.json", options->device,
-                 options->engine ? 0 : hri_threads_count(options->threads),
-                 (unsigned long long)(options->engine ? 0 : machine_hash()));
+        if (options->engine) { /* as they are in a captured step */
+            snprintf(t->file, sizeof t->file, "timings-%.32s-captured.json", options->device);
+        } else {
+            snprintf(t->file, sizeof t->file, "timings-%.32s-%u-%016llx.json", options->device,
+                     hri_threads_count(options->threads), (unsigned long long)machine_hash());
+        }
         for (char *c = t->file; *c; c++) {
             *c = *c == ' ' || *c == '/' || *c == ':' ? '-' : *c;
         }
@@ -163,7 +168,7 @@ hr_status hri_timing_open(const hri_timing_options *options, hri_timing **out) {
 
 void hri_timing_close(hri_timing *t) {
     if (t) {
-        if (t->file[0] && t->measured) {
+        if (t->file[0] && (t->measured || t->drag_measured)) {
             save(t);
         }
         hri_strmap_deinit(&t->seen);
@@ -339,6 +344,21 @@ double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant) {
     t->log_sum += log(time / analytic(t, sig));
     (void)!hri_strmap_put(&t->seen, key, as_bits(time));
     return time;
+}
+
+double hri_timing_copy_drag(hri_timing *t) {
+    static const char key[] = "copy drag";
+    uint64_t bits;
+    hri_drag d;
+    if (hri_strmap_get(&t->seen, key, &bits) && as_double(bits) <= 1) {
+        return as_double(bits);
+    }
+    if (!t->o.engine || t->o.try_only || hri_drag_measure(t->o.engine, 0, &d) != HR_OK) {
+        return HRI_ENGINE_COPY_DRAG;
+    }
+    const double share = hri_drag_share(&d);
+    t->drag_measured = hri_strmap_put(&t->seen, key, as_bits(share)) == HR_OK;
+    return share;
 }
 
 uint64_t hri_timing_trial_ns(const hri_timing *t) {

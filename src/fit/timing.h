@@ -35,6 +35,8 @@ HR_MUST_CHECK hr_status hri_timing_open(const hri_timing_options *options, hri_t
 void hri_timing_close(hri_timing *t);
 /* Nanoseconds of one run; negative: not known.  `timing` is an hri_timing. */
 double hri_timing_time(void *timing, const hri_sig *sig, uint32_t variant);
+/* GPU: the share of a copy's time that kernels beside it lose (run/drag.h), measured once and kept with the times. */
+double hri_timing_copy_drag(hri_timing *t);
 /* GPU: the time that trying kernels took so far. */
 uint64_t hri_timing_trial_ns(const hri_timing *t);
 /* How many signatures are known, and how many of them were measured by this run. */

@@ -26,7 +26,7 @@ static const hri_field spec_fields[] = {
     {"copy", "copy bandwidth to and from the host in bytes per second; 0: no copies",
      offsetof(spec, copy), HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e18},
     {"drag", "share of a copy's time that what is computed meanwhile loses", offsetof(spec, drag),
-     HRI_FIELD_DOUBLE, "0.1", .min = 0, .max = 1},
+     HRI_FIELD_DOUBLE, "0.15", .min = 0, .max = 1},
     {"runtime", "bytes used before any tensor", offsetof(spec, runtime), HRI_FIELD_BYTES, "0"},
     {"page", "allocation granularity in bytes", offsetof(spec, page), HRI_FIELD_BYTES, "2MiB",
      .min = 1, .max = 1e12},

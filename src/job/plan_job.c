@@ -322,6 +322,9 @@ static hr_status open_timing(hri_plan_job *j, uint64_t most_bytes) {
         j->job.time_ns = hri_timing_time;
         j->job.time_user = j->timing;
     }
+    if (status == HR_OK && j->engine && !j->o.device_spec) {
+        j->job.machine.copy_drag = hri_timing_copy_drag(j->timing);
+    }
     return status;
 }
 

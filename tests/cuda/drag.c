@@ -1,0 +1,66 @@
+/* What copies cost the kernels beside them: shares that are shares, nothing left behind, and a device that fails. */
+#include "rig.h"
+#include "run/drag.h"
+#include "training.h"
+
+static void open_one(training *t) {
+    training_open(t, "mlp:size=8,width=16", "optimizer=sgd", 4); /* skips without a GPU */
+}
+
+TEST(drag, shares_are_of_the_copies_time) {
+    training t = {0};
+    hri_drag d = {0};
+    open_one(&t);
+    CHECK_OK(hri_drag_measure(t.engine, 4096, &d));
+    CHECK(d.out >= 0 && d.out <= 1 && d.in >= 0 && d.in <= 1);
+    CHECK(d.alone_ns > 0 && d.out_ns > 0 && d.in_ns > 0);
+    CHECK(d.copy_ns[0] > 0 && d.copy_ns[1] > 0);
+    CHECK(d.launches >= 8 && d.launches <= 400);
+    training_close(&t);
+}
+
+TEST(drag, a_plan_is_made_with_a_margin_and_never_with_copies_for_nothing) {
+    const hri_drag dear = {.out = 0.2, .in = 0.4}, all = {.out = 1, .in = 1}, free = {.out = 0};
+    CHECK(hri_drag_share(&dear) > 0.3 && hri_drag_share(&dear) < 0.4);
+    CHECK(hri_drag_share(&all) == 1);
+    CHECK(hri_drag_share(&free) > 0);
+}
+
+TEST(drag, what_is_no_gpu_gets_the_share_that_is_known) {
+    training t = {0};
+    hri_drag d;
+    need_fake();
+    open_one(&t);
+    const hr_status status = hri_drag_measure(t.engine, 0, &d);
+    CHECK(status == HR_OK || status == HR_E_UNSUPPORTED);
+    const double share = hri_timing_copy_drag(t.timing);
+    CHECK(share > 0 && share <= 1);
+    CHECK(share == hri_timing_copy_drag(t.timing) || status == HR_OK);
+    training_close(&t);
+}
+
+#ifdef HEADROOM_FAULTS
+static void sweep(hri_fault_kind kind) {
+    training t = {0};
+    open_one(&t);
+    hri_drag d = {0};
+    CHECK_OK(hri_drag_measure(t.engine, 4096, &d)); /* compiled and loaded by now */
+    const int64_t allocs = hri_fault_live_allocs();
+    uint64_t delivered = 1;
+    for (uint64_t n = 1; delivered; n += n / 3 + 1) {
+        hri_fault_set(kind, n, 0);
+        const hr_status status = hri_drag_measure(t.engine, 4096, &d);
+        delivered = hri_fault_delivered();
+        hri_fault_set(HRI_FAULT_ANY, 0, 0);
+        CHECK(status != HR_OK || d.launches > 0);
+        CHECK_EQ(hri_fault_live_allocs(), allocs);
+    }
+    CHECK_OK(hri_drag_measure(t.engine, 4096, &d));
+    training_close(&t);
+}
+
+TEST(drag, failures_leave_nothing_behind) {
+    sweep(HRI_FAULT_ALLOC);
+    sweep(HRI_FAULT_LAUNCH);
+}
+#endif
