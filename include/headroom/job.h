@@ -57,7 +57,8 @@ typedef struct hr_job_options {
     const char
         *training; /* train.h: "optimizer=adamw,rate=3e-4,schedule=cosine,clip=1,precision=bf16" */
     /* Over the model's graph, in order, with ';' between; NULL: none.  "lora:rank=16,alpha=32,layers=c_attn+c_proj,train=head"
-     * trains low-rank adapters; "prune:sparsity=0.5:0.8,begin=0,end=3000,every=100" sets small weights to zero while training:
+     * trains low-rank adapters; "prune:sparsity=0.5:0.8,begin=0,end=3000,every=100" sets small weights to zero while training;
+     * "qat:begin=0,norms=300,freeze=400" rounds weights and activations to 8 bits while training:
      * see docs/compression.md. */
     const char *passes;
     const char *init; /* safetensors file to start from; its number of classes may differ */

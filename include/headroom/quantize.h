@@ -6,7 +6,8 @@
  *
  * Calibration runs the model over some samples, inside the budget as evaluation does, and counts every activation that will
  * be bytes in a histogram of fixed size: memory does not depend on the number of samples.  Then batch norms are folded and
- * weights rounded, one layer at a time, and the file is written.  hr_predictor_open takes it as any other checkpoint.
+ * weights rounded, one layer at a time, and the file is written.  A checkpoint of training with fake quantization (the pass "qat")
+ * has the ranges: infer needs no data then, and none is read.  hr_predictor_open takes it as any other checkpoint.
  * Failures have a cause, as in job.h.  Threads: one at a time.
  *
  * With `weights` linear layers, those of language models for example, get weights of 8 or 4 bits, which products decode; no
@@ -42,7 +43,7 @@ typedef struct hr_quantize_options {
 /* Set size to sizeof(hr_quantize_result). */
 typedef struct hr_quantize_result {
     size_t size;
-    uint64_t samples;      /* of calibration */
+    uint64_t samples;      /* of calibration; 0: there was none */
     uint64_t layers;       /* that compute in bytes */
     uint64_t real_layers;  /* convolutions and linear layers that stay as they are */
     uint64_t ranges;       /* activations that are bytes */

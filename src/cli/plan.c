@@ -254,10 +254,10 @@ static int try_plan(work *w) {
 
 /* The flags that say what is trained and where, which `train` has too. */
 static const char *const carried[] = {
-    "batch",    "budget",     "device",    "optimizer",   "momentum", "options",       "lora",
-    "init",     "freeze",     "prune",     "precision",   "moments",  "micro-batches", "replicas",
-    "shard",    "ghost-norm", "measure",   "exact",       "offload",  "spill",         "data",
-    "val-data", "val-split",  "val-batch", "data-budget", NULL};
+    "batch",    "budget",   "device",     "optimizer", "momentum",    "options", "lora",
+    "init",     "freeze",   "prune",      "qat",       "precision",   "moments", "micro-batches",
+    "replicas", "shard",    "ghost-norm", "measure",   "exact",       "offload", "spill",
+    "data",     "val-data", "val-split",  "val-batch", "data-budget", NULL};
 
 /* "headroom train MODEL --data synthetic" with the flags of the plan. */
 static hr_status add_train(const work *w, hri_text *out) {

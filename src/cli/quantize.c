@@ -46,9 +46,9 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
     hr_ctx *ctx = NULL;
     hri_json json;
     (void)count;
-    if (!o->out || (!o->data && !o->weights)) {
-        hri_say_error(cli, "quantize: --out and --data (or --weights) are required, for example "
-                           "--data images:DIR -o int8.safetensors");
+    if (!o->out) {
+        hri_say_error(cli, "quantize: --out is required, for example --data images:DIR -o "
+                           "int8.safetensors");
         return HRI_EXIT_USAGE;
     }
     int code = hri_cli_output_check(cli, "--out", o->out, HRI_OUTPUT_FILE);

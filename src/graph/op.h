@@ -82,6 +82,7 @@ typedef enum hri_samples {
     HRI_SAMPLES_APART = 0, /* sample i of the output depends on sample i of the inputs alone */
     HRI_SAMPLES_SUM,       /* the output is a sum over samples: results of parts add up */
     HRI_SAMPLES_MEAN,      /* the output is a mean over samples: parts add up by their weights */
+    HRI_SAMPLES_FOLDED,    /* a state takes it, part after part, and is the same for any parts */
     HRI_SAMPLES_COUPLED    /* anything else; parts of a batch give another function */
 } hri_samples;
 

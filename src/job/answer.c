@@ -140,6 +140,24 @@ static void sum_masks(const hri_plan_job *j, const hr_graph *g, hri_plan_answer 
     }
 }
 
+static void sum_qat(const hr_graph *g, hri_plan_answer *out) {
+    out->qat_layers = out->qat_ranges = out->qat_range_bytes = 0;
+    out->qat_bit_bytes = out->qat_weight_bytes = 0;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const hri_sig *s = &g->nodes[n].sig;
+        if (!strcmp(s->op->name, "range_scale")) {
+            out->qat_ranges++;
+            out->qat_range_bytes += hr_meta_bytes(&s->in[0]);
+        } else if (!strcmp(s->op->name, "fake_quantize")) {
+            out->qat_bit_bytes += hr_meta_bytes(&s->out[1]);
+        } else if (!strcmp(s->op->name, "fake_quantize_weight")) {
+            const uint64_t bytes = hr_meta_bytes(&s->out[0]);
+            out->qat_layers++;
+            out->qat_weight_bytes = bytes > out->qat_weight_bytes ? bytes : out->qat_weight_bytes;
+        }
+    }
+}
+
 /* What the plan pays for ops that are not ours. */
 static void sum_customs(const hri_fit_case *c, hri_plan_answer *out) {
     out->custom_ops = 0;
@@ -166,6 +184,7 @@ void hri_plan_answer_describe(const hri_plan_job *j, const hri_fit_plans *plans,
         sum_persistent(c, plans->arenas, out);
         sum_lora(j, c->pieces[0].g, out);
         sum_masks(j, c->pieces[0].g, out);
+        sum_qat(c->pieces[0].g, out);
         sum_customs(c, out);
     } else if (plan) {
         name_peak(&j->problem, plan, out);

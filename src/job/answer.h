@@ -43,6 +43,9 @@ typedef struct hri_plan_answer {
     uint64_t lora_layers, lora_bytes, frozen_bytes, frozen_saved_bytes;
     /* With pruning: weights that have masks, bytes of those, and what a compressed file of the weights has less at the end. */
     uint64_t pruned_weights, mask_bytes, pruned_file_bytes;
+    /* With fake quantization: layers, activations, bytes of their ranges, of the bits that gradients keep in a step that is not split
+     * and recomputes nothing, and of the largest rounded weight. */
+    uint64_t qat_layers, qat_ranges, qat_range_bytes, qat_bit_bytes, qat_weight_bytes;
     hri_quantized_bytes quantized; /* where it was asked for; .layers 0: it was not */
     bool may_cut, coupled;
     uint32_t custom_ops;             /* nodes of a step that run custom ops, gradients included */

@@ -4,6 +4,7 @@
 #include "job/change.h"
 #include "job/train.h"
 #include "passes/common/prune.h"
+#include "passes/common/qat.h"
 #include "step/options.h"
 
 enum {
@@ -181,6 +182,13 @@ void hri_train_warn_of_length(const hri_train_job *j) {
             ": the run of %llu steps ends before step %lld, when the masks have their "
             "final share of zeros",
             total, (long long)prune->end);
+    }
+    const hri_qat *qat = hri_passes_find(&j->plan->passes, "qat");
+    if (total && qat && hri_qat_settled(qat) >= (int64_t)total) {
+        hri_listener_warn(&j->listener, "qat",
+                          ": the run of %llu steps ends before step %lld, from which on ranges and "
+                          "batch norm statistics stand still",
+                          total, (long long)hri_qat_settled(qat));
     }
     if (total && j->o.val_every > total) {
         hri_listener_warn(&j->listener, "val_every",

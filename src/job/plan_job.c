@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "fit/planned.h"
 #include "passes/common/prune.h"
+#include "passes/common/qat.h"
 #include "weights/checkpoint.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -75,6 +76,18 @@ static hr_status settle_prune(hri_plan_job *j) {
     return HR_OK;
 }
 
+/* Likewise for what of fake quantization stands still, and when. */
+static hr_status settle_qat(hri_plan_job *j) {
+    hri_qat *q = (hri_qat *)(uintptr_t)hri_passes_find(&j->passes, "qat"); /* ours */
+    if (q) {
+        hri_qat_settle(q, j->o.steps);
+    }
+    return q && j->job.options.precision != HR_PRECISION_F32
+               ? hri_why_option(&j->why, HR_E_UNSUPPORTED, "qat",
+                                " computes in f32, whose rounding it learns; drop `precision`")
+               : HR_OK;
+}
+
 /* "weights:bits=4;" where the initial parameters have small weights: they are trained over as they are. */
 static hr_status find_base(const hri_plan_job *j, hri_text *out) {
     hri_checkpoint c = {.file = {.fd = -1}};
@@ -127,9 +140,10 @@ static hr_status read_passes(hri_plan_job *j) {
                               j->o.shard);
     }
     if (status == HR_OK) {
-        return settle_prune(j);
+        const hr_status settled = settle_prune(j);
+        return settled == HR_OK ? settle_qat(j) : settled;
     }
-    static const char *const names[] = {"lora", "prune", "freeze", "layer-rates", "ema"};
+    static const char *const names[] = {"lora", "prune", "qat", "freeze", "layer-rates", "ema"};
     const char *name = "passes", *text = prose.text;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const size_t n = strlen(names[i]);

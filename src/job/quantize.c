@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "job/infer.h"
 #include "ops/common/histogram.h"
+#include "passes/common/qat.h"
 #include "weights/quantize.h"
 #include "weights/weight_codes.h"
 
@@ -20,6 +21,8 @@ typedef struct quantizing {
     hr_graph *g; /* of the model before */
     hri_quantizing q;
     hri_range *ranges; /* by value of g */
+    int learned;       /* the run trained with fake quantization */
+    double keep;       /* of its ranges */
     hr_quantize_result r;
 } quantizing;
 
@@ -41,6 +44,9 @@ static hr_status look(quantizing *x, hri_why *why) {
         status =
             hri_prose_set(&prose, HR_E_UNSUPPORTED, "%s is quantized already", x->checkpoint.path);
     }
+    const hri_qat *qat = status == HR_OK ? hri_passes_find(&passes, "qat") : NULL;
+    x->learned = qat != NULL;
+    x->keep = qat ? qat->keep : 0;
     hri_passes_deinit(&passes);
     if (status == HR_OK) {
         status = hri_quantize_graph(&x->checkpoint, "", &x->g, &prose);
@@ -79,6 +85,49 @@ static hr_status take_ranges(quantizing *x, hri_why *why) {
                ? HR_OK
                : hri_why_set(why, hri_cause_of(status), status, "reading what calibration saw: %s",
                              hr_status_text(status));
+}
+
+/* What training with fake quantization learned, as its evaluation uses it. */
+static hr_status learned_range(const quantizing *x, const char *activation, hri_range *out,
+                               hri_prose *why) {
+    hri_text name = {0};
+    float state[HRI_LEARNED_RANGE], bounds[2];
+    hri_text_add(&name, "%s" HRI_QAT_RANGE, activation);
+    hr_status status = hri_text_status(&name);
+    const hri_tensor *t =
+        status == HR_OK ? hri_tensors_find(&x->checkpoint.file, hri_text_get(&name)) : NULL;
+    if (status == HR_OK && (!t || !hri_tensor_can_be(t, HR_TYPE_F32) || t->shape.rank != 1 ||
+                            t->shape.dim[0] != HRI_LEARNED_RANGE)) {
+        status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: %s is missing or has another shape",
+                               x->checkpoint.path, hri_text_get(&name));
+    }
+    if (status == HR_OK) {
+        status =
+            hri_tensors_read(&x->checkpoint.file, t, 0, HRI_LEARNED_RANGE, HR_TYPE_F32, state, why);
+    }
+    if (status == HR_OK && hri_learned_step(state) < 0) {
+        status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: no training step has seen the range of %s",
+                               x->checkpoint.path, activation);
+    }
+    hri_text_deinit(&name);
+    if (status == HR_OK) {
+        hri_learned_bounds(state, -2.0, x->keep, bounds);
+        *out = hri_range_between((double)bounds[0], (double)bounds[1]);
+    }
+    return status;
+}
+
+static hr_status learned_ranges(quantizing *x, hri_why *why) {
+    hri_prose prose = {0};
+    hr_status status = HR_OK;
+    for (hr_value v = 1; v < x->g->value_count && status == HR_OK; v++) {
+        if (x->q.bytes[v] && x->q.range[v] == v) {
+            status = learned_range(x, x->q.name[v], &x->ranges[v], &prose);
+            x->r.ranges++;
+        }
+    }
+    return status == HR_OK ? HR_OK
+                           : hri_why_prose(why, hri_cause_of_input(status), status, NULL, &prose);
 }
 
 static hr_status calibrate(quantizing *x, hri_why *why) {
@@ -160,6 +209,14 @@ static hr_status run(hr_ctx *ctx, quantizing *x, hri_why *why) {
     hr_infer_options from;
     if (x->o.weights) {
         return write_codes(x, why);
+    }
+    if (x->learned) {
+        const hr_status learned = learned_ranges(x, why);
+        return learned == HR_OK ? write(x, why) : learned;
+    }
+    if (!x->o.infer->data && !x->o.infer->pipeline) {
+        return hri_why_option(why, HR_E_INVALID, "data",
+                              " is missing: ranges come from samples, or from training with `qat`");
     }
     hr_status status = hri_take(&from, sizeof from, x->o.infer);
     from.no_labels = 1;

@@ -8,6 +8,8 @@
 #include "base/file.h"
 #include "job/train.h"
 #include "models/common/model.h"
+#include "passes/common/prune.h"
+#include "passes/common/qat.h"
 
 /* ---- what it tells ---- */
 
@@ -245,6 +247,15 @@ static hr_status write_choices(hri_train_job *j, hri_prose *why) {
 
 /* ---- all of it ---- */
 
+/* While a schedule still changes the model (more zeros, ranges that move), no parameters are the best: those with the least of
+ * it would be. */
+static uint64_t best_from(const hri_passes *passes) {
+    const hri_prune *prune = hri_passes_find(passes, "prune");
+    const hri_qat *qat = hri_passes_find(passes, "qat");
+    const int64_t zeros = prune ? prune->end + 1 : 0, ranges = qat ? hri_qat_settled(qat) : 0;
+    return (uint64_t)(zeros > ranges ? zeros : ranges);
+}
+
 static hri_trainer_options trainer_options(hri_train_job *j) {
     return (hri_trainer_options){
         .planned = j->planned,
@@ -256,6 +267,7 @@ static hri_trainer_options trainer_options(hri_train_job *j) {
         .validate_every = j->o.val_every,
         .patience = j->o.patience,
         .min_delta = j->o.min_delta,
+        .best_from = best_from(&j->plan->passes),
         .scorer = j->scorer,
         .best_by = j->best_by,
         .save_every = j->o.save_every,

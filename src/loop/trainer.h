@@ -45,11 +45,13 @@ typedef struct hri_trainer_options {
     uint64_t epochs, steps;   /* either may be 0: then the other decides */
     uint64_t steps_per_epoch; /* 0: until the data ends */
     uint64_t validate_every;  /* steps; 0: after every epoch */
-    uint64_t patience;   /* validations (epochs without any) without a better one; 0: never mind */
-    double min_delta;    /* what counts as better */
-    hri_scorer *scorer;  /* of the validation's supply, which shows it its samples; NULL: none */
-    size_t best_by;      /* of its metrics, what `best` and `patience` go by; HRI_BEST_BY_LOSS */
-    uint64_t save_every; /* steps between checkpoints beside those of epochs; 0: none */
+    uint64_t patience; /* validations (epochs without any) without a better one; 0: never mind */
+    double min_delta;  /* what counts as better */
+    uint64_t
+        best_from; /* steps done before which no validation is the best: the model changes yet */
+    hri_scorer *scorer;    /* of the validation's supply, which shows it its samples; NULL: none */
+    size_t best_by;        /* of its metrics, what `best` and `patience` go by; HRI_BEST_BY_LOSS */
+    uint64_t save_every;   /* steps between checkpoints beside those of epochs; 0: none */
     uint64_t save_seconds; /* the same by the clock; 0: never */
     const char *folder;    /* of checkpoints; NULL: none are written */
     int locked; /* the caller has it open (hri_folder_open), and longer than the trainer */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -106,6 +107,13 @@ static hr_status write_adapter(hri_trainer *t, int best, hri_prose *why) {
     return hri_adapter_save(t->o.folder, hri_planned_graph(t->o.planned), &from, t->o.about, why);
 }
 
+/* Beside a last checkpoint of a run that has no best yet lies none of a run before it. */
+static void forget_best(const hri_trainer *t) {
+    if (!t->at.best_epoch) {
+        (void)unlink(t->best_path); /* mostly there is none */
+    }
+}
+
 /* A failure is kept and said; whoever needs the file decides. */
 hr_status hri_trainer_write(hri_trainer *t, int best) {
     const char *path = best ? t->best_path : t->last_path;
@@ -128,6 +136,7 @@ hr_status hri_trainer_write(hri_trainer *t, int best) {
             t->save_failed = 0;
             t->saved_step = t->at.state.step;
             t->saved_path = t->last_path;
+            forget_best(t);
         }
         tell_save(t, 0, path);
         return HR_OK;

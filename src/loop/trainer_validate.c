@@ -129,6 +129,9 @@ static void lower_rate(hri_trainer *t) {
 
 /* Is this number the best so far?  Counts those that were not. */
 int hri_trainer_judge(hri_trainer *t, double number) {
+    if (hri_planned_state(t->o.planned).step < t->o.best_from) {
+        return 0; /* nor does patience begin */
+    }
     const int by_loss = !t->o.scorer || t->o.best_by == HRI_BEST_BY_LOSS;
     const int rises =
         !by_loss && hri_wanted_rises(&hri_scorer_wanted(t->o.scorer)->of[t->o.best_by]);

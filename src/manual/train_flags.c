@@ -84,6 +84,7 @@ const hri_field hri_train_flag_fields[] = {
     HRI_HABIT_FIELDS(hri_train_flags),
     {"lora", HRI_TRAIN_LORA_HELP, AT(lora), HRI_FIELD_STRING, NULL, .metavar = "KEYS"},
     {"prune", HRI_TRAIN_PRUNE_HELP, AT(prune), HRI_FIELD_STRING, NULL, .metavar = "SHARE"},
+    {"qat", HRI_TRAIN_QAT_HELP, AT(qat), HRI_FIELD_STRING, NULL, .metavar = "STEP"},
     {"freeze", HRI_TRAIN_FREEZE_HELP, AT(freeze), HRI_FIELD_STRING, NULL, .metavar = "PATTERN"},
     {"ema", "average the parameters, 0.999 of it each step, and validate with it", AT(ema),
      HRI_FIELD_STRING, NULL, .metavar = "DECAY"},

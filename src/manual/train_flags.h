@@ -23,7 +23,7 @@ typedef struct hri_train_flags {
     double smoothing;
     const char *loss, *class_weights;
     hri_habits habits;
-    const char *lora, *prune, *freeze, *layer_rates, *ema; /* options of the passes; NULL: none */
+    const char *lora, *prune, *qat, *freeze, *layer_rates, *ema; /* of the passes; NULL: none */
     const char *options;
     int64_t accumulate, replicas, effort;
     int shard; /* of the modes: 0 is none */

@@ -176,9 +176,10 @@ static uint8_t follow_samples(adaptor *a, const hri_node_record *node) {
         } else if (samples == HRI_SAMPLES_COUPLED) {
             *out = k == 0 ? SAMPLES : ALIKE;
         } else {
-            *out = samples == HRI_SAMPLES_APART  ? SAMPLES
-                   : samples == HRI_SAMPLES_MEAN ? MEAN
-                                                 : SUM;
+            *out = samples == HRI_SAMPLES_APART    ? SAMPLES
+                   : samples == HRI_SAMPLES_FOLDED ? ALIKE
+                   : samples == HRI_SAMPLES_MEAN   ? MEAN
+                                                   : SUM;
         }
         coupled |= *out == SUM && node->phase == HRI_FORWARD && is_loss(a, node->out + k);
     }

@@ -33,7 +33,8 @@ const char hri_quantize_help[] =
     "It is planned like an evaluation: the budget covers everything that the system reports for "
     "the process, whatever the number of samples. minmax takes the whole range that was seen, "
     "percentile drops 0.01 % on each side, entropy and mse choose the bounds that lose the "
-    "least information and have the least squared error.\n\neval and predict run the file in "
+    "least information and have the least squared error. A run with --qat has learned its "
+    "ranges and needs no data.\n\neval and predict run the file in "
     "integer arithmetic. It cannot be trained.\n\n--weights 8 or 4 is for language models: weights "
     "of linear layers become codes with a scale for each output (8) or each group of 64 inputs (4, "
     "with a zero point), the head, embeddings and activations stay f32. eval, predict and generate "
@@ -41,7 +42,7 @@ const char hri_quantize_help[] =
 
 void hri_quantize_show(const char *path, const hr_quantize_result *r, hri_out *out) {
     char a[32], b[32], c[32], d[32];
-    if (!r->samples) { /* weights alone */
+    if (!r->samples && !r->ranges) { /* weights alone */
         hri_out_printf(out,
                        "packed the weights of %llu layers: %s has %s of parameters, %s before\n",
                        (unsigned long long)r->layers, path, hr_bytes_print(r->bytes, a, sizeof a),
@@ -54,6 +55,11 @@ void hri_quantize_show(const char *path, const hr_quantize_result *r, hri_out *o
     if (r->real_layers) {
         hri_out_printf(out, "  %llu layers stay in f32: their sums are too deep\n",
                        (unsigned long long)r->real_layers);
+    }
+    if (!r->samples) {
+        hri_out_printf(out, "  %llu activations have the ranges that training learned (--qat)\n",
+                       (unsigned long long)r->ranges);
+        return;
     }
     hri_out_printf(out,
                    "  calibrated %llu activations on %llu samples in %.1f s: %s planned, %s "

@@ -97,6 +97,13 @@ static void put_compression(hri_json *json, const hri_plan_job *j, const hri_pla
         hri_json_u64(json, "prune_mask_bytes", a->mask_bytes);
         hri_json_u64(json, "prune_file_saved_bytes", a->pruned_file_bytes);
     }
+    if (a->qat_layers) {
+        hri_json_u64(json, "qat_layers", a->qat_layers);
+        hri_json_u64(json, "qat_ranges", a->qat_ranges);
+        hri_json_u64(json, "qat_range_bytes", a->qat_range_bytes);
+        hri_json_u64(json, "qat_gradient_bit_bytes", a->qat_bit_bytes);
+        hri_json_u64(json, "qat_weight_bytes", a->qat_weight_bytes);
+    }
     if (q->layers) {
         hri_json_u64(json, "quantize_layers", q->layers);
         hri_json_u64(json, "quantize_real_layers", q->real_layers);

@@ -201,6 +201,19 @@ static void show_masks(const page *p, const hri_plan_answer *a) {
     }
 }
 
+/* What fake quantization costs; what the file saves afterwards --quantize says. */
+static void show_qat(const page *p, const hri_plan_answer *a) {
+    char ranges[32], bits[32], weight[32];
+    if (a->qat_layers) {
+        hri_out_printf(p->out, "--qat rounds %llu layers and %llu activations: %s of ranges, ",
+                       (unsigned long long)a->qat_layers, (unsigned long long)a->qat_ranges,
+                       shown(a->qat_range_bytes, ranges, sizeof ranges));
+        hri_out_printf(p->out, "%s of bits for gradients, up to %s for a rounded weight\n",
+                       shown(a->qat_bit_bytes, bits, sizeof bits),
+                       shown(a->qat_weight_bytes, weight, sizeof weight));
+    }
+}
+
 /* What a quantized file has less, on disk and while it runs. */
 static void show_quantized(const page *p, const hri_plan_job *j, const hri_plan_answer *a) {
     const hri_quantized_bytes *q = &a->quantized;
@@ -263,6 +276,7 @@ static void show_cost(const page *p, const hri_plan_job *j, const hri_plan_answe
     }
     show_lora(p, a);
     show_masks(p, a);
+    show_qat(p, a);
     show_quantized(p, j, a);
     if (r->net_count) {
         hri_out_printf(p->out, "net: %s per replica and step in %llu exchanges, about %.3g ms%s%s",

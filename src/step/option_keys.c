@@ -93,11 +93,8 @@ void hri_train_keys_add(const hri_field *fields, const void *flags, hri_text *ou
 /* In the order in which they are applied; `first` is the key that the text of the flag begins with the value of. */
 static const struct {
     const char *name, *first;
-} passes[] = {{"freeze", "layers="},
-              {"layer-rates", "rates="},
-              {"lora", ""},
-              {"prune", "sparsity="},
-              {"ema", "decay="}};
+} passes[] = {{"freeze", "layers="},  {"layer-rates", "rates="}, {"lora", ""},
+              {"prune", "sparsity="}, {"qat", "begin="},         {"ema", "decay="}};
 
 void hri_train_passes_add(const hri_field *fields, const void *flags, hri_text *out) {
     const hri_options o = {.fields = fields, .count = hri_fields_count(fields)};

@@ -19,6 +19,9 @@ void hri_train_passes_add(const hri_field *fields, const void *flags, hri_text *
 #define HRI_TRAIN_PRUNE_HELP                                                                       \
     "set small weights to zero while training: 0.8, 0.5:0.8 or "                                   \
     "2:4,begin=STEP,end=STEP,every=N,layers=PATTERN"
+#define HRI_TRAIN_QAT_HELP                                                                         \
+    "train with weights and activations rounded to 8 bits from this step on, 0 for all: "          \
+    "STEP,norms=STEP,freeze=STEP,keep=0.99"
 #define HRI_TRAIN_FREEZE_HELP                                                                      \
     "layers that are not trained: names joined by +, * for any letters; \"*,except=fc\" is all "   \
     "but fc"

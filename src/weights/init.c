@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "passes/common/lora.h"
+#include "passes/common/qat.h"
 
 const hri_tensor *hri_init_find(const hri_tensors *file, const char *name) {
     static const char *const prefixes[] = {"", "transformer.", "module.", "model."};
@@ -98,7 +99,8 @@ static hr_status load(const hri_tensors *file, const hr_graph *g, const hri_valu
                       int64_t classes, hri_init_report *report, hri_prose *why) {
     hr_status status = HR_OK;
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {
-        const int absent = hri_lora_is_adapter(g, v) && !hri_init_find(file, g->values[v].name);
+        const int absent = (hri_lora_is_adapter(g, v) || hri_qat_is_range(g, v)) &&
+                           !hri_init_find(file, g->values[v].name);
         if (hri_keep_of(g, v) == HR_KEEP_MODEL && !absent) {
             const hr_meta in_file = hri_file_meta(g, v);
             status = check(file, &g->values[v], &in_file, classes, report, why);

@@ -2,7 +2,7 @@
  *
  * Every weight of the model must be in the file, under its own name or behind a family's prefix, in its shape; but a
  * tensor whose shape differs only where the model has its number of classes stays as the seed made it: a head for
- * other classes is trained anew; and adapters, which a model's own file does not have, stay so too.  A file may also end before
+ * other classes is trained anew; and adapters and ranges of activations, which a model's own file does not have, stay so too.  A file may also end before
  * the head (a backbone): the last tensors of the model may be missing where they have the number of classes.  What else is in
  * the file is looked past.  Everything is compared before the first weight is changed. */
 #ifndef HRI_WEIGHTS_INIT_H

@@ -233,18 +233,18 @@ static hr_status build(const hri_checkpoint *c, hr_model *model, const char *tex
     return HR_OK;
 }
 
-/* "lora:...;quantize" */
-static hr_status join(const hri_checkpoint *c, const char *more, hri_text *out) {
-    const char *own = c->about.passes ? c->about.passes : "";
-    hri_text_add(out, "%s%s%s", own, *own && *more ? ";" : "", more);
-    return hri_text_status(out);
+/* "lora:...;quantize"; fake quantization was for training. */
+static hr_status join(const hri_checkpoint *c, const char *more, hri_text *out, hri_prose *why) {
+    const hr_status status = hri_passes_add_others(c->about.passes, "qat", out, why);
+    hri_text_add(out, "%s%s", out->used && *more ? ";" : "", more);
+    return status == HR_OK ? hri_text_status(out) : status;
 }
 
 hr_status hri_quantize_graph(const hri_checkpoint *c, const char *more, hr_graph **out,
                              hri_prose *why) {
     hr_model *model = NULL;
     hri_text text = {0};
-    hr_status status = join(c, more, &text);
+    hr_status status = join(c, more, &text, why);
     if (status == HR_OK) {
         status = hri_checkpoint_model(c, &model, why);
     }
@@ -262,7 +262,7 @@ static const char *pass_of(hri_quantize_to to) {
 
 static hr_status write(making *m, hri_quantize_to to, const char *path, hri_quantize_report *r) {
     hri_text text = {0};
-    hr_status status = join(m->c, pass_of(to), &text);
+    hr_status status = join(m->c, pass_of(to), &text, m->why);
     if (status == HR_OK) {
         hri_about about = m->c->about;
         about.passes = hri_text_get(&text);

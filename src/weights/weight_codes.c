@@ -160,10 +160,12 @@ hr_status hri_checkpoint_weight_codes(const hri_checkpoint *c, const hr_graph *g
     hr_graph *to = NULL;
     hri_passes passes = {0};
     hri_text all = {0};
-    const char *own = c->about.passes ? c->about.passes : "";
     hr_status status = hri_passes_parse(text, &passes, why);
     if (status == HR_OK) {
-        hri_text_add(&all, "%s%s%s", own, *own ? ";" : "", text);
+        status = hri_passes_add_others(c->about.passes, "qat", &all, why);
+    }
+    if (status == HR_OK) {
+        hri_text_add(&all, "%s%s", all.used ? ";" : "", text);
         status = hri_text_status(&all);
     }
     status = status == HR_OK ? hri_quantize_graph(c, text, &to, why) : status;

@@ -59,6 +59,8 @@ const hri_field hri_plan_fields[] = {
      .needs = A_MODEL},
     {"prune", HRI_TRAIN_PRUNE_HELP, AT(prune), HRI_FIELD_STRING, NULL, .metavar = "SHARE",
      .needs = A_MODEL},
+    {"qat", HRI_TRAIN_QAT_HELP, AT(qat), HRI_FIELD_STRING, NULL, .metavar = "STEP",
+     .needs = A_MODEL},
     {"freeze", HRI_TRAIN_FREEZE_HELP, AT(freeze), HRI_FIELD_STRING, NULL, .metavar = "PATTERN",
      .needs = A_MODEL},
     {"init", "initial parameters, as in train: with --lora over weights of 8 or 4 bits", AT(init),

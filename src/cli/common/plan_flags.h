@@ -14,11 +14,11 @@ typedef struct hri_plan_flags {
     const char *budget, *host_budget;
     const char *device, *device_spec, *wait;
     int optimizer, precision, moments;
-    double momentum;                   /* NAN: auto */
-    const char *lora, *prune, *freeze; /* options of the passes; NULL: none */
-    const char *init;                  /* whose small weights are trained over; NULL: none */
-    const char *quantize;              /* int8, or bits of weights; NULL: nothing */
-    const char *options;               /* keys without a flag of their own */
+    double momentum;                         /* NAN: auto */
+    const char *lora, *prune, *qat, *freeze; /* options of the passes; NULL: none */
+    const char *init;                        /* whose small weights are trained over; NULL: none */
+    const char *quantize;                    /* int8, or bits of weights; NULL: nothing */
+    const char *options;                     /* keys without a flag of their own */
     const char *micro_batches;
     bool ghost_norm, measure, exact, offload, choices;
     const char *spill;

@@ -50,7 +50,7 @@ hr_status hri_batch_norm_apply_cuda(const hri_gpu_call *c, int relu);
 uint64_t hri_batch_norm_inference_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
 hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c);
 hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double momentum,
-                                    int64_t rows);
+                                    int64_t rows, int64_t until);
 uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant);
 hr_status hri_batch_norm_grad_cuda(const hri_gpu_call *c, hri_batch_norm_sign sign);
 /* FROM_Y, with dy = a + b made on the way (launch_sum of device/kernel.h). */

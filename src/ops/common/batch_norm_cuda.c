@@ -158,7 +158,7 @@ hr_status hri_batch_norm_inference_cuda(const hri_gpu_call *c) {
 }
 
 hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double momentum,
-                                    int64_t rows) {
+                                    int64_t rows, int64_t until) {
     double unbiased = rows > 1 ? (double)rows / ((double)rows - 1.0) : 1.0;
     int32_t channels = (int32_t)c->sig->in[0].shape.dim[0];
     hr_addr in[4] = {c->in[0], c->in[1], c->in[2], c->in[3]}, out[2] = {c->out[0], c->out[1]};
@@ -166,10 +166,11 @@ hr_status hri_batch_norm_stats_cuda(const hri_gpu_call *c, double eps, double mo
         return HR_OK;
     }
     int32_t parts = (int32_t)(hr_shape_count(&c->sig->in[2].shape) / channels);
+    hr_addr control = c->control;
     const hri_gpu_grid grid = {.x = (uint32_t)hri_gpu_up(channels, THREADS), .threads = THREADS};
     return hri_gpu_launch(c->gpu, &hri_cu_batch_norm, NULL, "batch_norm_stats", &grid,
                           HRI_GPU_ARGS(&in[0], &in[1], &in[2], &in[3], &out[0], &out[1], &channels,
-                                       &momentum, &eps, &unbiased, &parts));
+                                       &momentum, &eps, &unbiased, &parts, &control, &until));
 }
 
 uint64_t hri_batch_norm_grad_cuda_workspace(const hri_sig *s, hri_gpu *gpu, uint32_t variant) {

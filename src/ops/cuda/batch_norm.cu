@@ -286,9 +286,10 @@ HR_KERNEL batch_norm_lines(const void *gamma, const void *beta, const void *mean
 
 HR_KERNEL batch_norm_stats(const float *running_mean, const float *running_var, const float *mean,
                            const float *inv, float *out_mean, float *out_var, hr_i32 channels,
-                           double m, double eps, double unbiased, hr_i32 parts) {
+                           double m, double eps, double unbiased, hr_i32 parts,
+                           const hr_control *control, hr_i64 until) {
     const hr_i32 k = (hr_i32)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (k < channels) {
+    if (k < channels && (hr_i64)control->step < until) {
         float at = running_mean[k], var = running_var[k];
         for (hr_i32 p = 0; p < parts; p++) {
             const double i = (double)inv[p * channels + k], batch = 1.0 / (i * i) - eps;

@@ -87,6 +87,9 @@ typedef struct hri_passes {
 HR_MUST_CHECK hr_status hri_passes_parse(const char *text, hri_passes *out, hri_prose *why);
 /* A text that parses to them. */
 void hri_passes_print(const hri_passes *p, hri_text *out);
+/* Adds the text of those in `text` but the one of this name. */
+HR_MUST_CHECK hr_status hri_passes_add_others(const char *text, const char *name, hri_text *out,
+                                              hri_prose *why);
 /* The options of the pass of this name; NULL: it is not among them. */
 const void *hri_passes_find(const hri_passes *p, const char *name);
 /* *g, of a model built for training or not, becomes the graph after all of them; the one before is destroyed.  On failure *g has

@@ -51,6 +51,19 @@ void hri_passes_print(const hri_passes *p, hri_text *out) {
     }
 }
 
+hr_status hri_passes_add_others(const char *text, const char *name, hri_text *out, hri_prose *why) {
+    hri_passes all = {0};
+    hr_status status = hri_passes_parse(text, &all, why);
+    for (size_t i = 0, added = 0; i < all.count && status == HR_OK; i++) {
+        if (strcmp(all.of[i].pass->name, name) != 0) {
+            hri_text_add(out, "%s", added++ ? ";" : "");
+            hri_pass_print(&all.of[i], out);
+        }
+    }
+    hri_passes_deinit(&all);
+    return status == HR_OK ? hri_text_status(out) : status;
+}
+
 const void *hri_passes_find(const hri_passes *p, const char *name) {
     for (size_t i = 0; i < p->count; i++) {
         if (!strcmp(p->of[i].pass->name, name)) {
