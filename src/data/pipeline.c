@@ -141,6 +141,9 @@ int64_t hri_pipeline_vocab(const hr_pipeline *p) {
     }
     return vocab;
 }
+int64_t hri_pipeline_pad(const hr_pipeline *p) {
+    return p->stage_count ? p->stages[0]->spec.pad : 0;
+}
 
 uint64_t hri_pipeline_seed(const hr_pipeline *p) {
     return p->options.seed;

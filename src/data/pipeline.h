@@ -41,6 +41,8 @@ HR_MUST_CHECK hr_status hri_pipeline_open_with(const hr_pipeline_options *option
 hri_tabular *hri_pipeline_take_table(hr_pipeline *p);
 /* Tokens that it gives are numbers below this; 0: not known, or none. */
 int64_t hri_pipeline_vocab(const hr_pipeline *p);
+/* The token that fills short texts; 0: it is 0, or there is none. */
+int64_t hri_pipeline_pad(const hr_pipeline *p);
 /* Keeps the prose on the pipeline and returns status. */
 hr_status hri_pipeline_fail(hr_pipeline *p, hr_status status, const char *format, ...)
     HR_PRINTF(3, 4);

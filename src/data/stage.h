@@ -32,6 +32,7 @@ typedef struct hri_spec {
     uint32_t image_width, image_height;
     uint64_t image_whole_bytes;
     int64_t vocab; /* tokens are numbers below this; 0: not known */
+    int64_t pad;   /* the token that fills short texts; 0 where there is none, too */
 } hri_spec;
 
 typedef struct hri_stage_type {

@@ -8,7 +8,7 @@
 
 enum { WIDTH_MOST = 1 << 20 };
 
-const char *const hri_column_kinds[] = {"number", "onehot", "ids", "classes", NULL};
+const char *const hri_column_kinds[] = {"number", "onehot", "ids", "classes", "text", NULL};
 
 hr_status hri_tabular_open(size_t inputs, size_t targets, hri_tabular **out) {
     if (inputs > HRI_TABULAR_COLUMNS || targets > HRI_TABULAR_COLUMNS) {
@@ -93,6 +93,10 @@ hr_status hri_tabular_settle(hri_tabular *t) {
         hri_column *c = &t->inputs[i];
         c->first = at;
         at += c->kind == HRI_COLUMN_ONEHOT ? c->value_count : 1;
+        at -= c->kind == HRI_COLUMN_TEXT ? 1 : 0;
+        if (c->kind == HRI_COLUMN_TEXT && t->input_count != 1) {
+            return HR_E_RANGE;
+        }
     }
     if (at > WIDTH_MOST) {
         return HR_E_RANGE;
@@ -106,6 +110,10 @@ hr_status hri_tabular_settle(hri_tabular *t) {
 
 int hri_tabular_has_classes(const hri_tabular *t) {
     return t->target_count == 1 && t->targets[0].kind == HRI_COLUMN_CLASSES;
+}
+
+int hri_tabular_is_text(const hri_tabular *t) {
+    return t->input_count == 1 && t->inputs[0].kind == HRI_COLUMN_TEXT;
 }
 
 int64_t hri_column_class(const hri_column *c, const char *text) {

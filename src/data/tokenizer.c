@@ -48,17 +48,32 @@ int32_t hri_tokenizer_end(const hri_tokenizer *t) {
     return t->has_file ? t->file.end : -1;
 }
 
-int32_t hri_tokenizer_mask(const hri_tokenizer *t) {
-    static const char *const names[] = {"[MASK]", "<mask>", "<|mask|>"};
+/* The added token that has one of these names; -1: none. */
+static int32_t find_added(const hri_tokenizer *t, const char *const names[3]) {
     for (size_t i = 0; t->has_file && i < t->file.added.count; i++) {
         const hri_added_token *a = &t->file.added.items[i];
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        for (size_t k = 0; k < 3; k++) {
             if (strlen(names[k]) == a->length && !memcmp(names[k], a->text, a->length)) {
                 return a->token;
             }
         }
     }
     return -1;
+}
+
+int32_t hri_tokenizer_mask(const hri_tokenizer *t) {
+    static const char *const names[] = {"[MASK]", "<mask>", "<|mask|>"};
+    return find_added(t, names);
+}
+
+int32_t hri_tokenizer_pad(const hri_tokenizer *t) {
+    static const char *const names[] = {"[PAD]", "<pad>", "<|pad|>"};
+    return find_added(t, names);
+}
+
+uint64_t hri_tokenizer_bytes(const hri_tokenizer *t) {
+    enum { EACH = 256, PATTERN = 256 << 10 }; /* of the tables; of a pattern that is compiled */
+    return sizeof *t + (t->has_file ? PATTERN + EACH * (uint64_t)t->file.bpe.tokens.count : 0);
 }
 
 void hri_tokenizer_print(const hri_tokenizer *t, hri_sha256 *to) {
@@ -100,27 +115,28 @@ const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *by
 
 /* ---- encoding ---- */
 
-typedef struct encoding {
+struct hri_encoder {
+    const hri_tokenizer *tokenizer;
     const hri_tokenizer_file *file;
     hri_text_split split;
     hri_bpe_work *work;
     hri_tokens *out;
     hri_prose *why;
     int inside; /* what comes next goes on with a text */
-} encoding;
+};
 
 static hr_status encode_piece(void *user, const char *text, size_t bytes) {
-    encoding *e = user;
+    hri_encoder *e = user;
     return hri_bpe_encode(&e->file->bpe, e->work, text, bytes, e->file->whole, e->out);
 }
 
-static hr_status encode_plain(encoding *e, const char *text, size_t bytes) {
+static hr_status encode_plain(hri_encoder *e, const char *text, size_t bytes) {
     return e->split.code ? hri_text_split_run(&e->split, text, bytes, encode_piece, e, e->why)
                          : encode_piece(e, text, bytes);
 }
 
 /* Text without added tokens, at least one byte. */
-static hr_status encode_part(encoding *e, const char *text, size_t bytes) {
+static hr_status encode_part(hri_encoder *e, const char *text, size_t bytes) {
     const int inside = e->inside;
     e->inside = 0;
     if (!e->file->prefix_space || *text == ' ' || inside) {
@@ -150,7 +166,7 @@ static const hri_added_token *added_at(const hri_tokenizer_file *f, const char *
     return best;
 }
 
-static hr_status encode_all(encoding *e, const char *text, size_t bytes) {
+static hr_status encode_all(hri_encoder *e, const char *text, size_t bytes) {
     size_t from = 0, at = 0;
     hr_status status = HR_OK;
     while (at < bytes && status == HR_OK) {
@@ -175,21 +191,53 @@ static hr_status encode_bytes(const char *text, size_t bytes, hri_tokens *out) {
     return status;
 }
 
-static hr_status encode(const hri_tokenizer *t, int inside, const char *text, size_t bytes,
-                        hri_tokens *out, hri_prose *why) {
-    encoding e = {.file = &t->file, .out = out, .why = why, .inside = inside};
+hr_status hri_encoder_open(const hri_tokenizer *t, hri_encoder **out, hri_prose *why) {
+    hri_encoder *e = hri_calloc(1, sizeof *e);
+    if (!e) {
+        return HR_E_NOMEM_HOST;
+    }
+    e->tokenizer = t;
+    e->file = &t->file;
+    hr_status status = t->has_file ? hri_bpe_work_open(&e->work) : HR_OK;
+    if (status == HR_OK && t->has_file && t->file.pattern) {
+        status = hri_text_split_open(t->file.pattern, &e->split, why);
+    }
+    if (status != HR_OK) {
+        hri_encoder_close(e);
+        return status;
+    }
+    *out = e;
+    return HR_OK;
+}
+
+void hri_encoder_close(hri_encoder *e) {
+    if (e) {
+        hri_text_split_close(&e->split);
+        hri_bpe_work_close(e->work);
+        hri_free(e);
+    }
+}
+
+hr_status hri_encoder_encode(hri_encoder *e, int inside, const char *text, size_t bytes,
+                             hri_tokens *out, hri_prose *why) {
     const size_t before = out->count;
-    if (!t->has_file) {
+    if (!e->tokenizer->has_file) {
         return encode_bytes(text, bytes, out);
     }
-    hr_status status = hri_bpe_work_open(&e.work);
-    if (status == HR_OK && t->file.pattern) {
-        status = hri_text_split_open(t->file.pattern, &e.split, why);
-    }
-    status = status == HR_OK ? encode_all(&e, text, bytes) : status;
-    hri_text_split_close(&e.split);
-    hri_bpe_work_close(e.work);
+    e->out = out;
+    e->why = why;
+    e->inside = inside;
+    const hr_status status = encode_all(e, text, bytes);
     out->count = status == HR_OK ? out->count : before;
+    return status;
+}
+
+static hr_status encode(const hri_tokenizer *t, int inside, const char *text, size_t bytes,
+                        hri_tokens *out, hri_prose *why) {
+    hri_encoder *e = NULL;
+    hr_status status = hri_encoder_open(t, &e, why);
+    status = status == HR_OK ? hri_encoder_encode(e, inside, text, bytes, out, why) : status;
+    hri_encoder_close(e);
     return status;
 }
 

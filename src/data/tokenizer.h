@@ -28,6 +28,10 @@ int64_t hri_tokenizer_count(const hri_tokenizer *t);
 int32_t hri_tokenizer_end(const hri_tokenizer *t);
 /* The token that hides others from a masked language model ("[MASK]", "<mask>", "<|mask|>"); -1: there is none. */
 int32_t hri_tokenizer_mask(const hri_tokenizer *t);
+/* The token that fills short texts ("[PAD]", "<pad>", "<|pad|>"); -1: there is none. */
+int32_t hri_tokenizer_pad(const hri_tokenizer *t);
+/* What it holds in memory, roughly and rather too much. */
+uint64_t hri_tokenizer_bytes(const hri_tokenizer *t);
 /* Everything that decides which tokens a text has. */
 void hri_tokenizer_print(const hri_tokenizer *t, hri_sha256 *to);
 /* Appends the tokens of a text; on failure `out` is as it was. */
@@ -36,6 +40,14 @@ HR_MUST_CHECK hr_status hri_tokenizer_encode(const hri_tokenizer *t, const char 
 /* The same with a text that goes on where another ended: it gets no space in front. */
 HR_MUST_CHECK hr_status hri_tokenizer_go_on(const hri_tokenizer *t, const char *text, size_t bytes,
                                             hri_tokens *out, hri_prose *why);
+/* One who encodes many texts, with what each of them needs made once.  Threads: each has its own. */
+typedef struct hri_encoder hri_encoder;
+HR_MUST_CHECK hr_status hri_encoder_open(const hri_tokenizer *t, hri_encoder **out, hri_prose *why);
+/* NULL is allowed. */
+void hri_encoder_close(hri_encoder *e);
+/* As hri_tokenizer_encode; inside: as hri_tokenizer_go_on. */
+HR_MUST_CHECK hr_status hri_encoder_encode(hri_encoder *e, int inside, const char *text,
+                                           size_t bytes, hri_tokens *out, hri_prose *why);
 /* The bytes of a token, valid as long as the tokenizer; NULL for a number that is none. */
 const char *hri_tokenizer_text(const hri_tokenizer *t, int32_t token, size_t *bytes);
 

@@ -134,13 +134,15 @@ hr_status hri_given_open(int count, const char *const *paths, hri_given *out, hr
         return HR_OK;
     }
     const size_t length = strlen(paths[0]);
-    if (!S_ISDIR(st.st_mode) && length > 4 && !strcmp(paths[0] + length - 4, ".csv")) {
+    const char *end = length > 4 && !S_ISDIR(st.st_mode) ? paths[0] + length - 4 : "";
+    if (!strcmp(end, ".csv") || !strcmp(end, ".txt")) {
         char quoted[1800];
         if (quote(paths[0], quoted, sizeof quoted) != 0) {
             return hri_why_set(why, HR_CAUSE_USAGE, HR_E_RANGE, "%s: the path is too long",
                                paths[0]);
         }
-        snprintf(out->text, sizeof out->text, "csv:%s", quoted);
+        snprintf(out->text, sizeof out->text,
+                 !strcmp(end, ".csv") ? "csv:%s" : "texts:%s,classes=off", quoted);
         return HR_OK;
     }
     if (S_ISDIR(st.st_mode)) {

@@ -85,6 +85,21 @@ static hr_status map_labels(hr_predictor *i, hri_why *why) {
     return HR_OK;
 }
 
+/* Texts in other tokens than the model has learnt mean nothing to it. */
+static hr_status check_tokens(const hr_predictor *i, hri_why *why) {
+    const hri_source *s = &i->source;
+    const int64_t has = i->of.want.vocab;
+    const int texts = !strcmp(s->kind, "texts") || !strcmp(s->kind, "csv");
+    if (!texts || !s->vocab || !has || s->vocab == has ||
+        (s->vocab < has && strstr(s->text, "tokenizer="))) {
+        return HR_OK;
+    }
+    return hri_why_set(why, HR_CAUSE_USAGE, HR_E_INVALID,
+                       "%s has tokens below %lld, but the model has %lld; give the tokenizer that "
+                       "it was trained with, tokenizer=FILE",
+                       s->text, (long long)s->vocab, (long long)has);
+}
+
 /* The samples of a split are the same as in training as long as the data has as many of them in the same order. */
 static hr_status choose_part(const hr_predictor *i, hri_source_use *use, hri_why *why) {
     const hri_about *a = &i->of.checkpoint.about;
@@ -184,7 +199,8 @@ static hr_status open_data(hr_predictor *i, hri_why *why) {
     if (status != HR_OK) {
         return failed(why, "data", status, &prose);
     }
-    status = choose_part(i, &use, why);
+    status = check_tokens(i, why);
+    status = status == HR_OK ? choose_part(i, &use, why) : status;
     if (status == HR_OK && !i->o.no_labels) {
         status = map_labels(i, why);
     }

@@ -247,7 +247,12 @@ static hr_status write_bare(hri_train_job *j, char *text, size_t size, hri_prose
 static hr_status fit_table(hri_train_job *j) {
     char text[HRI_SOURCE_TEXT + 1024];
     hri_prose why = {""};
-    if (!j->source.table || !j->source.table->input_count) { /* masks have classes alone */
+    const hri_tabular *t = j->source.table;
+    if (!t || !t->input_count) { /* masks have classes alone */
+        return HR_OK;
+    }
+    if (hri_tabular_is_text(t) && (!t->target_count || hri_tabular_has_classes(t))) {
+        j->source.table->fitted = 1; /* of a text and its class nothing is to be measured */
         return HR_OK;
     }
     const int numbers = j->loss.kind == HRI_LOSS_MSE || j->loss.kind == HRI_LOSS_MAE ||

@@ -4,7 +4,8 @@
 #include <string.h>
 
 int hri_labels_all_count(const hri_source *s) {
-    static const char *const kinds[] = {"images", "mnist", "cifar10", "synthetic", "tokens"};
+    static const char *const kinds[] = {"images",    "mnist",  "cifar10",
+                                        "synthetic", "tokens", "texts"};
     if (hri_source_has_stage(s, "rename")) {
         return 0; /* any field may have become the label */
     }

@@ -223,13 +223,20 @@ static void complete_synthetic(hri_source *s, const hri_model_input *want) {
     }
 }
 
-/* Windows of tokens, as long as is asked for. */
-static int is_text(const hri_source *s) {
-    return !strcmp(s->kind, "tokens") || !strcmp(s->kind, "text");
+/* Texts with a class each. */
+static int is_texts(const hri_source *s, const hri_tabular *table) {
+    return !strcmp(s->kind, "texts") ||
+           (!strcmp(s->kind, "csv") &&
+            (says(s->text, "text") || (table && hri_tabular_is_text(table))));
 }
 
-static void complete_source(hri_source *s, const hri_model_input *want) {
-    if (is_text(s) && want->sample.shape.rank == 1) {
+/* Tokens, as many as are asked for. */
+static int is_text(const hri_source *s, const hri_tabular *table) {
+    return !strcmp(s->kind, "tokens") || !strcmp(s->kind, "text") || is_texts(s, table);
+}
+
+static void complete_source(hri_source *s, const hri_model_input *want, const hri_tabular *table) {
+    if (is_text(s, table) && want->sample.shape.rank == 1) {
         complete_number(s, "length", want->sample.shape.dim[0]);
     } else if (!strcmp(s->kind, "synthetic")) {
         complete_synthetic(s, want);
@@ -394,6 +401,7 @@ static hr_status look(hr_pipeline *p, hri_source *s, const hri_model_input *want
                                   "targets", "y", NULL};
     s->count = hr_pipeline_count(p);
     s->vocab = hri_pipeline_vocab(p);
+    s->pad = hri_pipeline_pad(p);
     if (!take_field(p, inputs, &s->input)) {
         const int own = want && strcmp(want->name, "image") != 0 &&
                         strcmp(want->name, "tokens") != 0 && strcmp(want->name, "x") != 0;
@@ -447,7 +455,7 @@ hr_status hri_source_look_with(const char *text, const hri_model_input *want,
     snprintf(s.text, sizeof s.text, "%s", text);
     read_kind(text, s.kind, sizeof s.kind);
     if (want) {
-        complete_source(&s, want);
+        complete_source(&s, want, table);
     }
     hr_status status = hri_pipeline_open_with(&o, s.text, table, &error, &p);
     if (status != HR_OK) {
@@ -537,9 +545,10 @@ hr_status hri_source_fill_model(const char *model, const hri_source *s, char *ou
         s->target == HRI_TARGET_CLASSES ? (int64_t)s->class_count : count_of(&s->label.meta.shape);
     add_key("classes", outputs > 0 ? outputs : 0, out, size, said, said_size);
     add_key("vocab", s->vocab, out, size, said, said_size);
+    add_key("pad", s->pad, out, size, said, said_size);
     const hr_shape *shape = &s->input.meta.shape;
     hr_model_key context;
-    if (is_text(s) && shape->rank == 1 && find_key(out, "context", &context) &&
+    if (is_text(s, s->table) && shape->rank == 1 && find_key(out, "context", &context) &&
         strtoll(context.value, NULL, 10) != shape->dim[0]) {
         add_key("context", shape->dim[0], out, size, said, said_size);
     }

@@ -38,6 +38,7 @@ typedef struct hri_source {
     char **classes;                /* class_count names, or NULL */
     size_t class_count;            /* 0: not known */
     int64_t vocab;                 /* tokens are numbers below this; 0: not known */
+    int64_t pad; /* the token that fills short texts; 0 where there is none, too */
     hri_target target;
     int weighted; /* 1: its field sample_weight says how much a sample counts in the loss */
     hri_tabular *

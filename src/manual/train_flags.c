@@ -16,7 +16,8 @@ const char *const hri_train_shards[] = {"none", "states", "weights", "auto", NUL
 
 const hri_field hri_train_flag_fields[] = {
     {"data",
-     "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, text:FILE, tokens:FILE, synthetic, or a "
+     "images:DIR, mnist:DIR, cifar10:DIR, npy:X,Y, csv:FILE, text:FILE, texts:DIR, tokens:FILE, "
+     "synthetic, or a "
      "pipeline",
      AT(data), HRI_FIELD_STRING, NULL, .metavar = "SRC"},
     {"batch", "samples per step, or auto: the fastest batch that fits", AT(batch), HRI_FIELD_STRING,

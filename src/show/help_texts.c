@@ -48,7 +48,8 @@ const char hri_help_generate[] =
 
 const char hri_help_data[] =
     "A pipeline is a source followed by stages, joined by '|' in one argument or given as "
-    "one argument each: images:DIR, mnist:DIR, cifar10:DIR, npy:FILE, text:FILE, tokens:FILE, "
+    "one argument each: images:DIR, mnist:DIR, cifar10:DIR, npy:FILE, text:FILE, texts:DIR, "
+    "tokens:FILE, "
     "tfrecord:FILE, csv:FILE, lines:FILE, synthetic; shuffle, decode, resize, crop, flip, "
     "rotate, jitter, normalise, batch, cache, repeat, take, skip, shard, zip, interleave, "
     "filter, limit, prefetch. --stages lists them all; --stages NAME shows one with its "

@@ -69,6 +69,8 @@ static const char *const texts[] = {
     "text:@/lines1,length=3,random=on",
     "csv:@/t.csv | batch(2,pad=on)",
     "csv:@/t.csv,index=on | shuffle",
+    "texts:@/lines1,classes=off,length=3",
+    "csv:@/t.csv,text=b,length=2 | batch(2)",
     "lines:@/lines*",
     "lines:@/lines*,index=on",
     "lines:@/lines* | shuffle(3,seed=1) | batch(4,pad=on)",

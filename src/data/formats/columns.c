@@ -19,6 +19,7 @@ struct hri_columns_sums {
     char odd_text[SHOWN + 1];
     hri_strmap values; /* of a category */
     bool forced, as_ids, category, too_many;
+    bool text; /* nothing is learnt from it */
 };
 
 /* ---- names ---- */
@@ -198,8 +199,8 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
             const int64_t place = place_of(names, c->count, name, n);
             if (place >= 0 && c->roles[place] != -1) {
                 status =
-                    hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is in both x and %s",
-                                  names[place], ask->file,
+                    hri_prose_set(why, HR_E_INVALID, "column \"%.60s\" of %s is in both %s and %s",
+                                  names[place], ask->file, ask->as_text ? "text" : "x",
                                   place == key                ? "key"
                                   : c->roles[place] == WEIGHT ? "weight"
                                                               : "y");
@@ -208,6 +209,10 @@ static hr_status find_asked(hri_columns *c, char *const *names, const hri_column
         status = status == HR_OK ? take_list(c, names, ask->x, ask, &inputs, why) : status;
     }
     status = status == HR_OK ? check_lists(c, names, ask, why) : status;
+    if (status == HR_OK && ask->as_text && inputs != 1) {
+        status = hri_prose_set(why, HR_E_INVALID, "%s: text names %d columns, but must name one",
+                               ask->file, (int)inputs);
+    }
     if (status == HR_OK && inputs == 0) {
         status = hri_prose_set(why, HR_E_INVALID, "%s: x names no columns", ask->file);
     }
@@ -229,6 +234,7 @@ static hr_status make_sums(hri_columns *c, char *const *names, const hri_columns
             hri_columns_sums *s = &c->sums[c->roles[i]];
             s->name = hri_strdup(names[i]);
             s->whole = true;
+            s->text = ask->as_text && c->roles[i] == 0;
             s->as_ids = has_name(ask->ids, names[i]);
             s->forced = s->as_ids || has_name(ask->categories, names[i]);
             if (!s->name) {
@@ -314,6 +320,9 @@ static hr_status look_at(void *user, int32_t role, char *value, size_t n, hri_pr
     hri_columns_sums *s = &l->c->sums[role];
     double real;
     int64_t whole;
+    if (s->text) {
+        return HR_OK;
+    }
     if (hri_cell_is_missing(value, n)) {
         s->missing++;
         return HR_OK;
@@ -372,6 +381,9 @@ static hr_status settle_kind(const hri_columns_ask *ask, hri_columns_sums *s, bo
                              bool single, hri_prose *why) {
     const bool mostly = s->numbers && s->texts <= s->numbers / 10;
     const bool category = s->forced || (target && ask->task == HRI_COLUMNS_CLASSES);
+    if (s->text) {
+        return HR_OK;
+    }
     if (!s->numbers && !s->texts) {
         return hri_prose_set(why, HR_E_FORMAT, "%s: column \"%s\" has no values", ask->file,
                              s->name);
@@ -485,7 +497,9 @@ static hr_status settle_one(hri_tabular *t, const hri_columns_ask *ask, uint32_t
     const size_t values = s->values.map.count;
     const bool guessed = target && ask->task == HRI_COLUMNS_AUTO && !s->texts && !s->forced;
     hr_status status;
-    if (!s->category || (guessed && (s->too_many || values > HRI_TABULAR_CLASSES))) {
+    if (s->text) {
+        status = hri_column_set(t, to, s->name, HRI_COLUMN_TEXT, NULL, 0);
+    } else if (!s->category || (guessed && (s->too_many || values > HRI_TABULAR_CLASSES))) {
         status = hri_column_set(t, to, s->name, HRI_COLUMN_NUMBER, NULL, 0);
     } else if (s->too_many) {
         return hri_prose_set(why, HR_E_RANGE,
@@ -550,6 +564,11 @@ static hr_status encode(void *user, int32_t role, char *value, size_t n, hri_pro
     const hri_column *c = target ? &t->targets[at - t->input_count] : &t->inputs[at];
     double real = (double)NAN;
     int64_t whole;
+    if (c->kind == HRI_COLUMN_TEXT) {
+        e->out->text = value;
+        e->out->text_bytes = n;
+        return HR_OK;
+    }
     if (c->kind == HRI_COLUMN_NUMBER) {
         const hri_cell_kind kind = missing ? HRI_CELL_REAL : hri_cell_read(value, n, &real, &whole);
         if (kind == HRI_CELL_TEXT || (!missing && !isfinite(real))) {
@@ -577,7 +596,8 @@ hr_status hri_columns_row(const hri_columns *c, char *record, size_t length, cha
     encoding e = {c, out};
     out->class_id = -1;
     out->key = NULL;
-    out->key_bytes = 0;
+    out->text = NULL;
+    out->key_bytes = out->text_bytes = 0;
     out->weight = 1;
     const hr_status status = each_cell(c, record, length, separator, encode, &e, why);
     for (uint64_t i = 0; status == HR_OK && c->table->fitted && i < c->table->width; i++) {

@@ -25,6 +25,7 @@ typedef struct hri_columns_ask {
     const char *weight; /* the column that says how much a row counts */
     int task;           /* hri_columns_task */
     bool no_missing;    /* a missing input is refused */
+    bool as_text;       /* x is one column, whose cells are texts */
     const char *file;   /* for sentences */
 } hri_columns_ask;
 
@@ -48,6 +49,8 @@ typedef struct hri_columns_row_out {
     const char *key;  /* in the record */
     size_t key_bytes;
     float weight; /* 1 where no column says it */
+    char *text;   /* of a table of texts, in the record, which ends there */
+    size_t text_bytes;
 } hri_columns_row_out;
 
 HR_MUST_CHECK hr_status hri_columns_find(hri_columns *c, char *const *names, uint32_t count,

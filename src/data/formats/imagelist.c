@@ -36,6 +36,10 @@ typedef struct above {
     const struct above *next;
 } above;
 
+static const char *what(const hri_imagelist *w) {
+    return w->texts ? "texts" : "images";
+}
+
 static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -96,7 +100,7 @@ static hr_status take_entry(walk *k, int folder, const struct dirent *entry, hri
     if (is_folder) {
         return names_add(folders, entry->d_name);
     }
-    if (hri_image_is_name(entry->d_name)) {
+    if (w->texts || hri_image_is_name(entry->d_name)) {
         return hri_pathlist_add(&w->files, entry->d_name);
     }
     if (k->others++ == 0) {
@@ -189,8 +193,8 @@ static void note_class(walk *k, size_t i, uint64_t others_before) {
             "%s: class %s has no images: none of its %llu files is a " HRI_IMAGE_NAMES, k->s->name,
             w->classes.items[i], (unsigned long long)others);
     } else if (w->class_first[i] == w->files.count) {
-        hri_pipeline_note(k->s->pipeline, "%s: class %s has no images: its folder is empty",
-                          k->s->name, w->classes.items[i]);
+        hri_pipeline_note(k->s->pipeline, "%s: class %s has no %s: its folder is empty", k->s->name,
+                          w->classes.items[i], what(w));
     }
 }
 
@@ -201,13 +205,13 @@ static hr_status scan_classes(walk *k, hri_prose *why) {
     const uint64_t loose = w->files.count;
     if (status == HR_OK && w->classes.count == 0) {
         return hri_prose_set(why, HR_E_FORMAT,
-                             "%s contains no class folders (it has %llu images; classes=off "
+                             "%s contains no class folders (it has %llu %s; classes=off "
                              "reads them without labels)",
-                             k->path, (unsigned long long)loose);
+                             k->path, (unsigned long long)loose, what(w));
     }
     if (status == HR_OK && loose) {
-        hri_pipeline_note(k->s->pipeline, "%s: skipping %llu images outside the class folders",
-                          k->s->name, (unsigned long long)loose);
+        hri_pipeline_note(k->s->pipeline, "%s: skipping %llu %s outside the class folders",
+                          k->s->name, (unsigned long long)loose, what(w));
         hri_pathlist_deinit(&w->files);
         w->files.stage = k->s;
         w->largest_file = 0;
@@ -400,16 +404,29 @@ hr_status hri_imagelist_open(hri_imagelist *w, hri_stage *s, const char *path, b
     w->files.stage = s;
     hr_status status = scan_all(w, classes, why);
     if (status == HR_OK && w->files.count == 0) {
-        status =
-            hri_prose_set(why, HR_E_NOT_FOUND, "%s: contains no " HRI_IMAGE_NAMES " files", path);
+        status = hri_prose_set(why, HR_E_NOT_FOUND, "%s: contains no %s files", path,
+                               w->texts ? "text" : HRI_IMAGE_NAMES);
     }
-    return status == HR_OK ? sample(w) : status;
+    return status == HR_OK && !w->texts ? sample(w) : status;
 }
 
 void hri_imagelist_close(hri_imagelist *w) {
     hri_pathlist_deinit(&w->files);
     hri_free(w->class_first);
     names_free(&w->classes);
+}
+
+int32_t hri_imagelist_class(const hri_imagelist *w, uint64_t i) {
+    size_t low = 0, high = w->classes.count; /* class_first[low] <= i < class_first[high] */
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+        if (w->class_first[middle] <= i) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return (int32_t)low;
 }
 
 hr_status hri_imagelist_emit_name(const hri_imagelist *w, uint64_t i, hr_emit *emit) {

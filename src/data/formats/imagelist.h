@@ -1,4 +1,4 @@
-/* The images of a folder: their paths, sizes and times, classes from the folders in it, and the largest image.
+/* The images of a folder, or its texts: their paths, sizes and times, classes from the folders in it, and the largest image.
  *
  * Listing charges the names to the stage (pathlist.h).  Sizes and times of the last change go into a fingerprint.  Up to 4096
  * files, spread evenly, are looked into for the largest image, which goes to the stage's spec.  What is left out (files of
@@ -21,6 +21,7 @@ HRI_VECTOR(hri_names, char *)
 
 typedef struct hri_imagelist {
     const char *path; /* the caller's */
+    bool texts;       /* any file, instead of images */
     hri_pathlist files;
     uint64_t *class_first; /* the first element of each class; classes.count + 1 of them */
     hri_names classes;
@@ -31,13 +32,15 @@ typedef struct hri_imagelist {
     bool listed; /* the names are whole paths */
 } hri_imagelist;
 
-/* classes: folders are classes.  Else path is a folder with all below it, one file, or @ and a list of files.  `path` must
+/* list->texts is set before: every file counts then, whatever its name.  classes: folders are classes.  Else path is a folder with all below it, one file, or @ and a list of files.  `path` must
  * outlive the list.  HR_E_NOT_FOUND when there is no image; a list that failed is closed as well. */
 HR_MUST_CHECK hr_status hri_imagelist_open(hri_imagelist *list, hri_stage *s, const char *path,
                                            bool classes, hri_prose *why);
 void hri_imagelist_close(hri_imagelist *list);
 /* The path of a file, into HRI_IMAGELIST_PATH bytes; false when it is too long. */
 bool hri_imagelist_path(const hri_imagelist *list, uint64_t i, char *path);
+/* The class of a file: that of its folder. */
+int32_t hri_imagelist_class(const hri_imagelist *list, uint64_t i);
 /* The field "name": the path below the folder. */
 HR_MUST_CHECK hr_status hri_imagelist_emit_name(const hri_imagelist *list, uint64_t i,
                                                 hr_emit *emit);

@@ -3,6 +3,8 @@
  * With x= the columns are a table (data/tabular.h): an element has the fields x, f32, y (a class, or f32) and name (the key).
  * What the columns are is then learnt from all records in two passes, or given by the table that the pipeline has.
  *
+ * With text= one column is a text, and the field tokens (text/samples.h) stands for x.
+ *
  * Otherwise types are settled when the pipeline is opened: those that `types` gives, and the others from the first 1000 records:
  * i64 where all are whole numbers, f32 where all are numbers, else text (u8[n]).  An empty number is 0 or NaN.  A
  * record that does not fit its column's type, or has another number of values, is a bad element. */
@@ -14,6 +16,7 @@
 #include "data/formats/index.h"
 #include "data/formats/records.h"
 #include "data/read.h"
+#include "data/text/samples.h"
 
 enum { LOOK = 1000 };
 
@@ -22,7 +25,8 @@ static const char *const rules[] = {"mean", "error", NULL};
 
 typedef struct options {
     hri_list path, types;
-    const char *x, *y, *key, *weight, *categories, *ids;
+    const char *x, *text, *y, *key, *weight, *categories, *ids;
+    hri_text_samples_options samples;
     int task, missing;
     bool header, index;
     const char *separator;
@@ -39,6 +43,9 @@ static const hri_field fields[] = {
      offsetof(options, types), HRI_FIELD_LIST},
     {"x", "a table: columns that go into the model, NAME+NAME, or *: all but y, key and weight",
      offsetof(options, x), HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
+    {"text", "a table: the column with a text that goes into the model", offsetof(options, text),
+     HRI_FIELD_STRING, NULL, .metavar = "NAME"},
+    HRI_TEXT_SAMPLES_FIELDS(options, samples),
     {"y", "columns to learn; text, and few different integers, are classes", offsetof(options, y),
      HRI_FIELD_STRING, NULL, .metavar = "NAMES"},
     {"key", "column that names a row in predictions", offsetof(options, key), HRI_FIELD_STRING,
@@ -74,7 +81,8 @@ typedef struct own {
     char separator;
     bool is_table;
     hri_columns table;
-    char **names; /* of a table: `count` */
+    hri_text_samples samples; /* of a table of texts */
+    char **names;             /* of a table: `count` */
 } own;
 
 static hr_status read_record(const own *w, hri_cursor from, uint64_t length, char *to,
@@ -216,7 +224,8 @@ static hr_status look(hri_stage *s, hri_prose *why) {
 static hri_columns_ask ask_of(const hri_stage *s) {
     const options *o = s->options;
     const own *w = s->own;
-    return (hri_columns_ask){.x = o->x,
+    return (hri_columns_ask){.x = o->text ? o->text : o->x,
+                             .as_text = o->text != NULL,
                              .y = o->y,
                              .key = o->key,
                              .weight = o->weight,
@@ -346,7 +355,7 @@ static hr_status put_table_fields(hri_stage *s) {
     if (t->target_count > 1) {
         y.shape = (hr_shape){.rank = 1, .dim = {(int64_t)t->target_count}};
     }
-    hr_status status = hri_spec_put(&s->spec, "x", x);
+    hr_status status = hri_tabular_is_text(t) ? HR_OK : hri_spec_put(&s->spec, "x", x);
     status = status == HR_OK && w->table.has_targets ? hri_spec_put(&s->spec, "y", y) : status;
     if (status == HR_OK && w->table.has_weight) {
         status = hri_spec_put(&s->spec, HRI_WEIGHT_FIELD, (hr_meta){.type = HR_TYPE_F32});
@@ -359,7 +368,8 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     own *w = s->own;
     hri_buffer *memory;
     if (!o->header) {
-        return hri_prose_set(why, HR_E_INVALID, "x= names columns, so the file needs a header");
+        return hri_prose_set(why, HR_E_INVALID,
+                             "x= and text= name columns, so the file needs a header");
     }
     hr_status status =
         hri_buffer_create(hri_pipeline_pool(s->pipeline), s->account, o->max_bytes, &memory);
@@ -369,6 +379,8 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     }
     status = learn_table(s, memory->data, why);
     hri_buffer_unref(memory);
+    const int is_text = status == HR_OK && hri_tabular_is_text(w->table.table);
+    status = is_text ? hri_text_samples_open(&w->samples, s, &o->samples, why) : status;
     if (status == HR_OK) {
         note_missing(s);
         status = put_table_fields(s);
@@ -376,7 +388,8 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     if (status != HR_OK) {
         return status;
     }
-    const uint64_t numbers = w->table.table->width + w->table.table->target_count + 2;
+    const uint64_t numbers = w->table.table->width + w->table.table->target_count + 2 +
+                             (is_text ? (uint64_t)o->samples.length : 0);
     if (w->table.has_weight) {
         hri_pipeline_note(s->pipeline, "%s: the loss is weighted by column \"%s\"",
                           w->records.files.files[0].path, o->weight);
@@ -384,10 +397,19 @@ static hr_status open_table(hri_stage *s, hri_prose *why) {
     s->spec.item_bytes =
         hri_bytes_add(hri_pool_round(numbers * 4), hri_pool_round(o->max_bytes) + 320);
     s->spec.load_bytes = hri_bytes_add(s->spec.item_bytes, hri_pool_round(o->max_bytes + 1));
+    if (is_text) {
+        s->spec.load_bytes = hri_bytes_add(s->spec.load_bytes, hri_text_samples_work(&w->samples));
+    }
     return hri_index_fill(&w->index, s, why);
 }
 
-static hr_status load_table(const own *w, char *record, uint64_t length, hr_emit *emit) {
+/* The tokens of a row's text. */
+static hr_status load_text(own *w, const hri_columns_row_out *row, hr_emit *emit) {
+    row->text[row->text_bytes] = '\0'; /* its separator, or what lies behind the record */
+    return hri_text_samples_emit(&w->samples, row->text, row->text_bytes, emit);
+}
+
+static hr_status load_table(own *w, char *record, uint64_t length, hr_emit *emit) {
     const hri_tabular *t = w->table.table;
     const hr_meta x = {.type = HR_TYPE_F32, .shape = {.rank = 1, .dim = {(int64_t)t->width}}};
     hr_meta y = {.type = hri_tabular_has_classes(t) ? HR_TYPE_I64 : HR_TYPE_F32};
@@ -397,8 +419,9 @@ static hr_status load_table(const own *w, char *record, uint64_t length, hr_emit
     if (t->target_count > 1) {
         y.shape = (hr_shape){.rank = 1, .dim = {(int64_t)t->target_count}};
     }
-    hr_status status = hr_emit_field(emit, "x", &x, &data);
-    out.x = data;
+    const int is_text = hri_tabular_is_text(t);
+    hr_status status = is_text ? HR_OK : hr_emit_field(emit, "x", &x, &data);
+    out.x = is_text ? NULL : data;
     if (status == HR_OK && w->table.has_targets) {
         status = hr_emit_field(emit, "y", &y, &label);
         out.y = label;
@@ -421,7 +444,8 @@ static hr_status load_table(const own *w, char *record, uint64_t length, hr_emit
         }
         *(float *)data = out.weight;
     }
-    if (w->table.has_key) {
+    status = is_text ? load_text(w, &out, emit) : HR_OK;
+    if (status == HR_OK && w->table.has_key) {
         const hr_meta name = {.type = HR_TYPE_U8,
                               .shape = {.rank = 1, .dim = {(int64_t)out.key_bytes}}};
         status = hr_emit_field(emit, "name", &name, &data);
@@ -470,13 +494,17 @@ static hr_status open(hri_stage *s, hri_prose *why) {
         return hri_prose_set(why, status, "no room in the budget for a buffer of %d bytes",
                              HRI_RECORDS_CHUNK);
     }
-    w->is_table = o->x || hri_pipeline_table(s->pipeline);
+    if (o->x && o->text) {
+        return hri_prose_set(why, HR_E_INVALID, "x and text cannot be combined");
+    }
+    w->is_table = o->x || o->text || hri_pipeline_table(s->pipeline);
     if (w->is_table) {
         return open_table(s, why);
     }
     if (o->y || o->key || o->weight || o->categories || o->ids) {
-        return hri_prose_set(why, HR_E_INVALID,
-                             "y, key, weight, categories and ids need x=NAME+NAME, or x=*");
+        return hri_prose_set(
+            why, HR_E_INVALID,
+            "y, key, weight, categories and ids need x=NAME+NAME, or x=*, or text=NAME");
     }
     status = look(s, why);
     for (uint32_t i = 0; status == HR_OK && i < w->count; i++) {
@@ -570,7 +598,7 @@ static hr_status emit_value(hr_emit *emit, const column *c, const char *value, s
 }
 
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
-    const own *w = s->own;
+    own *w = s->own;
     const uint64_t length = hri_packed_length(item->b);
     hri_prose why = {{0}};
     hri_buffer *record;
@@ -622,8 +650,12 @@ static void name_of(hri_stage *s, const hri_item *item, char *buf, size_t size) 
              (unsigned long long)item->index + 1);
 }
 
-static void fingerprint(hri_stage *s, hri_state *w) {
-    hri_filelist_fingerprint(&((own *)s->own)->records.files, w);
+static void fingerprint(hri_stage *s, hri_state *state) {
+    const own *w = s->own;
+    hri_filelist_fingerprint(&w->records.files, state);
+    if (w->samples.open) {
+        hri_text_samples_fingerprint(&w->samples, state);
+    }
 }
 
 static int64_t newest(hri_stage *s, char *path, size_t size) {
@@ -634,6 +666,7 @@ static void close(hri_stage *s) {
     own *w = s->own;
     hri_index_deinit(&w->index);
     hri_columns_deinit(&w->table);
+    hri_text_samples_close(&w->samples);
     for (uint32_t i = 0; w->names && i < w->count; i++) {
         hri_free(w->names[i]);
     }

@@ -56,19 +56,6 @@ static hr_status at(hri_stage *s, uint64_t i, hri_item *out) {
     return HR_OK;
 }
 
-static int32_t label_of(const hri_imagelist *w, uint64_t i) {
-    size_t low = 0, high = w->classes.count; /* class_first[low] <= i < class_first[high] */
-    while (high - low > 1) {
-        const size_t middle = (low + high) / 2;
-        if (w->class_first[middle] <= i) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return (int32_t)low;
-}
-
 static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
     const options *o = s->options;
     char path[HRI_IMAGELIST_PATH];
@@ -80,7 +67,7 @@ static hr_status load(hri_stage *s, const hri_item *item, hr_emit *emit) {
         const hr_meta meta = {.type = HR_TYPE_I32};
         status = hr_emit_field(emit, "label", &meta, &data);
         if (status == HR_OK) {
-            *(int32_t *)data = label_of(s->own, item->a);
+            *(int32_t *)data = hri_imagelist_class(s->own, item->a);
         }
     }
     return status == HR_OK && o->names ? hri_imagelist_emit_name(s->own, item->a, emit) : status;

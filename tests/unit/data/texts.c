@@ -150,3 +150,67 @@ TEST(text, hidden_tokens_are_what_a_masked_model_predicts) {
     test_write(test_folder(), "t.bin", text, 4000);
     refused("tokens:%s/t.bin,length=8,mask=0.2", HR_E_INVALID, "mask_token: missing");
 }
+
+/* The tokens of the next element, compared. */
+static void check_tokens(hr_pipeline *p, const int32_t *want, size_t count) {
+    hr_element *e;
+    CHECK_OK(hr_pipeline_next(p, &e));
+    CHECK_EQ(hr_element_find(e, "tokens")->bytes, count * sizeof *want);
+    CHECK(!memcmp(of(e, "tokens"), want, count * sizeof *want));
+    hr_element_unref(e);
+}
+
+TEST(text, samples_are_cut_and_filled_up) {
+    static const int32_t bytes[2][4] = {{'h', 'e', 0, 0}, {'h', 'e', 'l', 'l'}};
+    static const int32_t tokens[2][3] = {{256, 261, 261}, {258, 'o', ' '}};
+    write_small_tokenizer("t.json");
+    test_write(test_folder(), "in/a/1.txt", "he", 2);
+    test_write(test_folder(), "in/b/1.txt", "hello he", 8);
+    hr_pipeline *p = open_in("texts:%s/in,length=4");
+    CHECK_EQ(hr_pipeline_count(p), 2);
+    CHECK_STR(hr_pipeline_class(p, 1), "b");
+    CHECK_EQ(hri_pipeline_vocab(p), 256);
+    CHECK_EQ(hri_pipeline_pad(p), 0);
+    check_tokens(p, bytes[0], 4);
+    check_tokens(p, bytes[1], 4);
+    hr_pipeline_destroy(p);
+    p = open_in("texts:%s/in,length=3,tokenizer=%s/t.json");
+    CHECK_EQ(hri_pipeline_vocab(p), 262); /* it has none that fills: one more */
+    CHECK_EQ(hri_pipeline_pad(p), 261);
+    check_tokens(p, tokens[0], 3);
+    check_tokens(p, tokens[1], 3);
+    hr_pipeline_destroy(p);
+    refused("texts:%s/in,tokenizer=%s/t.json,pad=261", HR_E_INVALID, "numbers below 261");
+    refused("texts:%s/nothing", HR_E_NOT_FOUND, "nothing: no such file or directory");
+}
+
+TEST(text, samples_that_are_not_utf8_are_bad_with_a_tokenizer_alone) {
+    hr_element *e;
+    write_small_tokenizer("t.json");
+    test_write(test_folder(), "in/a/1.txt", "he\xff", 3);
+    hr_pipeline *p = open_in("texts:%s/in,length=4");
+    CHECK_OK(hr_pipeline_next(p, &e));
+    CHECK_EQ(of(e, "tokens")[2], 255);
+    hr_element_unref(e);
+    hr_pipeline_destroy(p);
+    p = open_in("texts:%s/in,length=4,tokenizer=%s/t.json");
+    hr_error error;
+    CHECK_STATUS(hr_pipeline_next(p, &e), HR_E_FORMAT);
+    hr_pipeline_error(p, &error);
+    CHECK(strstr(error.message, "a/1.txt: texts: byte 2 is not UTF-8"));
+    hr_pipeline_destroy(p);
+}
+
+/* Only the first 32 bytes per token are read, up to a whole character. */
+TEST(text, a_long_sample_is_cut_between_characters) {
+    static const int32_t want[] = {0xc3, 0xa9};
+    char text[200];
+    write_small_tokenizer("t.json");
+    for (int i = 0; i < 200; i++) {
+        text[i] = (char)(i % 2 ? 0xc3 : 0xa9);
+    }
+    test_write(test_folder(), "in/a/1.txt", text + 1, 199);
+    hr_pipeline *p = open_in("texts:%s/in,length=2,tokenizer=%s/t.json");
+    check_tokens(p, want, 2);
+    hr_pipeline_destroy(p);
+}
