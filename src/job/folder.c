@@ -55,6 +55,28 @@ static hr_status choose_folder(hri_train_job *j, hri_prose *why) {
     return status;
 }
 
+hr_status hri_train_last_path(const char *folder, hri_text *out) {
+    const size_t length = strlen(folder);
+    const int pattern = length > 2 && !strcmp(folder + length - 2, "-#");
+    hri_text next = {0};
+    hr_status status = HR_OK;
+    hri_text_add(&next, "%s", folder);
+    for (unsigned n = 1; pattern && n < 100000 && status == HR_OK; n++) {
+        hri_text_clear(&next);
+        hri_text_add(&next, "%.*s%u", (int)length - 1, folder, n);
+        status = hri_text_status(&next);
+        if (status == HR_OK && access(hri_text_get(&next), F_OK) != 0) {
+            hri_text_clear(&next);
+            hri_text_add(&next, "%.*s%u", (int)length - 1, folder, n - 1);
+            break;
+        }
+    }
+    hri_text_add(out, "%s/" HRI_CHECKPOINT_LAST, hri_text_get(&next));
+    status = status == HR_OK ? hri_text_status(&next) : status;
+    hri_text_deinit(&next);
+    return status == HR_OK ? hri_text_status(out) : status;
+}
+
 /* The folder is ours from here on; what is in it is looked at now. */
 static hr_status look_into_folder(hri_train_job *j, const char *path) {
     hri_prose why = {""};

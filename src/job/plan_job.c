@@ -88,12 +88,26 @@ static hr_status settle_qat(hri_plan_job *j) {
                : HR_OK;
 }
 
-/* "weights:bits=4;" where the initial parameters have small weights: they are trained over as they are. */
+/* A run that is resumed has its weights in its checkpoint, and needs no others; else those that it begins with. */
+static hr_status open_base(const hri_plan_job *j, hri_checkpoint *c, hri_prose *why) {
+    hri_text path = {0};
+    hr_status status = HR_E_NOT_FOUND;
+    if (j->o.start == HR_START_RESUME && j->o.folder) {
+        status = hri_train_last_path(j->o.folder, &path);
+        status = status == HR_OK ? hri_checkpoint_open(hri_text_get(&path), c, why) : status;
+    }
+    hri_text_deinit(&path);
+    return status != HR_OK && status != HR_E_NOMEM_HOST && j->o.init
+               ? hri_checkpoint_open(j->o.init, c, why)
+               : status;
+}
+
+/* "weights:bits=4;" where the parameters have small weights: they are trained over as they are. */
 static hr_status find_base(const hri_plan_job *j, hri_text *out) {
     hri_checkpoint c = {.file = {.fd = -1}};
     hri_passes passes = {0};
     hri_prose prose = {0};
-    hr_status status = j->o.init ? hri_checkpoint_open(j->o.init, &c, &prose) : HR_E_NOT_FOUND;
+    hr_status status = open_base(j, &c, &prose);
     if (status == HR_OK) {
         status = hri_passes_parse(c.about.passes, &passes, &prose);
     }
@@ -122,7 +136,7 @@ static hr_status parse_passes(hri_plan_job *j, hri_prose *prose) {
         return hri_why_option(&j->why, HR_E_UNSUPPORTED, "init",
                               ": %s has weights of 8 or 4 bits, which are not trained themselves; "
                               "train adapters with `lora`",
-                              j->o.init);
+                              j->o.init ? j->o.init : j->o.folder);
     }
     return status;
 }

@@ -196,4 +196,7 @@ void hri_plan_row_of(const hri_plan_job *job, const hri_fit_plans *plans, hri_pl
 void hri_plan_row_of_either(const hri_plan_job *job, const hri_fit_plans *plans,
                             const hri_plan *plan, hri_plan_row *row);
 
+/* Adds the path of the last checkpoint of a run in `folder`, of "runs/NAME-#" the run that would be resumed; it need not be there. */
+HR_MUST_CHECK hr_status hri_train_last_path(const char *folder, hri_text *out);
+
 #endif

@@ -162,31 +162,44 @@ TEST(job_weight_codes, a_plan_says_the_bytes_that_the_file_has) {
 }
 
 /* Adapters over the file `base`, for so many steps in all. */
-static void adapt(const char *base, const char *folder, uint64_t steps, int32_t start,
-                  uint64_t threads) {
+static hr_job_options adapters(const char *base, const char *folder, uint64_t steps, int32_t start,
+                               uint64_t threads) {
+    return (hr_job_options){.size = sizeof(hr_job_options),
+                            .model = families[0],
+                            .passes = "lora:rank=2,alpha=4",
+                            .init = base,
+                            .data = "synthetic:count=32",
+                            .training = "optimizer=adamw,rate=0.01",
+                            .batch = 8,
+                            .steps = steps,
+                            .seed = 3,
+                            .threads = threads,
+                            .effort = 1000,
+                            .no_measure = 1,
+                            .cache = "",
+                            .start = start,
+                            .folder = folder};
+}
+
+/* The digest of its losses. */
+static uint64_t adapted(const hr_job_options *o) {
     hr_ctx *ctx = open_context();
     hr_plan *plan = NULL;
     hr_error why = {.code = HR_OK};
-    const hr_job_options o = {.size = sizeof o,
-                              .model = families[0],
-                              .passes = "lora:rank=2,alpha=4",
-                              .init = base,
-                              .data = "synthetic:count=32",
-                              .training = "optimizer=adamw,rate=0.01",
-                              .batch = 8,
-                              .steps = steps,
-                              .seed = 3,
-                              .threads = threads,
-                              .effort = 1000,
-                              .no_measure = 1,
-                              .cache = "",
-                              .start = start,
-                              .folder = folder};
-    if (hr_job_plan(ctx, &o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
+    hr_train_result r = {.size = sizeof r};
+    if (hr_job_plan(ctx, o, &plan, &why) != HR_OK || hr_job_train(plan, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s", why.message);
     }
+    CHECK_OK(hr_job_get_result(plan, 0, &r));
     hr_plan_destroy(plan);
     hr_ctx_destroy(ctx);
+    return r.history;
+}
+
+static void adapt(const char *base, const char *folder, uint64_t steps, int32_t start,
+                  uint64_t threads) {
+    const hr_job_options o = adapters(base, folder, steps, start, threads);
+    (void)adapted(&o);
 }
 
 /* Do two files have the same codes and scales? */
@@ -234,6 +247,68 @@ TEST(job_weight_codes, adapters_are_trained_over_codes_that_stay_as_they_are) {
     hr_checkpoint_close(c);
     CHECK_EQ(merged.layers, 4);
     CHECK_LE(fabs(loss_of(in("m.safetensors"), 1) - after), 1e-5);
+}
+
+TEST(job_weight_codes, a_run_over_codes_is_resumed_without_the_file_it_began_with) {
+    hr_quantize_result r = {.size = sizeof r};
+    hr_error why = {.code = HR_OK};
+    char numbered[700];
+    train(families[0], in("run"));
+    CHECK_OK(pack(in("run"), "4,group=16", in("w.safetensors"), &r, &why));
+    hr_job_options o = adapters(in("w.safetensors"), in("a"), 8, HR_START_NEW, 1);
+    const uint64_t history = adapted(&o);
+    snprintf(numbered, sizeof numbered, "%s/n-#", test_folder());
+    o.folder = numbered;
+    o.steps = 3;
+    (void)adapted(&o);
+    CHECK_EQ(remove(in("w.safetensors")), 0);
+    o.init = NULL;
+    o.start = HR_START_RESUME;
+    o.steps = 5;
+    (void)adapted(&o); /* the last of them */
+    o.folder = in("n-1");
+    o.steps = 8;
+    CHECK_EQ(adapted(&o), history);
+    CHECK(same_base(in("a"), in("n-1")));
+    o.passes = NULL;
+    hr_ctx *ctx = open_context();
+    hr_plan *plan = NULL;
+    CHECK_STATUS(hr_job_plan(ctx, &o, &plan, &why), HR_E_UNSUPPORTED);
+    CHECK(strstr(why.message, "train adapters with"));
+    hr_ctx_destroy(ctx);
+}
+
+TEST(job_weight_codes, budgets_and_replicas_change_no_bit_over_codes) {
+    hr_quantize_result r = {.size = sizeof r};
+    hr_error why = {.code = HR_OK};
+    train(families[0], in("run"));
+    CHECK_OK(pack(in("run"), "4,group=16", in("w.safetensors"), &r, &why));
+    hr_job_options o = adapters(in("w.safetensors"), in("a"), 6, HR_START_NEW, 1);
+    o.micro_batches = 4;
+    const uint64_t history = adapted(&o);
+    o.folder = in("b");
+    o.replicas = 2;
+    CHECK_EQ(adapted(&o), history);
+    o.folder = in("c");
+    o.shard = "states";
+    CHECK_EQ(adapted(&o), history);
+    o = adapters(in("w.safetensors"), in("d"), 6, HR_START_NEW, 2);
+    o.micro_batches = 4;
+    o.no_offload = 1;
+    hr_ctx *ctx = open_context();
+    hr_plan *plan = NULL;
+    hr_plan_summary s = {.size = sizeof s};
+    CHECK_OK(hr_job_plan(ctx, &o, &plan, &why));
+    CHECK_OK(hr_plan_get_summary(plan, &s));
+    hr_plan_destroy(plan);
+    hr_ctx_destroy(ctx);
+    char budget[40];
+    snprintf(
+        budget, sizeof budget, "%llu",
+        (unsigned long long)(s.minimum_bytes + (s.peak_bytes - s.minimum_bytes) / 3 + (3 << 20)));
+    o.budget = budget;
+    CHECK_EQ(adapted(&o), history);
+    CHECK(same_base(in("w.safetensors"), in("d")));
 }
 
 TEST(job_weight_codes, codes_are_not_trained_without_adapters) {
