@@ -32,11 +32,11 @@ class Loss(torch.nn.Module):
         return torch.nn.functional.cross_entropy(y.flatten(0, -2), self.target)
 
 
-def pictures(name: str, size: int, batch: int):
+def pictures(name: str, size: int, batch: int, height: int = 0):
     import torchvision
 
     module = getattr(torchvision.models, name)(weights=None, num_classes=10)
-    return Loss(module, torch.arange(batch) % 10), torch.randn(batch, 3, size, size)
+    return Loss(module, torch.arange(batch) % 10), torch.randn(batch, 3, height or size, size)
 
 
 def gpt2():
@@ -51,6 +51,7 @@ MODELS = {
     "gpt2": gpt2,
     "mobilenet_v2": lambda: pictures("mobilenet_v2", 64, 16),
     "resnet18": lambda: pictures("resnet18", 96, 128),  # so many that activations are most of its bytes
+    "resnet18_lines": lambda: pictures("resnet18", 1024, 128, 1),  # its stages are of one size: no op needs 40 % of all at once
 }
 
 

@@ -8,7 +8,7 @@ from unittest import mock
 import headroom as hr
 from headroom.compiled.arena import Arena
 from headroom.compiled.backend import Partition, Settings
-from headroom.compiled.problem import Problem, schedule
+from headroom.compiled.problem import HELD, Problem, schedule
 from headroom.compiled.step import Node, Step, early_nodes
 from headroom.library import library
 
@@ -108,6 +108,24 @@ class Steps(unittest.TestCase):
         step = Step("small", nodes, ["c"], [])
         early_nodes(step, ["s"], ["a"])
         self.assertEqual([(n.early, n.again) for n in step.nodes if n.kind == "op"], [(True, True), (True, False), (False, True)])
+
+
+class Returned(unittest.TestCase):
+    def test_what_the_forward_half_returns_is_held_to_the_end(self) -> None:
+        nodes = [Node("x", "input", storages=[(0, 4000)]), Node("norm", "op", "norm", ["x"], [(1, 4000), (2, 100)], 1000),
+                 Node("moved", "view", "getitem", ["norm"], [(2, 100)]), Node("y", "op", "relu", ["norm"], [(3, 4000)], 1000),
+                 Node("t", "tangent", storages=[(4, 4000)]), Node("g", "op", "back", ["t", "norm"], [(5, 4000)], 1000, forward=False)]
+        problem = Problem(Step("small", nodes, ["moved", "y"], ["g"]))
+        self.assertEqual(problem.ops[0], HELD)
+        held = problem.written[0]["out"][0]
+        self.assertEqual((problem.values[held]["bytes"], problem.values[held]["result"]), (100, True))
+        self.assertEqual(problem.values[problem.number[2]]["bytes"], 0)  # of a batch norm that runs again, too
+        self.assertIn(held, problem.written[1]["in"])
+        once = {w["name"]: "once" in w for w in problem.written}
+        self.assertEqual((once["norm"], once["y"], once["g"]), (False, True, False))
+        plan = hr.plan_problem(problem.text, budget="30000B")
+        plan.check_fits()
+        self.assertEqual([a.kind for a in schedule(problem, plan)], [HELD, "run", "run", "outside", "run"])
 
 
 class Options(unittest.TestCase):

@@ -207,7 +207,8 @@ class Arranged:
         for n in joint.nodes:
             if n.op in ("placeholder", "get_attr"):
                 self.inputs[n.name] = self._copy(n, n.name, lambda a: a)
-        handlers = {"run": self._run, "state": self._state, "outside": self._outside, "copy": self._start_copy, "wait": self._wait}
+        handlers = {"run": self._run, "state": self._state, "outside": self._outside, "copy": self._start_copy, "wait": self._wait,
+                    "held": lambda _: None}
         for action in actions:
             handlers[action.kind](action)
         out = joint.nodes[-1]

@@ -2,7 +2,10 @@
 
 The step has two halves with the user's code between them: an op `outside` reads what the forward half returns and makes the
 tangents.  It runs once, so every plan has it once, and what comes before it is the forward half.  Random ops run in the step's
-order, held by values of no bytes; an op recomputed draws the same numbers from a kept state of the generator."""
+order, held by values of no bytes; an op recomputed draws the same numbers from a kept state of the generator.
+
+What the forward half returns is held by others until the step ends, so ops that make it run once.  Batch norms, whose moved statistics
+are such results, may run again without moving them: the statistics of all are one value (HELD) that lives from the beginning to the end."""
 from __future__ import annotations
 
 import ctypes as c
@@ -12,10 +15,11 @@ from typing import Any, Optional
 from .step import Node, Step
 
 OUTSIDE = "outside"
+HELD = "held"
 
 
 class Problem:
-    """The problem's text, and what its ops and values are in the step: `ops[i]` is a Node, "state:NAME" or OUTSIDE."""
+    """The problem's text, and what its ops and values are in the step: `ops[i]` is a Node, "state:NAME", OUTSIDE or HELD."""
 
     def __init__(self, step: Step, outside_results: bool = False, memory: Optional[dict[str, float]] = None, align: int = 64,
                  page: int = 0) -> None:
@@ -27,10 +31,13 @@ class Problem:
         self.states: dict[str, int] = {}  # random op to the value of its state
         self.written: list[dict[str, Any]] = []
         self.results = {k for name in [*step.outputs, *step.gradients] for k, _ in step.by_name[name].storages}
+        self.returned = {k for name in step.outputs for k, _ in step.by_name[name].storages}
+        self.held: Optional[int] = None  # a value, until the first op has read it
         self.result_bytes = 0
         self.last_draw: Optional[int] = None
         self.early: list[int] = []
         self._inputs()
+        self._hold()
         self._ops()
         top: dict[str, Any] = {"headroom": "problem", "version": 1, "name": step.name, "align": align, **(memory or {})}
         self.text = json.dumps({**top, "values": self.values, "ops": self.written}, separators=(",", ":"))
@@ -71,6 +78,18 @@ class Problem:
                 for k, size in n.storages:
                     if k not in self.number:
                         self._value(n.name, size, k, "persistent")
+
+    def _apart(self, n: Node) -> set[int]:
+        """Storages of an op that the forward half returns next to others that it makes: moved statistics."""
+        mine = {k for k, _ in n.storages} & self.returned if n.kind == "op" and n.again else set()
+        return mine if mine and n.storages[0][0] not in mine else set()
+
+    def _hold(self) -> None:
+        each = {k: self._taken(size) for n in self.step.nodes for k, size in n.storages if k in self._apart(n)}
+        if each and not self.outside_results:
+            self.held = self._value("statistics", 0)
+            self.values[self.held].update(bytes=sum(each.values()), result=True)
+            self._op(HELD, HELD, HELD, [], [self.held], phase="forward", once=True, time_ns=0)
 
     def _outside(self) -> None:
         """The user's code between the halves."""
@@ -118,7 +137,10 @@ class Problem:
 
     def _node(self, n: Node) -> None:
         phase = "forward" if n.forward else "backward"
-        ins = self.reads(n)
+        ins, apart = self.reads(n), self._apart(n)
+        if self.held is not None:
+            ins.append(self.held)
+            self.held = None
         if n.writes:
             ins += [k for k in self.early if k not in ins]
         if n.random:
@@ -129,6 +151,8 @@ class Problem:
             ins.append(state)
         label = n.name if len([1 for k, _ in n.storages if k not in self.number]) == 1 else None
         outs = [self._value(label or f"{n.name}.{i}", size, k) for i, (k, size) in enumerate(n.storages) if k not in self.number]
+        for k in apart:
+            self.values[self.number[k]]["bytes"] = 0
         if n.random or n.early or not outs:
             outs.append(self._value(f"{n.name}: done", 0))
             if n.random:
@@ -137,7 +161,8 @@ class Problem:
                 self.early.append(outs[-1])
             else:
                 self.values[outs[-1]]["result"] = True
-        rest: dict[str, Any] = {} if n.again else {"once": True}
+        again = n.again and (bool(apart) or not any(k in self.returned for k, _ in n.storages))
+        rest: dict[str, Any] = {} if again else {"once": True}
         if n.workspace_bytes:
             rest["workspace_bytes"] = self._taken(n.workspace_bytes)
         self._op(n, n.name, n.target, ins, outs, phase=phase, time_ns=n.time_ns, **rest)
@@ -145,7 +170,7 @@ class Problem:
 
 class Action:
     """One action of the plan: kind "run" (node, whether it ran before, buffers of its inputs and outputs by value), "state",
-    "outside", "copy" (from buffer, to buffer, value, out or in) or "wait" (for the copy into `to`)."""
+    "outside", "held", "copy" (from buffer, to buffer, value, out or in) or "wait" (for the copy into `to`)."""
 
     def __init__(self, kind: str, node: Optional[Node] = None, again: bool = False) -> None:
         self.kind, self.node, self.again = kind, node, again
@@ -183,8 +208,8 @@ def schedule(problem: Problem, plan: Any) -> list[Action]:
 
 def _run(problem: Problem, a: Any, operands: list[int]) -> Action:
     op, written = problem.ops[a.op], problem.written[a.op]
-    if op == OUTSIDE:
-        one = Action("outside")
+    if op in (OUTSIDE, HELD):
+        one = Action(op)
     elif isinstance(op, str):
         one = Action("state", problem.step.by_name[op.split(":", 1)[1]])
     else:
