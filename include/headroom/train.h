@@ -70,7 +70,8 @@ typedef enum hr_optimizer {
     HR_OPTIMIZER_ADAM,
     HR_OPTIMIZER_ADAMW,
     HR_OPTIMIZER_RMSPROP,
-    HR_OPTIMIZER_LION
+    HR_OPTIMIZER_LION,
+    HR_OPTIMIZER_ADAFACTOR
 } hr_optimizer;
 
 typedef enum hr_schedule {
@@ -120,17 +121,19 @@ typedef struct hr_train_options {
     double beta1, beta2; /* adam, adamw, lion */
     double alpha;        /* rmsprop */
     double epsilon;      /* adam, adamw, rmsprop */
-    double decay;        /* weight decay: decoupled in adamw and lion, else part of the gradient */
-    double clip;         /* maximum global gradient norm; 0: no clipping */
-    int64_t steps;       /* schedules with an end: number of steps, warm-up included */
+    double
+        decay; /* weight decay: decoupled in adamw, lion and adafactor, else part of the gradient */
+    double clip;    /* maximum global gradient norm; 0: no clipping */
+    int64_t steps;  /* schedules with an end: number of steps, warm-up included */
     int64_t warmup; /* warm-up steps: linear rise to the base rate; onecycle: steps of its rise */
     int64_t every;  /* schedules step and plateau */
     double gamma;   /* schedules step and plateau */
-    double final_rate; /* schedules with an end */
-    int32_t moments;   /* hr_moments */
-    int32_t reserved;  /* 0 */
-    double power;      /* schedule polynomial */
-    double clip_value; /* largest magnitude of an element of a gradient; 0: no limit */
+    double final_rate;     /* schedules with an end */
+    int32_t moments;       /* hr_moments */
+    int32_t relative_step; /* adafactor: steps are relative to the weights, as in torch */
+    double power;          /* schedule polynomial */
+    double clip_value;     /* largest magnitude of an element of a gradient; 0: no limit */
+    double update_clip;    /* adafactor: largest root mean square of an update */
 } hr_train_options;
 
 /* Defaults, then the text ("optimizer=adamw,rate=1e-3"; NULL or "" for none).  *why (may be NULL) gets the reason. */

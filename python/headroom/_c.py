@@ -94,6 +94,7 @@ HR_OPTIMIZER_ADAM = 1
 HR_OPTIMIZER_ADAMW = 2
 HR_OPTIMIZER_RMSPROP = 3
 HR_OPTIMIZER_LION = 4
+HR_OPTIMIZER_ADAFACTOR = 5
 HR_SCHEDULE_CONSTANT = 0
 HR_SCHEDULE_STEP = 1
 HR_SCHEDULE_COSINE = 2
@@ -788,9 +789,10 @@ class hr_train_options(Structure):
         ("gamma", c_double),
         ("final_rate", c_double),
         ("moments", c_int32),
-        ("reserved", c_int32),
+        ("relative_step", c_int32),
         ("power", c_double),
         ("clip_value", c_double),
+        ("update_clip", c_double),
     ]
 
 

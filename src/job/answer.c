@@ -6,6 +6,7 @@
 
 #include "graph/custom.h"
 #include "job/ways.h"
+#include "ops/common/adafactor.h"
 #include "ops/common/codes.h"
 #include "ops/common/sparsity.h"
 #include "passes/common/lora.h"
@@ -87,9 +88,15 @@ static void sum_persistent(const hri_fit_case *c, uint64_t arenas, hri_plan_answ
     out->constants_bytes = arenas * c->own_bytes - out->weights_bytes - out->states_bytes;
 }
 
-/* Optimizer state of a parameter of so many elements. */
-static uint64_t state_bytes(const hr_train_options *o, int64_t elements) {
+/* Optimizer state of a parameter. */
+static uint64_t state_bytes(const hr_train_options *o, const hr_shape *shape) {
+    const int64_t elements = hr_shape_count(shape);
     const uint64_t n = (uint64_t)elements;
+    if (o->optimizer == HR_OPTIMIZER_ADAFACTOR) {
+        int64_t rows, columns;
+        hri_adafactor_cut(shape, &rows, &columns);
+        return 4 * (uint64_t)(rows + columns);
+    }
     const int adam = o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW;
     const uint64_t states = adam                                   ? 2
                             : o->optimizer == HR_OPTIMIZER_LION    ? 1
@@ -118,7 +125,7 @@ static void sum_lora(const hri_plan_job *j, const hr_graph *g, hri_plan_answer *
             const int frozen = hri_graph_tags(g, v)->frozen;
             out->frozen_bytes += frozen ? hr_meta_bytes(&value->meta) : 0;
             out->frozen_saved_bytes +=
-                frozen ? state_bytes(&j->job.options, hr_shape_count(&value->meta.shape)) : 0;
+                frozen ? state_bytes(&j->job.options, &value->meta.shape) : 0;
         }
     }
 }

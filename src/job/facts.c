@@ -59,7 +59,8 @@ static hr_status add_options(const hri_train_job *j, list *l) {
         const char *name = typed(l, f->name);
         hri_options_print(&o, f, value, sizeof value);
         const int added = !strcmp(f->name, "moments") || !strcmp(f->name, "clip-value") ||
-                          !strcmp(f->name, "power");
+                          !strcmp(f->name, "power") || !strcmp(f->name, "relative-step") ||
+                          !strcmp(f->name, "update-clip");
         if (!name) {
             l->failed = 1;
         } else if (strcmp(f->name, "precision") != 0 && /* it is named with the flags */

@@ -13,7 +13,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-const char *const hri_plan_optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lion", NULL};
+const char *const hri_plan_optimizers[] = {"sgd",  "adam",      "adamw", "rmsprop",
+                                           "lion", "adafactor", NULL};
 const char *const hri_plan_precisions[] = {"f32", "bf16", "f16", NULL};
 const char *const hri_plan_moments[] = {"f32", "bf16", "8bit", NULL};
 

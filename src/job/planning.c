@@ -52,6 +52,8 @@ static uint64_t states_of(const hri_plan_job *j) {
     case HR_OPTIMIZER_ADAM:
     case HR_OPTIMIZER_ADAMW:
         return 2;
+    case HR_OPTIMIZER_ADAFACTOR:
+        return 0; /* rows and columns of it */
     default:
         return 1;
     }

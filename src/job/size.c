@@ -54,7 +54,8 @@ static hr_status check_outputs(hri_train_job *j) {
 /* last.safetensors has the weights and every state of the optimizer, best.safetensors the weights; each is written
  * beside the one that it replaces. */
 static hr_status check_disk(hri_train_job *j) {
-    static const uint64_t states[] = {1, 2, 2, 2, 1}; /* sgd, adam, adamw, rmsprop, lion: at most */
+    static const uint64_t states[] = {
+        1, 2, 2, 2, 1, 1}; /* sgd, adam, adamw, rmsprop, lion, adafactor: at most */
     const uint64_t weights = j->want.parameters * 4;
     hr_train_options t = {.size = sizeof t};
     hri_text text = {0};

@@ -203,6 +203,9 @@ static hr_status try_splits(search *s) {
 static size_t lighter_optimizer(const search *s, hri_way_change *out, const char **text) {
     const hr_train_options *o = &s->j->job.options;
     size_t count = 0;
+    if (o->optimizer == HR_OPTIMIZER_ADAFACTOR) {
+        return 0; /* it has next to none */
+    }
     if (o->optimizer != HR_OPTIMIZER_SGD) {
         out[count++] = change("optimizer", "sgd");
         *text = "one state per parameter";

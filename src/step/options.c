@@ -6,7 +6,8 @@
 
 #include "base/grow.h"
 
-static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lion", NULL};
+static const char *const optimizers[] = {"sgd",  "adam",      "adamw", "rmsprop",
+                                         "lion", "adafactor", NULL};
 const char *const hri_train_schedules[] = {"constant", "step",    "cosine",      "polynomial",
                                            "onecycle", "plateau", "exponential", NULL};
 static const char *const precisions[] = {"f32", "bf16", "f16", NULL};
@@ -59,6 +60,10 @@ const hri_field hri_train_fields[] = {
     {"final-rate", "schedules with an end: final learning rate; onecycle: 0: rate / 250000",
      AT(final_rate), HRI_FIELD_DOUBLE, "0", .min = 0, .max = 1e6},
     {"power", "polynomial: its exponent", AT(power), HRI_FIELD_DOUBLE, "1", .min = 0, .max = 100},
+    {"relative-step", "adafactor: steps are relative to the weights and at most 1 / sqrt(step)",
+     AT(relative_step), HRI_FIELD_BOOL, "true", .wide = true},
+    {"update-clip", "adafactor: largest root mean square of an update", AT(update_clip),
+     HRI_FIELD_DOUBLE, "1", .min = 1e-6, .max = 1e6},
     {0},
 };
 
@@ -101,6 +106,11 @@ hr_status hri_train_options_settle(hr_train_options *o, hri_prose *why) {
     if (adam && (t.beta1 >= 1 || t.beta2 >= 1)) {
         return hri_prose_set(why, HR_E_RANGE, "beta1 and beta2 must be below 1 (got %g and %g)",
                              t.beta1, t.beta2);
+    }
+    if (t.optimizer == HR_OPTIMIZER_ADAFACTOR && t.moments != HR_MOMENTS_F32) {
+        return hri_prose_set(why, HR_E_INVALID,
+                             "moments=%s does not go with adafactor, whose state is small already",
+                             moments[t.moments]);
     }
     if (t.clip_value > 0 && t.precision == HR_PRECISION_F16) {
         return hri_prose_set(why, HR_E_INVALID,

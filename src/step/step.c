@@ -18,6 +18,7 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "ops/common/adafactor.h"
 #include "ops/common/codes.h"
 #include "passes/common/ema.h"
 #include "passes/common/prune.h"
@@ -279,7 +280,9 @@ hr_value hri_step_prune(hri_step_maker *m, hr_value param, hr_value now, hr_valu
         return now;
     }
     const hr_value states = now + 1;
-    const uint32_t outputs = m->g->nodes[m->g->values[now].node].sig.out_count;
+    const uint32_t outputs = m->o->optimizer == HR_OPTIMIZER_ADAFACTOR
+                                 ? 1 /* averages of rows and columns stay */
+                                 : m->g->nodes[m->g->values[now].node].sig.out_count;
     const uint32_t ranks = whole == HR_NONE ? 1 : m->shard->ranks;
     const char *tail = strstr(text, ",inner=");
     char schedule[256];
@@ -447,6 +450,31 @@ static hr_value update_by_pieces(hri_step_maker *m, hr_value w, hr_value grad) {
                 : HR_NONE;
 }
 
+/* Averages of rows and columns: what they are of cannot be seen in a slice. */
+static hr_value update_adafactor(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,
+                                 hr_value grad, double decay) {
+    const hr_shape shape = m->g->values[w].meta.shape;
+    int64_t rows, columns;
+    if (hr_shape_count(&shape) != elements) {
+        hri_graph_fail(m->g, HR_E_UNSUPPORTED,
+                       "adafactor needs whole parameters and does not work with slices of them "
+                       "(shard); its state is small without");
+        return HR_NONE;
+    }
+    hri_adafactor_cut(&shape, &rows, &columns);
+    const hr_value in[] = {
+        now,
+        grad,
+        rate_of(m, w),
+        m->update,
+        add_state(m, w, "rows", HR_KEEP_OPTIMIZER, HR_TYPE_F32, hr_shape_1(rows)),
+        add_state(m, w, "columns", HR_KEEP_OPTIMIZER, HR_TYPE_F32, hr_shape_1(columns)),
+        m->factor};
+    return hri_nodef(m->g, "adafactor", in, m->factor == HR_NONE ? 6 : 7,
+                     "decay=%.17g,clip=%.17g,relative=%s", decay, m->o->update_clip,
+                     m->o->relative_step ? "yes" : "no");
+}
+
 hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_value now,
                          hr_value grad) {
     const hr_train_options *o = m->o;
@@ -476,6 +504,8 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_val
                      o->momentum);
         }
         break;
+    case HR_OPTIMIZER_ADAFACTOR:
+        return update_adafactor(m, w, elements, now, grad, decay);
     case HR_OPTIMIZER_LION:
         op = "lion";
         in[n++] = moment_state(m, w, elements, "first");
@@ -503,7 +533,8 @@ hr_value hri_step_update(hri_step_maker *m, hr_value w, int64_t elements, hr_val
 void hri_step_make_inputs(hri_step_maker *m) {
     const hr_train_options *o = m->o;
     m->rate = hri_step_input(m, "/train.rate");
-    if (o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW) {
+    if (o->optimizer == HR_OPTIMIZER_ADAM || o->optimizer == HR_OPTIMIZER_ADAMW ||
+        o->optimizer == HR_OPTIMIZER_ADAFACTOR) {
         m->update = hri_step_input(m, "/train.update");
     }
     if (o->clip > 0.0 || o->check || o->precision == HR_PRECISION_F16) {
