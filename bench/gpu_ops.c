@@ -108,7 +108,7 @@ static void fill(const hr_meta *m, void *data) {
             ((uint32_t *)data)[i] = (uint32_t)bits << 16;
         } else if (hr_type_is_real(m->type)) {
             ((uint16_t *)data)[i] = bits;
-        } else if (m->type == HR_TYPE_U8) {
+        } else if (m->type == HR_TYPE_U8 || m->type == HR_TYPE_I8) {
             ((uint8_t *)data)[i] = (uint8_t)(mixed % 9);
         } else if (m->type == HR_TYPE_I32) {
             ((int32_t *)data)[i] = (int32_t)(mixed % 32000);

@@ -27,6 +27,12 @@ typedef enum hr_calibration {
     HR_CALIBRATION_MSE         /* least squared error */
 } hr_calibration;
 
+/* What layers compute in. */
+typedef enum hr_quantized_type {
+    HR_QUANTIZED_INT8 = 0,
+    HR_QUANTIZED_FP8 /* 8-bit floats, e4m3: tensor cores from Ada and Hopper on; elsewhere smaller, not faster */
+} hr_quantized_type;
+
 /* Set size to sizeof(hr_quantize_options).  Zero is the default in every field except infer and out. */
 typedef struct hr_quantize_options {
     size_t size;
@@ -34,9 +40,9 @@ typedef struct hr_quantize_options {
     const char *out;               /* the file to write */
     uint64_t samples;              /* for calibration; 0: 256 */
     int32_t method;                /* hr_calibration */
-    int32_t reserved;
+    int32_t type;                  /* hr_quantized_type: what layers compute in */
     /* "8", "4" or "4,group=32": weights of linear layers alone become codes of so many bits, everything else stays f32, and
-     * infer has a checkpoint but no data; NULL: 8-bit integer arithmetic. */
+     * infer has a checkpoint but no data; NULL: `type`. */
     const char *weights;
 } hr_quantize_options;
 

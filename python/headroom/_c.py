@@ -159,6 +159,8 @@ HR_CALIBRATION_MINMAX = 0
 HR_CALIBRATION_PERCENTILE = 1
 HR_CALIBRATION_ENTROPY = 2
 HR_CALIBRATION_MSE = 3
+HR_QUANTIZED_INT8 = 0
+HR_QUANTIZED_FP8 = 1
 HR_END_RUNNING = 0
 HR_END_DONE = 1
 HR_END_EARLY = 2
@@ -1272,7 +1274,7 @@ class hr_quantize_options(Structure):
         ("out", c_char_p),
         ("samples", c_uint64),
         ("method", c_int32),
-        ("reserved", c_int32),
+        ("type", c_int32),
         ("weights", c_char_p),
     ]
 

@@ -8,12 +8,14 @@
 
 typedef struct quantize_options {
     const char *data, *out, *budget, *weights;
-    int method;
+    int method, type;
     int64_t samples;
     bool json;
 } quantize_options;
 
 #define AT(FIELD) offsetof(quantize_options, FIELD)
+
+static const char *const types[] = {"int8", "fp8", NULL};
 
 static const hri_field fields[] = {
     {"data", "samples for calibration, as in eval", AT(data), HRI_FIELD_STRING, NULL,
@@ -22,6 +24,8 @@ static const hri_field fields[] = {
      .metavar = "SIZE"},
     {"method", "how ranges are chosen", AT(method), HRI_FIELD_ENUM, "minmax",
      .choices = hri_threshold_names},
+    {"type", "what layers compute in; fp8: 8-bit floats (e4m3), for GPUs", AT(type), HRI_FIELD_ENUM,
+     "int8", .choices = types},
     {"samples", "samples of the data to use", AT(samples), HRI_FIELD_INT, "256", .min = 1,
      .max = 1e9, .metavar = "N"},
     {"weights", "only weights of linear layers, in 8 or 4 bits; no data needed", AT(weights),
@@ -40,6 +44,7 @@ static int run(hri_cli *cli, const void *options, int count, const char *const *
                                    .out = o->out,
                                    .samples = (uint64_t)o->samples,
                                    .method = o->method,
+                                   .type = o->type,
                                    .weights = o->weights};
     hr_quantize_result r = {.size = sizeof r};
     hr_error error = {0};

@@ -69,18 +69,18 @@ static hr_status look_at(const hri_plan_job *j, const char *pass, uint64_t *file
     return status;
 }
 
-static hr_status count_layers(const hri_plan_job *j, int integers, hri_quantized_bytes *out,
+static hr_status count_layers(const hri_plan_job *j, int layers, int f8, hri_quantized_bytes *out,
                               hri_prose *why) {
     hr_graph *g = NULL;
     hri_quantizing q = {0};
     hr_status status = build(j, "", 1, &g, why);
-    if (status == HR_OK && integers) {
-        status = hri_quantizing_init(&q, g);
+    if (status == HR_OK && layers) {
+        status = hri_quantizing_init(&q, g, f8);
         out->layers = q.site_count;
         out->real_layers = q.left_out;
         hri_quantizing_deinit(&q);
     }
-    for (hr_value v = 1; status == HR_OK && !integers && v < g->value_count; v++) {
+    for (hr_value v = 1; status == HR_OK && !layers && v < g->value_count; v++) {
         out->layers += (uint64_t)hri_weights_takes(g, v);
     }
     hr_graph_destroy(g);
@@ -89,10 +89,14 @@ static hr_status count_layers(const hri_plan_job *j, int integers, hri_quantized
 
 hr_status hri_quantized_look(const hri_plan_job *j, const char *text, hri_quantized_bytes *out,
                              hri_prose *why) {
-    const int integers = !strcmp(text, "int8");
+    const int f8 = !strcmp(text, "fp8"), layers = f8 || !strcmp(text, "int8");
     hri_text pass = {0};
     hri_quantized_bytes r = {0};
-    hri_text_add(&pass, "%s%s", integers ? "quantize" : "weights:bits=", integers ? "" : text);
+    hri_text_add(&pass, "%s%s",
+                 f8       ? "quantize:to=f8"
+                 : layers ? "quantize"
+                          : "weights:bits=",
+                 layers ? "" : text);
     hr_status status = hri_text_status(&pass);
     if (status == HR_OK) {
         status = look_at(j, hri_text_get(&pass), &r.file, &r.infer, &r.weights, why);
@@ -100,7 +104,7 @@ hr_status hri_quantized_look(const hri_plan_job *j, const char *text, hri_quanti
     if (status == HR_OK) {
         status = look_at(j, "", &r.file_before, &r.infer_before, &r.weights_before, why);
     }
-    status = status == HR_OK ? count_layers(j, integers, &r, why) : status;
+    status = status == HR_OK ? count_layers(j, layers, f8, &r, why) : status;
     if (status == HR_OK) {
         *out = r;
     }

@@ -4,9 +4,12 @@
  * other.  What it takes is given back before the file is written, which needs one layer at a time. */
 #include <headroom/quantize.h>
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "job/infer.h"
+#include "ops/common/float8.h"
 #include "ops/common/histogram.h"
 #include "passes/common/qat.h"
 #include "weights/quantize.h"
@@ -45,6 +48,10 @@ static hr_status look(quantizing *x, hri_why *why) {
             hri_prose_set(&prose, HR_E_UNSUPPORTED, "%s is quantized already", x->checkpoint.path);
     }
     const hri_qat *qat = status == HR_OK ? hri_passes_find(&passes, "qat") : NULL;
+    if (qat && x->o.type != HR_QUANTIZED_INT8) {
+        status = hri_prose_set(&prose, HR_E_UNSUPPORTED, "%s learned to round to 8-bit integers",
+                               x->checkpoint.path);
+    }
     x->learned = qat != NULL;
     x->keep = qat ? qat->keep : 0;
     hri_passes_deinit(&passes);
@@ -52,7 +59,7 @@ static hr_status look(quantizing *x, hri_why *why) {
         status = hri_quantize_graph(&x->checkpoint, "", &x->g, &prose);
     }
     if (status == HR_OK) {
-        status = hri_quantizing_init(&x->q, x->g);
+        status = hri_quantizing_init(&x->q, x->g, x->o.type == HR_QUANTIZED_FP8);
         x->ranges = status == HR_OK ? hri_calloc(x->g->value_count, sizeof *x->ranges) : NULL;
         return x->ranges ? HR_OK : out_of_memory(why);
     }
@@ -78,6 +85,10 @@ static hr_status take_ranges(quantizing *x, hri_why *why) {
         }
         hri_text_deinit(&name);
         x->ranges[v] = hri_range_of(h, (hri_threshold)x->o.method);
+        if (x->o.type == HR_QUANTIZED_FP8) {
+            const float most = fmaxf(-x->ranges[v].low, x->ranges[v].high) / HRI_F8_MAX;
+            x->ranges[v].scale = most >= 0x1p-126f ? most : 1.0f;
+        }
         x->r.ranges++;
     }
     hri_free(h);
@@ -162,14 +173,22 @@ static hr_status check(const hr_quantize_options *o, hri_why *why) {
     if (o->method < HR_CALIBRATION_MINMAX || o->method > HR_CALIBRATION_MSE) {
         return hri_why_option(why, HR_E_INVALID, "method", " %d does not exist", (int)o->method);
     }
+    if (o->type < HR_QUANTIZED_INT8 || o->type > HR_QUANTIZED_FP8) {
+        return hri_why_option(why, HR_E_INVALID, "type", " %d does not exist", (int)o->type);
+    }
+    if (o->weights && o->type != HR_QUANTIZED_INT8) {
+        return hri_why_option(why, HR_E_INVALID, "type",
+                              ": weights alone are codes of 8 or 4 bits");
+    }
     return HR_OK;
 }
 
 static hr_status write(quantizing *x, hri_why *why) {
     hri_prose prose = {0};
     hri_quantize_report report = {0};
-    const hr_status status = hri_checkpoint_quantize(&x->checkpoint, &x->q, HRI_QUANTIZE_I8,
-                                                     x->ranges, x->o.out, &report, &prose);
+    const hr_status status = hri_checkpoint_quantize(
+        &x->checkpoint, &x->q, x->o.type == HR_QUANTIZED_FP8 ? HRI_QUANTIZE_F8 : HRI_QUANTIZE_I8,
+        x->ranges, x->o.out, &report, &prose);
     x->r.layers = report.layers;
     x->r.real_layers = report.real_layers;
     x->r.bytes = report.bytes;
@@ -221,7 +240,10 @@ static hr_status run(hr_ctx *ctx, quantizing *x, hri_why *why) {
     hr_status status = hri_take(&from, sizeof from, x->o.infer);
     from.no_labels = 1;
     if (status == HR_OK) {
-        status = hri_infer_open(ctx, &from, "quantize:to=observe", &x->p, why);
+        status = hri_infer_open(ctx, &from,
+                                x->o.type == HR_QUANTIZED_FP8 ? "quantize:to=observe-f8"
+                                                              : "quantize:to=observe",
+                                &x->p, why);
     }
     status = status == HR_OK ? calibrate(x, why) : status;
     hr_predictor_close(x->p);

@@ -236,7 +236,7 @@ static void move_ranges(hri_rewrite *r) {
 
 static hr_status rewrite(work *w, const hr_graph *from, hr_graph *to) {
     hri_rewrite r = {.from = from, .to = to, .node = take_node, .user = w};
-    hr_status status = hri_quantizing_init(&w->q, from);
+    hr_status status = hri_quantizing_init(&w->q, from, 0);
     if (status != HR_OK) {
         return status;
     }

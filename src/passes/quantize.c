@@ -4,6 +4,9 @@
  *             add_i8, max pools max_pool_i8; values of bytes have states <name>.scale and <name>.zero_point
  *   fold      batch norms go into the weights and biases of the layers before them, and nothing else changes
  *   observe   nothing changes, but every value that would be bytes is counted in a histogram, <name>.histogram
+ *   f8        sites become conv2d_f8 and matmul_f8 with weights of 8-bit floats and a scale for each output, what they read is
+ *             rounded to 8-bit floats with a state <name>.scale, and everything between them is real
+ *   observe-f8   as observe, for f8
  *
  * The graph does not depend on numbers: they are states, which a quantized checkpoint fills.  For evaluation alone: a model
  * that trains is refused. */
@@ -15,7 +18,7 @@
 #include "passes/common/pass.h"
 #include "passes/common/quantizing.h"
 
-static const char *const targets[] = {"i8", "fold", "observe", NULL};
+static const char *const targets[] = {"i8", "fold", "observe", "f8", "observe-f8", NULL};
 
 static const hri_field fields[] = {{"to", "what it makes", offsetof(hri_quantize_options, to),
                                     HRI_FIELD_ENUM, "i8", .choices = targets},
@@ -48,7 +51,9 @@ static hr_value scale_of(hri_rewrite *r, hr_value v) {
     const hr_value own = w->q.range[v];
     if (w->scale[own] == HR_NONE) {
         w->scale[own] = state(r, w->q.name[own], HRI_RANGE_SCALE, HR_TYPE_F32, hr_shape_0(), 1.0);
-        state(r, w->q.name[own], HRI_RANGE_ZERO, HR_TYPE_U8, hr_shape_0(), 0.0);
+        if (w->to == HRI_QUANTIZE_I8) {
+            state(r, w->q.name[own], HRI_RANGE_ZERO, HR_TYPE_U8, hr_shape_0(), 0.0);
+        }
     }
     return w->scale[own];
 }
@@ -66,7 +71,9 @@ static hr_value bytes(hri_rewrite *r, hr_value v) {
     work *w = r->user;
     if (w->bytes[v] == HR_NONE) {
         const hr_value scale = scale_of(r, v);
-        w->bytes[v] = HRI_NODE(r->to, "quantize", NULL, r->values[v], scale, scale + 1);
+        w->bytes[v] = w->to == HRI_QUANTIZE_F8
+                          ? HRI_NODE(r->to, "quantize_f8", NULL, r->values[v], scale)
+                          : HRI_NODE(r->to, "quantize", NULL, r->values[v], scale, scale + 1);
     }
     return w->bytes[v];
 }
@@ -91,7 +98,8 @@ static hr_value made_bytes(hri_rewrite *r, hr_value v, hr_value made) {
 
 static hr_value take_weight(hri_rewrite *r, hr_value v, const hri_site *s) {
     const hri_value *value = &r->from->values[v];
-    const hr_value made = state(r, value->name, "", HR_TYPE_I8, value->meta.shape, 0.0);
+    const hr_type type = ((const work *)r->user)->to == HRI_QUANTIZE_F8 ? HR_TYPE_U8 : HR_TYPE_I8;
+    const hr_value made = state(r, value->name, "", type, value->meta.shape, 0.0);
     hr_tags tags = *hri_graph_tags(r->from, v);
     tags.owner = HR_NONE;
     if (made != HR_NONE) {
@@ -101,13 +109,17 @@ static hr_value take_weight(hri_rewrite *r, hr_value v, const hri_site *s) {
     return made == HR_NONE ? HRI_REWRITE_GONE : made; /* its scale follows it */
 }
 
+/* Whether layers compute in bytes. */
+static int is_target(const work *w) {
+    return w->to == HRI_QUANTIZE_I8 || w->to == HRI_QUANTIZE_F8;
+}
+
 static hr_value take_source(hri_rewrite *r, hr_value v) {
     const work *w = r->user;
     if (w->gone[v]) {
         return HRI_REWRITE_GONE;
     }
-    return w->to == HRI_QUANTIZE_I8 && w->site[v] ? take_weight(r, v, &w->q.sites[w->site[v] - 1])
-                                                  : HR_NONE;
+    return is_target(w) && w->site[v] ? take_weight(r, v, &w->q.sites[w->site[v] - 1]) : HR_NONE;
 }
 
 /* ---- nodes ---- */
@@ -148,6 +160,16 @@ static hr_value make_site(hri_rewrite *r, const hri_site *s) {
     return small ? made_bytes(r, s->out, made) : made;
 }
 
+static hr_value make_site_f8(hri_rewrite *r, const hri_site *s) {
+    const hr_value weight = r->values[s->weight];
+    const hr_value x = bytes(r, s->in);
+    const hr_value in[] = {x, weight, weight + 1, bias_of(r, s), scale_of(r, s->in)};
+    char text[420];
+    attributes(s, &r->from->nodes[s->node], text, sizeof text);
+    const hr_value made = hr_graph_node(r->to, s->conv ? "conv2d_f8" : "matmul_f8", in, 5, text);
+    return s->cap > 0.0 ? hri_nodef(r->to, "clip", &made, 1, "low=0,high=%.17g", s->cap) : made;
+}
+
 static hr_value make_sum(hri_rewrite *r, const hri_node_record *last, uint32_t add) {
     const work *w = r->user;
     const hri_node_record *n = &r->from->nodes[add];
@@ -174,7 +196,8 @@ static hr_value take_node(hri_rewrite *r, const hri_node_record *n, hr_value *in
     case HRI_PART_SKIP:
         return HR_NONE;
     case HRI_PART_SITE:
-        return make_site(r, &w->q.sites[w->q.of[number]]);
+        return w->to == HRI_QUANTIZE_F8 ? make_site_f8(r, &w->q.sites[w->q.of[number]])
+                                        : make_site(r, &w->q.sites[w->q.of[number]]);
     case HRI_PART_ADD:
         return make_sum(r, n, w->q.of[number]);
     case HRI_PART_POOL:
@@ -237,12 +260,15 @@ static hr_value observe_node(hri_rewrite *r, const hri_node_record *n, hr_value 
 
 /* ---- the pass ---- */
 
+static int is_observing(const work *w) {
+    return w->to == HRI_QUANTIZE_OBSERVE || w->to == HRI_QUANTIZE_OBSERVE_F8;
+}
+
 static void mark(work *w) {
     for (size_t i = 0; i < w->q.site_count; i++) {
         const hri_site *s = &w->q.sites[i];
         w->site[s->weight] = (uint32_t)i + 1;
-        for (uint32_t k = 1; k < 5 && s->norm != HRI_NO_NODE && w->to != HRI_QUANTIZE_OBSERVE;
-             k++) {
+        for (uint32_t k = 1; k < 5 && s->norm != HRI_NO_NODE && !is_observing(w); k++) {
             w->gone[w->q.g->nodes[s->norm].in[k]] = 1;
         }
     }
@@ -251,9 +277,7 @@ static void mark(work *w) {
 static hr_status rewrite(work *w, hri_rewrite *r) {
     mark(w);
     r->source = take_source;
-    r->node = w->to == HRI_QUANTIZE_I8     ? take_node
-              : w->to == HRI_QUANTIZE_FOLD ? fold_node
-                                           : observe_node;
+    r->node = is_target(w) ? take_node : w->to == HRI_QUANTIZE_FOLD ? fold_node : observe_node;
     return hri_rewrite_graph(r);
 }
 
@@ -266,9 +290,11 @@ static hr_status apply(const void *given, const hr_graph *from, hr_graph *to, hr
               .gone = hri_calloc(count, sizeof *w.gone),
               .site = hri_calloc(count, sizeof *w.site)};
     hri_rewrite r = {.from = from, .to = to, .user = &w};
-    hr_status status = w.bytes && w.scale && w.seen && w.gone && w.site
-                           ? hri_quantizing_init(&w.q, from)
-                           : HR_E_NOMEM_HOST;
+    hr_status status =
+        w.bytes && w.scale && w.seen && w.gone && w.site
+            ? hri_quantizing_init(&w.q, from,
+                                  w.to == HRI_QUANTIZE_F8 || w.to == HRI_QUANTIZE_OBSERVE_F8)
+            : HR_E_NOMEM_HOST;
     if (status == HR_OK && !w.q.site_count) {
         hri_graph_fail(to, HR_E_UNSUPPORTED,
                        "the model has no convolution or linear layer that can be quantized");

@@ -5,7 +5,7 @@
  *
  *   k = gamma / sqrt(var + eps)     w' = w k     b' = beta + (b - mean) k
  *
- * Weights: scale = largest |w'| of an output / 127, codes -127 .. 127 to the nearest. */
+ * Weights: scale = largest |w'| of an output / 127, codes -127 .. 127 to the nearest; of 8-bit floats / 448, codes of float8.h. */
 #include "weights/quantize.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ops/common/float8.h"
 #include "passes/common/pass.h"
 
 typedef struct making {
@@ -20,6 +21,7 @@ typedef struct making {
     const hri_quantizing *q;
     const hr_graph *to; /* of the quantized model */
     const hri_range *ranges;
+    int f8;
     hri_prose *why;
     size_t site;   /* whose numbers these are; site_count: nobody's */
     float *weight; /* as in memory */
@@ -105,11 +107,15 @@ static void encode(making *m, const hri_site *s) {
         m->scale[o] = fmaxf(m->scale[o], fabsf(m->weight[i]));
     }
     for (int64_t o = 0; o < s->columns; o++) {
-        const float scale = m->scale[o] / 127.0f;
+        const float scale = m->scale[o] / (m->f8 ? HRI_F8_MAX : 127.0f);
         m->scale[o] = scale >= 0x1p-126f && isfinite(scale) ? scale : 1.0f;
     }
     for (int64_t i = 0; i < count; i++) {
-        const float code = rintf(m->weight[i] / m->scale[column_of(s, i)]);
+        const float real = m->weight[i] / m->scale[column_of(s, i)], code = rintf(real);
+        if (m->f8) {
+            m->codes[i] = (int8_t)hri_to_f8(real);
+            continue;
+        }
         m->codes[i] = (int8_t)(code > 127.0f ? 127.0f : code >= -127.0f ? code : -127.0f);
     }
 }
@@ -147,9 +153,9 @@ static hr_status find_site(making *m, const char *name, hr_type type, const void
         const int weight = !strcmp(name, s->weight_name), scale = !strcmp(name, s->scale_name);
         if (weight || scale || !strcmp(name, s->bias_name)) {
             const hr_status status = open_site(m, i);
-            *out = !weight              ? scale ? (const void *)m->scale : (const void *)m->bias
-                   : type == HR_TYPE_I8 ? (const void *)m->codes
-                                        : (const void *)m->weight;
+            *out = !weight               ? scale ? (const void *)m->scale : (const void *)m->bias
+                   : type != HR_TYPE_F32 ? (const void *)m->codes
+                                         : (const void *)m->weight;
             return status;
         }
     }
@@ -257,7 +263,9 @@ hr_status hri_quantize_graph(const hri_checkpoint *c, const char *more, hr_graph
 }
 
 static const char *pass_of(hri_quantize_to to) {
-    return to == HRI_QUANTIZE_FOLD ? "quantize:to=fold" : "quantize";
+    return to == HRI_QUANTIZE_FOLD ? "quantize:to=fold"
+           : to == HRI_QUANTIZE_F8 ? "quantize:to=f8"
+                                   : "quantize";
 }
 
 static hr_status write(making *m, hri_quantize_to to, const char *path, hri_quantize_report *r) {
@@ -284,7 +292,12 @@ hr_status hri_checkpoint_quantize(const hri_checkpoint *c, const hri_quantizing 
                                   hri_quantize_report *out, hri_prose *why) {
     hr_graph *g = NULL;
     hri_quantize_report report = {0};
-    making m = {.c = c, .q = q, .ranges = ranges, .why = why, .site = q->site_count};
+    making m = {.c = c,
+                .q = q,
+                .ranges = ranges,
+                .f8 = to == HRI_QUANTIZE_F8,
+                .why = why,
+                .site = q->site_count};
     hr_status status = hri_quantize_graph(c, pass_of(to), &g, why);
     if (status == HR_OK) {
         m.to = g;

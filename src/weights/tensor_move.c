@@ -81,14 +81,14 @@ static hr_status save_alike(hri_tensors_writer *w, hr_type type, const hri_value
 typedef struct band {
     const hr_shape *shape;
     unsigned char *data; /* (rows, columns) */
-    hr_type type;        /* f32 or i8 */
+    hr_type type;        /* f32, i8 or u8 */
     uint64_t width;      /* its bytes */
     int64_t rows, all, room, first, columns;
 } band;
 
 static hr_status band_init(band *b, const hr_meta *meta, uint64_t bytes, hri_prose *why) {
-    if (meta->type != HR_TYPE_F32 && meta->type != HR_TYPE_I8) {
-        return hri_prose_set(why, HR_E_UNSUPPORTED, "a convolution weight is %s, not f32 or i8",
+    if (meta->type != HR_TYPE_F32 && meta->type != HR_TYPE_I8 && meta->type != HR_TYPE_U8) {
+        return hri_prose_set(why, HR_E_UNSUPPORTED, "a convolution weight is %s, not f32, i8 or u8",
                              hr_type_name(meta->type));
     }
     const int64_t *d = meta->shape.dim;

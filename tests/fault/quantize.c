@@ -29,7 +29,7 @@ static hr_status quantize(hri_quantize_to to) {
     hr_graph *g = NULL;
     hr_status status = hri_checkpoint_open(in("run"), &c, &why);
     status = status == HR_OK ? hri_quantize_graph(&c, "", &g, &why) : status;
-    status = status == HR_OK ? hri_quantizing_init(&q, g) : status;
+    status = status == HR_OK ? hri_quantizing_init(&q, g, 0) : status;
     status = status == HR_OK
                  ? hri_checkpoint_quantize(&c, &q, to, ranges, in("q.safetensors"), &r, &why)
                  : status;

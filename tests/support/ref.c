@@ -94,6 +94,14 @@ int64_t ref_flatten(const hr_shape *shape, const int64_t *at) {
     return i;
 }
 
+double ref_f8(int code) {
+    const int exponent = code >> 3 & 15, mantissa = code & 7;
+    const double size = (code & 127) == 127 ? NAN
+                        : exponent          ? ldexp(8 + mantissa, exponent - 10)
+                                            : ldexp(mantissa, -9);
+    return code & 128 ? -size : size;
+}
+
 double ref_requantize(const ref_call *c, int32_t sum, int64_t column, int relu) {
     const double bias = c->in[3][column];
     const double unit = (double)(float)(c->in[4][0] * c->in[2][column]);

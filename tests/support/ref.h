@@ -36,6 +36,8 @@ void ref_store(hr_type type, void *data, int64_t i, double x);
 
 /* What conv2d_i8 and matmul_i8 make of a whole sum in column `column`: bytes or f32, as their inputs say. */
 double ref_requantize(const ref_call *c, int32_t sum, int64_t column, int relu);
+/* The number of a code of 8-bit floats, from its definition. */
+double ref_f8(int code);
 
 /* The naive interpreter: data[v] for every value of a frozen graph; sources are set by the caller. */
 typedef struct naive {

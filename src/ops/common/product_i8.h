@@ -6,7 +6,8 @@
 #include "ops/common/conv.h"
 
 uint64_t hri_product_i8_workspace(const hri_conv *v);
-/* A linear layer is a convolution of images of one pixel, with `turned` weights (O, C). */
+/* A linear layer is a convolution of images of one pixel, with `turned` weights (O, C).  With five inputs bytes are codes of
+ * 8-bit floats: conv2d_f8, matmul_f8. */
 HR_MUST_CHECK hr_status hri_product_i8_cuda(const hri_conv *v, int turned, int relu,
                                             const hri_gpu_call *c);
 

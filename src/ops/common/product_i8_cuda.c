@@ -81,6 +81,8 @@ static hr_status run_direct(const shape *p, const char *defines, hr_addr in[8], 
 hr_status hri_product_i8_cuda(const hri_conv *own, int turned, int relu, const hri_gpu_call *c) {
     const hri_conv joined = form_of(own), *v = &joined;
     shape p = shape_of(own, v);
+    /* 8-bit floats have one input less, no zero point. */
+    const int f8 = c->sig->in_count == 5;
     hr_addr in[8] = {0}, out = c->out[0], packed = c->workspace;
     for (uint32_t i = 0; i < c->sig->in_count; i++) {
         in[i] = c->in[i];
@@ -93,8 +95,9 @@ hr_status hri_product_i8_cuda(const hri_conv *own, int turned, int relu, const h
         return HR_OK;
     }
     const uint32_t columns = columns_of(&p), groups = (uint32_t)v->groups;
-    const hri_defines d = hri_launch_defines("-DHR_T=%s -DHR_N=%u",
-                                             c->sig->in_count > 6 ? "hr_u8" : "float", columns);
+    const hri_defines d =
+        hri_launch_defines("-DHR_T=%s -DHR_N=%u%s", c->sig->in_count > 6 ? "hr_u8" : "float",
+                           columns, f8 ? " -DHR_F8" : "");
     if (is_direct(own)) {
         return run_direct(&p, d.text, in, out, c);
     }

@@ -1,4 +1,4 @@
-// Small ops over bytes: quantize, dequantize, add_i8, max_pool_i8; ops/common/requantize.h has the rounding.
+// Small ops over bytes: quantize, quantize_f8, dequantize, add_i8, max_pool_i8; ops/common/requantize.h has the rounding.
 
 enum { THREADS = 256, EACH = 4 };
 
@@ -21,6 +21,22 @@ HR_KERNEL __launch_bounds__(THREADS)
     const float by = *scale, z = (float)*zero;
     EVERY(i) {
         y[i] = rounded(__fdiv_rn(x[i], by), -z, z);
+    }
+}
+
+// ops/common/float8.h
+HR_INLINE hr_u8 to_f8(float x) {
+    const hr_u32 bits = __float_as_uint(x), sign = bits >> 24 & 128u, size = bits & 0x7fffffffu;
+    const hr_u32 rounded = ((size + 0x7ffffu + (size >> 20 & 1u)) >> 20) - (120u << 3);
+    const hr_u32 small = __float_as_uint(__fadd_rn(__uint_as_float(size), 24576.0f)) - 0x46c00000u;
+    const hr_u32 code = size > 0x7f800000u ? 127u : size >= 0x43e00000u ? 126u : size < 0x3c800000u ? small : rounded;
+    return (hr_u8)(sign | code);
+}
+
+HR_KERNEL __launch_bounds__(THREADS) quantize_f8(const float *x, const float *scale, hr_u8 *y, hr_i64 count) {
+    const float by = *scale;
+    EVERY(i) {
+        y[i] = to_f8(__fdiv_rn(x[i], by));
     }
 }
 

@@ -1,4 +1,4 @@
-// Convolutions and linear layers of bytes; ops/conv2d_i8.c has the rule, ops/common/product_i8_cuda.c the same struct.
+// Convolutions and linear layers of bytes; ops/conv2d_i8.c and ops/conv2d_f8.c have the rules, ops/common/product_i8_cuda.c the same struct.
 //
 // The rows of a product are results of one place, (N OH OW), its depth the window, (KH KW C), its columns outputs.  A block
 // makes 128 rows and HR_N columns on tensor cores: parts of 64 bytes of the depth come through three stages of shared memory,
@@ -7,11 +7,20 @@
 // Groups with few columns are joined; those of one
 // channel are summed by direct_i8, a thread a result, and neighbours have neighbouring channels.  Sums are whole
 // numbers: any order gives the same.  HR_T is hr_u8, or float for results that are not rounded to bytes.
+//
+// With HR_F8 bytes are codes of 8-bit floats (ops/common/float8.h), sums are f32, there is no zero point and results are real.
+// Hopper multiplies codes; before it they become f16, in which they are 256 times smaller.
 
 typedef HR_T T;
 enum { THREADS = 256, ROWS = 128, COLUMNS = HR_N, DEEP = 64, STAGES = 3, CHUNK = 16 };
 enum { WARPS_ACROSS = COLUMNS / 32, WARPS_DOWN = 8 / WARPS_ACROSS, DOWN = ROWS / WARPS_DOWN / 16, ACROSS = 4 };
 enum { STAGE_BYTES = (ROWS + COLUMNS) * DEEP, PITCH = COLUMNS + 16 };
+
+#ifdef HR_F8
+typedef float SUM;
+#else
+typedef hr_i32 SUM;
+#endif
 
 struct shape {
     hr_i64 rows;
@@ -32,6 +41,21 @@ HR_INLINE float held(float x, float low, float high) {
     const float above = x > low ? x : low;
     return above < high ? above : high;
 }
+#ifdef HR_F8
+#if !defined(HRI_EMULATED) && __CUDA_ARCH__ >= 890
+#define HR_CODES 1
+#else
+#define HR_CODES 0
+#endif
+HR_INLINE finish finish_of(hr_i32 zero_sum, float bias, float unit, const float *scale, float) {
+    const finish f = {0, HR_CODES ? unit : __fmul_rn(unit, 65536.0f), bias};
+    return f;
+}
+HR_INLINE void put(float *to, float sum, const finish &f, hr_i32 zero, hr_u32 relu) {
+    const float y = __fadd_rn(__fmul_rn(sum, f.by), f.bias);
+    *to = relu && !(y > 0.0f) ? 0.0f : y;
+}
+#else
 HR_INLINE finish finish_of(hr_i32 zero_sum, float bias, float unit, const float *scale, hr_u8) {
     const hr_i32 own = __float2int_rn(held(__fdiv_rn(bias, unit), -536870912.0f, 536870912.0f));
     const finish f = {own - zero_sum, __fdiv_rn(unit, *scale), bias};
@@ -49,6 +73,7 @@ HR_INLINE void put(float *to, hr_i32 sum, const finish &f, hr_i32 zero, hr_u32 r
     const float y = __fadd_rn(__fmul_rn((float)(sum + f.add), f.by), f.bias);
     *to = relu && !(y > 0.0f) ? 0.0f : y;
 }
+#endif
 
 // ---- weights ----
 
@@ -90,6 +115,34 @@ HR_KERNEL __launch_bounds__(THREADS) pack_i8(const hr_i8 *w, hr_u8 *to, hr_i32 *
 
 // ---- tensor cores ----
 
+#ifdef HR_F8
+// Codes `first` and `first` + 1 of four as two f16, 256 times smaller; NaN stays NaN.
+HR_INLINE hr_u32 halves(hr_u32 four, int first) {
+    hr_u32 both = 0;
+    for (int q = 0; q < 2; q++) {
+        const hr_u32 code = four >> 8 * (first + q) & 255u;
+        const hr_u32 half = (code & 127u) == 127u ? 0x7e00u : (code & 128u) << 8 | (code & 127u) << 7;
+        both |= half << 16 * q;
+    }
+    return both;
+}
+
+// d (16, 8) += a (16, 32) b (32, 8); the depth of a product may be in any order that both have.
+HR_INLINE void mma(float (&d)[4], const hr_u32 (&a)[4], hr_u32 b0, hr_u32 b1) {
+#if HR_CODES
+    asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+    for (int i = 0; i < 2; i++) {
+        const hr_u32 x = i ? a[2] : a[0], y = i ? a[3] : a[1], z = i ? b1 : b0;
+        const hr_u32 left[4] = {halves(x, 0), halves(y, 0), halves(x, 2), halves(y, 2)};
+        const hr_u32 right[2] = {halves(z, 0), halves(z, 2)};
+        hr_mma(d, left, right, hr_f16());
+    }
+#endif
+}
+#else
 // d (16, 8) += a (16, 32) without sign, b (32, 8) with sign; fragments are those of hr_mma with two bytes for a number.
 HR_INLINE void mma(hr_i32 (&d)[4], const hr_u32 (&a)[4], hr_u32 b0, hr_u32 b1) {
 #ifdef HRI_EMULATED
@@ -113,6 +166,7 @@ HR_INLINE void mma(hr_i32 (&d)[4], const hr_u32 (&a)[4], hr_u32 b0, hr_u32 b1) {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #endif
 }
+#endif
 
 // Where chunk `at` (0 .. 3) of a row of a stage lies: eight rows of a chunk are in different banks.
 HR_INLINE hr_u32 place(int row, int at) {
@@ -197,7 +251,7 @@ HR_INLINE void load_columns(const hr_u8 *w, hr_i32 part, hr_u8 *stage, const sha
     }
 }
 
-HR_INLINE void multiply(hr_i32 (&d)[DOWN][ACROSS][4], const hr_u8 *stage) {
+HR_INLINE void multiply(SUM (&d)[DOWN][ACROSS][4], const hr_u8 *stage) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = warp / WARPS_ACROSS * DOWN * 16, column = warp % WARPS_ACROSS * 32;
 #pragma unroll
@@ -234,11 +288,11 @@ HR_INLINE finish column_finish(hr_i32 column, const hr_i32 *sums, const scales &
     for (hr_i32 i = 0; i < p.slices; i++) {
         ones += sums[((hr_i64)blockIdx.z * p.slices + i) * p.og + column];
     }
-    return finish_of((hr_i32)*s.x_zero * ones, s.bias[o], __fmul_rn(*s.x, s.w[o]), s.y, T());
+    return finish_of((s.x_zero ? (hr_i32)*s.x_zero : 0) * ones, s.bias[o], __fmul_rn(*s.x, s.w[o]), s.y, T());
 }
 
 // Bytes go through shared memory to whole rows; real results are 8 neighbours of a row already.
-HR_INLINE void store(const hr_i32 (&d)[DOWN][ACROSS][4], const finish *columns, hr_u8 *room, T *y, hr_i32 zero,
+HR_INLINE void store(const SUM (&d)[DOWN][ACROSS][4], const finish *columns, hr_u8 *room, T *y, hr_i32 zero,
                      const shape &p) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = warp / WARPS_ACROSS * DOWN * 16 + lane / 4, column = warp % WARPS_ACROSS * 32 + lane % 4 * 2;
@@ -255,7 +309,7 @@ HR_INLINE void store(const hr_i32 (&d)[DOWN][ACROSS][4], const finish *columns, 
 #pragma unroll
             for (int i = 0; i < DOWN * 2; i++) {
                 const int down = row + i * 8;
-                const hr_i32 sum = d[i / 2][j][i % 2 * 2 + q];
+                const SUM sum = d[i / 2][j][i % 2 * 2 + q];
                 if (staged) {
                     put((T *)room + down * PITCH + across, sum, f, zero, p.relu);
                 } else if (first + down < p.rows && start + across < p.og) {
@@ -282,10 +336,10 @@ HR_KERNEL __launch_bounds__(THREADS)
     HR_SHARED(room);
     finish *columns = (finish *)(room + STAGES * STAGE_BYTES);
     const scales s = {w_scale, bias, x_scale, x_zero, y_scale, y_zero};
-    const hr_u32 zeros = (hr_u32)*x_zero * 0x01010101u;
+    const hr_u32 zeros = x_zero ? (hr_u32)*x_zero * 0x01010101u : 0;
     const hr_i32 parts = p.chunks / 4, column = (hr_i32)blockIdx.y * COLUMNS + (hr_i32)threadIdx.x;
     rows a = rows_of(x, p);
-    hr_i32 d[DOWN][ACROSS][4] = {};
+    SUM d[DOWN][ACROSS][4] = {};
     for (int i = 0; i < STAGES - 1; i++) {
         if (i < parts) {
             load_rows(a, room + i * STAGE_BYTES, zeros, p);
@@ -305,13 +359,36 @@ HR_KERNEL __launch_bounds__(THREADS)
             load_columns(w, part + STAGES - 1, stage, p);
         }
         hr_async_commit();
+#ifdef HR_F8
+        // Tensor cores add codes with fewer bits than f32 has, so sums of a part are added outside of them.
+        SUM sum[DOWN][ACROSS][4] = {};
+        multiply(sum, room + part % STAGES * STAGE_BYTES);
+#pragma unroll
+        for (int i = 0; i < DOWN * ACROSS * 4; i++) {
+            d[i / 4 / ACROSS][i / 4 % ACROSS][i % 4] += sum[i / 4 / ACROSS][i / 4 % ACROSS][i % 4];
+        }
+#else
         multiply(d, room + part % STAGES * STAGE_BYTES);
+#endif
     }
     __syncthreads();
     store(d, columns, room, y, y_zero ? (hr_i32)*y_zero : 0, p);
 }
 
 // ---- groups of few channels ----
+
+#ifdef HR_F8
+HR_INLINE float times(hr_u8 x, hr_i8 w, hr_i32 zero) {
+    const hr_u32 both = halves((hr_u32)x | (hr_u32)(hr_u8)w << 8, 0);
+    hr_f16 a, b;
+    a.bits = (hr_u16)both, b.bits = (hr_u16)(both >> 16);
+    return hr_load(a) * hr_load(b) * (HR_CODES ? 65536.0f : 1.0f);
+}
+#else
+HR_INLINE hr_i32 times(hr_u8 x, hr_i8 w, hr_i32 zero) {
+    return ((hr_i32)x - zero) * (hr_i32)w;
+}
+#endif
 
 HR_KERNEL __launch_bounds__(THREADS)
     direct_i8(const hr_u8 *x, const hr_i8 *w, const float *w_scale, const float *bias, const float *x_scale,
@@ -322,9 +399,9 @@ HR_KERNEL __launch_bounds__(THREADS)
     }
     const hr_i64 line = i / p.o / p.ow, n = line / p.oh;
     const hr_i32 o = (hr_i32)(i % p.o), ox = (hr_i32)(i / p.o % p.ow), oy = (hr_i32)(line % p.oh);
-    const hr_i32 zero = *x_zero;
+    const hr_i32 zero = x_zero ? (hr_i32)*x_zero : 0;
     const hr_u8 *image = x + n * p.h * p.w * p.c + o / p.og * p.cg;
-    hr_i32 sum = 0;
+    SUM sum = 0;
     for (hr_i32 r = 0; r < p.kh; r++) {
         const hr_i32 h = oy * p.sh - p.ph + r * p.dh;
         for (hr_i32 s = 0; s < p.kw && (hr_u32)h < (hr_u32)p.h; s++) {
@@ -333,7 +410,7 @@ HR_KERNEL __launch_bounds__(THREADS)
                 const hr_u8 *from = image + ((hr_i64)h * p.w + v) * p.c;
                 const hr_i8 *by = w + (hr_i64)(r * p.kw + s) * p.cg * p.o + o;
                 for (hr_i32 k = 0; k < p.cg; k++) {
-                    sum += ((hr_i32)from[k] - zero) * (hr_i32)by[(hr_i64)k * p.o];
+                    sum += times(from[k], by[(hr_i64)k * p.o], zero);
                 }
             }
         }

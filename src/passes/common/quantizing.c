@@ -266,7 +266,7 @@ static hr_status find_range(hri_quantizing *q, hr_value v) {
     return q->name[v] ? HR_OK : HR_E_NOMEM_HOST;
 }
 
-hr_status hri_quantizing_init(hri_quantizing *q, const hr_graph *g) {
+hr_status hri_quantizing_init(hri_quantizing *q, const hr_graph *g, int f8) {
     *q = (hri_quantizing){.g = g};
     uses u = {0};
     const size_t nodes = g->node_count + 1, values = g->value_count;
@@ -286,7 +286,9 @@ hr_status hri_quantizing_init(hri_quantizing *q, const hr_graph *g) {
     if (status == HR_OK) {
         claim_sites(q);
         for (uint32_t n = g->node_count; n-- > 0;) {
-            go_back(q, &u, n);
+            if (!f8 || q->part[n] == HRI_PART_SITE) {
+                go_back(q, &u, n);
+            }
         }
     }
     for (hr_value v = 1; v < g->value_count && status == HR_OK; v++) {

@@ -13,7 +13,9 @@
 typedef enum hri_quantize_to {
     HRI_QUANTIZE_I8,
     HRI_QUANTIZE_FOLD,
-    HRI_QUANTIZE_OBSERVE
+    HRI_QUANTIZE_OBSERVE,
+    HRI_QUANTIZE_F8,
+    HRI_QUANTIZE_OBSERVE_F8
 } hri_quantize_to;
 
 /* The options of the pass. */
@@ -52,8 +54,9 @@ typedef struct hri_quantizing {
     size_t left_out; /* convolutions and linear layers that stay real */
 } hri_quantizing;
 
-/* For an evaluation graph.  HR_E_NOMEM_HOST alone; hri_quantizing_deinit afterwards. */
-HR_MUST_CHECK hr_status hri_quantizing_init(hri_quantizing *q, const hr_graph *g);
+/* For an evaluation graph.  f8: for codes of 8-bit floats, which what sites read is made of, and nothing else.  HR_E_NOMEM_HOST
+ * alone; hri_quantizing_deinit afterwards. */
+HR_MUST_CHECK hr_status hri_quantizing_init(hri_quantizing *q, const hr_graph *g, int f8);
 /* A zeroed one is allowed. */
 void hri_quantizing_deinit(hri_quantizing *q);
 

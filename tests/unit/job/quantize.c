@@ -85,8 +85,8 @@ static void predict(const char *checkpoint, scores *out) {
     hr_ctx_destroy(ctx);
 }
 
-static hr_quantize_result quantize(const char *run, const char *out, int32_t method,
-                                   uint64_t samples, const char *budget) {
+static hr_quantize_result quantize_to(int32_t type, const char *run, const char *out,
+                                      int32_t method, uint64_t samples, const char *budget) {
     hr_ctx *ctx = open_context();
     hr_error why = {.code = HR_OK};
     hr_quantize_result r = {.size = sizeof r};
@@ -95,13 +95,22 @@ static hr_quantize_result quantize(const char *run, const char *out, int32_t met
                                    .data = "synthetic:count=64",
                                    .budget = budget,
                                    .threads = 2};
-    const hr_quantize_options o = {
-        .size = sizeof o, .infer = &from, .out = out, .samples = samples, .method = method};
+    const hr_quantize_options o = {.size = sizeof o,
+                                   .infer = &from,
+                                   .out = out,
+                                   .samples = samples,
+                                   .method = method,
+                                   .type = type};
     if (hr_quantize(ctx, &o, &r, &why) != HR_OK) {
         test_fail(__FILE__, __LINE__, "%s", why.message);
     }
     hr_ctx_destroy(ctx);
     return r;
+}
+
+static hr_quantize_result quantize(const char *run, const char *out, int32_t method,
+                                   uint64_t samples, const char *budget) {
+    return quantize_to(HR_QUANTIZED_INT8, run, out, method, samples, budget);
 }
 
 /* The largest difference over the largest score, and how many classes are the same. */
@@ -134,7 +143,7 @@ TEST(job_quantize, folding_batch_norms_changes_scores_by_rounding_alone) {
     train(resnet, in("run"));
     CHECK_OK(hri_checkpoint_open(in("run"), &c, &why));
     CHECK_OK(hri_quantize_graph(&c, "", &g, &why));
-    CHECK_OK(hri_quantizing_init(&q, g));
+    CHECK_OK(hri_quantizing_init(&q, g, 0));
     CHECK_OK(
         hri_checkpoint_quantize(&c, &q, HRI_QUANTIZE_FOLD, NULL, in("f.safetensors"), &r, &why));
     CHECK_EQ(r.layers, 10);
@@ -209,6 +218,34 @@ TEST(job_quantize, convolutions_in_groups_compute_in_bytes) {
     CHECK_LE(r.bytes, r.bytes_before * 3 / 10);
     predict(in("q.safetensors"), &b);
     CHECK_LE(apart(&a, &b, &same), 0.1);
+}
+
+TEST(job_quantize, layers_of_8_bit_floats_predict_nearly_the_same) {
+    static scores a, b;
+    int same;
+    train(resnet, in("run"));
+    predict(in("run"), &a);
+    const hr_quantize_result r = quantize_to(HR_QUANTIZED_FP8, in("run"), in("q.safetensors"),
+                                             HR_CALIBRATION_MINMAX, 64, NULL);
+    CHECK_EQ(r.real_layers, 0);
+    CHECK_LE(r.bytes, r.bytes_before * 3 / 10);
+    predict(in("q.safetensors"), &b);
+    const double by = apart(&a, &b, &same);
+    CHECK(by > 0 && by <= 0.15);
+}
+
+TEST(job_quantize, a_type_that_does_not_exist_is_refused) {
+    hr_ctx *ctx = open_context();
+    hr_error why = {.code = HR_OK};
+    const hr_infer_options from = {
+        .size = sizeof from, .checkpoint = in("run"), .data = "synthetic"};
+    hr_quantize_options o = {.size = sizeof o, .infer = &from, .out = in("q"), .type = 2};
+    CHECK_STATUS(hr_quantize(ctx, &o, NULL, &why), HR_E_INVALID);
+    CHECK(strstr(why.message, "type"));
+    o.type = HR_QUANTIZED_FP8;
+    o.weights = "4";
+    CHECK_STATUS(hr_quantize(ctx, &o, NULL, &why), HR_E_INVALID);
+    hr_ctx_destroy(ctx);
 }
 
 TEST(job_quantize, calibration_needs_the_same_memory_for_more_samples) {
